@@ -1,0 +1,141 @@
+/* subject_heap.c - a yardstick: a 4-ary heap of (due, id) with an index from id to place. */
+#include "bench.h"
+
+#include <stdlib.h>
+
+struct item {
+    uint64_t due;
+    uint32_t id;
+};
+
+struct self {
+    struct item *items;
+    uint32_t *places; /* by id; PLACE_NONE when not armed */
+    uint32_t count;
+};
+
+#define PLACE_NONE UINT32_MAX
+
+typedef uint32_t what_t;
+
+static struct self *create(uint32_t count, uint64_t start)
+{
+    (void)start;
+    struct self *self = bench_allocate(sizeof(*self));
+    self->items = bench_allocate(count * sizeof(struct item));
+    self->places = bench_allocate(count * sizeof(uint32_t));
+    for (uint32_t i = 0; i < count; i++)
+        self->places[i] = PLACE_NONE;
+    return self;
+}
+
+static void destroy(struct self *self)
+{
+    (void)self;
+}
+
+static inline void set(struct self *self, uint32_t place, struct item item)
+{
+    self->items[place] = item;
+    self->places[item.id] = place;
+}
+
+static void sift_up(struct self *self, uint32_t place, struct item item)
+{
+    while (place > 0) {
+        uint32_t parent = (place - 1) / 4;
+        if (self->items[parent].due <= item.due)
+            break;
+        set(self, place, self->items[parent]);
+        place = parent;
+    }
+    set(self, place, item);
+}
+
+static void sift_down(struct self *self, uint32_t place, struct item item)
+{
+    for (;;) {
+        uint32_t first = place * 4 + 1;
+        if (first >= self->count)
+            break;
+        uint32_t last = first + 4 < self->count ? first + 4 : self->count;
+        uint32_t least = first;
+        for (uint32_t child = first + 1; child < last; child++)
+            if (self->items[child].due < self->items[least].due)
+                least = child;
+        if (self->items[least].due >= item.due)
+            break;
+        set(self, place, self->items[least]);
+        place = least;
+    }
+    set(self, place, item);
+}
+
+static void put(struct self *self, uint32_t place, struct item item)
+{
+    if (place > 0 && self->items[(place - 1) / 4].due > item.due)
+        sift_up(self, place, item);
+    else
+        sift_down(self, place, item);
+}
+
+static inline void place(struct self *self, uint32_t i, uint64_t deadline)
+{
+    sift_up(self, self->count++, (struct item){deadline, i});
+}
+
+static inline what_t lookup(struct self *self, uint32_t i)
+{
+    (void)self;
+    return i;
+}
+
+static inline what_t pick(struct self *self, uint32_t i)
+{
+    (void)self;
+    return i;
+}
+
+static inline void cancel(struct self *self, what_t what)
+{
+    uint32_t hole = self->places[what];
+    if (hole == PLACE_NONE)
+        return;
+    self->places[what] = PLACE_NONE;
+    struct item last = self->items[--self->count];
+    if (hole < self->count)
+        put(self, hole, last);
+}
+
+static inline void move(struct self *self, what_t what, uint64_t deadline)
+{
+    if (self->places[what] == PLACE_NONE)
+        place(self, what, deadline);
+    else
+        put(self, self->places[what], (struct item){deadline, what});
+}
+
+static inline size_t expire(struct self *self, uint64_t now, uint32_t *ids)
+{
+    size_t n = 0;
+    while (n < BATCH && self->count && self->items[0].due <= now) {
+        ids[n++] = self->items[0].id;
+        cancel(self, self->items[0].id);
+    }
+    return n;
+}
+
+static inline size_t expire_once(struct self *self, uint64_t now, uint32_t *ids)
+{
+    return expire(self, now, ids);
+}
+
+static inline int is_behind(struct self *self)
+{
+    (void)self;
+    return 0;
+}
+
+#include "workloads.h"
+
+const struct subject subject_heap = {"4-ary heap with index", run};

@@ -1,0 +1,160 @@
+/*
+ * subject_lists.c - a yardstick: the classic hierarchical wheel, 4 levels of 256 buckets, each a
+ * doubly linked list through the timers themselves; a level's bucket is dealt out when its time
+ * begins.
+ */
+#include "bench.h"
+
+struct node {
+    struct node *next;
+    struct node *previous; /* NULL when not armed */
+    uint64_t due;
+};
+
+struct self {
+    struct node *nodes;
+    uint64_t now;
+    struct node *firing; /* a root, with what is left of the tick's bucket */
+    struct node roots[4][256];
+    struct node due;
+};
+
+typedef struct node *what_t;
+
+static inline void list_init(struct node *root)
+{
+    root->next = root->previous = root;
+}
+
+static inline void list_remove(struct node *node)
+{
+    node->next->previous = node->previous;
+    node->previous->next = node->next;
+    node->previous = NULL;
+}
+
+static inline void list_append(struct node *root, struct node *node)
+{
+    node->next = root;
+    node->previous = root->previous;
+    root->previous->next = node;
+    root->previous = node;
+}
+
+static struct self *create(uint32_t count, uint64_t start)
+{
+    struct self *self = bench_allocate(sizeof(*self));
+    self->nodes = bench_allocate(count * sizeof(struct node));
+    self->now = start;
+    for (int level = 0; level < 4; level++)
+        for (int slot = 0; slot < 256; slot++)
+            list_init(&self->roots[level][slot]);
+    list_init(&self->due);
+    return self;
+}
+
+static void destroy(struct self *self)
+{
+    (void)self;
+}
+
+static inline void link_node(struct self *self, struct node *node)
+{
+    uint64_t apart = node->due ^ self->now;
+    unsigned level = apart < 1 << 8 ? 0 : apart < 1 << 16 ? 1 : apart < 1 << 24 ? 2 : 3;
+    list_append(&self->roots[level][node->due >> (level * 8) & 255], node);
+}
+
+static inline void place(struct self *self, uint32_t i, uint64_t deadline)
+{
+    self->nodes[i].due = deadline;
+    link_node(self, &self->nodes[i]);
+}
+
+static inline what_t lookup(struct self *self, uint32_t i)
+{
+    return &self->nodes[i];
+}
+
+static inline what_t pick(struct self *self, uint32_t i)
+{
+    return &self->nodes[i];
+}
+
+static inline void cancel(struct self *self, what_t what)
+{
+    (void)self;
+    list_remove(what);
+}
+
+static inline void move(struct self *self, what_t what, uint64_t deadline)
+{
+    if (what->previous)
+        list_remove(what);
+    what->due = deadline;
+    link_node(self, what);
+}
+
+static void deal(struct self *self, struct node *root)
+{
+    struct node *node = root->next;
+    list_init(root);
+    while (node != root && node->previous) {
+        struct node *next = node->next;
+        link_node(self, node);
+        node = next;
+    }
+}
+
+static void splice_due(struct self *self)
+{
+    struct node *root = &self->roots[0][self->now & 255];
+    if (root->next == root)
+        return;
+    root->next->previous = self->due.previous;
+    self->due.previous->next = root->next;
+    root->previous->next = &self->due;
+    self->due.previous = root->previous;
+    list_init(root);
+}
+
+static inline size_t expire(struct self *self, uint64_t now, uint32_t *ids)
+{
+    size_t n = 0;
+    while (n < BATCH) {
+        if (self->due.next != &self->due) {
+            struct node *node = self->due.next;
+            list_remove(node);
+            ids[n++] = (uint32_t)(node - self->nodes);
+        } else if (self->now < now) {
+            self->now++;
+            if ((self->now & 255) == 0) {
+                if ((self->now & 65535) == 0) {
+                    if ((self->now & 16777215) == 0)
+                        deal(self, &self->roots[3][self->now >> 24 & 255]);
+                    deal(self, &self->roots[2][self->now >> 16 & 255]);
+                }
+                deal(self, &self->roots[1][self->now >> 8 & 255]);
+            }
+            splice_due(self);
+        } else {
+            break;
+        }
+    }
+    return n;
+}
+
+static inline size_t expire_once(struct self *self, uint64_t now, uint32_t *ids)
+{
+    return expire(self, now, ids);
+}
+
+static inline int is_behind(struct self *self)
+{
+    (void)self;
+    return 0;
+}
+
+#include "workloads.h"
+
+const struct subject subject_lists = {"linked lists, 4 x 256", run};

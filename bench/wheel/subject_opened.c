@@ -1,0 +1,79 @@
+/* subject_opened.c - the chunk wheel, timers opened once and armed many times. */
+#include "bench.h"
+
+#include <tickwheel/wheel.h>
+
+struct self {
+    struct tw_wheel *wheel;
+    tw_handle *timers;
+};
+
+typedef tw_handle what_t;
+
+static struct self *create(uint32_t count, uint64_t start)
+{
+    struct self *self = bench_allocate(sizeof(*self));
+    self->timers = bench_allocate(count * sizeof(tw_handle));
+    self->wheel = tw_wheel_create(&(struct tw_wheel_options){.start = start});
+    tw_wheel_reserve(self->wheel, count);
+    for (uint32_t i = 0; i < count; i++)
+        self->timers[i] = tw_wheel_open(self->wheel, i);
+    return self;
+}
+
+static void destroy(struct self *self)
+{
+    tw_wheel_destroy(self->wheel);
+}
+
+static inline void place(struct self *self, uint32_t i, uint64_t deadline)
+{
+    tw_wheel_arm(self->wheel, self->timers[i], deadline);
+}
+
+static inline what_t lookup(struct self *self, uint32_t i)
+{
+    return self->timers[i];
+}
+
+static inline void cancel(struct self *self, what_t what)
+{
+    tw_wheel_disarm(self->wheel, what);
+}
+
+static inline what_t pick(struct self *self, uint32_t i)
+{
+    return self->timers[i];
+}
+
+static inline void move(struct self *self, what_t what, uint64_t deadline)
+{
+    tw_wheel_arm(self->wheel, what, deadline);
+}
+
+static inline size_t expire_once(struct self *self, uint64_t now, uint32_t *ids)
+{
+    struct tw_expired due[BATCH];
+    size_t n = tw_wheel_expire(self->wheel, now, due, BATCH);
+    for (size_t i = 0; i < n; i++)
+        ids[i] = (uint32_t)due[i].data;
+    return n;
+}
+
+static inline int is_behind(struct self *self)
+{
+    return tw_wheel_is_behind(self->wheel);
+}
+
+static inline size_t expire(struct self *self, uint64_t now, uint32_t *ids)
+{
+    size_t n;
+    do
+        n = expire_once(self, now, ids);
+    while (n == 0 && is_behind(self));
+    return n;
+}
+
+#include "workloads.h"
+
+const struct subject subject_opened = {"wheel, opened once", run};

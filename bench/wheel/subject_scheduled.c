@@ -1,0 +1,80 @@
+/* subject_scheduled.c - the chunk wheel, a new handle for every scheduling. */
+#include "bench.h"
+
+#include <tickwheel/wheel.h>
+
+struct self {
+    struct tw_wheel *wheel;
+    tw_handle *timers;
+};
+
+/* cancel is handed the handle, move the timer's number: its handle changes with each move. */
+typedef tw_handle what_t;
+
+static struct self *create(uint32_t count, uint64_t start)
+{
+    struct self *self = bench_allocate(sizeof(*self));
+    self->timers = bench_allocate(count * sizeof(tw_handle));
+    self->wheel = tw_wheel_create(&(struct tw_wheel_options){.start = start});
+    tw_wheel_reserve(self->wheel, count);
+    return self;
+}
+
+static void destroy(struct self *self)
+{
+    tw_wheel_destroy(self->wheel);
+}
+
+static inline void place(struct self *self, uint32_t i, uint64_t deadline)
+{
+    self->timers[i] = tw_wheel_schedule(self->wheel, deadline, i);
+}
+
+static inline what_t lookup(struct self *self, uint32_t i)
+{
+    return self->timers[i];
+}
+
+static inline void cancel(struct self *self, what_t what)
+{
+    tw_wheel_cancel(self->wheel, what);
+}
+
+static inline what_t pick(struct self *self, uint32_t i)
+{
+    (void)self;
+    return i;
+}
+
+static inline void move(struct self *self, what_t what, uint64_t deadline)
+{
+    tw_wheel_cancel(self->wheel, self->timers[what]);
+    self->timers[what] = tw_wheel_schedule(self->wheel, deadline, what);
+}
+
+static inline size_t expire_once(struct self *self, uint64_t now, uint32_t *ids)
+{
+    struct tw_expired due[BATCH];
+    size_t n = tw_wheel_expire(self->wheel, now, due, BATCH);
+    for (size_t i = 0; i < n; i++)
+        ids[i] = (uint32_t)due[i].data;
+    return n;
+}
+
+static inline int is_behind(struct self *self)
+{
+    return tw_wheel_is_behind(self->wheel);
+}
+
+static inline size_t expire(struct self *self, uint64_t now, uint32_t *ids)
+{
+    size_t n;
+    do
+        n = expire_once(self, now, ids);
+    while (n == 0 && is_behind(self));
+    return n;
+}
+
+#include "workloads.h"
+
+const struct subject subject_scheduled = {"wheel, scheduled each time", run};

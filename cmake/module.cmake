@@ -1,0 +1,79 @@
+# One folder, one module: x.c goes into the module's static library, x_test.c becomes a test,
+# x_fuzz.c a fuzz target (with the fuzz preset) and x_bench.c a benchmark. A new file needs no line here.
+
+add_library(tw_flags INTERFACE)
+target_compile_definitions(tw_flags INTERFACE
+    _GNU_SOURCE TICKWHEEL_VERSION="${PROJECT_VERSION}")
+target_compile_options(tw_flags INTERFACE
+    -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wundef
+    -Wwrite-strings -Wimplicit-fallthrough -fno-strict-aliasing)
+target_include_directories(tw_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
+if(TICKWHEEL_SANITIZE)
+    target_compile_options(tw_flags INTERFACE
+        -fsanitize=${TICKWHEEL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    target_link_options(tw_flags INTERFACE -fsanitize=${TICKWHEEL_SANITIZE})
+endif()
+if(TICKWHEEL_COVERAGE)
+    target_compile_options(tw_flags INTERFACE --coverage -fprofile-update=atomic)
+    target_link_options(tw_flags INTERFACE --coverage)
+endif()
+
+find_package(PkgConfig REQUIRED)
+if(TICKWHEEL_TESTS)
+    pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+endif()
+
+# A test program: goes by its file's name, is run by ctest under the same name.
+function(tw_test source)
+    cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(${name} ${source})
+    target_link_libraries(${name} PRIVATE ${ARG_DEPS} tw_flags PkgConfig::CMOCKA m)
+    # Where the sources lie, for a test that compares them with what the code makes.
+    target_compile_definitions(${name} PRIVATE TW_SOURCE_FOLDER="${CMAKE_SOURCE_DIR}")
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+endfunction()
+
+# A fuzz target: exists only under the fuzz preset; its corpus is the folder x_fuzz.corpus beside it.
+function(tw_fuzz source)
+    cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+    get_filename_component(name ${source} NAME_WE)
+    get_filename_component(folder ${source} DIRECTORY)
+    add_executable(${name} ${source})
+    target_link_libraries(${name} PRIVATE ${ARG_DEPS} tw_flags)
+    target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    set(corpus "")
+    if(EXISTS ${folder}/${name}.corpus)
+        set(corpus ${folder}/${name}.corpus)
+    endif()
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz/${name})
+    add_test(NAME ${name}
+        COMMAND ${name} -max_total_time=10 -print_final_stats=1 -timeout=10
+                ${CMAKE_BINARY_DIR}/fuzz/${name} ${corpus})
+endfunction()
+
+# tw_module(base DEPS ... ): library tw_<name> from this folder, with its tests beside it.
+function(tw_module name)
+    cmake_parse_arguments(ARG "" "" "DEPS;TEST_DEPS" ${ARGN})
+    file(GLOB all CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.c)
+    set(sources ${all})
+    list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.c$")
+    add_library(tw_${name} STATIC ${sources})
+    target_link_libraries(tw_${name} PUBLIC ${ARG_DEPS} PRIVATE tw_flags)
+    if(TICKWHEEL_FUZZ)
+        target_compile_options(tw_${name} PRIVATE -fsanitize=fuzzer-no-link)
+    endif()
+    foreach(source ${all})
+        if(source MATCHES "_test\\.c$" AND TICKWHEEL_TESTS)
+            tw_test(${source} DEPS tw_${name} ${ARG_TEST_DEPS})
+        elseif(source MATCHES "_fuzz\\.c$" AND TICKWHEEL_FUZZ)
+            tw_fuzz(${source} DEPS tw_${name} ${ARG_TEST_DEPS})
+        elseif(source MATCHES "_bench\\.c$")
+            get_filename_component(bench ${source} NAME_WE)
+            add_executable(${bench} ${source})
+            target_link_libraries(${bench} PRIVATE tw_${name} ${ARG_TEST_DEPS} tw_flags)
+        endif()
+    endforeach()
+endfunction()

@@ -1,0 +1,11 @@
+/*
+ * tickwheel.h - the whole of libtickwheel in one include.
+ *
+ * Each header stands alone; a program that uses one wheel may include that one only.
+ */
+#ifndef TICKWHEEL_TICKWHEEL_H
+#define TICKWHEEL_TICKWHEEL_H
+
+#include <tickwheel/wheel.h>
+
+#endif

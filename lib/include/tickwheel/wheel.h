@@ -1,0 +1,161 @@
+/*
+ * wheel.h - a timing wheel: schedule, cancel, reschedule and expire timers in O(1).
+ *
+ * The wheel never reads a clock and never calls back. The caller passes the time in and takes
+ * expired timers out, many at a time, so any run can be replayed:
+ *
+ *     struct tw_expired due[256];
+ *     do {
+ *         size_t n = tw_wheel_expire(wheel, now, due, 256);
+ *         for (size_t i = 0; i < n; i++)
+ *             deliver(due[i].data);
+ *     } while (tw_wheel_is_behind(wheel));
+ *     sleep_until(tw_wheel_wake_at(wheel));
+ *
+ * A timer is held in one of two ways. Scheduled once: its handle dies when it fires or is
+ * cancelled (schedule, reschedule, cancel). Opened once and armed many times: its handle lives
+ * until closed (open, arm, disarm, close), which is for connection time-outs and periodic jobs.
+ * Moving either to a later deadline is one store, however often it is done.
+ *
+ * Time       Absolute ticks since any epoch, 64 bits; the caller decides how long a tick is. A
+ *            timer never comes out before its deadline, and there is no horizon: any deadline
+ *            below TW_NEVER fires, and TW_NEVER never does.
+ * Errors     Only create, reserve, schedule and open can fail, and only for want of memory or over
+ *            the limit given at creation. Misuse is a bug in the caller: assert() reports it.
+ * Ownership  The wheel keeps the timers; the caller keeps handles. The handle of a timer that fired
+ *            or was cancelled is stale: using it is harmless and never touches another timer.
+ * Memory     Bounded by the most timers ever held at once, whatever is done with them afterwards;
+ *            given back by destroy.
+ * Threads    No globals and no locks: one wheel, one thread at a time.
+ */
+#ifndef TICKWHEEL_WHEEL_H
+#define TICKWHEEL_WHEEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A deadline that never comes, and the answer of an empty wheel. Time itself ends one tick before:
+ * a later `now` counts as TW_NEVER - 1. */
+#define TW_NEVER UINT64_MAX
+
+/* The handle that names no timer: always stale. */
+#define TW_NONE ((tw_handle)0)
+
+/* The constant part of the bound on the work of one call, see tw_wheel_expire. */
+#define TW_WHEEL_MOVES_MAX 8192
+
+struct tw_wheel;
+
+/* Names a timer of one wheel: where it lies and which of that place's tenants it is. */
+typedef uint64_t tw_handle;
+
+/* Zero means the default in every field, so `(struct tw_wheel_options){0}` is a good start. */
+struct tw_wheel_options {
+    /* The tick at which the wheel's time starts. Default 0. */
+    uint64_t start;
+
+    /* The most timers held at once, scheduled and opened together: over it schedule and open return
+     * TW_NONE. Default, and most: 2^32 - 1. */
+    size_t timer_count_max;
+
+    /* Where memory comes from, for callers that count it or own it. `allocate` returns NULL when
+     * there is none, else `size` bytes on a multiple of `alignment`, a power of two of at most 2
+     * MiB; `release` takes it back. Both or neither; both are handed `context`. Default: the C
+     * library. */
+    void *(*allocate)(void *context, size_t alignment, size_t size);
+    void (*release)(void *context, void *memory, size_t size);
+    void *context;
+};
+
+/* A timer that came due. */
+struct tw_expired {
+    uint64_t data;     /* as given to schedule or open */
+    uint64_t deadline; /* as given to schedule, reschedule or arm */
+    tw_handle timer;   /* opened: still good, arm it again; scheduled: stale, good for comparing */
+};
+
+/* A wheel of no timers. `options` may be NULL for all defaults and is copied. NULL when out of
+ * memory. */
+struct tw_wheel *tw_wheel_create(const struct tw_wheel_options *options);
+
+/* Frees the wheel and its timers; NULL is fine. */
+void tw_wheel_destroy(struct tw_wheel *wheel);
+
+/* Takes now the memory for `count` timers held at once, touched page by page, so that holding up to
+ * so many neither allocates nor faults later, unless they are often moved to earlier deadlines.
+ * False, with nothing lost, when out of memory or over the limit. */
+bool tw_wheel_reserve(struct tw_wheel *wheel, size_t count);
+
+/* A timer due at `deadline` that will hand back `data`; one already reached is due at once. Returns
+ * TW_NONE when over the limit or out of memory. */
+tw_handle tw_wheel_schedule(struct tw_wheel *wheel, uint64_t deadline, uint64_t data);
+
+/* Moves a scheduled timer to another deadline, later or earlier; the handle stays good. Returns
+ * false if the handle is stale, and cannot fail otherwise. */
+bool tw_wheel_reschedule(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline);
+
+/* Takes a scheduled timer out. Returns false if the handle is stale, so cancelling twice is
+ * harmless. */
+bool tw_wheel_cancel(struct tw_wheel *wheel, tw_handle timer);
+
+/* A timer that will hand back `data` whenever it was armed and came due, until it is closed. Not
+ * yet armed. Returns TW_NONE when over the limit or out of memory. */
+tw_handle tw_wheel_open(struct tw_wheel *wheel, uint64_t data);
+
+/* Gives an opened timer its deadline, in place of the one it may have; TW_NEVER disarms it. It
+ * fires once and is then unarmed. Returns false if the handle is stale, and cannot fail otherwise.
+ */
+bool tw_wheel_arm(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline);
+
+/* Takes an opened timer's deadline away. Returns whether it had one, so true means that it will not
+ * fire any more and has not. */
+bool tw_wheel_disarm(struct tw_wheel *wheel, tw_handle timer);
+
+/* Ends an opened timer, armed or not. Returns false if the handle is stale. */
+bool tw_wheel_close(struct tw_wheel *wheel, tw_handle timer);
+
+/* Moves time forward to `now` and takes out up to `limit` timers that are due by then, in order of
+ * deadline (equal deadlines in any order; one armed when it was already overdue counts as due at
+ * that moment). Returns how many. Time never runs backwards: an earlier `now` changes nothing.
+ *
+ * Besides what it takes out, one call handles at most `limit` + TW_WHEEL_MOVES_MAX entries. Where a
+ * bucket of more must be opened before the next timer can be known (a million due in the same
+ * minute), it returns what it has, possibly nothing, and goes on in the next call. So a short
+ * return means that none is left unless tw_wheel_is_behind(); and a loop that sleeps until
+ * tw_wheel_wake_at() misses nothing, for that is then not after `now`. */
+size_t tw_wheel_expire(struct tw_wheel *wheel, uint64_t now, struct tw_expired *ret_due,
+                       size_t limit);
+
+/* Whether expire stopped before it had seen all that is due at the wheel's time: call it again.
+ * Also true after a timer was armed for a tick already reached. O(1). */
+bool tw_wheel_is_behind(const struct tw_wheel *wheel);
+
+/* When to call expire again: never later than the earliest deadline, possibly sooner (at the former
+ * deadline of a timer that was cancelled or moved to a later one; at the start of a bucket that
+ * holds more than a hundred timers). Not after the wheel's time while that is behind. TW_NEVER if
+ * no timer is armed. O(levels), at worst a hundred entries read. */
+uint64_t tw_wheel_wake_at(const struct tw_wheel *wheel);
+
+/* The latest time given to expire, or the start. */
+uint64_t tw_wheel_now(const struct tw_wheel *wheel);
+
+/* How many timers wait for a deadline other than TW_NEVER. */
+size_t tw_wheel_count(const struct tw_wheel *wheel);
+
+/* Bytes allocated for this wheel, all in all. */
+size_t tw_wheel_memory(const struct tw_wheel *wheel);
+
+/* For tests: aborts unless every invariant of the wheel holds, whether or not assert() is compiled
+ * in. O(timers). */
+void tw_wheel_check(const struct tw_wheel *wheel);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,151 @@
+/* wheel_check.c - every invariant of the wheel, for tests. */
+#include "wheel_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What the walk through the buckets finds; compared with the wheel's counters at the end. */
+struct census {
+    uint64_t entries;
+    uint64_t counting; /* records whose entry was met */
+    uint64_t chunks;
+    unsigned char *is_met; /* by slot */
+};
+
+static void check(bool holds, const char *invariant)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "tw_wheel_check: broken: %s\n", invariant);
+    abort();
+}
+
+static void check_entry(const struct tw_wheel *wheel, struct census *census, struct entry entry,
+                        unsigned level, uint64_t start)
+{
+    check(entry.index < wheel->slot_count, "an entry names a slot that was let");
+    census->entries++;
+    if (level < 32 / DIGIT_BITS) {
+        uint64_t tick = (start & ~(uint64_t)UINT32_MAX) | entry.tick_low;
+        check((tick ^ start) >> (level * DIGIT_BITS) == 0, "an entry lies in its own bucket");
+    }
+    const struct record *record = tw__wheel_record(wheel, entry.index);
+    if (tw__wheel_entry_counts(record, entry, level, start) && !census->is_met[entry.index]) {
+        census->is_met[entry.index] = 1;
+        census->counting++;
+    }
+}
+
+static void check_bucket(const struct tw_wheel *wheel, struct census *census, unsigned level,
+                         unsigned slot)
+{
+    const struct bucket *bucket = &wheel->buckets[level][slot];
+    bool has_bit = wheel->bits[level][slot / 64] >> (slot % 64) & 1;
+    check(has_bit == (bucket->head != NULL), "a bit is set just where a bucket is not empty");
+    check(!bucket->head == !bucket->end, "a bucket has both ends or none");
+    if (!bucket->head)
+        return;
+    uint64_t start = tw__wheel_bucket_start(wheel, level, slot);
+    unsigned digit = (unsigned)(wheel->cursor >> (level * DIGIT_BITS)) & (BUCKETS - 1);
+    check(slot > digit || (slot == digit && (level == 0 || level == wheel->opening)),
+          "only the tick at the cursor and the bucket being opened are not ahead");
+    check(wheel->next <= start, "no bucket starts before next");
+    const struct chunk *last = tw__wheel_chunk_of(bucket->end);
+    for (const struct chunk *chunk = bucket->head; chunk; chunk = chunk->next) {
+        uint32_t count = chunk == last ? (uint32_t)(bucket->end - chunk->entries) : chunk->count;
+        check(count <= CHUNK_ENTRIES, "a chunk holds no more than fits");
+        check((chunk == last) == (chunk->next == NULL), "the end lies in the last chunk");
+        census->chunks++;
+        for (uint32_t i = 0; i < count; i++)
+            check_entry(wheel, census, chunk->entries[i], level, start);
+    }
+}
+
+static void check_run(const struct tw_wheel *wheel, struct census *census)
+{
+    if (!wheel->run)
+        return;
+    check(wheel->next <= wheel->cursor, "a chunk being fired is due");
+    census->chunks++;
+    for (uint32_t i = wheel->run_next; i < wheel->run_count; i++)
+        check_entry(wheel, census, wheel->run->entries[i], 0, wheel->cursor);
+}
+
+static void check_records(const struct tw_wheel *wheel, const struct census *census)
+{
+    uint64_t armed = 0, entered = 0, retired = 0;
+    for (uint32_t i = 0; i < wheel->slot_count; i++) {
+        const struct record *record = tw__wheel_record(wheel, i);
+        bool has_entry = record->entry_at != TW_NEVER;
+        check(has_entry == census->is_met[i], "a record's entry is where the record says");
+        check(!has_entry || record->entry_at >= wheel->cursor, "nothing lies before the cursor");
+        if (record->due != TW_NEVER) {
+            check(has_entry, "an armed record has an entry");
+            check(record->entry_at <= record->due || record->entry_at == wheel->cursor,
+                  "an entry comes up no later than its timer is due");
+            armed++;
+        }
+        entered += has_entry;
+        retired += record->generation == GENERATION_LAST;
+    }
+    check(armed == wheel->armed_count, "armed_count");
+    check(entered == wheel->entered_count && entered == census->counting, "entered_count");
+    check(census->entries == wheel->entered_count + wheel->stale_count, "stale_count");
+    check(retired == wheel->retired_count, "retired_count");
+}
+
+static void check_free_slots(const struct tw_wheel *wheel, struct census *census)
+{
+    check(wheel->free_count + wheel->retired_count <= wheel->slot_count, "free slots were let");
+    check(wheel->slot_count <= wheel->slot_capacity, "slot_capacity");
+    check(wheel->slot_count - wheel->retired_count <= wheel->timer_count_max, "timer_count_max");
+    for (uint32_t i = 0; i < wheel->slot_count; i++)
+        census->is_met[i] = 0;
+    for (uint32_t i = 0; i < wheel->free_count; i++) {
+        uint32_t index = wheel->free_segments[i >> SEGMENT_BITS][i & (SEGMENT_SLOTS - 1)];
+        check(index < wheel->slot_count && !census->is_met[index], "a slot is free once");
+        census->is_met[index] = 1;
+        const struct record *record = tw__wheel_record(wheel, index);
+        check(record->due == TW_NEVER && record->generation != GENERATION_LAST,
+              "a free slot is unarmed and may be let again");
+    }
+}
+
+static void check_chunks(const struct tw_wheel *wheel, const struct census *census)
+{
+    uint64_t unused = 0, capacity = 0;
+    for (const struct chunk *chunk = wheel->chunk_free; chunk; chunk = chunk->next)
+        unused++;
+    for (const struct block *block = wheel->blocks; block; block = block->next) {
+        unused += (uint64_t)(block->end - block->fresh);
+        capacity += block->size / CHUNK_SIZE - 1;
+    }
+    check(census->chunks == wheel->chunk_used, "chunk_used");
+    check(capacity == wheel->chunk_capacity, "chunk_capacity");
+    check(unused + wheel->chunk_used == capacity, "a chunk is in a bucket, in flight or free");
+    check(wheel->slot_capacity == 0 || capacity >= tw__wheel_chunks_needed(wheel->slot_capacity),
+          "chunks for one entry per slot are there");
+    check(wheel->stale_count <= UINT64_C(3) * wheel->slot_count / 2 + 2 * STALE_SLACK,
+          "stale entries are few");
+}
+
+void tw_wheel_check(const struct tw_wheel *wheel)
+{
+    struct census census = {0};
+    census.is_met = calloc((size_t)wheel->slot_count + 1, 1);
+    check(census.is_met != NULL, "memory for the check itself");
+    check(wheel->cursor <= wheel->now && wheel->now < TW_NEVER, "the cursor is not ahead of time");
+    check(!wheel->run || !wheel->opening, "nothing fires while a bucket is opened");
+    for (unsigned level = 0; level < LEVELS; level++) {
+        const uint64_t *bits = wheel->bits[level];
+        bool has_any = (bits[0] | bits[1] | bits[2] | bits[3]) != 0;
+        check(has_any == (wheel->level_bits >> level & 1), "a level's bit is the sum of its bits");
+        for (unsigned slot = 0; slot < BUCKETS; slot++)
+            check_bucket(wheel, &census, level, slot);
+    }
+    check_run(wheel, &census);
+    check_records(wheel, &census);
+    check_free_slots(wheel, &census);
+    check_chunks(wheel, &census);
+    free(census.is_met);
+}

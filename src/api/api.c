@@ -1,0 +1,192 @@
+#include "api/api.h"
+
+#include "api/call.h"
+#include "api/route.h"
+
+#include <stdlib.h>
+
+/* ---- the server's calls, handed on to the route ---- */
+
+static struct call *call_create(struct api *api, struct http_request *request)
+{
+    struct call *call = calloc(1, sizeof(*call));
+
+    if (!call)
+        return NULL;
+    call->api = api;
+    call->http = request;
+    http_request_set_user(request, call);
+    return call;
+}
+
+/* The only answer that needs no memory: an empty one. */
+static void answer_out_of_memory(struct http_request *request)
+{
+    struct http_response response = {.status = 503};
+
+    http_response_header(&response, "Retry-After", "1");
+    http_request_answer(request, &response);
+}
+
+static void answer_no_route(struct call *call, const char *allow)
+{
+    struct http_response response = {.status = error_status(ERROR_METHOD),
+                                     .content_type = "application/problem+json"};
+    struct problem problem;
+
+    if (!allow[0]) {
+        call_answer_error(call, ERROR_NOT_FOUND, "There is nothing at this path");
+        return;
+    }
+    problem_set(&problem, ERROR_METHOD, "", "This path takes %s", allow);
+    problem_format(&problem, &response.body);
+    buffer_append_text(&response.body, "\n");
+    http_response_header(&response, "Allow", "%s", allow);
+    call_answer(call, &response);
+}
+
+static void api_begin(void *context, struct http_request *request)
+{
+    struct call *call = call_create(context, request);
+    struct http_target target;
+    struct route_match match;
+
+    if (!call) {
+        answer_out_of_memory(request);
+        return;
+    }
+    if (http_target_parse(http_request_target(request), &target)) {
+        call_answer_error(call, ERROR_BAD_REQUEST, "The request target is not a valid one");
+        return;
+    }
+    route_find(route_table, route_count, http_request_method(request), target.path,
+               call->parameter_text, &match);
+    call->route = match.route;
+    call->parameter = match.parameter;
+    call->query = target.query;
+    if (!call->route)
+        answer_no_route(call, match.allow);
+    else if (call->route->begin)
+        call->route->begin(call);
+}
+
+static size_t api_body(struct http_request *request, struct bytes chunk)
+{
+    struct call *call = http_request_user(request);
+
+    return call->route->body ? call->route->body(call, chunk) : chunk.size;
+}
+
+static void api_end(struct http_request *request)
+{
+    struct call *call = http_request_user(request);
+
+    call->route->end(call);
+}
+
+static void api_resumed(struct http_request *request)
+{
+    struct call *call = http_request_user(request);
+
+    call->route->resumed(call);
+}
+
+static void api_closed(struct http_request *request)
+{
+    struct call *call = http_request_user(request);
+
+    if (!call)
+        return;
+    if (call->route && call->route->closed)
+        call->route->closed(call);
+    atomic_fetch_sub(&call->api->bodies_bytes, call->body_counted);
+    buffer_deinit(&call->body);
+    free(call);
+}
+
+static void api_refuse(void *context, struct http_request *request, enum http_refusal refusal)
+{
+    struct call *call = call_create(context, request);
+
+    if (!call) {
+        answer_out_of_memory(request);
+        return;
+    }
+    switch (refusal) {
+    case HTTP_REFUSED_MALFORMED:
+        call_answer_error(call, ERROR_BAD_REQUEST, "The length of the body is not clear");
+        break;
+    case HTTP_REFUSED_HEADERS:
+        call_answer_error(call, ERROR_HEADERS_TOO_LARGE, "");
+        break;
+    case HTTP_REFUSED_CONNECTIONS:
+        metrics_add(call->api->options.metrics, METRIC_REFUSED_CONNECTIONS, 1);
+        call_answer_error(call, ERROR_OVERLOADED, "Too many connections are open");
+        break;
+    case HTTP_REFUSED_STOPPING:
+        call_answer_error(call, ERROR_STOPPING, "");
+        break;
+    }
+}
+
+static const struct http_handler api_handler = {
+    .begin = api_begin,
+    .body = api_body,
+    .end = api_end,
+    .resumed = api_resumed,
+    .closed = api_closed,
+    .refuse = api_refuse,
+};
+
+/* ---- starting and stopping ---- */
+
+enum error_code api_start(const struct api_options *options, struct api **ret_api,
+                          struct error *ret_error)
+{
+    const struct config *config = options->config;
+    struct api *api = calloc(1, sizeof(*api));
+    struct http_options http = {
+        .address = config->listen_address,
+        .port = (uint16_t)config->listen_port,
+        .threads = config->http_threads,
+        .connections_max = config->connections_max,
+        .header_bytes_max = config->header_bytes_max,
+        .idle_ms = config->http_idle_ms,
+        .drain_ms = config->drain_ms,
+        .handler = &api_handler,
+        .context = api,
+    };
+    enum error_code error;
+
+    if (!api)
+        return error_set(ret_error, ERROR_NO_MEMORY, "start the API");
+    api->options = *options;
+    api->limits = (struct timer_json_limits){
+        .payload_bytes_max = config->payload_bytes_max,
+        .target_bytes_max = config->target_bytes_max,
+        .labels_max = config->labels_max,
+        .headers_bytes_max = config->headers_bytes_max,
+        .host_allowed = options->host_allowed,
+        .host_context = options->host_context,
+    };
+    error = http_server_start(&http, &api->server, ret_error);
+    if (error) {
+        free(api);
+        return error;
+    }
+    *ret_api = api;
+    return ERROR_NONE;
+}
+
+void api_stop(struct api *api)
+{
+    if (!api)
+        return;
+    http_server_stop(api->server);
+    free(api);
+}
+
+uint16_t api_port(const struct api *api)
+{
+    return http_server_port(api->server);
+}

@@ -1,0 +1,77 @@
+/*
+ * batch_chunk.h - some consecutive lines of a batch: their creates, their failures, their answers.
+ *
+ * Ownership  A chunk owns the timers that were added to it until it is submitted.
+ * Threads    The batch's; between node_submit and `done` only the node touches `node`, `timers` and
+ *            `results`.
+ */
+#ifndef TICKWHEEL_API_BATCH_CHUNK_H
+#define TICKWHEEL_API_BATCH_CHUNK_H
+
+#include "api/batch.h"
+
+/* What became of one line: a timer of the command, or a problem found while reading it. */
+struct batch_line {
+    uint64_t number;         /* 1-based, in the body */
+    uint32_t problem_offset; /* where its text ends in `problems`; is_timer: not valid */
+    bool is_timer;
+};
+
+struct batch_chunk {
+    struct list link;
+    struct batch *batch;
+    struct node_request node;
+    bool is_answered;        /* guarded by the batch's lock */
+    enum error_code refused; /* by node_submit: the answer for all its timers */
+    size_t line_count, timer_count, footprint;
+    struct buffer problems; /* the texts of the lines that failed at once, in order */
+    struct batch_line lines[BATCH_CHUNK_LINES_MAX];
+    struct timer *timers[BATCH_CHUNK_LINES_MAX];
+    struct command_created results[BATCH_CHUNK_LINES_MAX];
+};
+
+/* How results are written. */
+enum batch_style {
+    BATCH_FULL,    /* a line for each line */
+    BATCH_MINIMAL, /* only the failed ones */
+};
+
+struct batch_totals {
+    uint64_t created, failed;
+};
+
+/* NULL when out of memory. */
+struct batch_chunk *batch_chunk_create(struct batch *batch);
+
+/* Empties it for use again; the timers are not its own any more. */
+void batch_chunk_clear(struct batch_chunk *chunk);
+
+/* Frees the timers too that it owns. */
+void batch_chunk_destroy(struct batch_chunk *chunk);
+
+/* Time to send it. There is still room for one line, which may be the last of the body. */
+static inline bool batch_chunk_is_full(const struct batch_chunk *chunk)
+{
+    return chunk->line_count >= BATCH_CHUNK_LINES_MAX - 1 ||
+           chunk->footprint >= BATCH_CHUNK_BYTES_MAX;
+}
+
+/* Adds the next line; there must be room. Takes the timer. */
+void batch_chunk_add_timer(struct batch_chunk *chunk, uint64_t number, struct timer *timer);
+void batch_chunk_add_problem(struct batch_chunk *chunk, uint64_t number,
+                             const struct problem *problem);
+
+/* Fills in the command for its timers. */
+void batch_chunk_prepare(struct batch_chunk *chunk, uint16_t partition);
+
+/* Frees the timers, which all fail by `error`. */
+void batch_chunk_refuse(struct batch_chunk *chunk, enum error_code error);
+
+/* Writes what became of the lines, in order. */
+void batch_chunk_format(const struct batch_chunk *chunk, enum batch_style style, struct buffer *out,
+                        struct batch_totals *totals);
+
+/* Writes the problem as a line of its own, with the member "line". */
+void batch_problem_format(const struct problem *problem, uint64_t number, struct buffer *out);
+
+#endif

@@ -1,0 +1,372 @@
+#include "api/fake/node_fake.h"
+
+#include "base/map.h"
+#include "sys/clock.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+struct node {
+    pthread_mutex_t lock; /* guards everything */
+    pthread_cond_t changed;
+    pthread_t thread;
+    struct list waiting; /* requests to be answered */
+    struct map timers;   /* by serial */
+    uint64_t counter;
+    uint16_t partition_count, partition_turn;
+    size_t inflight, inflight_max, inflight_peak, submitted, created;
+    enum error_code refuses, fails;
+    bool is_held, is_reversed, is_stopping;
+    const char *not_ready;
+};
+
+/* ---- commands; on the node's thread, under the lock ---- */
+
+static void create(struct node *node, struct command *command)
+{
+    command->error = node->fails;
+    for (size_t i = 0; i < command->timer_count; i++) {
+        struct timer *timer = command->timers[i];
+        struct command_created *result = &command->results[i];
+
+        result->error = node->fails;
+        if (node->fails) {
+            timer_free(timer);
+            continue;
+        }
+        timer->at = timer->due;
+        timer->created = wall_now();
+        timer->version = 1;
+        timer->id =
+            (struct timer_id){timer->due, command->partition, TIMER_SERIAL(1, ++node->counter)};
+        result->id = timer->id;
+        map_put(&node->timers, timer->id.serial, timer);
+        node->created++;
+        command->timer = timer;
+    }
+}
+
+static struct timer *find(struct node *node, struct command *command)
+{
+    struct timer *timer = map_get(&node->timers, command->id.serial);
+
+    command->error = node->fails;
+    if (command->error)
+        return NULL;
+    if (!timer || !timer_id_equal(&timer->id, &command->id)) {
+        command->error = ERROR_NOT_FOUND;
+        return NULL;
+    }
+    command->timer = timer;
+    if (timer_is_over(timer->state))
+        command->error = ERROR_GONE;
+    else if (command->kind != COMMAND_GET && timer->state == TIMER_DELIVERING)
+        command->error = ERROR_ALREADY_FIRING;
+    else if (command->if_version && command->if_version != timer->version)
+        command->error = ERROR_VERSION_MISMATCH;
+    return command->error ? NULL : timer;
+}
+
+static void patch(struct node *node, struct command *command)
+{
+    struct timer *old = find(node, command), *from = command->patch, *new;
+    struct timer_texts texts;
+
+    if (old) {
+        uint32_t fields = command->patch_fields;
+
+        texts = old->texts;
+        if (fields & PATCH_TARGET)
+            texts.target = from->texts.target;
+        if (fields & PATCH_PAYLOAD) {
+            texts.payload = from->texts.payload;
+            texts.content_type = from->texts.content_type;
+        }
+        if (fields & PATCH_HEADERS)
+            texts.headers = from->texts.headers;
+        if (fields & PATCH_LABELS)
+            texts.labels = from->texts.labels;
+        new = timer_copy(old, &texts);
+        assert(new);
+        if (fields & PATCH_DUE)
+            new->due = new->at = from->due;
+        if (fields & PATCH_RETRY)
+            new->retry = from->retry;
+        new->version++;
+        map_put(&node->timers, new->id.serial, new);
+        timer_free(old);
+        command->timer = new;
+    }
+    timer_free(from);
+}
+
+static int compare(const void *left, const void *right)
+{
+    const struct timer *a = *(struct timer *const *)left, *b = *(struct timer *const *)right;
+    struct storage_position first = {a->at, a->id.serial}, second = {b->at, b->id.serial};
+
+    return storage_position_before(first, second) ? -1 : storage_position_before(second, first);
+}
+
+static void scan(struct node *node, struct command *command)
+{
+    const struct storage_scan *wanted = &command->scan;
+    struct storage_page *page = &command->page;
+    struct timer *timer;
+    size_t cursor = 0, bytes = 0, count = 0;
+
+    command->error = node->fails;
+    page->timers = calloc(map_count(&node->timers) + 1, sizeof(struct timer *));
+    page->next = wanted->to;
+    while ((timer = map_next(&node->timers, &cursor))) {
+        struct storage_position at = {timer->at, timer->id.serial};
+
+        if (timer->id.partition == wanted->partition && storage_position_before(at, wanted->to) &&
+            !storage_position_before(at, wanted->from) &&
+            (wanted->kind == STORAGE_SCAN_ALL || !timer_is_over(timer->state)))
+            page->timers[page->count++] = timer;
+    }
+    qsort(page->timers, page->count, sizeof(struct timer *), compare);
+    while (count < page->count && count < wanted->rows_max && bytes < wanted->bytes_max)
+        bytes += page->timers[count++]->footprint;
+    if (count < page->count)
+        page->next =
+            (struct storage_position){page->timers[count]->at, page->timers[count]->id.serial};
+    page->count = count;
+}
+
+static void execute(struct node *node, struct command *command)
+{
+    struct timer *timer;
+
+    switch (command->kind) {
+    case COMMAND_CREATE:
+        create(node, command);
+        break;
+    case COMMAND_GET:
+        find(node, command);
+        break;
+    case COMMAND_PATCH:
+        patch(node, command);
+        break;
+    case COMMAND_CANCEL:
+        timer = find(node, command);
+        if (timer) {
+            timer->state = TIMER_CANCELLED;
+            timer->ended = wall_now();
+            timer->version++;
+        }
+        break;
+    case COMMAND_LIST:
+        scan(node, command);
+        break;
+    }
+}
+
+static size_t weight(const struct command *command)
+{
+    return command->kind == COMMAND_CREATE ? command->timer_count : 1;
+}
+
+static void *run(void *argument)
+{
+    struct node *node = argument;
+
+    pthread_mutex_lock(&node->lock);
+    while (!node->is_stopping || !list_is_empty(&node->waiting)) {
+        struct list *link;
+        struct node_request *request;
+        struct timer **page;
+
+        if (list_is_empty(&node->waiting) || (node->is_held && !node->is_stopping)) {
+            pthread_cond_wait(&node->changed, &node->lock);
+            continue;
+        }
+        link = node->is_reversed ? node->waiting.prev : node->waiting.next;
+        list_remove(link);
+        request = list_item(link, struct node_request, link_);
+        execute(node, &request->command);
+        page = request->command.page.timers;
+        node->inflight -= weight(&request->command);
+        if (list_is_empty(&node->waiting))
+            node->is_reversed = false;
+        /* Timers change on this thread alone, so they hold still without the lock. */
+        pthread_mutex_unlock(&node->lock);
+        request->done(request);
+        free(page);
+        pthread_mutex_lock(&node->lock);
+    }
+    pthread_mutex_unlock(&node->lock);
+    return NULL;
+}
+
+/* ---- node.h ---- */
+
+enum error_code node_submit(struct node *node, struct node_request *request)
+{
+    enum error_code error;
+
+    pthread_mutex_lock(&node->lock);
+    error = node->refuses;
+    if (!error && node->inflight + weight(&request->command) > node->inflight_max)
+        error = ERROR_OVERLOADED;
+    if (!error) {
+        node->inflight += weight(&request->command);
+        if (node->inflight > node->inflight_peak)
+            node->inflight_peak = node->inflight;
+        node->submitted++;
+        if (list_is_empty(&node->waiting) || node->is_held)
+            pthread_cond_broadcast(&node->changed);
+        list_push(&node->waiting, &request->link_);
+    }
+    pthread_mutex_unlock(&node->lock);
+    return error;
+}
+
+uint16_t node_partition_count(const struct node *node)
+{
+    return node->partition_count;
+}
+
+uint16_t node_partition_next(struct node *node)
+{
+    return (uint16_t)(__atomic_fetch_add(&node->partition_turn, 1, __ATOMIC_RELAXED) %
+                      node->partition_count);
+}
+
+void node_health(struct node *node, struct node_health *ret_health)
+{
+    pthread_mutex_lock(&node->lock);
+    *ret_health = (struct node_health){.is_ready = !node->not_ready};
+    if (node->not_ready)
+        strncpy(ret_health->reason, node->not_ready, sizeof(ret_health->reason) - 1);
+    pthread_mutex_unlock(&node->lock);
+}
+
+void node_refresh_metrics(struct node *node)
+{
+    (void)node;
+}
+
+/* ---- the tests' side ---- */
+
+struct node *node_fake_start(uint16_t partition_count)
+{
+    struct node *node = calloc(1, sizeof(*node));
+    int error;
+
+    assert(node);
+    pthread_mutex_init(&node->lock, NULL);
+    pthread_cond_init(&node->changed, NULL);
+    list_init(&node->waiting);
+    map_init(&node->timers);
+    node->partition_count = partition_count;
+    node->inflight_max = SIZE_MAX / 2;
+    error = pthread_create(&node->thread, NULL, run, node);
+    assert(!error);
+    (void)error;
+    return node;
+}
+
+void node_fake_stop(struct node *node)
+{
+    struct timer *timer;
+    size_t cursor = 0;
+
+    pthread_mutex_lock(&node->lock);
+    node->is_stopping = true;
+    pthread_cond_broadcast(&node->changed);
+    pthread_mutex_unlock(&node->lock);
+    pthread_join(node->thread, NULL);
+    while ((timer = map_next(&node->timers, &cursor)))
+        timer_free(timer);
+    map_deinit(&node->timers);
+    pthread_cond_destroy(&node->changed);
+    pthread_mutex_destroy(&node->lock);
+    free(node);
+}
+
+void node_fake_refuse(struct node *node, enum error_code error)
+{
+    pthread_mutex_lock(&node->lock);
+    node->refuses = error;
+    pthread_mutex_unlock(&node->lock);
+}
+
+void node_fake_fail(struct node *node, enum error_code error)
+{
+    pthread_mutex_lock(&node->lock);
+    node->fails = error;
+    pthread_mutex_unlock(&node->lock);
+}
+
+void node_fake_set_inflight_max(struct node *node, size_t timers)
+{
+    pthread_mutex_lock(&node->lock);
+    node->inflight_max = timers;
+    pthread_mutex_unlock(&node->lock);
+}
+
+void node_fake_hold(struct node *node)
+{
+    pthread_mutex_lock(&node->lock);
+    node->is_held = true;
+    pthread_mutex_unlock(&node->lock);
+}
+
+void node_fake_release(struct node *node)
+{
+    pthread_mutex_lock(&node->lock);
+    node->is_held = false;
+    node->is_reversed = true;
+    pthread_cond_broadcast(&node->changed);
+    pthread_mutex_unlock(&node->lock);
+}
+
+void node_fake_await_submitted(struct node *node, size_t count)
+{
+    pthread_mutex_lock(&node->lock);
+    while (node->submitted < count)
+        pthread_cond_wait(&node->changed, &node->lock);
+    pthread_mutex_unlock(&node->lock);
+}
+
+void node_fake_set_not_ready(struct node *node, const char *reason)
+{
+    pthread_mutex_lock(&node->lock);
+    node->not_ready = reason;
+    pthread_mutex_unlock(&node->lock);
+}
+
+bool node_fake_set_state(struct node *node, const struct timer_id *id, enum timer_state state)
+{
+    struct timer *timer;
+
+    pthread_mutex_lock(&node->lock);
+    timer = map_get(&node->timers, id->serial);
+    if (timer)
+        timer->state = state;
+    pthread_mutex_unlock(&node->lock);
+    return timer;
+}
+
+size_t node_fake_created(struct node *node)
+{
+    size_t created;
+
+    pthread_mutex_lock(&node->lock);
+    created = node->created;
+    pthread_mutex_unlock(&node->lock);
+    return created;
+}
+
+size_t node_fake_inflight_peak(struct node *node)
+{
+    size_t peak;
+
+    pthread_mutex_lock(&node->lock);
+    peak = node->inflight_peak;
+    pthread_mutex_unlock(&node->lock);
+    return peak;
+}

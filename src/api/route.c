@@ -1,0 +1,87 @@
+#include "api/route.h"
+
+#include "api/batch.h"
+#include "api/list.h"
+#include "api/service.h"
+#include "api/timers.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+/* A path with a literal segment stands before the one with a parameter in its place. */
+const struct route route_table[] = {
+    {"POST", "/v1/timers", METRIC_ROUTE_TIMER_CREATE, timers_create_begin, call_collect,
+     timers_create, NULL, NULL},
+    {"GET", "/v1/timers", METRIC_ROUTE_TIMER_LIST, NULL, NULL, list_end, NULL, list_closed},
+    {"POST", "/v1/timers/batch", METRIC_ROUTE_TIMER_BATCH, batch_begin, batch_body, batch_end,
+     batch_resumed, batch_closed},
+    {"GET", "/v1/timers/{id}", METRIC_ROUTE_TIMER_GET, NULL, NULL, timers_get, NULL, NULL},
+    {"PATCH", "/v1/timers/{id}", METRIC_ROUTE_TIMER_PATCH, timers_patch_begin, call_collect,
+     timers_patch, NULL, NULL},
+    {"DELETE", "/v1/timers/{id}", METRIC_ROUTE_TIMER_DELETE, timers_delete_begin, NULL,
+     timers_delete, NULL, NULL},
+    {"GET", "/healthz", METRIC_ROUTE_HEALTHZ, NULL, NULL, service_healthz, NULL, NULL},
+    {"GET", "/readyz", METRIC_ROUTE_READYZ, NULL, NULL, service_readyz, NULL, NULL},
+    {"GET", "/metrics", METRIC_ROUTE_METRICS, NULL, NULL, service_metrics, NULL, NULL},
+    {"GET", "/openapi.json", METRIC_ROUTE_OPENAPI, NULL, NULL, service_openapi, NULL, NULL},
+    {"GET", "/", METRIC_ROUTE_OTHER, NULL, NULL, service_index, NULL, NULL},
+};
+
+const size_t route_count = sizeof(route_table) / sizeof(route_table[0]);
+
+/* Compares segment by segment; a {parameter} takes any segment that is not empty. */
+static bool path_fits(const char *pattern, struct bytes path, char room[CALL_PARAMETER_SIZE],
+                      struct bytes *ret_parameter)
+{
+    struct bytes wanted = bytes_of(pattern), want, have;
+
+    *ret_parameter = (struct bytes){0};
+    while (http_path_next(&wanted, &want)) {
+        if (!http_path_next(&path, &have))
+            return false;
+        if (want.size == 0 || want.data[0] != '{') {
+            if (!bytes_equal(want, have))
+                return false;
+        } else if (have.size == 0 || have.size > 3 * CALL_PARAMETER_SIZE) {
+            return false;
+        } else {
+            char decoded[3 * CALL_PARAMETER_SIZE];
+
+            if (http_percent_decode(have, decoded, ret_parameter) ||
+                ret_parameter->size > CALL_PARAMETER_SIZE)
+                return false;
+            memcpy(room, decoded, ret_parameter->size);
+            ret_parameter->data = room;
+        }
+    }
+    return path.size == 0;
+}
+
+static void allow_add(char allow[ROUTE_ALLOW_SIZE], const char *method)
+{
+    size_t size = strlen(allow), room = ROUTE_ALLOW_SIZE - size;
+    int added = snprintf(allow + size, room, "%s%s%s", size ? ", " : "", method,
+                         strcmp(method, "GET") == 0 ? ", HEAD" : "");
+
+    assert(added > 0 && (size_t)added < room);
+    (void)added;
+}
+
+void route_find(const struct route *routes, size_t count, struct bytes method, struct bytes path,
+                char room[CALL_PARAMETER_SIZE], struct route_match *ret_match)
+{
+    const char *fitting = NULL; /* the pattern found: routes of another one do not count */
+
+    memset(ret_match, 0, sizeof(*ret_match));
+    if (bytes_equal(method, BYTES("HEAD")))
+        method = BYTES("GET");
+    for (size_t i = 0; i < count; i++) {
+        if (fitting ? strcmp(fitting, routes[i].path) != 0
+                    : !path_fits(routes[i].path, path, room, &ret_match->parameter))
+            continue;
+        fitting = routes[i].path;
+        allow_add(ret_match->allow, routes[i].method);
+        if (bytes_equal(method, bytes_of(routes[i].method)))
+            ret_match->route = &routes[i];
+    }
+}

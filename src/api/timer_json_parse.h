@@ -1,0 +1,123 @@
+/*
+ * timer_json_parse.h - what the files that read a timer's JSON share: timer_json_parse.c (fields,
+ * create, patch), timer_json_texts.c (target, payload, headers, labels) and timer_json_problem.c
+ * (what is wrong, and where). For nobody else.
+ *
+ * Ownership  Texts point into the request or into `scratch`, until timer_alloc has copied them.
+ */
+#ifndef TICKWHEEL_API_TIMER_JSON_PARSE_H
+#define TICKWHEEL_API_TIMER_JSON_PARSE_H
+
+#include "api/timer_json.h"
+#include "base/json.h"
+
+#define TIMER_JSON_MEMBERS_MAX    64   /* of `headers`, and of `labels` whatever the limits say */
+#define TIMER_JSON_LABEL_SIZE_MAX 256  /* of a label's name, and of its value */
+#define TIMER_JSON_TYPE_SIZE_MAX  256  /* of content_type */
+#define TIMER_JSON_SCRATCH_SIZE   1024 /* a request up to this size costs no allocation to decode */
+
+/* How a field of a timer may be used in a request. */
+enum timer_field_use {
+    FIELD_SETTABLE,
+    FIELD_READ_ONLY, /* the server says it */
+    FIELD_LATER,     /* part of the contract, not of this version */
+};
+
+/* X(name, use): every field of a timer and of a request; the common ones first. */
+#define TIMER_FIELD_LIST(X)   \
+    X(after, SETTABLE)        \
+    X(at, SETTABLE)           \
+    X(target, SETTABLE)       \
+    X(payload, SETTABLE)      \
+    X(labels, SETTABLE)       \
+    X(retry, SETTABLE)        \
+    X(headers, SETTABLE)      \
+    X(body_base64, SETTABLE)  \
+    X(content_type, SETTABLE) \
+    X(id, READ_ONLY)          \
+    X(due, READ_ONLY)         \
+    X(state, READ_ONLY)       \
+    X(version, READ_ONLY)     \
+    X(attempts, READ_ONLY)    \
+    X(created, READ_ONLY)     \
+    X(ended, READ_ONLY)       \
+    X(last_error, READ_ONLY)  \
+    X(schedule, READ_ONLY)    \
+    X(key, LATER)             \
+    X(every, LATER)           \
+    X(cron, LATER)            \
+    X(timezone, LATER)        \
+    X(dst, LATER)             \
+    X(count, LATER)           \
+    X(until, LATER)           \
+    X(late, LATER)            \
+    X(spread, LATER)          \
+    X(watch, LATER)
+
+enum timer_field {
+#define X(name, use) FIELD_##name,
+    TIMER_FIELD_LIST(X)
+#undef X
+        FIELD_COUNT, /* no field */
+};
+
+/* Decoded texts. All that one request keeps fits into as many bytes as the request has: a string
+ * never grows, and the quotes and the colon around a member outweigh what is put in their place. */
+struct timer_scratch {
+    char *data; /* NULL until needed */
+    size_t size, capacity;
+};
+
+struct timer_parse {
+    struct json_reader reader;
+    const struct timer_json_limits *limits;
+    struct wall now;
+    struct problem *problem;
+    struct bytes json;
+    uint32_t seen; /* bits of enum timer_field */
+    struct wall due;
+    struct retry_policy retry;
+    struct timer_texts texts;
+    struct timer_scratch scratch;
+    char *local; /* TIMER_JSON_SCRATCH_SIZE bytes on the caller's stack */
+};
+
+/* ---- timer_json_problem.c ---- */
+
+/* ERROR_NOT_JSON with what the reader says. */
+enum error_code timer_parse_not_json(struct timer_parse *parse);
+
+/* ERROR_INVALID at `pointer`. */
+#define timer_parse_invalid(parse, pointer, ...) \
+    problem_set((parse)->problem, ERROR_INVALID, pointer, __VA_ARGS__)
+
+/* The same with the reason of a lower layer as the sentence. */
+enum error_code timer_parse_invalid_error(struct timer_parse *parse, const char *pointer,
+                                          const struct error *error);
+
+/* A name as it is put into a sentence: without control characters, cut when it is long. */
+#define TIMER_NAME_TEXT_SIZE 48
+void timer_name_text(struct bytes name, char ret_text[TIMER_NAME_TEXT_SIZE]);
+
+/* "#/parent/name" with what must be escaped; "#/parent" when it would be too long. */
+void timer_pointer(const char *parent, struct bytes name, char *ret_text, size_t capacity);
+
+/* A field that is none: with the nearest of `known` names, if one is near. */
+enum error_code timer_parse_unknown(struct timer_parse *parse, const char *parent,
+                                    struct bytes name, const char *const *known,
+                                    size_t known_count);
+
+/* ---- timer_json_texts.c ---- */
+
+/* The string that comes next, decoded: a slice of the request or of the scratch. */
+enum error_code timer_parse_string(struct timer_parse *parse, const char *pointer,
+                                   struct bytes *ret_text);
+
+enum error_code timer_parse_target(struct timer_parse *parse);
+enum error_code timer_parse_payload(struct timer_parse *parse);
+enum error_code timer_parse_body_base64(struct timer_parse *parse);
+enum error_code timer_parse_content_type(struct timer_parse *parse);
+enum error_code timer_parse_headers(struct timer_parse *parse);
+enum error_code timer_parse_labels(struct timer_parse *parse);
+
+#endif

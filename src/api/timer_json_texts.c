@@ -1,0 +1,403 @@
+#include "api/timer_json_parse.h"
+
+#include "api/target_url.h"
+#include "base/base64.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <strings.h>
+
+/* ---- scratch ---- */
+
+static enum error_code no_memory(struct timer_parse *parse)
+{
+    return problem_set(parse->problem, ERROR_NO_MEMORY, "", "%s", "");
+}
+
+/* Makes the scratch; once per request at most. */
+static enum error_code need_scratch(struct timer_parse *parse)
+{
+    struct timer_scratch *scratch = &parse->scratch;
+
+    if (scratch->data)
+        return ERROR_NONE;
+    scratch->data =
+        parse->json.size <= TIMER_JSON_SCRATCH_SIZE ? parse->local : malloc(parse->json.size);
+    if (!scratch->data)
+        return no_memory(parse);
+    scratch->capacity = parse->json.size;
+    return ERROR_NONE;
+}
+
+static void scratch_put(struct timer_scratch *scratch, const void *data, size_t size)
+{
+    assert(size <= scratch->capacity - scratch->size);
+    memcpy(scratch->data + scratch->size, data, size);
+    scratch->size += size;
+}
+
+static void scratch_decode(struct timer_scratch *scratch, const struct json_string *string)
+{
+    size_t size;
+
+    if (!json_string_decode(string, scratch->data + scratch->size,
+                            scratch->capacity - scratch->size, &size))
+        abort(); /* a string never grows, see struct timer_scratch */
+    scratch->size += size;
+}
+
+static struct bytes scratch_since(const struct timer_scratch *scratch, size_t start)
+{
+    return (struct bytes){scratch->data + start, scratch->size - start};
+}
+
+/* The value of a string that was read. */
+static enum error_code decode(struct timer_parse *parse, const struct json_string *string,
+                              struct bytes *ret_text)
+{
+    size_t start = parse->scratch.size;
+    enum error_code code;
+
+    if (!string->escaped) {
+        *ret_text = string->raw;
+        return ERROR_NONE;
+    }
+    code = need_scratch(parse);
+    if (code)
+        return code;
+    scratch_decode(&parse->scratch, string);
+    *ret_text = scratch_since(&parse->scratch, start);
+    return ERROR_NONE;
+}
+
+enum error_code timer_parse_string(struct timer_parse *parse, const char *pointer,
+                                   struct bytes *ret_text)
+{
+    struct json_string string;
+    enum json_type type = json_peek(&parse->reader);
+
+    if (type == JSON_STRING && json_read_string(&parse->reader, &string))
+        return decode(parse, &string, ret_text);
+    if (json_error(&parse->reader))
+        return timer_parse_not_json(parse);
+    return timer_parse_invalid(parse, pointer, "It must be a string");
+}
+
+/* ---- target, payload ---- */
+
+enum error_code timer_parse_target(struct timer_parse *parse)
+{
+    const struct timer_json_limits *limits = parse->limits;
+    struct error error;
+    struct bytes url, host;
+    enum error_code code = timer_parse_string(parse, "#/target", &url);
+
+    if (code)
+        return code;
+    if (url.size > limits->target_bytes_max)
+        return timer_parse_invalid(parse, "#/target", "It may have at most %zu bytes",
+                                   limits->target_bytes_max);
+    if (target_url_check(url, &host, &error))
+        return timer_parse_invalid_error(parse, "#/target", &error);
+    if (limits->host_allowed && !limits->host_allowed(limits->host_context, host))
+        return timer_parse_invalid(parse, "#/target",
+                                   "This host is at an address that may not be called");
+    parse->texts.target = url;
+    return ERROR_NONE;
+}
+
+static enum error_code too_large(struct timer_parse *parse, const char *pointer)
+{
+    return problem_set(parse->problem, ERROR_TOO_LARGE, pointer, "It may have at most %zu bytes",
+                       parse->limits->payload_bytes_max);
+}
+
+enum error_code timer_parse_payload(struct timer_parse *parse)
+{
+    if (!json_skip(&parse->reader, &parse->texts.payload))
+        return timer_parse_not_json(parse);
+    if (parse->texts.payload.size > parse->limits->payload_bytes_max)
+        return too_large(parse, "#/payload");
+    return ERROR_NONE;
+}
+
+enum error_code timer_parse_body_base64(struct timer_parse *parse)
+{
+    struct timer_scratch *scratch = &parse->scratch;
+    struct bytes text;
+    size_t size;
+    enum error_code code = timer_parse_string(parse, "#/body_base64", &text);
+
+    if (!code)
+        code = need_scratch(parse);
+    if (code)
+        return code;
+    /* An escaped text lies in the scratch already and is decoded where it lies. */
+    if (text.size && text.data + text.size == scratch->data + scratch->size)
+        scratch->size -= text.size;
+    if (base64_decoded_size_max(text.size) > scratch->capacity - scratch->size)
+        abort(); /* bytes are fewer than their text */
+    if (!base64_decode(text, scratch->data + scratch->size, &size))
+        return timer_parse_invalid(parse, "#/body_base64",
+                                   "It is not base64 (RFC 4648, with padding)");
+    if (size > parse->limits->payload_bytes_max)
+        return too_large(parse, "#/body_base64");
+    parse->texts.payload = (struct bytes){scratch->data + scratch->size, size};
+    scratch->size += size;
+    return ERROR_NONE;
+}
+
+/* RFC 9110: what a header's name is made of, and the two halves of a media type. */
+static bool is_token(struct bytes text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+
+        if (!((c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
+              (c && strchr("!#$%&'*+-.^_`|~", c))))
+            return false;
+    }
+    return text.size > 0;
+}
+
+/* What a header's value may be: printable, neither empty nor with space at an end (which a receiver
+ * would not see). */
+static bool is_header_value(struct bytes text)
+{
+    for (size_t i = 0; i < text.size; i++)
+        if ((uint8_t)text.data[i] < 0x20 || text.data[i] == 0x7f)
+            return false;
+    return text.size > 0 && text.data[0] != ' ' && text.data[text.size - 1] != ' ';
+}
+
+enum error_code timer_parse_content_type(struct timer_parse *parse)
+{
+    struct bytes text, type, subtype;
+    enum error_code code = timer_parse_string(parse, "#/content_type", &text);
+    const char *end, *slash;
+
+    if (code)
+        return code;
+    if (text.size > TIMER_JSON_TYPE_SIZE_MAX)
+        return timer_parse_invalid(parse, "#/content_type", "It may have at most %d bytes",
+                                   TIMER_JSON_TYPE_SIZE_MAX);
+    end = text.size ? memchr(text.data, ';', text.size) : NULL;
+    if (!end)
+        end = text.data + text.size;
+    while (end > text.data && end[-1] == ' ')
+        end--;
+    slash = end > text.data ? memchr(text.data, '/', (size_t)(end - text.data)) : NULL;
+    type = (struct bytes){text.data, slash ? (size_t)(slash - text.data) : 0};
+    subtype = (struct bytes){slash ? slash + 1 : NULL, slash ? (size_t)(end - slash - 1) : 0};
+    if (!is_token(type) || !is_token(subtype) || !is_header_value(text))
+        return timer_parse_invalid(parse, "#/content_type",
+                                   "It must be a media type such as text/plain");
+    parse->texts.content_type = text;
+    return ERROR_NONE;
+}
+
+/* ---- headers, labels: objects of strings ---- */
+
+struct member {
+    struct json_string name, value;
+};
+
+static enum error_code member_invalid(struct timer_parse *parse, const char *parent,
+                                      const struct json_string *name, const char *detail)
+{
+    char pointer[sizeof(parse->problem->pointer)], decoded[sizeof(pointer)];
+    struct bytes text = {decoded, 0};
+
+    if (json_string_decode(name, decoded, sizeof(decoded), &text.size))
+        timer_pointer(parent, text, pointer, sizeof(pointer));
+    else
+        strcpy(pointer, parent);
+    return timer_parse_invalid(parse, pointer, "%s", detail);
+}
+
+/* Reads such an object, the field at `pointer`. */
+static enum error_code read_members(struct timer_parse *parse, const char *pointer, size_t max,
+                                    struct member *members, size_t *ret_count)
+{
+    struct json_reader *reader = &parse->reader;
+    size_t count = 0;
+    enum json_type type = json_peek(reader);
+
+    if (type != JSON_OBJECT && type != JSON_NONE)
+        return timer_parse_invalid(parse, pointer, "It must be an object of strings");
+    if (type == JSON_NONE || !json_enter_object(reader))
+        return timer_parse_not_json(parse);
+    for (struct json_string name; json_next_member(reader, &name);) {
+        type = json_peek(reader);
+        if (type == JSON_NONE)
+            break;
+        if (type != JSON_STRING)
+            return member_invalid(parse, pointer, &name, "It must be a string");
+        if (count == max)
+            return timer_parse_invalid(parse, pointer, "It may have at most %zu members", max);
+        members[count].name = name;
+        if (!json_read_string(reader, &members[count].value))
+            break;
+        count++;
+    }
+    if (json_error(reader))
+        return timer_parse_not_json(parse);
+    *ret_count = count;
+    return need_scratch(parse);
+}
+
+/* What the server sets itself, or what would change how the request is framed. */
+static bool is_forbidden_header(struct bytes name)
+{
+    static const char *const names[] = {
+        "host",       "content-length", "content-type",     "transfer-encoding",
+        "connection", "keep-alive",     "proxy-connection", "expect",
+        "te",         "trailer",        "upgrade",          "traceparent",
+    };
+    static const char *const prefixes[] = {"webhook-", "tickwheel-"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (name.size == strlen(names[i]) && strncasecmp(name.data, names[i], name.size) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+        if (name.size >= strlen(prefixes[i]) &&
+            strncasecmp(name.data, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Appends "Name: value\n". */
+static enum error_code store_header(struct timer_parse *parse, const struct member *member,
+                                    const struct bytes *before, size_t before_count,
+                                    struct bytes *ret_name)
+{
+    struct timer_scratch *scratch = &parse->scratch;
+    size_t start = scratch->size;
+    struct bytes name, value;
+
+    scratch_decode(scratch, &member->name);
+    name = scratch_since(scratch, start);
+    if (!is_token(name))
+        return member_invalid(parse, "#/headers", &member->name, "This is no name of a header");
+    if (is_forbidden_header(name))
+        return member_invalid(parse, "#/headers", &member->name,
+                              "The server sets this header itself");
+    for (size_t i = 0; i < before_count; i++)
+        if (before[i].size == name.size && strncasecmp(before[i].data, name.data, name.size) == 0)
+            return member_invalid(parse, "#/headers", &member->name, "This header is named twice");
+    scratch_put(scratch, ": ", 2);
+    start = scratch->size;
+    scratch_decode(scratch, &member->value);
+    value = scratch_since(scratch, start);
+    if (!is_header_value(value))
+        return member_invalid(parse, "#/headers", &member->name,
+                              "A header's value is not empty, has no space at its ends and no "
+                              "control characters");
+    scratch_put(scratch, "\n", 1);
+    *ret_name = name;
+    return ERROR_NONE;
+}
+
+enum error_code timer_parse_headers(struct timer_parse *parse)
+{
+    struct member members[TIMER_JSON_MEMBERS_MAX];
+    struct bytes names[TIMER_JSON_MEMBERS_MAX];
+    size_t count = 0, start;
+    enum error_code code =
+        read_members(parse, "#/headers", TIMER_JSON_MEMBERS_MAX, members, &count);
+
+    if (code)
+        return code;
+    start = parse->scratch.size;
+    for (size_t i = 0; i < count; i++) {
+        code = store_header(parse, &members[i], names, i, &names[i]);
+        if (code)
+            return code;
+    }
+    parse->texts.headers = scratch_since(&parse->scratch, start);
+    if (parse->texts.headers.size > parse->limits->headers_bytes_max)
+        return timer_parse_invalid(parse, "#/headers", "They may have at most %zu bytes together",
+                                   parse->limits->headers_bytes_max);
+    return ERROR_NONE;
+}
+
+/* Appends the string as json_append_string writes it, so that equal strings are equal bytes;
+ * `ret_raw` is what stands between its quotes. */
+static enum error_code store_label_text(struct timer_parse *parse, const struct member *member,
+                                        const struct json_string *string, struct bytes *ret_raw)
+{
+    struct timer_scratch *scratch = &parse->scratch;
+    char local[TIMER_JSON_LABEL_SIZE_MAX];
+    struct bytes text = string->raw;
+    size_t start = scratch->size;
+
+    if (string->escaped) {
+        text.data = local;
+        if (!json_string_decode(string, local, sizeof(local), &text.size))
+            text.size = sizeof(local) + 1;
+    }
+    if (text.size > TIMER_JSON_LABEL_SIZE_MAX)
+        return member_invalid(parse, "#/labels", &member->name,
+                              "A label's name and its value may have at most 256 bytes each");
+    if (string->escaped) {
+        struct buffer buffer;
+
+        buffer_init(&buffer);
+        json_append_string(&buffer, text);
+        if (!buffer_failed(&buffer))
+            scratch_put(scratch, buffer.data, buffer.size);
+        buffer_deinit(&buffer);
+        if (scratch->size == start)
+            return no_memory(parse);
+    } else {
+        scratch_put(scratch, "\"", 1);
+        scratch_put(scratch, text.data, text.size);
+        scratch_put(scratch, "\"", 1);
+    }
+    *ret_raw = (struct bytes){scratch->data + start + 1, scratch->size - start - 2};
+    return ERROR_NONE;
+}
+
+static enum error_code store_label(struct timer_parse *parse, const struct member *member,
+                                   const struct bytes *before, size_t before_count,
+                                   struct bytes *ret_name)
+{
+    struct bytes value;
+    enum error_code code;
+
+    scratch_put(&parse->scratch, before_count ? "," : "{", 1);
+    code = store_label_text(parse, member, &member->name, ret_name);
+    if (code)
+        return code;
+    if (ret_name->size == 0)
+        return member_invalid(parse, "#/labels", &member->name, "A label needs a name");
+    for (size_t i = 0; i < before_count; i++)
+        if (bytes_equal(before[i], *ret_name))
+            return member_invalid(parse, "#/labels", &member->name, "This label is named twice");
+    scratch_put(&parse->scratch, ":", 1);
+    return store_label_text(parse, member, &member->value, &value);
+}
+
+enum error_code timer_parse_labels(struct timer_parse *parse)
+{
+    struct member members[TIMER_JSON_MEMBERS_MAX];
+    struct bytes names[TIMER_JSON_MEMBERS_MAX];
+    size_t max = parse->limits->labels_max, count = 0, start;
+    enum error_code code;
+
+    if (max > TIMER_JSON_MEMBERS_MAX)
+        max = TIMER_JSON_MEMBERS_MAX;
+    code = read_members(parse, "#/labels", max, members, &count);
+    if (code)
+        return code;
+    start = parse->scratch.size;
+    for (size_t i = 0; i < count; i++) {
+        code = store_label(parse, &members[i], names, i, &names[i]);
+        if (code)
+            return code;
+    }
+    if (count)
+        scratch_put(&parse->scratch, "}", 1);
+    parse->texts.labels = scratch_since(&parse->scratch, start);
+    return ERROR_NONE;
+}

@@ -1,0 +1,84 @@
+#include "base/bytes.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void buffer_deinit(struct buffer *buffer)
+{
+    free(buffer->data);
+    buffer_init(buffer);
+}
+
+char *buffer_reserve(struct buffer *buffer, size_t size)
+{
+    if (size > buffer->capacity - buffer->size) {
+        size_t capacity = buffer->capacity ? buffer->capacity : 128;
+        char *data;
+
+        if (size > SIZE_MAX / 4 - buffer->size) {
+            buffer->failed = true;
+            return NULL;
+        }
+        while (capacity - buffer->size < size)
+            capacity *= 2;
+        data = realloc(buffer->data, capacity);
+        if (!data) {
+            buffer->failed = true;
+            return NULL;
+        }
+        buffer->data = data;
+        buffer->capacity = capacity;
+    }
+    return buffer->data + buffer->size;
+}
+
+void buffer_append(struct buffer *buffer, const void *data, size_t size)
+{
+    char *to = buffer_reserve(buffer, size);
+
+    if (to && size) {
+        memcpy(to, data, size);
+        buffer->size += size;
+    }
+}
+
+void buffer_append_bytes(struct buffer *buffer, struct bytes bytes)
+{
+    buffer_append(buffer, bytes.data, bytes.size);
+}
+
+void buffer_append_text(struct buffer *buffer, const char *text)
+{
+    buffer_append(buffer, text, strlen(text));
+}
+
+void buffer_append_u64(struct buffer *buffer, uint64_t value)
+{
+    char digits[20];
+    size_t at = sizeof(digits);
+
+    do {
+        digits[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value);
+    buffer_append(buffer, digits + at, sizeof(digits) - at);
+}
+
+void buffer_printf(struct buffer *buffer, const char *format, ...)
+{
+    va_list arguments, again;
+    int size;
+    char *to;
+
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    size = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    to = size < 0 ? NULL : buffer_reserve(buffer, (size_t)size + 1);
+    if (to) {
+        vsnprintf(to, (size_t)size + 1, format, again);
+        buffer->size += (size_t)size;
+    }
+    va_end(again);
+}

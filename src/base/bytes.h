@@ -1,0 +1,112 @@
+/*
+ * bytes.h - borrowed runs of bytes, a growing buffer, and numbers in little-endian order.
+ *
+ * Ownership  `struct bytes` borrows and never frees. A buffer owns its memory: buffer_deinit.
+ * Errors     A buffer that could not grow remembers it: append as much as you like, then ask
+ *            buffer_failed() once.
+ * Threads    None: one owner.
+ */
+#ifndef TICKWHEEL_BASE_BYTES_H
+#define TICKWHEEL_BASE_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct bytes {
+    const char *data; /* not terminated; NULL only with size 0 */
+    size_t size;
+};
+
+#define BYTES(literal) ((struct bytes){"" literal, sizeof(literal) - 1})
+
+static inline struct bytes bytes_of(const char *text)
+{
+    return (struct bytes){text, strlen(text)};
+}
+
+static inline bool bytes_equal(struct bytes a, struct bytes b)
+{
+    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+}
+
+static inline bool bytes_has_prefix(struct bytes bytes, struct bytes prefix)
+{
+    return bytes.size >= prefix.size &&
+           (prefix.size == 0 || memcmp(bytes.data, prefix.data, prefix.size) == 0);
+}
+
+struct buffer {
+    char *data;
+    size_t size, capacity;
+    bool failed;
+};
+
+static inline void buffer_init(struct buffer *buffer)
+{
+    *buffer = (struct buffer){0};
+}
+
+void buffer_deinit(struct buffer *buffer);
+
+/* Forgets the contents, keeps the memory. */
+static inline void buffer_clear(struct buffer *buffer)
+{
+    buffer->size = 0;
+    buffer->failed = false;
+}
+
+/* Room for `size` more bytes at data + size, to be counted by the caller; NULL when out of memory. */
+char *buffer_reserve(struct buffer *buffer, size_t size);
+
+void buffer_append(struct buffer *buffer, const void *data, size_t size);
+void buffer_append_bytes(struct buffer *buffer, struct bytes bytes);
+void buffer_append_text(struct buffer *buffer, const char *text);
+void buffer_append_u64(struct buffer *buffer, uint64_t value); /* decimal */
+void buffer_printf(struct buffer *buffer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static inline bool buffer_failed(const struct buffer *buffer)
+{
+    return buffer->failed;
+}
+
+static inline struct bytes buffer_bytes(const struct buffer *buffer)
+{
+    return (struct bytes){buffer->data, buffer->size};
+}
+
+/* Fixed-width numbers, least significant byte first, at any alignment. */
+static inline void put_le(void *to, uint64_t value, size_t width)
+{
+    for (size_t i = 0; i < width; i++)
+        ((uint8_t *)to)[i] = (uint8_t)(value >> (8 * i));
+}
+
+static inline uint64_t get_le(const void *from, size_t width)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < width; i++)
+        value |= (uint64_t)((const uint8_t *)from)[i] << (8 * i);
+    return value;
+}
+
+/* The same, most significant byte first: such numbers sort as bytes. */
+static inline void put_be(void *to, uint64_t value, size_t width)
+{
+    for (size_t i = 0; i < width; i++)
+        ((uint8_t *)to)[i] = (uint8_t)(value >> (8 * (width - 1 - i)));
+}
+
+static inline uint64_t get_be(const void *from, size_t width)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < width; i++)
+        value = value << 8 | ((const uint8_t *)from)[i];
+    return value;
+}
+
+#endif

@@ -1,0 +1,396 @@
+#include "base/json.h"
+
+#include "base/json_escape.h"
+#include "base/utf8.h"
+
+#include <assert.h>
+
+#define EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+static bool fail(struct json_reader *reader, const char *at, const char *error)
+{
+    if (!reader->error_) {
+        reader->error_ = error;
+        reader->error_at_ = at;
+    }
+    reader->at_ = reader->end_; /* whatever is asked next finds the end */
+    return false;
+}
+
+static inline const char *skip_space(const char *at, const char *end)
+{
+    while (at < end && (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r'))
+        at++;
+    return at;
+}
+
+static inline bool is_digit(const char *at, const char *end)
+{
+    return at < end && *at >= '0' && *at <= '9';
+}
+
+/* The first byte from `at` on that a string cannot pass over blindly: a quote, a backslash, a
+ * control character or the start of a longer character. Eight at a time: subtracting 0x20 from each
+ * byte sets the top bit of the smaller ones, and a borrow can spoil only bytes after the first that
+ * counts. */
+static inline const char *skip_plain(const char *at, const char *end)
+{
+    while (end - at >= 8) {
+        uint64_t bytes = get_le(at, 8);
+        uint64_t quote = bytes ^ EACH_BYTE('"'), backslash = bytes ^ EACH_BYTE('\\');
+        uint64_t special = (bytes | (bytes - EACH_BYTE(0x20)) | ((quote - EACH_BYTE(1)) & ~quote) |
+                            ((backslash - EACH_BYTE(1)) & ~backslash)) &
+                           EACH_BYTE(0x80);
+
+        if (special)
+            return at + __builtin_ctzll(special) / 8;
+        at += 8;
+    }
+    while (at < end && (uint8_t)*at >= 0x20 && (uint8_t)*at < 0x80 && *at != '"' && *at != '\\')
+        at++;
+    return at;
+}
+
+/* ---- scanning one value ---- */
+
+/* A string from its first quote. Returns what follows its last, NULL after fail(). */
+static inline const char *scan_string(struct json_reader *reader, const char *at,
+                                      struct json_string *ret_string)
+{
+    const char *end = reader->end_, *begin = ++at, *error;
+    bool escaped = false;
+
+    for (;;) {
+        at = skip_plain(at, end);
+        if (at == end) {
+            fail(reader, at, "the text ends inside a string");
+            return NULL;
+        }
+        if (*at == '"') {
+            ret_string->raw = (struct bytes){begin, (size_t)(at - begin)};
+            ret_string->escaped = escaped;
+            return at + 1;
+        }
+        if (*at == '\\') {
+            uint32_t unused;
+            const char *next = json_escape_read(at, end, &unused, &error);
+
+            if (!next) {
+                fail(reader, at, error);
+                return NULL;
+            }
+            escaped = true;
+            at = next;
+        } else if ((uint8_t)*at < 0x20) {
+            fail(reader, at, "a control character must be escaped");
+            return NULL;
+        } else {
+            size_t size = utf8_size(at, end);
+
+            if (size == 0) {
+                fail(reader, at, "this is not UTF-8");
+                return NULL;
+            }
+            at += size;
+        }
+    }
+}
+
+/* -? (0 | [1-9][0-9]*) ('.' [0-9]+)? ([eE] [+-]? [0-9]+)? */
+static inline const char *scan_number(struct json_reader *reader, const char *at)
+{
+    const char *end = reader->end_;
+
+    if (*at == '-')
+        at++;
+    if (!is_digit(at, end))
+        goto no_digit;
+    if (*at == '0')
+        at++;
+    else
+        while (is_digit(at, end))
+            at++;
+    if (is_digit(at, end)) {
+        fail(reader, at, "a number has no leading zeros");
+        return NULL;
+    }
+    if (at < end && *at == '.') {
+        if (!is_digit(++at, end))
+            goto no_digit;
+        while (is_digit(at, end))
+            at++;
+    }
+    if (at < end && (*at == 'e' || *at == 'E')) {
+        at++;
+        if (at < end && (*at == '+' || *at == '-'))
+            at++;
+        if (!is_digit(at, end))
+            goto no_digit;
+        while (is_digit(at, end))
+            at++;
+    }
+    return at;
+
+no_digit:
+    fail(reader, at, "a digit is expected");
+    return NULL;
+}
+
+static const char *scan_word(struct json_reader *reader, const char *at, struct bytes word)
+{
+    if (!bytes_has_prefix((struct bytes){at, (size_t)(reader->end_ - at)}, word)) {
+        fail(reader, at, "a value is expected");
+        return NULL;
+    }
+    return at + word.size;
+}
+
+/* Any value but an object or array. */
+static inline const char *scan_scalar(struct json_reader *reader, const char *at)
+{
+    struct json_string unused;
+
+    switch (*at) {
+    case '"':
+        return scan_string(reader, at, &unused);
+    case 't':
+        return scan_word(reader, at, BYTES("true"));
+    case 'f':
+        return scan_word(reader, at, BYTES("false"));
+    case 'n':
+        return scan_word(reader, at, BYTES("null"));
+    default:
+        if (*at == '-' || is_digit(at, reader->end_))
+            return scan_number(reader, at);
+        fail(reader, at, "a value is expected");
+        return NULL;
+    }
+}
+
+/* A member's name and its colon; returns where the value may begin. */
+static inline const char *scan_name(struct json_reader *reader, const char *at,
+                                    struct json_string *ret_name)
+{
+    if (at == reader->end_ || *at != '"') {
+        fail(reader, at, "a name in quotes is expected");
+        return NULL;
+    }
+    at = scan_string(reader, at, ret_name);
+    if (!at)
+        return NULL;
+    at = skip_space(at, reader->end_);
+    if (at == reader->end_ || *at != ':') {
+        fail(reader, at, "a colon is expected");
+        return NULL;
+    }
+    return at + 1;
+}
+
+/* Any value. Objects and arrays are walked without recursion: bit n of `objects` says whether the
+ * n-th open level from inside is an object, and JSON_DEPTH_MAX bits are enough. */
+static const char *scan_value(struct json_reader *reader, const char *at)
+{
+    const char *end = reader->end_;
+    struct json_string name;
+    uint64_t objects = 0;
+    unsigned depth = 0;
+
+    for (;;) {
+        at = skip_space(at, end);
+        if (at == end) {
+            fail(reader, at, "a value is expected");
+            return NULL;
+        }
+        if (*at == '{' || *at == '[') {
+            bool is_object = *at == '{';
+
+            if (reader->depth_ + depth >= JSON_DEPTH_MAX) {
+                fail(reader, at, "this is nested too deeply");
+                return NULL;
+            }
+            at = skip_space(at + 1, end);
+            if (at == end || *at != (is_object ? '}' : ']')) {
+                objects = objects << 1 | is_object;
+                depth++;
+                if (is_object && !(at = scan_name(reader, at, &name)))
+                    return NULL;
+                continue;
+            }
+            at++; /* empty */
+        } else if (!(at = scan_scalar(reader, at))) {
+            return NULL;
+        }
+        /* A value has ended, and with it perhaps the levels around it. */
+        for (;;) {
+            bool is_object = objects & 1;
+
+            if (depth == 0)
+                return at;
+            at = skip_space(at, end);
+            if (at < end && *at == ',') {
+                at++;
+                if (is_object && !(at = scan_name(reader, skip_space(at, end), &name)))
+                    return NULL;
+                break;
+            }
+            if (at == end || *at != (is_object ? '}' : ']')) {
+                fail(reader, at,
+                     is_object ? "a comma or } is expected" : "a comma or ] is expected");
+                return NULL;
+            }
+            at++;
+            depth--;
+            objects >>= 1;
+        }
+    }
+}
+
+/* ---- the reader ---- */
+
+void json_reader_init(struct json_reader *reader, struct bytes text)
+{
+    const char *begin = text.data ? text.data : "";
+
+    *reader = (struct json_reader){.begin_ = begin, .at_ = begin, .end_ = begin + text.size};
+}
+
+enum json_type json_peek(struct json_reader *reader)
+{
+    const char *at = reader->at_ = skip_space(reader->at_, reader->end_);
+
+    if (at < reader->end_) {
+        switch (*at) {
+        case '{':
+            return JSON_OBJECT;
+        case '[':
+            return JSON_ARRAY;
+        case '"':
+            return JSON_STRING;
+        case 't':
+            return JSON_TRUE;
+        case 'f':
+            return JSON_FALSE;
+        case 'n':
+            return JSON_NULL;
+        default:
+            if (*at == '-' || is_digit(at, reader->end_))
+                return JSON_NUMBER;
+        }
+    }
+    fail(reader, at, "a value is expected");
+    return JSON_NONE;
+}
+
+static bool enter(struct json_reader *reader)
+{
+    if (reader->depth_ >= JSON_DEPTH_MAX)
+        return fail(reader, reader->at_, "this is nested too deeply");
+    reader->depth_++;
+    reader->fresh_ = true;
+    reader->at_++;
+    return true;
+}
+
+bool json_enter_object(struct json_reader *reader)
+{
+    assert(reader->at_ < reader->end_ && *reader->at_ == '{');
+    return enter(reader);
+}
+
+bool json_enter_array(struct json_reader *reader)
+{
+    assert(reader->at_ < reader->end_ && *reader->at_ == '[');
+    return enter(reader);
+}
+
+/* Passes the comma before the next item. False at the end of the container, which is then left, and
+ * when the text is wrong. */
+static inline bool next_item(struct json_reader *reader, char close, const char *error)
+{
+    const char *at = skip_space(reader->at_, reader->end_);
+    bool fresh = reader->fresh_;
+
+    reader->fresh_ = false;
+    if (reader->error_)
+        return false;
+    assert(reader->depth_ > 0);
+    if (at < reader->end_ && *at == close) {
+        reader->at_ = at + 1;
+        reader->depth_--;
+        return false;
+    }
+    if (!fresh) {
+        if (at == reader->end_ || *at != ',')
+            return fail(reader, at, error);
+        at = skip_space(at + 1, reader->end_);
+    }
+    reader->at_ = at;
+    return true;
+}
+
+bool json_next_member(struct json_reader *reader, struct json_string *ret_name)
+{
+    const char *at;
+
+    if (!next_item(reader, '}', "a comma or } is expected"))
+        return false;
+    at = scan_name(reader, reader->at_, ret_name);
+    if (!at)
+        return false;
+    reader->at_ = at;
+    return true;
+}
+
+bool json_next_element(struct json_reader *reader)
+{
+    return next_item(reader, ']', "a comma or ] is expected");
+}
+
+bool json_read_string(struct json_reader *reader, struct json_string *ret_string)
+{
+    const char *at;
+
+    assert(reader->at_ < reader->end_ && *reader->at_ == '"');
+    at = scan_string(reader, reader->at_, ret_string);
+    if (!at)
+        return false;
+    reader->at_ = at;
+    return true;
+}
+
+bool json_read_number(struct json_reader *reader, struct bytes *ret_number)
+{
+    const char *begin = reader->at_, *at;
+
+    assert(begin < reader->end_ && (*begin == '-' || is_digit(begin, reader->end_)));
+    at = scan_number(reader, begin);
+    if (!at)
+        return false;
+    *ret_number = (struct bytes){begin, (size_t)(at - begin)};
+    reader->at_ = at;
+    return true;
+}
+
+bool json_skip(struct json_reader *reader, struct bytes *ret_raw)
+{
+    const char *begin = skip_space(reader->at_, reader->end_);
+    const char *at = scan_value(reader, begin);
+
+    if (!at)
+        return false;
+    if (ret_raw)
+        *ret_raw = (struct bytes){begin, (size_t)(at - begin)};
+    reader->at_ = at;
+    return true;
+}
+
+bool json_finish(struct json_reader *reader)
+{
+    if (reader->error_)
+        return false;
+    assert(reader->depth_ == 0);
+    reader->at_ = skip_space(reader->at_, reader->end_);
+    if (reader->at_ < reader->end_)
+        return fail(reader, reader->at_, "something follows the value");
+    return true;
+}

@@ -1,0 +1,252 @@
+/* The values of JSON's strings and numbers, and strings written: the second half of json.h. */
+#include "base/json.h"
+
+#include "base/json_escape.h"
+#include "base/utf8.h"
+
+#include <assert.h>
+
+/* ---- escapes ---- */
+
+/* The value of four hexadecimal digits; UINT32_MAX when they are not. */
+static uint32_t hex4(const char *at, const char *end)
+{
+    uint32_t value = 0;
+
+    if (end - at < 4)
+        return UINT32_MAX;
+    for (int i = 0; i < 4; i++) {
+        char c = at[i];
+
+        if (c >= '0' && c <= '9')
+            value = value << 4 | (uint32_t)(c - '0');
+        else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
+            value = value << 4 | (uint32_t)((c | 0x20) - 'a' + 10);
+        else
+            return UINT32_MAX;
+    }
+    return value;
+}
+
+static bool is_high_surrogate(uint32_t unit)
+{
+    return unit >= 0xd800 && unit < 0xdc00;
+}
+
+static bool is_low_surrogate(uint32_t unit)
+{
+    return unit >= 0xdc00 && unit < 0xe000;
+}
+
+static const char escape_letters[] = "\"\\/bfnrt", escape_values[] = "\"\\/\b\f\n\r\t";
+
+const char *json_escape_read(const char *at, const char *end, uint32_t *ret_char,
+                             const char **ret_error)
+{
+    const char *letter;
+    uint32_t unit, low;
+
+    *ret_error = "this is no escape";
+    if (end - at < 2)
+        return NULL;
+    if (at[1] != 'u') {
+        letter = memchr(escape_letters, at[1], sizeof(escape_letters) - 1);
+        if (!letter)
+            return NULL;
+        *ret_char = (uint8_t)escape_values[letter - escape_letters];
+        return at + 2;
+    }
+    unit = hex4(at + 2, end);
+    if (unit == UINT32_MAX)
+        return NULL;
+    *ret_error = "this surrogate has no other half";
+    if (is_low_surrogate(unit))
+        return NULL;
+    if (!is_high_surrogate(unit)) {
+        *ret_char = unit;
+        return at + 6;
+    }
+    if (end - at < 8 || at[6] != '\\' || at[7] != 'u')
+        return NULL;
+    low = hex4(at + 8, end);
+    if (!is_low_surrogate(low))
+        return NULL;
+    *ret_char = 0x10000 + ((unit & 0x3ff) << 10 | (low & 0x3ff));
+    return at + 12;
+}
+
+static size_t utf8_put(char to[4], uint32_t c)
+{
+    if (c < 0x80) {
+        to[0] = (char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        to[0] = (char)(0xc0 | c >> 6);
+        to[1] = (char)(0x80 | (c & 0x3f));
+        return 2;
+    }
+    if (c < 0x10000) {
+        to[0] = (char)(0xe0 | c >> 12);
+        to[1] = (char)(0x80 | (c >> 6 & 0x3f));
+        to[2] = (char)(0x80 | (c & 0x3f));
+        return 3;
+    }
+    to[0] = (char)(0xf0 | c >> 18);
+    to[1] = (char)(0x80 | (c >> 12 & 0x3f));
+    to[2] = (char)(0x80 | (c >> 6 & 0x3f));
+    to[3] = (char)(0x80 | (c & 0x3f));
+    return 4;
+}
+
+bool json_string_decode(const struct json_string *string, char *to, size_t capacity,
+                        size_t *ret_size)
+{
+    const char *at = string->raw.data, *end = at + string->raw.size;
+    size_t size = 0;
+
+    while (at < end) {
+        const char *run = at, *error;
+        uint32_t c;
+        char bytes[4];
+        size_t more;
+
+        at = memchr(run, '\\', (size_t)(end - run));
+        if (!at)
+            at = end;
+        if ((size_t)(at - run) > capacity - size)
+            return false;
+        memcpy(to + size, run, (size_t)(at - run));
+        size += (size_t)(at - run);
+        if (at == end)
+            break;
+        at = json_escape_read(at, end, &c, &error);
+        assert(at); /* the reader has let it pass */
+        more = utf8_put(bytes, c);
+        if (more > capacity - size)
+            return false;
+        memcpy(to + size, bytes, more);
+        size += more;
+    }
+    *ret_size = size;
+    return true;
+}
+
+/* ---- numbers ---- */
+
+/* The parts of a number: its digits with `scale` zeros after them (or, if negative, so many of them
+ * behind the point). Leading and trailing zeros are not counted among the digits. */
+struct decimal {
+    const char *first, *last; /* first and last digit that is not zero; a point may lie between */
+    int64_t scale;
+    bool negative;
+};
+
+/* The exponent's value, stopped far beyond what any text's length can make up for. */
+static int64_t exponent_of(const char *at, const char *end)
+{
+    bool negative = at < end && *at == '-';
+    int64_t value = 0;
+
+    if (at < end && (*at == '-' || *at == '+'))
+        at++;
+    for (; at < end; at++)
+        if (value < INT64_MAX / 100)
+            value = value * 10 + (*at - '0');
+    return negative ? -value : value;
+}
+
+/* False when the number is zero. */
+static bool decimal_of(struct bytes number, struct decimal *ret)
+{
+    const char *at = number.data, *end = at + number.size;
+    int64_t behind = 0; /* digits after the point, up to `last` */
+    bool point = false;
+
+    *ret = (struct decimal){.negative = *at == '-'};
+    if (*at == '-')
+        at++;
+    for (; at < end && *at != 'e' && *at != 'E'; at++) {
+        if (*at == '.') {
+            point = true;
+            continue;
+        }
+        behind += point;
+        ret->scale += !point;
+        if (*at != '0') {
+            if (!ret->first)
+                ret->first = at;
+            ret->last = at;
+            ret->scale = -behind;
+        }
+    }
+    if (at < end)
+        ret->scale += exponent_of(at + 1, end);
+    return ret->first;
+}
+
+enum json_u64 json_number_u64(struct bytes number, uint64_t *ret_value)
+{
+    struct decimal decimal;
+    uint64_t value = 0;
+
+    if (!decimal_of(number, &decimal)) {
+        *ret_value = 0;
+        return JSON_U64_OK;
+    }
+    if (decimal.negative)
+        return JSON_U64_NEGATIVE;
+    if (decimal.scale < 0)
+        return JSON_U64_FRACTION;
+    for (const char *at = decimal.first; at <= decimal.last; at++) {
+        if (*at == '.')
+            continue;
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*at - '0'), &value))
+            return JSON_U64_TOO_LARGE;
+    }
+    for (; decimal.scale > 0; decimal.scale--)
+        if (__builtin_mul_overflow(value, 10, &value))
+            return JSON_U64_TOO_LARGE;
+    *ret_value = value;
+    return JSON_U64_OK;
+}
+
+/* ---- writing ---- */
+
+/* The first byte that cannot be copied as it is. */
+static const char *skip_copied(const char *at, const char *end)
+{
+    while (at < end && (uint8_t)*at >= 0x20 && *at != '"' && *at != '\\') {
+        size_t size = (uint8_t)*at < 0x80 ? 1 : utf8_size(at, end);
+
+        if (size == 0)
+            break;
+        at += size;
+    }
+    return at;
+}
+
+void json_append_string(struct buffer *out, struct bytes text)
+{
+    const char *at = text.size ? text.data : "", *end = at + text.size;
+
+    buffer_append(out, "\"", 1);
+    for (;;) {
+        const char *run = at, *value;
+
+        at = skip_copied(run, end);
+        buffer_append(out, run, (size_t)(at - run));
+        if (at == end)
+            break;
+        value = memchr(escape_values, *at, sizeof(escape_values) - 1);
+        if (value)
+            buffer_append(out, (char[]){'\\', escape_letters[value - escape_values]}, 2);
+        else if ((uint8_t)*at < 0x20)
+            buffer_printf(out, "\\u%04x", (unsigned)*at);
+        else
+            buffer_append_text(out, "\xef\xbf\xbd"); /* U+FFFD */
+        at++;
+    }
+    buffer_append(out, "\"", 1);
+}

@@ -1,0 +1,145 @@
+/* Goal: the map is a map, whatever the keys. Method: edge keys, keys that all fall on one slot, and
+ * random operations against a flat array, with the gap-closing of removal as the suspect. */
+#include "base/map.h"
+#include "base/random.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void test_edges(void **state)
+{
+    int a, b;
+    struct map map;
+    size_t cursor = 0;
+
+    (void)state;
+    map_init(&map);
+    assert_null(map_get(&map, 0));
+    assert_null(map_remove(&map, 0));
+    assert_null(map_next(&map, &cursor));
+    assert_true(map_put(&map, 0, &a));
+    assert_true(map_put(&map, UINT64_MAX, &b));
+    assert_ptr_equal(map_get(&map, 0), &a);
+    assert_ptr_equal(map_get(&map, UINT64_MAX), &b);
+    assert_null(map_get(&map, 1));
+    assert_true(map_put(&map, 0, &b)); /* replaces */
+    assert_int_equal(map_count(&map), 2);
+    assert_ptr_equal(map_remove(&map, 0), &b);
+    assert_null(map_remove(&map, 0));
+    assert_int_equal(map_count(&map), 1);
+    map_deinit(&map);
+    assert_int_equal(map_count(&map), 0);
+}
+
+static void test_reserve(void **state)
+{
+    struct map map;
+    size_t capacity;
+
+    (void)state;
+    map_init(&map);
+    assert_true(map_reserve(&map, 1000));
+    capacity = map.capacity_;
+    for (uint64_t i = 0; i < 1000; i++)
+        assert_true(map_put(&map, i, &map));
+    assert_int_equal(map.capacity_, capacity); /* so none of them could have failed */
+    map_deinit(&map);
+}
+
+/* `values[key]` is what the map holds. */
+static void assert_holds(const struct map *map, const uint64_t *keys, void *const *values,
+                         size_t count)
+{
+    size_t cursor = 0, present = 0, walked = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        assert_ptr_equal(map_get(map, keys[i]), values[i]);
+        present += values[i] != NULL;
+    }
+    assert_int_equal(map_count(map), present);
+    while (map_next(map, &cursor))
+        walked++;
+    assert_int_equal(walked, present);
+}
+
+static void run_random(uint64_t *keys, size_t count, uint64_t seed)
+{
+    struct random random = random_seeded(seed);
+    char targets[64];
+    void *values[64] = {0};
+    struct map map;
+
+    assert_true(count <= 64);
+    map_init(&map);
+    for (int step = 0; step < 20000; step++) {
+        size_t i = (size_t)random_below(&random, count);
+
+        if (random_below(&random, 2)) {
+            values[i] = &targets[random_below(&random, sizeof(targets))];
+            assert_true(map_put(&map, keys[i], values[i]));
+        } else {
+            assert_ptr_equal(map_remove(&map, keys[i]), values[i]);
+            values[i] = NULL;
+        }
+        if (step % 16 == 0)
+            assert_holds(&map, keys, values, count);
+    }
+    map_deinit(&map);
+}
+
+static void test_random(void **state)
+{
+    uint64_t keys[64];
+
+    (void)state;
+    for (uint64_t i = 0; i < 64; i++)
+        keys[i] = i;
+    run_random(keys, 64, 5);
+    run_random(keys, 9, 6);
+}
+
+/* Keys whose home is the last slot of a small table, so that every probe runs over the edge. */
+static void test_collisions(void **state)
+{
+    uint64_t keys[11];
+    size_t count = 0;
+
+    (void)state;
+    for (uint64_t key = 0; count < 11; key++)
+        if ((random_mix(key) & 15) >= 14)
+            keys[count++] = key;
+    run_random(keys, 11, 7);
+}
+
+static void test_grow_and_shrink(void **state)
+{
+    enum { COUNT = 100000 };
+    struct map map;
+
+    (void)state;
+    map_init(&map);
+    for (uint64_t i = 0; i < COUNT; i++)
+        assert_true(map_put(&map, i << 32, &map));
+    assert_int_equal(map_count(&map), COUNT);
+    for (uint64_t i = 0; i < COUNT - 10; i++)
+        assert_ptr_equal(map_remove(&map, i << 32), &map);
+    for (uint64_t i = 0; i < COUNT; i++)
+        assert_ptr_equal(map_get(&map, i << 32), i < COUNT - 10 ? NULL : &map);
+    assert_true(map.capacity_ <= 1024); /* what was removed gives its memory back */
+    map_deinit(&map);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_edges),           cmocka_unit_test(test_reserve),
+        cmocka_unit_test(test_random),          cmocka_unit_test(test_collisions),
+        cmocka_unit_test(test_grow_and_shrink),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,55 @@
+/*
+ * utf8.h - the shape of one character of UTF-8 (RFC 3629): no overlong forms, no surrogates,
+ * nothing above U+10FFFF.
+ *
+ * Threads    Any.
+ */
+#ifndef TICKWHEEL_BASE_UTF8_H
+#define TICKWHEEL_BASE_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The size of the character that begins at `at`: 1 .. 4; 0 when the bytes up to `end` begin with
+ * none. */
+static inline size_t utf8_size(const char *at, const char *end)
+{
+    const uint8_t *byte = (const uint8_t *)at;
+    size_t left = (size_t)(end - at);
+    uint8_t lowest = 0x80, highest = 0xbf; /* of the second byte */
+
+    if (left == 0)
+        return 0;
+    if (byte[0] < 0x80)
+        return 1;
+    if (byte[0] < 0xc2 || byte[0] > 0xf4)
+        return 0;
+    if (byte[0] == 0xe0)
+        lowest = 0xa0; /* below: overlong */
+    else if (byte[0] == 0xed)
+        highest = 0x9f; /* above: surrogates */
+    else if (byte[0] == 0xf0)
+        lowest = 0x90;
+    else if (byte[0] == 0xf4)
+        highest = 0x8f; /* above: beyond U+10FFFF */
+    if (left < 2 || byte[1] < lowest || byte[1] > highest)
+        return 0;
+    if (byte[0] < 0xe0)
+        return 2;
+    if (left < 3 || (byte[2] & 0xc0) != 0x80)
+        return 0;
+    if (byte[0] < 0xf0)
+        return 3;
+    return left >= 4 && (byte[3] & 0xc0) == 0x80 ? 4 : 0;
+}
+
+/* The largest size up to `limit` at which `text` can be cut without splitting a character; `text`
+ * is valid UTF-8 and longer than `limit`. */
+static inline size_t utf8_cut(const char *text, size_t limit)
+{
+    while (limit > 0 && ((uint8_t)text[limit] & 0xc0) == 0x80)
+        limit--;
+    return limit;
+}
+
+#endif

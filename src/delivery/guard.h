@@ -1,0 +1,57 @@
+/*
+ * guard.h - which network addresses a delivery may go to (protection against server-side request
+ * forgery).
+ *
+ * Refused unless a named network allows it: loopback, private, link-local, unique-local,
+ * carrier-grade NAT, multicast, broadcast, unspecified, documentation, benchmarking, reserved and
+ * cloud metadata addresses, for IPv4 and IPv6, and an IPv6 address that embeds such an IPv4 address
+ * (mapped, compatible, 6to4, NAT64, Teredo, ISATAP).
+ *
+ *     guard_init(&guard, "10.0.0.0/8, ::1", &error);
+ *     if (!guard_allows_address(&guard, address)) refuse();
+ *
+ * Time       None.
+ * Errors     Only guard_init can fail. What cannot be understood is refused.
+ * Ownership  The guard is the caller's memory and holds no other.
+ * Threads    Immutable after guard_init: any.
+ */
+#ifndef TICKWHEEL_DELIVERY_GUARD_H
+#define TICKWHEEL_DELIVERY_GUARD_H
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+#include <sys/socket.h>
+
+#define GUARD_NETWORKS_MAX 64
+
+struct guard_network {
+    uint8_t address[16]; /* IPv4 as IPv4-mapped */
+    uint8_t prefix_bits; /* 0 .. 128 */
+};
+
+struct guard {
+    struct guard_network allowed[GUARD_NETWORKS_MAX];
+    size_t allowed_count;
+};
+
+/* `allow` is a list of networks parted by commas or spaces ("127.0.0.0/8, ::1/128"); may be empty.
+ * An address without a prefix is a network of one. A network with bits set beyond its prefix is a
+ * mistake, not a guess. An IPv4 network allows its addresses, mapped, tunnelled and translated ones
+ * too; an IPv6 network never allows an IPv4 address. ERROR_INVALID names the part that is none. */
+enum error_code guard_init(struct guard *ret_guard, const char *allow, struct error *ret_error);
+
+/* Whether a connection to this address may be made. Unknown families may not. */
+bool guard_allows_address(const struct guard *guard, const struct sockaddr *address);
+
+/* NULL when the address is allowed; else what kind of address it is, for people: "loopback",
+ * "private", "cloud metadata". Never the address itself. */
+const char *guard_refusal(const struct guard *guard, const struct sockaddr *address);
+
+/* For creation: whether a target's host, where it is written as an address in any spelling that a
+ * resolver accepts (dotted, decimal, octal, hex, short, bracketed IPv6 with zone), may be called. A
+ * name is allowed here and checked at connect; "localhost" and names below it are checked as
+ * loopback. What is no host at all, and a number that is no address, is refused. */
+bool guard_allows_host(const struct guard *guard, struct bytes host);
+
+#endif

@@ -1,0 +1,337 @@
+#include "delivery/guard_host.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+/* Longer than any host name, even one of 253 characters in UTF-8 that was percent-encoded. */
+#define HOST_SIZE_MAX 2048
+
+/* Stands for a character beyond ASCII that folds into none of it: part of a name, never of an
+ * address. */
+#define OTHER '\x80'
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* Undoes percent-encoding, once. Returns the size; -1 for a percent sign without its two digits. */
+static int decode_percent(struct bytes host, char ret_text[HOST_SIZE_MAX])
+{
+    int size = 0;
+
+    for (size_t i = 0; i < host.size; i++) {
+        char c = host.data[i];
+
+        if (c == '%') {
+            int high = i + 2 < host.size ? hex_digit(host.data[i + 1]) : -1;
+            int low = i + 2 < host.size ? hex_digit(host.data[i + 2]) : -1;
+
+            if (high < 0 || low < 0)
+                return -1;
+            c = (char)(high << 4 | low);
+            i += 2;
+        }
+        ret_text[size++] = c;
+    }
+    return size;
+}
+
+/* ---- characters beyond ASCII ---- */
+
+/*
+ * What IDNA's mapping (Unicode TS 46) makes of characters that only look different: `count` of them
+ * from `first` on become the number `number` and those after it, or the letter or sign `sign` and
+ * those after it; then a dot where there is one. This is not the whole of that mapping: what is
+ * missing here is caught when the connection is made.
+ */
+static const struct fold {
+    uint32_t first;
+    uint8_t count;
+    char sign; /* 0: a number */
+    uint8_t number;
+    char dot; /* 0: none */
+} folds[] = {
+    {0xff01, 94, '!', 0, 0}, /* full width, all of ASCII */
+    {0x3002, 1, '.', 0, 0},  /* ideographic full stop */
+    {0xff61, 1, '.', 0, 0},  /* the same, half width */
+    {0x2024, 1, '.', 0, 0},  /* one dot leader */
+    {0x00b2, 2, 0, 2, 0},    /* superscript digits */
+    {0x00b9, 1, 0, 1, 0},    /* " */
+    {0x2070, 1, 0, 0, 0},    /* " */
+    {0x2074, 6, 0, 4, 0},    /* " */
+    {0x2080, 10, 0, 0, 0},   /* subscript digits */
+    {0x24ea, 1, 0, 0, 0},    /* circled numbers */
+    {0x2460, 20, 0, 1, 0},   /* " */
+    {0x3251, 15, 0, 21, 0},  /* " */
+    {0x32b1, 15, 0, 36, 0},  /* " */
+    {0x2488, 20, 0, 1, '.'}, /* numbers with a full stop */
+    {0x24b6, 26, 'a', 0, 0}, /* circled letters */
+    {0x24d0, 26, 'a', 0, 0}, /* " */
+    {0x210e, 1, 'h', 0, 0},  /* letters used as symbols */
+    {0x2113, 1, 'l', 0, 0},  /* " */
+    {0x2134, 1, 'o', 0, 0},  /* " */
+    {0x017f, 1, 's', 0, 0},  /* long s */
+    {0x1fbf0, 10, 0, 0, 0},  /* segmented digits */
+};
+
+/* Soft hyphen, joiners, variation selectors and the like: the mapping leaves them out. */
+static bool is_ignored(uint32_t c)
+{
+    return c == 0x00ad || c == 0x034f || (c >= 0x200b && c <= 0x200d) || c == 0x2060 ||
+           c == 0x2064 || c == 0xfeff || (c >= 0xfe00 && c <= 0xfe0f);
+}
+
+/* Writes what the character folds into; returns how many bytes, at most 3. */
+static size_t fold_character(uint32_t c, char ret_text[3])
+{
+    size_t size = 0;
+
+    if (is_ignored(c))
+        return 0;
+    if (c >= 0x1d400 && c < 0x1d6a4) { /* mathematical letters: alphabets of capitals and small */
+        ret_text[0] = (char)('a' + (c - 0x1d400) % 26);
+        return 1;
+    }
+    if (c >= 0x1d7ce && c < 0x1d800) { /* mathematical digits */
+        ret_text[0] = (char)('0' + (c - 0x1d7ce) % 10);
+        return 1;
+    }
+    for (size_t i = 0; i < sizeof(folds) / sizeof(folds[0]); i++) {
+        const struct fold *fold = &folds[i];
+        uint32_t index = c - fold->first;
+
+        if (c < fold->first || index >= fold->count)
+            continue;
+        if (fold->sign) {
+            ret_text[size++] = (char)((uint32_t)fold->sign + index);
+        } else {
+            if (fold->number + index >= 10)
+                ret_text[size++] = (char)('0' + (fold->number + index) / 10);
+            ret_text[size++] = (char)('0' + (fold->number + index) % 10);
+        }
+        if (fold->dot)
+            ret_text[size++] = fold->dot;
+        return size;
+    }
+    ret_text[0] = OTHER;
+    return 1;
+}
+
+/* The character at the front of a text that does not begin in ASCII. Returns its bytes; 0 when it
+ * is not UTF-8 (overlong forms and surrogates are not). */
+static size_t decode_utf8(const char *text, size_t size, uint32_t *ret_character)
+{
+    uint8_t lead = (uint8_t)text[0];
+    size_t width = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    uint32_t c = lead & (0xffu >> (width + 1));
+
+    if (lead < 0xc2 || lead > 0xf4 || size < width)
+        return 0;
+    for (size_t i = 1; i < width; i++) {
+        if (((uint8_t)text[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | ((uint8_t)text[i] & 0x3f);
+    }
+    if (c < least[width] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+        return 0;
+    *ret_character = c;
+    return width;
+}
+
+/* Folds `text` in place into lower-case ASCII and OTHER; it never grows, for a character that
+ * becomes three has at least three bytes. Returns the new size; -1 when it is not UTF-8. */
+static int fold_text(char *text, int size)
+{
+    int to = 0;
+
+    for (int from = 0; from < size;) {
+        uint32_t c = (uint8_t)text[from];
+        size_t width = 1, count = 1;
+        char folded[3] = {(char)c};
+
+        if (c >= 0x80) {
+            width = decode_utf8(text + from, (size_t)(size - from), &c);
+            if (width == 0)
+                return -1;
+            count = fold_character(c, folded);
+        }
+        from += (int)width;
+        for (size_t i = 0; i < count; i++) {
+            char folded_char = folded[i];
+
+            if (folded_char >= 'A' && folded_char <= 'Z')
+                folded_char = (char)(folded_char - 'A' + 'a');
+            text[to++] = folded_char;
+        }
+    }
+    return to;
+}
+
+/* ---- addresses ---- */
+
+/* One number of an IPv4 address: 0x.. hex, 0.. octal, else decimal. */
+static bool parse_number(const char *text, size_t size, uint64_t *ret_value)
+{
+    unsigned base = 10;
+    uint64_t value = 0;
+
+    if (size > 2 && text[0] == '0' && text[1] == 'x') {
+        base = 16;
+        text += 2;
+        size -= 2;
+    } else if (size > 1 && text[0] == '0') {
+        base = 8;
+    }
+    if (size == 0)
+        return false;
+    for (size_t i = 0; i < size; i++) {
+        int digit = hex_digit(text[i]);
+
+        if (digit < 0 || (unsigned)digit >= base)
+            return false;
+        value = value * base + (unsigned)digit;
+        if (value > UINT32_MAX)
+            return false;
+    }
+    *ret_value = value;
+    return true;
+}
+
+/* inet_aton's rule: up to four numbers, of which the last fills all bytes that are left. */
+static bool parse_ipv4(const char *text, size_t size, uint8_t ret_address[4])
+{
+    uint64_t address = 0, number;
+    const char *end = text + size;
+
+    for (unsigned part = 0; part < 4; part++) {
+        const char *dot = memchr(text, '.', (size_t)(end - text));
+        const char *part_end = dot ? dot : end;
+
+        if (!parse_number(text, (size_t)(part_end - text), &number))
+            return false;
+        if (!dot) {
+            if (number >> (8 * (4 - part)) != 0)
+                return false;
+            put_be(ret_address, address << (8 * (4 - part)) | number, 4);
+            return true;
+        }
+        if (number > 255)
+            return false;
+        address = address << 8 | number;
+        text = dot + 1;
+    }
+    return false; /* a fifth part */
+}
+
+/* An IPv6 address, with a zone or without. */
+static bool parse_ipv6(struct bytes host, uint8_t ret_address[16])
+{
+    const char *zone = memchr(host.data, '%', host.size);
+    size_t size = zone ? (size_t)(zone - host.data) : host.size;
+    char text[INET6_ADDRSTRLEN];
+
+    if (size >= sizeof(text) || (zone && size + 1 == host.size) ||
+        memchr(host.data, '\0', host.size))
+        return false;
+    for (size_t i = size; i < host.size; i++)
+        if ((uint8_t)host.data[i] <= ' ' || strchr("[]/?#@\\:", host.data[i]))
+            return false;
+    memcpy(text, host.data, size);
+    text[size] = '\0';
+    return inet_pton(AF_INET6, text, ret_address) == 1;
+}
+
+/* ---- names ---- */
+
+/* Letters, digits, hyphens and underscores in labels of 1 to 63, parted by single dots. Without the
+ * last dot of the root. */
+static bool is_name(const char *text, size_t size)
+{
+    size_t label_size = 0;
+
+    for (size_t i = 0; i < size; i++) {
+        char c = text[i];
+
+        if (c == '.') {
+            if (label_size == 0)
+                return false;
+            label_size = 0;
+            continue;
+        }
+        if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-' && c != '_' &&
+            c != OTHER)
+            return false;
+        if (++label_size > 63)
+            return false;
+    }
+    return label_size > 0;
+}
+
+/* Whether the last label is a number. No top-level domain is one, so the whole is meant as an
+ * address (the URL Standard's "ends in a number"). */
+static bool ends_in_number(const char *text, size_t size)
+{
+    const char *dot = memrchr(text, '.', size);
+    const char *label = dot ? dot + 1 : text;
+    size_t label_size = (size_t)(text + size - label), i = 0;
+
+    if (label_size >= 2 && label[0] == '0' && label[1] == 'x') {
+        for (i = 2; i < label_size && hex_digit(label[i]) >= 0; i++)
+            continue;
+        return i == label_size;
+    }
+    for (i = 0; i < label_size && label[i] >= '0' && label[i] <= '9'; i++)
+        continue;
+    return i == label_size;
+}
+
+static bool is_localhost(const char *text, size_t size)
+{
+    static const char *const names[] = {"localhost", "localhost.localdomain", "localhost6",
+                                        "ip6-localhost", "ip6-loopback"};
+    static const char below[] = ".localhost";
+    size_t below_size = sizeof(below) - 1;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (size == strlen(names[i]) && memcmp(text, names[i], size) == 0)
+            return true;
+    return size > below_size && memcmp(text + size - below_size, below, below_size) == 0;
+}
+
+enum guard_host guard_host_parse(struct bytes host, uint8_t ret_address[16])
+{
+    char text[HOST_SIZE_MAX];
+    uint8_t address[16] = {[10] = 0xff, 0xff};
+    bool is_bracketed = host.size >= 2 && host.data[0] == '[' && host.data[host.size - 1] == ']';
+    int size;
+
+    if (host.size == 0 || host.size > HOST_SIZE_MAX)
+        return GUARD_HOST_INVALID;
+    if (is_bracketed || memchr(host.data, ':', host.size)) {
+        if (is_bracketed)
+            host = (struct bytes){host.data + 1, host.size - 2};
+        return parse_ipv6(host, ret_address) ? GUARD_HOST_ADDRESS : GUARD_HOST_INVALID;
+    }
+    size = decode_percent(host, text);
+    if (size >= 0)
+        size = fold_text(text, size);
+    if (size > 0 && text[size - 1] == '.')
+        size--;
+    if (size <= 0 || !is_name(text, (size_t)size))
+        return GUARD_HOST_INVALID;
+    if (ends_in_number(text, (size_t)size)) {
+        if (!parse_ipv4(text, (size_t)size, address + 12))
+            return GUARD_HOST_INVALID;
+        memcpy(ret_address, address, sizeof(address));
+        return GUARD_HOST_ADDRESS;
+    }
+    return is_localhost(text, (size_t)size) ? GUARD_HOST_LOCALHOST : GUARD_HOST_NAME;
+}

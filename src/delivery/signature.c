@@ -1,0 +1,130 @@
+#include "delivery/signature.h"
+
+#include "base/base64.h"
+
+#include <assert.h>
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define DIGEST_BYTES    32
+#define ID_BYTES_MAX    128
+#define PREFIX_SIZE     (ID_BYTES_MAX + 24) /* "id.timestamp." */
+#define SEPARATORS      " \t\r\n"
+#define SECRET_PREFIX   "whsec_"
+#define BASE64_SIZE_MAX ((SIGNATURE_SECRET_BYTES_MAX + 2) / 3 * 4)
+
+struct signature {
+    EVP_MAC_CTX *contexts[SIGNATURE_SECRETS_MAX]; /* each with its key set */
+    size_t count;
+};
+
+static EVP_MAC_CTX *create_context(const uint8_t *key, size_t key_size)
+{
+    EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+    EVP_MAC_CTX *context = mac ? EVP_MAC_CTX_new(mac) : NULL;
+    OSSL_PARAM parameters[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, (char[]){"SHA256"}, 0),
+        OSSL_PARAM_construct_end(),
+    };
+
+    EVP_MAC_free(mac); /* the context keeps it */
+    if (!context || EVP_MAC_init(context, key, key_size, parameters))
+        return context;
+    EVP_MAC_CTX_free(context);
+    return NULL;
+}
+
+static enum error_code add_secret(struct signature *signature, struct bytes secret,
+                                  struct error *ret_error)
+{
+    uint8_t key[BASE64_SIZE_MAX];
+    size_t key_size = 0, number = signature->count + 1;
+    bool is_base64;
+
+    if (signature->count == SIGNATURE_SECRETS_MAX)
+        return error_set(ret_error, ERROR_INVALID, "more than %d secrets", SIGNATURE_SECRETS_MAX);
+    if (!bytes_has_prefix(secret, BYTES(SECRET_PREFIX)))
+        return error_set(ret_error, ERROR_INVALID,
+                         "secret %zu does not begin with \"" SECRET_PREFIX "\"", number);
+    secret.data += sizeof(SECRET_PREFIX) - 1;
+    secret.size -= sizeof(SECRET_PREFIX) - 1;
+    is_base64 = secret.size <= BASE64_SIZE_MAX && base64_decode(secret, key, &key_size);
+    if (is_base64 && key_size >= SIGNATURE_SECRET_BYTES_MIN &&
+        key_size <= SIGNATURE_SECRET_BYTES_MAX)
+        signature->contexts[signature->count] = create_context(key, key_size);
+    OPENSSL_cleanse(key, sizeof(key));
+    if (!is_base64 && secret.size <= BASE64_SIZE_MAX)
+        return error_set(ret_error, ERROR_INVALID,
+                         "secret %zu is not base64 behind its \"" SECRET_PREFIX "\"", number);
+    if (!is_base64 || key_size < SIGNATURE_SECRET_BYTES_MIN ||
+        key_size > SIGNATURE_SECRET_BYTES_MAX)
+        return error_set(ret_error, ERROR_INVALID, "secret %zu is not of %d to %d bytes", number,
+                         SIGNATURE_SECRET_BYTES_MIN, SIGNATURE_SECRET_BYTES_MAX);
+    if (!signature->contexts[signature->count])
+        return error_set(ret_error, ERROR_NO_MEMORY, "no memory to sign webhooks");
+    signature->count++;
+    return ERROR_NONE;
+}
+
+enum error_code signature_create(const char *secrets, struct signature **ret_signature,
+                                 struct error *ret_error)
+{
+    struct signature *signature = calloc(1, sizeof(*signature));
+    enum error_code code = ERROR_NONE;
+
+    if (!signature)
+        return error_set(ret_error, ERROR_NO_MEMORY, "no memory to sign webhooks");
+    for (secrets += strspn(secrets, SEPARATORS); *secrets && !code;
+         secrets += strspn(secrets, SEPARATORS)) {
+        struct bytes secret = {secrets, strcspn(secrets, SEPARATORS)};
+
+        code = add_secret(signature, secret, ret_error);
+        secrets += secret.size;
+    }
+    if (!code && signature->count == 0)
+        code = error_set(ret_error, ERROR_INVALID, "there is no secret");
+    if (code) {
+        signature_destroy(signature);
+        return code;
+    }
+    *ret_signature = signature;
+    return ERROR_NONE;
+}
+
+void signature_destroy(struct signature *signature)
+{
+    if (!signature)
+        return;
+    for (size_t i = 0; i < signature->count; i++)
+        EVP_MAC_CTX_free(signature->contexts[i]); /* wipes its key */
+    free(signature);
+}
+
+enum error_code signature_append(struct signature *signature, struct bytes id, uint64_t timestamp_s,
+                                 struct bytes body, struct buffer *out)
+{
+    char prefix[PREFIX_SIZE];
+    uint8_t digest[DIGEST_BYTES];
+    size_t digest_size;
+    int prefix_size;
+
+    assert(id.size <= ID_BYTES_MAX);
+    prefix_size = snprintf(prefix, sizeof(prefix), "%.*s.%llu.", (int)id.size, id.data,
+                           (unsigned long long)timestamp_s);
+    for (size_t i = 0; i < signature->count; i++) {
+        EVP_MAC_CTX *context = signature->contexts[i];
+
+        /* Without a key it starts over with the one it has: no key schedule, no allocation. */
+        if (!EVP_MAC_init(context, NULL, 0, NULL) ||
+            !EVP_MAC_update(context, (const uint8_t *)prefix, (size_t)prefix_size) ||
+            !EVP_MAC_update(context, (const uint8_t *)body.data, body.size) ||
+            !EVP_MAC_final(context, digest, &digest_size, sizeof(digest)))
+            return ERROR_NO_MEMORY;
+        buffer_append_text(out, i == 0 ? "v1," : " v1,");
+        base64_append(out, (struct bytes){(const char *)digest, sizeof(digest)});
+    }
+    return ERROR_NONE;
+}

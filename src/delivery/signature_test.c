@@ -1,0 +1,170 @@
+/*
+ * Goal: a receiver that follows Standard Webhooks verifies what we sign, and nothing else passes as
+ * a secret. Method: the specification's published vector; OpenSSL's one-call HMAC as a second
+ * opinion on random messages; a table of bad secrets.
+ */
+#include "delivery/signature.h"
+
+#include "base/base64.h"
+#include "base/random.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#define SECRET       "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+#define ID           "msg_p5jXN8AQM9LWM0D4loKWxJek"
+#define TIME_S       1614265330
+#define BODY         "{\"test\": 2432232314}"
+#define WANTED       "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static struct signature *create(const char *secrets)
+{
+    struct signature *signature = NULL;
+    struct error error = {0};
+
+    if (signature_create(secrets, &signature, &error) != ERROR_NONE)
+        fail_msg("%s", error.text);
+    return signature;
+}
+
+static void sign(struct signature *signature, const char *id, uint64_t timestamp_s,
+                 struct bytes body, char *ret_text, size_t size)
+{
+    struct buffer out;
+
+    buffer_init(&out);
+    assert_int_equal(signature_append(signature, bytes_of(id), timestamp_s, body, &out),
+                     ERROR_NONE);
+    assert_false(buffer_failed(&out));
+    assert_true(out.size <= SIGNATURE_TEXT_SIZE_MAX && out.size < size);
+    snprintf(ret_text, size, "%.*s", (int)out.size, out.data);
+    buffer_deinit(&out);
+}
+
+static void test_published_vector(void **state)
+{
+    struct signature *signature = create(SECRET);
+    char text[200];
+
+    (void)state;
+    for (int i = 0; i < 3; i++) { /* the context is used again */
+        sign(signature, ID, TIME_S, BYTES(BODY), text, sizeof(text));
+        assert_string_equal(text, WANTED);
+        sign(signature, ID, TIME_S + 1, BYTES(BODY), text, sizeof(text));
+        assert_string_not_equal(text, WANTED);
+    }
+    signature_destroy(signature);
+}
+
+/* Two secrets give both signatures, in the order of the secrets. */
+static void test_two_secrets(void **state)
+{
+    const char *other = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
+    char both[120], alone[100], text[200], wanted[250];
+    struct signature *signature;
+
+    (void)state;
+    signature = create(other);
+    sign(signature, ID, TIME_S, BYTES(BODY), alone, sizeof(alone));
+    signature_destroy(signature);
+    snprintf(both, sizeof(both), "  %s\n%s ", SECRET, other);
+    signature = create(both);
+    sign(signature, ID, TIME_S, BYTES(BODY), text, sizeof(text));
+    signature_destroy(signature);
+    snprintf(wanted, sizeof(wanted), "%s %s", WANTED, alone);
+    assert_string_equal(text, wanted);
+}
+
+/* Any body, binary and empty ones too, against another way to compute the same. */
+static void test_like_openssl(void **state)
+{
+    static char body[70000], message[70200];
+    uint64_t seed = (uint64_t)time(NULL);
+    struct random random = random_seeded(seed);
+
+    (void)state;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    for (size_t i = 0; i < sizeof(body); i++)
+        body[i] = (char)random_next(&random);
+    for (size_t key_size = SIGNATURE_SECRET_BYTES_MIN; key_size <= SIGNATURE_SECRET_BYTES_MAX;
+         key_size++) {
+        struct bytes key = {body + random_below(&random, 1000), key_size};
+        size_t body_size = key_size == 24 ? 0 : random_below(&random, sizeof(body));
+        uint64_t timestamp_s = random_below(&random, UINT64_C(253402300799));
+        uint8_t digest[EVP_MAX_MD_SIZE];
+        unsigned digest_size;
+        struct buffer secret, wanted;
+        struct signature *signature;
+        char text[200];
+        int size;
+
+        buffer_init(&secret);
+        buffer_init(&wanted);
+        buffer_append_text(&secret, "whsec_");
+        base64_append(&secret, key);
+        buffer_append(&secret, "", 1);
+        signature = create(secret.data);
+        sign(signature, "an id", timestamp_s, (struct bytes){body, body_size}, text, sizeof(text));
+        size = snprintf(message, sizeof(message), "an id.%llu.", (unsigned long long)timestamp_s);
+        memcpy(message + size, body, body_size);
+        HMAC(EVP_sha256(), key.data, (int)key.size, (uint8_t *)message, (size_t)size + body_size,
+             digest, &digest_size);
+        buffer_append_text(&wanted, "v1,");
+        base64_append(&wanted, (struct bytes){(char *)digest, digest_size});
+        buffer_append(&wanted, "", 1);
+        assert_string_equal(text, wanted.data);
+        signature_destroy(signature);
+        buffer_deinit(&secret);
+        buffer_deinit(&wanted);
+    }
+}
+
+static void test_bad_secrets(void **state)
+{
+    static const char *const bad[] = {
+        "",
+        "   ",
+        "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        "whsec_",
+        "WHSEC_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS",
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLa==",
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLa_-",
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2La",
+        "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0"
+        "+P0A=",
+        SECRET " " SECRET " " SECRET,
+        SECRET ",MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        SECRET " whsec_!",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        struct signature *signature = NULL;
+        struct error error = {0};
+
+        if (signature_create(bad[i], &signature, &error) != ERROR_INVALID || !error.text[0])
+            fail_msg("\"%s\" must be refused", bad[i]);
+        assert_null(signature);
+        assert_null(strstr(error.text, "MfKQ"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_published_vector),
+        cmocka_unit_test(test_two_secrets),
+        cmocka_unit_test(test_like_openssl),
+        cmocka_unit_test(test_bad_secrets),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,388 @@
+#include "delivery/webhook.h"
+
+#include "delivery/webhook_transfer.h"
+#include "sys/clock.h"
+#include "sys/mailbox.h"
+
+#include <assert.h>
+#include <openssl/err.h>
+#include <openssl/x509.h>
+#include <signal.h>
+#include <stdlib.h>
+
+/*
+ * One turn of the loop: wait; let libcurl act on the sockets that are ready; take what was posted;
+ * end what is over; begin what waits; hand back what ended, all at once. libcurl tells which
+ * sockets it waits for, and when it wants to be called whatever happens; so a turn costs as much as
+ * there is to do in it, however many are in flight.
+ *
+ * Names are resolved on threads of libcurl's own, so a slow name server does not hold up the loop.
+ */
+
+/* Bounds one turn, so that answers are read while a great many deliveries begin. */
+#define BEGIN_MAX 256
+
+struct webhook {
+    struct webhook_options options;
+    struct webhook_settings settings;
+    pthread_t thread;
+    struct mailbox mailbox; /* deliveries, and stop_message */
+    struct list stop_message;
+    /* The webhook thread's own, up to the end. */
+    CURLM *multi;
+    struct poller poller;
+    struct list waiting;      /* deliveries that found no free transfer */
+    struct list free, flying; /* transfers */
+    struct list ended;        /* deliveries to hand back at the end of the turn */
+    uint32_t transfer_count;
+    struct instant wake_at; /* when libcurl wants to be called; UINT64_MAX: it does not */
+    bool has_more;          /* of `waiting` could begin at once, but for BEGIN_MAX */
+    bool is_stopping;
+};
+
+#define NEVER ((struct instant){UINT64_MAX})
+
+static const char stopping[] = "the service is stopping";
+
+/* ---- libcurl's wishes ---- */
+
+static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *context, void *unused)
+{
+    struct webhook *webhook = context;
+    unsigned interest = 0;
+
+    (void)easy;
+    (void)unused;
+    if (what == CURL_POLL_IN || what == CURL_POLL_INOUT)
+        interest |= POLLER_IN;
+    if (what == CURL_POLL_OUT || what == CURL_POLL_INOUT)
+        interest |= POLLER_OUT;
+    poller_want(&webhook->poller, fd, interest); /* CURL_POLL_REMOVE: none */
+    return 0;
+}
+
+static int set_timer(CURLM *multi, long timeout_ms, void *context)
+{
+    struct webhook *webhook = context;
+
+    (void)multi;
+    webhook->wake_at = timeout_ms < 0
+                           ? NEVER
+                           : (struct instant){instant_now().ns + (uint64_t)timeout_ms * 1000000};
+    return 0;
+}
+
+static void run_timer(struct webhook *webhook)
+{
+    int running;
+
+    if (webhook->wake_at.ns == UINT64_MAX || instant_now().ns < webhook->wake_at.ns)
+        return;
+    webhook->wake_at = NEVER;
+    curl_multi_socket_action(webhook->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+}
+
+/* ---- one turn ---- */
+
+static void take_messages(struct webhook *webhook)
+{
+    struct list messages;
+
+    list_init(&messages);
+    mailbox_take(&webhook->mailbox, &messages);
+    LIST_FOR_EACH (&messages, message) {
+        if (message == &webhook->stop_message) {
+            list_remove(message);
+            webhook->is_stopping = true;
+        }
+    }
+    list_join(&webhook->waiting, &messages);
+}
+
+static void act_on_sockets(struct webhook *webhook, int timeout_ms)
+{
+    struct poller_event events[POLLER_EVENTS_MAX];
+    size_t count = poller_wait(&webhook->poller, timeout_ms, events);
+    int running, ready;
+
+    for (size_t i = 0; i < count; i++) {
+        if (events[i].fd == mailbox_fd(&webhook->mailbox)) {
+            take_messages(webhook);
+            continue;
+        }
+        ready = (events[i].ready & POLLER_IN ? CURL_CSELECT_IN : 0) |
+                (events[i].ready & POLLER_OUT ? CURL_CSELECT_OUT : 0) |
+                (events[i].ready & POLLER_FAILED ? CURL_CSELECT_ERR : 0);
+        curl_multi_socket_action(webhook->multi, events[i].fd, ready, &running);
+    }
+}
+
+static void land(struct webhook *webhook, struct webhook_transfer *transfer)
+{
+    curl_multi_remove_handle(webhook->multi, transfer->easy);
+    list_remove(&transfer->link);
+    list_push_front(&webhook->free, &transfer->link); /* the one in the cache is the next to go */
+}
+
+static void end_finished(struct webhook *webhook)
+{
+    CURLMsg *message;
+    int left;
+
+    while ((message = curl_multi_info_read(webhook->multi, &left))) {
+        struct webhook_transfer *transfer = webhook_transfer_of(message->easy_handle);
+        CURLcode result = message->data.result; /* the message dies with the removal */
+
+        land(webhook, transfer);
+        list_push(&webhook->ended, &webhook_transfer_end(transfer, result)->link);
+    }
+}
+
+/* A transfer that is free; NULL when all that may be are in flight, or there is no memory. */
+static struct webhook_transfer *find_transfer(struct webhook *webhook)
+{
+    struct list *link = list_pop(&webhook->free);
+    struct webhook_transfer *transfer;
+
+    if (link)
+        return list_item(link, struct webhook_transfer, link);
+    if (webhook->transfer_count == webhook->options.connections_max)
+        return NULL;
+    transfer = webhook_transfer_create(&webhook->settings);
+    webhook->transfer_count += transfer != NULL;
+    return transfer;
+}
+
+static void fail_waiting(struct webhook *webhook, const char *error)
+{
+    struct list *link;
+
+    while ((link = list_pop(&webhook->waiting))) {
+        struct delivery *delivery = list_item(link, struct delivery, link);
+
+        webhook_outcome_fail(&delivery->outcome, DELIVERY_FAILED, error);
+        delivery->started_us = delivery->ended_us = wall_now_us();
+        list_push(&webhook->ended, &delivery->link);
+    }
+}
+
+static void begin_waiting(struct webhook *webhook)
+{
+    webhook->has_more = false;
+    for (int i = 0; !list_is_empty(&webhook->waiting); i++) {
+        struct webhook_transfer *transfer;
+        struct delivery *delivery;
+
+        webhook->has_more = i == BEGIN_MAX;
+        if (webhook->has_more || !(transfer = find_transfer(webhook)))
+            break;
+        delivery = list_item(list_pop(&webhook->waiting), struct delivery, link);
+        if (!webhook_transfer_begin(transfer, delivery)) {
+            list_push_front(&webhook->free, &transfer->link);
+            list_push(&webhook->ended, &delivery->link);
+            continue;
+        }
+        list_push(&webhook->flying, &transfer->link);
+        if (curl_multi_add_handle(webhook->multi, transfer->easy) != CURLM_OK) {
+            land(webhook, transfer);
+            list_push(&webhook->ended, &webhook_transfer_end(transfer, CURLE_OUT_OF_MEMORY)->link);
+        }
+    }
+    if (webhook->transfer_count == 0) /* nothing is in flight that could make room by ending */
+        fail_waiting(webhook, "out of memory");
+}
+
+static void hand_back(struct webhook *webhook)
+{
+    if (list_is_empty(&webhook->ended))
+        return;
+    webhook->options.done(webhook->options.context, &webhook->ended);
+    assert(list_is_empty(&webhook->ended));
+}
+
+/* How long the loop may wait, in milliseconds rounded up; -1 for ever. */
+static int wait_ms(const struct webhook *webhook)
+{
+    uint64_t left_ms;
+
+    if (webhook->has_more || (!list_is_empty(&webhook->waiting) && !list_is_empty(&webhook->free)))
+        return 0;
+    if (webhook->wake_at.ns == UINT64_MAX)
+        return -1;
+    left_ms = (instant_since_ns(instant_now(), webhook->wake_at) + 999999) / 1000000;
+    return left_ms > 60 * 1000 ? 60 * 1000 : (int)left_ms;
+}
+
+static void *run(void *context)
+{
+    struct webhook *webhook = context;
+
+    for (;;) {
+        act_on_sockets(webhook, wait_ms(webhook));
+        if (webhook->is_stopping)
+            break;
+        run_timer(webhook);
+        end_finished(webhook);
+        begin_waiting(webhook);
+        run_timer(webhook); /* sends what has just begun */
+        end_finished(webhook);
+        hand_back(webhook);
+    }
+    LIST_FOR_EACH (&webhook->flying, link) {
+        struct webhook_transfer *transfer = list_item(link, struct webhook_transfer, link);
+
+        land(webhook, transfer);
+        list_push(&webhook->ended, &webhook_transfer_abort(transfer, stopping)->link);
+    }
+    fail_waiting(webhook, stopping);
+    hand_back(webhook);
+    return NULL;
+}
+
+/* ---- start and stop ---- */
+
+/* Everything but the mailbox, the poller and libcurl itself. */
+static void free_rest(struct webhook *webhook)
+{
+    struct list *link;
+
+    while ((link = list_pop(&webhook->free)))
+        webhook_transfer_destroy(list_item(link, struct webhook_transfer, link));
+    curl_multi_cleanup(webhook->multi); /* closes the connections, which the poller hears of */
+    signature_destroy(webhook->settings.signature);
+    free(webhook->settings.ca_file);
+    free(webhook->settings.user_agent);
+}
+
+/* A file without certificates would show only when every delivery fails. */
+static bool has_certificates(const char *file)
+{
+    X509_STORE *store = X509_STORE_new();
+    bool has = store && X509_STORE_load_file(store, file) == 1;
+
+    X509_STORE_free(store);
+    ERR_clear_error();
+    return has;
+}
+
+static enum error_code copy_settings(struct webhook *webhook, struct error *ret_error)
+{
+    const struct webhook_options *options = &webhook->options;
+    struct webhook_settings *settings = &webhook->settings;
+
+    *settings = (struct webhook_settings){
+        .guard = options->guard,
+        .poller = &webhook->poller,
+        .user_agent = strdup(options->user_agent),
+        .ca_file = options->ca_file ? strdup(options->ca_file) : NULL,
+        .connect_timeout_ms = options->connect_timeout_ms,
+        .response_bytes_max = options->response_bytes_max,
+    };
+    if (!settings->user_agent || (options->ca_file && !settings->ca_file))
+        return error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
+    if (options->ca_file && !has_certificates(options->ca_file))
+        return error_set(ret_error, ERROR_INVALID, "%s: no certificates in it, or not readable",
+                         options->ca_file);
+    if (options->secrets && *options->secrets)
+        return signature_create(options->secrets, &settings->signature, ret_error);
+    return ERROR_NONE;
+}
+
+static enum error_code set_up_multi(struct webhook *webhook, struct error *ret_error)
+{
+    long connections_max = (long)webhook->options.connections_max;
+    CURLMcode bad = CURLM_OK;
+
+    webhook->multi = curl_multi_init();
+    if (!webhook->multi)
+        return error_set(ret_error, ERROR_IO, "libcurl refuses to start");
+    bad |= curl_multi_setopt(webhook->multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
+    bad |= curl_multi_setopt(webhook->multi, CURLMOPT_SOCKETDATA, webhook);
+    bad |= curl_multi_setopt(webhook->multi, CURLMOPT_TIMERFUNCTION, set_timer);
+    bad |= curl_multi_setopt(webhook->multi, CURLMOPT_TIMERDATA, webhook);
+    /* Without the first, libcurl would keep four connections for each that is in use, and make that
+     * number anew with every webhook. */
+    bad |= curl_multi_setopt(webhook->multi, CURLMOPT_MAXCONNECTS, connections_max);
+    bad |= curl_multi_setopt(webhook->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, connections_max);
+    if (bad != CURLM_OK)
+        return error_set(ret_error, ERROR_IO, "libcurl lacks what webhooks need");
+    return ERROR_NONE;
+}
+
+/* With all signals blocked: they are for the main thread, and OpenSSL writes to sockets that may be
+ * closed, which without this would raise SIGPIPE. */
+static bool start_thread(struct webhook *webhook)
+{
+    sigset_t all, before;
+    bool started;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    started = pthread_create(&webhook->thread, NULL, run, webhook) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+enum error_code webhook_start(const struct webhook_options *options, struct webhook **ret_webhook,
+                              struct error *ret_error)
+{
+    struct webhook *webhook = calloc(1, sizeof(*webhook));
+    enum error_code code = ERROR_IO;
+
+    if (!webhook)
+        return error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
+    error_set(ret_error, code, "no descriptor or thread left for webhooks");
+    webhook->options = *options;
+    webhook->wake_at = NEVER;
+    list_init(&webhook->stop_message);
+    list_init(&webhook->waiting);
+    list_init(&webhook->free);
+    list_init(&webhook->flying);
+    list_init(&webhook->ended);
+    if (mailbox_init(&webhook->mailbox))
+        goto no_mailbox;
+    if (poller_open(&webhook->poller))
+        goto no_poller;
+    poller_want(&webhook->poller, mailbox_fd(&webhook->mailbox), POLLER_IN);
+    /* libcurl counts these calls under a lock of its own, so that whoever else in the process uses
+     * it does no harm. */
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        goto no_libcurl;
+    code = copy_settings(webhook, ret_error);
+    if (!code)
+        code = set_up_multi(webhook, ret_error);
+    if (!code && !start_thread(webhook))
+        code = error_set(ret_error, ERROR_IO, "no thread left for webhooks");
+    if (!code) {
+        *ret_webhook = webhook;
+        return ERROR_NONE;
+    }
+    free_rest(webhook);
+    curl_global_cleanup();
+no_libcurl:
+    poller_close(&webhook->poller);
+no_poller:
+    mailbox_deinit(&webhook->mailbox);
+no_mailbox:
+    free(webhook);
+    return code;
+}
+
+void webhook_post(struct webhook *webhook, struct list *deliveries)
+{
+    mailbox_post_all(&webhook->mailbox, deliveries);
+}
+
+void webhook_stop(struct webhook *webhook)
+{
+    mailbox_post(&webhook->mailbox, &webhook->stop_message);
+    pthread_join(webhook->thread, NULL);
+    mailbox_take(&webhook->mailbox, &webhook->waiting);
+    fail_waiting(webhook, stopping);
+    hand_back(webhook);
+    free_rest(webhook);
+    curl_global_cleanup();
+    poller_close(&webhook->poller);
+    mailbox_deinit(&webhook->mailbox);
+    free(webhook);
+}

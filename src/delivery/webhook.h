@@ -1,0 +1,63 @@
+/*
+ * webhook.h - delivers timers by HTTP POST: one thread, one libcurl multi handle, thousands in
+ * flight.
+ *
+ * Signed by Standard Webhooks 1.0 when there is a secret. Addresses are checked at connect, and the
+ * connection goes to the checked address (guard.h). docs/webhooks.md tells the receiver's side.
+ *
+ *     webhook_start(&options, &webhook, &error);
+ *     webhook_post(webhook, &deliveries);       they come back through options.done
+ *     webhook_stop(webhook);
+ *
+ * Outcome    2xx is DONE. 410 is ENDED, so is a target that is no http or https URL. 429 and 503
+ * are FAILED and carry their Retry-After; whatever else is FAILED. A status counts as soon as the
+ *            headers are complete: what happens to the body after that changes nothing.
+ * Fairness   Up to connections_max deliveries are out at a time, the others wait in order of
+ * arrival. It is the caller's to bound how many of them go to one target, so that others have room.
+ * Errors     Every delivery comes back with an outcome; nothing is dropped, not at stop either.
+ * Threads    webhook_post from any thread. `done` is called from the webhook thread, with every
+ * delivery that ended in one turn of its loop; once more from within webhook_stop, when something
+ * was posted too late for the thread to see.
+ */
+#ifndef TICKWHEEL_DELIVERY_WEBHOOK_H
+#define TICKWHEEL_DELIVERY_WEBHOOK_H
+
+#include "delivery/guard.h"
+#include "engine/delivery.h"
+
+struct webhook_options {
+    const char *secrets;       /* one or two "whsec_..." parted by a space; empty: unsigned */
+    const struct guard *guard; /* which addresses may be called; borrowed until stop */
+    const char *ca_file;       /* certificates to trust, and no others; NULL: the system's */
+    const char *user_agent;
+    uint32_t connections_max; /* open connections in all, and deliveries out at a time */
+    uint64_t connect_timeout_ms;
+    uint64_t
+        response_bytes_max; /* read at most so much of an answer, then hang up: the status counts */
+    void (*done)(void *context,
+                 struct list *deliveries); /* takes the whole list of struct delivery */
+    void *context;
+};
+
+struct webhook;
+
+/* Starts the thread; the texts of `options` are copied. ERROR_INVALID for a secret that is none,
+ * ERROR_IO when libcurl or the system refuses. */
+enum error_code webhook_start(const struct webhook_options *options, struct webhook **ret_webhook,
+                              struct error *ret_error);
+
+/* Takes every delivery of the list, which is empty afterwards. Does not wait. */
+void webhook_post(struct webhook *webhook, struct list *deliveries);
+
+/* Ends the thread. What is in flight is broken off and comes back as FAILED before this returns. */
+void webhook_stop(struct webhook *webhook);
+
+/* The id that stays the same on every attempt: the timer's id and its due time. */
+#define WEBHOOK_ID_SIZE 64
+void webhook_id_format(const struct timer *timer, char ret_text[WEBHOOK_ID_SIZE]);
+
+/* Whether a timer's own headers may not name this one, in any case of letters: it is the service's,
+ * or would change how the request is framed. Creation refuses it; delivery leaves it out. */
+bool webhook_header_is_reserved(struct bytes name);
+
+#endif

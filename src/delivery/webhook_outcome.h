@@ -1,0 +1,30 @@
+/*
+ * webhook_outcome.h - what became of one attempt: libcurl's result as an outcome and a few words.
+ *
+ * Threads    Any: no state.
+ */
+#ifndef TICKWHEEL_DELIVERY_WEBHOOK_OUTCOME_H
+#define TICKWHEEL_DELIVERY_WEBHOOK_OUTCOME_H
+
+#include "engine/delivery.h"
+
+#include <curl/curl.h>
+
+/* What libcurl cannot say about an attempt. */
+struct webhook_attempt {
+    bool has_answer;          /* the headers of a final answer are complete */
+    const char *refused_kind; /* an address was refused: of which kind (guard_refusal); or NULL */
+    int open_errno;           /* no socket could be opened: why; or 0 */
+    uint64_t timeout_ms;      /* of the whole attempt */
+    uint64_t connect_timeout_ms;
+};
+
+/* Fills in the outcome of a transfer that ended with `result`. */
+void webhook_outcome_set(struct delivery_outcome *ret_outcome, CURL *easy, CURLcode result,
+                         const struct webhook_attempt *attempt);
+
+/* The same for an attempt that never became a transfer. */
+void webhook_outcome_fail(struct delivery_outcome *ret_outcome, enum delivery_result result,
+                          const char *error);
+
+#endif

@@ -1,0 +1,252 @@
+#include "delivery/webhook_transfer.h"
+
+#include "delivery/webhook.h"
+#include "sys/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define READ_BYTES        4096        /* libcurl's buffer: answers are small */
+#define RESPONSE_HEAD_MAX (64 * 1024) /* the headers of all answers to one request */
+#define TIMEOUT_MS_MAX    1000000000  /* about 11 days; libcurl counts in 32 bits */
+
+/* ---- libcurl's questions ---- */
+
+/* The one place where a connection begins: the address that was checked is the one it goes to. */
+static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    struct webhook_transfer *transfer = context;
+    const char *kind = guard_refusal(transfer->settings_->guard, &address->addr);
+    int fd;
+
+    (void)purpose;
+    if (kind) {
+        transfer->attempt_.refused_kind = kind;
+        return CURL_SOCKET_BAD;
+    }
+    fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    if (fd < 0) {
+        transfer->attempt_.open_errno = errno;
+        return CURL_SOCKET_BAD;
+    }
+    if (!poller_adopt(transfer->settings_->poller, fd)) {
+        transfer->attempt_.open_errno = ENOMEM;
+        close(fd);
+        return CURL_SOCKET_BAD;
+    }
+    return fd;
+}
+
+/* `context` is the poller: a connection outlives the transfer that opened it. */
+static int close_socket(void *context, curl_socket_t fd)
+{
+    poller_forget(context, fd);
+    return close(fd);
+}
+
+static size_t read_header(char *line, size_t size, size_t count, void *context)
+{
+    struct webhook_transfer *transfer = context;
+
+    size *= count;
+    transfer->head_bytes_ += size;
+    /* An empty line ends the headers; another status line means that those were of an interim
+     * answer. */
+    if (size > 0 && (line[0] == '\r' || line[0] == '\n'))
+        transfer->attempt_.has_answer = true;
+    else if (size > 5 && memcmp(line, "HTTP/", 5) == 0)
+        transfer->attempt_.has_answer = false;
+    return transfer->head_bytes_ <= RESPONSE_HEAD_MAX ? size : 0;
+}
+
+static size_t read_body(char *data, size_t size, size_t count, void *context)
+{
+    struct webhook_transfer *transfer = context;
+
+    (void)data;
+    transfer->body_bytes_ += size * count;
+    return transfer->body_bytes_ <= transfer->settings_->response_bytes_max ? size * count : 0;
+}
+
+/* ---- the handle ---- */
+
+static long clamp_ms(uint64_t ms)
+{
+    return ms == 0               ? 1
+           : ms > TIMEOUT_MS_MAX ? TIMEOUT_MS_MAX
+                                 : (long)ms; /* 0 would mean for ever */
+}
+
+/* Whatever the environment, a home directory or libcurl's defaults might add is switched off. */
+static bool set_common(struct webhook_transfer *transfer)
+{
+    const struct webhook_settings *settings = transfer->settings_;
+    CURL *easy = transfer->easy;
+    CURLcode bad = CURLE_OK;
+
+    bad |= curl_easy_setopt(easy, CURLOPT_PRIVATE, transfer);
+    bad |= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    bad |= curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* do not wait for a hung name server */
+    bad |= curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    bad |= curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+    bad |= curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    bad |= curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+    bad |= curl_easy_setopt(easy, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
+    bad |= curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
+    bad |= curl_easy_setopt(easy, CURLOPT_USERAGENT, settings->user_agent);
+    bad |= curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)READ_BYTES);
+    bad |=
+        curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, clamp_ms(settings->connect_timeout_ms));
+    bad |= curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    bad |= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+    bad |= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
+    if (settings->ca_file) {
+        bad |= curl_easy_setopt(easy, CURLOPT_CAINFO, settings->ca_file);
+        bad |= curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    }
+    bad |= curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    bad |= curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, transfer);
+    bad |= curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
+    bad |= curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, settings->poller);
+    bad |= curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, read_header);
+    bad |= curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
+    bad |= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, read_body);
+    bad |= curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
+    return bad == CURLE_OK;
+}
+
+struct webhook_transfer *webhook_transfer_create(const struct webhook_settings *settings)
+{
+    struct webhook_transfer *transfer = calloc(1, sizeof(*transfer));
+
+    if (!transfer)
+        return NULL;
+    list_init(&transfer->link);
+    transfer->settings_ = settings;
+    webhook_request_init(&transfer->request_);
+    buffer_init(&transfer->target_);
+    transfer->easy = curl_easy_init();
+    if (!transfer->easy || !set_common(transfer)) {
+        webhook_transfer_destroy(transfer);
+        return NULL;
+    }
+    return transfer;
+}
+
+void webhook_transfer_destroy(struct webhook_transfer *transfer)
+{
+    if (!transfer)
+        return;
+    if (transfer->easy)
+        curl_easy_cleanup(transfer->easy);
+    webhook_request_deinit(&transfer->request_);
+    buffer_deinit(&transfer->target_);
+    free(transfer);
+}
+
+struct webhook_transfer *webhook_transfer_of(CURL *easy)
+{
+    char *transfer = NULL;
+
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &transfer);
+    return (struct webhook_transfer *)(void *)transfer;
+}
+
+/* ---- one delivery ---- */
+
+/* Points `easy` at the target; most often it is there already. */
+static bool set_target(struct webhook_transfer *transfer, struct bytes target,
+                       struct delivery_outcome *outcome)
+{
+    enum webhook_scheme scheme;
+    const char *url;
+    CURLcode bad;
+
+    if (target.size > 0 && bytes_equal(buffer_bytes(&transfer->target_), target))
+        return true;
+    buffer_clear(&transfer->target_);
+    url = webhook_request_url(&transfer->request_, target, &scheme);
+    if (!url) {
+        if (scheme == WEBHOOK_SCHEME_OTHER)
+            webhook_outcome_fail(outcome, DELIVERY_ENDED, "target is not an http or https URL");
+        else
+            webhook_outcome_fail(outcome, DELIVERY_FAILED, "out of memory");
+        return false;
+    }
+    bad = curl_easy_setopt(transfer->easy, CURLOPT_URL, url);
+    /* HTTP/2 is agreed on within TLS only. There, a webhook waits for a connection that is being
+     * made rather than open another, for it may be able to share it. */
+    bad |= curl_easy_setopt(transfer->easy, CURLOPT_HTTP_VERSION,
+                            scheme == WEBHOOK_SCHEME_HTTPS ? (long)CURL_HTTP_VERSION_2TLS
+                                                           : (long)CURL_HTTP_VERSION_1_1);
+    bad |= curl_easy_setopt(transfer->easy, CURLOPT_PIPEWAIT,
+                            scheme == WEBHOOK_SCHEME_HTTPS ? 1L : 0L);
+    if (bad != CURLE_OK) {
+        webhook_outcome_fail(outcome, DELIVERY_FAILED, "out of memory");
+        return false;
+    }
+    buffer_append_bytes(&transfer->target_, target);
+    if (buffer_failed(&transfer->target_)) /* then it is set again the next time */
+        buffer_clear(&transfer->target_);
+    return true;
+}
+
+bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *delivery)
+{
+    const struct timer *timer = delivery->timer;
+    struct bytes payload = timer->texts.payload;
+    CURL *easy = transfer->easy;
+    struct curl_slist *headers;
+    CURLcode bad = CURLE_OK;
+
+    delivery->started_us = wall_now_us();
+    if (!set_target(transfer, timer->texts.target, &delivery->outcome)) {
+        delivery->ended_us = delivery->started_us;
+        return false;
+    }
+    bad |= webhook_request_build(&transfer->request_, delivery, transfer->settings_->signature,
+                                 delivery->started_us / 1000000, &headers)
+               ? CURLE_OUT_OF_MEMORY
+               : CURLE_OK;
+    if (bad == CURLE_OK) {
+        bad |= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+        bad |= curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)payload.size);
+        bad |= curl_easy_setopt(easy, CURLOPT_POSTFIELDS, payload.size > 0 ? payload.data : "");
+        bad |= curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, clamp_ms(timer->retry.timeout_ms));
+    }
+    if (bad != CURLE_OK) {
+        webhook_outcome_fail(&delivery->outcome, DELIVERY_FAILED, "out of memory");
+        delivery->ended_us = delivery->started_us;
+        return false;
+    }
+    transfer->delivery_ = delivery;
+    transfer->head_bytes_ = transfer->body_bytes_ = 0;
+    transfer->attempt_ = (struct webhook_attempt){
+        .timeout_ms = timer->retry.timeout_ms,
+        .connect_timeout_ms = transfer->settings_->connect_timeout_ms,
+    };
+    return true;
+}
+
+static struct delivery *give_back(struct webhook_transfer *transfer)
+{
+    struct delivery *delivery = transfer->delivery_;
+
+    delivery->ended_us = wall_now_us();
+    transfer->delivery_ = NULL;
+    return delivery;
+}
+
+struct delivery *webhook_transfer_end(struct webhook_transfer *transfer, CURLcode result)
+{
+    webhook_outcome_set(&transfer->delivery_->outcome, transfer->easy, result, &transfer->attempt_);
+    return give_back(transfer);
+}
+
+struct delivery *webhook_transfer_abort(struct webhook_transfer *transfer, const char *error)
+{
+    webhook_outcome_fail(&transfer->delivery_->outcome, DELIVERY_FAILED, error);
+    return give_back(transfer);
+}

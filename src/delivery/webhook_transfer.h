@@ -1,0 +1,58 @@
+/*
+ * webhook_transfer.h - one libcurl handle that delivers one webhook after the other.
+ *
+ * What is the same for every webhook is set once; a delivery costs the URL, when it is another than
+ * before, the headers and the body. Nothing of the timer is copied but the URL and the headers.
+ *
+ * Ownership  The delivery and its timer are borrowed from begin to end.
+ * Threads    None: one owner. The transfers share the settings.
+ */
+#ifndef TICKWHEEL_DELIVERY_WEBHOOK_TRANSFER_H
+#define TICKWHEEL_DELIVERY_WEBHOOK_TRANSFER_H
+
+#include "delivery/guard.h"
+#include "delivery/poller.h"
+#include "delivery/webhook_outcome.h"
+#include "delivery/webhook_request.h"
+
+/* Borrowed by the transfers, and by libcurl's connections until its multi handle is gone. */
+struct webhook_settings {
+    const struct guard *guard;
+    struct signature *signature; /* NULL: unsigned */
+    struct poller *poller;       /* learns which sockets are opened and closed */
+    char *ca_file;               /* NULL: the system's */
+    char *user_agent;
+    uint64_t connect_timeout_ms;
+    uint64_t response_bytes_max;
+};
+
+struct webhook_transfer {
+    struct list link; /* the holder's */
+    CURL *easy;       /* to be added to a multi handle between begin and end */
+    const struct webhook_settings *settings_;
+    struct delivery *delivery_;
+    struct webhook_request request_;
+    struct webhook_attempt attempt_;
+    struct buffer target_;             /* whose URL `easy` has now */
+    uint64_t head_bytes_, body_bytes_; /* of the answer, so far */
+};
+
+/* NULL when out of memory. */
+struct webhook_transfer *webhook_transfer_create(const struct webhook_settings *settings);
+void webhook_transfer_destroy(struct webhook_transfer *transfer);
+
+/* Makes `easy` ready to deliver. False when this delivery cannot even be tried: its outcome says
+ * why, and the transfer is as before. */
+bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *delivery);
+
+/* The transfer is over, and `easy` off the multi handle: fills in the outcome, returns the
+ * delivery. */
+struct delivery *webhook_transfer_end(struct webhook_transfer *transfer, CURLcode result);
+
+/* The same for one that is broken off: FAILED for this reason. */
+struct delivery *webhook_transfer_abort(struct webhook_transfer *transfer, const char *error);
+
+/* The transfer that `easy` belongs to. */
+struct webhook_transfer *webhook_transfer_of(CURL *easy);
+
+#endif

@@ -1,0 +1,296 @@
+/* The life of an engine, its effects, and the questions it answers. */
+#include "engine/engine_private.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+struct engine *engine_create(const struct engine_options *options, const struct storage_meta *meta,
+                             struct wall now)
+{
+    struct engine *engine = calloc(1, sizeof(*engine));
+
+    if (!engine)
+        return NULL;
+    engine->wheel = tw_wheel_create(&(struct tw_wheel_options){.start = now.ms});
+    if (!engine->wheel) {
+        free(engine);
+        return NULL;
+    }
+    engine->options = *options;
+    engine->now = now;
+    engine->random = random_seeded(options->seed);
+    engine->epoch = meta->epoch;
+    engine->frontier.at = engine->watermark = meta->watermark;
+    engine->trim = meta->trim;
+    engine->sample = meta->trim; /* what lies between may be over since a moment ago */
+    engine->sampled_at = now;
+    engine->over_max = meta->watermark;
+    engine->stats.pending = meta->pending;
+    map_init(&engine->timers);
+    map_init(&engine->lanes);
+    struct list *const lists[] = {&engine->busy,  &engine->lingering,  &engine->gone,
+                                  &engine->ready, &engine->gone_reads, &engine->rewrites,
+                                  &engine->reads, &engine->deliveries, &engine->replies};
+    for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++)
+        list_init(lists[i]);
+    engine_end(engine);
+    return engine;
+}
+
+static void read_free(struct engine_read *read)
+{
+    timer_free(read->timer);
+    storage_page_free(&read->page);
+    free(read);
+}
+
+static void free_gone(struct engine *engine)
+{
+    struct list *link;
+
+    while ((link = list_pop(&engine->gone)))
+        timer_free(timer_of(link));
+    while ((link = list_pop(&engine->gone_reads)))
+        read_free(list_item(link, struct engine_read, link));
+}
+
+void engine_destroy(struct engine *engine)
+{
+    struct timer *timer;
+    struct list *link;
+    size_t cursor = 0;
+
+    if (!engine)
+        return;
+    free_gone(engine);
+    /* Successors that no batch has taken yet are in no map. */
+    for (size_t i = 0; i < engine->write_count; i++)
+        if (engine->notes[i].old)
+            timer_free(engine->writes[i].timer);
+    while ((timer = map_next(&engine->timers, &cursor)))
+        timer_free(timer);
+    while ((link = list_pop(&engine->reads)))
+        read_free(list_item(link, struct engine_read, link));
+    while ((link = list_pop(&engine->deliveries)))
+        free(list_item(link, struct delivery, link));
+    lanes_deinit(engine);
+    map_deinit(&engine->timers);
+    tw_wheel_destroy(engine->wheel);
+    free(engine->writes);
+    free(engine->notes);
+    free(engine);
+}
+
+void engine_begin(struct engine *engine, struct wall now)
+{
+    bool went_back = now.ms < engine->now.ms;
+
+    assert(list_is_empty(&engine->replies)); /* they may point at what is freed here */
+    free_gone(engine);
+    engine->now = now;
+    if (went_back)
+        scheduler_clock_went_back(engine);
+}
+
+void engine_end(struct engine *engine)
+{
+    writer_retry(engine);
+    scheduler_expire(engine);
+    lanes_dispatch(engine);
+    if (!engine->is_reading)
+        LIST_FOR_EACH (&engine->lingering, link)
+            engine_forget(engine, timer_of(link));
+    scheduler_read_ahead(engine);
+    scheduler_watermark(engine);
+}
+
+void engine_forget(struct engine *engine, struct timer *timer)
+{
+    assert(list_is_empty(&timer->private_.waiters));
+    map_remove(&engine->timers, timer->id.serial);
+    engine_uncount(engine, timer);
+    list_remove(&timer->private_.link);
+    timer->private_.phase = PHASE_NONE;
+    list_push(&engine->gone, &timer->private_.link);
+}
+
+void engine_count(struct engine *engine, struct timer *timer)
+{
+    if (timer->private_.flags & FLAG_COUNTED)
+        return;
+    timer->private_.flags |= FLAG_COUNTED;
+    engine->stats.near_bytes += timer->footprint;
+}
+
+void engine_uncount(struct engine *engine, struct timer *timer)
+{
+    if (!(timer->private_.flags & FLAG_COUNTED))
+        return;
+    timer->private_.flags &= ~(uint32_t)FLAG_COUNTED;
+    engine->stats.near_bytes -= timer->footprint;
+}
+
+/* ---- what happened ---- */
+
+void engine_submit(struct engine *engine, struct wall now, struct command *command)
+{
+    engine_begin(engine, now);
+    planner_start(engine, command);
+    engine_end(engine);
+}
+
+void engine_advance(struct engine *engine, struct wall now)
+{
+    engine_begin(engine, now);
+    engine_end(engine);
+}
+
+void engine_read_done(struct engine *engine, struct wall now, struct engine_read *read)
+{
+    engine_begin(engine, now);
+    engine->reads_out--;
+    if (read->result != ERROR_NONE && read->result != ERROR_NOT_FOUND)
+        engine->stats.storage_failures++;
+    if (read->kind == ENGINE_READ_FIND)
+        planner_found(engine, read);
+    else if (read->command_)
+        planner_listed(engine, read);
+    else
+        scheduler_loaded(engine, read);
+    list_init(&read->link);
+    list_push(&engine->gone_reads, &read->link);
+    engine_end(engine);
+}
+
+void engine_delivered(struct engine *engine, struct wall now, struct delivery *delivery)
+{
+    struct timer *timer = map_get(&engine->timers, delivery->timer->id.serial);
+
+    assert(timer == delivery->timer && timer->private_.phase == PHASE_OUT);
+    engine_begin(engine, now);
+    lanes_returned(engine, timer);
+    outcome_apply(engine, timer, delivery->attempt, &delivery->outcome);
+    free(delivery);
+    engine_end(engine);
+}
+
+void engine_drain(struct engine *engine)
+{
+    engine->is_draining = true;
+}
+
+/* ---- what to do ---- */
+
+struct engine_read *engine_take_read(struct engine *engine)
+{
+    struct list *link = list_pop(&engine->reads);
+
+    if (!link)
+        return NULL;
+    engine->reads_out++;
+    return list_item(link, struct engine_read, link);
+}
+
+struct delivery *engine_take_delivery(struct engine *engine)
+{
+    struct list *link = list_pop(&engine->deliveries);
+
+    return link ? list_item(link, struct delivery, link) : NULL;
+}
+
+struct command *engine_take_reply(struct engine *engine)
+{
+    struct list *link = list_pop(&engine->replies);
+
+    return link ? list_item(link, struct command, link) : NULL;
+}
+
+struct wall engine_wake_at(const struct engine *engine)
+{
+    struct wall at = scheduler_wake_at(engine);
+
+    return list_is_empty(&engine->rewrites) ? at : wall_min(at, engine->rewrite_at);
+}
+
+/* ---- questions ---- */
+
+bool engine_is_ready(const struct engine *engine)
+{
+    return engine->is_ready;
+}
+
+bool engine_is_idle(const struct engine *engine)
+{
+    return engine->batches_out == 0 && engine->reads_out == 0 && engine->inflight == 0 &&
+           engine->write_count == 0 && !engine->meta_wanted && list_is_empty(&engine->reads) &&
+           list_is_empty(&engine->rewrites) && list_is_empty(&engine->replies);
+}
+
+static struct wall oldest_overdue(const struct engine *engine)
+{
+    struct wall oldest = WALL_NEVER;
+    size_t cursor = 0;
+    struct lane *lane;
+
+    while ((lane = map_next(&engine->lanes, &cursor)))
+        if (!list_is_empty(&lane->waiting))
+            oldest = wall_min(oldest, timer_of(lane->waiting.next)->due);
+    LIST_FOR_EACH (&engine->busy, link)
+        if (timer_of(link)->private_.phase == PHASE_OUT)
+            oldest = wall_min(oldest, timer_of(link)->due);
+    return oldest.ms < engine->now.ms ? oldest : (struct wall){0};
+}
+
+void engine_stats(const struct engine *engine, struct engine_stats *ret_stats)
+{
+    *ret_stats = engine->stats;
+    ret_stats->in_memory = map_count(&engine->timers);
+    ret_stats->inflight = engine->inflight;
+    ret_stats->oldest_overdue = oldest_overdue(engine);
+    ret_stats->watermark = engine->watermark;
+    ret_stats->frontier = engine->frontier.at;
+}
+
+#define CHECK(condition)  \
+    do {                  \
+        if (!(condition)) \
+            abort();      \
+    } while (0)
+
+void engine_check(const struct engine *engine)
+{
+    size_t resting = 0, waiting = 0, out = 0, near_bytes = 0, cursor = 0;
+    const struct timer *timer;
+
+    tw_wheel_check(engine->wheel);
+    while ((timer = map_next(&engine->timers, &cursor))) {
+        uint8_t phase = timer->private_.phase;
+
+        CHECK(phase != PHASE_NONE);
+        resting += phase == PHASE_RESTING;
+        waiting += phase == PHASE_WAITING;
+        out += phase == PHASE_OUT;
+        if (timer->private_.flags & FLAG_COUNTED)
+            near_bytes += timer->footprint;
+        CHECK((phase == PHASE_FINDING || phase == PHASE_WRITING) ||
+              list_is_empty(&timer->private_.waiters));
+        if (phase == PHASE_RESTING || phase == PHASE_WAITING || phase == PHASE_OUT) {
+            CHECK(timer->private_.flags & FLAG_COUNTED);
+            CHECK(!timer_is_over(timer->state));
+            CHECK(timer->private_.was_at.ms == timer->at.ms);
+            CHECK(timer->at.ms >= engine->watermark.ms && timer->at.ms >= timer->due.ms);
+        }
+        CHECK(phase != PHASE_WAITING || timer->at.ms <= engine->now.ms);
+    }
+    CHECK(resting == tw_wheel_count(engine->wheel));
+    CHECK(waiting == engine->stats.waiting);
+    CHECK(out == engine->inflight && out <= engine->options.inflight_max);
+    CHECK(near_bytes == engine->stats.near_bytes);
+    CHECK(engine->trim.ms <= engine->watermark.ms);
+    CHECK(engine->is_reading || list_is_empty(&engine->lingering));
+    cursor = 0;
+    for (const struct lane *lane; (lane = map_next(&engine->lanes, &cursor));) {
+        CHECK(lane->inflight <= engine->options.target_inflight_max);
+        CHECK(lane->inflight > 0 || !list_is_empty(&lane->waiting));
+    }
+}

@@ -1,0 +1,297 @@
+/*
+ * The wheel over the near window, reading ahead, and the watermark behind.
+ *
+ *     ── final records ──┬── live and final ──┬── in memory, all that live ──┬── in the storage
+ * only ──► trim               watermark                       frontier
+ *
+ * Whatever is written before the frontier stays in memory; whatever is written behind it is met
+ * when the frontier gets there. While a read ahead is out, `reading_to` counts as the frontier,
+ * since that read may have passed before the row was there.
+ */
+#include "engine/engine_private.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define EXPIRE_BATCH 256
+#define EXPIRE_MAX \
+    2048 /* timers taken up in one call; the rest in the next, which is due at once */
+
+static const struct storage_position position_max = {{UINT64_MAX}, UINT64_MAX};
+
+bool scheduler_is_near(const struct engine *engine, const struct timer *timer)
+{
+    struct storage_position position = position_of(timer);
+
+    return storage_position_before(position, engine->frontier) ||
+           (engine->is_reading && storage_position_before(position, engine->reading_to));
+}
+
+/* There is no memory to keep this timer near: the storage has it, so it will be read again. */
+static void pull_back(struct engine *engine, struct storage_position position)
+{
+    if (storage_position_before(position, engine->frontier))
+        engine->frontier = position;
+    if (storage_position_before(position, engine->pulled_back))
+        engine->pulled_back = position;
+    engine->read_not_before = wall_add(engine->now, engine->options.storage_retry_ms);
+}
+
+static void linger(struct engine *engine, struct timer *timer)
+{
+    engine_uncount(engine, timer);
+    timer->private_.phase = PHASE_LINGERING;
+    list_push(&engine->lingering, &timer->private_.link);
+}
+
+static void park(struct engine *engine, struct timer *timer)
+{
+    pull_back(engine, position_of(timer));
+    linger(engine, timer);
+}
+
+void scheduler_rest(struct engine *engine, struct timer *timer)
+{
+    timer->private_.wheel_timer =
+        tw_wheel_schedule(engine->wheel, timer->at.ms, (uint64_t)(uintptr_t)timer);
+    if (timer->private_.wheel_timer == TW_NONE) {
+        park(engine, timer);
+        return;
+    }
+    engine_count(engine, timer);
+    timer->private_.phase = PHASE_RESTING;
+}
+
+void scheduler_unrest(struct engine *engine, struct timer *timer)
+{
+    if (timer->private_.phase == PHASE_RESTING)
+        tw_wheel_cancel(engine->wheel, timer->private_.wheel_timer);
+    else if (timer->private_.phase == PHASE_WAITING)
+        lanes_remove(engine, timer);
+    else
+        list_remove(&timer->private_.link);
+    timer->private_.phase = PHASE_NONE;
+}
+
+void engine_settle(struct engine *engine, struct timer *timer)
+{
+    if (!timer_is_over(timer->state) && scheduler_is_near(engine, timer))
+        scheduler_rest(engine, timer);
+    else
+        linger(engine, timer);
+    planner_resume(engine, timer);
+}
+
+void scheduler_expire(struct engine *engine)
+{
+    struct tw_expired due[EXPIRE_BATCH];
+    size_t taken = 0;
+
+    while (taken < EXPIRE_MAX && tw_wheel_wake_at(engine->wheel) <= engine->now.ms) {
+        size_t count = tw_wheel_expire(engine->wheel, engine->now.ms, due, EXPIRE_BATCH);
+
+        for (size_t i = 0; i < count; i++) {
+            struct timer *timer = (struct timer *)(uintptr_t)due[i].data;
+
+            timer->private_.phase = PHASE_NONE;
+            if (timer->at.ms >
+                engine->now.ms) /* only when scheduler_clock_went_back had no memory */
+                park(engine, timer);
+            else
+                lanes_add(engine, timer);
+        }
+        taken += count ? count : EXPIRE_BATCH;
+    }
+}
+
+/* ---- reading ahead ---- */
+
+/* Reading goes on when the frontier is less than half a window away; so a window is read in one or
+ * two pieces, ahead of need. */
+static struct wall read_ahead_at(const struct engine *engine)
+{
+    uint64_t half_ms = engine->options.window_ms / 2;
+    struct wall at = {0};
+
+    if (engine->frontier.at.ms > half_ms)
+        at.ms = engine->frontier.at.ms - half_ms;
+    return wall_max(at, engine->read_not_before);
+}
+
+static bool has_room(const struct engine *engine)
+{
+    size_t max = engine->options.near_bytes_max;
+
+    return engine->stats.near_bytes <= max - max / 8;
+}
+
+void scheduler_read_ahead(struct engine *engine)
+{
+    struct storage_position to = {wall_add(engine->now, engine->options.window_ms), 0};
+    struct engine_read *read;
+
+    if (engine->is_reading || engine->is_draining || !has_room(engine) ||
+        engine->now.ms < read_ahead_at(engine).ms || !storage_position_before(engine->frontier, to))
+        return;
+    read = calloc(1, sizeof(*read));
+    if (!read)
+        return;
+    read->kind = ENGINE_READ_SCAN;
+    read->scan = (struct storage_scan){
+        .partition = engine->options.partition,
+        .kind = STORAGE_SCAN_LIVE,
+        .from = engine->frontier,
+        .to = to,
+        .rows_max = engine->options.scan_rows_max,
+        .bytes_max = engine->options.near_bytes_max - engine->stats.near_bytes,
+    };
+    engine->is_reading = true;
+    engine->reading_to = to;
+    engine->pulled_back = position_max;
+    list_push(&engine->reads, &read->link);
+}
+
+static void load(struct engine *engine, struct timer *timer)
+{
+    if (map_get(&engine->timers, timer->id.serial)) { /* what is in memory is newer */
+        timer_free(timer);
+        return;
+    }
+    timer->private_ = (struct timer_private){.was_at = timer->at};
+    list_init(&timer->private_.link);
+    list_init(&timer->private_.waiters);
+    if (!map_put(&engine->timers, timer->id.serial, timer)) {
+        pull_back(engine, position_of(timer));
+        timer_free(timer);
+        return;
+    }
+    engine_settle(engine, timer);
+}
+
+void scheduler_loaded(struct engine *engine, struct engine_read *read)
+{
+    struct storage_page *page = &read->page;
+
+    engine->is_reading = false;
+    if (read->result != ERROR_NONE) {
+        engine->read_not_before = wall_add(engine->now, engine->options.storage_retry_ms);
+        return;
+    }
+    engine->is_ready = true;
+    engine->frontier = page->next;
+    if (storage_position_before(engine->pulled_back, engine->frontier))
+        engine->frontier = engine->pulled_back;
+    for (size_t i = 0; i < page->count; i++)
+        load(engine, page->timers[i]);
+    page->count = 0; /* the timers are ours now; the array goes with the read */
+}
+
+/* ---- the watermark ---- */
+
+void scheduler_wrote(struct engine *engine, const struct timer *timer)
+{
+    engine->watermark_is_stale = true;
+    if (timer_is_over(timer->state))
+        return;
+    /* A clock that stepped back can put a timer behind the watermark: then that goes back too. */
+    engine->watermark = wall_min(engine->watermark, timer->at);
+    engine->sample = wall_min(engine->sample, timer->at);
+    engine->trim = wall_min(engine->trim, timer->at);
+}
+
+static struct wall oldest_row(const struct list *timers, struct wall oldest)
+{
+    LIST_FOR_EACH (timers, link) {
+        const struct timer *timer = timer_of(link);
+
+        if (timer->private_.phase == PHASE_FINDING)
+            continue;
+        if (timer->private_.was_at.ms)
+            oldest = wall_min(oldest, timer->private_.was_at);
+        if (!timer_is_over(timer->state))
+            oldest = wall_min(oldest, timer->at);
+    }
+    return oldest;
+}
+
+/* Raises the watermark as far as all that lives allows, and asks for it to be written. Reads every
+ * timer that is due or being written, so the more there are, the longer until the next time. */
+static void raise_watermark(struct engine *engine)
+{
+    uint64_t pause_ms = engine->options.watermark_interval_ms;
+    struct wall oldest = engine->frontier.at;
+
+    oldest.ms =
+        oldest.ms < tw_wheel_wake_at(engine->wheel) ? oldest.ms : tw_wheel_wake_at(engine->wheel);
+    oldest = wall_min(oldest, lanes_oldest(engine));
+    oldest = oldest_row(&engine->busy, oldest);
+    oldest = oldest_row(&engine->rewrites, oldest);
+    engine->watermark = wall_max(engine->watermark, oldest);
+    engine->watermark_is_stale = false;
+    engine->meta_wanted = true;
+    engine->watermark_at = wall_add(engine->now, pause_ms + engine->stats.waiting / 100);
+}
+
+/* At most once an interval: with retain_ms at 0 there would be no pause else. */
+static struct wall trim_at(const struct engine *engine)
+{
+    const struct engine_options *options = &engine->options;
+    bool is_short = options->retain_ms < options->watermark_interval_ms;
+
+    return wall_add(engine->sampled_at,
+                    is_short ? options->watermark_interval_ms : options->retain_ms);
+}
+
+void scheduler_watermark(struct engine *engine)
+{
+    bool trims = engine->over_max.ms >= engine->trim.ms && engine->now.ms >= trim_at(engine).ms;
+
+    if (trims || (engine->watermark_is_stale && engine->now.ms >= engine->watermark_at.ms))
+        raise_watermark(engine);
+    if (!trims)
+        return;
+    /* All before the sample was over when it was taken, and that is retain_ms ago. */
+    engine->trim = wall_max(engine->trim, engine->sample);
+    engine->sample = engine->watermark;
+    engine->sampled_at = engine->now;
+}
+
+/* ---- the clock ---- */
+
+void scheduler_clock_went_back(struct engine *engine)
+{
+    const struct engine_options *options = &engine->options;
+    struct tw_wheel *wheel = tw_wheel_create(&(struct tw_wheel_options){.start = engine->now.ms});
+    size_t cursor = 0;
+    struct timer *timer;
+
+    /* A wheel's time cannot go back, so its timers move to a new one. */
+    if (wheel) {
+        tw_wheel_destroy(engine->wheel);
+        engine->wheel = wheel;
+        while ((timer = map_next(&engine->timers, &cursor)))
+            if (timer->private_.phase == PHASE_RESTING)
+                scheduler_rest(engine, timer);
+    }
+    lanes_clock_went_back(engine);
+    engine->watermark_at =
+        wall_min(engine->watermark_at, wall_add(engine->now, options->watermark_interval_ms));
+    engine->read_not_before =
+        wall_min(engine->read_not_before, wall_add(engine->now, options->storage_retry_ms));
+    engine->rewrite_at =
+        wall_min(engine->rewrite_at, wall_add(engine->now, options->storage_retry_ms));
+    engine->sampled_at = wall_min(engine->sampled_at, engine->now);
+}
+
+struct wall scheduler_wake_at(const struct engine *engine)
+{
+    struct wall at = {tw_wheel_wake_at(engine->wheel)};
+
+    if (engine->watermark_is_stale)
+        at = wall_min(at, engine->watermark_at);
+    if (engine->over_max.ms >= engine->trim.ms)
+        at = wall_min(at, trim_at(engine));
+    if (!engine->is_reading && !engine->is_draining && has_room(engine))
+        at = wall_min(at, read_ahead_at(engine));
+    return at;
+}

@@ -1,0 +1,148 @@
+/*
+ * server.h - an HTTP/1.1 server whose answers may come later and from another thread.
+ *
+ * A handler sees each request as a few calls on one of the server's threads:
+ *
+ *     begin        the head is there; http_request_answer may refuse at once
+ *     body ...     the body as it arrives, in any cuts; http_request_pause holds the client back
+ *     end          the whole request is there: answer now, or later from any thread
+ *     resumed      after http_request_resume, when the request had ended without an answer
+ *     closed       the answer is sent or the client is gone; the request is freed after this call
+ *
+ *     static void hello_end(struct http_request *request)
+ *     {
+ *         struct http_response response = {.status = 200, .content_type = "text/plain"};
+ *
+ *         buffer_append_text(&response.body, "hello\n");
+ *         http_request_answer(request, &response);
+ *     }
+ *
+ * Lifetime   `closed` does not come between `end` and the answer, nor between pause and resume,
+ * even if the client has hung up: whoever owes an answer or a resume holds a valid request, and
+ *            does not touch it afterwards.
+ * Errors     Malformed HTTP is answered by the server; what it refuses otherwise goes through
+ * `refuse`. Ownership  Requests are the server's. A response's body is taken. Threads    Calls for
+ * one request never overlap, those for several do. http_request_answer (after `end`) and
+ * http_request_resume: any thread. Everything else: within a call of the handler.
+ */
+#ifndef TICKWHEEL_HTTP_SERVER_H
+#define TICKWHEEL_HTTP_SERVER_H
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/time.h"
+
+#define HTTP_LENGTH_UNKNOWN UINT64_MAX
+#define HTTP_HEADERS_MAX    4
+
+/* After an early answer, so much of the body is still read to keep the connection usable. What was
+ * announced as longer, or not announced at all, costs the connection. */
+#define HTTP_KEEP_BODY_MAX UINT64_C(65536)
+
+/* An answer given in the middle of a body waits for its end; a client that sends so much after it
+ * is disconnected instead. */
+#define HTTP_DISCARD_BYTES_MAX (UINT64_C(64) << 20)
+
+struct http_server;
+struct http_request;
+
+struct http_header {
+    const char *name; /* lives as long as the server */
+    char value[96];
+};
+
+struct http_response {
+    int status;
+    const char *content_type; /* lives as long as the server; NULL: no body */
+    struct buffer body;       /* taken */
+    struct bytes lent;        /* if set, the body instead: lives as long as the server */
+    struct http_header headers[HTTP_HEADERS_MAX];
+    size_t header_count;
+};
+
+/* Why the server itself refuses a request. */
+enum http_refusal {
+    HTTP_REFUSED_MALFORMED,   /* contradictory framing: 400 */
+    HTTP_REFUSED_HEADERS,     /* the head is larger than header_bytes_max: 431 */
+    HTTP_REFUSED_CONNECTIONS, /* more than connections_max are open: 503 */
+    HTTP_REFUSED_STOPPING,    /* http_server_stop was called: 503 */
+};
+
+struct http_handler {
+    void (*begin)(void *context, struct http_request *request);
+    /* Returns how much was used; less than all only after http_request_pause: the rest comes again.
+     */
+    size_t (*body)(struct http_request *request, struct bytes chunk);
+    void (*end)(struct http_request *request);
+    void (*resumed)(struct http_request *request);
+    void (*closed)(struct http_request *request); /* if `begin` or `refuse` was called */
+    /* In place of `begin`: answers at once. */
+    void (*refuse)(void *context, struct http_request *request, enum http_refusal refusal);
+};
+
+struct http_options {
+    const char *address; /* numeric, IPv4 or IPv6 */
+    uint16_t port;       /* 0: any free one */
+    unsigned threads;    /* 1 .. */
+    unsigned connections_max;
+    size_t header_bytes_max;
+    uint64_t idle_ms;  /* the longest silence; also the time to send a whole head */
+    uint64_t drain_ms; /* at a stop, how long requests that are under way may take */
+    const struct http_handler *handler;
+    void *context; /* the handler's */
+};
+
+/* Listens and serves. ERROR_INVALID for the address, ERROR_IO when it cannot be bound. The options
+ * are copied; handler and context are borrowed until http_server_stop. */
+enum error_code http_server_start(const struct http_options *options,
+                                  struct http_server **ret_server, struct error *ret_error);
+
+/* Stops accepting, lets requests under way end for drain_ms, then closes what is left. Waits for
+ * every answer and resume that is owed, however long that takes. */
+void http_server_stop(struct http_server *server);
+
+/* The port that is listened on. */
+uint16_t http_server_port(const struct http_server *server);
+
+/* Open connections, for metrics and tests. Any thread. */
+size_t http_server_connections(struct http_server *server);
+
+/* Answers, once. Within `begin` and `body`: the rest of the body is not seen any more and `end`
+ * does not come. */
+void http_request_answer(struct http_request *request, struct http_response *response);
+
+/* Within `body`: no more calls until http_request_resume, which must come. */
+void http_request_pause(struct http_request *request);
+
+/* Once for each pause, or instead of the answer after `end`, to have `resumed` called. */
+void http_request_resume(struct http_request *request);
+
+/* Within `body`: breaks the connection off without an answer. */
+void http_request_hang_up(struct http_request *request);
+
+/* A pointer of the handler's own, NULL at first. */
+void http_request_set_user(struct http_request *request, void *user);
+void *http_request_user(const struct http_request *request);
+
+/* "GET"; HEAD is what the client sent, the server cuts the body off by itself. */
+struct bytes http_request_method(const struct http_request *request);
+
+/* Path and query as sent, not decoded. */
+struct bytes http_request_target(const struct http_request *request);
+
+/* The first header of that name; data is NULL when there is none. Several lines of one name:
+ * http_request_header_count. Not after `end`. */
+struct bytes http_request_header(const struct http_request *request, const char *name);
+size_t http_request_header_count(const struct http_request *request, const char *name);
+
+/* What the head announced: 0 without a body, HTTP_LENGTH_UNKNOWN when it comes in chunks. */
+uint64_t http_request_content_length(const struct http_request *request);
+
+/* When its first line was read. */
+struct instant http_request_begun_at(const struct http_request *request);
+
+/* Adds a header to a response; a value that does not fit is a bug in the caller. */
+void http_response_header(struct http_response *response, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

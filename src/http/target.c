@@ -1,0 +1,152 @@
+#include "http/target.h"
+
+#include <strings.h>
+
+static int hex_value(char digit)
+{
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    if (digit >= 'a' && digit <= 'f')
+        return digit - 'a' + 10;
+    if (digit >= 'A' && digit <= 'F')
+        return digit - 'A' + 10;
+    return -1;
+}
+
+static bool is_target_byte(char byte)
+{
+    return byte > ' ' && byte < 0x7f && byte != '#';
+}
+
+/* Past "http://host" of the absolute form. */
+static struct bytes skip_authority(struct bytes target)
+{
+    size_t scheme = 0, i;
+
+    if (target.size >= 7 && strncasecmp(target.data, "http://", 7) == 0)
+        scheme = 7;
+    else if (target.size >= 8 && strncasecmp(target.data, "https://", 8) == 0)
+        scheme = 8;
+    if (!scheme)
+        return target;
+    for (i = scheme; i < target.size && target.data[i] != '/' && target.data[i] != '?'; i++)
+        continue;
+    if (i == target.size || target.data[i] == '?')
+        return BYTES(""); /* the root could be meant, but nobody needs it */
+    return (struct bytes){target.data + i, target.size - i};
+}
+
+enum error_code http_target_parse(struct bytes target, struct http_target *ret_target)
+{
+    const char *mark;
+
+    for (size_t i = 0; i < target.size; i++)
+        if (!is_target_byte(target.data[i]))
+            return ERROR_BAD_REQUEST;
+    target = skip_authority(target);
+    if (target.size == 0 || target.data[0] != '/')
+        return ERROR_BAD_REQUEST;
+    mark = memchr(target.data, '?', target.size);
+    ret_target->path = target;
+    ret_target->query = BYTES("");
+    if (mark) {
+        ret_target->path.size = (size_t)(mark - target.data);
+        ret_target->query = (struct bytes){mark + 1, target.size - ret_target->path.size - 1};
+    }
+    return ERROR_NONE;
+}
+
+bool http_path_next(struct bytes *path, struct bytes *ret_segment)
+{
+    const char *slash;
+
+    if (path->size == 0 || path->data[0] != '/')
+        return false;
+    path->data++;
+    path->size--;
+    slash = path->size ? memchr(path->data, '/', path->size) : NULL;
+    *ret_segment = *path;
+    if (slash)
+        ret_segment->size = (size_t)(slash - path->data);
+    path->data += ret_segment->size;
+    path->size -= ret_segment->size;
+    return true;
+}
+
+/* `plus` is what a '+' stands for. Returns the number of bytes written, or SIZE_MAX. */
+static size_t decode(struct bytes text, char plus, char *room)
+{
+    size_t size = 0;
+
+    for (size_t i = 0; i < text.size; i++) {
+        char byte = text.data[i];
+
+        if (byte == '%') {
+            int high = i + 2 < text.size ? hex_value(text.data[i + 1]) : -1;
+            int low = i + 2 < text.size ? hex_value(text.data[i + 2]) : -1;
+
+            if (high < 0 || low < 0 || (high == 0 && low == 0))
+                return SIZE_MAX;
+            byte = (char)(high << 4 | low);
+            i += 2;
+        } else if (byte == '+') {
+            byte = plus;
+        }
+        room[size++] = byte;
+    }
+    return size;
+}
+
+enum error_code http_percent_decode(struct bytes text, char *room, struct bytes *ret_text)
+{
+    size_t size = decode(text, '+', room);
+
+    if (size == SIZE_MAX)
+        return ERROR_BAD_REQUEST;
+    *ret_text = (struct bytes){room, size};
+    return ERROR_NONE;
+}
+
+/* Up to the next `mark`, which is taken off too. */
+static struct bytes cut(struct bytes *text, char mark)
+{
+    const char *at = text->size ? memchr(text->data, mark, text->size) : NULL;
+    struct bytes piece = *text;
+
+    if (at) {
+        piece.size = (size_t)(at - text->data);
+        *text = (struct bytes){at + 1, text->size - piece.size - 1};
+    } else {
+        *text = (struct bytes){text->data + text->size, 0};
+    }
+    return piece;
+}
+
+enum error_code http_query_parse(struct bytes query, char *room,
+                                 struct http_parameter *ret_parameters, size_t max,
+                                 size_t *ret_count)
+{
+    size_t count = 0;
+
+    while (query.size > 0) {
+        struct bytes value = cut(&query, '&');
+        struct bytes name = cut(&value, '=');
+        size_t name_size, value_size;
+
+        if (name.size == 0 && value.size == 0)
+            continue;
+        if (count == max)
+            return ERROR_BAD_REQUEST;
+        name_size = decode(name, ' ', room);
+        if (name_size == SIZE_MAX)
+            return ERROR_BAD_REQUEST;
+        value_size = decode(value, ' ', room + name_size);
+        if (value_size == SIZE_MAX)
+            return ERROR_BAD_REQUEST;
+        ret_parameters[count].name = (struct bytes){room, name_size};
+        ret_parameters[count++].value = (struct bytes){room + name_size, value_size};
+        room += name_size + value_size;
+    }
+    *ret_count = count;
+    return ERROR_NONE;
+}

@@ -1,0 +1,177 @@
+#include "http/testing/client.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+void client_open(struct client *client, uint16_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct timeval patience = {.tv_sec = CLIENT_PATIENCE_MS / 1000};
+    int on = 1, result;
+
+    buffer_init(&client->in);
+    client->taken = 0;
+    client->socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert(client->socket >= 0);
+    setsockopt(client->socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    setsockopt(client->socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    setsockopt(client->socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    result = connect(client->socket, (struct sockaddr *)&address, sizeof(address));
+    assert(result == 0);
+    (void)result;
+}
+
+void client_close(struct client *client)
+{
+    close(client->socket);
+    buffer_deinit(&client->in);
+}
+
+void client_reset(struct client *client)
+{
+    struct linger linger = {.l_onoff = 1};
+
+    setsockopt(client->socket, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+    client_close(client);
+}
+
+bool client_send(struct client *client, struct bytes data)
+{
+    while (data.size > 0) {
+        ssize_t sent = send(client->socket, data.data, data.size, MSG_NOSIGNAL);
+
+        if (sent <= 0)
+            return false;
+        data.data += sent;
+        data.size -= (size_t)sent;
+    }
+    return true;
+}
+
+bool client_printf(struct client *client, const char *format, ...)
+{
+    va_list arguments;
+    char *text;
+    int size;
+    bool is_sent;
+
+    va_start(arguments, format);
+    size = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    assert(size >= 0);
+    is_sent = client_send(client, (struct bytes){text, (size_t)size});
+    free(text);
+    return is_sent;
+}
+
+void client_finish(struct client *client)
+{
+    shutdown(client->socket, SHUT_WR);
+}
+
+bool client_has_news(struct client *client, int ms)
+{
+    struct pollfd wanted = {.fd = client->socket, .events = POLLIN};
+
+    return poll(&wanted, 1, ms) > 0;
+}
+
+/* Reads some more. False at the end of the connection. */
+static bool receive_more(struct client *client)
+{
+    char *room = buffer_reserve(&client->in, 65536);
+    ssize_t size;
+
+    assert(room);
+    size = recv(client->socket, room, 65536, 0);
+    if (size <= 0)
+        return false;
+    client->in.size += (size_t)size;
+    return true;
+}
+
+bool client_is_at_end(struct client *client)
+{
+    return client->taken == client->in.size && !receive_more(client) && client_has_news(client, 0);
+}
+
+struct bytes reply_header(const struct reply *reply, const char *name)
+{
+    const char *at = reply->head.data, *end = at + reply->head.size;
+    size_t size = strlen(name);
+
+    while ((at = memchr(at, '\n', (size_t)(end - at)))) {
+        at++;
+        if ((size_t)(end - at) > size + 1 && strncasecmp(at, name, size) == 0 && at[size] == ':') {
+            const char *value = at + size + 1, *stop = memchr(value, '\r', (size_t)(end - value));
+
+            while (*value == ' ')
+                value++;
+            return (struct bytes){value, (size_t)(stop - value)};
+        }
+    }
+    return (struct bytes){0};
+}
+
+bool reply_has_header(const struct reply *reply, const char *name, const char *value)
+{
+    return bytes_equal(reply_header(reply, name), bytes_of(value));
+}
+
+bool reply_body_contains(const struct reply *reply, const char *text)
+{
+    return reply->body.size && memmem(reply->body.data, reply->body.size, text, strlen(text));
+}
+
+bool client_receive(struct client *client, const char *method, struct reply *ret_reply)
+{
+    struct bytes length;
+    const char *begin, *end;
+
+    /* What was taken is not needed any more; keep the buffer from growing. */
+    memmove(client->in.data, client->in.data + client->taken, client->in.size - client->taken);
+    client->in.size -= client->taken;
+    client->taken = 0;
+    while (
+        !(end = client->in.size ? memmem(client->in.data, client->in.size, "\r\n\r\n", 4) : NULL))
+        if (!receive_more(client))
+            return false;
+    begin = client->in.data;
+    ret_reply->head = (struct bytes){begin, (size_t)(end - begin) + 4};
+    ret_reply->status = atoi(begin + 9);
+    length = reply_header(ret_reply, "Content-Length");
+    ret_reply->body = (struct bytes){NULL, length.data ? (size_t)atoll(length.data) : 0};
+    if (strcmp(method, "HEAD") == 0 || ret_reply->status < 200)
+        ret_reply->body.size = 0;
+    while (client->in.size < ret_reply->head.size + ret_reply->body.size)
+        if (!receive_more(client))
+            return false;
+    ret_reply->head.data = client->in.data; /* it may have moved */
+    ret_reply->body.data = client->in.data + ret_reply->head.size;
+    client->taken = ret_reply->head.size + ret_reply->body.size;
+    return true;
+}
+
+void client_ask(struct client *client, const char *method, const char *target, const char *headers,
+                struct bytes body, struct reply *ret_reply)
+{
+    bool is_answered;
+
+    client_printf(client, "%s %s HTTP/1.1\r\nHost: test\r\n%s", method, target, headers);
+    if (body.size)
+        client_printf(client, "Content-Length: %zu\r\n", body.size);
+    client_send(client, BYTES("\r\n"));
+    client_send(client, body);
+    is_answered = client_receive(client, method, ret_reply);
+    assert(is_answered);
+    (void)is_answered;
+}

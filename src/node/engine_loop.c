@@ -1,0 +1,302 @@
+/*
+ * The engine thread: takes messages in, hands them to the engine of their partition, and sends off
+ * what the engines want done. It never waits for anything but messages and time.
+ */
+#include "node/node_private.h"
+
+#include "sys/clock.h"
+
+#include <assert.h>
+
+/* How old the statistics may be that the other threads see, and how long a step of the wall clock
+ * may go unnoticed while nothing else happens. */
+#define REPORT_NS UINT64_C(100000000)
+
+static void answer(struct node *node, struct engine *engine)
+{
+    struct command *command;
+
+    while ((command = engine_take_reply(engine))) {
+        struct node_request *request = list_item(command, struct node_request, command);
+        size_t count = command->kind == COMMAND_CREATE ? command->timer_count : 1;
+        uint64_t ns = instant_since_ns(request->submitted_, instant_now());
+
+        atomic_fetch_sub(&node->inflight, count);
+        if (command->kind != COMMAND_GET && command->kind != COMMAND_LIST)
+            metrics_observe_us(node->metrics, HISTOGRAM_ACKNOWLEDGE, ns / 1000);
+        request->done(request);
+    }
+}
+
+static void measure(struct node *node, const struct delivery *delivery)
+{
+    const struct timer *timer = delivery->timer;
+    uint64_t due_us = wall_max(timer->due, timer->created).ms * 1000;
+    uint64_t noticed_us = delivery->noticed.ms * 1000;
+    struct metrics *metrics = node->metrics;
+
+    if (delivery->started_us == 0 || delivery->attempt > 1)
+        return; /* a retry is late by intention, and what never began has no start */
+#define SPAN(from, to) ((to) > (from) ? (to) - (from) : 0)
+    metrics_observe_us(metrics, HISTOGRAM_LATENESS_SCHEDULE, SPAN(due_us, noticed_us));
+    metrics_observe_us(metrics, HISTOGRAM_LATENESS_QUEUE, SPAN(noticed_us, delivery->handed_us));
+    metrics_observe_us(metrics, HISTOGRAM_LATENESS_TRANSFER,
+                       SPAN(delivery->handed_us, delivery->started_us));
+    metrics_observe_us(metrics, HISTOGRAM_DELIVERY_LATENESS, SPAN(due_us, delivery->started_us));
+#undef SPAN
+}
+
+static struct engine *engine_of(struct node *node, uint16_t partition)
+{
+    assert(partition < node->partition_count);
+    return node->engines[partition];
+}
+
+static void take_in_commits(struct node *node)
+{
+    struct list messages;
+
+    list_init(&messages);
+    mailbox_take(&node->commits, &messages);
+    LIST_FOR_EACH (&messages, link) {
+        struct storage_batch *batch = list_item(link, struct storage_batch, link);
+        struct engine *engine = engine_of(node, batch->partition);
+
+        engine_committed(engine, wall_now(), batch);
+        answer(node, engine);
+    }
+}
+
+static void take_in_reads(struct node *node)
+{
+    struct list messages;
+
+    list_init(&messages);
+    mailbox_take(&node->reads, &messages);
+    LIST_FOR_EACH (&messages, link) {
+        struct engine_read *read = list_item(link, struct engine_read, link);
+        bool is_find = read->kind == ENGINE_READ_FIND;
+        struct engine *engine =
+            engine_of(node, is_find ? read->id.partition : read->scan.partition);
+
+        engine_read_done(engine, wall_now(), read);
+        answer(node, engine);
+    }
+}
+
+static void take_in_outcomes(struct node *node)
+{
+    struct list messages;
+
+    list_init(&messages);
+    mailbox_take(&node->outcomes, &messages);
+    LIST_FOR_EACH (&messages, link) {
+        struct delivery *delivery = list_item(link, struct delivery, link);
+        struct engine *engine = engine_of(node, delivery->timer->id.partition);
+
+        list_remove(link);
+        measure(node, delivery);
+        engine_delivered(engine, wall_now(), delivery);
+        answer(node, engine);
+    }
+}
+
+static void take_in_requests(struct node *node)
+{
+    struct list messages;
+
+    list_init(&messages);
+    mailbox_take(&node->requests, &messages);
+    LIST_FOR_EACH (&messages, link) {
+        struct node_request *request = list_item(link, struct node_request, link_);
+        struct engine *engine = engine_of(node, request->command.partition);
+
+        list_remove(link);
+        engine_submit(engine, wall_now(), &request->command);
+        answer(node, engine);
+    }
+}
+
+static void take_in(struct node *node)
+{
+    take_in_commits(node);
+    take_in_outcomes(node);
+    take_in_reads(node);
+    take_in_requests(node);
+}
+
+/* Lets time pass for every engine that waits for it. */
+static void advance(struct node *node)
+{
+    for (uint16_t i = 0; i < node->partition_count; i++) {
+        struct wall now = wall_now();
+
+        if (engine_wake_at(node->engines[i]).ms <= now.ms) {
+            engine_advance(node->engines[i], now);
+            answer(node, node->engines[i]);
+        }
+    }
+}
+
+static void send_off(struct node *node)
+{
+    struct list batches, reads, deliveries;
+    uint64_t now_us = wall_now_us();
+
+    list_init(&batches);
+    list_init(&reads);
+    list_init(&deliveries);
+    for (uint16_t i = 0; i < node->partition_count; i++) {
+        struct engine *engine = node->engines[i];
+        struct storage_batch *batch;
+        struct engine_read *read;
+        struct delivery *delivery;
+
+        while ((batch = engine_take_batch(engine))) {
+            list_init(&batch->link);
+            list_push(&batches, &batch->link);
+        }
+        while ((read = engine_take_read(engine)))
+            list_push(&reads, &read->link);
+        while ((delivery = engine_take_delivery(engine))) {
+            delivery->handed_us = now_us;
+            list_push(&deliveries, &delivery->link);
+        }
+    }
+    mailbox_post_all(&node->to_commit, &batches);
+    mailbox_post_all(&node->to_read, &reads);
+    if (!list_is_empty(&deliveries))
+        webhook_post(node->webhook, &deliveries);
+}
+
+static void add_stats(struct engine_stats *sum, const struct engine_stats *one)
+{
+    sum->created += one->created;
+    sum->fired += one->fired;
+    sum->cancelled += one->cancelled;
+    sum->dead += one->dead;
+    sum->attempts += one->attempts;
+    sum->attempts_failed += one->attempts_failed;
+    sum->pending += one->pending;
+    sum->in_memory += one->in_memory;
+    sum->near_bytes += one->near_bytes;
+    sum->inflight += one->inflight;
+    sum->waiting += one->waiting;
+    sum->spilled += one->spilled;
+    sum->storage_failures += one->storage_failures;
+    if (one->oldest_overdue.ms &&
+        (!sum->oldest_overdue.ms || one->oldest_overdue.ms < sum->oldest_overdue.ms))
+        sum->oldest_overdue = one->oldest_overdue;
+}
+
+static void report(struct node *node, bool is_draining)
+{
+    struct engine_stats sum = {0};
+    bool is_ready = true;
+
+    for (uint16_t i = 0; i < node->partition_count; i++) {
+        struct engine_stats stats;
+
+        engine_stats(node->engines[i], &stats);
+        add_stats(&sum, &stats);
+        is_ready = is_ready && engine_is_ready(node->engines[i]);
+    }
+    atomic_store(&node->is_ready, is_ready);
+    pthread_mutex_lock(&node->report.lock);
+    node->report.stats = sum;
+    node->report.is_drained = is_draining && sum.inflight == 0;
+    pthread_cond_broadcast(&node->report.changed);
+    pthread_mutex_unlock(&node->report.lock);
+}
+
+static bool all_idle(const struct node *node)
+{
+    for (uint16_t i = 0; i < node->partition_count; i++)
+        if (!engine_is_idle(node->engines[i]))
+            return false;
+    return true;
+}
+
+static bool drain(struct node *node)
+{
+    bool is_stopping = atomic_load(&node->is_stopping);
+
+    for (uint16_t i = 0; is_stopping && i < node->partition_count; i++)
+        engine_drain(node->engines[i]);
+    return is_stopping;
+}
+
+static uint64_t wait_ns(const struct node *node)
+{
+    uint64_t now_us = wall_now_us(), wait_us = REPORT_NS / 1000;
+
+    for (uint16_t i = 0; i < node->partition_count; i++) {
+        uint64_t wake_ms = engine_wake_at(node->engines[i]).ms;
+
+        if (wake_ms <= now_us / 1000)
+            return 0;
+        if (wake_ms < UINT64_MAX / 1000 && wake_ms * 1000 - now_us < wait_us)
+            wait_us = wake_ms * 1000 - now_us;
+    }
+    return wait_us * 1000;
+}
+
+static void finish(struct node *node)
+{
+    pthread_mutex_lock(&node->report.lock);
+    node->report.is_finished = true;
+    pthread_cond_broadcast(&node->report.changed);
+    pthread_mutex_unlock(&node->report.lock);
+}
+
+void *engine_loop(void *argument)
+{
+    struct node *node = argument;
+    struct mailbox *const mailboxes[] = {&node->requests, &node->commits, &node->reads,
+                                         &node->outcomes};
+    struct instant reported = {0};
+
+    while (!atomic_load(&node->engine_gives_up)) {
+        bool is_draining = drain(node);
+        struct instant now;
+
+        take_in(node);
+        advance(node);
+        send_off(node);
+        now = instant_now();
+        if (instant_since_ns(reported, now) >= REPORT_NS || is_draining ||
+            !atomic_load(&node->is_ready)) {
+            report(node, is_draining);
+            reported = now;
+        }
+        if (atomic_load(&node->engine_ends) && all_idle(node))
+            break;
+        mailbox_wait_any(mailboxes, sizeof(mailboxes) / sizeof(*mailboxes), wait_ns(node));
+    }
+    finish(node);
+    return NULL;
+}
+
+/* Fails whatever the engines still wait for, so that every request is answered. */
+void engine_loop_fail_rest(struct node *node)
+{
+    take_in(node);
+    for (uint16_t i = 0; i < node->partition_count; i++) {
+        struct engine *engine = node->engines[i];
+        struct storage_batch *batch;
+        struct engine_read *read;
+
+        while ((read = engine_take_read(engine))) {
+            read->result = ERROR_STOPPING;
+            engine_read_done(engine, wall_now(), read);
+            answer(node, engine);
+        }
+        /* Once only: the engine's own writes would come back for ever. */
+        batch = engine_take_batch(engine);
+        if (batch) {
+            batch->result = ERROR_STOPPING;
+            engine_committed(engine, wall_now(), batch);
+            answer(node, engine);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+#include "ops/config.h"
+
+#include "base/duration.h"
+#include "ops/config_table.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+/* How much of a wrong value an error text repeats. */
+enum { SHOWN = 60 };
+
+static bool parse_u64(const char *text, const char **ret_end, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    for (; *text >= '0' && *text <= '9'; text++)
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value))
+            return false;
+    *ret_end = text;
+    *ret_value = value;
+    return true;
+}
+
+/* 4096, 64K, 256M, 1G, 2T. */
+static bool parse_scaled(const char *text, uint64_t *ret_value)
+{
+    static const char units[] = "KMGT";
+    const char *end, *unit;
+    uint64_t value;
+
+    if (!parse_u64(text, &end, &value))
+        return false;
+    if (*end) {
+        unit = strchr(units, *end);
+        if (!unit || end[1] ||
+            __builtin_mul_overflow(value, UINT64_C(1) << 10 * (unit - units + 1), &value))
+            return false;
+    }
+    *ret_value = value;
+    return true;
+}
+
+static bool parse_number(const struct config_row *row, const char *text, uint64_t *ret_value)
+{
+    const char *end;
+
+    if (row->type == CONFIG_TYPE_DURATION)
+        return duration_parse(bytes_of(text), ret_value, NULL) == ERROR_NONE;
+    if (row->type == CONFIG_TYPE_BYTES)
+        return parse_scaled(text, ret_value);
+    return parse_u64(text, &end, ret_value) && *end == '\0';
+}
+
+/* "... must be 1 to 65535" */
+static enum error_code refuse(const struct config_row *row, const char *value,
+                              struct error *ret_error)
+{
+    struct buffer limits;
+    const char *an_example = "";
+
+    if (row->type == CONFIG_TYPE_DURATION)
+        an_example = ", such as 1h30m, 10s or 500ms";
+    else if (row->type == CONFIG_TYPE_BYTES)
+        an_example = ", such as 4096, 64K or 1G";
+    buffer_init(&limits);
+    config_row_format_limits(row, &limits);
+    buffer_append(&limits, "", 1);
+    if (row->type == CONFIG_TYPE_SECRET)
+        value = "...";
+    error_set(ret_error, ERROR_INVALID, "%s: \"%.*s\" is not possible; it must be %s%s", row->name,
+              SHOWN, value, buffer_failed(&limits) ? "within its limits" : limits.data, an_example);
+    buffer_deinit(&limits);
+    return ERROR_INVALID;
+}
+
+static bool set_number(const struct config_row *row, char *at, const char *value)
+{
+    uint64_t number;
+    uint32_t narrow;
+
+    if (!parse_number(row, value, &number) || number < row->min || number > row->max)
+        return false;
+    narrow = (uint32_t)number;
+    if (row->type == CONFIG_TYPE_U32)
+        memcpy(at, &narrow, sizeof(narrow));
+    else
+        memcpy(at, &number, sizeof(number));
+    return true;
+}
+
+static bool set_text(const struct config_row *row, char *at, const char *value)
+{
+    size_t size = strlen(value);
+
+    if (size < row->min || size > row->max)
+        return false;
+    for (size_t i = 0; i < size; i++)
+        if (iscntrl((unsigned char)value[i]))
+            return false;
+    memmove(at, value, size + 1);
+    return true;
+}
+
+static bool set_choice(const struct config_row *row, char *at, const char *value)
+{
+    size_t size = strlen(value);
+    uint32_t n = 0;
+
+    _Static_assert(sizeof(enum config_log_level) == sizeof(n), "a choice is as wide as an enum");
+    for (const char *word = row->preset; word; word = strchr(word, '|'), n++) {
+        word += *word == '|';
+        if (size && !strchr(value, '|') && strncmp(word, value, size) == 0 &&
+            (word[size] == '|' || !word[size])) {
+            memcpy(at, &n, sizeof(n));
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum error_code set(struct config *config, const struct config_row *row, const char *value,
+                           struct error *ret_error)
+{
+    char *at = (char *)config + row->offset;
+    bool is_set = false;
+
+    switch (row->type) {
+    case CONFIG_TYPE_SECTION:
+        break;
+    case CONFIG_TYPE_U32:
+    case CONFIG_TYPE_U64:
+    case CONFIG_TYPE_DURATION:
+    case CONFIG_TYPE_BYTES:
+        is_set = set_number(row, at, value);
+        break;
+    case CONFIG_TYPE_TEXT:
+    case CONFIG_TYPE_LIST:
+    case CONFIG_TYPE_SECRET:
+        is_set = set_text(row, at, value);
+        break;
+    case CONFIG_TYPE_CHOICE:
+        is_set = set_choice(row, at, value);
+        break;
+    }
+    return is_set ? ERROR_NONE : refuse(row, value, ret_error);
+}
+
+enum error_code config_set(struct config *config, const char *name, const char *value,
+                           struct error *ret_error)
+{
+    const struct config_row *row = config_row_find(name);
+
+    if (!row)
+        return error_set(ret_error, ERROR_INVALID, "%.*s: no such setting", SHOWN, name);
+    return set(config, row, value, ret_error);
+}
+
+void config_init(struct config *ret_config)
+{
+    memset(ret_config, 0, sizeof(*ret_config));
+    for (size_t i = 0; i < config_row_count; i++) {
+        const struct config_row *row = &config_rows[i];
+        bool is_plain = row->type != CONFIG_TYPE_SECTION && row->type != CONFIG_TYPE_CHOICE;
+
+        /* A choice begins with its first word, which is 0 already. */
+        if (is_plain) {
+            enum error_code code = set(ret_config, row, row->preset, NULL);
+
+            assert(code == ERROR_NONE); /* a default is within its own limits */
+            (void)code;
+        }
+    }
+}

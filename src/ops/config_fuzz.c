@@ -1,0 +1,35 @@
+/*
+ * Goal: no config file can crash the reader, and what it accepts is valid and reads back the same.
+ * Method: any bytes as a file; an accepted one is printed and read again.
+ */
+#include "ops/config.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct buffer first, second;
+    struct config config, again;
+    struct error error;
+
+    config_init(&config);
+    config_init(&again);
+    if (config_read(&config, (struct bytes){(const char *)data, size}, "fuzz", &error))
+        return 0;
+    buffer_init(&first);
+    buffer_init(&second);
+    config_format(&config, &first);
+    /* A text joined from several lines can print as a line that is too long to be read. */
+    if (config_read(&again, buffer_bytes(&first), "again", &error) == ERROR_NONE) {
+        config_format(&again, &second);
+        if (!config.webhook_secret[0] && !bytes_equal(buffer_bytes(&first), buffer_bytes(&second)))
+            abort();
+    } else if (!strstr(error.text, "the line is too long")) {
+        abort();
+    }
+    buffer_deinit(&first);
+    buffer_deinit(&second);
+    return 0;
+}

@@ -1,0 +1,380 @@
+/*
+ * Where settings come from. Each source is applied whole, the weakest first, so that precedence
+ * needs no bookkeeping; a source only remembers what it has set, to refuse a second time.
+ */
+#include "ops/config.h"
+#include "ops/config_table.h"
+#include "sys/files.h"
+
+#include <ctype.h>
+#include <ini.h>
+#include <stdio.h>
+
+#define ENVIRONMENT_PREFIX "TICKWHEEL_"
+
+enum {
+    SHOWN = 60, /* how much of a wrong name an error text repeats */
+    FILE_BYTES_MAX = 1 << 20,
+    SECRET_FILE_BYTES_MAX = 4096,
+    LINE_BYTES_MAX = 190, /* libinih cuts a line at 198 without a word */
+};
+
+enum spelling {
+    SPELLING_FILE,        /* listen_port */
+    SPELLING_ENVIRONMENT, /* TICKWHEEL_LISTEN_PORT */
+    SPELLING_FLAG,        /* --listen-port */
+};
+
+struct source {
+    struct config *config;
+    enum spelling spelling;
+    bool has_set[CONFIG_ROWS_MAX]; /* by row */
+};
+
+static const char *spell(enum spelling spelling, const char *name,
+                         char ret_text[CONFIG_NAME_SIZE * 2])
+{
+    static const char *const prefixes[] = {"", ENVIRONMENT_PREFIX, "--"};
+    size_t size = (size_t)snprintf(ret_text, CONFIG_NAME_SIZE * 2, "%s", prefixes[spelling]);
+
+    for (; *name && size < CONFIG_NAME_SIZE * 2 - 1; name++) {
+        char c = *name;
+
+        if (spelling == SPELLING_FLAG && c == '_')
+            c = '-';
+        ret_text[size++] = spelling == SPELLING_ENVIRONMENT ? (char)toupper((unsigned char)c) : c;
+    }
+    ret_text[size] = '\0';
+    return ret_text;
+}
+
+static enum error_code refuse_unknown(enum spelling spelling, const char *name,
+                                      struct error *ret_error)
+{
+    const struct config_row *nearest = config_row_nearest(name);
+    char wrong[CONFIG_NAME_SIZE * 2], right[CONFIG_NAME_SIZE * 2];
+
+    spell(spelling, name, wrong);
+    if (!nearest)
+        return error_set(ret_error, ERROR_INVALID, "%.*s: no such setting; see --help", SHOWN,
+                         wrong);
+    return error_set(ret_error, ERROR_INVALID, "%.*s: no such setting; did you mean %s?", SHOWN,
+                     wrong, spell(spelling, nearest->name, right));
+}
+
+/* A list that one source names several times is joined; it replaces that of a weaker source. */
+static enum error_code add_to_list(struct source *source, const struct config_row *row,
+                                   const char *value, struct error *ret_error)
+{
+    const char *before = (const char *)source->config + row->offset;
+    enum error_code code;
+    struct buffer joined;
+
+    buffer_init(&joined);
+    buffer_append_text(&joined, before);
+    if (*before && *value)
+        buffer_append_text(&joined, ",");
+    buffer_append(&joined, value, strlen(value) + 1);
+    if (buffer_failed(&joined))
+        code = error_set(ret_error, ERROR_NO_MEMORY, "%s: out of memory", row->name);
+    else
+        code = config_set(source->config, row->name, joined.data, ret_error);
+    buffer_deinit(&joined);
+    return code;
+}
+
+static enum error_code apply(struct source *source, const char *name, const char *value,
+                             struct error *ret_error)
+{
+    const struct config_row *row = config_row_find(name);
+    bool *has_set;
+
+    if (!row)
+        return refuse_unknown(source->spelling, name, ret_error);
+    has_set = &source->has_set[row - config_rows];
+    if (*has_set && row->type == CONFIG_TYPE_LIST)
+        return add_to_list(source, row, value, ret_error);
+    if (*has_set)
+        return error_set(ret_error, ERROR_INVALID, "%s: given twice", name);
+    *has_set = true;
+    return config_set(source->config, name, value, ret_error);
+}
+
+/* A secret and the file of a secret are two ways to say one thing: within a source only one of
+ * them, and the stronger source's way replaces the other. */
+static enum error_code settle_secret(struct source *source, struct error *ret_error)
+{
+    bool has_secret = source->has_set[config_row_find("webhook_secret") - config_rows];
+    bool has_file = source->has_set[config_row_find("webhook_secret_file") - config_rows];
+
+    if (has_secret && has_file)
+        return error_set(ret_error, ERROR_INVALID,
+                         "webhook_secret and webhook_secret_file: give one of them");
+    if (has_secret)
+        source->config->webhook_secret_file[0] = '\0';
+    if (has_file)
+        source->config->webhook_secret[0] = '\0';
+    return ERROR_NONE;
+}
+
+/* ---- the file ---- */
+
+struct reader {
+    struct source source;
+    struct bytes rest;    /* not yet handed to libinih */
+    unsigned line;        /* the number of the line it has now */
+    unsigned failed_line; /* of the first line that we refused; 0: none */
+    struct error error;   /* why */
+};
+
+static void refuse_line(struct reader *reader, enum error_code code, const char *text)
+{
+    if (reader->failed_line)
+        return;
+    reader->failed_line = reader->line;
+    error_set(&reader->error, code, "%s", text);
+}
+
+/* Hands libinih one line, like fgets. */
+static char *next_line(char *to, int size, void *stream)
+{
+    struct reader *reader = stream;
+    const char *end;
+    size_t taken;
+
+    if (reader->rest.size == 0 || reader->failed_line)
+        return NULL;
+    reader->line++;
+    end = memchr(reader->rest.data, '\n', reader->rest.size);
+    taken = end ? (size_t)(end - reader->rest.data) + 1 : reader->rest.size;
+    if (taken > LINE_BYTES_MAX || taken >= (size_t)size) {
+        refuse_line(reader, ERROR_INVALID, "the line is too long");
+        return NULL;
+    }
+    if (memchr(reader->rest.data, '\0', taken)) {
+        refuse_line(reader, ERROR_INVALID, "a NUL byte");
+        return NULL;
+    }
+    memcpy(to, reader->rest.data, taken);
+    to[taken] = '\0';
+    reader->rest.data += taken;
+    reader->rest.size -= taken;
+    return to;
+}
+
+static bool is_section(const char *name)
+{
+    for (size_t i = 0; i < config_row_count; i++)
+        if (config_rows[i].type == CONFIG_TYPE_SECTION && strcmp(config_rows[i].name, name) == 0)
+            return true;
+    return *name == '\0';
+}
+
+/* Called by libinih for each setting; 0 marks the line as wrong. */
+static int on_setting(void *context, const char *section, const char *name, const char *value)
+{
+    struct reader *reader = context;
+    struct error error;
+    enum error_code code;
+
+    if (reader->failed_line)
+        return 0;
+    if (!is_section(section))
+        code = error_set(&error, ERROR_INVALID, "[%.*s]: no such section", SHOWN, section);
+    else
+        code = apply(&reader->source, name, value, &error);
+    if (code)
+        refuse_line(reader, code, error.text);
+    return code == ERROR_NONE;
+}
+
+enum error_code config_read(struct config *config, struct bytes text, const char *origin,
+                            struct error *ret_error)
+{
+    struct reader reader = {.source = {config, SPELLING_FILE, {false}}, .rest = text};
+    int wrong_line = ini_parse_stream(next_line, &reader, on_setting, &reader);
+
+    if (wrong_line < 0)
+        return error_set(ret_error, ERROR_NO_MEMORY, "%s: out of memory", origin);
+    if (wrong_line && (!reader.failed_line || (unsigned)wrong_line < reader.failed_line))
+        return error_set(ret_error, ERROR_INVALID,
+                         "%s:%d: this is neither [section] nor name = value", origin, wrong_line);
+    if (reader.failed_line)
+        return error_set(ret_error, reader.error.code, "%s:%u: %s", origin, reader.failed_line,
+                         reader.error.text);
+    if (settle_secret(&reader.source, &reader.error))
+        return error_set(ret_error, ERROR_INVALID, "%s: %s", origin, reader.error.text);
+    return ERROR_NONE;
+}
+
+static enum error_code load_file(struct config *config, const char *path, struct error *ret_error)
+{
+    enum error_code code;
+    struct buffer text;
+
+    buffer_init(&text);
+    code = files_read(path, FILE_BYTES_MAX, &text, ret_error);
+    if (!code)
+        code = config_read(config, buffer_bytes(&text), path, ret_error);
+    buffer_deinit(&text);
+    return code;
+}
+
+/* ---- the environment ---- */
+
+static enum error_code load_environment(struct config *config, char *const environment[],
+                                        struct error *ret_error)
+{
+    struct source source = {config, SPELLING_ENVIRONMENT, {false}};
+    size_t prefix_size = strlen(ENVIRONMENT_PREFIX);
+
+    for (; *environment; environment++) {
+        const char *at = *environment, *equals = strchr(at, '=');
+        char name[CONFIG_NAME_SIZE * 2];
+        size_t size = 0;
+        enum error_code code;
+
+        if (strncmp(at, ENVIRONMENT_PREFIX, prefix_size) != 0 || !equals)
+            continue;
+        for (at += prefix_size; at < equals && size < sizeof(name) - 1; at++)
+            name[size++] = (char)tolower((unsigned char)*at);
+        name[size] = '\0';
+        if (strcmp(name, "config") == 0)
+            continue;
+        code = apply(&source, name, equals + 1, ret_error);
+        if (code)
+            return code;
+    }
+    return settle_secret(&source, ret_error);
+}
+
+static const char *environment_config(char *const environment[])
+{
+    static const char name[] = ENVIRONMENT_PREFIX "CONFIG=";
+
+    for (; *environment; environment++)
+        if (strncmp(*environment, name, sizeof(name) - 1) == 0)
+            return *environment + sizeof(name) - 1;
+    return NULL;
+}
+
+/* ---- the command line ---- */
+
+static const struct {
+    const char *name;
+    enum config_action action;
+} action_flags[] = {
+    {"help", CONFIG_ACTION_HELP},
+    {"version", CONFIG_ACTION_VERSION},
+    {"print-config", CONFIG_ACTION_PRINT},
+    {"check-config", CONFIG_ACTION_CHECK},
+    {"print-config-docs", CONFIG_ACTION_PRINT_DOCS},
+    {"print-config-example", CONFIG_ACTION_PRINT_EXAMPLE},
+};
+
+/* True for a flag that takes no value. */
+static bool take_bare_flag(const char *name, struct config_request *request)
+{
+    if (strcmp(name, "banner") == 0) {
+        request->wants_banner = true;
+        return true;
+    }
+    for (size_t i = 0; i < sizeof(action_flags) / sizeof(action_flags[0]); i++)
+        if (strcmp(name, action_flags[i].name) == 0) {
+            request->action = action_flags[i].action;
+            return true;
+        }
+    return false;
+}
+
+/* Walks the flags. With a `source`, applies them; without, only finds --config. */
+static enum error_code walk_flags(int argc, char *const argv[], struct source *source,
+                                  struct config_request *request, const char **ret_path,
+                                  struct error *ret_error)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *flag = argv[i], *value, *equals;
+        char name[CONFIG_NAME_SIZE * 2];
+        enum error_code code = ERROR_NONE;
+        size_t size;
+
+        if (strncmp(flag, "--", 2) != 0 || !flag[2])
+            return error_set(ret_error, ERROR_INVALID, "%.*s: not a flag; see --help", SHOWN, flag);
+        if (take_bare_flag(flag + 2, request))
+            continue;
+        equals = strchr(flag, '=');
+        size = equals ? (size_t)(equals - flag) - 2 : strlen(flag) - 2;
+        if (size >= sizeof(name))
+            size = sizeof(name) - 1;
+        for (size_t j = 0; j < size; j++)
+            name[j] = flag[2 + j] == '-' ? '_' : flag[2 + j];
+        name[size] = '\0';
+        if (strcmp(name, "config") != 0 && !config_row_find(name))
+            return refuse_unknown(SPELLING_FLAG, name, ret_error);
+        value = equals ? equals + 1 : ++i < argc ? argv[i] : NULL;
+        if (!value)
+            return error_set(ret_error, ERROR_INVALID, "%s: a value is missing", flag);
+        if (strcmp(name, "config") == 0)
+            *ret_path = value;
+        else if (source)
+            code = apply(source, name, value, ret_error);
+        if (code)
+            return code;
+    }
+    return ERROR_NONE;
+}
+
+/* ---- all of them ---- */
+
+static enum error_code load_secret(struct config *config, struct error *ret_error)
+{
+    enum error_code code;
+    struct buffer text;
+
+    buffer_init(&text);
+    code = files_read(config->webhook_secret_file, SECRET_FILE_BYTES_MAX, &text, ret_error);
+    while (!code && text.size && isspace((unsigned char)text.data[text.size - 1]))
+        text.size--;
+    buffer_append(&text, "", 1);
+    if (!code && buffer_failed(&text))
+        code = error_set(ret_error, ERROR_NO_MEMORY, "webhook_secret_file: out of memory");
+    else if (!code && (strlen(text.data) + 1 != text.size || text.size == 1))
+        code = error_set(ret_error, ERROR_INVALID, "webhook_secret_file: there is no secret in it");
+    else if (!code)
+        code = config_set(config, "webhook_secret", text.data, ret_error);
+    buffer_deinit(&text);
+    return code;
+}
+
+/* Help must come whatever is wrong with the settings. */
+static bool needs_settings(enum config_action action)
+{
+    return action == CONFIG_ACTION_RUN || action == CONFIG_ACTION_PRINT ||
+           action == CONFIG_ACTION_CHECK;
+}
+
+enum error_code config_load(int argc, char *const argv[], char *const environment[],
+                            struct config *ret_config, struct config_request *ret_request,
+                            struct error *ret_error)
+{
+    const char *path = environment_config(environment);
+    struct source flags = {ret_config, SPELLING_FLAG, {false}};
+    enum error_code code;
+
+    *ret_request = (struct config_request){.action = CONFIG_ACTION_RUN};
+    config_init(ret_config);
+    code = walk_flags(argc, argv, NULL, ret_request, &path, ret_error);
+    if (!code && !needs_settings(ret_request->action))
+        return ERROR_NONE;
+    if (!code && path)
+        code = load_file(ret_config, path, ret_error);
+    if (!code)
+        code = load_environment(ret_config, environment, ret_error);
+    if (!code)
+        code = walk_flags(argc, argv, &flags, ret_request, &path, ret_error);
+    if (!code)
+        code = settle_secret(&flags, ret_error);
+    if (!code && ret_config->webhook_secret_file[0])
+        code = load_secret(ret_config, ret_error);
+    return code;
+}

@@ -1,0 +1,199 @@
+#include "ops/config_table.h"
+
+#include "base/duration.h"
+
+#include <stdio.h>
+
+#define OFFSET_U32(name)      offsetof(struct config, name)
+#define OFFSET_U64(name)      offsetof(struct config, name)
+#define OFFSET_DURATION(name) offsetof(struct config, name##_ms)
+#define OFFSET_BYTES(name)    offsetof(struct config, name)
+#define OFFSET_TEXT(name)     offsetof(struct config, name)
+#define OFFSET_LIST(name)     offsetof(struct config, name)
+#define OFFSET_SECRET(name)   offsetof(struct config, name)
+#define OFFSET_CHOICE(name)   offsetof(struct config, name)
+
+const struct config_row config_rows[] = {
+#define SECTION(name, sentence) {CONFIG_TYPE_SECTION, name, "", 0, 0, sentence, 0},
+#define FIELD(type, name, preset, min, max, help) \
+    {CONFIG_TYPE_##type, #name, preset, min, max, help, OFFSET_##type(name)},
+    CONFIG_TABLE(SECTION, FIELD)
+#undef SECTION
+#undef FIELD
+};
+
+const size_t config_row_count = sizeof(config_rows) / sizeof(config_rows[0]);
+
+_Static_assert(sizeof(config_rows) / sizeof(config_rows[0]) <= CONFIG_ROWS_MAX, "raise the limit");
+#define SECTION(name, sentence)
+#define FIELD(type, name, preset, min, max, help) \
+    _Static_assert(sizeof(#name) <= CONFIG_NAME_SIZE, "raise the limit");
+CONFIG_TABLE(SECTION, FIELD)
+#undef SECTION
+#undef FIELD
+
+const struct config_row *config_row_find(const char *name)
+{
+    for (size_t i = 0; i < config_row_count; i++)
+        if (config_rows[i].type != CONFIG_TYPE_SECTION && strcmp(config_rows[i].name, name) == 0)
+            return &config_rows[i];
+    return NULL;
+}
+
+static size_t min3(size_t a, size_t b, size_t c)
+{
+    size_t least = a < b ? a : b;
+
+    return least < c ? least : c;
+}
+
+/* Levenshtein's distance: how many characters to insert, drop or change to make `a` into `b`. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[CONFIG_NAME_SIZE];
+    size_t size = strlen(b);
+
+    for (size_t j = 0; j <= size; j++)
+        row[j] = j;
+    for (size_t i = 0; a[i]; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i + 1;
+        for (size_t j = 0; j < size; j++) {
+            size_t above = row[j + 1];
+
+            row[j + 1] = min3(above + 1, row[j] + 1, diagonal + (a[i] != b[j]));
+            diagonal = above;
+        }
+    }
+    return row[size];
+}
+
+const struct config_row *config_row_nearest(const char *name)
+{
+    const struct config_row *nearest = NULL;
+    size_t size = strlen(name), best = size / 2 + 1;
+
+    for (size_t i = 0; i < config_row_count && size < CONFIG_NAME_SIZE; i++) {
+        const struct config_row *row = &config_rows[i];
+        size_t far;
+
+        if (row->type == CONFIG_TYPE_SECTION)
+            continue;
+        far = distance(name, row->name);
+        /* "port" is a part of "listen_port": nearer than its distance says. */
+        if (far > 1 && size >= 3 && strstr(row->name, name))
+            far = 1;
+        if (far < best) {
+            best = far;
+            nearest = row;
+        }
+    }
+    return nearest;
+}
+
+static void format_scaled(uint64_t value, struct buffer *buffer)
+{
+    static const char units[] = "KMGT";
+    size_t unit = 0;
+
+    for (; unit < 4 && value && value % 1024 == 0; unit++)
+        value /= 1024;
+    buffer_append_u64(buffer, value);
+    if (unit)
+        buffer_append(buffer, &units[unit - 1], 1);
+}
+
+static void format_number(enum config_type type, uint64_t value, struct buffer *buffer)
+{
+    char duration[DURATION_TEXT_SIZE];
+
+    if (type == CONFIG_TYPE_DURATION)
+        buffer_append(buffer, duration, duration_format(value, duration));
+    else if (type == CONFIG_TYPE_BYTES)
+        format_scaled(value, buffer);
+    else
+        buffer_append_u64(buffer, value);
+}
+
+/* The n-th word of "always|never". */
+static struct bytes choice_word(const char *words, unsigned n)
+{
+    struct bytes word;
+
+    for (; n; n--)
+        words = strchr(words, '|') + 1;
+    word = bytes_of(words);
+    if (strchr(words, '|'))
+        word.size = (size_t)(strchr(words, '|') - words);
+    return word;
+}
+
+void config_row_format_value(const struct config_row *row, const struct config *config,
+                             struct buffer *buffer)
+{
+    const char *at = (const char *)config + row->offset;
+    uint64_t u64;
+    uint32_t u32;
+
+    switch (row->type) {
+    case CONFIG_TYPE_SECTION:
+        return;
+    case CONFIG_TYPE_U32:
+        memcpy(&u32, at, sizeof(u32));
+        buffer_append_u64(buffer, u32);
+        return;
+    case CONFIG_TYPE_U64:
+    case CONFIG_TYPE_DURATION:
+    case CONFIG_TYPE_BYTES:
+        memcpy(&u64, at, sizeof(u64));
+        format_number(row->type, u64, buffer);
+        return;
+    case CONFIG_TYPE_TEXT:
+    case CONFIG_TYPE_LIST:
+        buffer_append_text(buffer, at);
+        return;
+    case CONFIG_TYPE_SECRET:
+        buffer_append_text(buffer, *at ? "(hidden)" : "");
+        return;
+    case CONFIG_TYPE_CHOICE:
+        memcpy(&u32, at, sizeof(u32));
+        buffer_append_bytes(buffer, choice_word(row->preset, u32));
+        return;
+    }
+}
+
+void config_row_format_default(const struct config_row *row, struct buffer *buffer)
+{
+    if (row->type == CONFIG_TYPE_CHOICE)
+        buffer_append_bytes(buffer, choice_word(row->preset, 0));
+    else
+        buffer_append_text(buffer, row->preset);
+}
+
+void config_row_format_limits(const struct config_row *row, struct buffer *buffer)
+{
+    switch (row->type) {
+    case CONFIG_TYPE_SECTION:
+        return;
+    case CONFIG_TYPE_CHOICE:
+        for (const char *at = row->preset; *at; at++)
+            buffer_append_text(buffer, *at == '|' ? " or " : (char[2]){*at, '\0'});
+        return;
+    case CONFIG_TYPE_TEXT:
+    case CONFIG_TYPE_LIST:
+    case CONFIG_TYPE_SECRET:
+        buffer_printf(buffer, "%s%llu bytes", row->min ? "1 to " : "at most ",
+                      (unsigned long long)row->max);
+        return;
+    default:
+        if (row->max == UINT64_MAX) {
+            buffer_append_text(buffer, "from ");
+            format_number(row->type, row->min, buffer);
+            return;
+        }
+        format_number(row->type, row->min, buffer);
+        buffer_append_text(buffer, " to ");
+        format_number(row->type, row->max, buffer);
+    }
+}

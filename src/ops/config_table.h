@@ -1,0 +1,54 @@
+/*
+ * config_table.h - the table of config.h as rows to walk: for the files that make the config, not
+ * for its users.
+ *
+ * Threads    Constant: any.
+ */
+#ifndef TICKWHEEL_OPS_CONFIG_TABLE_H
+#define TICKWHEEL_OPS_CONFIG_TABLE_H
+
+#include "ops/config.h"
+
+enum config_type {
+    CONFIG_TYPE_SECTION, /* not a field: only name and help */
+    CONFIG_TYPE_U32,
+    CONFIG_TYPE_U64,
+    CONFIG_TYPE_DURATION,
+    CONFIG_TYPE_BYTES,
+    CONFIG_TYPE_TEXT,
+    CONFIG_TYPE_LIST,
+    CONFIG_TYPE_SECRET,
+    CONFIG_TYPE_CHOICE,
+};
+
+struct config_row {
+    enum config_type type;
+    const char *name;
+    const char *preset; /* the default; of a choice, all its words */
+    uint64_t min, max;
+    const char *help;
+    size_t offset; /* in struct config */
+};
+
+#define CONFIG_ROWS_MAX  128
+#define CONFIG_NAME_SIZE 64 /* of the longest name, with its end */
+
+extern const struct config_row config_rows[];
+extern const size_t config_row_count;
+
+/* The field of that name; NULL when there is none. */
+const struct config_row *config_row_find(const char *name);
+
+/* The field that a mistyped name probably meant; NULL when none is near. */
+const struct config_row *config_row_nearest(const char *name);
+
+/* Appends the value as a person would write it in the file. */
+void config_row_format_value(const struct config_row *row, const struct config *config,
+                             struct buffer *buffer);
+
+void config_row_format_default(const struct config_row *row, struct buffer *buffer);
+
+/* Appends "1 to 65535", "100ms to 24h", "always or never", "at most 45 bytes". */
+void config_row_format_limits(const struct config_row *row, struct buffer *buffer);
+
+#endif

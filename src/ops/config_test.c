@@ -1,0 +1,541 @@
+/*
+ * Goal: a setting means the same by flag, environment and file; the stronger source wins; whatever
+ * is mistyped or out of its limits is refused with a hint; secrets are never shown; the written
+ * docs are the table's. Method: tables of good and bad inputs through the public calls; every row
+ * of the table by itself at its limits.
+ */
+#include "ops/config.h"
+#include "ops/config_table.h"
+#include "sys/files.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* An environment and a command line hold texts that may be written to. */
+#define TEXT(literal) ((char[]){literal})
+
+static char *const no_environment[] = {NULL};
+
+/* A file of these contents, until free_file. */
+static char *make_file(const char *contents)
+{
+    char *path = strdup("/tmp/tickwheel-config-XXXXXX");
+    int fd = mkstemp(path);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, contents, strlen(contents)), strlen(contents));
+    close(fd);
+    return path;
+}
+
+static void free_file(char *path)
+{
+    unlink(path);
+    free(path);
+}
+
+static void check_hint(const struct error *error, const char *hint)
+{
+    if (!strstr(error->text, hint))
+        fail_msg("\"%s\" should say \"%s\"", error->text, hint);
+}
+
+static void defaults_are_those_of_the_contract(void **state)
+{
+    struct config config;
+
+    (void)state;
+    config_init(&config);
+    assert_string_equal(config.listen_address, "127.0.0.1");
+    assert_int_equal(config.listen_port, 8463);
+    assert_string_equal(config.data_folder, "./data");
+    assert_int_equal(config.partitions, 4);
+    assert_true(config.window_ms == 10000);
+    assert_true(config.near_bytes_max == 256 * MIB);
+    assert_true(config.pending_max == 0);
+    assert_true(config.retain_ms == 3600000);
+    assert_int_equal(config.storage_sync, CONFIG_STORAGE_SYNC_ALWAYS);
+    assert_true(config.commit_linger_ms == 1);
+    assert_true(config.batch_bytes_max == GIB);
+    assert_string_equal(config.webhook_allow, "");
+    assert_string_equal(config.webhook_secret, "");
+    assert_int_equal(config.log_level, CONFIG_LOG_LEVEL_INFO);
+}
+
+static void reads_each_type(void **state)
+{
+    struct config config;
+    struct error error;
+
+    (void)state;
+    config_init(&config);
+    assert_int_equal(config_set(&config, "listen_port", "0", &error), ERROR_NONE);
+    assert_int_equal(config.listen_port, 0);
+    assert_int_equal(config_set(&config, "pending_max", "18446744073709551615", &error),
+                     ERROR_NONE);
+    assert_true(config.pending_max == UINT64_MAX);
+    assert_int_equal(config_set(&config, "window", "1h30m", &error), ERROR_NONE);
+    assert_true(config.window_ms == 5400000);
+    assert_int_equal(config_set(&config, "near_bytes_max", "1048577", &error), ERROR_NONE);
+    assert_true(config.near_bytes_max == 1048577);
+    assert_int_equal(config_set(&config, "near_bytes_max", "3M", &error), ERROR_NONE);
+    assert_true(config.near_bytes_max == 3 * MIB);
+    assert_int_equal(config_set(&config, "near_bytes_max", "1T", &error), ERROR_NONE);
+    assert_true(config.near_bytes_max == 1024 * GIB);
+    assert_int_equal(config_set(&config, "header_bytes_max", "4K", &error), ERROR_NONE);
+    assert_true(config.header_bytes_max == 4096);
+    assert_int_equal(config_set(&config, "data_folder", "/var/lib/x y", &error), ERROR_NONE);
+    assert_string_equal(config.data_folder, "/var/lib/x y");
+    assert_int_equal(config_set(&config, "storage_sync", "never", &error), ERROR_NONE);
+    assert_int_equal(config.storage_sync, CONFIG_STORAGE_SYNC_NEVER);
+    assert_int_equal(config_set(&config, "storage_sync", "always", &error), ERROR_NONE);
+    assert_int_equal(config.storage_sync, CONFIG_STORAGE_SYNC_ALWAYS);
+}
+
+static void refuses_bad_values_with_the_limits(void **state)
+{
+    static const struct {
+        const char *name, *value, *hint;
+    } cases[] = {
+        {"listen_port", "65536", "must be 0 to 65535"},
+        {"listen_port", "-1", "must be 0 to 65535"},
+        {"listen_port", "+1", "must be"},
+        {"listen_port", " 1", "must be"},
+        {"listen_port", "1 ", "must be"},
+        {"listen_port", "", "must be"},
+        {"listen_port", "0x10", "must be"},
+        {"listen_port", "4294967297", "must be"},
+        {"listen_port", "99999999999999999999999999", "must be"},
+        {"partitions", "0", "must be 1 to 256"},
+        {"partitions", "257", "must be 1 to 256"},
+        {"pending_max", "18446744073709551616", "must be from 0"},
+        {"window", "10", "must be 100ms to 1d, such as"},
+        {"window", "99ms", "must be"},
+        {"window", "1d1ms", "must be"},
+        {"window", "-1s", "must be"},
+        {"near_bytes_max", "1", "must be 1M to 1T, such as 4096"},
+        {"near_bytes_max", "64MB", "must be"},
+        {"near_bytes_max", "64m", "must be"},
+        {"near_bytes_max", "M", "must be"},
+        {"near_bytes_max", "18446744073709551615K", "must be"},
+        {"near_bytes_max", "16777217T", "must be"},
+        {"storage_sync", "Always", "must be always or never"},
+        {"storage_sync", "alway", "must be"},
+        {"storage_sync", "always|never", "must be"},
+        {"storage_sync", "", "must be"},
+        {"data_folder", "", "must be 1 to 4000 bytes"},
+        {"data_folder", "a\nb", "must be"},
+        {"listen_address", "0000:0000:0000:0000:0000:0000:0000:0000:0000:0000", "must be"},
+    };
+    struct config config, before;
+    struct error error;
+
+    (void)state;
+    config_init(&config);
+    before = config;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(config_set(&config, cases[i].name, cases[i].value, &error), ERROR_INVALID);
+        check_hint(&error, cases[i].name);
+        check_hint(&error, cases[i].hint);
+        assert_memory_equal(&config, &before, sizeof(config));
+    }
+    assert_int_equal(config_set(&config, "server", "x", &error), ERROR_INVALID);
+    assert_int_equal(config_set(&config, "no_such", "x", &error), ERROR_INVALID);
+}
+
+/* Every number of the table at its limits and one beyond, so that no row is left out. */
+static void every_row_keeps_its_limits(void **state)
+{
+    struct config config;
+
+    (void)state;
+    config_init(&config);
+    for (size_t i = 0; i < config_row_count; i++) {
+        const struct config_row *row = &config_rows[i];
+        const char *unit = row->type == CONFIG_TYPE_DURATION ? "ms" : "";
+        char text[32];
+
+        if (row->type < CONFIG_TYPE_U32 || row->type > CONFIG_TYPE_BYTES)
+            continue;
+        assert_true(row->min < row->max);
+        snprintf(text, sizeof(text), "%llu%s", (unsigned long long)row->min, unit);
+        assert_int_equal(config_set(&config, row->name, text, NULL), ERROR_NONE);
+        snprintf(text, sizeof(text), "%llu%s", (unsigned long long)row->max, unit);
+        assert_int_equal(config_set(&config, row->name, text, NULL), ERROR_NONE);
+        snprintf(text, sizeof(text), "%llu%s", (unsigned long long)row->max + 1, unit);
+        assert_int_equal(config_set(&config, row->name, text, NULL),
+                         row->max == UINT64_MAX ? ERROR_NONE : ERROR_INVALID);
+        if (row->min == 0)
+            continue;
+        snprintf(text, sizeof(text), "%llu%s", (unsigned long long)row->min - 1, unit);
+        assert_int_equal(config_set(&config, row->name, text, NULL), ERROR_INVALID);
+    }
+}
+
+static void the_stronger_source_wins(void **state)
+{
+    char *path = make_file("[server]\nlisten_port = 1\nhttp_threads=2\n\n"
+                           "[storage]\ndata_folder = from_file ; a comment\n"
+                           "[delivery]\nwebhook_allow = 10.0.0.0/8\n  10.1.0.0/16\n");
+    char variable[128];
+    char *const environment[] = {TEXT("HOME=/"), variable, TEXT("TICKWHEEL_LISTEN_PORT=2"),
+                                 TEXT("TICKWHEEL_DATA_FOLDER=from=env"), NULL};
+    char *const argv[] = {TEXT("tickwheeld"),
+                          TEXT("--listen-port"),
+                          TEXT("3"),
+                          TEXT("--window=1m"),
+                          TEXT("--banner"),
+                          TEXT("--webhook-allow"),
+                          TEXT("172.16.0.0/12"),
+                          TEXT("--webhook-allow=::1/128")};
+    struct config_request request;
+    struct config config;
+    struct error error;
+
+    (void)state;
+    snprintf(variable, sizeof(variable), "TICKWHEEL_CONFIG=%s", path);
+    assert_int_equal(config_load(1, argv, environment, &config, &request, &error), ERROR_NONE);
+    assert_int_equal(config.http_threads, 2);
+    assert_int_equal(config.listen_port, 2);
+    assert_string_equal(config.data_folder, "from=env");
+    assert_string_equal(config.webhook_allow, "10.0.0.0/8,10.1.0.0/16");
+    assert_false(request.wants_banner);
+
+    assert_int_equal(config_load(8, argv, environment, &config, &request, &error), ERROR_NONE);
+    assert_int_equal(config.listen_port, 3);
+    assert_true(config.window_ms == 60000);
+    assert_string_equal(config.webhook_allow, "172.16.0.0/12,::1/128");
+    assert_true(request.wants_banner);
+    assert_int_equal(request.action, CONFIG_ACTION_RUN);
+    free_file(path);
+}
+
+static enum error_code load_flags(const char *first, const char *second, struct error *ret_error)
+{
+    char a[128], b[128];
+    char *const argv[] = {TEXT("tickwheeld"), a, b};
+    struct config_request request;
+    struct config config;
+
+    snprintf(a, sizeof(a), "%s", first);
+    snprintf(b, sizeof(b), "%s", second ? second : "");
+    return config_load(second ? 3 : 2, argv, no_environment, &config, &request, ret_error);
+}
+
+static void refuses_flags_that_it_does_not_know(void **state)
+{
+    static const struct {
+        const char *first, *second, *hint;
+    } cases[] = {
+        {"--listen-prt", "1", "--listen-prt: no such setting; did you mean --listen-port?"},
+        {"--port", "1", "did you mean --listen-port?"},
+        {"--listen_prt=1", NULL, "did you mean --listen-port?"},
+        {"--data-dir", "x", "did you mean --data-folder?"},
+        {"--log", "debug", "did you mean --log-level?"},
+        {"--qqqqqqqqqqqqqqqq", "1", "no such setting; see --help"},
+        {"--server", "1", "no such setting"},
+        {"--listen-port", NULL, "--listen-port: a value is missing"},
+        {"--listen-port=1", "--listen-port=2", "listen_port: given twice"},
+        {"--", NULL, "--: not a flag"},
+        {"-p", "1", "-p: not a flag"},
+        {"start", NULL, "start: not a flag"},
+        {"--help=1", NULL, "no such setting"},
+        {"--config", "/nonexistent/x", "/nonexistent/x: No such file"},
+    };
+    struct error error;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_not_equal(load_flags(cases[i].first, cases[i].second, &error), ERROR_NONE);
+        check_hint(&error, cases[i].hint);
+    }
+    /* However long a name is, it only makes an error. */
+    assert_int_equal(load_flags("--aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+                                "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+                                "1", &error),
+                     ERROR_INVALID);
+}
+
+static void refuses_the_environment_that_it_does_not_know(void **state)
+{
+    char *const wrong[] = {TEXT("TICKWHEEL_LISTEN_PRT=1"), NULL};
+    char *const bad[] = {TEXT("TICKWHEEL_LISTEN_PORT=x"), NULL};
+    char *const others[] = {TEXT("TICKWHEELS_X=1"), TEXT("TICKWHEEL"), TEXT("=x"), TEXT(""), NULL};
+    char *const argv[] = {TEXT("tickwheeld")};
+    struct config_request request;
+    struct config config;
+    struct error error;
+
+    (void)state;
+    assert_int_equal(config_load(1, argv, wrong, &config, &request, &error), ERROR_INVALID);
+    check_hint(&error, "TICKWHEEL_LISTEN_PRT: no such setting; did you mean TICKWHEEL_LISTEN_PORT");
+    assert_int_equal(config_load(1, argv, bad, &config, &request, &error), ERROR_INVALID);
+    assert_int_equal(config_load(1, argv, others, &config, &request, &error), ERROR_NONE);
+}
+
+static void refuses_wrong_files_by_their_line(void **state)
+{
+    static const struct {
+        const char *text, *hint;
+    } cases[] = {
+        {"\n\nlisten_prt = 1\n", "f:3: listen_prt: no such setting; did you mean listen_port?"},
+        {"listen_port = 99999", "f:1: listen_port: \"99999\""},
+        {"listen_port = 1\nlisten_port = 2\n", "f:2: listen_port: given twice"},
+        {"[server]\n[delivary]\nlisten_port = 1\n", "f:3: [delivary]: no such section"},
+        {"# fine\nlisten_port\n", "f:2: this is neither"},
+        {"[server\nlisten_port = 1\n", "f:1: this is neither"},
+        {"nonsense\nlisten_prt = 1\n", "f:1: this is neither"},
+        {"listen_prt = 1\nnonsense\n", "f:1: listen_prt"},
+        {"listen_port = 1\n  http_threads = 2\n", "f:2: listen_port: given twice"},
+        {"webhook_secret = a\nwebhook_secret_file = b\n", "f: webhook_secret and webhook_secret_f"},
+    };
+    struct config config;
+    struct error error;
+    char large[400];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        config_init(&config);
+        assert_int_equal(config_read(&config, bytes_of(cases[i].text), "f", &error), ERROR_INVALID);
+        check_hint(&error, cases[i].hint);
+    }
+    config_init(&config);
+    assert_int_equal(config_read(&config, (struct bytes){"retain=1h\0\n", 11}, "f", &error),
+                     ERROR_INVALID);
+    check_hint(&error, "f:1: a NUL byte");
+    /* libinih would cut such a line without a word. */
+    for (size_t size = 150; size < sizeof(large); size++) {
+        config_init(&config);
+        memset(large, 'x', size);
+        memcpy(large, "log_level = info\ndata_folder = ", 31);
+        if (config_read(&config, (struct bytes){large, size}, "f", &error) == ERROR_NONE)
+            assert_int_equal(strlen(config.data_folder), size - 31);
+        else
+            check_hint(&error, "f:2: the line is too long");
+    }
+    assert_string_equal(config.data_folder, "./data");
+}
+
+static void actions_are_asked_for_by_flags(void **state)
+{
+    static const struct {
+        const char *flag;
+        enum config_action action;
+    } cases[] = {
+        {"--help", CONFIG_ACTION_HELP},
+        {"--version", CONFIG_ACTION_VERSION},
+        {"--print-config", CONFIG_ACTION_PRINT},
+        {"--check-config", CONFIG_ACTION_CHECK},
+        {"--print-config-docs", CONFIG_ACTION_PRINT_DOCS},
+        {"--print-config-example", CONFIG_ACTION_PRINT_EXAMPLE},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char flag[64];
+        char *const argv[] = {TEXT("tickwheeld"), flag};
+        struct config_request request;
+        struct config config;
+        struct error error;
+
+        snprintf(flag, sizeof(flag), "%s", cases[i].flag);
+        assert_int_equal(config_load(2, argv, no_environment, &config, &request, &error),
+                         ERROR_NONE);
+        assert_int_equal(request.action, cases[i].action);
+    }
+}
+
+static void help_comes_whatever_is_wrong_elsewhere(void **state)
+{
+    char *const wrong[] = {TEXT("TICKWHEEL_CONFIG=/nonexistent"), TEXT("TICKWHEEL_X=1"), NULL};
+    char *const help[] = {TEXT("tickwheeld"), TEXT("--help")};
+    char *const check[] = {TEXT("tickwheeld"), TEXT("--check-config")};
+    struct config_request request;
+    struct config config;
+    struct error error;
+
+    (void)state;
+    assert_int_equal(config_load(2, help, wrong, &config, &request, &error), ERROR_NONE);
+    assert_int_equal(config_load(2, check, wrong, &config, &request, &error), ERROR_IO);
+}
+
+static void secrets_come_from_a_file_and_are_never_shown(void **state)
+{
+    char *path = make_file("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n");
+    char flag[128];
+    char *const environment[] = {TEXT("TICKWHEEL_WEBHOOK_SECRET=whsec_weaker"), NULL};
+    char *const argv[] = {TEXT("tickwheeld"), flag};
+    struct config_request request;
+    struct config config;
+    struct buffer shown;
+    struct error error;
+
+    (void)state;
+    snprintf(flag, sizeof(flag), "--webhook-secret-file=%s", path);
+    assert_int_equal(config_load(2, argv, environment, &config, &request, &error), ERROR_NONE);
+    assert_string_equal(config.webhook_secret, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+    buffer_init(&shown);
+    config_format(&config, &shown);
+    buffer_append(&shown, "", 1);
+    assert_null(strstr(shown.data, "whsec_"));
+    assert_non_null(strstr(shown.data, "; webhook_secret = (hidden)\n"));
+    buffer_deinit(&shown);
+
+    assert_int_equal(config_set(&config, "webhook_secret", "whsec_a\nb", &error), ERROR_INVALID);
+    assert_null(strstr(error.text, "whsec_"));
+    free_file(path);
+}
+
+static void refuses_a_secret_file_without_a_secret(void **state)
+{
+    static const char *const contents[] = {"", "\n", "a\nb\n"};
+    char flag[128];
+    char *const argv[] = {TEXT("tickwheeld"), flag};
+    struct config_request request;
+    struct config config;
+    struct error error;
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        char *path = make_file(contents[i]);
+
+        snprintf(flag, sizeof(flag), "--webhook-secret-file=%s", path);
+        assert_int_equal(config_load(2, argv, no_environment, &config, &request, &error),
+                         ERROR_INVALID);
+        check_hint(&error, "webhook_secret");
+        free_file(path);
+    }
+}
+
+/* What --print-config prints is a config file that says the same. */
+static void printed_settings_read_back(void **state)
+{
+    struct config config, again;
+    struct buffer first, second;
+    struct error error;
+
+    (void)state;
+    config_init(&config);
+    assert_int_equal(config_set(&config, "retain", "1h1m1s1ms", &error), ERROR_NONE);
+    assert_int_equal(config_set(&config, "storage_sync", "never", &error), ERROR_NONE);
+    assert_int_equal(config_set(&config, "near_bytes_max", "1048577", &error), ERROR_NONE);
+    assert_int_equal(config_set(&config, "drain", "0s", &error), ERROR_NONE);
+    assert_int_equal(config_set(&config, "webhook_allow", "10.0.0.0/8, ::1/128", &error),
+                     ERROR_NONE);
+    config_init(&again);
+    buffer_init(&first);
+    buffer_init(&second);
+    config_format(&config, &first);
+    if (config_read(&again, buffer_bytes(&first), "printed", &error))
+        fail_msg("%s", error.text);
+    assert_memory_equal(&again, &config, sizeof(config));
+    config_format(&again, &second);
+    assert_true(bytes_equal(buffer_bytes(&first), buffer_bytes(&second)));
+    buffer_deinit(&first);
+    buffer_deinit(&second);
+}
+
+static void help_names_every_setting(void **state)
+{
+    struct buffer help;
+
+    (void)state;
+    buffer_init(&help);
+    config_format_help(&help);
+    buffer_append(&help, "", 1);
+    for (size_t i = 0; i < config_row_count; i++) {
+        char flag[CONFIG_NAME_SIZE * 2];
+
+        if (config_rows[i].type == CONFIG_TYPE_SECTION)
+            continue;
+        snprintf(flag, sizeof(flag), "  --%s ", config_rows[i].name);
+        for (char *at = flag; *at; at++)
+            if (*at == '_')
+                *at = '-';
+        if (!strstr(help.data, flag) || !strstr(help.data, config_rows[i].help))
+            fail_msg("--help does not tell of %s", config_rows[i].name);
+    }
+    for (const char *line = help.data; *line; line += strcspn(line, "\n") + 1)
+        assert_true(strcspn(line, "\n") <= 100);
+    buffer_deinit(&help);
+}
+
+static void check_current(const char *path, void (*format)(struct buffer *))
+{
+    struct buffer made, stored;
+    struct error error;
+
+    buffer_init(&made);
+    buffer_init(&stored);
+    format(&made);
+    if (files_read(path, 1 << 20, &stored, &error))
+        fail_msg("%s", error.text);
+    if (!bytes_equal(buffer_bytes(&made), buffer_bytes(&stored)))
+        fail_msg("%s is not what the table makes: run `make docs`", path);
+    buffer_deinit(&made);
+    buffer_deinit(&stored);
+}
+
+static void the_written_docs_are_current(void **state)
+{
+    (void)state;
+    check_current(TW_SOURCE_FOLDER "/docs/configuration.md", config_format_docs);
+    check_current(TW_SOURCE_FOLDER "/packaging/tickwheeld.conf", config_format_example);
+}
+
+/* The example says nothing that differs from the defaults, and no line of it is wrong once
+ * uncommented. */
+static void the_example_is_a_config_file(void **state)
+{
+    struct config config, defaults;
+    struct buffer example;
+    struct error error;
+
+    (void)state;
+    config_init(&config);
+    config_init(&defaults);
+    buffer_init(&example);
+    config_format_example(&example);
+    assert_int_equal(config_read(&config, buffer_bytes(&example), "example", &error), ERROR_NONE);
+    assert_memory_equal(&config, &defaults, sizeof(config));
+    for (size_t i = 0; i < example.size; i++)
+        if (example.data[i] == ';' && (i == 0 || example.data[i - 1] == '\n') &&
+            strncmp(example.data + i, ";webhook_secret", 15) != 0)
+            example.data[i] = ' ';
+    for (size_t i = 1; i < example.size; i++) /* a line that begins with a space goes on */
+        if (example.data[i] == ' ' && example.data[i - 1] == '\n')
+            memmove(example.data + i, example.data + i + 1, --example.size - i);
+    if (config_read(&config, buffer_bytes(&example), "example", &error))
+        fail_msg("%s", error.text);
+    assert_memory_equal(&config, &defaults, sizeof(config));
+    buffer_deinit(&example);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_those_of_the_contract),
+        cmocka_unit_test(reads_each_type),
+        cmocka_unit_test(refuses_bad_values_with_the_limits),
+        cmocka_unit_test(every_row_keeps_its_limits),
+        cmocka_unit_test(the_stronger_source_wins),
+        cmocka_unit_test(refuses_flags_that_it_does_not_know),
+        cmocka_unit_test(refuses_the_environment_that_it_does_not_know),
+        cmocka_unit_test(refuses_wrong_files_by_their_line),
+        cmocka_unit_test(actions_are_asked_for_by_flags),
+        cmocka_unit_test(help_comes_whatever_is_wrong_elsewhere),
+        cmocka_unit_test(secrets_come_from_a_file_and_are_never_shown),
+        cmocka_unit_test(refuses_a_secret_file_without_a_secret),
+        cmocka_unit_test(printed_settings_read_back),
+        cmocka_unit_test(help_names_every_setting),
+        cmocka_unit_test(the_written_docs_are_current),
+        cmocka_unit_test(the_example_is_a_config_file),
+    };
+
+    return cmocka_run_group_tests_name("config", tests, NULL, NULL);
+}

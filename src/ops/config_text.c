@@ -1,0 +1,161 @@
+/* What people read about the settings, made from the table. */
+#include "ops/config.h"
+#include "ops/config_table.h"
+
+#include <ctype.h>
+
+static const char *const type_names[] = {
+    [CONFIG_TYPE_SECTION] = "",      [CONFIG_TYPE_U32] = "NUMBER",
+    [CONFIG_TYPE_U64] = "NUMBER",    [CONFIG_TYPE_DURATION] = "DURATION",
+    [CONFIG_TYPE_BYTES] = "SIZE",    [CONFIG_TYPE_TEXT] = "TEXT",
+    [CONFIG_TYPE_LIST] = "LIST",     [CONFIG_TYPE_SECRET] = "TEXT",
+    [CONFIG_TYPE_CHOICE] = "CHOICE",
+};
+
+/* "name = value", without a blank after it when there is no value. Ends the value's buffer. */
+static void append_setting(struct buffer *buffer, const char *name, struct buffer *value)
+{
+    buffer_printf(buffer, "%s =%s", name, value->size ? " " : "");
+    buffer_append_bytes(buffer, buffer_bytes(value));
+    buffer_append_text(buffer, "\n");
+    buffer->failed |= value->failed;
+    buffer_deinit(value);
+}
+
+void config_format(const struct config *config, struct buffer *buffer)
+{
+    for (size_t i = 0; i < config_row_count; i++) {
+        const struct config_row *row = &config_rows[i];
+        struct buffer value;
+
+        if (row->type == CONFIG_TYPE_SECTION) {
+            buffer_printf(buffer, "%s[%s]\n", i ? "\n" : "", row->name);
+            continue;
+        }
+        /* Hidden, it must not read as a setting. */
+        buffer_append_text(buffer, row->type == CONFIG_TYPE_SECRET ? "; " : "");
+        buffer_init(&value);
+        config_row_format_value(row, config, &value);
+        append_setting(buffer, row->name, &value);
+    }
+}
+
+static void append_flag(struct buffer *buffer, const char *name)
+{
+    buffer_append_text(buffer, "--");
+    for (; *name; name++)
+        buffer_append(buffer, *name == '_' ? "-" : name, 1);
+}
+
+void config_format_help(struct buffer *buffer)
+{
+    buffer_append_text(
+        buffer, "Usage: tickwheeld [--config FILE] [--name value]...\n"
+                "\n"
+                "Keeps timers that clients schedule over HTTP, and calls their webhooks when due.\n"
+                "Each setting is a flag (--listen-port 80), an environment variable\n"
+                "(TICKWHEEL_LISTEN_PORT=80) or a line of the config file (listen_port = 80);\n"
+                "flags win over the environment, the environment over the file.\n"
+                "\n"
+                "  --config FILE          read settings from a file\n"
+                "  --check-config         say whether all settings are valid, and exit\n"
+                "  --print-config         print the settings in effect, and exit\n"
+                "  --print-config-docs    print docs/configuration.md, and exit\n"
+                "  --print-config-example print an example of a config file, and exit\n"
+                "  --banner               greet with a command to try\n"
+                "  --version, --help\n");
+    for (size_t i = 0; i < config_row_count; i++) {
+        const struct config_row *row = &config_rows[i];
+
+        if (row->type == CONFIG_TYPE_SECTION) {
+            buffer_printf(buffer, "\n%s: %s\n", row->name, row->help);
+            continue;
+        }
+        buffer_append_text(buffer, "  ");
+        append_flag(buffer, row->name);
+        buffer_printf(buffer, " %s\n        %s\n        (", type_names[row->type], row->help);
+        config_row_format_limits(row, buffer);
+        if (*row->preset) {
+            buffer_append_text(buffer, "; default ");
+            config_row_format_default(row, buffer);
+        }
+        buffer_append_text(buffer, ")\n");
+    }
+}
+
+/* In a cell of a table a bar would end it. */
+static void append_cell(struct buffer *buffer, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '|')
+            buffer_append_text(buffer, "\\");
+        buffer_append(buffer, text, 1);
+    }
+}
+
+void config_format_docs(struct buffer *buffer)
+{
+    buffer_append_text(
+        buffer,
+        "# Configuration\n"
+        "\n"
+        "<!-- Made by `make docs` from the table in src/ops/config.h; a test keeps it current. "
+        "-->\n"
+        "\n"
+        "Every setting of `tickwheeld` can be given in three ways; the first that names it wins:\n"
+        "\n"
+        "1. a flag: `--listen-port 8463` or `--listen-port=8463`;\n"
+        "2. the environment: `TICKWHEEL_LISTEN_PORT=8463`;\n"
+        "3. a line of the config file named by `--config` or `TICKWHEEL_CONFIG`: "
+        "`listen_port = 8463`.\n"
+        "\n"
+        "Unknown names and values out of their limits are refused at the start, with the nearest "
+        "name or the limits.\n"
+        "`tickwheeld --check-config` only checks; `--print-config` prints what is in effect; "
+        "`--print-config-example` prints a\nfile to start from.\n"
+        "\n"
+        "Durations are written `500ms`, `10s`, `1h30m`; sizes `4096`, `64K`, `256M`, `1G` (powers "
+        "of 1024). In the file, sections\nare optional, a line holds at most 190 bytes, a comment "
+        "begins with `#` or `;`, and a list may be\ngiven in several lines.\n");
+    for (size_t i = 0; i < config_row_count; i++) {
+        const struct config_row *row = &config_rows[i];
+
+        if (row->type == CONFIG_TYPE_SECTION) {
+            buffer_printf(buffer,
+                          "\n## %c%s\n\n%s\n\n"
+                          "| setting | default | limits | meaning |\n"
+                          "| --- | --- | --- | --- |\n",
+                          toupper((unsigned char)row->name[0]), row->name + 1, row->help);
+            continue;
+        }
+        buffer_printf(buffer, "| `%s` |%s", row->name, *row->preset ? " `" : "");
+        config_row_format_default(row, buffer);
+        buffer_append_text(buffer, *row->preset ? "` | " : " | ");
+        config_row_format_limits(row, buffer);
+        buffer_append_text(buffer, " | ");
+        append_cell(buffer, row->help);
+        buffer_append_text(buffer, " |\n");
+    }
+}
+
+void config_format_example(struct buffer *buffer)
+{
+    buffer_append_text(buffer, "# Settings of tickwheeld. Each line that is commented out shows "
+                               "the default.\n"
+                               "# Start with: tickwheeld --config FILE\n");
+    for (size_t i = 0; i < config_row_count; i++) {
+        const struct config_row *row = &config_rows[i];
+        struct buffer value;
+
+        if (row->type == CONFIG_TYPE_SECTION) {
+            buffer_printf(buffer, "\n[%s]\n# %s\n", row->name, row->help);
+            continue;
+        }
+        buffer_printf(buffer, "\n# %s (", row->help);
+        config_row_format_limits(row, buffer);
+        buffer_append_text(buffer, ")\n;");
+        buffer_init(&value);
+        config_row_format_default(row, &value);
+        append_setting(buffer, row->name, &value);
+    }
+}

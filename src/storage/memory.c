@@ -1,0 +1,508 @@
+#include "storage/memory.h"
+
+#include "storage/page.h"
+#include "storage/tree.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+/* Every change of a tree is logged with what was there before, so a commit is taken back by putting
+ * the old nodes where they were: without allocating, hence without failing. */
+
+struct undo {
+    struct tree *tree;
+    struct record_key key;
+    struct tree_node *old; /* NULL: there was none */
+};
+
+struct commit {
+    struct list link;
+    struct undo *undos;
+    size_t count, capacity;
+};
+
+/* An injected fault: the `in`-th call from now fails; 0: none. */
+struct fault {
+    size_t in;
+    enum error_code code;
+};
+
+struct memory_storage {
+    struct storage storage; /* first: the caller's view of it */
+    uint16_t partition_count;
+    pthread_mutex_t lock;   /* guards all below */
+    struct tree rows;       /* the encoded timers, by position */
+    struct tree pointers;   /* the encoded positions of timers away from id.first */
+    struct tree metas;      /* by (0, partition) */
+    struct tree quarantine; /* damaged rows */
+    uint64_t corrupt_count; /* rows that were ever set aside */
+    struct list commits;    /* held, oldest first */
+    size_t commit_count;    /* how many are held */
+    bool is_holding;
+    struct fault commit_fault, read_fault;
+};
+
+static struct memory_storage *memory_of(const struct storage *storage)
+{
+    return (struct memory_storage *)storage;
+}
+
+static struct record_key meta_key(uint16_t partition)
+{
+    return (struct record_key){0, partition};
+}
+
+static enum error_code fault_hits(struct fault *fault)
+{
+    return fault->in && !--fault->in ? fault->code : ERROR_NONE;
+}
+
+/* ---- commits and taking them back ---- */
+
+static void commit_undo(struct commit *commit)
+{
+    while (commit->count) {
+        struct undo *undo = &commit->undos[--commit->count];
+
+        free(undo->old ? tree_insert(undo->tree, undo->old) : tree_remove(undo->tree, undo->key));
+    }
+}
+
+static void commit_free(struct commit *commit)
+{
+    for (size_t i = 0; i < commit->count; i++)
+        free(commit->undos[i].old);
+    free(commit->undos);
+    free(commit);
+}
+
+static void forget_undos(struct memory_storage *memory)
+{
+    while (!list_is_empty(&memory->commits))
+        commit_free(list_item(list_pop(&memory->commits), struct commit, link));
+    memory->commit_count = 0;
+}
+
+/* Puts `node` at `key`, or nothing when it is NULL. False when out of memory: nothing changed. */
+static bool set(struct commit *commit, struct tree *tree, struct record_key key,
+                struct tree_node *node)
+{
+    if (commit->count == commit->capacity) {
+        size_t capacity = commit->capacity ? 2 * commit->capacity : 16;
+        struct undo *undos = realloc(commit->undos, capacity * sizeof(*undos));
+
+        if (!undos)
+            return false;
+        commit->undos = undos;
+        commit->capacity = capacity;
+    }
+    commit->undos[commit->count++] =
+        (struct undo){tree, key, node ? tree_insert(tree, node) : tree_remove(tree, key)};
+    return true;
+}
+
+/* The same with the bytes in `value`, which is emptied. */
+static bool put(struct commit *commit, struct tree *tree, struct record_key key,
+                struct buffer *value)
+{
+    struct tree_node *node =
+        buffer_failed(value) ? NULL : tree_node_create(key, buffer_bytes(value));
+
+    buffer_clear(value);
+    if (!node)
+        return false;
+    if (!set(commit, tree, key, node)) {
+        free(node);
+        return false;
+    }
+    return true;
+}
+
+static bool apply_write(struct memory_storage *memory, struct commit *commit,
+                        const struct storage_write *write, struct buffer *scratch)
+{
+    const struct timer *timer = write->timer;
+    const uint16_t partition = timer->id.partition;
+    const uint64_t serial = timer->id.serial;
+    const struct record_change change = record_change_of(write);
+    const struct record_key pointer = record_pointer_key(partition, serial);
+    const struct record_key row =
+        record_row_key(partition, (struct storage_position){change.put, serial});
+    const struct record_key cut =
+        record_row_key(partition, (struct storage_position){change.cut, serial});
+
+    if (change.cut.ms && !set(commit, &memory->rows, cut, NULL))
+        return false;
+    record_row_encode(scratch, row, timer);
+    if (!put(commit, &memory->rows, row, scratch))
+        return false;
+    if (change.pointer == RECORD_POINTER_DELETE)
+        return set(commit, &memory->pointers, pointer, NULL);
+    if (change.pointer == RECORD_POINTER_KEEP)
+        return true;
+    record_pointer_encode(scratch, pointer,
+                          (struct record_pointer){change.put, record_ended(timer)});
+    return put(commit, &memory->pointers, pointer, scratch);
+}
+
+/* Drops the rows of [from, to), and the pointers that lead to them. */
+static bool apply_trim(struct memory_storage *memory, struct commit *commit, uint16_t partition,
+                       struct wall from, struct wall to)
+{
+    struct record_key at = record_row_key(partition, (struct storage_position){from, 0});
+    const struct record_key end = record_row_key(partition, (struct storage_position){to, 0});
+    struct tree_node *node;
+
+    while ((node = tree_find_from(&memory->rows, at)) && record_key_before(node->key, end)) {
+        const struct storage_position position = record_row_position(node->key);
+        const struct record_key key = record_pointer_key(partition, position.serial);
+        struct tree_node *pointer = tree_find(&memory->pointers, key);
+        struct record_pointer leads;
+
+        at = node->key;
+        if (pointer && !record_pointer_decode(key, tree_node_value(pointer), &leads, NULL) &&
+            leads.at.ms == position.at.ms && !set(commit, &memory->pointers, key, NULL))
+            return false;
+        if (!set(commit, &memory->rows, at, NULL))
+            return false;
+    }
+    return true;
+}
+
+static enum error_code read_meta(struct memory_storage *memory, uint16_t partition,
+                                 struct storage_meta *ret_meta, struct error *ret_error)
+{
+    struct tree_node *node = tree_find(&memory->metas, meta_key(partition));
+
+    *ret_meta = (struct storage_meta){0};
+    return node ? record_meta_decode(partition, tree_node_value(node), ret_meta, ret_error)
+                : ERROR_NONE;
+}
+
+static bool apply_batch(struct memory_storage *memory, struct commit *commit,
+                        const struct storage_batch *batch, struct buffer *scratch)
+{
+    struct storage_meta old;
+
+    for (size_t i = 0; i < batch->write_count; i++) {
+        assert(batch->writes[i].timer->id.partition == batch->partition);
+        if (!apply_write(memory, commit, &batch->writes[i], scratch))
+            return false;
+    }
+    if (read_meta(memory, batch->partition, &old, NULL) ||
+        !apply_trim(memory, commit, batch->partition, old.trim, batch->meta.trim))
+        return false;
+    record_meta_encode(scratch, batch->partition, &batch->meta);
+    return put(commit, &memory->metas, meta_key(batch->partition), scratch);
+}
+
+static enum error_code memory_commit(struct storage *storage, struct storage_batch *const *batches,
+                                     size_t count, struct error *ret_error)
+{
+    struct memory_storage *memory = memory_of(storage);
+    struct commit *commit = calloc(1, sizeof(*commit));
+    struct buffer scratch;
+    enum error_code code;
+    bool is_applied = commit != NULL;
+
+    buffer_init(&scratch);
+    pthread_mutex_lock(&memory->lock);
+    code = fault_hits(&memory->commit_fault);
+    for (size_t i = 0; i < count && is_applied && !code; i++) {
+        assert(batches[i]->partition < memory->partition_count);
+        is_applied = apply_batch(memory, commit, batches[i], &scratch);
+    }
+    if (is_applied && !code) {
+        list_push(&memory->commits, &commit->link);
+        memory->commit_count++;
+        if (!memory->is_holding)
+            forget_undos(memory);
+    } else if (commit) {
+        commit_undo(commit);
+        commit_free(commit);
+    }
+    pthread_mutex_unlock(&memory->lock);
+    buffer_deinit(&scratch);
+    if (code)
+        return error_set(ret_error, code, "commit: an injected fault");
+    return is_applied ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "commit");
+}
+
+/* ---- reading ---- */
+
+/* Takes a damaged row out of the way. */
+static void set_aside(struct memory_storage *memory, struct record_key key)
+{
+    free(tree_insert(&memory->quarantine, tree_remove(&memory->rows, key)));
+    memory->corrupt_count++;
+}
+
+static enum error_code memory_scan(struct storage *storage, const struct storage_scan *scan,
+                                   struct storage_page *ret_page, struct error *ret_error)
+{
+    struct memory_storage *memory = memory_of(storage);
+    struct record_key at = record_row_key(scan->partition, scan->from);
+    const struct record_key end = record_row_key(scan->partition, scan->to);
+    struct page_builder builder;
+    struct tree_node *node;
+    enum error_code code;
+
+    assert(scan->partition < memory->partition_count && scan->rows_max);
+    page_builder_init(&builder, scan, (struct wall){0});
+    pthread_mutex_lock(&memory->lock);
+    code = fault_hits(&memory->read_fault);
+    while (!code && !page_builder_is_full(&builder) && (node = tree_find_from(&memory->rows, at)) &&
+           record_key_before(node->key, end)) {
+        at = node->key;
+        code = page_builder_add(&builder, at, tree_node_value(node));
+        if (code == ERROR_CORRUPT) {
+            set_aside(memory, at);
+            code = ERROR_NONE;
+        }
+        at = record_key_after(at);
+    }
+    pthread_mutex_unlock(&memory->lock);
+    if (code) {
+        page_builder_drop(&builder);
+        return error_set(ret_error, code, "scan: %s", error_title(code));
+    }
+    page_builder_finish(&builder, ret_page);
+    return ERROR_NONE;
+}
+
+/* The key of the timer's row, if there were one. */
+static struct record_key row_key_of(struct memory_storage *memory, const struct timer_id *id)
+{
+    const struct record_key pointer_key = record_pointer_key(id->partition, id->serial);
+    const struct record_key home =
+        record_row_key(id->partition, (struct storage_position){id->first, id->serial});
+    struct tree_node *pointer = tree_find(&memory->pointers, pointer_key);
+    struct record_pointer leads;
+
+    if (tree_find(&memory->rows, home) || !pointer ||
+        record_pointer_decode(pointer_key, tree_node_value(pointer), &leads, NULL))
+        return home;
+    return record_row_key(id->partition, (struct storage_position){leads.at, id->serial});
+}
+
+static enum error_code find_locked(struct memory_storage *memory, const struct timer_id *id,
+                                   struct timer **ret_timer)
+{
+    const struct record_key key = row_key_of(memory, id);
+    struct tree_node *node = tree_find(&memory->rows, key);
+    struct timer view, *timer;
+
+    if (!node)
+        return tree_find(&memory->quarantine, key) ? ERROR_CORRUPT : ERROR_NOT_FOUND;
+    if (record_row_decode(key, tree_node_value(node), &view, NULL)) {
+        set_aside(memory, key);
+        return ERROR_CORRUPT;
+    }
+    if (!timer_id_equal(&view.id, id))
+        return ERROR_NOT_FOUND;
+    timer = timer_copy(&view, &view.texts);
+    if (!timer)
+        return ERROR_NO_MEMORY;
+    timer->private_.was_at = timer->at;
+    *ret_timer = timer;
+    return ERROR_NONE;
+}
+
+static enum error_code memory_find(struct storage *storage, const struct timer_id *id,
+                                   struct timer **ret_timer, struct error *ret_error)
+{
+    struct memory_storage *memory = memory_of(storage);
+    enum error_code code;
+
+    if (id->partition >= memory->partition_count)
+        return error_set(ret_error, ERROR_NOT_FOUND, "find: no such partition");
+    pthread_mutex_lock(&memory->lock);
+    code = fault_hits(&memory->read_fault);
+    if (!code)
+        code = find_locked(memory, id, ret_timer);
+    pthread_mutex_unlock(&memory->lock);
+    return code ? error_set(ret_error, code, "find: %s", error_title(code)) : ERROR_NONE;
+}
+
+static enum error_code memory_load_meta(struct storage *storage, uint16_t partition,
+                                        struct storage_meta *ret_meta, struct error *ret_error)
+{
+    struct memory_storage *memory = memory_of(storage);
+    enum error_code code;
+
+    assert(partition < memory->partition_count);
+    pthread_mutex_lock(&memory->lock);
+    code = read_meta(memory, partition, ret_meta, ret_error);
+    pthread_mutex_unlock(&memory->lock);
+    return code;
+}
+
+static void memory_stats(struct storage *storage, struct storage_stats *ret_stats)
+{
+    struct memory_storage *memory = memory_of(storage);
+
+    pthread_mutex_lock(&memory->lock);
+    *ret_stats = (struct storage_stats){
+        .corrupt_records = memory->corrupt_count,
+        .disk_free_bytes = UINT64_MAX,
+        .memory_bytes = tree_bytes(&memory->rows) + tree_bytes(&memory->pointers) +
+                        tree_bytes(&memory->metas) + tree_bytes(&memory->quarantine),
+    };
+    pthread_mutex_unlock(&memory->lock);
+}
+
+static void memory_close(struct storage *storage)
+{
+    struct memory_storage *memory = memory_of(storage);
+
+    forget_undos(memory);
+    tree_deinit(&memory->rows);
+    tree_deinit(&memory->pointers);
+    tree_deinit(&memory->metas);
+    tree_deinit(&memory->quarantine);
+    pthread_mutex_destroy(&memory->lock);
+    free(memory);
+}
+
+/* ---- making one, and the hooks of tests ---- */
+
+struct storage *memory_storage_create(uint16_t partition_count)
+{
+    static const struct storage_ops ops = {
+        .commit = memory_commit,
+        .scan = memory_scan,
+        .find = memory_find,
+        .load_meta = memory_load_meta,
+        .stats = memory_stats,
+        .close = memory_close,
+    };
+    struct memory_storage *memory = calloc(1, sizeof(*memory));
+
+    if (!memory)
+        return NULL;
+    memory->storage.ops = &ops;
+    memory->partition_count = partition_count;
+    pthread_mutex_init(&memory->lock, NULL);
+    list_init(&memory->commits);
+    return &memory->storage;
+}
+
+void memory_storage_hold(struct storage *storage)
+{
+    struct memory_storage *memory = memory_of(storage);
+
+    pthread_mutex_lock(&memory->lock);
+    memory->is_holding = true;
+    pthread_mutex_unlock(&memory->lock);
+}
+
+void memory_storage_sync(struct storage *storage)
+{
+    struct memory_storage *memory = memory_of(storage);
+
+    pthread_mutex_lock(&memory->lock);
+    forget_undos(memory);
+    pthread_mutex_unlock(&memory->lock);
+}
+
+void memory_storage_crash(struct storage *storage, size_t kept)
+{
+    struct memory_storage *memory = memory_of(storage);
+
+    pthread_mutex_lock(&memory->lock);
+    for (; memory->commit_count > kept; memory->commit_count--) {
+        struct commit *last = list_item(memory->commits.prev, struct commit, link);
+
+        list_remove(&last->link);
+        commit_undo(last);
+        commit_free(last);
+    }
+    forget_undos(memory);
+    pthread_mutex_unlock(&memory->lock);
+}
+
+size_t memory_storage_held(const struct storage *storage)
+{
+    struct memory_storage *memory = memory_of(storage);
+    size_t count;
+
+    pthread_mutex_lock(&memory->lock);
+    count = memory->commit_count;
+    pthread_mutex_unlock(&memory->lock);
+    return count;
+}
+
+void memory_storage_fail_commit(struct storage *storage, size_t n, enum error_code code)
+{
+    struct memory_storage *memory = memory_of(storage);
+
+    pthread_mutex_lock(&memory->lock);
+    memory->commit_fault = (struct fault){n, code};
+    pthread_mutex_unlock(&memory->lock);
+}
+
+void memory_storage_fail_read(struct storage *storage, size_t n, enum error_code code)
+{
+    struct memory_storage *memory = memory_of(storage);
+
+    pthread_mutex_lock(&memory->lock);
+    memory->read_fault = (struct fault){n, code};
+    pthread_mutex_unlock(&memory->lock);
+}
+
+bool memory_storage_damage(struct storage *storage, const struct timer_id *id)
+{
+    struct memory_storage *memory = memory_of(storage);
+    struct tree_node *node;
+
+    pthread_mutex_lock(&memory->lock);
+    node = tree_find(&memory->rows, row_key_of(memory, id));
+    if (node)
+        node->data[node->size / 2] ^= 1;
+    pthread_mutex_unlock(&memory->lock);
+    return node != NULL;
+}
+
+void memory_storage_check(const struct storage *storage)
+{
+    struct memory_storage *memory = memory_of(storage);
+    struct record_key at = {0};
+
+    pthread_mutex_lock(&memory->lock);
+    tree_check(&memory->rows);
+    tree_check(&memory->pointers);
+    tree_check(&memory->metas);
+    tree_check(&memory->quarantine);
+    /* Every timer away from its first position is found by a pointer, and by one alone. */
+    for (struct tree_node *node; (node = tree_find_from(&memory->rows, at));
+         at = record_key_after(node->key)) {
+        struct record_key key;
+        struct tree_node *pointer;
+        struct record_pointer leads;
+        struct timer view;
+
+        if (record_row_decode(node->key, tree_node_value(node), &view, NULL))
+            continue;
+        key = record_pointer_key(view.id.partition, view.id.serial);
+        pointer = tree_find(&memory->pointers, key);
+        assert((view.at.ms != view.id.first.ms) == (pointer != NULL));
+        if (pointer) {
+            assert(!record_pointer_decode(key, tree_node_value(pointer), &leads, NULL));
+            assert(leads.at.ms == view.at.ms && leads.ended.ms == view.ended.ms);
+        }
+    }
+    /* A pointer that leads nowhere is one whose row was set aside. */
+    at = (struct record_key){0};
+    for (struct tree_node *node; (node = tree_find_from(&memory->pointers, at));
+         at = record_key_after(node->key)) {
+        struct record_pointer leads;
+        struct record_key row;
+
+        assert(!record_pointer_decode(node->key, tree_node_value(node), &leads, NULL));
+        row = record_row_key((uint16_t)node->key.high,
+                             (struct storage_position){leads.at, node->key.low});
+        assert(tree_find(&memory->rows, row) || tree_find(&memory->quarantine, row));
+    }
+    pthread_mutex_unlock(&memory->lock);
+}

@@ -1,0 +1,130 @@
+/*
+ * record.h - what is stored, byte for byte: rows, pointers and metas, each with version and
+ * checksum.
+ *
+ * Numbers are little-endian in values and big-endian in keys, so that keys sort as bytes. A
+ * checksum covers key and value: a record that turns up at another key is as damaged as one with a
+ * flipped bit. The formats are specified in docs/storage.md; test vectors hold them in place.
+ *
+ * Errors     Decoding trusts nothing: whatever is not exactly what encoding writes is
+ * ERROR_CORRUPT, with the reason as text, and the result is untouched. Threads    No state: any.
+ */
+#ifndef TICKWHEEL_STORAGE_RECORD_H
+#define TICKWHEEL_STORAGE_RECORD_H
+
+#include "storage/storage.h"
+
+/* The newest version that is written and read, of all three kinds. */
+#define RECORD_VERSION 1
+
+/* ---- keys ---- */
+
+#define RECORD_AT_MAX       ((UINT64_C(1) << 48) - 1)
+#define RECORD_ROW_SIZE     16 /* of a row's key: partition 2, at 6, serial 8 */
+#define RECORD_POINTER_SIZE 10 /* of a pointer's key: partition 2, serial 8 */
+
+/* A key as numbers that compare like its bytes: row (partition << 48 | at, serial), pointer
+ * (partition, serial). */
+struct record_key {
+    uint64_t high, low;
+};
+
+/* Later than RECORD_AT_MAX counts as RECORD_AT_MAX, so that a range may end at WALL_NEVER. */
+static inline struct record_key record_row_key(uint16_t partition, struct storage_position position)
+{
+    uint64_t at = position.at.ms < RECORD_AT_MAX ? position.at.ms : RECORD_AT_MAX;
+
+    return (struct record_key){(uint64_t)partition << 48 | at, position.serial};
+}
+
+static inline struct storage_position record_row_position(struct record_key key)
+{
+    return (struct storage_position){{key.high & RECORD_AT_MAX}, key.low};
+}
+
+static inline struct record_key record_pointer_key(uint16_t partition, uint64_t serial)
+{
+    return (struct record_key){partition, serial};
+}
+
+static inline bool record_key_before(struct record_key a, struct record_key b)
+{
+    return a.high < b.high || (a.high == b.high && a.low < b.low);
+}
+
+static inline bool record_key_equal(struct record_key a, struct record_key b)
+{
+    return a.high == b.high && a.low == b.low;
+}
+
+/* The next key there can be; the largest has itself. */
+static inline struct record_key record_key_after(struct record_key key)
+{
+    if (key.low < UINT64_MAX)
+        return (struct record_key){key.high, key.low + 1};
+    return key.high < UINT64_MAX ? (struct record_key){key.high + 1, 0} : key;
+}
+
+/* ---- rows ---- */
+
+/* Appends the timer as the row at `key`; in the short final form when it is over. */
+void record_row_encode(struct buffer *to, struct record_key key, const struct timer *timer);
+
+/* Reads the row at `key` without copying: the texts of `ret_view` lie within `value`, and
+ * timer_copy makes a timer of it. Its `at` is the position of the row; its private part is zero. */
+enum error_code record_row_decode(struct record_key key, struct bytes value, struct timer *ret_view,
+                                  struct error *ret_error);
+
+/* Whether `value` says that it is a final record: a quick look, which proves nothing. */
+static inline bool record_row_is_over(struct bytes value)
+{
+    return value.size > 1 && timer_is_over((enum timer_state)(uint8_t)value.data[1]);
+}
+
+/* ---- pointers: where the row of a timer is that is not at id.first ---- */
+
+struct record_pointer {
+    struct wall at;
+    struct wall ended; /* 0 while the timer lives */
+};
+
+/* When the timer was over, for the pointer to it; 0 while it lives. */
+static inline struct wall record_ended(const struct timer *timer)
+{
+    return timer_is_over(timer->state) ? timer->ended : (struct wall){0};
+}
+
+void record_pointer_encode(struct buffer *to, struct record_key key, struct record_pointer pointer);
+enum error_code record_pointer_decode(struct record_key key, struct bytes value,
+                                      struct record_pointer *ret_pointer, struct error *ret_error);
+
+/* ---- metas ---- */
+
+void record_meta_encode(struct buffer *to, uint16_t partition, const struct storage_meta *meta);
+enum error_code record_meta_decode(uint16_t partition, struct bytes value,
+                                   struct storage_meta *ret_meta, struct error *ret_error);
+
+/* ---- single numbers, by name; their format is the same in every version ---- */
+
+void record_number_encode(struct buffer *to, struct bytes name, uint64_t number);
+enum error_code record_number_decode(struct bytes name, struct bytes value, uint64_t *ret_number,
+                                     struct error *ret_error);
+
+/* ---- what a write does ---- */
+
+enum record_pointer_change {
+    RECORD_POINTER_KEEP,   /* whether there is one or not, it is right as it is */
+    RECORD_POINTER_PUT,    /* to `put` */
+    RECORD_POINTER_DELETE, /* the timer came back to id.first */
+};
+
+/* The rows that one write of a batch touches; see storage.h. */
+struct record_change {
+    struct wall put; /* the row is written here ... */
+    struct wall cut; /* ... and deleted there; 0: nowhere */
+    enum record_pointer_change pointer;
+};
+
+struct record_change record_change_of(const struct storage_write *write);
+
+#endif

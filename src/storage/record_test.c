@@ -1,0 +1,410 @@
+/* Goal: what is stored comes back as it was, and nothing else is taken for it. Method: golden bytes
+ * of version 1; random timers there and back; every single flipped bit, every cut, every wrong key
+ * refused. */
+#include "storage/record.h"
+#include "storage/storage_model.h"
+
+/* ---- golden bytes: when one of these fails, the format changed, and old folders cannot be read
+ * ---- */
+
+#define GOLDEN_ROW                                                                     \
+    "01020709050403020100001413121103000000060504030201000007050403020100000500000006" \
+    "00000000000000070000000000000008000000000000000109000000687474703a2f2f612f020200" \
+    "00007b7d030a000000746578742f706c61696e0405000000613a20620a05090000007b2263223a22" \
+    "64227d060300000035303363a35fa6"
+#define GOLDEN_FINAL                                                                   \
+    "010507090504030201000014131211030000000a0504030201000006050403020100000705040302" \
+    "01000005000000060000000000000007000000000000000800000000000000010900000068747470" \
+    "3a2f2f612f05090000007b2263223a2264227d06030000003530338fca3692"
+#define GOLDEN_USUAL                                                                   \
+    "010000840300000000000001000000000000000109000000687474703a2f2f612f02020000007b7d" \
+    "ec92aa9b"
+#define GOLDEN_POINTER "01070000000000000008000000000000004803f680"
+#define GOLDEN_META    "0101000000000000000200000000000000030000000000000004000000000000002a18ec3f"
+#define GOLDEN_NUMBER  "0101000000000000009de7cd7c"
+
+static void assert_golden(struct buffer *buffer, const char *expected)
+{
+    char hex[1024] = "";
+
+    assert_true(buffer->size * 2 < sizeof(hex));
+    for (size_t i = 0; i < buffer->size; i++)
+        snprintf(hex + 2 * i, 3, "%02x", (uint8_t)buffer->data[i]);
+    assert_string_equal(hex, expected);
+    buffer_deinit(buffer);
+}
+
+static struct timer *golden_timer(void)
+{
+    const struct timer_texts texts = {.target = BYTES("http://a/"),
+                                      .payload = BYTES("{}"),
+                                      .content_type = BYTES("text/plain"),
+                                      .headers = BYTES("a: b\n"),
+                                      .labels = BYTES("{\"c\":\"d\"}"),
+                                      .last_error = BYTES("503")};
+    struct timer *timer = timer_alloc(&texts);
+
+    assert_non_null(timer);
+    timer->id = (struct timer_id){{0x010203040506}, 0x0708, 0x090a0b0c0d0e0f10};
+    timer->due.ms = 0x010203040507;
+    timer->at.ms = 0x010203040508;
+    timer->created.ms = 0x010203040509;
+    timer->ended.ms = 0x01020304050a;
+    timer->version = 0x11121314;
+    timer->attempts = 3;
+    timer->state = TIMER_RETRYING;
+    timer->retry = (struct retry_policy){5, 6, 7, 8};
+    return timer;
+}
+
+static struct record_key key_of(const struct timer *timer)
+{
+    return record_row_key(timer->id.partition,
+                          (struct storage_position){timer->at, timer->id.serial});
+}
+
+static void test_golden_rows(void **state)
+{
+    struct timer *timer = golden_timer();
+    const struct timer_texts plain = {.target = BYTES("http://a/"), .payload = BYTES("{}")};
+    struct timer *usual = timer_alloc(&plain);
+    struct buffer buffer;
+
+    (void)state;
+    assert_non_null(usual);
+    assert_true(key_of(timer).high == 0x0708010203040508 && key_of(timer).low == timer->id.serial);
+    buffer_init(&buffer);
+    record_row_encode(&buffer, key_of(timer), timer);
+    assert_golden(&buffer, GOLDEN_ROW);
+    timer->state = TIMER_DEAD;
+    record_row_encode(&buffer, key_of(timer), timer);
+    assert_golden(&buffer, GOLDEN_FINAL);
+    usual->id = (struct timer_id){{1000}, 1, 2};
+    usual->at.ms = usual->due.ms = 1000;
+    usual->created.ms = 900;
+    record_row_encode(&buffer, key_of(usual), usual);
+    assert_golden(&buffer, GOLDEN_USUAL);
+    timer_free(timer);
+    timer_free(usual);
+}
+
+static void test_golden_others(void **state)
+{
+    const struct storage_meta meta = {1, {2}, {3}, 4};
+    struct buffer buffer;
+
+    (void)state;
+    buffer_init(&buffer);
+    record_pointer_encode(&buffer, record_pointer_key(5, 6), (struct record_pointer){{7}, {8}});
+    assert_golden(&buffer, GOLDEN_POINTER);
+    record_meta_encode(&buffer, 5, &meta);
+    assert_golden(&buffer, GOLDEN_META);
+    record_number_encode(&buffer, BYTES("format"), 1);
+    assert_golden(&buffer, GOLDEN_NUMBER);
+}
+
+/* ---- there and back ---- */
+
+static void assert_decodes(struct record_key key, struct bytes value, const struct timer *expected)
+{
+    struct timer view, *timer;
+    struct error error;
+
+    if (record_row_decode(key, value, &view, &error))
+        fail_msg("%s", error.text);
+    assert_true(record_row_is_over(value) == timer_is_over(expected->state));
+    timer = timer_copy(&view, &view.texts);
+    assert_non_null(timer);
+    timer->private_.was_at = timer->at;
+    testing_assert_timer(timer, expected, record_row_position(key).at);
+    timer_free(timer);
+}
+
+static void test_round_trip(void **state)
+{
+    uint64_t seed = testing_seed();
+    struct model *model = calloc(1, sizeof(*model));
+    struct buffer buffer;
+
+    (void)state;
+    assert_non_null(model);
+    model_init(model, seed);
+    buffer_init(&buffer);
+    for (int i = 0; i < 5000; i++) {
+        struct timer_id id = {model_position(model), (uint16_t)model_below(model, 1 << 16),
+                              random_next(&model->random)};
+        struct timer *timer = model_timer(model, id);
+
+        timer->at = model_below(model, 2) ? id.first : model_position(model);
+        if (model_below(model, 4) == 0)
+            model_end(model, timer);
+        if (model_below(model, 8) == 0)
+            timer->created.ms = timer->due.ms = random_next(&model->random);
+        buffer_clear(&buffer);
+        buffer_append_text(&buffer, "before"); /* records are appended */
+        record_row_encode(&buffer, key_of(timer), timer);
+        assert_memory_equal(buffer.data, "before", 6);
+        assert_decodes(key_of(timer), (struct bytes){buffer.data + 6, buffer.size - 6}, timer);
+        timer_free(timer);
+    }
+    buffer_deinit(&buffer);
+    free(model);
+}
+
+static void test_round_trip_others(void **state)
+{
+    struct random random = random_seeded(testing_seed());
+    struct buffer buffer;
+
+    (void)state;
+    buffer_init(&buffer);
+    for (int i = 0; i < 1000; i++) {
+        uint16_t partition = (uint16_t)random_next(&random);
+        struct record_key key = record_pointer_key(partition, random_next(&random));
+        struct record_pointer pointer = {{1 + random_below(&random, RECORD_AT_MAX)},
+                                         {random_next(&random)}},
+                              pointer_back;
+        struct storage_meta meta = {random_next(&random),
+                                    {random_next(&random)},
+                                    {random_next(&random)},
+                                    random_next(&random)},
+                            meta_back;
+        uint64_t number = random_next(&random), number_back;
+
+        buffer_clear(&buffer);
+        record_pointer_encode(&buffer, key, pointer);
+        assert_int_equal(record_pointer_decode(key, buffer_bytes(&buffer), &pointer_back, NULL), 0);
+        assert_memory_equal(&pointer, &pointer_back, sizeof(pointer));
+        buffer_clear(&buffer);
+        record_meta_encode(&buffer, partition, &meta);
+        assert_int_equal(record_meta_decode(partition, buffer_bytes(&buffer), &meta_back, NULL), 0);
+        assert_memory_equal(&meta, &meta_back, sizeof(meta));
+        buffer_clear(&buffer);
+        record_number_encode(&buffer, BYTES("n"), number);
+        assert_int_equal(
+            record_number_decode(BYTES("n"), buffer_bytes(&buffer), &number_back, NULL), 0);
+        assert_true(number == number_back);
+    }
+    buffer_deinit(&buffer);
+}
+
+/* ---- what must be refused ---- */
+
+enum kind { ROW, POINTER, META, NUMBER, KINDS };
+
+/* Decodes as one kind of record; on failure the result must be untouched and the reason said. */
+static bool is_refused(enum kind kind, struct record_key key, struct bytes value)
+{
+    union {
+        struct timer view;
+        struct record_pointer pointer;
+        struct storage_meta meta;
+        uint64_t number;
+        char bytes[sizeof(struct timer)];
+    } result, untouched;
+    struct error error = {0};
+    enum error_code code = ERROR_NONE;
+
+    memset(&untouched, 0xa5, sizeof(untouched));
+    memcpy(&result, &untouched, sizeof(result));
+    switch (kind) {
+    case ROW:
+        code = record_row_decode(key, value, &result.view, &error);
+        break;
+    case POINTER:
+        code = record_pointer_decode(key, value, &result.pointer, &error);
+        break;
+    case META:
+        code = record_meta_decode((uint16_t)key.low, value, &result.meta, &error);
+        break;
+    default:
+        code = record_number_decode(BYTES("n"), value, &result.number, &error);
+    }
+    if (!code)
+        return false;
+    assert_int_equal(code, ERROR_CORRUPT);
+    assert_int_equal(error.code, ERROR_CORRUPT);
+    assert_true(error.text[0] != '\0');
+    assert_memory_equal(&result, &untouched, sizeof(result));
+    return true;
+}
+
+static void encode(enum kind kind, struct buffer *buffer, struct record_key *ret_key)
+{
+    const struct storage_meta meta = {1, {2}, {3}, 4};
+    struct timer *timer = golden_timer();
+
+    buffer_init(buffer);
+    *ret_key = kind == ROW ? key_of(timer) : record_pointer_key(5, 6);
+    if (kind == ROW)
+        record_row_encode(buffer, *ret_key, timer);
+    else if (kind == POINTER)
+        record_pointer_encode(buffer, *ret_key, (struct record_pointer){{7}, {8}});
+    else if (kind == META)
+        record_meta_encode(buffer, (uint16_t)ret_key->low, &meta);
+    else
+        record_number_encode(buffer, BYTES("n"), 9);
+    timer_free(timer);
+}
+
+static void test_flipped_bits(void **state)
+{
+    (void)state;
+    for (enum kind kind = ROW; kind < KINDS; kind++) {
+        struct buffer buffer;
+        struct record_key key;
+
+        encode(kind, &buffer, &key);
+        assert_false(is_refused(kind, key, buffer_bytes(&buffer)));
+        for (size_t bit = 0; bit < 8 * buffer.size; bit++) {
+            buffer.data[bit / 8] ^= (char)(1 << bit % 8);
+            assert_true(is_refused(kind, key, buffer_bytes(&buffer)));
+            buffer.data[bit / 8] ^= (char)(1 << bit % 8);
+        }
+        buffer_deinit(&buffer);
+    }
+}
+
+static void test_cut_and_extended(void **state)
+{
+    (void)state;
+    for (enum kind kind = ROW; kind < KINDS; kind++) {
+        struct buffer buffer;
+        struct record_key key;
+        size_t size;
+
+        encode(kind, &buffer, &key);
+        size = buffer.size;
+        for (size_t i = 0; i < size; i++) {
+            char *part = malloc(i + 1); /* a block of its own: a read past its end is seen */
+
+            assert_non_null(part);
+            memcpy(part, buffer.data, i);
+            assert_true(is_refused(kind, key, (struct bytes){part, i}));
+            free(part);
+        }
+        buffer_append(&buffer, "\0\0\0\0", 4);
+        for (size_t i = 1; i <= 4; i++)
+            assert_true(is_refused(kind, key, (struct bytes){buffer.data, size + i}));
+        buffer_deinit(&buffer);
+    }
+}
+
+static void test_wrong_place(void **state)
+{
+    (void)state;
+    for (enum kind kind = ROW; kind < NUMBER; kind++) {
+        struct buffer buffer;
+        struct record_key key, other;
+
+        encode(kind, &buffer, &key);
+        for (unsigned bit = 0; bit < 128; bit++) {
+            other = key;
+            if (bit < 64)
+                other.high ^= UINT64_C(1) << bit;
+            else
+                other.low ^= UINT64_C(1) << (bit - 64);
+            if (kind != META || (bit >= 64 && bit < 80)) /* a meta's place is its partition */
+                assert_true(is_refused(kind, other, buffer_bytes(&buffer)));
+        }
+        for (enum kind wrong = ROW; wrong < KINDS; wrong++)
+            if (wrong != kind)
+                assert_true(is_refused(wrong, key, buffer_bytes(&buffer)));
+        buffer_deinit(&buffer);
+    }
+    {
+        struct buffer buffer;
+        uint64_t number;
+
+        buffer_init(&buffer);
+        record_number_encode(&buffer, BYTES("n"), 9);
+        assert_int_equal(record_number_decode(BYTES("m"), buffer_bytes(&buffer), &number, NULL),
+                         ERROR_CORRUPT);
+        buffer_deinit(&buffer);
+    }
+}
+
+static void test_unknown_version(void **state)
+{
+    struct buffer buffer;
+    struct record_key key;
+    struct timer view;
+    struct error error;
+
+    (void)state;
+    encode(ROW, &buffer, &key);
+    buffer.data[0] = 2;
+    assert_int_equal(record_row_decode(key, buffer_bytes(&buffer), &view, &error), ERROR_CORRUPT);
+    assert_string_equal(error.text, "a record of the unknown version 2");
+    buffer.data[0] = 1;
+    buffer.data[1] ^= 1;
+    assert_int_equal(record_row_decode(key, buffer_bytes(&buffer), &view, &error), ERROR_CORRUPT);
+    assert_string_equal(error.text, "a record whose checksum does not fit");
+    buffer_deinit(&buffer);
+}
+
+/* ---- keys and changes ---- */
+
+static void test_keys(void **state)
+{
+    struct storage_position position = {{UINT64_MAX}, 5};
+    struct record_key key = record_row_key(2, position), after;
+
+    (void)state;
+    assert_true(key.high == 0x0002ffffffffffff && key.low == 5); /* never into the next partition */
+    position.at.ms = 77;
+    key = record_row_key(2, position);
+    assert_true(record_row_position(key).at.ms == 77 && record_row_position(key).serial == 5);
+    assert_true(record_key_before(key, record_key_after(key)));
+    key.low = UINT64_MAX;
+    after = record_key_after(key);
+    assert_true(after.high == key.high + 1 && after.low == 0);
+    key.high = UINT64_MAX;
+    assert_true(record_key_equal(record_key_after(key), key));
+}
+
+static void test_changes(void **state)
+{
+    static const struct {
+        uint64_t first, was_at, at;
+        bool is_over;
+        struct record_change expected;
+    } cases[] = {
+        {5, 0, 5, false, {{5}, {0}, RECORD_POINTER_KEEP}},   /* created */
+        {5, 0, 6, false, {{6}, {0}, RECORD_POINTER_PUT}},    /* created elsewhere */
+        {5, 5, 5, false, {{5}, {0}, RECORD_POINTER_KEEP}},   /* replaced */
+        {5, 5, 6, false, {{6}, {5}, RECORD_POINTER_PUT}},    /* moved */
+        {5, 6, 6, false, {{6}, {0}, RECORD_POINTER_KEEP}},   /* replaced there */
+        {5, 6, 7, false, {{7}, {6}, RECORD_POINTER_PUT}},    /* moved on */
+        {5, 6, 5, false, {{5}, {6}, RECORD_POINTER_DELETE}}, /* moved home */
+        {5, 5, 9, true, {{5}, {0}, RECORD_POINTER_KEEP}},    /* over at home */
+        {5, 6, 9, true, {{6}, {0}, RECORD_POINTER_PUT}},     /* over elsewhere */
+        {5, 0, 9, true, {{5}, {0}, RECORD_POINTER_KEEP}},    /* over before it was written */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct timer timer = {.id.first.ms = cases[i].first,
+                              .at.ms = cases[i].at,
+                              .state = cases[i].is_over ? TIMER_FIRED : TIMER_SCHEDULED};
+        struct record_change change =
+            record_change_of(&(struct storage_write){&timer, {cases[i].was_at}});
+
+        assert_true(change.put.ms == cases[i].expected.put.ms);
+        assert_true(change.cut.ms == cases[i].expected.cut.ms);
+        assert_int_equal(change.pointer, cases[i].expected.pointer);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_golden_rows),  cmocka_unit_test(test_golden_others),
+        cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_round_trip_others),
+        cmocka_unit_test(test_flipped_bits), cmocka_unit_test(test_cut_and_extended),
+        cmocka_unit_test(test_wrong_place),  cmocka_unit_test(test_unknown_version),
+        cmocka_unit_test(test_keys),         cmocka_unit_test(test_changes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

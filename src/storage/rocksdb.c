@@ -1,0 +1,392 @@
+#include "storage/rocksdb_store.h"
+#include "sys/files.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* ---- keys as bytes ---- */
+
+struct store_key store_row_key(struct record_key key)
+{
+    struct store_key bytes = {.size = RECORD_ROW_SIZE};
+
+    put_be(bytes.data, key.high, 8);
+    put_be(bytes.data + 8, key.low, 8);
+    return bytes;
+}
+
+struct store_key store_pointer_key(struct record_key key)
+{
+    struct store_key bytes = {.size = RECORD_POINTER_SIZE};
+
+    put_be(bytes.data, key.high, 2);
+    put_be(bytes.data + 2, key.low, 8);
+    return bytes;
+}
+
+struct store_key store_meta_key(uint16_t partition)
+{
+    struct store_key bytes = {.data = "p", .size = 3};
+
+    put_be(bytes.data + 1, partition, 2);
+    return bytes;
+}
+
+bool store_row_key_parse(struct bytes key, struct record_key *ret_key)
+{
+    if (key.size != RECORD_ROW_SIZE)
+        return false;
+    *ret_key = (struct record_key){get_be(key.data, 8), get_be(key.data + 8, 8)};
+    return true;
+}
+
+bool store_pointer_key_parse(struct bytes key, struct record_key *ret_key)
+{
+    if (key.size != RECORD_POINTER_SIZE)
+        return false;
+    *ret_key = (struct record_key){get_be(key.data, 2), get_be(key.data + 2, 8)};
+    return true;
+}
+
+static inline struct bytes key_bytes(const struct store_key *key)
+{
+    return (struct bytes){key->data, key->size};
+}
+
+/* ---- RocksDB's calls, in our terms ---- */
+
+enum error_code store_failed(struct error *ret_error, const char *what, char *text)
+{
+    /* All that the C interface gives is the text. */
+    bool is_full = strstr(text, "No space left on device") || strstr(text, "Space limit reached") ||
+                   strstr(text, "Disk quota exceeded");
+
+    error_set(ret_error, is_full ? ERROR_DISK_FULL : ERROR_IO, "%s: %s", what, text);
+    rocksdb_free(text);
+    return is_full ? ERROR_DISK_FULL : ERROR_IO;
+}
+
+enum error_code store_get(struct rocksdb_store *store, enum store_table table,
+                          const rocksdb_readoptions_t *options, struct bytes key, struct buffer *to,
+                          struct error *ret_error)
+{
+    rocksdb_pinnableslice_t *slice;
+    char *text = NULL;
+    const char *value;
+    size_t size;
+
+    slice = rocksdb_get_pinned_cf(store->db, options ? options : store->point_options,
+                                  store->tables[table], key.data, key.size, &text);
+    if (text)
+        return store_failed(ret_error, "read", text);
+    if (!slice)
+        return ERROR_NOT_FOUND;
+    value = rocksdb_pinnableslice_value(slice, &size);
+    buffer_clear(to);
+    buffer_append(to, value, size);
+    rocksdb_pinnableslice_destroy(slice);
+    return buffer_failed(to) ? error_set(ret_error, ERROR_NO_MEMORY, "read") : ERROR_NONE;
+}
+
+void store_batch_put(rocksdb_writebatch_t *batch, struct rocksdb_store *store,
+                     enum store_table table, struct bytes key, struct bytes value)
+{
+    rocksdb_writebatch_put_cf(batch, store->tables[table], key.data, key.size, value.data,
+                              value.size);
+}
+
+enum error_code store_write(struct rocksdb_store *store, rocksdb_writebatch_t *batch,
+                            struct error *ret_error)
+{
+    char *text = NULL;
+
+    rocksdb_write(store->db, store->write_options, batch, &text);
+    return text ? store_failed(ret_error, "commit", text) : ERROR_NONE;
+}
+
+/* ---- commits ---- */
+
+/* One row to put, or to delete when there is no timer. */
+struct store_row {
+    struct record_key key;
+    const struct timer *timer;
+    size_t order; /* of two changes to one key the later holds */
+};
+
+static int compare_rows(const void *left, const void *right)
+{
+    const struct store_row *a = left, *b = right;
+
+    if (!record_key_equal(a->key, b->key))
+        return record_key_before(a->key, b->key) ? -1 : 1;
+    return a->order < b->order ? -1 : 1;
+}
+
+/* The rows of a batch in the order of their keys: then each is put into the memtable right after
+ * the one before. Often they come so, and then this is one look at each. */
+static size_t collect_rows(struct rocksdb_store *store, const struct storage_batch *batch)
+{
+    struct store_row *rows = store->rows;
+    bool is_sorted = true;
+    size_t count = 0;
+
+    for (size_t i = 0; i < batch->write_count; i++) {
+        const struct storage_write *write = &batch->writes[i];
+        const struct record_change change = record_change_of(write);
+        const uint64_t serial = write->timer->id.serial;
+
+        assert(write->timer->id.partition == batch->partition);
+        if (change.cut.ms) {
+            rows[count] = (struct store_row){
+                record_row_key(batch->partition, (struct storage_position){change.cut, serial}),
+                NULL, count};
+            count++;
+        }
+        rows[count] = (struct store_row){
+            record_row_key(batch->partition, (struct storage_position){change.put, serial}),
+            write->timer, count};
+        count++;
+    }
+    for (size_t i = 1; i < count && is_sorted; i++)
+        is_sorted = compare_rows(&rows[i - 1], &rows[i]) < 0;
+    if (!is_sorted)
+        qsort(rows, count, sizeof(*rows), compare_rows);
+    return count;
+}
+
+static bool reserve_rows(struct rocksdb_store *store, size_t count)
+{
+    struct store_row *rows;
+
+    if (count <= store->row_capacity)
+        return true;
+    rows = realloc(store->rows, count * sizeof(*rows));
+    if (!rows)
+        return false;
+    store->rows = rows;
+    store->row_capacity = count;
+    return true;
+}
+
+/* Appends what is in the scratch buffer; false when it could not grow. */
+static bool put_scratch(struct rocksdb_store *store, enum store_table table,
+                        const struct store_key *key)
+{
+    if (buffer_failed(&store->scratch))
+        return false;
+    store_batch_put(store->batch, store, table, key_bytes(key), buffer_bytes(&store->scratch));
+    buffer_clear(&store->scratch);
+    return true;
+}
+
+static bool put_rows(struct rocksdb_store *store, const struct storage_batch *batch)
+{
+    size_t count = collect_rows(store, batch);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct store_row *row = &store->rows[i];
+        const struct store_key key = store_row_key(row->key);
+
+        if (!row->timer) {
+            rocksdb_writebatch_delete_cf(store->batch, store->tables[STORE_TIMERS], key.data,
+                                         key.size);
+            continue;
+        }
+        record_row_encode(&store->scratch, row->key, row->timer);
+        if (!put_scratch(store, STORE_TIMERS, &key))
+            return false;
+    }
+    return true;
+}
+
+static bool put_pointers(struct rocksdb_store *store, const struct storage_batch *batch)
+{
+    for (size_t i = 0; i < batch->write_count; i++) {
+        const struct timer *timer = batch->writes[i].timer;
+        const struct record_change change = record_change_of(&batch->writes[i]);
+        const struct record_key at = record_pointer_key(batch->partition, timer->id.serial);
+        const struct store_key key = store_pointer_key(at);
+
+        if (change.pointer == RECORD_POINTER_DELETE)
+            rocksdb_writebatch_delete_cf(store->batch, store->tables[STORE_MOVED], key.data,
+                                         key.size);
+        if (change.pointer != RECORD_POINTER_PUT)
+            continue;
+        record_pointer_encode(&store->scratch, at,
+                              (struct record_pointer){change.put, record_ended(timer)});
+        if (!put_scratch(store, STORE_MOVED, &key))
+            return false;
+    }
+    return true;
+}
+
+/* The range ends within the partition: the end of the last possible one, at RECORD_AT_MAX, too. */
+static void put_trim(struct rocksdb_store *store, uint16_t partition, struct wall from,
+                     struct wall to)
+{
+    const struct store_key begin =
+        store_row_key(record_row_key(partition, (struct storage_position){from, 0}));
+    const struct store_key end =
+        store_row_key(record_row_key(partition, (struct storage_position){to, 0}));
+
+    if (from.ms < to.ms)
+        rocksdb_writebatch_delete_range_cf(store->batch, store->tables[STORE_TIMERS], begin.data,
+                                           begin.size, end.data, end.size);
+}
+
+/* Writes of a batch stand before its trim, and the next batch after it, so that a trim takes effect
+ * on what was there before and on nothing later. */
+static bool put_batch(struct rocksdb_store *store, const struct storage_batch *batch)
+{
+    const struct store_key key = store_meta_key(batch->partition);
+    struct wall *trim = &store->trims[batch->partition];
+
+    assert(batch->partition < store->partition_count);
+    if (!reserve_rows(store, 2 * batch->write_count) || !put_rows(store, batch) ||
+        !put_pointers(store, batch))
+        return false;
+    put_trim(store, batch->partition, *trim, batch->meta.trim);
+    *trim = batch->meta.trim;
+    record_meta_encode(&store->scratch, batch->partition, &batch->meta);
+    return put_scratch(store, STORE_META, &key);
+}
+
+static enum error_code commit_locked(struct rocksdb_store *store,
+                                     struct storage_batch *const *batches, size_t count,
+                                     struct error *ret_error)
+{
+    enum error_code code = ERROR_NONE;
+
+    rocksdb_writebatch_clear(store->batch);
+    buffer_clear(&store->scratch);
+    for (size_t i = 0; i < count && !code; i++)
+        if (!put_batch(store, batches[i]))
+            code = error_set(ret_error, ERROR_NO_MEMORY, "commit");
+    if (!code)
+        code = store_write(store, store->batch, ret_error);
+    /* What the disk has now is not known. Beginning at zero is always right, only slower: before
+     * the trim there are no rows. */
+    for (size_t i = 0; i < count && code; i++)
+        store->trims[batches[i]->partition] = (struct wall){0};
+    return code;
+}
+
+static enum error_code commit(struct storage *storage, struct storage_batch *const *batches,
+                              size_t count, struct error *ret_error)
+{
+    struct rocksdb_store *store = store_of(storage);
+    enum error_code code;
+
+    if (!count)
+        return ERROR_NONE;
+    pthread_mutex_lock(&store->write_lock);
+    code = commit_locked(store, batches, count, ret_error);
+    pthread_mutex_unlock(&store->write_lock);
+    return code;
+}
+
+/* ---- metas and statistics ---- */
+
+enum error_code store_load_meta(struct rocksdb_store *store, uint16_t partition,
+                                struct storage_meta *ret_meta, struct error *ret_error)
+{
+    const struct store_key key = store_meta_key(partition);
+    struct buffer value;
+    enum error_code code;
+
+    buffer_init(&value);
+    code = store_get(store, STORE_META, NULL, key_bytes(&key), &value, ret_error);
+    if (!code)
+        code = record_meta_decode(partition, buffer_bytes(&value), ret_meta, ret_error);
+    else if (code == ERROR_NOT_FOUND) {
+        *ret_meta = (struct storage_meta){0};
+        code = ERROR_NONE;
+    }
+    buffer_deinit(&value);
+    return code;
+}
+
+static enum error_code load_meta(struct storage *storage, uint16_t partition,
+                                 struct storage_meta *ret_meta, struct error *ret_error)
+{
+    struct rocksdb_store *store = store_of(storage);
+
+    assert(partition < store->partition_count);
+    return store_load_meta(store, partition, ret_meta, ret_error);
+}
+
+/* The sum over all tables; 0 where RocksDB does not know. */
+static uint64_t property_sum(struct rocksdb_store *store, const char *name)
+{
+    uint64_t sum = 0, value;
+
+    for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
+        if (!rocksdb_property_int_cf(store->db, store->tables[i], name, &value))
+            sum += value;
+    return sum;
+}
+
+static void stats(struct storage *storage, struct storage_stats *ret_stats)
+{
+    struct rocksdb_store *store = store_of(storage);
+
+    *ret_stats = (struct storage_stats){
+        .corrupt_records = atomic_load_explicit(&store->corrupt_count, memory_order_relaxed),
+        /* The log holds about what the memtables hold. */
+        .disk_bytes = property_sum(store, "rocksdb.total-sst-files-size") +
+                      property_sum(store, "rocksdb.cur-size-all-mem-tables"),
+        .memory_bytes = property_sum(store, "rocksdb.size-all-mem-tables") +
+                        property_sum(store, "rocksdb.estimate-table-readers-mem") +
+                        rocksdb_cache_get_usage(store->cache),
+    };
+    if (files_free_bytes(store->folder, &ret_stats->disk_free_bytes, NULL))
+        ret_stats->disk_free_bytes = 0; /* a disk that does not answer takes no more */
+}
+
+/* ---- closing ---- */
+
+void store_close(struct rocksdb_store *store)
+{
+    char *text = NULL;
+
+    if (store->db) {
+        /* With ROCKSDB_SYNC_NEVER the log may lie in the system's cache still. */
+        rocksdb_flush_wal(store->db, 1, &text);
+        rocksdb_free(text);
+        for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
+            rocksdb_column_family_handle_destroy(store->tables[i]);
+        rocksdb_close(store->db);
+    }
+    if (store->batch)
+        rocksdb_writebatch_destroy(store->batch);
+    if (store->write_options)
+        rocksdb_writeoptions_destroy(store->write_options);
+    if (store->point_options)
+        rocksdb_readoptions_destroy(store->point_options);
+    if (store->row_filter)
+        rocksdb_compactionfilter_destroy(store->row_filter);
+    if (store->pointer_filter)
+        rocksdb_compactionfilter_destroy(store->pointer_filter);
+    if (store->cache)
+        rocksdb_cache_destroy(store->cache);
+    pthread_mutex_destroy(&store->write_lock);
+    buffer_deinit(&store->scratch);
+    free(store->rows);
+    free(store->trims);
+    free(store->folder);
+    free(store);
+}
+
+static void close_storage(struct storage *storage)
+{
+    store_close(store_of(storage));
+}
+
+const struct storage_ops store_ops = {
+    .commit = commit,
+    .scan = store_scan,
+    .find = store_find,
+    .load_meta = load_meta,
+    .stats = stats,
+    .close = close_storage,
+};

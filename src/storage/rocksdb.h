@@ -1,0 +1,32 @@
+/*
+ * rocksdb.h - the embedded storage: RocksDB inside the process, under one data folder.
+ *
+ * The record and key formats are specified in docs/storage.md.
+ */
+#ifndef TICKWHEEL_STORAGE_ROCKSDB_H
+#define TICKWHEEL_STORAGE_ROCKSDB_H
+
+#include "storage/storage.h"
+
+/* How a commit becomes durable. */
+enum rocksdb_sync {
+    ROCKSDB_SYNC_ALWAYS, /* synced before it is acknowledged (default) */
+    ROCKSDB_SYNC_NEVER,  /* left to the operating system: power loss may lose seconds */
+};
+
+struct rocksdb_options {
+    const char *folder; /* made when missing */
+    uint16_t
+        partition_count;  /* fixed when the folder is made; another value later is ERROR_INVALID */
+    uint64_t retain_ms;   /* final records older than this are gone */
+    uint64_t cache_bytes; /* block cache; 0: 64 MiB */
+    uint64_t memtable_bytes; /* of one of four; 0: 32 MiB */
+    enum rocksdb_sync sync;
+};
+
+/* Opens or makes the folder. ERROR_IO when it is locked by another process or cannot be read,
+ * ERROR_INVALID when it was made with another partition count or by a newer version. */
+enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
+                                     struct storage **ret_storage, struct error *ret_error);
+
+#endif

@@ -1,0 +1,66 @@
+#include "storage/rocksdb_store.h"
+#include "sys/clock.h"
+
+/* Dropping is only for what is intact and says itself that it is long over: anything else, damaged
+ * records too, stays for a reader to find. Compactions run on RocksDB's own threads; all that is
+ * shared with them is the retention, which never changes. */
+
+bool store_is_forgotten(const struct store_retention *retention, struct wall ended)
+{
+    return wall_add(ended, retention->retain_ms).ms < wall_now().ms;
+}
+
+static unsigned char filter_row(void *state, int level, const char *key, size_t key_size,
+                                const char *value, size_t value_size, char **new_value,
+                                size_t *new_value_size, unsigned char *is_changed)
+{
+    struct record_key at;
+    struct timer view;
+
+    (void)level, (void)new_value, (void)new_value_size, (void)is_changed;
+    return record_row_is_over((struct bytes){value, value_size}) &&
+           store_row_key_parse((struct bytes){key, key_size}, &at) &&
+           !record_row_decode(at, (struct bytes){value, value_size}, &view, NULL) &&
+           timer_is_over(view.state) && store_is_forgotten(state, view.ended);
+}
+
+static unsigned char filter_pointer(void *state, int level, const char *key, size_t key_size,
+                                    const char *value, size_t value_size, char **new_value,
+                                    size_t *new_value_size, unsigned char *is_changed)
+{
+    struct record_key at;
+    struct record_pointer pointer;
+
+    (void)level, (void)new_value, (void)new_value_size, (void)is_changed;
+    return store_pointer_key_parse((struct bytes){key, key_size}, &at) &&
+           !record_pointer_decode(at, (struct bytes){value, value_size}, &pointer, NULL) &&
+           pointer.ended.ms && store_is_forgotten(state, pointer.ended);
+}
+
+static const char *row_filter_name(void *state)
+{
+    (void)state;
+    return "tickwheel.timers";
+}
+
+static const char *pointer_filter_name(void *state)
+{
+    (void)state;
+    return "tickwheel.moved";
+}
+
+static void keep_state(void *state)
+{
+    (void)state; /* the store's, which outlives the filter */
+}
+
+rocksdb_compactionfilter_t *store_row_filter_create(struct store_retention *retention)
+{
+    return rocksdb_compactionfilter_create(retention, keep_state, filter_row, row_filter_name);
+}
+
+rocksdb_compactionfilter_t *store_pointer_filter_create(struct store_retention *retention)
+{
+    return rocksdb_compactionfilter_create(retention, keep_state, filter_pointer,
+                                           pointer_filter_name);
+}

@@ -1,0 +1,271 @@
+#include "storage/page.h"
+#include "storage/rocksdb_store.h"
+#include "sys/clock.h"
+
+#include <assert.h>
+
+/* Scans that ask for so many rows read whole files anyway: they fetch ahead, and leave the cache to
+ * those who look for one timer. */
+enum { BIG_SCAN_ROWS = 256, READAHEAD_BYTES = 256 * 1024 };
+
+/* ---- setting aside ---- */
+
+/* The key under which a damaged record is kept: a letter for its table before its own key. */
+static struct store_key quarantine_key(enum store_table table, struct bytes key)
+{
+    struct store_key aside = {.data = {table == STORE_TIMERS ? 't' : 'm'}};
+
+    assert(key.size < sizeof(aside.data));
+    memcpy(aside.data + 1, key.data, key.size);
+    aside.size = key.size + 1;
+    return aside;
+}
+
+static bool is_damaged(enum store_table table, struct bytes key, struct bytes value)
+{
+    struct record_key at;
+    struct record_pointer pointer;
+    struct timer view;
+
+    if (table == STORE_TIMERS)
+        return !store_row_key_parse(key, &at) || record_row_decode(at, value, &view, NULL);
+    return !store_pointer_key_parse(key, &at) || record_pointer_decode(at, value, &pointer, NULL);
+}
+
+/* Moves a damaged record to the quarantine and counts it, in one synced write. What fails here is
+ * not lost: the record stays, and its next reader tries again. The lock keeps a commit from
+ * replacing the record between the look and the deletion. */
+static void set_aside(struct rocksdb_store *store, enum store_table table, struct bytes key)
+{
+    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+    struct store_key aside = quarantine_key(table, key);
+    struct buffer value, count;
+    uint64_t corrupt;
+
+    buffer_init(&value);
+    buffer_init(&count);
+    pthread_mutex_lock(&store->write_lock);
+    corrupt = atomic_load_explicit(&store->corrupt_count, memory_order_relaxed) + 1;
+    record_number_encode(&count, STORE_KEY_CORRUPT, corrupt);
+    if (!store_get(store, table, NULL, key, &value, NULL) &&
+        is_damaged(table, key, buffer_bytes(&value)) && !buffer_failed(&count)) {
+        store_batch_put(batch, store, STORE_QUARANTINE, (struct bytes){aside.data, aside.size},
+                        buffer_bytes(&value));
+        store_batch_put(batch, store, STORE_META, STORE_KEY_CORRUPT, buffer_bytes(&count));
+        rocksdb_writebatch_delete_cf(batch, store->tables[table], key.data, key.size);
+        if (!store_write(store, batch, NULL))
+            atomic_store_explicit(&store->corrupt_count, corrupt, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&store->write_lock);
+    buffer_deinit(&count);
+    buffer_deinit(&value);
+    rocksdb_writebatch_destroy(batch);
+}
+
+static bool is_aside(struct rocksdb_store *store, enum store_table table, struct store_key key)
+{
+    struct store_key aside = quarantine_key(table, (struct bytes){key.data, key.size});
+    struct buffer value;
+    enum error_code code;
+
+    if (!atomic_load_explicit(&store->corrupt_count, memory_order_relaxed))
+        return false;
+    buffer_init(&value);
+    code = store_get(store, STORE_QUARANTINE, NULL, (struct bytes){aside.data, aside.size}, &value,
+                     NULL);
+    buffer_deinit(&value);
+    return !code;
+}
+
+static bool is_row_aside(struct rocksdb_store *store, uint16_t partition,
+                         struct storage_position position)
+{
+    return is_aside(store, STORE_TIMERS, store_row_key(record_row_key(partition, position)));
+}
+
+static bool is_pointer_aside(struct rocksdb_store *store, const struct timer_id *id)
+{
+    return is_aside(store, STORE_MOVED,
+                    store_pointer_key(record_pointer_key(id->partition, id->serial)));
+}
+
+/* ---- scans ---- */
+
+/* What ended so long ago that it is forgotten; 0 when nothing is. */
+static struct wall forgotten_before(const struct rocksdb_store *store)
+{
+    return (struct wall){wall_since((struct wall){store->retention.retain_ms}, wall_now())};
+}
+
+static rocksdb_readoptions_t *scan_options(const struct storage_scan *scan,
+                                           const struct store_key *end)
+{
+    rocksdb_readoptions_t *options = rocksdb_readoptions_create();
+
+    rocksdb_readoptions_set_iterate_upper_bound(options, end->data, end->size);
+    if (scan->rows_max >= BIG_SCAN_ROWS) {
+        rocksdb_readoptions_set_readahead_size(options, READAHEAD_BYTES);
+        rocksdb_readoptions_set_fill_cache(options, 0);
+    }
+    return options;
+}
+
+static enum error_code scan_rows(struct rocksdb_store *store, struct page_builder *builder,
+                                 rocksdb_iterator_t *rows, struct error *ret_error)
+{
+    char *text = NULL;
+
+    for (; !page_builder_is_full(builder) && rocksdb_iter_valid(rows); rocksdb_iter_next(rows)) {
+        struct bytes key, value;
+        struct record_key at;
+        enum error_code code = ERROR_CORRUPT;
+
+        key.data = rocksdb_iter_key(rows, &key.size);
+        value.data = rocksdb_iter_value(rows, &value.size);
+        if (store_row_key_parse(key, &at))
+            code = page_builder_add(builder, at, value);
+        if (code == ERROR_CORRUPT)
+            set_aside(store, STORE_TIMERS, key);
+        else if (code)
+            return error_set(ret_error, code, "scan");
+    }
+    rocksdb_iter_get_error(rows, &text);
+    return text ? store_failed(ret_error, "scan", text) : ERROR_NONE;
+}
+
+enum error_code store_scan(struct storage *storage, const struct storage_scan *scan,
+                           struct storage_page *ret_page, struct error *ret_error)
+{
+    struct rocksdb_store *store = store_of(storage);
+    const struct store_key begin = store_row_key(record_row_key(scan->partition, scan->from));
+    const struct store_key end = store_row_key(record_row_key(scan->partition, scan->to));
+    rocksdb_readoptions_t *options;
+    rocksdb_iterator_t *rows;
+    struct page_builder builder;
+    enum error_code code;
+
+    assert(scan->partition < store->partition_count && scan->rows_max);
+    page_builder_init(&builder, scan, forgotten_before(store));
+    if (memcmp(begin.data, end.data, begin.size) >= 0) {
+        page_builder_finish(&builder, ret_page);
+        return ERROR_NONE;
+    }
+    options = scan_options(scan, &end);
+    rows = rocksdb_create_iterator_cf(store->db, options, store->tables[STORE_TIMERS]);
+    rocksdb_iter_seek(rows, begin.data, begin.size);
+    code = scan_rows(store, &builder, rows, ret_error);
+    rocksdb_iter_destroy(rows);
+    rocksdb_readoptions_destroy(options);
+    if (code)
+        page_builder_drop(&builder);
+    else
+        page_builder_finish(&builder, ret_page);
+    return code;
+}
+
+/* ---- finding one ---- */
+
+/* Reads the row at `at` and makes a timer of it. */
+static enum error_code find_row(struct rocksdb_store *store, const rocksdb_readoptions_t *options,
+                                struct wall at, const struct timer_id *id, struct timer **ret_timer,
+                                struct error *ret_error)
+{
+    const struct record_key key =
+        record_row_key(id->partition, (struct storage_position){at, id->serial});
+    const struct store_key bytes = store_row_key(key);
+    struct buffer value;
+    struct timer view, *timer = NULL;
+    enum error_code code;
+
+    buffer_init(&value);
+    code = store_get(store, STORE_TIMERS, options, (struct bytes){bytes.data, bytes.size}, &value,
+                     ret_error);
+    if (!code)
+        code = record_row_decode(key, buffer_bytes(&value), &view, ret_error);
+    if (code == ERROR_CORRUPT)
+        set_aside(store, STORE_TIMERS, (struct bytes){bytes.data, bytes.size});
+    else if (!code &&
+             (!timer_id_equal(&view.id, id) ||
+              (timer_is_over(view.state) && store_is_forgotten(&store->retention, view.ended))))
+        code = ERROR_NOT_FOUND;
+    if (!code) {
+        timer = timer_copy(&view, &view.texts);
+        code = timer ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "find");
+    }
+    buffer_deinit(&value);
+    if (code)
+        return code;
+    timer->private_.was_at = timer->at;
+    *ret_timer = timer;
+    return ERROR_NONE;
+}
+
+static enum error_code find_pointer(struct rocksdb_store *store,
+                                    const rocksdb_readoptions_t *options, const struct timer_id *id,
+                                    struct record_pointer *ret_pointer, struct error *ret_error)
+{
+    const struct record_key key = record_pointer_key(id->partition, id->serial);
+    const struct store_key bytes = store_pointer_key(key);
+    struct buffer value;
+    enum error_code code;
+
+    buffer_init(&value);
+    code = store_get(store, STORE_MOVED, options, (struct bytes){bytes.data, bytes.size}, &value,
+                     ret_error);
+    if (!code)
+        code = record_pointer_decode(key, buffer_bytes(&value), ret_pointer, ret_error);
+    if (code == ERROR_CORRUPT)
+        set_aside(store, STORE_MOVED, (struct bytes){bytes.data, bytes.size});
+    buffer_deinit(&value);
+    return code;
+}
+
+/* Looks for the pointer and for the row that it leads to, at one moment. */
+static enum error_code find_moved(struct rocksdb_store *store, const rocksdb_readoptions_t *options,
+                                  const struct timer_id *id, struct timer **ret_timer,
+                                  struct error *ret_error)
+{
+    const struct storage_position home = {id->first, id->serial};
+    struct record_pointer pointer;
+    enum error_code code = find_row(store, options, id->first, id, ret_timer, ret_error);
+    bool was_aside;
+
+    if (code != ERROR_NOT_FOUND)
+        return code;
+    code = find_pointer(store, options, id, &pointer, ret_error);
+    if (!code) {
+        const struct storage_position there = {pointer.at, id->serial};
+
+        code = find_row(store, options, pointer.at, id, ret_timer, ret_error);
+        was_aside = code == ERROR_NOT_FOUND && is_row_aside(store, id->partition, there);
+    } else {
+        was_aside = code == ERROR_NOT_FOUND &&
+                    (is_row_aside(store, id->partition, home) || is_pointer_aside(store, id));
+    }
+    return was_aside ? error_set(ret_error, ERROR_CORRUPT, "the record was set aside") : code;
+}
+
+enum error_code store_find(struct storage *storage, const struct timer_id *id,
+                           struct timer **ret_timer, struct error *ret_error)
+{
+    struct rocksdb_store *store = store_of(storage);
+    const rocksdb_snapshot_t *snapshot;
+    rocksdb_readoptions_t *options;
+    enum error_code code;
+
+    if (id->partition >= store->partition_count)
+        return error_set(ret_error, ERROR_NOT_FOUND, "there is no partition %u", id->partition);
+    code = find_row(store, NULL, id->first, id, ret_timer, ret_error);
+    if (code != ERROR_NOT_FOUND)
+        return code;
+    /* It moved, or never was. A commit that moves it between two looks must not hide it: so all of
+     * the second look is at one snapshot. */
+    snapshot = rocksdb_create_snapshot(store->db);
+    options = rocksdb_readoptions_create();
+    rocksdb_readoptions_set_snapshot(options, snapshot);
+    code = find_moved(store, options, id, ret_timer, ret_error);
+    rocksdb_readoptions_destroy(options);
+    rocksdb_release_snapshot(store->db, snapshot);
+    return code == ERROR_NOT_FOUND ? error_set(ret_error, ERROR_NOT_FOUND, "there is no such timer")
+                                   : code;
+}

@@ -1,0 +1,125 @@
+/*
+ * rocksdb_store.h - the inside of the embedded storage, shared by its files.
+ *
+ *   rocksdb.c          commits, metas, statistics, closing
+ *   rocksdb_open.c     options, the data folder and its format
+ *   rocksdb_read.c     scans, finding one, and setting aside what is damaged
+ *   rocksdb_filter.c   what a compaction forgets
+ */
+#ifndef TICKWHEEL_STORAGE_ROCKSDB_STORE_H
+#define TICKWHEEL_STORAGE_ROCKSDB_STORE_H
+
+#include "storage/record.h"
+#include "storage/rocksdb.h"
+
+#include <pthread.h>
+#include <rocksdb/c.h>
+#include <stdatomic.h>
+
+/* X(id, name of the column family): the name "default" is RocksDB's, and must be there. */
+#define STORE_TABLE_LIST(X)                                                                   \
+    X(META, "default")          /* what is kept beside the timers: format, counters, metas */ \
+    X(TIMERS, "timers")         /* rows by position */                                        \
+    X(MOVED, "moved")           /* pointers by serial */                                      \
+    X(QUARANTINE, "quarantine") /* damaged records: a letter for their table, then their key */
+
+enum store_table {
+#define X(id, name) STORE_##id,
+    STORE_TABLE_LIST(X)
+#undef X
+        STORE_TABLE_COUNT
+};
+
+/* Keys of the meta table that are not of a partition. */
+#define STORE_KEY_FORMAT     BYTES("format")
+#define STORE_KEY_PARTITIONS BYTES("partitions")
+#define STORE_KEY_CORRUPT    BYTES("corrupt")
+
+/* How long final records are kept: all that a compaction needs to know. */
+struct store_retention {
+    uint64_t retain_ms;
+};
+
+struct rocksdb_store {
+    struct storage storage; /* first: the caller's view of it */
+    rocksdb_t *db;
+    rocksdb_column_family_handle_t *tables[STORE_TABLE_COUNT];
+    rocksdb_cache_t *cache;
+    rocksdb_compactionfilter_t *row_filter, *pointer_filter;
+    struct store_retention retention; /* the filters point to it */
+    rocksdb_writeoptions_t *write_options;
+    rocksdb_readoptions_t *point_options; /* for single records, without a snapshot */
+    char *folder;
+    uint16_t partition_count;
+    _Atomic uint64_t corrupt_count;
+
+    /* The writer's; guarded by write_lock, which a commit shares only with setting aside. */
+    pthread_mutex_t write_lock;
+    struct wall *trims; /* [partition_count]: as the metas on disk have it */
+    struct store_row *rows;
+    size_t row_capacity;
+    rocksdb_writebatch_t *batch;
+    struct buffer scratch;
+};
+
+static inline struct rocksdb_store *store_of(struct storage *storage)
+{
+    return (struct rocksdb_store *)storage;
+}
+
+/* ---- keys as bytes ---- */
+
+struct store_key {
+    char data[RECORD_ROW_SIZE + 1];
+    size_t size;
+};
+
+struct store_key store_row_key(struct record_key key);
+struct store_key store_pointer_key(struct record_key key);
+struct store_key store_meta_key(uint16_t partition);
+
+/* False when it is no such key. */
+bool store_row_key_parse(struct bytes key, struct record_key *ret_key);
+bool store_pointer_key_parse(struct bytes key, struct record_key *ret_key);
+
+/* ---- rocksdb.c ---- */
+
+/* Turns RocksDB's text into an error, and frees it. */
+enum error_code store_failed(struct error *ret_error, const char *what, char *text);
+
+/* Reads one record into `to`. ERROR_NOT_FOUND when there is none; `options` NULL: the usual. */
+enum error_code store_get(struct rocksdb_store *store, enum store_table table,
+                          const rocksdb_readoptions_t *options, struct bytes key, struct buffer *to,
+                          struct error *ret_error);
+
+void store_batch_put(rocksdb_writebatch_t *batch, struct rocksdb_store *store,
+                     enum store_table table, struct bytes key, struct bytes value);
+
+/* Writes the batch as `store->write_options` say. */
+enum error_code store_write(struct rocksdb_store *store, rocksdb_writebatch_t *batch,
+                            struct error *ret_error);
+
+enum error_code store_load_meta(struct rocksdb_store *store, uint16_t partition,
+                                struct storage_meta *ret_meta, struct error *ret_error);
+
+/* Frees whatever of it is there. */
+void store_close(struct rocksdb_store *store);
+
+extern const struct storage_ops store_ops;
+
+/* ---- rocksdb_read.c ---- */
+
+enum error_code store_scan(struct storage *storage, const struct storage_scan *scan,
+                           struct storage_page *ret_page, struct error *ret_error);
+enum error_code store_find(struct storage *storage, const struct timer_id *id,
+                           struct timer **ret_timer, struct error *ret_error);
+
+/* ---- rocksdb_filter.c ---- */
+
+/* Whether a final record is too old to be seen. */
+bool store_is_forgotten(const struct store_retention *retention, struct wall ended);
+
+rocksdb_compactionfilter_t *store_row_filter_create(struct store_retention *retention);
+rocksdb_compactionfilter_t *store_pointer_filter_create(struct store_retention *retention);
+
+#endif

@@ -1,0 +1,222 @@
+/*
+ * storage_testing.h - for the tests of this folder: seeds, folders that vanish, timers,
+ * comparisons.
+ */
+#ifndef TICKWHEEL_STORAGE_STORAGE_TESTING_H
+#define TICKWHEEL_STORAGE_STORAGE_TESTING_H
+
+#include "base/random.h"
+#include "storage/memory.h"
+#include "storage/rocksdb.h"
+#include "sys/entropy.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- seeds ---- */
+
+/* TICKWHEEL_SEED when it is set, else a new one; printed either way. */
+static inline uint64_t testing_seed(void)
+{
+    const char *text = getenv("TICKWHEEL_SEED");
+    uint64_t seed = 0;
+
+    if (text)
+        seed = strtoull(text, NULL, 0);
+    else if (entropy_u64(&seed))
+        abort();
+    printf("TICKWHEEL_SEED=%" PRIu64 "\n", seed);
+    fflush(stdout);
+    return seed;
+}
+
+/* ---- folders ---- */
+
+struct testing_folder {
+    char path[256];
+};
+
+static inline void testing_folder_make(struct testing_folder *folder)
+{
+    const char *parent = getenv("TMPDIR");
+
+    snprintf(folder->path, sizeof(folder->path), "%s/tickwheel-storage-XXXXXX",
+             parent ? parent : "/tmp");
+    assert_non_null(mkdtemp(folder->path));
+}
+
+static inline int testing_remove_one(const char *path, const struct stat *info, int kind,
+                                     struct FTW *walk)
+{
+    (void)info, (void)kind, (void)walk;
+    return remove(path);
+}
+
+static inline void testing_folder_remove(const struct testing_folder *folder)
+{
+    nftw(folder->path, testing_remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* ---- opening ---- */
+
+#define TESTING_FOREVER UINT64_MAX
+
+static inline struct rocksdb_options testing_options(const struct testing_folder *folder,
+                                                     uint16_t partition_count)
+{
+    return (struct rocksdb_options){
+        .folder = folder->path,
+        .partition_count = partition_count,
+        .retain_ms = TESTING_FOREVER,
+        .cache_bytes = 1 << 20,
+        .memtable_bytes = 64 << 10, /* so that tests flush and compact */
+    };
+}
+
+static inline struct storage *testing_open(const struct rocksdb_options *options)
+{
+    struct storage *storage = NULL;
+    struct error error;
+
+    if (rocksdb_storage_open(options, &storage, &error))
+        fail_msg("%s", error.text);
+    return storage;
+}
+
+/* ---- timers ---- */
+
+static inline struct timer *testing_timer(uint16_t partition, uint64_t serial, uint64_t at_ms)
+{
+    char payload[64];
+    struct timer_texts texts = {.target = BYTES("http://127.0.0.1:8080/hook"),
+                                .labels = BYTES("{\"team\":\"checkout\"}")};
+    struct timer *timer;
+
+    texts.payload.data = payload;
+    texts.payload.size = (size_t)snprintf(payload, sizeof(payload), "{\"n\":%" PRIu64 "}", serial);
+    timer = timer_alloc(&texts);
+    assert_non_null(timer);
+    timer->id = (struct timer_id){{at_ms}, partition, serial};
+    timer->due.ms = timer->at.ms = at_ms;
+    timer->created.ms = 1;
+    return timer;
+}
+
+static inline void testing_assert_texts(const struct timer *actual, const struct timer *expected,
+                                        bool is_over)
+{
+    const struct bytes none = {0};
+
+#define SAME(a, b) assert_true(bytes_equal(a, b))
+    SAME(actual->texts.target, expected->texts.target);
+    SAME(actual->texts.payload, is_over ? none : expected->texts.payload);
+    SAME(actual->texts.content_type, is_over ? none : expected->texts.content_type);
+    SAME(actual->texts.headers, is_over ? none : expected->texts.headers);
+    SAME(actual->texts.labels, expected->texts.labels);
+    SAME(actual->texts.last_error, expected->texts.last_error);
+#undef SAME
+}
+
+/* `actual` came out of a storage where `expected` went in, at the row `at`. */
+static inline void testing_assert_timer(const struct timer *actual, const struct timer *expected,
+                                        struct wall at)
+{
+    bool is_over = timer_is_over(expected->state);
+
+    assert_true(timer_id_equal(&actual->id, &expected->id));
+    assert_true(actual->due.ms == expected->due.ms);
+    assert_true(actual->at.ms == at.ms);
+    assert_true(actual->private_.was_at.ms == at.ms);
+    assert_true(actual->created.ms == expected->created.ms);
+    assert_true(actual->ended.ms == (is_over ? expected->ended.ms : 0));
+    assert_int_equal(actual->version, expected->version);
+    assert_int_equal(actual->attempts, expected->attempts);
+    assert_int_equal(actual->state, expected->state);
+    assert_int_equal(actual->retry.attempts_max, expected->retry.attempts_max);
+    assert_true(actual->retry.base_ms == expected->retry.base_ms);
+    assert_true(actual->retry.cap_ms == expected->retry.cap_ms);
+    assert_true(actual->retry.timeout_ms == expected->retry.timeout_ms);
+    assert_true(actual->footprint >= sizeof(*actual));
+    testing_assert_texts(actual, expected, is_over);
+}
+
+/* ---- calls that must succeed ---- */
+
+/* Commits one timer, whose row was at `was_at_ms` (0: it had none), and leaves it to the caller. */
+static inline void testing_write(struct storage *storage, struct timer *timer, uint64_t was_at_ms,
+                                 struct storage_meta meta)
+{
+    struct storage_write write = {timer, {was_at_ms}};
+    struct storage_batch batch = {
+        .partition = timer->id.partition, .meta = meta, .writes = &write, .write_count = 1};
+    struct storage_batch *const batches[] = {&batch};
+
+    assert_int_equal(storage_commit(storage, batches, 1, NULL), ERROR_NONE);
+}
+
+static inline void testing_write_meta(struct storage *storage, uint16_t partition,
+                                      struct storage_meta meta)
+{
+    struct storage_batch batch = {.partition = partition, .meta = meta};
+    struct storage_batch *const batches[] = {&batch};
+
+    assert_int_equal(storage_commit(storage, batches, 1, NULL), ERROR_NONE);
+}
+
+static inline void testing_assert_found(struct storage *storage, const struct timer *expected,
+                                        uint64_t at_ms)
+{
+    struct timer *timer = NULL;
+
+    assert_int_equal(storage_find(storage, &expected->id, &timer, NULL), ERROR_NONE);
+    testing_assert_timer(timer, expected, (struct wall){at_ms});
+    timer_free(timer);
+}
+
+static inline void testing_assert_not_found(struct storage *storage, const struct timer_id *id,
+                                            enum error_code code)
+{
+    struct timer *const untouched = (struct timer *)1;
+    struct timer *timer = untouched;
+    struct error error = {0};
+
+    assert_int_equal(storage_find(storage, id, &timer, &error), code);
+    assert_ptr_equal(timer, untouched);
+    assert_int_equal(error.code, code);
+}
+
+/* The whole of a partition, in pages of `rows_max`; to be freed. */
+static inline struct storage_page testing_scan_all(struct storage *storage, uint16_t partition,
+                                                   enum storage_scan_kind kind, size_t rows_max)
+{
+    struct storage_scan scan = {.partition = partition,
+                                .kind = kind,
+                                .to = {WALL_NEVER, 0},
+                                .rows_max = rows_max,
+                                .bytes_max = SIZE_MAX};
+    struct storage_page all = {0}, page;
+
+    while (storage_position_before(scan.from, scan.to)) {
+        assert_int_equal(storage_scan(storage, &scan, &page, NULL), ERROR_NONE);
+        assert_true(page.count <= rows_max);
+        assert_true(storage_position_before(scan.from, page.next));
+        all.timers = realloc(all.timers, (all.count + page.count + 1) * sizeof(*all.timers));
+        assert_non_null(all.timers);
+        for (size_t i = 0; i < page.count; i++)
+            all.timers[all.count++] = page.timers[i];
+        free(page.timers);
+        scan.from = page.next;
+    }
+    return all;
+}
+
+#endif

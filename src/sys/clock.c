@@ -1,0 +1,34 @@
+#include "sys/clock.h"
+
+static struct timespec clock_read(clockid_t clock)
+{
+    struct timespec now;
+
+    clock_gettime(clock, &now); /* cannot fail: both clocks exist on every Linux */
+    return now;
+}
+
+struct wall wall_now(void)
+{
+    return (struct wall){wall_now_us() / 1000};
+}
+
+uint64_t wall_now_us(void)
+{
+    struct timespec now = clock_read(CLOCK_REALTIME);
+
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+struct instant instant_now(void)
+{
+    struct timespec now = clock_read(CLOCK_MONOTONIC);
+
+    return (struct instant){(uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec};
+}
+
+struct timespec instant_timespec(struct instant instant)
+{
+    return (struct timespec){.tv_sec = (time_t)(instant.ns / 1000000000),
+                             .tv_nsec = (long)(instant.ns % 1000000000)};
+}

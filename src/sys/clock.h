@@ -1,0 +1,25 @@
+/*
+ * clock.h - the service's only sight of the machine's clocks.
+ *
+ * Threads    Any.
+ */
+#ifndef TICKWHEEL_SYS_CLOCK_H
+#define TICKWHEEL_SYS_CLOCK_H
+
+#include "base/time.h"
+
+#include <time.h>
+
+/* CLOCK_REALTIME; it can step. */
+struct wall wall_now(void);
+
+/* The same in microseconds since the epoch, for measuring lateness. */
+uint64_t wall_now_us(void);
+
+/* CLOCK_MONOTONIC. */
+struct instant instant_now(void);
+
+/* The instant as the system's calls take it, for a wait with a deadline on CLOCK_MONOTONIC. */
+struct timespec instant_timespec(struct instant instant);
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * Goal: the clocks have the units and the epochs that they promise.
+ * Method: compared with the C library's own reading before and after.
+ */
+#include "sys/clock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+static void wall_time_is_milliseconds_since_1970(void **state)
+{
+    /* time() may read a coarser clock, a tick behind: hence a second of slack. */
+    uint64_t before = (uint64_t)time(NULL);
+    uint64_t ms = wall_now().ms, us = wall_now_us();
+    uint64_t after = (uint64_t)time(NULL);
+
+    (void)state;
+    assert_in_range(ms / 1000, before, after + 1);
+    assert_in_range(us / 1000000, before, after + 1);
+}
+
+static void instants_never_run_back(void **state)
+{
+    struct instant last = instant_now();
+
+    (void)state;
+    for (int i = 0; i < 100000; i++) {
+        struct instant now = instant_now();
+
+        assert_true(now.ns >= last.ns);
+        last = now;
+    }
+}
+
+static void instants_are_nanoseconds(void **state)
+{
+    struct instant start = instant_now();
+    clock_t spent = clock();
+
+    (void)state;
+    /* Busy for 20 ms of processor time takes at least as long on the clock. */
+    while (clock() - spent < CLOCKS_PER_SEC / 50)
+        ;
+    assert_true(instant_since_ns(start, instant_now()) >= 19 * 1000 * 1000);
+    assert_true(instant_since_ns(start, instant_now()) < UINT64_C(60) * 1000 * 1000 * 1000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wall_time_is_milliseconds_since_1970),
+        cmocka_unit_test(instants_never_run_back),
+        cmocka_unit_test(instants_are_nanoseconds),
+    };
+
+    return cmocka_run_group_tests_name("clock", tests, NULL, NULL);
+}

@@ -1,0 +1,54 @@
+/*
+ * Goal: random bytes fill all that was asked for, and no more.
+ * Method: every byte of a large block must differ between two fillings somewhere in 16 tries;
+ * guards stay.
+ */
+#include "sys/entropy.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void fills_every_byte_and_none_beyond(void **state)
+{
+    enum { SIZE = 1000, TRIES = 16 };
+    unsigned char block[SIZE + 2], seen[SIZE] = {0};
+
+    (void)state;
+    block[0] = block[SIZE + 1] = 0xa5;
+    for (int try = 0; try < TRIES; try++) {
+        memset(block + 1, 0, SIZE);
+        assert_int_equal(entropy_fill(block + 1, SIZE), ERROR_NONE);
+        for (size_t i = 0; i < SIZE; i++)
+            seen[i] |= block[i + 1];
+    }
+    /* A byte that stays 0 in all tries by chance: 1000 / 256^16. */
+    for (size_t i = 0; i < SIZE; i++)
+        assert_true(seen[i]);
+    assert_int_equal(block[0], 0xa5);
+    assert_int_equal(block[SIZE + 1], 0xa5);
+    assert_int_equal(entropy_fill(block, 0), ERROR_NONE);
+}
+
+static void gives_other_numbers_each_time(void **state)
+{
+    uint64_t a, b;
+
+    (void)state;
+    assert_int_equal(entropy_u64(&a), ERROR_NONE);
+    assert_int_equal(entropy_u64(&b), ERROR_NONE);
+    assert_true(a != b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fills_every_byte_and_none_beyond),
+        cmocka_unit_test(gives_other_numbers_each_time),
+    };
+
+    return cmocka_run_group_tests_name("entropy", tests, NULL, NULL);
+}

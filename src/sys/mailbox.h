@@ -1,0 +1,53 @@
+/*
+ * mailbox.h - messages from many threads to one, taken many at a time; waiting is on a file
+ * descriptor.
+ *
+ * A message is any struct with a `struct list` in it. Posting allocates nothing, so it cannot fail;
+ * the number of messages is bounded by whoever hands them out.
+ *
+ * Ownership  A posted message is the reader's.
+ * Threads    mailbox_post from any thread; take and wait from the one reader.
+ */
+#ifndef TICKWHEEL_SYS_MAILBOX_H
+#define TICKWHEEL_SYS_MAILBOX_H
+
+#include "base/error.h"
+#include "base/list.h"
+#include "base/time.h"
+
+#include <pthread.h>
+
+struct mailbox {
+    pthread_mutex_t lock_;
+    struct list messages_; /* guarded by lock_ */
+    int fd_;               /* an eventfd: readable while there may be messages */
+};
+
+/* ERROR_IO when the process has no file descriptor left. */
+enum error_code mailbox_init(struct mailbox *mailbox);
+void mailbox_deinit(struct mailbox *mailbox);
+
+/* Wakes the reader only when the mailbox was empty. */
+void mailbox_post(struct mailbox *mailbox, struct list *message);
+
+/* The same for a whole list, which is empty afterwards. */
+void mailbox_post_all(struct mailbox *mailbox, struct list *messages);
+
+/* Moves everything posted so far to the end of `ret_messages`, oldest first. Does not wait. */
+void mailbox_take(struct mailbox *mailbox, struct list *ret_messages);
+
+/* Returns when there are messages, or after `timeout_ns`; UINT64_MAX waits for ever. */
+void mailbox_wait(struct mailbox *mailbox, uint64_t timeout_ns);
+
+/* The same for a reader of several mailboxes. */
+void mailbox_wait_any(struct mailbox *const mailboxes[], size_t count, uint64_t timeout_ns);
+
+#define MAILBOX_WAIT_MAX 8 /* the most mailboxes of one mailbox_wait_any */
+
+/* For an epoll loop: readable when there are messages. */
+static inline int mailbox_fd(const struct mailbox *mailbox)
+{
+    return mailbox->fd_;
+}
+
+#endif

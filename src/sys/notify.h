@@ -1,0 +1,31 @@
+/*
+ * notify.h - tells the service manager how it stands, by systemd's notify protocol; libsystemd is
+ * not needed.
+ *
+ * Without NOTIFY_SOCKET in the environment every call does nothing. Nothing here can fail for the
+ * caller: a service manager that does not listen is its own problem.
+ *
+ * Threads    Any.
+ */
+#ifndef TICKWHEEL_SYS_NOTIFY_H
+#define TICKWHEEL_SYS_NOTIFY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct notify {
+    char socket_[108];     /* a path, or after '@' an abstract name; empty: nobody asked */
+    uint64_t watchdog_ms_; /* 0: nobody asked */
+};
+
+/* Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID from "NAME=value" texts up to NULL. */
+void notify_init(struct notify *notify, char *const environment[]);
+
+/* Sends state lines, such as "READY=1" or "STOPPING=1". Returns how many bytes went out, for tests.
+ */
+size_t notify_send(const struct notify *notify, const char *state);
+
+/* How often to send "WATCHDOG=1": half of what was asked for; UINT64_MAX when nobody asked. */
+uint64_t notify_watchdog_interval_ms(const struct notify *notify);
+
+#endif

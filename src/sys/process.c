@@ -1,0 +1,43 @@
+#include "sys/process.h"
+
+#include "sys/files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+uint64_t process_memory_bytes(void)
+{
+    struct buffer text;
+    unsigned long long pages = 0;
+
+    buffer_init(&text);
+    if (files_read("/proc/self/statm", 4096, &text, NULL) == ERROR_NONE) {
+        buffer_append(&text, "", 1);
+        /* The second number counts resident pages. */
+        if (!buffer_failed(&text) && sscanf(text.data, "%*u %llu", &pages) != 1)
+            pages = 0;
+    }
+    buffer_deinit(&text);
+    return pages * (unsigned long long)sysconf(_SC_PAGESIZE);
+}
+
+uint64_t process_raise_file_limit(uint64_t wanted)
+{
+    struct rlimit limit;
+    rlim_t before;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 0;
+    before = limit.rlim_cur;
+    if (before >= wanted)
+        return before;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : before;
+}
+
+bool process_is_terminal(int fd)
+{
+    return isatty(fd) == 1;
+}

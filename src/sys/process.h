@@ -1,0 +1,22 @@
+/*
+ * process.h - what the kernel knows of this process.
+ *
+ * Threads    Any.
+ */
+#ifndef TICKWHEEL_SYS_PROCESS_H
+#define TICKWHEEL_SYS_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Resident memory; 0 when /proc cannot be read. */
+uint64_t process_memory_bytes(void);
+
+/* Raises the limit of open files and sockets towards `wanted`, as far as the machine lets it, and
+ * returns the limit that now holds. Never lowers it. */
+uint64_t process_raise_file_limit(uint64_t wanted);
+
+/* Whether a person reads what is written to this descriptor. */
+bool process_is_terminal(int fd);
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * Goal: the process knows its own memory and its limit of files.
+ * Method: memory that was touched must show; limits are compared with getrlimit.
+ */
+#include "sys/process.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void sees_memory_that_was_touched(void **state)
+{
+    enum { SIZE = 64 << 20 };
+    uint64_t before = process_memory_bytes(), after;
+    char *block = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    (void)state;
+    assert_true(block != MAP_FAILED);
+    memset(block, 1, SIZE);
+    after = process_memory_bytes();
+    munmap(block, SIZE);
+    assert_true(before > 0);
+    assert_true(after >= before + SIZE / 2);
+}
+
+static void raises_the_limit_of_files_and_never_lowers_it(void **state)
+{
+    struct rlimit limit, now;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = 64;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_true(process_raise_file_limit(10) == 64);
+    assert_true(process_raise_file_limit(100) == 100);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &now), 0);
+    assert_true(now.rlim_cur == 100);
+    assert_true(process_raise_file_limit(UINT64_MAX - 1) == limit.rlim_max);
+}
+
+static void a_file_is_no_terminal(void **state)
+{
+    int fd = open("/dev/null", O_RDONLY);
+
+    (void)state;
+    assert_false(process_is_terminal(fd));
+    close(fd);
+    assert_false(process_is_terminal(-1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sees_memory_that_was_touched),
+        cmocka_unit_test(raises_the_limit_of_files_and_never_lowers_it),
+        cmocka_unit_test(a_file_is_no_terminal),
+    };
+
+    return cmocka_run_group_tests_name("process", tests, NULL, NULL);
+}

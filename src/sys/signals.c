@@ -1,0 +1,44 @@
+#include "sys/signals.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum error_code signals_open(struct signals *signals, struct error *ret_error)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigset_t mask;
+
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGINT);
+    sigaction(SIGPIPE, &ignore, NULL);
+    signals->fd_ = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals->fd_ < 0)
+        return error_set(ret_error, ERROR_IO, "signalfd: %s", strerror(errno));
+    pthread_sigmask(SIG_BLOCK, &mask, &signals->mask_before_);
+    return ERROR_NONE;
+}
+
+void signals_close(struct signals *signals)
+{
+    pthread_sigmask(SIG_SETMASK, &signals->mask_before_, NULL);
+    close(signals->fd_);
+}
+
+int signals_wait(const struct signals *signals, uint64_t timeout_ms)
+{
+    struct pollfd wanted = {.fd = signals->fd_, .events = POLLIN};
+    struct signalfd_siginfo info;
+    int timeout = timeout_ms == UINT64_MAX ? -1 : timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms;
+
+    /* A wake-up for any other reason counts as a time-out: the caller goes round its loop and
+     * returns. */
+    if (poll(&wanted, 1, timeout) <= 0)
+        return 0;
+    return read(signals->fd_, &info, sizeof(info)) == sizeof(info) ? (int)info.ssi_signo : 0;
+}

@@ -1,0 +1,378 @@
+#include "client.h"
+
+#include "world.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+void clients_init(struct world *world)
+{
+    list_init(&world->clients.in_flight);
+    list_init(&world->clients.answered);
+    list_init(&world->clients.walks);
+}
+
+static void free_ops(struct list *ops)
+{
+    struct list *link;
+
+    while ((link = list_pop(ops)))
+        free(list_item(link, struct op, link));
+}
+
+void clients_deinit(struct world *world)
+{
+    struct list *link;
+
+    free_ops(&world->clients.in_flight);
+    free_ops(&world->clients.answered);
+    while ((link = list_pop(&world->clients.walks))) {
+        struct walk *walk = list_item(link, struct walk, link);
+
+        free(walk->seen);
+        free(walk);
+    }
+}
+
+size_t clients_in_flight(const struct world *world, uint16_t partition)
+{
+    size_t count = 0;
+
+    LIST_FOR_EACH (&world->clients.in_flight, link)
+        count += list_item(link, struct op, link)->partition == partition;
+    return count;
+}
+
+void clients_crash(struct world *world)
+{
+    struct clients *clients = &world->clients;
+
+    LIST_FOR_EACH (&clients->in_flight, link)
+        world->totals->unanswered++;
+    list_join(&clients->answered, &clients->in_flight);
+}
+
+/* ---- what is asked for ---- */
+
+static struct wall draw_due(struct world *world)
+{
+    const struct plan *plan = &world->plan;
+    const struct wall now = world_now(world);
+    const uint64_t window_ms = plan->engine.window_ms;
+    struct wall due = now;
+
+    switch (plan_pick(&world->random, plan->due_weights, DUE_CLASSES)) {
+    case DUE_PAST:
+        due.ms -= world_skewed(world, now.ms);
+        break;
+    case DUE_NOW:
+        break;
+    case DUE_NEAR:
+        due = wall_add(now, world_below(world, window_ms + 1));
+        break;
+    case DUE_BEYOND:
+        due = wall_add(now, window_ms + world_below(world, 3 * window_ms));
+        break;
+    case DUE_FAR:
+        due = wall_add(now, world_skewed(world, 24 * 3600 * 1000));
+        break;
+    case DUE_VERY_FAR:
+        due = wall_add(now, world_skewed(world, WALL_MS_MAX));
+        break;
+    default:
+        if (world->model.count > 0)
+            due = world->model.twins[world_below(world, world->model.count)]->asked.due;
+        break;
+    }
+    return wall_min(due, (struct wall){WALL_MS_MAX});
+}
+
+static struct retry_policy draw_retry(struct world *world)
+{
+    const struct plan *plan = &world->plan;
+
+    return (struct retry_policy){
+        .attempts_max = 1 + (uint32_t)world_skewed(world, plan->attempts_max_max - 1),
+        .base_ms = world_skewed(world, plan->base_ms_max),
+        .cap_ms = world_skewed(world, plan->cap_ms_max),
+        .timeout_ms = 1 + world_skewed(world, plan->timeout_ms_max),
+    };
+}
+
+static struct content draw_content(struct world *world)
+{
+    uint32_t *token = &world->model.token;
+
+    return (struct content){
+        .due = draw_due(world),
+        .retry = draw_retry(world),
+        .target = ++*token,
+        .origin = (uint8_t)world_below(world, world->plan.origin_count),
+        .payload = world_chance(world, 800) ? ++*token : 0,
+        .payload_size = (uint32_t)world_skewed(world, world->plan.text_bytes_max),
+        .headers = world_chance(world, 300) ? ++*token : 0,
+        .labels = ++*token,
+    };
+}
+
+/* ---- commands ---- */
+
+static struct op *op_create(struct world *world, enum command_kind kind, uint16_t partition)
+{
+    struct op *op = calloc(1, sizeof(*op));
+    struct engine_stats stats;
+
+    assert(op);
+    engine_stats(world->host.partitions[partition].engine, &stats);
+    op->partition = partition;
+    op->step = world->step;
+    op->faults = world->host.partitions[partition].faults;
+    op->near_bytes = stats.near_bytes;
+    op->command.kind = kind;
+    op->command.partition = partition;
+    list_push(&world->clients.in_flight, &op->link);
+    return op;
+}
+
+static void create(struct world *world, uint16_t partition, size_t count)
+{
+    const struct wall due = draw_due(world);
+    const bool is_same_due = world_chance(world, 500);
+    struct op *op;
+
+    if (world->model.count + count > world->plan.timers_max)
+        return;
+    op = op_create(world, COMMAND_CREATE, partition);
+    for (size_t i = 0; i < count; i++) {
+        struct content content = draw_content(world);
+
+        if (is_same_due)
+            content.due = due;
+        op->created[i] = model_ask(world, partition, &content);
+        op->timers[i] = content_timer(&content, op->created[i]->number);
+        world_note(world, "create", partition, op->created[i]->number, content.due.ms,
+                   content.origin);
+    }
+    op->pending = model_pending_max(&world->model, partition);
+    op->command.timers = op->timers;
+    op->command.results = op->results;
+    op->command.timer_count = count;
+    host_submit(world, op);
+}
+
+/* An id that was never given: of no serial so far, or of a serial with another first position. */
+static struct timer_id strange_id(struct world *world, uint16_t partition)
+{
+    const struct model *model = &world->model;
+    struct timer_id id = {world_now(world), partition, random_next(&world->random)};
+
+    if (model->count > 0 && world_chance(world, 700)) {
+        const struct twin *twin = model->twins[world_below(world, model->count)];
+
+        if (twin->life == TWIN_DURABLE && twin->partition == partition) {
+            id = twin->id;
+            id.first.ms += 1 + world_below(world, 3);
+        }
+    }
+    return id;
+}
+
+/* A call on a timer, or on an id that never was when `twin` is NULL. */
+static struct op *call(struct world *world, enum command_kind kind, uint16_t partition,
+                       struct twin *twin)
+{
+    struct op *op = op_create(world, kind, partition);
+
+    op->twin = twin;
+    op->command.id = twin ? twin->id : strange_id(world, partition);
+    op->told_version = twin ? twin->told_version : 0;
+    op->change.kind = kind;
+    return op;
+}
+
+void clients_get(struct world *world, struct twin *twin)
+{
+    world_note(world, "get", twin->partition, twin->number, 0, 0);
+    host_submit(world, call(world, COMMAND_GET, twin->partition, twin));
+}
+
+/* A wrong version is mostly one that was right a moment ago. */
+static uint32_t draw_if_version(struct world *world, const struct twin *twin)
+{
+    const uint32_t version = twin ? twin->row.version : 1;
+
+    if (world_chance(world, world->plan.stale_permille))
+        return version > 1 && world_chance(world, 800) ? version - 1 : version + 1;
+    return world_chance(world, 500) ? version : 0;
+}
+
+static void change(struct world *world, enum command_kind kind, uint16_t partition,
+                   struct twin *twin)
+{
+    struct op *op = call(world, kind, partition, twin);
+    struct change *asked = &op->change;
+
+    op->command.if_version = asked->if_version = draw_if_version(world, twin);
+    if (kind == COMMAND_PATCH) {
+        do {
+            asked->fields = (uint32_t)(world_below(world, 64) & world_below(world, 64));
+        } while (asked->fields == 0);
+        asked->content = draw_content(world);
+        op->command.patch_fields = asked->fields;
+        op->command.patch = content_timer(&asked->content, twin ? twin->number : 0);
+    }
+    world_note(world, kind == COMMAND_PATCH ? "patch" : "cancel", partition,
+               twin ? twin->number : 0, asked->fields, asked->if_version);
+    if (twin)
+        model_change_begin(twin, asked);
+    host_submit(world, op);
+}
+
+/* ---- listings ---- */
+
+static void next_page(struct world *world, struct walk *walk)
+{
+    struct op *op = op_create(world, COMMAND_LIST, walk->scan.partition);
+
+    op->walk = walk;
+    op->command.scan = walk->scan;
+    host_submit(world, op);
+}
+
+static void list(struct world *world, uint16_t partition, struct wall from, struct wall to)
+{
+    struct walk *walk = calloc(1, sizeof(*walk));
+
+    assert(walk);
+    walk->scan = (struct storage_scan){
+        .partition = partition,
+        .kind = world_chance(world, 500) ? STORAGE_SCAN_LIVE : STORAGE_SCAN_ALL,
+        .from = {from, 0},
+        .to = {to, 0},
+        .rows_max = 1 + world_skewed(world, 100),
+        .bytes_max = world_chance(world, 500) ? SIZE_MAX : 1 + world_skewed(world, 10000),
+    };
+    walk->first = walk->scan.from;
+    walk->step = world->step;
+    walk->seen_count = world->model.count;
+    walk->seen = calloc(walk->seen_count + 1, 1);
+    assert(walk->seen);
+    list_push(&world->clients.walks, &walk->link);
+    world_note(world, "list", partition, 0, from.ms, to.ms);
+    next_page(world, walk);
+}
+
+void clients_list(struct world *world, uint16_t partition)
+{
+    list(world, partition, (struct wall){0}, (struct wall){WALL_MS_MAX + 1});
+}
+
+static void list_some(struct world *world, uint16_t partition)
+{
+    const struct wall now = world_now(world);
+    struct wall from = {now.ms - world_skewed(world, now.ms)};
+
+    if (world_chance(world, 500))
+        clients_list(world, partition);
+    else
+        list(world, partition, from, wall_add(from, 1 + world_skewed(world, WALL_MS_MAX)));
+}
+
+void clients_answered(struct world *world, struct op *op)
+{
+    struct walk *walk = op->walk;
+
+    list_remove(&op->link);
+    list_push(&world->clients.answered, &op->link);
+    if (!walk || op->command.error || world->host.partitions[op->partition].is_draining ||
+        !storage_position_before(walk->scan.from, walk->scan.to))
+        return;
+    list_remove(&walk->link);
+    list_push_front(&world->clients.walks, &walk->link);
+    walk->is_waiting = true;
+}
+
+/* ---- who does what ---- */
+
+/* One that clients may know; mostly one that lives, and on which nothing is in flight. */
+static struct twin *draw_twin(struct world *world)
+{
+    const struct model *model = &world->model;
+
+    for (int tries = 0; tries < 8 && model->count > 0; tries++) {
+        struct twin *twin = model->twins[world_below(world, model->count)];
+
+        if (twin->life != TWIN_DURABLE || twin->change_count == CHANGES_MAX ||
+            (twin->change_count > 0 && !world_chance(world, world->plan.hasty_permille)) ||
+            (!twin_is_live(twin) && !world_chance(world, 300)))
+            continue;
+        return twin;
+    }
+    return NULL;
+}
+
+static void act_on(struct world *world, struct twin *twin, enum action action)
+{
+    const bool is_strange = world_chance(world, world->plan.stale_permille / 4);
+    uint16_t partition;
+
+    if (!twin && !is_strange)
+        return;
+    partition = twin ? twin->partition : (uint16_t)world_below(world, world->plan.partition_count);
+    if (world->host.partitions[partition].is_draining)
+        return;
+    if (is_strange)
+        twin = NULL;
+    if (action == ACTION_PATCH)
+        change(world, COMMAND_PATCH, partition, twin);
+    else if (action == ACTION_CANCEL)
+        change(world, COMMAND_CANCEL, partition, twin);
+    else if (twin)
+        clients_get(world, twin);
+    else
+        host_submit(world, call(world, COMMAND_GET, partition, NULL));
+}
+
+bool clients_go_on(struct world *world)
+{
+    LIST_FOR_EACH (&world->clients.walks, link) {
+        struct walk *walk = list_item(link, struct walk, link);
+
+        if (!walk->is_waiting)
+            return false; /* those that wait come first */
+        walk->is_waiting = false;
+        list_remove(&walk->link);
+        list_push(&world->clients.walks, &walk->link);
+        if (world->host.partitions[walk->scan.partition].is_draining)
+            continue;
+        next_page(world, walk);
+        return true;
+    }
+    return false;
+}
+
+void clients_act(struct world *world)
+{
+    const enum action action =
+        (enum action)plan_pick(&world->random, world->plan.action_weights, ACTIONS);
+    const uint16_t partition = (uint16_t)world_below(world, world->plan.partition_count);
+    struct twin *twin;
+
+    if (!world->host.is_up || (world_chance(world, 500) && clients_go_on(world)))
+        return;
+    if (action <= ACTION_CREATE_MANY || action == ACTION_LIST) {
+        if (world->host.partitions[partition].is_draining)
+            return;
+        if (action == ACTION_LIST)
+            list_some(world, partition);
+        else
+            create(world, partition,
+                   action == ACTION_CREATE ? 1 : 2 + world_below(world, CREATE_MANY_MAX - 1));
+        return;
+    }
+    twin = draw_twin(world);
+    act_on(world, twin, action);
+    while (twin && twin->change_count < CHANGES_MAX &&
+           world_chance(world, world->plan.hasty_permille / 2))
+        act_on(world, twin, ACTION_GET + (enum action)world_below(world, 3));
+}

@@ -1,0 +1,67 @@
+/*
+ * disk.h - the simulated storage threads: commits in groups, reads, both late, failing, or cut off.
+ *
+ * A group of batches is taken up, and some time later it is durable as a whole or has failed as a
+ * whole; later still the engines hear of it. At a crash a group that was taken up leaves a prefix of
+ * itself. Reads see what is durable when they happen, and come back later, in order.
+ */
+#ifndef TICKWHEEL_SIM_DISK_H
+#define TICKWHEEL_SIM_DISK_H
+
+#include "engine/engine.h"
+#include "events.h"
+#include "storage/memory.h"
+
+struct world;
+
+/* Batches that are committed together. */
+struct group {
+    struct list link;
+    struct storage_batch **batches;
+    size_t count;
+};
+
+/* A read on its way. */
+struct ticket {
+    struct list link;
+    struct engine_read *read;
+    uint16_t partition;
+    bool is_done; /* what follows was read */
+    enum error_code result;
+    struct timer *timer;
+    struct storage_page page;
+};
+
+struct disk {
+    struct storage *storage;
+    struct list waiting;  /* batches */
+    bool is_busy;         /* taking up what waits, or committing `group` */
+    struct group *group;  /* taken up, not yet durable */
+    struct list answers;  /* groups whose engines have not heard of them, oldest first */
+    struct list tickets;  /* oldest first */
+    uint64_t answer_ms;   /* when the last answer to a commit, */
+    uint64_t read_ms;     /* the last read, */
+    uint64_t read_end_ms; /* and the last answer to a read come: the next may not overtake them */
+    uint64_t outage_end_ms;
+};
+
+void disk_init(struct world *world);
+void disk_deinit(struct world *world);
+
+/* The engine lends them. */
+void disk_take_batch(struct world *world, struct storage_batch *batch);
+void disk_take_read(struct world *world, uint16_t partition, struct engine_read *read);
+
+/* EVENT_COMMIT_BEGIN to EVENT_READ_DONE. */
+void disk_serve(struct world *world, const struct event *event);
+
+/* From now on, and for a while, nothing can be written or read. */
+void disk_outage(struct world *world);
+
+/* The process dies: decides what survives, then gives back what was lent as failed. */
+void disk_crash(struct world *world);
+
+/* Commits `meta` alone, for recovery; it is durable on return. */
+void disk_write_meta(struct world *world, uint16_t partition, const struct storage_meta *meta);
+
+#endif

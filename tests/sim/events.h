@@ -1,0 +1,59 @@
+/*
+ * events.h - what will happen in the simulated world, ordered by time; equal times keep their order.
+ *
+ * Ownership  `subject` is borrowed; who posted the event knows what it is.
+ * Errors     Out of memory aborts: a simulation has no use for going on.
+ */
+#ifndef TICKWHEEL_SIM_EVENTS_H
+#define TICKWHEEL_SIM_EVENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum event_kind {
+    EVENT_COMMIT_BEGIN, /* the disk takes up the batches that wait */
+    EVENT_COMMIT_END,   /* they are durable, or failed */
+    EVENT_COMMITTED,    /* the engines hear of it */
+    EVENT_READ,         /* the disk reads */
+    EVENT_READ_DONE,    /* the engine gets what was read */
+    EVENT_DELIVERED,    /* the engine hears of an outcome */
+    EVENT_CLIENT,       /* a client does something */
+    EVENT_ORIGIN,       /* an origin changes its ways */
+    EVENT_CLOCK,        /* the wall clock steps */
+    EVENT_OUTAGE,       /* the disk fails for a while */
+    EVENT_DRAIN,        /* one partition is stopped cleanly and started again */
+    EVENT_CRASH,        /* the process dies */
+    EVENT_START,        /* and is started again */
+};
+
+struct event {
+    uint64_t time_ms;
+    uint64_t order; /* breaks ties: first posted, first served */
+    enum event_kind kind;
+    uint32_t life; /* of the process it belongs to; it dies with it. 0: it belongs to the world */
+    void *subject;
+};
+
+struct events {
+    struct event *heap;
+    size_t count, capacity;
+    uint64_t order;
+};
+
+void events_init(struct events *events);
+void events_deinit(struct events *events);
+
+void events_post(struct events *events, uint64_t time_ms, enum event_kind kind, uint32_t life,
+                 void *subject);
+
+/* The time of the next event; UINT64_MAX when there is none. */
+uint64_t events_next_ms(const struct events *events);
+
+/* Takes the next event; there must be one. */
+struct event events_take(struct events *events);
+
+/* Drops every event with that `life`. */
+void events_drop(struct events *events, uint32_t life);
+
+#endif

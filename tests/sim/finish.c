@@ -1,0 +1,225 @@
+#include "finish.h"
+
+#include "judge.h"
+#include "world.h"
+
+#include <assert.h>
+
+enum { STEPS_MAX = 200000, STUCK_STEPS_MAX = 4000, TRIM_ROUNDS_MAX = 40 };
+
+static const char LOST[] = "acknowledged is never lost";
+
+static bool is_idle(const struct world *world)
+{
+    for (uint16_t p = 0; p < world->plan.partition_count; p++)
+        if (!engine_is_idle(world->host.partitions[p].engine) || clients_in_flight(world, p) > 0)
+            return false;
+    return world->events.count == 0;
+}
+
+/* Time passes while the process sleeps, as on a machine that is suspended. */
+static void jump(struct world *world, uint64_t ms)
+{
+    world->time_ms += ms;
+    world_note(world, "jump", 0, 0, ms, 0);
+    for (uint16_t p = 0; p < world->plan.partition_count; p++)
+        host_disturb(world, p);
+}
+
+/* Everything that could go wrong stops. */
+static void calm_down(struct world *world)
+{
+    world->is_quiet = true;
+    world->disk.outage_end_ms = world->time_ms;
+    events_drop(&world->events, 0);
+    if (!world->host.is_up)
+        host_start(world);
+    for (uint16_t p = 0; p < world->plan.partition_count; p++)
+        host_disturb(world, p);
+    world_note(world, "quiet", 0, 0, 0, 0);
+}
+
+/* ---- fairness ---- */
+
+/* Some origins get stuck, so many that they cannot fill all places. False when there is no room. */
+static bool stick(struct world *world)
+{
+    const struct plan *plan = &world->plan;
+    uint64_t places = plan->engine.inflight_max - 1;
+    bool is_any = false;
+
+    for (uint8_t i = 0; i < plan->origin_count; i++) {
+        enum origin_mode mode = ORIGIN_OK;
+
+        if (i > 0 && places >= plan->engine.target_inflight_max && world_chance(world, 500)) {
+            places -= plan->engine.target_inflight_max;
+            mode = ORIGIN_STUCK;
+            is_any = true;
+        }
+        origins_change(world, i, mode);
+    }
+    return is_any;
+}
+
+/* How long a healthy origin's timers may take that are due now: one after the other, each with all
+ * that it waits for, and twice around if they were put back for want of room. */
+static uint64_t fair_ms(const struct world *world)
+{
+    const struct plan *plan = &world->plan;
+    const uint64_t each_ms = plan->answer_delay_ms + 4 * plan->disk_delay_ms +
+                             2 * plan->read_delay_ms + 6 * plan->message_delay_ms +
+                             2 * plan->wake_jitter_ms + plan->engine.storage_retry_ms + 2;
+
+    return (world->model.count + 10) * each_ms + 6 * plan->engine.window_ms + 600;
+}
+
+static void check_fairness(struct world *world)
+{
+    const struct wall start = world_now(world);
+    const uint64_t end_ms = world->time_ms + fair_ms(world);
+    const uint64_t step_max = world->step + STUCK_STEPS_MAX;
+
+    while (world->step < step_max && world_step(world, end_ms))
+        ;
+    if (world->time_ms < end_ms)
+        return; /* a tiny window with many timers put back: too many steps to wait for */
+    for (size_t i = 0; i < world->model.count; i++) {
+        const struct twin *twin = world->model.twins[i];
+
+        if (twin_is_live(twin) && !twin->was_damaged && !twin->is_out &&
+            twin->row.content.due.ms <= start.ms && twin->row.at.ms <= start.ms &&
+            world->origins.modes[twin->row.content.origin] != ORIGIN_STUCK)
+            world_fail(world, twin->number, "no target delays another",
+                       "it waits for %llu ms while other origins are stuck",
+                       (unsigned long long)fair_ms(world));
+    }
+}
+
+/* ---- everything comes to its end ---- */
+
+/* The next position of a timer that lives; WALL_NEVER when none does. */
+static struct wall next_at(const struct world *world)
+{
+    struct wall at = WALL_NEVER;
+
+    for (size_t i = 0; i < world->model.count; i++)
+        if (twin_is_live(world->model.twins[i]) && !world->model.twins[i]->is_damaged)
+            at = wall_min(at, world->model.twins[i]->row.at);
+    return at;
+}
+
+/* Lets time pass until no timer lives. Far ones are approached in a jump, the last stretch is walked. */
+static void run_out(struct world *world)
+{
+    const uint64_t window_ms = world->plan.engine.window_ms;
+    const uint64_t step_max = world->step + STEPS_MAX;
+    struct wall at;
+
+    while ((at = next_at(world)).ms != WALL_NEVER.ms || !is_idle(world)) {
+        const uint64_t ahead_ms = wall_since(world_now(world), at);
+
+        if (world->step > step_max)
+            world_fail(world, 0, LOST, "it does not come to an end");
+        while (clients_go_on(world))
+            ;
+        if (at.ms != WALL_NEVER.ms && is_idle(world) && ahead_ms > 3 * window_ms + 10)
+            jump(world, ahead_ms - world_below(world, 2 * window_ms + 10));
+        if (!world_step(world, UINT64_MAX) && at.ms != WALL_NEVER.ms)
+            world_fail(world, 0, LOST, "nothing is under way, but a timer lives at %llu",
+                       (unsigned long long)at.ms);
+    }
+}
+
+/* What was promised of each: fired after it was received, dead after its attempts, cancelled. */
+static void check_ends(struct world *world)
+{
+    for (size_t i = 0; i < world->model.count; i++) {
+        struct twin *twin = world->model.twins[i];
+
+        if (twin->life == TWIN_ASKED)
+            world_fail(world, twin->number, "one answer for each command", "there is none");
+        if (twin->life == TWIN_DURABLE && twin->row.state == TIMER_FIRED && twin->received == 0)
+            world_fail(world, twin->number, "at least once", "it fired, but nobody received it");
+        if (twin->is_acknowledged && twin->life != TWIN_DURABLE)
+            world_fail(world, twin->number, LOST, "it is no more");
+        if (twin->life == TWIN_DURABLE)
+            clients_get(world, twin);
+    }
+    run_out(world);
+}
+
+/* ---- what is over is forgotten ---- */
+
+static size_t stored_count(const struct world *world)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < world->model.count; i++)
+        count += world->model.twins[i]->row.is_stored && !world->model.twins[i]->was_damaged;
+    return count;
+}
+
+/* The last position of any row. */
+static struct wall last_at(const struct world *world)
+{
+    struct wall at = world_now(world);
+
+    for (size_t i = 0; i < world->model.count; i++)
+        if (world->model.twins[i]->row.is_stored)
+            at = wall_max(at, world->model.twins[i]->row.at);
+    return at;
+}
+
+static void trim_all(struct world *world)
+{
+    const struct engine_options *options = &world->plan.engine;
+
+    for (int round = 0; stored_count(world) > 0; round++) {
+        if (round == TRIM_ROUNDS_MAX)
+            world_fail(world, 0, "what is over is trimmed", "%zu rows stay",
+                       stored_count(world));
+        jump(world, wall_since(world_now(world), last_at(world)) + options->retain_ms +
+                        options->window_ms + options->watermark_interval_ms);
+        for (int i = 0; i < 200 && world_step(world, UINT64_MAX); i++)
+            ;
+    }
+}
+
+static void check_pending(struct world *world)
+{
+    for (uint16_t p = 0; p < world->plan.partition_count; p++) {
+        struct engine_stats stats;
+        uint64_t damaged;
+
+        model_live_count(&world->model, p, &damaged);
+        engine_stats(world->host.partitions[p].engine, &stats);
+        if (stats.pending > damaged || world->model.metas[p].pending > damaged)
+            world_fail(world, 0, "pending is counted", "%llu timers, %llu on disk, at the end",
+                       (unsigned long long)stats.pending,
+                       (unsigned long long)world->model.metas[p].pending);
+        engine_check(world->host.partitions[p].engine);
+    }
+}
+
+void finish_run(struct world *world)
+{
+    calm_down(world);
+    if (stick(world))
+        check_fairness(world);
+    for (uint8_t i = 0; i < world->plan.origin_count; i++)
+        origins_change(world, i, ORIGIN_OK);
+    for (uint16_t p = 0; p < world->plan.partition_count; p++)
+        clients_list(world, p);
+    run_out(world);
+    check_ends(world);
+    trim_all(world);
+    run_out(world);
+    check_pending(world);
+    model_compare(world);
+    memory_storage_check(world->disk.storage);
+    host_stop(world);
+    host_start(world);
+    run_out(world);
+    check_pending(world);
+    host_stop(world);
+}

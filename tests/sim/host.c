@@ -1,0 +1,352 @@
+#include "host.h"
+
+#include "judge.h"
+#include "world.h"
+
+#include <assert.h>
+
+enum { SPINS_MAX = 20000, CHECK_EVERY = 8 };
+
+static struct partition *partition_of(struct world *world, uint16_t index)
+{
+    return &world->host.partitions[index];
+}
+
+void host_init(struct world *world)
+{
+    struct random seeds = random_seeded(world->plan.engine.seed);
+
+    world->host = (struct host){0};
+    for (uint16_t p = 0; p < world->plan.partition_count; p++) {
+        struct partition *partition = partition_of(world, p);
+
+        partition->index = p;
+        partition->options = world->plan.engine;
+        partition->options.partition = p;
+        partition->options.seed = random_next(&seeds);
+    }
+}
+
+void host_fault(struct world *world, uint16_t partition)
+{
+    partition_of(world, partition)->faults++;
+    host_disturb(world, partition);
+}
+
+void host_disturb(struct world *world, uint16_t partition)
+{
+    partition_of(world, partition)->calm_ms = world->time_ms;
+}
+
+/* ---- one call ---- */
+
+/* The time to pass in; the latest one ever is remembered, for what retention allows. */
+static struct wall begin(struct world *world, struct partition *partition)
+{
+    const struct wall now = world_now(world);
+    struct wall *now_max = &world->model.now_max[partition->index];
+
+    *now_max = wall_max(*now_max, now);
+    partition->calls++;
+    return now;
+}
+
+static void take_batches(struct world *world, struct partition *partition)
+{
+    struct storage_batch *batch;
+
+    while ((batch = engine_take_batch(partition->engine)))
+        disk_take_batch(world, batch);
+}
+
+static void take_reads(struct world *world, struct partition *partition)
+{
+    struct engine_read *read;
+
+    while ((read = engine_take_read(partition->engine)))
+        disk_take_read(world, partition->index, read);
+}
+
+static void take_deliveries(struct world *world, struct partition *partition)
+{
+    struct delivery *delivery;
+
+    while ((delivery = engine_take_delivery(partition->engine))) {
+        struct twin *twin = judge_delivery(world, partition, delivery);
+
+        partition->out++;
+        partition->out_by_origin[twin->row.content.origin]++;
+        twin->is_out = true;
+        origins_take(world, partition->index, twin, delivery);
+    }
+}
+
+static void take_replies(struct world *world, struct partition *partition)
+{
+    struct command *command;
+
+    while ((command = engine_take_reply(partition->engine)))
+        judge_reply(world, partition, op_of(command));
+}
+
+/* Takes what the engine hands out, in any order; batches and reads are sometimes left for later. */
+static void pump(struct world *world, struct partition *partition)
+{
+    const uint64_t first = world_below(world, 4);
+
+    partition->is_lazy = !world->is_quiet && !partition->is_draining &&
+                         world_chance(world, world->plan.lazy_permille);
+    if (partition->is_lazy)
+        host_disturb(world, partition->index);
+    for (uint64_t i = 0; i < 4; i++) {
+        switch ((first + i) % 4) {
+        case 0:
+            take_replies(world, partition);
+            break;
+        case 1:
+            take_deliveries(world, partition);
+            break;
+        case 2:
+            if (!partition->is_lazy)
+                take_batches(world, partition);
+            break;
+        default:
+            if (!partition->is_lazy)
+                take_reads(world, partition);
+            break;
+        }
+    }
+    judge_stats(world, partition);
+    if (partition->calls % CHECK_EVERY == 0)
+        engine_check(partition->engine);
+}
+
+/* ---- life ---- */
+
+/* The partition's engine, as recovery makes it: first the raised epoch is durable, then it lives. A
+ * crash between the two raises it once more. */
+static void start_partition(struct world *world, struct partition *partition)
+{
+    struct storage_meta meta;
+    enum error_code result;
+
+    do {
+        result =
+            storage_load_meta(world->disk.storage, partition->index, &meta, NULL);
+        assert(result == ERROR_NONE);
+        (void)result;
+        meta.epoch++;
+        disk_write_meta(world, partition->index, &meta);
+    } while (!world->is_quiet && world_chance(world, 50));
+    partition->epoch = meta.epoch;
+    partition->is_draining = false;
+    partition->is_lazy = false;
+    partition->out = 0;
+    for (size_t i = 0; i < ORIGINS_MAX; i++)
+        partition->out_by_origin[i] = 0;
+    host_disturb(world, partition->index);
+    partition->engine = engine_create(&partition->options, &meta, begin(world, partition));
+    assert(partition->engine);
+    world_note(world, "started", partition->index, 0, meta.epoch, meta.watermark.ms);
+    pump(world, partition);
+}
+
+void host_start(struct world *world)
+{
+    world->host.is_up = true;
+    world->host.life++;
+    for (uint16_t p = 0; p < world->plan.partition_count; p++)
+        start_partition(world, partition_of(world, p));
+}
+
+static void drop_replies(struct partition *partition)
+{
+    while (engine_take_reply(partition->engine))
+        ;
+}
+
+void host_discard_batch(struct world *world, struct storage_batch *batch)
+{
+    struct partition *partition = partition_of(world, batch->partition);
+
+    batch->result = ERROR_IO;
+    engine_committed(partition->engine, world_now(world), batch);
+    drop_replies(partition);
+}
+
+void host_discard_read(struct world *world, uint16_t partition, struct engine_read *read)
+{
+    read->result = ERROR_IO;
+    engine_read_done(partition_of(world, partition)->engine, world_now(world), read);
+    drop_replies(partition_of(world, partition));
+}
+
+void host_discard_delivery(struct world *world, uint16_t partition, struct delivery *delivery)
+{
+    delivery->outcome = (struct delivery_outcome){.result = DELIVERY_FAILED};
+    engine_delivered(partition_of(world, partition)->engine, world_now(world), delivery);
+    drop_replies(partition_of(world, partition));
+}
+
+/* What the engine still wants to do comes back failed, until it wants nothing. */
+static void exhaust(struct world *world, struct partition *partition)
+{
+    struct storage_batch *batch;
+    struct engine_read *read;
+    bool is_more;
+
+    do {
+        is_more = false;
+        while ((batch = engine_take_batch(partition->engine))) {
+            is_more |= batch->write_count > 0;
+            host_discard_batch(world, batch);
+        }
+        while ((read = engine_take_read(partition->engine))) {
+            host_discard_read(world, partition->index, read);
+            is_more = true;
+        }
+    } while (is_more);
+}
+
+void host_crash(struct world *world)
+{
+    world_note(world, "crash", 0, 0, world->host.life, 0);
+    world->totals->crashes++;
+    for (uint16_t p = 0; p < world->plan.partition_count; p++) {
+        engine_drain(partition_of(world, p)->engine);
+        drop_replies(partition_of(world, p));
+    }
+    disk_crash(world);
+    origins_crash(world);
+    for (uint16_t p = 0; p < world->plan.partition_count; p++) {
+        struct partition *partition = partition_of(world, p);
+
+        exhaust(world, partition);
+        engine_destroy(partition->engine);
+        partition->engine = NULL;
+    }
+    clients_crash(world);
+    model_crash(world);
+    model_compare(world);
+    events_drop(&world->events, world->host.life);
+    world->host.is_up = false;
+}
+
+void host_drain(struct world *world, uint16_t index)
+{
+    struct partition *partition = partition_of(world, index);
+
+    if (partition->is_draining)
+        return;
+    world_note(world, "drain", index, 0, 0, 0);
+    partition->is_draining = true;
+    partition->drain_ms = world->time_ms;
+    engine_drain(partition->engine);
+    host_advance(world, index);
+}
+
+/* Starts a drained partition again, once nothing is out. */
+static void restart_if_drained(struct world *world, struct partition *partition)
+{
+    if (!partition->is_draining || !engine_is_idle(partition->engine) ||
+        clients_in_flight(world, partition->index) > 0)
+        return;
+    engine_destroy(partition->engine);
+    world->totals->drains++;
+    model_restart(world, partition->index);
+    model_compare(world);
+    start_partition(world, partition);
+}
+
+void host_stop(struct world *world)
+{
+    for (uint16_t p = 0; p < world->plan.partition_count; p++) {
+        engine_destroy(partition_of(world, p)->engine);
+        partition_of(world, p)->engine = NULL;
+    }
+    world->host.is_up = false;
+}
+
+/* ---- the calls ---- */
+
+static void end(struct world *world, struct partition *partition)
+{
+    pump(world, partition);
+    restart_if_drained(world, partition);
+}
+
+uint64_t host_wake_ms(const struct world *world, uint16_t index)
+{
+    const struct partition *partition = &world->host.partitions[index];
+    const struct wall now = world_now(world);
+    struct wall at;
+
+    if (!partition->engine)
+        return UINT64_MAX;
+    if (partition->is_lazy)
+        return world->time_ms + 1;
+    at = engine_wake_at(partition->engine);
+    if (at.ms == WALL_NEVER.ms)
+        return UINT64_MAX;
+    return world->time_ms + wall_since(now, at) + partition->jitter_ms;
+}
+
+void host_advance(struct world *world, uint16_t index)
+{
+    struct partition *partition = partition_of(world, index);
+
+    if (partition->spin_ms != world->time_ms) {
+        partition->spin_ms = world->time_ms;
+        partition->spins = 0;
+    }
+    if (++partition->spins > SPINS_MAX)
+        world_fail(world, 0, "a wake-up has a reason", "partition %u is woken without end", index);
+    partition->jitter_ms = world_below(world, world->plan.wake_jitter_ms + 1);
+    engine_advance(partition->engine, begin(world, partition));
+    end(world, partition);
+}
+
+void host_submit(struct world *world, struct op *op)
+{
+    struct partition *partition = partition_of(world, op->partition);
+
+    engine_submit(partition->engine, begin(world, partition), &op->command);
+    end(world, partition);
+}
+
+void host_committed(struct world *world, struct storage_batch *batch)
+{
+    struct partition *partition = partition_of(world, batch->partition);
+
+    world_note(world, "committed", batch->partition, 0, batch->write_count, batch->result);
+    if (batch->result == ERROR_NONE)
+        model_told(world, batch);
+    else
+        host_disturb(world, batch->partition);
+    engine_committed(partition->engine, begin(world, partition), batch);
+    end(world, partition);
+}
+
+void host_read_done(struct world *world, uint16_t index, struct engine_read *read)
+{
+    struct partition *partition = partition_of(world, index);
+
+    world_note(world, "read done", index, 0, read->result, read->page.count);
+    if (read->result != ERROR_NONE && read->result != ERROR_NOT_FOUND)
+        host_disturb(world, index);
+    engine_read_done(partition->engine, begin(world, partition), read);
+    end(world, partition);
+}
+
+void host_delivered(struct world *world, uint16_t index, struct twin *twin, uint8_t origin,
+                    struct delivery *delivery)
+{
+    struct partition *partition = partition_of(world, index);
+    const struct wall now = begin(world, partition);
+
+    judge_outcome(world, twin, &delivery->outcome, now);
+    partition->out--;
+    partition->out_by_origin[origin]--;
+    engine_delivered(partition->engine, now, delivery);
+    end(world, partition);
+}

@@ -1,0 +1,77 @@
+/*
+ * host.h - the process: one engine for each partition, called as the daemon would call it.
+ *
+ * After each call what the engine hands out is taken: replies to the judge, batches and reads to the
+ * disk, deliveries to the origins.
+ */
+#ifndef TICKWHEEL_SIM_HOST_H
+#define TICKWHEEL_SIM_HOST_H
+
+#include "engine/engine.h"
+#include "plan.h"
+
+struct world;
+struct twin;
+struct op;
+
+struct partition {
+    struct engine *engine; /* NULL while the process is down */
+    uint16_t index;
+    struct engine_options options;
+    uint64_t epoch;
+    uint64_t jitter_ms; /* how late the next wake-up comes */
+    bool is_draining;
+    uint64_t drain_ms; /* since when */
+    bool is_lazy;      /* batches or reads were left with the engine */
+    uint64_t calls;
+    uint64_t faults;  /* of the storage, for this partition */
+    uint64_t calm_ms; /* since when nothing hindered it, true time */
+    uint32_t out, out_by_origin[ORIGINS_MAX];
+    uint32_t spins; /* wake-ups at one moment */
+    uint64_t spin_ms;
+};
+
+struct host {
+    struct partition partitions[PARTITIONS_MAX];
+    bool is_up;
+    uint32_t life; /* grows with each start; 1 is the first */
+};
+
+void host_init(struct world *world);
+
+/* Recovery: raises the epochs, then makes the engines. */
+void host_start(struct world *world);
+
+/* The process dies, at any moment. */
+void host_crash(struct world *world);
+
+/* Begins a clean stop of one partition; it is started again as soon as it is idle. */
+void host_drain(struct world *world, uint16_t partition);
+
+/* Nothing is out and nothing is left: frees the engines. */
+void host_stop(struct world *world);
+
+/* When to call host_advance next, true time; UINT64_MAX when the engine need not be woken. */
+uint64_t host_wake_ms(const struct world *world, uint16_t partition);
+
+/* Calls of the engine; each takes what it hands out. */
+void host_advance(struct world *world, uint16_t partition);
+void host_submit(struct world *world, struct op *op);
+void host_committed(struct world *world, struct storage_batch *batch);
+void host_read_done(struct world *world, uint16_t partition, struct engine_read *read);
+void host_delivered(struct world *world, uint16_t partition, struct twin *twin, uint8_t origin,
+                    struct delivery *delivery);
+
+/* Gives back what a dying process had lent, so that its memory can be freed; nobody looks at what the
+ * engine makes of it. */
+void host_discard_batch(struct world *world, struct storage_batch *batch);
+void host_discard_read(struct world *world, uint16_t partition, struct engine_read *read);
+void host_discard_delivery(struct world *world, uint16_t partition, struct delivery *delivery);
+
+/* A call of the storage failed for this partition. */
+void host_fault(struct world *world, uint16_t partition);
+
+/* The world was unkind to this partition: lateness counts from now. */
+void host_disturb(struct world *world, uint16_t partition);
+
+#endif

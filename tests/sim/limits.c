@@ -1,0 +1,76 @@
+/* Limits and lateness: what is checked all the time, not at an answer. */
+#include "judge.h"
+#include "world.h"
+
+#define U64(value) ((unsigned long long)(value))
+
+/* A lane or the whole is full, or memory is short: who waits now may wait long. */
+static bool is_crowded(const struct world *world, const struct partition *partition,
+                       const struct engine_stats *stats)
+{
+    const struct engine_options *options = &partition->options;
+
+    for (uint8_t i = 0; i < world->plan.origin_count; i++)
+        if (partition->out_by_origin[i] >= options->target_inflight_max)
+            return true;
+    return partition->out >= options->inflight_max ||
+           stats->near_bytes > options->near_bytes_max / 2;
+}
+
+void judge_stats(struct world *world, struct partition *partition)
+{
+    const struct engine_options *options = &partition->options;
+    struct engine_stats stats;
+
+    engine_stats(partition->engine, &stats);
+    if (stats.inflight != partition->out)
+        world_fail(world, 0, "limits hold", "%llu deliveries are out, not %u",
+                   U64(stats.inflight), partition->out);
+    /* A read ahead may bring as much as there was room when it was asked for, and one row more, while
+     * creates take that room too. */
+    if (stats.near_bytes > 2 * options->near_bytes_max + 4096)
+        world_fail(world, 0, "limits hold", "%llu bytes in memory of %llu", U64(stats.near_bytes),
+                   U64(options->near_bytes_max));
+    if (!engine_is_ready(partition->engine) || partition->is_draining ||
+        is_crowded(world, partition, &stats))
+        host_disturb(world, partition->index);
+}
+
+/* How long a timer may wait when nothing hinders it: until the engine is called, has read all rows
+ * before it, and has written what it was writing. */
+static uint64_t lateness_max_ms(const struct world *world, uint16_t partition)
+{
+    const struct plan *plan = &world->plan;
+    uint64_t damaged;
+    const uint64_t rows = model_live_count(&world->model, partition, &damaged);
+    const uint64_t pages = rows / plan->engine.scan_rows_max + 4;
+
+    return plan->wake_jitter_ms * (pages + 1) +
+           pages * (2 * plan->read_delay_ms + plan->message_delay_ms + 1) +
+           4 * (2 * plan->disk_delay_ms + plan->message_delay_ms) +
+           2 * plan->engine.storage_retry_ms;
+}
+
+void judge_lateness(struct world *world)
+{
+    const struct wall now = world_now(world);
+
+    for (size_t i = 0; i < world->model.count; i++) {
+        const struct twin *twin = world->model.twins[i];
+        const struct partition *partition = &world->host.partitions[twin->partition];
+        uint64_t since_ms, late_ms;
+
+        if (!twin_is_live(twin) || twin->was_damaged || twin->is_out || twin->has_outcome ||
+            twin->change_count > 0 || now.ms <= twin->row.at.ms || !partition->engine)
+            continue;
+        since_ms = twin->calm_ms > partition->calm_ms ? twin->calm_ms : partition->calm_ms;
+        late_ms = now.ms - twin->row.at.ms;
+        if (late_ms > world->time_ms - since_ms)
+            late_ms = world->time_ms - since_ms;
+        if (late_ms > lateness_max_ms(world, twin->partition))
+            world_fail(world, twin->number, "late by less than a bound",
+                       "%llu ms late in a calm of %llu ms; the bound is %llu ms",
+                       U64(now.ms - twin->row.at.ms), U64(world->time_ms - since_ms),
+                       U64(lateness_max_ms(world, twin->partition)));
+    }
+}

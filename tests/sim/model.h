@@ -1,0 +1,131 @@
+/*
+ * model.h - beside each timer a twin that is too simple to be wrong: what was asked, and what is
+ * durable.
+ *
+ * The simulated disk tells the model each row that became durable. The model demands that the row
+ * follows from the one before by a request that is in flight or by an outcome that was handed in, and
+ * keeps it. So after a crash nothing is in doubt: what the disk kept is what holds, all else never was.
+ */
+#ifndef TICKWHEEL_SIM_MODEL_H
+#define TICKWHEEL_SIM_MODEL_H
+
+#include "content.h"
+#include "engine/engine.h"
+#include "plan.h"
+
+struct world;
+
+/* A patch or a cancel in flight. */
+struct change {
+    enum command_kind kind;
+    uint32_t fields; /* of a patch */
+    struct content content;
+    uint32_t if_version;
+    bool is_applied; /* a durable row shows it */
+};
+
+/* The last row that became durable. */
+struct row {
+    bool is_stored; /* not trimmed */
+    struct content content;
+    struct wall at, ended;
+    enum timer_state state;
+    uint32_t version, attempts;
+    uint64_t written_ms;   /* true time */
+    uint64_t written_step; /* when its place or state changed last */
+};
+
+/* What the row was at each version. */
+struct version {
+    uint32_t version;
+    enum timer_state state;
+    struct content content;
+};
+
+enum twin_life {
+    TWIN_ASKED,   /* its create is in flight */
+    TWIN_DURABLE, /* it has a row, or had one */
+    TWIN_NEVER,   /* its create was refused, or died in a crash */
+};
+
+enum { CHANGES_MAX = 4 };
+
+struct twin {
+    uint32_t number; /* 1, 2, ... in this run */
+    uint16_t partition;
+    enum twin_life life;
+    bool is_acknowledged;
+    bool is_damaged; /* its record was damaged on purpose: nothing is promised until it is rewritten */
+    bool was_damaged;
+    struct timer_id id; /* when durable */
+    struct content asked;
+    struct row row;
+    struct version *versions;
+    size_t version_count, version_capacity;
+    uint32_t told_version; /* the newest that the engine knows to be durable */
+    struct change *changes[CHANGES_MAX];
+    uint32_t change_count;
+    /* Delivery. */
+    bool is_out;
+    bool has_outcome; /* handed to the engine, not yet durable */
+    struct delivery_outcome outcome;
+    struct wall outcome_at;
+    uint64_t busy_step; /* the last step at which it was out, or had an outcome */
+    uint64_t calm_ms;   /* since when nothing happened to it, true time */
+    uint32_t received;  /* how often the receiver took it */
+};
+
+struct model {
+    struct twin **twins;
+    size_t count, capacity;
+    uint32_t token;                            /* the last one used */
+    struct storage_meta metas[PARTITIONS_MAX]; /* durable */
+    struct wall now_max[PARTITIONS_MAX];       /* the latest time that the partition was ever told */
+};
+
+void model_init(struct model *model);
+void model_deinit(struct model *model);
+
+/* A create of `content` is about to be submitted. */
+struct twin *model_ask(struct world *world, uint16_t partition, const struct content *content);
+
+/* The twin of a timer that came out of the engine; a stranger or another id breaks a promise. */
+struct twin *model_twin_of(struct world *world, uint16_t partition, const struct timer *timer);
+
+void model_change_begin(struct twin *twin, struct change *change);
+void model_change_end(struct twin *twin, struct change *change);
+
+/* Of two changes in flight that ask for the same, the wrong one was taken for the one that a row shows:
+ * they swap. False when there is no such other. */
+bool model_change_swap(struct twin *twin, struct change *change);
+
+/* The batch is durable; called once for each, in order. Nothing may be wrong with it. */
+void model_durable(struct world *world, const struct storage_batch *batch);
+
+/* The engine was told so. */
+void model_told(struct world *world, const struct storage_batch *batch);
+
+/* The process died: what was in flight or out is no more. */
+void model_crash(struct world *world);
+
+/* The same for one partition that was stopped cleanly. */
+void model_restart(struct world *world, uint16_t partition);
+
+/* The storage holds what the twins say, row by row. */
+void model_compare(struct world *world);
+
+/* What the row was at that version; NULL when no such version was ever durable. */
+const struct version *model_version(const struct twin *twin, uint32_t version);
+
+static inline bool twin_is_live(const struct twin *twin)
+{
+    return twin->life == TWIN_DURABLE && twin->row.is_stored && !timer_is_over(twin->row.state);
+}
+
+/* How many live rows the partition has; `ret_damaged` how many of them are damaged. */
+uint64_t model_live_count(const struct model *model, uint16_t partition, uint64_t *ret_damaged);
+
+/* The same, with those whose create is in flight. */
+uint64_t model_pending_max(const struct model *model, uint16_t partition);
+
+#endif

@@ -1,0 +1,70 @@
+/*
+ * plan.h - what a run is like, drawn from its seed: sizes, speeds, and how often what goes wrong.
+ *
+ * Each run has few features strong rather than all of them weak, so that rare combinations come up in
+ * some runs and undisturbed stretches in others.
+ */
+#ifndef TICKWHEEL_SIM_PLAN_H
+#define TICKWHEEL_SIM_PLAN_H
+
+#include "base/random.h"
+#include "engine/engine.h"
+
+enum { PARTITIONS_MAX = 3, ORIGINS_MAX = 6 };
+
+enum due_class {
+    DUE_PAST,
+    DUE_NOW,
+    DUE_NEAR,     /* within the window */
+    DUE_BEYOND,   /* a little beyond it */
+    DUE_FAR,      /* within a day */
+    DUE_VERY_FAR, /* to the year 9999 */
+    DUE_SAME,     /* as some other timer */
+    DUE_CLASSES,
+};
+
+enum action {
+    ACTION_CREATE,
+    ACTION_CREATE_MANY,
+    ACTION_GET,
+    ACTION_PATCH,
+    ACTION_CANCEL,
+    ACTION_LIST,
+    ACTIONS,
+};
+
+struct plan {
+    uint16_t partition_count;
+    uint8_t origin_count;
+    uint32_t timers_max; /* created in the whole run */
+    uint64_t clock_start_ms;
+    bool is_wake_exact; /* engines are called exactly when they asked for it */
+    uint64_t wake_jitter_ms;
+
+    /* The longest that each may take; 0: at once. */
+    uint64_t disk_delay_ms, read_delay_ms, message_delay_ms, answer_delay_ms;
+
+    uint32_t commit_fail_permille, read_fail_permille, damage_permille;
+    uint32_t lazy_permille; /* batches and reads are left with the engine for a while */
+
+    /* The mean time between two; 0: never. */
+    uint64_t outage_gap_ms, crash_gap_ms, drain_gap_ms, clock_gap_ms, origin_gap_ms, client_gap_ms;
+    uint64_t clock_step_max_ms;
+
+    uint32_t due_weights[DUE_CLASSES];
+    uint32_t action_weights[ACTIONS];
+    uint32_t stale_permille;   /* changes that name a wrong version, and calls on ids that never were */
+    uint32_t hasty_permille;   /* calls on a timer on which another call is in flight */
+    uint64_t text_bytes_max;   /* padding of payloads */
+    uint32_t attempts_max_max; /* of a retry policy */
+    uint64_t base_ms_max, cap_ms_max, timeout_ms_max;
+
+    struct engine_options engine;
+};
+
+void plan_draw(struct plan *ret_plan, struct random *random);
+
+/* Index of one of `count` weights, by weight; the last when all are 0. */
+uint32_t plan_pick(struct random *random, const uint32_t *weights, uint32_t count);
+
+#endif

@@ -1,0 +1,227 @@
+#include "world.h"
+
+#include "finish.h"
+#include "judge.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The latest wall time of a run; the year 9999 and what it takes to forget it lie before it. */
+#define CLOCK_MS_MAX (UINT64_C(1) << 48)
+
+enum { LATENESS_EVERY = 8, COMPARE_EVERY = 256 };
+
+void world_note(struct world *world, const char *what, uint16_t partition, uint32_t timer,
+                uint64_t a, uint64_t b)
+{
+    trace_add(&world->trace, (struct trace_event){world->time_ms, world_now(world).ms, what,
+                                                  partition, timer, a, b});
+}
+
+void world_fail(struct world *world, uint32_t timer, const char *promise, const char *format, ...)
+{
+    va_list arguments;
+
+    trace_show(&world->trace, timer);
+    printf("BROKEN: %s: ", promise);
+    if (timer)
+        printf("timer #%" PRIu32 ": ", timer);
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    printf("\n");
+    fflush(stdout);
+    exit(EXIT_FAILURE);
+}
+
+void world_post(struct world *world, uint64_t delay_max_ms, enum event_kind kind, uint32_t life,
+                void *subject)
+{
+    events_post(&world->events, world->time_ms + world_skewed(world, delay_max_ms), kind, life,
+                subject);
+}
+
+/* ---- what goes on by itself ---- */
+
+/* Posts the next of a kind that comes again and again, `gap_ms` apart in the mean; 0: never. */
+static void again(struct world *world, enum event_kind kind, uint64_t gap_ms)
+{
+    if (gap_ms > 0)
+        events_post(&world->events, world->time_ms + world_below(world, 2 * gap_ms + 1), kind, 0,
+                    NULL);
+}
+
+static void step_clock(struct world *world)
+{
+    const uint64_t by_ms = 1 + world_skewed(world, world->plan.clock_step_max_ms);
+    const uint64_t now_ms = world_now(world).ms;
+
+    if (world_chance(world, 500) && now_ms + by_ms < CLOCK_MS_MAX / 2) {
+        world->clock_offset_ms += by_ms;
+        world->totals->clock_forward++;
+    } else {
+        world->clock_offset_ms -= by_ms < now_ms ? by_ms : now_ms - 1;
+        world->totals->clock_back++;
+    }
+    world_note(world, "clock step", 0, 0, now_ms, by_ms);
+    for (uint16_t p = 0; p < world->plan.partition_count; p++)
+        host_disturb(world, p);
+}
+
+/* Bit rot: the record of some timer no longer fits its checksum. */
+static void damage(struct world *world)
+{
+    struct model *model = &world->model;
+    struct twin *twin;
+
+    if (model->count == 0 || !world_chance(world, world->plan.damage_permille))
+        return;
+    twin = model->twins[world_below(world, model->count)];
+    if (!twin_is_live(twin) || !memory_storage_damage(world->disk.storage, &twin->id))
+        return;
+    twin->is_damaged = twin->was_damaged = true;
+    world->totals->damaged++;
+    world_note(world, "damaged", twin->partition, twin->number, 0, 0);
+}
+
+static void serve_own(struct world *world, const struct event *event)
+{
+    const struct plan *plan = &world->plan;
+
+    switch (event->kind) {
+    case EVENT_CLIENT:
+        clients_act(world);
+        damage(world);
+        again(world, EVENT_CLIENT, plan->client_gap_ms);
+        break;
+    case EVENT_ORIGIN:
+        origins_change(world, (uint8_t)world_below(world, plan->origin_count),
+                       (enum origin_mode)world_below(world, ORIGIN_STUCK));
+        again(world, EVENT_ORIGIN, plan->origin_gap_ms);
+        break;
+    case EVENT_CLOCK:
+        step_clock(world);
+        again(world, EVENT_CLOCK, plan->clock_gap_ms);
+        break;
+    case EVENT_OUTAGE:
+        disk_outage(world);
+        again(world, EVENT_OUTAGE, plan->outage_gap_ms);
+        break;
+    case EVENT_DRAIN:
+        if (world->host.is_up)
+            host_drain(world, (uint16_t)world_below(world, plan->partition_count));
+        again(world, EVENT_DRAIN, plan->drain_gap_ms);
+        break;
+    case EVENT_CRASH:
+        host_crash(world);
+        events_post(&world->events, world->time_ms + world_skewed(world, 5000), EVENT_START, 0,
+                    NULL);
+        break;
+    default:
+        host_start(world);
+        again(world, EVENT_CRASH, plan->crash_gap_ms);
+        break;
+    }
+}
+
+static void serve(struct world *world)
+{
+    const struct event event = events_take(&world->events);
+
+    if (event.kind <= EVENT_READ_DONE)
+        disk_serve(world, &event);
+    else if (event.kind == EVENT_DELIVERED)
+        origins_answer(world, event.subject);
+    else
+        serve_own(world, &event);
+}
+
+/* ---- steps ---- */
+
+/* The partition that is to be woken first, and when. */
+static uint16_t next_wake(const struct world *world, uint64_t *ret_ms)
+{
+    uint16_t first = 0;
+
+    *ret_ms = UINT64_MAX;
+    for (uint16_t p = 0; p < world->plan.partition_count; p++) {
+        const uint64_t at_ms = host_wake_ms(world, p);
+
+        if (at_ms < *ret_ms) {
+            *ret_ms = at_ms;
+            first = p;
+        }
+    }
+    return first;
+}
+
+bool world_step(struct world *world, uint64_t until_ms)
+{
+    const uint64_t event_ms = events_next_ms(&world->events);
+    uint64_t wake_ms, next_ms;
+    const uint16_t partition = next_wake(world, &wake_ms);
+
+    next_ms = event_ms < wake_ms ? event_ms : wake_ms;
+    if (next_ms == UINT64_MAX || next_ms > until_ms) {
+        if (until_ms != UINT64_MAX && until_ms > world->time_ms)
+            world->time_ms = until_ms;
+        return false;
+    }
+    if (next_ms > world->time_ms)
+        world->time_ms = next_ms;
+    world->step++;
+    if (wake_ms < event_ms || (wake_ms == event_ms && world_chance(world, 500)))
+        host_advance(world, partition);
+    else
+        serve(world);
+    if (world->step % LATENESS_EVERY == 0)
+        judge_lateness(world);
+    if (world->step % COMPARE_EVERY == 0)
+        model_compare(world);
+    return true;
+}
+
+static void begin(struct world *world)
+{
+    const struct plan *plan = &world->plan;
+
+    events_init(&world->events);
+    trace_init(&world->trace, world->settings->is_verbose);
+    model_init(&world->model);
+    disk_init(world);
+    origins_init(world);
+    clients_init(world);
+    host_init(world);
+    world->clock_offset_ms = plan->clock_start_ms;
+    host_start(world);
+    again(world, EVENT_CLIENT, plan->client_gap_ms);
+    again(world, EVENT_ORIGIN, plan->origin_gap_ms);
+    again(world, EVENT_CLOCK, plan->clock_gap_ms);
+    again(world, EVENT_OUTAGE, plan->outage_gap_ms);
+    again(world, EVENT_DRAIN, plan->drain_gap_ms);
+    again(world, EVENT_CRASH, plan->crash_gap_ms);
+}
+
+void world_run(const struct settings *settings, struct totals *totals, uint64_t *ret_hash)
+{
+    struct world world = {.settings = settings,
+                          .totals = totals,
+                          .random = random_seeded(settings->seed)};
+
+    plan_draw(&world.plan, &world.random);
+    begin(&world);
+    while (world.step < settings->steps && world_step(&world, UINT64_MAX))
+        ;
+    finish_run(&world);
+    totals->runs++;
+    totals->steps += world.step;
+    totals->simulated_ms += world.time_ms;
+    *ret_hash = world.trace.hash;
+    clients_deinit(&world);
+    disk_deinit(&world);
+    model_deinit(&world.model);
+    trace_deinit(&world.trace);
+    events_deinit(&world.events);
+}

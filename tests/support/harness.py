@@ -1,0 +1,168 @@
+"""What tests and benchmarks of the real daemon share: start it, talk to it, end it.
+
+Every server listens on a port that the system chooses and is ended by its process id.
+"""
+
+import collections
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+BUILD = os.environ.get("TEST_BUILD", "build/dev")
+
+
+def find(name):
+    """The path of a program of this build; TEST_BUILD names the build folder."""
+    for folder in ("bin", "tests/support", "bench/service", "."):
+        path = os.path.join(BUILD, folder, name)
+        if os.access(path, os.X_OK):
+            return path
+    raise FileNotFoundError(f"{name} is not built under {BUILD}")
+
+
+def wait_until(condition, seconds, what):
+    """Waits for `condition()` to be true and returns its value; a test's only way to wait."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise TimeoutError(f"{what}: not within {seconds} s")
+
+
+class Program:
+    """A child process whose output goes to a file; it is ended with the test."""
+
+    def __init__(self, command):
+        self.log_path = tempfile.mktemp(prefix="tickwheel-log-")
+        with open(self.log_path, "wb") as log:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+
+    def output(self):
+        with open(self.log_path, errors="replace") as file:
+            return file.read()
+
+    def find_in_output(self, pattern, seconds=20):
+        def look():
+            found = re.search(pattern, self.output())
+            if not found and self.process.poll() is not None:
+                raise RuntimeError(f"ended with {self.process.returncode}:\n{self.output()}")
+            return found
+        return wait_until(look, seconds, f"/{pattern}/ in the output")
+
+    def signal(self, number, seconds=60):
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(seconds)
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        if os.path.exists(self.log_path):
+            os.unlink(self.log_path)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Daemon(Program):
+    """tickwheeld on a free port; webhooks to loopback are allowed unless the flags say otherwise."""
+
+    def __init__(self, data_folder, *flags, allow="127.0.0.0/8"):
+        super().__init__([
+            find("tickwheeld"), "--listen-port", "0", "--data-folder", data_folder,
+            "--webhook-allow", allow, *flags])
+        self.port = int(self.find_in_output(r"listen=127\.0\.0\.1:(\d+)")[1])
+
+    def connect(self, timeout=30):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        connection.connect()
+        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+    def call(self, method, path, body=None, headers=None, connection=None):
+        """One request; answers (status, headers, JSON or text)."""
+        own = connection is None
+        connection = connection or self.connect()
+        headers = dict(headers or {})
+        if body is not None and not isinstance(body, (bytes, str)):
+            body = json.dumps(body)
+        if body is not None:
+            headers.setdefault("Content-Type", "application/json")
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        data = response.read()
+        if own:
+            connection.close()
+        if "json" in response.getheader("Content-Type", "") and data and \
+                "ndjson" not in response.getheader("Content-Type"):
+            data = json.loads(data)
+        else:
+            data = data.decode()
+        return response.status, response.headers, data
+
+    def is_ready(self):
+        return self.call("GET", "/readyz")[0] == 200
+
+    def metric(self, name):
+        """The value of one line of /metrics, labels included in the name."""
+        for line in self.call("GET", "/metrics")[2].splitlines():
+            if line.startswith(name + " "):
+                return float(line.split()[-1])
+        raise KeyError(name)
+
+    def memory_bytes(self):
+        with open(f"/proc/{self.process.pid}/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+Arrival = collections.namedtuple("Arrival", "at_us webhook_id due_ms attempt path")
+
+
+class Receiver(Program):
+    """The target of webhooks (tests/support/receiver.c)."""
+
+    def __init__(self, *flags):
+        self.record = tempfile.mktemp(prefix="tickwheel-received-")
+        super().__init__([find("receiver"), "--log", self.record, *flags])
+        self.port = int(self.find_in_output(r"port (\d+)")[1])
+
+    def url(self, path="/ok"):
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def arrivals(self):
+        if not os.path.exists(self.record):
+            return []
+        with open(self.record) as file:
+            lines = file.read().split("\n")[:-1]
+        return [Arrival(int(a), b, int(c), int(d), e)
+                for a, b, c, d, e in (line.split(" ", 4) for line in lines)]
+
+    def close(self):
+        if self.process.poll() is None:
+            self.signal(signal.SIGTERM)
+        super().close()
+        if os.path.exists(self.record):
+            os.unlink(self.record)
+
+
+def timer_id_of(webhook_id):
+    """A webhook-id is the timer's id, a dash and its due time."""
+    return webhook_id.rsplit("-", 1)[0]
+
+
+def percentile(values, share):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(len(values) * share))] if values else float("nan")

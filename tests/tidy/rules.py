@@ -1,0 +1,285 @@
+"""The rules of the house, as functions: each takes the root of a tree and returns what breaks it.
+
+A violation is a text "path:line: what", or "path: what". tidy_test.py applies every rule to the repository
+and, so that no rule sleeps, to a tree with an offender planted in it.
+"""
+
+import os
+import re
+import subprocess
+
+SKIPPED = {".git", "build", "data", "__pycache__", "node_modules"}
+TEXT = (".c", ".h", ".py", ".md", ".txt", ".cmake", ".json", ".sh", ".supp", ".in", ".conf", ".yml")
+
+# From the ground up: what a folder of src/ may include besides itself.
+BELOW = {
+    "base": set(),
+    "sys": {"base"},
+    "ops": {"base", "sys"},
+    "http": {"base", "sys"},
+    "storage": {"base", "sys"},
+    "engine": {"base", "storage", "tickwheel"},  # no clock, no I/O: nothing of sys
+    "delivery": {"base", "sys", "ops", "storage", "engine"},
+    "node": {"base", "sys", "ops", "storage", "engine", "delivery"},
+    "api": {"base", "sys", "ops", "http", "storage", "engine", "delivery", "node"},
+}
+
+FILE_LINES_MAX = 1000
+FUNCTION_LINES_MAX = 69
+COLUMNS_MAX = 100
+LONG_MARK = re.compile(r"/\* long: \S.*")
+
+BANNED = {
+    name: "it is unsafe or not re-entrant" for name in
+    "strcpy strcat sprintf vsprintf gets strtok atoi atol atoll atof system popen rand srand".split()
+}
+CLOCKS = {name: "only src/sys and the library's clock read the time" for name in
+          "time gettimeofday clock_gettime".split()}
+SLEEPS = {name: "wait for something, not for some time" for name in
+          "sleep usleep nanosleep clock_nanosleep".split()}
+PRINTS = {name: "only programs print" for name in
+          "printf fprintf vprintf puts putchar perror".split()}
+
+# Mutable data at file scope that has to be: "object: symbol", with the reason.
+GLOBALS_KNOWN = set()
+
+
+def files(root, *suffixes):
+    """Paths below root, relative to it, in order."""
+    found = []
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(set(folders) - SKIPPED)
+        for name in sorted(names):
+            if name.endswith(suffixes):
+                found.append(os.path.relpath(os.path.join(folder, name), root))
+    return found
+
+
+def read(root, path):
+    with open(os.path.join(root, path), encoding="utf-8", newline="") as file:
+        return file.read()
+
+
+def blank(match):
+    return re.sub(r"[^\n]", " ", match.group())
+
+
+def code_of(text):
+    """C without comments and without what stands in quotes; lines and columns stay."""
+    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'',
+                  blank, text, flags=re.S)
+
+
+def is_test(path):
+    return path.startswith(("tests/", "bench/")) or \
+        re.search(r"_(test|testing|fuzz|bench|oracle)\.[ch]$", path) is not None or "/fake/" in path
+
+
+def layers(root):
+    """No #include points up."""
+    wrong = []
+    for path in files(root, ".c", ".h"):
+        parts = path.split("/")
+        if parts[0] not in ("src", "lib"):
+            continue
+        folder = parts[1]
+        # A comment may quote an include, a string may not.
+        text = re.sub(r"/\*.*?\*/", blank, read(root, path), flags=re.S)
+        for number, line in enumerate(text.split("\n"), 1):
+            found = re.match(r'\s*#\s*include\s*([<"])([^">]+)[>"]', line)
+            if not found:
+                continue
+            target = found[2].split("/")[0]
+            if parts[0] == "lib":
+                if found[1] == '"' and not os.path.exists(
+                        os.path.join(root, os.path.dirname(path), found[2])):
+                    wrong.append(f"{path}:{number}: the library includes {found[2]}")
+                continue
+            is_ours = target in BELOW or target == "tickwheel"
+            if not is_ours or "/" not in found[2]:
+                continue
+            if target != folder and target not in BELOW.get(folder, set()):
+                wrong.append(f"{path}:{number}: {folder} includes {found[2]}")
+    return wrong
+
+
+def file_lengths(root):
+    """No file is longer than can be read at a sitting."""
+    return [f"{path}: {count} lines" for path in files(root, ".c", ".h", ".py", ".cmake")
+            if (count := read(root, path).count("\n")) > FILE_LINES_MAX]
+
+
+def functions(text):
+    """(first line, last line) of each function body; it begins and ends in column 1."""
+    lines = code_of(text).split("\n")
+    start = None
+    for number, line in enumerate(lines, 1):
+        if line.startswith("{"):
+            start = number
+        elif line.startswith("}") and start:
+            yield start, number
+            start = None
+
+
+def function_lengths(root):
+    """No function is longer than a screen, unless it says why: a comment that begins with "long: "."""
+    wrong = []
+    for path in files(root, ".c", ".h"):
+        text = read(root, path)
+        lines = text.split("\n")
+        for start, end in functions(text):
+            body = "\n".join(lines[max(0, start - 12):end])
+            if end - start + 1 > FUNCTION_LINES_MAX and not LONG_MARK.search(body):
+                wrong.append(f"{path}:{start}: a function of {end - start + 1} lines")
+    return wrong
+
+
+def bans_of(path):
+    """Name -> reason, of the calls that this file may not make."""
+    bans = dict(BANNED)
+    bans.update(SLEEPS)
+    if is_test(path):
+        return bans
+    if not path.startswith(("src/sys/", "lib/src/clock", "lib/src/runner")):
+        bans.update(CLOCKS)
+    if path.startswith("src/sys/") or path.startswith("lib/src/clock"):
+        for name in ("nanosleep", "clock_nanosleep"):
+            del bans[name]
+    if path.startswith(("src/", "lib/")) and not path.startswith("lib/examples/"):
+        bans.update(PRINTS)
+    if path.startswith("lib/"):
+        del bans["fprintf"]  # a check that fails says what is broken before it aborts
+    return bans
+
+
+def banned_calls(root):
+    """No call that overflows, races, waits blindly, or reads the time behind the engine's back."""
+    wrong = []
+    for path in files(root, ".c", ".h"):
+        bans = bans_of(path)
+        pattern = re.compile(r"(?<![\w.>])(" + "|".join(bans) + r")\s*\(")
+        for number, line in enumerate(code_of(read(root, path)).split("\n"), 1):
+            wrong += [f"{path}:{number}: {name}(): {bans[name]}" for name in pattern.findall(line)]
+    return wrong
+
+
+def archives(build):
+    return [os.path.join(build, path) for path in files(build, ".a")]
+
+
+def globals_of(archive):
+    """"object: symbol" of whatever an archive keeps in writable memory."""
+    listed = subprocess.run(["nm", "--format=sysv", archive], capture_output=True, text=True,
+                            check=True).stdout
+    member, found = "", []
+    for line in listed.split("\n"):
+        head = re.match(r"Symbols from .*\[(.*)\]:", line)
+        if head:
+            member = head[1]
+        columns = [column.strip() for column in line.split("|")]
+        if len(columns) != 7 or columns[3] not in ("OBJECT", "TLS"):
+            continue
+        section = columns[6]
+        is_writable = re.match(r"\.(data|bss|tdata|tbss)", section) or section == "*COM*"
+        # Relocated once by the loader, then read-only.
+        if is_writable and not section.startswith(".data.rel.ro"):
+            found.append(f"{member}: {columns[0]}")
+    return found
+
+
+def mutable_globals(build):
+    """No state outside of what a caller owns. `build` is a build folder, not a source tree."""
+    return [f"{os.path.basename(archive)}: {symbol}"
+            for archive in archives(build) for symbol in globals_of(archive)
+            if symbol not in GLOBALS_KNOWN]
+
+
+def whitespace(root):
+    """No trailing blanks, no tabs, no carriage returns, one newline at the end, 100 columns of C."""
+    wrong = []
+    for path in files(root, *TEXT) + [path for path in ("Makefile", "README.md")
+                                      if os.path.exists(os.path.join(root, path))]:
+        if ".corpus/" in path or "/golden/" in path:
+            continue
+        text = read(root, path)
+        if text and (not text.endswith("\n") or text.endswith("\n\n")):
+            wrong.append(f"{path}: ends in no newline, or in several")
+        for number, line in enumerate(text.split("\n"), 1):
+            if line != line.rstrip():
+                wrong.append(f"{path}:{number}: trailing blanks")
+            if "\t" in line and os.path.basename(path) != "Makefile":
+                wrong.append(f"{path}:{number}: a tab")
+            if len(line) > COLUMNS_MAX and path.endswith((".c", ".h")):
+                wrong.append(f"{path}:{number}: {len(line)} columns")
+    return wrong
+
+
+def mains(root):
+    """Only programs, tests, benchmarks and examples have a main."""
+    return [f"{path}:{number}: a main"
+            for path in files(root, ".c")
+            if not is_test(path) and not path.startswith(("bin/", "lib/examples/"))
+            for number, line in enumerate(code_of(read(root, path)).split("\n"), 1)
+            if re.match(r"(int|void)\s+main\s*\(", line)]
+
+
+def untested_functions(root):
+    """Each function of the library's public headers is called by a test."""
+    tested = "\n".join(code_of(read(root, path)) for path in files(root, ".c")
+                       if is_test(path) and not path.startswith("bench/"))
+    wrong = []
+    for path in files(root, ".h"):
+        if not path.startswith("lib/include/"):
+            continue
+        declared = re.findall(r"\b(tw_\w+)\s*\(", code_of(read(root, path)))
+        wrong += [f"{path}: no test calls {name}" for name in sorted(set(declared))
+                  if not re.search(rf"\b{name}\s*\(", tested)]
+    return wrong
+
+
+def machine_paths(root):
+    """Nothing in the tree knows on which machine it was written."""
+    # In pieces, so that this file passes.
+    pattern = re.compile(r"(?<![\w.])/(" + "|".join(["ho" + "me", "ro" + "ot", "wo" + "rk", "Us" + "ers"])
+                         + r")/\w")
+    wrong = []
+    for path in files(root, ""):
+        try:
+            text = read(root, path)
+        except UnicodeDecodeError:
+            continue
+        wrong += [f"{path}:{number}: {found.group()}"
+                  for number, line in enumerate(text.split("\n"), 1)
+                  for found in [pattern.search(line)] if found]
+    return wrong
+
+
+def headers_alone(root):
+    """Each header compiles by itself; the public ones as strict C11 and without the service's folders."""
+    wrong = []
+    for path in files(root, ".h"):
+        if path.startswith("lib/include/"):
+            flags = ["-std=c11", "-pedantic", "-Ilib/include"]
+        elif path.startswith("src/"):
+            flags = ["-std=c11", "-D_GNU_SOURCE", "-Isrc", "-Ilib/include"]
+        else:
+            continue
+        done = subprocess.run(
+            [os.environ.get("CC", "cc"), "-fsyntax-only", "-Wall", "-Wextra", "-Werror", *flags,
+             "-include", path, "-xc", "/dev/null"],
+            cwd=root, capture_output=True, text=True, check=False)
+        if done.returncode:
+            wrong.append(f"{path}: {done.stderr.strip().splitlines()[0]}")
+    return wrong
+
+
+def documented_links(root):
+    """Each link of the documents to a file of the tree leads somewhere."""
+    wrong = []
+    for path in files(root, ".md"):
+        for number, line in enumerate(read(root, path).split("\n"), 1):
+            for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", line):
+                if "://" not in target and not os.path.exists(
+                        os.path.join(root, os.path.dirname(path), target)):
+                    wrong.append(f"{path}:{number}: there is no {target}")
+    return wrong

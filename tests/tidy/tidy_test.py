@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Goal: the tree keeps the rules of the house, and each rule would notice if it did not.
+
+Method: every rule of rules.py runs over the repository; and over a small tree that is fine but for one
+planted offender, which the rule must name, and over the same tree without it, where it must be silent.
+"""
+
+import os
+import subprocess
+import tempfile
+import unittest
+
+import rules
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("TW_TIDY_BUILD", "")  # a plain build folder; empty: its rule has its self-test only
+
+CLEAN = {
+    "src/base/good.h": "#ifndef GOOD_H\n#define GOOD_H\nint good(void);\n#endif\n",
+    "src/base/good.c": '#include "base/good.h"\n\nint good(void)\n{\n    return 1; /* strcpy( */\n}\n',
+    "src/engine/heart.c": '#include "base/good.h"\n#include <tickwheel/wheel.h>\n',
+    "src/sys/now.c": "#include <time.h>\n\nlong now(void)\n{\n    return time(0);\n}\n",
+    "lib/include/tickwheel/wheel.h": "int tw_wheel_turn(int by);\n",
+    "lib/src/wheel.c": "#include <tickwheel/wheel.h>\n",
+    "lib/src/wheel_test.c": "int main(void)\n{\n    return tw_wheel_turn(1);\n}\n",
+    "bin/program.c": "#include <stdio.h>\n\nint main(void)\n{\n    printf(\"hi\\n\");\n}\n",
+    "docs/README.md": "See [the header](../src/base/good.h).\n",
+}
+
+
+def body(lines, mark=""):
+    return "int f(void)\n{\n" + mark + "    ;\n" * (lines - 2 - bool(mark)) + "}\n"
+
+
+# rule -> (path, contents) pairs, each an offender by itself.
+OFFENDERS = {
+    rules.layers: [
+        ("src/base/up.c", '#include "sys/clock.h"\n'),
+        ("src/sys/up.c", '#include "ops/config.h"\n'),
+        ("src/http/up.c", '#  include "ops/metrics.h"\n'),
+        ("src/storage/up.c", '#include "engine/engine.h"\n'),
+        ("src/engine/up.c", '#include "sys/clock.h"\n'),
+        ("src/delivery/up.c", '#include "node/node.h"\n'),
+        ("src/node/up.c", '#include "api/api.h"\n'),
+        ("src/base/up.h", "#include <tickwheel/wheel.h>\n"),
+        ("lib/src/up.c", '#include "base/good.h"\n'),
+        ("lib/include/tickwheel/up.h", '#include "../../src/base/good.h"\n'),
+    ],
+    rules.file_lengths: [("src/base/long.c", "\n" * 1001)],
+    rules.function_lengths: [("src/base/long.c", body(70))],
+    rules.banned_calls: [
+        ("src/base/bad.c", "void f(void)\n{\n    strcpy(a, b);\n}\n"),
+        ("src/base/bad.c", "void f(void)\n{\n    x = atoi (b);\n}\n"),
+        ("src/base/bad.c", "void f(void)\n{\n    printf(\"x\");\n}\n"),
+        ("src/engine/bad.c", "void f(void)\n{\n    x = time(NULL);\n}\n"),
+        ("src/node/bad.c", "void f(void)\n{\n    clock_gettime(a, b);\n}\n"),
+        ("src/sys/bad.c", "void f(void)\n{\n    usleep(1);\n}\n"),
+        ("tests/e2e/bad.c", "void f(void)\n{\n    sleep(1);\n}\n"),
+        ("src/base/bad_test.c", "void f(void)\n{\n    srand(1);\n}\n"),
+    ],
+    rules.whitespace: [
+        ("src/base/bad.c", "int a; \n"),
+        ("src/base/bad.c", "\tint a;\n"),
+        ("src/base/bad.c", "int a;"),
+        ("src/base/bad.c", "int a;\r\n"),
+        ("src/base/bad.h", "/* " + "x" * 95 + " */\n"),
+        ("docs/bad.md", "text \n"),
+    ],
+    rules.mains: [("src/base/bad.c", "int main(void)\n{\n}\n")],
+    rules.untested_functions: [("lib/include/tickwheel/more.h", "void tw_more(void);\n")],
+    rules.machine_paths: [("docs/bad.md", "Run /" + "home/me/tickwheel.\n")],
+    rules.headers_alone: [
+        ("lib/include/tickwheel/bad.h", "size_t tw_bad(void);\n"),
+        ("src/base/bad.h", "struct x { uint64_t y; };\n"),
+    ],
+    rules.documented_links: [("docs/bad.md", "See [it](gone.md).\n")],
+}
+
+# What looks like an offender and is none.
+INNOCENT = {
+    rules.layers: [("src/base/c.c", '/*\n#include "sys/clock.h"\n*/\n')],
+    rules.function_lengths: [
+        ("src/base/fits.c", body(69)),
+        ("src/base/says_why.c", body(80, "    /* long: a table of cases reads best in one piece */\n")),
+    ],
+    rules.banned_calls: [
+        ("src/base/c.c", "int a = 1; // strcpy(a, b)\nconst char *b = \"system(\";\n"),
+        ("src/base/c.c", "int mystrcpy(int x);\nint f(struct s *s)\n{\n    s->time(1);\n    s.time(2);\n}\n"),
+        ("src/base/c_test.c", "void f(void)\n{\n    printf(\"x\");\n}\n"),
+    ],
+    rules.documented_links: [("docs/c.md", "[a](https://x.example/y) [b](README.md#part)\n")],
+    rules.machine_paths: [("docs/c.md", "https://x.example/" + "work/a\n")],
+}
+
+
+def plant(root, path, contents):
+    os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+    with open(os.path.join(root, path), "w", encoding="utf-8", newline="") as file:
+        file.write(contents)
+
+
+class Tree(tempfile.TemporaryDirectory):
+    """A clean little tree."""
+
+    def __enter__(self):
+        root = super().__enter__()
+        for path, contents in CLEAN.items():
+            plant(root, path, contents)
+        return root
+
+
+class TheRepository(unittest.TestCase):
+    def check(self, rule, where=ROOT):
+        wrong = rule(where)
+        if wrong:
+            self.fail("\n" + rule.__doc__ + "\n" + "\n".join(wrong))
+
+
+def add_rule(rule):
+    setattr(TheRepository, "test_" + rule.__name__, lambda self: self.check(rule))
+
+
+for each in OFFENDERS:
+    add_rule(each)
+
+
+class TheRules(unittest.TestCase):
+    def test_each_is_silent_on_a_clean_tree(self):
+        with Tree() as root:
+            for rule in OFFENDERS:
+                self.assertEqual(rule(root), [], rule.__name__)
+
+    def test_each_names_its_offender(self):
+        for rule, offenders in OFFENDERS.items():
+            for path, contents in offenders:
+                with self.subTest(rule=rule.__name__, path=path), Tree() as root:
+                    plant(root, path, contents)
+                    wrong = rule(root)
+                    self.assertEqual(len(wrong), 1, wrong)
+                    self.assertTrue(wrong[0].startswith(path + ":"), wrong)
+
+    def test_each_leaves_the_innocent_alone(self):
+        for rule, innocents in INNOCENT.items():
+            for path, contents in innocents:
+                with self.subTest(rule=rule.__name__, path=path), Tree() as root:
+                    plant(root, path, contents)
+                    self.assertEqual(rule(root), [])
+
+
+class MutableGlobals(unittest.TestCase):
+    """The rule that looks at what the compiler made."""
+
+    def archive(self, root, source):
+        plant(root, "x.c", source)
+        subprocess.run([os.environ.get("CC", "cc"), "-fPIE", "-c", "x.c"], cwd=root, check=True)
+        subprocess.run(["ar", "rcs", "libx.a", "x.o"], cwd=root, check=True)
+
+    def test_names_its_offenders(self):
+        for source in ("int a;", "static int a = 1; int *f(void) { return &a; }",
+                       "int f(void) { static int a; return a++; }", "_Thread_local int a;",
+                       "const char *a = \"text\";"):
+            with self.subTest(source=source), tempfile.TemporaryDirectory() as root:
+                self.archive(root, source)
+                wrong = rules.mutable_globals(root)
+                self.assertEqual(len(wrong), 1, wrong)
+                self.assertTrue(wrong[0].startswith("libx.a: x.o: a"), wrong)
+
+    def test_leaves_constants_alone(self):
+        with tempfile.TemporaryDirectory() as root:
+            self.archive(root, "extern int f(void); const int a = 1; "
+                               "static const char *const b[] = {\"x\", \"y\"}; "
+                               "const char *g(int i) { return b[i]; } int (*const h)(void) = f;")
+            self.assertEqual(rules.mutable_globals(root), [])
+
+    @unittest.skipUnless(BUILD, "a sanitizer's or coverage build has data of its own")
+    def test_the_build(self):
+        self.assertTrue(rules.archives(BUILD), "nothing is built in " + BUILD)
+        wrong = rules.mutable_globals(BUILD)
+        if wrong:
+            self.fail("\n" + "\n".join(wrong))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
