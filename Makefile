@@ -1,6 +1,8 @@
 # The front door. Each target is one command for people; CMake and the scripts do the work.
 
-DATA ?= data
+# make run DATA=/srv/timers FLAGS="--listen-port 80"
+DATA ?= ./data
+FLAGS ?=
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
@@ -13,7 +15,7 @@ help: ## list what can be made
 
 run: build ## install what is missing, build, and start tickwheeld on 127.0.0.1:8463 with data in ./data
 	@exec build/release/bin/tickwheeld --banner --data-folder "$(DATA)" \
-		--webhook-allow "127.0.0.0/8,::1/128"
+		--webhook-allow "127.0.0.0/8,::1/128" $(FLAGS)
 
 build: ## the release build, in build/release
 	@scripts/install-deps build
@@ -58,7 +60,8 @@ docs: ## the files that are made from tables: docs/configuration.md, packaging/t
 	@build/release/bin/tickwheeld --print-config-example > packaging/tickwheeld.conf
 
 install: build ## install under PREFIX (default /usr/local)
-	@cmake --install build/release --prefix "$(PREFIX)"
+	@cmake --preset release --log-level=WARNING -DCMAKE_INSTALL_PREFIX="$(PREFIX)" >/dev/null
+	@cmake --install build/release
 
 clean: ## remove what was built; your data stays
 	@rm -rf build

@@ -7,6 +7,7 @@ that suits it best: NDJSON batches of 10,000 lines; pipelined `put`s; COPY into 
 due time, 10,000 rows a transaction and all in one.
 
     compare.py [--timers N] [--connections N] [--only tickwheel,beanstalkd,postgresql]
+               [--flags "--storage-memtable-bytes 16M"]
 """
 
 import argparse
@@ -86,7 +87,7 @@ def read_response(file):
     return status, file.read(size)
 
 
-def tickwheel(count, connections):
+def tickwheel(count, connections, flags):
     row = Row("tickwheel, NDJSON batches, synced")
     folder = tempfile.mkdtemp(prefix="tickwheel-bench-")
     now_ms = int(time.time() * 1000)
@@ -112,7 +113,7 @@ def tickwheel(count, connections):
                 if status != 200 or b'"failed":0' not in answer.replace(b" ", b""):
                     raise RuntimeError(f"{status} {answer[:300]}")
 
-    with harness.Daemon(folder) as daemon:
+    with harness.Daemon(folder, *flags) as daemon:
         harness.wait_until(daemon.is_ready, 20, "ready")
         idle = resident_bytes(daemon.process.pid)
         seconds = parallel(send, [requests[i::connections] for i in range(connections)])
@@ -124,7 +125,7 @@ def tickwheel(count, connections):
                 resident=resident_bytes(daemon.process.pid), disk=disk_bytes(folder) / count)
         daemon.signal(signal.SIGKILL)
     began = time.monotonic()
-    with harness.Daemon(folder) as daemon:
+    with harness.Daemon(folder, *flags) as daemon:
         harness.wait_until(daemon.is_ready, 60, "ready")
         row.set(restart=time.monotonic() - began)
         assert daemon.metric("tickwheel_timers_pending") == count
@@ -304,14 +305,16 @@ def main():
     parser.add_argument("--timers", type=int, default=1000000)
     parser.add_argument("--connections", type=int, default=2)
     parser.add_argument("--only", default="tickwheel,beanstalkd,postgresql")
+    parser.add_argument("--flags", default="", help="settings for tickwheeld, in one argument")
     options = parser.parse_args()
     only, count = options.only.split(","), options.timers
     rows = [floor(count)]
     if "tickwheel" in only:
-        runs = sorted((tickwheel(count, options.connections) for _ in range(3)),
+        runs = sorted((tickwheel(count, options.connections, options.flags.split()) for _ in range(3)),
                       key=lambda row: row.cells["rate"])
         rows.append(runs[1])
-        print("tickwheel, three runs:", ", ".join(f"{run.cells['rate']:,.0f}/s" for run in runs))
+        print("tickwheel, three runs:", ", ".join(
+            f"{run.cells['rate']:,.0f}/s and {run.cells['restart']:.2f} s" for run in runs))
     if "beanstalkd" in only:
         rows.append(beanstalkd("beanstalkd, default (sync each 50 ms)", count,
                                options.connections, []))

@@ -2,7 +2,7 @@
 
 #include <strings.h>
 
-#define HOST_SIZE_MAX  254 /* of a name in DNS with its last point */
+#define HOST_SIZE_MAX  253 /* of a name in DNS, without the point that may end it */
 #define LABEL_SIZE_MAX 63  /* of each of its parts */
 
 static bool is_digit(char c)
@@ -96,7 +96,7 @@ static bool is_name(struct bytes host)
 {
     size_t label = 0; /* its size so far */
 
-    if (host.size == 0 || host.size > HOST_SIZE_MAX)
+    if (host.size == 0 || host.size - (host.data[host.size - 1] == '.') > HOST_SIZE_MAX)
         return false;
     for (size_t i = 0; i < host.size; i++) {
         char c = host.data[i];

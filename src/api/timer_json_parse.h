@@ -11,7 +11,8 @@
 #include "api/timer_json.h"
 #include "base/json.h"
 
-#define TIMER_JSON_MEMBERS_MAX    64   /* of `headers`, and of `labels` whatever the limits say */
+#define TIMER_JSON_HEADERS_MAX    64   /* how many */
+#define TIMER_JSON_MEMBERS_LOCAL  16   /* of an object that cost no allocation */
 #define TIMER_JSON_LABEL_SIZE_MAX 256  /* of a label's name, and of its value */
 #define TIMER_JSON_TYPE_SIZE_MAX  256  /* of content_type */
 #define TIMER_JSON_SCRATCH_SIZE   1024 /* a request up to this size costs no allocation to decode */

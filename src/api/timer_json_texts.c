@@ -200,7 +200,33 @@ enum error_code timer_parse_content_type(struct timer_parse *parse)
 
 struct member {
     struct json_string name, value;
+    struct bytes stored_name; /* to tell a second one of the same name */
 };
+
+struct members {
+    struct member *at; /* `local` until there are more */
+    size_t count, capacity;
+    struct member local[TIMER_JSON_MEMBERS_LOCAL];
+};
+
+static void members_deinit(struct members *members)
+{
+    if (members->at != members->local)
+        free(members->at);
+}
+
+static bool members_grow(struct members *members)
+{
+    struct member *grown = malloc(2 * members->capacity * sizeof(*grown));
+
+    if (!grown)
+        return false;
+    memcpy(grown, members->at, members->count * sizeof(*grown));
+    members_deinit(members);
+    members->at = grown;
+    members->capacity *= 2;
+    return true;
+}
 
 static enum error_code member_invalid(struct timer_parse *parse, const char *parent,
                                       const struct json_string *name, const char *detail)
@@ -215,35 +241,40 @@ static enum error_code member_invalid(struct timer_parse *parse, const char *par
     return timer_parse_invalid(parse, pointer, "%s", detail);
 }
 
-/* Reads such an object, the field at `pointer`. */
+/* Reads such an object, the field at `pointer`. members_deinit() in any case. */
 static enum error_code read_members(struct timer_parse *parse, const char *pointer, size_t max,
-                                    struct member *members, size_t *ret_count)
+                                    struct members *members)
 {
     struct json_reader *reader = &parse->reader;
-    size_t count = 0;
     enum json_type type = json_peek(reader);
+    struct json_string name;
 
+    members->at = members->local;
+    members->count = 0;
+    members->capacity = TIMER_JSON_MEMBERS_LOCAL;
     if (type != JSON_OBJECT && type != JSON_NONE)
         return timer_parse_invalid(parse, pointer, "It must be an object of strings");
     if (type == JSON_NONE || !json_enter_object(reader))
         return timer_parse_not_json(parse);
-    for (struct json_string name; json_next_member(reader, &name);) {
+    while (json_next_member(reader, &name)) {
+        struct member *member;
+
         type = json_peek(reader);
         if (type == JSON_NONE)
             break;
         if (type != JSON_STRING)
             return member_invalid(parse, pointer, &name, "It must be a string");
-        if (count == max)
+        if (members->count == max)
             return timer_parse_invalid(parse, pointer, "It may have at most %zu members", max);
-        members[count].name = name;
-        if (!json_read_string(reader, &members[count].value))
+        if (members->count == members->capacity && !members_grow(members))
+            return no_memory(parse);
+        member = &members->at[members->count];
+        member->name = name;
+        if (!json_read_string(reader, &member->value))
             break;
-        count++;
+        members->count++;
     }
-    if (json_error(reader))
-        return timer_parse_not_json(parse);
-    *ret_count = count;
-    return need_scratch(parse);
+    return json_error(reader) ? timer_parse_not_json(parse) : need_scratch(parse);
 }
 
 /* What the server sets itself, or what would change how the request is framed. */
@@ -267,9 +298,8 @@ static bool is_forbidden_header(struct bytes name)
 }
 
 /* Appends "Name: value\n". */
-static enum error_code store_header(struct timer_parse *parse, const struct member *member,
-                                    const struct bytes *before, size_t before_count,
-                                    struct bytes *ret_name)
+static enum error_code store_header(struct timer_parse *parse, const struct members *members,
+                                    struct member *member)
 {
     struct timer_scratch *scratch = &parse->scratch;
     size_t start = scratch->size;
@@ -282,8 +312,9 @@ static enum error_code store_header(struct timer_parse *parse, const struct memb
     if (is_forbidden_header(name))
         return member_invalid(parse, "#/headers", &member->name,
                               "The server sets this header itself");
-    for (size_t i = 0; i < before_count; i++)
-        if (before[i].size == name.size && strncasecmp(before[i].data, name.data, name.size) == 0)
+    for (const struct member *before = members->at; before < member; before++)
+        if (before->stored_name.size == name.size &&
+            strncasecmp(before->stored_name.data, name.data, name.size) == 0)
             return member_invalid(parse, "#/headers", &member->name, "This header is named twice");
     scratch_put(scratch, ": ", 2);
     start = scratch->size;
@@ -294,26 +325,21 @@ static enum error_code store_header(struct timer_parse *parse, const struct memb
                               "A header's value is not empty, has no space at its ends and no "
                               "control characters");
     scratch_put(scratch, "\n", 1);
-    *ret_name = name;
+    member->stored_name = name;
     return ERROR_NONE;
 }
 
 enum error_code timer_parse_headers(struct timer_parse *parse)
 {
-    struct member members[TIMER_JSON_MEMBERS_MAX];
-    struct bytes names[TIMER_JSON_MEMBERS_MAX];
-    size_t count = 0, start;
-    enum error_code code =
-        read_members(parse, "#/headers", TIMER_JSON_MEMBERS_MAX, members, &count);
+    struct members members;
+    enum error_code code = read_members(parse, "#/headers", TIMER_JSON_HEADERS_MAX, &members);
+    size_t start = parse->scratch.size;
 
+    for (size_t i = 0; i < members.count && !code; i++)
+        code = store_header(parse, &members, &members.at[i]);
+    members_deinit(&members);
     if (code)
         return code;
-    start = parse->scratch.size;
-    for (size_t i = 0; i < count; i++) {
-        code = store_header(parse, &members[i], names, i, &names[i]);
-        if (code)
-            return code;
-    }
     parse->texts.headers = scratch_since(&parse->scratch, start);
     if (parse->texts.headers.size > parse->limits->headers_bytes_max)
         return timer_parse_invalid(parse, "#/headers", "They may have at most %zu bytes together",
@@ -358,21 +384,20 @@ static enum error_code store_label_text(struct timer_parse *parse, const struct 
     return ERROR_NONE;
 }
 
-static enum error_code store_label(struct timer_parse *parse, const struct member *member,
-                                   const struct bytes *before, size_t before_count,
-                                   struct bytes *ret_name)
+static enum error_code store_label(struct timer_parse *parse, const struct members *members,
+                                   struct member *member)
 {
     struct bytes value;
     enum error_code code;
 
-    scratch_put(&parse->scratch, before_count ? "," : "{", 1);
-    code = store_label_text(parse, member, &member->name, ret_name);
+    scratch_put(&parse->scratch, member == members->at ? "{" : ",", 1);
+    code = store_label_text(parse, member, &member->name, &member->stored_name);
     if (code)
         return code;
-    if (ret_name->size == 0)
+    if (member->stored_name.size == 0)
         return member_invalid(parse, "#/labels", &member->name, "A label needs a name");
-    for (size_t i = 0; i < before_count; i++)
-        if (bytes_equal(before[i], *ret_name))
+    for (const struct member *before = members->at; before < member; before++)
+        if (bytes_equal(before->stored_name, member->stored_name))
             return member_invalid(parse, "#/labels", &member->name, "This label is named twice");
     scratch_put(&parse->scratch, ":", 1);
     return store_label_text(parse, member, &member->value, &value);
@@ -380,24 +405,16 @@ static enum error_code store_label(struct timer_parse *parse, const struct membe
 
 enum error_code timer_parse_labels(struct timer_parse *parse)
 {
-    struct member members[TIMER_JSON_MEMBERS_MAX];
-    struct bytes names[TIMER_JSON_MEMBERS_MAX];
-    size_t max = parse->limits->labels_max, count = 0, start;
-    enum error_code code;
+    struct members members;
+    enum error_code code = read_members(parse, "#/labels", parse->limits->labels_max, &members);
+    size_t start = parse->scratch.size;
 
-    if (max > TIMER_JSON_MEMBERS_MAX)
-        max = TIMER_JSON_MEMBERS_MAX;
-    code = read_members(parse, "#/labels", max, members, &count);
-    if (code)
-        return code;
-    start = parse->scratch.size;
-    for (size_t i = 0; i < count; i++) {
-        code = store_label(parse, &members[i], names, i, &names[i]);
-        if (code)
-            return code;
-    }
-    if (count)
+    for (size_t i = 0; i < members.count && !code; i++)
+        code = store_label(parse, &members, &members.at[i]);
+    if (members.count && !code)
         scratch_put(&parse->scratch, "}", 1);
-    parse->texts.labels = scratch_since(&parse->scratch, start);
-    return ERROR_NONE;
+    members_deinit(&members);
+    if (!code)
+        parse->texts.labels = scratch_since(&parse->scratch, start);
+    return code;
 }

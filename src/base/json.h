@@ -100,7 +100,7 @@ bool json_string_decode(const struct json_string *string, char *to, size_t capac
 
 enum json_u64 {
     JSON_U64_OK,
-    JSON_U64_FRACTION,  /* 1.5, 1e-3 */
+    JSON_U64_FRACTION,  /* 1.5, 1e-3; of any size */
     JSON_U64_NEGATIVE,  /* below 0, with a fraction or without */
     JSON_U64_TOO_LARGE, /* above 2^64 - 1 */
 };

@@ -44,7 +44,7 @@ static inline struct receiver_process receiver_start(const char *option, const c
     }
     close(fds[1]);
     receiver.output = fdopen(fds[0], "r");
-    if (!receiver.output || fscanf(receiver.output, "port %u\n", &receiver.port) != 1)
+    if (!receiver.output || fscanf(receiver.output, "port %u", &receiver.port) != 1)
         abort();
     return receiver;
 }
@@ -55,7 +55,7 @@ static inline unsigned long receiver_stop(struct receiver_process *receiver)
     unsigned long requests = 0;
 
     kill(receiver->pid, SIGTERM);
-    if (fscanf(receiver->output, "requests %lu", &requests) != 1)
+    if (fscanf(receiver->output, " requests %lu", &requests) != 1)
         abort();
     fclose(receiver->output);
     waitpid(receiver->pid, NULL, 0);

@@ -22,6 +22,11 @@
 /* Bounds one turn, so that answers are read while a great many deliveries begin. */
 #define BEGIN_MAX 256
 
+/* Of one HTTP/2 connection, unless its server takes fewer. libcurl opens a further connection for
+ * each webhook beyond that, so it is not below what one target gets at a time
+ * (ENGINE_OPTIONS_DEFAULT). */
+#define STREAMS_MAX 128L
+
 struct webhook {
     struct webhook_options options;
     struct webhook_settings settings;
@@ -304,6 +309,7 @@ static enum error_code set_up_multi(struct webhook *webhook, struct error *ret_e
      * number anew with every webhook. */
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_MAXCONNECTS, connections_max);
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, connections_max);
+    bad |= curl_multi_setopt(webhook->multi, CURLMOPT_MAX_CONCURRENT_STREAMS, STREAMS_MAX);
     if (bad != CURLM_OK)
         return error_set(ret_error, ERROR_IO, "libcurl lacks what webhooks need");
     return ERROR_NONE;

@@ -117,11 +117,20 @@ void webhook_outcome_set(struct delivery_outcome *ret_outcome, CURL *easy, CURLc
     case CURLE_WRITE_ERROR:
         webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, "answer with too many headers");
         return;
-    case CURLE_UNSUPPORTED_PROTOCOL: /* the target itself is wrong: no attempt will ever do */
-    case CURLE_URL_MALFORMAT:
+    case CURLE_UNSUPPORTED_PROTOCOL: /* of the answer; the target's was looked at before */
+    case CURLE_WEIRD_SERVER_REPLY:
+        webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, "answer is not HTTP");
+        return;
+    case CURLE_URL_MALFORMAT: /* the target itself is wrong: no attempt will ever do */
         webhook_outcome_fail(ret_outcome, DELIVERY_ENDED, "target is not a URL that can be called");
         return;
-    default: /* TLS for the most part, and libcurl says it well; it never quotes the request */
+    case CURLE_PEER_FAILED_VERIFICATION:
+        webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, "certificate of the target not trusted");
+        return;
+    case CURLE_SSL_CONNECT_ERROR:
+        webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, "TLS handshake failed");
+        return;
+    default: /* rare ones, which libcurl has words for; it never quotes the request in them */
         snprintf(error, sizeof(error), "%s", curl_easy_strerror(result));
         webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, error);
     }

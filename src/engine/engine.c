@@ -20,11 +20,13 @@ struct engine *engine_create(const struct engine_options *options, const struct 
     engine->now = now;
     engine->random = random_seeded(options->seed);
     engine->epoch = meta->epoch;
-    engine->frontier.at = engine->watermark = meta->watermark;
+    engine->watermark = meta->watermark;
+    engine->frontier.at = wall_min(meta->watermark, now); /* so that it reads at once */
     engine->trim = meta->trim;
     engine->sample = meta->trim; /* what lies between may be over since a moment ago */
     engine->sampled_at = now;
-    engine->over_max = meta->watermark;
+    engine->meta_taken = *meta;
+    engine->over_max = wall_max(meta->watermark, now); /* what ended just before the crash too */
     engine->stats.pending = meta->pending;
     map_init(&engine->timers);
     map_init(&engine->lanes);

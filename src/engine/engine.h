@@ -73,6 +73,7 @@ struct engine_read {
     struct timer *timer;
     struct storage_page page;
     struct command *command_; /* the engine's: whom it serves, or NULL */
+    uint64_t ticket_;         /* the engine's: of the stand-in that waits for it */
 };
 
 /* Counts since creation, and what is now. */

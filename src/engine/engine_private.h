@@ -77,6 +77,7 @@ struct engine {
     struct wall now;
     struct random random;
     uint64_t epoch, counter;
+    uint64_t tickets; /* reads of one timer so far */
 
     struct map timers; /* serial -> timer: all that is in memory */
     struct list busy;  /* finding, writing, out */
@@ -102,6 +103,7 @@ struct engine {
     /* lanes.c */
     struct map lanes; /* origin -> lane */
     struct list ready;
+    size_t waiting_bytes; /* of all lanes */
     uint32_t inflight;
     bool is_draining;
 
@@ -112,7 +114,8 @@ struct engine {
     struct list rewrites; /* timers whose own write failed */
     struct wall rewrite_at;
     size_t batches_out;
-    bool meta_wanted; /* a batch is due even without writes */
+    bool meta_wanted;               /* a batch is due even without writes */
+    struct storage_meta meta_taken; /* as the last batch had it; all zero after a failure */
 
     /* effects to be taken */
     struct list reads, deliveries, replies;
@@ -150,6 +153,10 @@ void planner_resume(struct engine *engine, struct timer *timer);
 
 /* Answers them all with an error instead. */
 void planner_fail_waiters(struct engine *engine, struct timer *timer, enum error_code error);
+
+/* The timer for which the stand-in kept the place takes it, with the commands that wait; the
+ * stand-in goes. The timer has taken its place in the map already. */
+void planner_stands_in(struct engine *engine, struct timer *stand_in, struct timer *timer);
 
 /* The read that a command waited for. */
 void planner_found(struct engine *engine, struct engine_read *read);
@@ -197,6 +204,9 @@ struct wall lanes_oldest(const struct engine *engine);
 
 void outcome_apply(struct engine *engine, struct timer *timer, uint32_t attempt,
                    const struct delivery_outcome *outcome);
+
+/* A timer is due that has no attempt left: a patch took them away. */
+void outcome_exhausted(struct engine *engine, struct timer *timer);
 
 static inline struct timer *timer_of(struct list *link)
 {

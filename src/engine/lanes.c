@@ -57,14 +57,6 @@ static void lane_update(struct engine *engine, struct lane *lane)
     }
 }
 
-/* One lane may hold at most half of the memory while memory is short. */
-static bool lane_is_full(const struct engine *engine, const struct lane *lane)
-{
-    size_t half = engine->options.near_bytes_max / 2;
-
-    return engine->stats.near_bytes > half && lane->waiting_bytes > half;
-}
-
 /* Moves a due timer to a later place in the storage, so that those behind it come into memory. Its
  * due time stays: it will be late, and says so. */
 static void spill(struct engine *engine, struct timer *timer)
@@ -83,13 +75,14 @@ void lanes_add(struct engine *engine, struct timer *timer)
     timer->private_.lane = origin_hash(timer->texts.target);
     timer->private_.noticed = engine->now;
     lane = lane_get(engine, timer->private_.lane);
-    if (!lane || lane_is_full(engine, lane)) {
+    if (!lane) {
         spill(engine, timer);
         return;
     }
     timer->private_.phase = PHASE_WAITING;
     list_push(&lane->waiting, &timer->private_.link);
     lane->waiting_bytes += timer->footprint;
+    engine->waiting_bytes += timer->footprint;
     engine->stats.waiting++;
     lane_update(engine, lane);
 }
@@ -99,6 +92,7 @@ static void unqueue(struct engine *engine, struct lane *lane, struct timer *time
     assert(timer->private_.phase == PHASE_WAITING);
     list_remove(&timer->private_.link);
     lane->waiting_bytes -= timer->footprint;
+    engine->waiting_bytes -= timer->footprint;
     engine->stats.waiting--;
     timer->private_.phase = PHASE_NONE;
 }
@@ -124,12 +118,41 @@ static void lend(struct engine *engine, struct timer *timer, struct delivery *de
     list_push(&engine->deliveries, &delivery->link);
 }
 
-void lanes_dispatch(struct engine *engine)
+static struct lane *longest(const struct engine *engine)
+{
+    struct lane *lane, *ret = NULL;
+    size_t cursor = 0;
+
+    while ((lane = map_next(&engine->lanes, &cursor)))
+        if (!ret || lane->waiting_bytes > ret->waiting_bytes)
+            ret = lane;
+    return ret;
+}
+
+/* What waits for room at its target holds at most half of the memory, else the targets that are
+ * dead would keep the timers of all others from coming into it. The longest lane gives up its later
+ * half, so a healthy one keeps what it has. O(lanes) for each halving. */
+static void relieve(struct engine *engine)
+{
+    while (engine->waiting_bytes > engine->options.near_bytes_max / 2) {
+        struct lane *lane = longest(engine);
+        size_t kept = lane->waiting_bytes / 2;
+
+        while (lane->waiting_bytes > kept) {
+            struct timer *timer = timer_of(lane->waiting.prev);
+
+            unqueue(engine, lane, timer);
+            spill(engine, timer);
+        }
+        lane_update(engine, lane);
+    }
+}
+
+static void send(struct engine *engine)
 {
     struct list *link;
 
-    while (!engine->is_draining && engine->inflight < engine->options.inflight_max &&
-           (link = list_pop(&engine->ready))) {
+    while (engine->inflight < engine->options.inflight_max && (link = list_pop(&engine->ready))) {
         struct lane *lane = list_item(link, struct lane, link);
         struct timer *timer = timer_of(lane->waiting.next);
         struct delivery *delivery = calloc(1, sizeof(*delivery));
@@ -143,6 +166,14 @@ void lanes_dispatch(struct engine *engine)
         lend(engine, timer, delivery);
         lane_update(engine, lane);
     }
+}
+
+void lanes_dispatch(struct engine *engine)
+{
+    if (engine->is_draining)
+        return;
+    send(engine);
+    relieve(engine);
 }
 
 void lanes_returned(struct engine *engine, struct timer *timer)

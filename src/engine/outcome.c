@@ -68,3 +68,12 @@ void outcome_apply(struct engine *engine, struct timer *timer, uint32_t attempt,
     }
     writer_add_own(engine, timer);
 }
+
+void outcome_exhausted(struct engine *engine, struct timer *timer)
+{
+    /* On a copy: an answer that was not yet taken may show the timer as it was. */
+    timer = with_error(engine, timer, "no attempts are left");
+    timer->version++;
+    end(engine, timer, TIMER_DEAD);
+    writer_add_own(engine, timer);
+}

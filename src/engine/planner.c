@@ -197,6 +197,7 @@ static bool find(struct engine *engine, struct command *command)
     list_push(&stand_in->private_.waiters, &command->link);
     read->kind = ENGINE_READ_FIND;
     read->id = command->id;
+    read->ticket_ = stand_in->private_.ticket = ++engine->tickets;
     list_push(&engine->reads, &read->link);
     return true;
 }
@@ -205,10 +206,11 @@ static void on_timer(struct engine *engine, struct command *command)
 {
     struct timer *timer = map_get(&engine->timers, command->id.serial);
 
-    if (timer && !timer_id_equal(&timer->id, &command->id)) {
+    if (timer && timer->private_.phase == PHASE_FINDING) {
+        list_push(&timer->private_.waiters, &command->link); /* perhaps with another id */
+    } else if (timer && !timer_id_equal(&timer->id, &command->id)) {
         planner_reply(engine, command, ERROR_NOT_FOUND, NULL); /* the same serial, another time */
-    } else if (timer &&
-               (timer->private_.phase == PHASE_FINDING || timer->private_.phase == PHASE_WRITING)) {
+    } else if (timer && timer->private_.phase == PHASE_WRITING) {
         list_push(&timer->private_.waiters, &command->link);
     } else if (timer) {
         meet(engine, timer, command);
@@ -274,26 +276,56 @@ void planner_fail_waiters(struct engine *engine, struct timer *timer, enum error
         planner_reply(engine, list_item(link, struct command, link), error, NULL);
 }
 
+void planner_stands_in(struct engine *engine, struct timer *stand_in, struct timer *timer)
+{
+    list_join(&timer->private_.waiters, &stand_in->private_.waiters);
+    list_remove(&stand_in->private_.link);
+    stand_in->private_.phase = PHASE_NONE;
+    list_push(&engine->gone, &stand_in->private_.link);
+}
+
+/* The read found nothing, or failed. Commands with the id that was looked for are answered; others
+ * with the same serial waited by chance, and look for their own. */
+static void not_found(struct engine *engine, struct timer *stand_in, enum error_code error)
+{
+    struct list waiters;
+
+    list_init(&waiters);
+    list_join(&waiters, &stand_in->private_.waiters);
+    engine_forget(engine, stand_in);
+    LIST_FOR_EACH (&waiters, link) {
+        struct command *command = list_item(link, struct command, link);
+
+        list_remove(link);
+        if (timer_id_equal(&command->id, &stand_in->id))
+            planner_reply(engine, command, error, NULL);
+        else
+            planner_start(engine, command);
+    }
+}
+
 void planner_found(struct engine *engine, struct engine_read *read)
 {
     struct timer *stand_in = map_get(&engine->timers, read->id.serial);
     struct timer *timer = read->timer;
 
-    assert(stand_in && stand_in->private_.phase == PHASE_FINDING);
+    /* A read ahead may have brought the timer meanwhile; then this one is stale. */
+    if (!stand_in || stand_in->private_.phase != PHASE_FINDING ||
+        stand_in->private_.ticket != read->ticket_)
+        return;
+    if (read->result == ERROR_NONE && !timer_id_equal(&timer->id, &read->id))
+        read->result = ERROR_NOT_FOUND;
     if (read->result == ERROR_NONE && !map_put(&engine->timers, timer->id.serial, timer))
         read->result = ERROR_NO_MEMORY;
     if (read->result != ERROR_NONE) {
-        planner_fail_waiters(engine, stand_in, read->result);
-        engine_forget(engine, stand_in);
+        not_found(engine, stand_in, read->result);
         return;
     }
     read->timer = NULL;
     timer->private_ = (struct timer_private){.was_at = timer->private_.was_at};
     list_init(&timer->private_.link);
     list_init(&timer->private_.waiters);
-    list_join(&timer->private_.waiters, &stand_in->private_.waiters);
-    list_remove(&stand_in->private_.link);
-    list_push(&engine->gone, &stand_in->private_.link);
+    planner_stands_in(engine, stand_in, timer);
     engine_settle(engine, timer);
 }
 

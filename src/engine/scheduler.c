@@ -97,6 +97,8 @@ void scheduler_expire(struct engine *engine)
             if (timer->at.ms >
                 engine->now.ms) /* only when scheduler_clock_went_back had no memory */
                 park(engine, timer);
+            else if (timer->attempts >= timer->retry.attempts_max)
+                outcome_exhausted(engine, timer);
             else
                 lanes_add(engine, timer);
         }
@@ -153,7 +155,9 @@ void scheduler_read_ahead(struct engine *engine)
 
 static void load(struct engine *engine, struct timer *timer)
 {
-    if (map_get(&engine->timers, timer->id.serial)) { /* what is in memory is newer */
+    struct timer *known = map_get(&engine->timers, timer->id.serial);
+
+    if (known && known->private_.phase != PHASE_FINDING) { /* what is in memory is newer */
         timer_free(timer);
         return;
     }
@@ -165,6 +169,8 @@ static void load(struct engine *engine, struct timer *timer)
         timer_free(timer);
         return;
     }
+    if (known)
+        planner_stands_in(engine, known, timer);
     engine_settle(engine, timer);
 }
 
@@ -228,7 +234,6 @@ static void raise_watermark(struct engine *engine)
     oldest = oldest_row(&engine->rewrites, oldest);
     engine->watermark = wall_max(engine->watermark, oldest);
     engine->watermark_is_stale = false;
-    engine->meta_wanted = true;
     engine->watermark_at = wall_add(engine->now, pause_ms + engine->stats.waiting / 100);
 }
 
@@ -246,14 +251,18 @@ void scheduler_watermark(struct engine *engine)
 {
     bool trims = engine->over_max.ms >= engine->trim.ms && engine->now.ms >= trim_at(engine).ms;
 
-    if (trims || (engine->watermark_is_stale && engine->now.ms >= engine->watermark_at.ms))
-        raise_watermark(engine);
-    if (!trims)
+    if (!trims && (!engine->watermark_is_stale || engine->now.ms < engine->watermark_at.ms))
         return;
-    /* All before the sample was over when it was taken, and that is retain_ms ago. */
-    engine->trim = wall_max(engine->trim, engine->sample);
-    engine->sample = engine->watermark;
-    engine->sampled_at = engine->now;
+    raise_watermark(engine);
+    if (trims) {
+        /* All before the sample was over when it was taken, and that is retain_ms ago. */
+        engine->trim = wall_max(engine->trim, engine->sample);
+        engine->sample = engine->watermark;
+        engine->sampled_at = engine->now;
+    }
+    if (engine->watermark.ms != engine->meta_taken.watermark.ms ||
+        engine->trim.ms != engine->meta_taken.trim.ms)
+        engine->meta_wanted = true;
 }
 
 /* ---- the clock ---- */

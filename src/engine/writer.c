@@ -79,8 +79,8 @@ struct storage_batch *engine_take_batch(struct engine *engine)
     if (!out)
         return NULL; /* the writes stay where they are; the next call tries again */
     out->batch.partition = engine->options.partition;
-    out->batch.meta = (struct storage_meta){engine->epoch, engine->watermark, engine->trim,
-                                            engine->stats.pending};
+    out->batch.meta = engine->meta_taken = (struct storage_meta){
+        .epoch = engine->epoch, .watermark = engine->watermark, .trim = engine->trim};
     out->batch.writes = engine->writes;
     out->batch.write_count = engine->write_count;
     out->notes = engine->notes;
@@ -138,6 +138,7 @@ static void create_failed(struct engine *engine, struct timer *timer, struct com
         if (command->timers[i] == timer)
             command->results[i].error = error;
     command->error = error;
+    planner_fail_waiters(engine, timer, ERROR_NOT_FOUND); /* who guessed its id */
     engine_forget(engine, timer);
     if (--command->pending_ == 0)
         planner_reply(engine, command, error, NULL);
@@ -180,7 +181,8 @@ void engine_committed(struct engine *engine, struct wall now, struct storage_bat
     engine->batches_out--;
     if (batch->result != ERROR_NONE) {
         engine->stats.storage_failures++;
-        engine->watermark_is_stale = true; /* the meta record went with the rest */
+        engine->watermark_is_stale = true;
+        engine->meta_taken = (struct storage_meta){0}; /* the meta record went with the rest */
     }
     for (size_t i = 0; i < batch->write_count; i++)
         if (batch->result == ERROR_NONE)

@@ -2,6 +2,7 @@
 
 #include "sys/clock.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,17 +21,45 @@ static uint64_t sweep_period_ms(const struct connections *connections)
     return ms < SWEEP_MS_MIN ? SWEEP_MS_MIN : ms > SWEEP_MS_MAX ? SWEEP_MS_MAX : ms;
 }
 
-/* Shutting down under the lock: connection_close takes it before the socket's number can be used
- * again for somebody else. */
+/* Connections that wait for their client, looked at together. */
+struct batch {
+    struct pollfd waiting[256];
+    nfds_t count;
+};
+
+/* libmicrohttpd overlooks the end of a connection that comes together with data: it waits for
+ * another event, and there is none. This makes one; what was received can still be read. */
+static void nudge_ended(struct batch *batch)
+{
+    if (poll(batch->waiting, batch->count, 0) > 0)
+        for (nfds_t i = 0; i < batch->count; i++)
+            if (batch->waiting[i].revents & POLLRDHUP)
+                shutdown(batch->waiting[i].fd, SHUT_RD);
+    batch->count = 0;
+}
+
+/* Under the lock: connection_close takes it before the socket's number can be used again for
+ * somebody else. */
 static void sweep(struct connections *connections, uint64_t now_ns)
 {
+    struct batch batch = {.count = 0};
+
     LIST_FOR_EACH (&connections->open_, link) {
         struct connection *connection = list_item(link, struct connection, link);
         uint64_t since = atomic_load_explicit(&connection->waiting_since, memory_order_relaxed);
 
-        if (since && now_ns > since && now_ns - since > connections->idle_ns_)
+        if (!since)
+            continue;
+        if (now_ns > since && now_ns - since > connections->idle_ns_) {
             shutdown(connection->socket, SHUT_RDWR);
+            continue;
+        }
+        batch.waiting[batch.count++] =
+            (struct pollfd){.fd = connection->socket, .events = POLLRDHUP};
+        if (batch.count == sizeof(batch.waiting) / sizeof(batch.waiting[0]))
+            nudge_ended(&batch);
     }
+    nudge_ended(&batch);
 }
 
 static void *sweeper_run(void *argument)
@@ -106,6 +135,8 @@ struct connection *connection_open(struct connections *connections, int socket)
     pthread_mutex_lock(&connections->lock_);
     list_push(&connections->open_, &connection->link);
     connection->is_excess = ++connections->count_ > connections->count_max_;
+    if (connections->count_ > connections->count_max_ + CONNECTIONS_EXCESS_MAX)
+        shutdown(socket, SHUT_RDWR);
     pthread_mutex_unlock(&connections->lock_);
     return connection;
 }

@@ -19,6 +19,10 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+/* So many connections over the limit may exist at a time, to be refused with an answer; further
+ * ones are shut down at once. */
+#define CONNECTIONS_EXCESS_MAX 64u
+
 struct connection {
     struct list link; /* guarded by connections.lock_ */
     int socket;

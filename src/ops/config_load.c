@@ -112,8 +112,6 @@ static enum error_code settle_secret(struct source *source, struct error *ret_er
                          "webhook_secret and webhook_secret_file: give one of them");
     if (has_secret)
         source->config->webhook_secret_file[0] = '\0';
-    if (has_file)
-        source->config->webhook_secret[0] = '\0';
     return ERROR_NONE;
 }
 

@@ -146,12 +146,19 @@ static void a_single_value_is_read_at_most_doubled(void **state)
     }
 }
 
-enum { THREADS = 3, EACH = 100000 };
+enum { THREADS = 3, EACH = 300000 };
+
+struct crowd {
+    struct metrics *metrics;
+    pthread_barrier_t start; /* so that they do meet */
+};
 
 static void *count_up(void *context)
 {
-    struct metrics *metrics = context;
+    struct crowd *crowd = context;
+    struct metrics *metrics = crowd->metrics;
 
+    pthread_barrier_wait(&crowd->start);
     for (unsigned i = 0; i < EACH; i++) {
         metrics_add(metrics, METRIC_ATTEMPTS, 1);
         metrics_observe_us(metrics, HISTOGRAM_DELIVERY_LATENESS, i);
@@ -163,17 +170,20 @@ static void *count_up(void *context)
 static void threads_lose_no_count(void **state)
 {
     struct metrics *metrics = create();
+    struct crowd crowd = {.metrics = metrics};
     pthread_t threads[THREADS];
 
     (void)state;
+    pthread_barrier_init(&crowd.start, NULL, THREADS);
     for (size_t i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, count_up, metrics), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, count_up, &crowd), 0);
     free(format(metrics)); /* a reader among the writers */
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&crowd.start);
     assert_true(metrics_get(metrics, METRIC_ATTEMPTS) == THREADS * EACH);
     assert_true(metrics_observed(metrics, HISTOGRAM_DELIVERY_LATENESS) == THREADS * EACH);
-    check_has(metrics, "{route=\"timer_get\",class=\"2xx\"} 300000\n");
+    check_has(metrics, "{route=\"timer_get\",class=\"2xx\"} 900000\n");
     metrics_destroy(metrics);
 }
 

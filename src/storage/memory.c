@@ -183,7 +183,7 @@ static enum error_code read_meta(struct memory_storage *memory, uint16_t partiti
 static bool apply_batch(struct memory_storage *memory, struct commit *commit,
                         const struct storage_batch *batch, struct buffer *scratch)
 {
-    struct storage_meta old;
+    struct storage_meta old, meta;
 
     for (size_t i = 0; i < batch->write_count; i++) {
         assert(batch->writes[i].timer->id.partition == batch->partition);
@@ -193,7 +193,9 @@ static bool apply_batch(struct memory_storage *memory, struct commit *commit,
     if (read_meta(memory, batch->partition, &old, NULL) ||
         !apply_trim(memory, commit, batch->partition, old.trim, batch->meta.trim))
         return false;
-    record_meta_encode(scratch, batch->partition, &batch->meta);
+    meta = batch->meta;
+    meta.pending = old.pending + (uint64_t)record_pending_change(batch);
+    record_meta_encode(scratch, batch->partition, &meta);
     return put(commit, &memory->metas, meta_key(batch->partition), scratch);
 }
 

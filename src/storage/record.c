@@ -400,3 +400,16 @@ struct record_change record_change_of(const struct storage_write *write)
     assert(change.put.ms && change.put.ms < RECORD_AT_MAX);
     return change;
 }
+
+int64_t record_pending_change(const struct storage_batch *batch)
+{
+    int64_t change = 0;
+
+    for (size_t i = 0; i < batch->write_count; i++) {
+        const struct storage_write *write = &batch->writes[i];
+        bool was_live = write->was_at.ms != 0;
+
+        change += (int64_t)!timer_is_over(write->timer->state) - (int64_t)was_live;
+    }
+    return change;
+}

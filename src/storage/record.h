@@ -127,4 +127,8 @@ struct record_change {
 
 struct record_change record_change_of(const struct storage_write *write);
 
+/* By how much a batch changes the number of live timers: it follows from its writes, so a count
+ * that is written with each batch stays true whichever batches fail. */
+int64_t record_pending_change(const struct storage_batch *batch);
+
 #endif

@@ -104,6 +104,20 @@ enum error_code store_write(struct rocksdb_store *store, rocksdb_writebatch_t *b
     return text ? store_failed(ret_error, "commit", text) : ERROR_NONE;
 }
 
+enum error_code store_enter(struct rocksdb_store *store, struct error *ret_error)
+{
+    pthread_rwlock_rdlock(&store->open_lock);
+    if (store->db)
+        return ERROR_NONE;
+    pthread_rwlock_unlock(&store->open_lock);
+    return error_set(ret_error, ERROR_IO, "%s could not be opened again", store->folder);
+}
+
+void store_leave(struct rocksdb_store *store)
+{
+    pthread_rwlock_unlock(&store->open_lock);
+}
+
 /* ---- commits ---- */
 
 /* One row to put, or to delete when there is no timer. */
@@ -240,6 +254,8 @@ static bool put_batch(struct rocksdb_store *store, const struct storage_batch *b
 {
     const struct store_key key = store_meta_key(batch->partition);
     struct wall *trim = &store->trims[batch->partition];
+    uint64_t *pending = &store->pendings[batch->partition];
+    struct storage_meta meta = batch->meta;
 
     assert(batch->partition < store->partition_count);
     if (!reserve_rows(store, 2 * batch->write_count) || !put_rows(store, batch) ||
@@ -247,8 +263,12 @@ static bool put_batch(struct rocksdb_store *store, const struct storage_batch *b
         return false;
     put_trim(store, batch->partition, *trim, batch->meta.trim);
     *trim = batch->meta.trim;
-    record_meta_encode(&store->scratch, batch->partition, &batch->meta);
-    return put_scratch(store, STORE_META, &key);
+    meta.pending = *pending + (uint64_t)record_pending_change(batch);
+    record_meta_encode(&store->scratch, batch->partition, &meta);
+    if (!put_scratch(store, STORE_META, &key))
+        return false;
+    *pending = meta.pending;
+    return true;
 }
 
 static enum error_code commit_locked(struct rocksdb_store *store,
@@ -256,18 +276,37 @@ static enum error_code commit_locked(struct rocksdb_store *store,
                                      struct error *ret_error)
 {
     enum error_code code = ERROR_NONE;
+    size_t put_count = 0;
 
     rocksdb_writebatch_clear(store->batch);
     buffer_clear(&store->scratch);
-    for (size_t i = 0; i < count && !code; i++)
-        if (!put_batch(store, batches[i]))
-            code = error_set(ret_error, ERROR_NO_MEMORY, "commit");
-    if (!code)
+    while (put_count < count && put_batch(store, batches[put_count]))
+        put_count++;
+    if (put_count < count)
+        code = error_set(ret_error, ERROR_NO_MEMORY, "commit");
+    else
         code = store_write(store, store->batch, ret_error);
     /* What the disk has now is not known. Beginning at zero is always right, only slower: before
      * the trim there are no rows. */
-    for (size_t i = 0; i < count && code; i++)
+    for (size_t i = 0; i < put_count && code; i++) {
         store->trims[batches[i]->partition] = (struct wall){0};
+        store->pendings[batches[i]->partition] -= (uint64_t)record_pending_change(batches[i]);
+    }
+    return code;
+}
+
+/* A log that could not be written is never written again: the database is closed, and opened with a
+ * new one. A disk that is merely full is another matter: RocksDB goes on by itself when there is
+ * room. */
+static enum error_code reopen(struct rocksdb_store *store, struct error *ret_error)
+{
+    enum error_code code;
+
+    pthread_rwlock_wrlock(&store->open_lock);
+    store_close_database(store);
+    code = store_open_database(store, ret_error);
+    store->is_broken = code != ERROR_NONE;
+    pthread_rwlock_unlock(&store->open_lock);
     return code;
 }
 
@@ -275,13 +314,21 @@ static enum error_code commit(struct storage *storage, struct storage_batch *con
                               size_t count, struct error *ret_error)
 {
     struct rocksdb_store *store = store_of(storage);
-    enum error_code code;
+    enum error_code code = ERROR_NONE;
 
     if (!count)
         return ERROR_NONE;
+    if (store->is_broken)
+        code = reopen(store, ret_error);
+    if (!code)
+        code = store_enter(store, ret_error);
+    if (code)
+        return code;
     pthread_mutex_lock(&store->write_lock);
     code = commit_locked(store, batches, count, ret_error);
     pthread_mutex_unlock(&store->write_lock);
+    store->is_broken = code == ERROR_IO;
+    store_leave(store);
     return code;
 }
 
@@ -310,9 +357,14 @@ static enum error_code load_meta(struct storage *storage, uint16_t partition,
                                  struct storage_meta *ret_meta, struct error *ret_error)
 {
     struct rocksdb_store *store = store_of(storage);
+    enum error_code code;
 
     assert(partition < store->partition_count);
-    return store_load_meta(store, partition, ret_meta, ret_error);
+    if ((code = store_enter(store, ret_error)))
+        return code;
+    code = store_load_meta(store, partition, ret_meta, ret_error);
+    store_leave(store);
+    return code;
 }
 
 /* The sum over all tables; 0 where RocksDB does not know. */
@@ -332,47 +384,37 @@ static void stats(struct storage *storage, struct storage_stats *ret_stats)
 
     *ret_stats = (struct storage_stats){
         .corrupt_records = atomic_load_explicit(&store->corrupt_count, memory_order_relaxed),
-        /* The log holds about what the memtables hold. */
-        .disk_bytes = property_sum(store, "rocksdb.total-sst-files-size") +
-                      property_sum(store, "rocksdb.cur-size-all-mem-tables"),
-        .memory_bytes = property_sum(store, "rocksdb.size-all-mem-tables") +
-                        property_sum(store, "rocksdb.estimate-table-readers-mem") +
-                        rocksdb_cache_get_usage(store->cache),
+        .memory_bytes = rocksdb_cache_get_usage(store->cache),
     };
     if (files_free_bytes(store->folder, &ret_stats->disk_free_bytes, NULL))
         ret_stats->disk_free_bytes = 0; /* a disk that does not answer takes no more */
+    if (store_enter(store, NULL))
+        return;
+    /* The log holds about what the memtables hold. */
+    ret_stats->disk_bytes = property_sum(store, "rocksdb.total-sst-files-size") +
+                            property_sum(store, "rocksdb.cur-size-all-mem-tables");
+    ret_stats->memory_bytes += property_sum(store, "rocksdb.size-all-mem-tables") +
+                               property_sum(store, "rocksdb.estimate-table-readers-mem");
+    store_leave(store);
 }
 
 /* ---- closing ---- */
 
 void store_close(struct rocksdb_store *store)
 {
-    char *text = NULL;
-
-    if (store->db) {
-        /* With ROCKSDB_SYNC_NEVER the log may lie in the system's cache still. */
-        rocksdb_flush_wal(store->db, 1, &text);
-        rocksdb_free(text);
-        for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
-            rocksdb_column_family_handle_destroy(store->tables[i]);
-        rocksdb_close(store->db);
-    }
-    if (store->batch)
-        rocksdb_writebatch_destroy(store->batch);
-    if (store->write_options)
-        rocksdb_writeoptions_destroy(store->write_options);
-    if (store->point_options)
-        rocksdb_readoptions_destroy(store->point_options);
-    if (store->row_filter)
-        rocksdb_compactionfilter_destroy(store->row_filter);
-    if (store->pointer_filter)
-        rocksdb_compactionfilter_destroy(store->pointer_filter);
-    if (store->cache)
-        rocksdb_cache_destroy(store->cache);
+    store_close_database(store);
+    rocksdb_writebatch_destroy(store->batch);
+    rocksdb_writeoptions_destroy(store->write_options);
+    rocksdb_readoptions_destroy(store->point_options);
+    rocksdb_compactionfilter_destroy(store->row_filter);
+    rocksdb_compactionfilter_destroy(store->pointer_filter);
+    rocksdb_cache_destroy(store->cache);
     pthread_mutex_destroy(&store->write_lock);
+    pthread_rwlock_destroy(&store->open_lock);
     buffer_deinit(&store->scratch);
     free(store->rows);
     free(store->trims);
+    free(store->pendings);
     free(store->folder);
     free(store);
 }
@@ -390,3 +432,17 @@ const struct storage_ops store_ops = {
     .stats = stats,
     .close = close_storage,
 };
+
+#ifdef __SANITIZE_THREAD__
+/* The library as it is packaged knows nothing of the sanitizer, which so misses how it passes
+ * memory from one thread to another; our readers look into that memory. */
+const char *__tsan_default_suppressions(void);
+
+__attribute__((weak)) const char *__tsan_default_suppressions(void)
+{
+    return "race:librocksdb.so\n"
+           "race:store_find\n"
+           "race:store_scan\n"
+           "race:store_load_meta\n";
+}
+#endif

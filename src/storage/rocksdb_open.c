@@ -71,18 +71,15 @@ static void set_levels(rocksdb_options_t *options)
     rocksdb_options_set_level_compaction_dynamic_level_bytes(options, 1);
 }
 
-static rocksdb_options_t *table_options(const struct rocksdb_store *store,
-                                        const struct rocksdb_options *wanted,
-                                        enum store_table table)
+static rocksdb_options_t *table_options(const struct rocksdb_store *store, enum store_table table)
 {
     rocksdb_options_t *options = rocksdb_options_create();
-    size_t memtable_bytes = wanted->memtable_bytes ? wanted->memtable_bytes : MEMTABLE_BYTES;
+    size_t memtable_bytes = store->options.memtable_bytes;
 
     rocksdb_options_set_write_buffer_size(options, SMALL_MEMTABLE_BYTES);
     set_blocks(options, store->cache, table == STORE_TIMERS || table == STORE_MOVED);
     set_levels(options);
-    if (table == STORE_TIMERS || table == STORE_MOVED)
-        set_compression(options);
+    set_compression(options);
     if (table == STORE_TIMERS) {
         rocksdb_options_set_write_buffer_size(options, memtable_bytes);
         rocksdb_options_set_max_write_buffer_number(options, MEMTABLE_COUNT);
@@ -112,6 +109,9 @@ static rocksdb_options_t *database_options(struct error *ret_error)
     }
     rocksdb_options_set_create_if_missing(options, 1);
     rocksdb_options_set_create_missing_column_families(options, 1);
+    /* All tables flush together: else a small one, seldom full, holds on to logs whose timers are
+     * long in files, and a start reads them all again. */
+    rocksdb_options_set_atomic_flush(options, 1);
     rocksdb_options_set_max_total_wal_size(options, LOG_BYTES_MAX);
     rocksdb_options_set_max_background_jobs(options, BACKGROUND_JOBS);
     rocksdb_options_set_max_open_files(options, OPEN_FILES_MAX);
@@ -145,10 +145,7 @@ static enum error_code check_tables(const rocksdb_options_t *options, const char
     size_t count = 0;
     char **names = rocksdb_list_column_families(options, folder, &count, &text);
 
-    if (text) {
-        rocksdb_free(text); /* whatever is wrong, opening says it better */
-        return ERROR_NONE;
-    }
+    rocksdb_free(text); /* whatever is wrong, opening says it better */
     for (size_t i = 0; i < count && !code; i++)
         if (!is_known_table(names[i]))
             code = error_set(ret_error, ERROR_INVALID,
@@ -167,8 +164,7 @@ static enum error_code open_failed(struct error *ret_error, const char *folder, 
     return store_failed(ret_error, "open", text);
 }
 
-static enum error_code open_tables(struct rocksdb_store *store,
-                                   const struct rocksdb_options *wanted, struct error *ret_error)
+static enum error_code open_tables(struct rocksdb_store *store, struct error *ret_error)
 {
     rocksdb_options_t *database = database_options(ret_error), *tables[STORE_TABLE_COUNT];
     enum error_code code;
@@ -178,7 +174,7 @@ static enum error_code open_tables(struct rocksdb_store *store,
         return ERROR_IO;
     code = check_tables(database, store->folder, ret_error);
     for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
-        tables[i] = table_options(store, wanted, (enum store_table)i);
+        tables[i] = table_options(store, (enum store_table)i);
     if (!code) {
         store->db = rocksdb_open_column_families(
             database, store->folder, STORE_TABLE_COUNT, table_names,
@@ -264,30 +260,78 @@ static enum error_code load_trims(struct rocksdb_store *store, struct error *ret
         if (code && code != ERROR_CORRUPT)
             return code;
         store->trims[i] = meta.trim;
+        store->pendings[i] = meta.pending;
     }
     return ERROR_NONE;
 }
 
 /* ---- opening ---- */
 
-static bool store_init(struct rocksdb_store *store, const struct rocksdb_options *wanted)
+void store_close_database(struct rocksdb_store *store)
+{
+    char *text = NULL;
+
+    if (!store->db)
+        return;
+    /* After an error there is nothing left to sync, and RocksDB is not to be asked. */
+    if (store->options.sync == ROCKSDB_SYNC_NEVER && !store->is_broken)
+        rocksdb_flush_wal(store->db, 1, &text);
+    rocksdb_free(text);
+    for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
+        rocksdb_column_family_handle_destroy(store->tables[i]);
+    rocksdb_close(store->db);
+    store->db = NULL;
+}
+
+enum error_code store_open_database(struct rocksdb_store *store, struct error *ret_error)
+{
+    enum error_code code = files_make_folder(store->folder, ret_error);
+
+    if (!code)
+        code = open_tables(store, ret_error);
+    if (!code)
+        code = check_format(store, ret_error);
+    if (!code)
+        code = load_trims(store, ret_error);
+    if (code)
+        store_close_database(store);
+    return code;
+}
+
+static void store_init_locks(struct rocksdb_store *store)
+{
+    pthread_rwlockattr_t kind;
+
+    /* Else readers without a gap between them would keep it from being opened again. */
+    pthread_rwlockattr_init(&kind);
+    pthread_rwlockattr_setkind_np(&kind, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(&store->open_lock, &kind);
+    pthread_rwlockattr_destroy(&kind);
+    pthread_mutex_init(&store->write_lock, NULL);
+}
+
+static bool store_init(struct rocksdb_store *store, const struct rocksdb_options *options)
 {
     store->storage.ops = &store_ops;
-    store->partition_count = wanted->partition_count;
-    pthread_mutex_init(&store->write_lock, NULL);
+    store->options = *options;
+    if (!options->memtable_bytes)
+        store->options.memtable_bytes = MEMTABLE_BYTES;
+    store->partition_count = options->partition_count;
+    store->retention.retain_ms = options->retain_ms;
+    store_init_locks(store);
     buffer_init(&store->scratch);
-    store->folder = strdup(wanted->folder);
-    store->trims = calloc((size_t)wanted->partition_count + 1, sizeof(*store->trims));
-    store->retention.retain_ms = wanted->retain_ms;
+    store->folder = strdup(options->folder);
+    store->trims = calloc((size_t)options->partition_count + 1, sizeof(*store->trims));
     store->cache =
-        rocksdb_cache_create_lru(wanted->cache_bytes ? wanted->cache_bytes : CACHE_BYTES);
+        rocksdb_cache_create_lru(options->cache_bytes ? options->cache_bytes : CACHE_BYTES);
     store->row_filter = store_row_filter_create(&store->retention);
     store->pointer_filter = store_pointer_filter_create(&store->retention);
     store->batch = rocksdb_writebatch_create();
     store->point_options = rocksdb_readoptions_create();
     store->write_options = rocksdb_writeoptions_create();
-    rocksdb_writeoptions_set_sync(store->write_options, wanted->sync == ROCKSDB_SYNC_ALWAYS);
-    return store->folder && store->trims;
+    rocksdb_writeoptions_set_sync(store->write_options, options->sync == ROCKSDB_SYNC_ALWAYS);
+    store->pendings = calloc((size_t)options->partition_count + 1, sizeof(*store->pendings));
+    return store->folder && store->trims && store->pendings;
 }
 
 enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
@@ -298,12 +342,8 @@ enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
 
     if (!store)
         return error_set(ret_error, ERROR_NO_MEMORY, "open");
-    if (!store_init(store, options))
-        code = error_set(ret_error, ERROR_NO_MEMORY, "open");
-    else if (!(code = files_make_folder(options->folder, ret_error)) &&
-             !(code = open_tables(store, options, ret_error)) &&
-             !(code = check_format(store, ret_error)))
-        code = load_trims(store, ret_error);
+    code = store_init(store, options) ? store_open_database(store, ret_error)
+                                      : error_set(ret_error, ERROR_NO_MEMORY, "open");
     if (code) {
         store_close(store);
         return code;

@@ -150,12 +150,15 @@ enum error_code store_scan(struct storage *storage, const struct storage_scan *s
         page_builder_finish(&builder, ret_page);
         return ERROR_NONE;
     }
+    if ((code = store_enter(store, ret_error)))
+        return code;
     options = scan_options(scan, &end);
     rows = rocksdb_create_iterator_cf(store->db, options, store->tables[STORE_TIMERS]);
     rocksdb_iter_seek(rows, begin.data, begin.size);
     code = scan_rows(store, &builder, rows, ret_error);
     rocksdb_iter_destroy(rows);
     rocksdb_readoptions_destroy(options);
+    store_leave(store);
     if (code)
         page_builder_drop(&builder);
     else
@@ -245,17 +248,13 @@ static enum error_code find_moved(struct rocksdb_store *store, const rocksdb_rea
     return was_aside ? error_set(ret_error, ERROR_CORRUPT, "the record was set aside") : code;
 }
 
-enum error_code store_find(struct storage *storage, const struct timer_id *id,
-                           struct timer **ret_timer, struct error *ret_error)
+static enum error_code find_anywhere(struct rocksdb_store *store, const struct timer_id *id,
+                                     struct timer **ret_timer, struct error *ret_error)
 {
-    struct rocksdb_store *store = store_of(storage);
+    enum error_code code = find_row(store, NULL, id->first, id, ret_timer, ret_error);
     const rocksdb_snapshot_t *snapshot;
     rocksdb_readoptions_t *options;
-    enum error_code code;
 
-    if (id->partition >= store->partition_count)
-        return error_set(ret_error, ERROR_NOT_FOUND, "there is no partition %u", id->partition);
-    code = find_row(store, NULL, id->first, id, ret_timer, ret_error);
     if (code != ERROR_NOT_FOUND)
         return code;
     /* It moved, or never was. A commit that moves it between two looks must not hide it: so all of
@@ -266,6 +265,21 @@ enum error_code store_find(struct storage *storage, const struct timer_id *id,
     code = find_moved(store, options, id, ret_timer, ret_error);
     rocksdb_readoptions_destroy(options);
     rocksdb_release_snapshot(store->db, snapshot);
+    return code;
+}
+
+enum error_code store_find(struct storage *storage, const struct timer_id *id,
+                           struct timer **ret_timer, struct error *ret_error)
+{
+    struct rocksdb_store *store = store_of(storage);
+    enum error_code code;
+
+    if (id->partition >= store->partition_count)
+        return error_set(ret_error, ERROR_NOT_FOUND, "there is no partition %u", id->partition);
+    if ((code = store_enter(store, ret_error)))
+        return code;
+    code = find_anywhere(store, id, ret_timer, ret_error);
+    store_leave(store);
     return code == ERROR_NOT_FOUND ? error_set(ret_error, ERROR_NOT_FOUND, "there is no such timer")
                                    : code;
 }

@@ -42,8 +42,7 @@ struct store_retention {
 
 struct rocksdb_store {
     struct storage storage; /* first: the caller's view of it */
-    rocksdb_t *db;
-    rocksdb_column_family_handle_t *tables[STORE_TABLE_COUNT];
+    struct rocksdb_options options;
     rocksdb_cache_t *cache;
     rocksdb_compactionfilter_t *row_filter, *pointer_filter;
     struct store_retention retention; /* the filters point to it */
@@ -53,9 +52,17 @@ struct rocksdb_store {
     uint16_t partition_count;
     _Atomic uint64_t corrupt_count;
 
+    /* Held to read by every call, to write only while it is opened again: after an error of the
+     * disk RocksDB takes no more writes until then. Always taken before write_lock. */
+    pthread_rwlock_t open_lock;
+    rocksdb_t *db; /* NULL: it could not be opened again */
+    rocksdb_column_family_handle_t *tables[STORE_TABLE_COUNT];
+    bool is_broken; /* a commit failed; the committing thread's */
+
     /* The writer's; guarded by write_lock, which a commit shares only with setting aside. */
     pthread_mutex_t write_lock;
     struct wall *trims; /* [partition_count]: as the metas on disk have it */
+    uint64_t *pendings; /* the same */
     struct store_row *rows;
     size_t row_capacity;
     rocksdb_writebatch_t *batch;
@@ -102,10 +109,20 @@ enum error_code store_write(struct rocksdb_store *store, rocksdb_writebatch_t *b
 enum error_code store_load_meta(struct rocksdb_store *store, uint16_t partition,
                                 struct storage_meta *ret_meta, struct error *ret_error);
 
+/* Begins and ends every call from outside. ERROR_IO when the database could not be opened again. */
+enum error_code store_enter(struct rocksdb_store *store, struct error *ret_error);
+void store_leave(struct rocksdb_store *store);
+
 /* Frees whatever of it is there. */
 void store_close(struct rocksdb_store *store);
 
 extern const struct storage_ops store_ops;
+
+/* ---- rocksdb_open.c ---- */
+
+/* Opens the database and reads what must be known of it: folder, format, trims. */
+enum error_code store_open_database(struct rocksdb_store *store, struct error *ret_error);
+void store_close_database(struct rocksdb_store *store);
 
 /* ---- rocksdb_read.c ---- */
 

@@ -6,18 +6,22 @@
  * (simulation and tests).
  *
  * What a commit writes follows from each timer alone:
- *   alive, was_at 0            a new row at (partition, at, serial)
- *   alive, was_at == at        the row is replaced
- *   alive, was_at != at        the row moves there; timers away from id.first are found by a second
- * row over (timer_is_over)       the row stays where it is (was_at) as a short final record without
- *                              payload, headers and content type, until trim passes it
+ *   alive, was_at 0       a new row at (partition, at, serial)
+ *   alive, was_at == at   the row is replaced
+ *   alive, was_at != at   the row moves there; a timer away from id.first has a second row, which
+ *                         says where it is
+ *   over, was_at not 0    the row stays where it is (was_at) as a short final record without
+ *                         payload, headers and content type, until trim passes it
+ *   over, was_at 0        the same at id.first: over before it was ever written
+ * Positions are from 1 up to, not including, 2^48 - 1 milliseconds.
  *
  * Errors     ERROR_IO (storage failed; nothing of the batch may be relied on), ERROR_NO_MEMORY,
- *            ERROR_DISK_FULL. A damaged record is no error: it is set aside, counted, and passed
- * over. Ownership  Timers in a batch are borrowed until the call returns; found and scanned timers
- * are the caller's to free. Threads    storage_commit from one thread at a time. storage_find,
- * storage_scan and storage_stats from any thread at any time; they see every commit that has
- * returned.
+ *            ERROR_DISK_FULL. The same call may be made again, and succeeds when the cause is gone.
+ *            A damaged record is no error: it is set aside, counted, and passed over.
+ * Ownership  Timers in a batch are borrowed until the call returns; found and scanned timers are
+ *            the caller's to free.
+ * Threads    storage_commit from one thread at a time. storage_find, storage_scan and storage_stats
+ *            from any thread at any time; they see every commit that has returned.
  */
 #ifndef TICKWHEEL_STORAGE_STORAGE_H
 #define TICKWHEEL_STORAGE_STORAGE_H
@@ -40,7 +44,7 @@ struct storage_meta {
     uint64_t epoch;        /* how often the partition was opened */
     struct wall watermark; /* no live timer lies before it: recovery scans from here */
     struct wall trim;      /* final records before it are dropped, as one range */
-    uint64_t pending;      /* live timers */
+    uint64_t pending;      /* live timers; counted by the storage, not taken from a batch */
 };
 
 struct storage_write {
@@ -48,7 +52,9 @@ struct storage_write {
     struct wall was_at; /* the position of its row before this write; 0 when it has none */
 };
 
-/* The changes of one partition that become durable together, or not at all. */
+/* The changes of one partition that become durable together, or not at all. First its writes, in
+ * order, then the trim of its meta: rows before it are dropped, of which none may be alive. A trim
+ * that goes down drops nothing; the next one that rises drops from there on. */
 struct storage_batch {
     struct list link; /* the holder's */
     uint16_t partition;
@@ -104,8 +110,8 @@ struct storage_ops {
     void (*close)(struct storage *);
 };
 
-/* Makes all batches durable with one synced write; when it returns ERROR_NONE they survive power
- * loss. */
+/* Makes all batches durable, in order, with one synced write; when it returns ERROR_NONE they
+ * survive power loss. */
 static inline enum error_code storage_commit(struct storage *storage,
                                              struct storage_batch *const *batches, size_t count,
                                              struct error *ret_error)
@@ -113,7 +119,8 @@ static inline enum error_code storage_commit(struct storage *storage,
     return storage->ops->commit(storage, batches, count, ret_error);
 }
 
-/* Reads the next page of [from, to). Page by page from `next`, each row is seen once. */
+/* Reads the next page of [from, to). Page by page from `next`, each row is seen once; a page may be
+ * short or empty and yet not the last. Sets `at` and private_.was_at as storage_find does. */
 static inline enum error_code storage_scan(struct storage *storage, const struct storage_scan *scan,
                                            struct storage_page *ret_page, struct error *ret_error)
 {
@@ -121,7 +128,8 @@ static inline enum error_code storage_scan(struct storage *storage, const struct
 }
 
 /* The timer with this id, alive or over; ERROR_NOT_FOUND when it never was or is forgotten, and
- * ERROR_CORRUPT when its record is damaged. Sets private_.was_at to the position of its row. */
+ * ERROR_CORRUPT when its record is damaged or was set aside. Sets `at` and private_.was_at to the
+ * position of its row. */
 static inline enum error_code storage_find(struct storage *storage, const struct timer_id *id,
                                            struct timer **ret_timer, struct error *ret_error)
 {

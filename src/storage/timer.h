@@ -96,6 +96,7 @@ struct timer_private {
     struct list link;     /* on one of the engine's lists */
     struct list waiters;  /* commands that wait until the timer is at rest */
     uint64_t wheel_timer; /* its handle in the wheel, or 0 */
+    uint64_t ticket;      /* of the read that a stand-in waits for */
     struct wall was_at;   /* where its row is now; 0: it has none */
     struct wall noticed;  /* when it was taken up for delivery */
     uint64_t lane;        /* the target's origin, hashed */

@@ -6,9 +6,11 @@
 #include "sys/entropy.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 
 #include <cmocka.h>
 
@@ -33,6 +35,33 @@ static void fills_every_byte_and_none_beyond(void **state)
     assert_int_equal(entropy_fill(block, 0), ERROR_NONE);
 }
 
+static void ignore(int signal)
+{
+    (void)signal;
+}
+
+/* A signal makes the kernel hand out a part: here one comes every millisecond of a longer filling.
+ */
+static void goes_on_when_the_kernel_gives_a_part(void **state)
+{
+    enum { SIZE = 32 << 20 };
+    struct sigaction action = {.sa_handler = ignore}, action_before;
+    struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
+    unsigned char *block = calloc(1, SIZE), seen = 0;
+
+    (void)state;
+    assert_non_null(block);
+    assert_int_equal(sigaction(SIGALRM, &action, &action_before), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
+    assert_int_equal(entropy_fill(block, SIZE), ERROR_NONE);
+    assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+    assert_int_equal(sigaction(SIGALRM, &action_before, NULL), 0);
+    for (size_t i = SIZE - 32; i < SIZE; i++)
+        seen |= block[i];
+    assert_true(seen);
+    free(block);
+}
+
 static void gives_other_numbers_each_time(void **state)
 {
     uint64_t a, b;
@@ -47,6 +76,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fills_every_byte_and_none_beyond),
+        cmocka_unit_test(goes_on_when_the_kernel_gives_a_part),
         cmocka_unit_test(gives_other_numbers_each_time),
     };
 

@@ -134,20 +134,15 @@ static struct op *op_create(struct world *world, enum command_kind kind, uint16_
     return op;
 }
 
-static void create(struct world *world, uint16_t partition, size_t count)
+static void create(struct world *world, uint16_t partition, size_t count, const struct wall *due)
 {
-    const struct wall due = draw_due(world);
-    const bool is_same_due = world_chance(world, 500);
-    struct op *op;
+    struct op *op = op_create(world, COMMAND_CREATE, partition);
 
-    if (world->model.count + count > world->plan.timers_max)
-        return;
-    op = op_create(world, COMMAND_CREATE, partition);
     for (size_t i = 0; i < count; i++) {
         struct content content = draw_content(world);
 
-        if (is_same_due)
-            content.due = due;
+        if (due)
+            content.due = *due;
         op->created[i] = model_ask(world, partition, &content);
         op->timers[i] = content_timer(&content, op->created[i]->number);
         world_note(world, "create", partition, op->created[i]->number, content.due.ms,
@@ -160,8 +155,22 @@ static void create(struct world *world, uint16_t partition, size_t count)
     host_submit(world, op);
 }
 
-/* An id that was never given: of no serial so far, or of a serial with another first position. */
-static struct timer_id strange_id(struct world *world, uint16_t partition)
+static void create_some(struct world *world, uint16_t partition, size_t count)
+{
+    const struct wall due = draw_due(world);
+
+    if (world->model.count + count <= world->plan.timers_max)
+        create(world, partition, count, world_chance(world, 500) ? &due : NULL);
+}
+
+void clients_create(struct world *world, uint16_t partition, struct wall due)
+{
+    create(world, partition, 1, &due);
+}
+
+/* An id that was never given: of no serial so far, of a serial with another first position, or a guess
+ * at one that is being created. */
+static struct timer_id strange_id(struct world *world, enum command_kind kind, uint16_t partition)
 {
     const struct model *model = &world->model;
     struct timer_id id = {world_now(world), partition, random_next(&world->random)};
@@ -172,6 +181,10 @@ static struct timer_id strange_id(struct world *world, uint16_t partition)
         if (twin->life == TWIN_DURABLE && twin->partition == partition) {
             id = twin->id;
             id.first.ms += 1 + world_below(world, 3);
+        } else if (kind == COMMAND_GET && twin->life == TWIN_ASKED && twin->partition == partition) {
+            id.first = wall_max(twin->asked.due, id.first);
+            id.serial = TIMER_SERIAL(world->host.partitions[partition].epoch,
+                                     world_below(world, model->count));
         }
     }
     return id;
@@ -184,7 +197,7 @@ static struct op *call(struct world *world, enum command_kind kind, uint16_t par
     struct op *op = op_create(world, kind, partition);
 
     op->twin = twin;
-    op->command.id = twin ? twin->id : strange_id(world, partition);
+    op->command.id = twin ? twin->id : strange_id(world, kind, partition);
     op->told_version = twin ? twin->told_version : 0;
     op->change.kind = kind;
     return op;
@@ -323,14 +336,12 @@ static void act_on(struct world *world, struct twin *twin, enum action action)
         return;
     if (is_strange)
         twin = NULL;
-    if (action == ACTION_PATCH)
-        change(world, COMMAND_PATCH, partition, twin);
-    else if (action == ACTION_CANCEL)
-        change(world, COMMAND_CANCEL, partition, twin);
-    else if (twin)
+    if (action == ACTION_GET && twin)
         clients_get(world, twin);
-    else
+    else if (action == ACTION_GET)
         host_submit(world, call(world, COMMAND_GET, partition, NULL));
+    else
+        change(world, action == ACTION_PATCH ? COMMAND_PATCH : COMMAND_CANCEL, partition, twin);
 }
 
 bool clients_go_on(struct world *world)
@@ -366,7 +377,7 @@ void clients_act(struct world *world)
         if (action == ACTION_LIST)
             list_some(world, partition);
         else
-            create(world, partition,
+            create_some(world, partition,
                    action == ACTION_CREATE ? 1 : 2 + world_below(world, CREATE_MANY_MAX - 1));
         return;
     }

@@ -56,9 +56,10 @@ void clients_deinit(struct world *world);
 /* EVENT_CLIENT: one of them does something. */
 void clients_act(struct world *world);
 
-/* Asks for one timer, or for all of a partition; for the end of a run. */
+/* Asks for one timer, for all of a partition, or for a new one; for the end of a run. */
 void clients_get(struct world *world, struct twin *twin);
 void clients_list(struct world *world, uint16_t partition);
+void clients_create(struct world *world, uint16_t partition, struct wall due);
 
 /* Goes on with a listing that waits for its next page; false when none does. */
 bool clients_go_on(struct world *world);

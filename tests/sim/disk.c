@@ -57,7 +57,8 @@ static void begin_later(struct world *world)
 
 void disk_take_batch(struct world *world, struct storage_batch *batch)
 {
-    world_note(world, "batch taken", batch->partition, 0, batch->write_count, batch->meta.pending);
+    world_note(world, "batch taken", batch->partition, 0, batch->write_count,
+               batch->meta.watermark.ms);
     list_push(&world->disk.waiting, &batch->link);
     begin_later(world);
 }
@@ -93,7 +94,7 @@ static void commit(struct world *world, struct group *group, size_t from, size_t
         group->batches[i]->result = result;
         if (result) {
             world->totals->commits_failed++;
-            host_fault(world, group->batches[i]->partition);
+            host_disturb(world, group->batches[i]->partition);
         }
     }
 }
@@ -174,7 +175,7 @@ static void read_now(struct world *world, struct ticket *ticket)
                ticket->result, ticket->page.count);
     if (code) {
         world->totals->reads_failed++;
-        host_fault(world, ticket->partition);
+        host_disturb(world, ticket->partition);
     }
     if (disk->read_end_ms < disk->read_ms)
         disk->read_end_ms = disk->read_ms;

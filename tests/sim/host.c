@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-enum { SPINS_MAX = 20000, CHECK_EVERY = 8 };
+enum { SPINS_MAX = 20000, STOP_STEPS_MAX = 10000, CHECK_EVERY = 8 };
 
 static struct partition *partition_of(struct world *world, uint16_t index)
 {
@@ -27,12 +27,6 @@ void host_init(struct world *world)
     }
 }
 
-void host_fault(struct world *world, uint16_t partition)
-{
-    partition_of(world, partition)->faults++;
-    host_disturb(world, partition);
-}
-
 void host_disturb(struct world *world, uint16_t partition)
 {
     partition_of(world, partition)->calm_ms = world->time_ms;
@@ -44,9 +38,8 @@ void host_disturb(struct world *world, uint16_t partition)
 static struct wall begin(struct world *world, struct partition *partition)
 {
     const struct wall now = world_now(world);
-    struct wall *now_max = &world->model.now_max[partition->index];
 
-    *now_max = wall_max(*now_max, now);
+    model_tell_time(&world->model, partition->index, now);
     partition->calls++;
     return now;
 }
@@ -94,10 +87,15 @@ static void pump(struct world *world, struct partition *partition)
 {
     const uint64_t first = world_below(world, 4);
 
-    partition->is_lazy = !world->is_quiet && !partition->is_draining &&
+    const bool is_lazy = !world->is_quiet && !partition->is_draining &&
                          world_chance(world, world->plan.lazy_permille);
-    if (partition->is_lazy)
+
+    if (is_lazy || partition->lazy_until_ms > 0)
         host_disturb(world, partition->index);
+    if (!is_lazy)
+        partition->lazy_until_ms = 0;
+    else if (partition->lazy_until_ms == 0)
+        partition->lazy_until_ms = world->time_ms + 1 + world_below(world, 10);
     for (uint64_t i = 0; i < 4; i++) {
         switch ((first + i) % 4) {
         case 0:
@@ -107,11 +105,11 @@ static void pump(struct world *world, struct partition *partition)
             take_deliveries(world, partition);
             break;
         case 2:
-            if (!partition->is_lazy)
+            if (!is_lazy)
                 take_batches(world, partition);
             break;
         default:
-            if (!partition->is_lazy)
+            if (!is_lazy)
                 take_reads(world, partition);
             break;
         }
@@ -140,7 +138,7 @@ static void start_partition(struct world *world, struct partition *partition)
     } while (!world->is_quiet && world_chance(world, 50));
     partition->epoch = meta.epoch;
     partition->is_draining = false;
-    partition->is_lazy = false;
+    partition->lazy_until_ms = 0;
     partition->out = 0;
     for (size_t i = 0; i < ORIGINS_MAX; i++)
         partition->out_by_origin[i] = 0;
@@ -248,7 +246,8 @@ void host_drain(struct world *world, uint16_t index)
 /* Starts a drained partition again, once nothing is out. */
 static void restart_if_drained(struct world *world, struct partition *partition)
 {
-    if (!partition->is_draining || !engine_is_idle(partition->engine) ||
+    if (!partition->is_draining || world->host.is_stopping ||
+        !engine_is_idle(partition->engine) ||
         clients_in_flight(world, partition->index) > 0)
         return;
     engine_destroy(partition->engine);
@@ -258,14 +257,6 @@ static void restart_if_drained(struct world *world, struct partition *partition)
     start_partition(world, partition);
 }
 
-void host_stop(struct world *world)
-{
-    for (uint16_t p = 0; p < world->plan.partition_count; p++) {
-        engine_destroy(partition_of(world, p)->engine);
-        partition_of(world, p)->engine = NULL;
-    }
-    world->host.is_up = false;
-}
 
 /* ---- the calls ---- */
 
@@ -273,6 +264,37 @@ static void end(struct world *world, struct partition *partition)
 {
     pump(world, partition);
     restart_if_drained(world, partition);
+}
+
+static void hear_fault(struct world *world, struct partition *partition)
+{
+    partition->faults++;
+    host_disturb(world, partition->index);
+}
+
+static bool all_idle(const struct world *world)
+{
+    for (uint16_t p = 0; p < world->plan.partition_count; p++)
+        if (!engine_is_idle(world->host.partitions[p].engine))
+            return false;
+    return true;
+}
+
+void host_stop(struct world *world)
+{
+    const uint64_t step_max = world->step + STOP_STEPS_MAX;
+
+    world->host.is_stopping = true;
+    for (uint16_t p = 0; p < world->plan.partition_count; p++)
+        host_drain(world, p);
+    while (!all_idle(world))
+        if (world->step > step_max || !world_step(world, UINT64_MAX))
+            world_fail(world, 0, "a drained engine comes to rest", "it does not");
+    for (uint16_t p = 0; p < world->plan.partition_count; p++) {
+        engine_destroy(partition_of(world, p)->engine);
+        partition_of(world, p)->engine = NULL;
+    }
+    world->host.is_up = world->host.is_stopping = false;
 }
 
 uint64_t host_wake_ms(const struct world *world, uint16_t index)
@@ -283,12 +305,13 @@ uint64_t host_wake_ms(const struct world *world, uint16_t index)
 
     if (!partition->engine)
         return UINT64_MAX;
-    if (partition->is_lazy)
-        return world->time_ms + 1;
+    if (partition->lazy_until_ms > 0)
+        return partition->lazy_until_ms;
     at = engine_wake_at(partition->engine);
     if (at.ms == WALL_NEVER.ms)
         return UINT64_MAX;
-    return world->time_ms + wall_since(now, at) + partition->jitter_ms;
+    at = wall_add(at, partition->jitter_ms);
+    return world->time_ms + wall_since(now, at);
 }
 
 void host_advance(struct world *world, uint16_t index)
@@ -322,7 +345,7 @@ void host_committed(struct world *world, struct storage_batch *batch)
     if (batch->result == ERROR_NONE)
         model_told(world, batch);
     else
-        host_disturb(world, batch->partition);
+        hear_fault(world, partition);
     engine_committed(partition->engine, begin(world, partition), batch);
     end(world, partition);
 }
@@ -333,7 +356,7 @@ void host_read_done(struct world *world, uint16_t index, struct engine_read *rea
 
     world_note(world, "read done", index, 0, read->result, read->page.count);
     if (read->result != ERROR_NONE && read->result != ERROR_NOT_FOUND)
-        host_disturb(world, index);
+        hear_fault(world, partition);
     engine_read_done(partition->engine, begin(world, partition), read);
     end(world, partition);
 }

@@ -22,9 +22,9 @@ struct partition {
     uint64_t jitter_ms; /* how late the next wake-up comes */
     bool is_draining;
     uint64_t drain_ms; /* since when */
-    bool is_lazy;      /* batches or reads were left with the engine */
+    uint64_t lazy_until_ms; /* batches and reads are left with the engine for so long; 0: they are not */
     uint64_t calls;
-    uint64_t faults;  /* of the storage, for this partition */
+    uint64_t faults;  /* of the storage that the engine was told of */
     uint64_t calm_ms; /* since when nothing hindered it, true time */
     uint32_t out, out_by_origin[ORIGINS_MAX];
     uint32_t spins; /* wake-ups at one moment */
@@ -34,6 +34,7 @@ struct partition {
 struct host {
     struct partition partitions[PARTITIONS_MAX];
     bool is_up;
+    bool is_stopping; /* drained partitions are not started again */
     uint32_t life; /* grows with each start; 1 is the first */
 };
 
@@ -48,7 +49,7 @@ void host_crash(struct world *world);
 /* Begins a clean stop of one partition; it is started again as soon as it is idle. */
 void host_drain(struct world *world, uint16_t partition);
 
-/* Nothing is out and nothing is left: frees the engines. */
+/* Drains all partitions and frees their engines. */
 void host_stop(struct world *world);
 
 /* When to call host_advance next, true time; UINT64_MAX when the engine need not be woken. */
@@ -67,9 +68,6 @@ void host_delivered(struct world *world, uint16_t partition, struct twin *twin, 
 void host_discard_batch(struct world *world, struct storage_batch *batch);
 void host_discard_read(struct world *world, uint16_t partition, struct engine_read *read);
 void host_discard_delivery(struct world *world, uint16_t partition, struct delivery *delivery);
-
-/* A call of the storage failed for this partition. */
-void host_fault(struct world *world, uint16_t partition);
 
 /* The world was unkind to this partition: lateness counts from now. */
 void host_disturb(struct world *world, uint16_t partition);

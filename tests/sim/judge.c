@@ -82,6 +82,7 @@ void judge_outcome(struct world *world, struct twin *twin, const struct delivery
     twin->has_outcome = true;
     twin->outcome = *outcome;
     twin->outcome_at = now;
+    twin->end_passed_ms = world->model.passed_ms[twin->partition];
     twin->busy_step = world->step;
 }
 
@@ -219,14 +220,6 @@ static void judge_changed(struct world *world, struct op *op)
     world->totals->patched++;
 }
 
-static bool is_forgotten(const struct world *world, const struct twin *twin)
-{
-    const struct wall now_max = world->model.now_max[twin->partition];
-
-    return timer_is_over(twin->row.state) &&
-           wall_since(twin->row.ended, now_max) >= world->plan.engine.retain_ms;
-}
-
 static void judge_refused(struct world *world, const struct partition *partition, struct op *op)
 {
     const enum error_code error = op->command.error;
@@ -235,7 +228,7 @@ static void judge_refused(struct world *world, const struct partition *partition
 
     switch (error) {
     case ERROR_NOT_FOUND:
-        is_right = is_forgotten(world, twin);
+        is_right = model_may_forget(world, twin);
         break;
     case ERROR_GONE:
         check_shown(world, op, twin, op->command.timer);
@@ -325,6 +318,23 @@ static void judge_page(struct world *world, struct partition *partition, struct 
 
 /* ---- one answer ---- */
 
+/* A call on an id that nobody was told of: it is not found, unless it was a lucky guess. */
+static void judge_stranger(struct world *world, const struct partition *partition, struct op *op)
+{
+    const struct command *command = &op->command;
+
+    if (command->kind == COMMAND_GET && (!command->error || command->error == ERROR_GONE)) {
+        const struct twin *twin = model_twin_of(world, op->partition, command->timer);
+
+        if (!timer_id_equal(&twin->id, &command->id))
+            world_fail(world, twin->number, ANSWER, "another id was asked for");
+        check_shown(world, op, twin, command->timer);
+    } else if (command->error != ERROR_NOT_FOUND &&
+               (command->error != ERROR_CORRUPT || !world->plan.damage_permille)) {
+        check_storage_error(world, partition, op, 0, command->error);
+    }
+}
+
 static void judge_call(struct world *world, struct partition *partition, struct op *op)
 {
     const struct command *command = &op->command;
@@ -335,8 +345,7 @@ static void judge_call(struct world *world, struct partition *partition, struct 
                op->partition, twin ? twin->number : 0, command->error,
                command->timer ? command->timer->version : 0);
     if (!twin) {
-        if (command->error != ERROR_NOT_FOUND)
-            check_storage_error(world, partition, op, 0, command->error);
+        judge_stranger(world, partition, op);
         return;
     }
     if (command->error)

@@ -75,15 +75,33 @@ bool model_change_swap(struct twin *twin, struct change *change)
     for (uint32_t i = 0; i < twin->change_count; i++) {
         struct change *other = twin->changes[i];
 
+        const struct change *shown = change->is_applied ? other : change;
+
         if (other->is_applied == change->is_applied || other->kind != change->kind ||
-            other->fields != change->fields ||
-            !content_equal(&other->content, &change->content, change->fields))
+            !content_equal(&shown->content, &twin->row.content, shown->fields))
             continue;
         other->is_applied = change->is_applied;
         change->is_applied = !other->is_applied;
         return true;
     }
     return false;
+}
+
+void model_tell_time(struct model *model, uint16_t partition, struct wall now)
+{
+    model->now_max[partition] = wall_max(model->now_max[partition], now);
+    model->passed_ms[partition] += wall_since(model->now_last[partition], now);
+    model->now_last[partition] = now;
+}
+
+bool model_may_forget(const struct world *world, const struct twin *twin)
+{
+    const struct model *model = &world->model;
+    const uint64_t retain_ms = world->plan.engine.retain_ms;
+
+    return timer_is_over(twin->row.state) &&
+           (wall_since(twin->row.ended, model->now_max[twin->partition]) >= retain_ms ||
+            model->passed_ms[twin->partition] - twin->end_passed_ms >= retain_ms);
 }
 
 const struct version *model_version(const struct twin *twin, uint32_t version)
@@ -99,11 +117,12 @@ uint64_t model_live_count(const struct model *model, uint16_t partition, uint64_
     uint64_t count = 0;
 
     *ret_damaged = 0;
-    for (size_t i = 0; i < model->count; i++)
-        if (model->twins[i]->partition == partition && twin_is_live(model->twins[i])) {
-            count++;
-            *ret_damaged += model->twins[i]->is_damaged;
-        }
+    for (size_t i = 0; i < model->count; i++) {
+        if (model->twins[i]->partition != partition)
+            continue;
+        count += twin_is_live(model->twins[i]);
+        *ret_damaged += model->twins[i]->was_damaged;
+    }
     return count;
 }
 
@@ -111,6 +130,7 @@ uint64_t model_pending_max(const struct model *model, uint16_t partition)
 {
     uint64_t damaged, count = model_live_count(model, partition, &damaged);
 
+    count += damaged; /* nobody knows that they are lost */
     for (size_t i = 0; i < model->count; i++)
         count += model->twins[i]->partition == partition && model->twins[i]->life == TWIN_ASKED;
     return count;
@@ -309,8 +329,10 @@ static void write_row(struct world *world, uint16_t partition, const struct stor
     if (is_new || row->at.ms != timer->at.ms || row->state != timer->state)
         row->written_step = world->step;
     row->is_stored = true;
-    if (!timer_is_over(timer->state))
+    if (!timer_is_over(timer->state)) {
         row->at = timer->at;
+        twin->end_passed_ms = world->model.passed_ms[partition];
+    }
     row->ended = timer->ended;
     row->state = timer->state;
     row->version = timer->version;
@@ -337,9 +359,7 @@ static void trim(struct world *world, uint16_t partition, struct wall from, stru
             continue;
         if (!timer_is_over(row->state) && !twin->is_damaged)
             world_fail(world, twin->number, "acknowledged is never lost", "its row was trimmed");
-        if (wall_since(row->ended, world->model.now_max[partition]) <
-                world->plan.engine.retain_ms &&
-            !twin->is_damaged)
+        if (!model_may_forget(world, twin) && !twin->is_damaged)
             world_fail(world, twin->number, "a final state is kept", "it was trimmed too early");
         row->is_stored = false;
         row->written_step = world->step;

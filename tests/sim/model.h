@@ -71,6 +71,7 @@ struct twin {
     struct delivery_outcome outcome;
     struct wall outcome_at;
     uint64_t busy_step; /* the last step at which it was out, or had an outcome */
+    uint64_t end_passed_ms; /* passed_ms when it was over, or a little before */
     uint64_t calm_ms;   /* since when nothing happened to it, true time */
     uint32_t received;  /* how often the receiver took it */
 };
@@ -80,7 +81,10 @@ struct model {
     size_t count, capacity;
     uint32_t token;                            /* the last one used */
     struct storage_meta metas[PARTITIONS_MAX]; /* durable */
-    struct wall now_max[PARTITIONS_MAX];       /* the latest time that the partition was ever told */
+    /* What each partition was told of the time: the latest, the last, and how much passed, back steps
+     * not taken off. */
+    struct wall now_max[PARTITIONS_MAX], now_last[PARTITIONS_MAX];
+    uint64_t passed_ms[PARTITIONS_MAX];
 };
 
 void model_init(struct model *model);
@@ -95,8 +99,8 @@ struct twin *model_twin_of(struct world *world, uint16_t partition, const struct
 void model_change_begin(struct twin *twin, struct change *change);
 void model_change_end(struct twin *twin, struct change *change);
 
-/* Of two changes in flight that ask for the same, the wrong one was taken for the one that a row shows:
- * they swap. False when there is no such other. */
+/* Of two changes in flight, the row may show either, and the wrong one was taken for applied: they
+ * swap. False when there is no such other. */
 bool model_change_swap(struct twin *twin, struct change *change);
 
 /* The batch is durable; called once for each, in order. Nothing may be wrong with it. */
@@ -122,10 +126,16 @@ static inline bool twin_is_live(const struct twin *twin)
     return twin->life == TWIN_DURABLE && twin->row.is_stored && !timer_is_over(twin->row.state);
 }
 
-/* How many live rows the partition has; `ret_damaged` how many of them are damaged. */
+/* The partition is told the time. */
+void model_tell_time(struct model *model, uint16_t partition, struct wall now);
+
+/* Whether the final state of a timer that is over has been kept for long enough. */
+bool model_may_forget(const struct world *world, const struct twin *twin);
+
+/* How many live rows the partition has; `ret_damaged` how many of its timers were ever damaged. */
 uint64_t model_live_count(const struct model *model, uint16_t partition, uint64_t *ret_damaged);
 
-/* The same, with those whose create is in flight. */
+/* The most that the engine may count: with those whose create is in flight, and the damaged. */
 uint64_t model_pending_max(const struct model *model, uint16_t partition);
 
 #endif

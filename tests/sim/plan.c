@@ -64,6 +64,9 @@ static void draw_engine(struct plan *plan, struct random *random)
         .storage_retry_ms = CHOOSE(random, 1, 10, 100),
         .seed = random_next(random),
     };
+    /* Else a run is nothing but watermarks: the window is waited for, many times. */
+    if (plan->engine.watermark_interval_ms < plan->engine.window_ms / 50)
+        plan->engine.watermark_interval_ms = plan->engine.window_ms / 50;
 }
 
 static void draw_faults(struct plan *plan, struct random *random)

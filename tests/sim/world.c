@@ -79,7 +79,8 @@ static void damage(struct world *world)
     if (model->count == 0 || !world_chance(world, world->plan.damage_permille))
         return;
     twin = model->twins[world_below(world, model->count)];
-    if (!twin_is_live(twin) || !memory_storage_damage(world->disk.storage, &twin->id))
+    if (!twin_is_live(twin) || twin->is_damaged ||
+        !memory_storage_damage(world->disk.storage, &twin->id))
         return;
     twin->is_damaged = twin->was_damaged = true;
     world->totals->damaged++;

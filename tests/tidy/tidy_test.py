@@ -24,6 +24,8 @@ CLEAN = {
     "lib/src/wheel.c": "#include <tickwheel/wheel.h>\n",
     "lib/src/wheel_test.c": "int main(void)\n{\n    return tw_wheel_turn(1);\n}\n",
     "bin/program.c": "#include <stdio.h>\n\nint main(void)\n{\n    printf(\"hi\\n\");\n}\n",
+    "src/base/printer.h": "#include <stdio.h>\nstatic inline void f(void)\n{\n    puts(\"x\");\n}\n",
+    "src/base/printer_test.c": "#include \"base/printer.h\"\n",
     "docs/README.md": "See [the header](../src/base/good.h).\n",
 }
 
@@ -57,6 +59,7 @@ OFFENDERS = {
         ("src/sys/bad.c", "void f(void)\n{\n    usleep(1);\n}\n"),
         ("tests/e2e/bad.c", "void f(void)\n{\n    sleep(1);\n}\n"),
         ("src/base/bad_test.c", "void f(void)\n{\n    srand(1);\n}\n"),
+        ("src/base/bad.h", "void f(void)\n{\n    puts(\"x\");\n}\n"),  # included by nobody
     ],
     rules.whitespace: [
         ("src/base/bad.c", "int a; \n"),

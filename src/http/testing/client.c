@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <assert.h>
+#include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -28,6 +29,18 @@ void client_open(struct client *client, uint16_t port)
     result = connect(client->socket, (struct sockaddr *)&address, sizeof(address));
     assert(result == 0);
     (void)result;
+}
+
+bool client_can_connect(uint16_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool can;
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    can = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+    close(fd);
+    return can;
 }
 
 void client_close(struct client *client)
@@ -101,7 +114,17 @@ static bool receive_more(struct client *client)
 
 bool client_is_at_end(struct client *client)
 {
-    return client->taken == client->in.size && !receive_more(client) && client_has_news(client, 0);
+    errno = 0;
+    return client->taken == client->in.size && !receive_more(client) && errno != EAGAIN;
+}
+
+bool client_await_end(struct client *client)
+{
+    do {
+        errno = 0;
+        client->in.size = client->taken = 0;
+    } while (receive_more(client));
+    return errno != EAGAIN;
 }
 
 struct bytes reply_header(const struct reply *reply, const char *name)
@@ -138,8 +161,9 @@ bool client_receive(struct client *client, const char *method, struct reply *ret
     const char *begin, *end;
 
     /* What was taken is not needed any more; keep the buffer from growing. */
-    memmove(client->in.data, client->in.data + client->taken, client->in.size - client->taken);
     client->in.size -= client->taken;
+    if (client->taken > 0)
+        memmove(client->in.data, client->in.data + client->taken, client->in.size);
     client->taken = 0;
     while (
         !(end = client->in.size ? memmem(client->in.data, client->in.size, "\r\n\r\n", 4) : NULL))

@@ -28,6 +28,9 @@ struct reply {
 void client_open(struct client *client, uint16_t port);
 void client_close(struct client *client);
 
+/* Whether anyone listens there. */
+bool client_can_connect(uint16_t port);
+
 /* Closes in such a way that the server sees a reset. */
 void client_reset(struct client *client);
 
@@ -50,6 +53,9 @@ void client_ask(struct client *client, const char *method, const char *target, c
 
 /* Waits for the end of the connection. False when data comes instead. */
 bool client_is_at_end(struct client *client);
+
+/* Waits for the end of the connection, whatever comes before it. */
+bool client_await_end(struct client *client);
 
 /* Whether anything can be read (data or the end) within `ms`. */
 bool client_has_news(struct client *client, int ms);

@@ -1,0 +1,331 @@
+/*
+ * webhook_bed.h - what the tests of webhooks stand on: deliveries that can be waited for, and a
+ * peer that keeps what it was sent.
+ *
+ * No test sleeps: each waits until something has happened, and fails after WAIT_S.
+ */
+#ifndef TICKWHEEL_DELIVERY_WEBHOOK_BED_H
+#define TICKWHEEL_DELIVERY_WEBHOOK_BED_H
+
+#include "delivery/webhook.h"
+#include "sys/clock.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <openssl/ssl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define WAIT_S       60
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define DUE_MS       UINT64_C(1795219199250) /* 2026-11-20T23:59:59.250Z */
+#define BED_SECRET   "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+/* ---- deliveries ---- */
+
+struct bed {
+    struct guard guard;
+    struct webhook_options options;
+    struct webhook *webhook;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    size_t done_count; /* guarded by lock */
+};
+
+/* A delivery, its timer and whether it came back. */
+struct shipment {
+    struct delivery delivery;
+    struct timer *timer;
+    size_t done_count; /* guarded by the bed's lock */
+};
+
+static inline void bed_done(void *context, struct list *deliveries)
+{
+    struct bed *bed = context;
+    struct list *link;
+
+    pthread_mutex_lock(&bed->lock);
+    while ((link = list_pop(deliveries))) {
+        list_item(link, struct shipment, delivery.link)->done_count++;
+        bed->done_count++;
+    }
+    pthread_cond_broadcast(&bed->changed);
+    pthread_mutex_unlock(&bed->lock);
+}
+
+/* Change bed->options as needed, then bed_start. */
+static inline void bed_init(struct bed *bed, const char *allow)
+{
+    *bed = (struct bed){0};
+    assert_int_equal(guard_init(&bed->guard, allow, NULL), ERROR_NONE);
+    pthread_mutex_init(&bed->lock, NULL);
+    pthread_cond_init(&bed->changed, NULL);
+    bed->options = (struct webhook_options){
+        .secrets = BED_SECRET,
+        .guard = &bed->guard,
+        .user_agent = "tickwheel/test",
+        .connections_max = 256,
+        .connect_timeout_ms = 10000,
+        .response_bytes_max = 65536,
+        .done = bed_done,
+        .context = bed,
+    };
+}
+
+static inline void bed_start(struct bed *bed)
+{
+    struct error error = {0};
+
+    if (webhook_start(&bed->options, &bed->webhook, &error))
+        fail_msg("%s", error.text);
+}
+
+static inline void bed_stop(struct bed *bed)
+{
+    webhook_stop(bed->webhook);
+    pthread_cond_destroy(&bed->changed);
+    pthread_mutex_destroy(&bed->lock);
+}
+
+static inline void shipment_init_texts(struct shipment *shipment, const struct timer_texts *texts)
+{
+    *shipment = (struct shipment){.timer = timer_alloc(texts)};
+    assert_non_null(shipment->timer);
+    shipment->timer->due = (struct wall){DUE_MS};
+    shipment->timer->id = (struct timer_id){{DUE_MS}, 7, TIMER_SERIAL(3, 42)};
+    shipment->delivery.timer = shipment->timer;
+    shipment->delivery.attempt = 1;
+    shipment->delivery.epoch = 9;
+    /* What is left over of these shows a field that was forgotten. */
+    shipment->delivery.outcome.retry_after_ms = 4711;
+    shipment->delivery.outcome.result = DELIVERY_ENDED;
+}
+
+static inline void shipment_init(struct shipment *shipment, const char *target)
+{
+    struct timer_texts texts = {.target = bytes_of(target), .payload = BYTES("{\"order\": 42}")};
+
+    shipment_init_texts(shipment, &texts);
+}
+
+static inline void shipment_deinit(struct shipment *shipment)
+{
+    timer_free(shipment->timer);
+}
+
+static inline void bed_post(struct bed *bed, struct shipment *shipments, size_t count)
+{
+    struct list list;
+
+    list_init(&list);
+    for (size_t i = 0; i < count; i++)
+        list_push(&list, &shipments[i].delivery.link);
+    webhook_post(bed->webhook, &list);
+    assert_true(list_is_empty(&list));
+}
+
+/* Until so many came back in all. */
+static inline void bed_wait(struct bed *bed, size_t count)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += WAIT_S;
+    pthread_mutex_lock(&bed->lock);
+    while (bed->done_count < count)
+        if (pthread_cond_timedwait(&bed->changed, &bed->lock, &until) != 0)
+            break;
+    if (bed->done_count < count)
+        fail_msg("only %zu of %zu came back", bed->done_count, count);
+    pthread_mutex_unlock(&bed->lock);
+}
+
+static inline size_t bed_done_count(struct bed *bed, const struct shipment *shipments, size_t count)
+{
+    size_t sum = 0;
+
+    pthread_mutex_lock(&bed->lock);
+    for (size_t i = 0; i < count; i++)
+        sum += shipments[i].done_count;
+    pthread_mutex_unlock(&bed->lock);
+    return sum;
+}
+
+/* Delivers one and waits for it. */
+static inline void bed_deliver(struct bed *bed, struct shipment *shipment)
+{
+    uint64_t before_us = wall_now_us();
+    size_t wanted = bed->done_count + 1;
+
+    bed_post(bed, shipment, 1);
+    bed_wait(bed, wanted);
+    assert_int_equal(shipment->done_count, 1);
+    assert_in_range(shipment->delivery.started_us, before_us, wall_now_us());
+    assert_in_range(shipment->delivery.ended_us, shipment->delivery.started_us, wall_now_us());
+}
+
+/* The outcome of a delivery to `target`. */
+static inline struct delivery_outcome bed_outcome(struct bed *bed, const char *target)
+{
+    struct shipment shipment;
+
+    shipment_init(&shipment, target);
+    bed_deliver(bed, &shipment);
+    shipment_deinit(&shipment);
+    return shipment.delivery.outcome;
+}
+
+/* ---- a peer ---- */
+
+/* Answers one connection after the other, each request with `response`, and keeps the last request.
+ */
+struct peer {
+    const char *response;
+    size_t response_size;
+    SSL_CTX *tls;  /* NULL: plain */
+    bool hangs_up; /* after each answer, without having said so */
+    unsigned port;
+    int listen_fd;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    char *request; /* guarded by lock, as is what follows; ends in NUL */
+    size_t request_size;
+    size_t connections, requests;
+    struct in_addr local; /* the address that was called */
+};
+
+#define PEER_REQUEST_MAX (4 << 20)
+
+struct peer_stream {
+    int fd;
+    SSL *tls;
+};
+
+static inline ssize_t peer_read(struct peer_stream *stream, char *data, size_t size)
+{
+    return stream->tls ? SSL_read(stream->tls, data, (int)size) : recv(stream->fd, data, size, 0);
+}
+
+static inline void peer_write(struct peer_stream *stream, const char *data, size_t size)
+{
+    if (stream->tls)
+        SSL_write(stream->tls, data, (int)size);
+    else
+        while (size > 0) {
+            ssize_t sent = send(stream->fd, data, size, MSG_NOSIGNAL);
+
+            if (sent <= 0)
+                return;
+            data += sent;
+            size -= (size_t)sent;
+        }
+}
+
+/* Reads one whole request into the peer's memory. False when the connection ended instead. */
+static inline bool peer_read_request(struct peer *peer, struct peer_stream *stream, char *data)
+{
+    size_t size = 0, wanted = SIZE_MAX;
+
+    while (size < wanted) {
+        ssize_t got = peer_read(stream, data + size, PEER_REQUEST_MAX - size);
+        const char *end, *length;
+
+        if (got <= 0)
+            return false;
+        size += (size_t)got;
+        data[size] = '\0';
+        end = strstr(data, "\r\n\r\n");
+        length = strstr(data, "Content-Length: ");
+        if (end && wanted == SIZE_MAX)
+            wanted = (size_t)(end - data) + 4 + (length ? strtoul(length + 16, NULL, 10) : 0);
+    }
+    pthread_mutex_lock(&peer->lock);
+    memcpy(peer->request, data, size + 1);
+    peer->request_size = size;
+    peer->requests++;
+    pthread_mutex_unlock(&peer->lock);
+    return true;
+}
+
+static inline void peer_serve(struct peer *peer, int fd, char *data)
+{
+    struct peer_stream stream = {.fd = fd};
+    struct sockaddr_in local = {0};
+    socklen_t size = sizeof(local);
+
+    getsockname(fd, (struct sockaddr *)&local, &size);
+    pthread_mutex_lock(&peer->lock);
+    peer->connections++;
+    peer->local = local.sin_addr;
+    pthread_mutex_unlock(&peer->lock);
+    if (peer->tls) {
+        stream.tls = SSL_new(peer->tls);
+        SSL_set_fd(stream.tls, fd);
+    }
+    if (!stream.tls || SSL_accept(stream.tls) == 1)
+        while (peer_read_request(peer, &stream, data)) {
+            peer_write(&stream, peer->response, peer->response_size);
+            if (peer->hangs_up)
+                break;
+        }
+    if (stream.tls)
+        SSL_free(stream.tls);
+    close(fd);
+}
+
+static inline void *peer_run(void *context)
+{
+    struct peer *peer = context;
+    char *data = malloc(PEER_REQUEST_MAX + 1);
+    sigset_t signals;
+    int fd;
+
+    sigemptyset(&signals);
+    sigaddset(&signals,
+              SIGPIPE); /* for OpenSSL; in this thread only, lest it hide others' mistakes */
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    while (data && (fd = accept(peer->listen_fd, NULL, NULL)) >= 0) /* until peer_stop */
+        peer_serve(peer, fd, data);
+    free(data);
+    return NULL;
+}
+
+static inline void peer_start(struct peer *peer, const char *host, const char *response,
+                              SSL_CTX *tls)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = inet_addr(host)};
+    socklen_t size = sizeof(address);
+
+    *peer = (struct peer){.response = response, .response_size = strlen(response), .tls = tls};
+    peer->request = calloc(1, PEER_REQUEST_MAX + 1);
+    peer->listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_non_null(peer->request);
+    assert_true(peer->listen_fd >= 0);
+    assert_int_equal(bind(peer->listen_fd, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(peer->listen_fd, 100), 0);
+    getsockname(peer->listen_fd, (struct sockaddr *)&address, &size);
+    peer->port = ntohs(address.sin_port);
+    pthread_mutex_init(&peer->lock, NULL);
+    assert_int_equal(pthread_create(&peer->thread, NULL, peer_run, peer), 0);
+}
+
+/* Stop the webhooks first: the peer serves a connection until it is closed. */
+static inline void peer_stop(struct peer *peer)
+{
+    shutdown(peer->listen_fd, SHUT_RDWR);
+    pthread_join(peer->thread, NULL);
+    close(peer->listen_fd);
+    pthread_mutex_destroy(&peer->lock);
+    free(peer->request);
+}
+
+#endif

@@ -1,0 +1,297 @@
+/*
+ * Goal: the request says exactly what the contract promises, and nothing that a client wrote can
+ * forge a header, reframe the request or leak a password. Method: build it for chosen timers and
+ * compare.
+ */
+#include "delivery/webhook_request.h"
+
+#include "delivery/webhook.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define DUE_MS       UINT64_C(1795219199250)
+
+static struct timer *make_timer(struct timer_texts texts)
+{
+    struct timer *timer = timer_alloc(&texts);
+
+    assert_non_null(timer);
+    timer->due = (struct wall){DUE_MS};
+    timer->id = (struct timer_id){{DUE_MS}, 7, TIMER_SERIAL(3, 42)};
+    return timer;
+}
+
+/* All lines, each with a newline, in `ret_text`. */
+static void build(struct webhook_request *request, const struct timer *timer, uint32_t attempt,
+                  struct signature *signature, char *ret_text, size_t size)
+{
+    struct delivery delivery = {.timer = timer, .attempt = attempt, .epoch = 9};
+    struct curl_slist *headers = NULL;
+
+    assert_int_equal(webhook_request_build(request, &delivery, signature, 1614265330, &headers),
+                     ERROR_NONE);
+    ret_text[0] = '\0';
+    for (; headers; headers = headers->next) {
+        assert_true(strlen(ret_text) + strlen(headers->data) + 2 < size);
+        strcat(strcat(ret_text, headers->data), "\n");
+    }
+}
+
+/* ---- headers ---- */
+
+static void test_headers(void **state)
+{
+    struct timer *timer = make_timer((struct timer_texts){.payload = BYTES("{}")});
+    struct signature *signature;
+    struct webhook_request request;
+    char text[4000], id[WEBHOOK_ID_SIZE], wanted[4000];
+    struct buffer signed_text;
+
+    (void)state;
+    webhook_request_init(&request);
+    buffer_init(&signed_text);
+    assert_int_equal(signature_create("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", &signature, NULL),
+                     ERROR_NONE);
+    webhook_id_format(timer, id);
+    signature_append(signature, bytes_of(id), 1614265330, BYTES("{}"), &signed_text);
+    buffer_append(&signed_text, "", 1);
+    for (int i = 0; i < 2; i++) { /* the memory is used again */
+        build(&request, timer, 3, signature, text, sizeof(text));
+        snprintf(wanted, sizeof(wanted),
+                 "content-type: application/json\nwebhook-id: %s\nwebhook-timestamp: 1614265330\n"
+                 "webhook-signature: %s\ntickwheel-due: 2026-11-20T23:59:59.250Z\n"
+                 "tickwheel-attempt: 3\ntickwheel-epoch: 9\nexpect:\n",
+                 id, signed_text.data);
+        assert_string_equal(text, wanted);
+    }
+    build(&request, timer, 1, NULL, text, sizeof(text));
+    assert_null(strstr(text, "webhook-signature"));
+    buffer_deinit(&signed_text);
+    signature_destroy(signature);
+    webhook_request_deinit(&request);
+    timer_free(timer);
+}
+
+/* The id is the same on every attempt and another for another due time. */
+static void test_id(void **state)
+{
+    struct timer *timer = make_timer((struct timer_texts){.payload = BYTES("{}")});
+    struct webhook_request request;
+    char id[WEBHOOK_ID_SIZE], line[100], text[4000], timer_id[TIMER_ID_TEXT_SIZE];
+
+    (void)state;
+    webhook_request_init(&request);
+    timer_id_format(&timer->id, timer_id);
+    snprintf(line, sizeof(line), "%s-%llu", timer_id, (unsigned long long)DUE_MS);
+    webhook_id_format(timer, id);
+    assert_string_equal(id, line);
+    snprintf(line, sizeof(line), "\nwebhook-id: %s\n", id);
+    for (uint32_t attempt = 1; attempt <= 100; attempt++) {
+        timer->attempts = attempt;
+        timer->at = wall_add(timer->due, attempt * 1000);
+        timer->version++;
+        timer->state = attempt > 1 ? TIMER_RETRYING : TIMER_DELIVERING;
+        build(&request, timer, attempt, NULL, text, sizeof(text));
+        assert_non_null(strstr(text, line));
+    }
+    timer->due.ms++;
+    build(&request, timer, 1, NULL, text, sizeof(text));
+    assert_null(strstr(text, line));
+    timer->due.ms = UINT64_MAX; /* the longest there is */
+    webhook_id_format(timer, id);
+    assert_true(strlen(id) < WEBHOOK_ID_SIZE);
+    timer->due.ms = 0;
+    webhook_id_format(timer, id);
+    assert_string_equal(id + TIMER_ID_TEXT_SIZE - 1, "-0");
+    webhook_request_deinit(&request);
+    timer_free(timer);
+}
+
+struct own_case {
+    const char *lines;
+    const char *wanted; /* what comes behind "expect:" */
+};
+
+static void test_own_headers(void **state)
+{
+    static const struct own_case cases[] = {
+        {"", ""},
+        {"X-One: 1\n", "X-One: 1\n"},
+        {"X-One: 1", "X-One: 1\n"}, /* the last newline may be missing */
+        {"X-One: 1\nauthorization: Bearer a.b=\n", "X-One: 1\nauthorization: Bearer a.b=\n"},
+        {"a:1\nb:  2\t \n", "a: 1\nb: 2\n"},
+        {"Empty:\nSpaces:   \n", "Empty;\nSpaces;\n"}, /* as libcurl wants empty ones */
+        {"colon: a:b:c\n", "colon: a:b:c\n"},
+        {"X-Utf: gr\xc3\xbc\xc3\x9f\n", "X-Utf: gr\xc3\xbc\xc3\x9f\n"},
+        {"User-Agent: other\n", "User-Agent: other\n"},
+        /* reserved, in any spelling */
+        {"webhook-id: forged\nWebhook-Timestamp: 1\nWEBHOOK-SIGNATURE: v1,x\nwebhook-: x\n", ""},
+        {"tickwheel-due: x\nTickwheel-Attempt: 0\ntickwheel-epoch: 99\nTICKWHEEL-NEW: x\n", ""},
+        {"Host: other\ncontent-length: 0\nTransfer-Encoding: chunked\nConnection: close\n", ""},
+        {"Content-Type: text/plain\nExpect: 100-continue\nTE: trailers\nUpgrade: h2c\n", ""},
+        {"Trailer: x\nKeep-Alive: 1\nProxy-Authorization: x\n", ""},
+        /* malformed: a name that is no token, control characters */
+        {"no colon\n", ""},
+        {": no name\n", ""},
+        {"two words: x\n", ""},
+        {"host : x\n", ""},
+        {" host: x\n", ""},
+        {"x: a\rhost: b\n", ""},
+        {"x: a\r\n", ""},
+        {"x: \x01\n", ""},
+        {"x: \x7f\n", ""},
+        {"x\xc3\xbc: a\n", ""},
+        {"\n\n\nx: 1\n\n", "x: 1\n"},
+    };
+    struct webhook_request request;
+    char text[4000];
+
+    (void)state;
+    webhook_request_init(&request);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct timer *timer = make_timer((struct timer_texts){.headers = bytes_of(cases[i].lines)});
+        const char *own;
+
+        build(&request, timer, 1, NULL, text, sizeof(text));
+        own = strstr(text, "\nexpect:\n");
+        assert_non_null(own);
+        assert_string_equal(own + 9, cases[i].wanted);
+        timer_free(timer);
+    }
+    webhook_request_deinit(&request);
+}
+
+/* As many and as long as they come; a NUL in them ends nothing. */
+static void test_own_headers_of_odd_sizes(void **state)
+{
+    struct webhook_request request;
+    struct buffer lines;
+    struct timer *timer;
+    char *text = malloc(1 << 20);
+
+    (void)state;
+    assert_non_null(text);
+    webhook_request_init(&request);
+    buffer_init(&lines);
+    for (int i = 0; i < 5000; i++)
+        buffer_append_text(&lines, i % 2 ? "a:\n" : "b:1\n");
+    buffer_append_text(&lines, "long:");
+    for (int i = 0; i < 20000; i++)
+        buffer_append_text(&lines, "x");
+    timer = make_timer((struct timer_texts){.headers = buffer_bytes(&lines)});
+    build(&request, timer, 1, NULL, text, 1 << 20);
+    assert_int_equal(strlen(strstr(text, "\nexpect:\n") + 9), 2500 * 3 + 2500 * 5 + 20000 + 7);
+    timer_free(timer);
+    timer = make_timer((struct timer_texts){.headers = {"a: 1\0\nb: 2\n\0c: 3\nd: 4", 21}});
+    build(&request, timer, 1, NULL, text, 1 << 20);
+    assert_string_equal(strstr(text, "\nexpect:\n") + 9, "b: 2\nd: 4\n");
+    timer_free(timer);
+    free(text);
+    buffer_deinit(&lines);
+    webhook_request_deinit(&request);
+}
+
+static void test_content_type(void **state)
+{
+    static const struct own_case cases[] = {
+        {"text/plain; charset=utf-8", "content-type: text/plain; charset=utf-8\n"},
+        {"text/plain\r\nhost: x", "content-type: application/json\n"},
+        {"", "content-type: application/json\n"},
+    };
+    struct webhook_request request;
+    char text[4000];
+
+    (void)state;
+    webhook_request_init(&request);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct timer *timer =
+            make_timer((struct timer_texts){.content_type = bytes_of(cases[i].lines)});
+
+        build(&request, timer, 1, NULL, text, sizeof(text));
+        assert_memory_equal(text, cases[i].wanted, strlen(cases[i].wanted));
+        assert_null(strstr(text, "host"));
+        timer_free(timer);
+    }
+    webhook_request_deinit(&request);
+}
+
+/* ---- the URL ---- */
+
+struct url_case {
+    const char *target;
+    enum webhook_scheme scheme;
+    const char *url;
+};
+
+static void test_urls(void **state)
+{
+    static const struct url_case cases[] = {
+        {"http://a/b?c=d", WEBHOOK_SCHEME_HTTP, "http://a/b?c=d"},
+        {"HTTPS://a:8443/b", WEBHOOK_SCHEME_HTTPS, "HTTPS://a:8443/b"},
+        {"http://user:secret@a/b", WEBHOOK_SCHEME_HTTP, "http://a/b"},
+        {"https://user@a", WEBHOOK_SCHEME_HTTPS, "https://a"},
+        {"http://u@v:w@a:1?x", WEBHOOK_SCHEME_HTTP, "http://a:1?x"},
+        {"http://a/mail@b", WEBHOOK_SCHEME_HTTP, "http://a/mail@b"},
+        {"http://a?mail=@b", WEBHOOK_SCHEME_HTTP, "http://a?mail=@b"},
+        {"http://a#@b", WEBHOOK_SCHEME_HTTP, "http://a#@b"},
+        {"ftp://a/b", WEBHOOK_SCHEME_OTHER, NULL},
+        {"file:///etc/passwd", WEBHOOK_SCHEME_OTHER, NULL},
+        {"gopher://a", WEBHOOK_SCHEME_OTHER, NULL},
+        {"queue:jobs", WEBHOOK_SCHEME_OTHER, NULL},
+        {"http:/a", WEBHOOK_SCHEME_OTHER, NULL},
+        {"http://", WEBHOOK_SCHEME_OTHER, NULL},
+        {" http://a", WEBHOOK_SCHEME_OTHER, NULL},
+        {"a.example/b", WEBHOOK_SCHEME_OTHER, NULL},
+        {"", WEBHOOK_SCHEME_OTHER, NULL},
+    };
+    struct webhook_request request;
+    enum webhook_scheme scheme;
+
+    (void)state;
+    webhook_request_init(&request);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const char *url = webhook_request_url(&request, bytes_of(cases[i].target), &scheme);
+
+        assert_int_equal(scheme, cases[i].scheme);
+        if (cases[i].url)
+            assert_string_equal(url, cases[i].url);
+        else
+            assert_null(url);
+    }
+    assert_null(webhook_request_url(&request, (struct bytes){"http://a\0b", 10}, &scheme));
+    assert_int_equal(scheme, WEBHOOK_SCHEME_OTHER);
+    webhook_request_deinit(&request);
+}
+
+static void test_reserved(void **state)
+{
+    (void)state;
+    assert_true(webhook_header_is_reserved(BYTES("Webhook-Id")));
+    assert_true(webhook_header_is_reserved(BYTES("HOST")));
+    assert_true(webhook_header_is_reserved(BYTES("tickwheel-")));
+    assert_false(webhook_header_is_reserved(BYTES("webhook")));
+    assert_false(webhook_header_is_reserved(BYTES("x-webhook-id")));
+    assert_false(webhook_header_is_reserved(BYTES("hostname")));
+    assert_false(webhook_header_is_reserved(BYTES("authorization")));
+    assert_false(webhook_header_is_reserved(BYTES("traceparent")));
+    assert_false(webhook_header_is_reserved(BYTES("")));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_headers),      cmocka_unit_test(test_id),
+        cmocka_unit_test(test_own_headers),  cmocka_unit_test(test_own_headers_of_odd_sizes),
+        cmocka_unit_test(test_content_type), cmocka_unit_test(test_urls),
+        cmocka_unit_test(test_reserved),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

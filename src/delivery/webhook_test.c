@@ -1,0 +1,806 @@
+/*
+ * Goal: each delivery comes back once, with the outcome that the contract names, whatever the
+ * target does; and no target can reach an address that is not allowed, or hold up another. Method:
+ * real sockets on this machine. tests/support/receiver.c plays the targets that behave well and
+ * ill, a peer in this process (webhook_bed.h) keeps what it was sent, and this program's own
+ * getaddrinfo plays the name server.
+ */
+#include "delivery/webhook.h"
+
+#include "delivery/receiver_process.h"
+#include "delivery/signature.h"
+#include "delivery/webhook_bed.h"
+
+#include <dlfcn.h>
+#include <netdb.h>
+
+#define OK_RESPONSE "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+/* ---- names ---- */
+
+/* The answers of this program's name server, which libcurl's threads ask: the only state of the
+ * tests that is not on a stack, for nothing but its name leads there. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool hangs; /* questions for hang.test get no answer while it is set */
+    size_t hanging;
+} names = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, 0};
+
+static const char *const known_names[][3] = {
+    {"private.test", "127.0.0.1"},          {"metadata.test", "169.254.169.254"},
+    {"nat64.test", "64:ff9b::a9fe:a9fe"},   {"mapped.test", "::ffff:10.0.0.1"},
+    {"two.test", "127.0.0.1", "127.0.0.2"},
+};
+
+typedef int getaddrinfo_function(const char *, const char *, const struct addrinfo *,
+                                 struct addrinfo **);
+
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+                struct addrinfo **ret_found)
+{
+    getaddrinfo_function *real = (getaddrinfo_function *)dlsym(RTLD_NEXT, "getaddrinfo");
+    int code;
+
+    if (strcmp(name, "hang.test") == 0) {
+        pthread_mutex_lock(&names.lock);
+        names.hanging++;
+        pthread_cond_broadcast(&names.changed);
+        while (names.hangs)
+            pthread_cond_wait(&names.changed, &names.lock);
+        names.hanging--;
+        pthread_cond_broadcast(&names.changed);
+        pthread_mutex_unlock(&names.lock);
+        return EAI_AGAIN;
+    }
+    for (size_t i = 0; i < COUNT(known_names); i++) {
+        if (strcmp(name, known_names[i][0]) != 0)
+            continue;
+        code = real(known_names[i][1], service, hints, ret_found);
+        if (code == 0 && known_names[i][2]) {
+            struct addrinfo *last = *ret_found;
+
+            while (last->ai_next)
+                last = last->ai_next;
+            code = real(known_names[i][2], service, hints, &last->ai_next);
+        }
+        return code;
+    }
+    return strspn(name, "0123456789.") == strlen(name) || strchr(name, ':')
+               ? real(name, service, hints, ret_found)
+               : EAI_NONAME;
+}
+
+static void set_hanging(bool hangs)
+{
+    pthread_mutex_lock(&names.lock);
+    names.hangs = hangs;
+    pthread_cond_broadcast(&names.changed);
+    while (!hangs && names.hanging > 0)
+        pthread_cond_wait(&names.changed, &names.lock);
+    pthread_mutex_unlock(&names.lock);
+}
+
+static const char *url(char text[128], const char *host, unsigned port, const char *path)
+{
+    snprintf(text, 128, "http://%s:%u%s", host, port, path);
+    return text;
+}
+
+/* A port where nobody listens: the system gave it out, and got it back. */
+static unsigned closed_port(void)
+{
+    struct peer peer;
+    unsigned port;
+
+    peer_start(&peer, "127.0.0.1", "", NULL);
+    port = peer.port;
+    peer_stop(&peer);
+    return port;
+}
+
+/* ---- outcomes ---- */
+
+struct outcome_case {
+    const char *path;
+    enum delivery_result result;
+    uint64_t retry_after_ms;
+    const char *error;
+};
+
+static void test_outcomes(void **state)
+{
+    static const struct outcome_case cases[] = {
+        {"/ok", DELIVERY_DONE, 0, ""},
+        {"/status/201", DELIVERY_DONE, 0, ""},
+        {"/status/202", DELIVERY_DONE, 0, ""},
+        {"/status/204", DELIVERY_DONE, 0, ""},
+        {"/status/299", DELIVERY_DONE, 0, ""},
+        {"/slow/20", DELIVERY_DONE, 0, ""},
+        {"/partial", DELIVERY_DONE, 0, ""},
+        {"/large/1000", DELIVERY_DONE, 0, ""},
+        {"/large/3000000", DELIVERY_DONE, 0, ""}, /* more than response_bytes_max */
+        {"/redirect", DELIVERY_FAILED, 0, "HTTP 302: redirects are not followed"},
+        {"/status/308", DELIVERY_FAILED, 0, "HTTP 308: redirects are not followed"},
+        {"/status/400", DELIVERY_FAILED, 0, "HTTP 400"},
+        {"/status/401", DELIVERY_FAILED, 0, "HTTP 401"},
+        {"/status/404", DELIVERY_FAILED, 0, "HTTP 404"},
+        {"/gone", DELIVERY_ENDED, 0, "HTTP 410"},
+        {"/status/429", DELIVERY_FAILED, 0, "HTTP 429"},
+        {"/status/500", DELIVERY_FAILED, 0, "HTTP 500"},
+        {"/status/503", DELIVERY_FAILED, 0, "HTTP 503"},
+        {"/retry-after/2", DELIVERY_FAILED, 2000, "HTTP 503"},
+        {"/retry-after/86400", DELIVERY_FAILED, 86400000, "HTTP 503"},
+        {"/close", DELIVERY_FAILED, 0, "connection closed without an answer"},
+    };
+    struct receiver_process receiver = receiver_start(NULL, NULL);
+    struct bed bed;
+    char target[128];
+
+    (void)state;
+    bed_init(&bed, "127.0.0.0/8");
+    bed_start(&bed);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const struct outcome_case *it = &cases[i];
+        struct delivery_outcome outcome =
+            bed_outcome(&bed, url(target, "127.0.0.1", receiver.port, it->path));
+
+        if (outcome.result != it->result || outcome.retry_after_ms != it->retry_after_ms ||
+            strcmp(outcome.error, it->error) != 0)
+            fail_msg("%s: result %d, retry after %llu, \"%s\"", it->path, (int)outcome.result,
+                     (unsigned long long)outcome.retry_after_ms, outcome.error);
+    }
+    bed_stop(&bed);
+    /* One request each: no redirect was followed, nothing was sent twice. But for /close: on a
+     * connection that was used before it looks as if the connection had been closed before the
+     * request came, and libcurl tries once more on a new one. */
+    assert_int_equal(receiver_stop(&receiver), COUNT(cases) + 1);
+}
+
+/* The attempt's number reaches the receiver, which fails the first two. */
+static void test_attempts(void **state)
+{
+    struct receiver_process receiver = receiver_start(NULL, NULL);
+    struct shipment shipment;
+    struct bed bed;
+    char target[128];
+
+    (void)state;
+    bed_init(&bed, "127.0.0.0/8");
+    bed_start(&bed);
+    shipment_init(&shipment, url(target, "127.0.0.1", receiver.port, "/flaky/2"));
+    for (uint32_t attempt = 1; attempt <= 3; attempt++) {
+        shipment.delivery.attempt = attempt;
+        shipment.done_count = 0;
+        bed_deliver(&bed, &shipment);
+        assert_int_equal(shipment.delivery.outcome.result,
+                         attempt <= 2 ? DELIVERY_FAILED : DELIVERY_DONE);
+    }
+    shipment_deinit(&shipment);
+    bed_stop(&bed);
+    receiver_stop(&receiver);
+}
+
+static void test_bad_targets(void **state)
+{
+    static const char *const bad[] = {
+        "",
+        "queue:jobs",
+        "ftp://127.0.0.1/",
+        "file:///etc/passwd",
+        "http://",
+        "http://[::",
+        "http://a b.test",
+
+        "http://127.0.0.1:70000/",
+        "http://a:b",
+        "HTTP:/127.0.0.1",
+    };
+    struct delivery_outcome outcome;
+    struct bed bed;
+    char target[128];
+
+    (void)state;
+    bed_init(&bed, "127.0.0.0/8");
+    bed_start(&bed);
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        outcome = bed_outcome(&bed, bad[i]);
+        if (outcome.result != DELIVERY_ENDED || !strstr(outcome.error, "target is not"))
+            fail_msg("\"%s\": %d, %s", bad[i], (int)outcome.result, outcome.error);
+    }
+    outcome = bed_outcome(&bed, url(target, "127.0.0.1", closed_port(), "/"));
+    assert_int_equal(outcome.result, DELIVERY_FAILED);
+    assert_string_equal(outcome.error, "connection refused");
+    outcome = bed_outcome(&bed, "http://unknown.test/");
+    assert_int_equal(outcome.result, DELIVERY_FAILED);
+    assert_string_equal(outcome.error, "host name not found");
+    bed_stop(&bed);
+}
+
+/* ---- answers of all kinds ---- */
+
+static struct delivery_outcome outcome_of_response(const char *response, bool hangs_up)
+{
+    struct delivery_outcome outcome;
+    struct bed bed;
+    struct peer peer;
+    char target[128];
+
+    bed_init(&bed, "127.0.0.0/8");
+    bed_start(&bed);
+    peer_start(&peer, "127.0.0.1", response, NULL);
+    peer.hangs_up = hangs_up;
+    outcome = bed_outcome(&bed, url(target, "127.0.0.1", peer.port, "/"));
+    bed_stop(&bed);
+    peer_stop(&peer);
+    return outcome;
+}
+
+static uint64_t retry_after(const char *status, const char *value)
+{
+    char response[300];
+
+    snprintf(response, sizeof(response),
+             "HTTP/1.1 %s\r\nContent-Length: 0\r\nRetry-After: %s\r\n\r\n", status, value);
+    return outcome_of_response(response, false).retry_after_ms;
+}
+
+static void test_retry_after(void **state)
+{
+    time_t soon = time(NULL) + 90;
+    struct tm parts;
+    char date[100];
+
+    (void)state;
+    assert_int_equal(retry_after("429 Too Many Requests", "7"), 7000);
+    assert_int_equal(retry_after("503 Service Unavailable", "0"), 0);
+    assert_int_equal(retry_after("503 Service Unavailable", "-5"), 0);
+    assert_int_equal(retry_after("503 Service Unavailable", "soon"), 0);
+    assert_int_equal(retry_after("500 Error", "7"), 0);
+    assert_int_equal(retry_after("200 OK", "7"), 0);
+    assert_true(retry_after("503 Unavailable", "9223372036854775807") >=
+                UINT64_C(9223372036854775807));
+    strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&soon, &parts));
+    assert_in_range(retry_after("503 Unavailable", date), 1000, 90000);
+    assert_int_equal(retry_after("503 Unavailable", "Fri, 01 Jan 2021 00:00:00 GMT"), 0);
+}
+
+static void test_odd_answers(void **state)
+{
+    static char many[200000];
+    struct delivery_outcome outcome;
+
+    (void)state;
+    outcome =
+        outcome_of_response("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" OK_RESPONSE, false);
+    assert_int_equal(outcome.result, DELIVERY_DONE);
+    outcome = outcome_of_response("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 500 No\r\n"
+                                  "Content-Length: 0\r\n\r\n",
+                                  false);
+    assert_string_equal(outcome.error, "HTTP 500");
+    /* An interim answer, and headers that do not end, are no answer. */
+    outcome = outcome_of_response("HTTP/1.1 103 Early Hints\r\n\r\n", true);
+    assert_int_equal(outcome.result, DELIVERY_FAILED);
+    outcome = outcome_of_response("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n", true);
+    assert_int_equal(outcome.result, DELIVERY_FAILED);
+    outcome = outcome_of_response("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nX: ", true);
+    assert_int_equal(outcome.result, DELIVERY_FAILED);
+    outcome = outcome_of_response("nonsense\r\n\r\n", true);
+    assert_int_equal(outcome.result, DELIVERY_FAILED); /* ENDED would give up on a passing fault */
+    assert_string_equal(outcome.error, "answer is not HTTP");
+    outcome = outcome_of_response("HTTP/9.9 200 OK\r\n\r\n", true);
+    assert_int_equal(outcome.result, DELIVERY_FAILED);
+    /* A body without a length that just ends, an HTTP/1.0 answer: both are ones. */
+    outcome = outcome_of_response("HTTP/1.1 200 OK\r\n\r\nbody", true);
+    assert_int_equal(outcome.result, DELIVERY_DONE);
+    outcome = outcome_of_response("HTTP/1.0 200 OK\r\n\r\n", true);
+    assert_int_equal(outcome.result, DELIVERY_DONE);
+    /* Headers without end are cut off. */
+    strcpy(many, "HTTP/1.1 200 OK\r\n");
+    for (size_t size = strlen(many); size < sizeof(many) - 100; size += strlen(many + size))
+        snprintf(many + size, 100, "x-header-%zu: a value of some size\r\n", size);
+    outcome = outcome_of_response(many, false);
+    assert_int_equal(outcome.result, DELIVERY_FAILED);
+    assert_string_equal(outcome.error, "answer with too many headers");
+}
+
+/* What comes after response_bytes_max is not waited for: here it never comes. */
+static void test_long_answer(void **state)
+{
+    static char response[100000];
+    struct shipment shipment;
+    struct bed bed;
+    struct peer peer;
+    char target[128];
+    int size = sprintf(response, "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n");
+
+    (void)state;
+    memset(response + size, 'x', sizeof(response) - 1 - (size_t)size);
+    bed_init(&bed, "127.0.0.0/8");
+    bed_start(&bed);
+    peer_start(&peer, "127.0.0.1", response, NULL);
+    shipment_init(&shipment, url(target, "127.0.0.1", peer.port, "/"));
+    shipment.timer->retry.timeout_ms = 20000;
+    bed_deliver(&bed, &shipment);
+    assert_int_equal(shipment.delivery.outcome.result, DELIVERY_DONE);
+    assert_true(shipment.delivery.ended_us - shipment.delivery.started_us < 15000000);
+    shipment_deinit(&shipment);
+    bed_stop(&bed);
+    peer_stop(&peer);
+}
+
+/* ---- what the receiver sees ---- */
+
+static const char *header(struct peer *peer, const char *name, char ret_value[256])
+{
+    char start[64];
+    const char *line;
+
+    snprintf(start, sizeof(start), "\r\n%s: ", name);
+    line = strstr(peer->request, start);
+    if (!line)
+        return NULL;
+    line += strlen(start);
+    snprintf(ret_value, 256, "%.*s", (int)strcspn(line, "\r"), line);
+    return ret_value;
+}
+
+static void assert_header(struct peer *peer, const char *name, const char *wanted)
+{
+    char value[256];
+
+    if (!header(peer, name, value))
+        fail_msg("there is no %s", name);
+    assert_string_equal(value, wanted);
+}
+
+/* The receiver's check, with the timestamp that it was sent. */
+static void assert_signed(struct peer *peer, const char *secret, struct bytes body)
+{
+    struct signature *signature;
+    struct buffer wanted;
+    char id[256], timestamp[256], value[256];
+
+    buffer_init(&wanted);
+    assert_non_null(header(peer, "webhook-id", id));
+    assert_non_null(header(peer, "webhook-timestamp", timestamp));
+    assert_non_null(header(peer, "webhook-signature", value));
+    assert_in_range(strtoull(timestamp, NULL, 10), wall_now_us() / 1000000 - WAIT_S,
+                    wall_now_us() / 1000000);
+    assert_int_equal(signature_create(secret, &signature, NULL), ERROR_NONE);
+    signature_append(signature, bytes_of(id), strtoull(timestamp, NULL, 10), body, &wanted);
+    buffer_append(&wanted, "", 1);
+    assert_string_equal(value, wanted.data);
+    signature_destroy(signature);
+    buffer_deinit(&wanted);
+}
+
+static void test_request(void **state)
+{
+    static const struct bytes body = {"{\"order\": 42}", 13};
+    struct timer_texts texts = {.payload = body,
+                                .headers = BYTES("X-Team: checkout\nWebhook-Id: forged\n")};
+    struct shipment shipment;
+    struct bed bed;
+    struct peer peer;
+    char target[128], host[64], id[WEBHOOK_ID_SIZE];
+
+    (void)state;
+    bed_init(&bed, "127.0.0.0/8");
+    bed_start(&bed);
+    peer_start(&peer, "127.0.0.1", OK_RESPONSE, NULL);
+    snprintf(host, sizeof(host), "127.0.0.1:%u", peer.port);
+    snprintf(target, sizeof(target), "http://user:geheim@%s/a/../b?c=%%20d", host);
+    texts.target = bytes_of(target);
+    shipment_init_texts(&shipment, &texts);
+    shipment.delivery.attempt = 3;
+    bed_deliver(&bed, &shipment);
+    assert_int_equal(shipment.delivery.outcome.result, DELIVERY_DONE);
+    webhook_id_format(shipment.timer, id);
+    assert_memory_equal(peer.request, "POST /a/../b?c=%20d HTTP/1.1\r\n", 30);
+    assert_header(&peer, "Host", host);
+    assert_header(&peer, "content-type", "application/json");
+    assert_header(&peer, "Content-Length", "13");
+    assert_header(&peer, "User-Agent", "tickwheel/test");
+    assert_header(&peer, "webhook-id", id);
+    assert_header(&peer, "tickwheel-due", "2026-11-20T23:59:59.250Z");
+    assert_header(&peer, "tickwheel-attempt", "3");
+    assert_header(&peer, "tickwheel-epoch", "9");
+    assert_header(&peer, "X-Team", "checkout");
+    assert_signed(&peer, BED_SECRET, body);
+    assert_memory_equal(peer.request + peer.request_size - body.size, body.data, body.size);
+    /* Nothing that nobody asked for. */
+    assert_null(strcasestr(peer.request, "authorization"));
+    assert_null(strcasestr(peer.request, "geheim"));
+    assert_null(strcasestr(peer.request, "forged"));
+    assert_null(strcasestr(peer.request, "expect"));
+    assert_null(strcasestr(peer.request, "cookie"));
+    assert_null(strcasestr(peer.request, "accept-encoding"));
+    bed_stop(&bed);
+    peer_stop(&peer);
+    shipment_deinit(&shipment);
+}
+
+/* Empty, binary and large bodies; a content type; two secrets; none. */
+static void test_bodies(void **state)
+{
+    static char large[2 << 20]; /* libcurl alone would ask first, from 1 MiB on */
+    static const char *const secrets[] = {BED_SECRET " whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX",
+                                          BED_SECRET, ""};
+    const struct bytes bodies[] = {{"", 0}, {"\0\r\n\0", 4}, {large, sizeof(large)}};
+    struct bed bed;
+    struct peer peer;
+    char target[128], value[256];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(large); i++)
+        large[i] = (char)(i * 7 + i / 1000);
+    for (size_t i = 0; i < COUNT(secrets); i++) {
+        struct timer_texts texts = {.payload = bodies[i], .content_type = BYTES("text/x-odd")};
+        struct shipment shipment;
+
+        bed_init(&bed, "127.0.0.0/8");
+        bed.options.secrets = secrets[i];
+        bed_start(&bed);
+        peer_start(&peer, "127.0.0.1", OK_RESPONSE, NULL);
+        texts.target = bytes_of(url(target, "127.0.0.1", peer.port, "/"));
+        shipment_init_texts(&shipment, &texts);
+        bed_deliver(&bed, &shipment);
+        assert_int_equal(shipment.delivery.outcome.result, DELIVERY_DONE);
+        assert_header(&peer, "content-type", "text/x-odd");
+        assert_null(strcasestr(peer.request, "expect"));
+        assert_memory_equal(peer.request + peer.request_size - bodies[i].size, bodies[i].data,
+                            bodies[i].size);
+        if (*secrets[i])
+            assert_signed(&peer, secrets[i], bodies[i]);
+        else
+            assert_null(header(&peer, "webhook-signature", value));
+        bed_stop(&bed);
+        peer_stop(&peer);
+        shipment_deinit(&shipment);
+    }
+}
+
+/* What the environment says of proxies is not for us. */
+static void test_environment(void **state)
+{
+    struct bed bed;
+    struct peer peer;
+    char target[128], proxy[128];
+
+    (void)state;
+    setenv("http_proxy", url(proxy, "127.0.0.1", closed_port(), ""), 1);
+    setenv("ALL_PROXY", proxy, 1);
+    bed_init(&bed, "127.0.0.0/8");
+    bed_start(&bed);
+    peer_start(&peer, "127.0.0.1", OK_RESPONSE, NULL);
+    assert_int_equal(bed_outcome(&bed, url(target, "127.0.0.1", peer.port, "/")).result,
+                     DELIVERY_DONE);
+    bed_stop(&bed);
+    peer_stop(&peer);
+    unsetenv("http_proxy");
+    unsetenv("ALL_PROXY");
+}
+
+/* ---- connections ---- */
+
+/* One after the other, all go over one connection; one that was closed meanwhile is replaced. */
+static void test_keep_alive(void **state)
+{
+    struct bed bed;
+    struct peer peer;
+    char target[128];
+
+    (void)state;
+    for (int hangs_up = 0; hangs_up < 2; hangs_up++) {
+        bed_init(&bed, "127.0.0.0/8");
+        bed_start(&bed);
+        peer_start(&peer, "127.0.0.1", OK_RESPONSE, NULL);
+        peer.hangs_up = hangs_up;
+        for (int i = 0; i < 50; i++)
+            assert_int_equal(bed_outcome(&bed, url(target, "127.0.0.1", peer.port, "/")).result,
+                             DELIVERY_DONE);
+        bed_stop(&bed);
+        peer_stop(&peer);
+        assert_int_equal(peer.connections, hangs_up ? 50 : 1);
+        assert_int_equal(peer.requests, 50);
+    }
+}
+
+/* No more at a time than there may be connections: 40 of 20 ms each over 4 take 200 ms. */
+static void test_connections_max(void **state)
+{
+    struct receiver_process receiver = receiver_start(NULL, NULL);
+    struct shipment shipments[40];
+    struct instant start;
+    struct bed bed;
+    char target[128];
+
+    (void)state;
+    bed_init(&bed, "127.0.0.0/8");
+    bed.options.connections_max = 4;
+    bed_start(&bed);
+    for (size_t i = 0; i < COUNT(shipments); i++)
+        shipment_init(&shipments[i], url(target, "127.0.0.1", receiver.port, "/slow/20"));
+    start = instant_now();
+    bed_post(&bed, shipments, COUNT(shipments));
+    bed_wait(&bed, COUNT(shipments));
+    assert_true(instant_since_ns(start, instant_now()) >= 190 * 1000000ull);
+    for (size_t i = 0; i < COUNT(shipments); i++) {
+        assert_int_equal(shipments[i].delivery.outcome.result, DELIVERY_DONE);
+        shipment_deinit(&shipments[i]);
+    }
+    bed_stop(&bed);
+    receiver_stop(&receiver);
+}
+
+static void test_time_out(void **state)
+{
+    struct receiver_process receiver = receiver_start(NULL, NULL);
+    struct shipment shipment;
+    struct bed bed;
+    char target[128];
+
+    (void)state;
+    bed_init(&bed, "127.0.0.0/8");
+    bed_start(&bed);
+    shipment_init(&shipment, url(target, "127.0.0.1", receiver.port, "/hang"));
+    shipment.timer->retry.timeout_ms = 150;
+    bed_deliver(&bed, &shipment);
+    assert_int_equal(shipment.delivery.outcome.result, DELIVERY_FAILED);
+    assert_string_equal(shipment.delivery.outcome.error, "timed out after 150 ms");
+    assert_true(shipment.delivery.ended_us - shipment.delivery.started_us >= 149000);
+    shipment_deinit(&shipment);
+    bed_stop(&bed);
+    receiver_stop(&receiver);
+}
+
+/* A socket that listens, but whose queue is full, leaves the next connection without an answer. */
+static void test_connect_time_out(void **state)
+{
+    struct shipment shipments[8];
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    size_t unconnected = 0;
+    struct bed bed;
+    char target[128];
+
+    (void)state;
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(fd, 0), 0);
+    getsockname(fd, (struct sockaddr *)&address, &size);
+    bed_init(&bed, "127.0.0.0/8");
+    bed.options.connect_timeout_ms = 200;
+    bed_start(&bed);
+    for (size_t i = 0; i < COUNT(shipments); i++) {
+        shipment_init(&shipments[i], url(target, "127.0.0.1", ntohs(address.sin_port), "/"));
+        shipments[i].timer->retry.timeout_ms = 2000;
+    }
+    bed_post(&bed, shipments, COUNT(shipments));
+    bed_wait(&bed, COUNT(shipments));
+    for (size_t i = 0; i < COUNT(shipments); i++) {
+        const struct delivery_outcome *outcome = &shipments[i].delivery.outcome;
+
+        assert_int_equal(outcome->result, DELIVERY_FAILED);
+        if (strcmp(outcome->error, "no connection within 200 ms") == 0)
+            unconnected++;
+        else
+            assert_string_equal(outcome->error, "timed out after 2 s");
+        shipment_deinit(&shipments[i]);
+    }
+    assert_in_range(unconnected, 1, COUNT(shipments) - 1);
+    bed_stop(&bed);
+    close(fd);
+}
+
+/* Targets that never answer hold up none of the others, and come back at the stop. */
+static void test_hung_target(void **state)
+{
+    struct receiver_process receiver = receiver_start(NULL, NULL);
+    static struct shipment hung[128], quick[1000];
+    struct bed bed;
+    char target[128];
+
+    (void)state;
+    bed_init(&bed, "127.0.0.0/8");
+    bed_start(&bed);
+    for (size_t i = 0; i < COUNT(hung); i++)
+        shipment_init(&hung[i], url(target, "127.0.0.1", receiver.port, "/hang"));
+    for (size_t i = 0; i < COUNT(quick); i++)
+        shipment_init(&quick[i], url(target, "127.0.0.1", receiver.port, "/ok"));
+    bed_post(&bed, hung, COUNT(hung));
+    bed_post(&bed, quick, COUNT(quick));
+    bed_wait(&bed, COUNT(quick));
+    assert_int_equal(bed_done_count(&bed, quick, COUNT(quick)), COUNT(quick));
+    assert_int_equal(bed_done_count(&bed, hung, COUNT(hung)), 0);
+    bed_stop(&bed);
+    for (size_t i = 0; i < COUNT(quick); i++) {
+        assert_int_equal(quick[i].done_count, 1);
+        assert_int_equal(quick[i].delivery.outcome.result, DELIVERY_DONE);
+        shipment_deinit(&quick[i]);
+    }
+    for (size_t i = 0; i < COUNT(hung); i++) {
+        assert_int_equal(hung[i].done_count, 1);
+        assert_int_equal(hung[i].delivery.outcome.result, DELIVERY_FAILED);
+        assert_string_equal(hung[i].delivery.outcome.error, "the service is stopping");
+        shipment_deinit(&hung[i]);
+    }
+    assert_int_equal(receiver_stop(&receiver), COUNT(hung) + COUNT(quick));
+}
+
+/* Nor does a name server that never answers; and the stop does not wait for it. */
+static void test_hung_name_server(void **state)
+{
+    struct receiver_process receiver = receiver_start(NULL, NULL);
+    static struct shipment hung[20], quick[500];
+    struct bed bed;
+    char target[128];
+
+    (void)state;
+    set_hanging(true);
+    bed_init(&bed, "127.0.0.0/8");
+    bed_start(&bed);
+    for (size_t i = 0; i < COUNT(hung); i++) {
+        shipment_init(&hung[i], "http://hang.test/");
+        hung[i].timer->retry.timeout_ms = i < 10 ? 300 : WAIT_S * 1000;
+    }
+    for (size_t i = 0; i < COUNT(quick); i++)
+        shipment_init(&quick[i], url(target, "127.0.0.1", receiver.port, "/ok"));
+    bed_post(&bed, hung, COUNT(hung));
+    bed_post(&bed, quick, COUNT(quick));
+    bed_wait(&bed, COUNT(quick) + 10); /* with those that were timed out */
+    assert_int_equal(bed_done_count(&bed, quick, COUNT(quick)), COUNT(quick));
+    bed_stop(&bed);
+    set_hanging(false);
+    for (size_t i = 0; i < COUNT(quick); i++)
+        shipment_deinit(&quick[i]);
+    for (size_t i = 0; i < COUNT(hung); i++) {
+        assert_int_equal(hung[i].done_count, 1);
+        assert_string_equal(hung[i].delivery.outcome.error,
+                            i < 10 ? "host name not resolved within 300 ms"
+                                   : "the service is stopping");
+        shipment_deinit(&hung[i]);
+    }
+    receiver_stop(&receiver);
+}
+
+/* Posted and stopped at once: each comes back, exactly once. */
+static void test_stop_at_once(void **state)
+{
+    struct receiver_process receiver = receiver_start(NULL, NULL);
+    static struct shipment shipments[300];
+    struct bed bed;
+    char target[128];
+
+    (void)state;
+    for (int round = 0; round < 5; round++) {
+        bed_init(&bed, "127.0.0.0/8");
+        bed.options.connections_max = 16;
+        bed_start(&bed);
+        for (size_t i = 0; i < COUNT(shipments); i++)
+            shipment_init(&shipments[i], url(target, "127.0.0.1", receiver.port, "/slow/1"));
+        bed_post(&bed, shipments, 100);
+        bed_wait(&bed, (size_t)round * 20);
+        bed_post(&bed, shipments + 100, 200);
+        bed_stop(&bed);
+        for (size_t i = 0; i < COUNT(shipments); i++) {
+            assert_int_equal(shipments[i].done_count, 1);
+            assert_true(shipments[i].delivery.outcome.result == DELIVERY_DONE ||
+                        strcmp(shipments[i].delivery.outcome.error, "the service is stopping") ==
+                            0);
+            assert_true(shipments[i].delivery.ended_us >= shipments[i].delivery.started_us);
+            shipment_deinit(&shipments[i]);
+        }
+    }
+    receiver_stop(&receiver);
+}
+
+/* ---- the guard ---- */
+
+struct refused_case {
+    const char *host;
+    const char *kind;
+};
+
+/* However the address is spelled or the name resolves: no connection is made. */
+static void test_refused_addresses(void **state)
+{
+    static const struct refused_case cases[] = {
+        {"127.0.0.1", "loopback"},
+        {"2130706433", "loopback"},
+        {"0x7f.1", "loopback"},
+        {"0177.0.0.01", "loopback"},
+        {"%31%32%37.0.0.1", "loopback"},
+        {"localhost", "loopback"},
+        {"LOCALHOST", "loopback"},
+        {"api.localhost", "loopback"},
+        {"private.test", "loopback"},
+        {"two.test", "loopback"},
+        {"0.0.0.0", "unspecified"},
+        {"[::1]", "loopback"},
+        {"[::ffff:127.0.0.1]", "loopback"},
+        {"169.254.169.254", "cloud metadata"},
+        {"metadata.test", "cloud metadata"},
+        {"nat64.test", "cloud metadata"},
+        {"mapped.test", "private"},
+        {"10.255.255.1", "private"},
+        {"[fe80::1%25lo]", "link-local"},
+    };
+    struct receiver_process receiver = receiver_start(NULL, NULL);
+    struct bed bed;
+    char target[128];
+
+    (void)state;
+    bed_init(&bed, "");
+    bed_start(&bed);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct delivery_outcome outcome =
+            bed_outcome(&bed, url(target, cases[i].host, receiver.port, "/ok"));
+
+        if (outcome.result != DELIVERY_FAILED || !strstr(outcome.error, "address refused: ") ||
+            !strstr(outcome.error, cases[i].kind) || !strstr(outcome.error, "webhook_allow"))
+            fail_msg("%s: %d, %s", cases[i].host, (int)outcome.result, outcome.error);
+    }
+    bed_stop(&bed);
+    assert_int_equal(receiver_stop(&receiver), 0);
+}
+
+/* Of a name's two addresses only the allowed one is called. */
+static void test_allowed_address(void **state)
+{
+    struct bed bed;
+    struct peer peer;
+    char target[128];
+
+    (void)state;
+    bed_init(&bed, "127.0.0.2/32");
+    bed_start(&bed);
+    peer_start(&peer, "0.0.0.0", OK_RESPONSE, NULL);
+    assert_int_equal(bed_outcome(&bed, url(target, "two.test", peer.port, "/")).result,
+                     DELIVERY_DONE);
+    bed_stop(&bed);
+    peer_stop(&peer);
+    assert_int_equal(peer.connections, 1);
+    assert_int_equal(peer.local.s_addr, inet_addr("127.0.0.2"));
+}
+
+/* ---- start ---- */
+
+static void test_start_fails(void **state)
+{
+    struct error error = {0};
+    struct bed bed;
+
+    (void)state;
+    bed_init(&bed, "");
+    bed.options.secrets = "whsec_short";
+    assert_int_equal(webhook_start(&bed.options, &bed.webhook, &error), ERROR_INVALID);
+    assert_non_null(strstr(error.text, "secret 1"));
+    bed.options.secrets = "";
+    bed.options.ca_file = "/nonexistent/ca.pem";
+    assert_int_equal(webhook_start(&bed.options, &bed.webhook, &error), ERROR_INVALID);
+    assert_non_null(strstr(error.text, "/nonexistent/ca.pem"));
+    bed.options.ca_file = "/dev/null";
+    assert_int_equal(webhook_start(&bed.options, &bed.webhook, &error), ERROR_INVALID);
+    bed.options.ca_file = NULL;
+    bed_start(&bed); /* and stops with nothing done */
+    bed_stop(&bed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_outcomes),        cmocka_unit_test(test_attempts),
+        cmocka_unit_test(test_bad_targets),     cmocka_unit_test(test_retry_after),
+        cmocka_unit_test(test_odd_answers),     cmocka_unit_test(test_request),
+        cmocka_unit_test(test_bodies),          cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_keep_alive),      cmocka_unit_test(test_connections_max),
+        cmocka_unit_test(test_time_out),        cmocka_unit_test(test_connect_time_out),
+        cmocka_unit_test(test_hung_target),     cmocka_unit_test(test_hung_name_server),
+        cmocka_unit_test(test_stop_at_once),    cmocka_unit_test(test_refused_addresses),
+        cmocka_unit_test(test_allowed_address), cmocka_unit_test(test_start_fails),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

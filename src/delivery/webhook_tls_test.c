@@ -1,0 +1,283 @@
+/*
+ * Goal: over TLS, only a target that can be trusted gets a webhook, and HTTP/2 carries many on one
+ * connection. Method: an authority made for this run in a temporary folder, a peer in this process
+ * that speaks TLS with its certificates, and nghttpd for HTTP/2 where it is installed.
+ */
+#include "delivery/receiver_process.h"
+#include "delivery/webhook_bed.h"
+
+#include <openssl/err.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#define OK_RESPONSE "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+struct files {
+    char folder[64];
+    char ca[96], ip_certificate[96], ip_key[96], expired[96];
+};
+
+/* An authority, a certificate for 127.0.0.1, and the same one a day past its end. */
+static const char make_files[] =
+    "set -e; cd '%s'; exec 2>openssl.log\n"
+    "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out "
+    "ca.pem"
+    " -subj '/CN=Tickwheel test' -days 30\n"
+    "openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ip.key -out ip.csr"
+    " -subj '/CN=target'\n"
+    "echo 'subjectAltName=IP:127.0.0.1' >ip.ext\n"
+    "sign='openssl x509 -req -in ip.csr -CA ca.pem -CAkey ca.key -CAcreateserial -extfile ip.ext'\n"
+    "$sign -days 30 -out ip.pem\n"
+    "$sign -days -1 -out expired.pem || cp ip.pem expired.pem\n";
+
+static int set_up(void **state)
+{
+    struct files *files = calloc(1, sizeof(*files));
+    char command[2000];
+
+    strcpy(files->folder, "/tmp/tickwheel-tls-XXXXXX");
+    assert_non_null(mkdtemp(files->folder));
+    snprintf(command, sizeof(command), make_files, files->folder);
+    if (system(command) != 0)
+        fail_msg("openssl failed, see %s/openssl.log", files->folder);
+    snprintf(files->ca, sizeof(files->ca), "%s/ca.pem", files->folder);
+    snprintf(files->ip_certificate, sizeof(files->ip_certificate), "%s/ip.pem", files->folder);
+    snprintf(files->ip_key, sizeof(files->ip_key), "%s/ip.key", files->folder);
+    snprintf(files->expired, sizeof(files->expired), "%s/expired.pem", files->folder);
+    *state = files;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct files *files = *state;
+    char command[128];
+
+    snprintf(command, sizeof(command), "rm -r '%s'", files->folder);
+    free(files);
+    return system(command);
+}
+
+static SSL_CTX *server_context(const struct files *files, const char *certificate)
+{
+    SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+
+    assert_non_null(context);
+    assert_int_equal(SSL_CTX_use_certificate_file(context, certificate, SSL_FILETYPE_PEM), 1);
+    assert_int_equal(SSL_CTX_use_PrivateKey_file(context, files->ip_key, SSL_FILETYPE_PEM), 1);
+    return context;
+}
+
+/* What comes of a webhook to https://`host` when the target shows `certificate` and we trust `ca`.
+ */
+static struct delivery_outcome outcome_with(SSL_CTX *context, const char *ca, const char *host,
+                                            size_t *ret_requests)
+{
+    struct delivery_outcome outcome;
+    struct bed bed;
+    struct peer peer;
+    char target[128];
+
+    bed_init(&bed, "127.0.0.0/8, ::1");
+    bed.options.ca_file = ca;
+    bed_start(&bed);
+    peer_start(&peer, "127.0.0.1", OK_RESPONSE, context);
+    snprintf(target, sizeof(target), "https://%s:%u/hook", host, peer.port);
+    outcome = bed_outcome(&bed, target);
+    if (outcome.result == DELIVERY_DONE) /* again, over the same connection */
+        assert_int_equal(bed_outcome(&bed, target).result, DELIVERY_DONE);
+    bed_stop(&bed);
+    peer_stop(&peer);
+    assert_in_range(peer.connections, 1, 2);
+    *ret_requests = peer.requests;
+    return outcome;
+}
+
+static void test_trust(void **state)
+{
+    const struct files *files = *state;
+    SSL_CTX *good = server_context(files, files->ip_certificate);
+    SSL_CTX *expired = server_context(files, files->expired);
+    struct delivery_outcome outcome;
+    size_t requests;
+
+    outcome = outcome_with(good, files->ca, "127.0.0.1", &requests);
+    assert_string_equal(outcome.error, "");
+    assert_int_equal(outcome.result, DELIVERY_DONE);
+    assert_int_equal(requests, 2);
+    /* An authority that the system does not know; another host's certificate; one that has run out.
+     */
+    outcome = outcome_with(good, NULL, "127.0.0.1", &requests);
+    assert_string_equal(outcome.error, "certificate of the target not trusted");
+    assert_int_equal(outcome.result, DELIVERY_FAILED);
+    assert_int_equal(requests, 0);
+    outcome = outcome_with(good, files->ca, "localhost", &requests);
+    assert_string_equal(outcome.error, "certificate of the target not trusted");
+    assert_int_equal(requests, 0);
+    outcome = outcome_with(expired, files->ca, "127.0.0.1", &requests);
+    assert_string_equal(outcome.error, "certificate of the target not trusted");
+    assert_int_equal(requests, 0);
+    SSL_CTX_free(good);
+    SSL_CTX_free(expired);
+}
+
+static void test_old_tls(void **state)
+{
+    const struct files *files = *state;
+    SSL_CTX *context = server_context(files, files->ip_certificate);
+    struct delivery_outcome outcome;
+    size_t requests;
+
+    SSL_CTX_set_security_level(context, 0);
+    assert_int_equal(SSL_CTX_set_max_proto_version(context, TLS1_1_VERSION), 1);
+    outcome = outcome_with(context, files->ca, "127.0.0.1", &requests);
+    assert_string_equal(outcome.error, "TLS handshake failed");
+    assert_int_equal(outcome.result, DELIVERY_FAILED);
+    assert_int_equal(requests, 0);
+    SSL_CTX_free(context);
+}
+
+/* A target that does not speak TLS where it should. */
+static void test_no_tls(void **state)
+{
+    const struct files *files = *state;
+    struct delivery_outcome outcome;
+    struct bed bed;
+    struct receiver_process receiver = receiver_start(NULL, NULL);
+    char target[128];
+
+    bed_init(&bed, "127.0.0.0/8");
+    bed.options.ca_file = files->ca;
+    bed_start(&bed);
+    snprintf(target, sizeof(target), "https://127.0.0.1:%u/hang", receiver.port);
+    {
+        struct shipment shipment;
+
+        shipment_init(&shipment, target);
+        shipment.timer->retry.timeout_ms = 300; /* the receiver waits for the end of a request */
+        bed_deliver(&bed, &shipment);
+        outcome = shipment.delivery.outcome;
+        shipment_deinit(&shipment);
+    }
+    assert_int_equal(outcome.result, DELIVERY_FAILED);
+    assert_string_equal(outcome.error, "no connection within 300 ms");
+    bed_stop(&bed);
+    receiver_stop(&receiver);
+}
+
+/* ---- HTTP/2 ---- */
+
+static bool has_nghttpd(void)
+{
+    return system("command -v nghttpd >/dev/null") == 0;
+}
+
+static bool accepts(unsigned port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is_up = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+
+    close(fd);
+    return is_up;
+}
+
+/* nghttpd cannot choose a port itself, so it gets one that was free just now; should another
+ * program be faster, it ends and gets the next one. Its log goes into the folder. */
+static pid_t start_nghttpd(const struct files *files, unsigned *ret_port)
+{
+    for (int attempt = 0; attempt < 20; attempt++) {
+        struct peer peer;
+        char port[16], log[96];
+        pid_t pid;
+
+        peer_start(&peer, "127.0.0.1", "", NULL);
+        peer_stop(&peer);
+        snprintf(port, sizeof(port), "%u", peer.port);
+        snprintf(log, sizeof(log), "%s/nghttpd.log", files->folder);
+        pid = fork();
+        if (pid == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGTERM);
+            if (!freopen(log, "w", stdout) || dup2(1, 2) < 0)
+                _exit(1);
+            execlp("nghttpd", "nghttpd", "--verbose", "--address=127.0.0.1", "--echo-upload", "-d",
+                   files->folder, port, files->ip_key, files->ip_certificate, (char *)NULL);
+            _exit(127);
+        }
+        while (waitpid(pid, NULL, WNOHANG) == 0) {
+            if (accepts(peer.port)) {
+                *ret_port = peer.port;
+                return pid;
+            }
+            sched_yield();
+        }
+    }
+    fail_msg("nghttpd does not start");
+    return 0;
+}
+
+static size_t count_in_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "r");
+    char line[4096];
+    size_t count = 0;
+
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file))
+        count += strstr(line, text) != NULL;
+    fclose(file);
+    return count;
+}
+
+/* 500 webhooks share one connection, as many at a time as its server takes at least (RFC 9113 asks
+ * for 100). */
+static void test_http2(void **state)
+{
+    const struct files *files = *state;
+    static struct shipment shipments[500];
+    struct bed bed;
+    unsigned port = 0;
+    pid_t pid;
+    char target[128], log[96];
+
+    if (!has_nghttpd()) {
+        print_message("nghttpd is not installed (package nghttp2-server): not tested\n");
+        skip();
+    }
+    pid = start_nghttpd(files, &port);
+    bed_init(&bed, "127.0.0.0/8");
+    bed.options.ca_file = files->ca;
+    bed.options.connections_max = 100;
+    bed_start(&bed);
+    snprintf(target, sizeof(target), "https://127.0.0.1:%u/hook", port);
+    for (size_t i = 0; i < COUNT(shipments); i++)
+        shipment_init(&shipments[i], target);
+    bed_post(&bed, shipments, COUNT(shipments));
+    bed_wait(&bed, COUNT(shipments));
+    for (size_t i = 0; i < COUNT(shipments); i++) {
+        assert_string_equal(shipments[i].delivery.outcome.error, "");
+        assert_int_equal(shipments[i].delivery.outcome.result, DELIVERY_DONE);
+        shipment_deinit(&shipments[i]);
+    }
+    bed_stop(&bed);
+    kill(pid, SIGTERM);
+    waitpid(pid, NULL, 0);
+    snprintf(log, sizeof(log), "%s/nghttpd.log", files->folder);
+    assert_int_equal(count_in_file(log, ":method: POST"), COUNT(shipments));
+    assert_true(count_in_file(log, "webhook-signature: v1,") >= COUNT(shipments));
+    assert_int_equal(count_in_file(log, "The negotiated protocol: h2"), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_trust),
+        cmocka_unit_test(test_old_tls),
+        cmocka_unit_test(test_no_tls),
+        cmocka_unit_test(test_http2),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

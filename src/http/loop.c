@@ -1,0 +1,156 @@
+#include "http/loop.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    BACKLOG = 4096, /* what the system allows if that is less */
+};
+
+/* ---- listening ---- */
+
+static uint16_t bound_port(int listener)
+{
+    struct sockaddr_storage address;
+    socklen_t size = sizeof(address);
+
+    if (getsockname(listener, (struct sockaddr *)&address, &size) != 0)
+        return 0;
+    return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+                                               : ((struct sockaddr_in *)&address)->sin_port);
+}
+
+/* Returns the socket, or -1 with errno. */
+static int listen_at(const struct addrinfo *address)
+{
+    int on = 1, error;
+    int listener =
+        socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (listener < 0)
+        return -1;
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(listener, address->ai_addr, address->ai_addrlen) == 0 &&
+        listen(listener, BACKLOG) == 0)
+        return listener;
+    error = errno;
+    close(listener);
+    errno = error;
+    return -1;
+}
+
+enum error_code loop_listen(const char *address, uint16_t port, int *ret_socket, uint16_t *ret_port,
+                            struct error *ret_error)
+{
+    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
+                                   .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found;
+    char port_text[8];
+    int listener;
+
+    snprintf(port_text, sizeof(port_text), "%u", port);
+    if (getaddrinfo(address, port_text, &hints, &found) != 0)
+        return error_set(ret_error, ERROR_INVALID, "%s is not a numeric address", address);
+    listener = listen_at(found);
+    freeaddrinfo(found);
+    if (listener < 0)
+        return error_set(ret_error, ERROR_IO, "listen on %s port %u: %s", address, port,
+                         strerror(errno));
+    *ret_socket = listener;
+    *ret_port = bound_port(listener);
+    return ERROR_NONE;
+}
+
+/* ---- running ---- */
+
+static int timeout_ms(struct MHD_Daemon *daemon)
+{
+    MHD_UNSIGNED_LONG_LONG ms;
+
+    if (MHD_get_timeout(daemon, &ms) != MHD_YES)
+        return -1;
+    return ms > 60000 ? 60000 : (int)ms;
+}
+
+static void become_quiet(struct loop *loop)
+{
+    MHD_quiesce_daemon(loop->daemon_);
+    pthread_mutex_lock(&loop->lock_);
+    loop->is_quiet_ = true;
+    pthread_cond_signal(&loop->quiet_);
+    pthread_mutex_unlock(&loop->lock_);
+}
+
+static void *loop_run(void *argument)
+{
+    struct loop *loop = argument;
+    struct pollfd wanted[] = {{.fd = loop->epoll_, .events = POLLIN},
+                              {.fd = loop->wake_, .events = POLLIN}};
+    eventfd_t count;
+
+    while (!atomic_load(&loop->wants_stop_)) {
+        poll(wanted, 2, timeout_ms(loop->daemon_));
+        /* First the flag, then the work: who comes in between wakes us once more. */
+        if (wanted[1].revents)
+            eventfd_read(loop->wake_, &count);
+        atomic_store(&loop->is_woken_, false);
+        if (atomic_exchange(&loop->wants_quiet_, false))
+            become_quiet(loop);
+        MHD_run(loop->daemon_);
+    }
+    return NULL;
+}
+
+enum error_code loop_start(struct loop *loop, struct MHD_Daemon *daemon, struct error *ret_error)
+{
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    int error;
+
+    *loop = (struct loop){.daemon_ = daemon, .epoll_ = info->epoll_fd};
+    loop->wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (loop->wake_ < 0)
+        return error_set(ret_error, ERROR_IO, "make an eventfd: %s", strerror(errno));
+    pthread_mutex_init(&loop->lock_, NULL);
+    pthread_cond_init(&loop->quiet_, NULL);
+    error = pthread_create(&loop->thread_, NULL, loop_run, loop);
+    if (!error)
+        return ERROR_NONE;
+    pthread_cond_destroy(&loop->quiet_);
+    pthread_mutex_destroy(&loop->lock_);
+    close(loop->wake_);
+    return error_set(ret_error, ERROR_NO_MEMORY, "start a thread: %s", strerror(error));
+}
+
+void loop_wake(struct loop *loop)
+{
+    if (!atomic_exchange(&loop->is_woken_, true))
+        eventfd_write(loop->wake_, 1);
+}
+
+void loop_quiesce(struct loop *loop)
+{
+    atomic_store(&loop->wants_quiet_, true);
+    loop_wake(loop);
+    pthread_mutex_lock(&loop->lock_);
+    while (!loop->is_quiet_)
+        pthread_cond_wait(&loop->quiet_, &loop->lock_);
+    pthread_mutex_unlock(&loop->lock_);
+}
+
+void loop_stop(struct loop *loop)
+{
+    atomic_store(&loop->wants_stop_, true);
+    loop_wake(loop);
+    pthread_join(loop->thread_, NULL);
+    pthread_cond_destroy(&loop->quiet_);
+    pthread_mutex_destroy(&loop->lock_);
+    close(loop->wake_);
+}

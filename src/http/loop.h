@@ -1,0 +1,48 @@
+/*
+ * loop.h - a thread that runs one libmicrohttpd daemon, and the socket that such threads listen on.
+ *
+ * The library could run threads by itself, but its own epoll loop (0.9.75) goes to sleep over ready
+ * connections whenever exactly 128, 256, ... of them are ready at once: it asks epoll again, with
+ * its whole timeout, before it looks at them. Driven from outside it never waits inside.
+ *
+ * Threads    start, quiesce and stop from one thread, loop_wake from any.
+ */
+#ifndef TICKWHEEL_HTTP_LOOP_H
+#define TICKWHEEL_HTTP_LOOP_H
+
+#include "base/error.h"
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A socket that listens on a numeric address and port (0: any free one, told in `ret_port`). */
+enum error_code loop_listen(const char *address, uint16_t port, int *ret_socket, uint16_t *ret_port,
+                            struct error *ret_error);
+
+struct loop {
+    struct MHD_Daemon *daemon_;
+    pthread_t thread_;
+    int epoll_, wake_; /* file descriptors: the daemon's, and an eventfd to be heard */
+    atomic_bool is_woken_;
+    atomic_bool wants_quiet_, wants_stop_;
+    pthread_mutex_t lock_;
+    pthread_cond_t quiet_;
+    bool is_quiet_; /* guarded by lock_ */
+};
+
+/* Runs `daemon` (with epoll, without threads) until loop_stop; the daemon stays the caller's. */
+enum error_code loop_start(struct loop *loop, struct MHD_Daemon *daemon, struct error *ret_error);
+
+/* After MHD_resume_connection: the library wakes only threads of its own. Any thread. */
+void loop_wake(struct loop *loop);
+
+/* Accepts no further connections. Returns when that is so. */
+void loop_quiesce(struct loop *loop);
+
+/* Ends the thread. Afterwards the daemon may be stopped. */
+void loop_stop(struct loop *loop);
+
+#endif

@@ -1,0 +1,476 @@
+/*
+ * Goal: connections and requests end when they should and not before: at limits, when a client is
+ * slow, when it disappears in any phase, when the server stops in any phase. Method: real sockets
+ * against a handler that counts what it was given and what was taken back; the sanitizers see what
+ * was touched afterwards.
+ */
+#include "http/server.h"
+
+#include "http/testing/client.h"
+#include "http/testing/handler.h"
+#include "sys/clock.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static void expect(struct client *client, int status, const char *body)
+{
+    struct reply reply;
+
+    assert_true(client_receive(client, "GET", &reply));
+    assert_int_equal(reply.status, status);
+    assert_true(bytes_equal(reply.body, bytes_of(body)));
+}
+
+static void get(struct client *client, const char *path)
+{
+    client_printf(client, "GET %s HTTP/1.1\r\nHost: t\r\n\r\n", path);
+}
+
+/* Waits until so many connections are open. */
+static void await_connections(struct handler *handler, size_t count)
+{
+    struct instant begun = instant_now();
+
+    while (http_server_connections(handler_server(handler)) != count)
+        if (instant_since_ns(begun, instant_now()) > CLIENT_PATIENCE_MS * UINT64_C(1000000))
+            fail_msg("there are still %zu connections",
+                     http_server_connections(handler_server(handler)));
+}
+
+/* ---- limits ---- */
+
+static void refuses_large_heads(void **state)
+{
+    struct handler *handler = handler_start(&(struct http_options){.header_bytes_max = 4096});
+    char value[16384];
+
+    (void)state;
+    for (size_t size = 3000; size < sizeof(value); size += 1000) {
+        struct client client;
+        struct reply reply;
+
+        memset(value, 'v', size);
+        value[size] = '\0';
+        client_open(&client, handler_port(handler));
+        client_printf(&client, "GET /hello HTTP/1.1\r\nHost: t\r\nX-Value: %s\r\n\r\n", value);
+        /* Far over the limit, the library says so itself and may hang up before we have read it. */
+        if (!client_receive(&client, "GET", &reply))
+            assert_true(size > 8000);
+        else if (reply.status != (size <= 4000 ? 200 : 431))
+            fail_msg("%zu bytes: %d", size, reply.status);
+        else if (reply.status == 431 && size <= 8000) {
+            assert_true(reply_has_header(&reply, "X-Test", "431"));
+            assert_int_equal(handler_refusal(handler), HTTP_REFUSED_HEADERS);
+            assert_true(client_is_at_end(&client));
+        }
+        client_close(&client);
+    }
+    handler_destroy(handler);
+}
+
+static void refuses_too_many_connections(void **state)
+{
+    struct handler *handler =
+        handler_start(&(struct http_options){.connections_max = 3, .threads = 1});
+    struct client clients[3], late;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        client_open(&clients[i], handler_port(handler));
+        get(&clients[i], "/hello");
+        expect(&clients[i], 200, "hello");
+    }
+    client_open(&late, handler_port(handler));
+    get(&late, "/hello");
+    expect(&late, 503, "refused");
+    assert_int_equal(handler_refusal(handler), HTTP_REFUSED_CONNECTIONS);
+    assert_true(client_is_at_end(&late));
+    client_close(&late);
+    await_connections(handler, 3);
+    client_close(&clients[0]);
+    await_connections(handler, 2);
+    client_open(&late, handler_port(handler));
+    get(&late, "/hello");
+    expect(&late, 200, "hello");
+    client_close(&late);
+    for (int i = 1; i < 3; i++)
+        client_close(&clients[i]);
+    handler_destroy(handler);
+}
+
+/* Far beyond the limit nobody is even answered, but the server is well afterwards. */
+static void sheds_a_flood_of_connections(void **state)
+{
+    enum { FLOOD = 200 };
+    struct handler *handler = handler_start(&(struct http_options){.connections_max = 1});
+    struct client *clients = calloc(FLOOD, sizeof(*clients)), last;
+    size_t closed = 0;
+
+    (void)state;
+    assert_non_null(clients);
+    for (int i = 0; i < FLOOD; i++)
+        client_open(&clients[i], handler_port(handler));
+    for (int i = 0; i < FLOOD; i++)
+        closed += client_has_news(&clients[i], i < 66 ? 0 : 1000);
+    assert_true(closed >= 100);
+    for (int i = 0; i < FLOOD; i++)
+        client_close(&clients[i]);
+    await_connections(handler, 0);
+    client_open(&last, handler_port(handler));
+    get(&last, "/hello");
+    expect(&last, 200, "hello");
+    client_close(&last);
+    handler_destroy(handler);
+    free(clients);
+}
+
+/* ---- slow clients ---- */
+
+static void closes_silent_connections(void **state)
+{
+    static const char *const beginnings[] = {
+        "",
+        "GET /hel",
+        "GET /hello HTTP/1.1\r\nHost: t\r\n",
+        "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 9\r\n\r\nabc",
+        "POST /early HTTP/1.1\r\nHost: t\r\nContent-Length: 9\r\n\r\nabc",
+        "GET /hello HTTP/1.1\r\nHost: t\r\n\r\n",
+    };
+    struct handler *handler = handler_start(&(struct http_options){.idle_ms = 100});
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++) {
+        struct client client;
+
+        client_open(&client, handler_port(handler));
+        client_printf(&client, "%s", beginnings[i]);
+        assert_true(client_await_end(&client));
+        client_close(&client);
+    }
+    handler_destroy(handler);
+}
+
+/* One byte now and then: each is activity, but the head never ends. The pace is the socket's own:
+ * we wait for news, of which there is none until the server closes. */
+static void closes_slow_heads_and_bodies(void **state)
+{
+    static const char *const beginnings[] = {
+        "GET /hello HTTP/1.1\r\nX-Slow: ",
+        "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 100000\r\n\r\n",
+    };
+    struct handler *handler = handler_start(&(struct http_options){.idle_ms = 200});
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++) {
+        struct client client;
+        int bytes = 0;
+
+        client_open(&client, handler_port(handler));
+        client_printf(&client, "%s", beginnings[i]);
+        while (!client_has_news(&client, 20) && client_send(&client, BYTES("x")))
+            assert_true(bytes++ < 1000);
+        assert_true(bytes > 3);
+        client_close(&client);
+    }
+    handler_destroy(handler);
+}
+
+/* A client that is slow but steady, and one that waits for its answer, are left alone. */
+static void spares_the_patient(void **state)
+{
+    static char piece[4096];
+    struct handler *handler = handler_start(&(struct http_options){.idle_ms = 150});
+    struct client client, waiting;
+    struct reply reply;
+
+    (void)state;
+    memset(piece, 'x', sizeof(piece));
+    client_open(&waiting, handler_port(handler));
+    get(&waiting, "/park");
+    handler_await_parked(handler, 1);
+    client_open(&client, handler_port(handler));
+    client_printf(&client, "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: %d\r\n\r\n",
+                  16 * 4096);
+    for (int i = 0; i < 16; i++) {
+        assert_false(client_has_news(&client, 30));
+        client_send(&client, (struct bytes){piece, sizeof(piece)});
+    }
+    assert_true(client_receive(&client, "POST", &reply));
+    assert_int_equal(reply.body.size, 16 * 4096);
+    handler_answer(handler);
+    expect(&waiting, 200, "parked");
+    client_close(&client);
+    client_close(&waiting);
+    handler_destroy(handler);
+}
+
+static void serves_slow_readers(void **state)
+{
+    struct handler *handler = handler_start(&(struct http_options){.threads = 1});
+    struct client slow, quick;
+    struct reply reply;
+
+    (void)state;
+    client_open(&slow, handler_port(handler));
+    get(&slow, "/big");
+    assert_true(client_has_news(&slow, CLIENT_PATIENCE_MS));
+    /* Its answer fills the socket and waits there; others are served meanwhile. */
+    client_open(&quick, handler_port(handler));
+    get(&quick, "/hello");
+    expect(&quick, 200, "hello");
+    assert_true(client_receive(&slow, "GET", &reply));
+    assert_int_equal(reply.body.size, HANDLER_BIG_SIZE);
+    client_close(&slow);
+    client_close(&quick);
+    handler_destroy(handler);
+}
+
+/* ---- clients that disappear ---- */
+
+enum leaving {
+    LEAVE_QUIETLY,
+    LEAVE_BY_RESET,
+};
+
+static void leave(struct client *client, enum leaving leaving)
+{
+    if (leaving == LEAVE_BY_RESET)
+        client_reset(client);
+    else
+        client_close(client);
+}
+
+/* At every byte of a request whose answer comes from another thread. */
+static void survives_clients_that_leave(void **state)
+{
+    struct bytes request =
+        BYTES("POST /bites HTTP/1.1\r\nHost: t\r\nContent-Length: 20\r\n\r\n01234567890123456789");
+    struct handler *handler = handler_start(&(struct http_options){.threads = 2});
+    struct client client;
+
+    (void)state;
+    for (size_t size = 0; size <= request.size; size++) {
+        client_open(&client, handler_port(handler));
+        client_send(&client, (struct bytes){request.data, size});
+        leave(&client, size % 2 ? LEAVE_QUIETLY : LEAVE_BY_RESET);
+    }
+    await_connections(handler, 0);
+    /* One that only says that it will send no more still gets its answer. */
+    client_open(&client, handler_port(handler));
+    get(&client, "/hello");
+    client_finish(&client);
+    expect(&client, 200, "hello");
+    assert_true(client_is_at_end(&client));
+    client_close(&client);
+    handler_destroy(handler);
+}
+
+/* While its answer is owed: the request stays until it was given. */
+static void keeps_requests_of_clients_that_left(void **state)
+{
+    struct handler *handler = handler_start(&(struct http_options){.threads = 2});
+
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        struct client client;
+
+        client_open(&client, handler_port(handler));
+        if (i % 4 < 2)
+            get(&client, "/park");
+        else
+            client_printf(&client, "POST /held HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\n\r\nab");
+        handler_await_parked(handler, (size_t)i + 1);
+        leave(&client, i % 2 ? LEAVE_QUIETLY : LEAVE_BY_RESET);
+        if (i % 4 < 2)
+            handler_answer(handler);
+        else
+            handler_resume(handler);
+        handler_await_closed(handler, (size_t)i + 1);
+    }
+    await_connections(handler, 0);
+    handler_destroy(handler);
+}
+
+static void survives_readers_that_leave(void **state)
+{
+    struct handler *handler = handler_start(&(struct http_options){.threads = 1});
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct client client;
+
+        client_open(&client, handler_port(handler));
+        get(&client, "/big");
+        assert_true(client_has_news(&client, CLIENT_PATIENCE_MS));
+        leave(&client, i % 2 ? LEAVE_QUIETLY : LEAVE_BY_RESET);
+    }
+    handler_await_closed(handler, 4);
+    await_connections(handler, 0);
+    handler_destroy(handler);
+}
+
+/* ---- stopping ---- */
+
+static void *stop(void *argument)
+{
+    handler_stop(argument);
+    return NULL;
+}
+
+/* Whether the port refuses connections. */
+static void await_refusal(uint16_t port)
+{
+    struct instant begun = instant_now();
+
+    while (client_can_connect(port))
+        if (instant_since_ns(begun, instant_now()) > CLIENT_PATIENCE_MS * UINT64_C(1000000))
+            fail_msg("the port still accepts connections");
+}
+
+static void answers_what_is_under_way_before_it_stops(void **state)
+{
+    struct handler *handler = handler_start(&(struct http_options){.threads = 2});
+    struct client parked, uploading, idle;
+    pthread_t thread;
+
+    (void)state;
+    client_open(&idle, handler_port(handler));
+    get(&idle, "/hello");
+    expect(&idle, 200, "hello");
+    client_open(&parked, handler_port(handler));
+    get(&parked, "/park");
+    client_open(&uploading, handler_port(handler));
+    client_printf(&uploading, "POST /held HTTP/1.1\r\nHost: t\r\nContent-Length: 4\r\n\r\nab");
+    handler_await_parked(handler, 2);
+    assert_int_equal(pthread_create(&thread, NULL, stop, handler), 0);
+    await_refusal(handler_port(handler));
+    /* A further request on an open connection is refused in words. */
+    get(&idle, "/hello");
+    expect(&idle, 503, "refused");
+    assert_int_equal(handler_refusal(handler), HTTP_REFUSED_STOPPING);
+    assert_true(client_is_at_end(&idle));
+    for (int i = 0; i < 2; i++) /* whichever was parked first */
+        handler_answer_or_resume(handler);
+    expect(&parked, 200, "parked");
+    assert_true(client_is_at_end(&parked));
+    client_printf(&uploading, "cd");
+    handler_await_parked(handler, 3);
+    handler_answer_or_resume(handler);
+    expect(&uploading, 200, "abcd");
+    assert_true(client_is_at_end(&uploading));
+    pthread_join(thread, NULL);
+    client_close(&parked);
+    client_close(&uploading);
+    client_close(&idle);
+    handler_destroy(handler);
+}
+
+/* Uploads that do not end are cut off; answers that are owed are waited for without limit. */
+static void stops_after_its_patience(void **state)
+{
+    struct handler *handler = handler_start(&(struct http_options){.threads = 2, .drain_ms = 50});
+    struct client uploading, parked, idle;
+    pthread_t thread;
+
+    (void)state;
+    client_open(&idle, handler_port(handler));
+    client_open(&uploading, handler_port(handler));
+    client_printf(&uploading, "POST /held HTTP/1.1\r\nHost: t\r\nContent-Length: 4\r\n\r\nab");
+    handler_await_parked(handler, 1);
+    client_open(&parked, handler_port(handler));
+    get(&parked, "/park");
+    handler_await_parked(handler, 2);
+    assert_int_equal(pthread_create(&thread, NULL, stop, handler), 0);
+    handler_answer_or_resume(handler); /* it goes on reading, and nothing comes */
+    assert_false(client_has_news(&parked, 200));
+    handler_answer_or_resume(handler);
+    pthread_join(thread, NULL);
+    assert_true(client_await_end(&uploading));
+    assert_true(client_await_end(&parked)); /* too late for an answer, or with it */
+    assert_true(client_await_end(&idle));
+    client_close(&parked);
+    client_close(&uploading);
+    client_close(&idle);
+    handler_destroy(handler);
+}
+
+/* ---- starting ---- */
+
+static void tells_why_it_cannot_start(void **state)
+{
+    struct handler *handler = handler_start(&(struct http_options){.threads = 1});
+    struct http_options options = {.address = "127.0.0.1",
+                                   .port = handler_port(handler),
+                                   .threads = 1,
+                                   .connections_max = 1,
+                                   .header_bytes_max = 4096,
+                                   .idle_ms = 1000};
+    struct http_server *server;
+    struct error error;
+
+    (void)state;
+    assert_int_equal(http_server_start(&options, &server, &error), ERROR_IO);
+    assert_non_null(strstr(error.text, "in use"));
+    options.address = "localhost";
+    assert_int_equal(http_server_start(&options, &server, &error), ERROR_INVALID);
+    options.address = "192.0.2.1"; /* for documentation: nobody has it */
+    assert_int_equal(http_server_start(&options, &server, &error), ERROR_IO);
+    handler_destroy(handler);
+}
+
+/* More clients than the library's event buffer holds, in step: none is forgotten. */
+static void serves_many_in_step(void **state)
+{
+    enum {
+        CLIENTS = 256,
+        ROUNDS = 20,
+    };
+    struct handler *handler =
+        handler_start(&(struct http_options){.threads = 1, .connections_max = CLIENTS});
+    struct client *clients = calloc(CLIENTS, sizeof(*clients));
+
+    (void)state;
+    assert_non_null(clients);
+    for (int i = 0; i < CLIENTS; i++)
+        client_open(&clients[i], handler_port(handler));
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < CLIENTS; i++)
+            get(&clients[i], "/park");
+        for (int i = 0; i < CLIENTS; i++)
+            handler_answer(handler);
+        for (int i = 0; i < CLIENTS; i++)
+            expect(&clients[i], 200, "parked");
+    }
+    for (int i = 0; i < CLIENTS; i++)
+        client_close(&clients[i]);
+    handler_destroy(handler);
+    free(clients);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refuses_large_heads),
+        cmocka_unit_test(refuses_too_many_connections),
+        cmocka_unit_test(sheds_a_flood_of_connections),
+        cmocka_unit_test(closes_silent_connections),
+        cmocka_unit_test(closes_slow_heads_and_bodies),
+        cmocka_unit_test(spares_the_patient),
+        cmocka_unit_test(serves_slow_readers),
+        cmocka_unit_test(survives_clients_that_leave),
+        cmocka_unit_test(keeps_requests_of_clients_that_left),
+        cmocka_unit_test(survives_readers_that_leave),
+        cmocka_unit_test(answers_what_is_under_way_before_it_stops),
+        cmocka_unit_test(stops_after_its_patience),
+        cmocka_unit_test(tells_why_it_cannot_start),
+        cmocka_unit_test(serves_many_in_step),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,83 @@
+/*
+ * server_private.h - what server.c (start and stop), exchange.c (the library's calls) and request.c
+ * (sleeping, waking, answering) share. Nobody else includes it.
+ */
+#ifndef TICKWHEEL_HTTP_SERVER_PRIVATE_H
+#define TICKWHEEL_HTTP_SERVER_PRIVATE_H
+
+#include "http/connections.h"
+#include "http/loop.h"
+#include "http/server.h"
+
+enum turn {
+    TURN_MOVING,
+    TURN_ASKED,
+    TURN_SUSPENDED,
+};
+
+/* A daemon of the library and the thread that runs it. They share the listening socket. */
+struct worker {
+    struct http_server *server;
+    struct MHD_Daemon *daemon;
+    struct loop loop;
+};
+
+struct http_server {
+    struct http_options options;
+    struct connections connections;
+    int listener;
+    uint16_t port;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;  /* active or held fell while stopping */
+    size_t active;           /* requests begun and not closed; guarded by lock */
+    size_t held;             /* of these, in a call of the handler or asleep; guarded by lock */
+    atomic_bool is_stopping; /* written under lock */
+    bool is_closing;         /* nobody may be held any more; guarded by lock */
+    unsigned worker_count;
+    struct worker workers[];
+};
+
+struct http_request {
+    struct http_server *server;
+    struct worker *worker; /* whose thread calls the handler */
+    struct MHD_Connection *mhd;
+    struct connection *connection;
+    void *user;
+    atomic_int turn; /* enum turn */
+    bool is_begun, is_ended, is_answered;
+    bool is_refused; /* by the server itself: the connection is closed afterwards */
+    bool hangs_up;
+    uint64_t content_length, discarded_bytes;
+    struct http_response response; /* with is_answered */
+    struct instant begun_at;
+    const char *method;
+    size_t target_size;
+    char target[];
+};
+
+/* ---- request.c ---- */
+
+/* Before a call of the handler that may leave the request asleep: until it is released, or woken,
+ * the server does not stop. False: it is closing, and nothing new may begin. */
+bool request_hold(struct http_request *request);
+void request_release(struct http_request *request);
+
+/* Puts the held request to sleep until `turn` is MOVING. */
+void request_fall_asleep(struct http_request *request);
+
+/* Between the chunks of a body the library calls on although the connection sleeps. */
+bool request_is_asleep(const struct http_request *request);
+
+/* Hands the answer to the library. */
+enum MHD_Result request_queue(struct http_request *request);
+
+/* Counts down and tells who waits in http_server_stop. The server may be gone when this returns. */
+void server_count_down(struct http_server *server, size_t *count);
+
+/* ---- exchange.c ---- */
+
+/* A daemon of the library that calls the worker's handler. NULL, with errno if the library tells.
+ */
+struct MHD_Daemon *exchange_start(struct worker *worker);
+
+#endif

@@ -1,0 +1,314 @@
+#include "http/testing/handler.h"
+
+#include "base/list.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+struct handler {
+    struct http_server *server;
+    uint16_t port;
+    pthread_t helper;
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t changed;
+    struct list parked, resumable; /* of struct visit */
+    size_t parked_count, begun, ended, closed;
+    enum http_refusal refusal;
+    bool is_stopping;
+};
+
+/* One request. */
+struct visit {
+    struct list link;
+    struct handler *handler;
+    struct http_request *request;
+    struct buffer body;
+};
+
+static bool is_path(const struct http_request *request, const char *path)
+{
+    return bytes_equal(http_request_target(request), bytes_of(path));
+}
+
+static void say(struct http_request *request, int status, struct bytes text)
+{
+    struct http_response response = {.status = status, .content_type = "text/plain"};
+
+    buffer_append_bytes(&response.body, text);
+    http_response_header(&response, "X-Test", "%d", status);
+    http_request_answer(request, &response);
+}
+
+static void post(struct visit *visit, struct list *list)
+{
+    struct handler *handler = visit->handler;
+
+    pthread_mutex_lock(&handler->lock);
+    list_push(list, &visit->link);
+    handler->parked_count += list == &handler->parked;
+    pthread_cond_broadcast(&handler->changed);
+    pthread_mutex_unlock(&handler->lock);
+}
+
+/* ---- the handler ---- */
+
+static struct visit *enter(struct handler *handler, struct http_request *request)
+{
+    struct visit *visit = calloc(1, sizeof(*visit));
+
+    assert(visit && !http_request_user(request));
+    visit->handler = handler;
+    visit->request = request;
+    http_request_set_user(request, visit);
+    pthread_mutex_lock(&handler->lock);
+    handler->begun++;
+    pthread_mutex_unlock(&handler->lock);
+    return visit;
+}
+
+static void on_begin(void *context, struct http_request *request)
+{
+    enter(context, request);
+    if (is_path(request, "/early"))
+        say(request, 404, BYTES("early"));
+}
+
+static size_t on_body(struct http_request *request, struct bytes chunk)
+{
+    struct visit *visit = http_request_user(request);
+
+    if (is_path(request, "/bites") && chunk.size > 3)
+        chunk.size = 3;
+    buffer_append_bytes(&visit->body, chunk);
+    if (is_path(request, "/limit") && visit->body.size > 10)
+        say(request, 413, BYTES("limit"));
+    if (is_path(request, "/hangup"))
+        http_request_hang_up(request);
+    if (is_path(request, "/bites")) {
+        http_request_pause(request);
+        post(visit, &visit->handler->resumable);
+    }
+    if (is_path(request, "/held")) {
+        http_request_pause(request);
+        post(visit, &visit->handler->parked);
+    }
+    return chunk.size;
+}
+
+static void on_end(struct http_request *request)
+{
+    struct visit *visit = http_request_user(request);
+    struct http_response response = {.status = 200, .content_type = "text/plain"};
+
+    pthread_mutex_lock(&visit->handler->lock);
+    visit->handler->ended++;
+    pthread_mutex_unlock(&visit->handler->lock);
+    if (is_path(request, "/park")) {
+        post(visit, &visit->handler->parked);
+    } else if (is_path(request, "/twice")) {
+        post(visit, &visit->handler->resumable);
+    } else if (is_path(request, "/big")) {
+        char *room = buffer_reserve(&response.body, HANDLER_BIG_SIZE);
+
+        assert(room);
+        memset(room, 'b', HANDLER_BIG_SIZE);
+        response.body.size = HANDLER_BIG_SIZE;
+        http_request_answer(request, &response);
+    } else if (is_path(request, "/lent")) {
+        response.lent = BYTES("lent");
+        http_request_answer(request, &response);
+    } else if (is_path(request, "/failed")) {
+        buffer_append_text(&response.body, "half of it");
+        response.body.failed = true;
+        http_request_answer(request, &response);
+    } else if (is_path(request, "/hello")) {
+        say(request, 200, BYTES("hello"));
+    } else {
+        say(request, 200, buffer_bytes(&visit->body));
+    }
+}
+
+static void on_resumed(struct http_request *request)
+{
+    say(request, 200, BYTES("twice"));
+}
+
+static void on_closed(struct http_request *request)
+{
+    struct visit *visit = http_request_user(request);
+    struct handler *handler = visit->handler;
+
+    buffer_deinit(&visit->body);
+    free(visit);
+    pthread_mutex_lock(&handler->lock);
+    handler->closed++;
+    pthread_cond_broadcast(&handler->changed);
+    pthread_mutex_unlock(&handler->lock);
+}
+
+static void on_refuse(void *context, struct http_request *request, enum http_refusal refusal)
+{
+    struct handler *handler = enter(context, request)->handler;
+
+    pthread_mutex_lock(&handler->lock);
+    handler->refusal = refusal;
+    pthread_mutex_unlock(&handler->lock);
+    say(request,
+        refusal == HTTP_REFUSED_HEADERS     ? 431
+        : refusal == HTTP_REFUSED_MALFORMED ? 400
+                                            : 503,
+        BYTES("refused"));
+}
+
+static void *help(void *argument)
+{
+    struct handler *handler = argument;
+
+    pthread_mutex_lock(&handler->lock);
+    while (!handler->is_stopping) {
+        struct list *link = list_pop(&handler->resumable);
+
+        if (!link) {
+            pthread_cond_wait(&handler->changed, &handler->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&handler->lock);
+        http_request_resume(list_item(link, struct visit, link)->request);
+        pthread_mutex_lock(&handler->lock);
+    }
+    pthread_mutex_unlock(&handler->lock);
+    return NULL;
+}
+
+/* ---- the test's side ---- */
+
+struct handler *handler_start(const struct http_options *wanted)
+{
+    static const struct http_handler calls = {on_begin,   on_body,   on_end,
+                                              on_resumed, on_closed, on_refuse};
+    struct http_options options = *wanted;
+    struct handler *handler = calloc(1, sizeof(*handler));
+    struct error error;
+
+    assert(handler);
+    pthread_mutex_init(&handler->lock, NULL);
+    pthread_cond_init(&handler->changed, NULL);
+    list_init(&handler->parked);
+    list_init(&handler->resumable);
+    options.address = options.address ? options.address : "127.0.0.1";
+    options.threads = options.threads ? options.threads : 2;
+    options.connections_max = options.connections_max ? options.connections_max : 64;
+    options.header_bytes_max = options.header_bytes_max ? options.header_bytes_max : 8192;
+    options.idle_ms = options.idle_ms ? options.idle_ms : 60000;
+    options.drain_ms = options.drain_ms ? options.drain_ms : 60000;
+    options.handler = &calls;
+    options.context = handler;
+    if (http_server_start(&options, &handler->server, &error))
+        abort();
+    handler->port = http_server_port(handler->server);
+    if (pthread_create(&handler->helper, NULL, help, handler) != 0)
+        abort();
+    return handler;
+}
+
+void handler_stop(struct handler *handler)
+{
+    http_server_stop(handler->server);
+    handler->server = NULL;
+}
+
+void handler_destroy(struct handler *handler)
+{
+    handler_stop(handler);
+    pthread_mutex_lock(&handler->lock);
+    handler->is_stopping = true;
+    pthread_cond_broadcast(&handler->changed);
+    pthread_mutex_unlock(&handler->lock);
+    pthread_join(handler->helper, NULL);
+    assert(handler->begun == handler->closed);
+    assert(list_is_empty(&handler->parked) && list_is_empty(&handler->resumable));
+    pthread_cond_destroy(&handler->changed);
+    pthread_mutex_destroy(&handler->lock);
+    free(handler);
+}
+
+struct http_server *handler_server(struct handler *handler)
+{
+    return handler->server;
+}
+
+uint16_t handler_port(struct handler *handler)
+{
+    return handler->port;
+}
+
+/* `count` is one of the handler's. */
+static void await(struct handler *handler, const size_t *count, size_t wanted)
+{
+    pthread_mutex_lock(&handler->lock);
+    while (*count < wanted)
+        pthread_cond_wait(&handler->changed, &handler->lock);
+    pthread_mutex_unlock(&handler->lock);
+}
+
+void handler_await_parked(struct handler *handler, size_t count)
+{
+    await(handler, &handler->parked_count, count);
+}
+
+void handler_await_closed(struct handler *handler, size_t count)
+{
+    await(handler, &handler->closed, count);
+}
+
+static struct http_request *unpark(struct handler *handler)
+{
+    struct list *link;
+
+    pthread_mutex_lock(&handler->lock);
+    while (!(link = list_pop(&handler->parked)))
+        pthread_cond_wait(&handler->changed, &handler->lock);
+    pthread_mutex_unlock(&handler->lock);
+    return list_item(link, struct visit, link)->request;
+}
+
+void handler_answer(struct handler *handler)
+{
+    say(unpark(handler), 200, BYTES("parked"));
+}
+
+void handler_resume(struct handler *handler)
+{
+    http_request_resume(unpark(handler));
+}
+
+void handler_answer_or_resume(struct handler *handler)
+{
+    struct http_request *request = unpark(handler);
+
+    if (is_path(request, "/held"))
+        http_request_resume(request);
+    else
+        say(request, 200, BYTES("parked"));
+}
+
+size_t handler_ended(struct handler *handler)
+{
+    size_t ended;
+
+    pthread_mutex_lock(&handler->lock);
+    ended = handler->ended;
+    pthread_mutex_unlock(&handler->lock);
+    return ended;
+}
+
+enum http_refusal handler_refusal(struct handler *handler)
+{
+    enum http_refusal refusal;
+
+    pthread_mutex_lock(&handler->lock);
+    refusal = handler->refusal;
+    pthread_mutex_unlock(&handler->lock);
+    return refusal;
+}

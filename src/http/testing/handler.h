@@ -1,0 +1,52 @@
+/*
+ * handler.h - a handler for tests of the server: what it does depends on the path.
+ *
+ *     /hello    answers "hello" at the end           /echo    answers what the body was
+ *     /early    answers 404 in begin                 /limit   answers 413 within a body over 10
+ * bytes /park     the test answers (handler_answer)    /held    pauses in the body (handler_resume)
+ *     /bites    takes 3 bytes of a body at a time, pausing in between; another thread resumes;
+ * echoes /twice    at the end, another thread resumes it; answers then /big      8 MiB /hangup
+ * hangs up within the body /lent     a constant text                      /failed  an answer for
+ * which memory was short
+ *
+ * Threads    Those of the server, and the test's.
+ */
+#ifndef TICKWHEEL_HTTP_TESTING_HANDLER_H
+#define TICKWHEEL_HTTP_TESTING_HANDLER_H
+
+#include "http/server.h"
+
+struct handler;
+
+#define HANDLER_BIG_SIZE (8u << 20)
+
+/* A server with this handler at a free port; the fields of `options` that a test does not set (0)
+ * get a sensible value. */
+struct handler *handler_start(const struct http_options *options);
+
+/* Stops the server if handler_stop was not called, and checks that each request was closed. */
+void handler_destroy(struct handler *handler);
+
+void handler_stop(struct handler *handler);
+
+struct http_server *handler_server(struct handler *handler);
+uint16_t handler_port(struct handler *handler);
+
+/* Waits until so many requests are parked, or held. */
+void handler_await_parked(struct handler *handler, size_t count);
+void handler_await_closed(struct handler *handler, size_t count);
+
+/* Answers the request that was parked first. */
+void handler_answer(struct handler *handler);
+
+/* Resumes the request that was held first. */
+void handler_resume(struct handler *handler);
+
+/* One or the other, as the first parked request needs it. */
+void handler_answer_or_resume(struct handler *handler);
+
+/* Requests that `end` was called for, and the last refusal. */
+size_t handler_ended(struct handler *handler);
+enum http_refusal handler_refusal(struct handler *handler);
+
+#endif

@@ -1,0 +1,541 @@
+/* Goal: the embedded storage refuses a folder that is not its own, forgets what is over for long,
+ * keeps what is damaged, and survives a disk that fails or is full. Method: small folders, records
+ * written past the storage, and a process that may write no more. */
+#include "storage/rocksdb_store.h"
+#include "storage/storage_testing.h"
+#include "sys/clock.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+enum { PARTITIONS = 2 };
+
+#define HOUR_MS UINT64_C(3600000)
+
+static const struct storage_meta no_meta;
+
+struct fixture {
+    struct testing_folder folder;
+    struct rocksdb_options options;
+    struct storage *storage;
+    bool can_mount;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+    assert_non_null(fixture);
+    fixture->can_mount = *state != NULL;
+    testing_folder_make(&fixture->folder);
+    fixture->options = testing_options(&fixture->folder, PARTITIONS);
+    fixture->storage = testing_open(&fixture->options);
+    *state = fixture;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *fixture = *state;
+
+    storage_close(fixture->storage);
+    testing_folder_remove(&fixture->folder);
+    free(fixture);
+    return 0;
+}
+
+static void reopen(struct fixture *fixture)
+{
+    storage_close(fixture->storage);
+    fixture->storage = testing_open(&fixture->options);
+}
+
+/* ---- past the storage ---- */
+
+static void put_raw(struct fixture *fixture, enum store_table table, struct bytes key,
+                    struct bytes value)
+{
+    struct rocksdb_store *store = store_of(fixture->storage);
+    rocksdb_writeoptions_t *options = rocksdb_writeoptions_create();
+    char *text = NULL;
+
+    rocksdb_put_cf(store->db, options, store->tables[table], key.data, key.size, value.data,
+                   value.size, &text);
+    assert_null(text);
+    rocksdb_writeoptions_destroy(options);
+}
+
+static size_t count_raw(struct fixture *fixture, enum store_table table)
+{
+    struct rocksdb_store *store = store_of(fixture->storage);
+    rocksdb_iterator_t *rows =
+        rocksdb_create_iterator_cf(store->db, store->point_options, store->tables[table]);
+    size_t count = 0;
+
+    for (rocksdb_iter_seek_to_first(rows); rocksdb_iter_valid(rows); rocksdb_iter_next(rows))
+        count++;
+    rocksdb_iter_destroy(rows);
+    return count;
+}
+
+static void compact(struct fixture *fixture)
+{
+    struct rocksdb_store *store = store_of(fixture->storage);
+
+    for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
+        rocksdb_compact_range_cf(store->db, store->tables[i], NULL, 0, NULL, 0);
+}
+
+static struct store_key row_key(const struct timer *timer)
+{
+    return store_row_key(record_row_key(timer->id.partition,
+                                        (struct storage_position){timer->at, timer->id.serial}));
+}
+
+static uint64_t corrupt_count(struct fixture *fixture)
+{
+    struct storage_stats stats;
+
+    storage_stats(fixture->storage, &stats);
+    return stats.corrupt_records;
+}
+
+static void write_over(struct fixture *fixture, uint64_t serial, uint64_t moved_to, uint64_t ended)
+{
+    struct timer *timer = testing_timer(0, serial, 1000);
+
+    testing_write(fixture->storage, timer, 0, no_meta);
+    timer->at.ms = moved_to;
+    testing_write(fixture->storage, timer, 1000, no_meta);
+    timer->state = TIMER_FIRED;
+    timer->ended.ms = ended;
+    testing_write(fixture->storage, timer, moved_to, no_meta);
+    timer_free(timer);
+}
+
+/* ---- whose folder is it ---- */
+
+static void assert_refused(const struct rocksdb_options *options, enum error_code code,
+                           const char *part)
+{
+    struct storage *storage = NULL;
+    struct error error = {0};
+
+    assert_int_equal(rocksdb_storage_open(options, &storage, &error), code);
+    assert_null(storage);
+    if (!strstr(error.text, part))
+        fail_msg("\"%s\" says nothing of \"%s\"", error.text, part);
+}
+
+static void test_in_use(void **state)
+{
+    struct fixture *fixture = *state;
+
+    assert_refused(&fixture->options, ERROR_IO, "is in use by another process");
+    reopen(fixture);
+}
+
+static void test_other_partition_count(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rocksdb_options other = fixture->options;
+
+    storage_close(fixture->storage);
+    other.partition_count = PARTITIONS + 1;
+    assert_refused(&other, ERROR_INVALID, "was made with 2 partitions and cannot be opened with 3");
+    fixture->storage = testing_open(&fixture->options);
+}
+
+static void test_newer_format(void **state)
+{
+    struct fixture *fixture = *state;
+    struct buffer number;
+
+    buffer_init(&number);
+    record_number_encode(&number, STORE_KEY_FORMAT, RECORD_VERSION + 1);
+    put_raw(fixture, STORE_META, STORE_KEY_FORMAT, buffer_bytes(&number));
+    storage_close(fixture->storage);
+    fixture->storage = NULL;
+    assert_refused(&fixture->options, ERROR_INVALID, "newer version: its format is 2, ours 1");
+    buffer_deinit(&number);
+}
+
+static void test_newer_table(void **state)
+{
+    struct fixture *fixture = *state;
+    rocksdb_options_t *options = rocksdb_options_create();
+    char *text = NULL;
+
+    rocksdb_column_family_handle_destroy(
+        rocksdb_create_column_family(store_of(fixture->storage)->db, options, "names", &text));
+    assert_null(text);
+    rocksdb_options_destroy(options);
+    storage_close(fixture->storage);
+    fixture->storage = NULL;
+    assert_refused(&fixture->options, ERROR_INVALID, "newer version: it has a table \"names\"");
+}
+
+static void test_damaged_format(void **state)
+{
+    struct fixture *fixture = *state;
+
+    put_raw(fixture, STORE_META, STORE_KEY_PARTITIONS, BYTES("\1garbage"));
+    storage_close(fixture->storage);
+    fixture->storage = NULL;
+    assert_refused(&fixture->options, ERROR_CORRUPT, "checksum");
+}
+
+static void test_folders(void **state)
+{
+    struct fixture *fixture = *state;
+    struct rocksdb_options options = fixture->options;
+    char path[300];
+    struct storage *storage;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/a/b/c", fixture->folder.path);
+    options.folder = path;
+    storage = testing_open(&options); /* made with all above it */
+    storage_close(storage);
+    snprintf(path, sizeof(path), "%s/file", fixture->folder.path);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fclose(file);
+    assert_refused(&options, ERROR_IO, path);
+}
+
+/* ---- retention ---- */
+
+static void test_retention(void **state)
+{
+    struct fixture *fixture = *state;
+    uint64_t now = wall_now().ms;
+    struct timer *alive = testing_timer(0, 9, 1000);
+    struct storage_page page;
+
+    fixture->options.retain_ms = HOUR_MS;
+    reopen(fixture);
+    write_over(fixture, 1, 1000, now - 2 * HOUR_MS); /* at home, forgotten */
+    write_over(fixture, 2, 2000, now - 2 * HOUR_MS); /* moved, forgotten */
+    write_over(fixture, 3, 2000, now);               /* moved, kept */
+    testing_write(fixture->storage, alive, 0, no_meta);
+    alive->at.ms = 2000;
+    testing_write(fixture->storage, alive, 1000, no_meta);
+    for (int round = 0; round < 2; round++) {
+        testing_assert_not_found(fixture->storage, &(struct timer_id){{1000}, 0, 1},
+                                 ERROR_NOT_FOUND);
+        testing_assert_not_found(fixture->storage, &(struct timer_id){{1000}, 0, 2},
+                                 ERROR_NOT_FOUND);
+        testing_assert_found(fixture->storage, alive, 2000);
+        page = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_ALL, 10);
+        assert_int_equal(page.count, 2);
+        assert_true(page.timers[0]->id.serial == 3 && page.timers[1]->id.serial == 9);
+        storage_page_free(&page);
+        assert_int_equal(count_raw(fixture, STORE_TIMERS), round ? 2 : 4);
+        assert_int_equal(count_raw(fixture, STORE_MOVED), round ? 2 : 3);
+        compact(fixture);
+    }
+    assert_int_equal(corrupt_count(fixture), 0);
+    timer_free(alive);
+}
+
+/* What is damaged is not forgotten, however old it says it is. */
+static void test_retention_of_damage(void **state)
+{
+    struct fixture *fixture = *state;
+    struct timer *timer = testing_timer(0, 1, 1000);
+    struct store_key key = row_key(timer);
+    struct buffer value;
+    struct storage_page page;
+
+    fixture->options.retain_ms = HOUR_MS;
+    reopen(fixture);
+    buffer_init(&value);
+    record_row_encode(&value, record_row_key(0, (struct storage_position){{1000}, 1}), timer);
+    value.data[1] = TIMER_FIRED; /* a live timer whose state was hit */
+    put_raw(fixture, STORE_TIMERS, (struct bytes){key.data, key.size}, buffer_bytes(&value));
+    compact(fixture);
+    assert_int_equal(count_raw(fixture, STORE_TIMERS), 1);
+    page = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_LIVE, 10);
+    assert_int_equal(page.count, 0);
+    assert_int_equal(corrupt_count(fixture), 1);
+    storage_page_free(&page);
+    buffer_deinit(&value);
+    timer_free(timer);
+}
+
+/* ---- damage ---- */
+
+static void test_quarantine(void **state)
+{
+    struct fixture *fixture = *state;
+    struct timer *timer = testing_timer(1, 5, 1000);
+    struct store_key key = row_key(timer);
+    struct bytes garbage = BYTES("\1\0not a record, and to be kept as it is");
+    struct storage_page page;
+    struct buffer kept;
+    char aside[1 + RECORD_ROW_SIZE] = "t";
+
+    testing_write(fixture->storage, timer, 0, no_meta);
+    put_raw(fixture, STORE_TIMERS, (struct bytes){key.data, key.size}, garbage);
+    put_raw(fixture, STORE_TIMERS, (struct bytes){key.data, 9}, garbage); /* no key of ours */
+    page = testing_scan_all(fixture->storage, 1, STORAGE_SCAN_LIVE, 10);
+    assert_int_equal(page.count, 0);
+    storage_page_free(&page);
+    assert_int_equal(corrupt_count(fixture), 2);
+    assert_int_equal(count_raw(fixture, STORE_TIMERS), 0);
+    assert_int_equal(count_raw(fixture, STORE_QUARANTINE), 2);
+    memcpy(aside + 1, key.data, key.size);
+    buffer_init(&kept);
+    assert_int_equal(store_get(store_of(fixture->storage), STORE_QUARANTINE, NULL,
+                               (struct bytes){aside, sizeof(aside)}, &kept, NULL),
+                     ERROR_NONE);
+    assert_true(bytes_equal(buffer_bytes(&kept), garbage));
+    buffer_deinit(&kept);
+    reopen(fixture);
+    assert_int_equal(corrupt_count(fixture), 2);
+    testing_assert_not_found(fixture->storage, &timer->id, ERROR_CORRUPT);
+    timer_free(timer);
+}
+
+static void test_damaged_pointer(void **state)
+{
+    struct fixture *fixture = *state;
+    struct timer *timer = testing_timer(1, 5, 1000);
+    struct store_key key = store_pointer_key(record_pointer_key(1, 5));
+    struct storage_page page;
+
+    testing_write(fixture->storage, timer, 0, no_meta);
+    timer->at.ms = 2000;
+    testing_write(fixture->storage, timer, 1000, no_meta);
+    put_raw(fixture, STORE_MOVED, (struct bytes){key.data, key.size}, BYTES("\1garbage"));
+    for (int round = 0; round < 2; round++) {
+        testing_assert_not_found(fixture->storage, &timer->id, ERROR_CORRUPT);
+        assert_int_equal(corrupt_count(fixture), 1);
+        /* Its address is lost, but not the timer: it will ring. */
+        page = testing_scan_all(fixture->storage, 1, STORAGE_SCAN_LIVE, 10);
+        assert_int_equal(page.count, 1);
+        storage_page_free(&page);
+        reopen(fixture);
+    }
+    timer->at.ms = 3000;
+    testing_write(fixture->storage, timer, 2000, no_meta);
+    testing_assert_found(fixture->storage, timer, 3000);
+    timer_free(timer);
+}
+
+static void test_damaged_meta(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_key key = store_meta_key(1);
+    struct storage_meta meta;
+    struct error error;
+
+    put_raw(fixture, STORE_META, (struct bytes){key.data, key.size}, BYTES("\1garbage"));
+    reopen(fixture); /* the other partitions are none the worse */
+    assert_int_equal(storage_load_meta(fixture->storage, 0, &meta, NULL), ERROR_NONE);
+    assert_int_equal(storage_load_meta(fixture->storage, 1, &meta, &error), ERROR_CORRUPT);
+    testing_write_meta(fixture->storage, 1, no_meta);
+    assert_int_equal(storage_load_meta(fixture->storage, 1, &meta, &error), ERROR_NONE);
+}
+
+/* ---- reading while writing ---- */
+
+struct race {
+    struct fixture *fixture;
+    struct timer_id id;
+    atomic_bool is_over;
+};
+
+/* The timer is there at every moment, wherever it is. */
+static void *find_on_and_on(void *argument)
+{
+    struct race *race = argument;
+    uintptr_t found = 0;
+
+    do {
+        struct timer *timer;
+        struct storage_scan scan = {.to = {WALL_NEVER, 0}, .rows_max = 10, .bytes_max = 1 << 20};
+        struct storage_page page;
+
+        if (storage_find(race->fixture->storage, &race->id, &timer, NULL))
+            return NULL;
+        timer_free(timer);
+        if (storage_scan(race->fixture->storage, &scan, &page, NULL))
+            return NULL;
+        found += page.count == 1;
+        storage_page_free(&page);
+    } while (!atomic_load(&race->is_over));
+    return (void *)found;
+}
+
+static void test_find_while_moving(void **state)
+{
+    struct race race = {.fixture = *state};
+    struct timer *timer = testing_timer(0, 1, 1000);
+    uint64_t was_at = 0;
+    pthread_t threads[2];
+    void *found[2];
+
+    race.fixture->options.sync = ROCKSDB_SYNC_NEVER;
+    reopen(race.fixture);
+    race.id = timer->id;
+    testing_write(race.fixture->storage, timer, 0, no_meta);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, find_on_and_on, &race), 0);
+    for (uint64_t i = 0; i < 4000; i++) {
+        was_at = timer->at.ms;
+        timer->at.ms = 1000 + i % 3; /* home every third time */
+        testing_write(race.fixture->storage, timer, was_at, no_meta);
+    }
+    atomic_store(&race.is_over, true);
+    for (size_t i = 0; i < 2; i++)
+        pthread_join(threads[i], &found[i]);
+    assert_true(found[0] && found[1]);
+    timer_free(timer);
+}
+
+/* ---- disks ---- */
+
+/* Commits until it fails; returns how many were acknowledged. */
+static uint64_t write_until(struct fixture *fixture, uint64_t first, enum error_code code)
+{
+    enum error_code result = ERROR_NONE;
+    uint64_t serial = first;
+
+    while (!result) {
+        struct timer *timer = testing_timer(0, serial, 1000 + serial);
+        struct storage_write write = {timer, {0}};
+        struct storage_batch batch = {.writes = &write, .write_count = 1};
+        struct storage_batch *const batches[] = {&batch};
+        struct error error;
+
+        assert_true(serial < 10 * 1000 * 1000);
+        result = storage_commit(fixture->storage, batches, 1, &error);
+        if (!result)
+            serial++;
+        else if (result != code)
+            fail_msg("%s", error.text);
+        timer_free(timer);
+    }
+    return serial - first;
+}
+
+/* Everything acknowledged is there; of one more nothing may be relied on. */
+static void assert_count(struct fixture *fixture, uint64_t acknowledged)
+{
+    struct storage_page page = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_LIVE, 1000);
+
+    assert_true(page.count == acknowledged || page.count == acknowledged + 1);
+    for (uint64_t i = 0; i < page.count; i++)
+        assert_true(page.timers[i]->id.serial == i + 1);
+    storage_page_free(&page);
+}
+
+static void test_disk_fails(void **state)
+{
+    struct fixture *fixture = *state;
+    struct timer *timer = testing_timer(0, 0, 5);
+    struct rlimit limit, low;
+    uint64_t count;
+
+    fixture->options.memtable_bytes = 1 << 20;
+    fixture->options.sync = ROCKSDB_SYNC_NEVER;
+    reopen(fixture);
+    /* A file of the process may grow no longer: an error that is not "disk full". */
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    low = limit;
+    low.rlim_cur = 100 * 1000;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+    count = write_until(fixture, 1, ERROR_IO);
+    assert_true(count > 10);
+    assert_count(fixture, count); /* reading goes on */
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    testing_write(fixture->storage, timer, 0, no_meta); /* and writing, as soon as it can */
+    testing_assert_found(fixture->storage, timer, 5);
+    timer->state = TIMER_FIRED;
+    testing_write(fixture->storage, timer, 5, no_meta);
+    assert_count(fixture, count);
+    reopen(fixture);
+    assert_count(fixture, count);
+    timer_free(timer);
+}
+
+static void test_disk_full(void **state)
+{
+    struct fixture *fixture = *state;
+    char ballast[300], folder[300], path[300];
+    struct timer *timer = testing_timer(0, 0, 5);
+    struct storage_write write = {timer, {0}};
+    struct storage_batch batch = {.writes = &write, .write_count = 1};
+    struct storage_batch *const batches[] = {&batch};
+    struct instant begin;
+    enum error_code code;
+    uint64_t count;
+    int fd;
+
+    storage_close(fixture->storage);
+    fixture->storage = NULL;
+    snprintf(path, sizeof(path), "%s/small", fixture->folder.path);
+    snprintf(folder, sizeof(folder), "%s/small/data", fixture->folder.path);
+    snprintf(ballast, sizeof(ballast), "%s/small/ballast", fixture->folder.path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    if (!fixture->can_mount || mount("none", path, "tmpfs", 0, "size=16m") != 0) {
+        timer_free(timer);
+        skip();
+    }
+    fd = open(ballast, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0 && posix_fallocate(fd, 0, 12 << 20) == 0);
+    fixture->options.folder = folder;
+    fixture->storage = testing_open(&fixture->options);
+    count = write_until(fixture, 1, ERROR_DISK_FULL);
+    assert_count(fixture, count);
+    /* With room for a memtable again it goes on: RocksDB looks every few seconds. */
+    assert_true(close(fd) == 0 && unlink(ballast) == 0);
+    begin = instant_now();
+    while ((code = storage_commit(fixture->storage, batches, 1, NULL)) == ERROR_DISK_FULL &&
+           instant_since_ns(begin, instant_now()) < UINT64_C(60000000000))
+        poll(NULL, 0, 10); /* not to keep the processor from what we wait for */
+    assert_int_equal(code, ERROR_NONE);
+    testing_assert_found(fixture->storage, timer, 5);
+    timer->state = TIMER_FIRED;
+    testing_write(fixture->storage, timer, 5, no_meta);
+    assert_count(fixture, count);
+    reopen(fixture);
+    assert_count(fixture, count);
+    storage_close(fixture->storage);
+    fixture->storage = NULL;
+    timer_free(timer);
+    assert_int_equal(umount(path), 0);
+}
+
+/* Mounts of our own, which vanish with the process; only root may have them. Before there are
+ * threads: those of RocksDB must see them too. */
+static bool separate_mounts(void)
+{
+    return unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    void *can_mount = separate_mounts() ? (void *)1 : NULL;
+    const struct CMUnitTest tests[] = {
+        TEST(test_in_use),         TEST(test_other_partition_count),
+        TEST(test_newer_format),   TEST(test_newer_table),
+        TEST(test_damaged_format), TEST(test_folders),
+        TEST(test_retention),      TEST(test_retention_of_damage),
+        TEST(test_quarantine),     TEST(test_damaged_pointer),
+        TEST(test_damaged_meta),   TEST(test_find_while_moving),
+        TEST(test_disk_fails),     {"test_disk_full", test_disk_full, set_up, tear_down, can_mount},
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
