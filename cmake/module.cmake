@@ -6,7 +6,9 @@ target_compile_definitions(tw_flags INTERFACE
     _GNU_SOURCE TICKWHEEL_VERSION="${PROJECT_VERSION}")
 target_compile_options(tw_flags INTERFACE
     -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wundef
-    -Wwrite-strings -Wimplicit-fallthrough -fno-strict-aliasing)
+    -Wwrite-strings -fno-strict-aliasing
+    # Only gcc understands the comment that allows to fall through.
+    $<$<C_COMPILER_ID:GNU>:-Wimplicit-fallthrough>)
 target_include_directories(tw_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 if(TICKWHEEL_SANITIZE)
     target_compile_options(tw_flags INTERFACE
@@ -23,10 +25,21 @@ if(TICKWHEEL_TESTS)
     pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 endif()
 
+# The name of a program: its file's, with the folder's before it where another folder was first.
+function(tw_name source ret_name)
+    get_filename_component(name ${source} NAME_WE)
+    if(TARGET ${name})
+        get_filename_component(folder ${source} DIRECTORY)
+        get_filename_component(folder ${folder} NAME)
+        set(name ${folder}_${name})
+    endif()
+    set(${ret_name} ${name} PARENT_SCOPE)
+endfunction()
+
 # A test program: goes by its file's name, is run by ctest under the same name.
 function(tw_test source)
     cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
-    get_filename_component(name ${source} NAME_WE)
+    tw_name(${source} name)
     add_executable(${name} ${source})
     target_link_libraries(${name} PRIVATE ${ARG_DEPS} tw_flags PkgConfig::CMOCKA m)
     # Where the sources lie, for a test that compares them with what the code makes.

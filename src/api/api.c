@@ -138,7 +138,23 @@ static const struct http_handler api_handler = {
     .refuse = api_refuse,
 };
 
+/* Batches whose client left live until the node has answered them. */
+static void await_batches(struct api *api)
+{
+    pthread_mutex_lock(&api->lock);
+    while (api->batches > 0)
+        pthread_cond_wait(&api->batch_ended, &api->lock);
+    pthread_mutex_unlock(&api->lock);
+}
+
 /* ---- starting and stopping ---- */
+
+static void api_free(struct api *api)
+{
+    pthread_cond_destroy(&api->batch_ended);
+    pthread_mutex_destroy(&api->lock);
+    free(api);
+}
 
 enum error_code api_start(const struct api_options *options, struct api **ret_api,
                           struct error *ret_error)
@@ -160,6 +176,8 @@ enum error_code api_start(const struct api_options *options, struct api **ret_ap
 
     if (!api)
         return error_set(ret_error, ERROR_NO_MEMORY, "start the API");
+    pthread_mutex_init(&api->lock, NULL);
+    pthread_cond_init(&api->batch_ended, NULL);
     api->options = *options;
     api->limits = (struct timer_json_limits){
         .payload_bytes_max = config->payload_bytes_max,
@@ -171,7 +189,7 @@ enum error_code api_start(const struct api_options *options, struct api **ret_ap
     };
     error = http_server_start(&http, &api->server, ret_error);
     if (error) {
-        free(api);
+        api_free(api);
         return error;
     }
     *ret_api = api;
@@ -183,7 +201,8 @@ void api_stop(struct api *api)
     if (!api)
         return;
     http_server_stop(api->server);
-    free(api);
+    await_batches(api);
+    api_free(api);
 }
 
 uint16_t api_port(const struct api *api)

@@ -83,11 +83,11 @@ static void run_load(struct load *load, uint16_t port)
 
 int main(int argc, char **argv)
 {
-    static const char body[] =
-        "{\"after\":\"1h\",\"target\":\"http://127.0.0.1:9000/hook\","
-        "\"payload\":{\"order\":12345,\"customer\":\"c-889\",\"items\":[1,2,3],\"total\":\"19.90\"}}";
-    struct load load = {.connection_count = argc > 1 ? (unsigned)atoi(argv[1]) : 512,
-                        .seconds = argc > 2 ? (uint64_t)atoi(argv[2]) : 3};
+    static const char body[] = "{\"after\":\"1h\",\"target\":\"http://127.0.0.1:9000/hook\","
+                               "\"payload\":{\"order\":12345,\"customer\":\"c-889\",\"items\":[1,2,"
+                               "3],\"total\":\"19.90\"}}";
+    struct load load = {.connection_count = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 512,
+                        .seconds = argc > 2 ? strtoull(argv[2], NULL, 10) : 3};
     struct config config;
     struct error error;
     struct buffer request;
@@ -98,16 +98,17 @@ int main(int argc, char **argv)
 
     config_init(&config);
     config.listen_port = 0;
-    config.http_threads = argc > 3 ? (unsigned)atoi(argv[3]) : 1;
+    config.http_threads = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 1;
     if (api_start(&options, &api, &error)) {
         fprintf(stderr, "api_bench: %s\n", error.text);
         return 1;
     }
     buffer_init(&request);
-    buffer_printf(&request,
-                  "POST /v1/timers HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                  "Content-Length: %zu\r\n\r\n%s",
-                  sizeof(body) - 1, body);
+    buffer_printf(
+        &request,
+        "POST /v1/timers HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        "Content-Length: %zu\r\n\r\n%s",
+        sizeof(body) - 1, body);
     load.request = buffer_bytes(&request);
     run_load(&load, api_port(api));
     printf("%llu creates/s over %u connections, %llu not 201\n",

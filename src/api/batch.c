@@ -50,7 +50,7 @@ static void batch_free(struct batch *batch)
     lines_deinit(&batch->lines);
     buffer_deinit(&batch->out);
     pthread_mutex_destroy(&batch->lock);
-    atomic_fetch_sub(&batch->api->batches, 1);
+    api_leave_batch(batch->api);
     free(batch);
 }
 
@@ -232,8 +232,7 @@ void batch_begin(struct call *call)
         call_answer_error(call, ERROR_NO_MEMORY, "");
         return;
     }
-    if (atomic_fetch_add(&call->api->batches, 1) >= CALL_BATCHES_MAX) {
-        atomic_fetch_sub(&call->api->batches, 1);
+    if (!api_enter_batch(call->api)) {
         free(batch);
         call_answer_error(call, ERROR_OVERLOADED, "Too many batches are under way");
         return;

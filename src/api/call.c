@@ -197,6 +197,27 @@ size_t call_collect(struct call *call, struct bytes chunk)
     return chunk.size;
 }
 
+/* ---- batches ---- */
+
+bool api_enter_batch(struct api *api)
+{
+    bool has_room;
+
+    pthread_mutex_lock(&api->lock);
+    has_room = api->batches < CALL_BATCHES_MAX;
+    api->batches += has_room;
+    pthread_mutex_unlock(&api->lock);
+    return has_room;
+}
+
+void api_leave_batch(struct api *api)
+{
+    pthread_mutex_lock(&api->lock);
+    api->batches--;
+    pthread_cond_signal(&api->batch_ended);
+    pthread_mutex_unlock(&api->lock);
+}
+
 /* ---- the node ---- */
 
 enum error_code call_submit(struct call *call, void (*done)(struct node_request *request))

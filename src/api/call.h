@@ -14,6 +14,7 @@
 #include "http/server.h"
 #include "http/target.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #define CALL_PARAMETER_SIZE 64 /* the longest {id} that is looked at */
@@ -29,7 +30,9 @@ struct api {
     struct timer_json_limits limits;
     struct http_server *server;
     _Atomic size_t bodies_bytes;
-    _Atomic size_t batches;
+    pthread_mutex_t lock;
+    pthread_cond_t batch_ended;
+    size_t batches; /* guarded by lock; they may outlive their requests */
 };
 
 struct call {
@@ -90,6 +93,12 @@ bool call_refuses_type(struct call *call, const char *type, const char *other);
 
 /* A route's `body`: keeps it in call->body, at most `config.body_bytes_max`. */
 size_t call_collect(struct call *call, struct bytes chunk);
+
+/* ---- batches ---- */
+
+/* Makes room for one more. False: there are as many as may be. */
+bool api_enter_batch(struct api *api);
+void api_leave_batch(struct api *api);
 
 /* ---- the node ---- */
 

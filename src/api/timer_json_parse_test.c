@@ -210,6 +210,26 @@ static void test_bad_fields(void **state)
     ASSERT_REFUSED(CREATE, ERROR_INVALID, cases);
 }
 
+/* Names about as long as a pointer can be: the pointer is whole, or that of the parent. */
+static void test_long_names(void **state)
+{
+    const size_t pointer_max = sizeof(((struct problem *)0)->pointer) - 1;
+
+    (void)state;
+    for (size_t size = pointer_max - 10; size < pointer_max + 10; size++) {
+        char name[200], json[300], pointer[300];
+        struct timer *timer = NULL;
+        struct problem problem;
+
+        memset(name, 'x', size);
+        name[size] = '\0';
+        snprintf(json, sizeof(json), "{\"%s\":1}", name);
+        snprintf(pointer, sizeof(pointer), size + 2 <= pointer_max ? "#/%s" : "#", name);
+        assert_int_equal(parse(CREATE, bytes_of(json), NULL, &timer, &problem), ERROR_INVALID);
+        assert_string_equal(problem.pointer, pointer);
+    }
+}
+
 static void test_other_fields(void **state)
 {
     static const char *const later[] = {"key",   "every", "cron", "timezone", "dst",
@@ -342,8 +362,9 @@ int main(void)
         cmocka_unit_test(test_create),     cmocka_unit_test(test_due),
         cmocka_unit_test(test_bad_due),    cmocka_unit_test(test_bad_retry),
         cmocka_unit_test(test_bad_fields), cmocka_unit_test(test_other_fields),
-        cmocka_unit_test(test_not_json),   cmocka_unit_test(test_prefixes),
-        cmocka_unit_test(test_patch),      cmocka_unit_test(test_bad_patch),
+        cmocka_unit_test(test_long_names), cmocka_unit_test(test_not_json),
+        cmocka_unit_test(test_prefixes),   cmocka_unit_test(test_patch),
+        cmocka_unit_test(test_bad_patch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

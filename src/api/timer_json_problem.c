@@ -28,7 +28,7 @@ void timer_name_text(struct bytes name, char ret_text[TIMER_NAME_TEXT_SIZE])
         size = utf8_cut(name.data, TIMER_NAME_TEXT_SIZE - 4);
     for (size_t i = 0; i < size; i++)
         ret_text[i] = (uint8_t)name.data[i] < 0x20 || name.data[i] == 0x7f ? '?' : name.data[i];
-    strcpy(ret_text + size, size < name.size ? "..." : "");
+    memcpy(ret_text + size, size < name.size ? "..." : "", size < name.size ? 4 : 1);
 }
 
 /* One byte of a name as it stands in a JSON pointer (RFC 6901) within a URL's fragment (RFC 3986).

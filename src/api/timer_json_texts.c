@@ -234,10 +234,9 @@ static enum error_code member_invalid(struct timer_parse *parse, const char *par
     char pointer[sizeof(parse->problem->pointer)], decoded[sizeof(pointer)];
     struct bytes text = {decoded, 0};
 
-    if (json_string_decode(name, decoded, sizeof(decoded), &text.size))
-        timer_pointer(parent, text, pointer, sizeof(pointer));
-    else
-        strcpy(pointer, parent);
+    if (!json_string_decode(name, decoded, sizeof(decoded), &text.size))
+        return timer_parse_invalid(parse, parent, "%s", detail);
+    timer_pointer(parent, text, pointer, sizeof(pointer));
     return timer_parse_invalid(parse, pointer, "%s", detail);
 }
 

@@ -284,6 +284,28 @@ static void test_sizes(void **state)
     }
 }
 
+/* An escaped text takes its place in the scratch and is decoded there: there is no room for both.
+ */
+static void test_escaped_base64(void **state)
+{
+    struct timer_json_limits wide = limits;
+    struct timer *timer = NULL;
+    struct problem problem;
+    uint32_t fields;
+
+    (void)state;
+    wide.payload_bytes_max = 4000;
+    assert_int_equal(timer_json_parse_patch(
+                         BYTES("{\"content_type\":\"a\\/b\",\"body_base64\":\"" TIMES_256("Zm9v")
+                                   TIMES_256("Zm9v") "\\/+\\/+\"}"),
+                         &wide, NOW, &fields, &timer, &problem),
+                     ERROR_NONE);
+    assert_int_equal(timer->texts.payload.size, 512 * 3 + 3);
+    assert_text(timer->texts.payload, TIMES_256("foo") TIMES_256("foo") "\xff\xef\xfe");
+    assert_text(timer->texts.content_type, "a/b");
+    timer_free(timer);
+}
+
 /* As many members as there may be, and one more. */
 static void test_many(void **state)
 {
@@ -340,11 +362,12 @@ static void test_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_payload),     cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_bad_payload), cmocka_unit_test(test_bad_target),
-        cmocka_unit_test(test_headers),     cmocka_unit_test(test_bad_headers),
-        cmocka_unit_test(test_labels),      cmocka_unit_test(test_bad_labels),
-        cmocka_unit_test(test_sizes),       cmocka_unit_test(test_many),
+        cmocka_unit_test(test_payload),        cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_bad_payload),    cmocka_unit_test(test_bad_target),
+        cmocka_unit_test(test_headers),        cmocka_unit_test(test_bad_headers),
+        cmocka_unit_test(test_labels),         cmocka_unit_test(test_bad_labels),
+        cmocka_unit_test(test_sizes),          cmocka_unit_test(test_many),
+        cmocka_unit_test(test_escaped_base64),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

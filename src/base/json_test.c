@@ -124,116 +124,138 @@ static void test_good(void **state)
             fail_msg("refused at %zu: %s", offset, texts[i]);
 }
 
+/* Each with the byte at which it goes wrong. */
+static const struct {
+    const char *text;
+    size_t offset;
+} bad_texts[] = {
+    {"", 0},
+    {" ", 1},
+    {"\xef\xbb\xbf"
+     "1",
+     0},
+    {"\v1", 0},
+    {"\xc2\xa0"
+     "1",
+     0},
+    {"nul", 0},
+    {"nulll", 4},
+    {"True", 0},
+    {"NaN", 0},
+    {"Infinity", 0},
+    {"-Infinity", 1},
+    {"undefined", 0},
+    {"01", 1},
+    {"-", 1},
+    {"-01", 2},
+    {"+1", 0},
+    {".5", 0},
+    {"1.", 2},
+    {"1.e5", 2},
+    {"1e", 2},
+    {"1e+", 3},
+    {"0x10", 1},
+    {"1_000", 1},
+    {"1 2", 2},
+    {"--1", 1},
+    {"00", 1},
+    {"'a'", 0},
+    {"\"", 1},
+    {"\"abc", 4},
+    {"\"abcdefgh", 9},
+    {"\"a\nb\"", 2},
+    {"\"\t\"", 1},
+    {"\"\x1f\"", 1},
+    {"\"\\", 1},
+    {"\"\\\"", 3},
+    {"\"\\x41\"", 1},
+    {"\"\\a\"", 1},
+    {"\"\\u12\"", 1},
+    {"\"\\u12g4\"", 1},
+    {"\"\\U1234\"", 1},
+    {"\"\\ud800\"", 1},
+    {"\"\\udc00\"", 1},
+    {"\"\\ud800\\u0041\"", 1},
+    {"\"\\ud800\\ud800\"", 1},
+    {"\"\\ud800x\"", 1},
+    {"\"\\ud800\\", 1},
+    {"\"\\ud800\\udc0\"", 1},
+    {"\"\x80\"", 1},
+    {"\"\xc0\x80\"", 1},
+    {"\"\xc1\xbf\"", 1},
+    {"\"\xc3\"", 1},
+    {"\"\xe0\x9f\xbf\"", 1},
+    {"\"\xed\xa0\x80\"", 1},
+    {"\"\xe2\x82\"", 1},
+    {"\"\xf0\x8f\xbf\xbf\"", 1},
+    {"\"\xf4\x90\x80\x80\"", 1},
+    {"\"\xf5\x80\x80\x80\"", 1},
+    {"\"\xf0\x9f\x98\"", 1},
+    {"\"\xff\"", 1},
+    {"\"1234567\xff\"", 8},
+    {"[", 1},
+    {"]", 0},
+    {"[1", 2},
+    {"[1,]", 3},
+    {"[,1]", 1},
+    {"[1 2]", 3},
+    {"[1}", 2},
+    {"[1]]", 3},
+    {"[,]", 1},
+    {"{", 1},
+    {"}", 0},
+    {"{a:1}", 1},
+    {"{'a':1}", 1},
+    {"{\"a\"}", 4},
+    {"{\"a\":}", 5},
+    {"{\"a\":1,}", 7},
+    {"{\"a\":1 \"b\":2}", 7},
+    {"{\"a\" 1}", 5},
+    {"{,}", 1},
+    {"{\"a\":1]", 6},
+    {"{1:2}", 1},
+    {"{\"a\"::1}", 5},
+    {"{\"a\":1}}", 7},
+    {"/**/1", 0},
+    {"1//", 1},
+    {"[1,//\n2]", 3},
+};
+
 static void test_bad(void **state)
 {
-    static const struct {
-        const char *text;
-        size_t offset;
-    } cases[] = {
-        {"", 0},
-        {" ", 1},
-        {"\xef\xbb\xbf"
-         "1",
-         0},
-        {"\v1", 0},
-        {"\xc2\xa0"
-         "1",
-         0},
-        {"nul", 0},
-        {"nulll", 4},
-        {"True", 0},
-        {"NaN", 0},
-        {"Infinity", 0},
-        {"-Infinity", 1},
-        {"undefined", 0},
-        {"01", 1},
-        {"-", 1},
-        {"-01", 2},
-        {"+1", 0},
-        {".5", 0},
-        {"1.", 2},
-        {"1.e5", 2},
-        {"1e", 2},
-        {"1e+", 3},
-        {"0x10", 1},
-        {"1_000", 1},
-        {"1 2", 2},
-        {"--1", 1},
-        {"00", 1},
-        {"'a'", 0},
-        {"\"", 1},
-        {"\"abc", 4},
-        {"\"abcdefgh", 9},
-        {"\"a\nb\"", 2},
-        {"\"\t\"", 1},
-        {"\"\x1f\"", 1},
-        {"\"\\", 1},
-        {"\"\\\"", 3},
-        {"\"\\x41\"", 1},
-        {"\"\\a\"", 1},
-        {"\"\\u12\"", 1},
-        {"\"\\u12g4\"", 1},
-        {"\"\\U1234\"", 1},
-        {"\"\\ud800\"", 1},
-        {"\"\\udc00\"", 1},
-        {"\"\\ud800\\u0041\"", 1},
-        {"\"\\ud800\\ud800\"", 1},
-        {"\"\\ud800x\"", 1},
-        {"\"\\ud800\\", 1},
-        {"\"\\ud800\\udc0\"", 1},
-        {"\"\x80\"", 1},
-        {"\"\xc0\x80\"", 1},
-        {"\"\xc1\xbf\"", 1},
-        {"\"\xc3\"", 1},
-        {"\"\xe0\x9f\xbf\"", 1},
-        {"\"\xed\xa0\x80\"", 1},
-        {"\"\xe2\x82\"", 1},
-        {"\"\xf0\x8f\xbf\xbf\"", 1},
-        {"\"\xf4\x90\x80\x80\"", 1},
-        {"\"\xf5\x80\x80\x80\"", 1},
-        {"\"\xf0\x9f\x98\"", 1},
-        {"\"\xff\"", 1},
-        {"\"1234567\xff\"", 8},
-        {"[", 1},
-        {"]", 0},
-        {"[1", 2},
-        {"[1,]", 3},
-        {"[,1]", 1},
-        {"[1 2]", 3},
-        {"[1}", 2},
-        {"[1]]", 3},
-        {"[,]", 1},
-        {"{", 1},
-        {"}", 0},
-        {"{a:1}", 1},
-        {"{'a':1}", 1},
-        {"{\"a\"}", 4},
-        {"{\"a\":}", 5},
-        {"{\"a\":1,}", 7},
-        {"{\"a\":1 \"b\":2}", 7},
-        {"{\"a\" 1}", 5},
-        {"{,}", 1},
-        {"{\"a\":1]", 6},
-        {"{1:2}", 1},
-        {"{\"a\"::1}", 5},
-        {"{\"a\":1}}", 7},
-        {"/**/1", 0},
-        {"1//", 1},
-        {"[1,//\n2]", 3},
-    };
-
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof(bad_texts) / sizeof(bad_texts[0]); i++) {
         size_t offset;
 
-        if (is_json(bytes_of(cases[i].text), &offset))
-            fail_msg("accepted: %s", cases[i].text);
-        if (offset != cases[i].offset)
-            fail_msg("wrong at %zu, not %zu: %s", offset, cases[i].offset, cases[i].text);
+        if (is_json(bytes_of(bad_texts[i].text), &offset))
+            fail_msg("accepted: %s", bad_texts[i].text);
+        if (offset != bad_texts[i].offset)
+            fail_msg("wrong at %zu, not %zu: %s", offset, bad_texts[i].offset, bad_texts[i].text);
     }
     assert_false(is_json(BYTES("1\0"), &(size_t){0}));
     assert_false(is_json(BYTES("\"a\0\""), &(size_t){0}));
     assert_false(is_json((struct bytes){0}, &(size_t){0}));
+}
+
+/* Each byte at each place of a string that is read eight bytes at a time. */
+static void test_bytes(void **state)
+{
+    (void)state;
+    for (unsigned byte = 0; byte < 256; byte++) {
+        for (size_t at = 1; at <= 18; at++) {
+            char text[] = "\"abcdefghijklmnopqr\"";
+            size_t offset;
+            bool plain = byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+
+            text[at] = (char)byte;
+            if (byte == '\\' && at < 18 && strchr("bfnrt", text[at + 1]))
+                plain = true;
+            if (is_json((struct bytes){text, sizeof(text) - 1}, &offset) != plain)
+                fail_msg("byte %02x at %zu", byte, at);
+            if (!plain)
+                assert_int_equal(offset, byte == '\\' && at == 18 ? 20 : byte == '"' ? at + 1 : at);
+        }
+    }
 }
 
 static void test_prefixes(void **state)
@@ -388,10 +410,10 @@ static void test_error_stays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),        cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_prefixes),    cmocka_unit_test(test_depth),
-        cmocka_unit_test(test_nesting),     cmocka_unit_test(test_pull),
-        cmocka_unit_test(test_error_stays),
+        cmocka_unit_test(test_good),  cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_bytes), cmocka_unit_test(test_prefixes),
+        cmocka_unit_test(test_depth), cmocka_unit_test(test_nesting),
+        cmocka_unit_test(test_pull),  cmocka_unit_test(test_error_stays),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

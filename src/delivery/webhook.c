@@ -239,7 +239,6 @@ static void *run(void *context)
         land(webhook, transfer);
         list_push(&webhook->ended, &webhook_transfer_abort(transfer, stopping)->link);
     }
-    fail_waiting(webhook, stopping);
     hand_back(webhook);
     return NULL;
 }
@@ -383,9 +382,13 @@ void webhook_stop(struct webhook *webhook)
 {
     mailbox_post(&webhook->mailbox, &webhook->stop_message);
     pthread_join(webhook->thread, NULL);
-    mailbox_take(&webhook->mailbox, &webhook->waiting);
-    fail_waiting(webhook, stopping);
-    hand_back(webhook);
+    for (;;) { /* `done` may post */
+        mailbox_take(&webhook->mailbox, &webhook->waiting);
+        if (list_is_empty(&webhook->waiting))
+            break;
+        fail_waiting(webhook, stopping);
+        hand_back(webhook);
+    }
     free_rest(webhook);
     curl_global_cleanup();
     poller_close(&webhook->poller);

@@ -49,7 +49,8 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
 /* Takes every delivery of the list, which is empty afterwards. Does not wait. */
 void webhook_post(struct webhook *webhook, struct list *deliveries);
 
-/* Ends the thread. What is in flight is broken off and comes back as FAILED before this returns. */
+/* Ends the thread. What is in flight is broken off, what waits does not begin, and all of it comes
+ * back as FAILED before this returns. */
 void webhook_stop(struct webhook *webhook);
 
 /* The id that stays the same on every attempt: the timer's id and its due time. */

@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define RUNS 3
@@ -105,11 +106,21 @@ static int compare(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
+/* A thousand connections and more. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int main(int argc, char **argv)
 {
     static const uint32_t defaults[] = {1, 16, 128, 1000};
     uint64_t total = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000;
-    struct receiver_process receiver = receiver_start(NULL, NULL);
+    struct receiver_process receiver;
     struct timer_texts texts = {
         .payload = BYTES("{\"order\": 42, \"note\": \"a payload of one hundred bytes, "
                          "as the other benchmarks have it: 0123456789ab\"}")};
@@ -117,6 +128,8 @@ int main(int argc, char **argv)
     struct timer *timer;
     char target[64];
 
+    raise_descriptor_limit(); /* the receiver inherits it */
+    receiver = receiver_start(NULL, NULL);
     snprintf(target, sizeof(target), "http://127.0.0.1:%u/ok", receiver.port);
     texts.target = bytes_of(target);
     timer = timer_alloc(&texts);

@@ -44,9 +44,11 @@ static bool has_name(struct bytes name, const char *other)
 bool webhook_header_is_reserved(struct bytes name)
 {
     static const char *const prefixes[] = {"webhook-", "tickwheel-", "proxy-"};
-    static const char *const names[] = {"host",    "content-length",   "content-type", "connection",
-                                        "expect",  "keep-alive",       "te",           "trailer",
-                                        "upgrade", "transfer-encoding"};
+    static const char *const names[] = {
+        "host",       "content-length", "content-type", "transfer-encoding",
+        "connection", "keep-alive",     "expect",       "te",
+        "trailer",    "upgrade",        "traceparent",
+    };
 
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
         size_t size = strlen(prefixes[i]);

@@ -30,15 +30,29 @@ static const char make_files[] =
     "$sign -days 30 -out ip.pem\n"
     "$sign -days -1 -out expired.pem || cp ip.pem expired.pem\n";
 
+/* The exit status of a command. */
+static int run_shell(const char *command)
+{
+    pid_t pid = fork();
+    int status = -1;
+
+    if (pid == 0) {
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    waitpid(pid, &status, 0);
+    return status;
+}
+
 static int set_up(void **state)
 {
     struct files *files = calloc(1, sizeof(*files));
     char command[2000];
 
-    strcpy(files->folder, "/tmp/tickwheel-tls-XXXXXX");
+    snprintf(files->folder, sizeof(files->folder), "/tmp/tickwheel-tls-XXXXXX");
     assert_non_null(mkdtemp(files->folder));
     snprintf(command, sizeof(command), make_files, files->folder);
-    if (system(command) != 0)
+    if (run_shell(command) != 0)
         fail_msg("openssl failed, see %s/openssl.log", files->folder);
     snprintf(files->ca, sizeof(files->ca), "%s/ca.pem", files->folder);
     snprintf(files->ip_certificate, sizeof(files->ip_certificate), "%s/ip.pem", files->folder);
@@ -55,7 +69,7 @@ static int tear_down(void **state)
 
     snprintf(command, sizeof(command), "rm -r '%s'", files->folder);
     free(files);
-    return system(command);
+    return run_shell(command);
 }
 
 static SSL_CTX *server_context(const struct files *files, const char *certificate)
@@ -169,7 +183,7 @@ static void test_no_tls(void **state)
 
 static bool has_nghttpd(void)
 {
-    return system("command -v nghttpd >/dev/null") == 0;
+    return run_shell("command -v nghttpd >/dev/null") == 0;
 }
 
 static bool accepts(unsigned port)

@@ -61,19 +61,21 @@ static enum error_code refuse(const struct config_row *row, const char *value,
                               struct error *ret_error)
 {
     struct buffer limits;
-    const char *an_example = "";
+    const char *hint = "";
 
     if (row->type == CONFIG_TYPE_DURATION)
-        an_example = ", such as 1h30m, 10s or 500ms";
+        hint = ", such as 1h30m, 10s or 500ms";
     else if (row->type == CONFIG_TYPE_BYTES)
-        an_example = ", such as 4096, 64K or 1G";
+        hint = ", such as 4096, 64K or 1G";
+    else if (row->type != CONFIG_TYPE_CHOICE && row->type > CONFIG_TYPE_BYTES)
+        hint = ", without blanks at its ends, control characters and comments";
     buffer_init(&limits);
     config_row_format_limits(row, &limits);
     buffer_append(&limits, "", 1);
     if (row->type == CONFIG_TYPE_SECRET)
         value = "...";
     error_set(ret_error, ERROR_INVALID, "%s: \"%.*s\" is not possible; it must be %s%s", row->name,
-              SHOWN, value, buffer_failed(&limits) ? "within its limits" : limits.data, an_example);
+              SHOWN, value, buffer_failed(&limits) ? "within its limits" : limits.data, hint);
     buffer_deinit(&limits);
     return ERROR_INVALID;
 }
@@ -93,15 +95,24 @@ static bool set_number(const struct config_row *row, char *at, const char *value
     return true;
 }
 
+/* What a line of the config file can say: so whatever is set can be printed and read again. */
+static bool fits_a_line(const char *value, size_t size)
+{
+    if (size && (isblank((unsigned char)value[0]) || isblank((unsigned char)value[size - 1])))
+        return false;
+    for (size_t i = 0; i < size; i++)
+        if (iscntrl((unsigned char)value[i]) ||
+            (value[i] == ';' && (i == 0 || isblank((unsigned char)value[i - 1]))))
+            return false;
+    return true;
+}
+
 static bool set_text(const struct config_row *row, char *at, const char *value)
 {
     size_t size = strlen(value);
 
-    if (size < row->min || size > row->max)
+    if (size < row->min || size > row->max || !fits_a_line(value, size))
         return false;
-    for (size_t i = 0; i < size; i++)
-        if (iscntrl((unsigned char)value[i]))
-            return false;
     memmove(at, value, size + 1);
     return true;
 }

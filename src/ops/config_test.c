@@ -129,7 +129,11 @@ static void refuses_bad_values_with_the_limits(void **state)
         {"storage_sync", "always|never", "must be"},
         {"storage_sync", "", "must be"},
         {"data_folder", "", "must be 1 to 4000 bytes"},
-        {"data_folder", "a\nb", "must be"},
+        {"data_folder", "a\nb", "without blanks at its ends, control characters"},
+        {"data_folder", " a", "must be"},
+        {"data_folder", "a\t", "must be"},
+        {"data_folder", "a ;b", "must be"},
+        {"data_folder", ";", "must be"},
         {"listen_address", "0000:0000:0000:0000:0000:0000:0000:0000:0000:0000", "must be"},
     };
     struct config config, before;

@@ -115,8 +115,11 @@ void config_format_docs(struct buffer *buffer)
         "`--print-config-example` prints a\nfile to start from.\n"
         "\n"
         "Durations are written `500ms`, `10s`, `1h30m`; sizes `4096`, `64K`, `256M`, `1G` (powers "
-        "of 1024). In the file, sections\nare optional, a line holds at most 190 bytes, a comment "
-        "begins with `#` or `;`, and a list may be\ngiven in several lines.\n");
+        "of 1024).\n\n"
+        "In the file, sections are optional and a line holds at most 190 bytes. A line that begins "
+        "with `#` or `;` is a comment, and\nso is what follows a blank and `;`. A list may be "
+        "given "
+        "in several lines, those after the first indented.\n");
     for (size_t i = 0; i < config_row_count; i++) {
         const struct config_row *row = &config_rows[i];
 

@@ -229,7 +229,7 @@ static void take(struct reader *reader, char c)
 static void read_comment(struct reader *reader)
 {
     bool is_help = strncmp(reader->at, "# HELP ", 7) == 0;
-    struct family *family = &reader->seen[reader->family_count - 1];
+    struct family *family;
     char name[128];
     size_t size;
 
@@ -250,6 +250,7 @@ static void read_comment(struct reader *reader)
         family->has_help = true;
     } else {
         assert_true(reader->family_count > 0);
+        family = &reader->seen[reader->family_count - 1];
         assert_string_equal(family->name, name);
         assert_string_equal(family->type, "");
         assert_true(size < sizeof(family->type));
@@ -332,13 +333,14 @@ static void check_histogram_line(struct reader *reader, const struct family *fam
 
 static void read_sample(struct reader *reader)
 {
-    const struct family *family = &reader->seen[reader->family_count - 1];
+    const struct family *family;
     const char *start = reader->at;
     char name[128], rest[200] = "", le[64] = "";
     char *end;
     double value;
 
     assert_true(reader->family_count > 0);
+    family = &reader->seen[reader->family_count - 1];
     assert_true(family->type[0] && family->has_help);
     take_name(reader, name);
     if (*reader->at == '{')

@@ -296,39 +296,55 @@ static enum error_code commit_locked(struct rocksdb_store *store,
 }
 
 /* A log that could not be written is never written again: the database is closed, and opened with a
- * new one. A disk that is merely full is another matter: RocksDB goes on by itself when there is
- * room. */
-static enum error_code reopen(struct rocksdb_store *store, struct error *ret_error)
+ * new one. On a full disk that needs room for what is in memory; until then it is opened for
+ * reading only, at once, before RocksDB begins to repair itself. */
+
+static enum error_code reopen(struct rocksdb_store *store, enum store_state state,
+                              struct error *ret_error)
 {
     enum error_code code;
 
     pthread_rwlock_wrlock(&store->open_lock);
     store_close_database(store);
+    store->state = state;
     code = store_open_database(store, ret_error);
-    store->is_broken = code != ERROR_NONE;
+    if (code && state == STORE_WRITABLE)
+        store->state = STORE_FAILED;
     pthread_rwlock_unlock(&store->open_lock);
     return code;
+}
+
+static enum error_code make_writable(struct rocksdb_store *store, struct error *ret_error)
+{
+    uint64_t needed = 2 * (uint64_t)store->options.memtable_bytes, free_bytes = 0;
+
+    if (store->state == STORE_FULL &&
+        (files_free_bytes(store->folder, &free_bytes, NULL) || free_bytes < needed))
+        return error_set(ret_error, ERROR_DISK_FULL, "%s: %llu bytes free, %llu needed",
+                         store->folder, (unsigned long long)free_bytes, (unsigned long long)needed);
+    return store->state == STORE_WRITABLE ? ERROR_NONE : reopen(store, STORE_WRITABLE, ret_error);
 }
 
 static enum error_code commit(struct storage *storage, struct storage_batch *const *batches,
                               size_t count, struct error *ret_error)
 {
     struct rocksdb_store *store = store_of(storage);
-    enum error_code code = ERROR_NONE;
+    enum error_code code;
 
     if (!count)
         return ERROR_NONE;
-    if (store->is_broken)
-        code = reopen(store, ret_error);
-    if (!code)
-        code = store_enter(store, ret_error);
+    code = make_writable(store, ret_error);
     if (code)
         return code;
+    pthread_rwlock_rdlock(&store->open_lock);
     pthread_mutex_lock(&store->write_lock);
     code = commit_locked(store, batches, count, ret_error);
     pthread_mutex_unlock(&store->write_lock);
-    store->is_broken = code == ERROR_IO;
-    store_leave(store);
+    pthread_rwlock_unlock(&store->open_lock);
+    if (code == ERROR_IO)
+        store->state = STORE_FAILED;
+    else if (code == ERROR_DISK_FULL)
+        reopen(store, STORE_FULL, NULL); /* if that fails too, reads fail until there is room */
     return code;
 }
 

@@ -19,12 +19,13 @@ enum {
     FILTER_BITS = 10,
     EVENT_LOG_BYTES = 1 << 20,
     EVENT_LOG_COUNT = 3,
-    EVENT_LOG_WARNINGS = 2,
+    EVENT_LOG_FATAL = 4,
 };
 
 /* What the C interface has no function for. Recovery keeps what it read in the memtables: a start
- * does not wait until it is written out once more. */
-static const char other_options[] = "avoid_flush_during_recovery=true";
+ * does not wait until it is written out once more. After an error RocksDB is not to go on by
+ * itself: in this version that can hang for ever, and closing then hangs too. */
+static const char other_options[] = "avoid_flush_during_recovery=true;max_bgerror_resume_count=0";
 
 static const char *const table_names[] = {
 #define X(id, name) name,
@@ -120,7 +121,9 @@ static rocksdb_options_t *database_options(struct error *ret_error)
     rocksdb_options_set_bytes_per_sync(options, SYNC_BYTES);
     rocksdb_options_set_stats_dump_period_sec(options, 0);
     rocksdb_options_set_stats_persist_period_sec(options, 0);
-    rocksdb_options_set_info_log_level(options, EVENT_LOG_WARNINGS);
+    /* Its own event log lies on the same disk, and a library built with assertions aborts when it
+     * cannot write there any more. */
+    rocksdb_options_set_info_log_level(options, EVENT_LOG_FATAL);
     rocksdb_options_set_max_log_file_size(options, EVENT_LOG_BYTES);
     rocksdb_options_set_keep_log_file_num(options, EVENT_LOG_COUNT);
     return options;
@@ -164,6 +167,19 @@ static enum error_code open_failed(struct error *ret_error, const char *folder, 
     return store_failed(ret_error, "open", text);
 }
 
+static rocksdb_t *open_database(struct rocksdb_store *store, const rocksdb_options_t *database,
+                                rocksdb_options_t *const tables[STORE_TABLE_COUNT], char **ret_text)
+{
+    const rocksdb_options_t *const *options = (const rocksdb_options_t *const *)tables;
+
+    if (store->state == STORE_FULL)
+        return rocksdb_open_for_read_only_column_families(database, store->folder,
+                                                          STORE_TABLE_COUNT, table_names, options,
+                                                          store->tables, 0, ret_text);
+    return rocksdb_open_column_families(database, store->folder, STORE_TABLE_COUNT, table_names,
+                                        options, store->tables, ret_text);
+}
+
 static enum error_code open_tables(struct rocksdb_store *store, struct error *ret_error)
 {
     rocksdb_options_t *database = database_options(ret_error), *tables[STORE_TABLE_COUNT];
@@ -176,9 +192,7 @@ static enum error_code open_tables(struct rocksdb_store *store, struct error *re
     for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
         tables[i] = table_options(store, (enum store_table)i);
     if (!code) {
-        store->db = rocksdb_open_column_families(
-            database, store->folder, STORE_TABLE_COUNT, table_names,
-            (const rocksdb_options_t *const *)tables, store->tables, &text);
+        store->db = open_database(store, database, tables, &text);
         if (text) {
             store->db = NULL;
             code = open_failed(ret_error, store->folder, text);
@@ -274,7 +288,7 @@ void store_close_database(struct rocksdb_store *store)
     if (!store->db)
         return;
     /* After an error there is nothing left to sync, and RocksDB is not to be asked. */
-    if (store->options.sync == ROCKSDB_SYNC_NEVER && !store->is_broken)
+    if (store->options.sync == ROCKSDB_SYNC_NEVER && store->state == STORE_WRITABLE)
         rocksdb_flush_wal(store->db, 1, &text);
     rocksdb_free(text);
     for (size_t i = 0; i < STORE_TABLE_COUNT; i++)

@@ -35,6 +35,13 @@ enum store_table {
 #define STORE_KEY_PARTITIONS BYTES("partitions")
 #define STORE_KEY_CORRUPT    BYTES("corrupt")
 
+/* Whether the next commit may be written as it is. */
+enum store_state {
+    STORE_WRITABLE,
+    STORE_FAILED, /* a commit failed: it must be opened again before the next */
+    STORE_FULL,   /* the disk is full: open for reading only, until there is room */
+};
+
 /* How long final records are kept: all that a compaction needs to know. */
 struct store_retention {
     uint64_t retain_ms;
@@ -52,12 +59,12 @@ struct rocksdb_store {
     uint16_t partition_count;
     _Atomic uint64_t corrupt_count;
 
-    /* Held to read by every call, to write only while it is opened again: after an error of the
-     * disk RocksDB takes no more writes until then. Always taken before write_lock. */
+    /* Held to read by every call, to write only while the database is closed and opened again.
+     * Always taken before write_lock. */
     pthread_rwlock_t open_lock;
     rocksdb_t *db; /* NULL: it could not be opened again */
     rocksdb_column_family_handle_t *tables[STORE_TABLE_COUNT];
-    bool is_broken; /* a commit failed; the committing thread's */
+    enum store_state state; /* the committing thread's */
 
     /* The writer's; guarded by write_lock, which a commit shares only with setting aside. */
     pthread_mutex_t write_lock;
@@ -120,7 +127,7 @@ extern const struct storage_ops store_ops;
 
 /* ---- rocksdb_open.c ---- */
 
-/* Opens the database and reads what must be known of it: folder, format, trims. */
+/* Opens the database, as STORE_FULL for reading only, and reads what must be known of it. */
 enum error_code store_open_database(struct rocksdb_store *store, struct error *ret_error);
 void store_close_database(struct rocksdb_store *store);
 

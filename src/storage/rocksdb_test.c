@@ -6,7 +6,6 @@
 #include "sys/clock.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -472,12 +471,7 @@ static void test_disk_full(void **state)
     struct fixture *fixture = *state;
     char ballast[300], folder[300], path[300];
     struct timer *timer = testing_timer(0, 0, 5);
-    struct storage_write write = {timer, {0}};
-    struct storage_batch batch = {.writes = &write, .write_count = 1};
-    struct storage_batch *const batches[] = {&batch};
-    struct instant begin;
-    enum error_code code;
-    uint64_t count;
+    uint64_t count = 0;
     int fd;
 
     storage_close(fixture->storage);
@@ -494,15 +488,13 @@ static void test_disk_full(void **state)
     assert_true(fd >= 0 && posix_fallocate(fd, 0, 12 << 20) == 0);
     fixture->options.folder = folder;
     fixture->storage = testing_open(&fixture->options);
-    count = write_until(fixture, 1, ERROR_DISK_FULL);
-    assert_count(fixture, count);
-    /* With room for a memtable again it goes on: RocksDB looks every few seconds. */
-    assert_true(close(fd) == 0 && unlink(ballast) == 0);
-    begin = instant_now();
-    while ((code = storage_commit(fixture->storage, batches, 1, NULL)) == ERROR_DISK_FULL &&
-           instant_since_ns(begin, instant_now()) < UINT64_C(60000000000))
-        poll(NULL, 0, 10); /* not to keep the processor from what we wait for */
-    assert_int_equal(code, ERROR_NONE);
+    /* What a closed database leaves behind may make room for a few more. */
+    for (int i = 0; i < 5; i++) {
+        count += write_until(fixture, count + 1, ERROR_DISK_FULL);
+        assert_count(fixture, count);
+    }
+    assert_true(close(fd) == 0 && unlink(ballast) == 0); /* with room again it goes on at once */
+    testing_write(fixture->storage, timer, 0, no_meta);
     testing_assert_found(fixture->storage, timer, 5);
     timer->state = TIMER_FIRED;
     testing_write(fixture->storage, timer, 5, no_meta);

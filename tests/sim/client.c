@@ -126,6 +126,7 @@ static struct op *op_create(struct world *world, enum command_kind kind, uint16_
     engine_stats(world->host.partitions[partition].engine, &stats);
     op->partition = partition;
     op->step = world->step;
+    op->submitted_ms = world->time_ms;
     op->faults = world->host.partitions[partition].faults;
     op->near_bytes = stats.near_bytes;
     op->command.kind = kind;
@@ -158,8 +159,10 @@ static void create(struct world *world, uint16_t partition, size_t count, const 
 static void create_some(struct world *world, uint16_t partition, size_t count)
 {
     const struct wall due = draw_due(world);
+    const struct plan *plan = &world->plan;
 
-    if (world->model.count + count <= world->plan.timers_max)
+    if (world->model.count + count <= plan->timers_max &&
+        model_pending_max(&world->model, partition) + count <= plan->live_max + 1)
         create(world, partition, count, world_chance(world, 500) ? &due : NULL);
 }
 
@@ -317,7 +320,7 @@ static struct twin *draw_twin(struct world *world)
 
         if (twin->life != TWIN_DURABLE || twin->change_count == CHANGES_MAX ||
             (twin->change_count > 0 && !world_chance(world, world->plan.hasty_permille)) ||
-            (!twin_is_live(twin) && !world_chance(world, 300)))
+            (!twin_is_live(twin) && !world_chance(world, 80)))
             continue;
         return twin;
     }
@@ -369,7 +372,7 @@ void clients_act(struct world *world)
     const uint16_t partition = (uint16_t)world_below(world, world->plan.partition_count);
     struct twin *twin;
 
-    if (!world->host.is_up || (world_chance(world, 500) && clients_go_on(world)))
+    if (!world->host.is_up || (world_chance(world, 200) && clients_go_on(world)))
         return;
     if (action <= ACTION_CREATE_MANY || action == ACTION_LIST) {
         if (world->host.partitions[partition].is_draining)

@@ -33,7 +33,7 @@ struct op {
     struct command command;
     uint16_t partition;
     bool is_answered;
-    uint64_t step; /* when it was submitted */
+    uint64_t step, submitted_ms; /* when it was submitted */
     uint64_t faults;
     uint64_t near_bytes, pending;           /* in memory, and in all, when it was submitted */
     struct twin *twin;                      /* GET, PATCH, CANCEL; NULL: an id that never was */

@@ -77,6 +77,7 @@ static void commit_begin(struct world *world)
             list_item(list_pop(&disk->waiting), struct storage_batch, link);
     }
     disk->group = group;
+    world_tempt(world, world->plan.disk_delay_ms);
     world_post(world, world->plan.disk_delay_ms, EVENT_COMMIT_END, world->host.life, NULL);
 }
 
@@ -119,6 +120,7 @@ static void commit_end(struct world *world)
     }
     disk->group = NULL;
     disk->is_busy = false;
+    world_tempt(world, world->plan.message_delay_ms);
     list_push(&disk->answers, &group->link);
     events_post(&world->events, later(world, &disk->answer_ms, world->plan.message_delay_ms),
                 EVENT_COMMITTED, world->host.life, NULL);

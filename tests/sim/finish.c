@@ -23,8 +23,7 @@ static void jump(struct world *world, uint64_t ms)
 {
     world->time_ms += ms;
     world_note(world, "jump", 0, 0, ms, 0);
-    for (uint16_t p = 0; p < world->plan.partition_count; p++)
-        host_disturb(world, p);
+    host_slept(world);
 }
 
 /* Everything that could go wrong stops. */
@@ -35,8 +34,7 @@ static void calm_down(struct world *world)
     events_drop(&world->events, 0);
     if (!world->host.is_up)
         host_start(world);
-    for (uint16_t p = 0; p < world->plan.partition_count; p++)
-        host_disturb(world, p);
+    host_slept(world);
     world_note(world, "quiet", 0, 0, 0, 0);
 }
 

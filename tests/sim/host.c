@@ -32,6 +32,14 @@ void host_disturb(struct world *world, uint16_t partition)
     partition_of(world, partition)->calm_ms = world->time_ms;
 }
 
+void host_slept(struct world *world)
+{
+    for (uint16_t p = 0; p < world->plan.partition_count; p++) {
+        partition_of(world, p)->fault_ms = world->time_ms;
+        host_disturb(world, p);
+    }
+}
+
 /* ---- one call ---- */
 
 /* The time to pass in; the latest one ever is remembered, for what retention allows. */
@@ -90,8 +98,10 @@ static void pump(struct world *world, struct partition *partition)
     const bool is_lazy = !world->is_quiet && !partition->is_draining &&
                          world_chance(world, world->plan.lazy_permille);
 
-    if (is_lazy || partition->lazy_until_ms > 0)
+    if (is_lazy || partition->lazy_until_ms > 0) {
+        partition->fault_ms = world->time_ms;
         host_disturb(world, partition->index);
+    }
     if (!is_lazy)
         partition->lazy_until_ms = 0;
     else if (partition->lazy_until_ms == 0)
@@ -269,6 +279,7 @@ static void end(struct world *world, struct partition *partition)
 static void hear_fault(struct world *world, struct partition *partition)
 {
     partition->faults++;
+    partition->fault_ms = world->time_ms;
     host_disturb(world, partition->index);
 }
 
@@ -371,5 +382,6 @@ void host_delivered(struct world *world, uint16_t index, struct twin *twin, uint
     partition->out--;
     partition->out_by_origin[origin]--;
     engine_delivered(partition->engine, now, delivery);
+    world_tempt(world, world->plan.disk_delay_ms);
     end(world, partition);
 }

@@ -25,7 +25,8 @@ struct partition {
     uint64_t lazy_until_ms; /* batches and reads are left with the engine for so long; 0: they are not */
     uint64_t calls;
     uint64_t faults;  /* of the storage that the engine was told of */
-    uint64_t calm_ms; /* since when nothing hindered it, true time */
+    uint64_t calm_ms;  /* since when nothing hindered it, true time */
+    uint64_t fault_ms; /* when it last heard of a fault, slept, or was left alone */
     uint32_t out, out_by_origin[ORIGINS_MAX];
     uint32_t spins; /* wake-ups at one moment */
     uint64_t spin_ms;
@@ -71,5 +72,8 @@ void host_discard_delivery(struct world *world, uint16_t partition, struct deliv
 
 /* The world was unkind to this partition: lateness counts from now. */
 void host_disturb(struct world *world, uint16_t partition);
+
+/* Time passed in which no partition was called. */
+void host_slept(struct world *world);
 
 #endif

@@ -80,6 +80,7 @@ void judge_outcome(struct world *world, struct twin *twin, const struct delivery
     world->totals->ended += outcome->result == DELIVERY_ENDED;
     twin->is_out = false;
     twin->has_outcome = true;
+    twin->calm_ms = world->time_ms;
     twin->outcome = *outcome;
     twin->outcome_at = now;
     twin->end_passed_ms = world->model.passed_ms[twin->partition];

@@ -25,7 +25,8 @@ void judge_reply(struct world *world, struct partition *partition, struct op *op
 /* Memory and deliveries stay within their limits. */
 void judge_stats(struct world *world, struct partition *partition);
 
-/* No timer is late that nothing hindered. */
+/* Nothing is late that nothing hindered: no delivery, no writing of an outcome, no answer, no clean
+ * stop. */
 void judge_lateness(struct world *world);
 
 #endif

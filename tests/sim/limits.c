@@ -89,9 +89,65 @@ static uint64_t lateness_max_ms(const struct world *world)
            2 * plan->engine.storage_retry_ms;
 }
 
-void judge_lateness(struct world *world)
+/* For how long nothing happened to the timer, and nothing hindered its partition. */
+static uint64_t calm_for_ms(const struct world *world, const struct twin *twin)
+{
+    const struct partition *partition = &world->host.partitions[twin->partition];
+
+    return world->time_ms -
+           (twin->calm_ms > partition->calm_ms ? twin->calm_ms : partition->calm_ms);
+}
+
+static void check_timers(struct world *world, uint64_t max_ms)
 {
     const struct wall now = world_now(world);
+
+    for (size_t i = 0; i < world->model.count; i++) {
+        const struct twin *twin = world->model.twins[i];
+        uint64_t late_ms;
+
+        if (!twin_is_live(twin) || twin->was_damaged || twin->is_out || twin->change_count > 0)
+            continue;
+        late_ms = twin->has_outcome ? UINT64_MAX : wall_since(twin->row.at, now);
+        if (late_ms > calm_for_ms(world, twin))
+            late_ms = calm_for_ms(world, twin);
+        if (late_ms > max_ms)
+            world_fail(world, twin->number, "late by less than a bound",
+                       "%s %llu ms late in a calm of %llu ms; the bound is %llu ms",
+                       twin->has_outcome ? "its outcome is" : "it is", U64(late_ms),
+                       U64(calm_for_ms(world, twin)), U64(max_ms));
+    }
+}
+
+/* A call may have to wait for others on the same timer, each with a read and a write. */
+static void check_answers(struct world *world, uint64_t max_ms)
+{
+    LIST_FOR_EACH (&world->clients.in_flight, link) {
+        const struct op *op = list_item(link, struct op, link);
+        const struct partition *partition = &world->host.partitions[op->partition];
+        const uint64_t since_ms =
+            op->submitted_ms > partition->fault_ms ? op->submitted_ms : partition->fault_ms;
+
+        if (world->time_ms - since_ms > (2 * CHANGES_MAX + 2) * max_ms)
+            world_fail(world, op->twin ? op->twin->number : 0, "one answer for each command",
+                       "none for %llu ms", U64(world->time_ms - since_ms));
+    }
+}
+
+static void check_drain(struct world *world, const struct partition *partition, uint64_t max_ms)
+{
+    const uint64_t since_ms =
+        partition->drain_ms > partition->fault_ms ? partition->drain_ms : partition->fault_ms;
+
+    max_ms += (2 * CHANGES_MAX + 2) * max_ms + world->plan.timeout_ms_max;
+    if (partition->is_draining && world->time_ms - since_ms > max_ms)
+        world_fail(world, 0, "a drained engine comes to rest", "not for %llu ms",
+                   U64(world->time_ms - since_ms));
+}
+
+void judge_lateness(struct world *world)
+{
+    const uint64_t max_ms = lateness_max_ms(world);
 
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
         const struct partition *partition = &world->host.partitions[p];
@@ -101,23 +157,11 @@ void judge_lateness(struct world *world)
             engine_stats(partition->engine, &stats);
         if (!partition->engine || is_hindered(world, partition, &stats))
             host_disturb(world, p);
+        if (partition->engine)
+            check_drain(world, partition, max_ms);
     }
-    for (size_t i = 0; i < world->model.count; i++) {
-        const struct twin *twin = world->model.twins[i];
-        const struct partition *partition = &world->host.partitions[twin->partition];
-        uint64_t since_ms, late_ms;
-
-        if (!twin_is_live(twin) || twin->was_damaged || twin->is_out || twin->has_outcome ||
-            twin->change_count > 0 || now.ms <= twin->row.at.ms || !partition->engine)
-            continue;
-        since_ms = twin->calm_ms > partition->calm_ms ? twin->calm_ms : partition->calm_ms;
-        late_ms = now.ms - twin->row.at.ms;
-        if (late_ms > world->time_ms - since_ms)
-            late_ms = world->time_ms - since_ms;
-        if (late_ms > lateness_max_ms(world))
-            world_fail(world, twin->number, "late by less than a bound",
-                       "%llu ms late in a calm of %llu ms; the bound is %llu ms",
-                       U64(now.ms - twin->row.at.ms), U64(world->time_ms - since_ms),
-                       U64(lateness_max_ms(world)));
-    }
+    if (!world->host.is_up)
+        return;
+    check_timers(world, max_ms);
+    check_answers(world, max_ms);
 }

@@ -89,6 +89,7 @@ void origins_take(struct world *world, uint16_t partition, struct twin *twin,
     parcel->partition = partition;
     parcel->origin = twin->row.content.origin;
     list_push(&world->origins.parcels, &parcel->link);
+    world_tempt(world, world->plan.answer_delay_ms);
     if (world->origins.modes[parcel->origin] == ORIGIN_STUCK)
         parcel->is_stuck = true;
     else

@@ -54,7 +54,7 @@ static void draw_engine(struct plan *plan, struct random *random)
 {
     plan->engine = (struct engine_options){
         .window_ms = CHOOSE(random, 1, 10, 50, 100, 1000, 1000, 10000, 60000),
-        .near_bytes_max = CHOOSE(random, 8 << 10, 16 << 10, 64 << 10, 256 << 20, 256 << 20),
+        .near_bytes_max = CHOOSE(random, 1 << 10, 8 << 10, 16 << 10, 64 << 10, 256 << 20, 256 << 20),
         .pending_max = CHOOSE(random, 0, 0, 0, 0, 5, 40),
         .inflight_max = (uint32_t)CHOOSE(random, 1, 2, 5, 20, 4096),
         .target_inflight_max = (uint32_t)CHOOSE(random, 1, 2, 3, 128),
@@ -79,6 +79,8 @@ static void draw_faults(struct plan *plan, struct random *random)
         plan->outage_gap_ms = CHOOSE(random, 500, 3000);
     if (!one_in(random, 3))
         plan->crash_gap_ms = CHOOSE(random, 50, 300, 1000, 5000);
+    if (plan->crash_gap_ms && one_in(random, 3))
+        plan->sharp_permille = (uint32_t)CHOOSE(random, 5, 30, 100);
     if (one_in(random, 4))
         plan->drain_gap_ms = CHOOSE(random, 300, 3000);
     if (one_in(random, 3)) {
@@ -95,7 +97,8 @@ static void draw_faults(struct plan *plan, struct random *random)
 static void draw_clients(struct plan *plan, struct random *random)
 {
     plan->client_gap_ms = CHOOSE(random, 1, 3, 10, 40);
-    plan->timers_max = (uint32_t)CHOOSE(random, 3, 20, 60, 120);
+    plan->live_max = (uint32_t)CHOOSE(random, 3, 15, 40, 100);
+    plan->timers_max = 40 + 2 * plan->live_max;
     plan->stale_permille = (uint32_t)CHOOSE(random, 0, 50, 300);
     plan->hasty_permille = (uint32_t)CHOOSE(random, 0, 100, 900);
     plan->text_bytes_max = CHOOSE(random, 0, 20, 300, 1500);
@@ -106,7 +109,8 @@ static void draw_clients(struct plan *plan, struct random *random)
     draw_weights(random, plan->due_weights, DUE_CLASSES);
     draw_weights(random, plan->action_weights, ACTIONS);
     plan->due_weights[DUE_NEAR]++;
-    plan->action_weights[ACTION_CREATE] += 2;
+    plan->action_weights[ACTION_CREATE] += 4;
+    plan->action_weights[ACTION_LIST] /= 4;
 }
 
 void plan_draw(struct plan *ret_plan, struct random *random)

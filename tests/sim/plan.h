@@ -36,6 +36,7 @@ enum action {
 struct plan {
     uint16_t partition_count;
     uint8_t origin_count;
+    uint32_t live_max;   /* timers that live at a time */
     uint32_t timers_max; /* created in the whole run */
     uint64_t clock_start_ms;
     bool is_wake_exact; /* engines are called exactly when they asked for it */
@@ -50,6 +51,7 @@ struct plan {
     /* The mean time between two; 0: never. */
     uint64_t outage_gap_ms, crash_gap_ms, drain_gap_ms, clock_gap_ms, origin_gap_ms, client_gap_ms;
     uint64_t clock_step_max_ms;
+    uint32_t sharp_permille; /* a crash while a batch is on its way, or a delivery is out */
 
     uint32_t due_weights[DUE_CLASSES];
     uint32_t action_weights[ACTIONS];

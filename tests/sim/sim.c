@@ -1,7 +1,10 @@
 /*
  * sim - runs the engine in simulated worlds, one for each seed, and checks its promises at each step.
  *
- *     sim [--seed N] [--runs N] [--steps N] [--seconds N] [--verbose]
+ *     sim [--seed N] [--runs N] [--steps N] [--seconds N] [--verbose] [--replay] [--seeds FILE]
+ *
+ * --replay runs each seed twice and demands the same hash of all that happened. --seeds reads a line
+ * "seed steps" for each run from a file.
  *
  * Runs are made in a child process, so that an abort, a crash or an endless loop inside the engine is
  * told with the seed that led to it.
@@ -26,13 +29,13 @@ struct arguments {
     uint64_t seed, runs, steps;
     uint64_t seconds; /* begin no run later than that; 0: no limit */
     bool is_verbose;
-    bool is_hash_shown;
+    bool is_replayed;
+    const char *seeds; /* a file; NULL: count on from `seed` */
 };
 
 /* Shared with the child. */
 struct progress {
-    uint64_t seed; /* of the run at hand */
-    uint64_t hash; /* of all runs */
+    uint64_t seed, steps; /* of the run at hand */
     struct totals totals;
 };
 
@@ -58,30 +61,63 @@ static bool parse(int argc, char **argv, struct arguments *ret_arguments)
             i++;
         else if (!strcmp(argv[i], "--verbose"))
             ret_arguments->is_verbose = true;
-        else if (!strcmp(argv[i], "--hash"))
-            ret_arguments->is_hash_shown = true;
+        else if (!strcmp(argv[i], "--replay"))
+            ret_arguments->is_replayed = true;
+        else if (!strcmp(argv[i], "--seeds") && argv[i + 1])
+            ret_arguments->seeds = argv[++i];
         else
             return false;
     }
     return true;
 }
 
-static void run_all(const struct arguments *arguments, struct progress *progress)
+static void run_one(const struct arguments *arguments, struct progress *progress, uint64_t seed,
+                    uint64_t steps)
+{
+    const struct settings settings = {seed, steps, arguments->is_verbose};
+    uint64_t hash, again;
+
+    progress->seed = seed;
+    progress->steps = steps;
+    alarm(RUN_SECONDS_MAX);
+    world_run(&settings, &progress->totals, &hash);
+    if (!arguments->is_replayed)
+        return;
+    world_run(&settings, &progress->totals, &again);
+    if (hash == again)
+        return;
+    printf("BROKEN: one seed, one run: the hashes are %016" PRIx64 " and %016" PRIx64 "\n", hash,
+           again);
+    exit(EXIT_FAILURE);
+}
+
+static void run_range(const struct arguments *arguments, struct progress *progress)
 {
     const time_t start = time(NULL);
 
     for (uint64_t i = 0; i < arguments->runs; i++) {
-        const struct settings settings = {arguments->seed + i, arguments->steps,
-                                          arguments->is_verbose};
-        uint64_t hash;
-
         if (arguments->seconds && (uint64_t)(time(NULL) - start) >= arguments->seconds)
             break;
-        progress->seed = settings.seed;
-        alarm(RUN_SECONDS_MAX);
-        world_run(&settings, &progress->totals, &hash);
-        progress->hash = random_mix(progress->hash ^ hash);
+        run_one(arguments, progress, arguments->seed + i, arguments->steps);
     }
+}
+
+static void run_file(const struct arguments *arguments, struct progress *progress)
+{
+    FILE *file = fopen(arguments->seeds, "r");
+    char line[128];
+
+    if (!file) {
+        perror(arguments->seeds);
+        exit(EXIT_FAILURE);
+    }
+    while (fgets(line, sizeof(line), file)) {
+        uint64_t seed, steps;
+
+        if (sscanf(line, "%" SCNu64 " %" SCNu64, &seed, &steps) == 2)
+            run_one(arguments, progress, seed, steps);
+    }
+    fclose(file);
 }
 
 static void print_totals(const struct totals *totals)
@@ -97,12 +133,10 @@ static void print_totals(const struct totals *totals)
            totals->deliveries, totals->duplicates);
 }
 
-static bool report(const struct arguments *arguments, const struct progress *progress, int status)
+static bool report(const struct progress *progress, int status)
 {
     if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS) {
         print_totals(&progress->totals);
-        if (arguments->is_hash_shown)
-            printf("hash %016" PRIx64 "\n", progress->hash);
         return true;
     }
     if (WIFSIGNALED(status))
@@ -110,7 +144,7 @@ static bool report(const struct arguments *arguments, const struct progress *pro
                WTERMSIG(status) == SIGALRM ? "it takes too long" : strsignal(WTERMSIG(status)));
     printf("FAILED after %" PRIu64 " runs; replay: sim --seed %" PRIu64 " --runs 1 --steps %" PRIu64
            " --verbose\n",
-           progress->totals.runs, progress->seed, arguments->steps);
+           progress->totals.runs, progress->seed, progress->steps);
     return false;
 }
 
@@ -123,25 +157,31 @@ int main(int argc, char **argv)
 
     if (getrandom(&arguments.seed, 4, 0) != 4 || !parse(argc, argv, &arguments)) {
         fprintf(stderr, "usage: sim [--seed N] [--runs N] [--steps N] [--seconds N] [--verbose] "
-                        "[--hash]\n");
+                        "[--replay] [--seeds FILE]\n");
         return 2;
     }
     progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
                     0);
     if (progress == MAP_FAILED)
         return 2;
-    printf("sim: seed %" PRIu64 ", %" PRIu64 " runs of %" PRIu64 " steps\n", arguments.seed,
-           arguments.runs, arguments.steps);
+    if (arguments.seeds)
+        printf("sim: the seeds of %s\n", arguments.seeds);
+    else
+        printf("sim: seed %" PRIu64 ", at most %" PRIu64 " runs of %" PRIu64 " steps\n",
+               arguments.seed, arguments.runs, arguments.steps);
     fflush(stdout);
     child = fork();
     if (child == 0) {
         setvbuf(stdout, NULL, _IOLBF, 0);
-        run_all(&arguments, progress);
+        if (arguments.seeds)
+            run_file(&arguments, progress);
+        else
+            run_range(&arguments, progress);
         munmap(progress, sizeof(*progress));
         fflush(stdout);
         exit(EXIT_SUCCESS);
     }
     if (child < 0 || waitpid(child, &status, 0) != child)
         return 2;
-    return report(&arguments, progress, status) ? EXIT_SUCCESS : EXIT_FAILURE;
+    return report(progress, status) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -40,7 +40,7 @@
     X(drains, "clean restarts")                                                                    \
     X(clock_forward, "clock steps forward")                                                        \
     X(clock_back, "clock steps back")                                                              \
-    X(lateness_checked, "deliveries with a bound on lateness")
+    X(suspends, "times that the machine slept")
 
 struct totals {
 #define X(name, label) uint64_t name;

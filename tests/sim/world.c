@@ -43,14 +43,20 @@ void world_post(struct world *world, uint64_t delay_max_ms, enum event_kind kind
                 subject);
 }
 
+void world_tempt(struct world *world, uint64_t within_ms)
+{
+    if (!world->is_quiet && world_chance(world, world->plan.sharp_permille))
+        world_post(world, within_ms + 1, EVENT_CRASH, world->host.life, NULL);
+}
+
 /* ---- what goes on by itself ---- */
 
 /* Posts the next of a kind that comes again and again, `gap_ms` apart in the mean; 0: never. */
 static void again(struct world *world, enum event_kind kind, uint64_t gap_ms)
 {
     if (gap_ms > 0)
-        events_post(&world->events, world->time_ms + world_below(world, 2 * gap_ms + 1), kind, 0,
-                    NULL);
+        events_post(&world->events, world->time_ms + world_below(world, 2 * gap_ms + 1), kind,
+                    kind == EVENT_CRASH ? world->host.life : 0, NULL);
 }
 
 static void step_clock(struct world *world)
@@ -58,7 +64,10 @@ static void step_clock(struct world *world)
     const uint64_t by_ms = 1 + world_skewed(world, world->plan.clock_step_max_ms);
     const uint64_t now_ms = world_now(world).ms;
 
-    if (world_chance(world, 500) && now_ms + by_ms < CLOCK_MS_MAX / 2) {
+    if (world_chance(world, 200) && now_ms + by_ms < CLOCK_MS_MAX / 2) {
+        world->time_ms += by_ms; /* the machine slept: all that was to happen meanwhile is late */
+        world->totals->suspends++;
+    } else if (world_chance(world, 500) && now_ms + by_ms < CLOCK_MS_MAX / 2) {
         world->clock_offset_ms += by_ms;
         world->totals->clock_forward++;
     } else {
@@ -66,8 +75,7 @@ static void step_clock(struct world *world)
         world->totals->clock_back++;
     }
     world_note(world, "clock step", 0, 0, now_ms, by_ms);
-    for (uint16_t p = 0; p < world->plan.partition_count; p++)
-        host_disturb(world, p);
+    host_slept(world);
 }
 
 /* Bit rot: the record of some timer no longer fits its checksum. */
@@ -116,6 +124,8 @@ static void serve_own(struct world *world, const struct event *event)
         again(world, EVENT_DRAIN, plan->drain_gap_ms);
         break;
     case EVENT_CRASH:
+        if (world->is_quiet)
+            break;
         host_crash(world);
         events_post(&world->events, world->time_ms + world_skewed(world, 5000), EVENT_START, 0,
                     NULL);

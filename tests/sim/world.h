@@ -91,6 +91,9 @@ static inline uint64_t world_skewed(struct world *world, uint64_t max)
     return value < max ? value : max;
 }
 
+/* Something is on its way: now and then the process dies just then. */
+void world_tempt(struct world *world, uint64_t within_ms);
+
 /* Posts an event after up to `delay_max_ms`. */
 void world_post(struct world *world, uint64_t delay_max_ms, enum event_kind kind, uint32_t life,
                 void *subject);

@@ -34,6 +34,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -476,9 +477,13 @@ static void start(struct server *server, uint16_t port)
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);
+    struct rlimit limit;
     sigset_t signals;
     int yes = 1;
 
+    getrlimit(RLIMIT_NOFILE, &limit); /* as many connections as the system allows */
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
@@ -510,9 +515,9 @@ int main(int argc, char **argv)
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (option == 'p') {
-            port = (unsigned)atoi(optarg);
+            port = (unsigned)strtoul(optarg, NULL, 10);
         } else if (option == 's') {
-            server.status = atoi(optarg);
+            server.status = (int)strtol(optarg, NULL, 10);
         } else if (option == 'l') {
             server.log = fopen(optarg, "a");
             require(server.log, optarg);

@@ -1,6 +1,6 @@
 /*
- * fixture.h - the API on a node double, at a free port, with a client: what the tests of the API start
- * from.
+ * fixture.h - the API on a node double, at a free port, with a client: what the tests of the API
+ * start from.
  */
 #ifndef TICKWHEEL_API_TESTING_FIXTURE_H
 #define TICKWHEEL_API_TESTING_FIXTURE_H
@@ -12,7 +12,8 @@
 #define FIXTURE_PARTITIONS 4
 #define FIXTURE_JSON       "Content-Type: application/json\r\n"
 #define FIXTURE_NDJSON     "Content-Type: application/x-ndjson\r\n"
-#define FIXTURE_TIMER      "{\"after\":\"1h\",\"target\":\"http://shop.example/hook\",\"payload\":{\"n\":1}}"
+#define FIXTURE_TIMER \
+    "{\"after\":\"1h\",\"target\":\"http://shop.example/hook\",\"payload\":{\"n\":1}}"
 
 struct fixture {
     struct config config;
@@ -32,8 +33,8 @@ void fixture_stop(struct fixture *fixture);
 /* Stops the API alone. */
 void fixture_stop_api(struct fixture *fixture);
 
-/* Sends a request, reads its answer into `reply`, checks its status; an error must be a problem with the
- * same status and the slug given (NULL: no error, or any). */
+/* Sends a request, reads its answer into `reply`, checks its status; an error must be a problem
+ * with the same status and the slug given (NULL: no error, or any). */
 void fixture_ask(struct fixture *fixture, const char *method, const char *target,
                  const char *headers, struct bytes body, int status, const char *slug);
 

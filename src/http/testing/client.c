@@ -70,6 +70,21 @@ bool client_send(struct client *client, struct bytes data)
     return true;
 }
 
+struct bytes client_send_some(struct client *client, struct bytes data, int ms)
+{
+    struct pollfd wanted = {.fd = client->socket, .events = POLLOUT};
+
+    while (data.size > 0 && poll(&wanted, 1, ms) > 0 && !(wanted.revents & (POLLERR | POLLHUP))) {
+        ssize_t sent = send(client->socket, data.data, data.size, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (sent <= 0)
+            break;
+        data.data += sent;
+        data.size -= (size_t)sent;
+    }
+    return data;
+}
+
 bool client_printf(struct client *client, const char *format, ...)
 {
     va_list arguments;
@@ -171,9 +186,10 @@ bool client_receive(struct client *client, const char *method, struct reply *ret
             return false;
     begin = client->in.data;
     ret_reply->head = (struct bytes){begin, (size_t)(end - begin) + 4};
-    ret_reply->status = atoi(begin + 9);
+    ret_reply->status = (int)strtol(begin + 9, NULL, 10);
     length = reply_header(ret_reply, "Content-Length");
-    ret_reply->body = (struct bytes){NULL, length.data ? (size_t)atoll(length.data) : 0};
+    ret_reply->body =
+        (struct bytes){NULL, length.data ? (size_t)strtoull(length.data, NULL, 10) : 0};
     if (strcmp(method, "HEAD") == 0 || ret_reply->status < 200)
         ret_reply->body.size = 0;
     while (client->in.size < ret_reply->head.size + ret_reply->body.size)

@@ -39,6 +39,9 @@ bool client_send(struct client *client, struct bytes data);
 bool client_printf(struct client *client, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Sends until nothing goes any more for `ms`; returns what is left. */
+struct bytes client_send_some(struct client *client, struct bytes data, int ms);
+
 /* Says that nothing more will be sent. */
 void client_finish(struct client *client);
 

@@ -1,0 +1,464 @@
+/*
+ * Goal: each route answers as docs/api.md says, in every status it has. Method: real requests over
+ * sockets to the API on a node double, which is made to refuse, to fail or to be slow.
+ */
+#include "api/api.h"
+
+#include "api/testing/fixture.h"
+
+#include <jansson.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define NOTHING BYTES("")
+
+static int setup(void **state)
+{
+    static const char *const settings[] = {"body_bytes_max", "2048", /* */
+                                           "payload_bytes_max", "1024", NULL};
+
+    *state = fixture_start(settings);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fixture_stop(*state);
+    return 0;
+}
+
+/* ---- routes ---- */
+
+static void unknown_paths_and_methods(void **state)
+{
+    static const char *const nowhere[] = {
+        "/v1",       "/v1/timers/", "/v1//timers", "/V1/timers",        "/v1/timers/a/b",
+        "/healthz/", "/health",     "//",          "/v1/timers/batch/x"};
+    static const struct {
+        const char *method, *path, *allow;
+    } wrong[] = {
+        {"PUT", "/v1/timers", "POST, GET, HEAD"},
+        {"DELETE", "/v1/timers", "POST, GET, HEAD"},
+        {"GET", "/v1/timers/batch", "POST"},
+        {"HEAD", "/v1/timers/batch", "POST"},
+        {"POST", "/v1/timers/x", "GET, HEAD, PATCH, DELETE"},
+        {"POST", "/healthz", "GET, HEAD"},
+        {"OPTIONS", "/metrics", "GET, HEAD"},
+        {"BREW", "/", "GET, HEAD"},
+    };
+    struct fixture *fixture = *state;
+
+    for (size_t i = 0; i < sizeof(nowhere) / sizeof(nowhere[0]); i++) {
+        fixture_ask(fixture, "GET", nowhere[i], "", NOTHING, 404, "not-found");
+        fixture_ask(fixture, "POST", nowhere[i], FIXTURE_JSON, BYTES("{}"), 404, "not-found");
+    }
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        fixture_ask(fixture, wrong[i].method, wrong[i].path, "", NOTHING, 405,
+                    "method-not-allowed");
+        assert_true(reply_has_header(&fixture->reply, "Allow", wrong[i].allow));
+    }
+    fixture_ask(fixture, "GET", "/%zz", "", NOTHING, 404, "not-found");
+    fixture_ask(fixture, "GET", "/v1/timers/%zz", "", NOTHING, 404, "not-found");
+    fixture_ask(fixture, "GET", "v1/timers", "", NOTHING, 400, "bad-request");
+    fixture_ask(fixture, "GET", "http://other.example/healthz", "", NOTHING, 200, NULL);
+}
+
+static void service_routes(void **state)
+{
+    struct fixture *fixture = *state;
+    json_t *document;
+
+    fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL);
+    assert_true(reply_body_contains(&fixture->reply, "{\"status\":\"ok\"}"));
+    fixture_ask(fixture, "GET", "/readyz", "", NOTHING, 200, NULL);
+    assert_true(reply_body_contains(&fixture->reply, "ready"));
+    node_fake_set_not_ready(fixture->node, "partition 3 is being read \"");
+    fixture_ask(fixture, "GET", "/readyz", "", NOTHING, 503, NULL);
+    assert_true(reply_body_contains(&fixture->reply, "partition 3 is being read \\\""));
+    assert_true(reply_has_header(&fixture->reply, "Retry-After", "1"));
+    fixture_ask(fixture, "HEAD", "/readyz", "", NOTHING, 503, NULL);
+    fixture_ask(fixture, "GET", "/openapi.json", "", NOTHING, 200, NULL);
+    assert_true(reply_has_header(&fixture->reply, "Content-Type", "application/json"));
+    document = json_loadb(fixture->reply.body.data, fixture->reply.body.size, 0, NULL);
+    assert_non_null(json_object_get(document, "openapi"));
+    json_decref(document);
+    fixture_ask(fixture, "GET", "/", "", NOTHING, 200, NULL);
+    assert_true(reply_body_contains(&fixture->reply, "/openapi.json"));
+    fixture_ask(fixture, "HEAD", "/metrics", "", NOTHING, 200, NULL);
+}
+
+static void counts_requests(void **state)
+{
+    struct fixture *fixture = *state;
+    char path[FIXTURE_PATH_SIZE];
+
+    fixture_create(fixture, FIXTURE_TIMER, path, NULL);
+    fixture_ask(fixture, "GET", path, "", NOTHING, 200, NULL);
+    fixture_ask(fixture, "GET", path, "", NOTHING, 200, NULL);
+    fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, BYTES("{"), 400, "not-json");
+    fixture_ask(fixture, "GET", "/nowhere", "", NOTHING, 404, NULL);
+    fixture_ask(fixture, "GET", "/metrics", "", NOTHING, 200, NULL);
+    assert_true(reply_has_header(&fixture->reply, "Content-Type",
+                                 "text/plain; version=0.0.4; charset=utf-8"));
+    assert_true(reply_body_contains(&fixture->reply, "route=\"timer_create\",class=\"2xx\"} 1\n"));
+    assert_true(reply_body_contains(&fixture->reply, "route=\"timer_create\",class=\"4xx\"} 1\n"));
+    assert_true(reply_body_contains(&fixture->reply, "route=\"timer_get\",class=\"2xx\"} 2\n"));
+    assert_true(reply_body_contains(&fixture->reply, "route=\"other\",class=\"4xx\"} 1\n"));
+    assert_int_equal(metrics_observed(fixture->metrics, HISTOGRAM_HTTP_REQUEST), 6);
+}
+
+/* ---- create ---- */
+
+static void creates(void **state)
+{
+    struct fixture *fixture = *state;
+    char path[FIXTURE_PATH_SIZE], text[64];
+
+    fixture_create(fixture, FIXTURE_TIMER, path, NULL);
+    assert_true(reply_has_header(&fixture->reply, "ETag", "\"1\""));
+    assert_true(reply_has_header(&fixture->reply, "Content-Type", "application/json"));
+    fixture_member(fixture, "id", text, sizeof(text));
+    assert_string_equal(path + strlen("/v1/timers/"), text);
+    fixture_member(fixture, "state", text, sizeof(text));
+    assert_string_equal(text, "scheduled");
+    fixture_ask(fixture, "POST", "/v1/timers", "content-type:application/json;charset=UTF-8\r\n",
+                BYTES(FIXTURE_TIMER), 201, NULL);
+    assert_int_equal(node_fake_created(fixture->node), 2);
+}
+
+static void refuses_bad_creates(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const types[] = {
+        "", "Content-Type: text/plain\r\n", "Content-Type: application/json; charset=latin1\r\n",
+        "Content-Type: application/merge-patch+json\r\n", FIXTURE_NDJSON};
+
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        fixture_ask(fixture, "POST", "/v1/timers", types[i], BYTES(FIXTURE_TIMER), 415,
+                    "media-type");
+    fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, NOTHING, 400, "not-json");
+    fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, BYTES("{\"after\":"), 400, "not-json");
+    fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, BYTES("\xff"), 400, "not-json");
+    fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, BYTES("[]"), 422, "invalid");
+    fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON,
+                BYTES("{\"after\":\"1h\",\"target\":\"http://a.example/\",\"colour\":1}"), 422,
+                "invalid");
+    assert_true(reply_body_contains(&fixture->reply, "#/colour"));
+    fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON,
+                BYTES("{\"after\":-1,\"target\":\"http://a.example/\"}"), 422, "invalid");
+    assert_true(reply_body_contains(&fixture->reply, "#/after"));
+    assert_int_equal(node_fake_created(fixture->node), 0);
+}
+
+static void refuses_large_creates(void **state)
+{
+    struct fixture *fixture = *state;
+    struct client *client = &fixture->client;
+    char body[2049];
+
+    memset(body, ' ', sizeof(body));
+    memcpy(body, FIXTURE_TIMER, strlen(FIXTURE_TIMER));
+    fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, (struct bytes){body, 2048}, 201, NULL);
+    fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, (struct bytes){body, 2049}, 413,
+                "too-large");
+    /* Announced: told at once, and the body is not waited for. */
+    client_printf(client, "POST /v1/timers HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON
+                          "Content-Length: 1000000\r\n\r\n");
+    assert_true(client_receive(client, "POST", &fixture->reply));
+    fixture_check_problem(&fixture->reply, 413, "too-large");
+    assert_true(client_is_at_end(client));
+    client_close(client);
+    client_open(client, api_port(fixture->api));
+    /* Not announced: told as soon as it is over the limit and has ended. */
+    client_printf(client, "POST /v1/timers HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON
+                          "Transfer-Encoding: chunked\r\n\r\n");
+    for (int i = 0; i < 9; i++)
+        client_printf(client, "100\r\n%.256s\r\n", body);
+    client_printf(client, "0\r\n\r\n");
+    assert_true(client_receive(client, "POST", &fixture->reply));
+    fixture_check_problem(&fixture->reply, 413, "too-large");
+    fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL); /* the connection lives on */
+    assert_int_equal(node_fake_created(fixture->node), 1);
+    assert_int_equal(metrics_get(fixture->metrics, METRIC_REFUSED_TOO_LARGE), 3);
+}
+
+/* Whatever the node says, in its refusal or its answer, is passed on with its Retry-After. */
+static void passes_on_what_the_node_says(void **state)
+{
+    static const struct {
+        enum error_code error;
+        int status;
+        const char *slug, *retry_after;
+    } cases[] = {
+        {ERROR_OVERLOADED, 503, "overloaded", "1"}, {ERROR_STOPPING, 503, "stopping", "5"},
+        {ERROR_DISK_FULL, 503, "disk-full", "30"},  {ERROR_TOO_MANY, 429, "too-many", "1"},
+        {ERROR_NO_MEMORY, 503, "no-memory", "1"},   {ERROR_IO, 503, "io", "1"},
+        {ERROR_CORRUPT, 500, "corrupt", NULL},
+    };
+    struct fixture *fixture = *state;
+    char path[FIXTURE_PATH_SIZE];
+
+    fixture_create(fixture, FIXTURE_TIMER, path, NULL);
+    for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *slug = cases[i / 2].slug, *after = cases[i / 2].retry_after;
+        int status = cases[i / 2].status;
+
+        (i % 2 ? node_fake_refuse : node_fake_fail)(fixture->node, cases[i / 2].error);
+        fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, BYTES(FIXTURE_TIMER), status,
+                    slug);
+        fixture_ask(fixture, "GET", path, "", NOTHING, status, slug);
+        fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("{\"after\":1}"), status, slug);
+        fixture_ask(fixture, "DELETE", path, "", NOTHING, status, slug);
+        fixture_ask(fixture, "GET", "/v1/timers", "", NOTHING, status, slug);
+        if (after)
+            assert_true(reply_has_header(&fixture->reply, "Retry-After", after));
+        else
+            assert_null(reply_header(&fixture->reply, "Retry-After").data);
+        (i % 2 ? node_fake_refuse : node_fake_fail)(fixture->node, ERROR_NONE);
+    }
+    fixture_ask(fixture, "GET", path, "", NOTHING, 200, NULL);
+    assert_true(metrics_get(fixture->metrics, METRIC_REFUSED_DISK_FULL) == 10);
+}
+
+/* ---- one timer ---- */
+
+static void gets(void **state)
+{
+    struct fixture *fixture = *state;
+    char path[FIXTURE_PATH_SIZE], text[128];
+    struct timer_id id;
+
+    fixture_create(fixture, FIXTURE_TIMER, path, &id);
+    fixture_ask(fixture, "GET", path, "", NOTHING, 200, NULL);
+    assert_true(reply_has_header(&fixture->reply, "ETag", "\"1\""));
+    assert_true(reply_body_contains(&fixture->reply, "\"payload\":{\"n\":1}"));
+    fixture_ask(fixture, "HEAD", path, "", NOTHING, 200, NULL);
+    assert_true(reply_has_header(&fixture->reply, "ETag", "\"1\""));
+    fixture_ask(fixture, "GET", path, "", BYTES("a body that nobody reads"), 200, NULL);
+    /* The same id with a letter escaped is the same resource. */
+    snprintf(text, sizeof(text), "/v1/timers/%%%02x%s", path[11], path + 12);
+    fixture_ask(fixture, "GET", text, "", NOTHING, 200, NULL);
+    for (enum timer_state over = TIMER_FIRED; over <= TIMER_DEAD; over++) {
+        assert_true(node_fake_set_state(fixture->node, &id, over));
+        fixture_ask(fixture, "GET", path, "", NOTHING, 410, "gone");
+        snprintf(text, sizeof(text), "\"state\":\"%s\"", timer_state_text(over));
+        assert_true(reply_body_contains(&fixture->reply, "\"timer\":{"));
+        assert_true(reply_body_contains(&fixture->reply, text));
+    }
+}
+
+static void knows_no_other_ids(void **state)
+{
+    struct fixture *fixture = *state;
+    char path[FIXTURE_PATH_SIZE], longer[FIXTURE_PATH_SIZE + 4];
+    struct timer_id id;
+
+    fixture_create(fixture, FIXTURE_TIMER, path, &id);
+    snprintf(longer, sizeof(longer), "%sa", path);
+    fixture_ask(fixture, "GET", longer, "", NOTHING, 404, "not-found");
+    fixture_ask(fixture, "PATCH", longer, FIXTURE_JSON, BYTES("{\"after\":1}"), 404, "not-found");
+    fixture_ask(fixture, "DELETE", longer, "", NOTHING, 404, "not-found");
+    snprintf(longer, sizeof(longer), "%.*s", (int)strlen(path) - 1, path);
+    fixture_ask(fixture, "GET", longer, "", NOTHING, 404, "not-found");
+    id.serial++;
+    memcpy(longer, "/v1/timers/", 11);
+    timer_id_format(&id, longer + 11);
+    fixture_ask(fixture, "GET", longer, "", NOTHING, 404, "not-found");
+    id.partition = FIXTURE_PARTITIONS; /* there is no such partition to be asked */
+    timer_id_format(&id, longer + 11);
+    fixture_ask(fixture, "GET", longer, "", NOTHING, 404, "not-found");
+    fixture_ask(fixture, "DELETE", longer, "", NOTHING, 404, "not-found");
+}
+
+static void patches(void **state)
+{
+    struct fixture *fixture = *state;
+    char path[FIXTURE_PATH_SIZE];
+    struct timer_id id;
+
+    fixture_create(fixture, FIXTURE_TIMER, path, &id);
+    fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("{\"payload\":[2]}"), 200, NULL);
+    assert_true(reply_has_header(&fixture->reply, "ETag", "\"2\""));
+    assert_true(reply_body_contains(&fixture->reply, "\"payload\":[2]"));
+    assert_null(reply_header(&fixture->reply, "Location").data);
+    fixture_ask(fixture, "PATCH", path, "Content-Type: application/merge-patch+json\r\n",
+                BYTES("{\"labels\":{\"a\":\"b\"}}"), 200, NULL);
+    assert_true(reply_body_contains(&fixture->reply, "\"labels\":{\"a\":\"b\"}"));
+    fixture_ask(fixture, "PATCH", path, "Content-Type: text/json\r\n", BYTES("{\"after\":1}"), 415,
+                "media-type");
+    fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("{}"), 422, "invalid");
+    fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("{\"id\":\"x\"}"), 422, "invalid");
+    fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("nope"), 400, "not-json");
+    assert_true(node_fake_set_state(fixture->node, &id, TIMER_DELIVERING));
+    fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("{\"after\":1}"), 409,
+                "already-firing");
+    fixture_ask(fixture, "DELETE", path, "", NOTHING, 409, "already-firing");
+    assert_true(node_fake_set_state(fixture->node, &id, TIMER_FIRED));
+    fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("{\"after\":1}"), 410, "gone");
+    assert_true(reply_body_contains(&fixture->reply, "\"state\":\"fired\""));
+}
+
+static void deletes(void **state)
+{
+    struct fixture *fixture = *state;
+    char path[FIXTURE_PATH_SIZE];
+
+    fixture_create(fixture, FIXTURE_TIMER, path, NULL);
+    fixture_ask(fixture, "DELETE", path, "If-Match: \"9\"\r\n", NOTHING, 412, "version-mismatch");
+    fixture_ask(fixture, "DELETE", path, "If-Match: \"1\"\r\n", NOTHING, 200, NULL);
+    assert_true(reply_has_header(&fixture->reply, "ETag", "\"2\""));
+    assert_true(reply_body_contains(&fixture->reply, "\"state\":\"cancelled\""));
+    fixture_ask(fixture, "DELETE", path, "", NOTHING, 410, "gone");
+}
+
+/* Every form of If-Match, against a timer of version 1. */
+static void honours_if_match(void **state)
+{
+    static const struct {
+        const char *header;
+        int status;
+    } cases[] = {
+        {"If-Match: \"1\"\r\n", 200},
+        {"If-Match:\"1\"\r\n", 200},
+        {"If-Match: *\r\n", 200},
+        {"", 200},
+        {"If-Match: \"2\"\r\n", 412},
+        {"If-Match: \"0\"\r\n", 412},
+        {"If-Match: \"01\"\r\n", 412},
+        {"If-Match: \"\"\r\n", 412},
+        {"If-Match: \"x\"\r\n", 412},
+        {"If-Match: \"1x\"\r\n", 412},
+        {"If-Match: \"4294967295\"\r\n", 412},
+        {"If-Match: \"4294967296\"\r\n", 412},
+        {"If-Match: \"4294967297\"\r\n", 412},
+        {"If-Match: \"18446744073709551617\"\r\n", 412},
+        {"If-Match: W/\"1\"\r\n", 412},
+        {"If-Match: 1\r\n", 400},
+        {"If-Match: \r\n", 400},
+        {"If-Match: \"1\r\n", 400},
+        {"If-Match: \"1\", \"2\"\r\n", 400},
+        {"If-Match: \"1\"\r\nIf-Match: \"2\"\r\n", 400},
+    };
+    struct fixture *fixture = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char path[FIXTURE_PATH_SIZE], headers[200];
+
+        fixture_create(fixture, FIXTURE_TIMER, path, NULL);
+        snprintf(headers, sizeof(headers), FIXTURE_JSON "%s", cases[i].header);
+        fixture_ask(fixture, "PATCH", path, headers, BYTES("{\"payload\":2}"), cases[i].status,
+                    NULL);
+        fixture_ask(fixture, "GET", path, "", NOTHING, 200, NULL);
+        assert_true(
+            reply_has_header(&fixture->reply, "ETag", cases[i].status == 200 ? "\"2\"" : "\"1\""));
+    }
+}
+
+/* ---- under way ---- */
+
+static void outlives_clients_that_leave(void **state)
+{
+    struct fixture *fixture = *state;
+    struct client client;
+
+    node_fake_hold(fixture->node);
+    for (int i = 0; i < 20; i++) {
+        client_open(&client, api_port(fixture->api));
+        client_printf(&client,
+                      "POST /v1/timers HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON
+                      "Content-Length: %zu\r\n\r\n%s",
+                      strlen(FIXTURE_TIMER), FIXTURE_TIMER);
+        client_printf(&client, "GET /v1/timers HTTP/1.1\r\nHost: t\r\n\r\n");
+        node_fake_await_submitted(fixture->node, (size_t)i + 1);
+        if (i % 2)
+            client_close(&client);
+        else
+            client_reset(&client);
+    }
+    node_fake_release(fixture->node);
+    fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL);
+}
+
+static void *stop(void *argument)
+{
+    fixture_stop_api(argument);
+    return NULL;
+}
+
+static void answers_before_it_stops(void **state)
+{
+    struct fixture *fixture = *state;
+    pthread_t thread;
+
+    node_fake_hold(fixture->node);
+    client_printf(&fixture->client,
+                  "POST /v1/timers HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON
+                  "Content-Length: %zu\r\n\r\n%s",
+                  strlen(FIXTURE_TIMER), FIXTURE_TIMER);
+    node_fake_await_submitted(fixture->node, 1);
+    assert_int_equal(pthread_create(&thread, NULL, stop, fixture), 0);
+    assert_false(client_has_news(&fixture->client, 20));
+    node_fake_release(fixture->node);
+    assert_true(client_receive(&fixture->client, "POST", &fixture->reply));
+    assert_int_equal(fixture->reply.status, 201);
+    assert_true(client_is_at_end(&fixture->client));
+    pthread_join(thread, NULL);
+}
+
+static void refuses_what_is_beyond_its_limits(void **state)
+{
+    static const char *const settings[] = {
+        "connections_max", "1", "header_bytes_max", "4096", "http_idle", "1s", NULL};
+    struct fixture *fixture = fixture_start(settings);
+    char headers[6000] = "X: ";
+    struct client second;
+    struct reply reply;
+
+    (void)state;
+    fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL);
+    client_open(&second, api_port(fixture->api));
+    client_ask(&second, "GET", "/healthz", "", NOTHING, &reply);
+    fixture_check_problem(&reply, 503, "overloaded");
+    assert_true(reply_has_header(&reply, "Retry-After", "1"));
+    assert_int_equal(metrics_get(fixture->metrics, METRIC_REFUSED_CONNECTIONS), 1);
+    client_close(&second);
+    memset(headers + 3, 'x', 5000);
+    memcpy(headers + 5003, "\r\n", 3);
+    fixture_ask(fixture, "GET", "/healthz", headers, NOTHING, 431, "headers-too-large");
+    client_close(&fixture->client);
+    client_open(&fixture->client, api_port(fixture->api));
+    client_printf(&fixture->client, "POST /v1/timers HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON
+                                    "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n");
+    assert_true(client_receive(&fixture->client, "POST", &fixture->reply));
+    if (fixture->reply.status == 400) /* 503 while the system still counts the one before */
+        fixture_check_problem(&fixture->reply, 400, "bad-request");
+    fixture_stop(fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(unknown_paths_and_methods, setup, teardown),
+        cmocka_unit_test_setup_teardown(service_routes, setup, teardown),
+        cmocka_unit_test_setup_teardown(counts_requests, setup, teardown),
+        cmocka_unit_test_setup_teardown(creates, setup, teardown),
+        cmocka_unit_test_setup_teardown(refuses_bad_creates, setup, teardown),
+        cmocka_unit_test_setup_teardown(refuses_large_creates, setup, teardown),
+        cmocka_unit_test_setup_teardown(passes_on_what_the_node_says, setup, teardown),
+        cmocka_unit_test_setup_teardown(gets, setup, teardown),
+        cmocka_unit_test_setup_teardown(knows_no_other_ids, setup, teardown),
+        cmocka_unit_test_setup_teardown(patches, setup, teardown),
+        cmocka_unit_test_setup_teardown(deletes, setup, teardown),
+        cmocka_unit_test_setup_teardown(honours_if_match, setup, teardown),
+        cmocka_unit_test_setup_teardown(outlives_clients_that_leave, setup, teardown),
+        cmocka_unit_test_setup_teardown(answers_before_it_stops, setup, teardown),
+        cmocka_unit_test(refuses_what_is_beyond_its_limits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

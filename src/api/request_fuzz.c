@@ -1,0 +1,105 @@
+/*
+ * Goal: no request target, query, cursor or header value makes the parsers crash, read past their
+ * input or accept what they must not. Method: the input's first line is a target, each further one
+ * a header value; what is accepted must hold its own rules.
+ */
+#include "api/list.h"
+#include "api/route.h"
+#include "api/timers.h"
+#include "http/field.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+static void use_cursor(struct bytes text)
+{
+    char again[CURSOR_TEXT_SIZE];
+    struct cursor cursor;
+
+    if (cursor_parse(text, &cursor))
+        return;
+    cursor_format(&cursor, again);
+    check(bytes_equal(text, bytes_of(again)));
+}
+
+static void use_query(struct bytes query)
+{
+    char *room = malloc(query.size + !query.size);
+    struct list_query list;
+    struct problem problem;
+
+    check(room != NULL);
+    if (list_query_parse(query, room, &list, &problem)) {
+        check(problem.code == ERROR_INVALID || problem.code == ERROR_BAD_REQUEST);
+    } else {
+        check(list.limit >= 1 && list.limit <= LIST_LIMIT_MAX);
+        check(list.states != 0 && list.states < 1u << (TIMER_DEAD + 1));
+        check(list.after.ms <= WALL_MS_MAX);
+        check(list.label_count <= LIST_LABELS_MAX);
+        for (size_t i = 0; i < list.label_count; i++)
+            check(list.labels[i].key.size > 0 &&
+                  !memchr(list.labels[i].key.data, ':', list.labels[i].key.size));
+    }
+    free(room);
+}
+
+static void use_target(struct bytes text)
+{
+    static const char *const methods[] = {"GET", "HEAD", "POST", "PATCH", "DELETE", "PUT"};
+    char room[CALL_PARAMETER_SIZE];
+    struct http_target target;
+    struct route_match match;
+
+    if (http_target_parse(text, &target))
+        return;
+    check(target.path.size > 0 && target.path.data[0] == '/');
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        route_find(route_table, route_count, bytes_of(methods[i]), target.path, room, &match);
+        check(!match.route || match.allow[0]);
+        check(match.parameter.size <= sizeof(room));
+    }
+    use_query(target.query);
+}
+
+static void use_field(struct bytes field)
+{
+    struct bytes opaque;
+    uint32_t version;
+
+    if (!timers_if_match(field, &version) && field.data) {
+        enum http_tag_kind kind = http_tag_parse(field, &opaque);
+
+        check(kind == HTTP_TAG_STRONG || kind == HTTP_TAG_WEAK || kind == HTTP_TAG_ANY);
+        check((version == 0) == (kind == HTTP_TAG_ANY));
+    }
+    http_media_type_is(field, "application/json");
+    http_prefers(field, "return", "minimal");
+    use_cursor(field);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    bool is_target = true;
+
+    for (size_t begin = 0; begin < size;) {
+        const uint8_t *end = memchr(data + begin, '\n', size - begin);
+        size_t length = end ? (size_t)(end - data) - begin : size - begin;
+        /* In memory of its own, so that a look past it is seen. */
+        char *copy = malloc(length + !length);
+
+        check(copy != NULL);
+        memcpy(copy, data + begin, length);
+        (is_target ? use_target : use_field)((struct bytes){copy, length});
+        is_target = false;
+        free(copy);
+        begin += length + 1;
+    }
+    return 0;
+}

@@ -1,0 +1,64 @@
+/*
+ * Goal: whatever a stored timer holds, a request has well-formed headers, one each, and a URL
+ * without a user. Method: the bytes are cut in three at zero bytes: target, content type, own
+ * headers.
+ */
+#include "delivery/webhook_request.h"
+
+#include "delivery/webhook.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define REQUIRE(condition) ((condition) ? (void)0 : abort())
+
+static struct bytes cut(struct bytes *rest)
+{
+    const char *end = rest->size ? memchr(rest->data, '\0', rest->size) : NULL;
+    struct bytes part = {rest->data, end ? (size_t)(end - rest->data) : rest->size};
+
+    rest->data += part.size + (end != NULL);
+    rest->size -= part.size + (end != NULL);
+    return part;
+}
+
+/* No line holds what would end it for the receiver, and the first seven are the service's own. */
+static void check_headers(const struct curl_slist *header)
+{
+    for (size_t i = 0; header; i++, header = header->next) {
+        size_t name_size = strcspn(header->data, ":;");
+
+        REQUIRE(!strpbrk(header->data, "\r\n"));
+        REQUIRE(name_size > 0 && header->data[name_size]);
+        REQUIRE(webhook_header_is_reserved((struct bytes){header->data, name_size}) == (i < 7));
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct bytes rest = {(const char *)data, size};
+    struct timer timer = {.due = {1795219199250}};
+    struct delivery delivery = {.timer = &timer, .attempt = 1};
+    struct webhook_request request;
+    struct curl_slist *headers;
+    enum webhook_scheme scheme;
+    const char *url;
+
+    timer.texts.target = cut(&rest);
+    timer.texts.content_type = cut(&rest);
+    timer.texts.headers = rest;
+    webhook_request_init(&request);
+    REQUIRE(webhook_request_build(&request, &delivery, NULL, 1614265330, &headers) == ERROR_NONE);
+    check_headers(headers);
+    url = webhook_request_url(&request, timer.texts.target, &scheme);
+    REQUIRE((url != NULL) == (scheme != WEBHOOK_SCHEME_OTHER));
+    if (url) {
+        const char *authority = strstr(url, "://") + 3;
+
+        REQUIRE(strcspn(authority, "@") >= strcspn(authority, "/?#"));
+    }
+    webhook_request_deinit(&request);
+    return 0;
+}
