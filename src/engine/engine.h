@@ -104,7 +104,7 @@ void engine_destroy(struct engine *engine);
 
 void engine_submit(struct engine *engine, struct wall now, struct command *command);
 
-/* Time passed. Call at engine_wake_at, and whenever it suits. */
+/* Time passed. Call at engine_wake_at, when the clock has stepped back, and whenever it suits. */
 void engine_advance(struct engine *engine, struct wall now);
 
 /* `batch->result` says how it went; the engine takes it back. */

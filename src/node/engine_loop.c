@@ -125,13 +125,16 @@ static void take_in(struct node *node)
     take_in_requests(node);
 }
 
-/* Lets time pass for every engine that waits for it. */
+/* Lets time pass for every engine that waits for it, and for all of them when the clock went back:
+ * their pauses end by a time that is far off now. */
 static void advance(struct node *node)
 {
-    for (uint16_t i = 0; i < node->partition_count; i++) {
-        struct wall now = wall_now();
+    struct wall now = wall_now();
+    bool went_back = now.ms < node->advanced_at.ms;
 
-        if (engine_wake_at(node->engines[i]).ms <= now.ms) {
+    node->advanced_at = now;
+    for (uint16_t i = 0; i < node->partition_count; i++) {
+        if (went_back || engine_wake_at(node->engines[i]).ms <= now.ms) {
             engine_advance(node->engines[i], now);
             answer(node, node->engines[i]);
         }

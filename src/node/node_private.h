@@ -33,6 +33,7 @@ struct node {
     struct webhook *webhook;
     uint16_t partition_count;
     struct engine **engines; /* the engine thread's, while it runs */
+    struct wall advanced_at; /* the same: when it last let time pass */
 
     /* Into the engine thread. */
     struct mailbox requests, commits, reads, outcomes;
