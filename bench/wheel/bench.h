@@ -16,6 +16,7 @@ enum {
     PERIOD_MAX = 10000,  /* periodic: 1 to so many */
     BATCH = 256,         /* timers asked for in one call of expire */
     OPS_PER_TICK = 1000, /* churn */
+    AHEAD = 16,          /* churn: moves by which the caller asks for its own handle early */
     CHURN_OPS = 1 << 25  /* churn, warm-up and measured each: more than one time-out */
 };
 

@@ -87,6 +87,11 @@ static inline void cancel(struct self *self, what_t what)
     list_remove(what);
 }
 
+static inline void look_ahead(struct self *self, what_t what)
+{
+    (void)self, (void)what;
+}
+
 static inline void move(struct self *self, what_t what, uint64_t deadline)
 {
     if (what->previous)
@@ -142,11 +147,6 @@ static inline size_t expire(struct self *self, uint64_t now, uint32_t *ids)
         }
     }
     return n;
-}
-
-static inline size_t expire_once(struct self *self, uint64_t now, uint32_t *ids)
-{
-    return expire(self, now, ids);
 }
 
 static inline int is_behind(struct self *self)

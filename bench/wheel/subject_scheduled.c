@@ -5,6 +5,7 @@
 
 struct self {
     struct tw_wheel *wheel;
+    struct tw_expired due[BATCH];
     tw_handle *timers;
 };
 
@@ -46,33 +47,28 @@ static inline what_t pick(struct self *self, uint32_t i)
     return i;
 }
 
+static inline void look_ahead(struct self *self, what_t what)
+{
+    __builtin_prefetch(&self->timers[what], 1);
+}
+
 static inline void move(struct self *self, what_t what, uint64_t deadline)
 {
     tw_wheel_cancel(self->wheel, self->timers[what]);
     self->timers[what] = tw_wheel_schedule(self->wheel, deadline, what);
 }
 
-static inline size_t expire_once(struct self *self, uint64_t now, uint32_t *ids)
+static inline size_t expire(struct self *self, uint64_t now, uint32_t *ids)
 {
-    struct tw_expired due[BATCH];
-    size_t n = tw_wheel_expire(self->wheel, now, due, BATCH);
+    size_t n = tw_wheel_expire(self->wheel, now, self->due, BATCH);
     for (size_t i = 0; i < n; i++)
-        ids[i] = (uint32_t)due[i].data;
+        ids[i] = (uint32_t)self->due[i].data;
     return n;
 }
 
 static inline int is_behind(struct self *self)
 {
     return tw_wheel_is_behind(self->wheel);
-}
-
-static inline size_t expire(struct self *self, uint64_t now, uint32_t *ids)
-{
-    size_t n;
-    do
-        n = expire_once(self, now, ids);
-    while (n == 0 && is_behind(self));
-    return n;
 }
 
 #include "workloads.h"

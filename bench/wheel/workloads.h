@@ -11,9 +11,11 @@
  *     place(self, i, deadline)    arm timer i, which is not armed
  *     lookup(self, i)             what the caller keeps of timer i: handle, pointer or number
  *     cancel(self, what)          take it out
- *     move(self, i, deadline)     another deadline for timer i, armed or not
- *     pick(self, i)               as lookup, for move_picked
- *     expire(self, now, ids)      take out up to BATCH of those due, numbers into ids; 0: none left
+ *     move(self, what, deadline)  another deadline, armed or not
+ *     pick(self, i)               what move is handed
+ *     look_ahead(self, what)      ask for what the caller itself must read for a later move
+ *     expire(self, now, ids)      take out up to BATCH of those due, numbers into ids
+ *     is_behind(self)             whether fewer than BATCH came out though more may be due
  */
 #ifndef BENCH_WHEEL_WORKLOADS_H
 #define BENCH_WHEEL_WORKLOADS_H
@@ -27,15 +29,18 @@ struct sum {
     uint64_t mix;
 };
 
-static inline void step(struct self *self, uint64_t now, struct sum *sum)
+/* One tick. What comes out is added up one by one: most ticks have but a few. */
+static inline __attribute__((always_inline)) void step(struct self *self, uint64_t now,
+                                                       uint32_t *ids, struct sum *sum)
 {
-    uint32_t ids[BATCH];
     size_t n;
-    while ((n = expire(self, now, ids)) > 0) {
-        sum->count += n;
-        for (size_t i = 0; i < n; i++)
+    do {
+        n = expire(self, now, ids);
+        for (size_t i = 0; i < n; i++) {
+            sum->count++;
             sum->mix ^= ids[i];
-    }
+        }
+    } while (n == BATCH || is_behind(self));
 }
 
 static void must(int holds, const char *what)
@@ -46,7 +51,7 @@ static void must(int holds, const char *what)
     }
 }
 
-static double fill(struct self *self, const struct input *input)
+static __attribute__((noinline)) double fill(struct self *self, const struct input *input)
 {
     uint64_t began = bench_now();
     for (uint32_t i = 0; i < input->count; i++)
@@ -55,7 +60,7 @@ static double fill(struct self *self, const struct input *input)
 }
 
 /* The caller's own search for the handle is not the subject's, so it is done before. */
-static double cancel_all(struct self *self, const struct input *input)
+static __attribute__((noinline)) double cancel_all(struct self *self, const struct input *input)
 {
     what_t *whats = bench_allocate(input->count * sizeof(*whats));
     for (uint32_t i = 0; i < input->count; i++)
@@ -66,57 +71,61 @@ static double cancel_all(struct self *self, const struct input *input)
     return (double)(bench_now() - began) / input->count;
 }
 
-static double expire_all(struct self *self, const struct input *input)
+static __attribute__((noinline)) double expire_all(struct self *self, const struct input *input)
 {
     struct sum sum = {0, 0};
+    uint32_t ids[BATCH];
+    uint64_t end = input->start + HOUR;
     uint64_t began = bench_now();
-    for (uint64_t now = input->start; now <= input->start + HOUR; now++)
-        step(self, now, &sum);
+    for (uint64_t now = input->start; now <= end; now++)
+        step(self, now, ids, &sum);
     uint64_t took = bench_now() - began;
     must(sum.count == input->count, "expire: not all fired");
     return (double)took / input->count;
 }
 
 /* The longest step of the same, in microseconds. The clock is read at each step, hence apart. */
-static double longest_step(struct self *self, const struct input *input)
+static __attribute__((noinline)) double longest_step(struct self *self, const struct input *input)
 {
     struct sum sum = {0, 0};
     uint64_t longest = 0, last = bench_now();
     for (uint64_t now = input->start; now <= input->start + HOUR; now++) {
         uint32_t ids[BATCH];
-        for (size_t n = 1; n > 0;) {
-            n = expire_once(self, now, ids);
+        size_t n;
+        do {
+            n = expire(self, now, ids);
             sum.count += n;
             uint64_t time = bench_now();
             longest = time - last > longest ? time - last : longest;
             last = time;
-            if (n == 0)
-                n = is_behind(self);
-        }
+        } while (n == BATCH || is_behind(self));
     }
     must(sum.count == input->count, "longest step: not all fired");
     return (double)longest / 1e3;
 }
 
-static void churn_some(struct self *self, const struct input *input, const what_t *whats,
+static __attribute__((noinline)) void churn_some(struct self *self, const struct input *input, const what_t *whats,
                        uint64_t *now, struct sum *sum)
 {
     uint32_t ids[BATCH];
     size_t n;
     for (uint32_t op = 0; op < CHURN_OPS; op += OPS_PER_TICK) {
-        for (uint32_t k = 0; k < OPS_PER_TICK; k++)
+        for (uint32_t k = 0; k < OPS_PER_TICK; k++) {
+            look_ahead(self, whats[(op + k + AHEAD) & (PICKS - 1)]);
             move(self, whats[(op + k) & (PICKS - 1)], *now + TIMEOUT);
+        }
         ++*now;
-        while ((n = expire(self, *now, ids)) > 0) {
+        do {
+            n = expire(self, *now, ids);
             sum->count += n;
             for (size_t i = 0; i < n; i++)
                 place(self, ids[i], *now + TIMEOUT);
-        }
+        } while (n == BATCH || is_behind(self));
     }
     (void)input;
 }
 
-static double churn(struct self *self, const struct input *input)
+static __attribute__((noinline)) double churn(struct self *self, const struct input *input)
 {
     struct sum sum = {0, 0};
     uint64_t now = input->start;
@@ -131,7 +140,7 @@ static double churn(struct self *self, const struct input *input)
     return (double)(bench_now() - began) / CHURN_OPS;
 }
 
-static double periodic(struct self *self, const struct input *input)
+static __attribute__((noinline)) double periodic(struct self *self, const struct input *input)
 {
     uint32_t ids[BATCH];
     uint64_t began = 0, fired = 0;
@@ -143,25 +152,27 @@ static double periodic(struct self *self, const struct input *input)
             began = bench_now();
             fired = 0;
         }
-        while ((n = expire(self, input->start + tick, ids)) > 0) {
+        do {
+            n = expire(self, input->start + tick, ids);
             fired += n;
             for (size_t i = 0; i < n; i++)
                 place(self, ids[i], input->start + tick + input->periods[ids[i]]);
-        }
+        } while (n == BATCH || is_behind(self));
     }
     return (double)(bench_now() - began) / (double)fired;
 }
 
-static double burst(struct self *self, const struct input *input)
+static __attribute__((noinline)) double burst(struct self *self, const struct input *input)
 {
     struct sum sum = {0, 0};
     uint64_t due = input->start + 1000;
+    uint32_t ids[BATCH];
     for (uint32_t i = 0; i < input->count; i++)
         place(self, input->order[i], due);
-    step(self, due - 1, &sum);
+    step(self, due - 1, ids, &sum);
     must(sum.count == 0, "burst: early");
     uint64_t began = bench_now();
-    step(self, due, &sum);
+    step(self, due, ids, &sum);
     uint64_t took = bench_now() - began;
     must(sum.count == input->count, "burst: not all fired");
     return (double)took / input->count;

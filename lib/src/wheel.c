@@ -38,7 +38,7 @@ struct tw_wheel *tw_wheel_create(const struct tw_wheel_options *options)
         with.allocate = default_allocate;
         with.release = default_release;
     }
-    struct tw_wheel *wheel = with.allocate(with.context, 64, sizeof(*wheel));
+    struct tw_wheel *wheel = with.allocate(with.context, LINE_SIZE, sizeof(*wheel));
     if (!wheel)
         return NULL;
     memset(wheel, 0, sizeof(*wheel));
@@ -49,7 +49,10 @@ struct tw_wheel *tw_wheel_create(const struct tw_wheel_options *options)
     wheel->now = with.start < TW_NEVER ? with.start : TW_NEVER - 1;
     wheel->cursor = wheel->now;
     wheel->next = TW_NEVER;
-    wheel->sweep = 1;
+    wheel->sweep_number = 1;
+    wheel->plain_shift = LEVEL_FAR * DIGIT_BITS;
+    wheel->stale_slack = STALE_SLACK;
+    wheel->moves_max = TW_WHEEL_MOVES_MAX;
     wheel->timer_count_max = SLOTS_MAX;
     if (with.timer_count_max && with.timer_count_max < SLOTS_MAX)
         wheel->timer_count_max = (uint32_t)with.timer_count_max;
@@ -67,101 +70,132 @@ bool tw_wheel_reserve(struct tw_wheel *wheel, size_t count)
     return true;
 }
 
-/* A slot nobody holds; false when over the limit or out of memory. Free ones first, the last freed
- * before all: it is still in the cache. */
-static inline bool slot_take(struct tw_wheel *wheel, uint32_t *ret_index)
+/* Handing a handle of one kind to a verb of the other is a bug in the caller; TW_NONE is of any
+ * kind. */
+static inline bool is_opened(tw_handle timer)
+{
+    return (timer >> 32 & TENANT_IS_OPENED) != 0;
+}
+
+/* Room for more slots; false when over the limit or out of memory. */
+static __attribute__((noinline)) bool add_slots(struct tw_wheel *wheel)
+{
+    /* Slots are added up to the limit and no further, so taking a free one needs no check of it. */
+    uint64_t count = (uint64_t)wheel->slot_count + 1;
+    if (count - wheel->retired_count > wheel->timer_count_max || count > SLOTS_MAX)
+        return false;
+    return tw__wheel_grow(wheel, count);
+}
+
+/* A slot for a new tenant, NULL when over the limit or out of memory. The last freed is the first
+ * taken: it is still in the cache. */
+static inline struct record *slot_take(struct tw_wheel *wheel, uint32_t *ret_index)
 {
     if (LIKELY(wheel->free_count > 0)) {
         uint32_t place = --wheel->free_count;
-        *ret_index = wheel->free_segments[place >> SEGMENT_BITS][place & (SEGMENT_SLOTS - 1)];
-        uint32_t soon = place >= PREFETCH_DISTANCE ? place - PREFETCH_DISTANCE : 0;
-        __builtin_prefetch(
-            tw__wheel_record(
-                wheel, wheel->free_segments[soon >> SEGMENT_BITS][soon & (SEGMENT_SLOTS - 1)]),
-            1);
-        return true;
+        *ret_index = *tw__wheel_free_slot(wheel, place);
+        return tw__wheel_record(wheel, *ret_index);
     }
-    /* Slots are let up to the limit and no further, so the free ones need no check of it. */
     uint32_t index = wheel->slot_count;
-    if (index - wheel->retired_count >= wheel->timer_count_max || index == SLOTS_MAX)
-        return false;
-    if (UNLIKELY(index == wheel->slot_capacity) && !tw__wheel_grow(wheel, (uint64_t)index + 1))
-        return false;
-    struct record *record = tw__wheel_record(wheel, index);
-    record->due = TW_NEVER;
-    record->entry_at = TW_NEVER;
-    record->generation = 1;
-    record->seen = 0;
+    if (UNLIKELY(index == wheel->slot_capacity) && !add_slots(wheel))
+        return NULL;
     wheel->slot_count++;
     *ret_index = index;
-    return true;
+    struct record *record = tw__wheel_record(wheel, index);
+    *record = (struct record){.due = TW_NEVER, .tenant = TENANT_GENERATION | STATE_NONE};
+    return record;
 }
 
-/* Gives an armed record its due. The entry it has is good enough if it comes up no later. */
+/* A new entry in place of one that comes up too late. */
+static __attribute__((noinline)) void enter_again(struct tw_wheel *wheel, struct record *record,
+                                                  uint32_t index, uint64_t deadline)
+{
+    wheel->stale_count++;
+    tw__wheel_enter(wheel, record, index, record->tenant & ~(uint32_t)STATE_MASK, deadline);
+    tw__wheel_sweep_pay(wheel);
+}
+
+/* Sees to the entry of a record that has its due already: the one it has, if that comes up no
+ * later, or comes up next, else a new one. Nothing follows the calls in here, nor in what they
+ * inline: so the common path needs no stack. */
 static inline void place(struct tw_wheel *wheel, struct record *record, uint32_t index,
                          uint64_t deadline)
 {
-    record->due = deadline;
-    if (deadline >= record->entry_at)
+    uint32_t tenant = record->tenant;
+    if ((tenant & STATE_MASK) == STATE_NONE) {
+        tw__wheel_enter(wheel, record, index, tenant, deadline);
         return;
-    bool leaves_stale = record->entry_at != TW_NEVER;
-    if (UNLIKELY(leaves_stale)) {
-        if (record->entry_at == wheel->cursor)
-            return; /* overdue and already where it comes out next */
-        wheel->entered_count--;
-        wheel->stale_count++;
     }
-    tw__wheel_enter(wheel, record, index, deadline);
-    if (UNLIKELY(leaves_stale))
-        tw__wheel_sweep_pay(wheel);
+    if ((tenant & STATE_MASK) == STATE_NEAR) {
+        uint64_t tick = tw__wheel_near_tick(wheel, record->where);
+        if (deadline >= tick || tick == wheel->cursor)
+            return;
+    }
+    enter_again(wheel, record, index, deadline);
+}
+
+/* Takes a record's deadline away, and says whether it had one. The early return is on purpose: a
+ * counter that depended on the value just read would make every call wait for the one before. */
+static inline bool unset(struct tw_wheel *wheel, struct record *record)
+{
+    if (UNLIKELY(record->due == TW_NEVER))
+        return false;
+    wheel->armed_count--;
+    record->due = TW_NEVER;
+    return true;
+}
+
+/* The one way a timer, scheduled or opened, gets another deadline. If it is a later one, the entry
+ * it has will do. */
+static inline void set(struct tw_wheel *wheel, struct record *record, uint32_t index,
+                       uint64_t deadline)
+{
+    uint64_t due = record->due;
+    if (UNLIKELY(deadline == TW_NEVER)) {
+        (void)unset(wheel, record);
+        return;
+    }
+    record->due = deadline;
+    if (LIKELY(deadline >= due))
+        return;
+    if (due == TW_NEVER)
+        wheel->armed_count++;
+    place(wheel, record, index, deadline);
 }
 
 tw_handle tw_wheel_schedule(struct tw_wheel *wheel, uint64_t deadline, uint64_t data)
 {
     uint32_t index;
-    if (UNLIKELY(!slot_take(wheel, &index)))
+    struct record *record = slot_take(wheel, &index);
+    if (UNLIKELY(!record))
         return TW_NONE;
-    struct record *record = tw__wheel_record(wheel, index);
-    tw_handle timer = (tw_handle)record->generation << 32 | index;
-    record->data = data;
-    record->is_opened = 0;
+    tw_handle timer = tw__wheel_handle(record->tenant, index);
+    *tw__wheel_data(wheel, index) = data;
     if (LIKELY(deadline != TW_NEVER)) {
         wheel->armed_count++;
+        record->due = deadline;
         place(wheel, record, index, deadline);
     }
     return timer;
 }
 
-/* The one way a timer, scheduled or opened, gets another deadline. */
-static inline void set_deadline(struct tw_wheel *wheel, struct record *record, uint32_t index,
-                                uint64_t deadline)
-{
-    wheel->armed_count -= record->due != TW_NEVER;
-    if (UNLIKELY(deadline == TW_NEVER)) {
-        record->due = TW_NEVER;
-        return;
-    }
-    wheel->armed_count++;
-    place(wheel, record, index, deadline);
-}
-
 bool tw_wheel_reschedule(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline)
 {
     struct record *record = tw__wheel_lookup(wheel, timer);
-    if (!record)
+    if (UNLIKELY(!record))
         return false;
-    assert(!record->is_opened);
-    set_deadline(wheel, record, (uint32_t)timer, deadline);
+    assert(!is_opened(timer));
+    set(wheel, record, (uint32_t)timer, deadline);
     return true;
 }
 
 bool tw_wheel_cancel(struct tw_wheel *wheel, tw_handle timer)
 {
     struct record *record = tw__wheel_lookup(wheel, timer);
-    if (!record)
+    if (UNLIKELY(!record))
         return false;
-    assert(!record->is_opened);
-    wheel->armed_count -= record->due != TW_NEVER;
+    assert(!is_opened(timer));
+    (void)unset(wheel, record);
     tw__wheel_slot_give(wheel, record, (uint32_t)timer);
     return true;
 }
@@ -169,12 +203,12 @@ bool tw_wheel_cancel(struct tw_wheel *wheel, tw_handle timer)
 tw_handle tw_wheel_open(struct tw_wheel *wheel, uint64_t data)
 {
     uint32_t index;
-    if (UNLIKELY(!slot_take(wheel, &index)))
+    struct record *record = slot_take(wheel, &index);
+    if (UNLIKELY(!record))
         return TW_NONE;
-    struct record *record = tw__wheel_record(wheel, index);
-    record->data = data;
-    record->is_opened = 1;
-    return (tw_handle)record->generation << 32 | index;
+    record->tenant |= TENANT_IS_OPENED;
+    *tw__wheel_data(wheel, index) = data;
+    return tw__wheel_handle(record->tenant, index);
 }
 
 bool tw_wheel_arm(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline)
@@ -182,8 +216,8 @@ bool tw_wheel_arm(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline)
     struct record *record = tw__wheel_lookup(wheel, timer);
     if (UNLIKELY(!record))
         return false;
-    assert(record->is_opened);
-    set_deadline(wheel, record, (uint32_t)timer, deadline);
+    assert(is_opened(timer));
+    set(wheel, record, (uint32_t)timer, deadline);
     return true;
 }
 
@@ -192,20 +226,17 @@ bool tw_wheel_disarm(struct tw_wheel *wheel, tw_handle timer)
     struct record *record = tw__wheel_lookup(wheel, timer);
     if (UNLIKELY(!record))
         return false;
-    assert(record->is_opened);
-    bool was_armed = record->due != TW_NEVER;
-    wheel->armed_count -= was_armed;
-    record->due = TW_NEVER;
-    return was_armed;
+    assert(is_opened(timer));
+    return unset(wheel, record);
 }
 
 bool tw_wheel_close(struct tw_wheel *wheel, tw_handle timer)
 {
     struct record *record = tw__wheel_lookup(wheel, timer);
-    if (!record)
+    if (UNLIKELY(!record))
         return false;
-    assert(record->is_opened);
-    wheel->armed_count -= record->due != TW_NEVER;
+    assert(is_opened(timer));
+    (void)unset(wheel, record);
     tw__wheel_slot_give(wheel, record, (uint32_t)timer);
     return true;
 }

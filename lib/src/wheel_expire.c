@@ -4,159 +4,266 @@
  * The cursor goes from one bucket that is not empty to the next. A bucket of level 0 holds one tick
  * and is fired; one of a higher level is opened: its entries are copied to the levels below, in
  * portions, and nothing fires before that is done. Opening reads the bucket in sequence and leaves
- * the records alone; only firing needs them, so they are prefetched: all of a small bucket while it
- * is opened to level 0, and else PREFETCH_DISTANCE entries ahead.
+ * the records alone; only firing needs them, so they are asked for ahead: those of a level 0 bucket
+ * while it is filled from level 1, and PREFETCH_DISTANCE entries before their turn.
  */
 #include "wheel_private.h"
 
 enum {
-    LEVEL_FAR = 32 / DIGIT_BITS, /* from here up an entry's 32 bits do not tell its tick */
-    WAKE_CHUNKS = 2              /* so much of a bucket is read for the exact wake_at */
+    WAKE_CHUNKS = 2,            /* so much of a bucket is read for the exact wake_at */
+    PREFETCH_ENTRIES_MAX = 4096 /* records of a bucket that stay in the cache until they fire */
 };
 
-/* Moves one chunk of the bucket at the cursor to the levels below. */
-static void open_chunk(struct tw_wheel *wheel, struct chunk *chunk)
+/* Moves entries of the bucket being opened to the levels below. */
+static void open_near(struct tw_wheel *wheel, const struct entry *entries, uint32_t count)
 {
     uint64_t above = wheel->cursor & ~(uint64_t)UINT32_MAX;
-    for (uint32_t i = 0; i < chunk->count; i++) {
-        struct entry entry = chunk->entries[i];
-        tw__wheel_append(wheel, above | entry.tick_low, entry.index);
-        __builtin_prefetch(tw__wheel_record(wheel, entry.index), 1);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t tick = above | entries[i].tick_low;
+        tw__wheel_append(wheel, tw__wheel_shift(wheel, tick), tick, entries[i].index);
     }
 }
 
-/* The same for a bucket of more than 2^32 ticks: the records tell where each goes. */
-static void open_chunk_far(struct tw_wheel *wheel, struct chunk *chunk, unsigned level)
+/* The same from level 1 to level 0, to be fired soon. Most are the first of their tick. */
+static void open_last(struct tw_wheel *wheel, const struct entry *entries, uint32_t count)
 {
-    for (uint32_t i = 0; i < chunk->count; i++) {
-        struct entry entry = chunk->entries[i];
-        if (i + PREFETCH_DISTANCE < chunk->count)
-            __builtin_prefetch(
-                tw__wheel_record(wheel, chunk->entries[i + PREFETCH_DISTANCE].index));
-        struct record *record = tw__wheel_record(wheel, entry.index);
-        if (tw__wheel_entry_counts(record, entry, level, wheel->cursor))
-            tw__wheel_append(wheel, record->entry_at, entry.index);
-        else
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned slot = entries[i].tick_low & (BUCKETS - 1);
+        struct bucket *bucket = &wheel->buckets[0][slot];
+        struct entry *entry = bucket->chain.end;
+        tw__wheel_prefetch(wheel, entries[i].index);
+        if (!entry) {
+            wheel->bits[0][slot / 64] |= UINT64_C(1) << (slot % 64);
+            entry = bucket->few;
+        } else if (UNLIKELY(((uintptr_t)entry & (LINE_SIZE - 1)) == 0)) {
+            tw__wheel_append_extending(wheel, 0, entries[i].tick_low, entries[i].index);
+            continue;
+        }
+        *entry = entries[i];
+        bucket->chain.end = entry + 1;
+    }
+    wheel->level_bits |= 1;
+}
+
+/* The same from LEVEL_FAR up, where it is the record that tells where it goes. */
+static void open_far(struct tw_wheel *wheel, const struct entry *entries, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (i + PREFETCH_DISTANCE < count)
+            tw__wheel_prefetch(wheel, entries[i + PREFETCH_DISTANCE].index);
+        struct record *record = tw__wheel_record(wheel, entries[i].index);
+        if ((record->tenant & STATE_MASK) != STATE_FAR || record->where != entries[i].tick_low) {
             wheel->stale_count--;
+            continue;
+        }
+        record->tenant &= ~(uint32_t)STATE_MASK;
+        if (record->due != TW_NEVER)
+            tw__wheel_enter(wheel, record, entries[i].index, record->tenant, record->due);
     }
 }
 
-/* Opens the bucket at the cursor, at most `budget` entries and the rest of a chunk. Returns what is
- * left of the budget. */
-static int64_t open_bucket(struct tw_wheel *wheel, int64_t budget)
+static void open_some(struct tw_wheel *wheel, const struct entry *entries, uint32_t count)
 {
-    unsigned level = wheel->opening;
-    unsigned slot = (unsigned)(wheel->cursor >> (level * DIGIT_BITS)) & (BUCKETS - 1);
+    wheel->visit_count += count;
+    wheel->opened_count += count;
+    if (wheel->opening == 1 && wheel->opened_count <= PREFETCH_ENTRIES_MAX)
+        open_last(wheel, entries, count);
+    else if (wheel->opening < LEVEL_FAR)
+        open_near(wheel, entries, count);
+    else
+        open_far(wheel, entries, count);
+}
+
+/* Goes on opening a bucket, at most `budget` entries and the rest of a chunk. Returns what is left
+ * of the budget. */
+static int64_t open_rest(struct tw_wheel *wheel, int64_t budget)
+{
     while (budget > 0) {
-        if (!wheel->buckets[level][slot].head) {
-            wheel->opening = 0;
+        if (!wheel->taken.head) {
+            wheel->phase = PHASE_NONE;
             break;
         }
-        struct chunk *chunk = tw__wheel_bucket_detach(wheel, level, slot);
+        struct chunk *chunk = tw__wheel_chain_detach(&wheel->taken);
         budget -= chunk->count;
-        wheel->visit_count += chunk->count;
-        if (level < LEVEL_FAR)
-            open_chunk(wheel, chunk);
-        else
-            open_chunk_far(wheel, chunk, level);
+        open_some(wheel, chunk->entries, chunk->count);
         tw__wheel_chunk_give(wheel, chunk);
     }
     return budget;
 }
 
-/* Takes a timer out whose entry was met at the cursor. */
-static inline void fire(struct tw_wheel *wheel, struct record *record, uint32_t index,
-                        struct tw_expired *ret_due)
+/* What became of a run, added to the wheel's counters at its end: the loop does without them. */
+struct outcome {
+    uint32_t fired;
+    uint32_t stale;
+};
+
+/* Handles one entry met at `tick`, the cursor. */
+static inline void meet(struct tw_wheel *wheel, uint32_t index, uint64_t tick,
+                        struct tw_expired *restrict ret_due, struct outcome *outcome)
 {
-    ret_due->data = record->data;
-    ret_due->deadline = record->due;
-    ret_due->timer = (tw_handle)record->generation << 32 | index;
-    wheel->armed_count--;
-    if (record->is_opened)
+    struct segment *segment = tw__wheel_segment(wheel, index);
+    struct record *record = &segment->records[index & (SEGMENT_SLOTS - 1)];
+    uint32_t tenant = record->tenant;
+    uint64_t due = record->due;
+    if (UNLIKELY((tenant & STATE_MASK) != STATE_NEAR || record->where != (uint32_t)tick)) {
+        outcome->stale++;
+        return;
+    }
+    tenant &= ~(uint32_t)STATE_MASK;
+    if (UNLIKELY(due > tick)) {
+        if (due != TW_NEVER) /* moved to a later deadline since */
+            tw__wheel_enter(wheel, record, index, tenant, due);
+        else
+            record->tenant = tenant;
+        return;
+    }
+    ret_due[outcome->fired++] =
+        (struct tw_expired){.data = segment->data[index & (SEGMENT_SLOTS - 1)],
+                            .deadline = due,
+                            .timer = tw__wheel_handle(tenant, index)};
+    record->tenant = tenant;
+    if (tenant & TENANT_IS_OPENED)
         record->due = TW_NEVER;
     else
         tw__wheel_slot_give(wheel, record, index);
 }
 
-/* Goes through the chunk taken off the cursor's bucket, until it ends, `limit` timers fired or the
- * budget is used up. Returns how many fired. */
-static size_t fire_run(struct tw_wheel *wheel, struct tw_expired *ret_due, size_t limit,
+static inline void settle(struct tw_wheel *wheel, uint32_t met, struct outcome outcome,
+                          int64_t *budget)
+{
+    wheel->visit_count += met;
+    wheel->armed_count -= outcome.fired;
+    wheel->stale_count -= outcome.stale;
+    *budget -= met - outcome.fired;
+}
+
+/* Goes through the run until it ends or `limit` timers fired. Returns how many did. */
+static size_t fire_run(struct tw_wheel *wheel, struct tw_expired *restrict ret_due, size_t limit,
                        int64_t *budget)
 {
-    const struct entry *entries = wheel->run->entries;
+    const uint32_t *run = wheel->run;
     uint64_t tick = wheel->cursor;
     uint32_t count = wheel->run_count;
-    uint32_t i = wheel->run_next;
-    uint32_t from = i;
-    size_t fired = 0;
-    while (i < count && fired<limit && * budget> 0) {
+    uint32_t from = wheel->run_next;
+    uint32_t i = from;
+    struct outcome outcome = {0, 0};
+    while (i < count && outcome.fired < limit) {
         if (i + PREFETCH_DISTANCE < count)
-            __builtin_prefetch(tw__wheel_record(wheel, entries[i + PREFETCH_DISTANCE].index), 1);
-        uint32_t index = entries[i++].index;
-        struct record *record = tw__wheel_record(wheel, index);
-        if (UNLIKELY(record->entry_at != tick)) {
-            wheel->stale_count--;
-            --*budget;
-            continue;
-        }
-        record->entry_at = TW_NEVER;
-        wheel->entered_count--;
-        if (LIKELY(record->due <= tick)) {
-            fire(wheel, record, index, &ret_due[fired++]);
-        } else {
-            if (record->due != TW_NEVER) /* moved to a later deadline since */
-                tw__wheel_enter(wheel, record, index, record->due);
-            --*budget;
-        }
+            tw__wheel_prefetch(wheel, run[i + PREFETCH_DISTANCE]);
+        meet(wheel, run[i++], tick, ret_due, &outcome);
     }
-    wheel->visit_count += i - from;
     wheel->run_next = i;
-    if (i == count) {
-        tw__wheel_chunk_give(wheel, wheel->run);
-        wheel->run = NULL;
-    }
-    return fired;
+    settle(wheel, i - from, outcome, budget);
+    return outcome.fired;
 }
 
-/* Moves the cursor to the next bucket due by now and takes it up. False when there is none: then
- * the cursor is at now. */
-static bool advance(struct tw_wheel *wheel)
+/* Asks for the first records of the chunk that is fired next. */
+static void prefetch_taken(const struct tw_wheel *wheel)
 {
-    unsigned level, slot;
-    if (tw__wheel_bucket_first(wheel, &level, &slot)) {
-        uint64_t start = tw__wheel_bucket_start(wheel, level, slot);
-        if (start <= wheel->now) {
-            wheel->cursor = start;
-            if (level == 0) {
-                wheel->run = tw__wheel_bucket_detach(wheel, level, slot);
-                wheel->run_next = 0;
-                wheel->run_count = wheel->run->count;
-            } else {
-                wheel->opening = level;
-            }
-            return true;
-        }
-        wheel->next = start;
-    } else {
-        wheel->next = TW_NEVER;
-    }
-    wheel->cursor = wheel->now;
-    return false;
+    const struct chunk *chunk = wheel->taken.head;
+    if (!chunk)
+        return;
+    size_t count = chunk->next ? chunk->count : (size_t)(wheel->taken.end - chunk->entries);
+    for (size_t i = 0; i < count && i < PREFETCH_DISTANCE; i++)
+        tw__wheel_prefetch(wheel, chunk->entries[i].index);
 }
 
-static size_t expire(struct tw_wheel *wheel, struct tw_expired *ret_due, size_t limit)
+/* The next chunk of the tick at the cursor becomes the run. Its first records were asked for when
+ * the chunk before it was taken. */
+static void refill_run(struct tw_wheel *wheel)
+{
+    struct chunk *chunk = tw__wheel_chain_detach(&wheel->taken);
+    wheel->run_next = 0;
+    wheel->run_count = chunk->count;
+    for (uint32_t i = 0; i < chunk->count; i++)
+        wheel->run[i] = chunk->entries[i].index;
+    tw__wheel_chunk_give(wheel, chunk);
+    prefetch_taken(wheel);
+}
+
+/* Takes up a tick of many timers: they become the run. */
+static __attribute__((noinline)) void take_tick(struct tw_wheel *wheel, unsigned slot)
+{
+    struct entry few[BUCKET_FEW];
+    wheel->phase = PHASE_FIRING;
+    wheel->run_count = tw__wheel_bucket_take(wheel, 0, slot, few);
+    wheel->run_next = 0;
+    for (unsigned i = 0; i < BUCKET_FEW; i++)
+        wheel->run[i] = few[i].index;
+    prefetch_taken(wheel);
+}
+
+/* Begins to open a bucket above level 0. */
+static __attribute__((noinline)) void take_bucket(struct tw_wheel *wheel, unsigned level,
+                                                  unsigned slot, int64_t *budget)
+{
+    struct entry few[BUCKET_FEW];
+    unsigned count = tw__wheel_bucket_take(wheel, level, slot, few);
+    wheel->phase = PHASE_OPENING;
+    wheel->opening = level;
+    wheel->opened_count = 0;
+    open_some(wheel, few, count);
+    *budget -= count;
+}
+
+/* Goes on with the bucket that was taken. Returns how many fired. */
+static __attribute__((noinline)) size_t go_on(struct tw_wheel *wheel, struct tw_expired *ret_due,
+                                              size_t limit, int64_t *budget)
+{
+    if (wheel->phase == PHASE_OPENING)
+        *budget = open_rest(wheel, *budget);
+    else if (wheel->run_next < wheel->run_count)
+        return fire_run(wheel, ret_due, limit, budget);
+    else if (wheel->taken.head)
+        refill_run(wheel);
+    else
+        wheel->phase = PHASE_NONE;
+    return 0;
+}
+
+/* Fires the few timers of a tick from where they lie. */
+static inline size_t fire_few(struct tw_wheel *wheel, struct bucket *bucket, unsigned slot,
+                              uint32_t count, struct tw_expired *restrict ret_due, int64_t *budget)
+{
+    struct outcome outcome = {0, 0};
+    bucket->chain.end = NULL;
+    tw__wheel_bucket_mark_empty(wheel, 0, slot);
+    for (uint32_t i = 0; i < count; i++)
+        meet(wheel, bucket->few[i].index, wheel->cursor, ret_due, &outcome);
+    settle(wheel, count, outcome, budget);
+    return outcome.fired;
+}
+
+static __attribute__((noinline)) size_t expire(struct tw_wheel *wheel, struct tw_expired *ret_due,
+                                               size_t limit)
 {
     size_t fired = 0;
-    int64_t budget = TW_WHEEL_MOVES_MAX;
+    int64_t budget = (int64_t)wheel->moves_max - CHUNK_ENTRIES; /* a chunk begun is finished */
     if (limit < INT64_MAX / 2)
         budget += (int64_t)limit;
     while (fired < limit && budget > 0) {
-        if (wheel->run)
-            fired += fire_run(wheel, ret_due + fired, limit - fired, &budget);
-        else if (wheel->opening)
-            budget = open_bucket(wheel, budget);
-        else if (!advance(wheel))
+        unsigned level, slot;
+        if (UNLIKELY(wheel->phase != PHASE_NONE)) {
+            fired += go_on(wheel, ret_due + fired, limit - fired, &budget);
+            continue;
+        }
+        uint64_t start = tw__wheel_bucket_first(wheel, &level, &slot);
+        if (start > wheel->now) {
+            wheel->next = start;
+            wheel->cursor = wheel->now;
             return fired;
+        }
+        wheel->cursor = start;
+        if (UNLIKELY(level > 0)) {
+            take_bucket(wheel, level, slot, &budget);
+            continue;
+        }
+        struct bucket *bucket = &wheel->buckets[0][slot];
+        size_t count = (size_t)(bucket->chain.end - bucket->few);
+        if (LIKELY(!bucket->chain.head && count <= limit - fired))
+            fired += fire_few(wheel, bucket, slot, (uint32_t)count, ret_due + fired, &budget);
+        else
+            take_tick(wheel, slot);
     }
     wheel->next = wheel->cursor; /* not done: look again at once */
     return fired;
@@ -165,13 +272,12 @@ static size_t expire(struct tw_wheel *wheel, struct tw_expired *ret_due, size_t 
 size_t tw_wheel_expire(struct tw_wheel *wheel, uint64_t now, struct tw_expired *ret_due,
                        size_t limit)
 {
-    now -= now == TW_NEVER;
-    if (now > wheel->now)
-        wheel->now = now;
-    if (LIKELY(wheel->now < wheel->next)) {
-        wheel->cursor = wheel->now;
+    if (LIKELY(now > wheel->now && now < wheel->next)) {
+        wheel->now = wheel->cursor = now;
         return 0;
     }
+    now -= now == TW_NEVER;
+    wheel->now = now > wheel->now ? now : wheel->now;
     return expire(wheel, ret_due, limit);
 }
 
@@ -180,32 +286,41 @@ bool tw_wheel_is_behind(const struct tw_wheel *wheel)
     return wheel->next <= wheel->now;
 }
 
-/* The earliest tick in a bucket above level 0, if the bucket is small enough to be read through. */
-static uint64_t earliest(const struct tw_wheel *wheel, unsigned level, unsigned slot)
+/* The tick at which an entry of the bucket that starts at `start` calls for a look, TW_NEVER if
+ * none of this bucket does. A far entry calls at its timer's deadline if that lies in the bucket.
+ */
+static uint64_t entry_wakes_at(const struct tw_wheel *wheel, struct entry entry, unsigned level,
+                               uint64_t start)
 {
-    uint64_t start = tw__wheel_bucket_start(wheel, level, slot);
+    if (level < LEVEL_FAR)
+        return (start & ~(uint64_t)UINT32_MAX) | entry.tick_low;
+    uint64_t due = tw__wheel_record(wheel, entry.index)->due;
+    return (due ^ start) >> (level * DIGIT_BITS) == 0 ? due : TW_NEVER;
+}
+
+/* The earliest tick in a bucket above level 0, if the bucket is small enough to be read through. */
+static uint64_t earliest(const struct tw_wheel *wheel, unsigned level, unsigned slot,
+                         uint64_t start)
+{
     const struct bucket *bucket = &wheel->buckets[level][slot];
-    const struct chunk *last = tw__wheel_chunk_of(bucket->end);
+    const struct chunk *chunk = bucket->chain.head;
+    const struct chunk *last = chunk ? tw__wheel_chunk_of(bucket->chain.end) : NULL;
+    const struct entry *entries = bucket->few;
+    size_t count = chunk ? BUCKET_FEW : (size_t)(bucket->chain.end - bucket->few);
     uint64_t first = TW_NEVER;
-    unsigned left = WAKE_CHUNKS;
-    for (const struct chunk *chunk = bucket->head; chunk; chunk = chunk->next) {
-        if (left-- == 0)
-            return start;
-        uint32_t count = chunk == last ? (uint32_t)(bucket->end - chunk->entries) : chunk->count;
-        for (uint32_t i = 0; i < count; i++) {
-            struct entry entry = chunk->entries[i];
-            uint64_t tick = (start & ~(uint64_t)UINT32_MAX) | entry.tick_low;
-            if (level >= LEVEL_FAR) {
-                const struct record *record = tw__wheel_record(wheel, entry.index);
-                if (!tw__wheel_entry_counts(record, entry, level, start))
-                    continue;
-                tick = record->entry_at;
-            }
-            if (tick < first)
-                first = tick;
+    for (unsigned left = WAKE_CHUNKS;; left--) {
+        for (size_t i = 0; i < count; i++) {
+            uint64_t tick = entry_wakes_at(wheel, entries[i], level, start);
+            first = tick < first ? tick : first;
         }
+        if (!chunk)
+            return first == TW_NEVER ? start : first;
+        if (left == 0)
+            return start;
+        entries = chunk->entries;
+        count = chunk == last ? (size_t)(bucket->chain.end - entries) : chunk->count;
+        chunk = chunk->next;
     }
-    return first == TW_NEVER ? start : first;
 }
 
 uint64_t tw_wheel_wake_at(const struct tw_wheel *wheel)
@@ -213,11 +328,8 @@ uint64_t tw_wheel_wake_at(const struct tw_wheel *wheel)
     unsigned level, slot;
     if (wheel->armed_count == 0)
         return TW_NEVER;
-    if (wheel->run || wheel->opening)
+    if (wheel->phase != PHASE_NONE)
         return wheel->cursor;
-    if (!tw__wheel_bucket_first(wheel, &level, &slot))
-        return TW_NEVER;
-    if (level == 0)
-        return tw__wheel_bucket_start(wheel, level, slot);
-    return earliest(wheel, level, slot);
+    uint64_t start = tw__wheel_bucket_first(wheel, &level, &slot);
+    return level == 0 ? start : earliest(wheel, level, slot, start);
 }

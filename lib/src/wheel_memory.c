@@ -1,9 +1,8 @@
 /*
  * wheel_memory.c - the slab of records and the pool of chunks.
  *
- * Both grow in pieces that never move once they are 2 MiB, so that growing to millions has no long
- * step and no copy; up to 65,536 timers the one segment there is doubles. Neither shrinks before
- * destroy: their size follows the most timers ever held at once.
+ * Both grow in pieces that never move, so growing has no long step and no copy. Neither shrinks
+ * before destroy: their size follows the most timers ever held at once.
  */
 #include "wheel_private.h"
 
@@ -11,10 +10,11 @@
 
 enum {
     SLOTS_MIN = 16,
-    BLOCK_CHUNKS_MAX = (2 << 20) / CHUNK_SIZE,
     PAGE = 4096,
     /* One huge page where addresses are plentiful. */
-    BIG_ALIGNMENT = sizeof(void *) >= 8 ? 2 << 20 : PAGE
+    BIG_SIZE = sizeof(void *) >= 8 ? 2 << 20 : 64 << 10,
+    BLOCK_CHUNKS_MAX = BIG_SIZE / CHUNK_SIZE,
+    ARENA_SEGMENTS_MAX = BIG_SIZE / sizeof(struct segment)
 };
 
 static void *take_memory(struct tw_wheel *wheel, size_t alignment, size_t size)
@@ -35,7 +35,7 @@ static void give_memory(struct tw_wheel *wheel, void *memory, size_t size)
 
 static size_t alignment_for(size_t size)
 {
-    return size >= BIG_ALIGNMENT ? BIG_ALIGNMENT : CHUNK_SIZE;
+    return size > BIG_SIZE - PAGE ? BIG_SIZE : CHUNK_SIZE;
 }
 
 uint64_t tw__wheel_chunks_needed(uint64_t slots)
@@ -92,83 +92,67 @@ struct chunk *tw__wheel_chunk_take(struct tw_wheel *wheel)
     return tw__wheel_chunk_pop(wheel);
 }
 
-static bool grow_directories(struct tw_wheel *wheel)
+static bool grow_directory(struct tw_wheel *wheel, uint32_t count)
 {
-    uint32_t capacity = wheel->segment_capacity ? wheel->segment_capacity * 2 : 4;
-    size_t old_size = wheel->segment_capacity * sizeof(void *);
-    size_t size = capacity * sizeof(void *);
-    struct record **segments = take_memory(wheel, 64, size);
-    uint32_t **free_segments = take_memory(wheel, 64, size);
-    if (!segments || !free_segments) {
-        give_memory(wheel, segments, size);
-        give_memory(wheel, free_segments, size);
+    uint32_t old = wheel->segment_capacity;
+    if (count <= old)
+        return true;
+    uint32_t capacity = old ? old * 2 : 8;
+    while (capacity < count)
+        capacity *= 2;
+    struct segment **grown = take_memory(wheel, LINE_SIZE, capacity * sizeof(*grown));
+    if (!grown)
         return false;
-    }
-    memset(segments, 0, size);
-    memset(free_segments, 0, size);
-    if (old_size) {
-        memcpy(segments, wheel->segments, old_size);
-        memcpy(free_segments, wheel->free_segments, old_size);
-    }
-    give_memory(wheel, wheel->segments, old_size);
-    give_memory(wheel, wheel->free_segments, old_size);
-    wheel->segments = segments;
-    wheel->free_segments = free_segments;
+    if (old)
+        memcpy(grown, wheel->segments, old * sizeof(*grown));
+    give_memory(wheel, wheel->segments, old * sizeof(*grown));
+    wheel->segments = grown;
     wheel->segment_capacity = capacity;
     return true;
 }
 
-/* Makes segment `number` one of `slots` slots, in place of the smaller one that it may have. */
-static bool put_segment(struct tw_wheel *wheel, uint32_t number, uint32_t old_slots, uint32_t slots)
+/* Segments for `count` slots or some of them: one at first, then as many more as there are already,
+ * but never more than a huge page. */
+static bool add_segments(struct tw_wheel *wheel, uint64_t count)
 {
-    size_t size = slots * sizeof(struct record);
-    size_t free_size = slots * sizeof(uint32_t);
-    struct record *records = take_memory(wheel, alignment_for(size), size);
-    uint32_t *free_slots = take_memory(wheel, 64, free_size);
-    if (!records || !free_slots) {
-        give_memory(wheel, records, size);
-        give_memory(wheel, free_slots, free_size);
+    uint32_t have = wheel->segment_count;
+    uint64_t wanted = (count + SEGMENT_SLOTS - 1) >> SEGMENT_BITS;
+    uint64_t more = wanted > 2 * have ? wanted - have : have;
+    if (more > ARENA_SEGMENTS_MAX)
+        more = ARENA_SEGMENTS_MAX;
+    if (!grow_directory(wheel, have + (uint32_t)more))
         return false;
+    size_t size = LINE_SIZE + (size_t)more * sizeof(struct segment);
+    struct arena *arena = take_memory(wheel, alignment_for(size), size);
+    if (!arena)
+        return false;
+    *arena = (struct arena){wheel->arenas, size};
+    wheel->arenas = arena;
+    struct segment *segment = (struct segment *)((char *)arena + LINE_SIZE);
+    for (uint64_t i = 0; i < more; i++) {
+        memset(segment[i].kept, 0, sizeof(segment[i].kept));
+        wheel->segments[have + i] = &segment[i];
     }
-    if (old_slots) {
-        memcpy(records, wheel->segments[number], old_slots * sizeof(struct record));
-        memcpy(free_slots, wheel->free_segments[number], old_slots * sizeof(uint32_t));
-    }
-    give_memory(wheel, wheel->segments[number], old_slots * sizeof(struct record));
-    give_memory(wheel, wheel->free_segments[number], old_slots * sizeof(uint32_t));
-    wheel->segments[number] = records;
-    wheel->free_segments[number] = free_slots;
-    return true;
-}
-
-/* The next step of the slab: doubling up to one whole segment, then a segment at a time. */
-static bool grow_once(struct tw_wheel *wheel, uint64_t count)
-{
-    uint32_t old = wheel->slot_capacity;
-    if (old >= SLOTS_MAX)
-        return false;
-    uint32_t number = old >> SEGMENT_BITS;
-    uint32_t old_slots = old & (SEGMENT_SLOTS - 1); /* of a first segment that is not whole */
-    uint32_t slots = old_slots ? old_slots * 2 : old ? SEGMENT_SLOTS : SLOTS_MIN;
-    while (slots < SEGMENT_SLOTS && slots < count)
-        slots *= 2;
-    uint32_t capacity = old - old_slots + slots;
-    for (uint64_t needed = tw__wheel_chunks_needed(capacity); wheel->chunk_capacity < needed;)
-        if (!add_block(wheel, needed - wheel->chunk_capacity))
-            return false;
-    if (number >= wheel->segment_capacity && !grow_directories(wheel))
-        return false;
-    if (!put_segment(wheel, number, old_slots, slots))
-        return false;
-    wheel->slot_capacity = capacity;
+    wheel->segment_count = have + (uint32_t)more;
     return true;
 }
 
 bool tw__wheel_grow(struct tw_wheel *wheel, uint64_t count)
 {
-    while (wheel->slot_capacity < count)
-        if (!grow_once(wheel, count))
+    /* Doubling while small, then a segment at a time. */
+    uint64_t capacity = wheel->slot_capacity ? wheel->slot_capacity : SLOTS_MIN;
+    while (capacity < count)
+        capacity = capacity < SEGMENT_SLOTS ? capacity * 2 : capacity + SEGMENT_SLOTS;
+    uint64_t most = (uint64_t)wheel->timer_count_max + wheel->retired_count;
+    most = most < SLOTS_MAX ? most : SLOTS_MAX;
+    capacity = capacity < most ? capacity : most;
+    for (uint64_t needed = tw__wheel_chunks_needed(capacity); wheel->chunk_capacity < needed;)
+        if (!add_block(wheel, needed - wheel->chunk_capacity))
             return false;
+    while ((uint64_t)wheel->segment_count << SEGMENT_BITS < capacity)
+        if (!add_segments(wheel, capacity))
+            return false;
+    wheel->slot_capacity = (uint32_t)capacity;
     return true;
 }
 
@@ -185,8 +169,8 @@ void tw__wheel_touch(struct tw_wheel *wheel, uint64_t count)
         uint64_t room = SEGMENT_SLOTS - (i & (SEGMENT_SLOTS - 1));
         uint64_t slots = left < room ? left : room;
         touch(tw__wheel_record(wheel, (uint32_t)i), slots * sizeof(struct record));
-        touch(&wheel->free_segments[i >> SEGMENT_BITS][i & (SEGMENT_SLOTS - 1)],
-              slots * sizeof(uint32_t));
+        touch(tw__wheel_data(wheel, (uint32_t)i), slots * sizeof(uint64_t));
+        touch(tw__wheel_free_slot(wheel, (uint32_t)i), slots * sizeof(uint32_t));
         i += slots;
     }
     uint64_t chunks = tw__wheel_chunks_needed(count);
@@ -204,14 +188,11 @@ void tw_wheel_destroy(struct tw_wheel *wheel)
 {
     if (!wheel)
         return;
-    for (uint32_t left = wheel->slot_capacity, number = 0; left; number++) {
-        uint32_t slots = left < SEGMENT_SLOTS ? left : SEGMENT_SLOTS;
-        give_memory(wheel, wheel->segments[number], slots * sizeof(struct record));
-        give_memory(wheel, wheel->free_segments[number], slots * sizeof(uint32_t));
-        left -= slots;
+    give_memory(wheel, wheel->segments, wheel->segment_capacity * sizeof(struct segment *));
+    for (struct arena *arena = wheel->arenas, *next; arena; arena = next) {
+        next = arena->next;
+        give_memory(wheel, arena, arena->size);
     }
-    give_memory(wheel, wheel->segments, wheel->segment_capacity * sizeof(void *));
-    give_memory(wheel, wheel->free_segments, wheel->segment_capacity * sizeof(void *));
     for (struct block *block = wheel->blocks, *next; block; block = next) {
         next = block->next;
         give_memory(wheel, block, block->size);

@@ -7,13 +7,21 @@
  * hold every 64-bit tick, and all entries of a level are sooner than those of the next.
  *
  * The record is the truth and the entry a reminder to look at it. An entry counts only if the
- * record says so (`entry_at`), which makes cancel and reschedule cheap: cancel marks the record; a
- * later deadline changes the record, and the entry, when it comes up, is moved on. Only an earlier
- * deadline needs a new entry and leaves a stale one behind; the sweep keeps those few.
+ * record says so (`where` and the state), which makes cancel and reschedule cheap: cancel marks the
+ * record; a later deadline changes the record, and the entry, when it comes up, is moved on. Only
+ * an earlier deadline needs a new entry and leaves a stale one behind; the sweep keeps those few.
+ *
+ * An entry has room for 32 bits of its tick. On the levels below LEVEL_FAR the cursor has the rest,
+ * so the tick is known without looking at the record. Above, an entry says no more than "not before
+ * this bucket": when the bucket is opened, the record is entered anew at its due.
+ *
+ * What is touched together lies together, and what is not does not: the 16 bytes of a record are
+ * all that cancel, arm and reschedule read and write, so that those of a million timers stay in the
+ * cache.
  *
  * Invariants (tw_wheel_check proves them):
- *  - an armed record (due != TW_NEVER) has an entry at entry_at, and entry_at <= due, except that
- * the entry of one armed when already overdue lies at the cursor;
+ *  - an armed record (due != TW_NEVER) has an entry that counts, at or before its due; only the
+ * entry of one armed when already overdue is later, at the cursor;
  *  - nothing lies before the cursor; every chunk of a bucket but the last says how full it is;
  *  - `next` is at most the start of every bucket that is not empty;
  *  - memory for one entry per slot is always there, so nothing but taking a new slot can fail.
@@ -29,33 +37,51 @@ enum {
     DIGIT_BITS = 8,
     BUCKETS = 1 << DIGIT_BITS, /* of one level */
     LEVELS = 64 / DIGIT_BITS,
+    LEVEL_FAR = 32 / DIGIT_BITS,
     CHUNK_SIZE = 512,
     CHUNK_ENTRIES = (CHUNK_SIZE - 16) / 8,
-    SEGMENT_BITS = 16,
-    SEGMENT_SLOTS = 1 << SEGMENT_BITS, /* of 32 bytes: 2 MiB, one huge page */
-    PREFETCH_DISTANCE = 12,            /* misses in flight while firing; flat between 8 and 24 */
-    PREFETCH_WRITE = 8,
-    STALE_SLACK = 1024                 /* stale entries not worth a sweep */
+    LINE_SIZE = 64,
+    BUCKET_FEW = (LINE_SIZE - 2 * sizeof(void *)) / 8,
+    SEGMENT_BITS = 12,
+    SEGMENT_SLOTS = 1 << SEGMENT_BITS,
+    PREFETCH_DISTANCE = 12, /* records asked for ahead while firing */
+    STALE_SLACK = 4096      /* stale entries not worth a sweep */
 };
 
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* One timer, or a free slot. 32 bytes, so that none straddles a cache line. */
+/* One timer, or a free slot. 16 bytes, so that none straddles a cache line. */
 struct record {
-    uint64_t due;      /* deadline; TW_NEVER while unarmed or free */
-    uint64_t entry_at; /* tick of the entry that counts; TW_NEVER when there is none */
-    uint64_t data;     /* the caller's */
-    uint32_t
-        generation; /* of the tenant, or of the next one while free; GENERATION_LAST: retired */
-    uint32_t is_opened : 1;
-    uint32_t seen : 31; /* the sweep that last kept the entry that counts; 0 when it is newer */
+    uint64_t due;    /* deadline; TW_NEVER while unarmed or free */
+    uint32_t tenant; /* generation << 3 | is it opened << 2 | state */
+    uint32_t where;  /* low half of the tick of the entry that counts, if there is one */
 };
 
-/* A slot whose generations are used up is never let again, so no handle ever comes back to life. */
-#define GENERATION_LAST UINT32_MAX
+/* The state in a tenant: which entry counts. */
+enum {
+    STATE_NONE = 0,
+    STATE_NEAR = 1, /* below LEVEL_FAR, at the tick that the cursor's upper half and `where` make */
+    STATE_FAR = 2,  /* from LEVEL_FAR up */
+    STATE_MASK = 3
+};
 
-/* An entry of a bucket. Above level 3 the record's entry_at gives the upper half of the tick. */
+#define TENANT_IS_OPENED  4u
+#define TENANT_GENERATION 8u
+
+/* A slot whose generations are used up is never let again, so no handle ever comes back to life. At
+ * ten million timers a second through one slot that costs 28 bytes a minute. */
+#define TENANT_RETIRED 0xfffffff8u
+
+/* A piece of the slab: four arrays over the same slots. */
+struct segment {
+    struct record records[SEGMENT_SLOTS];
+    uint64_t data[SEGMENT_SLOTS];       /* the caller's */
+    uint32_t free_slots[SEGMENT_SLOTS]; /* a piece of the stack of free slots */
+    uint64_t kept[SEGMENT_SLOTS / 64];  /* the sweep has kept the entry that counts */
+};
+
+/* An entry of a bucket. */
 struct entry {
     uint32_t tick_low;
     uint32_t index;
@@ -73,10 +99,18 @@ struct chunk {
     struct entry entries[CHUNK_ENTRIES];
 };
 
-/* First in, first out, so that a timer re-armed for the same tick cannot starve the others. */
-struct bucket {
+/* Entries in a row: chunks linked from `head`, filled up to `end`, which lies in the last one. */
+struct chain {
     struct chunk *head; /* NULL when empty */
-    struct entry *end;  /* where the next entry goes, in the last chunk; NULL when empty */
+    struct entry *end;  /* where the next entry goes */
+};
+
+/* A cache line. Most buckets hold but a few entries, which lie in the line itself; then come
+ * chunks. A bucket is taken whole, so the few are the oldest: first in, first out, and a timer
+ * re-armed for the same tick over and over cannot starve the others. */
+struct bucket {
+    struct chain chain; /* chain.end NULL: empty; chain.head NULL: end lies in `few` */
+    struct entry few[BUCKET_FEW];
 };
 
 /* Chunks are allocated in blocks. The first chunk of a block is this header. */
@@ -87,41 +121,52 @@ struct block {
     struct chunk *end;
 };
 
+/* So many segments allocated in one go; a list, freed at the end. */
+struct arena {
+    struct arena *next;
+    size_t size;
+};
+
 struct tw_wheel {
-    /* Time. cursor <= now; they differ only while something due is left. */
-    uint64_t next;   /* no bucket that is not empty starts sooner */
-    uint64_t now;    /* the latest time given */
-    uint64_t cursor; /* everything before it is out; buckets are placed relative to it */
+    /* One cache line for what every call needs. Time: cursor <= now, and they differ only while
+     * something due is left. */
+    _Alignas(LINE_SIZE) uint64_t next; /* no bucket that is not empty starts sooner */
+    uint64_t now;                      /* the latest time given */
+    uint64_t cursor;                   /* what lies before it is out; levels are relative to it */
+    struct segment **segments;         /* the slab */
+    uint32_t slot_count;               /* slots ever let */
+    uint32_t slot_capacity;            /* slots for which there is all memory they may need */
+    uint32_t free_count;               /* slots let no more, on the stack in the segments */
+    uint32_t armed_count;              /* records with due != TW_NEVER */
+    uint64_t stale_count;              /* entries that do not count */
+    uint32_t plain_shift;              /* from this level up, enter takes the long way */
+    uint32_t level_bits;               /* levels that have a bucket that is not empty */
 
-    /* Slab. */
-    struct record **segments;
-    uint32_t **free_segments; /* a stack of free slots, cut like the slab */
-    uint32_t slot_count;      /* slots ever let */
-    uint32_t slot_capacity;
-    uint32_t free_count;
     uint32_t retired_count;
-    uint32_t segment_capacity; /* of the two directories */
+    uint32_t segment_count;
+    uint32_t segment_capacity; /* of the directory */
     uint32_t timer_count_max;
+    uint32_t stale_slack; /* STALE_SLACK and TW_WHEEL_MOVES_MAX, for tests to lower */
+    uint32_t moves_max;
+    uint64_t visit_count; /* entries looked at or moved, ever; tests bound work with it */
 
-    /* Counters. */
-    uint32_t armed_count;   /* records with due != TW_NEVER */
-    uint32_t entered_count; /* records with entry_at != TW_NEVER */
-    uint64_t stale_count;   /* entries that do not count: entered + stale are all there are */
-    uint64_t visit_count;   /* entries looked at or moved, ever; tests bound work with it */
-
-    /* The chunk being fired, all of its entries at the cursor; taken off its bucket. */
-    struct chunk *run;
+    /* The bucket at the cursor, taken off its place: fired if of level 0, else moved down. */
+    enum { PHASE_NONE, PHASE_FIRING, PHASE_OPENING } phase;
+    uint32_t opening; /* its level, while it is opened */
+    struct chain taken;
+    uint64_t opened_count; /* entries moved out of it so far */
     uint32_t run_next;
     uint32_t run_count;
-    uint32_t opening; /* level whose bucket at the cursor is being moved down; 0 for none */
+    uint32_t run[CHUNK_ENTRIES]; /* timers to fire, run_next to run_count; then those in taken */
 
-    /* The sweep over stale entries: from level 0 upwards, one chunk at a time. */
-    uint32_t sweep; /* number of the sweep, never 0 */
+    /* The sweep over stale entries: all buckets from level 0 up, one chunk at a time; then `kept`
+     * is cleared. */
+    enum { SWEEP_IDLE, SWEEP_BUCKETS, SWEEP_KEPT } sweep_phase;
+    bool sweep_is_inside;  /* the bucket's old chunks are being rotated */
+    uint32_t sweep_number; /* what new chunks are stamped with */
     uint32_t sweep_credit;
     uint32_t sweep_level;
-    uint32_t sweep_slot;
-    bool sweep_is_running;
-    bool sweep_is_inside; /* the bucket's old chunks are being rotated */
+    uint32_t sweep_slot; /* bucket of the level; for SWEEP_KEPT, segment of the slab */
 
     /* Chunks. */
     struct chunk *chunk_free;
@@ -129,20 +174,21 @@ struct tw_wheel {
     struct block *block_fresh; /* the first block that has fresh chunks, or the last */
     uint32_t chunk_capacity;
     uint32_t chunk_used;
-    size_t memory;
 
+    /* Memory. */
+    struct arena *arenas; /* segments are allocated many at a time */
+    size_t memory;
     void *(*allocate)(void *context, size_t alignment, size_t size);
     void (*release)(void *context, void *memory, size_t size);
     void *context;
 
-    uint32_t level_bits; /* levels that have a bucket that is not empty */
     uint64_t bits[LEVELS][BUCKETS / 64];
-    struct bucket buckets[LEVELS][BUCKETS];
+    _Alignas(LINE_SIZE) struct bucket buckets[LEVELS][BUCKETS];
 };
 
 /* wheel_memory.c: slots and chunks. */
 
-/* Room for at least one more slot, or for `count` in all. False, nothing changed for the worse,
+/* Room for `count` slots in all. False, nothing changed for the worse,
  * when out of memory. */
 bool tw__wheel_grow(struct tw_wheel *wheel, uint64_t count);
 
@@ -175,21 +221,24 @@ uint64_t tw__wheel_chunks_needed(uint64_t slots);
 
 /* wheel_bucket.c: entries in buckets. */
 
-/* Makes room for one entry in a bucket without any and returns where it goes. */
-struct entry *tw__wheel_bucket_extend(struct tw_wheel *wheel, unsigned level, unsigned slot);
+/* The rest of append, for a bucket that is empty or filled to the end of a cache line. */
+void tw__wheel_append_extending(struct tw_wheel *wheel, unsigned shift, uint64_t tick,
+                                uint32_t index);
 
-/* Makes `chunk` the last of the bucket, however full the one before is. */
-void tw__wheel_bucket_link(struct tw_wheel *wheel, unsigned level, unsigned slot,
-                           struct chunk *chunk);
+/* The rest of enter, for far entries and for all while a sweep goes through the buckets. */
+void tw__wheel_enter_special(struct tw_wheel *wheel, struct record *record, uint32_t index,
+                             uint32_t tenant, uint64_t tick);
 
-/* Takes the first chunk off a bucket that is not empty; its count is valid. */
-struct chunk *tw__wheel_bucket_detach(struct tw_wheel *wheel, unsigned level, unsigned slot);
+/* Takes all of a bucket that is not empty: what lay in its line goes to `few`, the rest to
+ * wheel->taken. Returns how many `few` are. */
+unsigned tw__wheel_bucket_take(struct tw_wheel *wheel, unsigned level, unsigned slot,
+                               struct entry *few);
 
-/* The soonest bucket that is not empty; false when all are empty. O(1). */
-bool tw__wheel_bucket_first(const struct tw_wheel *wheel, unsigned *ret_level, unsigned *ret_slot);
+/* Makes `chunk` the last of the chain, however full the one before is. */
+void tw__wheel_chain_link(struct tw_wheel *wheel, struct chain *chain, struct chunk *chunk);
 
-/* The first tick of a bucket. */
-uint64_t tw__wheel_bucket_start(const struct tw_wheel *wheel, unsigned level, unsigned slot);
+/* Takes the first chunk off a chain that has one; its count is valid. */
+struct chunk *tw__wheel_chain_detach(struct chain *chain);
 
 /* wheel_sweep.c: stale entries. */
 
@@ -199,15 +248,7 @@ void tw__wheel_sweep_pay(struct tw_wheel *wheel);
 /* Sweeps all: afterwards no entry is stale. O(entries); only for want of memory. */
 void tw__wheel_sweep_all(struct tw_wheel *wheel);
 
-/* Whether a record's entry is one that lies in this bucket with these low bits. */
-static inline bool tw__wheel_entry_counts(const struct record *record, struct entry entry,
-                                          unsigned level, uint64_t start)
-{
-    return (uint32_t)record->entry_at == entry.tick_low && record->entry_at != TW_NEVER &&
-           (record->entry_at ^ start) >> (level * DIGIT_BITS) == 0;
-}
-
-/* The chunk in which a bucket's end lies; the bucket is not empty. */
+/* The chunk in which a chain's end lies. */
 static inline struct chunk *tw__wheel_chunk_of(struct entry *end)
 {
     return (struct chunk *)(((uintptr_t)end - 1) & ~(uintptr_t)(CHUNK_SIZE - 1));
@@ -215,9 +256,41 @@ static inline struct chunk *tw__wheel_chunk_of(struct entry *end)
 
 /* The hot paths, inlined into schedule, arm and expire alike. */
 
+static inline struct segment *tw__wheel_segment(const struct tw_wheel *wheel, uint32_t index)
+{
+    return wheel->segments[index >> SEGMENT_BITS];
+}
+
 static inline struct record *tw__wheel_record(const struct tw_wheel *wheel, uint32_t index)
 {
-    return &wheel->segments[index >> SEGMENT_BITS][index & (SEGMENT_SLOTS - 1)];
+    return &tw__wheel_segment(wheel, index)->records[index & (SEGMENT_SLOTS - 1)];
+}
+
+static inline uint64_t *tw__wheel_data(const struct tw_wheel *wheel, uint32_t index)
+{
+    return &tw__wheel_segment(wheel, index)->data[index & (SEGMENT_SLOTS - 1)];
+}
+
+static inline uint32_t *tw__wheel_free_slot(const struct tw_wheel *wheel, uint32_t place)
+{
+    return &tw__wheel_segment(wheel, place)->free_slots[place & (SEGMENT_SLOTS - 1)];
+}
+
+static inline uint64_t *tw__wheel_kept(const struct tw_wheel *wheel, uint32_t index)
+{
+    return &tw__wheel_segment(wheel, index)->kept[(index & (SEGMENT_SLOTS - 1)) / 64];
+}
+
+/* For a record that is about to be fired. */
+static inline void tw__wheel_prefetch(const struct tw_wheel *wheel, uint32_t index)
+{
+    __builtin_prefetch(tw__wheel_record(wheel, index), 1);
+    __builtin_prefetch(tw__wheel_data(wheel, index));
+}
+
+static inline tw_handle tw__wheel_handle(uint32_t tenant, uint32_t index)
+{
+    return (tw_handle)(tenant & ~(uint32_t)STATE_MASK) << 32 | index;
 }
 
 /* NULL if the handle is stale. */
@@ -227,39 +300,94 @@ static inline struct record *tw__wheel_lookup(const struct tw_wheel *wheel, tw_h
     if (UNLIKELY(index >= wheel->slot_count))
         return NULL;
     struct record *record = tw__wheel_record(wheel, index);
-    return LIKELY(record->generation == (uint32_t)(timer >> 32)) ? record : NULL;
+    return LIKELY((record->tenant ^ (uint32_t)(timer >> 32)) <= STATE_MASK) ? record : NULL;
 }
 
-/* The level on which `tick` lies. */
-static inline unsigned tw__wheel_level(const struct tw_wheel *wheel, uint64_t tick)
+/* The tick of a STATE_NEAR record's entry. */
+static inline uint64_t tw__wheel_near_tick(const struct tw_wheel *wheel, uint32_t where)
 {
-    return (63u - (unsigned)__builtin_clzll((tick ^ wheel->cursor) | 1)) / DIGIT_BITS;
+    return (wheel->cursor & ~(uint64_t)UINT32_MAX) | where;
 }
 
-/* Puts an entry at `tick`, which is not before the cursor. Cannot fail. */
-static inline void tw__wheel_append(struct tw_wheel *wheel, uint64_t tick, uint32_t index)
+/* The level on which `tick` lies, times DIGIT_BITS. */
+static inline unsigned tw__wheel_shift(const struct tw_wheel *wheel, uint64_t tick)
 {
-    unsigned level = tw__wheel_level(wheel, tick);
-    unsigned slot = (unsigned)(tick >> (level * DIGIT_BITS)) & (BUCKETS - 1);
-    struct bucket *bucket = &wheel->buckets[level][slot];
-    struct entry *entry = bucket->end;
-    if (UNLIKELY(((uintptr_t)entry & (CHUNK_SIZE - 1)) == 0))
-        entry = tw__wheel_bucket_extend(wheel, level, slot);
-    __builtin_prefetch(entry + PREFETCH_WRITE, 1);
-    entry->tick_low = (uint32_t)tick;
-    entry->index = index;
-    bucket->end = entry + 1;
+    return (63u - (unsigned)__builtin_clzll((tick ^ wheel->cursor) | 1)) & ~(DIGIT_BITS - 1u);
 }
 
-/* Gives a record without an entry one for `deadline`, which is not TW_NEVER. */
+/* Puts an entry at `tick`, which is not before the cursor and on that level. Cannot fail. */
+static inline void tw__wheel_append(struct tw_wheel *wheel, unsigned shift, uint64_t tick,
+                                    uint32_t index)
+{
+    unsigned slot = (unsigned)(tick >> shift) & (BUCKETS - 1);
+    struct chain *chain = &wheel->buckets[shift / DIGIT_BITS][slot].chain;
+    struct entry *entry = chain->end;
+    if (UNLIKELY(((uintptr_t)entry & (LINE_SIZE - 1)) == 0)) {
+        tw__wheel_append_extending(wheel, shift, tick, index);
+        return;
+    }
+    *entry = (struct entry){(uint32_t)tick, index};
+    chain->end = entry + 1;
+}
+
+/* Gives a record an entry for `deadline`, which is not TW_NEVER, as the one that counts. `tenant`
+ * is the record's without a state. */
 static inline void tw__wheel_enter(struct tw_wheel *wheel, struct record *record, uint32_t index,
-                                   uint64_t deadline)
+                                   uint32_t tenant, uint64_t deadline)
 {
     uint64_t tick = deadline > wheel->cursor ? deadline : wheel->cursor;
-    record->entry_at = tick;
-    record->seen = 0;
-    wheel->entered_count++;
-    tw__wheel_append(wheel, tick, index);
+    unsigned shift = tw__wheel_shift(wheel, tick);
+    if (UNLIKELY(shift >= wheel->plain_shift)) {
+        tw__wheel_enter_special(wheel, record, index, tenant, tick);
+        return;
+    }
+    record->where = (uint32_t)tick;
+    record->tenant = tenant | STATE_NEAR;
+    tw__wheel_append(wheel, shift, tick, index);
+}
+
+/* The first tick of a bucket. */
+static inline uint64_t tw__wheel_bucket_start(const struct tw_wheel *wheel, unsigned level,
+                                              unsigned slot)
+{
+    unsigned shift = level * DIGIT_BITS;
+    uint64_t above = level == LEVELS - 1 ? 0 : ~UINT64_C(0) << (shift + DIGIT_BITS);
+    return (wheel->cursor & above) | (uint64_t)slot << shift;
+}
+
+/* The soonest bucket of a level that is not empty. */
+static inline unsigned tw__wheel_first_slot(const struct tw_wheel *wheel, unsigned level)
+{
+    const uint64_t *bits = wheel->bits[level];
+    unsigned word = 0;
+    while (!bits[word])
+        word++;
+    return word * 64 + (unsigned)__builtin_ctzll(bits[word]);
+}
+
+/* The soonest bucket that is not empty, and its first tick; TW_NEVER when all are empty. O(1). */
+static inline uint64_t tw__wheel_bucket_first(const struct tw_wheel *wheel, unsigned *ret_level,
+                                              unsigned *ret_slot)
+{
+    *ret_level = *ret_slot = 0;
+    if (LIKELY(wheel->level_bits & 1)) {
+        *ret_slot = tw__wheel_first_slot(wheel, 0);
+        return (wheel->cursor & ~(uint64_t)(BUCKETS - 1)) | *ret_slot;
+    }
+    if (!wheel->level_bits)
+        return TW_NEVER;
+    *ret_level = (unsigned)__builtin_ctz(wheel->level_bits);
+    *ret_slot = tw__wheel_first_slot(wheel, *ret_level);
+    return tw__wheel_bucket_start(wheel, *ret_level, *ret_slot);
+}
+
+static inline void tw__wheel_bucket_mark_empty(struct tw_wheel *wheel, unsigned level,
+                                               unsigned slot)
+{
+    uint64_t *bits = wheel->bits[level];
+    bits[slot / 64] &= ~(UINT64_C(1) << (slot % 64));
+    if (!(bits[0] | bits[1] | bits[2] | bits[3]))
+        wheel->level_bits &= ~(1u << level);
 }
 
 /* Ends a tenancy: all handles to the slot are stale from here on. An entry that is still in a
@@ -267,13 +395,13 @@ static inline void tw__wheel_enter(struct tw_wheel *wheel, struct record *record
 static inline void tw__wheel_slot_give(struct tw_wheel *wheel, struct record *record,
                                        uint32_t index)
 {
+    uint32_t tenant = (record->tenant & ~TENANT_IS_OPENED) + TENANT_GENERATION;
     record->due = TW_NEVER;
-    if (UNLIKELY(++record->generation == GENERATION_LAST)) {
+    record->tenant = tenant;
+    if (UNLIKELY(tenant >= TENANT_RETIRED))
         wheel->retired_count++;
-        return;
-    }
-    uint32_t place = wheel->free_count++;
-    wheel->free_segments[place >> SEGMENT_BITS][place & (SEGMENT_SLOTS - 1)] = index;
+    else
+        *tw__wheel_free_slot(wheel, wheel->free_count++) = index;
 }
 
 #endif

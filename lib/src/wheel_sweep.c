@@ -2,37 +2,40 @@
  * wheel_sweep.c - keeping stale entries few.
  *
  * An entry becomes stale when its timer is moved to an earlier deadline and so gets a second one.
- * Once there are more stale entries than ones that count, plus STALE_SLACK, a sweep starts: it goes
+ * Once there are more stale entries than slots, plus STALE_SLACK, a sweep starts: it goes
  * through all buckets, level 0 first, and rotates each, chunk by chunk: the entries that count are
- * appended anew, the others dropped. Each further stale entry pays for SWEEP_CREDIT entries swept,
- * so no call sweeps more than one chunk, and while a sweep lasts at most 1/SWEEP_CREDIT of the
- * entries it has to go through become stale anew. All in all there are never more than 1.5 stale
- * entries for each slot ever let, plus 2 * STALE_SLACK.
+ * appended anew, the others dropped; the few in the bucket's line are left alone. Each further
+ * stale entry pays for SWEEP_CREDIT entries swept, so no call sweeps more than one chunk, and while
+ * a sweep lasts at most 1/SWEEP_CREDIT of the entries it has to go through become stale anew. All
+ * in all there are never more than 1.5 stale entries for each slot ever let, plus 2 * STALE_SLACK.
  *
  * Two entries of one record at one tick look alike, and one of them must go, or a timer moved to
- * and fro between two ticks would fill the memory. So a record remembers the sweep that kept its
- * entry
- * (`seen`), and a second one that looks the same in the same sweep is dropped. This cannot drop
- * both:
- *  - a new entry resets `seen`, so it speaks of the entry that counts;
- *  - within a sweep an entry that was kept is not met again: entries only ever move to lower
- * levels, which the sweep has left behind, and a rotated bucket's new chunks carry the sweep's
+ * and fro between two ticks would fill the memory. So a bit per slot says that the sweep has kept
+ * its entry, and another that looks the same is dropped. That never drops the one that counts:
+ *  - an entry made during the sweep clears the bit, so the bit speaks of the entry that counts;
+ *  - an entry that was kept is not met again in the same sweep: entries only ever move to lower
+ * levels, which the sweep has left behind, and what a rotated bucket keeps goes to chunks with its
  * stamp;
- *  - the number of the sweep may wrap: each whole sweep meets every entry except those that moved
- * down meanwhile, which happens seven times at most, so `seen` is never older than eight sweeps.
+ *  - of far entries that look alike (32 bits equal, the rest not known) the one met first is kept,
+ * which is the one that comes up first, as buckets are swept in the order of time. The sweep ends
+ * by clearing the bits.
  */
 #include "wheel_private.h"
 
-enum { SWEEP_CREDIT = 8, SWEEP_NUMBER_MAX = INT32_MAX };
+#include <string.h>
+
+enum { SWEEP_CREDIT = 8 };
 
 static void start(struct tw_wheel *wheel)
 {
-    wheel->sweep = wheel->sweep == SWEEP_NUMBER_MAX ? 1 : wheel->sweep + 1;
+    /* May wrap: each sweep renews all stamps but those of the one before. */
+    wheel->sweep_number++;
     wheel->sweep_level = 0;
     wheel->sweep_slot = 0;
     wheel->sweep_credit = 0;
     wheel->sweep_is_inside = false;
-    wheel->sweep_is_running = true;
+    wheel->sweep_phase = SWEEP_BUCKETS;
+    wheel->plain_shift = 0;
 }
 
 /* Moves on to the next bucket that is not empty, the present one included. False after the last. */
@@ -51,64 +54,90 @@ static bool seek(struct tw_wheel *wheel)
     return false;
 }
 
-/* Appends what counts of the bucket's first chunk to the bucket, and drops the rest. */
-static void rotate(struct tw_wheel *wheel, unsigned level, unsigned slot)
+/* Whether the entry is worth keeping: it counts, and it is the first seen that does. */
+static bool keep(struct tw_wheel *wheel, struct entry entry, unsigned level)
 {
-    struct bucket *bucket = &wheel->buckets[level][slot];
-    uint64_t first = tw__wheel_bucket_start(wheel, level, slot);
-    struct chunk *chunk = tw__wheel_bucket_detach(wheel, level, slot);
+    const struct record *record = tw__wheel_record(wheel, entry.index);
+    uint32_t state = level < LEVEL_FAR ? STATE_NEAR : STATE_FAR;
+    uint64_t *kept = tw__wheel_kept(wheel, entry.index);
+    uint64_t bit = UINT64_C(1) << (entry.index % 64);
+    if ((record->tenant & STATE_MASK) != state || record->where != entry.tick_low || (*kept & bit))
+        return false;
+    *kept |= bit;
+    return true;
+}
+
+/* Appends what is worth keeping of the chain's first chunk to the chain, and drops the rest. */
+static void rotate(struct tw_wheel *wheel, struct chain *chain, unsigned level)
+{
+    struct chunk *chunk = tw__wheel_chain_detach(chain);
     wheel->visit_count += chunk->count;
     for (uint32_t i = 0; i < chunk->count; i++)
-        __builtin_prefetch(tw__wheel_record(wheel, chunk->entries[i].index), 1);
+        __builtin_prefetch(tw__wheel_record(wheel, chunk->entries[i].index));
     for (uint32_t i = 0; i < chunk->count; i++) {
-        struct record *record = tw__wheel_record(wheel, chunk->entries[i].index);
-        if (!tw__wheel_entry_counts(record, chunk->entries[i], level, first) ||
-            record->seen == wheel->sweep) {
+        if (!keep(wheel, chunk->entries[i], level)) {
             wheel->stale_count--;
             continue;
         }
-        record->seen = wheel->sweep;
-        if (((uintptr_t)bucket->end & (CHUNK_SIZE - 1)) == 0)
-            tw__wheel_bucket_link(wheel, level, slot, tw__wheel_chunk_pop(wheel));
-        *bucket->end++ = chunk->entries[i];
+        if (((uintptr_t)chain->end & (CHUNK_SIZE - 1)) == 0)
+            tw__wheel_chain_link(wheel, chain, tw__wheel_chunk_pop(wheel));
+        *chain->end++ = chunk->entries[i];
     }
     tw__wheel_chunk_give(wheel, chunk);
 }
 
 /* One chunk, or the step into or out of a bucket. */
-static void step(struct tw_wheel *wheel)
+static void step_buckets(struct tw_wheel *wheel)
 {
-    if (!wheel->sweep_is_inside) {
-        if (!seek(wheel)) {
-            wheel->sweep_is_running = false;
-            return;
-        }
-        /* What is kept goes to a chunk of its own, so that it is told from what is to be swept. */
-        tw__wheel_bucket_link(wheel, wheel->sweep_level, wheel->sweep_slot,
-                              tw__wheel_chunk_pop(wheel));
-        wheel->sweep_is_inside = true;
-    }
-    struct bucket *bucket = &wheel->buckets[wheel->sweep_level][wheel->sweep_slot];
-    if (bucket->head && bucket->head->stamp != wheel->sweep) {
-        rotate(wheel, wheel->sweep_level, wheel->sweep_slot);
+    if (!wheel->sweep_is_inside && !seek(wheel)) {
+        wheel->sweep_phase = SWEEP_KEPT;
+        wheel->plain_shift = LEVEL_FAR * DIGIT_BITS;
+        wheel->sweep_slot = 0;
         return;
     }
-    if (bucket->head && bucket->end == bucket->head->entries) /* nothing was worth keeping */
-        tw__wheel_chunk_give(wheel,
-                             tw__wheel_bucket_detach(wheel, wheel->sweep_level, wheel->sweep_slot));
+    struct bucket *bucket = &wheel->buckets[wheel->sweep_level][wheel->sweep_slot];
+    struct chain *chain = &bucket->chain;
+    if (!wheel->sweep_is_inside && chain->head && chain->head->stamp != wheel->sweep_number) {
+        /* What is kept goes to a chunk of its own, so that it is told from what is to be swept. */
+        tw__wheel_chain_link(wheel, chain, tw__wheel_chunk_pop(wheel));
+        wheel->sweep_is_inside = true;
+    }
+    if (chain->head && chain->head->stamp != wheel->sweep_number) {
+        rotate(wheel, chain, wheel->sweep_level);
+        return;
+    }
+    if (wheel->sweep_is_inside && chain->head && chain->end == chain->head->entries) {
+        /* Nothing was worth keeping: the bucket ends with its few again. */
+        tw__wheel_chunk_give(wheel, tw__wheel_chain_detach(chain));
+        chain->end = bucket->few + BUCKET_FEW;
+    }
     wheel->sweep_is_inside = false;
     wheel->sweep_slot++;
 }
 
+static void step(struct tw_wheel *wheel)
+{
+    if (wheel->sweep_phase == SWEEP_BUCKETS) {
+        step_buckets(wheel);
+        return;
+    }
+    if (wheel->sweep_slot << SEGMENT_BITS < wheel->slot_count) {
+        struct segment *segment = wheel->segments[wheel->sweep_slot++];
+        memset(segment->kept, 0, sizeof(segment->kept));
+    } else {
+        wheel->sweep_phase = SWEEP_IDLE;
+    }
+}
+
 void tw__wheel_sweep_pay(struct tw_wheel *wheel)
 {
-    if (!wheel->sweep_is_running) {
-        if (wheel->stale_count <= (uint64_t)wheel->entered_count + STALE_SLACK)
+    if (wheel->sweep_phase == SWEEP_IDLE) {
+        if (wheel->stale_count <= (uint64_t)wheel->slot_count + wheel->stale_slack)
             return;
         start(wheel);
     }
     wheel->sweep_credit += SWEEP_CREDIT;
-    while (wheel->sweep_credit >= CHUNK_ENTRIES && wheel->sweep_is_running) {
+    if (wheel->sweep_credit >= CHUNK_ENTRIES) {
         wheel->sweep_credit -= CHUNK_ENTRIES;
         step(wheel);
     }
@@ -116,10 +145,9 @@ void tw__wheel_sweep_pay(struct tw_wheel *wheel)
 
 void tw__wheel_sweep_all(struct tw_wheel *wheel)
 {
-    /* The sweep under way is finished first, not abandoned: see the bound on the age of `seen`. */
-    while (wheel->sweep_is_running)
+    while (wheel->sweep_phase != SWEEP_IDLE)
         step(wheel);
     start(wheel);
-    while (wheel->sweep_is_running)
+    while (wheel->sweep_phase != SWEEP_IDLE)
         step(wheel);
 }

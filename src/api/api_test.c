@@ -227,7 +227,7 @@ static void passes_on_what_the_node_says(void **state)
 
 /* ---- one timer ---- */
 
-static void gets(void **state)
+static void shows(void **state)
 {
     struct fixture *fixture = *state;
     char path[FIXTURE_PATH_SIZE], text[128];
@@ -450,7 +450,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(refuses_bad_creates, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_large_creates, setup, teardown),
         cmocka_unit_test_setup_teardown(passes_on_what_the_node_says, setup, teardown),
-        cmocka_unit_test_setup_teardown(gets, setup, teardown),
+        cmocka_unit_test_setup_teardown(shows, setup, teardown),
         cmocka_unit_test_setup_teardown(knows_no_other_ids, setup, teardown),
         cmocka_unit_test_setup_teardown(patches, setup, teardown),
         cmocka_unit_test_setup_teardown(deletes, setup, teardown),

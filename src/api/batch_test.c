@@ -228,6 +228,29 @@ static void answers_20000_lines_in_order(void **state)
     buffer_deinit(&body);
 }
 
+/* Around the sizes at which commands are sent off, with the last line ended and not. */
+static void answers_batches_of_every_size(void **state)
+{
+    struct fixture *fixture = *state;
+    struct buffer body;
+
+    buffer_init(&body);
+    for (unsigned lines = 1; lines <= 3 * BATCH_CHUNK_LINES_MAX + 4; lines++) {
+        unsigned rest = lines % BATCH_CHUNK_LINES_MAX;
+
+        if (rest > 4 && rest < BATCH_CHUNK_LINES_MAX - 4)
+            continue;
+        buffer_clear(&body);
+        append_lines(&body, 0, lines);
+        fixture_ask(fixture, "POST", BATCH, FIXTURE_NDJSON, buffer_bytes(&body), 200, NULL);
+        assert_int_equal(fixture->reply.body.size, lines * ID_LINE);
+        body.size--;
+        fixture_ask(fixture, "POST", BATCH, FIXTURE_NDJSON, buffer_bytes(&body), 200, NULL);
+        assert_int_equal(fixture->reply.body.size, lines * ID_LINE);
+    }
+    buffer_deinit(&body);
+}
+
 /* Answers come in reverse order, and every third line is wrong: the order of the lines stays. */
 static void keeps_order_whatever_the_order_of_answers(void **state)
 {
@@ -376,6 +399,34 @@ static void ends_at_the_limit_of_bytes(void **state)
     assert_true(node_fake_created(fixture->node) > 1000);
     buffer_deinit(&body);
     fixture_stop(fixture);
+}
+
+/* The limit of bytes is reached with the last line of a command. */
+static void ends_at_the_limit_with_a_full_command(void **state)
+{
+    struct buffer body;
+
+    (void)state;
+    buffer_init(&body);
+    for (unsigned lines = BATCH_CHUNK_LINES_MAX - 3; lines < BATCH_CHUNK_LINES_MAX + 3; lines++) {
+        char limit[32];
+        const char *const settings[] = {"batch_bytes_max", limit, NULL};
+        struct fixture *fixture;
+
+        buffer_clear(&body);
+        append_lines(&body, 0, lines);
+        snprintf(limit, sizeof(limit), "%zu", body.size - 1);
+        fixture = fixture_start(settings);
+        client_printf(&fixture->client,
+                      "POST " BATCH " HTTP/1.1\r\nHost: t\r\n" FIXTURE_NDJSON
+                      "Transfer-Encoding: chunked\r\n\r\n%zx\r\n%.*s\r\n0\r\n\r\n",
+                      body.size, (int)body.size, body.data);
+        assert_true(client_receive(&fixture->client, "POST", &fixture->reply));
+        assert_int_equal(count_lines(fixture->reply.body), lines + 1);
+        assert_int_equal(node_fake_created(fixture->node), lines);
+        fixture_stop(fixture);
+    }
+    buffer_deinit(&body);
 }
 
 /* What cannot fit into memory is not begun. */
@@ -585,11 +636,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(takes_any_cut, setup, teardown),
         cmocka_unit_test_setup_teardown(fails_long_lines_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(answers_20000_lines_in_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(answers_batches_of_every_size, setup, teardown),
         cmocka_unit_test_setup_teardown(keeps_order_whatever_the_order_of_answers, setup, teardown),
         cmocka_unit_test_setup_teardown(holds_the_client_back, setup, teardown),
         cmocka_unit_test_setup_teardown(bounds_commands_by_bytes, setup, teardown),
         cmocka_unit_test(ends_at_the_limit_of_lines),
         cmocka_unit_test(ends_at_the_limit_of_bytes),
+        cmocka_unit_test(ends_at_the_limit_with_a_full_command),
         cmocka_unit_test_setup_teardown(limits_batches_at_a_time, setup, teardown),
         cmocka_unit_test_setup_teardown(waits_for_room, setup, teardown),
         cmocka_unit_test_setup_teardown(tells_of_failures_line_by_line, setup, teardown),

@@ -2,8 +2,9 @@
  * call.h - one request in the eyes of the API: its route, its body, what it asks of the node.
  *
  * Ownership  A call is the server's request's: made when its head is there, freed when it is
- * closed. Answering gives it away: it is not touched afterwards. Threads    One at a time; the
- * node's thread answers, or resumes, while the server's thread is done with it (http/server.h).
+ *            closed. Answering gives it away: it is not touched afterwards.
+ * Threads    One at a time; the node's thread answers, or resumes, while the server's thread is
+ *            done with it (http/server.h).
  */
 #ifndef TICKWHEEL_API_CALL_H
 #define TICKWHEEL_API_CALL_H
@@ -20,9 +21,8 @@
 #define CALL_PARAMETER_SIZE 64 /* the longest {id} that is looked at */
 
 enum {
-    CALL_BODIES_BYTES_MAX =
-        256 << 20,          /* memory for the bodies of all requests that are not batches */
-    CALL_BATCHES_MAX = 256, /* batches at a time */
+    CALL_BODIES_BYTES_MAX = 256 << 20, /* memory for all bodies that are not batches */
+    CALL_BATCHES_MAX = 256,            /* batches at a time */
 };
 
 struct api {

@@ -73,6 +73,7 @@ static void split_in_pieces(struct bytes text, struct random *random, struct buf
         while ((result = lines_next(&lines, &chunk, &line)) != LINES_MORE)
             note(out, lines_number(&lines), result, line);
         assert_int_equal(chunk.size, 0);
+        assert_true(lines.carry_.size <= LINE_MAX_BYTES + 1); /* room for a CR */
         free(piece);
     }
     result = lines_last(&lines, &line);

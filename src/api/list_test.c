@@ -17,6 +17,9 @@
 
 #include <cmocka.h>
 
+#define FOUR_LABELS      "&label=a:b&label=a:b&label=a:b&label=a:b"
+#define SEVENTEEN_LABELS FOUR_LABELS FOUR_LABELS FOUR_LABELS FOUR_LABELS "&label=a:b"
+
 enum {
     TIMER_COUNT = 300,
     FIRST_MS = 1893456000, /* in thousands: 2030 */
@@ -36,7 +39,8 @@ struct listing {
     struct known known[TIMER_COUNT];
 };
 
-/* Timers due at one of 40 instants, so that many share one. */
+/* Timers due at one of 40 instants, so that many share one; each partition has a quarter of them to
+ * itself, so that a page comes from one partition mostly. */
 static int setup(void **state)
 {
     struct listing *listing = calloc(1, sizeof(*listing));
@@ -49,7 +53,8 @@ static int setup(void **state)
         char json[200], path[FIXTURE_PATH_SIZE];
         struct timer_id id;
 
-        known->at_ms = FIRST_MS * UINT64_C(1000) + random_below(&random, 40);
+        known->at_ms =
+            FIRST_MS * UINT64_C(1000) + (uint64_t)(i % 4 * 10) + random_below(&random, 10);
         known->team = (unsigned)i % 3;
         snprintf(json, sizeof(json),
                  "{\"at\":%llu,\"target\":\"http://a.example/"
@@ -217,8 +222,7 @@ static void refuses_wrong_queries(void **state)
         "Limit=1",
         "=",
         "limit",
-        "label=a:b&label=a:b&label=a:b&label=a:b&label=a:b&label=a:b&label=a:b&label=a:b&label=a:b&"
-        "label=a:b&label=a:b&label=a:b&label=a:b&label=a:b&label=a:b&label=a:b&label=a:b",
+        SEVENTEEN_LABELS,
     };
     struct listing *listing = *state;
     char target[512];

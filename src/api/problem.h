@@ -1,5 +1,5 @@
 /*
- * problem.h - what is wrong with a request, as RFC 9457 problem details with a pointer to the field.
+ * problem.h - what is wrong with a request: RFC 9457 problem details with a pointer to the field.
  */
 #ifndef TICKWHEEL_API_PROBLEM_H
 #define TICKWHEEL_API_PROBLEM_H

@@ -12,7 +12,7 @@ void buffer_deinit(struct buffer *buffer)
 
 char *buffer_reserve(struct buffer *buffer, size_t size)
 {
-    if (size > buffer->capacity - buffer->size) {
+    if (!buffer->data || size > buffer->capacity - buffer->size) {
         size_t capacity = buffer->capacity ? buffer->capacity : 128;
         char *data;
 

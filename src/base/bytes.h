@@ -57,7 +57,7 @@ static inline void buffer_clear(struct buffer *buffer)
     buffer->failed = false;
 }
 
-/* Room for `size` more bytes at data + size, to be counted by the caller; NULL when out of memory. */
+/* Room for `size` more bytes at data + size, for the caller to count; NULL when out of memory. */
 char *buffer_reserve(struct buffer *buffer, size_t size);
 
 void buffer_append(struct buffer *buffer, const void *data, size_t size);

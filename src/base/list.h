@@ -1,5 +1,5 @@
 /*
- * list.h - an intrusive, doubly linked list; the link lies inside the item, so nothing is allocated.
+ * list.h - an intrusive, doubly linked list; the link lies in the item, so nothing is allocated.
  *
  *     struct job { struct list link; int n; };
  *     struct list jobs;

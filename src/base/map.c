@@ -84,7 +84,7 @@ void *map_remove(struct map *map, uint64_t key)
     value = map->slots_[hole].value;
     if (!value)
         return NULL;
-    /* Close the gap: whoever probed past the hole moves back into it, so no marker is left behind. */
+    /* Close the gap: whoever probed past the hole moves back into it, so no marker stays behind. */
     for (i = (hole + 1) & mask; map->slots_[i].value; i = (i + 1) & mask) {
         size_t home = map_home(map, map->slots_[i].key);
 

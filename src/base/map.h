@@ -1,5 +1,5 @@
 /*
- * map.h - a hash table from a 64-bit key to a pointer; open addressing, at most three quarters full.
+ * map.h - a hash table from a 64-bit key to a pointer; open addressing, at most 3/4 full.
  *
  * Errors     map_put fails only for want of memory; map_reserve beforehand makes it succeed.
  * Ownership  Values are borrowed. Keys must be unique; any 64-bit value is a key.

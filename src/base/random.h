@@ -1,7 +1,8 @@
 /*
- * random.h - a small deterministic generator (SplitMix64, Steele, Lea & Flood 2014): one seed, one run.
+ * random.h - a small deterministic generator: one seed is one run. SplitMix64, by Steele, Lea &
+ * Flood, 2014.
  *
- * Not for secrets. The seed comes from sys/entropy.h in the daemon and from the command line in tests.
+ * Not for secrets. The seed comes from sys/entropy.h in the daemon, and is printed by tests.
  */
 #ifndef TICKWHEEL_BASE_RANDOM_H
 #define TICKWHEEL_BASE_RANDOM_H

@@ -8,7 +8,8 @@
  * stand for another one.
  *
  * Errors     A socket that the kernel will not watch is not watched: whoever waits for it runs into
- * a time-out of its own. Threads    None: one owner.
+ *            a time-out of its own.
+ * Threads    None: one owner.
  */
 #ifndef TICKWHEEL_DELIVERY_POLLER_H
 #define TICKWHEEL_DELIVERY_POLLER_H

@@ -10,14 +10,15 @@
  *     webhook_stop(webhook);
  *
  * Outcome    2xx is DONE. 410 is ENDED, so is a target that is no http or https URL. 429 and 503
- * are FAILED and carry their Retry-After; whatever else is FAILED. A status counts as soon as the
- *            headers are complete: what happens to the body after that changes nothing.
+ *            are FAILED and carry their Retry-After; whatever else is FAILED. A status counts as
+ *            soon as the headers are complete: what happens to the body after that changes nothing.
  * Fairness   Up to connections_max deliveries are out at a time, the others wait in order of
- * arrival. It is the caller's to bound how many of them go to one target, so that others have room.
+ *            arrival. It is the caller's to bound how many of them go to one target, so that others
+ *            have room.
  * Errors     Every delivery comes back with an outcome; nothing is dropped, not at stop either.
  * Threads    webhook_post from any thread. `done` is called from the webhook thread, with every
- * delivery that ended in one turn of its loop; once more from within webhook_stop, when something
- * was posted too late for the thread to see.
+ *            delivery that ended in one turn of its loop; once more from within webhook_stop, when
+ *            something was posted too late for the thread to see.
  */
 #ifndef TICKWHEEL_DELIVERY_WEBHOOK_H
 #define TICKWHEEL_DELIVERY_WEBHOOK_H

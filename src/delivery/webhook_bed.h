@@ -186,13 +186,21 @@ static inline struct delivery_outcome bed_outcome(struct bed *bed, const char *t
 
 /* ---- a peer ---- */
 
+/* How a peer treats a connection that is to be used again. */
+enum peer_manner {
+    PEER_KEEPS,     /* it answers one request after the other */
+    PEER_HANGS_UP,  /* it closes it after each answer, without having said so */
+    PEER_IS_ABSENT, /* it takes the second request and closes without an answer: as if both crossed
+                     */
+};
+
 /* Answers one connection after the other, each request with `response`, and keeps the last request.
  */
 struct peer {
     const char *response;
     size_t response_size;
-    SSL_CTX *tls;  /* NULL: plain */
-    bool hangs_up; /* after each answer, without having said so */
+    SSL_CTX *tls; /* NULL: plain */
+    enum peer_manner manner;
     unsigned port;
     int listen_fd;
     pthread_t thread;
@@ -274,7 +282,9 @@ static inline void peer_serve(struct peer *peer, int fd, char *data)
     if (!stream.tls || SSL_accept(stream.tls) == 1)
         while (peer_read_request(peer, &stream, data)) {
             peer_write(&stream, peer->response, peer->response_size);
-            if (peer->hangs_up)
+            if (peer->manner == PEER_IS_ABSENT)
+                peer_read(&stream, data, PEER_REQUEST_MAX);
+            if (peer->manner != PEER_KEEPS)
                 break;
         }
     if (stream.tls)
@@ -299,13 +309,14 @@ static inline void *peer_run(void *context)
     return NULL;
 }
 
-static inline void peer_start(struct peer *peer, const char *host, const char *response,
-                              SSL_CTX *tls)
+static inline void peer_start_with(struct peer *peer, const char *host, const char *response,
+                                   SSL_CTX *tls, enum peer_manner manner)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = inet_addr(host)};
     socklen_t size = sizeof(address);
 
-    *peer = (struct peer){.response = response, .response_size = strlen(response), .tls = tls};
+    *peer = (struct peer){
+        .response = response, .response_size = strlen(response), .tls = tls, .manner = manner};
     peer->request = calloc(1, PEER_REQUEST_MAX + 1);
     peer->listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_non_null(peer->request);
@@ -316,6 +327,12 @@ static inline void peer_start(struct peer *peer, const char *host, const char *r
     peer->port = ntohs(address.sin_port);
     pthread_mutex_init(&peer->lock, NULL);
     assert_int_equal(pthread_create(&peer->thread, NULL, peer_run, peer), 0);
+}
+
+static inline void peer_start(struct peer *peer, const char *host, const char *response,
+                              SSL_CTX *tls)
+{
+    peer_start_with(peer, host, response, tls, PEER_KEEPS);
 }
 
 /* Stop the webhooks first: the peer serves a connection until it is closed. */

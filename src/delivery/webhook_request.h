@@ -3,7 +3,8 @@
  * next.
  *
  * Ownership  The request owns the texts and the list; both are valid until the next build or
- * deinit. Threads    None: one owner.
+ *            deinit.
+ * Threads    None: one owner.
  */
 #ifndef TICKWHEEL_DELIVERY_WEBHOOK_REQUEST_H
 #define TICKWHEEL_DELIVERY_WEBHOOK_REQUEST_H

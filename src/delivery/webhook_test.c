@@ -223,7 +223,7 @@ static void test_bad_targets(void **state)
 
 /* ---- answers of all kinds ---- */
 
-static struct delivery_outcome outcome_of_response(const char *response, bool hangs_up)
+static struct delivery_outcome outcome_of_response(const char *response, enum peer_manner manner)
 {
     struct delivery_outcome outcome;
     struct bed bed;
@@ -232,8 +232,7 @@ static struct delivery_outcome outcome_of_response(const char *response, bool ha
 
     bed_init(&bed, "127.0.0.0/8");
     bed_start(&bed);
-    peer_start(&peer, "127.0.0.1", response, NULL);
-    peer.hangs_up = hangs_up;
+    peer_start_with(&peer, "127.0.0.1", response, NULL, manner);
     outcome = bed_outcome(&bed, url(target, "127.0.0.1", peer.port, "/"));
     bed_stop(&bed);
     peer_stop(&peer);
@@ -246,7 +245,7 @@ static uint64_t retry_after(const char *status, const char *value)
 
     snprintf(response, sizeof(response),
              "HTTP/1.1 %s\r\nContent-Length: 0\r\nRetry-After: %s\r\n\r\n", status, value);
-    return outcome_of_response(response, false).retry_after_ms;
+    return outcome_of_response(response, PEER_KEEPS).retry_after_ms;
 }
 
 static void test_retry_after(void **state)
@@ -275,35 +274,36 @@ static void test_odd_answers(void **state)
     struct delivery_outcome outcome;
 
     (void)state;
-    outcome =
-        outcome_of_response("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" OK_RESPONSE, false);
+    outcome = outcome_of_response("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" OK_RESPONSE,
+                                  PEER_KEEPS);
     assert_int_equal(outcome.result, DELIVERY_DONE);
     outcome = outcome_of_response("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 500 No\r\n"
                                   "Content-Length: 0\r\n\r\n",
-                                  false);
+                                  PEER_KEEPS);
     assert_string_equal(outcome.error, "HTTP 500");
     /* An interim answer, and headers that do not end, are no answer. */
-    outcome = outcome_of_response("HTTP/1.1 103 Early Hints\r\n\r\n", true);
+    outcome = outcome_of_response("HTTP/1.1 103 Early Hints\r\n\r\n", PEER_HANGS_UP);
     assert_int_equal(outcome.result, DELIVERY_FAILED);
-    outcome = outcome_of_response("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n", true);
+    outcome = outcome_of_response("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n", PEER_HANGS_UP);
     assert_int_equal(outcome.result, DELIVERY_FAILED);
-    outcome = outcome_of_response("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nX: ", true);
+    outcome = outcome_of_response("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nX: ",
+                                  PEER_HANGS_UP);
     assert_int_equal(outcome.result, DELIVERY_FAILED);
-    outcome = outcome_of_response("nonsense\r\n\r\n", true);
+    outcome = outcome_of_response("nonsense\r\n\r\n", PEER_HANGS_UP);
     assert_int_equal(outcome.result, DELIVERY_FAILED); /* ENDED would give up on a passing fault */
     assert_string_equal(outcome.error, "answer is not HTTP");
-    outcome = outcome_of_response("HTTP/9.9 200 OK\r\n\r\n", true);
+    outcome = outcome_of_response("HTTP/9.9 200 OK\r\n\r\n", PEER_HANGS_UP);
     assert_int_equal(outcome.result, DELIVERY_FAILED);
     /* A body without a length that just ends, an HTTP/1.0 answer: both are ones. */
-    outcome = outcome_of_response("HTTP/1.1 200 OK\r\n\r\nbody", true);
+    outcome = outcome_of_response("HTTP/1.1 200 OK\r\n\r\nbody", PEER_HANGS_UP);
     assert_int_equal(outcome.result, DELIVERY_DONE);
-    outcome = outcome_of_response("HTTP/1.0 200 OK\r\n\r\n", true);
+    outcome = outcome_of_response("HTTP/1.0 200 OK\r\n\r\n", PEER_HANGS_UP);
     assert_int_equal(outcome.result, DELIVERY_DONE);
     /* Headers without end are cut off. */
     snprintf(many, sizeof(many), "HTTP/1.1 200 OK\r\n");
     for (size_t size = strlen(many); size < sizeof(many) - 100; size += strlen(many + size))
         snprintf(many + size, 100, "x-header-%zu: a value of some size\r\n", size);
-    outcome = outcome_of_response(many, false);
+    outcome = outcome_of_response(many, PEER_KEEPS);
     assert_int_equal(outcome.result, DELIVERY_FAILED);
     assert_string_equal(outcome.error, "answer with too many headers");
 }
@@ -489,7 +489,8 @@ static void test_environment(void **state)
 
 /* ---- connections ---- */
 
-/* One after the other, all go over one connection; one that was closed meanwhile is replaced. */
+/* One after the other, all go over one connection. When it was closed meanwhile, or is closed just
+ * as it is to be used again, another one replaces it, any number of times. */
 static void test_keep_alive(void **state)
 {
     struct bed bed;
@@ -497,17 +498,20 @@ static void test_keep_alive(void **state)
     char target[128];
 
     (void)state;
-    for (int hangs_up = 0; hangs_up < 2; hangs_up++) {
+    for (enum peer_manner manner = PEER_KEEPS; manner <= PEER_IS_ABSENT; manner++) {
         bed_init(&bed, "127.0.0.0/8");
         bed_start(&bed);
-        peer_start(&peer, "127.0.0.1", OK_RESPONSE, NULL);
-        peer.hangs_up = hangs_up;
-        for (int i = 0; i < 50; i++)
-            assert_int_equal(bed_outcome(&bed, url(target, "127.0.0.1", peer.port, "/")).result,
-                             DELIVERY_DONE);
+        peer_start_with(&peer, "127.0.0.1", OK_RESPONSE, NULL, manner);
+        for (int i = 0; i < 50; i++) {
+            struct delivery_outcome outcome =
+                bed_outcome(&bed, url(target, "127.0.0.1", peer.port, "/"));
+
+            if (outcome.result != DELIVERY_DONE)
+                fail_msg("manner %d, number %d: %s", (int)manner, i, outcome.error);
+        }
         bed_stop(&bed);
         peer_stop(&peer);
-        assert_int_equal(peer.connections, hangs_up ? 50 : 1);
+        assert_int_equal(peer.connections, manner == PEER_KEEPS ? 1 : 50);
         assert_int_equal(peer.requests, 50);
     }
 }

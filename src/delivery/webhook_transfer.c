@@ -46,6 +46,18 @@ static int close_socket(void *context, curl_socket_t fd)
     return close(fd);
 }
 
+static int count_request(void *context, char *peer_ip, char *own_ip, int peer_port, int own_port)
+{
+    struct webhook_transfer *transfer = context;
+
+    (void)peer_ip;
+    (void)own_ip;
+    (void)peer_port;
+    (void)own_port;
+    transfer->sent_count_++;
+    return CURL_PREREQFUNC_OK;
+}
+
 static size_t read_header(char *line, size_t size, size_t count, void *context)
 {
     struct webhook_transfer *transfer = context;
@@ -110,6 +122,8 @@ static bool set_common(struct webhook_transfer *transfer)
     bad |= curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, transfer);
     bad |= curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
     bad |= curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, settings->poller);
+    bad |= curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, count_request);
+    bad |= curl_easy_setopt(easy, CURLOPT_PREREQDATA, transfer);
     bad |= curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, read_header);
     bad |= curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
     bad |= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, read_body);
@@ -154,9 +168,20 @@ struct webhook_transfer *webhook_transfer_of(CURL *easy)
     return (struct webhook_transfer *)(void *)transfer;
 }
 
+/* libcurl counts its repeats over the whole life of a handle and gives up after five, whatever
+ * became of the requests between them (7.88); only a reset starts that count again. */
+static bool renew(struct webhook_transfer *transfer)
+{
+    curl_easy_reset(transfer->easy);
+    buffer_clear(&transfer->target_);
+    transfer->is_worn_ = !set_common(transfer); /* then it stays unfit for use */
+    return !transfer->is_worn_;
+}
+
 /* ---- one delivery ---- */
 
-/* Points `easy` at the target; most often it is there already. */
+/* Points `easy` at the target; most often it is there already. False with the outcome of a target
+ * that is none, or when out of memory. */
 static bool set_target(struct webhook_transfer *transfer, struct bytes target,
                        struct delivery_outcome *outcome)
 {
@@ -168,13 +193,10 @@ static bool set_target(struct webhook_transfer *transfer, struct bytes target,
         return true;
     buffer_clear(&transfer->target_);
     url = webhook_request_url(&transfer->request_, target, &scheme);
-    if (!url) {
-        if (scheme == WEBHOOK_SCHEME_OTHER)
-            webhook_outcome_fail(outcome, DELIVERY_ENDED, "target is not an http or https URL");
-        else
-            webhook_outcome_fail(outcome, DELIVERY_FAILED, "out of memory");
+    if (scheme == WEBHOOK_SCHEME_OTHER)
+        webhook_outcome_fail(outcome, DELIVERY_ENDED, "target is not an http or https URL");
+    if (!url)
         return false;
-    }
     bad = curl_easy_setopt(transfer->easy, CURLOPT_URL, url);
     /* HTTP/2 is agreed on within TLS only. There, a webhook waits for a connection that is being
      * made rather than open another, for it may be able to share it. */
@@ -183,17 +205,16 @@ static bool set_target(struct webhook_transfer *transfer, struct bytes target,
                                                            : (long)CURL_HTTP_VERSION_1_1);
     bad |= curl_easy_setopt(transfer->easy, CURLOPT_PIPEWAIT,
                             scheme == WEBHOOK_SCHEME_HTTPS ? 1L : 0L);
-    if (bad != CURLE_OK) {
-        webhook_outcome_fail(outcome, DELIVERY_FAILED, "out of memory");
+    if (bad != CURLE_OK)
         return false;
-    }
     buffer_append_bytes(&transfer->target_, target);
     if (buffer_failed(&transfer->target_)) /* then it is set again the next time */
         buffer_clear(&transfer->target_);
     return true;
 }
 
-bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *delivery)
+/* Sets up everything of `delivery` but its target. */
+static bool set_request(struct webhook_transfer *transfer, const struct delivery *delivery)
 {
     const struct timer *timer = delivery->timer;
     struct bytes payload = timer->texts.payload;
@@ -201,28 +222,33 @@ bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *
     struct curl_slist *headers;
     CURLcode bad = CURLE_OK;
 
-    delivery->started_us = wall_now_us();
-    if (!set_target(transfer, timer->texts.target, &delivery->outcome)) {
-        delivery->ended_us = delivery->started_us;
+    if (webhook_request_build(&transfer->request_, delivery, transfer->settings_->signature,
+                              delivery->started_us / 1000000, &headers))
         return false;
-    }
-    bad |= webhook_request_build(&transfer->request_, delivery, transfer->settings_->signature,
-                                 delivery->started_us / 1000000, &headers)
-               ? CURLE_OUT_OF_MEMORY
-               : CURLE_OK;
-    if (bad == CURLE_OK) {
-        bad |= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
-        bad |= curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)payload.size);
-        bad |= curl_easy_setopt(easy, CURLOPT_POSTFIELDS, payload.size > 0 ? payload.data : "");
-        bad |= curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, clamp_ms(timer->retry.timeout_ms));
-    }
-    if (bad != CURLE_OK) {
-        webhook_outcome_fail(&delivery->outcome, DELIVERY_FAILED, "out of memory");
-        delivery->ended_us = delivery->started_us;
+    bad |= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+    bad |= curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)payload.size);
+    bad |= curl_easy_setopt(easy, CURLOPT_POSTFIELDS, payload.size > 0 ? payload.data : "");
+    bad |= curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, clamp_ms(timer->retry.timeout_ms));
+    return bad == CURLE_OK;
+}
+
+bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *delivery)
+{
+    const struct timer *timer = delivery->timer;
+    bool is_ready = false;
+
+    delivery->started_us = delivery->ended_us = wall_now_us();
+    delivery->outcome.error[0] = '\0';
+    if (!transfer->is_worn_ || renew(transfer))
+        is_ready = set_target(transfer, timer->texts.target, &delivery->outcome) &&
+                   set_request(transfer, delivery);
+    if (!is_ready) {
+        if (!delivery->outcome.error[0])
+            webhook_outcome_fail(&delivery->outcome, DELIVERY_FAILED, "out of memory");
         return false;
     }
     transfer->delivery_ = delivery;
-    transfer->head_bytes_ = transfer->body_bytes_ = 0;
+    transfer->head_bytes_ = transfer->body_bytes_ = transfer->sent_count_ = 0;
     transfer->attempt_ = (struct webhook_attempt){
         .timeout_ms = timer->retry.timeout_ms,
         .connect_timeout_ms = transfer->settings_->connect_timeout_ms,
@@ -236,6 +262,7 @@ static struct delivery *give_back(struct webhook_transfer *transfer)
 
     delivery->ended_us = wall_now_us();
     transfer->delivery_ = NULL;
+    transfer->is_worn_ = transfer->sent_count_ > 1;
     return delivery;
 }
 

@@ -35,6 +35,9 @@ struct webhook_transfer {
     struct webhook_attempt attempt_;
     struct buffer target_;             /* whose URL `easy` has now */
     uint64_t head_bytes_, body_bytes_; /* of the answer, so far */
+    uint32_t sent_count_; /* how often the request was sent: libcurl repeats it when a kept-alive
+                             connection turns out to be closed */
+    bool is_worn_;        /* `easy` must be made new before it is used again */
 };
 
 /* NULL when out of memory. */

@@ -2,8 +2,9 @@
  * command.h - what a client asks of the engine, and the answer.
  *
  * Ownership  The caller allocates a command and lends it to engine_submit until engine_take_reply
- * hands it back. Timers of a create and a patch are taken by the engine in any case. The `timer`
- *            and `page` of an answer stay the engine's: valid until the next call into the engine.
+ *            hands it back. Timers of a create and a patch are taken by the engine in any case. The
+ *            `timer` and `page` of an answer stay the engine's: valid until the next call into the
+ *            engine.
  */
 #ifndef TICKWHEEL_ENGINE_COMMAND_H
 #define TICKWHEEL_ENGINE_COMMAND_H

@@ -2,8 +2,8 @@
  * delivery.h - one attempt to deliver one timer: what the engine hands out and gets back.
  *
  * Ownership  The engine allocates it and lends it, with its timer, to whoever delivers, until it
- * comes back through engine_delivered. Neither is written by anyone else meanwhile, except the
- *            `outcome` by who delivers.
+ *            comes back through engine_delivered. Neither is written by anyone else meanwhile,
+ *            except the `outcome` by who delivers.
  */
 #ifndef TICKWHEEL_ENGINE_DELIVERY_H
 #define TICKWHEEL_ENGINE_DELIVERY_H

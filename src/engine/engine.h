@@ -20,10 +20,11 @@
  *            retry.attempts_max times. `now` may step: back fires nothing twice, forward fires what
  *            became due.
  * Errors     Commands are answered with an error; nothing else can fail. A failed batch takes back
- * what its commands asked, and is written again where the change is the engine's own. Ownership
- * What is taken out is lent, and comes back by the call named above; see command.h and delivery.h.
- * Take all replies before the next call. Threads    One engine, one thread. Batches and reads come
- * back in the order they were taken, batches among batches and reads among reads.
+ *            what its commands asked, and is written again where the change is the engine's own.
+ * Ownership  What is taken out is lent, and comes back by the call named above; see command.h and
+ *            delivery.h. Take all replies before the next call.
+ * Threads    One engine, one thread. Batches and reads come back in the order they were taken,
+ *            batches among batches and reads among reads.
  */
 #ifndef TICKWHEEL_ENGINE_ENGINE_H
 #define TICKWHEEL_ENGINE_ENGINE_H
@@ -36,7 +37,7 @@ struct engine_options {
     uint16_t partition;
     uint64_t window_ms;      /* how far ahead timers are in memory */
     uint64_t near_bytes_max; /* footprint of timers in memory; loading pauses there, and a create
-                                that must be in memory is refused with OVERLOADED */
+                                or patch that needs more is refused with OVERLOADED */
     uint64_t pending_max;    /* live timers in all; beyond it TOO_MANY. 0: no limit */
     uint32_t inflight_max;   /* deliveries at a time */
     uint32_t target_inflight_max;   /* deliveries at a time to one origin (scheme, host, port) */

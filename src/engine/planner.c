@@ -114,6 +114,16 @@ static bool change(struct engine *engine, struct timer *timer, struct timer *cop
     return true;
 }
 
+/* Whether the changed timer must be in memory and takes more of it than there is. */
+static bool is_too_much(const struct engine *engine, const struct timer *timer,
+                        const struct timer *copy)
+{
+    size_t held = timer->private_.flags & FLAG_COUNTED ? timer->footprint : 0;
+
+    return scheduler_is_near(engine, copy) && copy->footprint > held &&
+           engine->stats.near_bytes - held + copy->footprint > engine->options.near_bytes_max;
+}
+
 static void patch(struct engine *engine, struct timer *timer, struct command *command)
 {
     uint32_t fields = command->patch_fields;
@@ -141,6 +151,11 @@ static void patch(struct engine *engine, struct timer *timer, struct command *co
         copy->at = wall_max(copy->due, engine->now);
         copy->attempts = 0;
         copy->state = TIMER_SCHEDULED;
+    }
+    if (copy && is_too_much(engine, timer, copy)) {
+        timer_free(copy);
+        planner_reply(engine, command, ERROR_OVERLOADED, timer);
+        return;
     }
     change(engine, timer, copy, command, WRITE_PATCH);
 }

@@ -1,8 +1,8 @@
 /*
  * The wheel over the near window, reading ahead, and the watermark behind.
  *
- *     ── final records ──┬── live and final ──┬── in memory, all that live ──┬── in the storage
- * only ──► trim               watermark                       frontier
+ *     ── final ──┬── live and final ──┬── in memory, all that live ──┬── in the storage only ──►
+ *              trim               watermark                       frontier
  *
  * Whatever is written before the frontier stays in memory; whatever is written behind it is met
  * when the frontier gets there. While a read ahead is out, `reading_to` counts as the frontier,

@@ -105,9 +105,11 @@ static enum MHD_Result take_body(struct http_request *request, const char *data,
     connection_wait_on(request->connection); /* if it slept */
     /* Who was resumed before it fell asleep goes on at once: the library would not call again. */
     while (*size > 0 && !request->is_answered && !request->hangs_up) {
-        size_t used = server->options.handler->body(request, (struct bytes){data, *size});
+        size_t used;
 
-        assert(used <= *size);
+        request->has_paused = false;
+        used = server->options.handler->body(request, (struct bytes){data, *size});
+        assert(used == *size || (used < *size && request->has_paused));
         data += used;
         *size -= used;
         connection_progress(request->connection, used);

@@ -82,6 +82,7 @@ void http_request_resume(struct http_request *request)
 void http_request_pause(struct http_request *request)
 {
     assert(!request->is_ended && !request->is_answered);
+    request->has_paused = true;
     atomic_store(&request->turn, TURN_ASKED);
 }
 

@@ -18,12 +18,13 @@
  *     }
  *
  * Lifetime   `closed` does not come between `end` and the answer, nor between pause and resume,
- * even if the client has hung up: whoever owes an answer or a resume holds a valid request, and
- *            does not touch it afterwards.
- * Errors     Malformed HTTP is answered by the server; what it refuses otherwise goes through
- * `refuse`. Ownership  Requests are the server's. A response's body is taken. Threads    Calls for
- * one request never overlap, those for several do. http_request_answer (after `end`) and
- * http_request_resume: any thread. Everything else: within a call of the handler.
+ *            even if the client has hung up: whoever owes an answer or a resume holds a valid
+ *            request, and does not touch it afterwards.
+ * Errors     Malformed HTTP is answered by the library; what else the server refuses goes through
+ *            the handler's `refuse`.
+ * Ownership  Requests are the server's. A response's body is taken.
+ * Threads    Calls for one request never overlap, those for several do. http_request_answer (after
+ *            `end`) and http_request_resume: any thread. All else: within a call of the handler.
  */
 #ifndef TICKWHEEL_HTTP_SERVER_H
 #define TICKWHEEL_HTTP_SERVER_H

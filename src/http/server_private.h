@@ -45,6 +45,7 @@ struct http_request {
     void *user;
     atomic_int turn; /* enum turn */
     bool is_begun, is_ended, is_answered;
+    bool has_paused; /* within this call of `body` */
     bool is_refused; /* by the server itself: the connection is closed afterwards */
     bool hangs_up;
     uint64_t content_length, discarded_bytes;

@@ -137,6 +137,9 @@ static void takes_any_cut(void **state)
         "3\r\n012\r\n4;x=y\r\n3456\r\n0\r\n\r\n",
         "POST /bites HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
         "7\r\n0123456\r\n0\r\n\r\n",
+        /* It pauses with all of a chunk used, and the next one is there already. */
+        "POST /bites HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "3\r\n012\r\n1\r\n3\r\n3\r\n456\r\n0\r\n\r\n",
     };
     struct fixture *fixture = *state;
     struct client *client = &fixture->client;

@@ -2,14 +2,15 @@
  * node.h - one machine's service without its HTTP face: storage, engines and deliveries on their
  * threads.
  *
- *     engine thread   runs all partitions' engines; takes commands, completions and outcomes by
- * mailbox commit thread   writes batches, as many as wait, with one sync read thread     finds and
- * scans webhook thread  delivers (delivery/webhook.h)
+ *     engine thread   runs all partitions' engines; takes commands, completions and outcomes
+ *     commit thread   writes batches, as many as wait, with one sync
+ *     read thread     finds and scans
+ *     webhook thread  delivers (delivery/webhook.h)
  *
  * Between them go messages only; everything in flight is counted and bounded at the door.
  *
  * Threads    node_submit, node_health and the metrics from any thread. `done` of a request is
- * called on the engine thread: it copies what it needs and returns soon.
+ *            called on the engine thread: it copies what it needs and returns soon.
  */
 #ifndef TICKWHEEL_NODE_NODE_H
 #define TICKWHEEL_NODE_NODE_H

@@ -1,8 +1,8 @@
 /*
  * node_private.h - the inside of a node, shared by its files.
  *
- *   node.c         start, stop, the door, health, metrics
- *   engine_loop.c  the engine thread
+ *   node.c           start, stop, the door, health, metrics
+ *   engine_loop.c    the engine thread
  *   storage_loops.c  the commit thread and the read thread
  */
 #ifndef TICKWHEEL_NODE_NODE_PRIVATE_H

@@ -13,9 +13,9 @@
  *         return fprintf(stderr, "tickwheeld: %s\n", error.text), 2;
  *
  * Errors     ERROR_INVALID for an unknown name (the text offers the nearest one) and for a value
- * out of its limits (the text names them); ERROR_IO for a file that cannot be read. Ownership  A
- * config holds its texts itself: it can be copied, and there is nothing to free. Threads Immutable
- * once loaded: any.
+ *            out of its limits (the text names them); ERROR_IO for a file that cannot be read.
+ * Ownership  A config holds its texts itself: it can be copied, and there is nothing to free.
+ * Threads    Immutable once loaded: any.
  */
 #ifndef TICKWHEEL_OPS_CONFIG_H
 #define TICKWHEEL_OPS_CONFIG_H

@@ -6,9 +6,10 @@
  *     metrics_observe_us(metrics, HISTOGRAM_COMMIT, elapsed_us);
  *
  * Time       Durations go in as microseconds or, for gauges, milliseconds (the name says so) and
- * are shown in seconds. Errors     Only metrics_create fails, and only for want of memory. Threads
- * Any, without locks: relaxed atomics, each on a cache line of its own. A reader may see one metric
- * before another that was written first.
+ *            are shown in seconds.
+ * Errors     Only metrics_create fails, and only for want of memory.
+ * Threads    Any, without locks: relaxed atomics, each on a cache line of its own. A reader may see
+ *            one metric before another that was written first.
  */
 #ifndef TICKWHEEL_OPS_METRICS_H
 #define TICKWHEEL_OPS_METRICS_H

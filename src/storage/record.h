@@ -7,7 +7,8 @@
  * flipped bit. The formats are specified in docs/storage.md; test vectors hold them in place.
  *
  * Errors     Decoding trusts nothing: whatever is not exactly what encoding writes is
- * ERROR_CORRUPT, with the reason as text, and the result is untouched. Threads    No state: any.
+ *            ERROR_CORRUPT, with the reason as text, and the result is untouched.
+ * Threads    No state: any.
  */
 #ifndef TICKWHEEL_STORAGE_RECORD_H
 #define TICKWHEEL_STORAGE_RECORD_H

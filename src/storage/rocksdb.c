@@ -316,7 +316,7 @@ static enum error_code reopen(struct rocksdb_store *store, enum store_state stat
 
 static enum error_code make_writable(struct rocksdb_store *store, struct error *ret_error)
 {
-    uint64_t needed = 2 * (uint64_t)store->options.memtable_bytes, free_bytes = 0;
+    uint64_t needed = store->options.memtable_bytes, free_bytes = 0;
 
     if (store->state == STORE_FULL &&
         (files_free_bytes(store->folder, &free_bytes, NULL) || free_bytes < needed))

@@ -47,8 +47,14 @@ void clients_crash(struct world *world)
 {
     struct clients *clients = &world->clients;
 
-    LIST_FOR_EACH (&clients->in_flight, link)
+    LIST_FOR_EACH (&clients->in_flight, link) {
+        struct op *op = list_item(link, struct op, link);
+
+        /* The engine that had taken it is gone. */
+        timer_free(op->command.patch);
+        op->command.patch = NULL;
         world->totals->unanswered++;
+    }
     list_join(&clients->answered, &clients->in_flight);
 }
 
@@ -171,8 +177,8 @@ void clients_create(struct world *world, uint16_t partition, struct wall due)
     create(world, partition, 1, &due);
 }
 
-/* An id that was never given: of no serial so far, of a serial with another first position, or a guess
- * at one that is being created. */
+/* An id that was never given: of no serial so far, of a serial with another first position, or a
+ * guess at one that is being created. */
 static struct timer_id strange_id(struct world *world, enum command_kind kind, uint16_t partition)
 {
     const struct model *model = &world->model;
@@ -184,7 +190,8 @@ static struct timer_id strange_id(struct world *world, enum command_kind kind, u
         if (twin->life == TWIN_DURABLE && twin->partition == partition) {
             id = twin->id;
             id.first.ms += 1 + world_below(world, 3);
-        } else if (kind == COMMAND_GET && twin->life == TWIN_ASKED && twin->partition == partition) {
+        } else if (kind == COMMAND_GET && twin->life == TWIN_ASKED &&
+                   twin->partition == partition) {
             id.first = wall_max(twin->asked.due, id.first);
             id.serial = TIMER_SERIAL(world->host.partitions[partition].epoch,
                                      world_below(world, model->count));
@@ -381,7 +388,7 @@ void clients_act(struct world *world)
             list_some(world, partition);
         else
             create_some(world, partition,
-                   action == ACTION_CREATE ? 1 : 2 + world_below(world, CREATE_MANY_MAX - 1));
+                        action == ACTION_CREATE ? 1 : 2 + world_below(world, CREATE_MANY_MAX - 1));
         return;
     }
     twin = draw_twin(world);

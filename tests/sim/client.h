@@ -1,8 +1,8 @@
 /*
  * client.h - those who create, read, change, cancel and list timers, many at a time.
  *
- * They know only what they were told. What they ask of a timer on which another call is in flight, or
- * with a stale version, or with an id that never was, is as frequent as the plan says.
+ * They know only what they were told. What they ask of a timer on which another call is in flight,
+ * or with a stale version, or with an id that never was, is as frequent as the plan says.
  */
 #ifndef TICKWHEEL_SIM_CLIENT_H
 #define TICKWHEEL_SIM_CLIENT_H
@@ -19,15 +19,16 @@ struct walk {
     struct list link;
     struct storage_scan scan;      /* `from` moves on */
     struct storage_position first; /* where it began */
-    uint64_t step;            /* when it began */
+    uint64_t step;                 /* when it began */
     struct storage_position last;
     bool has_last;
     bool is_waiting; /* for its client to ask for the next page; those come first in their list */
-    uint8_t *seen; /* by twin, of those that there were when it began */
+    uint8_t *seen;   /* by twin, of those that there were when it began */
     size_t seen_count;
 };
 
-/* A command and what its client knows of it. It outlives its answer, so that a second answer is seen. */
+/* A command and what its client knows of it. It outlives its answer, so that a second answer is
+ * seen. */
 struct op {
     struct list link;
     struct command command;
@@ -35,12 +36,12 @@ struct op {
     bool is_answered;
     uint64_t step, submitted_ms; /* when it was submitted */
     uint64_t faults;
-    uint64_t near_bytes, pending;           /* in memory, and in all, when it was submitted */
-    struct twin *twin;                      /* GET, PATCH, CANCEL; NULL: an id that never was */
-    uint32_t told_version;                  /* of the twin, when it was submitted */
-    struct change change;                   /* PATCH, CANCEL */
-    struct twin *created[CREATE_MANY_MAX];  /* CREATE */
-    struct timer *timers[CREATE_MANY_MAX];  /* its arguments */
+    uint64_t near_bytes, pending;          /* in memory, and in all, when it was submitted */
+    struct twin *twin;                     /* GET, PATCH, CANCEL; NULL: an id that never was */
+    uint32_t told_version;                 /* of the twin, when it was submitted */
+    struct change change;                  /* PATCH, CANCEL */
+    struct twin *created[CREATE_MANY_MAX]; /* CREATE */
+    struct timer *timers[CREATE_MANY_MAX]; /* its arguments */
     struct command_created results[CREATE_MANY_MAX];
     struct walk *walk; /* LIST */
 };

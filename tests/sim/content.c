@@ -12,10 +12,10 @@ struct content_texts {
     struct timer_texts texts;
 };
 
-#define PRINT(field, ...)                                                                          \
-    (struct bytes)                                                                                 \
-    {                                                                                              \
-        (field), (size_t)snprintf((field), sizeof(field), __VA_ARGS__)                             \
+#define PRINT(field, ...)                                              \
+    (struct bytes)                                                     \
+    {                                                                  \
+        (field), (size_t)snprintf((field), sizeof(field), __VA_ARGS__) \
     }
 
 static struct bytes payload_text(const struct content *content, char text[PAYLOAD_MAX])
@@ -32,9 +32,8 @@ static struct bytes payload_text(const struct content *content, char text[PAYLOA
 static void write_texts(const struct content *content, uint32_t number, struct content_texts *ret)
 {
     ret->texts = (struct timer_texts){
-        .target = PRINT(ret->target, "http://host-%u.example:8%u%s%" PRIu32,
-                        content->origin, content->origin,
-                        content->target % 2 ? "/t/" : "?t=", content->target),
+        .target = PRINT(ret->target, "http://host-%u.example:8%u%s%" PRIu32, content->origin,
+                        content->origin, content->target % 2 ? "/t/" : "?t=", content->target),
         .labels = PRINT(ret->labels, "{\"timer\":\"%" PRIu32 "\",\"label\":\"%" PRIu32 "\"}",
                         number, content->labels),
     };

@@ -67,9 +67,12 @@ static void commit_begin(struct world *world)
 {
     struct disk *disk = &world->disk;
     struct group *group = calloc(1, sizeof(*group));
-    size_t max = world_chance(world, 300) ? 1 + world_below(world, 3) : SIZE_MAX;
+    size_t waiting = 0, max;
 
     assert(group);
+    LIST_FOR_EACH (&disk->waiting, link)
+        waiting++;
+    max = waiting < 5 && world_chance(world, 300) ? 1 + world_below(world, 3) : waiting;
     while (group->count < max && !list_is_empty(&disk->waiting)) {
         group->batches = realloc(group->batches, (group->count + 1) * sizeof(*group->batches));
         assert(group->batches);

@@ -2,8 +2,8 @@
  * disk.h - the simulated storage threads: commits in groups, reads, both late, failing, or cut off.
  *
  * A group of batches is taken up, and some time later it is durable as a whole or has failed as a
- * whole; later still the engines hear of it. At a crash a group that was taken up leaves a prefix of
- * itself. Reads see what is durable when they happen, and come back later, in order.
+ * whole; later still the engines hear of it. At a crash a group that was taken up leaves a prefix
+ * of itself. Reads see what is durable when they happen, and come back later, in order.
  */
 #ifndef TICKWHEEL_SIM_DISK_H
 #define TICKWHEEL_SIM_DISK_H

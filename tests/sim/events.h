@@ -1,5 +1,6 @@
 /*
- * events.h - what will happen in the simulated world, ordered by time; equal times keep their order.
+ * events.h - what will happen in the simulated world, ordered by time; equal times keep their
+ * order.
  *
  * Ownership  `subject` is borrowed; who posted the event knows what it is.
  * Errors     Out of memory aborts: a simulation has no use for going on.

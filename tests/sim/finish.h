@@ -6,8 +6,9 @@
 
 struct world;
 
-/* Ends the run: one slow origin delays no other, every acknowledged timer is over in a bounded number
- * of steps, every call is answered, what is over is trimmed, and nothing comes back after a restart. */
+/* Ends the run: one slow origin delays no other, every acknowledged timer is over in a bounded
+ * number of steps, every call is answered, what is over is trimmed, and nothing comes back after a
+ * restart. */
 void finish_run(struct world *world);
 
 #endif

@@ -139,8 +139,7 @@ static void start_partition(struct world *world, struct partition *partition)
     enum error_code result;
 
     do {
-        result =
-            storage_load_meta(world->disk.storage, partition->index, &meta, NULL);
+        result = storage_load_meta(world->disk.storage, partition->index, &meta, NULL);
         assert(result == ERROR_NONE);
         (void)result;
         meta.epoch++;
@@ -256,8 +255,7 @@ void host_drain(struct world *world, uint16_t index)
 /* Starts a drained partition again, once nothing is out. */
 static void restart_if_drained(struct world *world, struct partition *partition)
 {
-    if (!partition->is_draining || world->host.is_stopping ||
-        !engine_is_idle(partition->engine) ||
+    if (!partition->is_draining || world->host.is_stopping || !engine_is_idle(partition->engine) ||
         clients_in_flight(world, partition->index) > 0)
         return;
     engine_destroy(partition->engine);
@@ -266,7 +264,6 @@ static void restart_if_drained(struct world *world, struct partition *partition)
     model_compare(world);
     start_partition(world, partition);
 }
-
 
 /* ---- the calls ---- */
 

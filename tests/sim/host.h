@@ -1,8 +1,8 @@
 /*
  * host.h - the process: one engine for each partition, called as the daemon would call it.
  *
- * After each call what the engine hands out is taken: replies to the judge, batches and reads to the
- * disk, deliveries to the origins.
+ * After each call what the engine hands out is taken: replies to the judge, batches and reads to
+ * the disk, deliveries to the origins.
  */
 #ifndef TICKWHEEL_SIM_HOST_H
 #define TICKWHEEL_SIM_HOST_H
@@ -22,9 +22,10 @@ struct partition {
     uint64_t jitter_ms; /* how late the next wake-up comes */
     bool is_draining;
     uint64_t drain_ms; /* since when */
-    uint64_t lazy_until_ms; /* batches and reads are left with the engine for so long; 0: they are not */
+    uint64_t
+        lazy_until_ms; /* batches and reads are left with the engine for so long; 0: they are not */
     uint64_t calls;
-    uint64_t faults;  /* of the storage that the engine was told of */
+    uint64_t faults;   /* of the storage that the engine was told of */
     uint64_t calm_ms;  /* since when nothing hindered it, true time */
     uint64_t fault_ms; /* when it last heard of a fault, slept, or was left alone */
     uint32_t out, out_by_origin[ORIGINS_MAX];
@@ -36,7 +37,7 @@ struct host {
     struct partition partitions[PARTITIONS_MAX];
     bool is_up;
     bool is_stopping; /* drained partitions are not started again */
-    uint32_t life; /* grows with each start; 1 is the first */
+    uint32_t life;    /* grows with each start; 1 is the first */
 };
 
 void host_init(struct world *world);
@@ -64,8 +65,8 @@ void host_read_done(struct world *world, uint16_t partition, struct engine_read 
 void host_delivered(struct world *world, uint16_t partition, struct twin *twin, uint8_t origin,
                     struct delivery *delivery);
 
-/* Gives back what a dying process had lent, so that its memory can be freed; nobody looks at what the
- * engine makes of it. */
+/* Gives back what a dying process had lent, so that its memory can be freed; nobody looks at what
+ * the engine makes of it. */
 void host_discard_batch(struct world *world, struct storage_batch *batch);
 void host_discard_read(struct world *world, uint16_t partition, struct engine_read *read);
 void host_discard_delivery(struct world *world, uint16_t partition, struct delivery *delivery);

@@ -10,7 +10,8 @@ static bool is_hindered(const struct world *world, const struct partition *parti
 {
     const struct engine_options *options = &partition->options;
 
-    if (!engine_is_ready(partition->engine) || partition->is_draining)
+    if (!engine_is_ready(partition->engine) || partition->is_draining ||
+        partition->lazy_until_ms > 0)
         return true;
     for (uint8_t i = 0; i < world->plan.origin_count; i++)
         if (partition->out_by_origin[i] >= options->target_inflight_max)
@@ -33,8 +34,8 @@ static void check_pending(struct world *world, const struct partition *partition
                    U64(stats->pending), U64(live));
 }
 
-/* What timers take that are being written, or were a moment ago: a create that need not be in memory
- * may have to be when it is durable. */
+/* What timers take that are being written, or were a moment ago, or are out: a create that need not
+ * be in memory may have to be when it is durable. */
 static uint64_t busy_bytes(const struct world *world, uint16_t partition)
 {
     const struct plan *plan = &world->plan;
@@ -45,10 +46,11 @@ static uint64_t busy_bytes(const struct world *world, uint16_t partition)
         const struct twin *twin = world->model.twins[i];
         struct timer *timer;
 
-        if (twin->partition != partition || twin->calm_ms + moment_ms < world->time_ms ||
-            (!twin_is_live(twin) && twin->life != TWIN_ASKED))
+        if (twin->partition != partition || twin->life == TWIN_NEVER ||
+            (twin->calm_ms + moment_ms < world->time_ms && !twin->is_out))
             continue;
-        timer = content_timer(twin_is_live(twin) ? &twin->row.content : &twin->asked, twin->number);
+        timer = content_timer(twin->life == TWIN_DURABLE ? &twin->row.content : &twin->asked,
+                              twin->number);
         bytes += timer->footprint;
         timer_free(timer);
     }
@@ -62,13 +64,12 @@ void judge_stats(struct world *world, struct partition *partition)
 
     engine_stats(partition->engine, &stats);
     if (stats.inflight != partition->out)
-        world_fail(world, 0, "limits hold", "%llu deliveries are out, not %u",
-                   U64(stats.inflight), partition->out);
-    /* A read ahead may bring as much as there was room when it was asked for, and one row more, while
-     * creates take that room too. */
+        world_fail(world, 0, "limits hold", "%llu deliveries are out, not %u", U64(stats.inflight),
+                   partition->out);
+    /* A read ahead may bring as much as there was room when it was asked for, and one row more,
+     * while creates take that room too. */
     if (stats.near_bytes > 2 * options->near_bytes_max + 4096 &&
-        stats.near_bytes >
-            2 * options->near_bytes_max + 4096 + busy_bytes(world, partition->index))
+        stats.near_bytes > 2 * options->near_bytes_max + 4096 + busy_bytes(world, partition->index))
         world_fail(world, 0, "limits hold", "%llu bytes in memory of %llu", U64(stats.near_bytes),
                    U64(options->near_bytes_max));
     check_pending(world, partition, &stats);

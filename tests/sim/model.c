@@ -194,8 +194,7 @@ static void check_create(struct world *world, const struct twin *twin, const str
     if (twin->life != TWIN_ASKED)
         wrong(world, twin, timer, "a row is made for a timer that had one");
     if (timer->version != 1 || timer->attempts != 0 || timer->state != TIMER_SCHEDULED ||
-        timer->id.first.ms != timer->at.ms ||
-        !content_matches(&twin->asked, twin->number, timer))
+        timer->id.first.ms != timer->at.ms || !content_matches(&twin->asked, twin->number, timer))
         wrong(world, twin, timer, "the first row is not what was asked");
     if (timer->at.ms < timer->due.ms ||
         timer->at.ms > wall_max(timer->due, world->model.now_max[twin->partition]).ms)
@@ -223,7 +222,7 @@ static void check_outcome(struct world *world, struct twin *twin, const struct t
     const struct delivery_outcome *outcome = &twin->outcome;
     const uint64_t asked_ms = outcome->retry_after_ms < day_ms ? outcome->retry_after_ms : day_ms;
     const bool is_last = timer->attempts >= twin->row.content.retry.attempts_max;
-    const enum timer_state want = outcome->result == DELIVERY_DONE ? TIMER_FIRED
+    const enum timer_state want = outcome->result == DELIVERY_DONE               ? TIMER_FIRED
                                   : outcome->result == DELIVERY_ENDED || is_last ? TIMER_DEAD
                                                                                  : TIMER_RETRYING;
 
@@ -267,10 +266,9 @@ static void check_changes(struct world *world, struct twin *twin, const struct t
     twin->row.content = guess.content;
     if (guess.is_cancelled)
         return;
-    if (guess.is_moved
-            ? timer->attempts != 0 || timer->at.ms < timer->due.ms ||
-                  timer->at.ms > wall_max(timer->due, now_max).ms
-            : timer->attempts != twin->row.attempts || timer->at.ms != twin->row.at.ms)
+    if (guess.is_moved ? timer->attempts != 0 || timer->at.ms < timer->due.ms ||
+                             timer->at.ms > wall_max(timer->due, now_max).ms
+                       : timer->attempts != twin->row.attempts || timer->at.ms != twin->row.at.ms)
         wrong(world, twin, timer, "the patched row has a wrong position or count");
 }
 
@@ -298,8 +296,7 @@ static void keep_version(struct twin *twin)
 {
     if (twin->version_count == twin->version_capacity) {
         twin->version_capacity = twin->version_capacity ? 2 * twin->version_capacity : 4;
-        twin->versions =
-            realloc(twin->versions, twin->version_capacity * sizeof(*twin->versions));
+        twin->versions = realloc(twin->versions, twin->version_capacity * sizeof(*twin->versions));
         assert(twin->versions);
     }
     twin->versions[twin->version_count++] =
@@ -380,8 +377,7 @@ static void check_watermark(struct world *world, uint16_t partition,
         if (twin->partition == partition && twin_is_live(twin) && !twin->is_damaged &&
             twin->row.at.ms < meta->watermark.ms)
             world_fail(world, twin->number, PROMISE, "watermark %llu, row at %llu",
-                       (unsigned long long)meta->watermark.ms,
-                       (unsigned long long)twin->row.at.ms);
+                       (unsigned long long)meta->watermark.ms, (unsigned long long)twin->row.at.ms);
     }
 }
 
@@ -455,7 +451,7 @@ void model_compare(struct world *world)
     size_t stored = 0, found = 0;
 
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
-        const struct storage_scan scan = {p, STORAGE_SCAN_ALL, {{0}, 0}, {WALL_NEVER, 0},
+        const struct storage_scan scan = {p,        STORAGE_SCAN_ALL, {{0}, 0}, {WALL_NEVER, 0},
                                           SIZE_MAX, SIZE_MAX};
         struct storage_page page;
 

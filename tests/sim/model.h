@@ -3,8 +3,9 @@
  * durable.
  *
  * The simulated disk tells the model each row that became durable. The model demands that the row
- * follows from the one before by a request that is in flight or by an outcome that was handed in, and
- * keeps it. So after a crash nothing is in doubt: what the disk kept is what holds, all else never was.
+ * follows from the one before by a request that is in flight or by an outcome that was handed in,
+ * and keeps it. So after a crash nothing is in doubt: what the disk kept is what holds, all else
+ * never was.
  */
 #ifndef TICKWHEEL_SIM_MODEL_H
 #define TICKWHEEL_SIM_MODEL_H
@@ -55,7 +56,8 @@ struct twin {
     uint16_t partition;
     enum twin_life life;
     bool is_acknowledged;
-    bool is_damaged; /* its record was damaged on purpose: nothing is promised until it is rewritten */
+    bool is_damaged; /* its record was damaged on purpose: nothing is promised until it is rewritten
+                      */
     bool was_damaged;
     struct timer_id id; /* when durable */
     struct content asked;
@@ -70,10 +72,10 @@ struct twin {
     bool has_outcome; /* handed to the engine, not yet durable */
     struct delivery_outcome outcome;
     struct wall outcome_at;
-    uint64_t busy_step; /* the last step at which it was out, or had an outcome */
+    uint64_t busy_step;     /* the last step at which it was out, or had an outcome */
     uint64_t end_passed_ms; /* passed_ms when it was over, or a little before */
-    uint64_t calm_ms;   /* since when nothing happened to it, true time */
-    uint32_t received;  /* how often the receiver took it */
+    uint64_t calm_ms;       /* since when nothing happened to it, true time */
+    uint32_t received;      /* how often the receiver took it */
 };
 
 struct model {
@@ -81,8 +83,8 @@ struct model {
     size_t count, capacity;
     uint32_t token;                            /* the last one used */
     struct storage_meta metas[PARTITIONS_MAX]; /* durable */
-    /* What each partition was told of the time: the latest, the last, and how much passed, back steps
-     * not taken off. */
+    /* What each partition was told of the time: the latest, the last, and how much passed, back
+     * steps not taken off. */
     struct wall now_max[PARTITIONS_MAX], now_last[PARTITIONS_MAX];
     uint64_t passed_ms[PARTITIONS_MAX];
 };

@@ -29,8 +29,8 @@ static void fail(struct world *world, struct parcel *parcel, const char *error)
 /* Decides the outcome, and returns after how many milliseconds it is known. */
 static uint64_t decide(struct world *world, struct parcel *parcel)
 {
-    static const uint64_t ASKED[] = {1, 20, 1000, 3600 * 1000, UINT64_C(3) * 24 * 3600 * 1000,
-                                     UINT64_MAX};
+    static const uint64_t ASKED[] = {
+        1, 20, 1000, 3600 * 1000, UINT64_C(3) * 24 * 3600 * 1000, UINT64_MAX};
     const uint64_t timeout_ms = parcel->delivery->timer->retry.timeout_ms;
     uint64_t delay_ms = world_skewed(world, world->plan.answer_delay_ms);
 

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#define CHOOSE(random, ...)                                                                        \
-    choose((random), (const uint64_t[]){__VA_ARGS__},                                              \
+#define CHOOSE(random, ...)                           \
+    choose((random), (const uint64_t[]){__VA_ARGS__}, \
            sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
 static uint64_t choose(struct random *random, const uint64_t *of, size_t count)
@@ -54,7 +54,8 @@ static void draw_engine(struct plan *plan, struct random *random)
 {
     plan->engine = (struct engine_options){
         .window_ms = CHOOSE(random, 1, 10, 50, 100, 1000, 1000, 10000, 60000),
-        .near_bytes_max = CHOOSE(random, 1 << 10, 8 << 10, 16 << 10, 64 << 10, 256 << 20, 256 << 20),
+        .near_bytes_max =
+            CHOOSE(random, 1 << 10, 8 << 10, 16 << 10, 64 << 10, 256 << 20, 256 << 20),
         .pending_max = CHOOSE(random, 0, 0, 0, 0, 5, 40),
         .inflight_max = (uint32_t)CHOOSE(random, 1, 2, 5, 20, 4096),
         .target_inflight_max = (uint32_t)CHOOSE(random, 1, 2, 3, 128),
@@ -85,8 +86,8 @@ static void draw_faults(struct plan *plan, struct random *random)
         plan->drain_gap_ms = CHOOSE(random, 300, 3000);
     if (one_in(random, 3)) {
         plan->clock_gap_ms = CHOOSE(random, 50, 500, 3000);
-        plan->clock_step_max_ms = CHOOSE(random, 5, 1000, 60 * 1000, 3600 * 1000,
-                                         UINT64_C(366) * 24 * 3600 * 1000);
+        plan->clock_step_max_ms =
+            CHOOSE(random, 5, 1000, 60 * 1000, 3600 * 1000, UINT64_C(366) * 24 * 3600 * 1000);
     }
     if (one_in(random, 10))
         plan->damage_permille = 20;

@@ -1,8 +1,8 @@
 /*
  * plan.h - what a run is like, drawn from its seed: sizes, speeds, and how often what goes wrong.
  *
- * Each run has few features strong rather than all of them weak, so that rare combinations come up in
- * some runs and undisturbed stretches in others.
+ * Each run has few features strong rather than all of them weak, so that rare combinations come up
+ * in some runs and undisturbed stretches in others.
  */
 #ifndef TICKWHEEL_SIM_PLAN_H
 #define TICKWHEEL_SIM_PLAN_H
@@ -55,7 +55,8 @@ struct plan {
 
     uint32_t due_weights[DUE_CLASSES];
     uint32_t action_weights[ACTIONS];
-    uint32_t stale_permille;   /* changes that name a wrong version, and calls on ids that never were */
+    uint32_t
+        stale_permille; /* changes that name a wrong version, and calls on ids that never were */
     uint32_t hasty_permille;   /* calls on a timer on which another call is in flight */
     uint64_t text_bytes_max;   /* padding of payloads */
     uint32_t attempts_max_max; /* of a retry policy */

@@ -1,13 +1,14 @@
 /*
- * sim - runs the engine in simulated worlds, one for each seed, and checks its promises at each step.
+ * sim - runs the engine in simulated worlds, one for each seed, and checks its promises at each
+ * step.
  *
  *     sim [--seed N] [--runs N] [--steps N] [--seconds N] [--verbose] [--replay] [--seeds FILE]
  *
- * --replay runs each seed twice and demands the same hash of all that happened. --seeds reads a line
- * "seed steps" for each run from a file.
+ * --replay runs each seed twice and demands the same hash of all that happened. --seeds reads a
+ * line "seed steps" for each run from a file.
  *
- * Runs are made in a child process, so that an abort, a crash or an endless loop inside the engine is
- * told with the seed that led to it.
+ * Runs are made in a child process, so that an abort, a crash or an endless loop inside the engine
+ * is told with the seed that led to it.
  */
 #include "world.h"
 
@@ -160,8 +161,8 @@ int main(int argc, char **argv)
                         "[--replay] [--seeds FILE]\n");
         return 2;
     }
-    progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-                    0);
+    progress =
+        mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (progress == MAP_FAILED)
         return 2;
     if (arguments.seeds)

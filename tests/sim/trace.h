@@ -1,5 +1,6 @@
 /*
- * trace.h - what happened in a run: a list to show when it fails, and a hash to compare two runs by.
+ * trace.h - what happened in a run: a list to show when it fails, and a hash to compare two runs
+ * by.
  *
  * Nothing that differs between two runs of one seed (an address, a real time) may be put in.
  */

@@ -76,6 +76,9 @@ static void step_clock(struct world *world)
     }
     world_note(world, "clock step", 0, 0, now_ms, by_ms);
     host_slept(world);
+    for (uint16_t p = 0; p < world->plan.partition_count && world->host.is_up; p++)
+        if (world_now(world).ms < now_ms)
+            host_advance(world, p);
 }
 
 /* Bit rot: the record of some timer no longer fits its checksum. */
@@ -217,9 +220,8 @@ static void begin(struct world *world)
 
 void world_run(const struct settings *settings, struct totals *totals, uint64_t *ret_hash)
 {
-    struct world world = {.settings = settings,
-                          .totals = totals,
-                          .random = random_seeded(settings->seed)};
+    struct world world = {
+        .settings = settings, .totals = totals, .random = random_seeded(settings->seed)};
 
     plan_draw(&world.plan, &world.random);
     begin(&world);

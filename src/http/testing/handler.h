@@ -1,13 +1,18 @@
 /*
  * handler.h - a handler for tests of the server: what it does depends on the path.
  *
- *     /hello    answers "hello" at the end           /echo    answers what the body was
- *     /early    answers 404 in begin                 /limit   answers 413 within a body over 10
- * bytes /park     the test answers (handler_answer)    /held    pauses in the body (handler_resume)
- *     /bites    takes 3 bytes of a body at a time, pausing in between; another thread resumes;
- * echoes /twice    at the end, another thread resumes it; answers then /big      8 MiB /hangup
- * hangs up within the body /lent     a constant text                      /failed  an answer for
- * which memory was short
+ *     /hello    answers "hello" at the end
+ *     /echo     answers what the body was
+ *     /early    answers 404 in begin
+ *     /limit    answers 413 within a body of more than 10 bytes
+ *     /park     the test answers (handler_answer)
+ *     /held     pauses in the body until the test resumes it (handler_resume)
+ *     /bites    takes 3 bytes at a time, pausing; another thread resumes; echoes
+ *     /twice    at the end, another thread resumes it; answers then
+ *     /hangup   hangs up within the body
+ *     /big      answers 8 MiB
+ *     /lent     answers a constant text
+ *     /failed   answers with a body for which memory was short
  *
  * Threads    Those of the server, and the test's.
  */

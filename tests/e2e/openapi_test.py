@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""The OpenAPI document fits the daemon: schemathesis, a tool of others, reads /openapi.json and
+sends what the document allows, and what it does not, to the real daemon; every answer must be one
+that the document names, in its shape; nothing wrong may be accepted and nothing right refused.
+
+The seed is random and printed; TEST_SEED=... repeats a run, TEST_EXAMPLES=... makes it longer. The
+tool is installed from the package index into the build folder; without the index the test is
+skipped and says so.
+"""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "support"))
+import harness
+
+VERSION = "4.32.5"
+EXAMPLES = os.environ.get("TEST_EXAMPLES", "40")
+
+
+def install():
+    """The path of the tool, installed once for each build folder; None when it cannot be had."""
+    folder = os.path.abspath(os.path.join(harness.BUILD, f"schemathesis-{VERSION}"))
+    tool = os.path.join(folder, "bin", "schemathesis")
+    done = os.path.join(folder, "installed")
+    if not os.path.exists(done):
+        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        pip = [os.path.join(folder, "bin", "pip"), "--disable-pip-version-check", "install", "-q"]
+        if subprocess.run(pip + [f"schemathesis=={VERSION}"]).returncode != 0:
+            return None
+        open(done, "w").close()
+    return tool
+
+
+class OpenapiTest(unittest.TestCase):
+    def test_document_fits_the_daemon(self):
+        tool = install()
+        if not tool:
+            self.skipTest("schemathesis cannot be installed: the package index is out of reach")
+        seed = os.environ.get("TEST_SEED") or str(random.randrange(2**32))
+        data = tempfile.mkdtemp(prefix="tickwheel-openapi-")
+        self.addCleanup(shutil.rmtree, data)
+        with harness.Daemon(data) as daemon, tempfile.TemporaryDirectory() as folder:
+            harness.wait_until(daemon.is_ready, 20, "ready")
+            print(f"TEST_SEED={seed}", flush=True)
+            result = subprocess.run(
+                [tool, "--config-file", os.path.join(HERE, "openapi.toml"), "run",
+                 f"http://127.0.0.1:{daemon.port}/openapi.json", "--seed", seed,
+                 "--max-examples", EXAMPLES, "--warnings", "off"],
+                cwd=folder, env={**os.environ, "PYTHONPATH": HERE,
+                                 "SCHEMATHESIS_HOOKS": "openapi_hooks"})
+            self.assertEqual(result.returncode, 0, f"TEST_SEED={seed} finds a difference")
+            self.assertTrue(daemon.is_ready())
+
+
+if __name__ == "__main__":
+    unittest.main()
