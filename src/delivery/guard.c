@@ -183,7 +183,7 @@ const char *guard_refusal(const struct guard *guard, const struct sockaddr *addr
         memcpy(&v6, address, sizeof(v6));
         return refusal6(guard, v6.sin6_addr.s6_addr);
     }
-    return "no internet";
+    return "not of the internet";
 }
 
 bool guard_allows_address(const struct guard *guard, const struct sockaddr *address)

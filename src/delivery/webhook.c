@@ -218,6 +218,17 @@ static int wait_ms(const struct webhook *webhook)
     return left_ms > 60 * 1000 ? 60 * 1000 : (int)left_ms;
 }
 
+/* On the webhook thread, for closing a connection may write to it (see start_thread). */
+static void free_transfers(struct webhook *webhook)
+{
+    struct list *link;
+
+    while ((link = list_pop(&webhook->free)))
+        webhook_transfer_destroy(list_item(link, struct webhook_transfer, link));
+    curl_multi_cleanup(webhook->multi); /* closes the connections, which the poller hears of */
+    webhook->multi = NULL;
+}
+
 static void *run(void *context)
 {
     struct webhook *webhook = context;
@@ -240,19 +251,14 @@ static void *run(void *context)
         list_push(&webhook->ended, &webhook_transfer_abort(transfer, stopping)->link);
     }
     hand_back(webhook);
+    free_transfers(webhook);
     return NULL;
 }
 
 /* ---- start and stop ---- */
 
-/* Everything but the mailbox, the poller and libcurl itself. */
-static void free_rest(struct webhook *webhook)
+static void free_settings(struct webhook *webhook)
 {
-    struct list *link;
-
-    while ((link = list_pop(&webhook->free)))
-        webhook_transfer_destroy(list_item(link, struct webhook_transfer, link));
-    curl_multi_cleanup(webhook->multi); /* closes the connections, which the poller hears of */
     signature_destroy(webhook->settings.signature);
     free(webhook->settings.ca_file);
     free(webhook->settings.user_agent);
@@ -304,8 +310,8 @@ static enum error_code set_up_multi(struct webhook *webhook, struct error *ret_e
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_SOCKETDATA, webhook);
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_TIMERFUNCTION, set_timer);
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_TIMERDATA, webhook);
-    /* Without the first, libcurl would keep four connections for each that is in use, and make that
-     * number anew with every webhook. */
+    /* By default libcurl keeps as many connections as suit the number of handles added, and ours come
+     * and go with every webhook. */
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_MAXCONNECTS, connections_max);
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, connections_max);
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_MAX_CONCURRENT_STREAMS, STREAMS_MAX);
@@ -334,6 +340,7 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
     struct webhook *webhook = calloc(1, sizeof(*webhook));
     enum error_code code = ERROR_IO;
 
+    assert(options->guard && options->done && options->connections_max > 0);
     if (!webhook)
         return error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
     error_set(ret_error, code, "no descriptor or thread left for webhooks");
@@ -362,7 +369,8 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
         *ret_webhook = webhook;
         return ERROR_NONE;
     }
-    free_rest(webhook);
+    curl_multi_cleanup(webhook->multi);
+    free_settings(webhook);
     curl_global_cleanup();
 no_libcurl:
     poller_close(&webhook->poller);
@@ -389,7 +397,7 @@ void webhook_stop(struct webhook *webhook)
         fail_waiting(webhook, stopping);
         hand_back(webhook);
     }
-    free_rest(webhook);
+    free_settings(webhook);
     curl_global_cleanup();
     poller_close(&webhook->poller);
     mailbox_deinit(&webhook->mailbox);

@@ -70,8 +70,7 @@ static void set_not_connected(struct delivery_outcome *ret_outcome, CURL *easy,
     char error[sizeof(ret_outcome->error)];
 
     if (attempt->refused_kind) {
-        snprintf(error, sizeof(error),
-                 "address refused: the target is a %s address; webhook_allow can allow its network",
+        snprintf(error, sizeof(error), "address refused: %s; webhook_allow can allow its network",
                  attempt->refused_kind);
         webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, error);
         return;

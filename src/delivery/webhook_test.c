@@ -710,10 +710,10 @@ static void test_stop_at_once(void **state)
 
 struct late {
     struct bed bed;
-    struct shipment shipments[2];
+    struct shipment shipments[3];
 };
 
-/* Posted from within `done`, when the thread looks at its mailbox no more. */
+/* Each posts the next from within `done`, when the thread looks at its mailbox no more. */
 static void post_late(void *context, struct list *deliveries)
 {
     struct late *late = context;
@@ -721,9 +721,11 @@ static void post_late(void *context, struct list *deliveries)
 
     list_init(&list);
     while ((link = list_pop(deliveries))) {
-        list_item(link, struct shipment, delivery.link)->done_count++;
-        if (link == &late->shipments[0].delivery.link)
-            list_push(&list, &late->shipments[1].delivery.link);
+        struct shipment *shipment = list_item(link, struct shipment, delivery.link);
+
+        shipment->done_count++;
+        if (shipment + 1 < late->shipments + COUNT(late->shipments))
+            list_push(&list, &shipment[1].delivery.link);
     }
     webhook_post(late->bed.webhook, &list);
 }

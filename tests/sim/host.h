@@ -21,9 +21,8 @@ struct partition {
     uint64_t epoch;
     uint64_t jitter_ms; /* how late the next wake-up comes */
     bool is_draining;
-    uint64_t drain_ms; /* since when */
-    uint64_t
-        lazy_until_ms; /* batches and reads are left with the engine for so long; 0: they are not */
+    uint64_t drain_ms;      /* since when */
+    uint64_t lazy_until_ms; /* batches and reads stay with the engine so long; 0: they do not */
     uint64_t calls;
     uint64_t faults;   /* of the storage that the engine was told of */
     uint64_t calm_ms;  /* since when nothing hindered it, true time */

@@ -47,7 +47,8 @@ static uint64_t busy_bytes(const struct world *world, uint16_t partition)
         struct timer *timer;
 
         if (twin->partition != partition || twin->life == TWIN_NEVER ||
-            (twin->calm_ms + moment_ms < world->time_ms && !twin->is_out))
+            (twin->calm_ms + moment_ms < world->time_ms && twin->life == TWIN_DURABLE &&
+             !twin->is_out && !twin->has_outcome && twin->change_count == 0))
             continue;
         timer = content_timer(twin->life == TWIN_DURABLE ? &twin->row.content : &twin->asked,
                               twin->number);

@@ -1,0 +1,413 @@
+/*
+ * Inside, time is counted in ticks: a deadline becomes the first tick that is not before it. All
+ * before and at `cursor` is out or in `due`. Level l has buckets of size^l ticks, and `current` is
+ * the cursor in that unit: the cursor trimmed to the level's tick. A task lies on the lowest level
+ * on which its own bucket is less than one rotation ahead, so nothing is ever added to the bucket
+ * at `current`, and a bucket that is found there again has waited for its time to come: it is moved
+ * down.
+ *
+ * Differences of bucket numbers are compared, never sums, so no deadline overflows.
+ */
+#include <tickwheel/hierarchy.h>
+
+#include "bitmap.h"
+#include "link.h"
+
+#include <assert.h>
+
+enum {
+    LEVELS_MAX = 64, /* wheels of two buckets cover 64 bits with that many */
+    SIZE_DEFAULT = 256
+};
+
+/* Time itself ends here, in the middle of a tick perhaps; that tick counts as complete. */
+#define TIME_LAST (TW_NEVER - 1)
+
+struct level {
+    uint64_t unit;    /* ticks to a bucket: size^l */
+    uint64_t current; /* cursor / unit */
+    struct bitmap filled;
+    struct bucket *buckets;
+};
+
+struct tw_hierarchy {
+    uint64_t now;    /* the latest time given, at most TIME_LAST */
+    uint64_t cursor; /* at most the tick that `now` has reached; less while work is left over */
+    uint64_t tick;
+    uint32_t size;
+    uint32_t size_shift; /* size == 1 << size_shift; 0 when it is no power of two */
+    uint32_t level_count;
+    bool is_short;        /* the lowest wheel has had to take tasks of a later rotation */
+    size_t count;         /* scheduled, without those in `never` */
+    struct bucket due;    /* to be handed out; ticks up to the cursor */
+    struct bucket moving; /* the rest of an overflow bucket whose time has come */
+    struct bucket never;  /* deadline TW_NEVER */
+    struct memory memory;
+    struct level levels[LEVELS_MAX];
+};
+
+static struct tw_task *task_of(struct tw_link *link)
+{
+    return (struct tw_task *)((char *)link - offsetof(struct tw_task, link_));
+}
+
+static uint64_t divide(const struct tw_hierarchy *wheel, uint64_t value)
+{
+    return wheel->size_shift ? value >> wheel->size_shift : value / wheel->size;
+}
+
+static uint32_t index_of(const struct tw_hierarchy *wheel, uint64_t value)
+{
+    return (uint32_t)(value - divide(wheel, value) * wheel->size);
+}
+
+static uint64_t tick_at_or_after(const struct tw_hierarchy *wheel, uint64_t time)
+{
+    return time / wheel->tick + (time % wheel->tick != 0);
+}
+
+/* The last tick that has begun, and so is due, by `time`. */
+static uint64_t tick_reached(const struct tw_hierarchy *wheel, uint64_t time)
+{
+    return time == TIME_LAST ? tick_at_or_after(wheel, time) : time / wheel->tick;
+}
+
+static uint64_t time_of(const struct tw_hierarchy *wheel, uint64_t tick)
+{
+    return tick > TIME_LAST / wheel->tick ? TIME_LAST : tick * wheel->tick;
+}
+
+static void level_deinit(struct tw_hierarchy *wheel, struct level *level)
+{
+    tw__bitmap_deinit(&level->filled, &wheel->memory);
+    memory_give(&wheel->memory, level->buckets, wheel->size, sizeof *level->buckets);
+}
+
+/* Makes the overflow wheel above the top one. Only called when some tick lies beyond the span of
+ * the top one, so the new wheel's unit is representable. */
+static bool level_add(struct tw_hierarchy *wheel)
+{
+    uint32_t above = wheel->level_count;
+    struct level level = {.unit = 1};
+
+    level.buckets = memory_take(&wheel->memory, wheel->size, sizeof *level.buckets);
+    if (!level.buckets || !tw__bitmap_init(&level.filled, wheel->size, &wheel->memory)) {
+        level_deinit(wheel, &level);
+        return false;
+    }
+    for (uint32_t i = 0; i < wheel->size; i++)
+        bucket_init(&level.buckets[i], above, i);
+    if (above)
+        level.unit = wheel->levels[above - 1].unit * wheel->size;
+    level.current = wheel->cursor / level.unit;
+    wheel->levels[wheel->level_count++] = level;
+    return true;
+}
+
+static void bucket_add(struct level *level, uint32_t index, struct tw_task *task)
+{
+    bucket_push(&level->buckets[index], &task->link_);
+    bitmap_set(&level->filled, index);
+}
+
+/* Puts a task, off every list, where its deadline belongs. */
+static void task_place(struct tw_hierarchy *wheel, struct tw_task *task)
+{
+    uint64_t tick = tick_at_or_after(wheel, task->deadline_);
+
+    if (tick <= wheel->cursor) {
+        bucket_push(&wheel->due, &task->link_);
+        return;
+    }
+    uint64_t at = tick; /* in units of the level */
+    for (uint32_t l = 0;; l++) {
+        struct level *level = &wheel->levels[l];
+        if (at - level->current < wheel->size) {
+            bucket_add(level, index_of(wheel, at), task);
+            return;
+        }
+        if (l + 1 == wheel->level_count && !level_add(wheel)) {
+            wheel->is_short |= l == 0;
+            bucket_add(level, index_of(wheel, level->current + wheel->size - 1), task);
+            return;
+        }
+        at = divide(wheel, at);
+    }
+}
+
+/* Takes a scheduled task off its list. */
+static void task_remove(struct tw_hierarchy *wheel, struct tw_task *task)
+{
+    struct bucket *emptied = bucket_remove(&task->link_);
+
+    if (emptied && emptied->index != BUCKET_NONE)
+        bitmap_clear(&wheel->levels[emptied->level].filled, emptied->index);
+}
+
+/* The bucket that begins soonest, the coarsest of those that begin together, so that its tasks join
+ * the finer ones in time. NULL when all are empty. O(levels). */
+static struct bucket *bucket_soonest(const struct tw_hierarchy *wheel, uint64_t *ret_tick)
+{
+    struct bucket *soonest = NULL;
+
+    for (uint32_t l = wheel->level_count; l-- > 0;) {
+        const struct level *level = &wheel->levels[l];
+        uint32_t index = index_of(wheel, level->current);
+        uint32_t distance;
+        if (!bitmap_next_round(&level->filled, index, &distance))
+            continue;
+        uint64_t tick = (level->current + distance) * level->unit;
+        if (soonest && tick >= *ret_tick)
+            continue;
+        uint64_t sum = (uint64_t)index + distance;
+        soonest = &level->buckets[sum < wheel->size ? sum : sum - wheel->size];
+        *ret_tick = tick;
+    }
+    return soonest;
+}
+
+/* Moves the cursor. No bucket that begins before `tick` has tasks. */
+static void cursor_move(struct tw_hierarchy *wheel, uint64_t tick)
+{
+    wheel->cursor = tick;
+    for (uint32_t l = 0; l < wheel->level_count; l++) {
+        if (wheel->levels[l].current == tick)
+            return; /* then so are all levels above */
+        wheel->levels[l].current = tick;
+        tick = divide(wheel, tick);
+    }
+}
+
+/* Opens the next bucket that is due by `reached`; false when there is none, and then time is there.
+ */
+static bool bucket_open(struct tw_hierarchy *wheel, uint64_t reached)
+{
+    uint64_t tick = 0;
+    struct bucket *bucket = bucket_soonest(wheel, &tick);
+
+    if (!bucket || tick > reached) {
+        cursor_move(wheel, reached);
+        return false;
+    }
+    cursor_move(wheel, tick);
+    bitmap_clear(&wheel->levels[bucket->level].filled, bucket->index);
+    bool is_due = bucket->level == 0 && !wheel->is_short;
+    bucket_join(is_due ? &wheel->due : &wheel->moving, bucket);
+    return true;
+}
+
+struct tw_hierarchy *tw_hierarchy_create(const struct tw_hierarchy_options *options)
+{
+    static const struct tw_hierarchy_options defaults;
+    struct memory memory = {0};
+
+    if (!options)
+        options = &defaults;
+    assert(options->wheel_size != 1);
+    assert(!options->allocate == !options->release);
+    memory.allocate = options->allocate;
+    memory.release = options->release;
+    memory.context = options->context;
+
+    struct tw_hierarchy *wheel = memory_take(&memory, 1, sizeof *wheel);
+    if (!wheel)
+        return NULL;
+    *wheel = (struct tw_hierarchy){
+        .now = options->start < TIME_LAST ? options->start : TIME_LAST,
+        .tick = options->tick ? options->tick : 1,
+        .size = options->wheel_size ? options->wheel_size : SIZE_DEFAULT,
+        .memory = memory,
+    };
+    if ((wheel->size & (wheel->size - 1)) == 0)
+        wheel->size_shift = (uint32_t)__builtin_ctz(wheel->size);
+    wheel->cursor = tick_reached(wheel, wheel->now);
+    bucket_init(&wheel->due, 0, BUCKET_NONE);
+    bucket_init(&wheel->moving, 0, BUCKET_NONE);
+    bucket_init(&wheel->never, 0, BUCKET_NONE);
+    if (!level_add(wheel)) {
+        tw_hierarchy_destroy(wheel);
+        return NULL;
+    }
+    return wheel;
+}
+
+void tw_hierarchy_destroy(struct tw_hierarchy *wheel)
+{
+    if (!wheel)
+        return;
+    for (uint32_t l = 0; l < wheel->level_count; l++)
+        level_deinit(wheel, &wheel->levels[l]);
+    struct memory memory = wheel->memory;
+    memory_give(&memory, wheel, 1, sizeof *wheel);
+}
+
+bool tw_hierarchy_reserve(struct tw_hierarchy *wheel, uint64_t delay)
+{
+    /* In ticks, one more as neither end need be aligned; so it is with each level's buckets. */
+    uint64_t distance = tick_at_or_after(wheel, delay);
+    distance += distance < UINT64_MAX;
+
+    for (uint32_t l = 0; distance >= wheel->size - 1; l++) {
+        if (wheel->levels[l].unit > UINT64_MAX / wheel->size)
+            break; /* the top wheel reaches the end of time */
+        if (l + 1 == wheel->level_count && !level_add(wheel))
+            return false;
+        distance = divide(wheel, distance);
+    }
+    return true;
+}
+
+void tw_hierarchy_schedule(struct tw_hierarchy *wheel, struct tw_task *task, uint64_t deadline)
+{
+    tw_hierarchy_cancel(wheel, task);
+    task->deadline_ = deadline;
+    if (deadline == TW_NEVER) {
+        bucket_push(&wheel->never, &task->link_);
+        return;
+    }
+    wheel->count++;
+    /* Reached already, though the tick that would bring it out is not: due at once all the same. */
+    if (deadline <= wheel->now &&
+        tick_at_or_after(wheel, deadline) > tick_reached(wheel, wheel->now))
+        bucket_push(&wheel->due, &task->link_);
+    else
+        task_place(wheel, task);
+}
+
+bool tw_hierarchy_reschedule(struct tw_hierarchy *wheel, struct tw_task *task, uint64_t deadline)
+{
+    if (!tw_task_is_scheduled(task))
+        return false;
+    tw_hierarchy_schedule(wheel, task, deadline);
+    return true;
+}
+
+bool tw_hierarchy_cancel(struct tw_hierarchy *wheel, struct tw_task *task)
+{
+    if (!tw_task_is_scheduled(task))
+        return false;
+    wheel->count -= task->deadline_ != TW_NEVER;
+    task_remove(wheel, task);
+    return true;
+}
+
+struct tw_task *tw_hierarchy_pop(struct tw_hierarchy *wheel)
+{
+    uint64_t tick;
+    struct bucket *bucket = !bucket_is_empty(&wheel->due)      ? &wheel->due
+                            : !bucket_is_empty(&wheel->moving) ? &wheel->moving
+                                                               : bucket_soonest(wheel, &tick);
+
+    if (!bucket)
+        bucket = &wheel->never;
+    if (bucket_is_empty(bucket))
+        return NULL;
+    struct tw_task *task = task_of(bucket->root.next_);
+    tw_hierarchy_cancel(wheel, task);
+    return task;
+}
+
+size_t tw_hierarchy_expire(struct tw_hierarchy *wheel, uint64_t now, struct tw_task **ret_due,
+                           size_t limit)
+{
+    size_t due_count = 0;
+    unsigned moves_left = TW_HIERARCHY_MOVES_MAX;
+
+    if (now > TIME_LAST)
+        now = TIME_LAST;
+    if (now > wheel->now)
+        wheel->now = now;
+    uint64_t reached = tick_reached(wheel, wheel->now);
+    do {
+        for (; moves_left > 0 && !bucket_is_empty(&wheel->moving); moves_left--) {
+            struct tw_task *task = task_of(wheel->moving.root.next_);
+            bucket_remove(&task->link_);
+            task_place(wheel, task);
+        }
+        while (!bucket_is_empty(&wheel->due)) {
+            if (due_count == limit)
+                return due_count;
+            struct tw_task *task = task_of(wheel->due.root.next_);
+            bucket_remove(&task->link_);
+            wheel->count--;
+            ret_due[due_count++] = task;
+        }
+    } while (bucket_is_empty(&wheel->moving) && bucket_open(wheel, reached));
+    return due_count;
+}
+
+uint64_t tw_hierarchy_wake_at(const struct tw_hierarchy *wheel)
+{
+    uint64_t tick = 0;
+
+    if (!bucket_is_empty(&wheel->due) || !bucket_is_empty(&wheel->moving))
+        return wheel->now;
+    return bucket_soonest(wheel, &tick) ? time_of(wheel, tick) : TW_NEVER;
+}
+
+bool tw_hierarchy_is_behind(const struct tw_hierarchy *wheel)
+{
+    return tw_hierarchy_wake_at(wheel) <= wheel->now;
+}
+
+uint64_t tw_hierarchy_now(const struct tw_hierarchy *wheel)
+{
+    return wheel->now;
+}
+
+size_t tw_hierarchy_count(const struct tw_hierarchy *wheel)
+{
+    return wheel->count;
+}
+
+unsigned tw_hierarchy_level_count(const struct tw_hierarchy *wheel)
+{
+    return wheel->level_count;
+}
+
+size_t tw_hierarchy_memory(const struct tw_hierarchy *wheel)
+{
+    return wheel->memory.bytes;
+}
+
+/* A bucket begins no later than its tasks are due; on the lowest level no earlier either. */
+static size_t check_bucket(const struct tw_hierarchy *wheel, const struct level *level,
+                           uint32_t index)
+{
+    const struct bucket *bucket = &level->buckets[index];
+    uint32_t here = index_of(wheel, level->current);
+    uint64_t distance = index >= here ? index - here : (uint64_t)index + wheel->size - here;
+    uint64_t start = (level->current + distance) * level->unit;
+
+    REQUIRE(bitmap_has(&level->filled, index) == !bucket_is_empty(bucket));
+    REQUIRE(bucket_is_empty(bucket) || start >= wheel->cursor);
+    for (struct tw_link *link = bucket->root.next_; link != &bucket->root; link = link->next_) {
+        uint64_t deadline = task_of(link)->deadline_;
+        REQUIRE(start <= tick_at_or_after(wheel, deadline));
+        if (level->unit == 1 && !wheel->is_short)
+            REQUIRE(start == tick_at_or_after(wheel, deadline));
+    }
+    return bucket_check(bucket);
+}
+
+void tw_hierarchy_check(const struct tw_hierarchy *wheel)
+{
+    size_t count = bucket_check(&wheel->due) + bucket_check(&wheel->moving);
+    uint64_t unit = 1;
+
+    REQUIRE(wheel->cursor <= tick_reached(wheel, wheel->now));
+    for (uint32_t l = 0; l < wheel->level_count; l++, unit *= wheel->size) {
+        const struct level *level = &wheel->levels[l];
+        REQUIRE(level->unit == unit);
+        REQUIRE(level->current == wheel->cursor / unit);
+        for (uint32_t i = 0; i < wheel->size; i++)
+            count += check_bucket(wheel, level, i);
+    }
+    REQUIRE(count == wheel->count);
+    for (struct tw_link *link = wheel->due.root.next_; link != &wheel->due.root; link = link->next_)
+        REQUIRE(task_of(link)->deadline_ <= wheel->now);
+    bucket_check(&wheel->never);
+    for (struct tw_link *link = wheel->never.root.next_; link != &wheel->never.root;
+         link = link->next_)
+        REQUIRE(task_of(link)->deadline_ == TW_NEVER);
+}

@@ -1,0 +1,97 @@
+/*
+ * link.h - circular doubly linked lists with a root, and the root as a bucket of a wheel.
+ *
+ * The cell is public (hierarchy.h) because callers embed it. A cell on no list is all zero. Taking
+ * a cell off needs neither its list nor its neighbours' owners: O(1) for whoever holds the cell.
+ */
+#ifndef TICKWHEEL_LINK_H
+#define TICKWHEEL_LINK_H
+
+#include <tickwheel/hierarchy.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* For the public checks: holds whether or not assert() is compiled in. */
+#define REQUIRE(condition) \
+    ((condition)           \
+         ? (void)0         \
+         : (fprintf(stderr, "%s:%d: broken: %s\n", __FILE__, __LINE__, #condition), abort()))
+
+/* Names a list that is not a bucket of a wheel, so it has no bit to clear. */
+#define BUCKET_NONE UINT32_MAX
+
+/* One bucket: the root of its list, which knows its place so that the last cell to leave, however
+ * it leaves, leads to the bit that must be cleared. */
+struct bucket {
+    struct tw_link root;
+    uint32_t level;
+    uint32_t index; /* BUCKET_NONE for a list outside the wheel */
+};
+
+static inline void bucket_init(struct bucket *bucket, uint32_t level, uint32_t index)
+{
+    bucket->root.next_ = bucket->root.prev_ = &bucket->root;
+    bucket->level = level;
+    bucket->index = index;
+}
+
+static inline bool bucket_is_empty(const struct bucket *bucket)
+{
+    return bucket->root.next_ == &bucket->root;
+}
+
+static inline bool link_is_linked(const struct tw_link *link)
+{
+    return link->next_ != NULL;
+}
+
+static inline void bucket_push(struct bucket *bucket, struct tw_link *link)
+{
+    link->next_ = &bucket->root;
+    link->prev_ = bucket->root.prev_;
+    bucket->root.prev_->next_ = link;
+    bucket->root.prev_ = link;
+}
+
+/* Takes `link` off. Returns the bucket that this has emptied, NULL when cells are left in it. */
+static inline struct bucket *bucket_remove(struct tw_link *link)
+{
+    struct tw_link *next = link->next_;
+    struct tw_link *prev = link->prev_;
+
+    next->prev_ = prev;
+    prev->next_ = next;
+    link->next_ = link->prev_ = NULL;
+    /* The two neighbours are one only if it is the root. */
+    return next == prev ? (struct bucket *)((char *)next - offsetof(struct bucket, root)) : NULL;
+}
+
+/* Moves all cells of `from`, in order, to the end of `to`. O(1). */
+static inline void bucket_join(struct bucket *to, struct bucket *from)
+{
+    struct tw_link *first = from->root.next_;
+    struct tw_link *last = from->root.prev_;
+
+    if (first == &from->root)
+        return;
+    first->prev_ = to->root.prev_;
+    to->root.prev_->next_ = first;
+    last->next_ = &to->root;
+    to->root.prev_ = last;
+    from->root.next_ = from->root.prev_ = &from->root;
+}
+
+/* For checks: walks the list both ways and returns how many cells it has. */
+static inline size_t bucket_check(const struct bucket *bucket)
+{
+    size_t count = 0;
+
+    for (const struct tw_link *link = &bucket->root; link->next_ != &bucket->root;
+         link = link->next_, count++)
+        REQUIRE(link->next_ && link->next_->prev_ == link);
+    REQUIRE(bucket->root.prev_->next_ == &bucket->root);
+    return count;
+}
+
+#endif

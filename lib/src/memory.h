@@ -1,0 +1,47 @@
+/*
+ * memory.h - where a wheel's memory comes from: the caller's functions or the C library, counted.
+ *
+ * Errors     take returns NULL when there is no memory, or when the size does not fit.
+ */
+#ifndef TICKWHEEL_MEMORY_H
+#define TICKWHEEL_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+struct memory {
+    void *(*allocate)(void *context, size_t alignment, size_t size);
+    void (*release)(void *context, void *memory, size_t size);
+    void *context;
+    size_t bytes; /* held now */
+};
+
+static inline void *memory_take(struct memory *memory, uint64_t count, size_t size)
+{
+    void *taken;
+
+    if (count > SIZE_MAX / size || count == 0)
+        return NULL;
+    if (memory->allocate)
+        taken = memory->allocate(memory->context, _Alignof(max_align_t), (size_t)count * size);
+    else
+        taken = malloc((size_t)count * size);
+    if (taken)
+        memory->bytes += (size_t)count * size;
+    return taken;
+}
+
+/* Takes back what memory_take(memory, count, size) gave; NULL is fine. */
+static inline void memory_give(struct memory *memory, void *taken, uint64_t count, size_t size)
+{
+    if (!taken)
+        return;
+    memory->bytes -= (size_t)count * size;
+    if (memory->release)
+        memory->release(memory->context, taken, (size_t)count * size);
+    else
+        free(taken);
+}
+
+#endif

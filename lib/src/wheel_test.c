@@ -1,0 +1,605 @@
+/* wheel_test.c - the wheel's contract, sentence by sentence. */
+#include "wheel_private.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+/* Takes out all that is due by `now`, a few at a time, and returns how many; the first into
+ * `ret_due`. */
+static size_t drain(struct tw_wheel *wheel, uint64_t now, struct tw_expired *ret_due, size_t room)
+{
+    struct tw_expired due[7];
+    size_t count = 0;
+    do {
+        size_t n = tw_wheel_expire(wheel, now, due, 7);
+        for (size_t i = 0; i < n; i++, count++)
+            if (count < room)
+                ret_due[count] = due[i];
+        tw_wheel_check(wheel);
+    } while (tw_wheel_is_behind(wheel));
+    return count;
+}
+
+static size_t drain_count(struct tw_wheel *wheel, uint64_t now)
+{
+    return drain(wheel, now, NULL, 0);
+}
+
+/* The same without proving the invariants each time, for many timers. */
+static size_t drain_many(struct tw_wheel *wheel, uint64_t now)
+{
+    struct tw_expired due[256];
+    size_t count = 0;
+    do
+        count += tw_wheel_expire(wheel, now, due, 256);
+    while (tw_wheel_is_behind(wheel));
+    tw_wheel_check(wheel);
+    return count;
+}
+
+/* Goal: a timer fires at its tick, not before, whatever level it starts on. Method: one timer per
+ * distance of 2^k, and the tick before its deadline. */
+static void fires_at_its_tick_and_not_before(void **state)
+{
+    (void)state;
+    for (unsigned bit = 0; bit < 64; bit++) {
+        struct tw_wheel *wheel = tw_wheel_create(NULL);
+        uint64_t deadline = UINT64_C(1) << bit;
+        struct tw_expired due;
+        tw_handle timer = tw_wheel_schedule(wheel, deadline, 40 + bit);
+        assert_true(timer != TW_NONE);
+        assert_int_equal(tw_wheel_wake_at(wheel), deadline);
+        assert_int_equal(drain_count(wheel, deadline - 1), 0);
+        assert_int_equal(tw_wheel_wake_at(wheel), deadline);
+        assert_int_equal(drain(wheel, deadline, &due, 1), 1);
+        assert_int_equal(due.data, 40 + bit);
+        assert_int_equal(due.deadline, deadline);
+        assert_int_equal(due.timer, timer);
+        assert_int_equal(tw_wheel_wake_at(wheel), TW_NEVER);
+        assert_int_equal(tw_wheel_count(wheel), 0);
+        tw_wheel_destroy(wheel);
+    }
+}
+
+static void fires_in_order_of_deadline(void **state)
+{
+    (void)state;
+    static const uint64_t deadlines[] = {70000, 5, 300, UINT64_C(1) << 40, 299, 70001, 5, 256};
+    static const uint64_t in_order[] = {5, 5, 256, 299, 300, 70000, 70001, UINT64_C(1) << 40};
+    struct tw_wheel *wheel = tw_wheel_create(NULL);
+    struct tw_expired due[8];
+    for (size_t i = 0; i < 8; i++)
+        assert_true(tw_wheel_schedule(wheel, deadlines[i], i) != TW_NONE);
+    assert_int_equal(drain(wheel, UINT64_C(1) << 50, due, 8), 8);
+    for (size_t i = 0; i < 8; i++)
+        assert_int_equal(due[i].deadline, in_order[i]);
+    tw_wheel_destroy(wheel);
+}
+
+static void a_deadline_already_reached_is_due_at_once(void **state)
+{
+    (void)state;
+    struct tw_wheel *wheel = tw_wheel_create(&(struct tw_wheel_options){.start = 1000});
+    struct tw_expired due[2];
+    assert_true(tw_wheel_schedule(wheel, 3, 1) != TW_NONE);
+    assert_true(tw_wheel_schedule(wheel, 1000, 2) != TW_NONE);
+    assert_true(tw_wheel_is_behind(wheel));
+    assert_true(tw_wheel_wake_at(wheel) <= 1000);
+    assert_int_equal(drain(wheel, 1000, due, 2), 2);
+    assert_int_equal(due[0].deadline + due[1].deadline, 1003);
+    tw_wheel_destroy(wheel);
+}
+
+static void never_never_comes(void **state)
+{
+    (void)state;
+    struct tw_wheel *wheel = tw_wheel_create(NULL);
+    tw_handle timer = tw_wheel_schedule(wheel, TW_NEVER, 1);
+    assert_true(timer != TW_NONE);
+    assert_true(tw_wheel_schedule(wheel, TW_NEVER - 1, 2) != TW_NONE);
+    assert_int_equal(tw_wheel_count(wheel), 1);
+    assert_int_equal(drain_count(wheel, TW_NEVER), 1);
+    assert_int_equal(tw_wheel_now(wheel), TW_NEVER - 1);
+    assert_int_equal(tw_wheel_wake_at(wheel), TW_NEVER);
+    assert_true(tw_wheel_reschedule(wheel, timer, 7)); /* overdue at the end of time */
+    assert_int_equal(drain_count(wheel, TW_NEVER), 1);
+    tw_wheel_destroy(wheel);
+}
+
+static void a_limit_hands_out_the_rest_later(void **state)
+{
+    (void)state;
+    struct tw_wheel *wheel = tw_wheel_create(NULL);
+    struct tw_expired due[1000];
+    for (uint64_t i = 0; i < 1000; i++)
+        assert_true(tw_wheel_schedule(wheel, 500 + i / 400, i) != TW_NONE);
+    assert_int_equal(tw_wheel_expire(wheel, 600, due, 0), 0);
+    assert_true(tw_wheel_is_behind(wheel));
+    size_t count = 0;
+    for (size_t limit = 1; count < 1000; limit++) {
+        assert_true(tw_wheel_is_behind(wheel));
+        assert_true(tw_wheel_wake_at(wheel) <= 600);
+        size_t n = tw_wheel_expire(wheel, 600, &due[count], limit);
+        assert_int_equal(n, limit < 1000 - count ? limit : 1000 - count);
+        count += n;
+        tw_wheel_check(wheel);
+    }
+    for (size_t i = 1; i < 1000; i++)
+        assert_true(due[i - 1].deadline <= due[i].deadline);
+    assert_int_equal(drain_count(wheel, 600), 0);
+    tw_wheel_destroy(wheel);
+}
+
+static void an_earlier_now_changes_nothing(void **state)
+{
+    (void)state;
+    struct tw_wheel *wheel = tw_wheel_create(NULL);
+    assert_int_equal(drain_count(wheel, 5000), 0);
+    assert_true(tw_wheel_schedule(wheel, 6000, 1) != TW_NONE);
+    assert_int_equal(drain_count(wheel, 10), 0);
+    assert_int_equal(tw_wheel_now(wheel), 5000);
+    assert_int_equal(drain_count(wheel, 5999), 0);
+    assert_int_equal(drain_count(wheel, 6000), 1);
+    tw_wheel_destroy(wheel);
+}
+
+static void a_handle_is_stale_after_firing_and_after_cancelling(void **state)
+{
+    (void)state;
+    struct tw_wheel *wheel = tw_wheel_create(NULL);
+    tw_handle fired = tw_wheel_schedule(wheel, 10, 1);
+    tw_handle cancelled = tw_wheel_schedule(wheel, 20, 2);
+    assert_int_equal(drain_count(wheel, 10), 1);
+    assert_true(tw_wheel_cancel(wheel, cancelled));
+    assert_false(tw_wheel_cancel(wheel, cancelled));
+    /* Both slots are let again, and the old handles do not reach the new tenants. */
+    tw_handle first = tw_wheel_schedule(wheel, 30, 3);
+    tw_handle second = tw_wheel_schedule(wheel, 30, 4);
+    assert_true((uint32_t)first == (uint32_t)cancelled || (uint32_t)first == (uint32_t)fired);
+    assert_true((uint32_t)second == (uint32_t)cancelled || (uint32_t)second == (uint32_t)fired);
+    assert_false(tw_wheel_cancel(wheel, fired));
+    assert_false(tw_wheel_cancel(wheel, cancelled));
+    assert_false(tw_wheel_reschedule(wheel, fired, 11));
+    assert_false(tw_wheel_reschedule(wheel, cancelled, 11));
+    assert_false(tw_wheel_cancel(wheel, TW_NONE));
+    assert_int_equal(drain_count(wheel, 29), 0);
+    assert_int_equal(drain_count(wheel, 30), 2);
+    tw_wheel_destroy(wheel);
+}
+
+/* Goal: no handle ever comes back to life. Method: a slot set near the end of its generations is
+ * let until it is let no more, and every old handle is tried. */
+static void a_slot_whose_generations_are_used_up_is_let_no_more(void **state)
+{
+    (void)state;
+    enum { LEFT = 5 };
+    struct tw_wheel *wheel = tw_wheel_create(&(struct tw_wheel_options){.timer_count_max = 1});
+    tw_handle olds[LEFT + 3];
+    assert_true(tw_wheel_cancel(wheel, tw_wheel_schedule(wheel, 1, 0)));
+    struct record *record = tw__wheel_record(wheel, 0);
+    record->tenant = (TENANT_RETIRED - LEFT * TENANT_GENERATION) | (record->tenant & STATE_MASK);
+    for (int i = 0; i < LEFT + 3; i++) {
+        olds[i] = tw_wheel_schedule(wheel, 50 + (uint64_t)i, 7);
+        assert_true(olds[i] != TW_NONE);
+        assert_int_equal((uint32_t)olds[i], i < LEFT ? 0 : 1);
+        assert_int_equal(tw_wheel_schedule(wheel, 9, 9), TW_NONE); /* the limit still holds */
+        assert_true(tw_wheel_cancel(wheel, olds[i]));
+        for (int j = 0; j <= i; j++)
+            assert_false(tw_wheel_cancel(wheel, olds[j]));
+        tw_wheel_check(wheel);
+    }
+    assert_int_equal(wheel->retired_count, 1);
+    assert_int_equal(drain_count(wheel, 1000), 0);
+    tw_wheel_destroy(wheel);
+}
+
+static void rescheduling_moves_both_ways(void **state)
+{
+    (void)state;
+    struct tw_wheel *wheel = tw_wheel_create(NULL);
+    tw_handle timer = tw_wheel_schedule(wheel, 1000, 1);
+    assert_true(tw_wheel_reschedule(wheel, timer, 100));
+    assert_int_equal(tw_wheel_wake_at(wheel), 100);
+    assert_true(tw_wheel_reschedule(wheel, timer, 5000));
+    assert_true(tw_wheel_reschedule(wheel, timer, TW_NEVER));
+    assert_int_equal(tw_wheel_count(wheel), 0);
+    assert_int_equal(tw_wheel_wake_at(wheel), TW_NEVER);
+    assert_int_equal(drain_count(wheel, 2000), 0);
+    assert_true(tw_wheel_reschedule(wheel, timer, 70000));
+    assert_true(tw_wheel_reschedule(wheel, timer, 2500));
+    assert_int_equal(drain_count(wheel, 2499), 0);
+    assert_int_equal(drain_count(wheel, 2500), 1);
+    assert_false(tw_wheel_reschedule(wheel, timer, 3000));
+    assert_int_equal(drain_count(wheel, 100000), 0);
+    tw_wheel_destroy(wheel);
+}
+
+/* Goal: extending a deadline is a store. Method: count the entries a million of them make. */
+static void a_later_deadline_makes_no_entry(void **state)
+{
+    (void)state;
+    struct tw_wheel *wheel = tw_wheel_create(NULL);
+    tw_handle timer = tw_wheel_schedule(wheel, 1000, 1);
+    uint32_t chunks = wheel->chunk_used;
+    for (uint64_t i = 1; i <= 1000000; i++)
+        assert_true(tw_wheel_reschedule(wheel, timer, 1000 + i));
+    assert_int_equal(wheel->chunk_used, chunks);
+    assert_int_equal(wheel->stale_count, 0);
+    assert_int_equal(wheel->visit_count, 0);
+    assert_int_equal(drain_count(wheel, 1000999), 0);
+    assert_int_equal(drain_count(wheel, 1001000), 1);
+    tw_wheel_destroy(wheel);
+}
+
+static void an_opened_timer_is_armed_many_times(void **state)
+{
+    (void)state;
+    struct tw_wheel *wheel = tw_wheel_create(NULL);
+    struct tw_expired due;
+    tw_handle timer = tw_wheel_open(wheel, 77);
+    assert_int_equal(tw_wheel_count(wheel), 0);
+    assert_int_equal(drain_count(wheel, 10), 0);
+    assert_false(tw_wheel_disarm(wheel, timer));
+    for (uint64_t round = 1; round <= 100; round++) {
+        assert_true(tw_wheel_arm(wheel, timer, round * 1000));
+        assert_int_equal(tw_wheel_count(wheel), 1);
+        assert_int_equal(drain_count(wheel, round * 1000 - 1), 0);
+        assert_int_equal(drain(wheel, round * 1000, &due, 1), 1);
+        assert_int_equal(due.data, 77);
+        assert_int_equal(due.timer, timer);
+        assert_int_equal(drain_count(wheel, round * 1000 + 500), 0);
+    }
+    assert_true(tw_wheel_arm(wheel, timer, 200000));
+    assert_true(tw_wheel_disarm(wheel, timer));
+    assert_false(tw_wheel_disarm(wheel, timer));
+    assert_int_equal(drain_count(wheel, 300000), 0);
+    assert_true(tw_wheel_arm(wheel, timer, 400000));
+    assert_true(tw_wheel_close(wheel, timer));
+    assert_false(tw_wheel_close(wheel, timer));
+    assert_false(tw_wheel_arm(wheel, timer, 1));
+    assert_false(tw_wheel_disarm(wheel, timer));
+    assert_int_equal(drain_count(wheel, 500000), 0);
+    tw_wheel_destroy(wheel);
+}
+
+static void the_limit_on_timers_holds(void **state)
+{
+    (void)state;
+    struct tw_wheel *wheel = tw_wheel_create(&(struct tw_wheel_options){.timer_count_max = 100});
+    tw_handle timers[100];
+    assert_false(tw_wheel_reserve(wheel, 101));
+    assert_true(tw_wheel_reserve(wheel, 100));
+    for (int i = 0; i < 100; i++) {
+        timers[i] = i % 2 ? tw_wheel_open(wheel, 1) : tw_wheel_schedule(wheel, 50, 1);
+        assert_true(timers[i] != TW_NONE);
+    }
+    assert_int_equal(tw_wheel_schedule(wheel, 50, 1), TW_NONE);
+    assert_int_equal(tw_wheel_open(wheel, 1), TW_NONE);
+    assert_true(tw_wheel_close(wheel, timers[99]));
+    assert_true(tw_wheel_schedule(wheel, 50, 1) != TW_NONE);
+    assert_int_equal(tw_wheel_open(wheel, 1), TW_NONE);
+    tw_wheel_check(wheel);
+    tw_wheel_destroy(wheel);
+}
+
+/* Goal: a bucket of many timers on a high level is opened in portions. Method: count what each call
+ * looks at, since counts do not depend on the machine. */
+static void the_work_of_one_call_is_bounded(void **state)
+{
+    (void)state;
+    enum { TIMERS = 200000, LIMIT = 100 };
+    struct tw_wheel *wheel = tw_wheel_create(NULL);
+    struct tw_expired due[LIMIT];
+    /* All within one bucket of level 3, in no order; every other one is moved on or cancelled. */
+    for (uint64_t i = 0; i < TIMERS; i++) {
+        uint64_t deadline = (UINT64_C(5) << 24) + i * 7919 % (1 << 24);
+        tw_handle timer = tw_wheel_schedule(wheel, deadline, i);
+        if (i % 4 == 1)
+            assert_true(tw_wheel_reschedule(wheel, timer, deadline + 1));
+        else if (i % 4 == 3)
+            assert_true(tw_wheel_cancel(wheel, timer));
+    }
+    uint64_t waiting = tw_wheel_count(wheel);
+    uint64_t now = (UINT64_C(6) << 24) + 1, calls = 0, empty = 0, last = 0, count = 0;
+    do {
+        uint64_t before = wheel->visit_count;
+        size_t n = tw_wheel_expire(wheel, now, due, LIMIT);
+        assert_true(wheel->visit_count - before <= n + LIMIT + TW_WHEEL_MOVES_MAX);
+        for (size_t i = 0; i < n; i++) {
+            assert_true(due[i].deadline >= last);
+            last = due[i].deadline;
+        }
+        count += n;
+        calls++;
+        empty += n == 0;
+    } while (tw_wheel_is_behind(wheel));
+    assert_int_equal(count, waiting);
+    assert_true(empty >=
+                waiting / (TW_WHEEL_MOVES_MAX + LIMIT)); /* the portions before the first */
+    assert_true(calls > waiting / LIMIT);
+    assert_int_equal(tw_wheel_count(wheel), 0);
+    tw_wheel_destroy(wheel);
+}
+
+/* Goal: the work of schedule, arm and reschedule is bounded as well, though they pay for the sweep.
+ */
+static void the_work_of_one_move_is_bounded(void **state)
+{
+    (void)state;
+    enum { TIMERS = 20000 };
+    struct tw_wheel *wheel = tw_wheel_create(NULL);
+    tw_handle *timers = test_calloc(TIMERS, sizeof(*timers));
+    for (uint64_t i = 0; i < TIMERS; i++)
+        timers[i] = tw_wheel_schedule(wheel, 10000000, i);
+    uint64_t all = 0;
+    for (uint64_t round = 1; round <= 20; round++)
+        for (uint64_t i = 0; i < TIMERS; i++) {
+            uint64_t before = wheel->visit_count;
+            assert_true(tw_wheel_reschedule(wheel, timers[i], 10000000 - round * 1000 - i % 500));
+            assert_true(wheel->visit_count - before <= CHUNK_ENTRIES);
+            all += wheel->visit_count - before;
+        }
+    assert_true(all > TIMERS); /* it did sweep */
+    tw_wheel_check(wheel);
+    test_free(timers);
+    tw_wheel_destroy(wheel);
+}
+
+/* The allocator of the fault tests: gives memory `left` times and then no more. */
+struct purse {
+    long left; /* negative: without end */
+    size_t bytes;
+};
+
+static void *purse_allocate(void *context, size_t alignment, size_t size)
+{
+    struct purse *purse = context;
+    if (purse->left == 0)
+        return NULL;
+    purse->left -= purse->left > 0;
+    purse->bytes += size;
+    return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+static void purse_release(void *context, void *memory, size_t size)
+{
+    struct purse *purse = context;
+    purse->bytes -= size;
+    free(memory);
+}
+
+static struct tw_wheel *create_with(struct purse *purse)
+{
+    return tw_wheel_create(&(struct tw_wheel_options){
+        .allocate = purse_allocate, .release = purse_release, .context = purse});
+}
+
+/* Goal: a failed allocation loses nothing and leaks nothing, wherever it strikes. Method: the first
+ * N allocations succeed, for N = 0, 1, ... until all do. */
+static void survives_the_failure_of_any_allocation(void **state)
+{
+    (void)state;
+    enum { TIMERS = 10000 };
+    bool was_enough = false;
+    for (long given = 0; !was_enough; given++) {
+        struct purse purse = {given, 0};
+        struct tw_wheel *wheel = create_with(&purse);
+        if (!wheel) {
+            assert_int_equal(given, 0);
+            continue;
+        }
+        size_t held = 0;
+        was_enough = true;
+        for (uint64_t i = 0; i < TIMERS; i++) {
+            tw_handle timer =
+                i % 3 ? tw_wheel_schedule(wheel, i * 97 % 100000, i) : tw_wheel_open(wheel, i);
+            held += timer != TW_NONE && i % 3;
+            was_enough = was_enough && timer != TW_NONE;
+            if (timer != TW_NONE && i % 3 == 0) {
+                assert_true(tw_wheel_arm(wheel, timer, i * 89 % 100000));
+                held++;
+            }
+            if (i % 1000 == 0)
+                tw_wheel_check(wheel);
+        }
+        assert_int_equal(tw_wheel_memory(wheel), purse.bytes);
+        assert_int_equal(drain_many(wheel, 100000), held);
+        tw_wheel_destroy(wheel);
+        assert_int_equal(purse.bytes, 0);
+        assert_true(given < 200);
+    }
+}
+
+/* Goal: once a timer is held, moving it cannot fail, even when there is no memory at all any more.
+ * Method: take the memory away and move all timers to earlier deadlines over and over, which needs
+ * new entries each time. */
+static void moving_a_timer_needs_no_memory(void **state)
+{
+    (void)state;
+    enum { TIMERS = 3000, ROUNDS = 40 };
+    struct purse purse = {-1, 0};
+    struct tw_wheel *wheel = create_with(&purse);
+    tw_handle timers[TIMERS];
+    for (uint64_t i = 0; i < TIMERS; i++)
+        timers[i] = tw_wheel_schedule(wheel, 100000000, i);
+    purse.left = 0;
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        for (uint64_t i = 0; i < TIMERS; i++)
+            assert_true(tw_wheel_reschedule(wheel, timers[i],
+                                            100000000 - round * 2000000 - i * 601 % 2000000));
+        tw_wheel_check(wheel);
+    }
+    assert_int_equal(drain_many(wheel, 100000000), TIMERS);
+    tw_wheel_destroy(wheel);
+    assert_int_equal(purse.bytes, 0);
+}
+
+static void reserve_takes_the_memory_beforehand(void **state)
+{
+    (void)state;
+    enum { TIMERS = 150000 };
+    struct purse purse = {-1, 0};
+    struct tw_wheel *wheel = create_with(&purse);
+    assert_true(tw_wheel_reserve(wheel, TIMERS));
+    tw_wheel_check(wheel);
+    purse.left = 0;
+    for (int round = 0; round < 3; round++) {
+        for (uint64_t i = 0; i < TIMERS; i++)
+            assert_true(tw_wheel_schedule(wheel, tw_wheel_now(wheel) + i * 31, i) != TW_NONE);
+        assert_int_equal(drain_many(wheel, tw_wheel_now(wheel) + TIMERS * 31), TIMERS);
+    }
+    assert_false(tw_wheel_reserve(wheel, TIMERS * 10));
+    assert_true(tw_wheel_schedule(wheel, 5, 5) != TW_NONE);
+    tw_wheel_check(wheel);
+    tw_wheel_destroy(wheel);
+    assert_int_equal(purse.bytes, 0);
+}
+
+/* Goal: memory follows the most timers held at once, not what is done with them. Method: many
+ * million random operations on 100,000 timers, half of them moves to earlier deadlines, the worst
+ * there is; in the second half of them the memory must not grow any more. */
+static void memory_stays_flat_over_many_operations(void **state)
+{
+    (void)state;
+#ifdef __OPTIMIZE__
+    const uint64_t operations = 100000000;
+#else
+    const uint64_t operations = 5000000;
+#endif
+    enum { TIMERS = 100000 };
+    struct tw_wheel *wheel = tw_wheel_create(NULL);
+    tw_handle *timers = test_calloc(TIMERS, sizeof(*timers));
+    uint64_t random = 88172645463325252u, now = 0;
+    size_t memory = 0;
+    for (uint64_t i = 0; i < operations; i++) {
+        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+        uint32_t which = (uint32_t)(random >> 32) % TIMERS;
+        uint64_t deadline = now + 1 + (random & 0xfffff);
+        if (random >> 20 & 1 || !tw_wheel_reschedule(wheel, timers[which], deadline)) {
+            tw_wheel_cancel(wheel, timers[which]);
+            timers[which] = tw_wheel_schedule(wheel, deadline, which);
+        }
+        if (i % 5000 == 0) {
+            struct tw_expired due[64];
+            now++;
+            do
+                tw_wheel_expire(wheel, now, due, 64);
+            while (tw_wheel_is_behind(wheel));
+        }
+        if (i == operations / 2)
+            memory = tw_wheel_memory(wheel);
+    }
+    assert_int_equal(tw_wheel_memory(wheel), memory);
+    assert_true(memory < TIMERS * 64 + (1 << 20));
+    tw_wheel_check(wheel);
+    print_message("memory after %llu operations on %d timers: %zu bytes, as after half of them\n",
+                  (unsigned long long)operations, TIMERS, memory);
+    test_free(timers);
+    tw_wheel_destroy(wheel);
+}
+
+/* Goal: two entries of one timer at one tick do not pile up. Method: a timer moved to the next tick
+ * and then back to the same far one, again and again: each round makes an entry at the far tick
+ * that looks like those before. */
+static void moving_to_and_fro_leaves_no_pile(void **state)
+{
+    (void)state;
+    struct tw_wheel *wheel = tw_wheel_create(NULL);
+    tw_handle timer = tw_wheel_open(wheel, 1);
+    size_t memory = tw_wheel_memory(wheel);
+    for (uint64_t now = 1; now < 300000; now++) {
+        assert_true(tw_wheel_arm(wheel, timer, 1 << 20));
+        assert_true(tw_wheel_arm(wheel, timer, now));
+        assert_true(tw_wheel_arm(wheel, timer, 1 << 20));
+        struct tw_expired due;
+        assert_int_equal(tw_wheel_expire(wheel, now, &due, 1), 0);
+    }
+    tw_wheel_check(wheel);
+    assert_true(tw_wheel_memory(wheel) < memory + 400000);
+    assert_int_equal(drain_count(wheel, 1 << 20), 1);
+    tw_wheel_destroy(wheel);
+}
+
+/* A timer re-armed for the present tick again and again, by whoever handles it, starves no other.
+ */
+static void rearming_for_now_starves_nobody(void **state)
+{
+    (void)state;
+    enum { TIMERS = 500 };
+    struct tw_wheel *wheel = tw_wheel_create(NULL);
+    tw_handle eager = tw_wheel_open(wheel, 0);
+    struct tw_expired due;
+    size_t others = 0;
+    assert_true(tw_wheel_arm(wheel, eager, 10));
+    for (uint64_t i = 1; i <= TIMERS; i++)
+        assert_true(tw_wheel_schedule(wheel, 10, i) != TW_NONE);
+    for (int calls = 0; others < TIMERS; calls++) {
+        assert_true(calls < 2 * TIMERS + 10);
+        assert_int_equal(tw_wheel_expire(wheel, 10, &due, 1), 1);
+        if (due.timer == eager)
+            assert_true(tw_wheel_arm(wheel, eager, 10));
+        else
+            others++;
+    }
+    tw_wheel_destroy(wheel);
+}
+
+/* The sentence on wake_at: exact for a bucket that is small enough, the bucket's start for others.
+ */
+static void wake_at_is_exact_for_small_buckets(void **state)
+{
+    (void)state;
+    struct tw_wheel *wheel = tw_wheel_create(&(struct tw_wheel_options){.start = 5});
+    for (uint64_t i = 0; i < 100; i++) {
+        assert_true(tw_wheel_schedule(wheel, 3000000 - i * 7, i) != TW_NONE);
+        assert_int_equal(tw_wheel_wake_at(wheel), 3000000 - i * 7);
+    }
+    for (uint64_t i = 0; i < 1000; i++)
+        assert_true(tw_wheel_schedule(wheel, 3000000, i) != TW_NONE);
+    assert_int_equal(tw_wheel_wake_at(wheel), 3000000 & ~0xffff);
+    /* Waking when told costs a few calls per level and no more. */
+    int calls = 0;
+    for (uint64_t at; (at = tw_wheel_wake_at(wheel)) < 3000000 - 99 * 7; calls++)
+        assert_int_equal(drain_count(wheel, at), 0);
+    assert_true(calls <= 3);
+    tw_wheel_destroy(wheel);
+}
+
+static void destroying_nothing_is_fine(void **state)
+{
+    (void)state;
+    tw_wheel_destroy(NULL);
+    tw_wheel_destroy(tw_wheel_create(NULL));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fires_at_its_tick_and_not_before),
+        cmocka_unit_test(fires_in_order_of_deadline),
+        cmocka_unit_test(a_deadline_already_reached_is_due_at_once),
+        cmocka_unit_test(never_never_comes),
+        cmocka_unit_test(a_limit_hands_out_the_rest_later),
+        cmocka_unit_test(an_earlier_now_changes_nothing),
+        cmocka_unit_test(a_handle_is_stale_after_firing_and_after_cancelling),
+        cmocka_unit_test(a_slot_whose_generations_are_used_up_is_let_no_more),
+        cmocka_unit_test(rescheduling_moves_both_ways),
+        cmocka_unit_test(a_later_deadline_makes_no_entry),
+        cmocka_unit_test(an_opened_timer_is_armed_many_times),
+        cmocka_unit_test(the_limit_on_timers_holds),
+        cmocka_unit_test(the_work_of_one_call_is_bounded),
+        cmocka_unit_test(the_work_of_one_move_is_bounded),
+        cmocka_unit_test(survives_the_failure_of_any_allocation),
+        cmocka_unit_test(moving_a_timer_needs_no_memory),
+        cmocka_unit_test(reserve_takes_the_memory_beforehand),
+        cmocka_unit_test(memory_stays_flat_over_many_operations),
+        cmocka_unit_test(moving_to_and_fro_leaves_no_pile),
+        cmocka_unit_test(rearming_for_now_starves_nobody),
+        cmocka_unit_test(wake_at_is_exact_for_small_buckets),
+        cmocka_unit_test(destroying_nothing_is_fine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
