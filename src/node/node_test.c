@@ -7,6 +7,8 @@
 #include "storage/storage_testing.h"
 #include "sys/clock.h"
 
+#include <pthread.h>
+
 #define FAR_MS UINT64_C(3600000)
 
 struct fixture {
