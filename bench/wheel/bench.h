@@ -55,7 +55,8 @@ extern const struct subject subject_scheduled;
 extern const struct subject subject_heap;
 extern const struct subject subject_lists;
 
-/* Nanoseconds of a monotonic clock. */
+/* Nanoseconds that this thread has run: other programs' turns do not count, their use of the cache
+ * does. */
 uint64_t bench_now(void);
 
 /* Resident bytes of this process. */

@@ -71,6 +71,12 @@ static inline void place(struct self *self, uint32_t i, uint64_t deadline)
     link_node(self, &self->nodes[i]);
 }
 
+static inline void again(struct self *self, size_t k, uint32_t i, uint64_t deadline)
+{
+    (void)k;
+    place(self, i, deadline);
+}
+
 static inline what_t lookup(struct self *self, uint32_t i)
 {
     return &self->nodes[i];

@@ -32,6 +32,12 @@ static inline void place(struct self *self, uint32_t i, uint64_t deadline)
     tw_wheel_arm(self->wheel, self->timers[i], deadline);
 }
 
+static inline void again(struct self *self, size_t k, uint32_t i, uint64_t deadline)
+{
+    (void)i;
+    tw_wheel_arm(self->wheel, self->due[k].timer, deadline);
+}
+
 static inline what_t lookup(struct self *self, uint32_t i)
 {
     return self->timers[i];

@@ -31,6 +31,12 @@ static inline void place(struct self *self, uint32_t i, uint64_t deadline)
     self->timers[i] = tw_wheel_schedule(self->wheel, deadline, i);
 }
 
+static inline void again(struct self *self, size_t k, uint32_t i, uint64_t deadline)
+{
+    (void)k;
+    place(self, i, deadline);
+}
+
 static inline what_t lookup(struct self *self, uint32_t i)
 {
     return self->timers[i];

@@ -14,6 +14,7 @@
  *     move(self, what, deadline)  another deadline, armed or not
  *     pick(self, i)               what move is handed
  *     look_ahead(self, what)      ask for what the caller itself must read for a later move
+ *     again(self, k, i, deadline) arm timer i, the k-th that came out of the last expire
  *     expire(self, now, ids)      take out up to BATCH of those due, numbers into ids
  *     is_behind(self)             whether fewer than BATCH came out though more may be due
  */
@@ -104,8 +105,9 @@ static __attribute__((noinline)) double longest_step(struct self *self, const st
     return (double)longest / 1e3;
 }
 
-static __attribute__((noinline)) void churn_some(struct self *self, const struct input *input, const what_t *whats,
-                       uint64_t *now, struct sum *sum)
+static __attribute__((noinline)) void churn_some(struct self *self, const struct input *input,
+                                                 const what_t *whats, uint64_t *now,
+                                                 struct sum *sum)
 {
     uint32_t ids[BATCH];
     size_t n;
@@ -143,6 +145,7 @@ static __attribute__((noinline)) double churn(struct self *self, const struct in
 static __attribute__((noinline)) double periodic(struct self *self, const struct input *input)
 {
     uint32_t ids[BATCH];
+    uint64_t deadlines[BATCH];
     uint64_t began = 0, fired = 0;
     for (uint32_t i = 0; i < input->count; i++)
         place(self, i, input->start + 1 + input->delays[i] % input->periods[i]);
@@ -156,7 +159,9 @@ static __attribute__((noinline)) double periodic(struct self *self, const struct
             n = expire(self, input->start + tick, ids);
             fired += n;
             for (size_t i = 0; i < n; i++)
-                place(self, ids[i], input->start + tick + input->periods[ids[i]]);
+                deadlines[i] = input->start + tick + input->periods[ids[i]];
+            for (size_t i = 0; i < n; i++)
+                again(self, i, ids[i], deadlines[i]);
         } while (n == BATCH || is_behind(self));
     }
     return (double)(bench_now() - began) / (double)fired;

@@ -37,6 +37,7 @@ struct tw_hashed {
     uint64_t tick;
     uint32_t mask; /* size - 1 */
     uint32_t size_shift;
+    uint64_t look_count; /* for the caller's statistics */
     size_t count;        /* timers, without those in `never` */
     struct bucket sweep; /* of the bucket at the cursor, and what became due since */
     struct bucket never; /* deadline TW_NEVER */
@@ -331,6 +332,7 @@ size_t tw_hashed_expire(struct tw_hashed *wheel, uint64_t now, struct tw_expired
                 if (looks_left-- == 0)
                     return due_count;
                 sweep_put_back(wheel, timer);
+                wheel->look_count++;
             }
         }
     } while (sweep_begin(wheel, reached));
@@ -359,6 +361,11 @@ uint64_t tw_hashed_now(const struct tw_hashed *wheel)
 size_t tw_hashed_count(const struct tw_hashed *wheel)
 {
     return wheel->count;
+}
+
+uint64_t tw_hashed_look_count(const struct tw_hashed *wheel)
+{
+    return wheel->look_count;
 }
 
 size_t tw_hashed_memory(const struct tw_hashed *wheel)

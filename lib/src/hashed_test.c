@@ -232,6 +232,35 @@ static void a_full_bucket_is_looked_at_in_portions(void **state)
     free(timers);
 }
 
+/* The cost model of docs/wheels.md: a timer is looked at in vain at most once a rotation, and at
+ * most once for each other timer of its bucket. Prints the document's figures. */
+static void a_timer_is_looked_at_once_a_rotation_or_once_a_neighbour(void **state)
+{
+    enum { COUNT = 20000 };
+    const uint64_t delays[] = {100, 1000, 30000, 600000, 3600000};
+    const uint32_t sizes[] = {512, 4096, 65536};
+    struct conformance_source source = {.state = conformance_seed()};
+    (void)state;
+
+    for (size_t i = 0; i < 5; i++)
+        for (size_t j = 0; j < 3; j++) {
+            struct tw_hashed *wheel = wheel_new(0, 1, sizes[j]);
+            for (uint64_t k = 0; k < COUNT; k++)
+                tw_hashed_schedule(wheel, 1 + conformance_below(&source, delays[i]), k);
+            while (tw_hashed_count(wheel) > 0) {
+                struct tw_expired due[64];
+                tw_hashed_expire(wheel, tw_hashed_wake_at(wheel), due, 64);
+            }
+            double looks = (double)tw_hashed_look_count(wheel) / COUNT;
+            double rotations = (double)delays[i] / sizes[j], neighbours = (double)COUNT / sizes[j];
+            /* Half of either, as delays are uniform; a tenth more for chance. */
+            assert_true(looks <= 0.55 * rotations && looks <= 0.55 * neighbours + 1);
+            print_message("delays up to %7llu, wheel of %5u: %.2f looks a timer\n",
+                          (unsigned long long)delays[i], (unsigned)sizes[j], looks);
+            tw_hashed_destroy(wheel);
+        }
+}
+
 static struct tw_hashed_options counted(struct allocator *allocator)
 {
     return (struct tw_hashed_options){.wheel_size = 64,
@@ -345,6 +374,7 @@ int main(void)
         cmocka_unit_test(stale_handles_are_harmless),
         cmocka_unit_test(a_limit_on_timers_is_kept),
         cmocka_unit_test(a_full_bucket_is_looked_at_in_portions),
+        cmocka_unit_test(a_timer_is_looked_at_once_a_rotation_or_once_a_neighbour),
         cmocka_unit_test(allocation_failures_are_answers),
         cmocka_unit_test(reserve_takes_the_memory_beforehand),
         cmocka_unit_test(lesson_cancelled_timers_hold_no_memory),

@@ -38,6 +38,7 @@ struct tw_hierarchy {
     uint32_t size_shift; /* size == 1 << size_shift; 0 when it is no power of two */
     uint32_t level_count;
     bool is_short;        /* the lowest wheel has had to take tasks of a later rotation */
+    uint64_t move_count;  /* for the caller's statistics */
     size_t count;         /* scheduled, without those in `never` */
     struct bucket due;    /* to be handed out; ticks up to the cursor */
     struct bucket moving; /* the rest of an overflow bucket whose time has come */
@@ -323,6 +324,7 @@ size_t tw_hierarchy_expire(struct tw_hierarchy *wheel, uint64_t now, struct tw_t
             struct tw_task *task = task_of(wheel->moving.root.next_);
             bucket_remove(&task->link_);
             task_place(wheel, task);
+            wheel->move_count++;
         }
         while (!bucket_is_empty(&wheel->due)) {
             if (due_count == limit)
@@ -363,6 +365,11 @@ size_t tw_hierarchy_count(const struct tw_hierarchy *wheel)
 unsigned tw_hierarchy_level_count(const struct tw_hierarchy *wheel)
 {
     return wheel->level_count;
+}
+
+uint64_t tw_hierarchy_move_count(const struct tw_hierarchy *wheel)
+{
+    return wheel->move_count;
 }
 
 size_t tw_hierarchy_memory(const struct tw_hierarchy *wheel)

@@ -182,6 +182,38 @@ static void a_full_bucket_is_moved_in_portions(void **state)
     free(tasks);
 }
 
+/* The cost model of docs/wheels.md: a task is moved at most once for each level above the lowest
+ * that its delay reaches. Prints the document's figures. */
+static void a_task_is_moved_at_most_once_a_level(void **state)
+{
+    enum { COUNT = 20000 };
+    const uint64_t delays[] = {100, 1000, 30000, 600000, 3600000};
+    const uint32_t sizes[] = {10, 64, 256, 1024};
+    struct conformance_source source = {.state = conformance_seed()};
+    struct tw_task *tasks = calloc(COUNT, sizeof *tasks);
+    (void)state;
+
+    assert_non_null(tasks);
+    for (size_t i = 0; i < 5; i++)
+        for (size_t j = 0; j < 4; j++) {
+            uint64_t start = conformance_choose(&source) >> 2;
+            struct tw_hierarchy *wheel = wheel_new(start, 1, sizes[j]);
+            for (size_t k = 0; k < COUNT; k++)
+                tw_hierarchy_schedule(wheel, &tasks[k],
+                                      start + 1 + conformance_below(&source, delays[i]));
+            while (tw_hierarchy_count(wheel) > 0) {
+                struct tw_task *due[64];
+                tw_hierarchy_expire(wheel, tw_hierarchy_wake_at(wheel), due, 64);
+            }
+            uint64_t moves = tw_hierarchy_move_count(wheel);
+            assert_true(moves <= COUNT * (tw_hierarchy_level_count(wheel) - 1));
+            print_message("delays up to %7llu, wheels of %4u: %.2f moves a task\n",
+                          (unsigned long long)delays[i], (unsigned)sizes[j], (double)moves / COUNT);
+            tw_hierarchy_destroy(wheel);
+        }
+    free(tasks);
+}
+
 static void pop_empties_a_wheel_in_any_state(void **state)
 {
     struct tw_hierarchy *wheel = wheel_new(0, 1, 4);
@@ -358,6 +390,7 @@ int main(void)
         cmocka_unit_test(a_deadline_between_ticks_waits_for_the_next),
         cmocka_unit_test(scheduling_a_scheduled_task_moves_it),
         cmocka_unit_test(a_full_bucket_is_moved_in_portions),
+        cmocka_unit_test(a_task_is_moved_at_most_once_a_level),
         cmocka_unit_test(pop_empties_a_wheel_in_any_state),
         cmocka_unit_test(reserve_makes_the_wheels_beforehand),
         cmocka_unit_test(reserve_counts_the_boundaries_between),

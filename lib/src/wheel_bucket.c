@@ -20,6 +20,7 @@ void tw__wheel_chain_link(struct tw_wheel *wheel, struct chain *chain, struct ch
         chain->head = chunk;
     }
     chain->end = chunk->entries;
+    chain->room = CHUNK_ENTRIES;
 }
 
 struct chunk *tw__wheel_chain_detach(struct chain *chain)
@@ -27,41 +28,30 @@ struct chunk *tw__wheel_chain_detach(struct chain *chain)
     struct chunk *chunk = chain->head;
     if (chunk == tw__wheel_chunk_of(chain->end)) {
         chunk->count = (uint32_t)(chain->end - chunk->entries);
-        *chain = (struct chain){NULL, NULL};
+        *chain = (struct chain){0};
     } else {
         chain->head = chunk->next;
     }
     return chunk;
 }
 
-static inline bool is_chunk_full(const struct chain *chain)
+/* Makes room in a bucket that has none. */
+static void extend(struct tw_wheel *wheel, struct bucket *bucket, unsigned level, unsigned slot)
 {
-    return ((uintptr_t)chain->end & (CHUNK_SIZE - 1)) == 0;
-}
-
-/* Where the next entry goes of a bucket that is empty or filled to the end of a cache line. */
-static struct entry *extend(struct tw_wheel *wheel, unsigned level, unsigned slot)
-{
-    struct bucket *bucket = &wheel->buckets[level][slot];
-    if (!bucket->chain.end) {
-        wheel->bits[level][slot / 64] |= UINT64_C(1) << (slot % 64);
-        wheel->level_bits |= 1u << level;
+    struct chain *chain = &bucket->chain;
+    if (!chain->end) {
+        chain->end = bucket->few;
+        chain->room = BUCKET_FEW;
+        tw__wheel_bucket_mark_full(wheel, level, slot);
         uint64_t start = tw__wheel_bucket_start(wheel, level, slot);
         wheel->next = start < wheel->next ? start : wheel->next;
-        return bucket->few;
+        return;
     }
-    if (bucket->chain.head ? is_chunk_full(&bucket->chain)
-                           : bucket->chain.end == bucket->few + BUCKET_FEW) {
-        struct chunk *chunk = tw__wheel_chunk_take(wheel);
-        /* Taking it may have swept, and so made room. */
-        if (bucket->chain.head && !is_chunk_full(&bucket->chain))
-            tw__wheel_chunk_give(wheel, chunk);
-        else
-            tw__wheel_chain_link(wheel, &bucket->chain, chunk);
-    }
-    /* Buckets are filled side by side, too many for the processor to foresee what comes next. */
-    __builtin_prefetch((char *)bucket->chain.end + LINE_SIZE, 1);
-    return bucket->chain.end;
+    struct chunk *chunk = tw__wheel_chunk_take(wheel);
+    if (chain->room > 0) /* taking it has swept */
+        tw__wheel_chunk_give(wheel, chunk);
+    else
+        tw__wheel_chain_link(wheel, chain, chunk);
 }
 
 void tw__wheel_append_extending(struct tw_wheel *wheel, unsigned shift, uint64_t tick,
@@ -69,9 +59,11 @@ void tw__wheel_append_extending(struct tw_wheel *wheel, unsigned shift, uint64_t
 {
     unsigned level = shift / DIGIT_BITS;
     unsigned slot = (unsigned)(tick >> shift) & (BUCKETS - 1);
-    struct entry *entry = extend(wheel, level, slot);
-    *entry = (struct entry){(uint32_t)tick, index};
-    wheel->buckets[level][slot].chain.end = entry + 1;
+    struct bucket *bucket = &wheel->buckets[level][slot];
+    bucket->chain.room = 0;
+    extend(wheel, bucket, level, slot);
+    bucket->chain.room--;
+    tw__wheel_chain_push(&bucket->chain, (struct entry){(uint32_t)tick, index});
 }
 
 void tw__wheel_enter_special(struct tw_wheel *wheel, struct record *record, uint32_t index,
@@ -92,8 +84,8 @@ unsigned tw__wheel_bucket_take(struct tw_wheel *wheel, unsigned level, unsigned 
     unsigned count = bucket->chain.head ? BUCKET_FEW : (unsigned)(bucket->chain.end - bucket->few);
     for (unsigned i = 0; i < BUCKET_FEW; i++)
         few[i] = bucket->few[i];
-    wheel->taken = bucket->chain.head ? bucket->chain : (struct chain){NULL, NULL};
-    bucket->chain = (struct chain){NULL, NULL};
+    wheel->taken = bucket->chain.head ? bucket->chain : (struct chain){0};
+    bucket->chain = (struct chain){0};
     tw__wheel_bucket_mark_empty(wheel, level, slot);
     return count;
 }

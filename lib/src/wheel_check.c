@@ -56,6 +56,7 @@ static void check_chain(const struct tw_wheel *wheel, struct census *census,
         uint32_t count = chunk == last ? (uint32_t)(chain->end - chunk->entries) : chunk->count;
         check(count <= CHUNK_ENTRIES, "a chunk holds no more than fits");
         check((chunk == last) == (chunk->next == NULL), "the end lies in the last chunk");
+        check(chunk != last || chain->room == CHUNK_ENTRIES - count, "a chain knows its room");
         census->chunks++;
         for (uint32_t i = 0; i < count; i++)
             check_entry(wheel, census, chunk->entries[i], level, start);
@@ -67,9 +68,9 @@ static void check_bucket(const struct tw_wheel *wheel, struct census *census, un
 {
     const struct bucket *bucket = &wheel->buckets[level][slot];
     const struct chain *chain = &bucket->chain;
-    bool has_bit = wheel->bits[level][slot / 64] >> (slot % 64) & 1;
+    bool has_bit = wheel->bits[level * LEVEL_WORDS + slot / 64] >> (slot % 64) & 1;
     check(has_bit == (chain->end != NULL), "a bit is set just where a bucket is not empty");
-    check(!chain->head || chain->end, "a bucket has both ends or none");
+    check(chain->end || (!chain->head && chain->room == 0), "an empty bucket is empty");
     if (!chain->end)
         return;
     uint64_t start = tw__wheel_bucket_start(wheel, level, slot);
@@ -78,6 +79,7 @@ static void check_bucket(const struct tw_wheel *wheel, struct census *census, un
     check(wheel->next <= start, "no bucket starts before next");
     size_t count = chain->head ? BUCKET_FEW : (size_t)(chain->end - bucket->few);
     check(count >= 1 && count <= BUCKET_FEW, "a bucket's first entries lie in its line");
+    check(chain->head || chain->room == BUCKET_FEW - count, "a bucket knows its room");
     for (size_t i = 0; i < count; i++)
         check_entry(wheel, census, bucket->few[i], level, start);
     check_chain(wheel, census, chain, level, start);
@@ -169,13 +171,11 @@ void tw_wheel_check(const struct tw_wheel *wheel)
     census.is_met = calloc((size_t)wheel->slot_count + 1, 1);
     check(census.is_met != NULL, "memory for the check itself");
     check(wheel->cursor <= wheel->now && wheel->now < TW_NEVER, "the cursor is not ahead of time");
-    for (unsigned level = 0; level < LEVELS; level++) {
-        const uint64_t *bits = wheel->bits[level];
-        bool has_any = (bits[0] | bits[1] | bits[2] | bits[3]) != 0;
-        check(has_any == (wheel->level_bits >> level & 1), "a level's bit is the sum of its bits");
+    for (unsigned word = 0; word < LEVELS * LEVEL_WORDS; word++)
+        check((wheel->bits[word] != 0) == (wheel->words >> word & 1), "a word's bit sums it up");
+    for (unsigned level = 0; level < LEVELS; level++)
         for (unsigned slot = 0; slot < BUCKETS; slot++)
             check_bucket(wheel, &census, level, slot);
-    }
     check_taken(wheel, &census);
     check_records(wheel, &census);
     check_free_slots(wheel, &census);

@@ -30,19 +30,20 @@ static void open_last(struct tw_wheel *wheel, const struct entry *entries, uint3
     for (uint32_t i = 0; i < count; i++) {
         unsigned slot = entries[i].tick_low & (BUCKETS - 1);
         struct bucket *bucket = &wheel->buckets[0][slot];
-        struct entry *entry = bucket->chain.end;
+        struct chain *chain = &bucket->chain;
         tw__wheel_prefetch(wheel, entries[i].index);
-        if (!entry) {
-            wheel->bits[0][slot / 64] |= UINT64_C(1) << (slot % 64);
-            entry = bucket->few;
-        } else if (UNLIKELY(((uintptr_t)entry & (LINE_SIZE - 1)) == 0)) {
+        if (!chain->end) {
+            chain->end = bucket->few + 1;
+            chain->room = BUCKET_FEW - 1;
+            bucket->few[0] = entries[i];
+            tw__wheel_bucket_mark_full(wheel, 0, slot);
+        } else if (LIKELY(chain->room > 0)) {
+            chain->room--;
+            *chain->end++ = entries[i];
+        } else {
             tw__wheel_append_extending(wheel, 0, entries[i].tick_low, entries[i].index);
-            continue;
         }
-        *entry = entries[i];
-        bucket->chain.end = entry + 1;
     }
-    wheel->level_bits |= 1;
 }
 
 /* The same from LEVEL_FAR up, where it is the record that tells where it goes. */
@@ -226,7 +227,7 @@ static inline size_t fire_few(struct tw_wheel *wheel, struct bucket *bucket, uns
                               uint32_t count, struct tw_expired *restrict ret_due, int64_t *budget)
 {
     struct outcome outcome = {0, 0};
-    bucket->chain.end = NULL;
+    bucket->chain = (struct chain){0};
     tw__wheel_bucket_mark_empty(wheel, 0, slot);
     for (uint32_t i = 0; i < count; i++)
         meet(wheel, bucket->few[i].index, wheel->cursor, ret_due, &outcome);

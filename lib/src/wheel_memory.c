@@ -35,7 +35,7 @@ static void give_memory(struct tw_wheel *wheel, void *memory, size_t size)
 
 static size_t alignment_for(size_t size)
 {
-    return size > BIG_SIZE - PAGE ? BIG_SIZE : CHUNK_SIZE;
+    return size > BIG_SIZE / 2 ? BIG_SIZE : CHUNK_SIZE;
 }
 
 uint64_t tw__wheel_chunks_needed(uint64_t slots)

@@ -37,11 +37,12 @@ enum {
     DIGIT_BITS = 8,
     BUCKETS = 1 << DIGIT_BITS, /* of one level */
     LEVELS = 64 / DIGIT_BITS,
+    LEVEL_WORDS = BUCKETS / 64,
     LEVEL_FAR = 32 / DIGIT_BITS,
     CHUNK_SIZE = 512,
     CHUNK_ENTRIES = (CHUNK_SIZE - 16) / 8,
     LINE_SIZE = 64,
-    BUCKET_FEW = (LINE_SIZE - 2 * sizeof(void *)) / 8,
+    BUCKET_FEW = (LINE_SIZE - 3 * sizeof(void *)) / 8,
     SEGMENT_BITS = 12,
     SEGMENT_SLOTS = 1 << SEGMENT_BITS,
     PREFETCH_DISTANCE = 12, /* records asked for ahead while firing */
@@ -101,15 +102,16 @@ struct chunk {
 
 /* Entries in a row: chunks linked from `head`, filled up to `end`, which lies in the last one. */
 struct chain {
-    struct chunk *head; /* NULL when empty */
+    struct chunk *head; /* NULL when there is no chunk */
     struct entry *end;  /* where the next entry goes */
+    uint32_t room;      /* for so many more before something must be done */
 };
 
 /* A cache line. Most buckets hold but a few entries, which lie in the line itself; then come
  * chunks. A bucket is taken whole, so the few are the oldest: first in, first out, and a timer
  * re-armed for the same tick over and over cannot starve the others. */
 struct bucket {
-    struct chain chain; /* chain.end NULL: empty; chain.head NULL: end lies in `few` */
+    struct chain chain; /* end NULL: the bucket is empty; head NULL: end lies in `few` */
     struct entry few[BUCKET_FEW];
 };
 
@@ -140,7 +142,7 @@ struct tw_wheel {
     uint32_t armed_count;              /* records with due != TW_NEVER */
     uint64_t stale_count;              /* entries that do not count */
     uint32_t plain_shift;              /* from this level up, enter takes the long way */
-    uint32_t level_bits;               /* levels that have a bucket that is not empty */
+    uint32_t words;                    /* a bit per word of `bits` that is not zero */
 
     uint32_t retired_count;
     uint32_t segment_count;
@@ -182,7 +184,7 @@ struct tw_wheel {
     void (*release)(void *context, void *memory, size_t size);
     void *context;
 
-    uint64_t bits[LEVELS][BUCKETS / 64];
+    uint64_t bits[LEVELS * LEVEL_WORDS]; /* a bit per bucket that is not empty */
     _Alignas(LINE_SIZE) struct bucket buckets[LEVELS][BUCKETS];
 };
 
@@ -221,7 +223,7 @@ uint64_t tw__wheel_chunks_needed(uint64_t slots);
 
 /* wheel_bucket.c: entries in buckets. */
 
-/* The rest of append, for a bucket that is empty or filled to the end of a cache line. */
+/* The rest of append, for a bucket without room; its `room` has gone below zero. */
 void tw__wheel_append_extending(struct tw_wheel *wheel, unsigned shift, uint64_t tick,
                                 uint32_t index);
 
@@ -315,19 +317,27 @@ static inline unsigned tw__wheel_shift(const struct tw_wheel *wheel, uint64_t ti
     return (63u - (unsigned)__builtin_clzll((tick ^ wheel->cursor) | 1)) & ~(DIGIT_BITS - 1u);
 }
 
+/* Where there is room; the caller counts that down. Buckets are filled side by side, too many of
+ * them for the processor to foresee which line comes next. */
+static inline void tw__wheel_chain_push(struct chain *chain, struct entry entry)
+{
+    struct entry *end = chain->end;
+    __builtin_prefetch((char *)end + LINE_SIZE, 1);
+    *end = entry;
+    chain->end = end + 1;
+}
+
 /* Puts an entry at `tick`, which is not before the cursor and on that level. Cannot fail. */
 static inline void tw__wheel_append(struct tw_wheel *wheel, unsigned shift, uint64_t tick,
                                     uint32_t index)
 {
     unsigned slot = (unsigned)(tick >> shift) & (BUCKETS - 1);
     struct chain *chain = &wheel->buckets[shift / DIGIT_BITS][slot].chain;
-    struct entry *entry = chain->end;
-    if (UNLIKELY(((uintptr_t)entry & (LINE_SIZE - 1)) == 0)) {
+    if (UNLIKELY(chain->room-- == 0)) {
         tw__wheel_append_extending(wheel, shift, tick, index);
         return;
     }
-    *entry = (struct entry){(uint32_t)tick, index};
-    chain->end = entry + 1;
+    tw__wheel_chain_push(chain, (struct entry){(uint32_t)tick, index});
 }
 
 /* Gives a record an entry for `deadline`, which is not TW_NEVER, as the one that counts. `tenant`
@@ -355,39 +365,36 @@ static inline uint64_t tw__wheel_bucket_start(const struct tw_wheel *wheel, unsi
     return (wheel->cursor & above) | (uint64_t)slot << shift;
 }
 
-/* The soonest bucket of a level that is not empty. */
-static inline unsigned tw__wheel_first_slot(const struct tw_wheel *wheel, unsigned level)
-{
-    const uint64_t *bits = wheel->bits[level];
-    unsigned word = 0;
-    while (!bits[word])
-        word++;
-    return word * 64 + (unsigned)__builtin_ctzll(bits[word]);
-}
-
-/* The soonest bucket that is not empty, and its first tick; TW_NEVER when all are empty. O(1). */
+/* The soonest bucket that is not empty, and its first tick; TW_NEVER when all are empty. There is
+ * no loop and no branch to guess: which bucket it is changes with every tick. */
 static inline uint64_t tw__wheel_bucket_first(const struct tw_wheel *wheel, unsigned *ret_level,
                                               unsigned *ret_slot)
 {
     *ret_level = *ret_slot = 0;
-    if (LIKELY(wheel->level_bits & 1)) {
-        *ret_slot = tw__wheel_first_slot(wheel, 0);
-        return (wheel->cursor & ~(uint64_t)(BUCKETS - 1)) | *ret_slot;
-    }
-    if (!wheel->level_bits)
+    if (wheel->words == 0)
         return TW_NEVER;
-    *ret_level = (unsigned)__builtin_ctz(wheel->level_bits);
-    *ret_slot = tw__wheel_first_slot(wheel, *ret_level);
+    unsigned word = (unsigned)__builtin_ctz(wheel->words);
+    *ret_level = word / LEVEL_WORDS;
+    *ret_slot = word % LEVEL_WORDS * 64 + (unsigned)__builtin_ctzll(wheel->bits[word]);
+    if (LIKELY(*ret_level == 0))
+        return (wheel->cursor & ~(uint64_t)(BUCKETS - 1)) | *ret_slot;
     return tw__wheel_bucket_start(wheel, *ret_level, *ret_slot);
 }
 
 static inline void tw__wheel_bucket_mark_empty(struct tw_wheel *wheel, unsigned level,
                                                unsigned slot)
 {
-    uint64_t *bits = wheel->bits[level];
-    bits[slot / 64] &= ~(UINT64_C(1) << (slot % 64));
-    if (!(bits[0] | bits[1] | bits[2] | bits[3]))
-        wheel->level_bits &= ~(1u << level);
+    unsigned word = level * LEVEL_WORDS + slot / 64;
+    uint64_t bits = wheel->bits[word] & ~(UINT64_C(1) << (slot % 64));
+    wheel->bits[word] = bits;
+    wheel->words &= ~((uint32_t)(bits == 0) << word);
+}
+
+static inline void tw__wheel_bucket_mark_full(struct tw_wheel *wheel, unsigned level, unsigned slot)
+{
+    unsigned word = level * LEVEL_WORDS + slot / 64;
+    wheel->bits[word] |= UINT64_C(1) << (slot % 64);
+    wheel->words |= UINT32_C(1) << word;
 }
 
 /* Ends a tenancy: all handles to the slot are stale from here on. An entry that is still in a

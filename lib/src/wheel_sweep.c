@@ -42,7 +42,7 @@ static void start(struct tw_wheel *wheel)
 static bool seek(struct tw_wheel *wheel)
 {
     for (; wheel->sweep_level < LEVELS; wheel->sweep_level++, wheel->sweep_slot = 0) {
-        const uint64_t *bits = wheel->bits[wheel->sweep_level];
+        const uint64_t *bits = &wheel->bits[wheel->sweep_level * LEVEL_WORDS];
         for (unsigned slot = wheel->sweep_slot; slot < BUCKETS; slot = (slot | 63) + 1) {
             uint64_t rest = bits[slot / 64] >> (slot % 64);
             if (rest) {
@@ -79,9 +79,10 @@ static void rotate(struct tw_wheel *wheel, struct chain *chain, unsigned level)
             wheel->stale_count--;
             continue;
         }
-        if (((uintptr_t)chain->end & (CHUNK_SIZE - 1)) == 0)
+        if (chain->room == 0)
             tw__wheel_chain_link(wheel, chain, tw__wheel_chunk_pop(wheel));
-        *chain->end++ = chunk->entries[i];
+        chain->room--;
+        tw__wheel_chain_push(chain, chunk->entries[i]);
     }
     tw__wheel_chunk_give(wheel, chunk);
 }
@@ -110,6 +111,7 @@ static void step_buckets(struct tw_wheel *wheel)
         /* Nothing was worth keeping: the bucket ends with its few again. */
         tw__wheel_chunk_give(wheel, tw__wheel_chain_detach(chain));
         chain->end = bucket->few + BUCKET_FEW;
+        chain->room = 0;
     }
     wheel->sweep_is_inside = false;
     wheel->sweep_slot++;

@@ -501,25 +501,27 @@ static void memory_stays_flat_over_many_operations(void **state)
     tw_wheel_destroy(wheel);
 }
 
-/* Goal: two entries of one timer at one tick do not pile up. Method: a timer moved to the next tick
- * and then back to the same far one, again and again: each round makes an entry at the far tick
- * that looks like those before. */
+/* Goal: entries of one timer at one tick, which all look alike, do not pile up. Method: timers in
+ * turn are moved to the next tick and then back to the same far one, so each round makes an entry
+ * at the far tick that looks like those before, while the other timers' entries there count. */
 static void moving_to_and_fro_leaves_no_pile(void **state)
 {
     (void)state;
+    enum { TIMERS = 50, ROUNDS = 300000, FAR = 1 << 20 };
     struct tw_wheel *wheel = tw_wheel_create(NULL);
-    tw_handle timer = tw_wheel_open(wheel, 1);
+    tw_handle timers[TIMERS];
+    for (uint64_t i = 0; i < TIMERS; i++)
+        timers[i] = tw_wheel_schedule(wheel, FAR, i);
     size_t memory = tw_wheel_memory(wheel);
-    for (uint64_t now = 1; now < 300000; now++) {
-        assert_true(tw_wheel_arm(wheel, timer, 1 << 20));
-        assert_true(tw_wheel_arm(wheel, timer, now));
-        assert_true(tw_wheel_arm(wheel, timer, 1 << 20));
+    for (uint64_t now = 1; now < ROUNDS; now++) {
         struct tw_expired due;
+        assert_true(tw_wheel_reschedule(wheel, timers[now % TIMERS], now));
+        assert_true(tw_wheel_reschedule(wheel, timers[now % TIMERS], FAR));
         assert_int_equal(tw_wheel_expire(wheel, now, &due, 1), 0);
     }
     tw_wheel_check(wheel);
     assert_true(tw_wheel_memory(wheel) < memory + 400000);
-    assert_int_equal(drain_count(wheel, 1 << 20), 1);
+    assert_int_equal(drain_count(wheel, FAR), TIMERS);
     tw_wheel_destroy(wheel);
 }
 

@@ -310,8 +310,8 @@ static enum error_code set_up_multi(struct webhook *webhook, struct error *ret_e
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_SOCKETDATA, webhook);
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_TIMERFUNCTION, set_timer);
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_TIMERDATA, webhook);
-    /* By default libcurl keeps as many connections as suit the number of handles added, and ours come
-     * and go with every webhook. */
+    /* By default libcurl keeps as many connections as suit the number of handles added, and ours
+     * come and go with every webhook. */
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_MAXCONNECTS, connections_max);
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, connections_max);
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_MAX_CONCURRENT_STREAMS, STREAMS_MAX);

@@ -73,12 +73,23 @@ void scheduler_unrest(struct engine *engine, struct timer *timer)
     timer->private_.phase = PHASE_NONE;
 }
 
+static bool has_room(const struct engine *engine)
+{
+    size_t max = engine->options.near_bytes_max;
+
+    return engine->stats.near_bytes <= max - max / 8;
+}
+
 void engine_settle(struct engine *engine, struct timer *timer)
 {
-    if (!timer_is_over(timer->state) && scheduler_is_near(engine, timer))
+    bool is_counted = timer->private_.flags & FLAG_COUNTED;
+
+    if (timer_is_over(timer->state) || !scheduler_is_near(engine, timer))
+        linger(engine, timer);
+    else if (is_counted || has_room(engine))
         scheduler_rest(engine, timer);
     else
-        linger(engine, timer);
+        park(engine, timer); /* a read ahead overtook it while it was written */
     planner_resume(engine, timer);
 }
 
@@ -118,13 +129,6 @@ static struct wall read_ahead_at(const struct engine *engine)
     if (engine->frontier.at.ms > half_ms)
         at.ms = engine->frontier.at.ms - half_ms;
     return wall_max(at, engine->read_not_before);
-}
-
-static bool has_room(const struct engine *engine)
-{
-    size_t max = engine->options.near_bytes_max;
-
-    return engine->stats.near_bytes <= max - max / 8;
 }
 
 void scheduler_read_ahead(struct engine *engine)

@@ -97,6 +97,8 @@ static void replace(struct engine *engine, struct timer *old, struct timer *time
 {
     list_join(&timer->private_.waiters, &old->private_.waiters);
     map_put(&engine->timers, timer->id.serial, timer); /* it replaces, so it has room */
+    if (old->private_.flags & FLAG_COUNTED)
+        engine_count(engine, timer);
     engine_uncount(engine, old);
     list_remove(&old->private_.link);
     old->private_.phase = PHASE_NONE;

@@ -185,7 +185,7 @@ static void closes_slow_heads_and_bodies(void **state)
 static void spares_the_patient(void **state)
 {
     static char piece[4096];
-    struct handler *handler = handler_start(&(struct http_options){.idle_ms = 150});
+    struct handler *handler = handler_start(&(struct http_options){.idle_ms = 600});
     struct client client, waiting;
     struct reply reply;
 
@@ -196,13 +196,13 @@ static void spares_the_patient(void **state)
     handler_await_parked(handler, 1);
     client_open(&client, handler_port(handler));
     client_printf(&client, "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: %d\r\n\r\n",
-                  16 * 4096);
-    for (int i = 0; i < 16; i++) {
+                  24 * 4096);
+    for (int i = 0; i < 24; i++) {
         assert_false(client_has_news(&client, 30));
         client_send(&client, (struct bytes){piece, sizeof(piece)});
     }
     assert_true(client_receive(&client, "POST", &reply));
-    assert_int_equal(reply.body.size, 16 * 4096);
+    assert_int_equal(reply.body.size, 24 * 4096);
     handler_answer(handler);
     expect(&waiting, 200, "parked");
     client_close(&client);

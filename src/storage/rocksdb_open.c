@@ -22,10 +22,15 @@ enum {
     EVENT_LOG_FATAL = 4,
 };
 
-/* What the C interface has no function for. Recovery keeps what it read in the memtables: a start
- * does not wait until it is written out once more. After an error RocksDB is not to go on by
- * itself: in this version that can hang for ever, and closing then hangs too. */
-static const char other_options[] = "avoid_flush_during_recovery=true;max_bgerror_resume_count=0";
+/* What the C interface has no function for.
+ *
+ * Recovery keeps what it read in the memtables: a start does not wait until it is written out once
+ * more. After an error RocksDB is not to go on by itself: in this version that can hang for ever,
+ * and closing then hangs too. */
+static const char database_text[] = "avoid_flush_during_recovery=true;max_bgerror_resume_count=0";
+
+/* Every file is rewritten once a day, so that what was cancelled far ahead is forgotten too. */
+static const char table_text[] = "periodic_compaction_seconds=86400";
 
 static const char *const table_names[] = {
 #define X(id, name) name,
@@ -72,11 +77,29 @@ static void set_levels(rocksdb_options_t *options)
     rocksdb_options_set_level_compaction_dynamic_level_bytes(options, 1);
 }
 
-static rocksdb_options_t *table_options(const struct rocksdb_store *store, enum store_table table)
+/* NULL when RocksDB does not know what is in `text`. */
+static rocksdb_options_t *options_of(const char *text, struct error *ret_error)
 {
-    rocksdb_options_t *options = rocksdb_options_create();
+    rocksdb_options_t *base = rocksdb_options_create(), *options = rocksdb_options_create();
+    char *refusal = NULL;
+
+    rocksdb_get_options_from_string(base, text, options, &refusal);
+    rocksdb_options_destroy(base);
+    if (!refusal)
+        return options;
+    store_failed(ret_error, "options", refusal);
+    rocksdb_options_destroy(options);
+    return NULL;
+}
+
+static rocksdb_options_t *table_options(const struct rocksdb_store *store, enum store_table table,
+                                        struct error *ret_error)
+{
+    rocksdb_options_t *options = options_of(table_text, ret_error);
     size_t memtable_bytes = store->options.memtable_bytes;
 
+    if (!options)
+        return NULL;
     rocksdb_options_set_write_buffer_size(options, SMALL_MEMTABLE_BYTES);
     set_blocks(options, store->cache, table == STORE_TIMERS || table == STORE_MOVED);
     set_levels(options);
@@ -84,8 +107,7 @@ static rocksdb_options_t *table_options(const struct rocksdb_store *store, enum 
     if (table == STORE_TIMERS) {
         rocksdb_options_set_write_buffer_size(options, memtable_bytes);
         rocksdb_options_set_max_write_buffer_number(options, MEMTABLE_COUNT);
-        /* Who looks for a row mostly finds it: the last level, nine tenths of all, needs no filter.
-         */
+        /* Who looks for a row mostly finds it: the last level, most of them, needs no filter. */
         rocksdb_options_set_optimize_filters_for_hits(options, 1);
         rocksdb_options_set_compaction_filter(options, store->row_filter);
     }
@@ -98,16 +120,10 @@ static rocksdb_options_t *table_options(const struct rocksdb_store *store, enum 
 
 static rocksdb_options_t *database_options(struct error *ret_error)
 {
-    rocksdb_options_t *base = rocksdb_options_create(), *options = rocksdb_options_create();
-    char *text = NULL;
+    rocksdb_options_t *options = options_of(database_text, ret_error);
 
-    rocksdb_get_options_from_string(base, other_options, options, &text);
-    rocksdb_options_destroy(base);
-    if (text) {
-        store_failed(ret_error, "options", text);
-        rocksdb_options_destroy(options);
+    if (!options)
         return NULL;
-    }
     rocksdb_options_set_create_if_missing(options, 1);
     rocksdb_options_set_create_missing_column_families(options, 1);
     /* All tables flush together: else a small one, seldom full, holds on to logs whose timers are
@@ -183,14 +199,14 @@ static rocksdb_t *open_database(struct rocksdb_store *store, const rocksdb_optio
 static enum error_code open_tables(struct rocksdb_store *store, struct error *ret_error)
 {
     rocksdb_options_t *database = database_options(ret_error), *tables[STORE_TABLE_COUNT];
-    enum error_code code;
+    enum error_code code = database ? check_tables(database, store->folder, ret_error) : ERROR_IO;
     char *text = NULL;
 
-    if (!database)
-        return ERROR_IO;
-    code = check_tables(database, store->folder, ret_error);
-    for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
-        tables[i] = table_options(store, (enum store_table)i);
+    for (size_t i = 0; i < STORE_TABLE_COUNT; i++) {
+        tables[i] = table_options(store, (enum store_table)i, ret_error);
+        if (!tables[i])
+            code = ERROR_IO;
+    }
     if (!code) {
         store->db = open_database(store, database, tables, &text);
         if (text) {
@@ -199,8 +215,10 @@ static enum error_code open_tables(struct rocksdb_store *store, struct error *re
         }
     }
     for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
-        rocksdb_options_destroy(tables[i]);
-    rocksdb_options_destroy(database);
+        if (tables[i])
+            rocksdb_options_destroy(tables[i]);
+    if (database)
+        rocksdb_options_destroy(database);
     return code;
 }
 

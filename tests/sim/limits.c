@@ -39,7 +39,8 @@ static void check_pending(struct world *world, const struct partition *partition
 static uint64_t busy_bytes(const struct world *world, uint16_t partition)
 {
     const struct plan *plan = &world->plan;
-    const uint64_t moment_ms = 4 * plan->disk_delay_ms + 2 * plan->message_delay_ms + 20;
+    const uint64_t moment_ms =
+        4 * plan->disk_delay_ms + 2 * plan->read_delay_ms + 4 * plan->message_delay_ms + 20;
     uint64_t bytes = 0;
 
     for (size_t i = 0; i < world->model.count; i++) {
@@ -61,16 +62,17 @@ static uint64_t busy_bytes(const struct world *world, uint16_t partition)
 void judge_stats(struct world *world, struct partition *partition)
 {
     const struct engine_options *options = &partition->options;
+    const uint64_t row_bytes_max = 700 + world->plan.text_bytes_max;
+    const uint64_t most_bytes = options->near_bytes_max + row_bytes_max;
     struct engine_stats stats;
 
     engine_stats(partition->engine, &stats);
     if (stats.inflight != partition->out)
         world_fail(world, 0, "limits hold", "%llu deliveries are out, not %u", U64(stats.inflight),
                    partition->out);
-    /* A read ahead may bring as much as there was room when it was asked for, and one row more,
-     * while creates take that room too. */
-    if (stats.near_bytes > 2 * options->near_bytes_max + 4096 &&
-        stats.near_bytes > 2 * options->near_bytes_max + 4096 + busy_bytes(world, partition->index))
+    /* A read ahead brings as much as there was room for when it was asked, and one row more. */
+    if (stats.near_bytes > most_bytes &&
+        stats.near_bytes > most_bytes + busy_bytes(world, partition->index))
         world_fail(world, 0, "limits hold", "%llu bytes in memory of %llu", U64(stats.near_bytes),
                    U64(options->near_bytes_max));
     check_pending(world, partition, &stats);

@@ -124,6 +124,10 @@ uint64_t tw_hashed_now(const struct tw_hashed *wheel);
 /* How many timers wait for a deadline other than TW_NEVER. */
 size_t tw_hashed_count(const struct tw_hashed *wheel);
 
+/* How often a timer was looked at that was not due yet, all in all: what a larger `wheel_size`
+ * would save. */
+uint64_t tw_hashed_look_count(const struct tw_hashed *wheel);
+
 /* Bytes allocated for this wheel, all in all. */
 size_t tw_hashed_memory(const struct tw_hashed *wheel);
 

@@ -20,7 +20,7 @@
  *
  * The lowest wheel has `wheel_size` buckets of one tick. A deadline beyond its span goes to the
  * overflow wheel above, whose buckets are as long as all of the wheel below, and so on up. When the
- * time of an overflow bucket comes, its tasks move down to the finer wheels.
+ * time of an overflow bucket comes, its tasks cascade to the finer wheels below.
  *
  * Time       Absolute, 64 bits, in a unit of the caller's; `tick` units are one tick. A task comes
  *            out at the first multiple of `tick` that is not before its deadline: never early, late
@@ -158,6 +158,10 @@ size_t tw_hierarchy_count(const struct tw_hierarchy *wheel);
 
 /* Wheels made so far, at least 1. */
 unsigned tw_hierarchy_level_count(const struct tw_hierarchy *wheel);
+
+/* How often a task was moved down from an overflow wheel, all in all: what a larger `wheel_size`
+ * would save. */
+uint64_t tw_hierarchy_move_count(const struct tw_hierarchy *wheel);
 
 /* Bytes allocated for this wheel; tasks are not in it. */
 size_t tw_hierarchy_memory(const struct tw_hierarchy *wheel);

@@ -351,6 +351,16 @@ bool node_fake_set_state(struct node *node, const struct timer_id *id, enum time
     return timer;
 }
 
+size_t node_fake_submitted(struct node *node)
+{
+    size_t submitted;
+
+    pthread_mutex_lock(&node->lock);
+    submitted = node->submitted;
+    pthread_mutex_unlock(&node->lock);
+    return submitted;
+}
+
 size_t node_fake_created(struct node *node)
 {
     size_t created;

@@ -32,6 +32,9 @@ void node_fake_release(struct node *node);
 /* Waits until so many commands were submitted in all. */
 void node_fake_await_submitted(struct node *node, size_t count);
 
+/* How many commands were submitted so far. */
+size_t node_fake_submitted(struct node *node);
+
 /* What node_health says; NULL: ready. */
 void node_fake_set_not_ready(struct node *node, const char *reason);
 
