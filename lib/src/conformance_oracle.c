@@ -40,14 +40,14 @@ struct run {
 
 uint64_t conformance_seed(void)
 {
-    const char *given = getenv("TICKWHEEL_SEED");
+    const char *given = getenv("TEST_SEED");
     uint64_t seed = 0;
 
     if (given)
         seed = strtoull(given, NULL, 0);
     else if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
         abort();
-    fprintf(stderr, "TICKWHEEL_SEED=%" PRIu64 "\n", seed);
+    fprintf(stderr, "TEST_SEED=%" PRIu64 "\n", seed);
     return seed;
 }
 

@@ -68,7 +68,7 @@ struct conformance_source {
     size_t byte_count;
 };
 
-/* A random seed, or that of the environment's TICKWHEEL_SEED, which repeats a run. Printed. */
+/* A random seed, or that of the environment's TEST_SEED, which repeats a run. Printed. */
 uint64_t conformance_seed(void);
 
 /* 64 random bits; 0 once a fuzzer's bytes are used up. */

@@ -178,6 +178,7 @@ enum error_code api_start(const struct api_options *options, struct api **ret_ap
         return error_set(ret_error, ERROR_NO_MEMORY, "start the API");
     pthread_mutex_init(&api->lock, NULL);
     pthread_cond_init(&api->batch_ended, NULL);
+    api->budget = API_BUDGET_DEFAULT;
     api->options = *options;
     api->limits = (struct timer_json_limits){
         .payload_bytes_max = config->payload_bytes_max,

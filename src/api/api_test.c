@@ -4,6 +4,7 @@
  */
 #include "api/api.h"
 
+#include "api/call.h"
 #include "api/testing/fixture.h"
 
 #include <jansson.h>
@@ -185,6 +186,32 @@ static void refuses_large_creates(void **state)
     fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL); /* the connection lives on */
     assert_int_equal(node_fake_created(fixture->node), 1);
     assert_int_equal(metrics_get(fixture->metrics, METRIC_REFUSED_TOO_LARGE), 3);
+}
+
+/* Bodies that have begun take memory together. */
+static void shares_memory_for_bodies(void **state)
+{
+    struct fixture *fixture = *state;
+    struct client first;
+
+    fixture->api->budget.bodies_bytes_max = 3000;
+    client_open(&first, api_port(fixture->api));
+    client_printf(&first, "POST /v1/timers HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON
+                          "Expect: 100-continue\r\nContent-Length: 2048\r\n\r\n");
+    assert_true(client_receive(&first, "POST", &fixture->reply));
+    client_printf(&first, "%2000s", "");
+    while (atomic_load(&fixture->api->bodies_bytes) < 2000)
+        fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL);
+    client_printf(&fixture->client,
+                  "POST /v1/timers HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON
+                  "Content-Length: 1500\r\n\r\n%1500s",
+                  "");
+    assert_true(client_receive(&fixture->client, "POST", &fixture->reply));
+    fixture_check_problem(&fixture->reply, 503, "overloaded");
+    client_close(&first);
+    while (atomic_load(&fixture->api->bodies_bytes) > 0)
+        fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL);
+    fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, BYTES(FIXTURE_TIMER), 201, NULL);
 }
 
 /* Whatever the node says, in its refusal or its answer, is passed on with its Retry-After. */
@@ -449,6 +476,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(creates, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_bad_creates, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_large_creates, setup, teardown),
+        cmocka_unit_test_setup_teardown(shares_memory_for_bodies, setup, teardown),
         cmocka_unit_test_setup_teardown(passes_on_what_the_node_says, setup, teardown),
         cmocka_unit_test_setup_teardown(shows, setup, teardown),
         cmocka_unit_test_setup_teardown(knows_no_other_ids, setup, teardown),

@@ -34,7 +34,8 @@ struct batch {
     bool is_waiting;             /* the request sleeps; guarded by lock */
     size_t wake_below;           /* wake it when asked_count is less; guarded by lock */
     enum batch_style style;
-    struct buffer out; /* results so far */
+    struct buffer out;      /* results so far */
+    size_t answers_counted; /* how much of it stands in api.answers_bytes */
     struct batch_totals totals;
     uint64_t line_count, body_bytes, answer_bytes_max;
     bool is_ended; /* the upload; from here on the request sleeps unless it is answered */
@@ -50,6 +51,7 @@ static void batch_free(struct batch *batch)
     lines_deinit(&batch->lines);
     buffer_deinit(&batch->out);
     pthread_mutex_destroy(&batch->lock);
+    atomic_fetch_sub(&batch->api->answers_bytes, batch->answers_counted);
     api_leave_batch(batch->api);
     free(batch);
 }
@@ -97,6 +99,8 @@ static void harvest(struct batch *batch)
         pthread_mutex_lock(&batch->lock);
     }
     pthread_mutex_unlock(&batch->lock);
+    atomic_fetch_add(&batch->api->answers_bytes, batch->out.size - batch->answers_counted);
+    batch->answers_counted = batch->out.size;
 }
 
 /* Puts the request to sleep until fewer than `count` chunks are on their way. Under the lock, so
@@ -197,6 +201,8 @@ static void take_line(struct batch *batch, enum lines_result result, struct byte
         end_early(batch, ERROR_TOO_LARGE, number, "The batch has more lines than are allowed");
     } else if (batch->out.size > batch->answer_bytes_max) {
         end_early(batch, ERROR_TOO_LARGE, number, "The answer to the batch is too large");
+    } else if (atomic_load(&batch->api->answers_bytes) > batch->api->budget.answers_bytes_max) {
+        end_early(batch, ERROR_OVERLOADED, number, "There is no memory left for the answer");
     } else if (!chunk) {
         batch->out.failed = batch->is_over = true;
     } else if (result != LINES_LINE) {

@@ -5,6 +5,7 @@
  */
 #include "api/batch.h"
 
+#include "api/call.h"
 #include "api/testing/fixture.h"
 
 #include <pthread.h>
@@ -439,6 +440,23 @@ static void ends_at_the_limit_with_a_full_command(void **state)
 }
 
 /* What cannot fit into memory is not begun. */
+static void shares_memory_for_answers(void **state)
+{
+    struct fixture *fixture = *state;
+    struct buffer body;
+
+    fixture->api->budget.answers_bytes_max = 100000;
+    buffer_init(&body);
+    append_lines(&body, 0, 20000);
+    for (int i = 0; i < 2; i++) { /* what the first one took is free again */
+        fixture_ask(fixture, "POST", BATCH, FIXTURE_NDJSON, buffer_bytes(&body), 200, NULL);
+        assert_in_range(fixture->reply.body.size, 100000, 100000 + 10 * 1024 * ID_LINE);
+        assert_true(contains(fixture->reply.body, "\"status\":503"));
+        assert_true(count_lines(fixture->reply.body) > 2000);
+    }
+    buffer_deinit(&body);
+}
+
 static void limits_batches_at_a_time(void **state)
 {
     enum { BATCHES = 256 };
@@ -651,6 +669,7 @@ int main(void)
         cmocka_unit_test(ends_at_the_limit_of_lines),
         cmocka_unit_test(ends_at_the_limit_of_bytes),
         cmocka_unit_test(ends_at_the_limit_with_a_full_command),
+        cmocka_unit_test_setup_teardown(shares_memory_for_answers, setup, teardown),
         cmocka_unit_test_setup_teardown(limits_batches_at_a_time, setup, teardown),
         cmocka_unit_test_setup_teardown(waits_for_room, setup, teardown),
         cmocka_unit_test_setup_teardown(tells_of_failures_line_by_line, setup, teardown),

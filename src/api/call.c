@@ -187,7 +187,7 @@ size_t call_collect(struct call *call, struct bytes chunk)
     }
     call->body_counted += chunk.size;
     if (atomic_fetch_add(&call->api->bodies_bytes, chunk.size) + chunk.size >
-        CALL_BODIES_BYTES_MAX) {
+        call->api->budget.bodies_bytes_max) {
         call_answer_error(call, ERROR_OVERLOADED, "Too many large requests are under way");
         return chunk.size;
     }
@@ -204,7 +204,7 @@ bool api_enter_batch(struct api *api)
     bool has_room;
 
     pthread_mutex_lock(&api->lock);
-    has_room = api->batches < CALL_BATCHES_MAX;
+    has_room = api->batches < api->budget.batches_max;
     api->batches += has_room;
     pthread_mutex_unlock(&api->lock);
     return has_room;

@@ -20,16 +20,21 @@
 
 #define CALL_PARAMETER_SIZE 64 /* the longest {id} that is looked at */
 
-enum {
-    CALL_BODIES_BYTES_MAX = 256 << 20, /* memory for all bodies that are not batches */
-    CALL_BATCHES_MAX = 256,            /* batches at a time */
+/* What all requests under way may take together. */
+struct api_budget {
+    size_t bodies_bytes_max;  /* memory for bodies, but those of batches */
+    size_t answers_bytes_max; /* memory for the answers of batches */
+    size_t batches_max;       /* batches at a time */
 };
+
+#define API_BUDGET_DEFAULT ((struct api_budget){256 << 20, 512 << 20, 256})
 
 struct api {
     struct api_options options;
     struct timer_json_limits limits;
     struct http_server *server;
-    _Atomic size_t bodies_bytes;
+    struct api_budget budget;
+    _Atomic size_t bodies_bytes, answers_bytes; /* against the budget */
     pthread_mutex_t lock;
     pthread_cond_t batch_ended;
     size_t batches; /* guarded by lock; they may outlive their requests */

@@ -85,7 +85,7 @@ static void split_in_pieces(struct bytes text, struct random *random, struct buf
 static void splits_like_the_simple_one(void **state)
 {
     static const char alphabet[] = "ab \t\r\n\n";
-    const char *given = getenv("TICKWHEEL_SEED");
+    const char *given = getenv("TEST_SEED");
     struct buffer wanted, got;
     struct random random;
     uint64_t seed;
@@ -96,7 +96,7 @@ static void splits_like_the_simple_one(void **state)
     else
         assert_int_equal(entropy_u64(&seed), ERROR_NONE);
     random = random_seeded(seed);
-    print_message("TICKWHEEL_SEED=%llu\n", (unsigned long long)seed);
+    print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
     buffer_init(&wanted);
     buffer_init(&got);
     for (int round = 0; round < ROUNDS; round++) {

@@ -205,14 +205,14 @@ static void resend(struct bytes shown, struct buffer *out)
 
 static void test_round_trip(void **state)
 {
-    const char *seed_text = getenv("TICKWHEEL_SEED");
+    const char *seed_text = getenv("TEST_SEED");
     uint64_t seed = seed_text ? strtoull(seed_text, NULL, 10) : (uint64_t)time(NULL);
     struct random random = random_seeded(seed);
     struct buffer shown = {0}, again = {0};
     struct sent sent = {0};
 
     (void)state;
-    print_message("TICKWHEEL_SEED=%llu\n", (unsigned long long)seed);
+    print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
     for (int run = 0; run < 3000; run++) {
         struct timer_texts texts;
         struct timer *timer, *back = NULL;

@@ -14,13 +14,13 @@
 #include <time.h>
 #include <cmocka.h>
 
-/* A new run each time; TICKWHEEL_SEED repeats one. */
+/* A new run each time; TEST_SEED repeats one. */
 static uint64_t seed_of_run(void)
 {
-    const char *text = getenv("TICKWHEEL_SEED");
+    const char *text = getenv("TEST_SEED");
     uint64_t seed = text ? strtoull(text, NULL, 10) : (uint64_t)time(NULL);
 
-    print_message("TICKWHEEL_SEED=%llu\n", (unsigned long long)seed);
+    print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
     return seed;
 }
 

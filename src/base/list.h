@@ -19,11 +19,11 @@ struct list {
     struct list *next, *prev;
 };
 
-#define list_item(link, type, member) ((type *)((char *)(link) - offsetof(type, member)))
+#define list_item(link, type, member) ((type *)((char *)(link)-offsetof(type, member)))
 
 /* Walks front to back; the item at hand may be removed or freed, others may not. */
-#define LIST_FOR_EACH(head, it)                                                                    \
-    for (struct list *it = (head)->next, *it##_next = it->next; it != (head);                      \
+#define LIST_FOR_EACH(head, it)                                               \
+    for (struct list *it = (head)->next, *it##_next = it->next; it != (head); \
          it = it##_next, it##_next = it->next)
 
 /* An empty list, or a link that is on no list. */

@@ -190,9 +190,9 @@ static void test_random(void **state)
     struct random random;
 
     (void)state;
-    if (getenv("TICKWHEEL_SEED"))
-        seed = strtoull(getenv("TICKWHEEL_SEED"), NULL, 10);
-    print_message("TICKWHEEL_SEED=%llu\n", (unsigned long long)seed);
+    if (getenv("TEST_SEED"))
+        seed = strtoull(getenv("TEST_SEED"), NULL, 10);
+    print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
     random = random_seeded(seed);
     for (int run = 0; run < 100000; run++) {
         struct tm tm = {.tm_year = (int)random_below(&random, 10000) - 1900,

@@ -5,12 +5,7 @@
 #include "storage/storage_testing.h"
 #include "sys/clock.h"
 
-#include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
-#include <sys/mount.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 
 enum { PARTITIONS = 2 };
 
@@ -22,7 +17,6 @@ struct fixture {
     struct testing_folder folder;
     struct rocksdb_options options;
     struct storage *storage;
-    bool can_mount;
 };
 
 static int set_up(void **state)
@@ -30,7 +24,6 @@ static int set_up(void **state)
     struct fixture *fixture = calloc(1, sizeof(*fixture));
 
     assert_non_null(fixture);
-    fixture->can_mount = *state != NULL;
     testing_folder_make(&fixture->folder);
     fixture->options = testing_options(&fixture->folder, PARTITIONS);
     fixture->storage = testing_open(&fixture->options);
@@ -399,134 +392,63 @@ static void test_find_while_moving(void **state)
     timer_free(timer);
 }
 
-/* ---- disks ---- */
-
-/* Commits until it fails; returns how many were acknowledged. */
-static uint64_t write_until(struct fixture *fixture, uint64_t first, enum error_code code)
+static void *find_whatever_is_there(void *argument)
 {
-    enum error_code result = ERROR_NONE;
-    uint64_t serial = first;
+    struct race *race = argument;
 
-    while (!result) {
-        struct timer *timer = testing_timer(0, serial, 1000 + serial);
-        struct storage_write write = {timer, {0}};
-        struct storage_batch batch = {.writes = &write, .write_count = 1};
-        struct storage_batch *const batches[] = {&batch};
-        struct error error;
+    while (!atomic_load(&race->is_over)) {
+        struct timer *timer;
 
-        assert_true(serial < 10 * 1000 * 1000);
-        result = storage_commit(fixture->storage, batches, 1, &error);
-        if (!result)
-            serial++;
-        else if (result != code)
-            fail_msg("%s", error.text);
-        timer_free(timer);
+        if (!storage_find(race->fixture->storage, &race->id, &timer, NULL))
+            timer_free(timer);
     }
-    return serial - first;
+    return NULL;
 }
 
-/* Everything acknowledged is there; of one more nothing may be relied on. */
-static void assert_count(struct fixture *fixture, uint64_t acknowledged)
+/* What a reader found damaged may be whole again when it comes to set it aside. */
+static void test_write_over_damage(void **state)
 {
-    struct storage_page page = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_LIVE, 1000);
+    struct race race = {.fixture = *state};
+    struct timer *timer = testing_timer(0, 1, 1000);
+    struct store_key key = row_key(timer);
+    pthread_t thread;
 
-    assert_true(page.count == acknowledged || page.count == acknowledged + 1);
-    for (uint64_t i = 0; i < page.count; i++)
-        assert_true(page.timers[i]->id.serial == i + 1);
-    storage_page_free(&page);
-}
-
-static void test_disk_fails(void **state)
-{
-    struct fixture *fixture = *state;
-    struct timer *timer = testing_timer(0, 0, 5);
-    struct rlimit limit, low;
-    uint64_t count;
-
-    fixture->options.memtable_bytes = 1 << 20;
-    fixture->options.sync = ROCKSDB_SYNC_NEVER;
-    reopen(fixture);
-    /* A file of the process may grow no longer: an error that is not "disk full". */
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    low = limit;
-    low.rlim_cur = 100 * 1000;
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
-    count = write_until(fixture, 1, ERROR_IO);
-    assert_true(count > 10);
-    assert_count(fixture, count); /* reading goes on */
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    testing_write(fixture->storage, timer, 0, no_meta); /* and writing, as soon as it can */
-    testing_assert_found(fixture->storage, timer, 5);
-    timer->state = TIMER_FIRED;
-    testing_write(fixture->storage, timer, 5, no_meta);
-    assert_count(fixture, count);
-    reopen(fixture);
-    assert_count(fixture, count);
+    race.fixture->options.sync = ROCKSDB_SYNC_NEVER;
+    reopen(race.fixture);
+    race.id = timer->id;
+    assert_int_equal(pthread_create(&thread, NULL, find_whatever_is_there, &race), 0);
+    for (int i = 0; i < 3000; i++) {
+        put_raw(race.fixture, STORE_TIMERS, (struct bytes){key.data, key.size}, BYTES("garbage"));
+        if (i % 2)
+            sched_yield();
+        testing_write(race.fixture->storage, timer, 1000, no_meta);
+        testing_assert_found(race.fixture->storage, timer, 1000);
+    }
+    atomic_store(&race.is_over, true);
+    pthread_join(thread, NULL);
+    testing_assert_found(race.fixture->storage, timer, 1000);
+    assert_true(corrupt_count(race.fixture) > 0);
     timer_free(timer);
-}
-
-static void test_disk_full(void **state)
-{
-    struct fixture *fixture = *state;
-    char ballast[300], folder[300], path[300];
-    struct timer *timer = testing_timer(0, 0, 5);
-    uint64_t count = 0;
-    int fd;
-
-    storage_close(fixture->storage);
-    fixture->storage = NULL;
-    snprintf(path, sizeof(path), "%s/small", fixture->folder.path);
-    snprintf(folder, sizeof(folder), "%s/small/data", fixture->folder.path);
-    snprintf(ballast, sizeof(ballast), "%s/small/ballast", fixture->folder.path);
-    assert_int_equal(mkdir(path, 0700), 0);
-    if (!fixture->can_mount || mount("none", path, "tmpfs", 0, "size=16m") != 0) {
-        timer_free(timer);
-        skip();
-    }
-    fd = open(ballast, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    assert_true(fd >= 0 && posix_fallocate(fd, 0, 12 << 20) == 0);
-    fixture->options.folder = folder;
-    fixture->storage = testing_open(&fixture->options);
-    /* What a closed database leaves behind may make room for a few more. */
-    for (int i = 0; i < 5; i++) {
-        count += write_until(fixture, count + 1, ERROR_DISK_FULL);
-        assert_count(fixture, count);
-    }
-    assert_true(close(fd) == 0 && unlink(ballast) == 0); /* with room again it goes on at once */
-    testing_write(fixture->storage, timer, 0, no_meta);
-    testing_assert_found(fixture->storage, timer, 5);
-    timer->state = TIMER_FIRED;
-    testing_write(fixture->storage, timer, 5, no_meta);
-    assert_count(fixture, count);
-    reopen(fixture);
-    assert_count(fixture, count);
-    storage_close(fixture->storage);
-    fixture->storage = NULL;
-    timer_free(timer);
-    assert_int_equal(umount(path), 0);
-}
-
-/* Mounts of our own, which vanish with the process; only root may have them. Before there are
- * threads: those of RocksDB must see them too. */
-static bool separate_mounts(void)
-{
-    return unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
-    void *can_mount = separate_mounts() ? (void *)1 : NULL;
     const struct CMUnitTest tests[] = {
-        TEST(test_in_use),         TEST(test_other_partition_count),
-        TEST(test_newer_format),   TEST(test_newer_table),
-        TEST(test_damaged_format), TEST(test_folders),
-        TEST(test_retention),      TEST(test_retention_of_damage),
-        TEST(test_quarantine),     TEST(test_damaged_pointer),
-        TEST(test_damaged_meta),   TEST(test_find_while_moving),
-        TEST(test_disk_fails),     {"test_disk_full", test_disk_full, set_up, tear_down, can_mount},
+        TEST(test_in_use),
+        TEST(test_other_partition_count),
+        TEST(test_newer_format),
+        TEST(test_newer_table),
+        TEST(test_damaged_format),
+        TEST(test_folders),
+        TEST(test_retention),
+        TEST(test_retention_of_damage),
+        TEST(test_quarantine),
+        TEST(test_damaged_pointer),
+        TEST(test_damaged_meta),
+        TEST(test_find_while_moving),
+        TEST(test_write_over_damage),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

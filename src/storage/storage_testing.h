@@ -24,17 +24,17 @@
 
 /* ---- seeds ---- */
 
-/* TICKWHEEL_SEED when it is set, else a new one; printed either way. */
+/* TEST_SEED when it is set, else a new one; printed either way. */
 static inline uint64_t testing_seed(void)
 {
-    const char *text = getenv("TICKWHEEL_SEED");
+    const char *text = getenv("TEST_SEED");
     uint64_t seed = 0;
 
     if (text)
         seed = strtoull(text, NULL, 0);
     else if (entropy_u64(&seed))
         abort();
-    printf("TICKWHEEL_SEED=%" PRIu64 "\n", seed);
+    printf("TEST_SEED=%" PRIu64 "\n", seed);
     fflush(stdout);
     return seed;
 }

@@ -34,31 +34,6 @@ static void check_pending(struct world *world, const struct partition *partition
                    U64(stats->pending), U64(live));
 }
 
-/* What timers take that are being written, or were a moment ago, or are out: a create that need not
- * be in memory may have to be when it is durable. */
-static uint64_t busy_bytes(const struct world *world, uint16_t partition)
-{
-    const struct plan *plan = &world->plan;
-    const uint64_t moment_ms =
-        4 * plan->disk_delay_ms + 2 * plan->read_delay_ms + 4 * plan->message_delay_ms + 20;
-    uint64_t bytes = 0;
-
-    for (size_t i = 0; i < world->model.count; i++) {
-        const struct twin *twin = world->model.twins[i];
-        struct timer *timer;
-
-        if (twin->partition != partition || twin->life == TWIN_NEVER ||
-            (twin->calm_ms + moment_ms < world->time_ms && twin->life == TWIN_DURABLE &&
-             !twin->is_out && !twin->has_outcome && twin->change_count == 0))
-            continue;
-        timer = content_timer(twin->life == TWIN_DURABLE ? &twin->row.content : &twin->asked,
-                              twin->number);
-        bytes += timer->footprint;
-        timer_free(timer);
-    }
-    return bytes;
-}
-
 void judge_stats(struct world *world, struct partition *partition)
 {
     const struct engine_options *options = &partition->options;
@@ -71,8 +46,7 @@ void judge_stats(struct world *world, struct partition *partition)
         world_fail(world, 0, "limits hold", "%llu deliveries are out, not %u", U64(stats.inflight),
                    partition->out);
     /* A read ahead brings as much as there was room for when it was asked, and one row more. */
-    if (stats.near_bytes > most_bytes &&
-        stats.near_bytes > most_bytes + busy_bytes(world, partition->index))
+    if (stats.near_bytes > most_bytes)
         world_fail(world, 0, "limits hold", "%llu bytes in memory of %llu", U64(stats.near_bytes),
                    U64(options->near_bytes_max));
     check_pending(world, partition, &stats);

@@ -152,6 +152,7 @@ int main(int argc, char **argv)
 
     config_init(&config);
     bench.api.options.config = &config;
+    bench.api.budget = API_BUDGET_DEFAULT;
     bench.api.options.node = &bench.node;
     bench.api.options.metrics = metrics_create("bench", wall_now());
     bench.api.limits = (struct timer_json_limits){config.payload_bytes_max,

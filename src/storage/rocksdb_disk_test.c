@@ -1,0 +1,232 @@
+/* Goal: what is acknowledged was synced; a disk that fails or is full costs nothing that was
+ * acknowledged, stops no reading, and no writing for longer than it lasts. Method: syncs are counted
+ * and refused, the process may let no file grow, and a file system of a few megabytes is filled. */
+#include "storage/storage_testing.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+static const struct storage_meta no_meta;
+
+struct fixture {
+    struct testing_folder folder;
+    struct rocksdb_options options;
+    struct storage *storage;
+    bool can_mount;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+    assert_non_null(fixture);
+    fixture->can_mount = *state != NULL;
+    testing_folder_make(&fixture->folder);
+    fixture->options = testing_options(&fixture->folder, 1);
+    fixture->storage = testing_open(&fixture->options);
+    *state = fixture;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *fixture = *state;
+
+    storage_close(fixture->storage);
+    testing_folder_remove(&fixture->folder);
+    free(fixture);
+    return 0;
+}
+
+static void reopen(struct fixture *fixture)
+{
+    storage_close(fixture->storage);
+    fixture->storage = testing_open(&fixture->options);
+}
+
+/* RocksDB's call lands here: counted, and refused when asked to. */
+static atomic_uint sync_count, syncs_to_refuse;
+
+int fdatasync(int fd)
+{
+    atomic_fetch_add(&sync_count, 1);
+    if (atomic_load(&syncs_to_refuse)) {
+        atomic_fetch_sub(&syncs_to_refuse, 1);
+        errno = EIO;
+        return -1;
+    }
+    return (int)syscall(SYS_fdatasync, fd);
+}
+
+static void test_sync(void **state)
+{
+    struct fixture *fixture = *state;
+
+    for (unsigned i = 0; i < 10; i++) {
+        unsigned before = atomic_load(&sync_count);
+
+        testing_write_meta(fixture->storage, 0, no_meta);
+        assert_int_equal(atomic_load(&sync_count),
+                         before + 1); /* one for all that a commit writes */
+    }
+    fixture->options.sync = ROCKSDB_SYNC_NEVER;
+    reopen(fixture);
+    atomic_store(&sync_count, 0);
+    for (unsigned i = 0; i < 10; i++)
+        testing_write_meta(fixture->storage, 0, no_meta);
+    assert_int_equal(atomic_load(&sync_count), 0);
+    reopen(fixture); /* but a clean end leaves nothing to chance */
+    assert_true(atomic_load(&sync_count) > 0);
+}
+
+/* Commits until it fails; returns how many were acknowledged. */
+static uint64_t write_until(struct fixture *fixture, uint64_t first, enum error_code code)
+{
+    enum error_code result = ERROR_NONE;
+    uint64_t serial = first;
+
+    while (!result) {
+        struct timer *timer = testing_timer(0, serial, 1000 + serial);
+        struct storage_write write = {timer, {0}};
+        struct storage_batch batch = {.writes = &write, .write_count = 1};
+        struct storage_batch *const batches[] = {&batch};
+        struct error error;
+
+        assert_true(serial < 10 * 1000 * 1000);
+        result = storage_commit(fixture->storage, batches, 1, &error);
+        if (!result)
+            serial++;
+        else if (result != code)
+            fail_msg("%s", error.text);
+        timer_free(timer);
+    }
+    return serial - first;
+}
+
+/* Everything acknowledged is there; of one more nothing may be relied on. */
+static void assert_count(struct fixture *fixture, uint64_t acknowledged)
+{
+    struct storage_page page = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_LIVE, 1000);
+
+    assert_true(page.count == acknowledged || page.count == acknowledged + 1);
+    for (uint64_t i = 0; i < page.count; i++)
+        assert_true(page.timers[i]->id.serial == i + 1);
+    storage_page_free(&page);
+}
+
+static void test_sync_fails(void **state)
+{
+    struct fixture *fixture = *state;
+
+    for (uint64_t count = 0; count < 20; count++) {
+        struct timer *timer = testing_timer(0, count + 1, 1001 + count);
+
+        atomic_store(&syncs_to_refuse, 1);
+        assert_int_equal(write_until(fixture, count + 1, ERROR_IO), 0);
+        assert_int_equal(atomic_load(&syncs_to_refuse), 0);
+        assert_count(fixture, count);
+        testing_write(fixture->storage, timer, 0, no_meta); /* the next is a new chance */
+        assert_count(fixture, count + 1);
+        timer_free(timer);
+    }
+}
+
+static void test_disk_fails(void **state)
+{
+    struct fixture *fixture = *state;
+    struct timer *timer = testing_timer(0, 0, 5);
+    struct rlimit limit, low;
+    uint64_t count;
+
+    fixture->options.memtable_bytes = 1 << 20;
+    fixture->options.sync = ROCKSDB_SYNC_NEVER;
+    reopen(fixture);
+    /* A file of the process may grow no longer: an error that is not "disk full". */
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    low = limit;
+    low.rlim_cur = 100 * 1000;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+    count = write_until(fixture, 1, ERROR_IO);
+    assert_true(count > 10);
+    assert_count(fixture, count); /* reading goes on */
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    testing_write(fixture->storage, timer, 0, no_meta); /* and writing, as soon as it can */
+    testing_assert_found(fixture->storage, timer, 5);
+    timer->state = TIMER_FIRED;
+    testing_write(fixture->storage, timer, 5, no_meta);
+    assert_count(fixture, count);
+    reopen(fixture);
+    assert_count(fixture, count);
+    timer_free(timer);
+}
+
+static void test_disk_full(void **state)
+{
+    struct fixture *fixture = *state;
+    char ballast[300], folder[300], path[300];
+    struct timer *timer = testing_timer(0, 0, 5);
+    uint64_t count = 0;
+    int fd;
+
+    storage_close(fixture->storage);
+    fixture->storage = NULL;
+    snprintf(path, sizeof(path), "%s/small", fixture->folder.path);
+    snprintf(folder, sizeof(folder), "%s/small/data", fixture->folder.path);
+    snprintf(ballast, sizeof(ballast), "%s/small/ballast", fixture->folder.path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    if (!fixture->can_mount || mount("none", path, "tmpfs", 0, "size=16m") != 0) {
+        timer_free(timer);
+        skip();
+    }
+    fd = open(ballast, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0 && posix_fallocate(fd, 0, 12 << 20) == 0);
+    fixture->options.folder = folder;
+    fixture->storage = testing_open(&fixture->options);
+    /* What a closed database leaves behind may make room for a few more. */
+    for (int i = 0; i < 5; i++) {
+        count += write_until(fixture, count + 1, ERROR_DISK_FULL);
+        assert_count(fixture, count);
+    }
+    assert_true(close(fd) == 0 && unlink(ballast) == 0); /* with room again it goes on at once */
+    testing_write(fixture->storage, timer, 0, no_meta);
+    testing_assert_found(fixture->storage, timer, 5);
+    timer->state = TIMER_FIRED;
+    testing_write(fixture->storage, timer, 5, no_meta);
+    assert_count(fixture, count);
+    reopen(fixture);
+    assert_count(fixture, count);
+    storage_close(fixture->storage);
+    fixture->storage = NULL;
+    timer_free(timer);
+    assert_int_equal(umount(path), 0);
+}
+
+/* Mounts of our own, which vanish with the process; only root may have them. Before there are
+ * threads: those of RocksDB must see them too. */
+static bool separate_mounts(void)
+{
+    return unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    void *can_mount = separate_mounts() ? (void *)1 : NULL;
+    const struct CMUnitTest tests[] = {
+        TEST(test_sync),
+        TEST(test_sync_fails),
+        TEST(test_disk_fails),
+        {"test_disk_full", test_disk_full, set_up, tear_down, can_mount},
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
