@@ -1,6 +1,6 @@
 /* Goal: what is acknowledged was synced; a disk that fails or is full costs nothing that was
- * acknowledged, stops no reading, and no writing for longer than it lasts. Method: syncs are counted
- * and refused, the process may let no file grow, and a file system of a few megabytes is filled. */
+ * acknowledged, stops no reading, and no writing for longer than it lasts. Method: syncs are
+ * counted and refused, files may not grow, and a file system of a few megabytes is filled. */
 #include "storage/storage_testing.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Goal: the embedded storage refuses a folder that is not its own, forgets what is over for long,
- * keeps what is damaged, and survives a disk that fails or is full. Method: small folders, records
- * written past the storage, and a process that may write no more. */
+ * keeps what is damaged, and is right at every moment while others write. Method: small folders,
+ * records written past the storage, and threads. Bad disks are in rocksdb_disk_test.c. */
 #include "storage/rocksdb_store.h"
 #include "storage/storage_testing.h"
 #include "sys/clock.h"

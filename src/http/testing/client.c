@@ -113,16 +113,20 @@ bool client_has_news(struct client *client, int ms)
     return poll(&wanted, 1, ms) > 0;
 }
 
-/* Reads some more. False at the end of the connection. */
+enum { RECEIVE_BYTES = 65536 };
+
+/* Reads some more, and a NUL behind it, for numbers are read with strtol. False at the end of the
+ * connection. */
 static bool receive_more(struct client *client)
 {
-    char *room = buffer_reserve(&client->in, 65536);
+    char *room = buffer_reserve(&client->in, RECEIVE_BYTES + 1);
     ssize_t size;
 
     assert(room);
-    size = recv(client->socket, room, 65536, 0);
+    size = recv(client->socket, room, RECEIVE_BYTES, 0);
     if (size <= 0)
         return false;
+    room[size] = '\0';
     client->in.size += (size_t)size;
     return true;
 }
