@@ -2,6 +2,7 @@
 
 #include "api/target_url.h"
 #include "base/base64.h"
+#include "delivery/webhook.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -276,26 +277,6 @@ static enum error_code read_members(struct timer_parse *parse, const char *point
     return json_error(reader) ? timer_parse_not_json(parse) : need_scratch(parse);
 }
 
-/* What the server sets itself, or what would change how the request is framed. */
-static bool is_forbidden_header(struct bytes name)
-{
-    static const char *const names[] = {
-        "host",       "content-length", "content-type",     "transfer-encoding",
-        "connection", "keep-alive",     "proxy-connection", "expect",
-        "te",         "trailer",        "upgrade",          "traceparent",
-    };
-    static const char *const prefixes[] = {"webhook-", "tickwheel-"};
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (name.size == strlen(names[i]) && strncasecmp(name.data, names[i], name.size) == 0)
-            return true;
-    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-        if (name.size >= strlen(prefixes[i]) &&
-            strncasecmp(name.data, prefixes[i], strlen(prefixes[i])) == 0)
-            return true;
-    return false;
-}
-
 /* Appends "Name: value\n". */
 static enum error_code store_header(struct timer_parse *parse, const struct members *members,
                                     struct member *member)
@@ -308,7 +289,7 @@ static enum error_code store_header(struct timer_parse *parse, const struct memb
     name = scratch_since(scratch, start);
     if (!is_token(name))
         return member_invalid(parse, "#/headers", &member->name, "This is no name of a header");
-    if (is_forbidden_header(name))
+    if (webhook_header_is_reserved(name))
         return member_invalid(parse, "#/headers", &member->name,
                               "The server sets this header itself");
     for (const struct member *before = members->at; before < member; before++)
