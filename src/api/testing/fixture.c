@@ -41,6 +41,7 @@ void fixture_stop(struct fixture *fixture)
     if (!fixture)
         return;
     client_close(&fixture->client);
+    node_fake_release(fixture->node); /* a test that failed may have left answers held */
     fixture_stop_api(fixture);
     node_fake_stop(fixture->node);
     metrics_destroy(fixture->metrics);
