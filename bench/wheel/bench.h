@@ -16,7 +16,7 @@ enum {
     PERIOD_MAX = 10000,  /* periodic: 1 to so many */
     BATCH = 256,         /* timers asked for in one call of expire */
     OPS_PER_TICK = 1000, /* churn */
-    AHEAD = 16,          /* churn: moves by which the caller asks for its own handle early */
+    AHEAD = 16,          /* steps by which memory is asked for before its turn */
     CHURN_OPS = 1 << 25  /* churn, warm-up and measured each: more than one time-out */
 };
 
@@ -41,6 +41,7 @@ struct input {
     uint32_t *periods; /* uniform in 1..PERIOD_MAX */
     uint32_t *picks;   /* random ones of 0..count-1, PICKS of them, used round and round */
     uint64_t start;    /* the first tick */
+    int asks_ahead;    /* cancel and churn say AHEAD steps early whom they come to */
 };
 
 enum { PICKS = 1 << 22 };

@@ -113,9 +113,19 @@ static inline void cancel(struct self *self, what_t what)
         put(self, hole, last);
 }
 
-static inline void look_ahead(struct self *self, what_t what)
+static inline void ask(struct self *self, what_t what)
 {
-    (void)self, (void)what;
+    __builtin_prefetch(&self->places[what]);
+}
+
+static inline void ask_to_move(struct self *self, what_t what)
+{
+    __builtin_prefetch(&self->places[what]);
+}
+
+static inline void look_ahead(struct self *self, uint32_t i)
+{
+    (void)self, (void)i;
 }
 
 static inline void move(struct self *self, what_t what, uint64_t deadline)

@@ -93,9 +93,21 @@ static inline void cancel(struct self *self, what_t what)
     list_remove(what);
 }
 
-static inline void look_ahead(struct self *self, what_t what)
+static inline void ask(struct self *self, what_t what)
 {
-    (void)self, (void)what;
+    (void)self;
+    __builtin_prefetch(what, 1);
+}
+
+static inline void ask_to_move(struct self *self, what_t what)
+{
+    (void)self;
+    __builtin_prefetch(what, 1);
+}
+
+static inline void look_ahead(struct self *self, uint32_t i)
+{
+    (void)self, (void)i;
 }
 
 static inline void move(struct self *self, what_t what, uint64_t deadline)

@@ -53,9 +53,19 @@ static inline what_t pick(struct self *self, uint32_t i)
     return i;
 }
 
-static inline void look_ahead(struct self *self, what_t what)
+static inline void ask(struct self *self, what_t what)
 {
-    __builtin_prefetch(&self->timers[what], 1);
+    tw_wheel_prefetch(self->wheel, what);
+}
+
+static inline void ask_to_move(struct self *self, what_t what)
+{
+    tw_wheel_prefetch(self->wheel, self->timers[what]);
+}
+
+static inline void look_ahead(struct self *self, uint32_t i)
+{
+    __builtin_prefetch(&self->timers[i], 1);
 }
 
 static inline void move(struct self *self, what_t what, uint64_t deadline)

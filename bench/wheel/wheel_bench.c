@@ -1,7 +1,7 @@
 /*
  * wheel_bench.c - ns per operation of the wheel and of simple peers, side by side in one run.
  *
- *     wheel_bench [timers [rounds]]        default 1,000,000 timers, the median of 5 rounds
+ *     wheel_bench [timers [rounds [ahead]]]     default 1,000,000 timers, the median of 5 rounds
  *
  * Ticks of 1 ms in virtual time, memory taken beforehand, deterministic input. Workloads: fill
  * schedules delays uniform in 1 ms..1 h; cancel takes all out in random order; expire steps through
@@ -153,17 +153,21 @@ int main(int argc, char **argv)
 {
     long count = argc > 1 ? strtol(argv[1], NULL, 10) : 1000000;
     long rounds = argc > 2 ? strtol(argv[2], NULL, 10) : 5;
+    int asks_ahead = argc > 3 && strcmp(argv[3], "ahead") == 0;
     if (count < 1 || count > 100000000 || rounds < 1 || rounds > ROUNDS_MAX) {
-        fprintf(stderr, "usage: wheel_bench [timers 1..100000000 [rounds 1..%d]]\n", ROUNDS_MAX);
+        fprintf(stderr, "usage: wheel_bench [timers 1..100000000 [rounds 1..%d [ahead]]]\n",
+                ROUNDS_MAX);
         return 2;
     }
     double dependent, independent;
     bench_floor((uint32_t)count, &dependent, &independent);
-    printf("%ld timers, median of %ld rounds\n", count, rounds);
+    printf("%ld timers, median of %ld rounds%s\n", count, rounds,
+           asks_ahead ? ", cancel and churn ask ahead" : "");
     printf("memory floor: a random read of a 32-byte record %.1f ns if each depends on the last, "
            "%.1f ns if none does\n\n",
            dependent, independent);
     struct input input = make_input((uint32_t)count);
+    input.asks_ahead = asks_ahead;
     static double samples[ENTRANTS][FIGURE_COUNT][ROUNDS_MAX];
     for (long round = 0; round < rounds; round++)
         for (int e = 0; e < ENTRANTS; e++) {

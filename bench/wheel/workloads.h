@@ -13,7 +13,9 @@
  *     cancel(self, what)          take it out
  *     move(self, what, deadline)  another deadline, armed or not
  *     pick(self, i)               what move is handed
- *     look_ahead(self, what)      ask for what the caller itself must read for a later move
+ *     ask(self, what)             bring near what cancel will need
+ *     ask_to_move(self, what)     bring near what move will need
+ *     look_ahead(self, i)         ask for what the caller itself keeps of timer i
  *     again(self, k, i, deadline) arm timer i, the k-th that came out of the last expire
  *     expire(self, now, ids)      take out up to BATCH of those due, numbers into ids
  *     is_behind(self)             whether fewer than BATCH came out though more may be due
@@ -60,6 +62,14 @@ static __attribute__((noinline)) double fill(struct self *self, const struct inp
     return (double)(bench_now() - began) / input->count;
 }
 
+static void cancel_asking_ahead(struct self *self, const what_t *whats, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        ask(self, whats[i + AHEAD < count ? i + AHEAD : i]);
+        cancel(self, whats[i]);
+    }
+}
+
 /* The caller's own search for the handle is not the subject's, so it is done before. */
 static __attribute__((noinline)) double cancel_all(struct self *self, const struct input *input)
 {
@@ -67,8 +77,11 @@ static __attribute__((noinline)) double cancel_all(struct self *self, const stru
     for (uint32_t i = 0; i < input->count; i++)
         whats[i] = lookup(self, input->order[i]);
     uint64_t began = bench_now();
-    for (uint32_t i = 0; i < input->count; i++)
-        cancel(self, whats[i]);
+    if (input->asks_ahead)
+        cancel_asking_ahead(self, whats, input->count);
+    else
+        for (uint32_t i = 0; i < input->count; i++)
+            cancel(self, whats[i]);
     return (double)(bench_now() - began) / input->count;
 }
 
@@ -113,7 +126,9 @@ static __attribute__((noinline)) void churn_some(struct self *self, const struct
     size_t n;
     for (uint32_t op = 0; op < CHURN_OPS; op += OPS_PER_TICK) {
         for (uint32_t k = 0; k < OPS_PER_TICK; k++) {
-            look_ahead(self, whats[(op + k + AHEAD) & (PICKS - 1)]);
+            if (input->asks_ahead)
+                ask_to_move(self, whats[(op + k + AHEAD) & (PICKS - 1)]);
+            look_ahead(self, input->picks[(op + k + 2 * AHEAD) & (PICKS - 1)]);
             move(self, whats[(op + k) & (PICKS - 1)], *now + TIMEOUT);
         }
         ++*now;
@@ -124,7 +139,6 @@ static __attribute__((noinline)) void churn_some(struct self *self, const struct
                 place(self, ids[i], *now + TIMEOUT);
         } while (n == BATCH || is_behind(self));
     }
-    (void)input;
 }
 
 static __attribute__((noinline)) double churn(struct self *self, const struct input *input)
@@ -158,8 +172,10 @@ static __attribute__((noinline)) double periodic(struct self *self, const struct
         do {
             n = expire(self, input->start + tick, ids);
             fired += n;
-            for (size_t i = 0; i < n; i++)
+            for (size_t i = 0; i < n; i++) {
+                look_ahead(self, ids[i]);
                 deadlines[i] = input->start + tick + input->periods[ids[i]];
+            }
             for (size_t i = 0; i < n; i++)
                 again(self, i, ids[i], deadlines[i]);
         } while (n == BATCH || is_behind(self));

@@ -87,158 +87,167 @@ static __attribute__((noinline)) bool add_slots(struct tw_wheel *wheel)
     return tw__wheel_grow(wheel, count);
 }
 
-/* A slot for a new tenant, NULL when over the limit or out of memory. The last freed is the first
+/* A slot for a new tenant, none when over the limit or out of memory. The last freed is the first
  * taken: it is still in the cache. */
-static inline struct record *slot_take(struct tw_wheel *wheel, uint32_t *ret_index)
+static inline struct slot slot_take(struct tw_wheel *wheel)
 {
-    if (LIKELY(wheel->free_count > 0)) {
-        uint32_t place = --wheel->free_count;
-        *ret_index = *tw__wheel_free_slot(wheel, place);
-        return tw__wheel_record(wheel, *ret_index);
-    }
+    if (LIKELY(wheel->free_count > 0))
+        return tw__wheel_slot(wheel, *tw__wheel_free_slot(wheel, --wheel->free_count));
     uint32_t index = wheel->slot_count;
     if (UNLIKELY(index == wheel->slot_capacity) && !add_slots(wheel))
-        return NULL;
+        return (struct slot){NULL, NULL, 0};
     wheel->slot_count++;
-    *ret_index = index;
-    struct record *record = tw__wheel_record(wheel, index);
-    *record = (struct record){.due = TW_NEVER, .tenant = TENANT_GENERATION | STATE_NONE};
-    return record;
+    struct slot slot = tw__wheel_slot(wheel, index);
+    *slot.record = (struct record){.tenant = TENANT_GENERATION | STATE_NONE};
+    return slot;
 }
 
-/* A new entry in place of one that comes up too late. */
-static __attribute__((noinline)) void enter_again(struct tw_wheel *wheel, struct record *record,
-                                                  uint32_t index, uint64_t deadline)
+/* The rest of put and set: the entry that the record has comes up too late, unless it comes up
+ * next, or is far, so that all that is known of it is that it is not after the due. */
+static __attribute__((noinline)) void put_again(struct tw_wheel *wheel, struct record *record,
+                                                uint32_t index, uint64_t deadline)
 {
+    struct timer *timer = tw__wheel_timer(wheel, index);
+    uint32_t tenant = record->tenant | TENANT_IS_ARMED;
+    bool is_good_enough = (tenant & STATE_MASK) == STATE_NEAR
+                              ? tw__wheel_near_tick(wheel, record->where) == wheel->cursor
+                              : deadline >= timer->due;
+    timer->due = deadline;
+    record->tenant = tenant;
+    if (is_good_enough)
+        return;
     wheel->stale_count++;
-    tw__wheel_enter(wheel, record, index, record->tenant & ~(uint32_t)STATE_MASK, deadline);
+    tw__wheel_enter(wheel, record, index, tenant & ~(uint32_t)STATE_MASK, deadline);
     tw__wheel_sweep_pay(wheel);
 }
 
-/* Sees to the entry of a record that has its due already: the one it has, if that comes up no
- * later, or comes up next, else a new one. Nothing follows the calls in here, nor in what they
- * inline: so the common path needs no stack. */
-static inline void place(struct tw_wheel *wheel, struct record *record, uint32_t index,
-                         uint64_t deadline)
+/* Gives a timer that has none its deadline. The entry that its slot may have from before will do if
+ * it comes up no later; else there is a new one. Nothing follows the calls in
+ * here, nor in what is inlined: so the common path needs no stack. */
+static inline void put(struct tw_wheel *wheel, struct slot slot, uint64_t deadline)
 {
-    uint32_t tenant = record->tenant;
+    uint32_t tenant = slot.record->tenant | TENANT_IS_ARMED;
+    wheel->armed_count++;
     if ((tenant & STATE_MASK) == STATE_NONE) {
-        tw__wheel_enter(wheel, record, index, tenant, deadline);
+        slot.timer->due = deadline;
+        tw__wheel_enter(wheel, slot.record, slot.index, tenant, deadline);
         return;
     }
-    if ((tenant & STATE_MASK) == STATE_NEAR) {
-        uint64_t tick = tw__wheel_near_tick(wheel, record->where);
-        if (deadline >= tick || tick == wheel->cursor)
-            return;
+    uint64_t tick = tw__wheel_near_tick(wheel, slot.record->where);
+    if (LIKELY((tenant & STATE_MASK) == STATE_NEAR && deadline >= tick)) {
+        slot.timer->due = deadline;
+        slot.record->tenant = tenant;
+        return;
     }
-    enter_again(wheel, record, index, deadline);
+    put_again(wheel, slot.record, slot.index, deadline);
 }
 
 /* Takes a record's deadline away, and says whether it had one. The early return is on purpose: a
  * counter that depended on the value just read would make every call wait for the one before. */
 static inline bool unset(struct tw_wheel *wheel, struct record *record)
 {
-    if (UNLIKELY(record->due == TW_NEVER))
+    if (UNLIKELY(!(record->tenant & TENANT_IS_ARMED)))
         return false;
     wheel->armed_count--;
-    record->due = TW_NEVER;
+    record->tenant &= ~TENANT_IS_ARMED;
     return true;
 }
 
-/* The one way a timer, scheduled or opened, gets another deadline. If it is a later one, the entry
- * it has will do. */
-static inline void set(struct tw_wheel *wheel, struct record *record, uint32_t index,
-                       uint64_t deadline)
+/* The one way a timer that is held gets another deadline. Most often it has one and gets a later
+ * one, and then that is all there is to do. */
+static inline void set(struct tw_wheel *wheel, struct slot slot, uint64_t deadline)
 {
-    uint64_t due = record->due;
     if (UNLIKELY(deadline == TW_NEVER)) {
-        (void)unset(wheel, record);
+        (void)unset(wheel, slot.record);
         return;
     }
-    record->due = deadline;
-    if (LIKELY(deadline >= due))
-        return;
-    if (due == TW_NEVER)
-        wheel->armed_count++;
-    place(wheel, record, index, deadline);
+    uint32_t tenant = slot.record->tenant;
+    if (!(tenant & TENANT_IS_ARMED))
+        put(wheel, slot, deadline);
+    else if (LIKELY((tenant & STATE_MASK) == STATE_NEAR &&
+                    deadline >= tw__wheel_near_tick(wheel, slot.record->where)))
+        slot.timer->due = deadline;
+    else
+        put_again(wheel, slot.record, slot.index, deadline);
 }
 
 tw_handle tw_wheel_schedule(struct tw_wheel *wheel, uint64_t deadline, uint64_t data)
 {
-    uint32_t index;
-    struct record *record = slot_take(wheel, &index);
-    if (UNLIKELY(!record))
+    struct slot slot = slot_take(wheel);
+    if (UNLIKELY(!slot.record))
         return TW_NONE;
-    tw_handle timer = tw__wheel_handle(record->tenant, index);
-    *tw__wheel_data(wheel, index) = data;
-    if (LIKELY(deadline != TW_NEVER)) {
-        wheel->armed_count++;
-        record->due = deadline;
-        place(wheel, record, index, deadline);
-    }
+    tw_handle timer = tw__wheel_handle(slot.record->tenant, slot.index);
+    slot.timer->data = data;
+    if (LIKELY(deadline != TW_NEVER))
+        put(wheel, slot, deadline);
     return timer;
 }
 
 bool tw_wheel_reschedule(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline)
 {
-    struct record *record = tw__wheel_lookup(wheel, timer);
-    if (UNLIKELY(!record))
+    struct slot slot = tw__wheel_lookup(wheel, timer);
+    if (UNLIKELY(!slot.record))
         return false;
     assert(!is_opened(timer));
-    set(wheel, record, (uint32_t)timer, deadline);
+    set(wheel, slot, deadline);
     return true;
 }
 
 bool tw_wheel_cancel(struct tw_wheel *wheel, tw_handle timer)
 {
-    struct record *record = tw__wheel_lookup(wheel, timer);
-    if (UNLIKELY(!record))
+    struct slot slot = tw__wheel_lookup(wheel, timer);
+    if (UNLIKELY(!slot.record))
         return false;
     assert(!is_opened(timer));
-    (void)unset(wheel, record);
-    tw__wheel_slot_give(wheel, record, (uint32_t)timer);
+    (void)unset(wheel, slot.record);
+    tw__wheel_slot_give(wheel, slot.record, slot.index);
     return true;
 }
 
 tw_handle tw_wheel_open(struct tw_wheel *wheel, uint64_t data)
 {
-    uint32_t index;
-    struct record *record = slot_take(wheel, &index);
-    if (UNLIKELY(!record))
+    struct slot slot = slot_take(wheel);
+    if (UNLIKELY(!slot.record))
         return TW_NONE;
-    record->tenant |= TENANT_IS_OPENED;
-    *tw__wheel_data(wheel, index) = data;
-    return tw__wheel_handle(record->tenant, index);
+    slot.record->tenant |= TENANT_IS_OPENED;
+    slot.timer->data = data;
+    return tw__wheel_handle(slot.record->tenant, slot.index);
 }
 
 bool tw_wheel_arm(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline)
 {
-    struct record *record = tw__wheel_lookup(wheel, timer);
-    if (UNLIKELY(!record))
+    struct slot slot = tw__wheel_lookup(wheel, timer);
+    if (UNLIKELY(!slot.record))
         return false;
     assert(is_opened(timer));
-    set(wheel, record, (uint32_t)timer, deadline);
+    set(wheel, slot, deadline);
     return true;
 }
 
 bool tw_wheel_disarm(struct tw_wheel *wheel, tw_handle timer)
 {
-    struct record *record = tw__wheel_lookup(wheel, timer);
-    if (UNLIKELY(!record))
+    struct slot slot = tw__wheel_lookup(wheel, timer);
+    if (UNLIKELY(!slot.record))
         return false;
     assert(is_opened(timer));
-    return unset(wheel, record);
+    return unset(wheel, slot.record);
 }
 
 bool tw_wheel_close(struct tw_wheel *wheel, tw_handle timer)
 {
-    struct record *record = tw__wheel_lookup(wheel, timer);
-    if (UNLIKELY(!record))
+    struct slot slot = tw__wheel_lookup(wheel, timer);
+    if (UNLIKELY(!slot.record))
         return false;
     assert(is_opened(timer));
-    (void)unset(wheel, record);
-    tw__wheel_slot_give(wheel, record, (uint32_t)timer);
+    (void)unset(wheel, slot.record);
+    tw__wheel_slot_give(wheel, slot.record, slot.index);
     return true;
+}
+
+void tw_wheel_prefetch(const struct tw_wheel *wheel, tw_handle timer)
+{
+    if (LIKELY((uint32_t)timer < wheel->slot_count))
+        __builtin_prefetch(tw__wheel_record(wheel, (uint32_t)timer), 1);
 }
 
 uint64_t tw_wheel_now(const struct tw_wheel *wheel)

@@ -2,7 +2,7 @@
  * empty. */
 #include "wheel_private.h"
 
-_Static_assert(sizeof(struct record) == 16, "four records to a cache line");
+_Static_assert(sizeof(struct record) == 8, "eight records to a cache line");
 _Static_assert(sizeof(struct entry) == 8, "an entry is what a bucket costs per timer");
 _Static_assert(sizeof(struct bucket) == LINE_SIZE, "a bucket's few end with its line");
 _Static_assert(sizeof(struct chunk) == CHUNK_SIZE, "a chunk's end is a multiple of its size");

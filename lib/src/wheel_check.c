@@ -43,7 +43,8 @@ static void check_entry(const struct tw_wheel *wheel, struct census *census, str
     census->is_met[entry.index] = 1;
     census->counting++;
     if (level >= LEVEL_FAR)
-        check(record->due >= start, "a far entry comes up no later than its timer is due");
+        check(tw__wheel_timer(wheel, entry.index)->due >= start,
+              "a far entry comes up no later than its timer is due");
 }
 
 static void check_chain(const struct tw_wheel *wheel, struct census *census,
@@ -111,16 +112,16 @@ static void check_records(const struct tw_wheel *wheel, const struct census *cen
         check((state != STATE_NONE) == census->is_met[i],
               "a record's entry is where the record says");
         retired += record->tenant >= TENANT_RETIRED;
+        bool is_armed = record->tenant & TENANT_IS_ARMED;
+        uint64_t due = tw__wheel_timer(wheel, i)->due;
         if (state == STATE_NEAR) {
             uint64_t tick = tw__wheel_near_tick(wheel, record->where);
             check(tick >= wheel->cursor, "nothing lies before the cursor");
-            check(tick <= record->due || tick == wheel->cursor,
+            check(!is_armed || tick <= due || tick == wheel->cursor,
                   "an entry comes up no later than its timer is due");
         }
-        if (record->due == TW_NEVER)
-            continue;
-        check(state != STATE_NONE, "an armed record has an entry");
-        armed++;
+        armed += is_armed;
+        check(!is_armed || state != STATE_NONE, "an armed record has an entry");
     }
     check(armed == wheel->armed_count, "armed_count");
     check(census->entries == census->counting + wheel->stale_count, "stale_count");
@@ -141,7 +142,7 @@ static void check_free_slots(const struct tw_wheel *wheel, struct census *census
         check(index < wheel->slot_count && !census->is_met[index], "a slot is free once");
         census->is_met[index] = 1;
         const struct record *record = tw__wheel_record(wheel, index);
-        check(record->due == TW_NEVER && record->tenant < TENANT_RETIRED,
+        check(!(record->tenant & TENANT_IS_ARMED) && record->tenant < TENANT_RETIRED,
               "a free slot is unarmed and may be let again");
     }
 }

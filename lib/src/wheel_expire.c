@@ -52,14 +52,16 @@ static void open_far(struct tw_wheel *wheel, const struct entry *entries, uint32
     for (uint32_t i = 0; i < count; i++) {
         if (i + PREFETCH_DISTANCE < count)
             tw__wheel_prefetch(wheel, entries[i + PREFETCH_DISTANCE].index);
-        struct record *record = tw__wheel_record(wheel, entries[i].index);
+        uint32_t index = entries[i].index;
+        struct record *record = tw__wheel_record(wheel, index);
+        uint32_t tenant = record->tenant & ~(uint32_t)STATE_MASK;
         if ((record->tenant & STATE_MASK) != STATE_FAR || record->where != entries[i].tick_low) {
             wheel->stale_count--;
             continue;
         }
-        record->tenant &= ~(uint32_t)STATE_MASK;
-        if (record->due != TW_NEVER)
-            tw__wheel_enter(wheel, record, entries[i].index, record->tenant, record->due);
+        record->tenant = tenant;
+        if (tenant & TENANT_IS_ARMED)
+            tw__wheel_enter(wheel, record, index, tenant, tw__wheel_timer(wheel, index)->due);
     }
 }
 
@@ -104,28 +106,27 @@ static inline void meet(struct tw_wheel *wheel, uint32_t index, uint64_t tick,
 {
     struct segment *segment = tw__wheel_segment(wheel, index);
     struct record *record = &segment->records[index & (SEGMENT_SLOTS - 1)];
+    const struct timer *timer = &segment->timers[index & (SEGMENT_SLOTS - 1)];
     uint32_t tenant = record->tenant;
-    uint64_t due = record->due;
     if (UNLIKELY((tenant & STATE_MASK) != STATE_NEAR || record->where != (uint32_t)tick)) {
         outcome->stale++;
         return;
     }
     tenant &= ~(uint32_t)STATE_MASK;
-    if (UNLIKELY(due > tick)) {
-        if (due != TW_NEVER) /* moved to a later deadline since */
-            tw__wheel_enter(wheel, record, index, tenant, due);
-        else
-            record->tenant = tenant;
+    if (UNLIKELY(!(tenant & TENANT_IS_ARMED))) {
+        record->tenant = tenant;
         return;
     }
-    ret_due[outcome->fired++] =
-        (struct tw_expired){.data = segment->data[index & (SEGMENT_SLOTS - 1)],
-                            .deadline = due,
-                            .timer = tw__wheel_handle(tenant, index)};
-    record->tenant = tenant;
-    if (tenant & TENANT_IS_OPENED)
-        record->due = TW_NEVER;
-    else
+    if (UNLIKELY(timer->due > tick)) { /* moved to a later deadline since */
+        tw__wheel_enter(wheel, record, index, tenant, timer->due);
+        return;
+    }
+    struct tw_expired *due = &ret_due[outcome->fired++];
+    due->data = timer->data;
+    due->deadline = timer->due;
+    due->timer = tw__wheel_handle(tenant, index);
+    record->tenant = tenant & ~TENANT_IS_ARMED;
+    if (!(tenant & TENANT_IS_OPENED))
         tw__wheel_slot_give(wheel, record, index);
 }
 
@@ -240,8 +241,7 @@ static __attribute__((noinline)) size_t expire(struct tw_wheel *wheel, struct tw
 {
     size_t fired = 0;
     int64_t budget = (int64_t)wheel->moves_max - CHUNK_ENTRIES; /* a chunk begun is finished */
-    if (limit < INT64_MAX / 2)
-        budget += (int64_t)limit;
+    budget += (int64_t)(limit < INT32_MAX ? limit : INT32_MAX);
     while (fired < limit && budget > 0) {
         unsigned level, slot;
         if (UNLIKELY(wheel->phase != PHASE_NONE)) {
@@ -295,8 +295,9 @@ static uint64_t entry_wakes_at(const struct tw_wheel *wheel, struct entry entry,
 {
     if (level < LEVEL_FAR)
         return (start & ~(uint64_t)UINT32_MAX) | entry.tick_low;
-    uint64_t due = tw__wheel_record(wheel, entry.index)->due;
-    return (due ^ start) >> (level * DIGIT_BITS) == 0 ? due : TW_NEVER;
+    uint64_t due = tw__wheel_timer(wheel, entry.index)->due;
+    bool is_armed = tw__wheel_record(wheel, entry.index)->tenant & TENANT_IS_ARMED;
+    return is_armed && (due ^ start) >> (level * DIGIT_BITS) == 0 ? due : TW_NEVER;
 }
 
 /* The earliest tick in a bucket above level 0, if the bucket is small enough to be read through. */

@@ -12,7 +12,7 @@ enum {
     SLOTS_MIN = 16,
     PAGE = 4096,
     /* One huge page where addresses are plentiful. */
-    BIG_SIZE = sizeof(void *) >= 8 ? 2 << 20 : 64 << 10,
+    BIG_SIZE = sizeof(void *) >= 8 ? 2 << 20 : 512 << 10,
     BLOCK_CHUNKS_MAX = BIG_SIZE / CHUNK_SIZE,
     ARENA_SEGMENTS_MAX = BIG_SIZE / sizeof(struct segment)
 };
@@ -169,7 +169,7 @@ void tw__wheel_touch(struct tw_wheel *wheel, uint64_t count)
         uint64_t room = SEGMENT_SLOTS - (i & (SEGMENT_SLOTS - 1));
         uint64_t slots = left < room ? left : room;
         touch(tw__wheel_record(wheel, (uint32_t)i), slots * sizeof(struct record));
-        touch(tw__wheel_data(wheel, (uint32_t)i), slots * sizeof(uint64_t));
+        touch(tw__wheel_timer(wheel, (uint32_t)i), slots * sizeof(struct timer));
         touch(tw__wheel_free_slot(wheel, (uint32_t)i), slots * sizeof(uint32_t));
         i += slots;
     }

@@ -115,6 +115,7 @@ void trial_use_stale(struct trial *trial, size_t which, uint64_t deadline)
     trial->verb_count++;
     size_t kept = trial->stale_count < TRIAL_STALE_MAX ? trial->stale_count : TRIAL_STALE_MAX;
     tw_handle handle = kept ? trial->stale[which % kept] : TW_NONE;
+    tw_wheel_prefetch(trial->wheel, handle ^ deadline); /* any number is harmless */
     must(trial, !tw_wheel_cancel(trial->wheel, handle), "a stale handle was cancelled");
     must(trial, !tw_wheel_reschedule(trial->wheel, handle, deadline),
          "a stale handle was rescheduled");

@@ -8,21 +8,21 @@
  *
  * The record is the truth and the entry a reminder to look at it. An entry counts only if the
  * record says so (`where` and the state), which makes cancel and reschedule cheap: cancel marks the
- * record; a later deadline changes the record, and the entry, when it comes up, is moved on. Only
- * an earlier deadline needs a new entry and leaves a stale one behind; the sweep keeps those few.
+ * record; a later deadline changes the timer, and the entry, when it comes up, is moved on. Only an
+ * earlier deadline needs a new entry and leaves a stale one behind; the sweep keeps those few.
  *
  * An entry has room for 32 bits of its tick. On the levels below LEVEL_FAR the cursor has the rest,
  * so the tick is known without looking at the record. Above, an entry says no more than "not before
- * this bucket": when the bucket is opened, the record is entered anew at its due.
+ * this bucket": when the bucket is opened, the timer is entered anew at its due.
  *
- * What is touched together lies together, and what is not does not: the 16 bytes of a record are
- * all that cancel, arm and reschedule read and write, so that those of a million timers stay in the
- * cache.
+ * What a verb must read before it can answer are the 8 bytes of the record, so that those of a
+ * million timers stay in the cache; deadline and data lie elsewhere, and moving a timer only writes
+ * them. A processor waits for what it reads, not for what it writes.
  *
  * Invariants (tw_wheel_check proves them):
- *  - an armed record (due != TW_NEVER) has an entry that counts, at or before its due; only the
- * entry of one armed when already overdue is later, at the cursor;
- *  - nothing lies before the cursor; every chunk of a bucket but the last says how full it is;
+ *  - an armed record has an entry that counts, at or before its due; only the entry of one armed
+ *    when already overdue is later, at the cursor;
+ *  - nothing lies before the cursor; every chunk of a chain but the last says how full it is;
  *  - `next` is at most the start of every bucket that is not empty;
  *  - memory for one entry per slot is always there, so nothing but taking a new slot can fail.
  */
@@ -45,17 +45,16 @@ enum {
     BUCKET_FEW = (LINE_SIZE - 3 * sizeof(void *)) / 8,
     SEGMENT_BITS = 12,
     SEGMENT_SLOTS = 1 << SEGMENT_BITS,
-    PREFETCH_DISTANCE = 12, /* records asked for ahead while firing */
+    PREFETCH_DISTANCE = 24, /* records asked for ahead while firing */
     STALE_SLACK = 4096      /* stale entries not worth a sweep */
 };
 
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* One timer, or a free slot. 16 bytes, so that none straddles a cache line. */
+/* A slot of the slab: what must be known to tell whether a handle or an entry is good. */
 struct record {
-    uint64_t due;    /* deadline; TW_NEVER while unarmed or free */
-    uint32_t tenant; /* generation << 3 | is it opened << 2 | state */
+    uint32_t tenant; /* generation << 4 | is it opened << 3 | is it armed << 2 | state */
     uint32_t where;  /* low half of the tick of the entry that counts, if there is one */
 };
 
@@ -63,21 +62,29 @@ struct record {
 enum {
     STATE_NONE = 0,
     STATE_NEAR = 1, /* below LEVEL_FAR, at the tick that the cursor's upper half and `where` make */
-    STATE_FAR = 2,  /* from LEVEL_FAR up */
+    STATE_FAR = 2,  /* from LEVEL_FAR up, at or before the due, be the timer armed or not */
     STATE_MASK = 3
 };
 
-#define TENANT_IS_OPENED  4u
-#define TENANT_GENERATION 8u
+#define TENANT_IS_ARMED   4u
+#define TENANT_CHANGES    7u /* the bits that are not part of a handle */
+#define TENANT_IS_OPENED  8u
+#define TENANT_GENERATION 16u
 
 /* A slot whose generations are used up is never let again, so no handle ever comes back to life. At
- * ten million timers a second through one slot that costs 28 bytes a minute. */
-#define TENANT_RETIRED 0xfffffff8u
+ * ten million timers a second through one slot that costs a byte a second. */
+#define TENANT_RETIRED 0xfffffff0u
+
+/* The rest of a slot. */
+struct timer {
+    uint64_t due;  /* the deadline last set, if any was; it counts while the record is armed */
+    uint64_t data; /* the caller's */
+};
 
 /* A piece of the slab: four arrays over the same slots. */
 struct segment {
     struct record records[SEGMENT_SLOTS];
-    uint64_t data[SEGMENT_SLOTS];       /* the caller's */
+    struct timer timers[SEGMENT_SLOTS];
     uint32_t free_slots[SEGMENT_SLOTS]; /* a piece of the stack of free slots */
     uint64_t kept[SEGMENT_SLOTS / 64];  /* the sweep has kept the entry that counts */
 };
@@ -111,7 +118,8 @@ struct chain {
  * chunks. A bucket is taken whole, so the few are the oldest: first in, first out, and a timer
  * re-armed for the same tick over and over cannot starve the others. */
 struct bucket {
-    struct chain chain; /* end NULL: the bucket is empty; head NULL: end lies in `few` */
+    _Alignas(LINE_SIZE) struct chain
+        chain; /* end NULL: the bucket is empty; head NULL: end lies in `few` */
     struct entry few[BUCKET_FEW];
 };
 
@@ -139,7 +147,7 @@ struct tw_wheel {
     uint32_t slot_count;               /* slots ever let */
     uint32_t slot_capacity;            /* slots for which there is all memory they may need */
     uint32_t free_count;               /* slots let no more, on the stack in the segments */
-    uint32_t armed_count;              /* records with due != TW_NEVER */
+    uint32_t armed_count;              /* armed records */
     uint64_t stale_count;              /* entries that do not count */
     uint32_t plain_shift;              /* from this level up, enter takes the long way */
     uint32_t words;                    /* a bit per word of `bits` that is not zero */
@@ -268,9 +276,10 @@ static inline struct record *tw__wheel_record(const struct tw_wheel *wheel, uint
     return &tw__wheel_segment(wheel, index)->records[index & (SEGMENT_SLOTS - 1)];
 }
 
-static inline uint64_t *tw__wheel_data(const struct tw_wheel *wheel, uint32_t index)
+/* The timer of a record: both lie at the same place of the same segment. */
+static inline struct timer *tw__wheel_timer(const struct tw_wheel *wheel, uint32_t index)
 {
-    return &tw__wheel_segment(wheel, index)->data[index & (SEGMENT_SLOTS - 1)];
+    return &tw__wheel_segment(wheel, index)->timers[index & (SEGMENT_SLOTS - 1)];
 }
 
 static inline uint32_t *tw__wheel_free_slot(const struct tw_wheel *wheel, uint32_t place)
@@ -287,22 +296,37 @@ static inline uint64_t *tw__wheel_kept(const struct tw_wheel *wheel, uint32_t in
 static inline void tw__wheel_prefetch(const struct tw_wheel *wheel, uint32_t index)
 {
     __builtin_prefetch(tw__wheel_record(wheel, index), 1);
-    __builtin_prefetch(tw__wheel_data(wheel, index));
+    __builtin_prefetch(tw__wheel_timer(wheel, index));
 }
 
 static inline tw_handle tw__wheel_handle(uint32_t tenant, uint32_t index)
 {
-    return (tw_handle)(tenant & ~(uint32_t)STATE_MASK) << 32 | index;
+    return (tw_handle)(tenant & ~TENANT_CHANGES) << 32 | index;
 }
 
-/* NULL if the handle is stale. */
-static inline struct record *tw__wheel_lookup(const struct tw_wheel *wheel, tw_handle timer)
+/* Where a slot lies: found once and handed on. */
+struct slot {
+    struct record *record; /* NULL: there is none */
+    struct timer *timer;
+    uint32_t index;
+};
+
+static inline struct slot tw__wheel_slot(const struct tw_wheel *wheel, uint32_t index)
 {
-    uint32_t index = (uint32_t)timer;
-    if (UNLIKELY(index >= wheel->slot_count))
-        return NULL;
-    struct record *record = tw__wheel_record(wheel, index);
-    return LIKELY((record->tenant ^ (uint32_t)(timer >> 32)) <= STATE_MASK) ? record : NULL;
+    struct segment *segment = tw__wheel_segment(wheel, index);
+    uint32_t place = index & (SEGMENT_SLOTS - 1);
+    return (struct slot){&segment->records[place], &segment->timers[place], index};
+}
+
+/* None if the handle is stale. */
+static inline struct slot tw__wheel_lookup(const struct tw_wheel *wheel, tw_handle timer)
+{
+    struct slot none = {NULL, NULL, 0};
+    if (UNLIKELY((uint32_t)timer >= wheel->slot_count))
+        return none;
+    struct slot slot = tw__wheel_slot(wheel, (uint32_t)timer);
+    bool is_good = (slot.record->tenant ^ (uint32_t)(timer >> 32)) <= TENANT_CHANGES;
+    return LIKELY(is_good) ? slot : none;
 }
 
 /* The tick of a STATE_NEAR record's entry. */
@@ -402,8 +426,8 @@ static inline void tw__wheel_bucket_mark_full(struct tw_wheel *wheel, unsigned l
 static inline void tw__wheel_slot_give(struct tw_wheel *wheel, struct record *record,
                                        uint32_t index)
 {
-    uint32_t tenant = (record->tenant & ~TENANT_IS_OPENED) + TENANT_GENERATION;
-    record->due = TW_NEVER;
+    uint32_t tenant = record->tenant & ~(TENANT_IS_OPENED | TENANT_IS_ARMED);
+    tenant += TENANT_GENERATION;
     record->tenant = tenant;
     if (UNLIKELY(tenant >= TENANT_RETIRED))
         wheel->retired_count++;

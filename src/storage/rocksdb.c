@@ -296,8 +296,8 @@ static enum error_code commit_locked(struct rocksdb_store *store,
 }
 
 /* A log that could not be written is never written again: the database is closed, and opened with a
- * new one. On a full disk that needs room for what is in memory; until then it is opened for
- * reading only, at once, before RocksDB begins to repair itself. */
+ * new one. On a full disk that needs room for what is in memory; until then it is open for reading
+ * only, at once, before RocksDB begins to repair itself. */
 
 static enum error_code reopen(struct rocksdb_store *store, enum store_state state,
                               struct error *ret_error)
@@ -308,8 +308,6 @@ static enum error_code reopen(struct rocksdb_store *store, enum store_state stat
     store_close_database(store);
     store->state = state;
     code = store_open_database(store, ret_error);
-    if (code && state == STORE_WRITABLE)
-        store->state = STORE_FAILED;
     pthread_rwlock_unlock(&store->open_lock);
     return code;
 }
@@ -317,12 +315,18 @@ static enum error_code reopen(struct rocksdb_store *store, enum store_state stat
 static enum error_code make_writable(struct rocksdb_store *store, struct error *ret_error)
 {
     uint64_t needed = store->options.memtable_bytes, free_bytes = 0;
+    enum error_code code;
 
+    if (store->state == STORE_WRITABLE)
+        return ERROR_NONE;
     if (store->state == STORE_FULL &&
         (files_free_bytes(store->folder, &free_bytes, NULL) || free_bytes < needed))
         return error_set(ret_error, ERROR_DISK_FULL, "%s: %llu bytes free, %llu needed",
                          store->folder, (unsigned long long)free_bytes, (unsigned long long)needed);
-    return store->state == STORE_WRITABLE ? ERROR_NONE : reopen(store, STORE_WRITABLE, ret_error);
+    code = reopen(store, STORE_WRITABLE, ret_error);
+    if (code) /* should that fail too, reads fail until a commit succeeds */
+        reopen(store, code == ERROR_DISK_FULL ? STORE_FULL : STORE_FAILED, NULL);
+    return code;
 }
 
 static enum error_code commit(struct storage *storage, struct storage_batch *const *batches,
@@ -344,7 +348,7 @@ static enum error_code commit(struct storage *storage, struct storage_batch *con
     if (code == ERROR_IO)
         store->state = STORE_FAILED;
     else if (code == ERROR_DISK_FULL)
-        reopen(store, STORE_FULL, NULL); /* if that fails too, reads fail until there is room */
+        reopen(store, STORE_FULL, NULL);
     return code;
 }
 
@@ -457,6 +461,8 @@ const char *__tsan_default_suppressions(void);
 __attribute__((weak)) const char *__tsan_default_suppressions(void)
 {
     return "race:librocksdb.so\n"
+           "race:libzstd.so\n"
+           "race:liblz4.so\n"
            "race:store_find\n"
            "race:store_scan\n"
            "race:store_load_meta\n";

@@ -188,7 +188,7 @@ static rocksdb_t *open_database(struct rocksdb_store *store, const rocksdb_optio
 {
     const rocksdb_options_t *const *options = (const rocksdb_options_t *const *)tables;
 
-    if (store->state == STORE_FULL)
+    if (store->state != STORE_WRITABLE)
         return rocksdb_open_for_read_only_column_families(database, store->folder,
                                                           STORE_TABLE_COUNT, table_names, options,
                                                           store->tables, 0, ret_text);

@@ -10,15 +10,12 @@ enum { BIG_SCAN_ROWS = 256, READAHEAD_BYTES = 256 * 1024 };
 
 /* ---- setting aside ---- */
 
-/* The key under which a damaged record is kept: a letter for its table before its own key. */
-static struct store_key quarantine_key(enum store_table table, struct bytes key)
+/* The key under which a damaged record is kept: a letter for its table before its own key, which
+ * may be of any size when it is damaged too. */
+static void put_quarantine_key(struct buffer *to, enum store_table table, struct bytes key)
 {
-    struct store_key aside = {.data = {table == STORE_TIMERS ? 't' : 'm'}};
-
-    assert(key.size < sizeof(aside.data));
-    memcpy(aside.data + 1, key.data, key.size);
-    aside.size = key.size + 1;
-    return aside;
+    buffer_append_text(to, table == STORE_TIMERS ? "t" : "m");
+    buffer_append_bytes(to, key);
 }
 
 static bool is_damaged(enum store_table table, struct bytes key, struct bytes value)
@@ -38,19 +35,20 @@ static bool is_damaged(enum store_table table, struct bytes key, struct bytes va
 static void set_aside(struct rocksdb_store *store, enum store_table table, struct bytes key)
 {
     rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
-    struct store_key aside = quarantine_key(table, key);
-    struct buffer value, count;
+    struct buffer aside, value, count;
     uint64_t corrupt;
 
+    buffer_init(&aside);
     buffer_init(&value);
     buffer_init(&count);
+    put_quarantine_key(&aside, table, key);
     pthread_mutex_lock(&store->write_lock);
     corrupt = atomic_load_explicit(&store->corrupt_count, memory_order_relaxed) + 1;
     record_number_encode(&count, STORE_KEY_CORRUPT, corrupt);
     if (!store_get(store, table, NULL, key, &value, NULL) &&
-        is_damaged(table, key, buffer_bytes(&value)) && !buffer_failed(&count)) {
-        store_batch_put(batch, store, STORE_QUARANTINE, (struct bytes){aside.data, aside.size},
-                        buffer_bytes(&value));
+        is_damaged(table, key, buffer_bytes(&value)) && !buffer_failed(&count) &&
+        !buffer_failed(&aside)) {
+        store_batch_put(batch, store, STORE_QUARANTINE, buffer_bytes(&aside), buffer_bytes(&value));
         store_batch_put(batch, store, STORE_META, STORE_KEY_CORRUPT, buffer_bytes(&count));
         rocksdb_writebatch_delete_cf(batch, store->tables[table], key.data, key.size);
         if (!store_write(store, batch, NULL))
@@ -59,21 +57,24 @@ static void set_aside(struct rocksdb_store *store, enum store_table table, struc
     pthread_mutex_unlock(&store->write_lock);
     buffer_deinit(&count);
     buffer_deinit(&value);
+    buffer_deinit(&aside);
     rocksdb_writebatch_destroy(batch);
 }
 
 static bool is_aside(struct rocksdb_store *store, enum store_table table, struct store_key key)
 {
-    struct store_key aside = quarantine_key(table, (struct bytes){key.data, key.size});
-    struct buffer value;
-    enum error_code code;
+    struct buffer aside, value;
+    enum error_code code = ERROR_NOT_FOUND;
 
     if (!atomic_load_explicit(&store->corrupt_count, memory_order_relaxed))
         return false;
+    buffer_init(&aside);
     buffer_init(&value);
-    code = store_get(store, STORE_QUARANTINE, NULL, (struct bytes){aside.data, aside.size}, &value,
-                     NULL);
+    put_quarantine_key(&aside, table, (struct bytes){key.data, key.size});
+    if (!buffer_failed(&aside))
+        code = store_get(store, STORE_QUARANTINE, NULL, buffer_bytes(&aside), &value, NULL);
     buffer_deinit(&value);
+    buffer_deinit(&aside);
     return !code;
 }
 

@@ -38,8 +38,8 @@ enum store_table {
 /* Whether the next commit may be written as it is. */
 enum store_state {
     STORE_WRITABLE,
-    STORE_FAILED, /* a commit failed: it must be opened again before the next */
-    STORE_FULL,   /* the disk is full: open for reading only, until there is room */
+    STORE_FAILED, /* no: it must be opened again before. Opened so, it can only be read */
+    STORE_FULL,   /* the same, and not before there is room on the disk */
 };
 
 /* How long final records are kept: all that a compaction needs to know. */
@@ -84,7 +84,7 @@ static inline struct rocksdb_store *store_of(struct storage *storage)
 /* ---- keys as bytes ---- */
 
 struct store_key {
-    char data[RECORD_ROW_SIZE + 1];
+    char data[RECORD_ROW_SIZE];
     size_t size;
 };
 
@@ -127,7 +127,7 @@ extern const struct storage_ops store_ops;
 
 /* ---- rocksdb_open.c ---- */
 
-/* Opens the database, as STORE_FULL for reading only, and reads what must be known of it. */
+/* Opens the database, unless STORE_WRITABLE for reading only, and reads what must be known. */
 enum error_code store_open_database(struct rocksdb_store *store, struct error *ret_error);
 void store_close_database(struct rocksdb_store *store);
 

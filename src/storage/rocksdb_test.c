@@ -275,13 +275,14 @@ static void test_quarantine(void **state)
 
     testing_write(fixture->storage, timer, 0, no_meta);
     put_raw(fixture, STORE_TIMERS, (struct bytes){key.data, key.size}, garbage);
-    put_raw(fixture, STORE_TIMERS, (struct bytes){key.data, 9}, garbage); /* no key of ours */
+    put_raw(fixture, STORE_TIMERS, (struct bytes){key.data, 9}, garbage); /* no keys of ours */
+    put_raw(fixture, STORE_TIMERS, BYTES("\0\1 and so on, longer than any"), garbage);
     page = testing_scan_all(fixture->storage, 1, STORAGE_SCAN_LIVE, 10);
     assert_int_equal(page.count, 0);
     storage_page_free(&page);
-    assert_int_equal(corrupt_count(fixture), 2);
+    assert_int_equal(corrupt_count(fixture), 3);
     assert_int_equal(count_raw(fixture, STORE_TIMERS), 0);
-    assert_int_equal(count_raw(fixture, STORE_QUARANTINE), 2);
+    assert_int_equal(count_raw(fixture, STORE_QUARANTINE), 3);
     memcpy(aside + 1, key.data, key.size);
     buffer_init(&kept);
     assert_int_equal(store_get(store_of(fixture->storage), STORE_QUARANTINE, NULL,
@@ -290,7 +291,7 @@ static void test_quarantine(void **state)
     assert_true(bytes_equal(buffer_bytes(&kept), garbage));
     buffer_deinit(&kept);
     reopen(fixture);
-    assert_int_equal(corrupt_count(fixture), 2);
+    assert_int_equal(corrupt_count(fixture), 3);
     testing_assert_not_found(fixture->storage, &timer->id, ERROR_CORRUPT);
     timer_free(timer);
 }

@@ -204,9 +204,11 @@ static inline struct storage_page testing_scan_all(struct storage *storage, uint
                                 .rows_max = rows_max,
                                 .bytes_max = SIZE_MAX};
     struct storage_page all = {0}, page;
+    struct error error;
 
     while (storage_position_before(scan.from, scan.to)) {
-        assert_int_equal(storage_scan(storage, &scan, &page, NULL), ERROR_NONE);
+        if (storage_scan(storage, &scan, &page, &error))
+            fail_msg("%s", error.text);
         assert_true(page.count <= rows_max);
         assert_true(storage_position_before(scan.from, page.next));
         all.timers = realloc(all.timers, (all.count + page.count + 1) * sizeof(*all.timers));

@@ -146,12 +146,28 @@ struct guess {
     uint32_t used; /* a bit for each change */
 };
 
+/* A moved timer begins anew, due or at once; any other stays where it was. */
+static bool is_in_place(const struct world *world, const struct twin *twin,
+                        const struct timer *timer, const struct guess *guess)
+{
+    const struct wall now_max = world->model.now_max[twin->partition];
+
+    if (guess->is_cancelled)
+        return true;
+    if (!guess->is_moved)
+        return timer->attempts == twin->row.attempts && timer->at.ms == twin->row.at.ms;
+    return timer->attempts == 0 && timer->at.ms >= timer->due.ms &&
+           timer->at.ms <= wall_max(timer->due, now_max).ms;
+}
+
 /* Whether the timer is `guess` with any more changes applied, each to the version that it names. */
-static bool explain(struct twin *twin, const struct timer *timer, struct guess *guess)
+static bool explain(const struct world *world, struct twin *twin, const struct timer *timer,
+                    struct guess *guess)
 {
     if (guess->used && guess->version == timer->version &&
         guess->is_cancelled == (timer->state == TIMER_CANCELLED) &&
-        content_matches(&guess->content, twin->number, timer))
+        content_matches(&guess->content, twin->number, timer) &&
+        is_in_place(world, twin, timer, guess))
         return true;
     if (guess->is_cancelled || guess->version >= timer->version)
         return false;
@@ -170,7 +186,7 @@ static bool explain(struct twin *twin, const struct timer *timer, struct guess *
             content_patch(&next.content, change->fields, &change->content);
             next.is_moved |= (change->fields & PATCH_DUE) != 0;
         }
-        if (explain(twin, timer, &next)) {
+        if (explain(world, twin, timer, &next)) {
             *guess = next;
             return true;
         }
@@ -257,19 +273,12 @@ static void check_spill(struct world *world, const struct twin *twin, const stru
 static void check_changes(struct world *world, struct twin *twin, const struct timer *timer)
 {
     struct guess guess = {twin->row.content, twin->row.version, false, false, 0};
-    const struct wall now_max = world->model.now_max[twin->partition];
 
-    if (!explain(twin, timer, &guess))
+    if (!explain(world, twin, timer, &guess))
         wrong(world, twin, timer, "no request in flight explains the row");
     for (uint32_t i = 0; i < twin->change_count; i++)
         twin->changes[i]->is_applied |= (guess.used & 1u << i) != 0;
     twin->row.content = guess.content;
-    if (guess.is_cancelled)
-        return;
-    if (guess.is_moved ? timer->attempts != 0 || timer->at.ms < timer->due.ms ||
-                             timer->at.ms > wall_max(timer->due, now_max).ms
-                       : timer->attempts != twin->row.attempts || timer->at.ms != twin->row.at.ms)
-        wrong(world, twin, timer, "the patched row has a wrong position or count");
 }
 
 static void check_next(struct world *world, struct twin *twin, const struct timer *timer)

@@ -1,0 +1,218 @@
+/* wheel_memory_test.c - memory: when there is none, and that it stays bounded. */
+#include "wheel_private.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+/* Under a sanitizer or without optimisation the long test is a shorter one. */
+#if defined(__has_feature)
+#define HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define HAS_FEATURE(feature) 0
+#endif
+#if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+    HAS_FEATURE(address_sanitizer) || HAS_FEATURE(thread_sanitizer)
+#define IS_SLOW_BUILD 1
+#else
+#define IS_SLOW_BUILD 0
+#endif
+
+/* Takes out all that is due by `now` and returns how many. */
+static size_t drain_count(struct tw_wheel *wheel, uint64_t now)
+{
+    struct tw_expired due[256];
+    size_t count = 0;
+    do
+        count += tw_wheel_expire(wheel, now, due, 256);
+    while (tw_wheel_is_behind(wheel));
+    tw_wheel_check(wheel);
+    return count;
+}
+
+/* The allocator of the fault tests: gives memory `left` times and then no more. */
+struct purse {
+    long left; /* negative: without end */
+    size_t bytes;
+};
+
+static void *purse_allocate(void *context, size_t alignment, size_t size)
+{
+    struct purse *purse = context;
+    if (purse->left == 0)
+        return NULL;
+    purse->left -= purse->left > 0;
+    purse->bytes += size;
+    return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+static void purse_release(void *context, void *memory, size_t size)
+{
+    struct purse *purse = context;
+    purse->bytes -= size;
+    free(memory);
+}
+
+static struct tw_wheel *create_with(struct purse *purse)
+{
+    return tw_wheel_create(&(struct tw_wheel_options){
+        .allocate = purse_allocate, .release = purse_release, .context = purse});
+}
+
+/* Goal: a failed allocation loses nothing and leaks nothing, wherever it strikes. Method: the first
+ * N allocations succeed, for N = 0, 1, ... until all do. */
+static void survives_the_failure_of_any_allocation(void **state)
+{
+    (void)state;
+    enum { TIMERS = 10000 };
+    bool was_enough = false;
+    for (long given = 0; !was_enough; given++) {
+        struct purse purse = {given, 0};
+        struct tw_wheel *wheel = create_with(&purse);
+        if (!wheel) {
+            assert_int_equal(given, 0);
+            continue;
+        }
+        size_t held = 0;
+        was_enough = true;
+        for (uint64_t i = 0; i < TIMERS; i++) {
+            tw_handle timer =
+                i % 3 ? tw_wheel_schedule(wheel, i * 97 % 100000, i) : tw_wheel_open(wheel, i);
+            held += timer != TW_NONE && i % 3;
+            was_enough = was_enough && timer != TW_NONE;
+            if (timer != TW_NONE && i % 3 == 0) {
+                assert_true(tw_wheel_arm(wheel, timer, i * 89 % 100000));
+                held++;
+            }
+            if (i % 1000 == 0)
+                tw_wheel_check(wheel);
+        }
+        assert_int_equal(tw_wheel_memory(wheel), purse.bytes);
+        assert_int_equal(drain_count(wheel, 100000), held);
+        tw_wheel_destroy(wheel);
+        assert_int_equal(purse.bytes, 0);
+        assert_true(given < 200);
+    }
+}
+
+/* Goal: once a timer is held, moving it cannot fail, even when there is no memory at all any more.
+ * Method: take the memory away and move all timers to earlier deadlines over and over, which needs
+ * new entries each time. */
+static void moving_a_timer_needs_no_memory(void **state)
+{
+    (void)state;
+    enum { TIMERS = 3000, ROUNDS = 40 };
+    struct purse purse = {-1, 0};
+    struct tw_wheel *wheel = create_with(&purse);
+    tw_handle timers[TIMERS];
+    for (uint64_t i = 0; i < TIMERS; i++)
+        timers[i] = tw_wheel_schedule(wheel, 100000000, i);
+    purse.left = 0;
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        for (uint64_t i = 0; i < TIMERS; i++)
+            assert_true(tw_wheel_reschedule(wheel, timers[i],
+                                            100000000 - round * 2000000 - i * 601 % 2000000));
+        tw_wheel_check(wheel);
+    }
+    assert_int_equal(drain_count(wheel, 100000000), TIMERS);
+    tw_wheel_destroy(wheel);
+    assert_int_equal(purse.bytes, 0);
+}
+
+static void reserve_takes_the_memory_beforehand(void **state)
+{
+    (void)state;
+    enum { TIMERS = 150000 };
+    struct purse purse = {-1, 0};
+    struct tw_wheel *wheel = create_with(&purse);
+    assert_true(tw_wheel_reserve(wheel, TIMERS));
+    tw_wheel_check(wheel);
+    purse.left = 0;
+    for (int round = 0; round < 3; round++) {
+        for (uint64_t i = 0; i < TIMERS; i++)
+            assert_true(tw_wheel_schedule(wheel, tw_wheel_now(wheel) + i * 31, i) != TW_NONE);
+        assert_int_equal(drain_count(wheel, tw_wheel_now(wheel) + TIMERS * 31), TIMERS);
+    }
+    assert_false(tw_wheel_reserve(wheel, TIMERS * 10));
+    assert_true(tw_wheel_schedule(wheel, 5, 5) != TW_NONE);
+    tw_wheel_check(wheel);
+    tw_wheel_destroy(wheel);
+    assert_int_equal(purse.bytes, 0);
+}
+
+/* Goal: memory follows the most timers held at once, not what is done with them. Method: many
+ * million random operations on 100,000 timers, half of them moves to earlier deadlines, the worst
+ * there is; in the second half of them the memory must not grow any more. */
+static void memory_stays_flat_over_many_operations(void **state)
+{
+    (void)state;
+    const uint64_t operations = IS_SLOW_BUILD ? 5000000 : 100000000;
+    enum { TIMERS = 100000 };
+    struct tw_wheel *wheel = tw_wheel_create(NULL);
+    tw_handle *timers = test_calloc(TIMERS, sizeof(*timers));
+    uint64_t random = 88172645463325252u, now = 0;
+    size_t memory = 0;
+    for (uint64_t i = 0; i < operations; i++) {
+        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+        uint32_t which = (uint32_t)(random >> 32) % TIMERS;
+        uint64_t deadline = now + 1 + (random & 0xfffff);
+        if (random >> 20 & 1 || !tw_wheel_reschedule(wheel, timers[which], deadline)) {
+            tw_wheel_cancel(wheel, timers[which]);
+            timers[which] = tw_wheel_schedule(wheel, deadline, which);
+        }
+        if (i % 5000 == 0) {
+            struct tw_expired due[64];
+            now++;
+            do
+                tw_wheel_expire(wheel, now, due, 64);
+            while (tw_wheel_is_behind(wheel));
+        }
+        if (i == operations / 2)
+            memory = tw_wheel_memory(wheel);
+    }
+    assert_int_equal(tw_wheel_memory(wheel), memory);
+    assert_true(memory < TIMERS * 64 + (1 << 20));
+    tw_wheel_check(wheel);
+    print_message("memory after %llu operations on %d timers: %zu bytes, as after half of them\n",
+                  (unsigned long long)operations, TIMERS, memory);
+    test_free(timers);
+    tw_wheel_destroy(wheel);
+}
+
+/* Goal: entries of one timer at one tick, which all look alike, do not pile up. Method: timers in
+ * turn are moved to the next tick and then back to the same far one, so each round makes an entry
+ * at the far tick that looks like those before, while the other timers' entries there count. */
+static void moving_to_and_fro_leaves_no_pile(void **state)
+{
+    (void)state;
+    enum { TIMERS = 50, ROUNDS = 300000, FAR = 1 << 20 };
+    struct tw_wheel *wheel = tw_wheel_create(NULL);
+    tw_handle timers[TIMERS];
+    for (uint64_t i = 0; i < TIMERS; i++)
+        timers[i] = tw_wheel_schedule(wheel, FAR, i);
+    size_t memory = tw_wheel_memory(wheel);
+    for (uint64_t now = 1; now < ROUNDS; now++) {
+        struct tw_expired due;
+        assert_true(tw_wheel_reschedule(wheel, timers[now % TIMERS], now));
+        assert_true(tw_wheel_reschedule(wheel, timers[now % TIMERS], FAR));
+        assert_int_equal(tw_wheel_expire(wheel, now, &due, 1), 0);
+    }
+    tw_wheel_check(wheel);
+    assert_true(tw_wheel_memory(wheel) < memory + 400000);
+    assert_int_equal(drain_count(wheel, FAR), TIMERS);
+    tw_wheel_destroy(wheel);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(survives_the_failure_of_any_allocation),
+        cmocka_unit_test(moving_a_timer_needs_no_memory),
+        cmocka_unit_test(reserve_takes_the_memory_beforehand),
+        cmocka_unit_test(memory_stays_flat_over_many_operations),
+        cmocka_unit_test(moving_to_and_fro_leaves_no_pile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
