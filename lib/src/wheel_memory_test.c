@@ -205,6 +205,31 @@ static void moving_to_and_fro_leaves_no_pile(void **state)
     tw_wheel_destroy(wheel);
 }
 
+/* Goal: a sweep keeps what counts on every level, near and far. Method: timers at each distance of
+ * 2^k are moved a little earlier until there have been sweeps, and then all fire at their ticks. */
+static void sweeping_loses_no_timer_at_any_distance(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 200, BITS = 63, FIRST_BIT = 10 };
+    struct tw_wheel *wheel = tw_wheel_create(NULL);
+    tw_handle timers[BITS + 1];
+    for (uint64_t bit = FIRST_BIT; bit <= BITS; bit++)
+        timers[bit] = tw_wheel_schedule(wheel, UINT64_C(1) << bit, bit);
+    uint32_t first_sweep = wheel->sweep_number;
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        for (uint64_t bit = FIRST_BIT; bit <= BITS; bit++)
+            assert_true(tw_wheel_reschedule(wheel, timers[bit], (UINT64_C(1) << bit) - round));
+        tw_wheel_check(wheel);
+    }
+    assert_true(wheel->sweep_number - first_sweep >= 2);
+    for (uint64_t bit = FIRST_BIT; bit <= BITS; bit++) {
+        uint64_t deadline = (UINT64_C(1) << bit) - ROUNDS;
+        assert_int_equal(drain_count(wheel, deadline - 1), 0);
+        assert_int_equal(drain_count(wheel, deadline), 1);
+    }
+    tw_wheel_destroy(wheel);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +238,7 @@ int main(void)
         cmocka_unit_test(reserve_takes_the_memory_beforehand),
         cmocka_unit_test(memory_stays_flat_over_many_operations),
         cmocka_unit_test(moving_to_and_fro_leaves_no_pile),
+        cmocka_unit_test(sweeping_loses_no_timer_at_any_distance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

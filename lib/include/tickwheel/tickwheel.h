@@ -6,6 +6,9 @@
 #ifndef TICKWHEEL_TICKWHEEL_H
 #define TICKWHEEL_TICKWHEEL_H
 
+#include <tickwheel/hashed.h>
+#include <tickwheel/hierarchy.h>
+#include <tickwheel/ring.h>
 #include <tickwheel/wheel.h>
 
 #endif
