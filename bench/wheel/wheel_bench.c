@@ -151,8 +151,8 @@ static void print_table(double medians[ENTRANTS][FIGURE_COUNT])
 
 int main(int argc, char **argv)
 {
-    long count = argc > 1 ? atol(argv[1]) : 1000000;
-    long rounds = argc > 2 ? atol(argv[2]) : 5;
+    long count = argc > 1 ? strtol(argv[1], NULL, 10) : 1000000;
+    long rounds = argc > 2 ? strtol(argv[2], NULL, 10) : 5;
     int asks_ahead = argc > 3 && strcmp(argv[3], "ahead") == 0;
     if (count < 1 || count > 100000000 || rounds < 1 || rounds > ROUNDS_MAX) {
         fprintf(stderr, "usage: wheel_bench [timers 1..100000000 [rounds 1..%d [ahead]]]\n",
