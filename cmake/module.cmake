@@ -1,5 +1,5 @@
 # One folder, one module: x.c goes into the module's static library, x_test.c becomes a test,
-# x_fuzz.c a fuzz target (with the fuzz preset) and x_bench.c a benchmark. A new file needs no line here.
+# x_fuzz.c a fuzz target and x_bench.c a benchmark. A new file needs no line here.
 
 add_library(tw_flags INTERFACE)
 target_compile_definitions(tw_flags INTERFACE
@@ -20,7 +20,10 @@ if(TICKWHEEL_COVERAGE)
     target_link_options(tw_flags INTERFACE --coverage)
 endif()
 
-find_package(PkgConfig REQUIRED)
+# The library alone needs neither.
+if(TICKWHEEL_SERVICE OR TICKWHEEL_TESTS)
+    find_package(PkgConfig REQUIRED)
+endif()
 if(TICKWHEEL_TESTS)
     pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 endif()
@@ -36,34 +39,46 @@ function(tw_name source ret_name)
     set(${ret_name} ${name} PARENT_SCOPE)
 endfunction()
 
-# A test program: goes by its file's name, is run by ctest under the same name.
+# A test program: goes by its file's name, is run by ctest under the same name. In an x_fault_test.c
+# memory runs out when it says so (tests/support/scarce.h).
 function(tw_test source)
     cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
     tw_name(${source} name)
     add_executable(${name} ${source})
     target_link_libraries(${name} PRIVATE ${ARG_DEPS} tw_flags PkgConfig::CMOCKA m)
+    if(source MATCHES "_fault_test\\.c$")
+        target_link_libraries(${name} PRIVATE tw_scarce)
+    endif()
     # Where the sources lie, for a test that compares them with what the code makes.
     target_compile_definitions(${name} PRIVATE TW_SOURCE_FOLDER="${CMAKE_SOURCE_DIR}")
     add_test(NAME ${name} COMMAND ${name})
     set_tests_properties(${name} PROPERTIES TIMEOUT 600)
 endfunction()
 
-# A fuzz target: exists only under the fuzz preset; its corpus is the folder x_fuzz.corpus beside it.
+# A fuzz target. Beside it, its corpus in the folder x_fuzz.corpus and its words in x_fuzz.dict. With the fuzz preset the
+# test goes on from the corpus and from what earlier runs in this build folder found, by the same seed each time: what a
+# change is judged by is the same for all. Else it runs the corpus once.
 function(tw_fuzz source)
     cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
     get_filename_component(name ${source} NAME_WE)
     get_filename_component(folder ${source} DIRECTORY)
     add_executable(${name} ${source})
-    target_link_libraries(${name} PRIVATE ${ARG_DEPS} tw_flags)
+    target_link_libraries(${name} PRIVATE ${ARG_DEPS} tw_flags m)
+    set(corpus ${folder}/${name}.corpus)
+    if(NOT TICKWHEEL_FUZZ)
+        target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz/replay.c)
+        add_test(NAME ${name} COMMAND ${name} ${corpus})
+        return()
+    endif()
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-    set(corpus "")
-    if(EXISTS ${folder}/${name}.corpus)
-        set(corpus ${folder}/${name}.corpus)
+    set(words "")
+    if(EXISTS ${folder}/${name}.dict)
+        set(words -dict=${folder}/${name}.dict)
     endif()
     file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz/${name})
     add_test(NAME ${name}
-        COMMAND ${name} -max_total_time=10 -print_final_stats=1 -timeout=10
+        COMMAND ${name} -seed=1 -max_total_time=6 -print_final_stats=1 -timeout=10 ${words}
                 ${CMAKE_BINARY_DIR}/fuzz/${name} ${corpus})
 endfunction()
 
@@ -81,12 +96,29 @@ function(tw_module name)
     foreach(source ${all})
         if(source MATCHES "_test\\.c$" AND TICKWHEEL_TESTS)
             tw_test(${source} DEPS tw_${name} ${ARG_TEST_DEPS})
-        elseif(source MATCHES "_fuzz\\.c$" AND TICKWHEEL_FUZZ)
+        elseif(source MATCHES "_fuzz\\.c$" AND (TICKWHEEL_TESTS OR TICKWHEEL_FUZZ))
             tw_fuzz(${source} DEPS tw_${name} ${ARG_TEST_DEPS})
         elseif(source MATCHES "_bench\\.c$")
             get_filename_component(bench ${source} NAME_WE)
             add_executable(${bench} ${source})
             target_link_libraries(${bench} PRIVATE tw_${name} ${ARG_TEST_DEPS} tw_flags)
         endif()
+    endforeach()
+endfunction()
+
+# tw_script_tests(TIMEOUT seconds [PREFIX crash_] [EXCLUDE regex]): each x_test.py of this folder is a test, which ends
+# with 77 where it cannot run.
+function(tw_script_tests)
+    cmake_parse_arguments(ARG "" "TIMEOUT;PREFIX;EXCLUDE" "" ${ARGN})
+    file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.py)
+    if(ARG_EXCLUDE)
+        list(FILTER scripts EXCLUDE REGEX ${ARG_EXCLUDE})
+    endif()
+    foreach(script ${scripts})
+        get_filename_component(name ${script} NAME_WE)
+        add_test(NAME ${ARG_PREFIX}${name} COMMAND python3 ${script})
+        set_tests_properties(${ARG_PREFIX}${name} PROPERTIES
+            ENVIRONMENT "TEST_BUILD=${CMAKE_BINARY_DIR};PYTHONDONTWRITEBYTECODE=1"
+            TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77)
     endforeach()
 endfunction()

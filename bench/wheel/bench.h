@@ -1,14 +1,19 @@
 /*
  * bench.h - what the wheel's benchmark and its subjects share.
  *
- * A subject is one way to keep timers; every subject runs the same workloads (workloads.h) on the
- * same deterministic input, each in a process of its own so that memory is its own too.
+ * A subject is one way to keep timers. Each becomes a program, wheel_NAME, that runs the workloads
+ * (workloads.h) once on the same deterministic input and prints what it measured (program.c);
+ * run.py runs them all, alternately, and compares.
  */
 #ifndef BENCH_WHEEL_BENCH_H
 #define BENCH_WHEEL_BENCH_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     HOUR = 3600000,      /* ticks of 1 ms: delays of fill, cancel, expire */
@@ -17,8 +22,13 @@ enum {
     BATCH = 256,         /* timers asked for in one call of expire */
     OPS_PER_TICK = 1000, /* churn */
     AHEAD = 16,          /* steps by which memory is asked for before its turn */
-    CHURN_OPS = 1 << 25  /* churn, warm-up and measured each: more than one time-out */
+    CHURN_OPS = 1 << 25, /* churn, warm-up and measured each: more than one time-out */
+    CHECKED = 16         /* ticks of churn and of periodic between looks at the clock */
 };
+
+/* A subject so slow that churn or periodic would take minutes is stopped after so long, warm-up
+ * and measured each, and what it did until then counts. */
+#define PATIENCE_NS 1500000000u
 
 /* The columns of the table. */
 enum figure {
@@ -46,15 +56,25 @@ struct input {
 
 enum { PICKS = 1 << 22 };
 
-struct subject {
-    const char *name;
-    void (*run)(const struct input *input, double *ret_figures);
+/* What a run found. A figure that the subject does not have stays NAN. */
+struct found {
+    double figures[FIGURE_COUNT];
+    double late_ticks;        /* the most that any timer of expire came after its deadline */
+    uint32_t churn_count;     /* moves measured */
+    uint64_t fired_count;     /* by periodic, measured */
+    int is_cut[FIGURE_COUNT]; /* whether PATIENCE_NS ended it */
 };
 
-extern const struct subject subject_opened;
-extern const struct subject subject_scheduled;
-extern const struct subject subject_heap;
-extern const struct subject subject_lists;
+/* Defined once in each program. */
+struct subject {
+    const char *name; /* as the tables call it */
+    const char *kind; /* "ours", "yardstick" (a simple one written for this benchmark), "peer" */
+    const char *note; /* what a reader must know to read the figures right; may be NULL */
+    const char *(*version)(void);
+    void (*run)(const struct input *input, struct found *ret_found);
+};
+
+extern const struct subject bench_subject;
 
 /* Nanoseconds that this thread has run: other programs' turns do not count, their use of the cache
  * does. */
@@ -70,5 +90,12 @@ void *bench_allocate(size_t size);
 /* The memory floor: nanoseconds per random read of a 32-byte record among `count`, each address
  * from the last read, or all known beforehand. */
 void bench_floor(uint32_t count, double *ret_dependent, double *ret_independent);
+
+/* The version of what stands in this tree. */
+const char *bench_version_here(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

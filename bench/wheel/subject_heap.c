@@ -154,4 +154,9 @@ static inline int is_behind(struct self *self)
 
 #include "workloads.h"
 
-const struct subject subject_heap = {"4-ary heap with index", run};
+const struct subject bench_subject = {
+    .name = "4-ary heap with index",
+    .kind = "yardstick",
+    .version = bench_version_here,
+    .run = run,
+};

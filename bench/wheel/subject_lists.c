@@ -175,4 +175,9 @@ static inline int is_behind(struct self *self)
 
 #include "workloads.h"
 
-const struct subject subject_lists = {"linked lists, 4 x 256", run};
+const struct subject bench_subject = {
+    .name = "linked lists, 4 x 256",
+    .kind = "yardstick",
+    .version = bench_version_here,
+    .run = run,
+};

@@ -88,4 +88,9 @@ static inline int is_behind(struct self *self)
 
 #include "workloads.h"
 
-const struct subject subject_opened = {"wheel, opened once", run};
+const struct subject bench_subject = {
+    .name = "wheel.h, opened once",
+    .kind = "ours",
+    .version = bench_version_here,
+    .run = run,
+};

@@ -89,4 +89,9 @@ static inline int is_behind(struct self *self)
 
 #include "workloads.h"
 
-const struct subject subject_scheduled = {"wheel, scheduled each time", run};
+const struct subject bench_subject = {
+    .name = "wheel.h, scheduled each time",
+    .kind = "ours",
+    .version = bench_version_here,
+    .run = run,
+};

@@ -19,12 +19,19 @@
  *     again(self, k, i, deadline) arm timer i, the k-th that came out of the last expire
  *     expire(self, now, ids)      take out up to BATCH of those due, numbers into ids
  *     is_behind(self)             whether fewer than BATCH came out though more may be due
+ *
+ * A subject that cannot do a workload defines LACKS beforehand, a bit for each figure.
  */
 #ifndef BENCH_WHEEL_WORKLOADS_H
 #define BENCH_WHEEL_WORKLOADS_H
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#ifndef LACKS
+#define LACKS 0u
+#endif
 
 /* What came out, so that no work can be left out and a wrong subject is found out. */
 struct sum {
@@ -73,7 +80,7 @@ static void cancel_asking_ahead(struct self *self, const what_t *whats, uint32_t
 /* The caller's own search for the handle is not the subject's, so it is done before. */
 static __attribute__((noinline)) double cancel_all(struct self *self, const struct input *input)
 {
-    what_t *whats = bench_allocate(input->count * sizeof(*whats));
+    what_t *whats = (what_t *)bench_allocate(input->count * sizeof(*whats));
     for (uint32_t i = 0; i < input->count; i++)
         whats[i] = lookup(self, input->order[i]);
     uint64_t began = bench_now();
@@ -98,11 +105,25 @@ static __attribute__((noinline)) double expire_all(struct self *self, const stru
     return (double)took / input->count;
 }
 
-/* The longest step of the same, in microseconds. The clock is read at each step, hence apart. */
-static __attribute__((noinline)) double longest_step(struct self *self, const struct input *input)
+/* How late the latest of those that came out is; none may be early. */
+static uint64_t latest(const struct input *input, uint64_t now, const uint32_t *ids, size_t n)
+{
+    uint64_t late = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t deadline = input->start + input->delays[ids[i]];
+        must(deadline <= now, "expire: early");
+        late = now - deadline > late ? now - deadline : late;
+    }
+    return late;
+}
+
+/* The longest step of the same, in microseconds, and the lateness. The clock is read at each step,
+ * hence apart. */
+static __attribute__((noinline)) void longest_step(struct self *self, const struct input *input,
+                                                   struct found *ret_found)
 {
     struct sum sum = {0, 0};
-    uint64_t longest = 0, last = bench_now();
+    uint64_t longest = 0, late = 0, last = bench_now();
     for (uint64_t now = input->start; now <= input->start + HOUR; now++) {
         uint32_t ids[BATCH];
         size_t n;
@@ -112,19 +133,27 @@ static __attribute__((noinline)) double longest_step(struct self *self, const st
             uint64_t time = bench_now();
             longest = time - last > longest ? time - last : longest;
             last = time;
+            if (n > 0) {
+                uint64_t later = latest(input, now, ids, n);
+                late = later > late ? later : late;
+                last = bench_now();
+            }
         } while (n == BATCH || is_behind(self));
     }
     must(sum.count == input->count, "longest step: not all fired");
-    return (double)longest / 1e3;
+    ret_found->figures[FIGURE_STEP_US] = (double)longest / 1e3;
+    ret_found->late_ticks = (double)late;
 }
 
-static __attribute__((noinline)) void churn_some(struct self *self, const struct input *input,
-                                                 const what_t *whats, uint64_t *now,
-                                                 struct sum *sum)
+/* Moves that were done: CHURN_OPS, or fewer if patience ended. */
+static __attribute__((noinline)) uint32_t churn_some(struct self *self, const struct input *input,
+                                                     const what_t *whats, uint64_t *now,
+                                                     struct sum *sum)
 {
     uint32_t ids[BATCH];
+    uint64_t end = bench_now() + PATIENCE_NS;
     size_t n;
-    for (uint32_t op = 0; op < CHURN_OPS; op += OPS_PER_TICK) {
+    for (uint32_t op = 0; op < CHURN_OPS;) {
         for (uint32_t k = 0; k < OPS_PER_TICK; k++) {
             if (input->asks_ahead)
                 ask_to_move(self, whats[(op + k + AHEAD) & (PICKS - 1)]);
@@ -136,39 +165,42 @@ static __attribute__((noinline)) void churn_some(struct self *self, const struct
             n = expire(self, *now, ids);
             sum->count += n;
             for (size_t i = 0; i < n; i++)
-                place(self, ids[i], *now + TIMEOUT);
+                again(self, i, ids[i], *now + TIMEOUT);
         } while (n == BATCH || is_behind(self));
+        op += OPS_PER_TICK;
+        if (*now % CHECKED == 0 && bench_now() > end)
+            return op;
     }
+    return CHURN_OPS;
 }
 
-static __attribute__((noinline)) double churn(struct self *self, const struct input *input)
+static __attribute__((noinline)) void churn(struct self *self, const struct input *input,
+                                            struct found *ret_found)
 {
     struct sum sum = {0, 0};
     uint64_t now = input->start;
-    what_t *whats = bench_allocate(PICKS * sizeof(*whats));
+    what_t *whats = (what_t *)bench_allocate(PICKS * sizeof(*whats));
     for (uint32_t i = 0; i < input->count; i++)
         place(self, i, now + 1 + input->delays[i] % TIMEOUT);
     for (uint32_t i = 0; i < PICKS; i++)
         whats[i] = pick(self, input->picks[i]);
-    churn_some(self, input, whats, &now, &sum);
+    ret_found->is_cut[FIGURE_CHURN] = churn_some(self, input, whats, &now, &sum) < CHURN_OPS;
     uint64_t began = bench_now();
-    churn_some(self, input, whats, &now, &sum);
-    return (double)(bench_now() - began) / CHURN_OPS;
+    ret_found->churn_count = churn_some(self, input, whats, &now, &sum);
+    ret_found->figures[FIGURE_CHURN] =
+        (double)(bench_now() - began) / (double)ret_found->churn_count;
+    ret_found->is_cut[FIGURE_CHURN] |= ret_found->churn_count < CHURN_OPS;
 }
 
-static __attribute__((noinline)) double periodic(struct self *self, const struct input *input)
+/* Ticks from `first` on, up to before `end` or until patience ends; returns where it stopped. */
+static uint64_t periodic_some(struct self *self, const struct input *input, uint64_t first,
+                              uint64_t end, uint64_t *ret_fired)
 {
     uint32_t ids[BATCH];
     uint64_t deadlines[BATCH];
-    uint64_t began = 0, fired = 0;
-    for (uint32_t i = 0; i < input->count; i++)
-        place(self, i, input->start + 1 + input->delays[i] % input->periods[i]);
-    for (uint64_t tick = 1; tick <= PERIOD_MAX; tick++) {
+    uint64_t patience = bench_now() + PATIENCE_NS, fired = 0, tick = first;
+    for (; tick < end && (tick % CHECKED || bench_now() < patience); tick++) {
         size_t n;
-        if (tick == PERIOD_MAX / 5) { /* the rest of the first fifth was warm-up */
-            began = bench_now();
-            fired = 0;
-        }
         do {
             n = expire(self, input->start + tick, ids);
             fired += n;
@@ -180,7 +212,22 @@ static __attribute__((noinline)) double periodic(struct self *self, const struct
                 again(self, i, ids[i], deadlines[i]);
         } while (n == BATCH || is_behind(self));
     }
-    return (double)(bench_now() - began) / (double)fired;
+    *ret_fired = fired;
+    return tick;
+}
+
+static __attribute__((noinline)) void periodic(struct self *self, const struct input *input,
+                                               struct found *ret_found)
+{
+    for (uint32_t i = 0; i < input->count; i++)
+        place(self, i, input->start + 1 + input->delays[i] % input->periods[i]);
+    uint64_t tick = periodic_some(self, input, 1, PERIOD_MAX / 5, &ret_found->fired_count);
+    ret_found->is_cut[FIGURE_PERIODIC] = tick < PERIOD_MAX / 5;
+    uint64_t began = bench_now();
+    tick = periodic_some(self, input, tick, PERIOD_MAX + 1, &ret_found->fired_count);
+    ret_found->figures[FIGURE_PERIODIC] =
+        (double)(bench_now() - began) / (double)ret_found->fired_count;
+    ret_found->is_cut[FIGURE_PERIODIC] |= tick <= PERIOD_MAX;
 }
 
 static __attribute__((noinline)) double burst(struct self *self, const struct input *input)
@@ -199,36 +246,49 @@ static __attribute__((noinline)) double burst(struct self *self, const struct in
     return (double)took / input->count;
 }
 
-static void run(const struct input *input, double *ret_figures)
+static inline int has(enum figure figure)
 {
+    return !(LACKS >> figure & 1);
+}
+
+static void run(const struct input *input, struct found *ret_found)
+{
+    double *figures = ret_found->figures;
     uint64_t before = bench_resident();
     struct self *self = create(input->count, input->start);
-    ret_figures[FIGURE_FILL] = fill(self, input);
-    ret_figures[FIGURE_BYTES] = (double)(bench_resident() - before) / input->count;
-    ret_figures[FIGURE_CANCEL] = cancel_all(self, input);
+    double filled = fill(self, input);
+    figures[FIGURE_FILL] = has(FIGURE_FILL) ? filled : NAN;
+    figures[FIGURE_BYTES] = (double)(bench_resident() - before) / input->count;
+    figures[FIGURE_CANCEL] = has(FIGURE_CANCEL) ? cancel_all(self, input) : NAN;
     destroy(self);
 
-    self = create(input->count, input->start);
-    fill(self, input);
-    ret_figures[FIGURE_EXPIRE] = expire_all(self, input);
-    destroy(self);
-
-    self = create(input->count, input->start);
-    fill(self, input);
-    ret_figures[FIGURE_STEP_US] = longest_step(self, input);
-    destroy(self);
-
-    self = create(input->count, input->start);
-    ret_figures[FIGURE_CHURN] = churn(self, input);
-    destroy(self);
-
-    self = create(input->count, input->start);
-    ret_figures[FIGURE_PERIODIC] = periodic(self, input);
-    destroy(self);
-
-    self = create(input->count, input->start);
-    ret_figures[FIGURE_BURST] = burst(self, input);
-    destroy(self);
+    if (has(FIGURE_EXPIRE)) {
+        self = create(input->count, input->start);
+        fill(self, input);
+        figures[FIGURE_EXPIRE] = expire_all(self, input);
+        destroy(self);
+    }
+    if (has(FIGURE_STEP_US)) {
+        self = create(input->count, input->start);
+        fill(self, input);
+        longest_step(self, input, ret_found);
+        destroy(self);
+    }
+    if (has(FIGURE_CHURN)) {
+        self = create(input->count, input->start);
+        churn(self, input, ret_found);
+        destroy(self);
+    }
+    if (has(FIGURE_PERIODIC)) {
+        self = create(input->count, input->start);
+        periodic(self, input, ret_found);
+        destroy(self);
+    }
+    if (has(FIGURE_BURST)) {
+        self = create(input->count, input->start);
+        figures[FIGURE_BURST] = burst(self, input);
+        destroy(self);
+    }
 }
 
 #endif

@@ -8,7 +8,7 @@
  * empty one. Above it lie rows of the least of each eight below, up to a single number, which is
  * the next tick to sweep; its low bits say which bucket that is. A new timer that is not its
  * bucket's nearest touches one number; others at most one in each row, of which a wheel of 2^31 has
- * twelve.
+ * twelve. The time of the next tick to sweep is kept too: until then expire has nothing to do.
  */
 #include <tickwheel/hashed.h>
 
@@ -32,8 +32,9 @@ struct timer {
 
 struct tw_hashed {
     uint64_t start;
-    uint64_t now;    /* the latest time given, at most TIME_LAST */
-    uint64_t cursor; /* the tick last swept; at most the one that `now` has reached */
+    uint64_t now;     /* the latest time given, at most TIME_LAST */
+    uint64_t next_at; /* when the next tick to sweep begins; TW_NEVER if there is none */
+    uint64_t cursor;  /* the tick last swept; at most the one that `now` has reached */
     uint64_t tick;
     uint32_t mask; /* size - 1 */
     uint32_t size_shift;
@@ -54,16 +55,22 @@ static struct timer *timer_of(struct tw_link *link)
     return (struct timer *)((char *)link - offsetof(struct timer, slot.link));
 }
 
+/* A tick of 1, which most callers have, needs no division. */
 static uint64_t tick_at_or_after(const struct tw_hashed *wheel, uint64_t time)
 {
     uint64_t elapsed = time > wheel->start ? time - wheel->start : 0;
+
+    if (wheel->tick == 1)
+        return elapsed;
     return elapsed / wheel->tick + (elapsed % wheel->tick != 0);
 }
 
 /* The last tick that has begun, and so is due, by `time`, which is not before the start. */
 static uint64_t tick_reached(const struct tw_hashed *wheel, uint64_t time)
 {
-    return time == TIME_LAST ? tick_at_or_after(wheel, time) : (time - wheel->start) / wheel->tick;
+    if (time == TIME_LAST || wheel->tick == 1)
+        return tick_at_or_after(wheel, time);
+    return (time - wheel->start) / wheel->tick;
 }
 
 static uint64_t time_of(const struct tw_hashed *wheel, uint64_t tick)
@@ -89,6 +96,7 @@ static void nearest_lower(struct tw_hashed *wheel, uint32_t bucket, uint64_t tic
             return;
         wheel->nearest[row][bucket] = tick;
     }
+    wheel->next_at = time_of(wheel, tick);
 }
 
 /* The bucket is empty. */
@@ -99,7 +107,7 @@ static void nearest_clear(struct tw_hashed *wheel, uint32_t bucket)
     for (uint32_t row = 0;; row++) {
         wheel->nearest[row][bucket] = least;
         if (row + 1 == wheel->row_count)
-            return;
+            break;
         const uint64_t *group = &wheel->nearest[row][bucket & ~(uint32_t)(FAN_OUT - 1)];
         for (unsigned i = 0; i < FAN_OUT; i++)
             least = group[i] < least ? group[i] : least;
@@ -107,6 +115,7 @@ static void nearest_clear(struct tw_hashed *wheel, uint32_t bucket)
         if (wheel->nearest[row + 1][bucket] == least)
             return;
     }
+    wheel->next_at = least == TW_NEVER ? TW_NEVER : time_of(wheel, least);
 }
 
 /* Puts a timer, off every list, where its deadline belongs. */
@@ -148,12 +157,12 @@ static void timer_insert(struct tw_hashed *wheel, struct timer *timer, uint64_t 
     timer_place(wheel, timer);
 }
 
-/* Takes the bucket that is next off the wheel, to be swept; false if none is due by `reached`. */
-static bool sweep_begin(struct tw_hashed *wheel, uint64_t reached)
+/* Takes the bucket that is next off the wheel, to be swept; false if none is due. */
+static bool sweep_begin(struct tw_hashed *wheel)
 {
     uint64_t tick = nearest_tick(wheel);
 
-    if (tick > reached)
+    if (wheel->now < wheel->next_at)
         return false;
     wheel->cursor = tick;
     uint32_t bucket = (uint32_t)tick & wheel->mask;
@@ -247,6 +256,7 @@ struct tw_hashed *tw_hashed_create(const struct tw_hashed_options *options)
         .memory = memory,
     };
     wheel->now = wheel->start;
+    wheel->next_at = TW_NEVER;
     wheel->mask = (UINT32_C(1) << wheel->size_shift) - 1;
     bucket_init(&wheel->sweep, 0, BUCKET_NONE);
     bucket_init(&wheel->never, 0, BUCKET_NONE);
@@ -319,7 +329,8 @@ size_t tw_hashed_expire(struct tw_hashed *wheel, uint64_t now, struct tw_expired
         now = TIME_LAST;
     if (now > wheel->now)
         wheel->now = now;
-    uint64_t reached = tick_reached(wheel, wheel->now);
+    if (wheel->now < wheel->next_at && bucket_is_empty(&wheel->sweep))
+        return 0;
     do {
         uint64_t round = round_of(wheel, wheel->cursor);
         while (!bucket_is_empty(&wheel->sweep)) {
@@ -335,17 +346,13 @@ size_t tw_hashed_expire(struct tw_hashed *wheel, uint64_t now, struct tw_expired
                 wheel->look_count++;
             }
         }
-    } while (sweep_begin(wheel, reached));
+    } while (sweep_begin(wheel));
     return due_count;
 }
 
 uint64_t tw_hashed_wake_at(const struct tw_hashed *wheel)
 {
-    uint64_t tick = nearest_tick(wheel);
-
-    if (!bucket_is_empty(&wheel->sweep))
-        return wheel->now;
-    return tick == TW_NEVER ? TW_NEVER : time_of(wheel, tick);
+    return bucket_is_empty(&wheel->sweep) ? wheel->next_at : wheel->now;
 }
 
 bool tw_hashed_is_behind(const struct tw_hashed *wheel)
@@ -388,6 +395,8 @@ static void check_nearest(const struct tw_hashed *wheel)
         count = above;
     }
     REQUIRE(count == 1);
+    uint64_t next = nearest_tick(wheel);
+    REQUIRE(wheel->next_at == (next == TW_NEVER ? TW_NEVER : time_of(wheel, next)));
 }
 
 void tw_hashed_check(const struct tw_hashed *wheel)

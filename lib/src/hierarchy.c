@@ -4,7 +4,8 @@
  * the cursor in that unit: the cursor trimmed to the level's tick. A task lies on the lowest level
  * on which its own bucket is less than one rotation ahead, so nothing is ever added to the bucket
  * at `current`, and a bucket that is found there again has waited for its time to come: it is moved
- * down.
+ * down. No bucket with tasks begins before `next_at`, so until then a call need not look for one;
+ * cancelling may leave it too early, which costs one look.
  *
  * Differences of bucket numbers are compared, never sums, so no deadline overflows.
  */
@@ -31,8 +32,9 @@ struct level {
 };
 
 struct tw_hierarchy {
-    uint64_t now;    /* the latest time given, at most TIME_LAST */
-    uint64_t cursor; /* at most the tick that `now` has reached; less while work is left over */
+    uint64_t now;     /* the latest time given, at most TIME_LAST */
+    uint64_t next_at; /* a time before which no bucket with tasks begins; TW_NEVER: there is none */
+    uint64_t cursor;  /* at most the tick that `now` has reached; less while work is left over */
     uint64_t tick;
     uint32_t size;
     uint32_t size_shift; /* size == 1 << size_shift; 0 when it is no power of two */
@@ -62,20 +64,29 @@ static uint32_t index_of(const struct tw_hierarchy *wheel, uint64_t value)
     return (uint32_t)(value - divide(wheel, value) * wheel->size);
 }
 
+/* A tick of 1, which most callers have, needs no division. */
 static uint64_t tick_at_or_after(const struct tw_hierarchy *wheel, uint64_t time)
 {
+    if (wheel->tick == 1)
+        return time;
     return time / wheel->tick + (time % wheel->tick != 0);
 }
 
 /* The last tick that has begun, and so is due, by `time`. */
 static uint64_t tick_reached(const struct tw_hierarchy *wheel, uint64_t time)
 {
-    return time == TIME_LAST ? tick_at_or_after(wheel, time) : time / wheel->tick;
+    if (time == TIME_LAST || wheel->tick == 1)
+        return tick_at_or_after(wheel, time);
+    return time / wheel->tick;
 }
 
 static uint64_t time_of(const struct tw_hierarchy *wheel, uint64_t tick)
 {
-    return tick > TIME_LAST / wheel->tick ? TIME_LAST : tick * wheel->tick;
+    uint64_t time;
+
+    if (__builtin_mul_overflow(tick, wheel->tick, &time))
+        return TIME_LAST;
+    return time < TIME_LAST ? time : TIME_LAST;
 }
 
 static void level_deinit(struct tw_hierarchy *wheel, struct level *level)
@@ -105,10 +116,16 @@ static bool level_add(struct tw_hierarchy *wheel)
     return true;
 }
 
-static void bucket_add(struct level *level, uint32_t index, struct tw_task *task)
+/* Adds to the bucket that begins at `at`, in units of the level. */
+static void bucket_add(struct tw_hierarchy *wheel, struct level *level, uint64_t at,
+                       struct tw_task *task)
 {
+    uint32_t index = index_of(wheel, at);
+    uint64_t start_at = time_of(wheel, at * level->unit);
+
     bucket_push(&level->buckets[index], &task->link_);
     bitmap_set(&level->filled, index);
+    wheel->next_at = start_at < wheel->next_at ? start_at : wheel->next_at;
 }
 
 /* Puts a task, off every list, where its deadline belongs. */
@@ -124,12 +141,12 @@ static void task_place(struct tw_hierarchy *wheel, struct tw_task *task)
     for (uint32_t l = 0;; l++) {
         struct level *level = &wheel->levels[l];
         if (at - level->current < wheel->size) {
-            bucket_add(level, index_of(wheel, at), task);
+            bucket_add(wheel, level, at, task);
             return;
         }
         if (l + 1 == wheel->level_count && !level_add(wheel)) {
             wheel->is_short |= l == 0;
-            bucket_add(level, index_of(wheel, level->current + wheel->size - 1), task);
+            bucket_add(wheel, level, level->current + wheel->size - 1, task);
             return;
         }
         at = divide(wheel, at);
@@ -180,12 +197,16 @@ static void cursor_move(struct tw_hierarchy *wheel, uint64_t tick)
 }
 
 /* Opens the next bucket that is due by `reached`; false when there is none, and then time is there.
- */
+ * O(1) until the next bucket begins, O(levels) then. */
 static bool bucket_open(struct tw_hierarchy *wheel, uint64_t reached)
 {
+    struct bucket *bucket = NULL;
     uint64_t tick = 0;
-    struct bucket *bucket = bucket_soonest(wheel, &tick);
 
+    if (wheel->next_at <= wheel->now) {
+        bucket = bucket_soonest(wheel, &tick);
+        wheel->next_at = bucket ? time_of(wheel, tick) : TW_NEVER;
+    }
     if (!bucket || tick > reached) {
         cursor_move(wheel, reached);
         return false;
@@ -222,6 +243,7 @@ struct tw_hierarchy *tw_hierarchy_create(const struct tw_hierarchy_options *opti
     if ((wheel->size & (wheel->size - 1)) == 0)
         wheel->size_shift = (uint32_t)__builtin_ctz(wheel->size);
     wheel->cursor = tick_reached(wheel, wheel->now);
+    wheel->next_at = TW_NEVER;
     bucket_init(&wheel->due, 0, BUCKET_NONE);
     bucket_init(&wheel->moving, 0, BUCKET_NONE);
     bucket_init(&wheel->never, 0, BUCKET_NONE);
@@ -349,7 +371,9 @@ uint64_t tw_hierarchy_wake_at(const struct tw_hierarchy *wheel)
 
 bool tw_hierarchy_is_behind(const struct tw_hierarchy *wheel)
 {
-    return tw_hierarchy_wake_at(wheel) <= wheel->now;
+    if (!bucket_is_empty(&wheel->due) || !bucket_is_empty(&wheel->moving))
+        return true;
+    return wheel->next_at <= wheel->now && tw_hierarchy_wake_at(wheel) <= wheel->now;
 }
 
 uint64_t tw_hierarchy_now(const struct tw_hierarchy *wheel)
@@ -388,6 +412,7 @@ static size_t check_bucket(const struct tw_hierarchy *wheel, const struct level 
 
     REQUIRE(bitmap_has(&level->filled, index) == !bucket_is_empty(bucket));
     REQUIRE(bucket_is_empty(bucket) || start >= wheel->cursor);
+    REQUIRE(bucket_is_empty(bucket) || time_of(wheel, start) >= wheel->next_at);
     for (struct tw_link *link = bucket->root.next_; link != &bucket->root; link = link->next_) {
         uint64_t deadline = task_of(link)->deadline_;
         REQUIRE(start <= tick_at_or_after(wheel, deadline));

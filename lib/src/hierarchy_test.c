@@ -381,6 +381,28 @@ static void memory_is_flat(void **state)
     tw_hierarchy_destroy(wheel);
 }
 
+/* The bucket was due by now and is empty: the wheel need not be called again for it. */
+static void cancelling_what_is_left_over_ends_being_behind(void **state)
+{
+    struct tw_hierarchy *wheel = tw_hierarchy_create(NULL);
+    struct tw_task tasks[3] = {0};
+    struct tw_task *due[1];
+    (void)state;
+
+    assert_non_null(wheel);
+    tw_hierarchy_schedule(wheel, &tasks[0], 5);
+    tw_hierarchy_schedule(wheel, &tasks[1], 5);
+    tw_hierarchy_schedule(wheel, &tasks[2], 100000);
+    assert_int_equal(tw_hierarchy_expire(wheel, 5, due, 1), 1);
+    assert_true(tw_hierarchy_is_behind(wheel));
+    assert_true(tw_hierarchy_cancel(wheel, &tasks[due[0] == &tasks[0]]));
+    assert_false(tw_hierarchy_is_behind(wheel));
+    assert_true(tw_hierarchy_cancel(wheel, &tasks[2]));
+    assert_true(tw_hierarchy_wake_at(wheel) == TW_NEVER);
+    tw_hierarchy_check(wheel);
+    tw_hierarchy_destroy(wheel);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -397,6 +419,7 @@ int main(void)
         cmocka_unit_test(creation_fails_cleanly_without_memory),
         cmocka_unit_test(without_memory_for_overflow_wheels_nothing_is_early_late_or_lost),
         cmocka_unit_test(memory_is_flat),
+        cmocka_unit_test(cancelling_what_is_left_over_ends_being_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,12 @@ struct memory {
     size_t bytes; /* held now */
 };
 
+/* From the C library; from 2 MiB on in huge pages where there are such. A page of 4 KiB costs a
+ * fault for each 80 timers or so when it is first written to, which takes longer than to schedule
+ * them, and with a million timers most accesses would miss the translation cache. Given back by
+ * free(). */
+void *tw__memory_default(size_t size);
+
 static inline void *memory_take(struct memory *memory, uint64_t count, size_t size)
 {
     void *taken;
@@ -26,7 +32,7 @@ static inline void *memory_take(struct memory *memory, uint64_t count, size_t si
     if (memory->allocate)
         taken = memory->allocate(memory->context, _Alignof(max_align_t), (size_t)count * size);
     else
-        taken = malloc((size_t)count * size);
+        taken = tw__memory_default((size_t)count * size);
     if (taken)
         memory->bytes += (size_t)count * size;
     return taken;

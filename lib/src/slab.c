@@ -3,7 +3,12 @@
 #include <assert.h>
 #include <string.h>
 
-enum { BLOCK_BITS = 10, BLOCK_SLOTS = 1 << BLOCK_BITS, DIRECTORY_MIN = 16 };
+enum {
+    BLOCK_BITS = 10,
+    BLOCK_SLOTS = 1 << BLOCK_BITS,
+    DIRECTORY_MIN = 16,
+    RUN_SIZE_MAX = 4 << 20 /* bytes taken ahead of need at most */
+};
 
 /* So that an index never needs more than 32 bits, a block more included. */
 #define USED_COUNT_MAX (UINT32_MAX - BLOCK_SLOTS)
@@ -13,19 +18,21 @@ enum { BLOCK_BITS = 10, BLOCK_SLOTS = 1 << BLOCK_BITS, DIRECTORY_MIN = 16 };
 
 static struct slot *slot_at(const struct slab *slab, uint32_t index)
 {
-    char *block = slab->blocks[index >> BLOCK_BITS];
-    return (struct slot *)(block + (size_t)(index & (BLOCK_SLOTS - 1)) * slab->slot_size);
+    char *slots = slab->blocks[index >> BLOCK_BITS].slots;
+    return (struct slot *)(slots + (size_t)(index & (BLOCK_SLOTS - 1)) * slab->slot_size);
 }
 
-/* Makes room in the directory for one block more. It doubles, so that its cost per slot is nothing;
- * the slots stay where they are. */
-static bool directory_grow(struct slab *slab)
+/* Makes room in the directory for `run` blocks more. It doubles, so that its cost per slot is
+ * nothing; the slots stay where they are. */
+static bool directory_grow(struct slab *slab, uint32_t run)
 {
-    if (slab->block_count < slab->block_capacity)
-        return true;
+    uint32_t capacity = slab->block_capacity ? slab->block_capacity : DIRECTORY_MIN;
 
-    uint32_t capacity = slab->block_capacity ? 2 * slab->block_capacity : DIRECTORY_MIN;
-    void **blocks = memory_take(slab->memory, capacity, sizeof *blocks);
+    while (capacity - slab->block_count < run)
+        capacity *= 2;
+    if (capacity == slab->block_capacity)
+        return true;
+    struct block *blocks = memory_take(slab->memory, capacity, sizeof *blocks);
     if (!blocks)
         return false;
     if (slab->block_count)
@@ -36,15 +43,30 @@ static bool directory_grow(struct slab *slab)
     return true;
 }
 
-static bool slab_grow(struct slab *slab)
+/* Adds `run` blocks, which is not 0. */
+static bool slab_grow(struct slab *slab, uint32_t run)
 {
-    if (!directory_grow(slab))
+    size_t block_size = BLOCK_SLOTS * slab->slot_size;
+
+    if (!directory_grow(slab, run))
         return false;
-    void *block = memory_take(slab->memory, BLOCK_SLOTS, slab->slot_size);
-    if (!block)
+    char *slots = memory_take(slab->memory, run, block_size);
+    if (!slots)
         return false;
-    slab->blocks[slab->block_count++] = block;
+    for (uint32_t i = 0; i < run; i++, slots += block_size)
+        slab->blocks[slab->block_count++] = (struct block){slots, i == 0 ? run : 0};
     return true;
+}
+
+/* Adds what the number of blocks suggests; one block if there is no memory for that. */
+static bool slab_grow_ahead(struct slab *slab)
+{
+    size_t run_max = RUN_SIZE_MAX / (BLOCK_SLOTS * slab->slot_size);
+    uint32_t run = slab->block_count / 4;
+
+    if (run > run_max)
+        run = (uint32_t)run_max;
+    return (run > 1 && slab_grow(slab, run)) || slab_grow(slab, 1);
 }
 
 void tw__slab_init(struct slab *slab, size_t slot_size, size_t used_count_max,
@@ -58,8 +80,9 @@ void tw__slab_init(struct slab *slab, size_t slot_size, size_t used_count_max,
 
 void tw__slab_deinit(struct slab *slab)
 {
-    for (uint32_t i = 0; i < slab->block_count; i++)
-        memory_give(slab->memory, slab->blocks[i], BLOCK_SLOTS, slab->slot_size);
+    for (uint32_t i = 0; i < slab->block_count; i += slab->blocks[i].run)
+        memory_give(slab->memory, slab->blocks[i].slots, slab->blocks[i].run,
+                    BLOCK_SLOTS * slab->slot_size);
     memory_give(slab->memory, slab->blocks, slab->block_capacity, sizeof *slab->blocks);
 }
 
@@ -67,10 +90,8 @@ bool tw__slab_reserve(struct slab *slab, size_t count)
 {
     if (count > slab->used_count_max)
         return false;
-    while ((uint64_t)slab->block_count * BLOCK_SLOTS < (uint64_t)count + slab->retired_count)
-        if (!slab_grow(slab))
-            return false;
-    return true;
+    uint64_t needed = ((uint64_t)count + slab->retired_count + BLOCK_SLOTS - 1) / BLOCK_SLOTS;
+    return needed <= slab->block_count || slab_grow(slab, (uint32_t)(needed - slab->block_count));
 }
 
 struct slot *tw__slab_take(struct slab *slab)
@@ -84,7 +105,7 @@ struct slot *tw__slab_take(struct slab *slab)
     } else {
         if (slab->slot_count > USED_COUNT_MAX)
             return NULL; /* every index is in use or retired */
-        if (slab->slot_count == (uint64_t)slab->block_count * BLOCK_SLOTS && !slab_grow(slab))
+        if (slab->slot_count == (uint64_t)slab->block_count * BLOCK_SLOTS && !slab_grow_ahead(slab))
             return NULL;
         slot = slot_at(slab, slab->slot_count);
         slot->index = slab->slot_count++;

@@ -1,8 +1,9 @@
 /*
  * slab.h - slots of one size that never move, named by handles with a generation.
  *
- * A slot is the first member of the owner's struct. Slots are allocated in blocks; a slot given
- * back is the next to be taken, so memory follows the most slots ever held at once.
+ * A slot is the first member of the owner's struct. Slots lie in blocks, and blocks are allocated
+ * by the run: as many at once as are reserved, else a quarter of those there are, up to 4 MiB. A
+ * slot given back is the next to be taken, so memory follows the most slots ever held at once.
  *
  * Errors     take and reserve fail for want of memory or over the limit.
  * Ownership  A handle is stale once its slot was given back, and never comes to life again: a slot
@@ -22,9 +23,14 @@ struct slot {
     uint32_t generation; /* odd while in use */
 };
 
+struct block {
+    char *slots;
+    uint32_t run; /* blocks allocated together, said by the first of them; 0 in the others */
+};
+
 struct slab {
     struct memory *memory;
-    void **blocks;
+    struct block *blocks;
     struct slot *free; /* linked through link.next_ */
     size_t slot_size;
     uint32_t block_count;

@@ -1,6 +1,7 @@
 /*
  * Goal: a handle names its slot until that is given back, and nothing ever after. Method: random
- * takes and gives against an array; generations driven to their end by hand; allocation failure.
+ * takes and gives against an array; generations driven to their end by hand; an allocator that
+ * counts and runs out.
  */
 #include "slab.h"
 
@@ -105,12 +106,48 @@ static void without_memory_nothing_is_taken_and_nothing_lost(void **state)
     }
 }
 
+/* In few allocations, so that they are large and lie in huge pages; but not far ahead of need. */
+static void blocks_are_allocated_by_the_run(void **state)
+{
+    enum { COUNT = 300000 };
+    const size_t needed = COUNT * sizeof(struct thing);
+    struct allocator allocator = {.calls_left = SIZE_MAX};
+    struct memory memory = {
+        .allocate = allocator_take, .release = allocator_give, .context = &allocator};
+    struct slab slab;
+    (void)state;
+
+    tw__slab_init(&slab, sizeof(struct thing), 0, &memory);
+    assert_true(tw__slab_reserve(&slab, COUNT));
+    assert_int_equal(allocator.calls, 2); /* the directory and one run */
+    for (size_t i = 0; i < COUNT; i++)
+        assert_non_null(tw__slab_take(&slab));
+    assert_int_equal(allocator.calls, 2);
+    assert_int_equal(tw__slab_check(&slab), COUNT);
+    tw__slab_deinit(&slab);
+    assert_int_equal(allocator.bytes, 0);
+
+    allocator = (struct allocator){.calls_left = SIZE_MAX};
+    tw__slab_init(&slab, sizeof(struct thing), 0, &memory);
+    for (size_t i = 0; i < COUNT; i++) {
+        struct slot *slot = tw__slab_take(&slab);
+        assert_non_null(slot);
+        assert_ptr_equal(tw__slab_find(&slab, slab_handle(slot)), slot);
+    }
+    assert_in_range(allocator.calls, 1, 40);
+    assert_in_range(allocator.bytes, needed, needed + needed / 4 + 65536);
+    assert_int_equal(tw__slab_check(&slab), COUNT);
+    tw__slab_deinit(&slab);
+    assert_int_equal(allocator.bytes, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(handles_name_their_slot_until_it_is_given_back),
         cmocka_unit_test(a_slot_whose_generations_are_used_up_is_retired),
         cmocka_unit_test(without_memory_nothing_is_taken_and_nothing_lost),
+        cmocka_unit_test(blocks_are_allocated_by_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,15 +70,15 @@ bool tw_wheel_reserve(struct tw_wheel *wheel, size_t count)
     return true;
 }
 
-/* Handing a handle of one kind to a verb of the other is a bug in the caller; TW_NONE is of any
- * kind. */
-static inline bool is_opened(tw_handle timer)
+/* TENANT_IS_OPENED or 0. Handing a good handle of one kind to a verb of the other is a bug in the
+ * caller. */
+static inline uint32_t kind_of(tw_handle timer)
 {
-    return (timer >> 32 & TENANT_IS_OPENED) != 0;
+    return (uint32_t)(timer >> 32) & TENANT_IS_OPENED;
 }
 
 /* Room for more slots; false when over the limit or out of memory. */
-static __attribute__((noinline)) bool add_slots(struct tw_wheel *wheel)
+static bool add_slots(struct tw_wheel *wheel)
 {
     /* Slots are added up to the limit and no further, so taking a free one needs no check of it. */
     uint64_t count = (uint64_t)wheel->slot_count + 1;
@@ -87,14 +87,14 @@ static __attribute__((noinline)) bool add_slots(struct tw_wheel *wheel)
     return tw__wheel_grow(wheel, count);
 }
 
-/* A slot for a new tenant, none when over the limit or out of memory. The last freed is the first
- * taken: it is still in the cache. */
+/* A slot for a new tenant; none where one must be added first. The last freed is the first taken:
+ * it is still in the cache. */
 static inline struct slot slot_take(struct tw_wheel *wheel)
 {
     if (LIKELY(wheel->free_count > 0))
         return tw__wheel_slot(wheel, *tw__wheel_free_slot(wheel, --wheel->free_count));
     uint32_t index = wheel->slot_count;
-    if (UNLIKELY(index == wheel->slot_capacity) && !add_slots(wheel))
+    if (UNLIKELY(index == wheel->slot_capacity))
         return (struct slot){NULL, NULL, 0};
     wheel->slot_count++;
     struct slot slot = tw__wheel_slot(wheel, index);
@@ -102,44 +102,53 @@ static inline struct slot slot_take(struct tw_wheel *wheel)
     return slot;
 }
 
-/* The rest of put and set: the entry that the record has comes up too late, unless it comes up
- * next, or is far, so that all that is known of it is that it is not after the due. */
-static __attribute__((noinline)) void put_again(struct tw_wheel *wheel, struct record *record,
-                                                uint32_t index, uint64_t deadline)
+/* Gives a timer its deadline in any case. A new entry is made if there is none, or if that which
+ * there is comes up too late: not if it comes up next, nor if it is far and the deadline becomes
+ * later, for then all that is known of it is that it is not after the due. */
+static void put_slowly(struct tw_wheel *wheel, uint32_t index, uint64_t deadline)
 {
-    struct timer *timer = tw__wheel_timer(wheel, index);
-    uint32_t tenant = record->tenant | TENANT_IS_ARMED;
-    bool is_good_enough = (tenant & STATE_MASK) == STATE_NEAR
-                              ? tw__wheel_near_tick(wheel, record->where) == wheel->cursor
-                              : deadline >= timer->due;
-    timer->due = deadline;
-    record->tenant = tenant;
+    struct slot slot = tw__wheel_slot(wheel, index);
+    uint32_t tenant = slot.record->tenant;
+    uint32_t state = tenant & STATE_MASK;
+    bool is_good_enough = state == STATE_FAR && deadline >= slot.timer->due;
+    if (state == STATE_NEAR) {
+        uint64_t tick = tw__wheel_near_tick(wheel, slot.record->where);
+        is_good_enough = deadline >= tick || tick == wheel->cursor;
+    }
+    wheel->armed_count += !(tenant & TENANT_IS_ARMED);
+    tenant |= TENANT_IS_ARMED;
+    slot.timer->due = deadline;
+    slot.record->tenant = tenant;
     if (is_good_enough)
         return;
-    wheel->stale_count++;
-    tw__wheel_enter(wheel, record, index, tenant & ~(uint32_t)STATE_MASK, deadline);
-    tw__wheel_sweep_pay(wheel);
+    tw__wheel_enter(wheel, slot.record, index, tenant & ~(uint32_t)STATE_MASK, deadline);
+    if (state != STATE_NONE) {
+        wheel->stale_count++;
+        tw__wheel_sweep_pay(wheel);
+    }
 }
 
-/* Gives a timer that has none its deadline. The entry that its slot may have from before will do if
- * it comes up no later; else there is a new one. Nothing follows the calls in
- * here, nor in what is inlined: so the common path needs no stack. */
-static inline void put(struct tw_wheel *wheel, struct slot slot, uint64_t deadline)
+/* The same for a timer that has no deadline, where it is quickly done: there is room for an entry,
+ * or the slot has one from before, near, that comes up no later. Else false, with nothing done.
+ *
+ * Here and below what is rare is left to a function that is not inlined, called last of all: so the
+ * common path saves no registers. A processor waits for the memory of as many timers at a time as
+ * its window holds, hence each instruction less makes the wait shorter. */
+static inline bool put_quickly(struct tw_wheel *wheel, struct slot slot, uint64_t deadline)
 {
     uint32_t tenant = slot.record->tenant | TENANT_IS_ARMED;
-    wheel->armed_count++;
     if ((tenant & STATE_MASK) == STATE_NONE) {
-        slot.timer->due = deadline;
-        tw__wheel_enter(wheel, slot.record, slot.index, tenant, deadline);
-        return;
-    }
-    uint64_t tick = tw__wheel_near_tick(wheel, slot.record->where);
-    if (LIKELY((tenant & STATE_MASK) == STATE_NEAR && deadline >= tick)) {
-        slot.timer->due = deadline;
+        if (!tw__wheel_enter_quickly(wheel, slot.record, slot.index, tenant, deadline))
+            return false;
+    } else {
+        uint64_t tick = tw__wheel_near_tick(wheel, slot.record->where);
+        if (UNLIKELY((tenant & STATE_MASK) != STATE_NEAR || deadline < tick))
+            return false;
         slot.record->tenant = tenant;
-        return;
     }
-    put_again(wheel, slot.record, slot.index, deadline);
+    slot.timer->due = deadline;
+    wheel->armed_count++;
+    return true;
 }
 
 /* Takes a record's deadline away, and says whether it had one. The early return is on purpose: a
@@ -153,44 +162,81 @@ static inline bool unset(struct tw_wheel *wheel, struct record *record)
     return true;
 }
 
-/* The one way a timer that is held gets another deadline. Most often it has one and gets a later
- * one, and then that is all there is to do. */
-static inline void set(struct tw_wheel *wheel, struct slot slot, uint64_t deadline)
+static __attribute__((noinline)) bool set_slowly(struct tw_wheel *wheel, uint32_t index,
+                                                 uint64_t deadline)
 {
-    if (UNLIKELY(deadline == TW_NEVER)) {
-        (void)unset(wheel, slot.record);
-        return;
-    }
-    uint32_t tenant = slot.record->tenant;
-    if (!(tenant & TENANT_IS_ARMED))
-        put(wheel, slot, deadline);
-    else if (LIKELY((tenant & STATE_MASK) == STATE_NEAR &&
-                    deadline >= tw__wheel_near_tick(wheel, slot.record->where)))
-        slot.timer->due = deadline;
+    if (deadline == TW_NEVER)
+        (void)unset(wheel, tw__wheel_record(wheel, index));
     else
-        put_again(wheel, slot.record, slot.index, deadline);
+        put_slowly(wheel, index, deadline);
+    return true;
+}
+
+/* The rest of set, in any case but its own. Returns true. */
+static __attribute__((noinline)) bool set_anyhow(struct tw_wheel *wheel, struct record *record,
+                                                 struct timer *timer, uint32_t index,
+                                                 uint64_t deadline)
+{
+    struct slot slot = {record, timer, index};
+    if (LIKELY(deadline != TW_NEVER && !(record->tenant & TENANT_IS_ARMED)) &&
+        LIKELY(put_quickly(wheel, slot, deadline)))
+        return true;
+    return set_slowly(wheel, index, deadline);
+}
+
+/* The one way a timer that is held gets another deadline. Most often it has one and gets a later
+ * one, and then that is all there is to do; one comparison tells that the handle is good as well.
+ * False if it is stale. */
+static inline bool set(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline, uint32_t kind)
+{
+    uint32_t index = (uint32_t)timer;
+    (void)kind; /* only assert() asks for it */
+    if (UNLIKELY(index >= wheel->slot_count))
+        return false;
+    struct slot slot = tw__wheel_slot(wheel, index);
+    uint32_t differs = slot.record->tenant ^ (uint32_t)(timer >> 32);
+    if (LIKELY(differs == (TENANT_IS_ARMED | STATE_NEAR))) {
+        assert(kind_of(timer) == kind);
+        uint64_t tick = tw__wheel_near_tick(wheel, slot.record->where);
+        if (LIKELY(deadline - tick < TW_NEVER - tick)) { /* tick <= deadline < TW_NEVER */
+            slot.timer->due = deadline;
+            return true;
+        }
+    }
+    if (UNLIKELY(differs > TENANT_CHANGES))
+        return false;
+    assert(kind_of(timer) == kind);
+    return set_anyhow(wheel, slot.record, slot.timer, index, deadline);
+}
+
+static __attribute__((noinline)) tw_handle schedule_growing(struct tw_wheel *wheel,
+                                                            uint64_t deadline, uint64_t data)
+{
+    return add_slots(wheel) ? tw_wheel_schedule(wheel, deadline, data) : TW_NONE;
+}
+
+static __attribute__((noinline)) tw_handle schedule_slowly(struct tw_wheel *wheel, uint32_t index,
+                                                           uint64_t deadline)
+{
+    (void)set_slowly(wheel, index, deadline);
+    return tw__wheel_handle(tw__wheel_record(wheel, index)->tenant, index);
 }
 
 tw_handle tw_wheel_schedule(struct tw_wheel *wheel, uint64_t deadline, uint64_t data)
 {
     struct slot slot = slot_take(wheel);
     if (UNLIKELY(!slot.record))
-        return TW_NONE;
-    tw_handle timer = tw__wheel_handle(slot.record->tenant, slot.index);
+        return schedule_growing(wheel, deadline, data);
+    uint32_t tenant = slot.record->tenant;
     slot.timer->data = data;
-    if (LIKELY(deadline != TW_NEVER))
-        put(wheel, slot, deadline);
-    return timer;
+    if (LIKELY(deadline != TW_NEVER) && LIKELY(put_quickly(wheel, slot, deadline)))
+        return tw__wheel_handle(tenant, slot.index);
+    return schedule_slowly(wheel, slot.index, deadline);
 }
 
 bool tw_wheel_reschedule(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline)
 {
-    struct slot slot = tw__wheel_lookup(wheel, timer);
-    if (UNLIKELY(!slot.record))
-        return false;
-    assert(!is_opened(timer));
-    set(wheel, slot, deadline);
-    return true;
+    return set(wheel, timer, deadline, 0);
 }
 
 bool tw_wheel_cancel(struct tw_wheel *wheel, tw_handle timer)
@@ -198,7 +244,7 @@ bool tw_wheel_cancel(struct tw_wheel *wheel, tw_handle timer)
     struct slot slot = tw__wheel_lookup(wheel, timer);
     if (UNLIKELY(!slot.record))
         return false;
-    assert(!is_opened(timer));
+    assert(kind_of(timer) == 0);
     (void)unset(wheel, slot.record);
     tw__wheel_slot_give(wheel, slot.record, slot.index);
     return true;
@@ -208,7 +254,7 @@ tw_handle tw_wheel_open(struct tw_wheel *wheel, uint64_t data)
 {
     struct slot slot = slot_take(wheel);
     if (UNLIKELY(!slot.record))
-        return TW_NONE;
+        return add_slots(wheel) ? tw_wheel_open(wheel, data) : TW_NONE;
     slot.record->tenant |= TENANT_IS_OPENED;
     slot.timer->data = data;
     return tw__wheel_handle(slot.record->tenant, slot.index);
@@ -216,12 +262,7 @@ tw_handle tw_wheel_open(struct tw_wheel *wheel, uint64_t data)
 
 bool tw_wheel_arm(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline)
 {
-    struct slot slot = tw__wheel_lookup(wheel, timer);
-    if (UNLIKELY(!slot.record))
-        return false;
-    assert(is_opened(timer));
-    set(wheel, slot, deadline);
-    return true;
+    return set(wheel, timer, deadline, TENANT_IS_OPENED);
 }
 
 bool tw_wheel_disarm(struct tw_wheel *wheel, tw_handle timer)
@@ -229,7 +270,7 @@ bool tw_wheel_disarm(struct tw_wheel *wheel, tw_handle timer)
     struct slot slot = tw__wheel_lookup(wheel, timer);
     if (UNLIKELY(!slot.record))
         return false;
-    assert(is_opened(timer));
+    assert(kind_of(timer) == TENANT_IS_OPENED);
     return unset(wheel, slot.record);
 }
 
@@ -238,7 +279,7 @@ bool tw_wheel_close(struct tw_wheel *wheel, tw_handle timer)
     struct slot slot = tw__wheel_lookup(wheel, timer);
     if (UNLIKELY(!slot.record))
         return false;
-    assert(is_opened(timer));
+    assert(kind_of(timer) == TENANT_IS_OPENED);
     (void)unset(wheel, slot.record);
     tw__wheel_slot_give(wheel, slot.record, slot.index);
     return true;
@@ -247,7 +288,7 @@ bool tw_wheel_close(struct tw_wheel *wheel, tw_handle timer)
 void tw_wheel_prefetch(const struct tw_wheel *wheel, tw_handle timer)
 {
     if (LIKELY((uint32_t)timer < wheel->slot_count))
-        __builtin_prefetch(tw__wheel_record(wheel, (uint32_t)timer), 1);
+        tw__prefetch(tw__wheel_record(wheel, (uint32_t)timer));
 }
 
 uint64_t tw_wheel_now(const struct tw_wheel *wheel)

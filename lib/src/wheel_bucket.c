@@ -20,7 +20,7 @@ void tw__wheel_chain_link(struct tw_wheel *wheel, struct chain *chain, struct ch
         chain->head = chunk;
     }
     chain->end = chunk->entries;
-    chain->room = CHUNK_ENTRIES;
+    chain->limit = chunk->entries + CHUNK_ENTRIES;
 }
 
 struct chunk *tw__wheel_chain_detach(struct chain *chain)
@@ -41,14 +41,14 @@ static void extend(struct tw_wheel *wheel, struct bucket *bucket, unsigned level
     struct chain *chain = &bucket->chain;
     if (!chain->end) {
         chain->end = bucket->few;
-        chain->room = BUCKET_FEW;
+        chain->limit = bucket->few + BUCKET_FEW;
         tw__wheel_bucket_mark_full(wheel, level, slot);
         uint64_t start = tw__wheel_bucket_start(wheel, level, slot);
         wheel->next = start < wheel->next ? start : wheel->next;
         return;
     }
     struct chunk *chunk = tw__wheel_chunk_take(wheel);
-    if (chain->room > 0) /* taking it has swept */
+    if (chain->end != chain->limit) /* taking it has swept */
         tw__wheel_chunk_give(wheel, chunk);
     else
         tw__wheel_chain_link(wheel, chain, chunk);
@@ -60,15 +60,14 @@ void tw__wheel_append_extending(struct tw_wheel *wheel, unsigned shift, uint64_t
     unsigned level = shift / DIGIT_BITS;
     unsigned slot = (unsigned)(tick >> shift) & (BUCKETS - 1);
     struct bucket *bucket = &wheel->buckets[level][slot];
-    bucket->chain.room = 0;
     extend(wheel, bucket, level, slot);
-    bucket->chain.room--;
     tw__wheel_chain_push(&bucket->chain, (struct entry){(uint32_t)tick, index});
 }
 
-void tw__wheel_enter_special(struct tw_wheel *wheel, struct record *record, uint32_t index,
-                             uint32_t tenant, uint64_t tick)
+void tw__wheel_enter_slowly(struct tw_wheel *wheel, struct record *record, uint32_t index,
+                            uint32_t tenant, uint64_t deadline)
 {
+    uint64_t tick = deadline > wheel->cursor ? deadline : wheel->cursor;
     unsigned shift = tw__wheel_shift(wheel, tick);
     if (wheel->sweep_phase == SWEEP_BUCKETS)
         *tw__wheel_kept(wheel, index) &= ~(UINT64_C(1) << (index % 64));

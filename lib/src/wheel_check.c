@@ -57,7 +57,8 @@ static void check_chain(const struct tw_wheel *wheel, struct census *census,
         uint32_t count = chunk == last ? (uint32_t)(chain->end - chunk->entries) : chunk->count;
         check(count <= CHUNK_ENTRIES, "a chunk holds no more than fits");
         check((chunk == last) == (chunk->next == NULL), "the end lies in the last chunk");
-        check(chunk != last || chain->room == CHUNK_ENTRIES - count, "a chain knows its room");
+        check(chunk != last || chain->limit == chunk->entries + CHUNK_ENTRIES,
+              "a chain knows its limit");
         census->chunks++;
         for (uint32_t i = 0; i < count; i++)
             check_entry(wheel, census, chunk->entries[i], level, start);
@@ -71,7 +72,7 @@ static void check_bucket(const struct tw_wheel *wheel, struct census *census, un
     const struct chain *chain = &bucket->chain;
     bool has_bit = wheel->bits[level * LEVEL_WORDS + slot / 64] >> (slot % 64) & 1;
     check(has_bit == (chain->end != NULL), "a bit is set just where a bucket is not empty");
-    check(chain->end || (!chain->head && chain->room == 0), "an empty bucket is empty");
+    check(chain->end || (!chain->head && !chain->limit), "an empty bucket is empty");
     if (!chain->end)
         return;
     uint64_t start = tw__wheel_bucket_start(wheel, level, slot);
@@ -80,7 +81,7 @@ static void check_bucket(const struct tw_wheel *wheel, struct census *census, un
     check(wheel->next <= start, "no bucket starts before next");
     size_t count = chain->head ? BUCKET_FEW : (size_t)(chain->end - bucket->few);
     check(count >= 1 && count <= BUCKET_FEW, "a bucket's first entries lie in its line");
-    check(chain->head || chain->room == BUCKET_FEW - count, "a bucket knows its room");
+    check(chain->head || chain->limit == bucket->few + BUCKET_FEW, "a bucket knows its limit");
     for (size_t i = 0; i < count; i++)
         check_entry(wheel, census, bucket->few[i], level, start);
     check_chain(wheel, census, chain, level, start);

@@ -34,11 +34,10 @@ static void open_last(struct tw_wheel *wheel, const struct entry *entries, uint3
         tw__wheel_prefetch(wheel, entries[i].index);
         if (!chain->end) {
             chain->end = bucket->few + 1;
-            chain->room = BUCKET_FEW - 1;
+            chain->limit = bucket->few + BUCKET_FEW;
             bucket->few[0] = entries[i];
             tw__wheel_bucket_mark_full(wheel, 0, slot);
-        } else if (LIKELY(chain->room > 0)) {
-            chain->room--;
+        } else if (LIKELY(chain->end != chain->limit)) {
             *chain->end++ = entries[i];
         } else {
             tw__wheel_append_extending(wheel, 0, entries[i].tick_low, entries[i].index);
@@ -77,6 +76,13 @@ static void open_some(struct tw_wheel *wheel, const struct entry *entries, uint3
         open_far(wheel, entries, count);
 }
 
+/* Asks for the chunk that is opened next: it was filled long ago. */
+static void prefetch_chunk(const struct chunk *chunk)
+{
+    for (size_t i = 0; chunk && i < CHUNK_SIZE; i += LINE_SIZE)
+        tw__prefetch((const char *)chunk + i);
+}
+
 /* Goes on opening a bucket, at most `budget` entries and the rest of a chunk. Returns what is left
  * of the budget. */
 static int64_t open_rest(struct tw_wheel *wheel, int64_t budget)
@@ -87,6 +93,7 @@ static int64_t open_rest(struct tw_wheel *wheel, int64_t budget)
             break;
         }
         struct chunk *chunk = tw__wheel_chain_detach(&wheel->taken);
+        prefetch_chunk(wheel->taken.head);
         budget -= chunk->count;
         open_some(wheel, chunk->entries, chunk->count);
         tw__wheel_chunk_give(wheel, chunk);
@@ -204,6 +211,7 @@ static __attribute__((noinline)) void take_bucket(struct tw_wheel *wheel, unsign
     wheel->phase = PHASE_OPENING;
     wheel->opening = level;
     wheel->opened_count = 0;
+    prefetch_chunk(wheel->taken.head);
     open_some(wheel, few, count);
     *budget -= count;
 }
@@ -242,9 +250,12 @@ static __attribute__((noinline)) size_t expire(struct tw_wheel *wheel, struct tw
     size_t fired = 0;
     int64_t budget = (int64_t)wheel->moves_max - CHUNK_ENTRIES; /* a chunk begun is finished */
     budget += (int64_t)(limit < INT32_MAX ? limit : INT32_MAX);
-    while (fired < limit && budget > 0) {
+    for (;;) {
         unsigned level, slot;
+        bool may_go_on = fired < limit && budget > 0;
         if (UNLIKELY(wheel->phase != PHASE_NONE)) {
+            if (!may_go_on)
+                break;
             fired += go_on(wheel, ret_due + fired, limit - fired, &budget);
             continue;
         }
@@ -254,6 +265,8 @@ static __attribute__((noinline)) size_t expire(struct tw_wheel *wheel, struct tw
             wheel->cursor = wheel->now;
             return fired;
         }
+        if (UNLIKELY(!may_go_on))
+            break;
         wheel->cursor = start;
         if (UNLIKELY(level > 0)) {
             take_bucket(wheel, level, slot, &budget);
@@ -333,5 +346,6 @@ uint64_t tw_wheel_wake_at(const struct tw_wheel *wheel)
     if (wheel->phase != PHASE_NONE)
         return wheel->cursor;
     uint64_t start = tw__wheel_bucket_first(wheel, &level, &slot);
-    return level == 0 ? start : earliest(wheel, level, slot, start);
+    bool is_exact = level == 0 || start <= wheel->now;
+    return is_exact ? start : earliest(wheel, level, slot, start);
 }

@@ -1,4 +1,5 @@
-/* wheel_memory_test.c - memory: when there is none, and that it stays bounded. */
+/* wheel_memory_test.c - memory: when there is none, and that it stays bounded; the endless runs are
+ * in wheel_endless_test.c. */
 #include "wheel_private.h"
 
 #include <setjmp.h>
@@ -6,19 +7,6 @@
 #include <cmocka.h>
 
 #include <stdlib.h>
-
-/* Under a sanitizer or without optimisation the long test is a shorter one. */
-#if defined(__has_feature)
-#define HAS_FEATURE(feature) __has_feature(feature)
-#else
-#define HAS_FEATURE(feature) 0
-#endif
-#if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
-    HAS_FEATURE(address_sanitizer) || HAS_FEATURE(thread_sanitizer)
-#define IS_SLOW_BUILD 1
-#else
-#define IS_SLOW_BUILD 0
-#endif
 
 /* Takes out all that is due by `now` and returns how many. */
 static size_t drain_count(struct tw_wheel *wheel, uint64_t now)
@@ -99,26 +87,37 @@ static void survives_the_failure_of_any_allocation(void **state)
 
 /* Goal: once a timer is held, moving it cannot fail, even when there is no memory at all any more.
  * Method: take the memory away and move all timers to earlier deadlines over and over, which needs
- * new entries each time. */
+ * new entries each time: of few timers, for which there is little memory, more than it holds. */
+static void check_moving_without_memory(uint64_t timers, uint64_t moves)
+{
+    const uint64_t last = 100000000, rounds = moves / timers, stretch = last / (rounds + 1);
+    struct purse purse = {-1, 0};
+    struct tw_wheel *wheel = create_with(&purse);
+    tw_handle *handles = test_calloc(timers, sizeof(*handles));
+    for (uint64_t i = 0; i < timers; i++)
+        handles[i] = tw_wheel_schedule(wheel, last, i);
+    purse.left = 0;
+    for (uint64_t round = 1; round <= rounds; round++) {
+        for (uint64_t i = 0; i < timers; i++) {
+            uint64_t deadline = last - round * stretch - i * 601 % stretch;
+            assert_true(tw_wheel_reschedule(wheel, handles[i], deadline));
+        }
+        if (round % (rounds / 40) == 0)
+            tw_wheel_check(wheel);
+    }
+    assert_int_equal(drain_count(wheel, last), timers);
+    tw_wheel_destroy(wheel);
+    test_free(handles);
+    assert_int_equal(purse.bytes, 0);
+}
+
 static void moving_a_timer_needs_no_memory(void **state)
 {
     (void)state;
-    enum { TIMERS = 3000, ROUNDS = 40 };
-    struct purse purse = {-1, 0};
-    struct tw_wheel *wheel = create_with(&purse);
-    tw_handle timers[TIMERS];
-    for (uint64_t i = 0; i < TIMERS; i++)
-        timers[i] = tw_wheel_schedule(wheel, 100000000, i);
-    purse.left = 0;
-    for (uint64_t round = 1; round <= ROUNDS; round++) {
-        for (uint64_t i = 0; i < TIMERS; i++)
-            assert_true(tw_wheel_reschedule(wheel, timers[i],
-                                            100000000 - round * 2000000 - i * 601 % 2000000));
-        tw_wheel_check(wheel);
-    }
-    assert_int_equal(drain_count(wheel, 100000000), TIMERS);
-    tw_wheel_destroy(wheel);
-    assert_int_equal(purse.bytes, 0);
+    check_moving_without_memory(1, 20000);
+    check_moving_without_memory(10, 40000);
+    check_moving_without_memory(300, 60000);
+    check_moving_without_memory(3000, 120000);
 }
 
 static void reserve_takes_the_memory_beforehand(void **state)
@@ -140,45 +139,6 @@ static void reserve_takes_the_memory_beforehand(void **state)
     tw_wheel_check(wheel);
     tw_wheel_destroy(wheel);
     assert_int_equal(purse.bytes, 0);
-}
-
-/* Goal: memory follows the most timers held at once, not what is done with them. Method: many
- * million random operations on 100,000 timers, half of them moves to earlier deadlines, the worst
- * there is; in the second half of them the memory must not grow any more. */
-static void memory_stays_flat_over_many_operations(void **state)
-{
-    (void)state;
-    const uint64_t operations = IS_SLOW_BUILD ? 5000000 : 100000000;
-    enum { TIMERS = 100000 };
-    struct tw_wheel *wheel = tw_wheel_create(NULL);
-    tw_handle *timers = test_calloc(TIMERS, sizeof(*timers));
-    uint64_t random = 88172645463325252u, now = 0;
-    size_t memory = 0;
-    for (uint64_t i = 0; i < operations; i++) {
-        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
-        uint32_t which = (uint32_t)(random >> 32) % TIMERS;
-        uint64_t deadline = now + 1 + (random & 0xfffff);
-        if (random >> 20 & 1 || !tw_wheel_reschedule(wheel, timers[which], deadline)) {
-            tw_wheel_cancel(wheel, timers[which]);
-            timers[which] = tw_wheel_schedule(wheel, deadline, which);
-        }
-        if (i % 5000 == 0) {
-            struct tw_expired due[64];
-            now++;
-            do
-                tw_wheel_expire(wheel, now, due, 64);
-            while (tw_wheel_is_behind(wheel));
-        }
-        if (i == operations / 2)
-            memory = tw_wheel_memory(wheel);
-    }
-    assert_int_equal(tw_wheel_memory(wheel), memory);
-    assert_true(memory < TIMERS * 64 + (1 << 20));
-    tw_wheel_check(wheel);
-    print_message("memory after %llu operations on %d timers: %zu bytes, as after half of them\n",
-                  (unsigned long long)operations, TIMERS, memory);
-    test_free(timers);
-    tw_wheel_destroy(wheel);
 }
 
 /* Goal: entries of one timer at one tick, which all look alike, do not pile up. Method: timers in
@@ -236,7 +196,6 @@ int main(void)
         cmocka_unit_test(survives_the_failure_of_any_allocation),
         cmocka_unit_test(moving_a_timer_needs_no_memory),
         cmocka_unit_test(reserve_takes_the_memory_beforehand),
-        cmocka_unit_test(memory_stays_flat_over_many_operations),
         cmocka_unit_test(moving_to_and_fro_leaves_no_pile),
         cmocka_unit_test(sweeping_loses_no_timer_at_any_distance),
     };

@@ -122,6 +122,8 @@ void trial_use_stale(struct trial *trial, size_t which, uint64_t deadline)
     must(trial, !tw_wheel_arm(trial->wheel, handle, deadline), "a stale handle was armed");
     must(trial, !tw_wheel_disarm(trial->wheel, handle), "a stale handle was disarmed");
     must(trial, !tw_wheel_close(trial->wheel, handle), "a stale handle was closed");
+    struct tw_wheel_place place;
+    must(trial, !tw_wheel_find(trial->wheel, handle, &place), "a stale handle was found");
 }
 
 static bool is_waiting(const struct trial_timer *timer)
@@ -195,6 +197,45 @@ void trial_drain(struct trial *trial, uint64_t now, size_t limit)
     while (trial->is_behind);
 }
 
+/* Whether a bucket holds an entry of the slot. */
+static bool bucket_has(const struct bucket *bucket, uint32_t index)
+{
+    const struct chain *chain = &bucket->chain;
+    size_t few = chain->head ? BUCKET_FEW : chain->end ? (size_t)(chain->end - bucket->few) : 0;
+    for (size_t i = 0; i < few; i++)
+        if (bucket->few[i].index == index)
+            return true;
+    for (const struct chunk *chunk = chain->head; chunk; chunk = chunk->next) {
+        bool is_last = chunk == tw__wheel_chunk_of(chain->end);
+        size_t count = is_last ? (size_t)(chain->end - chunk->entries) : chunk->count;
+        for (size_t i = 0; i < count; i++)
+            if (chunk->entries[i].index == index)
+                return true;
+    }
+    return false;
+}
+
+/* The place of a timer: where an entry of it is, or, far off, where its deadline belongs. */
+static void check_place(const struct trial *trial, const struct trial_timer *timer)
+{
+    const struct tw_wheel *wheel = trial->wheel;
+    struct tw_wheel_place place;
+    bool is_found = tw_wheel_find(wheel, timer->handle, &place);
+    must(trial, is_found == is_waiting(timer), "find's answer");
+    if (!is_found)
+        return;
+    must(trial, place.deadline == timer->deadline, "the deadline of a place");
+    must(trial, place.level < LEVELS && place.bucket < BUCKETS, "a place is one of the wheel's");
+    uint64_t start = tw__wheel_bucket_start(wheel, place.level, place.bucket);
+    if (place.level >= LEVEL_FAR) {
+        uint64_t last = start + ((UINT64_C(1) << (place.level * DIGIT_BITS)) - 1);
+        must(trial, start <= timer->deadline && timer->deadline <= last, "the place of a deadline");
+    } else if (wheel->phase == PHASE_NONE) {
+        must(trial, bucket_has(&wheel->buckets[place.level][place.bucket], (uint32_t)timer->handle),
+             "a timer lies where it is said to");
+    }
+}
+
 void trial_check(struct trial *trial)
 {
     const struct tw_wheel *wheel = trial->wheel;
@@ -202,12 +243,16 @@ void trial_check(struct trial *trial)
     uint64_t earliest = trial_earliest(trial);
     uint64_t wake_at = tw_wheel_wake_at(wheel);
     size_t waiting = 0;
-    for (size_t i = 0; i < trial->count; i++)
+    for (size_t i = 0; i < trial->count; i++) {
         waiting += is_waiting(&trial->timers[i]);
+        check_place(trial, &trial->timers[i]);
+    }
     must(trial, tw_wheel_now(wheel) == trial->now, "now");
     must(trial, tw_wheel_count(wheel) == waiting, "count");
     must(trial, wake_at <= (earliest > trial->now ? earliest : trial->now),
          "wake_at later than the earliest deadline");
     must(trial, (waiting == 0) == (wake_at == TW_NEVER), "wake_at is TW_NEVER just when empty");
     must(trial, earliest > trial->now || tw_wheel_is_behind(wheel), "behind if something is due");
+    must(trial, waiting == 0 || tw_wheel_is_behind(wheel) == (wake_at <= trial->now),
+         "behind just when wake_at is not later than now");
 }

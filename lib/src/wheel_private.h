@@ -45,7 +45,7 @@ enum {
     BUCKET_FEW = (LINE_SIZE - 3 * sizeof(void *)) / 8,
     SEGMENT_BITS = 12,
     SEGMENT_SLOTS = 1 << SEGMENT_BITS,
-    PREFETCH_DISTANCE = 24, /* records asked for ahead while firing */
+    PREFETCH_DISTANCE = 40, /* records asked for ahead while firing */
     STALE_SLACK = 4096      /* stale entries not worth a sweep */
 };
 
@@ -109,17 +109,17 @@ struct chunk {
 
 /* Entries in a row: chunks linked from `head`, filled up to `end`, which lies in the last one. */
 struct chain {
-    struct chunk *head; /* NULL when there is no chunk */
-    struct entry *end;  /* where the next entry goes */
-    uint32_t room;      /* for so many more before something must be done */
+    struct chunk *head;  /* NULL when there is no chunk */
+    struct entry *end;   /* where the next entry goes */
+    struct entry *limit; /* up to where there is room */
 };
 
 /* A cache line. Most buckets hold but a few entries, which lie in the line itself; then come
  * chunks. A bucket is taken whole, so the few are the oldest: first in, first out, and a timer
  * re-armed for the same tick over and over cannot starve the others. */
 struct bucket {
-    _Alignas(LINE_SIZE) struct chain
-        chain; /* end NULL: the bucket is empty; head NULL: end lies in `few` */
+    /* With end NULL the bucket is empty; with head NULL end lies in `few`. */
+    _Alignas(LINE_SIZE) struct chain chain;
     struct entry few[BUCKET_FEW];
 };
 
@@ -231,13 +231,14 @@ uint64_t tw__wheel_chunks_needed(uint64_t slots);
 
 /* wheel_bucket.c: entries in buckets. */
 
-/* The rest of append, for a bucket without room; its `room` has gone below zero. */
+/* The rest of append, for a bucket without room. */
 void tw__wheel_append_extending(struct tw_wheel *wheel, unsigned shift, uint64_t tick,
                                 uint32_t index);
 
-/* The rest of enter, for far entries and for all while a sweep goes through the buckets. */
-void tw__wheel_enter_special(struct tw_wheel *wheel, struct record *record, uint32_t index,
-                             uint32_t tenant, uint64_t tick);
+/* The rest of enter, for what tw__wheel_enter_quickly has refused: far entries, all while a sweep
+ * goes through the buckets, and a bucket without room. */
+void tw__wheel_enter_slowly(struct tw_wheel *wheel, struct record *record, uint32_t index,
+                            uint32_t tenant, uint64_t deadline);
 
 /* Takes all of a bucket that is not empty: what lay in its line goes to `few`, the rest to
  * wheel->taken. Returns how many `few` are. */
@@ -265,6 +266,14 @@ static inline struct chunk *tw__wheel_chunk_of(struct entry *end)
 }
 
 /* The hot paths, inlined into schedule, arm and expire alike. */
+
+/* Asks for a line as far as the second level of the cache. The first takes few misses at a time,
+ * and a processor may drop what it is asked for meanwhile: a Zen 4 lost a quarter of a bucket's
+ * records so, and each cost a full wait when it fired. */
+static inline void tw__prefetch(const void *memory)
+{
+    __builtin_prefetch(memory, 0, 2);
+}
 
 static inline struct segment *tw__wheel_segment(const struct tw_wheel *wheel, uint32_t index)
 {
@@ -295,8 +304,8 @@ static inline uint64_t *tw__wheel_kept(const struct tw_wheel *wheel, uint32_t in
 /* For a record that is about to be fired. */
 static inline void tw__wheel_prefetch(const struct tw_wheel *wheel, uint32_t index)
 {
-    __builtin_prefetch(tw__wheel_record(wheel, index), 1);
-    __builtin_prefetch(tw__wheel_timer(wheel, index));
+    tw__prefetch(tw__wheel_record(wheel, index));
+    tw__prefetch(tw__wheel_timer(wheel, index));
 }
 
 static inline tw_handle tw__wheel_handle(uint32_t tenant, uint32_t index)
@@ -329,10 +338,10 @@ static inline struct slot tw__wheel_lookup(const struct tw_wheel *wheel, tw_hand
     return LIKELY(is_good) ? slot : none;
 }
 
-/* The tick of a STATE_NEAR record's entry. */
+/* The tick of a STATE_NEAR record's entry, which is less than 2^32 ticks from the cursor. */
 static inline uint64_t tw__wheel_near_tick(const struct tw_wheel *wheel, uint32_t where)
 {
-    return (wheel->cursor & ~(uint64_t)UINT32_MAX) | where;
+    return wheel->cursor + (uint32_t)(where - (uint32_t)wheel->cursor);
 }
 
 /* The level on which `tick` lies, times DIGIT_BITS. */
@@ -341,12 +350,20 @@ static inline unsigned tw__wheel_shift(const struct tw_wheel *wheel, uint64_t ti
     return (63u - (unsigned)__builtin_clzll((tick ^ wheel->cursor) | 1)) & ~(DIGIT_BITS - 1u);
 }
 
-/* Where there is room; the caller counts that down. Buckets are filled side by side, too many of
- * them for the processor to foresee which line comes next. */
+/* The chain of the bucket of that level in which `tick` lies. */
+static inline struct chain *tw__wheel_chain_at(struct tw_wheel *wheel, unsigned shift,
+                                               uint64_t tick)
+{
+    return &wheel->buckets[shift / DIGIT_BITS][(tick >> shift) & (BUCKETS - 1)].chain;
+}
+
+/* Where there is room. Buckets are filled side by side, too many of them for the processor to
+ * foresee which line comes next. One line at a time is not dropped, so it is asked for as near as
+ * it gets. */
 static inline void tw__wheel_chain_push(struct chain *chain, struct entry entry)
 {
     struct entry *end = chain->end;
-    __builtin_prefetch((char *)end + LINE_SIZE, 1);
+    __builtin_prefetch(end + LINE_SIZE / sizeof(*end), 1);
     *end = entry;
     chain->end = end + 1;
 }
@@ -355,9 +372,8 @@ static inline void tw__wheel_chain_push(struct chain *chain, struct entry entry)
 static inline void tw__wheel_append(struct tw_wheel *wheel, unsigned shift, uint64_t tick,
                                     uint32_t index)
 {
-    unsigned slot = (unsigned)(tick >> shift) & (BUCKETS - 1);
-    struct chain *chain = &wheel->buckets[shift / DIGIT_BITS][slot].chain;
-    if (UNLIKELY(chain->room-- == 0)) {
+    struct chain *chain = tw__wheel_chain_at(wheel, shift, tick);
+    if (UNLIKELY(chain->end == chain->limit)) {
         tw__wheel_append_extending(wheel, shift, tick, index);
         return;
     }
@@ -365,19 +381,27 @@ static inline void tw__wheel_append(struct tw_wheel *wheel, unsigned shift, uint
 }
 
 /* Gives a record an entry for `deadline`, which is not TW_NEVER, as the one that counts. `tenant`
- * is the record's without a state. */
-static inline void tw__wheel_enter(struct tw_wheel *wheel, struct record *record, uint32_t index,
-                                   uint32_t tenant, uint64_t deadline)
+ * is the record's without a state. False, with nothing done, where that is not quickly done. */
+static inline bool tw__wheel_enter_quickly(struct tw_wheel *wheel, struct record *record,
+                                           uint32_t index, uint32_t tenant, uint64_t deadline)
 {
     uint64_t tick = deadline > wheel->cursor ? deadline : wheel->cursor;
     unsigned shift = tw__wheel_shift(wheel, tick);
-    if (UNLIKELY(shift >= wheel->plain_shift)) {
-        tw__wheel_enter_special(wheel, record, index, tenant, tick);
-        return;
-    }
+    struct chain *chain = tw__wheel_chain_at(wheel, shift, tick);
+    if (UNLIKELY(shift >= wheel->plain_shift || chain->end == chain->limit))
+        return false;
     record->where = (uint32_t)tick;
     record->tenant = tenant | STATE_NEAR;
-    tw__wheel_append(wheel, shift, tick, index);
+    tw__wheel_chain_push(chain, (struct entry){(uint32_t)tick, index});
+    return true;
+}
+
+/* The same in any case. */
+static inline void tw__wheel_enter(struct tw_wheel *wheel, struct record *record, uint32_t index,
+                                   uint32_t tenant, uint64_t deadline)
+{
+    if (UNLIKELY(!tw__wheel_enter_quickly(wheel, record, index, tenant, deadline)))
+        tw__wheel_enter_slowly(wheel, record, index, tenant, deadline);
 }
 
 /* The first tick of a bucket. */

@@ -73,15 +73,14 @@ static void rotate(struct tw_wheel *wheel, struct chain *chain, unsigned level)
     struct chunk *chunk = tw__wheel_chain_detach(chain);
     wheel->visit_count += chunk->count;
     for (uint32_t i = 0; i < chunk->count; i++)
-        __builtin_prefetch(tw__wheel_record(wheel, chunk->entries[i].index));
+        tw__prefetch(tw__wheel_record(wheel, chunk->entries[i].index));
     for (uint32_t i = 0; i < chunk->count; i++) {
         if (!keep(wheel, chunk->entries[i], level)) {
             wheel->stale_count--;
             continue;
         }
-        if (chain->room == 0)
+        if (chain->end == chain->limit)
             tw__wheel_chain_link(wheel, chain, tw__wheel_chunk_pop(wheel));
-        chain->room--;
         tw__wheel_chain_push(chain, chunk->entries[i]);
     }
     tw__wheel_chunk_give(wheel, chunk);
@@ -111,7 +110,7 @@ static void step_buckets(struct tw_wheel *wheel)
         /* Nothing was worth keeping: the bucket ends with its few again. */
         tw__wheel_chunk_give(wheel, tw__wheel_chain_detach(chain));
         chain->end = bucket->few + BUCKET_FEW;
-        chain->room = 0;
+        chain->limit = chain->end;
     }
     wheel->sweep_is_inside = false;
     wheel->sweep_slot++;

@@ -271,25 +271,24 @@ static void the_limit_on_timers_holds(void **state)
     tw_wheel_destroy(wheel);
 }
 
-/* Goal: a bucket of many timers on a high level is opened in portions. Method: count what each call
- * looks at, since counts do not depend on the machine. */
-static void the_work_of_one_call_is_bounded(void **state)
+/* A bucket of many timers on the level of the digit at `bits`, in no order, every other one moved
+ * on or cancelled, is opened in portions and then fires in order. */
+static void check_that_work_is_bounded(unsigned bits, uint64_t timers)
 {
-    (void)state;
-    enum { TIMERS = 200000, LIMIT = 100 };
+    enum { LIMIT = 100 };
     struct tw_wheel *wheel = tw_wheel_create(NULL);
     struct tw_expired due[LIMIT];
-    /* All within one bucket of level 3, in no order; every other one is moved on or cancelled. */
-    for (uint64_t i = 0; i < TIMERS; i++) {
-        uint64_t deadline = (UINT64_C(5) << 24) + i * 7919 % (1 << 24);
+    for (uint64_t i = 0; i < timers; i++) {
+        uint64_t mixed = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+        uint64_t deadline = (UINT64_C(5) << bits) + (mixed >> (64 - bits));
         tw_handle timer = tw_wheel_schedule(wheel, deadline, i);
         if (i % 4 == 1)
             assert_true(tw_wheel_reschedule(wheel, timer, deadline + 1));
         else if (i % 4 == 3)
             assert_true(tw_wheel_cancel(wheel, timer));
     }
-    uint64_t waiting = tw_wheel_count(wheel);
-    uint64_t now = (UINT64_C(6) << 24) + 1, calls = 0, empty = 0, last = 0, count = 0;
+    uint64_t waiting = tw_wheel_count(wheel), now = (UINT64_C(6) << bits) + 1;
+    uint64_t empty = 0, last = 0, count = 0;
     do {
         uint64_t before = wheel->visit_count;
         size_t n = tw_wheel_expire(wheel, now, due, LIMIT);
@@ -299,15 +298,54 @@ static void the_work_of_one_call_is_bounded(void **state)
             last = due[i].deadline;
         }
         count += n;
-        calls++;
         empty += n == 0;
     } while (tw_wheel_is_behind(wheel));
     assert_int_equal(count, waiting);
-    assert_true(empty >=
-                waiting / (TW_WHEEL_MOVES_MAX + LIMIT)); /* the portions before the first */
-    assert_true(calls > waiting / LIMIT);
+    assert_true(wheel->visit_count >= waiting);
+    assert_true(empty >= waiting / (TW_WHEEL_MOVES_MAX + LIMIT)); /* portions before the first */
     assert_int_equal(tw_wheel_count(wheel), 0);
+    tw_wheel_check(wheel);
     tw_wheel_destroy(wheel);
+}
+
+/* Goal: no call works long because a high bucket is full. Method: count what each call looks at,
+ * since counts do not depend on the machine, on levels where the entry tells the tick and on those
+ * where the record does. */
+static void the_work_of_one_call_is_bounded(void **state)
+{
+    (void)state;
+    check_that_work_is_bounded(16, 30000);
+    check_that_work_is_bounded(24, 1000000);
+    check_that_work_is_bounded(32, 100000);
+    check_that_work_is_bounded(48, 1000000);
+    check_that_work_is_bounded(56, 100000);
+}
+
+/* Goal: nor because time-outs that were extended come up together. Method: the same count, with all
+ * at one tick and with a few at each of many. */
+static void the_work_of_moving_on_is_bounded(void **state)
+{
+    (void)state;
+    enum { TIMERS = 100000, TICKS = 60000, LIMIT = 10 };
+    for (uint64_t ticks = 1; ticks <= TICKS; ticks += TICKS - 1) {
+        struct tw_wheel *wheel = tw_wheel_create(NULL);
+        struct tw_expired due[LIMIT];
+        for (uint64_t i = 0; i < TIMERS; i++) {
+            tw_handle timer = tw_wheel_schedule(wheel, 10 + i % ticks, i);
+            assert_true(tw_wheel_reschedule(wheel, timer, 10 * TICKS));
+        }
+        uint64_t calls = 0;
+        do {
+            uint64_t before = wheel->visit_count;
+            assert_int_equal(tw_wheel_expire(wheel, 2 * TICKS, due, LIMIT), 0);
+            assert_true(wheel->visit_count - before <= LIMIT + TW_WHEEL_MOVES_MAX);
+            calls++;
+        } while (tw_wheel_is_behind(wheel));
+        assert_true(calls >= TIMERS / (LIMIT + TW_WHEEL_MOVES_MAX));
+        assert_int_equal(drain_count(wheel, 10 * TICKS - 1), 0);
+        assert_int_equal(tw_wheel_count(wheel), TIMERS);
+        tw_wheel_destroy(wheel);
+    }
 }
 
 /* Goal: the work of schedule, arm and reschedule is bounded as well, though they pay for the sweep.
@@ -379,11 +417,123 @@ static void wake_at_is_exact_for_small_buckets(void **state)
     tw_wheel_destroy(wheel);
 }
 
+/* Goal: what was moved away, far off where its entry stays behind, lets nobody sleep past the
+ * others. Method: on each level a timer put off past another, driven by wake_at alone. */
+static void wake_at_does_not_follow_what_was_moved_away(void **state)
+{
+    (void)state;
+    for (unsigned shift = 8; shift <= 56; shift += 8) {
+        struct tw_wheel *wheel = tw_wheel_create(NULL);
+        struct tw_expired due[2];
+        tw_handle timer = tw_wheel_schedule(wheel, UINT64_C(5) << shift, 1);
+        assert_true(tw_wheel_reschedule(wheel, timer, UINT64_C(9) << shift));
+        assert_true(tw_wheel_schedule(wheel, UINT64_C(7) << shift, 2) != TW_NONE);
+        uint64_t at = 0;
+        size_t count = 0;
+        while (count == 0) {
+            at = tw_wheel_wake_at(wheel);
+            count = tw_wheel_expire(wheel, at, due, 2);
+        }
+        assert_int_equal(count, 1);
+        assert_int_equal(due[0].data, 2);
+        assert_int_equal(at, UINT64_C(7) << shift);
+        tw_wheel_destroy(wheel);
+    }
+}
+
+/* Goal: is_behind and wake_at tell the same story. Method: the ways to stop early: at the limit
+ * with nothing else due, between two ticks, and by arming for the present. */
+static void behind_is_to_have_to_wake_at_once(void **state)
+{
+    (void)state;
+    struct tw_wheel *wheel = tw_wheel_create(NULL);
+    struct tw_expired due[4];
+    assert_true(tw_wheel_schedule(wheel, 10, 1) != TW_NONE);
+    assert_true(tw_wheel_schedule(wheel, 70000, 2) != TW_NONE);
+    assert_int_equal(tw_wheel_expire(wheel, 10, due, 1), 1); /* the limit, but all that was due */
+    assert_false(tw_wheel_is_behind(wheel));
+    assert_int_equal(tw_wheel_wake_at(wheel), 70000);
+
+    assert_int_equal(tw_wheel_expire(wheel, 69000, due, 0), 0); /* its bucket is not yet open */
+    assert_true(tw_wheel_is_behind(wheel));
+    assert_true(tw_wheel_wake_at(wheel) <= 69000);
+    assert_int_equal(tw_wheel_expire(wheel, 69000, due, 1), 0);
+    assert_false(tw_wheel_is_behind(wheel));
+    assert_int_equal(tw_wheel_wake_at(wheel), 70000);
+
+    tw_handle timer = tw_wheel_schedule(wheel, 69000, 3);
+    assert_true(tw_wheel_is_behind(wheel));
+    assert_int_equal(tw_wheel_wake_at(wheel), 69000);
+    assert_true(tw_wheel_reschedule(wheel, timer, 80000)); /* the entry at the present stays */
+    assert_true(tw_wheel_is_behind(wheel));
+    assert_int_equal(tw_wheel_wake_at(wheel), 69000);
+    assert_int_equal(tw_wheel_expire(wheel, 69000, due, 4), 0);
+    assert_false(tw_wheel_is_behind(wheel));
+    assert_int_equal(tw_wheel_wake_at(wheel), 70000);
+    tw_wheel_destroy(wheel);
+}
+
 static void destroying_nothing_is_fine(void **state)
 {
     (void)state;
     tw_wheel_destroy(NULL);
     tw_wheel_destroy(tw_wheel_create(NULL));
+}
+
+/* Goal: a timer is said to lie on the level of the highest digit in which it differs from the
+ * present, and further down as that comes nearer. Method: deadlines one digit apart, then time. */
+static void find_says_level_and_bucket(void **state)
+{
+    (void)state;
+    struct tw_wheel *wheel = tw_wheel_create(&(struct tw_wheel_options){.start = 0x10000});
+    struct tw_wheel_place place;
+    struct tw_expired due[8];
+    tw_handle near = tw_wheel_schedule(wheel, 0x10005, 1);
+    tw_handle next = tw_wheel_schedule(wheel, 0x10307, 2);
+    tw_handle far = tw_wheel_schedule(wheel, 0x70000000000, 3);
+    tw_handle opened = tw_wheel_open(wheel, 4);
+    assert_true(tw_wheel_find(wheel, near, &place));
+    assert_true(place.deadline == 0x10005 && place.level == 0 && place.bucket == 5);
+    assert_true(tw_wheel_find(wheel, next, &place) && place.level == 1 && place.bucket == 3);
+    assert_true(tw_wheel_find(wheel, far, &place) && place.level == 5 && place.bucket == 7);
+    assert_false(tw_wheel_find(wheel, opened, &place));
+    assert_false(tw_wheel_find(wheel, TW_NONE, &place));
+    assert_true(tw_wheel_reschedule(wheel, near, 0x10409)); /* its entry stays where it was */
+    assert_true(tw_wheel_find(wheel, near, &place));
+    assert_true(place.deadline == 0x10409 && place.level == 0 && place.bucket == 5);
+    assert_int_equal(tw_wheel_expire(wheel, 0x10300, due, 8), 0);
+    assert_true(tw_wheel_find(wheel, next, &place) && place.level == 0 && place.bucket == 7);
+    assert_true(tw_wheel_find(wheel, near, &place) && place.level == 1 && place.bucket == 4);
+    assert_int_equal(tw_wheel_expire(wheel, 0x10307, due, 8), 1);
+    assert_false(tw_wheel_find(wheel, next, &place));
+    tw_wheel_destroy(wheel);
+}
+
+/* Goal: every entry is counted, and the fullest bucket is found. Method: one bucket of a thousand,
+ * some of a few, on several levels; then some cancelled, which stay until they come up. */
+static void occupancy_counts_what_lies_in_buckets(void **state)
+{
+    (void)state;
+    struct tw_wheel *wheel = tw_wheel_create(NULL);
+    struct tw_wheel_occupancy occupancy;
+    tw_wheel_occupancy(wheel, &occupancy);
+    assert_true(!occupancy.bucket_count && !occupancy.entry_count && !occupancy.entry_count_max);
+    tw_handle first = tw_wheel_schedule(wheel, 7, 0);
+    for (unsigned i = 1; i < 1000; i++)
+        tw_wheel_schedule(wheel, 7, i);
+    for (unsigned shift = 8; shift < 64; shift += 8)
+        for (unsigned i = 0; i < shift; i++)
+            tw_wheel_schedule(wheel, UINT64_C(3) << shift, i);
+    tw_wheel_cancel(wheel, first);
+    tw_wheel_occupancy(wheel, &occupancy);
+    assert_int_equal(occupancy.bucket_count, 8);
+    assert_int_equal(occupancy.entry_count, 1000 + 8 + 16 + 24 + 32 + 40 + 48 + 56);
+    assert_int_equal(occupancy.entry_count_max, 1000);
+    assert_int_equal(drain_count(wheel, 7), 999);
+    tw_wheel_occupancy(wheel, &occupancy);
+    assert_int_equal(occupancy.bucket_count, 7);
+    assert_int_equal(occupancy.entry_count_max, 56);
+    tw_wheel_destroy(wheel);
 }
 
 int main(void)
@@ -402,9 +552,14 @@ int main(void)
         cmocka_unit_test(an_opened_timer_is_armed_many_times),
         cmocka_unit_test(the_limit_on_timers_holds),
         cmocka_unit_test(the_work_of_one_call_is_bounded),
+        cmocka_unit_test(the_work_of_moving_on_is_bounded),
         cmocka_unit_test(the_work_of_one_move_is_bounded),
         cmocka_unit_test(rearming_for_now_starves_nobody),
         cmocka_unit_test(wake_at_is_exact_for_small_buckets),
+        cmocka_unit_test(wake_at_does_not_follow_what_was_moved_away),
+        cmocka_unit_test(behind_is_to_have_to_wake_at_once),
+        cmocka_unit_test(find_says_level_and_bucket),
+        cmocka_unit_test(occupancy_counts_what_lies_in_buckets),
         cmocka_unit_test(destroying_nothing_is_fine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,7 @@ BUILD = os.environ.get("TEST_BUILD", "build/dev")
 
 def find(name):
     """The path of a program of this build; TEST_BUILD names the build folder."""
-    for folder in ("bin", "tests/support", "bench/service", "."):
+    for folder in ("bin", "tests/support", "tests/crash", "bench/service", "."):
         path = os.path.join(BUILD, folder, name)
         if os.access(path, os.X_OK):
             return path
@@ -38,13 +38,14 @@ def wait_until(condition, seconds, what):
 
 
 class Program:
-    """A child process whose output goes to a file; it is ended with the test."""
+    """A child process whose output goes to a file; it is ended with the test. `enter` is called in it first."""
 
-    def __init__(self, command):
+    def __init__(self, command, env=None, enter=None):
         self.log_path = tempfile.mktemp(prefix="tickwheel-log-")
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=env,
+                preexec_fn=enter)
 
     def output(self):
         with open(self.log_path, errors="replace") as file:
@@ -78,12 +79,14 @@ class Program:
 
 
 class Daemon(Program):
-    """tickwheeld on a free port; webhooks to loopback are allowed unless the flags say otherwise."""
+    """tickwheeld on a free port; webhooks to loopback are allowed unless the flags say otherwise. `under` is a
+    program that runs it, with that program's arguments."""
 
-    def __init__(self, data_folder, *flags, allow="127.0.0.0/8"):
+    def __init__(self, data_folder, *flags, allow="127.0.0.0/8", env=None, under=(), program="tickwheeld",
+                 enter=None):
         super().__init__([
-            find("tickwheeld"), "--listen-port", "0", "--data-folder", data_folder,
-            "--webhook-allow", allow, *flags])
+            *under, find(program), "--listen-port", "0", "--data-folder", data_folder,
+            "--webhook-allow", allow, *flags], env, enter)
         self.port = int(self.find_in_output(r"listen=127\.0\.0\.1:(\d+)")[1])
 
     def connect(self, timeout=30):

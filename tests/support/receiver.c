@@ -13,6 +13,7 @@
  *     /flaky/3         503 while tickwheel-attempt is at most 3, then 200
  *     /partial         200, and hangs up in the middle of the body
  *     /large/100000    200 with a body of so many bytes
+ *     /trickle/20      200, and a body that comes a byte each so many ms and has no end in sight
  *
  * The log has one line for each request: when it had arrived (microseconds since 1970), webhook-id,
  * tickwheel-due (milliseconds since 1970), tickwheel-attempt, path; "-" and 0 stand for none. It is
@@ -56,11 +57,12 @@ struct text {
 struct connection {
     int fd;
     struct text in, out;
-    size_t in_start;    /* bytes of `in` that are dealt with */
-    uint64_t answer_at; /* /slow: when to go on, monotonic ms; 0: it need not wait; NEVER: /hang */
-    bool hangs_up;      /* once `out` is sent */
-    bool wants_out;     /* `out` did not fit into the socket */
-    bool ended;         /* the other side sends no more */
+    size_t in_start;     /* bytes of `in` that are dealt with */
+    uint64_t answer_at;  /* when to go on, monotonic ms; 0: it need not wait; NEVER: /hang */
+    uint64_t trickle_ms; /* /trickle: between two bytes; 0: another path */
+    bool hangs_up;       /* once `out` is sent */
+    bool wants_out;      /* `out` did not fit into the socket */
+    bool ended;          /* the other side sends no more */
 };
 
 struct request {
@@ -272,6 +274,7 @@ static void answer_at(struct server *server, struct connection *connection, uint
 static void handle(struct server *server, struct connection *connection,
                    const struct request *request)
 {
+    static const char endless[] = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n";
     static const char half[] = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf a body";
     const char *path = request->path;
     char header[64];
@@ -289,6 +292,10 @@ static void handle(struct server *server, struct connection *connection,
         answer(connection, request->attempt <= number ? 503 : 200, "");
     } else if (path_number(path, "/large/", &number)) {
         answer_large(connection, number);
+    } else if (path_number(path, "/trickle/", &number)) {
+        text_append(&connection->out, endless, sizeof(endless) - 1);
+        connection->trickle_ms = number + 1;
+        answer_at(server, connection, now_ms() + number);
     } else if (strcmp(path, "/gone") == 0) {
         answer(connection, 410, "");
     } else if (strcmp(path, "/redirect") == 0) {
@@ -415,6 +422,16 @@ static void accept_all(struct server *server)
     require(errno == EAGAIN || errno == ECONNABORTED, "accept");
 }
 
+/* The next byte of /trickle. */
+static void trickle(struct server *server, struct connection *connection, uint64_t now)
+{
+    text_append(&connection->out, "x", 1);
+    if (flush(server, connection))
+        answer_at(server, connection, now + connection->trickle_ms - 1);
+    else
+        hang_up(server, connection);
+}
+
 /* Sends the answers of /slow whose time has come, and finds out when the next one is due. */
 static void answer_slow(struct server *server)
 {
@@ -428,7 +445,9 @@ static void answer_slow(struct server *server)
 
         if (!connection || !connection->answer_at)
             continue;
-        if (connection->answer_at <= now) {
+        if (connection->answer_at <= now && connection->trickle_ms) {
+            trickle(server, connection, now);
+        } else if (connection->answer_at <= now) {
             connection->answer_at = 0;
             proceed(server, connection);
         } else {

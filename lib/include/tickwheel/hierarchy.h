@@ -85,7 +85,7 @@ struct tw_hierarchy_options {
     void *context;
 };
 
-/* The item in which `task` is embedded as `member`. */
+/* The item, of a struct `type`, in which `task` is embedded as `member`. */
 #define tw_task_item(task, type, member) ((type *)((char *)(task)-offsetof(type, member)))
 
 /* A wheel of no tasks. `options` may be NULL for all defaults and is copied. NULL when out of

@@ -21,9 +21,10 @@
  * items, also those of the sector at hand, and what it says last stands.
  *
  * Offsets    A sector is named by its offset from the current tick, in any number of rotations: 1
- * is as soon as possible, the next tick; 0 is a whole rotation later, as the current sector has had
- * its turn; negative counts back, so -1 is a rotation less one. Time       In ticks; how long one
- * is and who calls advance is the caller's business. The current tick is 0 .. size - 1, at first 0.
+ *            is as soon as possible, the next tick; 0 is a whole rotation later, as the current
+ *            sector has had its turn; negative counts back, so -1 is a rotation less one.
+ * Time       In ticks; how long one is and who calls advance is the caller's business. The current
+ *            tick is 0 .. size - 1, at first 0.
  * Errors     Only create, reserve and the adds can fail: for want of memory, over the limit given
  *            at creation, or because an interval is larger than the ring. Misuse is a bug in the
  *            caller: assert() reports it.
@@ -46,6 +47,7 @@
 extern "C" {
 #endif
 
+/* The most sectors that a ring can have. */
 #define TW_RING_SIZE_MAX INT32_MAX
 
 struct tw_ring;
@@ -95,15 +97,15 @@ bool tw_ring_reserve(struct tw_ring *ring, size_t count);
  * limit or out of memory. */
 tw_handle tw_ring_add(struct tw_ring *ring, int64_t offset, uint64_t data);
 
-/* `count` plain items at the same offset; `ret_items`, unless NULL, gets their handles. All or
- * none: false when over the limit or out of memory. */
+/* `count` plain items at the same offset, one for each of `data`; `ret_items`, unless NULL, gets
+ * their handles. All or none: false when over the limit or out of memory. */
 bool tw_ring_add_many(struct tw_ring *ring, int64_t offset, const uint64_t *data, size_t count,
                       tw_handle *ret_items);
 
-/* A rescheduling item, first at `offset`, then always `interval` sectors on from where it was: with
- * 0 or a multiple of the size it stays in its sector; a negative one goes back round the ring, so
- * -2 on a ring of 5 visits 0, 3, 1, 4, 2, 0. TW_NONE when the interval is larger than the ring in
- * either direction, when over the limit or out of memory. */
+/* A rescheduling item that will hand back `data`, first at `offset`, then always `interval` sectors
+ * on from where it was: with 0 or a multiple of the size it stays in its sector; a negative one
+ * goes back round the ring, so -2 on a ring of 5 visits 0, 3, 1, 4, 2, 0. TW_NONE when the interval
+ * is larger than the ring in either direction, when over the limit or out of memory. */
 tw_handle tw_ring_add_moving(struct tw_ring *ring, int64_t offset, int64_t interval, uint64_t data);
 
 /* Gives an item another interval, from the next time that it is handed out. Returns false if the
@@ -117,7 +119,7 @@ bool tw_ring_reschedule(struct tw_ring *ring, tw_handle item, int64_t offset);
 /* Takes an item out. Returns false if the handle is stale, so removing twice is harmless. O(1). */
 bool tw_ring_remove(struct tw_ring *ring, tw_handle item);
 
-/* Takes many items out; stale handles are passed over. Returns how many were taken out. */
+/* Takes `count` items out; stale handles are passed over. Returns how many were taken out. */
 size_t tw_ring_remove_many(struct tw_ring *ring, const tw_handle *items, size_t count);
 
 /* Empties the sector at `offset`. Returns how many items were taken out. O(items in it). */
@@ -152,6 +154,7 @@ void tw_ring_reset(struct tw_ring *ring);
 /* A copy of an item as it is now. False, with nothing returned, if the handle is stale. */
 bool tw_ring_find(const struct tw_ring *ring, tw_handle item, struct tw_ring_item *ret_item);
 
+/* How many sectors the ring has. */
 uint32_t tw_ring_size(const struct tw_ring *ring);
 
 /* How many items the ring has. */

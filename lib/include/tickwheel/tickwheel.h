@@ -6,9 +6,13 @@
 #ifndef TICKWHEEL_TICKWHEEL_H
 #define TICKWHEEL_TICKWHEEL_H
 
+#include <tickwheel/clock.h>
+#include <tickwheel/executor.h>
 #include <tickwheel/hashed.h>
 #include <tickwheel/hierarchy.h>
+#include <tickwheel/purgatory.h>
 #include <tickwheel/ring.h>
+#include <tickwheel/runner.h>
 #include <tickwheel/wheel.h>
 
 #endif

@@ -136,13 +136,14 @@ size_t tw_wheel_expire(struct tw_wheel *wheel, uint64_t now, struct tw_expired *
                        size_t limit);
 
 /* Whether expire stopped before it had seen all that is due at the wheel's time: call it again.
- * Also true after a timer was armed for a tick already reached. O(1). */
+ * Also true after a timer was armed for a tick already reached. While a timer is armed, it is true
+ * just when tw_wheel_wake_at() is not after the wheel's time. O(1). */
 bool tw_wheel_is_behind(const struct tw_wheel *wheel);
 
 /* When to call expire again: never later than the earliest deadline, possibly sooner (at the former
  * deadline of a timer that was cancelled or moved to a later one; at the start of a bucket that
- * holds more than a hundred timers). Not after the wheel's time while that is behind. TW_NEVER if
- * no timer is armed. O(levels), at worst a hundred entries read. */
+ * holds more than a hundred timers). TW_NEVER if no timer is armed. O(levels), at worst a hundred
+ * entries read. */
 uint64_t tw_wheel_wake_at(const struct tw_wheel *wheel);
 
 /* The latest time given to expire, or the start. */
@@ -153,6 +154,32 @@ size_t tw_wheel_count(const struct tw_wheel *wheel);
 
 /* Bytes allocated for this wheel, all in all. */
 size_t tw_wheel_memory(const struct tw_wheel *wheel);
+
+/* How full the buckets of a wheel are. */
+struct tw_wheel_occupancy {
+    size_t bucket_count; /* buckets that are not empty, of 8 levels of 256 */
+    size_t
+        entry_count; /* entries in all of them: one for each timer that has one, and stale ones */
+    size_t entry_count_max; /* in the fullest */
+};
+
+/* Counts the entries of every bucket of `wheel` into `ret_occupancy`; what a call of expire has
+ * begun to open is not among them. O(buckets + entries / 62). */
+void tw_wheel_occupancy(const struct tw_wheel *wheel, struct tw_wheel_occupancy *ret_occupancy);
+
+/* Where a timer lies in a wheel. */
+struct tw_wheel_place {
+    uint64_t deadline; /* as last set */
+    unsigned level;    /* 0 to 7: the buckets of level l are 256^l ticks wide */
+    unsigned bucket;   /* 0 to 255, of that level */
+};
+
+/* Says in `ret_place` where `timer` of `wheel` lies now. A timer that was moved to a later deadline
+ * may still lie where the former one put it; one of level 4 or more is then said to lie where the
+ * new one belongs. While expire is behind, a timer that it has begun to handle is said to lie where
+ * that will put it. Returns false if the handle is stale or the timer has no deadline. O(1); for
+ * explaining, nothing depends on it. */
+bool tw_wheel_find(const struct tw_wheel *wheel, tw_handle timer, struct tw_wheel_place *ret_place);
 
 /* For tests: aborts unless every invariant of the wheel holds, whether or not assert() is compiled
  * in. O(timers). */

@@ -1,0 +1,294 @@
+/*
+ * runner_bench.c - schedule+cancel pairs from many threads; idle wake-ups; lateness.
+ *
+ *     runner_bench [pairs [rounds]]  pairs per second by 1 to 8 threads, the best of 5 rounds
+ *     runner_bench idle [seconds]    wake-ups with 1,000,000 timers an hour off, default 10 s
+ *     runner_bench late [seconds]    how late 10,000 timers a second are handled, default 5 s
+ *
+ * Beside the rate of each stands the processor time that a pair takes, of all threads together: on
+ * a machine that does other things too it says more.
+ *
+ * Pairs run against 100,000 outstanding timers, shared out among the threads, with delays uniform
+ * in 10 s..70 s, ticks of 1 ms and the real clock. "newest" cancels the timer just scheduled, as a
+ * request that is answered does; "random" cancels any of the thread's outstanding ones and puts the
+ * new one in its place. The runner has its thread; the peer is the same wheel under one mutex,
+ * without a thread that drives it.
+ */
+#include <tickwheel/runner.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    OUTSTANDING = 100000,
+    THREADS_MAX = 8,
+    PAIRS_PER_LOOK = 256, /* between looks at the clock */
+    ROUND_MS = 300,
+    MS = 1000000
+};
+
+/* What is measured: one of two ways to keep timers. */
+struct subject {
+    struct tw_runner *runner;
+    struct tw_runner_wheel *wheel;
+    pthread_mutex_t lock;
+    struct tw_wheel *locked; /* NULL: the runner is measured */
+};
+
+struct worker {
+    struct subject *subject;
+    pthread_barrier_t *start;
+    pthread_t thread;
+    int is_random;
+    uint64_t random;
+    size_t count;      /* of outstanding timers */
+    tw_handle *timers; /* outstanding */
+    double pairs_per_s;
+    double pairs;
+};
+
+static uint64_t draw(uint64_t *random)
+{
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    return *random * 2685821657736338717u;
+}
+
+static uint64_t draw_delay_ns(uint64_t *random)
+{
+    return (10000 + (draw(random) >> 32) % 60000) * MS;
+}
+
+static tw_handle schedule(struct subject *subject, uint64_t at_ns)
+{
+    if (!subject->locked)
+        return tw_runner_schedule(subject->wheel, (struct tw_instant){at_ns}, at_ns);
+    pthread_mutex_lock(&subject->lock);
+    tw_handle timer = tw_wheel_schedule(subject->locked, at_ns / MS, at_ns);
+    pthread_mutex_unlock(&subject->lock);
+    return timer;
+}
+
+static void cancel(struct subject *subject, tw_handle timer)
+{
+    if (!subject->locked) {
+        (void)tw_runner_cancel(subject->wheel, timer);
+        return;
+    }
+    pthread_mutex_lock(&subject->lock);
+    (void)tw_wheel_cancel(subject->locked, timer);
+    pthread_mutex_unlock(&subject->lock);
+}
+
+static uint64_t now_ns(void)
+{
+    return tw_clock_now(tw_clock_monotonic()).ns;
+}
+
+static double cpu_ns(void)
+{
+    struct timespec time;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+static void *work(void *argument)
+{
+    struct worker *worker = argument;
+    struct subject *subject = worker->subject;
+    for (size_t i = 0; i < worker->count; i++)
+        worker->timers[i] = schedule(subject, now_ns() + draw_delay_ns(&worker->random));
+    pthread_barrier_wait(worker->start);
+    pthread_barrier_wait(worker->start);
+    uint64_t pairs = 0, began = now_ns(), now = began;
+    for (; now - began < (uint64_t)ROUND_MS * MS; now = now_ns()) {
+        for (int i = 0; i < PAIRS_PER_LOOK; i++) {
+            tw_handle timer = schedule(subject, now + draw_delay_ns(&worker->random));
+            if (worker->is_random) {
+                size_t which = (draw(&worker->random) >> 32) % worker->count;
+                tw_handle other = worker->timers[which];
+                worker->timers[which] = timer;
+                timer = other;
+            }
+            cancel(subject, timer);
+        }
+        pairs += PAIRS_PER_LOOK;
+    }
+    worker->pairs = (double)pairs;
+    worker->pairs_per_s = (double)pairs * 1e9 / (double)(now - began);
+    return NULL;
+}
+
+static void ignore(void *context, const struct tw_expired *due, size_t count)
+{
+    (void)context;
+    (void)due;
+    (void)count;
+}
+
+static void *require(void *made)
+{
+    if (!made) {
+        fprintf(stderr, "runner_bench: out of memory\n");
+        exit(1);
+    }
+    return made;
+}
+
+static void subject_init(struct subject *subject, int is_locked)
+{
+    memset(subject, 0, sizeof(*subject));
+    if (is_locked) {
+        struct tw_wheel_options options = {.start = now_ns() / MS};
+        subject->locked = require(tw_wheel_create(&options));
+        pthread_mutex_init(&subject->lock, NULL);
+        return;
+    }
+    struct tw_runner_wheel_options options = {.handler = ignore};
+    subject->runner = require(tw_runner_create(NULL));
+    subject->wheel = require(tw_runner_add(subject->runner, &options));
+    if (!tw_runner_start(subject->runner))
+        (void)require(NULL);
+}
+
+static void subject_deinit(struct subject *subject)
+{
+    tw_runner_destroy(subject->runner);
+    tw_wheel_destroy(subject->locked);
+    if (subject->locked)
+        pthread_mutex_destroy(&subject->lock);
+}
+
+static double measure(int is_locked, int is_random, unsigned threads, double *ret_cpu_ns)
+{
+    struct subject subject;
+    struct worker workers[THREADS_MAX];
+    pthread_barrier_t start;
+    double sum = 0, count = 0;
+    subject_init(&subject, is_locked);
+    pthread_barrier_init(&start, NULL, threads + 1);
+    for (unsigned i = 0; i < threads; i++) {
+        workers[i] = (struct worker){.subject = &subject,
+                                     .start = &start,
+                                     .is_random = is_random,
+                                     .random = 88172645463325252u + i,
+                                     .count = OUTSTANDING / threads};
+        workers[i].timers = require(calloc(workers[i].count, sizeof(tw_handle)));
+        if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
+            (void)require(NULL);
+    }
+    pthread_barrier_wait(&start);
+    double began = cpu_ns();
+    pthread_barrier_wait(&start);
+    for (unsigned i = 0; i < threads; i++) {
+        pthread_join(workers[i].thread, NULL);
+        count += workers[i].pairs;
+        sum += workers[i].pairs_per_s;
+        free(workers[i].timers);
+    }
+    *ret_cpu_ns = (cpu_ns() - began) / count;
+    pthread_barrier_destroy(&start);
+    subject_deinit(&subject);
+    return sum / 1e6;
+}
+
+static void pairs(int rounds)
+{
+    static const char *const names[2][2] = {{"runner, newest", "runner, random"},
+                                            {"one mutex, newest", "one mutex, random"}};
+    printf("million schedule+cancel pairs a second, best of %d rounds\n%-20s", rounds, "threads");
+    for (unsigned threads = 1; threads <= THREADS_MAX; threads *= 2)
+        printf("%8u %8s", threads, "");
+    printf("\n");
+    for (int is_random = 0; is_random < 2; is_random++)
+        for (int is_locked = 0; is_locked < 2; is_locked++) {
+            printf("%-20s", names[is_locked][is_random]);
+            for (unsigned threads = 1; threads <= THREADS_MAX; threads *= 2) {
+                double best = 0, least_ns = 1e9;
+                for (int round = 0; round < rounds; round++) {
+                    double ns, rate = measure(is_locked, is_random, threads, &ns);
+                    best = rate > best ? rate : best;
+                    least_ns = ns < least_ns ? ns : least_ns;
+                }
+                printf("%8.1f %5.0f ns", best, least_ns);
+                fflush(stdout);
+            }
+            printf("\n");
+        }
+}
+
+static void wait_until(uint64_t at_ns)
+{
+    struct tw_waiter waiter;
+    if (!tw_waiter_init(&waiter))
+        (void)require(NULL);
+    (void)tw_clock_wait(tw_clock_monotonic(), &waiter, (struct tw_instant){at_ns});
+    tw_waiter_deinit(&waiter);
+}
+
+static void idle(unsigned seconds)
+{
+    struct subject subject;
+    const uint64_t hour_ns = UINT64_C(3600000) * MS;
+    subject_init(&subject, 0);
+    uint64_t random = 88172645463325252u, began = now_ns();
+    for (int i = 0; i < 1000000; i++)
+        (void)schedule(&subject, now_ns() + hour_ns + (draw(&random) >> 32) % 60000 * MS);
+    uint64_t took = now_ns() - began;
+    wait_until(now_ns() + 100 * MS); /* the last of them are noted */
+    uint64_t wakes = tw_runner_wakes(subject.runner);
+    wait_until(now_ns() + (uint64_t)seconds * 1000 * MS);
+    printf("1,000,000 timers an hour off, scheduled in %" PRIu64 " ms with %" PRIu64
+           " wake-ups; then %" PRIu64 " wake-ups in %u s\n",
+           took / MS, wakes, tw_runner_wakes(subject.runner) - wakes, seconds);
+    struct tw_runner_stats stats;
+    tw_runner_wheel_stats(subject.wheel, &stats);
+    printf("%" PRIu64 " pending, %.1f bytes each\n", stats.pending,
+           (double)stats.memory / (double)stats.pending);
+    subject_deinit(&subject);
+}
+
+static void late(unsigned seconds)
+{
+    struct tw_runner_stats stats;
+    for (uint64_t tick_ns = 1000; tick_ns <= MS; tick_ns *= 1000) {
+        struct tw_runner_wheel_options options = {.handler = ignore, .tick_ns = tick_ns};
+        struct tw_runner *runner = require(tw_runner_create(NULL));
+        struct tw_runner_wheel *wheel = require(tw_runner_add(runner, &options));
+        if (!tw_runner_start(runner))
+            (void)require(NULL);
+        uint64_t random = 88172645463325252u;
+        uint64_t span_ns = (uint64_t)seconds * 1000 * MS, began = now_ns() + 100 * MS;
+        for (unsigned i = 0; i < 10000 * seconds; i++)
+            (void)tw_runner_schedule(
+                wheel, (struct tw_instant){began + (draw(&random) >> 16) % span_ns}, i);
+        wait_until(began + span_ns + 100 * MS);
+        tw_runner_wheel_stats(wheel, &stats);
+        printf("ticks of %4" PRIu64 " us: %" PRIu64 " fired, late by p50 %.1f, p90 %.1f, p99 %.1f, "
+               "p99.9 %.1f, max %.1f us\n",
+               tick_ns / 1000, stats.fired, (double)stats.late_ns_p50 / 1e3,
+               (double)stats.late_ns_p90 / 1e3, (double)stats.late_ns_p99 / 1e3,
+               (double)stats.late_ns_p999 / 1e3, (double)stats.late_ns_max / 1e3);
+        tw_runner_destroy(runner);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "pairs";
+    long number = argc > 2 ? strtol(argv[2], NULL, 10) : 0;
+    if (number >= 0 && number <= 3600) {
+        if (strcmp(what, "pairs") == 0)
+            return pairs(number ? (int)number : 5), 0;
+        if (strcmp(what, "idle") == 0)
+            return idle(number ? (unsigned)number : 10), 0;
+        if (strcmp(what, "late") == 0)
+            return late(number ? (unsigned)number : 5), 0;
+    }
+    fprintf(stderr, "usage: runner_bench [pairs [rounds] | idle [seconds] | late [seconds]]\n");
+    return 2;
+}

@@ -1,0 +1,117 @@
+/*
+ * program.c - the main of each subject's program: one run of the workloads, printed as JSON.
+ *
+ *     wheel_NAME [timers [ahead]]     default 1,000,000 timers
+ *     wheel_NAME timers floor         what the machine allows, instead
+ *
+ * Ticks of 1 ms in virtual time, memory taken beforehand, deterministic input. Workloads: fill
+ * schedules delays uniform in 1 ms..1 h; cancel takes all out in random order; expire steps through
+ * the hour and all fire; churn moves a random timer to now + 30 s, 1,000 times a tick; periodic
+ * re-arms what fires with its own period of 1 ms..10 s; burst fires all at one tick, numbered in
+ * random order. bytes is resident memory per timer after fill; step is the longest single call of
+ * expire in the expire workload, in microseconds.
+ */
+#include "bench.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const keys[FIGURE_COUNT] = {"fill",     "cancel", "expire", "churn",
+                                               "periodic", "burst",  "bytes",  "step_us"};
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state * 2685821657736338717u;
+}
+
+static uint32_t random_below(uint64_t *state, uint32_t bound)
+{
+    return (uint32_t)((next_random(state) >> 32) * bound >> 32);
+}
+
+static struct input make_input(uint32_t count)
+{
+    uint64_t state = 0x9e3779b97f4a7c15u;
+    struct input input = {.count = count, .start = 1000000007};
+    input.delays = bench_allocate(count * sizeof(uint32_t));
+    input.order = bench_allocate(count * sizeof(uint32_t));
+    input.periods = bench_allocate(count * sizeof(uint32_t));
+    input.picks = bench_allocate(PICKS * sizeof(uint32_t));
+    for (uint32_t i = 0; i < count; i++) {
+        input.delays[i] = 1 + random_below(&state, HOUR);
+        input.periods[i] = 1 + random_below(&state, PERIOD_MAX);
+        input.order[i] = i;
+    }
+    for (uint32_t i = count - 1; i > 0; i--) {
+        uint32_t j = random_below(&state, i + 1), swap = input.order[i];
+        input.order[i] = input.order[j];
+        input.order[j] = swap;
+    }
+    for (uint32_t i = 0; i < PICKS; i++)
+        input.picks[i] = random_below(&state, count);
+    return input;
+}
+
+static void print_text(const char *key, const char *text)
+{
+    printf("\"%s\": \"%s\", ", key, text ? text : "");
+}
+
+/* Texts are ours and the libraries' version numbers: nothing in them needs escaping. */
+static void print_found(const struct found *found)
+{
+    const char *before = "";
+    printf("{");
+    print_text("name", bench_subject.name);
+    print_text("kind", bench_subject.kind);
+    print_text("note", bench_subject.note);
+    print_text("version", bench_subject.version());
+    if (!isnan(found->late_ticks))
+        printf("\"late_ticks\": %.0f, ", found->late_ticks);
+    printf("\"churn_count\": %u, \"fired_count\": %llu, \"cut\": [", found->churn_count,
+           (unsigned long long)found->fired_count);
+    for (int i = 0; i < FIGURE_COUNT; i++)
+        if (found->is_cut[i]) {
+            printf("%s\"%s\"", before, keys[i]);
+            before = ", ";
+        }
+    printf("], \"figures\": {");
+    before = "";
+    for (int i = 0; i < FIGURE_COUNT; i++)
+        if (!isnan(found->figures[i])) {
+            printf("%s\"%s\": %.3f", before, keys[i], found->figures[i]);
+            before = ", ";
+        }
+    printf("}}\n");
+}
+
+int main(int argc, char **argv)
+{
+    long count = argc > 1 ? strtol(argv[1], NULL, 10) : 1000000;
+    const char *how = argc > 2 ? argv[2] : "";
+    if (count < 1 || count > 100000000 ||
+        (*how && strcmp(how, "ahead") != 0 && strcmp(how, "floor") != 0)) {
+        fprintf(stderr, "usage: %s [timers 1..100000000 [ahead | floor]]\n", argv[0]);
+        return 2;
+    }
+    if (strcmp(how, "floor") == 0) {
+        double dependent, independent;
+        bench_floor((uint32_t)count, &dependent, &independent);
+        printf("{\"dependent\": %.3f, \"independent\": %.3f}\n", dependent, independent);
+        return 0;
+    }
+    struct input input = make_input((uint32_t)count);
+    struct found found = {0};
+    found.late_ticks = NAN;
+    for (int i = 0; i < FIGURE_COUNT; i++)
+        found.figures[i] = NAN;
+    input.asks_ahead = strcmp(how, "ahead") == 0;
+    bench_subject.run(&input, &found);
+    print_found(&found);
+    return 0;
+}

@@ -1,0 +1,98 @@
+/* subject_hashed.c - hashed.h with 65,536 buckets of 1 ms, as its peers are given. */
+#include "bench.h"
+
+#include <tickwheel/hashed.h>
+
+struct self {
+    struct tw_hashed *wheel;
+    tw_handle *timers;
+};
+
+/* cancel is handed the handle, move the timer's number: its handle changes when it fires. */
+typedef tw_handle what_t;
+
+static struct self *create(uint32_t count, uint64_t start)
+{
+    struct self *self = bench_allocate(sizeof(*self));
+    self->timers = bench_allocate(count * sizeof(tw_handle));
+    self->wheel =
+        tw_hashed_create(&(struct tw_hashed_options){.start = start, .wheel_size = 65536});
+    tw_hashed_reserve(self->wheel, count);
+    return self;
+}
+
+static void destroy(struct self *self)
+{
+    tw_hashed_destroy(self->wheel);
+}
+
+static inline void place(struct self *self, uint32_t i, uint64_t deadline)
+{
+    self->timers[i] = tw_hashed_schedule(self->wheel, deadline, i);
+}
+
+static inline void again(struct self *self, size_t k, uint32_t i, uint64_t deadline)
+{
+    (void)k;
+    place(self, i, deadline);
+}
+
+static inline what_t lookup(struct self *self, uint32_t i)
+{
+    return self->timers[i];
+}
+
+static inline what_t pick(struct self *self, uint32_t i)
+{
+    (void)self;
+    return i;
+}
+
+static inline void cancel(struct self *self, what_t what)
+{
+    tw_hashed_cancel(self->wheel, what);
+}
+
+/* The wheel has no way to be told ahead. */
+static inline void ask(struct self *self, what_t what)
+{
+    (void)self, (void)what;
+}
+
+static inline void ask_to_move(struct self *self, what_t what)
+{
+    (void)self, (void)what;
+}
+
+static inline void look_ahead(struct self *self, uint32_t i)
+{
+    __builtin_prefetch(&self->timers[i], 1);
+}
+
+static inline void move(struct self *self, what_t what, uint64_t deadline)
+{
+    tw_hashed_reschedule(self->wheel, self->timers[what], deadline);
+}
+
+static inline size_t expire(struct self *self, uint64_t now, uint32_t *ids)
+{
+    struct tw_expired due[BATCH];
+    size_t n = tw_hashed_expire(self->wheel, now, due, BATCH);
+    for (size_t i = 0; i < n; i++)
+        ids[i] = (uint32_t)due[i].data;
+    return n;
+}
+
+static inline int is_behind(struct self *self)
+{
+    return tw_hashed_is_behind(self->wheel);
+}
+
+#include "workloads.h"
+
+const struct subject bench_subject = {
+    .name = "hashed.h, 65,536 buckets",
+    .kind = "ours",
+    .version = bench_version_here,
+    .run = run,
+};

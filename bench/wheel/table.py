@@ -1,0 +1,190 @@
+"""The table of a run of run.py: for a terminal, and for docs/benchmarks.md."""
+
+FIGURES = [("fill", "fill"), ("cancel", "cancel"), ("expire", "expire"), ("churn", "churn"),
+           ("periodic", "periodic"), ("burst", "burst"), ("bytes", "bytes"), ("step_us", "step µs")]
+
+# What the chunk wheel is held to, at so many timers.
+TARGETS_AT = 1000000
+TARGETS = {
+    "opened": {"fill": 3, "cancel": 3, "expire": 25, "churn": 6, "periodic": 12, "burst": 10,
+               "bytes": 48, "step_us": 200},
+    "scheduled": {"fill": 7, "cancel": 15, "expire": 32, "churn": 16, "periodic": 20, "burst": 4,
+                  "bytes": 48, "step_us": 200},
+}
+GROWTH_MAX = 2  # at ten times the size
+
+# Against whom ours are held: (title, kinds).
+RIVALS = [("best peer", ["peer"]), ("best of peers and yardsticks", ["peer", "yardstick"])]
+
+BEGIN = "<!-- made by bench/wheel/table.py: begin -->"
+END = "<!-- made by bench/wheel/table.py: end -->"
+
+
+def value(subject, figure):
+    found = subject["figures"].get(figure)
+    return found["median"] if found else None
+
+
+def number(figure):
+    if figure is None:
+        return "–"
+    return f"{figure:,.0f}" if figure >= 100 else f"{figure:.1f}"
+
+
+def best(subjects, figure, kinds):
+    """The least figure of those kinds, and whose it is."""
+    found = [(value(subject, figure), subject["name"]) for subject in subjects
+             if subject["kind"] in kinds and value(subject, figure) is not None]
+    return min(found, default=(None, None))
+
+
+def ratio(figure, other):
+    return figure / other if figure is not None and other else None
+
+
+def targets_of(subject):
+    return TARGETS.get(subject["key"].removesuffix("_ahead"), {})
+
+
+def figure_rows(size):
+    """(subject, cells) for each; the last cell is the lateness."""
+    for subject in size["subjects"]:
+        cells = []
+        for figure, _ in FIGURES:
+            mark = "*" if figure in subject["cut"] else ""
+            cells.append(number(value(subject, figure)) + mark)
+        late = subject["late_ticks"]
+        yield subject, [*cells, "–" if late is None else str(late)]
+
+
+def ratio_rows(size, kinds):
+    """(name, cells): each of ours divided by the best of those kinds."""
+    for subject in size["subjects"]:
+        if subject["kind"] == "ours":
+            ratios = [ratio(value(subject, figure), best(size["subjects"], figure, kinds)[0])
+                      for figure, _ in FIGURES]
+            yield subject["name"], ["–" if found is None else f"{found:.2f}" for found in ratios]
+
+
+def target_rows(size):
+    """(name, cells): the chunk wheel's figures divided by their targets."""
+    for subject in size["subjects"]:
+        targets = targets_of(subject)
+        if targets:
+            ratios = [ratio(value(subject, figure), targets[figure]) for figure, _ in FIGURES]
+            yield subject["name"], ["–" if found is None else f"{found:.2f}{'!' * (found > 1)}"
+                                    for found in ratios]
+
+
+def growth_rows(small, large):
+    """(name, cells): figures at the larger size divided by those at the smaller."""
+    by_key = {subject["key"]: subject for subject in small["subjects"]}
+    for subject in large["subjects"]:
+        if subject["key"] in by_key:
+            ratios = [ratio(value(subject, figure), value(by_key[subject["key"]], figure))
+                      for figure, _ in FIGURES]
+            yield subject["name"], ["–" if found is None else f"{found:.2f}{'!' * (found > GROWTH_MAX)}"
+                                    for found in ratios]
+
+
+def rivals_of(size):
+    """(title, kinds, [(figure, name)]) of those against whom there is something to compare."""
+    for title, kinds in RIVALS:
+        found = [best(size["subjects"], figure, kinds) for figure, _ in FIGURES]
+        if any(name for _, name in found):
+            yield title, kinds, found
+
+
+def names_of(found):
+    return "; ".join(f"{title} {name}" for (_, title), (_, name) in zip(FIGURES, found) if name)
+
+
+def machine_line(data):
+    machine = data["machine"]
+    return (f"{data['date']}, {machine['processor']}, {machine['cores']} cores, "
+            f"{machine['memory_gib']} GiB, Linux {machine['kernel']}, {machine['compiler']}, "
+            f"{machine['flags']}; load average {machine['load_before']} before, "
+            f"{machine['load_after']} after")
+
+
+def floor_line(size):
+    return (f"Memory floor, a random read of one of {size['timers']:,} records of 32 bytes: "
+            f"{size['floor']['dependent']:.1f} ns if its address comes from the read before, "
+            f"{size['floor']['independent']:.1f} ns if all are known")
+
+
+def notes(data):
+    size = data["sizes"][0]
+    found = [f"{subject['name']} ({subject['version']}): {subject['note']}"
+             for subject in size["subjects"] if subject["kind"] == "peer" and subject["note"]]
+    found += [f"{subject['name']}: {subject['note']}" for subject in size["subjects"]
+              if subject["kind"] != "peer" and subject["note"] and not subject["key"].endswith("_ahead")]
+    return found
+
+
+def line(name, cells):
+    return f"{name:<41}" + "".join(f"{cell:>9}" for cell in cells)
+
+
+def as_text(data):
+    titles = [*(title for _, title in FIGURES), "late"]
+    lines = [machine_line(data)]
+    for size in data["sizes"]:
+        lines += ["", f"{size['timers']:,} timers, ns per operation", floor_line(size), "",
+                  line("", titles)]
+        lines += [line(subject["name"], cells) for subject, cells in figure_rows(size)]
+        for title, kinds, found in rivals_of(size):
+            lines += ["", line(title, [number(figure) for figure, _ in found]), "  " + names_of(found)]
+            lines += [line("  " + name, cells) for name, cells in ratio_rows(size, kinds)]
+        if size["timers"] == TARGETS_AT:
+            lines += ["", "Divided by the target; ! where it is missed"]
+            lines += [line(name, cells) for name, cells in target_rows(size)]
+    for size in data["sizes"][1:]:
+        lines += ["", f"At {size['timers']:,} timers, divided by the figure at "
+                      f"{data['sizes'][0]['timers']:,}; ! where more than doubled"]
+        lines += [line(name, cells) for name, cells in growth_rows(data["sizes"][0], size)]
+    lines += ["", "* stopped early: too slow for the whole of it", *notes(data)]
+    lines += [f"left out: {what}, {why}" for what, why in data["left_out"]]
+    return "\n".join(lines)
+
+
+def markdown_table(head, rows, more=()):
+    titles = [*(title for _, title in FIGURES), *more]
+    lines = ["| " + " | ".join([head, *titles]) + " |",
+             "| --- |" + " ---: |" * len(titles)]
+    return lines + ["| " + " | ".join([name, *cells]) + " |" for name, cells in rows]
+
+
+def emphasized(size):
+    for subject, cells in figure_rows(size):
+        name = f"**{subject['name']}**" if subject["kind"] == "ours" else subject["name"]
+        yield name, [cell.replace("*", "\\*") for cell in cells]
+
+
+def as_markdown(data):
+    lines = ["Measured " + machine_line(data) + "."]
+    for size in data["sizes"]:
+        lines += ["", f"### {size['timers']:,} timers, ns per operation", "", floor_line(size) + ".", ""]
+        lines += markdown_table("", emphasized(size), ["late"])
+        for title, kinds, found in rivals_of(size):
+            lines += ["", f"The {title}: {names_of(found)}.", ""]
+            lines += markdown_table(f"ours ÷ {title}", ratio_rows(size, kinds))
+        if size["timers"] == TARGETS_AT:
+            lines += ["", *markdown_table("ours ÷ target (! is missed)", target_rows(size))]
+    for size in data["sizes"][1:]:
+        lines += ["", *markdown_table(f"{size['timers']:,} ÷ {data['sizes'][0]['timers']:,} timers",
+                                      growth_rows(data["sizes"][0], size))]
+    lines += ["", "\\* stopped early: too slow for the whole of it."]
+    lines += ["", *(f"- {note}." for note in notes(data))]
+    lines += [f"- Left out: {what}, {why}." for what, why in data["left_out"]]
+    return "\n".join(lines)
+
+
+def write(data, path):
+    """Puts the tables of `data` into the document, between its two marks."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    before, rest = text.split(BEGIN, 1)
+    after = rest.split(END, 1)[1]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"{before}{BEGIN}\n\n{as_markdown(data)}\n\n{END}{after}")

@@ -1,0 +1,396 @@
+/*
+ * One lock guards everything but what the callbacks do. A thread of the pool takes it once a job:
+ * to end the one before and to begin the next.
+ */
+#include <tickwheel/executor.h>
+
+#include "clock_monotonic.h"
+#include "link.h"
+#include "memory.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <signal.h>
+
+enum { QUEUE_DEFAULT = 1024 };
+
+#define NEVER_NS UINT64_MAX
+
+/* A job that runs; on the stack of whoever runs it. */
+struct run {
+    struct tw_link link;
+    struct tw_job job;
+    uint64_t began_ns;
+    bool is_told; /* of its being over the budget */
+};
+
+struct tw_executor {
+    unsigned thread_count; /* made so far, while they are being made */
+    size_t queue_size;
+    enum tw_full when_full;
+    uint64_t budget_ns; /* at most NEVER_NS - 1: then there is no watchdog */
+    void (*on_over_budget)(void *context, const struct tw_job *job, uint64_t ran_ns);
+    void *context;
+    struct memory memory;
+    pthread_t *threads;
+    unsigned thread_capacity;
+    bool has_watchdog;
+    pthread_t watchdog;
+
+    pthread_mutex_t join_lock; /* before `lock` */
+    bool is_joined;            /* under join_lock */
+
+    pthread_mutex_t lock; /* guards all below */
+    pthread_cond_t work;  /* there are jobs, or the end is near; the pool waits */
+    pthread_cond_t room;  /* the queue has some; submitters wait */
+    pthread_cond_t ended; /* nothing runs any more; stop waits */
+    pthread_cond_t watch; /* `watch_at` is no longer never; the watchdog waits */
+    bool is_stopping;     /* no job is taken up any more */
+    bool is_halted;       /* and none is begun */
+    bool is_unwatched;    /* the watchdog is to end */
+    unsigned idle_count;  /* threads of the pool that wait */
+    unsigned blocked_count;
+    uint64_t watch_at; /* when the watchdog looks next; never while it has nothing to wait for */
+    struct tw_job *queue;
+    size_t first; /* the oldest's place in the queue */
+    struct bucket running;
+    struct tw_executor_stats stats; /* queued is how many the queue has */
+};
+
+static size_t room_left(const struct tw_executor *executor)
+{
+    return executor->queue_size - executor->stats.queued;
+}
+
+static void queue_push(struct tw_executor *executor, const struct tw_job *job)
+{
+    size_t place = executor->first + executor->stats.queued;
+
+    executor->queue[place < executor->queue_size ? place : place - executor->queue_size] = *job;
+    executor->stats.queued++;
+}
+
+static struct tw_job queue_pop(struct tw_executor *executor)
+{
+    struct tw_job job = executor->queue[executor->first];
+
+    if (++executor->first == executor->queue_size)
+        executor->first = 0;
+    executor->stats.queued--;
+    if (executor->blocked_count > 0)
+        pthread_cond_signal(&executor->room); /* one place, one of those who wait for it */
+    return job;
+}
+
+/* Before never in any case. */
+static uint64_t due_at(const struct tw_executor *executor, const struct run *run)
+{
+    uint64_t last = NEVER_NS - 1 - executor->budget_ns;
+
+    return run->began_ns > last ? NEVER_NS - 1 : run->began_ns + executor->budget_ns;
+}
+
+/* Tells of a job once. Leaves the lock meanwhile. */
+static void tell(struct tw_executor *executor, struct run *run, uint64_t ran_ns)
+{
+    struct tw_job job = run->job;
+
+    run->is_told = true;
+    executor->stats.over_budget++;
+    executor->stats.over_budget_count++;
+    if (!executor->on_over_budget)
+        return;
+    pthread_mutex_unlock(&executor->lock);
+    executor->on_over_budget(executor->context, &job, ran_ns);
+    pthread_mutex_lock(&executor->lock);
+}
+
+/* Runs a job on this thread, with the lock, but not while the job runs. */
+static void run_job(struct tw_executor *executor, struct tw_job job)
+{
+    struct run run = {.job = job, .began_ns = monotonic_ns()};
+
+    bucket_push(&executor->running, &run.link);
+    executor->stats.running++;
+    if (executor->watch_at == NEVER_NS && executor->has_watchdog) {
+        executor->watch_at = due_at(executor, &run);
+        pthread_cond_signal(&executor->watch);
+    }
+    pthread_mutex_unlock(&executor->lock);
+    job.run(job.argument);
+    uint64_t ran_ns = monotonic_ns() - run.began_ns;
+    pthread_mutex_lock(&executor->lock);
+    if (!run.is_told && ran_ns > executor->budget_ns)
+        tell(executor, &run, ran_ns);
+    bucket_remove(&run.link);
+    executor->stats.over_budget -= run.is_told;
+    executor->stats.running--;
+    executor->stats.done_count++;
+    if (ran_ns > executor->stats.longest_ns)
+        executor->stats.longest_ns = ran_ns;
+    if (executor->is_stopping && executor->stats.running == 0)
+        pthread_cond_broadcast(&executor->ended);
+}
+
+static void *thread_main(void *argument)
+{
+    struct tw_executor *executor = argument;
+
+    pthread_mutex_lock(&executor->lock);
+    for (;;) {
+        if (!executor->is_halted && executor->stats.queued > 0) {
+            run_job(executor, queue_pop(executor));
+            continue;
+        }
+        if (executor->is_stopping)
+            break;
+        executor->idle_count++;
+        pthread_cond_wait(&executor->work, &executor->lock);
+        executor->idle_count--;
+        executor->stats.wake_count++;
+    }
+    pthread_mutex_unlock(&executor->lock);
+    return NULL;
+}
+
+/* Tells of the running jobs that are over their budget; returns when the next will be. */
+static uint64_t watch_all(struct tw_executor *executor)
+{
+    uint64_t now = monotonic_ns(), next = NEVER_NS;
+    struct tw_link *link = executor->running.root.next_;
+
+    while (link != &executor->running.root) {
+        struct run *run = (struct run *)link;
+        link = link->next_;
+        if (run->is_told)
+            continue;
+        uint64_t due = due_at(executor, run);
+        if (now > due) {
+            tell(executor, run, now - run->began_ns);
+            link = executor->running.root.next_; /* anything may have ended meanwhile */
+            next = NEVER_NS;
+        } else if (due < next) {
+            next = due;
+        }
+    }
+    return next;
+}
+
+static void *watchdog_main(void *argument)
+{
+    struct tw_executor *executor = argument;
+
+    pthread_mutex_lock(&executor->lock);
+    while (!executor->is_unwatched) {
+        if (executor->watch_at == NEVER_NS) {
+            pthread_cond_wait(&executor->watch, &executor->lock);
+            executor->stats.wake_count++;
+        } else if (monotonic_ns() <= executor->watch_at) {
+            /* Also when the job has ended: else each short one would wake this thread. */
+            monotonic_condition_wait(&executor->watch, &executor->lock, executor->watch_at + 1);
+            executor->stats.wake_count++;
+        } else {
+            /* Not never, so that what begins while something is told of does not signal; it is
+             * then seen below. */
+            executor->watch_at = watch_all(executor);
+        }
+    }
+    pthread_mutex_unlock(&executor->lock);
+    return NULL;
+}
+
+/* Makes the threads, deaf to signals: those are for the program's own. */
+static bool threads_start(struct tw_executor *executor)
+{
+    sigset_t all, before;
+    bool is_made = true;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (is_made && executor->thread_count < executor->thread_capacity) {
+        is_made = pthread_create(&executor->threads[executor->thread_count], NULL, thread_main,
+                                 executor) == 0;
+        executor->thread_count += is_made;
+    }
+    if (is_made && executor->budget_ns != NEVER_NS - 1) {
+        is_made = pthread_create(&executor->watchdog, NULL, watchdog_main, executor) == 0;
+        executor->has_watchdog = is_made;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return is_made;
+}
+
+struct tw_executor *tw_executor_create(const struct tw_executor_options *options)
+{
+    static const struct tw_executor_options defaults;
+
+    if (!options)
+        options = &defaults;
+    assert(options->thread_count <= TW_EXECUTOR_THREADS_MAX);
+    assert(!options->allocate == !options->release);
+    struct memory memory = {.allocate = options->allocate,
+                            .release = options->release,
+                            .context = options->memory_context};
+    struct tw_executor *executor = memory_take(&memory, 1, sizeof *executor);
+    if (!executor)
+        return NULL;
+    *executor = (struct tw_executor){
+        .thread_capacity = options->thread_count ? options->thread_count : 1,
+        .queue_size = options->queue_count_max ? options->queue_count_max : QUEUE_DEFAULT,
+        .when_full = options->when_full,
+        .budget_ns =
+            options->budget_ns && options->budget_ns < NEVER_NS ? options->budget_ns : NEVER_NS - 1,
+        .on_over_budget = options->on_over_budget,
+        .context = options->context,
+        .watch_at = NEVER_NS,
+    };
+    bucket_init(&executor->running, 0, BUCKET_NONE);
+    pthread_mutex_init(&executor->join_lock, NULL);
+    pthread_mutex_init(&executor->lock, NULL);
+    pthread_cond_init(&executor->work, NULL);
+    pthread_cond_init(&executor->room, NULL);
+    pthread_cond_init(&executor->ended, NULL);
+    monotonic_condition_init(&executor->watch);
+    executor->queue = memory_take(&memory, executor->queue_size, sizeof *executor->queue);
+    executor->threads = memory_take(&memory, executor->thread_capacity, sizeof *executor->threads);
+    executor->memory = memory;
+    if (!executor->queue || !executor->threads || !threads_start(executor)) {
+        tw_executor_destroy(executor);
+        return NULL;
+    }
+    return executor;
+}
+
+void tw_executor_destroy(struct tw_executor *executor)
+{
+    if (!executor)
+        return;
+    tw_executor_stop(executor);
+    pthread_cond_destroy(&executor->watch);
+    pthread_cond_destroy(&executor->ended);
+    pthread_cond_destroy(&executor->room);
+    pthread_cond_destroy(&executor->work);
+    pthread_mutex_destroy(&executor->lock);
+    pthread_mutex_destroy(&executor->join_lock);
+    struct memory memory = executor->memory;
+    memory_give(&memory, executor->threads, executor->thread_capacity, sizeof *executor->threads);
+    memory_give(&memory, executor->queue, executor->queue_size, sizeof *executor->queue);
+    memory_give(&memory, executor, 1, sizeof *executor);
+}
+
+static bool is_of_the_pool(const struct tw_executor *executor)
+{
+    for (unsigned i = 0; i < executor->thread_count; i++)
+        if (pthread_equal(executor->threads[i], pthread_self()))
+            return true;
+    return false;
+}
+
+size_t tw_executor_submit(struct tw_executor *executor, const struct tw_job *jobs, size_t count)
+{
+    size_t taken = 0;
+
+    pthread_mutex_lock(&executor->lock);
+    while (taken < count && !executor->is_stopping) {
+        size_t turn = count - taken < room_left(executor) ? count - taken : room_left(executor);
+        for (size_t i = 0; i < turn; i++) {
+            queue_push(executor, &jobs[taken++]);
+            if (i < executor->idle_count)
+                pthread_cond_signal(&executor->work);
+        }
+        executor->stats.submitted_count += turn;
+        if (taken == count || executor->when_full == TW_FULL_REFUSE)
+            break;
+        if (executor->when_full == TW_FULL_BLOCK && !is_of_the_pool(executor)) {
+            executor->blocked_count++;
+            pthread_cond_wait(&executor->room, &executor->lock);
+            executor->blocked_count--;
+            continue;
+        }
+        executor->stats.submitted_count++;
+        executor->stats.caller_count++;
+        run_job(executor, jobs[taken++]);
+    }
+    executor->stats.refused_count += count - taken;
+    pthread_mutex_unlock(&executor->lock);
+    return taken;
+}
+
+size_t tw_executor_take(struct tw_executor *executor, struct tw_job *ret_jobs, size_t limit)
+{
+    size_t count = 0;
+
+    pthread_mutex_lock(&executor->lock);
+    while (count < limit && executor->stats.queued > 0)
+        ret_jobs[count++] = queue_pop(executor);
+    executor->stats.taken_count += count;
+    pthread_mutex_unlock(&executor->lock);
+    return count;
+}
+
+/* Takes up no more jobs, and waits until none runs, the watchdog last. */
+static void wind_up(struct tw_executor *executor, bool *ret_also)
+{
+    pthread_mutex_lock(&executor->lock);
+    executor->is_stopping = true;
+    if (ret_also)
+        *ret_also = true;
+    pthread_cond_broadcast(&executor->work);
+    pthread_cond_broadcast(&executor->room);
+    pthread_mutex_unlock(&executor->lock);
+
+    pthread_mutex_lock(&executor->join_lock);
+    if (!executor->is_joined) {
+        for (unsigned i = 0; i < executor->thread_count; i++)
+            pthread_join(executor->threads[i], NULL);
+        pthread_mutex_lock(&executor->lock);
+        while (executor->stats.running > 0) /* on callers' threads */
+            pthread_cond_wait(&executor->ended, &executor->lock);
+        executor->is_unwatched = true;
+        pthread_cond_signal(&executor->watch);
+        pthread_mutex_unlock(&executor->lock);
+        if (executor->has_watchdog)
+            pthread_join(executor->watchdog, NULL);
+        executor->is_joined = true;
+    }
+    pthread_mutex_unlock(&executor->join_lock);
+}
+
+void tw_executor_stop(struct tw_executor *executor)
+{
+    wind_up(executor, &executor->is_halted);
+}
+
+void tw_executor_drain(struct tw_executor *executor)
+{
+    wind_up(executor, NULL);
+}
+
+void tw_executor_get_stats(struct tw_executor *executor, struct tw_executor_stats *ret_stats)
+{
+    pthread_mutex_lock(&executor->lock);
+    *ret_stats = executor->stats;
+    pthread_mutex_unlock(&executor->lock);
+}
+
+void tw_executor_check(struct tw_executor *executor)
+{
+    size_t over_budget = 0;
+
+    pthread_mutex_lock(&executor->lock);
+    const struct tw_executor_stats *stats = &executor->stats;
+    REQUIRE(stats->queued <= executor->queue_size);
+    REQUIRE(executor->first < executor->queue_size);
+    REQUIRE(bucket_check(&executor->running) == stats->running);
+    for (struct tw_link *link = executor->running.root.next_; link != &executor->running.root;
+         link = link->next_)
+        over_budget += ((const struct run *)link)->is_told;
+    REQUIRE(over_budget == stats->over_budget);
+    REQUIRE(stats->submitted_count ==
+            stats->queued + stats->running + stats->done_count + stats->taken_count);
+    REQUIRE(executor->idle_count <= executor->thread_capacity);
+    /* Whatever has not been told of has somebody who will. */
+    if (executor->has_watchdog && stats->running > stats->over_budget)
+        REQUIRE(executor->watch_at != NEVER_NS);
+    pthread_mutex_unlock(&executor->lock);
+}

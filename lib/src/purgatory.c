@@ -1,0 +1,379 @@
+#include "purgatory_private.h"
+
+#include <assert.h>
+
+enum {
+    BATCH = 32,            /* operations claimed, or timed out, under one lock of a shard */
+    LOOKS_LOCKED_MAX = 256 /* watches looked at for it */
+};
+
+enum claim { CLAIM_MINE, CLAIM_OTHERS, CLAIM_DEAD };
+
+/* Claims the operation if it lives and nobody has; else leaves `flag` with who has. */
+static enum claim operation_claim(struct operation *operation, uint32_t generation, uint32_t flag)
+{
+    uint_least32_t state = atomic_load(&operation->state);
+
+    for (;;) {
+        if (state >> 4 != generation)
+            return CLAIM_DEAD;
+        uint_least32_t flags = state & STATE_FLAGS ? flag : STATE_TRYING;
+        if (atomic_compare_exchange_weak(&operation->state, &state, state | flags))
+            return flags == STATE_TRYING ? CLAIM_MINE : CLAIM_OTHERS;
+    }
+}
+
+/* Tries a claimed operation until it is over, true, or nobody has asked for one more try, false;
+ * the claim is then given back. */
+static bool operation_try(struct tw_purgatory *purgatory, struct operation *operation,
+                          uint32_t generation, enum tw_completion *ret_why)
+{
+    for (;;) {
+        uint_least32_t state = generation << 4 | STATE_TRYING;
+        if (purgatory->try_complete(purgatory->context, operation->operation)) {
+            *ret_why = TW_COMPLETED_BY_EVENT;
+            return true;
+        }
+        if (atomic_compare_exchange_strong(&operation->state, &state, generation << 4))
+            return false;
+        if (state & STATE_FORCED) {
+            *ret_why = TW_COMPLETED_BY_EVENT;
+            return true;
+        }
+        if (!(state & STATE_AGAIN)) {
+            *ret_why = TW_COMPLETED_BY_TIMEOUT;
+            return true;
+        }
+        /* The event came first or with the time-out: it has its try. */
+        atomic_fetch_and(&operation->state, ~(uint_least32_t)STATE_AGAIN);
+    }
+}
+
+/* The end of an operation, by its claimant, under its home's lock: from here on all its watches but
+ * the first, which leaves, are dead. Its slot may be let again at once. */
+static void operation_close(struct tw_purgatory *purgatory, struct operation *operation,
+                            uint32_t generation)
+{
+    struct shard *home = operation->home;
+
+    struct watch_list *list = operation->first->list;
+
+    tw_wheel_disarm(home->wheel, operation->timer);
+    tw__watch_drop(purgatory, home, operation->first);
+    tw__watch_list_settle(home, list);
+    atomic_store(&operation->state, (generation + 1) << 4);
+    atomic_fetch_sub(&purgatory->alive_count, operation->key_count);
+    atomic_fetch_sub(&purgatory->operation_count, 1);
+    if (generation + 1 < OPERATION_GENERATION_LAST)
+        tw__slab_give(&home->operations, &operation->slot);
+    else
+        home->retired_count++;
+}
+
+/* Ends a claimed operation and completes it. `watch`, unless NULL, is the one in a list of `shard`
+ * by which it was found; it leaves the list at once. */
+static void operation_end(struct tw_purgatory *purgatory, struct operation *operation,
+                          uint32_t generation, enum tw_completion why, struct shard *shard,
+                          struct watch *watch)
+{
+    struct shard *home = operation->home;
+    void *callers = operation->operation;
+
+    if (watch && watch != operation->first && shard != home) {
+        pthread_mutex_lock(&shard->lock);
+        tw__watch_drop(purgatory, shard, watch);
+        pthread_mutex_unlock(&shard->lock);
+    }
+    pthread_mutex_lock(&home->lock);
+    if (watch && watch != operation->first && shard == home)
+        tw__watch_drop(purgatory, shard, watch);
+    operation_close(purgatory, operation, generation);
+    if (why == TW_COMPLETED_BY_EVENT)
+        home->by_event_count++;
+    else
+        home->by_timeout_count++;
+    pthread_mutex_unlock(&home->lock);
+    purgatory->complete(purgatory->context, callers, why);
+}
+
+/* An operation in its home, claimed, armed, with its first watch; NULL when out of memory. Under
+ * the home's lock. */
+static struct operation *operation_open(struct tw_purgatory *purgatory, struct shard *home,
+                                        void *callers, const uint64_t *keys, size_t key_count,
+                                        uint64_t deadline)
+{
+    struct operation *operation = (struct operation *)tw__slab_take(&home->operations);
+
+    if (!operation)
+        return NULL;
+    if (operation->slot.generation == 1) { /* let for the first time */
+        atomic_init(&operation->state, 0);
+        operation->home = home;
+        operation->timer = TW_NONE;
+    }
+    if (operation->timer == TW_NONE)
+        operation->timer = tw_wheel_open(home->wheel, (uintptr_t)operation);
+
+    uint32_t generation = (uint32_t)atomic_load(&operation->state) >> 4;
+    operation->first = operation->timer == TW_NONE
+                           ? NULL
+                           : tw__watch_add(purgatory, home, keys[0], operation, generation);
+    if (!operation->first) {
+        tw__slab_give(&home->operations, &operation->slot);
+        return NULL;
+    }
+    operation->operation = callers;
+    operation->key_count = key_count;
+    atomic_store(&operation->state, generation << 4 | STATE_TRYING);
+    tw_wheel_arm(home->wheel, operation->timer, deadline);
+    return operation;
+}
+
+/* Watches a claimed operation under all keys but the first; false when out of memory. */
+static bool operation_watch(struct tw_purgatory *purgatory, struct operation *operation,
+                            uint32_t generation, const uint64_t *keys, size_t key_count)
+{
+    bool is_watched = true;
+
+    for (size_t i = 1; i < key_count && is_watched; i++) {
+        struct shard *shard = shard_of(purgatory, keys[i]);
+        pthread_mutex_lock(&shard->lock);
+        is_watched = tw__watch_add(purgatory, shard, keys[i], operation, generation) != NULL;
+        pthread_mutex_unlock(&shard->lock);
+    }
+    return is_watched;
+}
+
+/* Adds to a counter that has a limit, unless that would pass it. */
+static bool counter_take(atomic_size_t *counter, size_t count, size_t count_max)
+{
+    size_t old = atomic_load(counter);
+
+    do {
+        if (old > count_max || count > count_max - old)
+            return false;
+    } while (!atomic_compare_exchange_weak(counter, &old, old + count));
+    return true;
+}
+
+/* Whether somebody sleeps beyond `deadline`, and has to be told. Each shard has a rough answer, so
+ * that the common lock is taken only by a deadline that is earlier than those of its shard. */
+static bool wake_is_sooner(struct tw_purgatory *purgatory, uint64_t deadline)
+{
+    pthread_mutex_lock(&purgatory->wake_lock);
+    bool is_sooner = deadline < purgatory->wake_told;
+    if (is_sooner)
+        purgatory->wake_told = deadline;
+    pthread_mutex_unlock(&purgatory->wake_lock);
+    return is_sooner;
+}
+
+bool tw_purgatory_submit(struct tw_purgatory *purgatory, void *operation, const uint64_t *keys,
+                         size_t key_count, uint64_t deadline)
+{
+    assert(key_count > 0);
+    if (purgatory->is_closing)
+        return false;
+    if (purgatory->try_complete(purgatory->context, operation)) {
+        purgatory->complete(purgatory->context, operation, TW_COMPLETED_AT_ONCE);
+        return true;
+    }
+    if (!counter_take(&purgatory->operation_count, 1, purgatory->operation_count_max))
+        return false;
+    if (!counter_take(&purgatory->alive_count, key_count, purgatory->watch_count_max)) {
+        atomic_fetch_sub(&purgatory->operation_count, 1);
+        return false;
+    }
+
+    struct shard *home = shard_of(purgatory, keys[0]);
+    pthread_mutex_lock(&home->lock);
+    struct operation *opened =
+        operation_open(purgatory, home, operation, keys, key_count, deadline);
+    uint32_t generation = opened ? (uint32_t)atomic_load(&opened->state) >> 4 : 0;
+    bool is_sooner = opened && deadline < home->wake_told;
+    if (is_sooner)
+        home->wake_told = deadline;
+    pthread_mutex_unlock(&home->lock);
+    if (!opened) {
+        atomic_fetch_sub(&purgatory->operation_count, 1);
+        atomic_fetch_sub(&purgatory->alive_count, key_count);
+        return false;
+    }
+    /* Even if it is refused below: its shard takes it as told. */
+    if (is_sooner && wake_is_sooner(purgatory, deadline) && purgatory->on_sooner)
+        purgatory->on_sooner(purgatory->context, deadline);
+    bool is_watched = operation_watch(purgatory, opened, generation, keys, key_count);
+    if (!is_watched) {
+        pthread_mutex_lock(&home->lock);
+        operation_close(purgatory, opened, generation);
+        pthread_mutex_unlock(&home->lock);
+    } else {
+        enum tw_completion why;
+        if (operation_try(purgatory, opened, generation, &why))
+            operation_end(purgatory, opened, generation, why, NULL, NULL);
+    }
+    tw__purge_pay(purgatory, key_count);
+    return is_watched;
+}
+
+/* Watches of one list whose operations this thread has claimed. They are alive until it ends them,
+ * so nobody else takes them out of the list. */
+struct batch {
+    struct watch *watches[BATCH];
+    unsigned count;
+};
+
+/* Walks on from the cursor and claims operations. Under the shard's lock. */
+static void batch_fill(struct tw_purgatory *purgatory, struct shard *shard, struct watch_list *list,
+                       struct cursor *cursor, uint32_t flag, size_t *left, struct batch *ret_batch)
+{
+    ret_batch->count = 0;
+    for (unsigned looks = 0; looks < LOOKS_LOCKED_MAX && ret_batch->count < BATCH; looks++) {
+        if (*left == 0 || cursor->at == &list->watches.root) {
+            *left = 0;
+            return;
+        }
+        struct watch *watch = watch_of(cursor->at);
+        cursor->at = watch->slot.link.next_;
+        --*left;
+        enum claim claim = operation_claim(watch->operation, watch->generation, flag);
+        if (claim == CLAIM_MINE) {
+            ret_batch->watches[ret_batch->count++] = watch;
+        } else if (claim == CLAIM_DEAD) {
+            tw__watch_drop(purgatory, shard, watch);
+            shard->purged_count++;
+        }
+    }
+}
+
+/* Goes once through the watches of a key that are there now; `flag` is STATE_AGAIN to try them,
+ * STATE_FORCED to complete them untried. */
+static size_t key_walk(struct tw_purgatory *purgatory, uint64_t key, uint32_t flag)
+{
+    struct shard *shard = shard_of(purgatory, key);
+    struct batch batch;
+    struct cursor cursor;
+    size_t completed_count = 0, died_count = 0;
+
+    pthread_mutex_lock(&shard->lock);
+    struct watch_list *list = tw__watch_list_find(shard, key);
+    if (!list) {
+        pthread_mutex_unlock(&shard->lock);
+        return 0;
+    }
+    tw__cursor_open(list, &cursor);
+    for (size_t left = list->count; left > 0;) {
+        batch_fill(purgatory, shard, list, &cursor, flag, &left, &batch);
+        pthread_mutex_unlock(&shard->lock);
+        for (unsigned i = 0; i < batch.count; i++) {
+            struct watch *watch = batch.watches[i];
+            struct operation *operation = watch->operation;
+            enum tw_completion why = TW_COMPLETED_BY_EVENT;
+            if (flag == STATE_AGAIN &&
+                !operation_try(purgatory, operation, watch->generation, &why))
+                continue;
+            died_count += operation->key_count - 1;
+            completed_count++;
+            operation_end(purgatory, operation, watch->generation, why, shard, watch);
+        }
+        pthread_mutex_lock(&shard->lock);
+    }
+    tw__cursor_close(list, &cursor);
+    tw__watch_list_settle(shard, list);
+    pthread_mutex_unlock(&shard->lock);
+    if (died_count > 0)
+        tw__purge_pay(purgatory, died_count);
+    return completed_count;
+}
+
+size_t tw_purgatory_try_key(struct tw_purgatory *purgatory, uint64_t key)
+{
+    return key_walk(purgatory, key, STATE_AGAIN);
+}
+
+size_t tw_purgatory_complete_key(struct tw_purgatory *purgatory, uint64_t key)
+{
+    return key_walk(purgatory, key, STATE_FORCED);
+}
+
+/* Ends an operation whose time-out has come, unless somebody is trying it. Under its home's
+ * lock. */
+static bool operation_time_out(struct tw_purgatory *purgatory, struct operation *operation)
+{
+    uint32_t generation = (uint32_t)atomic_load(&operation->state) >> 4;
+
+    if (operation_claim(operation, generation, STATE_LATE) != CLAIM_MINE)
+        return false;
+    operation_close(purgatory, operation, generation);
+    operation->home->by_timeout_count++;
+    return true;
+}
+
+/* Completes up to `limit` operations of one shard. */
+static size_t shard_expire(struct tw_purgatory *purgatory, struct shard *shard, uint64_t now,
+                           size_t limit)
+{
+    struct tw_expired due[BATCH];
+    void *ended[BATCH];
+    size_t count = 0, died_count = 0;
+    bool is_behind;
+
+    do {
+        size_t asked = limit - count < BATCH ? limit - count : BATCH;
+        unsigned ended_count = 0;
+        pthread_mutex_lock(&shard->lock);
+        size_t due_count = tw_wheel_expire(shard->wheel, now, due, asked);
+        for (size_t i = 0; i < due_count; i++) {
+            struct operation *operation = (struct operation *)(uintptr_t)due[i].data;
+            if (!operation_time_out(purgatory, operation))
+                continue;
+            /* Under the lock still, so the slot has no new tenant. */
+            died_count += operation->key_count - 1;
+            ended[ended_count++] = operation->operation;
+        }
+        is_behind = due_count == asked || tw_wheel_is_behind(shard->wheel);
+        pthread_mutex_unlock(&shard->lock);
+        for (unsigned i = 0; i < ended_count; i++)
+            purgatory->complete(purgatory->context, ended[i], TW_COMPLETED_BY_TIMEOUT);
+        count += ended_count;
+    } while (is_behind && count < limit);
+    if (died_count > 0)
+        tw__purge_pay(purgatory, died_count);
+    return count;
+}
+
+size_t tw_purgatory_expire(struct tw_purgatory *purgatory, uint64_t now, size_t limit)
+{
+    unsigned first = atomic_fetch_add(&purgatory->expire_turn, 1); /* none is always last */
+    size_t count = 0;
+
+    for (unsigned i = 0; i < purgatory->shard_count && count < limit; i++) {
+        unsigned turn = (first + i) & (purgatory->shard_count - 1);
+        count += shard_expire(purgatory, &purgatory->shards[turn], now, limit - count);
+    }
+    return count;
+}
+
+uint64_t tw_purgatory_wake_at(struct tw_purgatory *purgatory)
+{
+    uint64_t wake_at = TW_NEVER;
+
+    /* Until the answer is known every deadline is told; the earliest of them is the answer too. */
+    pthread_mutex_lock(&purgatory->wake_lock);
+    purgatory->wake_told = TW_NEVER;
+    pthread_mutex_unlock(&purgatory->wake_lock);
+    for (unsigned i = 0; i < purgatory->shard_count; i++) {
+        struct shard *shard = &purgatory->shards[i];
+        pthread_mutex_lock(&shard->lock);
+        shard->wake_told = tw_wheel_wake_at(shard->wheel);
+        if (shard->wake_told < wake_at)
+            wake_at = shard->wake_told;
+        pthread_mutex_unlock(&shard->lock);
+    }
+    pthread_mutex_lock(&purgatory->wake_lock);
+    if (wake_at < purgatory->wake_told)
+        purgatory->wake_told = wake_at;
+    wake_at = purgatory->wake_told;
+    pthread_mutex_unlock(&purgatory->wake_lock);
+    return wake_at;
+}

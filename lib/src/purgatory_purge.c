@@ -1,0 +1,106 @@
+/*
+ * The purge takes dead watches out of the lists. It begins when the estimate of the dead passes
+ * their share, goes once through all lists of all shards, and is done in steps by whoever adds
+ * watches or makes them dead, so no call pays for more than a multiple of its own.
+ *
+ * Bound: a purge that begins at W watches, in at most W lists, looks 2 W times, and each watch that
+ * dies meanwhile pays for TW_PURGATORY_LOOKS_MAX of them; so at most W / 8 die until it ends. What
+ * is added meanwhile pays for itself.
+ */
+#include "purgatory_private.h"
+
+/* Looks under one lock of a shard. */
+enum { LOOKS_LOCKED_MAX = 256 };
+
+static bool purge_is_due(struct tw_purgatory *purgatory)
+{
+    size_t watched = atomic_load(&purgatory->watch_count);
+    size_t alive = atomic_load(&purgatory->alive_count);
+    size_t dead = watched > alive ? watched - alive : 0;
+
+    return dead > TW_PURGATORY_DEAD_MIN &&
+           (uint64_t)dead * 100 > (uint64_t)watched * purgatory->dead_percent_max;
+}
+
+/* Goes to the next list of the shard; false when it has been through all. */
+static bool list_begin(struct purge *purge, struct shard *shard)
+{
+    if (!purge->is_begun) {
+        purge->is_begun = true;
+        purge->lists_left = shard->lists.used_count;
+    }
+    if (purge->lists_left == 0 || bucket_is_empty(&shard->ring))
+        return false;
+    purge->lists_left--;
+    struct tw_link *link = shard->ring.root.next_;
+    bucket_remove(link);
+    bucket_push(&shard->ring, link);
+    purge->list = (struct watch_list *)link;
+    purge->watches_left = purge->list->count;
+    tw__cursor_open(purge->list, &purge->cursor);
+    return true;
+}
+
+static void list_end(struct purge *purge, struct shard *shard)
+{
+    tw__cursor_close(purge->list, &purge->cursor);
+    tw__watch_list_settle(shard, purge->list);
+    purge->list = NULL;
+}
+
+/* Looks at up to `looks` watches and lists; returns how many are left over, some only if the shard
+ * is through. Under its lock. */
+static size_t purge_shard(struct tw_purgatory *purgatory, struct shard *shard, size_t looks)
+{
+    struct purge *purge = &purgatory->purge;
+
+    for (; looks > 0; looks--) {
+        if (!purge->list) {
+            if (!list_begin(purge, shard))
+                return looks;
+            continue;
+        }
+        if (purge->watches_left == 0 || purge->cursor.at == &purge->list->watches.root) {
+            list_end(purge, shard);
+            looks++; /* ending is part of the list's look */
+            continue;
+        }
+        purge->watches_left--;
+        struct watch *watch = watch_of(purge->cursor.at);
+        purge->cursor.at = watch->slot.link.next_;
+        if (watch_is_dead(watch)) {
+            tw__watch_drop(purgatory, shard, watch);
+            shard->purged_count++;
+        }
+    }
+    return 0;
+}
+
+void tw__purge_pay(struct tw_purgatory *purgatory, size_t watch_count)
+{
+    if (!atomic_load(&purgatory->is_purging) && !purge_is_due(purgatory))
+        return;
+
+    size_t looks = watch_count * TW_PURGATORY_LOOKS_MAX;
+    struct purge *purge = &purgatory->purge;
+    pthread_mutex_lock(&purgatory->purge_lock);
+    if (!atomic_load(&purgatory->is_purging) && purge_is_due(purgatory))
+        atomic_store(&purgatory->is_purging, true);
+    while (looks > 0 && atomic_load(&purgatory->is_purging)) {
+        struct shard *shard = &purgatory->shards[purge->shard];
+        size_t turn = looks < LOOKS_LOCKED_MAX ? looks : LOOKS_LOCKED_MAX;
+        pthread_mutex_lock(&shard->lock);
+        size_t left = purge_shard(purgatory, shard, turn);
+        pthread_mutex_unlock(&shard->lock);
+        looks -= turn - left;
+        purge->look_count += turn - left;
+        if (left == 0)
+            continue;
+        purge->is_begun = false;
+        if (++purge->shard == purgatory->shard_count) {
+            purge->shard = 0;
+            atomic_store(&purgatory->is_purging, false);
+        }
+    }
+    pthread_mutex_unlock(&purgatory->purge_lock);
+}

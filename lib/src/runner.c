@@ -1,0 +1,350 @@
+/* runner.c - creating a runner, its loop, and stopping it. */
+#include "clock_private.h"
+#include "runner_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *default_allocate(void *context, size_t alignment, size_t size)
+{
+    (void)context;
+    return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+static void default_release(void *context, void *memory, size_t size)
+{
+    (void)context;
+    (void)size;
+    free(memory);
+}
+
+struct tw_runner *tw_runner_create(const struct tw_runner_options *options)
+{
+    struct tw_runner_options with = options ? *options : (struct tw_runner_options){0};
+    assert(!with.allocate == !with.release);
+    if (!with.allocate) {
+        with.allocate = default_allocate;
+        with.release = default_release;
+    }
+    struct tw_runner *runner =
+        with.allocate(with.context, _Alignof(struct tw_runner), sizeof(*runner));
+    if (!runner)
+        return NULL;
+    memset(runner, 0, sizeof(*runner));
+    runner->clock = with.clock ? with.clock : tw_clock_monotonic();
+    runner->allocate = with.allocate;
+    runner->release = with.release;
+    runner->memory_context = with.context;
+    runner->fd = runner->fd_write = -1;
+    if (tw_waiter_init(&runner->waiter))
+        return runner;
+    with.release(with.context, runner, sizeof(*runner));
+    return NULL;
+}
+
+static void wheel_destroy(struct tw_runner_wheel *wheel)
+{
+    struct tw_runner *runner = wheel->runner;
+    size_t batch_size = wheel->batch_count_max * sizeof(struct tw_expired);
+    tw_wheel_destroy(wheel->wheel);
+    tw__runner_release(runner, wheel->batch, batch_size);
+    tw__runner_release(runner, wheel->reminders, batch_size);
+    tw__runner_release(runner, wheel, sizeof(*wheel));
+}
+
+void tw_runner_destroy(struct tw_runner *runner)
+{
+    if (!runner)
+        return;
+    tw_runner_stop(runner);
+    for (struct tw_runner_wheel *wheel = atomic_load(&runner->wheels), *next; wheel; wheel = next) {
+        next = wheel->next;
+        tw__runner_cells_deinit(wheel);
+        wheel_destroy(wheel);
+    }
+    tw__runner_fd_close(runner);
+    tw_waiter_deinit(&runner->waiter);
+    runner->release(runner->memory_context, runner, sizeof(*runner));
+}
+
+/* The wheel's ticks of `now`. */
+static uint64_t tick_at(const struct tw_runner_wheel *wheel, struct tw_instant now)
+{
+    return now.ns / wheel->tick_ns;
+}
+
+/* What a wheel needs besides its own memory, which is zeroed. False when out of memory. */
+static bool wheel_init(struct tw_runner_wheel *wheel, struct tw_runner *runner)
+{
+    size_t batch_size = wheel->batch_count_max * sizeof(struct tw_expired);
+    struct tw_wheel_options options = {.start = tick_at(wheel, tw_runner_now(runner)),
+                                       .allocate = runner->allocate,
+                                       .release = runner->release,
+                                       .context = runner->memory_context};
+    wheel->batch = tw__runner_allocate(runner, _Alignof(struct tw_expired), batch_size);
+    wheel->reminders = tw__runner_allocate(runner, _Alignof(struct tw_expired), batch_size);
+    wheel->wheel = tw_wheel_create(&options);
+    atomic_init(&wheel->memory, sizeof(*wheel) + 2 * batch_size);
+    return wheel->batch && wheel->reminders && wheel->wheel && tw__runner_cells_init(wheel);
+}
+
+struct tw_runner_wheel *tw_runner_add(struct tw_runner *runner,
+                                      const struct tw_runner_wheel_options *options)
+{
+    assert(options->handler);
+    struct tw_runner_wheel *wheel =
+        tw__runner_allocate(runner, _Alignof(struct tw_runner_wheel), sizeof(*wheel));
+    if (!wheel)
+        return NULL;
+    memset(wheel, 0, sizeof(*wheel));
+    wheel->runner = runner;
+    wheel->handler = options->handler;
+    wheel->context = options->context;
+    wheel->tick_ns = options->tick_ns ? options->tick_ns : TICK_NS_DEFAULT;
+    wheel->batch_count_max = options->batch_count_max ? options->batch_count_max : BATCH_DEFAULT;
+    assert(wheel->batch_count_max <= CELLS_MAX);
+    wheel->cell_count_max = CELLS_MAX;
+    if (options->timer_count_max && options->timer_count_max < CELLS_MAX)
+        wheel->cell_count_max = (uint32_t)options->timer_count_max;
+    if (!wheel_init(wheel, runner)) {
+        wheel_destroy(wheel);
+        return NULL;
+    }
+    wheel->next = atomic_load(&runner->wheels);
+    atomic_store(&runner->wheels, wheel);
+    return wheel;
+}
+
+struct tw_instant tw_runner_now(const struct tw_runner *runner)
+{
+    return tw_clock_now(runner->clock);
+}
+
+/* Takes out some of what is due; all of it are running then. `ret_is_done` when no more is due. */
+static size_t take_due(struct tw_runner_wheel *wheel, struct tw_instant now, bool *ret_is_done)
+{
+    size_t due = 0;
+    pthread_mutex_lock(&wheel->wheel_lock);
+    size_t count = tw_wheel_expire(wheel->wheel, tick_at(wheel, now), wheel->reminders,
+                                   wheel->batch_count_max);
+    for (size_t i = 0; i < count; i++)
+        tw__runner_prefetch(wheel, (uint32_t)wheel->reminders[i].data);
+    for (size_t i = 0; i < count; i++)
+        due +=
+            tw__runner_look(wheel, (uint32_t)wheel->reminders[i].data, now.ns, &wheel->batch[due]);
+    *ret_is_done = !tw_wheel_is_behind(wheel->wheel);
+    pthread_mutex_unlock(&wheel->wheel_lock);
+    return due;
+}
+
+/* The handler is through with the batch. */
+static void finish(struct tw_runner_wheel *wheel, size_t count)
+{
+    uint32_t first = CELLS_MAX, last = CELLS_MAX;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t index = (uint32_t)wheel->batch[i].timer;
+        if (!tw__runner_finish(wheel, wheel->batch[i].timer))
+            continue;
+        tw__runner_body(wheel, index)->next_free = first;
+        last = first == CELLS_MAX ? index : last;
+        first = index;
+    }
+    if (first != CELLS_MAX)
+        tw__runner_cells_give(wheel, first, last);
+}
+
+/* Handles a batch. Returns how many, and the time after that. */
+static size_t handle_some(struct tw_runner_wheel *wheel, struct tw_instant *now, bool *ret_is_done)
+{
+    size_t count = take_due(wheel, *now, ret_is_done);
+    if (count == 0)
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        tw__histogram_add(&wheel->late,
+                          tw_instant_since((struct tw_instant){wheel->batch[i].deadline}, *now));
+    wheel->handler(wheel->context, wheel->batch, count);
+    finish(wheel, count);
+    struct tw_instant after = tw_runner_now(wheel->runner);
+    uint64_t took = tw_instant_since(*now, after);
+    if (took > atomic_load_explicit(&wheel->callback_ns_max, memory_order_relaxed))
+        atomic_store_explicit(&wheel->callback_ns_max, took, memory_order_relaxed);
+    tw__count(&wheel->callbacks, 1);
+    *now = after;
+    return count;
+}
+
+/* When a wheel's next reminder is. */
+static uint64_t wheel_wake_ns(struct tw_runner_wheel *wheel)
+{
+    pthread_mutex_lock(&wheel->wheel_lock);
+    uint64_t tick = tw_wheel_wake_at(wheel->wheel);
+    pthread_mutex_unlock(&wheel->wheel_lock);
+    return tick > UINT64_MAX / wheel->tick_ns ? NEVER_NS : tick * wheel->tick_ns;
+}
+
+/* Reads what must be read now: messages about what is due, or sooner than the next reminder. */
+static void take_messages(struct tw_runner_wheel *wheel, struct tw_instant now)
+{
+    if (atomic_load(&wheel->dirty) == 0)
+        return;
+    uint64_t wake_ns = wheel_wake_ns(wheel);
+    tw__runner_messages_take(wheel, wake_ns > now.ns ? wake_ns : now.ns);
+}
+
+/* Reads the messages and handles what is due, a batch of each wheel in turn, until nothing is left
+ * or each wheel has had its `limit`. `ret_is_done` is whether nothing is. */
+static size_t handle_all(struct tw_runner *runner, size_t limit, bool *ret_is_done)
+{
+    size_t handled = 0;
+    struct tw_instant now = tw_runner_now(runner);
+    for (;;) {
+        size_t most = 0;
+        *ret_is_done = true;
+        for (struct tw_runner_wheel *wheel = atomic_load(&runner->wheels); wheel;
+             wheel = wheel->next) {
+            bool is_done;
+            if (atomic_load(&runner->is_stopped))
+                return handled;
+            take_messages(wheel, now);
+            size_t count = handle_some(wheel, &now, &is_done);
+            handled += count;
+            most = count > most ? count : most;
+            *ret_is_done = *ret_is_done && is_done;
+        }
+        limit -= most < limit ? most : limit;
+        if (*ret_is_done || limit == 0)
+            return handled;
+    }
+}
+
+/* Says until when the runner will sleep, in `sleep_until_ns`. */
+static struct tw_instant lie_down(struct tw_runner *runner)
+{
+    uint64_t until = NEVER_NS;
+    for (struct tw_runner_wheel *wheel = atomic_load(&runner->wheels); wheel; wheel = wheel->next) {
+        uint64_t ns = wheel_wake_ns(wheel);
+        until = ns < until ? ns : until;
+    }
+    until += until == 0; /* 0 means awake */
+    TW_RUNNER_HOOK("lie down");
+    atomic_store(&runner->sleep_until_ns, until);
+    TW_RUNNER_HOOK("lain down");
+    return (struct tw_instant){until};
+}
+
+/* Whether messages that were left before lie_down ask for less sleep; those after it ring. */
+static bool may_sleep(struct tw_runner *runner, struct tw_instant until)
+{
+    for (struct tw_runner_wheel *wheel = atomic_load(&runner->wheels); wheel; wheel = wheel->next)
+        if (tw__runner_messages_earliest(wheel) < until.ns)
+            return false;
+    return !atomic_load(&runner->is_stopped);
+}
+
+static void *run(void *argument)
+{
+    struct tw_runner *runner = argument;
+    tw__clock_sharpen();
+    while (!atomic_load(&runner->is_stopped)) {
+        bool is_done;
+        (void)handle_all(runner, SIZE_MAX, &is_done);
+        struct tw_instant until = lie_down(runner);
+        if (may_sleep(runner, until)) {
+            (void)tw_clock_wait(runner->clock, &runner->waiter, until);
+            tw__count(&runner->wakes, 1);
+        }
+        atomic_store(&runner->sleep_until_ns, 0);
+    }
+    return NULL;
+}
+
+bool tw_runner_start(struct tw_runner *runner)
+{
+    assert(!runner->is_started && runner->fd < 0);
+    runner->is_started = pthread_create(&runner->thread, NULL, run, runner) == 0;
+    return runner->is_started;
+}
+
+size_t tw_runner_dispatch(struct tw_runner *runner, size_t limit)
+{
+    bool is_done, is_nested = atomic_exchange(&runner->is_dispatching, true);
+    assert(!runner->is_started && !is_nested);
+    (void)is_nested;
+    atomic_store(&runner->sleep_until_ns, 0);
+    tw__count(&runner->wakes, 1);
+    size_t handled = handle_all(runner, limit, &is_done);
+    struct tw_instant until = lie_down(runner);
+    tw__runner_fd_set(runner, until);
+    /* Whoever rang before the descriptor was set is not forgotten: it has left a message, and has
+     * changed what lie_down said. */
+    if (!is_done || !may_sleep(runner, until) || tw_runner_wake_at(runner).ns != until.ns) {
+        atomic_store(&runner->sleep_until_ns, 0);
+        tw__runner_fd_set(runner, (struct tw_instant){0});
+    }
+    atomic_store(&runner->is_dispatching, false);
+    return handled;
+}
+
+struct tw_instant tw_runner_wake_at(const struct tw_runner *runner)
+{
+    return (struct tw_instant){atomic_load(&runner->sleep_until_ns)};
+}
+
+uint64_t tw_runner_wakes(const struct tw_runner *runner)
+{
+    return atomic_load_explicit(&runner->wakes, memory_order_relaxed);
+}
+
+void tw_runner_stop(struct tw_runner *runner)
+{
+    if (atomic_exchange(&runner->is_stopped, true))
+        return;
+    /* Whoever has begun to schedule is let through. */
+    for (struct tw_runner_wheel *wheel = atomic_load(&runner->wheels); wheel; wheel = wheel->next)
+        for (unsigned i = 0; i < LANES; i++) {
+            tw__runner_lane_lock_this(&wheel->lanes[i]);
+            tw__runner_lane_unlock(&wheel->lanes[i]);
+        }
+    if (!runner->is_started)
+        return;
+    assert(!pthread_equal(pthread_self(), runner->thread));
+    tw_waiter_wake(&runner->waiter);
+    pthread_join(runner->thread, NULL);
+}
+
+/* Takes out what the cell holds, if it is pending. */
+static bool take_left(struct tw_runner_wheel *wheel, uint32_t index, struct tw_expired *ret_left)
+{
+    struct cell *cell = tw__runner_cell(wheel, index);
+    uint64_t word = atomic_load(&cell->word), next;
+    do {
+        while ((word & STATE_MASK) == STATE_MOVING) {
+            TW_RUNNER_HOOK("spin");
+            word = atomic_load(&cell->word);
+        }
+        if ((word & STATE_MASK) != STATE_PENDING)
+            return false;
+        ret_left->deadline = atomic_load(&tw__runner_body(wheel, index)->deadline_ns);
+        next = word & FLAG_OPENED ? tw__word_next(word, FLAG_OPENED | STATE_IDLE)
+                                  : tw__word_freed(word);
+    } while (!atomic_compare_exchange_weak(&cell->word, &word, next));
+    ret_left->data = tw__runner_body(wheel, index)->data;
+    ret_left->timer = (tw_handle)tw__word_generation(word) << 32 | index;
+    tw__count(word & FLAG_OPENED ? &wheel->left_opened : &wheel->left_once, 1);
+    if (!(word & FLAG_OPENED)) {
+        struct lane *lane = tw__runner_lane_lock(wheel);
+        tw__runner_cell_give(wheel, lane, index);
+        tw__runner_lane_unlock(lane);
+    }
+    return true;
+}
+
+size_t tw_runner_take_left(struct tw_runner_wheel *wheel, struct tw_expired *ret_left, size_t limit)
+{
+    assert(atomic_load(&wheel->runner->is_stopped));
+    size_t count = 0;
+    /* Nothing becomes pending any more, so once through all cells is enough. */
+    while (count < limit && wheel->left_next < atomic_load(&wheel->cell_count))
+        count += take_left(wheel, wheel->left_next++, &ret_left[count]);
+    return count;
+}

@@ -1,0 +1,429 @@
+/* runner_cell.c - cells, the lanes through which threads reach them, and looking at them. */
+#include "runner_private.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#define DEPOT_EMPTY CELLS_MAX
+
+enum { SEGMENT_ALIGNMENT = 64 }; /* so that no cell and no body lies across cache lines */
+
+static bool lane_try(struct lane *lane)
+{
+    return atomic_load_explicit(&lane->lock, memory_order_relaxed) == 0 &&
+           atomic_exchange_explicit(&lane->lock, 1, memory_order_acquire) == 0;
+}
+
+/* Which lane a thread tries first. */
+static inline unsigned lane_of_thread(void)
+{
+    return (unsigned)((uint64_t)TW_RUNNER_SELF * UINT64_C(0x9e3779b97f4a7c15) >> 58);
+}
+
+_Static_assert(LANES == 1 << (64 - 58), "a lane for each value of the hash");
+
+struct lane *tw__runner_lane_lock(struct tw_runner_wheel *wheel)
+{
+    for (unsigned i = lane_of_thread();;) {
+        for (unsigned tries = 0; tries < LANES; tries++, i++)
+            if (lane_try(&wheel->lanes[i % LANES]))
+                return &wheel->lanes[i % LANES];
+        (void)sched_yield();
+    }
+}
+
+void tw__runner_lane_lock_this(struct lane *lane)
+{
+    /* What is done under a lane's lock is short, unless the system has taken its holder's turn. */
+    for (unsigned tries = 1; !lane_try(lane); tries++) {
+        TW_RUNNER_HOOK("spin");
+        if (tries % 64 == 0)
+            (void)sched_yield();
+    }
+}
+
+/* Blocks for `count` messages, and for `extra` blocks that are not full. */
+static bool add_blocks(struct tw_runner_wheel *wheel, unsigned piece, size_t count)
+{
+    size_t size = count * sizeof(struct block);
+    struct block *blocks = tw__runner_allocate(wheel->runner, _Alignof(struct block), size);
+    if (!blocks)
+        return false;
+    wheel->block_pieces[piece] = blocks;
+    atomic_fetch_add_explicit(&wheel->memory, size, memory_order_relaxed);
+    for (size_t i = 0; i < count; i++) {
+        blocks[i].next = wheel->depot_blocks;
+        wheel->depot_blocks = &blocks[i];
+    }
+    return true;
+}
+
+static size_t segment_cells(unsigned segment)
+{
+    return (size_t)1 << (SEGMENT_MIN_BITS + segment);
+}
+
+static size_t segment_size(unsigned segment)
+{
+    return segment_cells(segment) * (sizeof(struct cell) + sizeof(struct body));
+}
+
+/* One for each so many cells, since a cell is in one block at most; and one not full. */
+static size_t segment_blocks(unsigned segment)
+{
+    return segment_cells(segment) / BLOCK_CELLS + 1;
+}
+
+/* Blocks that are not full: one in each lane, what the runner reads, what it reads next. */
+enum { BLOCKS_SPARE = LANES + 2 };
+
+bool tw__runner_cells_init(struct tw_runner_wheel *wheel)
+{
+    wheel->depot_free = DEPOT_EMPTY;
+    for (unsigned i = 0; i < LANES; i++)
+        atomic_init(&wheel->lanes[i].earliest_ns, NEVER_NS);
+    if (!add_blocks(wheel, SEGMENTS, BLOCKS_SPARE))
+        return false;
+    if (pthread_mutex_init(&wheel->depot_lock, NULL) == 0) {
+        if (pthread_mutex_init(&wheel->wheel_lock, NULL) == 0)
+            return true;
+        pthread_mutex_destroy(&wheel->depot_lock);
+    }
+    tw__runner_release(wheel->runner, wheel->block_pieces[SEGMENTS],
+                       BLOCKS_SPARE * sizeof(struct block));
+    return false;
+}
+
+void tw__runner_cells_deinit(struct tw_runner_wheel *wheel)
+{
+    struct tw_runner *runner = wheel->runner;
+    for (unsigned i = 0; i < wheel->segment_count; i++)
+        tw__runner_release(runner, atomic_load(&wheel->segments[i]), segment_size(i));
+    for (unsigned i = 0; i < SEGMENTS; i++)
+        tw__runner_release(runner, wheel->block_pieces[i],
+                           segment_blocks(i) * sizeof(struct block));
+    tw__runner_release(runner, wheel->block_pieces[SEGMENTS], BLOCKS_SPARE * sizeof(struct block));
+    pthread_mutex_destroy(&wheel->wheel_lock);
+    pthread_mutex_destroy(&wheel->depot_lock);
+}
+
+/* The depot, depot_lock held. */
+
+/* Memory for the cell after the last. Messages first: without room for them there is no cell. */
+static bool add_segment(struct tw_runner_wheel *wheel)
+{
+    unsigned segment = wheel->segment_count;
+    size_t size = segment_size(segment);
+    if (!wheel->block_pieces[segment] && !add_blocks(wheel, segment, segment_blocks(segment)))
+        return false;
+    struct cell *cells = tw__runner_allocate(wheel->runner, SEGMENT_ALIGNMENT, size);
+    if (!cells)
+        return false;
+    atomic_fetch_add_explicit(&wheel->memory, size, memory_order_relaxed);
+    atomic_store_explicit(&wheel->segments[segment], cells, memory_order_release);
+    wheel->segment_count++;
+    return true;
+}
+
+/* Cells that nobody has had, with their reminders, for a lane that is locked and has none. */
+static bool take_fresh(struct tw_runner_wheel *wheel, struct lane *lane)
+{
+    uint32_t index = atomic_load_explicit(&wheel->cell_count, memory_order_relaxed);
+    uint64_t most = (uint64_t)wheel->cell_count_max + wheel->retired_count;
+    most = most < CELLS_MAX ? most : CELLS_MAX;
+    pthread_mutex_lock(&wheel->wheel_lock);
+    for (unsigned i = 0; i < FREE_BATCH && index < most; i++, index++) {
+        if (index + (1u << SEGMENT_MIN_BITS) == 1u << (SEGMENT_MIN_BITS + wheel->segment_count) &&
+            !add_segment(wheel))
+            break;
+        tw_handle reminder = tw_wheel_open(wheel->wheel, index);
+        if (reminder == TW_NONE)
+            break;
+        struct cell *cell = tw__runner_cell(wheel, index);
+        struct body *body = tw__runner_body(wheel, index);
+        atomic_init(&cell->word, (uint64_t)1 << 32);
+        atomic_init(&cell->look_at_ns, NEVER_NS);
+        atomic_init(&body->deadline_ns, NEVER_NS);
+        atomic_init(&body->queued, 0);
+        body->reminder = reminder;
+        lane->free[lane->free_count++] = index;
+    }
+    pthread_mutex_unlock(&wheel->wheel_lock);
+    /* The lane hands out the lowest first: neighbours in memory, in the order of their use. */
+    for (uint32_t i = 0; i < lane->free_count / 2; i++) {
+        uint32_t swap = lane->free[i];
+        lane->free[i] = lane->free[lane->free_count - 1 - i];
+        lane->free[lane->free_count - 1 - i] = swap;
+    }
+    atomic_store_explicit(&wheel->cell_count, index, memory_order_release);
+    return lane->free_count > 0;
+}
+
+static bool take_used(struct tw_runner_wheel *wheel, struct lane *lane)
+{
+    while (lane->free_count < FREE_BATCH && wheel->depot_free != DEPOT_EMPTY) {
+        lane->free[lane->free_count++] = wheel->depot_free;
+        wheel->depot_free = tw__runner_body(wheel, wheel->depot_free)->next_free;
+    }
+    return lane->free_count > 0;
+}
+
+static bool refill(struct tw_runner_wheel *wheel, struct lane *lane)
+{
+    pthread_mutex_lock(&wheel->depot_lock);
+    bool is_filled = take_used(wheel, lane) || take_fresh(wheel, lane);
+    pthread_mutex_unlock(&wheel->depot_lock);
+    return is_filled;
+}
+
+struct lane *tw__runner_lane_with_cell(struct tw_runner_wheel *wheel)
+{
+    struct lane *lane = tw__runner_lane_lock(wheel);
+    if (lane->free_count > 0 || refill(wheel, lane))
+        return lane;
+    tw__runner_lane_unlock(lane);
+    /* What is free may lie in another lane. One lock at a time: nobody waits for us in a circle. */
+    for (unsigned i = 0; i < LANES; i++) {
+        lane = &wheel->lanes[i];
+        tw__runner_lane_lock_this(lane);
+        if (lane->free_count > 0)
+            return lane;
+        tw__runner_lane_unlock(lane);
+    }
+    return NULL;
+}
+
+void tw__runner_cells_give(struct tw_runner_wheel *wheel, uint32_t first, uint32_t last)
+{
+    pthread_mutex_lock(&wheel->depot_lock);
+    tw__runner_body(wheel, last)->next_free = wheel->depot_free;
+    wheel->depot_free = first;
+    pthread_mutex_unlock(&wheel->depot_lock);
+}
+
+static void retire(struct tw_runner_wheel *wheel)
+{
+    pthread_mutex_lock(&wheel->depot_lock);
+    wheel->retired_count++;
+    pthread_mutex_unlock(&wheel->depot_lock);
+}
+
+/* Half of what a full lane has goes to the depot: the older half. */
+static void spill(struct tw_runner_wheel *wheel, struct lane *lane)
+{
+    for (unsigned i = 0; i + 1 < FREE_BATCH; i++)
+        tw__runner_body(wheel, lane->free[i])->next_free = lane->free[i + 1];
+    tw__runner_cells_give(wheel, lane->free[0], lane->free[FREE_BATCH - 1]);
+    lane->free_count -= FREE_BATCH;
+    memmove(lane->free, lane->free + FREE_BATCH, lane->free_count * sizeof(lane->free[0]));
+}
+
+void tw__runner_cell_give(struct tw_runner_wheel *wheel, struct lane *lane, uint32_t index)
+{
+    uint64_t word =
+        atomic_load_explicit(&tw__runner_cell(wheel, index)->word, memory_order_relaxed);
+    if (tw__word_generation(word) == GENERATION_LAST) {
+        retire(wheel);
+        return;
+    }
+    if (lane->free_count == LANE_FREE_MAX)
+        spill(wheel, lane);
+    lane->free[lane->free_count++] = index;
+    /* It is the next to be let: its body is asked for now. */
+    __builtin_prefetch(tw__runner_body(wheel, index), 1);
+}
+
+/* Messages. */
+
+static struct block *take_block(struct tw_runner_wheel *wheel)
+{
+    pthread_mutex_lock(&wheel->depot_lock);
+    struct block *block = wheel->depot_blocks;
+    assert(block);
+    wheel->depot_blocks = block->next;
+    pthread_mutex_unlock(&wheel->depot_lock);
+    return block;
+}
+
+static void give_block(struct tw_runner_wheel *wheel, struct block *block)
+{
+    pthread_mutex_lock(&wheel->depot_lock);
+    block->next = wheel->depot_blocks;
+    wheel->depot_blocks = block;
+    pthread_mutex_unlock(&wheel->depot_lock);
+}
+
+static void queue(struct tw_runner_wheel *wheel, struct lane *lane, uint32_t index)
+{
+    if (!lane->blocks || lane->blocks->count == BLOCK_CELLS) {
+        struct block *block = take_block(wheel);
+        block->next = lane->blocks;
+        block->count = 0;
+        lane->blocks = block;
+    }
+    lane->blocks->cells[lane->blocks->count++] = index;
+    uint32_t count = atomic_load_explicit(&lane->message_count, memory_order_relaxed) + 1;
+    atomic_store_explicit(&lane->message_count, count, memory_order_relaxed);
+    tw__count(&lane->messages, 1);
+}
+
+struct lane *tw__runner_post(struct tw_runner_wheel *wheel, struct lane *lane, uint32_t index,
+                             uint64_t deadline_ns)
+{
+    struct body *body = tw__runner_body(wheel, index);
+    for (;;) {
+        uint32_t number = (uint32_t)(lane - wheel->lanes), queued = 0;
+        if (atomic_compare_exchange_strong(&body->queued, &queued, number + 1)) {
+            TW_RUNNER_HOOK("post: queued");
+            queue(wheel, lane, index);
+            break;
+        }
+        if (queued == number + 1)
+            break;
+        /* In another lane, which must be read sooner now. Its lock shows whether it still is. */
+        tw__runner_lane_unlock(lane);
+        TW_RUNNER_HOOK("post: elsewhere");
+        lane = &wheel->lanes[queued - 1];
+        tw__runner_lane_lock_this(lane);
+    }
+    if (deadline_ns < atomic_load_explicit(&lane->earliest_ns, memory_order_relaxed))
+        atomic_store(&lane->earliest_ns, deadline_ns);
+    TW_RUNNER_HOOK("post: written");
+    uint64_t bit = UINT64_C(1) << (lane - wheel->lanes);
+    if (!(atomic_load_explicit(&wheel->dirty, memory_order_relaxed) & bit))
+        atomic_fetch_or(&wheel->dirty, bit);
+    return lane;
+}
+
+void tw__runner_posted(struct tw_runner_wheel *wheel, struct lane *lane, uint64_t deadline_ns)
+{
+    _Atomic uint64_t *sleep_until = &wheel->runner->sleep_until_ns;
+    /* So much is better taken in while nothing is due. */
+    if (atomic_load_explicit(&lane->message_count, memory_order_relaxed) >= BACKLOG_MAX)
+        deadline_ns = 0;
+    TW_RUNNER_HOOK("posted");
+    for (uint64_t until = atomic_load(sleep_until); deadline_ns < until;)
+        if (atomic_compare_exchange_weak(sleep_until, &until, 0)) {
+            tw__runner_ring(wheel->runner);
+            return;
+        }
+}
+
+static void read_block(struct tw_runner_wheel *wheel, const struct block *block)
+{
+    pthread_mutex_lock(&wheel->wheel_lock);
+    for (uint32_t i = 0; i < block->count; i++) {
+        if (i + 12 < block->count)
+            tw__runner_prefetch(wheel, block->cells[i + 12]);
+        atomic_store(&tw__runner_body(wheel, block->cells[i])->queued, 0);
+        (void)tw__runner_look(wheel, block->cells[i], 0, NULL);
+    }
+    pthread_mutex_unlock(&wheel->wheel_lock);
+}
+
+static void read_lane(struct tw_runner_wheel *wheel, struct lane *lane)
+{
+    tw__runner_lane_lock_this(lane);
+    struct block *blocks = lane->blocks;
+    lane->blocks = NULL;
+    atomic_store_explicit(&lane->message_count, 0, memory_order_relaxed);
+    atomic_store(&lane->earliest_ns, NEVER_NS);
+    tw__runner_lane_unlock(lane);
+    while (blocks) {
+        struct block *block = blocks;
+        blocks = block->next;
+        read_block(wheel, block);
+        give_block(wheel, block);
+    }
+}
+
+void tw__runner_messages_take(struct tw_runner_wheel *wheel, uint64_t until_ns)
+{
+    for (uint64_t bits = atomic_load(&wheel->dirty); bits; bits &= bits - 1) {
+        struct lane *lane = &wheel->lanes[__builtin_ctzll(bits)];
+        if (atomic_load(&lane->earliest_ns) > until_ns &&
+            atomic_load_explicit(&lane->message_count, memory_order_relaxed) < BACKLOG_MAX / 2)
+            continue;
+        /* First the mark, then the messages: one that comes in between marks the lane again. */
+        atomic_fetch_and(&wheel->dirty, ~(bits & -bits));
+        TW_RUNNER_HOOK("take: unmarked");
+        read_lane(wheel, lane);
+    }
+}
+
+uint64_t tw__runner_messages_earliest(struct tw_runner_wheel *wheel)
+{
+    uint64_t earliest = NEVER_NS;
+    for (uint64_t bits = atomic_load(&wheel->dirty); bits; bits &= bits - 1) {
+        uint64_t ns = atomic_load(&wheel->lanes[__builtin_ctzll(bits)].earliest_ns);
+        earliest = ns < earliest ? ns : earliest;
+    }
+    return earliest;
+}
+
+/* Sets the reminder. It comes at the tick at which the deadline is reached, and serves as well all
+ * deadlines after the tick before. */
+static void remind(struct tw_runner_wheel *wheel, struct cell *cell, const struct body *body,
+                   uint64_t deadline_ns)
+{
+    if (deadline_ns == NEVER_NS) {
+        (void)tw_wheel_disarm(wheel->wheel, body->reminder);
+        return;
+    }
+    uint64_t tick = deadline_ns / wheel->tick_ns + (deadline_ns % wheel->tick_ns != 0);
+    (void)tw_wheel_arm(wheel->wheel, body->reminder, tick);
+    atomic_store_explicit(&cell->look_at_ns, tick ? (tick - 1) * wheel->tick_ns + 1 : 0,
+                          memory_order_release);
+}
+
+bool tw__runner_look(struct tw_runner_wheel *wheel, uint32_t index, uint64_t now_ns,
+                     struct tw_expired *ret_due)
+{
+    struct cell *cell = tw__runner_cell(wheel, index);
+    struct body *body = tw__runner_body(wheel, index);
+    atomic_store(&cell->look_at_ns, NEVER_NS);
+    TW_RUNNER_HOOK("look: cleared");
+    uint64_t word = atomic_load(&cell->word);
+    if ((word & STATE_MASK) != STATE_PENDING) {
+        /* Whoever is moving it will see that nobody looks, and leave a message. */
+        (void)tw_wheel_disarm(wheel->wheel, body->reminder);
+        return false;
+    }
+    TW_RUNNER_HOOK("look: pending");
+    uint64_t deadline_ns = atomic_load(&body->deadline_ns);
+    if (now_ns == 0 || deadline_ns > now_ns) {
+        remind(wheel, cell, body, deadline_ns);
+        return false;
+    }
+    TW_RUNNER_HOOK("look: due");
+    /* The version makes sure that the deadline read is still the timer's. */
+    uint64_t running = tw__word_next(word, (word & FLAG_OPENED) | FLAG_RUNNING | STATE_IDLE);
+    if (!atomic_compare_exchange_strong(&cell->word, &word, running))
+        return false; /* cancelled; or moved, which leaves a message */
+    tw__count(word & FLAG_OPENED ? &wheel->fired_opened : &wheel->fired_once, 1);
+    *ret_due = (struct tw_expired){body->data, deadline_ns,
+                                   (tw_handle)tw__word_generation(word) << 32 | index};
+    return true;
+}
+
+bool tw__runner_finish(struct tw_runner_wheel *wheel, tw_handle timer)
+{
+    struct cell *cell = tw__runner_cell(wheel, (uint32_t)timer);
+    uint64_t word = atomic_load_explicit(&cell->word, memory_order_acquire);
+    TW_RUNNER_HOOK("finish");
+    if (tw__word_generation(word) == timer >> 32 && !(word & FLAG_OPENED)) {
+        /* Nobody else writes the word of a scheduled timer that runs. */
+        word = tw__word_freed(word & ~(uint64_t)FLAG_RUNNING);
+        atomic_store_explicit(&cell->word, word, memory_order_release);
+        tw__count(&wheel->finished_once, 1);
+    } else {
+        word = atomic_fetch_and(&cell->word, ~(uint64_t)FLAG_RUNNING); /* closed meanwhile? */
+    }
+    if ((word & STATE_MASK) != STATE_FREE)
+        return false;
+    if (tw__word_generation(word) != GENERATION_LAST)
+        return true;
+    retire(wheel);
+    return false;
+}

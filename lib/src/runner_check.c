@@ -1,0 +1,116 @@
+/* runner_check.c - the proof that a runner at rest is whole. For tests. */
+#include "runner_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define REQUIRE(condition)                                                          \
+    do {                                                                            \
+        if (!(condition)) {                                                         \
+            fprintf(stderr, "%s:%d: broken: %s\n", __FILE__, __LINE__, #condition); \
+            abort();                                                                \
+        }                                                                           \
+    } while (0)
+
+/* What each cell must be found as, exactly once. */
+enum { SEEN_FREE = 1, SEEN_QUEUED = 2 };
+
+static void see(const struct tw_runner_wheel *wheel, unsigned char *seen, uint32_t index,
+                unsigned char as)
+{
+    REQUIRE(index < atomic_load(&wheel->cell_count));
+    REQUIRE(!(seen[index] & as));
+    seen[index] |= as;
+}
+
+static size_t check_lanes(struct tw_runner_wheel *wheel, unsigned char *seen)
+{
+    size_t blocks = 0;
+    for (unsigned i = 0; i < LANES; i++) {
+        struct lane *lane = &wheel->lanes[i];
+        size_t messages = 0;
+        REQUIRE(atomic_load(&lane->lock) == 0);
+        REQUIRE(lane->free_count <= LANE_FREE_MAX);
+        for (uint32_t j = 0; j < lane->free_count; j++)
+            see(wheel, seen, lane->free[j], SEEN_FREE);
+        for (struct block *block = lane->blocks; block; block = block->next) {
+            REQUIRE(block->count <= BLOCK_CELLS);
+            REQUIRE(block == lane->blocks || block->count == BLOCK_CELLS);
+            for (uint32_t j = 0; j < block->count; j++)
+                see(wheel, seen, block->cells[j], SEEN_QUEUED);
+            messages += block->count;
+            blocks++;
+        }
+        REQUIRE(messages == atomic_load(&lane->message_count));
+        REQUIRE(messages == 0 || (atomic_load(&wheel->dirty) >> i & 1));
+    }
+    return blocks;
+}
+
+static void check_depot(struct tw_runner_wheel *wheel, unsigned char *seen, size_t lane_blocks)
+{
+    size_t blocks = lane_blocks, made = LANES + 2;
+    for (uint32_t i = wheel->depot_free; i != CELLS_MAX; i = tw__runner_body(wheel, i)->next_free)
+        see(wheel, seen, i, SEEN_FREE);
+    for (struct block *block = wheel->depot_blocks; block; block = block->next)
+        blocks++;
+    for (unsigned i = 0; i < SEGMENTS; i++)
+        if (wheel->block_pieces[i])
+            made += ((size_t)1 << (SEGMENT_MIN_BITS + i)) / BLOCK_CELLS + 1;
+    REQUIRE(blocks == made);
+}
+
+/* One cell, and what it adds to the counts. */
+static void check_cell(struct tw_runner_wheel *wheel, uint32_t index, unsigned char seen,
+                       struct tw_runner_stats *counted)
+{
+    struct cell *cell = tw__runner_cell(wheel, index);
+    uint64_t word = atomic_load(&cell->word);
+    uint64_t look_at_ns = atomic_load(&cell->look_at_ns);
+    uint64_t deadline_ns = atomic_load(&tw__runner_body(wheel, index)->deadline_ns);
+    unsigned state = word & STATE_MASK;
+    REQUIRE(state != STATE_MOVING && !(word & FLAG_RUNNING));
+    uint32_t queued = atomic_load(&tw__runner_body(wheel, index)->queued);
+    REQUIRE((queued != 0) == !!(seen & SEEN_QUEUED));
+    if (tw__word_generation(word) == GENERATION_LAST)
+        REQUIRE(state == STATE_FREE && !(seen & SEEN_FREE));
+    else
+        REQUIRE((state == STATE_FREE) == !!(seen & SEEN_FREE));
+    REQUIRE(state != STATE_IDLE || word & FLAG_OPENED);
+    counted->held += state != STATE_FREE;
+    counted->pending += state == STATE_PENDING;
+    if (state != STATE_PENDING || deadline_ns == NEVER_NS)
+        return;
+    /* The promise on which all rests: somebody will look in time. */
+    REQUIRE(deadline_ns >= look_at_ns ||
+            (queued && deadline_ns >= atomic_load(&wheel->lanes[queued - 1].earliest_ns)));
+}
+
+/* How many reminders are set. */
+static size_t count_reminders(struct tw_runner_wheel *wheel)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < atomic_load(&wheel->cell_count); i++)
+        count += atomic_load(&tw__runner_cell(wheel, i)->look_at_ns) != NEVER_NS;
+    return count;
+}
+
+void tw_runner_check(const struct tw_runner *runner)
+{
+    struct tw_runner_wheel *wheel =
+        atomic_load((struct tw_runner_wheel * _Atomic *)&runner->wheels);
+    for (; wheel; wheel = wheel->next) {
+        uint32_t count = atomic_load(&wheel->cell_count);
+        unsigned char *seen = calloc(count + 1u, 1);
+        struct tw_runner_stats stats, counted = {0};
+        REQUIRE(seen);
+        check_depot(wheel, seen, check_lanes(wheel, seen));
+        for (uint32_t i = 0; i < count; i++)
+            check_cell(wheel, i, seen[i], &counted);
+        tw_runner_wheel_stats(wheel, &stats);
+        REQUIRE(stats.held == counted.held && stats.pending == counted.pending);
+        REQUIRE(tw_wheel_count(wheel->wheel) == count_reminders(wheel));
+        tw_wheel_check(wheel->wheel);
+        free(seen);
+    }
+}

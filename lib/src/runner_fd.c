@@ -1,0 +1,97 @@
+/*
+ * runner_fd.c - how a sleeping runner is woken: by its waiter, or by a descriptor in an event loop.
+ *
+ * On Linux the descriptor is a timerfd and nothing else: the runner sets it to its next look, and
+ * who has something sooner sets it to a time gone by, which makes it readable at once. Elsewhere it
+ * is a pipe, which only rings; the loop looks at tw_runner_wake_at for the rest.
+ */
+#include "clock_private.h"
+#include "runner_private.h"
+
+#include <unistd.h>
+
+#ifdef __linux__
+
+#include <sys/timerfd.h>
+
+static int fd_make(int *ret_fd_write)
+{
+    *ret_fd_write = -1;
+    return timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+}
+
+void tw__runner_fd_set(struct tw_runner *runner, struct tw_instant until)
+{
+    if (runner->fd < 0)
+        return;
+    struct itimerspec spec = {.it_value = tw__clock_timespec(until)};
+    bool is_reached = until.ns == 0;
+    if (runner->clock != tw_clock_monotonic()) {
+        /* Another clock: the system cannot wait for it. */
+        is_reached = until.ns <= tw_runner_now(runner).ns;
+        spec.it_value = (struct timespec){0, 0};
+    }
+    if (is_reached)
+        spec.it_value.tv_nsec = 1; /* zero would disarm it */
+    else if (until.ns == NEVER_NS)
+        spec.it_value = (struct timespec){0, 0};
+    (void)timerfd_settime(runner->fd, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+#else
+
+#include <fcntl.h>
+
+static int fd_make(int *ret_fd_write)
+{
+    int ends[2];
+    if (pipe(ends) != 0)
+        return -1;
+    for (int i = 0; i < 2; i++) {
+        (void)fcntl(ends[i], F_SETFL, O_NONBLOCK);
+        (void)fcntl(ends[i], F_SETFD, FD_CLOEXEC);
+    }
+    *ret_fd_write = ends[1];
+    return ends[0];
+}
+
+void tw__runner_fd_set(struct tw_runner *runner, struct tw_instant until)
+{
+    char bytes[64];
+    if (runner->fd < 0)
+        return;
+    if (until.ns <= tw_runner_now(runner).ns) {
+        (void)!write(runner->fd_write, "", 1); /* full is as good: it is readable */
+        return;
+    }
+    while (read(runner->fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes))
+        ;
+}
+
+#endif
+
+int tw_runner_fd(struct tw_runner *runner)
+{
+    assert(!runner->is_started);
+    if (runner->fd < 0) {
+        runner->fd = fd_make(&runner->fd_write);
+        tw__runner_fd_set(runner, (struct tw_instant){0}); /* what came before wants a look */
+    }
+    return runner->fd;
+}
+
+void tw__runner_fd_close(struct tw_runner *runner)
+{
+    if (runner->fd >= 0)
+        (void)close(runner->fd);
+    if (runner->fd_write >= 0)
+        (void)close(runner->fd_write);
+}
+
+void tw__runner_ring(struct tw_runner *runner)
+{
+    if (runner->fd >= 0)
+        tw__runner_fd_set(runner, (struct tw_instant){0});
+    else
+        tw_waiter_wake(&runner->waiter);
+}

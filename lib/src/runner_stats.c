@@ -1,0 +1,99 @@
+/*
+ * runner_stats.c - the figures of a wheel.
+ *
+ * Lateness goes into a histogram of 16 equal steps in each power of two: a percentile is off by a
+ * sixteenth at most, whatever the range, in a fixed 8 KiB.
+ */
+#include "runner_private.h"
+
+enum { STEPS = 1 << HISTOGRAM_BITS };
+
+static unsigned bucket_of(uint64_t ns)
+{
+    unsigned top = 63u - (unsigned)__builtin_clzll(ns | 1);
+    if (top < HISTOGRAM_BITS)
+        return (unsigned)ns;
+    unsigned shift = top - HISTOGRAM_BITS;
+    return (shift + 1) * STEPS + ((unsigned)(ns >> shift) & (STEPS - 1));
+}
+
+/* The largest that goes into a bucket. */
+static uint64_t bucket_end(unsigned bucket)
+{
+    if (bucket < STEPS)
+        return bucket;
+    unsigned shift = bucket / STEPS - 1;
+    return ((uint64_t)(STEPS + bucket % STEPS) << shift) + ((UINT64_C(1) << shift) - 1);
+}
+
+void tw__histogram_add(struct histogram *histogram, uint64_t ns)
+{
+    tw__count(&histogram->counts[bucket_of(ns)], 1);
+    if (ns > atomic_load_explicit(&histogram->max, memory_order_relaxed))
+        atomic_store_explicit(&histogram->max, ns, memory_order_relaxed);
+}
+
+static uint64_t read_relaxed(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)counter, memory_order_relaxed);
+}
+
+uint64_t tw__histogram_at(const struct histogram *histogram, uint64_t per_mille)
+{
+    uint64_t total = 0, seen = 0, max = read_relaxed(&histogram->max);
+    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++)
+        total += read_relaxed(&histogram->counts[i]);
+    /* The rank of the last that is within the share, rounded up, without overflow. */
+    uint64_t rank = total / 1000 * per_mille + (total % 1000 * per_mille + 999) / 1000;
+    for (unsigned i = 0; i < HISTOGRAM_BUCKETS && total > 0; i++) {
+        seen += read_relaxed(&histogram->counts[i]);
+        if (seen >= rank && seen > 0)
+            return bucket_end(i) < max ? bucket_end(i) : max;
+    }
+    return total ? max : 0;
+}
+
+void tw_runner_wheel_stats(struct tw_runner_wheel *wheel, struct tw_runner_stats *ret_stats)
+{
+    struct tw_runner_stats stats = {0};
+    uint64_t opened = 0, closed = 0, armed = 0;
+    /* What ends timers is read before what begins them: a count that moves does not go below 0. */
+    uint64_t fired_once = read_relaxed(&wheel->fired_once);
+    uint64_t fired_opened = read_relaxed(&wheel->fired_opened);
+    uint64_t finished = read_relaxed(&wheel->finished_once) + read_relaxed(&wheel->left_once);
+    uint64_t left = read_relaxed(&wheel->left_once) + read_relaxed(&wheel->left_opened);
+    for (unsigned i = 0; i < LANES; i++) {
+        const struct lane *lane = &wheel->lanes[i];
+        stats.cancelled += read_relaxed(&lane->cancelled);
+        stats.messages += read_relaxed(&lane->messages);
+        closed += read_relaxed(&lane->closed);
+        armed += read_relaxed(&lane->armed);
+    }
+    for (unsigned i = 0; i < LANES; i++) {
+        stats.scheduled += read_relaxed(&wheel->lanes[i].scheduled);
+        opened += read_relaxed(&wheel->lanes[i].opened);
+    }
+    stats.fired = fired_once + fired_opened;
+    stats.pending = stats.scheduled - stats.cancelled + armed - stats.fired - left;
+    stats.held = stats.scheduled + opened - stats.cancelled - closed - finished;
+    stats.late_ns_p50 = tw__histogram_at(&wheel->late, 500);
+    stats.late_ns_p90 = tw__histogram_at(&wheel->late, 900);
+    stats.late_ns_p99 = tw__histogram_at(&wheel->late, 990);
+    stats.late_ns_p999 = tw__histogram_at(&wheel->late, 999);
+    stats.late_ns_max = read_relaxed(&wheel->late.max);
+    stats.callback_ns_max = read_relaxed(&wheel->callback_ns_max);
+    stats.callbacks = read_relaxed(&wheel->callbacks);
+    stats.memory = atomic_load_explicit(&wheel->memory, memory_order_relaxed);
+    pthread_mutex_lock(&wheel->wheel_lock);
+    stats.memory += tw_wheel_memory(wheel->wheel);
+    pthread_mutex_unlock(&wheel->wheel_lock);
+    *ret_stats = stats;
+}
+
+void tw_runner_wheel_occupancy(struct tw_runner_wheel *wheel,
+                               struct tw_wheel_occupancy *ret_occupancy)
+{
+    pthread_mutex_lock(&wheel->wheel_lock);
+    tw_wheel_occupancy(wheel->wheel, ret_occupancy);
+    pthread_mutex_unlock(&wheel->wheel_lock);
+}

@@ -1,0 +1,71 @@
+/*
+ * replay.c - the main of a fuzz target without a fuzzer: runs it once on every file of the folders
+ * given, so that what was found once is tested by each build. With the fuzz preset it is libFuzzer
+ * that calls the target.
+ *
+ *     record_fuzz src/storage/record_fuzz.corpus
+ */
+#include <dirent.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void fail(const char *what, const char *path)
+{
+    fprintf(stderr, "replay: %s %s\n", what, path);
+    exit(1);
+}
+
+static void run_file(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    uint8_t *data = NULL;
+    size_t size = 0;
+
+    if (!file)
+        fail("cannot open", path);
+    for (size_t room = 4096, got = 1; got > 0; room *= 2, size += got) {
+        data = realloc(data, room);
+        if (!data)
+            fail("out of memory for", path);
+        got = fread(data + size, 1, room - size, file);
+    }
+    if (ferror(file))
+        fail("cannot read", path);
+    fclose(file);
+    /* The last words, should it end here. */
+    fprintf(stderr, "%s\n", path);
+    LLVMFuzzerTestOneInput(data, size);
+    free(data);
+}
+
+static size_t run_folder(const char *folder)
+{
+    struct dirent **names;
+    int count = scandir(folder, &names, NULL, alphasort);
+    size_t ran = 0;
+    char path[4096];
+
+    if (count < 0)
+        fail("cannot list", folder);
+    for (int i = 0; i < count; i++) {
+        if (names[i]->d_name[0] != '.') {
+            snprintf(path, sizeof(path), "%s/%s", folder, names[i]->d_name);
+            run_file(path);
+            ran++;
+        }
+        free(names[i]);
+    }
+    free(names);
+    return ran;
+}
+
+int main(int argc, char *argv[])
+{
+    for (int i = 1; i < argc; i++)
+        if (run_folder(argv[i]) == 0)
+            fail("nothing in", argv[i]);
+    return argc < 2;
+}

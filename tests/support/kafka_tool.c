@@ -1,0 +1,179 @@
+/*
+ * For the tests of Kafka: makes a topic, and reads all that is in one.
+ *
+ *     kafka_tool create SERVERS TOPIC PARTITIONS [name=value ...]
+ *     kafka_tool read SERVERS TOPIC
+ *
+ * `read` prints a line for each message, parted by blanks: the broker's time in ms, the partition,
+ * the key, the payload and then each header as name=value; keys, payloads and values in hexadecimal
+ * digits, "-" for none.
+ */
+#include <librdkafka/rdkafka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WAIT_MS 20000
+
+static void fail(const char *what, const char *why)
+{
+    fprintf(stderr, "kafka_tool: %s: %s\n", what, why);
+    exit(1);
+}
+
+static void set(rd_kafka_conf_t *conf, const char *name, const char *value)
+{
+    char text[256];
+
+    if (rd_kafka_conf_set(conf, name, value, text, sizeof(text)) != RD_KAFKA_CONF_OK)
+        fail(name, text);
+}
+
+static rd_kafka_t *open_client(rd_kafka_type_t type, const char *servers)
+{
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    rd_kafka_t *client;
+    char text[256];
+
+    set(conf, "bootstrap.servers", servers);
+    if (type == RD_KAFKA_CONSUMER) {
+        set(conf, "group.id", "kafka_tool");
+        set(conf, "enable.auto.commit", "false");
+        set(conf, "isolation.level", "read_committed");
+    }
+    client = rd_kafka_new(type, conf, text, sizeof(text));
+    if (!client)
+        fail("librdkafka", text);
+    return client;
+}
+
+static void check_created(rd_kafka_event_t *event)
+{
+    const rd_kafka_topic_result_t **topics;
+    size_t count;
+
+    if (!event)
+        fail("create", "no answer");
+    if (rd_kafka_event_error(event))
+        fail("create", rd_kafka_event_error_string(event));
+    topics = rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(event), &count);
+    for (size_t i = 0; i < count; i++)
+        if (rd_kafka_topic_result_error(topics[i]))
+            fail("create", rd_kafka_topic_result_error_string(topics[i]));
+}
+
+static void create(const char *servers, int count, char *arguments[])
+{
+    rd_kafka_t *client = open_client(RD_KAFKA_PRODUCER, servers);
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
+    rd_kafka_NewTopic_t *topic;
+    rd_kafka_event_t *event;
+    char text[256];
+
+    topic = rd_kafka_NewTopic_new(arguments[0], (int)strtol(arguments[1], NULL, 10), 1, text,
+                                  sizeof(text));
+    if (!topic)
+        fail("create", text);
+    for (int i = 2; i < count; i++) {
+        char *equals = strchr(arguments[i], '=');
+
+        if (!equals)
+            fail("create", arguments[i]);
+        *equals = '\0';
+        rd_kafka_NewTopic_set_config(topic, arguments[i], equals + 1);
+    }
+    rd_kafka_CreateTopics(client, &topic, 1, NULL, queue);
+    event = rd_kafka_queue_poll(queue, WAIT_MS);
+    check_created(event);
+    rd_kafka_event_destroy(event);
+    rd_kafka_NewTopic_destroy(topic);
+    rd_kafka_queue_destroy(queue);
+    rd_kafka_destroy(client);
+}
+
+static void print_hex(const void *data, size_t size)
+{
+    const unsigned char *bytes = data;
+
+    if (!data) {
+        printf("-");
+        return;
+    }
+    for (size_t i = 0; i < size; i++)
+        printf("%02x", bytes[i]);
+}
+
+static void print_message(const rd_kafka_message_t *message)
+{
+    rd_kafka_headers_t *headers;
+    rd_kafka_timestamp_type_t type;
+    const char *name;
+    const void *value;
+    size_t size;
+
+    printf("%lld %d ", (long long)rd_kafka_message_timestamp(message, &type),
+           (int)message->partition);
+    print_hex(message->key, message->key_len);
+    printf(" ");
+    print_hex(message->payload, message->len);
+    if (rd_kafka_message_headers(message, &headers) == RD_KAFKA_RESP_ERR_NO_ERROR)
+        for (size_t i = 0; !rd_kafka_header_get_all(headers, i, &name, &value, &size); i++) {
+            printf(" %s=", name);
+            print_hex(value, size);
+        }
+    printf("\n");
+}
+
+/* How many messages lie in the partition; assigns it from the first. */
+static int64_t size_of(rd_kafka_t *client, const char *topic, int32_t partition,
+                       rd_kafka_topic_partition_list_t *list)
+{
+    int64_t low, high;
+
+    if (rd_kafka_query_watermark_offsets(client, topic, partition, &low, &high, WAIT_MS))
+        fail("read", "no offsets");
+    rd_kafka_topic_partition_list_add(list, topic, partition)->offset = low;
+    return high - low;
+}
+
+static void read_all(const char *servers, const char *topic)
+{
+    rd_kafka_t *client = open_client(RD_KAFKA_CONSUMER, servers);
+    rd_kafka_topic_t *handle = rd_kafka_topic_new(client, topic, NULL);
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(8);
+    const struct rd_kafka_metadata *metadata;
+    int64_t left = 0;
+
+    if (rd_kafka_metadata(client, 0, handle, &metadata, WAIT_MS) || metadata->topic_cnt != 1)
+        fail("read", "no such topic");
+    for (int i = 0; i < metadata->topics[0].partition_cnt; i++)
+        left += size_of(client, topic, metadata->topics[0].partitions[i].id, list);
+    rd_kafka_assign(client, list);
+    while (left > 0) {
+        rd_kafka_message_t *message = rd_kafka_consumer_poll(client, WAIT_MS);
+
+        if (!message)
+            fail("read", "nothing comes");
+        if (message->err)
+            fail("read", rd_kafka_message_errstr(message));
+        print_message(message);
+        rd_kafka_message_destroy(message);
+        left--;
+    }
+    rd_kafka_metadata_destroy(metadata);
+    rd_kafka_topic_partition_list_destroy(list);
+    rd_kafka_topic_destroy(handle);
+    rd_kafka_consumer_close(client);
+    rd_kafka_destroy(client);
+}
+
+int main(int argc, char *argv[])
+{
+    if (argc >= 5 && strcmp(argv[1], "create") == 0)
+        create(argv[2], argc - 3, argv + 3);
+    else if (argc == 4 && strcmp(argv[1], "read") == 0)
+        read_all(argv[2], argv[3]);
+    else
+        fail("usage", "create SERVERS TOPIC PARTITIONS [name=value ...], or read SERVERS TOPIC");
+    return 0;
+}
