@@ -1,34 +1,84 @@
 # The front door. Each target is one command for people; CMake and the scripts do the work.
 
 # make run DATA=/srv/timers FLAGS="--listen-port 80"
+# make sim SEED=35 STEPS=200 FLAGS=--shrink
+# make soak SECONDS=3600
+# make fuzz-long SECONDS=600
 DATA ?= ./data
 FLAGS ?=
+# make example COUNT=100000 HOLD=30s FLAGS=--crash
+COUNT ?= 1000000
+HOLD ?= 3m
+SEED ?= 1
+STEPS ?= 200
+SECONDS ?= 60
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: help run build test bench asan tsan fuzz coverage lint fmt docs install clean
+.PHONY: help run example build lib test test-bounds test-brokers sim soak bench bench-brokers asan tsan \
+	fuzz fuzz-long coverage lint analyze fmt docs install install-lib clean
 .DEFAULT_GOAL := help
 
 help: ## list what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 run: build ## install what is missing, build, and start tickwheeld on 127.0.0.1:8463 with data in ./data
 	@exec build/release/bin/tickwheeld --banner --data-folder "$(DATA)" \
 		--webhook-allow "127.0.0.0/8,::1/128" $(FLAGS)
+
+example: ## a million reservations, held, paid and expired; COUNT=10000 HOLD=5s for less
+	@examples/reservation/run --count $(COUNT) --hold $(HOLD) $(FLAGS)
 
 build: ## the release build, in build/release
 	@scripts/install-deps build
 	@cmake --preset release --log-level=WARNING -DTICKWHEEL_TESTS=OFF >/dev/null
 	@cmake --build build/release -j $(JOBS) --target tickwheeld
 
+# Other than the rest it wants neither Ninja nor any package but CMake and a C compiler.
+lib: ## the library alone, in build/lib: no service, no packages to install
+	@cmake -S . -B build/lib --log-level=WARNING -DTICKWHEEL_SERVICE=OFF -DTICKWHEEL_TESTS=OFF \
+		-DCMAKE_C_FLAGS_RELEASE=-O3 -DCMAKE_INSTALL_PREFIX="$(PREFIX)" >/dev/null
+	@MAKEFLAGS= cmake --build build/lib -j $(JOBS) --target tickwheel tickwheel_shared manual
+
 test: ## every test, with warnings as errors
 	@scripts/install-deps test
 	@scripts/test dev
 
+test-bounds: ## memory and slow consumers at full size: ten million timers, bursts, 10,000 connections; half an hour
+	@scripts/install-deps test
+	@cmake --preset release --log-level=WARNING -DTICKWHEEL_TESTS=ON >/dev/null
+	@cmake --build build/release -j $(JOBS) --target tickwheeld receiver
+	@for each in tests/bounds/*_test.py; do \
+		TEST_SIZE=full TEST_BUILD=build/release python3 $$each || exit 1; done
+
 bench: ## the benchmarks: the wheel, then the service beside its peers
 	@scripts/install-deps bench
 	@scripts/bench
+
+test-brokers: ## the tests of Kafka and RabbitMQ against real servers
+	@scripts/install-deps brokers
+	@tests/brokers/kafka/fetch
+	@TEST_BROKERS=all scripts/test dev -R 'broker_(kafka|rabbitmq)_test'
+
+sim: ## one run of the simulation, to look at: SEED, STEPS, and FLAGS such as --shrink or --verbose
+	@$(MAKE) --no-print-directory build/dev/tests/sim/sim
+	@build/dev/tests/sim/sim --seed $(SEED) --runs 1 --steps $(STEPS) $(FLAGS)
+
+soak: ## new runs of the simulation for so many SECONDS (60); a seed that fails is printed
+	@$(MAKE) --no-print-directory build/dev/tests/sim/sim
+	@build/dev/tests/sim/sim --runs 1000000000 --steps $(STEPS) --seconds $(SECONDS) $(FLAGS)
+
+.PHONY: build/dev/tests/sim/sim
+build/dev/tests/sim/sim:
+	@scripts/install-deps test
+	@cmake --preset dev --log-level=WARNING >/dev/null
+	@cmake --build build/dev -j $(JOBS) --target sim >/dev/null
+
+bench-brokers: ## 100,000 timers to each broker, which is stopped and started in the middle
+	@scripts/install-deps brokers
+	@tests/brokers/kafka/fetch
+	@scripts/bench brokers
 
 asan: ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/install-deps test
@@ -38,9 +88,13 @@ tsan: ## every test under ThreadSanitizer
 	@scripts/install-deps test
 	@scripts/test tsan
 
-fuzz: ## ten seconds of each fuzz target
+fuzz: ## six seconds of each fuzz target, from its corpus on
 	@scripts/install-deps test
 	@scripts/test fuzz -R '_fuzz$$'
+
+fuzz-long: ## each fuzz target for so many SECONDS (60), and what it found; FLAGS=json for some of them
+	@scripts/install-deps test
+	@scripts/fuzz $(SECONDS) $(FLAGS)
 
 coverage: ## every test, and the share of lines they run, in build/coverage/index.html
 	@scripts/install-deps test
@@ -50,18 +104,28 @@ lint: ## clang-format without changes, clang-tidy, the tidy tests
 	@scripts/install-deps lint
 	@scripts/lint
 
+analyze: ## the same with clang's analyzer, which takes minutes
+	@scripts/install-deps lint
+	@scripts/lint --analyze
+
 fmt: ## format every C file
 	@scripts/install-deps lint
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format-14 -i
 
-docs: ## the files that are made from tables: docs/configuration.md, packaging/tickwheeld.conf
+docs: ## the files that are made from tables and headers: settings, reference, exported symbols
+	@scripts/reference --markdown docs/reference
+	@scripts/reference --map lib/libtickwheel.map
 	@$(MAKE) --no-print-directory build
 	@build/release/bin/tickwheeld --print-config-docs > docs/configuration.md
 	@build/release/bin/tickwheeld --print-config-example > packaging/tickwheeld.conf
 
-install: build ## install under PREFIX (default /usr/local)
+install: build ## install everything under PREFIX (default /usr/local)
 	@cmake --preset release --log-level=WARNING -DCMAKE_INSTALL_PREFIX="$(PREFIX)" >/dev/null
+	@cmake --build build/release -j $(JOBS) --target tickwheel tickwheel_shared manual
 	@cmake --install build/release
+
+install-lib: lib ## install the library alone: headers, static and shared, pkg-config, CMake package, manual
+	@cmake --install build/lib
 
 clean: ## remove what was built; your data stays
 	@rm -rf build

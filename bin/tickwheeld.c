@@ -1,8 +1,11 @@
 /* tickwheeld - the timer service: read the settings, wire the parts, run until told to stop. */
 #include "api/api.h"
 #include "base/log.h"
+#include "check.h"
+#include "delivery/brokers.h"
 #include "delivery/guard.h"
 #include "delivery/signature.h"
+#include "http/server.h"
 #include "node/node.h"
 #include "ops/config.h"
 #include "ops/metrics.h"
@@ -10,6 +13,9 @@
 #include "sys/notify.h"
 #include "sys/process.h"
 #include "sys/signals.h"
+
+#include "file_limit.h"
+#include "secrets.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,9 +29,6 @@ enum exit_code {
 
 /* How often to look whether the service is ready: often while it recovers, seldom afterwards. */
 enum { RECOVERING_POLL_MS = 5, RUNNING_POLL_MS = 1000 };
-
-/* Files that the storage, the log and the listening sockets keep open besides the connections. */
-enum { OTHER_FILES = 2048 };
 
 struct service {
     const struct config *config;
@@ -61,19 +64,20 @@ static void format_address(const struct service *service, char ret_text[80])
 static void greet(const struct service *service, const char *address)
 {
     const struct config *config = service->config;
+    const char *scheme = *config->tls_certificate ? "https" : "http";
 
-    printf("\n  tickwheeld %s listens on http://%s and keeps its timers in %s\n", TICKWHEEL_VERSION,
-           address, config->data_folder);
+    printf("\n  tickwheeld %s listens on %s://%s and keeps its timers in %s\n", TICKWHEEL_VERSION,
+           scheme, address, config->data_folder);
     if (*config->webhook_allow)
         printf("  Webhooks may also call these private networks: %s\n", config->webhook_allow);
     printf("\n  Try it. See webhooks arrive, in a second terminal:\n\n"
            "      scripts/receive\n\n"
            "  and schedule one, in a third:\n\n"
-           "      curl -i http://%s/v1/timers -H 'Content-Type: application/json' \\\n"
+           "      curl -i %s://%s/v1/timers%s -H 'Content-Type: application/json' \\\n"
            "           -d '{\"after\": \"3s\", \"target\": \"http://127.0.0.1:9000/hello\", "
            "\"payload\": {\"order\": 42}}'\n\n"
            "  Ctrl-C stops it; kill -9 costs nothing that was acknowledged.\n\n",
-           address);
+           scheme, address, *config->tokens_file ? " -H 'Authorization: Bearer TOKEN'" : "");
     fflush(stdout);
 }
 
@@ -89,7 +93,57 @@ static void log_started(const struct service *service, const char *address)
     log_number(&line, "partitions", service->config->partitions);
     log_text(&line, "webhook_allow", service->config->webhook_allow);
     log_text(&line, "webhooks", *service->config->webhook_secret ? "signed" : "unsigned");
+    log_text(&line, "access", *service->config->tokens_file ? "tokens" : "open");
+    log_text(&line, "tls", *service->config->tls_certificate ? "on" : "off");
     log_end(&line);
+    if (*service->config->tls_certificate ||
+        http_address_is_loopback(service->config->listen_address))
+        return;
+    log_begin(&line, &service->log, LOG_LEVEL_WARN, "unencrypted");
+    log_text(&line, "hint",
+             "tokens and payloads can be read on the way: set tls_certificate and "
+             "tls_key, or put a proxy that speaks TLS in front");
+    log_end(&line);
+}
+
+/* What a reload came to; on failure the old contents stay in force. */
+static void log_reload(const struct service *service, const char *what, enum error_code code,
+                       const struct error *error)
+{
+    struct log_line line;
+
+    log_begin(&line, &service->log, code ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO,
+              code ? "reload_failed" : "reloaded");
+    log_text(&line, "what", what);
+    if (code) {
+        log_text(&line, "cause", error->text);
+        log_text(&line, "hint", "the old one stays in force");
+    }
+    log_end(&line);
+}
+
+/* Each for itself: a certificate that is broken does not keep a token from being withdrawn. */
+static void reload(const struct service *service)
+{
+    struct error error = {.text = "out of memory"};
+    struct tls_identity *identity = NULL;
+    struct tokens *tokens = NULL;
+    enum error_code code;
+
+    code = secrets_load_tokens(service->config, &tokens, &error);
+    if (tokens) {
+        code = api_replace_tokens(service->api, tokens);
+        if (code)
+            tokens_free(tokens);
+    }
+    log_reload(service, *service->config->tokens_file ? "tokens_file" : "nothing", code, &error);
+    if (!*service->config->tls_certificate)
+        return;
+    code = secrets_load_identity(service->config, &identity, &error);
+    if (identity)
+        api_replace_identity(service->api, identity);
+    tls_identity_release(identity);
+    log_reload(service, "tls_certificate", code, &error);
 }
 
 static void log_health(const struct service *service, const struct node_health *health,
@@ -107,11 +161,84 @@ static void log_health(const struct service *service, const struct node_health *
     log_end(&line);
 }
 
-/* Until a signal comes: keeps the service manager and the log informed. Returns the signal. */
+/* A line when a target is left alone and when it is back, not one for every probe that fails. */
+static void log_target(void *context, const struct target_status *status)
+{
+    const struct service *service = context;
+    const uint32_t failures_max = service->config->target_breaker_failures;
+    char origin[256];
+    struct log_line line;
+
+    snprintf(origin, sizeof(origin), "%.*s", (int)status->origin.size, status->origin.data);
+    if (status->state == BREAKER_CLOSED) {
+        log_begin(&line, &service->log, LOG_LEVEL_INFO, "target_back");
+    } else if (status->failures == failures_max) {
+        log_begin(&line, &service->log, LOG_LEVEL_WARN, "target_failing");
+        log_number(&line, "failures", status->failures);
+        log_number(&line, "pause_ms", status->wait_ms);
+    } else {
+        return;
+    }
+    log_text(&line, "origin", origin);
+    log_end(&line);
+}
+
+/* What the log knows of each broker connection. */
+struct broker_news {
+    uint64_t connects;
+    bool is_told_down;
+};
+
+/* A line when a broker is reached and when it is not, not one for every try. */
+static void log_brokers(const struct service *service, struct broker_news news[BROKERS_MAX])
+{
+    struct broker_status status;
+    struct log_line line;
+
+    for (size_t i = 0; node_broker_status(service->node, i, &status); i++) {
+        if (status.is_up && (news[i].is_told_down || news[i].connects != status.connects))
+            log_begin(&line, &service->log, LOG_LEVEL_INFO, "broker_connected");
+        else if (!status.is_up && *status.cause && !news[i].is_told_down)
+            log_begin(&line, &service->log, LOG_LEVEL_WARN, "broker_unreachable");
+        else
+            continue;
+        news[i] = (struct broker_news){status.connects, !status.is_up};
+        log_text(&line, "broker", status.name);
+        log_text(&line, "kind", status.scheme);
+        if (!status.is_up)
+            log_text(&line, "cause", status.cause);
+        log_end(&line);
+    }
+}
+
+/* A line for what the storage found at its start, and one for each new way in which it fails. */
+static void log_damage(const struct service *service, struct node_damage *told)
+{
+    struct node_damage damage;
+    struct log_line line;
+
+    node_damage(service->node, &damage);
+    if (strcmp(damage.found, told->found) != 0) {
+        log_begin(&line, &service->log, LOG_LEVEL_WARN, "storage_damaged");
+        log_text(&line, "found", damage.found);
+        log_end(&line);
+    }
+    if (strcmp(damage.failed.text, told->failed.text) != 0) {
+        log_begin(&line, &service->log, LOG_LEVEL_ERROR, "storage_failed");
+        log_text(&line, "cause", damage.failed.text);
+        log_end(&line);
+    }
+    *told = damage;
+}
+
+/* Until a signal comes that means to stop: keeps the service manager and the log informed. Returns
+ * that signal. */
 static int attend(const struct service *service, struct instant started)
 {
     uint64_t watchdog_ms = notify_watchdog_interval_ms(&service->notify);
     bool was_ready = false, has_been_ready = false;
+    struct broker_news news[BROKERS_MAX] = {{0}};
+    struct node_damage told = {.found = ""};
 
     for (;;) {
         uint64_t poll_ms = has_been_ready ? RUNNING_POLL_MS : RECOVERING_POLL_MS;
@@ -126,10 +253,14 @@ static int attend(const struct service *service, struct instant started)
             was_ready = health.is_ready;
             has_been_ready = true;
         }
+        log_brokers(service, news);
+        log_damage(service, &told);
         if (watchdog_ms != UINT64_MAX)
             notify_send(&service->notify, "WATCHDOG=1");
         signal = signals_wait(&service->signals, watchdog_ms < poll_ms ? watchdog_ms : poll_ms);
-        if (signal)
+        if (signal == SIGHUP)
+            reload(service);
+        else if (signal)
             return signal;
     }
 }
@@ -157,6 +288,11 @@ static bool allows_host(void *node, struct bytes host)
     return node_allows_host(node, host);
 }
 
+static enum error_code check_broker_target(void *node, struct bytes target, struct error *ret_error)
+{
+    return node_check_broker_target(node, target, ret_error);
+}
+
 static enum exit_code serve(struct service *service, bool wants_banner, struct instant started)
 {
     struct api_options options = {
@@ -165,12 +301,23 @@ static enum exit_code serve(struct service *service, bool wants_banner, struct i
         .node = service->node,
         .host_allowed = allows_host,
         .host_context = service->node,
+        .broker_check = check_broker_target,
+        .broker_context = service->node,
     };
     struct error error = {.text = ""};
+    enum error_code code;
     char address[80];
     int signal;
 
-    if (api_start(&options, &service->api, &error))
+    if (secrets_load_tokens(service->config, &options.tokens, &error))
+        return fail(service, "start_failed", &error);
+    if (secrets_load_identity(service->config, &options.identity, &error)) {
+        tokens_free(options.tokens);
+        return fail(service, "start_failed", &error);
+    }
+    code = api_start(&options, &service->api, &error);
+    tls_identity_release(options.identity);
+    if (code)
         return fail(service, "listen_failed", &error);
     format_address(service, address);
     log_started(service, address);
@@ -184,25 +331,10 @@ static enum exit_code serve(struct service *service, bool wants_banner, struct i
     return EXIT_CLEAN;
 }
 
-/* More connections than files would end in refused connections: say so at the start. */
-static void raise_file_limit(const struct service *service)
-{
-    uint64_t wanted = (uint64_t)service->config->connections_max +
-                      service->config->webhook_connections_max + OTHER_FILES;
-    uint64_t limit = process_raise_file_limit(wanted);
-    struct log_line line;
-
-    if (limit >= wanted)
-        return;
-    log_begin(&line, &service->log, LOG_LEVEL_WARN, "few_files");
-    log_number(&line, "limit", limit);
-    log_number(&line, "wanted", wanted);
-    log_end(&line);
-}
-
-static enum exit_code run(const struct config *config, bool wants_banner, char *environment[])
+static enum exit_code run(struct config *config, bool wants_banner, char *environment[])
 {
     struct service service = {.config = config};
+    const struct node_events events = {.context = &service, .target_changed = log_target};
     struct instant started = instant_now();
     struct error error = {.text = ""};
     enum exit_code exit_code;
@@ -213,12 +345,12 @@ static enum exit_code run(const struct config *config, bool wants_banner, char *
     notify_init(&service.notify, environment);
     if (signals_open(&service.signals, &error))
         return fail(&service, "start_failed", &error);
-    raise_file_limit(&service);
+    file_limit_fit(config, &service.log);
     service.metrics = metrics_create(TICKWHEEL_VERSION, wall_now());
     if (!service.metrics) {
         error_set(&error, ERROR_NO_MEMORY, "out of memory");
         exit_code = fail(&service, "start_failed", &error);
-    } else if (node_start(config, service.metrics, &service.node, &error)) {
+    } else if (node_start(config, service.metrics, &events, &service.node, &error)) {
         exit_code = fail(&service, "start_failed", &error);
     } else {
         exit_code = serve(&service, wants_banner, started);
@@ -241,6 +373,21 @@ static enum exit_code print(struct buffer *text)
     return is_printed ? EXIT_CLEAN : EXIT_FAILED;
 }
 
+static enum error_code check_access(const struct config *config, struct error *ret_error)
+{
+    struct tls_identity *identity = NULL;
+    struct tokens *tokens = NULL;
+    enum error_code code = secrets_check(config, ret_error);
+
+    if (!code)
+        code = secrets_load_tokens(config, &tokens, ret_error);
+    if (!code)
+        code = secrets_load_identity(config, &identity, ret_error);
+    tokens_free(tokens);
+    tls_identity_release(identity);
+    return code;
+}
+
 /* What the table of settings cannot judge by itself. */
 static enum error_code check(const struct config *config, struct error *ret_error)
 {
@@ -254,7 +401,37 @@ static enum error_code check(const struct config *config, struct error *ret_erro
     if (*config->webhook_secret)
         code = signature_create(config->webhook_secret, &signature, &cause);
     signature_destroy(signature);
-    return code ? error_set(ret_error, code, "webhook_secret: %s", cause.text) : ERROR_NONE;
+    if (code)
+        return error_set(ret_error, code, "webhook_secret: %s", cause.text);
+    code = brokers_check_settings(config->broker_connections, broker_backends, &cause);
+    if (code)
+        return error_set(ret_error, code, "broker_connections: %s", cause.text);
+    return check_access(config, ret_error);
+}
+
+/* tickwheeld --make-token TENANT [SCOPES]: on standard output only what is to be copied. */
+static enum exit_code make_token(int argc, char *argv[])
+{
+    unsigned scopes = TOKEN_SCOPE_SCHEDULE | TOKEN_SCOPE_READ;
+    struct error error = {.text = "the scopes are some of schedule, read and admin, parted by "
+                                  "commas"};
+    char token[TOKEN_TEXT_SIZE];
+    struct buffer line;
+    enum exit_code code;
+
+    buffer_init(&line);
+    if (argc < 3 || argc > 4)
+        error_set(&error, ERROR_INVALID, "--make-token takes TENANT and perhaps SCOPES");
+    if (argc < 3 || argc > 4 || (argc == 4 && !token_scopes_parse(bytes_of(argv[3]), &scopes)) ||
+        token_make(bytes_of(argv[2]), scopes, token, &line, &error)) {
+        fprintf(stderr, "tickwheeld: %s\n", error.text);
+        buffer_deinit(&line);
+        return EXIT_USAGE;
+    }
+    fprintf(stderr, "The token, which is shown only now, and the line for the tokens file:\n");
+    buffer_append_text(&line, "\n");
+    code = printf("%s\n", token) > 0 ? EXIT_CLEAN : EXIT_FAILED;
+    return code == EXIT_CLEAN ? print(&line) : (buffer_deinit(&line), code);
 }
 
 int main(int argc, char *argv[])
@@ -264,19 +441,26 @@ int main(int argc, char *argv[])
     struct buffer text;
     struct error error;
 
+    if (argc > 1 && strcmp(argv[1], "--make-token") == 0)
+        return make_token(argc, argv);
     if (config_load(argc, argv, environ, &config, &request, &error) || check(&config, &error)) {
         fprintf(stderr, "tickwheeld: %s\n", error.text);
         return EXIT_USAGE;
     }
+    if (request.action == CONFIG_ACTION_CHECK_DATA)
+        return check_data(request.check_folder);
     buffer_init(&text);
     switch (request.action) {
     case CONFIG_ACTION_RUN:
+    case CONFIG_ACTION_CHECK_DATA:
         break;
     case CONFIG_ACTION_HELP:
         config_format_help(&text);
         return print(&text);
     case CONFIG_ACTION_VERSION:
-        buffer_append_text(&text, "tickwheeld " TICKWHEEL_VERSION "\n");
+        buffer_append_text(&text, "tickwheeld " TICKWHEEL_VERSION "\nbrokers: ");
+        brokers_format_backends(broker_backends, &text);
+        buffer_append_text(&text, "\n");
         return print(&text);
     case CONFIG_ACTION_PRINT:
         config_format(&config, &text);

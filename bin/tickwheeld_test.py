@@ -68,7 +68,7 @@ class Answers(unittest.TestCase):
     def test_version_and_help(self):
         done = run("--version")
         self.assertEqual(done.returncode, 0)
-        self.assertRegex(done.stdout, r"\Atickwheeld \d+\.\d+\.\d+\n\Z")
+        self.assertRegex(done.stdout, r"\Atickwheeld \d+\.\d+\.\d+\nbrokers: .+\n\Z")
         done = run("--help")
         self.assertEqual(done.returncode, 0)
         self.assertIn("  --listen-port NUMBER\n", done.stdout)
@@ -78,6 +78,7 @@ class Answers(unittest.TestCase):
                             (["--listen-port", "x"], "must be 0 to 65535"),
                             (["--webhook-allow", "10.0.0.0/99"], "webhook_allow: "),
                             (["--webhook-secret", "hush"], "webhook_secret: "),
+                            (["--broker-connections", "orders=fax://x"], "broker_connections: orders: fax"),
                             (["--config", "/nonexistent"], "/nonexistent")]:
             done = run(*flags)
             self.assertEqual(done.returncode, 2, flags)
@@ -107,6 +108,16 @@ class Answers(unittest.TestCase):
             done = run("--listen-port", str(taken.getsockname()[1]), "--data-folder", folder)
         self.assertEqual(done.returncode, 1)
         self.assertIn("event=listen_failed", done.stderr)
+
+    def test_check_of_no_data_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for flags, hint in [(["--check", folder], "is no data folder"),
+                                ([f"--check={folder}/none"], "No such file or directory"),
+                                (["--check"], "a value is missing")]:
+                done = run(*flags)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), flags)
+                self.assertIn(hint, done.stderr)
+            self.assertEqual(os.listdir(folder), [])
 
     def test_a_data_folder_that_cannot_be(self):
         done = run("--listen-port", "0", "--data-folder", "/dev/null/data")

@@ -26,6 +26,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "tests", "support"))
 os.environ.setdefault("TEST_BUILD", "build/release")
 import harness
+import peers
 
 BATCH = 10000
 PAYLOAD = '"' + "x" * 98 + '"'
@@ -137,22 +138,6 @@ def tickwheel(count, connections, flags):
 
 # ---- beanstalkd ----
 
-class Beanstalkd(harness.Program):
-    def __init__(self, folder, flags):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        super().__init__(["beanstalkd", "-l", "127.0.0.1", "-p", str(self.port), "-b", folder, *flags])
-
-    def connect(self):
-        def attempt():
-            try:
-                return socket.create_connection(("127.0.0.1", self.port))
-            except ConnectionRefusedError:
-                return None
-        return harness.wait_until(attempt, 60, "beanstalkd")
-
-
 def beanstalkd(name, count, connections, flags):
     row = Row(name)
     folder = tempfile.mkdtemp(prefix="beanstalkd-bench-")
@@ -168,7 +153,7 @@ def beanstalkd(name, count, connections, flags):
                     if not file.readline().startswith(b"INSERTED"):
                         raise RuntimeError("beanstalkd refused a job")
 
-    with Beanstalkd(folder, flags) as server:
+    with peers.Beanstalkd(folder, flags) as server:
         server.connect().close()
         idle = resident_bytes(server.process.pid)
         seconds = parallel(send, [puts[i::connections] for i in range(connections)])
@@ -176,7 +161,7 @@ def beanstalkd(name, count, connections, flags):
                 resident=resident_bytes(server.process.pid), disk=disk_bytes(folder) / count)
         server.signal(signal.SIGKILL)
     began = time.monotonic()
-    with Beanstalkd(folder, flags) as server:
+    with peers.Beanstalkd(folder, flags) as server:
         with server.connect() as connection:
             connection.sendall(b"stats\r\n")
             connection.makefile("rb").readline()

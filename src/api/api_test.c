@@ -5,6 +5,7 @@
 #include "api/api.h"
 
 #include "api/call.h"
+#include "api/route.h"
 #include "api/testing/fixture.h"
 
 #include <jansson.h>
@@ -191,27 +192,37 @@ static void refuses_large_creates(void **state)
 /* Bodies that have begun take memory together. */
 static void shares_memory_for_bodies(void **state)
 {
-    struct fixture *fixture = *state;
+    static const char *const settings[] = {"body_bytes_max", "64K", NULL};
+    struct fixture *fixture = fixture_start(settings);
     struct client first;
 
-    fixture->api->budget.bodies_bytes_max = 3000;
+    (void)state;
+    fixture->api->budget.bodies_bytes_max = 50000;
     client_open(&first, api_port(fixture->api));
     client_printf(&first, "POST /v1/timers HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON
-                          "Expect: 100-continue\r\nContent-Length: 2048\r\n\r\n");
+                          "Expect: 100-continue\r\nContent-Length: 30001\r\n\r\n");
     assert_true(client_receive(&first, "POST", &fixture->reply));
-    client_printf(&first, "%2000s", "");
-    while (atomic_load(&fixture->api->bodies_bytes) < 2000)
+    client_printf(&first, "%30000s", "");
+    while (atomic_load(&fixture->api->bodies_bytes) < 30000)
         fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL);
-    client_printf(&fixture->client,
-                  "POST /v1/timers HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON
-                  "Content-Length: 1500\r\n\r\n%1500s",
-                  "");
-    assert_true(client_receive(&fixture->client, "POST", &fixture->reply));
-    fixture_check_problem(&fixture->reply, 503, "overloaded");
+    /* There is room for 20,000 bytes, and not for one more. */
+    for (int size = 20000; size <= 20001; size++) {
+        client_printf(&fixture->client,
+                      "POST /v1/timers HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON
+                      "Content-Length: %d\r\n\r\n%*s",
+                      size, size, "");
+        assert_true(client_receive(&fixture->client, "POST", &fixture->reply));
+        fixture_check_problem(&fixture->reply, size == 20000 ? 400 : 503,
+                              size == 20000 ? "not-json" : "overloaded");
+    }
+    /* Who wants little is served even when there is no room at all. */
+    fixture->api->budget.bodies_bytes_max = 30000;
+    fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, BYTES(FIXTURE_TIMER), 201, NULL);
     client_close(&first);
     while (atomic_load(&fixture->api->bodies_bytes) > 0)
         fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL);
     fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, BYTES(FIXTURE_TIMER), 201, NULL);
+    fixture_stop(fixture);
 }
 
 /* Whatever the node says, in its refusal or its answer, is passed on with its Retry-After. */
@@ -250,6 +261,61 @@ static void passes_on_what_the_node_says(void **state)
     }
     fixture_ask(fixture, "GET", path, "", NOTHING, 200, NULL);
     assert_true(metrics_get(fixture->metrics, METRIC_REFUSED_DISK_FULL) == 10);
+}
+
+/* So do all other calls: those that ask for many things, and those of workers. */
+static void each_call_passes_it_on(void **state)
+{
+    static const struct {
+        const char *method, *path, *body;
+        bool is_queue; /* its node only refuses */
+    } calls[] = {
+        {"PUT", "/v1/keys/k/timer", FIXTURE_TIMER, false},
+        {"GET", "/v1/keys/k/timer", "", false},
+        {"PATCH", "/v1/keys/k/timer", "{\"after\":1}", false},
+        {"DELETE", "/v1/keys/k/timer", "", false},
+        {"POST", "/v1/watch/a/complete", "", false},
+        {"POST", "/v1/timers/cancel", "{\"watch\":\"a\"}", false},
+        {"POST", "/v1/timers/cancel", "{\"labels\":{\"a\":\"b\"}}", false},
+        {"POST", "/v1/timers/reschedule", "{\"watch\":\"a\",\"after\":1}", false},
+        {"GET", "/v1/dead", "", false},
+        {"POST", "/v1/dead/redrive", "{\"all\":true}", false},
+        {"POST", "/v1/queues/q/lease", "{}", true},
+        {"POST", "/v1/queues/q/ack", "{\"receipts\":[\"a\"]}", true},
+        {"POST", "/v1/queues/q/nack", "{\"receipts\":[\"a\"]}", true},
+        {"POST", "/v1/queues/q/extend", "{\"receipts\":[\"a\"]}", true},
+    };
+    static const struct {
+        enum error_code error;
+        int status;
+        const char *slug, *retry_after;
+    } errors[] = {
+        {ERROR_OVERLOADED, 503, "overloaded", "1"},
+        {ERROR_STOPPING, 503, "stopping", "5"},
+        {ERROR_DISK_FULL, 503, "disk-full", "30"},
+        {ERROR_NO_MEMORY, 503, "no-memory", "1"},
+        {ERROR_IO, 503, "io", "1"},
+        {ERROR_CORRUPT, 500, "corrupt", NULL},
+        {ERROR_INTERNAL, 500, "internal", NULL},
+    };
+    struct fixture *fixture = *state;
+
+    for (size_t i = 0; i < 2 * sizeof(errors) / sizeof(errors[0]); i++) {
+        const bool refuses = i % 2;
+
+        (refuses ? node_fake_refuse : node_fake_fail)(fixture->node, errors[i / 2].error);
+        for (size_t j = 0; j < sizeof(calls) / sizeof(calls[0]); j++) {
+            const char *after = errors[i / 2].retry_after;
+
+            if (calls[j].is_queue && !refuses)
+                continue;
+            fixture_ask(fixture, calls[j].method, calls[j].path, FIXTURE_JSON,
+                        bytes_of(calls[j].body), errors[i / 2].status, errors[i / 2].slug);
+            assert_true(after ? reply_has_header(&fixture->reply, "Retry-After", after)
+                              : !reply_header(&fixture->reply, "Retry-After").data);
+        }
+        (refuses ? node_fake_refuse : node_fake_fail)(fixture->node, ERROR_NONE);
+    }
 }
 
 /* ---- one timer ---- */
@@ -328,6 +394,48 @@ static void patches(void **state)
     assert_true(node_fake_set_state(fixture->node, &id, TIMER_FIRED));
     fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("{\"after\":1}"), 410, "gone");
     assert_true(reply_body_contains(&fixture->reply, "\"state\":\"fired\""));
+}
+
+static void touches(void **state)
+{
+    struct fixture *fixture = *state;
+    char path[FIXTURE_PATH_SIZE], touch[FIXTURE_PATH_SIZE + 8], body[128];
+    struct timer_id id;
+
+    fixture_create(fixture, FIXTURE_TIMER, path, &id);
+    snprintf(touch, sizeof(touch), "%s/touch", path);
+    fixture_ask(fixture, "POST", touch, FIXTURE_JSON, BYTES("{\"after\":\"2h\"}"), 200, NULL);
+    assert_true(reply_has_header(&fixture->reply, "ETag", "\"2\""));
+    fixture_ask(fixture, "POST", touch, FIXTURE_JSON "If-Match: \"1\"\r\n",
+                BYTES("{\"at\":\"2999-01-01T00:00:00Z\"}"), 412, "version-mismatch");
+    fixture_ask(fixture, "POST", touch, FIXTURE_JSON "If-Match: 1\r\n", BYTES("{\"after\":1}"), 400,
+                "bad-request");
+    fixture_ask(fixture, "POST", touch, FIXTURE_JSON, BYTES("{}"), 422, "invalid");
+    fixture_ask(fixture, "POST", touch, FIXTURE_JSON, BYTES("{\"after\":1,\"payload\":1}"), 422,
+                "invalid");
+    fixture_ask(fixture, "POST", touch, FIXTURE_JSON, BYTES("{\"payload\":1}"), 422, "invalid");
+    fixture_ask(fixture, "POST", touch, FIXTURE_JSON, BYTES("{\"after\":1,\"at\":1}"), 422,
+                "invalid");
+    fixture_ask(fixture, "POST", touch, FIXTURE_JSON, BYTES("{"), 400, "not-json");
+    fixture_ask(fixture, "POST", touch, "", BYTES("{\"after\":1}"), 415, "media-type");
+    fixture_ask(fixture, "GET", touch, "", NOTHING, 405, "method-not-allowed");
+    fixture_ask(fixture, "POST", "/v1/timers/nonsense/touch", FIXTURE_JSON, BYTES("{\"after\":1}"),
+                404, "not-found");
+    fixture_ask(fixture, "POST", "/v1/keys/%00/touch", FIXTURE_JSON, BYTES("{\"after\":1}"), 404,
+                "not-found");
+    snprintf(body, sizeof(body), "{\"ids\":[\"%s\",\"nonsense\"],\"after\":\"3h\"}", path + 11);
+    fixture_ask(fixture, "POST", "/v1/timers/touch", FIXTURE_JSON, bytes_of(body), 200, NULL);
+    assert_true(reply_body_contains(&fixture->reply, "\"touched\":1,\"already_firing\":0,"
+                                                     "\"failures\":[{\"id\":\"nonsense\""));
+    fixture_ask(fixture, "POST", "/v1/timers/touch", FIXTURE_JSON,
+                BYTES("{\"watch\":\"a\",\"after\":1}"), 422, "invalid");
+    fixture_ask(fixture, "POST", "/v1/timers/touch", FIXTURE_JSON,
+                BYTES("{\"labels\":{\"a\":\"b\"},\"after\":1}"), 422, "invalid");
+    fixture_ask(fixture, "POST", "/v1/timers/touch", FIXTURE_JSON, BYTES("{\"ids\":[\"a\"]}"), 422,
+                "invalid");
+    assert_true(node_fake_set_state(fixture->node, &id, TIMER_DELIVERING));
+    fixture_ask(fixture, "POST", touch, FIXTURE_JSON, BYTES("{\"after\":1}"), 409,
+                "already-firing");
 }
 
 static void deletes(void **state)
@@ -437,6 +545,42 @@ static void answers_before_it_stops(void **state)
     pthread_join(thread, NULL);
 }
 
+/* Whatever is asked for on a connection that is open already, while one request is still owed its
+ * answer. */
+static void refuses_every_call_while_it_stops(void **state)
+{
+    struct fixture *fixture = *state;
+    struct client *clients = calloc(route_count, sizeof(*clients));
+    size_t refused = 0;
+    pthread_t thread;
+
+    assert_non_null(clients);
+    for (size_t i = 0; i < route_count; i++) {
+        client_open(&clients[i], api_port(fixture->api));
+        client_ask(&clients[i], "GET", "/healthz", "", NOTHING, &fixture->reply);
+        assert_int_equal(fixture->reply.status, 200);
+    }
+    node_fake_hold(fixture->node);
+    client_printf(&fixture->client, "GET /v1/timers HTTP/1.1\r\nHost: t\r\n\r\n");
+    node_fake_await_submitted(fixture->node, 1);
+    assert_int_equal(pthread_create(&thread, NULL, stop, fixture), 0);
+    while (client_can_connect(api_port(fixture->api)))
+        ;
+    for (size_t i = 0; i < route_count; i++) {
+        client_ask(&clients[i], route_table[i].method, route_table[i].path, FIXTURE_JSON, NOTHING,
+                   &fixture->reply);
+        refused += fixture->reply.status == 503 &&
+                   reply_has_header(&fixture->reply, "Retry-After", "5") &&
+                   reply_has_header(&fixture->reply, "Content-Type", "application/problem+json") &&
+                   reply_body_contains(&fixture->reply, "/problems/stopping");
+        client_close(&clients[i]);
+    }
+    node_fake_release(fixture->node);
+    pthread_join(thread, NULL);
+    assert_int_equal(refused, route_count);
+    free(clients);
+}
+
 static void refuses_what_is_beyond_its_limits(void **state)
 {
     static const char *const settings[] = {
@@ -478,13 +622,16 @@ int main(void)
         cmocka_unit_test_setup_teardown(refuses_large_creates, setup, teardown),
         cmocka_unit_test_setup_teardown(shares_memory_for_bodies, setup, teardown),
         cmocka_unit_test_setup_teardown(passes_on_what_the_node_says, setup, teardown),
+        cmocka_unit_test_setup_teardown(each_call_passes_it_on, setup, teardown),
         cmocka_unit_test_setup_teardown(shows, setup, teardown),
         cmocka_unit_test_setup_teardown(knows_no_other_ids, setup, teardown),
         cmocka_unit_test_setup_teardown(patches, setup, teardown),
+        cmocka_unit_test_setup_teardown(touches, setup, teardown),
         cmocka_unit_test_setup_teardown(deletes, setup, teardown),
         cmocka_unit_test_setup_teardown(honours_if_match, setup, teardown),
         cmocka_unit_test_setup_teardown(outlives_clients_that_leave, setup, teardown),
         cmocka_unit_test_setup_teardown(answers_before_it_stops, setup, teardown),
+        cmocka_unit_test_setup_teardown(refuses_every_call_while_it_stops, setup, teardown),
         cmocka_unit_test(refuses_what_is_beyond_its_limits),
     };
 

@@ -25,19 +25,22 @@ struct batch {
     pthread_mutex_t lock;
     struct call *call; /* guarded by lock; NULL once the request is closed */
     struct api *api;
+    struct caller caller;            /* the call's, which may be gone before */
+    struct timer_json_limits limits; /* for the caller, with the trace of the request */
+    char trace[TRACE_PARENT_SIZE + 1];
     struct lines lines;
     struct batch_chunk *filling; /* NULL: none begun */
     struct batch_chunk *spare;   /* for use again */
     struct list sent;            /* in order of lines; guarded by lock */
     size_t sent_count;           /* chunks on `sent`; guarded by lock */
-    size_t asked_count;          /* of these, without an answer; guarded by lock */
+    size_t asked_count;          /* parts without an answer; guarded by lock */
     bool is_waiting;             /* the request sleeps; guarded by lock */
     size_t wake_below;           /* wake it when asked_count is less; guarded by lock */
     enum batch_style style;
     struct buffer out;      /* results so far */
     size_t answers_counted; /* how much of it stands in api.answers_bytes */
     struct batch_totals totals;
-    uint64_t line_count, body_bytes, answer_bytes_max;
+    uint64_t line_count, body_bytes, bytes_max, answer_bytes_max;
     bool is_ended; /* the upload; from here on the request sleeps unless it is answered */
     bool is_over;  /* a limit is reached: the rest is not read */
 };
@@ -59,15 +62,15 @@ static void batch_free(struct batch *batch)
 /* ---- chunks ---- */
 
 /* On the node's thread. */
-static void chunk_done(struct node_request *request)
+static void part_done(struct node_request *request)
 {
-    struct batch_chunk *chunk = list_item(request, struct batch_chunk, node);
-    struct batch *batch = chunk->batch;
+    struct batch_part *part = list_item(request, struct batch_part, node);
+    struct batch *batch = part->chunk->batch;
     struct http_request *sleeper = NULL;
     bool is_last;
 
     pthread_mutex_lock(&batch->lock);
-    chunk->is_answered = true;
+    part->chunk->missing--;
     batch->asked_count--;
     if (batch->is_waiting && batch->asked_count < batch->wake_below) {
         batch->is_waiting = false;
@@ -88,7 +91,7 @@ static void harvest(struct batch *batch)
     while (!list_is_empty(&batch->sent)) {
         struct batch_chunk *chunk = list_item(batch->sent.next, struct batch_chunk, link);
 
-        if (!chunk->is_answered)
+        if (!batch_chunk_is_answered(chunk))
             break;
         list_remove(&chunk->link);
         batch->sent_count--;
@@ -103,7 +106,7 @@ static void harvest(struct batch *batch)
     batch->answers_counted = batch->out.size;
 }
 
-/* Puts the request to sleep until fewer than `count` chunks are on their way. Under the lock, so
+/* Puts the request to sleep until fewer than `count` parts are on their way. Under the lock, so
  * that the answer that wakes it comes after. */
 static void wait_below(struct batch *batch, size_t count)
 {
@@ -120,36 +123,51 @@ enum sending {
     MUST_WAIT, /* and will be woken */
 };
 
+/* Submits the parts of the chunk, under the lock. MUST_WAIT when the node has no room now: the rest
+ * goes later. */
+static enum sending send_parts(struct batch *batch, struct batch_chunk *chunk)
+{
+    struct batch_part *part;
+
+    /* With nothing else under way, the node has room for each part. */
+    if (!chunk->is_prepared)
+        batch_chunk_prepare(chunk, batch->api->options.node,
+                            batch->api->options.config->inflight_max);
+    while ((part = batch_chunk_next_part(chunk))) {
+        enum error_code error;
+
+        part->node.done = part_done;
+        part->node.command.tenant_pending_max = batch->caller.limits.pending_max;
+        error = node_submit(batch->api->options.node, &part->node);
+        if (error == ERROR_OVERLOADED && batch->asked_count > 0)
+            return MUST_WAIT;
+        if (error) {
+            batch_chunk_refused(chunk, error);
+            continue;
+        }
+        batch_chunk_sent(chunk);
+        batch->asked_count++;
+    }
+    return SENT;
+}
+
 /* Sends `filling` off. With too many chunks on their way, or a node that has no room, the request
  * waits for one of its own to be answered; a batch that has nothing on its way is refused instead,
  * since nothing would wake it. */
 static enum sending send_chunk(struct batch *batch)
 {
     struct batch_chunk *chunk = batch->filling;
-    struct node *node = batch->api->options.node;
-    enum error_code error = ERROR_NONE;
-    enum sending sending = SENT;
+    enum sending sending = MUST_WAIT;
 
     harvest(batch);
     if (!chunk)
         return SENT;
-    chunk->node.done = chunk_done;
     pthread_mutex_lock(&batch->lock);
-    if (batch->asked_count > 0 && batch->sent_count >= BATCH_CHUNKS_MAX) {
-        sending = MUST_WAIT;
-    } else if (chunk->timer_count > 0) {
-        batch_chunk_prepare(chunk, node_partition_next(node));
-        error = node_submit(node, &chunk->node);
-        if (error == ERROR_OVERLOADED && batch->asked_count > 0)
-            sending = MUST_WAIT;
-        else if (error)
-            batch_chunk_refuse(chunk, error);
-    }
+    if (batch->asked_count == 0 || batch->sent_count < BATCH_CHUNKS_MAX)
+        sending = send_parts(batch, chunk);
     if (sending == MUST_WAIT) {
         wait_below(batch, batch->asked_count);
     } else {
-        chunk->is_answered = chunk->timer_count == 0 || error;
-        batch->asked_count += !chunk->is_answered;
         batch->sent_count++;
         list_push(&batch->sent, &chunk->link);
         batch->filling = NULL;
@@ -209,7 +227,11 @@ static void take_line(struct batch *batch, enum lines_result result, struct byte
         problem_set(&problem, result == LINES_TOO_LONG ? ERROR_TOO_LARGE : ERROR_NO_MEMORY, "",
                     "%s", result == LINES_TOO_LONG ? "The line is too long" : "");
         batch_chunk_add_problem(chunk, number, &problem);
-    } else if (timer_json_parse_create(line, &batch->api->limits, now, &timer, &problem)) {
+    } else if (timer_json_parse_create(line, &batch->limits, now, &timer, &problem)) {
+        batch_chunk_add_problem(chunk, number, &problem);
+    } else if (access_spend(batch->api->access, &batch->caller, instant_now())) {
+        timer_free(timer);
+        problem_set(&problem, ERROR_TOO_MANY, "", "%s", "The rate of the tenant is spent");
         batch_chunk_add_problem(chunk, number, &problem);
     } else {
         batch_chunk_add_timer(chunk, number, timer);
@@ -228,10 +250,12 @@ static enum batch_style style_of(struct call *call)
 void batch_begin(struct call *call)
 {
     const struct config *config = call->api->options.config;
+    const uint64_t bytes_max =
+        caller_limit(config->batch_bytes_max, call->caller.limits.batch_bytes_max);
     struct batch *batch;
 
     if (call_refuses_type(call, NDJSON, "application/jsonl") ||
-        call_refuses_length(call, config->batch_bytes_max))
+        call_refuses_length(call, bytes_max))
         return;
     batch = calloc(1, sizeof(*batch));
     if (!batch) {
@@ -247,7 +271,12 @@ void batch_begin(struct call *call)
     list_init(&batch->sent);
     batch->call = call;
     batch->api = call->api;
-    lines_init(&batch->lines, config->body_bytes_max);
+    batch->caller = call->caller;
+    batch->bytes_max = bytes_max;
+    lines_init(&batch->lines, call->body_bytes_max);
+    batch->limits = call_timer_limits(call);
+    batch->limits.tenant = caller_tenant(&batch->caller);
+    batch->limits.trace = call_trace(call, batch->trace);
     batch->style = style_of(call);
     batch->answer_bytes_max = (uint64_t)config->batch_lines_max * 64;
     if (batch->answer_bytes_max < ANSWER_BYTES_MIN)
@@ -257,31 +286,32 @@ void batch_begin(struct call *call)
 
 size_t batch_body(struct call *call, struct bytes chunk)
 {
-    const struct config *config = call->api->options.config;
     struct batch *batch = call->state;
-    struct wall now = wall_now();
-    size_t size = chunk.size;
+    struct wall now = wall_coming();
+    /* What lies beyond the limit is not looked at, wherever the body was cut. */
+    uint64_t room = batch->is_over ? 0 : batch->bytes_max - batch->body_bytes;
+    struct bytes rest = {chunk.data, chunk.size < room ? chunk.size : (size_t)room};
     enum lines_result result;
     struct bytes line;
 
     /* A chunk is sent off when the line after it comes: so there is a rest of the body to return to
      * if it has to wait. */
-    while (!batch->is_over && chunk.size > 0) {
+    while (!batch->is_over && rest.size > 0) {
         if (batch->filling && batch_chunk_is_full(batch->filling) && send_chunk(batch) == MUST_WAIT)
             break;
-        result = lines_next(&batch->lines, &chunk, &line);
+        result = lines_next(&batch->lines, &rest, &line);
         if (result != LINES_MORE)
             take_line(batch, result, line, now);
     }
-    if (batch->is_over)
-        chunk.size = 0;
-    batch->body_bytes += size - chunk.size;
-    if (!batch->is_over && batch->body_bytes > config->batch_bytes_max)
+    if (!batch->is_over && rest.size == 0 && chunk.size > room)
         end_early(batch, ERROR_TOO_LARGE, lines_number(&batch->lines) + 1,
                   "The batch has more bytes than are allowed");
-    if (batch->body_bytes > config->batch_bytes_max + HTTP_DISCARD_BYTES_MAX)
+    if (!batch->is_over)
+        chunk.size = (size_t)(rest.data - chunk.data);
+    batch->body_bytes += chunk.size;
+    if (batch->body_bytes > batch->bytes_max + HTTP_DISCARD_BYTES_MAX)
         http_request_hang_up(call->http);
-    return size - chunk.size;
+    return chunk.size;
 }
 
 static void answer(struct call *call)
@@ -290,16 +320,20 @@ static void answer(struct call *call)
     struct http_response response = {.status = 200, .content_type = NDJSON};
 
     if (batch->style == BATCH_MINIMAL) {
-        buffer_printf(&response.body, "{\"created\":%llu,\"failed\":%llu}\n",
+        buffer_printf(&response.body, "{\"created\":%llu,\"existed\":%llu,\"failed\":%llu}\n",
                       (unsigned long long)batch->totals.created,
+                      (unsigned long long)batch->totals.existed,
                       (unsigned long long)batch->totals.failed);
         buffer_append_bytes(&response.body, buffer_bytes(&batch->out));
         response.body.failed |= batch->out.failed;
+        buffer_deinit(&batch->out);
         http_response_header(&response, "Preference-Applied", "return=minimal");
     } else {
         response.body = batch->out;
         buffer_init(&batch->out);
     }
+    atomic_fetch_sub(&batch->api->answers_bytes, batch->answers_counted);
+    batch->answers_counted = 0; /* the call counts what it answers */
     call_answer(call, &response);
 }
 
@@ -332,7 +366,7 @@ void batch_end(struct call *call)
     if (!batch->is_over) {
         result = lines_last(&batch->lines, &line);
         if (result != LINES_MORE)
-            take_line(batch, result, line, wall_now());
+            take_line(batch, result, line, wall_coming());
     }
     batch_resumed(call);
 }

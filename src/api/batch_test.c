@@ -63,7 +63,8 @@ static void answers_each_line(void **state)
     assert_true(reply_has_header(&fixture->reply, "Preference-Applied", "return=minimal"));
     answer = fixture->reply.body;
     assert_int_equal(lines_count(answer), 3);
-    assert_true(bytes_equal(lines_at(answer, 0), BYTES("{\"created\":3,\"failed\":2}")));
+    assert_true(
+        bytes_equal(lines_at(answer, 0), BYTES("{\"created\":3,\"existed\":0,\"failed\":2}")));
     assert_true(bytes_contain(lines_at(answer, 1), "{\"line\":4,"));
     assert_true(bytes_contain(lines_at(answer, 2), "{\"line\":6,"));
 }
@@ -77,7 +78,8 @@ static void answers_batches_of_nothing(void **state)
     fixture_ask(fixture, "POST", NDJSON_PATH, FIXTURE_NDJSON, BYTES("\n\n \n"), 200, NULL);
     assert_int_equal(fixture->reply.body.size, 0);
     fixture_ask(fixture, "POST", NDJSON_PATH, NDJSON_MINIMAL, BYTES(""), 200, NULL);
-    assert_true(bytes_equal(fixture->reply.body, BYTES("{\"created\":0,\"failed\":0}\n")));
+    assert_true(
+        bytes_equal(fixture->reply.body, BYTES("{\"created\":0,\"existed\":0,\"failed\":0}\n")));
     fixture_ask(fixture, "POST", NDJSON_PATH, "Content-Type: application/jsonl\r\n", BYTES(""), 200,
                 NULL);
     fixture_ask(fixture, "POST", NDJSON_PATH, FIXTURE_JSON, BYTES("{}"), 415, "media-type");
@@ -252,7 +254,8 @@ static void holds_the_client_back(void **state)
     node_fake_release(fixture->node);
     assert_true(client_send(&fixture->client, rest));
     assert_true(client_receive(&fixture->client, "POST", &fixture->reply));
-    assert_true(bytes_equal(fixture->reply.body, BYTES("{\"created\":100000,\"failed\":0}\n")));
+    assert_true(bytes_equal(fixture->reply.body,
+                            BYTES("{\"created\":100000,\"existed\":0,\"failed\":0}\n")));
     buffer_deinit(&body);
 }
 
@@ -270,7 +273,8 @@ static void bounds_commands_by_bytes(void **state)
         buffer_printf(&body, "{\"after\":1,\"target\":\"http://a.example/\",\"payload\":\"%s\"}\n",
                       pad);
     fixture_ask(fixture, "POST", NDJSON_PATH, NDJSON_MINIMAL, buffer_bytes(&body), 200, NULL);
-    assert_true(bytes_equal(fixture->reply.body, BYTES("{\"created\":3000,\"failed\":0}\n")));
+    assert_true(
+        bytes_equal(fixture->reply.body, BYTES("{\"created\":3000,\"existed\":0,\"failed\":0}\n")));
     assert_true(node_fake_submitted(fixture->node) >= 3000 * 2048 / BATCH_CHUNK_BYTES_MAX);
     buffer_deinit(&body);
 }

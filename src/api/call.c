@@ -27,11 +27,19 @@ static unsigned retry_after_s(enum error_code code)
     }
 }
 
+static bool has_header(const struct http_response *response, const char *name)
+{
+    for (size_t i = 0; i < response->header_count; i++)
+        if (strcmp(response->headers[i].name, name) == 0)
+            return true;
+    return false;
+}
+
 void call_error_headers(struct http_response *response, enum error_code code)
 {
     unsigned seconds = retry_after_s(code);
 
-    if (seconds)
+    if (seconds && !has_header(response, "Retry-After"))
         http_response_header(response, "Retry-After", "%u", seconds);
 }
 
@@ -51,6 +59,12 @@ static void count_refusal(struct metrics *metrics, enum error_code code)
     case ERROR_STOPPING:
         metrics_add(metrics, METRIC_REFUSED_STOPPING, 1);
         break;
+    case ERROR_UNAUTHENTICATED:
+        metrics_add(metrics, METRIC_REFUSED_UNAUTHENTICATED, 1);
+        break;
+    case ERROR_FORBIDDEN:
+        metrics_add(metrics, METRIC_REFUSED_FORBIDDEN, 1);
+        break;
     case ERROR_TOO_LARGE:
     case ERROR_HEADERS_TOO_LARGE:
         metrics_add(metrics, METRIC_REFUSED_TOO_LARGE, 1);
@@ -68,6 +82,8 @@ void call_answer(struct call *call, struct http_response *response)
     metrics_add_request(metrics, route, (unsigned)response->status);
     metrics_observe_us(metrics, HISTOGRAM_HTTP_REQUEST,
                        instant_since_ns(http_request_begun_at(call->http), instant_now()) / 1000);
+    call->answer_counted = response->body.capacity;
+    atomic_fetch_add(&call->api->answers_bytes, call->answer_counted);
     http_request_answer(call->http, response);
 }
 
@@ -80,6 +96,14 @@ void call_answer_json(struct call *call, int status, struct buffer *body)
     call_answer(call, &response);
 }
 
+bool call_refuses_large_answer(struct call *call)
+{
+    if (atomic_load(&call->api->answers_bytes) <= call->api->budget.answers_bytes_max)
+        return false;
+    call_answer_error(call, ERROR_OVERLOADED, "Too many answers wait to be read");
+    return true;
+}
+
 static void answer_with(struct call *call, enum error_code code, struct http_response *response)
 {
     response->status = error_status(code);
@@ -90,12 +114,18 @@ static void answer_with(struct call *call, enum error_code code, struct http_res
     call_answer(call, response);
 }
 
+void call_answer_refusal(struct call *call, const struct problem *problem,
+                         struct http_response *response)
+{
+    problem_format(problem, &response->body);
+    answer_with(call, problem->code, response);
+}
+
 void call_answer_problem(struct call *call, const struct problem *problem)
 {
     struct http_response response = {0};
 
-    problem_format(problem, &response.body);
-    answer_with(call, problem->code, &response);
+    call_answer_refusal(call, problem, &response);
 }
 
 void call_answer_error(struct call *call, enum error_code code, const char *detail)
@@ -106,12 +136,13 @@ void call_answer_error(struct call *call, enum error_code code, const char *deta
     call_answer_problem(call, &problem);
 }
 
-static void answer_gone(struct call *call, const struct timer *timer)
+/* The problem with the timer that is its reason. */
+static void answer_because_of(struct call *call, enum error_code error, const struct timer *timer)
 {
     struct http_response response = {0};
     struct problem problem;
 
-    problem_set(&problem, ERROR_GONE, "", "%s", "");
+    problem_set(&problem, error, "", "%s", "");
     problem_format(&problem, &response.body);
     if (timer && response.body.size > 0 && !buffer_failed(&response.body)) {
         response.body.size--; /* its closing brace comes after the timer */
@@ -119,7 +150,7 @@ static void answer_gone(struct call *call, const struct timer *timer)
         timer_json_format(timer, &response.body);
         buffer_append_text(&response.body, "}");
     }
-    answer_with(call, ERROR_GONE, &response);
+    answer_with(call, error, &response);
 }
 
 void call_answer_timer(struct call *call, int status, enum error_code error,
@@ -128,8 +159,8 @@ void call_answer_timer(struct call *call, int status, enum error_code error,
     struct http_response response = {.status = status, .content_type = "application/json"};
     char id[TIMER_ID_TEXT_SIZE];
 
-    if (error == ERROR_GONE) {
-        answer_gone(call, timer);
+    if (error == ERROR_GONE || error == ERROR_KEY_IN_USE) {
+        answer_because_of(call, error, timer);
         return;
     }
     if (error) {
@@ -174,9 +205,27 @@ bool call_refuses_type(struct call *call, const char *type, const char *other)
     return true;
 }
 
+bool call_refuses_body(struct call *call)
+{
+    return call_refuses_length(call, call->body_bytes_max);
+}
+
+/* False when there is no room for a body of so many bytes. A small one always finds room: else a
+ * few clients that never end a large one would keep all others out. */
+static bool count_body(struct call *call, size_t size)
+{
+    size_t more = size - call->body_counted;
+
+    if (size <= CALL_SMALL_BODY_BYTES)
+        return true;
+    call->body_counted = size;
+    return atomic_fetch_add(&call->api->bodies_bytes, more) + more <=
+           call->api->budget.bodies_bytes_max;
+}
+
 size_t call_collect(struct call *call, struct bytes chunk)
 {
-    size_t bytes_max = call->api->options.config->body_bytes_max;
+    size_t bytes_max = call->body_bytes_max;
     struct problem problem;
 
     if (chunk.size > bytes_max - call->body.size) {
@@ -185,9 +234,7 @@ size_t call_collect(struct call *call, struct bytes chunk)
         call_answer_problem(call, &problem);
         return chunk.size;
     }
-    call->body_counted += chunk.size;
-    if (atomic_fetch_add(&call->api->bodies_bytes, chunk.size) + chunk.size >
-        call->api->budget.bodies_bytes_max) {
+    if (!count_body(call, call->body.size + chunk.size)) {
         call_answer_error(call, ERROR_OVERLOADED, "Too many large requests are under way");
         return chunk.size;
     }
@@ -195,6 +242,19 @@ size_t call_collect(struct call *call, struct bytes chunk)
     if (buffer_failed(&call->body))
         call_answer_error(call, ERROR_NO_MEMORY, "");
     return chunk.size;
+}
+
+/* ---- traces ---- */
+
+struct bytes call_trace(struct call *call, char ret_text[TRACE_PARENT_SIZE + 1])
+{
+    struct trace_parent parent;
+
+    if (http_request_header_count(call->http, "traceparent") != 1 ||
+        !trace_parent_parse(http_request_header(call->http, "traceparent"), &parent))
+        return (struct bytes){0};
+    trace_parent_format(&parent, ret_text);
+    return (struct bytes){ret_text, TRACE_PARENT_SIZE};
 }
 
 /* ---- batches ---- */
@@ -220,12 +280,27 @@ void api_leave_batch(struct api *api)
 
 /* ---- the node ---- */
 
+struct timer_json_limits call_timer_limits(const struct call *call)
+{
+    struct timer_json_limits limits = call->api->limits;
+
+    limits.tenant = caller_tenant(&call->caller);
+    return limits;
+}
+
+enum error_code call_ask(struct call *call, struct node_request *request)
+{
+    request->command.tenant = caller_tenant(&call->caller);
+    request->command.tenant_pending_max = call->caller.limits.pending_max;
+    return node_submit(call->api->options.node, request);
+}
+
 enum error_code call_submit(struct call *call, void (*done)(struct node_request *request))
 {
     enum error_code error;
 
     call->node.done = done;
-    error = node_submit(call->api->options.node, &call->node);
+    error = call_ask(call, &call->node);
     if (error)
         call_answer_error(call, error, "");
     return error;

@@ -1,6 +1,6 @@
 #include "api/list.h"
 
-#include "base/json.h"
+#include "storage/labels.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -10,13 +10,13 @@ enum {
     ROWS_MIN = 16,             /* asked of each partition */
     READ_BYTES_MAX = 4 << 20,  /* of footprint, read from all partitions together */
     PART_BYTES_MIN = 64 << 10, /* but from each at least */
-    LABEL_TEXT_SIZE = 256,     /* the longest label there is */
     PAGE_BYTES_MAX = 16 << 20, /* of JSON in one answer */
 };
 
 /* One row that passed the filter: its place, and its JSON in its part's text. */
 struct row {
     struct cursor place;
+    struct timer_id id;
     size_t offset, size;
 };
 
@@ -33,48 +33,28 @@ struct part {
 };
 
 struct list_job {
+    struct turn turn; /* to be asked for */
     struct call *call;
     struct list_query query;
     atomic_size_t waiting;   /* parts without an answer, and one for whoever hands them out */
     enum error_code refused; /* why not all parts could be asked */
     uint16_t part_count;
-    char *room; /* of the query */
+    char *room;                                                       /* of the query */
+    void (*found)(struct call *call, const struct list_found *found); /* NULL: answer with it */
+    struct timer_id *ids;                                             /* what is found */
     struct part parts[];
 };
 
 /* ---- filtering; on the node's thread, while the rows are valid ---- */
 
-bool list_labels_have(struct bytes labels, struct bytes key, struct bytes value)
-{
-    struct json_reader reader;
-    struct json_string name, text;
-    char decoded[LABEL_TEXT_SIZE];
-    size_t size;
-
-    if (labels.size == 0)
-        return false;
-    json_reader_init(&reader, labels);
-    if (json_peek(&reader) != JSON_OBJECT || !json_enter_object(&reader))
-        return false;
-    while (json_next_member(&reader, &name)) {
-        bool is_key = json_string_decode(&name, decoded, sizeof(decoded), &size) &&
-                      bytes_equal((struct bytes){decoded, size}, key);
-
-        if (json_peek(&reader) != JSON_STRING || !json_read_string(&reader, &text))
-            return false;
-        if (is_key)
-            return json_string_decode(&text, decoded, sizeof(decoded), &size) &&
-                   bytes_equal((struct bytes){decoded, size}, value);
-    }
-    return false;
-}
-
 static bool is_wanted(const struct list_query *query, const struct timer *timer)
 {
     if (!(query->states & 1u << timer->state))
         return false;
+    if (query->target.data && !bytes_equal(timer->texts.target, query->target))
+        return false;
     for (size_t i = 0; i < query->label_count; i++)
-        if (!list_labels_have(timer->texts.labels, query->labels[i].key, query->labels[i].value))
+        if (!labels_have(timer->texts.labels, query->labels[i].key, query->labels[i].value))
             return false;
     return true;
 }
@@ -96,8 +76,10 @@ static void part_read(struct part *part, const struct storage_page *page)
         if (!is_wanted(query, timer))
             continue;
         row->place = (struct cursor){timer->at, timer->id.partition, timer->id.serial};
+        row->id = timer->id;
         row->offset = part->text.size;
-        timer_json_format(timer, &part->text);
+        if (!part->job->found)
+            timer_json_format(timer, &part->text);
         row->size = part->text.size - row->offset;
         part->row_count++;
     }
@@ -174,22 +156,58 @@ static void merge(struct list_job *job, struct buffer *out)
     }
 }
 
+/* The same for ids. */
+static void tell_found(struct list_job *job)
+{
+    struct list_found found = {.ids = job->ids};
+    struct part *part;
+
+    found.has_next = find_end(job, &found.next);
+    while ((part = first_part(job))) {
+        const struct row *row = &part->rows[part->taken];
+
+        if (found.has_next && !cursor_before(&row->place, &found.next))
+            break;
+        if (found.count == job->query.limit) {
+            found.has_next = true;
+            found.next = row->place;
+            break;
+        }
+        job->ids[found.count++] = row->id;
+        part->taken++;
+    }
+    job->found(job->call, &found);
+}
+
 /* ---- asking and answering ---- */
 
 static void answer(struct list_job *job)
 {
     enum error_code error = job->refused;
+    struct call *call = job->call;
     struct buffer body;
 
+    turns_leave(&call->api->lists);
     for (uint16_t i = 0; i < job->part_count && !error; i++)
         error = job->parts[i].error;
-    if (error) {
-        call_answer_error(job->call, error, "");
+    if (job->found) {
+        if (error)
+            job->found(call, &(struct list_found){.error = error});
+        else
+            tell_found(job);
         return;
     }
+    if (error) {
+        call_answer_error(call, error, "");
+        return;
+    }
+    if (call_refuses_large_answer(call))
+        return;
     buffer_init(&body);
     merge(job, &body);
-    call_answer_json(job->call, 200, &body);
+    call->state = NULL; /* what the answer was made of does not wait for its reader */
+    list_job_free(job);
+    call_answer_json(call, 200, &body);
 }
 
 static void part_over(struct list_job *job)
@@ -219,24 +237,6 @@ static size_t rows_max(const struct list_query *query, uint16_t part_count, bool
     return rows < query->limit + 1 ? rows : query->limit + 1;
 }
 
-static struct list_job *job_create(struct call *call)
-{
-    uint16_t part_count = node_partition_count(call->api->options.node);
-    struct list_job *job = calloc(1, sizeof(*job) + part_count * sizeof(job->parts[0]));
-
-    if (!job)
-        return NULL;
-    job->room = malloc(call->query.size + 1);
-    if (!job->room) {
-        free(job);
-        return NULL;
-    }
-    job->call = call;
-    job->part_count = part_count;
-    call->state = job;
-    return job;
-}
-
 /* The command for one partition. False: its whole range is already listed. */
 static bool part_init(struct list_job *job, uint16_t partition)
 {
@@ -254,8 +254,10 @@ static bool part_init(struct list_job *job, uint16_t partition)
     part->job = job;
     if (scan.bytes_max < PART_BYTES_MIN)
         scan.bytes_max = PART_BYTES_MIN;
-    scan.rows_max =
-        rows_max(query, job->part_count, query->label_count > 0 || query->states != alive);
+    /* What other tenants have is filtered out too. */
+    scan.rows_max = rows_max(query, job->part_count,
+                             query->label_count > 0 || query->target.data ||
+                                 query->states != alive || job->call->caller.tenant_size);
     scan.kind = query->states & over ? STORAGE_SCAN_ALL : STORAGE_SCAN_LIVE;
     if (query->has_cursor) {
         struct storage_position from = cursor_position(&query->cursor, partition);
@@ -269,7 +271,43 @@ static bool part_init(struct list_job *job, uint16_t partition)
     return storage_position_before(scan.from, scan.to);
 }
 
-void list_end(struct call *call)
+static void ask(struct turn *turn)
+{
+    struct list_job *job = list_item(turn, struct list_job, turn);
+
+    /* One more than the parts, so that no answer is given before all have been asked. */
+    atomic_init(&job->waiting, 1);
+    for (uint16_t i = 0; i < job->part_count && !job->refused; i++) {
+        if (!part_init(job, i))
+            continue;
+        atomic_fetch_add(&job->waiting, 1);
+        job->refused = call_ask(job->call, &job->parts[i].node);
+        if (job->refused)
+            atomic_fetch_sub(&job->waiting, 1);
+    }
+    part_over(job);
+}
+
+static struct list_job *job_create(struct call *call)
+{
+    uint16_t part_count = node_partition_count(call->api->options.node);
+    struct list_job *job = calloc(1, sizeof(*job) + part_count * sizeof(job->parts[0]));
+
+    if (!job)
+        return NULL;
+    job->room = malloc(call->query.size + 1);
+    job->ids = calloc(LIST_LIMIT_MAX, sizeof(*job->ids));
+    job->turn.begin = ask;
+    job->call = call;
+    job->part_count = part_count;
+    if (!job->room || !job->ids) {
+        list_job_free(job);
+        return NULL;
+    }
+    return job;
+}
+
+void list_end_of(struct call *call, uint32_t states)
 {
     struct list_job *job = job_create(call);
     struct problem problem;
@@ -278,33 +316,45 @@ void list_end(struct call *call)
         call_answer_error(call, ERROR_NO_MEMORY, "");
         return;
     }
-    if (list_query_parse(call->query, job->room, &job->query, &problem)) {
+    call->state = job;
+    if (list_query_parse(call->query, states, job->room, &job->query, &problem))
         call_answer_problem(call, &problem);
-        return;
-    }
-    /* One more than the parts, so that no answer is given before all have been asked. */
-    atomic_init(&job->waiting, 1);
-    for (uint16_t i = 0; i < job->part_count && !job->refused; i++) {
-        if (!part_init(job, i))
-            continue;
-        atomic_fetch_add(&job->waiting, 1);
-        job->refused = node_submit(call->api->options.node, &job->parts[i].node);
-        if (job->refused)
-            atomic_fetch_sub(&job->waiting, 1);
-    }
-    part_over(job);
+    else
+        turns_enter(&call->api->lists, &job->turn);
 }
 
-void list_closed(struct call *call)
+void list_end(struct call *call)
 {
-    struct list_job *job = call->state;
+    list_end_of(call, 0);
+}
 
+struct list_job *list_find(struct call *call, const struct list_query *query,
+                           void (*found)(struct call *call, const struct list_found *found))
+{
+    struct list_job *job = job_create(call);
+
+    if (!job)
+        return NULL;
+    job->query = *query;
+    job->found = found;
+    turns_enter(&call->api->lists, &job->turn);
+    return job;
+}
+
+void list_job_free(struct list_job *job)
+{
     if (!job)
         return;
     for (uint16_t i = 0; i < job->part_count; i++) {
         buffer_deinit(&job->parts[i].text);
         free(job->parts[i].rows);
     }
+    free(job->ids);
     free(job->room);
     free(job);
+}
+
+void list_closed(struct call *call)
+{
+    list_job_free(call->state);
 }

@@ -15,29 +15,53 @@ enum {
     LIST_LIMIT_DEFAULT = 100,
     LIST_LIMIT_MAX = 1000,
     LIST_LABELS_MAX = 16,
+    LIST_STATES_MAX = 6, /* as many as there are */
 };
 
 /* What the query asks for; the labels point into the query's room. */
 struct list_query {
     struct wall after, before; /* after <= at < before */
     uint32_t states;           /* bits 1 << enum timer_state */
+    unsigned state_count;
     struct {
         struct bytes key, value;
     } labels[LIST_LABELS_MAX];
     size_t label_count;
+    struct bytes target; /* data NULL: any */
     size_t limit;
     bool has_cursor;
     struct cursor cursor;
 };
 
-/* Reads the query as sent; `room` (query.size bytes) keeps what it decodes to. */
-enum error_code list_query_parse(struct bytes query, char *room, struct list_query *ret_query,
-                                 struct problem *ret_problem);
-
-/* Whether a raw JSON object of strings has the member. */
-bool list_labels_have(struct bytes labels, struct bytes key, struct bytes value);
+/* Reads the query as sent; `room` (query.size bytes) keeps what it decodes to. With `states` other
+ * than 0 it may not name any. */
+enum error_code list_query_parse(struct bytes query, uint32_t states, char *room,
+                                 struct list_query *ret_query, struct problem *ret_problem);
 
 void list_end(struct call *call);
 void list_closed(struct call *call);
+
+/* The same for timers in these states only; the query must not name any. */
+void list_end_of(struct call *call, uint32_t states);
+
+/* ---- for those who do something with what is found ---- */
+
+struct list_job;
+
+/* What a page found; valid during the call, on the node's thread. */
+struct list_found {
+    enum error_code error;
+    const struct timer_id *ids; /* in the order of the list */
+    size_t count;
+    bool has_next;
+    struct cursor next; /* where to go on */
+};
+
+/* Looks for the timers of a page instead of answering with it: `found` is called once, perhaps
+ * before this returns. What the query points to must live until then. NULL when out of memory: then
+ * it is not called. The job is the caller's to free after `found`. */
+struct list_job *list_find(struct call *call, const struct list_query *query,
+                           void (*found)(struct call *call, const struct list_found *found));
+void list_job_free(struct list_job *job);
 
 #endif

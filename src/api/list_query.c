@@ -70,52 +70,74 @@ static bool parse_limit(struct bytes text, struct list_query *query)
     return true;
 }
 
+#define WRONG(...) problem_set(ret_problem, ERROR_INVALID, "", __VA_ARGS__)
+
 /* Which of the parameters that may stand only once have been seen. */
 enum seen {
     SEEN_AFTER = 1,
     SEEN_BEFORE = 2,
     SEEN_LIMIT = 4,
     SEEN_CURSOR = 8,
+    SEEN_TARGET = 16,
 };
 
-/* Returns what is wrong, or NULL. */
-static const char *parse_parameter(const struct http_parameter *parameter, struct list_query *query,
-                                   unsigned *seen)
+static enum error_code parse_once(const struct http_parameter *parameter, enum seen which,
+                                  struct list_query *query, struct problem *ret_problem)
+{
+    const struct bytes value = parameter->value;
+
+    switch (which) {
+    case SEEN_AFTER:
+        return parse_wall(value, &query->after) ? ERROR_NONE : WRONG("%s", "due_after is no time");
+    case SEEN_BEFORE:
+        return parse_wall(value, &query->before) ? ERROR_NONE
+                                                 : WRONG("%s", "due_before is no time");
+    case SEEN_LIMIT:
+        return parse_limit(value, query)
+                   ? ERROR_NONE
+                   : WRONG("limit must be a number from 1 to %d", LIST_LIMIT_MAX);
+    case SEEN_TARGET:
+        query->target = value;
+        return value.size ? ERROR_NONE : WRONG("%s", "target is empty");
+    default:
+        query->has_cursor = true;
+        return cursor_parse(value, &query->cursor)
+                   ? WRONG("%s", "cursor is not one that this server gave")
+                   : ERROR_NONE;
+    }
+}
+
+static enum error_code parse_parameter(const struct http_parameter *parameter,
+                                       struct list_query *query, unsigned *seen,
+                                       struct problem *ret_problem)
 {
     struct bytes name = parameter->name, value = parameter->value;
     unsigned bit;
 
     if (bytes_equal(name, BYTES("state")))
-        return parse_state(value, &query->states) ? NULL : "state is none of a timer's states";
+        return ++query->state_count <= LIST_STATES_MAX && parse_state(value, &query->states)
+                   ? ERROR_NONE
+                   : WRONG("state is one of a timer's states, at most %d times", LIST_STATES_MAX);
     if (bytes_equal(name, BYTES("label")))
-        return parse_label(value, query) ? NULL
-                                         : "label takes the form key:value, at most 16 times";
+        return parse_label(value, query)
+                   ? ERROR_NONE
+                   : WRONG("label takes the form key:value, at most %d times", LIST_LABELS_MAX);
     bit = bytes_equal(name, BYTES("due_after"))    ? SEEN_AFTER
           : bytes_equal(name, BYTES("due_before")) ? SEEN_BEFORE
           : bytes_equal(name, BYTES("limit"))      ? SEEN_LIMIT
           : bytes_equal(name, BYTES("cursor"))     ? SEEN_CURSOR
+          : bytes_equal(name, BYTES("target"))     ? SEEN_TARGET
                                                    : 0;
     if (!bit)
-        return "there is no query parameter of this name";
+        return WRONG("%s", "there is no query parameter of this name");
     if (*seen & bit)
-        return "a query parameter stands twice";
+        return WRONG("%s", "a query parameter stands twice");
     *seen |= bit;
-    switch (bit) {
-    case SEEN_AFTER:
-        return parse_wall(value, &query->after) ? NULL : "due_after is no time";
-    case SEEN_BEFORE:
-        return parse_wall(value, &query->before) ? NULL : "due_before is no time";
-    case SEEN_LIMIT:
-        return parse_limit(value, query) ? NULL : "limit must be a number from 1 to 1000";
-    default:
-        query->has_cursor = true;
-        return cursor_parse(value, &query->cursor) ? "cursor is not one that this server gave"
-                                                   : NULL;
-    }
+    return parse_once(parameter, bit, query, ret_problem);
 }
 
-enum error_code list_query_parse(struct bytes query, char *room, struct list_query *ret_query,
-                                 struct problem *ret_problem)
+enum error_code list_query_parse(struct bytes query, uint32_t states, char *room,
+                                 struct list_query *ret_query, struct problem *ret_problem)
 {
     struct http_parameter parameters[PARAMETERS_MAX];
     unsigned seen = 0;
@@ -126,13 +148,13 @@ enum error_code list_query_parse(struct bytes query, char *room, struct list_que
         return problem_set(ret_problem, ERROR_BAD_REQUEST, "",
                            "The query is not well formed, or has more than %d parameters",
                            PARAMETERS_MAX);
-    for (size_t i = 0; i < count; i++) {
-        const char *wrong = parse_parameter(&parameters[i], ret_query, &seen);
-
-        if (wrong)
-            return problem_set(ret_problem, ERROR_INVALID, "", "%s", wrong);
-    }
+    for (size_t i = 0; i < count; i++)
+        if (parse_parameter(&parameters[i], ret_query, &seen, ret_problem))
+            return ERROR_INVALID;
+    if (states && ret_query->states)
+        return problem_set(ret_problem, ERROR_INVALID, "", "%s",
+                           "there is no query parameter of this name");
     if (!ret_query->states)
-        ret_query->states = STATES_ALIVE;
+        ret_query->states = states ? states : STATES_ALIVE;
     return ERROR_NONE;
 }

@@ -206,6 +206,7 @@ static void refuses_wrong_queries(void **state)
         "state=",
         "state=Scheduled",
         "state=scheduled,fired",
+        "state=fired&state=dead&state=fired&state=dead&state=fired&state=dead&state=fired",
         "due_after=",
         "due_after=now",
         "due_after=2030-01-01",
@@ -244,20 +245,54 @@ static void refuses_wrong_queries(void **state)
     fixture_ask(listing->fixture, "GET", target, "", BYTES(""), 400, "bad-request");
 }
 
-static void reads_labels(void **state)
+/* So many pages are read at a time; who comes then waits for a turn and is answered too. */
+static void lists_take_turns(void **state)
 {
-    struct bytes labels = BYTES("{\"a\":\"1\",\"b\":\"\",\"\\u00e4\":\"x\\ny\",\"a2\":\"a\"}");
+    enum { CLIENTS = 9, AT_A_TIME = 4 };
+    struct listing *listing = *state;
+    struct fixture *fixture = listing->fixture;
+    struct client clients[CLIENTS];
+    size_t before = node_fake_submitted(fixture->node);
 
-    (void)state;
-    assert_true(list_labels_have(labels, BYTES("a"), BYTES("1")));
-    assert_true(list_labels_have(labels, BYTES("b"), BYTES("")));
-    assert_true(list_labels_have(labels, BYTES("\xc3\xa4"), BYTES("x\ny")));
-    assert_true(list_labels_have(labels, BYTES("a2"), BYTES("a")));
-    assert_false(list_labels_have(labels, BYTES("a"), BYTES("2")));
-    assert_false(list_labels_have(labels, BYTES("1"), BYTES("a")));
-    assert_false(list_labels_have(labels, BYTES("c"), BYTES("")));
-    assert_false(list_labels_have(BYTES("{}"), BYTES("a"), BYTES("")));
-    assert_false(list_labels_have((struct bytes){0}, BYTES("a"), BYTES("")));
+    node_fake_hold(fixture->node);
+    for (int i = 0; i < CLIENTS; i++) {
+        client_open(&clients[i], api_port(fixture->api));
+        client_printf(&clients[i], "GET /v1/timers?limit=1000 HTTP/1.1\r\nHost: t\r\n\r\n");
+    }
+    node_fake_await_submitted(fixture->node, before + AT_A_TIME * FIXTURE_PARTITIONS);
+    /* All that came in have been looked at when one who asks for nothing was answered twice. */
+    for (int i = 0; i < 20; i++)
+        fixture_ask(fixture, "GET", "/healthz", "", BYTES(""), 200, NULL);
+    assert_int_equal(node_fake_submitted(fixture->node), before + AT_A_TIME * FIXTURE_PARTITIONS);
+    node_fake_release(fixture->node);
+    for (int i = 0; i < CLIENTS; i++) {
+        assert_true(client_receive(&clients[i], "GET", &fixture->reply));
+        assert_int_equal(fixture->reply.status, 200);
+        client_close(&clients[i]);
+    }
+    assert_int_equal(node_fake_submitted(fixture->node), before + CLIENTS * FIXTURE_PARTITIONS);
+}
+
+/* What is not read takes memory: beyond the limit no page is made, until there is room again. */
+static void shares_memory_for_answers(void **state)
+{
+    struct listing *listing = *state;
+    struct fixture *fixture = listing->fixture;
+    struct api *api = fixture->api;
+
+    fixture_ask(fixture, "GET", "/v1/timers?limit=1000", "", BYTES(""), 200, NULL);
+    while (atomic_load(&api->answers_bytes) > 0) /* what was sent is not counted any more */
+        assert_true(http_server_connections(api->server) > 0);
+    api->budget.answers_bytes_max = 1000;
+    atomic_fetch_add(&api->answers_bytes, 1001); /* somebody does not read */
+    fixture_ask(fixture, "GET", "/v1/timers", "", BYTES(""), 503, "overloaded");
+    assert_true(reply_has_header(&fixture->reply, "Retry-After", "1"));
+    fixture_ask(fixture, "POST", "/v1/queues/mail/lease", FIXTURE_JSON, BYTES("{}"), 503,
+                "overloaded");
+    fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, BYTES(FIXTURE_TIMER), 201, NULL);
+    atomic_fetch_sub(&api->answers_bytes, 1001);
+    fixture_ask(fixture, "GET", "/v1/timers", "", BYTES(""), 200, NULL);
+    fixture_ask(fixture, "POST", "/v1/queues/mail/lease", FIXTURE_JSON, BYTES("{}"), 200, NULL);
 }
 
 int main(void)
@@ -266,7 +301,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(lists_each_timer_once_in_due_order, setup, teardown),
         cmocka_unit_test_setup_teardown(has_defaults, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_wrong_queries, setup, teardown),
-        cmocka_unit_test(reads_labels),
+        cmocka_unit_test_setup_teardown(lists_take_turns, setup, teardown),
+        cmocka_unit_test_setup_teardown(shares_memory_for_answers, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,7 +36,7 @@ static void use_query(struct bytes query)
     struct problem problem;
 
     check(room != NULL);
-    if (list_query_parse(query, room, &list, &problem)) {
+    if (list_query_parse(query, 0, room, &list, &problem)) {
         check(problem.code == ERROR_INVALID || problem.code == ERROR_BAD_REQUEST);
     } else {
         check(list.limit >= 1 && list.limit <= LIST_LIMIT_MAX);

@@ -1,5 +1,7 @@
 #include "api/target_url.h"
 
+#include "engine/queue_target.h"
+
 #include <strings.h>
 
 #define HOST_SIZE_MAX  253 /* of a name in DNS, without the point that may end it */
@@ -38,13 +40,14 @@ static bool has_scheme(struct bytes url, struct bytes scheme)
 /* What follows "http://"; NULL with the reason when it is another scheme. */
 static const char *check_scheme(struct bytes url, struct error *ret_error)
 {
-    static const char *const later[] = {"queue:", "kafka:", "redis:", "nats:", "amqp:"};
+    static const char *const later[] = {"kafka:", "redis:", "nats:", "amqp:"};
 
     if (has_scheme(url, BYTES("http://")))
         return url.data + 7;
     if (has_scheme(url, BYTES("https://")))
         return url.data + 8;
-    error_set(ret_error, ERROR_INVALID, "it must be a URL that begins with http:// or https://");
+    error_set(ret_error, ERROR_INVALID,
+              "it must be a URL that begins with http:// or https://, or queue: and a name");
     for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
         if (has_scheme(url, bytes_of(later[i])))
             error_set(ret_error, ERROR_INVALID, "%s targets are not supported by this version",
@@ -202,11 +205,28 @@ static enum error_code check_authority(struct bytes authority, struct bytes *ret
     return ERROR_NONE;
 }
 
+static enum error_code check_queue(struct bytes url, struct error *ret_error)
+{
+    struct queue_target target;
+
+    if (queue_target_parse(url, &target))
+        return ERROR_NONE;
+    return error_set(ret_error, ERROR_INVALID,
+                     "a queue is queue:NAME or queue:NAME?priority=N: a name of 1 to %d letters, "
+                     "digits and . _ -, and a priority of 0 to %d",
+                     QUEUE_NAME_SIZE_MAX, QUEUE_PRIORITY_COUNT - 1);
+}
+
 enum error_code target_url_check(struct bytes url, struct bytes *ret_host, struct error *ret_error)
 {
-    const char *begin = check_scheme(url, ret_error), *end = url.data + url.size, *path;
+    const char *begin, *end = url.data + url.size, *path;
     struct bytes host = {0};
 
+    if (has_scheme(url, BYTES("queue:"))) {
+        *ret_host = host;
+        return check_queue(url, ret_error);
+    }
+    begin = check_scheme(url, ret_error);
     if (!begin)
         return ERROR_INVALID;
     for (path = begin; path < end && *path != '/' && *path != '?' && *path != '#'; path++)

@@ -73,7 +73,8 @@ static void test_good(void **state)
     }
 }
 
-static const char scheme_reason[] = "it must be a URL that begins with http:// or https://";
+static const char scheme_reason[] =
+    "it must be a URL that begins with http:// or https://, or queue: and a name";
 static const char user_reason[] = "it must not name a user or password";
 static const char none_reason[] = "it names no host";
 static const char host_reason[] = "its host is neither a name nor an address";
@@ -94,7 +95,8 @@ static const struct {
     {" http://a", scheme_reason},
     {"javascript:alert(1)", scheme_reason},
     {"file:///etc/passwd", scheme_reason},
-    {"queue:mail", "queue: targets are not supported by this version"},
+    {"queue:", "a queue is queue:NAME or queue:NAME?priority=N: a name of 1 to 64 letters, digits "
+               "and . _ -, and a priority of 0 to 9"},
     {"kafka://c/t?key=a", "kafka: targets are not supported by this version"},
     {"REDIS://c/s", "redis: targets are not supported by this version"},
     {"nats://c/s", "nats: targets are not supported by this version"},

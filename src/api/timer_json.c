@@ -71,6 +71,36 @@ static void append_headers(struct buffer *out, struct bytes headers)
         buffer_append(out, "}", 1);
 }
 
+static void append_watch(struct buffer *out, struct bytes watch)
+{
+    const char *separator = ",\"watch\":[";
+    struct bytes name;
+
+    while (timer_watch_next(&watch, &name)) {
+        append_string(out, separator, name);
+        separator = ",";
+    }
+    buffer_append(out, "]", 1);
+}
+
+static void append_labels(struct buffer *out, const struct timer_texts *texts)
+{
+    if (!texts->labels.size)
+        return;
+    buffer_append_text(out, ",\"labels\":");
+    buffer_append_bytes(out, texts->labels);
+}
+
+void timer_json_format_content(const struct timer *timer, struct buffer *out)
+{
+    const struct timer_texts *texts = &timer->texts;
+
+    append_payload(out, texts);
+    if (texts->headers.size)
+        append_headers(out, texts->headers);
+    append_labels(out, texts);
+}
+
 void timer_json_format(const struct timer *timer, struct buffer *out)
 {
     const struct timer_texts *texts = &timer->texts;
@@ -83,15 +113,18 @@ void timer_json_format(const struct timer *timer, struct buffer *out)
     buffer_append_text(out, ",\"state\":\"");
     buffer_append_text(out, timer_state_text(timer->state));
     append_number(out, "\",\"version\":", timer->version);
+    if (texts->key.size)
+        append_string(out, ",\"key\":", texts->key);
     append_string(out, ",\"target\":", texts->target);
-    if (!timer_is_over(timer->state)) {
-        append_payload(out, texts);
-        if (texts->headers.size)
-            append_headers(out, texts->headers);
-    }
-    if (texts->labels.size) {
-        buffer_append_text(out, ",\"labels\":");
-        buffer_append_bytes(out, texts->labels);
+    if (timer_keeps_content(timer->state))
+        timer_json_format_content(timer, out);
+    else
+        append_labels(out, texts);
+    if (texts->watch.size)
+        append_watch(out, texts->watch);
+    if (texts->schedule.size) {
+        buffer_append_text(out, ",\"schedule\":");
+        buffer_append_bytes(out, texts->schedule);
     }
     append_number(out, ",\"retry\":{\"max_attempts\":", timer->retry.attempts_max);
     append_duration(out, ",\"base\":", timer->retry.base_ms);

@@ -3,6 +3,7 @@
 #include "base/duration.h"
 #include "base/rfc3339.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define BIT(field) (UINT32_C(1) << FIELD_##field)
@@ -33,8 +34,7 @@ static enum timer_field find_field(struct bytes name)
     return FIELD_COUNT;
 }
 
-/* A member's name without its escapes; cut short it is no field's name either. */
-static struct bytes name_of(const struct json_string *name, char *local, size_t capacity)
+struct bytes timer_member_name(const struct json_string *name, char *local, size_t capacity)
 {
     struct bytes text = {local, 0};
 
@@ -43,9 +43,20 @@ static struct bytes name_of(const struct json_string *name, char *local, size_t 
     return text;
 }
 
+enum error_code timer_parse_enter_object(struct timer_parse *parse, const char *pointer)
+{
+    enum json_type type = json_peek(&parse->reader);
+
+    if (type != JSON_OBJECT && type != JSON_NONE)
+        return timer_parse_invalid(parse, pointer, "It must be an object");
+    if (type == JSON_NONE || !json_enter_object(&parse->reader))
+        return timer_parse_not_json(parse);
+    return ERROR_NONE;
+}
+
 /* ---- numbers and durations ---- */
 
-static enum error_code read_integer(struct timer_parse *parse, const char *pointer,
+enum error_code timer_parse_integer(struct timer_parse *parse, const char *pointer,
                                     uint64_t *ret_value)
 {
     struct bytes number;
@@ -77,7 +88,7 @@ static enum error_code read_duration(struct timer_parse *parse, const char *poin
     case JSON_NONE:
         return timer_parse_not_json(parse);
     case JSON_NUMBER:
-        return read_integer(parse, pointer, ret_ms);
+        return timer_parse_integer(parse, pointer, ret_ms);
     case JSON_STRING:
         code = timer_parse_string(parse, pointer, &text);
         if (!code && duration_parse(text, ret_ms, &error))
@@ -89,27 +100,44 @@ static enum error_code read_duration(struct timer_parse *parse, const char *poin
     }
 }
 
-/* ---- when ---- */
-
-static enum error_code set_due(struct timer_parse *parse, const char *pointer, struct wall due)
+enum error_code timer_parse_duration_in(struct timer_parse *parse, const char *pointer,
+                                        uint64_t ms_min, uint64_t ms_max, uint64_t *ret_ms)
 {
-    if (due.ms > WALL_MS_MAX)
-        return timer_parse_invalid(parse, pointer, "It is beyond the year 9999");
-    parse->due = due;
+    char least[DURATION_TEXT_SIZE], most[DURATION_TEXT_SIZE];
+    uint64_t ms;
+    enum error_code code = read_duration(parse, pointer, &ms);
+
+    if (code)
+        return code;
+    if (ms < ms_min || ms > ms_max) {
+        duration_format(ms_min, least);
+        duration_format(ms_max, most);
+        return timer_parse_invalid(parse, pointer, "It must be %s to %s", least, most);
+    }
+    *ret_ms = ms;
     return ERROR_NONE;
 }
+
+/* ---- when ---- */
 
 static enum error_code read_after(struct timer_parse *parse)
 {
     uint64_t after_ms;
     enum error_code code = read_duration(parse, "#/after", &after_ms);
 
-    return code ? code : set_due(parse, "#/after", wall_add(parse->now, after_ms));
+    if (code)
+        return code;
+    if (after_ms == 0)
+        parse->now.ms--; /* at once, so it is due already */
+    parse->due = wall_add(parse->now, after_ms);
+    if (parse->due.ms > WALL_MS_MAX)
+        return timer_parse_invalid(parse, "#/after", "It is beyond the year 9999");
+    return ERROR_NONE;
 }
 
-static enum error_code read_at(struct timer_parse *parse)
+enum error_code timer_parse_wall(struct timer_parse *parse, const char *pointer,
+                                 struct wall *ret_wall)
 {
-    struct wall due;
     struct bytes text;
     struct error error;
     enum error_code code;
@@ -118,19 +146,26 @@ static enum error_code read_at(struct timer_parse *parse)
     case JSON_NONE:
         return timer_parse_not_json(parse);
     case JSON_NUMBER:
-        code = read_integer(parse, "#/at", &due.ms);
+        code = timer_parse_integer(parse, pointer, &ret_wall->ms);
         break;
     case JSON_STRING:
-        code = timer_parse_string(parse, "#/at", &text);
-        if (!code && rfc3339_parse(text, &due, &error))
-            code = timer_parse_invalid_error(parse, "#/at", &error);
+        code = timer_parse_string(parse, pointer, &text);
+        if (!code && rfc3339_parse(text, ret_wall, &error))
+            code = timer_parse_invalid_error(parse, pointer, &error);
         break;
     default:
         return timer_parse_invalid(
-            parse, "#/at",
+            parse, pointer,
             "It must be a time such as \"2026-11-20T23:59:59Z\" or Unix milliseconds");
     }
-    return code ? code : set_due(parse, "#/at", due);
+    if (!code && ret_wall->ms > WALL_MS_MAX)
+        code = timer_parse_invalid(parse, pointer, "It is beyond the year 9999");
+    return code;
+}
+
+static enum error_code read_at(struct timer_parse *parse)
+{
+    return timer_parse_wall(parse, "#/at", &parse->due);
 }
 
 /* ---- retry ---- */
@@ -160,30 +195,13 @@ static enum error_code read_max_attempts(struct timer_parse *parse)
         return timer_parse_not_json(parse);
     if (type != JSON_NUMBER)
         return timer_parse_invalid(parse, "#/retry/max_attempts", "It must be a number");
-    code = read_integer(parse, "#/retry/max_attempts", &attempts);
+    code = timer_parse_integer(parse, "#/retry/max_attempts", &attempts);
     if (code)
         return code;
     if (attempts < 1 || attempts > ATTEMPTS_MAX)
         return timer_parse_invalid(parse, "#/retry/max_attempts", "It must be 1 to %d",
                                    ATTEMPTS_MAX);
     parse->retry.attempts_max = (uint32_t)attempts;
-    return ERROR_NONE;
-}
-
-static enum error_code read_retry_duration(struct timer_parse *parse, const char *pointer,
-                                           uint64_t ms_max, uint64_t *ret_ms)
-{
-    char text[DURATION_TEXT_SIZE];
-    uint64_t ms;
-    enum error_code code = read_duration(parse, pointer, &ms);
-
-    if (code)
-        return code;
-    if (ms < 1 || ms > ms_max) {
-        duration_format(ms_max, text);
-        return timer_parse_invalid(parse, pointer, "It must be 1ms to %s", text);
-    }
-    *ret_ms = ms;
     return ERROR_NONE;
 }
 
@@ -207,30 +225,27 @@ static enum error_code read_retry_field(struct timer_parse *parse, struct bytes 
     case RETRY_max_attempts:
         return read_max_attempts(parse);
     case RETRY_base:
-        return read_retry_duration(parse, "#/retry/base", CAP_MS_MAX, &parse->retry.base_ms);
+        return timer_parse_duration_in(parse, "#/retry/base", 1, CAP_MS_MAX, &parse->retry.base_ms);
     case RETRY_cap:
-        return read_retry_duration(parse, "#/retry/cap", CAP_MS_MAX, &parse->retry.cap_ms);
+        return timer_parse_duration_in(parse, "#/retry/cap", 1, CAP_MS_MAX, &parse->retry.cap_ms);
     default:
-        return read_retry_duration(parse, "#/retry/timeout", TIMEOUT_MS_MAX,
-                                   &parse->retry.timeout_ms);
+        return timer_parse_duration_in(parse, "#/retry/timeout", 1, TIMEOUT_MS_MAX,
+                                       &parse->retry.timeout_ms);
     }
 }
 
 /* What is not named keeps its default. */
 static enum error_code read_retry(struct timer_parse *parse)
 {
-    enum json_type type = json_peek(&parse->reader);
+    enum error_code code = timer_parse_enter_object(parse, "#/retry");
     char local[32], text[DURATION_TEXT_SIZE];
     struct json_string name;
     unsigned seen = 0;
 
-    if (type != JSON_OBJECT && type != JSON_NONE)
-        return timer_parse_invalid(parse, "#/retry", "It must be an object");
-    if (type == JSON_NONE || !json_enter_object(&parse->reader))
-        return timer_parse_not_json(parse);
+    if (code)
+        return code;
     while (json_next_member(&parse->reader, &name)) {
-        enum error_code code = read_retry_field(parse, name_of(&name, local, sizeof(local)), &seen);
-
+        code = read_retry_field(parse, timer_member_name(&name, local, sizeof(local)), &seen);
         if (code)
             return code;
     }
@@ -266,11 +281,10 @@ static enum error_code read_field(struct timer_parse *parse, struct bytes name)
         return unknown_field(parse, name);
     if (fields[field].use != FIELD_SETTABLE || parse->seen & UINT32_C(1) << field) {
         timer_pointer("#", name, pointer, sizeof(pointer));
-        return timer_parse_invalid(
-            parse, pointer, "%s",
-            fields[field].use == FIELD_LATER       ? "This version does not support it"
-            : fields[field].use == FIELD_READ_ONLY ? "It is read-only: the server sets it"
-                                                   : "It is given twice");
+        return timer_parse_invalid(parse, pointer, "%s",
+                                   fields[field].use == FIELD_READ_ONLY
+                                       ? "It is read-only: the server sets it"
+                                       : "It is given twice");
     }
     parse->seen |= UINT32_C(1) << field;
     switch (field) {
@@ -290,6 +304,26 @@ static enum error_code read_field(struct timer_parse *parse, struct bytes name)
         return timer_parse_headers(parse);
     case FIELD_labels:
         return timer_parse_labels(parse);
+    case FIELD_key:
+        return timer_parse_key(parse);
+    case FIELD_watch:
+        return timer_parse_watch(parse);
+    case FIELD_every:
+        return timer_parse_every(parse);
+    case FIELD_cron:
+        return timer_parse_cron(parse);
+    case FIELD_timezone:
+        return timer_parse_timezone(parse);
+    case FIELD_dst:
+        return timer_parse_dst(parse);
+    case FIELD_count:
+        return timer_parse_count(parse);
+    case FIELD_until:
+        return timer_parse_until(parse);
+    case FIELD_late:
+        return timer_parse_late(parse);
+    case FIELD_spread:
+        return timer_parse_spread(parse);
     default:
         return read_retry(parse);
     }
@@ -316,41 +350,35 @@ static enum error_code check_together(struct timer_parse *parse)
 static enum error_code read_fields(struct timer_parse *parse)
 {
     struct json_reader *reader = &parse->reader;
-    enum json_type type = json_peek(reader);
+    enum error_code code = timer_parse_enter_object(parse, "#");
     struct json_string name;
     char local[32];
 
-    if (type != JSON_OBJECT && type != JSON_NONE)
-        return timer_parse_invalid(parse, "#", "It must be an object");
-    if (type == JSON_NONE || !json_enter_object(reader))
-        return timer_parse_not_json(parse);
+    if (code)
+        return code;
     while (json_next_member(reader, &name)) {
-        enum error_code code = read_field(parse, name_of(&name, local, sizeof(local)));
-
+        code = read_field(parse, timer_member_name(&name, local, sizeof(local)));
         if (code)
             return code;
     }
     return json_finish(reader) ? check_together(parse) : timer_parse_not_json(parse);
 }
 
-/* A text that is no JSON is told as such, whatever else came first. */
-static enum error_code prefer_not_json(struct timer_parse *parse, enum error_code code)
-{
-    if (code == ERROR_INVALID || code == ERROR_TOO_LARGE) {
-        json_reader_init(&parse->reader, parse->json);
-        if (!json_skip(&parse->reader, NULL) || !json_finish(&parse->reader))
-            return timer_parse_not_json(parse);
-    }
-    return code;
-}
-
 static enum error_code make_timer(struct timer_parse *parse, struct timer **ret_timer)
 {
-    struct timer *timer = timer_alloc(&parse->texts);
+    struct buffer schedule;
+    struct timer *timer = NULL;
 
+    buffer_init(&schedule);
+    schedule_write(&parse->schedule, &schedule);
+    parse->texts.schedule = buffer_bytes(&schedule);
+    if (!buffer_failed(&schedule))
+        timer = timer_alloc(&parse->texts);
+    buffer_deinit(&schedule);
     if (!timer)
         return problem_set(parse->problem, ERROR_NO_MEMORY, "", "%s", "");
     timer->due = parse->due;
+    timer->created = parse->now;
     timer->retry = parse->retry;
     *ret_timer = timer;
     return ERROR_NONE;
@@ -366,6 +394,9 @@ static void parse_init(struct timer_parse *parse, struct bytes json,
         .problem = problem,
         .json = json,
         .retry = RETRY_POLICY_DEFAULT,
+        .texts = {.tenant = limits->tenant},
+        .schedule = SCHEDULE_SPEC_DEFAULT,
+        .texts.trace = limits->trace,
         .local = local,
     };
     json_reader_init(&parse->reader, json);
@@ -373,7 +404,7 @@ static void parse_init(struct timer_parse *parse, struct bytes json,
 
 static enum error_code parse_end(struct timer_parse *parse, enum error_code code)
 {
-    code = prefer_not_json(parse, code);
+    code = timer_parse_prefer_not_json(parse, code);
     if (parse->scratch.data != parse->local)
         free(parse->scratch.data);
     return code;
@@ -389,13 +420,34 @@ enum error_code timer_json_parse_create(struct bytes json, const struct timer_js
 
     parse_init(&parse, json, limits, now, ret_problem, local);
     code = read_fields(&parse);
-    if (!code && !(parse.seen & (BIT(after) | BIT(at))))
-        code = timer_parse_invalid(&parse, "#", "One of `after` and `at` is needed");
+    if (!code && !(parse.seen & (BIT(after) | BIT(at) | BIT(every) | BIT(cron))))
+        code =
+            timer_parse_invalid(&parse, "#", "One of `after`, `at`, `every` and `cron` is needed");
+    if (!code)
+        code = timer_parse_when(&parse);
     if (!code && !(parse.seen & BIT(target)))
         code = timer_parse_invalid(&parse, "#", "A `target` is needed");
     if (!code)
         code = make_timer(&parse, ret_timer);
     return parse_end(&parse, code);
+}
+
+/* Fields that a patch cannot set. */
+static enum error_code refuse_fixed(struct timer_parse *parse)
+{
+    static const enum timer_field fixed[] = {FIELD_key,      FIELD_watch, FIELD_every, FIELD_cron,
+                                             FIELD_timezone, FIELD_dst,   FIELD_count, FIELD_until,
+                                             FIELD_late,     FIELD_spread};
+    char pointer[32];
+
+    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
+        if (!(parse->seen & UINT32_C(1) << fixed[i]))
+            continue;
+        snprintf(pointer, sizeof(pointer), "#/%s", fields[fixed[i]].name);
+        return timer_parse_invalid(parse, pointer,
+                                   "It stays for the timer's life; PUT by key replaces all of it");
+    }
+    return ERROR_NONE;
 }
 
 enum error_code timer_json_parse_patch(struct bytes json, const struct timer_json_limits *limits,
@@ -420,6 +472,8 @@ enum error_code timer_json_parse_patch(struct bytes json, const struct timer_jso
     code = read_fields(&parse);
     if (!code && !parse.seen)
         code = timer_parse_invalid(&parse, "#", "There is no field to change");
+    if (!code)
+        code = refuse_fixed(&parse);
     if (!code)
         code = make_timer(&parse, ret_timer);
     if (!code) {

@@ -1,7 +1,8 @@
 /* Goal: a request means exactly what API.md says, and anything else is refused at the field that is
  * wrong. Method: tables of requests with the due time they ask for, or with the code, pointer and
- * sentence of the refusal; every prefix of a full request. */
+ * sentence of the refusal; requests with all fields, spoiled at every byte. */
 #include "api/timer_json_check.h"
+#include "base/json.h"
 
 #define TARGET ",\"target\":\"http://h\"}"
 
@@ -34,7 +35,8 @@ static void test_create(void **state)
     timer_free(timer);
 
     timer = parsed(CREATE, "{\"after\":0,\"target\":\"http://h\"}", NULL);
-    assert_int_equal(timer->due.ms, NOW.ms);
+    assert_int_equal(timer->due.ms, NOW.ms - 1);
+    assert_int_equal(timer->created.ms, NOW.ms - 1);
     assert_text(timer->texts.payload, "");
     assert_int_equal(timer->retry.attempts_max, RETRY_POLICY_DEFAULT.attempts_max);
     assert_int_equal(timer->retry.base_ms, RETRY_POLICY_DEFAULT.base_ms);
@@ -60,7 +62,7 @@ static void test_due(void **state)
         {"{\"after\":\"90s\"" TARGET, UINT64_C(1795132890000)},
         {"{\"after\":90000" TARGET, UINT64_C(1795132890000)},
         {"{\"after\":9.0e4" TARGET, UINT64_C(1795132890000)},
-        {"{\"after\":-0" TARGET, UINT64_C(1795132800000)},
+        {"{\"after\":-0" TARGET, UINT64_C(1795132799999)},
         {"{\"after\":\"1\\u0068\"" TARGET, UINT64_C(1795136400000)},
         {"{\"\\u0061fter\":\"1h\"" TARGET, UINT64_C(1795136400000)},
         {"{\"after\":251607167999999" TARGET, WALL_MS_MAX},
@@ -88,7 +90,7 @@ static void test_due(void **state)
 static void test_bad_due(void **state)
 {
     static const struct bad_case cases[] = {
-        {"{\"target\":\"http://h\"}", "#", "One of `after` and `at` is needed"},
+        {"{\"target\":\"http://h\"}", "#", "One of `after`, `at`, `every` and `cron` is needed"},
         {"{\"after\":1,\"at\":2" TARGET, "#/at", "Give either `after` or `at`"},
         {"{\"after\":1,\"after\":1" TARGET, "#/after", "It is given twice"},
         {"{\"after\":1,\"aft\\u0065r\":1" TARGET, "#/after", "It is given twice"},
@@ -232,25 +234,206 @@ static void test_long_names(void **state)
 
 static void test_other_fields(void **state)
 {
-    static const char *const later[] = {"key",   "every", "cron", "timezone", "dst",
-                                        "count", "until", "late", "spread",   "watch"};
-    static const char *const read_only[] = {"id",       "due",     "state", "version",   "schedule",
-                                            "attempts", "created", "ended", "last_error"};
+    static const char *const names[] = {"id",       "due",     "state", "version",   "schedule",
+                                        "attempts", "created", "ended", "last_error"};
 
     (void)state;
-    for (size_t i = 0; i < sizeof(later) / sizeof(later[0]) + sizeof(read_only) / sizeof(later[0]);
-         i++) {
-        bool is_later = i < sizeof(later) / sizeof(later[0]);
-        const char *name = is_later ? later[i] : read_only[i - sizeof(later) / sizeof(later[0])];
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char json[100], pointer[40];
-        struct bad_case one = {json, pointer,
-                               is_later ? "This version does not support it"
-                                        : "It is read-only: the server sets it"};
+        struct bad_case one = {json, pointer, "It is read-only: the server sets it"};
 
-        snprintf(json, sizeof(json), "{\"%s\":{},\"after\":1,\"target\":\"http://h\"}", name);
-        snprintf(pointer, sizeof(pointer), "#/%s", name);
+        snprintf(json, sizeof(json), "{\"%s\":{},\"after\":1,\"target\":\"http://h\"}", names[i]);
+        snprintf(pointer, sizeof(pointer), "#/%s", names[i]);
         assert_refused(CREATE, ERROR_INVALID, &one, 1);
         assert_refused(PATCH, ERROR_INVALID, &one, 1);
+    }
+}
+
+#define TIMER(fields) "{\"after\":1,\"target\":\"http://h\"," fields "}"
+
+/* Keys and events: escapes are read, limits are kept, and a patch sets neither. */
+static void test_names(void **state)
+{
+    static const struct bad_case wrong[] = {
+        {TIMER("\"key\":7"), "#/key", "It must be a string"},
+        {TIMER("\"key\":\"\""), "#/key", "It must have 1 to 256 bytes"},
+        {TIMER("\"key\":\"a\\nb\""), "#/key", "It must not have control characters"},
+        {TIMER("\"watch\":\"a\""), "#/watch", "It must be an array of strings"},
+        {TIMER("\"watch\":[\"a\",1]"), "#/watch/1", "It must be a string"},
+        {TIMER("\"watch\":[\"\"]"), "#/watch/0", "It must have 1 to 256 bytes"},
+        {TIMER("\"watch\":[\"a\\u0000\"]"), "#/watch/0", "It must not have control characters"},
+        {TIMER("\"watch\":[\"a\",\"b\",\"\\u0061\"]"), "#/watch/2", "It is given twice"},
+        {TIMER("\"watch\":[1,2,3,4]"), "#/watch/0", "It must be a string"},
+    };
+    static const struct bad_case fixed[] = {
+        {"{\"key\":\"k\"}", "#/key",
+         "It stays for the timer's life; PUT by key replaces all of it"},
+        {"{\"every\":\"1s\"}", "#/every",
+         "It stays for the timer's life; PUT by key replaces all of it"},
+        {"{\"watch\":[]}", "#/watch",
+         "It stays for the timer's life; PUT by key replaces all of it"},
+    };
+    struct bad_case many = {NULL, "#/watch", "It may have at most 16 events"};
+    char json[600] = "{\"after\":1,\"target\":\"http://h\",\"watch\":[\"0\"", long_key[400];
+    struct bad_case longer = {long_key, "#/key", "It must have 1 to 256 bytes"};
+    struct problem problem;
+    struct timer *timer;
+
+    (void)state;
+    assert_refused(CREATE, ERROR_INVALID, wrong, sizeof(wrong) / sizeof(wrong[0]));
+    assert_refused(PATCH, ERROR_INVALID, fixed, sizeof(fixed) / sizeof(fixed[0]));
+    for (int i = 1; i < 16; i++)
+        snprintf(json + strlen(json), sizeof(json) - strlen(json), ",\"e%d\"", i);
+    snprintf(json + strlen(json), sizeof(json) - strlen(json), "]}");
+    assert_int_equal(parse(CREATE, bytes_of(json), NULL, &timer, &problem), ERROR_NONE);
+    timer_free(timer);
+    snprintf(strrchr(json, ']'), 20, ",\"one too many\"]}");
+    many.json = json;
+    assert_refused(CREATE, ERROR_INVALID, &many, 1);
+    snprintf(long_key, sizeof(long_key), TIMER("\"key\":\"%0257d\""), 0);
+    assert_refused(CREATE, ERROR_INVALID, &longer, 1);
+    assert_int_equal(
+        parse(CREATE, BYTES(TIMER("\"key\":\"\\u00fc/1\",\"watch\":[\"order:\\u00fc\",\"b\"]")),
+              NULL, &timer, &problem),
+        ERROR_NONE);
+    assert_true(bytes_equal(timer->texts.key, BYTES("\303\274/1")));
+    assert_true(bytes_equal(timer->texts.watch, BYTES("order:\303\274\nb\n")));
+    timer_free(timer);
+}
+
+#define AGAIN(fields) "{\"target\":\"http://h\"," fields "}"
+
+static const struct bad_case bad_schedules[] = {
+    {AGAIN("\"every\":\"1s\",\"cron\":\"* * * * *\""), "#/cron", "Give either `every` or `cron`"},
+    {AGAIN("\"every\":\"1s\",\"after\":1"), "#/after", "It goes with neither `every` nor `cron`"},
+    {AGAIN("\"cron\":\"* * * * *\",\"at\":1"), "#/at", "It does not go with `cron`"},
+    {AGAIN("\"after\":1,\"count\":1"), "#/count", "It goes with `every`"},
+    {AGAIN("\"after\":1,\"until\":1"), "#/until", "It goes with `every` or `cron`"},
+    {AGAIN("\"every\":\"1s\",\"timezone\":\"UTC\""), "#/timezone", "It goes with `cron`"},
+    {AGAIN("\"after\":1,\"dst\":\"skip\""), "#/dst", "It goes with `cron`"},
+    {AGAIN("\"after\":1,\"late\":{\"missed\":\"each\"}"), "#/late/missed",
+     "It goes with `every` or `cron`"},
+    {AGAIN("\"after\":1,\"spread\":{\"window\":\"1m\"}"), "#/spread",
+     "It goes by the `key`, and there is none"},
+    {AGAIN("\"every\":9"), "#/every", "It must be 10ms to 366d"},
+    {AGAIN("\"every\":\"367d\""), "#/every", "It must be 10ms to 366d"},
+    {AGAIN("\"every\":\"1s\",\"count\":0"), "#/count", "It must be 1 to 1000000000000"},
+    {AGAIN("\"every\":\"1s\",\"count\":\"1\""), "#/count", "It must be a number"},
+    {AGAIN("\"every\":\"1s\",\"until\":1"), "#/every", "It would never fire"},
+    {AGAIN("\"cron\":7"), "#/cron", "It must be a string"},
+    {AGAIN("\"cron\":\"* * * * *\",\"timezone\":\"../x\""), "#/timezone", NULL},
+    {AGAIN("\"cron\":\"* * * * *\",\"timezone\":\"Europe/Berlin\""), "#/timezone",
+     "There is no time zone \"Europe/Berlin\""},
+    {AGAIN("\"cron\":\"* * * * *\",\"dst\":\"jump\""), "#/dst", NULL},
+    {AGAIN("\"cron\":\"0 0 31 2 *\""), "#/cron", NULL},
+    {AGAIN("\"cron\":\"* * * * * *\\\"\""), "#/cron", "It has a character that does not belong"},
+    {AGAIN("\"after\":1,\"late\":{\"drop_after\":0}"), "#/late/drop_after",
+     "It must be 1ms to 366d"},
+    {AGAIN("\"after\":1,\"late\":{\"x\":0}"), "#/late/x", NULL},
+    {AGAIN("\"after\":1,\"late\":1"), "#/late", "It must be an object"},
+    {AGAIN("\"after\":1,\"late\":{\"drop_after\":1,\"drop_after\":1}"), "#/late/drop_after",
+     "It is given twice"},
+    {AGAIN("\"every\":\"1s\",\"late\":{\"missed\":\"each\",\"m\\u0069ssed\":\"last\"}"),
+     "#/late/missed", "It is given twice"},
+    {AGAIN("\"every\":\"1s\",\"late\":{\"missed\":\"all\"}"), "#/late/missed",
+     "It must be \"last\" or \"each\""},
+    {AGAIN("\"after\":1,\"late\":{\"drop_after\":\"366d1ms\"}"), "#/late/drop_after",
+     "It must be 1ms to 366d"},
+    {AGAIN("\"every\":\"366d1ms\""), "#/every", "It must be 10ms to 366d"},
+    {AGAIN("\"every\":18446744073709551616"), "#/every", "The number is too large"},
+    {AGAIN("\"every\":\"1s\",\"count\":1000000000001"), "#/count", "It must be 1 to 1000000000000"},
+    {AGAIN("\"every\":\"1s\",\"count\":18446744073709551617"), "#/count",
+     "The number is too large"},
+    {AGAIN("\"every\":\"1s\",\"until\":253402300800000"), "#/until", "It is beyond the year 9999"},
+    {AGAIN("\"after\":1,\"key\":\"k\",\"spread\":{}"), "#/spread", "A `window` is needed"},
+    {AGAIN("\"after\":1,\"key\":\"k\",\"spread\":{\"window\":0}"), "#/spread/window",
+     "It must be 1ms to 1d"},
+    {AGAIN("\"after\":1,\"key\":\"k\",\"spread\":{\"window\":\"1d1ms\"}"), "#/spread/window",
+     "It must be 1ms to 1d"},
+    {AGAIN("\"after\":1,\"key\":\"k\",\"spread\":{\"window\":1,\"w\\u0069ndow\":1}"),
+     "#/spread/window", "It is given twice"},
+    {AGAIN("\"after\":1,\"key\":\"k\",\"spread\":{\"windows\":1}"), "#/spread/windows", NULL},
+};
+
+/* What recurs: what goes with what, the limits, and the first due time and the text that follow. */
+static void test_schedules(void **state)
+{
+    static const struct {
+        const char *json;
+        uint64_t due_ms; /* behind NOW */
+        const char *schedule;
+    } right[] = {
+        {AGAIN("\"every\":\"10s\""), 10000, "{\"every\":\"10s\"}"},
+        {AGAIN("\"every\":60000,\"at\":1795132801500,\"count\":2"), 1500,
+         "{\"every\":\"1m\",\"from\":\"2026-11-20T00:00:01.500Z\",\"count\":2}"},
+        {AGAIN("\"every\":60000,\"at\":1795132799000"), 59000,
+         "{\"every\":\"1m\",\"from\":\"2026-11-19T23:59:59.000Z\"}"},
+        {AGAIN("\"cron\":\"30 1 * * *\",\"until\":1795232800000"), 5400000,
+         "{\"cron\":\"30 1 * * *\",\"timezone\":\"UTC\",\"dst\":\"shift\","
+         "\"until\":\"2026-11-21T03:46:40.000Z\"}"},
+        {AGAIN("\"after\":5,\"late\":{\"drop_after\":\"5m\"}"), 5,
+         "{\"late\":{\"drop_after\":\"5m\"}}"},
+        {AGAIN("\"every\":\"1s\",\"late\":{\"drop_after\":\"5m\",\"missed\":\"each\"}"), 1000,
+         "{\"every\":\"1s\",\"late\":{\"drop_after\":\"5m\",\"missed\":\"each\"}}"},
+        {AGAIN("\"after\":5,\"late\":{}"), 5, ""},
+        {AGAIN("\"after\":5,\"late\":{\"dr\\u006fp_after\":\"366d\"}"), 5,
+         "{\"late\":{\"drop_after\":\"366d\"}}"},
+        {AGAIN("\"every\":10"), 10, "{\"every\":\"10ms\"}"},
+        {AGAIN("\"every\":\"366d\",\"count\":1000000000000"), UINT64_C(31622400000),
+         "{\"every\":\"366d\",\"count\":1000000000000}"},
+        {AGAIN("\"every\":\"1d\",\"until\":\"9999-12-31T23:59:59.999Z\""), 86400000,
+         "{\"every\":\"1d\",\"until\":\"9999-12-31T23:59:59.999Z\"}"},
+        {AGAIN("\"cron\":\"0 0 2 * * *\",\"dst\":\"both\""), 7200000,
+         "{\"cron\":\"0 0 2 * * *\",\"timezone\":\"UTC\",\"dst\":\"both\"}"},
+    };
+    struct problem problem;
+    struct timer *timer;
+
+    (void)state;
+    ASSERT_REFUSED(CREATE, ERROR_INVALID, bad_schedules);
+    for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
+        assert_int_equal(parse(CREATE, bytes_of(right[i].json), NULL, &timer, &problem),
+                         ERROR_NONE);
+        assert_int_equal(timer->due.ms - NOW.ms, right[i].due_ms);
+        assert_true(bytes_equal(timer->texts.schedule, bytes_of(right[i].schedule)));
+        timer_free(timer);
+    }
+}
+
+/* A spread is one for each key, and stays within its window. */
+static void test_spread(void **state)
+{
+    uint64_t offsets[2], sum = 0;
+    struct problem problem;
+    struct timer *timer;
+
+    (void)state;
+    for (int key = 0; key < 100; key++) {
+        for (int i = 0; i < 2; i++) {
+            char json[160];
+
+            snprintf(json, sizeof(json),
+                     AGAIN("\"%s\":1000,\"key\":\"k%d\",\"spread\":{\"window\":\"60s\"}"),
+                     i ? "every" : "after", key);
+            assert_int_equal(parse(CREATE, bytes_of(json), NULL, &timer, &problem), ERROR_NONE);
+            offsets[i] = timer->due.ms - NOW.ms - 1000;
+            timer_free(timer);
+        }
+        assert_int_equal(offsets[0], offsets[1]);
+        assert_true(offsets[0] < 60000);
+        sum += offsets[0];
+    }
+    assert_in_range(sum / 100, 20000, 40000);
+    for (int key = 0; key < 10; key++) { /* never beyond the last day */
+        char json[160];
+
+        snprintf(json, sizeof(json),
+                 AGAIN("\"at\":\"9999-12-31T23:59:59Z\",\"key\":\"k%d\","
+                       "\"spread\":{\"window\":\"1d\"}"),
+                 key);
+        assert_int_equal(parse(CREATE, bytes_of(json), NULL, &timer, &problem), ERROR_NONE);
+        assert_int_equal(timer->due.ms, WALL_MS_MAX);
+        timer_free(timer);
     }
 }
 
@@ -277,28 +460,91 @@ static void test_not_json(void **state)
     ASSERT_REFUSED(PATCH, ERROR_NOT_JSON, cases);
 }
 
-static void test_prefixes(void **state)
+static const char *const all_fields[] = {
+    "{\"after\":\"1\\u00681m\",\"target\":\"http:\\/\\/h:1/a\",\"payload\":[{\"a\":\"\xc3\xa9\"}],"
+    "\"labels\":{\"\\u0061\":\"\\n\"},\"headers\":{\"X\\u002d1\":\"b\"},\"key\":\"\\u006b\","
+    "\"watch\":[\"a\",\"\\u0062\"],\"retry\":{\"max_attempts\":2,\"base\":\"\\u0031s\","
+    "\"cap\":9000,\"timeout\":\"5s\"}}",
+    "{\"cron\":\"0 9 * * \\u0031\",\"timezone\":\"\\u0055TC\",\"dst\":\"\\u0073kip\","
+    "\"until\":\"2030-01-01T00:00:00\\u005a\",\"late\":{\"drop_after\":\"1\\u0068\","
+    "\"missed\":\"eac\\u0068\"},\"key\":\"k\",\"spread\":{\"window\":\"1\\u006d\"},"
+    "\"body_base64\":\"A\\u0041==\",\"content_type\":\"a\\u002fb\",\"target\":\"queue:a\"}",
+    "{\"every\":\"1\\u0068\",\"at\":\"2027-01-01T00:00:00\\u005a\",\"count\":3,"
+    "\"target\":\"queue:a\"}",
+};
+
+static void test_all_fields(void **state)
 {
-    struct bytes json = BYTES("{\"after\":\"1\\u00681m\",\"target\":\"http:\\/\\/h:1/"
-                              "a\",\"payload\":[{\"a\":\"\xc3\xa9\"}],"
-                              "\"labels\":{\"\\u0061\":\"\\n\"},\"headers\":{\"X\\u002d1\":\"b\"},"
-                              "\"retry\":{\"base\":\"\\u0031s\"}}");
     struct timer *timer = NULL;
     struct problem problem;
-    uint32_t fields;
 
     (void)state;
-    for (size_t size = 0; size < json.size; size++) {
-        assert_int_equal(parse(CREATE, (struct bytes){json.data, size}, NULL, &timer, &problem),
-                         ERROR_NOT_JSON);
-        assert_int_equal(parse(PATCH, (struct bytes){json.data, size}, &fields, &timer, &problem),
-                         ERROR_NOT_JSON);
-    }
-    assert_int_equal(parse(CREATE, json, NULL, &timer, &problem), ERROR_NONE);
+    assert_int_equal(parse(CREATE, bytes_of(all_fields[0]), NULL, &timer, &problem), ERROR_NONE);
     assert_text(timer->texts.target, "http://h:1/a");
     assert_text(timer->texts.labels, "{\"a\":\"\\n\"}");
     assert_text(timer->texts.headers, "X-1: b\n");
+    assert_text(timer->texts.watch, "a\nb\n");
     timer_free(timer);
+    for (size_t i = 1; i < sizeof(all_fields) / sizeof(all_fields[0]); i++) {
+        if (parse(CREATE, bytes_of(all_fields[i]), NULL, &timer, &problem))
+            fail_msg("%s: %s", problem.pointer, problem.detail);
+        timer_free(timer);
+    }
+}
+
+static bool is_json(struct bytes text)
+{
+    struct json_reader reader;
+
+    json_reader_init(&reader, text);
+    return json_skip(&reader, NULL) && json_finish(&reader);
+}
+
+/* It is no JSON exactly when it is not. */
+static void assert_told(struct bytes text)
+{
+    struct problem problem;
+    struct timer *timer;
+    uint32_t fields;
+
+    for (int i = 0; i < 2; i++) {
+        enum error_code code = i ? parse(PATCH, text, &fields, &timer, &problem)
+                                 : parse(CREATE, text, NULL, &timer, &problem);
+
+        if ((code == ERROR_NOT_JSON) == is_json(text))
+            fail_msg("%.*s: %s", (int)text.size, text.data, problem.detail);
+        if (!code)
+            timer_free(timer);
+    }
+}
+
+/* Each text cut off at each byte, without it, with another in its place and with one before it. */
+static void test_spoiled(void **state)
+{
+    static const char others[] = "x0-\"\\{}[]:, t\xff\x01";
+    char spoiled[600];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(all_fields) / sizeof(all_fields[0]); i++) {
+        struct bytes text = bytes_of(all_fields[i]);
+
+        assert_true(text.size < sizeof(spoiled));
+        for (size_t at = 0; at < text.size; at++) {
+            size_t rest = text.size - at - 1;
+
+            assert_told((struct bytes){text.data, at});
+            memcpy(spoiled, text.data, at);
+            memcpy(spoiled + at, text.data + at + 1, rest);
+            assert_told((struct bytes){spoiled, at + rest});
+            for (size_t k = 0; k < sizeof(others); k++) {
+                spoiled[at] = others[k];
+                memcpy(spoiled + at + 1, text.data + at + 1, rest);
+                assert_told((struct bytes){spoiled, text.size});
+                memcpy(spoiled + at + 1, text.data + at, rest + 1);
+                assert_told((struct bytes){spoiled, text.size + 1});
+            }
+        }
+    }
 }
 
 static void test_patch(void **state)
@@ -362,9 +608,11 @@ int main(void)
         cmocka_unit_test(test_create),     cmocka_unit_test(test_due),
         cmocka_unit_test(test_bad_due),    cmocka_unit_test(test_bad_retry),
         cmocka_unit_test(test_bad_fields), cmocka_unit_test(test_other_fields),
+        cmocka_unit_test(test_bad_fields), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_schedules),  cmocka_unit_test(test_spread),
         cmocka_unit_test(test_long_names), cmocka_unit_test(test_not_json),
-        cmocka_unit_test(test_prefixes),   cmocka_unit_test(test_patch),
-        cmocka_unit_test(test_bad_patch),
+        cmocka_unit_test(test_all_fields), cmocka_unit_test(test_spoiled),
+        cmocka_unit_test(test_patch),      cmocka_unit_test(test_bad_patch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,3 +119,13 @@ enum error_code timer_parse_unknown(struct timer_parse *parse, const char *paren
                                    text, nearest);
     return timer_parse_invalid(parse, pointer, "There is no field `%s`", text);
 }
+
+enum error_code timer_parse_prefer_not_json(struct timer_parse *parse, enum error_code code)
+{
+    if (code == ERROR_INVALID || code == ERROR_TOO_LARGE) {
+        json_reader_init(&parse->reader, parse->json);
+        if (!json_skip(&parse->reader, NULL) || !json_finish(&parse->reader))
+            return timer_parse_not_json(parse);
+    }
+    return code;
+}

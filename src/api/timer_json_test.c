@@ -63,12 +63,12 @@ static void test_shown(void **state)
              id);
     assert_shown(&timer, expected);
 
-    timer.state = TIMER_DEAD;
+    timer.state = TIMER_CANCELLED;
     timer.ended = (struct wall){NOW.ms + 1};
     timer.retry = RETRY_POLICY_DEFAULT;
     timer.texts.labels = timer.texts.last_error = (struct bytes){0};
     snprintf(expected, sizeof(expected),
-             "{\"id\":\"%s\",\"due\":\"2026-11-20T23:59:59.250Z\",\"state\":\"dead\","
+             "{\"id\":\"%s\",\"due\":\"2026-11-20T23:59:59.250Z\",\"state\":\"cancelled\","
              "\"version\":4294967295," TARGET "," RETRY
              ",\"attempts\":2,\"created\":\"2026-11-20T00:00:00.000Z\","
              "\"ended\":\"2026-11-20T00:00:00.001Z\"}",

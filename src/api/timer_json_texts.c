@@ -3,8 +3,10 @@
 #include "api/target_url.h"
 #include "base/base64.h"
 #include "delivery/webhook.h"
+#include "storage/labels.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 
@@ -84,6 +86,44 @@ enum error_code timer_parse_string(struct timer_parse *parse, const char *pointe
     return timer_parse_invalid(parse, pointer, "It must be a string");
 }
 
+enum error_code timer_parse_string_into(struct timer_parse *parse, const char *pointer,
+                                        char room[TIMER_JSON_NAME_ROOM], struct bytes *ret_text)
+{
+    struct json_string string;
+    enum json_type type = json_peek(&parse->reader);
+
+    if (type != JSON_STRING && !json_error(&parse->reader))
+        return timer_parse_invalid(parse, pointer, "It must be a string");
+    if (!json_read_string(&parse->reader, &string))
+        return timer_parse_not_json(parse);
+    *ret_text = string.raw;
+    if (string.escaped) {
+        *ret_text = (struct bytes){room, TIMER_JSON_NAME_ROOM};
+        if (json_string_decode(&string, room, TIMER_JSON_NAME_ROOM, &ret_text->size))
+            return ERROR_NONE;
+        ret_text->size = TIMER_JSON_NAME_ROOM;
+    }
+    return ERROR_NONE;
+}
+
+enum error_code timer_parse_keep(struct timer_parse *parse, struct bytes text, char end)
+{
+    enum error_code code = need_scratch(parse);
+
+    if (code)
+        return code;
+    scratch_put(&parse->scratch, text.data, text.size);
+    scratch_put(&parse->scratch, &end, 1);
+    return ERROR_NONE;
+}
+
+struct bytes timer_parse_kept(const struct timer_parse *parse, size_t start)
+{
+    if (parse->scratch.size == start)
+        return (struct bytes){0};
+    return scratch_since(&parse->scratch, start);
+}
+
 /* ---- target, payload ---- */
 
 enum error_code timer_parse_target(struct timer_parse *parse)
@@ -98,9 +138,17 @@ enum error_code timer_parse_target(struct timer_parse *parse)
     if (url.size > limits->target_bytes_max)
         return timer_parse_invalid(parse, "#/target", "It may have at most %zu bytes",
                                    limits->target_bytes_max);
+    code = limits->broker_check ? limits->broker_check(limits->broker_context, url, &error)
+                                : ERROR_NOT_FOUND;
+    if (code == ERROR_INVALID)
+        return timer_parse_invalid_error(parse, "#/target", &error);
+    if (code == ERROR_NONE) {
+        parse->texts.target = url;
+        return ERROR_NONE;
+    }
     if (target_url_check(url, &host, &error))
         return timer_parse_invalid_error(parse, "#/target", &error);
-    if (limits->host_allowed && !limits->host_allowed(limits->host_context, host))
+    if (host.size && limits->host_allowed && !limits->host_allowed(limits->host_context, host))
         return timer_parse_invalid(parse, "#/target",
                                    "This host is at an address that may not be called");
     parse->texts.target = url;
@@ -327,13 +375,22 @@ enum error_code timer_parse_headers(struct timer_parse *parse)
     return ERROR_NONE;
 }
 
+static enum error_code label_too_long(struct timer_parse *parse, const struct json_string *name)
+{
+    char detail[80];
+
+    snprintf(detail, sizeof(detail), "A label's name and its value may have at most %d bytes each",
+             LABEL_SIZE_MAX);
+    return member_invalid(parse, "#/labels", name, detail);
+}
+
 /* Appends the string as json_append_string writes it, so that equal strings are equal bytes;
  * `ret_raw` is what stands between its quotes. */
 static enum error_code store_label_text(struct timer_parse *parse, const struct member *member,
                                         const struct json_string *string, struct bytes *ret_raw)
 {
     struct timer_scratch *scratch = &parse->scratch;
-    char local[TIMER_JSON_LABEL_SIZE_MAX];
+    char local[LABEL_SIZE_MAX];
     struct bytes text = string->raw;
     size_t start = scratch->size;
 
@@ -342,9 +399,8 @@ static enum error_code store_label_text(struct timer_parse *parse, const struct 
         if (!json_string_decode(string, local, sizeof(local), &text.size))
             text.size = sizeof(local) + 1;
     }
-    if (text.size > TIMER_JSON_LABEL_SIZE_MAX)
-        return member_invalid(parse, "#/labels", &member->name,
-                              "A label's name and its value may have at most 256 bytes each");
+    if (text.size > LABEL_SIZE_MAX)
+        return label_too_long(parse, &member->name);
     if (string->escaped) {
         struct buffer buffer;
 

@@ -102,8 +102,9 @@ static void test_bad_target(void **state)
 #define TO(target) "{\"after\":1,\"target\":" target "}"
     static const struct bad_case cases[] = {
         {TO("7"), "#/target", "It must be a string"},
-        {TO("\"\""), "#/target", "It must be a URL that begins with http:// or https://"},
-        {TO("\"queue:mail\""), "#/target", "Queue: targets are not supported by this version"},
+        {TO("\"\""), "#/target",
+         "It must be a URL that begins with http:// or https://, or queue: and a name"},
+        {TO("\"kafka://a/b\""), "#/target", "Kafka: targets are not supported by this version"},
         {TO("\"kafka://c/t\""), "#/target", "Kafka: targets are not supported by this version"},
         {TO("\"http://u:p@h/\""), "#/target", "It must not name a user or password"},
         {TO("\"http://h/\\u0000\""), "#/target",

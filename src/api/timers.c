@@ -1,48 +1,125 @@
 #include "api/timers.h"
 
+#include "api/names.h"
 #include "http/field.h"
 #include "sys/clock.h"
+
+#include <stdio.h>
+
+#define REQUEST_TEXT_SIZE (NAME_FINGERPRINT_SIZE + NAME_SIZE_MAX + 1)
 
 /* ---- create ---- */
 
 void timers_create_begin(struct call *call)
 {
     if (!call_refuses_type(call, "application/json", NULL))
-        call_refuses_length(call, call->api->options.config->body_bytes_max);
+        call_refuses_body(call);
 }
 
+/* 1 to 256 visible characters. */
+static bool is_request_name(struct bytes name)
+{
+    for (size_t i = 0; i < name.size; i++)
+        if (name.data[i] <= ' ' || name.data[i] > '~')
+            return false;
+    return name.size > 0 && name.size <= NAME_SIZE_MAX;
+}
+
+/* The Idempotency-Key of the request, behind a hash of the body: what timer_texts.request holds. An
+ * empty one when there is none; false: answered. */
+static bool read_request(struct call *call, char ret_text[REQUEST_TEXT_SIZE],
+                         struct bytes *ret_request)
+{
+    struct bytes field = http_request_header(call->http, "Idempotency-Key");
+    struct problem problem;
+
+    *ret_request = (struct bytes){0};
+    if (!field.data)
+        return true;
+    if (http_request_header_count(call->http, "Idempotency-Key") > 1 || !is_request_name(field)) {
+        problem_set(&problem, ERROR_BAD_REQUEST, "",
+                    "Idempotency-Key takes 1 to %d visible characters of ASCII", NAME_SIZE_MAX);
+        call_answer_problem(call, &problem);
+        return false;
+    }
+    snprintf(ret_text, REQUEST_TEXT_SIZE, "%016llx",
+             (unsigned long long)bytes_hash(0, buffer_bytes(&call->body)));
+    memcpy(ret_text + NAME_FINGERPRINT_SIZE, field.data, field.size);
+    *ret_request = (struct bytes){ret_text, NAME_FINGERPRINT_SIZE + field.size};
+    return true;
+}
+
+/* A key in the body and another one in the path. */
+static bool contradicts(struct call *call, const struct timer *timer, struct bytes key)
+{
+    struct problem problem;
+
+    if (!key.size || !timer->texts.key.size || bytes_equal(timer->texts.key, key))
+        return false;
+    problem_set(&problem, ERROR_INVALID, "#/key", "%s", "The path has another key");
+    call_answer_problem(call, &problem);
+    return true;
+}
+
+struct timer *timers_read_create(struct call *call, struct bytes key)
+{
+    struct timer_json_limits limits = call_timer_limits(call);
+    char text[REQUEST_TEXT_SIZE], trace[TRACE_PARENT_SIZE + 1];
+    struct problem problem;
+    struct bytes request;
+    struct timer *timer;
+
+    if (!read_request(call, text, &request))
+        return NULL;
+    limits.trace = call_trace(call, trace);
+    if (timer_json_parse_create(buffer_bytes(&call->body), &limits, wall_coming(), &timer,
+                                &problem)) {
+        call_answer_problem(call, &problem);
+        return NULL;
+    }
+    if (contradicts(call, timer, key)) {
+        timer_free(timer);
+        return NULL;
+    }
+    if (!key.size && !request.size)
+        return timer;
+    timer = name_timer(timer, key.size ? key : timer->texts.key, request);
+    if (!timer)
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+    return timer;
+}
+
+/* A repeated request is answered like the first one, a key that is there with what it has. */
 static void create_done(struct node_request *request)
 {
     struct call *call = call_of(request);
+    const struct command *command = &request->command;
+    bool is_found = call->created.existed && !call->created.is_repeated;
 
-    call_answer_timer(call, 201, request->command.error, request->command.timer);
+    call_answer_timer(call, is_found ? 200 : 201, command->error, command->timer);
 }
 
 void timers_create(struct call *call)
 {
-    struct problem problem;
+    struct timer *timer = timers_read_create(call, (struct bytes){0});
 
-    if (timer_json_parse_create(buffer_bytes(&call->body), &call->api->limits, wall_now(),
-                                &call->timer, &problem)) {
-        call_answer_problem(call, &problem);
+    if (!timer)
         return;
-    }
+    call->timer = timer;
     call->node.command = (struct command){
         .kind = COMMAND_CREATE,
-        .partition = node_partition_next(call->api->options.node),
+        .partition = name_partition_of(call->api->options.node, timer),
         .timers = &call->timer,
         .results = &call->created,
         .timer_count = 1,
     };
-    struct timer *timer = call->timer;
     if (call_submit(call, create_done))
         timer_free(timer);
 }
 
 /* ---- by id ---- */
 
-/* Puts the id of the path into the command. False: answered, there is no such timer. */
-static bool address(struct call *call, enum command_kind kind)
+bool timers_address(struct call *call, enum command_kind kind)
 {
     struct timer_id id;
 
@@ -57,14 +134,14 @@ static bool address(struct call *call, enum command_kind kind)
     return true;
 }
 
-static void timer_done(struct node_request *request)
+void timers_done(struct node_request *request)
 {
     struct call *call = call_of(request);
 
     call_answer_timer(call, 200, request->command.error, request->command.timer);
 }
 
-static void get_done(struct node_request *request)
+void timers_get_done(struct node_request *request)
 {
     struct call *call = call_of(request);
     enum error_code error = request->command.error;
@@ -77,8 +154,8 @@ static void get_done(struct node_request *request)
 
 void timers_get(struct call *call)
 {
-    if (address(call, COMMAND_GET))
-        call_submit(call, get_done);
+    if (timers_address(call, COMMAND_GET))
+        call_submit(call, timers_get_done);
 }
 
 /* ---- changes ---- */
@@ -116,7 +193,7 @@ enum error_code timers_if_match(struct bytes field, uint32_t *ret_version)
 }
 
 /* Headers are looked at when the request begins, and only then can be. False: answered. */
-static bool read_if_match(struct call *call)
+bool timers_read_if_match(struct call *call)
 {
     static const char wrong[] = "If-Match takes one entity tag, such as \"3\", or *";
 
@@ -131,33 +208,74 @@ static bool read_if_match(struct call *call)
 void timers_patch_begin(struct call *call)
 {
     if (!call_refuses_type(call, "application/json", "application/merge-patch+json") &&
-        !call_refuses_length(call, call->api->options.config->body_bytes_max))
-        read_if_match(call);
+        !call_refuses_body(call))
+        timers_read_if_match(call);
+}
+
+bool timers_read_patch(struct call *call)
+{
+    struct command *command = &call->node.command;
+    struct problem problem;
+
+    if (!timer_json_parse_patch(buffer_bytes(&call->body), &call->api->limits, wall_coming(),
+                                &command->patch_fields, &command->patch, &problem))
+        return true;
+    call_answer_problem(call, &problem);
+    return false;
 }
 
 void timers_patch(struct call *call)
 {
-    struct command *command = &call->node.command;
-    struct problem problem;
     struct timer *patch;
 
-    if (timer_json_parse_patch(buffer_bytes(&call->body), &call->api->limits, wall_now(),
-                               &command->patch_fields, &patch, &problem)) {
-        call_answer_problem(call, &problem);
+    if (!timers_read_patch(call))
         return;
-    }
-    command->patch = patch;
-    if (!address(call, COMMAND_PATCH) || call_submit(call, timer_done))
+    patch = call->node.command.patch;
+    if (!timers_address(call, COMMAND_PATCH) || call_submit(call, timers_done))
         timer_free(patch);
 }
 
 void timers_delete_begin(struct call *call)
 {
-    read_if_match(call);
+    timers_read_if_match(call);
 }
 
 void timers_delete(struct call *call)
 {
-    if (address(call, COMMAND_CANCEL))
-        call_submit(call, timer_done);
+    if (timers_address(call, COMMAND_CANCEL))
+        call_submit(call, timers_done);
+}
+
+/* ---- extending ---- */
+
+void timers_touch_begin(struct call *call)
+{
+    if (!call_refuses_type(call, "application/json", NULL) && !call_refuses_body(call))
+        timers_read_if_match(call);
+}
+
+bool timers_read_touch(struct call *call)
+{
+    struct command *command = &call->node.command;
+    struct problem problem;
+
+    if (!timers_read_patch(call))
+        return false;
+    if (command->patch_fields == PATCH_DUE)
+        return true;
+    timer_free(command->patch);
+    problem_set(&problem, ERROR_INVALID, "#", "It may have `after` or `at`, and nothing else");
+    call_answer_problem(call, &problem);
+    return false;
+}
+
+void timers_touch(struct call *call)
+{
+    struct timer *patch;
+
+    if (!timers_read_touch(call))
+        return;
+    patch = call->node.command.patch;
+    if (!timers_address(call, COMMAND_TOUCH) || call_submit(call, timers_done))
+        timer_free(patch);
 }

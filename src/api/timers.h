@@ -1,16 +1,38 @@
 /*
- * timers.h - the calls about one timer: create, get, patch, delete.
+ * timers.h - the calls about one timer: create, get, patch, touch, delete.
  */
 #ifndef TICKWHEEL_API_TIMERS_H
 #define TICKWHEEL_API_TIMERS_H
 
 #include "api/call.h"
 
+/* The timer of a command, or what was wrong: the `done` of a call about one timer. */
+void timers_done(struct node_request *request);
+void timers_get_done(struct node_request *request);
+
+/* Puts the id of the path into the command. False: answered, there is no such timer. */
+bool timers_address(struct call *call, enum command_kind kind);
+
+/* Reads the body of a patch into the command. False: answered. */
+bool timers_read_patch(struct call *call);
+
+/* The same of a touch, which has a time and nothing else. */
+bool timers_read_touch(struct call *call);
+
+/* Reads If-Match into the command. False: answered. */
+bool timers_read_if_match(struct call *call);
+
+/* Reads the body as a create, with `key` as its key (empty: the body's own) and the request's
+ * Idempotency-Key. NULL: answered. */
+struct timer *timers_read_create(struct call *call, struct bytes key);
+
 void timers_create_begin(struct call *call);
 void timers_create(struct call *call);
 void timers_get(struct call *call);
 void timers_patch_begin(struct call *call);
 void timers_patch(struct call *call);
+void timers_touch_begin(struct call *call);
+void timers_touch(struct call *call);
 void timers_delete_begin(struct call *call);
 void timers_delete(struct call *call);
 

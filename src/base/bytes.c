@@ -1,8 +1,23 @@
 #include "base/bytes.h"
 
+#include "base/random.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+uint64_t bytes_hash(uint64_t seed, struct bytes bytes)
+{
+    uint64_t hash = random_mix(seed ^ random_mix(bytes.size + UINT64_C(0x9e3779b97f4a7c15)));
+
+    for (size_t i = 0; i < bytes.size; i += 8) {
+        size_t left = bytes.size - i;
+
+        hash = random_mix(hash ^ get_le(bytes.data + i, left < 8 ? left : 8)) +
+               UINT64_C(0x9e3779b97f4a7c15);
+    }
+    return hash;
+}
 
 void buffer_deinit(struct buffer *buffer)
 {

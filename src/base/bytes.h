@@ -21,6 +21,10 @@ struct bytes {
 
 #define BYTES(literal) ((struct bytes){"" literal, sizeof(literal) - 1})
 
+/* A number that is a macro, as a part of a literal. */
+#define IN_WORDS(number)   IN_WORDS_(number)
+#define IN_WORDS_(literal) #literal
+
 static inline struct bytes bytes_of(const char *text)
 {
     return (struct bytes){text, strlen(text)};
@@ -36,6 +40,9 @@ static inline bool bytes_has_prefix(struct bytes bytes, struct bytes prefix)
     return bytes.size >= prefix.size &&
            (prefix.size == 0 || memcmp(bytes.data, prefix.data, prefix.size) == 0);
 }
+
+/* A hash that may be stored: the same in every version. Not for secrets. */
+uint64_t bytes_hash(uint64_t seed, struct bytes bytes);
 
 struct buffer {
     char *data;

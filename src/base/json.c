@@ -281,8 +281,23 @@ enum json_type json_peek(struct json_reader *reader)
     return JSON_NONE;
 }
 
-static bool enter(struct json_reader *reader)
+/* Whether there is a value to read. What it begins with, the caller knows from json_peek(). */
+static inline bool is_at_value(const struct json_reader *reader, bool is_as_told)
 {
+    assert(reader->error_ || is_as_told);
+    (void)is_as_told;
+    return !reader->error_;
+}
+
+static inline bool begins_with(const struct json_reader *reader, char first)
+{
+    return reader->at_ < reader->end_ && *reader->at_ == first;
+}
+
+static bool enter(struct json_reader *reader, char first)
+{
+    if (!is_at_value(reader, begins_with(reader, first)))
+        return false;
     if (reader->depth_ >= JSON_DEPTH_MAX)
         return fail(reader, reader->at_, "this is nested too deeply");
     reader->depth_++;
@@ -293,14 +308,12 @@ static bool enter(struct json_reader *reader)
 
 bool json_enter_object(struct json_reader *reader)
 {
-    assert(reader->at_ < reader->end_ && *reader->at_ == '{');
-    return enter(reader);
+    return enter(reader, '{');
 }
 
 bool json_enter_array(struct json_reader *reader)
 {
-    assert(reader->at_ < reader->end_ && *reader->at_ == '[');
-    return enter(reader);
+    return enter(reader, '[');
 }
 
 /* Passes the comma before the next item. False at the end of the container, which is then left, and
@@ -350,7 +363,8 @@ bool json_read_string(struct json_reader *reader, struct json_string *ret_string
 {
     const char *at;
 
-    assert(reader->at_ < reader->end_ && *reader->at_ == '"');
+    if (!is_at_value(reader, begins_with(reader, '"')))
+        return false;
     at = scan_string(reader, reader->at_, ret_string);
     if (!at)
         return false;
@@ -362,7 +376,8 @@ bool json_read_number(struct json_reader *reader, struct bytes *ret_number)
 {
     const char *begin = reader->at_, *at;
 
-    assert(begin < reader->end_ && (*begin == '-' || is_digit(begin, reader->end_)));
+    if (!is_at_value(reader, begins_with(reader, '-') || is_digit(begin, reader->end_)))
+        return false;
     at = scan_number(reader, begin);
     if (!at)
         return false;

@@ -79,7 +79,7 @@ static int compare(const void *a, const void *b)
 
 static void measure(const char *name, size_t (*read)(struct bytes), size_t repeats)
 {
-    struct bytes text = BYTES("");
+    struct bytes text;
     char copy[sizeof(document)];
     double rounds[ROUNDS];
     size_t sum = 0;

@@ -391,6 +391,7 @@ static void test_error_stays(void **state)
 {
     struct json_reader reader;
     struct json_string name;
+    struct bytes number;
 
     (void)state;
     json_reader_init(&reader, BYTES("{\"a\":tru,\"b\":1}"));
@@ -402,6 +403,11 @@ static void test_error_stays(void **state)
     assert_int_equal(json_peek(&reader), JSON_NONE);
     assert_false(json_next_member(&reader, &name));
     assert_false(json_next_element(&reader));
+    assert_false(json_enter_object(&reader));
+    assert_false(json_enter_array(&reader));
+    assert_false(json_read_string(&reader, &name));
+    assert_false(json_read_number(&reader, &number));
+    assert_false(json_skip(&reader, NULL));
     assert_false(json_finish(&reader));
     assert_int_equal(json_error_offset(&reader), 5);
     assert_string_equal(json_error(&reader), "a value is expected");

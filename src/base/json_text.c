@@ -1,6 +1,7 @@
 /* The values of JSON's strings and numbers, and strings written: the second half of json.h. */
 #include "base/json.h"
 
+#include "base/hex.h"
 #include "base/json_escape.h"
 #include "base/utf8.h"
 
@@ -16,14 +17,11 @@ static uint32_t hex4(const char *at, const char *end)
     if (end - at < 4)
         return UINT32_MAX;
     for (int i = 0; i < 4; i++) {
-        char c = at[i];
+        int digit = hex_digit(at[i]);
 
-        if (c >= '0' && c <= '9')
-            value = value << 4 | (uint32_t)(c - '0');
-        else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
-            value = value << 4 | (uint32_t)((c | 0x20) - 'a' + 10);
-        else
+        if (digit < 0)
             return UINT32_MAX;
+        value = value << 4 | (uint32_t)digit;
     }
     return value;
 }

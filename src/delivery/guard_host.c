@@ -1,5 +1,7 @@
 #include "delivery/guard_host.h"
 
+#include "base/hex.h"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
@@ -9,17 +11,6 @@
 /* Stands for a character beyond ASCII that folds into none of it: part of a name, never of an
  * address. */
 #define OTHER '\x80'
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
 
 /* Undoes percent-encoding, once. Returns the size; -1 for a percent sign without its two digits. */
 static int decode_percent(struct bytes host, char ret_text[HOST_SIZE_MAX])

@@ -42,7 +42,8 @@ static struct poller_socket *find(struct poller *poller, int fd)
     return &sockets[index];
 }
 
-static void tell_kernel(struct poller *poller, int fd, struct poller_socket *socket)
+/* False: it will not watch it as is wanted. */
+static bool tell_kernel(struct poller *poller, int fd, struct poller_socket *socket)
 {
     struct epoll_event event = {.data.fd = fd};
     int operation = socket->registered ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
@@ -53,9 +54,11 @@ static void tell_kernel(struct poller *poller, int fd, struct poller_socket *soc
         event.events |= EPOLLOUT;
     if (!socket->wanted)
         operation = EPOLL_CTL_DEL;
-    if (socket->wanted || socket->registered)
-        epoll_ctl(poller->epoll_fd_, operation, fd, &event);
+    if ((socket->wanted || socket->registered) &&
+        epoll_ctl(poller->epoll_fd_, operation, fd, &event) != 0 && socket->wanted)
+        return false; /* the next wish tries again */
     socket->registered = socket->wanted;
+    return true;
 }
 
 bool poller_adopt(struct poller *poller, int fd)
@@ -73,15 +76,16 @@ void poller_forget(struct poller *poller, int fd)
         poller->sockets_[fd] = (struct poller_socket){0};
 }
 
-void poller_want(struct poller *poller, int fd, unsigned interest)
+bool poller_want(struct poller *poller, int fd, unsigned interest)
 {
     struct poller_socket *socket = find(poller, fd);
 
     if (!socket)
-        return;
+        return false;
     socket->wanted = (uint8_t)interest;
     if (!socket->is_adopted || (interest & ~(unsigned)socket->registered))
-        tell_kernel(poller, fd, socket);
+        return tell_kernel(poller, fd, socket);
+    return true;
 }
 
 size_t poller_wait(struct poller *poller, int timeout_ms,

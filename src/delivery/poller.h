@@ -7,8 +7,8 @@
  * what nobody wants any more. Other sockets are dealt with at once, for their number may come to
  * stand for another one.
  *
- * Errors     A socket that the kernel will not watch is not watched: whoever waits for it runs into
- *            a time-out of its own.
+ * Errors     A socket that the kernel will not watch, or for which there is no memory, is not
+ *            watched: whoever waits for it without a time-out of its own must look.
  * Threads    None: one owner.
  */
 #ifndef TICKWHEEL_DELIVERY_POLLER_H
@@ -48,8 +48,8 @@ bool poller_adopt(struct poller *poller, int fd);
 /* To be called before the descriptor is closed; harmless for one that is not known. */
 void poller_forget(struct poller *poller, int fd);
 
-/* POLLER_IN and POLLER_OUT, or 0 for none. */
-void poller_want(struct poller *poller, int fd, unsigned interest);
+/* POLLER_IN and POLLER_OUT, or 0 for none. False when the socket is not watched. */
+bool poller_want(struct poller *poller, int fd, unsigned interest);
 
 /* Waits up to `timeout_ms` (-1: for ever) and returns how many events there are. */
 size_t poller_wait(struct poller *poller, int timeout_ms,

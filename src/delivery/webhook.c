@@ -2,12 +2,15 @@
 
 #include "delivery/webhook_transfer.h"
 #include "sys/clock.h"
+#include "sys/entropy.h"
 #include "sys/mailbox.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <openssl/err.h>
 #include <openssl/x509.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /*
@@ -43,6 +46,7 @@ struct webhook {
     struct instant wake_at; /* when libcurl wants to be called; UINT64_MAX: it does not */
     bool has_more;          /* of `waiting` could begin at once, but for BEGIN_MAX */
     bool is_stopping;
+    struct random trace_high, trace_low;
 };
 
 #define NEVER ((struct instant){UINT64_MAX})
@@ -62,7 +66,9 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *context, v
         interest |= POLLER_IN;
     if (what == CURL_POLL_OUT || what == CURL_POLL_INOUT)
         interest |= POLLER_OUT;
-    poller_want(&webhook->poller, fd, interest); /* CURL_POLL_REMOVE: none */
+    /* CURL_POLL_REMOVE: none. One that is not watched runs into its time-out: to tell libcurl would
+     * end all the others too, and for good. */
+    (void)poller_want(&webhook->poller, fd, interest);
     return 0;
 }
 
@@ -129,17 +135,34 @@ static void land(struct webhook *webhook, struct webhook_transfer *transfer)
     list_push_front(&webhook->free, &transfer->link); /* the one in the cache is the next to go */
 }
 
+/* What became of a delivery says something about its target. */
+static void tell_target(struct webhook *webhook, const struct target_ticket *ticket,
+                        const struct delivery *delivery, enum breaker_verdict verdict)
+{
+    targets_leave(webhook->options.targets, ticket,
+                  timer_target_origin(delivery->timer->texts.target), instant_now(), verdict);
+}
+
+static void end(struct webhook *webhook, struct webhook_transfer *transfer, CURLcode result)
+{
+    enum breaker_verdict verdict;
+    struct delivery *delivery;
+
+    land(webhook, transfer);
+    delivery = webhook_transfer_end(transfer, result, &verdict);
+    tell_target(webhook, &transfer->ticket, delivery, verdict);
+    list_push(&webhook->ended, &delivery->link);
+}
+
 static void end_finished(struct webhook *webhook)
 {
     CURLMsg *message;
     int left;
 
     while ((message = curl_multi_info_read(webhook->multi, &left))) {
-        struct webhook_transfer *transfer = webhook_transfer_of(message->easy_handle);
         CURLcode result = message->data.result; /* the message dies with the removal */
 
-        land(webhook, transfer);
-        list_push(&webhook->ended, &webhook_transfer_end(transfer, result)->link);
+        end(webhook, webhook_transfer_of(message->easy_handle), result);
     }
 }
 
@@ -171,6 +194,25 @@ static void fail_waiting(struct webhook *webhook, const char *error)
     }
 }
 
+/* Whether the target may be tried now. If not, the delivery comes back and no attempt is spent. */
+static bool may_enter(struct webhook *webhook, struct delivery *delivery,
+                      struct target_ticket *ret_ticket)
+{
+    struct delivery_outcome *outcome = &delivery->outcome;
+    struct target_status status;
+
+    if (targets_enter(webhook->options.targets, timer_target_origin(delivery->timer->texts.target),
+                      instant_now(), ret_ticket, &status))
+        return true;
+    webhook_outcome_fail(outcome, DELIVERY_POSTPONED, "");
+    outcome->retry_after_ms = status.wait_ms;
+    snprintf(outcome->error, sizeof(outcome->error),
+             "not tried: its target failed %" PRIu32 " times in a row", status.failures);
+    delivery->started_us = delivery->ended_us = wall_now_us();
+    list_push(&webhook->ended, &delivery->link);
+    return false;
+}
+
 static void begin_waiting(struct webhook *webhook)
 {
     webhook->has_more = false;
@@ -182,16 +224,19 @@ static void begin_waiting(struct webhook *webhook)
         if (webhook->has_more || !(transfer = find_transfer(webhook)))
             break;
         delivery = list_item(list_pop(&webhook->waiting), struct delivery, link);
+        if (!may_enter(webhook, delivery, &transfer->ticket)) {
+            list_push_front(&webhook->free, &transfer->link);
+            continue;
+        }
         if (!webhook_transfer_begin(transfer, delivery)) {
+            tell_target(webhook, &transfer->ticket, delivery, BREAKER_UNKNOWN);
             list_push_front(&webhook->free, &transfer->link);
             list_push(&webhook->ended, &delivery->link);
             continue;
         }
         list_push(&webhook->flying, &transfer->link);
-        if (curl_multi_add_handle(webhook->multi, transfer->easy) != CURLM_OK) {
-            land(webhook, transfer);
-            list_push(&webhook->ended, &webhook_transfer_end(transfer, CURLE_OUT_OF_MEMORY)->link);
-        }
+        if (curl_multi_add_handle(webhook->multi, transfer->easy) != CURLM_OK)
+            end(webhook, transfer, CURLE_OUT_OF_MEMORY);
     }
     if (webhook->transfer_count == 0) /* nothing is in flight that could make room by ending */
         fail_waiting(webhook, "out of memory");
@@ -246,9 +291,12 @@ static void *run(void *context)
     }
     LIST_FOR_EACH (&webhook->flying, link) {
         struct webhook_transfer *transfer = list_item(link, struct webhook_transfer, link);
+        struct delivery *delivery;
 
         land(webhook, transfer);
-        list_push(&webhook->ended, &webhook_transfer_abort(transfer, stopping)->link);
+        delivery = webhook_transfer_abort(transfer, stopping);
+        tell_target(webhook, &transfer->ticket, delivery, BREAKER_UNKNOWN);
+        list_push(&webhook->ended, &delivery->link);
     }
     hand_back(webhook);
     free_transfers(webhook);
@@ -262,6 +310,7 @@ static void free_settings(struct webhook *webhook)
     signature_destroy(webhook->settings.signature);
     free(webhook->settings.ca_file);
     free(webhook->settings.user_agent);
+    free(webhook->settings.event_source);
 }
 
 /* A file without certificates would show only when every delivery fails. */
@@ -275,6 +324,15 @@ static bool has_certificates(const char *file)
     return has;
 }
 
+/* NULL is. */
+static bool is_visible(const char *text)
+{
+    for (; text && *text; text++)
+        if (*text <= ' ' || *text > '~')
+            return false;
+    return true;
+}
+
 static enum error_code copy_settings(struct webhook *webhook, struct error *ret_error)
 {
     const struct webhook_options *options = &webhook->options;
@@ -285,14 +343,22 @@ static enum error_code copy_settings(struct webhook *webhook, struct error *ret_
         .poller = &webhook->poller,
         .user_agent = strdup(options->user_agent),
         .ca_file = options->ca_file ? strdup(options->ca_file) : NULL,
+        .event_source = options->event_source ? strdup(options->event_source) : NULL,
+        .trace_high = &webhook->trace_high,
+        .trace_low = &webhook->trace_low,
         .connect_timeout_ms = options->connect_timeout_ms,
         .response_bytes_max = options->response_bytes_max,
     };
-    if (!settings->user_agent || (options->ca_file && !settings->ca_file))
+    if (!settings->user_agent || (options->ca_file && !settings->ca_file) ||
+        (options->event_source && !settings->event_source))
         return error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
+    if (!is_visible(options->event_source))
+        return error_set(ret_error, ERROR_INVALID, "a ce-source is visible characters of ASCII");
     if (options->ca_file && !has_certificates(options->ca_file))
         return error_set(ret_error, ERROR_INVALID, "%s: no certificates in it, or not readable",
                          options->ca_file);
+    if (entropy_u64(&webhook->trace_high.state_) || entropy_u64(&webhook->trace_low.state_))
+        return error_set(ret_error, ERROR_IO, "the system gives no entropy");
     if (options->secrets && *options->secrets)
         return signature_create(options->secrets, &settings->signature, ret_error);
     return ERROR_NONE;
@@ -340,7 +406,7 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
     struct webhook *webhook = calloc(1, sizeof(*webhook));
     enum error_code code = ERROR_IO;
 
-    assert(options->guard && options->done && options->connections_max > 0);
+    assert(options->guard && options->targets && options->done && options->connections_max > 0);
     if (!webhook)
         return error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
     error_set(ret_error, code, "no descriptor or thread left for webhooks");
@@ -355,7 +421,8 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
         goto no_mailbox;
     if (poller_open(&webhook->poller))
         goto no_poller;
-    poller_want(&webhook->poller, mailbox_fd(&webhook->mailbox), POLLER_IN);
+    if (!poller_want(&webhook->poller, mailbox_fd(&webhook->mailbox), POLLER_IN))
+        goto no_libcurl;
     /* libcurl counts these calls under a lock of its own, so that whoever else in the process uses
      * it does no harm. */
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)

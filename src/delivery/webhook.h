@@ -12,6 +12,8 @@
  * Outcome    2xx is DONE. 410 is ENDED, so is a target that is no http or https URL. 429 and 503
  *            are FAILED and carry their Retry-After; whatever else is FAILED. A status counts as
  *            soon as the headers are complete: what happens to the body after that changes nothing.
+ * Targets    One that fails is left alone for a while (targets.h): what would go there meanwhile
+ *            comes back at once as POSTPONED, with the time to wait.
  * Fairness   Up to connections_max deliveries are out at a time, the others wait in order of
  *            arrival. It is the caller's to bound how many of them go to one target, so that others
  *            have room.
@@ -24,13 +26,16 @@
 #define TICKWHEEL_DELIVERY_WEBHOOK_H
 
 #include "delivery/guard.h"
+#include "delivery/targets.h"
 #include "engine/delivery.h"
 
 struct webhook_options {
     const char *secrets;       /* one or two "whsec_..." parted by a space; empty: unsigned */
     const struct guard *guard; /* which addresses may be called; borrowed until stop */
+    struct targets *targets;   /* what is known of the targets; borrowed until stop */
     const char *ca_file;       /* certificates to trust, and no others; NULL: the system's */
     const char *user_agent;
+    const char *event_source; /* the ce-source of CloudEvents; NULL: none are sent */
     uint32_t connections_max; /* open connections in all, and deliveries out at a time */
     uint64_t connect_timeout_ms;
     uint64_t

@@ -34,6 +34,7 @@
 
 struct bed {
     struct guard guard;
+    struct targets *targets; /* opens after 20 failures */
     struct webhook_options options;
     struct webhook *webhook;
     pthread_mutex_t lock;
@@ -67,11 +68,14 @@ static inline void bed_init(struct bed *bed, const char *allow)
 {
     *bed = (struct bed){0};
     assert_int_equal(guard_init(&bed->guard, allow, NULL), ERROR_NONE);
+    bed->targets = targets_create(&(struct targets_options){{20, 10000, 300000}, 0, 1, NULL, NULL});
+    assert_non_null(bed->targets);
     pthread_mutex_init(&bed->lock, NULL);
     pthread_cond_init(&bed->changed, NULL);
     bed->options = (struct webhook_options){
         .secrets = BED_SECRET,
         .guard = &bed->guard,
+        .targets = bed->targets,
         .user_agent = "tickwheel/test",
         .connections_max = 256,
         .connect_timeout_ms = 10000,
@@ -92,6 +96,7 @@ static inline void bed_start(struct bed *bed)
 static inline void bed_stop(struct bed *bed)
 {
     webhook_stop(bed->webhook);
+    targets_destroy(bed->targets);
     pthread_cond_destroy(&bed->changed);
     pthread_mutex_destroy(&bed->lock);
 }

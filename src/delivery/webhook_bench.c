@@ -61,9 +61,11 @@ static void run(const struct guard *guard, const struct timer *timer, uint32_t c
 {
     size_t count = connections * 2;
     struct delivery *deliveries = calloc(count, sizeof(*deliveries));
+    const struct targets_options no_breaker = {.seed = 1};
     struct bench bench = {.left_to_end = total, .left_to_post = total > count ? total - count : 0};
     struct webhook_options options = {.secrets = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
                                       .guard = guard,
+                                      .targets = targets_create(&no_breaker),
                                       .user_agent = "tickwheel-bench",
                                       .connections_max = connections,
                                       .connect_timeout_ms = 10000,
@@ -94,6 +96,7 @@ static void run(const struct guard *guard, const struct timer *timer, uint32_t c
         printf("%" PRIu64 " failed, for example: %s\n", bench.failed, deliveries[0].outcome.error);
     pthread_mutex_unlock(&bench.lock);
     webhook_stop(bench.webhook);
+    targets_destroy(options.targets);
     pthread_cond_destroy(&bench.over);
     pthread_mutex_destroy(&bench.lock);
     free(deliveries);

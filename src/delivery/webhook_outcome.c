@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 void webhook_outcome_fail(struct delivery_outcome *ret_outcome, enum delivery_result result,
                           const char *error)
@@ -21,9 +22,29 @@ static void format_ms(uint64_t ms, char ret_text[32])
         snprintf(ret_text, 32, "%" PRIu64 " ms", ms);
 }
 
+/* libcurl reads both forms, seconds and a date, and a date that has passed comes out negative; but
+ * seconds that do not fit it takes for none. They mean a long time. */
+static uint64_t retry_after_ms(CURL *easy)
+{
+    struct curl_header *field;
+    curl_off_t seconds = 0;
+
+    if (curl_easy_header(easy, "Retry-After", 0, CURLH_HEADER, -1, &field) == CURLHE_OK) {
+        const char *digits = field->value + strspn(field->value, "0");
+
+        if (strspn(digits, "0123456789") >= 19 && !digits[strspn(digits, "0123456789")])
+            return UINT64_MAX;
+    }
+    curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds);
+    if (seconds <= 0)
+        return 0;
+    if ((uint64_t)seconds > UINT64_MAX / 1001)
+        return UINT64_MAX;
+    return (uint64_t)seconds * 1000 + 1; /* see wall_coming() */
+}
+
 static void set_by_status(struct delivery_outcome *ret_outcome, CURL *easy, long status)
 {
-    curl_off_t retry_after_s = 0;
     char error[64];
 
     if (status >= 200 && status < 300) {
@@ -35,12 +56,7 @@ static void set_by_status(struct delivery_outcome *ret_outcome, CURL *easy, long
     webhook_outcome_fail(ret_outcome, status == 410 ? DELIVERY_ENDED : DELIVERY_FAILED, error);
     if (status != 429 && status != 503)
         return;
-    /* libcurl reads both forms, seconds and a date; a date that has passed comes out negative. */
-    curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &retry_after_s);
-    if (retry_after_s > 0)
-        ret_outcome->retry_after_ms = (uint64_t)retry_after_s > UINT64_MAX / 1000
-                                          ? UINT64_MAX
-                                          : (uint64_t)retry_after_s * 1000;
+    ret_outcome->retry_after_ms = retry_after_ms(easy);
 }
 
 static void set_timed_out(struct delivery_outcome *ret_outcome, CURL *easy,
@@ -114,10 +130,13 @@ void webhook_outcome_set(struct delivery_outcome *ret_outcome, CURL *easy, CURLc
         webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, "connection closed without an answer");
         return;
     case CURLE_WRITE_ERROR:
-        webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, "answer with too many headers");
+        webhook_outcome_fail(ret_outcome, DELIVERY_FAILED,
+                             attempt->has_odd_status ? "answer is not HTTP"
+                                                     : "answer with too many headers");
         return;
     case CURLE_UNSUPPORTED_PROTOCOL: /* of the answer; the target's was looked at before */
     case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_BAD_FUNCTION_ARGUMENT: /* a header that goes on with none */
         webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, "answer is not HTTP");
         return;
     case CURLE_URL_MALFORMAT: /* the target itself is wrong: no attempt will ever do */
@@ -133,4 +152,18 @@ void webhook_outcome_set(struct delivery_outcome *ret_outcome, CURL *easy, CURLc
         snprintf(error, sizeof(error), "%s", curl_easy_strerror(result));
         webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, error);
     }
+}
+
+enum breaker_verdict webhook_outcome_verdict(CURL *easy, CURLcode result,
+                                             const struct webhook_attempt *attempt)
+{
+    long status = 0;
+
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    if (attempt->has_answer && status >= 200)
+        return status < 500 ? BREAKER_ALIVE : BREAKER_FAILED;
+    if (attempt->refused_kind || attempt->open_errno || result == CURLE_OUT_OF_MEMORY ||
+        result == CURLE_URL_MALFORMAT)
+        return BREAKER_UNKNOWN;
+    return BREAKER_FAILED;
 }

@@ -6,6 +6,7 @@
 #ifndef TICKWHEEL_DELIVERY_WEBHOOK_OUTCOME_H
 #define TICKWHEEL_DELIVERY_WEBHOOK_OUTCOME_H
 
+#include "delivery/breaker.h"
 #include "engine/delivery.h"
 
 #include <curl/curl.h>
@@ -13,6 +14,7 @@
 /* What libcurl cannot say about an attempt. */
 struct webhook_attempt {
     bool has_answer;          /* the headers of a final answer are complete */
+    bool has_odd_status;      /* it was broken off at a status line that is none */
     const char *refused_kind; /* an address was refused: of which kind (guard_refusal); or NULL */
     int open_errno;           /* no socket could be opened: why; or 0 */
     uint64_t timeout_ms;      /* of the whole attempt */
@@ -23,7 +25,12 @@ struct webhook_attempt {
 void webhook_outcome_set(struct delivery_outcome *ret_outcome, CURL *easy, CURLcode result,
                          const struct webhook_attempt *attempt);
 
-/* The same for an attempt that never became a transfer. */
+/* What the transfer says about its target: alive with any answer below 500, failed with another one
+ * or with none; nothing when it was this side that could not or would not. */
+enum breaker_verdict webhook_outcome_verdict(CURL *easy, CURLcode result,
+                                             const struct webhook_attempt *attempt);
+
+/* The outcome of an attempt that never became a transfer. */
 void webhook_outcome_fail(struct delivery_outcome *ret_outcome, enum delivery_result result,
                           const char *error);
 

@@ -7,11 +7,14 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* The headers that are always there: counted with the "Expect:" that switches libcurl's own off. */
-#define HEADERS_FIXED 9
+/* The service's own headers, counted with the "Expect:" that switches libcurl's own off. */
+#define HEADERS_FIXED 16
 
-/* Their names, numbers and signatures together; with room to spare. */
-#define TEXT_FIXED_SIZE 768
+/* Their names, numbers, signatures and traces together; with room to spare. */
+#define TEXT_FIXED_SIZE 1280
+
+/* What a CloudEvent is called unless the timer says otherwise. */
+#define EVENT_TYPE "tickwheel.timer.due"
 
 void webhook_request_deinit(struct webhook_request *request)
 {
@@ -47,7 +50,7 @@ bool webhook_header_is_reserved(struct bytes name)
     static const char *const names[] = {
         "host",       "content-length", "content-type", "transfer-encoding",
         "connection", "keep-alive",     "expect",       "te",
-        "trailer",    "upgrade",        "traceparent",
+        "trailer",    "upgrade",        "traceparent",  "tracestate",
     };
 
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
@@ -98,8 +101,10 @@ static struct bytes trim(struct bytes text)
 /* ---- the list ---- */
 
 /* Room for all lines beforehand, so that none moves while the list points to it. */
-static bool reserve(struct webhook_request *request, const struct timer_texts *texts)
+static bool reserve(struct webhook_request *request, const struct timer_texts *texts,
+                    const struct webhook_envelope *envelope)
 {
+    size_t source_size = envelope->event_source ? strlen(envelope->event_source) : 0;
     size_t count = HEADERS_FIXED + 1;
     struct curl_slist *headers;
 
@@ -114,8 +119,9 @@ static bool reserve(struct webhook_request *request, const struct timer_texts *t
     }
     request->headers_count_ = 0;
     buffer_clear(&request->text_);
-    return buffer_reserve(&request->text_, TEXT_FIXED_SIZE + texts->content_type.size +
-                                               texts->headers.size + count) != NULL;
+    return buffer_reserve(&request->text_, TEXT_FIXED_SIZE + source_size + 3 * texts->key.size +
+                                               texts->content_type.size + texts->headers.size +
+                                               count) != NULL;
 }
 
 /* Begins a line with `start`; end() ends it. */
@@ -147,57 +153,144 @@ static void add_number(struct webhook_request *request, struct bytes start, uint
     end(request);
 }
 
-/* One line "Name: value" of the timer's own. */
-static void add_own(struct webhook_request *request, struct bytes line)
-{
-    const char *colon = line.size ? memchr(line.data, ':', line.size) : NULL;
+struct own_header {
     struct bytes name, value;
+};
 
-    if (!colon)
-        return;
-    name = (struct bytes){line.data, (size_t)(colon - line.data)};
-    value = trim((struct bytes){colon + 1, line.size - name.size - 1});
-    if (!is_token(name) || !is_value(value) || webhook_header_is_reserved(name))
-        return;
-    begin(request, name);
-    /* libcurl sends an empty header only when it is written with a semicolon. */
-    buffer_append_text(&request->text_, value.size > 0 ? ": " : ";");
-    buffer_append_bytes(&request->text_, value);
-    end(request);
+/* The next header "Name: value" of the timer's own that may be sent. False when there is none left.
+ */
+static bool next_own(struct bytes *lines, struct own_header *ret_own)
+{
+    while (lines->size > 0) {
+        const char *newline = memchr(lines->data, '\n', lines->size);
+        struct bytes line = {lines->data, newline ? (size_t)(newline - lines->data) : lines->size};
+        const char *colon = line.size ? memchr(line.data, ':', line.size) : NULL;
+
+        lines->data += line.size + (newline != NULL);
+        lines->size -= line.size + (newline != NULL);
+        if (!colon)
+            continue;
+        ret_own->name = (struct bytes){line.data, (size_t)(colon - line.data)};
+        ret_own->value = trim((struct bytes){colon + 1, line.size - ret_own->name.size - 1});
+        if (is_token(ret_own->name) && is_value(ret_own->value) &&
+            !webhook_header_is_reserved(ret_own->name))
+            return true;
+    }
+    return false;
 }
 
-static void add_all_own(struct webhook_request *request, struct bytes lines)
+static bool has_own(struct bytes lines, const char *name)
 {
-    while (lines.size > 0) {
-        const char *newline = memchr(lines.data, '\n', lines.size);
-        size_t size = newline ? (size_t)(newline - lines.data) : lines.size;
+    struct own_header own;
 
-        add_own(request, (struct bytes){lines.data, size});
-        size += newline != NULL;
-        lines.data += size;
-        lines.size -= size;
+    while (next_own(&lines, &own))
+        if (has_name(own.name, name))
+            return true;
+    return false;
+}
+
+/* What makes the event the one it is: not the timer's to say. */
+static bool is_of_event(struct bytes name)
+{
+    return has_name(name, "ce-specversion") || has_name(name, "ce-id") ||
+           has_name(name, "ce-source") || has_name(name, "ce-time");
+}
+
+static void add_all_own(struct webhook_request *request, struct bytes lines, bool is_event)
+{
+    struct own_header own;
+
+    while (next_own(&lines, &own)) {
+        if (is_event && is_of_event(own.name))
+            continue;
+        begin(request, own.name);
+        /* libcurl sends an empty header only when it is written with a semicolon. */
+        buffer_append_text(&request->text_, own.value.size > 0 ? ": " : ";");
+        buffer_append_bytes(&request->text_, own.value);
+        end(request);
     }
 }
 
+/* ---- CloudEvents 1.0, binary mode ---- */
+
+/* As the HTTP binding wants the text of an attribute: all but visible ASCII in percents, and of
+ * that the quote and the percent sign. */
+static void append_attribute(struct buffer *out, struct bytes text)
+{
+    static const char digits[] = "0123456789ABCDEF";
+
+    for (size_t i = 0; i < text.size; i++) {
+        unsigned char c = (unsigned char)text.data[i];
+        const char escaped[3] = {'%', digits[c >> 4], digits[c & 15]};
+
+        if (c > ' ' && c < 0x7f && c != '"' && c != '%')
+            buffer_append(out, &text.data[i], 1);
+        else
+            buffer_append(out, escaped, sizeof(escaped));
+    }
+}
+
+static void add_event(struct webhook_request *request, const struct timer *timer,
+                      const char *source, struct bytes id, struct bytes due)
+{
+    const struct timer_texts *texts = &timer->texts;
+
+    add(request, BYTES("ce-specversion: "), BYTES("1.0"));
+    add(request, BYTES("ce-id: "), id);
+    add(request, BYTES("ce-source: "), bytes_of(source));
+    add(request, BYTES("ce-time: "), due);
+    if (!has_own(texts->headers, "ce-type"))
+        add(request, BYTES("ce-type: "), BYTES(EVENT_TYPE));
+    if (texts->key.size && !has_own(texts->headers, "ce-subject")) {
+        append_attribute(begin(request, BYTES("ce-subject: ")), texts->key);
+        end(request);
+    }
+}
+
+/* ---- traces ---- */
+
+struct trace_parent webhook_request_trace(const struct timer *timer, struct random *high,
+                                          struct random *low)
+{
+    struct trace_parent link = {.is_sampled = true};
+
+    trace_parent_parse(timer->texts.trace, &link); /* else as it is */
+    return trace_parent_new(high, low, link.is_sampled);
+}
+
+static void add_trace(struct webhook_request *request, const struct trace_parent *trace,
+                      struct bytes link)
+{
+    char text[TRACE_PARENT_SIZE + 1];
+
+    trace_parent_format(trace, text);
+    add(request, BYTES("traceparent: "), bytes_of(text));
+    if (link.size == TRACE_PARENT_SIZE && is_value(link))
+        add(request, BYTES("tickwheel-linked-traceparent: "), link);
+}
+
+/* ---- all of it ---- */
+
 enum error_code webhook_request_build(struct webhook_request *request,
-                                      const struct delivery *delivery, struct signature *signature,
-                                      uint64_t now_s, struct curl_slist **ret_headers)
+                                      const struct delivery *delivery,
+                                      const struct webhook_envelope *envelope,
+                                      struct curl_slist **ret_headers)
 {
     const struct timer *timer = delivery->timer;
     const struct timer_texts *texts = &timer->texts;
     char id[WEBHOOK_ID_SIZE], due[RFC3339_TEXT_SIZE];
     bool has_type = texts->content_type.size > 0 && is_value(texts->content_type);
 
-    if (!reserve(request, texts))
+    if (!reserve(request, texts, envelope))
         return ERROR_NO_MEMORY;
     webhook_id_format(timer, id);
     rfc3339_format(timer->due, due);
     add(request, BYTES("content-type: "),
         has_type ? texts->content_type : BYTES("application/json"));
     add(request, BYTES("webhook-id: "), bytes_of(id));
-    add_number(request, BYTES("webhook-timestamp: "), now_s);
-    if (signature) {
-        if (signature_append(signature, bytes_of(id), now_s, texts->payload,
+    add_number(request, BYTES("webhook-timestamp: "), envelope->now_s);
+    if (envelope->signature) {
+        if (signature_append(envelope->signature, bytes_of(id), envelope->now_s, texts->payload,
                              begin(request, BYTES("webhook-signature: "))))
             return ERROR_NO_MEMORY;
         end(request);
@@ -205,9 +298,11 @@ enum error_code webhook_request_build(struct webhook_request *request,
     add(request, BYTES("tickwheel-due: "), bytes_of(due));
     add_number(request, BYTES("tickwheel-attempt: "), delivery->attempt);
     add_number(request, BYTES("tickwheel-epoch: "), delivery->epoch);
+    add_trace(request, &envelope->trace, texts->trace);
+    if (envelope->event_source)
+        add_event(request, timer, envelope->event_source, bytes_of(id), bytes_of(due));
     add(request, BYTES("expect:"), BYTES("")); /* no round trip before a large body */
-    assert(request->text_.size <= TEXT_FIXED_SIZE + texts->content_type.size);
-    add_all_own(request, texts->headers);
+    add_all_own(request, texts->headers, envelope->event_source != NULL);
     if (buffer_failed(&request->text_))
         return ERROR_NO_MEMORY;
     request->headers_[request->headers_count_ - 1].next = NULL;

@@ -9,6 +9,7 @@
 #ifndef TICKWHEEL_DELIVERY_WEBHOOK_REQUEST_H
 #define TICKWHEEL_DELIVERY_WEBHOOK_REQUEST_H
 
+#include "base/trace.h"
 #include "delivery/signature.h"
 #include "engine/delivery.h"
 
@@ -28,11 +29,25 @@ static inline void webhook_request_init(struct webhook_request *request)
 
 void webhook_request_deinit(struct webhook_request *request);
 
-/* The header list of this attempt; `signature` may be NULL. Headers of the timer's own that are
- * reserved or malformed are left out. ERROR_NO_MEMORY. */
+/* What goes around every payload. */
+struct webhook_envelope {
+    struct signature *signature; /* NULL: unsigned */
+    const char *event_source;    /* the ce-source of CloudEvents; NULL: no CloudEvents */
+    uint64_t now_s;
+    struct trace_parent trace; /* of this attempt */
+};
+
+/* The trace of one attempt: a new one, sampled unless the request that made the timer said that its
+ * own is not. */
+struct trace_parent webhook_request_trace(const struct timer *timer, struct random *high,
+                                          struct random *low);
+
+/* The header list of this attempt. Headers of the timer's own that are reserved or malformed are
+ * left out. ERROR_NO_MEMORY. */
 enum error_code webhook_request_build(struct webhook_request *request,
-                                      const struct delivery *delivery, struct signature *signature,
-                                      uint64_t now_s, struct curl_slist **ret_headers);
+                                      const struct delivery *delivery,
+                                      const struct webhook_envelope *envelope,
+                                      struct curl_slist **ret_headers);
 
 enum webhook_scheme {
     WEBHOOK_SCHEME_OTHER, /* not for us */

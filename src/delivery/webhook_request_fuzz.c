@@ -24,7 +24,7 @@ static struct bytes cut(struct bytes *rest)
     return part;
 }
 
-/* No line holds what would end it for the receiver, and the first seven are the service's own. */
+/* No line holds what would end it for the receiver, and the first eight are the service's own. */
 static void check_headers(const struct curl_slist *header)
 {
     for (size_t i = 0; header; i++, header = header->next) {
@@ -32,7 +32,7 @@ static void check_headers(const struct curl_slist *header)
 
         REQUIRE(!strpbrk(header->data, "\r\n"));
         REQUIRE(name_size > 0 && header->data[name_size]);
-        REQUIRE(webhook_header_is_reserved((struct bytes){header->data, name_size}) == (i < 7));
+        REQUIRE(webhook_header_is_reserved((struct bytes){header->data, name_size}) == (i < 8));
     }
 }
 
@@ -41,6 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct bytes rest = {(const char *)data, size};
     struct timer timer = {.due = {1795219199250}};
     struct delivery delivery = {.timer = &timer, .attempt = 1};
+    struct webhook_envelope envelope = {.now_s = 1614265330};
     struct webhook_request request;
     struct curl_slist *headers;
     enum webhook_scheme scheme;
@@ -50,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     timer.texts.content_type = cut(&rest);
     timer.texts.headers = rest;
     webhook_request_init(&request);
-    REQUIRE(webhook_request_build(&request, &delivery, NULL, 1614265330, &headers) == ERROR_NONE);
+    REQUIRE(webhook_request_build(&request, &delivery, &envelope, &headers) == ERROR_NONE);
     check_headers(headers);
     url = webhook_request_url(&request, timer.texts.target, &scheme);
     REQUIRE((url != NULL) == (scheme != WEBHOOK_SCHEME_OTHER));

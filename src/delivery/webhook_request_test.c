@@ -29,14 +29,13 @@ static struct timer *make_timer(struct timer_texts texts)
 }
 
 /* All lines, each with a newline, in `ret_text`. */
-static void build(struct webhook_request *request, const struct timer *timer, uint32_t attempt,
-                  struct signature *signature, char *ret_text, size_t size)
+static void build_in(struct webhook_request *request, const struct timer *timer, uint32_t attempt,
+                     const struct webhook_envelope *envelope, char *ret_text, size_t size)
 {
     struct delivery delivery = {.timer = timer, .attempt = attempt, .epoch = 9};
     struct curl_slist *headers = NULL;
 
-    assert_int_equal(webhook_request_build(request, &delivery, signature, 1614265330, &headers),
-                     ERROR_NONE);
+    assert_int_equal(webhook_request_build(request, &delivery, envelope, &headers), ERROR_NONE);
     ret_text[0] = '\0';
     for (; headers; headers = headers->next) {
         int line_size = snprintf(ret_text, size, "%s\n", headers->data);
@@ -45,6 +44,16 @@ static void build(struct webhook_request *request, const struct timer *timer, ui
         ret_text += line_size;
         size -= (size_t)line_size;
     }
+}
+
+/* The same, signed or not, without CloudEvents. */
+static void build(struct webhook_request *request, const struct timer *timer, uint32_t attempt,
+                  struct signature *signature, char *ret_text, size_t size)
+{
+    struct webhook_envelope envelope = {
+        .signature = signature, .now_s = 1614265330, .trace = {0x0af7651916cd43dd, 1, 2, true}};
+
+    build_in(request, timer, attempt, &envelope, ret_text, size);
 }
 
 /* ---- headers ---- */
@@ -70,7 +79,8 @@ static void test_headers(void **state)
         snprintf(wanted, sizeof(wanted),
                  "content-type: application/json\nwebhook-id: %s\nwebhook-timestamp: 1614265330\n"
                  "webhook-signature: %s\ntickwheel-due: 2026-11-20T23:59:59.250Z\n"
-                 "tickwheel-attempt: 3\ntickwheel-epoch: 9\nexpect:\n",
+                 "tickwheel-attempt: 3\ntickwheel-epoch: 9\n"
+                 "traceparent: 00-0af7651916cd43dd0000000000000001-0000000000000002-01\nexpect:\n",
                  id, signed_text.data);
         assert_string_equal(text, wanted);
     }
@@ -225,6 +235,90 @@ static void test_content_type(void **state)
     webhook_request_deinit(&request);
 }
 
+/* ---- traces ---- */
+
+#define LINK "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0"
+
+/* Goal: the link is sent as it was kept, and decides whether the new trace is sampled; the new one
+ * is another trace. Method: a timer with a sampled link, with one that is not, without, and with
+ * what is none. */
+static void test_trace(void **state)
+{
+    static const struct {
+        const char *trace, *flags, *line;
+    } cases[] = {
+        {LINK "1", "-01\n", "\ntickwheel-linked-traceparent: " LINK "1\n"},
+        {LINK "0", "-00\n", "\ntickwheel-linked-traceparent: " LINK "0\n"},
+        {"", "-01\n", NULL},
+        {"nonsense", "-01\n", NULL},
+    };
+    struct random high = random_seeded(1), low = random_seeded(2);
+    struct webhook_request request;
+    char text[4000];
+
+    (void)state;
+    webhook_request_init(&request);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct timer *timer = make_timer((struct timer_texts){.trace = bytes_of(cases[i].trace)});
+        struct webhook_envelope envelope = {.now_s = 1,
+                                            .trace = webhook_request_trace(timer, &high, &low)};
+        const char *line;
+
+        build_in(&request, timer, 1, &envelope, text, sizeof(text));
+        line = strstr(text, "\ntraceparent: 00-");
+        assert_non_null(line);
+        assert_null(strstr(line, "\ntraceparent: 00-0af7651916cd43dd"));
+        assert_memory_equal(line + strlen("\ntraceparent: ") + TRACE_PARENT_SIZE - 3,
+                            cases[i].flags, 4);
+        if (cases[i].line)
+            assert_non_null(strstr(text, cases[i].line));
+        else
+            assert_null(strstr(text, "linked"));
+        timer_free(timer);
+    }
+    webhook_request_deinit(&request);
+}
+
+/* ---- CloudEvents ---- */
+
+/* Goal: the required attributes of CloudEvents 1.0 in binary mode, none of them twice, a subject in
+ * percents. Method: a timer with a key and headers of its own that meddle, another without. */
+static void test_cloudevents(void **state)
+{
+    struct timer *timer = make_timer((struct timer_texts){
+        .key = BYTES("order \"42\"%/\xc3\xa9"),
+        .headers = BYTES("Ce-Id: forged\nCE-Source: forged\nce-specversion: 9\nce-time: x\n"
+                         "ce-colour: blue\n")});
+    struct timer *other =
+        make_timer((struct timer_texts){.headers = BYTES("Ce-Type: shop.recheck\n")});
+    struct webhook_envelope envelope = {.now_s = 1, .event_source = "/shop/timers"};
+    struct webhook_request request;
+    char text[4000], wanted[1000], id[WEBHOOK_ID_SIZE];
+
+    (void)state;
+    webhook_request_init(&request);
+    webhook_id_format(timer, id);
+    build_in(&request, timer, 1, &envelope, text, sizeof(text));
+    snprintf(wanted, sizeof(wanted),
+             "\nce-specversion: 1.0\nce-id: %s\nce-source: /shop/timers\n"
+             "ce-time: 2026-11-20T23:59:59.250Z\nce-type: tickwheel.timer.due\n"
+             "ce-subject: order%%20%%2242%%22%%25/%%C3%%A9\nexpect:\nce-colour: blue\n",
+             id);
+    assert_non_null(strstr(text, wanted));
+    assert_null(strstr(text, "forged"));
+    build_in(&request, other, 1, &envelope, text, sizeof(text));
+    assert_non_null(strstr(text, "\nCe-Type: shop.recheck\n"));
+    assert_null(strstr(text, "\nce-type: "));
+    assert_null(strstr(text, "ce-subject"));
+    envelope.event_source = NULL;
+    build_in(&request, timer, 1, &envelope, text, sizeof(text));
+    assert_null(strstr(text, "\nce-id: "));
+    assert_non_null(strstr(text, "\nCe-Id: forged\n"));
+    webhook_request_deinit(&request);
+    timer_free(timer);
+    timer_free(other);
+}
+
 /* ---- the URL ---- */
 
 struct url_case {
@@ -284,6 +378,8 @@ static void test_reserved(void **state)
     assert_false(webhook_header_is_reserved(BYTES("hostname")));
     assert_false(webhook_header_is_reserved(BYTES("authorization")));
     assert_true(webhook_header_is_reserved(BYTES("Traceparent")));
+    assert_true(webhook_header_is_reserved(BYTES("tracestate")));
+    assert_false(webhook_header_is_reserved(BYTES("ce-type")));
     assert_false(webhook_header_is_reserved(BYTES("")));
 }
 
@@ -293,7 +389,8 @@ int main(void)
         cmocka_unit_test(test_headers),      cmocka_unit_test(test_id),
         cmocka_unit_test(test_own_headers),  cmocka_unit_test(test_own_headers_of_odd_sizes),
         cmocka_unit_test(test_content_type), cmocka_unit_test(test_urls),
-        cmocka_unit_test(test_reserved),
+        cmocka_unit_test(test_reserved),     cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_cloudevents),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

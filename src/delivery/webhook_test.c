@@ -129,8 +129,8 @@ static void test_outcomes(void **state)
         {"/status/429", DELIVERY_FAILED, 0, "HTTP 429"},
         {"/status/500", DELIVERY_FAILED, 0, "HTTP 500"},
         {"/status/503", DELIVERY_FAILED, 0, "HTTP 503"},
-        {"/retry-after/2", DELIVERY_FAILED, 2000, "HTTP 503"},
-        {"/retry-after/86400", DELIVERY_FAILED, 86400000, "HTTP 503"},
+        {"/retry-after/2", DELIVERY_FAILED, 2001, "HTTP 503"},
+        {"/retry-after/86400", DELIVERY_FAILED, 86400001, "HTTP 503"},
         {"/close", DELIVERY_FAILED, 0, "connection closed without an answer"},
     };
     struct receiver_process receiver = receiver_start(NULL, NULL);
@@ -255,7 +255,7 @@ static void test_retry_after(void **state)
     char date[100];
 
     (void)state;
-    assert_int_equal(retry_after("429 Too Many Requests", "7"), 7000);
+    assert_int_equal(retry_after("429 Too Many Requests", "7"), 7001);
     assert_int_equal(retry_after("503 Service Unavailable", "0"), 0);
     assert_int_equal(retry_after("503 Service Unavailable", "-5"), 0);
     assert_int_equal(retry_after("503 Service Unavailable", "soon"), 0);
@@ -264,8 +264,68 @@ static void test_retry_after(void **state)
     assert_true(retry_after("503 Unavailable", "9223372036854775807") >=
                 UINT64_C(9223372036854775807));
     strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&soon, &parts));
-    assert_in_range(retry_after("503 Unavailable", date), 1000, 90000);
+    assert_in_range(retry_after("503 Unavailable", date), 1001, 90001);
     assert_int_equal(retry_after("503 Unavailable", "Fri, 01 Jan 2021 00:00:00 GMT"), 0);
+}
+
+/* What no honest receiver sends: it is no pause, or a very long one that the engine cuts to a day;
+ * never a short one made of an overflow. */
+static void test_absurd_retry_after(void **state)
+{
+    static const char *const none[] = {
+        "",     "-1",   "- 1",
+
+        "soon", "NaN",  "0x10", "99999999999999999999999999 years", "Fri",
+        "0",    "-999", "\xff", "Thu, 01 Jan 1970 00:00:00 GMT",    "Mon, 32 Foo 2030 99:99:99 GMT",
+    };
+    static const char *const endless[] = {
+        "9223372036854775808",           "18446744073709551616",
+        "99999999999999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT",
+        "00000000009223372036854775808",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(none); i++) {
+        uint64_t ms = retry_after("429 Too Many Requests", none[i]);
+
+        if (ms != 0)
+            fail_msg("\"%s\": %llu ms", none[i], (unsigned long long)ms);
+    }
+    for (size_t i = 0; i < COUNT(endless); i++) {
+        uint64_t ms = retry_after("503 Unavailable", endless[i]);
+
+        if (ms < UINT64_C(24) * 3600 * 1000)
+            fail_msg("\"%s\": %llu ms", endless[i], (unsigned long long)ms);
+    }
+}
+
+/* One transfer after the other: what libcurl kept of the first answer is gone by then. */
+static void test_a_folded_header_after_another_answer(void **state)
+{
+    struct peer usual, folded;
+    char target[128];
+    struct bed bed;
+
+    (void)state;
+    bed_init(&bed, "127.0.0.0/8");
+    bed.options.connections_max = 1;
+    bed_start(&bed);
+    peer_start_with(&usual, "127.0.0.1", OK_RESPONSE, NULL, PEER_HANGS_UP);
+    peer_start_with(&folded, "127.0.0.1",
+                    "HTTP/1.1 200 OK\r\n folded: 1\r\nContent-Length: 0\r\n\r\n", NULL,
+                    PEER_HANGS_UP);
+    for (int i = 0; i < 3; i++) {
+        struct delivery_outcome outcome =
+            bed_outcome(&bed, url(target, "127.0.0.1", usual.port, "/"));
+
+        assert_int_equal(outcome.result, DELIVERY_DONE);
+        outcome = bed_outcome(&bed, url(target, "127.0.0.1", folded.port, "/"));
+        assert_int_equal(outcome.result, DELIVERY_FAILED);
+        assert_string_equal(outcome.error, "answer is not HTTP");
+    }
+    bed_stop(&bed);
+    peer_stop(&usual);
+    peer_stop(&folded);
 }
 
 static void test_odd_answers(void **state)
@@ -294,6 +354,18 @@ static void test_odd_answers(void **state)
     assert_string_equal(outcome.error, "answer is not HTTP");
     outcome = outcome_of_response("HTTP/9.9 200 OK\r\n\r\n", PEER_HANGS_UP);
     assert_int_equal(outcome.result, DELIVERY_FAILED);
+    /* To libcurl these are a 200. */
+    outcome = outcome_of_response("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/\r\n\r\n", PEER_HANGS_UP);
+    assert_int_equal(outcome.result, DELIVERY_FAILED);
+    outcome = outcome_of_response("http/1.1 500 No\r\nContent-Length: 0\r\n\r\n", PEER_KEEPS);
+    assert_int_equal(outcome.result, DELIVERY_FAILED);
+    assert_string_equal(outcome.error, "answer is not HTTP");
+    outcome = outcome_of_response("HTTP/x.1 500 No\r\nContent-Length: 0\r\n\r\n", PEER_KEEPS);
+    assert_int_equal(outcome.result, DELIVERY_FAILED);
+    outcome = outcome_of_response("HTTP/1.1 103 Early Hints\r\n\r\nHttp/1.1 410 Gone\r\n"
+                                  "Content-Length: 0\r\n\r\n",
+                                  PEER_KEEPS);
+    assert_int_equal(outcome.result, DELIVERY_FAILED);
     /* A body without a length that just ends, an HTTP/1.0 answer: both are ones. */
     outcome = outcome_of_response("HTTP/1.1 200 OK\r\n\r\nbody", PEER_HANGS_UP);
     assert_int_equal(outcome.result, DELIVERY_DONE);
@@ -306,6 +378,35 @@ static void test_odd_answers(void **state)
     outcome = outcome_of_response(many, PEER_KEEPS);
     assert_int_equal(outcome.result, DELIVERY_FAILED);
     assert_string_equal(outcome.error, "answer with too many headers");
+}
+
+/* Headers of the largest size that is read, and one byte more. */
+static void test_headers_to_the_byte(void **state)
+{
+    static const char start[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n";
+    static char head[66000];
+
+    (void)state;
+    for (size_t more = 0; more < 2; more++) {
+        const size_t size = 64 * 1024 + more;
+        struct delivery_outcome outcome;
+        size_t at = strlen(start);
+
+        memset(head, 'v', sizeof(head));
+        memcpy(head, start, at);
+        while (at < size - 2) {
+            const size_t rest = size - 2 - at, line = rest < 1100 ? rest : 1000;
+
+            memcpy(head + at, "X: ", 3);
+            at += line;
+            memcpy(head + at - 2, "\r\n", 2);
+        }
+        memcpy(head + size - 2, "\r\n", 3);
+        outcome = outcome_of_response(head, PEER_KEEPS);
+        assert_int_equal(outcome.result, more ? DELIVERY_FAILED : DELIVERY_DONE);
+        if (more)
+            assert_string_equal(outcome.error, "answer with too many headers");
+    }
 }
 
 /* What comes after response_bytes_max is not waited for: here it never comes. */
@@ -848,16 +949,29 @@ static void test_start_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_outcomes),        cmocka_unit_test(test_attempts),
-        cmocka_unit_test(test_bad_targets),     cmocka_unit_test(test_retry_after),
-        cmocka_unit_test(test_odd_answers),     cmocka_unit_test(test_long_answer),
-        cmocka_unit_test(test_request),         cmocka_unit_test(test_late_post),
-        cmocka_unit_test(test_bodies),          cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_keep_alive),      cmocka_unit_test(test_connections_max),
-        cmocka_unit_test(test_time_out),        cmocka_unit_test(test_connect_time_out),
-        cmocka_unit_test(test_hung_target),     cmocka_unit_test(test_hung_name_server),
-        cmocka_unit_test(test_stop_at_once),    cmocka_unit_test(test_refused_addresses),
-        cmocka_unit_test(test_allowed_address), cmocka_unit_test(test_start_fails),
+        cmocka_unit_test(test_outcomes),
+        cmocka_unit_test(test_attempts),
+        cmocka_unit_test(test_bad_targets),
+        cmocka_unit_test(test_retry_after),
+        cmocka_unit_test(test_absurd_retry_after),
+        cmocka_unit_test(test_a_folded_header_after_another_answer),
+        cmocka_unit_test(test_odd_answers),
+        cmocka_unit_test(test_headers_to_the_byte),
+        cmocka_unit_test(test_long_answer),
+        cmocka_unit_test(test_request),
+        cmocka_unit_test(test_late_post),
+        cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_keep_alive),
+        cmocka_unit_test(test_connections_max),
+        cmocka_unit_test(test_time_out),
+        cmocka_unit_test(test_connect_time_out),
+        cmocka_unit_test(test_hung_target),
+        cmocka_unit_test(test_hung_name_server),
+        cmocka_unit_test(test_stop_at_once),
+        cmocka_unit_test(test_refused_addresses),
+        cmocka_unit_test(test_allowed_address),
+        cmocka_unit_test(test_start_fails),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

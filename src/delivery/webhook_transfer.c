@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -58,19 +59,50 @@ static int count_request(void *context, char *peer_ip, char *own_ip, int peer_po
     return CURL_PREREQFUNC_OK;
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* The first digit of the status; NUL when the line is not as HTTP has it. What else begins so,
+ * in small letters or without a version, libcurl takes for a 200, whatever it says. */
+static char status_class(struct bytes line)
+{
+    size_t at = 6;
+
+    if (!bytes_has_prefix(line, BYTES("HTTP/")) || line.size < 10 || !is_digit(line.data[5]))
+        return '\0';
+    if (line.data[at] == '.' && is_digit(line.data[at + 1]))
+        at += 2;
+    if (line.data[at] != ' ')
+        return '\0';
+    while (at < line.size && line.data[at] == ' ')
+        at++;
+    if (line.size - at < 3 || !is_digit(line.data[at + 1]) || !is_digit(line.data[at + 2]))
+        return '\0';
+    return is_digit(line.data[at]) ? line.data[at] : '\0';
+}
+
 static size_t read_header(char *line, size_t size, size_t count, void *context)
 {
     struct webhook_transfer *transfer = context;
+    struct webhook_attempt *attempt = &transfer->attempt_;
 
     size *= count;
     transfer->head_bytes_ += size;
-    /* An empty line ends the headers; another status line means that those were of an interim
-     * answer. */
-    if (size > 0 && (line[0] == '\r' || line[0] == '\n'))
-        transfer->attempt_.has_answer = true;
-    else if (size > 5 && memcmp(line, "HTTP/", 5) == 0)
-        transfer->attempt_.has_answer = false;
-    return transfer->head_bytes_ <= RESPONSE_HEAD_MAX ? size : 0;
+    if (transfer->head_bytes_ > RESPONSE_HEAD_MAX)
+        return 0;
+    /* An empty line ends the headers, unless they were of an interim answer. */
+    if (size > 0 && (line[0] == '\r' || line[0] == '\n')) {
+        attempt->has_answer = transfer->status_class_ >= '2';
+    } else if (size > 5 && strncasecmp(line, "HTTP/", 5) == 0) {
+        transfer->status_class_ = status_class((struct bytes){line, size});
+        attempt->has_odd_status = !transfer->status_class_;
+        attempt->has_answer = false;
+        if (attempt->has_odd_status)
+            return 0;
+    }
+    return size;
 }
 
 static size_t read_body(char *data, size_t size, size_t count, void *context)
@@ -168,13 +200,33 @@ struct webhook_transfer *webhook_transfer_of(CURL *easy)
     return (struct webhook_transfer *)(void *)transfer;
 }
 
-/* libcurl counts its repeats over the whole life of a handle and gives up after five, whatever
- * became of the requests between them (7.88); only a reset starts that count again. */
+/* A handle that is of no further use, for two faults of libcurl:
+ *
+ *   - it counts its repeats over the whole life of a handle and gives up after five, whatever
+ *     became of the requests between them (7.88);
+ *   - before 8.1.1 it keeps a pointer to the last header of an answer that is gone, and an answer
+ *     on the same handle that begins with a folded header makes it read and write there
+ *     (https://github.com/curl/curl/pull/11103).
+ *
+ * Connections are the multi handle's and stay. */
+static bool is_worn(const struct webhook_transfer *transfer)
+{
+    const unsigned fixed = 0x080101;
+
+    return transfer->sent_count_ > 1 ||
+           (transfer->head_bytes_ > 0 && curl_version_info(CURLVERSION_NOW)->version_num < fixed);
+}
+
 static bool renew(struct webhook_transfer *transfer)
 {
-    curl_easy_reset(transfer->easy);
+    CURL *easy = curl_easy_init();
+
+    if (!easy)
+        return false; /* it stays unfit for use */
+    curl_easy_cleanup(transfer->easy);
+    transfer->easy = easy;
     buffer_clear(&transfer->target_);
-    transfer->is_worn_ = !set_common(transfer); /* then it stays unfit for use */
+    transfer->is_worn_ = !set_common(transfer);
     return !transfer->is_worn_;
 }
 
@@ -219,11 +271,17 @@ static bool set_request(struct webhook_transfer *transfer, const struct delivery
     const struct timer *timer = delivery->timer;
     struct bytes payload = timer->texts.payload;
     CURL *easy = transfer->easy;
+    const struct webhook_envelope envelope = {
+        .signature = transfer->settings_->signature,
+        .event_source = transfer->settings_->event_source,
+        .now_s = delivery->started_us / 1000000,
+        .trace = webhook_request_trace(timer, transfer->settings_->trace_high,
+                                       transfer->settings_->trace_low),
+    };
     struct curl_slist *headers;
     CURLcode bad = CURLE_OK;
 
-    if (webhook_request_build(&transfer->request_, delivery, transfer->settings_->signature,
-                              delivery->started_us / 1000000, &headers))
+    if (webhook_request_build(&transfer->request_, delivery, &envelope, &headers))
         return false;
     bad |= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
     bad |= curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)payload.size);
@@ -249,6 +307,7 @@ bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *
     }
     transfer->delivery_ = delivery;
     transfer->head_bytes_ = transfer->body_bytes_ = transfer->sent_count_ = 0;
+    transfer->status_class_ = '\0';
     transfer->attempt_ = (struct webhook_attempt){
         .timeout_ms = timer->retry.timeout_ms,
         .connect_timeout_ms = transfer->settings_->connect_timeout_ms,
@@ -262,12 +321,14 @@ static struct delivery *give_back(struct webhook_transfer *transfer)
 
     delivery->ended_us = wall_now_us();
     transfer->delivery_ = NULL;
-    transfer->is_worn_ = transfer->sent_count_ > 1;
+    transfer->is_worn_ = is_worn(transfer);
     return delivery;
 }
 
-struct delivery *webhook_transfer_end(struct webhook_transfer *transfer, CURLcode result)
+struct delivery *webhook_transfer_end(struct webhook_transfer *transfer, CURLcode result,
+                                      enum breaker_verdict *ret_verdict)
 {
+    *ret_verdict = webhook_outcome_verdict(transfer->easy, result, &transfer->attempt_);
     webhook_outcome_set(&transfer->delivery_->outcome, transfer->easy, result, &transfer->attempt_);
     return give_back(transfer);
 }

@@ -12,6 +12,7 @@
 
 #include "delivery/guard.h"
 #include "delivery/poller.h"
+#include "delivery/targets.h"
 #include "delivery/webhook_outcome.h"
 #include "delivery/webhook_request.h"
 
@@ -22,19 +23,23 @@ struct webhook_settings {
     struct poller *poller;       /* learns which sockets are opened and closed */
     char *ca_file;               /* NULL: the system's */
     char *user_agent;
+    char *event_source;                    /* of CloudEvents; NULL: none are sent */
+    struct random *trace_high, *trace_low; /* for the ids of traces; the webhook thread's */
     uint64_t connect_timeout_ms;
     uint64_t response_bytes_max;
 };
 
 struct webhook_transfer {
-    struct list link; /* the holder's */
-    CURL *easy;       /* to be added to a multi handle between begin and end */
+    struct list link;            /* the holder's */
+    CURL *easy;                  /* to be added to a multi handle between begin and end */
+    struct target_ticket ticket; /* the holder's: of the delivery that is under way */
     const struct webhook_settings *settings_;
     struct delivery *delivery_;
     struct webhook_request request_;
     struct webhook_attempt attempt_;
     struct buffer target_;             /* whose URL `easy` has now */
     uint64_t head_bytes_, body_bytes_; /* of the answer, so far */
+    char status_class_;                /* '2' of 200, for the headers at hand */
     uint32_t sent_count_; /* how often the request was sent: libcurl repeats it when a kept-alive
                              connection turns out to be closed */
     bool is_worn_;        /* `easy` must be made new before it is used again */
@@ -49,8 +54,9 @@ void webhook_transfer_destroy(struct webhook_transfer *transfer);
 bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *delivery);
 
 /* The transfer is over, and `easy` off the multi handle: fills in the outcome, returns the
- * delivery. */
-struct delivery *webhook_transfer_end(struct webhook_transfer *transfer, CURLcode result);
+ * delivery, and says what this means for the target. */
+struct delivery *webhook_transfer_end(struct webhook_transfer *transfer, CURLcode result,
+                                      enum breaker_verdict *ret_verdict);
 
 /* The same for one that is broken off: FAILED for this reason. */
 struct delivery *webhook_transfer_abort(struct webhook_transfer *transfer, const char *error);

@@ -4,25 +4,55 @@
  * Ownership  The caller allocates a command and lends it to engine_submit until engine_take_reply
  *            hands it back. Timers of a create and a patch are taken by the engine in any case. The
  *            `timer` and `page` of an answer stay the engine's: valid until the next call into the
- *            engine.
+ *            engine. A `name` is borrowed until the answer.
  */
 #ifndef TICKWHEEL_ENGINE_COMMAND_H
 #define TICKWHEEL_ENGINE_COMMAND_H
 
+#include "engine/explain.h"
+#include "engine/forecast.h"
+#include "storage/name.h"
 #include "storage/storage.h"
 
 enum command_kind {
     COMMAND_CREATE,
+    COMMAND_PUT, /* creates one timer with a key, or replaces the live one that has it */
     COMMAND_GET,
+    COMMAND_EXPLAIN, /* the same, with where it is and why it is or was late */
     COMMAND_PATCH,
+    COMMAND_TOUCH, /* extends its time to the due time of the patch; never shortens it */
     COMMAND_CANCEL,
+    COMMAND_FIRE,     /* makes it due now */
+    COMMAND_REDRIVE,  /* a dead letter lives again, due at once; NOT_FOUND when it is none,
+                         KEY_IN_USE when another timer has had its key since */
+    COMMAND_COMPLETE, /* does `each` to every timer that watches `name`, or one of `events`, or has
+                         `labels` */
     COMMAND_LIST,
+    COMMAND_FORECAST, /* fills in `forecast` */
 };
 
-/* What became of one timer of a create. */
+/* What became of one timer of a create.
+ *
+ * A key or an Idempotency-Key that a timer has already: without error, and with `existed`, when
+ * that asks for the same; else KEY_IN_USE or REQUEST_DIFFERS. */
 struct command_created {
-    enum error_code error; /* NONE, TOO_MANY, OVERLOADED, NO_MEMORY or what the storage said */
+    enum error_code error; /* NONE, TOO_MANY, OVERLOADED, NO_MEMORY or what the storage said too */
+    bool existed;          /* no timer was made: `id` is the one that was there */
+    bool is_repeated;      /* and this very request had made it: an Idempotency-Key says so */
     struct timer_id id;    /* valid without error */
+};
+
+/* What became of the timers that a COMPLETE was about. */
+struct command_completed {
+    uint64_t changed; /* cancelled, patched or made due */
+    uint64_t firing;  /* too late: being delivered */
+};
+
+/* One of many events that are complete, and the answer to it. */
+struct command_event {
+    struct bytes name;
+    enum error_code error; /* NONE, NO_MEMORY or what the storage said: then some may be done */
+    struct command_completed completed;
 };
 
 /* Which fields of `values` a patch sets. */
@@ -35,36 +65,79 @@ enum timer_patch_field {
     PATCH_RETRY = 1 << 5,
 };
 
+/* The engine's own: the search for the timers that have the names of a command (engine/names.c). */
+struct command_names {
+    bool is_searching;
+    bool is_locked;       /* it holds `lock`, or waits for it */
+    uint64_t lock;        /* the name that no other create may have meanwhile */
+    unsigned step;        /* which of its names */
+    struct timer_id *ids; /* who may have it; its own */
+    size_t count, next;
+};
+
 struct command {
     struct list link; /* the holder's */
     enum command_kind kind;
     uint16_t partition; /* who is asked */
 
-    /* GET, PATCH, CANCEL */
+    /* GET, EXPLAIN, PATCH, TOUCH, CANCEL, FIRE: which timer, by its id or, when there is a name, by
+     * its key. REDRIVE: by its id. COMPLETE: what is complete; without a name, all that have
+     * `labels` and do not move meanwhile. The texts are borrowed until the answer. */
     struct timer_id id;
-    uint32_t
-        if_version; /* PATCH, CANCEL: refuse with VERSION_MISMATCH at another version; 0: any */
+    struct bytes name, labels;
+    struct bytes tenant; /* who asks, borrowed too: timers of others are not there. For CREATE and
+                            PUT the timers say it */
+    uint32_t if_version; /* PATCH, TOUCH, CANCEL, FIRE, PUT: refuse with VERSION_MISMATCH at another
+                            version; 0: any */
+    bool must_exist;     /* PUT: the same when no live timer has the key */
 
-    /* CREATE: due, retry, texts are set; the engine sets all the rest. results[i] answers
-     * timers[i]. */
+    /* CREATE, PUT: due, retry, texts and perhaps `created` are set; the engine sets all the rest.
+     * results[i] answers timers[i]. */
     struct timer **timers;
     struct command_created *results;
     size_t timer_count;
 
-    /* PATCH */
-    uint32_t patch_fields; /* of enum timer_patch_field */
+    /* CREATE, PUT, REDRIVE: live timers that the tenant may have, in all partitions; beyond it
+     * TOO_MANY. 0: no limit */
+    uint64_t tenant_pending_max;
+
+    /* PATCH, TOUCH, and COMPLETE with a patch */
+    uint32_t patch_fields; /* of enum timer_patch_field; TOUCH: PATCH_DUE */
     struct timer *patch;   /* their values; the engine takes it */
 
+    /* COMPLETE: CANCEL, PATCH or FIRE; without PATCH also of many events, which are borrowed until
+     * the answer, and then with neither name nor labels */
+    enum command_kind each;
+    struct command_event *events;
+    size_t event_count;
+
+    struct forecast *forecast; /* FORECAST */
+
     /* LIST: [from, to) in due order, at most `rows_max` rows; over ones too with SCAN_ALL */
-    struct storage_scan scan;
+    struct storage_scan scan; /* with COMPLETE, FORECAST the engine's own */
 
     /* The answer. */
     enum error_code error;     /* CREATE with several timers: see results */
-    const struct timer *timer; /* CREATE of one, GET, PATCH, CANCEL; with GONE its final state */
+    const struct timer *timer; /* of all that are about one; with GONE its final state, with
+                                  KEY_IN_USE of a create who has it */
     struct storage_page page;  /* LIST */
+    struct command_completed completed; /* COMPLETE, without `events` */
+    struct explained explained;         /* EXPLAIN, with GONE too */
 
     /* The engine's own. */
-    size_t pending_; /* writes not yet durable */
+    size_t pending_;    /* CREATE: timers without an answer; COMPLETE: parts without one */
+    size_t event_next_; /* COMPLETE: those before it have been begun */
+    struct command_names names_;
+    struct command *parent_; /* it is a part of this one */
+    struct list part_link_;  /* on the engine's list of parts */
 };
+
+/* How many things it asks at once, for whoever bounds them. */
+static inline size_t command_weight(const struct command *command)
+{
+    if (command->kind == COMMAND_CREATE)
+        return command->timer_count;
+    return command->event_count ? command->event_count : 1;
+}
 
 #endif

@@ -11,16 +11,24 @@
 #include "storage/timer.h"
 
 enum delivery_result {
-    DELIVERY_DONE,   /* the receiver has it */
-    DELIVERY_FAILED, /* try again later, by the timer's retry policy */
-    DELIVERY_ENDED,  /* the receiver wants it no more: a dead letter at once */
+    DELIVERY_DONE,      /* the receiver has it */
+    DELIVERY_FAILED,    /* try again later, by the timer's retry policy */
+    DELIVERY_ENDED,     /* the receiver wants it no more: a dead letter at once */
+    DELIVERY_POSTPONED, /* it never began: again after retry_after_ms, and no attempt is spent */
+    DELIVERY_RETURNED,  /* nobody saw it: as if it had never been handed out */
+};
+
+/* How long until the next attempt. */
+enum delivery_pause {
+    DELIVERY_PAUSE_POLICY, /* the retry policy's back-off, and at least retry_after_ms */
+    DELIVERY_PAUSE_EXACT,  /* retry_after_ms */
 };
 
 struct delivery_outcome {
     enum delivery_result result;
-    uint64_t
-        retry_after_ms; /* with FAILED: the receiver asked for at least so long; 0: it did not */
-    char error[160];    /* with FAILED and ENDED: why, for `last_error`; no secrets */
+    enum delivery_pause pause; /* with FAILED */
+    uint64_t retry_after_ms;   /* with FAILED: what the receiver asked for; 0: nothing */
+    char error[160];           /* unless DONE or RETURNED: why, for `last_error`; no secrets */
 };
 
 struct delivery {
@@ -34,6 +42,12 @@ struct delivery {
     uint64_t started_us; /* the request was handed to the network */
     uint64_t ended_us;   /* the outcome was known */
     struct delivery_outcome outcome;
+    /* Who delivers may set `wants_record`: then the delivery comes back once more, by
+     * engine_take_recorded, when its outcome is durable (ERROR_NONE) or could not be written yet;
+     * its timer is not lent any more. Never with RETURNED. */
+    bool wants_record;
+    enum error_code recorded;
+    void *holder; /* who delivers: whatever it likes */
 };
 
 #endif

@@ -17,7 +17,8 @@ struct engine *engine_create(const struct engine_options *options, const struct 
         return NULL;
     }
     engine->options = *options;
-    engine->now = now;
+    engine->now = engine->started = now;
+    history_init(&engine->history, options->history_max);
     engine->random = random_seeded(options->seed);
     engine->epoch = meta->epoch;
     engine->watermark = meta->watermark;
@@ -26,13 +27,18 @@ struct engine *engine_create(const struct engine_options *options, const struct 
     engine->sample = meta->trim; /* what lies between may be over since a moment ago */
     engine->sampled_at = now;
     engine->meta_taken = *meta;
-    engine->over_max = wall_max(meta->watermark, now); /* what ended just before the crash too */
+    engine->over_max = wall_max(meta->over_to, wall_max(meta->watermark, now));
+    engine->placed = meta->placed;
     engine->stats.pending = meta->pending;
+    refill_init(engine);
     map_init(&engine->timers);
     map_init(&engine->lanes);
-    struct list *const lists[] = {&engine->busy,  &engine->lingering,  &engine->gone,
-                                  &engine->ready, &engine->gone_reads, &engine->rewrites,
-                                  &engine->reads, &engine->deliveries, &engine->replies};
+    map_init(&engine->name_locks);
+    struct list *const lists[] = {
+        &engine->busy,       &engine->lingering, &engine->gone,         &engine->ready,
+        &engine->gone_reads, &engine->rewrites,  &engine->reads,        &engine->deliveries,
+        &engine->replies,    &engine->parts,     &engine->broker_ready, &engine->woken,
+        &engine->hungry,     &engine->recorded,  &engine->sweeps,       &engine->doubts};
     for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++)
         list_init(lists[i]);
     engine_end(engine);
@@ -43,6 +49,7 @@ static void read_free(struct engine_read *read)
 {
     timer_free(read->timer);
     storage_page_free(&read->page);
+    free(read->names.ids);
     free(read);
 }
 
@@ -69,17 +76,24 @@ void engine_destroy(struct engine *engine)
     for (size_t i = 0; i < engine->write_count; i++)
         if (engine->notes[i].old)
             timer_free(engine->writes[i].timer);
-    while ((timer = map_next(&engine->timers, &cursor)))
+    while ((timer = map_next(&engine->timers, &cursor))) {
+        free(timer->private_.recorded);
         timer_free(timer);
+    }
+    while ((link = list_pop(&engine->recorded)))
+        free(list_item(link, struct delivery, link));
     while ((link = list_pop(&engine->reads)))
         read_free(list_item(link, struct engine_read, link));
     while ((link = list_pop(&engine->deliveries)))
         free(list_item(link, struct delivery, link));
+    names_deinit(engine);
     lanes_deinit(engine);
     map_deinit(&engine->timers);
+    history_deinit(&engine->history);
     tw_wheel_destroy(engine->wheel);
     free(engine->writes);
     free(engine->notes);
+    free(engine->filling);
     free(engine);
 }
 
@@ -103,7 +117,16 @@ void engine_end(struct engine *engine)
         LIST_FOR_EACH (&engine->lingering, link)
             engine_forget(engine, timer_of(link));
     scheduler_read_ahead(engine);
+    refill_read(engine);
     scheduler_watermark(engine);
+}
+
+bool engine_take_in(struct engine *engine, struct timer *timer)
+{
+    timer->private_ = (struct timer_private){.was_at = timer->at, .loaded = engine->now};
+    list_init(&timer->private_.link);
+    list_init(&timer->private_.waiters);
+    return map_put(&engine->timers, timer->id.serial, timer);
 }
 
 void engine_forget(struct engine *engine, struct timer *timer)
@@ -155,6 +178,12 @@ void engine_read_done(struct engine *engine, struct wall now, struct engine_read
         engine->stats.storage_failures++;
     if (read->kind == ENGINE_READ_FIND)
         planner_found(engine, read);
+    else if (read->kind == ENGINE_READ_LOOKUP)
+        names_looked_up(engine, read);
+    else if (read->command_ && read->command_->kind == COMMAND_COMPLETE)
+        names_swept(engine, read);
+    else if (read->command_ && read->command_->kind == COMMAND_FORECAST)
+        forecast_read(engine, read);
     else if (read->command_)
         planner_listed(engine, read);
     else
@@ -170,9 +199,9 @@ void engine_delivered(struct engine *engine, struct wall now, struct delivery *d
 
     assert(timer == delivery->timer && timer->private_.phase == PHASE_OUT);
     engine_begin(engine, now);
-    lanes_returned(engine, timer);
-    outcome_apply(engine, timer, delivery->attempt, &delivery->outcome);
-    free(delivery);
+    explain_returned(engine, delivery);
+    lanes_returned(engine, timer, &delivery->outcome);
+    outcome_apply(engine, timer, delivery);
     engine_end(engine);
 }
 
@@ -193,6 +222,34 @@ struct engine_read *engine_take_read(struct engine *engine)
     return list_item(link, struct engine_read, link);
 }
 
+uint16_t engine_read_partition(const struct engine_read *read)
+{
+    switch (read->kind) {
+    case ENGINE_READ_FIND:
+        return read->id.partition;
+    case ENGINE_READ_LOOKUP:
+        return read->lookup.partition;
+    case ENGINE_READ_SCAN:
+        break;
+    }
+    return read->scan.partition;
+}
+
+void engine_read_perform(struct engine_read *read, struct storage *storage)
+{
+    switch (read->kind) {
+    case ENGINE_READ_FIND:
+        read->result = storage_find(storage, &read->id, &read->timer, &read->error);
+        break;
+    case ENGINE_READ_SCAN:
+        read->result = storage_scan(storage, &read->scan, &read->page, &read->error);
+        break;
+    case ENGINE_READ_LOOKUP:
+        read->result = storage_lookup(storage, &read->lookup, &read->names, &read->error);
+        break;
+    }
+}
+
 struct delivery *engine_take_delivery(struct engine *engine)
 {
     struct list *link = list_pop(&engine->deliveries);
@@ -207,11 +264,20 @@ struct command *engine_take_reply(struct engine *engine)
     return link ? list_item(link, struct command, link) : NULL;
 }
 
+struct delivery *engine_take_recorded(struct engine *engine)
+{
+    struct list *link = list_pop(&engine->recorded);
+
+    return link ? list_item(link, struct delivery, link) : NULL;
+}
+
 struct wall engine_wake_at(const struct engine *engine)
 {
     struct wall at = scheduler_wake_at(engine);
 
-    return list_is_empty(&engine->rewrites) ? at : wall_min(at, engine->rewrite_at);
+    if (list_is_empty(&engine->rewrites) && list_is_empty(&engine->doubts))
+        return at;
+    return wall_min(at, engine->rewrite_at);
 }
 
 /* ---- questions ---- */
@@ -225,7 +291,8 @@ bool engine_is_idle(const struct engine *engine)
 {
     return engine->batches_out == 0 && engine->reads_out == 0 && engine->inflight == 0 &&
            engine->write_count == 0 && !engine->meta_wanted && list_is_empty(&engine->reads) &&
-           list_is_empty(&engine->rewrites) && list_is_empty(&engine->replies);
+           list_is_empty(&engine->rewrites) && list_is_empty(&engine->doubts) &&
+           list_is_empty(&engine->replies);
 }
 
 static struct wall oldest_overdue(const struct engine *engine)
@@ -248,6 +315,7 @@ void engine_stats(const struct engine *engine, struct engine_stats *ret_stats)
     *ret_stats = engine->stats;
     ret_stats->in_memory = map_count(&engine->timers);
     ret_stats->inflight = engine->inflight;
+    ret_stats->pulled = engine->pulled;
     ret_stats->oldest_overdue = oldest_overdue(engine);
     ret_stats->watermark = engine->watermark;
     ret_stats->frontier = engine->frontier.at;
@@ -262,6 +330,7 @@ void engine_stats(const struct engine *engine, struct engine_stats *ret_stats)
 void engine_check(const struct engine *engine)
 {
     size_t resting = 0, waiting = 0, out = 0, near_bytes = 0, cursor = 0;
+    size_t out_by_kind[LANE_KIND_COUNT] = {0};
     const struct timer *timer;
 
     tw_wheel_check(engine->wheel);
@@ -280,19 +349,28 @@ void engine_check(const struct engine *engine)
             CHECK(timer->private_.flags & FLAG_COUNTED);
             CHECK(!timer_is_over(timer->state));
             CHECK(timer->private_.was_at.ms == timer->at.ms);
-            CHECK(timer->at.ms >= engine->watermark.ms && timer->at.ms >= timer->due.ms);
+            CHECK(timer->at.ms >= engine->watermark.ms);
         }
-        CHECK(phase != PHASE_WAITING || timer->at.ms <= engine->now.ms);
+        CHECK(phase != PHASE_WAITING || wall_max(timer->at, timer->due).ms <= engine->now.ms ||
+              refill_is_spilled(engine, timer));
     }
-    CHECK(resting == tw_wheel_count(engine->wheel));
+    CHECK(resting + engine->alarms == tw_wheel_count(engine->wheel));
     CHECK(waiting == engine->stats.waiting);
-    CHECK(out == engine->inflight && out <= engine->options.inflight_max);
+    CHECK(out == engine->inflight);
+    CHECK(engine->webhooks_inflight <= engine->options.inflight_max);
+    CHECK(engine->pulled <= (engine->options.pulled_max ? engine->options.pulled_max : 1));
     CHECK(near_bytes == engine->stats.near_bytes);
     CHECK(engine->trim.ms <= engine->watermark.ms);
     CHECK(engine->is_reading || list_is_empty(&engine->lingering));
     cursor = 0;
     for (const struct lane *lane; (lane = map_next(&engine->lanes, &cursor));) {
-        CHECK(lane->inflight <= engine->options.target_inflight_max);
-        CHECK(lane->inflight > 0 || !list_is_empty(&lane->waiting));
+        CHECK(lane->inflight <= lane_inflight_max(&engine->options, lane));
+        CHECK(lane->inflight > 0 || !list_is_empty(&lane->waiting) || lane->spilled_pass > 0 ||
+              lane->alarm != TW_NONE || lane->wants_alarm);
+        CHECK(list_is_empty(&lane->hungry) != refill_is_hungry(engine, lane));
+        out_by_kind[lane->kind] += lane->inflight;
     }
+    CHECK(out_by_kind[LANE_WEBHOOK] == engine->webhooks_inflight);
+    CHECK(out_by_kind[LANE_PULLED] == engine->pulled);
+    CHECK(out_by_kind[LANE_WEBHOOK] + out_by_kind[LANE_BROKER] + out_by_kind[LANE_PULLED] == out);
 }

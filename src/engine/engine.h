@@ -9,18 +9,24 @@
  *     while ((read = engine_take_read(engine)))         read it, then engine_read_done(...)
  *     while ((delivery = engine_take_delivery(engine))) deliver it, then engine_delivered(...)
  *     while ((command = engine_take_reply(engine)))     answer the client
+ *     while ((delivery = engine_take_recorded(engine))) tell who delivered, if it asked for it
  *     ... and call engine_advance at engine_wake_at(engine)
  *
  * Only timers due within the window are in memory: a timing wheel over them, filled from the
  * storage ahead of need. Everything else lies in the storage alone.
+ *
+ * Timers of a built-in queue (queue_target.h) are not handed out by engine_take_delivery: they
+ * wait, and can be cancelled and changed, until somebody calls engine_pull for them.
  *
  * Promises   A timer is delivered only at or after its due time by the `now` that is passed in; is
  *            acknowledged only when its batch is durable; is not delivered after a cancel that was
  *            answered with success; is delivered again until an outcome ends it, at most
  *            retry.attempts_max times. `now` may step: back fires nothing twice, forward fires what
  *            became due.
- * Errors     Commands are answered with an error; nothing else can fail. A failed batch takes back
- *            what its commands asked, and is written again where the change is the engine's own.
+ * Errors     Commands are answered with an error; nothing else can fail. What the commands of a
+ *            failed batch asked may hold all the same: their timers wait until a later batch has
+ *            succeeded, and are then what the storage has. The engine's own changes are written
+ *            again.
  * Ownership  What is taken out is lent, and comes back by the call named above; see command.h and
  *            delivery.h. Take all replies before the next call.
  * Threads    One engine, one thread. Batches and reads come back in the order they were taken,
@@ -31,6 +37,7 @@
 
 #include "engine/command.h"
 #include "engine/delivery.h"
+#include "engine/schedule.h"
 #include "storage/storage.h"
 
 struct engine_options {
@@ -39,29 +46,51 @@ struct engine_options {
     uint64_t near_bytes_max; /* footprint of timers in memory; loading pauses there, and a create
                                 or patch that needs more is refused with OVERLOADED */
     uint64_t pending_max;    /* live timers in all; beyond it TOO_MANY. 0: no limit */
-    uint32_t inflight_max;   /* deliveries at a time */
-    uint32_t target_inflight_max;   /* deliveries at a time to one origin (scheme, host, port) */
-    uint32_t scan_rows_max;         /* rows of one read ahead */
-    uint64_t retain_ms;             /* how long a final state is answered with GONE */
+    struct engine *const *peers; /* whose live timers that is about: all of one thread, borrowed,
+                                    this one among them, NULL where one is not made yet. NULL: its
+                                    own alone */
+    size_t peer_count;
+    uint32_t inflight_max;        /* webhooks at a time */
+    uint32_t target_inflight_max; /* webhooks at a time to one origin (scheme, host, port) */
+    uint32_t broker_inflight_max; /* deliveries at a time to one connection of a broker; they are
+                                       not counted above, for the operator names the connections */
+    uint64_t target_rate;         /* webhooks to one origin in a thousand seconds; 0: no limit */
+    uint64_t catch_up_rate;       /* deliveries that are overdue (ENGINE_OVERDUE_MS), in a thousand
+                                       seconds, but for those of queues; 0: no limit */
+    uint32_t pulled_max;          /* deliveries pulled at a time, not counted above either; they
+                                       take at most a quarter of near_bytes_max */
+    uint32_t scan_rows_max;       /* rows of one read ahead */
+    uint64_t retain_ms;           /* how long a final state is answered with GONE */
     uint64_t watermark_interval_ms; /* how often the watermark is written when it moved */
     uint64_t storage_retry_ms;      /* pause after a failed batch or read */
+    size_t history_max;             /* deliveries of which is known what made them late */
     uint64_t seed;                  /* of the jitter */
+    struct zone_source zones;       /* for what recurs */
+    struct census *census; /* of all engines of one thread, borrowed: live timers by tenant,
+                                       with those that the storage has. NULL: not counted */
 };
+
+/* What is found due so late is overdue: after an outage, not because of a busy moment. */
+#define ENGINE_OVERDUE_MS 1000
 
 #define ENGINE_OPTIONS_DEFAULT                              \
     ((struct engine_options){.window_ms = 10 * 1000,        \
                              .near_bytes_max = 256 << 20,   \
                              .inflight_max = 4096,          \
+                             .pulled_max = 25000,           \
                              .target_inflight_max = 128,    \
+                             .broker_inflight_max = 1024,   \
                              .scan_rows_max = 4096,         \
                              .retain_ms = 3600 * 1000,      \
                              .watermark_interval_ms = 1000, \
+                             .history_max = 4096,           \
                              .storage_retry_ms = 100})
 
 /* What a read fetches. */
 enum engine_read_kind {
-    ENGINE_READ_FIND, /* storage_find(id)   -> timer */
-    ENGINE_READ_SCAN, /* storage_scan(scan) -> page  */
+    ENGINE_READ_FIND,   /* storage_find(id)       -> timer */
+    ENGINE_READ_SCAN,   /* storage_scan(scan)     -> page  */
+    ENGINE_READ_LOOKUP, /* storage_lookup(lookup) -> names */
 };
 
 struct engine_read {
@@ -69,24 +98,40 @@ struct engine_read {
     enum engine_read_kind kind;
     struct timer_id id;
     struct storage_scan scan;
-    /* Filled in by who reads; the engine takes the timers. */
+    struct storage_lookup lookup;
+    /* Filled in by who reads; the engine takes what it got. */
     enum error_code result;
+    struct error error; /* why, for the log */
     struct timer *timer;
     struct storage_page page;
+    struct storage_names names;
     struct command *command_; /* the engine's: whom it serves, or NULL */
     uint64_t ticket_;         /* the engine's: of the stand-in that waits for it */
 };
 
+/* Does what a read asks for. */
+void engine_read_perform(struct engine_read *read, struct storage *storage);
+
+uint16_t engine_read_partition(const struct engine_read *read);
+
 /* Counts since creation, and what is now. */
 struct engine_stats {
     uint64_t created, fired, cancelled, dead, attempts_failed, attempts;
+    uint64_t dropped;          /* firings that were later than their timer allows */
+    uint64_t touched;          /* times that were extended without moving a row */
+    uint64_t moved_on;         /* rows moved when their old time came */
     uint64_t pending;          /* live timers, on disk and in memory */
     uint64_t in_memory;        /* timers in memory now */
     uint64_t near_bytes;       /* their footprint */
     uint64_t inflight;         /* deliveries out */
-    uint64_t waiting;          /* due, waiting for room at their target */
+    uint64_t pulled;           /* those of them that were pulled */
+    uint64_t waiting;          /* due, waiting for room at their target, or to be pulled */
+    uint64_t catching_up;      /* of those, overdue ones that wait because of catch_up_rate */
     uint64_t spilled;          /* due, put back to the storage because their target had no room */
+    uint64_t called_in;        /* of those, taken up again as soon as there was room */
     uint64_t storage_failures; /* batches and reads that failed */
+    uint64_t in_doubt;       /* timers of which it is not known whether a failed write is on disk */
+    uint64_t in_doubt_bytes; /* their footprint, which is not in near_bytes */
     struct wall
         oldest_overdue; /* the due time of the timer that is late by most; 0: none is late */
     struct wall watermark;
@@ -125,6 +170,24 @@ struct storage_batch *engine_take_batch(struct engine *engine);
 struct engine_read *engine_take_read(struct engine *engine);
 struct delivery *engine_take_delivery(struct engine *engine);
 struct command *engine_take_reply(struct engine *engine);
+struct delivery *engine_take_recorded(struct engine *engine);
+
+/* ---- queues ---- */
+
+/* When the timer was due that engine_pull would hand out first; false when none waits in this queue
+ * with this priority. Queues go by their full names here (queue_target.h). */
+bool engine_peek(const struct engine *engine, struct bytes queue, unsigned priority,
+                 struct wall *ret_due);
+
+/* Hands out the first timer of this queue and priority; NULL when none waits, or as many are out as
+ * may be. */
+struct delivery *engine_pull(struct engine *engine, struct wall now, struct bytes queue,
+                             unsigned priority);
+
+/* Names, one at a time, the queues that have something to pull since they were last named, or had
+ * when a pull was refused for want of room and there may be room now. The text is valid until the
+ * next call into the engine. */
+bool engine_take_woken(struct engine *engine, struct bytes *ret_queue);
 
 /* When to call engine_advance next; WALL_NEVER when only an event can change something. */
 struct wall engine_wake_at(const struct engine *engine);

@@ -2,189 +2,8 @@
  * Drives one engine by hand over storage in memory: each test sets up a small history and looks at
  * what the engine hands out. What happens in disorder is the simulation's concern (tests/sim).
  */
-#include "engine/engine.h"
+#include "engine/engine_testing.h"
 #include "engine/retry.h"
-#include "storage/memory.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-#define HOUR_MS UINT64_C(3600000)
-#define START   ((struct wall){UINT64_C(1800000000000)})
-
-/* An engine with its storage, and what it has handed out. */
-struct bed {
-    struct engine_options options;
-    struct storage *storage;
-    struct engine *engine;
-    struct wall now;
-    struct list out;        /* deliveries not yet answered */
-    size_t delivered_count; /* handed out in all */
-    size_t replies;
-    uint64_t epoch;
-};
-
-static void carry_out(struct bed *bed)
-{
-    for (bool busy = true; busy;) {
-        struct storage_batch *batch = engine_take_batch(bed->engine);
-        struct engine_read *read;
-        struct delivery *delivery;
-
-        busy = false;
-        while ((delivery = engine_take_delivery(bed->engine))) {
-            assert_true(delivery->timer->due.ms <= bed->now.ms);
-            list_push(&bed->out, &delivery->link);
-            bed->delivered_count++;
-        }
-        while (engine_take_reply(bed->engine))
-            bed->replies++;
-        if (batch) {
-            batch->result = storage_commit(bed->storage, &batch, 1, NULL);
-            engine_committed(bed->engine, bed->now, batch);
-            busy = true;
-            continue;
-        }
-        read = engine_take_read(bed->engine);
-        if (read && read->kind == ENGINE_READ_FIND)
-            read->result = storage_find(bed->storage, &read->id, &read->timer, NULL);
-        else if (read)
-            read->result = storage_scan(bed->storage, &read->scan, &read->page, NULL);
-        if (read) {
-            engine_read_done(bed->engine, bed->now, read);
-            busy = true;
-        }
-        engine_check(bed->engine);
-    }
-}
-
-static void advance_to(struct bed *bed, uint64_t ms)
-{
-    bed->now = (struct wall){START.ms + ms};
-    do {
-        engine_advance(bed->engine, bed->now);
-        carry_out(bed);
-    } while (engine_wake_at(bed->engine).ms <= bed->now.ms);
-}
-
-static void open_engine(struct bed *bed)
-{
-    struct storage_batch batch = {0}, *batches[] = {&batch};
-
-    assert_int_equal(storage_load_meta(bed->storage, 0, &batch.meta, NULL), ERROR_NONE);
-    bed->epoch = ++batch.meta.epoch;
-    assert_int_equal(storage_commit(bed->storage, batches, 1, NULL), ERROR_NONE);
-    bed->engine = engine_create(&bed->options, &batch.meta, bed->now);
-    assert_non_null(bed->engine);
-    carry_out(bed);
-    assert_true(engine_is_ready(bed->engine));
-}
-
-static void bed_init(struct bed *bed)
-{
-    *bed = (struct bed){.options = ENGINE_OPTIONS_DEFAULT, .now = START};
-    list_init(&bed->out);
-    bed->storage = memory_storage_create(1);
-    open_engine(bed);
-}
-
-static void answer(struct bed *bed, struct delivery *delivery, struct delivery_outcome outcome)
-{
-    list_remove(&delivery->link);
-    delivery->outcome = outcome;
-    engine_delivered(bed->engine, bed->now, delivery);
-    carry_out(bed);
-}
-
-static struct delivery *first_out(struct bed *bed)
-{
-    return list_is_empty(&bed->out) ? NULL : list_item(bed->out.next, struct delivery, link);
-}
-
-static void answer_all(struct bed *bed, enum delivery_result result)
-{
-    while (first_out(bed))
-        answer(bed, first_out(bed), (struct delivery_outcome){.result = result});
-}
-
-static void close_engine(struct bed *bed)
-{
-    engine_drain(bed->engine);
-    answer_all(bed, DELIVERY_DONE);
-    engine_destroy(bed->engine);
-}
-
-static void bed_deinit(struct bed *bed)
-{
-    close_engine(bed);
-    storage_close(bed->storage);
-}
-
-static struct timer *timer_for(const char *target, uint64_t due_ms)
-{
-    struct timer_texts texts = {.target = bytes_of(target), .payload = BYTES("{}")};
-    struct timer *timer = timer_alloc(&texts);
-
-    timer->due = (struct wall){START.ms + due_ms};
-    return timer;
-}
-
-static enum error_code create(struct bed *bed, const char *target, uint64_t due_ms,
-                              struct timer_id *ret_id)
-{
-    struct timer *timer = timer_for(target, due_ms);
-    struct command_created created;
-    struct command command = {
-        .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
-    size_t replies = bed->replies;
-
-    engine_submit(bed->engine, bed->now, &command);
-    carry_out(bed);
-    assert_int_equal(bed->replies, replies + 1);
-    assert_int_equal(created.error, command.error);
-    if (ret_id)
-        *ret_id = created.id;
-    return command.error;
-}
-
-/* The answer to a command for one timer. `ret_state` is the state shown, if a timer was. */
-static enum error_code ask(struct bed *bed, enum command_kind kind, const struct timer_id *id,
-                           uint32_t if_version, enum timer_state *ret_state)
-{
-    struct command command = {.kind = kind, .id = *id, .if_version = if_version};
-    struct command *reply = NULL;
-
-    if (kind == COMMAND_PATCH) {
-        command.patch = timer_for("http://patched.example/", 2 * HOUR_MS);
-        command.patch_fields = PATCH_DUE | PATCH_TARGET;
-    }
-    engine_submit(bed->engine, bed->now, &command);
-    while (!(reply = engine_take_reply(bed->engine))) {
-        struct storage_batch *batch = engine_take_batch(bed->engine);
-        struct engine_read *read = batch ? NULL : engine_take_read(bed->engine);
-
-        assert_true(batch || read);
-        if (batch) {
-            batch->result = storage_commit(bed->storage, &batch, 1, NULL);
-            engine_committed(bed->engine, bed->now, batch);
-        } else if (read->kind == ENGINE_READ_FIND) {
-            read->result = storage_find(bed->storage, &read->id, &read->timer, NULL);
-            engine_read_done(bed->engine, bed->now, read);
-        } else {
-            read->result = storage_scan(bed->storage, &read->scan, &read->page, NULL);
-            engine_read_done(bed->engine, bed->now, read);
-        }
-    }
-    assert_ptr_equal(reply, &command);
-    if (ret_state && command.timer)
-        *ret_state = command.timer->state;
-    carry_out(bed);
-    return command.error;
-}
 
 /* Goal: one life from create to fired. Method: a due time inside the window, and the clock just
  * before it, at it, and after the answer. */
@@ -290,8 +109,7 @@ static void test_clock_step_back_while_waiting_for_room(void **state)
     struct bed bed;
 
     (void)state;
-    bed_init(&bed);
-    engine_destroy(bed.engine);
+    bed_prepare(&bed);
     bed.options.target_inflight_max = 1;
     open_engine(&bed);
     create(&bed, "http://a.example/1", 1000, NULL);
@@ -417,7 +235,81 @@ static void test_retry_after(void **state)
     bed_deinit(&bed);
 }
 
-/* Goal: a create is acknowledged only when durable, and a failed commit takes it back. */
+/* Goal: brokers have limits of their own: deliveries that a broker holds take no room of webhooks,
+ * and the other way round. */
+static void test_brokers_take_no_room_of_webhooks(void **state)
+{
+    size_t webhooks = 0, messages = 0;
+    struct engine_stats stats;
+    struct bed bed;
+
+    (void)state;
+    bed_init(&bed);
+    close_engine(&bed);
+    bed.options.inflight_max = 4;
+    bed.options.target_inflight_max = 3;
+    bed.options.broker_inflight_max = 10;
+    open_engine(&bed);
+    for (int i = 0; i < 20; i++) {
+        create(&bed, "redis://a/s", 0, NULL);
+        create(&bed, "nats://b/s", 0, NULL);
+    }
+    for (int i = 0; i < 20; i++)
+        create(&bed, i % 2 ? "http://a.example/" : "HTTPS://b.example/", 0, NULL);
+    LIST_FOR_EACH (&bed.out, link) {
+        const struct delivery *delivery = list_item(link, struct delivery, link);
+
+        webhooks += (delivery->timer->texts.target.data[0] | 0x20) == 'h';
+    }
+    engine_stats(bed.engine, &stats);
+    messages = stats.inflight - webhooks;
+    assert_int_equal(webhooks, 4);
+    assert_int_equal(messages, 20);
+    answer_all(&bed, DELIVERY_DONE);
+    assert_int_equal(bed.delivered_count, 60);
+    bed_deinit(&bed);
+}
+
+/* Goal: what was never begun spends no attempt, however often; it comes back after the pause, can
+ * be cancelled meanwhile, and shows why it waits. */
+static void test_postponed(void **state)
+{
+    struct delivery_outcome outcome = {
+        .result = DELIVERY_POSTPONED, .retry_after_ms = 1000, .error = "no connection"};
+    enum timer_state shown;
+    struct engine_stats stats;
+    struct timer_id id;
+    struct bed bed;
+    uint64_t now_ms = 0;
+
+    (void)state;
+    bed_init(&bed);
+    create(&bed, "redis://c/s", 0, &id);
+    for (uint32_t i = 0; i < 3 * RETRY_POLICY_DEFAULT.attempts_max; i++) {
+        assert_int_equal(first_out(&bed)->attempt, 1);
+        answer(&bed, first_out(&bed), outcome);
+        assert_null(first_out(&bed)); /* it is not taken for one that was spilled */
+        advance_to(&bed, now_ms + 1000);
+        assert_null(first_out(&bed));
+        now_ms += 2001;
+        advance_to(&bed, now_ms);
+        assert_non_null(first_out(&bed));
+    }
+    engine_stats(bed.engine, &stats);
+    assert_int_equal(stats.attempts, 0);
+    assert_int_equal(stats.attempts_failed, 0);
+    answer(&bed, first_out(&bed), (struct delivery_outcome){.result = DELIVERY_FAILED});
+    advance_to(&bed, now_ms + RETRY_POLICY_DEFAULT.base_ms);
+    assert_int_equal(first_out(&bed)->attempt, 2);
+    answer(&bed, first_out(&bed), outcome);
+    assert_int_equal(ask(&bed, COMMAND_GET, &id, 0, &shown), ERROR_NONE);
+    assert_int_equal(shown, TIMER_RETRYING);
+    assert_int_equal(ask(&bed, COMMAND_CANCEL, &id, 0, &shown), ERROR_NONE);
+    bed_deinit(&bed);
+}
+
+/* Goal: a create is acknowledged only when durable; one that failed counts as living until it is
+ * known that it is not on disk. */
 static void test_failed_commit_takes_the_create_back(void **state)
 {
     struct engine_stats stats;
@@ -428,10 +320,102 @@ static void test_failed_commit_takes_the_create_back(void **state)
     memory_storage_fail_commit(bed.storage, 1, ERROR_IO);
     assert_int_equal(create(&bed, "http://a.example/", 1000, NULL), ERROR_IO);
     engine_stats(bed.engine, &stats);
+    assert_int_equal(stats.pending, 1);
+    assert_int_equal(stats.in_doubt, 1);
+    advance_to(&bed, bed.options.storage_retry_ms);
+    engine_stats(bed.engine, &stats);
     assert_int_equal(stats.pending, 0);
+    assert_int_equal(stats.in_doubt, 0);
     assert_int_equal(create(&bed, "http://a.example/", 1000, NULL), ERROR_NONE);
     advance_to(&bed, 1000);
     assert_int_equal(bed.delivered_count, 1);
+    bed_deinit(&bed);
+}
+
+/* Goal: a create that was told to have failed and is on disk all the same fires, once, and every
+ * count is right; so is that of the storage when an outcome of it meets the same fate.
+ * Method: each create, and each outcome, in doubt; then all is looked at again after a restart. */
+static void test_a_failed_create_may_be_on_disk(void **state)
+{
+    struct engine_stats stats;
+    struct storage_meta meta;
+    struct bed bed;
+
+    (void)state;
+    bed_init(&bed);
+    for (int i = 0; i < 3; i++) {
+        bed.is_in_doubt = true;
+        assert_int_equal(create(&bed, "http://a.example/", 1000, NULL), ERROR_IO);
+    }
+    advance_to(&bed, 1000);
+    assert_int_equal(bed.delivered_count, 3);
+    while (first_out(&bed)) {
+        bed.is_in_doubt = true;
+        answer(&bed, first_out(&bed), (struct delivery_outcome){.result = DELIVERY_DONE});
+    }
+    advance_to(&bed, 2000);
+    engine_stats(bed.engine, &stats);
+    assert_int_equal(stats.pending, 0);
+    assert_int_equal(storage_load_meta(bed.storage, 0, &meta, NULL), ERROR_NONE);
+    assert_int_equal(meta.pending, 0);
+    close_engine(&bed);
+    open_engine(&bed);
+    advance_to(&bed, HOUR_MS);
+    assert_int_equal(bed.delivered_count, 3);
+    bed_deinit(&bed);
+}
+
+/* Goal: a change that was told to have failed and is on disk all the same is what counts from then
+ * on: the timer fires where it put it, and a cancel after it holds over a restart. */
+static void test_a_failed_change_may_be_on_disk(void **state)
+{
+    struct timer_id ids[2];
+    struct bed bed;
+
+    (void)state;
+    bed_init(&bed);
+    for (int i = 0; i < 2; i++) {
+        create(&bed, "http://a.example/", 1000, &ids[i]);
+        bed.is_in_doubt = true;
+        assert_int_equal(ask(&bed, COMMAND_PATCH, &ids[i], 0, NULL), ERROR_IO);
+    }
+    assert_int_equal(ask(&bed, COMMAND_CANCEL, &ids[1], 0, NULL), ERROR_NONE);
+    advance_to(&bed, HOUR_MS);
+    assert_int_equal(bed.delivered_count, 0);
+    close_engine(&bed);
+    open_engine(&bed);
+    advance_to(&bed, 2 * HOUR_MS);
+    assert_int_equal(bed.delivered_count, 1);
+    assert_true(timer_id_equal(&first_out(&bed)->timer->id, &ids[0]));
+    bed_deinit(&bed);
+}
+
+/* Goal: a row that was read before a change of which nobody knows whether it is on disk is not
+ * taken for the timer, which nobody has in memory any more. Method: a read ahead that comes back
+ * late. */
+static void test_in_doubt_while_its_old_row_is_read(void **state)
+{
+    struct engine_read *read;
+    struct timer_id id;
+    struct bed bed;
+
+    (void)state;
+    bed_init(&bed);
+    bed.now.ms += 6000; /* more than half of the window is read */
+    engine_advance(bed.engine, bed.now);
+    read = engine_take_read(bed.engine);
+    assert_non_null(read);
+    create(&bed, "http://a.example/", 15000, &id);
+    engine_read_perform(read, bed.storage);
+    assert_int_equal(read->page.count, 1);
+    assert_int_equal(ask(&bed, COMMAND_PATCH, &id, 0, NULL), ERROR_NONE);
+    bed.is_in_doubt = true;
+    assert_int_equal(ask(&bed, COMMAND_CANCEL, &id, 0, NULL), ERROR_IO);
+    engine_read_done(bed.engine, bed.now, read);
+    advance_to(&bed, 20000);
+    assert_int_equal(bed.delivered_count, 0);
+    assert_int_equal(ask(&bed, COMMAND_GET, &id, 0, NULL), ERROR_GONE);
+    assert_true(engine_is_ready(bed.engine));
     bed_deinit(&bed);
 }
 
@@ -488,8 +472,7 @@ static void test_memory_is_bounded(void **state)
     struct bed bed;
 
     (void)state;
-    bed_init(&bed);
-    engine_destroy(bed.engine);
+    bed_prepare(&bed);
     bed.options.near_bytes_max = 32 << 10;
     open_engine(&bed);
     for (int i = 0; i < 2000; i++)
@@ -510,14 +493,112 @@ static void test_limits_refuse(void **state)
     struct bed bed;
 
     (void)state;
-    bed_init(&bed);
-    engine_destroy(bed.engine);
+    bed_prepare(&bed);
     bed.options.pending_max = 2;
     open_engine(&bed);
     assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
     assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
     assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_TOO_MANY);
     bed_deinit(&bed);
+}
+
+/* Goal: near timers may take all of their memory and not a byte more; what is far is taken all the
+ * same, and what ends makes room. Method: exactly the memory of two, and one byte less. */
+static void test_memory_to_the_byte(void **state)
+{
+    struct engine_stats stats;
+    struct timer_id id;
+    struct bed bed;
+
+    (void)state;
+    bed_init(&bed);
+    assert_int_equal(create(&bed, "http://a.example/", 1000, NULL), ERROR_NONE);
+    engine_stats(bed.engine, &stats);
+    bed_deinit(&bed);
+    for (size_t less = 0; less < 2; less++) {
+        bed_init(&bed);
+        close_engine(&bed);
+        bed.options.near_bytes_max = 2 * stats.near_bytes - less;
+        open_engine(&bed);
+        assert_int_equal(create(&bed, "http://a.example/", 1000, &id), ERROR_NONE);
+        assert_int_equal(create(&bed, "http://a.example/", 1000, NULL),
+                         less ? ERROR_OVERLOADED : ERROR_NONE);
+        assert_int_equal(create(&bed, "http://a.example/", 1000, NULL), ERROR_OVERLOADED);
+        assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
+        assert_int_equal(ask(&bed, COMMAND_CANCEL, &id, 0, NULL), ERROR_NONE);
+        assert_int_equal(create(&bed, "http://a.example/", 1000, NULL), ERROR_NONE);
+        bed_deinit(&bed);
+    }
+}
+
+/* Goal: the limit is that of all engines of a thread together. Method: two of them, and creates in
+ * one while the other has what counts. */
+static void test_pending_is_counted_over_peers(void **state)
+{
+    struct engine *peers[3] = {NULL};
+    struct bed bed, other;
+
+    (void)state;
+    bed_init(&bed);
+    bed_init(&other);
+    close_engine(&bed);
+    bed.options.pending_max = 3;
+    bed.options.peers = peers;
+    bed.options.peer_count = 3;
+    open_engine(&bed);
+    peers[0] = other.engine;
+    peers[2] = bed.engine;
+    assert_int_equal(create(&other, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
+    assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
+    assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
+    assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_TOO_MANY);
+    peers[0] = NULL;
+    assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
+    assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_TOO_MANY);
+    bed_deinit(&bed);
+    bed_deinit(&other);
+}
+
+/* Goal: what is over is known for as long as was said, and not a millisecond longer. */
+static void test_retained_to_the_millisecond(void **state)
+{
+    struct timer_id id;
+    struct bed bed;
+
+    (void)state;
+    bed_init(&bed);
+    create(&bed, "http://a.example/", 0, &id);
+    answer(&bed, first_out(&bed), (struct delivery_outcome){.result = DELIVERY_DONE});
+    advance_to(&bed, bed.options.retain_ms);
+    assert_int_equal(ask(&bed, COMMAND_CANCEL, &id, 0, NULL), ERROR_GONE);
+    advance_to(&bed, bed.options.retain_ms + 1);
+    assert_int_equal(ask(&bed, COMMAND_CANCEL, &id, 0, NULL), ERROR_NOT_FOUND);
+    bed_deinit(&bed);
+}
+
+/* Goal: whatever a target or a broker asks for, nothing is put off for longer than a day, or two
+ * with the jitter of what was postponed; and for a day when it asks for that. */
+static void test_a_day_at_most(void **state)
+{
+    static const uint64_t asked_ms[] = {24 * HOUR_MS, 24 * HOUR_MS + 1, UINT64_MAX};
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++)
+        for (int postponed = 0; postponed < 2; postponed++) {
+            struct delivery_outcome outcome = {.result =
+                                                   postponed ? DELIVERY_POSTPONED : DELIVERY_FAILED,
+                                               .retry_after_ms = asked_ms[i]};
+            struct bed bed;
+
+            bed_init(&bed);
+            create(&bed, "http://a.example/", 0, NULL);
+            answer(&bed, first_out(&bed), outcome);
+            advance_to(&bed, 24 * HOUR_MS - 1);
+            assert_int_equal(bed.delivered_count, 1);
+            advance_to(&bed, (postponed ? 48 : 24) * HOUR_MS + postponed);
+            assert_int_equal(bed.delivered_count, 2);
+            bed_deinit(&bed);
+        }
 }
 
 /* Goal: the back-off is within its bounds and reaches both ends of them. */
@@ -540,6 +621,8 @@ static void test_backoff_is_full_jitter(void **state)
     assert_in_range(least, 1, 50);
     assert_in_range(most, 3950, 4000);
     assert_int_equal(retry_delay_ms(&policy, 1, UINT64_MAX, &random), 24 * HOUR_MS);
+    assert_int_equal(retry_delay_ms(&policy, 1, 24 * HOUR_MS + 1, &random), 24 * HOUR_MS);
+    assert_int_equal(retry_delay_ms(&policy, 1, 24 * HOUR_MS - 1, &random), 24 * HOUR_MS - 1);
 }
 
 int main(void)
@@ -555,11 +638,20 @@ int main(void)
         cmocka_unit_test(test_patch_moves_the_appointment),
         cmocka_unit_test(test_retries_are_bounded),
         cmocka_unit_test(test_retry_after),
+        cmocka_unit_test(test_postponed),
+        cmocka_unit_test(test_brokers_take_no_room_of_webhooks),
         cmocka_unit_test(test_failed_commit_takes_the_create_back),
+        cmocka_unit_test(test_a_failed_create_may_be_on_disk),
+        cmocka_unit_test(test_a_failed_change_may_be_on_disk),
+        cmocka_unit_test(test_in_doubt_while_its_old_row_is_read),
         cmocka_unit_test(test_failed_commit_of_an_outcome_is_repeated),
         cmocka_unit_test(test_a_slow_target_delays_no_other),
         cmocka_unit_test(test_memory_is_bounded),
         cmocka_unit_test(test_limits_refuse),
+        cmocka_unit_test(test_memory_to_the_byte),
+        cmocka_unit_test(test_pending_is_counted_over_peers),
+        cmocka_unit_test(test_retained_to_the_millisecond),
+        cmocka_unit_test(test_a_day_at_most),
         cmocka_unit_test(test_backoff_is_full_jitter),
     };
 

@@ -10,16 +10,36 @@
 #include <assert.h>
 #include <stdlib.h>
 
+static bool is_create(const struct command *command)
+{
+    return command->kind == COMMAND_CREATE || command->kind == COMMAND_PUT;
+}
+
 void planner_reply(struct engine *engine, struct command *command, enum error_code error,
                    const struct timer *timer)
 {
+    if (command->names_.is_searching) {
+        /* It may still be another one that is meant. What is damaged is nobody's rival. */
+        if (error == ERROR_NOT_FOUND || (error == ERROR_CORRUPT && is_create(command))) {
+            names_next(engine, command);
+            return;
+        }
+        command->names_.is_searching = false;
+        if (is_create(command)) {
+            command->results[0].error = error;
+            timer_free(command->timers[0]);
+            command->timers[0] = NULL;
+        }
+    }
     command->error = error;
     command->timer = timer;
-    if (command->kind == COMMAND_PATCH) {
-        timer_free(command->patch);
-        command->patch = NULL;
-    }
-    list_push(&engine->replies, &command->link);
+    timer_free(command->patch);
+    command->patch = NULL;
+    names_release(engine, command);
+    if (command->parent_)
+        names_part_done(engine, command);
+    else
+        list_push(&engine->replies, &command->link);
 }
 
 static void place(struct engine *engine, struct timer *timer)
@@ -27,7 +47,8 @@ static void place(struct engine *engine, struct timer *timer)
     timer->at = wall_max(timer->due, engine->now);
     timer->id = (struct timer_id){timer->at, engine->options.partition,
                                   TIMER_SERIAL(engine->epoch, engine->counter++)};
-    timer->created = engine->now;
+    if (!timer->created.ms)
+        timer->created = engine->now;
     timer->version = 1;
     timer->attempts = 0;
     timer->state = TIMER_SCHEDULED;
@@ -36,13 +57,28 @@ static void place(struct engine *engine, struct timer *timer)
     list_init(&timer->private_.waiters);
 }
 
+/* Whether there are as many live timers as may be. */
+static bool is_full(const struct engine *engine)
+{
+    const struct engine_options *options = &engine->options;
+    uint64_t pending = options->peers ? 0 : engine->stats.pending;
+
+    if (!options->pending_max)
+        return false;
+    for (size_t i = 0; i < options->peer_count; i++)
+        if (options->peers[i])
+            pending += options->peers[i]->stats.pending;
+    return pending >= options->pending_max;
+}
+
 static enum error_code create_one(struct engine *engine, struct timer *timer,
                                   struct command *command)
 {
     const struct engine_options *options = &engine->options;
     struct write_note note = {.purpose = WRITE_CREATE, .command = command};
+    enum error_code error;
 
-    if (options->pending_max && engine->stats.pending >= options->pending_max)
+    if (is_full(engine))
         return ERROR_TOO_MANY;
     if (engine->counter > TIMER_COUNTER_MAX)
         return ERROR_OVERLOADED; /* after 2^40 timers: a restart begins a new epoch */
@@ -50,10 +86,16 @@ static enum error_code create_one(struct engine *engine, struct timer *timer,
     if (scheduler_is_near(engine, timer) &&
         engine->stats.near_bytes + timer->footprint > options->near_bytes_max)
         return ERROR_OVERLOADED;
-    if (!map_put(&engine->timers, timer->id.serial, timer))
+    error = tenant_admit(engine, command, timer);
+    if (error)
+        return error;
+    if (!map_put(&engine->timers, timer->id.serial, timer)) {
+        tenant_dismiss(engine, timer);
         return ERROR_NO_MEMORY;
+    }
     if (!writer_add(engine, timer, note)) {
         map_remove(&engine->timers, timer->id.serial);
+        tenant_dismiss(engine, timer);
         return ERROR_NO_MEMORY;
     }
     if (scheduler_is_near(engine, timer))
@@ -62,26 +104,75 @@ static enum error_code create_one(struct engine *engine, struct timer *timer,
     return ERROR_NONE;
 }
 
+/* What became of the i-th timer of a create, if it is known already. */
+static void create_at(struct engine *engine, struct command *command, size_t i)
+{
+    struct command_created *result = &command->results[i];
+
+    result->existed = result->is_repeated = false;
+    result->error = create_one(engine, command->timers[i], command);
+    result->id = command->timers[i]->id;
+    if (result->error == ERROR_NONE) {
+        command->pending_++;
+        return;
+    }
+    command->error = result->error;
+    timer_free(command->timers[i]);
+    command->timers[i] = NULL;
+}
+
+/* A timer with names in a batch is made by a part of it. */
+static void create_part(struct engine *engine, struct command *command, size_t i)
+{
+    struct command *part = names_part(engine, command, COMMAND_CREATE);
+
+    if (!part) {
+        command->results[i].error = command->error = ERROR_NO_MEMORY;
+        timer_free(command->timers[i]);
+        command->timers[i] = NULL;
+        return;
+    }
+    part->timers = &command->timers[i];
+    part->results = &command->results[i];
+    part->timer_count = 1;
+    names_start(engine, part);
+}
+
 static void create(struct engine *engine, struct command *command)
 {
-    command->pending_ = 0;
-    command->error = ERROR_NONE;
-    for (size_t i = 0; i < command->timer_count; i++) {
-        struct timer *timer = command->timers[i];
-        struct command_created *result = &command->results[i];
-
-        result->error = create_one(engine, timer, command);
-        result->id = timer->id;
-        if (result->error == ERROR_NONE) {
-            command->pending_++;
-            continue;
-        }
-        command->error = result->error;
-        timer_free(timer);
-        command->timers[i] = NULL;
+    if (command->timer_count == 1 && planner_is_named(command->timers[0])) {
+        names_start(engine, command);
+        return;
     }
+    command->error = ERROR_NONE;
+    command->pending_ = 1; /* so that what is answered at once is not the last */
+    for (size_t i = 0; i < command->timer_count; i++) {
+        if (planner_is_named(command->timers[i]))
+            create_part(engine, command, i);
+        else
+            create_at(engine, command, i);
+    }
+    if (--command->pending_ == 0)
+        planner_reply(engine, command, command->error, NULL);
+}
+
+void planner_create_named(struct engine *engine, struct command *command)
+{
+    command->error = ERROR_NONE;
+    command->pending_ = 0;
+    create_at(engine, command, 0);
     if (command->pending_ == 0)
         planner_reply(engine, command, command->error, NULL);
+}
+
+void planner_refuse(struct engine *engine, struct command *command, enum error_code error,
+                    const struct timer *timer)
+{
+    command->names_.is_searching = false;
+    timer_free(command->timers[0]);
+    command->timers[0] = NULL;
+    command->results[0].error = error;
+    planner_reply(engine, command, error, timer);
 }
 
 /* The copy of a timer that a command changes: the old one stays as it is until the new one is
@@ -126,8 +217,9 @@ static bool is_too_much(const struct engine *engine, const struct timer *timer,
 
 static void patch(struct engine *engine, struct timer *timer, struct command *command)
 {
-    uint32_t fields = command->patch_fields;
-    const struct timer *values = command->patch;
+    const struct command *asked = command->parent_ ? command->parent_ : command;
+    uint32_t fields = asked->patch_fields;
+    const struct timer *values = asked->patch;
     struct timer_texts texts = timer->texts;
     struct timer *copy;
 
@@ -160,6 +252,78 @@ static void patch(struct engine *engine, struct timer *timer, struct command *co
     change(engine, timer, copy, command, WRITE_PATCH);
 }
 
+/* Extends the time. The row stays where it is, with a small record that says so, and is moved when
+ * its place is reached (scheduler_take_up): once, however often it was touched. One that is overdue
+ * or was tried gets a new appointment, like any patch. */
+static void touch(struct engine *engine, struct timer *timer, struct command *command)
+{
+    const struct wall due = command->patch->due;
+    struct timer *copy;
+
+    if (due.ms <= timer->due.ms) {
+        planner_reply(engine, command, ERROR_NONE, timer);
+        return;
+    }
+    if (timer->state != TIMER_SCHEDULED || timer->attempts || timer->due.ms <= engine->now.ms ||
+        due.ms <= timer->at.ms) {
+        patch(engine, timer, command);
+        return;
+    }
+    copy = successor(timer, &timer->texts);
+    if (copy)
+        copy->due = due;
+    if (copy && is_too_much(engine, timer, copy)) {
+        timer_free(copy);
+        planner_reply(engine, command, ERROR_OVERLOADED, timer);
+        return;
+    }
+    change(engine, timer, copy, command, WRITE_TOUCH);
+}
+
+/* The one that has the key is replaced by the new one, under its id. */
+static void put(struct engine *engine, struct timer *timer, struct command *command)
+{
+    struct timer *asked = command->timers[0], *copy;
+    struct timer_texts texts = asked->texts;
+
+    texts.request = timer->texts.request; /* a name, which stays for life */
+    copy = successor(timer, &texts);
+    if (copy) {
+        copy->created =
+            asked->created.ms ? asked->created : engine->now; /* `every` counts from it */
+        copy->due = asked->due;
+        copy->at = wall_max(copy->due, engine->now);
+        copy->retry = asked->retry;
+        copy->attempts = 0;
+        copy->state = TIMER_SCHEDULED;
+    }
+    if (copy && is_too_much(engine, timer, copy)) {
+        timer_free(copy);
+        planner_refuse(engine, command, ERROR_OVERLOADED, timer);
+        return;
+    }
+    timer_free(asked);
+    command->timers[0] = NULL;
+    command->results[0] = (struct command_created){.existed = true, .id = timer->id};
+    change(engine, timer, copy, command, WRITE_PATCH);
+}
+
+static void fire(struct engine *engine, struct timer *timer, struct command *command)
+{
+    struct timer *copy = successor(timer, &timer->texts);
+
+    if (copy) {
+        copy->due = wall_min(copy->due, engine->now);
+        copy->at = engine->now;
+    }
+    if (copy && is_too_much(engine, timer, copy)) {
+        timer_free(copy);
+        planner_reply(engine, command, ERROR_OVERLOADED, timer);
+        return;
+    }
+    change(engine, timer, copy, command, WRITE_PATCH);
+}
+
 static void cancel(struct engine *engine, struct timer *timer, struct command *command)
 {
     struct timer *copy = successor(timer, &timer->texts);
@@ -172,15 +336,97 @@ static void cancel(struct engine *engine, struct timer *timer, struct command *c
         engine->stats.pending--;
 }
 
+/* A dead letter begins anew; its last error stays, until another one takes its place. */
+static void redrive(struct engine *engine, struct timer *timer, struct command *command)
+{
+    enum error_code error = ERROR_NONE;
+    struct timer *copy;
+
+    if (is_full(engine))
+        error = ERROR_TOO_MANY;
+    if (!error)
+        error = tenant_admit(engine, command, timer);
+    if (error) {
+        planner_reply(engine, command, error, timer);
+        return;
+    }
+    copy = successor(timer, &timer->texts);
+    if (copy) {
+        copy->state = TIMER_SCHEDULED;
+        copy->attempts = 0;
+        copy->ended = (struct wall){0};
+        copy->due = outcome_redriven_due(engine, copy);
+        copy->at = wall_max(copy->due, engine->now);
+        copy->private_.was_over = true;
+    }
+    if (copy && is_too_much(engine, timer, copy)) {
+        timer_free(copy);
+        tenant_dismiss(engine, timer);
+        planner_reply(engine, command, ERROR_OVERLOADED, timer);
+        return;
+    }
+    if (change(engine, timer, copy, command, WRITE_REDRIVE))
+        engine->stats.pending++;
+    else
+        tenant_dismiss(engine, timer);
+}
+
+/* Whether the final state is still told. */
+static bool is_kept(const struct engine *engine, const struct timer *timer)
+{
+    return wall_since(timer->ended, engine->now) <= engine->options.retain_ms;
+}
+
+static void meet_dead(struct engine *engine, struct timer *timer, struct command *command)
+{
+    if (timer->state != TIMER_DEAD || !is_kept(engine, timer))
+        planner_reply(engine, command, ERROR_NOT_FOUND, NULL);
+    else if (timer->texts.key.size && !command->names_.is_locked)
+        names_redrive(engine, timer, command);
+    else
+        redrive(engine, timer, command);
+}
+
+/* A create meets who has its name, which is at rest. */
+static void meet_taken(struct engine *engine, struct timer *timer, struct command *command)
+{
+    const bool is_repetition = command->timers[0]->texts.request.size && command->names_.step == 0;
+
+    if (timer_is_over(timer->state) && !(is_repetition && is_kept(engine, timer)))
+        names_next(engine, command);
+    else if (command->kind == COMMAND_CREATE || is_repetition)
+        names_taken(engine, timer, command);
+    else if (timer->private_.phase == PHASE_OUT)
+        planner_refuse(engine, command, ERROR_ALREADY_FIRING, timer);
+    else if (command->if_version && command->if_version != timer->version)
+        planner_refuse(engine, command, ERROR_VERSION_MISMATCH, timer);
+    else
+        put(engine, timer, command);
+}
+
 /* A command meets its timer, which is at rest. */
 static void meet(struct engine *engine, struct timer *timer, struct command *command)
 {
-    if (timer_is_over(timer->state)) {
-        bool is_kept = wall_since(timer->ended, engine->now) <= engine->options.retain_ms;
+    if (!tenant_owns(command, timer)) {
+        planner_reply(engine, command, ERROR_NOT_FOUND, NULL);
+    } else if (command->kind == COMMAND_REDRIVE) {
+        meet_dead(engine, timer, command);
+    } else if (command->names_.is_searching && !names_fit(command, timer)) {
+        names_next(engine, command);
+    } else if (is_create(command)) {
+        meet_taken(engine, timer, command);
+    } else if (timer_is_over(timer->state)) {
+        bool is_known = is_kept(engine, timer);
 
-        planner_reply(engine, command, is_kept ? ERROR_GONE : ERROR_NOT_FOUND,
-                      is_kept ? timer : NULL);
+        if (command->kind == COMMAND_EXPLAIN)
+            explain_timer(engine, timer, &command->explained);
+
+        planner_reply(engine, command, is_known ? ERROR_GONE : ERROR_NOT_FOUND,
+                      is_known ? timer : NULL);
     } else if (command->kind == COMMAND_GET) {
+        planner_reply(engine, command, ERROR_NONE, timer);
+    } else if (command->kind == COMMAND_EXPLAIN) {
+        explain_timer(engine, timer, &command->explained);
         planner_reply(engine, command, ERROR_NONE, timer);
     } else if (timer->private_.phase == PHASE_OUT) {
         planner_reply(engine, command, ERROR_ALREADY_FIRING, timer);
@@ -188,19 +434,35 @@ static void meet(struct engine *engine, struct timer *timer, struct command *com
         planner_reply(engine, command, ERROR_VERSION_MISMATCH, timer);
     } else if (command->kind == COMMAND_PATCH) {
         patch(engine, timer, command);
+    } else if (command->kind == COMMAND_TOUCH) {
+        touch(engine, timer, command);
+    } else if (command->kind == COMMAND_FIRE) {
+        fire(engine, timer, command);
     } else {
         cancel(engine, timer, command);
     }
 }
 
+bool planner_find(struct engine *engine, struct timer *stand_in)
+{
+    struct engine_read *read = calloc(1, sizeof(*read));
+
+    if (!read)
+        return false;
+    list_push(&engine->busy, &stand_in->private_.link);
+    read->kind = ENGINE_READ_FIND;
+    read->id = stand_in->id;
+    read->ticket_ = stand_in->private_.ticket = ++engine->tickets;
+    list_push(&engine->reads, &read->link);
+    return true;
+}
+
 /* Reads the row of a timer that is not in memory; a stand-in keeps its place in the map. */
 static bool find(struct engine *engine, struct command *command)
 {
-    struct engine_read *read = calloc(1, sizeof(*read));
     struct timer *stand_in = timer_alloc(&(struct timer_texts){0});
 
-    if (!read || !stand_in || !map_put(&engine->timers, command->id.serial, stand_in)) {
-        free(read);
+    if (!stand_in || !map_put(&engine->timers, command->id.serial, stand_in)) {
         timer_free(stand_in);
         return false;
     }
@@ -208,16 +470,16 @@ static bool find(struct engine *engine, struct command *command)
     stand_in->private_.phase = PHASE_FINDING;
     list_init(&stand_in->private_.link);
     list_init(&stand_in->private_.waiters);
-    list_push(&engine->busy, &stand_in->private_.link);
+    if (!planner_find(engine, stand_in)) {
+        map_remove(&engine->timers, command->id.serial);
+        timer_free(stand_in);
+        return false;
+    }
     list_push(&stand_in->private_.waiters, &command->link);
-    read->kind = ENGINE_READ_FIND;
-    read->id = command->id;
-    read->ticket_ = stand_in->private_.ticket = ++engine->tickets;
-    list_push(&engine->reads, &read->link);
     return true;
 }
 
-static void on_timer(struct engine *engine, struct command *command)
+void planner_on_timer(struct engine *engine, struct command *command)
 {
     struct timer *timer = map_get(&engine->timers, command->id.serial);
 
@@ -237,7 +499,7 @@ static void on_timer(struct engine *engine, struct command *command)
     }
 }
 
-static void list(struct engine *engine, struct command *command)
+void planner_scan(struct engine *engine, struct command *command)
 {
     struct engine_read *read = calloc(1, sizeof(*read));
 
@@ -254,17 +516,36 @@ static void list(struct engine *engine, struct command *command)
 
 void planner_start(struct engine *engine, struct command *command)
 {
+    if (command->names_.is_searching || command->names_.is_locked) {
+        /* It waited for a timer that may have its name, or for a dead letter. */
+        planner_on_timer(engine, command);
+        return;
+    }
     switch (command->kind) {
     case COMMAND_CREATE:
         create(engine, command);
         break;
+    case COMMAND_PUT:
+    case COMMAND_COMPLETE:
+        names_start(engine, command);
+        break;
     case COMMAND_LIST:
-        list(engine, command);
+        planner_scan(engine, command);
+        break;
+    case COMMAND_FORECAST:
+        forecast_start(engine, command);
         break;
     case COMMAND_GET:
+    case COMMAND_EXPLAIN:
     case COMMAND_PATCH:
+    case COMMAND_TOUCH:
     case COMMAND_CANCEL:
-        on_timer(engine, command);
+    case COMMAND_FIRE:
+    case COMMAND_REDRIVE:
+        if (command->name.size)
+            names_start(engine, command);
+        else
+            planner_on_timer(engine, command);
         break;
     }
 }
@@ -299,9 +580,9 @@ void planner_stands_in(struct engine *engine, struct timer *stand_in, struct tim
     list_push(&engine->gone, &stand_in->private_.link);
 }
 
-/* The read found nothing, or failed. Commands with the id that was looked for are answered; others
- * with the same serial waited by chance, and look for their own. */
-static void not_found(struct engine *engine, struct timer *stand_in, enum error_code error)
+/* Commands with the id that was looked for are answered; others with the same serial waited by
+ * chance, and look for their own. */
+void planner_not_found(struct engine *engine, struct timer *stand_in, enum error_code error)
 {
     struct list waiters;
 
@@ -325,35 +606,48 @@ void planner_found(struct engine *engine, struct engine_read *read)
     struct timer *timer = read->timer;
 
     /* A read ahead may have brought the timer meanwhile; then this one is stale. */
+    if (stand_in && stand_in->private_.flags & FLAG_IN_DOUBT)
+        writer_found(engine, stand_in, read);
     if (!stand_in || stand_in->private_.phase != PHASE_FINDING ||
-        stand_in->private_.ticket != read->ticket_)
+        stand_in->private_.flags & FLAG_IN_DOUBT || stand_in->private_.ticket != read->ticket_)
         return;
     if (read->result == ERROR_NONE && !timer_id_equal(&timer->id, &read->id))
         read->result = ERROR_NOT_FOUND;
     if (read->result == ERROR_NONE && !map_put(&engine->timers, timer->id.serial, timer))
         read->result = ERROR_NO_MEMORY;
     if (read->result != ERROR_NONE) {
-        not_found(engine, stand_in, read->result);
+        planner_not_found(engine, stand_in, read->result);
         return;
     }
     read->timer = NULL;
-    timer->private_ = (struct timer_private){.was_at = timer->private_.was_at};
+    timer->private_ =
+        (struct timer_private){.was_at = timer->private_.was_at, .loaded = engine->now};
     list_init(&timer->private_.link);
     list_init(&timer->private_.waiters);
     planner_stands_in(engine, stand_in, timer);
     engine_settle(engine, timer);
 }
 
+/* The storage knows neither who asks nor which timers are out for delivery. */
 void planner_listed(struct engine *engine, struct engine_read *read)
 {
-    /* The storage does not know which timers are out for delivery. */
-    for (size_t i = 0; i < read->page.count; i++) {
-        struct timer *shown = read->page.timers[i];
+    struct storage_page *page = &read->page;
+    size_t count = 0;
+
+    for (size_t i = 0; i < page->count; i++) {
+        struct timer *shown = page->timers[i];
         const struct timer *timer = map_get(&engine->timers, shown->id.serial);
 
-        if (timer && timer->private_.phase == PHASE_OUT)
+        if (!tenant_owns(read->command_, shown)) {
+            timer_free(shown);
+            continue;
+        }
+        /* Nor does this page know what became of a row after it was read. */
+        if (timer && timer->private_.phase == PHASE_OUT && timer->version == shown->version)
             shown->state = TIMER_DELIVERING;
+        page->timers[count++] = shown;
     }
+    page->count = count;
     read->command_->page = read->page;
     planner_reply(engine, read->command_, read->result, NULL);
 }

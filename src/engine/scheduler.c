@@ -17,8 +17,6 @@
 #define EXPIRE_MAX \
     2048 /* timers taken up in one call; the rest in the next, which is due at once */
 
-static const struct storage_position position_max = {{UINT64_MAX}, UINT64_MAX};
-
 bool scheduler_is_near(const struct engine *engine, const struct timer *timer)
 {
     struct storage_position position = position_of(timer);
@@ -27,13 +25,18 @@ bool scheduler_is_near(const struct engine *engine, const struct timer *timer)
            (engine->is_reading && storage_position_before(position, engine->reading_to));
 }
 
-/* There is no memory to keep this timer near: the storage has it, so it will be read again. */
+/* There is no room to keep this timer near: the storage has it, so it will be read again. */
 static void pull_back(struct engine *engine, struct storage_position position)
 {
     if (storage_position_before(position, engine->frontier))
         engine->frontier = position;
-    if (storage_position_before(position, engine->pulled_back))
-        engine->pulled_back = position;
+    if (storage_position_before(position, engine->reading_to))
+        engine->reading_to = position;
+}
+
+/* The system has no memory: better not to ask again at once. */
+static void pause_reading(struct engine *engine)
+{
     engine->read_not_before = wall_add(engine->now, engine->options.storage_retry_ms);
 }
 
@@ -55,11 +58,22 @@ void scheduler_rest(struct engine *engine, struct timer *timer)
     timer->private_.wheel_timer =
         tw_wheel_schedule(engine->wheel, timer->at.ms, (uint64_t)(uintptr_t)timer);
     if (timer->private_.wheel_timer == TW_NONE) {
+        pause_reading(engine);
         park(engine, timer);
         return;
     }
     engine_count(engine, timer);
     timer->private_.phase = PHASE_RESTING;
+}
+
+void scheduler_rest_or_go(struct engine *engine, struct timer *timer)
+{
+    if (refill_is_early(engine, timer))
+        refill_come_home(engine, timer);
+    else if (scheduler_is_near(engine, timer))
+        scheduler_rest(engine, timer);
+    else
+        linger(engine, timer);
 }
 
 void scheduler_unrest(struct engine *engine, struct timer *timer)
@@ -73,24 +87,91 @@ void scheduler_unrest(struct engine *engine, struct timer *timer)
     timer->private_.phase = PHASE_NONE;
 }
 
+size_t scheduler_room_bytes(const struct engine *engine)
+{
+    size_t max = engine->options.near_bytes_max - engine->options.near_bytes_max / 8;
+
+    return engine->stats.near_bytes < max ? max - engine->stats.near_bytes : 0;
+}
+
 static bool has_room(const struct engine *engine)
 {
-    size_t max = engine->options.near_bytes_max;
+    return scheduler_room_bytes(engine) > 0;
+}
 
-    return engine->stats.near_bytes <= max - max / 8;
+/* Enough of it, so that a read is worth it: else every timer that goes would make a page be read of
+ * which one row is kept. */
+bool scheduler_has_room(const struct engine *engine)
+{
+    return scheduler_room_bytes(engine) >= engine->options.near_bytes_max / 16;
+}
+
+/* The frontier is half a window ahead at least, unless so much is due that it cannot get on: then a
+ * timer behind it, just written and due before half a window is over, would wait for all of that to
+ * be read and put off. It stays in memory, in what reading leaves free; the frontier passes it
+ * later. */
+static bool is_overtaking(const struct engine *engine, const struct timer *timer)
+{
+    const struct engine_options *options = &engine->options;
+    size_t max = options->near_bytes_max - options->near_bytes_max / 16;
+
+    return timer->at.ms < wall_add(engine->now, options->window_ms / 2).ms && engine->is_ready &&
+           engine->stats.near_bytes + timer->footprint <= max && !refill_is_spilled(engine, timer);
 }
 
 void engine_settle(struct engine *engine, struct timer *timer)
 {
     bool is_counted = timer->private_.flags & FLAG_COUNTED;
+    bool is_near = scheduler_is_near(engine, timer);
 
-    if (timer_is_over(timer->state) || !scheduler_is_near(engine, timer))
+    if (timer_is_over(timer->state) || (!is_near && !is_overtaking(engine, timer))) {
+        refill_settled(engine, timer);
         linger(engine, timer);
-    else if (is_counted || has_room(engine))
-        scheduler_rest(engine, timer);
-    else
+    } else if (refill_is_early(engine, timer)) {
+        refill_come_home(engine, timer);
+    } else if (is_near && !is_counted && !has_room(engine)) {
         park(engine, timer); /* a read ahead overtook it while it was written */
+    } else if (refill_is_spilled(engine, timer)) {
+        engine_count(engine, timer); /* so did the time: its place is near already */
+        scheduler_take_up(engine, timer);
+    } else {
+        scheduler_rest(engine, timer);
+    }
     planner_resume(engine, timer);
+}
+
+/* The place of its row is reached, but its time was extended meanwhile: the row goes to its due
+ * time. That is no change that a client sees. */
+static void move_on(struct engine *engine, struct timer *timer)
+{
+    timer->at = timer->due;
+    engine->stats.moved_on++;
+    writer_add_own(engine, timer);
+}
+
+void scheduler_take_up(struct engine *engine, struct timer *timer)
+{
+    if (timer->due.ms > engine->now.ms) {
+        move_on(engine, timer);
+        return;
+    }
+    timer->private_.phase = PHASE_NONE;
+    if (timer->attempts >= timer->retry.attempts_max)
+        outcome_exhausted(engine, timer);
+    else
+        lanes_add(engine, timer);
+}
+
+/* The wheel says that it is time. */
+static void come_up(struct engine *engine, struct timer *timer)
+{
+    timer->private_.phase = PHASE_NONE;
+    if (timer->at.ms > engine->now.ms) { /* only when scheduler_clock_went_back had no memory */
+        pause_reading(engine);
+        park(engine, timer);
+    } else {
+        scheduler_take_up(engine, timer);
+    }
 }
 
 void scheduler_expire(struct engine *engine)
@@ -101,18 +182,13 @@ void scheduler_expire(struct engine *engine)
     while (taken < EXPIRE_MAX && tw_wheel_wake_at(engine->wheel) <= engine->now.ms) {
         size_t count = tw_wheel_expire(engine->wheel, engine->now.ms, due, EXPIRE_BATCH);
 
-        for (size_t i = 0; i < count; i++) {
-            struct timer *timer = (struct timer *)(uintptr_t)due[i].data;
-
-            timer->private_.phase = PHASE_NONE;
-            if (timer->at.ms >
-                engine->now.ms) /* only when scheduler_clock_went_back had no memory */
-                park(engine, timer);
-            else if (timer->attempts >= timer->retry.attempts_max)
-                outcome_exhausted(engine, timer);
-            else
-                lanes_add(engine, timer);
-        }
+        /* First the alarms, each of which may free its lane and none but that. */
+        for (size_t i = 0; i < count; i++)
+            if (due[i].data & LANES_ALARM)
+                lanes_alarm(engine, (struct lane *)(uintptr_t)(due[i].data & ~LANES_ALARM));
+        for (size_t i = 0; i < count; i++)
+            if (!(due[i].data & LANES_ALARM))
+                come_up(engine, (struct timer *)(uintptr_t)due[i].data);
         taken += count ? count : EXPIRE_BATCH;
     }
 }
@@ -131,44 +207,50 @@ static struct wall read_ahead_at(const struct engine *engine)
     return wall_max(at, engine->read_not_before);
 }
 
-void scheduler_read_ahead(struct engine *engine)
+bool scheduler_read(struct engine *engine, struct storage_position from, struct storage_position to,
+                    size_t bytes_max)
 {
-    struct storage_position to = {wall_add(engine->now, engine->options.window_ms), 0};
-    struct engine_read *read;
+    struct engine_read *read = calloc(1, sizeof(*read));
 
-    if (engine->is_reading || engine->is_draining || !has_room(engine) ||
-        engine->now.ms < read_ahead_at(engine).ms || !storage_position_before(engine->frontier, to))
-        return;
-    read = calloc(1, sizeof(*read));
     if (!read)
-        return;
+        return false;
     read->kind = ENGINE_READ_SCAN;
     read->scan = (struct storage_scan){
         .partition = engine->options.partition,
         .kind = STORAGE_SCAN_LIVE,
-        .from = engine->frontier,
+        .from = from,
         .to = to,
         .rows_max = engine->options.scan_rows_max,
-        .bytes_max = engine->options.near_bytes_max - engine->stats.near_bytes,
+        .bytes_max = bytes_max,
     };
     engine->is_reading = true;
-    engine->reading_to = to;
-    engine->pulled_back = position_max;
     list_push(&engine->reads, &read->link);
+    return true;
+}
+
+void scheduler_read_ahead(struct engine *engine)
+{
+    struct storage_position to = {wall_add(engine->now, engine->options.window_ms), 0};
+
+    if (engine->is_reading || engine->is_draining || !scheduler_has_room(engine) ||
+        engine->now.ms < read_ahead_at(engine).ms || !storage_position_before(engine->frontier, to))
+        return;
+    if (scheduler_read(engine, engine->frontier, to, scheduler_room_bytes(engine)))
+        engine->reading_to = to;
 }
 
 static void load(struct engine *engine, struct timer *timer)
 {
     struct timer *known = map_get(&engine->timers, timer->id.serial);
 
-    if (known && known->private_.phase != PHASE_FINDING) { /* what is in memory is newer */
+    /* What is in memory is newer; and what is in doubt may not be durable yet. */
+    if (known &&
+        (known->private_.phase != PHASE_FINDING || known->private_.flags & FLAG_IN_DOUBT)) {
         timer_free(timer);
         return;
     }
-    timer->private_ = (struct timer_private){.was_at = timer->at};
-    list_init(&timer->private_.link);
-    list_init(&timer->private_.waiters);
-    if (!map_put(&engine->timers, timer->id.serial, timer)) {
+    if (!engine_take_in(engine, timer)) {
+        pause_reading(engine);
         pull_back(engine, position_of(timer));
         timer_free(timer);
         return;
@@ -182,6 +264,10 @@ void scheduler_loaded(struct engine *engine, struct engine_read *read)
 {
     struct storage_page *page = &read->page;
 
+    if (engine->is_refilling) {
+        refill_loaded(engine, read);
+        return;
+    }
     engine->is_reading = false;
     if (read->result != ERROR_NONE) {
         engine->read_not_before = wall_add(engine->now, engine->options.storage_retry_ms);
@@ -189,8 +275,8 @@ void scheduler_loaded(struct engine *engine, struct engine_read *read)
     }
     engine->is_ready = true;
     engine->frontier = page->next;
-    if (storage_position_before(engine->pulled_back, engine->frontier))
-        engine->frontier = engine->pulled_back;
+    if (storage_position_before(engine->reading_to, engine->frontier))
+        engine->frontier = engine->reading_to;
     for (size_t i = 0; i < page->count; i++)
         load(engine, page->timers[i]);
     page->count = 0; /* the timers are ours now; the array goes with the read */
@@ -201,8 +287,12 @@ void scheduler_loaded(struct engine *engine, struct engine_read *read)
 void scheduler_wrote(struct engine *engine, const struct timer *timer)
 {
     engine->watermark_is_stale = true;
-    if (timer_is_over(timer->state))
+    if (timer_is_over(timer->state)) { /* the final record lies where the live one was */
+        engine->over_max = wall_max(
+            engine->over_max, timer->private_.was_at.ms ? timer->private_.was_at : timer->id.first);
         return;
+    }
+    refill_wrote(engine, timer);
     /* A clock that stepped back can put a timer behind the watermark: then that goes back too. */
     engine->watermark = wall_min(engine->watermark, timer->at);
     engine->sample = wall_min(engine->sample, timer->at);
@@ -214,11 +304,11 @@ static struct wall oldest_row(const struct list *timers, struct wall oldest)
     LIST_FOR_EACH (timers, link) {
         const struct timer *timer = timer_of(link);
 
-        if (timer->private_.phase == PHASE_FINDING)
+        if (timer->private_.phase == PHASE_FINDING && !(timer->private_.flags & FLAG_IN_DOUBT))
             continue;
         if (timer->private_.was_at.ms)
             oldest = wall_min(oldest, timer->private_.was_at);
-        if (!timer_is_over(timer->state))
+        if (!timer_is_over(timer->state) || timer->private_.flags & FLAG_IN_DOUBT)
             oldest = wall_min(oldest, timer->at);
     }
     return oldest;
@@ -236,6 +326,7 @@ static void raise_watermark(struct engine *engine)
     oldest = wall_min(oldest, lanes_oldest(engine));
     oldest = oldest_row(&engine->busy, oldest);
     oldest = oldest_row(&engine->rewrites, oldest);
+    oldest = oldest_row(&engine->doubts, oldest);
     engine->watermark = wall_max(engine->watermark, oldest);
     engine->watermark_is_stale = false;
     engine->watermark_at = wall_add(engine->now, pause_ms + engine->stats.waiting / 100);
@@ -278,21 +369,28 @@ void scheduler_clock_went_back(struct engine *engine)
     size_t cursor = 0;
     struct timer *timer;
 
-    /* A wheel's time cannot go back, so its timers move to a new one. */
+    /* Else what is spilled would be put before the frontier: near, so taken up at once, and spilled
+     * again. */
+    pull_back(engine, (struct storage_position){wall_add(engine->now, options->window_ms), 0});
+    /* A wheel's time cannot go back, so its timers move to a new one, or out of memory. */
     if (wheel) {
         tw_wheel_destroy(engine->wheel);
         engine->wheel = wheel;
+        lanes_lose_alarms(engine);
         while ((timer = map_next(&engine->timers, &cursor)))
             if (timer->private_.phase == PHASE_RESTING)
-                scheduler_rest(engine, timer);
+                scheduler_rest_or_go(engine, timer);
     }
     lanes_clock_went_back(engine);
+    refill_clock_went_back(engine);
     engine->watermark_at =
         wall_min(engine->watermark_at, wall_add(engine->now, options->watermark_interval_ms));
     engine->read_not_before =
         wall_min(engine->read_not_before, wall_add(engine->now, options->storage_retry_ms));
     engine->rewrite_at =
         wall_min(engine->rewrite_at, wall_add(engine->now, options->storage_retry_ms));
+    engine->pass_not_before =
+        wall_min(engine->pass_not_before, wall_add(engine->now, options->storage_retry_ms));
     engine->sampled_at = wall_min(engine->sampled_at, engine->now);
 }
 
@@ -304,7 +402,7 @@ struct wall scheduler_wake_at(const struct engine *engine)
         at = wall_min(at, engine->watermark_at);
     if (engine->over_max.ms >= engine->trim.ms)
         at = wall_min(at, trim_at(engine));
-    if (!engine->is_reading && !engine->is_draining && has_room(engine))
+    if (!engine->is_reading && !engine->is_draining && scheduler_has_room(engine))
         at = wall_min(at, read_ahead_at(engine));
-    return at;
+    return wall_min(at, refill_wake_at(engine));
 }

@@ -149,6 +149,7 @@ void connection_close(struct connections *connections, struct connection *connec
     list_remove(&connection->link);
     connections->count_--;
     pthread_mutex_unlock(&connections->lock_);
+    free(connection->announced);
     free(connection);
 }
 

@@ -19,6 +19,9 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+struct http_request;
+struct tls_identity;
+
 /* So many connections over the limit may exist at a time, to be refused with an answer; further
  * ones are shut down at once. */
 #define CONNECTIONS_EXCESS_MAX 64u
@@ -26,6 +29,8 @@
 struct connection {
     struct list link; /* guarded by connections.lock_ */
     int socket;
+    struct tls_identity *identity;  /* that it was shown; NULL: without TLS */
+    struct http_request *announced; /* its target is there, no more so far; owned */
     bool is_excess;                 /* opened beyond the limit */
     _Atomic uint64_t waiting_since; /* instant in ns; 0: we are not waiting for the client */
     size_t progress_bytes;          /* of a body, since the mark was last moved */

@@ -6,9 +6,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 enum {
     HEAD_EXTRA_BYTES = 8192,
+    PARAMETER_BYTES = 64, /* the library's record of a parameter of a query */
+    ANSWER_BYTES = 1024,  /* that must be left for its answer */
 };
 
 /* ---- reading ---- */
@@ -52,6 +55,14 @@ static bool answers_at_once(const struct http_request *request)
            http_request_header(request, MHD_HTTP_HEADER_EXPECT).data;
 }
 
+/* Whether a body is announced, but none comes, which no client may do. Asked after the "100
+ * Continue" for what is not there, the library takes no answer when the next request has come. */
+static bool has_empty_promise(const struct http_request *request)
+{
+    return request->content_length == 0 &&
+           http_request_header(request, MHD_HTTP_HEADER_EXPECT).data;
+}
+
 static enum MHD_Result refuse(struct http_request *request, enum http_refusal refusal)
 {
     struct http_server *server = request->server;
@@ -62,11 +73,34 @@ static enum MHD_Result refuse(struct http_request *request, enum http_refusal re
     return request_queue(request);
 }
 
+/* The whole request is there: queues the answer, or sleeps until there is one. */
+static enum MHD_Result settle(struct http_request *request)
+{
+    const struct http_handler *handler = request->server->options.handler;
+
+    while (!request->is_answered) {
+        bool is_first = !request->is_ended;
+
+        if (!request_hold(request))
+            return MHD_NO;
+        request->is_ended = true;
+        atomic_store(&request->turn, TURN_ASKED);
+        (is_first ? handler->end : handler->resumed)(request);
+        if (atomic_load(&request->turn) != TURN_MOVING) {
+            request_fall_asleep(request);
+            return MHD_YES;
+        }
+        request_release(request);
+    }
+    return request_queue(request);
+}
+
 static enum MHD_Result begin(struct http_request *request, const char *method)
 {
     struct http_server *server = request->server;
 
     request->is_begun = true;
+    request->connection->announced = NULL;
     request->method = method;
     pthread_mutex_lock(&server->lock);
     server->active++;
@@ -84,6 +118,8 @@ static enum MHD_Result begin(struct http_request *request, const char *method)
         connection_wait_over(request->connection);
     else
         connection_wait(request->connection);
+    if (has_empty_promise(request))
+        return settle(request);
     return request->is_answered && answers_at_once(request) ? request_queue(request) : MHD_YES;
 }
 
@@ -123,29 +159,34 @@ static enum MHD_Result take_body(struct http_request *request, const char *data,
     return request->hangs_up ? MHD_NO : MHD_YES;
 }
 
-/* The whole request is there: queues the answer, or sleeps until there is one. */
-static enum MHD_Result settle(struct http_request *request)
+/* ---- libmicrohttpd's calls ---- */
+
+/* A head in its raw and its parsed form. The library wipes all of it after each request, so it
+ * should not be larger than it must. */
+static size_t head_room(const struct http_server *server)
 {
-    const struct http_handler *handler = request->server->options.handler;
-
-    while (!request->is_answered) {
-        bool is_first = !request->is_ended;
-
-        if (!request_hold(request))
-            return MHD_NO;
-        request->is_ended = true;
-        atomic_store(&request->turn, TURN_ASKED);
-        (is_first ? handler->end : handler->resumed)(request);
-        if (atomic_load(&request->turn) != TURN_MOVING) {
-            request_fall_asleep(request);
-            return MHD_YES;
-        }
-        request_release(request);
-    }
-    return request_queue(request);
+    return server->options.header_bytes_max + HEAD_EXTRA_BYTES;
 }
 
-/* ---- libmicrohttpd's calls ---- */
+/* More than there is room for beside what is read: half of it, or so much as the target takes. The
+ * library would neither answer nor hang up. */
+static bool has_too_many_parameters(const struct http_server *server, const char *target,
+                                    size_t size)
+{
+    size_t room = head_room(server), taken = ANSWER_BYTES + (size > room / 2 ? size : room / 2);
+
+    for (const char *at = strchr(target, '?'); at && taken <= room; at = strchr(at + 1, '&'))
+        taken += PARAMETER_BYTES;
+    return taken > room;
+}
+
+/* The library gives some up without a word when it has no room for them; those the connection
+ * frees. */
+static void forget_announced(struct connection *connection)
+{
+    free(connection->announced);
+    connection->announced = NULL;
+}
 
 /* The request line is there. */
 static void *on_target(void *context, const char *target, struct MHD_Connection *mhd)
@@ -153,21 +194,29 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
     struct worker *worker = context;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct connection *connection = info ? info->socket_context : NULL;
     size_t size = strlen(target);
-    struct http_request *request = malloc(sizeof(*request) + size);
+    struct http_request *request;
 
-    if (!request || !info || !info->socket_context) {
-        free(request);
+    if (!connection)
+        return NULL;
+    if (has_too_many_parameters(worker->server, target, size)) {
+        shutdown(connection->socket, SHUT_RDWR);
         return NULL;
     }
+    request = malloc(sizeof(*request) + size);
+    if (!request)
+        return NULL;
     memset(request, 0, sizeof(*request));
     request->server = worker->server;
     request->worker = worker;
     request->mhd = mhd;
-    request->connection = info->socket_context;
+    request->connection = connection;
     request->begun_at = instant_now();
     request->target_size = size;
     memcpy(request->target, target, size);
+    forget_announced(connection);
+    connection->announced = request;
     return request;
 }
 
@@ -204,27 +253,51 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **state
         return;
     server = request->server;
     connection_wait(request->connection);
-    if (request->is_begun)
-        server->options.handler->closed(request);
+    if (!request->is_begun) {
+        forget_announced(request->connection);
+        return;
+    }
+    server->options.handler->closed(request);
     if (request->is_answered)
         buffer_deinit(&request->response.body);
-    if (request->is_begun)
-        server_count_down(server, &server->active);
+    server_count_down(server, &server->active);
     free(request);
+}
+
+/* The daemon began with some identity; this one is the present. */
+static bool show_identity(struct http_server *server, struct MHD_Connection *mhd,
+                          struct connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+
+    pthread_mutex_lock(&server->identity_lock);
+    connection->identity = server->identity ? tls_identity_hold(server->identity) : NULL;
+    pthread_mutex_unlock(&server->identity_lock);
+    return !connection->identity ||
+           (info && tls_identity_show(connection->identity, info->tls_session));
 }
 
 static void on_connection(void *context, struct MHD_Connection *mhd, void **state,
                           enum MHD_ConnectionNotificationCode code)
 {
-    struct http_server *server = ((struct worker *)context)->server;
+    struct worker *worker = context;
+    struct http_server *server = worker->server;
 
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *info =
             MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
 
+        loop_accepted(&worker->loop);
         *state = info ? connection_open(&server->connections, info->connect_fd) : NULL;
+        if (*state && !show_identity(server, mhd, *state))
+            shutdown(info->connect_fd, SHUT_RDWR);
     } else {
-        connection_close(&server->connections, *state);
+        struct connection *connection = *state;
+        struct tls_identity *identity = connection ? connection->identity : NULL;
+
+        connection_close(&server->connections, connection);
+        tls_identity_release(identity);
         *state = NULL;
     }
 }
@@ -234,18 +307,26 @@ struct MHD_Daemon *exchange_start(struct worker *worker)
     struct http_server *server = worker->server;
     const struct http_options *options = &server->options;
     uint64_t idle_s = options->idle_ms / 1000 + 1;
+    const struct tls_identity *identity = server->identity;
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, identity ? (void *)tls_identity_key(identity) : NULL},
+        {MHD_OPTION_HTTPS_MEM_CERT, 0,
+         identity ? (void *)tls_identity_certificate(identity) : NULL},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_PRIORITIES},
+        {MHD_OPTION_END, 0, NULL},
+    };
 
     errno = 0;
     return MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, worker, /* */
-        MHD_OPTION_LISTEN_SOCKET, server->listener,                                  /* */
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (identity ? MHD_USE_TLS : 0), 0, NULL, NULL,
+        on_request, worker,                         /* */
+        MHD_OPTION_ARRAY, identity ? tls : tls + 3, /* */
+        MHD_OPTION_LISTEN_SOCKET, server->listener, /* */
         /* Who is over the limit is refused by us, wherever the connections lie. */
         MHD_OPTION_CONNECTION_LIMIT, options->connections_max + CONNECTIONS_EXCESS_MAX + 64u,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(idle_s > UINT32_MAX ? UINT32_MAX : idle_s),
-        /* A head in its raw and its parsed form. The library wipes all of it after each request, so
-         * it should not be larger than it must. */
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, options->header_bytes_max + HEAD_EXTRA_BYTES, /* */
-        MHD_OPTION_URI_LOG_CALLBACK, on_target, worker,                                   /* */
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, worker,                                /* */
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, head_room(server), /* */
+        MHD_OPTION_URI_LOG_CALLBACK, on_target, worker,        /* */
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, worker,     /* */
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, worker, MHD_OPTION_END);
 }

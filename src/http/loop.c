@@ -1,9 +1,12 @@
 #include "http/loop.h"
 
+#include "http/server.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,10 +16,13 @@
 
 enum {
     BACKLOG = 4096, /* what the system allows if that is less */
+    UNSENT_BYTES_MAX = 128 << 10,
+    ACCEPT_RETRY_MS = 10,
 };
 
 /* ---- listening ---- */
 
+/* 0 when the system does not say. */
 static uint16_t bound_port(int listener)
 {
     struct sockaddr_storage address;
@@ -31,13 +37,16 @@ static uint16_t bound_port(int listener)
 /* Returns the socket, or -1 with errno. */
 static int listen_at(const struct addrinfo *address)
 {
-    int on = 1, error;
+    int on = 1, unsent_max = UNSENT_BYTES_MAX, error;
     int listener =
         socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     if (listener < 0)
         return -1;
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    /* Inherited by its connections. What a client does not read stays with us, where it is counted:
+     * the system would take megabytes of it for each. */
+    setsockopt(listener, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_max, sizeof(unsent_max));
     if (bind(listener, address->ai_addr, address->ai_addrlen) == 0 &&
         listen(listener, BACKLOG) == 0)
         return listener;
@@ -64,9 +73,36 @@ enum error_code loop_listen(const char *address, uint16_t port, int *ret_socket,
     if (listener < 0)
         return error_set(ret_error, ERROR_IO, "listen on %s port %u: %s", address, port,
                          strerror(errno));
-    *ret_socket = listener;
     *ret_port = bound_port(listener);
+    if (*ret_port == 0) {
+        close(listener);
+        return error_set(ret_error, ERROR_IO, "listen on %s: the system does not say at which port",
+                         address);
+    }
+    *ret_socket = listener;
     return ERROR_NONE;
+}
+
+bool http_address_is_loopback(const char *address)
+{
+    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found;
+    bool is_loopback = false;
+
+    if (getaddrinfo(address, NULL, &hints, &found) != 0)
+        return false;
+    if (found->ai_family == AF_INET) {
+        const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)found->ai_addr;
+
+        is_loopback = ntohl(ipv4->sin_addr.s_addr) >> 24 == 127;
+    } else if (found->ai_family == AF_INET6) {
+        const struct in6_addr *ipv6 = &((const struct sockaddr_in6 *)found->ai_addr)->sin6_addr;
+
+        is_loopback =
+            IN6_IS_ADDR_LOOPBACK(ipv6) || (IN6_IS_ADDR_V4MAPPED(ipv6) && ipv6->s6_addr[12] == 127);
+    }
+    freeaddrinfo(found);
+    return is_loopback;
 }
 
 /* ---- running ---- */
@@ -80,41 +116,65 @@ static int timeout_ms(struct MHD_Daemon *daemon)
     return ms > 60000 ? 60000 : (int)ms;
 }
 
+/* Whether a connection waits to be accepted. */
+static bool has_waiting(const struct loop *loop)
+{
+    struct pollfd listener = {.fd = loop->listener_, .events = POLLIN};
+
+    return poll(&listener, 1, 0) > 0;
+}
+
 static void become_quiet(struct loop *loop)
 {
     MHD_quiesce_daemon(loop->daemon_);
+    loop->listener_ = -1;
     pthread_mutex_lock(&loop->lock_);
     loop->is_quiet_ = true;
     pthread_cond_signal(&loop->quiet_);
     pthread_mutex_unlock(&loop->lock_);
 }
 
+/* One turn. Returns whether a connection waits that was not accepted. */
+static bool turn(struct loop *loop, bool is_stuck)
+{
+    struct pollfd wanted[] = {{.fd = loop->wake_, .events = POLLIN},
+                              {.fd = loop->epoll_, .events = POLLIN},
+                              {.fd = loop->listener_, .events = POLLIN}};
+    size_t accepted = loop->accepted_;
+    eventfd_t count;
+
+    /* What is ready stays ready: it can wait for the pause to end. */
+    if (is_stuck)
+        poll(wanted, 1, ACCEPT_RETRY_MS);
+    else
+        poll(wanted, 3, timeout_ms(loop->daemon_));
+    /* First the flag, then the work: who comes in between wakes us once more. */
+    if (wanted[0].revents)
+        eventfd_read(loop->wake_, &count);
+    atomic_store(&loop->is_woken_, false);
+    if (atomic_exchange(&loop->wants_quiet_, false))
+        become_quiet(loop);
+    MHD_run(loop->daemon_);
+    return (is_stuck || wanted[2].revents) && loop->accepted_ == accepted && has_waiting(loop);
+}
+
 static void *loop_run(void *argument)
 {
     struct loop *loop = argument;
-    struct pollfd wanted[] = {{.fd = loop->epoll_, .events = POLLIN},
-                              {.fd = loop->wake_, .events = POLLIN}};
-    eventfd_t count;
+    bool is_stuck = false;
 
-    while (!atomic_load(&loop->wants_stop_)) {
-        poll(wanted, 2, timeout_ms(loop->daemon_));
-        /* First the flag, then the work: who comes in between wakes us once more. */
-        if (wanted[1].revents)
-            eventfd_read(loop->wake_, &count);
-        atomic_store(&loop->is_woken_, false);
-        if (atomic_exchange(&loop->wants_quiet_, false))
-            become_quiet(loop);
-        MHD_run(loop->daemon_);
-    }
+    while (!atomic_load(&loop->wants_stop_))
+        is_stuck = turn(loop, is_stuck);
     return NULL;
 }
 
-enum error_code loop_start(struct loop *loop, struct MHD_Daemon *daemon, struct error *ret_error)
+enum error_code loop_start(struct loop *loop, struct MHD_Daemon *daemon, int listener,
+                           struct error *ret_error)
 {
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
     int error;
 
-    *loop = (struct loop){.daemon_ = daemon, .epoll_ = info->epoll_fd};
+    *loop = (struct loop){.daemon_ = daemon, .epoll_ = info->epoll_fd, .listener_ = listener};
     loop->wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (loop->wake_ < 0)
         return error_set(ret_error, ERROR_IO, "make an eventfd: %s", strerror(errno));
@@ -127,6 +187,11 @@ enum error_code loop_start(struct loop *loop, struct MHD_Daemon *daemon, struct 
     pthread_mutex_destroy(&loop->lock_);
     close(loop->wake_);
     return error_set(ret_error, ERROR_NO_MEMORY, "start a thread: %s", strerror(error));
+}
+
+void loop_accepted(struct loop *loop)
+{
+    loop->accepted_++;
 }
 
 void loop_wake(struct loop *loop)

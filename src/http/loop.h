@@ -26,6 +26,8 @@ struct loop {
     struct MHD_Daemon *daemon_;
     pthread_t thread_;
     int epoll_, wake_; /* file descriptors: the daemon's, and an eventfd to be heard */
+    int listener_;     /* -1 from the moment that it is quiet */
+    size_t accepted_;  /* connections so far; its own thread's */
     atomic_bool is_woken_;
     atomic_bool wants_quiet_, wants_stop_;
     pthread_mutex_t lock_;
@@ -33,8 +35,13 @@ struct loop {
     bool is_quiet_; /* guarded by lock_ */
 };
 
-/* Runs `daemon` (with epoll, without threads) until loop_stop; the daemon stays the caller's. */
-enum error_code loop_start(struct loop *loop, struct MHD_Daemon *daemon, struct error *ret_error);
+/* Runs `daemon` (with epoll, without threads), which accepts from `listener`, until loop_stop; both
+ * stay the caller's. */
+enum error_code loop_start(struct loop *loop, struct MHD_Daemon *daemon, int listener,
+                           struct error *ret_error);
+
+/* To be called by the daemon's thread for each new connection. */
+void loop_accepted(struct loop *loop);
 
 /* After MHD_resume_connection: the library wakes only threads of its own. Any thread. */
 void loop_wake(struct loop *loop);

@@ -2,6 +2,7 @@
 
 #include "sys/clock.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
@@ -18,7 +19,7 @@ static enum error_code start_worker(struct http_server *server, struct error *re
     if (!worker->daemon)
         return error_set(ret_error, ERROR_IO, "start the server: %s",
                          errno ? strerror(errno) : "libmicrohttpd does not");
-    error = loop_start(&worker->loop, worker->daemon, ret_error);
+    error = loop_start(&worker->loop, worker->daemon, server->listener, ret_error);
     if (error) {
         MHD_quiesce_daemon(worker->daemon); /* or it would close the socket of all */
         MHD_stop_daemon(worker->daemon);
@@ -47,6 +48,8 @@ static void stop_workers(struct http_server *server)
 
 static void server_free(struct http_server *server)
 {
+    tls_identity_release(server->identity);
+    pthread_mutex_destroy(&server->identity_lock);
     pthread_cond_destroy(&server->changed);
     pthread_mutex_destroy(&server->lock);
     free(server);
@@ -61,6 +64,9 @@ static struct http_server *server_alloc(const struct http_options *options)
     if (!server)
         return NULL;
     server->options = *options;
+    if (options->identity)
+        server->identity = tls_identity_hold(options->identity);
+    pthread_mutex_init(&server->identity_lock, NULL);
     pthread_mutex_init(&server->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -136,6 +142,18 @@ void http_server_stop(struct http_server *server)
     stop_workers(server);
     connections_stop(&server->connections);
     server_free(server);
+}
+
+void http_server_set_identity(struct http_server *server, struct tls_identity *identity)
+{
+    struct tls_identity *old;
+
+    pthread_mutex_lock(&server->identity_lock);
+    assert(server->identity);
+    old = server->identity;
+    server->identity = tls_identity_hold(identity);
+    pthread_mutex_unlock(&server->identity_lock);
+    tls_identity_release(old);
 }
 
 uint16_t http_server_port(const struct http_server *server)

@@ -32,6 +32,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/time.h"
+#include "http/tls.h"
 
 #define HTTP_LENGTH_UNKNOWN UINT64_MAX
 #define HTTP_HEADERS_MAX    4
@@ -90,7 +91,8 @@ struct http_options {
     uint64_t idle_ms;  /* the longest silence; also the time to send a whole head */
     uint64_t drain_ms; /* at a stop, how long requests that are under way may take */
     const struct http_handler *handler;
-    void *context; /* the handler's */
+    void *context;                 /* the handler's */
+    struct tls_identity *identity; /* held by the server; NULL: without TLS */
 };
 
 /* Listens and serves. ERROR_INVALID for the address, ERROR_IO when it cannot be bound. The options
@@ -101,6 +103,13 @@ enum error_code http_server_start(const struct http_options *options,
 /* Stops accepting, lets requests under way end for drain_ms, then closes what is left. Waits for
  * every answer and resume that is owed, however long that takes. */
 void http_server_stop(struct http_server *server);
+
+/* From now on new connections are shown this identity; those that are open keep theirs. For a
+ * server that was started with one. Any thread. */
+void http_server_set_identity(struct http_server *server, struct tls_identity *identity);
+
+/* Whether only this machine can reach a numeric address. */
+bool http_address_is_loopback(const char *address);
 
 /* The port that is listened on. */
 uint16_t http_server_port(const struct http_server *server);

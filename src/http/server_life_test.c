@@ -6,6 +6,7 @@
  */
 #include "http/server.h"
 
+#include "http/connections.h"
 #include "http/testing/client.h"
 #include "http/testing/handler.h"
 #include "sys/clock.h"
@@ -15,6 +16,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
 
@@ -102,6 +104,30 @@ static void refuses_too_many_connections(void **state)
     for (int i = 1; i < 3; i++)
         client_close(&clients[i]);
     handler_destroy(handler);
+}
+
+/* So many beyond the limit are told so, and the next one is not even heard. */
+static void tells_some_of_too_many(void **state)
+{
+    enum { TOLD = CONNECTIONS_EXCESS_MAX, ALL = 1 + TOLD };
+    struct handler *handler = handler_start(&(struct http_options){.connections_max = 1});
+    struct client *clients = calloc(ALL + 1, sizeof(*clients));
+
+    (void)state;
+    assert_non_null(clients);
+    for (int i = 0; i < ALL; i++)
+        client_open(&clients[i], handler_port(handler));
+    await_connections(handler, ALL); /* several threads accept, in any order */
+    client_open(&clients[ALL], handler_port(handler));
+    assert_true(client_is_at_end(&clients[ALL]));
+    for (int i = 0; i < ALL; i++) {
+        get(&clients[i], "/hello");
+        expect(&clients[i], i ? 503 : 200, i ? "refused" : "hello");
+    }
+    for (int i = 0; i <= ALL; i++)
+        client_close(&clients[i]);
+    handler_destroy(handler);
+    free(clients);
 }
 
 /* Far beyond the limit nobody is even answered, but the server is well afterwards. */
@@ -207,6 +233,59 @@ static void spares_the_patient(void **state)
     expect(&waiting, 200, "parked");
     client_close(&client);
     client_close(&waiting);
+    handler_destroy(handler);
+}
+
+/* A piece of the answer now and then, too little, by a machine that has room for little: each is
+ * activity. The pace is that of a second connection, on which nothing comes. */
+static void closes_slow_readers(void **state)
+{
+    struct handler *handler = handler_start(&(struct http_options){.idle_ms = 300});
+    struct client client, silent;
+    int pieces = 0;
+    char piece[200];
+
+    (void)state;
+    client_open(&silent, handler_port(handler));
+    get(&silent, "/park");
+    client_open_narrow(&client, handler_port(handler), 1);
+    get(&client, "/big");
+    while (recv(client.socket, piece, sizeof(piece), 0) > 0 &&
+           http_server_connections(handler_server(handler)) == 2) {
+        assert_true(pieces++ < 1000);
+        assert_false(client_has_news(&silent, 20));
+    }
+    assert_true(pieces > 3);
+    await_connections(handler, 1);
+    handler_answer(handler);
+    expect(&silent, 200, "parked");
+    client_close(&silent);
+    client_close(&client);
+    handler_destroy(handler);
+}
+
+/* Slow but steady: all of it arrives. */
+static void spares_steady_readers(void **state)
+{
+    static char piece[256 << 10];
+    struct handler *handler = handler_start(&(struct http_options){.idle_ms = 1000});
+    struct client client, silent;
+    size_t taken = 0;
+
+    (void)state;
+    client_open(&silent, handler_port(handler));
+    get(&silent, "/park");
+    client_open(&client, handler_port(handler));
+    get(&client, "/big");
+    for (ssize_t size; taken < HANDLER_BIG_SIZE; taken += (size_t)size) {
+        assert_false(client_has_news(&silent, 40));
+        size = recv(client.socket, piece, sizeof(piece), 0);
+        assert_true(size > 0);
+    }
+    handler_answer(handler);
+    expect(&silent, 200, "parked");
+    client_close(&client);
+    client_close(&silent);
     handler_destroy(handler);
 }
 
@@ -458,10 +537,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refuses_large_heads),
         cmocka_unit_test(refuses_too_many_connections),
+        cmocka_unit_test(tells_some_of_too_many),
         cmocka_unit_test(sheds_a_flood_of_connections),
         cmocka_unit_test(closes_silent_connections),
         cmocka_unit_test(closes_slow_heads_and_bodies),
         cmocka_unit_test(spares_the_patient),
+        cmocka_unit_test(closes_slow_readers),
+        cmocka_unit_test(spares_steady_readers),
         cmocka_unit_test(serves_slow_readers),
         cmocka_unit_test(survives_clients_that_leave),
         cmocka_unit_test(keeps_requests_of_clients_that_left),

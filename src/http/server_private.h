@@ -27,6 +27,8 @@ struct http_server {
     struct connections connections;
     int listener;
     uint16_t port;
+    pthread_mutex_t identity_lock;
+    struct tls_identity *identity; /* guarded by identity_lock; NULL: without TLS */
     pthread_mutex_t lock;
     pthread_cond_t changed;  /* active or held fell while stopping */
     size_t active;           /* requests begun and not closed; guarded by lock */

@@ -190,11 +190,41 @@ static void expects_100_continue(void **state)
     assert_true(client_is_at_end(client));
 }
 
+/* What is announced and does not come is not waited for, whatever follows. */
+static void expects_100_continue_and_has_no_body(void **state)
+{
+    static const char *const follow[] = {"", "GET /hello HTTP/1.1\r\nHost: t\r\n\r\n", "{"};
+    struct fixture *fixture = *state;
+    struct client client;
+
+    for (size_t i = 0; i < 6; i++) {
+        const char *path = i < 3 ? "/echo" : "/park";
+
+        client_open(&client, handler_port(fixture->handler));
+        client_printf(&client, "POST %s HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\n\r\n%s",
+                      path, follow[i % 3]);
+        if (i >= 3) {
+            handler_await_parked(fixture->handler, 1);
+            handler_answer(fixture->handler);
+        }
+        expect(&client, "POST", 200, i < 3 ? "" : "parked");
+        assert_true(client_is_at_end(&client));
+        client_close(&client);
+    }
+}
+
 static void refuses_large_bodies_before_they_come(void **state)
 {
     struct fixture *fixture = *state;
     struct client *client = &fixture->client;
 
+    static char body[HTTP_KEEP_BODY_MAX];
+
+    /* One that is not too large is read, and the connection kept. */
+    memset(body, 'x', sizeof(body));
+    client_printf(client, "POST /early HTTP/1.1\r\nHost: t\r\nContent-Length: 65536\r\n\r\n");
+    client_send(client, (struct bytes){body, sizeof(body)});
+    expect(client, "POST", 404, "early");
     client_printf(client, "POST /early HTTP/1.1\r\nHost: t\r\nContent-Length: 65537\r\n\r\n");
     expect(client, "POST", 404, "early");
     assert_true(client_is_at_end(client));
@@ -233,6 +263,51 @@ static void stops_reading_what_nobody_wants(void **state)
     assert_true(sent <
                 HTTP_DISCARD_BYTES_MAX + (64 << 20)); /* what the sockets hold comes on top */
     handler_await_closed(fixture->handler, 1);
+}
+
+static void ask_with_parameters(struct client *client, int count)
+{
+    client_printf(client, "GET /hello?a=b");
+    for (int i = 1; i < count; i++)
+        client_printf(client, i % 2 ? "&" : "&a=b");
+    client_printf(client, " HTTP/1.1\r\nHost: t\r\n\r\n");
+}
+
+static void disconnects_who_sends_too_many_parameters(void **state)
+{
+    enum { FIT = ((8192 + 8192) / 2 - 1024) / 64 };
+    static const int too_many[] = {FIT + 1, 300, 5000};
+    struct fixture *fixture = *state;
+
+    for (size_t i = 0; i < sizeof(too_many) / sizeof(too_many[0]); i++) {
+        struct client client;
+        struct reply reply;
+
+        client_open(&client, handler_port(fixture->handler));
+        ask_with_parameters(&client, FIT);
+        assert_true(client_receive(&client, "GET", &reply));
+        ask_with_parameters(&client, too_many[i]);
+        assert_true(client_is_at_end(&client));
+        client_close(&client);
+    }
+    assert_int_equal(handler_ended(fixture->handler), 3);
+}
+
+/* The library gives it up without a word. That nothing is left of it, the sanitizer tells. */
+static void forgets_what_is_given_up(void **state)
+{
+    struct fixture *fixture = *state;
+    struct client client;
+
+    client_open(&client, handler_port(fixture->handler));
+    client_send(&client, BYTES("GET /\0?"));
+    for (int i = 0; i < 1000; i++)
+        client_printf(&client, "a&");
+    client_printf(&client, " HTTP/1.1\r\nHost: t\r\n\r\n");
+    client_printf(&client, "GET /hello HTTP/1.1\r\nHost: t\r\n\r\n");
+    client_close(&client);
+    client_printf(&fixture->client, "GET /hello HTTP/1.1\r\nHost: t\r\n\r\n");
+    expect(&fixture->client, "GET", 200, "hello");
 }
 
 static void hangs_up(void **state)
@@ -312,9 +387,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(takes_any_cut, setup, teardown),
         cmocka_unit_test_setup_teardown(reads_large_bodies, setup, teardown),
         cmocka_unit_test_setup_teardown(expects_100_continue, setup, teardown),
+        cmocka_unit_test_setup_teardown(expects_100_continue_and_has_no_body, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_large_bodies_before_they_come, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_within_a_body, setup, teardown),
         cmocka_unit_test_setup_teardown(stops_reading_what_nobody_wants, setup, teardown),
+        cmocka_unit_test_setup_teardown(disconnects_who_sends_too_many_parameters, setup, teardown),
+        cmocka_unit_test_setup_teardown(forgets_what_is_given_up, setup, teardown),
         cmocka_unit_test_setup_teardown(hangs_up, setup, teardown),
         cmocka_unit_test_setup_teardown(answers_from_another_thread, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_unclear_framing, setup, teardown),

@@ -1,17 +1,8 @@
 #include "http/target.h"
 
-#include <strings.h>
+#include "base/hex.h"
 
-static int hex_value(char digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return digit - '0';
-    if (digit >= 'a' && digit <= 'f')
-        return digit - 'a' + 10;
-    if (digit >= 'A' && digit <= 'F')
-        return digit - 'A' + 10;
-    return -1;
-}
+#include <strings.h>
 
 static bool is_target_byte(char byte)
 {
@@ -82,8 +73,8 @@ static size_t decode(struct bytes text, char plus, char *room)
         char byte = text.data[i];
 
         if (byte == '%') {
-            int high = i + 2 < text.size ? hex_value(text.data[i + 1]) : -1;
-            int low = i + 2 < text.size ? hex_value(text.data[i + 2]) : -1;
+            int high = i + 2 < text.size ? hex_digit(text.data[i + 1]) : -1;
+            int low = i + 2 < text.size ? hex_digit(text.data[i + 2]) : -1;
 
             if (high < 0 || low < 0 || (high == 0 && low == 0))
                 return SIZE_MAX;

@@ -12,23 +12,24 @@
  * may go unnoticed while nothing else happens. */
 #define REPORT_NS UINT64_C(100000000)
 
-static void answer(struct node *node, struct engine *engine)
+void engine_loop_answer(struct node *node, struct engine *engine)
 {
     struct command *command;
 
     while ((command = engine_take_reply(engine))) {
         struct node_request *request = list_item(command, struct node_request, command);
-        size_t count = command->kind == COMMAND_CREATE ? command->timer_count : 1;
+        size_t count = command_weight(command);
         uint64_t ns = instant_since_ns(request->submitted_, instant_now());
 
         atomic_fetch_sub(&node->inflight, count);
-        if (command->kind != COMMAND_GET && command->kind != COMMAND_LIST)
+        if (command->kind != COMMAND_GET && command->kind != COMMAND_LIST &&
+            command->kind != COMMAND_EXPLAIN && command->kind != COMMAND_FORECAST)
             metrics_observe_us(node->metrics, HISTOGRAM_ACKNOWLEDGE, ns / 1000);
         request->done(request);
     }
 }
 
-static void measure(struct node *node, const struct delivery *delivery)
+void engine_loop_measure(struct node *node, const struct delivery *delivery)
 {
     const struct timer *timer = delivery->timer;
     uint64_t due_us = wall_max(timer->due, timer->created).ms * 1000;
@@ -46,7 +47,7 @@ static void measure(struct node *node, const struct delivery *delivery)
 #undef SPAN
 }
 
-static struct engine *engine_of(struct node *node, uint16_t partition)
+struct engine *engine_loop_engine_of(struct node *node, uint16_t partition)
 {
     assert(partition < node->partition_count);
     return node->engines[partition];
@@ -60,10 +61,10 @@ static void take_in_commits(struct node *node)
     mailbox_take(&node->commits, &messages);
     LIST_FOR_EACH (&messages, link) {
         struct storage_batch *batch = list_item(link, struct storage_batch, link);
-        struct engine *engine = engine_of(node, batch->partition);
+        struct engine *engine = engine_loop_engine_of(node, batch->partition);
 
         engine_committed(engine, wall_now(), batch);
-        answer(node, engine);
+        engine_loop_answer(node, engine);
     }
 }
 
@@ -75,12 +76,10 @@ static void take_in_reads(struct node *node)
     mailbox_take(&node->reads, &messages);
     LIST_FOR_EACH (&messages, link) {
         struct engine_read *read = list_item(link, struct engine_read, link);
-        bool is_find = read->kind == ENGINE_READ_FIND;
-        struct engine *engine =
-            engine_of(node, is_find ? read->id.partition : read->scan.partition);
+        struct engine *engine = engine_loop_engine_of(node, engine_read_partition(read));
 
         engine_read_done(engine, wall_now(), read);
-        answer(node, engine);
+        engine_loop_answer(node, engine);
     }
 }
 
@@ -92,12 +91,12 @@ static void take_in_outcomes(struct node *node)
     mailbox_take(&node->outcomes, &messages);
     LIST_FOR_EACH (&messages, link) {
         struct delivery *delivery = list_item(link, struct delivery, link);
-        struct engine *engine = engine_of(node, delivery->timer->id.partition);
+        struct engine *engine = engine_loop_engine_of(node, delivery->timer->id.partition);
 
         list_remove(link);
-        measure(node, delivery);
+        engine_loop_measure(node, delivery);
         engine_delivered(engine, wall_now(), delivery);
-        answer(node, engine);
+        engine_loop_answer(node, engine);
     }
 }
 
@@ -109,11 +108,11 @@ static void take_in_requests(struct node *node)
     mailbox_take(&node->requests, &messages);
     LIST_FOR_EACH (&messages, link) {
         struct node_request *request = list_item(link, struct node_request, link_);
-        struct engine *engine = engine_of(node, request->command.partition);
+        struct engine *engine = engine_loop_engine_of(node, request->command.partition);
 
         list_remove(link);
         engine_submit(engine, wall_now(), &request->command);
-        answer(node, engine);
+        engine_loop_answer(node, engine);
     }
 }
 
@@ -123,6 +122,7 @@ static void take_in(struct node *node)
     take_in_outcomes(node);
     take_in_reads(node);
     take_in_requests(node);
+    queue_loop_take_in(node);
 }
 
 /* Lets time pass for every engine that waits for it, and for all of them when the clock went back:
@@ -136,19 +136,20 @@ static void advance(struct node *node)
     for (uint16_t i = 0; i < node->partition_count; i++) {
         if (went_back || engine_wake_at(node->engines[i]).ms <= now.ms) {
             engine_advance(node->engines[i], now);
-            answer(node, node->engines[i]);
+            engine_loop_answer(node, node->engines[i]);
         }
     }
 }
 
 static void send_off(struct node *node)
 {
-    struct list batches, reads, deliveries;
+    struct list batches, reads, webhooks, messages;
     uint64_t now_us = wall_now_us();
 
     list_init(&batches);
     list_init(&reads);
-    list_init(&deliveries);
+    list_init(&webhooks);
+    list_init(&messages);
     for (uint16_t i = 0; i < node->partition_count; i++) {
         struct engine *engine = node->engines[i];
         struct storage_batch *batch;
@@ -162,14 +163,18 @@ static void send_off(struct node *node)
         while ((read = engine_take_read(engine)))
             list_push(&reads, &read->link);
         while ((delivery = engine_take_delivery(engine))) {
+            bool is_message = broker_target_is_one(delivery->timer->texts.target);
+
             delivery->handed_us = now_us;
-            list_push(&deliveries, &delivery->link);
+            list_push(is_message ? &messages : &webhooks, &delivery->link);
         }
     }
     mailbox_post_all(&node->to_commit, &batches);
     mailbox_post_all(&node->to_read, &reads);
-    if (!list_is_empty(&deliveries))
-        webhook_post(node->webhook, &deliveries);
+    if (!list_is_empty(&webhooks))
+        webhook_post(node->webhook, &webhooks);
+    if (!list_is_empty(&messages)) /* while stopping there are no brokers, and no deliveries */
+        brokers_post(node->brokers, &messages);
 }
 
 static void add_stats(struct engine_stats *sum, const struct engine_stats *one)
@@ -178,14 +183,21 @@ static void add_stats(struct engine_stats *sum, const struct engine_stats *one)
     sum->fired += one->fired;
     sum->cancelled += one->cancelled;
     sum->dead += one->dead;
+    sum->dropped += one->dropped;
+    sum->touched += one->touched;
+    sum->moved_on += one->moved_on;
     sum->attempts += one->attempts;
     sum->attempts_failed += one->attempts_failed;
     sum->pending += one->pending;
     sum->in_memory += one->in_memory;
     sum->near_bytes += one->near_bytes;
+    sum->in_doubt_bytes += one->in_doubt_bytes;
     sum->inflight += one->inflight;
     sum->waiting += one->waiting;
+    sum->catching_up += one->catching_up;
     sum->spilled += one->spilled;
+    sum->called_in += one->called_in;
+    sum->pulled += one->pulled;
     sum->storage_failures += one->storage_failures;
     if (one->oldest_overdue.ms &&
         (!sum->oldest_overdue.ms || one->oldest_overdue.ms < sum->oldest_overdue.ms))
@@ -205,8 +217,10 @@ static void report(struct node *node, bool is_draining)
         is_ready = is_ready && engine_is_ready(node->engines[i]);
     }
     atomic_store(&node->is_ready, is_ready);
+    atomic_store(&node->is_choked, sum.in_doubt_bytes > node->config->near_bytes_max / 16);
     pthread_mutex_lock(&node->report.lock);
     node->report.stats = sum;
+    queue_stats(node->queue, &node->report.queue);
     node->report.is_drained = is_draining && sum.inflight == 0;
     pthread_cond_broadcast(&node->report.changed);
     pthread_mutex_unlock(&node->report.lock);
@@ -226,12 +240,14 @@ static bool drain(struct node *node)
 
     for (uint16_t i = 0; is_stopping && i < node->partition_count; i++)
         engine_drain(node->engines[i]);
+    if (is_stopping)
+        queue_loop_drain(node);
     return is_stopping;
 }
 
-static uint64_t wait_ns(const struct node *node)
+static uint64_t wait_ns(struct node *node)
 {
-    uint64_t now_us = wall_now_us(), wait_us = REPORT_NS / 1000;
+    uint64_t now_us = wall_now_us(), wait_us = REPORT_NS / 1000, queue_ns;
 
     for (uint16_t i = 0; i < node->partition_count; i++) {
         uint64_t wake_ms = engine_wake_at(node->engines[i]).ms;
@@ -241,7 +257,8 @@ static uint64_t wait_ns(const struct node *node)
         if (wake_ms < UINT64_MAX / 1000 && wake_ms * 1000 - now_us < wait_us)
             wait_us = wake_ms * 1000 - now_us;
     }
-    return wait_us * 1000;
+    queue_ns = queue_loop_wait_ns(node, instant_now());
+    return wait_us * 1000 < queue_ns ? wait_us * 1000 : queue_ns;
 }
 
 static void finish(struct node *node)
@@ -256,7 +273,7 @@ void *engine_loop(void *argument)
 {
     struct node *node = argument;
     struct mailbox *const mailboxes[] = {&node->requests, &node->commits, &node->reads,
-                                         &node->outcomes};
+                                         &node->outcomes, &node->workers};
     struct instant reported = {0};
 
     while (!atomic_load(&node->engine_gives_up)) {
@@ -265,6 +282,7 @@ void *engine_loop(void *argument)
 
         take_in(node);
         advance(node);
+        queue_loop_turn(node);
         send_off(node);
         now = instant_now();
         if (instant_since_ns(reported, now) >= REPORT_NS || is_draining ||
@@ -292,14 +310,15 @@ void engine_loop_fail_rest(struct node *node)
         while ((read = engine_take_read(engine))) {
             read->result = ERROR_STOPPING;
             engine_read_done(engine, wall_now(), read);
-            answer(node, engine);
+            engine_loop_answer(node, engine);
         }
         /* Once only: the engine's own writes would come back for ever. */
         batch = engine_take_batch(engine);
         if (batch) {
             batch->result = ERROR_STOPPING;
             engine_committed(engine, wall_now(), batch);
-            answer(node, engine);
+            engine_loop_answer(node, engine);
         }
     }
+    queue_loop_turn(node);
 }

@@ -4,16 +4,21 @@
 #include "storage/rocksdb.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
+#include "sys/zones.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+/* Deliveries of which explain knows what made them late, about 100 bytes each. */
+#define HISTORY_MAX 65536
 
 #define NODE_USER_AGENT "tickwheel/" TICKWHEEL_VERSION
 
 static struct mailbox *mailbox_of(struct node *node, size_t index)
 {
-    struct mailbox *const mailboxes[] = {&node->requests, &node->commits,   &node->reads,
-                                         &node->outcomes, &node->to_commit, &node->to_read};
+    struct mailbox *const mailboxes[] = {&node->requests, &node->commits, &node->reads,
+                                         &node->outcomes, &node->workers, &node->to_commit,
+                                         &node->to_read};
 
     return index < sizeof(mailboxes) / sizeof(*mailboxes) ? mailboxes[index] : NULL;
 }
@@ -25,14 +30,33 @@ static void post_outcomes(void *context, struct list *deliveries)
     mailbox_post_all(&node->outcomes, deliveries);
 }
 
-/* A share of a limit for one partition, never nothing. */
-static uint32_t share(const struct node *node, uint32_t limit)
+static enum error_code find_zone(void *context, struct bytes name, const struct zone **ret_zone)
 {
-    return limit / node->partition_count ? limit / node->partition_count : 1;
+    struct node *node = context;
+
+    return node->zones ? zones_get(node->zones, name, ret_zone, NULL) : ERROR_NOT_FOUND;
 }
 
-static struct engine_options engine_options_of(const struct node *node, uint16_t partition,
-                                               uint64_t seed)
+struct zone_source node_zones(struct node *node)
+{
+    return (struct zone_source){find_zone, node};
+}
+
+/* The share of a limit that one partition has: together they have all of it, each at least 1. */
+static uint64_t share(const struct node *node, uint16_t partition, uint64_t limit)
+{
+    uint64_t part = limit / node->partition_count + (partition < limit % node->partition_count);
+
+    return part ? part : 1;
+}
+
+/* The same for a rate, which an engine counts in thousandths. 0 stays no limit. */
+static uint64_t rate_share(const struct node *node, uint16_t partition, uint32_t rate)
+{
+    return rate ? share(node, partition, (uint64_t)rate * 1000) : 0;
+}
+
+static struct engine_options engine_options_of(struct node *node, uint16_t partition, uint64_t seed)
 {
     const struct config *config = node->config;
     struct engine_options options = ENGINE_OPTIONS_DEFAULT;
@@ -41,12 +65,21 @@ static struct engine_options engine_options_of(const struct node *node, uint16_t
     options.partition = partition;
     options.window_ms = config->window_ms;
     options.near_bytes_max = config->near_bytes_max / count;
-    options.pending_max = config->pending_max ? (config->pending_max + count - 1) / count : 0;
-    options.inflight_max = share(node, config->deliveries_max);
-    options.target_inflight_max = share(node, config->target_deliveries_max);
+    options.pending_max = config->pending_max;
+    options.peers = node->engines;
+    options.peer_count = node->partition_count;
+    options.inflight_max = (uint32_t)share(node, partition, config->deliveries_max);
+    options.target_inflight_max = (uint32_t)share(node, partition, config->target_deliveries_max);
+    options.broker_inflight_max = (uint32_t)share(node, partition, config->broker_inflight_max);
+    options.target_rate = rate_share(node, partition, config->target_rate_max);
+    options.catch_up_rate = rate_share(node, partition, config->catch_up_rate_max);
+    options.history_max = share(node, partition, HISTORY_MAX);
+    options.pulled_max = (uint32_t)share(node, partition, config->queue_leases_max);
     options.retain_ms = config->retain_ms;
     options.watermark_interval_ms = config->watermark_interval_ms;
     options.seed = seed;
+    options.zones = node_zones(node);
+    options.census = &node->census;
     return options;
 }
 
@@ -66,6 +99,8 @@ static enum error_code begin_epochs(struct node *node, struct storage_batch *bat
         code = storage_load_meta(node->storage, i, &batches[i].meta, ret_error);
         if (code == ERROR_NONE && batches[i].meta.epoch++ >= TIMER_EPOCH_MAX)
             code = error_set(ret_error, ERROR_INVALID, "the data folder was opened too often");
+        if (code == ERROR_NONE)
+            code = storage_load_census(node->storage, i, &node->census, ret_error);
     }
     if (code == ERROR_NONE)
         code = storage_commit(node->storage, pointers, node->partition_count, ret_error);
@@ -109,15 +144,47 @@ static enum error_code open_storage(struct node *node, struct error *ret_error)
         .memtable_bytes = config->storage_memtable_bytes,
         .sync = config->storage_sync == CONFIG_STORAGE_SYNC_ALWAYS ? ROCKSDB_SYNC_ALWAYS
                                                                    : ROCKSDB_SYNC_NEVER,
+        .damage = config->storage_damage == CONFIG_STORAGE_DAMAGE_SKIP ? ROCKSDB_DAMAGE_SKIP
+                                                                       : ROCKSDB_DAMAGE_REFUSE,
+    };
+    enum error_code code = rocksdb_storage_open(&options, &node->storage, ret_error);
+
+    if (!code)
+        storage_stats(node->storage, &node->report.storage);
+    return code;
+}
+
+static void tell_changed(void *context, const struct target_status *status)
+{
+    struct node *node = context;
+
+    if (node->events.target_changed)
+        node->events.target_changed(node->events.context, status);
+}
+
+static enum error_code create_targets(struct node *node, struct error *ret_error)
+{
+    const struct config *config = node->config;
+    struct targets_options options = {
+        .breaker = {config->target_breaker_failures, config->target_breaker_pause_ms,
+                    config->target_breaker_pause_max_ms},
+        .changed = tell_changed,
+        .context = node,
     };
 
-    return rocksdb_storage_open(&options, &node->storage, ret_error);
+    if (entropy_u64(&options.seed) != ERROR_NONE)
+        return error_set(ret_error, ERROR_IO, "the system gives no entropy");
+    node->targets = targets_create(&options);
+    return node->targets ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
 }
 
 static enum error_code start_webhook(struct node *node, struct error *ret_error)
 {
     const struct config *config = node->config;
+    const bool sends_events = config->webhook_cloudevents == CONFIG_WEBHOOK_CLOUDEVENTS_BINARY;
     struct webhook_options options = {
+        .targets = node->targets,
+        .event_source = sends_events ? config->webhook_cloudevents_source : NULL,
         .secrets = config->webhook_secret,
         .guard = &node->guard,
         .ca_file = *config->webhook_ca_file ? config->webhook_ca_file : NULL,
@@ -132,18 +199,44 @@ static enum error_code start_webhook(struct node *node, struct error *ret_error)
     return webhook_start(&options, &node->webhook, ret_error);
 }
 
+static enum error_code start_brokers(struct node *node, struct error *ret_error)
+{
+    const struct config *config = node->config;
+    struct brokers_options options = {
+        .connections = config->broker_connections,
+        .backends = broker_backends,
+        .client_name = NODE_USER_AGENT,
+        .inflight_max = config->broker_inflight_max,
+        .inflight_bytes_max = config->broker_inflight_bytes_max,
+        .connect_timeout_ms = config->broker_connect_timeout_ms,
+        .done = post_outcomes,
+        .context = node,
+    };
+
+    if (entropy_u64(&options.seed) != ERROR_NONE)
+        return error_set(ret_error, ERROR_IO, "the system gives no entropy");
+    return brokers_start(&options, &node->brokers, ret_error);
+}
+
 static void free_all(struct node *node)
 {
+    if (node->brokers)
+        brokers_stop(node->brokers);
     if (node->webhook)
         webhook_stop(node->webhook);
+    targets_destroy(node->targets);
+    queue_loop_destroy(node);
     for (uint16_t i = 0; node->engines && i < node->partition_count; i++)
         engine_destroy(node->engines[i]);
     free(node->engines);
+    census_deinit(&node->census);
+    zones_destroy(node->zones);
     storage_close(node->storage);
     for (size_t i = 0; mailbox_of(node, i); i++)
         mailbox_deinit(mailbox_of(node, i));
     pthread_cond_destroy(&node->report.changed);
     pthread_mutex_destroy(&node->report.lock);
+    pthread_mutex_destroy(&node->backup_lock);
     free(node);
 }
 
@@ -157,6 +250,7 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
     node->config = config;
     node->metrics = metrics;
     node->partition_count = (uint16_t)config->partitions;
+    census_init(&node->census);
     for (size_t i = 0; mailbox_of(node, i); i++)
         if (mailbox_init(mailbox_of(node, i)) != ERROR_NONE) {
             while (i > 0)
@@ -165,6 +259,7 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
             return NULL;
         }
     pthread_mutex_init(&node->report.lock, NULL);
+    pthread_mutex_init(&node->backup_lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&node->report.changed, &monotonic);
@@ -197,18 +292,31 @@ static enum error_code start_threads(struct node *node, struct error *ret_error)
 }
 
 enum error_code node_start(const struct config *config, struct metrics *metrics,
-                           struct node **ret_node, struct error *ret_error)
+                           const struct node_events *events, struct node **ret_node,
+                           struct error *ret_error)
 {
     struct node *node = node_alloc(config, metrics);
     enum error_code code;
 
     if (!node)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory or file descriptors");
-    code = guard_init(&node->guard, config->webhook_allow, ret_error);
+    if (events)
+        node->events = *events;
+    code = zones_create(ZONES_FOLDER, &node->zones, ret_error);
+    if (code == ERROR_NOT_FOUND) /* cron then knows UTC alone, and says so of any other zone */
+        code = ERROR_NONE;
+    if (code == ERROR_NONE)
+        code = guard_init(&node->guard, config->webhook_allow, ret_error);
     if (code == ERROR_NONE)
         code = open_storage(node, ret_error);
     if (code == ERROR_NONE)
+        code = create_targets(node, ret_error);
+    if (code == ERROR_NONE)
         code = start_webhook(node, ret_error);
+    if (code == ERROR_NONE && queue_loop_create(node) != ERROR_NONE)
+        code = error_set(ret_error, ERROR_NO_MEMORY, "no memory or entropy for the queue");
+    if (code == ERROR_NONE)
+        code = start_brokers(node, ret_error);
     if (code == ERROR_NONE)
         code = start_engines(node, ret_error);
     if (code == ERROR_NONE)
@@ -238,9 +346,13 @@ void node_stop(struct node *node)
     uint64_t drain_ms = node->config->drain_ms;
 
     atomic_store(&node->is_stopping, true);
+    backup_join(node);
+    brokers_drain(node->brokers); /* a broker that is down is not waited for */
     wait_for(node, &node->report.is_drained, drain_ms);
     webhook_stop(node->webhook); /* what is still out comes back as failed, to be tried again */
     node->webhook = NULL;
+    brokers_stop(node->brokers);
+    node->brokers = NULL;
     atomic_store(&node->engine_ends, true);
     wait_for(node, &node->report.is_finished, drain_ms + 1000);
     atomic_store(&node->engine_gives_up, true); /* only a storage that fails gets so far */
@@ -258,13 +370,19 @@ static enum error_code refuse(struct node *node, enum error_code code, enum metr
 
 enum error_code node_submit(struct node *node, struct node_request *request)
 {
-    bool creates = request->command.kind == COMMAND_CREATE;
-    size_t count = creates ? request->command.timer_count : 1;
+    const enum command_kind kind = request->command.kind;
+    const bool creates = kind == COMMAND_CREATE || kind == COMMAND_PUT;
+    const bool reads = kind == COMMAND_GET || kind == COMMAND_EXPLAIN || kind == COMMAND_LIST ||
+                       kind == COMMAND_FORECAST;
+    const size_t count = command_weight(&request->command);
 
     if (atomic_load(&node->is_stopping))
         return refuse(node, ERROR_STOPPING, METRIC_REFUSED_STOPPING);
     if (creates && atomic_load(&node->is_disk_full))
         return refuse(node, ERROR_DISK_FULL, METRIC_REFUSED_DISK_FULL);
+    /* What a write that fails was about stays in memory until one succeeds. */
+    if (!reads && atomic_load(&node->is_failing) && atomic_load(&node->is_choked))
+        return refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
     if (atomic_fetch_add(&node->inflight, count) + count > node->config->inflight_max) {
         atomic_fetch_sub(&node->inflight, count);
         return refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
@@ -274,6 +392,26 @@ enum error_code node_submit(struct node *node, struct node_request *request)
     list_init(&request->command.link);
     mailbox_post(&node->requests, &request->link_);
     return ERROR_NONE;
+}
+
+enum error_code node_queue_submit(struct node *node, struct node_queue_request *request)
+{
+    size_t count = request->queue.receipt_count;
+
+    if (atomic_load(&node->is_stopping))
+        return refuse(node, ERROR_STOPPING, METRIC_REFUSED_STOPPING);
+    if (atomic_fetch_add(&node->inflight, count) + count > node->config->inflight_max) {
+        atomic_fetch_sub(&node->inflight, count);
+        return refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
+    }
+    list_init(&request->link_);
+    mailbox_post(&node->workers, &request->link_);
+    return ERROR_NONE;
+}
+
+void node_queue_stop_waiting(struct node *node)
+{
+    atomic_store(&node->stops_waiting, true); /* seen within REPORT_NS */
 }
 
 uint16_t node_partition_count(const struct node *node)
@@ -291,6 +429,25 @@ bool node_allows_host(const struct node *node, struct bytes host)
     return guard_allows_host(&node->guard, host);
 }
 
+enum error_code node_check_broker_target(const struct node *node, struct bytes target,
+                                         struct error *ret_error)
+{
+    return brokers_check(node->brokers, target, ret_error);
+}
+
+bool node_broker_status(const struct node *node, size_t index, struct broker_status *ret_status)
+{
+    if (index >= brokers_count(node->brokers))
+        return false;
+    brokers_status(node->brokers, index, ret_status);
+    return true;
+}
+
+void node_target_status(struct node *node, struct bytes target, struct target_status *ret_status)
+{
+    targets_status(node->targets, timer_target_origin(target), instant_now(), ret_status);
+}
+
 void node_health(struct node *node, struct node_health *ret_health)
 {
     const char *reason = "";
@@ -305,15 +462,27 @@ void node_health(struct node *node, struct node_health *ret_health)
     snprintf(ret_health->reason, sizeof(ret_health->reason), "%s", reason);
 }
 
+void node_damage(struct node *node, struct node_damage *ret_damage)
+{
+    pthread_mutex_lock(&node->report.lock);
+    ret_damage->failed = node->report.storage_error;
+    snprintf(ret_damage->found, sizeof(ret_damage->found), "%s", node->report.storage.found);
+    pthread_mutex_unlock(&node->report.lock);
+}
+
 void node_refresh_metrics(struct node *node)
 {
     struct metrics *metrics = node->metrics;
     struct node_health health;
     struct engine_stats stats;
     struct storage_stats storage;
+    struct queue_stats queue;
+    struct targets_stats targets;
 
+    targets_stats(node->targets, &targets);
     pthread_mutex_lock(&node->report.lock);
     stats = node->report.stats;
+    queue = node->report.queue;
     storage = node->report.storage;
     pthread_mutex_unlock(&node->report.lock);
     node_health(node, &health);
@@ -326,7 +495,11 @@ void node_refresh_metrics(struct node *node)
         {METRIC_TIMERS_FIRED, stats.fired},
         {METRIC_TIMERS_CANCELLED, stats.cancelled},
         {METRIC_TIMERS_DEAD, stats.dead},
+        {METRIC_TIMERS_DROPPED, stats.dropped},
+        {METRIC_TIMERS_TOUCHED, stats.touched},
+        {METRIC_TIMERS_MOVED_ON, stats.moved_on},
         {METRIC_TIMERS_SPILLED, stats.spilled},
+        {METRIC_TIMERS_CALLED_IN, stats.called_in},
         {METRIC_TIMERS_IN_MEMORY, stats.in_memory},
         {METRIC_NEAR_BYTES, stats.near_bytes},
         {METRIC_OLDEST_OVERDUE_MS,
@@ -335,8 +508,21 @@ void node_refresh_metrics(struct node *node)
         {METRIC_ATTEMPTS_FAILED, stats.attempts_failed},
         {METRIC_DELIVERIES_INFLIGHT, stats.inflight},
         {METRIC_DELIVERIES_WAITING, stats.waiting},
+        {METRIC_ATTEMPTS_POSTPONED, targets.postponed},
+        {METRIC_BREAKERS_OPEN, targets.open},
+        {METRIC_BREAKERS_OPENED, targets.opened},
+        {METRIC_TIMERS_CATCHING_UP, stats.catching_up},
+        {METRIC_QUEUE_LEASED, queue.leased},
+        {METRIC_QUEUE_WAITING, queue.waiting},
+        {METRIC_QUEUE_LEASES, queue.leases},
+        {METRIC_QUEUE_ACKS, queue.acks},
+        {METRIC_QUEUE_NACKS, queue.nacks},
+        {METRIC_QUEUE_LEASES_ENDED, queue.ended},
+        {METRIC_QUEUE_RECEIPTS_STALE, queue.stales},
         {METRIC_STORAGE_FAILURES, stats.storage_failures},
         {METRIC_RECORDS_CORRUPT, storage.corrupt_records},
+        {METRIC_LOGS_TORN, storage.torn_logs},
+        {METRIC_WRITES_LOST, storage.lost_writes},
         {METRIC_DISK_BYTES, storage.disk_bytes},
         {METRIC_DISK_FREE_BYTES, storage.disk_free_bytes},
         {METRIC_READY, health.is_ready},

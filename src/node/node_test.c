@@ -33,7 +33,7 @@ static void start(struct fixture *fixture)
 {
     struct error error = {.text = ""};
 
-    if (node_start(&fixture->config, fixture->metrics, &fixture->node, &error))
+    if (node_start(&fixture->config, fixture->metrics, NULL, &fixture->node, &error))
         fail_msg("%s", error.text);
 }
 
@@ -207,12 +207,13 @@ static void test_start_says_what_is_wrong(void **state)
     struct node *second;
 
     set(fixture, "webhook_allow", "10.0.0.0/99");
-    assert_int_equal(node_start(&fixture->config, fixture->metrics, &second, &error),
+    assert_int_equal(node_start(&fixture->config, fixture->metrics, NULL, &second, &error),
                      ERROR_INVALID);
     assert_non_null(strstr(error.text, "10.0.0.0/99"));
     set(fixture, "webhook_allow", "");
     start(fixture);
-    assert_int_equal(node_start(&fixture->config, fixture->metrics, &second, &error), ERROR_IO);
+    assert_int_equal(node_start(&fixture->config, fixture->metrics, NULL, &second, &error),
+                     ERROR_IO);
     assert_non_null(strstr(error.text, fixture->folder.path));
     do
         node_health(fixture->node, &health);

@@ -8,6 +8,8 @@
 
 #define GROUP_MAX 1024 /* batches in one commit */
 
+#define READS_POSTED_MAX 64 /* finds that are told of together */
+
 #define SECOND_NS UINT64_C(1000000000)
 
 /* Fewer unanswered timers than this do not linger: whoever sends one at a time waits for one sync.
@@ -51,15 +53,26 @@ static void linger(struct node *node, struct group *group, struct list *waiting)
     }
 }
 
+/* Remembers what the log is to say. */
+static void note_failure(struct node *node, const struct error *error)
+{
+    pthread_mutex_lock(&node->report.lock);
+    node->report.storage_error = *error;
+    pthread_mutex_unlock(&node->report.lock);
+}
+
 static void commit(struct node *node, struct group *group)
 {
     struct instant began = instant_now();
     struct list done;
-    enum error_code result = storage_commit(node->storage, group->batches, group->count, NULL);
+    struct error error = {.text = ""};
+    enum error_code result = storage_commit(node->storage, group->batches, group->count, &error);
 
     metrics_observe_us(node->metrics, HISTOGRAM_COMMIT,
                        instant_since_ns(began, instant_now()) / 1000);
     metrics_add(node->metrics, METRIC_COMMIT_WRITES, group->write_count);
+    if (result)
+        note_failure(node, &error);
     atomic_store(&node->is_failing, result != ERROR_NONE);
     list_init(&done);
     for (size_t i = 0; i < group->count; i++) {
@@ -92,13 +105,28 @@ void *commit_loop(void *argument)
     }
 }
 
-static void read_one(struct node *node, struct engine_read *read)
+/* Finding takes microseconds, less than waking the engine thread for each. What may take longer
+ * keeps nobody waiting. */
+static void read_all(struct node *node, struct list *waiting)
 {
-    if (read->kind == ENGINE_READ_FIND)
-        read->result = storage_find(node->storage, &read->id, &read->timer, NULL);
-    else
-        read->result = storage_scan(node->storage, &read->scan, &read->page, NULL);
-    mailbox_post(&node->reads, &read->link);
+    struct list done, *link;
+    size_t done_count = 0;
+
+    list_init(&done);
+    while ((link = list_pop(waiting))) {
+        struct engine_read *read = list_item(link, struct engine_read, link);
+
+        if (done_count == READS_POSTED_MAX || read->kind == ENGINE_READ_SCAN) {
+            mailbox_post_all(&node->reads, &done);
+            done_count = 0;
+        }
+        engine_read_perform(read, node->storage);
+        if (read->result == ERROR_IO)
+            note_failure(node, &read->error);
+        list_push(&done, &read->link);
+        done_count++;
+    }
+    mailbox_post_all(&node->reads, &done);
 }
 
 static void look_after_disk(struct node *node)
@@ -119,7 +147,7 @@ void *read_loop(void *argument)
 
     for (;;) {
         struct instant now = instant_now();
-        struct list waiting, *link;
+        struct list waiting;
 
         if (instant_since_ns(looked, now) >= SECOND_NS) {
             look_after_disk(node);
@@ -132,7 +160,6 @@ void *read_loop(void *argument)
                 return NULL;
             mailbox_wait(&node->to_read, SECOND_NS / 10);
         }
-        while ((link = list_pop(&waiting)))
-            read_one(node, list_item(link, struct engine_read, link));
+        read_all(node, &waiting);
     }
 }

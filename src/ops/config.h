@@ -37,6 +37,26 @@ enum config_storage_sync {
     CONFIG_STORAGE_SYNC_NEVER,
 };
 
+enum config_storage_damage {
+    CONFIG_STORAGE_DAMAGE_REFUSE,
+    CONFIG_STORAGE_DAMAGE_SKIP,
+};
+
+enum config_metrics_access {
+    CONFIG_METRICS_ACCESS_ADMIN,
+    CONFIG_METRICS_ACCESS_OPEN,
+};
+
+enum config_listen_unprotected {
+    CONFIG_LISTEN_UNPROTECTED_NO,
+    CONFIG_LISTEN_UNPROTECTED_YES,
+};
+
+enum config_webhook_cloudevents {
+    CONFIG_WEBHOOK_CLOUDEVENTS_OFF,
+    CONFIG_WEBHOOK_CLOUDEVENTS_BINARY,
+};
+
 enum config_log_level {
     CONFIG_LOG_LEVEL_INFO,
     CONFIG_LOG_LEVEL_DEBUG,
@@ -65,10 +85,25 @@ enum config_log_level {
     FIELD(BYTES, body_bytes_max, "2M", KIB, GIB, "body of one request; batches have their own")    \
     FIELD(BYTES, batch_bytes_max, "1G", KIB, 1024 * GIB, "body of one batch request")              \
     FIELD(U32, batch_lines_max, "1000000", 1, 100000000, "timers in one batch request")            \
+    FIELD(U32, batches_max, "256", 1, 65536, "batch requests at a time")                           \
     FIELD(U32, inflight_max, "200000", 1, 100000000,                                               \
           "timers in requests that are not answered yet; beyond it requests are refused with 503") \
+    FIELD(BYTES, bodies_bytes_max, "256M", MIB, 1024 * GIB,                                        \
+          "bodies of requests under way, together; beyond it they are refused with 503")           \
+    FIELD(BYTES, answers_bytes_max, "512M", MIB, 1024 * GIB,                                       \
+          "answers not read yet, together; beyond it lists and leases are refused with 503")       \
     FIELD(DURATION, drain, "10s", 0, HOUR_MS,                                                      \
           "at a stop, how long requests and deliveries that are out may take to end")              \
+    SECTION("access", "Who may call, and how what is said is kept secret; see security.md.")       \
+    FIELD(TEXT, tokens_file, "", 0, 4000,                                                          \
+          "file of tokens; without one everybody may do everything. Read again at SIGHUP")         \
+    FIELD(TEXT, tls_certificate, "", 0, 4000,                                                      \
+          "file of the certificate, in PEM; with it only TLS is spoken. Read again at SIGHUP")     \
+    FIELD(TEXT, tls_key, "", 0, 4000, "file of the certificate's key, in PEM. The same")           \
+    FIELD(CHOICE, metrics_access, "admin|open", 0, 0,                                              \
+          "where there are tokens: /metrics needs one with the scope admin, or none")              \
+    FIELD(CHOICE, listen_unprotected, "no|yes", 0, 0,                                              \
+          "whether to listen beyond loopback without tokens")                                      \
     SECTION("timers", "What one timer may hold and how many there may be.")                        \
     FIELD(BYTES, payload_bytes_max, "1M", 1, 64 * MIB, "payload of one timer")                     \
     FIELD(U32, target_bytes_max, "2048", 16, 65536, "target of one timer")                         \
@@ -97,15 +132,35 @@ enum config_log_level {
           "one write buffer of the storage; there are up to four")                                 \
     FIELD(BYTES, disk_reserve_bytes, "256M", 0, 1024 * GIB,                                        \
           "with less free disk than this, creates are refused with 503")                           \
+    FIELD(CHOICE, storage_damage, "refuse|skip", 0, 0,                                             \
+          "a log damaged where it was acknowledged: do not start, or start without what it cost")  \
+    FIELD(TEXT, backup_folder, "", 0, 4000,                                                        \
+          "where POST /v1/admin/backup puts its copies; empty: it is refused")                     \
     SECTION("delivery", "How due timers reach their targets.")                                     \
-    FIELD(U32, deliveries_max, "4096", 1, 1000000, "deliveries at a time")                         \
+    FIELD(U32, deliveries_max, "4096", 1, 1000000, "webhooks at a time; at least 1 a partition")   \
     FIELD(U32, target_deliveries_max, "128", 1, 1000000,                                           \
-          "deliveries at a time to one origin (scheme, host, port)")                               \
+          "webhooks at a time to one origin (scheme, host, port)")                                 \
+    FIELD(U32, target_rate_max, "0", 0, 1000000, "webhooks a second to one origin; 0 is no limit") \
+    FIELD(U32, target_breaker_failures, "20", 0, 1000000,                                          \
+          "webhooks to one origin that fail in a row until it is left alone; 0 is never")          \
+    FIELD(DURATION, target_breaker_pause, "10s", 100, HOUR_MS,                                     \
+          "how long it is left alone until one is tried; doubled each time that one fails")        \
+    FIELD(DURATION, target_breaker_pause_max, "5m", 100, DAY_MS, "the longest such pause")         \
+    FIELD(U32, catch_up_rate_max, "0", 0, 10000000,                                                \
+          "overdue timers a second that are delivered after an outage; 0 is no limit")             \
+    FIELD(U32, queue_leases_max, "100000", 1, 100000000, "leases of the built-in queue at a time") \
+    FIELD(DURATION, queue_wait_max, "20s", 0, HOUR_MS,                                             \
+          "how long a worker may wait for work in one request")                                    \
+    FIELD(BYTES, queue_bytes_max, "4M", 1, GIB, "items of one lease, in memory")                   \
     FIELD(LIST, webhook_allow, "", 0, 4000,                                                        \
           "private networks that webhooks may call, such as 10.0.0.0/8,::1/128")                   \
     FIELD(SECRET, webhook_secret, "", 0, 1000,                                                     \
           "signs webhooks: one whsec_... or, while rotating, two parted by a space")               \
     FIELD(TEXT, webhook_secret_file, "", 0, 4000, "file to read webhook_secret from")              \
+    FIELD(CHOICE, webhook_cloudevents, "off|binary", 0, 0,                                         \
+          "whether webhooks are CloudEvents 1.0 too, by ce- headers")                              \
+    FIELD(TEXT, webhook_cloudevents_source, "/tickwheel", 1, 256,                                  \
+          "their ce-source: a URI reference that names this service")                              \
     FIELD(TEXT, webhook_ca_file, "", 0, 4000,                                                      \
           "certificates to trust for https targets; empty takes the system's")                     \
     FIELD(U32, webhook_connections_max, "4096", 1, 1000000, "open connections to targets")         \
@@ -113,6 +168,14 @@ enum config_log_level {
           "how long connecting to a target may take")                                              \
     FIELD(BYTES, webhook_response_bytes_max, "64K", 0, GIB,                                        \
           "read at most so much of a target's answer")                                             \
+    FIELD(SECRET, broker_connections, "", 0, 8000,                                                 \
+          "brokers that timers may go to, NAME=URL parted by spaces; see brokers.md")              \
+    FIELD(TEXT, broker_connections_file, "", 0, 4000, "file to read broker_connections from")      \
+    FIELD(U32, broker_inflight_max, "1024", 1, 1000000,                                            \
+          "messages that one broker connection has not confirmed yet")                             \
+    FIELD(BYTES, broker_inflight_bytes_max, "64M", KIB, 64 * GIB, "payload of those messages")     \
+    FIELD(DURATION, broker_connect_timeout, "5s", 10, MINUTE_MS,                                   \
+          "how long connecting to a broker may take")                                              \
     SECTION("log", "What is written to standard error.")                                           \
     FIELD(CHOICE, log_level, "info|debug", 0, 0, "how much is logged")
 
@@ -140,13 +203,15 @@ enum config_action {
     CONFIG_ACTION_VERSION,       /* --version */
     CONFIG_ACTION_PRINT,         /* --print-config: the settings in effect, as a config file */
     CONFIG_ACTION_CHECK,         /* --check-config: say whether they are valid */
+    CONFIG_ACTION_CHECK_DATA,    /* --check FOLDER: look through a data folder */
     CONFIG_ACTION_PRINT_DOCS,    /* --print-config-docs: docs/configuration.md */
     CONFIG_ACTION_PRINT_EXAMPLE, /* --print-config-example: packaging/tickwheeld.conf */
 };
 
 struct config_request {
     enum config_action action;
-    bool wants_banner; /* --banner: greet a person at the start */
+    bool wants_banner;        /* --banner: greet a person at the start */
+    const char *check_folder; /* of --check; an argument */
 };
 
 /* All defaults. */

@@ -15,8 +15,7 @@
 enum {
     SHOWN = 60, /* how much of a wrong name an error text repeats */
     FILE_BYTES_MAX = 1 << 20,
-    SECRET_FILE_BYTES_MAX = 4096,
-    LINE_BYTES_MAX = 190, /* libinih cuts a line at 198 without a word */
+    SECRET_FILE_BYTES_MAX = 64 * 1024,
 };
 
 enum spelling {
@@ -102,16 +101,29 @@ static enum error_code apply(struct source *source, const char *name, const char
 
 /* A secret and the file of a secret are two ways to say one thing: within a source only one of
  * them, and the stronger source's way replaces the other. */
-static enum error_code settle_secret(struct source *source, struct error *ret_error)
-{
-    bool has_secret = source->has_set[config_row_find("webhook_secret") - config_rows];
-    bool has_file = source->has_set[config_row_find("webhook_secret_file") - config_rows];
+static const struct {
+    const char *name, *file_name;
+    bool may_have_lines; /* of which those that begin with # are comments */
+} secrets[] = {
+    {"webhook_secret", "webhook_secret_file", false},
+    {"broker_connections", "broker_connections_file", true},
+};
 
-    if (has_secret && has_file)
-        return error_set(ret_error, ERROR_INVALID,
-                         "webhook_secret and webhook_secret_file: give one of them");
-    if (has_secret)
-        source->config->webhook_secret_file[0] = '\0';
+#define SECRETS_COUNT (sizeof(secrets) / sizeof(secrets[0]))
+
+static enum error_code settle_secrets(struct source *source, struct error *ret_error)
+{
+    for (size_t i = 0; i < SECRETS_COUNT; i++) {
+        const struct config_row *secret = config_row_find(secrets[i].name);
+        const struct config_row *file = config_row_find(secrets[i].file_name);
+
+        if (!source->has_set[secret - config_rows])
+            continue;
+        if (source->has_set[file - config_rows])
+            return error_set(ret_error, ERROR_INVALID, "%s and %s: give one of them", secret->name,
+                             file->name);
+        ((char *)source->config)[file->offset] = '\0';
+    }
     return ERROR_NONE;
 }
 
@@ -145,7 +157,7 @@ static char *next_line(char *to, int size, void *stream)
     reader->line++;
     end = memchr(reader->rest.data, '\n', reader->rest.size);
     taken = end ? (size_t)(end - reader->rest.data) + 1 : reader->rest.size;
-    if (taken > LINE_BYTES_MAX || taken >= (size_t)size) {
+    if (taken > CONFIG_LINE_BYTES_MAX || taken >= (size_t)size) {
         refuse_line(reader, ERROR_INVALID, "the line is too long");
         return NULL;
     }
@@ -200,7 +212,7 @@ enum error_code config_read(struct config *config, struct bytes text, const char
     if (reader.failed_line)
         return error_set(ret_error, reader.error.code, "%s:%u: %s", origin, reader.failed_line,
                          reader.error.text);
-    if (settle_secret(&reader.source, &reader.error))
+    if (settle_secrets(&reader.source, &reader.error))
         return error_set(ret_error, ERROR_INVALID, "%s: %s", origin, reader.error.text);
     return ERROR_NONE;
 }
@@ -243,7 +255,7 @@ static enum error_code load_environment(struct config *config, char *const envir
         if (code)
             return code;
     }
-    return settle_secret(&source, ret_error);
+    return settle_secrets(&source, ret_error);
 }
 
 static const char *environment_config(char *const environment[])
@@ -307,15 +319,19 @@ static enum error_code walk_flags(int argc, char *const argv[], struct source *s
         for (size_t j = 0; j < size; j++)
             name[j] = flag[2 + j] == '-' ? '_' : flag[2 + j];
         name[size] = '\0';
-        if (strcmp(name, "config") != 0 && !config_row_find(name))
+        if (strcmp(name, "config") != 0 && strcmp(name, "check") != 0 && !config_row_find(name))
             return refuse_unknown(SPELLING_FLAG, name, ret_error);
         value = equals ? equals + 1 : ++i < argc ? argv[i] : NULL;
         if (!value)
             return error_set(ret_error, ERROR_INVALID, "%s: a value is missing", flag);
-        if (strcmp(name, "config") == 0)
+        if (strcmp(name, "config") == 0) {
             *ret_path = value;
-        else if (source)
+        } else if (strcmp(name, "check") == 0) {
+            request->action = CONFIG_ACTION_CHECK_DATA;
+            request->check_folder = value;
+        } else if (source) {
             code = apply(source, name, value, ret_error);
+        }
         if (code)
             return code;
     }
@@ -324,23 +340,59 @@ static enum error_code walk_flags(int argc, char *const argv[], struct source *s
 
 /* ---- all of them ---- */
 
-static enum error_code load_secret(struct config *config, struct error *ret_error)
+/* Makes one line of several, and blanks of comments: a list of brokers reads better so. */
+static void join_lines(struct buffer *text)
 {
+    bool begins_line = true, is_comment = false;
+
+    for (size_t i = 0; i < text->size; i++) {
+        char c = text->data[i];
+
+        if (begins_line)
+            is_comment = c == '#';
+        begins_line = c == '\n';
+        if (is_comment || isspace((unsigned char)c))
+            text->data[i] = ' ';
+    }
+}
+
+static enum error_code load_secret(struct config *config, size_t index, const char *path,
+                                   struct error *ret_error)
+{
+    const char *file_name = secrets[index].file_name;
     enum error_code code;
     struct buffer text;
+    size_t start = 0;
 
     buffer_init(&text);
-    code = files_read(config->webhook_secret_file, SECRET_FILE_BYTES_MAX, &text, ret_error);
+    code = files_read(path, SECRET_FILE_BYTES_MAX, &text, ret_error);
+    if (!code && secrets[index].may_have_lines)
+        join_lines(&text);
     while (!code && text.size && isspace((unsigned char)text.data[text.size - 1]))
         text.size--;
+    while (secrets[index].may_have_lines && start < text.size && text.data[start] == ' ')
+        start++;
     buffer_append(&text, "", 1);
     if (!code && buffer_failed(&text))
-        code = error_set(ret_error, ERROR_NO_MEMORY, "webhook_secret_file: out of memory");
-    else if (!code && (strlen(text.data) + 1 != text.size || text.size == 1))
-        code = error_set(ret_error, ERROR_INVALID, "webhook_secret_file: there is no secret in it");
+        code = error_set(ret_error, ERROR_NO_MEMORY, "%s: out of memory", file_name);
+    else if (!code && (strlen(text.data) + 1 != text.size || text.size == start + 1))
+        code = error_set(ret_error, ERROR_INVALID, "%s: there is no secret in it", file_name);
     else if (!code)
-        code = config_set(config, "webhook_secret", text.data, ret_error);
+        code = config_set(config, secrets[index].name, text.data + start, ret_error);
     buffer_deinit(&text);
+    return code;
+}
+
+static enum error_code load_secrets(struct config *config, struct error *ret_error)
+{
+    enum error_code code = ERROR_NONE;
+
+    for (size_t i = 0; i < SECRETS_COUNT && !code; i++) {
+        const char *path = (const char *)config + config_row_find(secrets[i].file_name)->offset;
+
+        if (*path)
+            code = load_secret(config, i, path, ret_error);
+    }
     return code;
 }
 
@@ -371,8 +423,8 @@ enum error_code config_load(int argc, char *const argv[], char *const environmen
     if (!code)
         code = walk_flags(argc, argv, &flags, ret_request, &path, ret_error);
     if (!code)
-        code = settle_secret(&flags, ret_error);
-    if (!code && ret_config->webhook_secret_file[0])
-        code = load_secret(ret_config, ret_error);
+        code = settle_secrets(&flags, ret_error);
+    if (!code)
+        code = load_secrets(ret_config, ret_error);
     return code;
 }

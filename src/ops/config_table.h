@@ -30,8 +30,9 @@ struct config_row {
     size_t offset; /* in struct config */
 };
 
-#define CONFIG_ROWS_MAX  128
-#define CONFIG_NAME_SIZE 64 /* of the longest name, with its end */
+#define CONFIG_ROWS_MAX       128
+#define CONFIG_NAME_SIZE      64  /* of the longest name, with its end */
+#define CONFIG_LINE_BYTES_MAX 190 /* of the file; libinih cuts a line at 198 without a word */
 
 extern const struct config_row config_rows[];
 extern const size_t config_row_count;

@@ -162,6 +162,24 @@ static uint64_t stored(const struct config *config, const struct config_row *row
     return row->type == CONFIG_TYPE_U32 ? narrow : wide;
 }
 
+/* The value is refused by a text that names the row and its limits, and nothing changed. */
+static void check_beyond(const struct config *config, const struct config_row *row,
+                         const char *value)
+{
+    struct config changed = *config;
+    struct buffer limits;
+    struct error error;
+
+    buffer_init(&limits);
+    config_row_format_limits(row, &limits);
+    buffer_append(&limits, "", 1);
+    assert_int_equal(config_set(&changed, row->name, value, &error), ERROR_INVALID);
+    check_hint(&error, row->name);
+    check_hint(&error, limits.data);
+    assert_memory_equal(&changed, config, sizeof(changed));
+    buffer_deinit(&limits);
+}
+
 /* Every number of the table at its limits and one beyond, so that no row is left out. */
 static void every_row_keeps_its_limits(void **state)
 {
@@ -184,12 +202,82 @@ static void every_row_keeps_its_limits(void **state)
         assert_int_equal(config_set(&config, row->name, text, NULL), ERROR_NONE);
         assert_true(stored(&config, row) == row->max);
         snprintf(text, sizeof(text), "%llu%s", (unsigned long long)row->max + 1, unit);
-        assert_int_equal(config_set(&config, row->name, text, NULL),
-                         row->max == UINT64_MAX ? ERROR_NONE : ERROR_INVALID);
-        if (row->min == 0)
-            continue;
+        if (row->max == UINT64_MAX)
+            snprintf(text, sizeof(text), "18446744073709551616");
+        check_beyond(&config, row, text);
         snprintf(text, sizeof(text), "%llu%s", (unsigned long long)row->min - 1, unit);
-        assert_int_equal(config_set(&config, row->name, text, NULL), ERROR_INVALID);
+        check_beyond(&config, row, row->min ? text : "-1");
+    }
+}
+
+/* The same of every text: its bytes. */
+static void every_text_keeps_its_limits(void **state)
+{
+    static char text[10000];
+    struct config config;
+
+    (void)state;
+    config_init(&config);
+    for (size_t i = 0; i < config_row_count; i++) {
+        const struct config_row *row = &config_rows[i];
+
+        if (row->type < CONFIG_TYPE_TEXT || row->type > CONFIG_TYPE_SECRET)
+            continue;
+        assert_true(row->max + 1 < sizeof(text));
+        memset(text, 'x', row->max + 1);
+        text[row->max + 1] = '\0';
+        check_beyond(&config, row, text);
+        text[row->max] = '\0';
+        assert_int_equal(config_set(&config, row->name, text, NULL), ERROR_NONE);
+        assert_string_equal((const char *)&config + row->offset, text);
+        text[row->min] = '\0';
+        assert_int_equal(config_set(&config, row->name, text, NULL), ERROR_NONE);
+        if (row->min)
+            check_beyond(&config, row, "");
+    }
+}
+
+/* Loads a file of `start` and newlines, `size` bytes in all, by the flag that names it. */
+static enum error_code load_large(const char *flag, const char *start, size_t size,
+                                  struct error *ret_error)
+{
+    char *text = malloc(size + 1), *path, name[64];
+    char *const argv[] = {TEXT("tickwheeld"), name, NULL};
+    struct config_request request;
+    struct config config;
+    enum error_code code;
+
+    assert_non_null(text);
+    memset(text, '\n', size);
+    memcpy(text, start, strlen(start));
+    text[size] = '\0';
+    path = make_file(text);
+    snprintf(name, sizeof(name), "%s=%s", flag, path);
+    code = config_load(2, argv, no_environment, &config, &request, ret_error);
+    free_file(path);
+    free(text);
+    return code;
+}
+
+static void files_have_their_sizes(void **state)
+{
+    static const struct {
+        const char *flag, *start;
+        size_t size_max;
+    } cases[] = {
+        {"--config", "listen_port = 1", 1 << 20},
+        {"--webhook-secret-file", "whsec_x", 64 << 10},
+        {"--broker-connections-file", "a=redis://h", 64 << 10},
+    };
+    struct error error;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(load_large(cases[i].flag, cases[i].start, cases[i].size_max, &error),
+                         ERROR_NONE);
+        assert_int_not_equal(
+            load_large(cases[i].flag, cases[i].start, cases[i].size_max + 1, &error), ERROR_NONE);
+        check_hint(&error, "more than");
     }
 }
 
@@ -311,6 +399,8 @@ static void refuses_wrong_files_by_their_line(void **state)
         {"listen_prt = 1\nnonsense\n", "f:1: listen_prt"},
         {"listen_port = 1\n  http_threads = 2\n", "f:2: listen_port: given twice"},
         {"webhook_secret = a\nwebhook_secret_file = b\n", "f: webhook_secret and webhook_secret_f"},
+        {"broker_connections_file = a\nbroker_connections = b\n",
+         "f: broker_connections and broker"},
     };
     struct config config;
     struct error error;
@@ -430,6 +520,29 @@ static void refuses_a_secret_file_without_a_secret(void **state)
     }
 }
 
+/* A file of brokers may have one in each line, and comments; what it says is a secret. */
+static void reads_brokers_from_a_file(void **state)
+{
+    char *path = make_file("# ours\n\norders=redis://:hush@a\r\n  bus=nats://b # kept\n#last");
+    char flag[128];
+    char *const argv[] = {TEXT("tickwheeld"), flag};
+    struct config_request request;
+    struct config config;
+    struct buffer shown;
+    struct error error;
+
+    (void)state;
+    snprintf(flag, sizeof(flag), "--broker-connections-file=%s", path);
+    assert_int_equal(config_load(2, argv, no_environment, &config, &request, &error), ERROR_NONE);
+    assert_string_equal(config.broker_connections, "orders=redis://:hush@a    bus=nats://b # kept");
+    buffer_init(&shown);
+    config_format(&config, &shown);
+    buffer_append(&shown, "", 1);
+    assert_null(strstr(shown.data, "hush"));
+    buffer_deinit(&shown);
+    free_file(path);
+}
+
 /* What --print-config prints is a config file that says the same. */
 static void printed_settings_read_back(void **state)
 {
@@ -523,7 +636,8 @@ static void the_example_is_a_config_file(void **state)
     assert_memory_equal(&config, &defaults, sizeof(config));
     for (size_t i = 0; i < example.size; i++)
         if (example.data[i] == ';' && (i == 0 || example.data[i - 1] == '\n') &&
-            strncmp(example.data + i, ";webhook_secret", 15) != 0)
+            strncmp(example.data + i, ";webhook_secret", 15) != 0 &&
+            strncmp(example.data + i, ";broker_connections", 19) != 0)
             example.data[i] = ' ';
     for (size_t i = 1; i < example.size; i++) /* a line that begins with a space goes on */
         if (example.data[i] == ' ' && example.data[i - 1] == '\n')
@@ -541,6 +655,8 @@ int main(void)
         cmocka_unit_test(reads_each_type),
         cmocka_unit_test(refuses_bad_values_with_the_limits),
         cmocka_unit_test(every_row_keeps_its_limits),
+        cmocka_unit_test(every_text_keeps_its_limits),
+        cmocka_unit_test(files_have_their_sizes),
         cmocka_unit_test(the_stronger_source_wins),
         cmocka_unit_test(refuses_flags_that_it_does_not_know),
         cmocka_unit_test(refuses_the_environment_that_it_does_not_know),
@@ -549,6 +665,7 @@ int main(void)
         cmocka_unit_test(help_comes_whatever_is_wrong_elsewhere),
         cmocka_unit_test(secrets_come_from_a_file_and_are_never_shown),
         cmocka_unit_test(refuses_a_secret_file_without_a_secret),
+        cmocka_unit_test(reads_brokers_from_a_file),
         cmocka_unit_test(printed_settings_read_back),
         cmocka_unit_test(help_names_every_setting),
         cmocka_unit_test(the_written_docs_are_current),

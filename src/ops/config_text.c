@@ -59,9 +59,13 @@ void config_format_help(struct buffer *buffer)
                 "\n"
                 "  --config FILE          read settings from a file\n"
                 "  --check-config         say whether all settings are valid, and exit\n"
+                "  --check FOLDER         look through a data folder at rest: 0 fine, 1 damaged,\n"
+                "                         2 it cannot be opened\n"
                 "  --print-config         print the settings in effect, and exit\n"
                 "  --print-config-docs    print docs/configuration.md, and exit\n"
                 "  --print-config-example print an example of a config file, and exit\n"
+                "  --make-token TENANT [SCOPES]\n"
+                "                         print a new token and its line for the tokens file\n"
                 "  --banner               greet with a command to try\n"
                 "  --version, --help\n");
     for (size_t i = 0; i < config_row_count; i++) {
@@ -115,11 +119,12 @@ void config_format_docs(struct buffer *buffer)
         "`--print-config-example` prints a\nfile to start from.\n"
         "\n"
         "Durations are written `500ms`, `10s`, `1h30m`; sizes `4096`, `64K`, `256M`, `1G` (powers "
-        "of 1024).\n\n"
-        "In the file, sections are optional and a line holds at most 190 bytes. A line that begins "
-        "with `#` or `;` is a comment, and\nso is what follows a blank and `;`. A list may be "
-        "given "
-        "in several lines, those after the first indented.\n");
+        "of 1024).\n\n");
+    buffer_printf(buffer,
+                  "In the file, sections are optional and a line holds at most %d bytes. A line "
+                  "that begins with `#` or `;` is a comment, and\nso is what follows a blank and "
+                  "`;`. A list may be given in several lines, those after the first indented.\n",
+                  CONFIG_LINE_BYTES_MAX);
     for (size_t i = 0; i < config_row_count; i++) {
         const struct config_row *row = &config_rows[i];
 

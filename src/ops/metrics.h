@@ -19,44 +19,81 @@
 
 /* X(ID, kind, name, labels, scale, help); lines of one name stand together and share the first
  * help. The scale divides the stored integer: 1000 shows milliseconds as seconds. */
-#define METRIC_LIST(X)                                                                           \
-    X(TIMERS_PENDING, GAUGE, "tickwheel_timers_pending", "", 1,                                  \
-      "Live timers, on disk and in memory.")                                                     \
-    X(TIMERS_CREATED, COUNTER, "tickwheel_timers_created_total", "", 1, "Timers created.")       \
-    X(TIMERS_FIRED, COUNTER, "tickwheel_timers_fired_total", "", 1,                              \
-      "Timers delivered with success.")                                                          \
-    X(TIMERS_CANCELLED, COUNTER, "tickwheel_timers_cancelled_total", "", 1, "Timers cancelled.") \
-    X(TIMERS_DEAD, COUNTER, "tickwheel_timers_dead_total", "", 1,                                \
-      "Timers that ran out of attempts or were refused for good.")                               \
-    X(TIMERS_SPILLED, COUNTER, "tickwheel_timers_spilled_total", "", 1,                          \
-      "Due timers put back to the storage because their target had no room.")                    \
-    X(TIMERS_IN_MEMORY, GAUGE, "tickwheel_timers_in_memory", "", 1, "Timers in memory.")         \
-    X(NEAR_BYTES, GAUGE, "tickwheel_near_bytes", "", 1, "Memory that those timers take.")        \
-    X(OLDEST_OVERDUE_MS, GAUGE, "tickwheel_oldest_overdue_seconds", "", 1000,                    \
-      "How late the timer that is late by most is; 0 when none is late.")                        \
-    X(ATTEMPTS, COUNTER, "tickwheel_attempts_total", "", 1, "Deliveries attempted.")             \
-    X(ATTEMPTS_FAILED, COUNTER, "tickwheel_attempts_failed_total", "", 1,                        \
-      "Deliveries that failed and may be tried again.")                                          \
-    X(DELIVERIES_INFLIGHT, GAUGE, "tickwheel_deliveries_inflight", "", 1,                        \
-      "Deliveries without an outcome yet.")                                                      \
-    X(DELIVERIES_WAITING, GAUGE, "tickwheel_deliveries_waiting", "", 1,                          \
-      "Due timers that wait for room at their target.")                                          \
-    X(COMMIT_WRITES, COUNTER, "tickwheel_commit_writes_total", "", 1,                            \
-      "Rows written; divide by tickwheel_commit_seconds_count for the size of a commit.")        \
-    X(STORAGE_FAILURES, COUNTER, "tickwheel_storage_failures_total", "", 1,                      \
-      "Reads and commits that failed.")                                                          \
-    X(RECORDS_CORRUPT, COUNTER, "tickwheel_records_corrupt_total", "", 1,                        \
-      "Stored records that were damaged and set aside.")                                         \
-    X(DISK_BYTES, GAUGE, "tickwheel_disk_bytes", "", 1, "Disk that the storage takes.")          \
-    X(DISK_FREE_BYTES, GAUGE, "tickwheel_disk_free_bytes", "", 1,                                \
-      "Free disk where the storage lies.")                                                       \
-    X(REFUSED_OVERLOADED, COUNTER, "tickwheel_refused_total", "reason=\"overloaded\"", 1,        \
-      "Requests and timers refused because of a limit, by reason.")                              \
-    X(REFUSED_TOO_MANY, COUNTER, "tickwheel_refused_total", "reason=\"too-many\"", 1, "")        \
-    X(REFUSED_DISK_FULL, COUNTER, "tickwheel_refused_total", "reason=\"disk-full\"", 1, "")      \
-    X(REFUSED_STOPPING, COUNTER, "tickwheel_refused_total", "reason=\"stopping\"", 1, "")        \
-    X(REFUSED_TOO_LARGE, COUNTER, "tickwheel_refused_total", "reason=\"too-large\"", 1, "")      \
-    X(REFUSED_CONNECTIONS, COUNTER, "tickwheel_refused_total", "reason=\"connections\"", 1, "")  \
+#define METRIC_LIST(X)                                                                            \
+    X(TIMERS_PENDING, GAUGE, "tickwheel_timers_pending", "", 1,                                   \
+      "Live timers, on disk and in memory.")                                                      \
+    X(TIMERS_CREATED, COUNTER, "tickwheel_timers_created_total", "", 1, "Timers created.")        \
+    X(TIMERS_FIRED, COUNTER, "tickwheel_timers_fired_total", "", 1,                               \
+      "Timers delivered with success.")                                                           \
+    X(TIMERS_CANCELLED, COUNTER, "tickwheel_timers_cancelled_total", "", 1, "Timers cancelled.")  \
+    X(TIMERS_DEAD, COUNTER, "tickwheel_timers_dead_total", "", 1,                                 \
+      "Timers that ran out of attempts or were refused for good.")                                \
+    X(TIMERS_DROPPED, COUNTER, "tickwheel_timers_dropped_total", "", 1,                           \
+      "Firings that were later than their timer allows.")                                         \
+    X(TIMERS_TOUCHED, COUNTER, "tickwheel_timers_touched_total", "", 1,                           \
+      "Times that were extended by a short record beside the timer's row.")                       \
+    X(TIMERS_MOVED_ON, COUNTER, "tickwheel_timers_moved_on_total", "", 1,                         \
+      "Rows of such timers that were moved when their old time came.")                            \
+    X(TIMERS_SPILLED, COUNTER, "tickwheel_timers_spilled_total", "", 1,                           \
+      "Due timers put back to the storage because their target had no room.")                     \
+    X(TIMERS_CALLED_IN, COUNTER, "tickwheel_timers_called_in_total", "", 1,                       \
+      "Timers that were put back so, and taken up as soon as there was room.")                    \
+    X(TIMERS_IN_MEMORY, GAUGE, "tickwheel_timers_in_memory", "", 1, "Timers in memory.")          \
+    X(NEAR_BYTES, GAUGE, "tickwheel_near_bytes", "", 1, "Memory that those timers take.")         \
+    X(OLDEST_OVERDUE_MS, GAUGE, "tickwheel_oldest_overdue_seconds", "", 1000,                     \
+      "How late the timer that is late by most is; 0 when none is late.")                         \
+    X(ATTEMPTS, COUNTER, "tickwheel_attempts_total", "", 1, "Deliveries attempted.")              \
+    X(ATTEMPTS_FAILED, COUNTER, "tickwheel_attempts_failed_total", "", 1,                         \
+      "Deliveries that failed and may be tried again.")                                           \
+    X(DELIVERIES_INFLIGHT, GAUGE, "tickwheel_deliveries_inflight", "", 1,                         \
+      "Deliveries without an outcome yet.")                                                       \
+    X(DELIVERIES_WAITING, GAUGE, "tickwheel_deliveries_waiting", "", 1,                           \
+      "Due timers that wait for room at their target, or for a worker.")                          \
+    X(ATTEMPTS_POSTPONED, COUNTER, "tickwheel_attempts_postponed_total", "", 1,                   \
+      "Deliveries put off because the breaker of their target was open.")                         \
+    X(BREAKERS_OPEN, GAUGE, "tickwheel_breakers_open", "", 1,                                     \
+      "Targets that are left alone because they failed.")                                         \
+    X(BREAKERS_OPENED, COUNTER, "tickwheel_breakers_opened_total", "", 1,                         \
+      "How often the breaker of a target opened, again too.")                                     \
+    X(TIMERS_CATCHING_UP, GAUGE, "tickwheel_timers_catching_up", "", 1,                           \
+      "Overdue timers that wait because of catch_up_rate_max.")                                   \
+    X(QUEUE_LEASED, GAUGE, "tickwheel_queue_leased", "", 1, "Items that workers hold.")           \
+    X(QUEUE_WAITING, GAUGE, "tickwheel_queue_waiting", "", 1, "Workers that wait for work.")      \
+    X(QUEUE_LEASES, COUNTER, "tickwheel_queue_leases_total", "", 1, "Items leased.")              \
+    X(QUEUE_ACKS, COUNTER, "tickwheel_queue_acks_total", "", 1, "Items done.")                    \
+    X(QUEUE_NACKS, COUNTER, "tickwheel_queue_nacks_total", "", 1, "Items given back.")            \
+    X(QUEUE_LEASES_ENDED, COUNTER, "tickwheel_queue_leases_ended_total", "", 1,                   \
+      "Leases that ended without an answer.")                                                     \
+    X(QUEUE_RECEIPTS_STALE, COUNTER, "tickwheel_queue_receipts_stale_total", "", 1,               \
+      "Receipts that were refused, for their lease was over.")                                    \
+    X(COMMIT_WRITES, COUNTER, "tickwheel_commit_writes_total", "", 1,                             \
+      "Rows written; divide by tickwheel_commit_seconds_count for the size of a commit.")         \
+    X(STORAGE_FAILURES, COUNTER, "tickwheel_storage_failures_total", "", 1,                       \
+      "Reads and commits that failed.")                                                           \
+    X(RECORDS_CORRUPT, COUNTER, "tickwheel_records_corrupt_total", "", 1,                         \
+      "Stored records that were damaged and set aside.")                                          \
+    X(LOGS_TORN, GAUGE, "tickwheel_storage_torn_logs", "", 1,                                     \
+      "Logs that ended within a write when the storage was opened, as a power cut leaves them.")  \
+    X(WRITES_LOST, GAUGE, "tickwheel_storage_lost_writes", "", 1,                                 \
+      "Changes that a damaged log cost when the storage was opened with storage_damage = skip.")  \
+    X(BACKUPS, COUNTER, "tickwheel_backups_total", "", 1, "Backups finished.")                    \
+    X(BACKUPS_FAILED, COUNTER, "tickwheel_backups_failed_total", "", 1, "Backups that failed.")   \
+    X(BACKUP_LAST_MS, GAUGE, "tickwheel_backup_last_timestamp_seconds", "", 1000,                 \
+      "When the last backup was finished, since 1970; 0: none by this process.")                  \
+    X(BACKUP_LAST_BYTES, GAUGE, "tickwheel_backup_last_bytes", "", 1, "Size of the last backup.") \
+    X(DISK_BYTES, GAUGE, "tickwheel_disk_bytes", "", 1, "Disk that the storage takes.")           \
+    X(DISK_FREE_BYTES, GAUGE, "tickwheel_disk_free_bytes", "", 1,                                 \
+      "Free disk where the storage lies.")                                                        \
+    X(REFUSED_OVERLOADED, COUNTER, "tickwheel_refused_total", "reason=\"overloaded\"", 1,         \
+      "Requests and timers refused because of a limit, by reason.")                               \
+    X(REFUSED_TOO_MANY, COUNTER, "tickwheel_refused_total", "reason=\"too-many\"", 1, "")         \
+    X(REFUSED_DISK_FULL, COUNTER, "tickwheel_refused_total", "reason=\"disk-full\"", 1, "")       \
+    X(REFUSED_STOPPING, COUNTER, "tickwheel_refused_total", "reason=\"stopping\"", 1, "")         \
+    X(REFUSED_TOO_LARGE, COUNTER, "tickwheel_refused_total", "reason=\"too-large\"", 1, "")       \
+    X(REFUSED_UNAUTHENTICATED, COUNTER, "tickwheel_refused_total", "reason=\"unauthenticated\"",  \
+      1, "")                                                                                      \
+    X(REFUSED_FORBIDDEN, COUNTER, "tickwheel_refused_total", "reason=\"forbidden\"", 1, "")       \
+    X(REFUSED_CONNECTIONS, COUNTER, "tickwheel_refused_total", "reason=\"connections\"", 1, "")   \
     X(READY, GAUGE, "tickwheel_ready", "", 1, "1 when requests are served, as /readyz says.")
 
 /* X(ID, name, labels, help); the same rules. */
@@ -75,17 +112,38 @@
       "From a request's first byte to its answer.")
 
 /* The routes that requests are counted by: X(ID, label). */
-#define METRIC_ROUTE_LIST(X)        \
-    X(TIMER_CREATE, "timer_create") \
-    X(TIMER_GET, "timer_get")       \
-    X(TIMER_PATCH, "timer_patch")   \
-    X(TIMER_DELETE, "timer_delete") \
-    X(TIMER_LIST, "timer_list")     \
-    X(TIMER_BATCH, "timer_batch")   \
-    X(HEALTHZ, "healthz")           \
-    X(READYZ, "readyz")             \
-    X(METRICS, "metrics")           \
-    X(OPENAPI, "openapi")           \
+#define METRIC_ROUTE_LIST(X)                      \
+    X(TIMER_CREATE, "timer_create")               \
+    X(TIMER_GET, "timer_get")                     \
+    X(TIMER_EXPLAIN, "timer_explain")             \
+    X(TIMER_PATCH, "timer_patch")                 \
+    X(TIMER_DELETE, "timer_delete")               \
+    X(TIMER_LIST, "timer_list")                   \
+    X(TIMER_BATCH, "timer_batch")                 \
+    X(TIMER_CANCEL, "timer_cancel")               \
+    X(TIMER_RESCHEDULE, "timer_reschedule")       \
+    X(TIMER_TOUCH, "timer_touch")                 \
+    X(TIMER_TOUCH_MANY, "timer_touch_many")       \
+    X(KEY_PUT, "key_put")                         \
+    X(KEY_TOUCH, "key_touch")                     \
+    X(KEY_GET, "key_get")                         \
+    X(KEY_PATCH, "key_patch")                     \
+    X(KEY_DELETE, "key_delete")                   \
+    X(WATCH_COMPLETE, "watch_complete")           \
+    X(WATCH_COMPLETE_MANY, "watch_complete_many") \
+    X(PREVIEW, "schedule_preview")                \
+    X(FORECAST, "forecast")                       \
+    X(QUEUE_LEASE, "queue_lease")                 \
+    X(QUEUE_ACK, "queue_ack")                     \
+    X(QUEUE_NACK, "queue_nack")                   \
+    X(QUEUE_EXTEND, "queue_extend")               \
+    X(DEAD_LIST, "dead_list")                     \
+    X(DEAD_REDRIVE, "dead_redrive")               \
+    X(BACKUP, "backup")                           \
+    X(HEALTHZ, "healthz")                         \
+    X(READYZ, "readyz")                           \
+    X(METRICS, "metrics")                         \
+    X(OPENAPI, "openapi")                         \
     X(OTHER, "other")
 
 enum metric {

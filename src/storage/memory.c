@@ -34,6 +34,7 @@ struct memory_storage {
     pthread_mutex_t lock;   /* guards all below */
     struct tree rows;       /* the encoded timers, by position */
     struct tree pointers;   /* the encoded positions of timers away from id.first */
+    struct tree names;      /* the encoded entries of names */
     struct tree metas;      /* by (0, partition) */
     struct tree quarantine; /* damaged rows */
     uint64_t corrupt_count; /* rows that were ever set aside */
@@ -119,6 +120,47 @@ static bool put(struct commit *commit, struct tree *tree, struct record_key key,
     return true;
 }
 
+static bool apply_names(struct memory_storage *memory, struct commit *commit,
+                        const struct storage_write *write, struct buffer *scratch)
+{
+    struct record_name_walk walk = {.write = write};
+    enum record_name_change change;
+    struct record_key key;
+    struct record_name name;
+
+    while (record_name_next(&walk, &change, &key, &name)) {
+        if (change == RECORD_NAME_DELETE) {
+            if (!set(commit, &memory->names, key, NULL))
+                return false;
+            continue;
+        }
+        record_name_encode(scratch, key, &name);
+        if (!put(commit, &memory->names, key, scratch))
+            return false;
+    }
+    return true;
+}
+
+/* A touch goes the way that it goes on disk. */
+static void encode_row(struct memory_storage *memory, struct buffer *to, struct record_key key,
+                       const struct storage_write *write)
+{
+    struct tree_node *node = write->is_touch ? tree_find(&memory->rows, key) : NULL;
+    struct buffer touch;
+
+    if (!node) {
+        record_row_encode(to, key, write->timer);
+        return;
+    }
+    buffer_init(&touch);
+    record_touch_encode(&touch, key, write->timer);
+    if (buffer_failed(&touch))
+        to->failed = true;
+    else
+        record_touch_apply(to, key, tree_node_value(node), buffer_bytes(&touch));
+    buffer_deinit(&touch);
+}
+
 static bool apply_write(struct memory_storage *memory, struct commit *commit,
                         const struct storage_write *write, struct buffer *scratch)
 {
@@ -134,8 +176,8 @@ static bool apply_write(struct memory_storage *memory, struct commit *commit,
 
     if (change.cut.ms && !set(commit, &memory->rows, cut, NULL))
         return false;
-    record_row_encode(scratch, row, timer);
-    if (!put(commit, &memory->rows, row, scratch))
+    encode_row(memory, scratch, row, write);
+    if (!put(commit, &memory->rows, row, scratch) || !apply_names(memory, commit, write, scratch))
         return false;
     if (change.pointer == RECORD_POINTER_DELETE)
         return set(commit, &memory->pointers, pointer, NULL);
@@ -146,7 +188,24 @@ static bool apply_write(struct memory_storage *memory, struct commit *commit,
     return put(commit, &memory->pointers, pointer, scratch);
 }
 
-/* Drops the rows of [from, to), and the pointers that lead to them. */
+/* Drops the names of the row in `node`. */
+static bool trim_names(struct memory_storage *memory, struct commit *commit,
+                       const struct tree_node *node)
+{
+    struct name_walk walk = {0};
+    struct timer view;
+    struct name name;
+
+    if (record_row_decode(node->key, tree_node_value(node), &view, NULL))
+        return true;
+    walk.timer = &view;
+    while (name_next(&walk, &name))
+        if (!set(commit, &memory->names, record_name_key(name.hash, view.id.serial), NULL))
+            return false;
+    return true;
+}
+
+/* Drops the rows of [from, to), with the pointers that lead to them and their names. */
 static bool apply_trim(struct memory_storage *memory, struct commit *commit, uint16_t partition,
                        struct wall from, struct wall to)
 {
@@ -164,7 +223,7 @@ static bool apply_trim(struct memory_storage *memory, struct commit *commit, uin
         if (pointer && !record_pointer_decode(key, tree_node_value(pointer), &leads, NULL) &&
             leads.at.ms == position.at.ms && !set(commit, &memory->pointers, key, NULL))
             return false;
-        if (!set(commit, &memory->rows, at, NULL))
+        if (!trim_names(memory, commit, node) || !set(commit, &memory->rows, at, NULL))
             return false;
     }
     return true;
@@ -327,6 +386,53 @@ static enum error_code memory_find(struct storage *storage, const struct timer_i
     return code ? error_set(ret_error, code, "find: %s", error_title(code)) : ERROR_NONE;
 }
 
+/* The ids of the entries from `key` on that are of the same name. */
+static enum error_code lookup_locked(struct memory_storage *memory,
+                                     const struct storage_lookup *lookup, struct timer_id *ids,
+                                     size_t *ret_count)
+{
+    struct record_key key = {lookup->name, UINT64_MAX - lookup->serial_below};
+    struct tree_node *node;
+    struct record_name name;
+
+    if (lookup->serial_below != UINT64_MAX)
+        key = record_key_after(key);
+    *ret_count = 0;
+    while (*ret_count < lookup->count_max && (node = tree_find_from(&memory->names, key)) &&
+           node->key.high == lookup->name) {
+        if (record_name_decode(node->key, tree_node_value(node), &name, NULL))
+            return ERROR_CORRUPT;
+        if (name.id.partition == lookup->partition)
+            ids[(*ret_count)++] = name.id;
+        key = record_key_after(node->key);
+    }
+    return ERROR_NONE;
+}
+
+static enum error_code memory_lookup(struct storage *storage, const struct storage_lookup *lookup,
+                                     struct storage_names *ret_names, struct error *ret_error)
+{
+    struct memory_storage *memory = memory_of(storage);
+    struct timer_id *ids = malloc(lookup->count_max * sizeof(*ids));
+    enum error_code code;
+    size_t count = 0;
+
+    assert(lookup->partition < memory->partition_count && lookup->count_max);
+    if (!ids)
+        return error_set(ret_error, ERROR_NO_MEMORY, "lookup");
+    pthread_mutex_lock(&memory->lock);
+    code = fault_hits(&memory->read_fault);
+    if (!code)
+        code = lookup_locked(memory, lookup, ids, &count);
+    pthread_mutex_unlock(&memory->lock);
+    if (code) {
+        free(ids);
+        return error_set(ret_error, code, "lookup: %s", error_title(code));
+    }
+    *ret_names = (struct storage_names){ids, count};
+    return ERROR_NONE;
+}
+
 static enum error_code memory_load_meta(struct storage *storage, uint16_t partition,
                                         struct storage_meta *ret_meta, struct error *ret_error)
 {
@@ -340,6 +446,30 @@ static enum error_code memory_load_meta(struct storage *storage, uint16_t partit
     return code;
 }
 
+/* Counts the rows, as nothing here is large. */
+static enum error_code memory_load_census(struct storage *storage, uint16_t partition,
+                                          struct census *census, struct error *ret_error)
+{
+    struct memory_storage *memory = memory_of(storage);
+    struct record_key at = record_row_key(partition, (struct storage_position){{0}, 0});
+    const struct record_key end =
+        record_row_key(partition, (struct storage_position){WALL_NEVER, 0});
+    struct tree_node *node;
+    struct timer view;
+    bool is_counted = true;
+
+    pthread_mutex_lock(&memory->lock);
+    while (is_counted && (node = tree_find_from(&memory->rows, at)) &&
+           record_key_before(node->key, end)) {
+        if (!record_row_decode(node->key, tree_node_value(node), &view, NULL) &&
+            !timer_is_over(view.state))
+            is_counted = census_add(census, view.texts.tenant, 1);
+        at = record_key_after(node->key);
+    }
+    pthread_mutex_unlock(&memory->lock);
+    return is_counted ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "census");
+}
+
 static void memory_stats(struct storage *storage, struct storage_stats *ret_stats)
 {
     struct memory_storage *memory = memory_of(storage);
@@ -349,7 +479,8 @@ static void memory_stats(struct storage *storage, struct storage_stats *ret_stat
         .corrupt_records = memory->corrupt_count,
         .disk_free_bytes = UINT64_MAX,
         .memory_bytes = tree_bytes(&memory->rows) + tree_bytes(&memory->pointers) +
-                        tree_bytes(&memory->metas) + tree_bytes(&memory->quarantine),
+                        tree_bytes(&memory->names) + tree_bytes(&memory->metas) +
+                        tree_bytes(&memory->quarantine),
     };
     pthread_mutex_unlock(&memory->lock);
 }
@@ -361,6 +492,7 @@ static void memory_close(struct storage *storage)
     forget_undos(memory);
     tree_deinit(&memory->rows);
     tree_deinit(&memory->pointers);
+    tree_deinit(&memory->names);
     tree_deinit(&memory->metas);
     tree_deinit(&memory->quarantine);
     pthread_mutex_destroy(&memory->lock);
@@ -375,7 +507,9 @@ struct storage *memory_storage_create(uint16_t partition_count)
         .commit = memory_commit,
         .scan = memory_scan,
         .find = memory_find,
+        .lookup = memory_lookup,
         .load_meta = memory_load_meta,
+        .load_census = memory_load_census,
         .stats = memory_stats,
         .close = memory_close,
     };
@@ -466,14 +600,37 @@ bool memory_storage_damage(struct storage *storage, const struct timer_id *id)
     return node != NULL;
 }
 
+/* Every timer is found by its names, and while it lives by what it watches; returns how many. */
+static size_t check_names(const struct memory_storage *memory, const struct timer *timer)
+{
+    struct name_walk walk = {.timer = timer};
+    struct name name;
+    size_t count = 0;
+
+    while (name_next(&walk, &name)) {
+        struct record_key key = record_name_key(name.hash, timer->id.serial);
+        struct tree_node *node = tree_find(&memory->names, key);
+        struct record_name entry;
+
+        if (name.kind == NAME_WATCH && timer_is_over(timer->state))
+            continue;
+        count++;
+        assert(node && !record_name_decode(key, tree_node_value(node), &entry, NULL));
+        assert(timer_id_equal(&entry.id, &timer->id) && entry.ended.ms == timer->ended.ms);
+    }
+    return count;
+}
+
 void memory_storage_check(const struct storage *storage)
 {
     struct memory_storage *memory = memory_of(storage);
+    size_t name_count = 0;
     struct record_key at = {0};
 
     pthread_mutex_lock(&memory->lock);
     tree_check(&memory->rows);
     tree_check(&memory->pointers);
+    tree_check(&memory->names);
     tree_check(&memory->metas);
     tree_check(&memory->quarantine);
     /* Every timer away from its first position is found by a pointer, and by one alone. */
@@ -486,6 +643,7 @@ void memory_storage_check(const struct storage *storage)
 
         if (record_row_decode(node->key, tree_node_value(node), &view, NULL))
             continue;
+        name_count += check_names(memory, &view);
         key = record_pointer_key(view.id.partition, view.id.serial);
         pointer = tree_find(&memory->pointers, key);
         assert((view.at.ms != view.id.first.ms) == (pointer != NULL));
@@ -494,6 +652,8 @@ void memory_storage_check(const struct storage *storage)
             assert(leads.at.ms == view.at.ms && leads.ended.ms == view.ended.ms);
         }
     }
+    /* No entry is left behind, but those of rows that were set aside. */
+    assert(tree_count(&memory->quarantine) > 0 || name_count == tree_count(&memory->names));
     /* A pointer that leads nowhere is one whose row was set aside. */
     at = (struct record_key){0};
     for (struct tree_node *node; (node = tree_find_from(&memory->pointers, at));

@@ -1,6 +1,7 @@
 #include "storage/record.h"
 
 #include "base/checksum.h"
+#include "base/tenant.h"
 
 #include <assert.h>
 
@@ -16,7 +17,9 @@ enum text_tag {
 #undef X
 };
 _Static_assert(TEXT_target == 1 && TEXT_payload == 2 && TEXT_content_type == 3 &&
-                   TEXT_headers == 4 && TEXT_labels == 5 && TEXT_last_error == 6,
+                   TEXT_headers == 4 && TEXT_labels == 5 && TEXT_last_error == 6 && TEXT_key == 7 &&
+                   TEXT_watch == 8 && TEXT_request == 9 && TEXT_schedule == 10 &&
+                   TEXT_tenant == 11 && TEXT_trace == 12,
                "texts are stored by number");
 
 enum {
@@ -156,13 +159,23 @@ void record_row_encode(struct buffer *to, struct record_key key, const struct ti
         at = write_le(at, timer->retry.timeout_ms, 8);
     }
     at = write_text(at, TEXT_target, texts->target);
-    if (!is_over) {
+    if (timer_keeps_content(timer->state)) {
         at = write_text(at, TEXT_payload, texts->payload);
         at = write_text(at, TEXT_content_type, texts->content_type);
         at = write_text(at, TEXT_headers, texts->headers);
     }
     at = write_text(at, TEXT_labels, texts->labels);
     at = write_text(at, TEXT_last_error, texts->last_error);
+    at = write_text(at, TEXT_key, texts->key);
+    if (timer_keeps_content(timer->state))
+        at = write_text(at, TEXT_watch, texts->watch);
+    at = write_text(at, TEXT_request, texts->request);
+    if (timer_keeps_content(timer->state)) {
+        at = write_text(at, TEXT_schedule, texts->schedule);
+    }
+    at = write_text(at, TEXT_tenant, texts->tenant);
+    if (timer_keeps_content(timer->state))
+        at = write_text(at, TEXT_trace, texts->trace);
     seal(to, key, begin, at);
 }
 
@@ -188,37 +201,53 @@ static uint64_t read_le(struct reader *reader, size_t width)
     return value;
 }
 
-static struct bytes *text_of(struct timer_texts *texts, unsigned tag, bool is_over)
+static struct bytes *text_of(struct timer_texts *texts, unsigned tag, enum timer_state state)
 {
+    bool has_content = timer_keeps_content(state);
+
     switch (tag) {
     case TEXT_target:
         return &texts->target;
     case TEXT_payload:
-        return is_over ? NULL : &texts->payload;
+        return has_content ? &texts->payload : NULL;
     case TEXT_content_type:
-        return is_over ? NULL : &texts->content_type;
+        return has_content ? &texts->content_type : NULL;
     case TEXT_headers:
-        return is_over ? NULL : &texts->headers;
+        return has_content ? &texts->headers : NULL;
     case TEXT_labels:
         return &texts->labels;
     case TEXT_last_error:
         return &texts->last_error;
+    case TEXT_key:
+        return &texts->key;
+    case TEXT_watch:
+        return has_content ? &texts->watch : NULL;
+    case TEXT_request:
+        return &texts->request;
+    case TEXT_schedule:
+        return has_content ? &texts->schedule : NULL;
+    case TEXT_tenant:
+        return &texts->tenant;
+    case TEXT_trace:
+        return has_content ? &texts->trace : NULL;
     }
     return NULL;
 }
 
 /* Texts with rising tags, none of them empty, up to the end of the record. */
-static bool read_texts(struct reader *reader, bool is_over, struct timer_texts *ret_texts)
+static bool read_texts(struct reader *reader, enum timer_state state, struct timer_texts *ret_texts)
 {
     unsigned last = TEXT_NONE;
 
     while (reader->at < reader->end) {
         unsigned tag = (unsigned)read_le(reader, 1);
         size_t size = (size_t)read_le(reader, 4);
-        struct bytes *text = text_of(ret_texts, tag, is_over);
+        struct bytes *text = text_of(ret_texts, tag, state);
 
         if (reader->failed || !text || tag <= last || !size ||
             size > (size_t)(reader->end - reader->at))
+            return false;
+        if (tag == TEXT_tenant && !tenant_is_valid((struct bytes){reader->at, size}))
             return false;
         *text = (struct bytes){reader->at, size};
         reader->at += size;
@@ -263,7 +292,7 @@ static bool read_row(struct reader *reader, struct record_key key, struct timer 
         if (retry_equal(&view->retry, &usual_retry))
             return false;
     }
-    return !reader->failed && read_texts(reader, timer_is_over(view->state), &view->texts);
+    return !reader->failed && read_texts(reader, view->state, &view->texts);
 }
 
 enum error_code record_row_decode(struct record_key key, struct bytes value, struct timer *ret_view,
@@ -280,6 +309,49 @@ enum error_code record_row_decode(struct record_key key, struct bytes value, str
         return error_set(ret_error, ERROR_CORRUPT, "a record that makes no sense");
     *ret_view = view;
     return ERROR_NONE;
+}
+
+/* ---- touches ---- */
+
+/* version, due, timer version, checksum */
+enum { TOUCH_SIZE = 1 + 8 + 4 + SUM_SIZE };
+
+void record_touch_encode(struct buffer *to, struct record_key key, const struct timer *timer)
+{
+    char *begin = buffer_reserve(to, TOUCH_SIZE), *at = begin;
+
+    if (!begin)
+        return;
+    at = write_le(at, RECORD_VERSION, 1);
+    at = write_le(at, timer->due.ms, 8);
+    at = write_le(at, timer->version, 4);
+    seal(to, key, begin, at);
+}
+
+/* What the touch says, put into the row that it is for. */
+static bool touch_row(struct record_key key, struct bytes row, struct bytes touch,
+                      struct timer *ret_view)
+{
+    if (touch.size != TOUCH_SIZE || check(key, touch, RECORD_VERSION, TOUCH_SIZE, NULL) ||
+        record_row_decode(key, row, ret_view, NULL) || timer_is_over(ret_view->state))
+        return false;
+    ret_view->due.ms = get_le(touch.data + 1, 8);
+    ret_view->version = (uint32_t)get_le(touch.data + 9, 4);
+    return ret_view->due.ms > ret_view->at.ms;
+}
+
+void record_touch_apply(struct buffer *to, struct record_key key, struct bytes row,
+                        struct bytes touch)
+{
+    struct timer view;
+
+    if (touch_row(key, row, touch, &view)) {
+        record_row_encode(to, key, &view);
+    } else {
+        buffer_append_bytes(to, row);
+        buffer_append_bytes(to, touch);
+        buffer_append_bytes(to, BYTES("!")); /* even an empty touch leaves no row */
+    }
 }
 
 /* ---- pointers ---- */
@@ -313,37 +385,86 @@ enum error_code record_pointer_decode(struct record_key key, struct bytes value,
     return ERROR_NONE;
 }
 
-/* ---- metas ---- */
+/* ---- names ---- */
 
-enum { META_SIZE = 1 + 4 * 8 + SUM_SIZE };
+enum { NAME_SIZE = 1 + 2 + 8 + 8 + SUM_SIZE };
 
-void record_meta_encode(struct buffer *to, uint16_t partition, const struct storage_meta *meta)
+void record_name_encode(struct buffer *to, struct record_key key, const struct record_name *name)
 {
-    char *begin = buffer_reserve(to, META_SIZE), *at = begin;
+    char *begin = buffer_reserve(to, NAME_SIZE), *at = begin;
 
     if (!begin)
         return;
     at = write_le(at, RECORD_VERSION, 1);
+    at = write_le(at, name->id.partition, 2);
+    at = write_le(at, name->id.first.ms, 8);
+    at = write_le(at, name->ended.ms, 8);
+    seal(to, key, begin, at);
+}
+
+enum error_code record_name_decode(struct record_key key, struct bytes value,
+                                   struct record_name *ret_name, struct error *ret_error)
+{
+    enum error_code code = check(key, value, RECORD_VERSION, NAME_SIZE, ret_error);
+    struct record_name name;
+
+    if (code)
+        return code;
+    name.id.partition = (uint16_t)get_le(value.data + 1, 2);
+    name.id.first.ms = get_le(value.data + 3, 8);
+    name.id.serial = UINT64_MAX - key.low;
+    name.ended.ms = get_le(value.data + 11, 8);
+    if (value.size != NAME_SIZE || !name.id.first.ms || name.id.first.ms > RECORD_AT_MAX)
+        return error_set(ret_error, ERROR_CORRUPT, "a name that makes no sense");
+    *ret_name = name;
+    return ERROR_NONE;
+}
+
+/* ---- metas ---- */
+
+enum { META_SHORT_SIZE = 1 + 4 * 8 + SUM_SIZE, META_SIZE = META_SHORT_SIZE + 2 * 8 };
+
+void record_meta_encode(struct buffer *to, uint16_t partition, const struct storage_meta *meta)
+{
+    const bool is_short = !meta->placed.ms && !meta->over_to.ms;
+    char *begin = buffer_reserve(to, META_SIZE), *at = begin;
+
+    if (!begin)
+        return;
+    at = write_le(at, is_short ? RECORD_VERSION : RECORD_META_VERSION, 1);
     at = write_le(at, meta->epoch, 8);
     at = write_le(at, meta->watermark.ms, 8);
     at = write_le(at, meta->trim.ms, 8);
     at = write_le(at, meta->pending, 8);
+    if (!is_short) {
+        at = write_le(at, meta->placed.ms, 8);
+        at = write_le(at, meta->over_to.ms, 8);
+    }
     seal(to, meta_key(partition), begin, at);
 }
 
 enum error_code record_meta_decode(uint16_t partition, struct bytes value,
                                    struct storage_meta *ret_meta, struct error *ret_error)
 {
-    enum error_code code = check(meta_key(partition), value, RECORD_VERSION, META_SIZE, ret_error);
+    const bool is_short = value.size > 0 && value.data[0] == RECORD_VERSION;
+    const size_t size = is_short ? META_SHORT_SIZE : META_SIZE;
+    enum error_code code = check(meta_key(partition), value,
+                                 is_short ? RECORD_VERSION : RECORD_META_VERSION, size, ret_error);
+    struct storage_meta meta;
 
     if (code)
         return code;
-    if (value.size != META_SIZE)
+    meta = (struct storage_meta){.epoch = get_le(value.data + 1, 8),
+                                 .watermark = {get_le(value.data + 9, 8)},
+                                 .trim = {get_le(value.data + 17, 8)},
+                                 .pending = get_le(value.data + 25, 8)};
+    if (!is_short && value.size == size) {
+        meta.placed.ms = get_le(value.data + 33, 8);
+        meta.over_to.ms = get_le(value.data + 41, 8);
+    }
+    if (value.size != size || (!is_short && !meta.placed.ms && !meta.over_to.ms))
         return error_set(ret_error, ERROR_CORRUPT, "a meta that makes no sense");
-    *ret_meta = (struct storage_meta){get_le(value.data + 1, 8),
-                                      {get_le(value.data + 9, 8)},
-                                      {get_le(value.data + 17, 8)},
-                                      get_le(value.data + 25, 8)};
+    *ret_meta = meta;
     return ERROR_NONE;
 }
 
@@ -391,7 +512,8 @@ struct record_change record_change_of(const struct storage_write *write)
         change.put = timer->at;
         if (was_at.ms != timer->at.ms)
             change.cut = was_at;
-        if (timer->at.ms != first.ms && was_at.ms != timer->at.ms)
+        if (timer->at.ms != first.ms &&
+            (was_at.ms != timer->at.ms || timer->private_.was_over)) /* it says when that ended */
             change.pointer = RECORD_POINTER_PUT;
         if (timer->at.ms == first.ms && was_at.ms && was_at.ms != first.ms)
             change.pointer = RECORD_POINTER_DELETE;
@@ -401,15 +523,66 @@ struct record_change record_change_of(const struct storage_write *write)
     return change;
 }
 
+/* A new timer, one that is over and one that lives again write all their names; one that took over
+ * from another only what it watches: first what that one watched goes, then its own comes. */
+enum { NAMES_BEGIN, NAMES_ALL, NAMES_OLD_WATCH, NAMES_NEW_WATCH, NAMES_NONE };
+
+static unsigned first_step(const struct storage_write *write)
+{
+    const struct timer *timer = write->timer, *old = write->old;
+
+    if (!write->was_at.ms || timer->private_.was_over || timer_is_over(timer->state))
+        return NAMES_ALL;
+    return old && !bytes_equal(old->texts.watch, timer->texts.watch) ? NAMES_OLD_WATCH : NAMES_NONE;
+}
+
+/* Begins a step; there may be none left. */
+static void begin_step(struct record_name_walk *walk, unsigned step)
+{
+    const struct storage_write *write = walk->write;
+
+    walk->step_ = step;
+    walk->names_ = (struct name_walk){.timer = step == NAMES_OLD_WATCH ? write->old : write->timer};
+}
+
+bool record_name_next(struct record_name_walk *walk, enum record_name_change *ret_change,
+                      struct record_key *ret_key, struct record_name *ret_name)
+{
+    const struct timer *timer = walk->write->timer;
+    struct name name;
+
+    if (walk->step_ == NAMES_BEGIN)
+        begin_step(walk, first_step(walk->write));
+    while (walk->step_ != NAMES_NONE) {
+        if (!name_next(&walk->names_, &name)) {
+            begin_step(walk, walk->step_ == NAMES_OLD_WATCH ? NAMES_NEW_WATCH : NAMES_NONE);
+            continue;
+        }
+        if (walk->step_ != NAMES_ALL && name.kind != NAME_WATCH)
+            continue;
+        *ret_change = walk->step_ == NAMES_OLD_WATCH ||
+                              (name.kind == NAME_WATCH && timer_is_over(timer->state))
+                          ? RECORD_NAME_DELETE
+                          : RECORD_NAME_PUT;
+        *ret_key = record_name_key(name.hash, timer->id.serial);
+        *ret_name = (struct record_name){timer->id, record_ended(timer)};
+        return true;
+    }
+    return false;
+}
+
+int64_t record_live_change(const struct storage_write *write)
+{
+    bool was_live = write->was_at.ms != 0 && !write->timer->private_.was_over;
+
+    return (int64_t)!timer_is_over(write->timer->state) - (int64_t)was_live;
+}
+
 int64_t record_pending_change(const struct storage_batch *batch)
 {
     int64_t change = 0;
 
-    for (size_t i = 0; i < batch->write_count; i++) {
-        const struct storage_write *write = &batch->writes[i];
-        bool was_live = write->was_at.ms != 0;
-
-        change += (int64_t)!timer_is_over(write->timer->state) - (int64_t)was_live;
-    }
+    for (size_t i = 0; i < batch->write_count; i++)
+        change += record_live_change(&batch->writes[i]);
     return change;
 }

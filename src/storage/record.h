@@ -13,10 +13,15 @@
 #ifndef TICKWHEEL_STORAGE_RECORD_H
 #define TICKWHEEL_STORAGE_RECORD_H
 
+#include "storage/name.h"
 #include "storage/storage.h"
 
-/* The newest version that is written and read, of all three kinds. */
-#define RECORD_VERSION 1
+/* The version of all records but metas, which are of the other one when they have all fields. */
+#define RECORD_VERSION      1
+#define RECORD_META_VERSION 2
+
+/* Of a folder: raised with any of them. */
+#define RECORD_FORMAT 2
 
 /* ---- keys ---- */
 
@@ -82,6 +87,16 @@ static inline bool record_row_is_over(struct bytes value)
     return value.size > 1 && timer_is_over((enum timer_state)(uint8_t)value.data[1]);
 }
 
+/* ---- touches: what is new in a row, without the rest of it ---- */
+
+/* Appends the timer's due time and version, for the row at `key`. */
+void record_touch_encode(struct buffer *to, struct record_key key, const struct timer *timer);
+
+/* Appends the row `row` as it is after `touch`. When one of them is damaged, or there is no row,
+ * appends both as they are and a byte: that no row can be, so whoever reads it finds the damage. */
+void record_touch_apply(struct buffer *to, struct record_key key, struct bytes row,
+                        struct bytes touch);
+
 /* ---- pointers: where the row of a timer is that is not at id.first ---- */
 
 struct record_pointer {
@@ -99,8 +114,26 @@ void record_pointer_encode(struct buffer *to, struct record_key key, struct reco
 enum error_code record_pointer_decode(struct record_key key, struct bytes value,
                                       struct record_pointer *ret_pointer, struct error *ret_error);
 
+/* ---- names: one entry for each name of each timer, see name.h ---- */
+
+struct record_name {
+    struct timer_id id;
+    struct wall ended; /* 0 while the timer lives */
+};
+
+/* Entries of one name stand together, those of the newest timers first. */
+static inline struct record_key record_name_key(uint64_t hash, uint64_t serial)
+{
+    return (struct record_key){hash, UINT64_MAX - serial};
+}
+
+void record_name_encode(struct buffer *to, struct record_key key, const struct record_name *name);
+enum error_code record_name_decode(struct record_key key, struct bytes value,
+                                   struct record_name *ret_name, struct error *ret_error);
+
 /* ---- metas ---- */
 
+/* In the short form of version 1 when `placed` and `over_to` are 0. */
 void record_meta_encode(struct buffer *to, uint16_t partition, const struct storage_meta *meta);
 enum error_code record_meta_decode(uint16_t partition, struct bytes value,
                                    struct storage_meta *ret_meta, struct error *ret_error);
@@ -128,8 +161,26 @@ struct record_change {
 
 struct record_change record_change_of(const struct storage_write *write);
 
-/* By how much a batch changes the number of live timers: it follows from its writes, so a count
- * that is written with each batch stays true whichever batches fail. */
+/* What a write does to one name of its timer. */
+enum record_name_change {
+    RECORD_NAME_PUT,    /* the entry is written */
+    RECORD_NAME_DELETE, /* it goes */
+};
+
+/* Goes through the changes of names that one write makes: at first all zero but for the write. */
+struct record_name_walk {
+    const struct storage_write *write;
+    struct name_walk names_;
+    unsigned step_;
+};
+
+/* False when there is none left. `ret_name` is for a PUT. */
+bool record_name_next(struct record_name_walk *walk, enum record_name_change *ret_change,
+                      struct record_key *ret_key, struct record_name *ret_name);
+
+/* By how much a write, and a batch, changes the number of live timers: it follows from the writes,
+ * so a count that is written with each batch stays true whichever batches fail. */
+int64_t record_live_change(const struct storage_write *write);
 int64_t record_pending_change(const struct storage_batch *batch);
 
 #endif

@@ -43,6 +43,18 @@ static void try_pointer(struct record_key key, struct bytes value)
     assert_same(&again, value);
 }
 
+static void try_name(struct record_key key, struct bytes value)
+{
+    struct record_name name;
+    struct buffer again;
+
+    if (record_name_decode(key, value, &name, NULL))
+        return;
+    buffer_init(&again);
+    record_name_encode(&again, key, &name);
+    assert_same(&again, value);
+}
+
 static void try_meta(struct record_key key, struct bytes value)
 {
     struct storage_meta meta;
@@ -66,6 +78,38 @@ static void try_number(struct record_key key, struct bytes value)
     buffer_init(&again);
     record_number_encode(&again, name, number);
     assert_same(&again, value);
+}
+
+/* A touch either makes a row that is as if it was written whole, or what is no row. */
+static void try_touch(struct record_key key, struct bytes value)
+{
+    const struct timer_texts texts = {.target = BYTES("http://a/"), .payload = BYTES("{}")};
+    struct timer *timer = timer_alloc(&texts), view;
+    struct buffer row, touched, again;
+
+    assert(timer);
+    timer->id = (struct timer_id){record_row_position(key).at, (uint16_t)(key.high >> 48), key.low};
+    timer->due = timer->at = timer->id.first;
+    buffer_init(&row);
+    buffer_init(&touched);
+    record_row_encode(&row, key, timer);
+    record_touch_apply(&touched, key, buffer_bytes(&row), value);
+    if (record_row_decode(key, buffer_bytes(&touched), &view, NULL)) {
+        assert(touched.size == row.size + value.size + 1);
+    } else {
+        assert(view.due.ms > view.at.ms && bytes_equal(view.texts.payload, texts.payload));
+        timer->due = view.due;
+        timer->version = view.version;
+        buffer_init(&again);
+        record_row_encode(&again, key, timer);
+        assert_same(&again, buffer_bytes(&touched));
+        buffer_init(&again);
+        record_touch_encode(&again, key, timer);
+        assert_same(&again, value);
+    }
+    buffer_deinit(&row);
+    buffer_deinit(&touched);
+    timer_free(timer);
 }
 
 /* What record.c sums in place of a key, for each kind. */
@@ -96,7 +140,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size < 17)
         return 0;
-    kind = data[0] & 3;
+    kind = data[0] & 16 ? 5 : data[0] & 8 ? 4 : data[0] & 3;
     key = (struct record_key){get_be(data + 1, 8), get_be(data + 9, 8)};
     /* In a block of its own size, so that a read past its end is seen. */
     copy = malloc(size - 17);
@@ -112,8 +156,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         try_pointer(key, value);
     else if (kind == 2)
         try_meta(key, value);
-    else
+    else if (kind == 3)
         try_number(key, value);
+    else if (kind == 4)
+        try_touch(key, value);
+    else
+        try_name(key, value);
     free(copy);
     return 0;
 }

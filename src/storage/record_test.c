@@ -13,15 +13,27 @@
     "00007b7d030a000000746578742f706c61696e0405000000613a20620a05090000007b2263223a22" \
     "64227d060300000035303363a35fa6"
 #define GOLDEN_FINAL                                                                   \
+    "010407090504030201000014131211030000000a0504030201000006050403020100000705040302" \
+    "01000005000000060000000000000007000000000000000800000000000000010900000068747470" \
+    "3a2f2f612f05090000007b2263223a2264227d06030000003530331c7d3846"
+#define GOLDEN_DEAD                                                                    \
     "010507090504030201000014131211030000000a0504030201000006050403020100000705040302" \
     "01000005000000060000000000000007000000000000000800000000000000010900000068747470" \
-    "3a2f2f612f05090000007b2263223a2264227d06030000003530338fca3692"
+    "3a2f2f612f02020000007b7d030a000000746578742f706c61696e0405000000613a20620a050900" \
+    "00007b2263223a2264227d0603000000353033ab7c55cc"
 #define GOLDEN_USUAL                                                                   \
     "010000840300000000000001000000000000000109000000687474703a2f2f612f02020000007b7d" \
     "ec92aa9b"
+#define GOLDEN_TRACE                                                                   \
+    "010000840300000000000001000000000000000109000000687474703a2f2f612f02020000007b7d" \
+    "0c0900000030302d312d322d3031f3049994"
+#define GOLDEN_TOUCH   "010905040302010000151312113b2dea47"
 #define GOLDEN_POINTER "01070000000000000008000000000000004803f680"
 #define GOLDEN_META    "0101000000000000000200000000000000030000000000000004000000000000002a18ec3f"
-#define GOLDEN_NUMBER  "0101000000000000009de7cd7c"
+#define GOLDEN_META_2                                                                      \
+    "020100000000000000020000000000000003000000000000000400000000000000050000000000000006" \
+    "000000000000000b680a03"
+#define GOLDEN_NUMBER "0101000000000000009de7cd7c"
 
 static void assert_golden(struct buffer *buffer, const char *expected)
 {
@@ -78,27 +90,39 @@ static void test_golden_rows(void **state)
     assert_golden(&buffer, GOLDEN_ROW);
     timer->state = TIMER_DEAD;
     record_row_encode(&buffer, key_of(timer), timer);
+    assert_golden(&buffer, GOLDEN_DEAD);
+    timer->state = TIMER_CANCELLED;
+    record_row_encode(&buffer, key_of(timer), timer);
     assert_golden(&buffer, GOLDEN_FINAL);
     usual->id = (struct timer_id){{1000}, 1, 2};
     usual->at.ms = usual->due.ms = 1000;
     usual->created.ms = 900;
     record_row_encode(&buffer, key_of(usual), usual);
     assert_golden(&buffer, GOLDEN_USUAL);
+    usual->texts.trace = BYTES("00-1-2-01"); /* as long as it likes: the storage does not look */
+    record_row_encode(&buffer, key_of(usual), usual);
+    assert_golden(&buffer, GOLDEN_TRACE);
+    usual->state = TIMER_FIRED;
+    record_row_encode(&buffer, key_of(usual), usual);
+    assert_true(buffer.size > 0 && !memmem(buffer.data, buffer.size, "00-1-2-01", 9));
+    buffer_deinit(&buffer);
     timer_free(timer);
     timer_free(usual);
 }
 
 static void test_golden_others(void **state)
 {
-    const struct storage_meta meta = {1, {2}, {3}, 4};
+    const struct storage_meta meta = {1, {2}, {3}, 4, {5}, {6}}, small = {1, {2}, {3}, 4, {0}, {0}};
     struct buffer buffer;
 
     (void)state;
     buffer_init(&buffer);
     record_pointer_encode(&buffer, record_pointer_key(5, 6), (struct record_pointer){{7}, {8}});
     assert_golden(&buffer, GOLDEN_POINTER);
-    record_meta_encode(&buffer, 5, &meta);
+    record_meta_encode(&buffer, 5, &small);
     assert_golden(&buffer, GOLDEN_META);
+    record_meta_encode(&buffer, 5, &meta);
+    assert_golden(&buffer, GOLDEN_META_2);
     record_number_encode(&buffer, BYTES("format"), 1);
     assert_golden(&buffer, GOLDEN_NUMBER);
 }
@@ -164,10 +188,12 @@ static void test_round_trip_others(void **state)
         struct record_pointer pointer = {{1 + random_below(&random, RECORD_AT_MAX)},
                                          {random_next(&random)}},
                               pointer_back;
-        struct storage_meta meta = {random_next(&random),
-                                    {random_next(&random)},
-                                    {random_next(&random)},
-                                    random_next(&random)},
+        struct storage_meta meta = {.epoch = random_next(&random),
+                                    .watermark = {random_next(&random)},
+                                    .trim = {random_next(&random)},
+                                    .pending = random_next(&random),
+                                    .placed = {i % 2 * random_next(&random)},
+                                    .over_to = {i % 3 * random_next(&random)}},
                             meta_back;
         uint64_t number = random_next(&random), number_back;
 
@@ -190,7 +216,7 @@ static void test_round_trip_others(void **state)
 
 /* ---- what must be refused ---- */
 
-enum kind { ROW, POINTER, META, NUMBER, KINDS };
+enum kind { ROW, POINTER, META, SMALL_META, NUMBER, KINDS };
 
 /* Decodes as one kind of record; on failure the result must be untouched and the reason said. */
 static bool is_refused(enum kind kind, struct record_key key, struct bytes value)
@@ -215,6 +241,7 @@ static bool is_refused(enum kind kind, struct record_key key, struct bytes value
         code = record_pointer_decode(key, value, &result.pointer, &error);
         break;
     case META:
+    case SMALL_META:
         code = record_meta_decode((uint16_t)key.low, value, &result.meta, &error);
         break;
     default:
@@ -231,16 +258,18 @@ static bool is_refused(enum kind kind, struct record_key key, struct bytes value
 
 static void encode(enum kind kind, struct buffer *buffer, struct record_key *ret_key)
 {
-    const struct storage_meta meta = {1, {2}, {3}, 4};
+    struct storage_meta meta = {1, {2}, {3}, 4, {0}, {0}};
     struct timer *timer = golden_timer();
 
     buffer_init(buffer);
     *ret_key = kind == ROW ? key_of(timer) : record_pointer_key(5, 6);
+    if (kind == META)
+        meta.placed.ms = meta.over_to.ms = 7;
     if (kind == ROW)
         record_row_encode(buffer, *ret_key, timer);
     else if (kind == POINTER)
         record_pointer_encode(buffer, *ret_key, (struct record_pointer){{7}, {8}});
-    else if (kind == META)
+    else if (kind == META || kind == SMALL_META)
         record_meta_encode(buffer, (uint16_t)ret_key->low, &meta);
     else
         record_number_encode(buffer, BYTES("n"), 9);
@@ -304,11 +333,11 @@ static void test_wrong_place(void **state)
                 other.high ^= UINT64_C(1) << bit;
             else
                 other.low ^= UINT64_C(1) << (bit - 64);
-            if (kind != META || (bit >= 64 && bit < 80)) /* a meta's place is its partition */
+            if (kind < META || (bit >= 64 && bit < 80)) /* a meta's place is its partition */
                 assert_true(is_refused(kind, other, buffer_bytes(&buffer)));
         }
         for (enum kind wrong = ROW; wrong < KINDS; wrong++)
-            if (wrong != kind)
+            if (wrong != kind && (kind < META || wrong == NUMBER))
                 assert_true(is_refused(wrong, key, buffer_bytes(&buffer)));
         buffer_deinit(&buffer);
     }
@@ -344,6 +373,92 @@ static void test_unknown_version(void **state)
 }
 
 /* ---- keys and changes ---- */
+
+/* ---- touches ---- */
+
+/* A touch says what a whole row would: also a second one, and one of a row with all fields. */
+static void test_touch(void **state)
+{
+    struct timer *timer = golden_timer();
+    struct record_key key = key_of(timer);
+    struct buffer row, touch, touched, whole;
+
+    (void)state;
+    buffer_init(&row);
+    record_row_encode(&row, key, timer);
+    for (uint64_t n = 1; n <= 3; n++) {
+        timer->due.ms = timer->at.ms + n;
+        timer->version++;
+        buffer_init(&touch);
+        buffer_init(&touched);
+        buffer_init(&whole);
+        record_touch_encode(&touch, key, timer);
+        record_touch_apply(&touched, key, buffer_bytes(&row), buffer_bytes(&touch));
+        record_row_encode(&whole, key, timer);
+        assert_true(bytes_equal(buffer_bytes(&touched), buffer_bytes(&whole)));
+        if (n == 1)
+            assert_golden(&touch, GOLDEN_TOUCH);
+        else
+            buffer_deinit(&touch);
+        buffer_deinit(&whole);
+        buffer_deinit(&row);
+        row = touched;
+    }
+    buffer_deinit(&row);
+    timer_free(timer);
+}
+
+static void assert_damaged(struct record_key key, struct bytes row, struct bytes touch)
+{
+    struct buffer result;
+    struct timer view;
+
+    buffer_init(&result);
+    record_touch_apply(&result, key, row, touch);
+    assert_int_equal(result.size, row.size + touch.size + 1);
+    assert_int_equal(record_row_decode(key, buffer_bytes(&result), &view, NULL), ERROR_CORRUPT);
+    buffer_deinit(&result);
+}
+
+/* Every flipped bit of row or touch, a touch without a row, of another row, of one that is over or
+ * of one that it does not extend: what comes of it is no row, and holds all that there was. */
+static void test_damaged_touch(void **state)
+{
+    struct timer *timer = golden_timer();
+    struct record_key key = key_of(timer), other = {key.high, key.low + 1};
+    struct buffer row, touch, over, early;
+
+    (void)state;
+    buffer_init(&row);
+    buffer_init(&touch);
+    buffer_init(&over);
+    buffer_init(&early);
+    record_row_encode(&row, key, timer);
+    record_touch_encode(&early, key, timer); /* due before the position */
+    timer->due.ms = timer->at.ms + 1;
+    record_touch_encode(&touch, key, timer);
+    timer->state = TIMER_FIRED;
+    record_row_encode(&over, key, timer);
+    assert_damaged(key, (struct bytes){NULL, 0}, buffer_bytes(&touch));
+    assert_damaged(other, buffer_bytes(&row), buffer_bytes(&touch));
+    assert_damaged(key, buffer_bytes(&row), BYTES(""));
+    assert_damaged(key, buffer_bytes(&over), buffer_bytes(&touch));
+    assert_damaged(key, buffer_bytes(&row), buffer_bytes(&early));
+    assert_damaged(key, buffer_bytes(&row), (struct bytes){touch.data, touch.size - 1});
+    for (size_t bit = 0; bit < 8 * (row.size + touch.size); bit++) {
+        char *byte =
+            bit < 8 * row.size ? &row.data[bit / 8] : &touch.data[(bit - 8 * row.size) / 8];
+
+        *byte ^= (char)(1 << bit % 8);
+        assert_damaged(key, buffer_bytes(&row), buffer_bytes(&touch));
+        *byte ^= (char)(1 << bit % 8);
+    }
+    buffer_deinit(&row);
+    buffer_deinit(&touch);
+    buffer_deinit(&over);
+    buffer_deinit(&early);
+    timer_free(timer);
+}
 
 static void test_keys(void **state)
 {
@@ -388,7 +503,7 @@ static void test_changes(void **state)
                               .at.ms = cases[i].at,
                               .state = cases[i].is_over ? TIMER_FIRED : TIMER_SCHEDULED};
         struct record_change change =
-            record_change_of(&(struct storage_write){&timer, {cases[i].was_at}});
+            record_change_of(&(struct storage_write){&timer, {cases[i].was_at}, NULL, false});
 
         assert_true(change.put.ms == cases[i].expected.put.ms);
         assert_true(change.cut.ms == cases[i].expected.cut.ms);
@@ -403,6 +518,7 @@ int main(void)
         cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_round_trip_others),
         cmocka_unit_test(test_flipped_bits), cmocka_unit_test(test_cut_and_extended),
         cmocka_unit_test(test_wrong_place),  cmocka_unit_test(test_unknown_version),
+        cmocka_unit_test(test_touch),        cmocka_unit_test(test_damaged_touch),
         cmocka_unit_test(test_keys),         cmocka_unit_test(test_changes),
     };
 

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#define TOUCHES_MAX 64 /* of one row, one after the other */
+
 /* ---- keys as bytes ---- */
 
 struct store_key store_row_key(struct record_key key)
@@ -30,6 +32,16 @@ struct store_key store_meta_key(uint16_t partition)
 
     put_be(bytes.data + 1, partition, 2);
     return bytes;
+}
+
+struct store_tenant_key store_tenant_key(uint16_t partition, struct bytes tenant)
+{
+    struct store_tenant_key key = {.data = "t", .size = STORE_TENANT_SIZE + tenant.size};
+
+    put_be(key.data + 1, partition, 2);
+    if (tenant.size)
+        memcpy(key.data + STORE_TENANT_SIZE, tenant.data, tenant.size);
+    return key;
 }
 
 bool store_row_key_parse(struct bytes key, struct record_key *ret_key)
@@ -125,6 +137,7 @@ struct store_row {
     struct record_key key;
     const struct timer *timer;
     size_t order; /* of two changes to one key the later holds */
+    bool is_touch;
 };
 
 static int compare_rows(const void *left, const void *right)
@@ -134,6 +147,13 @@ static int compare_rows(const void *left, const void *right)
     if (!record_key_equal(a->key, b->key))
         return record_key_before(a->key, b->key) ? -1 : 1;
     return a->order < b->order ? -1 : 1;
+}
+
+/* Whoever reads a row goes through its touches since it was written: after so many it is written
+ * as a whole. */
+static bool is_short(const struct storage_write *write)
+{
+    return write->is_touch && write->timer->version % TOUCHES_MAX != 0;
 }
 
 /* The rows of a batch in the order of their keys: then each is put into the memtable right after
@@ -153,12 +173,12 @@ static size_t collect_rows(struct rocksdb_store *store, const struct storage_bat
         if (change.cut.ms) {
             rows[count] = (struct store_row){
                 record_row_key(batch->partition, (struct storage_position){change.cut, serial}),
-                NULL, count};
+                NULL, count, false};
             count++;
         }
         rows[count] = (struct store_row){
             record_row_key(batch->partition, (struct storage_position){change.put, serial}),
-            write->timer, count};
+            write->timer, count, is_short(write)};
         count++;
     }
     for (size_t i = 1; i < count && is_sorted; i++)
@@ -193,6 +213,18 @@ static bool put_scratch(struct rocksdb_store *store, enum store_table table,
     return true;
 }
 
+static bool merge_touch(struct rocksdb_store *store, const struct store_row *row,
+                        const struct store_key *key)
+{
+    record_touch_encode(&store->scratch, row->key, row->timer);
+    if (buffer_failed(&store->scratch))
+        return false;
+    rocksdb_writebatch_merge_cf(store->batch, store->tables[STORE_TIMERS], key->data, key->size,
+                                store->scratch.data, store->scratch.size);
+    buffer_clear(&store->scratch);
+    return true;
+}
+
 static bool put_rows(struct rocksdb_store *store, const struct storage_batch *batch)
 {
     size_t count = collect_rows(store, batch);
@@ -204,6 +236,11 @@ static bool put_rows(struct rocksdb_store *store, const struct storage_batch *ba
         if (!row->timer) {
             rocksdb_writebatch_delete_cf(store->batch, store->tables[STORE_TIMERS], key.data,
                                          key.size);
+            continue;
+        }
+        if (row->is_touch) {
+            if (!merge_touch(store, row, &key))
+                return false;
             continue;
         }
         record_row_encode(&store->scratch, row->key, row->timer);
@@ -234,6 +271,30 @@ static bool put_pointers(struct rocksdb_store *store, const struct storage_batch
     return true;
 }
 
+static bool put_names(struct rocksdb_store *store, const struct storage_batch *batch)
+{
+    for (size_t i = 0; i < batch->write_count; i++) {
+        struct record_name_walk walk = {.write = &batch->writes[i]};
+        enum record_name_change change;
+        struct record_key at;
+        struct record_name name;
+
+        while (record_name_next(&walk, &change, &at, &name)) {
+            const struct store_key key = store_row_key(at);
+
+            if (change == RECORD_NAME_DELETE) {
+                rocksdb_writebatch_delete_cf(store->batch, store->tables[STORE_NAMES], key.data,
+                                             key.size);
+                continue;
+            }
+            record_name_encode(&store->scratch, at, &name);
+            if (!put_scratch(store, STORE_NAMES, &key))
+                return false;
+        }
+    }
+    return true;
+}
+
 /* The range ends within the partition: the end of the last possible one, at RECORD_AT_MAX, too. */
 static void put_trim(struct rocksdb_store *store, uint16_t partition, struct wall from,
                      struct wall to)
@@ -248,6 +309,48 @@ static void put_trim(struct rocksdb_store *store, uint16_t partition, struct wal
                                            begin.size, end.data, end.size);
 }
 
+/* Counts the timers of tenants that begin to live, or cease to; with `sign` -1 takes that back.
+ * False when out of memory: nothing changed. */
+static bool count_tenants(struct rocksdb_store *store, const struct storage_batch *batch, int sign)
+{
+    struct census *census = &store->censuses[batch->partition];
+
+    for (size_t i = 0; i < batch->write_count; i++) {
+        const struct storage_write *write = &batch->writes[i];
+
+        if (census_add(census, write->timer->texts.tenant, sign * record_live_change(write)))
+            continue;
+        while (i-- > 0)
+            census_add(census, batch->writes[i].timer->texts.tenant,
+                       -sign * record_live_change(&batch->writes[i]));
+        return false;
+    }
+    return true;
+}
+
+/* The counts that the batch changed; who has none any more needs no record. */
+static bool put_tenants(struct rocksdb_store *store, const struct storage_batch *batch)
+{
+    const struct census_tenant *tenant;
+
+    while ((tenant = census_take_changed(&store->censuses[batch->partition]))) {
+        const struct bytes name = {tenant->name, tenant->name_size};
+        const struct store_tenant_key key = store_tenant_key(batch->partition, name);
+        const struct bytes at = {key.data, key.size};
+
+        if (!tenant->count) {
+            rocksdb_writebatch_delete_cf(store->batch, store->tables[STORE_META], at.data, at.size);
+            continue;
+        }
+        record_number_encode(&store->scratch, at, tenant->count);
+        if (buffer_failed(&store->scratch))
+            return false;
+        store_batch_put(store->batch, store, STORE_META, at, buffer_bytes(&store->scratch));
+        buffer_clear(&store->scratch);
+    }
+    return true;
+}
+
 /* Writes of a batch stand before its trim, and the next batch after it, so that a trim takes effect
  * on what was there before and on nothing later. */
 static bool put_batch(struct rocksdb_store *store, const struct storage_batch *batch)
@@ -259,16 +362,20 @@ static bool put_batch(struct rocksdb_store *store, const struct storage_batch *b
 
     assert(batch->partition < store->partition_count);
     if (!reserve_rows(store, 2 * batch->write_count) || !put_rows(store, batch) ||
-        !put_pointers(store, batch))
+        !put_pointers(store, batch) || !put_names(store, batch))
         return false;
     put_trim(store, batch->partition, *trim, batch->meta.trim);
     *trim = batch->meta.trim;
     meta.pending = *pending + (uint64_t)record_pending_change(batch);
     record_meta_encode(&store->scratch, batch->partition, &meta);
-    if (!put_scratch(store, STORE_META, &key))
+    if (!put_scratch(store, STORE_META, &key) || !count_tenants(store, batch, 1))
         return false;
     *pending = meta.pending;
-    return true;
+    if (put_tenants(store, batch))
+        return true;
+    *pending -= (uint64_t)record_pending_change(batch);
+    count_tenants(store, batch, -1);
+    return false;
 }
 
 static enum error_code commit_locked(struct rocksdb_store *store,
@@ -291,6 +398,7 @@ static enum error_code commit_locked(struct rocksdb_store *store,
     for (size_t i = 0; i < put_count && code; i++) {
         store->trims[batches[i]->partition] = (struct wall){0};
         store->pendings[batches[i]->partition] -= (uint64_t)record_pending_change(batches[i]);
+        count_tenants(store, batches[i], -1);
     }
     return code;
 }
@@ -323,6 +431,10 @@ static enum error_code make_writable(struct rocksdb_store *store, struct error *
         (files_free_bytes(store->folder, &free_bytes, NULL) || free_bytes < needed))
         return error_set(ret_error, ERROR_DISK_FULL, "%s: %llu bytes free, %llu needed",
                          store->folder, (unsigned long long)free_bytes, (unsigned long long)needed);
+    /* The disk is asked first: a library built with assertions ends the process when it cannot
+     * write the event log with which it opens. */
+    if ((code = files_probe(store->folder, ret_error)))
+        return code;
     code = reopen(store, STORE_WRITABLE, ret_error);
     if (code) /* should that fail too, reads fail until a commit succeeds */
         reopen(store, code == ERROR_DISK_FULL ? STORE_FULL : STORE_FAILED, NULL);
@@ -347,6 +459,10 @@ static enum error_code commit(struct storage *storage, struct storage_batch *con
     pthread_rwlock_unlock(&store->open_lock);
     if (code == ERROR_IO)
         store->state = STORE_FAILED;
+    /* What failed may be in the log all the same. Whoever reads now is to see it: else he changes
+     * the timer where it was, and it comes back where it is. Only if the disk lets us. */
+    if (code == ERROR_IO && !files_probe(store->folder, NULL))
+        reopen(store, STORE_FAILED, NULL);
     else if (code == ERROR_DISK_FULL)
         reopen(store, STORE_FULL, NULL);
     return code;
@@ -387,6 +503,27 @@ static enum error_code load_meta(struct storage *storage, uint16_t partition,
     return code;
 }
 
+static enum error_code load_census(struct storage *storage, uint16_t partition,
+                                   struct census *census, struct error *ret_error)
+{
+    struct rocksdb_store *store = store_of(storage);
+    const struct census_tenant *tenant;
+    enum error_code code = store_enter(store, ret_error);
+    size_t cursor = 0;
+    bool is_added = true;
+
+    assert(partition < store->partition_count);
+    if (code)
+        return code;
+    pthread_mutex_lock(&store->write_lock);
+    while (is_added && (tenant = census_next(&store->censuses[partition], &cursor)))
+        is_added = census_add(census, (struct bytes){tenant->name, tenant->name_size},
+                              (int64_t)tenant->count);
+    pthread_mutex_unlock(&store->write_lock);
+    store_leave(store);
+    return is_added ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "census");
+}
+
 /* The sum over all tables; 0 where RocksDB does not know. */
 static uint64_t property_sum(struct rocksdb_store *store, const char *name)
 {
@@ -404,8 +541,11 @@ static void stats(struct storage *storage, struct storage_stats *ret_stats)
 
     *ret_stats = (struct storage_stats){
         .corrupt_records = atomic_load_explicit(&store->corrupt_count, memory_order_relaxed),
+        .torn_logs = store->folder_state.was_closed ? 0 : store->folder_state.torn_count,
+        .lost_writes = store->folder_state.lost,
         .memory_bytes = rocksdb_cache_get_usage(store->cache),
     };
+    folder_describe(&store->folder_state, ret_stats->found, sizeof(ret_stats->found));
     if (files_free_bytes(store->folder, &ret_stats->disk_free_bytes, NULL))
         ret_stats->disk_free_bytes = 0; /* a disk that does not answer takes no more */
     if (store_enter(store, NULL))
@@ -422,17 +562,27 @@ static void stats(struct storage *storage, struct storage_stats *ret_stats)
 
 void store_close(struct rocksdb_store *store)
 {
+    const bool is_whole = store->db && store->state == STORE_WRITABLE;
+
     store_close_database(store);
+    if (is_whole)
+        folder_seal(store->folder, NULL); /* without it the next start only knows less */
+    if (store->folder_lock >= 0)
+        files_unlock(store->folder_lock);
     rocksdb_writebatch_destroy(store->batch);
     rocksdb_writeoptions_destroy(store->write_options);
     rocksdb_readoptions_destroy(store->point_options);
     rocksdb_compactionfilter_destroy(store->row_filter);
     rocksdb_compactionfilter_destroy(store->pointer_filter);
+    rocksdb_compactionfilter_destroy(store->name_filter);
     rocksdb_cache_destroy(store->cache);
     pthread_mutex_destroy(&store->write_lock);
     pthread_rwlock_destroy(&store->open_lock);
     buffer_deinit(&store->scratch);
     free(store->rows);
+    for (size_t i = 0; store->censuses && i < store->partition_count; i++)
+        census_deinit(&store->censuses[i]);
+    free(store->censuses);
     free(store->trims);
     free(store->pendings);
     free(store->folder);
@@ -448,8 +598,11 @@ const struct storage_ops store_ops = {
     .commit = commit,
     .scan = store_scan,
     .find = store_find,
+    .lookup = store_lookup,
     .load_meta = load_meta,
+    .load_census = load_census,
     .stats = stats,
+    .backup = store_backup,
     .close = close_storage,
 };
 
@@ -465,6 +618,7 @@ __attribute__((weak)) const char *__tsan_default_suppressions(void)
            "race:liblz4.so\n"
            "race:store_find\n"
            "race:store_scan\n"
+           "race:store_lookup\n"
            "race:store_load_meta\n";
 }
 #endif

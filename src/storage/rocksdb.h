@@ -14,6 +14,12 @@ enum rocksdb_sync {
     ROCKSDB_SYNC_NEVER,  /* left to the operating system: power loss may lose seconds */
 };
 
+/* What to do with a log that is damaged where it was acknowledged. */
+enum rocksdb_damage {
+    ROCKSDB_DAMAGE_REFUSE, /* it is not opened (default) */
+    ROCKSDB_DAMAGE_SKIP,   /* what is whole before and behind it is taken; the rest is counted */
+};
+
 struct rocksdb_options {
     const char *folder; /* made when missing */
     uint16_t
@@ -22,10 +28,12 @@ struct rocksdb_options {
     uint64_t cache_bytes; /* block cache; 0: 64 MiB */
     uint64_t memtable_bytes; /* of one of four; 0: 32 MiB */
     enum rocksdb_sync sync;
+    enum rocksdb_damage damage;
 };
 
 /* Opens or makes the folder. ERROR_IO when it is locked by another process or cannot be read,
- * ERROR_INVALID when it was made with another partition count or by a newer version. */
+ * ERROR_INVALID when it was made with another partition count or by a newer version, ERROR_CORRUPT
+ * when files are missing or damaged; the text says which, and what can be done. */
 enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
                                      struct storage **ret_storage, struct error *ret_error);
 

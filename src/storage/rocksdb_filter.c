@@ -37,6 +37,19 @@ static unsigned char filter_pointer(void *state, int level, const char *key, siz
            pointer.ended.ms && store_is_forgotten(state, pointer.ended);
 }
 
+static unsigned char filter_name(void *state, int level, const char *key, size_t key_size,
+                                 const char *value, size_t value_size, char **new_value,
+                                 size_t *new_value_size, unsigned char *is_changed)
+{
+    struct record_key at;
+    struct record_name name;
+
+    (void)level, (void)new_value, (void)new_value_size, (void)is_changed;
+    return store_row_key_parse((struct bytes){key, key_size}, &at) &&
+           !record_name_decode(at, (struct bytes){value, value_size}, &name, NULL) &&
+           name.ended.ms && store_is_forgotten(state, name.ended);
+}
+
 static const char *row_filter_name(void *state)
 {
     (void)state;
@@ -47,6 +60,12 @@ static const char *pointer_filter_name(void *state)
 {
     (void)state;
     return "tickwheel.moved";
+}
+
+static const char *name_filter_name(void *state)
+{
+    (void)state;
+    return "tickwheel.names";
 }
 
 static void keep_state(void *state)
@@ -63,4 +82,9 @@ rocksdb_compactionfilter_t *store_pointer_filter_create(struct store_retention *
 {
     return rocksdb_compactionfilter_create(retention, keep_state, filter_pointer,
                                            pointer_filter_name);
+}
+
+rocksdb_compactionfilter_t *store_name_filter_create(struct store_retention *retention)
+{
+    return rocksdb_compactionfilter_create(retention, keep_state, filter_name, name_filter_name);
 }

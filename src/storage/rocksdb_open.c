@@ -17,17 +17,26 @@ enum {
     OPEN_FILES_MAX = 256,
     BACKGROUND_JOBS = 2,
     FILTER_BITS = 10,
+    LOG_TO_THE_DAMAGE = 2,     /* kPointInTimeRecovery: the end of a log may be torn */
+    LOG_AROUND_THE_DAMAGE = 3, /* kSkipAnyCorruptedRecords */
+    NAME_HASH_SIZE = 8,        /* at the front of a name's key */
     EVENT_LOG_BYTES = 1 << 20,
     EVENT_LOG_COUNT = 3,
     EVENT_LOG_FATAL = 4,
 };
 
+#define NAME_FILTER_SHARE 0.05 /* of a memtable */
+
 /* What the C interface has no function for.
  *
- * Recovery keeps what it read in the memtables: a start does not wait until it is written out once
- * more. After an error RocksDB is not to go on by itself: in this version that can hang for ever,
- * and closing then hangs too. */
-static const char database_text[] = "avoid_flush_during_recovery=true;max_bgerror_resume_count=0";
+ * Recovery writes what it read from the log into files, synced, before anything new is logged. The
+ * end of the log may be in memory only, of a process that was killed or of a sync that failed, and
+ * a later sync would not help it then. Should power fail, recovery would stop at that end, and all
+ * that was acknowledged into the next log since would be lost.
+ *
+ * After an error RocksDB is not to go on by itself: in this version that can hang for ever, and
+ * closing then hangs too. */
+static const char database_text[] = "avoid_flush_during_recovery=false;max_bgerror_resume_count=0";
 
 /* Every file is rewritten once a day, so that what was cancelled far ahead is forgotten too. */
 static const char table_text[] = "periodic_compaction_seconds=86400";
@@ -101,7 +110,7 @@ static rocksdb_options_t *table_options(const struct rocksdb_store *store, enum 
     if (!options)
         return NULL;
     rocksdb_options_set_write_buffer_size(options, SMALL_MEMTABLE_BYTES);
-    set_blocks(options, store->cache, table == STORE_TIMERS || table == STORE_MOVED);
+    set_blocks(options, store->cache, table != STORE_META && table != STORE_QUARANTINE);
     set_levels(options);
     set_compression(options);
     if (table == STORE_TIMERS) {
@@ -110,21 +119,33 @@ static rocksdb_options_t *table_options(const struct rocksdb_store *store, enum 
         /* Who looks for a row mostly finds it: the last level, most of them, needs no filter. */
         rocksdb_options_set_optimize_filters_for_hits(options, 1);
         rocksdb_options_set_compaction_filter(options, store->row_filter);
+        rocksdb_options_set_merge_operator(options, store_touch_operator_create());
     }
     if (table == STORE_MOVED) {
         rocksdb_options_set_write_buffer_size(options, memtable_bytes / 2);
         rocksdb_options_set_compaction_filter(options, store->pointer_filter);
     }
+    if (table == STORE_NAMES) {
+        rocksdb_options_set_write_buffer_size(options, memtable_bytes / 2);
+        rocksdb_options_set_compaction_filter(options, store->name_filter);
+        /* Most names that are looked for are new: a filter of the hashes says so at once. */
+        rocksdb_options_set_prefix_extractor(
+            options, rocksdb_slicetransform_create_fixed_prefix(NAME_HASH_SIZE));
+        rocksdb_options_set_memtable_prefix_bloom_size_ratio(options, NAME_FILTER_SHARE);
+    }
     return options;
 }
 
-static rocksdb_options_t *database_options(struct error *ret_error)
+static rocksdb_options_t *database_options(const struct rocksdb_store *store,
+                                           struct error *ret_error)
 {
     rocksdb_options_t *options = options_of(database_text, ret_error);
 
     if (!options)
         return NULL;
     rocksdb_options_set_create_if_missing(options, 1);
+    rocksdb_options_set_wal_recovery_mode(options, store->folder_state.lost ? LOG_AROUND_THE_DAMAGE
+                                                                            : LOG_TO_THE_DAMAGE);
     rocksdb_options_set_create_missing_column_families(options, 1);
     /* All tables flush together: else a small one, seldom full, holds on to logs whose timers are
      * long in files, and a start reads them all again. */
@@ -176,6 +197,11 @@ static enum error_code check_tables(const rocksdb_options_t *options, const char
 
 static enum error_code open_failed(struct error *ret_error, const char *folder, char *text)
 {
+    if (strncmp(text, "Corruption", strlen("Corruption")) == 0) {
+        error_set(ret_error, ERROR_CORRUPT, "%s is damaged; restore a backup. %s", folder, text);
+        rocksdb_free(text);
+        return ERROR_CORRUPT;
+    }
     if (strstr(text, "LOCK")) {
         rocksdb_free(text);
         return error_set(ret_error, ERROR_IO, "%s is in use by another process", folder);
@@ -198,7 +224,7 @@ static rocksdb_t *open_database(struct rocksdb_store *store, const rocksdb_optio
 
 static enum error_code open_tables(struct rocksdb_store *store, struct error *ret_error)
 {
-    rocksdb_options_t *database = database_options(ret_error), *tables[STORE_TABLE_COUNT];
+    rocksdb_options_t *database = database_options(store, ret_error), *tables[STORE_TABLE_COUNT];
     enum error_code code = database ? check_tables(database, store->folder, ret_error) : ERROR_IO;
     char *text = NULL;
 
@@ -239,46 +265,90 @@ static enum error_code load_number(struct rocksdb_store *store, struct bytes nam
     return code;
 }
 
-static void put_number(struct rocksdb_store *store, struct bytes name, uint64_t number)
+/* False when out of memory. */
+static bool put_number(struct rocksdb_store *store, struct bytes name, uint64_t number)
 {
     buffer_clear(&store->scratch);
     record_number_encode(&store->scratch, name, number);
+    if (buffer_failed(&store->scratch))
+        return false;
     store_batch_put(store->batch, store, STORE_META, name, buffer_bytes(&store->scratch));
+    return true;
 }
 
 /* The first thing written to a new folder; a folder that lost power before has no timers either. */
 static enum error_code write_format(struct rocksdb_store *store, struct error *ret_error)
 {
     rocksdb_writebatch_clear(store->batch);
-    put_number(store, STORE_KEY_FORMAT, RECORD_VERSION);
-    put_number(store, STORE_KEY_PARTITIONS, store->partition_count);
-    put_number(store, STORE_KEY_CORRUPT, 0);
+    if (!put_number(store, STORE_KEY_FORMAT, RECORD_FORMAT) ||
+        !put_number(store, STORE_KEY_PARTITIONS, store->partition_count) ||
+        !put_number(store, STORE_KEY_CORRUPT, 0))
+        return error_set(ret_error, ERROR_NO_MEMORY, "open");
+    store->format = RECORD_FORMAT;
+    return store_write(store, store->batch, ret_error);
+}
+
+/* Whoever only looks takes the folder as it was made. */
+static enum error_code adopt_partitions(struct rocksdb_store *store, uint64_t count,
+                                        struct error *ret_error)
+{
+    if (count == 0 || count > UINT16_MAX)
+        return error_set(ret_error, ERROR_CORRUPT, "%s has %llu partitions", store->folder,
+                         (unsigned long long)count);
+    free(store->trims);
+    free(store->pendings);
+    store->trims = calloc((size_t)count + 1, sizeof(*store->trims));
+    store->pendings = calloc((size_t)count + 1, sizeof(*store->pendings));
+    free(store->censuses); /* of no partition yet */
+    store->censuses = calloc((size_t)count + 1, sizeof(*store->censuses));
+    store->partition_count = store->censuses ? (uint16_t)count : 0;
+    for (size_t i = 0; i < store->partition_count; i++)
+        census_init(&store->censuses[i]);
+    return store->trims && store->pendings && store->censuses
+               ? ERROR_NONE
+               : error_set(ret_error, ERROR_NO_MEMORY, "open");
+}
+
+/* The folder of an older version: from now on that one refuses it, for it could not read all of it.
+ */
+static enum error_code raise_format(struct rocksdb_store *store, struct error *ret_error)
+{
+    rocksdb_writebatch_clear(store->batch);
+    put_number(store, STORE_KEY_FORMAT, RECORD_FORMAT);
+    store->format = RECORD_FORMAT;
     return buffer_failed(&store->scratch) ? error_set(ret_error, ERROR_NO_MEMORY, "open")
                                           : store_write(store, store->batch, ret_error);
 }
 
 static enum error_code check_format(struct rocksdb_store *store, struct error *ret_error)
 {
-    uint64_t format, partitions, corrupt;
-    enum error_code code = load_number(store, STORE_KEY_FORMAT, &format, ret_error);
+    uint64_t partitions, corrupt;
+    enum error_code code = load_number(store, STORE_KEY_FORMAT, &store->format, ret_error);
 
+    if (code == ERROR_NOT_FOUND && store->state != STORE_WRITABLE)
+        return error_set(ret_error, ERROR_INVALID, "%s is no data folder of tickwheeld",
+                         store->folder);
     if (code == ERROR_NOT_FOUND)
         return write_format(store, ret_error);
     if (code)
         return code;
-    if (format > RECORD_VERSION)
+    if (store->format > RECORD_FORMAT)
         return error_set(ret_error, ERROR_INVALID,
                          "%s was made by a newer version: its format is %llu, ours %d",
-                         store->folder, (unsigned long long)format, RECORD_VERSION);
+                         store->folder, (unsigned long long)store->format, RECORD_FORMAT);
     if ((code = load_number(store, STORE_KEY_PARTITIONS, &partitions, ret_error)) ||
         (code = load_number(store, STORE_KEY_CORRUPT, &corrupt, ret_error)))
         return code;
-    if (partitions != store->partition_count)
+    if (!store->options.partition_count)
+        code = adopt_partitions(store, partitions, ret_error);
+    else if (partitions != store->partition_count)
         return error_set(ret_error, ERROR_INVALID,
                          "%s was made with %llu partitions and cannot be opened with %u",
                          store->folder, (unsigned long long)partitions, store->partition_count);
     atomic_store_explicit(&store->corrupt_count, corrupt, memory_order_relaxed);
-    return ERROR_NONE;
+    if (!code && store->format < RECORD_FORMAT && store->state == STORE_WRITABLE)
+        code = raise_format(store, ret_error);
+    return code;
 }
 
 /* A damaged meta is told to who asks for it; to the trim it is as good as none, since a range that
@@ -295,6 +365,89 @@ static enum error_code load_trims(struct rocksdb_store *store, struct error *ret
         store->pendings[i] = meta.pending;
     }
     return ERROR_NONE;
+}
+
+/* One record of a tenant's count. CORRUPT: it is damaged. */
+static enum error_code load_tenant(struct rocksdb_store *store, struct bytes key,
+                                   struct bytes value)
+{
+    struct bytes name;
+    uint64_t partition, count;
+
+    if (key.size <= STORE_TENANT_SIZE)
+        return ERROR_CORRUPT;
+    name = (struct bytes){key.data + STORE_TENANT_SIZE, key.size - STORE_TENANT_SIZE};
+    partition = get_be(key.data + 1, 2);
+    if (partition >= store->partition_count || !tenant_is_valid(name) ||
+        record_number_decode(key, value, &count, NULL))
+        return ERROR_CORRUPT;
+    return census_add(&store->censuses[partition], name, (int64_t)count) ? ERROR_NONE
+                                                                         : ERROR_NO_MEMORY;
+}
+
+/* A row counts for its tenant while it lives; a damaged one for nobody. */
+static enum error_code count_row(struct rocksdb_store *store, struct bytes key_text,
+                                 struct bytes value)
+{
+    struct record_key key;
+    struct timer view;
+
+    if (!store_row_key_parse(key_text, &key) || record_row_decode(key, value, &view, NULL) ||
+        timer_is_over(view.state) || view.id.partition >= store->partition_count)
+        return ERROR_NONE;
+    return census_add(&store->censuses[view.id.partition], view.texts.tenant, 1) ? ERROR_NONE
+                                                                                 : ERROR_NO_MEMORY;
+}
+
+static void clear_censuses(struct rocksdb_store *store)
+{
+    for (size_t i = 0; i < store->partition_count; i++)
+        census_clear(&store->censuses[i]);
+}
+
+/* Walks the table from the prefix on, as long as keys have it. */
+static enum error_code
+walk(struct rocksdb_store *store, enum store_table table, struct bytes prefix,
+     enum error_code (*visit)(struct rocksdb_store *, struct bytes key, struct bytes value),
+     struct error *ret_error)
+{
+    rocksdb_iterator_t *iterator =
+        rocksdb_create_iterator_cf(store->db, store->point_options, store->tables[table]);
+    enum error_code code = ERROR_NONE;
+    char *text = NULL;
+
+    for (rocksdb_iter_seek(iterator, prefix.data, prefix.size);
+         !code && rocksdb_iter_valid(iterator); rocksdb_iter_next(iterator)) {
+        struct bytes key, value;
+
+        key.data = rocksdb_iter_key(iterator, &key.size);
+        value.data = rocksdb_iter_value(iterator, &value.size);
+        if (!bytes_has_prefix(key, prefix))
+            break;
+        code = visit(store, key, value);
+    }
+    rocksdb_iter_get_error(iterator, &text);
+    rocksdb_iter_destroy(iterator);
+    if (text)
+        return store_failed(ret_error, "read", text);
+    return code ? error_set(ret_error, code, "open: the timers of tenants") : ERROR_NONE;
+}
+
+/* When a count is damaged all are made anew, from the rows: slow, and right. */
+static enum error_code load_censuses(struct rocksdb_store *store, struct error *ret_error)
+{
+    enum error_code code;
+
+    clear_censuses(store);
+    code = walk(store, STORE_META, BYTES(STORE_TENANT_PREFIX), load_tenant, ret_error);
+    if (code == ERROR_CORRUPT) {
+        clear_censuses(store);
+        return walk(store, STORE_TIMERS, BYTES(""), count_row, ret_error);
+    }
+    for (size_t i = 0; i < store->partition_count; i++)
+        while (census_take_changed(&store->censuses[i]))
+            continue; /* the disk has them */
+    return code;
 }
 
 /* ---- opening ---- */
@@ -317,16 +470,37 @@ void store_close_database(struct rocksdb_store *store)
 
 enum error_code store_open_database(struct rocksdb_store *store, struct error *ret_error)
 {
-    enum error_code code = files_make_folder(store->folder, ret_error);
+    enum error_code code = open_tables(store, ret_error);
 
-    if (!code)
-        code = open_tables(store, ret_error);
     if (!code)
         code = check_format(store, ret_error);
     if (!code)
         code = load_trims(store, ret_error);
+    if (!code)
+        code = load_censuses(store, ret_error);
     if (code)
         store_close_database(store);
+    return code;
+}
+
+/* A damaged block that is met by the first reads is a damaged folder too. */
+static enum error_code open_first(struct rocksdb_store *store, struct error *ret_error)
+{
+    struct error cause = {.text = ""};
+    enum error_code code = store_open_database(store, &cause);
+    const char *text = strstr(cause.text, "Corruption");
+
+    if (!code)
+        return ERROR_NONE;
+    if (code == ERROR_IO && text)
+        return error_set(ret_error, ERROR_CORRUPT, "%s is damaged; restore a backup. %s",
+                         store->folder, text);
+    if (code == ERROR_CORRUPT && !text)
+        return error_set(ret_error, ERROR_CORRUPT,
+                         "%s is damaged; restore a backup. Its format: %s", store->folder,
+                         cause.text);
+    if (ret_error)
+        *ret_error = cause;
     return code;
 }
 
@@ -345,6 +519,7 @@ static void store_init_locks(struct rocksdb_store *store)
 static bool store_init(struct rocksdb_store *store, const struct rocksdb_options *options)
 {
     store->storage.ops = &store_ops;
+    store->folder_lock = -1;
     store->options = *options;
     if (!options->memtable_bytes)
         store->options.memtable_bytes = MEMTABLE_BYTES;
@@ -358,12 +533,65 @@ static bool store_init(struct rocksdb_store *store, const struct rocksdb_options
         rocksdb_cache_create_lru(options->cache_bytes ? options->cache_bytes : CACHE_BYTES);
     store->row_filter = store_row_filter_create(&store->retention);
     store->pointer_filter = store_pointer_filter_create(&store->retention);
+    store->name_filter = store_name_filter_create(&store->retention);
     store->batch = rocksdb_writebatch_create();
     store->point_options = rocksdb_readoptions_create();
     store->write_options = rocksdb_writeoptions_create();
     rocksdb_writeoptions_set_sync(store->write_options, options->sync == ROCKSDB_SYNC_ALWAYS);
     store->pendings = calloc((size_t)options->partition_count + 1, sizeof(*store->pendings));
-    return store->folder && store->trims && store->pendings;
+    store->censuses = calloc((size_t)options->partition_count + 1, sizeof(*store->censuses));
+    for (size_t i = 0; store->censuses && i < options->partition_count; i++)
+        census_init(&store->censuses[i]);
+    return store->folder && store->trims && store->pendings && store->censuses;
+}
+
+/* Makes the folder, locks it, and looks at it before RocksDB does. What is wrong is refused while
+ * nothing has changed yet. */
+static enum error_code prepare_folder(struct rocksdb_store *store, struct error *ret_error)
+{
+    struct folder_state *state = &store->folder_state;
+    enum error_code code = files_make_folder(store->folder, ret_error);
+
+    if (!code)
+        code =
+            files_lock_folder(store->folder, FILES_LOCK_EXCLUSIVE, &store->folder_lock, ret_error);
+    if (!code)
+        code = folder_look(store->folder, state, ret_error);
+    if (!code && state->has_loss && store->options.damage == ROCKSDB_DAMAGE_REFUSE)
+        code = error_set(ret_error, ERROR_CORRUPT,
+                         "%s; restore a backup, or set storage_damage = skip to start without what "
+                         "it cost",
+                         state->loss.text);
+    return code ? code : folder_unseal(store->folder, ret_error);
+}
+
+enum error_code store_open_to_read(const char *folder, struct rocksdb_store **ret_store,
+                                   struct error *ret_error)
+{
+    const struct rocksdb_options options = {.folder = folder, .retain_ms = UINT64_MAX};
+    struct rocksdb_store *store = calloc(1, sizeof(*store));
+    enum error_code code;
+
+    if (!store)
+        return error_set(ret_error, ERROR_NO_MEMORY, "open");
+    if (!store_init(store, &options)) {
+        store_close(store);
+        return error_set(ret_error, ERROR_NO_MEMORY, "open");
+    }
+    store->state = STORE_FAILED; /* so it can only be read */
+    code = files_lock_folder(folder, FILES_LOCK_SHARED, &store->folder_lock, ret_error);
+    if (!code)
+        code = folder_look(folder, &store->folder_state, ret_error);
+    if (!code && store->folder_state.is_new)
+        code = error_set(ret_error, ERROR_INVALID, "%s is no data folder: there is no database",
+                         folder);
+    if (!code)
+        code = open_first(store, ret_error);
+    if (code)
+        store_close(store);
+    else
+        *ret_store = store;
+    return code;
 }
 
 enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
@@ -374,8 +602,10 @@ enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
 
     if (!store)
         return error_set(ret_error, ERROR_NO_MEMORY, "open");
-    code = store_init(store, options) ? store_open_database(store, ret_error)
+    code = store_init(store, options) ? prepare_folder(store, ret_error)
                                       : error_set(ret_error, ERROR_NO_MEMORY, "open");
+    if (!code)
+        code = open_first(store, ret_error);
     if (code) {
         store_close(store);
         return code;

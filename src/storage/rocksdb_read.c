@@ -3,6 +3,7 @@
 #include "sys/clock.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 /* Scans that ask for so many rows read whole files anyway: they fetch ahead, and leave the cache to
  * those who look for one timer. */
@@ -14,7 +15,7 @@ enum { BIG_SCAN_ROWS = 256, READAHEAD_BYTES = 256 * 1024 };
  * may be of any size when it is damaged too. */
 static void put_quarantine_key(struct buffer *to, enum store_table table, struct bytes key)
 {
-    buffer_append_text(to, table == STORE_TIMERS ? "t" : "m");
+    buffer_append_text(to, table == STORE_TIMERS ? "t" : table == STORE_MOVED ? "m" : "n");
     buffer_append_bytes(to, key);
 }
 
@@ -22,10 +23,13 @@ static bool is_damaged(enum store_table table, struct bytes key, struct bytes va
 {
     struct record_key at;
     struct record_pointer pointer;
+    struct record_name name;
     struct timer view;
 
     if (table == STORE_TIMERS)
         return !store_row_key_parse(key, &at) || record_row_decode(at, value, &view, NULL);
+    if (table == STORE_NAMES)
+        return !store_row_key_parse(key, &at) || record_name_decode(at, value, &name, NULL);
     return !store_pointer_key_parse(key, &at) || record_pointer_decode(at, value, &pointer, NULL);
 }
 
@@ -283,4 +287,68 @@ enum error_code store_find(struct storage *storage, const struct timer_id *id,
     store_leave(store);
     return code == ERROR_NOT_FOUND ? error_set(ret_error, ERROR_NOT_FOUND, "there is no such timer")
                                    : code;
+}
+
+/* ---- names ---- */
+
+/* Appends the ids of the entries from where the iterator stands. */
+static enum error_code read_names(struct rocksdb_store *store, const struct storage_lookup *lookup,
+                                  rocksdb_iterator_t *entries, struct storage_names *names,
+                                  struct error *ret_error)
+{
+    char *text = NULL;
+
+    for (; names->count < lookup->count_max && rocksdb_iter_valid(entries);
+         rocksdb_iter_next(entries)) {
+        struct bytes key, value;
+        struct record_key at;
+        struct record_name name;
+
+        key.data = rocksdb_iter_key(entries, &key.size);
+        value.data = rocksdb_iter_value(entries, &value.size);
+        if (!store_row_key_parse(key, &at) || record_name_decode(at, value, &name, NULL))
+            set_aside(store, STORE_NAMES, key);
+        else if (name.id.partition == lookup->partition &&
+                 !(name.ended.ms && store_is_forgotten(&store->retention, name.ended)))
+            names->ids[names->count++] = name.id;
+    }
+    rocksdb_iter_get_error(entries, &text);
+    return text ? store_failed(ret_error, "lookup", text) : ERROR_NONE;
+}
+
+enum error_code store_lookup(struct storage *storage, const struct storage_lookup *lookup,
+                             struct storage_names *ret_names, struct error *ret_error)
+{
+    struct rocksdb_store *store = store_of(storage);
+    const bool is_all = lookup->serial_below == UINT64_MAX;
+    const struct store_key begin =
+        store_row_key(record_name_key(lookup->name, lookup->serial_below - !is_all));
+    const struct store_key last = store_row_key(record_name_key(lookup->name, 0));
+    struct storage_names names = {malloc(lookup->count_max * sizeof(*names.ids)), 0};
+    rocksdb_readoptions_t *options;
+    rocksdb_iterator_t *entries;
+    enum error_code code;
+
+    assert(lookup->partition < store->partition_count && lookup->count_max);
+    if (!names.ids)
+        return error_set(ret_error, ERROR_NO_MEMORY, "lookup");
+    if ((code = store_enter(store, ret_error))) {
+        free(names.ids);
+        return code;
+    }
+    options = rocksdb_readoptions_create();
+    rocksdb_readoptions_set_prefix_same_as_start(options, 1);
+    /* No serial is 0, so the last key there can be is not one that is. */
+    rocksdb_readoptions_set_iterate_upper_bound(options, last.data, last.size);
+    entries = rocksdb_create_iterator_cf(store->db, options, store->tables[STORE_NAMES]);
+    rocksdb_iter_seek(entries, begin.data, begin.size);
+    code = read_names(store, lookup, entries, &names, ret_error);
+    rocksdb_iter_destroy(entries);
+    rocksdb_readoptions_destroy(options);
+    store_leave(store);
+    if (code)
+        free(names.ids);
+    else
+        *ret_names = names;
+    return code;
 }

@@ -5,12 +5,16 @@
  *   rocksdb_open.c     options, the data folder and its format
  *   rocksdb_read.c     scans, finding one, and setting aside what is damaged
  *   rocksdb_filter.c   what a compaction forgets
+ *   rocksdb_folder.c   the files, before the database is opened
+ *   rocksdb_backup.c   copies while it runs
+ *   rocksdb_check.c    looking through all of a folder that is at rest
  */
 #ifndef TICKWHEEL_STORAGE_ROCKSDB_STORE_H
 #define TICKWHEEL_STORAGE_ROCKSDB_STORE_H
 
 #include "storage/record.h"
 #include "storage/rocksdb.h"
+#include "storage/rocksdb_folder.h"
 
 #include <pthread.h>
 #include <rocksdb/c.h>
@@ -21,6 +25,7 @@
     X(META, "default")          /* what is kept beside the timers: format, counters, metas */ \
     X(TIMERS, "timers")         /* rows by position */                                        \
     X(MOVED, "moved")           /* pointers by serial */                                      \
+    X(NAMES, "names")           /* entries of names */                                        \
     X(QUARANTINE, "quarantine") /* damaged records: a letter for their table, then their key */
 
 enum store_table {
@@ -34,6 +39,10 @@ enum store_table {
 #define STORE_KEY_FORMAT     BYTES("format")
 #define STORE_KEY_PARTITIONS BYTES("partitions")
 #define STORE_KEY_CORRUPT    BYTES("corrupt")
+
+/* "t" and the partition, before the tenant's name. */
+#define STORE_TENANT_PREFIX "t"
+#define STORE_TENANT_SIZE   3
 
 /* Whether the next commit may be written as it is. */
 enum store_state {
@@ -51,12 +60,15 @@ struct rocksdb_store {
     struct storage storage; /* first: the caller's view of it */
     struct rocksdb_options options;
     rocksdb_cache_t *cache;
-    rocksdb_compactionfilter_t *row_filter, *pointer_filter;
+    rocksdb_compactionfilter_t *row_filter, *pointer_filter, *name_filter;
     struct store_retention retention; /* the filters point to it */
     rocksdb_writeoptions_t *write_options;
     rocksdb_readoptions_t *point_options; /* for single records, without a snapshot */
     char *folder;
+    int folder_lock;                  /* from files_lock_folder; -1: none */
+    struct folder_state folder_state; /* as it was found */
     uint16_t partition_count;
+    uint64_t format; /* of the folder */
     _Atomic uint64_t corrupt_count;
 
     /* Held to read by every call, to write only while the database is closed and opened again.
@@ -68,8 +80,9 @@ struct rocksdb_store {
 
     /* The writer's; guarded by write_lock, which a commit shares only with setting aside. */
     pthread_mutex_t write_lock;
-    struct wall *trims; /* [partition_count]: as the metas on disk have it */
-    uint64_t *pendings; /* the same */
+    struct wall *trims;      /* [partition_count]: as the metas on disk have it */
+    uint64_t *pendings;      /* the same */
+    struct census *censuses; /* [partition_count]: as the disk has them */
     struct store_row *rows;
     size_t row_capacity;
     rocksdb_writebatch_t *batch;
@@ -88,9 +101,16 @@ struct store_key {
     size_t size;
 };
 
-struct store_key store_row_key(struct record_key key);
+/* Of the count of a tenant's live timers in a partition, a number of the meta table. */
+struct store_tenant_key {
+    char data[STORE_TENANT_SIZE + TENANT_SIZE_MAX];
+    size_t size;
+};
+
+struct store_key store_row_key(struct record_key key); /* of a name's entry too */
 struct store_key store_pointer_key(struct record_key key);
 struct store_key store_meta_key(uint16_t partition);
+struct store_tenant_key store_tenant_key(uint16_t partition, struct bytes tenant);
 
 /* False when it is no such key. */
 bool store_row_key_parse(struct bytes key, struct record_key *ret_key);
@@ -131,12 +151,30 @@ extern const struct storage_ops store_ops;
 enum error_code store_open_database(struct rocksdb_store *store, struct error *ret_error);
 void store_close_database(struct rocksdb_store *store);
 
+/* Opens a folder to look at it: nothing in it changes, and it must be at rest. Its partition count
+ * is its own. */
+enum error_code store_open_to_read(const char *folder, struct rocksdb_store **ret_store,
+                                   struct error *ret_error);
+
 /* ---- rocksdb_read.c ---- */
 
 enum error_code store_scan(struct storage *storage, const struct storage_scan *scan,
                            struct storage_page *ret_page, struct error *ret_error);
 enum error_code store_find(struct storage *storage, const struct timer_id *id,
                            struct timer **ret_timer, struct error *ret_error);
+
+enum error_code store_lookup(struct storage *storage, const struct storage_lookup *lookup,
+                             struct storage_names *ret_names, struct error *ret_error);
+
+/* ---- rocksdb_backup.c ---- */
+
+enum error_code store_backup(struct storage *storage, const char *folder,
+                             struct storage_backup *ret_backup, struct error *ret_error);
+
+/* ---- rocksdb_touch.c ---- */
+
+/* Puts touches into their rows, whenever those are read or rewritten. The options take it. */
+rocksdb_mergeoperator_t *store_touch_operator_create(void);
 
 /* ---- rocksdb_filter.c ---- */
 
@@ -145,5 +183,6 @@ bool store_is_forgotten(const struct store_retention *retention, struct wall end
 
 rocksdb_compactionfilter_t *store_row_filter_create(struct store_retention *retention);
 rocksdb_compactionfilter_t *store_pointer_filter_create(struct store_retention *retention);
+rocksdb_compactionfilter_t *store_name_filter_create(struct store_retention *retention);
 
 #endif

@@ -149,11 +149,32 @@ static void test_newer_format(void **state)
     struct buffer number;
 
     buffer_init(&number);
-    record_number_encode(&number, STORE_KEY_FORMAT, RECORD_VERSION + 1);
+    record_number_encode(&number, STORE_KEY_FORMAT, RECORD_FORMAT + 1);
     put_raw(fixture, STORE_META, STORE_KEY_FORMAT, buffer_bytes(&number));
     storage_close(fixture->storage);
     fixture->storage = NULL;
-    assert_refused(&fixture->options, ERROR_INVALID, "newer version: its format is 2, ours 1");
+    assert_refused(&fixture->options, ERROR_INVALID, "newer version: its format is 3, ours 2");
+    buffer_deinit(&number);
+}
+
+/* The number of an older format is raised when the folder is opened, once. */
+static void test_older_format(void **state)
+{
+    struct fixture *fixture = *state;
+    struct buffer number;
+
+    buffer_init(&number);
+    record_number_encode(&number, STORE_KEY_FORMAT, RECORD_FORMAT - 1);
+    put_raw(fixture, STORE_META, STORE_KEY_FORMAT, buffer_bytes(&number));
+    for (int i = 0; i < 2; i++) {
+        storage_close(fixture->storage);
+        fixture->storage = testing_open(&fixture->options);
+        buffer_clear(&number);
+        assert_int_equal(store_get(store_of(fixture->storage), STORE_META, NULL, STORE_KEY_FORMAT,
+                                   &number, NULL),
+                         ERROR_NONE);
+        assert_int_equal(number.data[1], RECORD_FORMAT);
+    }
     buffer_deinit(&number);
 }
 
@@ -164,12 +185,12 @@ static void test_newer_table(void **state)
     char *text = NULL;
 
     rocksdb_column_family_handle_destroy(
-        rocksdb_create_column_family(store_of(fixture->storage)->db, options, "names", &text));
+        rocksdb_create_column_family(store_of(fixture->storage)->db, options, "later", &text));
     assert_null(text);
     rocksdb_options_destroy(options);
     storage_close(fixture->storage);
     fixture->storage = NULL;
-    assert_refused(&fixture->options, ERROR_INVALID, "newer version: it has a table \"names\"");
+    assert_refused(&fixture->options, ERROR_INVALID, "newer version: it has a table \"later\"");
 }
 
 static void test_damaged_format(void **state)
@@ -261,6 +282,94 @@ static void test_retention_of_damage(void **state)
     timer_free(timer);
 }
 
+/* ---- touches ---- */
+
+static void touch(struct fixture *fixture, struct timer *timer, uint64_t due_ms)
+{
+    struct storage_write write = {timer, timer->at, NULL, true};
+    struct storage_batch batch = {
+        .partition = timer->id.partition, .writes = &write, .write_count = 1};
+    struct storage_batch *const batches[] = {&batch};
+
+    timer->due.ms = due_ms;
+    timer->version++;
+    assert_int_equal(storage_commit(fixture->storage, batches, 1, NULL), ERROR_NONE);
+}
+
+/* The bytes of a row, without touches. */
+static size_t row_bytes(struct fixture *fixture, const struct timer *timer)
+{
+    const struct store_key key = row_key(timer);
+    struct buffer value;
+    size_t size;
+
+    buffer_init(&value);
+    assert_int_equal(store_get(store_of(fixture->storage), STORE_TIMERS, NULL,
+                               (struct bytes){key.data, key.size}, &value, NULL),
+                     ERROR_NONE);
+    size = value.size;
+    buffer_deinit(&value);
+    return size;
+}
+
+/* Touches hold in memory, in files, behind a compaction and after a start, more of them than are
+ * kept one after the other; a row that is over, moved or written anew leaves them behind. */
+static void test_touches(void **state)
+{
+    struct fixture *fixture = *state;
+    struct timer *timer = testing_timer(0, 5, 1000);
+    size_t size;
+
+    testing_write(fixture->storage, timer, 0, no_meta);
+    for (uint64_t n = 1; n <= 200; n++) {
+        touch(fixture, timer, 1000 + n);
+        testing_assert_found(fixture->storage, timer, 1000);
+        if (n % 50 == 0)
+            compact(fixture);
+        if (n % 70 == 0)
+            reopen(fixture);
+    }
+    size = row_bytes(fixture, timer);
+    timer->at = timer->due;
+    testing_write(fixture->storage, timer, 1000, no_meta); /* moved on */
+    testing_assert_found(fixture->storage, timer, 1200);
+    assert_int_equal(row_bytes(fixture, timer), size); /* it has `first` now, and no `due` */
+    touch(fixture, timer, 9000);
+    timer->state = TIMER_CANCELLED;
+    timer->ended = wall_now();
+    testing_write(fixture->storage, timer, 1200, no_meta);
+    compact(fixture);
+    testing_assert_found(fixture->storage, timer, 1200);
+    assert_int_equal(corrupt_count(fixture), 0);
+    timer_free(timer);
+}
+
+/* One touch that has no row, or a damaged one, costs that timer, and no other and no file. */
+static void test_touch_of_damage(void **state)
+{
+    struct fixture *fixture = *state;
+    struct timer *lost = testing_timer(0, 5, 1000), *damaged = testing_timer(0, 6, 1000);
+    struct timer *right = testing_timer(0, 7, 1000);
+    struct store_key key = row_key(damaged);
+    struct storage_page page;
+
+    testing_write(fixture->storage, right, 0, no_meta);
+    put_raw(fixture, STORE_TIMERS, (struct bytes){key.data, key.size}, BYTES("\1garbage"));
+    touch(fixture, lost, 2000);
+    touch(fixture, damaged, 2000);
+    touch(fixture, right, 2000);
+    compact(fixture);
+    page = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_LIVE, 10);
+    assert_int_equal(page.count, 1);
+    storage_page_free(&page);
+    assert_int_equal(corrupt_count(fixture), 2);
+    testing_assert_not_found(fixture->storage, &lost->id, ERROR_CORRUPT);
+    testing_assert_found(fixture->storage, right, 1000);
+    timer_free(lost);
+    timer_free(damaged);
+    timer_free(right);
+}
+
 /* ---- damage ---- */
 
 static void test_quarantine(void **state)
@@ -335,6 +444,45 @@ static void test_damaged_meta(void **state)
     assert_int_equal(storage_load_meta(fixture->storage, 1, &meta, &error), ERROR_CORRUPT);
     testing_write_meta(fixture->storage, 1, no_meta);
     assert_int_equal(storage_load_meta(fixture->storage, 1, &meta, &error), ERROR_NONE);
+}
+
+/* Counts of tenants that were damaged are made anew, all of them, and are right from then on. */
+static void test_damaged_census(void **state)
+{
+    static const char *const names[] = {"shop", "rival"};
+    struct fixture *fixture = *state;
+    struct store_tenant_key key = store_tenant_key(1, BYTES("shop"));
+    struct census census;
+
+    for (uint64_t serial = 1; serial <= 6; serial++) {
+        struct timer_texts texts = {.target = BYTES("http://a.example/"),
+                                    .tenant = bytes_of(names[serial % 2])};
+        struct timer *timer = timer_alloc(&texts);
+
+        timer->id = (struct timer_id){{100}, (uint16_t)(serial == 6 ? 0 : 1), serial};
+        timer->due.ms = timer->at.ms = 100;
+        testing_write(fixture->storage, timer, 0, no_meta);
+        if (serial == 1) {
+            timer->state = TIMER_FIRED;
+            testing_write(fixture->storage, timer, 100, no_meta);
+        }
+        timer_free(timer);
+    }
+    for (int round = 0; round < 4; round++) {
+        if (round == 1)
+            put_raw(fixture, STORE_META, (struct bytes){key.data, key.size}, BYTES("\1garbage"));
+        if (round == 2)
+            put_raw(fixture, STORE_META, BYTES("t"), BYTES("\1garbage"));
+        reopen(fixture);
+        census_init(&census);
+        assert_int_equal(storage_load_census(fixture->storage, 1, &census, NULL), ERROR_NONE);
+        assert_int_equal(census_count(&census, BYTES("shop")), 2);
+        assert_int_equal(census_count(&census, BYTES("rival")), 2);
+        assert_int_equal(storage_load_census(fixture->storage, 0, &census, NULL), ERROR_NONE);
+        assert_int_equal(census_count(&census, BYTES("shop")), 3);
+        census_deinit(&census);
+        testing_write_meta(fixture->storage, 1, no_meta);
+    }
 }
 
 /* ---- reading while writing ---- */
@@ -440,13 +588,17 @@ int main(void)
         TEST(test_in_use),
         TEST(test_other_partition_count),
         TEST(test_newer_format),
+        TEST(test_older_format),
         TEST(test_newer_table),
         TEST(test_damaged_format),
         TEST(test_folders),
         TEST(test_retention),
         TEST(test_retention_of_damage),
+        TEST(test_touches),
+        TEST(test_touch_of_damage),
         TEST(test_quarantine),
         TEST(test_damaged_pointer),
+        TEST(test_damaged_census),
         TEST(test_damaged_meta),
         TEST(test_find_while_moving),
         TEST(test_write_over_damage),

@@ -11,21 +11,28 @@
  *   alive, was_at != at   the row moves there; a timer away from id.first has a second row, which
  *                         says where it is
  *   over, was_at not 0    the row stays where it is (was_at) as a short final record without
- *                         payload, headers and content type, until trim passes it
+ *                         payload, headers, content type, watch, schedule and trace (a dead letter
+ *                         keeps them), until trim passes it
  *   over, was_at 0        the same at id.first: over before it was ever written
+ *   alive, was_over       a final record lives again: as above, and it counts as live from now on
+ * Beside that it keeps the entries of the timer's names (name.h): all are written with a new row,
+ * with one that lives again, and when the timer is over, when what it watched goes.
  * Positions are from 1 up to, not including, 2^48 - 1 milliseconds.
  *
  * Errors     ERROR_IO (storage failed; nothing of the batch may be relied on), ERROR_NO_MEMORY,
  *            ERROR_DISK_FULL. The same call may be made again, and succeeds when the cause is gone.
+ *            What failed may be on disk all the same, up to some batch: then whoever reads sees it,
+ *            but a crash may lose it until a later commit succeeds.
  *            A damaged record is no error: it is set aside, counted, and passed over.
  * Ownership  Timers in a batch are borrowed until the call returns; found and scanned timers are
  *            the caller's to free.
- * Threads    storage_commit from one thread at a time. storage_find, storage_scan and storage_stats
- *            from any thread at any time; they see every commit that has returned.
+ * Threads    storage_commit from one thread at a time. All that reads from any thread at any time:
+ *            it sees every commit that has returned.
  */
 #ifndef TICKWHEEL_STORAGE_STORAGE_H
 #define TICKWHEEL_STORAGE_STORAGE_H
 
+#include "storage/census.h"
 #include "storage/timer.h"
 
 /* A position in due order. Rows at or after it come next. */
@@ -45,11 +52,17 @@ struct storage_meta {
     struct wall watermark; /* no live timer lies before it: recovery scans from here */
     struct wall trim;      /* final records before it are dropped, as one range */
     uint64_t pending;      /* live timers; counted by the storage, not taken from a batch */
+    struct wall placed;    /* so late it was when rows were put elsewhere than at their due time:
+                              when it is earlier now, some may lie too far ahead */
+    struct wall over_to;   /* no final record lies behind it */
 };
 
 struct storage_write {
     struct timer *timer;
-    struct wall was_at; /* the position of its row before this write; 0 when it has none */
+    struct wall was_at;      /* the position of its row before this write; 0 when it has none */
+    const struct timer *old; /* what it replaces, if that may watch other keys; else NULL */
+    bool is_touch; /* alive, was_at == at, and only due, which lies behind it, and version are other
+                      than in the row: a backend may write just these */
 };
 
 /* The changes of one partition that become durable together, or not at all. First its writes, in
@@ -85,11 +98,37 @@ struct storage_page {
     struct storage_position next; /* where to go on; scan.to when the range is finished */
 };
 
+/* Who has a name (name.h): its timers, the newest first. */
+struct storage_lookup {
+    uint16_t partition;
+    uint64_t name;         /* its hash */
+    uint64_t serial_below; /* only timers with a lower serial; UINT64_MAX: all */
+    size_t count_max;
+};
+
+/* Timers that have the name, or another one with the same hash; those with a key or a request may
+ * be over. */
+struct storage_names {
+    struct timer_id *ids; /* the caller's to free(); NULL when there is none */
+    size_t count;         /* less than count_max: there are no more */
+};
+
+#define STORAGE_FOUND_SIZE 256
+
 struct storage_stats {
-    uint64_t corrupt_records; /* set aside since the data folder was made */
-    uint64_t disk_bytes;      /* estimate of what the backend's files take */
-    uint64_t disk_free_bytes; /* on its file system; UINT64_MAX when there is none */
-    uint64_t memory_bytes;    /* estimate: caches and write buffers */
+    uint64_t corrupt_records;       /* set aside since the data folder was made */
+    char found[STORAGE_FOUND_SIZE]; /* what was wrong at the last start, in words, or empty */
+    uint64_t torn_logs;             /* that ended within a write at the last start */
+    uint64_t lost_writes;           /* that a damaged log cost at the last start */
+    uint64_t disk_bytes;            /* estimate of what the backend's files take */
+    uint64_t disk_free_bytes;       /* on its file system; UINT64_MAX when there is none */
+    uint64_t memory_bytes;          /* estimate: caches and write buffers */
+};
+
+/* A finished copy. */
+struct storage_backup {
+    uint64_t timers; /* live ones in it */
+    uint64_t bytes;
 };
 
 /* A backend fills this in; callers use the functions below. */
@@ -104,9 +143,15 @@ struct storage_ops {
                             struct error *ret_error);
     enum error_code (*find)(struct storage *, const struct timer_id *, struct timer **,
                             struct error *ret_error);
+    enum error_code (*lookup)(struct storage *, const struct storage_lookup *,
+                              struct storage_names *, struct error *ret_error);
     enum error_code (*load_meta)(struct storage *, uint16_t partition, struct storage_meta *,
                                  struct error *ret_error);
+    enum error_code (*load_census)(struct storage *, uint16_t partition, struct census *,
+                                   struct error *ret_error);
     void (*stats)(struct storage *, struct storage_stats *);
+    enum error_code (*backup)(struct storage *, const char *folder, struct storage_backup *,
+                              struct error *ret_error); /* NULL: it cannot */
     void (*close)(struct storage *);
 };
 
@@ -136,6 +181,15 @@ static inline enum error_code storage_find(struct storage *storage, const struct
     return storage->ops->find(storage, id, ret_timer, ret_error);
 }
 
+/* The timers that have a name. None is no error. */
+static inline enum error_code storage_lookup(struct storage *storage,
+                                             const struct storage_lookup *lookup,
+                                             struct storage_names *ret_names,
+                                             struct error *ret_error)
+{
+    return storage->ops->lookup(storage, lookup, ret_names, ret_error);
+}
+
 static inline enum error_code storage_load_meta(struct storage *storage, uint16_t partition,
                                                 struct storage_meta *ret_meta,
                                                 struct error *ret_error)
@@ -143,9 +197,30 @@ static inline enum error_code storage_load_meta(struct storage *storage, uint16_
     return storage->ops->load_meta(storage, partition, ret_meta, ret_error);
 }
 
+/* Adds to `census` the live timers that each tenant has in the partition. Like `pending` of the
+ * meta they are counted by the storage with each commit, so this is quick. On failure some may have
+ * been added. */
+static inline enum error_code storage_load_census(struct storage *storage, uint16_t partition,
+                                                  struct census *census, struct error *ret_error)
+{
+    return storage->ops->load_census(storage, partition, census, ret_error);
+}
+
 static inline void storage_stats(struct storage *storage, struct storage_stats *ret_stats)
 {
     storage->ops->stats(storage, ret_stats);
+}
+
+/* Makes a copy that holds every commit that has returned, whole and at one moment, while others go
+ * on. `folder` must not exist; those above it must. A failure leaves nothing. ERROR_BACKUP_EXISTS.
+ */
+static inline enum error_code storage_backup(struct storage *storage, const char *folder,
+                                             struct storage_backup *ret_backup,
+                                             struct error *ret_error)
+{
+    if (!storage->ops->backup)
+        return error_set(ret_error, ERROR_INVALID, "this storage makes no backups");
+    return storage->ops->backup(storage, folder, ret_backup, ret_error);
 }
 
 static inline void storage_close(struct storage *storage)

@@ -106,8 +106,10 @@ static void commit(struct bench *bench, struct storage_write *writes, size_t cou
         uint16_t partition = writes[i].timer->id.partition;
 
         if (!used || batches[used - 1].partition != partition)
-            batches[used++] = (struct storage_batch){
-                .partition = partition, .meta = {1, trim, trim, 0}, .writes = &writes[i]};
+            batches[used++] =
+                (struct storage_batch){.partition = partition,
+                                       .meta = {.epoch = 1, .watermark = trim, .trim = trim},
+                                       .writes = &writes[i]};
         batches[used - 1].write_count++;
     }
     for (size_t i = 0; i < used; i++)
@@ -181,7 +183,7 @@ static void insert(struct bench *bench)
 
             renew(bench, bench->timers[i], (uint16_t)(i * PARTITIONS / bench->group), due);
             bench->ids[done + i] = bench->timers[i]->id;
-            writes[i] = (struct storage_write){bench->timers[i], {0}};
+            writes[i] = (struct storage_write){bench->timers[i], {0}, NULL, false};
         }
         busy -= thread_seconds();
         begin = instant_now();
@@ -267,7 +269,7 @@ static void steady_state(struct bench *bench)
             struct timer *timer = bench->timers[2 * i];
 
             renew(bench, timer, partition, now + 1000 * i / half);
-            writes[count++] = (struct storage_write){timer, {0}};
+            writes[count++] = (struct storage_write){timer, {0}, NULL, false};
             if (round >= lag) { /* the same one, `lag` rounds ago */
                 uint64_t was_at = now - 1000 * lag + 1000 * i / half;
 
@@ -277,7 +279,7 @@ static void steady_state(struct bench *bench)
                 timer->id.serial = TIMER_SERIAL(1, first_serial + (round - lag) * half + i);
                 timer->state = TIMER_FIRED;
                 timer->ended.ms = now;
-                writes[count++] = (struct storage_write){timer, {was_at}};
+                writes[count++] = (struct storage_write){timer, {was_at}, NULL, false};
             }
         }
         begin = instant_now();

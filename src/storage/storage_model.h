@@ -8,6 +8,7 @@
 #ifndef TICKWHEEL_STORAGE_STORAGE_MODEL_H
 #define TICKWHEEL_STORAGE_STORAGE_MODEL_H
 
+#include "storage/name.h"
 #include "storage/storage_testing.h"
 
 enum {
@@ -23,6 +24,10 @@ struct model_row {
     struct wall at;      /* where its row is */
     bool is_trimmed;
 };
+
+#define MODEL_TENANTS 3
+
+static const char *const model_tenants[MODEL_TENANTS] = {"", "shop", "shop-2"};
 
 struct model {
     struct model_row rows[MODEL_TIMERS_MAX];
@@ -53,11 +58,17 @@ static inline void model_deinit(struct model *model)
     model->count = 0;
 }
 
+static inline void model_write_deinit(struct storage_write *write)
+{
+    timer_free((struct timer *)write->old);
+    timer_free(write->timer);
+}
+
 static inline void model_commit_deinit(struct model_commit *commit)
 {
     for (size_t i = 0; i < commit->count; i++)
         for (size_t j = 0; j < commit->batches[i].write_count; j++)
-            timer_free(commit->writes[i][j].timer);
+            model_write_deinit(&commit->writes[i][j]);
 }
 
 /* ---- random timers ---- */
@@ -72,6 +83,17 @@ static inline struct wall model_position(struct model *model)
     return (struct wall){1 + model_below(model, MODEL_RANGE)};
 }
 
+/* One of few names, or none; in a form that fits every kind of name, and with more of them where
+ * each `ends`. */
+static inline struct bytes model_name(struct model *model, char ends)
+{
+    static const char *const names[] = {"", "0123456789abcdef-a", "0123456789abcdef-b"};
+    static const char *const lists[] = {"", "0123456789abcdef-a\n",
+                                        "0123456789abcdef-b\n0123456789abcdef-a\n"};
+
+    return bytes_of((ends ? lists : names)[model_below(model, 3)]);
+}
+
 /* New texts and fields for a timer with this id. */
 static inline struct timer *model_timer(struct model *model, struct timer_id id)
 {
@@ -82,6 +104,13 @@ static inline struct timer *model_timer(struct model *model, struct timer_id id)
     struct bytes *each[] = {&texts.target,  &texts.payload, &texts.content_type,
                             &texts.headers, &texts.labels,  &texts.last_error};
     struct timer *timer;
+
+    texts.key = model_name(model, 0);
+    texts.watch = model_name(model, '\n');
+    texts.request = model_name(model, 0);
+    texts.schedule = model_name(model, 0);
+    texts.tenant = bytes_of(model_tenants[model_below(model, MODEL_TENANTS)]);
+    texts.trace = model_name(model, 0);
 
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = letters[model_below(model, sizeof(letters))];
@@ -113,12 +142,11 @@ static inline void model_end(struct model *model, struct timer *timer)
 
 /* ---- random writes ---- */
 
-/* Writes `timer` into the row: the model takes a copy. */
+/* Writes `timer` into the row: the model takes a copy, and gives what was there to the write. */
 static inline struct storage_write model_write(struct model_row *row, struct timer *timer)
 {
-    struct storage_write write = {timer, row->at};
+    struct storage_write write = {timer, row->at, row->timer, false};
 
-    timer_free(row->timer);
     row->timer = timer_copy(timer, &timer->texts);
     assert_non_null(row->timer);
     if (!timer_is_over(timer->state))
@@ -141,25 +169,60 @@ static inline struct storage_write model_create(struct model *model, uint16_t pa
     return model_write(&model->rows[model->count++], timer);
 }
 
-static inline struct model_row *model_pick_live(struct model *model, uint16_t partition)
+/* One that lives, or now and then a dead letter, which then lives again. */
+static inline struct model_row *model_pick(struct model *model, uint16_t partition)
 {
     size_t begin = (size_t)model_below(model, model->count);
+    const bool redrives = model_below(model, 8) == 0;
 
     for (size_t i = 0; i < model->count; i++) {
         struct model_row *row = &model->rows[(begin + i) % model->count];
 
-        if (row->timer->id.partition == partition && !timer_is_over(row->timer->state))
+        if (row->timer->id.partition == partition && !row->is_trimmed &&
+            (!timer_is_over(row->timer->state) || (redrives && row->timer->state == TIMER_DEAD)))
             return row;
     }
     return NULL;
 }
 
+/* Nothing but a later due time, and another version. */
+static inline struct storage_write model_touch(struct model *model, struct model_row *row)
+{
+    struct timer *timer = timer_copy(row->timer, &row->timer->texts);
+    struct storage_write write;
+
+    assert_non_null(timer);
+    timer->at = row->at;
+    timer->private_ = (struct timer_private){0};
+    timer->due.ms = row->at.ms + 1 + model_below(model, MODEL_RANGE);
+    timer->version += 1 + (uint32_t)model_below(model, 2);
+    write = model_write(row, timer);
+    write.is_touch = true;
+    return write;
+}
+
 static inline struct storage_write model_change(struct model *model, struct model_row *row)
 {
-    struct timer *timer = model_timer(model, row->timer->id);
+    struct timer *drawn = model_timer(model, row->timer->id), *timer;
+    struct timer_texts texts = drawn->texts;
+    const bool ends = !timer_is_over(row->timer->state) && model_below(model, 3) == 0;
 
+    texts.key = row->timer->texts.key; /* these stay for life ... */
+    texts.request = row->timer->texts.request;
+    texts.tenant = row->timer->texts.tenant;
+    if (ends) /* ... and so does this when it ends */
+        texts.watch = row->timer->texts.watch;
+    timer = timer_copy(drawn, &texts);
+    assert_non_null(timer);
+    timer_free(drawn);
     timer->at = row->at;
-    switch (model_below(model, 6)) {
+    timer->private_.was_over = timer_is_over(row->timer->state);
+    if (ends) {
+        timer->at = model_position(model); /* not where its row is: the row stays */
+        model_end(model, timer);
+        return model_write(row, timer);
+    }
+    switch (model_below(model, 4)) {
     case 0: /* replaced where it is */
         break;
     case 1:
@@ -168,12 +231,8 @@ static inline struct storage_write model_change(struct model *model, struct mode
     case 2:
         timer->at.ms = row->at.ms + model_below(model, 2); /* to a neighbour, or nowhere */
         break;
-    case 3:
-        timer->at = model_position(model);
-        break;
     default:
-        timer->at = model_position(model); /* not where its row is: the row stays */
-        model_end(model, timer);
+        timer->at = model_position(model);
     }
     return model_write(row, timer);
 }
@@ -196,7 +255,10 @@ static inline void model_trim(struct model *model, uint16_t partition, struct wa
 /* Watermark and trim anywhere up to the first live row; the trim goes down too. */
 static inline struct storage_meta model_meta(struct model *model, uint16_t partition)
 {
-    struct storage_meta meta = {.epoch = model->commit_count, .watermark = {MODEL_RANGE + 2}};
+    struct storage_meta meta = {.epoch = model->commit_count,
+                                .watermark = {MODEL_RANGE + 2},
+                                .placed = {model->commit_count % 3},
+                                .over_to = {model->commit_count % 2}};
     struct wall old = model->metas[partition].trim;
 
     for (size_t i = 0; i < model->count; i++) {
@@ -233,8 +295,10 @@ static inline void model_next(struct model *model, struct model_commit *commit)
             struct model_row *row = NULL;
 
             if (model->count && model_below(model, 3))
-                row = model_pick_live(model, batch->partition);
-            if (row)
+                row = model_pick(model, batch->partition);
+            if (row && !timer_is_over(row->timer->state) && model_below(model, 3) == 0)
+                *write = model_touch(model, row);
+            else if (row)
                 *write = model_change(model, row);
             else if (model->count < MODEL_TIMERS_MAX)
                 *write = model_create(model, batch->partition);
@@ -291,6 +355,96 @@ static inline void model_assert_scan(struct model *model, struct storage *storag
     storage_page_free(&page);
 }
 
+static inline bool model_has_name(const struct timer *timer, uint64_t hash)
+{
+    struct name_walk walk = {.timer = timer};
+    struct name name;
+
+    while (name_next(&walk, &name))
+        if (name.hash == hash && !(name.kind == NAME_WATCH && timer_is_over(timer->state)))
+            return true;
+    return false;
+}
+
+static inline const struct model_row *model_find(const struct model *model, uint64_t serial)
+{
+    for (size_t i = 0; i < model->count; i++)
+        if (model->rows[i].timer->id.serial == serial)
+            return &model->rows[i];
+    return NULL;
+}
+
+/* Page by page the newest first, and all of them; one that is trimmed may still be named. */
+static inline void model_assert_lookup(struct model *model, struct storage *storage,
+                                       uint16_t partition, uint64_t hash, size_t count_max)
+{
+    struct storage_lookup lookup = {partition, hash, UINT64_MAX, count_max};
+    struct storage_names names;
+    size_t found = 0, expected = 0;
+
+    do {
+        assert_int_equal(storage_lookup(storage, &lookup, &names, NULL), ERROR_NONE);
+        assert_true(names.count <= count_max);
+        for (size_t i = 0; i < names.count; i++) {
+            const struct model_row *row = model_find(model, names.ids[i].serial);
+
+            assert_non_null(row);
+            assert_true(timer_id_equal(&row->timer->id, &names.ids[i]));
+            assert_true(names.ids[i].serial < lookup.serial_below);
+            assert_true(row->is_trimmed || model_has_name(row->timer, hash));
+            found += !row->is_trimmed;
+            lookup.serial_below = names.ids[i].serial;
+        }
+        free(names.ids);
+    } while (names.count == count_max);
+    for (size_t i = 0; i < model->count; i++)
+        expected += !model->rows[i].is_trimmed && model->rows[i].timer->id.partition == partition &&
+                    model_has_name(model->rows[i].timer, hash);
+    assert_int_equal(found, expected);
+}
+
+static inline void model_assert_names(struct model *model, struct storage *storage,
+                                      struct random *random)
+{
+    static const char *const texts[] = {"0123456789abcdef-a", "0123456789abcdef-b", "none"};
+
+    for (size_t i = 0; i < MODEL_PARTITIONS * MODEL_TENANTS * 3; i++) {
+        const struct name_space space = {
+            (uint16_t)(i % MODEL_PARTITIONS),
+            bytes_of(model_tenants[i / MODEL_PARTITIONS % MODEL_TENANTS])};
+        const struct bytes text = bytes_of(texts[i / MODEL_PARTITIONS / MODEL_TENANTS]);
+        const size_t count_max = 1 + (size_t)random_below(random, 20);
+        const uint16_t p = space.partition;
+
+        model_assert_lookup(model, storage, p, name_hash(space, NAME_KEY, text), count_max);
+        model_assert_lookup(model, storage, p, name_hash(space, NAME_WATCH, text), count_max);
+        model_assert_lookup(model, storage, p,
+                            name_hash_request(space, text, name_of_request(text)), count_max);
+    }
+}
+
+/* What each tenant has that lives is counted. */
+static inline void model_assert_census(struct model *model, struct storage *storage, uint16_t p)
+{
+    struct census census;
+
+    census_init(&census);
+    assert_int_equal(storage_load_census(storage, p, &census, NULL), ERROR_NONE);
+    for (size_t t = 0; t < MODEL_TENANTS; t++) {
+        const struct bytes tenant = bytes_of(model_tenants[t]);
+        size_t expected = 0;
+
+        for (size_t i = 0; tenant.size && i < model->count; i++) {
+            const struct timer *timer = model->rows[i].timer;
+
+            expected += timer->id.partition == p && bytes_equal(timer->texts.tenant, tenant) &&
+                        !timer_is_over(timer->state);
+        }
+        assert_int_equal(census_count(&census, tenant), expected);
+    }
+    census_deinit(&census);
+}
+
 /* Everything that can be asked of the storage is as the model has it. `random` is not the model's
  * own: looking changes nothing. */
 static inline void model_assert_equal(struct model *model, struct storage *storage,
@@ -304,9 +458,13 @@ static inline void model_assert_equal(struct model *model, struct storage *stora
         assert_true(meta.epoch == expected->epoch && meta.pending == expected->pending);
         assert_true(meta.watermark.ms == expected->watermark.ms);
         assert_true(meta.trim.ms == expected->trim.ms);
+        assert_true(meta.placed.ms == expected->placed.ms);
+        assert_true(meta.over_to.ms == expected->over_to.ms);
+        model_assert_census(model, storage, p);
         model_assert_scan(model, storage, p, STORAGE_SCAN_LIVE, 1 + random_below(random, 400));
         model_assert_scan(model, storage, p, STORAGE_SCAN_ALL, 1 + random_below(random, 40));
     }
+    model_assert_names(model, storage, random);
     for (size_t i = 0; i < model->count; i++) {
         const struct model_row *row = &model->rows[i];
         struct timer_id id = row->timer->id;

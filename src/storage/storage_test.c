@@ -2,6 +2,7 @@
  * test starts with an empty storage. What random commits do is in storage_model_test.c. */
 #include "storage/rocksdb_store.h"
 #include "storage/storage_testing.h"
+#include "sys/clock.h"
 
 enum { PARTITIONS = 3 };
 
@@ -128,7 +129,7 @@ static uint64_t corrupt_count(struct fixture *fixture)
 static void test_empty(void **state)
 {
     struct fixture *fixture = *state;
-    struct storage_meta meta = {1, {2}, {3}, 4};
+    struct storage_meta meta = {.epoch = 1, .watermark = {2}, .trim = {3}};
 
     assert_int_equal(storage_load_meta(fixture->storage, 0, &meta, NULL), ERROR_NONE);
     assert_memory_equal(&meta, &no_meta, sizeof(meta));
@@ -341,11 +342,44 @@ static void test_partitions(void **state)
         timer_free(written(fixture, p, 0, 1));
         timer_free(written(fixture, p, UINT64_MAX, RECORD_AT_MAX - 1));
     }
-    testing_write_meta(fixture->storage, 1,
-                       (struct storage_meta){1, {RECORD_AT_MAX}, {RECORD_AT_MAX}, 0});
+    testing_write_meta(
+        fixture->storage, 1,
+        (struct storage_meta){.watermark = {RECORD_AT_MAX}, .trim = {RECORD_AT_MAX}});
     ASSERT_SERIALS(fixture, 0, ALL, 0, UINT64_MAX);
     ASSERT_NONE(fixture, 1, ALL);
     ASSERT_SERIALS(fixture, 2, ALL, 0, UINT64_MAX);
+}
+
+/* A dead letter keeps what it carries, and may live again: somewhere else, and counted once more.
+ */
+static void test_redriven(void **state)
+{
+    struct fixture *fixture = *state;
+    struct timer *timer = written(fixture, 0, 1, 100);
+    struct storage_meta meta;
+
+    timer->state = TIMER_DEAD;
+    timer->ended = wall_now();
+    testing_write(fixture->storage, timer, 100, no_meta);
+    testing_assert_found(fixture->storage, timer, 100);
+    reopen(fixture);
+    ASSERT_NONE(fixture, 0, LIVE);
+    ASSERT_SERIALS(fixture, 0, ALL, 1);
+    testing_assert_found(fixture->storage, timer, 100);
+    timer->state = TIMER_SCHEDULED;
+    timer->at.ms = 900;
+    timer->ended.ms = 0;
+    timer->private_.was_over = true;
+    testing_write(fixture->storage, timer, 100, no_meta);
+    timer->private_.was_over = false;
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(storage_load_meta(fixture->storage, 0, &meta, NULL), ERROR_NONE);
+        assert_int_equal(meta.pending, 1);
+        ASSERT_SERIALS(fixture, 0, LIVE, 1);
+        testing_assert_found(fixture->storage, timer, 900);
+        reopen(fixture);
+    }
+    timer_free(timer);
 }
 
 /* ---- metas and trims ---- */
@@ -353,10 +387,11 @@ static void test_partitions(void **state)
 static void test_meta(void **state)
 {
     struct fixture *fixture = *state;
-    const struct storage_meta metas[PARTITIONS] = {{1, {2}, {0}, 3}, {4, {500}, {6}, 7}};
+    const struct storage_meta metas[PARTITIONS] = {{1, {2}, {0}, 3, {0}, {0}},
+                                                   {4, {500}, {6}, 7, {8}, {9}}};
     const uint64_t pending[PARTITIONS] = {0, 1, 0}; /* counted, whatever a batch says */
     struct timer *timer = testing_timer(1, 1, 600);
-    struct storage_write write = {timer, {0}};
+    struct storage_write write = {timer, {0}, NULL, false};
     struct storage_batch first = {.partition = 0, .meta = metas[0]};
     struct storage_batch second = {
         .partition = 1, .meta = metas[1], .writes = &write, .write_count = 1};
@@ -371,6 +406,8 @@ static void test_meta(void **state)
             assert_true(meta.epoch == metas[p].epoch && meta.pending == pending[p]);
             assert_true(meta.watermark.ms == metas[p].watermark.ms);
             assert_true(meta.trim.ms == metas[p].trim.ms);
+            assert_true(meta.placed.ms == metas[p].placed.ms);
+            assert_true(meta.over_to.ms == metas[p].over_to.ms);
         }
         testing_assert_found(fixture->storage, timer, 600);
         reopen(fixture);
@@ -427,12 +464,17 @@ static void test_trim_within_commit(void **state)
 {
     struct fixture *fixture = *state;
     struct timer *timer = testing_timer(1, 1, 100), *later = testing_timer(1, 2, 100);
-    struct storage_write over = {timer, {0}}, fresh = {later, {0}};
-    struct storage_batch up = {
-        .partition = 1, .meta = {0, {500}, {500}, 0}, .writes = &over, .write_count = 1};
-    struct storage_batch down = {
-        .partition = 1, .meta = {0, {100}, {100}, 1}, .writes = &fresh, .write_count = 1};
-    struct storage_batch again = {.partition = 1, .meta = {0, {100}, {100}, 1}};
+    struct storage_write over = {timer, {0}, NULL, false}, fresh = {later, {0}, NULL, false};
+    struct storage_batch up = {.partition = 1,
+                               .meta = {.epoch = 0, .watermark = {500}, .trim = {500}},
+                               .writes = &over,
+                               .write_count = 1};
+    struct storage_batch down = {.partition = 1,
+                                 .meta = {.epoch = 0, .watermark = {100}, .trim = {100}},
+                                 .writes = &fresh,
+                                 .write_count = 1};
+    struct storage_batch again = {.partition = 1,
+                                  .meta = {.epoch = 0, .watermark = {100}, .trim = {100}}};
     struct storage_batch *const batches[] = {&up, &down, &again};
 
     timer->state = TIMER_FIRED;
@@ -539,6 +581,7 @@ int main(void)
         BOTH(test_scan_range),
         BOTH(test_scan_bytes),
         BOTH(test_partitions),
+        BOTH(test_redriven),
         BOTH(test_meta),
         BOTH(test_trim),
         BOTH(test_trim_within_commit),

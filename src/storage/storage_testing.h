@@ -123,6 +123,12 @@ static inline void testing_assert_texts(const struct timer *actual, const struct
     SAME(actual->texts.headers, is_over ? none : expected->texts.headers);
     SAME(actual->texts.labels, expected->texts.labels);
     SAME(actual->texts.last_error, expected->texts.last_error);
+    SAME(actual->texts.key, expected->texts.key);
+    SAME(actual->texts.watch, is_over ? none : expected->texts.watch);
+    SAME(actual->texts.request, expected->texts.request);
+    SAME(actual->texts.schedule, is_over ? none : expected->texts.schedule);
+    SAME(actual->texts.tenant, expected->texts.tenant);
+    SAME(actual->texts.trace, is_over ? none : expected->texts.trace);
 #undef SAME
 }
 
@@ -146,7 +152,7 @@ static inline void testing_assert_timer(const struct timer *actual, const struct
     assert_true(actual->retry.cap_ms == expected->retry.cap_ms);
     assert_true(actual->retry.timeout_ms == expected->retry.timeout_ms);
     assert_true(actual->footprint >= sizeof(*actual));
-    testing_assert_texts(actual, expected, is_over);
+    testing_assert_texts(actual, expected, !timer_keeps_content(expected->state));
 }
 
 /* ---- calls that must succeed ---- */
@@ -155,7 +161,7 @@ static inline void testing_assert_timer(const struct timer *actual, const struct
 static inline void testing_write(struct storage *storage, struct timer *timer, uint64_t was_at_ms,
                                  struct storage_meta meta)
 {
-    struct storage_write write = {timer, {was_at_ms}};
+    struct storage_write write = {timer, {was_at_ms}, NULL, false};
     struct storage_batch batch = {
         .partition = timer->id.partition, .meta = meta, .writes = &write, .write_count = 1};
     struct storage_batch *const batches[] = {&batch};

@@ -150,6 +150,18 @@ void timer_free(struct timer *timer)
     free(timer);
 }
 
+bool timer_watch_next(struct bytes *watch, struct bytes *ret_name)
+{
+    const char *end = watch->size ? memchr(watch->data, '\n', watch->size) : NULL;
+
+    if (!end)
+        return false;
+    *ret_name = (struct bytes){watch->data, (size_t)(end - watch->data)};
+    watch->size -= ret_name->size + 1;
+    watch->data = end + 1;
+    return true;
+}
+
 /* ---- the target ---- */
 
 static bool is_scheme_character(char c)

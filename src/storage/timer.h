@@ -67,6 +67,13 @@ static inline bool timer_is_over(enum timer_state state)
     return state >= TIMER_FIRED;
 }
 
+/* Whether its row holds payload, headers, content type, watch, schedule and trace: while it lives,
+ * and as a dead letter, which may be redriven. */
+static inline bool timer_keeps_content(enum timer_state state)
+{
+    return !timer_is_over(state) || state == TIMER_DEAD;
+}
+
 struct retry_policy {
     uint32_t attempts_max; /* 1 .. 100 */
     uint64_t base_ms;      /* the first back-off, before jitter */
@@ -83,7 +90,13 @@ struct retry_policy {
     X(content_type) /* empty: the payload is JSON */                                         \
     X(headers)      /* extra request headers: "Name: value\n" for each */                    \
     X(labels)       /* raw JSON object of strings, or empty */                               \
-    X(last_error)   /* how the last attempt failed, or empty */
+    X(last_error)   /* how the last attempt failed, or empty */                              \
+    X(key)          /* the client's own name for it, or empty */                             \
+    X(watch)        /* the names of events that end it: "order:42\n" for each, or empty */   \
+    X(request)      /* the Idempotency-Key of its creation, or empty: see storage/name.h */  \
+    X(schedule)     /* how it recurs and how late it may be, or empty: engine/schedule.h */  \
+    X(tenant)       /* whose it is, or empty: base/tenant.h */                               \
+    X(trace)        /* the traceparent of the request that made it, or empty */
 
 struct timer_texts {
 #define X(name) struct bytes name;
@@ -93,15 +106,21 @@ struct timer_texts {
 
 /* What only the engine that owns the timer reads and writes. */
 struct timer_private {
-    struct list link;     /* on one of the engine's lists */
-    struct list waiters;  /* commands that wait until the timer is at rest */
-    uint64_t wheel_timer; /* its handle in the wheel, or 0 */
-    uint64_t ticket;      /* of the read that a stand-in waits for */
-    struct wall was_at;   /* where its row is now; 0: it has none */
-    struct wall noticed;  /* when it was taken up for delivery */
-    uint64_t lane;        /* the target's origin, hashed */
+    struct list link;          /* on one of the engine's lists */
+    struct list waiters;       /* commands that wait until the timer is at rest */
+    union {                    /* by phase */
+        uint64_t wheel_timer;  /* at rest: its handle in the wheel, or 0 */
+        uint64_t ticket;       /* a stand-in: of the read that it waits for */
+        uint32_t waited_ms[4]; /* waiting, by reason: what its lane's sums were when it came */
+    };
+    struct wall was_at;        /* where its row is now; 0: it has none */
+    struct wall loaded;        /* when it came into memory from the storage; 0: it was made here */
+    struct wall noticed;       /* when it was taken up for delivery */
+    uint64_t lane;             /* the target's origin, hashed */
+    struct delivery *recorded; /* to be handed back when the write is durable; or NULL */
     uint32_t flags;
     uint8_t phase;
+    bool was_over; /* its row is of a final state, and this write makes it live again */
 };
 
 struct timer {
@@ -128,6 +147,9 @@ struct timer *timer_alloc(const struct timer_texts *texts);
 struct timer *timer_copy(const struct timer *timer, const struct timer_texts *texts);
 
 void timer_free(struct timer *timer);
+
+/* Cuts the next name off a `watch`. False when there is none left. */
+bool timer_watch_next(struct bytes *watch, struct bytes *ret_name);
 
 /* scheme://host:port of a URL, without user, path and query: what shares a connection shares a
  * fate. The whole text when it is no such URL. */

@@ -13,6 +13,11 @@ struct wall wall_now(void)
     return (struct wall){wall_now_us() / 1000};
 }
 
+struct wall wall_coming(void)
+{
+    return (struct wall){wall_now_us() / 1000 + 1};
+}
+
 uint64_t wall_now_us(void)
 {
     struct timespec now = clock_read(CLOCK_REALTIME);
@@ -25,6 +30,14 @@ struct instant instant_now(void)
     struct timespec now = clock_read(CLOCK_MONOTONIC);
 
     return (struct instant){(uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec};
+}
+
+struct wall instant_wall(struct instant instant)
+{
+    struct wall now =
+        wall_now(); /* first: what passes until the other one is read counts as gone */
+
+    return wall_add(now, instant_since_ns(instant_now(), instant) / 1000000);
 }
 
 struct timespec instant_timespec(struct instant instant)

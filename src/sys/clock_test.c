@@ -49,12 +49,40 @@ static void instants_are_nanoseconds(void **state)
     assert_true(instant_since_ns(start, instant_now()) < UINT64_C(60) * 1000 * 1000 * 1000);
 }
 
+/* However late it is asked. */
+static void an_instant_is_not_shown_later_than_it_is(void **state)
+{
+    struct instant before = instant_now();
+    struct wall wall = wall_now();
+    struct instant start = instant_now(), end = instant_add_ms(start, 43200000);
+    uint64_t most_ms = wall.ms + 43200000 + instant_since_ns(before, start) / 1000000 + 2;
+
+    (void)state;
+    while (instant_since_ns(start, instant_now()) < 20 * 1000 * 1000)
+        assert_in_range(instant_wall(end).ms, wall.ms, most_ms);
+    assert_true(instant_wall(end).ms > wall.ms + 20000000);
+    assert_true(instant_wall(before).ms >= wall.ms);
+}
+
+static void the_coming_millisecond_is_the_next(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        struct wall before = wall_now(), coming = wall_coming(), after = wall_now();
+
+        if (before.ms <= after.ms) /* nobody set the clock */
+            assert_in_range(coming.ms, before.ms + 1, after.ms + 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wall_time_is_milliseconds_since_1970),
+        cmocka_unit_test(the_coming_millisecond_is_the_next),
         cmocka_unit_test(instants_never_run_back),
         cmocka_unit_test(instants_are_nanoseconds),
+        cmocka_unit_test(an_instant_is_not_shown_later_than_it_is),
     };
 
     return cmocka_run_group_tests_name("clock", tests, NULL, NULL);

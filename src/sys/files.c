@@ -1,32 +1,64 @@
 #include "sys/files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { READ_CHUNK = 16 * 1024 };
+enum { READ_CHUNK = 16 * 1024, PROBE_BYTES = 256 * 1024 };
 
 static enum error_code failed(struct error *ret_error, const char *verb, const char *path)
 {
     return error_set(ret_error, ERROR_IO, "%s %s: %s", verb, path, strerror(errno));
 }
 
+/* A new name is on disk only once its folder is synced. */
+static bool sync_folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[PATH_MAX];
+    bool is_synced;
+    int fd;
+
+    if (!slash)
+        snprintf(folder, sizeof(folder), ".");
+    else
+        snprintf(folder, sizeof(folder), "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    is_synced = fsync(fd) == 0;
+    close(fd);
+    return is_synced;
+}
+
+/* Folders above one's own may be out of reach of a sync. */
+static bool is_not_ours_to_sync(int error)
+{
+    return error == EACCES || error == EINVAL || error == EROFS;
+}
+
+/* A folder that was there already may have been made by a process that was killed before it was
+ * synced. */
 static enum error_code make_one(const char *path, struct error *ret_error)
 {
+    bool is_new = mkdir(path, 0700) == 0;
     struct stat info;
 
-    if (mkdir(path, 0700) == 0)
-        return ERROR_NONE;
-    if (errno != EEXIST)
+    if (!is_new && errno != EEXIST)
         return failed(ret_error, "make folder", path);
     if (stat(path, &info) != 0)
         return failed(ret_error, "make folder", path);
     if (!S_ISDIR(info.st_mode))
         return error_set(ret_error, ERROR_IO, "make folder %s: there is a file of that name", path);
+    if (!sync_folder_of(path) && (is_new || !is_not_ours_to_sync(errno)))
+        return failed(ret_error, "sync the folder of", path);
     return ERROR_NONE;
 }
 
@@ -109,26 +141,6 @@ static bool write_all(int fd, struct bytes contents)
     return true;
 }
 
-/* A rename is on disk only once its folder is synced. */
-static bool sync_folder_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char folder[PATH_MAX];
-    bool is_synced;
-    int fd;
-
-    if (!slash)
-        snprintf(folder, sizeof(folder), ".");
-    else
-        snprintf(folder, sizeof(folder), "%.*s", slash == path ? 1 : (int)(slash - path), path);
-    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    is_synced = fsync(fd) == 0;
-    close(fd);
-    return is_synced;
-}
-
 enum error_code files_write(const char *path, struct bytes contents, struct error *ret_error)
 {
     char fresh[PATH_MAX];
@@ -150,6 +162,146 @@ enum error_code files_write(const char *path, struct bytes contents, struct erro
         return code;
     }
     return sync_folder_of(path) ? ERROR_NONE : failed(ret_error, "sync the folder of", path);
+}
+
+enum error_code files_list(const char *path,
+                           bool (*each)(void *context, const struct files_entry *entry),
+                           void *context, struct error *ret_error)
+{
+    DIR *folder = opendir(path);
+    struct dirent *found;
+    bool goes_on = true;
+
+    if (!folder)
+        return failed(ret_error, "read folder", path);
+    for (errno = 0; goes_on && (found = readdir(folder)); errno = 0) {
+        struct files_entry entry = {.name = found->d_name};
+        struct stat info;
+
+        if (strcmp(found->d_name, ".") == 0 || strcmp(found->d_name, "..") == 0 ||
+            fstatat(dirfd(folder), found->d_name, &info, 0) != 0)
+            continue;
+        entry.bytes = (uint64_t)info.st_size;
+        entry.is_folder = S_ISDIR(info.st_mode);
+        goes_on = each(context, &entry);
+    }
+    if (goes_on && errno) {
+        enum error_code code = failed(ret_error, "read folder", path);
+
+        closedir(folder);
+        return code;
+    }
+    closedir(folder);
+    return ERROR_NONE;
+}
+
+/* Reads until `size` bytes are there or the file ends; -1 when it cannot be read. */
+static ssize_t read_block(int fd, char *to, size_t size)
+{
+    size_t have = 0;
+
+    while (have < size) {
+        ssize_t got = read(fd, to + have, size - have);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -1;
+        if (got == 0)
+            break;
+        have += (size_t)got;
+    }
+    return (ssize_t)have;
+}
+
+enum error_code files_each_block(const char *path, size_t block_size,
+                                 void (*each)(void *context, struct bytes block), void *context,
+                                 struct error *ret_error)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    enum error_code code = ERROR_NONE;
+    char *block;
+    ssize_t got;
+
+    if (fd < 0)
+        return failed(ret_error, "read", path);
+    block = malloc(block_size);
+    if (!block) {
+        close(fd);
+        return error_set(ret_error, ERROR_NO_MEMORY, "read %s: out of memory", path);
+    }
+    while ((got = read_block(fd, block, block_size)) > 0) {
+        each(context, (struct bytes){block, (size_t)got});
+        if ((size_t)got < block_size)
+            break;
+    }
+    if (got < 0)
+        code = failed(ret_error, "read", path);
+    free(block);
+    close(fd);
+    return code;
+}
+
+bool files_exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+enum error_code files_remove(const char *path, struct error *ret_error)
+{
+    if (unlink(path) != 0)
+        return errno == ENOENT ? ERROR_NONE : failed(ret_error, "remove", path);
+    return sync_folder_of(path) ? ERROR_NONE : failed(ret_error, "sync the folder of", path);
+}
+
+enum error_code files_sync_folder_of(const char *path, struct error *ret_error)
+{
+    return sync_folder_of(path) ? ERROR_NONE : failed(ret_error, "sync the folder of", path);
+}
+
+enum error_code files_lock_folder(const char *path, enum files_lock kind, int *ret_lock,
+                                  struct error *ret_error)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    enum error_code code;
+
+    if (fd < 0)
+        return failed(ret_error, "open folder", path);
+    if (flock(fd, (kind == FILES_LOCK_SHARED ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) {
+        *ret_lock = fd;
+        return ERROR_NONE;
+    }
+    code = errno == EWOULDBLOCK
+               ? error_set(ret_error, ERROR_IO, "%s is in use by another process", path)
+               : failed(ret_error, "lock folder", path);
+    close(fd);
+    return code;
+}
+
+void files_unlock(int lock)
+{
+    close(lock);
+}
+
+enum error_code files_probe(const char *folder, struct error *ret_error)
+{
+    static const char zeros[PROBE_BYTES];
+    char path[PATH_MAX];
+    enum error_code code = ERROR_NONE;
+    int fd;
+
+    if ((size_t)snprintf(path, sizeof(path), "%s/probe", folder) >= sizeof(path))
+        return error_set(ret_error, ERROR_IO, "probe: a path of %zu bytes", strlen(folder));
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return failed(ret_error, "write", path);
+    if (!write_all(fd, (struct bytes){zeros, sizeof(zeros)}) || fsync(fd) != 0)
+        code = errno == ENOSPC || errno == EDQUOT
+                   ? error_set(ret_error, ERROR_DISK_FULL, "write %s: the disk is full", path)
+                   : failed(ret_error, "write", path);
+    close(fd);
+    unlink(path);
+    return code;
 }
 
 enum error_code files_free_bytes(const char *path, uint64_t *ret_bytes, struct error *ret_error)

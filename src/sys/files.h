@@ -11,7 +11,7 @@
 #include "base/error.h"
 
 /* Makes the folder and those above it; one that exists is fine. New ones are open to their owner
- * only. */
+ * only. All of them are on disk when this returns. */
 enum error_code files_make_folder(const char *path, struct error *ret_error);
 
 /* Appends the whole file to `buffer`; at most `size_max` bytes. Reads pipes and /proc too. On
@@ -22,6 +22,46 @@ enum error_code files_read(const char *path, size_t size_max, struct buffer *buf
 /* Replaces the file in one step: a reader, and a crash, sees the old contents or the new, never a
  * part. The new contents are on disk when this returns. Only the owner may read them. */
 enum error_code files_write(const char *path, struct bytes contents, struct error *ret_error);
+
+/* One file or folder in a folder. */
+struct files_entry {
+    const char *name;
+    uint64_t bytes;
+    bool is_folder;
+};
+
+/* Calls `each` for whatever lies in the folder, in no order, until it answers false. */
+enum error_code files_list(const char *path,
+                           bool (*each)(void *context, const struct files_entry *entry),
+                           void *context, struct error *ret_error);
+
+/* Hands the file to `each` in blocks of `block_size`, the last one shorter. */
+enum error_code files_each_block(const char *path, size_t block_size,
+                                 void (*each)(void *context, struct bytes block), void *context,
+                                 struct error *ret_error);
+
+bool files_exists(const char *path);
+
+/* Removes a file for good: after a crash too. One that is not there is fine. */
+enum error_code files_remove(const char *path, struct error *ret_error);
+
+/* Makes durable that `path` is there, once it was made or renamed. */
+enum error_code files_sync_folder_of(const char *path, struct error *ret_error);
+
+enum files_lock {
+    FILES_LOCK_SHARED,    /* beside others that share it */
+    FILES_LOCK_EXCLUSIVE, /* alone */
+};
+
+/* Locks a folder, without a change to it, until files_unlock or the end of the process. ERROR_IO
+ * when another has it. */
+enum error_code files_lock_folder(const char *path, enum files_lock kind, int *ret_lock,
+                                  struct error *ret_error);
+void files_unlock(int lock);
+
+/* Whether the disk takes what is written into the folder: writes and syncs a file of 256 KiB there,
+ * and removes it. ERROR_DISK_FULL when there is no room. */
+enum error_code files_probe(const char *folder, struct error *ret_error);
 
 /* How many bytes may still be written where `path` lies, by whoever is not root. */
 enum error_code files_free_bytes(const char *path, uint64_t *ret_bytes, struct error *ret_error);

@@ -5,11 +5,13 @@
  */
 #include "sys/files.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -62,6 +64,41 @@ static void makes_folders_and_keeps_those_that_exist(void **state)
     assert_true(S_ISDIR(info.st_mode));
     assert_int_equal(info.st_mode & 0077, 0);
     assert_int_equal(files_make_folder("/", &error), ERROR_NONE);
+}
+
+/* Every sync of these tests lands here, and may be refused. */
+static unsigned sync_count;
+static int sync_error;
+
+int fsync(int fd)
+{
+    sync_count++;
+    if (sync_error) {
+        errno = sync_error;
+        return -1;
+    }
+    return (int)syscall(SYS_fsync, fd);
+}
+
+/* A folder of a power cut ago is one whose name was synced, whoever made it. */
+static void syncs_the_names_of_folders(void **state)
+{
+    struct fixture *fixture = *state;
+    struct error error;
+    unsigned before = sync_count;
+
+    assert_int_equal(files_make_folder(path_of(fixture, "a/b"), &error), ERROR_NONE);
+    assert_int_equal(sync_count, before + 4); /* of /, /tmp, the fixture's and a */
+    before = sync_count;
+    assert_int_equal(files_make_folder(path_of(fixture, "a/b"), &error), ERROR_NONE);
+    assert_int_equal(sync_count, before + 4);
+    sync_error = EROFS; /* as the root's may be: not ours */
+    assert_int_equal(files_make_folder(path_of(fixture, "a/b"), &error), ERROR_NONE);
+    assert_int_equal(files_make_folder(path_of(fixture, "a/b/c"), &error), ERROR_IO);
+    assert_non_null(strstr(error.text, "sync the folder of"));
+    sync_error = EIO;
+    assert_int_equal(files_make_folder(path_of(fixture, "a/b"), &error), ERROR_IO);
+    sync_error = 0;
 }
 
 static void refuses_a_folder_where_a_file_is(void **state)
@@ -166,16 +203,109 @@ static void knows_the_free_disk(void **state)
     assert_int_equal(files_free_bytes(path_of(fixture, "missing"), &bytes, &error), ERROR_IO);
 }
 
+struct seen {
+    size_t count;
+    uint64_t bytes;
+};
+
+static bool see(void *context, const struct files_entry *entry)
+{
+    struct seen *seen = context;
+
+    seen->count++;
+    seen->bytes += entry->is_folder ? 0 : entry->bytes;
+    return strcmp(entry->name, "file") != 0;
+}
+
+static void add_sizes(void *context, struct bytes block)
+{
+    struct seen *seen = context;
+
+    seen->count++;
+    seen->bytes += block.size;
+}
+
+static void lists_and_removes(void **state)
+{
+    struct fixture *fixture = *state;
+    struct seen seen = {0};
+    struct error error;
+
+    assert_int_equal(files_write(path_of(fixture, "file"), BYTES("seven b"), NULL), ERROR_NONE);
+    assert_int_equal(files_list(fixture->folder, see, &seen, NULL), ERROR_NONE);
+    assert_true(seen.count == 1 && seen.bytes == 7);
+    assert_true(files_exists(path_of(fixture, "file")));
+    assert_int_equal(files_remove(path_of(fixture, "file"), NULL), ERROR_NONE);
+    assert_int_equal(files_remove(path_of(fixture, "file"), NULL), ERROR_NONE);
+    assert_false(files_exists(path_of(fixture, "file")));
+    assert_int_equal(files_list(path_of(fixture, "none"), see, &seen, &error), ERROR_IO);
+    assert_non_null(strstr(error.text, "/none"));
+}
+
+static void reads_block_by_block(void **state)
+{
+    struct fixture *fixture = *state;
+    struct seen seen = {0};
+
+    assert_int_equal(files_write(path_of(fixture, "file"), BYTES("seven b"), NULL), ERROR_NONE);
+    assert_int_equal(files_each_block(path_of(fixture, "file"), 3, add_sizes, &seen, NULL),
+                     ERROR_NONE);
+    assert_true(seen.count == 3 && seen.bytes == 7);
+    assert_int_equal(files_each_block(path_of(fixture, "none"), 3, add_sizes, &seen, NULL),
+                     ERROR_IO);
+}
+
+static void locks_a_folder_alone_or_shared(void **state)
+{
+    struct fixture *fixture = *state;
+    int first, second, untouched = -5;
+    struct error error;
+
+    assert_int_equal(files_lock_folder(fixture->folder, FILES_LOCK_SHARED, &first, NULL),
+                     ERROR_NONE);
+    assert_int_equal(files_lock_folder(fixture->folder, FILES_LOCK_SHARED, &second, NULL),
+                     ERROR_NONE);
+    files_unlock(second);
+    assert_int_equal(files_lock_folder(fixture->folder, FILES_LOCK_EXCLUSIVE, &untouched, &error),
+                     ERROR_IO);
+    assert_int_equal(untouched, -5);
+    assert_non_null(strstr(error.text, "is in use by another process"));
+    files_unlock(first);
+    assert_int_equal(files_lock_folder(fixture->folder, FILES_LOCK_EXCLUSIVE, &first, NULL),
+                     ERROR_NONE);
+    assert_int_equal(files_lock_folder(fixture->folder, FILES_LOCK_SHARED, &untouched, NULL),
+                     ERROR_IO);
+    files_unlock(first);
+}
+
+static void probes_the_disk(void **state)
+{
+    struct fixture *fixture = *state;
+    struct error error;
+
+    assert_int_equal(files_probe(fixture->folder, &error), ERROR_NONE);
+    sync_error = EIO;
+    assert_int_equal(files_probe(fixture->folder, &error), ERROR_IO);
+    sync_error = 0;
+    assert_int_not_equal(access(path_of(fixture, "probe"), F_OK), 0); /* nothing is left */
+    assert_int_equal(files_probe(path_of(fixture, "missing"), &error), ERROR_IO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(makes_folders_and_keeps_those_that_exist, setup, teardown),
+        cmocka_unit_test_setup_teardown(syncs_the_names_of_folders, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_a_folder_where_a_file_is, setup, teardown),
         cmocka_unit_test_setup_teardown(reads_back_what_it_wrote, setup, teardown),
         cmocka_unit_test_setup_teardown(leaves_the_buffer_as_it_was_when_reading_fails, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_failed_write_leaves_the_old_contents, setup, teardown),
         cmocka_unit_test_setup_teardown(a_write_leaves_nothing_beside_the_file, setup, teardown),
+        cmocka_unit_test_setup_teardown(lists_and_removes, setup, teardown),
+        cmocka_unit_test_setup_teardown(reads_block_by_block, setup, teardown),
+        cmocka_unit_test_setup_teardown(locks_a_folder_alone_or_shared, setup, teardown),
+        cmocka_unit_test_setup_teardown(probes_the_disk, setup, teardown),
         cmocka_unit_test_setup_teardown(knows_the_free_disk, setup, teardown),
     };
 

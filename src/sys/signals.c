@@ -16,6 +16,7 @@ enum error_code signals_open(struct signals *signals, struct error *ret_error)
     sigemptyset(&mask);
     sigaddset(&mask, SIGTERM);
     sigaddset(&mask, SIGINT);
+    sigaddset(&mask, SIGHUP);
     sigaction(SIGPIPE, &ignore, NULL);
     signals->fd_ = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals->fd_ < 0)

@@ -4,8 +4,8 @@
  *     signals_open(&signals, &error);        before any thread is started
  *     signal = signals_wait(&signals, UINT64_MAX);
  *
- * Catches SIGTERM and SIGINT and ignores SIGPIPE: a peer that hangs up is an error of that one
- * write.
+ * Catches SIGTERM, SIGINT and SIGHUP, and ignores SIGPIPE: a peer that hangs up is an error of that
+ * one write.
  *
  * Threads    signals_open in the main thread before it starts another, so that all inherit the
  * mask; waiting in one thread.

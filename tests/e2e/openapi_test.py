@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The OpenAPI document fits the daemon: schemathesis, a tool of others, reads /openapi.json and
 sends what the document allows, and what it does not, to the real daemon; every answer must be one
-that the document names, in its shape; nothing wrong may be accepted and nothing right refused.
+that the document names, in its shape; nothing wrong may be accepted, nothing right refused, and nothing
+answered without a token that needs one.
 
 The seed is random and printed; TEST_SEED=... repeats a run, TEST_EXAMPLES=... makes it longer. The
 tool is installed from the package index into the build folder; without the index the test is
@@ -47,13 +48,19 @@ class OpenapiTest(unittest.TestCase):
         seed = os.environ.get("TEST_SEED") or str(random.randrange(2**32))
         data = tempfile.mkdtemp(prefix="tickwheel-openapi-")
         self.addCleanup(shutil.rmtree, data)
-        with harness.Daemon(data) as daemon, tempfile.TemporaryDirectory() as folder:
+        token, line = subprocess.run(
+            [harness.find("tickwheeld"), "--make-token", "test", "schedule,read,admin"],
+            capture_output=True, text=True, check=True).stdout.splitlines()
+        with open(os.path.join(data, "tokens"), "w", encoding="utf-8") as file:
+            file.write(line + "\n")
+        with harness.Daemon(os.path.join(data, "timers"), "--tokens-file", os.path.join(data, "tokens")) as daemon, \
+                tempfile.TemporaryDirectory() as folder:
             harness.wait_until(daemon.is_ready, 20, "ready")
             print(f"TEST_SEED={seed}", flush=True)
             result = subprocess.run(
                 [tool, "--config-file", os.path.join(HERE, "openapi.toml"), "run",
                  f"http://127.0.0.1:{daemon.port}/openapi.json", "--seed", seed,
-                 "--max-examples", EXAMPLES, "--warnings", "off"],
+                 "--header", f"Authorization: Bearer {token}", "--max-examples", EXAMPLES, "--warnings", "off"],
                 cwd=folder, env={**os.environ, "PYTHONPATH": HERE,
                                  "SCHEMATHESIS_HOOKS": "openapi_hooks"})
             self.assertEqual(result.returncode, 0, f"TEST_SEED={seed} finds a difference")

@@ -1,5 +1,8 @@
 #include "client.h"
 
+#include "requests.h"
+#include "tenants.h"
+#include "touches.h"
 #include "world.h"
 
 #include <assert.h>
@@ -43,6 +46,16 @@ size_t clients_in_flight(const struct world *world, uint16_t partition)
     return count;
 }
 
+/* What the engine that is gone had not begun to make: it was still looking for the names. */
+static void free_unmade(struct op *op)
+{
+    for (size_t i = 0; i < op->command.timer_count; i++)
+        if (!op->results[i].id.serial && !op->results[i].error)
+            timer_free(op->timers[i]);
+    free(op->command.names_.ids);
+    op->command.names_.ids = NULL;
+}
+
 void clients_crash(struct world *world)
 {
     struct clients *clients = &world->clients;
@@ -53,6 +66,7 @@ void clients_crash(struct world *world)
         /* The engine that had taken it is gone. */
         timer_free(op->command.patch);
         op->command.patch = NULL;
+        free_unmade(op);
         world->totals->unanswered++;
     }
     list_join(&clients->answered, &clients->in_flight);
@@ -105,25 +119,31 @@ static struct retry_policy draw_retry(struct world *world)
     };
 }
 
-static struct content draw_content(struct world *world)
+struct content clients_draw_content(struct world *world)
 {
     uint32_t *token = &world->model.token;
-
-    return (struct content){
+    const bool is_queued = world_chance(world, world->plan.queue_permille);
+    struct content content = {
         .due = draw_due(world),
+        .created = world_now(world),
         .retry = draw_retry(world),
-        .target = ++*token,
-        .origin = (uint8_t)world_below(world, world->plan.origin_count),
+        .target = is_queued ? 1 + (uint32_t)world_below(world, QUEUE_PRIORITIES) : ++*token,
+        .origin = is_queued ? QUEUE_ORIGIN : (uint8_t)world_below(world, world->plan.origin_count),
         .payload = world_chance(world, 800) ? ++*token : 0,
         .payload_size = (uint32_t)world_skewed(world, world->plan.text_bytes_max),
         .headers = world_chance(world, 300) ? ++*token : 0,
         .labels = ++*token,
     };
+
+    content.tenant = tenants_draw(world);
+    content.rhythm = rhythm_draw(world, content.created, &content.due);
+    requests_name(world, &content);
+    return content;
 }
 
 /* ---- commands ---- */
 
-static struct op *op_create(struct world *world, enum command_kind kind, uint16_t partition)
+struct op *clients_op(struct world *world, enum command_kind kind, uint16_t partition)
 {
     struct op *op = calloc(1, sizeof(*op));
     struct engine_stats stats;
@@ -135,27 +155,52 @@ static struct op *op_create(struct world *world, enum command_kind kind, uint16_
     op->submitted_ms = world->time_ms;
     op->faults = world->host.partitions[partition].faults;
     op->near_bytes = stats.near_bytes;
+    op->told_index = world->model.told[partition].count;
+    op->told_index -= op->told_index > 0;
     op->command.kind = kind;
     op->command.partition = partition;
     list_push(&world->clients.in_flight, &op->link);
     return op;
 }
 
-static void create(struct world *world, uint16_t partition, size_t count, const struct wall *due)
+/* They count as living as soon as they are asked to. */
+static size_t redriven_count(const struct world *world, uint16_t partition)
 {
-    struct op *op = op_create(world, COMMAND_CREATE, partition);
+    size_t count = 0;
+
+    LIST_FOR_EACH (&world->clients.in_flight, link) {
+        const struct op *op = list_item(link, struct op, link);
+
+        count += op->partition == partition && op->command.kind == COMMAND_REDRIVE;
+    }
+    return count;
+}
+
+void clients_ask(struct world *world, enum command_kind kind, uint16_t partition,
+                 const struct content *contents, size_t count, uint32_t if_version)
+{
+    struct op *op = clients_op(world, kind, partition);
+    struct engine_stats stats;
 
     for (size_t i = 0; i < count; i++) {
-        struct content content = draw_content(world);
+        struct twin *twin = op->created[i] = model_ask(world, partition, &contents[i]);
 
-        if (due)
-            content.due = *due;
-        op->created[i] = model_ask(world, partition, &content);
-        op->timers[i] = content_timer(&content, op->created[i]->number);
-        world_note(world, "create", partition, op->created[i]->number, content.due.ms,
-                   content.origin);
+        op->timers[i] = content_timer(&twin->asked);
+        if (op->timers[i]->footprint > world->clients.created_bytes_max)
+            world->clients.created_bytes_max = op->timers[i]->footprint;
+        world_note(world, kind == COMMAND_PUT ? "put" : "create", partition, twin->number,
+                   contents[i].due.ms, contents[i].origin);
     }
-    op->pending = model_pending_max(&world->model, partition);
+    if (kind == COMMAND_PUT) {
+        op->key = contents[0].key;
+        op->change = (struct change){kind, 0, op->created[0]->asked, if_version};
+        op->command.if_version = if_version;
+    }
+    engine_stats(world->host.partitions[partition].engine, &stats);
+    op->pending = model_pending_max(&world->model, partition) + redriven_count(world, partition) +
+                  stats.in_doubt;
+    tenants_sign(world, op, contents[0].tenant);
+    op->tenant_count = tenants_count_max(world, op->tenant);
     op->command.timers = op->timers;
     op->command.results = op->results;
     op->command.timer_count = count;
@@ -165,16 +210,30 @@ static void create(struct world *world, uint16_t partition, size_t count, const 
 static void create_some(struct world *world, uint16_t partition, size_t count)
 {
     const struct wall due = draw_due(world);
+    const bool is_one_due = world_chance(world, 500);
     const struct plan *plan = &world->plan;
+    struct content contents[CREATE_MANY_MAX];
 
-    if (world->model.count + count <= plan->timers_max &&
-        model_pending_max(&world->model, partition) + count <= plan->live_max + 1)
-        create(world, partition, count, world_chance(world, 500) ? &due : NULL);
+    if (world->model.count + count > plan->timers_max ||
+        model_pending_max(&world->model, partition) + count > plan->live_max + 1)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        contents[i] = clients_draw_content(world);
+        contents[i].tenant = contents[0].tenant; /* whose request it is */
+        if (is_one_due && !rhythm_recurs(&contents[i].rhythm))
+            contents[i].due = due;
+    }
+    clients_ask(world, COMMAND_CREATE, partition, contents, count, 0);
 }
 
 void clients_create(struct world *world, uint16_t partition, struct wall due)
 {
-    create(world, partition, 1, &due);
+    struct content content = clients_draw_content(world);
+
+    content.due = due;
+    content.rhythm = RHYTHM_NONE;
+    content.key = content.request = content.watch = content.tenant = 0;
+    clients_ask(world, COMMAND_CREATE, partition, &content, 1, 0);
 }
 
 /* An id that was never given: of no serial so far, of a serial with another first position, or a
@@ -200,27 +259,35 @@ static struct timer_id strange_id(struct world *world, enum command_kind kind, u
     return id;
 }
 
-/* A call on a timer, or on an id that never was when `twin` is NULL. */
-static struct op *call(struct world *world, enum command_kind kind, uint16_t partition,
-                       struct twin *twin)
+struct op *clients_call(struct world *world, enum command_kind kind, uint16_t partition,
+                        struct twin *twin)
 {
-    struct op *op = op_create(world, kind, partition);
+    struct op *op = clients_op(world, kind, partition);
 
     op->twin = twin;
     op->command.id = twin ? twin->id : strange_id(world, kind, partition);
     op->told_version = twin ? twin->told_version : 0;
+    tenants_sign(world, op, twin ? twin->row.content.tenant : tenants_draw(world));
     op->change.kind = kind;
     return op;
+}
+
+/* Some ask for an explanation; without a draw of the run's, so that its seed stays what it was. */
+static enum command_kind draw_get(const struct world *world)
+{
+    const uint64_t drawn = random_mix(world->settings->seed ^ world->step) % 1000;
+
+    return drawn < world->plan.explain_permille ? COMMAND_EXPLAIN : COMMAND_GET;
 }
 
 void clients_get(struct world *world, struct twin *twin)
 {
     world_note(world, "get", twin->partition, twin->number, 0, 0);
-    host_submit(world, call(world, COMMAND_GET, twin->partition, twin));
+    host_submit(world, clients_call(world, draw_get(world), twin->partition, twin));
 }
 
 /* A wrong version is mostly one that was right a moment ago. */
-static uint32_t draw_if_version(struct world *world, const struct twin *twin)
+uint32_t clients_draw_if_version(struct world *world, const struct twin *twin)
 {
     const uint32_t version = twin ? twin->row.version : 1;
 
@@ -229,25 +296,49 @@ static uint32_t draw_if_version(struct world *world, const struct twin *twin)
     return world_chance(world, 500) ? version : 0;
 }
 
+void clients_patch(struct world *world, struct op *op)
+{
+    op->command.patch_fields = op->change.fields;
+    op->command.patch = content_timer(&op->change.content);
+    if (op->command.patch->footprint > world->clients.patch_bytes_max)
+        world->clients.patch_bytes_max = op->command.patch->footprint;
+}
+
 static void change(struct world *world, enum command_kind kind, uint16_t partition,
                    struct twin *twin)
 {
-    struct op *op = call(world, kind, partition, twin);
+    static const char *const words[] = {[COMMAND_PATCH] = "patch",
+                                        [COMMAND_CANCEL] = "cancel",
+                                        [COMMAND_FIRE] = "fire",
+                                        [COMMAND_REDRIVE] = "redrive"};
+    struct op *op = clients_call(world, kind, partition, twin);
     struct change *asked = &op->change;
 
-    op->command.if_version = asked->if_version = draw_if_version(world, twin);
+    if (kind != COMMAND_REDRIVE)
+        op->command.if_version = asked->if_version = clients_draw_if_version(world, twin);
     if (kind == COMMAND_PATCH) {
         do {
-            asked->fields = (uint32_t)(world_below(world, 64) & world_below(world, 64));
+            uint64_t few = world_below(world, 64);
+
+            asked->fields = (uint32_t)(few & world_below(world, 64));
         } while (asked->fields == 0);
-        asked->content = draw_content(world);
-        op->command.patch_fields = asked->fields;
-        op->command.patch = content_timer(&asked->content, twin ? twin->number : 0);
+        asked->content = clients_draw_content(world);
+        asked->content.number = twin ? twin->row.content.number : 0;
+        clients_patch(world, op);
     }
-    world_note(world, kind == COMMAND_PATCH ? "patch" : "cancel", partition,
-               twin ? twin->number : 0, asked->fields, asked->if_version);
+    world_note(world, words[kind], partition, twin ? twin->number : 0, asked->fields,
+               asked->if_version);
     if (twin)
-        model_change_begin(twin, asked);
+        twin->change_count++;
+    host_submit(world, op);
+}
+
+void clients_cancel(struct world *world, struct twin *twin)
+{
+    struct op *op = clients_call(world, COMMAND_CANCEL, twin->partition, twin);
+
+    world_note(world, "cancel", twin->partition, twin->number, 0, 0);
+    twin->change_count++;
     host_submit(world, op);
 }
 
@@ -255,9 +346,10 @@ static void change(struct world *world, enum command_kind kind, uint16_t partiti
 
 static void next_page(struct world *world, struct walk *walk)
 {
-    struct op *op = op_create(world, COMMAND_LIST, walk->scan.partition);
+    struct op *op = clients_op(world, COMMAND_LIST, walk->scan.partition);
 
     op->walk = walk;
+    tenants_sign(world, op, walk->tenant);
     op->command.scan = walk->scan;
     host_submit(world, op);
 }
@@ -276,6 +368,7 @@ static void list(struct world *world, uint16_t partition, struct wall from, stru
         .bytes_max = world_chance(world, 500) ? SIZE_MAX : 1 + world_skewed(world, 10000),
     };
     walk->first = walk->scan.from;
+    walk->tenant = tenants_draw(world);
     walk->step = world->step;
     walk->seen_count = world->model.count;
     walk->seen = calloc(walk->seen_count + 1, 1);
@@ -317,21 +410,36 @@ void clients_answered(struct world *world, struct op *op)
 
 /* ---- who does what ---- */
 
-/* One that clients may know; mostly one that lives, and on which nothing is in flight. */
-static struct twin *draw_twin(struct world *world)
+struct twin *clients_draw_twin(struct world *world, enum action action)
 {
     const struct model *model = &world->model;
 
     for (int tries = 0; tries < 8 && model->count > 0; tries++) {
         struct twin *twin = model->twins[world_below(world, model->count)];
+        const bool is_fit =
+            action == ACTION_REDRIVE ? twin->row.state == TIMER_DEAD : twin_is_live(twin);
 
         if (twin->life != TWIN_DURABLE || twin->change_count == CHANGES_MAX ||
             (twin->change_count > 0 && !world_chance(world, world->plan.hasty_permille)) ||
-            (!twin_is_live(twin) && !world_chance(world, 80)))
+            (!is_fit && !world_chance(world, 80)))
             continue;
         return twin;
     }
     return NULL;
+}
+
+static enum command_kind command_of(enum action action)
+{
+    switch (action) {
+    case ACTION_PATCH:
+        return COMMAND_PATCH;
+    case ACTION_FIRE:
+        return COMMAND_FIRE;
+    case ACTION_REDRIVE:
+        return COMMAND_REDRIVE;
+    default:
+        return COMMAND_CANCEL;
+    }
 }
 
 static void act_on(struct world *world, struct twin *twin, enum action action)
@@ -349,9 +457,9 @@ static void act_on(struct world *world, struct twin *twin, enum action action)
     if (action == ACTION_GET && twin)
         clients_get(world, twin);
     else if (action == ACTION_GET)
-        host_submit(world, call(world, COMMAND_GET, partition, NULL));
+        host_submit(world, clients_call(world, COMMAND_GET, partition, NULL));
     else
-        change(world, action == ACTION_PATCH ? COMMAND_PATCH : COMMAND_CANCEL, partition, twin);
+        change(world, command_of(action), partition, twin);
 }
 
 bool clients_go_on(struct world *world)
@@ -391,7 +499,17 @@ void clients_act(struct world *world)
                         action == ACTION_CREATE ? 1 : 2 + world_below(world, CREATE_MANY_MAX - 1));
         return;
     }
-    twin = draw_twin(world);
+    if (action == ACTION_TOUCH) {
+        if (!world->host.partitions[partition].is_draining)
+            touches_act(world, partition);
+        return;
+    }
+    if (action >= ACTION_PUT) {
+        if (!world->host.partitions[partition].is_draining)
+            requests_act(world, action, partition);
+        return;
+    }
+    twin = clients_draw_twin(world, action);
     act_on(world, twin, action);
     while (twin && twin->change_count < CHANGES_MAX &&
            world_chance(world, world->plan.hasty_permille / 2))

@@ -19,6 +19,7 @@ struct walk {
     struct list link;
     struct storage_scan scan;      /* `from` moves on */
     struct storage_position first; /* where it began */
+    uint8_t tenant;                /* whose timers it lists */
     uint64_t step;                 /* when it began */
     struct storage_position last;
     bool has_last;
@@ -34,13 +35,19 @@ struct op {
     struct command command;
     uint16_t partition;
     bool is_answered;
+    uint8_t tenant;              /* in whose name it is asked; of a create its timers say it */
+    bool is_foreign;             /* by another one than whose timer it is about */
+    uint64_t tenant_count;       /* the most that its tenant may have had, when it was submitted */
     uint64_t step, submitted_ms; /* when it was submitted */
+    size_t told_index;           /* how often its engine had been told the time then */
     uint64_t faults;
     uint64_t near_bytes, pending;          /* in memory, and in all, when it was submitted */
-    struct twin *twin;                     /* GET, PATCH, CANCEL; NULL: an id that never was */
+    struct twin *twin;                     /* by id: whom it is about; NULL: an id that never was */
+    uint8_t key, event, group;             /* else whom it names; 0: it does not */
+    char name[CONTENT_NAME_SIZE];          /* as text */
     uint32_t told_version;                 /* of the twin, when it was submitted */
-    struct change change;                  /* PATCH, CANCEL */
-    struct twin *created[CREATE_MANY_MAX]; /* CREATE */
+    struct change change;                  /* what it does, unless it only reads or creates */
+    struct twin *created[CREATE_MANY_MAX]; /* CREATE, PUT */
     struct timer *timers[CREATE_MANY_MAX]; /* its arguments */
     struct command_created results[CREATE_MANY_MAX];
     struct walk *walk; /* LIST */
@@ -49,6 +56,7 @@ struct op {
 struct clients {
     struct list in_flight, answered; /* operations */
     struct list walks;
+    uint64_t created_bytes_max, patch_bytes_max; /* the largest that was asked for so far */
 };
 
 void clients_init(struct world *world);
@@ -62,6 +70,28 @@ void clients_get(struct world *world, struct twin *twin);
 void clients_list(struct world *world, uint16_t partition);
 void clients_create(struct world *world, uint16_t partition, struct wall due);
 
+void clients_cancel(struct world *world, struct twin *twin);
+
+/* One that clients may know; mostly one that lives, or is dead and is to live again, and on which
+ * nothing is in flight. NULL when there is none at hand. */
+struct twin *clients_draw_twin(struct world *world, enum action action);
+
+/* A call on a timer, not submitted yet; on an id that never was when `twin` is NULL. */
+struct op *clients_call(struct world *world, enum command_kind kind, uint16_t partition,
+                        struct twin *twin);
+
+/* A command that is not submitted yet; what a client may ask for; the version that it names. */
+struct op *clients_op(struct world *world, enum command_kind kind, uint16_t partition);
+struct content clients_draw_content(struct world *world);
+uint32_t clients_draw_if_version(struct world *world, const struct twin *twin);
+
+/* The command patches what its change says. */
+void clients_patch(struct world *world, struct op *op);
+
+/* Submits a create, or put, of those contents. */
+void clients_ask(struct world *world, enum command_kind kind, uint16_t partition,
+                 const struct content *contents, size_t count, uint32_t if_version);
+
 /* Goes on with a listing that waits for its next page; false when none does. */
 bool clients_go_on(struct world *world);
 
@@ -73,6 +103,12 @@ void clients_crash(struct world *world);
 
 /* How many operations of one partition are in flight. */
 size_t clients_in_flight(const struct world *world, uint16_t partition);
+
+/* It asks for one timer, and perhaps for an explanation. */
+static inline bool command_gets(const struct command *command)
+{
+    return command->kind == COMMAND_GET || command->kind == COMMAND_EXPLAIN;
+}
 
 static inline struct op *op_of(struct command *command)
 {

@@ -1,5 +1,8 @@
 #include "content.h"
 
+#include "plan.h"
+#include "tenants.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +11,9 @@
 enum { PAYLOAD_MAX = 4096 };
 
 struct content_texts {
-    char target[80], headers[40], labels[60], payload[PAYLOAD_MAX];
+    char target[80], headers[40], labels[80], payload[PAYLOAD_MAX];
+    char key[CONTENT_NAME_SIZE], request[CONTENT_NAME_SIZE], watch[EVENTS_MAX * CONTENT_NAME_SIZE];
+    char schedule[RHYTHM_TEXT_SIZE];
     struct timer_texts texts;
 };
 
@@ -28,14 +33,69 @@ static struct bytes payload_text(const struct content *content, char text[PAYLOA
     return (struct bytes){text, size};
 }
 
+struct bytes content_key_text(uint8_t key, char ret_text[CONTENT_NAME_SIZE])
+{
+    return (struct bytes){ret_text, (size_t)snprintf(ret_text, CONTENT_NAME_SIZE, "key-%u", key)};
+}
+
+struct bytes content_event_text(uint8_t event, char ret_text[CONTENT_NAME_SIZE])
+{
+    return (struct bytes){ret_text,
+                          (size_t)snprintf(ret_text, CONTENT_NAME_SIZE, "event:%u", event)};
+}
+
+struct bytes content_group_text(uint8_t group, char ret_text[CONTENT_NAME_SIZE])
+{
+    return (struct bytes){
+        ret_text, (size_t)snprintf(ret_text, CONTENT_NAME_SIZE, "{\"group\":\"%u\"}", group)};
+}
+
+static struct bytes watch_text(uint8_t watch, char *text)
+{
+    size_t size = 0;
+
+    for (uint8_t event = 1; event <= EVENTS_MAX; event++) {
+        if (!(watch & 1u << event))
+            continue;
+        size += content_event_text(event, text + size).size;
+        text[size++] = '\n';
+    }
+    return (struct bytes){text, size};
+}
+
+static void write_names(const struct content *content, struct content_texts *ret)
+{
+    if (content->key)
+        ret->texts.key = content_key_text(content->key, ret->key);
+    if (content->request) /* what comes first is the fingerprint: NAME_FINGERPRINT_SIZE */
+        ret->texts.request =
+            PRINT(ret->request, "%016u%u", content->variant + 1u, content->request);
+    ret->texts.tenant = tenants_text(content->tenant);
+    ret->texts.watch = watch_text(content->watch, ret->watch);
+    ret->texts.schedule = rhythm_text(&content->rhythm, ret->schedule);
+}
+
+static struct bytes labels_text(const struct content *content, char text[80])
+{
+    const int size = snprintf(text, 80, "{\"timer\":\"%" PRIu32 "\",\"label\":\"%" PRIu32 "\"",
+                              content->number, content->labels);
+    const int more = content->group ? snprintf(text + size, 80 - (size_t)size, ",\"group\":\"%u\"}",
+                                               content->group)
+                                    : snprintf(text + size, 80 - (size_t)size, "}");
+
+    return (struct bytes){text, (size_t)(size + more)};
+}
+
 /* Two texts that name one origin in several ways, so that a limit per origin is not one per URL. */
-static void write_texts(const struct content *content, uint32_t number, struct content_texts *ret)
+static void write_texts(const struct content *content, struct content_texts *ret)
 {
     ret->texts = (struct timer_texts){
-        .target = PRINT(ret->target, "http://host-%u.example:8%u%s%" PRIu32, content->origin,
+        .target =
+            content->origin == QUEUE_ORIGIN
+                ? PRINT(ret->target, "queue:sim?priority=%" PRIu32, content->target - 1)
+                : PRINT(ret->target, "http://host-%u.example:8%u%s%" PRIu32, content->origin,
                         content->origin, content->target % 2 ? "/t/" : "?t=", content->target),
-        .labels = PRINT(ret->labels, "{\"timer\":\"%" PRIu32 "\",\"label\":\"%" PRIu32 "\"}",
-                        number, content->labels),
+        .labels = labels_text(content, ret->labels),
     };
     if (content->payload)
         ret->texts.payload = payload_text(content, ret->payload);
@@ -43,17 +103,19 @@ static void write_texts(const struct content *content, uint32_t number, struct c
         ret->texts.content_type = BYTES("text/plain");
     if (content->headers)
         ret->texts.headers = PRINT(ret->headers, "x-token: %" PRIu32 "\n", content->headers);
+    write_names(content, ret);
 }
 
-struct timer *content_timer(const struct content *content, uint32_t number)
+struct timer *content_timer(const struct content *content)
 {
     struct content_texts texts;
     struct timer *timer;
 
-    write_texts(content, number, &texts);
+    write_texts(content, &texts);
     timer = timer_alloc(&texts.texts);
     assert(timer);
     timer->due = content->due;
+    timer->created = content->created;
     timer->retry = content->retry;
     return timer;
 }
@@ -64,21 +126,41 @@ static bool retry_equal(const struct retry_policy *a, const struct retry_policy 
            a->cap_ms == b->cap_ms && a->timeout_ms == b->timeout_ms;
 }
 
-bool content_matches(const struct content *content, uint32_t number, const struct timer *timer)
+bool content_matches(const struct content *content, const struct timer *timer)
 {
-    const bool is_over = timer_is_over(timer->state);
+    const bool may_lack = timer_is_over(timer->state) && timer->state != TIMER_DEAD;
+    const struct timer_texts *texts = &timer->texts;
     struct content_texts want;
 
-    write_texts(content, number, &want);
-    if (timer->due.ms != content->due.ms || !retry_equal(&timer->retry, &content->retry) ||
-        !bytes_equal(timer->texts.target, want.texts.target) ||
-        !bytes_equal(timer->texts.labels, want.texts.labels))
+    write_texts(content, &want);
+    if (timer->due.ms != content->due.ms || timer->created.ms != content->created.ms ||
+        !retry_equal(&timer->retry, &content->retry) ||
+        !bytes_equal(texts->target, want.texts.target) ||
+        !bytes_equal(texts->labels, want.texts.labels) ||
+        !bytes_equal(texts->key, want.texts.key) ||
+        !bytes_equal(texts->request, want.texts.request) ||
+        !bytes_equal(texts->tenant, want.texts.tenant))
         return false;
-    if (is_over && timer->texts.payload.size == 0 && timer->texts.headers.size == 0)
+    if (may_lack && !texts->payload.size && !texts->headers.size && !texts->watch.size &&
+        !texts->schedule.size)
         return true;
-    return bytes_equal(timer->texts.payload, want.texts.payload) &&
-           bytes_equal(timer->texts.content_type, want.texts.content_type) &&
-           bytes_equal(timer->texts.headers, want.texts.headers);
+    return bytes_equal(texts->payload, want.texts.payload) &&
+           bytes_equal(texts->content_type, want.texts.content_type) &&
+           bytes_equal(texts->headers, want.texts.headers) &&
+           bytes_equal(texts->watch, want.texts.watch) &&
+           bytes_equal(texts->schedule, want.texts.schedule);
+}
+
+/* What recurs is due when it is; a time that was asked for as a delay is the same when that is. */
+bool content_is_same(const struct content *there, const struct content *asked)
+{
+    const uint32_t all = PATCH_TARGET | PATCH_PAYLOAD | PATCH_HEADERS | PATCH_LABELS | PATCH_RETRY;
+    char a[RHYTHM_TEXT_SIZE], b[RHYTHM_TEXT_SIZE];
+
+    return content_equal(there, asked, all) && there->watch == asked->watch &&
+           bytes_equal(rhythm_text(&there->rhythm, a), rhythm_text(&asked->rhythm, b)) &&
+           (there->due.ms == asked->due.ms || rhythm_recurs(&there->rhythm) ||
+            there->due.ms - there->created.ms == asked->due.ms - asked->created.ms);
 }
 
 void content_patch(struct content *content, uint32_t fields, const struct content *values)
@@ -97,18 +179,23 @@ void content_patch(struct content *content, uint32_t fields, const struct conten
     }
     if (fields & PATCH_HEADERS)
         content->headers = values->headers;
-    if (fields & PATCH_LABELS)
+    if (fields & PATCH_LABELS) {
         content->labels = values->labels;
+        content->number = values->number;
+        content->group = values->group;
+    }
 }
 
 bool content_equal(const struct content *a, const struct content *b, uint32_t fields)
 {
     return (!(fields & PATCH_DUE) || a->due.ms == b->due.ms) &&
            (!(fields & PATCH_RETRY) || retry_equal(&a->retry, &b->retry)) &&
-           (!(fields & PATCH_TARGET) || a->target == b->target) &&
-           (!(fields & PATCH_PAYLOAD) || a->payload == b->payload) &&
+           (!(fields & PATCH_TARGET) || (a->target == b->target && a->origin == b->origin)) &&
+           (!(fields & PATCH_PAYLOAD) ||
+            (a->payload == b->payload && (!a->payload || a->payload_size == b->payload_size))) &&
            (!(fields & PATCH_HEADERS) || a->headers == b->headers) &&
-           (!(fields & PATCH_LABELS) || a->labels == b->labels);
+           (!(fields & PATCH_LABELS) ||
+            (a->labels == b->labels && a->number == b->number && a->group == b->group));
 }
 
 uint32_t content_number(const struct timer *timer)

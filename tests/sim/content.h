@@ -7,20 +7,41 @@
 #define TICKWHEEL_SIM_CONTENT_H
 
 #include "engine/command.h"
+#include "rhythm.h"
+
+enum { EVENTS_MAX = 5 };
 
 struct content {
-    struct wall due;
+    struct wall due, created;
     struct retry_policy retry;
     uint32_t target, payload, headers, labels; /* tokens; 0: the text is empty (target: never) */
-    uint8_t origin;                            /* of the target */
-    uint32_t payload_size;                     /* at least so many bytes */
+    uint8_t origin;        /* of the target; with QUEUE_ORIGIN `target` is the priority and 1 */
+    uint32_t payload_size; /* at least so many bytes */
+    uint32_t number;       /* of the create or put that asked for it; a part of the labels */
+    uint8_t group;         /* a label that several have; 0: none */
+    uint8_t key;           /* 0: it has none */
+    uint8_t request;       /* its Idempotency-Key; 0: none */
+    uint8_t variant;       /* and which of several requests with that one */
+    uint8_t watch;         /* a bit for each event */
+    uint8_t tenant;        /* whose it is */
+    struct rhythm rhythm;
 };
 
+enum { CONTENT_NAME_SIZE = 40 };
+
+/* The texts that stand for a key, an event and a group; numbers from 1. */
+struct bytes content_key_text(uint8_t key, char ret_text[CONTENT_NAME_SIZE]);
+struct bytes content_event_text(uint8_t event, char ret_text[CONTENT_NAME_SIZE]);
+struct bytes content_group_text(uint8_t group, char ret_text[CONTENT_NAME_SIZE]);
+
 /* The timer that asks for `content`, to be given to the engine. */
-struct timer *content_timer(const struct content *content, uint32_t number);
+struct timer *content_timer(const struct content *content);
 
 /* Whether the timer shows exactly `content`; a timer that is over may lack payload and headers. */
-bool content_matches(const struct content *content, uint32_t number, const struct timer *timer);
+bool content_matches(const struct content *content, const struct timer *timer);
+
+/* Whether a create that asks for `asked` asks for what is there. */
+bool content_is_same(const struct content *there, const struct content *asked);
 
 /* Sets those of `fields` (enum timer_patch_field). */
 void content_patch(struct content *content, uint32_t fields, const struct content *values);
@@ -28,7 +49,8 @@ void content_patch(struct content *content, uint32_t fields, const struct conten
 /* Whether both set those fields alike. */
 bool content_equal(const struct content *a, const struct content *b, uint32_t fields);
 
-/* The number of the timer in this run, from its labels; 0 when they are not of this simulation. */
+/* The number of the request that asked for it, from its labels; 0 when they are not of this
+ * simulation. */
 uint32_t content_number(const struct timer *timer);
 
 #endif

@@ -33,12 +33,14 @@ static uint64_t later(struct world *world, uint64_t *last_ms, uint64_t delay_ms)
 }
 
 /* Whether this call of the storage fails, and how. */
-static enum error_code fault(struct world *world, uint32_t permille)
+static enum error_code fault(struct world *world, uint32_t permille, bool is_commit)
 {
     static const enum error_code CODES[] = {ERROR_IO, ERROR_IO, ERROR_DISK_FULL, ERROR_NO_MEMORY};
+    const bool is_out = world->time_ms < world->disk.outage_end_ms;
 
-    if (world->time_ms >= world->disk.outage_end_ms &&
-        (world->is_quiet || !world_chance(world, permille)))
+    if (is_out && world->disk.is_full && is_commit)
+        return ERROR_DISK_FULL;
+    if ((!is_out || world->disk.is_full) && (world->is_quiet || !world_chance(world, permille)))
         return ERROR_NONE;
     return CODES[world_below(world, sizeof(CODES) / sizeof(*CODES))];
 }
@@ -84,22 +86,63 @@ static void commit_begin(struct world *world)
     world_post(world, world->plan.disk_delay_ms, EVENT_COMMIT_END, world->host.life, NULL);
 }
 
-/* Commits [from, to) of the group in one call, all or nothing. */
-static void commit(struct world *world, struct group *group, size_t from, size_t to)
+/* What was committed stays, and what failed before it and is on disk all the same, too. */
+static void sync(struct world *world)
 {
-    struct storage *storage = world->disk.storage;
-    const enum error_code code = fault(world, world->plan.commit_fail_permille);
+    memory_storage_sync(world->disk.storage);
+    doubts_end(world);
+}
+
+static void apply(struct world *world, struct storage_batch *const *batches, size_t count)
+{
     enum error_code result;
 
-    memory_storage_fail_commit(storage, code ? 1 : 0, code);
-    result = storage_commit(storage, group->batches + from, to - from, NULL);
-    assert(result == code);
+    memory_storage_fail_commit(world->disk.storage, 0, ERROR_NONE);
+    result = storage_commit(world->disk.storage, batches, count, NULL);
+    assert(result == ERROR_NONE);
+    (void)result;
+}
+
+/* The call fails. But of what it had to write, up to some batch, the log may have everything. */
+static void fail(struct world *world, struct group *group, size_t from, size_t to,
+                 enum error_code code)
+{
+    const bool is_torn = code != ERROR_NO_MEMORY && world_chance(world, world->plan.doubt_permille);
+    const size_t count = to - from;
+    size_t kept = is_torn ? world_chance(world, 600) ? count : world_below(world, count + 1) : 0;
+
     for (size_t i = from; i < to; i++) {
-        group->batches[i]->result = result;
-        if (result) {
-            world->totals->commits_failed++;
-            host_disturb(world, group->batches[i]->partition);
-        }
+        struct storage_batch *batch = group->batches[i];
+
+        batch->result = code;
+        world->totals->commits_failed++;
+        host_disturb(world, batch->partition);
+        world_note(world, "batch failed", batch->partition, 0, batch->write_count, code);
+        if (kept == 0 || world->doubts.count == DOUBTS_MAX)
+            continue;
+        kept--;
+        apply(world, &batch, 1);
+        doubts_add(world, batch);
+        if (world->plan.crash_gap_ms > 0 && world_chance(world, 300))
+            world_post(world, world->plan.engine.storage_retry_ms, EVENT_CRASH, world->host.life,
+                       NULL);
+    }
+}
+
+/* Commits [from, to) of the group in one call. */
+static void commit(struct world *world, struct group *group, size_t from, size_t to)
+{
+    const enum error_code code = fault(world, world->plan.commit_fail_permille, true);
+
+    if (code) {
+        fail(world, group, from, to, code);
+        return;
+    }
+    apply(world, group->batches + from, to - from);
+    sync(world);
+    for (size_t i = from; i < to; i++) {
+        group->batches[i]->result = ERROR_NONE;
+        model_durable(world, group->batches[i]);
     }
 }
 
@@ -113,14 +156,6 @@ static void commit_end(struct world *world)
         commit(world, group, 0, group->count);
     for (size_t i = 0; i < group->count && !is_one_call; i++)
         commit(world, group, i, i + 1);
-    memory_storage_sync(disk->storage);
-    for (size_t i = 0; i < group->count; i++) {
-        if (group->batches[i]->result == ERROR_NONE)
-            model_durable(world, group->batches[i]);
-        else
-            world_note(world, "batch failed", group->batches[i]->partition, 0,
-                       group->batches[i]->write_count, group->batches[i]->result);
-    }
     disk->group = NULL;
     disk->is_busy = false;
     world_tempt(world, world->plan.message_delay_ms);
@@ -153,7 +188,10 @@ void disk_take_read(struct world *world, uint16_t partition, struct engine_read 
     struct ticket *ticket = calloc(1, sizeof(*ticket));
 
     assert(ticket);
-    world_note(world, read->kind == ENGINE_READ_FIND ? "find" : "scan", partition, 0,
+    static const char *const words[] = {
+        [ENGINE_READ_FIND] = "find", [ENGINE_READ_SCAN] = "scan", [ENGINE_READ_LOOKUP] = "look up"};
+
+    world_note(world, words[read->kind], partition, 0,
                read->kind == ENGINE_READ_FIND ? read->id.serial : read->scan.from.at.ms,
                read->kind == ENGINE_READ_FIND ? 0 : read->scan.to.at.ms);
     ticket->read = read;
@@ -166,18 +204,17 @@ void disk_take_read(struct world *world, uint16_t partition, struct engine_read 
 static void read_now(struct world *world, struct ticket *ticket)
 {
     struct disk *disk = &world->disk;
-    const enum error_code code = fault(world, world->plan.read_fail_permille);
-    const struct engine_read *read = ticket->read;
+    const enum error_code code = fault(world, world->plan.read_fail_permille, false);
+    struct engine_read *answer = &ticket->answer;
 
     memory_storage_fail_read(disk->storage, code ? 1 : 0, code);
-    ticket->result = read->kind == ENGINE_READ_FIND
-                         ? storage_find(disk->storage, &read->id, &ticket->timer, NULL)
-                         : storage_scan(disk->storage, &read->scan, &ticket->page, NULL);
-    assert(!code || ticket->result == code);
+    *answer = *ticket->read;
+    engine_read_perform(answer, disk->storage);
+    assert(!code || answer->result == code);
     ticket->is_done = true;
     world->totals->reads++;
-    world_note(world, "read", ticket->partition, ticket->timer ? content_number(ticket->timer) : 0,
-               ticket->result, ticket->page.count);
+    world_note(world, "read", ticket->partition, 0, answer->result,
+               answer->page.count + answer->names.count);
     if (code) {
         world->totals->reads_failed++;
         host_disturb(world, ticket->partition);
@@ -192,9 +229,10 @@ static void read_done(struct world *world, struct ticket *ticket)
 {
     struct engine_read *read = ticket->read;
 
-    read->result = ticket->result;
-    read->timer = ticket->timer;
-    read->page = ticket->page;
+    read->result = ticket->answer.result;
+    read->timer = ticket->answer.timer;
+    read->page = ticket->answer.page;
+    read->names = ticket->answer.names;
     list_remove(&ticket->link);
     host_read_done(world, ticket->partition, read);
     free(ticket);
@@ -226,7 +264,9 @@ void disk_serve(struct world *world, const struct event *event)
 void disk_outage(struct world *world)
 {
     world->disk.outage_end_ms = world->time_ms + world_skewed(world, 2000);
+    world->disk.is_full = world_chance(world, 300);
     world->totals->outages++;
+    world->totals->full += world->disk.is_full;
     world_note(world, "outage", 0, 0, world->disk.outage_end_ms, 0);
 }
 
@@ -237,19 +277,25 @@ static void cut_off(struct world *world, struct group *group)
     const size_t written = world_below(world, group->count + 1);
     const size_t kept = world_below(world, written + 1);
 
-    memory_storage_fail_commit(storage, 0, ERROR_NONE);
-    for (size_t i = 0; i < written; i++) {
-        enum error_code result = storage_commit(storage, group->batches + i, 1, NULL);
-
-        assert(result == ERROR_NONE);
-        (void)result;
-    }
+    for (size_t i = 0; i < written; i++)
+        apply(world, group->batches + i, 1);
     assert(memory_storage_held(storage) == written);
     memory_storage_crash(storage, kept);
     for (size_t i = 0; i < kept; i++)
         model_durable(world, group->batches[i]);
     world->totals->commits_cut += group->count - kept;
     world_note(world, "commit cut off", 0, 0, group->count, kept);
+}
+
+/* What is in doubt is certain now, one way or the other: it is lost from some batch on. */
+static void settle_doubts(struct world *world)
+{
+    const size_t count = world->doubts.count;
+    const size_t kept = count > 0 ? world_below(world, count + 1) : 0;
+
+    assert(memory_storage_held(world->disk.storage) == count);
+    memory_storage_crash(world->disk.storage, kept);
+    doubts_crash(world, kept);
 }
 
 static void discard_group(struct world *world, struct group *group)
@@ -264,6 +310,7 @@ void disk_crash(struct world *world)
     struct disk *disk = &world->disk;
     struct list *link;
 
+    settle_doubts(world);
     if (disk->group)
         cut_off(world, disk->group);
     while ((link = list_pop(&disk->answers)))
@@ -275,8 +322,9 @@ void disk_crash(struct world *world)
     while ((link = list_pop(&disk->tickets))) {
         struct ticket *ticket = list_item(link, struct ticket, link);
 
-        timer_free(ticket->timer);
-        storage_page_free(&ticket->page);
+        timer_free(ticket->answer.timer);
+        storage_page_free(&ticket->answer.page);
+        free(ticket->answer.names.ids);
         host_discard_read(world, ticket->partition, ticket->read);
         free(ticket);
     }
@@ -288,12 +336,8 @@ void disk_write_meta(struct world *world, uint16_t partition, const struct stora
 {
     struct storage_batch batch = {.partition = partition, .meta = *meta};
     struct storage_batch *const batches[] = {&batch};
-    enum error_code result;
 
-    memory_storage_fail_commit(world->disk.storage, 0, ERROR_NONE);
-    result = storage_commit(world->disk.storage, batches, 1, NULL);
-    assert(result == ERROR_NONE);
-    (void)result;
-    memory_storage_sync(world->disk.storage);
+    apply(world, batches, 1);
+    sync(world);
     model_durable(world, &batch);
 }

@@ -26,10 +26,8 @@ struct ticket {
     struct list link;
     struct engine_read *read;
     uint16_t partition;
-    bool is_done; /* what follows was read */
-    enum error_code result;
-    struct timer *timer;
-    struct storage_page page;
+    bool is_done;              /* it has its answer */
+    struct engine_read answer; /* a copy of the read, so that a crash can forget either */
 };
 
 struct disk {
@@ -43,6 +41,7 @@ struct disk {
     uint64_t read_ms;     /* the last read, */
     uint64_t read_end_ms; /* and the last answer to a read come: the next may not overtake them */
     uint64_t outage_end_ms;
+    bool is_full; /* in an outage: it can be read, but not written */
 };
 
 void disk_init(struct world *world);
@@ -55,7 +54,7 @@ void disk_take_read(struct world *world, uint16_t partition, struct engine_read 
 /* EVENT_COMMIT_BEGIN to EVENT_READ_DONE. */
 void disk_serve(struct world *world, const struct event *event);
 
-/* From now on, and for a while, nothing can be written or read. */
+/* From now on, and for a while, nothing can be written; and nothing read, unless it is full. */
 void disk_outage(struct world *world);
 
 /* The process dies: decides what survives, then gives back what was lent as failed. */

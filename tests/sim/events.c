@@ -1,5 +1,7 @@
 #include "events.h"
 
+#include "base/random.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -43,6 +45,24 @@ static void sift_down(struct events *events, size_t at)
     }
 }
 
+/* Among those of the same time: what the disk does stays in order, all else comes first, last or
+ * where it was posted, as it happens. */
+static uint64_t order_of(struct events *events, enum event_kind kind)
+{
+    const uint64_t last = UINT64_C(1) << 32, order = ++events->order;
+
+    if (kind <= EVENT_READ_DONE)
+        return last + order;
+    switch (random_mix(order) % 4) {
+    case 0:
+        return order;
+    case 1:
+        return 2 * last + random_mix(order) % last;
+    default:
+        return last + order;
+    }
+}
+
 void events_post(struct events *events, uint64_t time_ms, enum event_kind kind, uint32_t life,
                  void *subject)
 {
@@ -51,7 +71,8 @@ void events_post(struct events *events, uint64_t time_ms, enum event_kind kind, 
         events->heap = realloc(events->heap, events->capacity * sizeof(*events->heap));
         assert(events->heap);
     }
-    events->heap[events->count] = (struct event){time_ms, events->order++, kind, life, subject};
+    events->heap[events->count] =
+        (struct event){time_ms, order_of(events, kind), kind, life, subject};
     sift_up(events, events->count++);
 }
 

@@ -1,6 +1,6 @@
 /*
- * events.h - what will happen in the simulated world, ordered by time; equal times keep their
- * order.
+ * events.h - what will happen in the simulated world, ordered by time. At equal times what the disk
+ * does keeps its order; all else comes before it, after it or in between.
  *
  * Ownership  `subject` is borrowed; who posted the event knows what it is.
  * Errors     Out of memory aborts: a simulation has no use for going on.
@@ -19,6 +19,7 @@ enum event_kind {
     EVENT_READ,         /* the disk reads */
     EVENT_READ_DONE,    /* the engine gets what was read */
     EVENT_DELIVERED,    /* the engine hears of an outcome */
+    EVENT_WORKER,       /* a worker says what became of its work */
     EVENT_CLIENT,       /* a client does something */
     EVENT_ORIGIN,       /* an origin changes its ways */
     EVENT_CLOCK,        /* the wall clock steps */
@@ -30,7 +31,7 @@ enum event_kind {
 
 struct event {
     uint64_t time_ms;
-    uint64_t order; /* breaks ties: first posted, first served */
+    uint64_t order; /* breaks ties */
     enum event_kind kind;
     uint32_t life; /* of the process it belongs to; it dies with it. 0: it belongs to the world */
     void *subject;

@@ -5,17 +5,22 @@
 
 #include <assert.h>
 
-enum { STEPS_MAX = 200000, STUCK_STEPS_MAX = 4000, TRIM_ROUNDS_MAX = 40 };
+enum { STEPS_MAX = 200000, STUCK_STEPS_MAX = 4000, RECUR_STEPS_MAX = 1500, TRIM_ROUNDS_MAX = 40 };
 
 static const char LOST[] = "acknowledged is never lost";
 
-/* No call and no delivery is in flight. Reading ahead may go on: with a tiny window it never rests.
- */
+/* No call and no delivery is in flight, and nothing in doubt. Reading ahead may go on: with a tiny
+ * window it never rests. */
 static bool is_settled(const struct world *world)
 {
-    for (uint16_t p = 0; p < world->plan.partition_count; p++)
-        if (world->host.partitions[p].out > 0 || clients_in_flight(world, p) > 0)
+    for (uint16_t p = 0; p < world->plan.partition_count; p++) {
+        struct engine_stats stats;
+
+        engine_stats(world->host.partitions[p].engine, &stats);
+        if (world->host.partitions[p].out > 0 || clients_in_flight(world, p) > 0 ||
+            stats.in_doubt > 0)
             return false;
+    }
     return true;
 }
 
@@ -36,6 +41,7 @@ static void calm_down(struct world *world)
     if (!world->host.is_up)
         host_start(world);
     host_slept(world);
+    origins_change(world, QUEUE_ORIGIN, ORIGIN_OK);
     world_note(world, "quiet", 0, 0, 0, 0);
 }
 
@@ -77,7 +83,9 @@ static uint64_t fair_ms(const struct world *world)
                              2 * plan->read_delay_ms + 6 * plan->message_delay_ms +
                              2 * plan->wake_jitter_ms + plan->engine.storage_retry_ms + 2;
 
-    return (world->model.count + 10) * each_ms + 6 * plan->engine.window_ms + 600;
+    /* The last holds of lanes end meanwhile. */
+    return (world->model.count + 10) * each_ms + 6 * plan->engine.window_ms +
+           2 * plan->timeout_ms_max + 600 + (plan->postpone_permille ? ORIGIN_POSTPONE_MS_MAX : 0);
 }
 
 static void check_fairness(struct world *world)
@@ -104,15 +112,38 @@ static void check_fairness(struct world *world)
 
 /* ---- everything comes to its end ---- */
 
-/* The next position of a timer that lives; WALL_NEVER when none does. */
+/* When the next timer that lives is to act; WALL_NEVER when none does. */
 static struct wall next_at(const struct world *world)
 {
     struct wall at = WALL_NEVER;
 
     for (size_t i = 0; i < world->model.count; i++)
         if (twin_is_live(world->model.twins[i]) && !world->model.twins[i]->is_damaged)
-            at = wall_min(at, world->model.twins[i]->row.at);
+            at = wall_min(at, model_acts_at(world, world->model.twins[i]));
     return at;
+}
+
+/* What recurs is cancelled, as often as it is being delivered just then: at once what has no end,
+ * and what has one when it takes too long to get there. */
+static void end_rhythms(struct world *world, bool is_all)
+{
+    for (size_t i = 0; i < world->model.count; i++) {
+        struct twin *twin = world->model.twins[i];
+
+        if (twin_is_live(twin) && !twin->is_damaged &&
+            (is_all || !rhythm_ends(&twin->row.content.rhythm)) &&
+            rhythm_recurs(&twin->row.content.rhythm) && twin->change_count == 0 && !twin->is_out &&
+            !world->host.partitions[twin->partition].is_draining)
+            clients_cancel(world, twin);
+    }
+}
+
+/* Attempts have a limit, so this has one too. */
+static uint64_t attempts_ended(const struct world *world)
+{
+    const struct totals *totals = world->totals;
+
+    return totals->done + totals->failed + totals->timed_out + totals->ended;
 }
 
 /* Lets time pass until no timer lives. Far ones are approached in a jump, the last stretch is
@@ -120,17 +151,23 @@ static struct wall next_at(const struct world *world)
 static void run_out(struct world *world)
 {
     const uint64_t window_ms = world->plan.engine.window_ms;
-    const uint64_t step_max = world->step + STEPS_MAX;
+    const uint64_t all_end_step = world->step + RECUR_STEPS_MAX;
+    uint64_t step_max = world->step + STEPS_MAX, attempts = attempts_ended(world);
     struct wall at;
 
     while ((at = next_at(world)).ms != WALL_NEVER.ms || !is_settled(world)) {
         const uint64_t ahead_ms = wall_since(world_now(world), at);
 
+        if (attempts != attempts_ended(world)) {
+            attempts = attempts_ended(world);
+            step_max = world->step + STEPS_MAX;
+        }
         if (world->step > step_max)
             world_fail(world, 0, LOST, "it does not come to an end; the next is at %llu",
                        (unsigned long long)at.ms);
         while (clients_go_on(world))
             ;
+        end_rhythms(world, world->step > all_end_step);
         if (at.ms != WALL_NEVER.ms && is_settled(world) && ahead_ms > 3 * window_ms + 10)
             jump(world, ahead_ms - world_below(world, 2 * window_ms + 10));
         if (!world_step(world, UINT64_MAX) && at.ms != WALL_NEVER.ms)
@@ -179,16 +216,9 @@ static struct wall last_at(const struct world *world)
     return at;
 }
 
-/* A restarted engine does not know how far the final records reach until one more timer is over. */
 static void trim_all(struct world *world)
 {
     const struct engine_options *options = &world->plan.engine;
-    /* Beyond the window: what must be in memory at once may be refused. */
-    const struct wall last = wall_add(last_at(world), 2 * options->window_ms + 10);
-
-    for (uint16_t p = 0; p < world->plan.partition_count; p++)
-        clients_create(world, p, last);
-    run_out(world);
 
     for (int round = 0; stored_count(world) > 0; round++) {
         if (round == TRIM_ROUNDS_MAX)
@@ -220,7 +250,7 @@ static void check_pending(struct world *world)
 void finish_run(struct world *world)
 {
     calm_down(world);
-    if (stick(world))
+    if (!world->plan.engine.target_rate && !world->plan.engine.catch_up_rate && stick(world))
         check_fairness(world);
     for (uint8_t i = 0; i < world->plan.origin_count; i++)
         origins_change(world, i, ORIGIN_OK);

@@ -1,11 +1,12 @@
 #include "host.h"
 
 #include "judge.h"
+#include "tenants.h"
 #include "world.h"
 
 #include <assert.h>
 
-enum { SPINS_MAX = 20000, STOP_STEPS_MAX = 10000, CHECK_EVERY = 8 };
+enum { SPINS_MAX = 20000, STOP_STEPS_MAX = 10000, CHECK_EVERY = 32 };
 
 static struct partition *partition_of(struct world *world, uint16_t index)
 {
@@ -17,14 +18,21 @@ void host_init(struct world *world)
     struct random seeds = random_seeded(world->plan.engine.seed);
 
     world->host = (struct host){0};
+    census_init(&world->host.census);
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
         struct partition *partition = partition_of(world, p);
 
         partition->index = p;
         partition->options = world->plan.engine;
         partition->options.partition = p;
+        partition->options.census = &world->host.census;
         partition->options.seed = random_next(&seeds);
     }
+}
+
+void host_deinit(struct world *world)
+{
+    census_deinit(&world->host.census);
 }
 
 void host_disturb(struct world *world, uint16_t partition)
@@ -68,18 +76,59 @@ static void take_reads(struct world *world, struct partition *partition)
         disk_take_read(world, partition->index, read);
 }
 
+static struct twin *lend(struct world *world, struct partition *partition,
+                         struct delivery *delivery)
+{
+    struct twin *twin = judge_delivery(world, partition, delivery);
+
+    partition->out++;
+    partition->out_by_origin[twin->row.content.origin]++;
+    twin->is_out = true;
+    twin->out_step = world->step;
+    twin->out_at = world->model.now_last[partition->index];
+    twin->out_epoch = partition->epoch;
+    return twin;
+}
+
+void host_take_woken(struct world *world, struct partition *partition)
+{
+    struct queue *queue = world->workers.crews[partition->index].queue;
+    struct bytes name;
+
+    while (engine_take_woken(partition->engine, &name))
+        queue_wake(queue, name);
+}
+
 static void take_deliveries(struct world *world, struct partition *partition)
 {
+    struct queue *queue = world->workers.crews[partition->index].queue;
     struct delivery *delivery;
 
-    while ((delivery = engine_take_delivery(partition->engine))) {
-        struct twin *twin = judge_delivery(world, partition, delivery);
+    while ((delivery = engine_take_delivery(partition->engine)))
+        origins_take(world, partition->index, lend(world, partition, delivery), delivery);
+    host_take_woken(world, partition);
+    while ((delivery = engine_take_recorded(partition->engine)))
+        queue_recorded(queue, delivery);
+}
 
-        partition->out++;
-        partition->out_by_origin[twin->row.content.origin]++;
-        twin->is_out = true;
-        origins_take(world, partition->index, twin, delivery);
+static void pump(struct world *world, struct partition *partition);
+
+/* The highest priority first. */
+struct delivery *host_pull(struct world *world, struct partition *partition)
+{
+    for (unsigned priority = QUEUE_PRIORITIES; priority > 0; priority--) {
+        struct delivery *delivery =
+            engine_pull(partition->engine, begin(world, partition), BYTES("sim"), priority - 1);
+
+        if (delivery) {
+            judge_pulled(world, partition, delivery, priority - 1);
+            lend(world, partition, delivery);
+        }
+        pump(world, partition);
+        if (delivery)
+            return delivery;
     }
+    return NULL;
 }
 
 static void take_replies(struct world *world, struct partition *partition)
@@ -146,12 +195,15 @@ static void start_partition(struct world *world, struct partition *partition)
         disk_write_meta(world, partition->index, &meta);
     } while (!world->is_quiet && world_chance(world, 50));
     partition->epoch = meta.epoch;
+    if (!partition->first_epoch)
+        partition->first_epoch = meta.epoch;
     partition->is_draining = false;
     partition->lazy_until_ms = 0;
     partition->out = 0;
     for (size_t i = 0; i < ORIGINS_MAX; i++)
         partition->out_by_origin[i] = 0;
     host_disturb(world, partition->index);
+    workers_start(world, partition->index);
     partition->engine = engine_create(&partition->options, &meta, begin(world, partition));
     assert(partition->engine);
     world_note(world, "started", partition->index, 0, meta.epoch, meta.watermark.ms);
@@ -162,8 +214,20 @@ void host_start(struct world *world)
 {
     world->host.is_up = true;
     world->host.life++;
+    tenants_start(world);
     for (uint16_t p = 0; p < world->plan.partition_count; p++)
         start_partition(world, partition_of(world, p));
+}
+
+static void end_life(struct world *world, struct partition *partition)
+{
+    struct engine_stats stats;
+
+    engine_stats(partition->engine, &stats);
+    world->totals->called_in += stats.called_in;
+    workers_end(world, partition->index);
+    engine_destroy(partition->engine);
+    partition->engine = NULL;
 }
 
 static void drop_replies(struct partition *partition)
@@ -217,6 +281,8 @@ static void exhaust(struct world *world, struct partition *partition)
 
 void host_crash(struct world *world)
 {
+    struct delivery *delivery;
+
     world_note(world, "crash", 0, 0, world->host.life, 0);
     world->totals->crashes++;
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
@@ -225,14 +291,19 @@ void host_crash(struct world *world)
     }
     disk_crash(world);
     origins_crash(world);
+    for (uint16_t p = 0; p < world->plan.partition_count; p++)
+        workers_crash(world, p);
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
         struct partition *partition = partition_of(world, p);
 
         exhaust(world, partition);
-        engine_destroy(partition->engine);
-        partition->engine = NULL;
+        while ((delivery = engine_take_recorded(partition->engine)))
+            queue_recorded(world->workers.crews[p].queue, delivery);
+        end_life(world, partition);
     }
+    workers_forget(world);
     clients_crash(world);
+    world->causes.count = 0;
     model_crash(world);
     model_compare(world);
     events_drop(&world->events, world->host.life);
@@ -249,16 +320,18 @@ void host_drain(struct world *world, uint16_t index)
     partition->is_draining = true;
     partition->drain_ms = world->time_ms;
     engine_drain(partition->engine);
+    workers_drain(world, index);
     host_advance(world, index);
 }
 
 /* Starts a drained partition again, once nothing is out. */
 static void restart_if_drained(struct world *world, struct partition *partition)
 {
-    if (!partition->is_draining || world->host.is_stopping || !engine_is_idle(partition->engine) ||
+    if (!partition->is_draining || world->host.is_stopping ||
+        world->workers.crews[partition->index].is_turning || !engine_is_idle(partition->engine) ||
         clients_in_flight(world, partition->index) > 0)
         return;
-    engine_destroy(partition->engine);
+    end_life(world, partition);
     world->totals->drains++;
     model_restart(world, partition->index);
     model_compare(world);
@@ -270,7 +343,13 @@ static void restart_if_drained(struct world *world, struct partition *partition)
 static void end(struct world *world, struct partition *partition)
 {
     pump(world, partition);
+    workers_turn(world, partition);
     restart_if_drained(world, partition);
+}
+
+void host_worked(struct world *world, uint16_t index)
+{
+    end(world, partition_of(world, index));
 }
 
 static void hear_fault(struct world *world, struct partition *partition)
@@ -299,8 +378,7 @@ void host_stop(struct world *world)
         if (world->step > step_max || !world_step(world, UINT64_MAX))
             world_fail(world, 0, "a drained engine comes to rest", "it does not");
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
-        engine_destroy(partition_of(world, p)->engine);
-        partition_of(world, p)->engine = NULL;
+        end_life(world, partition_of(world, p));
     }
     world->host.is_up = world->host.is_stopping = false;
 }
@@ -309,6 +387,7 @@ uint64_t host_wake_ms(const struct world *world, uint16_t index)
 {
     const struct partition *partition = &world->host.partitions[index];
     const struct wall now = world_now(world);
+    const uint64_t queue_ms = workers_wake_ms(world, index);
     struct wall at;
 
     if (!partition->engine)
@@ -317,9 +396,10 @@ uint64_t host_wake_ms(const struct world *world, uint16_t index)
         return partition->lazy_until_ms;
     at = engine_wake_at(partition->engine);
     if (at.ms == WALL_NEVER.ms)
-        return UINT64_MAX;
+        return queue_ms;
     at = wall_add(at, partition->jitter_ms);
-    return world->time_ms + wall_since(now, at);
+    return queue_ms < world->time_ms + wall_since(now, at) ? queue_ms
+                                                           : world->time_ms + wall_since(now, at);
 }
 
 void host_advance(struct world *world, uint16_t index)

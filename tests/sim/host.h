@@ -18,7 +18,7 @@ struct partition {
     struct engine *engine; /* NULL while the process is down */
     uint16_t index;
     struct engine_options options;
-    uint64_t epoch;
+    uint64_t epoch, first_epoch;
     uint64_t jitter_ms; /* how late the next wake-up comes */
     bool is_draining;
     uint64_t drain_ms;      /* since when */
@@ -28,6 +28,10 @@ struct partition {
     uint64_t calm_ms;  /* since when nothing hindered it, true time */
     uint64_t fault_ms; /* when it last heard of a fault, slept, or was left alone */
     uint32_t out, out_by_origin[ORIGINS_MAX];
+    struct rate_twin { /* what was delivered to an origin, see judge.c */
+        unsigned __int128 ahead;
+        uint64_t epoch;
+    } rates[ORIGINS_MAX];
     uint32_t spins; /* wake-ups at one moment */
     uint64_t spin_ms;
 };
@@ -35,11 +39,13 @@ struct partition {
 struct host {
     struct partition partitions[PARTITIONS_MAX];
     bool is_up;
-    bool is_stopping; /* drained partitions are not started again */
-    uint32_t life;    /* grows with each start; 1 is the first */
+    bool is_stopping;     /* drained partitions are not started again */
+    struct census census; /* live timers by tenant, of all partitions */
+    uint32_t life;        /* grows with each start; 1 is the first */
 };
 
 void host_init(struct world *world);
+void host_deinit(struct world *world);
 
 /* Recovery: raises the epochs, then makes the engines. */
 void host_start(struct world *world);
@@ -63,6 +69,14 @@ void host_committed(struct world *world, struct storage_batch *batch);
 void host_read_done(struct world *world, uint16_t partition, struct engine_read *read);
 void host_delivered(struct world *world, uint16_t partition, struct twin *twin, uint8_t origin,
                     struct delivery *delivery);
+
+/* A worker has spoken to the queue: it goes on. */
+void host_worked(struct world *world, uint16_t partition);
+
+/* For the workers: what is to be handed out next, judged, or NULL; and tells their queue that there
+ * may be something. */
+struct delivery *host_pull(struct world *world, struct partition *partition);
+void host_take_woken(struct world *world, struct partition *partition);
 
 /* Gives back what a dying process had lent, so that its memory can be freed; nobody looks at what
  * the engine makes of it. */

@@ -1,6 +1,13 @@
 #include "judge.h"
 
+#include "claims.h"
+#include "completes.h"
+#include "explains.h"
+#include "tenants.h"
+#include "touches.h"
 #include "world.h"
+
+#include <stdlib.h>
 
 static const char EARLY[] = "never early";
 static const char OVER[] = "nothing after a timer is over";
@@ -13,27 +20,58 @@ static const char LIMIT[] = "limits hold";
 
 /* ---- deliveries ---- */
 
-/* The outcome of the attempt before asked for a pause, and the client for a due time. */
+/* The outcome of the attempt before asked for a pause, and the client for a due time. One that only
+ * waits for room, where it was put for that, may go as soon as there is some. */
 static void check_due(struct world *world, const struct twin *twin, struct wall now)
 {
     if (now.ms < twin->row.content.due.ms)
         world_fail(world, twin->number, EARLY, "due %llu, delivered at %llu",
                    U64(twin->row.content.due.ms), U64(now.ms));
-    if (now.ms < twin->row.at.ms)
+    if (rhythm_drops(&twin->row.content.rhythm, twin->row.content.due, now))
+        world_fail(world, twin->number, "what is too late is dropped",
+                   "due %llu, delivered at %llu", U64(twin->row.content.due.ms), U64(now.ms));
+    if (now.ms < twin->row.at.ms && twin->row.state != TIMER_SCHEDULED)
         world_fail(world, twin->number, EARLY, "next attempt at %llu, delivered at %llu",
                    U64(twin->row.at.ms), U64(now.ms));
 }
 
-static void check_room(struct world *world, const struct partition *partition,
-                       const struct twin *twin)
+/* The same token bucket as a theoretical time of arrival: each delivery moves it on by its share of
+ * a second, and it may not be further ahead than the burst. Without steps of the clock, by which
+ * the engine counts. */
+static void check_rate(struct world *world, struct partition *partition, const struct twin *twin)
+{
+    const uint64_t rate = partition->options.target_rate, one = 1000000;
+    const uint64_t burst = 100 * rate > one ? 100 * rate : one;
+    struct rate_twin *twin_rate = &partition->rates[twin->row.content.origin];
+    const struct wall now = world_now(world);
+    const unsigned __int128 at = (unsigned __int128)now.ms * rate;
+
+    if (!rate || world->plan.clock_gap_ms)
+        return;
+    if (twin_rate->epoch != partition->epoch)
+        twin_rate->ahead = 0;
+    twin_rate->ahead = (twin_rate->ahead > at ? twin_rate->ahead : at) + one;
+    twin_rate->epoch = partition->epoch;
+    if (twin_rate->ahead - at > burst)
+        world_fail(world, twin->number, LIMIT, "origin %u gets more than %llu in 1000 s",
+                   twin->row.content.origin, U64(rate));
+}
+
+static void check_room(struct world *world, struct partition *partition, const struct twin *twin)
 {
     const struct engine_options *options = &partition->options;
 
-    if (partition->out >= options->inflight_max)
+    if (twin->row.content.origin == QUEUE_ORIGIN) {
+        if (partition->out_by_origin[QUEUE_ORIGIN] >= options->pulled_max)
+            world_fail(world, twin->number, LIMIT, "too many deliveries are pulled");
+        return;
+    }
+    if (partition->out - partition->out_by_origin[QUEUE_ORIGIN] >= options->inflight_max)
         world_fail(world, twin->number, LIMIT, "%u deliveries are out", partition->out + 1);
     if (partition->out_by_origin[twin->row.content.origin] >= options->target_inflight_max)
         world_fail(world, twin->number, LIMIT, "%u deliveries are out to one origin",
                    partition->out_by_origin[twin->row.content.origin] + 1);
+    check_rate(world, partition, twin);
 }
 
 struct twin *judge_delivery(struct world *world, struct partition *partition,
@@ -46,13 +84,16 @@ struct twin *judge_delivery(struct world *world, struct partition *partition,
     world_note(world, "delivery", partition->index, twin->number, delivery->attempt,
                timer->version);
     world->totals->deliveries++;
+    world->totals->pulled += row->content.origin == QUEUE_ORIGIN;
     if (!twin_is_live(twin))
         world_fail(world, twin->number, OVER, "it is %s",
                    twin->life == TWIN_DURABLE ? timer_state_text(row->state) : "not durable");
     if (twin->is_out || twin->has_outcome)
         world_fail(world, twin->number, "one delivery at a time", "another one is not settled");
     check_due(world, twin, world_now(world));
-    if (timer->version != row->version || !content_matches(&row->content, twin->number, timer))
+    if (twin->is_in_doubt)
+        world_fail(world, twin->number, "what is durable is delivered", "its row is in doubt");
+    if (timer->version != row->version || !content_matches(&row->content, timer))
         world_fail(world, twin->number, "what is durable is delivered",
                    "version %u is delivered, %u is durable", timer->version, row->version);
     if (delivery->attempt != row->attempts + 1)
@@ -70,6 +111,16 @@ struct twin *judge_delivery(struct world *world, struct partition *partition,
     return twin;
 }
 
+void judge_pulled(struct world *world, const struct partition *partition,
+                  const struct delivery *delivery, unsigned priority)
+{
+    const struct twin *twin = model_twin_of(world, partition->index, delivery->timer);
+
+    if (twin->row.content.origin != QUEUE_ORIGIN || twin->row.content.target != priority + 1)
+        world_fail(world, twin->number, "a worker gets what it asked for",
+                   "priority %u was asked for", priority);
+}
+
 void judge_outcome(struct world *world, struct twin *twin, const struct delivery_outcome *outcome,
                    struct wall now)
 {
@@ -77,9 +128,12 @@ void judge_outcome(struct world *world, struct twin *twin, const struct delivery
                outcome->retry_after_ms);
     world->totals->done += outcome->result == DELIVERY_DONE;
     world->totals->failed += outcome->result == DELIVERY_FAILED;
+    twin->was_given_back =
+        outcome->result == DELIVERY_RETURNED || outcome->result == DELIVERY_POSTPONED;
+    world->totals->returned += outcome->result == DELIVERY_RETURNED;
     world->totals->ended += outcome->result == DELIVERY_ENDED;
     twin->is_out = false;
-    twin->has_outcome = true;
+    twin->has_outcome = outcome->result != DELIVERY_RETURNED;
     twin->calm_ms = world->time_ms;
     twin->outcome = *outcome;
     twin->outcome_at = now;
@@ -89,25 +143,29 @@ void judge_outcome(struct world *world, struct twin *twin, const struct delivery
 
 /* ---- what an answer shows ---- */
 
-static void check_shown(struct world *world, const struct op *op, const struct twin *twin,
-                        const struct timer *timer)
+void judge_shown(struct world *world, const struct op *op, const struct twin *twin,
+                 const struct timer *timer)
 {
     const struct version *version = timer ? model_version(twin, timer->version) : NULL;
 
     if (!timer)
         world_fail(world, twin->number, ANSWER, "no timer comes with it");
-    if (content_number(timer) != twin->number || !timer_id_equal(&timer->id, &twin->id))
+    if (!timer_id_equal(&timer->id, &twin->id))
         world_fail(world, twin->number, ANSWER, "it is another timer");
     if (!version)
         world_fail(world, twin->number, ANSWER, "version %u was never durable", timer->version);
-    if (!content_matches(&version->content, twin->number, timer))
+    if (twin->is_in_doubt && !op->walk) /* listings show what can be read */
+        world_fail(world, twin->number, DURABLE, "version %u may be lost in a crash",
+                   timer->version);
+    if (!content_matches(&version->content, timer))
         world_fail(world, twin->number, ANSWER, "version %u was something else", timer->version);
     if (timer->version < op->told_version)
         world_fail(world, twin->number, "versions only grow", "version %u after %u", timer->version,
                    op->told_version);
-    /* DELIVERING is not durable; the delivery may be taken a moment after this answer. */
-    if (timer->state == TIMER_DELIVERING ? timer_is_over(version->state)
-                                         : timer->state != version->state)
+    /* DELIVERING is not durable; the delivery may be taken a moment after this answer. Being put
+     * back for want of room is no new version, and makes RETRYING SCHEDULED. */
+    if (timer->state != version->state &&
+        (timer_is_over(version->state) || timer_is_over(timer->state)))
         world_fail(world, twin->number, ANSWER, "version %u was %s, not %s", timer->version,
                    timer_state_text(version->state), timer_state_text(timer->state));
 }
@@ -116,17 +174,22 @@ static void check_shown(struct world *world, const struct op *op, const struct t
 
 static uint64_t footprint_of(const struct op *op, size_t i)
 {
-    struct timer *timer = content_timer(&op->created[i]->asked, op->created[i]->number);
+    struct timer *timer = content_timer(&op->created[i]->asked);
     const uint64_t footprint = timer->footprint;
 
     timer_free(timer);
     return footprint;
 }
 
-static void check_storage_error(struct world *world, const struct partition *partition,
-                                const struct op *op, uint32_t number, enum error_code error)
+static bool is_storage_error(enum error_code error)
 {
-    if (error != ERROR_IO && error != ERROR_DISK_FULL && error != ERROR_NO_MEMORY)
+    return error == ERROR_IO || error == ERROR_DISK_FULL || error == ERROR_NO_MEMORY;
+}
+
+void judge_storage_error(struct world *world, const struct partition *partition,
+                         const struct op *op, uint32_t number, enum error_code error)
+{
+    if (!is_storage_error(error))
         world_fail(world, number, REFUSAL, "%s", error_slug(error));
     if (partition->faults == op->faults)
         world_fail(world, number, REFUSAL, "%s, but the storage did not fail", error_slug(error));
@@ -137,15 +200,23 @@ static void check_create_refused(struct world *world, const struct partition *pa
 {
     const struct engine_options *options = &partition->options;
     const struct twin *twin = op->created[i];
+    const bool is_named = twin->asked.key || twin->asked.request; /* then it was looked up first */
+    const uint64_t tenant_max = op->command.tenant_pending_max;
     uint64_t footprints = 0;
 
     switch (error) {
     case ERROR_TOO_MANY:
+        if (tenant_max && (is_named || op->tenant_count > tenant_max))
+            break;
+        if (is_named && options->pending_max)
+            break;
         if (!options->pending_max || op->pending <= options->pending_max)
             world_fail(world, twin->number, REFUSAL, "too many, with %llu of %llu",
                        U64(op->pending), U64(options->pending_max));
         break;
     case ERROR_OVERLOADED:
+        if (is_named && options->near_bytes_max < 1 << 20)
+            break;
         for (size_t k = 0; k <= i; k++)
             footprints += footprint_of(op, k);
         if (op->near_bytes + footprints <= options->near_bytes_max)
@@ -153,7 +224,7 @@ static void check_create_refused(struct world *world, const struct partition *pa
                        U64(op->near_bytes), U64(options->near_bytes_max));
         break;
     default:
-        check_storage_error(world, partition, op, twin->number, error);
+        judge_storage_error(world, partition, op, twin->number, error);
         break;
     }
 }
@@ -165,16 +236,31 @@ static void judge_created(struct world *world, const struct partition *partition
 {
     const struct command *command = &op->command;
     const enum error_code error = command->timer_count == 1 ? command->error : op->results[i].error;
+    const bool is_met = error == ERROR_KEY_IN_USE || error == ERROR_REQUEST_DIFFERS ||
+                        error == ERROR_ALREADY_FIRING || error == ERROR_VERSION_MISMATCH ||
+                        (!error && op->results[i].existed);
     struct twin *twin = op->created[i];
 
-    world_note(world, "created", op->partition, twin->number, error, 0);
     if (command->timer_count == 1 && error != op->results[i].error)
         world_fail(world, twin->number, ANSWER, "the command and its result differ");
+    if (is_met) {
+        claims_judge_met(world, op, i, error);
+        return;
+    }
+    if (is_storage_error(error))
+        twin = claims_settle_failed(world, op, i);
+    else
+        twin = claims_settle(world, op, i, error ? NULL : model_find(world, &op->results[i].id));
+    world_note(world, "created", op->partition, twin->number, error, 0);
     if (error) {
-        if (twin->life != TWIN_ASKED)
+        if (twin->life != TWIN_ASKED && !(twin->was_made_in_doubt && is_storage_error(error)))
             world_fail(world, twin->number, REFUSAL, "refused with %s, but durable",
                        error_slug(error));
-        twin->life = TWIN_NEVER;
+        if (twin->life == TWIN_ASKED)
+            twin->life = TWIN_NEVER;
+        if (!cause_claim_count(world, op, 0))
+            world_fail(world, twin->number, REFUSAL, "refused with %s, but it replaced a timer",
+                       error_slug(error));
         check_create_refused(world, partition, op, i, error);
         world->totals->refused++;
         return;
@@ -184,7 +270,7 @@ static void judge_created(struct world *world, const struct partition *partition
     if (!timer_id_equal(&twin->id, &op->results[i].id))
         world_fail(world, twin->number, ANSWER, "it is created with another id");
     if (command->timer_count == 1) {
-        check_shown(world, op, twin, command->timer);
+        judge_shown(world, op, twin, command->timer);
         if (command->timer->version != 1)
             world_fail(world, twin->number, ANSWER, "it is created as version %u",
                        command->timer->version);
@@ -194,30 +280,61 @@ static void judge_created(struct world *world, const struct partition *partition
     world->totals->created++;
 }
 
+static void count_changed(struct world *world, enum command_kind kind)
+{
+    world->totals->cancelled += kind == COMMAND_CANCEL;
+    world->totals->patched += kind == COMMAND_PATCH;
+    world->totals->made_due += kind == COMMAND_FIRE;
+    world->totals->redriven += kind == COMMAND_REDRIVE;
+}
+
 static void judge_changed(struct world *world, struct op *op)
 {
     const struct command *command = &op->command;
     struct twin *twin = op->twin;
     struct content patched;
 
-    check_shown(world, op, twin, command->timer);
-    if (!op->change.is_applied && !model_change_swap(twin, &op->change))
+    judge_shown(world, op, twin, command->timer);
+    if (!cause_claim(world, op, twin, command->timer->version))
         world_fail(world, twin->number, DURABLE, "the change is answered with success");
     if (op->command.if_version && command->timer->version != op->command.if_version + 1)
         world_fail(world, twin->number, "a stale version changes nothing",
                    "version %u was changed into %u", op->command.if_version,
                    command->timer->version);
-    if (command->kind == COMMAND_CANCEL) {
-        if (twin->row.state != TIMER_CANCELLED || twin->is_out || twin->has_outcome)
-            world_fail(world, twin->number, OVER, "cancelled with success, but it is not over");
-        world->totals->cancelled++;
+    count_changed(world, command->kind);
+    if (command->kind == COMMAND_CANCEL &&
+        (command->timer->state != TIMER_CANCELLED || twin->row.state != TIMER_CANCELLED ||
+         twin->is_out || twin->has_outcome))
+        world_fail(world, twin->number, OVER, "cancelled with success, but it is not over");
+    if (command->kind != COMMAND_PATCH)
         return;
-    }
     patched = model_version(twin, command->timer->version)->content;
     content_patch(&patched, op->change.fields, &op->change.content);
-    if (!content_matches(&patched, twin->number, command->timer))
+    if (!content_matches(&patched, command->timer))
         world_fail(world, twin->number, ANSWER, "the patch is not in its answer");
-    world->totals->patched++;
+}
+
+/* It was a dead letter from before the call until now, and its key was free. */
+static bool was_dead(const struct world *world, const struct op *op)
+{
+    const struct twin *twin = op->twin;
+
+    return twin->row.state == TIMER_DEAD && twin->row.changed_step < op->step &&
+           !model_may_forget(world, twin) && !twin->was_damaged;
+}
+
+static bool has_heir(const struct world *world, const struct twin *twin)
+{
+    for (size_t i = 0; i < world->model.count; i++) {
+        const struct twin *other = world->model.twins[i];
+
+        if (other != twin && other->partition == twin->partition && other->life == TWIN_DURABLE &&
+            other->row.content.key == twin->row.content.key &&
+            other->row.content.tenant == twin->row.content.tenant &&
+            other->id.serial > twin->id.serial)
+            return true;
+    }
+    return false;
 }
 
 static void judge_refused(struct world *world, const struct partition *partition, struct op *op)
@@ -228,34 +345,46 @@ static void judge_refused(struct world *world, const struct partition *partition
 
     switch (error) {
     case ERROR_NOT_FOUND:
-        is_right = model_may_forget(world, twin);
+        is_right = op->command.kind == COMMAND_REDRIVE ? !was_dead(world, op)
+                                                       : model_may_forget(world, twin);
+        break;
+    case ERROR_KEY_IN_USE:
+        is_right =
+            op->command.kind == COMMAND_REDRIVE && twin->row.content.key && has_heir(world, twin);
+        break;
+    case ERROR_TOO_MANY:
+        is_right = op->command.kind == COMMAND_REDRIVE &&
+                   (partition->options.pending_max || op->command.tenant_pending_max);
         break;
     case ERROR_GONE:
-        check_shown(world, op, twin, op->command.timer);
+        judge_shown(world, op, twin, op->command.timer);
         is_right = timer_is_over(op->command.timer->state);
         break;
     case ERROR_ALREADY_FIRING:
-        is_right = twin->is_out || twin->has_outcome || twin->busy_step >= op->step;
+        is_right = twin_was_busy(twin, op->step);
         break;
     case ERROR_VERSION_MISMATCH:
-        is_right = op->command.if_version != 0 && (op->told_version != op->command.if_version ||
-                                                   twin->row.version != op->command.if_version);
+        is_right = op->command.if_version != 0 &&
+                   (op->command.timer ? op->command.timer->version != op->command.if_version
+                                      : op->told_version != op->command.if_version ||
+                                            twin->row.version != op->command.if_version);
         break;
     case ERROR_CORRUPT:
         is_right = twin->was_damaged;
         break;
     case ERROR_OVERLOADED:
         /* The call may have waited for its timer: how full memory was then, is not known. */
-        is_right = op->change.kind == COMMAND_PATCH && partition->options.near_bytes_max < 1 << 20;
+        is_right = op->change.kind != COMMAND_CANCEL && !command_gets(&op->command) &&
+                   partition->options.near_bytes_max < 1 << 20;
         break;
     default:
-        check_storage_error(world, partition, op, twin->number, error);
+        judge_storage_error(world, partition, op, twin->number, error);
         break;
     }
     if (!is_right && !(twin->was_damaged && error == ERROR_NOT_FOUND))
         world_fail(world, twin->number, REFUSAL, "%s, but the timer is %s, version %u",
                    error_slug(error), timer_state_text(twin->row.state), twin->row.version);
-    if (op->change.is_applied && !model_change_swap(op->twin, &op->change))
+    if (!cause_claim_count(world, op, 0))
         world_fail(world, twin->number, REFUSAL, "%s, but the change is durable",
                    error_slug(error));
     world->totals->refused++;
@@ -271,7 +400,9 @@ static void judge_row(struct world *world, struct op *op, const struct timer *ti
     static const char ORDER[] = "a listing shows each timer once, in order";
 
     op->told_version = 0;
-    check_shown(world, op, twin, timer);
+    if (twin->row.content.tenant != walk->tenant)
+        world_fail(world, twin->number, "to another tenant a timer is not there", "it is listed");
+    judge_shown(world, op, twin, timer);
     if (storage_position_before(position, op->command.scan.from) ||
         !storage_position_before(position, op->command.scan.to) ||
         (walk->has_last && !storage_position_before(walk->last, position)))
@@ -293,8 +424,9 @@ static void judge_walk(struct world *world, const struct op *op)
         const struct twin *twin = world->model.twins[i];
 
         if (twin->partition == op->partition && twin_is_live(twin) && !twin->was_damaged &&
-            twin->row.written_step < walk->step && twin->row.at.ms < walk->scan.to.at.ms &&
-            twin->row.at.ms >= walk->first.at.ms && !walk->seen[i])
+            twin->row.content.tenant == walk->tenant && twin->row.written_step < walk->step &&
+            twin->row.at.ms < walk->scan.to.at.ms && twin->row.at.ms >= walk->first.at.ms &&
+            !walk->seen[i])
             world_fail(world, twin->number, "a listing shows each timer once, in order",
                        "it is missing");
     }
@@ -306,7 +438,7 @@ static void judge_page(struct world *world, struct partition *partition, struct 
 
     world_note(world, "page", op->partition, 0, command->error, command->page.count);
     if (command->error) {
-        check_storage_error(world, partition, op, 0, command->error);
+        judge_storage_error(world, partition, op, 0, command->error);
         world->totals->refused++;
         return;
     }
@@ -327,46 +459,63 @@ static void judge_stranger(struct world *world, const struct partition *partitio
 {
     const struct command *command = &op->command;
 
-    if (command->kind == COMMAND_GET && (!command->error || command->error == ERROR_GONE)) {
+    if (!cause_claim_count(world, op, 0))
+        world_fail(world, 0, REFUSAL, "%s, but it changed a timer", error_slug(command->error));
+    if (command_gets(command) && (!command->error || command->error == ERROR_GONE)) {
         const struct twin *twin = model_twin_of(world, op->partition, command->timer);
 
         if (!timer_id_equal(&twin->id, &command->id))
             world_fail(world, twin->number, ANSWER, "another id was asked for");
-        check_shown(world, op, twin, command->timer);
+        judge_shown(world, op, twin, command->timer);
     } else if (command->error != ERROR_NOT_FOUND &&
                (command->error != ERROR_CORRUPT || !world->plan.damage_permille)) {
-        check_storage_error(world, partition, op, 0, command->error);
+        if (!command->error)
+            world_fail(world, 0, REFUSAL, "a call on nothing succeeds");
+        judge_storage_error(world, partition, op, 0, command->error);
     }
 }
 
 static void judge_call(struct world *world, struct partition *partition, struct op *op)
 {
     const struct command *command = &op->command;
-    struct twin *twin = op->twin;
+    static const char *const words[] = {
+        [COMMAND_GET] = "got",       [COMMAND_PATCH] = "patched",    [COMMAND_CANCEL] = "cancelled",
+        [COMMAND_FIRE] = "put on",   [COMMAND_REDRIVE] = "redriven", [COMMAND_EXPLAIN] = "got",
+        [COMMAND_TOUCH] = "touched",
+    };
+    struct twin *twin = op->key ? claims_judge_named(world, op) : op->twin;
 
-    world_note(world,
-               command->kind == COMMAND_GET     ? "got"
-               : command->kind == COMMAND_PATCH ? "patched"
-                                                : "cancelled",
-               op->partition, twin ? twin->number : 0, command->error,
+    world_note(world, words[command->kind], op->partition, twin ? twin->number : 0, command->error,
                command->timer ? command->timer->version : 0);
+    if (op->key && twin)
+        op->twin = twin;
     if (!twin) {
         judge_stranger(world, partition, op);
         return;
     }
+    if (op->is_foreign) {
+        tenants_judge_foreign(world, partition, op);
+        if (!command_gets(command))
+            twin->change_count--;
+        return;
+    }
+    if (command->kind == COMMAND_EXPLAIN && (!command->error || command->error == ERROR_GONE))
+        explains_judge(world, partition, twin, command);
     if (command->error)
         judge_refused(world, partition, op);
-    else if (command->kind == COMMAND_GET)
-        check_shown(world, op, twin, command->timer);
+    else if (command_gets(command))
+        judge_shown(world, op, twin, command->timer);
+    else if (command->kind == COMMAND_TOUCH)
+        touches_judge(world, op);
     else
         judge_changed(world, op);
-    if (command->kind == COMMAND_GET && !command->error) {
+    if (command_gets(command) && !command->error) {
         if (timer_is_over(command->timer->state))
             world_fail(world, twin->number, ANSWER, "a timer that is over is not gone");
         world->totals->gets++;
     }
-    if (command->kind != COMMAND_GET)
-        model_change_end(twin, &op->change);
+    if (!command_gets(command) && !op->key)
+        twin->change_count--;
     twin->calm_ms = world->time_ms;
 }
 
@@ -377,15 +526,20 @@ void judge_reply(struct world *world, struct partition *partition, struct op *op
     op->is_answered = true;
     switch (op->command.kind) {
     case COMMAND_CREATE:
+    case COMMAND_PUT:
         for (size_t i = 0; i < op->command.timer_count; i++)
             judge_created(world, partition, op, i);
         break;
     case COMMAND_LIST:
         judge_page(world, partition, op);
         break;
+    case COMMAND_COMPLETE:
+        completes_judge(world, partition, op);
+        break;
     default:
         judge_call(world, partition, op);
         break;
     }
+    cause_end(world);
     clients_answered(world, op);
 }

@@ -15,12 +15,24 @@ struct op;
 struct twin *judge_delivery(struct world *world, struct partition *partition,
                             const struct delivery *delivery);
 
+/* A worker asked for this priority and got this. */
+void judge_pulled(struct world *world, const struct partition *partition,
+                  const struct delivery *delivery, unsigned priority);
+
 /* An outcome is about to be handed to the engine at `now`. */
 void judge_outcome(struct world *world, struct twin *twin, const struct delivery_outcome *outcome,
                    struct wall now);
 
 /* A command is answered: once, with what is durable, and refused only with a reason. */
 void judge_reply(struct world *world, struct partition *partition, struct op *op);
+
+/* The answer shows a version of the twin that is durable, as it was. */
+void judge_shown(struct world *world, const struct op *op, const struct twin *twin,
+                 const struct timer *timer);
+
+/* The error is one of the storage, and the storage did fail. */
+void judge_storage_error(struct world *world, const struct partition *partition,
+                         const struct op *op, uint32_t number, enum error_code error);
 
 /* Memory and deliveries stay within their limits. */
 void judge_stats(struct world *world, struct partition *partition);

@@ -1,5 +1,6 @@
 /* Limits and lateness: what is checked all the time, not at an answer. */
 #include "judge.h"
+#include "tenants.h"
 #include "world.h"
 
 #define U64(value) ((unsigned long long)(value))
@@ -13,9 +14,15 @@ static bool is_hindered(const struct world *world, const struct partition *parti
     if (!engine_is_ready(partition->engine) || partition->is_draining ||
         partition->lazy_until_ms > 0)
         return true;
+    /* Held lanes, and rates: nobody knows from outside who waits because of them. */
+    if (world->plan.postpone_permille || options->target_rate || options->catch_up_rate)
+        return true;
     for (uint8_t i = 0; i < world->plan.origin_count; i++)
         if (partition->out_by_origin[i] >= options->target_inflight_max)
             return true;
+    if (partition->out_by_origin[QUEUE_ORIGIN] >= options->pulled_max ||
+        partition->out_by_origin[QUEUE_ORIGIN] >= world->plan.pulled_max)
+        return true;
     return partition->out >= options->inflight_max ||
            stats->near_bytes > options->near_bytes_max / 2;
 }
@@ -34,11 +41,19 @@ static void check_pending(struct world *world, const struct partition *partition
                    U64(stats->pending), U64(live));
 }
 
+/* The most that one row may take: of what was created, of what it was patched to, and its error. */
+static uint64_t row_bytes_max(const struct world *world)
+{
+    const uint64_t asked = world->clients.created_bytes_max + world->clients.patch_bytes_max + 100;
+    const uint64_t any = 1000 + world->plan.text_bytes_max;
+
+    return asked < any ? asked : any;
+}
+
 void judge_stats(struct world *world, struct partition *partition)
 {
     const struct engine_options *options = &partition->options;
-    const uint64_t row_bytes_max = 700 + world->plan.text_bytes_max;
-    const uint64_t most_bytes = options->near_bytes_max + row_bytes_max;
+    const uint64_t most_bytes = options->near_bytes_max + row_bytes_max(world);
     struct engine_stats stats;
 
     engine_stats(partition->engine, &stats);
@@ -50,8 +65,19 @@ void judge_stats(struct world *world, struct partition *partition)
         world_fail(world, 0, "limits hold", "%llu bytes in memory of %llu", U64(stats.near_bytes),
                    U64(options->near_bytes_max));
     check_pending(world, partition, &stats);
+    tenants_check(world);
     if (is_hindered(world, partition, &stats))
         host_disturb(world, partition->index);
+}
+
+/* With little memory a page has one row; what was spilled may be found in the second pass. */
+static uint64_t lateness_pages(const struct world *world)
+{
+    const struct engine_options *options = &world->plan.engine;
+
+    if (options->near_bytes_max < 1 << 20)
+        return 3 * world->model.count + 4;
+    return 3 * (world->model.count / options->scan_rows_max + 4);
 }
 
 /* How long a timer may wait when nothing hinders it: until the engine is called, has read all rows
@@ -59,7 +85,7 @@ void judge_stats(struct world *world, struct partition *partition)
 static uint64_t lateness_max_ms(const struct world *world)
 {
     const struct plan *plan = &world->plan;
-    const uint64_t pages = world->model.count / plan->engine.scan_rows_max + 4;
+    const uint64_t pages = lateness_pages(world);
 
     return plan->wake_jitter_ms * (pages + 1) +
            pages * (2 * plan->read_delay_ms + plan->message_delay_ms + 1) +
@@ -86,7 +112,7 @@ static void check_timers(struct world *world, uint64_t max_ms)
 
         if (!twin_is_live(twin) || twin->was_damaged || twin->is_out || twin->change_count > 0)
             continue;
-        late_ms = twin->has_outcome ? UINT64_MAX : wall_since(twin->row.at, now);
+        late_ms = twin->has_outcome ? UINT64_MAX : wall_since(model_acts_at(world, twin), now);
         if (late_ms > calm_for_ms(world, twin))
             late_ms = calm_for_ms(world, twin);
         if (late_ms > max_ms)
@@ -97,16 +123,30 @@ static void check_timers(struct world *world, uint64_t max_ms)
     }
 }
 
-/* A call may have to wait for others on the same timer, each with a read and a write. */
+/* How many reads and writes a call may have to wait for, one after the other: those of others on
+ * the same timer, or with the same name; and its own, one for each page. */
+static uint64_t answer_rounds(const struct world *world, const struct op *op, uint64_t in_flight)
+{
+    const uint64_t rounds = 2 * CHANGES_MAX + 2;
+
+    if (op->command.kind == COMMAND_COMPLETE)
+        return rounds * (in_flight + 1) * (2 + world->model.count / 2);
+    return op->key || op->event || op->group || op->created[0] ? rounds * (in_flight + 1) : rounds;
+}
+
 static void check_answers(struct world *world, uint64_t max_ms)
 {
+    uint64_t in_flight = 0;
+
+    LIST_FOR_EACH (&world->clients.in_flight, link)
+        in_flight++;
     LIST_FOR_EACH (&world->clients.in_flight, link) {
         const struct op *op = list_item(link, struct op, link);
         const struct partition *partition = &world->host.partitions[op->partition];
         const uint64_t since_ms =
             op->submitted_ms > partition->fault_ms ? op->submitted_ms : partition->fault_ms;
 
-        if (world->time_ms - since_ms > (2 * CHANGES_MAX + 2) * max_ms)
+        if (world->time_ms - since_ms > answer_rounds(world, op, in_flight) * max_ms)
             world_fail(world, op->twin ? op->twin->number : 0, "one answer for each command",
                        "none for %llu ms", U64(world->time_ms - since_ms));
     }
@@ -137,6 +177,8 @@ void judge_lateness(struct world *world)
             host_disturb(world, p);
         if (partition->engine)
             check_drain(world, partition, max_ms);
+        if (partition->engine && !partition->lazy_until_ms)
+            workers_judge(world, p, 50);
     }
     if (!world->host.is_up)
         return;

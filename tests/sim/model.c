@@ -1,5 +1,8 @@
 #include "model.h"
 
+#include "claims.h"
+#include "tenants.h"
+#include "touches.h"
 #include "world.h"
 
 #include <assert.h>
@@ -19,6 +22,10 @@ void model_deinit(struct model *model)
         free(model->twins[i]);
     }
     free(model->twins);
+    for (size_t p = 0; p < PARTITIONS_MAX; p++) {
+        map_deinit(&model->by_serial[p]);
+        free(model->told[p].nows);
+    }
 }
 
 struct twin *model_ask(struct world *world, uint16_t partition, const struct content *content)
@@ -36,62 +43,64 @@ struct twin *model_ask(struct world *world, uint16_t partition, const struct con
     twin->number = (uint32_t)model->count;
     twin->partition = partition;
     twin->asked = *content;
+    if (!twin->asked.number) /* else it is a repetition */
+        twin->asked.number = twin->number;
     twin->calm_ms = world->time_ms;
     return twin;
 }
 
+struct twin *model_find(const struct world *world, const struct timer_id *id)
+{
+    struct twin *twin = NULL;
+
+    if (id->partition < PARTITIONS_MAX)
+        twin = map_get(&world->model.by_serial[id->partition], id->serial);
+    return twin && timer_id_equal(&twin->id, id) ? twin : NULL;
+}
+
 struct twin *model_twin_of(struct world *world, uint16_t partition, const struct timer *timer)
 {
-    const uint32_t number = content_number(timer);
-    struct twin *twin;
+    struct twin *twin = map_get(&world->model.by_serial[partition], timer->id.serial);
 
-    if (number == 0 || number > world->model.count)
-        world_fail(world, 0, ROW, "a timer that nobody asked for: number %u", number);
-    twin = world->model.twins[number - 1];
-    if (twin->partition != partition || timer->id.partition != partition)
-        world_fail(world, number, ROW, "the timer is in partition %u", timer->id.partition);
-    if (twin->life == TWIN_NEVER)
-        world_fail(world, number, ROW, "its create was refused or lost");
-    if (twin->life == TWIN_DURABLE && !timer_id_equal(&twin->id, &timer->id))
-        world_fail(world, number, ROW, "it has another id");
+    if (!twin)
+        world_fail(world, content_number(timer), ROW, "a timer that was never made durable");
+    if (!timer_id_equal(&twin->id, &timer->id))
+        world_fail(world, twin->number, ROW, "it has another id");
     return twin;
 }
 
-void model_change_begin(struct twin *twin, struct change *change)
+/* Whose first row this is. Of requests that ask for the very same it may be any: their answers
+ * tell. */
+static struct twin *asked_of(struct world *world, uint16_t partition, const struct timer *timer)
 {
-    assert(twin->change_count < CHANGES_MAX);
-    twin->changes[twin->change_count++] = change;
-}
+    const uint32_t number = content_number(timer);
 
-void model_change_end(struct twin *twin, struct change *change)
-{
-    for (uint32_t i = 0; i < twin->change_count; i++)
-        if (twin->changes[i] == change)
-            twin->changes[i] = twin->changes[--twin->change_count];
-}
+    for (size_t i = 0; i < world->model.count; i++) {
+        struct twin *twin = world->model.twins[i];
 
-bool model_change_swap(struct twin *twin, struct change *change)
-{
-    for (uint32_t i = 0; i < twin->change_count; i++) {
-        struct change *other = twin->changes[i];
-
-        const struct change *shown = change->is_applied ? other : change;
-
-        if (other->is_applied == change->is_applied || other->kind != change->kind ||
-            !content_equal(&shown->content, &twin->row.content, shown->fields))
-            continue;
-        other->is_applied = change->is_applied;
-        change->is_applied = !other->is_applied;
-        return true;
+        if (twin->life == TWIN_ASKED && twin->partition == partition &&
+            twin->asked.number == number && content_matches(&twin->asked, timer))
+            return twin;
     }
-    return false;
+    world_fail(world, number <= world->model.count ? number : 0, ROW,
+               "a timer that nobody asked for");
 }
 
 void model_tell_time(struct model *model, uint16_t partition, struct wall now)
 {
+    struct told *told = &model->told[partition];
+
     model->now_max[partition] = wall_max(model->now_max[partition], now);
     model->passed_ms[partition] += wall_since(model->now_last[partition], now);
     model->now_last[partition] = now;
+    if (told->count > 0 && told->nows[told->count - 1].ms == now.ms)
+        return;
+    if (told->count == told->capacity) {
+        told->capacity = told->capacity ? 2 * told->capacity : 256;
+        told->nows = realloc(told->nows, told->capacity * sizeof(*told->nows));
+        assert(told->nows);
+    }
+    told->nows[told->count++] = now;
 }
 
 bool model_may_forget(const struct world *world, const struct twin *twin)
@@ -138,62 +147,6 @@ uint64_t model_pending_max(const struct model *model, uint16_t partition)
 
 /* ---- a row is written ---- */
 
-/* What some of the changes in flight, in some order, make of a row. */
-struct guess {
-    struct content content;
-    uint32_t version;
-    bool is_cancelled, is_moved;
-    uint32_t used; /* a bit for each change */
-};
-
-/* A moved timer begins anew, due or at once; any other stays where it was. */
-static bool is_in_place(const struct world *world, const struct twin *twin,
-                        const struct timer *timer, const struct guess *guess)
-{
-    const struct wall now_max = world->model.now_max[twin->partition];
-
-    if (guess->is_cancelled)
-        return true;
-    if (!guess->is_moved)
-        return timer->attempts == twin->row.attempts && timer->at.ms == twin->row.at.ms;
-    return timer->attempts == 0 && timer->at.ms >= timer->due.ms &&
-           timer->at.ms <= wall_max(timer->due, now_max).ms;
-}
-
-/* Whether the timer is `guess` with any more changes applied, each to the version that it names. */
-static bool explain(const struct world *world, struct twin *twin, const struct timer *timer,
-                    struct guess *guess)
-{
-    if (guess->used && guess->version == timer->version &&
-        guess->is_cancelled == (timer->state == TIMER_CANCELLED) &&
-        content_matches(&guess->content, twin->number, timer) &&
-        is_in_place(world, twin, timer, guess))
-        return true;
-    if (guess->is_cancelled || guess->version >= timer->version)
-        return false;
-    for (uint32_t i = 0; i < twin->change_count; i++) {
-        const struct change *change = twin->changes[i];
-        struct guess next = *guess;
-
-        if (change->is_applied || guess->used & 1u << i ||
-            (change->if_version && change->if_version != guess->version))
-            continue;
-        next.version++;
-        next.used |= 1u << i;
-        if (change->kind == COMMAND_CANCEL) {
-            next.is_cancelled = true;
-        } else {
-            content_patch(&next.content, change->fields, &change->content);
-            next.is_moved |= (change->fields & PATCH_DUE) != 0;
-        }
-        if (explain(world, twin, timer, &next)) {
-            *guess = next;
-            return true;
-        }
-    }
-    return false;
-}
-
 static void wrong(struct world *world, const struct twin *twin, const struct timer *timer,
                   const char *what)
 {
@@ -210,7 +163,7 @@ static void check_create(struct world *world, const struct twin *twin, const str
     if (twin->life != TWIN_ASKED)
         wrong(world, twin, timer, "a row is made for a timer that had one");
     if (timer->version != 1 || timer->attempts != 0 || timer->state != TIMER_SCHEDULED ||
-        timer->id.first.ms != timer->at.ms || !content_matches(&twin->asked, twin->number, timer))
+        timer->id.first.ms != timer->at.ms || !content_matches(&twin->asked, timer))
         wrong(world, twin, timer, "the first row is not what was asked");
     if (timer->at.ms < timer->due.ms ||
         timer->at.ms > wall_max(timer->due, world->model.now_max[twin->partition]).ms)
@@ -231,74 +184,206 @@ static uint64_t delay_max_ms(const struct twin *twin, uint64_t asked_ms)
     return delay_ms > 0 ? delay_ms : 1;
 }
 
-/* An attempt was made and its outcome is written. */
-static void check_outcome(struct world *world, struct twin *twin, const struct timer *timer)
+/* One firing was over at `now`: the timer goes on with the next that it plans, and ends in `state`
+ * when there is none. */
+static bool goes_on(const struct twin *twin, const struct timer *timer, struct wall now,
+                    enum timer_state state)
+{
+    const struct content *content = &twin->row.content;
+
+    if (timer->state == state)
+        return timer->due.ms == content->due.ms &&
+               rhythm_follows(&content->rhythm, content->due, now, WALL_NEVER);
+    return timer->state == TIMER_SCHEDULED && timer->attempts == 0 &&
+           timer->at.ms == wall_max(timer->due, now).ms &&
+           rhythm_follows(&content->rhythm, content->due, now, timer->due);
+}
+
+static void check_pause(struct world *world, const struct twin *twin, const struct timer *timer)
 {
     const uint64_t day_ms = 24 * 3600 * 1000;
     const struct delivery_outcome *outcome = &twin->outcome;
+    const bool is_exact = outcome->pause == DELIVERY_PAUSE_EXACT;
     const uint64_t asked_ms = outcome->retry_after_ms < day_ms ? outcome->retry_after_ms : day_ms;
-    const bool is_last = timer->attempts >= twin->row.content.retry.attempts_max;
-    const enum timer_state want = outcome->result == DELIVERY_DONE               ? TIMER_FIRED
-                                  : outcome->result == DELIVERY_ENDED || is_last ? TIMER_DEAD
-                                                                                 : TIMER_RETRYING;
+    const struct wall exact = wall_add(twin->outcome_at, outcome->retry_after_ms);
+    const struct wall least =
+        is_exact ? exact : wall_add(twin->outcome_at, asked_ms ? asked_ms : 1);
+    const struct wall most =
+        is_exact ? exact : wall_add(twin->outcome_at, delay_max_ms(twin, asked_ms));
 
-    if (!twin->has_outcome)
-        wrong(world, twin, timer, "an attempt is counted that had no outcome");
-    if (timer->state != want || timer->version != twin->row.version + 1 ||
-        !content_matches(&twin->row.content, twin->number, timer))
-        wrong(world, twin, timer, "the outcome is not what was handed in");
-    if (want == TIMER_RETRYING && timer->at.ms < WALL_MS_MAX) {
-        const struct wall least = wall_add(twin->outcome_at, asked_ms ? asked_ms : 1);
-        const struct wall most = wall_add(twin->outcome_at, delay_max_ms(twin, asked_ms));
-
-        if (timer->at.ms < least.ms || timer->at.ms > wall_max(most, timer->due).ms)
-            wrong(world, twin, timer, "the back-off is out of bounds");
-    }
-    twin->has_outcome = false;
+    if (timer->at.ms < WALL_MS_MAX &&
+        (timer->at.ms < least.ms || timer->at.ms > wall_max(most, timer->due).ms))
+        wrong(world, twin, timer, "the back-off is out of bounds");
 }
 
-/* Nothing happened to the timer but that it is moved: put back for want of room at its target. */
-static void check_spill(struct world *world, const struct twin *twin, const struct timer *timer)
+/* An attempt was made and its outcome is written. */
+static void check_outcome(struct world *world, struct twin *twin, const struct timer *timer)
 {
-    const uint64_t far_ms = 2 * world->plan.engine.window_ms + 2;
+    const uint32_t attempts = twin->row.attempts + 1;
+    const enum delivery_result result = twin->outcome.result;
+    const bool is_last = attempts >= twin->row.content.retry.attempts_max;
+    bool is_right = timer->attempts == attempts;
 
+    if (result == DELIVERY_DONE && !twin->received)
+        wrong(world, twin, timer, "nobody received it");
+    if (result == DELIVERY_DONE || (is_last && result != DELIVERY_ENDED)) {
+        is_right = goes_on(twin, timer, twin->outcome_at,
+                           result == DELIVERY_DONE ? TIMER_FIRED : TIMER_DEAD) &&
+                   (is_right || !timer_is_over(timer->state));
+    } else {
+        is_right = is_right && timer->due.ms == twin->row.content.due.ms &&
+                   timer->state == (result == DELIVERY_ENDED ? TIMER_DEAD : TIMER_RETRYING);
+        if (is_right && timer->state == TIMER_RETRYING)
+            check_pause(world, twin, timer);
+    }
+    twin->row.content.due = timer->due;
+    if (!is_right || timer->version != twin->row.version + 1 ||
+        !content_matches(&twin->row.content, timer))
+        wrong(world, twin, timer, "the outcome is not what was handed in");
+    twin->has_outcome = false;
+    twin->busy_step = world->step;
+    if (!timer_is_over(timer->state) && timer->attempts == 0) {
+        twin->received = 0; /* the next firing */
+        world->totals->recurred++;
+    }
+}
+
+static bool is_postponed(const struct twin *twin, const struct timer *timer)
+{
+    return twin->has_outcome && twin->outcome.result == DELIVERY_POSTPONED &&
+           timer->state == TIMER_RETRYING && timer->version == twin->row.version + 1 &&
+           timer->attempts == twin->row.attempts;
+}
+
+/* It is put off by what was asked, and at most as much again; no attempt is spent. */
+static void check_postponed(struct world *world, struct twin *twin, const struct timer *timer)
+{
+    const uint64_t asked_ms = twin->outcome.retry_after_ms;
+    const struct wall most = wall_add(twin->outcome_at, 2 * asked_ms + 1);
+
+    if (timer->at.ms < wall_add(twin->outcome_at, asked_ms).ms ||
+        timer->at.ms > wall_max(most, timer->due).ms || !content_matches(&twin->row.content, timer))
+        wrong(world, twin, timer, "it is not put off as was asked");
+    twin->has_outcome = false;
+    twin->busy_step = world->step;
+}
+
+/* How far ahead a timer is put back at most. */
+static uint64_t spill_ms_max(const struct world *world)
+{
+    return 8 * (world->plan.engine.window_ms + 1);
+}
+
+/* The longest that an outcome may put the timer off: a worker, or what postpones it. */
+static uint64_t pause_ms_max(const struct twin *twin)
+{
+    const uint64_t day_ms = 24 * 3600 * 1000;
+
+    return twin->row.content.origin == QUEUE_ORIGIN ? 30 * day_ms : 2 * day_ms + 1;
+}
+
+static bool is_misplaced(const struct twin *twin, struct wall now)
+{
+    return twin->row.state == TIMER_RETRYING && twin->row.at.ms > twin->row.content.due.ms &&
+           twin->row.at.ms > wall_add(now, pause_ms_max(twin)).ms;
+}
+
+struct wall model_acts_at(const struct world *world, const struct twin *twin)
+{
+    if (is_misplaced(twin, world_now(world)))
+        return (struct wall){0};
+    return twin->is_spilled ? twin->row.content.due : wall_max(twin->row.at, twin->row.content.due);
+}
+
+static bool was_misplaced(const struct world *world, const struct twin *twin)
+{
+    const struct told *told = &world->model.told[twin->partition];
+
+    for (size_t i = told->count; i-- > twin->row.told_index;)
+        if (is_misplaced(twin, told->nows[i]))
+            return true;
+    return false;
+}
+
+/* Nothing happened to the timer but that it is moved: put back for want of room at its target, or
+ * to where it would be but for a clock that was wrong. */
+static void check_spill(struct world *world, struct twin *twin, const struct timer *timer)
+{
     if (timer->at.ms == twin->row.at.ms)
         return;
+    if (touches_moved_on(twin, timer)) {
+        world->totals->moved_on++;
+        return;
+    }
     if (timer->at.ms < timer->due.ms ||
-        timer->at.ms > wall_add(world->model.now_max[twin->partition], far_ms).ms)
+        timer->at.ms > wall_add(world->model.now_max[twin->partition], spill_ms_max(world)).ms)
         wrong(world, twin, timer, "it moved without a reason");
+    if (timer->state == TIMER_RETRYING && !was_misplaced(world, twin))
+        wrong(world, twin, timer, "its back-off was cut short");
+    twin->is_spilled = timer->state == TIMER_SCHEDULED;
     world->totals->spilled++;
 }
 
-static void check_changes(struct world *world, struct twin *twin, const struct timer *timer)
+/* A firing was given up without an attempt: it was too late, or a patch took the attempts away. */
+static bool may_be_given_up(const struct world *world, const struct twin *twin,
+                            const struct timer *timer)
 {
-    struct guess guess = {twin->row.content, twin->row.version, false, false, 0};
+    const struct told *told = &world->model.told[twin->partition];
+    const struct row *row = &twin->row;
+    const bool is_exhausted = row->attempts >= row->content.retry.attempts_max;
+    struct content content = row->content;
 
-    if (!explain(world, twin, timer, &guess))
-        wrong(world, twin, timer, "no request in flight explains the row");
-    for (uint32_t i = 0; i < twin->change_count; i++)
-        twin->changes[i]->is_applied |= (guess.used & 1u << i) != 0;
-    twin->row.content = guess.content;
+    content.due = timer->due;
+    if (timer->version != row->version + 1 || !content_matches(&content, timer) ||
+        (timer_is_over(timer->state) && timer->attempts != row->attempts))
+        return false;
+    for (size_t i = told->count; i-- > row->told_index;) {
+        const bool is_late = rhythm_drops(&row->content.rhythm, row->content.due, told->nows[i]);
+
+        if ((!is_exhausted && !is_late) || !goes_on(twin, timer, told->nows[i], TIMER_DEAD))
+            continue;
+        return true;
+    }
+    return false;
+}
+
+static bool was_given_up(struct world *world, struct twin *twin, const struct timer *timer)
+{
+    if (!may_be_given_up(world, twin, timer))
+        return false;
+    world->totals->dropped += twin->row.attempts < twin->row.content.retry.attempts_max;
+    twin->received = 0;
+    twin->row.content.due = timer->due;
+    return true;
 }
 
 static void check_next(struct world *world, struct twin *twin, const struct timer *timer)
 {
     const struct row *row = &twin->row;
+    struct content content;
 
-    if (!row->is_stored || timer_is_over(row->state))
-        wrong(world, twin, timer, "a timer that is over is written again");
-    if (timer->state == TIMER_DEAD && timer->attempts == row->attempts &&
-        row->attempts >= row->content.retry.attempts_max &&
-        content_matches(&row->content, twin->number, timer))
-        return; /* a patch had taken away its last attempts */
-    if (timer->attempts == row->attempts + 1)
+    twin->is_spilled = false;
+    if (is_postponed(twin, timer)) {
+        check_postponed(world, twin, timer);
+    } else if (twin->has_outcome) {
         check_outcome(world, twin, timer);
-    else if (timer->version == row->version && timer->state == row->state &&
-             timer->attempts == row->attempts &&
-             content_matches(&row->content, twin->number, timer))
+    } else if (timer->version == row->version && row->is_stored && !timer_is_over(row->state) &&
+               (timer->state == row->state || timer->state == TIMER_SCHEDULED) &&
+               timer->attempts == row->attempts && content_matches(&row->content, timer)) {
         check_spill(world, twin, timer);
-    else
-        check_changes(world, twin, timer);
+    } else if (cause_find(world, twin, timer, &content)) {
+        /* A dead letter may be trimmed just then: its row need not be stored. */
+        if (!world->model.is_doubtful && !timer_is_over(row->state) &&
+            may_be_given_up(world, twin, timer))
+            cause_may_be_nobody(&world->causes);
+        if (content.number != row->content.number)
+            twin->put_step = world->step;
+        twin->row.content = content;
+    } else if (timer_is_over(row->state) || !row->is_stored) {
+        wrong(world, twin, timer, "a timer that is over is written again");
+    } else if (!was_given_up(world, twin, timer)) {
+        wrong(world, twin, timer, "nothing explains the row");
+    }
 }
 
 static void keep_version(struct twin *twin)
@@ -312,16 +397,24 @@ static void keep_version(struct twin *twin)
         (struct version){twin->row.version, twin->row.state, twin->row.content};
 }
 
+/* The engine does not know that this very row is on disk, where a batch that failed put it. */
+static bool is_written_again(const struct twin *twin, const struct timer *timer)
+{
+    return twin->was_in_doubt && timer->version == twin->row.version &&
+           timer->state == twin->row.state && timer->at.ms == twin->row.at.ms;
+}
+
 static void write_row(struct world *world, uint16_t partition, const struct storage_write *write)
 {
     const struct timer *timer = write->timer;
-    struct twin *twin = model_twin_of(world, partition, timer);
+    const bool is_new = !map_get(&world->model.by_serial[partition], timer->id.serial);
+    struct twin *twin =
+        is_new ? asked_of(world, partition, timer) : model_twin_of(world, partition, timer);
     struct row *row = &twin->row;
-    const bool is_new = twin->life != TWIN_DURABLE;
 
     world_note(world, timer_state_text(timer->state), partition, twin->number, timer->version,
                timer->at.ms);
-    if (write->was_at.ms != (is_new ? 0 : row->at.ms))
+    if (write->was_at.ms != (is_new ? 0 : row->at.ms) && !is_written_again(twin, timer))
         wrong(world, twin, timer, "the row is sought where it is not");
     if (is_new)
         check_create(world, twin, timer);
@@ -331,6 +424,7 @@ static void write_row(struct world *world, uint16_t partition, const struct stor
         twin->life = TWIN_DURABLE;
         twin->id = timer->id;
         row->content = twin->asked;
+        map_put(&world->model.by_serial[partition], timer->id.serial, twin);
     }
     if (is_new || row->at.ms != timer->at.ms || row->state != timer->state)
         row->written_step = world->step;
@@ -339,14 +433,26 @@ static void write_row(struct world *world, uint16_t partition, const struct stor
         row->at = timer->at;
         twin->end_passed_ms = world->model.passed_ms[partition];
     }
+    if (is_new || (timer_is_over(row->state) && !timer_is_over(timer->state)))
+        twin->live_step = world->step;
+    row->changed_step = world->step;
+    if (!timer_is_over(timer->state))
+        row->ended_step = 0;
+    else if (!row->ended_step)
+        row->ended_step = world->step;
+    row->told_index = world->model.told[partition].count;
+    row->told_index -= row->told_index > 0;
     row->ended = timer->ended;
     row->state = timer->state;
     row->version = timer->version;
     row->attempts = timer->attempts;
     row->written_ms = world->time_ms;
     twin->calm_ms = world->time_ms;
-    twin->is_damaged = false;
+    twin->is_damaged &= write->is_touch; /* which does not write the whole row */
     keep_version(twin);
+    if (twin->live_step == world->step)
+        tenants_judge_new(world, twin);
+    claims_written(world, twin, is_new);
     world->totals->fired += timer->state == TIMER_FIRED;
     world->totals->dead += timer->state == TIMER_DEAD;
 }
@@ -403,7 +509,7 @@ void model_durable(struct world *world, const struct storage_batch *batch)
                    (unsigned long long)batch->meta.epoch, (unsigned long long)meta->epoch);
     *meta = batch->meta;
     check_watermark(world, batch->partition, meta);
-    world->totals->commits++;
+    world->totals->commits += !world->model.is_doubtful;
 }
 
 void model_told(struct world *world, const struct storage_batch *batch)
@@ -413,6 +519,8 @@ void model_told(struct world *world, const struct storage_batch *batch)
 
         if (batch->writes[i].timer->version > twin->told_version)
             twin->told_version = batch->writes[i].timer->version;
+        if (!twin->told_step)
+            twin->told_step = world->step;
         twin->calm_ms = world->time_ms;
     }
 }
@@ -422,6 +530,8 @@ static void restart_twin(struct world *world, struct twin *twin)
     if (twin->life == TWIN_ASKED)
         twin->life = TWIN_NEVER;
     twin->told_version = twin->row.version;
+    if (twin->life == TWIN_DURABLE && !twin->told_step)
+        twin->told_step = world->step;
     twin->change_count = 0;
     twin->is_out = false;
     twin->has_outcome = false;
@@ -443,16 +553,17 @@ void model_crash(struct world *world)
 
 /* ---- the storage against the twins ---- */
 
-static void compare_row(struct world *world, uint16_t partition, const struct timer *timer)
+/* Whether it counts: of a damaged one a touch may have written the whole row, or not. */
+static bool compare_row(struct world *world, uint16_t partition, const struct timer *timer)
 {
     const struct twin *twin = model_twin_of(world, partition, timer);
     const struct row *row = &twin->row;
 
     if (twin->life != TWIN_DURABLE || !row->is_stored || timer->state != row->state ||
         timer->version != row->version || timer->attempts != row->attempts ||
-        timer->due.ms != row->content.due.ms ||
-        !content_matches(&row->content, twin->number, timer))
+        timer->due.ms != row->content.due.ms || !content_matches(&row->content, timer))
         wrong(world, twin, timer, "the storage has another row");
+    return !twin->is_damaged;
 }
 
 void model_compare(struct world *world)
@@ -467,8 +578,7 @@ void model_compare(struct world *world)
         if (storage_scan(world->disk.storage, &scan, &page, NULL) != ERROR_NONE)
             world_fail(world, 0, ROW, "the storage cannot be scanned");
         for (size_t i = 0; i < page.count; i++)
-            compare_row(world, p, page.timers[i]);
-        found += page.count;
+            found += compare_row(world, p, page.timers[i]);
         storage_page_free(&page);
     }
     /* A damaged row is either set aside or was read before it was damaged. */

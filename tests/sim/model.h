@@ -10,19 +10,19 @@
 #ifndef TICKWHEEL_SIM_MODEL_H
 #define TICKWHEEL_SIM_MODEL_H
 
+#include "base/map.h"
 #include "content.h"
 #include "engine/engine.h"
 #include "plan.h"
 
 struct world;
 
-/* A patch or a cancel in flight. */
+/* What a request in flight does to the timers that it is about. */
 struct change {
-    enum command_kind kind;
-    uint32_t fields; /* of a patch */
+    enum command_kind kind; /* PATCH, TOUCH, PUT, CANCEL, FIRE, REDRIVE; else it changes nothing */
+    uint32_t fields;        /* of a patch */
     struct content content;
     uint32_t if_version;
-    bool is_applied; /* a durable row shows it */
 };
 
 /* The last row that became durable. */
@@ -34,6 +34,9 @@ struct row {
     uint32_t version, attempts;
     uint64_t written_ms;   /* true time */
     uint64_t written_step; /* when its place or state changed last */
+    uint64_t ended_step;   /* when it was over; 0 while it lives */
+    uint64_t changed_step; /* when it was written last */
+    size_t told_index;     /* how often the engine had been told the time */
 };
 
 /* What the row was at each version. */
@@ -59,35 +62,60 @@ struct twin {
     bool is_damaged; /* its record was damaged on purpose: nothing is promised until it is rewritten
                       */
     bool was_damaged;
-    struct timer_id id; /* when durable */
+    bool is_in_doubt;       /* its row is of a batch that failed: a crash may still lose it */
+    bool was_in_doubt;      /* and that may be certain now */
+    bool was_made_in_doubt; /* its first row was */
+    struct timer_id id;     /* when durable */
     struct content asked;
     struct row row;
     struct version *versions;
     size_t version_count, version_capacity;
     uint32_t told_version; /* the newest that the engine knows to be durable */
-    struct change *changes[CHANGES_MAX];
-    uint32_t change_count;
+    uint64_t told_step;    /* when the engine first knew it to be durable; 0: not yet */
+    uint64_t put_step;     /* when it was replaced last */
+    uint64_t live_step;    /* since when it lives: made, or redriven */
+    uint32_t change_count; /* requests on its id in flight */
     /* Delivery. */
     bool is_out;
-    bool has_outcome; /* handed to the engine, not yet durable */
+    uint64_t out_step;   /* the step at which it went out last, */
+    struct wall out_at;  /* the time then by its engine, */
+    uint64_t out_epoch;  /* and whose life that was */
+    bool was_given_back; /* and then it came back unseen */
+    bool has_outcome;    /* handed to the engine, not yet durable */
     struct delivery_outcome outcome;
     struct wall outcome_at;
+    bool is_spilled;        /* put back for want of room, and not written since */
     uint64_t busy_step;     /* the last step at which it was out, or had an outcome */
     uint64_t end_passed_ms; /* passed_ms when it was over, or a little before */
     uint64_t calm_ms;       /* since when nothing happened to it, true time */
     uint32_t received;      /* how often the receiver took it */
 };
 
+/* The times that an engine was told, in order. */
+struct told {
+    struct wall *nows;
+    size_t count, capacity;
+};
+
 struct model {
     struct twin **twins;
     size_t count, capacity;
+    struct map by_serial[PARTITIONS_MAX]; /* those that are durable, or were */
+    struct told told[PARTITIONS_MAX];
     uint32_t token;                            /* the last one used */
+    bool is_doubtful;                          /* the rows at hand are those of a failed batch */
     struct storage_meta metas[PARTITIONS_MAX]; /* durable */
     /* What each partition was told of the time: the latest, the last, and how much passed, back
      * steps not taken off. */
     struct wall now_max[PARTITIONS_MAX], now_last[PARTITIONS_MAX];
     uint64_t passed_ms[PARTITIONS_MAX];
 };
+
+/* Whether it was out, or had an outcome that was not durable, at some time since that step. */
+static inline bool twin_was_busy(const struct twin *twin, uint64_t step)
+{
+    return twin->is_out || twin->has_outcome || twin->busy_step >= step;
+}
 
 void model_init(struct model *model);
 void model_deinit(struct model *model);
@@ -98,12 +126,14 @@ struct twin *model_ask(struct world *world, uint16_t partition, const struct con
 /* The twin of a timer that came out of the engine; a stranger or another id breaks a promise. */
 struct twin *model_twin_of(struct world *world, uint16_t partition, const struct timer *timer);
 
-void model_change_begin(struct twin *twin, struct change *change);
-void model_change_end(struct twin *twin, struct change *change);
+/* The twin that has this id; NULL when none has. */
+struct twin *model_find(const struct world *world, const struct timer_id *id);
 
-/* Of two changes in flight, the row may show either, and the wrong one was taken for applied: they
- * swap. False when there is no such other. */
-bool model_change_swap(struct twin *twin, struct change *change);
+/* Whether it lived at some time since that step. */
+static inline bool twin_lived_since(const struct twin *twin, uint64_t step)
+{
+    return twin->life == TWIN_DURABLE && (!twin->row.ended_step || twin->row.ended_step >= step);
+}
 
 /* The batch is durable; called once for each, in order. Nothing may be wrong with it. */
 void model_durable(struct world *world, const struct storage_batch *batch);
@@ -127,6 +157,10 @@ static inline bool twin_is_live(const struct twin *twin)
 {
     return twin->life == TWIN_DURABLE && twin->row.is_stored && !timer_is_over(twin->row.state);
 }
+
+/* When the timer is to act: what was spilled as soon as its lane has room, wherever it was put;
+ * what a wrong clock put where no back-off can, at once. */
+struct wall model_acts_at(const struct world *world, const struct twin *twin);
 
 /* The partition is told the time. */
 void model_tell_time(struct model *model, uint16_t partition, struct wall now);

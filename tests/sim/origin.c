@@ -69,17 +69,30 @@ static uint64_t decide(struct world *world, struct parcel *parcel)
     return delay_ms;
 }
 
+/* As if the breaker of the target were open: nobody saw it. */
+static bool postpone(struct world *world, struct parcel *parcel)
+{
+    if (world->is_quiet || parcel->origin == QUEUE_ORIGIN ||
+        !world_chance(world, world->plan.postpone_permille))
+        return false;
+    set_outcome(parcel, DELIVERY_POSTPONED, "not tried");
+    parcel->is_received = false;
+    parcel->outcome.retry_after_ms = world_skewed(world, ORIGIN_POSTPONE_MS_MAX);
+    world->totals->postponed++;
+    return true;
+}
+
 static void answer_later(struct world *world, struct parcel *parcel)
 {
-    const uint64_t delay_ms = decide(world, parcel);
+    const uint64_t delay_ms = postpone(world, parcel) ? 0 : decide(world, parcel);
 
     parcel->is_stuck = false;
     events_post(&world->events, world->time_ms + delay_ms, EVENT_DELIVERED, world->host.life,
                 parcel);
 }
 
-void origins_take(struct world *world, uint16_t partition, struct twin *twin,
-                  struct delivery *delivery)
+static struct parcel *parcel_create(struct world *world, uint16_t partition, struct twin *twin,
+                                    struct delivery *delivery)
 {
     struct parcel *parcel = calloc(1, sizeof(*parcel));
 
@@ -89,6 +102,23 @@ void origins_take(struct world *world, uint16_t partition, struct twin *twin,
     parcel->partition = partition;
     parcel->origin = twin->row.content.origin;
     list_push(&world->origins.parcels, &parcel->link);
+    return parcel;
+}
+
+void origins_return(struct world *world, uint16_t partition, struct delivery *delivery)
+{
+    struct parcel *parcel =
+        parcel_create(world, partition, model_twin_of(world, partition, delivery->timer), delivery);
+
+    set_outcome(parcel, DELIVERY_RETURNED, "");
+    world_post(world, world->plan.answer_delay_ms, EVENT_DELIVERED, world->host.life, parcel);
+}
+
+void origins_take(struct world *world, uint16_t partition, struct twin *twin,
+                  struct delivery *delivery)
+{
+    struct parcel *parcel = parcel_create(world, partition, twin, delivery);
+
     world_tempt(world, world->plan.answer_delay_ms);
     if (world->origins.modes[parcel->origin] == ORIGIN_STUCK)
         parcel->is_stuck = true;

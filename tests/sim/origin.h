@@ -8,6 +8,8 @@
 #include "events.h"
 #include "plan.h"
 
+enum { ORIGIN_POSTPONE_MS_MAX = 5000 };
+
 struct world;
 struct twin;
 
@@ -45,6 +47,9 @@ void origins_init(struct world *world);
 /* The engine lends a delivery, which was judged. */
 void origins_take(struct world *world, uint16_t partition, struct twin *twin,
                   struct delivery *delivery);
+
+/* A delivery that was pulled, and judged, is handed back unseen after a while. */
+void origins_return(struct world *world, uint16_t partition, struct delivery *delivery);
 
 /* EVENT_DELIVERED: the engine hears of the outcome. */
 void origins_answer(struct world *world, struct parcel *parcel);

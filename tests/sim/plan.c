@@ -1,5 +1,7 @@
 #include "plan.h"
 
+#include "content.h"
+
 #include <string.h>
 
 #define CHOOSE(random, ...)                           \
@@ -108,10 +110,108 @@ static void draw_clients(struct plan *plan, struct random *random)
     plan->cap_ms_max = CHOOSE(random, 0, 5, 50, 1000, 3600 * 1000);
     plan->timeout_ms_max = CHOOSE(random, 5, 50, 500);
     draw_weights(random, plan->due_weights, DUE_CLASSES);
-    draw_weights(random, plan->action_weights, ACTIONS);
+    draw_weights(random, plan->action_weights, ACTION_TOUCH);
     plan->due_weights[DUE_NEAR]++;
     plan->action_weights[ACTION_CREATE] += 4;
     plan->action_weights[ACTION_LIST] /= 4;
+}
+
+/* More is due than its targets take, and than fits into memory; in half of these runs the clock
+ * steps, too. What only shows there hides long from runs that are drawn at random. */
+static void draw_crowd(struct plan *plan, struct random *random)
+{
+    uint32_t *due = plan->due_weights, *actions = plan->action_weights;
+
+    plan->engine.near_bytes_max = CHOOSE(random, 8 << 10, 16 << 10, 32 << 10);
+    plan->read_delay_ms = CHOOSE(random, 0, 50);
+    plan->engine.window_ms = CHOOSE(random, 20, 100, 1000);
+    plan->engine.watermark_interval_ms = 100;
+    plan->engine.inflight_max = 4096;
+    plan->engine.target_inflight_max = (uint32_t)CHOOSE(random, 1, 2);
+    plan->engine.pending_max = 0;
+    plan->engine.target_rate = plan->engine.catch_up_rate = 0;
+    plan->engine.scan_rows_max = (uint32_t)CHOOSE(random, 1, 7, 100, 100);
+    plan->partition_count = 1;
+    plan->tenant_count = 1;
+    plan->foreign_permille = 0;
+    plan->origin_count = (uint8_t)CHOOSE(random, 3, 4, QUEUE_ORIGIN);
+    plan->queue_permille = (uint32_t)CHOOSE(random, 0, 0, 300);
+    plan->origin_gap_ms = CHOOSE(random, 30, 300);
+    plan->answer_delay_ms = 100;
+    plan->timeout_ms_max = 500;
+    plan->postpone_permille = 0;
+    plan->live_max = 100;
+    plan->timers_max = 240;
+    plan->client_gap_ms = CHOOSE(random, 1, 3);
+    plan->text_bytes_max = CHOOSE(random, 20, 300);
+    plan->commit_fail_permille = plan->read_fail_permille = 0;
+    plan->clock_gap_ms = CHOOSE(random, 0, 50, 500);
+    plan->clock_step_max_ms = CHOOSE(random, 1000, 60 * 1000, 3600 * 1000);
+    due[DUE_NOW] = due[DUE_NEAR] = due[DUE_BEYOND] = 8;
+    due[DUE_FAR] = due[DUE_VERY_FAR] = 1;
+    actions[ACTION_CREATE] += 4;
+    actions[ACTION_CREATE_MANY] = 12;
+    actions[ACTION_CANCEL] = 0;
+}
+
+/* What came later has draws of its own, so that seeds from before stay what they were. */
+static void draw_later(struct plan *plan)
+{
+    struct random own = random_seeded(random_mix(plan->engine.seed ^ UINT64_C(0x7a7)));
+    struct random *random = &own;
+
+    plan->explain_permille = (uint32_t)CHOOSE(random, 0, 300, 1000);
+    plan->engine.history_max = (size_t)CHOOSE(random, 0, 3, 1000);
+    plan->tenant_count = one_in(random, 3) ? (uint8_t)CHOOSE(random, 2, TENANTS_MAX) : 1;
+    if (plan->tenant_count > 1) {
+        plan->foreign_permille = (uint32_t)CHOOSE(random, 30, 300);
+        plan->queue_permille = 0; /* each tenant has queues of its own; the workers know one */
+    }
+    for (uint8_t i = 1; i < plan->tenant_count; i++)
+        plan->tenant_pending_max[i] = CHOOSE(random, 0, 2, 7, 20);
+    if (one_in(random, 3))
+        plan->action_weights[ACTION_TOUCH] = (uint32_t)CHOOSE(random, 2, 8, 20);
+    plan->doubt_permille = (uint32_t)CHOOSE(random, 0, 300, 1000);
+    if (one_in(random, 10)) {
+        draw_crowd(plan, random);
+        return;
+    }
+    if (one_in(random, 2)) /* lateness is looked at in the other half */
+        return;
+    plan->postpone_permille = (uint32_t)CHOOSE(random, 0, 0, 0, 100, 500);
+    plan->engine.target_rate = CHOOSE(random, 0, 0, 0, 0, 1000, 20 * 1000, 500 * 1000);
+    plan->engine.catch_up_rate = CHOOSE(random, 0, 0, 0, 0, 1000, 50 * 1000, 5000 * 1000);
+}
+
+/* Each feature is absent in half of the runs. */
+static void draw_names(struct plan *plan, struct random *random)
+{
+    uint32_t *weights = plan->action_weights;
+
+    if (one_in(random, 2)) {
+        plan->key_permille = (uint32_t)CHOOSE(random, 100, 500, 1000);
+        plan->keys_max = (uint32_t)CHOOSE(random, 1, 3, 12);
+    } else {
+        weights[ACTION_PUT] = weights[ACTION_BY_KEY] = 0;
+    }
+    if (one_in(random, 2)) {
+        plan->request_permille = (uint32_t)CHOOSE(random, 100, 500, 1000);
+        plan->requests_max = (uint32_t)CHOOSE(random, 1, 4, 40);
+    }
+    if (!plan->key_permille && !plan->request_permille)
+        weights[ACTION_REPEAT] = 0;
+    if (one_in(random, 2)) {
+        plan->watch_permille = (uint32_t)CHOOSE(random, 100, 400, 700);
+        plan->group_permille = (uint32_t)CHOOSE(random, 0, 300);
+        plan->events_max = (uint32_t)CHOOSE(random, 1, 2, EVENTS_MAX);
+    } else {
+        weights[ACTION_COMPLETE] = 0;
+    }
+    weights[ACTION_COMPLETE] /= 2;
+    if (one_in(random, 2))
+        plan->rhythm_permille = (uint32_t)CHOOSE(random, 100, 400, 900);
+    if (one_in(random, 3))
+        plan->drop_permille = (uint32_t)CHOOSE(random, 200, 800);
 }
 
 void plan_draw(struct plan *ret_plan, struct random *random)
@@ -120,7 +220,7 @@ void plan_draw(struct plan *ret_plan, struct random *random)
 
     memset(plan, 0, sizeof(*plan));
     plan->partition_count = (uint16_t)CHOOSE(random, 1, 1, 2, 3);
-    plan->origin_count = (uint8_t)CHOOSE(random, 1, 2, 3, ORIGINS_MAX);
+    plan->origin_count = (uint8_t)CHOOSE(random, 1, 2, 3, QUEUE_ORIGIN);
     plan->clock_start_ms = draw_clock(random);
     plan->is_wake_exact = !one_in(random, 3);
     if (!plan->is_wake_exact)
@@ -133,4 +233,124 @@ void plan_draw(struct plan *ret_plan, struct random *random)
     draw_engine(plan, random);
     draw_faults(plan, random);
     draw_clients(plan, random);
+    draw_names(plan, random);
+    plan->queue_permille = (uint32_t)CHOOSE(random, 0, 0, 300, 1000);
+    plan->pulled_max = (uint32_t)CHOOSE(random, 1, 2, 10, 1000);
+    plan->engine.pulled_max = (uint32_t)CHOOSE(random, 1, 3, 1000);
+    draw_later(plan);
+}
+
+/* ---- less of it ---- */
+
+static const char *const feature_names[] = {
+#define X(name) #name,
+    FEATURE_LIST(X)
+#undef X
+};
+
+const char *plan_feature_name(enum feature feature)
+{
+    return feature_names[feature];
+}
+
+bool plan_parse_features(const char *text, uint32_t *ret_features)
+{
+    uint32_t features = 0;
+
+    while (*text) {
+        const size_t size = strcspn(text, ",");
+        size_t i = 0;
+
+        while (i < FEATURES &&
+               (strlen(feature_names[i]) != size || memcmp(feature_names[i], text, size) != 0))
+            i++;
+        if (i == FEATURES)
+            return false;
+        features |= 1u << i;
+        text += size + (text[size] == ',');
+    }
+    *ret_features = features;
+    return true;
+}
+
+static void without_faults(struct plan *plan, uint32_t without)
+{
+#define IS_OFF(name) (without & 1u << FEATURE_##name)
+    if (IS_OFF(crashes))
+        plan->crash_gap_ms = plan->sharp_permille = 0;
+    if (IS_OFF(drains))
+        plan->drain_gap_ms = 0;
+    if (IS_OFF(outages))
+        plan->outage_gap_ms = 0;
+    if (IS_OFF(failures))
+        plan->commit_fail_permille = plan->read_fail_permille = 0;
+    if (IS_OFF(doubts))
+        plan->doubt_permille = 0;
+    if (IS_OFF(damage))
+        plan->damage_permille = 0;
+    if (IS_OFF(clock))
+        plan->clock_gap_ms = 0;
+    if (IS_OFF(delays))
+        plan->disk_delay_ms = plan->read_delay_ms = plan->message_delay_ms = plan->answer_delay_ms =
+            0;
+    if (IS_OFF(lateness))
+        plan->wake_jitter_ms = 0;
+    if (IS_OFF(laziness))
+        plan->lazy_permille = 0;
+    if (IS_OFF(partitions))
+        plan->partition_count = 1;
+    if (IS_OFF(origins))
+        plan->origin_gap_ms = 0;
+    if (IS_OFF(limits)) {
+        plan->engine.near_bytes_max = 256 << 20;
+        plan->engine.pending_max = 0;
+        plan->engine.inflight_max = plan->engine.target_inflight_max = 4096;
+    }
+}
+
+static void without_clients(struct plan *plan, uint32_t without)
+{
+    uint32_t *weights = plan->action_weights;
+
+    if (IS_OFF(queues))
+        plan->queue_permille = 0;
+    if (IS_OFF(keys))
+        plan->key_permille = weights[ACTION_PUT] = weights[ACTION_BY_KEY] = 0;
+    if (IS_OFF(requests))
+        plan->request_permille = 0;
+    if (!plan->key_permille && !plan->request_permille)
+        weights[ACTION_REPEAT] = 0;
+    if (IS_OFF(events))
+        plan->watch_permille = plan->group_permille = weights[ACTION_COMPLETE] = 0;
+    if (IS_OFF(schedules))
+        plan->rhythm_permille = 0;
+    if (IS_OFF(drops))
+        plan->drop_permille = 0;
+    if (IS_OFF(patches))
+        weights[ACTION_PATCH] = 0;
+    if (IS_OFF(cancels))
+        weights[ACTION_CANCEL] = 0;
+    if (IS_OFF(fires))
+        weights[ACTION_FIRE] = 0;
+    if (IS_OFF(redrives))
+        weights[ACTION_REDRIVE] = 0;
+    if (IS_OFF(tenants)) {
+        plan->tenant_count = 1;
+        plan->foreign_permille = 0;
+    }
+    if (IS_OFF(touches))
+        weights[ACTION_TOUCH] = 0;
+    if (IS_OFF(gets))
+        weights[ACTION_GET] = 0;
+    if (IS_OFF(listings))
+        weights[ACTION_LIST] = 0;
+    if (IS_OFF(batches))
+        weights[ACTION_CREATE_MANY] = 0;
+#undef IS_OFF
+}
+
+void plan_without(struct plan *plan, uint32_t without)
+{
+    without_faults(plan, without);
+    without_clients(plan, without);
 }

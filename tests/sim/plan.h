@@ -10,7 +10,13 @@
 #include "base/random.h"
 #include "engine/engine.h"
 
-enum { PARTITIONS_MAX = 3, ORIGINS_MAX = 6 };
+enum {
+    PARTITIONS_MAX = 3,
+    ORIGINS_MAX = 7,
+    QUEUE_ORIGIN = 6, /* the built-in queue: its workers pull */
+    QUEUE_PRIORITIES = 10,
+    TENANTS_MAX = 3,
+};
 
 enum due_class {
     DUE_PAST,
@@ -30,14 +36,61 @@ enum action {
     ACTION_PATCH,
     ACTION_CANCEL,
     ACTION_LIST,
+    ACTION_FIRE,
+    ACTION_REDRIVE,
+    ACTION_PUT, /* from here on requests.c */
+    ACTION_REPEAT,
+    ACTION_BY_KEY,
+    ACTION_COMPLETE,
+    ACTION_TOUCH, /* touches.c */
     ACTIONS,
+};
+
+/* X(name): what a run can do without, so that one that fails can be made small. */
+#define FEATURE_LIST(X) \
+    X(crashes)          \
+    X(drains)           \
+    X(outages)          \
+    X(failures)         \
+    X(doubts)           \
+    X(damage)           \
+    X(clock)            \
+    X(delays)           \
+    X(lateness)         \
+    X(laziness)         \
+    X(partitions)       \
+    X(origins)          \
+    X(queues)           \
+    X(keys)             \
+    X(requests)         \
+    X(events)           \
+    X(schedules)        \
+    X(drops)            \
+    X(patches)          \
+    X(cancels)          \
+    X(fires)            \
+    X(redrives)         \
+    X(touches)          \
+    X(gets)             \
+    X(listings)         \
+    X(batches)          \
+    X(tenants)          \
+    X(limits)
+
+enum feature {
+#define X(name) FEATURE_##name,
+    FEATURE_LIST(X)
+#undef X
+        FEATURES,
 };
 
 struct plan {
     uint16_t partition_count;
-    uint8_t origin_count;
-    uint32_t live_max;   /* timers that live at a time */
-    uint32_t timers_max; /* created in the whole run */
+    uint8_t origin_count;    /* but the queue */
+    uint32_t queue_permille; /* of timers that go to the queue */
+    uint32_t pulled_max;     /* how many its workers take at a time, from each partition */
+    uint32_t live_max;       /* timers that live at a time */
+    uint32_t timers_max;     /* created in the whole run */
     uint64_t clock_start_ms;
     bool is_wake_exact; /* engines are called exactly when they asked for it */
     uint64_t wake_jitter_ms;
@@ -46,12 +99,20 @@ struct plan {
     uint64_t disk_delay_ms, read_delay_ms, message_delay_ms, answer_delay_ms;
 
     uint32_t commit_fail_permille, read_fail_permille, damage_permille;
+    uint32_t
+        doubt_permille;     /* of failed commits that are on disk all the same, or a part of them */
     uint32_t lazy_permille; /* batches and reads are left with the engine for a while */
 
     /* The mean time between two; 0: never. */
     uint64_t outage_gap_ms, crash_gap_ms, drain_gap_ms, clock_gap_ms, origin_gap_ms, client_gap_ms;
     uint64_t clock_step_max_ms;
     uint32_t sharp_permille; /* a crash while a batch is on its way, or a delivery is out */
+
+    /* Of timers: those that have a key, an Idempotency-Key, something to watch (and once more), a
+     * label that others have, a schedule, and a time after which they are dropped. */
+    uint32_t key_permille, request_permille, watch_permille, group_permille, rhythm_permille,
+        drop_permille;
+    uint32_t keys_max, requests_max, events_max; /* how many different ones there are */
 
     uint32_t due_weights[DUE_CLASSES];
     uint32_t action_weights[ACTIONS];
@@ -62,10 +123,25 @@ struct plan {
     uint32_t attempts_max_max; /* of a retry policy */
     uint64_t base_ms_max, cap_ms_max, timeout_ms_max;
 
+    uint32_t postpone_permille; /* of webhooks that come back as postponed */
+    uint32_t explain_permille;  /* of gets that ask for an explanation */
+
+    uint8_t tenant_count;      /* 1: only the unnamed one */
+    uint32_t foreign_permille; /* of calls by id in the name of another tenant */
+    uint64_t tenant_pending_max[TENANTS_MAX];
+
     struct engine_options engine;
 };
 
 void plan_draw(struct plan *ret_plan, struct random *random);
+
+/* Takes features away: a bit for each of enum feature. */
+void plan_without(struct plan *plan, uint32_t without);
+
+/* The features of a text such as "crashes,keys". False when there is another word in it. */
+bool plan_parse_features(const char *text, uint32_t *ret_features);
+
+const char *plan_feature_name(enum feature feature);
 
 /* Index of one of `count` weights, by weight; the last when all are 0. */
 uint32_t plan_pick(struct random *random, const uint32_t *weights, uint32_t count);

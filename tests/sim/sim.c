@@ -3,13 +3,16 @@
  * step.
  *
  *     sim [--seed N] [--runs N] [--steps N] [--seconds N] [--verbose] [--replay] [--seeds FILE]
+ *         [--without FEATURE,...] [--shrink]
  *
  * --replay runs each seed twice and demands the same hash of all that happened. --seeds reads a
- * line "seed steps" for each run from a file.
+ * line "seed steps" for each run from a file. --without takes features away (plan.h); --shrink
+ * takes away all that a failing run does not need, and steps, and shows what is left.
  *
  * Runs are made in a child process, so that an abort, a crash or an endless loop inside the engine
  * is told with the seed that led to it.
  */
+#include "shrink.h"
 #include "world.h"
 
 #include <errno.h>
@@ -31,6 +34,8 @@ struct arguments {
     uint64_t seconds; /* begin no run later than that; 0: no limit */
     bool is_verbose;
     bool is_replayed;
+    bool is_shrunk;
+    uint32_t without;  /* features: a bit for each of enum feature */
     const char *seeds; /* a file; NULL: count on from `seed` */
 };
 
@@ -64,6 +69,11 @@ static bool parse(int argc, char **argv, struct arguments *ret_arguments)
             ret_arguments->is_verbose = true;
         else if (!strcmp(argv[i], "--replay"))
             ret_arguments->is_replayed = true;
+        else if (!strcmp(argv[i], "--shrink"))
+            ret_arguments->is_shrunk = true;
+        else if (!strcmp(argv[i], "--without") && argv[i + 1] &&
+                 plan_parse_features(argv[i + 1], &ret_arguments->without))
+            i++;
         else if (!strcmp(argv[i], "--seeds") && argv[i + 1])
             ret_arguments->seeds = argv[++i];
         else
@@ -75,7 +85,7 @@ static bool parse(int argc, char **argv, struct arguments *ret_arguments)
 static void run_one(const struct arguments *arguments, struct progress *progress, uint64_t seed,
                     uint64_t steps)
 {
-    const struct settings settings = {seed, steps, arguments->is_verbose};
+    const struct settings settings = {seed, steps, arguments->without, arguments->is_verbose};
     uint64_t hash, again;
 
     progress->seed = seed;
@@ -121,6 +131,36 @@ static void run_file(const struct arguments *arguments, struct progress *progres
     fclose(file);
 }
 
+/* In one line, to be quoted. */
+static void print_faults(const struct totals *totals)
+{
+    const struct {
+        uint64_t count;
+        const char *what;
+    } faults[] = {
+        {totals->crashes, "crashes"},
+        {totals->commits_cut, "commits cut off"},
+        {totals->commits_failed, "commits failed"},
+        {totals->in_doubt, "of them on disk all the same"},
+        {totals->doubts_lost, "and lost in a crash"},
+        {totals->reads_failed, "reads failed"},
+        {totals->outages, "outages"},
+        {totals->full, "full disks"},
+        {totals->damaged, "records damaged"},
+        {totals->clock_forward, "clock steps forward"},
+        {totals->clock_back, "back"},
+        {totals->suspends, "sleeps"},
+        {totals->timed_out, "targets that hung"},
+        {totals->failed, "that failed"},
+        {totals->outcomes_lost, "outcomes lost in a crash"},
+    };
+
+    printf("faults:");
+    for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++)
+        printf("%s %" PRIu64 " %s", i ? "," : "", faults[i].count, faults[i].what);
+    printf("\n");
+}
+
 static void print_totals(const struct totals *totals)
 {
     const double year_ms = 365.25 * 24 * 3600 * 1000;
@@ -128,13 +168,27 @@ static void print_totals(const struct totals *totals)
 #define X(name, label) printf("%14" PRIu64 "  %s\n", totals->name, label);
     TOTALS_LIST(X)
 #undef X
-    printf("sim: %" PRIu64 " runs, %" PRIu64 " steps, %.0f years, %" PRIu64 " crashes, %" PRIu64
+    printf("sim: %" PRIu64 " runs, %" PRIu64 " steps, %.0f years, %" PRIu64 " timers, %" PRIu64
            " deliveries, %" PRIu64 " duplicates (all explained)\n",
-           totals->runs, totals->steps, (double)totals->simulated_ms / year_ms, totals->crashes,
+           totals->runs, totals->steps, (double)totals->simulated_ms / year_ms, totals->created,
            totals->deliveries, totals->duplicates);
+    print_faults(totals);
 }
 
-static bool report(const struct progress *progress, int status)
+static void print_command(uint64_t seed, uint64_t steps, uint32_t without)
+{
+    const char *separator = " --without ";
+
+    printf("sim --seed %" PRIu64 " --runs 1 --steps %" PRIu64, seed, steps);
+    for (uint32_t i = 0; i < FEATURES; i++) {
+        if (!(without & 1u << i))
+            continue;
+        printf("%s%s", separator, plan_feature_name((enum feature)i));
+        separator = ",";
+    }
+}
+
+static bool report(const struct arguments *arguments, const struct progress *progress, int status)
 {
     if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS) {
         print_totals(&progress->totals);
@@ -143,22 +197,89 @@ static bool report(const struct progress *progress, int status)
     if (WIFSIGNALED(status))
         printf("BROKEN: the run ended by signal %d (%s)\n", WTERMSIG(status),
                WTERMSIG(status) == SIGALRM ? "it takes too long" : strsignal(WTERMSIG(status)));
-    printf("FAILED after %" PRIu64 " runs; replay: sim --seed %" PRIu64 " --runs 1 --steps %" PRIu64
-           " --verbose\n",
-           progress->totals.runs, progress->seed, progress->steps);
+    printf("FAILED after %" PRIu64 " runs; replay: ", progress->totals.runs);
+    print_command(progress->seed, progress->steps, arguments->without);
+    printf(" --verbose\n");
     return false;
+}
+
+/* Runs in a child, silent if so asked; false when it cannot be told how it ended. */
+static bool run(const struct arguments *arguments, struct progress *progress, bool is_silent,
+                int *ret_status)
+{
+    pid_t child;
+
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        if (is_silent && !freopen("/dev/null", "w", stdout))
+            exit(2);
+        setvbuf(stdout, NULL, _IOLBF, 0);
+        if (arguments->seeds)
+            run_file(arguments, progress);
+        else
+            run_range(arguments, progress);
+        munmap(progress, sizeof(*progress));
+        fflush(stdout);
+        exit(EXIT_SUCCESS);
+    }
+    return child > 0 && waitpid(child, ret_status, 0) == child;
+}
+
+struct smaller {
+    struct arguments arguments;
+    struct progress *progress;
+};
+
+static bool fails(void *context, uint64_t steps, uint32_t without)
+{
+    struct smaller *smaller = context;
+    int status = 0;
+
+    smaller->arguments.steps = steps;
+    smaller->arguments.without = without;
+    return run(&smaller->arguments, smaller->progress, true, &status) && status != 0;
+}
+
+/* Of the runs asked for, the first that fails. */
+static int shrink_first(const struct arguments *arguments, struct progress *progress)
+{
+    struct smaller smaller = {*arguments, progress};
+    struct arguments *small = &smaller.arguments;
+    uint64_t steps, runs;
+    uint32_t without = arguments->without;
+    int status = 0;
+
+    if (!fails(&smaller, arguments->steps, without)) {
+        printf("sim: no run fails\n");
+        return EXIT_SUCCESS;
+    }
+    small->seed = progress->seed;
+    small->runs = 1;
+    small->seeds = NULL;
+    steps = progress->steps;
+    runs = shrink(fails, &smaller, &steps, &without);
+    printf("sim: after %" PRIu64 " smaller runs what is left is\n\n    ", runs);
+    print_command(small->seed, steps, without);
+    printf("\n\n");
+    small->steps = steps;
+    small->without = without;
+    small->is_verbose = true;
+    progress->totals.runs = 0;
+    if (!run(small, progress, false, &status))
+        return 2;
+    return report(small, progress, status) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 int main(int argc, char **argv)
 {
-    struct arguments arguments = {.runs = 1000, .steps = 800};
+    struct arguments arguments = {.runs = 1000, .steps = 200};
     struct progress *progress;
     int status = 0;
-    pid_t child;
 
     if (getrandom(&arguments.seed, 4, 0) != 4 || !parse(argc, argv, &arguments)) {
         fprintf(stderr, "usage: sim [--seed N] [--runs N] [--steps N] [--seconds N] [--verbose] "
-                        "[--replay] [--seeds FILE]\n");
+                        "[--replay] [--seeds FILE] [--without FEATURE,...] [--shrink]\n");
         return 2;
     }
     progress =
@@ -170,19 +291,9 @@ int main(int argc, char **argv)
     else
         printf("sim: seed %" PRIu64 ", at most %" PRIu64 " runs of %" PRIu64 " steps\n",
                arguments.seed, arguments.runs, arguments.steps);
-    fflush(stdout);
-    child = fork();
-    if (child == 0) {
-        setvbuf(stdout, NULL, _IOLBF, 0);
-        if (arguments.seeds)
-            run_file(&arguments, progress);
-        else
-            run_range(&arguments, progress);
-        munmap(progress, sizeof(*progress));
-        fflush(stdout);
-        exit(EXIT_SUCCESS);
-    }
-    if (child < 0 || waitpid(child, &status, 0) != child)
+    if (arguments.is_shrunk)
+        return shrink_first(&arguments, progress);
+    if (!run(&arguments, progress, false, &status))
         return 2;
-    return report(progress, status) ? EXIT_SUCCESS : EXIT_FAILURE;
+    return report(&arguments, progress, status) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

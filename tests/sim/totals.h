@@ -14,7 +14,18 @@
     X(simulated_ms, "simulated time, ms")               \
     X(created, "timers acknowledged")                   \
     X(patched, "patches acknowledged")                  \
+    X(touched, "touches that extended a time")          \
+    X(moved_on, "rows moved to a touched time")         \
     X(cancelled, "cancels acknowledged")                \
+    X(replaced, "timers replaced by key")               \
+    X(made_due, "timers fired by a call")               \
+    X(redriven, "dead letters redriven")                \
+    X(keys_met, "keys that were taken")                 \
+    X(repeated, "requests repeated")                    \
+    X(completes, "commands about many")                 \
+    X(completed, "timers changed by them")              \
+    X(recurred, "firings followed by another")          \
+    X(dropped, "firings dropped")                       \
     X(gets, "gets answered")                            \
     X(pages, "list pages answered")                     \
     X(refused, "commands refused")                      \
@@ -26,16 +37,28 @@
     X(ended, "outcomes ended by the receiver")          \
     X(duplicates, "duplicates received, all explained") \
     X(outcomes_lost, "outcomes lost in a crash")        \
+    X(returned, "deliveries returned")                  \
+    X(postponed, "deliveries postponed")                \
+    X(strangers, "calls on timers of another tenant")   \
+    X(explained, "explanations answered")               \
+    X(recorded, "outcomes told to be durable")          \
+    X(pulled, "deliveries pulled")                      \
+    X(leases, "leases of the queue")                    \
+    X(stales, "receipts refused")                       \
+    X(called_in, "timers called in again")              \
     X(fired, "timers fired")                            \
     X(dead, "timers dead")                              \
     X(spilled, "timers put back for want of room")      \
     X(commits, "batches durable")                       \
     X(commits_failed, "batches failed")                 \
     X(commits_cut, "batches cut off by a crash")        \
+    X(in_doubt, "failed batches that were on disk")     \
+    X(doubts_lost, "of them lost in a crash")           \
     X(reads, "reads")                                   \
     X(reads_failed, "reads failed")                     \
     X(damaged, "records damaged")                       \
     X(outages, "outages of the storage")                \
+    X(full, "of them for want of room on the disk")     \
     X(crashes, "crashes")                               \
     X(drains, "clean restarts")                         \
     X(clock_forward, "clock steps forward")             \

@@ -87,7 +87,8 @@ static void damage(struct world *world)
     struct model *model = &world->model;
     struct twin *twin;
 
-    if (model->count == 0 || !world_chance(world, world->plan.damage_permille))
+    if (model->count == 0 || world->doubts.count > 0 ||
+        !world_chance(world, world->plan.damage_permille))
         return;
     twin = model->twins[world_below(world, model->count)];
     if (!twin_is_live(twin) || twin->is_damaged ||
@@ -96,6 +97,13 @@ static void damage(struct world *world)
     twin->is_damaged = twin->was_damaged = true;
     world->totals->damaged++;
     world_note(world, "damaged", twin->partition, twin->number, 0, 0);
+}
+
+static uint8_t draw_origin(struct world *world)
+{
+    const uint8_t origin = (uint8_t)world_below(world, world->plan.origin_count + 1u);
+
+    return origin == world->plan.origin_count ? QUEUE_ORIGIN : origin;
 }
 
 static void serve_own(struct world *world, const struct event *event)
@@ -109,7 +117,7 @@ static void serve_own(struct world *world, const struct event *event)
         again(world, EVENT_CLIENT, plan->client_gap_ms);
         break;
     case EVENT_ORIGIN:
-        origins_change(world, (uint8_t)world_below(world, plan->origin_count),
+        origins_change(world, draw_origin(world),
                        (enum origin_mode)world_below(world, ORIGIN_STUCK));
         again(world, EVENT_ORIGIN, plan->origin_gap_ms);
         break;
@@ -148,6 +156,8 @@ static void serve(struct world *world)
         disk_serve(world, &event);
     else if (event.kind == EVENT_DELIVERED)
         origins_answer(world, event.subject);
+    else if (event.kind == EVENT_WORKER)
+        workers_speak(world, event.subject);
     else
         serve_own(world, &event);
 }
@@ -204,6 +214,8 @@ static void begin(struct world *world)
     events_init(&world->events);
     trace_init(&world->trace, world->settings->is_verbose);
     model_init(&world->model);
+    causes_init(&world->causes);
+    workers_init(world);
     disk_init(world);
     origins_init(world);
     clients_init(world);
@@ -224,6 +236,7 @@ void world_run(const struct settings *settings, struct totals *totals, uint64_t 
         .settings = settings, .totals = totals, .random = random_seeded(settings->seed)};
 
     plan_draw(&world.plan, &world.random);
+    plan_without(&world.plan, settings->without);
     begin(&world);
     while (world.step < settings->steps && world_step(&world, UINT64_MAX))
         ;
@@ -232,8 +245,12 @@ void world_run(const struct settings *settings, struct totals *totals, uint64_t 
     totals->steps += world.step;
     totals->simulated_ms += world.time_ms;
     *ret_hash = world.trace.hash;
+    doubts_end(&world);
+    host_deinit(&world);
     clients_deinit(&world);
     disk_deinit(&world);
+    workers_forget(&world);
+    causes_deinit(&world.causes);
     model_deinit(&world.model);
     trace_deinit(&world.trace);
     events_deinit(&world.events);

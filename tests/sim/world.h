@@ -6,8 +6,16 @@
  *     host.h     the process: its engines, their calls, crash and recovery
  *     disk.h     commits and reads that come late, fail, or are cut off
  *     origin.h   who is delivered to
- *     client.h   who asks
+ *     workers.h  who pulls from the queue
+ *     client.h   who asks; requests.h: by name, and again
+ *     touches.h  who extends a time
+ *     rhythm.h   what recurs, and when
  *     model.h    what is durable, and whether each write of a row was asked for
+ *     doubts.h   what failed and is on disk all the same
+ *     cause.h    which request it was
+ *     tenants.h  whose timers they are
+ *     claims.h   who has a name
+ *     completes.h  whether an event ended all that wait for it
  *     judge.h    whether what the engine hands out keeps the promises
  *     finish.h   the end of a run: faults stop, and all that was promised must come
  *
@@ -17,8 +25,10 @@
 #ifndef TICKWHEEL_SIM_WORLD_H
 #define TICKWHEEL_SIM_WORLD_H
 
+#include "cause.h"
 #include "client.h"
 #include "disk.h"
+#include "doubts.h"
 #include "events.h"
 #include "host.h"
 #include "model.h"
@@ -26,10 +36,12 @@
 #include "plan.h"
 #include "totals.h"
 #include "trace.h"
+#include "workers.h"
 
 struct settings {
     uint64_t seed;
-    uint64_t steps; /* of the part with faults; the end comes after it */
+    uint64_t steps;   /* of the part with faults; the end comes after it */
+    uint32_t without; /* features that it lacks: a bit for each of enum feature */
     bool is_verbose;
 };
 
@@ -49,6 +61,9 @@ struct world {
     struct origins origins;
     struct clients clients;
     struct model model;
+    struct doubts doubts;
+    struct causes causes;
+    struct workers workers;
 };
 
 /* Runs one seed to its end; a broken promise ends the process. The hash is of all that happened. */

@@ -10,13 +10,36 @@ import subprocess
 import tempfile
 import unittest
 
+import contract
+import dictionaries
+import limits
 import rules
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("TW_TIDY_BUILD", "")  # a plain build folder; empty: its rule has its self-test only
 
+
+def contract_rows(without=None, test="src/base/a_test.c:fits", more=""):
+    """A table that has all of the clean tree's document."""
+    names = ["{id}", "GET /v1/a/{id}", "GET /v1/a/{id} ?n", "GET /v1/a/{id} 200", "GET /v1/a/{id} 200 ETag",
+             "any call 400", "A.b", "A.b=c", "/problems/io"]
+    return "| of the contract | what is promised | proved by |\n| --- | --- | --- |\n" + "".join(
+        f"| `{name}` | it is | `{test}`, `tests/e2e/a_test.py:test_a` |\n"
+        for name in names if name != without) + more
+
+
+def limits_rows(without=None, more=""):
+    """The same of all the limits of the clean tree."""
+    values = {"GET /v1/a/{id} ?n": "`100`", "A.b": "`16`", "A.b[]": "`4K`", "src/base/good.h:GOOD_MAX": "`1h`",
+              "src/base/good.h:OTHER_MAX": "`3600000`, at least 1", "goods_max": "`2`, 1 to 9", "tenant goods": ""}
+    return "| limit | value | beyond it | at it | one beyond |\n| --- | --- | --- | --- | --- |\n" + "".join(
+        f"| `{name}`: it | {value} | 422 | `src/base/a_test.c:fits` | `tests/e2e/a_test.py:test_a` |\n"
+        for name, value in values.items() if name != without) + more
+
+
 CLEAN = {
-    "src/base/good.h": "#ifndef GOOD_H\n#define GOOD_H\nint good(void);\n#endif\n",
+    "src/base/good.h": "#ifndef GOOD_H\n#define GOOD_H\n#define GOOD_MAX (60u * 60 * 1000) /* ms */\n"
+                       "enum {\n    OTHER_MAX = GOOD_MAX,\n};\nint good(void);\n#endif\n",
     "src/base/good.c": '#include "base/good.h"\n\nint good(void)\n{\n    return 1; /* strcpy( */\n}\n',
     "src/engine/heart.c": '#include "base/good.h"\n#include <tickwheel/wheel.h>\n',
     "src/sys/now.c": "#include <time.h>\n\nlong now(void)\n{\n    return time(0);\n}\n",
@@ -27,6 +50,23 @@ CLEAN = {
     "src/base/printer.h": "#include <stdio.h>\nstatic inline void f(void)\n{\n    puts(\"x\");\n}\n",
     "src/base/printer_test.c": "#include \"base/printer.h\"\n",
     "docs/README.md": "See [the header](../src/base/good.h).\n",
+    "lib/examples/loop.c": "int a;\n/* [quote: loop] */\nint b;\n\nint c;\n/* [end] */\nint d;\n",
+    "src/api/openapi.json": """{"paths": {"/v1/a/{id}": {"get": {"parameters": [{"name": "n", "in": "query", "schema": {"maximum": 100}}],
+ "responses": {"200": {"$ref": "#/components/responses/Fine"}, "400": {}}}}},
+ "components": {"responses": {"Fine": {"headers": {"ETag": {}}}},
+ "schemas": {"A": {"properties": {"b": {"maxItems": 16, "items": {"enum": ["c"], "maxLength": 4096}}}},
+ "Redrive": {"$ref": "#/components/schemas/A"}}}}\n""",
+    "src/api/dead_json_fuzz.dict": '"\\"b\\":"\n"\\"c\\""\n',
+    "src/base/error.h": '#define ERROR_LIST(X) X(NONE, "none") X(IO, "io")\n',
+    "src/base/a_test.c": "static void fits(void **state)\n{\n}\nint main(void)\n{\n    TEST(fits);\n}\n",
+    "tests/e2e/a_test.py": "def test_a(self):\n    pass\n",
+    "docs/contract.md": contract_rows(),
+    "docs/configuration.md": "| setting | default | limits | meaning |\n| --- | --- | --- | --- |\n"
+                             "| `goods_max` | `2` | 1 to 9 | goods |\n| `http_threads` | `1` | 1 to 64 | threads |\n"
+                             "| `name` | | at most 9 bytes | a name |\n| `sync` | `no` | no or yes | whether |\n",
+    "src/ops/tokens.h": "#define LIST(X) X(goods, 1, 5)\n",
+    "docs/limits.md": limits_rows(),
+    "docs/loop.md": "So:\n\n<!-- quote lib/examples/loop.c loop -->\n```c\nint b;\n\nint c;\n```\n",
 }
 
 
@@ -69,6 +109,15 @@ OFFENDERS = {
         ("src/base/bad.h", "/* " + "x" * 95 + " */\n"),
         ("docs/bad.md", "text \n"),
     ],
+    rules.one_door: [
+        ("src/api/bad.c", "void f(void)\n{\n    node_submit(node, request);\n}\n"),
+        ("src/api/batch.c", "void f(void)\n{\n    node_queue_submit(node, request);\n}\n"),
+    ],
+    rules.secret_comparisons: [
+        ("src/ops/bad.c", "const struct token *tokens_find(int a)\n{\n    return memcmp(a, b, 32) ? NULL : a;\n}\n"),
+        ("src/ops/bad.c", "int hash_equal(const char *a,\n               int b)\n{\n    for (;;)\n        if (a != b)\n"
+                          "            return 0;\n    return 1;\n}\n"),
+    ],
     rules.mains: [("src/base/bad.c", "int main(void)\n{\n}\n")],
     rules.untested_functions: [("lib/include/tickwheel/more.h", "void tw_more(void);\n")],
     rules.machine_paths: [("docs/bad.md", "Run /" + "home/me/tickwheel.\n")],
@@ -77,11 +126,55 @@ OFFENDERS = {
         ("src/base/bad.h", "struct x { uint64_t y; };\n"),
     ],
     rules.documented_links: [("docs/bad.md", "See [it](gone.md).\n")],
+    dictionaries.fuzz_words: [
+        ("src/api/dead_json_fuzz.dict", '"\\"b\\":"\n'),
+        ("src/api/dead_json_fuzz.dict", '"\\"c\\""\n"b"\n'),
+    ],
+    contract.contract_table: [
+        *[("docs/contract.md", contract_rows(without=name))
+          for name in ("{id}", "GET /v1/a/{id}", "GET /v1/a/{id} ?n", "GET /v1/a/{id} 200", "GET /v1/a/{id} 200 ETag",
+                       "any call 400", "A.b", "A.b=c", "/problems/io")],
+        *[("docs/contract.md", contract_rows(more=f"| | it is said | {test} |\n"))
+          for test in ("", "`src/base/a_test.c:gone`", "`src/base/gone_test.c:fits`", "`tests/e2e/a_test.py:test_b`",
+                       "`src/base/a_test.c`")],
+        *[("docs/contract.md", contract_rows(more=f"| `{name}` | it was | `src/base/a_test.c:fits` |\n"))
+          for name in ("GET /v1/b", "GET /v1/a/{id} ?m", "GET /v1/a/{id} 404", "any call 404", "A.d", "A.b=d", "{key}",
+                       "/problems/gone")],
+    ],
+    limits.limits_table: [
+        *[("docs/limits.md", limits_rows(without=name))
+          for name in ("GET /v1/a/{id} ?n", "A.b", "A.b[]", "src/base/good.h:GOOD_MAX", "src/base/good.h:OTHER_MAX",
+                       "goods_max", "tenant goods")],
+        *[("docs/limits.md", limits_rows(more=f"| it is said | | 422 | {test} | `tests/e2e/a_test.py:test_a` |\n"))
+          for test in ("", "`src/base/a_test.c:gone`", "`src/base/a_test.c`")],
+        ("docs/limits.md", limits_rows(more="| it is said | | 422 | `src/base/a_test.c:fits` | |\n")),
+        *[("docs/limits.md", limits_rows(more=f"| `{name}` | `5` | 422 | `src/base/a_test.c:fits` | "
+                                              "`tests/e2e/a_test.py:test_a` |\n"))
+          for name in ("GET /v1/a/{id} ?m", "A.c", "A.b{name}", "src/base/good.h:GONE_MAX", "GOOD_MAX", "bads_max", "name",
+                       "tenant bads")],
+        *[("docs/limits.md", limits_rows(without=name, more=f"| `{name}` | {value} | 422 | `src/base/a_test.c:fits` | "
+                                                            "`tests/e2e/a_test.py:test_a` |\n"))
+          for name, value in (("GET /v1/a/{id} ?n", "`101`"), ("A.b", ""), ("A.b[]", "`4000`"), ("goods_max", "`3`, 1 to 9"),
+                              ("goods_max", "`2`, 1 to 10"), ("src/base/good.h:GOOD_MAX", "`1h1ms`"),
+                              ("src/base/good.h:OTHER_MAX", "`3600`"))],
+        ("docs/limits.md", limits_rows(without="A.b", more="\n| bound of a step | value | what it bounds |\n"
+                                                           "| --- | --- | --- |\n| `A.b` | `17` | all |\n")),
+    ],
+    rules.quotes: [
+        ("docs/bad.md", "<!-- quote lib/examples/loop.c loop -->\n```c\nint b;\nint c;\n```\n"),
+        ("docs/bad.md", "<!-- quote lib/examples/loop.c loop -->\n\n```c\nint b;\n\nint c;\n```\n"),
+        ("docs/bad.md", "<!-- quote lib/examples/loop.c gone -->\n```c\nint b;\n```\n"),
+        ("docs/bad.md", "<!-- quote lib/examples/gone.c loop -->\n```c\nint b;\n```\n"),
+    ],
 }
 
 # What looks like an offender and is none.
 INNOCENT = {
     rules.layers: [("src/base/c.c", '/*\n#include "sys/clock.h"\n*/\n')],
+    rules.one_door: [("src/api/call.c", "void f(void)\n{\n    node_submit(node, request);\n}\n")],
+    rules.secret_comparisons: [
+        ("src/ops/c.c", "int tokens_find(int a)\n{\n    return a;\n}\nint g(void)\n{\n    memcmp(a, b, 1);\n}\n"),
+    ],
     rules.function_lengths: [
         ("src/base/fits.c", body(69)),
         ("src/base/says_why.c", body(80, "    /* long: a table of cases reads best in one piece */\n")),
@@ -91,7 +184,20 @@ INNOCENT = {
         ("src/base/c.c", "int mystrcpy(int x);\nint f(struct s *s)\n{\n    s->time(1);\n    s.time(2);\n}\n"),
         ("src/base/c_test.c", "void f(void)\n{\n    printf(\"x\");\n}\n"),
     ],
+    rules.untested_functions: [
+        ("lib/include/tickwheel/c.h",
+         "struct tw_c {\n    struct tw_d (*now)(void);\n};\ntypedef void tw_handler(int a,\n    int b);\n"),
+    ],
     rules.documented_links: [("docs/c.md", "[a](https://x.example/y) [b](README.md#part)\n")],
+    contract.contract_table: [
+        ("docs/contract.md", contract_rows(without="any call 400", more="| `GET /v1/a/{id} 400` | it is | `tests/e2e/a_test.py:test_a` |\n")),
+        ("docs/contract.md", contract_rows(more="| `payload` | a word | `tests/e2e/a_test.py:test_a` |\n")),
+    ],
+    limits.limits_table: [
+        ("docs/limits.md", limits_rows(without="A.b", more="\n| bound of a step | value | what it bounds |\n"
+                                                           "| --- | --- | --- |\n| `A.b` | `16` | all |\n")),
+        ("docs/limits.md", limits_rows(more="\n| another | table |\n| --- | --- |\n| `gone` | `17` |\n")),
+    ],
     rules.machine_paths: [("docs/c.md", "https://x.example/" + "work/a\n")],
 }
 

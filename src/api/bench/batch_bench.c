@@ -25,6 +25,13 @@ struct node {
     uint64_t counter;
 };
 
+size_t http_request_header_count(const struct http_request *request, const char *name)
+{
+    (void)request;
+    (void)name;
+    return 0;
+}
+
 struct bytes http_request_header(const struct http_request *request, const char *name)
 {
     (void)request;
@@ -76,6 +83,12 @@ enum error_code node_submit(struct node *node, struct node_request *request)
     return ERROR_NONE;
 }
 
+uint16_t node_partition_count(const struct node *node)
+{
+    (void)node;
+    return 4;
+}
+
 uint16_t node_partition_next(struct node *node)
 {
     return node->counter % 4;
@@ -92,7 +105,7 @@ static void node_answer(struct node *node)
         for (size_t i = 0; i < command->timer_count; i++) {
             struct timer_id id = {command->timers[i]->due, command->partition, ++node->counter};
 
-            command->results[i] = (struct command_created){ERROR_NONE, id};
+            command->results[i] = (struct command_created){.id = id};
             timer_free(command->timers[i]);
         }
         request->done(request);
@@ -116,7 +129,9 @@ static void fail(const char *what)
 
 static void run_once(struct bench *bench, struct bytes body, size_t lines)
 {
-    struct call call = {.api = &bench->api, .http = &bench->http};
+    struct call call = {.api = &bench->api,
+                        .http = &bench->http,
+                        .body_bytes_max = bench->api.options.config->body_bytes_max};
     struct instant begun = instant_now();
 
     bench->http = (struct http_request){0};
@@ -155,12 +170,10 @@ int main(int argc, char **argv)
     bench.api.budget = API_BUDGET_DEFAULT;
     bench.api.options.node = &bench.node;
     bench.api.options.metrics = metrics_create("bench", wall_now());
-    bench.api.limits = (struct timer_json_limits){config.payload_bytes_max,
-                                                  config.target_bytes_max,
-                                                  config.labels_max,
-                                                  config.headers_bytes_max,
-                                                  NULL,
-                                                  NULL};
+    bench.api.limits = (struct timer_json_limits){.payload_bytes_max = config.payload_bytes_max,
+                                                  .target_bytes_max = config.target_bytes_max,
+                                                  .labels_max = config.labels_max,
+                                                  .headers_bytes_max = config.headers_bytes_max};
     pthread_mutex_init(&bench.api.lock, NULL);
     pthread_cond_init(&bench.api.batch_ended, NULL);
     list_init(&bench.node.waiting);

@@ -1,6 +1,7 @@
 #include "api/fake/node_fake.h"
 
 #include "base/map.h"
+#include "engine/queue_target.h"
 #include "sys/clock.h"
 
 #include <assert.h>
@@ -13,6 +14,7 @@ struct node {
     pthread_t thread;
     struct list waiting; /* requests to be answered */
     struct map timers;   /* by serial */
+    struct queue *queue; /* the real one; its timers are ready at once */
     uint64_t counter;
     uint16_t partition_count, partition_turn;
     size_t inflight, inflight_max, inflight_peak, submitted, created;
@@ -40,6 +42,7 @@ static void create(struct node *node, struct command *command)
         timer->version = 1;
         timer->id =
             (struct timer_id){timer->due, command->partition, TIMER_SERIAL(1, ++node->counter)};
+        result->existed = false;
         result->id = timer->id;
         map_put(&node->timers, timer->id.serial, timer);
         node->created++;
@@ -54,7 +57,8 @@ static struct timer *find(struct node *node, struct command *command)
     command->error = node->fails;
     if (command->error)
         return NULL;
-    if (!timer || !timer_id_equal(&timer->id, &command->id)) {
+    if (!timer || !timer_id_equal(&timer->id, &command->id) ||
+        !bytes_equal(timer->texts.tenant, command->tenant)) {
         command->error = ERROR_NOT_FOUND;
         return NULL;
     }
@@ -124,7 +128,8 @@ static void scan(struct node *node, struct command *command)
 
         if (timer->id.partition == wanted->partition && storage_position_before(at, wanted->to) &&
             !storage_position_before(at, wanted->from) &&
-            (wanted->kind == STORAGE_SCAN_ALL || !timer_is_over(timer->state)))
+            (wanted->kind == STORAGE_SCAN_ALL || !timer_is_over(timer->state)) &&
+            bytes_equal(timer->texts.tenant, command->tenant))
             page->timers[page->count++] = timer;
     }
     qsort(page->timers, page->count, sizeof(struct timer *), compare);
@@ -142,12 +147,22 @@ static void execute(struct node *node, struct command *command)
 
     switch (command->kind) {
     case COMMAND_CREATE:
+    case COMMAND_PUT:
         create(node, command);
         break;
     case COMMAND_GET:
         find(node, command);
         break;
+    case COMMAND_EXPLAIN: /* where it is, the engine knows */
+        command->explained = (struct explained){.place = PLACE_WHEEL, .now = wall_now()};
+        find(node, command);
+        break;
+    case COMMAND_FORECAST:
+        command->error = node->fails;
+        command->forecast->until = forecast_end(command->forecast);
+        break;
     case COMMAND_PATCH:
+    case COMMAND_TOUCH:
         patch(node, command);
         break;
     case COMMAND_CANCEL:
@@ -158,15 +173,30 @@ static void execute(struct node *node, struct command *command)
             timer->version++;
         }
         break;
+    case COMMAND_REDRIVE:
+        timer = map_get(&node->timers, command->id.serial);
+        command->error = node->fails;
+        if (!command->error && (!timer || timer->state != TIMER_DEAD ||
+                                !bytes_equal(timer->texts.tenant, command->tenant)))
+            command->error = ERROR_NOT_FOUND;
+        if (!command->error) {
+            timer->state = TIMER_SCHEDULED;
+            timer->attempts = 0;
+            timer->version++;
+        }
+        break;
     case COMMAND_LIST:
         scan(node, command);
         break;
+    case COMMAND_FIRE:
+    case COMMAND_COMPLETE: /* names are the engine's; see tests/e2e */
+        for (size_t i = 0; i < command->event_count; i++)
+            command->events[i] =
+                (struct command_event){.error = node->fails, .completed = {1, command->partition}};
+        command->error = command->event_count ? ERROR_NONE : node->fails;
+        timer_free(command->patch);
+        break;
     }
-}
-
-static size_t weight(const struct command *command)
-{
-    return command->kind == COMMAND_CREATE ? command->timer_count : 1;
 }
 
 static void *run(void *argument)
@@ -188,7 +218,7 @@ static void *run(void *argument)
         request = list_item(link, struct node_request, link_);
         execute(node, &request->command);
         page = request->command.page.timers;
-        node->inflight -= weight(&request->command);
+        node->inflight -= command_weight(&request->command);
         if (list_is_empty(&node->waiting))
             node->is_reversed = false;
         /* Timers change on this thread alone, so they hold still without the lock. */
@@ -201,7 +231,117 @@ static void *run(void *argument)
     return NULL;
 }
 
+/* ---- the built-in queue; under the lock ---- */
+
+static bool is_ready_for(const struct timer *timer, struct bytes name)
+{
+    struct queue_target target;
+    char room[QUEUE_FULL_NAME_SIZE_MAX];
+
+    return (timer->state == TIMER_SCHEDULED || timer->state == TIMER_RETRYING) &&
+           timer->due.ms <= wall_now().ms && queue_target_parse(timer->texts.target, &target) &&
+           bytes_equal(queue_full_name(timer->texts.tenant, target.name, room), name);
+}
+
+static struct delivery *pull(struct node *node, struct bytes name)
+{
+    struct timer *timer, *first = NULL;
+    struct delivery *delivery;
+    size_t cursor = 0;
+
+    while ((timer = map_next(&node->timers, &cursor)))
+        if (is_ready_for(timer, name) && (!first || timer->id.serial < first->id.serial))
+            first = timer;
+    if (!first)
+        return NULL;
+    delivery = calloc(1, sizeof(*delivery));
+    assert(delivery);
+    delivery->timer = first;
+    delivery->attempt = ++first->attempts;
+    first->state = TIMER_DELIVERING;
+    return delivery;
+}
+
+static void end_delivery(struct node *node, struct delivery *delivery)
+{
+    struct timer *timer = map_get(&node->timers, delivery->timer->id.serial);
+
+    timer->state = delivery->outcome.result == DELIVERY_DONE    ? TIMER_FIRED
+                   : delivery->outcome.result == DELIVERY_ENDED ? TIMER_DEAD
+                                                                : TIMER_RETRYING;
+    if (delivery->outcome.result == DELIVERY_FAILED)
+        timer->due = wall_add(wall_now(), delivery->outcome.retry_after_ms);
+    delivery->recorded = node->fails;
+    if (delivery->wants_record)
+        queue_recorded(node->queue, delivery);
+    else
+        free(delivery);
+}
+
+static void turn(struct node *node)
+{
+    struct queue_request *reply;
+    struct delivery *delivery;
+    struct bytes name;
+
+    queue_advance(node->queue, instant_now());
+    while ((delivery = queue_take_ended(node->queue)))
+        end_delivery(node, delivery);
+    while (queue_wants(node->queue, &name))
+        queue_give(node->queue, instant_now(), pull(node, name));
+    while ((reply = queue_take_reply(node->queue))) {
+        struct node_queue_request *request = list_item(reply, struct node_queue_request, queue);
+
+        request->done(request);
+    }
+}
+
+enum error_code node_queue_submit(struct node *node, struct node_queue_request *request)
+{
+    enum error_code error;
+
+    pthread_mutex_lock(&node->lock);
+    error = node->refuses;
+    if (!error) {
+        queue_submit(node->queue, instant_now(), &request->queue);
+        turn(node);
+    }
+    pthread_mutex_unlock(&node->lock);
+    return error;
+}
+
+void node_queue_stop_waiting(struct node *node)
+{
+    pthread_mutex_lock(&node->lock);
+    queue_stop_waiting(node->queue);
+    turn(node);
+    pthread_mutex_unlock(&node->lock);
+}
+
+void node_fake_tick(struct node *node)
+{
+    struct timer *timer;
+    size_t cursor = 0;
+
+    pthread_mutex_lock(&node->lock);
+    while ((timer = map_next(&node->timers, &cursor))) {
+        struct queue_target target;
+        char room[QUEUE_FULL_NAME_SIZE_MAX];
+
+        if (queue_target_parse(timer->texts.target, &target))
+            queue_wake(node->queue, queue_full_name(timer->texts.tenant, target.name, room));
+    }
+    turn(node);
+    pthread_mutex_unlock(&node->lock);
+}
+
 /* ---- node.h ---- */
+
+enum error_code node_backup_start(struct node *node, struct node_backup *backup)
+{
+    (void)node, (void)backup;
+    return ERROR_BACKUP_OFF;
+}
 
 enum error_code node_submit(struct node *node, struct node_request *request)
 {
@@ -209,10 +349,10 @@ enum error_code node_submit(struct node *node, struct node_request *request)
 
     pthread_mutex_lock(&node->lock);
     error = node->refuses;
-    if (!error && node->inflight + weight(&request->command) > node->inflight_max)
+    if (!error && node->inflight + command_weight(&request->command) > node->inflight_max)
         error = ERROR_OVERLOADED;
     if (!error) {
-        node->inflight += weight(&request->command);
+        node->inflight += command_weight(&request->command);
         if (node->inflight > node->inflight_peak)
             node->inflight_peak = node->inflight;
         node->submitted++;
@@ -222,6 +362,12 @@ enum error_code node_submit(struct node *node, struct node_request *request)
     }
     pthread_mutex_unlock(&node->lock);
     return error;
+}
+
+struct zone_source node_zones(struct node *node)
+{
+    (void)node;
+    return (struct zone_source){0};
 }
 
 uint16_t node_partition_count(const struct node *node)
@@ -261,6 +407,8 @@ struct node *node_fake_start(uint16_t partition_count)
     pthread_cond_init(&node->changed, NULL);
     list_init(&node->waiting);
     map_init(&node->timers);
+    node->queue = queue_create((const uint64_t[2]){1, 2}, instant_now());
+    assert(node->queue);
     node->partition_count = partition_count;
     node->inflight_max = SIZE_MAX / 2;
     error = pthread_create(&node->thread, NULL, run, node);
@@ -279,6 +427,7 @@ void node_fake_stop(struct node *node)
     pthread_cond_broadcast(&node->changed);
     pthread_mutex_unlock(&node->lock);
     pthread_join(node->thread, NULL);
+    queue_destroy(node->queue);
     while ((timer = map_next(&node->timers, &cursor)))
         timer_free(timer);
     map_deinit(&node->timers);
@@ -379,4 +528,10 @@ size_t node_fake_inflight_peak(struct node *node)
     peak = node->inflight_peak;
     pthread_mutex_unlock(&node->lock);
     return peak;
+}
+
+void node_target_status(struct node *node, struct bytes target, struct target_status *ret_status)
+{
+    (void)node;
+    *ret_status = (struct target_status){.origin = timer_target_origin(target)};
 }

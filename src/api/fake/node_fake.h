@@ -41,6 +41,9 @@ void node_fake_set_not_ready(struct node *node, const char *reason);
 /* For states that no command leads to. False: no such timer. */
 bool node_fake_set_state(struct node *node, const struct timer_id *id, enum timer_state state);
 
+/* Lets the built-in queue see what time it is, and what has become ready since. */
+void node_fake_tick(struct node *node);
+
 /* Timers that were created, and the most that were under way at a time. */
 size_t node_fake_created(struct node *node);
 size_t node_fake_inflight_peak(struct node *node);

@@ -14,6 +14,11 @@
 
 void client_open(struct client *client, uint16_t port)
 {
+    client_open_narrow(client, port, 0);
+}
+
+void client_open_narrow(struct client *client, uint16_t port, int room)
+{
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
     struct timeval patience = {.tv_sec = CLIENT_PATIENCE_MS / 1000};
     int on = 1, result;
@@ -22,6 +27,8 @@ void client_open(struct client *client, uint16_t port)
     client->taken = 0;
     client->socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert(client->socket >= 0);
+    if (room)
+        setsockopt(client->socket, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
     setsockopt(client->socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     setsockopt(client->socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     setsockopt(client->socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));

@@ -26,6 +26,9 @@ struct reply {
 };
 
 void client_open(struct client *client, uint16_t port);
+
+/* One whose socket keeps so few bytes that were not read; 0: as many as is usual. */
+void client_open_narrow(struct client *client, uint16_t port, int room);
 void client_close(struct client *client);
 
 /* Whether anyone listens there. */

@@ -1,0 +1,68 @@
+/*
+ * system.h - what pull_client asks of a job queue: create delayed jobs, take those that are due,
+ * finish them. A file for each system speaks its own protocol over a link.
+ */
+#ifndef BENCH_PULL_SYSTEM_H
+#define BENCH_PULL_SYSTEM_H
+
+#include "link.h"
+
+#include <stdbool.h>
+
+#define JOB_TEXT_SIZE    98 /* what a job carries: its number, when it is due, and filling */
+#define JOB_HANDLE_SIZE  40
+#define BATCH_MAX        1000
+#define JOB_PRIORITY_ANY (-1)
+
+struct job {
+    uint64_t number;
+    uint64_t due_us; /* since 1970 */
+    unsigned delay_s;
+    int priority;
+};
+
+/* A job in a worker's hands. */
+struct taken {
+    struct job job; /* number and due_us only */
+    char handle[JOB_HANDLE_SIZE];
+};
+
+struct options {
+    const char *queue;
+    unsigned poll_ms; /* of those that poll */
+};
+
+struct system {
+    const char *name;
+    unsigned due_step_us; /* how finely it takes a due time */
+
+    /* Once for each connection, before anything else. NULL: nothing to do. */
+    void (*open)(struct link *link, const struct options *options);
+
+    /* All are acknowledged when it returns. */
+    void (*create)(struct link *link, const struct options *options, const struct job *jobs,
+                   size_t count);
+
+    /* Up to `max` jobs that are due; waits up to about a second for the first, or for one interval
+     * of polling. */
+    size_t (*take)(struct link *link, const struct options *options, struct taken *ret_taken,
+                   size_t max);
+
+    /* All are acknowledged when it returns. */
+    void (*finish)(struct link *link, const struct options *options, const struct taken *taken,
+                   size_t count);
+};
+
+extern const struct system system_tickwheel, system_beanstalkd, system_redis;
+
+void job_format(const struct job *job, char ret_text[JOB_TEXT_SIZE + 1]);
+
+/* False: it is no job of ours. */
+bool job_parse(const char *text, struct job *ret_job);
+
+uint64_t now_us(void);
+
+/* A pause of a poller. */
+void pause_us(uint64_t us);
+
+#endif

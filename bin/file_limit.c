@@ -1,0 +1,37 @@
+#include "file_limit.h"
+
+#include "sys/process.h"
+
+/* Files that the storage, the log and the listening sockets keep open besides the connections, and
+ * connections over their limit that are told so. */
+enum { OTHER_FILES = 2048 };
+
+/* The part of `room` that belongs to `wanted` out of `all`, one at least. */
+static uint32_t share(uint64_t room, uint64_t wanted, uint64_t all)
+{
+    uint64_t part = room * wanted / all;
+
+    return part > 0 ? (uint32_t)part : 1;
+}
+
+void file_limit_fit(struct config *config, const struct log *log)
+{
+    uint64_t connections = (uint64_t)config->connections_max + config->webhook_connections_max;
+    uint64_t wanted = connections + OTHER_FILES;
+    uint64_t limit = process_raise_file_limit(wanted);
+    uint64_t others = limit / 2 < OTHER_FILES ? limit / 2 : OTHER_FILES;
+    struct log_line line;
+
+    if (limit >= wanted)
+        return;
+    config->connections_max = share(limit - others, config->connections_max, connections);
+    config->webhook_connections_max =
+        share(limit - others, config->webhook_connections_max, connections);
+    log_begin(&line, log, LOG_LEVEL_WARN, "few_files");
+    log_number(&line, "limit", limit);
+    log_number(&line, "wanted", wanted);
+    log_number(&line, "connections_max", config->connections_max);
+    log_number(&line, "webhook_connections_max", config->webhook_connections_max);
+    log_text(&line, "hint", "raise the limit of open files (ulimit -n, LimitNOFILE=)");
+    log_end(&line);
+}

@@ -1,0 +1,186 @@
+/*
+ * http_fuzz - the bytes of a connection, to the real server with the real routes.
+ *
+ * Whatever comes in, what goes out is HTTP, answer by answer, whole, with the service's own headers
+ * only; an error is a problem, or the HTTP library's page about what it could not read; nothing is
+ * a 500. The same bytes cut elsewhere get the same answers. With an Authorization in it the input
+ * goes to a server that wants a token, and without the token no command reaches the node.
+ */
+#include "api/testing/wire.h"
+#include "base/random.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <strings.h>
+
+/* Its SHA-256 stands in `tokens_text`. */
+#define TOKEN "tw_fuzz_0123456789abcdef"
+
+enum {
+    PIECES_MAX = 8,
+    REPLIES_MAX = 64,
+    PARAMETERS_MAX = 64, /* that have room always */
+    RUNS_MAX = 512,      /* then the node has so many timers that listing them takes long */
+};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define REQUIRE(condition) ((condition) ? (void)0 : abort())
+
+static const char tokens_text[] =
+    "token shop schedule,read,admin sha256:"
+    "734d93cb162c4263fad5f8c52a8f7ef5fce71fd6101d9d6758962cad41483617\n";
+
+static bool contains(struct bytes text, const char *part)
+{
+    return text.size > 0 && memmem(text.data, text.size, part, strlen(part));
+}
+
+static void check_json(const struct wire_reply *reply)
+{
+    json_t *json = json_loadb(reply->body.data, reply->body.size, JSON_REJECT_DUPLICATES, NULL);
+
+    REQUIRE(json_is_object(json));
+    if (bytes_equal(reply->type, BYTES("application/problem+json"))) {
+        REQUIRE(json_integer_value(json_object_get(json, "status")) == reply->status);
+        REQUIRE(json_is_string(json_object_get(json, "title")));
+    }
+    json_decref(json);
+}
+
+static void check_reply(const struct wire_reply *reply)
+{
+    bool is_problem = bytes_equal(reply->type, BYTES("application/problem+json"));
+    bool is_json = is_problem || bytes_equal(reply->type, BYTES("application/json"));
+
+    REQUIRE(reply->status != 500);
+    REQUIRE(is_json || reply->status < 400);
+    REQUIRE(!is_problem || reply->status >= 400);
+    if (is_json && reply->body.size > 0)
+        check_json(reply);
+}
+
+/* The HTTP library's own, the last of its connection. 0.9.75 sends the head of some twice, so what
+ * it looks like from there on says nothing. */
+static bool is_page(const struct wire_reply *reply)
+{
+    return reply->status >= 400 && !reply->type.size && contains(reply->head, "Connection: close");
+}
+
+/* What of the service's answers does not depend on when they were given. */
+static size_t read_replies(struct bytes sent, struct bytes answers, int *ret_statuses)
+{
+    enum wire_body body = contains(sent, "HEAD") ? WIRE_BODY_OR_NOT : WIRE_BODY;
+    struct wire_reply reply;
+    size_t count = 0;
+
+    while (wire_take_reply(&answers, body, &reply)) {
+        if (is_page(&reply))
+            break;
+        check_reply(&reply);
+        if (count < REPLIES_MAX)
+            ret_statuses[count++] = reply.status;
+    }
+    return count;
+}
+
+static size_t exchange(struct wire *wire, struct bytes sent, const struct bytes *pieces,
+                       size_t count, int *ret_statuses)
+{
+    size_t submitted = node_fake_submitted(wire->node), replies;
+    struct buffer answers;
+
+    buffer_init(&answers);
+    wire_exchange(wire, pieces, count, &answers);
+    replies = read_replies(sent, buffer_bytes(&answers), ret_statuses);
+    buffer_deinit(&answers);
+    if (contains(sent, "Authorization") && !contains(sent, TOKEN))
+        REQUIRE(node_fake_submitted(wire->node) == submitted);
+    return replies;
+}
+
+static bool has_many_parameters(struct bytes sent)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < sent.size; i++)
+        count += sent.data[i] == '&';
+    return count > PARAMETERS_MAX;
+}
+
+/* What 0.9.75 of the HTTP library makes of a malformed trailer depends on where it is cut: its
+ * page, nothing, or that there is none. And so does how many parameters of a query have room. */
+static bool may_depend_on_cuts(struct bytes sent)
+{
+    const struct bytes coding = BYTES("chunked");
+
+    if (has_many_parameters(sent))
+        return true;
+    for (size_t i = 0; i + coding.size <= sent.size; i++)
+        if (strncasecmp(sent.data + i, coding.data, coding.size) == 0)
+            return true;
+    return false;
+}
+
+/* Cuts it at places that follow from its bytes. */
+static size_t cut(struct bytes text, struct bytes *ret_pieces)
+{
+    struct random random = random_seeded(text.size);
+    size_t count = 0, wanted;
+
+    for (size_t i = 0; i < text.size; i++)
+        random.state_ = random_mix(random.state_ + (uint8_t)text.data[i]);
+    wanted = 1 + random_below(&random, PIECES_MAX);
+    while (count + 1 < wanted && text.size > 1) {
+        size_t size = 1 + random_below(&random, random_below(&random, 2) ? text.size - 1 : 4);
+
+        if (size >= text.size)
+            break;
+        ret_pieces[count++] = (struct bytes){text.data, size};
+        text = (struct bytes){text.data + size, text.size - size};
+    }
+    ret_pieces[count++] = text;
+    return count;
+}
+
+static struct wire *start(bool wants_token)
+{
+    struct tokens *tokens = NULL;
+    struct config config;
+
+    config_init(&config);
+    config.listen_port = wants_token;
+    config.header_bytes_max = 2048;
+    config.body_bytes_max = 4096;
+    config.batch_lines_max = 64;
+    config.batch_bytes_max = 8192;
+    if (wants_token)
+        REQUIRE(tokens_parse(bytes_of(tokens_text), "fuzz", &tokens, NULL) == ERROR_NONE);
+    return wire_start(&config, tokens);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct wire *wires[2]; /* open, and with tokens */
+    static unsigned runs;
+    const struct bytes sent = {(const char *)data, size};
+    bool wants_token = contains(sent, "Authorization");
+    struct bytes pieces[PIECES_MAX];
+    int whole[REPLIES_MAX], in_pieces[REPLIES_MAX];
+    size_t counts[2], least;
+
+    /* The server does not see how many there are behind a NUL, and the library waits. */
+    if (has_many_parameters(sent) && memchr(sent.data, '\0', sent.size))
+        return 0;
+    if (runs++ % RUNS_MAX == 0)
+        for (size_t i = 0; i < 2; i++) {
+            wire_stop(wires[i]);
+            wires[i] = start(i == 1);
+        }
+    counts[0] = exchange(wires[wants_token], sent, &sent, 1, whole);
+    counts[1] = exchange(wires[wants_token], sent, pieces, cut(sent, pieces), in_pieces);
+    least = counts[0] < counts[1] ? counts[0] : counts[1];
+    REQUIRE(counts[0] == counts[1] || may_depend_on_cuts(sent));
+    REQUIRE(memcmp(whole, in_pieces, least * sizeof(whole[0])) == 0);
+    return 0;
+}

@@ -1,0 +1,247 @@
+#include "api/testing/wire.h"
+
+#include "sys/clock.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define REQUIRE(condition) ((condition) ? (void)0 : abort())
+
+/* Every answer comes within this time, or the test hangs. */
+enum {
+    PATIENCE_MS = 20000,
+};
+
+/* ---- the socket ---- */
+
+/* In the abstract space: gone with its last owner. */
+static socklen_t socket_name(uint64_t port, struct sockaddr_un *ret_name)
+{
+    int size;
+
+    *ret_name = (struct sockaddr_un){.sun_family = AF_UNIX};
+    size = snprintf(ret_name->sun_path + 1, sizeof(ret_name->sun_path) - 1, "tickwheel-%d-%u",
+                    getpid(), (unsigned)port);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size);
+}
+
+enum error_code __wrap_loop_listen(const char *address, uint16_t port, int *ret_socket,
+                                   uint16_t *ret_port, struct error *ret_error);
+
+/* In place of the server's own. */
+enum error_code __wrap_loop_listen(const char *address, uint16_t port, int *ret_socket,
+                                   uint16_t *ret_port, struct error *ret_error)
+{
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_un name;
+    socklen_t size = socket_name(port, &name);
+
+    (void)address, (void)ret_error;
+    REQUIRE(bind(listener, (struct sockaddr *)&name, size) == 0);
+    REQUIRE(listen(listener, 16) == 0);
+    *ret_socket = listener;
+    *ret_port = port;
+    return ERROR_NONE;
+}
+
+struct wire *wire_start(const struct config *config, struct tokens *tokens)
+{
+    struct wire *wire = calloc(1, sizeof(*wire));
+    struct api_options options;
+
+    REQUIRE(wire);
+    wire->config = *config;
+    wire->config.http_threads = 1;
+    wire->metrics = metrics_create("test", wall_now());
+    wire->node = node_fake_start(4);
+    node_queue_stop_waiting(wire->node);
+    options = (struct api_options){
+        .config = &wire->config, .metrics = wire->metrics, .node = wire->node, .tokens = tokens};
+    REQUIRE(api_start(&options, &wire->api, NULL) == ERROR_NONE);
+    return wire;
+}
+
+void wire_stop(struct wire *wire)
+{
+    if (!wire)
+        return;
+    api_stop(wire->api);
+    node_fake_stop(wire->node);
+    metrics_destroy(wire->metrics);
+    free(wire);
+}
+
+/* ---- an exchange ---- */
+
+/* Takes in what is there. False: the server has closed. */
+static bool receive(int socket, struct buffer *answers)
+{
+    char part[16384];
+    ssize_t size;
+
+    while ((size = recv(socket, part, sizeof(part), MSG_DONTWAIT)) > 0)
+        buffer_append(answers, part, (size_t)size);
+    return size < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+/* Whether the server has read everything that was sent. */
+static bool is_read(int socket)
+{
+    int left;
+
+    REQUIRE(ioctl(socket, SIOCOUTQ, &left) == 0);
+    return left == 0;
+}
+
+/* Sends and waits until it was read; takes answers in meanwhile. False: the server has closed. */
+static bool deliver(int socket, struct bytes piece, struct buffer *answers)
+{
+    struct instant begun = instant_now();
+
+    while (piece.size > 0 || !is_read(socket)) {
+        ssize_t size =
+            piece.size > 0 ? send(socket, piece.data, piece.size, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+
+        if (size > 0)
+            piece = (struct bytes){piece.data + size, piece.size - (size_t)size};
+        if ((size < 0 && errno != EAGAIN) || !receive(socket, answers))
+            return false;
+        sched_yield();
+        REQUIRE(instant_since_ns(begun, instant_now()) < UINT64_C(1000000) * PATIENCE_MS);
+    }
+    return true;
+}
+
+void wire_exchange(struct wire *wire, const struct bytes *pieces, size_t count,
+                   struct buffer *ret_answers)
+{
+    int client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct pollfd wanted = {.fd = client, .events = POLLIN};
+    struct sockaddr_un name;
+    socklen_t size = socket_name(wire->config.listen_port, &name);
+    bool is_open = true;
+
+    REQUIRE(connect(client, (struct sockaddr *)&name, size) == 0);
+    for (size_t i = 0; i < count && is_open; i++)
+        is_open = deliver(client, pieces[i], ret_answers);
+    /* The end comes by itself: together with data the server may see it only at its next sweep. */
+    shutdown(client, SHUT_WR);
+    while (receive(client, ret_answers))
+        REQUIRE(poll(&wanted, 1, PATIENCE_MS) > 0 || errno == EINTR);
+    REQUIRE(!buffer_failed(ret_answers));
+    close(client);
+}
+
+/* ---- answers ---- */
+
+static struct bytes take_line(struct bytes *rest)
+{
+    struct bytes line = *rest;
+
+    for (size_t i = 0; i + 1 < rest->size; i++) {
+        if (rest->data[i] == '\r') {
+            REQUIRE(rest->data[i + 1] == '\n');
+            line.size = i;
+            *rest = (struct bytes){rest->data + i + 2, rest->size - i - 2};
+            return line;
+        }
+        REQUIRE((uint8_t)rest->data[i] >= ' ' || rest->data[i] == '\t');
+    }
+    abort();
+}
+
+/* Which of the headers that the service sends. */
+static size_t header_index(struct bytes line, struct bytes *ret_value)
+{
+    static const char *const known[] = {
+        "Date",          "Content-Length",   "Content-Type",      "Connection",
+        "ETag",          "Location",         "Retry-After",       "Allow",
+        "Cache-Control", "WWW-Authenticate", "Preference-Applied"};
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        size_t size = strlen(known[i]);
+
+        if (line.size > size + 1 && strncasecmp(line.data, known[i], size) == 0 &&
+            line.data[size] == ':') {
+            *ret_value = (struct bytes){line.data + size + 2, line.size - size - 2};
+            return i;
+        }
+    }
+    abort();
+}
+
+static size_t number_of(struct bytes digits)
+{
+    size_t value = 0;
+
+    REQUIRE(digits.size > 0 && digits.size < 10);
+    for (size_t i = 0; i < digits.size; i++) {
+        REQUIRE(digits.data[i] >= '0' && digits.data[i] <= '9');
+        value = value * 10 + (size_t)(digits.data[i] - '0');
+    }
+    return value;
+}
+
+static bool begins_with(struct bytes text, const char *begin)
+{
+    size_t size = strlen(begin);
+
+    return text.size >= size && memcmp(text.data, begin, size) == 0;
+}
+
+/* Takes the head off the front; how long the body is, SIZE_MAX when that is not said. */
+static size_t take_head(struct bytes *answers, struct wire_reply *ret_reply)
+{
+    const size_t length_index = 1, type_index = 2;
+    size_t length = SIZE_MAX;
+    struct bytes line = take_line(answers), value;
+    unsigned seen = 0;
+
+    REQUIRE(begins_with(line, "HTTP/1.1 ") || begins_with(line, "HTTP/1.0 "));
+    REQUIRE(line.size > 13 && line.data[12] == ' ');
+    *ret_reply = (struct wire_reply){.status = (int)number_of((struct bytes){line.data + 9, 3}),
+                                     .head = *answers};
+    while ((line = take_line(answers)).size > 0) {
+        size_t index = header_index(line, &value);
+
+        REQUIRE(!(seen & 1u << index));
+        seen |= 1u << index;
+        if (index == length_index)
+            length = number_of(value);
+        else if (index == type_index)
+            ret_reply->type = value;
+    }
+    ret_reply->head.size = (size_t)(line.data - ret_reply->head.data);
+    return length;
+}
+
+bool wire_take_reply(struct bytes *answers, enum wire_body body, struct wire_reply *ret_reply)
+{
+    size_t length;
+
+    do {
+        if (answers->size == 0)
+            return false;
+        length = take_head(answers, ret_reply);
+        REQUIRE(ret_reply->status >= 100 && ret_reply->status < 600);
+    } while (ret_reply->status < 200);
+    REQUIRE(length != SIZE_MAX || ret_reply->status == 204);
+    if (length == SIZE_MAX)
+        length = 0;
+    if (body == WIRE_BODY_OR_NOT && (answers->size == 0 || begins_with(*answers, "HTTP/1.")))
+        length = 0;
+    REQUIRE(answers->size >= length);
+    ret_reply->body = (struct bytes){answers->data, length};
+    *answers = (struct bytes){answers->data + length, answers->size - length};
+    return true;
+}

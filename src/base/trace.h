@@ -1,0 +1,36 @@
+/*
+ * trace.h - the traceparent of W3C Trace Context: read from a request, made for a delivery.
+ *
+ *     struct trace_parent parent;
+ *     if (trace_parent_parse(field, &parent))
+ *         trace_parent_format(&parent, text);
+ *
+ * Errors     What is no traceparent is refused; by the standard it is then as if there were none.
+ * Threads    Pure functions: any.
+ */
+#ifndef TICKWHEEL_BASE_TRACE_H
+#define TICKWHEEL_BASE_TRACE_H
+
+#include "base/bytes.h"
+#include "base/random.h"
+
+#define TRACE_PARENT_SIZE 55 /* of version 00, which is what is written */
+
+struct trace_parent {
+    uint64_t trace_high, trace_low; /* the trace; not both 0 */
+    uint64_t span;                  /* the caller's span; not 0 */
+    bool is_sampled;
+};
+
+/* Reads a field of version 00, or of a later one as far as that is the same: what follows is
+ * ignored. False for anything else: another length, capitals, an id of zeros, version ff. */
+bool trace_parent_parse(struct bytes field, struct trace_parent *ret_parent);
+
+/* Writes it as version 00, with a NUL behind. */
+void trace_parent_format(const struct trace_parent *parent, char ret_text[TRACE_PARENT_SIZE + 1]);
+
+/* A new trace with a new span. The two generators make the two halves of its id, so that this is
+ * not the output of one of 64 bits. */
+struct trace_parent trace_parent_new(struct random *high, struct random *low, bool is_sampled);
+
+#endif

@@ -1,0 +1,457 @@
+/*
+ * NATS JetStream by nats.c. A message is published with a reply subject of our own that ends in the
+ * ticket, and confirmed by the stream's acknowledgement to it: what js_PublishAsync does, too, but
+ * with a subscription of ours, for only that says when its last callback has run. The header
+ * Nats-Msg-Id is the id of all attempts, by which a stream drops repeats.
+ *
+ * nats.c has threads of its own. They only put answers into a mailbox, and the connection's thread
+ * takes them out.
+ */
+#include "base/json.h"
+#include "delivery/backend/backends.h"
+#include "sys/mailbox.h"
+
+#include <errno.h>
+#include <nats/nats.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#define SERVERS_MAX       16
+#define PING_MS           10000
+#define WRITE_DEADLINE_MS 15000
+
+/* Of the errors in an acknowledgement, those that no later attempt will change. */
+#define ERR_MESSAGE_TOO_LARGE 10054
+
+struct answer {
+    struct list link;
+    uint64_t ticket;
+    enum delivery_result result;
+    char error[120];
+};
+
+struct nats {
+    const struct broker_settings *settings;
+    char servers[SERVERS_MAX][300]; /* URLs without user and password */
+    int server_count;
+    const char *credentials_file, *ca_file; /* "": none */
+    natsConnection *connection;
+    natsSubscription *subscription;
+    char inbox[64]; /* with a dot at its end */
+    struct mailbox answers;
+    pthread_mutex_t lock; /* guards what follows, which nats.c's threads write */
+    pthread_cond_t ended;
+    bool is_closed;             /* the connection, for good */
+    bool is_subscription_ended; /* its last callback has run */
+    struct list closed_message; /* in `answers` when the connection is closed */
+};
+
+static void version(char ret_text[BROKER_VERSION_SIZE])
+{
+    snprintf(ret_text, BROKER_VERSION_SIZE, "nats.c %.32s", nats_GetVersion());
+}
+
+/* A subject without wildcards. Those that begin with $ are commands to the server. */
+static const char *refusal(const struct bytes names[], struct bytes key)
+{
+    struct bytes subject = names[0];
+
+    if (key.data)
+        return "may have no key: a subject has none";
+    if (subject.size == 0 || subject.data[0] == '.' || subject.data[subject.size - 1] == '.')
+        return "names no subject, or one with an empty part";
+    if (subject.data[0] == '$')
+        return "names a subject of the server's own";
+    for (size_t i = 0; i < subject.size; i++) {
+        if (strchr("*>", subject.data[i]))
+            return "may have no wildcards";
+        if ((unsigned char)subject.data[i] <= ' ' || subject.data[i] == 0x7f)
+            return "may have no blanks and control characters";
+        if (subject.data[i] == '.' && subject.data[i + 1] == '.')
+            return "names a subject with an empty part";
+    }
+    return NULL;
+}
+
+/* ---- settings ---- */
+
+static enum error_code read_parameters(struct nats *nats, struct error *ret_error)
+{
+    const struct broker_url *url = nats->settings->url;
+
+    nats->credentials_file = nats->ca_file = "";
+    for (size_t i = 0; i < url->parameter_count; i++) {
+        const struct broker_parameter *parameter = &url->parameters[i];
+
+        if (strcmp(parameter->name, "creds") == 0)
+            nats->credentials_file = parameter->value;
+        else if (strcmp(parameter->name, "cacert") == 0)
+            nats->ca_file = parameter->value;
+        else
+            return error_set(ret_error, ERROR_INVALID,
+                             "%.40s: no such parameter; there are creds and cacert",
+                             parameter->name);
+    }
+    return *url->path ? error_set(ret_error, ERROR_INVALID, "it may have no path") : ERROR_NONE;
+}
+
+static enum error_code read_servers(struct nats *nats, struct error *ret_error)
+{
+    const char *at = nats->settings->url->hosts;
+
+    while (*at) {
+        size_t size = strcspn(at, ",");
+
+        if (nats->server_count == SERVERS_MAX || size == 0 || size > 270)
+            return error_set(ret_error, ERROR_INVALID, "it must name 1 to %d hosts", SERVERS_MAX);
+        snprintf(nats->servers[nats->server_count++], sizeof(nats->servers[0]), "nats://%.*s",
+                 (int)size, at);
+        at += size + (at[size] == ',');
+    }
+    return ERROR_NONE;
+}
+
+static void destroy(void *client)
+{
+    struct nats *nats = client;
+
+    mailbox_deinit(&nats->answers);
+    pthread_cond_destroy(&nats->ended);
+    pthread_mutex_destroy(&nats->lock);
+    free(nats);
+}
+
+static enum error_code create(const struct broker_settings *settings, void **ret_client,
+                              struct error *ret_error)
+{
+    struct nats *nats = calloc(1, sizeof(*nats));
+    enum error_code code;
+
+    if (!nats)
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    if (mailbox_init(&nats->answers)) {
+        free(nats);
+        return error_set(ret_error, ERROR_IO, "no descriptor left");
+    }
+    pthread_mutex_init(&nats->lock, NULL);
+    pthread_cond_init(&nats->ended, NULL);
+    list_init(&nats->closed_message);
+    nats->settings = settings;
+    code = read_parameters(nats, ret_error);
+    if (!code)
+        code = read_servers(nats, ret_error);
+    if (code) {
+        destroy(nats);
+        return code;
+    }
+    *ret_client = nats;
+    return ERROR_NONE;
+}
+
+/* ---- on the threads of nats.c ---- */
+
+static void on_closed(natsConnection *connection, void *context)
+{
+    struct nats *nats = context;
+
+    (void)connection;
+    pthread_mutex_lock(&nats->lock);
+    nats->is_closed = true;
+    mailbox_post(&nats->answers, &nats->closed_message);
+    pthread_cond_signal(&nats->ended);
+    pthread_mutex_unlock(&nats->lock);
+}
+
+static void on_subscription_ended(void *context)
+{
+    struct nats *nats = context;
+
+    pthread_mutex_lock(&nats->lock);
+    nats->is_subscription_ended = true;
+    pthread_cond_signal(&nats->ended);
+    pthread_mutex_unlock(&nats->lock);
+}
+
+static void read_error(struct json_reader *reader, struct answer *answer)
+{
+    struct json_string name, text;
+    struct bytes number;
+    uint64_t code = 0;
+    size_t size = 0;
+
+    if (json_peek(reader) != JSON_OBJECT || !json_enter_object(reader))
+        return;
+    while (json_next_member(reader, &name)) {
+        enum json_type type = json_peek(reader);
+
+        if (type == JSON_STRING && bytes_equal(name.raw, BYTES("description"))) {
+            if (json_read_string(reader, &text))
+                json_string_decode(&text, answer->error, sizeof(answer->error) - 1, &size);
+        } else if (type == JSON_NUMBER && bytes_equal(name.raw, BYTES("err_code"))) {
+            if (json_read_number(reader, &number))
+                json_number_u64(number, &code);
+        } else {
+            json_skip(reader, NULL);
+        }
+    }
+    answer->error[size] = '\0';
+    answer->result = code == ERR_MESSAGE_TOO_LARGE ? DELIVERY_ENDED : DELIVERY_FAILED;
+}
+
+/* {"stream": "S", "seq": 1} or {"error": {...}}. False for what is neither, such as the answer of a
+ * service that listens to the subject too. */
+static bool read_acknowledgement(struct bytes text, struct answer *answer)
+{
+    struct json_reader reader;
+    struct json_string name;
+    bool has_error = false, has_sequence = false;
+
+    json_reader_init(&reader, text);
+    if (json_peek(&reader) != JSON_OBJECT || !json_enter_object(&reader))
+        return false;
+    while (json_next_member(&reader, &name)) {
+        if (bytes_equal(name.raw, BYTES("error"))) {
+            has_error = true;
+            snprintf(answer->error, sizeof(answer->error), "the stream refused");
+            answer->result = DELIVERY_FAILED;
+            read_error(&reader, answer);
+            continue;
+        }
+        has_sequence = has_sequence || bytes_equal(name.raw, BYTES("seq"));
+        json_skip(&reader, NULL);
+    }
+    if (!json_finish(&reader))
+        return false;
+    if (!has_error)
+        answer->result = DELIVERY_DONE;
+    return has_error || has_sequence;
+}
+
+static void on_answer(natsConnection *connection, natsSubscription *subscription, natsMsg *message,
+                      void *context)
+{
+    struct nats *nats = context;
+    const char *subject = natsMsg_GetSubject(message);
+    struct answer *answer = calloc(1, sizeof(*answer));
+    bool is_answer = false;
+
+    (void)connection;
+    (void)subscription;
+    if (answer && strlen(subject) > strlen(nats->inbox)) {
+        answer->ticket = strtoull(subject + strlen(nats->inbox), NULL, 16);
+        if (natsMsg_IsNoResponders(message)) {
+            is_answer = true;
+            answer->result = DELIVERY_FAILED;
+            snprintf(answer->error, sizeof(answer->error), "no stream takes this subject");
+        } else {
+            is_answer = read_acknowledgement(
+                (struct bytes){natsMsg_GetData(message), (size_t)natsMsg_GetDataLength(message)},
+                answer);
+        }
+    }
+    natsMsg_Destroy(message);
+    if (is_answer)
+        mailbox_post(&nats->answers, &answer->link);
+    else /* without memory the message's own time-out ends it */
+        free(answer);
+}
+
+/* ---- the connection ---- */
+
+static void take_answers(struct nats *nats, bool *ret_is_closed)
+{
+    struct list messages, *link;
+
+    list_init(&messages);
+    mailbox_take(&nats->answers, &messages);
+    while ((link = list_pop(&messages))) {
+        struct answer *answer;
+
+        if (link == &nats->closed_message) {
+            *ret_is_closed = true;
+            continue;
+        }
+        answer = list_item(link, struct answer, link);
+        broker_outcome(nats->settings->sink, answer->ticket, answer->result, answer->error);
+        free(answer);
+    }
+}
+
+static void drop_answers(struct nats *nats)
+{
+    struct list messages, *link;
+
+    list_init(&messages);
+    mailbox_take(&nats->answers, &messages);
+    while ((link = list_pop(&messages)))
+        if (link != &nats->closed_message)
+            free(list_item(link, struct answer, link));
+}
+
+/* Waits until nats.c has called back for the last time: nothing of ours may go before. */
+static void disconnect(void *client)
+{
+    struct nats *nats = client;
+
+    if (!nats->connection)
+        return;
+    natsConnection_Close(nats->connection);
+    pthread_mutex_lock(&nats->lock);
+    while (!nats->is_closed || (nats->subscription && !nats->is_subscription_ended))
+        pthread_cond_wait(&nats->ended, &nats->lock);
+    pthread_mutex_unlock(&nats->lock);
+    natsSubscription_Destroy(nats->subscription);
+    natsConnection_Destroy(nats->connection);
+    nats->subscription = NULL;
+    nats->connection = NULL;
+    drop_answers(nats);
+}
+
+static natsStatus set_options(struct nats *nats, natsOptions *options)
+{
+    const struct broker_settings *settings = nats->settings;
+    const struct broker_url *url = settings->url;
+    const char *servers[SERVERS_MAX];
+    natsStatus status;
+
+    for (int i = 0; i < nats->server_count; i++)
+        servers[i] = nats->servers[i];
+    status = natsOptions_SetServers(options, servers, nats->server_count);
+    if (status == NATS_OK && *url->password)
+        status = natsOptions_SetUserInfo(options, url->user, url->password);
+    else if (status == NATS_OK && *url->user)
+        status = natsOptions_SetToken(options, url->user);
+    if (status == NATS_OK && *nats->credentials_file)
+        status = natsOptions_SetUserCredentialsFromFiles(options, nats->credentials_file, NULL);
+    if (status == NATS_OK && strcmp(url->scheme, "tls") == 0)
+        status = natsOptions_SetSecure(options, true);
+    if (status == NATS_OK && *nats->ca_file)
+        status = natsOptions_LoadCATrustedCertificates(options, nats->ca_file);
+    if (status == NATS_OK)
+        status = natsOptions_SetTimeout(options, (int64_t)settings->connect_timeout_ms);
+    if (status == NATS_OK)
+        status = natsOptions_SetName(options, settings->client_name);
+    /* Connecting again is done here, as with every kind of broker. */
+    if (status == NATS_OK)
+        status = natsOptions_SetAllowReconnect(options, false);
+    if (status == NATS_OK)
+        status = natsOptions_SetPingInterval(options, PING_MS);
+    if (status == NATS_OK)
+        status = natsOptions_SetWriteDeadline(options, WRITE_DEADLINE_MS);
+    return status == NATS_OK ? natsOptions_SetClosedCB(options, on_closed, nats) : status;
+}
+
+static natsStatus subscribe(struct nats *nats)
+{
+    natsInbox *inbox = NULL;
+    char subject[sizeof(nats->inbox) + 1];
+    natsStatus status = natsInbox_Create(&inbox);
+
+    if (status != NATS_OK)
+        return status;
+    snprintf(nats->inbox, sizeof(nats->inbox), "%.48s.", inbox);
+    natsInbox_Destroy(inbox);
+    snprintf(subject, sizeof(subject), "%s*", nats->inbox);
+    status =
+        natsConnection_Subscribe(&nats->subscription, nats->connection, subject, on_answer, nats);
+    if (status != NATS_OK)
+        return status;
+    status = natsSubscription_SetOnCompleteCB(nats->subscription, on_subscription_ended, nats);
+    nats->is_subscription_ended = status != NATS_OK; /* nobody will say it */
+    return status == NATS_OK ? natsSubscription_SetPendingLimits(nats->subscription, -1, -1)
+                             : status;
+}
+
+static enum error_code connect_to_server(void *client, struct error *ret_error)
+{
+    struct nats *nats = client;
+    natsOptions *options = NULL;
+    natsStatus status = natsOptions_Create(&options);
+
+    nats->is_closed = nats->is_subscription_ended = false;
+    if (status == NATS_OK)
+        status = set_options(nats, options);
+    if (status == NATS_OK)
+        status = natsConnection_Connect(&nats->connection, options);
+    natsOptions_Destroy(options);
+    if (status == NATS_OK)
+        status = subscribe(nats);
+    if (status == NATS_OK)
+        return ERROR_NONE;
+    disconnect(nats);
+    return error_set(ret_error, ERROR_IO, "%s", natsStatus_GetText(status));
+}
+
+/* ---- messages ---- */
+
+/* Headers that tell the stream what to do are ours to set. */
+static bool is_own_of_nats(const char *name)
+{
+    return strncasecmp(name, "nats-", 5) == 0;
+}
+
+static natsStatus send(struct nats *nats, uint64_t ticket, const struct broker_message *message)
+{
+    char reply[sizeof(nats->inbox) + 20];
+    natsMsg *wrapped = NULL;
+    natsStatus status;
+
+    snprintf(reply, sizeof(reply), "%s%llx", nats->inbox, (unsigned long long)ticket);
+    status = natsMsg_Create(&wrapped, message->names[0].data, reply, message->payload.data,
+                            (int)message->payload.size);
+    if (status == NATS_OK)
+        status = natsMsgHeader_Set(wrapped, "Nats-Msg-Id", message->id);
+    for (size_t i = 0; i < message->field_count && status == NATS_OK; i++)
+        if (!is_own_of_nats(message->fields[i].name))
+            status =
+                natsMsgHeader_Set(wrapped, message->fields[i].name, message->fields[i].value.data);
+    if (status == NATS_OK)
+        status = natsConnection_PublishMsg(nats->connection, wrapped);
+    natsMsg_Destroy(wrapped);
+    return status;
+}
+
+static bool publish(void *client, uint64_t ticket, const struct broker_message *message)
+{
+    struct nats *nats = client;
+    natsStatus status = send(nats, ticket, message);
+
+    /* A connection that is closed shows in the next wait, and takes this message with it. */
+    if (status != NATS_OK && status != NATS_CONNECTION_CLOSED)
+        broker_outcome(nats->settings->sink, ticket,
+                       status == NATS_MAX_PAYLOAD ? DELIVERY_ENDED : DELIVERY_FAILED,
+                       natsStatus_GetText(status));
+    return true;
+}
+
+static enum error_code wait(void *client, int wake_fd, int timeout_ms, struct error *ret_error)
+{
+    struct nats *nats = client;
+    struct pollfd polled[2] = {{.fd = wake_fd, .events = POLLIN},
+                               {.fd = mailbox_fd(&nats->answers), .events = POLLIN}};
+    bool is_closed = false;
+    const char *cause = NULL;
+
+    if (poll(polled, 2, timeout_ms) < 0 && errno != EINTR)
+        return error_set(ret_error, ERROR_IO, "the system refuses to wait");
+    take_answers(nats, &is_closed);
+    if (!is_closed)
+        return ERROR_NONE;
+    natsConnection_GetLastError(nats->connection, &cause);
+    return error_set(ret_error, ERROR_IO, "%.150s", cause && *cause ? cause : "it was closed");
+}
+
+const struct broker_backend broker_nats = {
+    .scheme = "nats",
+    .name_count = 1,
+    .version = version,
+    .refusal = refusal,
+    .create = create,
+    .connect = connect_to_server,
+    .publish = publish,
+    .wait = wait,
+    .disconnect = disconnect,
+    .destroy = destroy,
+};

@@ -1,0 +1,599 @@
+/*
+ * RabbitMQ by librabbitmq: AMQP 0-9-1 with publisher confirms. Messages are persistent and
+ * mandatory, so that what no queue takes comes back, and is refused. Confirms count messages from
+ * 1, so the tickets under way are a ring.
+ *
+ * An exchange that does not exist, or is not for us to write to, closes the whole channel, with
+ * everything under way on it. So an exchange is looked up on a channel of its own before the first
+ * message goes to it, and one that has closed the channel all the same is left alone for a while:
+ * one bad target must not stop the others.
+ */
+#include "base/random.h"
+#include "delivery/backend/backends.h"
+#include "sys/clock.h"
+
+#include <amqp.h>
+#include <amqp_framing.h>
+#include <amqp_ssl_socket.h>
+#include <amqp_tcp_socket.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#define CHANNEL          1 /* of the messages */
+#define CHANNEL_LOOK_UP  2
+#define HEARTBEAT_S      10
+#define USER_TIMEOUT_MS  15000
+#define EXCHANGES_MAX    64 /* whose look-up is remembered */
+#define EXCHANGE_BAD_MS  1000
+#define EXCHANGE_SHUT_MS 10000 /* one that has closed the channel */
+
+struct exchange {
+    char name[BROKER_DECODED_SIZE_MAX + 1];
+    bool is_known;
+    struct instant bad_until;
+    enum delivery_result result; /* while it is bad */
+    char error[120];
+};
+
+/* A message without a confirm. */
+struct sent {
+    uint64_t ticket;
+    uint64_t id_hash; /* a message that comes back is known by its id */
+    bool is_settled, is_returned;
+    char reason[60]; /* why it came back */
+};
+
+struct rabbitmq {
+    const struct broker_settings *settings;
+    char host[256];
+    uint16_t port;
+    const char *ca_file;
+    amqp_connection_state_t connection;
+    struct sent *ring;
+    size_t capacity; /* a power of two */
+    uint64_t head;   /* the tag of the oldest that is not settled */
+    uint64_t tail;   /* the tag of the next message */
+    bool is_lost;
+    bool is_blocked; /* the server has asked us to wait */
+    bool wants_out;  /* the socket takes no more for now */
+    char cause[160]; /* why it is lost */
+    struct exchange exchanges[EXCHANGES_MAX];
+    amqp_table_entry_t *entries;
+    size_t entry_capacity;
+};
+
+static void version(char ret_text[BROKER_VERSION_SIZE])
+{
+    snprintf(ret_text, BROKER_VERSION_SIZE, "librabbitmq %.32s", amqp_version());
+}
+
+static const char *refusal(const struct bytes names[], struct bytes key)
+{
+    if (key.data)
+        return "may have no key: the routing key is the end of the path";
+    if (names[0].size == 0 && names[1].size == 0)
+        return "names neither an exchange nor a queue";
+    return NULL;
+}
+
+static amqp_bytes_t bytes_for(struct bytes bytes)
+{
+    return (amqp_bytes_t){.len = bytes.size, .bytes = (void *)(uintptr_t)bytes.data};
+}
+
+static uint64_t hash_of(struct bytes text)
+{
+    uint64_t hash = text.size;
+
+    for (size_t i = 0; i < text.size; i++)
+        hash = random_mix(hash ^ (uint8_t)text.data[i]);
+    return hash;
+}
+
+/* ---- settings ---- */
+
+static void destroy(void *client)
+{
+    struct rabbitmq *rabbitmq = client;
+
+    free(rabbitmq->entries);
+    free(rabbitmq->ring);
+    free(rabbitmq);
+}
+
+static enum error_code read_settings(struct rabbitmq *rabbitmq, struct error *ret_error)
+{
+    const struct broker_url *url = rabbitmq->settings->url;
+    bool is_tls = strcmp(url->scheme, "amqps") == 0;
+
+    for (size_t i = 0; i < url->parameter_count; i++) {
+        if (strcmp(url->parameters[i].name, "cacert") != 0 || !is_tls)
+            return error_set(ret_error, ERROR_INVALID,
+                             "%.40s: no such parameter; there is cacert, for amqps",
+                             url->parameters[i].name);
+        rabbitmq->ca_file = url->parameters[i].value;
+    }
+    if (is_tls && !rabbitmq->ca_file)
+        return error_set(ret_error, ERROR_INVALID, "amqps needs the parameter cacert");
+    return broker_url_host(url, is_tls ? 5671 : 5672, rabbitmq->host, &rabbitmq->port, ret_error);
+}
+
+static enum error_code create(const struct broker_settings *settings, void **ret_client,
+                              struct error *ret_error)
+{
+    struct rabbitmq *rabbitmq = calloc(1, sizeof(*rabbitmq));
+    enum error_code code;
+
+    if (!rabbitmq)
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    rabbitmq->settings = settings;
+    /* Room for as many again whose time was over before their confirm came. */
+    for (rabbitmq->capacity = 2; rabbitmq->capacity < 2 * (size_t)settings->inflight_max;)
+        rabbitmq->capacity *= 2;
+    rabbitmq->ring = calloc(rabbitmq->capacity, sizeof(*rabbitmq->ring));
+    code = rabbitmq->ring ? read_settings(rabbitmq, ret_error)
+                          : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    if (code) {
+        destroy(rabbitmq);
+        return code;
+    }
+    *ret_client = rabbitmq;
+    return ERROR_NONE;
+}
+
+/* ---- the connection ---- */
+
+static void format_close(const amqp_method_t *method, char ret_text[160])
+{
+    amqp_bytes_t text = amqp_cstring_bytes("closed by the server");
+
+    if (method->id == AMQP_CONNECTION_CLOSE_METHOD)
+        text = ((const amqp_connection_close_t *)method->decoded)->reply_text;
+    else if (method->id == AMQP_CHANNEL_CLOSE_METHOD)
+        text = ((const amqp_channel_close_t *)method->decoded)->reply_text;
+    snprintf(ret_text, 160, "%.*s", (int)(text.len < 150 ? text.len : 150),
+             (const char *)text.bytes);
+}
+
+static void lose(struct rabbitmq *rabbitmq, const char *cause)
+{
+    if (!rabbitmq->is_lost)
+        snprintf(rabbitmq->cause, sizeof(rabbitmq->cause), "%s", cause);
+    rabbitmq->is_lost = true;
+}
+
+/* Whether the call before went well; else the connection is lost, and says why. */
+static bool check_reply(struct rabbitmq *rabbitmq, amqp_rpc_reply_t reply)
+{
+    char text[160];
+
+    switch (reply.reply_type) {
+    case AMQP_RESPONSE_NORMAL:
+        return true;
+    case AMQP_RESPONSE_SERVER_EXCEPTION:
+        format_close(&reply.reply, text);
+        lose(rabbitmq, text);
+        return false;
+    case AMQP_RESPONSE_LIBRARY_EXCEPTION:
+        lose(rabbitmq, amqp_error_string2(reply.library_error));
+        return false;
+    default:
+        lose(rabbitmq, "no reply");
+        return false;
+    }
+}
+
+static void disconnect(void *client)
+{
+    struct rabbitmq *rabbitmq = client;
+
+    if (!rabbitmq->connection)
+        return;
+    amqp_destroy_connection(rabbitmq->connection);
+    rabbitmq->connection = NULL;
+    for (size_t i = 0; i < EXCHANGES_MAX; i++)
+        rabbitmq->exchanges[i].is_known = false;
+}
+
+static amqp_socket_t *make_socket(struct rabbitmq *rabbitmq)
+{
+    amqp_socket_t *made;
+
+    if (!rabbitmq->ca_file)
+        return amqp_tcp_socket_new(rabbitmq->connection);
+    made = amqp_ssl_socket_new(rabbitmq->connection);
+    if (made && amqp_ssl_socket_set_cacert(made, rabbitmq->ca_file) == AMQP_STATUS_OK) {
+        amqp_ssl_socket_set_verify_peer(made, 1);
+        amqp_ssl_socket_set_verify_hostname(made, 1);
+        return made;
+    }
+    return NULL;
+}
+
+/* Asks to be told when the server is out of memory or disk, and says who we are. */
+static amqp_rpc_reply_t log_in(struct rabbitmq *rabbitmq)
+{
+    const struct broker_url *url = rabbitmq->settings->url;
+    amqp_table_entry_t capability = {
+        .key = amqp_cstring_bytes("connection.blocked"),
+        .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value = {.boolean = 1}},
+    };
+    amqp_table_entry_t properties[] = {
+        {.key = amqp_cstring_bytes("connection_name"),
+         .value = {.kind = AMQP_FIELD_KIND_UTF8,
+                   .value = {.bytes = amqp_cstring_bytes(rabbitmq->settings->client_name)}}},
+        {.key = amqp_cstring_bytes("capabilities"),
+         .value = {.kind = AMQP_FIELD_KIND_TABLE,
+                   .value = {.table = {.num_entries = 1, .entries = &capability}}}},
+    };
+    amqp_table_t table = {.num_entries = 2, .entries = properties};
+
+    return amqp_login_with_properties(rabbitmq->connection, url->has_path ? url->path : "/", 0,
+                                      AMQP_DEFAULT_FRAME_SIZE, HEARTBEAT_S, &table,
+                                      AMQP_SASL_METHOD_PLAIN, *url->user ? url->user : "guest",
+                                      *url->user ? url->password : "guest");
+}
+
+static bool open_channel(struct rabbitmq *rabbitmq, amqp_channel_t channel)
+{
+    amqp_channel_open(rabbitmq->connection, channel);
+    return check_reply(rabbitmq, amqp_get_rpc_reply(rabbitmq->connection));
+}
+
+static bool open_connection(struct rabbitmq *rabbitmq)
+{
+    uint64_t timeout_ms = rabbitmq->settings->connect_timeout_ms;
+    struct timeval timeout = {.tv_sec = (time_t)(timeout_ms / 1000),
+                              .tv_usec = (suseconds_t)(timeout_ms % 1000 * 1000)};
+    unsigned user_timeout_ms = USER_TIMEOUT_MS;
+    amqp_socket_t *made;
+    int status;
+
+    rabbitmq->connection = amqp_new_connection();
+    made = rabbitmq->connection ? make_socket(rabbitmq) : NULL;
+    if (!made) {
+        lose(rabbitmq, rabbitmq->ca_file ? "no memory, or no cacert" : "out of memory");
+        return false;
+    }
+    status = amqp_socket_open_noblock(made, rabbitmq->host, rabbitmq->port, &timeout);
+    if (status != AMQP_STATUS_OK) {
+        lose(rabbitmq, amqp_error_string2(status));
+        return false;
+    }
+    /* A server that is out of memory stops reading: this bounds how long a write may wait. */
+    setsockopt(amqp_get_sockfd(rabbitmq->connection), IPPROTO_TCP, TCP_USER_TIMEOUT,
+               &user_timeout_ms, sizeof(user_timeout_ms));
+    amqp_set_handshake_timeout(rabbitmq->connection, &timeout);
+    amqp_set_rpc_timeout(rabbitmq->connection, &timeout);
+    if (!check_reply(rabbitmq, log_in(rabbitmq)) || !open_channel(rabbitmq, CHANNEL) ||
+        !open_channel(rabbitmq, CHANNEL_LOOK_UP))
+        return false;
+    amqp_confirm_select(rabbitmq->connection, CHANNEL);
+    return check_reply(rabbitmq, amqp_get_rpc_reply(rabbitmq->connection));
+}
+
+static enum error_code connect_to_server(void *client, struct error *ret_error)
+{
+    struct rabbitmq *rabbitmq = client;
+
+    rabbitmq->is_lost = rabbitmq->is_blocked = rabbitmq->wants_out = false;
+    rabbitmq->head = rabbitmq->tail = 1;
+    if (open_connection(rabbitmq))
+        return ERROR_NONE;
+    disconnect(rabbitmq);
+    return error_set(ret_error, ERROR_IO, "%s", rabbitmq->cause);
+}
+
+/* ---- exchanges ---- */
+
+static void shut(struct exchange *exchange, enum delivery_result result, const char *error,
+                 uint64_t for_ms)
+{
+    exchange->is_known = false;
+    exchange->result = result;
+    snprintf(exchange->error, sizeof(exchange->error), "%.110s", error);
+    exchange->bad_until = instant_add_ms(instant_now(), for_ms);
+}
+
+/* Asks the server; a channel that it closes over this is opened again. */
+static void look_up(struct rabbitmq *rabbitmq, struct exchange *exchange)
+{
+    amqp_channel_close_ok_t ok = {0};
+    amqp_rpc_reply_t reply;
+    char text[160];
+
+    amqp_exchange_declare(rabbitmq->connection, CHANNEL_LOOK_UP, amqp_cstring_bytes(exchange->name),
+                          amqp_cstring_bytes("direct"), 1, 0, 0, 0, amqp_empty_table);
+    reply = amqp_get_rpc_reply(rabbitmq->connection);
+    exchange->is_known = reply.reply_type == AMQP_RESPONSE_NORMAL;
+    if (exchange->is_known)
+        return;
+    if (reply.reply_type != AMQP_RESPONSE_SERVER_EXCEPTION ||
+        reply.reply.id != AMQP_CHANNEL_CLOSE_METHOD) {
+        check_reply(rabbitmq, reply);
+        return;
+    }
+    format_close(&reply.reply, text);
+    shut(exchange,
+         ((const amqp_channel_close_t *)reply.reply.decoded)->reply_code == AMQP_NOT_FOUND
+             ? DELIVERY_ENDED
+             : DELIVERY_FAILED,
+         text, EXCHANGE_BAD_MS);
+    if (amqp_send_method(rabbitmq->connection, CHANNEL_LOOK_UP, AMQP_CHANNEL_CLOSE_OK_METHOD,
+                         &ok) != AMQP_STATUS_OK)
+        lose(rabbitmq, "the connection broke");
+    else
+        open_channel(rabbitmq, CHANNEL_LOOK_UP);
+}
+
+/* The entry of this exchange; one that is neither known nor bad cannot be told now. */
+static struct exchange *find_exchange(struct rabbitmq *rabbitmq, struct bytes name)
+{
+    struct exchange *exchange = &rabbitmq->exchanges[hash_of(name) % EXCHANGES_MAX];
+
+    if (strcmp(exchange->name, name.data) != 0) {
+        *exchange = (struct exchange){.is_known = name.size == 0}; /* the default one is always */
+        snprintf(exchange->name, sizeof(exchange->name), "%s", name.data);
+    }
+    if (!exchange->is_known && instant_now().ns >= exchange->bad_until.ns) {
+        exchange->is_known = name.size == 0;
+        if (!exchange->is_known)
+            look_up(rabbitmq, exchange);
+    }
+    return exchange;
+}
+
+/* The channel was closed: whichever exchange the reason names is to blame. */
+static void blame_exchange(struct rabbitmq *rabbitmq, const char *reason)
+{
+    for (size_t i = 0; i < EXCHANGES_MAX; i++) {
+        struct exchange *exchange = &rabbitmq->exchanges[i];
+        char quoted[sizeof(exchange->name) + 3];
+
+        if (!exchange->is_known || !*exchange->name)
+            continue;
+        snprintf(quoted, sizeof(quoted), "'%s'", exchange->name);
+        if (strstr(reason, quoted))
+            shut(exchange, DELIVERY_FAILED, reason, EXCHANGE_SHUT_MS);
+    }
+}
+
+/* ---- messages out ---- */
+
+static bool reserve_entries(struct rabbitmq *rabbitmq, size_t count)
+{
+    amqp_table_entry_t *entries;
+
+    if (count <= rabbitmq->entry_capacity)
+        return true;
+    entries = realloc(rabbitmq->entries, count * sizeof(*entries));
+    if (!entries)
+        return false;
+    rabbitmq->entries = entries;
+    rabbitmq->entry_capacity = count;
+    return true;
+}
+
+/* The content type has a place of its own in AMQP; a name has at most 255 bytes there. */
+static amqp_basic_properties_t make_properties(struct rabbitmq *rabbitmq,
+                                               const struct broker_message *message)
+{
+    amqp_basic_properties_t properties = {
+        ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG | AMQP_BASIC_MESSAGE_ID_FLAG |
+                  AMQP_BASIC_CONTENT_TYPE_FLAG | AMQP_BASIC_HEADERS_FLAG,
+        .delivery_mode = AMQP_DELIVERY_PERSISTENT,
+        .message_id = amqp_cstring_bytes(message->id),
+    };
+    int count = 0;
+
+    for (size_t i = 0; i < message->field_count; i++) {
+        const struct broker_field *field = &message->fields[i];
+
+        if (strcmp(field->name, "content-type") == 0 && field->value.size <= 255)
+            properties.content_type = bytes_for(field->value);
+        else if (strlen(field->name) <= 255)
+            rabbitmq->entries[count++] = (amqp_table_entry_t){
+                .key = amqp_cstring_bytes(field->name),
+                .value = {.kind = AMQP_FIELD_KIND_UTF8,
+                          .value = {.bytes = bytes_for(field->value)}},
+            };
+    }
+    properties.headers = (amqp_table_t){.num_entries = count, .entries = rabbitmq->entries};
+    return properties;
+}
+
+/* librabbitmq waits where the socket takes no more; so it is only asked when there is room. */
+static bool has_room(struct rabbitmq *rabbitmq)
+{
+    struct pollfd polled = {.fd = amqp_get_sockfd(rabbitmq->connection), .events = POLLOUT};
+
+    if (rabbitmq->is_blocked || rabbitmq->tail - rabbitmq->head == rabbitmq->capacity)
+        return false;
+    rabbitmq->wants_out = poll(&polled, 1, 0) == 0;
+    return !rabbitmq->wants_out;
+}
+
+static bool publish(void *client, uint64_t ticket, const struct broker_message *message)
+{
+    struct rabbitmq *rabbitmq = client;
+    struct broker_sink *sink = rabbitmq->settings->sink;
+    const struct exchange *exchange;
+    amqp_basic_properties_t properties;
+    int status;
+
+    if (rabbitmq->is_lost || !has_room(rabbitmq))
+        return false;
+    exchange = find_exchange(rabbitmq, message->names[0]);
+    if (rabbitmq->is_lost)
+        return false;
+    if (!exchange->is_known) {
+        broker_outcome(sink, ticket, exchange->result, exchange->error);
+        return true;
+    }
+    if (!reserve_entries(rabbitmq, message->field_count)) {
+        broker_outcome(sink, ticket, DELIVERY_FAILED, "out of memory");
+        return true;
+    }
+    properties = make_properties(rabbitmq, message);
+    rabbitmq->ring[rabbitmq->tail++ & (rabbitmq->capacity - 1)] =
+        (struct sent){.ticket = ticket, .id_hash = hash_of(bytes_of(message->id))};
+    status = amqp_basic_publish(rabbitmq->connection, CHANNEL, bytes_for(message->names[0]),
+                                bytes_for(message->names[1]), 1, 0, &properties,
+                                bytes_for(message->payload));
+    if (status != AMQP_STATUS_OK)
+        lose(rabbitmq, amqp_error_string2(status));
+    return true;
+}
+
+/* ---- what comes in ---- */
+
+static void settle(struct rabbitmq *rabbitmq, uint64_t tag, enum delivery_result result)
+{
+    struct sent *sent = &rabbitmq->ring[tag & (rabbitmq->capacity - 1)];
+    char text[100];
+
+    if (tag < rabbitmq->head || tag >= rabbitmq->tail || sent->is_settled)
+        return;
+    sent->is_settled = true;
+    if (sent->is_returned) {
+        snprintf(text, sizeof(text), "no queue takes it: %s", sent->reason);
+        broker_outcome(rabbitmq->settings->sink, sent->ticket, DELIVERY_ENDED, text);
+    } else {
+        broker_outcome(rabbitmq->settings->sink, sent->ticket, result,
+                       result == DELIVERY_DONE ? "" : "the broker did not take it (nack)");
+    }
+    while (rabbitmq->head < rabbitmq->tail &&
+           rabbitmq->ring[rabbitmq->head & (rabbitmq->capacity - 1)].is_settled)
+        rabbitmq->head++;
+}
+
+/* With `multiple` it is said of all up to this one. */
+static void settle_all(struct rabbitmq *rabbitmq, uint64_t tag, amqp_boolean_t multiple,
+                       enum delivery_result result)
+{
+    if (!multiple) {
+        settle(rabbitmq, tag, result);
+        return;
+    }
+    for (uint64_t at = rabbitmq->head; at <= tag && at < rabbitmq->tail; at++)
+        settle(rabbitmq, at, result);
+}
+
+/* A message comes back before its confirm. */
+static void take_back(struct rabbitmq *rabbitmq, const amqp_basic_return_t *returned)
+{
+    char reason[sizeof(rabbitmq->ring->reason)];
+    amqp_message_t message;
+    uint64_t hash;
+
+    snprintf(reason, sizeof(reason), "%.*s",
+             (int)(returned->reply_text.len < 50 ? returned->reply_text.len : 50),
+             (const char *)returned->reply_text.bytes);
+    if (!check_reply(rabbitmq, amqp_read_message(rabbitmq->connection, CHANNEL, &message, 0)))
+        return;
+    hash = hash_of(
+        (struct bytes){message.properties.message_id.bytes, message.properties.message_id.len});
+    amqp_destroy_message(&message);
+    for (uint64_t tag = rabbitmq->head; tag < rabbitmq->tail; tag++) {
+        struct sent *sent = &rabbitmq->ring[tag & (rabbitmq->capacity - 1)];
+
+        if (sent->is_settled || sent->is_returned || sent->id_hash != hash)
+            continue;
+        sent->is_returned = true;
+        memcpy(sent->reason, reason, sizeof(reason));
+        return;
+    }
+}
+
+static void take_method(struct rabbitmq *rabbitmq, const amqp_method_t *method)
+{
+    const amqp_basic_ack_t *ack = method->decoded;
+    const amqp_basic_nack_t *nack = method->decoded;
+    char text[160];
+
+    switch (method->id) {
+    case AMQP_BASIC_ACK_METHOD:
+        settle_all(rabbitmq, ack->delivery_tag, ack->multiple, DELIVERY_DONE);
+        break;
+    case AMQP_BASIC_NACK_METHOD:
+        settle_all(rabbitmq, nack->delivery_tag, nack->multiple, DELIVERY_FAILED);
+        break;
+    case AMQP_BASIC_RETURN_METHOD:
+        take_back(rabbitmq, method->decoded);
+        break;
+    case AMQP_CONNECTION_BLOCKED_METHOD:
+        rabbitmq->is_blocked = true;
+        break;
+    case AMQP_CONNECTION_UNBLOCKED_METHOD:
+        rabbitmq->is_blocked = false;
+        break;
+    case AMQP_CHANNEL_CLOSE_METHOD:
+    case AMQP_CONNECTION_CLOSE_METHOD:
+        format_close(method, text);
+        blame_exchange(rabbitmq, text);
+        lose(rabbitmq, text);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Takes all that has come; librabbitmq sees to heartbeats meanwhile. */
+static void receive(struct rabbitmq *rabbitmq)
+{
+    struct timeval at_once = {0};
+    amqp_frame_t frame;
+
+    while (!rabbitmq->is_lost) {
+        int status = amqp_simple_wait_frame_noblock(rabbitmq->connection, &frame, &at_once);
+
+        if (status == AMQP_STATUS_TIMEOUT)
+            break;
+        if (status != AMQP_STATUS_OK)
+            lose(rabbitmq, amqp_error_string2(status));
+        else if (frame.frame_type == AMQP_FRAME_METHOD)
+            take_method(rabbitmq, &frame.payload.method);
+    }
+    amqp_maybe_release_buffers(rabbitmq->connection);
+}
+
+static enum error_code wait(void *client, int wake_fd, int timeout_ms, struct error *ret_error)
+{
+    struct rabbitmq *rabbitmq = client;
+    int heartbeat_ms = HEARTBEAT_S * 1000 / 4;
+    struct pollfd polled[2] = {
+        {.fd = wake_fd, .events = POLLIN},
+        {.fd = amqp_get_sockfd(rabbitmq->connection),
+         .events = (short)(POLLIN | (rabbitmq->wants_out ? POLLOUT : 0))},
+    };
+
+    if (timeout_ms < 0 || timeout_ms > heartbeat_ms)
+        timeout_ms = heartbeat_ms;
+    /* A look-up may have read further than its own answer. */
+    if (amqp_frames_enqueued(rabbitmq->connection) || amqp_data_in_buffer(rabbitmq->connection) ||
+        rabbitmq->is_lost)
+        timeout_ms = 0;
+    if (poll(polled, 2, timeout_ms) < 0 && errno != EINTR)
+        return error_set(ret_error, ERROR_IO, "the system refuses to wait");
+    if (!rabbitmq->is_lost)
+        receive(rabbitmq);
+    return rabbitmq->is_lost ? error_set(ret_error, ERROR_IO, "%s", rabbitmq->cause) : ERROR_NONE;
+}
+
+const struct broker_backend broker_rabbitmq = {
+    .scheme = "amqp",
+    .name_count = 2,
+    .version = version,
+    .refusal = refusal,
+    .create = create,
+    .connect = connect_to_server,
+    .publish = publish,
+    .wait = wait,
+    .disconnect = disconnect,
+    .destroy = destroy,
+};

@@ -1,0 +1,335 @@
+/*
+ * Redis Streams by hiredis. A message is XADD STREAM [MAXLEN ~ n] * field value ..., pipelined, and
+ * confirmed by its reply. Replies come in the order of the commands, so the tickets under way are a
+ * ring.
+ *
+ * hiredis sets the connection up as it does best, blocking with a time-out; afterwards the socket
+ * does not block, and only its formatter, its reader and its buffers are used.
+ */
+#include "delivery/backend/backends.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <hiredis/hiredis.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+/* How long the kernel keeps trying when the other side acknowledges nothing. */
+#define USER_TIMEOUT_MS 15000
+
+struct redis {
+    const struct broker_settings *settings;
+    char host[256];
+    uint16_t port;
+    const char *maxlen; /* "": streams are not trimmed */
+    redisContext *context;
+    bool is_lost;    /* the output or the memory failed */
+    uint64_t *ring;  /* tickets without a reply */
+    size_t capacity; /* a power of two */
+    size_t head, tail;
+    const char **arguments;
+    size_t *argument_sizes;
+    size_t argument_capacity;
+};
+
+static void version(char ret_text[BROKER_VERSION_SIZE])
+{
+    snprintf(ret_text, BROKER_VERSION_SIZE, "hiredis %d.%d.%d", HIREDIS_MAJOR, HIREDIS_MINOR,
+             HIREDIS_PATCH);
+}
+
+static const char *refusal(const struct bytes names[], struct bytes key)
+{
+    if (key.data)
+        return "may have no key: a stream has none";
+    return names[0].size == 0 ? "names no stream" : NULL;
+}
+
+/* ---- settings ---- */
+
+static bool is_number(const char *text)
+{
+    return *text && strspn(text, "0123456789") == strlen(text) && strlen(text) < 19;
+}
+
+static enum error_code read_parameters(struct redis *redis, struct error *ret_error)
+{
+    const struct broker_url *url = redis->settings->url;
+
+    for (size_t i = 0; i < url->parameter_count; i++) {
+        const struct broker_parameter *parameter = &url->parameters[i];
+
+        if (strcmp(parameter->name, "maxlen") != 0)
+            return error_set(ret_error, ERROR_INVALID, "%.40s: no such parameter; there is maxlen",
+                             parameter->name);
+        if (!is_number(parameter->value))
+            return error_set(ret_error, ERROR_INVALID, "maxlen must be a number");
+        redis->maxlen = parameter->value;
+    }
+    if (*url->path && !is_number(url->path))
+        return error_set(ret_error, ERROR_INVALID, "its path must be the number of a database");
+    return broker_url_host(url, 6379, redis->host, &redis->port, ret_error);
+}
+
+static void destroy(void *client)
+{
+    struct redis *redis = client;
+
+    redisFree(redis->context);
+    free(redis->ring);
+    free(redis->arguments);
+    free(redis->argument_sizes);
+    free(redis);
+}
+
+static enum error_code create(const struct broker_settings *settings, void **ret_client,
+                              struct error *ret_error)
+{
+    struct redis *redis = calloc(1, sizeof(*redis));
+    enum error_code code;
+
+    if (!redis)
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    redis->settings = settings;
+    redis->maxlen = "";
+    /* Room for as many again whose time was over before their reply came. */
+    for (redis->capacity = 2; redis->capacity < 2 * (size_t)settings->inflight_max;)
+        redis->capacity *= 2;
+    redis->ring = calloc(redis->capacity, sizeof(*redis->ring));
+    code = redis->ring ? read_parameters(redis, ret_error)
+                       : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    if (code) {
+        destroy(redis);
+        return code;
+    }
+    *ret_client = redis;
+    return ERROR_NONE;
+}
+
+/* ---- the connection ---- */
+
+static void disconnect(void *client)
+{
+    struct redis *redis = client;
+
+    redisFree(redis->context);
+    redis->context = NULL;
+    redis->head = redis->tail = 0;
+    redis->is_lost = false;
+}
+
+static enum error_code lost(const struct redis *redis, struct error *ret_error)
+{
+    const redisContext *context = redis->context;
+
+    if (!context || context->err == REDIS_ERR_OOM || (redis->is_lost && !context->err))
+        return error_set(ret_error, ERROR_IO, "out of memory");
+    if (context->err == REDIS_ERR_EOF)
+        return error_set(ret_error, ERROR_IO, "closed by the server");
+    return error_set(ret_error, ERROR_IO, "%s", context->errstr);
+}
+
+/* Sends one command and waits for its reply, while the connection still blocks. */
+static enum error_code ask(struct redis *redis, int count, const char *arguments[],
+                           struct error *ret_error)
+{
+    redisReply *reply = redisCommandArgv(redis->context, count, arguments, NULL);
+    enum error_code code = ERROR_NONE;
+
+    if (!reply)
+        return lost(redis, ret_error);
+    if (reply->type == REDIS_REPLY_ERROR)
+        code = error_set(ret_error, ERROR_IO, "%.150s", reply->str);
+    freeReplyObject(reply);
+    return code;
+}
+
+static enum error_code log_in(struct redis *redis, struct error *ret_error)
+{
+    const struct broker_url *url = redis->settings->url;
+    const char *name[] = {"AUTH", url->user, url->password};
+    const char *secret[] = {"AUTH", url->password};
+    const char *database[] = {"SELECT", url->path};
+    const char *ping[] = {"PING"};
+    enum error_code code = ERROR_NONE;
+
+    if (*url->password)
+        code = *url->user ? ask(redis, 3, name, ret_error) : ask(redis, 2, secret, ret_error);
+    if (!code && *url->path)
+        code = ask(redis, 2, database, ret_error);
+    return code ? code : ask(redis, 1, ping, ret_error); /* it may still be loading its data */
+}
+
+static bool stop_blocking(const redisContext *context)
+{
+    int flags = fcntl(context->fd, F_GETFL), one = 1;
+    unsigned timeout_ms = USER_TIMEOUT_MS;
+
+    setsockopt(context->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    setsockopt(context->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+    return flags >= 0 && fcntl(context->fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
+static enum error_code connect_to_server(void *client, struct error *ret_error)
+{
+    struct redis *redis = client;
+    uint64_t timeout_ms = redis->settings->connect_timeout_ms;
+    struct timeval timeout = {.tv_sec = (time_t)(timeout_ms / 1000),
+                              .tv_usec = (suseconds_t)(timeout_ms % 1000 * 1000)};
+    enum error_code code = ERROR_NONE;
+
+    redis->context = redisConnectWithTimeout(redis->host, redis->port, timeout);
+    if (!redis->context || redis->context->err)
+        code = lost(redis, ret_error);
+    if (!code) {
+        redisSetTimeout(redis->context, timeout);
+        redisEnableKeepAlive(redis->context);
+        code = log_in(redis, ret_error);
+    }
+    if (!code && !stop_blocking(redis->context))
+        code = error_set(ret_error, ERROR_IO, "the system refuses");
+    if (code) {
+        disconnect(redis);
+        return code;
+    }
+    redis->context->flags &= ~REDIS_BLOCK;
+    return ERROR_NONE;
+}
+
+/* ---- messages ---- */
+
+static bool reserve_arguments(struct redis *redis, size_t count)
+{
+    const char **arguments;
+    size_t *sizes;
+
+    if (count <= redis->argument_capacity)
+        return true;
+    arguments = realloc(redis->arguments, count * sizeof(*arguments));
+    if (arguments)
+        redis->arguments = arguments;
+    sizes = realloc(redis->argument_sizes, count * sizeof(*sizes));
+    if (sizes)
+        redis->argument_sizes = sizes;
+    if (!arguments || !sizes)
+        return false;
+    redis->argument_capacity = count;
+    return true;
+}
+
+static size_t add(struct redis *redis, size_t at, struct bytes argument)
+{
+    redis->arguments[at] = argument.data ? argument.data : "";
+    redis->argument_sizes[at] = argument.size;
+    return at + 1;
+}
+
+static bool publish(void *client, uint64_t ticket, const struct broker_message *message)
+{
+    struct redis *redis = client;
+    size_t count = 0;
+
+    if (redis->tail - redis->head == redis->capacity)
+        return false;
+    if (!reserve_arguments(redis, 8 + 2 * message->field_count)) {
+        broker_outcome(redis->settings->sink, ticket, DELIVERY_FAILED, "out of memory");
+        return true;
+    }
+    count = add(redis, count, BYTES("XADD"));
+    count = add(redis, count, message->names[0]);
+    if (*redis->maxlen) {
+        count = add(redis, count, BYTES("MAXLEN"));
+        count = add(redis, count, BYTES("~"));
+        count = add(redis, count, bytes_of(redis->maxlen));
+    }
+    count = add(redis, count, BYTES("*"));
+    for (size_t i = 0; i < message->field_count; i++) {
+        count = add(redis, count, bytes_of(message->fields[i].name));
+        count = add(redis, count, message->fields[i].value);
+    }
+    count = add(redis, count, BYTES("payload"));
+    count = add(redis, count, message->payload);
+    if (redisAppendCommandArgv(redis->context, (int)count, redis->arguments,
+                               redis->argument_sizes) != REDIS_OK)
+        redis->is_lost = true; /* what hiredis holds of it is unknown: `wait` ends the connection */
+    redis->ring[redis->tail++ & (redis->capacity - 1)] = ticket;
+    return true;
+}
+
+/* WRONGTYPE: there is something else of that name, and it will stay. The rest may pass: the server
+ * loads its data, is out of memory, cannot write, refuses the user. */
+static void settle(struct redis *redis, const redisReply *reply)
+{
+    uint64_t ticket = redis->ring[redis->head++ & (redis->capacity - 1)];
+    struct broker_sink *sink = redis->settings->sink;
+
+    if (reply->type != REDIS_REPLY_ERROR) {
+        broker_outcome(sink, ticket, DELIVERY_DONE, "");
+        return;
+    }
+    broker_outcome(sink, ticket,
+                   strncmp(reply->str, "WRONGTYPE", 9) == 0 ? DELIVERY_ENDED : DELIVERY_FAILED,
+                   reply->str);
+    /* It was made a replica: its name may lead to another server by now. */
+    if (strncmp(reply->str, "READONLY", 8) == 0) {
+        redis->is_lost = true;
+        redis->context->err = REDIS_ERR_OTHER;
+        snprintf(redis->context->errstr, sizeof(redis->context->errstr), "it is a replica now");
+    }
+}
+
+static bool receive(struct redis *redis)
+{
+    void *reply;
+
+    if (redisBufferRead(redis->context) != REDIS_OK)
+        return false;
+    for (;;) {
+        if (redisGetReplyFromReader(redis->context, &reply) != REDIS_OK)
+            return false;
+        if (!reply)
+            return true;
+        if (redis->head != redis->tail)
+            settle(redis, reply);
+        freeReplyObject(reply);
+        if (redis->is_lost)
+            return false;
+    }
+}
+
+static enum error_code wait(void *client, int wake_fd, int timeout_ms, struct error *ret_error)
+{
+    struct redis *redis = client;
+    struct pollfd polled[2] = {{.fd = wake_fd, .events = POLLIN},
+                               {.fd = redis->context->fd, .events = POLLIN}};
+    int is_written = 0;
+
+    if (redis->is_lost)
+        return lost(redis, ret_error);
+    if (redisBufferWrite(redis->context, &is_written) != REDIS_OK)
+        return lost(redis, ret_error);
+    if (!is_written)
+        polled[1].events |= POLLOUT;
+    if (poll(polled, 2, timeout_ms) < 0 && errno != EINTR)
+        return error_set(ret_error, ERROR_IO, "the system refuses to wait");
+    if ((polled[1].revents & ~POLLOUT) && !receive(redis))
+        return lost(redis, ret_error);
+    return ERROR_NONE;
+}
+
+const struct broker_backend broker_redis = {
+    .scheme = "redis",
+    .name_count = 1,
+    .version = version,
+    .refusal = refusal,
+    .create = create,
+    .connect = connect_to_server,
+    .publish = publish,
+    .wait = wait,
+    .disconnect = disconnect,
+    .destroy = destroy,
+};

@@ -1,0 +1,88 @@
+#include "delivery/breaker.h"
+
+const char *breaker_state_text(enum breaker_state state)
+{
+    static const char *const texts[] = {
+#define X(name, text) text,
+        BREAKER_STATE_LIST(X)
+#undef X
+    };
+
+    return texts[state];
+}
+
+static void change(struct breaker *breaker, enum breaker_state state)
+{
+    breaker->state = state;
+    breaker->generation++;
+}
+
+static void open(struct breaker *breaker, struct instant now, uint64_t pause_ms)
+{
+    breaker->pause_ms = pause_ms;
+    breaker->open_until = instant_add_ms(now, pause_ms);
+    change(breaker, BREAKER_OPEN);
+}
+
+bool breaker_enter(struct breaker *breaker, const struct breaker_options *options,
+                   struct instant now, uint32_t *ret_pass)
+{
+    if (options->failures_max > 0 && breaker->state != BREAKER_CLOSED) {
+        if (breaker->state == BREAKER_HALF_OPEN || now.ns < breaker->open_until.ns)
+            return false;
+        change(breaker, BREAKER_HALF_OPEN);
+    }
+    *ret_pass = breaker->generation;
+    return true;
+}
+
+uint64_t breaker_wait_ms(const struct breaker *breaker, const struct breaker_options *options,
+                         struct instant now)
+{
+    uint64_t left_ns;
+
+    if (breaker->state == BREAKER_CLOSED)
+        return 0;
+    if (breaker->state == BREAKER_HALF_OPEN)
+        return options->pause_ms;
+    left_ns = instant_since_ns(now, breaker->open_until);
+    return (left_ns + 999999) / 1000000;
+}
+
+static uint64_t doubled(uint64_t pause_ms, const struct breaker_options *options)
+{
+    return pause_ms < options->pause_max_ms / 2 ? 2 * pause_ms : options->pause_max_ms;
+}
+
+static uint64_t first_pause_ms(const struct breaker_options *options)
+{
+    return options->pause_ms < options->pause_max_ms ? options->pause_ms : options->pause_max_ms;
+}
+
+bool breaker_leave(struct breaker *breaker, const struct breaker_options *options,
+                   struct instant now, uint32_t pass, enum breaker_verdict verdict)
+{
+    bool is_probe = breaker->state == BREAKER_HALF_OPEN;
+
+    if (options->failures_max == 0 || pass != breaker->generation)
+        return false;
+    if (verdict == BREAKER_UNKNOWN) {
+        if (is_probe) { /* the next one is the probe, at once */
+            open(breaker, now, breaker->pause_ms);
+            breaker->open_until = now;
+        }
+        return false;
+    }
+    if (verdict == BREAKER_ALIVE) {
+        breaker->failures = 0;
+        if (is_probe)
+            change(breaker, BREAKER_CLOSED);
+        return is_probe;
+    }
+    if (breaker->failures < UINT32_MAX)
+        breaker->failures++;
+    if (!is_probe && breaker->failures < options->failures_max)
+        return false;
+    open(breaker, now, is_probe ? doubled(breaker->pause_ms, options) : first_pause_ms(options));
+    return true;
+}

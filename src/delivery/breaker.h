@@ -1,0 +1,79 @@
+/*
+ * breaker.h - a circuit breaker: leaves a target alone that fails, and tries it now and then.
+ *
+ *     if (!breaker_enter(&breaker, &options, now, &pass))
+ *         postpone by breaker_wait_ms(&breaker, &options, now);
+ *     ...
+ *     breaker_leave(&breaker, &options, now, pass, verdict);
+ *
+ *     CLOSED ──failures_max in a row──► OPEN ──pause over, one enters──► HALF_OPEN
+ *        ▲                               ▲                                 │    │
+ *        └──────────── it is alive ──────│─────────────────────────────────┘    │
+ *                                        └── it failed: the pause is doubled ───┘
+ *
+ * Whoever entered before the state last changed says nothing about the target as it is now: what
+ * becomes of it is not counted. So the hundred that still hang when the target is back do not open
+ * the breaker again.
+ *
+ * Time       Instants, as the caller passes them in.
+ * Errors     None.
+ * Threads    No state but its own: one breaker, one thread at a time.
+ */
+#ifndef TICKWHEEL_DELIVERY_BREAKER_H
+#define TICKWHEEL_DELIVERY_BREAKER_H
+
+#include "base/time.h"
+
+#include <stdbool.h>
+
+struct breaker_options {
+    uint32_t failures_max; /* in a row; 0: it never opens */
+    uint64_t pause_ms;     /* the first one */
+    uint64_t pause_max_ms;
+};
+
+/* X(name, text) */
+#define BREAKER_STATE_LIST(X) \
+    X(CLOSED, "closed")       \
+    X(OPEN, "open")           \
+    X(HALF_OPEN, "half-open")
+
+enum breaker_state {
+#define X(name, text) BREAKER_##name,
+    BREAKER_STATE_LIST(X)
+#undef X
+};
+
+const char *breaker_state_text(enum breaker_state state);
+
+/* What a delivery says about its target. */
+enum breaker_verdict {
+    BREAKER_ALIVE,
+    BREAKER_FAILED,
+    BREAKER_UNKNOWN, /* it never got there */
+};
+
+/* All zero: closed. */
+struct breaker {
+    enum breaker_state state;
+    uint32_t failures;         /* in a row, up to now */
+    uint32_t generation;       /* counts changes of the state */
+    uint64_t pause_ms;         /* of the last opening */
+    struct instant open_until; /* while OPEN */
+};
+
+/* Whether a delivery may begin now; `ret_pass` is to be shown to breaker_leave. While HALF_OPEN one
+ * is out, and no other may. */
+bool breaker_enter(struct breaker *breaker, const struct breaker_options *options,
+                   struct instant now, uint32_t *ret_pass);
+
+/* How long it makes no sense to ask again: until a probe may begin; while one is out, the first
+ * pause. 0 when closed. */
+uint64_t breaker_wait_ms(const struct breaker *breaker, const struct breaker_options *options,
+                         struct instant now);
+
+/* One that entered is over. Whether the breaker opened (again), or closed, by it. */
+bool breaker_leave(struct breaker *breaker, const struct breaker_options *options,
+                   struct instant now, uint32_t pass, enum breaker_verdict verdict);
+
+#endif

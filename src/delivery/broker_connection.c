@@ -1,0 +1,526 @@
+#include "delivery/broker_connection.h"
+
+#include "delivery/broker_message.h"
+#include "engine/retry.h"
+#include "sys/clock.h"
+#include "sys/mailbox.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/*
+ * One turn of the loop: connect if it is time; wait, which also receives outcomes; take what was
+ * posted; send what there is room for; end what is over time; hand back what ended, all at once.
+ *
+ * A message under way has a slot, and its ticket is the slot's number and generation. So an outcome
+ * that comes after its slot was given to another message is told from that one's.
+ */
+
+/* Bounds one turn, so that outcomes are read while a great many messages go out. */
+#define PUBLISH_MAX 256
+
+/* How exactly time-outs are kept. */
+#define SWEEP_MS 50
+
+/* What was postponed returns after so long, and as much again at most. */
+#define POSTPONE_MS 1000
+
+static const struct retry_policy connect_policy = {.base_ms = 100, .cap_ms = 5000};
+
+struct slot {
+    struct delivery *delivery; /* NULL: free */
+    uint32_t generation;
+    uint32_t next_free;
+    struct instant deadline;
+};
+
+struct broker_sink {
+    struct slot *slots;
+    uint32_t capacity, free; /* the first free slot; `capacity`: none */
+    uint32_t inflight;
+    uint64_t inflight_bytes;
+    struct instant unanswered_since; /* something was sent then, and nothing was heard since */
+    bool is_proven;                  /* this connection has confirmed something */
+    struct list ended;               /* deliveries to hand back at the end of the turn */
+};
+
+struct broker_connection {
+    struct broker_connection_options options;
+    pthread_t thread;
+    struct mailbox mailbox; /* deliveries, and the two messages */
+    struct list stop_message, drain_message;
+    atomic_bool is_stop_posted;
+    /* The thread's own, up to the end. */
+    void *client;
+    struct broker_sink sink;
+    struct broker_settings settings;
+    struct broker_builder builder;
+    struct random random;
+    struct list waiting; /* deliveries that were not sent yet */
+    bool is_up, is_draining, is_stopping;
+    bool is_full;              /* the client had no room for the first that waits */
+    bool has_more;             /* of `waiting` could be sent at once, but for PUBLISH_MAX */
+    struct instant connect_at; /* while it is not up */
+    struct instant swept_at;
+    uint32_t failures; /* in a row */
+    struct error cause;
+    pthread_mutex_t status_lock;
+    struct broker_status status; /* guarded by status_lock */
+};
+
+#define NEVER ((struct instant){UINT64_MAX})
+
+static const char stopping[] = "the service is stopping";
+
+/* ---- slots ---- */
+
+static bool sink_init(struct broker_sink *sink, uint32_t capacity)
+{
+    *sink = (struct broker_sink){.capacity = capacity, .unanswered_since = NEVER};
+    list_init(&sink->ended);
+    sink->slots = calloc(capacity, sizeof(*sink->slots));
+    if (!sink->slots)
+        return false;
+    for (uint32_t i = 0; i < capacity; i++)
+        sink->slots[i].next_free = i + 1;
+    return true;
+}
+
+static uint64_t take_slot(struct broker_sink *sink, struct delivery *delivery, struct instant now)
+{
+    uint32_t index = sink->free;
+    struct slot *slot = &sink->slots[index];
+
+    assert(index < sink->capacity);
+    sink->free = slot->next_free;
+    slot->delivery = delivery;
+    slot->generation++;
+    slot->deadline = instant_add_ms(now, delivery->timer->retry.timeout_ms);
+    sink->inflight++;
+    sink->inflight_bytes += delivery->timer->texts.payload.size;
+    return (uint64_t)slot->generation << 32 | index;
+}
+
+static struct delivery *free_slot(struct broker_sink *sink, struct slot *slot)
+{
+    struct delivery *delivery = slot->delivery;
+
+    slot->delivery = NULL;
+    slot->next_free = sink->free;
+    sink->free = (uint32_t)(slot - sink->slots);
+    sink->inflight--;
+    sink->inflight_bytes -= delivery->timer->texts.payload.size;
+    return delivery;
+}
+
+static void end(struct broker_sink *sink, struct delivery *delivery, enum delivery_result result,
+                const char *error)
+{
+    delivery->outcome = (struct delivery_outcome){
+        .result = result, .retry_after_ms = result == DELIVERY_POSTPONED ? POSTPONE_MS : 0};
+    snprintf(delivery->outcome.error, sizeof(delivery->outcome.error), "%.*s",
+             (int)sizeof(delivery->outcome.error) - 1, error);
+    delivery->ended_us = wall_now_us();
+    list_push(&sink->ended, &delivery->link);
+}
+
+void broker_outcome(struct broker_sink *sink, uint64_t ticket, enum delivery_result result,
+                    const char *error)
+{
+    uint32_t index = (uint32_t)ticket;
+    struct slot *slot = &sink->slots[index];
+
+    assert(index < sink->capacity && result != DELIVERY_POSTPONED);
+    sink->is_proven = sink->is_proven || result == DELIVERY_DONE;
+    if (slot->delivery && slot->generation == ticket >> 32)
+        end(sink, free_slot(sink, slot), result, error);
+    sink->unanswered_since = sink->inflight > 0 ? instant_now() : NEVER;
+}
+
+/* ---- the connection ---- */
+
+static void tell_status(struct broker_connection *connection)
+{
+    pthread_mutex_lock(&connection->status_lock);
+    connection->status.is_up = connection->is_up;
+    connection->status.connects += connection->is_up;
+    snprintf(connection->status.cause, sizeof(connection->status.cause), "%.150s",
+             connection->is_up ? "" : connection->cause.text);
+    pthread_mutex_unlock(&connection->status_lock);
+}
+
+static void pause_before_connect(struct broker_connection *connection)
+{
+    uint64_t pause_ms = 0;
+
+    if (connection->failures > 0)
+        pause_ms = retry_delay_ms(&connect_policy, connection->failures, 0, &connection->random);
+    connection->connect_at = instant_add_ms(instant_now(), pause_ms);
+}
+
+static void try_connect(struct broker_connection *connection)
+{
+    error_set(&connection->cause, ERROR_IO, "unknown reason");
+    connection->is_up =
+        connection->options.backend->connect(connection->client, &connection->cause) == ERROR_NONE;
+    connection->sink.is_proven = false;
+    connection->is_full = false;
+    if (!connection->is_up) {
+        connection->failures++;
+        pause_before_connect(connection);
+    }
+    tell_status(connection);
+}
+
+static void fail_inflight(struct broker_connection *connection, const char *error)
+{
+    struct broker_sink *sink = &connection->sink;
+
+    for (uint32_t i = 0; sink->inflight > 0 && i < sink->capacity; i++)
+        if (sink->slots[i].delivery)
+            end(sink, free_slot(sink, &sink->slots[i]), DELIVERY_FAILED, error);
+    sink->unanswered_since = NEVER;
+}
+
+/* A connection that never confirmed anything is not made again at once: what broke it may be what
+ * is sent first. */
+static void lose(struct broker_connection *connection)
+{
+    char error[sizeof(connection->cause.text)];
+
+    snprintf(error, sizeof(error), "connection lost before the broker confirmed: %.200s",
+             connection->cause.text);
+    connection->options.backend->disconnect(connection->client);
+    connection->is_up = false;
+    connection->failures = connection->sink.is_proven ? 0 : connection->failures + 1;
+    fail_inflight(connection, error);
+    pause_before_connect(connection);
+    tell_status(connection);
+}
+
+/* ---- one turn ---- */
+
+static void take_messages(struct broker_connection *connection)
+{
+    struct list messages;
+
+    list_init(&messages);
+    mailbox_take(&connection->mailbox, &messages);
+    LIST_FOR_EACH (&messages, message) {
+        if (message != &connection->stop_message && message != &connection->drain_message)
+            continue;
+        list_remove(message);
+        if (message == &connection->stop_message)
+            connection->is_stopping = true;
+        else
+            connection->is_draining = true;
+    }
+    list_join(&connection->waiting, &messages);
+}
+
+static bool has_room(const struct broker_connection *connection, const struct delivery *delivery)
+{
+    const struct broker_sink *sink = &connection->sink;
+    uint64_t bytes_max = connection->options.inflight_bytes_max;
+    uint64_t size = delivery->timer->texts.payload.size;
+
+    return sink->inflight == 0 ||
+           (sink->inflight < sink->capacity && sink->inflight_bytes < bytes_max &&
+            size <= bytes_max - sink->inflight_bytes);
+}
+
+/* False when the client has no room. */
+static bool publish(struct broker_connection *connection, struct delivery *delivery)
+{
+    const struct broker_backend *backend = connection->options.backend;
+    struct broker_sink *sink = &connection->sink;
+    struct broker_message message;
+    struct instant now = instant_now();
+    struct error error;
+    uint64_t ticket;
+    enum error_code code =
+        broker_message_build(&connection->builder, backend, delivery, &message, &error);
+
+    list_remove(&delivery->link);
+    delivery->started_us = wall_now_us();
+    if (code) {
+        end(sink, delivery, code == ERROR_INVALID ? DELIVERY_ENDED : DELIVERY_FAILED, error.text);
+        return true;
+    }
+    ticket = take_slot(sink, delivery, now);
+    if (backend->publish(connection->client, ticket, &message)) {
+        if (sink->inflight > 0 && sink->unanswered_since.ns == UINT64_MAX)
+            sink->unanswered_since = now;
+        return true;
+    }
+    list_push_front(&connection->waiting, &free_slot(sink, &sink->slots[(uint32_t)ticket])->link);
+    return false;
+}
+
+static void publish_waiting(struct broker_connection *connection)
+{
+    connection->has_more = connection->is_full = false;
+    for (int i = 0; connection->is_up && !list_is_empty(&connection->waiting); i++) {
+        struct delivery *delivery = list_item(connection->waiting.next, struct delivery, link);
+
+        if (!has_room(connection, delivery))
+            return;
+        connection->has_more = i == PUBLISH_MAX;
+        if (connection->has_more)
+            return;
+        connection->is_full = !publish(connection, delivery);
+        if (connection->is_full)
+            return;
+    }
+}
+
+static void describe_wait(const struct broker_connection *connection, char ret_text[160])
+{
+    const char *cause = connection->cause.text;
+
+    if (connection->is_up)
+        snprintf(ret_text, 160, "no room at broker \"%s\", which is slow",
+                 connection->options.name);
+    else
+        snprintf(ret_text, 160, "no connection to broker \"%s\"%s%.80s", connection->options.name,
+                 *cause ? ": " : "", cause);
+}
+
+/* The engine stamped when it handed the delivery out. Should the wall clock step, then some come
+ * back sooner or later than they would: no harm, for it costs them nothing. */
+static void postpone_waiting(struct broker_connection *connection)
+{
+    bool at_once = connection->is_stopping || (connection->is_draining && !connection->is_up);
+    uint64_t now_us = wall_now_us();
+    char error[160];
+
+    if (connection->is_stopping)
+        snprintf(error, sizeof(error), "%s", stopping);
+    else
+        describe_wait(connection, error);
+    LIST_FOR_EACH (&connection->waiting, link) {
+        struct delivery *delivery = list_item(link, struct delivery, link);
+        uint64_t waited_us = now_us > delivery->handed_us ? now_us - delivery->handed_us : 0;
+
+        if (!at_once && waited_us / 1000 < delivery->timer->retry.timeout_ms)
+            continue;
+        list_remove(link);
+        delivery->started_us = 0;
+        end(&connection->sink, delivery, DELIVERY_POSTPONED, error);
+    }
+}
+
+static void end_overdue(struct broker_connection *connection, struct instant now)
+{
+    struct broker_sink *sink = &connection->sink;
+    uint32_t left = sink->inflight;
+
+    for (uint32_t i = 0; left > 0 && i < sink->capacity; i++) {
+        struct slot *slot = &sink->slots[i];
+        char error[80];
+
+        if (!slot->delivery)
+            continue;
+        left--;
+        if (slot->deadline.ns > now.ns)
+            continue;
+        snprintf(error, sizeof(error), "the broker did not confirm within %llu ms",
+                 (unsigned long long)slot->delivery->timer->retry.timeout_ms);
+        end(sink, free_slot(sink, slot), DELIVERY_FAILED, error);
+    }
+    if (connection->is_up && sink->unanswered_since.ns != UINT64_MAX &&
+        instant_since_ns(sink->unanswered_since, now) >= connection->options.silence_ms * 1000000) {
+        error_set(&connection->cause, ERROR_IO, "the broker does not answer");
+        lose(connection);
+    }
+}
+
+static void sweep(struct broker_connection *connection)
+{
+    struct instant now = instant_now();
+
+    if (!connection->is_draining &&
+        instant_since_ns(connection->swept_at, now) < SWEEP_MS * UINT64_C(1000000))
+        return;
+    connection->swept_at = now;
+    end_overdue(connection, now);
+    postpone_waiting(connection);
+}
+
+static void hand_back(struct broker_connection *connection)
+{
+    struct list *ended = &connection->sink.ended;
+
+    if (list_is_empty(ended))
+        return;
+    connection->options.done(connection->options.context, ended);
+    assert(list_is_empty(ended));
+}
+
+/* How long the loop may wait, in milliseconds; -1 for ever. */
+static int wait_ms(const struct broker_connection *connection)
+{
+    const struct broker_sink *sink = &connection->sink;
+    uint64_t wait_ms = UINT64_MAX;
+
+    if (connection->has_more)
+        return 0;
+    if (!list_is_empty(&connection->waiting) || sink->inflight > 0 ||
+        sink->unanswered_since.ns != UINT64_MAX)
+        wait_ms = SWEEP_MS;
+    if (!connection->is_up) {
+        uint64_t left_ms =
+            (instant_since_ns(instant_now(), connection->connect_at) + 999999) / 1000000;
+
+        wait_ms = left_ms < wait_ms ? left_ms : wait_ms;
+    }
+    return wait_ms == UINT64_MAX ? -1 : (int)wait_ms;
+}
+
+static void wait_for_work(struct broker_connection *connection)
+{
+    int timeout_ms = wait_ms(connection);
+
+    if (!connection->is_up) {
+        mailbox_wait(&connection->mailbox, (uint64_t)timeout_ms * 1000000);
+        return;
+    }
+    error_set(&connection->cause, ERROR_IO, "unknown reason");
+    if (connection->options.backend->wait(connection->client, mailbox_fd(&connection->mailbox),
+                                          timeout_ms, &connection->cause))
+        lose(connection);
+}
+
+static void *run(void *context)
+{
+    struct broker_connection *connection = context;
+
+    for (;;) {
+        if (!connection->is_up && instant_now().ns >= connection->connect_at.ns)
+            try_connect(connection);
+        wait_for_work(connection);
+        take_messages(connection);
+        if (connection->is_stopping)
+            break;
+        publish_waiting(connection);
+        sweep(connection);
+        hand_back(connection);
+    }
+    connection->options.backend->disconnect(connection->client);
+    fail_inflight(connection, stopping);
+    postpone_waiting(connection);
+    hand_back(connection);
+    return NULL;
+}
+
+/* ---- start and stop ---- */
+
+/* With all signals blocked: they are for the main thread, and so are those of threads that a client
+ * library starts in its turn. */
+static bool start_thread(struct broker_connection *connection)
+{
+    sigset_t all, before;
+    bool started;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    started = pthread_create(&connection->thread, NULL, run, connection) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+static void free_all(struct broker_connection *connection)
+{
+    if (connection->client)
+        connection->options.backend->destroy(connection->client);
+    broker_builder_deinit(&connection->builder);
+    free(connection->sink.slots);
+    pthread_mutex_destroy(&connection->status_lock);
+    mailbox_deinit(&connection->mailbox);
+    free(connection);
+}
+
+enum error_code broker_connection_start(const struct broker_connection_options *options,
+                                        struct broker_connection **ret_connection,
+                                        struct error *ret_error)
+{
+    struct broker_connection *connection = calloc(1, sizeof(*connection));
+    enum error_code code;
+
+    assert(options->done && options->inflight_max > 0);
+    if (!connection)
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    connection->options = *options;
+    connection->random = random_seeded(options->seed);
+    connection->status =
+        (struct broker_status){.name = options->name, .scheme = options->backend->scheme};
+    list_init(&connection->stop_message);
+    list_init(&connection->drain_message);
+    list_init(&connection->waiting);
+    broker_builder_init(&connection->builder);
+    if (mailbox_init(&connection->mailbox)) {
+        free(connection);
+        return error_set(ret_error, ERROR_IO, "no descriptor left for brokers");
+    }
+    pthread_mutex_init(&connection->status_lock, NULL);
+    connection->settings = (struct broker_settings){
+        .url = options->url,
+        .client_name = options->client_name,
+        .connect_timeout_ms = options->connect_timeout_ms,
+        .inflight_max = options->inflight_max,
+        .sink = &connection->sink,
+    };
+    if (!sink_init(&connection->sink, options->inflight_max))
+        code = error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    else
+        code = options->backend->create(&connection->settings, &connection->client, ret_error);
+    if (!code && !start_thread(connection))
+        code = error_set(ret_error, ERROR_IO, "no thread left for brokers");
+    if (code) {
+        free_all(connection);
+        return code;
+    }
+    *ret_connection = connection;
+    return ERROR_NONE;
+}
+
+void broker_connection_post(struct broker_connection *connection, struct list *deliveries)
+{
+    mailbox_post_all(&connection->mailbox, deliveries);
+}
+
+void broker_connection_drain(struct broker_connection *connection)
+{
+    mailbox_post(&connection->mailbox, &connection->drain_message);
+}
+
+void broker_connection_stop_soon(struct broker_connection *connection)
+{
+    if (!atomic_exchange(&connection->is_stop_posted, true))
+        mailbox_post(&connection->mailbox, &connection->stop_message);
+}
+
+void broker_connection_stop(struct broker_connection *connection)
+{
+    broker_connection_stop_soon(connection);
+    pthread_join(connection->thread, NULL);
+    for (;;) { /* `done` may post */
+        take_messages(connection);
+        if (list_is_empty(&connection->waiting))
+            break;
+        postpone_waiting(connection);
+        hand_back(connection);
+    }
+    free_all(connection);
+}
+
+void broker_connection_status(struct broker_connection *connection,
+                              struct broker_status *ret_status)
+{
+    pthread_mutex_lock(&connection->status_lock);
+    *ret_status = connection->status;
+    pthread_mutex_unlock(&connection->status_lock);
+}

@@ -1,0 +1,75 @@
+/*
+ * broker_connection.h - delivers timers to one broker: a thread, a client of its kind of broker
+ * (broker_backend.h), and a bounded number of messages that the broker has not confirmed yet.
+ *
+ *     broker_connection_start(&options, &connection, &error);
+ *     broker_connection_post(connection, &deliveries);      they come back through options.done
+ *     broker_connection_stop(connection);
+ *
+ * Outcome    DONE once the broker has confirmed. FAILED when it refused for now, when the attempt's
+ *            time-out passed after the message was sent, and for what was under way when the
+ *            connection was lost: nobody knows whether it arrived. ENDED when the broker will never
+ *            take it. POSTPONED when it could not be sent in the time of one attempt, because there
+ *            is no connection or no room: that spends no attempt.
+ * Limits     inflight_max messages, or inflight_bytes_max of payload, without an outcome; the
+ *            others wait. How many wait is the caller's to bound.
+ * Loss       A connection that is lost, or on which nothing was answered for silence_ms although
+ *            something was sent, is made again: at once if it had been of use, else after a pause
+ *            that grows (exponential back-off with full jitter, up to 5 s).
+ * Errors     Every delivery comes back with an outcome; nothing is dropped, not at stop either.
+ * Threads    Post, drain and status from any thread. `done` is called from the connection's thread;
+ *            once more from within stop, when something was posted too late for the thread to see.
+ */
+#ifndef TICKWHEEL_DELIVERY_BROKER_CONNECTION_H
+#define TICKWHEEL_DELIVERY_BROKER_CONNECTION_H
+
+#include "delivery/broker_backend.h"
+
+struct broker_connection_options {
+    const char *name;
+    const struct broker_backend *backend;
+    const struct broker_url *url; /* these three are borrowed until stop */
+    const char *client_name;
+    uint32_t inflight_max;
+    uint64_t inflight_bytes_max; /* one message may always be under way, however large */
+    uint64_t connect_timeout_ms;
+    uint64_t silence_ms;
+    uint64_t seed;                                        /* of the jitter */
+    void (*done)(void *context, struct list *deliveries); /* takes the whole list */
+    void *context;
+};
+
+struct broker_connection;
+
+/* Starts the thread, which connects by itself. ERROR_INVALID when the backend refuses the settings.
+ */
+enum error_code broker_connection_start(const struct broker_connection_options *options,
+                                        struct broker_connection **ret_connection,
+                                        struct error *ret_error);
+
+/* Takes every delivery of the list, which is empty afterwards. Does not wait. */
+void broker_connection_post(struct broker_connection *connection, struct list *deliveries);
+
+/* From now on what cannot be sent at once, for want of a connection, comes back as POSTPONED. For a
+ * clean stop, which would else wait for a broker that is down. */
+void broker_connection_drain(struct broker_connection *connection);
+
+/* Ends the thread. What is under way comes back as FAILED and what waits as POSTPONED, before this
+ * returns. Takes as long as the backend takes to connect, at most. */
+void broker_connection_stop(struct broker_connection *connection);
+
+/* Says that a stop is coming, so that several can stop at the same time. */
+void broker_connection_stop_soon(struct broker_connection *connection);
+
+struct broker_status {
+    const char *name;
+    const char *scheme;
+    bool is_up;
+    uint64_t connects; /* how often the connection was made */
+    char cause[160];   /* while it is not up: why; "" before the first try has ended */
+};
+
+void broker_connection_status(struct broker_connection *connection,
+                              struct broker_status *ret_status);
+
+#endif

@@ -1,0 +1,158 @@
+#include "delivery/broker_message.h"
+
+#include "base/rfc3339.h"
+#include "delivery/webhook.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* The fields that are always there, and room for their names, values and ends. */
+#define FIELDS_FIXED    5
+#define TEXT_FIXED_SIZE 512
+
+void broker_builder_deinit(struct broker_builder *builder)
+{
+    buffer_deinit(&builder->text_);
+    free(builder->fields_);
+}
+
+/* Room for everything beforehand, so that nothing moves while the message points to it. */
+static bool reserve(struct broker_builder *builder, const struct timer_texts *texts)
+{
+    size_t count = FIELDS_FIXED;
+    struct broker_field *fields;
+
+    for (size_t i = 0; i < texts->headers.size; i++)
+        count += texts->headers.data[i] == '\n';
+    count++; /* the last line may lack its end */
+    if (count > builder->capacity_) {
+        fields = realloc(builder->fields_, count * sizeof(*fields));
+        if (!fields)
+            return false;
+        builder->fields_ = fields;
+        builder->capacity_ = count;
+    }
+    buffer_clear(&builder->text_);
+    return buffer_reserve(&builder->text_, TEXT_FIXED_SIZE + texts->target.size + 8 +
+                                               texts->content_type.size + texts->headers.size +
+                                               2 * count) != NULL;
+}
+
+/* Copies the text with a NUL behind it. */
+static struct bytes keep(struct broker_builder *builder, struct bytes text)
+{
+    size_t start = builder->text_.size;
+
+    buffer_append_bytes(&builder->text_, text);
+    buffer_append(&builder->text_, "", 1);
+    return (struct bytes){builder->text_.data + start, text.size};
+}
+
+static struct bytes keep_decoded(struct broker_builder *builder, struct bytes text)
+{
+    size_t start = builder->text_.size;
+
+    broker_url_decode(text, &builder->text_);
+    return (struct bytes){builder->text_.data + start, builder->text_.size - start - 1};
+}
+
+static struct bytes keep_number(struct broker_builder *builder, uint64_t number)
+{
+    size_t start = builder->text_.size, size;
+
+    buffer_append_u64(&builder->text_, number);
+    size = builder->text_.size - start;
+    buffer_append(&builder->text_, "", 1);
+    return (struct bytes){builder->text_.data + start, size};
+}
+
+/* No control character: some protocols would take it for the end of the header. */
+static bool is_clean(struct bytes text)
+{
+    for (size_t i = 0; i < text.size; i++)
+        if (((uint8_t)text.data[i] < ' ' && text.data[i] != '\t') || text.data[i] == 0x7f)
+            return false;
+    return true;
+}
+
+static struct bytes trim(struct bytes text)
+{
+    while (text.size > 0 && (*text.data == ' ' || *text.data == '\t')) {
+        text.data++;
+        text.size--;
+    }
+    while (text.size > 0 && (text.data[text.size - 1] == ' ' || text.data[text.size - 1] == '\t'))
+        text.size--;
+    return text;
+}
+
+/* One line "Name: value" of the timer's own; false when it is not to be sent. */
+static bool keep_own(struct broker_builder *builder, struct bytes line,
+                     struct broker_field *ret_field)
+{
+    const char *colon = line.size ? memchr(line.data, ':', line.size) : NULL;
+    struct bytes name;
+
+    if (!colon || !is_clean(line))
+        return false;
+    name = (struct bytes){line.data, (size_t)(colon - line.data)};
+    if (name.size == 0 || webhook_header_is_reserved(name))
+        return false;
+    ret_field->name = keep(builder, name).data;
+    ret_field->value = keep(builder, trim((struct bytes){colon + 1, line.size - name.size - 1}));
+    return true;
+}
+
+static size_t keep_all_own(struct broker_builder *builder, struct bytes lines)
+{
+    size_t count = 0;
+
+    while (lines.size > 0) {
+        const char *newline = memchr(lines.data, '\n', lines.size);
+        size_t size = newline ? (size_t)(newline - lines.data) : lines.size;
+
+        count += keep_own(builder, (struct bytes){lines.data, size}, &builder->fields_[count]);
+        size += newline != NULL;
+        lines.data += size;
+        lines.size -= size;
+    }
+    return count;
+}
+
+enum error_code broker_message_build(struct broker_builder *builder,
+                                     const struct broker_backend *backend,
+                                     const struct delivery *delivery,
+                                     struct broker_message *ret_message, struct error *ret_error)
+{
+    const struct timer *timer = delivery->timer;
+    const struct timer_texts *texts = &timer->texts;
+    bool has_type = texts->content_type.size > 0 && is_clean(texts->content_type);
+    struct broker_message message = {.payload = texts->payload};
+    char id[WEBHOOK_ID_SIZE], due[RFC3339_TEXT_SIZE];
+    struct broker_target target;
+    struct broker_field *field;
+
+    if (broker_target_parse(texts->target, backend->name_count, &target, ret_error))
+        return ERROR_INVALID;
+    if (!reserve(builder, texts))
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < backend->name_count; i++)
+        message.names[i] = keep_decoded(builder, target.names[i]);
+    if (target.key.data)
+        message.key = keep_decoded(builder, target.key);
+    webhook_id_format(timer, id);
+    rfc3339_format(timer->due, due);
+    field = builder->fields_ + keep_all_own(builder, texts->headers);
+    *field++ = (struct broker_field){
+        "content-type", keep(builder, has_type ? texts->content_type : BYTES("application/json"))};
+    *field++ = (struct broker_field){"webhook-id", keep(builder, bytes_of(id))};
+    message.id = field[-1].value.data;
+    *field++ = (struct broker_field){"tickwheel-due", keep(builder, bytes_of(due))};
+    *field++ = (struct broker_field){"tickwheel-attempt", keep_number(builder, delivery->attempt)};
+    *field++ = (struct broker_field){"tickwheel-epoch", keep_number(builder, delivery->epoch)};
+    message.fields = builder->fields_;
+    message.field_count = (size_t)(field - builder->fields_);
+    assert(message.field_count <= builder->capacity_ && !buffer_failed(&builder->text_));
+    *ret_message = message;
+    return ERROR_NONE;
+}

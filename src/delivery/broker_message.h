@@ -1,0 +1,37 @@
+/*
+ * broker_message.h - one delivery as a message for a broker, in memory that is used again for the
+ * next.
+ *
+ * The fields are the timer's own headers, then content-type and the same headers that a webhook
+ * has: webhook-id, tickwheel-due, tickwheel-attempt, tickwheel-epoch.
+ *
+ * Ownership  The builder owns all that the message points to but the payload; valid until the next
+ *            build or deinit.
+ * Threads    None: one owner.
+ */
+#ifndef TICKWHEEL_DELIVERY_BROKER_MESSAGE_H
+#define TICKWHEEL_DELIVERY_BROKER_MESSAGE_H
+
+#include "delivery/broker_backend.h"
+
+struct broker_builder {
+    struct buffer text_;
+    struct broker_field *fields_;
+    size_t capacity_;
+};
+
+static inline void broker_builder_init(struct broker_builder *builder)
+{
+    *builder = (struct broker_builder){0};
+}
+
+void broker_builder_deinit(struct broker_builder *builder);
+
+/* Fills in the message. Headers of the timer's own that are reserved or malformed are left out.
+ * ERROR_INVALID when the target is none, ERROR_NO_MEMORY. */
+enum error_code broker_message_build(struct broker_builder *builder,
+                                     const struct broker_backend *backend,
+                                     const struct delivery *delivery,
+                                     struct broker_message *ret_message, struct error *ret_error);
+
+#endif

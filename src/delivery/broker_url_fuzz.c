@@ -1,0 +1,38 @@
+/* Whatever the bytes: no read or write out of bounds, and what was accepted can be decoded. */
+#include "delivery/broker_url.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void decode(struct bytes text)
+{
+    struct buffer out;
+
+    buffer_init(&out);
+    broker_url_decode(text, &out);
+    if (buffer_failed(&out) || out.size > text.size + 1 || memchr(out.data, '\0', out.size - 1))
+        abort();
+    buffer_deinit(&out);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct bytes text = {(const char *)data, size};
+    struct broker_target target;
+    struct broker_url url;
+    char host[256];
+    uint16_t port;
+
+    if (broker_url_parse(text, &url, NULL) == ERROR_NONE)
+        broker_url_host(&url, 1, host, &port, NULL);
+    for (size_t count = 0; count <= BROKER_TARGET_NAMES_MAX; count++) {
+        if (broker_target_parse(text, count, &target, NULL))
+            continue;
+        for (size_t i = 0; i < count; i++)
+            decode(target.names[i]);
+        if (target.key.data)
+            decode(target.key);
+    }
+    return 0;
+}

@@ -1,0 +1,201 @@
+/*
+ * Goal: URLs of brokers are read as they are written or refused, and no refusal repeats a secret.
+ * Method: tables.
+ */
+#include "delivery/broker_url.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static void test_connection(void **state)
+{
+    struct broker_url url;
+    struct error error;
+    char host[256];
+    uint16_t port;
+
+    (void)state;
+    assert_int_equal(broker_url_parse(BYTES("amqps://us%65r:p%40ss:%2f@h.example:5671/v%2Fhost"
+                                            "?heartbeat=10&cacert=/etc/ca%20.pem"),
+                                      &url, &error),
+                     ERROR_NONE);
+    assert_string_equal(url.scheme, "amqps");
+    assert_string_equal(url.user, "user");
+    assert_string_equal(url.password, "p@ss:/");
+    assert_string_equal(url.hosts, "h.example:5671");
+    assert_string_equal(url.path, "v/host");
+    assert_true(url.has_path);
+    assert_int_equal(url.parameter_count, 2);
+    assert_string_equal(url.parameters[0].name, "heartbeat");
+    assert_string_equal(url.parameters[0].value, "10");
+    assert_string_equal(url.parameters[1].value, "/etc/ca .pem");
+    assert_int_equal(broker_url_host(&url, 1, host, &port, &error), ERROR_NONE);
+    assert_string_equal(host, "h.example");
+    assert_int_equal(port, 5671);
+
+    assert_int_equal(broker_url_parse(BYTES("redis://[::1]"), &url, &error), ERROR_NONE);
+    assert_int_equal(broker_url_host(&url, 6379, host, &port, &error), ERROR_NONE);
+    assert_string_equal(host, "::1");
+    assert_int_equal(port, 6379);
+    assert_string_equal(url.user, "");
+    assert_string_equal(url.password, "");
+    assert_false(url.has_path);
+
+    assert_int_equal(broker_url_parse(BYTES("redis://:secret@h/"), &url, &error), ERROR_NONE);
+    assert_string_equal(url.user, "");
+    assert_string_equal(url.password, "secret");
+    assert_true(url.has_path && *url.path == '\0');
+}
+
+static void test_bad_connections(void **state)
+{
+    static const char *const bad[] = {
+        "",
+        "hush",
+        "://hush",
+        "redis:hush",
+        "redis:/hush",
+        "redis://",
+        "redis://hush@",
+        "redis:///hush",
+        "redis://hu%sh@h",
+        "redis://hush%0",
+        "redis://hu%00sh@h",
+        "redis://hush@b@c",
+        "redis://hush h",
+        "redis://h/hush?x",
+        "redis://h/hush?=x",
+        "redis://h/hush?a=1&b",
+    };
+    static const char *const bad_hosts[] = {"redis://[::1/",   "redis://h:0",
+                                            "redis://h:65536", "redis://h:",
+                                            "redis://h:12x",   "redis://h:1,i:2",
+                                            "redis://[]:1",    "redis://:1",
+                                            "redis://[::1]1",  "redis://h:99999999999999999999"};
+    char large[BROKER_URL_SIZE_MAX + 10], many[512] = "redis://h/?";
+    struct broker_url url;
+    struct error error;
+    char host[256];
+    uint16_t port;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        if (broker_url_parse(bytes_of(bad[i]), &url, &error) != ERROR_INVALID)
+            fail_msg("%s", bad[i]);
+        assert_null(strstr(error.text, "hush"));
+    }
+    for (size_t i = 0; i < COUNT(bad_hosts); i++) {
+        assert_int_equal(broker_url_parse(bytes_of(bad_hosts[i]), &url, &error), ERROR_NONE);
+        if (broker_url_host(&url, 1, host, &port, &error) != ERROR_INVALID)
+            fail_msg("%s", bad_hosts[i]);
+    }
+    memset(large, 'a', sizeof(large));
+    memcpy(large, "redis://", 8);
+    assert_int_equal(broker_url_parse((struct bytes){large, BROKER_URL_SIZE_MAX}, &url, &error),
+                     ERROR_NONE);
+    assert_int_equal(broker_url_host(&url, 1, host, &port, &error), ERROR_INVALID);
+    assert_int_equal(broker_url_parse((struct bytes){large, BROKER_URL_SIZE_MAX + 1}, &url, &error),
+                     ERROR_INVALID);
+    for (int i = 0; i <= BROKER_URL_PARAMETERS_MAX; i++) {
+        memcpy(many + 11 + 4 * i, i ? "&a=1" : "ab=1", 5);
+        assert_int_equal(broker_url_parse(bytes_of(many), &url, &error),
+                         i < BROKER_URL_PARAMETERS_MAX ? ERROR_NONE : ERROR_INVALID);
+    }
+    assert_int_equal(url.parameter_count, BROKER_URL_PARAMETERS_MAX);
+}
+
+static void test_target(void **state)
+{
+    struct broker_target target;
+    struct error error;
+
+    (void)state;
+    assert_true(broker_target_is_one(BYTES("kafka://c/t")));
+    assert_false(broker_target_is_one(BYTES("KAFKA://c/t")));
+    assert_false(broker_target_is_one(BYTES("http://c/t")));
+    assert_false(broker_target_is_one(BYTES("redis:")));
+    assert_int_equal(broker_target_parse(BYTES("kafka://c/a/b?key=k%2F?1"), 1, &target, &error),
+                     ERROR_NONE);
+    assert_true(bytes_equal(target.scheme, BYTES("kafka")));
+    assert_true(bytes_equal(target.connection, BYTES("c")));
+    assert_true(bytes_equal(target.names[0], BYTES("a/b")));
+    assert_true(bytes_equal(target.key, BYTES("k%2F?1")));
+    assert_int_equal(broker_target_parse(BYTES("amqp://c/e%2Fx/r/k"), 2, &target, &error),
+                     ERROR_NONE);
+    assert_true(bytes_equal(target.names[0], BYTES("e%2Fx")));
+    assert_true(bytes_equal(target.names[1], BYTES("r/k")));
+    assert_null(target.key.data);
+    assert_int_equal(broker_target_parse(BYTES("amqp://c//q"), 2, &target, &error), ERROR_NONE);
+    assert_int_equal(target.names[0].size, 0);
+    assert_int_equal(broker_target_parse(BYTES("redis://c/s%zz"), 0, &target, &error), ERROR_NONE);
+}
+
+static void test_bad_targets(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t name_count;
+        const char *reason;
+    } bad[] = {
+        {"http://c/t", 1, "no target"},
+        {"redis://c", 1, "no place"},
+        {"redis://c?key=1", 1, "no place"},
+        {"redis://c/a%", 1, "hexadecimal"},
+        {"redis://c/a%0", 1, "hexadecimal"},
+        {"redis://c/a%00", 1, "NUL"},
+        {"redis://c/a\n", 1, "control"},
+        {"redis://c/a b", 1, "blanks"},
+        {"redis://c/a#b", 1, "%23"},
+        {"redis://c/a?b=1", 1, "only parameter"},
+        {"redis://c/a?key=%", 1, "hexadecimal"},
+        {"redis://c/a?key=1&key=2", 1, "only parameter"},
+        {"amqp://c/e", 2, "/ is missing"},
+        {"amqp://c/e?key=/", 2, "/ is missing"},
+    };
+    char large[BROKER_DECODED_SIZE_MAX + 20];
+    struct broker_target target;
+    struct error error;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++)
+        if (broker_target_parse(bytes_of(bad[i].text), bad[i].name_count, &target, &error) !=
+                ERROR_INVALID ||
+            !strstr(error.text, bad[i].reason))
+            fail_msg("%s: %s", bad[i].text, error.text);
+    memset(large, 'a', sizeof(large));
+    memcpy(large, "redis://c/", 10);
+    assert_int_equal(broker_target_parse((struct bytes){large, BROKER_DECODED_SIZE_MAX + 10}, 1,
+                                         &target, &error),
+                     ERROR_NONE);
+    assert_int_equal(broker_target_parse((struct bytes){large, BROKER_DECODED_SIZE_MAX + 11}, 1,
+                                         &target, &error),
+                     ERROR_INVALID);
+}
+
+static void test_decode(void **state)
+{
+    struct buffer text;
+
+    (void)state;
+    buffer_init(&text);
+    broker_url_decode(BYTES("%41b%c3%BC+%25"), &text);
+    assert_int_equal(text.size, 7);
+    assert_string_equal(text.data, "Ab\xc3\xbc+%");
+    buffer_deinit(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_connection), cmocka_unit_test(test_bad_connections),
+        cmocka_unit_test(test_target),     cmocka_unit_test(test_bad_targets),
+        cmocka_unit_test(test_decode),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

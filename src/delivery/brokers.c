@@ -1,0 +1,367 @@
+#include "delivery/brokers.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* More than any broker takes long to answer. */
+#define SILENCE_MS 15000
+
+struct member {
+    char name[BROKER_NAME_SIZE_MAX + 1];
+    const struct broker_backend *backend;
+    struct broker_url url;
+    struct broker_connection *connection;
+};
+
+struct brokers {
+    struct brokers_options options;
+    struct member *members[BROKERS_MAX];
+    size_t count;
+};
+
+/* ---- the settings ---- */
+
+/* amqps and tls say that the connection is encrypted, and nothing of the kind of broker. */
+static const struct broker_backend *find_backend(const struct broker_backend *const *backends,
+                                                 struct bytes scheme)
+{
+    if (bytes_equal(scheme, BYTES("amqps")))
+        scheme = BYTES("amqp");
+    else if (bytes_equal(scheme, BYTES("tls")))
+        scheme = BYTES("nats");
+    for (; *backends; backends++)
+        if (bytes_equal(bytes_of((*backends)->scheme), scheme))
+            return *backends;
+    return NULL;
+}
+
+static bool is_name(struct bytes name)
+{
+    for (size_t i = 0; i < name.size; i++)
+        if (!isalnum((unsigned char)name.data[i]) && !strchr("-_.", name.data[i]))
+            return false;
+    return name.size > 0 && name.size <= BROKER_NAME_SIZE_MAX;
+}
+
+static struct member *find_member(const struct brokers *brokers, struct bytes name)
+{
+    for (size_t i = 0; i < brokers->count; i++)
+        if (bytes_equal(bytes_of(brokers->members[i]->name), name))
+            return brokers->members[i];
+    return NULL;
+}
+
+/* One "NAME=URL". */
+static enum error_code add_member(struct brokers *brokers, struct bytes part,
+                                  struct error *ret_error)
+{
+    const char *equals = memchr(part.data, '=', part.size);
+    struct bytes name = {part.data, equals ? (size_t)(equals - part.data) : 0};
+    struct member *member;
+    struct error cause;
+
+    if (!is_name(name))
+        return error_set(ret_error, ERROR_INVALID,
+                         "connection %zu is not NAME=URL with a name of letters, digits, - _ and .",
+                         brokers->count + 1);
+    if (find_member(brokers, name))
+        return error_set(ret_error, ERROR_INVALID, "%.*s: there are two of this name",
+                         (int)name.size, name.data);
+    if (brokers->count == BROKERS_MAX)
+        return error_set(ret_error, ERROR_INVALID, "there are more than %d", BROKERS_MAX);
+    member = calloc(1, sizeof(*member));
+    if (!member)
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    brokers->members[brokers->count++] = member;
+    memcpy(member->name, name.data, name.size);
+    if (broker_url_parse((struct bytes){equals + 1, part.size - name.size - 1}, &member->url,
+                         &cause))
+        return error_set(ret_error, ERROR_INVALID, "%s: %.200s", member->name, cause.text);
+    member->backend = find_backend(brokers->options.backends, bytes_of(member->url.scheme));
+    if (!member->backend)
+        return error_set(ret_error, ERROR_INVALID,
+                         "%s: %.16s: is no kind of broker that this program was built with; "
+                         "--version lists them",
+                         member->name, member->url.scheme);
+    return ERROR_NONE;
+}
+
+static enum error_code add_members(struct brokers *brokers, struct error *ret_error)
+{
+    const char *at = brokers->options.connections;
+
+    for (;;) {
+        size_t size;
+        enum error_code code;
+
+        while (isspace((unsigned char)*at))
+            at++;
+        for (size = 0; at[size] && !isspace((unsigned char)at[size]); size++)
+            ;
+        if (size == 0)
+            return ERROR_NONE;
+        code = add_member(brokers, (struct bytes){at, size}, ret_error);
+        if (code)
+            return code;
+        at += size;
+    }
+}
+
+static void free_all(struct brokers *brokers)
+{
+    for (size_t i = 0; i < brokers->count; i++)
+        free(brokers->members[i]);
+    free(brokers);
+}
+
+static enum error_code create(const struct brokers_options *options, struct brokers **ret_brokers,
+                              struct error *ret_error)
+{
+    struct brokers *brokers = calloc(1, sizeof(*brokers));
+    enum error_code code;
+
+    if (!brokers)
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    brokers->options = *options;
+    code = add_members(brokers, ret_error);
+    if (code) {
+        free_all(brokers);
+        return code;
+    }
+    *ret_brokers = brokers;
+    return ERROR_NONE;
+}
+
+enum error_code brokers_check_settings(const char *connections,
+                                       const struct broker_backend *const *backends,
+                                       struct error *ret_error)
+{
+    struct brokers_options options = {.connections = connections, .backends = backends};
+    struct brokers *brokers;
+    enum error_code code = create(&options, &brokers, ret_error);
+
+    if (code)
+        return code;
+    for (size_t i = 0; i < brokers->count && !code; i++) {
+        struct member *member = brokers->members[i];
+        struct broker_settings settings = {
+            .url = &member->url, .client_name = "check", .inflight_max = 1};
+        struct error cause;
+        void *client;
+
+        code = member->backend->create(&settings, &client, &cause);
+        if (code)
+            error_set(ret_error, code, "%s: %.180s", member->name, cause.text);
+        else
+            member->backend->destroy(client);
+    }
+    free_all(brokers);
+    return code;
+}
+
+/* ---- start and stop ---- */
+
+static enum error_code start_member(struct brokers *brokers, size_t index, struct error *ret_error)
+{
+    const struct brokers_options *options = &brokers->options;
+    struct member *member = brokers->members[index];
+    struct broker_connection_options wanted = {
+        .name = member->name,
+        .backend = member->backend,
+        .url = &member->url,
+        .client_name = options->client_name,
+        .inflight_max = options->inflight_max,
+        .inflight_bytes_max = options->inflight_bytes_max,
+        .connect_timeout_ms = options->connect_timeout_ms,
+        .silence_ms = SILENCE_MS,
+        .seed = options->seed + index,
+        .done = options->done,
+        .context = options->context,
+    };
+    struct error cause;
+    enum error_code code = broker_connection_start(&wanted, &member->connection, &cause);
+
+    if (code)
+        error_set(ret_error, code, "%s: %.180s", member->name, cause.text);
+    return code;
+}
+
+enum error_code brokers_start(const struct brokers_options *options, struct brokers **ret_brokers,
+                              struct error *ret_error)
+{
+    struct brokers *brokers;
+    enum error_code code = create(options, &brokers, ret_error);
+
+    if (code)
+        return code;
+    for (size_t i = 0; i < brokers->count && !code; i++)
+        code = start_member(brokers, i, ret_error);
+    if (code) {
+        brokers_stop(brokers);
+        return code;
+    }
+    *ret_brokers = brokers;
+    return ERROR_NONE;
+}
+
+void brokers_drain(struct brokers *brokers)
+{
+    for (size_t i = 0; i < brokers->count; i++)
+        broker_connection_drain(brokers->members[i]->connection);
+}
+
+void brokers_stop(struct brokers *brokers)
+{
+    for (size_t i = 0; i < brokers->count; i++)
+        if (brokers->members[i]->connection)
+            broker_connection_stop_soon(brokers->members[i]->connection);
+    for (size_t i = 0; i < brokers->count; i++)
+        if (brokers->members[i]->connection)
+            broker_connection_stop(brokers->members[i]->connection);
+    free_all(brokers);
+}
+
+/* ---- targets ---- */
+
+/* The connection of a target that is well-formed; NULL with the reason. */
+static struct member *member_of(const struct brokers *brokers, const struct broker_target *target,
+                                struct error *ret_error)
+{
+    struct member *member = find_member(brokers, target->connection);
+
+    if (!member) {
+        error_set(ret_error, ERROR_INVALID,
+                  "there is no broker connection \"%.*s\" in this server's configuration",
+                  target->connection.size > BROKER_NAME_SIZE_MAX ? BROKER_NAME_SIZE_MAX
+                                                                 : (int)target->connection.size,
+                  target->connection.data);
+        return NULL;
+    }
+    if (!bytes_equal(bytes_of(member->backend->scheme), target->scheme)) {
+        error_set(ret_error, ERROR_INVALID,
+                  "the broker connection \"%s\" is one for %s:", member->name,
+                  member->backend->scheme);
+        return NULL;
+    }
+    return member;
+}
+
+static enum error_code ask_backend(const struct broker_backend *backend,
+                                   const struct broker_target *target, struct error *ret_error)
+{
+    struct bytes names[BROKER_TARGET_NAMES_MAX] = {{0}}, key = {0};
+    const char *refusal = NULL;
+    struct buffer text;
+
+    buffer_init(&text);
+    /* Beforehand, so that the texts do not move while the names point to them. */
+    buffer_reserve(&text, (BROKER_TARGET_NAMES_MAX + 1) * 3 * (BROKER_DECODED_SIZE_MAX + 1));
+    for (size_t i = 0; i < backend->name_count; i++) {
+        size_t start = text.size;
+
+        broker_url_decode(target->names[i], &text);
+        if (!buffer_failed(&text))
+            names[i] = (struct bytes){text.data + start, text.size - start - 1};
+    }
+    if (target->key.data && !buffer_failed(&text)) {
+        size_t start = text.size;
+
+        broker_url_decode(target->key, &text);
+        key = (struct bytes){text.data + start, text.size - start - 1};
+    }
+    if (!buffer_failed(&text))
+        refusal = backend->refusal(names, key);
+    buffer_deinit(&text);
+    return refusal ? error_set(ret_error, ERROR_INVALID, "it %s", refusal) : ERROR_NONE;
+}
+
+enum error_code brokers_check(const struct brokers *brokers, struct bytes target,
+                              struct error *ret_error)
+{
+    struct broker_target parsed;
+    struct member *member;
+
+    if (!broker_target_is_one(target))
+        return error_set(ret_error, ERROR_NOT_FOUND, "it is no target of a broker");
+    /* The scheme and the connection first: how the rest is read depends on the kind of broker. */
+    if (broker_target_parse(target, 0, &parsed, ret_error))
+        return ERROR_INVALID;
+    if (!find_backend(brokers->options.backends, parsed.scheme))
+        return error_set(ret_error, ERROR_INVALID, "%.*s: targets are not built into this server",
+                         (int)parsed.scheme.size, parsed.scheme.data);
+    member = member_of(brokers, &parsed, ret_error);
+    if (!member || broker_target_parse(target, member->backend->name_count, &parsed, ret_error))
+        return ERROR_INVALID;
+    return ask_backend(member->backend, &parsed, ret_error);
+}
+
+/* ---- deliveries ---- */
+
+static void fail(struct brokers *brokers, struct delivery *delivery, const struct error *error)
+{
+    struct list list;
+
+    delivery->outcome = (struct delivery_outcome){.result = DELIVERY_FAILED};
+    snprintf(delivery->outcome.error, sizeof(delivery->outcome.error), "%.150s", error->text);
+    list_init(&list);
+    list_push(&list, &delivery->link);
+    brokers->options.done(brokers->options.context, &list);
+}
+
+void brokers_post(struct brokers *brokers, struct list *deliveries)
+{
+    struct list *link, *next;
+
+    while ((link = list_pop(deliveries))) {
+        struct delivery *delivery = list_item(link, struct delivery, link);
+        struct broker_target target;
+        struct member *member = NULL;
+        struct error error;
+        struct list run;
+
+        if (!broker_target_parse(delivery->timer->texts.target, 0, &target, &error))
+            member = member_of(brokers, &target, &error);
+        if (!member) {
+            fail(brokers, delivery, &error);
+            continue;
+        }
+        /* Those of one connection in a row go together, for each post takes a lock. */
+        list_init(&run);
+        list_push(&run, link);
+        while (!list_is_empty(deliveries)) {
+            next = deliveries->next;
+            delivery = list_item(next, struct delivery, link);
+            if (broker_target_parse(delivery->timer->texts.target, 0, &target, &error) ||
+                member_of(brokers, &target, &error) != member)
+                break;
+            list_remove(next);
+            list_push(&run, next);
+        }
+        broker_connection_post(member->connection, &run);
+    }
+}
+
+/* ---- questions ---- */
+
+size_t brokers_count(const struct brokers *brokers)
+{
+    return brokers->count;
+}
+
+void brokers_status(struct brokers *brokers, size_t index, struct broker_status *ret_status)
+{
+    broker_connection_status(brokers->members[index]->connection, ret_status);
+}
+
+void brokers_format_backends(const struct broker_backend *const *backends, struct buffer *out)
+{
+    char version[BROKER_VERSION_SIZE];
+
+    if (!*backends)
+        buffer_append_text(out, "none");
+    for (size_t i = 0; backends[i]; i++) {
+        backends[i]->version(version);
+        buffer_printf(out, "%s%s (%s)", i ? ", " : "", backends[i]->scheme, version);
+    }
+}

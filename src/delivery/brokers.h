@@ -1,0 +1,72 @@
+/*
+ * brokers.h - the message brokers that timers can go to: the connections of the configuration, by
+ * name.
+ *
+ *     brokers_start(&options, &brokers, &error);     "orders=redis://10.0.0.5 bus=nats://10.0.0.6"
+ *     brokers_check(brokers, target, &error);        at creation: may a timer have this target?
+ *     brokers_post(brokers, &deliveries);            they come back through options.done
+ *     brokers_stop(brokers);
+ *
+ * Which kinds of broker there are was decided when the program was built (broker_backend.h). Each
+ * connection has its own thread and limits, so one that is down or slow holds up its own deliveries
+ * only. docs/brokers.md tells the user's side.
+ *
+ * Outcome    As broker_connection.h says. A target without a connection is FAILED: it was there
+ *            when the timer was created, and may be there again.
+ * Threads    Any, but for start and stop. `done` is called from the connections' threads and from
+ *            within brokers_post.
+ */
+#ifndef TICKWHEEL_DELIVERY_BROKERS_H
+#define TICKWHEEL_DELIVERY_BROKERS_H
+
+#include "delivery/broker_backend.h"
+#include "delivery/broker_connection.h"
+
+#define BROKERS_MAX 64 /* connections */
+
+struct brokers_options {
+    const char *connections;                      /* "NAME=URL NAME=URL ..."; may be empty */
+    const struct broker_backend *const *backends; /* up to NULL: broker_backends but for tests */
+    const char *client_name;                      /* borrowed until stop, as are the backends */
+    uint32_t inflight_max; /* of each connection; see broker_connection_options */
+    uint64_t inflight_bytes_max;
+    uint64_t connect_timeout_ms;
+    uint64_t seed;
+    void (*done)(void *context, struct list *deliveries);
+    void *context;
+};
+
+struct brokers;
+
+/* Starts the connections; it does not wait for them. ERROR_INVALID names the connection that is
+ * wrong, and never shows its URL. */
+enum error_code brokers_start(const struct brokers_options *options, struct brokers **ret_brokers,
+                              struct error *ret_error);
+
+/* The same without starting anything: whether the settings could be used. */
+enum error_code brokers_check_settings(const char *connections,
+                                       const struct broker_backend *const *backends,
+                                       struct error *ret_error);
+
+/* NONE: a timer may go there. INVALID: it may not, and why. NOT_FOUND: it is no broker's target. */
+enum error_code brokers_check(const struct brokers *brokers, struct bytes target,
+                              struct error *ret_error);
+
+/* Takes every delivery of the list, which is empty afterwards. Does not wait. */
+void brokers_post(struct brokers *brokers, struct list *deliveries);
+
+/* What has no connection now comes back at once, and so on from here; once, before brokers_stop. */
+void brokers_drain(struct brokers *brokers);
+
+/* Ends all connections; each delivery has come back when this returns. */
+void brokers_stop(struct brokers *brokers);
+
+size_t brokers_count(const struct brokers *brokers);
+
+/* Of the connection `index`, 0 .. brokers_count - 1, in the order of the configuration. */
+void brokers_status(struct brokers *brokers, size_t index, struct broker_status *ret_status);
+
+/* Appends "redis (hiredis 0.14.1), nats (...)", or "none". */
+void brokers_format_backends(const struct broker_backend *const *backends, struct buffer *out);
+
+#endif

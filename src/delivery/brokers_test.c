@@ -1,0 +1,261 @@
+/*
+ * Goal: a delivery goes to the connection that its target names, one that is down delays its own
+ * only, and wrong settings and targets are refused with the reason and without a secret. Method:
+ * fake brokers (broker_bed.h) behind the real set of connections.
+ */
+#include "delivery/brokers.h"
+
+#include "delivery/broker_bed.h"
+
+static const struct broker_backend *const backends[] = {&fake_backend, NULL};
+
+#define LONG 60000
+
+struct set {
+    struct bed a, b; /* of them, only the fakes and what came back */
+    char connections[256];
+    struct brokers *brokers;
+};
+
+static struct brokers_options options_of(struct set *set)
+{
+    return (struct brokers_options){
+        .connections = set->connections,
+        .backends = backends,
+        .client_name = "test",
+        .inflight_max = 8,
+        .inflight_bytes_max = 1 << 20,
+        .connect_timeout_ms = 1000,
+        .done = bed_done,
+        .context = &set->a,
+    };
+}
+
+static void set_init(struct set *set)
+{
+    bed_init(&set->a);
+    bed_init(&set->b);
+    snprintf(set->connections, sizeof(set->connections), "  a=%s b-2.x=%s ", set->a.fake.text,
+             set->b.fake.text);
+}
+
+static void set_start(struct set *set)
+{
+    struct brokers_options options = options_of(set);
+    struct error error;
+
+    if (brokers_start(&options, &set->brokers, &error))
+        fail_msg("%s", error.text);
+}
+
+static void set_stop(struct set *set)
+{
+    brokers_stop(set->brokers);
+    bed_deinit(&set->a);
+    bed_deinit(&set->b);
+}
+
+static void post(struct set *set, struct shipment *shipments, size_t count)
+{
+    struct list list;
+
+    shipments_list(shipments, count, &list);
+    brokers_post(set->brokers, &list);
+    assert_true(list_is_empty(&list));
+}
+
+/* Goal: while one broker is down and holds its deliveries, those of the other all go through. */
+static void test_down_delays_its_own_only(void **state)
+{
+    struct shipment *shipments = calloc(200, sizeof(*shipments));
+    struct broker_status status;
+    struct set set;
+
+    (void)state;
+    set_init(&set);
+    set.a.fake.is_down = true;
+    set.a.fake.answers = set.b.fake.answers = true;
+    set_start(&set);
+    for (size_t i = 0; i < 200; i++)
+        shipment_init(&shipments[i], i % 4 < 2 ? "redis://a/s" : "redis://b-2.x/s", LONG);
+    post(&set, shipments, 200);
+    bed_wait(&set.a, 100);
+    pthread_mutex_lock(&set.a.lock);
+    for (size_t i = 0; i < 200; i++)
+        assert_int_equal(shipments[i].done_count, i % 4 < 2 ? 0 : 1);
+    pthread_mutex_unlock(&set.a.lock);
+    assert_int_equal(brokers_count(set.brokers), 2);
+    fake_wait_for(&set.a.fake, &set.a.fake.tries, 2); /* so the first has been told of */
+    brokers_status(set.brokers, 0, &status);
+    assert_string_equal(status.name, "a");
+    assert_string_equal(status.cause, "it is away");
+    brokers_status(set.brokers, 1, &status);
+    assert_true(status.is_up);
+    fake_set(&set.a.fake, &set.a.fake.is_down, false);
+    bed_wait(&set.a, 200);
+    set_stop(&set);
+    for (size_t i = 0; i < 200; i++)
+        check_outcome(&shipments[i], DELIVERY_DONE, "");
+    assert_int_equal(set.a.fake.sent_count, 100);
+    assert_int_equal(set.b.fake.sent_count, 100);
+    shipments_destroy(shipments, 200);
+}
+
+/* Goal: a timer whose connection is no longer configured fails, and others of the list do not. */
+static void test_connection_that_is_gone(void **state)
+{
+    static const char *const targets[] = {"redis://gone/s", "redis://a/s", "nats://a/s",
+                                          "redis://a/s"};
+    struct shipment shipments[COUNT(targets)];
+    struct set set;
+
+    (void)state;
+    set_init(&set);
+    set.a.fake.answers = true;
+    set_start(&set);
+    for (size_t i = 0; i < COUNT(targets); i++)
+        shipment_init(&shipments[i], targets[i], LONG);
+    post(&set, shipments, COUNT(targets));
+    bed_wait(&set.a, COUNT(targets));
+    set_stop(&set);
+    check_outcome(&shipments[0], DELIVERY_FAILED, "no broker connection \"gone\"");
+    check_outcome(&shipments[1], DELIVERY_DONE, "");
+    check_outcome(&shipments[2], DELIVERY_FAILED, "is one for redis:");
+    check_outcome(&shipments[3], DELIVERY_DONE, "");
+    for (size_t i = 0; i < COUNT(targets); i++)
+        timer_free(shipments[i].timer);
+}
+
+/* Goal: a clean stop waits for no broker that is away, and all comes back. */
+static void test_drain_and_stop(void **state)
+{
+    struct shipment *shipments = shipments_create(20, "redis://a/s", LONG);
+    struct set set;
+
+    (void)state;
+    set_init(&set);
+    set.a.fake.is_down = true;
+    set_start(&set);
+    post(&set, shipments, 10);
+    brokers_drain(set.brokers);
+    bed_wait(&set.a, 10);
+    post(&set, shipments + 10, 10);
+    brokers_stop(set.brokers);
+    assert_int_equal(bed_done_count(&set.a), 20);
+    for (size_t i = 0; i < 20; i++)
+        check_outcome(&shipments[i], DELIVERY_POSTPONED, i < 10 ? "it is away" : "is");
+    bed_deinit(&set.a);
+    bed_deinit(&set.b);
+    shipments_destroy(shipments, 20);
+}
+
+static void test_targets(void **state)
+{
+    static const struct {
+        const char *target;
+        enum error_code code;
+        const char *reason;
+    } cases[] = {
+        {"redis://a/s", ERROR_NONE, ""},
+        {"redis://b-2.x/s/t%20", ERROR_NONE, ""},
+        {"http://a/s", ERROR_NOT_FOUND, ""},
+        {"queue:a", ERROR_NOT_FOUND, ""},
+        {"redis://c/s", ERROR_INVALID, "no broker connection \"c\" in this server's"},
+        {"redis:///s", ERROR_INVALID, "no broker connection \"\""},
+        {"kafka://a/s", ERROR_INVALID, "kafka: targets are not built into this server"},
+        {"redis://a/no%20where", ERROR_INVALID, "it leads nowhere"},
+        {"redis://a/%", ERROR_INVALID, "hexadecimal"},
+        {"redis://a", ERROR_INVALID, "no place"},
+    };
+    struct error error;
+    struct set set;
+
+    (void)state;
+    set_init(&set);
+    set_start(&set);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        enum error_code code = brokers_check(set.brokers, bytes_of(cases[i].target), &error);
+
+        if (code != cases[i].code || (code && !strstr(error.text, cases[i].reason)))
+            fail_msg("%s: %d, %s", cases[i].target, (int)code, error.text);
+    }
+    set_stop(&set);
+}
+
+static void test_settings(void **state)
+{
+    static const struct {
+        const char *connections, *reason;
+    } cases[] = {
+        {"hush", "connection 1 is not NAME=URL"},
+        {"a=redis://h/1 =redis://hush/1", "connection 2 is not NAME=URL"},
+        {"a/b=redis://hush/1", "connection 1 is not NAME=URL"},
+        {"a=redis://h/1 a=redis://hush/1", "a: there are two"},
+        {"a=hush", "a: it is no URL"},
+        {"a=fax://hush/1", "a: fax: is no kind of broker"},
+        {"a=redis://:hush@h/", "a: its path is wrong"},
+    };
+    char many[BROKERS_MAX * 24 + 64] = "";
+    struct brokers *brokers;
+    struct error error;
+    struct set set;
+
+    (void)state;
+    set_init(&set);
+    assert_int_equal(brokers_check_settings(set.connections, backends, &error), ERROR_NONE);
+    assert_int_equal(brokers_check_settings("", backends, &error), ERROR_NONE);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct brokers_options options = options_of(&set);
+
+        options.connections = cases[i].connections;
+        assert_int_equal(brokers_check_settings(cases[i].connections, backends, &error),
+                         ERROR_INVALID);
+        if (!strstr(error.text, cases[i].reason) || strstr(error.text, "hush"))
+            fail_msg("%s", error.text);
+        assert_int_equal(brokers_start(&options, &brokers, &error), ERROR_INVALID);
+        assert_null(strstr(error.text, "hush"));
+    }
+    for (int i = 0; i <= BROKERS_MAX; i++) {
+        snprintf(many + strlen(many), 24, "n%d=redis://h/1 ", i);
+        assert_int_equal(brokers_check_settings(many, backends, &error),
+                         i < BROKERS_MAX ? ERROR_NONE : ERROR_INVALID);
+    }
+    assert_non_null(strstr(error.text, "more than 64"));
+    for (int more = 0; more < 2; more++) {
+        snprintf(many, sizeof(many), "%0*d=redis://h/1", BROKER_NAME_SIZE_MAX + more, 0);
+        assert_int_equal(brokers_check_settings(many, backends, &error),
+                         more ? ERROR_INVALID : ERROR_NONE);
+    }
+    bed_deinit(&set.a);
+    bed_deinit(&set.b);
+}
+
+static void test_backends(void **state)
+{
+    static const struct broker_backend *const none[] = {NULL}, *const two[] = {&fake_backend,
+                                                                               &fake_backend, NULL};
+    struct buffer text;
+
+    (void)state;
+    buffer_init(&text);
+    brokers_format_backends(none, &text);
+    buffer_append_text(&text, "; ");
+    brokers_format_backends(two, &text);
+    buffer_append(&text, "", 1);
+    assert_string_equal(text.data, "none; redis (fake 1.0), redis (fake 1.0)");
+    buffer_deinit(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_down_delays_its_own_only),
+        cmocka_unit_test(test_connection_that_is_gone),
+        cmocka_unit_test(test_drain_and_stop),
+        cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_backends),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

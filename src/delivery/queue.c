@@ -1,0 +1,634 @@
+/*
+ * Each name has a *line* while somebody waits in it or holds a lease of it. A line is awake while
+ * there may be something to pull; it falls asleep when a pull found nothing, and is woken by a new
+ * worker or by the engine. So an idle queue costs nothing, and no worker waits beside work.
+ *
+ * Leases and waits end by a wheel each, in ticks of a millisecond.
+ */
+#include "delivery/queue.h"
+
+#include "base/hex.h"
+#include "base/map.h"
+#include "base/random.h"
+#include "engine/queue_target.h"
+#include "tickwheel/wheel.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define NS_PER_MS     1000000
+#define EXPIRE_BATCH  64
+#define ENDED_MESSAGE "the lease ended without an answer"
+
+struct line {
+    struct list waiting; /* requests, in the order in which they came */
+    struct list link;    /* on `wanting` while it is awake and somebody waits */
+    uint64_t hash;
+    size_t lease_count;
+    bool is_awake;
+    uint8_t name_size;
+    char name[QUEUE_FULL_NAME_SIZE_MAX];
+};
+
+struct queue {
+    uint64_t secret[2];
+    struct map lines;  /* hash of the name -> line */
+    struct map leases; /* number -> lease */
+    struct list wanting;
+    struct list ended;   /* deliveries */
+    struct list replies; /* requests */
+    struct list gone;    /* leases to free at the next call: a reply may still show them */
+    struct list shown;   /* leases in the reply that was taken last */
+    struct tw_wheel *lease_wheel, *wait_wheel;
+    struct queue_lease *spare; /* with a timer, so that giving cannot fail */
+    struct line *wanted;       /* whom queue_wants named */
+    uint64_t number;           /* of the last lease */
+    bool is_stopping;          /* nobody waits any more */
+    struct queue_stats stats;
+};
+
+/* ---- receipts ---- */
+
+/* Who does not know the secret can neither guess it nor work it out from receipts that were seen,
+ * short of effort that a queue is not worth: it guards against mistakes and guesses. */
+static uint64_t proof_of(const struct queue *queue, uint64_t number)
+{
+    return random_mix(random_mix(number ^ queue->secret[0]) + queue->secret[1]) >> 1;
+}
+
+void queue_receipt_format(struct queue_receipt receipt, char ret_text[QUEUE_RECEIPT_SIZE])
+{
+    snprintf(ret_text, QUEUE_RECEIPT_SIZE, "%016llx%016llx", (unsigned long long)receipt.number,
+             (unsigned long long)receipt.proof);
+}
+
+bool queue_receipt_parse(struct bytes text, struct queue_receipt *ret_receipt)
+{
+    struct queue_receipt receipt;
+
+    if (text.size != QUEUE_RECEIPT_SIZE - 1 || !hex_read(text.data, 16, &receipt.number) ||
+        !hex_read(text.data + 16, 16, &receipt.proof))
+        return false;
+    *ret_receipt = receipt;
+    return true;
+}
+
+/* ---- time ---- */
+
+static uint64_t tick_of(struct instant now)
+{
+    return now.ns / NS_PER_MS;
+}
+
+/* Not before the instant. */
+static uint64_t tick_at(struct instant at)
+{
+    return at.ns / NS_PER_MS + (at.ns % NS_PER_MS != 0);
+}
+
+/* ---- lines ---- */
+
+static uint64_t hash_of(const struct queue *queue, struct bytes name)
+{
+    uint64_t hash = random_mix(queue->secret[0] + queue->secret[1] + name.size);
+
+    for (size_t i = 0; i < name.size; i += 8)
+        hash = random_mix(hash ^ get_le(name.data + i, name.size - i < 8 ? name.size - i : 8));
+    return hash;
+}
+
+static struct line *line_get(struct queue *queue, struct bytes name)
+{
+    uint64_t hash = hash_of(queue, name);
+    struct line *line = map_get(&queue->lines, hash);
+
+    assert(name.size > 0 && name.size <= QUEUE_FULL_NAME_SIZE_MAX);
+    if (line)
+        return line;
+    line = calloc(1, sizeof(*line));
+    if (!line || !map_put(&queue->lines, hash, line)) {
+        free(line);
+        return NULL;
+    }
+    list_init(&line->waiting);
+    list_init(&line->link);
+    line->hash = hash;
+    line->name_size = (uint8_t)name.size;
+    memcpy(line->name, name.data, name.size);
+    return line;
+}
+
+/* Brings the line onto or off the list of those that want something; frees it when it is of no use.
+ */
+static void line_update(struct queue *queue, struct line *line)
+{
+    bool wants = line->is_awake && !list_is_empty(&line->waiting);
+
+    if (!wants)
+        list_remove(&line->link);
+    else if (list_is_empty(&line->link))
+        list_push(&queue->wanting, &line->link);
+    if (!list_is_empty(&line->waiting) || line->lease_count > 0)
+        return;
+    if (queue->wanted == line)
+        queue->wanted = NULL;
+    map_remove(&queue->lines, line->hash);
+    free(line);
+}
+
+static struct queue_request *request_of(struct list *link)
+{
+    return list_item(link, struct queue_request, link);
+}
+
+static void reply(struct queue *queue, struct queue_request *request, enum error_code error)
+{
+    request->error = error;
+    list_push(&queue->replies, &request->link);
+}
+
+/* Ends a wait; its line may be gone afterwards. */
+static void answer_waiting(struct queue *queue, struct line *line, struct queue_request *request)
+{
+    tw_wheel_cancel(queue->wait_wheel, request->wait_timer_);
+    list_remove(&request->link);
+    queue->stats.waiting--;
+    reply(queue, request, ERROR_NONE);
+    line_update(queue, line);
+}
+
+/* ---- leases ---- */
+
+static void free_gone(struct queue *queue)
+{
+    struct list *link;
+
+    while (list_pop(&queue->shown))
+        ;
+    while ((link = list_pop(&queue->gone)))
+        free(list_item(link, struct queue_lease, link));
+}
+
+static bool need_spare(struct queue *queue)
+{
+    struct queue_lease *lease;
+
+    if (queue->spare)
+        return true;
+    lease = calloc(1, sizeof(*lease));
+    if (!lease || !map_reserve(&queue->leases, map_count(&queue->leases) + 1)) {
+        free(lease);
+        return false;
+    }
+    lease->timer_ = tw_wheel_open(queue->lease_wheel, (uint64_t)(uintptr_t)lease);
+    if (lease->timer_ == TW_NONE) {
+        free(lease);
+        return false;
+    }
+    list_init(&lease->link);
+    queue->spare = lease;
+    return true;
+}
+
+static void arm(struct queue *queue, struct queue_lease *lease, struct instant now,
+                uint64_t lease_ms)
+{
+    uint64_t end = tick_at(instant_add_ms(now, lease_ms));
+
+    tw_wheel_arm(queue->lease_wheel, lease->timer_, end < TW_NEVER ? end : TW_NEVER - 1);
+}
+
+static void lease_begin(struct queue *queue, struct instant now, struct line *line,
+                        struct delivery *delivery)
+{
+    struct queue_request *request = request_of(line->waiting.next);
+    struct queue_lease *lease = queue->spare;
+
+    queue->spare = NULL;
+    lease->delivery = lease->delivery_ = delivery;
+    lease->line_ = line;
+    lease->receipt.number = ++queue->number;
+    lease->receipt.proof = proof_of(queue, queue->number);
+    map_put(&queue->leases, lease->receipt.number, lease); /* need_spare made room */
+    arm(queue, lease, now, request->lease_ms);
+    if (request->items_ == 0)
+        request->leased_until = instant_add_ms(now, request->lease_ms);
+    list_push(&request->leases_, &lease->link);
+    line->lease_count++;
+    request->items_++;
+    request->bytes_ += delivery->timer->footprint;
+    queue->stats.leased++;
+    queue->stats.leases++;
+}
+
+/* The lease is no more, and its delivery goes back with the outcome that it has. */
+static void lease_end(struct queue *queue, struct queue_lease *lease)
+{
+    struct line *line = lease->line_;
+
+    map_remove(&queue->leases, lease->receipt.number);
+    tw_wheel_close(queue->lease_wheel, lease->timer_);
+    list_remove(&lease->link);
+    list_init(&lease->delivery_->link);
+    list_push(&queue->ended, &lease->delivery_->link);
+    lease->line_ = NULL;
+    queue->stats.leased--;
+    line->lease_count--;
+    line_update(queue, line);
+}
+
+static void lease_end_unseen(struct queue *queue, struct queue_lease *lease,
+                             struct delivery_outcome outcome)
+{
+    lease->delivery_->outcome = outcome;
+    lease_end(queue, lease);
+    list_push(&queue->gone, &lease->link);
+}
+
+/* ---- requests ---- */
+
+static void wait_for_work(struct queue *queue, struct instant now, struct queue_request *request)
+{
+    struct line *line = line_get(queue, request->queue);
+
+    list_init(&request->leases_);
+    request->items_ = request->bytes_ = 0;
+    request->leased_until = instant_add_ms(now, request->lease_ms); /* of none, as it may be */
+    request->wait_timer_ = TW_NONE;
+    request->is_late_ = request->wait_until.ns <= now.ns || queue->is_stopping;
+    if (line && !request->is_late_)
+        request->wait_timer_ = tw_wheel_schedule(queue->wait_wheel, tick_at(request->wait_until),
+                                                 (uint64_t)(uintptr_t)request);
+    if (!line || (!request->is_late_ && request->wait_timer_ == TW_NONE)) {
+        if (line)
+            line_update(queue, line);
+        reply(queue, request, ERROR_NO_MEMORY);
+        return;
+    }
+    list_push(&line->waiting, &request->link);
+    queue->stats.waiting++;
+    line->is_awake = true;
+    line_update(queue, line);
+}
+
+/* The lease that a receipt speaks of, if it may be spoken of in this queue. */
+static struct queue_lease *find(struct queue *queue, const struct queue_request *request,
+                                size_t index)
+{
+    struct queue_receipt receipt = request->receipts[index];
+    struct queue_lease *lease = map_get(&queue->leases, receipt.number);
+
+    if (!lease || receipt.proof != lease->receipt.proof ||
+        !bytes_equal(request->queue, (struct bytes){lease->line_->name, lease->line_->name_size}))
+        return NULL;
+    return lease;
+}
+
+static void settle(struct queue *queue, struct queue_request *request, size_t index,
+                   struct queue_lease *lease)
+{
+    struct delivery *delivery = lease->delivery_;
+
+    if (request->kind == QUEUE_NACK)
+        delivery->outcome = request->outcome;
+    else
+        delivery->outcome = (struct delivery_outcome){.result = DELIVERY_DONE};
+    delivery->wants_record = true;
+    delivery->holder = lease;
+    lease->request_ = request;
+    lease->index_ = index;
+    request->pending_++;
+    if (request->kind == QUEUE_ACK)
+        queue->stats.acks++;
+    else
+        queue->stats.nacks++;
+    lease_end(queue, lease);
+}
+
+static void speak(struct queue *queue, struct instant now, struct queue_request *request)
+{
+    request->pending_ = 0;
+    list_init(&request->leases_);
+    for (size_t i = 0; i < request->receipt_count; i++) {
+        struct queue_lease *lease = find(queue, request, i);
+
+        request->verdicts[i] = lease ? QUEUE_OK : QUEUE_STALE;
+        if (!lease)
+            queue->stats.stales++;
+        else if (request->kind == QUEUE_EXTEND)
+            arm(queue, lease, now, request->lease_ms);
+        else
+            settle(queue, request, i, lease);
+    }
+    if (request->pending_ == 0)
+        reply(queue, request, ERROR_NONE);
+}
+
+void queue_submit(struct queue *queue, struct instant now, struct queue_request *request)
+{
+    free_gone(queue);
+    list_init(&request->link);
+    if (request->kind == QUEUE_LEASE)
+        wait_for_work(queue, now, request);
+    else
+        speak(queue, now, request);
+}
+
+void queue_wake(struct queue *queue, struct bytes name)
+{
+    struct line *line = map_get(&queue->lines, hash_of(queue, name));
+
+    if (!line)
+        return;
+    line->is_awake = true;
+    line_update(queue, line);
+}
+
+/* ---- work comes ---- */
+
+bool queue_wants(struct queue *queue, struct bytes *ret_name)
+{
+    struct line *line;
+
+    free_gone(queue);
+    if (list_is_empty(&queue->wanting) || !need_spare(queue))
+        return false;
+    line = list_item(queue->wanting.next, struct line, link);
+    queue->wanted = line;
+    *ret_name = (struct bytes){line->name, line->name_size};
+    return true;
+}
+
+/* Nothing is left: who has something goes, and so does who may not wait. */
+static void fall_asleep(struct queue *queue, struct line *line)
+{
+    line->is_awake = false;
+    list_remove(&line->link);
+    line->lease_count++; /* holds the line while it is walked */
+    LIST_FOR_EACH (&line->waiting, link) {
+        struct queue_request *request = request_of(link);
+
+        if (request->items_ > 0 || request->is_late_)
+            answer_waiting(queue, line, request);
+    }
+    line->lease_count--;
+    line_update(queue, line);
+}
+
+void queue_give(struct queue *queue, struct instant now, struct delivery *delivery)
+{
+    struct line *line = queue->wanted;
+    struct queue_request *first;
+
+    assert(line && !list_is_empty(&line->waiting));
+    queue->wanted = NULL;
+    if (!delivery) {
+        fall_asleep(queue, line);
+        return;
+    }
+    first = request_of(line->waiting.next);
+    lease_begin(queue, now, line, delivery);
+    if (first->items_ >= first->items_max || first->bytes_ >= first->bytes_max) {
+        answer_waiting(queue, line, first);
+        if (!list_is_empty(&line->link)) { /* names take turns */
+            list_remove(&line->link);
+            list_push(&queue->wanting, &line->link);
+        }
+    }
+}
+
+/* ---- time passes ---- */
+
+static void end_leases(struct queue *queue, uint64_t tick)
+{
+    struct tw_expired due[EXPIRE_BATCH];
+
+    do {
+        size_t count = tw_wheel_expire(queue->lease_wheel, tick, due, EXPIRE_BATCH);
+
+        for (size_t i = 0; i < count; i++) {
+            struct delivery_outcome outcome = {
+                .result = DELIVERY_FAILED, .pause = DELIVERY_PAUSE_EXACT, .error = ENDED_MESSAGE};
+
+            queue->stats.ended++;
+            lease_end_unseen(queue, (struct queue_lease *)(uintptr_t)due[i].data, outcome);
+        }
+    } while (tw_wheel_wake_at(queue->lease_wheel) <= tick);
+}
+
+/* One for whom a pull is still to come is answered after it. */
+static void end_waits(struct queue *queue, uint64_t tick)
+{
+    struct tw_expired due[EXPIRE_BATCH];
+
+    do {
+        size_t count = tw_wheel_expire(queue->wait_wheel, tick, due, EXPIRE_BATCH);
+
+        for (size_t i = 0; i < count; i++) {
+            struct queue_request *request = (struct queue_request *)(uintptr_t)due[i].data;
+            struct line *line = map_get(&queue->lines, hash_of(queue, request->queue));
+
+            request->is_late_ = true;
+            if (!line->is_awake)
+                answer_waiting(queue, line, request);
+        }
+    } while (tw_wheel_wake_at(queue->wait_wheel) <= tick);
+}
+
+void queue_advance(struct queue *queue, struct instant now)
+{
+    free_gone(queue);
+    end_leases(queue, tick_of(now));
+    end_waits(queue, tick_of(now));
+}
+
+struct instant queue_wake_at(const struct queue *queue)
+{
+    uint64_t lease = tw_wheel_wake_at(queue->lease_wheel);
+    uint64_t wait = tw_wheel_wake_at(queue->wait_wheel);
+    uint64_t tick = lease < wait ? lease : wait;
+
+    return (struct instant){tick < UINT64_MAX / NS_PER_MS ? tick * NS_PER_MS : UINT64_MAX};
+}
+
+/* ---- ends ---- */
+
+struct delivery *queue_take_ended(struct queue *queue)
+{
+    struct list *link = list_pop(&queue->ended);
+
+    return link ? list_item(link, struct delivery, link) : NULL;
+}
+
+struct queue_request *queue_take_reply(struct queue *queue)
+{
+    struct list *link = list_pop(&queue->replies);
+    struct queue_request *request;
+
+    free_gone(queue);
+    if (!link)
+        return NULL;
+    request = request_of(link);
+    list_join(&queue->shown, &request->leases_); /* the request may be gone before they are */
+    request->leases = &queue->shown;
+    return request;
+}
+
+void queue_recorded(struct queue *queue, struct delivery *delivery)
+{
+    struct queue_lease *lease = delivery->holder;
+    struct queue_request *request = lease->request_;
+
+    if (delivery->recorded != ERROR_NONE)
+        request->verdicts[lease->index_] = QUEUE_UNKNOWN;
+    if (--request->pending_ == 0)
+        reply(queue, request, ERROR_NONE);
+    free(lease);
+    free(delivery);
+}
+
+void queue_stop_waiting(struct queue *queue)
+{
+    size_t cursor = 0;
+    struct line *line;
+    struct list lines;
+
+    free_gone(queue);
+    queue->is_stopping = true;
+    list_init(&lines);
+    while ((line = map_next(&queue->lines, &cursor))) {
+        list_remove(&line->link);
+        list_push(&lines, &line->link);
+    }
+    LIST_FOR_EACH (&lines, link) {
+        line = list_item(link, struct line, link);
+        list_remove(link);
+        LIST_FOR_EACH (&line->waiting, waiting)
+            request_of(waiting)->is_late_ = true;
+        if (!list_is_empty(&line->waiting))
+            fall_asleep(queue, line);
+    }
+}
+
+void queue_return_all(struct queue *queue)
+{
+    struct delivery_outcome outcome = {.result = DELIVERY_RETURNED};
+    struct queue_lease *lease;
+    struct list leases;
+    size_t cursor = 0;
+
+    free_gone(queue);
+    list_init(&leases);
+    while ((lease = map_next(&queue->leases, &cursor))) {
+        list_remove(&lease->link);
+        list_push(&leases, &lease->link);
+    }
+    LIST_FOR_EACH (&leases, link)
+        lease_end_unseen(queue, list_item(link, struct queue_lease, link), outcome);
+}
+
+/* ---- life ---- */
+
+struct queue *queue_create(const uint64_t secret[2], struct instant now)
+{
+    struct queue *queue = calloc(1, sizeof(*queue));
+    struct tw_wheel_options options = {.start = tick_of(now)};
+
+    if (!queue)
+        return NULL;
+    queue->secret[0] = secret[0];
+    queue->secret[1] = secret[1];
+    map_init(&queue->lines);
+    map_init(&queue->leases);
+    list_init(&queue->wanting);
+    list_init(&queue->ended);
+    list_init(&queue->replies);
+    list_init(&queue->gone);
+    list_init(&queue->shown);
+    queue->lease_wheel = tw_wheel_create(&options);
+    queue->wait_wheel = tw_wheel_create(&options);
+    if (!queue->lease_wheel || !queue->wait_wheel) {
+        queue_destroy(queue);
+        return NULL;
+    }
+    return queue;
+}
+
+void queue_destroy(struct queue *queue)
+{
+    struct queue_lease *lease;
+    struct line *line;
+    struct list *link;
+    size_t cursor = 0;
+
+    if (!queue)
+        return;
+    free_gone(queue);
+    while ((lease = map_next(&queue->leases, &cursor))) {
+        free(lease->delivery_);
+        free(lease);
+    }
+    while ((link = list_pop(&queue->ended))) {
+        struct delivery *delivery = list_item(link, struct delivery, link);
+
+        if (delivery->wants_record)
+            free(delivery->holder);
+        free(delivery);
+    }
+    cursor = 0;
+    while ((line = map_next(&queue->lines, &cursor)))
+        free(line);
+    free(queue->spare);
+    map_deinit(&queue->lines);
+    map_deinit(&queue->leases);
+    tw_wheel_destroy(queue->lease_wheel);
+    tw_wheel_destroy(queue->wait_wheel);
+    free(queue);
+}
+
+/* ---- questions ---- */
+
+void queue_stats(const struct queue *queue, struct queue_stats *ret_stats)
+{
+    *ret_stats = queue->stats;
+}
+
+#define CHECK(condition)  \
+    do {                  \
+        if (!(condition)) \
+            abort();      \
+    } while (0)
+
+void queue_check(const struct queue *queue)
+{
+    size_t cursor = 0, leases = 0, waiting = 0, timed = 0;
+    const struct queue_lease *lease;
+    struct line *line;
+
+    tw_wheel_check(queue->lease_wheel);
+    tw_wheel_check(queue->wait_wheel);
+    while ((lease = map_next(&queue->leases, &cursor))) {
+        CHECK(lease->delivery == lease->delivery_ && lease->line_);
+        CHECK(lease->receipt.number > 0 && lease->receipt.number <= queue->number);
+        CHECK(lease->receipt.proof == proof_of(queue, lease->receipt.number));
+        CHECK(map_get(&queue->lines, lease->line_->hash) == lease->line_);
+    }
+    cursor = 0;
+    while ((line = map_next(&queue->lines, &cursor))) {
+        CHECK(line->lease_count > 0 || !list_is_empty(&line->waiting));
+        CHECK(list_is_empty(&line->link) == !(line->is_awake && !list_is_empty(&line->waiting)));
+        leases += line->lease_count;
+        LIST_FOR_EACH (&line->waiting, link) {
+            const struct queue_request *request = request_of(link);
+
+            waiting++;
+            timed += !request->is_late_;
+            CHECK(line->is_awake || (request->items_ == 0 && !request->is_late_));
+            CHECK(request->items_ < request->items_max);
+        }
+    }
+    CHECK(leases == map_count(&queue->leases) && leases == queue->stats.leased);
+    CHECK(leases == tw_wheel_count(queue->lease_wheel));
+    CHECK(waiting == queue->stats.waiting && timed == tw_wheel_count(queue->wait_wheel));
+}

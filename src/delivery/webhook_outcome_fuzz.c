@@ -1,0 +1,228 @@
+/*
+ * webhook_outcome_fuzz - any bytes as the answer of a webhook's target, read by libcurl as the
+ * daemon has it read: the outcome is one of the three, says why in words that are shown to people,
+ * and asks for a pause only where Retry-After may, as long as it said.
+ */
+#include "delivery/webhook_transfer.h"
+
+#include <ctype.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+const char *__lsan_default_suppressions(void);
+
+#define REQUIRE(condition) ((condition) ? (void)0 : abort())
+
+enum {
+    ANSWER_BYTES_MAX = 65536, /* fits into the socket's buffer */
+};
+
+/* libcurl 7.88 loses the name of a socket without a port when nothing is answered on it. */
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libcurl.so\n";
+}
+
+/* In place of a target: a socket without a port that whoever connects to finds the answer in. */
+struct peer {
+    struct bytes answer;
+    int listener, accepted;
+};
+
+static curl_socket_t open_any(void *context, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    (void)context, (void)purpose;
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
+/* libcurl is connected and about to send. */
+static int give_answer(void *context, char *peer_ip, char *own_ip, int peer_port, int own_port)
+{
+    struct peer *peer = context;
+
+    (void)peer_ip, (void)own_ip, (void)peer_port, (void)own_port;
+    REQUIRE(peer->accepted < 0);
+    peer->accepted = accept4(peer->listener, NULL, NULL, SOCK_CLOEXEC);
+    REQUIRE(peer->accepted >= 0);
+    REQUIRE(send(peer->accepted, peer->answer.data, peer->answer.size, MSG_DONTWAIT) ==
+            (ssize_t)peer->answer.size);
+    shutdown(peer->accepted, SHUT_WR);
+    return CURL_PREREQFUNC_OK;
+}
+
+/* Returns the socket; its name lies in the abstract space. */
+static int listen_at(char ret_name[64])
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int size = snprintf(ret_name, 64, "tickwheel-outcome-%d", getpid());
+
+    memcpy(name.sun_path + 1, ret_name, (size_t)size);
+    REQUIRE(bind(listener, (struct sockaddr *)&name,
+                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size)) == 0);
+    REQUIRE(listen(listener, 1) == 0);
+    return listener;
+}
+
+static void check(const struct delivery_outcome *outcome, enum breaker_verdict verdict,
+                  struct bytes answer)
+{
+    size_t length = strnlen(outcome->error, sizeof(outcome->error));
+
+    REQUIRE(length < sizeof(outcome->error));
+    for (size_t i = 0; i < length; i++)
+        REQUIRE((uint8_t)outcome->error[i] >= ' ' && outcome->error[i] != 0x7f);
+    REQUIRE(verdict == BREAKER_ALIVE || verdict == BREAKER_FAILED || verdict == BREAKER_UNKNOWN);
+    if (outcome->result == DELIVERY_DONE) {
+        REQUIRE(length == 0 && verdict == BREAKER_ALIVE);
+        /* Some line of it was a status of success. */
+        REQUIRE(memmem(answer.data, answer.size, "HTTP/", 5) &&
+                memmem(answer.data, answer.size, " 2", 2));
+    } else {
+        REQUIRE(length > 0);
+        REQUIRE(outcome->result == DELIVERY_FAILED || outcome->result == DELIVERY_ENDED);
+    }
+    if (outcome->result == DELIVERY_ENDED)
+        REQUIRE(!strcmp(outcome->error, "HTTP 410"));
+    if (outcome->retry_after_ms)
+        REQUIRE(!strcmp(outcome->error, "HTTP 429") || !strcmp(outcome->error, "HTTP 503"));
+}
+
+/* The number in digits, as far as 64 bits go; 0 when it is none. */
+static uint64_t seconds_of(struct bytes value)
+{
+    uint64_t seconds = 0;
+    bool is_huge = false;
+
+    for (size_t i = 0; i < value.size; i++) {
+        if (!isdigit((unsigned char)value.data[i]))
+            return 0;
+        is_huge |= __builtin_mul_overflow(seconds, 10, &seconds) ||
+                   __builtin_add_overflow(seconds, value.data[i] - '0', &seconds);
+    }
+    return is_huge ? UINT64_MAX : seconds;
+}
+
+struct bed {
+    CURLM *multi;
+    struct webhook_settings settings;
+    struct webhook_transfer *transfer;
+    struct guard guard;
+    struct poller poller;
+    struct random random;
+    int listener;
+    char name[64];
+};
+
+static void bed_start(struct bed *bed)
+{
+    REQUIRE(guard_init(&bed->guard, "", NULL) == ERROR_NONE);
+    REQUIRE(poller_open(&bed->poller) == ERROR_NONE);
+    bed->settings = (struct webhook_settings){.guard = &bed->guard,
+                                              .poller = &bed->poller,
+                                              .user_agent = (char *)"fuzz",
+                                              .trace_high = &bed->random,
+                                              .trace_low = &bed->random,
+                                              .connect_timeout_ms = 60000,
+                                              .response_bytes_max = 4096};
+    bed->multi = curl_multi_init();
+    REQUIRE(bed->multi);
+    bed->transfer = webhook_transfer_create(&bed->settings);
+    REQUIRE(bed->transfer);
+    bed->listener = listen_at(bed->name);
+}
+
+static CURLcode perform(CURLM *multi, CURL *easy)
+{
+    CURLcode result;
+    int running, left;
+
+    REQUIRE(curl_multi_add_handle(multi, easy) == CURLM_OK);
+    while (curl_multi_perform(multi, &running) == CURLM_OK && running > 0)
+        curl_multi_poll(multi, NULL, 0, 1000, NULL);
+    result = curl_multi_info_read(multi, &left)->data.result;
+    curl_multi_remove_handle(multi, easy);
+    return result;
+}
+
+static void run(struct bed *bed, struct bytes answer, struct delivery_outcome *ret_outcome)
+{
+    struct webhook_transfer *transfer = bed->transfer;
+    CURL *easy;
+    struct timer timer = {.retry = {.timeout_ms = 60000},
+                          .texts = {.target = BYTES("http://127.0.0.1/"), .payload = BYTES("{}")}};
+    struct delivery delivery = {.timer = &timer, .attempt = 1};
+    struct peer peer = {answer, bed->listener, -1};
+    enum breaker_verdict verdict;
+    CURLcode result;
+    int old;
+
+    /* Connections that came to nothing. */
+    while ((old = accept4(bed->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+        close(old);
+    REQUIRE(webhook_transfer_begin(transfer, &delivery));
+    easy = transfer->easy;
+    REQUIRE(!curl_easy_setopt(easy, CURLOPT_ABSTRACT_UNIX_SOCKET, bed->name));
+    REQUIRE(!curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_any));
+    REQUIRE(!curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, give_answer));
+    REQUIRE(!curl_easy_setopt(easy, CURLOPT_PREREQDATA, &peer));
+    REQUIRE(!curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L));
+    result = perform(bed->multi, easy);
+    REQUIRE(webhook_transfer_end(transfer, result, &verdict) == &delivery);
+    if (peer.accepted >= 0)
+        close(peer.accepted);
+    check(&delivery.outcome, verdict, answer);
+    *ret_outcome = delivery.outcome;
+}
+
+/* The input as the value of a Retry-After. */
+static void run_retry_after(struct bed *bed, struct bytes value)
+{
+    struct delivery_outcome outcome;
+    struct buffer answer;
+    uint64_t seconds;
+
+    buffer_init(&answer);
+    buffer_append_text(&answer, "HTTP/1.1 503 No\r\nContent-Length: 0\r\nRetry-After: ");
+    buffer_append_bytes(&answer, value);
+    buffer_append_text(&answer, "\r\n\r\n");
+    run(bed, buffer_bytes(&answer), &outcome);
+    seconds = seconds_of(value);
+    REQUIRE(!strcmp(outcome.error, "HTTP 503"));
+    /* As long, or a millisecond longer: never early. */
+    if (seconds > UINT64_MAX / 1001)
+        REQUIRE(outcome.retry_after_ms == UINT64_MAX);
+    else if (seconds)
+        REQUIRE(outcome.retry_after_ms - seconds * 1000 <= 1);
+    buffer_deinit(&answer);
+}
+
+static bool is_value(struct bytes text)
+{
+    for (size_t i = 0; i < text.size; i++)
+        if ((uint8_t)text.data[i] < ' ' || text.data[i] == 0x7f)
+            return false;
+    return true;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct bed bed;
+    const struct bytes text = {(const char *)data, size};
+    struct delivery_outcome outcome;
+
+    if (!bed.transfer)
+        bed_start(&bed);
+    if (size > ANSWER_BYTES_MAX)
+        return 0;
+    if (size > 0 && is_value(text))
+        run_retry_after(&bed, text);
+    run(&bed, text, &outcome);
+    return 0;
+}

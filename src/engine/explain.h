@@ -1,0 +1,81 @@
+/*
+ * explain.h - where a timer is, why it waits, and what made it late: plain values, for people.
+ */
+#ifndef TICKWHEEL_ENGINE_EXPLAIN_H
+#define TICKWHEEL_ENGINE_EXPLAIN_H
+
+#include "base/time.h"
+
+#include <stdbool.h>
+
+/* Why a due timer is not being delivered. X(name, text) */
+#define WAIT_REASON_LIST(X)                                                          \
+    X(ROOM, "room")                 /* as many webhooks are under way as may be */   \
+    X(TARGET_LIMIT, "target-limit") /* the same for its target */                    \
+    X(BREAKER, "breaker")           /* its target failed, and is to be left alone */ \
+    X(RATE, "rate")                 /* its target's rate */                          \
+    X(CATCH_UP, "catch-up")         /* it is overdue, and those have a rate */       \
+    X(WORKER, "worker")             /* nobody has pulled it yet */                   \
+    X(STOPPING, "stopping")         /* the service begins nothing any more */
+
+enum wait_reason {
+#define X(name, text) WAIT_##name,
+    WAIT_REASON_LIST(X)
+#undef X
+};
+
+/* The first so many are summed up for each lane. */
+#define WAIT_SUMMED (WAIT_RATE + 1)
+
+/* What a firing's lateness is made of, in order. X(NAME, text) */
+#define LATENESS_LIST(X)                                                                          \
+    X(RETRIES, "retries")           /* attempts before this one, and the pauses after them */     \
+    X(DOWN, "down")                 /* the service was not running */                             \
+    X(DISK, "disk")                 /* it was on disk: read late, or put back for want of room */ \
+    X(WHEEL, "wheel")               /* it was in memory: the engine was late */                   \
+    X(CATCH_UP, "catch_up")         /* it was overdue, and those have a rate */                   \
+    X(ROOM, "room")                 /* as many webhooks were under way as may be */               \
+    X(TARGET_LIMIT, "target_limit") /* the same for its target; or its turn in a queue */         \
+    X(BREAKER, "breaker")           /* its target was left alone */                               \
+    X(RATE, "rate")                 /* its target's rate */                                       \
+    X(WORKER, "worker")             /* nobody pulled it */                                        \
+    X(HANDOFF, "handoff")           /* from the engine to the first byte of the request */        \
+    X(DELIVERY, "delivery")         /* from there to the outcome */                               \
+    X(COMMIT, "commit")             /* until the outcome was durable */
+
+enum lateness_stage {
+#define X(name, text) LATENESS_##name,
+    LATENESS_LIST(X)
+#undef X
+        LATENESS_STAGES,
+};
+
+/* Of one attempt; milliseconds, UINT32_MAX and more are told as that. */
+struct lateness {
+    uint32_t attempt; /* 0: nothing is known */
+    uint32_t ms[LATENESS_STAGES];
+};
+
+enum place {
+    PLACE_OVER,
+    PLACE_WHEEL,   /* in memory, in the wheel */
+    PLACE_DISK,    /* on disk alone */
+    PLACE_WAITING, /* due, in its lane */
+    PLACE_OUT,     /* being delivered */
+};
+
+struct explained {
+    enum place place;
+    struct wall now;      /* the engine's */
+    unsigned wheel_level; /* WHEEL */
+    unsigned wheel_bucket;
+    bool is_spilled;         /* DISK: due, put back for want of room */
+    struct wall read_at;     /* DISK: from when on it is read, if there is room */
+    enum wait_reason reason; /* WAITING */
+    struct wall until;       /* WAITING: when that may change; WALL_NEVER: with the next outcome */
+    uint32_t inflight, inflight_max; /* WAITING, OUT: of its target, in this partition */
+    struct wall since;               /* WAITING, OUT: when it was found due */
+    struct lateness lateness;        /* of this attempt so far, or of the last one that is known */
+};
+
+#endif

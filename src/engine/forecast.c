@@ -1,0 +1,108 @@
+/* Goes through the rows that are due in the time to come, and counts them. */
+#include "engine/engine_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PAGE_ROWS = 1024, /* of one read; others' reads go in between */
+    PAGE_BYTES = 1 << 20,
+};
+
+static void next_page(struct engine *engine, struct command *command)
+{
+    const struct forecast *forecast = command->forecast;
+    uint64_t rows_left = forecast->rows_max - forecast->rows;
+
+    command->scan.rows_max = rows_left < PAGE_ROWS ? (size_t)rows_left : PAGE_ROWS;
+    planner_scan(engine, command);
+}
+
+void forecast_start(struct engine *engine, struct command *command)
+{
+    struct forecast *forecast = command->forecast;
+
+    memset(forecast->due, 0, forecast->count * sizeof(*forecast->due));
+    forecast->overdue = forecast->rows = forecast->firings = 0;
+    forecast->until = forecast_end(forecast);
+    command->scan = (struct storage_scan){
+        .partition = engine->options.partition,
+        .kind = STORAGE_SCAN_LIVE,
+        .from = {engine->watermark, 0},
+        .to = {forecast->until, 0},
+        .bytes_max = PAGE_BYTES,
+    };
+    if (!storage_position_before(command->scan.from, command->scan.to))
+        planner_reply(engine, command, ERROR_NONE, NULL);
+    else
+        next_page(engine, command);
+}
+
+static void count_at(struct forecast *forecast, struct wall at)
+{
+    if (at.ms < forecast->from.ms)
+        forecast->overdue++;
+    else if (at.ms < forecast_end(forecast).ms)
+        forecast->due[(at.ms - forecast->from.ms) / forecast->unit_ms]++;
+}
+
+/* The firings after the one that its row stands for. Beyond as many as may be counted, the forecast
+ * ends where the next one would be. */
+static void count_firings(const struct engine *engine, struct forecast *forecast,
+                          const struct timer *timer)
+{
+    const struct wall end = forecast_end(forecast);
+    struct schedule schedule;
+    struct wall at = timer->due;
+
+    if (!timer->texts.schedule.size ||
+        schedule_of(timer, &engine->options.zones, &schedule, NULL) || !schedule.recurs)
+        return;
+    for (;;) {
+        at = schedule_next(&schedule, at, wall_max(at, forecast->from));
+        if (at.ms >= end.ms)
+            return;
+        if (forecast->firings == forecast_firings_max(forecast)) {
+            forecast->until = wall_min(forecast->until, wall_max(at, forecast->from));
+            return;
+        }
+        forecast->firings++;
+        count_at(forecast, at);
+    }
+}
+
+/* What was put back for want of room is overdue, wherever its row lies. */
+static void count_row(const struct engine *engine, const struct command *command,
+                      const struct timer *timer)
+{
+    struct forecast *forecast = command->forecast;
+
+    forecast->rows++;
+    if (!tenant_owns(command, timer))
+        return;
+    count_at(forecast, refill_is_spilled(engine, timer) ? timer->due : timer->at);
+    count_firings(engine, forecast, timer);
+}
+
+void forecast_read(struct engine *engine, struct engine_read *read)
+{
+    struct command *command = read->command_;
+    struct forecast *forecast = command->forecast;
+
+    if (read->result) {
+        planner_reply(engine, command, read->result, NULL);
+        return;
+    }
+    for (size_t i = 0; i < read->page.count; i++)
+        count_row(engine, command, read->page.timers[i]);
+    command->scan.from = read->page.next;
+    if (storage_position_before(command->scan.from, command->scan.to) &&
+        forecast->rows < forecast->rows_max) {
+        next_page(engine, command);
+        return;
+    }
+    if (storage_position_before(command->scan.from, command->scan.to))
+        forecast->until =
+            wall_min(forecast->until, wall_max(command->scan.from.at, forecast->from));
+    planner_reply(engine, command, ERROR_NONE, NULL);
+}

@@ -1,0 +1,52 @@
+#include "engine/pace.h"
+
+#include <assert.h>
+
+#define ONE      UINT64_C(1000000) /* millionths; a rate in thousandths is so many a millisecond */
+#define BURST_MS 100
+
+static uint64_t burst(uint64_t rate)
+{
+    return rate * BURST_MS > ONE ? rate * BURST_MS : ONE;
+}
+
+void pace_init(struct pace *pace, uint64_t rate, struct wall now)
+{
+    assert(rate > 0 && rate <= PACE_RATE_MAX);
+    *pace = (struct pace){burst(rate), now};
+}
+
+bool pace_has(struct pace *pace, uint64_t rate, struct wall now)
+{
+    uint64_t room = burst(rate) - pace->tokens, passed_ms = wall_since(pace->told, now);
+
+    pace->tokens += passed_ms > room / rate ? room : passed_ms * rate;
+    pace->told = now;
+    return pace->tokens >= ONE;
+}
+
+void pace_take(struct pace *pace, uint64_t rate, struct wall now)
+{
+    bool has = pace_has(pace, rate, now);
+
+    assert(has);
+    (void)has;
+    pace->tokens -= ONE;
+}
+
+static struct wall when(const struct pace *pace, uint64_t rate, uint64_t tokens)
+{
+    if (pace->tokens >= tokens)
+        return pace->told;
+    return wall_add(pace->told, (tokens - pace->tokens + rate - 1) / rate);
+}
+
+struct wall pace_next(const struct pace *pace, uint64_t rate)
+{
+    return when(pace, rate, ONE);
+}
+
+struct wall pace_full(const struct pace *pace, uint64_t rate)
+{
+    return when(pace, rate, burst(rate));
+}

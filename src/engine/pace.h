@@ -1,0 +1,48 @@
+/*
+ * pace.h - at most so many a second: a token bucket.
+ *
+ *     if (pace_has(&pace, rate, now))
+ *         pace_take(&pace, rate, now);
+ *     else
+ *         wait until pace_next(&pace, rate);
+ *
+ * In any stretch of t milliseconds at most rate * t and the burst go through. The burst is what a
+ * tenth of a second brings, and at least one: so a caller that is woken late loses nothing, and
+ * nothing comes in gusts.
+ *
+ * A rate is in thousandths: 1000 is one a second, 250 one in four seconds. 0 has no meaning here.
+ *
+ * Time       Wall time, as the caller passes it in. A step back takes nothing and gives nothing; a
+ *            step forward gives the burst at most.
+ * Threads    No state but its own: any.
+ */
+#ifndef TICKWHEEL_ENGINE_PACE_H
+#define TICKWHEEL_ENGINE_PACE_H
+
+#include "base/time.h"
+
+#include <stdbool.h>
+
+#define PACE_RATE_MAX (UINT64_C(10000000) * 1000)
+
+struct pace {
+    uint64_t tokens;  /* millionths of one */
+    struct wall told; /* what the tokens are of */
+};
+
+/* Begins with a full bucket. */
+void pace_init(struct pace *pace, uint64_t rate, struct wall now);
+
+/* Whether one may go through now. Takes in the time. */
+bool pace_has(struct pace *pace, uint64_t rate, struct wall now);
+
+/* One goes through now; after pace_has said so. Takes in the time too, so that none comes in for a
+ * time when the bucket was full. */
+void pace_take(struct pace *pace, uint64_t rate, struct wall now);
+
+/* When the next one may, as of the time last taken in; and when the bucket is full, so that it may
+ * as well be forgotten. */
+struct wall pace_next(const struct pace *pace, uint64_t rate);
+struct wall pace_full(const struct pace *pace, uint64_t rate);
+
+#endif

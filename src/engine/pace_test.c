@@ -1,0 +1,143 @@
+/*
+ * Goal: no stretch of time lets more through than its rate and one burst, and who waits as long as
+ * told gets through, so the rate is reached. Method: random rates and steps, with every passage
+ * kept and every stretch between two of them looked at.
+ */
+#include "engine/pace.h"
+
+#include "base/random.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#define START UINT64_C(1800000000000)
+
+enum { PASSAGES = 400 };
+
+static uint64_t burst_of(uint64_t rate)
+{
+    return rate * 100 > 1000000 ? rate * 100 : 1000000; /* in millionths of one */
+}
+
+static void test_never_more_than_the_rate(void **state)
+{
+    const char *text = getenv("TEST_SEED");
+    uint64_t seed = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL);
+    struct random random = random_seeded(seed);
+    static uint64_t at[PASSAGES];
+
+    (void)state;
+    printf("TEST_SEED=%llu\n", (unsigned long long)seed);
+    for (int run = 0; run < 300; run++) {
+        uint64_t rate = 1 + random_below(&random, UINT64_C(1) << random_below(&random, 24));
+        struct wall now = {START};
+        struct pace pace;
+
+        pace_init(&pace, rate, now);
+        for (size_t count = 0; count < PASSAGES;) {
+            if (pace_has(&pace, rate, now)) {
+                pace_take(&pace, rate, now);
+                at[count] = now.ms;
+                for (size_t i = 0; i <= count; i++)
+                    assert_true((count - i + 1) * UINT64_C(1000000) <=
+                                (at[count] - at[i]) * rate + burst_of(rate));
+                count++;
+            } else if (random_below(&random, 4)) {
+                struct wall next = pace_next(&pace, rate);
+
+                assert_true(next.ms > now.ms);
+                now.ms = next.ms - 1;
+                assert_false(pace_has(&pace, rate, now)); /* not sooner than told ... */
+                now = next;
+                assert_true(pace_has(&pace, rate, now)); /* ... but then */
+            } else {
+                now.ms += random_below(&random, 5000);
+            }
+        }
+    }
+}
+
+/* Goal: what is taken late does not count as taken when the bucket was last looked at. Method: a
+ * full bucket, looked at and taken from later. */
+static void test_a_full_bucket_gains_nothing(void **state)
+{
+    struct wall now = {START};
+    struct pace pace;
+
+    (void)state;
+    pace_init(&pace, 1000, now);
+    assert_true(pace_has(&pace, 1000, now));
+    now.ms += 900;
+    pace_take(&pace, 1000, now);
+    assert_false(pace_has(&pace, 1000, wall_add(now, 999)));
+    assert_true(pace_next(&pace, 1000).ms == now.ms + 1000);
+}
+
+static void test_the_rate_is_reached(void **state)
+{
+    struct wall now = {START};
+    struct pace pace;
+    int count = 0;
+
+    (void)state;
+    pace_init(&pace, 250000, now);               /* 250 a second */
+    for (; now.ms < START + 10000; now.ms += 50) /* its caller is woken late */
+        for (; pace_has(&pace, 250000, now); count++)
+            pace_take(&pace, 250000, now);
+    assert_in_range(count, 2500 - 13, 2500 + 25);
+}
+
+static void test_steps_of_the_clock(void **state)
+{
+    struct wall now = {START};
+    struct pace pace;
+
+    (void)state;
+    pace_init(&pace, 1000, now);
+    assert_true(pace_has(&pace, 1000, now));
+    pace_take(&pace, 1000, now);
+    now.ms -= 3600 * 1000; /* back: nothing is given, and the wait is as long as it was */
+    assert_false(pace_has(&pace, 1000, now));
+    assert_true(pace_next(&pace, 1000).ms == now.ms + 1000);
+    now.ms += UINT64_C(1) << 47; /* forward: one burst */
+    assert_true(pace_has(&pace, 1000, now));
+    pace_take(&pace, 1000, now);
+    assert_false(pace_has(&pace, 1000, now));
+    assert_true(pace_full(&pace, 1000).ms == now.ms + 1000);
+}
+
+static void test_the_ends_of_the_range(void **state)
+{
+    struct wall now = {START};
+    struct pace pace;
+    int count = 0;
+
+    (void)state;
+    pace_init(&pace, 1, now); /* one in a thousand seconds */
+    pace_take(&pace, 1, now);
+    assert_true(pace_next(&pace, 1).ms == START + 1000 * 1000);
+    pace_init(&pace, PACE_RATE_MAX, now);
+    for (; pace_has(&pace, PACE_RATE_MAX, now); count++)
+        pace_take(&pace, PACE_RATE_MAX, now);
+    assert_int_equal(count, 1000000);
+    assert_true(pace_full(&pace, PACE_RATE_MAX).ms == START + 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_never_more_than_the_rate),
+        cmocka_unit_test(test_a_full_bucket_gains_nothing),
+        cmocka_unit_test(test_the_rate_is_reached),
+        cmocka_unit_test(test_steps_of_the_clock),
+        cmocka_unit_test(test_the_ends_of_the_range),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

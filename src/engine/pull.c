@@ -1,0 +1,98 @@
+/*
+ * Lanes of the built-in queue. They send only what somebody asks for, so a due timer that nobody
+ * has asked for yet waits like one whose target has no room: it can be cancelled, changed, and
+ * spilled.
+ */
+#include "engine/engine_private.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+bool engine_peek(const struct engine *engine, struct bytes queue, unsigned priority,
+                 struct wall *ret_due)
+{
+    const struct lane *lane = lanes_find_queue(engine, queue, priority);
+
+    if (!lane || list_is_empty(&lane->waiting))
+        return false;
+    *ret_due = timer_of(lane->waiting.next)->due;
+    return true;
+}
+
+/* One timer may always be out, however large it is. */
+bool pull_has_room(const struct engine *engine, const struct timer *timer)
+{
+    return engine->pulled == 0 ||
+           (engine->pulled < engine->options.pulled_max &&
+            engine->pulled_bytes + timer->footprint <= engine->options.near_bytes_max / 4);
+}
+
+void pull_lent(struct engine *engine, const struct timer *timer)
+{
+    engine->pulled++;
+    engine->pulled_bytes += timer->footprint;
+}
+
+/* Whoever was refused may try again, in any queue, for the room is one for all of them. O(lanes),
+ * but once for each time that the room was exhausted. */
+static void wake_refused(struct engine *engine)
+{
+    size_t cursor = 0;
+    struct lane *lane;
+
+    engine->pull_refused = false;
+    while ((lane = map_next(&engine->lanes, &cursor)))
+        if (lane->kind == LANE_PULLED && !list_is_empty(&lane->waiting) &&
+            list_is_empty(&lane->link))
+            list_push(&engine->woken, &lane->link);
+}
+
+void pull_returned(struct engine *engine, const struct timer *timer)
+{
+    assert(engine->pulled > 0 && engine->pulled_bytes >= timer->footprint);
+    engine->pulled--;
+    engine->pulled_bytes -= timer->footprint;
+    if (engine->pull_refused)
+        wake_refused(engine);
+}
+
+/* False when there is nothing to lend now. */
+static bool lend_or_drop(struct engine *engine, struct bytes queue, unsigned priority,
+                         struct list *pulled)
+{
+    struct lane *lane = lanes_find_queue(engine, queue, priority);
+
+    if (!lane || list_is_empty(&lane->waiting) || engine->is_draining)
+        return false;
+    if (!pull_has_room(engine, timer_of(lane->waiting.next))) {
+        engine->pull_refused = true;
+        return false;
+    }
+    return lanes_lend(engine, lane, pulled);
+}
+
+struct delivery *engine_pull(struct engine *engine, struct wall now, struct bytes queue,
+                             unsigned priority)
+{
+    struct list pulled, *link;
+
+    list_init(&pulled);
+    engine_begin(engine, now);
+    while (list_is_empty(&pulled) && lend_or_drop(engine, queue, priority, &pulled))
+        continue;
+    engine_end(engine);
+    link = list_pop(&pulled);
+    return link ? list_item(link, struct delivery, link) : NULL;
+}
+
+bool engine_take_woken(struct engine *engine, struct bytes *ret_queue)
+{
+    struct list *link = list_pop(&engine->woken);
+    struct lane *lane;
+
+    if (!link)
+        return false;
+    lane = list_item(link, struct lane, link);
+    *ret_queue = (struct bytes){lane->queue, lane->queue_size};
+    return true;
+}

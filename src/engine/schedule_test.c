@@ -1,0 +1,335 @@
+/*
+ * Timers that recur. Goal: a schedule's text says exactly what was asked, and the engine fires what
+ * is planned, once each, through restarts and outages, as late as the timer allows. Method: random
+ * specs written and read back, and small histories of one engine.
+ */
+#include "engine/engine_testing.h"
+
+#include "base/random.h"
+
+static const struct zone_source utc_only = {0};
+
+static struct schedule_spec random_spec(struct random *random)
+{
+    struct schedule_spec spec = SCHEDULE_SPEC_DEFAULT;
+
+    if (random_below(random, 2)) {
+        spec.every_ms = 1 + random_below(random, UINT64_C(1) << random_below(random, 36));
+        spec.from.ms = random_below(random, 2) ? 1 + random_below(random, WALL_MS_MAX) : 0;
+        spec.count = random_below(random, 2) ? 1 + random_below(random, 1000) : 0;
+    } else if (random_below(random, 3)) {
+        spec.cron = BYTES("0 9 * JAN,MAR MON#2");
+        spec.timezone = BYTES("UTC");
+        spec.dst = (enum cron_dst)random_below(random, 4);
+    }
+    if ((spec.every_ms || spec.cron.size) && random_below(random, 2)) {
+        spec.until.ms = random_below(random, WALL_MS_MAX);
+        spec.spread_ms = random_below(random, 100000);
+        spec.missed = (enum recurrence_missed)random_below(random, 2);
+    }
+    if (random_below(random, 2))
+        spec.drop_after_ms = random_below(random, 1000000);
+    return spec;
+}
+
+static void test_text_says_what_was_asked(void **state)
+{
+    const char *seed = getenv("TEST_SEED");
+    struct random random = random_seeded(seed ? strtoull(seed, NULL, 0) : 1);
+
+    (void)state;
+    for (int i = 0; i < 20000; i++) {
+        struct schedule_spec spec = random_spec(&random), read = SCHEDULE_SPEC_DEFAULT;
+        struct buffer text;
+
+        buffer_init(&text);
+        schedule_write(&spec, &text);
+        if (text.size)
+            assert_int_equal(schedule_read(buffer_bytes(&text), &read, NULL), ERROR_NONE);
+        assert_true(read.every_ms == spec.every_ms && read.from.ms == spec.from.ms);
+        assert_true(read.count == spec.count && read.until.ms == spec.until.ms);
+        assert_true(bytes_equal(read.cron, spec.cron) &&
+                    bytes_equal(read.timezone, spec.timezone) && read.dst == spec.dst);
+        assert_true(read.missed == spec.missed && read.drop_after_ms == spec.drop_after_ms);
+        assert_true(read.spread_ms == spec.spread_ms);
+        if (text.size) /* cut short it is damaged, wherever */
+            assert_int_equal(schedule_read((struct bytes){text.data, text.size - 1}, &read, NULL),
+                             ERROR_CORRUPT);
+        buffer_deinit(&text);
+    }
+}
+
+static struct timer *recurring_at(const char *target, const char *schedule, uint64_t due_ms)
+{
+    struct timer_texts texts = {.target = bytes_of(target), .schedule = bytes_of(schedule)};
+    struct timer *timer = timer_alloc(&texts);
+
+    assert_non_null(timer);
+    timer->created = START;
+    timer->due.ms = START.ms + due_ms;
+    return timer;
+}
+
+static struct timer *recurring(const char *schedule, uint64_t due_ms)
+{
+    return recurring_at("http://a.example/", schedule, due_ms);
+}
+
+static struct timer_id create_timer(struct bed *bed, struct timer *timer)
+{
+    struct command_created created;
+    struct command command = {
+        .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
+
+    command_answer(bed, &command);
+    assert_int_equal(command.error, ERROR_NONE);
+    carry_out(bed);
+    return created.id;
+}
+
+static struct timer_id create_recurring(struct bed *bed, const char *schedule, uint64_t due_ms)
+{
+    return create_timer(bed, recurring(schedule, due_ms));
+}
+
+/* The due times that are handed out while the clock goes on second by second, each answered. */
+static size_t deliver_until(struct bed *bed, uint64_t ms, uint64_t *due_ms, size_t capacity)
+{
+    size_t count = 0;
+
+    for (uint64_t at = bed->now.ms - START.ms; at <= ms; at += 1000) {
+        advance_to(bed, at);
+        while (first_out(bed)) {
+            assert_true(count < capacity);
+            due_ms[count++] = first_out(bed)->timer->due.ms - START.ms;
+            answer(bed, first_out(bed), (struct delivery_outcome){.result = DELIVERY_DONE});
+        }
+    }
+    return count;
+}
+
+static void test_fires_each_as_planned_and_ends(void **state)
+{
+    uint64_t due_ms[20];
+    enum timer_state shown;
+    struct timer_id id;
+    struct bed bed;
+
+    (void)state;
+    bed_init(&bed);
+    id = create_recurring(&bed, "{\"every\":\"10s\",\"count\":5}", 10000);
+    assert_int_equal(deliver_until(&bed, 25000, due_ms, 20), 2);
+    close_engine(&bed);
+    open_engine(&bed);
+    assert_int_equal(deliver_until(&bed, 200000, due_ms + 2, 18), 3);
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(due_ms[i], 10000 * (i + 1));
+    assert_int_equal(ask(&bed, COMMAND_GET, &id, 0, &shown), ERROR_GONE);
+    assert_int_equal(shown, TIMER_FIRED);
+    bed_deinit(&bed);
+}
+
+/* An outage of an hour: only the last one missed is fired, and then as planned. */
+static void test_after_an_outage_the_last_missed_fires(void **state)
+{
+    uint64_t due_ms[400];
+    struct bed bed;
+
+    (void)state;
+    bed_init(&bed);
+    create_recurring(&bed, "{\"every\":\"10s\"}", 10000);
+    close_engine(&bed);
+    bed.now.ms = START.ms + HOUR_MS + 1000;
+    open_engine(&bed);
+    assert_int_equal(deliver_until(&bed, HOUR_MS + 21000, due_ms, 400), 4);
+    assert_int_equal(due_ms[0], 10000); /* what it was waiting for */
+    assert_int_equal(due_ms[1], HOUR_MS);
+    assert_int_equal(due_ms[2], HOUR_MS + 10000);
+    bed_deinit(&bed);
+}
+
+static void test_each_missed_fires_unless_too_late(void **state)
+{
+    uint64_t due_ms[400];
+    struct engine_stats stats;
+    struct bed bed;
+
+    (void)state;
+    bed_init(&bed);
+    create_recurring(
+        &bed, "{\"every\":\"10s\",\"late\":{\"drop_after\":\"1m\",\"missed\":\"each\"}}", 10000);
+    close_engine(&bed);
+    bed.now.ms = START.ms + HOUR_MS;
+    open_engine(&bed);
+    assert_int_equal(deliver_until(&bed, HOUR_MS + 500, due_ms, 400), 7);
+    for (size_t i = 0; i < 7; i++)
+        assert_int_equal(due_ms[i], HOUR_MS - 60000 + 10000 * i);
+    engine_stats(bed.engine, &stats);
+    assert_int_equal(stats.dropped, 1);
+    bed_deinit(&bed);
+}
+
+/* Once and too late: it is dropped, which is told, and not delivered. */
+static void test_one_that_is_too_late_is_dropped(void **state)
+{
+    const char *const schedule = "{\"late\":{\"drop_after\":\"5s\"}}";
+    enum timer_state shown;
+    struct timer_id dropped, fired;
+    struct bed bed;
+
+    (void)state;
+    bed_init(&bed);
+    dropped = create_recurring(&bed, schedule, 1000);
+    fired = create_recurring(&bed, schedule, 2000);
+    advance_to(&bed, 7000);
+    assert_int_equal(bed.delivered_count, 1);
+    assert_true(timer_id_equal(&first_out(&bed)->timer->id, &fired));
+    assert_int_equal(ask(&bed, COMMAND_GET, &dropped, 0, &shown), ERROR_GONE);
+    assert_int_equal(shown, TIMER_DEAD);
+    bed_deinit(&bed);
+}
+
+/* A firing that runs out of attempts is given up, the next one comes; a target that wants no more
+ * ends the timer. */
+static void test_failed_firings(void **state)
+{
+    struct timer *timer = recurring("{\"every\":\"1h\"}", HOUR_MS);
+    struct command_created created;
+    struct command command = {
+        .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
+    enum timer_state shown;
+    struct bed bed;
+
+    (void)state;
+    bed_init(&bed);
+    timer->retry.attempts_max = 2;
+    command_answer(&bed, &command);
+    carry_out(&bed);
+    for (int attempt = 0; attempt < 2; attempt++) {
+        advance_to(&bed, HOUR_MS + (uint64_t)attempt * 60000);
+        answer(&bed, first_out(&bed), (struct delivery_outcome){.result = DELIVERY_FAILED});
+    }
+    assert_int_equal(ask(&bed, COMMAND_GET, &created.id, 0, &shown), ERROR_NONE);
+    assert_int_equal(shown, TIMER_SCHEDULED);
+    advance_to(&bed, 2 * HOUR_MS);
+    assert_int_equal(first_out(&bed)->attempt, 1);
+    answer(&bed, first_out(&bed), (struct delivery_outcome){.result = DELIVERY_ENDED});
+    assert_int_equal(ask(&bed, COMMAND_GET, &created.id, 0, &shown), ERROR_GONE);
+    assert_int_equal(shown, TIMER_DEAD);
+    bed_deinit(&bed);
+}
+
+static struct delivery *pull(struct bed *bed)
+{
+    struct delivery *delivery = engine_pull(bed->engine, bed->now, BYTES("q"), 5);
+
+    if (delivery)
+        list_init(&delivery->link); /* answer() takes it off a list */
+    carry_out(bed);
+    return delivery;
+}
+
+/* A timer of a queue goes on when it is acknowledged and when it runs out of attempts; what was
+ * handed back unseen is the same firing still. A redriven one has its schedule again. */
+static void test_recurring_in_a_queue(void **state)
+{
+    struct timer *timer = recurring_at("queue:q", "{\"every\":\"1h\"}", HOUR_MS);
+    enum timer_state shown;
+    struct delivery *delivery;
+    struct timer_id id;
+    struct bed bed;
+
+    (void)state;
+    bed_init(&bed);
+    timer->retry.attempts_max = 1;
+    id = create_timer(&bed, timer);
+    assert_null(pull(&bed));
+    for (uint64_t hours = 1; hours <= 4; hours++) {
+        advance_to(&bed, hours * HOUR_MS);
+        answer(&bed, pull(&bed), (struct delivery_outcome){.result = DELIVERY_RETURNED});
+        delivery = pull(&bed);
+        assert_int_equal(delivery->timer->due.ms - START.ms, hours * HOUR_MS);
+        assert_int_equal(delivery->attempt, 1);
+        answer(&bed, delivery,
+               (struct delivery_outcome){.result = hours % 2 ? DELIVERY_DONE : DELIVERY_FAILED});
+        assert_null(pull(&bed));
+        assert_int_equal(ask(&bed, COMMAND_GET, &id, 0, &shown), ERROR_NONE);
+        assert_int_equal(shown, TIMER_SCHEDULED);
+    }
+    advance_to(&bed, 5 * HOUR_MS);
+    answer(&bed, pull(&bed), (struct delivery_outcome){.result = DELIVERY_ENDED});
+    close_engine(&bed);
+    open_engine(&bed);
+    assert_int_equal(ask(&bed, COMMAND_REDRIVE, &id, 0, NULL), ERROR_NONE);
+    answer(&bed, pull(&bed), (struct delivery_outcome){.result = DELIVERY_DONE});
+    advance_to(&bed, 6 * HOUR_MS);
+    delivery = pull(&bed);
+    assert_int_equal(delivery->timer->due.ms - START.ms, 6 * HOUR_MS);
+    answer(&bed, delivery, (struct delivery_outcome){.result = DELIVERY_DONE});
+    bed_deinit(&bed);
+}
+
+/* What nobody pulled in time is dropped when it would be handed out, and the next one is. What was
+ * dropped fires at once when it is redriven. */
+static void test_too_late_for_its_worker(void **state)
+{
+    const char *const schedule = "{\"late\":{\"drop_after\":\"5s\"}}";
+    struct delivery *delivery;
+    struct engine_stats stats;
+    struct timer_id dropped;
+    struct bed bed;
+
+    (void)state;
+    bed_init(&bed);
+    dropped = create_timer(&bed, recurring_at("queue:q", schedule, 1000));
+    create_timer(&bed, recurring_at("queue:q", schedule, 1500));
+    create_timer(&bed, recurring_at("queue:q", schedule, 2000));
+    advance_to(&bed, 7000);
+    delivery = pull(&bed);
+    assert_int_equal(delivery->timer->due.ms - START.ms, 2000);
+    answer(&bed, delivery, (struct delivery_outcome){.result = DELIVERY_DONE});
+    assert_null(pull(&bed));
+    engine_stats(bed.engine, &stats);
+    assert_int_equal(stats.dropped, 2);
+    assert_int_equal(stats.pulled, 0);
+    assert_int_equal(ask(&bed, COMMAND_REDRIVE, &dropped, 0, NULL), ERROR_NONE);
+    delivery = pull(&bed);
+    assert_int_equal(delivery->timer->due.ms - START.ms, 7000);
+    answer(&bed, delivery, (struct delivery_outcome){.result = DELIVERY_DONE});
+    bed_deinit(&bed);
+}
+
+/* The spread moves every firing by the same; a clock that is far on finds the next one at once. */
+static void test_spread_and_far_clock(void **state)
+{
+    const struct schedule_spec spec = {
+        .every_ms = 1000, .until = WALL_NEVER, .drop_after_ms = UINT64_MAX, .spread_ms = 300};
+    struct schedule schedule;
+
+    (void)state;
+    assert_int_equal(schedule_make(&spec, START, &utc_only, &schedule, NULL), ERROR_NONE);
+    assert_int_equal(schedule_first(&schedule, START).ms, START.ms + 1300);
+    assert_int_equal(schedule_next(&schedule, (struct wall){START.ms + 1300}, START).ms,
+                     START.ms + 2300);
+    assert_int_equal(schedule_next(&schedule, (struct wall){START.ms + 1300},
+                                   (struct wall){START.ms + 365 * 24 * HOUR_MS + 299})
+                         .ms,
+                     START.ms + 365 * 24 * HOUR_MS - 700);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_says_what_was_asked),
+        cmocka_unit_test(test_fires_each_as_planned_and_ends),
+        cmocka_unit_test(test_after_an_outage_the_last_missed_fires),
+        cmocka_unit_test(test_each_missed_fires_unless_too_late),
+        cmocka_unit_test(test_one_that_is_too_late_is_dropped),
+        cmocka_unit_test(test_failed_firings),
+        cmocka_unit_test(test_recurring_in_a_queue),
+        cmocka_unit_test(test_too_late_for_its_worker),
+        cmocka_unit_test(test_spread_and_far_clock),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,42 @@
+/*
+ * Whose timers a command may see, and how many one tenant may have.
+ *
+ * A timer is counted from the moment it is let in until its end is durable, so that no crash finds
+ * more of them on disk than its tenant may have.
+ */
+#include "engine/engine_private.h"
+
+static struct bytes tenant_of(const struct command *command)
+{
+    if (command->kind == COMMAND_CREATE || command->kind == COMMAND_PUT)
+        return command->timers[0]->texts.tenant;
+    return command->tenant;
+}
+
+bool tenant_owns(const struct command *command, const struct timer *timer)
+{
+    return bytes_equal(timer->texts.tenant, tenant_of(command));
+}
+
+enum error_code tenant_admit(struct engine *engine, const struct command *command,
+                             const struct timer *timer)
+{
+    const struct command *asked = command->parent_ ? command->parent_ : command;
+    struct census *census = engine->options.census;
+    const struct bytes tenant = timer->texts.tenant;
+
+    if (!census)
+        return ERROR_NONE;
+    if (asked->tenant_pending_max && census_count(census, tenant) >= asked->tenant_pending_max)
+        return ERROR_TOO_MANY;
+    return census_add(census, tenant, 1) ? ERROR_NONE : ERROR_NO_MEMORY;
+}
+
+/* One whose record was damaged when the storage counted may have gone uncounted. */
+void tenant_dismiss(struct engine *engine, const struct timer *timer)
+{
+    struct census *census = engine->options.census;
+
+    if (census && census_count(census, timer->texts.tenant) > 0)
+        census_add(census, timer->texts.tenant, -1);
+}

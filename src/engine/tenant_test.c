@@ -1,0 +1,364 @@
+/*
+ * Goal: to one tenant the timers of another are not there, whatever is asked; and each has exactly
+ * as many live timers as it may, after a restart too. Method: two tenants with the same names in
+ * one engine, every kind of command; and random lives beside a count of our own, with a storage
+ * that fails now and then.
+ */
+#include "engine/engine_testing.h"
+
+#include "base/random.h"
+#include "engine/queue_target.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static const char *const names[] = {"shop", "rival", ""};
+
+enum { TENANTS = 3, PENDING_MAX = 7 };
+
+/* Opens it with what the storage has counted. */
+static void open_counted(struct bed *bed, struct census *census)
+{
+    bed->options.census = census;
+    census_clear(census);
+    assert_int_equal(storage_load_census(bed->storage, 0, census, NULL), ERROR_NONE);
+    open_engine(bed);
+}
+
+static void bed_init_counted(struct bed *bed, struct census *census)
+{
+    *bed = (struct bed){.options = ENGINE_OPTIONS_DEFAULT, .now = START};
+    list_init(&bed->out);
+    census_init(census);
+    bed->storage = memory_storage_create(1);
+    open_counted(bed, census);
+}
+
+static void bed_deinit_counted(struct bed *bed, struct census *census)
+{
+    bed_deinit(bed);
+    census_deinit(census);
+}
+
+/* A timer with a key, an event and a label; a create has an Idempotency-Key. */
+static struct command_created make(struct bed *bed, size_t tenant, enum command_kind kind,
+                                   uint64_t due_ms, uint64_t pending_max, const char *target)
+{
+    struct timer_texts texts = {
+        .target = bytes_of(target),
+        .payload = BYTES("{}"),
+        .key = BYTES("k"),
+        .watch = BYTES("e\n"),
+        .request = bytes_of(kind == COMMAND_CREATE ? "0123456789abcdefonce" : ""),
+        .labels = BYTES("{\"team\":\"a\"}"),
+        .tenant = bytes_of(names[tenant]),
+    };
+    struct timer *timer = timer_alloc(&texts);
+    struct command_created created;
+    struct command command = {.kind = kind,
+                              .timers = &timer,
+                              .results = &created,
+                              .timer_count = 1,
+                              .tenant_pending_max = pending_max};
+
+    timer->due = (struct wall){START.ms + due_ms};
+    command_answer(bed, &command);
+    carry_out(bed);
+    return created;
+}
+
+static struct command answered(struct bed *bed, size_t tenant, struct command command)
+{
+    command.tenant = bytes_of(names[tenant]);
+    if (command.kind == COMMAND_PATCH || command.each == COMMAND_PATCH) {
+        command.patch = timer_for("http://patched.example/", 3 * HOUR_MS);
+        command.patch_fields = PATCH_DUE;
+    }
+    command_answer(bed, &command);
+    return command;
+}
+
+static void test_ids_and_keys(void **state)
+{
+    static const enum command_kind kinds[] = {COMMAND_GET, COMMAND_PATCH, COMMAND_CANCEL,
+                                              COMMAND_FIRE, COMMAND_REDRIVE};
+    struct command_created created[TENANTS];
+    struct census census;
+    struct bed bed;
+
+    (void)state;
+    bed_init_counted(&bed, &census);
+    for (size_t i = 0; i < TENANTS; i++) {
+        created[i] = make(&bed, i, COMMAND_CREATE, 2 * HOUR_MS, 0, "http://a.example/");
+        assert_true(!created[i].error && !created[i].existed);
+        assert_true(make(&bed, i, COMMAND_CREATE, 2 * HOUR_MS, 0, "http://a.example/").existed);
+    }
+    for (int round = 0; round < 2; round++) { /* in memory, and on disk alone */
+        for (size_t i = 0; i < TENANTS; i++)
+            for (size_t j = 0; j < TENANTS; j++)
+                for (size_t k = 0; k < 5 && i != j; k++)
+                    assert_int_equal(
+                        answered(&bed, i, (struct command){.kind = kinds[k], .id = created[j].id})
+                            .error,
+                        ERROR_NOT_FOUND);
+        for (size_t i = 0; i < TENANTS; i++) {
+            struct command command =
+                answered(&bed, i, (struct command){.kind = COMMAND_GET, .name = BYTES("k")});
+
+            assert_int_equal(command.error, ERROR_NONE);
+            assert_true(timer_id_equal(&command.timer->id, &created[i].id));
+            assert_int_equal(command.timer->version, 1);
+        }
+        close_engine(&bed);
+        open_counted(&bed, &census);
+    }
+    assert_int_equal(
+        answered(&bed, 0, (struct command){.kind = COMMAND_CANCEL, .name = BYTES("k")}).error,
+        ERROR_NONE);
+    assert_int_equal(
+        answered(&bed, 0, (struct command){.kind = COMMAND_GET, .id = created[0].id}).error,
+        ERROR_GONE);
+    assert_int_equal(
+        answered(&bed, 1, (struct command){.kind = COMMAND_GET, .id = created[0].id}).error,
+        ERROR_NOT_FOUND);
+    assert_int_equal(
+        answered(&bed, 1, (struct command){.kind = COMMAND_GET, .name = BYTES("k")}).error,
+        ERROR_NONE);
+    carry_out(&bed);
+    bed_deinit_counted(&bed, &census);
+}
+
+static void test_many_at_once(void **state)
+{
+    static const enum command_kind kinds[] = {COMMAND_PATCH, COMMAND_CANCEL, COMMAND_FIRE};
+
+    (void)state;
+    for (size_t k = 0; k < 3; k++)
+        for (int by_label = 0; by_label < 2; by_label++) {
+            struct command_created created[TENANTS];
+            struct census census;
+            struct command command;
+            struct bed bed;
+
+            bed_init_counted(&bed, &census);
+            for (size_t i = 0; i < TENANTS; i++)
+                created[i] = make(&bed, i, COMMAND_CREATE, 2 * HOUR_MS, 0, "queue:q");
+            command = answered(&bed, 1,
+                               (struct command){
+                                   .kind = COMMAND_COMPLETE,
+                                   .each = kinds[k],
+                                   .name = by_label ? (struct bytes){0} : BYTES("e"),
+                                   .labels = BYTES("{\"team\":\"a\"}"),
+                               });
+            assert_int_equal(command.completed.changed, 1);
+            for (size_t i = 0; i < TENANTS; i++) {
+                command =
+                    answered(&bed, i, (struct command){.kind = COMMAND_GET, .id = created[i].id});
+                assert_int_equal(command.timer->version, i == 1 ? 2 : 1);
+            }
+            command = answered(&bed, 1,
+                               (struct command){.kind = COMMAND_LIST,
+                                                .scan = {.kind = STORAGE_SCAN_ALL,
+                                                         .to = {WALL_NEVER, 0},
+                                                         .rows_max = 100,
+                                                         .bytes_max = SIZE_MAX}});
+            assert_int_equal(command.page.count, 1);
+            assert_true(timer_id_equal(&command.page.timers[0]->id, &created[1].id));
+            carry_out(&bed);
+            bed_deinit_counted(&bed, &census);
+        }
+}
+
+static struct delivery *pull(struct bed *bed, size_t tenant)
+{
+    char room[QUEUE_FULL_NAME_SIZE_MAX];
+
+    return engine_pull(bed->engine, bed->now,
+                       queue_full_name(bytes_of(names[tenant]), BYTES("q"), room),
+                       QUEUE_PRIORITY_DEFAULT);
+}
+
+static void test_queues(void **state)
+{
+    struct census census;
+    struct bytes woken;
+    struct bed bed;
+
+    (void)state;
+    bed_init_counted(&bed, &census);
+    make(&bed, 1, COMMAND_CREATE, 0, 0, "queue:q");
+    advance_to(&bed, 1);
+    assert_null(pull(&bed, 0));
+    assert_null(pull(&bed, 2));
+    assert_true(engine_take_woken(bed.engine, &woken));
+    assert_true(bytes_equal(woken, BYTES("rival/q")));
+    make(&bed, 0, COMMAND_CREATE, 0, 0, "queue:q");
+    make(&bed, 2, COMMAND_CREATE, 0, 0, "queue:q");
+    advance_to(&bed, 2);
+    for (size_t i = 0; i < TENANTS; i++) {
+        struct delivery *delivery = pull(&bed, i);
+
+        assert_non_null(delivery);
+        assert_true(bytes_equal(delivery->timer->texts.tenant, bytes_of(names[i])));
+        assert_null(pull(&bed, i));
+        list_push(&bed.out, &delivery->link);
+        answer(&bed, delivery, (struct delivery_outcome){.result = DELIVERY_DONE});
+    }
+    bed_deinit_counted(&bed, &census);
+}
+
+/* Goal: what others do under the same name is nothing to a tenant, however much of it. Method: a
+ * rival takes the key again and again, more often than names are looked at; then the first one's
+ * dead letter, which had it, lives again. */
+static void test_names_that_others_have(void **state)
+{
+    struct command_created created;
+    struct census census;
+    struct bed bed;
+
+    (void)state;
+    bed_init_counted(&bed, &census);
+    created = make(&bed, 0, COMMAND_CREATE, 1, 0, "http://a.example/");
+    for (int i = 0; i < 20; i++) {
+        assert_false(make(&bed, 1, COMMAND_PUT, 2 * HOUR_MS, 0, "http://a.example/").existed);
+        if (i < 19)
+            assert_int_equal(
+                answered(&bed, 1, (struct command){.kind = COMMAND_CANCEL, .name = BYTES("k")})
+                    .error,
+                ERROR_NONE);
+    }
+    assert_int_equal(
+        answered(&bed, 0, (struct command){.kind = COMMAND_GET, .name = BYTES("k")}).error,
+        ERROR_NONE);
+    carry_out(&bed);
+    advance_to(&bed, 1);
+    answer(&bed, first_out(&bed), (struct delivery_outcome){.result = DELIVERY_ENDED});
+    assert_int_equal(
+        answered(&bed, 0, (struct command){.kind = COMMAND_REDRIVE, .id = created.id}).error,
+        ERROR_NONE);
+    carry_out(&bed);
+    bed_deinit_counted(&bed, &census);
+}
+
+/* ---- how many ---- */
+
+/* One life, or the end of one, at random. */
+static void live_on(struct bed *bed, struct random *random, uint64_t pending_max)
+{
+    struct timer_texts texts = {.target = BYTES("http://a.example/"), .payload = BYTES("{}")};
+    size_t tenant = random_below(random, TENANTS), count = 1 + random_below(random, 3);
+    struct command_created created[3];
+    struct timer *timers[3];
+    struct command command = {.kind = COMMAND_CREATE,
+                              .timers = timers,
+                              .results = created,
+                              .timer_count = count,
+                              .tenant_pending_max = pending_max};
+
+    texts.tenant = bytes_of(names[tenant]);
+    if (count == 1 && random_below(random, 2))
+        texts.key = BYTES("k");
+    for (size_t i = 0; i < count; i++) {
+        timers[i] = timer_alloc(&texts);
+        timers[i]->due = wall_add(bed->now, random_below(random, 5000));
+        timers[i]->retry.attempts_max = 1;
+    }
+    if (random_below(random, 8) == 0)
+        memory_storage_fail_commit(bed->storage, 1, ERROR_IO);
+    command_answer(bed, &command);
+    carry_out(bed);
+    for (size_t i = 0; i < count; i++)
+        if (!created[i].error && random_below(random, 4) == 0)
+            answered(bed, tenant, (struct command){.kind = COMMAND_CANCEL, .id = created[i].id});
+    carry_out(bed);
+    if (random_below(random, 4) == 0)
+        advance_to(bed, bed->now.ms - START.ms + random_below(random, 2000));
+    while (first_out(bed)) {
+        struct timer_id id = first_out(bed)->timer->id;
+        bool is_dead = random_below(random, 2);
+
+        answer(bed, first_out(bed),
+               (struct delivery_outcome){.result = is_dead ? DELIVERY_FAILED : DELIVERY_DONE});
+        advance_to(bed, bed->now.ms - START.ms + 200); /* for what is written again */
+        for (size_t i = 0; is_dead && i < TENANTS; i++)
+            answered(bed, i,
+                     (struct command){
+                         .kind = COMMAND_REDRIVE, .id = id, .tenant_pending_max = pending_max});
+        carry_out(bed);
+    }
+}
+
+static void test_exactly_so_many(void **state)
+{
+    const char *text = getenv("TEST_SEED");
+    struct census census, counted;
+    struct random random;
+    uint64_t seed = 0;
+    struct bed bed;
+    uint64_t most = 0;
+
+    (void)state;
+    if (text)
+        seed = strtoull(text, NULL, 0);
+    else
+        seed = random_mix((uint64_t)getpid() ^ (uint64_t)(uintptr_t)&bed);
+    printf("TEST_SEED=%" PRIu64 "\n", seed);
+    random = random_seeded(seed);
+    bed_init_counted(&bed, &census);
+    census_init(&counted);
+    for (int step = 0; step < 1500; step++) {
+        live_on(&bed, &random, PENDING_MAX);
+        if (random_below(&random, 50) == 0) { /* it dies, and begins with what the storage says */
+            engine_destroy(bed.engine);
+            list_init(&bed.out);
+            memory_storage_fail_commit(bed.storage, 0, ERROR_NONE); /* if none came to meet it */
+            open_counted(&bed, &census);
+        }
+        advance_to(&bed, bed.now.ms - START.ms + 200);
+        census_clear(&counted);
+        assert_int_equal(storage_load_census(bed.storage, 0, &counted, NULL), ERROR_NONE);
+        for (size_t i = 0; i < TENANTS; i++) {
+            uint64_t count = census_count(&counted, bytes_of(names[i]));
+
+            assert_int_equal(census_count(&census, bytes_of(names[i])), count);
+            assert_true(count <= PENDING_MAX);
+            most = count > most ? count : most;
+        }
+    }
+    assert_int_equal(most, PENDING_MAX); /* the limit was met */
+    census_deinit(&counted);
+    bed_deinit_counted(&bed, &census);
+}
+
+static void test_at_the_limit_and_beyond(void **state)
+{
+    struct command_created created;
+    struct census census;
+    struct bed bed;
+
+    (void)state;
+    bed_init_counted(&bed, &census);
+    for (int i = 0; i < 2; i++) {
+        create(&bed, "http://a.example/", HOUR_MS, NULL); /* the unnamed one's do not count */
+        created = make(&bed, 0, COMMAND_CREATE, HOUR_MS, 1, "http://a.example/");
+        assert_true(!created.error && created.existed == i); /* one that is there needs no room */
+    }
+    assert_int_equal(make(&bed, 1, COMMAND_PUT, HOUR_MS, 1, "http://a.example/").error, ERROR_NONE);
+    assert_int_equal(make(&bed, 1, COMMAND_PUT, HOUR_MS, 1, "http://b.example/").error, ERROR_NONE);
+    close_engine(&bed);
+    open_counted(&bed, &census);
+    assert_int_equal(census_count(&census, BYTES("shop")), 1);
+    bed_deinit_counted(&bed, &census);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ids_and_keys),    cmocka_unit_test(test_many_at_once),
+        cmocka_unit_test(test_queues),          cmocka_unit_test(test_names_that_others_have),
+        cmocka_unit_test(test_exactly_so_many), cmocka_unit_test(test_at_the_limit_and_beyond),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,80 @@
+/*
+ * config_flags_fuzz - arguments and variables of the environment, a line each: no crash, a refusal
+ * says why, and what is accepted is printed as a file that reads as the same. Nothing here names a
+ * file.
+ */
+#include "ops/config.h"
+
+#include <stdlib.h>
+
+enum {
+    WORDS_MAX = 32,
+};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define REQUIRE(condition) ((condition) ? (void)0 : abort())
+
+/* Cuts the text at its newlines: variables are those with the prefix. */
+static void split(char *text, char **ret_arguments, int *ret_argument_count, char **ret_variables)
+{
+    int arguments = 0, variables = 0;
+
+    ret_arguments[arguments++] = (char *)"tickwheeld";
+    for (char *line = text; line && arguments < WORDS_MAX && variables < WORDS_MAX;) {
+        char *end = strchr(line, '\n');
+
+        if (end)
+            *end++ = '\0';
+        if (strncmp(line, "TICKWHEEL_", 10) == 0)
+            ret_variables[variables++] = line;
+        else
+            ret_arguments[arguments++] = line;
+        line = end;
+    }
+    ret_arguments[arguments] = ret_variables[variables] = NULL;
+    *ret_argument_count = arguments;
+}
+
+static void check_printed(const struct config *config)
+{
+    struct buffer first, second;
+    struct config again;
+    struct error error;
+
+    buffer_init(&first);
+    buffer_init(&second);
+    config_init(&again);
+    config_format(config, &first);
+    /* A flag may be longer than a line of a file. */
+    if (config_read(&again, buffer_bytes(&first), "again", &error)) {
+        REQUIRE(strstr(error.text, "the line is too long") || *config->webhook_secret);
+    } else if (!*config->webhook_secret) {
+        config_format(&again, &second);
+        REQUIRE(bytes_equal(buffer_bytes(&first), buffer_bytes(&second)));
+    }
+    buffer_deinit(&first);
+    buffer_deinit(&second);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 1), *arguments[WORDS_MAX + 1], *variables[WORDS_MAX + 1];
+    struct config_request request;
+    struct error error = {0};
+    struct config config;
+    int count;
+
+    REQUIRE(text);
+    memcpy(text, data, size);
+    text[size] = '\0';
+    if (!strcasestr(text, "file") && !strcasestr(text, "config")) {
+        split(text, arguments, &count, variables);
+        if (config_load(count, arguments, variables, &config, &request, &error))
+            REQUIRE(error.text[0] && strnlen(error.text, sizeof(error.text)) < sizeof(error.text));
+        else if (request.action == CONFIG_ACTION_RUN)
+            check_printed(&config);
+    }
+    free(text);
+    return 0;
+}

@@ -1,0 +1,397 @@
+#include "ops/tokens.h"
+
+#include "base/base64.h"
+#include "base/hex.h"
+#include "sys/entropy.h"
+#include "sys/files.h"
+
+#include <openssl/sha.h>
+#include <stdlib.h>
+
+#define HASH_PREFIX  BYTES("sha256:")
+#define TOKEN_PREFIX "tw_"
+
+static const struct {
+    const char *word;
+    unsigned scope;
+} scopes_known[] = {
+#define X(name, word) {word, TOKEN_SCOPE_##name},
+    TOKEN_SCOPE_LIST(X)
+#undef X
+};
+
+static const struct {
+    const char *name;
+    uint64_t least, most;
+    size_t offset;
+} limits_known[] = {
+#define X(name, least, most) {#name, least, most, offsetof(struct tenant_limits, name)},
+    TENANT_LIMIT_LIST(X)
+#undef X
+};
+
+enum { LIMITS_COUNT = sizeof(limits_known) / sizeof(limits_known[0]) };
+
+/* ---- words ---- */
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* Cuts the next word off the line; false when there is none. */
+static bool next_word(struct bytes *line, struct bytes *ret_word)
+{
+    size_t size = 0;
+
+    while (line->size && is_blank(*line->data)) {
+        line->data++;
+        line->size--;
+    }
+    while (size < line->size && !is_blank(line->data[size]))
+        size++;
+    *ret_word = (struct bytes){line->data, size};
+    line->data += size;
+    line->size -= size;
+    return size > 0;
+}
+
+/* Cuts off what stands before `separator`, or all that is left; false when nothing is left. */
+static bool next_part(struct bytes *text, char separator, struct bytes *ret_part)
+{
+    const char *end = text->size ? memchr(text->data, separator, text->size) : NULL;
+
+    if (!text->data)
+        return false;
+    if (end) {
+        *ret_part = (struct bytes){text->data, (size_t)(end - text->data)};
+        text->size -= ret_part->size + 1;
+        text->data = end + 1;
+    } else {
+        *ret_part = *text;
+        *text = (struct bytes){0};
+    }
+    return true;
+}
+
+bool token_scopes_parse(struct bytes text, unsigned *ret_scopes)
+{
+    unsigned scopes = 0;
+    struct bytes word;
+
+    while (next_part(&text, ',', &word)) {
+        unsigned scope = 0;
+
+        for (size_t i = 0; i < TOKEN_SCOPE_COUNT; i++)
+            if (bytes_equal(word, bytes_of(scopes_known[i].word)))
+                scope = scopes_known[i].scope;
+        if (!scope || scopes & scope)
+            return false;
+        scopes |= scope;
+    }
+    *ret_scopes = scopes;
+    return scopes != 0;
+}
+
+const char *token_scope_word(enum token_scope scope)
+{
+    for (size_t i = 0; i < TOKEN_SCOPE_COUNT; i++)
+        if (scopes_known[i].scope == scope)
+            return scopes_known[i].word;
+    return "";
+}
+
+static bool parse_hex(struct bytes text, uint8_t ret_hash[TOKEN_HASH_SIZE])
+{
+    if (text.size != 2 * TOKEN_HASH_SIZE)
+        return false;
+    memset(ret_hash, 0, TOKEN_HASH_SIZE);
+    for (size_t i = 0; i < text.size; i++) {
+        int digit = hex_digit_lower(text.data[i]);
+
+        if (digit < 0)
+            return false;
+        ret_hash[i / 2] = (uint8_t)(ret_hash[i / 2] << 4 | digit);
+    }
+    return true;
+}
+
+/* 1000, 64K, 1M, 2G: powers of 1024, for bytes only. */
+static bool parse_number(struct bytes text, bool has_units, uint64_t *ret_value)
+{
+    static const char units[] = "KMGT";
+    uint64_t value = 0;
+    size_t digits = 0;
+
+    for (; digits < text.size && text.data[digits] >= '0' && text.data[digits] <= '9'; digits++)
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(text.data[digits] - '0'), &value))
+            return false;
+    if (!digits || text.size - digits > has_units)
+        return false;
+    if (digits < text.size) {
+        const char *unit = memchr(units, text.data[digits], sizeof(units) - 1);
+
+        if (!unit || __builtin_mul_overflow(value, UINT64_C(1) << 10 * (unit - units + 1), &value))
+            return false;
+    }
+    *ret_value = value;
+    return true;
+}
+
+/* ---- the file ---- */
+
+/* The tenant of that name, made if it is new. NULL when out of memory. */
+static struct token_tenant *tenant_get(struct tokens *tokens, struct bytes name)
+{
+    struct token_tenant *tenants, *tenant;
+
+    for (size_t i = 0; i < tokens->tenant_count; i++)
+        if (bytes_equal(token_tenant_name(&tokens->tenants[i]), name))
+            return &tokens->tenants[i];
+    tenants = realloc(tokens->tenants, (tokens->tenant_count + 1) * sizeof(*tenants));
+    if (!tenants)
+        return NULL;
+    tokens->tenants = tenants;
+    tenant = &tenants[tokens->tenant_count++];
+    *tenant = (struct token_tenant){.name_size = (uint8_t)name.size};
+    if (name.size)
+        memcpy(tenant->name, name.data, name.size);
+    return tenant;
+}
+
+/* What is wrong with the line; NULL: nothing. */
+static const char *read_token(struct tokens *tokens, struct token_tenant *tenant, struct bytes line)
+{
+    struct bytes scopes, hash, more;
+    struct token token = {.tenant = (size_t)(tenant - tokens->tenants)}, *grown;
+
+    if (!next_word(&line, &scopes) || !token_scopes_parse(scopes, &token.scopes))
+        return "the scopes are some of schedule, read and admin, parted by commas";
+    if (!next_word(&line, &hash) || !bytes_has_prefix(hash, HASH_PREFIX) ||
+        !parse_hex((struct bytes){hash.data + HASH_PREFIX.size, hash.size - HASH_PREFIX.size},
+                   token.hash))
+        return "the token is given as sha256: and 64 hexadecimal digits; see --make-token";
+    if (next_word(&line, &more))
+        return "there is something behind the token";
+    for (size_t i = 0; i < tokens->count; i++)
+        if (memcmp(tokens->tokens[i].hash, token.hash, TOKEN_HASH_SIZE) == 0)
+            return "the token was given before";
+    if (tokens->count == TOKENS_MAX)
+        return "there are too many tokens; " IN_WORDS(TOKENS_MAX) " are allowed";
+    grown = realloc(tokens->tokens, (tokens->count + 1) * sizeof(*grown));
+    if (!grown)
+        return "out of memory";
+    tokens->tokens = grown;
+    tokens->tokens[tokens->count++] = token;
+    tenant->has_token = true;
+    return NULL;
+}
+
+static const char *read_limit(struct tenant_limits *limits, struct bytes word)
+{
+    const char *equals = memchr(word.data, '=', word.size);
+    struct bytes name = {word.data, equals ? (size_t)(equals - word.data) : 0};
+    size_t i = 0;
+    uint64_t value;
+    char *at;
+
+    while (i < LIMITS_COUNT && !bytes_equal(name, bytes_of(limits_known[i].name)))
+        i++;
+    if (!equals || i == LIMITS_COUNT)
+        return "the limits are pending_max, rate, burst, body_bytes_max and batch_bytes_max, each "
+               "with = and a number";
+    at = (char *)limits + limits_known[i].offset;
+    if (!parse_number((struct bytes){equals + 1, word.size - name.size - 1},
+                      strstr(limits_known[i].name, "bytes") != NULL, &value) ||
+        value < limits_known[i].least || value > limits_known[i].most)
+        return "a limit is no number, or not one that is possible";
+    if (memcmp(at, &(uint64_t){0}, sizeof(value)) != 0)
+        return "a limit is given twice";
+    memcpy(at, &value, sizeof(value));
+    return NULL;
+}
+
+static const char *read_limits(struct token_tenant *tenant, struct bytes line)
+{
+    const char *wrong = NULL;
+    struct bytes word;
+
+    if (tenant->has_limits)
+        return "the tenant's limits were given before";
+    tenant->has_limits = true;
+    if (!next_word(&line, &word))
+        return "a limit is missing";
+    do
+        wrong = read_limit(&tenant->limits, word);
+    while (!wrong && next_word(&line, &word));
+    if (!wrong && tenant->limits.burst && !tenant->limits.rate)
+        wrong = "burst needs a rate";
+    if (!wrong && tenant->limits.pending_max && !tenant->name_size)
+        wrong = "the unnamed tenant has no pending_max of its own; there is a setting";
+    return wrong;
+}
+
+static const char *read_line(struct tokens *tokens, struct bytes line)
+{
+    struct bytes what, name;
+    struct token_tenant *tenant;
+    bool is_token;
+
+    if (line.size && line.data[line.size - 1] == '\r')
+        line.size--;
+    if (!next_word(&line, &what) || what.data[0] == '#')
+        return NULL;
+    is_token = bytes_equal(what, BYTES("token"));
+    if (!is_token && !bytes_equal(what, BYTES("limit")))
+        return "a line begins with token or limit";
+    if (!next_word(&line, &name) || !tenant_is_valid(name))
+        return "a tenant has 1 to " IN_WORDS(TENANT_SIZE_MAX) " letters, digits and . _ -";
+    tenant = tenant_get(tokens, bytes_equal(name, TOKEN_UNNAMED) ? (struct bytes){0} : name);
+    if (!tenant)
+        return "out of memory";
+    return is_token ? read_token(tokens, tenant, line) : read_limits(tenant, line);
+}
+
+static enum error_code check_all(const struct tokens *tokens, const char *origin,
+                                 struct error *ret_error)
+{
+    if (!tokens->count)
+        return error_set(ret_error, ERROR_INVALID,
+                         "%s: there is no token in it, so nobody could call; see --make-token",
+                         origin);
+    for (size_t i = 0; i < tokens->tenant_count; i++) {
+        const struct token_tenant *tenant = &tokens->tenants[i];
+
+        if (!tenant->has_token)
+            return error_set(ret_error, ERROR_INVALID, "%s: tenant %.*s has a limit and no token",
+                             origin, tenant->name_size ? tenant->name_size : 1,
+                             tenant->name_size ? tenant->name : "-");
+    }
+    return ERROR_NONE;
+}
+
+enum error_code tokens_parse(struct bytes text, const char *origin, struct tokens **ret_tokens,
+                             struct error *ret_error)
+{
+    struct tokens *tokens = calloc(1, sizeof(*tokens));
+    enum error_code code = ERROR_NONE;
+    struct bytes line;
+
+    if (!tokens)
+        return error_set(ret_error, ERROR_NO_MEMORY, "%s: out of memory", origin);
+    for (unsigned number = 1; !code && next_part(&text, '\n', &line); number++) {
+        const char *wrong = read_line(tokens, line);
+
+        if (wrong)
+            code = error_set(ret_error, ERROR_INVALID, "%s:%u: %s", origin, number, wrong);
+    }
+    if (!code)
+        code = check_all(tokens, origin, ret_error);
+    if (code)
+        tokens_free(tokens);
+    else
+        *ret_tokens = tokens;
+    return code;
+}
+
+enum error_code tokens_load(const char *path, struct tokens **ret_tokens, struct error *ret_error)
+{
+    enum error_code code;
+    struct buffer text;
+
+    buffer_init(&text);
+    code = files_read(path, TOKENS_FILE_SIZE_MAX, &text, ret_error);
+    if (!code)
+        code = tokens_parse(buffer_bytes(&text), path, ret_tokens, ret_error);
+    buffer_deinit(&text);
+    return code;
+}
+
+void tokens_free(struct tokens *tokens)
+{
+    if (!tokens)
+        return;
+    free(tokens->tokens);
+    free(tokens->tenants);
+    free(tokens);
+}
+
+/* ---- tokens ---- */
+
+/* 1 when they are equal, else 0. Takes as long wherever they differ: every word is looked at, and
+ * the barrier keeps the compiler from leaving early. */
+static size_t hash_equal(const uint8_t *a, const uint8_t *b)
+{
+    uint64_t difference = 0;
+
+    for (size_t i = 0; i < TOKEN_HASH_SIZE; i += 8) {
+        uint64_t left, right;
+
+        memcpy(&left, a + i, 8);
+        memcpy(&right, b + i, 8);
+        difference |= left ^ right;
+        __asm__ volatile("" : "+r"(difference));
+    }
+    return (size_t)(1 ^ (difference | -difference) >> 63);
+}
+
+/* Every token is compared, whichever fits. */
+const struct token *tokens_find(const struct tokens *tokens, struct bytes text)
+{
+    uint8_t hash[TOKEN_HASH_SIZE];
+    size_t found = 0; /* its index, from 1 */
+
+    SHA256((const unsigned char *)text.data, text.size, hash);
+    for (size_t i = 0; i < tokens->count; i++)
+        found |= (i + 1) & -hash_equal(hash, tokens->tokens[i].hash);
+    return found ? &tokens->tokens[found - 1] : NULL;
+}
+
+/* base64 in its form for URLs, without padding (RFC 4648, section 5). */
+static bool format_token(const uint8_t secret[TOKEN_HASH_SIZE], char ret_token[TOKEN_TEXT_SIZE])
+{
+    const size_t prefix_size = strlen(TOKEN_PREFIX);
+    struct buffer text;
+    bool is_made;
+
+    buffer_init(&text);
+    base64_append(&text, (struct bytes){(const char *)secret, TOKEN_HASH_SIZE});
+    is_made = !buffer_failed(&text);
+    for (size_t i = 0; is_made && i < TOKEN_TEXT_SIZE - 1 - prefix_size; i++) {
+        char c = text.data[i];
+
+        ret_token[prefix_size + i] = c == '+' ? '-' : c == '/' ? '_' : c;
+    }
+    memcpy(ret_token, TOKEN_PREFIX, prefix_size);
+    ret_token[TOKEN_TEXT_SIZE - 1] = '\0';
+    buffer_deinit(&text);
+    return is_made;
+}
+
+enum error_code token_make(struct bytes tenant, unsigned scopes, char ret_token[TOKEN_TEXT_SIZE],
+                           struct buffer *line, struct error *ret_error)
+{
+    uint8_t secret[TOKEN_HASH_SIZE], hash[TOKEN_HASH_SIZE];
+    const char *separator = "";
+
+    if (!tenant_is_valid(tenant))
+        return error_set(ret_error, ERROR_INVALID, "a tenant has 1 to %d letters, digits and . _ -",
+                         TENANT_SIZE_MAX);
+    if (entropy_fill(secret, sizeof(secret)))
+        return error_set(ret_error, ERROR_IO, "the system gives no entropy");
+    if (!format_token(secret, ret_token))
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    SHA256((const unsigned char *)ret_token, TOKEN_TEXT_SIZE - 1, hash);
+    buffer_printf(line, "token %.*s ", (int)tenant.size, tenant.data);
+    for (size_t i = 0; i < TOKEN_SCOPE_COUNT; i++)
+        if (scopes & scopes_known[i].scope) {
+            buffer_printf(line, "%s%s", separator, scopes_known[i].word);
+            separator = ",";
+        }
+    buffer_append_text(line, " sha256:");
+    for (size_t i = 0; i < sizeof(hash); i++)
+        buffer_printf(line, "%02x", hash[i]);
+    return buffer_failed(line) ? error_set(ret_error, ERROR_NO_MEMORY, "out of memory")
+                               : ERROR_NONE;
+}

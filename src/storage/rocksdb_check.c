@@ -1,0 +1,483 @@
+/* Each table is read once from end to end, past the cache, and each record is compared with those
+ * it belongs to: a row with its pointer and its names, a pointer and a name with their row, the
+ * metas with the count of rows. */
+#include "storage/rocksdb_check.h"
+
+#include "storage/rocksdb_store.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { READAHEAD_BYTES = 1 << 20, SERIAL_EPOCH_SHIFT = 40 };
+
+struct checker {
+    struct rocksdb_check *check;
+    struct rocksdb_store *store;
+    struct census *counted, *told; /* [partitions]: live timers of tenants, by rows and by metas */
+    struct buffer value;           /* of the record that is looked up */
+    bool is_out_of_memory;
+};
+
+/* ---- findings ---- */
+
+__attribute__((format(printf, 2, 3))) static void find(struct checker *checker, const char *format,
+                                                       ...)
+{
+    struct rocksdb_check *check = checker->check;
+    char text[600];
+    va_list list;
+
+    if (check->findings++ >= ROCKSDB_CHECK_TOLD_MAX || !check->told)
+        return;
+    va_start(list, format);
+    vsnprintf(text, sizeof(text), format, list);
+    va_end(list);
+    check->told(check->context, text);
+}
+
+/* A key in hex, for one that is no key. */
+static const char *hex(struct bytes key, char ret_text[65])
+{
+    size_t size = key.size < 32 ? key.size : 32;
+
+    ret_text[0] = '\0';
+    for (size_t i = 0; i < size; i++)
+        snprintf(ret_text + 2 * i, 3, "%02x", (uint8_t)key.data[i]);
+    return ret_text;
+}
+
+/* "partition 1, position 1700000000000, id ..." */
+struct place {
+    char text[128];
+};
+
+static struct place place_of(const struct timer_id *id, struct wall at)
+{
+    struct place place;
+    char name[TIMER_ID_TEXT_SIZE];
+
+    timer_id_format(id, name);
+    snprintf(place.text, sizeof(place.text), "partition %u, position %" PRIu64 ", id %s",
+             id->partition, at.ms, name);
+    return place;
+}
+
+static struct place place_of_key(struct record_key key)
+{
+    struct place place;
+
+    snprintf(place.text, sizeof(place.text),
+             "partition %" PRIu64 ", position %" PRIu64 ", serial %" PRIu64, key.high >> 48,
+             key.high & RECORD_AT_MAX, key.low);
+    return place;
+}
+
+/* ---- looking up ---- */
+
+/* The row at `at`; ERROR_NOT_FOUND without one. The view lies in checker->value. */
+static enum error_code get_row(struct checker *checker, uint16_t partition, struct wall at,
+                               uint64_t serial, struct timer *ret_view)
+{
+    const struct record_key key = record_row_key(partition, (struct storage_position){at, serial});
+    const struct store_key bytes = store_row_key(key);
+    enum error_code code = store_get(checker->store, STORE_TIMERS, NULL,
+                                     (struct bytes){bytes.data, bytes.size}, &checker->value, NULL);
+
+    return code ? code : record_row_decode(key, buffer_bytes(&checker->value), ret_view, NULL);
+}
+
+static enum error_code get_pointer(struct checker *checker, const struct timer_id *id,
+                                   struct record_pointer *ret_pointer)
+{
+    const struct record_key key = record_pointer_key(id->partition, id->serial);
+    const struct store_key bytes = store_pointer_key(key);
+    enum error_code code = store_get(checker->store, STORE_MOVED, NULL,
+                                     (struct bytes){bytes.data, bytes.size}, &checker->value, NULL);
+
+    return code ? code
+                : record_pointer_decode(key, buffer_bytes(&checker->value), ret_pointer, NULL);
+}
+
+/* Wherever it is. */
+static enum error_code get_timer(struct checker *checker, const struct timer_id *id,
+                                 struct timer *ret_view)
+{
+    enum error_code code = get_row(checker, id->partition, id->first, id->serial, ret_view);
+    struct record_pointer pointer;
+
+    if (code != ERROR_NOT_FOUND)
+        return code;
+    code = get_pointer(checker, id, &pointer);
+    return code ? code : get_row(checker, id->partition, pointer.at, id->serial, ret_view);
+}
+
+static bool has_name(struct checker *checker, uint64_t hash, uint64_t serial)
+{
+    const struct store_key key = store_row_key(record_name_key(hash, serial));
+
+    return !store_get(checker->store, STORE_NAMES, NULL, (struct bytes){key.data, key.size},
+                      &checker->value, NULL);
+}
+
+/* ---- rows ---- */
+
+static void check_names_of(struct checker *checker, const struct timer *view)
+{
+    struct name_walk walk = {.timer = view};
+    struct name name;
+
+    while (name_next(&walk, &name))
+        if (!has_name(checker, name.hash, view->id.serial))
+            find(checker, "timers: %s: a name of it has no entry, so it is not found by it",
+                 place_of(&view->id, view->at).text);
+}
+
+static void check_pointer_to(struct checker *checker, const struct timer *view)
+{
+    struct record_pointer pointer;
+    enum error_code code = get_pointer(checker, &view->id, &pointer);
+    struct place place = place_of(&view->id, view->at);
+
+    if (view->id.first.ms == view->at.ms) {
+        if (!code && !timer_is_over(view->state) && pointer.at.ms != view->at.ms)
+            find(checker, "timers: %s: is at home, but a pointer says position %" PRIu64,
+                 place.text, pointer.at.ms);
+    } else if (code == ERROR_NOT_FOUND) {
+        find(checker, "timers: %s: moved, and no pointer leads to it: it rings, but is not found",
+             place.text);
+    } else if (!code && pointer.at.ms != view->at.ms) {
+        find(checker, "timers: %s: moved, but its pointer says position %" PRIu64, place.text,
+             pointer.at.ms);
+    }
+}
+
+static void check_live(struct checker *checker, struct rocksdb_check_partition *partition,
+                       const struct timer *view)
+{
+    partition->live++;
+    if (!census_add(&checker->counted[view->id.partition], view->texts.tenant, 1))
+        checker->is_out_of_memory = true;
+    if (!partition->oldest.ms || view->at.ms < partition->oldest.ms)
+        partition->oldest = view->at;
+    if (view->at.ms < partition->meta.watermark.ms)
+        find(checker, "timers: %s: lives before the watermark %" PRIu64 ": no start looks there",
+             place_of(&view->id, view->at).text, partition->meta.watermark.ms);
+    check_pointer_to(checker, view);
+    check_names_of(checker, view);
+}
+
+static void check_row(struct checker *checker, struct bytes key, struct bytes value)
+{
+    struct rocksdb_check_partition *partition;
+    struct record_key at;
+    struct timer view;
+    struct error error;
+    char text[65];
+
+    if (!store_row_key_parse(key, &at)) {
+        find(checker, "timers: key %s: is no key of a row", hex(key, text));
+        return;
+    }
+    if (at.high >> 48 >= checker->check->partition_count) {
+        find(checker, "timers: %s: there is no such partition", place_of_key(at).text);
+        return;
+    }
+    partition = &checker->check->partitions[at.high >> 48];
+    partition->bytes += key.size + value.size;
+    if (record_row_decode(at, value, &view, &error)) {
+        partition->damaged++;
+        find(checker, "timers: %s: %s", place_of_key(at).text, error.text);
+        return;
+    }
+    if (view.id.serial >> SERIAL_EPOCH_SHIFT > partition->meta.epoch)
+        find(checker, "timers: %s: its epoch %" PRIu64 " is not reached yet",
+             place_of(&view.id, view.at).text, view.id.serial >> SERIAL_EPOCH_SHIFT);
+    if (view.state == TIMER_DEAD)
+        partition->dead++;
+    else if (timer_is_over(view.state))
+        partition->over++;
+    else
+        check_live(checker, partition, &view);
+}
+
+/* ---- pointers and names ---- */
+
+static void check_pointer(struct checker *checker, struct bytes key, struct bytes value)
+{
+    struct record_pointer pointer;
+    struct record_key at;
+    struct timer view;
+    struct error error;
+    char text[65];
+
+    checker->check->pointers++;
+    if (!store_pointer_key_parse(key, &at))
+        find(checker, "moved: key %s: is no key of a pointer", hex(key, text));
+    else if (at.high >= checker->check->partition_count)
+        find(checker, "moved: partition %" PRIu64 ", serial %" PRIu64 ": no such partition",
+             at.high, at.low);
+    else if (record_pointer_decode(at, value, &pointer, &error))
+        find(checker, "moved: partition %" PRIu64 ", serial %" PRIu64 ": %s", at.high, at.low,
+             error.text);
+    else if (!pointer.ended.ms &&
+             get_row(checker, (uint16_t)at.high, pointer.at, at.low, &view) == ERROR_NOT_FOUND)
+        find(checker,
+             "moved: partition %" PRIu64 ", serial %" PRIu64 ": leads to position %" PRIu64
+             ", where no row is",
+             at.high, at.low, pointer.at.ms);
+}
+
+static void check_name(struct checker *checker, struct bytes key, struct bytes value)
+{
+    struct name_walk walk = {0};
+    struct record_name entry;
+    struct record_key at;
+    struct timer view;
+    struct name name;
+    struct error error;
+    char text[65];
+    enum error_code code;
+
+    checker->check->names++;
+    if (!store_row_key_parse(key, &at)) {
+        find(checker, "names: key %s: is no key of a name", hex(key, text));
+        return;
+    }
+    if (record_name_decode(at, value, &entry, &error)) {
+        find(checker, "names: hash %016" PRIx64 ", serial %" PRIu64 ": %s", at.high,
+             UINT64_MAX - at.low, error.text);
+        return;
+    }
+    if (entry.id.partition >= checker->check->partition_count) {
+        find(checker, "names: hash %016" PRIx64 ": there is no partition %u", at.high,
+             entry.id.partition);
+        return;
+    }
+    code = get_timer(checker, &entry.id, &view);
+    if (code == ERROR_NOT_FOUND && !entry.ended.ms)
+        find(checker, "names: hash %016" PRIx64 ": %s: there is no such timer", at.high,
+             place_of(&entry.id, entry.id.first).text);
+    if (code) /* one that is over may be forgotten; one that is damaged is told of as a row */
+        return;
+    walk.timer = &view;
+    while (name_next(&walk, &name))
+        if (name.hash == at.high)
+            return;
+    find(checker, "names: hash %016" PRIx64 ": %s: that timer has no such name", at.high,
+         place_of(&view.id, view.at).text);
+}
+
+/* ---- what is kept beside ---- */
+
+static void check_tenant(struct checker *checker, struct bytes key, struct bytes value)
+{
+    uint64_t partition = key.size > STORE_TENANT_SIZE ? get_be(key.data + 1, 2) : UINT64_MAX;
+    struct bytes name = {0};
+    struct error error;
+    uint64_t count;
+    char text[65];
+
+    if (key.size > STORE_TENANT_SIZE)
+        name = (struct bytes){key.data + STORE_TENANT_SIZE, key.size - STORE_TENANT_SIZE};
+    if (!tenant_is_valid(name) || partition >= checker->check->partition_count)
+        find(checker, "default: key %s: is no key of a tenant", hex(key, text));
+    else if (record_number_decode(key, value, &count, &error))
+        find(checker, "default: key %s: %s", hex(key, text), error.text);
+    else if (!census_add(&checker->told[partition], name, (int64_t)(count & INT64_MAX)))
+        checker->is_out_of_memory = true;
+}
+
+static void check_meta(struct checker *checker, struct bytes key, struct bytes value)
+{
+    const struct bytes numbers[] = {STORE_KEY_FORMAT, STORE_KEY_PARTITIONS, STORE_KEY_CORRUPT};
+    struct error error;
+    uint64_t number;
+    char text[65];
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+        if (bytes_equal(key, numbers[i])) {
+            if (record_number_decode(key, value, &number, &error))
+                find(checker, "default: %.*s: %s", (int)key.size, key.data, error.text);
+            return;
+        }
+    if (bytes_has_prefix(key, BYTES(STORE_TENANT_PREFIX))) {
+        check_tenant(checker, key, value);
+        return;
+    }
+    if (key.size != 3 || key.data[0] != 'p' ||
+        get_be(key.data + 1, 2) >= checker->check->partition_count)
+        find(checker, "default: key %s: is none of ours", hex(key, text));
+}
+
+static void check_set_aside(struct checker *checker, struct bytes key, struct bytes value)
+{
+    struct record_key at;
+    char text[65];
+
+    (void)value;
+    checker->check->set_aside++;
+    if (key.size == 1 + RECORD_ROW_SIZE && key.data[0] == 't' &&
+        store_row_key_parse((struct bytes){key.data + 1, key.size - 1}, &at) &&
+        at.high >> 48 < checker->check->partition_count) {
+        checker->check->partitions[at.high >> 48].damaged++;
+        find(checker, "quarantine: %s: a row was set aside", place_of_key(at).text);
+        return;
+    }
+    find(checker, "quarantine: key %s: a record was set aside", hex(key, text));
+}
+
+static void load_metas(struct checker *checker)
+{
+    struct rocksdb_check *check = checker->check;
+    struct error error;
+
+    for (uint32_t i = 0; i < check->partition_count; i++) {
+        struct storage_meta *meta = &check->partitions[i].meta;
+
+        if (store_load_meta(checker->store, (uint16_t)i, meta, &error))
+            find(checker, "default: meta of partition %u: %s; it cannot be started", i, error.text);
+        else if (meta->trim.ms > meta->watermark.ms)
+            find(checker,
+                 "default: meta of partition %u: trim %" PRIu64 " is past the watermark "
+                 "%" PRIu64,
+                 i, meta->trim.ms, meta->watermark.ms);
+    }
+}
+
+/* Each tenant of `of` has what the other has, and at most `more` beside. */
+static void compare_tenants(struct checker *checker, uint32_t partition, const struct census *of)
+{
+    const struct rocksdb_check_partition *found = &checker->check->partitions[partition];
+    const struct census_tenant *tenant;
+    size_t cursor = 0;
+
+    while ((tenant = census_next(of, &cursor))) {
+        const struct bytes name = {tenant->name, tenant->name_size};
+        uint64_t told = census_count(&checker->told[partition], name);
+        uint64_t counted = census_count(&checker->counted[partition], name);
+
+        if (of == &checker->told[partition] ? told < counted || told > counted + found->damaged
+                                            : told == 0)
+            find(checker,
+                 "default: partition %" PRIu32 ", tenant %.*s: counts %" PRIu64
+                 " live timers, and there are %" PRIu64,
+                 partition, (int)name.size, name.data, told, counted);
+    }
+}
+
+/* A damaged row stays counted; whether it lived is not known. */
+static void compare_counts(struct checker *checker)
+{
+    for (uint32_t i = 0; i < checker->check->partition_count; i++) {
+        const struct rocksdb_check_partition *partition = &checker->check->partitions[i];
+        uint64_t pending = partition->meta.pending;
+
+        if (pending < partition->live || pending > partition->live + partition->damaged)
+            find(checker,
+                 "default: meta of partition %u: counts %" PRIu64 " live timers, and there are "
+                 "%" PRIu64,
+                 i, pending, partition->live);
+        compare_tenants(checker, i, &checker->told[i]);
+        compare_tenants(checker, i, &checker->counted[i]);
+    }
+}
+
+/* ---- all of it ---- */
+
+static void walk(struct checker *checker, enum store_table table, const char *name,
+                 void (*look)(struct checker *checker, struct bytes key, struct bytes value))
+{
+    rocksdb_readoptions_t *options = rocksdb_readoptions_create();
+    rocksdb_iterator_t *records;
+    char *text = NULL;
+
+    rocksdb_readoptions_set_readahead_size(options, READAHEAD_BYTES);
+    rocksdb_readoptions_set_fill_cache(options, 0);
+    rocksdb_readoptions_set_verify_checksums(options, 1);
+    rocksdb_readoptions_set_total_order_seek(options, 1);
+    records =
+        rocksdb_create_iterator_cf(checker->store->db, options, checker->store->tables[table]);
+    for (rocksdb_iter_seek_to_first(records); rocksdb_iter_valid(records);
+         rocksdb_iter_next(records)) {
+        struct bytes key, value;
+
+        key.data = rocksdb_iter_key(records, &key.size);
+        value.data = rocksdb_iter_value(records, &value.size);
+        look(checker, key, value);
+    }
+    rocksdb_iter_get_error(records, &text);
+    if (text)
+        find(checker, "%s: cannot be read on: %s", name, text);
+    rocksdb_free(text);
+    rocksdb_iter_destroy(records);
+    rocksdb_readoptions_destroy(options);
+}
+
+static void check_all(struct checker *checker)
+{
+    const struct folder_state *state = &checker->store->folder_state;
+
+    if (state->has_loss)
+        find(checker, "%s: %" PRIu64 " changes at least are lost", state->loss.text, state->lost);
+    load_metas(checker);
+    walk(checker, STORE_META, "default", check_meta);
+    walk(checker, STORE_QUARANTINE, "quarantine", check_set_aside);
+    walk(checker, STORE_TIMERS, "timers", check_row);
+    walk(checker, STORE_MOVED, "moved", check_pointer);
+    walk(checker, STORE_NAMES, "names", check_name);
+    compare_counts(checker);
+}
+
+static struct census *censuses_create(size_t count)
+{
+    struct census *censuses = calloc(count, sizeof(*censuses));
+
+    for (size_t i = 0; censuses && i < count; i++)
+        census_init(&censuses[i]);
+    return censuses;
+}
+
+static void censuses_destroy(struct census *censuses, size_t count)
+{
+    for (size_t i = 0; censuses && i < count; i++)
+        census_deinit(&censuses[i]);
+    free(censuses);
+}
+
+enum error_code rocksdb_check(const char *folder, struct rocksdb_check *check,
+                              struct error *ret_error)
+{
+    struct checker checker = {.check = check};
+    enum error_code code = store_open_to_read(folder, &checker.store, ret_error);
+
+    if (code)
+        return code;
+    check->format = checker.store->format;
+    check->disk_bytes = checker.store->folder_state.bytes;
+    check->was_closed = checker.store->folder_state.was_closed;
+    check->torn_logs = checker.store->folder_state.torn_count;
+    check->partition_count = checker.store->partition_count;
+    check->partitions = calloc(check->partition_count, sizeof(*check->partitions));
+    checker.counted = censuses_create(check->partition_count);
+    checker.told = censuses_create(check->partition_count);
+    if (check->partitions && checker.counted && checker.told) {
+        buffer_init(&checker.value);
+        check_all(&checker);
+        buffer_deinit(&checker.value);
+    } else {
+        checker.is_out_of_memory = true;
+    }
+    if (checker.is_out_of_memory)
+        code = error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    censuses_destroy(checker.counted, check->partition_count);
+    censuses_destroy(checker.told, check->partition_count);
+    store_close(checker.store);
+    return code;
+}
+
+void rocksdb_check_deinit(struct rocksdb_check *check)
+{
+    free(check->partitions);
+    check->partitions = NULL;
+}

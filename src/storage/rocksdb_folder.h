@@ -1,0 +1,65 @@
+/*
+ * rocksdb_folder.h - looks at the files of a data folder before RocksDB opens it, for what RocksDB
+ * would pass over without a word: files that went, shrank or changed while nothing ran, and a log
+ * that is damaged where it was acknowledged.
+ *
+ * A clean stop leaves the file CLOSED: the names, sizes and sums of what must be there at the next
+ * start. It is removed before the database is opened to write. docs/storage.md has its format.
+ *
+ * Threads    Whoever has locked the folder.
+ */
+#ifndef TICKWHEEL_STORAGE_ROCKSDB_FOLDER_H
+#define TICKWHEEL_STORAGE_ROCKSDB_FOLDER_H
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+
+#define FOLDER_CLOSED_NAME "CLOSED"
+
+#define FOLDER_NAME_SIZE 64 /* of a file of RocksDB, with its end */
+
+struct folder_state {
+    bool is_new;                 /* there is no database in it yet */
+    bool was_closed;             /* CLOSED is there and fits */
+    uint64_t bytes;              /* of all its files */
+    uint64_t torn_count;         /* logs that end within a record, as a power cut leaves them */
+    uint64_t lost;               /* writes that a damaged log lost */
+    uint64_t torn_at;            /* where the first such log ends */
+    char torn[FOLDER_NAME_SIZE]; /* its name; empty: none */
+    bool has_loss;               /* a log is damaged in its midst: the text says which */
+    struct error loss;
+};
+
+/* Looks at every file and changes none. ERROR_CORRUPT, with the file's name and what can be done,
+ * when something is missing or is not what was closed. Damage in the midst of a log is told in
+ * `ret_state`. */
+enum error_code folder_look(const char *folder, struct folder_state *ret_state,
+                            struct error *ret_error);
+
+/* In words, what a start passes over; empty: nothing. */
+void folder_describe(const struct folder_state *state, char *ret_text, size_t size);
+
+/* Writes CLOSED, for a database that was closed or is a finished copy. */
+enum error_code folder_seal(const char *folder, struct error *ret_error);
+
+/* Removes it. */
+enum error_code folder_unseal(const char *folder, struct error *ret_error);
+
+/* ---- one line of CLOSED ---- */
+
+struct folder_file {
+    char name[FOLDER_NAME_SIZE];
+    uint64_t size;
+    bool has_sum; /* the large ones are summed by RocksDB, block by block */
+    uint32_t sum;
+};
+
+/* Reads the next line of a CLOSED whose sum fits; false at its end, or when it is none. */
+bool folder_closed_next(struct bytes *text, struct folder_file *ret_file);
+
+/* Checks the head and the sum of a CLOSED and cuts them off. */
+bool folder_closed_open(struct bytes *text);
+
+#endif

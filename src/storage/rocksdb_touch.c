@@ -1,0 +1,78 @@
+#include "storage/rocksdb_store.h"
+
+#include <stdlib.h>
+
+/* A touch is a merge operand: RocksDB logs it and keeps it beside the row that it is for, and calls
+ * these when it reads the row or rewrites a file. They run on any thread, and share nothing.
+ *
+ * Of several touches the newest says all. */
+
+static struct bytes newest(const char *const *touches, const size_t *sizes, int count)
+{
+    return (struct bytes){touches[count - 1], sizes[count - 1]};
+}
+
+/* NULL when out of memory. */
+static char *give(struct buffer *result, unsigned char *ret_success, size_t *ret_size)
+{
+    char *data = buffer_failed(result) ? NULL : malloc(result->size + 1);
+
+    if (data && result->size)
+        memcpy(data, result->data, result->size);
+    *ret_success = data != NULL;
+    *ret_size = data ? result->size : 0;
+    buffer_deinit(result);
+    return data;
+}
+
+static char *touch_row(void *state, const char *key, size_t key_size, const char *row,
+                       size_t row_size, const char *const *touches, const size_t *touch_sizes,
+                       int touch_count, unsigned char *ret_success, size_t *ret_size)
+{
+    const struct bytes touch = newest(touches, touch_sizes, touch_count);
+    struct record_key at;
+    struct buffer result;
+
+    (void)state;
+    buffer_init(&result);
+    if (store_row_key_parse((struct bytes){key, key_size}, &at))
+        record_touch_apply(&result, at, (struct bytes){row, row ? row_size : 0}, touch);
+    else
+        buffer_append_bytes(&result, touch); /* a damaged key, whoever reads it */
+    return give(&result, ret_success, ret_size);
+}
+
+static char *touch_touches(void *state, const char *key, size_t key_size,
+                           const char *const *touches, const size_t *touch_sizes, int touch_count,
+                           unsigned char *ret_success, size_t *ret_size)
+{
+    struct buffer result;
+
+    (void)state, (void)key, (void)key_size;
+    buffer_init(&result);
+    buffer_append_bytes(&result, newest(touches, touch_sizes, touch_count));
+    return give(&result, ret_success, ret_size);
+}
+
+static void take_back(void *state, const char *value, size_t size)
+{
+    (void)state, (void)size;
+    free((char *)(uintptr_t)value);
+}
+
+static void keep_state(void *state)
+{
+    (void)state;
+}
+
+static const char *operator_name(void *state)
+{
+    (void)state;
+    return "tickwheel.touch";
+}
+
+rocksdb_mergeoperator_t *store_touch_operator_create(void)
+{
+    return rocksdb_mergeoperator_create(NULL, keep_state, touch_row, touch_touches, take_back,
+                                        operator_name);
+}

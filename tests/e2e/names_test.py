@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Timers by name, on the real daemon: keys, repeated requests, and events that end all that watch them. Each
+test starts its own daemon on a free port and a data folder of its own."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+import harness
+
+TARGET = "http://127.0.0.1:9/never"
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+class NamesTest(unittest.TestCase):
+    def setUp(self):
+        self.data = tempfile.mkdtemp(prefix="tickwheel-e2e-")
+        self.addCleanup(shutil.rmtree, self.data)
+        self.daemon = self.start()
+
+    def start(self):
+        context = harness.Daemon(self.data)
+        daemon = context.__enter__()
+        self.addCleanup(context.__exit__, None, None, None)
+        harness.wait_until(daemon.is_ready, 20, "ready")
+        return daemon
+
+    def call(self, expected, method, path, body=None, headers=None):
+        status, fields, answer = self.daemon.call(method, path, body, headers)
+        self.assertEqual(status, expected, answer)
+        return fields, answer
+
+    def create(self, expected=201, headers=None, **fields):
+        when = {} if "at" in fields else {"after": "1h"}
+        fields = {**when, "target": TARGET, **fields}
+        return self.call(expected, "POST", "/v1/timers", fields, headers)[1]
+
+    def test_a_key_is_one_live_timer(self):
+        timer = self.create(key="order/42 ü", payload=1)
+        self.assertEqual(timer["key"], "order/42 ü")
+        path = "/v1/keys/order%2F42%20%C3%BC/timer"
+        self.assertEqual(self.call(200, "GET", path)[1], timer)
+        self.assertEqual(self.create(200, key="order/42 ü", payload=1), timer)
+        problem = self.create(409, key="order/42 ü", payload=2)
+        self.assertEqual((problem["type"].rsplit("/")[-1], problem["timer"]), ("key-in-use", timer))
+        self.daemon.signal(signal.SIGKILL)
+        self.daemon = self.start()
+        self.assertEqual(self.create(200, key="order/42 ü", payload=1), timer)
+        patched = self.call(200, "PATCH", path, {"payload": 3}, {"If-Match": '"1"'})[1]
+        self.assertEqual((patched["id"], patched["version"]), (timer["id"], 2))
+        self.call(412, "DELETE", path, None, {"If-Match": '"1"'})
+        self.call(200, "DELETE", path)
+        self.assertEqual(self.call(410, "GET", path)[1]["timer"]["state"], "cancelled")
+        self.assertNotEqual(self.create(key="order/42 ü", payload=1)["id"], timer["id"])
+        self.call(404, "GET", "/v1/keys/other/timer")
+
+    def test_put_creates_and_replaces(self):
+        path, body = "/v1/keys/k/timer", {"after": "1h", "target": TARGET, "watch": ["a"]}
+        fields, first = self.call(201, "PUT", path, body)
+        self.assertEqual(fields["Location"], f"/v1/timers/{first['id']}")
+        second = self.call(200, "PUT", path, {**body, "watch": ["b"], "payload": 2},
+                           {"If-Match": '"1"'})[1]
+        self.assertEqual((second["id"], second["version"], second["watch"]), (first["id"], 2, ["b"]))
+        self.call(412, "PUT", path, body, {"If-Match": '"1"'})
+        problem = self.call(422, "PUT", path, {**body, "key": "other"})[1]
+        self.assertEqual(problem["errors"][0]["pointer"], "#/key")
+        self.assertEqual(self.call(200, "POST", "/v1/watch/a/complete")[1]["cancelled"], 0)
+        self.assertEqual(self.call(200, "POST", "/v1/watch/b/complete")[1]["cancelled"], 1)
+
+    def test_a_request_sent_twice_makes_one_timer(self):
+        headers = {"Idempotency-Key": "retry-1"}
+        timer = self.create(headers=headers, payload=1)
+        self.assertEqual(self.create(headers=headers, payload=1), timer)
+        problem = self.create(422, headers=headers, payload=2)
+        self.assertTrue(problem["type"].endswith("request-differs"), problem)
+        self.assertNotEqual(self.create(headers={"Idempotency-Key": "retry-2"}, payload=1)["id"],
+                            timer["id"])
+        self.create(400, headers={"Idempotency-Key": "x" * 257})
+
+    def test_many_at_once_with_one_key(self):
+        answers = []
+
+        def post():
+            answers.append(self.daemon.call("POST", "/v1/timers",
+                                            {"after": "1h", "target": TARGET, "key": "race"}))
+
+        threads = [threading.Thread(target=post) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(sorted(status for status, _, _ in answers), [200] * 15 + [201])
+        self.assertEqual(len({timer["id"] for _, _, timer in answers}), 1)
+
+    def test_a_batch_keeps_its_order_over_partitions(self):
+        lines = [{"after": "1h", "target": TARGET, "payload": i,
+                  **({"key": f"k{i % 700}", "watch": ["batch"]} if i % 3 else {})}
+                 for i in range(3000)]
+        body = "".join(json.dumps(line) + "\n" for line in lines).encode()
+        _, answer = self.call(200, "POST", "/v1/timers/batch", body, NDJSON)
+        answers = [json.loads(line) for line in answer.splitlines()]
+        self.assertEqual(len(answers), len(lines))
+        keys = {}
+        for number, (line, result) in enumerate(zip(lines, answers), 1):
+            if line.get("key") in keys:
+                self.assertEqual((result["status"], result["line"]), (409, number))
+                continue
+            keys[line.get("key", number)] = result["id"]
+            stored = self.call(200, "GET", f"/v1/timers/{result['id']}")[1] if number % 50 == 0 else line
+            self.assertEqual((stored["payload"], stored.get("key")), (line["payload"], line.get("key")))
+        watching = len([key for key in keys if isinstance(key, str)])
+        self.assertEqual(self.call(200, "POST", "/v1/watch/batch/complete", {})[1],
+                         {"cancelled": watching, "already_firing": 0})
+
+    def test_an_event_fires_or_cancels_all_that_watch(self):
+        with harness.Receiver() as receiver:
+            timers = [self.create(target=receiver.url("/ok"), watch=["order:1", f"item:{i}"])
+                      for i in range(40)]
+            self.assertEqual(self.call(200, "POST", "/v1/watch/item%3A7/complete")[1]["cancelled"], 1)
+            answer = self.call(200, "POST", "/v1/watch/order%3A1/complete", {"fire": True})[1]
+            self.assertEqual(answer, {"fired": 39, "already_firing": 0})
+            harness.wait_until(lambda: len(receiver.arrivals()) == 39, 20, "39 webhooks")
+            arrived = {harness.timer_id_of(arrival.webhook_id) for arrival in receiver.arrivals()}
+            self.assertEqual(arrived, {timer["id"] for timer in timers} - {timers[7]["id"]})
+        self.call(422, "POST", "/v1/watch/x/complete", {"fire": 1})
+        self.call(422, "POST", "/v1/watch/x/complete", {"other": 1})
+        self.call(400, "POST", "/v1/watch/x/complete", b"{", {"Content-Type": "application/json"})
+
+    def test_many_events_at_once(self):
+        timers = [self.create(watch=[f"order:{i}", "all"]) for i in range(60)]
+        self.create(watch=["order:7"])
+        events = [f"order:{i}" for i in range(0, 60, 2)] + ["order:7", "nobody ü"]
+        answer = self.call(200, "POST", "/v1/watch/complete", {"watch": events})[1]
+        self.assertEqual([result["cancelled"] for result in answer["results"]], [1] * 30 + [2, 0])
+        self.assertEqual((answer["cancelled"], answer["already_firing"], answer["failed"]), (32, 0, 0))
+        self.daemon.signal(signal.SIGKILL)
+        self.daemon = self.start()
+        for i, timer in enumerate(timers):
+            self.call(410 if i % 2 == 0 or i == 7 else 200, "GET", f"/v1/timers/{timer['id']}")
+        answer = self.call(200, "POST", "/v1/watch/complete", {"watch": ["all", *events, "all"]})[1]
+        self.assertEqual([result["cancelled"] for result in answer["results"][1:-1]], [0] * 32)
+        self.assertEqual(answer["cancelled"], 29)
+        for body in ({}, {"watch": []}, {"watch": "all"}, {"watch": [1]}, {"watch": ["x"] * 5001},
+                     {"watch": ["x"], "after": "1h"}):
+            self.call(422, "POST", "/v1/watch/complete", body)
+
+    def test_a_touch_extends(self):
+        timer = self.create(key="session", payload=1, watch=["logout"])
+        path = "/v1/keys/session"
+        for after in ("3h", "2h"):  # the second one is earlier, and changes nothing
+            fields, touched = self.call(200, "POST", f"{path}/touch", {"after": after})
+            self.assertEqual((touched["version"], fields["ETag"]), (2, '"2"'))
+        self.assertGreater(touched["due"], timer["due"])
+        self.assertEqual({**touched, "due": timer["due"], "version": 1}, timer)
+        self.call(412, "POST", f"{path}/touch", {"after": "4h"}, {"If-Match": '"1"'})
+        self.call(422, "POST", f"{path}/touch", {"after": "4h", "payload": 2})
+        self.call(404, "POST", "/v1/keys/other/touch", {"after": "4h"})
+        self.daemon.signal(signal.SIGKILL)
+        self.daemon = self.start()
+        self.assertEqual(self.call(200, "GET", f"{path}/timer")[1], touched)
+        self.assertEqual(self.call(200, "GET", "/v1/timers")[1]["timers"], [touched])
+        self.assertEqual(self.call(200, "POST", f"/v1/timers/{timer['id']}/touch",
+                                   {"at": "2031-01-01T00:00:00Z"}, {"If-Match": '"2"'})[1]["version"], 3)
+        patched = self.call(200, "PATCH", f"{path}/timer", {"payload": 2}, {"If-Match": '"3"'})[1]
+        self.assertEqual((patched["due"], patched["version"]), ("2031-01-01T00:00:00.000Z", 4))
+        self.assertEqual(self.call(200, "POST", "/v1/watch/logout/complete")[1]["cancelled"], 1)
+        self.call(410, "POST", f"{path}/touch", {"after": "4h"})
+
+    def test_a_touched_timer_fires_once_and_late_enough(self):
+        with harness.Receiver() as receiver:
+            soon = int(time.time() * 1000) + 6000  # for a slow machine: all are touched before
+            at = soon + 1500
+            timers = [self.create(key=f"s{i}", at=soon, target=receiver.url("/ok")) for i in range(200)]
+            answer = self.call(200, "POST", "/v1/timers/touch",
+                               {"keys": [f"s{i}" for i in range(150)] + ["other"], "at": at})[1]
+            self.assertEqual((answer["touched"], answer["failures"][0]["key"]), (150, "other"))
+            harness.wait_until(lambda: len(receiver.arrivals()) == 50, 20, "those that were not touched")
+            self.daemon.signal(signal.SIGKILL)
+            self.daemon = self.start()
+            harness.wait_until(lambda: len(receiver.arrivals()) >= 200, 20, "those that were")
+            touched = {timer["id"] for timer in timers[:150]}
+            for arrival in receiver.arrivals():
+                is_touched = harness.timer_id_of(arrival.webhook_id) in touched
+                self.assertEqual(arrival.due_ms == at, is_touched)
+                self.assertGreaterEqual(arrival.at_us, arrival.due_ms * 1000)
+            harness.wait_until(lambda: self.daemon.metric("tickwheel_timers_pending") == 0, 20, "none left")
+
+    def test_many_are_cancelled_and_rescheduled(self):
+        timers = [self.create(key=f"k{i}", labels={"team": f"t{i % 3}", "all": "yes"}, watch=["done"])
+                  for i in range(60)]
+        ids = [timer["id"] for timer in timers]
+        at = "2031-01-01T00:00:00.000Z"
+        answer = self.call(200, "POST", "/v1/timers/reschedule",
+                           {"labels": {"team": "t1", "all": "yes"}, "at": at})[1]
+        self.assertEqual(answer, {"rescheduled": 20, "already_firing": 0, "failures": []})
+        self.assertEqual(self.call(200, "GET", "/v1/keys/k1/timer")[1]["due"], at)
+        self.assertEqual(self.call(200, "GET", "/v1/keys/k2/timer")[1], timers[2])
+        answer = self.call(200, "POST", "/v1/timers/cancel",
+                           {"ids": [*ids[:10], "nonsense"], "keys": ["k10", "k11", "k0", "other", ""]})[1]
+        self.assertEqual((answer["cancelled"], answer["already_firing"]), (12, 0))
+        failures = {(failure.get("id"), failure.get("key")): failure["status"] for failure in answer["failures"]}
+        self.assertEqual(failures, {("nonsense", None): 404, (None, "k0"): 410, (None, "other"): 404,
+                                    (None, ""): 404})
+        answer = self.call(200, "POST", "/v1/timers/reschedule", {"watch": "done", "after": "2h"})[1]
+        self.assertEqual(answer["rescheduled"], 48)
+        answer = self.call(200, "POST", "/v1/timers/cancel", {"labels": {"all": "yes"}})[1]
+        self.assertEqual(answer["cancelled"], 48)
+        harness.wait_until(lambda: self.daemon.metric("tickwheel_timers_pending") == 0, 10, "none pending")
+        for body in ({}, {"labels": {}}, {"ids": "x"}, {"ids": [1]}, {"watch": ["x"]}, {"id": ["x"]}, [],
+                     {"ids": [], "ids2": []}, {"keys": ["x"], "after": "1h"}):
+            self.call(422, "POST", "/v1/timers/cancel", body)
+        for body in ({"ids": ["x"]}, {"ids": ["x"], "after": 1, "at": 1}, {"ids": ["x"], "after": "x"}):
+            self.call(422, "POST", "/v1/timers/reschedule", body)
+        self.call(422, "POST", "/v1/timers/cancel", {"ids": ["x"] * 5001})
+        self.call(400, "POST", "/v1/timers/cancel", b"{", {"Content-Type": "application/json"})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,281 @@
+#!/usr/bin/env python3
+"""How the real daemon treats targets: a dead one is left alone and no other waits for it, rates hold, a
+delivery carries its trace and is a CloudEvent when that is asked for; and explain and forecast say what is
+going on. The receivers are threads of this test, so that every header is seen."""
+
+import http.server
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+import harness
+
+LINK = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+TRACE = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-01")
+
+
+class Target:
+    """A receiver on a free port, or on a given one; answers with `status` and keeps what came."""
+
+    def __init__(self, status=200, port=0):
+        self.status, self.seen = status, []
+        target = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["content-length"]))
+                target.seen.append((time.monotonic(), dict(self.headers.items()), body))
+                self.send_response(target.status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self.server.daemon_threads = True
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def url(self, path="/"):
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class TargetsTest(unittest.TestCase):
+    def setUp(self):
+        self.data = tempfile.mkdtemp(prefix="tickwheel-e2e-")
+        self.addCleanup(shutil.rmtree, self.data)
+
+    def start(self, *flags):
+        daemon = harness.Daemon(self.data, "--partitions", "1", *flags)
+        self.addCleanup(daemon.close)
+        harness.wait_until(daemon.is_ready, 20, "ready")
+        self.daemon = daemon
+        return daemon
+
+    def target(self, *arguments):
+        target = Target(*arguments)
+        self.addCleanup(target.close)
+        return target
+
+    def create(self, headers=None, **fields):
+        status, _, timer = self.daemon.call("POST", "/v1/timers", fields, headers)
+        self.assertEqual(status, 201, timer)
+        return timer["id"]
+
+    def explain(self, timer):
+        status, _, answer = self.daemon.call("GET", f"/v1/timers/{timer}/explain")
+        self.assertEqual(status, 200, answer)
+        return answer
+
+    def wait_for(self, target, count):
+        return harness.wait_until(lambda: len(target.seen) >= count and target.seen, 20,
+                                  f"{count} webhooks")
+
+    def test_a_dead_target_is_left_alone_and_no_other_waits(self):
+        daemon = self.start("--target-breaker-failures", "5", "--target-breaker-pause", "2s")
+        alive, port = self.target(), free_port()
+        dead = [self.create(after=0, target=f"http://127.0.0.1:{port}/",
+                            retry={"max_attempts": 3, "base": "1ms", "cap": "2ms"})
+                for _ in range(40)]
+        harness.wait_until(lambda: daemon.metric("tickwheel_breakers_open") == 1, 20, "an open breaker")
+        self.create(after=0, target=alive.url())
+        self.wait_for(alive, 1)
+        found = [timer for timer in map(self.explain, dead)
+                 if timer["where"] == "waiting" and timer["waiting"]["for"] == "breaker"
+                 or timer.get("last_error", "").startswith("not tried")]
+        self.assertTrue(found)
+        self.assertEqual(found[0]["target"]["breaker"], "open")
+        self.assertEqual(found[0]["target"]["failures"], 5)
+        harness.wait_until(lambda: "event=target_failing" in daemon.output(), 5, "the log")
+        # It comes back: nothing is lost, and what was postponed has spent no attempt.
+        back = self.target(200, port)
+        self.wait_for(back, 30)
+        harness.wait_until(lambda: daemon.metric("tickwheel_breakers_open") == 0, 30, "it to close")
+        harness.wait_until(lambda: daemon.metric("tickwheel_timers_pending") == 0, 30, "the end")
+        self.assertIn("event=target_back", daemon.output())
+        self.assertGreater(daemon.metric("tickwheel_attempts_postponed_total"), 0)
+        attempts = daemon.metric("tickwheel_attempts_total")
+        self.assertLessEqual(attempts, 41 + 128)
+
+    def test_answers_below_500_are_life(self):
+        daemon = self.start("--target-breaker-failures", "3")
+        target = self.target(404)
+        for _ in range(10):
+            self.create(after=0, target=target.url(), retry={"max_attempts": 1})
+        harness.wait_until(lambda: daemon.metric("tickwheel_timers_dead_total") == 10, 20, "the end")
+        self.assertEqual(daemon.metric("tickwheel_breakers_opened_total"), 0)
+        self.assertEqual(len(target.seen), 10)
+
+    def test_a_target_gets_so_many_a_second(self):
+        self.start("--target-rate-max", "20")
+        target = self.target()
+        timers = [self.create(after="300ms", target=target.url()) for _ in range(40)]
+        harness.wait_until(lambda: self.explain(timers[-1])["where"] == "waiting", 5, "it to wait")
+        answer = self.explain(timers[-1])
+        self.assertEqual(answer["waiting"]["for"], "rate")
+        self.assertIn("only so many a second", answer["explanation"])
+        times = [at for at, _, _ in self.wait_for(target, 40)]
+        for i, at in enumerate(times):
+            within = sum(1 for other in times if at <= other < at + 1)
+            self.assertLessEqual(within, 20 + 2 + 1, f"from delivery {i} on")
+        self.assertGreater(times[-1] - times[0], 1.7)
+        late = harness.wait_until(lambda: (a := self.explain(timers[-1]))["where"] == "over" and a, 5, "it")
+        self.assertGreater(max(self.explain(timer).get("lateness", {"stages_ms": {}})["stages_ms"]
+                               .get("rate", 0) for timer in timers), 1000, late)
+
+    def test_catching_up_after_an_outage(self):
+        daemon = self.start()
+        target = self.target()
+        for _ in range(60):
+            self.create(after="500ms", target=target.url("/late"))
+        daemon.signal(signal.SIGKILL)
+        due = time.monotonic() + 2.5
+        harness.wait_until(lambda: time.monotonic() > due, 10, "all to be overdue")
+        daemon = self.start("--catch-up-rate-max", "20")
+        self.assertGreater(daemon.metric("tickwheel_timers_catching_up"), 0)
+        now = self.target()
+        self.create(after=0, target=now.url())
+        self.wait_for(now, 1)
+        self.assertLess(len(target.seen), 60)  # it did not wait for them
+        times = [at for at, _, _ in self.wait_for(target, 60)]
+        self.assertGreater(times[-1] - times[0], 1.5)  # three seconds at the rate, a tenth of one without
+
+    def test_a_delivery_has_a_trace_of_its_own_and_a_link(self):
+        self.start()
+        target = self.target()
+        self.create({"traceparent": LINK}, after=0, target=target.url())
+        batch = json.dumps({"after": 0, "target": target.url()}) + "\n"
+        self.daemon.call("POST", "/v1/timers/batch", batch,
+                         {"Content-Type": "application/x-ndjson", "traceparent": LINK})
+        self.daemon.call("PUT", "/v1/keys/k/timer", {"after": 0, "target": target.url()},
+                         {"traceparent": LINK})
+        traces = set()
+        for _, headers, _ in self.wait_for(target, 3):
+            self.assertEqual(headers["tickwheel-linked-traceparent"], LINK)
+            traces.add(TRACE.fullmatch(headers["traceparent"])[1])
+        self.assertEqual(len(traces), 3)
+        self.assertNotIn(LINK.split("-")[1], traces)
+        for bad in ("", "nonsense", LINK.upper(), LINK + "-more", "ff" + LINK[2:]):
+            target.seen.clear()
+            self.create({"traceparent": bad}, after=0, target=target.url())
+            headers = self.wait_for(target, 1)[0][1]
+            self.assertTrue(TRACE.fullmatch(headers["traceparent"]), bad)
+            self.assertNotIn("tickwheel-linked-traceparent", headers, bad)
+
+    def test_a_retry_is_a_new_trace_with_the_same_link(self):
+        self.start()
+        target = self.target(500)
+        timer = self.create({"traceparent": LINK}, after=0, target=target.url(),
+                            retry={"max_attempts": 2, "base": "1ms", "cap": "1ms"})
+        first, second = (headers for _, headers, _ in self.wait_for(target, 2))
+        self.assertNotEqual(first["traceparent"], second["traceparent"])
+        self.assertEqual(second["tickwheel-linked-traceparent"], LINK)
+        answer = harness.wait_until(lambda: (a := self.explain(timer))["where"] == "over" and a, 10, "over")
+        self.assertEqual((answer["state"], answer["last_error"]), ("dead", "HTTP 500"))
+        self.assertEqual(answer["traceparent"], LINK)
+        self.assertEqual(answer["lateness"]["attempt"], 2)
+
+    def test_cloudevents(self):
+        self.start("--webhook-cloudevents", "binary", "--webhook-cloudevents-source", "/shop")
+        target = self.target()
+        timer = self.create(after=0, target=target.url(), key="order 42", payload={"n": 1})
+        _, headers, body = self.wait_for(target, 1)[0]
+        self.assertEqual(headers["ce-specversion"], "1.0")
+        self.assertEqual(headers["ce-id"], headers["webhook-id"])
+        self.assertTrue(headers["ce-id"].startswith(timer))
+        self.assertEqual(headers["ce-source"], "/shop")
+        self.assertEqual(headers["ce-type"], "tickwheel.timer.due")
+        self.assertEqual(headers["ce-time"], headers["tickwheel-due"])
+        self.assertEqual(headers["ce-subject"], "order%2042")
+        self.assertEqual(headers["content-type"], "application/json")
+        self.assertEqual(json.loads(body), {"n": 1})
+
+    def test_explain_at_every_station(self):
+        self.start()
+        target = self.target()
+        far = self.create(after="1h", target=target.url())
+        near = self.create(after="5s", target=target.url())
+        answer = self.explain(far)
+        self.assertEqual((answer["where"], answer["state"]), ("disk", "scheduled"))
+        self.assertIn("on disk", answer["explanation"])
+        answer = self.explain(near)
+        self.assertEqual(answer["where"], "wheel")
+        self.assertIn(answer["wheel"]["level"], range(8))
+        self.assertIn(answer["wheel"]["bucket"], range(256))
+        queued = self.create(after=0, target="queue:jobs")
+        answer = harness.wait_until(
+            lambda: (a := self.explain(queued))["where"] == "waiting" and a, 5, "it to wait")
+        self.assertEqual(answer["waiting"]["for"], "worker")
+        self.assertNotIn("breaker", answer["target"])
+        self.daemon.call("DELETE", f"/v1/timers/{far}")
+        answer = self.explain(far)
+        self.assertEqual((answer["where"], answer["state"]), ("over", "cancelled"))
+        for missing in ("/v1/timers/nonsense/explain", f"/v1/timers/0{far[1:-3]}g00/explain"):
+            self.assertEqual(self.daemon.call("GET", missing)[0], 404, missing)
+        self.assertEqual(self.daemon.call("POST", f"/v1/timers/{far}/explain")[0], 405)
+
+    def test_forecast(self):
+        self.start()
+        for i in range(7):
+            self.create(after=f"{70 + i}s", target="http://127.0.0.1:1/")
+        self.create(after="2h", target="http://127.0.0.1:1/")
+        self.create(every="10s", target="http://127.0.0.1:1/", at=int(time.time() * 1000) + 3600_000)
+        self.create(after=0, target="queue:jobs")
+        status, _, answer = self.daemon.call("GET", "/v1/forecast")
+        self.assertEqual((status, answer["unit"], answer["count"]), (200, "minute", 60))
+        self.assertTrue(answer["complete"])
+        self.assertEqual(len(answer["due"]), 60)
+        self.assertEqual(sum(answer["due"][1:4]), 7)
+        self.assertEqual(sum(answer["due"]) + answer["overdue"], 8, answer)
+        _, _, answer = self.daemon.call("GET", "/v1/forecast?unit=minute&count=240")
+        self.assertEqual(answer["due"][100], 6)
+        _, _, answer = self.daemon.call("GET", "/v1/forecast?unit=second&count=100")
+        self.assertEqual(sum(answer["due"][60:90]), 7)
+        for wrong in ("unit=hour", "count=0", "count=1441", "count=", "count=-1", "count=99999999999999999999",
+                      "from=1", "unit=", "count=1e2"):
+            self.assertEqual(self.daemon.call("GET", "/v1/forecast?" + wrong)[0], 422, wrong)
+        self.assertEqual(self.daemon.call("GET", "/v1/forecast?unit=%zz")[0], 400)
+
+    def test_a_forecast_says_where_it_stops(self):
+        self.start()
+        lines = "".join(json.dumps({"after": 3600_000 + i, "target": "http://127.0.0.1:1/"}) + "\n"
+                        for i in range(210_000))
+        connection = self.daemon.connect(timeout=120)
+        self.addCleanup(connection.close)
+        status, _, answer = self.daemon.call(
+            "POST", "/v1/timers/batch", lines, {"Content-Type": "application/x-ndjson",
+                                                "Prefer": "return=minimal"}, connection)
+        self.assertEqual(status, 200, answer)
+        status, _, answer = self.daemon.call("GET", "/v1/forecast?count=120")
+        self.assertEqual(status, 200, answer)
+        self.assertFalse(answer["complete"])
+        self.assertEqual((answer["rows_read"], answer["rows_max"]), (200_000, 200_000))
+        self.assertLess(len(answer["due"]), 120)
+        self.assertEqual(sum(answer["due"][:59]), 0)
+        self.assertLess(answer["until"], "9")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,438 @@
+#include "cause.h"
+
+#include "touches.h"
+#include "world.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+void causes_init(struct causes *causes)
+{
+    *causes = (struct causes){.nobody = calloc(1, sizeof(struct op))};
+    assert(causes->nobody);
+    causes->nobody->is_answered = true; /* like one of which nobody knows how much it did */
+    causes->nobody->command.kind = COMMAND_COMPLETE;
+    causes->nobody->command.error = ERROR_IO;
+}
+
+void causes_deinit(struct causes *causes)
+{
+    free(causes->nobody);
+    free(causes->credits);
+}
+
+/* ---- who could have made a row ---- */
+
+bool cause_is_about(const struct op *op, const struct twin *twin)
+{
+    const struct content *content = &twin->row.content;
+
+    if (op->partition != twin->partition || twin->life != TWIN_DURABLE ||
+        op->tenant != content->tenant)
+        return false;
+    if (op->twin)
+        return op->twin == twin;
+    if (op->key)
+        return content->key == op->key;
+    if (op->event)
+        return (content->watch & 1u << op->event) != 0;
+    return op->group && content->group == op->group;
+}
+
+/* A moved timer begins anew, due or at once. */
+static bool begins_anew(const struct world *world, const struct twin *twin,
+                        const struct timer *timer)
+{
+    const struct wall now_max = world->model.now_max[twin->partition];
+
+    return timer->state == TIMER_SCHEDULED && timer->attempts == 0 &&
+           timer->at.ms >= timer->due.ms && timer->at.ms <= wall_max(timer->due, now_max).ms;
+}
+
+static bool stays(const struct twin *twin, const struct timer *timer)
+{
+    return timer->attempts == twin->row.attempts && timer->at.ms == twin->row.at.ms;
+}
+
+/* Whether the engine was told this time since the request came. */
+static bool was_told(const struct world *world, const struct op *op, struct wall now)
+{
+    const struct told *told = &world->model.told[op->partition];
+
+    for (size_t i = told->count; i-- > op->told_index;)
+        if (told->nows[i].ms == now.ms)
+            return true;
+    return false;
+}
+
+/* It is due as it was, unless that is too late: then with its next firing, or now. */
+static bool is_redriven_at(const struct twin *twin, const struct timer *timer, struct wall now)
+{
+    const struct rhythm *rhythm = &twin->row.content.rhythm;
+    const struct wall due = twin->row.content.due;
+
+    if (timer->at.ms != wall_max(timer->due, now).ms)
+        return false;
+    if (!rhythm_drops(rhythm, due, now))
+        return timer->due.ms == due.ms;
+    return rhythm_follows(rhythm, due, now, timer->due) ||
+           (timer->due.ms == now.ms && rhythm_follows(rhythm, due, now, WALL_NEVER));
+}
+
+static bool is_redriven(const struct world *world, const struct op *op, const struct twin *twin,
+                        const struct timer *timer)
+{
+    const struct told *told = &world->model.told[op->partition];
+
+    if (twin->row.state != TIMER_DEAD || timer->state != TIMER_SCHEDULED || timer->attempts)
+        return false;
+    for (size_t i = told->count; i-- > op->told_index;)
+        if (is_redriven_at(twin, timer, told->nows[i]))
+            return true;
+    return false;
+}
+
+static bool is_fired(const struct world *world, const struct op *op, const struct twin *twin,
+                     const struct timer *timer)
+{
+    return !timer_is_over(timer->state) && timer->attempts == twin->row.attempts &&
+           timer->due.ms == wall_min(twin->row.content.due, timer->at).ms &&
+           was_told(world, op, timer->at);
+}
+
+static bool could(const struct world *world, const struct op *op, const struct twin *twin,
+                  const struct timer *timer, struct content *ret_content)
+{
+    const struct change *change = &op->change;
+    struct content *content = ret_content;
+    bool is_right = false;
+
+    if (!cause_is_about(op, twin) ||
+        (change->if_version && change->if_version != twin->row.version) ||
+        timer->version != twin->row.version + 1 ||
+        timer_is_over(twin->row.state) != (change->kind == COMMAND_REDRIVE))
+        return false;
+    *content = twin->row.content;
+    switch (change->kind) {
+    case COMMAND_CANCEL:
+        is_right = timer->state == TIMER_CANCELLED && stays(twin, timer);
+        break;
+    case COMMAND_PATCH:
+        content_patch(content, change->fields, &change->content);
+        is_right = change->fields & PATCH_DUE ? begins_anew(world, twin, timer)
+                                              : stays(twin, timer) && !timer_is_over(timer->state);
+        break;
+    case COMMAND_TOUCH:
+        content->due = change->content.due;
+        is_right = touches_could(world, op, twin, timer);
+        break;
+    case COMMAND_PUT:
+        *content = change->content;
+        content->request = twin->row.content.request;
+        content->variant = twin->row.content.variant;
+        is_right = begins_anew(world, twin, timer);
+        break;
+    case COMMAND_FIRE:
+        content->due = timer->due;
+        is_right = is_fired(world, op, twin, timer);
+        break;
+    case COMMAND_REDRIVE:
+        content->due = timer->due;
+        is_right = is_redriven(world, op, twin, timer);
+        break;
+    default:
+        break;
+    }
+    return is_right && content_matches(content, timer);
+}
+
+/* ---- credits ---- */
+
+static bool is_of_many(const struct op *op)
+{
+    return op->command.kind == COMMAND_COMPLETE;
+}
+
+static struct credit *credit_of(struct causes *causes, const struct op *op, const struct twin *twin)
+{
+    for (size_t i = 0; i < causes->count; i++)
+        if (causes->credits[i].by == op && (!twin || causes->credits[i].twin == twin))
+            return &causes->credits[i];
+    return NULL;
+}
+
+/* Whether it may have one more: one request changes one timer once; but a search by labels goes
+ * through all places, and what it moved and was delivered meanwhile it may meet again ahead. */
+static bool may_have(struct causes *causes, const struct op *op, const struct twin *twin)
+{
+    if (op->group && op->change.kind != COMMAND_CANCEL)
+        return true;
+    return !credit_of(causes, op, is_of_many(op) ? twin : NULL);
+}
+
+static void give(struct credit *credit, size_t i)
+{
+    struct op *by = credit->by;
+
+    credit->by = credit->others[i];
+    if (by)
+        credit->others[i] = by;
+    else
+        credit->others[i] = credit->others[--credit->other_count];
+}
+
+/* It failed half-way: nobody knows how much it did until then. */
+static bool is_unknown(const struct op *op)
+{
+    return is_of_many(op) && op->is_answered && op->command.error;
+}
+
+static void unmark(struct causes *causes)
+{
+    for (size_t i = 0; i < causes->count; i++)
+        causes->credits[i].is_marked = false;
+}
+
+static bool release(struct causes *causes, struct credit *credit);
+
+/* `to` takes the credit and lets go of another one. */
+static bool exchange(struct causes *causes, struct credit *credit, size_t i)
+{
+    struct op *to = credit->others[i];
+
+    if (to->is_answered && !is_of_many(to))
+        return false; /* what it was told is one very row, or none */
+    for (size_t k = 0; k < causes->count; k++) {
+        struct credit *old = &causes->credits[k];
+
+        if (old->by != to || old->is_marked ||
+            (old->twin != credit->twin && is_of_many(to) && !may_have(causes, to, credit->twin)))
+            continue;
+        if (release(causes, old)) {
+            give(credit, i);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Finds another one for the credit; those who were answered keep as many as they were told. */
+static bool release(struct causes *causes, struct credit *credit)
+{
+    credit->is_marked = true;
+    for (size_t i = 0; i < credit->other_count; i++) {
+        struct op *to = credit->others[i];
+
+        if (is_unknown(to) || (!to->is_answered && may_have(causes, to, credit->twin))) {
+            give(credit, i);
+            return true;
+        }
+    }
+    for (size_t i = 0; i < credit->other_count; i++)
+        if (exchange(causes, credit, i))
+            return true;
+    return false;
+}
+
+static bool give_away(struct causes *causes, struct credit *credit)
+{
+    unmark(causes);
+    return release(causes, credit);
+}
+
+static bool gain(struct causes *causes, struct op *op);
+
+void cause_may_be_nobody(struct causes *causes)
+{
+    struct credit *credit = &causes->credits[causes->count - 1];
+
+    credit->others[credit->other_count++] = causes->nobody;
+}
+
+/* Which of the others it is; their count when it is none. */
+static size_t index_of(const struct credit *credit, const struct op *op)
+{
+    size_t i = 0;
+
+    while (i < credit->other_count && credit->others[i] != op)
+        i++;
+    return i;
+}
+
+static bool take(struct causes *causes, struct credit *credit, struct op *op)
+{
+    const size_t i = index_of(credit, op);
+    struct op *from = credit->by;
+
+    if (i == credit->other_count)
+        return false;
+    credit->is_marked = true;
+    if (from->is_answered && !is_unknown(from) && !gain(causes, from))
+        return false;
+    give(credit, i);
+    return true;
+}
+
+/* One more for it, from one that can do without, or gets another one. */
+static bool gain(struct causes *causes, struct op *op)
+{
+    for (size_t i = 0; i < causes->count; i++) {
+        struct credit *credit = &causes->credits[i];
+
+        if (!credit->is_marked && credit->by != op && may_have(causes, op, credit->twin) &&
+            (!credit->by->is_answered || is_of_many(credit->by)) && take(causes, credit, op))
+            return true;
+    }
+    return false;
+}
+
+bool cause_find(struct world *world, struct twin *twin, const struct timer *timer,
+                struct content *ret_content)
+{
+    struct causes *causes = &world->causes;
+    struct credit credit = {.twin = twin, .version = timer->version};
+    struct content content;
+
+    LIST_FOR_EACH (&world->clients.in_flight, link) {
+        struct op *op = list_item(link, struct op, link);
+
+        if (!could(world, op, twin, timer, &content))
+            continue;
+        *ret_content = content;
+        if (!credit.by && may_have(causes, op, twin))
+            credit.by = op;
+        else if (credit.other_count < CAUSES_MAX - 1)
+            credit.others[credit.other_count++] = op;
+    }
+    /* Who could have made it is believed to have changed this timer already: then that was another
+     * one. */
+    for (uint32_t i = 0; i < credit.other_count && !credit.by; i++)
+        if (give_away(causes, credit_of(causes, credit.others[i],
+                                        is_of_many(credit.others[i]) ? twin : NULL)))
+            give(&credit, i);
+    if (!credit.by)
+        return false;
+    if (causes->count == causes->capacity) {
+        causes->capacity = causes->capacity ? 2 * causes->capacity : 16;
+        causes->credits = realloc(causes->credits, causes->capacity * sizeof(struct credit));
+        assert(causes->credits);
+    }
+    if (world->model.is_doubtful)
+        return true; /* its answer will be an error, whoever it was */
+    causes->credits[causes->count++] = credit;
+    return true;
+}
+
+static bool claim(struct causes *causes, struct op *op, const struct twin *twin, uint32_t version)
+{
+    for (size_t i = 0; i < causes->count; i++) {
+        struct credit *credit = &causes->credits[i], *mine;
+
+        if (credit->twin != twin || credit->version != version)
+            continue;
+        if (credit->by == op)
+            return true;
+        mine = credit_of(causes, op, NULL);
+        unmark(causes);
+        return take(causes, credit, op) && (!mine || mine->by != op || give_away(causes, mine));
+    }
+    return false;
+}
+
+bool cause_claim(struct world *world, struct op *op, const struct twin *twin, uint32_t version)
+{
+    bool is_right;
+
+    op->is_answered = false; /* until it is settled, it may give away what it has */
+    is_right = claim(&world->causes, op, twin, version);
+    op->is_answered = true;
+    return is_right;
+}
+
+static uint64_t count_of(const struct causes *causes, const struct op *op)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < causes->count; i++)
+        count += causes->credits[i].by == op;
+    return count;
+}
+
+bool cause_claim_count(struct world *world, struct op *op, uint64_t count)
+{
+    struct causes *causes = &world->causes;
+    uint64_t have = count_of(causes, op);
+
+    for (size_t i = 0; i < causes->count && have > count; i++)
+        if (causes->credits[i].by == op)
+            have -= give_away(causes, &causes->credits[i]);
+    while (have < count) {
+        unmark(causes);
+        if (!gain(causes, op))
+            return false;
+        have++;
+    }
+    return have == count;
+}
+
+/* What was told of many may have to be exchanged as long as one of them is in flight; what was told
+ * of one timer is certain. */
+static bool is_open(const struct credit *credit, bool is_any_of_many)
+{
+    bool is_open = !credit->by->is_answered || (is_of_many(credit->by) && is_any_of_many);
+
+    for (size_t i = 0; i < credit->other_count && is_of_many(credit->by); i++)
+        is_open |= !credit->others[i]->is_answered;
+    return is_open;
+}
+
+/* Whether one of many, of which it is known how much it did, could have made both. */
+static bool is_linked(const struct credit *a, const struct credit *b)
+{
+    for (size_t i = 0; i <= a->other_count; i++) {
+        const struct op *op = i < a->other_count ? a->others[i] : a->by;
+
+        if (is_of_many(op) && !is_unknown(op) && (b->by == op || index_of(b, op) < b->other_count))
+            return true;
+    }
+    return false;
+}
+
+/* Marks those that may still be asked for, and those that may be given for one of them then. */
+static void mark_open(struct causes *causes, bool is_any_of_many)
+{
+    bool is_more = true;
+
+    for (size_t i = 0; i < causes->count; i++)
+        causes->credits[i].is_marked = is_open(&causes->credits[i], is_any_of_many);
+    while (is_more) {
+        is_more = false;
+        for (size_t i = 0; i < causes->count; i++) {
+            struct credit *credit = &causes->credits[i];
+
+            for (size_t k = 0; k < causes->count; k++)
+                if (!credit->is_marked && is_of_many(credit->by) && causes->credits[k].is_marked &&
+                    is_linked(credit, &causes->credits[k]))
+                    credit->is_marked = is_more = true;
+        }
+    }
+}
+
+void cause_end(struct world *world)
+{
+    struct causes *causes = &world->causes;
+    bool is_any_of_many = false;
+
+    LIST_FOR_EACH (&world->clients.in_flight, link) {
+        const struct op *op = list_item(link, struct op, link);
+
+        is_any_of_many |= is_of_many(op) && !op->is_answered;
+    }
+    mark_open(causes, is_any_of_many);
+    for (size_t i = 0; i < causes->count;) {
+        if (causes->credits[i].is_marked)
+            i++;
+        else
+            causes->credits[i] = causes->credits[--causes->count];
+    }
+}

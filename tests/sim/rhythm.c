@@ -1,0 +1,159 @@
+#include "rhythm.h"
+
+#include "world.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const struct {
+    const char *text;
+    uint64_t period_ms;
+} crons[RHYTHM_CRONS] = {
+    {"* * * * * *", 1000},    {"*/10 * * * * *", 10 * 1000},   {"* * * * *", 60 * 1000},
+    {"@hourly", 3600 * 1000}, {"0 0 * * *", 24 * 3600 * 1000},
+};
+
+/* ---- what is planned ---- */
+
+static uint64_t base_ms(const struct rhythm *rhythm)
+{
+    return rhythm->cron ? 0 : rhythm->from.ms;
+}
+
+static bool is_planned(const struct rhythm *rhythm, uint64_t ms)
+{
+    const uint64_t base = base_ms(rhythm);
+
+    return ms >= base && (ms - base) % rhythm->period_ms == 0 && ms <= rhythm->until.ms &&
+           ms <= WALL_MS_MAX && (!rhythm->count || (ms - base) / rhythm->period_ms < rhythm->count);
+}
+
+/* The first after `after` that would be planned if there were no end. */
+static uint64_t next_ms(const struct rhythm *rhythm, uint64_t after)
+{
+    const uint64_t base = base_ms(rhythm);
+
+    if (after < base)
+        return base;
+    return after - (after - base) % rhythm->period_ms + rhythm->period_ms;
+}
+
+static bool follows(const struct rhythm *rhythm, uint64_t previous, uint64_t now, uint64_t next)
+{
+    const uint64_t period = rhythm->period_ms;
+
+    if (now > rhythm->drop_after_ms && previous < now - rhythm->drop_after_ms - 1)
+        previous = now - rhythm->drop_after_ms - 1; /* what lies before is too late */
+    if (next == WALL_NEVER.ms)
+        return !is_planned(rhythm, next_ms(rhythm, previous));
+    if (next <= previous || !is_planned(rhythm, next))
+        return false;
+    if (!rhythm->is_each && next <= now) /* the last that was missed: the one after is not yet */
+        return next + period > now || !is_planned(rhythm, next + period);
+    return next < base_ms(rhythm) + period || next - period <= previous;
+}
+
+bool rhythm_follows(const struct rhythm *rhythm, struct wall due, struct wall now, struct wall next)
+{
+    const uint64_t spread_ms = rhythm->spread_ms;
+    const uint64_t previous = due.ms > spread_ms ? due.ms - spread_ms : 0;
+    const uint64_t at = now.ms > spread_ms ? now.ms - spread_ms : 0;
+
+    if (!rhythm_recurs(rhythm))
+        return next.ms == WALL_NEVER.ms;
+    if (next.ms == WALL_NEVER.ms)
+        return follows(rhythm, previous, at, WALL_NEVER.ms);
+    if (next.ms == WALL_MS_MAX) /* there the spread is cut off */
+        return follows(rhythm, previous, at, next_ms(rhythm, previous)) ||
+               follows(rhythm, previous, at, next_ms(rhythm, at) - rhythm->period_ms);
+    return next.ms >= spread_ms && follows(rhythm, previous, at, next.ms - spread_ms);
+}
+
+/* ---- what is asked for ---- */
+
+static void draw_end(struct world *world, struct rhythm *rhythm, uint64_t first)
+{
+    const uint64_t more = world_skewed(world, 12);
+
+    if (rhythm->cron || world_chance(world, 500))
+        rhythm->until.ms = first + more * rhythm->period_ms + world_below(world, 2);
+    else
+        rhythm->count = (first - rhythm->from.ms) / rhythm->period_ms + 1 + more;
+}
+
+static void draw_every(struct world *world, struct rhythm *rhythm, struct wall created)
+{
+    static const uint64_t periods[] = {1, 7, 50, 1000, 10000, 3600 * 1000, UINT64_C(40) * 86400000};
+
+    rhythm->period_ms = periods[world_below(world, sizeof(periods) / sizeof(*periods))];
+    rhythm->is_from_named = world_chance(world, 400);
+    rhythm->from = wall_add(created, rhythm->period_ms);
+    if (rhythm->is_from_named) {
+        rhythm->from.ms = created.ms + world_skewed(world, 3 * rhythm->period_ms);
+        if (world_chance(world, 300) && created.ms > 5 * rhythm->period_ms)
+            rhythm->from.ms = created.ms - world_below(world, 5 * rhythm->period_ms);
+    }
+}
+
+static uint64_t draw_drop(struct world *world)
+{
+    static const uint64_t afters[] = {1, 20, 500, 20000, 3600 * 1000};
+
+    return world_chance(world, world->plan.drop_permille)
+               ? afters[world_below(world, sizeof(afters) / sizeof(*afters))]
+               : UINT64_MAX;
+}
+
+struct rhythm rhythm_draw(struct world *world, struct wall created, struct wall *ret_due)
+{
+    struct rhythm rhythm = RHYTHM_NONE;
+    uint64_t first;
+
+    rhythm.drop_after_ms = draw_drop(world);
+    if (!world_chance(world, world->plan.rhythm_permille))
+        return rhythm;
+    if (world_chance(world, 300)) {
+        rhythm.cron = (uint8_t)(1 + world_below(world, RHYTHM_CRONS));
+        rhythm.period_ms = crons[rhythm.cron - 1].period_ms;
+    } else {
+        draw_every(world, &rhythm, created);
+    }
+    first = next_ms(&rhythm, created.ms - 1);
+    rhythm.is_each = world_chance(world, 400);
+    if (rhythm.is_each || world_chance(world, 700))
+        draw_end(world, &rhythm, first);
+    if (world_chance(world, 200))
+        rhythm.spread_ms = world_skewed(world, rhythm.period_ms);
+    if (!is_planned(&rhythm, first) || first + rhythm.spread_ms >= WALL_MS_MAX)
+        return RHYTHM_NONE; /* the API would refuse it */
+    ret_due->ms = first + rhythm.spread_ms;
+    return rhythm;
+}
+
+struct bytes rhythm_text(const struct rhythm *rhythm, char ret_text[RHYTHM_TEXT_SIZE])
+{
+    struct schedule_spec spec = SCHEDULE_SPEC_DEFAULT;
+    struct buffer buffer;
+    struct bytes text = {ret_text, 0};
+
+    if (!rhythm_recurs(rhythm) && rhythm->drop_after_ms == UINT64_MAX)
+        return text;
+    if (rhythm->cron)
+        spec.cron = bytes_of(crons[rhythm->cron - 1].text);
+    else
+        spec.every_ms = rhythm->period_ms;
+    if (rhythm->is_from_named)
+        spec.from = rhythm->from;
+    spec.count = rhythm->count;
+    spec.until = rhythm->until;
+    spec.missed = rhythm->is_each ? RECURRENCE_MISSED_EACH : RECURRENCE_MISSED_LAST;
+    spec.drop_after_ms = rhythm->drop_after_ms;
+    spec.spread_ms = rhythm->spread_ms;
+    buffer_init(&buffer);
+    schedule_write(&spec, &buffer);
+    assert(!buffer_failed(&buffer) && buffer.size <= RHYTHM_TEXT_SIZE);
+    memcpy(ret_text, buffer.data, buffer.size);
+    text.size = buffer.size;
+    buffer_deinit(&buffer);
+    return text;
+}

@@ -1,0 +1,61 @@
+/*
+ * rhythm.h - what a timer plans, told by walking: which instants, which of those missed still
+ * matter, and when it is too late for one.
+ *
+ * All that is drawn here plans instants that are equally far apart, whether it is asked for with
+ * `every` or with `cron`; so that an instant is planned can be said by a division, and that one
+ * comes next, by looking at its two neighbours.
+ */
+#ifndef TICKWHEEL_SIM_RHYTHM_H
+#define TICKWHEEL_SIM_RHYTHM_H
+
+#include "engine/schedule.h"
+
+struct world;
+
+enum { RHYTHM_CRONS = 5, RHYTHM_TEXT_SIZE = 320 };
+
+struct rhythm {
+    uint64_t period_ms;     /* 0: it fires once */
+    uint8_t cron;           /* which of the expressions, from 1; 0: every */
+    bool is_from_named;     /* `from` was asked for; else it follows from `created` */
+    struct wall from;       /* every: the first */
+    uint64_t count;         /* every: how many; 0: no end */
+    struct wall until;      /* WALL_NEVER: no end */
+    bool is_each;           /* fires each that was missed; else the last of them */
+    uint64_t drop_after_ms; /* UINT64_MAX: never */
+    uint64_t spread_ms;
+};
+
+/* Fires once, however late. */
+#define RHYTHM_NONE ((struct rhythm){.until = WALL_NEVER, .drop_after_ms = UINT64_MAX})
+
+static inline bool rhythm_recurs(const struct rhythm *rhythm)
+{
+    return rhythm->period_ms > 0;
+}
+
+/* Whether it comes to an end by itself, after few firings. */
+static inline bool rhythm_ends(const struct rhythm *rhythm)
+{
+    return !rhythm_recurs(rhythm) || rhythm->count > 0 || rhythm->until.ms != WALL_NEVER.ms;
+}
+
+/* One that plans something at or after `created`; `ret_due` is when it fires first. */
+struct rhythm rhythm_draw(struct world *world, struct wall created, struct wall *ret_due);
+
+/* As the timer carries it; empty when there is nothing to say. */
+struct bytes rhythm_text(const struct rhythm *rhythm, char ret_text[RHYTHM_TEXT_SIZE]);
+
+/* Whether the firing due at `due` is followed by the one due at `next`, when it was over at `now`.
+ * WALL_NEVER: by none. */
+bool rhythm_follows(const struct rhythm *rhythm, struct wall due, struct wall now,
+                    struct wall next);
+
+/* Whether a firing due at `due` is dropped by now. */
+static inline bool rhythm_drops(const struct rhythm *rhythm, struct wall due, struct wall now)
+{
+    return wall_since(due, now) > rhythm->drop_after_ms;
+}
+
+#endif

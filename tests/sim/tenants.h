@@ -1,0 +1,38 @@
+/*
+ * tenants.h - whose timers they are: two or three tenants with limits of their own, who name theirs
+ * alike and now and then try ids of one another. Tenant 0 is the unnamed one, which has no limit.
+ */
+#ifndef TICKWHEEL_SIM_TENANTS_H
+#define TICKWHEEL_SIM_TENANTS_H
+
+#include "base/bytes.h"
+#include "model.h"
+
+struct world;
+struct op;
+struct partition;
+
+struct bytes tenants_text(uint8_t tenant);
+
+/* Who is about to ask. */
+uint8_t tenants_draw(struct world *world);
+
+/* The command is asked in the name of its tenant, or by mistake in another one's. */
+void tenants_sign(struct world *world, struct op *op, uint8_t tenant);
+
+/* The most timers that its engines may count for the tenant: those that live, or may do so soon. */
+uint64_t tenants_count_max(const struct world *world, uint8_t tenant);
+
+/* The process starts: what each has is read from the storage. */
+void tenants_start(struct world *world);
+
+/* A timer of the tenant begins to live, durably. */
+void tenants_judge_new(struct world *world, const struct twin *twin);
+
+/* A call on the timer of another tenant was answered. */
+void tenants_judge_foreign(struct world *world, const struct partition *partition, struct op *op);
+
+/* Nothing is out: the counts are what the model says. */
+void tenants_check(struct world *world);
+
+#endif
