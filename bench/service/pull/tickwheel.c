@@ -8,6 +8,7 @@
 #define RECEIPT_SIZE   32
 #define TIMER_SIZE_MAX 400
 #define FULL_PAUSE_US  10000 /* before what was refused is sent again */
+#define OVERLOADED     "/problems/overloaded"
 
 static void request(struct link *link, const char *path, const char *headers, size_t body_size)
 {
@@ -15,8 +16,8 @@ static void request(struct link *link, const char *path, const char *headers, si
                 headers, body_size);
 }
 
-/* The body of the answer; not ended by a NUL. */
-static char *answer(struct link *link, int wanted, size_t *ret_size)
+/* The body of the answer; not ended by a NUL. NULL for a refusal because the server was full. */
+static char *try_answer(struct link *link, int wanted, size_t *ret_size)
 {
     const char *line = link_read_line(link);
     int status = strlen(line) > 9 ? (int)strtol(line + 9, NULL, 10) : 0;
@@ -27,9 +28,20 @@ static char *answer(struct link *link, int wanted, size_t *ret_size)
         if (strncasecmp(line, "content-length:", 15) == 0)
             size = strtoul(line + 15, NULL, 10);
     body = link_read(link, size);
+    if (status == 503 && memmem(body, size, OVERLOADED, strlen(OVERLOADED)))
+        return NULL;
     if (status != wanted)
         fail("tickwheeld answered %d: %.*s", status, (int)(size < 300 ? size : 300), body);
     *ret_size = size;
+    return body;
+}
+
+static char *answer(struct link *link, int wanted, size_t *ret_size)
+{
+    char *body = try_answer(link, wanted, ret_size);
+
+    if (!body)
+        fail("tickwheeld was full");
     return body;
 }
 
@@ -46,7 +58,8 @@ static size_t format_timer(const struct options *options, const struct job *job,
         (unsigned long long)job->due_us / 1000, options->queue, priority, payload);
 }
 
-static void create_one(struct link *link, const struct options *options, const struct job *job)
+/* How many were refused because the server was full: none or the one. */
+static size_t create_one(struct link *link, const struct options *options, const struct job *job)
 {
     char text[TIMER_SIZE_MAX];
     size_t size = format_timer(options, job, text, sizeof(text));
@@ -54,7 +67,7 @@ static void create_one(struct link *link, const struct options *options, const s
     request(link, "/v1/timers", "Content-Type: application/json\r\n", size);
     link_append(link, text, size);
     link_flush(link);
-    answer(link, 201, &size);
+    return try_answer(link, 201, &size) ? 0 : 1;
 }
 
 static void send_batch(struct link *link, const struct options *options, const struct job *jobs,
@@ -83,7 +96,8 @@ static size_t refused(const char *answer_text, size_t size, struct job *jobs, si
     while ((at = memmem(at, (size_t)(end - at), "{\"line\":", 8))) {
         size_t line = strtoul(at + 8, NULL, 10);
 
-        if (!memmem(at, (size_t)(end - at), "/problems/overloaded", 20) || line < 1 || line > count)
+        if (!memmem(at, (size_t)(end - at), OVERLOADED, strlen(OVERLOADED)) || line < 1 ||
+            line > count)
             fail("not all were taken: %.*s", (int)(size < 300 ? size : 300), answer_text);
         jobs[kept++] = jobs[line - 1];
         at += 8;
@@ -91,23 +105,27 @@ static size_t refused(const char *answer_text, size_t size, struct job *jobs, si
     return kept;
 }
 
+/* How many were refused because the server was full, which are now at the front of `jobs`. */
+static size_t create_batch(struct link *link, const struct options *options, struct job *jobs,
+                           size_t count)
+{
+    const char *body;
+    size_t size;
+
+    send_batch(link, options, jobs, count);
+    body = answer(link, 200, &size);
+    return memmem(body, size, "\"failed\":0", 10) ? 0 : refused(body, size, jobs, count);
+}
+
 static void create(struct link *link, const struct options *options, const struct job *jobs,
                    size_t count)
 {
     struct job left[BATCH_MAX];
 
-    if (count == 1) {
-        create_one(link, options, jobs);
-        return;
-    }
     memcpy(left, jobs, count * sizeof(*jobs));
     while (count > 0) {
-        size_t size;
-        const char *body;
-
-        send_batch(link, options, left, count);
-        body = answer(link, 200, &size);
-        count = memmem(body, size, "\"failed\":0", 10) ? 0 : refused(body, size, left, count);
+        count =
+            count == 1 ? create_one(link, options, left) : create_batch(link, options, left, count);
         link->refused += count;
         if (count > 0)
             pause_us(FULL_PAUSE_US);
