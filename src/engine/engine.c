@@ -329,7 +329,7 @@ void engine_stats(const struct engine *engine, struct engine_stats *ret_stats)
 
 void engine_check(const struct engine *engine)
 {
-    size_t resting = 0, waiting = 0, out = 0, near_bytes = 0, cursor = 0;
+    size_t resting = 0, waiting = 0, out = 0, spilling = 0, near_bytes = 0, cursor = 0;
     size_t out_by_kind[LANE_KIND_COUNT] = {0};
     const struct timer *timer;
 
@@ -341,6 +341,7 @@ void engine_check(const struct engine *engine)
         resting += phase == PHASE_RESTING;
         waiting += phase == PHASE_WAITING;
         out += phase == PHASE_OUT;
+        spilling += (timer->private_.flags & FLAG_SPILLING) != 0;
         if (timer->private_.flags & FLAG_COUNTED)
             near_bytes += timer->footprint;
         CHECK((phase == PHASE_FINDING || phase == PHASE_WRITING) ||
@@ -357,6 +358,7 @@ void engine_check(const struct engine *engine)
     CHECK(resting + engine->alarms == tw_wheel_count(engine->wheel));
     CHECK(waiting == engine->stats.waiting);
     CHECK(out == engine->inflight);
+    CHECK(spilling == engine->spilling);
     CHECK(engine->webhooks_inflight <= engine->options.inflight_max);
     CHECK(engine->pulled <= (engine->options.pulled_max ? engine->options.pulled_max : 1));
     CHECK(near_bytes == engine->stats.near_bytes);

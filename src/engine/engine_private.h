@@ -54,6 +54,7 @@ enum timer_flag {
     FLAG_COUNTED = 1 << 0,  /* its footprint is in near_bytes */
     FLAG_RETRYING = 1 << 1, /* its state before it was lent */
     FLAG_IN_DOUBT = 1 << 2, /* its write failed, and the log may have it all the same */
+    FLAG_SPILLING = 1 << 3, /* it is WRITING because it was spilled */
 };
 
 /* Why a write was made: what to do when it is durable, and when it failed. */
@@ -180,6 +181,7 @@ struct engine {
     bool alarms_wanted;              /* some lane wants one and has none */
     struct list woken;
     size_t waiting_bytes; /* of all lanes */
+    size_t spilling;      /* timers that were spilled and are not written yet */
 
     /* pull.c */
     uint32_t pulled; /* deliveries out, in `inflight` too */
@@ -216,7 +218,7 @@ struct engine {
     struct list rewrites;         /* timers whose own write failed */
     struct list doubts;           /* in doubt, until a commit succeeds; then they are looked for */
     struct wall rewrite_at;
-    size_t batches_out;
+    size_t batches_out, writes_out; /* in the hands of the storage */
     bool meta_wanted;               /* a batch is due even without writes */
     struct storage_meta meta_taken; /* as the last batch had it; all zero after a failure */
 
@@ -395,7 +397,10 @@ void lanes_update(struct engine *engine, struct lane *lane);
  * lane may be freed. */
 bool lanes_lend(struct engine *engine, struct lane *lane, struct list *deliveries);
 
-/* The longest lane gives up its later half. */
+/* How many more timers may be spilled before some of those that were are written. */
+size_t lanes_spillable(const struct engine *engine);
+
+/* The longest lane gives up its later half, as far as it may. */
 void lanes_halve_longest(struct engine *engine);
 
 /* What its timers take, but the first. */

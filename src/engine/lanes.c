@@ -20,6 +20,10 @@ static bool is_webhook(struct bytes target)
  * look for the longest one than to spill. */
 #define SPILL_STEP 256
 
+/* Whatever else is to be written waits behind what is spilled. So no more of it is being written at
+ * a time than so many steps, and as much again as there is of everything else. */
+#define SPILL_STEPS_OUT_MAX 4
+
 /* What a target's lane goes by. `queue` is set for one of a queue. */
 struct lane_name {
     enum lane_kind kind;
@@ -263,6 +267,8 @@ static void spill(struct engine *engine, struct lane *lane, struct timer *timer)
 {
     timer->at = refill_spill_to(engine, lane);
     timer->state = TIMER_SCHEDULED; /* it waits for room now, not for its next attempt */
+    timer->private_.flags |= FLAG_SPILLING;
+    engine->spilling++;
     engine->stats.spilled++;
     writer_add_own(engine, timer);
 }
@@ -423,6 +429,19 @@ size_t lanes_longest_tail_bytes(const struct engine *engine)
     return lane->waiting_bytes - timer_of(lane->waiting.next)->footprint;
 }
 
+static size_t spill_step(const struct engine *engine)
+{
+    return SPILL_STEP + map_count(&engine->lanes);
+}
+
+size_t lanes_spillable(const struct engine *engine)
+{
+    size_t max =
+        SPILL_STEPS_OUT_MAX * spill_step(engine) + engine->write_count + engine->writes_out;
+
+    return 2 * engine->spilling < max ? max - 2 * engine->spilling : 0;
+}
+
 /* A lane gives up those that wait at its end, until it holds `kept` bytes or `count` are
  * gone. */
 static void spill_tail(struct engine *engine, struct lane *lane, size_t kept, size_t count)
@@ -440,20 +459,20 @@ void lanes_halve_longest(struct engine *engine)
 {
     struct lane *lane = longest(engine);
 
-    spill_tail(engine, lane, lane->waiting_bytes / 2, SIZE_MAX);
+    spill_tail(engine, lane, lane->waiting_bytes / 2, lanes_spillable(engine));
 }
 
 /* What waits for room at its target holds at most half of the memory, else the targets that are
  * dead would keep the timers of all others from coming into it. The longest lane gives up what came
- * to it last, so a healthy one keeps what it has; a few at a time, for whatever else is to be
- * written waits behind them. One timer may always wait, however large. */
+ * to it last, so a healthy one keeps what it has; the rest of what is too much when these are
+ * written. One timer may always wait, however large. */
 static void relieve(struct engine *engine)
 {
     while (engine->waiting_bytes > engine->options.near_bytes_max / 2 &&
-           engine->stats.waiting > 1) {
+           engine->stats.waiting > 1 && lanes_spillable(engine) > 0) {
         struct lane *lane = longest(engine);
 
-        spill_tail(engine, lane, lane->waiting_bytes / 2, SPILL_STEP + map_count(&engine->lanes));
+        spill_tail(engine, lane, lane->waiting_bytes / 2, spill_step(engine));
     }
 }
 

@@ -447,6 +447,27 @@ static void test_spilling_is_spread(void **state)
     bed_deinit(&bed);
 }
 
+/* Goal: neither is it all at once when much comes due at once, and in the end no more waits in
+ * memory than may. Method: memory is filled with what is due at one instant; the largest batch is
+ * measured. */
+static void test_what_is_due_at_once_is_spilled_in_portions(void **state)
+{
+    struct bed bed;
+
+    (void)state;
+    bed_init(&bed, 4 << 20);
+    for (int i = 0; i < 9000; i++)
+        create(&bed, "queue:a", 1000);
+    assert_int_equal(stats_of(&bed).spilled, 0);
+    bed.now = wall_add(bed.now, 1000);
+    settle(&bed);
+    assert_true(stats_of(&bed).spilled > 1000);
+    assert_true(stats_of(&bed).near_bytes <= 2 << 20);
+    assert_true(bed.batch_writes_most <= 4 * (256 + 1)); /* so many steps, one for each lane */
+    assert_int_equal(drain(&bed, "a"), 9000);
+    bed_deinit(&bed);
+}
+
 /* Goal: a spilled timer is found by commands, and one that was cancelled is not called in. */
 static void test_spilled_timers_can_be_cancelled(void **state)
 {
@@ -591,6 +612,7 @@ int main(void)
         cmocka_unit_test(test_a_dead_neighbour_does_not_hold_it_up),
         cmocka_unit_test(test_a_spilled_backlog_outlives_a_crash),
         cmocka_unit_test(test_spilling_is_spread),
+        cmocka_unit_test(test_what_is_due_at_once_is_spilled_in_portions),
         cmocka_unit_test(test_spilled_timers_can_be_cancelled),
         cmocka_unit_test(test_the_clock_steps_back),
         cmocka_unit_test(test_drain),

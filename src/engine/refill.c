@@ -206,7 +206,8 @@ static size_t waiting_bytes_max(const struct engine *engine)
 /* Lanes that cannot send must not keep those that can from being filled. */
 static bool can_make_room(const struct engine *engine)
 {
-    return lanes_longest_tail_bytes(engine) > 2 * lane_bytes_max(engine);
+    return lanes_spillable(engine) > 0 &&
+           lanes_longest_tail_bytes(engine) > 2 * lane_bytes_max(engine);
 }
 
 static bool has_room(struct engine *engine)

@@ -105,6 +105,7 @@ struct storage_batch *engine_take_batch(struct engine *engine)
                                                                  .over_to = engine->over_max};
     out->batch.writes = engine->writes;
     out->batch.write_count = engine->write_count;
+    engine->writes_out += engine->write_count;
     out->notes = engine->notes;
     engine->writes = NULL;
     engine->notes = NULL;
@@ -148,6 +149,8 @@ static void write_succeeded(struct engine *engine, struct timer *timer,
 
     list_remove(&timer->private_.link);
     timer->private_.was_over = false;
+    engine->spilling -= (timer->private_.flags & FLAG_SPILLING) != 0;
+    timer->private_.flags &= ~(uint32_t)FLAG_SPILLING;
     tell_recorded(engine, timer, ERROR_NONE);
     engine->watermark_is_stale = true;
     if (timer_is_over(timer->state)) {
@@ -316,6 +319,7 @@ void engine_committed(struct engine *engine, struct wall now, struct storage_bat
     engine_begin(engine, now);
     assert(engine->batches_out > 0);
     engine->batches_out--;
+    engine->writes_out -= batch->write_count;
     if (batch->result != ERROR_NONE) {
         engine->stats.storage_failures++;
         engine->watermark_is_stale = true;
