@@ -72,7 +72,7 @@ class DiskTest(unittest.TestCase):
         harness.wait_until(self.daemon.is_ready, 60, "ready after the fault")
         before = crowd.requests()
         harness.wait_until(lambda: crowd.requests() > before + 50, 60, "requests after the fault")
-        self.daemon.signal(signal.SIGKILL)
+        self.daemon.close()
         crowd.end()
         return sum(member.refused for member in crowd.members)
 

@@ -59,6 +59,14 @@ class Program:
             return found
         return wait_until(look, seconds, f"/{pattern}/ in the output")
 
+    def find_port(self, pattern):
+        """The port that it says it listens on. One that does not come so far is closed."""
+        try:
+            return int(self.find_in_output(pattern)[1])
+        except Exception:
+            self.close()
+            raise
+
     def signal(self, number, seconds=60):
         if self.process.poll() is None:
             self.process.send_signal(number)
@@ -87,7 +95,7 @@ class Daemon(Program):
         super().__init__([
             *under, find(program), "--listen-port", "0", "--data-folder", data_folder,
             "--webhook-allow", allow, *flags], env, enter)
-        self.port = int(self.find_in_output(r"listen=127\.0\.0\.1:(\d+)")[1])
+        self.port = self.find_port(r"listen=127\.0\.0\.1:(\d+)")
 
     def connect(self, timeout=30):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
@@ -140,7 +148,7 @@ class Receiver(Program):
     def __init__(self, *flags):
         self.record = tempfile.mktemp(prefix="tickwheel-received-")
         super().__init__([find("receiver"), "--log", self.record, *flags])
-        self.port = int(self.find_in_output(r"port (\d+)")[1])
+        self.port = self.find_port(r"port (\d+)")
 
     def url(self, path="/ok"):
         return f"http://127.0.0.1:{self.port}{path}"
