@@ -179,8 +179,9 @@ static enum error_code read_target(struct reading *reading)
     return code;
 }
 
-static enum error_code read_field(struct reading *reading, struct bytes name)
+static enum error_code read_field(void *context, struct bytes name)
 {
+    struct reading *reading = context;
     enum dead_field field;
     char pointer[32];
 
@@ -225,19 +226,9 @@ static enum error_code check_together(struct reading *reading)
 
 static enum error_code read_fields(struct reading *reading)
 {
-    struct timer_parse *parse = &reading->parse;
-    enum error_code code = timer_parse_enter_object(parse, "#");
-    struct json_string name;
-    char local[32];
+    enum error_code code = timer_parse_body(&reading->parse, read_field, reading);
 
-    if (code)
-        return code;
-    while (json_next_member(&parse->reader, &name)) {
-        code = read_field(reading, timer_member_name(&name, local, sizeof(local)));
-        if (code)
-            return code;
-    }
-    return json_finish(&parse->reader) ? check_together(reading) : timer_parse_not_json(parse);
+    return code ? code : check_together(reading);
 }
 
 enum error_code dead_json_parse(struct bytes json, struct dead_ask *ret_ask,

@@ -203,8 +203,9 @@ static enum error_code unknown_field(struct reading *reading, struct bytes name)
     return timer_parse_unknown(&reading->parse, "#", name, known, count);
 }
 
-static enum error_code read_field(struct reading *reading, struct bytes name)
+static enum error_code read_field(void *context, struct bytes name)
 {
+    struct reading *reading = context;
     struct queues_ask *ask = reading->ask;
     enum ask_field field;
     char pointer[32];
@@ -253,19 +254,9 @@ static enum error_code check_together(struct reading *reading)
 
 static enum error_code read_fields(struct reading *reading)
 {
-    struct timer_parse *parse = &reading->parse;
-    enum error_code code = timer_parse_enter_object(parse, "#");
-    struct json_string name;
-    char local[32];
+    enum error_code code = timer_parse_body(&reading->parse, read_field, reading);
 
-    if (code)
-        return code;
-    while (json_next_member(&parse->reader, &name)) {
-        code = read_field(reading, timer_member_name(&name, local, sizeof(local)));
-        if (code)
-            return code;
-    }
-    return json_finish(&parse->reader) ? check_together(reading) : timer_parse_not_json(parse);
+    return code ? code : check_together(reading);
 }
 
 enum error_code queues_json_parse(struct bytes json, enum queue_kind kind, uint64_t wait_ms_max,

@@ -54,6 +54,24 @@ enum error_code timer_parse_enter_object(struct timer_parse *parse, const char *
     return ERROR_NONE;
 }
 
+enum error_code timer_parse_body(struct timer_parse *parse,
+                                 enum error_code (*read_field)(void *reading, struct bytes name),
+                                 void *reading)
+{
+    enum error_code code = timer_parse_enter_object(parse, "#");
+    struct json_string name;
+    char local[32];
+
+    if (code)
+        return code;
+    while (json_next_member(&parse->reader, &name)) {
+        code = read_field(reading, timer_member_name(&name, local, sizeof(local)));
+        if (code)
+            return code;
+    }
+    return json_finish(&parse->reader) ? ERROR_NONE : timer_parse_not_json(parse);
+}
+
 /* ---- numbers and durations ---- */
 
 enum error_code timer_parse_integer(struct timer_parse *parse, const char *pointer,
@@ -272,8 +290,9 @@ static enum error_code unknown_field(struct timer_parse *parse, struct bytes nam
     return timer_parse_unknown(parse, "#", name, known, count);
 }
 
-static enum error_code read_field(struct timer_parse *parse, struct bytes name)
+static enum error_code read_field(void *reading, struct bytes name)
 {
+    struct timer_parse *parse = reading;
     enum timer_field field = find_field(name);
     char pointer[32];
 
@@ -349,19 +368,9 @@ static enum error_code check_together(struct timer_parse *parse)
 
 static enum error_code read_fields(struct timer_parse *parse)
 {
-    struct json_reader *reader = &parse->reader;
-    enum error_code code = timer_parse_enter_object(parse, "#");
-    struct json_string name;
-    char local[32];
+    enum error_code code = timer_parse_body(parse, read_field, parse);
 
-    if (code)
-        return code;
-    while (json_next_member(reader, &name)) {
-        code = read_field(parse, timer_member_name(&name, local, sizeof(local)));
-        if (code)
-            return code;
-    }
-    return json_finish(reader) ? check_together(parse) : timer_parse_not_json(parse);
+    return code ? code : check_together(parse);
 }
 
 static enum error_code make_timer(struct timer_parse *parse, struct timer **ret_timer)

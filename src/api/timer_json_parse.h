@@ -123,6 +123,11 @@ struct bytes timer_member_name(const struct json_string *name, char *local, size
 /* Before the first member. */
 enum error_code timer_parse_enter_object(struct timer_parse *parse, const char *pointer);
 
+/* Reads the whole body, an object: each field by `read_field`, until one of them is refused. */
+enum error_code timer_parse_body(struct timer_parse *parse,
+                                 enum error_code (*read_field)(void *reading, struct bytes name),
+                                 void *reading);
+
 enum error_code timer_parse_integer(struct timer_parse *parse, const char *pointer,
                                     uint64_t *ret_value);
 enum error_code timer_parse_wall(struct timer_parse *parse, const char *pointer,
