@@ -9,7 +9,6 @@ after a power cut on top of that nothing that was acknowledged is missing. The l
 
 import os
 import random
-import signal
 import sys
 import time
 import unittest

@@ -12,7 +12,6 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import faults as layer
-import harness
 
 CUTS = 200
 PRELUDE = """

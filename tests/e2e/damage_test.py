@@ -27,7 +27,6 @@ import random
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 
