@@ -55,16 +55,23 @@ function(tw_test source)
     set_tests_properties(${name} PROPERTIES TIMEOUT 600)
 endfunction()
 
-# A fuzz target. Beside it, its corpus in the folder x_fuzz.corpus and its words in x_fuzz.dict. With the fuzz preset the
-# test goes on from the corpus and from what earlier runs in this build folder found, by the same seed each time: what a
-# change is judged by is the same for all. Else it runs the corpus once.
+# A fuzz target. Beside it, its corpus in x_fuzz.corpus, which building the target unpacks into the build folder's
+# corpora/x_fuzz, and its words in x_fuzz.dict. With the fuzz preset the test starts from the corpus and from the inputs
+# that earlier runs in this build folder found, with a fixed seed, so that two builds of a change are judged alike. With
+# other presets the test runs each input of the corpus once.
 function(tw_fuzz source)
     cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
     get_filename_component(name ${source} NAME_WE)
     get_filename_component(folder ${source} DIRECTORY)
     add_executable(${name} ${source})
     target_link_libraries(${name} PRIVATE ${ARG_DEPS} tw_flags m)
-    set(corpus ${folder}/${name}.corpus)
+    set(corpus ${CMAKE_BINARY_DIR}/corpora/${name})
+    add_custom_command(OUTPUT ${corpus}.stamp
+        COMMAND python3 ${CMAKE_SOURCE_DIR}/scripts/corpus unpack ${folder}/${name}.corpus ${corpus}
+        COMMAND ${CMAKE_COMMAND} -E touch ${corpus}.stamp
+        DEPENDS ${folder}/${name}.corpus ${CMAKE_SOURCE_DIR}/scripts/corpus
+        COMMENT "" VERBATIM)
+    target_sources(${name} PRIVATE ${corpus}.stamp)
     if(NOT TICKWHEEL_FUZZ)
         target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz/replay.c)
         add_test(NAME ${name} COMMAND ${name} ${corpus})

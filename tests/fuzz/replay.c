@@ -1,9 +1,9 @@
 /*
- * replay.c - the main of a fuzz target without a fuzzer: runs it once on every file of the folders
- * given, so that what was found once is tested by each build. With the fuzz preset it is libFuzzer
- * that calls the target.
+ * replay.c - the main of a fuzz target without a fuzzer: runs the target once on every file of the
+ * folders given, so that each build tests all inputs that a fuzzer ever found. With the fuzz preset
+ * libFuzzer calls the target instead.
  *
- *     record_fuzz src/storage/record_fuzz.corpus
+ *     record_fuzz build/dev/corpora/record_fuzz
  */
 #include <dirent.h>
 #include <stdint.h>
@@ -35,7 +35,7 @@ static void run_file(const char *path)
     if (ferror(file))
         fail("cannot read", path);
     fclose(file);
-    /* The last words, should it end here. */
+    /* Printed first, so that the log ends with the input that stopped the target. */
     fprintf(stderr, "%s\n", path);
     LLVMFuzzerTestOneInput(data, size);
     free(data);

@@ -11,6 +11,7 @@ import tempfile
 import unittest
 
 import contract
+import corpora
 import dictionaries
 import limits
 import rules
@@ -57,6 +58,8 @@ CLEAN = {
  "schemas": {"A": {"properties": {"b": {"maxItems": 16, "items": {"enum": ["c"], "maxLength": 4096}}}},
  "Redrive": {"$ref": "#/components/schemas/A"}}}}\n""",
     "src/api/dead_json_fuzz.dict": '"\\"b\\":"\n"\\"c\\""\n',
+    "src/api/dead_json_fuzz.c": "int a;\n",
+    "src/api/dead_json_fuzz.corpus": 'a "\\x00\\n\\\\"\nb ""\n',
     "src/base/error.h": '#define ERROR_LIST(X) X(NONE, "none") X(IO, "io")\n',
     "src/base/a_test.c": "static void fits(void **state)\n{\n}\nint main(void)\n{\n    TEST(fits);\n}\n",
     "tests/e2e/a_test.py": "def test_a(self):\n    pass\n",
@@ -129,6 +132,13 @@ OFFENDERS = {
     dictionaries.fuzz_words: [
         ("src/api/dead_json_fuzz.dict", '"\\"b\\":"\n'),
         ("src/api/dead_json_fuzz.dict", '"\\"c\\""\n"b"\n'),
+    ],
+    corpora.fuzz_corpora: [
+        ("src/base/a_fuzz.c", "int a;\n"),
+        ("src/base/a_fuzz.corpus", ""),
+        *[("src/api/dead_json_fuzz.corpus", text)
+          for text in ('a "b"', 'a "b"\na "c"\n', 'b "b"\na "c"\n', 'a b\n', 'a "\\x61"\n', 'a "\\x0A"\n', 'a "\t"\n',
+                       'a "\\"\n', 'a/b "c"\n', '.a "b"\n', '\n', 'a "b"\r\n', 'a "\x80"\n')],
     ],
     contract.contract_table: [
         *[("docs/contract.md", contract_rows(without=name))
