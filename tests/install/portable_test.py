@@ -4,7 +4,7 @@ keeps its promises on each.
 
 Method: for each of these the library, its models and its fuzz targets are compiled without a warning, and the
 targets are run on random bytes (feed.c), which compares every wheel with its model. A compiler that is not
-here is skipped and named. TEST_SEED repeats a run.
+here is skipped and named. TEST_SEED repeats a run. The library's benchmarks are configured alone.
 """
 
 import concurrent.futures
@@ -72,6 +72,15 @@ class Portable(unittest.TestCase):
                 program = target.removesuffix(".o")
                 run([*compiler, "-pthread", target, *shared, "-o", program])
                 print(name, os.path.basename(program), run([program, INPUTS]).replace("\n", " "))
+
+
+class Configure(unittest.TestCase):
+    def test_the_peers_benchmarks_without_service_and_tests(self):
+        if not shutil.which("cmake"):
+            self.skipTest("no cmake")
+        with tempfile.TemporaryDirectory() as folder:
+            run(["cmake", "-S", os.path.join(HERE, "..", ".."), "-B", folder, "-DTICKWHEEL_SERVICE=OFF",
+                 "-DTICKWHEEL_TESTS=OFF", "-DTICKWHEEL_BENCH_PEERS=ON"])
 
 
 def add_machine(name):
