@@ -10,6 +10,13 @@ target_compile_options(tw_flags INTERFACE
     # Only gcc understands the comment that allows to fall through.
     $<$<C_COMPILER_ID:GNU>:-Wimplicit-fallthrough>)
 target_include_directories(tw_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
+
+# Warnings about conversions that lose bits, a sign or a const. A module opts in by linking tw_strict.
+set(TW_STRICT_WARNINGS -Wconversion -Wsign-conversion -Wdouble-promotion -Wcast-qual -Wformat=2 -Wvla
+    -Wold-style-definition -Wredundant-decls)
+add_library(tw_strict INTERFACE)
+target_compile_options(tw_strict INTERFACE ${TW_STRICT_WARNINGS})
+
 if(TICKWHEEL_SANITIZE)
     target_compile_options(tw_flags INTERFACE
         -fsanitize=${TICKWHEEL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

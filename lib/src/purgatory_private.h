@@ -191,7 +191,7 @@ static inline struct watch_list **table_bucket(const struct key_table *table, ui
     if (index < SEGMENT_FIRST)
         return &table->segments[0][index];
     unsigned segment = 32 - (unsigned)__builtin_clz(index / SEGMENT_FIRST);
-    return &table->segments[segment][index - (SEGMENT_FIRST << (segment - 1))];
+    return &table->segments[segment][index - ((uint32_t)SEGMENT_FIRST << (segment - 1))];
 }
 
 #endif

@@ -98,7 +98,7 @@ static size_t count_reminders(struct tw_runner_wheel *wheel)
 void tw_runner_check(const struct tw_runner *runner)
 {
     struct tw_runner_wheel *wheel =
-        atomic_load((struct tw_runner_wheel * _Atomic *)&runner->wheels);
+        atomic_load((struct tw_runner_wheel * _Atomic *)(uintptr_t)&runner->wheels);
     for (; wheel; wheel = wheel->next) {
         uint32_t count = atomic_load(&wheel->cell_count);
         unsigned char *seen = calloc(count + 1u, 1);
