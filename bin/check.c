@@ -1,3 +1,4 @@
+/* check.c - the report of --check, printed. */
 #include "check.h"
 
 #include "base/rfc3339.h"
@@ -11,7 +12,7 @@ enum { CHECK_FINE = 0, CHECK_DAMAGED = 1, CHECK_FAILED = 2 };
 static void print_finding(void *context, const char *finding)
 {
     (void)context;
-    printf("  wrong: %s\n", finding);
+    printf("  damage: %s\n", finding);
 }
 
 static void print_partition(uint32_t index, const struct rocksdb_check_partition *partition)
@@ -20,8 +21,8 @@ static void print_partition(uint32_t index, const struct rocksdb_check_partition
 
     if (partition->oldest.ms)
         rfc3339_format(partition->oldest, oldest);
-    printf("  partition %" PRIu32 ": %" PRIu64 " live, %" PRIu64 " over, %" PRIu64 " dead, %" PRIu64
-           " damaged, %" PRIu64 " bytes, oldest due %s, epoch %" PRIu64 "\n",
+    printf("  partition %" PRIu32 ": %" PRIu64 " live, %" PRIu64 " final, %" PRIu64
+           " dead, %" PRIu64 " damaged, %" PRIu64 " bytes, oldest due %s, epoch %" PRIu64 "\n",
            index, partition->live, partition->over, partition->dead, partition->damaged,
            partition->bytes, oldest, partition->meta.epoch);
 }
@@ -36,20 +37,20 @@ static void print_report(const char *folder, const struct rocksdb_check *check)
         sum.over += check->partitions[i].over;
         sum.dead += check->partitions[i].dead;
     }
-    printf("  in all: %" PRIu64 " live, %" PRIu64 " over, %" PRIu64 " dead, %" PRIu64
+    printf("  total: %" PRIu64 " live, %" PRIu64 " final, %" PRIu64 " dead, %" PRIu64
            " pointers, %" PRIu64 " names, %" PRIu64 " set aside, %" PRIu64 " bytes on disk\n",
            sum.live, sum.over, sum.dead, check->pointers, check->names, check->set_aside,
            check->disk_bytes);
     printf("  format %" PRIu64 "; the last stop was %s", check->format,
            check->was_closed ? "clean" : "not clean");
     if (check->torn_logs && !check->was_closed)
-        printf(", and a log ends within a write, as a power cut leaves it");
+        printf(", and a log ends in an incomplete write, as after a power cut");
     printf("\n%s: ", folder);
     if (check->findings)
         printf("damaged, %" PRIu64 " findings%s\n", check->findings,
                check->findings > ROCKSDB_CHECK_TOLD_MAX ? " (the first 1000 are shown)" : "");
     else
-        printf("fine\n");
+        printf("valid\n");
 }
 
 int check_data(const char *folder)

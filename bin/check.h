@@ -1,10 +1,10 @@
 /*
- * check.h - `tickwheeld --check FOLDER`: what rocksdb_check finds, for people and scripts.
+ * check.h - `tickwheeld --check FOLDER`: verifies a data folder and prints the findings.
  */
 #ifndef TICKWHEEL_BIN_CHECK_H
 #define TICKWHEEL_BIN_CHECK_H
 
-/* Prints the report and returns the exit code: 0 fine, 1 damage, 2 it cannot be opened. */
+/* Prints the report and returns the exit code: 0 valid, 1 damaged, 2 not readable. */
 int check_data(const char *folder);
 
 #endif

@@ -1,12 +1,13 @@
+/* file_limit.c - divides the limit of open files between clients, webhooks and the storage. */
 #include "file_limit.h"
 
 #include "sys/process.h"
 
-/* Files that the storage, the log and the listening sockets keep open besides the connections, and
- * connections over their limit that are told so. */
+/* Files reserved for the storage, its log, the listening sockets, and connections beyond the limit,
+ * which stay open until they are refused. */
 enum { OTHER_FILES = 2048 };
 
-/* The part of `room` that belongs to `wanted` out of `all`, one at least. */
+/* The share of `room` for `wanted` out of `all`; at least 1. */
 static uint32_t share(uint64_t room, uint64_t wanted, uint64_t all)
 {
     uint64_t part = room * wanted / all;
@@ -20,13 +21,14 @@ void file_limit_fit(struct config *config, const struct log *log)
     uint64_t wanted = connections + OTHER_FILES;
     uint64_t limit = process_raise_file_limit(wanted);
     uint64_t others = limit / 2 < OTHER_FILES ? limit / 2 : OTHER_FILES;
-    struct log_line line;
 
     if (limit >= wanted)
         return;
     config->connections_max = share(limit - others, config->connections_max, connections);
     config->webhook_connections_max =
         share(limit - others, config->webhook_connections_max, connections);
+
+    struct log_line line;
     log_begin(&line, log, LOG_LEVEL_WARN, "few_files");
     log_number(&line, "limit", limit);
     log_number(&line, "wanted", wanted);

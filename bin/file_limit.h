@@ -1,5 +1,5 @@
 /*
- * file_limit.h - how many files and sockets the machine lets the daemon open, shared out.
+ * file_limit.h - fits the limits of connections to the limit of open files.
  */
 #ifndef TICKWHEEL_BIN_FILE_LIMIT_H
 #define TICKWHEEL_BIN_FILE_LIMIT_H
@@ -7,9 +7,9 @@
 #include "base/log.h"
 #include "ops/config.h"
 
-/* Raises the limit to what the settings ask for. Where the machine does not let it, the settings
- * are lowered to what is there and the log says so: connections that take the storage's files would
- * be taken for a disk that fails. */
+/* Raises the limit of open files to the number that the settings need. If the system refuses,
+ * lowers connections_max and webhook_connections_max to fit and logs `few_files`. Reason: without
+ * files left, the storage fails as if the disk did. */
 void file_limit_fit(struct config *config, const struct log *log);
 
 #endif

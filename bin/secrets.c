@@ -1,3 +1,4 @@
+/* secrets.c - reads and checks the files of the [access] settings. */
 #include "secrets.h"
 
 #include "http/server.h"
@@ -10,16 +11,16 @@ enum error_code secrets_check(const struct config *config, struct error *ret_err
     bool has_certificate = *config->tls_certificate, has_key = *config->tls_key;
 
     if (has_certificate != has_key)
-        return error_set(ret_error, ERROR_INVALID, "%s: give %s too",
+        return error_set(ret_error, ERROR_INVALID, "%s: set %s too",
                          has_key ? "tls_key" : "tls_certificate",
                          has_key ? "tls_certificate" : "tls_key");
     if (!*config->tokens_file && config->listen_unprotected == CONFIG_LISTEN_UNPROTECTED_NO &&
         !http_address_is_loopback(config->listen_address))
         return error_set(
             ret_error, ERROR_INVALID,
-            "listen_address: %s is beyond loopback, where without tokens everybody may "
-            "do everything: set tokens_file (see --make-token), and tls_certificate "
-            "and tls_key; or listen_unprotected = yes",
+            "listen_address: %s is not loopback, and without tokens every client may do "
+            "everything: set tokens_file (see --make-token), and tls_certificate and "
+            "tls_key; or set listen_unprotected = yes",
             config->listen_address);
     return ERROR_NONE;
 }
@@ -27,30 +28,28 @@ enum error_code secrets_check(const struct config *config, struct error *ret_err
 enum error_code secrets_load_tokens(const struct config *config, struct tokens **ret_tokens,
                                     struct error *ret_error)
 {
-    struct error cause;
-    enum error_code code;
-
     *ret_tokens = NULL;
     if (!*config->tokens_file)
         return ERROR_NONE;
-    code = tokens_load(config->tokens_file, ret_tokens, &cause);
+
+    struct error cause;
+    enum error_code code = tokens_load(config->tokens_file, ret_tokens, &cause);
     return code ? error_set(ret_error, code, "tokens_file: %s", cause.text) : ERROR_NONE;
 }
 
 enum error_code secrets_load_identity(const struct config *config,
                                       struct tls_identity **ret_identity, struct error *ret_error)
 {
-    struct buffer certificate, key;
-    const char *at = "tls_certificate";
-    struct error cause;
-    enum error_code code;
-
     *ret_identity = NULL;
     if (!*config->tls_certificate)
         return ERROR_NONE;
+
+    struct buffer certificate, key;
     buffer_init(&certificate);
     buffer_init(&key);
-    code = files_read(config->tls_certificate, PEM_SIZE_MAX, &certificate, &cause);
+    const char *at = "tls_certificate";
+    struct error cause;
+    enum error_code code = files_read(config->tls_certificate, PEM_SIZE_MAX, &certificate, &cause);
     if (!code) {
         at = "tls_key";
         code = files_read(config->tls_key, PEM_SIZE_MAX, &key, &cause);

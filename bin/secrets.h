@@ -1,6 +1,5 @@
 /*
- * secrets.h - what the daemon reads from files of their own, at the start and again at SIGHUP: the
- * tokens file, and the certificate with its key.
+ * secrets.h - loads the tokens file, the certificate and its key, at the start and at SIGHUP.
  */
 #ifndef TICKWHEEL_BIN_SECRETS_H
 #define TICKWHEEL_BIN_SECRETS_H
@@ -9,15 +8,15 @@
 #include "ops/config.h"
 #include "ops/tokens.h"
 
-/* Whether the settings of access go together, and listening is not left open to everybody: INVALID
- * says what to set. Looks at no file. */
+/* Checks that the settings of access agree, and that a daemon without tokens listens on loopback
+ * only. Reads no file. On INVALID, the error names the settings to change. */
 enum error_code secrets_check(const struct config *config, struct error *ret_error);
 
-/* The tokens; NULL when there is no tokens file. */
+/* Returns the tokens, or NULL without tokens_file. */
 enum error_code secrets_load_tokens(const struct config *config, struct tokens **ret_tokens,
                                     struct error *ret_error);
 
-/* The certificate with its key; NULL when there is none. */
+/* Returns the certificate with its key, or NULL without tls_certificate. */
 enum error_code secrets_load_identity(const struct config *config,
                                       struct tls_identity **ret_identity, struct error *ret_error);
 

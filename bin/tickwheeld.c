@@ -1,4 +1,4 @@
-/* tickwheeld - the timer service: read the settings, wire the parts, run until told to stop. */
+/* tickwheeld.c - the daemon: reads the settings, starts the parts, runs until a signal stops it. */
 #include "api/api.h"
 #include "base/log.h"
 #include "check.h"
@@ -27,7 +27,7 @@ enum exit_code {
     EXIT_USAGE = 2,
 };
 
-/* How often to look whether the service is ready: often while it recovers, seldom afterwards. */
+/* How often the health of the service is polled, while it recovers and afterwards. */
 enum { RECOVERING_POLL_MS = 5, RUNNING_POLL_MS = 1000 };
 
 struct service {
@@ -51,7 +51,7 @@ static enum exit_code fail(const struct service *service, const char *event,
     return EXIT_FAILED;
 }
 
-/* host:port as it stands in a URL. */
+/* Formats host:port as in a URL: an IPv6 address in brackets. */
 static void format_address(const struct service *service, char ret_text[80])
 {
     const char *host = service->config->listen_address;
@@ -61,22 +61,22 @@ static void format_address(const struct service *service, char ret_text[80])
              api_port(service->api));
 }
 
-static void greet(const struct service *service, const char *address)
+static void print_banner(const struct service *service, const char *address)
 {
     const struct config *config = service->config;
     const char *scheme = *config->tls_certificate ? "https" : "http";
 
-    printf("\n  tickwheeld %s listens on %s://%s and keeps its timers in %s\n", TICKWHEEL_VERSION,
+    printf("\n  tickwheeld %s listens on %s://%s and stores its timers in %s\n", TICKWHEEL_VERSION,
            scheme, address, config->data_folder);
     if (*config->webhook_allow)
         printf("  Webhooks may also call these private networks: %s\n", config->webhook_allow);
-    printf("\n  Try it. See webhooks arrive, in a second terminal:\n\n"
+    printf("\n  To try it, receive webhooks in a second terminal:\n\n"
            "      scripts/receive\n\n"
-           "  and schedule one, in a third:\n\n"
+           "  and schedule a timer in a third:\n\n"
            "      curl -i %s://%s/v1/timers%s -H 'Content-Type: application/json' \\\n"
            "           -d '{\"after\": \"3s\", \"target\": \"http://127.0.0.1:9000/hello\", "
            "\"payload\": {\"order\": 42}}'\n\n"
-           "  Ctrl-C stops it; kill -9 costs nothing that was acknowledged.\n\n",
+           "  Ctrl-C stops the daemon. After kill -9, no acknowledged timer is lost.\n\n",
            scheme, address, *config->tokens_file ? " -H 'Authorization: Bearer TOKEN'" : "");
     fflush(stdout);
 }
@@ -101,12 +101,12 @@ static void log_started(const struct service *service, const char *address)
         return;
     log_begin(&line, &service->log, LOG_LEVEL_WARN, "unencrypted");
     log_text(&line, "hint",
-             "tokens and payloads can be read on the way: set tls_certificate and "
-             "tls_key, or put a proxy that speaks TLS in front");
+             "tokens and payloads travel unencrypted: set tls_certificate and tls_key, "
+             "or use a proxy with TLS");
     log_end(&line);
 }
 
-/* What a reload came to; on failure the old contents stay in force. */
+/* Logs the result of a reload. After a failure the old contents stay in use. */
 static void log_reload(const struct service *service, const char *what, enum error_code code,
                        const struct error *error)
 {
@@ -117,20 +117,19 @@ static void log_reload(const struct service *service, const char *what, enum err
     log_text(&line, "what", what);
     if (code) {
         log_text(&line, "cause", error->text);
-        log_text(&line, "hint", "the old one stays in force");
+        log_text(&line, "hint", "the old contents stay in use");
     }
     log_end(&line);
 }
 
-/* Each for itself: a certificate that is broken does not keep a token from being withdrawn. */
+/* Reloads tokens and certificate independently: a broken certificate must not keep a token from
+ * being revoked. */
 static void reload(const struct service *service)
 {
     struct error error = {.text = "out of memory"};
-    struct tls_identity *identity = NULL;
     struct tokens *tokens = NULL;
-    enum error_code code;
+    enum error_code code = secrets_load_tokens(service->config, &tokens, &error);
 
-    code = secrets_load_tokens(service->config, &tokens, &error);
     if (tokens) {
         code = api_replace_tokens(service->api, tokens);
         if (code)
@@ -139,6 +138,8 @@ static void reload(const struct service *service)
     log_reload(service, *service->config->tokens_file ? "tokens_file" : "nothing", code, &error);
     if (!*service->config->tls_certificate)
         return;
+
+    struct tls_identity *identity = NULL;
     code = secrets_load_identity(service->config, &identity, &error);
     if (identity)
         api_replace_identity(service->api, identity);
@@ -161,15 +162,13 @@ static void log_health(const struct service *service, const struct node_health *
     log_end(&line);
 }
 
-/* A line when a target is left alone and when it is back, not one for every probe that fails. */
+/* Logs when a breaker opens and when it closes; not each failed probe in between. */
 static void log_target(void *context, const struct target_status *status)
 {
     const struct service *service = context;
     const uint32_t failures_max = service->config->target_breaker_failures;
-    char origin[256];
     struct log_line line;
 
-    snprintf(origin, sizeof(origin), "%.*s", (int)status->origin.size, status->origin.data);
     if (status->state == BREAKER_CLOSED) {
         log_begin(&line, &service->log, LOG_LEVEL_INFO, "target_back");
     } else if (status->failures == failures_max) {
@@ -179,30 +178,33 @@ static void log_target(void *context, const struct target_status *status)
     } else {
         return;
     }
+
+    char origin[256];
+    snprintf(origin, sizeof(origin), "%.*s", (int)status->origin.size, status->origin.data);
     log_text(&line, "origin", origin);
     log_end(&line);
 }
 
-/* What the log knows of each broker connection. */
-struct broker_news {
+/* The state of a broker connection that was logged last. */
+struct broker_logged {
     uint64_t connects;
-    bool is_told_down;
+    bool is_down;
 };
 
-/* A line when a broker is reached and when it is not, not one for every try. */
-static void log_brokers(const struct service *service, struct broker_news news[BROKERS_MAX])
+/* Logs when a broker becomes reachable and when it stops to be; not each attempt. */
+static void log_brokers(const struct service *service, struct broker_logged logged[BROKERS_MAX])
 {
     struct broker_status status;
-    struct log_line line;
 
     for (size_t i = 0; node_broker_status(service->node, i, &status); i++) {
-        if (status.is_up && (news[i].is_told_down || news[i].connects != status.connects))
+        struct log_line line;
+        if (status.is_up && (logged[i].is_down || logged[i].connects != status.connects))
             log_begin(&line, &service->log, LOG_LEVEL_INFO, "broker_connected");
-        else if (!status.is_up && *status.cause && !news[i].is_told_down)
+        else if (!status.is_up && *status.cause && !logged[i].is_down)
             log_begin(&line, &service->log, LOG_LEVEL_WARN, "broker_unreachable");
         else
             continue;
-        news[i] = (struct broker_news){status.connects, !status.is_up};
+        logged[i] = (struct broker_logged){status.connects, !status.is_up};
         log_text(&line, "broker", status.name);
         log_text(&line, "kind", status.scheme);
         if (!status.is_up)
@@ -211,39 +213,38 @@ static void log_brokers(const struct service *service, struct broker_news news[B
     }
 }
 
-/* A line for what the storage found at its start, and one for each new way in which it fails. */
-static void log_damage(const struct service *service, struct node_damage *told)
+/* Logs damage that the storage found at its start, and each new cause of a failure. */
+static void log_damage(const struct service *service, struct node_damage *logged)
 {
     struct node_damage damage;
     struct log_line line;
 
     node_damage(service->node, &damage);
-    if (strcmp(damage.found, told->found) != 0) {
+    if (strcmp(damage.found, logged->found) != 0) {
         log_begin(&line, &service->log, LOG_LEVEL_WARN, "storage_damaged");
         log_text(&line, "found", damage.found);
         log_end(&line);
     }
-    if (strcmp(damage.failed.text, told->failed.text) != 0) {
+    if (strcmp(damage.failed.text, logged->failed.text) != 0) {
         log_begin(&line, &service->log, LOG_LEVEL_ERROR, "storage_failed");
         log_text(&line, "cause", damage.failed.text);
         log_end(&line);
     }
-    *told = damage;
+    *logged = damage;
 }
 
-/* Until a signal comes that means to stop: keeps the service manager and the log informed. Returns
- * that signal. */
-static int attend(const struct service *service, struct instant started)
+/* Reports health to the service manager and the log, and reloads at SIGHUP, until a signal asks to
+ * stop. Returns that signal. */
+static int run_until_signal(const struct service *service, struct instant started)
 {
     uint64_t watchdog_ms = notify_watchdog_interval_ms(&service->notify);
     bool was_ready = false, has_been_ready = false;
-    struct broker_news news[BROKERS_MAX] = {{0}};
-    struct node_damage told = {.found = ""};
+    struct broker_logged logged[BROKERS_MAX] = {{0}};
+    struct node_damage damage_logged = {.found = ""};
 
     for (;;) {
         uint64_t poll_ms = has_been_ready ? RUNNING_POLL_MS : RECOVERING_POLL_MS;
         struct node_health health;
-        int signal;
 
         node_health(service->node, &health);
         if (health.is_ready != was_ready) {
@@ -253,11 +254,12 @@ static int attend(const struct service *service, struct instant started)
             was_ready = health.is_ready;
             has_been_ready = true;
         }
-        log_brokers(service, news);
-        log_damage(service, &told);
+        log_brokers(service, logged);
+        log_damage(service, &damage_logged);
         if (watchdog_ms != UINT64_MAX)
             notify_send(&service->notify, "WATCHDOG=1");
-        signal = signals_wait(&service->signals, watchdog_ms < poll_ms ? watchdog_ms : poll_ms);
+
+        int signal = signals_wait(&service->signals, watchdog_ms < poll_ms ? watchdog_ms : poll_ms);
         if (signal == SIGHUP)
             reload(service);
         else if (signal)
@@ -305,9 +307,6 @@ static enum exit_code serve(struct service *service, bool wants_banner, struct i
         .broker_context = service->node,
     };
     struct error error = {.text = ""};
-    enum error_code code;
-    char address[80];
-    int signal;
 
     if (secrets_load_tokens(service->config, &options.tokens, &error))
         return fail(service, "start_failed", &error);
@@ -315,15 +314,17 @@ static enum exit_code serve(struct service *service, bool wants_banner, struct i
         tokens_free(options.tokens);
         return fail(service, "start_failed", &error);
     }
-    code = api_start(&options, &service->api, &error);
+    enum error_code code = api_start(&options, &service->api, &error);
     tls_identity_release(options.identity);
     if (code)
         return fail(service, "listen_failed", &error);
+
+    char address[80];
     format_address(service, address);
     log_started(service, address);
     if (wants_banner)
-        greet(service, address);
-    signal = attend(service, started);
+        print_banner(service, address);
+    int signal = run_until_signal(service, started);
     notify_send(&service->notify, "STOPPING=1");
     node_refresh_metrics(service->node);
     log_stop(service, "stopping", "signal", signal == SIGINT ? "SIGINT" : "SIGTERM");
@@ -337,7 +338,6 @@ static enum exit_code run(struct config *config, bool wants_banner, char *enviro
     const struct node_events events = {.context = &service, .target_changed = log_target};
     struct instant started = instant_now();
     struct error error = {.text = ""};
-    enum exit_code exit_code;
 
     log_init(&service.log, stderr,
              config->log_level == CONFIG_LOG_LEVEL_DEBUG ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO,
@@ -347,6 +347,7 @@ static enum exit_code run(struct config *config, bool wants_banner, char *enviro
         return fail(&service, "start_failed", &error);
     file_limit_fit(config, &service.log);
     service.metrics = metrics_create(TICKWHEEL_VERSION, wall_now());
+    enum exit_code exit_code;
     if (!service.metrics) {
         error_set(&error, ERROR_NO_MEMORY, "out of memory");
         exit_code = fail(&service, "start_failed", &error);
@@ -388,7 +389,7 @@ static enum error_code check_access(const struct config *config, struct error *r
     return code;
 }
 
-/* What the table of settings cannot judge by itself. */
+/* Checks that need more than the limits in the table of settings. */
 static enum error_code check(const struct config *config, struct error *ret_error)
 {
     struct signature *signature = NULL;
@@ -409,46 +410,46 @@ static enum error_code check(const struct config *config, struct error *ret_erro
     return check_access(config, ret_error);
 }
 
-/* tickwheeld --make-token TENANT [SCOPES]: on standard output only what is to be copied. */
+/* tickwheeld --make-token TENANT [SCOPES]. Standard output has only the token and its line. */
 static enum exit_code make_token(int argc, char *argv[])
 {
     unsigned scopes = TOKEN_SCOPE_SCHEDULE | TOKEN_SCOPE_READ;
-    struct error error = {.text = "the scopes are some of schedule, read and admin, parted by "
+    struct error error = {.text = "SCOPES is a list of schedule, read and admin, separated by "
                                   "commas"};
     char token[TOKEN_TEXT_SIZE];
     struct buffer line;
-    enum exit_code code;
 
     buffer_init(&line);
     if (argc < 3 || argc > 4)
-        error_set(&error, ERROR_INVALID, "--make-token takes TENANT and perhaps SCOPES");
+        error_set(&error, ERROR_INVALID, "--make-token takes TENANT and, optionally, SCOPES");
     if (argc < 3 || argc > 4 || (argc == 4 && !token_scopes_parse(bytes_of(argv[3]), &scopes)) ||
         token_make(bytes_of(argv[2]), scopes, token, &line, &error)) {
         fprintf(stderr, "tickwheeld: %s\n", error.text);
         buffer_deinit(&line);
         return EXIT_USAGE;
     }
-    fprintf(stderr, "The token, which is shown only now, and the line for the tokens file:\n");
+    fprintf(stderr, "The token, which cannot be shown again, and the line for the tokens file:\n");
     buffer_append_text(&line, "\n");
-    code = printf("%s\n", token) > 0 ? EXIT_CLEAN : EXIT_FAILED;
+    enum exit_code code = printf("%s\n", token) > 0 ? EXIT_CLEAN : EXIT_FAILED;
     return code == EXIT_CLEAN ? print(&line) : (buffer_deinit(&line), code);
 }
 
 int main(int argc, char *argv[])
 {
-    struct config_request request;
-    struct config config;
-    struct buffer text;
-    struct error error;
-
     if (argc > 1 && strcmp(argv[1], "--make-token") == 0)
         return make_token(argc, argv);
+
+    struct config_request request;
+    struct config config;
+    struct error error;
     if (config_load(argc, argv, environ, &config, &request, &error) || check(&config, &error)) {
         fprintf(stderr, "tickwheeld: %s\n", error.text);
         return EXIT_USAGE;
     }
     if (request.action == CONFIG_ACTION_CHECK_DATA)
         return check_data(request.check_folder);
+
+    struct buffer text;
     buffer_init(&text);
     switch (request.action) {
     case CONFIG_ACTION_RUN:

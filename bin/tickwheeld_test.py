@@ -147,14 +147,14 @@ class Runs(unittest.TestCase):
             with urllib.request.urlopen(f"http://{started['listen']}/healthz") as answer:
                 self.assertEqual(answer.status, 200)
 
-    def test_greets_when_asked(self):
+    def test_prints_a_banner_when_asked(self):
         with Running("--banner", "--webhook-allow", "127.0.0.0/8") as daemon:
             started = daemon.read_event("started")
             daemon.read_event("ready")
             self.assertEqual(daemon.stop(), 0)
-            greeting = daemon.process.stdout.read()
-            self.assertIn(f"curl -i http://{started['listen']}/v1/timers", greeting)
-            self.assertIn("may also call these private networks: 127.0.0.0/8", greeting)
+            banner = daemon.process.stdout.read()
+            self.assertIn(f"curl -i http://{started['listen']}/v1/timers", banner)
+            self.assertIn("may also call these private networks: 127.0.0.0/8", banner)
 
     def test_keeps_its_secret(self):
         with Running("--webhook-secret", SECRET, "--log-level", "debug") as daemon:

@@ -1,4 +1,4 @@
-/* What people read about the settings, made from the table. */
+/* config_text.c - help, documents and example files, made from the table of settings. */
 #include "ops/config.h"
 #include "ops/config_table.h"
 
@@ -32,7 +32,7 @@ void config_format(const struct config *config, struct buffer *buffer)
             buffer_printf(buffer, "%s[%s]\n", i ? "\n" : "", row->name);
             continue;
         }
-        /* Hidden, it must not read as a setting. */
+        /* A hidden value must not be read back as the setting. */
         buffer_append_text(buffer, row->type == CONFIG_TYPE_SECRET ? "; " : "");
         buffer_init(&value);
         config_row_format_value(row, config, &value);
@@ -50,24 +50,27 @@ static void append_flag(struct buffer *buffer, const char *name)
 void config_format_help(struct buffer *buffer)
 {
     buffer_append_text(
-        buffer, "Usage: tickwheeld [--config FILE] [--name value]...\n"
-                "\n"
-                "Keeps timers that clients schedule over HTTP, and calls their webhooks when due.\n"
-                "Each setting is a flag (--listen-port 80), an environment variable\n"
-                "(TICKWHEEL_LISTEN_PORT=80) or a line of the config file (listen_port = 80);\n"
-                "flags win over the environment, the environment over the file.\n"
-                "\n"
-                "  --config FILE          read settings from a file\n"
-                "  --check-config         say whether all settings are valid, and exit\n"
-                "  --check FOLDER         look through a data folder at rest: 0 fine, 1 damaged,\n"
-                "                         2 it cannot be opened\n"
-                "  --print-config         print the settings in effect, and exit\n"
-                "  --print-config-docs    print docs/configuration.md, and exit\n"
-                "  --print-config-example print an example of a config file, and exit\n"
-                "  --make-token TENANT [SCOPES]\n"
-                "                         print a new token and its line for the tokens file\n"
-                "  --banner               greet with a command to try\n"
-                "  --version, --help\n");
+        buffer,
+        "Usage: tickwheeld [--config FILE] [--name value]...\n"
+        "\n"
+        "Stores timers that clients schedule over HTTP, and delivers them when due to webhooks,\n"
+        "message brokers and queues.\n"
+        "Each setting is a flag (--listen-port 80), an environment variable\n"
+        "(TICKWHEEL_LISTEN_PORT=80) or a line of the config file (listen_port = 80);\n"
+        "flags win over the environment, the environment over the file.\n"
+        "\n"
+        "  --config FILE          read settings from a file\n"
+        "  --check-config         check that all settings are valid, and exit\n"
+        "  --check FOLDER         verify a data folder that no daemon has open; exit code 0 "
+        "valid,\n"
+        "                         1 damaged, 2 not readable\n"
+        "  --print-config         print the settings in effect, and exit\n"
+        "  --print-config-docs    print docs/configuration.md, and exit\n"
+        "  --print-config-example print an example config file, and exit\n"
+        "  --make-token TENANT [SCOPES]\n"
+        "                         print a new token and its line for the tokens file\n"
+        "  --banner               print a command to try at the start\n"
+        "  --version, --help\n");
     for (size_t i = 0; i < config_row_count; i++) {
         const struct config_row *row = &config_rows[i];
 
@@ -87,7 +90,7 @@ void config_format_help(struct buffer *buffer)
     }
 }
 
-/* In a cell of a table a bar would end it. */
+/* Escapes bars, which would end the cell of the table. */
 static void append_cell(struct buffer *buffer, const char *text)
 {
     for (; *text; text++) {
@@ -106,25 +109,27 @@ void config_format_docs(struct buffer *buffer)
         "<!-- Made by `make docs` from the table in src/ops/config.h; a test keeps it current. "
         "-->\n"
         "\n"
-        "Every setting of `tickwheeld` can be given in three ways; the first that names it wins:\n"
+        "Each setting of `tickwheeld` can be given in three ways; the first in this list wins:\n"
         "\n"
         "1. a flag: `--listen-port 8463` or `--listen-port=8463`;\n"
         "2. the environment: `TICKWHEEL_LISTEN_PORT=8463`;\n"
         "3. a line of the config file named by `--config` or `TICKWHEEL_CONFIG`: "
         "`listen_port = 8463`.\n"
         "\n"
-        "Unknown names and values out of their limits are refused at the start, with the nearest "
-        "name or the limits.\n"
-        "`tickwheeld --check-config` only checks; `--print-config` prints what is in effect; "
-        "`--print-config-example` prints a\nfile to start from.\n"
+        "An unknown name or a value out of its limits stops the start, with the nearest name or "
+        "the "
+        "limits in the error.\n"
+        "`tickwheeld --check-config` checks the settings and exits; `--print-config` prints the "
+        "settings in effect;\n`--print-config-example` prints a file to start from.\n"
         "\n"
         "Durations are written `500ms`, `10s`, `1h30m`; sizes `4096`, `64K`, `256M`, `1G` (powers "
         "of 1024).\n\n");
-    buffer_printf(buffer,
-                  "In the file, sections are optional and a line holds at most %d bytes. A line "
-                  "that begins with `#` or `;` is a comment, and\nso is what follows a blank and "
-                  "`;`. A list may be given in several lines, those after the first indented.\n",
-                  CONFIG_LINE_BYTES_MAX);
+    buffer_printf(
+        buffer,
+        "In the file, sections are optional and a line holds at most %d bytes. A line "
+        "that begins with `#` or `;` is a comment, and so is\nthe text after a blank and `;`. "
+        "A list may take several lines; indent those after the first.\n",
+        CONFIG_LINE_BYTES_MAX);
     for (size_t i = 0; i < config_row_count; i++) {
         const struct config_row *row = &config_rows[i];
 

@@ -152,7 +152,7 @@ class BackupTest(unittest.TestCase):
             asked = fingerprint(copy["folder"])
             code, text = check(copy["folder"])
             self.assertEqual(code, 0, text)
-            self.assertIn(f"in all: {copy['timers']} live", text)
+            self.assertIn(f"total: {copy['timers']} live", text)
             self.assertEqual(fingerprint(copy["folder"]), asked)
             restored = self.start(copy["folder"])
             self.assertEqual(restored.metric("tickwheel_timers_pending"), copy["timers"])

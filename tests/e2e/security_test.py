@@ -217,7 +217,7 @@ class TokensTest(Folder):
         self.reload(self.daemon, "reload_failed")
         self.assertEqual(self.daemon.call("GET", "/v1/timers", None, new, connection)[0], 200)
         self.assertRegex(self.daemon.output(), r'event=reload_failed what=tokens_file cause="tokens_file: .*tokens:1: '
-                                               r'[^\n]*hint="the old one stays in force"')
+                                               r'[^\n]*hint="the old contents stay in use"')
         connection.close()  # the same one all the time
 
 
@@ -642,7 +642,7 @@ class ListeningTest(Folder):
             done = self.run_daemon("--listen-address", address)
             self.assertEqual(done.returncode, 2)
             self.assertEqual(done.stderr.count("\n"), 1)
-            for hint in (f"listen_address: {address} is beyond loopback", "set tokens_file", "tls_certificate",
+            for hint in (f"listen_address: {address} is not loopback", "set tokens_file", "tls_certificate",
                          "listen_unprotected = yes"):
                 self.assertIn(hint, done.stderr)
         self.assertNotIn("event=unencrypted", self.listens("--listen-address", "127.0.0.2"))
@@ -658,8 +658,8 @@ class ListeningTest(Folder):
         for flags, hint in ((["--tokens-file", self.path("missing")], "tokens_file: "),
                             (["--tokens-file", self.path("empty")], "there is no token in it"),
                             (["--tokens-file", self.path("wrong")], "wrong:3: the scopes are"),
-                            (["--tls-key", self.path("empty")], "tls_key: give tls_certificate too"),
-                            (["--tls-certificate", self.path("empty")], "tls_certificate: give tls_key too"),
+                            (["--tls-key", self.path("empty")], "tls_key: set tls_certificate too"),
+                            (["--tls-certificate", self.path("empty")], "tls_certificate: set tls_key too"),
                             (["--tls-certificate", self.path("empty"), "--tls-key", self.path("empty")],
                              "tls_certificate and tls_key: ")):
             for check in ([], ["--check-config"]):

@@ -74,7 +74,7 @@ class GoldenTest(unittest.TestCase):
                 golden, folder = self.open(name)
                 code, text = check(folder)
                 self.assertEqual(code, 0, text)
-                self.assertIn(f"in all: {golden['live']} live", text)
+                self.assertIn(f"total: {golden['live']} live", text)
                 self.assertIn(f"format {golden['format']};", text)
                 with harness.Daemon(folder, "--partitions", str(golden["partitions"]),
                                     "--retain", "3650d") as daemon:
