@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""Plants each bug of tests/mutants into a copy of the tree and demands that the tests find it.
+
+    tests/mutants/plant.py [GROUP | GROUP/NAME]...       all of them without names
+    tests/mutants/plant.py --check                       only whether each bug still fits the tree
+    tests/mutants/plant.py --fix                         names the new file of each change whose lines moved to another one
+
+A bug is a few lines of a file GROUP.bugs (bugs.py describes the form). Its group says which tests must find it:
+
+lib       the tests of the module that its name begins with: wheel-... is for lib/src/wheel*_test.c.
+          SEEDS (40) is the number of seeds of a model test that it may survive, LIMIT (60) the seconds a test may take
+          until it has failed.
+sim       the simulation. RUNS (20000) is the number of seeds that it may survive, STEPS (200) their length. Bugs of
+          memory limits and of steps of the clock take longer runs: STEPS=800.
+daemon    the real daemon under the test that the bug names: "Found by tests/...".
+
+SEED is the first seed. The copy is in a temporary folder (TMPDIR), built once and then again for each bug.
+"""
+
+import glob
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import bugs
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+GROUPS = ("lib", "sim", "daemon")
+SEED = os.environ.get("SEED", "1")
+LIMIT = int(os.environ.get("LIMIT", "60"))
+JOBS = os.environ.get("JOBS", str(os.cpu_count()))
+
+
+def path_of(group):
+    return os.path.join(HERE, group + ".bugs")
+
+
+def wanted(names):
+    """The bugs that are asked for."""
+    known = {group: bugs.read(path_of(group)) for group in GROUPS}
+    found = []
+    for name in names or GROUPS:
+        group, _, one = name.partition("/")
+        chosen = [bug for bug in known.get(group, []) if not one or bug.name == one]
+        if not chosen:
+            raise bugs.Unfit(f"{name}: no such bug")
+        found += chosen
+    return found
+
+
+def check(names):
+    """Prints a line for each bug that cannot be planted."""
+    tree, stale = bugs.Tree(ROOT), 0
+    for bug in wanted(names):
+        try:
+            tree.planted(bug)
+        except bugs.Unfit as problem:
+            print(f"STALE     {bug}: {problem}")
+            stale += 1
+    return 1 if stale else 0
+
+
+def fix(names):
+    """Writes the files of changes anew whose lines occur once in another file, and in no file of the name given."""
+    tree = bugs.Tree(ROOT)
+    for group in GROUPS:
+        moved = iter([[bug, change] for bug in wanted([group]) for change in bug.changes])
+        with open(path_of(group), encoding="utf-8") as file:
+            lines = file.read().split("\n")
+        for at, line in enumerate(lines):
+            if not line.startswith("in "):
+                continue
+            bug, change = next(moved)
+            if tree.places(change, change.file):
+                continue
+            elsewhere = [place[0] for name in tree.paths for place in tree.places(change, name)]
+            if len(elsewhere) == 1:
+                lines[at] = "in " + os.path.basename(elsewhere[0])
+                print(f"{bug}: {change.file} -> {lines[at][3:]}")
+        with open(path_of(group), "w", encoding="utf-8") as file:
+            file.write("\n".join(lines))
+    return check(names)
+
+
+class Copy:
+    """A copy of the tree in a folder, its build folder, and what the last command in it printed."""
+
+    def __init__(self, folder):
+        self.tree = os.path.join(folder, "tree")
+        self.build = os.path.join(self.tree, "build", "planted")
+        self.output = ""
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
+        os.mkdir(self.tree)
+        subprocess.run(["xargs", "-0", "cp", "--parents", "-t", self.tree], input=listed, cwd=ROOT, check=True)
+        subprocess.run(["cmake", "--preset", "dev", "-B", self.build, "-DCMAKE_C_FLAGS=", "-DCMAKE_C_FLAGS_DEBUG=-O1 -g",
+                        "--log-level=WARNING"], cwd=self.tree, check=True, stdout=subprocess.DEVNULL)
+        self.sources = bugs.Tree(self.tree)
+
+    def write(self, texts):
+        for path, text in texts.items():
+            with open(os.path.join(self.tree, path), "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+
+    def run(self, command, timeout=None, **environment):
+        """Whether a command succeeds in time."""
+        try:
+            done = subprocess.run(command, cwd=self.tree, env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout, check=False)
+        except subprocess.TimeoutExpired as late:
+            self.output = (late.stdout or b"").decode(errors="replace")
+            return False
+        self.output = done.stdout.decode(errors="replace")
+        return done.returncode == 0
+
+    def make(self, targets):
+        return self.run(["cmake", "--build", self.build, "-j", JOBS, "--target", *targets])
+
+
+class Lib:
+    """Judges a bug of the library by its module's tests, the long ones last."""
+
+    def __init__(self, bug):
+        self.module = bug.name.split("-")[0]
+        ends = ("test", "lessons_test", "memory_test", "model_test", "*_test")
+        paths = [path for end in ends for path in sorted(glob.glob(f"{ROOT}/lib/src/{self.module}_{end}.c"))]
+        self.targets = list(dict.fromkeys(os.path.basename(path)[:-2] for path in paths))
+
+    def find(self, copy, _):
+        """The test that fails, None if all pass."""
+        for test in self.targets:
+            if not copy.run([f"{copy.build}/lib/{test}"], LIMIT, TEST_SEED=SEED, TEST_SEEDS=os.environ.get("SEEDS", "40"),
+                            TEST_ROUNDS="2"):
+                return test
+        return None
+
+
+class Sim:
+    """Judges a bug by the simulation."""
+
+    module = "sim"
+    targets = ["sim"]
+
+    def __init__(self, _):
+        pass
+
+    def find(self, copy, is_planted):
+        runs = os.environ.get("RUNS", "20000") if is_planted else "500"
+        if copy.run([f"{copy.build}/tests/sim/sim", "--seed", SEED, "--steps", os.environ.get("STEPS", "200"),
+                     "--runs", runs]):
+            return None
+        broken = re.search(r"^BROKEN: (.*)", copy.output, re.M)
+        after = re.search(r"^FAILED (after \d+ runs)", copy.output, re.M)
+        return ": ".join([after[1] if after else "it ended", broken[1][:90] if broken else copy.output[-90:].strip()])
+
+
+class Daemon:
+    """Judges a bug of the daemon by the test that it names. That test passes without a bug: `make test` runs it."""
+
+    module = ""
+    targets = ["tickwheeld", "tickwheeld_scarce", "receiver", "faultlayer", "nth"]
+
+    def __init__(self, bug):
+        self.test, *self.settings = bug.found_by.split()
+
+    def find(self, copy, _):
+        environment = dict(setting.split("=", 1) for setting in self.settings)
+        if copy.run(["python3", self.test], 600, TEST_SEED=SEED, TEST_BUILD=copy.build, **environment):
+            return None
+        return " ".join([self.test, *self.settings])
+
+
+JUDGES = {"lib": Lib, "sim": Sim, "daemon": Daemon}
+
+
+def plant_one(copy, bug, judge):
+    """Plants a bug, judges it, takes it out; returns whether it was found."""
+    try:
+        texts = copy.sources.planted(bug)
+    except bugs.Unfit as problem:
+        print(f"STALE     {bug}: {problem}")
+        return False
+    copy.write(texts)
+    found = None
+    if not copy.make(judge.targets):
+        print(f"STALE     {bug}: it does not build\n" + "\n".join(copy.output.splitlines()[-5:]))
+    else:
+        found = judge.find(copy, True)
+        print(f"killed    {bug} ({found})" if found else f"SURVIVED  {bug}")
+    copy.write({path: copy.sources.text(path) for path in texts})
+    return found is not None
+
+
+def plant(names):
+    chosen = wanted(names)
+    killed, sound = 0, {""}
+    with tempfile.TemporaryDirectory(prefix="tickwheel-mutants.") as folder:
+        copy = Copy(folder)
+        for bug in chosen:
+            judge = JUDGES[bug.group](bug)
+            # A test that fails without a bug proves nothing.
+            if judge.module not in sound:
+                found = judge.find(copy, False) if copy.make(judge.targets) else "the build"
+                if found:
+                    print(f"{copy.output}\nplant: {found} fails without any bug planted")
+                    return 1
+                sound.add(judge.module)
+            killed += plant_one(copy, bug, judge)
+            sys.stdout.flush()
+    print(f"plant: {killed} of {len(chosen)} bugs killed")
+    return 0 if killed == len(chosen) else 1
+
+
+def main(arguments):
+    verb = {"--check": check, "--fix": fix}.get(arguments[0]) if arguments else None
+    if not verb and arguments and arguments[0].startswith("-"):
+        print(__doc__)
+        return 2
+    try:
+        return verb(arguments[1:]) if verb else plant(arguments)
+    except bugs.Unfit as problem:
+        print(f"plant: {problem}")
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
