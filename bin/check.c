@@ -1,7 +1,7 @@
 /* check.c - the report of --check, printed. */
 #include "check.h"
 
-#include "base/rfc3339.h"
+#include "calendar/rfc3339.h"
 #include "storage/rocksdb_check.h"
 
 #include <inttypes.h>

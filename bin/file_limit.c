@@ -15,7 +15,7 @@ static uint32_t share(uint64_t room, uint64_t wanted, uint64_t all)
     return part > 0 ? (uint32_t)part : 1;
 }
 
-void file_limit_fit(struct config *config, const struct log *log)
+void file_limit_fit(struct config *config, const struct event_log *log)
 {
     uint64_t connections = (uint64_t)config->connections_max + config->webhook_connections_max;
     uint64_t wanted = connections + OTHER_FILES;
@@ -28,12 +28,12 @@ void file_limit_fit(struct config *config, const struct log *log)
     config->webhook_connections_max =
         share(limit - others, config->webhook_connections_max, connections);
 
-    struct log_line line;
-    log_begin(&line, log, LOG_LEVEL_WARN, "few_files");
-    log_number(&line, "limit", limit);
-    log_number(&line, "wanted", wanted);
-    log_number(&line, "connections_max", config->connections_max);
-    log_number(&line, "webhook_connections_max", config->webhook_connections_max);
-    log_text(&line, "hint", "raise the limit of open files (ulimit -n, LimitNOFILE=)");
-    log_end(&line);
+    struct event_log_line line;
+    event_log_begin(&line, log, EVENT_LOG_WARN, "few_files");
+    event_log_number(&line, "limit", limit);
+    event_log_number(&line, "wanted", wanted);
+    event_log_number(&line, "connections_max", config->connections_max);
+    event_log_number(&line, "webhook_connections_max", config->webhook_connections_max);
+    event_log_text(&line, "hint", "raise the limit of open files (ulimit -n, LimitNOFILE=)");
+    event_log_end(&line);
 }

@@ -1,12 +1,12 @@
 /* tickwheeld.c - the daemon: reads the settings, starts the parts, runs until a signal stops it. */
-#include "api/api.h"
-#include "base/log.h"
+#include "api/core/api.h"
+#include "ops/event_log.h"
 #include "check.h"
 #include "delivery/brokers.h"
 #include "delivery/guard.h"
 #include "delivery/signature.h"
 #include "http/server.h"
-#include "node/node.h"
+#include "shard/node.h"
 #include "ops/config.h"
 #include "ops/metrics.h"
 #include "sys/clock.h"
@@ -32,7 +32,7 @@ enum { RECOVERING_POLL_MS = 5, RUNNING_POLL_MS = 1000 };
 
 struct service {
     const struct config *config;
-    struct log log;
+    struct event_log log;
     struct notify notify;
     struct signals signals;
     struct metrics *metrics;
@@ -43,11 +43,11 @@ struct service {
 static enum exit_code fail(const struct service *service, const char *event,
                            const struct error *error)
 {
-    struct log_line line;
+    struct event_log_line line;
 
-    log_begin(&line, &service->log, LOG_LEVEL_ERROR, event);
-    log_text(&line, "cause", error->text);
-    log_end(&line);
+    event_log_begin(&line, &service->log, EVENT_LOG_ERROR, event);
+    event_log_text(&line, "cause", error->text);
+    event_log_end(&line);
     return EXIT_FAILED;
 }
 
@@ -83,43 +83,43 @@ static void print_banner(const struct service *service, const char *address)
 
 static void log_started(const struct service *service, const char *address)
 {
-    struct log_line line;
+    struct event_log_line line;
 
-    log_begin(&line, &service->log, LOG_LEVEL_INFO, "started");
-    log_text(&line, "listen", address);
-    log_text(&line, "version", TICKWHEEL_VERSION);
-    log_number(&line, "pid", (uint64_t)getpid());
-    log_text(&line, "data", service->config->data_folder);
-    log_number(&line, "partitions", service->config->partitions);
-    log_text(&line, "webhook_allow", service->config->webhook_allow);
-    log_text(&line, "webhooks", *service->config->webhook_secret ? "signed" : "unsigned");
-    log_text(&line, "access", *service->config->tokens_file ? "tokens" : "open");
-    log_text(&line, "tls", *service->config->tls_certificate ? "on" : "off");
-    log_end(&line);
+    event_log_begin(&line, &service->log, EVENT_LOG_INFO, "started");
+    event_log_text(&line, "listen", address);
+    event_log_text(&line, "version", TICKWHEEL_VERSION);
+    event_log_number(&line, "pid", (uint64_t)getpid());
+    event_log_text(&line, "data", service->config->data_folder);
+    event_log_number(&line, "partitions", service->config->partitions);
+    event_log_text(&line, "webhook_allow", service->config->webhook_allow);
+    event_log_text(&line, "webhooks", *service->config->webhook_secret ? "signed" : "unsigned");
+    event_log_text(&line, "access", *service->config->tokens_file ? "tokens" : "open");
+    event_log_text(&line, "tls", *service->config->tls_certificate ? "on" : "off");
+    event_log_end(&line);
     if (*service->config->tls_certificate ||
         http_address_is_loopback(service->config->listen_address))
         return;
-    log_begin(&line, &service->log, LOG_LEVEL_WARN, "unencrypted");
-    log_text(&line, "hint",
-             "tokens and payloads travel unencrypted: set tls_certificate and tls_key, "
-             "or use a proxy with TLS");
-    log_end(&line);
+    event_log_begin(&line, &service->log, EVENT_LOG_WARN, "unencrypted");
+    event_log_text(&line, "hint",
+                   "tokens and payloads travel unencrypted: set tls_certificate and tls_key, "
+                   "or use a proxy with TLS");
+    event_log_end(&line);
 }
 
 /* Logs the result of a reload. After a failure the old contents stay in use. */
 static void log_reload(const struct service *service, const char *what, enum error_code code,
                        const struct error *error)
 {
-    struct log_line line;
+    struct event_log_line line;
 
-    log_begin(&line, &service->log, code ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO,
-              code ? "reload_failed" : "reloaded");
-    log_text(&line, "what", what);
+    event_log_begin(&line, &service->log, code ? EVENT_LOG_ERROR : EVENT_LOG_INFO,
+                    code ? "reload_failed" : "reloaded");
+    event_log_text(&line, "what", what);
     if (code) {
-        log_text(&line, "cause", error->text);
-        log_text(&line, "hint", "the old contents stay in use");
+        event_log_text(&line, "cause", error->text);
+        event_log_text(&line, "hint", "the old contents stay in use");
     }
-    log_end(&line);
+    event_log_end(&line);
 }
 
 /* Reloads tokens and certificate independently: a broken certificate must not keep a token from
@@ -150,16 +150,16 @@ static void reload(const struct service *service)
 static void log_health(const struct service *service, const struct node_health *health,
                        struct instant started)
 {
-    struct log_line line;
+    struct event_log_line line;
 
     if (health->is_ready) {
-        log_begin(&line, &service->log, LOG_LEVEL_INFO, "ready");
-        log_number(&line, "after_ms", instant_since_ns(started, instant_now()) / 1000000);
+        event_log_begin(&line, &service->log, EVENT_LOG_INFO, "ready");
+        event_log_number(&line, "after_ms", instant_since_ns(started, instant_now()) / 1000000);
     } else {
-        log_begin(&line, &service->log, LOG_LEVEL_WARN, "unready");
-        log_text(&line, "reason", health->reason);
+        event_log_begin(&line, &service->log, EVENT_LOG_WARN, "unready");
+        event_log_text(&line, "reason", health->reason);
     }
-    log_end(&line);
+    event_log_end(&line);
 }
 
 /* Logs when a breaker opens and when it closes; not each failed probe in between. */
@@ -167,22 +167,22 @@ static void log_target(void *context, const struct target_status *status)
 {
     const struct service *service = context;
     const uint32_t failures_max = service->config->target_breaker_failures;
-    struct log_line line;
+    struct event_log_line line;
 
     if (status->state == BREAKER_CLOSED) {
-        log_begin(&line, &service->log, LOG_LEVEL_INFO, "target_back");
+        event_log_begin(&line, &service->log, EVENT_LOG_INFO, "target_back");
     } else if (status->failures == failures_max) {
-        log_begin(&line, &service->log, LOG_LEVEL_WARN, "target_failing");
-        log_number(&line, "failures", status->failures);
-        log_number(&line, "pause_ms", status->wait_ms);
+        event_log_begin(&line, &service->log, EVENT_LOG_WARN, "target_failing");
+        event_log_number(&line, "failures", status->failures);
+        event_log_number(&line, "pause_ms", status->wait_ms);
     } else {
         return;
     }
 
     char origin[256];
     snprintf(origin, sizeof(origin), "%.*s", (int)status->origin.size, status->origin.data);
-    log_text(&line, "origin", origin);
-    log_end(&line);
+    event_log_text(&line, "origin", origin);
+    event_log_end(&line);
 }
 
 /* The state of a broker connection that was logged last. */
@@ -197,19 +197,19 @@ static void log_brokers(const struct service *service, struct broker_logged logg
     struct broker_status status;
 
     for (size_t i = 0; node_broker_status(service->node, i, &status); i++) {
-        struct log_line line;
+        struct event_log_line line;
         if (status.is_up && (logged[i].is_down || logged[i].connects != status.connects))
-            log_begin(&line, &service->log, LOG_LEVEL_INFO, "broker_connected");
+            event_log_begin(&line, &service->log, EVENT_LOG_INFO, "broker_connected");
         else if (!status.is_up && *status.cause && !logged[i].is_down)
-            log_begin(&line, &service->log, LOG_LEVEL_WARN, "broker_unreachable");
+            event_log_begin(&line, &service->log, EVENT_LOG_WARN, "broker_unreachable");
         else
             continue;
         logged[i] = (struct broker_logged){status.connects, !status.is_up};
-        log_text(&line, "broker", status.name);
-        log_text(&line, "kind", status.scheme);
+        event_log_text(&line, "broker", status.name);
+        event_log_text(&line, "kind", status.scheme);
         if (!status.is_up)
-            log_text(&line, "cause", status.cause);
-        log_end(&line);
+            event_log_text(&line, "cause", status.cause);
+        event_log_end(&line);
     }
 }
 
@@ -217,18 +217,18 @@ static void log_brokers(const struct service *service, struct broker_logged logg
 static void log_damage(const struct service *service, struct node_damage *logged)
 {
     struct node_damage damage;
-    struct log_line line;
+    struct event_log_line line;
 
     node_damage(service->node, &damage);
     if (strcmp(damage.found, logged->found) != 0) {
-        log_begin(&line, &service->log, LOG_LEVEL_WARN, "storage_damaged");
-        log_text(&line, "found", damage.found);
-        log_end(&line);
+        event_log_begin(&line, &service->log, EVENT_LOG_WARN, "storage_damaged");
+        event_log_text(&line, "found", damage.found);
+        event_log_end(&line);
     }
     if (strcmp(damage.failed.text, logged->failed.text) != 0) {
-        log_begin(&line, &service->log, LOG_LEVEL_ERROR, "storage_failed");
-        log_text(&line, "cause", damage.failed.text);
-        log_end(&line);
+        event_log_begin(&line, &service->log, EVENT_LOG_ERROR, "storage_failed");
+        event_log_text(&line, "cause", damage.failed.text);
+        event_log_end(&line);
     }
     *logged = damage;
 }
@@ -271,18 +271,18 @@ static void log_stop(const struct service *service, const char *event, const cha
                      const char *value)
 {
     const struct metrics *metrics = service->metrics;
-    struct log_line line;
+    struct event_log_line line;
 
-    log_begin(&line, &service->log, LOG_LEVEL_INFO, event);
-    log_text(&line, key, value);
-    log_number(&line, "created", metrics_get(metrics, METRIC_TIMERS_CREATED));
-    log_number(&line, "fired", metrics_get(metrics, METRIC_TIMERS_FIRED));
-    log_number(&line, "cancelled", metrics_get(metrics, METRIC_TIMERS_CANCELLED));
-    log_number(&line, "dead", metrics_get(metrics, METRIC_TIMERS_DEAD));
-    log_number(&line, "pending", metrics_get(metrics, METRIC_TIMERS_PENDING));
-    log_number(&line, "lateness_p99_us",
-               metrics_quantile_us(metrics, HISTOGRAM_DELIVERY_LATENESS, 0.99));
-    log_end(&line);
+    event_log_begin(&line, &service->log, EVENT_LOG_INFO, event);
+    event_log_text(&line, key, value);
+    event_log_number(&line, "created", metrics_get(metrics, METRIC_TIMERS_CREATED));
+    event_log_number(&line, "fired", metrics_get(metrics, METRIC_TIMERS_FIRED));
+    event_log_number(&line, "cancelled", metrics_get(metrics, METRIC_TIMERS_CANCELLED));
+    event_log_number(&line, "dead", metrics_get(metrics, METRIC_TIMERS_DEAD));
+    event_log_number(&line, "pending", metrics_get(metrics, METRIC_TIMERS_PENDING));
+    event_log_number(&line, "lateness_p99_us",
+                     metrics_quantile_us(metrics, HISTOGRAM_DELIVERY_LATENESS, 0.99));
+    event_log_end(&line);
 }
 
 static bool allows_host(void *node, struct bytes host)
@@ -339,9 +339,9 @@ static enum exit_code run(struct config *config, bool wants_banner, char *enviro
     struct instant started = instant_now();
     struct error error = {.text = ""};
 
-    log_init(&service.log, stderr,
-             config->log_level == CONFIG_LOG_LEVEL_DEBUG ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO,
-             wall_now);
+    event_log_init(&service.log, stderr,
+                   config->log_level == CONFIG_LOG_LEVEL_DEBUG ? EVENT_LOG_DEBUG : EVENT_LOG_INFO,
+                   wall_now);
     notify_init(&service.notify, environment);
     if (signals_open(&service.signals, &error))
         return fail(&service, "start_failed", &error);

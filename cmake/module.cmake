@@ -96,10 +96,15 @@ function(tw_fuzz source)
                 ${CMAKE_BINARY_DIR}/fuzz/${name} ${corpus})
 endfunction()
 
-# tw_module(base DEPS ... ): library tw_<name> from this folder, with its tests beside it.
+# tw_module(base [ROOMS folder...] DEPS ...): library tw_<name> from this folder and the folders in it that ROOMS names,
+# with its tests beside it.
 function(tw_module name)
-    cmake_parse_arguments(ARG "" "" "DEPS;TEST_DEPS" ${ARGN})
-    file(GLOB all CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.c)
+    cmake_parse_arguments(ARG "" "" "ROOMS;DEPS;TEST_DEPS" ${ARGN})
+    set(patterns ${CMAKE_CURRENT_SOURCE_DIR}/*.c)
+    foreach(room ${ARG_ROOMS})
+        list(APPEND patterns ${CMAKE_CURRENT_SOURCE_DIR}/${room}/*.c)
+    endforeach()
+    file(GLOB all CONFIGURE_DEPENDS ${patterns})
     set(sources ${all})
     list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.c$")
     add_library(tw_${name} STATIC ${sources})

@@ -3,10 +3,10 @@
  * it needs: the same as the document. Method: the module by hand, with times of our own; the table
  * of routes beside openapi.json.
  */
-#include "api/access.h"
+#include "api/core/access.h"
 
-#include "api/route.h"
-#include "api/service.h"
+#include "api/core/route.h"
+#include "api/operations/service.h"
 
 #include <jansson.h>
 #include <pthread.h>

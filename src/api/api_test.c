@@ -2,10 +2,10 @@
  * Goal: each route answers as docs/api.md says, in every status it has. Method: real requests over
  * sockets to the API on a node double, which is made to refuse, to fail or to be slow.
  */
-#include "api/api.h"
+#include "api/core/api.h"
 
-#include "api/call.h"
-#include "api/route.h"
+#include "api/core/call.h"
+#include "api/core/route.h"
 #include "api/testing/fixture.h"
 
 #include <jansson.h>

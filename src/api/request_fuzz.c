@@ -3,9 +3,9 @@
  * input or accept what they must not. Method: the input's first line is a target, each further one
  * a header value; what is accepted must hold its own rules.
  */
-#include "api/list.h"
-#include "api/route.h"
-#include "api/timers.h"
+#include "api/timers/list.h"
+#include "api/core/route.h"
+#include "api/timers/timers.h"
 #include "http/field.h"
 
 #include <stdlib.h>

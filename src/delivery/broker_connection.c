@@ -1,7 +1,7 @@
 #include "delivery/broker_connection.h"
 
 #include "delivery/broker_message.h"
-#include "engine/retry.h"
+#include "timer/retry.h"
 #include "sys/clock.h"
 #include "sys/mailbox.h"
 

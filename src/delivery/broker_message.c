@@ -1,6 +1,6 @@
 #include "delivery/broker_message.h"
 
-#include "base/rfc3339.h"
+#include "calendar/rfc3339.h"
 #include "delivery/webhook.h"
 
 #include <assert.h>

@@ -10,7 +10,7 @@
 #include "base/hex.h"
 #include "base/map.h"
 #include "base/random.h"
-#include "engine/queue_target.h"
+#include "timer/queue_target.h"
 #include "tickwheel/wheel.h"
 
 #include <assert.h>

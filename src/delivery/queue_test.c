@@ -6,7 +6,7 @@
 #include "delivery/queue.h"
 
 #include "engine/engine.h"
-#include "engine/queue_target.h"
+#include "timer/queue_target.h"
 #include "storage/memory.h"
 
 #include <setjmp.h>

@@ -11,7 +11,7 @@
 
 #include "engine/explain.h"
 #include "engine/forecast.h"
-#include "storage/name.h"
+#include "timer/name.h"
 #include "storage/storage.h"
 
 enum command_kind {

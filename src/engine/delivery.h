@@ -8,7 +8,7 @@
 #ifndef TICKWHEEL_ENGINE_DELIVERY_H
 #define TICKWHEEL_ENGINE_DELIVERY_H
 
-#include "storage/timer.h"
+#include "timer/timer.h"
 
 enum delivery_result {
     DELIVERY_DONE,      /* the receiver has it */

@@ -37,7 +37,7 @@
 
 #include "engine/command.h"
 #include "engine/delivery.h"
-#include "engine/schedule.h"
+#include "timer/schedule.h"
 #include "storage/storage.h"
 
 struct engine_options {
@@ -66,7 +66,8 @@ struct engine_options {
     size_t history_max;             /* deliveries of which is known what made them late */
     uint64_t seed;                  /* of the jitter */
     struct zone_source zones;       /* for what recurs */
-    struct census *census; /* of all engines of one thread, borrowed: live timers by tenant,
+    struct tenant_counts
+        *tenant_counts; /* of all engines of one thread, borrowed: live timers by tenant,
                                        with those that the storage has. NULL: not counted */
 };
 

@@ -7,7 +7,7 @@
  * everything has fired.
  */
 #include "engine/engine_testing.h"
-#include "engine/queue_target.h"
+#include "timer/queue_target.h"
 
 #include <scarce.h>
 #include <stdio.h>

@@ -36,8 +36,8 @@
 #include "engine/engine.h"
 #include "engine/history.h"
 #include "engine/pace.h"
-#include "engine/queue_target.h"
-#include "engine/retry.h"
+#include "timer/queue_target.h"
+#include "timer/retry.h"
 #include "tickwheel/wheel.h"
 
 enum phase {

@@ -18,7 +18,7 @@
  */
 #include "engine/engine_private.h"
 
-#include "storage/labels.h"
+#include "timer/labels.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* What an answer of a target means for the timer. */
 #include "engine/engine_private.h"
 
-#include "base/duration.h"
+#include "calendar/duration.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -22,21 +22,22 @@ enum error_code tenant_admit(struct engine *engine, const struct command *comman
                              const struct timer *timer)
 {
     const struct command *asked = command->parent_ ? command->parent_ : command;
-    struct census *census = engine->options.census;
+    struct tenant_counts *tenant_counts = engine->options.tenant_counts;
     const struct bytes tenant = timer->texts.tenant;
 
-    if (!census)
+    if (!tenant_counts)
         return ERROR_NONE;
-    if (asked->tenant_pending_max && census_count(census, tenant) >= asked->tenant_pending_max)
+    if (asked->tenant_pending_max &&
+        tenant_counts_count(tenant_counts, tenant) >= asked->tenant_pending_max)
         return ERROR_TOO_MANY;
-    return census_add(census, tenant, 1) ? ERROR_NONE : ERROR_NO_MEMORY;
+    return tenant_counts_add(tenant_counts, tenant, 1) ? ERROR_NONE : ERROR_NO_MEMORY;
 }
 
 /* One whose record was damaged when the storage counted may have gone uncounted. */
 void tenant_dismiss(struct engine *engine, const struct timer *timer)
 {
-    struct census *census = engine->options.census;
+    struct tenant_counts *tenant_counts = engine->options.tenant_counts;
 
-    if (census && census_count(census, timer->texts.tenant) > 0)
-        census_add(census, timer->texts.tenant, -1);
+    if (tenant_counts && tenant_counts_count(tenant_counts, timer->texts.tenant) > 0)
+        tenant_counts_add(tenant_counts, timer->texts.tenant, -1);
 }

@@ -7,7 +7,7 @@
 #include "engine/engine_testing.h"
 
 #include "base/random.h"
-#include "engine/queue_target.h"
+#include "timer/queue_target.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,27 +18,27 @@ static const char *const names[] = {"shop", "rival", ""};
 enum { TENANTS = 3, PENDING_MAX = 7 };
 
 /* Opens it with what the storage has counted. */
-static void open_counted(struct bed *bed, struct census *census)
+static void open_counted(struct bed *bed, struct tenant_counts *tenant_counts)
 {
-    bed->options.census = census;
-    census_clear(census);
-    assert_int_equal(storage_load_census(bed->storage, 0, census, NULL), ERROR_NONE);
+    bed->options.tenant_counts = tenant_counts;
+    tenant_counts_clear(tenant_counts);
+    assert_int_equal(storage_load_tenant_counts(bed->storage, 0, tenant_counts, NULL), ERROR_NONE);
     open_engine(bed);
 }
 
-static void bed_init_counted(struct bed *bed, struct census *census)
+static void bed_init_counted(struct bed *bed, struct tenant_counts *tenant_counts)
 {
     *bed = (struct bed){.options = ENGINE_OPTIONS_DEFAULT, .now = START};
     list_init(&bed->out);
-    census_init(census);
+    tenant_counts_init(tenant_counts);
     bed->storage = memory_storage_create(1);
-    open_counted(bed, census);
+    open_counted(bed, tenant_counts);
 }
 
-static void bed_deinit_counted(struct bed *bed, struct census *census)
+static void bed_deinit_counted(struct bed *bed, struct tenant_counts *tenant_counts)
 {
     bed_deinit(bed);
-    census_deinit(census);
+    tenant_counts_deinit(tenant_counts);
 }
 
 /* A timer with a key, an event and a label; a create has an Idempotency-Key. */
@@ -84,11 +84,11 @@ static void test_ids_and_keys(void **state)
     static const enum command_kind kinds[] = {COMMAND_GET, COMMAND_PATCH, COMMAND_CANCEL,
                                               COMMAND_FIRE, COMMAND_REDRIVE};
     struct command_created created[TENANTS];
-    struct census census;
+    struct tenant_counts tenant_counts;
     struct bed bed;
 
     (void)state;
-    bed_init_counted(&bed, &census);
+    bed_init_counted(&bed, &tenant_counts);
     for (size_t i = 0; i < TENANTS; i++) {
         created[i] = make(&bed, i, COMMAND_CREATE, 2 * HOUR_MS, 0, "http://a.example/");
         assert_true(!created[i].error && !created[i].existed);
@@ -111,7 +111,7 @@ static void test_ids_and_keys(void **state)
             assert_int_equal(command.timer->version, 1);
         }
         close_engine(&bed);
-        open_counted(&bed, &census);
+        open_counted(&bed, &tenant_counts);
     }
     assert_int_equal(
         answered(&bed, 0, (struct command){.kind = COMMAND_CANCEL, .name = BYTES("k")}).error,
@@ -126,7 +126,7 @@ static void test_ids_and_keys(void **state)
         answered(&bed, 1, (struct command){.kind = COMMAND_GET, .name = BYTES("k")}).error,
         ERROR_NONE);
     carry_out(&bed);
-    bed_deinit_counted(&bed, &census);
+    bed_deinit_counted(&bed, &tenant_counts);
 }
 
 static void test_many_at_once(void **state)
@@ -137,11 +137,11 @@ static void test_many_at_once(void **state)
     for (size_t k = 0; k < 3; k++)
         for (int by_label = 0; by_label < 2; by_label++) {
             struct command_created created[TENANTS];
-            struct census census;
+            struct tenant_counts tenant_counts;
             struct command command;
             struct bed bed;
 
-            bed_init_counted(&bed, &census);
+            bed_init_counted(&bed, &tenant_counts);
             for (size_t i = 0; i < TENANTS; i++)
                 created[i] = make(&bed, i, COMMAND_CREATE, 2 * HOUR_MS, 0, "queue:q");
             command = answered(&bed, 1,
@@ -166,7 +166,7 @@ static void test_many_at_once(void **state)
             assert_int_equal(command.page.count, 1);
             assert_true(timer_id_equal(&command.page.timers[0]->id, &created[1].id));
             carry_out(&bed);
-            bed_deinit_counted(&bed, &census);
+            bed_deinit_counted(&bed, &tenant_counts);
         }
 }
 
@@ -181,12 +181,12 @@ static struct delivery *pull(struct bed *bed, size_t tenant)
 
 static void test_queues(void **state)
 {
-    struct census census;
+    struct tenant_counts tenant_counts;
     struct bytes woken;
     struct bed bed;
 
     (void)state;
-    bed_init_counted(&bed, &census);
+    bed_init_counted(&bed, &tenant_counts);
     make(&bed, 1, COMMAND_CREATE, 0, 0, "queue:q");
     advance_to(&bed, 1);
     assert_null(pull(&bed, 0));
@@ -205,7 +205,7 @@ static void test_queues(void **state)
         list_push(&bed.out, &delivery->link);
         answer(&bed, delivery, (struct delivery_outcome){.result = DELIVERY_DONE});
     }
-    bed_deinit_counted(&bed, &census);
+    bed_deinit_counted(&bed, &tenant_counts);
 }
 
 /* Goal: what others do under the same name is nothing to a tenant, however much of it. Method: a
@@ -214,11 +214,11 @@ static void test_queues(void **state)
 static void test_names_that_others_have(void **state)
 {
     struct command_created created;
-    struct census census;
+    struct tenant_counts tenant_counts;
     struct bed bed;
 
     (void)state;
-    bed_init_counted(&bed, &census);
+    bed_init_counted(&bed, &tenant_counts);
     created = make(&bed, 0, COMMAND_CREATE, 1, 0, "http://a.example/");
     for (int i = 0; i < 20; i++) {
         assert_false(make(&bed, 1, COMMAND_PUT, 2 * HOUR_MS, 0, "http://a.example/").existed);
@@ -238,7 +238,7 @@ static void test_names_that_others_have(void **state)
         answered(&bed, 0, (struct command){.kind = COMMAND_REDRIVE, .id = created.id}).error,
         ERROR_NONE);
     carry_out(&bed);
-    bed_deinit_counted(&bed, &census);
+    bed_deinit_counted(&bed, &tenant_counts);
 }
 
 /* ---- how many ---- */
@@ -292,7 +292,7 @@ static void live_on(struct bed *bed, struct random *random, uint64_t pending_max
 static void test_exactly_so_many(void **state)
 {
     const char *text = getenv("TEST_SEED");
-    struct census census, counted;
+    struct tenant_counts tenant_counts, counted;
     struct random random;
     uint64_t seed = 0;
     struct bed bed;
@@ -305,40 +305,40 @@ static void test_exactly_so_many(void **state)
         seed = random_mix((uint64_t)getpid() ^ (uint64_t)(uintptr_t)&bed);
     printf("TEST_SEED=%" PRIu64 "\n", seed);
     random = random_seeded(seed);
-    bed_init_counted(&bed, &census);
-    census_init(&counted);
+    bed_init_counted(&bed, &tenant_counts);
+    tenant_counts_init(&counted);
     for (int step = 0; step < 1500; step++) {
         live_on(&bed, &random, PENDING_MAX);
         if (random_below(&random, 50) == 0) { /* it dies, and begins with what the storage says */
             engine_destroy(bed.engine);
             list_init(&bed.out);
             memory_storage_fail_commit(bed.storage, 0, ERROR_NONE); /* if none came to meet it */
-            open_counted(&bed, &census);
+            open_counted(&bed, &tenant_counts);
         }
         advance_to(&bed, bed.now.ms - START.ms + 200);
-        census_clear(&counted);
-        assert_int_equal(storage_load_census(bed.storage, 0, &counted, NULL), ERROR_NONE);
+        tenant_counts_clear(&counted);
+        assert_int_equal(storage_load_tenant_counts(bed.storage, 0, &counted, NULL), ERROR_NONE);
         for (size_t i = 0; i < TENANTS; i++) {
-            uint64_t count = census_count(&counted, bytes_of(names[i]));
+            uint64_t count = tenant_counts_count(&counted, bytes_of(names[i]));
 
-            assert_int_equal(census_count(&census, bytes_of(names[i])), count);
+            assert_int_equal(tenant_counts_count(&tenant_counts, bytes_of(names[i])), count);
             assert_true(count <= PENDING_MAX);
             most = count > most ? count : most;
         }
     }
     assert_int_equal(most, PENDING_MAX); /* the limit was met */
-    census_deinit(&counted);
-    bed_deinit_counted(&bed, &census);
+    tenant_counts_deinit(&counted);
+    bed_deinit_counted(&bed, &tenant_counts);
 }
 
 static void test_at_the_limit_and_beyond(void **state)
 {
     struct command_created created;
-    struct census census;
+    struct tenant_counts tenant_counts;
     struct bed bed;
 
     (void)state;
-    bed_init_counted(&bed, &census);
+    bed_init_counted(&bed, &tenant_counts);
     for (int i = 0; i < 2; i++) {
         create(&bed, "http://a.example/", HOUR_MS, NULL); /* the unnamed one's do not count */
         created = make(&bed, 0, COMMAND_CREATE, HOUR_MS, 1, "http://a.example/");
@@ -347,9 +347,9 @@ static void test_at_the_limit_and_beyond(void **state)
     assert_int_equal(make(&bed, 1, COMMAND_PUT, HOUR_MS, 1, "http://a.example/").error, ERROR_NONE);
     assert_int_equal(make(&bed, 1, COMMAND_PUT, HOUR_MS, 1, "http://b.example/").error, ERROR_NONE);
     close_engine(&bed);
-    open_counted(&bed, &census);
-    assert_int_equal(census_count(&census, BYTES("shop")), 1);
-    bed_deinit_counted(&bed, &census);
+    open_counted(&bed, &tenant_counts);
+    assert_int_equal(tenant_counts_count(&tenant_counts, BYTES("shop")), 1);
+    bed_deinit_counted(&bed, &tenant_counts);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 #include "ops/config_table.h"
 
-#include "base/duration.h"
+#include "calendar/duration.h"
 
 #include <stdio.h>
 

@@ -18,7 +18,7 @@
 #define TICKWHEEL_OPS_TOKENS_H
 
 #include "base/error.h"
-#include "base/tenant.h"
+#include "timer/tenant.h"
 
 #define TOKENS_MAX           4096 /* each is looked at for each request */
 #define TOKENS_FILE_SIZE_MAX (1 << 20)

@@ -447,8 +447,9 @@ static enum error_code memory_load_meta(struct storage *storage, uint16_t partit
 }
 
 /* Counts the rows, as nothing here is large. */
-static enum error_code memory_load_census(struct storage *storage, uint16_t partition,
-                                          struct census *census, struct error *ret_error)
+static enum error_code memory_load_tenant_counts(struct storage *storage, uint16_t partition,
+                                                 struct tenant_counts *tenant_counts,
+                                                 struct error *ret_error)
 {
     struct memory_storage *memory = memory_of(storage);
     struct record_key at = record_row_key(partition, (struct storage_position){{0}, 0});
@@ -463,11 +464,11 @@ static enum error_code memory_load_census(struct storage *storage, uint16_t part
            record_key_before(node->key, end)) {
         if (!record_row_decode(node->key, tree_node_value(node), &view, NULL) &&
             !timer_is_over(view.state))
-            is_counted = census_add(census, view.texts.tenant, 1);
+            is_counted = tenant_counts_add(tenant_counts, view.texts.tenant, 1);
         at = record_key_after(node->key);
     }
     pthread_mutex_unlock(&memory->lock);
-    return is_counted ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "census");
+    return is_counted ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "tenant_counts");
 }
 
 static void memory_stats(struct storage *storage, struct storage_stats *ret_stats)
@@ -509,7 +510,7 @@ struct storage *memory_storage_create(uint16_t partition_count)
         .find = memory_find,
         .lookup = memory_lookup,
         .load_meta = memory_load_meta,
-        .load_census = memory_load_census,
+        .load_tenant_counts = memory_load_tenant_counts,
         .stats = memory_stats,
         .close = memory_close,
     };

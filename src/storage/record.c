@@ -1,7 +1,7 @@
 #include "storage/record.h"
 
 #include "base/checksum.h"
-#include "base/tenant.h"
+#include "timer/tenant.h"
 
 #include <assert.h>
 

@@ -13,7 +13,7 @@
 #ifndef TICKWHEEL_STORAGE_RECORD_H
 #define TICKWHEEL_STORAGE_RECORD_H
 
-#include "storage/name.h"
+#include "timer/name.h"
 #include "storage/storage.h"
 
 /* The version of all records but metas, which are of the other one when they have all fields. */

@@ -313,16 +313,17 @@ static void put_trim(struct rocksdb_store *store, uint16_t partition, struct wal
  * False when out of memory: nothing changed. */
 static bool count_tenants(struct rocksdb_store *store, const struct storage_batch *batch, int sign)
 {
-    struct census *census = &store->censuses[batch->partition];
+    struct tenant_counts *tenant_counts = &store->tenant_counts_of[batch->partition];
 
     for (size_t i = 0; i < batch->write_count; i++) {
         const struct storage_write *write = &batch->writes[i];
 
-        if (census_add(census, write->timer->texts.tenant, sign * record_live_change(write)))
+        if (tenant_counts_add(tenant_counts, write->timer->texts.tenant,
+                              sign * record_live_change(write)))
             continue;
         while (i-- > 0)
-            census_add(census, batch->writes[i].timer->texts.tenant,
-                       -sign * record_live_change(&batch->writes[i]));
+            tenant_counts_add(tenant_counts, batch->writes[i].timer->texts.tenant,
+                              -sign * record_live_change(&batch->writes[i]));
         return false;
     }
     return true;
@@ -331,9 +332,9 @@ static bool count_tenants(struct rocksdb_store *store, const struct storage_batc
 /* The counts that the batch changed; who has none any more needs no record. */
 static bool put_tenants(struct rocksdb_store *store, const struct storage_batch *batch)
 {
-    const struct census_tenant *tenant;
+    const struct tenant_counts_tenant *tenant;
 
-    while ((tenant = census_take_changed(&store->censuses[batch->partition]))) {
+    while ((tenant = tenant_counts_take_changed(&store->tenant_counts_of[batch->partition]))) {
         const struct bytes name = {tenant->name, tenant->name_size};
         const struct store_tenant_key key = store_tenant_key(batch->partition, name);
         const struct bytes at = {key.data, key.size};
@@ -503,11 +504,12 @@ static enum error_code load_meta(struct storage *storage, uint16_t partition,
     return code;
 }
 
-static enum error_code load_census(struct storage *storage, uint16_t partition,
-                                   struct census *census, struct error *ret_error)
+static enum error_code load_tenant_counts(struct storage *storage, uint16_t partition,
+                                          struct tenant_counts *tenant_counts,
+                                          struct error *ret_error)
 {
     struct rocksdb_store *store = store_of(storage);
-    const struct census_tenant *tenant;
+    const struct tenant_counts_tenant *tenant;
     enum error_code code = store_enter(store, ret_error);
     size_t cursor = 0;
     bool is_added = true;
@@ -516,12 +518,12 @@ static enum error_code load_census(struct storage *storage, uint16_t partition,
     if (code)
         return code;
     pthread_mutex_lock(&store->write_lock);
-    while (is_added && (tenant = census_next(&store->censuses[partition], &cursor)))
-        is_added = census_add(census, (struct bytes){tenant->name, tenant->name_size},
-                              (int64_t)tenant->count);
+    while (is_added && (tenant = tenant_counts_next(&store->tenant_counts_of[partition], &cursor)))
+        is_added = tenant_counts_add(tenant_counts, (struct bytes){tenant->name, tenant->name_size},
+                                     (int64_t)tenant->count);
     pthread_mutex_unlock(&store->write_lock);
     store_leave(store);
-    return is_added ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "census");
+    return is_added ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "tenant_counts");
 }
 
 /* The sum over all tables; 0 where RocksDB does not know. */
@@ -580,9 +582,9 @@ void store_close(struct rocksdb_store *store)
     pthread_rwlock_destroy(&store->open_lock);
     buffer_deinit(&store->scratch);
     free(store->rows);
-    for (size_t i = 0; store->censuses && i < store->partition_count; i++)
-        census_deinit(&store->censuses[i]);
-    free(store->censuses);
+    for (size_t i = 0; store->tenant_counts_of && i < store->partition_count; i++)
+        tenant_counts_deinit(&store->tenant_counts_of[i]);
+    free(store->tenant_counts_of);
     free(store->trims);
     free(store->pendings);
     free(store->folder);
@@ -600,7 +602,7 @@ const struct storage_ops store_ops = {
     .find = store_find,
     .lookup = store_lookup,
     .load_meta = load_meta,
-    .load_census = load_census,
+    .load_tenant_counts = load_tenant_counts,
     .stats = stats,
     .backup = store_backup,
     .close = close_storage,

@@ -14,8 +14,9 @@ enum { READAHEAD_BYTES = 1 << 20, SERIAL_EPOCH_SHIFT = 40 };
 struct checker {
     struct rocksdb_check *check;
     struct rocksdb_store *store;
-    struct census *counted, *told; /* [partitions]: live timers of tenants, by rows and by metas */
-    struct buffer value;           /* of the record that is looked up */
+    struct tenant_counts *counted,
+        *told;           /* [partitions]: live timers of tenants, by rows and by metas */
+    struct buffer value; /* of the record that is looked up */
     bool is_out_of_memory;
 };
 
@@ -156,7 +157,7 @@ static void check_live(struct checker *checker, struct rocksdb_check_partition *
                        const struct timer *view)
 {
     partition->live++;
-    if (!census_add(&checker->counted[view->id.partition], view->texts.tenant, 1))
+    if (!tenant_counts_add(&checker->counted[view->id.partition], view->texts.tenant, 1))
         checker->is_out_of_memory = true;
     if (!partition->oldest.ms || view->at.ms < partition->oldest.ms)
         partition->oldest = view->at;
@@ -284,7 +285,7 @@ static void check_tenant(struct checker *checker, struct bytes key, struct bytes
         find(checker, "default: key %s: is no key of a tenant", hex(key, text));
     else if (record_number_decode(key, value, &count, &error))
         find(checker, "default: key %s: %s", hex(key, text), error.text);
-    else if (!census_add(&checker->told[partition], name, (int64_t)(count & INT64_MAX)))
+    else if (!tenant_counts_add(&checker->told[partition], name, (int64_t)(count & INT64_MAX)))
         checker->is_out_of_memory = true;
 }
 
@@ -346,16 +347,17 @@ static void load_metas(struct checker *checker)
 }
 
 /* Each tenant of `of` has what the other has, and at most `more` beside. */
-static void compare_tenants(struct checker *checker, uint32_t partition, const struct census *of)
+static void compare_tenants(struct checker *checker, uint32_t partition,
+                            const struct tenant_counts *of)
 {
     const struct rocksdb_check_partition *found = &checker->check->partitions[partition];
-    const struct census_tenant *tenant;
+    const struct tenant_counts_tenant *tenant;
     size_t cursor = 0;
 
-    while ((tenant = census_next(of, &cursor))) {
+    while ((tenant = tenant_counts_next(of, &cursor))) {
         const struct bytes name = {tenant->name, tenant->name_size};
-        uint64_t told = census_count(&checker->told[partition], name);
-        uint64_t counted = census_count(&checker->counted[partition], name);
+        uint64_t told = tenant_counts_count(&checker->told[partition], name);
+        uint64_t counted = tenant_counts_count(&checker->counted[partition], name);
 
         if (of == &checker->told[partition] ? told < counted || told > counted + found->damaged
                                             : told == 0)
@@ -429,20 +431,20 @@ static void check_all(struct checker *checker)
     compare_counts(checker);
 }
 
-static struct census *censuses_create(size_t count)
+static struct tenant_counts *tenant_counts_create_all(size_t count)
 {
-    struct census *censuses = calloc(count, sizeof(*censuses));
+    struct tenant_counts *tenant_counts_of = calloc(count, sizeof(*tenant_counts_of));
 
-    for (size_t i = 0; censuses && i < count; i++)
-        census_init(&censuses[i]);
-    return censuses;
+    for (size_t i = 0; tenant_counts_of && i < count; i++)
+        tenant_counts_init(&tenant_counts_of[i]);
+    return tenant_counts_of;
 }
 
-static void censuses_destroy(struct census *censuses, size_t count)
+static void tenant_counts_destroy_all(struct tenant_counts *tenant_counts_of, size_t count)
 {
-    for (size_t i = 0; censuses && i < count; i++)
-        census_deinit(&censuses[i]);
-    free(censuses);
+    for (size_t i = 0; tenant_counts_of && i < count; i++)
+        tenant_counts_deinit(&tenant_counts_of[i]);
+    free(tenant_counts_of);
 }
 
 enum error_code rocksdb_check(const char *folder, struct rocksdb_check *check,
@@ -459,8 +461,8 @@ enum error_code rocksdb_check(const char *folder, struct rocksdb_check *check,
     check->torn_logs = checker.store->folder_state.torn_count;
     check->partition_count = checker.store->partition_count;
     check->partitions = calloc(check->partition_count, sizeof(*check->partitions));
-    checker.counted = censuses_create(check->partition_count);
-    checker.told = censuses_create(check->partition_count);
+    checker.counted = tenant_counts_create_all(check->partition_count);
+    checker.told = tenant_counts_create_all(check->partition_count);
     if (check->partitions && checker.counted && checker.told) {
         buffer_init(&checker.value);
         check_all(&checker);
@@ -470,8 +472,8 @@ enum error_code rocksdb_check(const char *folder, struct rocksdb_check *check,
     }
     if (checker.is_out_of_memory)
         code = error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
-    censuses_destroy(checker.counted, check->partition_count);
-    censuses_destroy(checker.told, check->partition_count);
+    tenant_counts_destroy_all(checker.counted, check->partition_count);
+    tenant_counts_destroy_all(checker.told, check->partition_count);
     store_close(checker.store);
     return code;
 }

@@ -299,12 +299,12 @@ static enum error_code adopt_partitions(struct rocksdb_store *store, uint64_t co
     free(store->pendings);
     store->trims = calloc((size_t)count + 1, sizeof(*store->trims));
     store->pendings = calloc((size_t)count + 1, sizeof(*store->pendings));
-    free(store->censuses); /* of no partition yet */
-    store->censuses = calloc((size_t)count + 1, sizeof(*store->censuses));
-    store->partition_count = store->censuses ? (uint16_t)count : 0;
+    free(store->tenant_counts_of); /* of no partition yet */
+    store->tenant_counts_of = calloc((size_t)count + 1, sizeof(*store->tenant_counts_of));
+    store->partition_count = store->tenant_counts_of ? (uint16_t)count : 0;
     for (size_t i = 0; i < store->partition_count; i++)
-        census_init(&store->censuses[i]);
-    return store->trims && store->pendings && store->censuses
+        tenant_counts_init(&store->tenant_counts_of[i]);
+    return store->trims && store->pendings && store->tenant_counts_of
                ? ERROR_NONE
                : error_set(ret_error, ERROR_NO_MEMORY, "open");
 }
@@ -381,8 +381,9 @@ static enum error_code load_tenant(struct rocksdb_store *store, struct bytes key
     if (partition >= store->partition_count || !tenant_is_valid(name) ||
         record_number_decode(key, value, &count, NULL))
         return ERROR_CORRUPT;
-    return census_add(&store->censuses[partition], name, (int64_t)count) ? ERROR_NONE
-                                                                         : ERROR_NO_MEMORY;
+    return tenant_counts_add(&store->tenant_counts_of[partition], name, (int64_t)count)
+               ? ERROR_NONE
+               : ERROR_NO_MEMORY;
 }
 
 /* A row counts for its tenant while it lives; a damaged one for nobody. */
@@ -395,14 +396,15 @@ static enum error_code count_row(struct rocksdb_store *store, struct bytes key_t
     if (!store_row_key_parse(key_text, &key) || record_row_decode(key, value, &view, NULL) ||
         timer_is_over(view.state) || view.id.partition >= store->partition_count)
         return ERROR_NONE;
-    return census_add(&store->censuses[view.id.partition], view.texts.tenant, 1) ? ERROR_NONE
-                                                                                 : ERROR_NO_MEMORY;
+    return tenant_counts_add(&store->tenant_counts_of[view.id.partition], view.texts.tenant, 1)
+               ? ERROR_NONE
+               : ERROR_NO_MEMORY;
 }
 
 static void clear_censuses(struct rocksdb_store *store)
 {
     for (size_t i = 0; i < store->partition_count; i++)
-        census_clear(&store->censuses[i]);
+        tenant_counts_clear(&store->tenant_counts_of[i]);
 }
 
 /* Walks the table from the prefix on, as long as keys have it. */
@@ -445,7 +447,7 @@ static enum error_code load_censuses(struct rocksdb_store *store, struct error *
         return walk(store, STORE_TIMERS, BYTES(""), count_row, ret_error);
     }
     for (size_t i = 0; i < store->partition_count; i++)
-        while (census_take_changed(&store->censuses[i]))
+        while (tenant_counts_take_changed(&store->tenant_counts_of[i]))
             continue; /* the disk has them */
     return code;
 }
@@ -539,10 +541,11 @@ static bool store_init(struct rocksdb_store *store, const struct rocksdb_options
     store->write_options = rocksdb_writeoptions_create();
     rocksdb_writeoptions_set_sync(store->write_options, options->sync == ROCKSDB_SYNC_ALWAYS);
     store->pendings = calloc((size_t)options->partition_count + 1, sizeof(*store->pendings));
-    store->censuses = calloc((size_t)options->partition_count + 1, sizeof(*store->censuses));
-    for (size_t i = 0; store->censuses && i < options->partition_count; i++)
-        census_init(&store->censuses[i]);
-    return store->folder && store->trims && store->pendings && store->censuses;
+    store->tenant_counts_of =
+        calloc((size_t)options->partition_count + 1, sizeof(*store->tenant_counts_of));
+    for (size_t i = 0; store->tenant_counts_of && i < options->partition_count; i++)
+        tenant_counts_init(&store->tenant_counts_of[i]);
+    return store->folder && store->trims && store->pendings && store->tenant_counts_of;
 }
 
 /* Makes the folder, locks it, and looks at it before RocksDB does. What is wrong is refused while

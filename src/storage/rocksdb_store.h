@@ -80,9 +80,9 @@ struct rocksdb_store {
 
     /* The writer's; guarded by write_lock, which a commit shares only with setting aside. */
     pthread_mutex_t write_lock;
-    struct wall *trims;      /* [partition_count]: as the metas on disk have it */
-    uint64_t *pendings;      /* the same */
-    struct census *censuses; /* [partition_count]: as the disk has them */
+    struct wall *trims;                     /* [partition_count]: as the metas on disk have it */
+    uint64_t *pendings;                     /* the same */
+    struct tenant_counts *tenant_counts_of; /* [partition_count]: as the disk has them */
     struct store_row *rows;
     size_t row_capacity;
     rocksdb_writebatch_t *batch;

@@ -447,12 +447,12 @@ static void test_damaged_meta(void **state)
 }
 
 /* Counts of tenants that were damaged are made anew, all of them, and are right from then on. */
-static void test_damaged_census(void **state)
+static void test_damaged_tenant_counts(void **state)
 {
     static const char *const names[] = {"shop", "rival"};
     struct fixture *fixture = *state;
     struct store_tenant_key key = store_tenant_key(1, BYTES("shop"));
-    struct census census;
+    struct tenant_counts tenant_counts;
 
     for (uint64_t serial = 1; serial <= 6; serial++) {
         struct timer_texts texts = {.target = BYTES("http://a.example/"),
@@ -474,13 +474,15 @@ static void test_damaged_census(void **state)
         if (round == 2)
             put_raw(fixture, STORE_META, BYTES("t"), BYTES("\1garbage"));
         reopen(fixture);
-        census_init(&census);
-        assert_int_equal(storage_load_census(fixture->storage, 1, &census, NULL), ERROR_NONE);
-        assert_int_equal(census_count(&census, BYTES("shop")), 2);
-        assert_int_equal(census_count(&census, BYTES("rival")), 2);
-        assert_int_equal(storage_load_census(fixture->storage, 0, &census, NULL), ERROR_NONE);
-        assert_int_equal(census_count(&census, BYTES("shop")), 3);
-        census_deinit(&census);
+        tenant_counts_init(&tenant_counts);
+        assert_int_equal(storage_load_tenant_counts(fixture->storage, 1, &tenant_counts, NULL),
+                         ERROR_NONE);
+        assert_int_equal(tenant_counts_count(&tenant_counts, BYTES("shop")), 2);
+        assert_int_equal(tenant_counts_count(&tenant_counts, BYTES("rival")), 2);
+        assert_int_equal(storage_load_tenant_counts(fixture->storage, 0, &tenant_counts, NULL),
+                         ERROR_NONE);
+        assert_int_equal(tenant_counts_count(&tenant_counts, BYTES("shop")), 3);
+        tenant_counts_deinit(&tenant_counts);
         testing_write_meta(fixture->storage, 1, no_meta);
     }
 }
@@ -598,7 +600,7 @@ int main(void)
         TEST(test_touch_of_damage),
         TEST(test_quarantine),
         TEST(test_damaged_pointer),
-        TEST(test_damaged_census),
+        TEST(test_damaged_tenant_counts),
         TEST(test_damaged_meta),
         TEST(test_find_while_moving),
         TEST(test_write_over_damage),

@@ -32,8 +32,8 @@
 #ifndef TICKWHEEL_STORAGE_STORAGE_H
 #define TICKWHEEL_STORAGE_STORAGE_H
 
-#include "storage/census.h"
-#include "storage/timer.h"
+#include "timer/tenant_counts.h"
+#include "timer/timer.h"
 
 /* A position in due order. Rows at or after it come next. */
 struct storage_position {
@@ -147,8 +147,8 @@ struct storage_ops {
                               struct storage_names *, struct error *ret_error);
     enum error_code (*load_meta)(struct storage *, uint16_t partition, struct storage_meta *,
                                  struct error *ret_error);
-    enum error_code (*load_census)(struct storage *, uint16_t partition, struct census *,
-                                   struct error *ret_error);
+    enum error_code (*load_tenant_counts)(struct storage *, uint16_t partition,
+                                          struct tenant_counts *, struct error *ret_error);
     void (*stats)(struct storage *, struct storage_stats *);
     enum error_code (*backup)(struct storage *, const char *folder, struct storage_backup *,
                               struct error *ret_error); /* NULL: it cannot */
@@ -197,13 +197,15 @@ static inline enum error_code storage_load_meta(struct storage *storage, uint16_
     return storage->ops->load_meta(storage, partition, ret_meta, ret_error);
 }
 
-/* Adds to `census` the live timers that each tenant has in the partition. Like `pending` of the
- * meta they are counted by the storage with each commit, so this is quick. On failure some may have
- * been added. */
-static inline enum error_code storage_load_census(struct storage *storage, uint16_t partition,
-                                                  struct census *census, struct error *ret_error)
+/* Adds to `tenant_counts` the live timers that each tenant has in the partition. Like `pending` of
+ * the meta they are counted by the storage with each commit, so this is quick. On failure some may
+ * have been added. */
+static inline enum error_code storage_load_tenant_counts(struct storage *storage,
+                                                         uint16_t partition,
+                                                         struct tenant_counts *tenant_counts,
+                                                         struct error *ret_error)
 {
-    return storage->ops->load_census(storage, partition, census, ret_error);
+    return storage->ops->load_tenant_counts(storage, partition, tenant_counts, ret_error);
 }
 
 static inline void storage_stats(struct storage *storage, struct storage_stats *ret_stats)

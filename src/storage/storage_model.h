@@ -8,7 +8,7 @@
 #ifndef TICKWHEEL_STORAGE_STORAGE_MODEL_H
 #define TICKWHEEL_STORAGE_STORAGE_MODEL_H
 
-#include "storage/name.h"
+#include "timer/name.h"
 #include "storage/storage_testing.h"
 
 enum {
@@ -424,12 +424,13 @@ static inline void model_assert_names(struct model *model, struct storage *stora
 }
 
 /* What each tenant has that lives is counted. */
-static inline void model_assert_census(struct model *model, struct storage *storage, uint16_t p)
+static inline void model_assert_tenant_counts(struct model *model, struct storage *storage,
+                                              uint16_t p)
 {
-    struct census census;
+    struct tenant_counts tenant_counts;
 
-    census_init(&census);
-    assert_int_equal(storage_load_census(storage, p, &census, NULL), ERROR_NONE);
+    tenant_counts_init(&tenant_counts);
+    assert_int_equal(storage_load_tenant_counts(storage, p, &tenant_counts, NULL), ERROR_NONE);
     for (size_t t = 0; t < MODEL_TENANTS; t++) {
         const struct bytes tenant = bytes_of(model_tenants[t]);
         size_t expected = 0;
@@ -440,9 +441,9 @@ static inline void model_assert_census(struct model *model, struct storage *stor
             expected += timer->id.partition == p && bytes_equal(timer->texts.tenant, tenant) &&
                         !timer_is_over(timer->state);
         }
-        assert_int_equal(census_count(&census, tenant), expected);
+        assert_int_equal(tenant_counts_count(&tenant_counts, tenant), expected);
     }
-    census_deinit(&census);
+    tenant_counts_deinit(&tenant_counts);
 }
 
 /* Everything that can be asked of the storage is as the model has it. `random` is not the model's
@@ -460,7 +461,7 @@ static inline void model_assert_equal(struct model *model, struct storage *stora
         assert_true(meta.trim.ms == expected->trim.ms);
         assert_true(meta.placed.ms == expected->placed.ms);
         assert_true(meta.over_to.ms == expected->over_to.ms);
-        model_assert_census(model, storage, p);
+        model_assert_tenant_counts(model, storage, p);
         model_assert_scan(model, storage, p, STORAGE_SCAN_LIVE, 1 + random_below(random, 400));
         model_assert_scan(model, storage, p, STORAGE_SCAN_ALL, 1 + random_below(random, 40));
     }

@@ -18,21 +18,21 @@ void host_init(struct world *world)
     struct random seeds = random_seeded(world->plan.engine.seed);
 
     world->host = (struct host){0};
-    census_init(&world->host.census);
+    tenant_counts_init(&world->host.tenant_counts);
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
         struct partition *partition = partition_of(world, p);
 
         partition->index = p;
         partition->options = world->plan.engine;
         partition->options.partition = p;
-        partition->options.census = &world->host.census;
+        partition->options.tenant_counts = &world->host.tenant_counts;
         partition->options.seed = random_next(&seeds);
     }
 }
 
 void host_deinit(struct world *world)
 {
-    census_deinit(&world->host.census);
+    tenant_counts_deinit(&world->host.tenant_counts);
 }
 
 void host_disturb(struct world *world, uint16_t partition)

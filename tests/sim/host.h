@@ -39,9 +39,9 @@ struct partition {
 struct host {
     struct partition partitions[PARTITIONS_MAX];
     bool is_up;
-    bool is_stopping;     /* drained partitions are not started again */
-    struct census census; /* live timers by tenant, of all partitions */
-    uint32_t life;        /* grows with each start; 1 is the first */
+    bool is_stopping;                   /* drained partitions are not started again */
+    struct tenant_counts tenant_counts; /* live timers by tenant, of all partitions */
+    uint32_t life;                      /* grows with each start; 1 is the first */
 };
 
 void host_init(struct world *world);

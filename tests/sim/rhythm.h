@@ -9,7 +9,7 @@
 #ifndef TICKWHEEL_SIM_RHYTHM_H
 #define TICKWHEEL_SIM_RHYTHM_H
 
-#include "engine/schedule.h"
+#include "timer/schedule.h"
 
 struct world;
 

@@ -68,10 +68,10 @@ uint64_t tenants_count_max(const struct world *world, uint8_t tenant)
 
 void tenants_start(struct world *world)
 {
-    census_clear(&world->host.census);
+    tenant_counts_clear(&world->host.tenant_counts);
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
         const enum error_code result =
-            storage_load_census(world->disk.storage, p, &world->host.census, NULL);
+            storage_load_tenant_counts(world->disk.storage, p, &world->host.tenant_counts, NULL);
 
         assert(result == ERROR_NONE);
         (void)result;
@@ -117,7 +117,8 @@ void tenants_check(struct world *world)
         damaged += world->model.twins[i]->was_damaged;
     for (uint8_t tenant = 1; tenant < world->plan.tenant_count; tenant++) {
         const uint64_t live = live_count(&world->model, tenant);
-        const uint64_t count = census_count(&world->host.census, tenants_text(tenant));
+        const uint64_t count =
+            tenant_counts_count(&world->host.tenant_counts, tenants_text(tenant));
 
         if (count > live + damaged || count + damaged < live)
             world_fail(world, 0, "the timers of a tenant are counted",

@@ -1,6 +1,6 @@
 """The rule on docs/contract.md: all that the service's contract has stands in the table, with tests that there are.
 
-What must stand there is read from src/api/openapi.json and from the list of errors; a row names it in its first
+What must stand there is read from src/api/operations/openapi.json and from the list of errors; a row names it in its first
 column, in `code`, and the tests in its last, as `path:test`:
 
     `METHOD /path`                      a call

@@ -9,9 +9,9 @@ from rules import read
 from tables import DOCUMENT, resolved
 
 SCHEMAS = {
-    "src/api/dead_json_fuzz.dict": ("Redrive",),
-    "src/api/queues_json_fuzz.dict": ("QueueLease", "QueueAck", "QueueNack", "QueueExtend"),
-    "src/api/timer_json_fuzz.dict": ("TimerCreate", "TimerPatch"),
+    "src/api/json/dead_json_fuzz.dict": ("Redrive",),
+    "src/api/json/queues_json_fuzz.dict": ("QueueLease", "QueueAck", "QueueNack", "QueueExtend"),
+    "src/api/json/timer_json_fuzz.dict": ("TimerCreate", "TimerPatch"),
 }
 
 

@@ -5,7 +5,7 @@ A row names in its first column, in `code`, all that are this one limit:
     `setting`                           of the table of settings, if it is a number
     `tenant name`                       what may be limited for a tenant
     `src/path/file.c:NAME_MAX`          a constant of the sources
-    `Schema.field`, `METHOD /path ?n`   a field or parameter of src/api/openapi.json that has a `maximum`, `maxLength`,
+    `Schema.field`, `METHOD /path ?n`   a field or parameter of src/api/operations/openapi.json that has a `maximum`, `maxLength`,
                                         `maxItems` or `maxProperties`; its elements are `name[]`, the names and values of
                                         an object `name{name}` and `name{value}`
 

@@ -1,12 +1,12 @@
 """What the rules on tables of documents share: their rows, the tests that a row names, and names for the parts of
-src/api/openapi.json."""
+src/api/operations/openapi.json."""
 
 import os
 import re
 
 from rules import read
 
-DOCUMENT = "src/api/openapi.json"
+DOCUMENT = "src/api/operations/openapi.json"
 METHODS = ("get", "put", "post", "patch", "delete")
 
 

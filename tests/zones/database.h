@@ -6,7 +6,7 @@
 #define TICKWHEEL_TESTS_ZONES_DATABASE_H
 
 #include "base/random.h"
-#include "sys/zones.h"
+#include "calendar/zones.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
  * skipped when the clock jumps over it from one second to the next. Whether a reading is planned is
  * what cron_oracle.h says. TEST_VERBOSE=1 names each zone.
  */
-#include "base/cron_oracle.h"
-#include "base/zone.h"
+#include "calendar/cron_oracle.h"
+#include "calendar/zone.h"
 #include "database.h"
 
 static const struct {

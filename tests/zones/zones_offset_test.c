@@ -5,8 +5,8 @@
  * hour, and where its answer changes, at each step of a bisection down to the second: so a change
  * that zone.h does not know is found too.
  */
-#include "base/calendar.h"
-#include "base/zone.h"
+#include "calendar/calendar.h"
+#include "calendar/zone.h"
 #include "database.h"
 
 static const struct {

@@ -1,7 +1,7 @@
 #include "api/fake/node_fake.h"
 
 #include "base/map.h"
-#include "engine/queue_target.h"
+#include "timer/queue_target.h"
 #include "sys/clock.h"
 
 #include <assert.h>

@@ -9,7 +9,7 @@
 #ifndef TICKWHEEL_API_FAKE_NODE_FAKE_H
 #define TICKWHEEL_API_FAKE_NODE_FAKE_H
 
-#include "node/node.h"
+#include "shard/node.h"
 
 struct node *node_fake_start(uint16_t partition_count);
 

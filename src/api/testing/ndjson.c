@@ -1,6 +1,6 @@
 #include "api/testing/ndjson.h"
 
-#include "api/batch.h"
+#include "api/timers/batch.h"
 
 #include <assert.h>
 #include <stdio.h>

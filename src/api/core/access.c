@@ -1,0 +1,173 @@
+/*
+ * The rate is a bucket of tokens in its form as a schedule (GCRA, ITU-T I.371): of each tenant is
+ * kept when its bucket would be full again. One request moves that on by the time in which one drop
+ * comes in; it may lie as far ahead as the bucket is deep. So there is one number, which needs no
+ * lock.
+ */
+#include "api/core/access.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#define NS_PER_S UINT64_C(1000000000)
+
+struct access {
+    bool is_open; /* everybody may do everything */
+    pthread_rwlock_t lock;
+    struct tokens *tokens;   /* guarded by lock; NULL: is_open */
+    _Atomic uint64_t *fulls; /* of each tenant, in ns; the array is guarded by lock */
+};
+
+static _Atomic uint64_t *fulls_create(const struct tokens *tokens)
+{
+    return calloc(tokens ? tokens->tenant_count + 1 : 1, sizeof(_Atomic uint64_t));
+}
+
+struct access *access_create(struct tokens *tokens)
+{
+    struct access *access = calloc(1, sizeof(*access));
+
+    if (!access)
+        return NULL;
+    access->fulls = fulls_create(tokens);
+    if (!access->fulls) {
+        free(access);
+        return NULL;
+    }
+    access->tokens = tokens;
+    access->is_open = !tokens;
+    pthread_rwlock_init(&access->lock, NULL);
+    return access;
+}
+
+void access_destroy(struct access *access)
+{
+    if (!access)
+        return;
+    pthread_rwlock_destroy(&access->lock);
+    tokens_free(access->tokens);
+    free(access->fulls);
+    free(access);
+}
+
+/* The index of the tenant, perhaps the hint; tenant_count when it is none. Under the lock. */
+static size_t tenant_index(const struct tokens *tokens, struct bytes name, size_t hint)
+{
+    size_t i = 0;
+
+    if (hint < tokens->tenant_count && bytes_equal(token_tenant_name(&tokens->tenants[hint]), name))
+        return hint;
+    while (i < tokens->tenant_count && !bytes_equal(token_tenant_name(&tokens->tenants[i]), name))
+        i++;
+    return i;
+}
+
+enum error_code access_replace(struct access *access, struct tokens *tokens)
+{
+    _Atomic uint64_t *fulls = fulls_create(tokens), *old_fulls;
+    struct tokens *old;
+
+    if (!fulls)
+        return ERROR_NO_MEMORY;
+    pthread_rwlock_wrlock(&access->lock);
+    old = access->tokens;
+    old_fulls = access->fulls;
+    for (size_t i = 0; i < tokens->tenant_count; i++) {
+        size_t before = tenant_index(old, token_tenant_name(&tokens->tenants[i]), i);
+
+        if (before < old->tenant_count)
+            atomic_init(&fulls[i], atomic_load(&old_fulls[before]));
+    }
+    access->tokens = tokens;
+    access->fulls = fulls;
+    pthread_rwlock_unlock(&access->lock);
+    tokens_free(old);
+    free(old_fulls);
+    return ERROR_NONE;
+}
+
+/* Returns 0, or how long to wait. */
+static uint64_t spend(_Atomic uint64_t *full, const struct tenant_limits *limits, uint64_t now_ns)
+{
+    const uint64_t drop_ns = limits->rate ? NS_PER_S / limits->rate : 0;
+    const uint64_t depth = limits->burst ? limits->burst : limits->rate;
+    uint64_t before = atomic_load_explicit(full, memory_order_relaxed), after;
+
+    if (!limits->rate)
+        return 0;
+    do {
+        after = (before > now_ns ? before : now_ns) + drop_ns;
+        if (after - now_ns > depth * drop_ns)
+            return after - now_ns - depth * drop_ns;
+    } while (!atomic_compare_exchange_weak(full, &before, after));
+    return 0;
+}
+
+/* What follows "Bearer"; data NULL when it is no such. The scheme is written in any case. */
+static struct bytes bearer_of(struct bytes field)
+{
+    static const struct bytes scheme = {"bearer", 6};
+    size_t at = scheme.size;
+
+    if (field.size <= at || strncasecmp(field.data, scheme.data, scheme.size) != 0 ||
+        field.data[at] != ' ')
+        return (struct bytes){0};
+    while (at < field.size && field.data[at] == ' ')
+        at++;
+    return (struct bytes){field.data + at, field.size - at};
+}
+
+static enum error_code check_locked(struct access *access, struct bytes authorization,
+                                    enum access_need need, struct instant now,
+                                    struct caller *ret_caller, uint64_t *ret_wait_ns)
+{
+    struct bytes text = bearer_of(authorization);
+    const struct token *token = text.size ? tokens_find(access->tokens, text) : NULL;
+    const struct token_tenant *tenant;
+
+    if (!token)
+        return ERROR_UNAUTHENTICATED;
+    if (!(token->scopes & (unsigned)need >> 8))
+        return ERROR_FORBIDDEN;
+    tenant = &access->tokens->tenants[token->tenant];
+    *ret_wait_ns = spend(&access->fulls[token->tenant], &tenant->limits, now.ns);
+    if (*ret_wait_ns)
+        return ERROR_TOO_MANY;
+    *ret_caller = (struct caller){
+        .limits = tenant->limits, .index_ = token->tenant, .tenant_size = tenant->name_size};
+    memcpy(ret_caller->tenant, tenant->name, tenant->name_size);
+    return ERROR_NONE;
+}
+
+enum error_code access_check(struct access *access, struct bytes authorization,
+                             enum access_need need, struct instant now, struct caller *ret_caller,
+                             uint64_t *ret_wait_ns)
+{
+    enum error_code error;
+
+    if (need == ACCESS_OPEN || access->is_open) {
+        *ret_caller = (struct caller){0};
+        return ERROR_NONE;
+    }
+    pthread_rwlock_rdlock(&access->lock);
+    error = check_locked(access, authorization, need, now, ret_caller, ret_wait_ns);
+    pthread_rwlock_unlock(&access->lock);
+    return error;
+}
+
+enum error_code access_spend(struct access *access, const struct caller *caller, struct instant now)
+{
+    uint64_t wait_ns = 0;
+    size_t tenant;
+
+    if (!caller->limits.rate)
+        return ERROR_NONE;
+    pthread_rwlock_rdlock(&access->lock);
+    tenant = tenant_index(access->tokens, caller_tenant(caller), caller->index_);
+    if (tenant < access->tokens->tenant_count)
+        wait_ns = spend(&access->fulls[tenant], &caller->limits, now.ns);
+    pthread_rwlock_unlock(&access->lock);
+    return wait_ns ? ERROR_TOO_MANY : ERROR_NONE;
+}

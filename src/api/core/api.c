@@ -1,0 +1,303 @@
+#include "api/core/api.h"
+
+#include "api/core/call.h"
+#include "api/core/route.h"
+#include "sys/clock.h"
+
+#include <stdlib.h>
+
+/* Pages of lists that are read and made into JSON: enough to keep both threads at it. Of each that
+ * is begun some megabytes may be in memory, and whoever asks for a single timer waits behind it. */
+enum { LISTS_AT_A_TIME = 4 };
+
+/* ---- the server's calls, handed on to the route ---- */
+
+static struct call *call_create(struct api *api, struct http_request *request)
+{
+    struct call *call = calloc(1, sizeof(*call));
+
+    if (!call)
+        return NULL;
+    call->api = api;
+    call->http = request;
+    http_request_set_user(request, call);
+    return call;
+}
+
+/* The only answer that needs no memory: an empty one. */
+static void answer_out_of_memory(struct http_request *request)
+{
+    struct http_response response = {.status = 503};
+
+    http_response_header(&response, "Retry-After", "1");
+    http_request_answer(request, &response);
+}
+
+static void answer_no_route(struct call *call, const char *allow)
+{
+    struct http_response response = {.status = error_status(ERROR_METHOD),
+                                     .content_type = "application/problem+json"};
+    struct problem problem;
+
+    if (!allow[0]) {
+        call_answer_error(call, ERROR_NOT_FOUND, "There is nothing at this path");
+        return;
+    }
+    problem_set(&problem, ERROR_METHOD, "", "This path takes %s", allow);
+    problem_format(&problem, &response.body);
+    buffer_append_text(&response.body, "\n");
+    http_response_header(&response, "Allow", "%s", allow);
+    call_answer(call, &response);
+}
+
+static const char *scope_of(const struct call *call)
+{
+    return token_scope_word((enum token_scope)(call->route->need >> 8));
+}
+
+/* The challenge of RFC 6750: with a reason when a token was shown. */
+static void challenge(struct call *call, struct http_response *response, enum error_code error)
+{
+    if (error == ERROR_FORBIDDEN)
+        http_response_header(
+            response, "WWW-Authenticate",
+            "Bearer realm=\"tickwheel\", error=\"insufficient_scope\", scope=\"%s\"",
+            scope_of(call));
+    else
+        http_response_header(response, "WWW-Authenticate", "Bearer realm=\"tickwheel\"%s",
+                             http_request_header(call->http, "Authorization").data
+                                 ? ", error=\"invalid_token\""
+                                 : "");
+}
+
+static void answer_no_access(struct call *call, enum error_code error, uint64_t wait_ns)
+{
+    struct http_response response = {0};
+    struct problem problem;
+
+    if (error == ERROR_TOO_MANY) {
+        problem_set(&problem, error, "", "The rate of the tenant is spent");
+        http_response_header(&response, "Retry-After", "%llu",
+                             (unsigned long long)((wait_ns + 999999999) / 1000000000));
+    } else {
+        if (error == ERROR_FORBIDDEN)
+            problem_set(&problem, error, "", "It lacks the scope %s", scope_of(call));
+        else
+            problem_set(&problem, error, "", "Send it as Authorization: Bearer TOKEN");
+        challenge(call, &response, error);
+    }
+    call_answer_refusal(call, &problem, &response);
+}
+
+/* Says who calls. False: answered, they may not. */
+static bool admit(struct call *call)
+{
+    const struct config *config = call->api->options.config;
+    struct bytes authorization = http_request_header(call->http, "Authorization");
+    enum access_need need = call->route->need;
+    enum error_code error;
+    uint64_t wait_ns = 0;
+
+    if (authorization.data && http_request_header_count(call->http, "Authorization") > 1)
+        authorization = (struct bytes){0}; /* whoever reads only one of them would be misled */
+    if (need == ACCESS_ADMIN && config->metrics_access == CONFIG_METRICS_ACCESS_OPEN)
+        need = ACCESS_OPEN;
+    error = access_check(call->api->access, authorization, need, instant_now(), &call->caller,
+                         &wait_ns);
+    if (error) {
+        answer_no_access(call, error, wait_ns);
+        return false;
+    }
+    call->body_bytes_max = caller_limit(config->body_bytes_max, call->caller.limits.body_bytes_max);
+    return true;
+}
+
+static void api_begin(void *context, struct http_request *request)
+{
+    struct call *call = call_create(context, request);
+    struct http_target target;
+    struct route_match match;
+
+    if (!call) {
+        answer_out_of_memory(request);
+        return;
+    }
+    if (http_target_parse(http_request_target(request), &target)) {
+        call_answer_error(call, ERROR_BAD_REQUEST, "The request target is not a valid one");
+        return;
+    }
+    route_find(route_table, route_count, http_request_method(request), target.path,
+               call->parameter_text, &match);
+    call->route = match.route;
+    call->parameter = match.parameter;
+    call->query = target.query;
+    if (!call->route)
+        answer_no_route(call, match.allow);
+    else if (admit(call) && call->route->begin)
+        call->route->begin(call);
+}
+
+static size_t api_body(struct http_request *request, struct bytes chunk)
+{
+    struct call *call = http_request_user(request);
+
+    return call->route->body ? call->route->body(call, chunk) : chunk.size;
+}
+
+static void api_end(struct http_request *request)
+{
+    struct call *call = http_request_user(request);
+
+    call->route->end(call);
+}
+
+static void api_resumed(struct http_request *request)
+{
+    struct call *call = http_request_user(request);
+
+    call->route->resumed(call);
+}
+
+static void api_closed(struct http_request *request)
+{
+    struct call *call = http_request_user(request);
+
+    if (!call)
+        return;
+    if (call->route && call->route->closed)
+        call->route->closed(call);
+    atomic_fetch_sub(&call->api->bodies_bytes, call->body_counted);
+    atomic_fetch_sub(&call->api->answers_bytes, call->answer_counted);
+    buffer_deinit(&call->body);
+    free(call);
+}
+
+static void api_refuse(void *context, struct http_request *request, enum http_refusal refusal)
+{
+    struct call *call = call_create(context, request);
+
+    if (!call) {
+        answer_out_of_memory(request);
+        return;
+    }
+    switch (refusal) {
+    case HTTP_REFUSED_MALFORMED:
+        call_answer_error(call, ERROR_BAD_REQUEST, "The length of the body is not clear");
+        break;
+    case HTTP_REFUSED_HEADERS:
+        call_answer_error(call, ERROR_HEADERS_TOO_LARGE, "");
+        break;
+    case HTTP_REFUSED_CONNECTIONS:
+        metrics_add(call->api->options.metrics, METRIC_REFUSED_CONNECTIONS, 1);
+        call_answer_error(call, ERROR_OVERLOADED, "Too many connections are open");
+        break;
+    case HTTP_REFUSED_STOPPING:
+        call_answer_error(call, ERROR_STOPPING, "");
+        break;
+    }
+}
+
+static const struct http_handler api_handler = {
+    .begin = api_begin,
+    .body = api_body,
+    .end = api_end,
+    .resumed = api_resumed,
+    .closed = api_closed,
+    .refuse = api_refuse,
+};
+
+/* Batches whose client left live until the node has answered them. */
+static void await_batches(struct api *api)
+{
+    pthread_mutex_lock(&api->lock);
+    while (api->batches > 0)
+        pthread_cond_wait(&api->batch_ended, &api->lock);
+    pthread_mutex_unlock(&api->lock);
+}
+
+/* ---- starting and stopping ---- */
+
+static void api_free(struct api *api)
+{
+    concurrency_deinit(&api->lists);
+    pthread_cond_destroy(&api->batch_ended);
+    pthread_mutex_destroy(&api->lock);
+    access_destroy(api->access);
+    free(api);
+}
+
+enum error_code api_start(const struct api_options *options, struct api **ret_api,
+                          struct error *ret_error)
+{
+    const struct config *config = options->config;
+    struct api *api = calloc(1, sizeof(*api));
+    struct http_options http = {
+        .address = config->listen_address,
+        .port = (uint16_t)config->listen_port,
+        .threads = config->http_threads,
+        .connections_max = config->connections_max,
+        .header_bytes_max = config->header_bytes_max,
+        .idle_ms = config->http_idle_ms,
+        .drain_ms = config->drain_ms,
+        .handler = &api_handler,
+        .context = api,
+        .identity = options->identity,
+    };
+    enum error_code error;
+
+    if (!api || !(api->access = access_create(options->tokens))) {
+        tokens_free(options->tokens);
+        free(api);
+        return error_set(ret_error, ERROR_NO_MEMORY, "start the API");
+    }
+    pthread_mutex_init(&api->lock, NULL);
+    pthread_cond_init(&api->batch_ended, NULL);
+    concurrency_init(&api->lists, LISTS_AT_A_TIME);
+    api->budget = (struct api_budget){config->bodies_bytes_max, config->answers_bytes_max,
+                                      config->batches_max};
+    api->options = *options;
+    api->limits = (struct timer_json_limits){
+        .payload_bytes_max = config->payload_bytes_max,
+        .target_bytes_max = config->target_bytes_max,
+        .labels_max = config->labels_max,
+        .headers_bytes_max = config->headers_bytes_max,
+        .host_allowed = options->host_allowed,
+        .host_context = options->host_context,
+        .zones = node_zones(options->node),
+        .broker_check = options->broker_check,
+        .broker_context = options->broker_context,
+    };
+    error = http_server_start(&http, &api->server, ret_error);
+    if (error) {
+        api_free(api);
+        return error;
+    }
+    *ret_api = api;
+    return ERROR_NONE;
+}
+
+void api_stop(struct api *api)
+{
+    if (!api)
+        return;
+    node_queue_stop_waiting(
+        api->options.node); /* else the answers to workers would be waited for */
+    http_server_stop(api->server);
+    await_batches(api);
+    api_free(api);
+}
+
+enum error_code api_replace_tokens(struct api *api, struct tokens *tokens)
+{
+    return access_replace(api->access, tokens);
+}
+
+void api_replace_identity(struct api *api, struct tls_identity *identity)
+{
+    http_server_set_identity(api->server, identity);
+}
+
+uint16_t api_port(const struct api *api)
+{
+    return http_server_port(api->server);
+}

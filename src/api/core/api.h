@@ -1,0 +1,55 @@
+/*
+ * api.h - the service's HTTP face: docs/api.md on top of a node.
+ *
+ *     struct api_options options = {.config = &config, .metrics = metrics, .node = node};
+ *     struct api *api;
+ *     if (api_start(&options, &api, &error))
+ *         return fail(error.text);
+ *     ...
+ *     api_stop(api);
+ *     node_stop(node);
+ *
+ * Threads    api_start and api_stop from one thread; the rest from any.
+ */
+#ifndef TICKWHEEL_API_CORE_API_H
+#define TICKWHEEL_API_CORE_API_H
+
+#include "http/tls.h"
+#include "shard/node.h"
+#include "ops/tokens.h"
+
+struct api;
+
+struct api_options {
+    const struct config *config; /* borrowed until api_stop, as are metrics and node */
+    struct metrics *metrics;
+    struct node *node;
+    struct tokens *tokens;         /* taken in any case; NULL: everybody may do everything */
+    struct tls_identity *identity; /* held until api_stop; NULL: without TLS */
+    /* Whether a target's host may be called; NULL: any. From several threads at a time. */
+    bool (*host_allowed)(void *context, struct bytes host);
+    void *host_context;
+    /* Whether a timer may go to this target of a broker, as timer_json.h says; the same. */
+    enum error_code (*broker_check)(void *context, struct bytes target, struct error *ret_error);
+    void *broker_context;
+};
+
+/* Listens on the configured address. */
+enum error_code api_start(const struct api_options *options, struct api **ret_api,
+                          struct error *ret_error);
+
+/* From now on these tokens count; takes them unless it fails. For an API that was started with
+ * some. Any thread. */
+enum error_code api_replace_tokens(struct api *api, struct tokens *tokens);
+
+/* From now on new connections are shown this identity. For an API that was started with one. */
+void api_replace_identity(struct api *api, struct tls_identity *identity);
+
+/* Stops accepting, lets requests under way end for `config.drain_ms`, and waits for every answer
+ * that the node owes: so it comes before node_stop. */
+void api_stop(struct api *api);
+
+/* The port that is listened on: the configured one, or which one it became when that was 0. */
+uint16_t api_port(const struct api *api);
+
+#endif

@@ -1,0 +1,307 @@
+#include "api/core/call.h"
+
+#include "http/field.h"
+#include "sys/clock.h"
+
+#include <stdio.h>
+
+#define PROBLEM_TYPE "application/problem+json"
+
+/* ---- answering ---- */
+
+/* How long it takes, roughly, until trying again makes sense; 0: it never does. */
+static unsigned retry_after_s(enum error_code code)
+{
+    switch (code) {
+    case ERROR_TOO_MANY:
+    case ERROR_OVERLOADED:
+    case ERROR_NO_MEMORY:
+    case ERROR_IO:
+        return 1;
+    case ERROR_STOPPING:
+        return 5;
+    case ERROR_DISK_FULL:
+        return 30;
+    default:
+        return 0;
+    }
+}
+
+static bool has_header(const struct http_response *response, const char *name)
+{
+    for (size_t i = 0; i < response->header_count; i++)
+        if (strcmp(response->headers[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+void call_error_headers(struct http_response *response, enum error_code code)
+{
+    unsigned seconds = retry_after_s(code);
+
+    if (seconds && !has_header(response, "Retry-After"))
+        http_response_header(response, "Retry-After", "%u", seconds);
+}
+
+static void count_refusal(struct metrics *metrics, enum error_code code)
+{
+    switch (code) {
+    case ERROR_OVERLOADED:
+    case ERROR_NO_MEMORY:
+        metrics_add(metrics, METRIC_REFUSED_OVERLOADED, 1);
+        break;
+    case ERROR_TOO_MANY:
+        metrics_add(metrics, METRIC_REFUSED_TOO_MANY, 1);
+        break;
+    case ERROR_DISK_FULL:
+        metrics_add(metrics, METRIC_REFUSED_DISK_FULL, 1);
+        break;
+    case ERROR_STOPPING:
+        metrics_add(metrics, METRIC_REFUSED_STOPPING, 1);
+        break;
+    case ERROR_UNAUTHENTICATED:
+        metrics_add(metrics, METRIC_REFUSED_UNAUTHENTICATED, 1);
+        break;
+    case ERROR_FORBIDDEN:
+        metrics_add(metrics, METRIC_REFUSED_FORBIDDEN, 1);
+        break;
+    case ERROR_TOO_LARGE:
+    case ERROR_HEADERS_TOO_LARGE:
+        metrics_add(metrics, METRIC_REFUSED_TOO_LARGE, 1);
+        break;
+    default:
+        break;
+    }
+}
+
+void call_answer(struct call *call, struct http_response *response)
+{
+    struct metrics *metrics = call->api->options.metrics;
+    enum metric_route route = call->route ? call->route->metric : METRIC_ROUTE_OTHER;
+
+    metrics_add_request(metrics, route, (unsigned)response->status);
+    metrics_observe_us(metrics, HISTOGRAM_HTTP_REQUEST,
+                       instant_since_ns(http_request_begun_at(call->http), instant_now()) / 1000);
+    call->answer_counted = response->body.capacity;
+    atomic_fetch_add(&call->api->answers_bytes, call->answer_counted);
+    http_request_answer(call->http, response);
+}
+
+void call_answer_json(struct call *call, int status, struct buffer *body)
+{
+    struct http_response response = {.status = status, .content_type = "application/json"};
+
+    buffer_append_text(body, "\n");
+    response.body = *body;
+    call_answer(call, &response);
+}
+
+bool call_refuses_large_answer(struct call *call)
+{
+    if (atomic_load(&call->api->answers_bytes) <= call->api->budget.answers_bytes_max)
+        return false;
+    call_answer_error(call, ERROR_OVERLOADED, "Too many answers wait to be read");
+    return true;
+}
+
+static void answer_with(struct call *call, enum error_code code, struct http_response *response)
+{
+    response->status = error_status(code);
+    response->content_type = PROBLEM_TYPE;
+    buffer_append_text(&response->body, "\n");
+    call_error_headers(response, code);
+    count_refusal(call->api->options.metrics, code);
+    call_answer(call, response);
+}
+
+void call_answer_refusal(struct call *call, const struct problem *problem,
+                         struct http_response *response)
+{
+    problem_format(problem, &response->body);
+    answer_with(call, problem->code, response);
+}
+
+void call_answer_problem(struct call *call, const struct problem *problem)
+{
+    struct http_response response = {0};
+
+    call_answer_refusal(call, problem, &response);
+}
+
+void call_answer_error(struct call *call, enum error_code code, const char *detail)
+{
+    struct problem problem;
+
+    problem_set(&problem, code, "", "%s", detail);
+    call_answer_problem(call, &problem);
+}
+
+/* The problem with the timer that is its reason. */
+static void answer_because_of(struct call *call, enum error_code error, const struct timer *timer)
+{
+    struct http_response response = {0};
+    struct problem problem;
+
+    problem_set(&problem, error, "", "%s", "");
+    problem_format(&problem, &response.body);
+    if (timer && response.body.size > 0 && !buffer_failed(&response.body)) {
+        response.body.size--; /* its closing brace comes after the timer */
+        buffer_append_text(&response.body, ",\"timer\":");
+        timer_json_format(timer, &response.body);
+        buffer_append_text(&response.body, "}");
+    }
+    answer_with(call, error, &response);
+}
+
+void call_answer_timer(struct call *call, int status, enum error_code error,
+                       const struct timer *timer)
+{
+    struct http_response response = {.status = status, .content_type = "application/json"};
+    char id[TIMER_ID_TEXT_SIZE];
+
+    if (error == ERROR_GONE || error == ERROR_KEY_IN_USE) {
+        answer_because_of(call, error, timer);
+        return;
+    }
+    if (error) {
+        call_answer_error(call, error, "");
+        return;
+    }
+    timer_json_format(timer, &response.body);
+    buffer_append_text(&response.body, "\n");
+    http_response_header(&response, "ETag", "\"%u\"", timer->version);
+    if (status == 201) {
+        timer_id_format(&timer->id, id);
+        http_response_header(&response, "Location", "/v1/timers/%s", id);
+    }
+    call_answer(call, &response);
+}
+
+/* ---- bodies ---- */
+
+bool call_refuses_length(struct call *call, uint64_t bytes_max)
+{
+    uint64_t length = http_request_content_length(call->http);
+    struct problem problem;
+
+    if (length == HTTP_LENGTH_UNKNOWN || length <= bytes_max)
+        return false;
+    problem_set(&problem, ERROR_TOO_LARGE, "", "The body may have at most %llu bytes",
+                (unsigned long long)bytes_max);
+    call_answer_problem(call, &problem);
+    return true;
+}
+
+bool call_refuses_type(struct call *call, const char *type, const char *other)
+{
+    struct bytes field = http_request_header(call->http, "Content-Type");
+    struct problem problem;
+
+    if (field.data &&
+        (http_media_type_is(field, type) || (other && http_media_type_is(field, other))))
+        return false;
+    problem_set(&problem, ERROR_MEDIA_TYPE, "", "The content type must be %s, in UTF-8", type);
+    call_answer_problem(call, &problem);
+    return true;
+}
+
+bool call_refuses_body(struct call *call)
+{
+    return call_refuses_length(call, call->body_bytes_max);
+}
+
+/* False when there is no room for a body of so many bytes. A small one always finds room: else a
+ * few clients that never end a large one would keep all others out. */
+static bool count_body(struct call *call, size_t size)
+{
+    size_t more = size - call->body_counted;
+
+    if (size <= CALL_SMALL_BODY_BYTES)
+        return true;
+    call->body_counted = size;
+    return atomic_fetch_add(&call->api->bodies_bytes, more) + more <=
+           call->api->budget.bodies_bytes_max;
+}
+
+size_t call_collect(struct call *call, struct bytes chunk)
+{
+    size_t bytes_max = call->body_bytes_max;
+    struct problem problem;
+
+    if (chunk.size > bytes_max - call->body.size) {
+        problem_set(&problem, ERROR_TOO_LARGE, "", "The body may have at most %zu bytes",
+                    bytes_max);
+        call_answer_problem(call, &problem);
+        return chunk.size;
+    }
+    if (!count_body(call, call->body.size + chunk.size)) {
+        call_answer_error(call, ERROR_OVERLOADED, "Too many large requests are under way");
+        return chunk.size;
+    }
+    buffer_append_bytes(&call->body, chunk);
+    if (buffer_failed(&call->body))
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+    return chunk.size;
+}
+
+/* ---- traces ---- */
+
+struct bytes call_trace(struct call *call, char ret_text[TRACE_PARENT_SIZE + 1])
+{
+    struct trace_parent parent;
+
+    if (http_request_header_count(call->http, "traceparent") != 1 ||
+        !trace_parent_parse(http_request_header(call->http, "traceparent"), &parent))
+        return (struct bytes){0};
+    trace_parent_format(&parent, ret_text);
+    return (struct bytes){ret_text, TRACE_PARENT_SIZE};
+}
+
+/* ---- batches ---- */
+
+bool api_enter_batch(struct api *api)
+{
+    bool has_room;
+
+    pthread_mutex_lock(&api->lock);
+    has_room = api->batches < api->budget.batches_max;
+    api->batches += has_room;
+    pthread_mutex_unlock(&api->lock);
+    return has_room;
+}
+
+void api_leave_batch(struct api *api)
+{
+    pthread_mutex_lock(&api->lock);
+    api->batches--;
+    pthread_cond_signal(&api->batch_ended);
+    pthread_mutex_unlock(&api->lock);
+}
+
+/* ---- the node ---- */
+
+struct timer_json_limits call_timer_limits(const struct call *call)
+{
+    struct timer_json_limits limits = call->api->limits;
+
+    limits.tenant = caller_tenant(&call->caller);
+    return limits;
+}
+
+enum error_code call_ask(struct call *call, struct node_request *request)
+{
+    request->command.tenant = caller_tenant(&call->caller);
+    request->command.tenant_pending_max = call->caller.limits.pending_max;
+    return node_submit(call->api->options.node, request);
+}
+
+enum error_code call_submit(struct call *call, void (*done)(struct node_request *request))
+{
+    enum error_code error;
+
+    call->node.done = done;
+    error = call_ask(call, &call->node);
+    if (error)
+        call_answer_error(call, error, "");
+    return error;
+}

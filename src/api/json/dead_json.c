@@ -1,0 +1,261 @@
+#include "api/timers/dead.h"
+#include "api/json/timer_json_parse.h"
+
+#include <stdlib.h>
+
+#define DEAD_FIELD_LIST(X) X(ids) X(all) X(target) X(labels) X(limit) X(cursor)
+
+enum dead_field {
+#define X(name) DEAD_##name,
+    DEAD_FIELD_LIST(X)
+#undef X
+        DEAD_FIELD_COUNT,
+};
+
+static const char *const fields[] = {
+#define X(name) #name,
+    DEAD_FIELD_LIST(X)
+#undef X
+};
+
+#define BIT(field) (1u << DEAD_##field)
+
+struct reading {
+    struct timer_parse parse; /* for its strings and problems */
+    struct dead_ask *ask;
+    unsigned seen;
+    size_t room_used; /* never more than the request has bytes: a string does not grow */
+};
+
+static enum error_code no_memory(struct reading *reading)
+{
+    return problem_set(reading->parse.problem, ERROR_NO_MEMORY, "", "%s", "");
+}
+
+/* A string that outlives the request's body. */
+static enum error_code keep_string(struct reading *reading, const char *pointer,
+                                   struct bytes *ret_text)
+{
+    struct bytes text;
+    enum error_code code = timer_parse_string(&reading->parse, pointer, &text);
+
+    if (code)
+        return code;
+    *ret_text = (struct bytes){reading->ask->room + reading->room_used, text.size};
+    memcpy(reading->ask->room + reading->room_used, text.data, text.size);
+    reading->room_used += text.size;
+    return ERROR_NONE;
+}
+
+static enum error_code read_id(struct reading *reading)
+{
+    struct dead_ask *ask = reading->ask;
+    struct bytes text;
+    enum error_code code = timer_parse_string(&reading->parse, "#/ids", &text);
+
+    if (code)
+        return code;
+    if (ask->id_count == DEAD_IDS_MAX)
+        return timer_parse_invalid(&reading->parse, "#/ids", "There may be at most %d",
+                                   DEAD_IDS_MAX);
+    if (timer_id_parse(text, &ask->ids[ask->id_count]))
+        ask->ids[ask->id_count] = (struct timer_id){.partition = UINT16_MAX};
+    ask->id_count++;
+    return ERROR_NONE;
+}
+
+static enum error_code read_ids(struct reading *reading)
+{
+    struct timer_parse *parse = &reading->parse;
+    enum json_type type = json_peek(&parse->reader);
+
+    if (type != JSON_ARRAY && type != JSON_NONE)
+        return timer_parse_invalid(parse, "#/ids", "It must be an array of strings");
+    if (type == JSON_NONE || !json_enter_array(&parse->reader))
+        return timer_parse_not_json(parse);
+    reading->ask->ids = calloc(DEAD_IDS_MAX, sizeof(*reading->ask->ids));
+    if (!reading->ask->ids)
+        return no_memory(reading);
+    while (json_next_element(&parse->reader)) {
+        enum error_code code = read_id(reading);
+
+        if (code)
+            return code;
+    }
+    if (json_error(&parse->reader))
+        return timer_parse_not_json(parse);
+    if (reading->ask->id_count == 0)
+        return timer_parse_invalid(parse, "#/ids", "There must be at least one");
+    return ERROR_NONE;
+}
+
+static enum error_code read_all(struct reading *reading)
+{
+    struct timer_parse *parse = &reading->parse;
+    enum json_type type = json_peek(&parse->reader);
+
+    if (type == JSON_NONE)
+        return timer_parse_not_json(parse);
+    if (type != JSON_TRUE)
+        return timer_parse_invalid(parse, "#/all", "It must be true");
+    return json_skip(&parse->reader, NULL) ? ERROR_NONE : timer_parse_not_json(parse);
+}
+
+static enum error_code read_labels(struct reading *reading)
+{
+    struct timer_parse *parse = &reading->parse;
+    struct list_query *query = &reading->ask->query;
+    enum json_type type = json_peek(&parse->reader);
+    struct json_string name;
+
+    if (type != JSON_OBJECT && type != JSON_NONE)
+        return timer_parse_invalid(parse, "#/labels", "It must be an object of strings");
+    if (type == JSON_NONE || !json_enter_object(&parse->reader))
+        return timer_parse_not_json(parse);
+    while (json_next_member(&parse->reader, &name)) {
+        char *to = reading->ask->room + reading->room_used;
+        enum error_code code;
+        size_t size;
+
+        if (query->label_count == LIST_LABELS_MAX)
+            return timer_parse_invalid(parse, "#/labels", "There may be at most %d",
+                                       LIST_LABELS_MAX);
+        if (!json_string_decode(&name, to, parse->json.size - reading->room_used, &size))
+            abort(); /* it never grows */
+        reading->room_used += size;
+        query->labels[query->label_count].key = (struct bytes){to, size};
+        code = keep_string(reading, "#/labels", &query->labels[query->label_count].value);
+        if (code)
+            return code;
+        query->label_count++;
+    }
+    if (json_error(&parse->reader))
+        return timer_parse_not_json(parse);
+    if (query->label_count == 0)
+        return timer_parse_invalid(parse, "#/labels", "There must be at least one");
+    return ERROR_NONE;
+}
+
+static enum error_code read_limit(struct reading *reading)
+{
+    struct timer_parse *parse = &reading->parse;
+    enum json_type type = json_peek(&parse->reader);
+    struct bytes number;
+    uint64_t value;
+
+    if (type == JSON_NUMBER && json_read_number(&parse->reader, &number)) {
+        if (json_number_u64(number, &value) == JSON_U64_OK && value >= 1 &&
+            value <= LIST_LIMIT_MAX) {
+            reading->ask->query.limit = (size_t)value;
+            return ERROR_NONE;
+        }
+    } else if (json_error(&parse->reader)) {
+        return timer_parse_not_json(parse);
+    }
+    return timer_parse_invalid(parse, "#/limit", "It must be a number of 1 to %d", LIST_LIMIT_MAX);
+}
+
+static enum error_code read_cursor(struct reading *reading)
+{
+    struct list_query *query = &reading->ask->query;
+    struct bytes text;
+    enum error_code code = timer_parse_string(&reading->parse, "#/cursor", &text);
+
+    if (code)
+        return code;
+    query->has_cursor = true;
+    if (cursor_parse(text, &query->cursor))
+        return timer_parse_invalid(&reading->parse, "#/cursor",
+                                   "It is not one that this server gave");
+    return ERROR_NONE;
+}
+
+static enum error_code read_target(struct reading *reading)
+{
+    enum error_code code = keep_string(reading, "#/target", &reading->ask->query.target);
+
+    if (!code && reading->ask->query.target.size == 0)
+        return timer_parse_invalid(&reading->parse, "#/target", "It is empty");
+    return code;
+}
+
+static enum error_code read_field(void *context, struct bytes name)
+{
+    struct reading *reading = context;
+    enum dead_field field;
+    char pointer[32];
+
+    for (field = 0; field < DEAD_FIELD_COUNT; field++)
+        if (bytes_equal(name, bytes_of(fields[field])))
+            break;
+    if (field == DEAD_FIELD_COUNT)
+        return timer_parse_unknown(&reading->parse, "#", name, fields, DEAD_FIELD_COUNT);
+    if (reading->seen & 1u << field) {
+        timer_pointer("#", name, pointer, sizeof(pointer));
+        return timer_parse_invalid(&reading->parse, pointer, "It is given twice");
+    }
+    reading->seen |= 1u << field;
+    switch (field) {
+    case DEAD_ids:
+        return read_ids(reading);
+    case DEAD_all:
+        return read_all(reading);
+    case DEAD_target:
+        return read_target(reading);
+    case DEAD_labels:
+        return read_labels(reading);
+    case DEAD_limit:
+        return read_limit(reading);
+    default:
+        return read_cursor(reading);
+    }
+}
+
+static enum error_code check_together(struct reading *reading)
+{
+    unsigned seen = reading->seen, filters = BIT(target) | BIT(labels);
+    bool is_ok = seen & BIT(ids)   ? seen == BIT(ids)
+                 : seen & BIT(all) ? !(seen & filters)
+                                   : (seen & filters) != 0;
+
+    if (!is_ok)
+        return timer_parse_invalid(&reading->parse, "#",
+                                   "Give either `ids`, or `target` and `labels`, or `all`");
+    return ERROR_NONE;
+}
+
+static enum error_code read_fields(struct reading *reading)
+{
+    enum error_code code = timer_parse_body(&reading->parse, read_field, reading);
+
+    return code ? code : check_together(reading);
+}
+
+enum error_code dead_json_parse(struct bytes json, struct dead_ask *ret_ask,
+                                struct problem *ret_problem)
+{
+    char local[TIMER_JSON_SCRATCH_SIZE];
+    struct dead_ask ask = {
+        .query = {.before = WALL_NEVER, .limit = LIST_LIMIT_MAX, .states = 1u << TIMER_DEAD},
+        .room = malloc(json.size + 1)};
+    struct reading reading = {.parse = {.problem = ret_problem, .json = json, .local = local},
+                              .ask = &ask};
+    enum error_code code;
+
+    json_reader_init(&reading.parse.reader, json);
+    code = ask.room ? read_fields(&reading) : no_memory(&reading);
+    code = timer_parse_prefer_not_json(&reading.parse, code);
+    if (reading.parse.scratch.data != local)
+        free(reading.parse.scratch.data);
+    if (code)
+        dead_ask_free(&ask);
+    else
+        *ret_ask = ask;
+    return code;
+}
+
+void dead_ask_free(struct dead_ask *ask)
+{
+    free(ask->ids);
+    free(ask->room);
+}

@@ -1,0 +1,39 @@
+/*
+ * Goal: no body of a redrive makes the parser crash, read past its input or let through what is out
+ * of bounds. Method: any body; what is accepted must hold its own rules.
+ */
+#include "api/timers/dead.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *copy = malloc(size + !size); /* so that a look past it is seen */
+    struct dead_ask ask;
+    struct problem problem;
+
+    check(copy != NULL);
+    if (size)
+        memcpy(copy, data, size);
+    if (dead_json_parse((struct bytes){copy, size}, &ask, &problem)) {
+        check(problem.code == ERROR_INVALID || problem.code == ERROR_NOT_JSON);
+    } else {
+        check((ask.ids != NULL) == (ask.id_count > 0) && ask.id_count <= DEAD_IDS_MAX);
+        check(ask.query.limit >= 1 && ask.query.limit <= LIST_LIMIT_MAX);
+        check(ask.query.states == 1u << TIMER_DEAD && ask.query.label_count <= LIST_LABELS_MAX);
+        for (size_t i = 0; i < ask.query.label_count; i++)
+            check(ask.query.labels[i].key.data + ask.query.labels[i].key.size <=
+                  ask.query.labels[i].value.data);
+        dead_ask_free(&ask);
+    }
+    free(copy);
+    return 0;
+}

@@ -1,0 +1,21 @@
+/*
+ * members.h - the body of a call that has a few fields: one object, each field once and none other.
+ *
+ *     static const char *const names[] = {"watch", "fire"};
+ *     struct bytes values[2];
+ *     code = members_read(body, names, 2, values, &problem);
+ *
+ * Errors     ERROR_NOT_JSON: the text is no JSON, wherever it goes wrong. ERROR_INVALID: no object,
+ *            a field that there is not, one that stands twice; the problem points to it.
+ * Ownership  The values are parts of the text.
+ */
+#ifndef TICKWHEEL_API_JSON_MEMBERS_H
+#define TICKWHEEL_API_JSON_MEMBERS_H
+
+#include "api/json/problem.h"
+
+/* Each value as it stands in the text, whole and well formed; data NULL where there is none. */
+enum error_code members_read(struct bytes json, const char *const *names, size_t count,
+                             struct bytes *ret_values, struct problem *ret_problem);
+
+#endif

@@ -1,0 +1,37 @@
+#include "api/json/names.h"
+
+enum error_code name_check(struct bytes name, struct error *ret_error)
+{
+    if (name.size == 0 || name.size > NAME_SIZE_MAX)
+        return error_set(ret_error, ERROR_INVALID, "It must have 1 to %d bytes", NAME_SIZE_MAX);
+    for (size_t i = 0; i < name.size; i++)
+        if ((unsigned char)name.data[i] < ' ' || name.data[i] == 0x7f)
+            return error_set(ret_error, ERROR_INVALID, "It must not have control characters");
+    return ERROR_NONE;
+}
+
+uint16_t name_partition(const struct node *node, struct bytes key)
+{
+    return (uint16_t)(bytes_hash(0, key) % node_partition_count(node));
+}
+
+uint16_t name_partition_of(struct node *node, const struct timer *timer)
+{
+    if (timer->texts.key.size)
+        return name_partition(node, timer->texts.key);
+    if (timer->texts.request.size)
+        return name_partition(node, name_of_request(timer->texts.request));
+    return node_partition_next(node);
+}
+
+struct timer *name_timer(struct timer *timer, struct bytes key, struct bytes request)
+{
+    struct timer_texts texts = timer->texts;
+    struct timer *copy;
+
+    texts.key = key;
+    texts.request = request;
+    copy = timer_copy(timer, &texts);
+    timer_free(timer);
+    return copy;
+}

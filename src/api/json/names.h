@@ -1,0 +1,28 @@
+/*
+ * names.h - the names that clients give: keys, events, Idempotency-Keys. What may be one, and which
+ * partition keeps it.
+ *
+ * Threads    No state: any.
+ */
+#ifndef TICKWHEEL_API_JSON_NAMES_H
+#define TICKWHEEL_API_JSON_NAMES_H
+
+#include "shard/node.h"
+
+#define NAME_SIZE_MAX 256
+
+/* A name has 1 to 256 bytes and no control character. */
+enum error_code name_check(struct bytes name, struct error *ret_error);
+
+/* The partition for a new timer: that of its key, so that two of one key meet; else that of its
+ * request; else the next one. */
+uint16_t name_partition_of(struct node *node, const struct timer *timer);
+
+/* The partition of a key. */
+uint16_t name_partition(const struct node *node, struct bytes key);
+
+/* `timer` with this key and, unless it is empty, this request in place of its own; NULL when out of
+ * memory. Takes the timer in any case. */
+struct timer *name_timer(struct timer *timer, struct bytes key, struct bytes request);
+
+#endif

@@ -1,0 +1,101 @@
+/* Goal: a problem is valid JSON of RFC 9457 whatever went into it. Method: exact texts, then
+ * details and pointers that fill their fields, read back by json.h. */
+#include "api/json/problem.h"
+#include "base/json.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+static void assert_formatted(const struct problem *problem, const char *expected)
+{
+    struct buffer buffer;
+
+    buffer_init(&buffer);
+    problem_format(problem, &buffer);
+    buffer_append(&buffer, "", 1);
+    assert_string_equal(buffer.data, expected);
+    buffer_deinit(&buffer);
+}
+
+static void test_format(void **state)
+{
+    struct problem problem;
+
+    (void)state;
+    assert_int_equal(
+        problem_set(&problem, ERROR_INVALID, "#/retry/base", "It is %d \"too\" long", 2),
+        ERROR_INVALID);
+    assert_formatted(&problem, "{\"type\":\"/problems/invalid\",\"title\":\"A field is wrong\","
+                               "\"status\":422,\"detail\":\"It is 2 \\\"too\\\" long\","
+                               "\"errors\":[{\"pointer\":\"#/retry/base\","
+                               "\"detail\":\"It is 2 \\\"too\\\" long\"}]}");
+    problem_set(&problem, ERROR_NOT_FOUND, "", "%s", "");
+    assert_formatted(&problem, "{\"type\":\"/problems/not-found\","
+                               "\"title\":\"There is no such thing\",\"status\":404}");
+    problem_set(&problem, ERROR_INVALID, "#/a", "%s", "");
+    assert_formatted(&problem, "{\"type\":\"/problems/invalid\",\"title\":\"A field is wrong\","
+                               "\"status\":422,\"errors\":[{\"pointer\":\"#/a\","
+                               "\"detail\":\"A field is wrong\"}]}");
+}
+
+/* Characters of one to four bytes that end before, at and behind the end of the field. */
+static void test_cut(void **state)
+{
+    static const char *const characters[] = {"a", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
+
+    (void)state;
+    for (size_t c = 0; c < 4; c++) {
+        for (size_t shift = 0; shift < 4; shift++) {
+            size_t size = strlen(characters[c]);
+            struct problem problem;
+            char text[400] = "";
+
+            memset(text, '.', shift);
+            for (size_t at = shift; at + size < sizeof(text); at += size)
+                memcpy(text + at, characters[c], size + 1);
+            problem_set(&problem, ERROR_INVALID, "", "%s", text);
+            assert_int_equal(strlen(problem.detail),
+                             shift + (sizeof(problem.detail) - 1 - shift) / size * size);
+            assert_memory_equal(problem.detail, text, strlen(problem.detail));
+        }
+    }
+}
+
+static void test_every_code(void **state)
+{
+    static const enum error_code codes[] = {
+#define X(name, slug, title, status) ERROR_##name,
+        ERROR_LIST(X)
+#undef X
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        struct problem problem;
+        struct json_reader reader;
+        struct buffer buffer;
+
+        problem_set(&problem, codes[i], "#/x", "\x01\xff%200s\xf0", "\n");
+        buffer_init(&buffer);
+        problem_format(&problem, &buffer);
+        json_reader_init(&reader, buffer_bytes(&buffer));
+        assert_true(json_skip(&reader, NULL));
+        assert_true(json_finish(&reader));
+        buffer_deinit(&buffer);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_format),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_every_code),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

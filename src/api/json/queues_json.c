@@ -1,0 +1,285 @@
+#include "api/json/queues_json.h"
+
+#include "api/json/timer_json_parse.h"
+#include "calendar/duration.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* X(name, kinds): every field, and which requests have it. */
+#define LEASES  1
+#define ACKS    2
+#define NACKS   4
+#define EXTENDS 8
+
+#define ASK_FIELD_LIST(X)               \
+    X(max, LEASES)                      \
+    X(wait, LEASES)                     \
+    X(lease, LEASES | EXTENDS)          \
+    X(receipts, ACKS | NACKS | EXTENDS) \
+    X(delay, NACKS)                     \
+    X(error, NACKS)                     \
+    X(dead, NACKS)
+
+enum ask_field {
+#define X(name, kinds) ASK_##name,
+    ASK_FIELD_LIST(X)
+#undef X
+        ASK_FIELD_COUNT,
+};
+
+static const struct {
+    const char *name;
+    unsigned kinds;
+} fields[] = {
+#define X(name, kinds) {#name, kinds},
+    ASK_FIELD_LIST(X)
+#undef X
+};
+
+struct reading {
+    struct timer_parse parse; /* for its strings and problems */
+    struct queues_ask *ask;
+    unsigned kinds; /* the bit of this request */
+    unsigned seen;
+    uint64_t wait_ms_max;
+};
+
+/* A number, or the problem. */
+static enum error_code read_number(struct reading *reading, const char *pointer,
+                                   uint64_t *ret_value)
+{
+    struct timer_parse *parse = &reading->parse;
+    struct bytes number;
+
+    if (json_peek(&parse->reader) == JSON_NONE || !json_read_number(&parse->reader, &number))
+        return timer_parse_not_json(parse);
+    if (json_number_u64(number, ret_value) != JSON_U64_OK)
+        return timer_parse_invalid(parse, pointer,
+                                   "It must be a whole number that is not negative");
+    return ERROR_NONE;
+}
+
+static enum error_code read_duration(struct reading *reading, const char *pointer, uint64_t min_ms,
+                                     uint64_t max_ms, uint64_t *ret_ms)
+{
+    struct timer_parse *parse = &reading->parse;
+    char min_text[DURATION_TEXT_SIZE], max_text[DURATION_TEXT_SIZE];
+    struct error error;
+    struct bytes text;
+    enum error_code code;
+    uint64_t ms;
+
+    switch (json_peek(&parse->reader)) {
+    case JSON_NONE:
+        return timer_parse_not_json(parse);
+    case JSON_NUMBER:
+        code = read_number(reading, pointer, &ms);
+        break;
+    case JSON_STRING:
+        code = timer_parse_string(parse, pointer, &text);
+        if (!code && duration_parse(text, &ms, &error))
+            code = timer_parse_invalid_error(parse, pointer, &error);
+        break;
+    default:
+        return timer_parse_invalid(
+            parse, pointer, "It must be a duration such as \"30s\" or a number of milliseconds");
+    }
+    if (code)
+        return code;
+    if (ms < min_ms || ms > max_ms) {
+        duration_format(min_ms, min_text);
+        duration_format(max_ms, max_text);
+        return timer_parse_invalid(parse, pointer, "It must be %s to %s", min_text, max_text);
+    }
+    *ret_ms = ms;
+    return ERROR_NONE;
+}
+
+static enum error_code read_max(struct reading *reading)
+{
+    struct timer_parse *parse = &reading->parse;
+    enum json_type type = json_peek(&parse->reader);
+    enum error_code code;
+    uint64_t value;
+
+    if (type != JSON_NUMBER && type != JSON_NONE)
+        return timer_parse_invalid(parse, "#/max", "It must be a number");
+    code = read_number(reading, "#/max", &value);
+    if (code)
+        return code;
+    if (value < 1 || value > QUEUES_ITEMS_MAX)
+        return timer_parse_invalid(parse, "#/max", "It must be 1 to %d", QUEUES_ITEMS_MAX);
+    reading->ask->items_max = (uint32_t)value;
+    return ERROR_NONE;
+}
+
+static enum error_code read_receipt(struct reading *reading)
+{
+    struct timer_parse *parse = &reading->parse;
+    struct queues_ask *ask = reading->ask;
+    struct queue_receipt receipt = {0}; /* no lease has the number 0 */
+    struct bytes text;
+    enum error_code code = timer_parse_string(parse, "#/receipts", &text);
+
+    if (code)
+        return code;
+    if (ask->receipt_count == QUEUES_RECEIPTS_MAX)
+        return timer_parse_invalid(parse, "#/receipts", "There may be at most %d",
+                                   QUEUES_RECEIPTS_MAX);
+    queue_receipt_parse(text, &receipt);
+    ask->receipts[ask->receipt_count++] = receipt;
+    return ERROR_NONE;
+}
+
+static enum error_code read_receipts(struct reading *reading)
+{
+    struct timer_parse *parse = &reading->parse;
+    struct queues_ask *ask = reading->ask;
+    enum json_type type = json_peek(&parse->reader);
+
+    if (type != JSON_ARRAY && type != JSON_NONE)
+        return timer_parse_invalid(parse, "#/receipts", "It must be an array of strings");
+    if (type == JSON_NONE || !json_enter_array(&parse->reader))
+        return timer_parse_not_json(parse);
+    ask->receipts = calloc(QUEUES_RECEIPTS_MAX, sizeof(*ask->receipts));
+    if (!ask->receipts)
+        return problem_set(parse->problem, ERROR_NO_MEMORY, "", "%s", "");
+    while (json_next_element(&parse->reader)) {
+        enum error_code code = read_receipt(reading);
+
+        if (code)
+            return code;
+    }
+    if (json_error(&parse->reader))
+        return timer_parse_not_json(parse);
+    if (ask->receipt_count == 0)
+        return timer_parse_invalid(parse, "#/receipts", "There must be at least one");
+    return ERROR_NONE;
+}
+
+static enum error_code read_error(struct reading *reading)
+{
+    char *to = reading->ask->outcome.error;
+    struct bytes text;
+    enum error_code code = timer_parse_string(&reading->parse, "#/error", &text);
+
+    if (code)
+        return code;
+    if (text.size >= sizeof(reading->ask->outcome.error) ||
+        (text.size && memchr(text.data, '\0', text.size)))
+        return timer_parse_invalid(&reading->parse, "#/error",
+                                   "It may have at most %zu bytes, and none that is zero",
+                                   sizeof(reading->ask->outcome.error) - 1);
+    memcpy(to, text.data, text.size);
+    to[text.size] = '\0';
+    return ERROR_NONE;
+}
+
+static enum error_code read_dead(struct reading *reading)
+{
+    struct timer_parse *parse = &reading->parse;
+    enum json_type type = json_peek(&parse->reader);
+
+    if (type == JSON_NONE)
+        return timer_parse_not_json(parse);
+    if (type != JSON_TRUE && type != JSON_FALSE)
+        return timer_parse_invalid(parse, "#/dead", "It must be true or false");
+    if (!json_skip(&parse->reader, NULL))
+        return timer_parse_not_json(parse);
+    if (type == JSON_TRUE)
+        reading->ask->outcome.result = DELIVERY_ENDED;
+    return ERROR_NONE;
+}
+
+static enum error_code unknown_field(struct reading *reading, struct bytes name)
+{
+    const char *known[ASK_FIELD_COUNT];
+    size_t count = 0;
+
+    for (size_t i = 0; i < ASK_FIELD_COUNT; i++)
+        if (fields[i].kinds & reading->kinds)
+            known[count++] = fields[i].name;
+    return timer_parse_unknown(&reading->parse, "#", name, known, count);
+}
+
+static enum error_code read_field(void *context, struct bytes name)
+{
+    struct reading *reading = context;
+    struct queues_ask *ask = reading->ask;
+    enum ask_field field;
+    char pointer[32];
+
+    for (field = 0; field < ASK_FIELD_COUNT; field++)
+        if (bytes_equal(name, bytes_of(fields[field].name)) && fields[field].kinds & reading->kinds)
+            break;
+    if (field == ASK_FIELD_COUNT)
+        return unknown_field(reading, name);
+    if (reading->seen & 1u << field) {
+        timer_pointer("#", name, pointer, sizeof(pointer));
+        return timer_parse_invalid(&reading->parse, pointer, "It is given twice");
+    }
+    reading->seen |= 1u << field;
+    switch (field) {
+    case ASK_max:
+        return read_max(reading);
+    case ASK_wait:
+        return read_duration(reading, "#/wait", 0, reading->wait_ms_max, &ask->wait_ms);
+    case ASK_lease:
+        return read_duration(reading, "#/lease", QUEUES_LEASE_MS_MIN, QUEUES_LEASE_MS_MAX,
+                             &ask->lease_ms);
+    case ASK_receipts:
+        return read_receipts(reading);
+    case ASK_delay:
+        ask->outcome.pause = DELIVERY_PAUSE_EXACT;
+        return read_duration(reading, "#/delay", 0, QUEUES_DELAY_MS_MAX,
+                             &ask->outcome.retry_after_ms);
+    case ASK_error:
+        return read_error(reading);
+    default:
+        return read_dead(reading);
+    }
+}
+
+static enum error_code check_together(struct reading *reading)
+{
+    struct timer_parse *parse = &reading->parse;
+
+    if (!(reading->kinds & LEASES) && !(reading->seen & 1u << ASK_receipts))
+        return timer_parse_invalid(parse, "#", "`receipts` are needed");
+    if (reading->ask->outcome.result == DELIVERY_ENDED && reading->seen & 1u << ASK_delay)
+        return timer_parse_invalid(parse, "#/delay", "What is `dead` is not tried again");
+    return ERROR_NONE;
+}
+
+static enum error_code read_fields(struct reading *reading)
+{
+    enum error_code code = timer_parse_body(&reading->parse, read_field, reading);
+
+    return code ? code : check_together(reading);
+}
+
+enum error_code queues_json_parse(struct bytes json, enum queue_kind kind, uint64_t wait_ms_max,
+                                  struct queues_ask *ret_ask, struct problem *ret_problem)
+{
+    char local[TIMER_JSON_SCRATCH_SIZE];
+    struct queues_ask ask = {
+        .items_max = 1,
+        .lease_ms = QUEUES_LEASE_MS_DEFAULT,
+        .outcome = {.result = DELIVERY_FAILED, .error = "given back by its worker"}};
+    struct reading reading = {.parse = {.problem = ret_problem, .json = json, .local = local},
+                              .ask = &ask,
+                              .kinds = 1u << kind,
+                              .wait_ms_max = wait_ms_max};
+    enum error_code code;
+
+    json_reader_init(&reading.parse.reader, json);
+    code = timer_parse_prefer_not_json(&reading.parse, read_fields(&reading));
+    if (reading.parse.scratch.data != local)
+        free(reading.parse.scratch.data);
+    if (code)
+        free(ask.receipts);
+    else
+        *ret_ask = ask;
+    return code;
+}

@@ -1,0 +1,37 @@
+/*
+ * queues_json.h - what workers of the built-in queue send, read strictly: no guess, no wrap, no
+ * unknown field.
+ *
+ * Threads    None of its own.
+ */
+#ifndef TICKWHEEL_API_JSON_QUEUES_JSON_H
+#define TICKWHEEL_API_JSON_QUEUES_JSON_H
+
+#include "api/json/problem.h"
+#include "delivery/queue.h"
+
+enum {
+    QUEUES_ITEMS_MAX = 1000,    /* of one lease */
+    QUEUES_RECEIPTS_MAX = 1000, /* of one call */
+};
+
+#define QUEUES_LEASE_MS_DEFAULT UINT64_C(30000)
+#define QUEUES_LEASE_MS_MIN     UINT64_C(100)
+#define QUEUES_LEASE_MS_MAX     (UINT64_C(12) * 3600 * 1000)
+#define QUEUES_DELAY_MS_MAX     (UINT64_C(30) * 24 * 3600 * 1000)
+
+struct queues_ask {
+    uint32_t items_max;              /* 1 */
+    uint64_t wait_ms;                /* 0 */
+    uint64_t lease_ms;               /* QUEUES_LEASE_MS_DEFAULT */
+    struct delivery_outcome outcome; /* of a nack */
+    struct queue_receipt *receipts;  /* the caller's to free, in case of success */
+    size_t receipt_count;
+};
+
+/* Reads the body of this kind of request. What is no receipt at all is read as one that is never
+ * valid. On error nothing is to be freed. */
+enum error_code queues_json_parse(struct bytes json, enum queue_kind kind, uint64_t wait_ms_max,
+                                  struct queues_ask *ret_ask, struct problem *ret_problem);
+
+#endif

@@ -1,0 +1,140 @@
+#include "api/json/timer_json.h"
+
+#include "base/base64.h"
+#include "calendar/duration.h"
+#include "base/json.h"
+#include "calendar/rfc3339.h"
+
+static void append_string(struct buffer *out, const char *name, struct bytes text)
+{
+    buffer_append_text(out, name);
+    json_append_string(out, text);
+}
+
+static void append_time(struct buffer *out, const char *name, struct wall wall)
+{
+    char text[RFC3339_TEXT_SIZE];
+
+    rfc3339_format(wall, text);
+    buffer_append_text(out, name);
+    buffer_append(out, "\"", 1);
+    buffer_append(out, text, sizeof(text) - 1);
+    buffer_append(out, "\"", 1);
+}
+
+static void append_duration(struct buffer *out, const char *name, uint64_t ms)
+{
+    char text[DURATION_TEXT_SIZE];
+
+    buffer_append_text(out, name);
+    buffer_append(out, "\"", 1);
+    buffer_append(out, text, duration_format(ms, text));
+    buffer_append(out, "\"", 1);
+}
+
+static void append_number(struct buffer *out, const char *name, uint64_t value)
+{
+    buffer_append_text(out, name);
+    buffer_append_u64(out, value);
+}
+
+static void append_payload(struct buffer *out, const struct timer_texts *texts)
+{
+    if (texts->content_type.size) {
+        buffer_append_text(out, ",\"body_base64\":\"");
+        base64_append(out, texts->payload);
+        append_string(out, "\",\"content_type\":", texts->content_type);
+    } else if (texts->payload.size) {
+        buffer_append_text(out, ",\"payload\":");
+        buffer_append_bytes(out, texts->payload);
+    }
+}
+
+/* From "Name: value\n" for each. */
+static void append_headers(struct buffer *out, struct bytes headers)
+{
+    const char *at = headers.data, *end = at + headers.size;
+    const char *separator = ",\"headers\":{";
+
+    while (at < end) {
+        const char *line_end = memchr(at, '\n', (size_t)(end - at));
+        const char *colon = memchr(at, ':', (size_t)(end - at));
+
+        if (!line_end || !colon || line_end - colon < 2)
+            break; /* never written so; what follows cannot be told apart */
+        append_string(out, separator, (struct bytes){at, (size_t)(colon - at)});
+        append_string(out, ":", (struct bytes){colon + 2, (size_t)(line_end - colon - 2)});
+        separator = ",";
+        at = line_end + 1;
+    }
+    if (at > headers.data)
+        buffer_append(out, "}", 1);
+}
+
+static void append_watch(struct buffer *out, struct bytes watch)
+{
+    const char *separator = ",\"watch\":[";
+    struct bytes name;
+
+    while (timer_watch_next(&watch, &name)) {
+        append_string(out, separator, name);
+        separator = ",";
+    }
+    buffer_append(out, "]", 1);
+}
+
+static void append_labels(struct buffer *out, const struct timer_texts *texts)
+{
+    if (!texts->labels.size)
+        return;
+    buffer_append_text(out, ",\"labels\":");
+    buffer_append_bytes(out, texts->labels);
+}
+
+void timer_json_format_content(const struct timer *timer, struct buffer *out)
+{
+    const struct timer_texts *texts = &timer->texts;
+
+    append_payload(out, texts);
+    if (texts->headers.size)
+        append_headers(out, texts->headers);
+    append_labels(out, texts);
+}
+
+void timer_json_format(const struct timer *timer, struct buffer *out)
+{
+    const struct timer_texts *texts = &timer->texts;
+    char id[TIMER_ID_TEXT_SIZE];
+
+    timer_id_format(&timer->id, id);
+    buffer_append_text(out, "{\"id\":\"");
+    buffer_append(out, id, sizeof(id) - 1);
+    append_time(out, "\",\"due\":", timer->due);
+    buffer_append_text(out, ",\"state\":\"");
+    buffer_append_text(out, timer_state_text(timer->state));
+    append_number(out, "\",\"version\":", timer->version);
+    if (texts->key.size)
+        append_string(out, ",\"key\":", texts->key);
+    append_string(out, ",\"target\":", texts->target);
+    if (timer_keeps_content(timer->state))
+        timer_json_format_content(timer, out);
+    else
+        append_labels(out, texts);
+    if (texts->watch.size)
+        append_watch(out, texts->watch);
+    if (texts->schedule.size) {
+        buffer_append_text(out, ",\"schedule\":");
+        buffer_append_bytes(out, texts->schedule);
+    }
+    append_number(out, ",\"retry\":{\"max_attempts\":", timer->retry.attempts_max);
+    append_duration(out, ",\"base\":", timer->retry.base_ms);
+    append_duration(out, ",\"cap\":", timer->retry.cap_ms);
+    append_duration(out, ",\"timeout\":", timer->retry.timeout_ms);
+    append_number(out, "},\"attempts\":", timer->attempts);
+    append_time(out, ",\"created\":", timer->created);
+    if (timer_is_over(timer->state))
+        append_time(out, ",\"ended\":", timer->ended);
+    if (texts->last_error.size)
+        append_string(out, ",\"last_error\":", texts->last_error);
+    buffer_append(out, "}", 1);
+}

@@ -1,0 +1,101 @@
+/*
+ * timer_json_check.h - what the tests of the timer's JSON share: requests read out of memory of
+ * exactly their size, and tables of what is wrong with them.
+ */
+#ifndef TICKWHEEL_API_JSON_TIMER_JSON_CHECK_H
+#define TICKWHEEL_API_JSON_TIMER_JSON_CHECK_H
+
+#include "api/json/timer_json.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#define NOW ((struct wall){UINT64_C(1795132800000)}) /* 2026-11-20T00:00:00Z */
+
+/* A host that the table's limits refuse. */
+static inline bool is_allowed(void *context, struct bytes host)
+{
+    return !bytes_equal(host, bytes_of(context));
+}
+
+static const struct timer_json_limits limits = {
+    .payload_bytes_max = 40,
+    .target_bytes_max = 64,
+    .labels_max = 3,
+    .headers_bytes_max = 48,
+    .host_allowed = is_allowed,
+    .host_context = (char[]){"[::1]"},
+};
+
+enum request { CREATE, PATCH };
+
+static inline enum error_code parse(enum request request, struct bytes json, uint32_t *ret_fields,
+                                    struct timer **ret_timer, struct problem *ret_problem)
+{
+    char *exact = malloc(json.size + !json.size);
+    enum error_code code;
+
+    memcpy(exact, json.size ? json.data : "", json.size);
+    if (request == CREATE)
+        code = timer_json_parse_create((struct bytes){exact, json.size}, &limits, NOW, ret_timer,
+                                       ret_problem);
+    else
+        code = timer_json_parse_patch((struct bytes){exact, json.size}, &limits, NOW, ret_fields,
+                                      ret_timer, ret_problem);
+    free(exact); /* whatever the timer points to is its own */
+    return code;
+}
+
+/* The timer of a request that must be right. */
+static inline struct timer *parsed(enum request request, const char *json, uint32_t *ret_fields)
+{
+    struct timer *timer = NULL;
+    struct problem problem;
+
+    if (parse(request, bytes_of(json), ret_fields, &timer, &problem))
+        fail_msg("%s: %s %s", json, problem.pointer, problem.detail);
+    return timer;
+}
+
+#define CREATED(members) parsed(CREATE, "{\"after\":0,\"target\":\"http://h\"" members "}", NULL)
+
+struct bad_case {
+    const char *json;
+    const char *pointer, *detail;
+};
+
+/* Each request is refused with `code`, at this pointer and for this reason; for any where `detail`
+ * is NULL: another module gives it. */
+static inline void assert_refused(enum request request, enum error_code code,
+                                  const struct bad_case *cases, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct timer *timer = NULL;
+        struct problem problem = {ERROR_NONE, "", ""};
+        uint32_t fields = 77;
+        enum error_code got = parse(request, bytes_of(cases[i].json), &fields, &timer, &problem);
+
+        if (got != code || problem.code != code || timer || fields != 77)
+            fail_msg("%s: %s, %s %s", cases[i].json, error_slug(got), problem.pointer,
+                     problem.detail);
+        if (strcmp(problem.pointer, cases[i].pointer) != 0 ||
+            (cases[i].detail && strcmp(problem.detail, cases[i].detail) != 0))
+            fail_msg("%s: %s %s", cases[i].json, problem.pointer, problem.detail);
+    }
+}
+
+#define ASSERT_REFUSED(request, code, cases) \
+    assert_refused(request, code, cases, sizeof(cases) / sizeof((cases)[0]))
+
+static inline void assert_text(struct bytes text, const char *expected)
+{
+    if (!bytes_equal(text, bytes_of(expected)))
+        fail_msg("'%.*s' is not '%s'", (int)text.size, text.data, expected);
+}
+
+#endif

@@ -1,0 +1,223 @@
+/*
+ * timer_json_fuzz - creates and patches of any bytes: the answer is a timer within all limits whose
+ * JSON reads back as the same timer, or a problem that is valid JSON itself; a text is told to be
+ * no JSON exactly when jansson says so too (json_fuzz.c lists where they differ); and each label is
+ * found among the labels.
+ */
+#include "api/json/timer_json.h"
+#include "base/json.h"
+#include "base/json_oracle.h"
+#include "timer/labels.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define NOW ((struct wall){UINT64_C(1795132800000)})
+
+static const struct timer_json_limits limits = {
+    .payload_bytes_max = 256,
+    .target_bytes_max = 128,
+    .labels_max = 8,
+    .headers_bytes_max = 256,
+};
+
+static void require(bool condition)
+{
+    if (!condition)
+        abort();
+}
+
+static json_t *load(struct bytes text)
+{
+    json_t *json = json_loadb(text.data, text.size, JSON_ALLOW_NUL, NULL);
+
+    require(json != NULL);
+    return json;
+}
+
+static void check_problem(struct bytes text, enum error_code code, const struct problem *problem)
+{
+    json_error_t error;
+    json_t *json = json_loadb(text.data, text.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+    struct buffer buffer;
+
+    require(problem->code == code);
+    if (code == ERROR_NOT_JSON)
+        require(!json || strstr(problem->detail, "nested too deeply") ||
+                memchr(text.data, 0, text.size));
+    else
+        require(json || json_error_code(&error) == json_error_numeric_overflow ||
+                json_error_code(&error) == json_error_null_byte_in_key);
+    json_decref(json);
+    require(code == ERROR_NOT_JSON || code == ERROR_INVALID || code == ERROR_TOO_LARGE);
+    require((problem->pointer[0] == '#') == (code != ERROR_NOT_JSON));
+    require(problem->detail[0] != '\0');
+    for (const char *at = problem->pointer; *at; at++)
+        require(*at > ' ' && *at < 0x7f);
+    buffer_init(&buffer);
+    problem_format(problem, &buffer);
+    json_decref(load(buffer_bytes(&buffer)));
+    buffer_deinit(&buffer);
+}
+
+static void check_limits(const struct timer *timer)
+{
+    require(timer->due.ms <= WALL_MS_MAX);
+    require(timer->retry.attempts_max >= 1 && timer->retry.attempts_max <= 100);
+    require(timer->retry.base_ms >= 1 && timer->retry.base_ms <= timer->retry.cap_ms);
+    require(timer->retry.timeout_ms >= 1);
+    require(timer->texts.payload.size <= limits.payload_bytes_max);
+    require(timer->texts.target.size <= limits.target_bytes_max);
+    require(timer->texts.headers.size <= limits.headers_bytes_max);
+    for (size_t i = 0; i < timer->texts.target.size; i++)
+        require(timer->texts.target.data[i] > ' ' && timer->texts.target.data[i] < 0x7f);
+    for (size_t i = 0; i < timer->texts.headers.size; i++)
+        require((uint8_t)timer->texts.headers.data[i] >= ' ' ||
+                timer->texts.headers.data[i] == '\n');
+}
+
+/* Each label is found by its name and its value, and by no other value. */
+static void check_labels(struct bytes labels)
+{
+    const char *name;
+    json_t *value, *json;
+
+    if (!labels.size)
+        return;
+    json = load(labels);
+    json_object_foreach(json, name, value)
+    {
+        struct bytes text = {json_string_value(value), json_string_length(value)};
+        struct bytes shorter = {text.data, text.size - 1};
+
+        require(labels_have(labels, bytes_of(name), text));
+        require(!text.size || !labels_have(labels, bytes_of(name), shorter));
+    }
+    require(labels_have_all(labels, labels));
+    json_decref(json);
+}
+
+static void append_member(struct buffer *out, struct bytes name, struct bytes value)
+{
+    buffer_append_text(out, ",\"");
+    buffer_append_bytes(out, name);
+    buffer_append_text(out, "\":");
+    buffer_append_bytes(out, value);
+}
+
+static bool is_one_of(struct bytes name, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (bytes_equal(name, bytes_of(names[i])))
+            return true;
+    return false;
+}
+
+/* The members of a shown schedule, as members of a create. Whether it says when it is due. */
+static bool resend_schedule(struct bytes schedule, struct buffer *out)
+{
+    static const char *const whens[] = {"every", "cron"};
+    struct json_reader reader;
+    struct json_string name;
+    struct bytes value;
+    bool is_when = false;
+
+    json_reader_init(&reader, schedule);
+    require(json_peek(&reader) == JSON_OBJECT && json_enter_object(&reader));
+    while (json_next_member(&reader, &name)) {
+        require(json_skip(&reader, &value));
+        is_when |= is_one_of(name.raw, whens, 2);
+        append_member(out, bytes_equal(name.raw, BYTES("from")) ? BYTES("at") : name.raw, value);
+    }
+    require(json_finish(&reader));
+    return is_when;
+}
+
+/* The settable members of what is shown, as a create. */
+static void resend(struct bytes shown, struct buffer *out)
+{
+    static const char *const kept[] = {"target", "payload", "headers",     "labels",      "key",
+                                       "watch",  "retry",   "body_base64", "content_type"};
+    struct json_reader reader;
+    struct json_string name;
+    struct bytes value, due = {0};
+    bool is_when = false;
+
+    json_reader_init(&reader, shown);
+    require(json_peek(&reader) == JSON_OBJECT && json_enter_object(&reader));
+    while (json_next_member(&reader, &name)) {
+        require(json_skip(&reader, &value));
+        if (is_one_of(name.raw, kept, sizeof(kept) / sizeof(kept[0])))
+            append_member(out, name.raw, value);
+        else if (bytes_equal(name.raw, BYTES("schedule")))
+            is_when = resend_schedule(value, out);
+        else if (bytes_equal(name.raw, BYTES("due")))
+            due = value;
+    }
+    require(json_finish(&reader) && out->size > 0);
+    if (!is_when)
+        append_member(out, BYTES("at"), due);
+    out->data[0] = '{'; /* in place of the first comma */
+    buffer_append_text(out, "}");
+}
+
+/* It went by a window that is not kept. */
+static bool has_spread(struct bytes schedule)
+{
+    return schedule.size > 0 && memmem(schedule.data, schedule.size, "\"spread\"", 8);
+}
+
+static void check_round_trip(const struct timer *timer)
+{
+    struct timer *back;
+    struct buffer shown, again;
+    struct problem problem;
+
+    if (has_spread(timer->texts.schedule))
+        return;
+    buffer_init(&shown);
+    buffer_init(&again);
+    timer_json_format(timer, &shown);
+    resend(buffer_bytes(&shown), &again);
+    require(timer_json_parse_create(buffer_bytes(&again), &limits, NOW, &back, &problem) ==
+            ERROR_NONE);
+    require(back->due.ms == timer->due.ms);
+    require(back->retry.attempts_max == timer->retry.attempts_max &&
+            back->retry.base_ms == timer->retry.base_ms &&
+            back->retry.cap_ms == timer->retry.cap_ms &&
+            back->retry.timeout_ms == timer->retry.timeout_ms);
+#define X(name) require(bytes_equal(back->texts.name, timer->texts.name));
+    TIMER_TEXT_LIST(X)
+#undef X
+    timer_free(back);
+    buffer_deinit(&shown);
+    buffer_deinit(&again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct bytes text = {(const char *)data, size};
+    struct timer *timer;
+    struct problem problem;
+    uint32_t fields;
+    enum error_code code = timer_json_parse_create(text, &limits, NOW, &timer, &problem);
+
+    if (code) {
+        check_problem(text, code, &problem);
+    } else {
+        check_limits(timer);
+        check_round_trip(timer);
+        check_labels(timer->texts.labels);
+        timer_free(timer);
+    }
+    code = timer_json_parse_patch(text, &limits, NOW, &fields, &timer, &problem);
+    if (code) {
+        check_problem(text, code, &problem);
+    } else {
+        check_limits(timer);
+        require(fields != 0 && fields < PATCH_RETRY << 1);
+        timer_free(timer);
+    }
+    return 0;
+}

@@ -1,0 +1,70 @@
+/* The names in a timer's JSON: its key, and the events that it watches. */
+#include "api/json/timer_json_parse.h"
+
+#include "api/json/names.h"
+
+#include <stdio.h>
+
+enum error_code timer_parse_key(struct timer_parse *parse)
+{
+    struct error error;
+    enum error_code code = timer_parse_string(parse, "#/key", &parse->texts.key);
+
+    if (!code && name_check(parse->texts.key, &error))
+        code = timer_parse_invalid_error(parse, "#/key", &error);
+    return code;
+}
+
+/* Whether `names`, each with its newline, has this one. */
+static bool has_name(struct bytes names, struct bytes name)
+{
+    struct bytes other;
+
+    while (timer_watch_next(&names, &other))
+        if (bytes_equal(other, name))
+            return true;
+    return false;
+}
+
+static enum error_code read_event(struct timer_parse *parse, size_t index, size_t start)
+{
+    char pointer[32], room[TIMER_JSON_NAME_ROOM];
+    struct error error;
+    struct bytes name;
+    enum error_code code;
+
+    snprintf(pointer, sizeof(pointer), "#/watch/%zu", index);
+    if (index == TIMER_JSON_WATCH_MAX)
+        return timer_parse_invalid(parse, "#/watch", "It may have at most %d events",
+                                   TIMER_JSON_WATCH_MAX);
+    code = timer_parse_string_into(parse, pointer, room, &name);
+    if (code)
+        return code;
+    if (name_check(name, &error))
+        return timer_parse_invalid_error(parse, pointer, &error);
+    if (has_name(timer_parse_kept(parse, start), name))
+        return timer_parse_invalid(parse, pointer, "It is given twice");
+    return timer_parse_keep(parse, name, '\n');
+}
+
+enum error_code timer_parse_watch(struct timer_parse *parse)
+{
+    struct json_reader *reader = &parse->reader;
+    enum json_type type = json_peek(reader);
+    const size_t start = parse->scratch.size;
+
+    if (type != JSON_ARRAY && type != JSON_NONE)
+        return timer_parse_invalid(parse, "#/watch", "It must be an array of strings");
+    if (type == JSON_NONE || !json_enter_array(reader))
+        return timer_parse_not_json(parse);
+    for (size_t i = 0; json_next_element(reader); i++) {
+        enum error_code code = read_event(parse, i, start);
+
+        if (code)
+            return code;
+    }
+    if (json_error(reader))
+        return timer_parse_not_json(parse);
+    parse->texts.watch = timer_parse_kept(parse, start);
+    return ERROR_NONE;
+}

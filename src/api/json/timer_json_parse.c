@@ -1,0 +1,495 @@
+#include "api/json/timer_json_parse.h"
+
+#include "calendar/duration.h"
+#include "calendar/rfc3339.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BIT(field) (UINT32_C(1) << FIELD_##field)
+
+/* Limits of `retry`. */
+#define ATTEMPTS_MAX   100
+#define CAP_MS_MAX     (UINT64_C(30) * 24 * 3600 * 1000)
+#define TIMEOUT_MS_MAX (UINT64_C(10) * 60 * 1000)
+
+static const struct {
+    const char *name;
+    enum timer_field_use use;
+} fields[] = {
+#define X(name, use) {#name, FIELD_##use},
+    TIMER_FIELD_LIST(X)
+#undef X
+};
+
+_Static_assert(FIELD_COUNT <= 32, "a bit of `seen` for each field");
+
+static enum timer_field find_field(struct bytes name)
+{
+#define X(field, use)                                                                          \
+    if (name.size == sizeof(#field) - 1 && memcmp(name.data, #field, sizeof(#field) - 1) == 0) \
+        return FIELD_##field;
+    TIMER_FIELD_LIST(X)
+#undef X
+    return FIELD_COUNT;
+}
+
+struct bytes timer_member_name(const struct json_string *name, char *local, size_t capacity)
+{
+    struct bytes text = {local, 0};
+
+    if (!name->escaped || !json_string_decode(name, local, capacity, &text.size))
+        return name->raw;
+    return text;
+}
+
+enum error_code timer_parse_enter_object(struct timer_parse *parse, const char *pointer)
+{
+    enum json_type type = json_peek(&parse->reader);
+
+    if (type != JSON_OBJECT && type != JSON_NONE)
+        return timer_parse_invalid(parse, pointer, "It must be an object");
+    if (type == JSON_NONE || !json_enter_object(&parse->reader))
+        return timer_parse_not_json(parse);
+    return ERROR_NONE;
+}
+
+enum error_code timer_parse_body(struct timer_parse *parse,
+                                 enum error_code (*read_field)(void *reading, struct bytes name),
+                                 void *reading)
+{
+    enum error_code code = timer_parse_enter_object(parse, "#");
+    struct json_string name;
+    char local[32];
+
+    if (code)
+        return code;
+    while (json_next_member(&parse->reader, &name)) {
+        code = read_field(reading, timer_member_name(&name, local, sizeof(local)));
+        if (code)
+            return code;
+    }
+    return json_finish(&parse->reader) ? ERROR_NONE : timer_parse_not_json(parse);
+}
+
+/* ---- numbers and durations ---- */
+
+enum error_code timer_parse_integer(struct timer_parse *parse, const char *pointer,
+                                    uint64_t *ret_value)
+{
+    struct bytes number;
+
+    if (!json_read_number(&parse->reader, &number))
+        return timer_parse_not_json(parse);
+    switch (json_number_u64(number, ret_value)) {
+    case JSON_U64_OK:
+        return ERROR_NONE;
+    case JSON_U64_FRACTION:
+        return timer_parse_invalid(parse, pointer, "It must be a whole number");
+    case JSON_U64_NEGATIVE:
+        return timer_parse_invalid(parse, pointer, "It must not be negative");
+    case JSON_U64_TOO_LARGE:
+        break;
+    }
+    return timer_parse_invalid(parse, pointer, "The number is too large");
+}
+
+/* "1h30m", or a number of milliseconds. */
+static enum error_code read_duration(struct timer_parse *parse, const char *pointer,
+                                     uint64_t *ret_ms)
+{
+    struct bytes text;
+    struct error error;
+    enum error_code code;
+
+    switch (json_peek(&parse->reader)) {
+    case JSON_NONE:
+        return timer_parse_not_json(parse);
+    case JSON_NUMBER:
+        return timer_parse_integer(parse, pointer, ret_ms);
+    case JSON_STRING:
+        code = timer_parse_string(parse, pointer, &text);
+        if (!code && duration_parse(text, ret_ms, &error))
+            code = timer_parse_invalid_error(parse, pointer, &error);
+        return code;
+    default:
+        return timer_parse_invalid(
+            parse, pointer, "It must be a duration such as \"1h30m\" or a number of milliseconds");
+    }
+}
+
+enum error_code timer_parse_duration_in(struct timer_parse *parse, const char *pointer,
+                                        uint64_t ms_min, uint64_t ms_max, uint64_t *ret_ms)
+{
+    char least[DURATION_TEXT_SIZE], most[DURATION_TEXT_SIZE];
+    uint64_t ms;
+    enum error_code code = read_duration(parse, pointer, &ms);
+
+    if (code)
+        return code;
+    if (ms < ms_min || ms > ms_max) {
+        duration_format(ms_min, least);
+        duration_format(ms_max, most);
+        return timer_parse_invalid(parse, pointer, "It must be %s to %s", least, most);
+    }
+    *ret_ms = ms;
+    return ERROR_NONE;
+}
+
+/* ---- when ---- */
+
+static enum error_code read_after(struct timer_parse *parse)
+{
+    uint64_t after_ms;
+    enum error_code code = read_duration(parse, "#/after", &after_ms);
+
+    if (code)
+        return code;
+    if (after_ms == 0)
+        parse->now.ms--; /* at once, so it is due already */
+    parse->due = wall_add(parse->now, after_ms);
+    if (parse->due.ms > WALL_MS_MAX)
+        return timer_parse_invalid(parse, "#/after", "It is beyond the year 9999");
+    return ERROR_NONE;
+}
+
+enum error_code timer_parse_wall(struct timer_parse *parse, const char *pointer,
+                                 struct wall *ret_wall)
+{
+    struct bytes text;
+    struct error error;
+    enum error_code code;
+
+    switch (json_peek(&parse->reader)) {
+    case JSON_NONE:
+        return timer_parse_not_json(parse);
+    case JSON_NUMBER:
+        code = timer_parse_integer(parse, pointer, &ret_wall->ms);
+        break;
+    case JSON_STRING:
+        code = timer_parse_string(parse, pointer, &text);
+        if (!code && rfc3339_parse(text, ret_wall, &error))
+            code = timer_parse_invalid_error(parse, pointer, &error);
+        break;
+    default:
+        return timer_parse_invalid(
+            parse, pointer,
+            "It must be a time such as \"2026-11-20T23:59:59Z\" or Unix milliseconds");
+    }
+    if (!code && ret_wall->ms > WALL_MS_MAX)
+        code = timer_parse_invalid(parse, pointer, "It is beyond the year 9999");
+    return code;
+}
+
+static enum error_code read_at(struct timer_parse *parse)
+{
+    return timer_parse_wall(parse, "#/at", &parse->due);
+}
+
+/* ---- retry ---- */
+
+#define RETRY_FIELD_LIST(X) X(max_attempts) X(base) X(cap) X(timeout)
+
+enum retry_field {
+#define X(name) RETRY_##name,
+    RETRY_FIELD_LIST(X)
+#undef X
+        RETRY_FIELD_COUNT,
+};
+
+static const char *const retry_fields[] = {
+#define X(name) #name,
+    RETRY_FIELD_LIST(X)
+#undef X
+};
+
+static enum error_code read_max_attempts(struct timer_parse *parse)
+{
+    uint64_t attempts;
+    enum json_type type = json_peek(&parse->reader);
+    enum error_code code;
+
+    if (type == JSON_NONE)
+        return timer_parse_not_json(parse);
+    if (type != JSON_NUMBER)
+        return timer_parse_invalid(parse, "#/retry/max_attempts", "It must be a number");
+    code = timer_parse_integer(parse, "#/retry/max_attempts", &attempts);
+    if (code)
+        return code;
+    if (attempts < 1 || attempts > ATTEMPTS_MAX)
+        return timer_parse_invalid(parse, "#/retry/max_attempts", "It must be 1 to %d",
+                                   ATTEMPTS_MAX);
+    parse->retry.attempts_max = (uint32_t)attempts;
+    return ERROR_NONE;
+}
+
+static enum error_code read_retry_field(struct timer_parse *parse, struct bytes name,
+                                        unsigned *seen)
+{
+    enum retry_field field;
+    char pointer[32];
+
+    for (field = 0; field < RETRY_FIELD_COUNT; field++)
+        if (bytes_equal(name, bytes_of(retry_fields[field])))
+            break;
+    if (field == RETRY_FIELD_COUNT)
+        return timer_parse_unknown(parse, "#/retry", name, retry_fields, RETRY_FIELD_COUNT);
+    if (*seen & 1u << field) {
+        timer_pointer("#/retry", name, pointer, sizeof(pointer));
+        return timer_parse_invalid(parse, pointer, "It is given twice");
+    }
+    *seen |= 1u << field;
+    switch (field) {
+    case RETRY_max_attempts:
+        return read_max_attempts(parse);
+    case RETRY_base:
+        return timer_parse_duration_in(parse, "#/retry/base", 1, CAP_MS_MAX, &parse->retry.base_ms);
+    case RETRY_cap:
+        return timer_parse_duration_in(parse, "#/retry/cap", 1, CAP_MS_MAX, &parse->retry.cap_ms);
+    default:
+        return timer_parse_duration_in(parse, "#/retry/timeout", 1, TIMEOUT_MS_MAX,
+                                       &parse->retry.timeout_ms);
+    }
+}
+
+/* What is not named keeps its default. */
+static enum error_code read_retry(struct timer_parse *parse)
+{
+    enum error_code code = timer_parse_enter_object(parse, "#/retry");
+    char local[32], text[DURATION_TEXT_SIZE];
+    struct json_string name;
+    unsigned seen = 0;
+
+    if (code)
+        return code;
+    while (json_next_member(&parse->reader, &name)) {
+        code = read_retry_field(parse, timer_member_name(&name, local, sizeof(local)), &seen);
+        if (code)
+            return code;
+    }
+    if (json_error(&parse->reader))
+        return timer_parse_not_json(parse);
+    if (parse->retry.base_ms > parse->retry.cap_ms) {
+        duration_format(parse->retry.cap_ms, text);
+        return timer_parse_invalid(parse, "#/retry/base", "It must not be longer than `cap` (%s)",
+                                   text);
+    }
+    return ERROR_NONE;
+}
+
+/* ---- all fields ---- */
+
+static enum error_code unknown_field(struct timer_parse *parse, struct bytes name)
+{
+    const char *known[FIELD_COUNT];
+    size_t count = 0;
+
+    for (size_t i = 0; i < FIELD_COUNT; i++)
+        if (fields[i].use == FIELD_SETTABLE)
+            known[count++] = fields[i].name;
+    return timer_parse_unknown(parse, "#", name, known, count);
+}
+
+static enum error_code read_field(void *reading, struct bytes name)
+{
+    struct timer_parse *parse = reading;
+    enum timer_field field = find_field(name);
+    char pointer[32];
+
+    if (field == FIELD_COUNT)
+        return unknown_field(parse, name);
+    if (fields[field].use != FIELD_SETTABLE || parse->seen & UINT32_C(1) << field) {
+        timer_pointer("#", name, pointer, sizeof(pointer));
+        return timer_parse_invalid(parse, pointer, "%s",
+                                   fields[field].use == FIELD_READ_ONLY
+                                       ? "It is read-only: the server sets it"
+                                       : "It is given twice");
+    }
+    parse->seen |= UINT32_C(1) << field;
+    switch (field) {
+    case FIELD_after:
+        return read_after(parse);
+    case FIELD_at:
+        return read_at(parse);
+    case FIELD_target:
+        return timer_parse_target(parse);
+    case FIELD_payload:
+        return timer_parse_payload(parse);
+    case FIELD_body_base64:
+        return timer_parse_body_base64(parse);
+    case FIELD_content_type:
+        return timer_parse_content_type(parse);
+    case FIELD_headers:
+        return timer_parse_headers(parse);
+    case FIELD_labels:
+        return timer_parse_labels(parse);
+    case FIELD_key:
+        return timer_parse_key(parse);
+    case FIELD_watch:
+        return timer_parse_watch(parse);
+    case FIELD_every:
+        return timer_parse_every(parse);
+    case FIELD_cron:
+        return timer_parse_cron(parse);
+    case FIELD_timezone:
+        return timer_parse_timezone(parse);
+    case FIELD_dst:
+        return timer_parse_dst(parse);
+    case FIELD_count:
+        return timer_parse_count(parse);
+    case FIELD_until:
+        return timer_parse_until(parse);
+    case FIELD_late:
+        return timer_parse_late(parse);
+    case FIELD_spread:
+        return timer_parse_spread(parse);
+    default:
+        return read_retry(parse);
+    }
+}
+
+/* What no single field can tell. */
+static enum error_code check_together(struct timer_parse *parse)
+{
+    uint32_t seen = parse->seen;
+
+    if (seen & BIT(after) && seen & BIT(at))
+        return timer_parse_invalid(parse, "#/at", "Give either `after` or `at`");
+    if (seen & BIT(payload) && seen & BIT(body_base64))
+        return timer_parse_invalid(parse, "#/body_base64",
+                                   "Give either `payload` or `body_base64`");
+    if (seen & BIT(body_base64) && !(seen & BIT(content_type)))
+        return timer_parse_invalid(parse, "#/content_type", "`body_base64` needs a `content_type`");
+    if (seen & BIT(content_type) && !(seen & BIT(body_base64)))
+        return timer_parse_invalid(parse, "#/content_type",
+                                   "It goes with `body_base64`: a `payload` is application/json");
+    return ERROR_NONE;
+}
+
+static enum error_code read_fields(struct timer_parse *parse)
+{
+    enum error_code code = timer_parse_body(parse, read_field, parse);
+
+    return code ? code : check_together(parse);
+}
+
+static enum error_code make_timer(struct timer_parse *parse, struct timer **ret_timer)
+{
+    struct buffer schedule;
+    struct timer *timer = NULL;
+
+    buffer_init(&schedule);
+    schedule_write(&parse->schedule, &schedule);
+    parse->texts.schedule = buffer_bytes(&schedule);
+    if (!buffer_failed(&schedule))
+        timer = timer_alloc(&parse->texts);
+    buffer_deinit(&schedule);
+    if (!timer)
+        return problem_set(parse->problem, ERROR_NO_MEMORY, "", "%s", "");
+    timer->due = parse->due;
+    timer->created = parse->now;
+    timer->retry = parse->retry;
+    *ret_timer = timer;
+    return ERROR_NONE;
+}
+
+static void parse_init(struct timer_parse *parse, struct bytes json,
+                       const struct timer_json_limits *limits, struct wall now,
+                       struct problem *problem, char *local)
+{
+    *parse = (struct timer_parse){
+        .limits = limits,
+        .now = now,
+        .problem = problem,
+        .json = json,
+        .retry = RETRY_POLICY_DEFAULT,
+        .texts = {.tenant = limits->tenant},
+        .schedule = SCHEDULE_SPEC_DEFAULT,
+        .texts.trace = limits->trace,
+        .local = local,
+    };
+    json_reader_init(&parse->reader, json);
+}
+
+static enum error_code parse_end(struct timer_parse *parse, enum error_code code)
+{
+    code = timer_parse_prefer_not_json(parse, code);
+    if (parse->scratch.data != parse->local)
+        free(parse->scratch.data);
+    return code;
+}
+
+enum error_code timer_json_parse_create(struct bytes json, const struct timer_json_limits *limits,
+                                        struct wall now, struct timer **ret_timer,
+                                        struct problem *ret_problem)
+{
+    struct timer_parse parse;
+    char local[TIMER_JSON_SCRATCH_SIZE];
+    enum error_code code;
+
+    parse_init(&parse, json, limits, now, ret_problem, local);
+    code = read_fields(&parse);
+    if (!code && !(parse.seen & (BIT(after) | BIT(at) | BIT(every) | BIT(cron))))
+        code =
+            timer_parse_invalid(&parse, "#", "One of `after`, `at`, `every` and `cron` is needed");
+    if (!code)
+        code = timer_parse_when(&parse);
+    if (!code && !(parse.seen & BIT(target)))
+        code = timer_parse_invalid(&parse, "#", "A `target` is needed");
+    if (!code)
+        code = make_timer(&parse, ret_timer);
+    return parse_end(&parse, code);
+}
+
+/* Fields that a patch cannot set. */
+static enum error_code refuse_fixed(struct timer_parse *parse)
+{
+    static const enum timer_field fixed[] = {FIELD_key,      FIELD_watch, FIELD_every, FIELD_cron,
+                                             FIELD_timezone, FIELD_dst,   FIELD_count, FIELD_until,
+                                             FIELD_late,     FIELD_spread};
+    char pointer[32];
+
+    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
+        if (!(parse->seen & UINT32_C(1) << fixed[i]))
+            continue;
+        snprintf(pointer, sizeof(pointer), "#/%s", fields[fixed[i]].name);
+        return timer_parse_invalid(parse, pointer,
+                                   "It stays for the timer's life; PUT by key replaces all of it");
+    }
+    return ERROR_NONE;
+}
+
+enum error_code timer_json_parse_patch(struct bytes json, const struct timer_json_limits *limits,
+                                       struct wall now, uint32_t *ret_fields,
+                                       struct timer **ret_timer, struct problem *ret_problem)
+{
+    static const struct {
+        uint32_t seen, patch;
+    } bits[] = {
+        {BIT(after) | BIT(at), PATCH_DUE},
+        {BIT(target), PATCH_TARGET},
+        {BIT(payload) | BIT(body_base64), PATCH_PAYLOAD},
+        {BIT(headers), PATCH_HEADERS},
+        {BIT(labels), PATCH_LABELS},
+        {BIT(retry), PATCH_RETRY},
+    };
+    struct timer_parse parse;
+    char local[TIMER_JSON_SCRATCH_SIZE];
+    enum error_code code;
+
+    parse_init(&parse, json, limits, now, ret_problem, local);
+    code = read_fields(&parse);
+    if (!code && !parse.seen)
+        code = timer_parse_invalid(&parse, "#", "There is no field to change");
+    if (!code)
+        code = refuse_fixed(&parse);
+    if (!code)
+        code = make_timer(&parse, ret_timer);
+    if (!code) {
+        *ret_fields = 0;
+        for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
+            if (parse.seen & bits[i].seen)
+                *ret_fields |= bits[i].patch;
+    }
+    return parse_end(&parse, code);
+}

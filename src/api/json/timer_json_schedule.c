@@ -1,0 +1,224 @@
+/* When a timer fires, beyond once: every, cron, and how late it may be. */
+#include "api/json/timer_json_parse.h"
+
+#include <stdio.h>
+
+#define EVERY_MS_MIN      10
+#define EVERY_MS_MAX      (UINT64_C(366) * 24 * 3600 * 1000)
+#define SPREAD_MS_MAX     (UINT64_C(24) * 3600 * 1000)
+#define LATE_MS_MAX       EVERY_MS_MAX
+#define COUNT_MAX         UINT64_C(1000000000000)
+#define HAS(parse, field) ((parse)->seen & UINT32_C(1) << FIELD_##field)
+
+enum error_code timer_parse_every(struct timer_parse *parse)
+{
+    return timer_parse_duration_in(parse, "#/every", EVERY_MS_MIN, EVERY_MS_MAX,
+                                   &parse->schedule.every_ms);
+}
+
+enum error_code timer_parse_count(struct timer_parse *parse)
+{
+    enum error_code code;
+
+    if (json_peek(&parse->reader) == JSON_NONE)
+        return timer_parse_not_json(parse);
+    if (json_peek(&parse->reader) != JSON_NUMBER)
+        return timer_parse_invalid(parse, "#/count", "It must be a number");
+    code = timer_parse_integer(parse, "#/count", &parse->schedule.count);
+    if (!code && (parse->schedule.count < 1 || parse->schedule.count > COUNT_MAX))
+        code = timer_parse_invalid(parse, "#/count", "It must be 1 to %llu",
+                                   (unsigned long long)COUNT_MAX);
+    return code;
+}
+
+enum error_code timer_parse_until(struct timer_parse *parse)
+{
+    return timer_parse_wall(parse, "#/until", &parse->schedule.until);
+}
+
+/* Texts that are stored as they are: nothing in them is ever escaped. */
+static enum error_code read_plain(struct timer_parse *parse, const char *pointer,
+                                  struct bytes *ret_text)
+{
+    enum error_code code = timer_parse_string(parse, pointer, ret_text);
+
+    for (size_t i = 0; !code && i < ret_text->size; i++)
+        if (ret_text->data[i] < ' ' || ret_text->data[i] > '~' ||
+            memchr("\"\\", ret_text->data[i], 2))
+            code = timer_parse_invalid(parse, pointer, "It has a character that does not belong");
+    return code;
+}
+
+enum error_code timer_parse_cron(struct timer_parse *parse)
+{
+    struct error error;
+    struct cron cron;
+    enum error_code code = read_plain(parse, "#/cron", &parse->schedule.cron);
+
+    if (!code && cron_parse(parse->schedule.cron, &cron, &error))
+        code = timer_parse_invalid_error(parse, "#/cron", &error);
+    return code;
+}
+
+enum error_code timer_parse_timezone(struct timer_parse *parse)
+{
+    struct error error;
+    enum error_code code = read_plain(parse, "#/timezone", &parse->schedule.timezone);
+
+    if (!code && zone_name_check(parse->schedule.timezone, &error))
+        code = timer_parse_invalid_error(parse, "#/timezone", &error);
+    return code;
+}
+
+enum error_code timer_parse_dst(struct timer_parse *parse)
+{
+    struct bytes text;
+    struct error error;
+    enum error_code code = timer_parse_string(parse, "#/dst", &text);
+
+    if (!code && cron_dst_parse(text, &parse->schedule.dst, &error))
+        code = timer_parse_invalid_error(parse, "#/dst", &error);
+    return code;
+}
+
+/* ---- late, spread ---- */
+
+static enum error_code read_missed(struct timer_parse *parse)
+{
+    struct bytes text;
+    enum error_code code = timer_parse_string(parse, "#/late/missed", &text);
+
+    if (code)
+        return code;
+#define X(name, word)                                      \
+    if (bytes_equal(text, BYTES(word))) {                  \
+        parse->schedule.missed = RECURRENCE_MISSED_##name; \
+        return ERROR_NONE;                                 \
+    }
+    RECURRENCE_MISSED_LIST(X)
+#undef X
+    return timer_parse_invalid(parse, "#/late/missed", "It must be \"last\" or \"each\"");
+}
+
+static enum error_code read_late_member(struct timer_parse *parse, struct bytes name,
+                                        unsigned *seen)
+{
+    static const char *const known[] = {"drop_after", "missed"};
+    const bool is_missed = bytes_equal(name, BYTES("missed"));
+    const char *pointer = is_missed ? "#/late/missed" : "#/late/drop_after";
+
+    if (!is_missed && !bytes_equal(name, BYTES("drop_after")))
+        return timer_parse_unknown(parse, "#/late", name, known, 2);
+    if (*seen & 1u << is_missed)
+        return timer_parse_invalid(parse, pointer, "It is given twice");
+    *seen |= 1u << is_missed;
+    return is_missed ? read_missed(parse)
+                     : timer_parse_duration_in(parse, pointer, 1, LATE_MS_MAX,
+                                               &parse->schedule.drop_after_ms);
+}
+
+enum error_code timer_parse_late(struct timer_parse *parse)
+{
+    enum error_code code = timer_parse_enter_object(parse, "#/late");
+    struct json_string name;
+    unsigned seen = 0;
+    char local[32];
+
+    if (code)
+        return code;
+    while (json_next_member(&parse->reader, &name)) {
+        code = read_late_member(parse, timer_member_name(&name, local, sizeof(local)), &seen);
+        if (code)
+            return code;
+    }
+    return json_error(&parse->reader) ? timer_parse_not_json(parse) : ERROR_NONE;
+}
+
+enum error_code timer_parse_spread(struct timer_parse *parse)
+{
+    enum error_code code = timer_parse_enter_object(parse, "#/spread");
+    struct json_string raw;
+    char local[32];
+
+    if (code)
+        return code;
+    while (!code && json_next_member(&parse->reader, &raw)) {
+        static const char *const known[] = {"window"};
+        struct bytes name = timer_member_name(&raw, local, sizeof(local));
+
+        if (!bytes_equal(name, BYTES("window")))
+            code = timer_parse_unknown(parse, "#/spread", name, known, 1);
+        else if (parse->spread_window_ms)
+            code = timer_parse_invalid(parse, "#/spread/window", "It is given twice");
+        else
+            code = timer_parse_duration_in(parse, "#/spread/window", 1, SPREAD_MS_MAX,
+                                           &parse->spread_window_ms);
+    }
+    if (!code && json_error(&parse->reader))
+        code = timer_parse_not_json(parse);
+    if (!code && !parse->spread_window_ms)
+        code = timer_parse_invalid(parse, "#/spread", "A `window` is needed");
+    return code;
+}
+
+/* ---- all of it ---- */
+
+/* Which fields go with which. */
+static enum error_code check_together(struct timer_parse *parse)
+{
+    const bool every = HAS(parse, every), cron = HAS(parse, cron);
+
+    if (every && cron)
+        return timer_parse_invalid(parse, "#/cron", "Give either `every` or `cron`");
+    if ((every || cron) && HAS(parse, after))
+        return timer_parse_invalid(parse, "#/after", "It goes with neither `every` nor `cron`");
+    if (cron && HAS(parse, at))
+        return timer_parse_invalid(parse, "#/at", "It does not go with `cron`");
+    if (!every && HAS(parse, count))
+        return timer_parse_invalid(parse, "#/count", "It goes with `every`");
+    if (!every && !cron && HAS(parse, until))
+        return timer_parse_invalid(parse, "#/until", "It goes with `every` or `cron`");
+    if (!cron && HAS(parse, timezone))
+        return timer_parse_invalid(parse, "#/timezone", "It goes with `cron`");
+    if (!cron && HAS(parse, dst))
+        return timer_parse_invalid(parse, "#/dst", "It goes with `cron`");
+    if (!every && !cron && parse->schedule.missed != RECURRENCE_MISSED_LAST)
+        return timer_parse_invalid(parse, "#/late/missed", "It goes with `every` or `cron`");
+    if (HAS(parse, spread) && !parse->texts.key.size)
+        return timer_parse_invalid(parse, "#/spread", "It goes by the `key`, and there is none");
+    return ERROR_NONE;
+}
+
+enum error_code timer_parse_when(struct timer_parse *parse)
+{
+    const bool recurs = HAS(parse, every) || HAS(parse, cron);
+    struct schedule_spec *spec = &parse->schedule;
+    struct schedule schedule;
+    struct error error;
+    enum error_code code = check_together(parse);
+
+    if (code)
+        return code;
+    if (HAS(parse, spread))
+        spec->spread_ms = bytes_hash(0, parse->texts.key) % parse->spread_window_ms;
+    if (!recurs) {
+        parse->due = wall_min(wall_add(parse->due, spec->spread_ms), (struct wall){WALL_MS_MAX});
+        return ERROR_NONE;
+    }
+    if (HAS(parse, at))
+        spec->from = parse->due;
+    switch (schedule_make(spec, parse->now, &parse->limits->zones, &schedule, &error)) {
+    case ERROR_NONE:
+        break;
+    case ERROR_NO_MEMORY:
+    case ERROR_IO: /* another time it may be readable */
+        return problem_set(parse->problem, error.code, "", "%s", error.text);
+    default:
+        return timer_parse_invalid_error(parse, "#/timezone", &error);
+    }
+    parse->due = schedule_first(&schedule, parse->now);
+    if (parse->due.ms == WALL_NEVER.ms)
+        return timer_parse_invalid(parse, HAS(parse, every) ? "#/every" : "#/cron",
+                                   "It would never fire");
+    return ERROR_NONE;
+}

@@ -1,0 +1,456 @@
+#include "api/json/timer_json_parse.h"
+
+#include "timer/target_url.h"
+#include "base/base64.h"
+#include "delivery/webhook.h"
+#include "timer/labels.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+/* ---- scratch ---- */
+
+static enum error_code no_memory(struct timer_parse *parse)
+{
+    return problem_set(parse->problem, ERROR_NO_MEMORY, "", "%s", "");
+}
+
+/* Makes the scratch; once per request at most. */
+static enum error_code need_scratch(struct timer_parse *parse)
+{
+    struct timer_scratch *scratch = &parse->scratch;
+
+    if (scratch->data)
+        return ERROR_NONE;
+    scratch->data =
+        parse->json.size <= TIMER_JSON_SCRATCH_SIZE ? parse->local : malloc(parse->json.size);
+    if (!scratch->data)
+        return no_memory(parse);
+    scratch->capacity = parse->json.size;
+    return ERROR_NONE;
+}
+
+static void scratch_put(struct timer_scratch *scratch, const void *data, size_t size)
+{
+    assert(size <= scratch->capacity - scratch->size);
+    memcpy(scratch->data + scratch->size, data, size);
+    scratch->size += size;
+}
+
+static void scratch_decode(struct timer_scratch *scratch, const struct json_string *string)
+{
+    size_t size;
+
+    if (!json_string_decode(string, scratch->data + scratch->size,
+                            scratch->capacity - scratch->size, &size))
+        abort(); /* a string never grows, see struct timer_scratch */
+    scratch->size += size;
+}
+
+static struct bytes scratch_since(const struct timer_scratch *scratch, size_t start)
+{
+    return (struct bytes){scratch->data + start, scratch->size - start};
+}
+
+/* The value of a string that was read. */
+static enum error_code decode(struct timer_parse *parse, const struct json_string *string,
+                              struct bytes *ret_text)
+{
+    size_t start = parse->scratch.size;
+    enum error_code code;
+
+    if (!string->escaped) {
+        *ret_text = string->raw;
+        return ERROR_NONE;
+    }
+    code = need_scratch(parse);
+    if (code)
+        return code;
+    scratch_decode(&parse->scratch, string);
+    *ret_text = scratch_since(&parse->scratch, start);
+    return ERROR_NONE;
+}
+
+enum error_code timer_parse_string(struct timer_parse *parse, const char *pointer,
+                                   struct bytes *ret_text)
+{
+    struct json_string string;
+    enum json_type type = json_peek(&parse->reader);
+
+    if (type == JSON_STRING && json_read_string(&parse->reader, &string))
+        return decode(parse, &string, ret_text);
+    if (json_error(&parse->reader))
+        return timer_parse_not_json(parse);
+    return timer_parse_invalid(parse, pointer, "It must be a string");
+}
+
+enum error_code timer_parse_string_into(struct timer_parse *parse, const char *pointer,
+                                        char room[TIMER_JSON_NAME_ROOM], struct bytes *ret_text)
+{
+    struct json_string string;
+    enum json_type type = json_peek(&parse->reader);
+
+    if (type != JSON_STRING && !json_error(&parse->reader))
+        return timer_parse_invalid(parse, pointer, "It must be a string");
+    if (!json_read_string(&parse->reader, &string))
+        return timer_parse_not_json(parse);
+    *ret_text = string.raw;
+    if (string.escaped) {
+        *ret_text = (struct bytes){room, TIMER_JSON_NAME_ROOM};
+        if (json_string_decode(&string, room, TIMER_JSON_NAME_ROOM, &ret_text->size))
+            return ERROR_NONE;
+        ret_text->size = TIMER_JSON_NAME_ROOM;
+    }
+    return ERROR_NONE;
+}
+
+enum error_code timer_parse_keep(struct timer_parse *parse, struct bytes text, char end)
+{
+    enum error_code code = need_scratch(parse);
+
+    if (code)
+        return code;
+    scratch_put(&parse->scratch, text.data, text.size);
+    scratch_put(&parse->scratch, &end, 1);
+    return ERROR_NONE;
+}
+
+struct bytes timer_parse_kept(const struct timer_parse *parse, size_t start)
+{
+    if (parse->scratch.size == start)
+        return (struct bytes){0};
+    return scratch_since(&parse->scratch, start);
+}
+
+/* ---- target, payload ---- */
+
+enum error_code timer_parse_target(struct timer_parse *parse)
+{
+    const struct timer_json_limits *limits = parse->limits;
+    struct error error;
+    struct bytes url, host;
+    enum error_code code = timer_parse_string(parse, "#/target", &url);
+
+    if (code)
+        return code;
+    if (url.size > limits->target_bytes_max)
+        return timer_parse_invalid(parse, "#/target", "It may have at most %zu bytes",
+                                   limits->target_bytes_max);
+    code = limits->broker_check ? limits->broker_check(limits->broker_context, url, &error)
+                                : ERROR_NOT_FOUND;
+    if (code == ERROR_INVALID)
+        return timer_parse_invalid_error(parse, "#/target", &error);
+    if (code == ERROR_NONE) {
+        parse->texts.target = url;
+        return ERROR_NONE;
+    }
+    if (target_url_check(url, &host, &error))
+        return timer_parse_invalid_error(parse, "#/target", &error);
+    if (host.size && limits->host_allowed && !limits->host_allowed(limits->host_context, host))
+        return timer_parse_invalid(parse, "#/target",
+                                   "This host is at an address that may not be called");
+    parse->texts.target = url;
+    return ERROR_NONE;
+}
+
+static enum error_code too_large(struct timer_parse *parse, const char *pointer)
+{
+    return problem_set(parse->problem, ERROR_TOO_LARGE, pointer, "It may have at most %zu bytes",
+                       parse->limits->payload_bytes_max);
+}
+
+enum error_code timer_parse_payload(struct timer_parse *parse)
+{
+    if (!json_skip(&parse->reader, &parse->texts.payload))
+        return timer_parse_not_json(parse);
+    if (parse->texts.payload.size > parse->limits->payload_bytes_max)
+        return too_large(parse, "#/payload");
+    return ERROR_NONE;
+}
+
+enum error_code timer_parse_body_base64(struct timer_parse *parse)
+{
+    struct timer_scratch *scratch = &parse->scratch;
+    struct bytes text;
+    size_t size;
+    enum error_code code = timer_parse_string(parse, "#/body_base64", &text);
+
+    if (!code)
+        code = need_scratch(parse);
+    if (code)
+        return code;
+    /* An escaped text lies in the scratch already and is decoded where it lies. */
+    if (text.size && text.data + text.size == scratch->data + scratch->size)
+        scratch->size -= text.size;
+    if (base64_decoded_size_max(text.size) > scratch->capacity - scratch->size)
+        abort(); /* bytes are fewer than their text */
+    if (!base64_decode(text, scratch->data + scratch->size, &size))
+        return timer_parse_invalid(parse, "#/body_base64",
+                                   "It is not base64 (RFC 4648, with padding)");
+    if (size > parse->limits->payload_bytes_max)
+        return too_large(parse, "#/body_base64");
+    parse->texts.payload = (struct bytes){scratch->data + scratch->size, size};
+    scratch->size += size;
+    return ERROR_NONE;
+}
+
+/* RFC 9110: what a header's name is made of, and the two halves of a media type. */
+static bool is_token(struct bytes text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+
+        if (!((c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
+              (c && strchr("!#$%&'*+-.^_`|~", c))))
+            return false;
+    }
+    return text.size > 0;
+}
+
+/* What a header's value may be: printable, neither empty nor with space at an end (which a receiver
+ * would not see). */
+static bool is_header_value(struct bytes text)
+{
+    for (size_t i = 0; i < text.size; i++)
+        if ((uint8_t)text.data[i] < 0x20 || text.data[i] == 0x7f)
+            return false;
+    return text.size > 0 && text.data[0] != ' ' && text.data[text.size - 1] != ' ';
+}
+
+enum error_code timer_parse_content_type(struct timer_parse *parse)
+{
+    struct bytes text, type, subtype;
+    enum error_code code = timer_parse_string(parse, "#/content_type", &text);
+    const char *end, *slash;
+
+    if (code)
+        return code;
+    if (text.size > TIMER_JSON_TYPE_SIZE_MAX)
+        return timer_parse_invalid(parse, "#/content_type", "It may have at most %d bytes",
+                                   TIMER_JSON_TYPE_SIZE_MAX);
+    end = text.size ? memchr(text.data, ';', text.size) : NULL;
+    if (!end)
+        end = text.data + text.size;
+    while (end > text.data && end[-1] == ' ')
+        end--;
+    slash = end > text.data ? memchr(text.data, '/', (size_t)(end - text.data)) : NULL;
+    type = (struct bytes){text.data, slash ? (size_t)(slash - text.data) : 0};
+    subtype = (struct bytes){slash ? slash + 1 : NULL, slash ? (size_t)(end - slash - 1) : 0};
+    if (!is_token(type) || !is_token(subtype) || !is_header_value(text))
+        return timer_parse_invalid(parse, "#/content_type",
+                                   "It must be a media type such as text/plain");
+    parse->texts.content_type = text;
+    return ERROR_NONE;
+}
+
+/* ---- headers, labels: objects of strings ---- */
+
+struct member {
+    struct json_string name, value;
+    struct bytes stored_name; /* to tell a second one of the same name */
+};
+
+struct members {
+    struct member *at; /* `local` until there are more */
+    size_t count, capacity;
+    struct member local[TIMER_JSON_MEMBERS_LOCAL];
+};
+
+static void members_deinit(struct members *members)
+{
+    if (members->at != members->local)
+        free(members->at);
+}
+
+static bool members_grow(struct members *members)
+{
+    struct member *grown = malloc(2 * members->capacity * sizeof(*grown));
+
+    if (!grown)
+        return false;
+    memcpy(grown, members->at, members->count * sizeof(*grown));
+    members_deinit(members);
+    members->at = grown;
+    members->capacity *= 2;
+    return true;
+}
+
+static enum error_code member_invalid(struct timer_parse *parse, const char *parent,
+                                      const struct json_string *name, const char *detail)
+{
+    char pointer[sizeof(parse->problem->pointer)], decoded[sizeof(pointer)];
+    struct bytes text = {decoded, 0};
+
+    if (!json_string_decode(name, decoded, sizeof(decoded), &text.size))
+        return timer_parse_invalid(parse, parent, "%s", detail);
+    timer_pointer(parent, text, pointer, sizeof(pointer));
+    return timer_parse_invalid(parse, pointer, "%s", detail);
+}
+
+/* Reads such an object, the field at `pointer`. members_deinit() in any case. */
+static enum error_code read_members(struct timer_parse *parse, const char *pointer, size_t max,
+                                    struct members *members)
+{
+    struct json_reader *reader = &parse->reader;
+    enum json_type type = json_peek(reader);
+    struct json_string name;
+
+    members->at = members->local;
+    members->count = 0;
+    members->capacity = TIMER_JSON_MEMBERS_LOCAL;
+    if (type != JSON_OBJECT && type != JSON_NONE)
+        return timer_parse_invalid(parse, pointer, "It must be an object of strings");
+    if (type == JSON_NONE || !json_enter_object(reader))
+        return timer_parse_not_json(parse);
+    while (json_next_member(reader, &name)) {
+        struct member *member;
+
+        type = json_peek(reader);
+        if (type == JSON_NONE)
+            break;
+        if (type != JSON_STRING)
+            return member_invalid(parse, pointer, &name, "It must be a string");
+        if (members->count == max)
+            return timer_parse_invalid(parse, pointer, "It may have at most %zu members", max);
+        if (members->count == members->capacity && !members_grow(members))
+            return no_memory(parse);
+        member = &members->at[members->count];
+        member->name = name;
+        if (!json_read_string(reader, &member->value))
+            break;
+        members->count++;
+    }
+    return json_error(reader) ? timer_parse_not_json(parse) : need_scratch(parse);
+}
+
+/* Appends "Name: value\n". */
+static enum error_code store_header(struct timer_parse *parse, const struct members *members,
+                                    struct member *member)
+{
+    struct timer_scratch *scratch = &parse->scratch;
+    size_t start = scratch->size;
+    struct bytes name, value;
+
+    scratch_decode(scratch, &member->name);
+    name = scratch_since(scratch, start);
+    if (!is_token(name))
+        return member_invalid(parse, "#/headers", &member->name, "This is no name of a header");
+    if (webhook_header_is_reserved(name))
+        return member_invalid(parse, "#/headers", &member->name,
+                              "The server sets this header itself");
+    for (const struct member *before = members->at; before < member; before++)
+        if (before->stored_name.size == name.size &&
+            strncasecmp(before->stored_name.data, name.data, name.size) == 0)
+            return member_invalid(parse, "#/headers", &member->name, "This header is named twice");
+    scratch_put(scratch, ": ", 2);
+    start = scratch->size;
+    scratch_decode(scratch, &member->value);
+    value = scratch_since(scratch, start);
+    if (!is_header_value(value))
+        return member_invalid(parse, "#/headers", &member->name,
+                              "A header's value is not empty, has no space at its ends and no "
+                              "control characters");
+    scratch_put(scratch, "\n", 1);
+    member->stored_name = name;
+    return ERROR_NONE;
+}
+
+enum error_code timer_parse_headers(struct timer_parse *parse)
+{
+    struct members members;
+    enum error_code code = read_members(parse, "#/headers", TIMER_JSON_HEADERS_MAX, &members);
+    size_t start = parse->scratch.size;
+
+    for (size_t i = 0; i < members.count && !code; i++)
+        code = store_header(parse, &members, &members.at[i]);
+    members_deinit(&members);
+    if (code)
+        return code;
+    parse->texts.headers = scratch_since(&parse->scratch, start);
+    if (parse->texts.headers.size > parse->limits->headers_bytes_max)
+        return timer_parse_invalid(parse, "#/headers", "They may have at most %zu bytes together",
+                                   parse->limits->headers_bytes_max);
+    return ERROR_NONE;
+}
+
+static enum error_code label_too_long(struct timer_parse *parse, const struct json_string *name)
+{
+    char detail[80];
+
+    snprintf(detail, sizeof(detail), "A label's name and its value may have at most %d bytes each",
+             LABEL_SIZE_MAX);
+    return member_invalid(parse, "#/labels", name, detail);
+}
+
+/* Appends the string as json_append_string writes it, so that equal strings are equal bytes;
+ * `ret_raw` is what stands between its quotes. */
+static enum error_code store_label_text(struct timer_parse *parse, const struct member *member,
+                                        const struct json_string *string, struct bytes *ret_raw)
+{
+    struct timer_scratch *scratch = &parse->scratch;
+    char local[LABEL_SIZE_MAX];
+    struct bytes text = string->raw;
+    size_t start = scratch->size;
+
+    if (string->escaped) {
+        text.data = local;
+        if (!json_string_decode(string, local, sizeof(local), &text.size))
+            text.size = sizeof(local) + 1;
+    }
+    if (text.size > LABEL_SIZE_MAX)
+        return label_too_long(parse, &member->name);
+    if (string->escaped) {
+        struct buffer buffer;
+
+        buffer_init(&buffer);
+        json_append_string(&buffer, text);
+        if (!buffer_failed(&buffer))
+            scratch_put(scratch, buffer.data, buffer.size);
+        buffer_deinit(&buffer);
+        if (scratch->size == start)
+            return no_memory(parse);
+    } else {
+        scratch_put(scratch, "\"", 1);
+        scratch_put(scratch, text.data, text.size);
+        scratch_put(scratch, "\"", 1);
+    }
+    *ret_raw = (struct bytes){scratch->data + start + 1, scratch->size - start - 2};
+    return ERROR_NONE;
+}
+
+static enum error_code store_label(struct timer_parse *parse, const struct members *members,
+                                   struct member *member)
+{
+    struct bytes value;
+    enum error_code code;
+
+    scratch_put(&parse->scratch, member == members->at ? "{" : ",", 1);
+    code = store_label_text(parse, member, &member->name, &member->stored_name);
+    if (code)
+        return code;
+    if (member->stored_name.size == 0)
+        return member_invalid(parse, "#/labels", &member->name, "A label needs a name");
+    for (const struct member *before = members->at; before < member; before++)
+        if (bytes_equal(before->stored_name, member->stored_name))
+            return member_invalid(parse, "#/labels", &member->name, "This label is named twice");
+    scratch_put(&parse->scratch, ":", 1);
+    return store_label_text(parse, member, &member->value, &value);
+}
+
+enum error_code timer_parse_labels(struct timer_parse *parse)
+{
+    struct members members;
+    enum error_code code = read_members(parse, "#/labels", parse->limits->labels_max, &members);
+    size_t start = parse->scratch.size;
+
+    for (size_t i = 0; i < members.count && !code; i++)
+        code = store_label(parse, &members, &members.at[i]);
+    if (members.count && !code)
+        scratch_put(&parse->scratch, "}", 1);
+    members_deinit(&members);
+    if (!code)
+        parse->texts.labels = scratch_since(&parse->scratch, start);
+    return code;
+}

@@ -1,0 +1,64 @@
+#include "api/operations/service.h"
+
+#include "base/json.h"
+
+void service_healthz(struct call *call)
+{
+    struct buffer body;
+
+    buffer_init(&body);
+    buffer_append_text(&body, "{\"status\":\"ok\"}");
+    call_answer_json(call, 200, &body);
+}
+
+void service_readyz(struct call *call)
+{
+    struct http_response response = {.status = 200, .content_type = "application/json"};
+    struct node_health health;
+
+    node_health(call->api->options.node, &health);
+    if (health.is_ready) {
+        buffer_append_text(&response.body, "{\"status\":\"ready\"}\n");
+    } else {
+        /* Not one of the service's errors, so the type is HTTP's own (RFC 9457, 4.2.1). */
+        response.status = 503;
+        response.content_type = "application/problem+json";
+        buffer_append_text(&response.body,
+                           "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\","
+                           "\"status\":503,\"detail\":");
+        json_append_string(&response.body, bytes_of(health.reason));
+        buffer_append_text(&response.body, "}\n");
+        http_response_header(&response, "Retry-After", "1");
+    }
+    call_answer(call, &response);
+}
+
+void service_metrics(struct call *call)
+{
+    struct http_response response = {.status = 200,
+                                     .content_type = "text/plain; version=0.0.4; charset=utf-8"};
+
+    node_refresh_metrics(call->api->options.node);
+    metrics_format(call->api->options.metrics, &response.body);
+    call_answer(call, &response);
+}
+
+void service_openapi(struct call *call)
+{
+    struct http_response response = {.status = 200,
+                                     .content_type = "application/json",
+                                     .lent = {openapi_document, openapi_document_size}};
+
+    call_answer(call, &response);
+}
+
+void service_index(struct call *call)
+{
+    struct buffer body;
+
+    buffer_init(&body);
+    buffer_append_text(&body, "{\"service\":\"tickwheel\",\"timers\":\"/v1/timers\","
+                              "\"openapi\":\"/openapi.json\",\"metrics\":\"/metrics\","
+                              "\"health\":\"/healthz\",\"readiness\":\"/readyz\"}");
+    call_answer_json(call, 200, &body);
+}

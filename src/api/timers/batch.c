@@ -1,0 +1,393 @@
+#include "api/timers/batch.h"
+
+#include "api/timers/batch_chunk.h"
+#include "api/timers/lines.h"
+#include "http/field.h"
+#include "sys/clock.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define NDJSON "application/x-ndjson"
+
+/* Answers may take so much, or 64 bytes for every line that is allowed, whichever is more. Only a
+ * batch that fails line after line gets there. */
+#define ANSWER_BYTES_MIN (UINT64_C(64) << 20)
+
+/*
+ * The server's thread reads lines into `filling`, sends it off when it is full and takes answered
+ * chunks from the front of `sent` to write their results, so these come in the order of the lines.
+ * The node's thread only marks a chunk as answered and wakes the request if it waits. What both
+ * touch is guarded by `lock`. When the client goes away early, the batch lives on until its last
+ * chunk was answered.
+ */
+struct batch {
+    pthread_mutex_t lock;
+    struct call *call; /* guarded by lock; NULL once the request is closed */
+    struct api *api;
+    struct caller caller;            /* the call's, which may be gone before */
+    struct timer_json_limits limits; /* for the caller, with the trace of the request */
+    char trace[TRACE_PARENT_SIZE + 1];
+    struct lines lines;
+    struct batch_chunk *filling; /* NULL: none begun */
+    struct batch_chunk *spare;   /* for use again */
+    struct list sent;            /* in order of lines; guarded by lock */
+    size_t sent_count;           /* chunks on `sent`; guarded by lock */
+    size_t asked_count;          /* parts without an answer; guarded by lock */
+    bool is_waiting;             /* the request sleeps; guarded by lock */
+    size_t wake_below;           /* wake it when asked_count is less; guarded by lock */
+    enum batch_style style;
+    struct buffer out;      /* results so far */
+    size_t answers_counted; /* how much of it stands in api.answers_bytes */
+    struct batch_totals totals;
+    uint64_t line_count, body_bytes, bytes_max, answer_bytes_max;
+    bool is_ended; /* the upload; from here on the request sleeps unless it is answered */
+    bool is_over;  /* a limit is reached: the rest is not read */
+};
+
+static void batch_free(struct batch *batch)
+{
+    LIST_FOR_EACH (&batch->sent, link)
+        batch_chunk_destroy(list_item(link, struct batch_chunk, link));
+    batch_chunk_destroy(batch->filling);
+    batch_chunk_destroy(batch->spare);
+    lines_deinit(&batch->lines);
+    buffer_deinit(&batch->out);
+    pthread_mutex_destroy(&batch->lock);
+    atomic_fetch_sub(&batch->api->answers_bytes, batch->answers_counted);
+    api_leave_batch(batch->api);
+    free(batch);
+}
+
+/* ---- chunks ---- */
+
+/* On the node's thread. */
+static void part_done(struct node_request *request)
+{
+    struct batch_part *part = list_item(request, struct batch_part, node);
+    struct batch *batch = part->chunk->batch;
+    struct http_request *sleeper = NULL;
+    bool is_last;
+
+    pthread_mutex_lock(&batch->lock);
+    part->chunk->missing--;
+    batch->asked_count--;
+    if (batch->is_waiting && batch->asked_count < batch->wake_below) {
+        batch->is_waiting = false;
+        sleeper = batch->call->http;
+    }
+    is_last = !batch->call && batch->asked_count == 0;
+    pthread_mutex_unlock(&batch->lock);
+    if (sleeper)
+        http_request_resume(sleeper);
+    else if (is_last)
+        batch_free(batch);
+}
+
+/* Writes the results of the answered chunks at the front. */
+static void harvest(struct batch *batch)
+{
+    pthread_mutex_lock(&batch->lock);
+    while (!list_is_empty(&batch->sent)) {
+        struct batch_chunk *chunk = list_item(batch->sent.next, struct batch_chunk, link);
+
+        if (!batch_chunk_is_answered(chunk))
+            break;
+        list_remove(&chunk->link);
+        batch->sent_count--;
+        pthread_mutex_unlock(&batch->lock);
+        batch_chunk_format(chunk, batch->style, &batch->out, &batch->totals);
+        batch_chunk_destroy(batch->spare);
+        batch->spare = chunk;
+        pthread_mutex_lock(&batch->lock);
+    }
+    pthread_mutex_unlock(&batch->lock);
+    atomic_fetch_add(&batch->api->answers_bytes, batch->out.size - batch->answers_counted);
+    batch->answers_counted = batch->out.size;
+}
+
+/* Puts the request to sleep until fewer than `count` parts are on their way. Under the lock, so
+ * that the answer that wakes it comes after. */
+static void wait_below(struct batch *batch, size_t count)
+{
+    if (!batch->call)
+        return;
+    if (!batch->is_ended)
+        http_request_pause(batch->call->http);
+    batch->is_waiting = true;
+    batch->wake_below = count;
+}
+
+enum sending {
+    SENT,
+    MUST_WAIT, /* and will be woken */
+};
+
+/* Submits the parts of the chunk, under the lock. MUST_WAIT when the node has no room now: the rest
+ * goes later. */
+static enum sending send_parts(struct batch *batch, struct batch_chunk *chunk)
+{
+    struct batch_part *part;
+
+    /* With nothing else under way, the node has room for each part. */
+    if (!chunk->is_prepared)
+        batch_chunk_prepare(chunk, batch->api->options.node,
+                            batch->api->options.config->inflight_max);
+    while ((part = batch_chunk_next_part(chunk))) {
+        enum error_code error;
+
+        part->node.done = part_done;
+        part->node.command.tenant_pending_max = batch->caller.limits.pending_max;
+        error = node_submit(batch->api->options.node, &part->node);
+        if (error == ERROR_OVERLOADED && batch->asked_count > 0)
+            return MUST_WAIT;
+        if (error) {
+            batch_chunk_refused(chunk, error);
+            continue;
+        }
+        batch_chunk_sent(chunk);
+        batch->asked_count++;
+    }
+    return SENT;
+}
+
+/* Sends `filling` off. With too many chunks on their way, or a node that has no room, the request
+ * waits for one of its own to be answered; a batch that has nothing on its way is refused instead,
+ * since nothing would wake it. */
+static enum sending send_chunk(struct batch *batch)
+{
+    struct batch_chunk *chunk = batch->filling;
+    enum sending sending = MUST_WAIT;
+
+    harvest(batch);
+    if (!chunk)
+        return SENT;
+    pthread_mutex_lock(&batch->lock);
+    if (batch->asked_count == 0 || batch->sent_count < BATCH_CHUNKS_MAX)
+        sending = send_parts(batch, chunk);
+    if (sending == MUST_WAIT) {
+        wait_below(batch, batch->asked_count);
+    } else {
+        batch->sent_count++;
+        list_push(&batch->sent, &chunk->link);
+        batch->filling = NULL;
+    }
+    pthread_mutex_unlock(&batch->lock);
+    return sending;
+}
+
+/* ---- lines ---- */
+
+/* A chunk with room for a line. NULL: out of memory. */
+static struct batch_chunk *chunk_to_fill(struct batch *batch)
+{
+    if (!batch->filling && batch->spare) {
+        batch->filling = batch->spare;
+        batch->spare = NULL;
+        batch_chunk_clear(batch->filling);
+    }
+    if (!batch->filling)
+        batch->filling = batch_chunk_create(batch);
+    return batch->filling;
+}
+
+/* The last line of the answer: nothing behind line `number` is read. */
+static void end_early(struct batch *batch, enum error_code code, uint64_t number,
+                      const char *detail)
+{
+    struct batch_chunk *chunk = chunk_to_fill(batch);
+    struct problem problem;
+
+    batch->is_over = true;
+    problem_set(&problem, code, "", "%s; this line and all behind it are not read", detail);
+    if (chunk)
+        batch_chunk_add_problem(chunk, number, &problem);
+    else
+        batch->out.failed = true;
+}
+
+static void take_line(struct batch *batch, enum lines_result result, struct bytes line,
+                      struct wall now)
+{
+    const struct config *config = batch->api->options.config;
+    uint64_t number = lines_number(&batch->lines);
+    struct batch_chunk *chunk = chunk_to_fill(batch);
+    struct problem problem;
+    struct timer *timer;
+
+    if (batch->line_count++ == config->batch_lines_max) {
+        end_early(batch, ERROR_TOO_LARGE, number, "The batch has more lines than are allowed");
+    } else if (batch->out.size > batch->answer_bytes_max) {
+        end_early(batch, ERROR_TOO_LARGE, number, "The answer to the batch is too large");
+    } else if (atomic_load(&batch->api->answers_bytes) > batch->api->budget.answers_bytes_max) {
+        end_early(batch, ERROR_OVERLOADED, number, "There is no memory left for the answer");
+    } else if (!chunk) {
+        batch->out.failed = batch->is_over = true;
+    } else if (result != LINES_LINE) {
+        problem_set(&problem, result == LINES_TOO_LONG ? ERROR_TOO_LARGE : ERROR_NO_MEMORY, "",
+                    "%s", result == LINES_TOO_LONG ? "The line is too long" : "");
+        batch_chunk_add_problem(chunk, number, &problem);
+    } else if (timer_json_parse_create(line, &batch->limits, now, &timer, &problem)) {
+        batch_chunk_add_problem(chunk, number, &problem);
+    } else if (access_spend(batch->api->access, &batch->caller, instant_now())) {
+        timer_free(timer);
+        problem_set(&problem, ERROR_TOO_MANY, "", "%s", "The rate of the tenant is spent");
+        batch_chunk_add_problem(chunk, number, &problem);
+    } else {
+        batch_chunk_add_timer(chunk, number, timer);
+    }
+}
+
+/* ---- the route ---- */
+
+static enum batch_style style_of(struct call *call)
+{
+    struct bytes prefer = http_request_header(call->http, "Prefer");
+
+    return http_prefers(prefer, "return", "minimal") ? BATCH_MINIMAL : BATCH_FULL;
+}
+
+void batch_begin(struct call *call)
+{
+    const struct config *config = call->api->options.config;
+    const uint64_t bytes_max =
+        caller_limit(config->batch_bytes_max, call->caller.limits.batch_bytes_max);
+    struct batch *batch;
+
+    if (call_refuses_type(call, NDJSON, "application/jsonl") ||
+        call_refuses_length(call, bytes_max))
+        return;
+    batch = calloc(1, sizeof(*batch));
+    if (!batch) {
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+        return;
+    }
+    if (!api_enter_batch(call->api)) {
+        free(batch);
+        call_answer_error(call, ERROR_OVERLOADED, "Too many batches are under way");
+        return;
+    }
+    pthread_mutex_init(&batch->lock, NULL);
+    list_init(&batch->sent);
+    batch->call = call;
+    batch->api = call->api;
+    batch->caller = call->caller;
+    batch->bytes_max = bytes_max;
+    lines_init(&batch->lines, call->body_bytes_max);
+    batch->limits = call_timer_limits(call);
+    batch->limits.tenant = caller_tenant(&batch->caller);
+    batch->limits.trace = call_trace(call, batch->trace);
+    batch->style = style_of(call);
+    batch->answer_bytes_max = (uint64_t)config->batch_lines_max * 64;
+    if (batch->answer_bytes_max < ANSWER_BYTES_MIN)
+        batch->answer_bytes_max = ANSWER_BYTES_MIN;
+    call->state = batch;
+}
+
+size_t batch_body(struct call *call, struct bytes chunk)
+{
+    struct batch *batch = call->state;
+    struct wall now = wall_coming();
+    /* What lies beyond the limit is not looked at, wherever the body was cut. */
+    uint64_t room = batch->is_over ? 0 : batch->bytes_max - batch->body_bytes;
+    struct bytes rest = {chunk.data, chunk.size < room ? chunk.size : (size_t)room};
+    enum lines_result result;
+    struct bytes line;
+
+    /* A chunk is sent off when the line after it comes: so there is a rest of the body to return to
+     * if it has to wait. */
+    while (!batch->is_over && rest.size > 0) {
+        if (batch->filling && batch_chunk_is_full(batch->filling) && send_chunk(batch) == MUST_WAIT)
+            break;
+        result = lines_next(&batch->lines, &rest, &line);
+        if (result != LINES_MORE)
+            take_line(batch, result, line, now);
+    }
+    if (!batch->is_over && rest.size == 0 && chunk.size > room)
+        end_early(batch, ERROR_TOO_LARGE, lines_number(&batch->lines) + 1,
+                  "The batch has more bytes than are allowed");
+    if (!batch->is_over)
+        chunk.size = (size_t)(rest.data - chunk.data);
+    batch->body_bytes += chunk.size;
+    if (batch->body_bytes > batch->bytes_max + HTTP_DISCARD_BYTES_MAX)
+        http_request_hang_up(call->http);
+    return chunk.size;
+}
+
+static void answer(struct call *call)
+{
+    struct batch *batch = call->state;
+    struct http_response response = {.status = 200, .content_type = NDJSON};
+
+    if (batch->style == BATCH_MINIMAL) {
+        buffer_printf(&response.body, "{\"created\":%llu,\"existed\":%llu,\"failed\":%llu}\n",
+                      (unsigned long long)batch->totals.created,
+                      (unsigned long long)batch->totals.existed,
+                      (unsigned long long)batch->totals.failed);
+        buffer_append_bytes(&response.body, buffer_bytes(&batch->out));
+        response.body.failed |= batch->out.failed;
+        buffer_deinit(&batch->out);
+        http_response_header(&response, "Preference-Applied", "return=minimal");
+    } else {
+        response.body = batch->out;
+        buffer_init(&batch->out);
+    }
+    atomic_fetch_sub(&batch->api->answers_bytes, batch->answers_counted);
+    batch->answers_counted = 0; /* the call counts what it answers */
+    call_answer(call, &response);
+}
+
+/* The upload has ended: sends off the rest, waits for all answers, answers. */
+void batch_resumed(struct call *call)
+{
+    struct batch *batch = call->state;
+    bool must_wait;
+
+    if (send_chunk(batch) == MUST_WAIT)
+        return;
+    pthread_mutex_lock(&batch->lock);
+    must_wait = batch->asked_count > 0;
+    if (must_wait)
+        wait_below(batch, 1);
+    pthread_mutex_unlock(&batch->lock);
+    if (must_wait)
+        return;
+    harvest(batch);
+    answer(call);
+}
+
+void batch_end(struct call *call)
+{
+    struct batch *batch = call->state;
+    enum lines_result result;
+    struct bytes line;
+
+    batch->is_ended = true;
+    if (!batch->is_over) {
+        result = lines_last(&batch->lines, &line);
+        if (result != LINES_MORE)
+            take_line(batch, result, line, wall_coming());
+    }
+    batch_resumed(call);
+}
+
+void batch_closed(struct call *call)
+{
+    struct batch *batch = call->state;
+    bool is_done;
+
+    if (!batch)
+        return;
+    pthread_mutex_lock(&batch->lock);
+    batch->call = NULL;
+    batch->asked_count++; /* our own hold on it */
+    pthread_mutex_unlock(&batch->lock);
+    /* If the client hung up early: its complete lines still count, as far as there is room for
+     * them. */
+    send_chunk(batch);
+    pthread_mutex_lock(&batch->lock);
+    is_done = --batch->asked_count == 0;
+    pthread_mutex_unlock(&batch->lock);
+    if (is_done)
+        batch_free(batch);
+}

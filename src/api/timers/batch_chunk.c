@@ -1,0 +1,255 @@
+#include "api/timers/batch_chunk.h"
+
+#include "api/json/names.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { PARTITIONS_MAX = 256 };
+
+struct batch_chunk *batch_chunk_create(struct batch *batch)
+{
+    /* Not zeroed as a whole: the arrays are large and written before they are read. */
+    struct batch_chunk *chunk = malloc(sizeof(*chunk));
+
+    if (!chunk)
+        return NULL;
+    list_init(&chunk->link);
+    chunk->batch = batch;
+    chunk->parts = NULL;
+    chunk->part_capacity = 0;
+    buffer_init(&chunk->problems);
+    batch_chunk_clear(chunk);
+    return chunk;
+}
+
+void batch_chunk_clear(struct batch_chunk *chunk)
+{
+    chunk->part_count = chunk->parts_sent = chunk->missing = 0;
+    chunk->line_count = chunk->timer_count = chunk->footprint = 0;
+    chunk->is_prepared = false;
+    buffer_clear(&chunk->problems);
+}
+
+static void free_timers(struct timer *const *timers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        timer_free(timers[i]);
+}
+
+void batch_chunk_destroy(struct batch_chunk *chunk)
+{
+    if (!chunk)
+        return;
+    if (!chunk->is_prepared)
+        free_timers(chunk->timers, chunk->timer_count);
+    for (size_t i = chunk->parts_sent; i < chunk->part_count; i++)
+        free_timers(chunk->parts[i].node.command.timers, chunk->parts[i].node.command.timer_count);
+    buffer_deinit(&chunk->problems);
+    free(chunk->parts);
+    free(chunk);
+}
+
+static struct batch_line *add_line(struct batch_chunk *chunk, uint64_t number)
+{
+    struct batch_line *line = &chunk->lines[chunk->line_count];
+
+    assert(chunk->line_count < BATCH_CHUNK_LINES_MAX);
+    chunk->line_count++;
+    line->number = number;
+    return line;
+}
+
+void batch_chunk_add_timer(struct batch_chunk *chunk, uint64_t number, struct timer *timer)
+{
+    struct batch_line *line = add_line(chunk, number);
+
+    line->is_timer = true;
+    chunk->timers[chunk->timer_count++] = timer;
+    chunk->footprint += timer->footprint;
+}
+
+void batch_chunk_add_problem(struct batch_chunk *chunk, uint64_t number,
+                             const struct problem *problem)
+{
+    struct batch_line *line = add_line(chunk, number);
+
+    batch_problem_format(problem, number, &chunk->problems);
+    line->is_timer = false;
+    line->problem_offset = (uint32_t)chunk->problems.size;
+}
+
+/* ---- parts ---- */
+
+static bool reserve_parts(struct batch_chunk *chunk, size_t count)
+{
+    struct batch_part *parts;
+
+    if (count <= chunk->part_capacity)
+        return true;
+    parts = realloc(chunk->parts, count * sizeof(*parts));
+    if (!parts)
+        return false;
+    chunk->parts = parts;
+    chunk->part_capacity = count;
+    return true;
+}
+
+/* Which partition each timer goes to. Returns how many parts that makes, and in `ends` how many
+ * timers go to each partition. */
+static size_t choose_partitions(struct batch_chunk *chunk, struct node *node, size_t part_max,
+                                uint16_t ends[PARTITIONS_MAX])
+{
+    const uint16_t next = node_partition_next(node);
+    size_t count = 0;
+
+    for (size_t i = 0; i < chunk->timer_count; i++) {
+        const struct bytes key = chunk->timers[i]->texts.key;
+        const uint16_t partition = key.size ? name_partition(node, key) : next;
+
+        chunk->partitions[i] = partition;
+        count += ends[partition]++ % part_max == 0;
+    }
+    return count;
+}
+
+static void add_part(struct batch_chunk *chunk, uint16_t partition, size_t begin, size_t count)
+{
+    struct batch_part *part;
+
+    assert(chunk->part_count < chunk->part_capacity);
+    part = &chunk->parts[chunk->part_count++];
+    part->chunk = chunk;
+    part->refused = ERROR_NONE;
+    part->node.command = (struct command){
+        .kind = COMMAND_CREATE,
+        .partition = partition,
+        .timers = chunk->timers + begin,
+        .results = chunk->results + begin,
+        .timer_count = count,
+    };
+}
+
+/* Puts the timers in order of their partitions, where `begins` says that each begins. */
+static void sort_timers(struct batch_chunk *chunk, uint16_t begins[PARTITIONS_MAX])
+{
+    struct timer *timers[BATCH_CHUNK_LINES_MAX];
+
+    memcpy(timers, chunk->timers, chunk->timer_count * sizeof(timers[0]));
+    for (size_t i = 0; i < chunk->timer_count; i++) {
+        chunk->places[i] = begins[chunk->partitions[i]]++;
+        chunk->timers[chunk->places[i]] = timers[i];
+    }
+}
+
+void batch_chunk_prepare(struct batch_chunk *chunk, struct node *node, size_t part_max)
+{
+    uint16_t ends[PARTITIONS_MAX] = {0};
+    size_t count = choose_partitions(chunk, node, part_max, ends);
+    uint16_t begin = 0;
+
+    chunk->is_prepared = true;
+    if (!reserve_parts(chunk, count)) {
+        free_timers(chunk->timers, chunk->timer_count);
+        for (size_t i = 0; i < chunk->timer_count; i++) {
+            chunk->places[i] = (uint16_t)i;
+            chunk->results[i].error = ERROR_NO_MEMORY;
+        }
+        return;
+    }
+    for (size_t i = 0; i < PARTITIONS_MAX && begin < chunk->timer_count; i++) {
+        const uint16_t size = ends[i];
+
+        for (size_t at = 0; at < size; at += part_max)
+            add_part(chunk, (uint16_t)i, begin + at, size - at < part_max ? size - at : part_max);
+        ends[i] = begin;
+        begin = (uint16_t)(begin + size);
+    }
+    sort_timers(chunk, ends);
+}
+
+struct batch_part *batch_chunk_next_part(struct batch_chunk *chunk)
+{
+    return chunk->parts_sent < chunk->part_count ? &chunk->parts[chunk->parts_sent] : NULL;
+}
+
+void batch_chunk_sent(struct batch_chunk *chunk)
+{
+    chunk->parts_sent++;
+    chunk->missing++;
+}
+
+void batch_chunk_refused(struct batch_chunk *chunk, enum error_code error)
+{
+    struct batch_part *part = &chunk->parts[chunk->parts_sent++];
+    struct command *command = &part->node.command;
+
+    free_timers(command->timers, command->timer_count);
+    for (size_t i = 0; i < command->timer_count; i++)
+        command->results[i].error = error;
+}
+
+/* ---- results ---- */
+
+void batch_problem_format(const struct problem *problem, uint64_t number, struct buffer *out)
+{
+    size_t begin;
+
+    buffer_append_text(out, "{\"line\":");
+    buffer_append_u64(out, number);
+    begin = out->size;
+    problem_format(problem, out);
+    if (!buffer_failed(out))
+        out->data[begin] = ','; /* in place of the problem's opening brace */
+    buffer_append_text(out, "\n");
+}
+
+static void format_created(const struct command_created *created, uint64_t number,
+                           enum batch_style style, struct buffer *out, struct batch_totals *totals)
+{
+    const enum error_code error = created->error;
+    struct problem problem;
+
+    if (error) {
+        totals->failed++;
+        problem_set(&problem, error, "", "%s", "");
+        batch_problem_format(&problem, number, out);
+        return;
+    }
+    totals->created += !created->existed;
+    totals->existed += created->existed;
+    if (style == BATCH_FULL) {
+        const struct bytes end =
+            created->existed ? BYTES("\",\"existed\":true}\n") : BYTES("\"}\n");
+        char *to = buffer_reserve(out, 7 + TIMER_ID_TEXT_SIZE + end.size);
+
+        if (!to)
+            return;
+        memcpy(to, "{\"id\":\"", 7);
+        timer_id_format(&created->id, to + 7);
+        memcpy(to + 7 + TIMER_ID_TEXT_SIZE - 1, end.data, end.size);
+        out->size += 7 + TIMER_ID_TEXT_SIZE - 1 + end.size;
+    }
+}
+
+void batch_chunk_format(const struct batch_chunk *chunk, enum batch_style style, struct buffer *out,
+                        struct batch_totals *totals)
+{
+    size_t timer = 0, problem = 0;
+
+    for (size_t i = 0; i < chunk->line_count; i++) {
+        const struct batch_line *line = &chunk->lines[i];
+
+        if (line->is_timer) {
+            format_created(&chunk->results[chunk->places[timer++]], line->number, style, out,
+                           totals);
+        } else if (!buffer_failed(&chunk->problems)) {
+            buffer_append(out, chunk->problems.data + problem, line->problem_offset - problem);
+            problem = line->problem_offset;
+            totals->failed++;
+        } else {
+            out->failed = true;
+            return;
+        }
+    }
+}

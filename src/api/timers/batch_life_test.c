@@ -1,0 +1,371 @@
+/*
+ * Goal: a batch stays within its limits, waits for a node that has no room and tells line by line
+ * what failed; and neither a client that leaves nor a server that stops takes anything down.
+ * Method: real uploads to the API on a node double that holds, refuses and fails.
+ */
+#include "api/timers/batch.h"
+
+#include "api/core/call.h"
+#include "api/testing/ndjson.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static int setup(void **state)
+{
+    static const char *const settings[] = {"body_bytes_max", "4096", "payload_bytes_max", "4096",
+                                           NULL};
+
+    *state = fixture_start(settings);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fixture_stop(*state);
+    return 0;
+}
+
+/* ---- limits ---- */
+
+static void ends_at_the_limit_of_lines(void **state)
+{
+    static const char *const settings[] = {"batch_lines_max", "2500", NULL};
+    struct fixture *fixture = fixture_start(settings);
+    struct buffer body;
+
+    (void)state;
+    buffer_init(&body);
+    lines_append(&body, 0, 2500);
+    fixture_ask(fixture, "POST", NDJSON_PATH, NDJSON_MINIMAL, buffer_bytes(&body), 200, NULL);
+    assert_true(
+        bytes_equal(fixture->reply.body, BYTES("{\"created\":2500,\"existed\":0,\"failed\":0}\n")));
+    lines_append(&body, 2500, 40000);
+    fixture_ask(fixture, "POST", NDJSON_PATH, FIXTURE_NDJSON, buffer_bytes(&body), 200, NULL);
+    assert_int_equal(lines_count(fixture->reply.body), 2501);
+    assert_true(bytes_contain(lines_at(fixture->reply.body, 2500), "{\"line\":2501,"));
+    assert_true(bytes_contain(lines_at(fixture->reply.body, 2500), "\"status\":413"));
+    assert_int_equal(node_fake_created(fixture->node), 5000);
+    fixture_ask(fixture, "GET", "/healthz", "", BYTES(""), 200, NULL);
+    buffer_deinit(&body);
+    fixture_stop(fixture);
+}
+
+/* Sends it unannounced, in pieces of so many bytes. */
+static void send_in_pieces(struct fixture *fixture, struct bytes body, size_t piece)
+{
+    struct client *client = &fixture->client;
+
+    client_printf(client, "POST " NDJSON_PATH " HTTP/1.1\r\nHost: t\r\n" FIXTURE_NDJSON
+                          "Transfer-Encoding: chunked\r\n\r\n");
+    for (size_t at = 0; at < body.size; at += piece) {
+        size_t size = body.size - at < piece ? body.size - at : piece;
+
+        client_printf(client, "%zx\r\n%.*s\r\n", size, (int)size, body.data + at);
+    }
+    client_printf(client, "0\r\n\r\n");
+    assert_true(client_receive(client, "POST", &fixture->reply));
+}
+
+static void ends_at_the_limit_of_bytes(void **state)
+{
+    static const char *const settings[] = {"batch_bytes_max", "100000", NULL};
+    static const size_t pieces[] = {777, 1000, 4096, 16000};
+    struct fixture *fixture = fixture_start(settings);
+    struct buffer body;
+    size_t lines;
+
+    (void)state;
+    buffer_init(&body);
+    lines_append(&body, 0, 3000);
+    lines = lines_count((struct bytes){body.data, 100000});
+    assert_true(lines > 1000);
+    /* Announced: nothing is created. */
+    client_printf(&fixture->client, "POST " NDJSON_PATH " HTTP/1.1\r\nHost: t\r\n" FIXTURE_NDJSON
+                                    "Content-Length: 100001\r\n\r\n");
+    assert_true(client_receive(&fixture->client, "POST", &fixture->reply));
+    fixture_check_problem(&fixture->reply, 413, "too-large");
+    assert_int_equal(node_fake_created(fixture->node), 0);
+    client_close(&fixture->client);
+    client_open(&fixture->client, api_port(fixture->api));
+    /* Not announced: the lines within the limit are created, however it comes, and the answer ends
+     * with the reason. */
+    for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+        send_in_pieces(fixture, buffer_bytes(&body), pieces[i]);
+        assert_int_equal(fixture->reply.status, 200);
+        assert_int_equal(node_fake_created(fixture->node), (i + 1) * lines);
+        assert_int_equal(lines_count(fixture->reply.body), lines + 1);
+        assert_true(bytes_contain(lines_at(fixture->reply.body, lines), "\"status\":413"));
+    }
+    buffer_deinit(&body);
+    fixture_stop(fixture);
+}
+
+/* The limit of bytes is reached with the last line of a command. */
+static void ends_at_the_limit_with_a_full_command(void **state)
+{
+    struct buffer body;
+
+    (void)state;
+    buffer_init(&body);
+    for (unsigned lines = BATCH_CHUNK_LINES_MAX - 3; lines < BATCH_CHUNK_LINES_MAX + 3; lines++) {
+        char limit[32];
+        const char *const settings[] = {"batch_bytes_max", limit, NULL};
+        struct fixture *fixture;
+
+        buffer_clear(&body);
+        lines_append(&body, 0, lines);
+        snprintf(limit, sizeof(limit), "%zu", body.size);
+        buffer_append_text(&body, "{");
+        fixture = fixture_start(settings);
+        send_in_pieces(fixture, buffer_bytes(&body), body.size);
+        assert_int_equal(lines_count(fixture->reply.body), lines + 1);
+        assert_int_equal(node_fake_created(fixture->node), lines);
+        fixture_stop(fixture);
+    }
+    buffer_deinit(&body);
+}
+
+/* What cannot fit into memory is not begun. */
+static void shares_memory_for_answers(void **state)
+{
+    struct fixture *fixture = *state;
+    struct buffer body;
+
+    fixture->api->budget.answers_bytes_max = 100000;
+    buffer_init(&body);
+    lines_append(&body, 0, 20000);
+    for (int i = 0; i < 2; i++) { /* what the first one took is free again */
+        fixture_ask(fixture, "POST", NDJSON_PATH, FIXTURE_NDJSON, buffer_bytes(&body), 200, NULL);
+        assert_in_range(fixture->reply.body.size, 100000, 100000 + 10 * 1024 * NDJSON_ID_LINE);
+        assert_true(bytes_contain(fixture->reply.body, "\"status\":503"));
+        assert_true(lines_count(fixture->reply.body) > 2000);
+    }
+    buffer_deinit(&body);
+}
+
+static void limits_batches_at_a_time(void **state)
+{
+    enum { BATCHES = 256 };
+    struct fixture *fixture = *state;
+    struct client *clients = calloc(BATCHES, sizeof(*clients));
+
+    assert_non_null(clients);
+    for (int i = 0; i < BATCHES; i++) {
+        client_open(&clients[i], api_port(fixture->api));
+        client_printf(&clients[i], "POST " NDJSON_PATH " HTTP/1.1\r\nHost: t\r\n" FIXTURE_NDJSON
+                                   "Expect: 100-continue\r\nContent-Length: 1\r\n\r\n");
+        assert_true(client_receive(&clients[i], "POST", &fixture->reply));
+        assert_int_equal(fixture->reply.status, 100);
+    }
+    fixture_ask(fixture, "POST", NDJSON_PATH, FIXTURE_NDJSON, BYTES("x"), 503, "overloaded");
+    assert_true(reply_has_header(&fixture->reply, "Retry-After", "1"));
+    client_printf(&clients[0], "x");
+    assert_true(client_receive(&clients[0], "POST", &fixture->reply));
+    assert_int_equal(fixture->reply.status, 200);
+    client_ask(&clients[0], "POST", NDJSON_PATH, FIXTURE_NDJSON, BYTES("x"), &fixture->reply);
+    assert_int_equal(fixture->reply.status, 200);
+    for (int i = 0; i < BATCHES; i++)
+        client_close(&clients[i]);
+    free(clients);
+}
+
+/* ---- a node that has no room, or fails ---- */
+
+static void waits_for_room(void **state)
+{
+    struct fixture *fixture = *state;
+    struct buffer body;
+
+    buffer_init(&body);
+    lines_append(&body, 0, 20000);
+    node_fake_set_inflight_max(fixture->node, 1100); /* one command at a time */
+    fixture_ask(fixture, "POST", NDJSON_PATH, NDJSON_MINIMAL, buffer_bytes(&body), 200, NULL);
+    assert_true(bytes_equal(fixture->reply.body,
+                            BYTES("{\"created\":20000,\"existed\":0,\"failed\":0}\n")));
+    /* Without anything of its own under way, nobody would wake it: those lines fail. */
+    node_fake_set_inflight_max(fixture->node, 100);
+    body.size = 0;
+    lines_append(&body, 0, 2000);
+    fixture_ask(fixture, "POST", NDJSON_PATH, FIXTURE_NDJSON, buffer_bytes(&body), 200, NULL);
+    assert_int_equal(lines_count(fixture->reply.body), 2000);
+    assert_true(bytes_contain(lines_at(fixture->reply.body, 0), "{\"line\":1,"));
+    assert_true(bytes_contain(lines_at(fixture->reply.body, 0), "\"status\":503"));
+    assert_true(bytes_contain(lines_at(fixture->reply.body, 1999), "{\"line\":2000,"));
+    body.size = 0;
+    lines_append(&body, 0, 100);
+    fixture_ask(fixture, "POST", NDJSON_PATH, NDJSON_MINIMAL, buffer_bytes(&body), 200, NULL);
+    assert_true(
+        bytes_equal(fixture->reply.body, BYTES("{\"created\":100,\"existed\":0,\"failed\":0}\n")));
+    buffer_deinit(&body);
+}
+
+static void tells_of_failures_line_by_line(void **state)
+{
+    struct fixture *fixture = *state;
+    struct buffer body;
+
+    buffer_init(&body);
+    lines_append(&body, 0, 1500);
+    node_fake_fail(fixture->node, ERROR_TOO_MANY);
+    fixture_ask(fixture, "POST", NDJSON_PATH, FIXTURE_NDJSON, buffer_bytes(&body), 200, NULL);
+    assert_int_equal(lines_count(fixture->reply.body), 1500);
+    assert_true(bytes_contain(lines_at(fixture->reply.body, 1499), "\"status\":429"));
+    node_fake_fail(fixture->node, ERROR_NONE);
+    node_fake_refuse(fixture->node, ERROR_DISK_FULL);
+    fixture_ask(fixture, "POST", NDJSON_PATH, NDJSON_MINIMAL, buffer_bytes(&body), 200, NULL);
+    assert_true(bytes_equal(lines_at(fixture->reply.body, 0),
+                            BYTES("{\"created\":0,\"existed\":0,\"failed\":1500}")));
+    assert_true(bytes_contain(lines_at(fixture->reply.body, 1500), "disk-full"));
+    buffer_deinit(&body);
+}
+
+/* ---- clients that leave, servers that stop ---- */
+
+static void await_created(struct fixture *fixture, size_t count)
+{
+    struct client client;
+    struct reply reply;
+
+    /* Each look is a round trip, which gives the server time. */
+    client_open(&client, api_port(fixture->api));
+    for (int i = 0; i < 200000 && node_fake_created(fixture->node) < count; i++)
+        client_ask(&client, "GET", "/healthz", "", BYTES(""), &reply);
+    client_close(&client);
+    assert_int_equal(node_fake_created(fixture->node), count);
+}
+
+/* Complete lines count, the incomplete one does not. */
+static void creates_what_came_before_the_client_left(void **state)
+{
+    struct fixture *fixture = *state;
+    size_t created = 0;
+
+    for (unsigned lines = 0; lines < 5000; lines += 937) {
+        struct client client;
+        struct buffer body;
+
+        buffer_init(&body);
+        lines_append(&body, 0, lines);
+        buffer_append_text(&body, "{\"after\":1,\"target\":\"http://a.example/\"}");
+        client_open(&client, api_port(fixture->api));
+        client_printf(&client,
+                      "POST " NDJSON_PATH " HTTP/1.1\r\nHost: t\r\n" FIXTURE_NDJSON
+                      "Content-Length: %zu\r\n\r\n",
+                      body.size + 1);
+        client_send(&client, buffer_bytes(&body));
+        client_close(&client);
+        created += lines;
+        await_created(fixture, created);
+        buffer_deinit(&body);
+    }
+}
+
+/* With commands under way, by a reset too: the node's answers find nobody, and all is freed. */
+static void outlives_clients_that_leave(void **state)
+{
+    struct fixture *fixture = *state;
+    struct buffer body;
+
+    buffer_init(&body);
+    lines_append(&body, 0, 12000);
+    for (int i = 0; i < 6; i++) {
+        struct client client;
+
+        node_fake_hold(fixture->node);
+        client_open(&client, api_port(fixture->api));
+        client_printf(&client,
+                      "POST " NDJSON_PATH " HTTP/1.1\r\nHost: t\r\n" FIXTURE_NDJSON
+                      "Content-Length: %zu\r\n\r\n",
+                      body.size * (i < 3 ? 2 : 1));
+        client_send_some(&client, (struct bytes){body.data, body.size / (i % 3 + 1)}, 20);
+        if (i % 2)
+            client_reset(&client);
+        else
+            client_close(&client);
+        node_fake_release(fixture->node);
+        fixture_ask(fixture, "GET", "/healthz", "", BYTES(""), 200, NULL);
+    }
+    buffer_deinit(&body);
+}
+
+static void *stop(void *argument)
+{
+    fixture_stop_api(argument);
+    return NULL;
+}
+
+static void answers_before_it_stops(void **state)
+{
+    struct fixture *fixture = *state;
+    struct buffer body;
+    pthread_t thread;
+
+    buffer_init(&body);
+    lines_append(&body, 0, 3000);
+    node_fake_hold(fixture->node);
+    client_printf(&fixture->client,
+                  "POST " NDJSON_PATH " HTTP/1.1\r\nHost: t\r\n" NDJSON_MINIMAL
+                  "Content-Length: %zu\r\n\r\n",
+                  body.size);
+    client_send(&fixture->client, buffer_bytes(&body));
+    node_fake_await_submitted(fixture->node, 2);
+    assert_int_equal(pthread_create(&thread, NULL, stop, fixture), 0);
+    assert_false(client_has_news(&fixture->client, 20));
+    node_fake_release(fixture->node);
+    assert_true(client_receive(&fixture->client, "POST", &fixture->reply));
+    assert_true(
+        bytes_equal(fixture->reply.body, BYTES("{\"created\":3000,\"existed\":0,\"failed\":0}\n")));
+    pthread_join(thread, NULL);
+    buffer_deinit(&body);
+}
+
+/* The upload never ends: the server does not wait for it longer than it was told. */
+static void stops_in_the_middle(void **state)
+{
+    static const char *const settings[] = {"drain", "50ms", NULL};
+    struct fixture *fixture = fixture_start(settings);
+    struct buffer body;
+    pthread_t thread;
+
+    (void)state;
+    buffer_init(&body);
+    lines_append(&body, 0, 30000);
+    node_fake_hold(fixture->node);
+    client_printf(&fixture->client,
+                  "POST " NDJSON_PATH " HTTP/1.1\r\nHost: t\r\n" NDJSON_MINIMAL
+                  "Content-Length: %zu\r\n\r\n",
+                  body.size * 2);
+    batch_send_until_held(fixture, buffer_bytes(&body));
+    assert_int_equal(pthread_create(&thread, NULL, stop, fixture), 0);
+    assert_false(client_has_news(&fixture->client, 100));
+    node_fake_release(fixture->node);
+    pthread_join(thread, NULL);
+    assert_true(client_await_end(&fixture->client));
+    buffer_deinit(&body);
+    fixture_stop(fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ends_at_the_limit_of_lines),
+        cmocka_unit_test(ends_at_the_limit_of_bytes),
+        cmocka_unit_test(ends_at_the_limit_with_a_full_command),
+        cmocka_unit_test_setup_teardown(shares_memory_for_answers, setup, teardown),
+        cmocka_unit_test_setup_teardown(limits_batches_at_a_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(waits_for_room, setup, teardown),
+        cmocka_unit_test_setup_teardown(tells_of_failures_line_by_line, setup, teardown),
+        cmocka_unit_test_setup_teardown(creates_what_came_before_the_client_left, setup, teardown),
+        cmocka_unit_test_setup_teardown(outlives_clients_that_leave, setup, teardown),
+        cmocka_unit_test_setup_teardown(answers_before_it_stops, setup, teardown),
+        cmocka_unit_test(stops_in_the_middle),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

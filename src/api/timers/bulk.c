@@ -1,0 +1,385 @@
+/*
+ * One command for each id and each key; for an event and for labels one for each partition, as such
+ * timers may be in any. The names are decoded into the fan's room.
+ */
+#include "api/timers/bulk.h"
+
+#include "api/json/members.h"
+#include "api/json/names.h"
+#include "base/json.h"
+#include "sys/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What the body says, as it stands there; data NULL where it says nothing. */
+struct selection {
+    struct bytes ids, keys, watch, labels;
+    struct bytes after, at;
+};
+
+struct bulk {
+    struct call *call;
+    struct scatter *fan;
+    size_t part_count;
+    char *room; /* as large as the body: a decoded text is never longer */
+    size_t room_used;
+    enum command_kind each; /* CANCEL, PATCH or TOUCH */
+    struct timer *patch;    /* but for CANCEL: what each part gets a copy of */
+};
+
+void bulk_begin(struct call *call)
+{
+    if (!call_refuses_type(call, "application/json", NULL))
+        call_refuses_body(call);
+}
+
+static bool refuse(struct call *call, const char *pointer, const char *detail)
+{
+    struct problem problem;
+
+    problem_set(&problem, ERROR_INVALID, pointer, "%s", detail);
+    call_answer_problem(call, &problem);
+    return false;
+}
+
+/* ---- reading ---- */
+
+/* False: answered. */
+static bool read_selection(struct call *call, struct selection *ret_selection)
+{
+    static const char *const names[] = {"ids", "keys", "watch", "labels", "after", "at"};
+    struct bytes values[6];
+    struct problem problem;
+
+    if (members_read(buffer_bytes(&call->body), names, 6, values, &problem)) {
+        call_answer_problem(call, &problem);
+        return false;
+    }
+    *ret_selection =
+        (struct selection){values[0], values[1], values[2], values[3], values[4], values[5]};
+    return true;
+}
+
+/* How many strings an array has; false: answered. */
+static bool count_strings(struct call *call, const char *pointer, struct bytes array,
+                          size_t *ret_count)
+{
+    struct json_reader reader;
+    struct problem problem;
+
+    *ret_count = 0;
+    if (!array.data)
+        return true;
+    json_reader_init(&reader, array);
+    if (json_peek(&reader) != JSON_ARRAY)
+        return refuse(call, pointer, "It must be an array of strings");
+    (void)json_enter_array(&reader);
+    for (; json_next_element(&reader); ++*ret_count) {
+        if (json_peek(&reader) != JSON_STRING)
+            return refuse(call, pointer, "It must be an array of strings");
+        (void)json_skip(&reader, NULL);
+    }
+    if (*ret_count <= BULK_NAMES_MAX)
+        return true;
+    problem_set(&problem, ERROR_INVALID, pointer, "It may have at most %d elements",
+                BULK_NAMES_MAX);
+    call_answer_problem(call, &problem);
+    return false;
+}
+
+static struct bytes keep(struct bulk *bulk, const struct json_string *string)
+{
+    struct bytes text = {bulk->room + bulk->room_used, 0};
+
+    (void)json_string_decode(string, bulk->room + bulk->room_used, string->raw.size, &text.size);
+    bulk->room_used += text.size;
+    return text;
+}
+
+/* ---- parts ---- */
+
+static struct command *add_part(struct bulk *bulk)
+{
+    return &bulk->fan->parts[bulk->part_count++].node.command;
+}
+
+/* What nothing can have is answered like what nothing has. */
+static void add_one(struct bulk *bulk, struct bytes text, bool is_id)
+{
+    const struct node *node = bulk->call->api->options.node;
+    struct command *command = add_part(bulk);
+    struct timer_id id;
+
+    command->kind = bulk->each;
+    if (is_id && !timer_id_parse(text, &id) && id.partition < node_partition_count(node)) {
+        command->id = id;
+        command->partition = id.partition;
+    } else if (!is_id) {
+        command->name = text.size ? text : BYTES("\n");
+        command->partition = name_partition(node, text);
+    }
+    command->labels = text; /* what it was called, for the answer */
+}
+
+static void add_strings(struct bulk *bulk, struct bytes array, bool are_ids)
+{
+    struct json_reader reader;
+    struct json_string string;
+
+    if (!array.data)
+        return;
+    json_reader_init(&reader, array);
+    (void)json_enter_array(&reader);
+    while (json_next_element(&reader) && json_read_string(&reader, &string))
+        add_one(bulk, keep(bulk, &string), are_ids);
+}
+
+static void add_everywhere(struct bulk *bulk, struct bytes event, struct bytes labels)
+{
+    const uint16_t count = node_partition_count(bulk->call->api->options.node);
+
+    for (uint16_t i = 0; i < count; i++) {
+        struct command *command = add_part(bulk);
+
+        command->kind = COMMAND_COMPLETE;
+        command->partition = i;
+        command->name = event;
+        command->labels = labels;
+        command->each = bulk->each;
+    }
+}
+
+/* A copy of what is to be changed for each part. */
+static bool give_patches(struct bulk *bulk)
+{
+    for (size_t i = 0; bulk->patch && i < bulk->part_count; i++) {
+        struct command *command = &bulk->fan->parts[i].node.command;
+
+        command->patch_fields = PATCH_DUE;
+        command->patch = timer_copy(bulk->patch, &bulk->patch->texts);
+        if (!command->patch) {
+            while (i-- > 0)
+                timer_free(bulk->fan->parts[i].node.command.patch);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- the answer ---- */
+
+static void format_failure(const struct scatter_part *part, struct buffer *out,
+                           const char *separator)
+{
+    const struct command *command = &part->node.command;
+
+    buffer_append_text(out, separator);
+    buffer_append_text(out, command->name.size ? "{\"key\":" : "{\"id\":");
+    json_append_string(out, command->labels);
+    buffer_printf(out, ",\"type\":\"/problems/%s\",\"status\":%d}", error_slug(part->error),
+                  error_status(part->error));
+}
+
+static const char *done_text(const struct command *command)
+{
+    switch (command->kind == COMMAND_COMPLETE ? command->each : command->kind) {
+    case COMMAND_PATCH:
+        return "rescheduled";
+    case COMMAND_TOUCH:
+        return "touched";
+    default:
+        return "cancelled";
+    }
+}
+
+static void finish(struct scatter *fan)
+{
+    uint64_t changed = 0, firing = 0;
+    const char *separator = "";
+    struct buffer body, failures;
+
+    buffer_init(&body);
+    buffer_init(&failures);
+    for (size_t i = 0; i < fan->count; i++) {
+        const struct scatter_part *part = &fan->parts[i];
+        const struct command *command = &part->node.command;
+
+        if (command->kind == COMMAND_COMPLETE) {
+            changed += command->completed.changed;
+            firing += command->completed.firing;
+            if (!part->error)
+                continue;
+            buffer_deinit(&failures);
+            call_answer_error(fan->call, part->error, "Some may be done: ask again");
+            return;
+        }
+        changed += !part->error;
+        if (part->error) {
+            format_failure(part, &failures, separator);
+            separator = ",";
+        }
+    }
+    buffer_printf(&body, "{\"%s\":%llu,\"already_firing\":%llu,\"failures\":[",
+                  done_text(&fan->parts[0].node.command), (unsigned long long)changed,
+                  (unsigned long long)firing);
+    buffer_append_bytes(&body, buffer_bytes(&failures));
+    buffer_append_text(&body, "]}");
+    body.failed |= failures.failed;
+    buffer_deinit(&failures);
+    call_answer_json(fan->call, 200, &body);
+}
+
+/* ---- the routes ---- */
+
+/* Reads `{"name": value}` as a patch: values are checked as everywhere. NULL: answered. */
+static struct timer *read_as_patch(struct call *call, const char *name, struct bytes value)
+{
+    struct timer *timer = NULL;
+    struct problem problem;
+    struct buffer json;
+    uint32_t fields;
+
+    buffer_init(&json);
+    buffer_printf(&json, "{\"%s\":", name);
+    buffer_append_bytes(&json, value);
+    buffer_append_text(&json, "}");
+    if (buffer_failed(&json))
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+    else if (timer_json_parse_patch(buffer_bytes(&json), &call->api->limits, wall_coming(), &fields,
+                                    &timer, &problem))
+        call_answer_problem(call, &problem);
+    buffer_deinit(&json);
+    return timer;
+}
+
+/* Labels as they are stored, kept in the room. False: answered. */
+static bool read_labels(struct bulk *bulk, struct bytes value, struct bytes *ret_labels)
+{
+    struct timer *timer = read_as_patch(bulk->call, "labels", value);
+    bool is_empty;
+
+    if (!timer)
+        return false;
+    *ret_labels = (struct bytes){bulk->room + bulk->room_used, timer->texts.labels.size};
+    if (timer->texts.labels.size)
+        memcpy(bulk->room + bulk->room_used, timer->texts.labels.data, timer->texts.labels.size);
+    bulk->room_used += timer->texts.labels.size;
+    is_empty = timer->texts.labels.size <= 2;
+    timer_free(timer);
+    return !is_empty || refuse(bulk->call, "#/labels", "It must name a label");
+}
+
+static bool read_event(struct bulk *bulk, struct bytes value, struct bytes *ret_event)
+{
+    struct json_reader reader;
+    struct json_string string;
+    struct error error;
+
+    json_reader_init(&reader, value);
+    if (json_peek(&reader) != JSON_STRING)
+        return refuse(bulk->call, "#/watch", "It must be a string");
+    (void)json_read_string(&reader, &string);
+    *ret_event = keep(bulk, &string);
+    return !name_check(*ret_event, &error) || refuse(bulk->call, "#/watch", error.text);
+}
+
+/* Makes the parts. False: answered. */
+static bool select_timers(struct bulk *bulk, const struct selection *selection)
+{
+    struct call *call = bulk->call;
+    const size_t partitions = node_partition_count(call->api->options.node);
+    struct bytes event = {0}, labels = {0};
+    size_t ids, keys, count;
+
+    if (!count_strings(call, "#/ids", selection->ids, &ids) ||
+        !count_strings(call, "#/keys", selection->keys, &keys) ||
+        (selection->watch.data && !read_event(bulk, selection->watch, &event)) ||
+        (selection->labels.data && !read_labels(bulk, selection->labels, &labels)))
+        return false;
+    count = ids + keys + (event.size ? partitions : 0) + (labels.size ? partitions : 0);
+    if (count == 0)
+        return refuse(call, "#", "Say which: `ids`, `keys`, `watch` or `labels`");
+    bulk->fan = scatter_create(call, count);
+    if (!bulk->fan)
+        return false;
+    add_strings(bulk, selection->ids, true);
+    add_strings(bulk, selection->keys, false);
+    if (event.size)
+        add_everywhere(bulk, event, (struct bytes){0});
+    if (labels.size)
+        add_everywhere(bulk, (struct bytes){0}, labels);
+    if (give_patches(bulk))
+        return true;
+    call_answer_error(call, ERROR_NO_MEMORY, "");
+    return false;
+}
+
+static void carry_out(struct call *call, const struct selection *selection, enum command_kind each,
+                      struct timer *patch)
+{
+    struct bulk bulk = {.call = call, .each = each, .patch = patch};
+
+    /* Labels are stored at most as long as they were written, once more than there is body. */
+    bulk.room = malloc(2 * call->body.size + 1);
+    if (!bulk.room) {
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+    } else if (!select_timers(&bulk, selection)) {
+        free(bulk.room);
+    } else {
+        bulk.fan->room = bulk.room;
+        bulk.fan->finish = finish;
+        scatter_submit(bulk.fan);
+    }
+    timer_free(patch);
+}
+
+void bulk_cancel(struct call *call)
+{
+    struct selection selection;
+
+    if (!read_selection(call, &selection))
+        return;
+    if (selection.after.data || selection.at.data)
+        refuse(call, selection.after.data ? "#/after" : "#/at", "It is for reschedule");
+    else
+        carry_out(call, &selection, COMMAND_CANCEL, NULL);
+}
+
+/* The time in the body, exactly one. NULL: answered. */
+static struct timer *read_due(struct call *call, const struct selection *selection)
+{
+    if (!selection->after.data != !selection->at.data)
+        return read_as_patch(call, selection->after.data ? "after" : "at",
+                             selection->after.data ? selection->after : selection->at);
+    refuse(call, "#", "Exactly one of `after` and `at` is needed");
+    return NULL;
+}
+
+void bulk_reschedule(struct call *call)
+{
+    struct selection selection;
+    struct timer *patch;
+
+    if (!read_selection(call, &selection))
+        return;
+    patch = read_due(call, &selection);
+    if (patch)
+        carry_out(call, &selection, COMMAND_PATCH, patch);
+}
+
+void bulk_touch(struct call *call)
+{
+    struct selection selection;
+    struct timer *patch;
+
+    if (!read_selection(call, &selection))
+        return;
+    if (selection.watch.data || selection.labels.data) {
+        refuse(call, selection.watch.data ? "#/watch" : "#/labels", "Say which by `ids` or `keys`");
+        return;
+    }
+    patch = read_due(call, &selection);
+    if (patch)
+        carry_out(call, &selection, COMMAND_TOUCH, patch);
+}

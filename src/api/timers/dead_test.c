@@ -1,0 +1,208 @@
+/*
+ * Goal: dead letters are listed and redriven as docs/queues.md says. Method: real requests over
+ * sockets to the API on a node double, whose timers are made dead by hand.
+ */
+#include "api/timers/dead.h"
+
+#include "api/testing/fixture.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define NOTHING BYTES("")
+#define REDRIVE "/v1/dead/redrive"
+
+static int setup(void **state)
+{
+    *state = fixture_start(NULL);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fixture_stop(*state);
+    return 0;
+}
+
+/* A timer in this state; its id as text. */
+static void create(struct fixture *fixture, const char *target, const char *team,
+                   enum timer_state timer_state, char ret_id[TIMER_ID_TEXT_SIZE])
+{
+    char json[256], path[FIXTURE_PATH_SIZE];
+    struct timer_id id;
+
+    snprintf(json, sizeof(json),
+             "{\"after\":0,\"target\":\"%s\",\"labels\":{\"team\":\"%s\"},\"payload\":{\"n\":1}}",
+             target, team);
+    fixture_create(fixture, json, path, &id);
+    assert_true(node_fake_set_state(fixture->node, &id, timer_state));
+    timer_id_format(&id, ret_id);
+}
+
+static json_t *ask(struct fixture *fixture, const char *method, const char *path, const char *body)
+{
+    json_t *json;
+
+    fixture_ask(fixture, method, path, body ? FIXTURE_JSON : "", bytes_of(body ? body : ""), 200,
+                NULL);
+    json = json_loadb(fixture->reply.body.data, fixture->reply.body.size, JSON_REJECT_DUPLICATES,
+                      NULL);
+    assert_non_null(json);
+    return json;
+}
+
+static size_t dead_count(struct fixture *fixture, const char *query)
+{
+    char path[128];
+    json_t *page;
+    size_t count;
+
+    snprintf(path, sizeof(path), "/v1/dead%s", query);
+    page = ask(fixture, "GET", path, NULL);
+    count = json_array_size(json_object_get(page, "timers"));
+    json_decref(page);
+    return count;
+}
+
+static void lists(void **state)
+{
+    struct fixture *fixture = *state;
+    char id[TIMER_ID_TEXT_SIZE];
+
+    assert_int_equal(dead_count(fixture, ""), 0);
+    create(fixture, "queue:mail", "a", TIMER_DEAD, id);
+    create(fixture, "queue:mail", "b", TIMER_DEAD, id);
+    create(fixture, "http://a.example/", "b", TIMER_DEAD, id);
+    create(fixture, "queue:mail", "a", TIMER_FIRED, id);
+    create(fixture, "queue:mail", "a", TIMER_SCHEDULED, id);
+    assert_int_equal(dead_count(fixture, ""), 3);
+    assert_true(reply_body_contains(&fixture->reply, "\"payload\":{\"n\":1}"));
+    assert_int_equal(dead_count(fixture, "?target=queue:mail"), 2);
+    assert_int_equal(dead_count(fixture, "?label=team:b"), 2);
+    assert_int_equal(dead_count(fixture, "?label=team:b&target=queue:mail"), 1);
+    assert_int_equal(dead_count(fixture, "?limit=1"), 1);
+    fixture_ask(fixture, "GET", "/v1/dead?state=fired", "", NOTHING, 422, "invalid");
+    fixture_ask(fixture, "GET", "/v1/dead?target=", "", NOTHING, 422, "invalid");
+    fixture_ask(fixture, "GET", "/v1/dead?target=a&target=b", "", NOTHING, 422, "invalid");
+    fixture_ask(fixture, "DELETE", "/v1/dead", "", NOTHING, 405, "method-not-allowed");
+}
+
+static void redrives_by_id(void **state)
+{
+    struct fixture *fixture = *state;
+    char dead[TIMER_ID_TEXT_SIZE], fired[TIMER_ID_TEXT_SIZE], body[256];
+    json_t *answer, *results;
+
+    create(fixture, "queue:mail", "a", TIMER_DEAD, dead);
+    create(fixture, "queue:mail", "a", TIMER_FIRED, fired);
+    snprintf(body, sizeof(body), "{\"ids\":[\"%s\",\"%s\",\"none\",\"%s\"]}", dead, fired, dead);
+    answer = ask(fixture, "POST", REDRIVE, body);
+    results = json_object_get(answer, "results");
+    assert_int_equal(json_integer_value(json_object_get(answer, "redriven")), 1);
+    assert_int_equal(json_integer_value(json_object_get(answer, "failed")), 3);
+    assert_string_equal(json_string_value(json_array_get(results, 0)), "ok");
+    assert_string_equal(json_string_value(json_array_get(results, 1)), "not-found");
+    assert_string_equal(json_string_value(json_array_get(results, 2)), "not-found");
+    assert_string_equal(json_string_value(json_array_get(results, 3)), "not-found"); /* no more */
+    json_decref(answer);
+    assert_int_equal(dead_count(fixture, ""), 0);
+}
+
+static void redrives_what_is_found(void **state)
+{
+    struct fixture *fixture = *state;
+    char id[TIMER_ID_TEXT_SIZE], body[128];
+    size_t calls = 0, redriven = 0;
+    const char *next;
+    json_t *answer;
+
+    for (int i = 0; i < 30; i++)
+        create(fixture, i % 3 ? "queue:mail" : "queue:other", i % 2 ? "a" : "b", TIMER_DEAD, id);
+    answer = ask(fixture, "POST", REDRIVE,
+                 "{\"target\":\"queue:mail\",\"labels\":{\"te\\u0061m\":\"a\"}}");
+    assert_int_equal(json_integer_value(json_object_get(answer, "redriven")), 10);
+    json_decref(answer);
+    assert_int_equal(dead_count(fixture, ""), 20);
+    for (snprintf(body, sizeof(body), "{\"all\":true,\"limit\":7}");; calls++) {
+        answer = ask(fixture, "POST", REDRIVE, body);
+        redriven += (size_t)json_integer_value(json_object_get(answer, "redriven"));
+        next = json_string_value(json_object_get(answer, "next"));
+        if (next)
+            snprintf(body, sizeof(body), "{\"all\":true,\"limit\":7,\"cursor\":\"%s\"}", next);
+        json_decref(answer);
+        if (!next)
+            break;
+    }
+    assert_int_equal(redriven, 20);
+    assert_in_range(calls, 2, 10);
+    assert_int_equal(dead_count(fixture, ""), 0);
+}
+
+static void refuses(void **state)
+{
+    static const struct {
+        const char *body, *pointer;
+        int status;
+    } wrong[] = {
+        {"", NULL, 400},
+        {"{\"ids\":[\"a\"]", NULL, 400},
+        {"{}", "\"#\"", 422},
+        {"[]", "\"#\"", 422},
+        {"{\"ids\":[]}", "#/ids", 422},
+        {"{\"ids\":\"a\"}", "#/ids", 422},
+        {"{\"ids\":[1]}", "#/ids", 422},
+        {"{\"ids\":[\"a\"],\"all\":true}", "\"#\"", 422},
+        {"{\"ids\":[\"a\"],\"limit\":1}", "\"#\"", 422},
+        {"{\"all\":false}", "#/all", 422},
+        {"{\"all\":1}", "#/all", 422},
+        {"{\"all\":true,\"target\":\"queue:a\"}", "\"#\"", 422},
+        {"{\"target\":\"\"}", "#/target", 422},
+        {"{\"target\":1}", "#/target", 422},
+        {"{\"labels\":{}}", "#/labels", 422},
+        {"{\"labels\":{\"a\":1}}", "#/labels", 422},
+        {"{\"labels\":[]}", "#/labels", 422},
+        {"{\"limit\":5}", "\"#\"", 422},
+        {"{\"all\":true,\"limit\":0}", "#/limit", 422},
+        {"{\"all\":true,\"limit\":1001}", "#/limit", 422},
+        {"{\"all\":true,\"cursor\":\"x\"}", "#/cursor", 422},
+        {"{\"all\":true,\"all\":true}", "#/all", 422},
+        {"{\"everything\":true}", "#/everything", 422},
+    };
+    struct fixture *fixture = *state;
+    char id[TIMER_ID_TEXT_SIZE];
+    json_t *answer;
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        fixture_ask(fixture, "POST", REDRIVE, FIXTURE_JSON, bytes_of(wrong[i].body),
+                    wrong[i].status, wrong[i].status == 400 ? "not-json" : "invalid");
+        if (wrong[i].pointer && !reply_body_contains(&fixture->reply, wrong[i].pointer))
+            fail_msg("%s does not point to %s", wrong[i].body, wrong[i].pointer);
+    }
+    create(fixture, "queue:mail", "a", TIMER_DEAD, id);
+    node_fake_refuse(fixture->node, ERROR_OVERLOADED);
+    fixture_ask(fixture, "POST", REDRIVE, FIXTURE_JSON, BYTES("{\"all\":true}"), 503, "overloaded");
+    fixture_ask(fixture, "GET", "/v1/dead", "", NOTHING, 503, "overloaded");
+    answer = ask(fixture, "POST", REDRIVE, "{\"ids\":[\"a\"]}");
+    json_decref(answer);
+    node_fake_refuse(fixture->node, ERROR_NONE);
+    node_fake_fail(fixture->node, ERROR_IO);
+    fixture_ask(fixture, "POST", REDRIVE, FIXTURE_JSON, BYTES("{\"all\":true}"), 503, "io");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(lists),
+        TEST(redrives_by_id),
+        TEST(redrives_what_is_found),
+        TEST(refuses),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,329 @@
+#include "api/timers/explain.h"
+
+#include "api/timers/timers.h"
+#include "calendar/duration.h"
+#include "base/json.h"
+#include "calendar/rfc3339.h"
+
+/* ---- the parts ---- */
+
+static void append_time(struct buffer *out, const char *name, struct wall wall)
+{
+    char text[RFC3339_TEXT_SIZE];
+
+    rfc3339_format(wall, text);
+    buffer_printf(out, ",\"%s\":\"%s\"", name, text);
+}
+
+static void append_number(struct buffer *out, const char *name, uint64_t number)
+{
+    buffer_printf(out, ",\"%s\":%llu", name, (unsigned long long)number);
+}
+
+static const char *place_text(const struct explained *explained, const struct timer *timer)
+{
+    switch (explained->place) {
+    case PLACE_OVER:
+        return "over";
+    case PLACE_WHEEL:
+        return "wheel";
+    case PLACE_WAITING:
+        return "waiting";
+    case PLACE_OUT:
+        return "delivering";
+    case PLACE_DISK:
+        break;
+    }
+    return timer_is_over(timer->state) ? "over" : "disk";
+}
+
+static const char *reason_text(enum wait_reason reason)
+{
+    static const char *const texts[] = {
+#define X(name, text) text,
+        WAIT_REASON_LIST(X)
+#undef X
+    };
+
+    return texts[reason];
+}
+
+static const char *stage_text(enum lateness_stage stage)
+{
+    static const char *const texts[] = {
+#define X(name, text) text,
+        LATENESS_LIST(X)
+#undef X
+    };
+
+    return texts[stage];
+}
+
+/* ---- the sentence ---- */
+
+/* "in 1h30m", "now" or "3.2s ago", as it is from `now`. */
+static void say_when(struct buffer *out, struct wall now, struct wall at)
+{
+    char text[DURATION_TEXT_SIZE];
+
+    if (at.ms > now.ms) {
+        duration_format(wall_since(now, at), text);
+        buffer_printf(out, "in %s", text);
+    } else if (at.ms < now.ms) {
+        duration_format(wall_since(at, now), text);
+        buffer_printf(out, "%s ago", text);
+    } else {
+        buffer_append_text(out, "now");
+    }
+}
+
+static void say_why_waiting(struct buffer *out, const struct explained *explained)
+{
+    static const char *const why[] = {
+        [WAIT_ROOM] = "as many webhooks are under way as may be",
+        [WAIT_TARGET_LIMIT] = "as many webhooks are under way to its target as may be",
+        [WAIT_BREAKER] = "its target has failed and is left alone for a while",
+        [WAIT_RATE] = "its target gets only so many a second",
+        [WAIT_CATCH_UP] = "it is overdue, and of those only so many a second are delivered",
+        [WAIT_WORKER] = "no worker has pulled it yet",
+        [WAIT_STOPPING] = "the service is stopping and begins no delivery",
+    };
+
+    buffer_printf(out, "It is due and waits, because %s.", why[explained->reason]);
+}
+
+static void say_over(struct buffer *out, const struct timer *timer)
+{
+    const char *what = timer->state == TIMER_FIRED       ? "It has fired"
+                       : timer->state == TIMER_CANCELLED ? "It was cancelled"
+                                                         : "It is dead: it will not be tried again";
+
+    buffer_append_text(out, what);
+    buffer_append_text(out, timer->texts.last_error.size && timer->state == TIMER_DEAD
+                                ? ". Its last error says why."
+                                : ".");
+}
+
+static void say_where(struct buffer *out, const struct timer *timer,
+                      const struct explained *explained)
+{
+    switch (explained->place) {
+    case PLACE_OVER:
+        say_over(out, timer);
+        break;
+    case PLACE_WHEEL:
+        buffer_printf(out,
+                      "It waits in memory for its time, in bucket %u of level %u of the wheel.",
+                      explained->wheel_bucket, explained->wheel_level);
+        break;
+    case PLACE_DISK:
+        if (explained->is_spilled)
+            buffer_append_text(out, "It is due, and was put back to disk for want of room in "
+                                    "memory; it is called in as soon as there is room.");
+        else if (explained->read_at.ms > explained->now.ms)
+            buffer_append_text(out, "It waits on disk, beyond the window that is in memory.");
+        else
+            buffer_append_text(out, "It is on disk and will be read into memory as soon as there "
+                                    "is room and its turn comes.");
+        break;
+    case PLACE_WAITING:
+        say_why_waiting(out, explained);
+        break;
+    case PLACE_OUT:
+        buffer_printf(out, "It is being delivered: attempt %u.", timer->attempts + 1);
+        break;
+    }
+}
+
+static void say_time(struct buffer *out, const struct timer *timer,
+                     const struct explained *explained)
+{
+    bool is_retry = timer->state == TIMER_RETRYING && !explained->is_spilled;
+
+    if (explained->place != PLACE_WHEEL && explained->place != PLACE_DISK)
+        return;
+    buffer_append_text(out, is_retry ? " Its next attempt is " : " It was to fire ");
+    if (!is_retry && timer->due.ms > explained->now.ms) {
+        out->size -= sizeof("was to fire ") - 1;
+        buffer_append_text(out, "fires ");
+    }
+    say_when(out, explained->now, is_retry ? timer->at : timer->due);
+    buffer_append_text(out, ".");
+}
+
+/* The stage that took most, of those that made it late. */
+static void say_late(struct buffer *out, const struct explained *explained)
+{
+    static const char *const what[LATENESS_STAGES] = {
+        [LATENESS_RETRIES] = "earlier attempts",
+        [LATENESS_DOWN] = "the service not running",
+        [LATENESS_DISK] = "being on disk",
+        [LATENESS_WHEEL] = "a busy engine",
+        [LATENESS_CATCH_UP] = "the rate for what is overdue",
+        [LATENESS_ROOM] = "all places for webhooks being taken",
+        [LATENESS_TARGET_LIMIT] = "all places of its target being taken",
+        [LATENESS_BREAKER] = "its target being left alone",
+        [LATENESS_RATE] = "its target's rate",
+        [LATENESS_WORKER] = "no worker asking for it",
+        [LATENESS_HANDOFF] = "the way from the engine to the network",
+    };
+    const struct lateness *lateness = &explained->lateness;
+    char late[DURATION_TEXT_SIZE], most[DURATION_TEXT_SIZE];
+    enum lateness_stage worst = LATENESS_RETRIES;
+    uint64_t sum = 0;
+
+    for (enum lateness_stage i = 0; i <= LATENESS_HANDOFF; i++) {
+        sum += lateness->ms[i];
+        worst = lateness->ms[i] > lateness->ms[worst] ? i : worst;
+    }
+    if (sum == 0)
+        return;
+    duration_format(sum, late);
+    duration_format(lateness->ms[worst], most);
+    buffer_printf(out, " Attempt %u %s %s late; most of it, %s, came from %s.", lateness->attempt,
+                  explained->place == PLACE_WAITING ? "is" : "was", late, most, what[worst]);
+}
+
+static void append_sentence(const struct timer *timer, const struct explained *explained,
+                            struct buffer *out)
+{
+    struct buffer text;
+
+    buffer_init(&text);
+    say_where(&text, timer, explained);
+    say_time(&text, timer, explained);
+    say_late(&text, explained);
+    if (buffer_failed(&text))
+        out->failed = true;
+    else
+        json_append_string(out, buffer_bytes(&text));
+    buffer_deinit(&text);
+}
+
+/* ---- the fields ---- */
+
+static void append_lateness(const struct lateness *lateness, struct buffer *out)
+{
+    const char *separator = "";
+    uint64_t sum = 0;
+
+    if (lateness->attempt == 0)
+        return;
+    for (enum lateness_stage i = 0; i <= LATENESS_HANDOFF; i++)
+        sum += lateness->ms[i];
+    buffer_printf(out, ",\"lateness\":{\"attempt\":%u,\"late_ms\":%llu,\"stages_ms\":{",
+                  lateness->attempt, (unsigned long long)sum);
+    for (enum lateness_stage i = 0; i < LATENESS_STAGES; i++)
+        if (lateness->ms[i] > 0) {
+            buffer_printf(out, "%s\"%s\":%u", separator, stage_text(i), lateness->ms[i]);
+            separator = ",";
+        }
+    buffer_append_text(out, "}}");
+}
+
+static void append_place(const struct timer *timer, const struct explained *explained,
+                         struct buffer *out)
+{
+    if (explained->place == PLACE_WHEEL)
+        buffer_printf(out, ",\"wheel\":{\"level\":%u,\"bucket\":%u}", explained->wheel_level,
+                      explained->wheel_bucket);
+    if (explained->place == PLACE_DISK) {
+        buffer_printf(out, ",\"disk\":{\"put_back\":%s", explained->is_spilled ? "true" : "false");
+        append_time(out, "read_from", explained->read_at);
+        buffer_append_text(out, "}");
+    }
+    if (explained->place == PLACE_WAITING) {
+        buffer_append_text(out, ",\"waiting\":{\"for\":");
+        json_append_string(out, bytes_of(reason_text(explained->reason)));
+        append_time(out, "since", explained->since);
+        if (explained->until.ms != WALL_NEVER.ms)
+            append_time(out, "until", explained->until);
+        buffer_append_text(out, "}");
+    }
+    if (explained->place == PLACE_OUT) {
+        buffer_printf(out, ",\"delivery\":{\"attempt\":%u", timer->attempts + 1);
+        append_time(out, "since", explained->since);
+        buffer_append_text(out, "}");
+    }
+}
+
+static void append_target(const struct timer *timer, const struct explained *explained,
+                          const struct target_status *target, struct buffer *out)
+{
+    buffer_append_text(out, ",\"target\":{\"origin\":");
+    json_append_string(out, timer_target_origin(timer->texts.target));
+    if (explained->place == PLACE_WAITING || explained->place == PLACE_OUT) {
+        append_number(out, "deliveries", explained->inflight);
+        if (explained->inflight_max != UINT32_MAX)
+            append_number(out, "deliveries_max", explained->inflight_max);
+    }
+    if (target) {
+        buffer_printf(out, ",\"breaker\":\"%s\"", breaker_state_text(target->state));
+        append_number(out, "failures", target->failures);
+        if (target->state != BREAKER_CLOSED)
+            append_number(out, "tried_again_in_ms", target->wait_ms);
+    }
+    buffer_append_text(out, "}");
+}
+
+void explain_format(const struct timer *timer, const struct explained *explained,
+                    const struct target_status *target, struct buffer *out)
+{
+    char id[TIMER_ID_TEXT_SIZE];
+
+    timer_id_format(&timer->id, id);
+    buffer_printf(out, "{\"id\":\"%s\",\"state\":\"%s\",\"where\":\"%s\",\"explanation\":", id,
+                  timer_state_text(timer->state), place_text(explained, timer));
+    append_sentence(timer, explained, out);
+    append_number(out, "partition", timer->id.partition);
+    append_time(out, "now", explained->now);
+    append_time(out, "due", timer->due);
+    if (explained->place != PLACE_OVER)
+        append_time(out, "next", timer->at);
+    else
+        append_time(out, "ended", timer->ended);
+    append_number(out, "version", timer->version);
+    append_number(out, "attempts", timer->attempts);
+    append_number(out, "attempts_max", timer->retry.attempts_max);
+    if (timer->texts.last_error.size) {
+        buffer_append_text(out, ",\"last_error\":");
+        json_append_string(out, timer->texts.last_error);
+    }
+    append_place(timer, explained, out);
+    append_target(timer, explained, target, out);
+    append_lateness(&explained->lateness, out);
+    if (timer->texts.trace.size) {
+        buffer_append_text(out, ",\"traceparent\":");
+        json_append_string(out, timer->texts.trace);
+    }
+    buffer_append_text(out, "}");
+}
+
+/* ---- the call ---- */
+
+static void done(struct node_request *request)
+{
+    struct call *call = call_of(request);
+    const struct command *command = &request->command;
+    const struct timer *timer = command->timer;
+    struct target_status status;
+    bool is_webhook;
+    struct buffer body;
+
+    if (!timer || (command->error && command->error != ERROR_GONE)) {
+        call_answer_error(call, command->error ? command->error : ERROR_NOT_FOUND, "");
+        return;
+    }
+    is_webhook = bytes_has_prefix(timer->texts.target, BYTES("http"));
+    if (is_webhook)
+        node_target_status(call->api->options.node, timer->texts.target, &status);
+    buffer_init(&body);
+    explain_format(timer, &command->explained, is_webhook ? &status : NULL, &body);
+    call_answer_json(call, 200, &body);
+}
+
+void explain_end(struct call *call)
+{
+    if (timers_address(call, COMMAND_EXPLAIN))
+        call_submit(call, done);
+}

@@ -1,0 +1,95 @@
+#include "api/timers/keys.h"
+
+#include "api/json/names.h"
+#include "api/timers/timers.h"
+
+/* ---- one timer by its key ---- */
+
+/* Puts the key of the path into the command. False: answered, no timer can have it. */
+static bool address(struct call *call, enum command_kind kind)
+{
+    struct error error;
+
+    if (name_check(call->parameter, &error)) {
+        call_answer_error(call, ERROR_NOT_FOUND, "");
+        return false;
+    }
+    call->node.command.kind = kind;
+    call->node.command.name = call->parameter;
+    call->node.command.partition = name_partition(call->api->options.node, call->parameter);
+    return true;
+}
+
+void keys_get(struct call *call)
+{
+    if (address(call, COMMAND_GET))
+        call_submit(call, timers_get_done);
+}
+
+void keys_delete(struct call *call)
+{
+    if (address(call, COMMAND_CANCEL))
+        call_submit(call, timers_done);
+}
+
+void keys_patch(struct call *call)
+{
+    struct timer *patch;
+
+    if (!timers_read_patch(call))
+        return;
+    patch = call->node.command.patch;
+    if (!address(call, COMMAND_PATCH) || call_submit(call, timers_done))
+        timer_free(patch);
+}
+
+void keys_touch(struct call *call)
+{
+    struct timer *patch;
+
+    if (!timers_read_touch(call))
+        return;
+    patch = call->node.command.patch;
+    if (!address(call, COMMAND_TOUCH) || call_submit(call, timers_done))
+        timer_free(patch);
+}
+
+void keys_put_begin(struct call *call)
+{
+    if (!call_refuses_type(call, "application/json", NULL) && !call_refuses_body(call))
+        call->node.command.must_exist =
+            timers_read_if_match(call) && http_request_header(call->http, "If-Match").data;
+}
+
+/* A repeated request is answered like the first one. */
+static void put_done(struct node_request *request)
+{
+    struct call *call = call_of(request);
+    const struct command *command = &request->command;
+    bool is_new = !call->created.existed || call->created.is_repeated;
+
+    call_answer_timer(call, is_new ? 201 : 200, command->error, command->timer);
+}
+
+void keys_put(struct call *call)
+{
+    struct command *command = &call->node.command;
+    struct problem problem;
+    struct error error;
+
+    if (name_check(call->parameter, &error)) {
+        problem_set(&problem, ERROR_INVALID, "", "The key: %s", error.text);
+        call_answer_problem(call, &problem);
+        return;
+    }
+    call->timer = timers_read_create(call, call->parameter);
+    if (!call->timer)
+        return;
+    command->kind = COMMAND_PUT;
+    command->partition = name_partition(call->api->options.node, call->parameter);
+    command->timers = &call->timer;
+    command->results = &call->created;
+    command->timer_count = 1;
+    if (call_submit(call, put_done))
+        timer_free(call->timer);
+}

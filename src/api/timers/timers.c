@@ -1,0 +1,281 @@
+#include "api/timers/timers.h"
+
+#include "api/json/names.h"
+#include "http/field.h"
+#include "sys/clock.h"
+
+#include <stdio.h>
+
+#define REQUEST_TEXT_SIZE (NAME_FINGERPRINT_SIZE + NAME_SIZE_MAX + 1)
+
+/* ---- create ---- */
+
+void timers_create_begin(struct call *call)
+{
+    if (!call_refuses_type(call, "application/json", NULL))
+        call_refuses_body(call);
+}
+
+/* 1 to 256 visible characters. */
+static bool is_request_name(struct bytes name)
+{
+    for (size_t i = 0; i < name.size; i++)
+        if (name.data[i] <= ' ' || name.data[i] > '~')
+            return false;
+    return name.size > 0 && name.size <= NAME_SIZE_MAX;
+}
+
+/* The Idempotency-Key of the request, behind a hash of the body: what timer_texts.request holds. An
+ * empty one when there is none; false: answered. */
+static bool read_request(struct call *call, char ret_text[REQUEST_TEXT_SIZE],
+                         struct bytes *ret_request)
+{
+    struct bytes field = http_request_header(call->http, "Idempotency-Key");
+    struct problem problem;
+
+    *ret_request = (struct bytes){0};
+    if (!field.data)
+        return true;
+    if (http_request_header_count(call->http, "Idempotency-Key") > 1 || !is_request_name(field)) {
+        problem_set(&problem, ERROR_BAD_REQUEST, "",
+                    "Idempotency-Key takes 1 to %d visible characters of ASCII", NAME_SIZE_MAX);
+        call_answer_problem(call, &problem);
+        return false;
+    }
+    snprintf(ret_text, REQUEST_TEXT_SIZE, "%016llx",
+             (unsigned long long)bytes_hash(0, buffer_bytes(&call->body)));
+    memcpy(ret_text + NAME_FINGERPRINT_SIZE, field.data, field.size);
+    *ret_request = (struct bytes){ret_text, NAME_FINGERPRINT_SIZE + field.size};
+    return true;
+}
+
+/* A key in the body and another one in the path. */
+static bool contradicts(struct call *call, const struct timer *timer, struct bytes key)
+{
+    struct problem problem;
+
+    if (!key.size || !timer->texts.key.size || bytes_equal(timer->texts.key, key))
+        return false;
+    problem_set(&problem, ERROR_INVALID, "#/key", "%s", "The path has another key");
+    call_answer_problem(call, &problem);
+    return true;
+}
+
+struct timer *timers_read_create(struct call *call, struct bytes key)
+{
+    struct timer_json_limits limits = call_timer_limits(call);
+    char text[REQUEST_TEXT_SIZE], trace[TRACE_PARENT_SIZE + 1];
+    struct problem problem;
+    struct bytes request;
+    struct timer *timer;
+
+    if (!read_request(call, text, &request))
+        return NULL;
+    limits.trace = call_trace(call, trace);
+    if (timer_json_parse_create(buffer_bytes(&call->body), &limits, wall_coming(), &timer,
+                                &problem)) {
+        call_answer_problem(call, &problem);
+        return NULL;
+    }
+    if (contradicts(call, timer, key)) {
+        timer_free(timer);
+        return NULL;
+    }
+    if (!key.size && !request.size)
+        return timer;
+    timer = name_timer(timer, key.size ? key : timer->texts.key, request);
+    if (!timer)
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+    return timer;
+}
+
+/* A repeated request is answered like the first one, a key that is there with what it has. */
+static void create_done(struct node_request *request)
+{
+    struct call *call = call_of(request);
+    const struct command *command = &request->command;
+    bool is_found = call->created.existed && !call->created.is_repeated;
+
+    call_answer_timer(call, is_found ? 200 : 201, command->error, command->timer);
+}
+
+void timers_create(struct call *call)
+{
+    struct timer *timer = timers_read_create(call, (struct bytes){0});
+
+    if (!timer)
+        return;
+    call->timer = timer;
+    call->node.command = (struct command){
+        .kind = COMMAND_CREATE,
+        .partition = name_partition_of(call->api->options.node, timer),
+        .timers = &call->timer,
+        .results = &call->created,
+        .timer_count = 1,
+    };
+    if (call_submit(call, create_done))
+        timer_free(timer);
+}
+
+/* ---- by id ---- */
+
+bool timers_address(struct call *call, enum command_kind kind)
+{
+    struct timer_id id;
+
+    if (timer_id_parse(call->parameter, &id) ||
+        id.partition >= node_partition_count(call->api->options.node)) {
+        call_answer_error(call, ERROR_NOT_FOUND, "");
+        return false;
+    }
+    call->node.command.kind = kind;
+    call->node.command.id = id;
+    call->node.command.partition = id.partition;
+    return true;
+}
+
+void timers_done(struct node_request *request)
+{
+    struct call *call = call_of(request);
+
+    call_answer_timer(call, 200, request->command.error, request->command.timer);
+}
+
+void timers_get_done(struct node_request *request)
+{
+    struct call *call = call_of(request);
+    enum error_code error = request->command.error;
+
+    /* A backend may hand out a final state without the word for it. */
+    if (!error && timer_is_over(request->command.timer->state))
+        error = ERROR_GONE;
+    call_answer_timer(call, 200, error, request->command.timer);
+}
+
+void timers_get(struct call *call)
+{
+    if (timers_address(call, COMMAND_GET))
+        call_submit(call, timers_get_done);
+}
+
+/* ---- changes ---- */
+
+enum error_code timers_if_match(struct bytes field, uint32_t *ret_version)
+{
+    struct bytes opaque = {0};
+    uint64_t version = 0;
+
+    *ret_version = 0;
+    if (!field.data)
+        return ERROR_NONE;
+    switch (http_tag_parse(field, &opaque)) {
+    case HTTP_TAG_ANY:
+        return ERROR_NONE;
+    case HTTP_TAG_STRONG:
+        break;
+    case HTTP_TAG_WEAK: /* If-Match compares strongly: a weak tag matches nothing */
+        *ret_version = TIMERS_VERSION_NEVER;
+        return ERROR_NONE;
+    default:
+        return ERROR_BAD_REQUEST;
+    }
+    for (size_t i = 0; i < opaque.size && version < UINT32_MAX; i++) {
+        if (opaque.data[i] < '0' || opaque.data[i] > '9')
+            version = UINT32_MAX;
+        else
+            version = version * 10 + (uint64_t)(opaque.data[i] - '0');
+    }
+    /* Only what an ETag of ours can say: no leading zero, no zero. */
+    if (version == 0 || version > UINT32_MAX || opaque.data[0] == '0')
+        version = TIMERS_VERSION_NEVER;
+    *ret_version = (uint32_t)version;
+    return ERROR_NONE;
+}
+
+/* Headers are looked at when the request begins, and only then can be. False: answered. */
+bool timers_read_if_match(struct call *call)
+{
+    static const char wrong[] = "If-Match takes one entity tag, such as \"3\", or *";
+
+    if (http_request_header_count(call->http, "If-Match") <= 1 &&
+        !timers_if_match(http_request_header(call->http, "If-Match"),
+                         &call->node.command.if_version))
+        return true;
+    call_answer_error(call, ERROR_BAD_REQUEST, wrong);
+    return false;
+}
+
+void timers_patch_begin(struct call *call)
+{
+    if (!call_refuses_type(call, "application/json", "application/merge-patch+json") &&
+        !call_refuses_body(call))
+        timers_read_if_match(call);
+}
+
+bool timers_read_patch(struct call *call)
+{
+    struct command *command = &call->node.command;
+    struct problem problem;
+
+    if (!timer_json_parse_patch(buffer_bytes(&call->body), &call->api->limits, wall_coming(),
+                                &command->patch_fields, &command->patch, &problem))
+        return true;
+    call_answer_problem(call, &problem);
+    return false;
+}
+
+void timers_patch(struct call *call)
+{
+    struct timer *patch;
+
+    if (!timers_read_patch(call))
+        return;
+    patch = call->node.command.patch;
+    if (!timers_address(call, COMMAND_PATCH) || call_submit(call, timers_done))
+        timer_free(patch);
+}
+
+void timers_delete_begin(struct call *call)
+{
+    timers_read_if_match(call);
+}
+
+void timers_delete(struct call *call)
+{
+    if (timers_address(call, COMMAND_CANCEL))
+        call_submit(call, timers_done);
+}
+
+/* ---- extending ---- */
+
+void timers_touch_begin(struct call *call)
+{
+    if (!call_refuses_type(call, "application/json", NULL) && !call_refuses_body(call))
+        timers_read_if_match(call);
+}
+
+bool timers_read_touch(struct call *call)
+{
+    struct command *command = &call->node.command;
+    struct problem problem;
+
+    if (!timers_read_patch(call))
+        return false;
+    if (command->patch_fields == PATCH_DUE)
+        return true;
+    timer_free(command->patch);
+    problem_set(&problem, ERROR_INVALID, "#", "It may have `after` or `at`, and nothing else");
+    call_answer_problem(call, &problem);
+    return false;
+}
+
+void timers_touch(struct call *call)
+{
+    struct timer *patch;
+
+    if (!timers_read_touch(call))
+        return;
+    patch = call->node.command.patch;
+    if (!timers_address(call, COMMAND_TOUCH) || call_submit(call, timers_done))
+        timer_free(patch);
+}

@@ -1,0 +1,297 @@
+/*
+ * Timers that watch an event may be in any partition: all of them are asked, each with one command
+ * for all events of the call.
+ */
+#include "api/timers/watch.h"
+
+#include "api/core/scatter.h"
+#include "api/json/members.h"
+#include "api/json/names.h"
+#include "base/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What the body says. */
+struct ask {
+    struct bytes watch; /* as it stands there; data NULL when it is not there */
+    enum command_kind each;
+};
+
+/* The fan's room of a call about many: answers by partition, each in the order of the events, and
+ * behind them the texts. */
+struct many {
+    size_t event_count;
+    char *texts;
+    size_t texts_used;
+    struct command_event events[];
+};
+
+static bool wrong(struct call *call, enum error_code code, const char *pointer, const char *detail)
+{
+    struct problem problem;
+
+    problem_set(&problem, code, pointer, "%s", detail);
+    call_answer_problem(call, &problem);
+    return false;
+}
+
+/* ---- the body ---- */
+
+/* {"watch": [...], "fire": true}; no body says nothing. False: answered. */
+static bool read_ask(struct call *call, struct ask *ret_ask)
+{
+    static const char *const names[] = {"watch", "fire"};
+    struct bytes values[2];
+    struct problem problem;
+    enum error_code code;
+    bool is_fire;
+
+    *ret_ask = (struct ask){.each = COMMAND_CANCEL};
+    if (call->body.size == 0)
+        return true;
+    code = members_read(buffer_bytes(&call->body), names, 2, values, &problem);
+    is_fire = !code && bytes_equal(values[1], BYTES("true"));
+    if (!code && values[1].data && !is_fire && !bytes_equal(values[1], BYTES("false")))
+        code = problem_set(&problem, ERROR_INVALID, "#/fire", "%s", "It must be true or false");
+    if (code) {
+        call_answer_problem(call, &problem);
+        return false;
+    }
+    ret_ask->watch = values[0];
+    ret_ask->each = is_fire ? COMMAND_FIRE : COMMAND_CANCEL;
+    return true;
+}
+
+/* ---- one ---- */
+
+void watch_complete_begin(struct call *call)
+{
+    if (http_request_content_length(call->http) != 0)
+        watch_complete_many_begin(call);
+}
+
+static void append_completed(struct buffer *out, enum command_kind each,
+                             struct command_completed completed)
+{
+    buffer_append_text(out, each == COMMAND_FIRE ? "\"fired\":" : "\"cancelled\":");
+    buffer_append_u64(out, completed.changed);
+    buffer_append_text(out, ",\"already_firing\":");
+    buffer_append_u64(out, completed.firing);
+}
+
+static void add(struct command_completed *sum, struct command_completed completed)
+{
+    sum->changed += completed.changed;
+    sum->firing += completed.firing;
+}
+
+static void complete_finish(struct scatter *fan)
+{
+    struct command_completed sum = {0, 0};
+    enum error_code failure = scatter_failure(fan);
+    struct buffer body;
+
+    if (failure) {
+        call_answer_error(fan->call, failure, "Some may be complete: ask again");
+        return;
+    }
+    for (size_t i = 0; i < fan->count; i++)
+        add(&sum, fan->parts[i].node.command.completed);
+    buffer_init(&body);
+    buffer_append_text(&body, "{");
+    append_completed(&body, fan->parts[0].node.command.each, sum);
+    buffer_append_text(&body, "}");
+    call_answer_json(fan->call, 200, &body);
+}
+
+void watch_complete(struct call *call)
+{
+    const uint16_t count = node_partition_count(call->api->options.node);
+    struct error error;
+    struct scatter *fan;
+    struct ask ask;
+
+    if (!read_ask(call, &ask))
+        return;
+    if (ask.watch.data) {
+        wrong(call, ERROR_INVALID, "#/watch", "The event is in the path");
+        return;
+    }
+    if (name_check(call->parameter, &error)) {
+        wrong(call, ERROR_INVALID, "", error.text);
+        return;
+    }
+    fan = scatter_create(call, count);
+    if (!fan)
+        return;
+    fan->finish = complete_finish;
+    for (uint16_t i = 0; i < count; i++)
+        fan->parts[i].node.command = (struct command){
+            .kind = COMMAND_COMPLETE, .partition = i, .name = call->parameter, .each = ask.each};
+    scatter_submit(fan);
+}
+
+/* ---- many ---- */
+
+void watch_complete_many_begin(struct call *call)
+{
+    if (!call_refuses_type(call, "application/json", NULL))
+        call_refuses_body(call);
+}
+
+/* What became of one event in all partitions. */
+static enum error_code sum_up(const struct scatter *fan, const struct many *many, size_t index,
+                              struct command_completed *ret_sum)
+{
+    enum error_code failure = ERROR_NONE;
+
+    *ret_sum = (struct command_completed){0, 0};
+    for (size_t i = 0; i < fan->count; i++) {
+        const struct command_event *event = &many->events[i * many->event_count + index];
+
+        add(ret_sum, event->completed);
+        if (event->error)
+            failure = event->error;
+    }
+    return failure;
+}
+
+static void many_finish(struct scatter *fan)
+{
+    const struct many *many = fan->room;
+    const enum command_kind each = fan->parts[0].node.command.each;
+    enum error_code failure = scatter_failure(fan);
+    struct command_completed sum = {0, 0}, one;
+    struct buffer body, results;
+    size_t failed = 0;
+
+    if (failure) {
+        call_answer_error(fan->call, failure, "Some may be complete: ask again");
+        return;
+    }
+    buffer_init(&body);
+    buffer_init(&results);
+    for (size_t i = 0; i < many->event_count; i++) {
+        failure = sum_up(fan, many, i, &one);
+        add(&sum, one);
+        buffer_append_text(&results, i > 0 ? ",{" : "{");
+        if (failure) {
+            failed++;
+            buffer_printf(&results, "\"type\":\"/problems/%s\",\"status\":%d", error_slug(failure),
+                          error_status(failure));
+        } else {
+            append_completed(&results, each, one);
+        }
+        buffer_append_text(&results, "}");
+    }
+    buffer_append_text(&body, "{");
+    append_completed(&body, each, sum);
+    buffer_printf(&body, ",\"failed\":%zu,\"results\":[", failed);
+    buffer_append_bytes(&body, buffer_bytes(&results));
+    buffer_append_text(&body, "]}");
+    body.failed |= results.failed;
+    buffer_deinit(&results);
+    call_answer_json(fan->call, 200, &body);
+}
+
+/* How many events there are; false: answered. */
+static bool count_events(struct call *call, struct bytes watch, size_t *ret_count)
+{
+    struct json_reader reader;
+    struct problem problem;
+
+    *ret_count = 0;
+    if (!watch.data)
+        return wrong(call, ERROR_INVALID, "#", "The field `watch` is missing");
+    json_reader_init(&reader, watch);
+    if (json_peek(&reader) != JSON_ARRAY)
+        return wrong(call, ERROR_INVALID, "#/watch", "It must be an array of strings");
+    (void)json_enter_array(&reader);
+    for (; json_next_element(&reader); ++*ret_count) {
+        if (json_peek(&reader) != JSON_STRING)
+            return wrong(call, ERROR_INVALID, "#/watch", "It must be an array of strings");
+        (void)json_skip(&reader, NULL);
+    }
+    if (*ret_count > 0 && *ret_count <= WATCH_EVENTS_MAX)
+        return true;
+    problem_set(&problem, ERROR_INVALID, "#/watch", "It must have 1 to %d elements",
+                WATCH_EVENTS_MAX);
+    call_answer_problem(call, &problem);
+    return false;
+}
+
+/* Decodes the events into the first partition's answers. False: answered. */
+static bool read_events(struct call *call, struct bytes watch, struct many *many)
+{
+    struct json_reader reader;
+    struct json_string string;
+    struct error error;
+
+    json_reader_init(&reader, watch);
+    (void)json_enter_array(&reader);
+    for (size_t i = 0; i < many->event_count; i++) {
+        struct bytes *name = &many->events[i].name;
+
+        (void)json_next_element(&reader);
+        (void)json_read_string(&reader, &string);
+        name->data = many->texts + many->texts_used;
+        (void)json_string_decode(&string, many->texts + many->texts_used, string.raw.size,
+                                 &name->size);
+        many->texts_used += name->size;
+        if (name_check(*name, &error)) {
+            char pointer[32];
+
+            snprintf(pointer, sizeof(pointer), "#/watch/%zu", i);
+            return wrong(call, ERROR_INVALID, pointer, error.text);
+        }
+    }
+    return true;
+}
+
+/* Room for the answers and the texts, as the fan's. NULL: answered. */
+static struct many *many_create(struct call *call, struct scatter *fan, size_t event_count)
+{
+    const size_t answer_count = event_count * fan->count;
+    struct many *many;
+
+    fan->room = many = calloc(1, sizeof(*many) + answer_count * sizeof(many->events[0]) +
+                                     call->body.size); /* no decoded text is longer */
+    if (!many) {
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+        return NULL;
+    }
+    many->event_count = event_count;
+    many->texts = (char *)&many->events[answer_count];
+    return many;
+}
+
+void watch_complete_many(struct call *call)
+{
+    struct many *many;
+    struct scatter *fan;
+    struct ask ask;
+    size_t count;
+
+    if (!read_ask(call, &ask) || !count_events(call, ask.watch, &count))
+        return;
+    fan = scatter_create(call, node_partition_count(call->api->options.node));
+    if (!fan)
+        return;
+    many = many_create(call, fan, count);
+    if (!many || !read_events(call, ask.watch, many))
+        return;
+    fan->finish = many_finish;
+    for (size_t i = 0; i < fan->count; i++) {
+        struct command_event *events = &many->events[i * count];
+
+        for (size_t j = 0; j < count; j++)
+            events[j].name = many->events[j].name;
+        fan->parts[i].node.command = (struct command){.kind = COMMAND_COMPLETE,
+                                                      .partition = (uint16_t)i,
+                                                      .events = events,
+                                                      .event_count = count,
+                                                      .each = ask.each};
+    }
+    scatter_submit(fan);
+}

@@ -1,0 +1,393 @@
+#include "calendar/cron.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum field_index { SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY, FIELD_COUNT };
+
+struct field {
+    const char *name;
+    unsigned min, max;
+    const char *words; /* three letters each, the first for `word_min` */
+    unsigned word_min;
+};
+
+static const struct field fields[FIELD_COUNT] = {
+    [SECOND] = {"second", 0, 59, "", 0},
+    [MINUTE] = {"minute", 0, 59, "", 0},
+    [HOUR] = {"hour", 0, 23, "", 0},
+    [DAY] = {"day of month", 1, 31, "", 0},
+    [MONTH] = {"month", 1, 12, "JANFEBMARAPRMAYJUNJULAUGSEPOCTNOVDEC", 1},
+    [WEEKDAY] = {"day of week", 0, 6, "SUNMONTUEWEDTHUFRISAT", 0},
+};
+
+#define SUNDAY_TOO 7 /* as a day of the week */
+#define NUMBER_MAX 999999
+
+struct reader {
+    const char *start;          /* of the text */
+    const char *field_at, *end; /* of the field */
+    const char *at;
+    enum field_index index;
+    const struct field *field;
+    struct cron *cron;
+    struct error *error;
+};
+
+/* Names the field, and the character of the text at which `at` stands, from 1. */
+__attribute__((format(printf, 3, 4))) static enum error_code
+refuse(const struct reader *reader, const char *at, const char *format, ...)
+{
+    char reason[128];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(reason, sizeof(reason), format, arguments);
+    va_end(arguments);
+    return error_set(reader->error, ERROR_INVALID, "%s, character %zu: %s", reader->field->name,
+                     (size_t)(at - reader->start) + 1, reason);
+}
+
+static char upper(char c)
+{
+    return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Letters in either case. */
+static bool take(struct reader *reader, char c)
+{
+    if (reader->at == reader->end || upper(*reader->at) != c)
+        return false;
+    reader->at++;
+    return true;
+}
+
+static bool is_at_item_end(const struct reader *reader)
+{
+    return reader->at == reader->end || *reader->at == ',';
+}
+
+/* ---- values ---- */
+
+static enum error_code read_number(struct reader *reader, unsigned min, unsigned max,
+                                   unsigned *ret_number)
+{
+    const char *digits = reader->at;
+    unsigned number = 0;
+
+    for (; reader->at < reader->end && is_digit(*reader->at); reader->at++)
+        if (number <= NUMBER_MAX)
+            number = number * 10 + (unsigned)(*reader->at - '0');
+    if (reader->at == digits)
+        return refuse(reader, digits, "a number from %u to %u is expected", min, max);
+    if (number > NUMBER_MAX)
+        return refuse(reader, digits, "the number is not in %u-%u", min, max);
+    if (number < min || number > max)
+        return refuse(reader, digits, "%u is not in %u-%u", number, min, max);
+    *ret_number = number;
+    return ERROR_NONE;
+}
+
+/* "JAN": the word at the reader, if it is one of the field's. */
+static bool read_word(struct reader *reader, unsigned *ret_value)
+{
+    const char *words = reader->field->words;
+
+    for (unsigned i = 0; words[i] && reader->end - reader->at >= 3; i += 3)
+        if (upper(reader->at[0]) == words[i] && upper(reader->at[1]) == words[i + 1] &&
+            upper(reader->at[2]) == words[i + 2]) {
+            reader->at += 3;
+            *ret_value = reader->field->word_min + i / 3;
+            return true;
+        }
+    return false;
+}
+
+static enum error_code read_value(struct reader *reader, unsigned *ret_value)
+{
+    const struct field *field = reader->field;
+    unsigned max = reader->index == WEEKDAY ? SUNDAY_TOO : field->max;
+
+    if (read_word(reader, ret_value))
+        return ERROR_NONE;
+    if (reader->at == reader->end || !is_digit(*reader->at))
+        return refuse(reader, reader->at,
+                      field->words[0] ? "a number from %u to %u or a name such as %.3s is expected"
+                                      : "a number from %u to %u is expected",
+                      field->min, max, field->words);
+    return read_number(reader, field->min, max, ret_value);
+}
+
+/* ---- sets ---- */
+
+/* From `first` to `last`, each `step`-th. Sunday may be written as 7. */
+static void add_range(struct reader *reader, unsigned first, unsigned last, unsigned step)
+{
+    struct cron *cron = reader->cron;
+    uint64_t bits = 0;
+
+    for (unsigned value = first; value <= last; value += step)
+        bits |= UINT64_C(1) << (reader->index == WEEKDAY ? value % 7 : value);
+    switch (reader->index) {
+    case SECOND:
+        cron->seconds_ |= bits;
+        break;
+    case MINUTE:
+        cron->minutes_ |= bits;
+        break;
+    case HOUR:
+        cron->hours_ |= (uint32_t)bits;
+        break;
+    case DAY:
+        cron->days_ |= (uint32_t)bits;
+        break;
+    case MONTH:
+        cron->months_ |= (uint16_t)bits;
+        break;
+    case WEEKDAY:
+    case FIELD_COUNT:
+        cron->weekdays_ |= (uint8_t)bits;
+        break;
+    }
+}
+
+/* What may follow a range or a star: "/15". */
+static enum error_code read_step(struct reader *reader, unsigned *ret_step)
+{
+    unsigned max = reader->field->max - reader->field->min, step;
+    const char *at = reader->at;
+    enum error_code code = read_number(reader, 0, NUMBER_MAX, &step);
+
+    if (code)
+        return code;
+    if (step < 1 || step > max)
+        return refuse(reader, at, "a step of %u does not fit: from 1 to %u", step, max);
+    *ret_step = step;
+    return ERROR_NONE;
+}
+
+/* "*", "* / 5" without the blanks, "?" */
+static enum error_code read_star(struct reader *reader)
+{
+    unsigned step = 1;
+
+    if (take(reader, '?')) {
+        if (reader->index != DAY && reader->index != WEEKDAY)
+            return refuse(reader, reader->at - 1, "? is for the day of month and of week only");
+        if (reader->end - reader->field_at != 1)
+            return refuse(reader, reader->at - 1, "? stands alone");
+    } else if (take(reader, '*') && take(reader, '/')) {
+        enum error_code code = read_step(reader, &step);
+
+        if (code)
+            return code;
+    }
+    add_range(reader, reader->field->min, reader->field->max, step);
+    return ERROR_NONE;
+}
+
+/* "L", "L-3", "LW" as days of the month. */
+static enum error_code read_last_day(struct reader *reader)
+{
+    enum error_code code;
+    unsigned before = 0;
+
+    if (take(reader, 'W')) {
+        reader->cron->has_last_weekday_ = 1;
+        return ERROR_NONE;
+    }
+    if (take(reader, '-')) {
+        code = read_number(reader, 1, 30, &before);
+        if (code)
+            return code;
+    }
+    reader->cron->days_from_last_ |= UINT32_C(1) << before;
+    return ERROR_NONE;
+}
+
+/* What may follow a day of the week that stands alone: "5L", "MON#1". False when nothing does. */
+static bool read_weekday_suffix(struct reader *reader, unsigned weekday, enum error_code *ret_code)
+{
+    unsigned nth;
+
+    *ret_code = ERROR_NONE;
+    if (take(reader, 'L')) {
+        reader->cron->weekdays_last_ |= (uint8_t)(1u << weekday % 7);
+        return true;
+    }
+    if (take(reader, '#')) {
+        *ret_code = read_number(reader, 1, 5, &nth);
+        if (*ret_code == ERROR_NONE)
+            reader->cron->weekdays_nth_[nth - 1] |= (uint8_t)(1u << weekday % 7);
+        return true;
+    }
+    return false;
+}
+
+/* "5", "5-10", "5-10/2", "5/2", and the day fields' own forms. */
+static enum error_code read_range(struct reader *reader)
+{
+    const char *at = reader->at;
+    unsigned first, last, step = 1;
+    enum error_code code = read_value(reader, &first);
+
+    if (code)
+        return code;
+    if (reader->index == DAY && take(reader, 'W')) {
+        reader->cron->days_weekday_ |= UINT32_C(1) << first;
+        return ERROR_NONE;
+    }
+    if (reader->index == WEEKDAY && read_weekday_suffix(reader, first, &code))
+        return code;
+    last = first;
+    if (take(reader, '-')) {
+        code = read_value(reader, &last);
+        if (code)
+            return code;
+        if (reader->index == WEEKDAY && last == 0 && first > 0)
+            last = SUNDAY_TOO; /* SAT-SUN */
+        if (last < first)
+            return refuse(reader, at, "the range runs backwards, from %u to %u", first, last);
+    } else if (reader->at < reader->end && *reader->at == '/') {
+        last = first > reader->field->max ? first : reader->field->max;
+    }
+    if (take(reader, '/')) {
+        code = read_step(reader, &step);
+        if (code)
+            return code;
+    }
+    add_range(reader, first, last, step);
+    return ERROR_NONE;
+}
+
+static enum error_code read_item(struct reader *reader)
+{
+    enum error_code code;
+
+    if (is_at_item_end(reader))
+        return refuse(reader, reader->at, "a value is missing");
+    if (*reader->at == '*' || *reader->at == '?') {
+        code = read_star(reader);
+    } else if (reader->index == DAY && take(reader, 'L')) {
+        code = read_last_day(reader);
+    } else if (reader->index == WEEKDAY && upper(*reader->at) == 'L') {
+        return refuse(reader, reader->at, "L follows a day here: 5L is the month's last Friday");
+    } else {
+        code = read_range(reader);
+    }
+    if (code)
+        return code;
+    if (!is_at_item_end(reader))
+        return refuse(reader, reader->at, "what follows is not understood");
+    return ERROR_NONE;
+}
+
+static enum error_code read_field(struct reader *reader)
+{
+    enum error_code code;
+
+    reader->at = reader->field_at;
+    do {
+        code = read_item(reader);
+    } while (!code && take(reader, ','));
+    return code;
+}
+
+/* ---- the whole ---- */
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* The next run of what is not blank; false at the end of the text. */
+static bool next_word(const char **at, const char *end, struct bytes *ret_word)
+{
+    const char *start;
+
+    while (*at < end && is_blank(**at))
+        (*at)++;
+    start = *at;
+    while (*at < end && !is_blank(**at))
+        (*at)++;
+    *ret_word = (struct bytes){start, (size_t)(*at - start)};
+    return *at > start;
+}
+
+/* A name such as @daily becomes the five fields that it stands for. */
+static bool expand(struct bytes *text)
+{
+    static const struct {
+        const char *name, *fields;
+    } names[] = {
+        {"@yearly", "0 0 1 1 *"}, {"@annually", "0 0 1 1 *"}, {"@monthly", "0 0 1 * *"},
+        {"@weekly", "0 0 * * 0"}, {"@daily", "0 0 * * *"},    {"@midnight", "0 0 * * *"},
+        {"@hourly", "0 * * * *"},
+    };
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (bytes_equal(*text, bytes_of(names[i].name))) {
+            *text = bytes_of(names[i].fields);
+            return true;
+        }
+    return false;
+}
+
+static enum error_code read_fields(struct bytes text, struct cron *cron, struct error *ret_error)
+{
+    struct bytes words[FIELD_COUNT + 1];
+    struct reader reader = {.start = text.data, .cron = cron, .error = ret_error};
+    const char *at = text.data, *end = at + text.size;
+    size_t count = 0;
+
+    while (count < FIELD_COUNT + 1 && next_word(&at, end, &words[count]))
+        count++;
+    if (count != 5 && count != 6)
+        return error_set(ret_error, ERROR_INVALID,
+                         count < 5 ? "it has %zu fields: 5 are expected, or 6 with the seconds"
+                                   : "it has %zu fields or more: 5 are expected, or 6 with the "
+                                     "seconds",
+                         count);
+    if (count == 5)
+        cron->seconds_ = 1;
+    for (size_t i = 0; i < count; i++) {
+        enum error_code code;
+
+        reader.index = (enum field_index)(FIELD_COUNT - count + i);
+        reader.field = &fields[reader.index];
+        reader.field_at = words[i].data;
+        reader.end = words[i].data + words[i].size;
+        code = read_field(&reader);
+        if (code)
+            return code;
+    }
+    cron->has_either_ = words[count - 3].data[0] != '*' && words[count - 3].data[0] != '?' &&
+                        words[count - 1].data[0] != '*' && words[count - 1].data[0] != '?';
+    return ERROR_NONE;
+}
+
+enum error_code cron_parse(struct bytes text, struct cron *ret_cron, struct error *ret_error)
+{
+    struct cron cron = {0};
+    enum error_code code;
+
+    if (text.size > CRON_TEXT_SIZE_MAX)
+        return error_set(ret_error, ERROR_INVALID, "it is longer than %d characters",
+                         CRON_TEXT_SIZE_MAX);
+    if (text.size && text.data[0] == '@' && !expand(&text))
+        return error_set(ret_error, ERROR_INVALID,
+                         "it is none of @yearly, @annually, @monthly, @weekly, @daily, @midnight "
+                         "and @hourly");
+    code = read_fields(text, &cron, ret_error);
+    if (code)
+        return code;
+    if (!cron_can_fire(&cron))
+        return error_set(ret_error, ERROR_INVALID, "it never fires: no month has such a day");
+    *ret_cron = cron;
+    return ERROR_NONE;
+}

@@ -1,0 +1,26 @@
+/*
+ * duration.h - a length of time as people write it: "90s", "1h30m", "250ms", "2d".
+ *
+ * One or more whole numbers, each with its unit, the larger unit first and each unit once: w (7
+ * days), d (24 hours), h, m, s, ms. No sign, no space, no fraction, nothing without a unit.
+ *
+ * Time       O(text).
+ * Threads    Any.
+ */
+#ifndef TICKWHEEL_CALENDAR_DURATION_H
+#define TICKWHEEL_CALENDAR_DURATION_H
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+#define DURATION_TEXT_SIZE 32 /* holds any, and the NUL */
+
+/* ERROR_INVALID, with the reason in `ret_error` (may be NULL), when the text is none or is longer
+ * than 2^64 - 1 ms. */
+enum error_code duration_parse(struct bytes text, uint64_t *ret_ms, struct error *ret_error);
+
+/* Writes the exact text, from days down, without the units that are zero; "0s" when all are.
+ * Returns its length. */
+size_t duration_format(uint64_t ms, char ret_text[DURATION_TEXT_SIZE]);
+
+#endif

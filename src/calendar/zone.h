@@ -1,0 +1,66 @@
+/*
+ * zone.h - a time zone: what the clocks of a place show, and when they were or will be changed.
+ *
+ * Read from the contents of a TZif file (RFC 9636) that the caller brings; nothing here touches a
+ * disk, the environment or the C library's idea of a zone. The rule in the file's footer, which
+ * holds for the years after its table, is written out once for 400 years, after which the calendar
+ * repeats; so every question is one binary search, also for the year 9999:
+ *
+ *     struct zone *zone;
+ *     if (zone_parse(contents, &zone, &error) == ERROR_NONE)
+ *         shown = at + zone_stretch_at(zone, at).offset_s;
+ *
+ * Time       Seconds since 1970 in UTC, 64 bits. A query is O(log transitions). What was before
+ *            1969 is not kept: until then the clocks show what they showed at its start.
+ * Errors     ERROR_INVALID with the reason for a file that breaks the format, counts leap seconds
+ *            or changes its clocks so often that a reading could be shown three times;
+ *            ERROR_NO_MEMORY.
+ * Ownership  The caller owns the zone. It never changes after zone_parse.
+ * Memory     16 bytes for each change of the clocks, about 13 KiB where they change twice a year.
+ * Threads    Any number may ask one zone.
+ */
+#ifndef TICKWHEEL_CALENDAR_ZONE_H
+#define TICKWHEEL_CALENDAR_ZONE_H
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+#define ZONE_FILE_SIZE_MAX (64 * 1024) /* the longest there is has about 4 KiB */
+#define ZONE_NAME_SIZE_MAX 63          /* the longest there is has 32 */
+
+/* No offset from UTC is larger, to either side. */
+#define ZONE_OFFSET_S_MAX (26 * 3600)
+
+struct zone;
+
+/* A time during which the clocks are not changed: all instants t with start <= t < end, where they
+ * show t + offset_s. What they skip or show again at its start follows from offset_before_s. */
+struct zone_stretch {
+    int64_t start;           /* INT64_MIN: since ever */
+    int64_t end;             /* INT64_MAX: for ever */
+    int32_t offset_s;        /* east of UTC is positive */
+    int32_t offset_before_s; /* until `start`; equal to offset_s where `start` is since ever */
+};
+
+/* Reads the contents of a TZif file, version 2 or later. */
+enum error_code zone_parse(struct bytes file, struct zone **ret_zone, struct error *ret_error);
+
+/* NULL is fine, and so is zone_utc(), which stays. */
+void zone_destroy(struct zone *zone);
+
+/* UTC, without any file. */
+const struct zone *zone_utc(void);
+
+/* The stretch in which `at` lies. */
+struct zone_stretch zone_stretch_at(const struct zone *zone, int64_t at);
+
+/* Whether `name` can be that of a zone: parts of letters, digits, `_`, `+` and `-`, joined by `/`,
+ * such as "America/Argentina/Buenos_Aires". So it is never absolute and never leaves a folder.
+ * Names that mean another thing on another machine ("localtime") or are no zones of IANA's
+ * ("posix/...", "right/...") are refused. ERROR_INVALID with the reason. */
+enum error_code zone_name_check(struct bytes name, struct error *ret_error);
+
+/* For tests: aborts unless every invariant of the zone holds. O(transitions). */
+void zone_check(const struct zone *zone);
+
+#endif

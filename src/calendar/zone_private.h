@@ -1,0 +1,51 @@
+/*
+ * zone_private.h - how a zone is kept: shared by its reader and its queries.
+ */
+#ifndef TICKWHEEL_CALENDAR_ZONE_PRIVATE_H
+#define TICKWHEEL_CALENDAR_ZONE_PRIVATE_H
+
+#include "calendar/calendar.h"
+#include "calendar/zone.h"
+
+struct zone_transition {
+    int64_t at;       /* the first instant with the new offset */
+    int32_t offset_s; /* from then on */
+};
+
+struct zone {
+    int32_t offset_first_s; /* before the first transition */
+    uint32_t transition_count;
+
+    /* The transitions from this one on repeat every 400 years; equal to the count where none do. */
+    uint32_t cycle_first;
+
+    /* In order of `at`. Each changes the offset, and none comes so soon after another that what
+     * they skip or repeat could touch: the distance is at least the sum of both changes. */
+    struct zone_transition transitions[];
+};
+
+#define ZONE_CYCLE_S ((int64_t)DAYS_PER_400_YEARS * SECONDS_PER_DAY)
+
+/* ---- the rule of a footer: "CET-1CEST,M3.5.0,M10.5.0/3" ---- */
+
+struct zone_rule_day {
+    char kind;             /* 'J': day 1 .. 365, never the leap day; 'D': 0 .. 365; 'M' */
+    uint8_t month, week;   /* M: 1 .. 12; 1 .. 5, where 5 is the last */
+    uint16_t day;          /* M: 0 .. 6, 0 is Sunday */
+    int32_t time_of_day_s; /* by the clock until then; may lie outside of the day */
+};
+
+struct zone_rule {
+    int32_t offset_s; /* of standard time */
+    bool has_summer;  /* else the rest is void */
+    int32_t summer_offset_s;
+    struct zone_rule_day summer_start, summer_end;
+};
+
+/* The whole text, strictly; false when it is no rule. A summer time without its dates is none. */
+bool zone_rule_parse(struct bytes text, struct zone_rule *ret_rule);
+
+/* The two instants of `year`; in a southern zone the end comes first. */
+void zone_rule_year(const struct zone_rule *rule, int year, int64_t *ret_start, int64_t *ret_end);
+
+#endif

@@ -1,0 +1,158 @@
+#include "calendar/zone_private.h"
+
+enum {
+    NAME_SIZE_MIN = 3, /* of "CET" */
+    NAME_SIZE_MAX = 31,
+    OFFSET_HOURS_MAX = 24,
+    TIME_HOURS_MAX = 167, /* a rule may name a time of up to a week before or after its day */
+};
+
+struct reader {
+    const char *at, *end;
+};
+
+static bool take(struct reader *reader, char c)
+{
+    if (reader->at == reader->end || *reader->at != c)
+        return false;
+    reader->at++;
+    return true;
+}
+
+/* One to three digits, in [min, max]. */
+static bool read_number(struct reader *reader, unsigned min, unsigned max, unsigned *ret_number)
+{
+    const char *digits = reader->at;
+    unsigned number = 0;
+
+    while (reader->at < reader->end && *reader->at >= '0' && *reader->at <= '9') {
+        if (reader->at - digits == 3)
+            return false;
+        number = number * 10 + (unsigned)(*reader->at++ - '0');
+    }
+    if (reader->at == digits || number < min || number > max)
+        return false;
+    *ret_number = number;
+    return true;
+}
+
+/* "CEST" or "<+0330>". What it says is of no use here. */
+static bool skip_name(struct reader *reader)
+{
+    bool is_quoted = take(reader, '<');
+    const char *name = reader->at;
+    ptrdiff_t size;
+
+    for (; reader->at < reader->end; reader->at++) {
+        char c = *reader->at, lower = (char)(c | 0x20);
+        bool is_letter = lower >= 'a' && lower <= 'z';
+
+        if (!is_letter && !(is_quoted && ((c >= '0' && c <= '9') || c == '+' || c == '-')))
+            break;
+    }
+    size = reader->at - name;
+    return size >= NAME_SIZE_MIN && size <= NAME_SIZE_MAX && (!is_quoted || take(reader, '>'));
+}
+
+/* "[+-]hh[:mm[:ss]]" */
+static bool read_time(struct reader *reader, unsigned hours_max, int32_t *ret_seconds)
+{
+    bool is_negative = take(reader, '-');
+    unsigned hours, minutes = 0, seconds = 0;
+
+    if (!is_negative)
+        take(reader, '+');
+    if (!read_number(reader, 0, hours_max, &hours))
+        return false;
+    if (take(reader, ':')) {
+        if (!read_number(reader, 0, 59, &minutes))
+            return false;
+        if (take(reader, ':') && !read_number(reader, 0, 59, &seconds))
+            return false;
+    }
+    *ret_seconds = (int32_t)(hours * 3600 + minutes * 60 + seconds);
+    if (is_negative)
+        *ret_seconds = -*ret_seconds;
+    return true;
+}
+
+/* ",M3.5.0/2", ",J60", ",59/-1": two o'clock unless it says another time. */
+static bool read_day(struct reader *reader, struct zone_rule_day *ret)
+{
+    unsigned month = 0, week = 0, day;
+
+    if (!take(reader, ','))
+        return false;
+    if (take(reader, 'M')) {
+        if (!read_number(reader, 1, 12, &month) || !take(reader, '.') ||
+            !read_number(reader, 1, 5, &week) || !take(reader, '.') ||
+            !read_number(reader, 0, 6, &day))
+            return false;
+        ret->kind = 'M';
+    } else if (take(reader, 'J')) {
+        if (!read_number(reader, 1, 365, &day))
+            return false;
+        ret->kind = 'J';
+    } else {
+        if (!read_number(reader, 0, 365, &day))
+            return false;
+        ret->kind = 'D';
+    }
+    ret->month = (uint8_t)month;
+    ret->week = (uint8_t)week;
+    ret->day = (uint16_t)day;
+    ret->time_of_day_s = 2 * 3600;
+    return !take(reader, '/') || read_time(reader, TIME_HOURS_MAX, &ret->time_of_day_s);
+}
+
+bool zone_rule_parse(struct bytes text, struct zone_rule *ret_rule)
+{
+    struct reader reader = {text.data, text.data + text.size};
+    struct zone_rule rule = {0};
+    int32_t west_s; /* the text counts what is west as positive */
+
+    if (!skip_name(&reader) || !read_time(&reader, OFFSET_HOURS_MAX, &west_s))
+        return false;
+    rule.offset_s = -west_s;
+    if (reader.at < reader.end) {
+        rule.has_summer = true;
+        rule.summer_offset_s = rule.offset_s + 3600;
+        if (!skip_name(&reader))
+            return false;
+        if (reader.at < reader.end && *reader.at != ',') {
+            if (!read_time(&reader, OFFSET_HOURS_MAX, &west_s))
+                return false;
+            rule.summer_offset_s = -west_s;
+        }
+        if (!read_day(&reader, &rule.summer_start) || !read_day(&reader, &rule.summer_end))
+            return false;
+    }
+    if (reader.at != reader.end)
+        return false;
+    *ret_rule = rule;
+    return true;
+}
+
+static int64_t day_in_year(const struct zone_rule_day *rule, int year)
+{
+    int64_t first = calendar_days(year, 1, 1);
+    unsigned day;
+
+    if (rule->kind == 'D')
+        return first + rule->day;
+    if (rule->kind == 'J') /* day 60 is the first of March, in every year */
+        return first + rule->day - 1 + (calendar_is_leap(year) && rule->day >= 60);
+    first = calendar_days(year, rule->month, 1);
+    day = (rule->day + 7 - calendar_weekday(first)) % 7 + (rule->week - 1u) * 7;
+    if (day >= calendar_month_days(year, rule->month))
+        day -= 7;
+    return first + day;
+}
+
+void zone_rule_year(const struct zone_rule *rule, int year, int64_t *ret_start, int64_t *ret_end)
+{
+    *ret_start = day_in_year(&rule->summer_start, year) * SECONDS_PER_DAY +
+                 rule->summer_start.time_of_day_s - rule->offset_s;
+    *ret_end = day_in_year(&rule->summer_end, year) * SECONDS_PER_DAY +
+               rule->summer_end.time_of_day_s - rule->summer_offset_s;
+}

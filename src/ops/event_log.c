@@ -1,0 +1,126 @@
+#include "ops/event_log.h"
+
+#include "calendar/rfc3339.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char *const level_names[] = {
+    [EVENT_LOG_ERROR] = "error",
+    [EVENT_LOG_WARN] = "warn",
+    [EVENT_LOG_INFO] = "info",
+    [EVENT_LOG_DEBUG] = "debug",
+};
+
+/* Every line keeps this much free for its end. */
+static const char cut_mark[] = " cut=1\n";
+
+void event_log_init(struct event_log *log, FILE *file, enum event_log_level level_max,
+                    struct wall (*now)(void))
+{
+    *log = (struct event_log){file, level_max, now};
+}
+
+static void append(struct event_log_line *line, const char *text, size_t size)
+{
+    if (line->is_cut_)
+        return;
+    if (size > sizeof(line->text_) - sizeof(cut_mark) - line->size_) {
+        line->is_cut_ = true;
+        return;
+    }
+    memcpy(line->text_ + line->size_, text, size);
+    line->size_ += size;
+}
+
+void event_log_begin(struct event_log_line *line, const struct event_log *log,
+                     enum event_log_level level, const char *event)
+{
+    char time[RFC3339_TEXT_SIZE];
+
+    line->log_ = level <= log->level_max_ ? log : NULL;
+    line->size_ = 0;
+    line->is_cut_ = false;
+    if (!line->log_)
+        return;
+    rfc3339_format(log->now_(), time);
+    append(line, "time=", 5);
+    append(line, time, strlen(time));
+    event_log_text(line, "level", level_names[level]);
+    event_log_text(line, "event", event);
+}
+
+static bool needs_quotes(const char *value)
+{
+    if (!*value)
+        return true;
+    for (; *value; value++)
+        if ((unsigned char)*value <= ' ' || *value == 0x7f || strchr("\"=\\", *value))
+            return true;
+    return false;
+}
+
+/* `value` within quotes, so that it stays on its line. */
+static size_t escape(char c, char to[8])
+{
+    if (c == '"' || c == '\\') {
+        to[0] = '\\';
+        to[1] = c;
+        return 2;
+    }
+    if (c == '\n') {
+        memcpy(to, "\\n", 2);
+        return 2;
+    }
+    if ((unsigned char)c < ' ' || c == 0x7f)
+        return (size_t)snprintf(to, 8, "\\x%02x", (unsigned)(unsigned char)c);
+    to[0] = c;
+    return 1;
+}
+
+void event_log_text(struct event_log_line *line, const char *key, const char *value)
+{
+    size_t size_before = line->size_;
+
+    if (!line->log_)
+        return;
+    append(line, " ", 1);
+    append(line, key, strlen(key));
+    append(line, "=", 1);
+    if (!needs_quotes(value)) {
+        append(line, value, strlen(value));
+    } else {
+        append(line, "\"", 1);
+        for (; *value; value++) {
+            char escaped[8];
+
+            append(line, escaped, escape(*value, escaped));
+        }
+        append(line, "\"", 1);
+    }
+    /* A pair goes in whole or not at all: a half one could be misread. */
+    if (line->is_cut_)
+        line->size_ = size_before;
+}
+
+void event_log_number(struct event_log_line *line, const char *key, uint64_t value)
+{
+    char digits[24];
+
+    snprintf(digits, sizeof(digits), "%" PRIu64, value);
+    event_log_text(line, key, digits);
+}
+
+void event_log_end(struct event_log_line *line)
+{
+    const char *end = line->is_cut_ ? cut_mark : "\n";
+
+    if (!line->log_)
+        return;
+    memcpy(line->text_ + line->size_, end, strlen(end));
+    line->size_ += strlen(end);
+    /* One call: stdio's lock keeps lines of different threads apart. */
+    if (fwrite(line->text_, 1, line->size_, line->log_->file_) == line->size_)
+        fflush(line->log_->file_);
+    line->log_ = NULL;
+}

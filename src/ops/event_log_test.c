@@ -1,0 +1,164 @@
+/*
+ * Goal: one event is one line that a machine can split and a person can read, whatever the values
+ * hold. Method: lines go to a file in memory under a clock that stands still, and are compared
+ * whole.
+ */
+#include "ops/event_log.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct fixture {
+    FILE *file;
+    char *text;
+    size_t size;
+    struct event_log log;
+};
+
+static struct wall still(void)
+{
+    return (struct wall){UINT64_C(1795219199250)};
+}
+
+static int setup(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+    assert_non_null(fixture);
+    fixture->file = open_memstream(&fixture->text, &fixture->size);
+    assert_non_null(fixture->file);
+    event_log_init(&fixture->log, fixture->file, EVENT_LOG_INFO, still);
+    *state = fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+
+    fclose(fixture->file);
+    free(fixture->text);
+    free(fixture);
+    return 0;
+}
+
+static void writes_one_line_of_pairs(void **state)
+{
+    struct fixture *fixture = *state;
+    struct event_log_line line;
+
+    event_log_begin(&line, &fixture->log, EVENT_LOG_INFO, "started");
+    event_log_text(&line, "listen", "127.0.0.1:8463");
+    event_log_number(&line, "partitions", UINT64_MAX);
+    event_log_end(&line);
+    assert_string_equal(fixture->text, "time=2026-11-20T23:59:59.250Z level=info event=started "
+                                       "listen=127.0.0.1:8463 partitions=18446744073709551615\n");
+}
+
+static void quotes_what_would_break_a_line(void **state)
+{
+    static const struct {
+        const char *value, *written;
+    } cases[] = {
+        {"plain-value_1.0:/", "plain-value_1.0:/"},
+        {"", "\"\""},
+        {"two words", "\"two words\""},
+        {"a=b", "\"a=b\""},
+        {"say \"hi\"", "\"say \\\"hi\\\"\""},
+        {"C:\\x", "\"C:\\\\x\""},
+        {"line\nlevel=error", "\"line\\nlevel=error\""},
+        {"\x1b[31m\x7f\r", "\"\\x1b[31m\\x7f\\x0d\""},
+        {"grün", "grün"},
+    };
+    struct fixture *fixture = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct event_log_line line;
+        char wanted[128];
+        size_t before = fixture->size;
+
+        event_log_begin(&line, &fixture->log, EVENT_LOG_ERROR, "e");
+        event_log_text(&line, "k", cases[i].value);
+        event_log_end(&line);
+        snprintf(wanted, sizeof(wanted), "time=2026-11-20T23:59:59.250Z level=error event=e k=%s\n",
+                 cases[i].written);
+        assert_string_equal(fixture->text + before, wanted);
+    }
+}
+
+static void drops_events_above_its_level(void **state)
+{
+    struct fixture *fixture = *state;
+    struct event_log_line line;
+
+    event_log_begin(&line, &fixture->log, EVENT_LOG_DEBUG, "detail");
+    event_log_text(&line, "k", "v");
+    event_log_number(&line, "n", 1);
+    event_log_end(&line);
+    fflush(fixture->file);
+    assert_int_equal(fixture->size, 0);
+}
+
+static void leaves_out_whole_pairs_of_a_line_that_is_too_long(void **state)
+{
+    struct fixture *fixture = *state;
+    char value[EVENT_LOG_LINE_SIZE * 2];
+
+    /* Every length around the limit, so that each of the cuts is met. */
+    for (size_t size = EVENT_LOG_LINE_SIZE - 120; size < EVENT_LOG_LINE_SIZE + 20; size++) {
+        struct event_log_line line;
+        const char *at;
+        size_t before;
+
+        fflush(fixture->file);
+        before = fixture->size;
+        memset(value, 'x', size);
+        value[size] = '\0';
+        event_log_begin(&line, &fixture->log, EVENT_LOG_WARN, "long");
+        event_log_text(&line, "big", value);
+        event_log_text(&line, "small", "y");
+        event_log_end(&line);
+        at = fixture->text + before;
+        assert_true(fixture->size - before <= EVENT_LOG_LINE_SIZE);
+        assert_int_equal(at[strlen(at) - 1], '\n');
+        assert_ptr_equal(strchr(at, '\n'), at + strlen(at) - 1);
+        if (strstr(at, " small=y\n"))
+            assert_non_null(strstr(at, value));
+        else
+            assert_non_null(strstr(at, " cut=1\n"));
+        if (strstr(at, " big="))
+            assert_non_null(strstr(at, value));
+    }
+}
+
+static void survives_a_file_that_takes_nothing(void **state)
+{
+    FILE *full = fopen("/dev/full", "w");
+    struct event_log log;
+    struct event_log_line line;
+
+    (void)state;
+    assert_non_null(full);
+    event_log_init(&log, full, EVENT_LOG_INFO, still);
+    event_log_begin(&line, &log, EVENT_LOG_INFO, "started");
+    event_log_end(&line);
+    fclose(full);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(writes_one_line_of_pairs, setup, teardown),
+        cmocka_unit_test_setup_teardown(quotes_what_would_break_a_line, setup, teardown),
+        cmocka_unit_test_setup_teardown(drops_events_above_its_level, setup, teardown),
+        cmocka_unit_test_setup_teardown(leaves_out_whole_pairs_of_a_line_that_is_too_long, setup,
+                                        teardown),
+        cmocka_unit_test(survives_a_file_that_takes_nothing),
+    };
+
+    return cmocka_run_group_tests_name("log", tests, NULL, NULL);
+}

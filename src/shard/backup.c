@@ -1,0 +1,91 @@
+/*
+ * Backups, on a thread of their own: what RocksDB copies is all that was committed when it begins,
+ * which is all that was acknowledged when it was asked for. On the commit thread every request
+ * would wait while memory is written out, and while files are copied to another disk.
+ */
+#include "shard/node_private.h"
+
+#include "sys/clock.h"
+#include "sys/files.h"
+
+#include <stdio.h>
+#include <time.h>
+
+static void name_it(struct node_backup *backup)
+{
+    const time_t now = (time_t)(wall_now().ms / 1000);
+    struct tm parts;
+
+    gmtime_r(&now, &parts);
+    strftime(backup->name, sizeof(backup->name), "%Y%m%dT%H%M%SZ", &parts);
+}
+
+static enum error_code copy(struct node *node, struct node_backup *backup)
+{
+    const char *parent = node->config->backup_folder;
+    enum error_code code = files_make_folder(parent, &backup->error);
+
+    if (code)
+        return code;
+    name_it(backup);
+    if ((size_t)snprintf(backup->folder, sizeof(backup->folder), "%s/%s", parent, backup->name) >=
+        sizeof(backup->folder))
+        return error_set(&backup->error, ERROR_IO, "backup_folder is too long");
+    return storage_backup(node->storage, backup->folder, &backup->copy, &backup->error);
+}
+
+static void *backup_run(void *argument)
+{
+    struct node_backup *backup = argument;
+    struct node *node = backup->node_;
+
+    backup->result = copy(node, backup);
+    backup->finished = wall_now();
+    metrics_add(node->metrics, backup->result ? METRIC_BACKUPS_FAILED : METRIC_BACKUPS, 1);
+    if (!backup->result) {
+        metrics_set(node->metrics, METRIC_BACKUP_LAST_MS, backup->finished.ms);
+        metrics_set(node->metrics, METRIC_BACKUP_LAST_BYTES, backup->copy.bytes);
+    }
+    atomic_store(&node->backs_up, false); /* whoever has the answer may ask for the next */
+    backup->done(backup);
+    return NULL;
+}
+
+enum error_code node_backup_start(struct node *node, struct node_backup *backup)
+{
+    enum error_code code = ERROR_NONE;
+
+    if (!*node->config->backup_folder)
+        return ERROR_BACKUP_OFF;
+    if (atomic_load(&node->is_disk_full))
+        return ERROR_DISK_FULL;
+    if (atomic_exchange(&node->backs_up, true))
+        return ERROR_BACKUP_RUNS;
+    backup->node_ = node;
+    backup_join(node);
+    pthread_mutex_lock(&node->backup_lock);
+    if (atomic_load(&node->is_stopping))
+        code = ERROR_STOPPING;
+    else if (pthread_create(&node->backup_thread, NULL, backup_run, backup) != 0)
+        code = ERROR_NO_MEMORY;
+    else
+        node->has_backup_thread = true;
+    pthread_mutex_unlock(&node->backup_lock);
+    if (code)
+        atomic_store(&node->backs_up, false);
+    return code;
+}
+
+void backup_join(struct node *node)
+{
+    pthread_t thread;
+    bool has_thread;
+
+    pthread_mutex_lock(&node->backup_lock);
+    has_thread = node->has_backup_thread;
+    thread = node->backup_thread;
+    node->has_backup_thread = false;
+    pthread_mutex_unlock(&node->backup_lock);
+    if (has_thread)
+        pthread_join(thread, NULL);
+}

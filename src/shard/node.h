@@ -1,0 +1,135 @@
+/*
+ * node.h - one machine's service without its HTTP face: storage, engines and deliveries on their
+ * threads.
+ *
+ *     engine thread   runs all partitions' engines; takes commands, completions and outcomes
+ *     commit thread   writes batches, as many as wait, with one sync
+ *     read thread     finds and scans
+ *     webhook thread  delivers (delivery/webhook.h)
+ *     broker threads  deliver, one for each connection (delivery/brokers.h)
+ *     backup thread   copies the storage, while one is asked for
+ *
+ * Between them go messages only; everything in flight is counted and bounded at the door.
+ *
+ * Threads    node_submit, node_health and the metrics from any thread. `done` of a request is
+ *            called on the engine thread: it copies what it needs and returns soon.
+ */
+#ifndef TICKWHEEL_SHARD_NODE_H
+#define TICKWHEEL_SHARD_NODE_H
+
+#include "delivery/broker_connection.h"
+#include "delivery/queue.h"
+#include "delivery/targets.h"
+#include "engine/command.h"
+#include "timer/schedule.h"
+#include "ops/config.h"
+#include "ops/metrics.h"
+
+struct node;
+
+/* A command with someone to answer. Embed it, fill in `command` and `done`; it stays the caller's
+ * and must live until `done` was called. */
+struct node_request {
+    struct list link_;
+    struct command command;
+    void (*done)(
+        struct node_request *request); /* command.timer and .page are valid only during it */
+    struct instant submitted_;
+};
+
+/* What the node tells of itself as it happens, for the log. From any thread; soon. */
+struct node_events {
+    void *context;
+    void (*target_changed)(void *context, const struct target_status *status); /* may be NULL */
+};
+
+/* Opens the storage, recovers every partition and starts the threads. The config and the metrics
+ * are borrowed until node_stop; `events` may be NULL, and is copied. */
+enum error_code node_start(const struct config *config, struct metrics *metrics,
+                           const struct node_events *events, struct node **ret_node,
+                           struct error *ret_error);
+
+/* Stops in order: no new work (STOPPING), deliveries out may end for `config.drain_ms`, the last
+ * batch is committed, threads end, storage closes. Every request was answered before it returns. */
+void node_stop(struct node *node);
+
+/* Hands a request to its partition's engine (command.partition). OVERLOADED when too much is in
+ * flight, STOPPING, DISK_FULL: then nothing was taken and `done` is not called. */
+enum error_code node_submit(struct node *node, struct node_request *request);
+
+/* What a worker asks of the built-in queue. Embed it, fill in `queue` and `done`; the same rules as
+ * for a request, and `queue.leases` are valid only during `done`. */
+struct node_queue_request {
+    struct list link_;
+    struct queue_request queue;
+    void (*done)(struct node_queue_request *request);
+};
+
+/* Hands it to the queue. OVERLOADED, STOPPING: then nothing was taken and `done` is not called. */
+enum error_code node_queue_submit(struct node *node, struct node_queue_request *request);
+
+/* A copy of all timers, made while the node runs. Embed it and fill in `done`; it stays the
+ * caller's and must live until `done` was called, on a thread of its own. */
+struct node_backup {
+    void (*done)(struct node_backup *backup);
+    enum error_code result;
+    struct error error; /* what went wrong */
+    char name[64];      /* of its folder: the time in UTC */
+    char folder[4096];  /* that folder, in config.backup_folder */
+    struct storage_backup copy;
+    struct wall finished;
+    struct node *node_;
+};
+
+/* Begins one. Whatever was acknowledged before is in it. BACKUP_OFF without a folder for them,
+ * BACKUP_RUNS while another is under way, DISK_FULL, STOPPING, NO_MEMORY: then `done` is not
+ * called. */
+enum error_code node_backup_start(struct node *node, struct node_backup *backup);
+
+/* From now on no worker waits: those that do are answered. For whoever stops asking, before
+ * node_stop. */
+void node_queue_stop_waiting(struct node *node);
+
+uint16_t node_partition_count(const struct node *node);
+
+/* The partition for the next new timer; spreads them evenly. */
+uint16_t node_partition_next(struct node *node);
+
+/* Time zones by name. */
+struct zone_source node_zones(struct node *node);
+
+/* Whether a target with this host may be created; a name is checked when it is called. */
+bool node_allows_host(const struct node *node, struct bytes host);
+
+/* Whether a timer may go to this target of a broker: INVALID says why not. NOT_FOUND: it is none of
+ * a broker. */
+enum error_code node_check_broker_target(const struct node *node, struct bytes target,
+                                         struct error *ret_error);
+
+/* How the broker connection `index` stands; false when there is none. */
+bool node_broker_status(const struct node *node, size_t index, struct broker_status *ret_status);
+
+/* How the origin of a target of webhooks stands. */
+void node_target_status(struct node *node, struct bytes target, struct target_status *ret_status);
+
+struct node_health {
+    bool is_ready;    /* recovered, storage works, not stopping */
+    char reason[128]; /* why not */
+};
+
+/* What the storage found wrong when it was opened, and how the last read or commit failed, for the
+ * log; empty: nothing. */
+struct node_damage {
+    char found[STORAGE_FOUND_SIZE];
+    struct error failed;
+};
+
+void node_damage(struct node *node, struct node_damage *ret_damage);
+
+void node_health(struct node *node, struct node_health *ret_health);
+
+/* Brings the gauges in `metrics` (pending, oldest overdue, disk, memory, ...) up to date. Called
+ * before they are shown. */
+void node_refresh_metrics(struct node *node);
+
+#endif

@@ -1,0 +1,237 @@
+/*
+ * A node on a folder of its own, with the real storage and threads: what the door lets in, that
+ * stopping answers everything, and that what was answered is there at the next start.
+ */
+#include "shard/node.h"
+
+#include "storage/storage_testing.h"
+#include "sys/clock.h"
+
+#include <pthread.h>
+
+#define FAR_MS UINT64_C(3600000)
+
+struct fixture {
+    struct testing_folder folder;
+    struct config config;
+    struct metrics *metrics;
+    struct node *node;
+};
+
+/* A create or a get, with what the engine thread left as its answer. */
+struct asked {
+    struct node_request request;
+    struct timer *timer;
+    struct command_created created;
+    struct wall due_shown;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_answered; /* guarded by lock */
+};
+
+static void start(struct fixture *fixture)
+{
+    struct error error = {.text = ""};
+
+    if (node_start(&fixture->config, fixture->metrics, NULL, &fixture->node, &error))
+        fail_msg("%s", error.text);
+}
+
+static void set(struct fixture *fixture, const char *name, const char *value)
+{
+    assert_int_equal(config_set(&fixture->config, name, value, NULL), ERROR_NONE);
+}
+
+static int set_up(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+    testing_folder_make(&fixture->folder);
+    config_init(&fixture->config);
+    set(fixture, "data_folder", fixture->folder.path);
+    set(fixture, "partitions", "2");
+    set(fixture, "disk_reserve_bytes", "0");
+    fixture->metrics = metrics_create("test", wall_now());
+    *state = fixture;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *fixture = *state;
+
+    metrics_destroy(fixture->metrics);
+    testing_folder_remove(&fixture->folder);
+    free(fixture);
+    return 0;
+}
+
+static void done(struct node_request *request)
+{
+    struct asked *asked = list_item(request, struct asked, request);
+
+    if (request->command.timer)
+        asked->due_shown = request->command.timer->due;
+    pthread_mutex_lock(&asked->lock);
+    asked->is_answered = true;
+    pthread_cond_signal(&asked->changed);
+    pthread_mutex_unlock(&asked->lock);
+}
+
+static void asked_init(struct asked *asked)
+{
+    *asked = (struct asked){.request.done = done};
+    pthread_mutex_init(&asked->lock, NULL);
+    pthread_cond_init(&asked->changed, NULL);
+}
+
+static enum error_code answer_of(struct asked *asked)
+{
+    pthread_mutex_lock(&asked->lock);
+    while (!asked->is_answered)
+        pthread_cond_wait(&asked->changed, &asked->lock);
+    pthread_mutex_unlock(&asked->lock);
+    pthread_mutex_destroy(&asked->lock);
+    pthread_cond_destroy(&asked->changed);
+    return asked->request.command.error;
+}
+
+static enum error_code submit_create(struct node *node, struct asked *asked, struct wall due)
+{
+    struct timer_texts texts = {.target = BYTES("http://a.example/"), .payload = BYTES("1")};
+    enum error_code code;
+
+    asked_init(asked);
+    asked->timer = timer_alloc(&texts);
+    asked->timer->due = due;
+    asked->request.command = (struct command){.kind = COMMAND_CREATE,
+                                              .partition = node_partition_next(node),
+                                              .timers = &asked->timer,
+                                              .results = &asked->created,
+                                              .timer_count = 1};
+    code = node_submit(node, &asked->request);
+    if (code)
+        timer_free(asked->timer);
+    return code;
+}
+
+static enum error_code get(struct node *node, const struct timer_id *id, struct wall *ret_due)
+{
+    struct asked asked;
+    enum error_code code;
+
+    asked_init(&asked);
+    asked.request.command =
+        (struct command){.kind = COMMAND_GET, .partition = id->partition, .id = *id};
+    assert_int_equal(node_submit(node, &asked.request), ERROR_NONE);
+    code = answer_of(&asked);
+    *ret_due = asked.due_shown;
+    return code;
+}
+
+/* Goal: acknowledged is there after a restart, and ids of two runs never meet. Method: the same
+ * create before and after a stop. */
+static void test_restart_keeps_what_was_acknowledged(void **state)
+{
+    struct fixture *fixture = *state;
+    struct wall due = wall_add(wall_now(), FAR_MS), shown;
+    struct asked first, second;
+
+    start(fixture);
+    assert_int_equal(submit_create(fixture->node, &first, due), ERROR_NONE);
+    assert_int_equal(answer_of(&first), ERROR_NONE);
+    node_stop(fixture->node);
+    start(fixture);
+    assert_int_equal(get(fixture->node, &first.created.id, &shown), ERROR_NONE);
+    assert_int_equal(shown.ms, due.ms);
+    assert_int_equal(submit_create(fixture->node, &second, due), ERROR_NONE);
+    assert_int_equal(answer_of(&second), ERROR_NONE);
+    assert_true(second.created.id.serial >> 40 > first.created.id.serial >> 40);
+    node_stop(fixture->node);
+}
+
+/* Goal: stopping answers whatever was let in. Method: many creates, and a stop before any answer is
+ * waited for. */
+static void test_stop_answers_everything(void **state)
+{
+    enum { COUNT = 2000 };
+    struct fixture *fixture = *state;
+    struct asked *asked = calloc(COUNT, sizeof(*asked));
+    struct wall due = wall_add(wall_now(), FAR_MS), shown;
+
+    start(fixture);
+    for (size_t i = 0; i < COUNT; i++)
+        assert_int_equal(submit_create(fixture->node, &asked[i], due), ERROR_NONE);
+    node_stop(fixture->node);
+    start(fixture);
+    for (size_t i = 0; i < COUNT; i++) {
+        enum error_code code = answer_of(&asked[i]);
+
+        assert_true(code == ERROR_NONE || code == ERROR_STOPPING);
+        if (code == ERROR_NONE)
+            assert_int_equal(get(fixture->node, &asked[i].created.id, &shown), ERROR_NONE);
+    }
+    node_stop(fixture->node);
+    free(asked);
+}
+
+/* Goal: at its limits the door refuses and takes nothing. */
+static void test_the_door_refuses(void **state)
+{
+    struct fixture *fixture = *state;
+    struct command_created results[2];
+    struct timer *timers[2] = {0};
+    struct asked asked;
+
+    set(fixture, "inflight_max", "1");
+    start(fixture);
+    asked_init(&asked);
+    asked.request.command = (struct command){
+        .kind = COMMAND_CREATE, .timers = timers, .results = results, .timer_count = 2};
+    assert_int_equal(node_submit(fixture->node, &asked.request), ERROR_OVERLOADED);
+    assert_int_equal(metrics_get(fixture->metrics, METRIC_REFUSED_OVERLOADED), 1);
+    assert_int_equal(submit_create(fixture->node, &asked, wall_add(wall_now(), FAR_MS)),
+                     ERROR_NONE);
+    assert_int_equal(answer_of(&asked), ERROR_NONE);
+    assert_true(node_allows_host(fixture->node, BYTES("shop.example")));
+    assert_false(node_allows_host(fixture->node, BYTES("127.0.0.1")));
+    node_stop(fixture->node);
+}
+
+/* Goal: what cannot start says why and leaves nothing behind. */
+static void test_start_says_what_is_wrong(void **state)
+{
+    struct fixture *fixture = *state;
+    struct node_health health;
+    struct error error;
+    struct node *second;
+
+    set(fixture, "webhook_allow", "10.0.0.0/99");
+    assert_int_equal(node_start(&fixture->config, fixture->metrics, NULL, &second, &error),
+                     ERROR_INVALID);
+    assert_non_null(strstr(error.text, "10.0.0.0/99"));
+    set(fixture, "webhook_allow", "");
+    start(fixture);
+    assert_int_equal(node_start(&fixture->config, fixture->metrics, NULL, &second, &error),
+                     ERROR_IO);
+    assert_non_null(strstr(error.text, fixture->folder.path));
+    do
+        node_health(fixture->node, &health);
+    while (!health.is_ready);
+    node_refresh_metrics(fixture->node);
+    assert_int_equal(metrics_get(fixture->metrics, METRIC_READY), 1);
+    node_stop(fixture->node);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_restart_keeps_what_was_acknowledged),
+        TEST(test_stop_answers_everything),
+        TEST(test_the_door_refuses),
+        TEST(test_start_says_what_is_wrong),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,165 @@
+/*
+ * The commit thread, which makes as many batches durable as are waiting with one sync, and the read
+ * thread, which finds and scans, and looks after the free disk once a second.
+ */
+#include "shard/node_private.h"
+
+#include "sys/clock.h"
+
+#define GROUP_MAX 1024 /* batches in one commit */
+
+#define READS_POSTED_MAX 64 /* finds that are told of together */
+
+#define SECOND_NS UINT64_C(1000000000)
+
+/* Fewer unanswered timers than this do not linger: whoever sends one at a time waits for one sync.
+ */
+#define LINGER_INFLIGHT_MIN 128
+
+struct group {
+    struct storage_batch *batches[GROUP_MAX];
+    size_t count, write_count;
+};
+
+static void gather(struct group *group, struct list *waiting)
+{
+    struct list *link;
+
+    while (group->count < GROUP_MAX && (link = list_pop(waiting))) {
+        struct storage_batch *batch = list_item(link, struct storage_batch, link);
+
+        group->batches[group->count++] = batch;
+        group->write_count += batch->write_count;
+    }
+}
+
+/* While many requests are on their way, a commit of a few of them waits a moment for more: a sync
+ * costs the same for one as for a thousand. */
+static void linger(struct node *node, struct group *group, struct list *waiting)
+{
+    uint64_t linger_ns = node->config->commit_linger_ms * 1000000;
+    struct instant began = instant_now();
+    uint64_t spent_ns = 0;
+
+    while (spent_ns < linger_ns && group->count < GROUP_MAX) {
+        size_t inflight = atomic_load(&node->inflight);
+
+        if (inflight < LINGER_INFLIGHT_MIN || group->write_count >= inflight / 2)
+            return;
+        mailbox_wait(&node->to_commit, linger_ns - spent_ns);
+        mailbox_take(&node->to_commit, waiting);
+        gather(group, waiting);
+        spent_ns = instant_since_ns(began, instant_now());
+    }
+}
+
+/* Remembers what the log is to say. */
+static void note_failure(struct node *node, const struct error *error)
+{
+    pthread_mutex_lock(&node->report.lock);
+    node->report.storage_error = *error;
+    pthread_mutex_unlock(&node->report.lock);
+}
+
+static void commit(struct node *node, struct group *group)
+{
+    struct instant began = instant_now();
+    struct list done;
+    struct error error = {.text = ""};
+    enum error_code result = storage_commit(node->storage, group->batches, group->count, &error);
+
+    metrics_observe_us(node->metrics, HISTOGRAM_COMMIT,
+                       instant_since_ns(began, instant_now()) / 1000);
+    metrics_add(node->metrics, METRIC_COMMIT_WRITES, group->write_count);
+    if (result)
+        note_failure(node, &error);
+    atomic_store(&node->is_failing, result != ERROR_NONE);
+    list_init(&done);
+    for (size_t i = 0; i < group->count; i++) {
+        group->batches[i]->result = result;
+        list_push(&done, &group->batches[i]->link);
+    }
+    mailbox_post_all(&node->commits, &done);
+}
+
+void *commit_loop(void *argument)
+{
+    struct node *node = argument;
+    struct list waiting;
+
+    list_init(&waiting);
+    for (;;) {
+        struct group group;
+
+        group.count = group.write_count = 0;
+        mailbox_take(&node->to_commit, &waiting);
+        gather(&group, &waiting);
+        if (group.count == 0) {
+            if (atomic_load(&node->storage_ends))
+                return NULL;
+            mailbox_wait(&node->to_commit, SECOND_NS / 10);
+            continue;
+        }
+        linger(node, &group, &waiting);
+        commit(node, &group);
+    }
+}
+
+/* Finding takes microseconds, less than waking the engine thread for each. What may take longer
+ * keeps nobody waiting. */
+static void read_all(struct node *node, struct list *waiting)
+{
+    struct list done, *link;
+    size_t done_count = 0;
+
+    list_init(&done);
+    while ((link = list_pop(waiting))) {
+        struct engine_read *read = list_item(link, struct engine_read, link);
+
+        if (done_count == READS_POSTED_MAX || read->kind == ENGINE_READ_SCAN) {
+            mailbox_post_all(&node->reads, &done);
+            done_count = 0;
+        }
+        engine_read_perform(read, node->storage);
+        if (read->result == ERROR_IO)
+            note_failure(node, &read->error);
+        list_push(&done, &read->link);
+        done_count++;
+    }
+    mailbox_post_all(&node->reads, &done);
+}
+
+static void look_after_disk(struct node *node)
+{
+    struct storage_stats stats;
+
+    storage_stats(node->storage, &stats);
+    atomic_store(&node->is_disk_full, stats.disk_free_bytes < node->config->disk_reserve_bytes);
+    pthread_mutex_lock(&node->report.lock);
+    node->report.storage = stats;
+    pthread_mutex_unlock(&node->report.lock);
+}
+
+void *read_loop(void *argument)
+{
+    struct node *node = argument;
+    struct instant looked = {0};
+
+    for (;;) {
+        struct instant now = instant_now();
+        struct list waiting;
+
+        if (instant_since_ns(looked, now) >= SECOND_NS) {
+            look_after_disk(node);
+            looked = now;
+        }
+        list_init(&waiting);
+        mailbox_take(&node->to_read, &waiting);
+        if (list_is_empty(&waiting)) {
+            if (atomic_load(&node->storage_ends))
+                return NULL;
+            mailbox_wait(&node->to_read, SECOND_NS / 10);
+        }
+        read_all(node, &waiting);
+    }
+}

@@ -1,0 +1,51 @@
+/* Goal: labels are compared as the texts that they stand for. Method: what is there and what is
+ * not, with escapes, empty texts, and labels that are part of others. */
+#include "timer/labels.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void test_have(void **state)
+{
+    struct bytes labels = BYTES("{\"a\":\"1\",\"b\":\"\",\"\\u00e4\":\"x\\ny\",\"a2\":\"a\"}");
+
+    (void)state;
+    assert_true(labels_have(labels, BYTES("a"), BYTES("1")));
+    assert_true(labels_have(labels, BYTES("b"), BYTES("")));
+    assert_true(labels_have(labels, BYTES("\xc3\xa4"), BYTES("x\ny")));
+    assert_true(labels_have(labels, BYTES("a2"), BYTES("a")));
+    assert_false(labels_have(labels, BYTES("a"), BYTES("2")));
+    assert_false(labels_have(labels, BYTES("1"), BYTES("a")));
+    assert_false(labels_have(labels, BYTES("c"), BYTES("")));
+    assert_false(labels_have(BYTES("{}"), BYTES("a"), BYTES("")));
+    assert_false(labels_have((struct bytes){0}, BYTES("a"), BYTES("")));
+}
+
+static void test_have_all(void **state)
+{
+    struct bytes labels = BYTES("{\"a\":\"1\",\"b\":\"\",\"c\":\"x\\ny\"}");
+
+    (void)state;
+    assert_true(labels_have_all(labels, labels));
+    assert_true(labels_have_all(labels, BYTES("{\"c\":\"x\\ny\",\"a\":\"1\"}")));
+    assert_true(labels_have_all(labels, BYTES("{}")));
+    assert_true(labels_have_all(labels, (struct bytes){0}));
+    assert_true(labels_have_all((struct bytes){0}, BYTES("{}")));
+    assert_false(labels_have_all(labels, BYTES("{\"a\":\"1\",\"b\":\"1\"}")));
+    assert_false(labels_have_all(labels, BYTES("{\"1\":\"a\"}")));
+    assert_false(labels_have_all((struct bytes){0}, BYTES("{\"a\":\"1\"}")));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_have),
+        cmocka_unit_test(test_have_all),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,73 @@
+/*
+ * name.h - the names by which a timer is found other than by its id.
+ *
+ * A name is stored as its hash, in one entry for each timer that has it, the newest first: an entry
+ * says which timers to look at, and the timer itself whether it is meant. So a collision costs a
+ * look and never a wrong answer. Each tenant has names of its own.
+ *
+ *   KEY      what the client called it. Its entry stays after the timer is over, as long as that is
+ *            answered with its final state.
+ *   REQUEST  the Idempotency-Key of its creation, within its key if it has one. Stays like a key.
+ *   WATCH    one event that it waits for. Its entry goes when the timer is over.
+ *
+ * Threads    No state: any.
+ */
+#ifndef TICKWHEEL_TIMER_NAME_H
+#define TICKWHEEL_TIMER_NAME_H
+
+#include "timer/timer.h"
+
+/* The order is a part of the format. */
+enum name_kind {
+    NAME_KEY,
+    NAME_REQUEST,
+    NAME_WATCH,
+};
+
+#define NAME_FINGERPRINT_SIZE 16 /* of timer_texts.request: hex, then the Idempotency-Key */
+
+/* Where names are unique: each tenant has its own in each partition. */
+struct name_space {
+    uint16_t partition;
+    struct bytes tenant;
+};
+
+static inline struct name_space name_space_of(const struct timer *timer)
+{
+    return (struct name_space){timer->id.partition, timer->texts.tenant};
+}
+
+/* The hash of a name. */
+uint64_t name_hash(struct name_space space, enum name_kind kind, struct bytes text);
+
+/* The same for the Idempotency-Key `request` (without fingerprint) of a timer with this `key`. */
+uint64_t name_hash_request(struct name_space space, struct bytes key, struct bytes request);
+
+/* The Idempotency-Key in timer_texts.request. */
+static inline struct bytes name_of_request(struct bytes request)
+{
+    if (request.size < NAME_FINGERPRINT_SIZE)
+        return (struct bytes){0};
+    return (struct bytes){request.data + NAME_FINGERPRINT_SIZE,
+                          request.size - NAME_FINGERPRINT_SIZE};
+}
+
+/* Goes through the names of a timer: at first all zero but for the timer. */
+struct name_walk {
+    const struct timer *timer;
+    unsigned step_;
+    struct bytes watch_;
+};
+
+struct name {
+    enum name_kind kind;
+    uint64_t hash;
+};
+
+/* False when there is none left. */
+bool name_next(struct name_walk *walk, struct name *ret_name);
+
+/* Whether this timer is what the name means, if it is of the tenant who says it. */
+bool name_fits(const struct timer *timer, enum name_kind kind, struct bytes text);
+
+#endif

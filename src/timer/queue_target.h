@@ -1,0 +1,34 @@
+/*
+ * queue_target.h - a target of the built-in queue: "queue:NAME" or "queue:NAME?priority=0..9".
+ *
+ * Each tenant has queues of its own: the full name of one is "TENANT/NAME", and NAME alone for the
+ * unnamed tenant.
+ *
+ * Threads    None; pure functions.
+ */
+#ifndef TICKWHEEL_TIMER_QUEUE_TARGET_H
+#define TICKWHEEL_TIMER_QUEUE_TARGET_H
+
+#include "timer/tenant.h"
+
+#define QUEUE_NAME_SIZE_MAX      64
+#define QUEUE_FULL_NAME_SIZE_MAX (TENANT_SIZE_MAX + 1 + QUEUE_NAME_SIZE_MAX)
+#define QUEUE_PRIORITY_COUNT     10 /* 0 .. 9; the higher goes first */
+#define QUEUE_PRIORITY_DEFAULT   5
+
+struct queue_target {
+    struct bytes name; /* a slice of the target */
+    unsigned priority;
+};
+
+/* 1 to QUEUE_NAME_SIZE_MAX of A-Z a-z 0-9 . _ - */
+bool queue_name_is_valid(struct bytes name);
+
+/* The full name, in `room` unless it is the name itself. */
+struct bytes queue_full_name(struct bytes tenant, struct bytes name,
+                             char room[QUEUE_FULL_NAME_SIZE_MAX]);
+
+/* False when it is no target of the queue; `ret_target` is untouched then. */
+bool queue_target_parse(struct bytes target, struct queue_target *ret_target);
+
+#endif

@@ -1,0 +1,53 @@
+/*
+ * queue_target_fuzz - a target of the built-in queue is one for the C library's scanf too, with the
+ * same name and priority; whatever the name, the full names of two tenants differ.
+ */
+#include "timer/queue_target.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define REQUIRE(condition) ((condition) ? (void)0 : abort())
+
+static bool reference(const char *text, char ret_name[80], unsigned *ret_priority)
+{
+    char digit = '0' + QUEUE_PRIORITY_DEFAULT;
+    int end = -1;
+
+    if (sscanf(text, "queue:%79[A-Za-z0-9._-]%n", ret_name, &end) != 1 ||
+        strlen(ret_name) > QUEUE_NAME_SIZE_MAX)
+        return false;
+    if (text[end]) {
+        int more = -1;
+
+        if (sscanf(text + end, "?priority=%1[0-9]%n", &(char[2]){0}[0], &more) != 1 ||
+            text[end + more])
+            return false;
+        digit = text[end + more - 1];
+    }
+    *ret_priority = (unsigned)(digit - '0');
+    return true;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char text[128], name[80], room[QUEUE_FULL_NAME_SIZE_MAX], other[QUEUE_FULL_NAME_SIZE_MAX];
+    struct queue_target target;
+    unsigned priority;
+
+    if (size >= sizeof(text) || memchr(data, '\0', size))
+        return 0;
+    memcpy(text, data, size);
+    text[size] = '\0';
+    if (!queue_target_parse((struct bytes){(const char *)data, size}, &target)) {
+        REQUIRE(!reference(text, name, &priority));
+        return 0;
+    }
+    REQUIRE(reference(text, name, &priority));
+    REQUIRE(bytes_equal(target.name, bytes_of(name)) && target.priority == priority);
+    REQUIRE(!bytes_equal(queue_full_name(BYTES("shop"), target.name, room),
+                         queue_full_name(BYTES(""), target.name, other)));
+    return 0;
+}

@@ -1,0 +1,77 @@
+/*
+ * Goal: only what docs/queues.md calls a target of the queue is one. Method: a table of spellings.
+ */
+#include "timer/queue_target.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#define NAME_64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789ABCDEF"
+
+static void test_targets(void **state)
+{
+    static const struct {
+        const char *text, *name;
+        unsigned priority;
+    } good[] = {
+        {"queue:mail", "mail", 5},
+        {"queue:a", "a", 5},
+        {"queue:mail?priority=0", "mail", 0},
+        {"queue:mail?priority=9", "mail", 9},
+        {"queue:a.b_c-9", "a.b_c-9", 5},
+        {"queue:" NAME_64, NAME_64, 5},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        struct queue_target target;
+
+        assert_true(queue_target_parse(bytes_of(good[i].text), &target));
+        assert_true(bytes_equal(target.name, bytes_of(good[i].name)));
+        assert_int_equal(target.priority, good[i].priority);
+    }
+}
+
+static void test_what_is_none(void **state)
+{
+    static const char *const bad[] = {
+        "",
+        "queue",
+        "queue:",
+        "Queue:mail",
+        "queue:?priority=1",
+        "queue:mail?",
+        "queue:mail?priority=",
+        "queue:mail?priority=10",
+        "queue:mail?priority=-1",
+        "queue:mail?priority=a",
+        "queue:mail?Priority=1",
+        "queue:mail?priority=1&priority=2",
+        "queue:mail/x",
+        "queue:ma il",
+        "queue:m\xc3\xa4il",
+        "queue:" NAME_64 "0",
+        "http://queue:80/",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct queue_target target = {.priority = 77};
+
+        assert_false(queue_target_parse(bytes_of(bad[i]), &target));
+        assert_int_equal(target.priority, 77);
+    }
+    assert_false(queue_name_is_valid((struct bytes){"a\0b", 3}));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_what_is_none),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

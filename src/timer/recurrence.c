@@ -1,0 +1,162 @@
+#include "timer/recurrence.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+/* ---- every ---- */
+
+/* The number of the last planned instant, from 0. False when there is none. */
+static bool every_index_last(const struct recurrence *recurrence, uint64_t *ret_index)
+{
+    const struct recurrence_every *every = &recurrence->every;
+    uint64_t end_ms = recurrence->until.ms < WALL_MS_MAX ? recurrence->until.ms : WALL_MS_MAX;
+
+    if (every->first.ms > end_ms)
+        return false;
+    *ret_index = (end_ms - every->first.ms) / every->period_ms;
+    if (every->count && *ret_index > every->count - 1)
+        *ret_index = every->count - 1;
+    return true;
+}
+
+/* How many are planned up to and including `at`: their numbers are below that. */
+static uint64_t every_count_until(const struct recurrence *recurrence, struct wall at)
+{
+    const struct recurrence_every *every = &recurrence->every;
+    uint64_t last, index;
+
+    assert(every->period_ms);
+    if (at.ms < every->first.ms || !every_index_last(recurrence, &last))
+        return 0;
+    index = (at.ms - every->first.ms) / every->period_ms;
+    return (index < last ? index : last) + 1;
+}
+
+/* Does not overflow: only planned instants are asked for. */
+static struct wall every_planned(const struct recurrence *recurrence, uint64_t index)
+{
+    return wall_add(recurrence->every.first, index * recurrence->every.period_ms);
+}
+
+static struct wall every_next(const struct recurrence *recurrence, struct wall after)
+{
+    uint64_t index = every_count_until(recurrence, after), last;
+
+    if (!every_index_last(recurrence, &last) || index > last)
+        return WALL_NEVER;
+    return every_planned(recurrence, index);
+}
+
+static struct wall every_last(const struct recurrence *recurrence, struct wall at)
+{
+    uint64_t count = every_count_until(recurrence, at);
+
+    return count ? every_planned(recurrence, count - 1) : WALL_NEVER;
+}
+
+/* ---- both ---- */
+
+struct wall recurrence_next(const struct recurrence *recurrence, struct wall after)
+{
+    const struct recurrence_cron *cron = &recurrence->cron;
+    struct wall next;
+
+    if (recurrence->kind == RECURRENCE_EVERY)
+        return every_next(recurrence, after);
+    next = cron_next(&cron->cron, cron->zone, cron->dst, after);
+    return next.ms <= recurrence->until.ms ? next : WALL_NEVER;
+}
+
+struct wall recurrence_last(const struct recurrence *recurrence, struct wall at)
+{
+    const struct recurrence_cron *cron = &recurrence->cron;
+
+    if (recurrence->kind == RECURRENCE_EVERY)
+        return every_last(recurrence, at);
+    return cron_last(&cron->cron, cron->zone, cron->dst, wall_min(at, recurrence->until));
+}
+
+uint64_t recurrence_count(const struct recurrence *recurrence, struct wall after, struct wall at,
+                          uint64_t limit)
+{
+    uint64_t count = 0;
+
+    if (at.ms <= after.ms)
+        return 0;
+    if (recurrence->kind == RECURRENCE_EVERY) {
+        count = every_count_until(recurrence, at) - every_count_until(recurrence, after);
+        return count < limit ? count : limit;
+    }
+    for (; count < limit; count++) {
+        after = recurrence_next(recurrence, after);
+        if (after.ms > at.ms || after.ms == WALL_NEVER.ms)
+            break;
+    }
+    return count;
+}
+
+size_t recurrence_list(const struct recurrence *recurrence, struct wall after,
+                       struct wall *ret_planned, size_t limit)
+{
+    size_t count = 0;
+
+    for (; count < limit; count++) {
+        after = recurrence_next(recurrence, after);
+        if (after.ms == WALL_NEVER.ms)
+            break;
+        ret_planned[count] = after;
+    }
+    return count;
+}
+
+/* ---- what was missed ---- */
+
+struct wall recurrence_resume(const struct recurrence *recurrence,
+                              const struct recurrence_late *late, struct wall previous,
+                              struct wall now)
+{
+    struct wall last;
+
+    /* What was planned before now - drop_after is too late; what was planned at it is not. */
+    if (now.ms > late->drop_after_ms)
+        previous = wall_max(previous, (struct wall){now.ms - late->drop_after_ms - 1});
+    if (late->missed == RECURRENCE_MISSED_LAST) {
+        last = recurrence_last(recurrence, now);
+        if (last.ms != WALL_NEVER.ms && last.ms > previous.ms)
+            return last;
+    }
+    return recurrence_next(recurrence, previous);
+}
+
+/* ---- the name of a firing ---- */
+
+void occurrence_format(const struct occurrence *occurrence, char ret_text[OCCURRENCE_TEXT_SIZE])
+{
+    timer_id_format(&occurrence->timer, ret_text);
+    snprintf(ret_text + TIMER_ID_TEXT_SIZE - 1, OCCURRENCE_TEXT_SIZE - TIMER_ID_TEXT_SIZE + 1,
+             "-%" PRIu64, occurrence->planned.ms);
+}
+
+enum error_code occurrence_parse(struct bytes text, struct occurrence *ret_occurrence)
+{
+    const size_t id_size = TIMER_ID_TEXT_SIZE - 1;
+    struct occurrence occurrence = {0};
+    uint64_t ms = 0;
+
+    if (text.size < id_size + 2 || text.data[id_size] != '-' ||
+        timer_id_parse((struct bytes){text.data, id_size}, &occurrence.timer))
+        return ERROR_NOT_FOUND;
+    if (text.data[id_size + 1] == '0' && text.size > id_size + 2)
+        return ERROR_NOT_FOUND;
+    for (size_t i = id_size + 1; i < text.size; i++) {
+        unsigned digit = (unsigned)(uint8_t)text.data[i] - '0';
+
+        if (digit > 9 || __builtin_mul_overflow(ms, 10, &ms) ||
+            __builtin_add_overflow(ms, digit, &ms))
+            return ERROR_NOT_FOUND;
+    }
+    occurrence.planned.ms = ms;
+    *ret_occurrence = occurrence;
+    return ERROR_NONE;
+}

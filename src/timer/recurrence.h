@@ -1,0 +1,108 @@
+/*
+ * recurrence.h - a timer that fires again and again: which instants it plans, and which of those
+ * that were missed still matter.
+ *
+ *     struct recurrence minutely = {.kind = RECURRENCE_EVERY,
+ *                                   .until = WALL_NEVER,
+ *                                   .every = {.first = created, .period_ms = 60 * 1000}};
+ *     struct wall next = recurrence_next(&minutely, now);
+ *
+ * What is planned follows from the recurrence alone, never from when something fired: `every` keeps
+ * its first instant, so neither a late delivery nor a restart moves its phase, and timers that
+ * began at different moments stay apart. So each firing has a name: the timer and the planned
+ * instant.
+ *
+ * Time       Absolute. Every call but recurrence_count and recurrence_list is O(1) in the instants
+ *            that lie between, however many were missed.
+ * Errors     None. No instant is WALL_NEVER; nothing is planned after WALL_MS_MAX.
+ * Ownership  The zone is borrowed (calendar/zones.h keeps it).
+ * Threads    Any: pure functions.
+ */
+#ifndef TICKWHEEL_TIMER_RECURRENCE_H
+#define TICKWHEEL_TIMER_RECURRENCE_H
+
+#include "calendar/cron.h"
+#include "base/time.h"
+#include "calendar/zone.h"
+#include "timer/timer.h"
+
+enum recurrence_kind { RECURRENCE_EVERY, RECURRENCE_CRON };
+
+/* Planned: first, first + period, first + 2 periods, ... */
+struct recurrence_every {
+    struct wall first;
+    uint64_t period_ms; /* at least 1 */
+    uint64_t count;     /* how many are planned in all; 0: no end */
+};
+
+struct recurrence_cron {
+    struct cron cron;
+    const struct zone *zone;
+    enum cron_dst dst;
+};
+
+struct recurrence {
+    enum recurrence_kind kind;
+    struct wall until; /* the last instant that may be planned; WALL_NEVER: no end */
+    union {
+        struct recurrence_every every;
+        struct recurrence_cron cron;
+    };
+};
+
+/* The first planned instant after `after`; WALL_NEVER when it was the last. */
+struct wall recurrence_next(const struct recurrence *recurrence, struct wall after);
+
+/* The last planned instant that is not after `at`; WALL_NEVER when none was planned yet. */
+struct wall recurrence_last(const struct recurrence *recurrence, struct wall at);
+
+/* How many are planned after `after` and not after `at`, counted up to `limit`: O(1) for `every`,
+ * O(limit) for cron. */
+uint64_t recurrence_count(const struct recurrence *recurrence, struct wall after, struct wall at,
+                          uint64_t limit);
+
+/* The next planned instants after `after`, up to `limit` of them, in order; returns how many. */
+size_t recurrence_list(const struct recurrence *recurrence, struct wall after,
+                       struct wall *ret_planned, size_t limit);
+
+/* ---- what was missed ---- */
+
+/* X(name, text): of those that were missed, fire each, or only the last. */
+#define RECURRENCE_MISSED_LIST(X) \
+    X(LAST, "last")               \
+    X(EACH, "each")
+
+enum recurrence_missed {
+#define X(name, text) RECURRENCE_MISSED_##name,
+    RECURRENCE_MISSED_LIST(X)
+#undef X
+};
+
+struct recurrence_late {
+    enum recurrence_missed missed;
+    uint64_t drop_after_ms; /* what is later than that is dropped; UINT64_MAX: never */
+};
+
+/* The planned instant to fire next, when `previous` is over (fired, dead or dropped) and it is
+ * `now`. In the past when it is to fire at once; of those that `late` passes over nothing is heard
+ * any more. WALL_NEVER when the timer is over. */
+struct wall recurrence_resume(const struct recurrence *recurrence,
+                              const struct recurrence_late *late, struct wall previous,
+                              struct wall now);
+
+/* ---- the name of a firing ---- */
+
+struct occurrence {
+    struct timer_id timer;
+    struct wall planned;
+};
+
+#define OCCURRENCE_TEXT_SIZE (TIMER_ID_TEXT_SIZE + 21) /* the id, a dash, a number and the NUL */
+
+/* As in the header webhook-id: "06gvnv4rh00000000400000000-1795219199250". */
+void occurrence_format(const struct occurrence *occurrence, char ret_text[OCCURRENCE_TEXT_SIZE]);
+
+/* Exactly what occurrence_format writes; anything else is ERROR_NOT_FOUND. */
+enum error_code occurrence_parse(struct bytes text, struct occurrence *ret_occurrence);
+
+#endif

@@ -1,0 +1,296 @@
+#include "timer/schedule.h"
+
+#include "calendar/duration.h"
+#include "base/json.h"
+#include "calendar/rfc3339.h"
+
+static const char *const missed_texts[] = {
+#define X(name, text) text,
+    RECURRENCE_MISSED_LIST(X)
+#undef X
+};
+
+/* ---- writing ---- */
+
+static void write_name(struct buffer *to, const char *name)
+{
+    char last = to->size ? to->data[to->size - 1] : '{';
+
+    if (buffer_failed(to))
+        return;
+    if (last != '{')
+        buffer_append_text(to, ",");
+    buffer_append_text(to, "\"");
+    buffer_append_text(to, name);
+    buffer_append_text(to, "\":");
+}
+
+static void write_duration(struct buffer *to, const char *name, uint64_t ms)
+{
+    char text[DURATION_TEXT_SIZE];
+
+    write_name(to, name);
+    json_append_string(to, (struct bytes){text, duration_format(ms, text)});
+}
+
+static void write_wall(struct buffer *to, const char *name, struct wall wall)
+{
+    char text[RFC3339_TEXT_SIZE];
+
+    rfc3339_format(wall, text);
+    write_name(to, name);
+    json_append_string(to, bytes_of(text));
+}
+
+static void write_late(struct buffer *to, const struct schedule_spec *spec)
+{
+    write_name(to, "late");
+    buffer_append_text(to, "{");
+    if (spec->drop_after_ms != UINT64_MAX)
+        write_duration(to, "drop_after", spec->drop_after_ms);
+    if (spec->missed != RECURRENCE_MISSED_LAST) {
+        write_name(to, "missed");
+        json_append_string(to, bytes_of(missed_texts[spec->missed]));
+    }
+    buffer_append_text(to, "}");
+}
+
+void schedule_write(const struct schedule_spec *spec, struct buffer *to)
+{
+    const bool recurs = spec->every_ms || spec->cron.size;
+    const bool has_late =
+        spec->drop_after_ms != UINT64_MAX || spec->missed != RECURRENCE_MISSED_LAST;
+
+    if (!recurs && !has_late)
+        return;
+    buffer_append_text(to, "{");
+    if (spec->every_ms)
+        write_duration(to, "every", spec->every_ms);
+    if (spec->from.ms)
+        write_wall(to, "from", spec->from);
+    if (spec->count) {
+        write_name(to, "count");
+        buffer_append_u64(to, spec->count);
+    }
+    if (spec->cron.size) {
+        write_name(to, "cron");
+        json_append_string(to, spec->cron);
+        write_name(to, "timezone");
+        json_append_string(to, spec->timezone.size ? spec->timezone : BYTES("UTC"));
+        write_name(to, "dst");
+        json_append_string(to, bytes_of(cron_dst_text(spec->dst)));
+    }
+    if (spec->until.ms != WALL_NEVER.ms)
+        write_wall(to, "until", spec->until);
+    if (recurs && spec->spread_ms)
+        write_duration(to, "spread", spec->spread_ms);
+    if (has_late)
+        write_late(to, spec);
+    buffer_append_text(to, "}");
+}
+
+/* ---- reading; only what was written, in which no string has an escape ---- */
+
+static bool read_text(struct json_reader *reader, struct bytes *ret_text)
+{
+    struct json_string string;
+
+    if (json_peek(reader) != JSON_STRING || !json_read_string(reader, &string))
+        return false;
+    *ret_text = string.raw;
+    return !string.escaped;
+}
+
+static bool read_duration(struct json_reader *reader, uint64_t *ret_ms)
+{
+    struct bytes text;
+
+    return read_text(reader, &text) && !duration_parse(text, ret_ms, NULL);
+}
+
+static bool read_wall(struct json_reader *reader, struct wall *ret_wall)
+{
+    struct bytes text;
+
+    return read_text(reader, &text) && !rfc3339_parse(text, ret_wall, NULL);
+}
+
+static bool read_count(struct json_reader *reader, uint64_t *ret_count)
+{
+    struct bytes number;
+
+    return json_peek(reader) == JSON_NUMBER && json_read_number(reader, &number) &&
+           json_number_u64(number, ret_count) == JSON_U64_OK;
+}
+
+static bool read_missed(struct json_reader *reader, enum recurrence_missed *ret_missed)
+{
+    struct bytes text;
+
+    if (!read_text(reader, &text))
+        return false;
+    for (size_t i = 0; i < sizeof(missed_texts) / sizeof(missed_texts[0]); i++)
+        if (bytes_equal(text, bytes_of(missed_texts[i]))) {
+            *ret_missed = (enum recurrence_missed)i;
+            return true;
+        }
+    return false;
+}
+
+static bool read_late(struct json_reader *reader, struct schedule_spec *spec)
+{
+    struct json_string name;
+    bool is_good = json_peek(reader) == JSON_OBJECT && json_enter_object(reader);
+
+    while (is_good && json_next_member(reader, &name)) {
+        if (bytes_equal(name.raw, BYTES("drop_after")))
+            is_good = read_duration(reader, &spec->drop_after_ms);
+        else
+            is_good = bytes_equal(name.raw, BYTES("missed")) && read_missed(reader, &spec->missed);
+    }
+    return is_good;
+}
+
+static bool read_dst(struct json_reader *reader, enum cron_dst *ret_dst)
+{
+    struct bytes text;
+
+    return read_text(reader, &text) && !cron_dst_parse(text, ret_dst, NULL);
+}
+
+static bool read_member(struct json_reader *reader, struct bytes name, struct schedule_spec *spec)
+{
+#define IS(text) bytes_equal(name, BYTES(text))
+    if (IS("every"))
+        return read_duration(reader, &spec->every_ms);
+    if (IS("from"))
+        return read_wall(reader, &spec->from);
+    if (IS("count"))
+        return read_count(reader, &spec->count);
+    if (IS("cron"))
+        return read_text(reader, &spec->cron);
+    if (IS("timezone"))
+        return read_text(reader, &spec->timezone);
+    if (IS("dst"))
+        return read_dst(reader, &spec->dst);
+    if (IS("until"))
+        return read_wall(reader, &spec->until);
+    if (IS("spread"))
+        return read_duration(reader, &spec->spread_ms);
+    return IS("late") && read_late(reader, spec);
+#undef IS
+}
+
+enum error_code schedule_read(struct bytes text, struct schedule_spec *ret_spec,
+                              struct error *ret_error)
+{
+    struct schedule_spec spec = SCHEDULE_SPEC_DEFAULT;
+    struct json_reader reader;
+    struct json_string name;
+    bool is_good;
+
+    json_reader_init(&reader, text);
+    is_good = json_peek(&reader) == JSON_OBJECT && json_enter_object(&reader);
+    while (is_good && json_next_member(&reader, &name))
+        is_good = read_member(&reader, name.raw, &spec);
+    if (!is_good || !json_finish(&reader))
+        return error_set(ret_error, ERROR_CORRUPT, "a schedule that makes no sense");
+    *ret_spec = spec;
+    return ERROR_NONE;
+}
+
+/* ---- what follows from it ---- */
+
+static enum error_code make_cron(const struct schedule_spec *spec, const struct zone_source *zones,
+                                 struct recurrence_cron *ret_cron, struct error *ret_error)
+{
+    enum error_code code = cron_parse(spec->cron, &ret_cron->cron, ret_error);
+
+    if (code)
+        return code;
+    ret_cron->dst = spec->dst;
+    ret_cron->zone = zone_utc();
+    if (!spec->timezone.size || bytes_equal(spec->timezone, BYTES("UTC")))
+        return ERROR_NONE;
+    code = zones->find ? zones->find(zones->context, spec->timezone, &ret_cron->zone)
+                       : ERROR_NOT_FOUND;
+    if (code == ERROR_NO_MEMORY || code == ERROR_IO)
+        return error_set(ret_error, code, "The time zone cannot be read now");
+    return code ? error_set(ret_error, ERROR_INVALID, "There is no time zone \"%.*s\"",
+                            (int)(spec->timezone.size < 64 ? spec->timezone.size : 64),
+                            spec->timezone.data)
+                : ERROR_NONE;
+}
+
+enum error_code schedule_make(const struct schedule_spec *spec, struct wall created,
+                              const struct zone_source *zones, struct schedule *ret_schedule,
+                              struct error *ret_error)
+{
+    struct schedule schedule = {
+        .recurs = spec->every_ms || spec->cron.size,
+        .recurrence = {.kind = spec->cron.size ? RECURRENCE_CRON : RECURRENCE_EVERY,
+                       .until = spec->until},
+        .late = {spec->missed, spec->drop_after_ms},
+        .spread_ms = spec->spread_ms,
+    };
+    enum error_code code = ERROR_NONE;
+
+    if (spec->cron.size)
+        code = make_cron(spec, zones, &schedule.recurrence.cron, ret_error);
+    else
+        schedule.recurrence.every = (struct recurrence_every){
+            spec->from.ms ? spec->from : wall_add(created, spec->every_ms), spec->every_ms,
+            spec->count};
+    if (!code)
+        *ret_schedule = schedule;
+    return code;
+}
+
+enum error_code schedule_of(const struct timer *timer, const struct zone_source *zones,
+                            struct schedule *ret_schedule, struct error *ret_error)
+{
+    struct schedule_spec spec = SCHEDULE_SPEC_DEFAULT;
+    enum error_code code = ERROR_NONE;
+
+    if (timer->texts.schedule.size)
+        code = schedule_read(timer->texts.schedule, &spec, ret_error);
+    return code ? code : schedule_make(&spec, timer->created, zones, ret_schedule, ret_error);
+}
+
+/* What is planned, as when it fires. */
+static struct wall fires_at(const struct schedule *schedule, struct wall planned)
+{
+    struct wall at;
+
+    if (planned.ms == WALL_NEVER.ms)
+        return planned;
+    at = wall_add(planned, schedule->spread_ms);
+    return wall_min(at, (struct wall){WALL_MS_MAX});
+}
+
+/* And back: an instant reckoned without the spread. */
+static struct wall without_spread(const struct schedule *schedule, struct wall at)
+{
+    return (struct wall){at.ms > schedule->spread_ms ? at.ms - schedule->spread_ms : 0};
+}
+
+struct wall schedule_first(const struct schedule *schedule, struct wall created)
+{
+    const struct wall before = {created.ms ? created.ms - 1 : 0};
+
+    return fires_at(schedule, recurrence_next(&schedule->recurrence, before));
+}
+
+struct wall schedule_next(const struct schedule *schedule, struct wall due, struct wall now)
+{
+    if (!schedule->recurs)
+        return WALL_NEVER;
+    return fires_at(schedule, recurrence_resume(&schedule->recurrence, &schedule->late,
+                                                without_spread(schedule, due),
+                                                without_spread(schedule, now)));
+}
+
+bool schedule_drops(const struct schedule *schedule, struct wall due, struct wall now)
+{
+    return wall_since(due, now) > schedule->late.drop_after_ms;
+}

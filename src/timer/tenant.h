@@ -1,0 +1,27 @@
+/*
+ * tenant.h - the name of a tenant: whose timers they are. The empty name is the unnamed tenant, to
+ * whom everything belongs where there are no tokens.
+ *
+ * Threads    None; a pure function.
+ */
+#ifndef TICKWHEEL_TIMER_TENANT_H
+#define TICKWHEEL_TIMER_TENANT_H
+
+#include "base/bytes.h"
+
+#define TENANT_SIZE_MAX 64
+
+/* 1 to TENANT_SIZE_MAX of A-Z a-z 0-9 . _ - */
+static inline bool tenant_is_valid(struct bytes name)
+{
+    for (size_t i = 0; i < name.size; i++) {
+        char c = name.data[i], letter = (char)(c | 0x20);
+
+        if (!(c >= '0' && c <= '9') && !(letter >= 'a' && letter <= 'z') && c != '.' && c != '_' &&
+            c != '-')
+            return false;
+    }
+    return name.size > 0 && name.size <= TENANT_SIZE_MAX;
+}
+
+#endif

@@ -1,0 +1,90 @@
+/* Goal: every tenant is counted, none for another, and the unnamed one not at all. Method: random
+ * changes of a few hundred tenants beside an array of counts. */
+#include "timer/tenant_counts.h"
+#include "timer/timer_testing.h"
+
+enum { TENANTS = 300 };
+
+static struct bytes name_of(char text[16], size_t index)
+{
+    return (struct bytes){text, (size_t)snprintf(text, 16, "t%zu", index)};
+}
+
+static void test_counts(void **state)
+{
+    struct random random = random_seeded(testing_seed());
+    uint64_t counts[TENANTS] = {0};
+    bool has_changed[TENANTS] = {false};
+    const struct tenant_counts_tenant *tenant;
+    size_t cursor = 0, seen = 0;
+    struct tenant_counts tenant_counts;
+    char text[16];
+
+    (void)state;
+    tenant_counts_init(&tenant_counts);
+    for (size_t step = 0; step < 20000; step++) {
+        size_t i = random_below(&random, TENANTS);
+        int64_t change = (int64_t)random_below(&random, 3) - (counts[i] > 0);
+
+        assert_true(tenant_counts_add(&tenant_counts, name_of(text, i), change));
+        counts[i] += (uint64_t)change;
+        has_changed[i] |= change != 0;
+        assert_int_equal(tenant_counts_count(&tenant_counts, name_of(text, i)), counts[i]);
+        while (step % 1000 == 0 && (tenant = tenant_counts_take_changed(&tenant_counts))) {
+            i = strtoul(tenant->name + 1, NULL, 10);
+            assert_true(has_changed[i] && tenant->count == counts[i]);
+            has_changed[i] = false;
+        }
+    }
+    while ((tenant = tenant_counts_take_changed(&tenant_counts)))
+        has_changed[strtoul(tenant->name + 1, NULL, 10)] = false;
+    for (size_t i = 0; i < TENANTS; i++)
+        assert_false(has_changed[i]);
+    while ((tenant = tenant_counts_next(&tenant_counts, &cursor)))
+        seen += tenant->count == counts[strtoul(tenant->name + 1, NULL, 10)];
+    assert_int_equal(seen, TENANTS);
+    tenant_counts_clear(&tenant_counts);
+    assert_int_equal(tenant_counts_count(&tenant_counts, BYTES("t1")), 0);
+    tenant_counts_deinit(&tenant_counts);
+}
+
+static void test_the_unnamed(void **state)
+{
+    struct tenant_counts tenant_counts;
+    size_t cursor = 0;
+
+    (void)state;
+    tenant_counts_init(&tenant_counts);
+    assert_true(tenant_counts_add(&tenant_counts, (struct bytes){0}, 5));
+    assert_int_equal(tenant_counts_count(&tenant_counts, (struct bytes){0}), 0);
+    assert_null(tenant_counts_take_changed(&tenant_counts));
+    assert_null(tenant_counts_next(&tenant_counts, &cursor));
+    tenant_counts_deinit(&tenant_counts);
+}
+
+static void test_names(void **state)
+{
+    char text[TENANT_SIZE_MAX + 2];
+
+    (void)state;
+    memset(text, 'a', sizeof(text));
+    assert_true(tenant_is_valid((struct bytes){text, TENANT_SIZE_MAX}));
+    assert_false(tenant_is_valid((struct bytes){text, TENANT_SIZE_MAX + 1}));
+    assert_true(tenant_is_valid(BYTES("Shop-1.eu_west")));
+    assert_false(tenant_is_valid((struct bytes){0}));
+    for (const char *c = " /:;,=#\"\n\x7f\xc3"; *c; c++) {
+        text[1] = *c;
+        assert_false(tenant_is_valid((struct bytes){text, 3}));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_the_unnamed),
+        cmocka_unit_test(test_names),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

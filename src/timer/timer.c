@@ -1,0 +1,188 @@
+#include "timer/timer.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* ---- the id ----
+ *
+ * 128 bits, most significant first: first 48, partition 16, serial 64. 26 characters of 5 bits hold
+ * 130; the last two are zero, and a text in which they are not is no id. The alphabet is in the
+ * order of ASCII, so texts sort as the numbers do. */
+
+enum { ID_CHARACTERS = TIMER_ID_TEXT_SIZE - 1 };
+
+#define ID_FIRST_MAX ((UINT64_C(1) << 48) - 1)
+
+static const char id_digits[] = "0123456789abcdefghijklmnopqrstuv";
+
+/* The value of a character, or something over 31. */
+static unsigned id_digit_value(unsigned char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'v')
+        return c - 'a' + 10u;
+    return 255;
+}
+
+void timer_id_format(const struct timer_id *id, char ret_text[TIMER_ID_TEXT_SIZE])
+{
+    uint64_t high = id->first.ms << 16 | id->partition, low = id->serial;
+
+    assert(id->first.ms <= ID_FIRST_MAX);
+    /* 12 characters out of the upper 60 bits, one out of the seam, 12 out of the lower 60 bits but
+     * one, and the last 3 bits padded to 5. */
+    for (unsigned i = 0; i < 12; i++)
+        ret_text[i] = id_digits[high >> (59 - 5 * i) & 31];
+    ret_text[12] = id_digits[(high << 1 & 30) | low >> 63];
+    for (unsigned i = 0; i < 12; i++)
+        ret_text[13 + i] = id_digits[low >> (58 - 5 * i) & 31];
+    ret_text[25] = id_digits[low << 2 & 31];
+    ret_text[ID_CHARACTERS] = '\0';
+}
+
+enum error_code timer_id_parse(struct bytes text, struct timer_id *ret_id)
+{
+    uint64_t high = 0, low = 0;
+    unsigned value, bad = 0;
+
+    if (text.size != ID_CHARACTERS)
+        return ERROR_NOT_FOUND;
+    for (unsigned i = 0; i < 12; i++) {
+        bad |= value = id_digit_value((unsigned char)text.data[i]);
+        high = high << 5 | value;
+    }
+    bad |= value = id_digit_value((unsigned char)text.data[12]);
+    high = high << 4 | value >> 1;
+    low = value & 1;
+    for (unsigned i = 13; i < 25; i++) {
+        bad |= value = id_digit_value((unsigned char)text.data[i]);
+        low = low << 5 | value;
+    }
+    bad |= value = id_digit_value((unsigned char)text.data[25]);
+    low = low << 3 | value >> 2;
+    if (bad > 31 || (value & 3))
+        return ERROR_NOT_FOUND;
+    *ret_id = (struct timer_id){{high >> 16}, (uint16_t)high, low};
+    return ERROR_NONE;
+}
+
+/* ---- the timer ---- */
+
+const char *timer_state_text(enum timer_state state)
+{
+    static const char *const texts[] = {
+#define X(name, text) text,
+        TIMER_STATE_LIST(X)
+#undef X
+    };
+
+    return texts[state];
+}
+
+static size_t texts_size(const struct timer_texts *texts)
+{
+    size_t size = 0;
+
+#define X(name) size += texts->name.size;
+    TIMER_TEXT_LIST(X)
+#undef X
+    return size;
+}
+
+static struct bytes place_text(char **at, struct bytes text)
+{
+    struct bytes placed = {*at, text.size};
+
+    if (!text.size)
+        return (struct bytes){0};
+    memcpy(*at, text.data, text.size);
+    *at += text.size;
+    return placed;
+}
+
+/* Uninitialised but for texts and footprint. */
+static struct timer *timer_place(const struct timer_texts *texts)
+{
+    size_t size = sizeof(struct timer) + texts_size(texts);
+    struct timer *timer = malloc(size);
+    char *at = (char *)(timer + 1);
+
+    if (!timer)
+        return NULL;
+#define X(name) timer->texts.name = place_text(&at, texts->name);
+    TIMER_TEXT_LIST(X)
+#undef X
+    /* malloc adds a word and rounds up to two. */
+    timer->footprint = (size + sizeof(size_t) + 15) & ~(size_t)15;
+    return timer;
+}
+
+struct timer *timer_alloc(const struct timer_texts *texts)
+{
+    static const struct timer blank = {.version = 1};
+    struct timer *timer = timer_copy(&blank, texts);
+
+    if (timer)
+        timer->retry = RETRY_POLICY_DEFAULT;
+    return timer;
+}
+
+struct timer *timer_copy(const struct timer *timer, const struct timer_texts *texts)
+{
+    struct timer *copy = timer_place(texts);
+    struct timer_texts placed;
+    size_t footprint;
+
+    if (!copy)
+        return NULL;
+    placed = copy->texts;
+    footprint = copy->footprint;
+    *copy = *timer;
+    copy->texts = placed;
+    copy->footprint = footprint;
+    copy->private_ = (struct timer_private){0};
+    return copy;
+}
+
+void timer_free(struct timer *timer)
+{
+    free(timer);
+}
+
+bool timer_watch_next(struct bytes *watch, struct bytes *ret_name)
+{
+    const char *end = watch->size ? memchr(watch->data, '\n', watch->size) : NULL;
+
+    if (!end)
+        return false;
+    *ret_name = (struct bytes){watch->data, (size_t)(end - watch->data)};
+    watch->size -= ret_name->size + 1;
+    watch->data = end + 1;
+    return true;
+}
+
+/* ---- the target ---- */
+
+static bool is_scheme_character(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '+' ||
+           c == '-' || c == '.';
+}
+
+struct bytes timer_target_origin(struct bytes target)
+{
+    size_t scheme = 0, host, end;
+
+    while (scheme < target.size && is_scheme_character(target.data[scheme]))
+        scheme++;
+    if (!scheme || target.size - scheme < 3 || memcmp(target.data + scheme, "://", 3) != 0)
+        return target;
+    host = scheme + 3;
+    for (end = host; end < target.size && !memchr("/?#\\", target.data[end], 4); end++)
+        ;
+    for (size_t i = end; i-- > host;)
+        if (target.data[i] == '@')
+            return (struct bytes){target.data + i + 1, end - i - 1};
+    return end == host ? target : (struct bytes){target.data, end};
+}

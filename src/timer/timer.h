@@ -1,0 +1,158 @@
+/*
+ * timer.h - a timer as the service knows it: its id, what the client asked, and where it stands.
+ *
+ * One allocation holds the struct and every text it points to. The id is the address: it carries
+ * the partition and the position at which the timer was first put, so that a timer which never
+ * moved is found without an index.
+ *
+ * Ownership  Whoever holds the pointer from timer_alloc/timer_copy owns it, until a function that
+ *            says "takes".
+ * Threads    None of its own: the owner is the only one to write. A timer in a storage batch, a
+ *            delivery or a reply is not written by anyone until it has come back.
+ */
+#ifndef TICKWHEEL_TIMER_TIMER_H
+#define TICKWHEEL_TIMER_TIMER_H
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/list.h"
+#include "base/time.h"
+
+/* ---- the id ---- */
+
+struct timer_id {
+    struct wall first;  /* the position at creation: 48 bits of milliseconds */
+    uint16_t partition; /* the owner */
+    uint64_t serial;    /* unique within the partition: 24 bits of epoch, 40 bits of counter */
+};
+
+#define TIMER_ID_TEXT_SIZE           27 /* 26 of 0-9 a-v (base32hex, lower case) and the NUL */
+#define TIMER_SERIAL(epoch, counter) ((uint64_t)(epoch) << 40 | (counter))
+#define TIMER_EPOCH_MAX              UINT64_C(0xffffff)
+#define TIMER_COUNTER_MAX            UINT64_C(0xffffffffff)
+
+/* Writes the 26 characters; texts sort as (first, partition, serial). */
+void timer_id_format(const struct timer_id *id, char ret_text[TIMER_ID_TEXT_SIZE]);
+
+/* Exactly what timer_id_format writes; anything else is ERROR_NOT_FOUND. */
+enum error_code timer_id_parse(struct bytes text, struct timer_id *ret_id);
+
+static inline bool timer_id_equal(const struct timer_id *a, const struct timer_id *b)
+{
+    return a->serial == b->serial && a->partition == b->partition && a->first.ms == b->first.ms;
+}
+
+/* ---- the timer ---- */
+
+/* X(name, text): the words of the API and of the metrics. */
+#define TIMER_STATE_LIST(X)     \
+    X(SCHEDULED, "scheduled")   \
+    X(DELIVERING, "delivering") \
+    X(RETRYING, "retrying")     \
+    X(FIRED, "fired")           \
+    X(CANCELLED, "cancelled")   \
+    X(DEAD, "dead")
+
+enum timer_state {
+#define X(name, text) TIMER_##name,
+    TIMER_STATE_LIST(X)
+#undef X
+};
+
+const char *timer_state_text(enum timer_state state);
+
+/* Fired, cancelled or dead: nothing more will happen. */
+static inline bool timer_is_over(enum timer_state state)
+{
+    return state >= TIMER_FIRED;
+}
+
+/* Whether its row holds payload, headers, content type, watch, schedule and trace: while it lives,
+ * and as a dead letter, which may be redriven. */
+static inline bool timer_keeps_content(enum timer_state state)
+{
+    return !timer_is_over(state) || state == TIMER_DEAD;
+}
+
+struct retry_policy {
+    uint32_t attempts_max; /* 1 .. 100 */
+    uint64_t base_ms;      /* the first back-off, before jitter */
+    uint64_t cap_ms;       /* the longest back-off */
+    uint64_t timeout_ms;   /* of one attempt */
+};
+
+#define RETRY_POLICY_DEFAULT ((struct retry_policy){10, 1000, 3600 * 1000, 15 * 1000})
+
+/* X(name): the texts of a timer, in the order of their tags on disk (docs/storage.md). */
+#define TIMER_TEXT_LIST(X)                                                                   \
+    X(target)       /* the URL */                                                            \
+    X(payload)      /* the body to deliver: raw JSON, or the decoded bytes of body_base64 */ \
+    X(content_type) /* empty: the payload is JSON */                                         \
+    X(headers)      /* extra request headers: "Name: value\n" for each */                    \
+    X(labels)       /* raw JSON object of strings, or empty */                               \
+    X(last_error)   /* how the last attempt failed, or empty */                              \
+    X(key)          /* the client's own name for it, or empty */                             \
+    X(watch)        /* the names of events that end it: "order:42\n" for each, or empty */   \
+    X(request)      /* the Idempotency-Key of its creation, or empty: see timer/name.h */    \
+    X(schedule)     /* how it recurs and how late it may be, or empty: timer/schedule.h */   \
+    X(tenant)       /* whose it is, or empty: timer/tenant.h */                              \
+    X(trace)        /* the traceparent of the request that made it, or empty */
+
+struct timer_texts {
+#define X(name) struct bytes name;
+    TIMER_TEXT_LIST(X)
+#undef X
+};
+
+/* What only the engine that owns the timer reads and writes. */
+struct timer_private {
+    struct list link;          /* on one of the engine's lists */
+    struct list waiters;       /* commands that wait until the timer is at rest */
+    union {                    /* by phase */
+        uint64_t wheel_timer;  /* at rest: its handle in the wheel, or 0 */
+        uint64_t ticket;       /* a stand-in: of the read that it waits for */
+        uint32_t waited_ms[4]; /* waiting, by reason: what its lane's sums were when it came */
+    };
+    struct wall was_at;        /* where its row is now; 0: it has none */
+    struct wall loaded;        /* when it came into memory from the storage; 0: it was made here */
+    struct wall noticed;       /* when it was taken up for delivery */
+    uint64_t lane;             /* the target's origin, hashed */
+    struct delivery *recorded; /* to be handed back when the write is durable; or NULL */
+    uint32_t flags;
+    uint8_t phase;
+    bool was_over; /* its row is of a final state, and this write makes it live again */
+};
+
+struct timer {
+    struct timer_id id;
+    struct wall due; /* what the client asked for */
+    struct wall at;  /* when to act next, and the position of its row: due, or the next attempt */
+    struct wall created; /* when it was accepted */
+    struct wall ended;   /* when it was over; 0 while it lives */
+    uint32_t version;    /* 1 at creation; each change adds 1 */
+    uint32_t attempts;   /* deliveries begun and answered (or timed out) */
+    enum timer_state state;
+    struct retry_policy retry;
+    struct timer_texts texts;
+    size_t footprint; /* bytes of memory that this timer takes, the struct included */
+    struct timer_private private_;
+};
+
+/* A new timer with copies of `texts`, everything else zero but the default retry policy and
+ * version 1. NULL when out of memory. */
+struct timer *timer_alloc(const struct timer_texts *texts);
+
+/* Copies `timer` with `texts` in place of its own; the private part is zero. NULL when out of
+ * memory. */
+struct timer *timer_copy(const struct timer *timer, const struct timer_texts *texts);
+
+void timer_free(struct timer *timer);
+
+/* Cuts the next name off a `watch`. False when there is none left. */
+bool timer_watch_next(struct bytes *watch, struct bytes *ret_name);
+
+/* scheme://host:port of a URL, without user, path and query: what shares a connection shares a
+ * fate. The whole text when it is no such URL. */
+struct bytes timer_target_origin(struct bytes target);
+
+#endif
