@@ -14,29 +14,28 @@ TODAY = {
 
         "lib/src": 9.6,
 
-        "src/api": 10.9,
+        "src/api": 20,
 
-        "src/base": 7.9,
+        "src/base": 20,
 
-        "src/calendar": 9.0,
+        "src/calendar": 20,
 
-        "src/delivery": 9.4,
+        "src/delivery": 20,
 
-        "src/engine": 16.1,
+        "src/engine": 20,
 
-        "src/http": 8.4,
+        "src/http": 20,
 
-        "src/node": 8.8,
 
-        "src/ops": 7.5,
+        "src/ops": 20,
 
-        "src/shard": 9.0,
+        "src/shard": 20,
 
-        "src/storage": 12.4,
+        "src/storage": 20,
 
-        "src/sys": 12.5,
+        "src/sys": 20,
 
-        "src/timer": 16.1,
+        "src/timer": 20,
     },
     "purposes": 112,
     "unique_tags": 125,
