@@ -41,7 +41,7 @@ static void the_next_member_is_that_of_an_array(void **state)
 
     assert_non_null(has);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        struct memory memory = {0};
+        struct memory memory = memory_from(tw__memory_source(NULL, NULL, NULL));
         struct bitmap bitmap;
         memset(has, 0, SIZE_MAX_HERE);
         assert_true(tw__bitmap_init(&bitmap, sizes[i], &memory));
@@ -71,8 +71,8 @@ static void the_next_member_is_that_of_an_array(void **state)
 static void without_memory_there_is_no_set(void **state)
 {
     struct allocator allocator = {0};
-    struct memory memory = {
-        .allocate = allocator_take, .release = allocator_give, .context = &allocator};
+    struct memory memory =
+        memory_from(tw__memory_source(allocator_take, allocator_give, &allocator));
     struct bitmap bitmap;
     (void)state;
 

@@ -227,10 +227,8 @@ struct tw_executor *tw_executor_create(const struct tw_executor_options *options
     if (!options)
         options = &defaults;
     assert(options->thread_count <= TW_EXECUTOR_THREADS_MAX);
-    assert(!options->allocate == !options->release);
-    struct memory memory = {.allocate = options->allocate,
-                            .release = options->release,
-                            .context = options->memory_context};
+    struct memory memory = memory_from(
+        tw__memory_source(options->allocate, options->release, options->memory_context));
     struct tw_executor *executor = memory_take(&memory, 1, sizeof *executor);
     if (!executor)
         return NULL;

@@ -237,15 +237,11 @@ static uint32_t size_shift_of(uint32_t size)
 struct tw_hashed *tw_hashed_create(const struct tw_hashed_options *options)
 {
     static const struct tw_hashed_options defaults;
-    struct memory memory = {0};
 
     if (!options)
         options = &defaults;
-    assert(!options->allocate == !options->release);
-    memory.allocate = options->allocate;
-    memory.release = options->release;
-    memory.context = options->context;
-
+    struct memory memory =
+        memory_from(tw__memory_source(options->allocate, options->release, options->context));
     struct tw_hashed *wheel = memory_take(&memory, 1, sizeof *wheel);
     if (!wheel)
         return NULL;

@@ -221,16 +221,12 @@ static bool bucket_open(struct tw_hierarchy *wheel, uint64_t reached)
 struct tw_hierarchy *tw_hierarchy_create(const struct tw_hierarchy_options *options)
 {
     static const struct tw_hierarchy_options defaults;
-    struct memory memory = {0};
 
     if (!options)
         options = &defaults;
     assert(options->wheel_size != 1);
-    assert(!options->allocate == !options->release);
-    memory.allocate = options->allocate;
-    memory.release = options->release;
-    memory.context = options->context;
-
+    struct memory memory =
+        memory_from(tw__memory_source(options->allocate, options->release, options->context));
     struct tw_hierarchy *wheel = memory_take(&memory, 1, sizeof *wheel);
     if (!wheel)
         return NULL;

@@ -1,22 +1,46 @@
+/* memory.c - memory from the C library, large blocks in huge pages. */
 #include "memory.h"
 
+#include <assert.h>
+#include <stdlib.h>
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
 
 enum { HUGE_PAGE = 2 << 20 };
 
-void *tw__memory_default(size_t size)
+static void *allocate_default(void *context, size_t alignment, size_t size)
 {
-    if (size < HUGE_PAGE || size > SIZE_MAX - HUGE_PAGE)
-        return malloc(size);
-
-    void *memory = aligned_alloc(HUGE_PAGE, (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+    (void)context;
+    if (size > SIZE_MAX - HUGE_PAGE)
+        return NULL;
+    /* The whole of a block whose caller aligns it to huge pages; of others only the huge pages that
+     * they fill, so that no more becomes resident than was asked for. */
+    size_t huge = alignment >= HUGE_PAGE ? (size + alignment - 1) / alignment * alignment
+                                         : size / HUGE_PAGE * HUGE_PAGE;
+    if (huge > 0 && alignment < HUGE_PAGE)
+        alignment = HUGE_PAGE;
+    void *memory = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-    /* Whole ones only, so that no more becomes resident than was asked for. A hint: without it all
-     * is only slower. */
-    if (memory)
-        (void)madvise(memory, size / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+    if (memory && huge > 0)
+        (void)madvise(memory, huge, MADV_HUGEPAGE); /* a hint: without it accesses are slower */
 #endif
     return memory;
+}
+
+static void release_default(void *context, void *memory, size_t size)
+{
+    (void)context;
+    (void)size;
+    free(memory);
+}
+
+struct memory_source
+tw__memory_source(void *(*allocate)(void *context, size_t alignment, size_t size),
+                  void (*release)(void *context, void *memory, size_t size), void *context)
+{
+    assert(!allocate == !release);
+    if (!allocate)
+        return (struct memory_source){allocate_default, release_default, NULL};
+    return (struct memory_source){allocate, release, context};
 }

@@ -1,5 +1,8 @@
 /*
- * memory.h - where a wheel's memory comes from: the caller's functions or the C library, counted.
+ * memory.h - the source of a module's memory: the caller's functions or the C library.
+ *
+ * `struct memory_source` is the source alone; `struct memory` also counts the bytes held, and belongs to
+ * one thread at a time.
  *
  * Errors     take returns NULL when there is no memory, or when the size does not fit.
  */
@@ -8,46 +11,67 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 
-struct memory {
+struct memory_source {
     void *(*allocate)(void *context, size_t alignment, size_t size);
     void (*release)(void *context, void *memory, size_t size);
     void *context;
+};
+
+struct memory {
+    struct memory_source source;
     size_t bytes; /* held now */
 };
 
-/* From the C library; from 2 MiB on in huge pages where there are such. A page of 4 KiB costs a
- * fault for each 80 timers or so when it is first written to, which takes longer than to schedule
- * them, and with a million timers most accesses would miss the translation cache. Given back by
- * free(). */
-void *tw__memory_default(size_t size);
+/* The functions that the caller's options name, both or neither; without them the C library's,
+ * with blocks of 2 MiB and more in huge pages where the system has them. Without huge pages a block
+ * costs a page fault for each 80 timers or so when it is first written to, which takes longer than
+ * to schedule them; and with a million timers most accesses would miss the translation cache. */
+struct memory_source
+tw__memory_source(void *(*allocate)(void *context, size_t alignment, size_t size),
+                  void (*release)(void *context, void *memory, size_t size), void *context);
 
-static inline void *memory_take(struct memory *memory, uint64_t count, size_t size)
+static inline void *memory_source_take(const struct memory_source *source, size_t alignment,
+                                       size_t size)
 {
-    void *taken;
+    return source->allocate(source->context, alignment, size);
+}
 
-    if (count > SIZE_MAX / size || count == 0)
-        return NULL;
-    if (memory->allocate)
-        taken = memory->allocate(memory->context, _Alignof(max_align_t), (size_t)count * size);
-    else
-        taken = tw__memory_default((size_t)count * size);
+/* Gives back a block of `size` bytes; NULL is fine. */
+static inline void memory_source_give(const struct memory_source *source, void *taken, size_t size)
+{
     if (taken)
-        memory->bytes += (size_t)count * size;
+        source->release(source->context, taken, size);
+}
+
+/* A source of which nothing is held yet. */
+static inline struct memory memory_from(struct memory_source source)
+{
+    return (struct memory){.source = source};
+}
+
+static inline void *memory_take_aligned(struct memory *memory, size_t alignment, size_t size)
+{
+    void *taken = memory_source_take(&memory->source, alignment, size);
+    memory->bytes += taken ? size : 0;
     return taken;
 }
 
-/* Takes back what memory_take(memory, count, size) gave; NULL is fine. */
+/* An array of `count` elements of `size` bytes. */
+static inline void *memory_take(struct memory *memory, uint64_t count, size_t size)
+{
+    if (count > SIZE_MAX / size || count == 0)
+        return NULL;
+    return memory_take_aligned(memory, _Alignof(max_align_t), (size_t)count * size);
+}
+
+/* Gives back an array that memory_take(memory, count, size) returned; NULL is fine. */
 static inline void memory_give(struct memory *memory, void *taken, uint64_t count, size_t size)
 {
     if (!taken)
         return;
     memory->bytes -= (size_t)count * size;
-    if (memory->release)
-        memory->release(memory->context, taken, (size_t)count * size);
-    else
-        free(taken);
+    memory_source_give(&memory->source, taken, (size_t)count * size);
 }
 
 #endif

@@ -14,14 +14,13 @@ static size_t count_or_most(size_t count)
     return count == 0 || count > COUNT_MAX ? COUNT_MAX : count;
 }
 
-static bool shard_init(struct shard *shard, const struct memory *memory, uint64_t start)
+static bool shard_init(struct shard *shard, struct memory_source source, uint64_t start)
 {
-    *shard = (struct shard){.memory = *memory, .wake_told = start};
-    shard->memory.bytes = 0;
+    *shard = (struct shard){.memory = memory_from(source), .wake_told = start};
     shard->wheel = tw_wheel_create(&(struct tw_wheel_options){.start = start,
-                                                              .allocate = memory->allocate,
-                                                              .release = memory->release,
-                                                              .context = memory->context});
+                                                              .allocate = source.allocate,
+                                                              .release = source.release,
+                                                              .context = source.context});
     if (!shard->wheel)
         return false;
     pthread_mutex_init(&shard->lock, NULL);
@@ -57,14 +56,12 @@ struct tw_purgatory *tw_purgatory_create(const struct tw_purgatory_options *opti
 {
     unsigned shard_count = options->shard_count ? options->shard_count : SHARDS_DEFAULT;
     unsigned percent = options->dead_percent_max ? options->dead_percent_max : DEAD_PERCENT_DEFAULT;
-    struct memory memory = {.allocate = options->allocate,
-                            .release = options->release,
-                            .context = options->memory_context};
+    struct memory memory = memory_from(
+        tw__memory_source(options->allocate, options->release, options->memory_context));
 
     assert(options->try_complete && options->complete);
     assert(shard_count <= TW_PURGATORY_SHARDS_MAX && (shard_count & (shard_count - 1)) == 0);
     assert(percent >= 10 && percent <= 90);
-    assert(!options->allocate == !options->release);
 
     struct tw_purgatory *purgatory = memory_take(&memory, 1, sizeof *purgatory);
     if (!purgatory)
@@ -85,7 +82,8 @@ struct tw_purgatory *tw_purgatory_create(const struct tw_purgatory_options *opti
     purgatory->shards = memory_take(&memory, shard_count, sizeof *purgatory->shards);
     purgatory->memory = memory;
     for (unsigned i = 0; i < shard_count; i++)
-        if (!purgatory->shards || !shard_init(&purgatory->shards[i], &memory, options->start)) {
+        if (!purgatory->shards ||
+            !shard_init(&purgatory->shards[i], memory.source, options->start)) {
             purgatory_free(purgatory, i);
             return NULL;
         }

@@ -101,16 +101,12 @@ static struct item *item_next(const struct tw_ring *ring)
 struct tw_ring *tw_ring_create(const struct tw_ring_options *options)
 {
     static const struct tw_ring_options defaults;
-    struct memory memory = {0};
 
     if (!options)
         options = &defaults;
     assert(options->size <= TW_RING_SIZE_MAX);
-    assert(!options->allocate == !options->release);
-    memory.allocate = options->allocate;
-    memory.release = options->release;
-    memory.context = options->context;
-
+    struct memory memory =
+        memory_from(tw__memory_source(options->allocate, options->release, options->context));
     struct tw_ring *ring = memory_take(&memory, 1, sizeof *ring);
     if (!ring)
         return NULL;

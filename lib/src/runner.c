@@ -2,43 +2,23 @@
 #include "clock_private.h"
 #include "runner_private.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-static void *default_allocate(void *context, size_t alignment, size_t size)
-{
-    (void)context;
-    return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-}
-
-static void default_release(void *context, void *memory, size_t size)
-{
-    (void)context;
-    (void)size;
-    free(memory);
-}
 
 struct tw_runner *tw_runner_create(const struct tw_runner_options *options)
 {
     struct tw_runner_options with = options ? *options : (struct tw_runner_options){0};
-    assert(!with.allocate == !with.release);
-    if (!with.allocate) {
-        with.allocate = default_allocate;
-        with.release = default_release;
-    }
+    struct memory_source source = tw__memory_source(with.allocate, with.release, with.context);
     struct tw_runner *runner =
-        with.allocate(with.context, _Alignof(struct tw_runner), sizeof(*runner));
+        memory_source_take(&source, _Alignof(struct tw_runner), sizeof(*runner));
     if (!runner)
         return NULL;
     memset(runner, 0, sizeof(*runner));
     runner->clock = with.clock ? with.clock : tw_clock_monotonic();
-    runner->allocate = with.allocate;
-    runner->release = with.release;
-    runner->memory_context = with.context;
+    runner->memory = source;
     runner->fd = runner->fd_write = -1;
     if (tw_waiter_init(&runner->waiter))
         return runner;
-    with.release(with.context, runner, sizeof(*runner));
+    memory_source_give(&source, runner, sizeof(*runner));
     return NULL;
 }
 
@@ -64,7 +44,8 @@ void tw_runner_destroy(struct tw_runner *runner)
     }
     tw__runner_fd_close(runner);
     tw_waiter_deinit(&runner->waiter);
-    runner->release(runner->memory_context, runner, sizeof(*runner));
+    struct memory_source source = runner->memory;
+    memory_source_give(&source, runner, sizeof(*runner));
 }
 
 /* The wheel's ticks of `now`. */
@@ -78,9 +59,9 @@ static bool wheel_init(struct tw_runner_wheel *wheel, struct tw_runner *runner)
 {
     size_t batch_size = wheel->batch_count_max * sizeof(struct tw_expired);
     struct tw_wheel_options options = {.start = tick_at(wheel, tw_runner_now(runner)),
-                                       .allocate = runner->allocate,
-                                       .release = runner->release,
-                                       .context = runner->memory_context};
+                                       .allocate = runner->memory.allocate,
+                                       .release = runner->memory.release,
+                                       .context = runner->memory.context};
     wheel->batch = tw__runner_allocate(runner, _Alignof(struct tw_expired), batch_size);
     wheel->reminders = tw__runner_allocate(runner, _Alignof(struct tw_expired), batch_size);
     wheel->wheel = tw_wheel_create(&options);

@@ -32,6 +32,8 @@
 #ifndef TICKWHEEL_RUNNER_PRIVATE_H
 #define TICKWHEEL_RUNNER_PRIVATE_H
 
+#include "memory.h"
+
 #include <tickwheel/runner.h>
 
 #include <assert.h>
@@ -171,9 +173,7 @@ struct tw_runner_wheel {
 
 struct tw_runner {
     const struct tw_clock *clock;
-    void *(*allocate)(void *context, size_t alignment, size_t size);
-    void (*release)(void *context, void *memory, size_t size);
-    void *memory_context;
+    struct memory_source memory;
     struct tw_runner_wheel *_Atomic wheels; /* only ever added to, in front */
     pthread_t thread;
     bool is_started;
@@ -262,13 +262,12 @@ static inline void tw__count(_Atomic uint64_t *counter, uint64_t more)
 
 static inline void *tw__runner_allocate(struct tw_runner *runner, size_t alignment, size_t size)
 {
-    return runner->allocate(runner->memory_context, alignment, size);
+    return memory_source_take(&runner->memory, alignment, size);
 }
 
 static inline void tw__runner_release(struct tw_runner *runner, void *memory, size_t size)
 {
-    if (memory)
-        runner->release(runner->memory_context, memory, size);
+    memory_source_give(&runner->memory, memory, size);
 }
 
 /* A cell that has been let. */

@@ -24,6 +24,7 @@ static uintptr_t who_am_i(void);
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/random.h>
 #include <ucontext.h>
 

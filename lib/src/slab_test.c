@@ -22,7 +22,7 @@ static void handles_name_their_slot_until_it_is_given_back(void **state)
 {
     enum { COUNT = 5000 };
     struct conformance_source source = {.state = conformance_seed()};
-    struct memory memory = {0};
+    struct memory memory = memory_from(tw__memory_source(NULL, NULL, NULL));
     struct slab slab;
     tw_handle *handles = calloc(COUNT, sizeof *handles);
     bool *is_used = calloc(COUNT, sizeof *is_used);
@@ -57,7 +57,7 @@ static void handles_name_their_slot_until_it_is_given_back(void **state)
 
 static void a_slot_whose_generations_are_used_up_is_retired(void **state)
 {
-    struct memory memory = {0};
+    struct memory memory = memory_from(tw__memory_source(NULL, NULL, NULL));
     struct slab slab;
     (void)state;
 
@@ -90,8 +90,8 @@ static void without_memory_nothing_is_taken_and_nothing_lost(void **state)
     (void)state;
     for (size_t calls_left = 0; calls_left < 20; calls_left++) {
         struct allocator allocator = {.calls_left = calls_left};
-        struct memory memory = {
-            .allocate = allocator_take, .release = allocator_give, .context = &allocator};
+        struct memory memory =
+            memory_from(tw__memory_source(allocator_take, allocator_give, &allocator));
         struct slab slab;
         size_t count = 0;
         tw__slab_init(&slab, sizeof(struct thing), 0, &memory);
@@ -112,8 +112,8 @@ static void blocks_are_allocated_by_the_run(void **state)
     enum { COUNT = 300000 };
     const size_t needed = COUNT * sizeof(struct thing);
     struct allocator allocator = {.calls_left = SIZE_MAX};
-    struct memory memory = {
-        .allocate = allocator_take, .release = allocator_give, .context = &allocator};
+    struct memory memory =
+        memory_from(tw__memory_source(allocator_take, allocator_give, &allocator));
     struct slab slab;
     (void)state;
 

@@ -1,51 +1,18 @@
 /* wheel.c - creating a wheel, and the verbs on one timer. */
 #include "wheel_private.h"
 
-#include <stdlib.h>
 #include <string.h>
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-
-enum { HUGE_PAGE = 2 << 20 };
-
-/* Large areas are asked for in huge pages: a random access to a million timers would else miss the
- * translation cache nearly every time, which costs as much again as the miss itself. */
-static void *default_allocate(void *context, size_t alignment, size_t size)
-{
-    (void)context;
-    size_t whole = (size + alignment - 1) / alignment * alignment;
-    void *memory = aligned_alloc(alignment, whole);
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    if (memory && alignment >= HUGE_PAGE)
-        (void)madvise(memory, whole, MADV_HUGEPAGE); /* a hint: without it all is only slower */
-#endif
-    return memory;
-}
-
-static void default_release(void *context, void *memory, size_t size)
-{
-    (void)context;
-    (void)size;
-    free(memory);
-}
 
 struct tw_wheel *tw_wheel_create(const struct tw_wheel_options *options)
 {
     struct tw_wheel_options with = options ? *options : (struct tw_wheel_options){0};
-    assert(!with.allocate == !with.release);
-    if (!with.allocate) {
-        with.allocate = default_allocate;
-        with.release = default_release;
-    }
-    struct tw_wheel *wheel = with.allocate(with.context, LINE_SIZE, sizeof(*wheel));
+    struct memory memory =
+        memory_from(tw__memory_source(with.allocate, with.release, with.context));
+    struct tw_wheel *wheel = memory_take_aligned(&memory, LINE_SIZE, sizeof(*wheel));
     if (!wheel)
         return NULL;
     memset(wheel, 0, sizeof(*wheel));
-    wheel->allocate = with.allocate;
-    wheel->release = with.release;
-    wheel->context = with.context;
-    wheel->memory = sizeof(*wheel);
+    wheel->memory = memory;
     wheel->now = with.start < TW_NEVER ? with.start : TW_NEVER - 1;
     wheel->cursor = wheel->now;
     wheel->next = TW_NEVER;
@@ -303,5 +270,5 @@ size_t tw_wheel_count(const struct tw_wheel *wheel)
 
 size_t tw_wheel_memory(const struct tw_wheel *wheel)
 {
-    return wheel->memory;
+    return wheel->memory.bytes;
 }

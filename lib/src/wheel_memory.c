@@ -17,22 +17,6 @@ enum {
     ARENA_SEGMENTS_MAX = BIG_SIZE / sizeof(struct segment)
 };
 
-static void *take_memory(struct tw_wheel *wheel, size_t alignment, size_t size)
-{
-    void *memory = wheel->allocate(wheel->context, alignment, size);
-    if (memory)
-        wheel->memory += size;
-    return memory;
-}
-
-static void give_memory(struct tw_wheel *wheel, void *memory, size_t size)
-{
-    if (!memory)
-        return;
-    wheel->memory -= size;
-    wheel->release(wheel->context, memory, size);
-}
-
 static size_t alignment_for(size_t size)
 {
     return size > BIG_SIZE / 2 ? BIG_SIZE : CHUNK_SIZE;
@@ -50,7 +34,7 @@ static bool add_block(struct tw_wheel *wheel, uint64_t chunks)
     if (chunks >= BLOCK_CHUNKS_MAX)
         chunks = BLOCK_CHUNKS_MAX - 1;
     size_t size = ((size_t)chunks + 1) * CHUNK_SIZE; /* the header takes the place of one */
-    struct block *block = take_memory(wheel, alignment_for(size), size);
+    struct block *block = memory_take_aligned(&wheel->memory, alignment_for(size), size);
     if (!block)
         return false;
     block->next = NULL;
@@ -100,12 +84,13 @@ static bool grow_directory(struct tw_wheel *wheel, uint32_t count)
     uint32_t capacity = old ? old * 2 : 8;
     while (capacity < count)
         capacity *= 2;
-    struct segment **grown = take_memory(wheel, LINE_SIZE, capacity * sizeof(*grown));
+    struct segment **grown =
+        memory_take_aligned(&wheel->memory, LINE_SIZE, capacity * sizeof(*grown));
     if (!grown)
         return false;
     if (old)
         memcpy(grown, wheel->segments, old * sizeof(*grown));
-    give_memory(wheel, wheel->segments, old * sizeof(*grown));
+    memory_give(&wheel->memory, wheel->segments, old, sizeof(*grown));
     wheel->segments = grown;
     wheel->segment_capacity = capacity;
     return true;
@@ -123,7 +108,7 @@ static bool add_segments(struct tw_wheel *wheel, uint64_t count)
     if (!grow_directory(wheel, have + (uint32_t)more))
         return false;
     size_t size = LINE_SIZE + (size_t)more * sizeof(struct segment);
-    struct arena *arena = take_memory(wheel, alignment_for(size), size);
+    struct arena *arena = memory_take_aligned(&wheel->memory, alignment_for(size), size);
     if (!arena)
         return false;
     *arena = (struct arena){wheel->arenas, size};
@@ -188,15 +173,16 @@ void tw_wheel_destroy(struct tw_wheel *wheel)
 {
     if (!wheel)
         return;
-    give_memory(wheel, wheel->segments, wheel->segment_capacity * sizeof(struct segment *));
+    memory_give(&wheel->memory, wheel->segments, wheel->segment_capacity, sizeof(struct segment *));
     for (struct arena *arena = wheel->arenas, *next; arena; arena = next) {
         next = arena->next;
-        give_memory(wheel, arena, arena->size);
+        memory_give(&wheel->memory, arena, 1, arena->size);
     }
     for (struct block *block = wheel->blocks, *next; block; block = next) {
         next = block->next;
-        give_memory(wheel, block, block->size);
+        memory_give(&wheel->memory, block, 1, block->size);
     }
-    assert(wheel->memory == sizeof(*wheel));
-    wheel->release(wheel->context, wheel, sizeof(*wheel));
+    assert(wheel->memory.bytes == sizeof(*wheel));
+    struct memory memory = wheel->memory;
+    memory_give(&memory, wheel, 1, sizeof(*wheel));
 }

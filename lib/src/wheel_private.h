@@ -29,6 +29,8 @@
 #ifndef TICKWHEEL_WHEEL_PRIVATE_H
 #define TICKWHEEL_WHEEL_PRIVATE_H
 
+#include "memory.h"
+
 #include <tickwheel/wheel.h>
 
 #include <assert.h>
@@ -187,10 +189,7 @@ struct tw_wheel {
 
     /* Memory. */
     struct arena *arenas; /* segments are allocated many at a time */
-    size_t memory;
-    void *(*allocate)(void *context, size_t alignment, size_t size);
-    void (*release)(void *context, void *memory, size_t size);
-    void *context;
+    struct memory memory;
 
     uint64_t bits[LEVELS * LEVEL_WORDS]; /* a bit per bucket that is not empty */
     _Alignas(LINE_SIZE) struct bucket buckets[LEVELS][BUCKETS];
