@@ -1,8 +1,8 @@
 /*
  * memory.h - the source of a module's memory: the caller's functions or the C library.
  *
- * `struct memory_source` is the source alone; `struct memory` also counts the bytes held, and belongs to
- * one thread at a time.
+ * `struct memory_source` is the source alone; `struct memory` also counts the bytes that are held,
+ * and belongs to one thread at a time.
  *
  * Errors     take returns NULL when there is no memory, or when the size does not fit.
  */
