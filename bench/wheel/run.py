@@ -36,7 +36,7 @@ DOCS = os.path.join(ROOT, "docs")
 LAST = os.path.join(BUILD, "wheel.json")
 
 OURS = ["opened", "scheduled", "hierarchy", "hashed", "ring"]
-# Of these, the chunk wheel: it runs also told ahead, and at ten times the size.
+# Of these, the chunk wheel: it also runs prefetched, and at ten times the size.
 CHUNK_WHEEL = ["opened", "scheduled"]
 OTHERS = ["heap", "lists", "lazy_queue", "queue", "rbtree", "libuv", "libev", "libevent", "dpdk"]
 JAVA = ["netty", "kafka", "agrona", "delayqueue"]
@@ -133,7 +133,7 @@ class Entrant:
             values = [run["figures"][figure] for run in self.runs]
             middle = min(values) if figure == "step_us" else statistics.median(values)
             figures[figure] = {"median": round(middle, 3), "least": min(values), "most": max(values)}
-        name = first["name"] + (", told ahead" if self.is_ahead else "")
+        name = first["name"] + (", prefetched" if self.is_ahead else "")
         return {"key": self.key, "name": name, "kind": first["kind"], "version": first["version"],
                 "note": first["note"], "rounds": len(self.runs),
                 "late_ticks": max((run["late_ticks"] for run in self.runs if "late_ticks" in run),

@@ -53,7 +53,7 @@ static inline void cancel(struct self *self, what_t what)
     tw_hashed_cancel(self->wheel, what);
 }
 
-/* The wheel has no way to be told ahead. */
+/* The wheel has no prefetch. */
 static inline void ask(struct self *self, what_t what)
 {
     (void)self, (void)what;
