@@ -1,109 +1,179 @@
+/* A hash table with linear probing, whose growth is spread over the calls that follow it. */
 #include "base/map.h"
 
 #include "base/random.h"
 
+#include <assert.h>
 #include <stdlib.h>
+
+enum {
+    MAP_CAPACITY_MIN = 16,
+    MAP_SHRINK_CAPACITY_MIN = 1024, /* smaller tables keep their size */
+    MAP_GROWTH_STEP_SLOTS = 8,      /* of a full table: the move ends after 1/8 of its slots more */
+};
 
 struct map_slot {
     uint64_t key;
     void *value; /* NULL: free */
 };
 
-static size_t map_home(const struct map *map, uint64_t key)
+static size_t map_home(uint64_t key, size_t capacity)
 {
-    return (size_t)random_mix(key) & (map->capacity_ - 1);
+    return (size_t)random_mix(key) & (capacity - 1);
 }
 
-static struct map_slot *map_find(const struct map *map, uint64_t key)
+/* The slot of the key, or the free slot where it would be. */
+static struct map_slot *map_find(struct map_slot *slots, size_t capacity, uint64_t key)
 {
-    size_t i = map_home(map, key);
+    size_t i = map_home(key, capacity);
 
-    while (map->slots_[i].value && map->slots_[i].key != key)
-        i = (i + 1) & (map->capacity_ - 1);
-    return &map->slots_[i];
+    while (slots[i].value && slots[i].key != key)
+        i = (i + 1) & (capacity - 1);
+    return &slots[i];
+}
+
+/* The slot that holds the key, in either table; NULL when absent. */
+static struct map_slot *map_find_entry(const struct map *map, uint64_t key)
+{
+    struct map_slot *slot;
+
+    if (!map->count_)
+        return NULL;
+    slot = map_find(map->slots_, map->capacity_, key);
+    if (!slot->value && map->old_)
+        slot = map_find(map->old_, map->old_capacity_, key);
+    return slot->value ? slot : NULL;
+}
+
+/* Empties a slot and closes the gap: an entry that was probed past it moves back into it, so that
+ * no marker has to stay. */
+static void map_empty(struct map_slot *slots, size_t capacity, struct map_slot *slot)
+{
+    size_t mask = capacity - 1, hole = (size_t)(slot - slots);
+
+    for (size_t i = (hole + 1) & mask; slots[i].value; i = (i + 1) & mask) {
+        size_t home = map_home(slots[i].key, capacity);
+
+        if (((i - home) & mask) >= ((i - hole) & mask)) {
+            slots[hole] = slots[i];
+            hole = i;
+        }
+    }
+    slots[hole].value = NULL;
+}
+
+/* Examines the next `count` slots of the old table and moves their entries. An entry that the
+ * closing of a gap put into the slot is examined too. */
+static void map_move(struct map *map, size_t count)
+{
+    while (map->old_ && count-- > 0) {
+        struct map_slot *from = &map->old_[map->old_next_];
+
+        if (from->value) {
+            *map_find(map->slots_, map->capacity_, from->key) = *from;
+            map_empty(map->old_, map->old_capacity_, from);
+        } else if (++map->old_next_ == map->old_capacity_) {
+            free(map->old_);
+            map->old_ = NULL;
+        }
+    }
+}
+
+static void map_step(struct map *map)
+{
+    map_move(map, map->old_capacity_ < map->capacity_ ? MAP_GROWTH_STEP_SLOTS : MAP_STEP_SLOTS);
+}
+
+/* Begins to move all entries to a table of another size. */
+static bool map_resize(struct map *map, size_t capacity)
+{
+    struct map_slot *slots = calloc(capacity, sizeof(*slots));
+
+    assert(!map->old_);
+    if (!slots)
+        return false;
+    if (map->count_ > 0) {
+        map->old_ = map->slots_;
+        map->old_capacity_ = map->capacity_;
+        map->old_next_ = 0;
+    } else {
+        free(map->slots_);
+    }
+    map->slots_ = slots;
+    map->capacity_ = capacity;
+    return true;
 }
 
 void map_deinit(struct map *map)
 {
     free(map->slots_);
+    free(map->old_);
     map_init(map);
-}
-
-static bool map_resize(struct map *map, size_t capacity)
-{
-    struct map old = *map;
-
-    map->slots_ = calloc(capacity, sizeof(*map->slots_));
-    if (!map->slots_) {
-        *map = old;
-        return false;
-    }
-    map->capacity_ = capacity;
-    for (size_t i = 0; i < old.capacity_; i++)
-        if (old.slots_[i].value)
-            *map_find(map, old.slots_[i].key) = old.slots_[i];
-    free(old.slots_);
-    return true;
 }
 
 bool map_reserve(struct map *map, size_t count)
 {
-    size_t capacity = map->capacity_ ? map->capacity_ : 16;
+    size_t capacity = map->capacity_ ? map->capacity_ : MAP_CAPACITY_MIN;
 
     while (capacity / 4 * 3 < count)
         capacity *= 2;
-    return capacity == map->capacity_ || map_resize(map, capacity);
+    if (capacity == map->capacity_)
+        return true;
+    map_move(map, SIZE_MAX);
+    return map_resize(map, capacity);
 }
 
 bool map_put(struct map *map, uint64_t key, void *value)
 {
     struct map_slot *slot;
 
+    assert(value);
     if (!map_reserve(map, map->count_ + 1))
         return false;
-    slot = map_find(map, key);
-    if (!slot->value)
+    map_step(map);
+    slot = map_find_entry(map, key);
+    if (!slot) {
+        slot = map_find(map->slots_, map->capacity_, key);
         map->count_++;
+    }
     *slot = (struct map_slot){key, value};
     return true;
 }
 
 void *map_get(const struct map *map, uint64_t key)
 {
-    return map->count_ ? map_find(map, key)->value : NULL;
+    const struct map_slot *slot = map_find_entry(map, key);
+
+    return slot ? slot->value : NULL;
 }
 
 void *map_remove(struct map *map, uint64_t key)
 {
-    size_t mask = map->capacity_ - 1, hole, i;
+    struct map_slot *slot = map_find_entry(map, key);
     void *value;
 
-    if (!map->count_)
+    if (!slot)
         return NULL;
-    hole = (size_t)(map_find(map, key) - map->slots_);
-    value = map->slots_[hole].value;
-    if (!value)
-        return NULL;
-    /* Close the gap: whoever probed past the hole moves back into it, so no marker stays behind. */
-    for (i = (hole + 1) & mask; map->slots_[i].value; i = (i + 1) & mask) {
-        size_t home = map_home(map, map->slots_[i].key);
-
-        if (((i - home) & mask) >= ((i - hole) & mask)) {
-            map->slots_[hole] = map->slots_[i];
-            hole = i;
-        }
-    }
-    map->slots_[hole].value = NULL;
+    value = slot->value;
+    if (slot >= map->slots_ && slot < map->slots_ + map->capacity_)
+        map_empty(map->slots_, map->capacity_, slot);
+    else
+        map_empty(map->old_, map->old_capacity_, slot);
     map->count_--;
-    if (map->capacity_ > 1024 && map->count_ < map->capacity_ / 8)
+    map_step(map);
+    if (!map->old_ && map->capacity_ > MAP_SHRINK_CAPACITY_MIN && map->count_ < map->capacity_ / 8)
         map_resize(map, map->capacity_ / 2); /* a failure only leaves it large */
     return value;
 }
 
 void *map_next(const struct map *map, size_t *cursor)
 {
-    while (*cursor < map->capacity_) {
-        void *value = map->slots_[(*cursor)++].value;
+    const size_t end = map->capacity_ + (map->old_ ? map->old_capacity_ : 0);
+
+    while (*cursor < end) {
+        size_t at = (*cursor)++;
+        void *value =
+            at < map->capacity_ ? map->slots_[at].value : map->old_[at - map->capacity_].value;
 
         if (value)
             return value;

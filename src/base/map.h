@@ -1,6 +1,10 @@
 /*
  * map.h - a hash table from a 64-bit key to a pointer; open addressing, at most 3/4 full.
  *
+ * A table that grows or shrinks is moved in steps: each map_put and each map_remove examines at
+ * most MAP_STEP_SLOTS slots of the old table, so no single call pays for all entries. Beside that
+ * a call costs its probe, a few slots.
+ *
  * Errors     map_put fails only for want of memory; map_reserve beforehand makes it succeed.
  * Ownership  Values are borrowed. Keys must be unique; any 64-bit value is a key.
  * Threads    None: one owner.
@@ -12,9 +16,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Slots of the old table that one call examines. 8 would do for growth; a table that shrinks is
+ * 7/8 empty and is left behind in time with 32. */
+#define MAP_STEP_SLOTS 32
+
 struct map {
     struct map_slot *slots_;
-    size_t capacity_, count_;
+    size_t capacity_, count_; /* `count_` of both tables */
+    struct map_slot *old_;    /* entries that are not moved yet; NULL: all are in `slots_` */
+    size_t old_capacity_;
+    size_t old_next_; /* slots of `old_` before it are empty */
 };
 
 static inline void map_init(struct map *map)
@@ -24,7 +35,8 @@ static inline void map_init(struct map *map)
 
 void map_deinit(struct map *map);
 
-/* Room for `count` entries in all. False when out of memory, and nothing changed. */
+/* Room for `count` entries in all. False when out of memory, and nothing changed. O(1) while
+ * `count` grows by single steps; a leap during a move first ends that move, which is O(entries). */
 bool map_reserve(struct map *map, size_t count);
 
 /* Adds or replaces; `value` is not NULL. False when out of memory, and nothing changed. */
@@ -41,8 +53,8 @@ static inline size_t map_count(const struct map *map)
     return map->count_;
 }
 
-/* Walks all entries in no order: start with *cursor = 0; NULL at the end. The map must not change
- * between calls. */
+/* Walks all entries, each once, in no order: start with *cursor = 0; NULL at the end. The map must
+ * not change between calls: map_put, map_remove and map_reserve move entries, map_get does not. */
 void *map_next(const struct map *map, size_t *cursor);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -133,12 +134,96 @@ static void test_grow_and_shrink(void **state)
     map_deinit(&map);
 }
 
+/* What one call moved out of the old table: slots passed, and entries. */
+static void assert_small_step(const struct map *map, const struct map *before)
+{
+    if (map->old_ && map->old_ == before->old_)
+        assert_true(map->old_next_ - before->old_next_ <= MAP_STEP_SLOTS);
+    else if (before->old_)
+        assert_true(before->old_capacity_ - before->old_next_ <= MAP_STEP_SLOTS);
+}
+
+/* Goal: no call pays for all entries, and the map stays right while it is moved. Method: up to
+ * MAP_TEST_MOVING entries, with lookups of present and absent keys, replacements and removals in
+ * the middle of every move, against an array; the progress of the move is compared from call to
+ * call. */
+static void test_moves_in_steps(void **state)
+{
+    enum { MAP_TEST_MOVING = 200000 };
+    struct random random = random_seeded(11);
+    uint8_t *values = calloc(MAP_TEST_MOVING, 1); /* 0: absent */
+    size_t count = 0, moving = 0;
+    char targets[8];
+    struct map map;
+
+    (void)state;
+    assert_non_null(values);
+    map_init(&map);
+    for (size_t step = 0; step < 4 * MAP_TEST_MOVING; step++) {
+        const bool grows = step < 3 * MAP_TEST_MOVING;
+        const size_t i = (size_t)random_below(&random, MAP_TEST_MOVING);
+        const struct map before = map;
+        void *expected = values[i] ? &targets[values[i]] : NULL;
+
+        moving += map.old_ != NULL;
+        assert_ptr_equal(map_get(&map, i << 20), expected);
+        if (random_below(&random, 8) < (grows ? 7u : 1u)) {
+            count += !values[i];
+            values[i] = (uint8_t)(1 + random_below(&random, 7));
+            assert_true(map_put(&map, i << 20, &targets[values[i]]));
+        } else {
+            assert_ptr_equal(map_remove(&map, i << 20), expected);
+            count -= values[i] != 0;
+            values[i] = 0;
+        }
+        assert_int_equal(map_count(&map), count);
+        assert_small_step(&map, &before);
+        if (step % 50000 == 0) {
+            size_t cursor = 0, walked = 0;
+
+            while (map_next(&map, &cursor))
+                walked++;
+            assert_int_equal(walked, count);
+        }
+    }
+    assert_true(moving > MAP_TEST_MOVING / 100); /* else the moves were not what was tested */
+    for (size_t i = 0; i < MAP_TEST_MOVING; i++)
+        assert_ptr_equal(map_get(&map, i << 20), values[i] ? &targets[values[i]] : NULL);
+    map_deinit(&map);
+    free(values);
+}
+
+/* A reserve in the middle of a move ends it, and leaves room that no put has to grow. */
+static void test_reserve_while_moving(void **state)
+{
+    struct map map;
+    uint64_t count = 0;
+
+    (void)state;
+    map_init(&map);
+    while (!map.old_ || map.capacity_ < 1024)
+        assert_true(map_put(&map, count++, &map));
+    assert_true(map_reserve(&map, 100000));
+    assert_true(map.capacity_ / 4 * 3 >= 100000);
+    for (size_t capacity = map.capacity_; count < 100000; count++) {
+        assert_true(map_put(&map, count, &map));
+        assert_int_equal(map.capacity_, capacity);
+    }
+    for (uint64_t i = 0; i < count; i++)
+        assert_ptr_equal(map_get(&map, i), &map);
+    map_deinit(&map);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_edges),           cmocka_unit_test(test_reserve),
-        cmocka_unit_test(test_random),          cmocka_unit_test(test_collisions),
+        cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_reserve),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_collisions),
         cmocka_unit_test(test_grow_and_shrink),
+        cmocka_unit_test(test_moves_in_steps),
+        cmocka_unit_test(test_reserve_while_moving),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
