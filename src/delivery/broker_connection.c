@@ -4,6 +4,7 @@
 #include "timer/retry.h"
 #include "sys/clock.h"
 #include "sys/mailbox.h"
+#include "sys/thread.h"
 
 #include <assert.h>
 #include <signal.h>
@@ -427,7 +428,8 @@ static bool start_thread(struct broker_connection *connection)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    started = pthread_create(&connection->thread, NULL, run, connection) == 0;
+    started = thread_start(&connection->thread, run, connection, "broker-%s",
+                           connection->options.name) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;
 }

@@ -4,6 +4,7 @@
 #include "sys/clock.h"
 #include "sys/entropy.h"
 #include "sys/mailbox.h"
+#include "sys/thread.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -395,7 +396,7 @@ static bool start_thread(struct webhook *webhook)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    started = pthread_create(&webhook->thread, NULL, run, webhook) == 0;
+    started = thread_start(&webhook->thread, run, webhook, "webhook") == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;
 }

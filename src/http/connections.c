@@ -1,6 +1,7 @@
 #include "http/connections.h"
 
 #include "sys/clock.h"
+#include "sys/thread.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -95,7 +96,7 @@ enum error_code connections_start(struct connections *connections, size_t count_
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&connections->stop_, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    error = pthread_create(&connections->sweeper_, NULL, sweeper_run, connections);
+    error = thread_start(&connections->sweeper_, sweeper_run, connections, "http-idle");
     if (!error)
         return ERROR_NONE;
     pthread_cond_destroy(&connections->stop_);

@@ -1,6 +1,7 @@
 #include "http/loop.h"
 
 #include "http/server.h"
+#include "sys/thread.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -169,7 +170,7 @@ static void *loop_run(void *argument)
 }
 
 enum error_code loop_start(struct loop *loop, struct MHD_Daemon *daemon, int listener,
-                           struct error *ret_error)
+                           unsigned number, struct error *ret_error)
 {
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
     int error;
@@ -180,7 +181,7 @@ enum error_code loop_start(struct loop *loop, struct MHD_Daemon *daemon, int lis
         return error_set(ret_error, ERROR_IO, "make an eventfd: %s", strerror(errno));
     pthread_mutex_init(&loop->lock_, NULL);
     pthread_cond_init(&loop->quiet_, NULL);
-    error = pthread_create(&loop->thread_, NULL, loop_run, loop);
+    error = thread_start(&loop->thread_, loop_run, loop, "http-%u", number);
     if (!error)
         return ERROR_NONE;
     pthread_cond_destroy(&loop->quiet_);

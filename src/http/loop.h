@@ -36,9 +36,9 @@ struct loop {
 };
 
 /* Runs `daemon` (with epoll, without threads), which accepts from `listener`, until loop_stop; both
- * stay the caller's. */
+ * stay the caller's. `number` is shown in the name of the thread. */
 enum error_code loop_start(struct loop *loop, struct MHD_Daemon *daemon, int listener,
-                           struct error *ret_error);
+                           unsigned number, struct error *ret_error);
 
 /* To be called by the daemon's thread for each new connection. */
 void loop_accepted(struct loop *loop);

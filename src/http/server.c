@@ -19,7 +19,8 @@ static enum error_code start_worker(struct http_server *server, struct error *re
     if (!worker->daemon)
         return error_set(ret_error, ERROR_IO, "start the server: %s",
                          errno ? strerror(errno) : "libmicrohttpd does not");
-    error = loop_start(&worker->loop, worker->daemon, server->listener, ret_error);
+    error = loop_start(&worker->loop, worker->daemon, server->listener,
+                       (unsigned)server->worker_count, ret_error);
     if (error) {
         MHD_quiesce_daemon(worker->daemon); /* or it would close the socket of all */
         MHD_stop_daemon(worker->daemon);

@@ -7,6 +7,7 @@
 
 #include "sys/clock.h"
 #include "sys/files.h"
+#include "sys/thread.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -66,7 +67,7 @@ enum error_code node_backup_start(struct node *node, struct node_backup *backup)
     pthread_mutex_lock(&node->backup_lock);
     if (atomic_load(&node->is_stopping))
         code = ERROR_STOPPING;
-    else if (pthread_create(&node->backup_thread, NULL, backup_run, backup) != 0)
+    else if (thread_start(&node->backup_thread, backup_run, backup, "backup") != 0)
         code = ERROR_NO_MEMORY;
     else
         node->has_backup_thread = true;

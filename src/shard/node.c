@@ -4,6 +4,7 @@
 #include "storage/rocksdb.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
+#include "sys/thread.h"
 #include "calendar/zones.h"
 
 #include <stdio.h>
@@ -277,14 +278,14 @@ static void end_storage_threads(struct node *node)
 
 static enum error_code start_threads(struct node *node, struct error *ret_error)
 {
-    if (pthread_create(&node->commit_thread, NULL, commit_loop, node) != 0)
+    if (thread_start(&node->commit_thread, commit_loop, node, "commit") != 0)
         return error_set(ret_error, ERROR_IO, "no thread for commits");
-    if (pthread_create(&node->read_thread, NULL, read_loop, node) != 0) {
+    if (thread_start(&node->read_thread, read_loop, node, "read") != 0) {
         atomic_store(&node->storage_ends, true);
         pthread_join(node->commit_thread, NULL);
         return error_set(ret_error, ERROR_IO, "no thread for reads");
     }
-    if (pthread_create(&node->engine_thread, NULL, engine_loop, node) != 0) {
+    if (thread_start(&node->engine_thread, engine_loop, node, "shard-0") != 0) {
         end_storage_threads(node);
         return error_set(ret_error, ERROR_IO, "no thread for the engine");
     }

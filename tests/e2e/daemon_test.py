@@ -52,6 +52,15 @@ class DaemonTest(unittest.TestCase):
             lambda: len(self.arrivals_of(timer)) >= count and self.arrivals_of(timer), 20,
             f"{count} webhooks of {timer['id']}")
 
+    def test_threads_have_names(self):
+        """The names that `top -H` and `ps -L` show."""
+        daemon = self.start("--http-threads", "2")
+        names = set()
+        for task in os.scandir(f"/proc/{daemon.process.pid}/task"):
+            with open(os.path.join(task.path, "comm")) as comm:
+                names.add(comm.read().strip())
+        self.assertLessEqual({"shard-0", "commit", "read", "webhook", "http-0", "http-1"}, names)
+
     def test_a_timer_rings(self):
         daemon = self.start()
         timer = self.create(daemon, after="300ms", payload={"order": 42})
