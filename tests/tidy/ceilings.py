@@ -8,7 +8,7 @@ last row is gone, this file goes too.
 
 TODAY = {
     "plain_words": {
-        "docs": 7.6,
+        "docs": 6.3,
 
         "lib/include": 8.3,
 
