@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""A shop holds stock for a million orders. Who pays in time keeps it; the rest goes back on the shelf.
+"""A shop holds stock for a million orders. A paid order keeps its stock; the stock of the others returns to the shelf.
 
-This is how a service uses Tickwheel, at full size and with the books kept, so that it can say at the end
-whether anything was lost or happened twice. Three calls are all it takes:
+It shows how a service uses Tickwheel, at full size and with bookkeeping, so that it can report at the end whether
+an order was lost or handled twice. It needs three calls:
 
-  hold    POST /v1/timers/batch           a timer for each order: due when its time to pay is over, and it
-                                          watches the event `order:N`
-  pay     POST /v1/watch/complete         the event happened: the timer is cancelled, and the answer says so
-  expire  POST /v1/queues/NAME/lease      a worker takes the orders whose time is over, frees their stock,
-          POST /v1/queues/NAME/ack        and says that it is done
+  hold    POST /v1/timers/batch           a timer per order, due at the end of its time to pay; it watches
+                                          the event `order:N`
+  pay     POST /v1/watch/complete         completes the event: cancels the timer, and the answer says so
+  expire  POST /v1/queues/NAME/lease      a worker takes expired orders and frees their stock,
+          POST /v1/queues/NAME/ack        then acknowledges
 
 Only Python's standard library is needed.
 """
@@ -34,7 +34,7 @@ QUEUE = "reservations"
 LINES = {"Content-Type": "application/x-ndjson", "Prefer": "return=minimal"}
 OPEN, PAID, UNSURE = range(3)
 DAEMON = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../build/release/bin/tickwheeld")
-PATIENCE_S = 120  # with a server that does not answer, or does not let go of an order
+PATIENCE_S = 120  # time limit for a server that does not answer, or does not hand out an order
 
 
 # ---- the server ----
@@ -64,7 +64,7 @@ class Server:
         self.address = (found[1], int(found[2]))
 
     def crash(self):
-        """kill -9, and once more from the start."""
+        """kill -9, and a new start on the same data."""
         self.process.kill()
         self.process.wait()
         self.log.close()
@@ -72,7 +72,7 @@ class Server:
         self.crashes += 1
 
     def pending(self):
-        """How many timers it still has."""
+        """The number of timers that it still has."""
         connection = http.client.HTTPConnection(*self.address, timeout=60)
         connection.request("GET", "/metrics")
         text = connection.getresponse().read().decode()
@@ -88,7 +88,7 @@ class Server:
 
 
 class Elsewhere:
-    """A tickwheeld that runs already, and may have timers of others."""
+    """A running tickwheeld, which may hold other timers."""
 
     crashes = 0
 
@@ -110,8 +110,8 @@ class Elsewhere:
 
 
 class Client:
-    """One kept-alive connection. Every call here may be repeated without harm, so what was not answered,
-    because the server is busy or was killed, is simply sent again."""
+    """One kept-alive connection. Every call here is safe to repeat, so a request without an answer, because the
+    server is busy or was killed, is sent again."""
 
     def __init__(self, server):
         self.server, self.connection = server, None
@@ -122,7 +122,7 @@ class Client:
         self.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def call(self, method, path, body=None, headers=None, fine=(200,)):
-        """The answer, and whether an earlier try may have been carried out."""
+        """The answer, and whether an earlier try may have taken effect."""
         headers = headers or {"Content-Type": "application/json"}
         is_repeated, deadline = False, time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
@@ -154,12 +154,12 @@ class Client:
 # ---- the books ----
 
 class Books:
-    """What the shop knows of each order, from nothing but the answers that it got."""
+    """The state of each order, as the shop knows it from the answers alone."""
 
     def __init__(self, count, hold_ms):
         self.count, self.hold_ms = count, hold_ms
         self.lock = threading.Lock()
-        self.asked_ms = array.array("d", bytes(8 * count))  # when its hold was asked for
+        self.asked_ms = array.array("d", bytes(8 * count))  # when its hold was requested
         self.state = bytearray(count)
         self.arrivals = bytearray(count)  # at a worker
         self.freed = bytearray(count)     # 1: the worker's ack was answered with `ok`
@@ -167,7 +167,7 @@ class Books:
         self.lateness_ms = []
 
     def pay(self, order, cancelled, is_repeated):
-        """One timer was cancelled, or none: then its time was over, unless an earlier try cancelled it."""
+        """The answer to a payment: 1 timer cancelled; or 0, if it was due already or an earlier try cancelled it."""
         if cancelled == 1:
             self.state[order] = PAID
         elif is_repeated:
@@ -176,7 +176,7 @@ class Books:
             self.paid_late += 1
 
     def arrive(self, order, due_ms, now_ms):
-        """A worker is told that the time to pay is over."""
+        """A worker got the order: its time to pay is over."""
         with self.lock:
             self.early += now_ms < due_ms or due_ms < self.asked_ms[order] + self.hold_ms - 1
             self.after_ack += self.freed[order]
@@ -189,12 +189,12 @@ class Books:
             self.freed[order] = 1
 
     def missing(self):
-        """How many are neither paid nor expired, as far as is known."""
+        """The number of orders that are neither paid nor expired, as far as is known."""
         with self.lock:
             return sum(state == OPEN and not arrivals for state, arrivals in zip(self.state, self.arrivals))
 
     def settle(self, client):
-        """Was it paid, or was it too late? Where the answer was lost, the server is asked."""
+        """Settles orders whose answer was lost, by asking the server: paid, or too late?"""
         for order in range(self.count):
             if self.state[order] != UNSURE:
                 continue
@@ -205,7 +205,7 @@ class Books:
 
 
 class Progress:
-    """A bar on a terminal; elsewhere a line for each phase. Its time is from the first to the last."""
+    """Progress: a bar on a terminal, otherwise a line per phase, timed from its first order to its last."""
 
     def __init__(self, name, total, is_shown=True):
         self.name, self.total, self.done = name, total, 0
@@ -240,7 +240,7 @@ class Progress:
 
 
 def on_connections(server, connections, work, jobs):
-    """Calls work(client, job) for each job, on so many connections at a time."""
+    """Calls work(client, job) for each job, on a number of connections in parallel."""
     jobs, lock, failures = iter(jobs), threading.Lock(), []
 
     def run():
@@ -268,7 +268,7 @@ def on_connections(server, connections, work, jobs):
 # ---- the shop ----
 
 def hold(client, books, orders, options):
-    """Puts the stock of these orders on hold. The key makes it harmless to send them twice."""
+    """Holds the stock of these orders. The key makes it harmless to send them twice."""
     asked_ms = time.time() * 1000
     for order in orders:
         books.asked_ms[order] = asked_ms
@@ -288,7 +288,7 @@ def hold(client, books, orders, options):
 
 
 def pay(client, books, orders):
-    """These orders are paid: their stock is theirs, unless its time was over."""
+    """Pays these orders: they keep their stock, unless their time was over."""
     body = json.dumps({"watch": [f"order:{order}" for order in orders]})
     is_repeated = False
     while True:
@@ -304,7 +304,7 @@ def pay(client, books, orders):
 
 
 class Worker(threading.Thread):
-    """Takes the orders whose time is over, and frees their stock."""
+    """Leases expired orders and frees their stock."""
 
     def __init__(self, server, books, progress):
         super().__init__(daemon=True)
@@ -328,7 +328,7 @@ class Worker(threading.Thread):
         self.progress.begin()
         for item in items:
             self.books.arrive(item["payload"]["order"], instant_ms(item["due"]), now_ms)
-        # Here the stock goes back on the shelf, in one transaction with the timer's id.
+        # Here a real shop frees the stock, in one transaction with the timer's id.
         receipts = json.dumps({"receipts": [item["receipt"] for item in items]})
         answer = json.loads(self.client.call("POST", f"/v1/queues/{QUEUE}/ack", receipts)[0])
         for item, result in zip(items, answer["results"]):
@@ -369,7 +369,7 @@ def work_off(name, orders, act, server, options):
 
 
 def await_expiry(server, books, workers):
-    """Until all that was not paid has come to a worker, and the time of what was paid is over too."""
+    """Waits until every unpaid order has come to a worker, and the time of every paid one is over too."""
     last_ms = max(books.asked_ms) + books.hold_ms
     deadline = last_ms / 1000 + PATIENCE_S
     while time.time() < deadline:
@@ -405,7 +405,7 @@ def run(server, options):
 
 
 def report(books, server, options):
-    """Prints the books; whether they are in order."""
+    """Prints the books, and returns whether they balance."""
     orders = range(books.count)
     paid = books.state.count(PAID)
     expired = sum(books.arrivals[i] > 0 and books.state[i] != PAID for i in orders)
@@ -443,12 +443,12 @@ def duration(text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=number(1, 10**8), default=1000000, help="orders (1000000)")
-    parser.add_argument("--hold", type=duration, default="3m", help="the time to pay (3m)")
-    parser.add_argument("--paid", type=number(0, 100), default=95, help="how many per cent pay (95)")
-    parser.add_argument("--connections", type=number(1, 64), default=4, help="of the shop (4)")
+    parser.add_argument("--hold", type=duration, default="3m", help="time to pay (3m)")
+    parser.add_argument("--paid", type=number(0, 100), default=95, help="percentage of orders that are paid (95)")
+    parser.add_argument("--connections", type=number(1, 64), default=4, help="connections of the shop (4)")
     parser.add_argument("--hold-at-once", type=number(1, 10**6), default=10000, help="orders in a batch (10000)")
     parser.add_argument("--pay-at-once", type=number(1, 5000), default=1000, help="orders in a call (1000)")
-    parser.add_argument("--seed", type=int, default=1, help="who pays (1)")
+    parser.add_argument("--seed", type=int, default=1, help="selects the orders that are paid (1)")
     parser.add_argument("--crash", action="store_true", help="kill -9 in the middle of each phase")
     parser.add_argument("--url", help="use this server instead of starting one")
     parser.add_argument("--daemon", default=DAEMON, help="the program to start")
