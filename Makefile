@@ -1,4 +1,4 @@
-# The front door. Each target is one command for people; CMake and the scripts do the work.
+# Commands for daily work; CMake and the scripts do the work.
 
 # make run DATA=/srv/timers FLAGS="--listen-port 80"
 # make sim SEED=35 STEPS=200 FLAGS=--shrink
@@ -20,10 +20,10 @@ export JOBS
 	fuzz fuzz-long coverage lint analyze fmt docs install install-lib clean
 .DEFAULT_GOAL := help
 
-help: ## list what can be made
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
-run: build ## install what is missing, build, and start tickwheeld on 127.0.0.1:8463 with data in ./data
+run: build ## install missing packages, build, and start tickwheeld on 127.0.0.1:8463 with data in ./data
 	@exec build/release/bin/tickwheeld --banner --data-folder "$(DATA)" \
 		--webhook-allow "127.0.0.0/8,::1/128" $(FLAGS)
 
@@ -35,7 +35,7 @@ build: ## the release build, in build/release
 	@cmake --preset release --log-level=WARNING -DTICKWHEEL_TESTS=OFF >/dev/null
 	@cmake --build build/release -j $(JOBS) --target tickwheeld
 
-# Other than the rest it wants neither Ninja nor any package but CMake and a C compiler.
+# Unlike the other targets it needs only CMake and a C compiler: no Ninja, no packages.
 lib: ## the library alone, in build/lib: no service, no packages to install
 	@cmake -S . -B build/lib --log-level=WARNING -DTICKWHEEL_SERVICE=OFF -DTICKWHEEL_TESTS=OFF \
 		-DCMAKE_C_FLAGS_RELEASE=-O3 -DCMAKE_INSTALL_PREFIX="$(PREFIX)" >/dev/null
@@ -45,14 +45,14 @@ test: ## every test, with warnings as errors
 	@scripts/install-deps test
 	@scripts/test dev
 
-test-bounds: ## memory and slow consumers at full size: ten million timers, bursts, 10,000 connections; half an hour
+test-bounds: ## limits of memory at full size: ten million timers, bursts, 10,000 connections; half an hour
 	@scripts/install-deps test
 	@cmake --preset release --log-level=WARNING -DTICKWHEEL_TESTS=ON >/dev/null
 	@cmake --build build/release -j $(JOBS) --target tickwheeld receiver
 	@for each in tests/bounds/*_test.py; do \
 		TEST_SIZE=full TEST_BUILD=build/release python3 $$each || exit 1; done
 
-bench: ## the benchmarks: the wheel, then the service beside its peers
+bench: ## the benchmarks: the wheels, then the service, each beside its peers
 	@scripts/install-deps bench
 	@scripts/bench
 
@@ -61,11 +61,11 @@ test-brokers: ## the tests of Kafka and RabbitMQ against real servers
 	@tests/brokers/kafka/fetch
 	@TEST_BROKERS=all scripts/test dev -R 'broker_(kafka|rabbitmq)_test'
 
-sim: ## one run of the simulation, to look at: SEED, STEPS, and FLAGS such as --shrink or --verbose
+sim: ## a run of the simulation: SEED, STEPS, and FLAGS such as --shrink or --verbose
 	@$(MAKE) --no-print-directory build/dev/tests/sim/sim
 	@build/dev/tests/sim/sim --seed $(SEED) --runs 1 --steps $(STEPS) $(FLAGS)
 
-soak: ## new runs of the simulation for so many SECONDS (60); a seed that fails is printed
+soak: ## new runs of the simulation for SECONDS (60); prints each seed that fails
 	@$(MAKE) --no-print-directory build/dev/tests/sim/sim
 	@build/dev/tests/sim/sim --runs 1000000000 --steps $(STEPS) --seconds $(SECONDS) $(FLAGS)
 
@@ -75,7 +75,7 @@ build/dev/tests/sim/sim:
 	@cmake --preset dev --log-level=WARNING >/dev/null
 	@cmake --build build/dev -j $(JOBS) --target sim >/dev/null
 
-bench-brokers: ## 100,000 timers to each broker, which is stopped and started in the middle
+bench-brokers: ## 100,000 timers to each broker, with an outage in the middle
 	@scripts/install-deps brokers
 	@tests/brokers/kafka/fetch
 	@scripts/bench brokers
@@ -88,11 +88,11 @@ tsan: ## every test under ThreadSanitizer
 	@scripts/install-deps test
 	@scripts/test tsan
 
-fuzz: ## six seconds of each fuzz target, from its corpus on
+fuzz: ## six seconds of each fuzz target, starting from its corpus
 	@scripts/install-deps test
 	@scripts/test fuzz -R '_fuzz$$'
 
-fuzz-long: ## each fuzz target for so many SECONDS (60), and what it found; FLAGS=json for some of them
+fuzz-long: ## each fuzz target for SECONDS (60), with its findings; FLAGS=json for some of them
 	@scripts/install-deps test
 	@scripts/fuzz $(SECONDS) $(FLAGS)
 
@@ -104,7 +104,7 @@ lint: ## clang-format without changes, clang-tidy, the tidy tests
 	@scripts/install-deps lint
 	@scripts/lint
 
-analyze: ## the same with clang's analyzer, which takes minutes
+analyze: ## lint with clang's analyzer, which takes minutes
 	@scripts/install-deps lint
 	@scripts/lint --analyze
 
@@ -112,7 +112,7 @@ fmt: ## format every C file
 	@scripts/install-deps lint
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format-14 -i
 
-docs: ## the files that are made from tables and headers: settings, reference, exported symbols
+docs: ## the generated files: settings, reference, exported symbols
 	@scripts/reference --markdown docs/reference
 	@scripts/reference --map lib/libtickwheel.map
 	@$(MAKE) --no-print-directory build
@@ -127,5 +127,5 @@ install: build ## install everything under PREFIX (default /usr/local)
 install-lib: lib ## install the library alone: headers, static and shared, pkg-config, CMake package, manual
 	@cmake --install build/lib
 
-clean: ## remove what was built; your data stays
+clean: ## remove the build folders; data stays
 	@rm -rf build
