@@ -37,7 +37,7 @@ TODAY = {
 
         "src/timer": 20,
     },
-    "purposes": 112,
-    "unique_tags": 125,
+    "purposes": 110,
+    "unique_tags": 124,
     "unique_statics": 470,
 }
