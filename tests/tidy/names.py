@@ -1,7 +1,7 @@
 """The rules on names: a stack trace and a symbol search lead to one place.
 
-C lets each file have its own `find`, and its own `struct entry`. A profile, a core file and a search then say which
-one was meant only to a reader who knows. So tags are unique in the tree, and static functions unique in src/.
+C lets each file have its own `find`, and its own `struct entry`. A profile, a core file and a search then show a name
+that stands for several things. So tags are unique in the tree, and static functions unique in src/.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""The rules of the house, as functions: each takes the root of a tree and returns what breaks it.
+"""The style rules, as functions: each takes the root of a tree and returns the violations.
 
-A violation is a text "path:line: what", or "path: what". tidy_test.py applies every rule to the repository
-and, so that no rule sleeps, to a tree with an offender planted in it.
+A violation is a text "path:line: violation", or "path: violation". tidy_test.py applies every rule to the repository
+and, to show that each rule works, to a small tree with a planted offender.
 """
 
 import os
@@ -69,7 +69,7 @@ def blank(match):
 
 
 def code_of(text):
-    """C without comments and without what stands in quotes; lines and columns stay."""
+    """C without comments and without the contents of quotes; lines and columns stay."""
     return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'',
                   blank, text, flags=re.S)
 
@@ -80,7 +80,7 @@ def is_test(path):
 
 
 def test_headers(root):
-    """Headers of src/ that only tests include: their helpers, whatever they are called."""
+    """Headers of src/ that only tests include: their helpers, under any name."""
     users = {}
     for path in files(root, ".c", ".h"):
         for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', read(root, path), flags=re.M):
@@ -118,7 +118,7 @@ def layers(root):
 
 
 def file_lengths(root):
-    """No file is longer than can be read at a sitting."""
+    """No file is too long to read in one go."""
     return [f"{path}: {count} lines" for path in files(root, ".c", ".h", ".py", ".cmake")
             if (count := read(root, path).count("\n")) > FILE_LINES_MAX]
 
@@ -162,12 +162,12 @@ def bans_of(path):
     if path.startswith(("src/", "lib/")) and not path.startswith("lib/examples/"):
         bans.update(PRINTS)
     if path.startswith("lib/"):
-        bans.pop("fprintf", None)  # a check that fails says what is broken before it aborts
+        bans.pop("fprintf", None)  # a failing check prints the broken invariant before it aborts
     return bans
 
 
 def banned_calls(root):
-    """No call that overflows, races, waits blindly, or reads the time behind the engine's back."""
+    """No call that overflows, races, sleeps, or reads the time outside of the clock modules."""
     wrong, helpers = [], test_headers(root)
     for path in files(root, ".c", ".h"):
         bans = bans_of("tests/" + path if path in helpers else path)
@@ -177,12 +177,12 @@ def banned_calls(root):
     return wrong
 
 
-# Who may hand something to the node: all else of src/api goes through call_ask, in its tenant's name.
+# Files of src/api that may submit to the node directly; all others use call_ask, which names the tenant.
 DOORS = {"node_submit": {"src/api/core/call.c", "src/api/timers/batch.c"}, "node_queue_submit": {"src/api/queues/queues.c"}}
 
 
 def one_door(root):
-    """What the API asks of the node it asks in the caller's name."""
+    """Requests of the API to the node are made in the caller's name."""
     return [f"{path}:{number}: {found[1]}(): use call_ask"
             for path in files(root, ".c") if path.startswith("src/api/") and not is_test(path)
             for number, line in enumerate(code_of(read(root, path)).split("\n"), 1)
@@ -191,7 +191,7 @@ def one_door(root):
 
 
 def secret_comparisons(root):
-    """Looking for a token takes as long whatever is found: no call that stops at a difference, no way out early."""
+    """Looking for a token takes constant time: no call that stops at a difference, no early return."""
     wrong = []
     for path in files(root, ".c"):
         text = code_of(read(root, path))
@@ -228,7 +228,7 @@ def globals_of(archive):
 
 
 def mutable_globals(build):
-    """No state outside of what a caller owns. `build` is a build folder, not a source tree."""
+    """No writable global state. `build` is a build folder, not a source tree."""
     return [f"{os.path.basename(archive)}: {symbol}"
             for archive in archives(build) for symbol in globals_of(archive)
             if symbol not in GLOBALS_KNOWN]
@@ -280,7 +280,7 @@ def untested_functions(root):
 
 
 def machine_paths(root):
-    """Nothing in the tree knows on which machine it was written."""
+    """No file contains a path of the machine on which it was written."""
     # In pieces, so that this file passes.
     pattern = re.compile(r"(?<![\w.])/(" + "|".join(["ho" + "me", "ro" + "ot", "wo" + "rk", "Us" + "ers"])
                          + r")/\w")
@@ -316,7 +316,7 @@ def headers_alone(root):
 
 
 def documented_links(root):
-    """Each link of the documents to a file of the tree leads somewhere."""
+    """Each link of the documents to a file of the tree leads to an existing file."""
     wrong = []
     for path in files(root, ".md"):
         for number, line in enumerate(read(root, path).split("\n"), 1):
@@ -328,7 +328,7 @@ def documented_links(root):
 
 
 def quotes(root):
-    """What a document quotes from a source stands there: <!-- quote FILE NAME -->, then the block."""
+    """A block after <!-- quote FILE NAME --> in a document equals the marked part of the source."""
     wrong = []
     for path in files(root, ".md"):
         text = read(root, path)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Goal: the tree keeps the rules of the house, and each rule would notice if it did not.
+"""Goal: the tree keeps the style rules, and each rule finds a violation.
 
-Method: every rule of rules.py runs over the repository; and over a small tree that is fine but for one
-planted offender, which the rule must name, and over the same tree without it, where it must be silent.
+Method: every rule runs over the repository; over a small clean tree, where it must be silent; and over that tree
+with a planted offender, which it must name.
 """
 
 import os
@@ -24,7 +24,7 @@ BUILD = os.environ.get("TW_TIDY_BUILD", "")  # a plain build folder; empty: its 
 
 
 def contract_rows(without=None, test="src/base/a_test.c:fits", more=""):
-    """A table that has all of the clean tree's document."""
+    """A table with all of the clean tree's contract."""
     names = ["{id}", "GET /v1/a/{id}", "GET /v1/a/{id} ?n", "GET /v1/a/{id} 200", "GET /v1/a/{id} 200 ETag",
              "any call 400", "A.b", "A.b=c", "/problems/io"]
     return "| of the contract | what is promised | proved by |\n| --- | --- | --- |\n" + "".join(
@@ -33,7 +33,7 @@ def contract_rows(without=None, test="src/base/a_test.c:fits", more=""):
 
 
 def limits_rows(without=None, more=""):
-    """The same of all the limits of the clean tree."""
+    """A table with all the limits of the clean tree."""
     values = {"GET /v1/a/{id} ?n": "`100`", "A.b": "`16`", "A.b[]": "`4K`", "src/base/good.h:GOOD_MAX": "`1h`",
               "src/base/good.h:OTHER_MAX": "`3600000`, at least 1", "goods_max": "`2`, 1 to 9", "tenant goods": ""}
     return "| limit | value | beyond it | at it | one beyond |\n| --- | --- | --- | --- | --- |\n" + "".join(
@@ -205,7 +205,7 @@ OFFENDERS = {
     ],
 }
 
-# What looks like an offender and is none.
+# Contents that look like an offender and are none.
 INNOCENT = {
     words.plain_words: [
         ("src/base/c_test.c", "/* Nobody reads this. */\n"),
@@ -317,7 +317,7 @@ class TheRules(unittest.TestCase):
 
 
 class MutableGlobals(unittest.TestCase):
-    """The rule that looks at what the compiler made."""
+    """The rule that examines the compiled archives."""
 
     def archive(self, root, source):
         plant(root, "x.c", source)
