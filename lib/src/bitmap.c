@@ -1,6 +1,6 @@
 #include "bitmap.h"
 
-static uint64_t row_words(uint64_t bits)
+static uint64_t bitmap_row_words(uint64_t bits)
 {
     return (bits + 63) / 64;
 }
@@ -12,7 +12,7 @@ bool tw__bitmap_init(struct bitmap *bitmap, uint32_t size, struct memory *memory
 
     *bitmap = (struct bitmap){.size = size};
     do {
-        bits = words[bitmap->row_count++] = row_words(bits);
+        bits = words[bitmap->row_count++] = bitmap_row_words(bits);
         bitmap->word_count += bits;
     } while (bits > 1);
 
@@ -38,7 +38,7 @@ bool tw__bitmap_next(const struct bitmap *bitmap, uint32_t from, uint32_t *ret_m
     uint64_t at = from; /* 64 bits: one past the last member need not fit in 32 */
 
     for (uint32_t row = 0; row < bitmap->row_count; row++) {
-        uint64_t bits = at / 64 < row_words((((uint64_t)bitmap->size - 1) >> (6 * row)) + 1)
+        uint64_t bits = at / 64 < bitmap_row_words((((uint64_t)bitmap->size - 1) >> (6 * row)) + 1)
                             ? bitmap->rows[row][at / 64] >> at % 64
                             : 0;
         if (bits == 0) { /* nothing left in this word: the row above knows of those to its right */

@@ -11,7 +11,7 @@
 
 enum { NS_PER_S = 1000000000 };
 
-static uint64_t read_ns(clockid_t id)
+static uint64_t clock_read_ns(clockid_t id)
 {
     struct timespec time = {0, 0};
     (void)clock_gettime(id, &time);
@@ -20,13 +20,13 @@ static uint64_t read_ns(clockid_t id)
 
 struct tw_wall tw_wall_now(void)
 {
-    return (struct tw_wall){read_ns(CLOCK_REALTIME)};
+    return (struct tw_wall){clock_read_ns(CLOCK_REALTIME)};
 }
 
-static uint64_t monotonic_now_ns(const struct tw_clock *clock)
+static uint64_t clock_monotonic_now_ns(const struct tw_clock *clock)
 {
     (void)clock;
-    return read_ns(CLOCK_MONOTONIC);
+    return clock_read_ns(CLOCK_MONOTONIC);
 }
 
 struct timespec tw__clock_timespec(struct tw_instant instant)
@@ -37,7 +37,8 @@ struct timespec tw__clock_timespec(struct tw_instant instant)
 
 /* One step of a wait; the lock is held. What it returns does not matter, the caller looks at the
  * clock again. */
-static void wait_once(struct tw_waiter *waiter, struct tw_instant now, struct tw_instant until)
+static void clock_wait_once(struct tw_waiter *waiter, struct tw_instant now,
+                            struct tw_instant until)
 {
     /* In steps of at most a day: further than time_t reaches is not asked for. */
     const uint64_t longest = (uint64_t)86400 * NS_PER_S;
@@ -52,8 +53,8 @@ static void wait_once(struct tw_waiter *waiter, struct tw_instant now, struct tw
 #endif
 }
 
-static bool monotonic_wait(const struct tw_clock *clock, struct tw_waiter *waiter,
-                           struct tw_instant until)
+static bool clock_monotonic_wait(const struct tw_clock *clock, struct tw_waiter *waiter,
+                                 struct tw_instant until)
 {
     pthread_mutex_lock(&waiter->lock_);
     struct tw_instant now = {0};
@@ -65,7 +66,7 @@ static bool monotonic_wait(const struct tw_clock *clock, struct tw_waiter *waite
         now = tw_clock_now(clock);
         if (now.ns >= until.ns)
             break;
-        wait_once(waiter, now, until);
+        clock_wait_once(waiter, now, until);
     }
     bool was_woken = waiter->is_woken_;
     waiter->is_woken_ = false;
@@ -75,7 +76,7 @@ static bool monotonic_wait(const struct tw_clock *clock, struct tw_waiter *waite
 
 const struct tw_clock *tw_clock_monotonic(void)
 {
-    static const struct tw_clock monotonic = {monotonic_now_ns, monotonic_wait};
+    static const struct tw_clock monotonic = {clock_monotonic_now_ns, clock_monotonic_wait};
     return &monotonic;
 }
 
@@ -122,21 +123,21 @@ void tw_waiter_wake(struct tw_waiter *waiter)
 
 /* The virtual clock. Its lock is taken before a waiter's, never after. */
 
-static struct tw_virtual *virtual_of(const struct tw_clock *clock)
+static struct tw_virtual *clock_virtual_of(const struct tw_clock *clock)
 {
     return (struct tw_virtual *)(uintptr_t)clock; /* the clock is its first member */
 }
 
-static uint64_t virtual_now_ns(const struct tw_clock *clock)
+static uint64_t clock_virtual_now_ns(const struct tw_clock *clock)
 {
-    struct tw_virtual *self = virtual_of(clock);
+    struct tw_virtual *self = clock_virtual_of(clock);
     pthread_mutex_lock(&self->lock_);
     uint64_t now_ns = self->now_ns_;
     pthread_mutex_unlock(&self->lock_);
     return now_ns;
 }
 
-static void virtual_leave(struct tw_virtual *self, struct tw_waiter *waiter)
+static void clock_virtual_leave(struct tw_virtual *self, struct tw_waiter *waiter)
 {
     struct tw_waiter **link = &self->waiters_;
     while (*link != waiter)
@@ -145,10 +146,10 @@ static void virtual_leave(struct tw_virtual *self, struct tw_waiter *waiter)
 }
 
 /* Waits for a wake, or for an advance, which signals the waiter too. */
-static bool virtual_wait(const struct tw_clock *clock, struct tw_waiter *waiter,
-                         struct tw_instant until)
+static bool clock_virtual_wait(const struct tw_clock *clock, struct tw_waiter *waiter,
+                               struct tw_instant until)
 {
-    struct tw_virtual *self = virtual_of(clock);
+    struct tw_virtual *self = clock_virtual_of(clock);
     bool was_woken = false;
     pthread_mutex_lock(&self->lock_);
     waiter->until_ns_ = until.ns;
@@ -171,14 +172,14 @@ static bool virtual_wait(const struct tw_clock *clock, struct tw_waiter *waiter,
     was_woken = waiter->is_woken_;
     waiter->is_woken_ = false;
     pthread_mutex_unlock(&waiter->lock_);
-    virtual_leave(self, waiter);
+    clock_virtual_leave(self, waiter);
     pthread_mutex_unlock(&self->lock_);
     return !was_woken;
 }
 
 bool tw_virtual_init(struct tw_virtual *virtual_clock, struct tw_instant start)
 {
-    virtual_clock->clock = (struct tw_clock){virtual_now_ns, virtual_wait};
+    virtual_clock->clock = (struct tw_clock){clock_virtual_now_ns, clock_virtual_wait};
     virtual_clock->now_ns_ = start.ns;
     virtual_clock->waiters_ = NULL;
     if (pthread_mutex_init(&virtual_clock->lock_, NULL) != 0)
@@ -212,7 +213,7 @@ void tw_virtual_advance(struct tw_virtual *virtual_clock, uint64_t ns)
     tw_virtual_set(virtual_clock, tw_instant_add(tw_clock_now(&virtual_clock->clock), ns));
 }
 
-static size_t count_settled(struct tw_virtual *self)
+static size_t clock_count_settled(struct tw_virtual *self)
 {
     size_t count = 0;
     for (struct tw_waiter *waiter = self->waiters_; waiter; waiter = waiter->next_) {
@@ -226,7 +227,7 @@ static size_t count_settled(struct tw_virtual *self)
 void tw_virtual_settle(struct tw_virtual *virtual_clock, size_t count)
 {
     pthread_mutex_lock(&virtual_clock->lock_);
-    while (count_settled(virtual_clock) < count)
+    while (clock_count_settled(virtual_clock) < count)
         pthread_cond_wait(&virtual_clock->changed_, &virtual_clock->lock_);
     pthread_mutex_unlock(&virtual_clock->lock_);
 }

@@ -17,7 +17,7 @@ enum { QUEUE_DEFAULT = 1024 };
 #define NEVER_NS UINT64_MAX
 
 /* A job that runs; on the stack of whoever runs it. */
-struct run {
+struct executor_run {
     struct tw_link link;
     struct tw_job job;
     uint64_t began_ns;
@@ -53,16 +53,16 @@ struct tw_executor {
     uint64_t watch_at; /* when the watchdog looks next; never while it has nothing to wait for */
     struct tw_job *queue;
     size_t first; /* the oldest's place in the queue */
-    struct bucket running;
+    struct link_bucket running;
     struct tw_executor_stats stats; /* queued is how many the queue has */
 };
 
-static size_t room_left(const struct tw_executor *executor)
+static size_t executor_room_left(const struct tw_executor *executor)
 {
     return executor->queue_size - executor->stats.queued;
 }
 
-static void queue_push(struct tw_executor *executor, const struct tw_job *job)
+static void executor_queue_push(struct tw_executor *executor, const struct tw_job *job)
 {
     size_t place = executor->first + executor->stats.queued;
 
@@ -70,7 +70,7 @@ static void queue_push(struct tw_executor *executor, const struct tw_job *job)
     executor->stats.queued++;
 }
 
-static struct tw_job queue_pop(struct tw_executor *executor)
+static struct tw_job executor_queue_pop(struct tw_executor *executor)
 {
     struct tw_job job = executor->queue[executor->first];
 
@@ -83,7 +83,7 @@ static struct tw_job queue_pop(struct tw_executor *executor)
 }
 
 /* Before never in any case. */
-static uint64_t due_at(const struct tw_executor *executor, const struct run *run)
+static uint64_t executor_due_at(const struct tw_executor *executor, const struct executor_run *run)
 {
     uint64_t last = NEVER_NS - 1 - executor->budget_ns;
 
@@ -91,7 +91,7 @@ static uint64_t due_at(const struct tw_executor *executor, const struct run *run
 }
 
 /* Tells of a job once. Leaves the lock meanwhile. */
-static void tell(struct tw_executor *executor, struct run *run, uint64_t ran_ns)
+static void executor_report(struct tw_executor *executor, struct executor_run *run, uint64_t ran_ns)
 {
     struct tw_job job = run->job;
 
@@ -106,14 +106,14 @@ static void tell(struct tw_executor *executor, struct run *run, uint64_t ran_ns)
 }
 
 /* Runs a job on this thread, with the lock, but not while the job runs. */
-static void run_job(struct tw_executor *executor, struct tw_job job)
+static void executor_run_job(struct tw_executor *executor, struct tw_job job)
 {
-    struct run run = {.job = job, .began_ns = monotonic_ns()};
+    struct executor_run run = {.job = job, .began_ns = monotonic_ns()};
 
     bucket_push(&executor->running, &run.link);
     executor->stats.running++;
     if (executor->watch_at == NEVER_NS && executor->has_watchdog) {
-        executor->watch_at = due_at(executor, &run);
+        executor->watch_at = executor_due_at(executor, &run);
         pthread_cond_signal(&executor->watch);
     }
     pthread_mutex_unlock(&executor->lock);
@@ -121,7 +121,7 @@ static void run_job(struct tw_executor *executor, struct tw_job job)
     uint64_t ran_ns = monotonic_ns() - run.began_ns;
     pthread_mutex_lock(&executor->lock);
     if (!run.is_told && ran_ns > executor->budget_ns)
-        tell(executor, &run, ran_ns);
+        executor_report(executor, &run, ran_ns);
     bucket_remove(&run.link);
     executor->stats.over_budget -= run.is_told;
     executor->stats.running--;
@@ -132,14 +132,14 @@ static void run_job(struct tw_executor *executor, struct tw_job job)
         pthread_cond_broadcast(&executor->ended);
 }
 
-static void *thread_main(void *argument)
+static void *executor_thread_main(void *argument)
 {
     struct tw_executor *executor = argument;
 
     pthread_mutex_lock(&executor->lock);
     for (;;) {
         if (!executor->is_halted && executor->stats.queued > 0) {
-            run_job(executor, queue_pop(executor));
+            executor_run_job(executor, executor_queue_pop(executor));
             continue;
         }
         if (executor->is_stopping)
@@ -154,19 +154,19 @@ static void *thread_main(void *argument)
 }
 
 /* Tells of the running jobs that are over their budget; returns when the next will be. */
-static uint64_t watch_all(struct tw_executor *executor)
+static uint64_t executor_watch_all(struct tw_executor *executor)
 {
     uint64_t now = monotonic_ns(), next = NEVER_NS;
     struct tw_link *link = executor->running.root.next_;
 
     while (link != &executor->running.root) {
-        struct run *run = (struct run *)link;
+        struct executor_run *run = (struct executor_run *)link;
         link = link->next_;
         if (run->is_told)
             continue;
-        uint64_t due = due_at(executor, run);
+        uint64_t due = executor_due_at(executor, run);
         if (now > due) {
-            tell(executor, run, now - run->began_ns);
+            executor_report(executor, run, now - run->began_ns);
             link = executor->running.root.next_; /* anything may have ended meanwhile */
             next = NEVER_NS;
         } else if (due < next) {
@@ -176,7 +176,7 @@ static uint64_t watch_all(struct tw_executor *executor)
     return next;
 }
 
-static void *watchdog_main(void *argument)
+static void *executor_watchdog_main(void *argument)
 {
     struct tw_executor *executor = argument;
 
@@ -192,7 +192,7 @@ static void *watchdog_main(void *argument)
         } else {
             /* Not never, so that what begins while something is told of does not signal; it is
              * then seen below. */
-            executor->watch_at = watch_all(executor);
+            executor->watch_at = executor_watch_all(executor);
         }
     }
     pthread_mutex_unlock(&executor->lock);
@@ -200,7 +200,7 @@ static void *watchdog_main(void *argument)
 }
 
 /* Makes the threads, deaf to signals: those are for the program's own. */
-static bool threads_start(struct tw_executor *executor)
+static bool executor_threads_start(struct tw_executor *executor)
 {
     sigset_t all, before;
     bool is_made = true;
@@ -208,12 +208,12 @@ static bool threads_start(struct tw_executor *executor)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (is_made && executor->thread_count < executor->thread_capacity) {
-        is_made = pthread_create(&executor->threads[executor->thread_count], NULL, thread_main,
-                                 executor) == 0;
+        is_made = pthread_create(&executor->threads[executor->thread_count], NULL,
+                                 executor_thread_main, executor) == 0;
         executor->thread_count += is_made;
     }
     if (is_made && executor->budget_ns != NEVER_NS - 1) {
-        is_made = pthread_create(&executor->watchdog, NULL, watchdog_main, executor) == 0;
+        is_made = pthread_create(&executor->watchdog, NULL, executor_watchdog_main, executor) == 0;
         executor->has_watchdog = is_made;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -252,7 +252,7 @@ struct tw_executor *tw_executor_create(const struct tw_executor_options *options
     executor->queue = memory_take(&memory, executor->queue_size, sizeof *executor->queue);
     executor->threads = memory_take(&memory, executor->thread_capacity, sizeof *executor->threads);
     executor->memory = memory;
-    if (!executor->queue || !executor->threads || !threads_start(executor)) {
+    if (!executor->queue || !executor->threads || !executor_threads_start(executor)) {
         tw_executor_destroy(executor);
         return NULL;
     }
@@ -276,7 +276,7 @@ void tw_executor_destroy(struct tw_executor *executor)
     memory_give(&memory, executor, 1, sizeof *executor);
 }
 
-static bool is_of_the_pool(const struct tw_executor *executor)
+static bool executor_is_pool_thread(const struct tw_executor *executor)
 {
     for (unsigned i = 0; i < executor->thread_count; i++)
         if (pthread_equal(executor->threads[i], pthread_self()))
@@ -290,16 +290,17 @@ size_t tw_executor_submit(struct tw_executor *executor, const struct tw_job *job
 
     pthread_mutex_lock(&executor->lock);
     while (taken < count && !executor->is_stopping) {
-        size_t turn = count - taken < room_left(executor) ? count - taken : room_left(executor);
+        size_t turn = count - taken < executor_room_left(executor) ? count - taken
+                                                                   : executor_room_left(executor);
         for (size_t i = 0; i < turn; i++) {
-            queue_push(executor, &jobs[taken++]);
+            executor_queue_push(executor, &jobs[taken++]);
             if (i < executor->idle_count)
                 pthread_cond_signal(&executor->work);
         }
         executor->stats.submitted_count += turn;
         if (taken == count || executor->when_full == TW_FULL_REFUSE)
             break;
-        if (executor->when_full == TW_FULL_BLOCK && !is_of_the_pool(executor)) {
+        if (executor->when_full == TW_FULL_BLOCK && !executor_is_pool_thread(executor)) {
             executor->blocked_count++;
             pthread_cond_wait(&executor->room, &executor->lock);
             executor->blocked_count--;
@@ -307,7 +308,7 @@ size_t tw_executor_submit(struct tw_executor *executor, const struct tw_job *job
         }
         executor->stats.submitted_count++;
         executor->stats.caller_count++;
-        run_job(executor, jobs[taken++]);
+        executor_run_job(executor, jobs[taken++]);
     }
     executor->stats.refused_count += count - taken;
     pthread_mutex_unlock(&executor->lock);
@@ -320,14 +321,14 @@ size_t tw_executor_take(struct tw_executor *executor, struct tw_job *ret_jobs, s
 
     pthread_mutex_lock(&executor->lock);
     while (count < limit && executor->stats.queued > 0)
-        ret_jobs[count++] = queue_pop(executor);
+        ret_jobs[count++] = executor_queue_pop(executor);
     executor->stats.taken_count += count;
     pthread_mutex_unlock(&executor->lock);
     return count;
 }
 
 /* Takes up no more jobs, and waits until none runs, the watchdog last. */
-static void wind_up(struct tw_executor *executor, bool *ret_also)
+static void executor_join(struct tw_executor *executor, bool *ret_also)
 {
     pthread_mutex_lock(&executor->lock);
     executor->is_stopping = true;
@@ -356,12 +357,12 @@ static void wind_up(struct tw_executor *executor, bool *ret_also)
 
 void tw_executor_stop(struct tw_executor *executor)
 {
-    wind_up(executor, &executor->is_halted);
+    executor_join(executor, &executor->is_halted);
 }
 
 void tw_executor_drain(struct tw_executor *executor)
 {
-    wind_up(executor, NULL);
+    executor_join(executor, NULL);
 }
 
 void tw_executor_get_stats(struct tw_executor *executor, struct tw_executor_stats *ret_stats)
@@ -382,7 +383,7 @@ void tw_executor_check(struct tw_executor *executor)
     REQUIRE(bucket_check(&executor->running) == stats->running);
     for (struct tw_link *link = executor->running.root.next_; link != &executor->running.root;
          link = link->next_)
-        over_budget += ((const struct run *)link)->is_told;
+        over_budget += ((const struct executor_run *)link)->is_told;
     REQUIRE(over_budget == stats->over_budget);
     REQUIRE(stats->submitted_count ==
             stats->queued + stats->running + stats->done_count + stats->taken_count);

@@ -23,8 +23,8 @@ enum { SIZE_DEFAULT = 512, FAN_OUT_BITS = 3, FAN_OUT = 1 << FAN_OUT_BITS, ROWS_M
 /* Time itself ends here, in the middle of a tick perhaps; that tick counts as complete. */
 #define TIME_LAST (TW_NEVER - 1)
 
-struct timer {
-    struct slot slot;
+struct hashed_timer {
+    struct slab_slot slot;
     uint64_t data;
     uint64_t deadline;
     uint64_t round; /* in which it is due; less the cursor's round: rounds that remain */
@@ -38,11 +38,11 @@ struct tw_hashed {
     uint64_t tick;
     uint32_t mask; /* size - 1 */
     uint32_t size_shift;
-    uint64_t look_count; /* for the caller's statistics */
-    size_t count;        /* timers, without those in `never` */
-    struct bucket sweep; /* of the bucket at the cursor, and what became due since */
-    struct bucket never; /* deadline TW_NEVER */
-    struct bucket *buckets;
+    uint64_t look_count;      /* for the caller's statistics */
+    size_t count;             /* timers, without those in `never` */
+    struct link_bucket sweep; /* of the bucket at the cursor, and what became due since */
+    struct link_bucket never; /* deadline TW_NEVER */
+    struct link_bucket *buckets;
     uint64_t *nearest[ROWS_MAX]; /* one allocation; each row is padded to whole groups of eight */
     uint64_t nearest_count;      /* numbers in all rows */
     uint32_t row_count;
@@ -50,13 +50,13 @@ struct tw_hashed {
     struct slab slab;
 };
 
-static struct timer *timer_of(struct tw_link *link)
+static struct hashed_timer *hashed_timer_of(struct tw_link *link)
 {
-    return (struct timer *)((char *)link - offsetof(struct timer, slot.link));
+    return (struct hashed_timer *)((char *)link - offsetof(struct hashed_timer, slot.link));
 }
 
 /* A tick of 1, which most callers have, needs no division. */
-static uint64_t tick_at_or_after(const struct tw_hashed *wheel, uint64_t time)
+static uint64_t hashed_tick_at_or_after(const struct tw_hashed *wheel, uint64_t time)
 {
     uint64_t elapsed = time > wheel->start ? time - wheel->start : 0;
 
@@ -66,41 +66,41 @@ static uint64_t tick_at_or_after(const struct tw_hashed *wheel, uint64_t time)
 }
 
 /* The last tick that has begun, and so is due, by `time`, which is not before the start. */
-static uint64_t tick_reached(const struct tw_hashed *wheel, uint64_t time)
+static uint64_t hashed_tick_reached(const struct tw_hashed *wheel, uint64_t time)
 {
     if (time == TIME_LAST || wheel->tick == 1)
-        return tick_at_or_after(wheel, time);
+        return hashed_tick_at_or_after(wheel, time);
     return (time - wheel->start) / wheel->tick;
 }
 
-static uint64_t time_of(const struct tw_hashed *wheel, uint64_t tick)
+static uint64_t hashed_time_of(const struct tw_hashed *wheel, uint64_t tick)
 {
     return tick > (TIME_LAST - wheel->start) / wheel->tick ? TIME_LAST
                                                            : wheel->start + tick * wheel->tick;
 }
 
-static uint64_t round_of(const struct tw_hashed *wheel, uint64_t tick)
+static uint64_t hashed_round_of(const struct tw_hashed *wheel, uint64_t tick)
 {
     return tick >> wheel->size_shift;
 }
 
-static uint64_t nearest_tick(const struct tw_hashed *wheel)
+static uint64_t hashed_nearest_tick(const struct tw_hashed *wheel)
 {
     return wheel->nearest[wheel->row_count - 1][0];
 }
 
-static void nearest_lower(struct tw_hashed *wheel, uint32_t bucket, uint64_t tick)
+static void hashed_nearest_lower(struct tw_hashed *wheel, uint32_t bucket, uint64_t tick)
 {
     for (uint32_t row = 0; row < wheel->row_count; row++, bucket >>= FAN_OUT_BITS) {
         if (wheel->nearest[row][bucket] <= tick)
             return;
         wheel->nearest[row][bucket] = tick;
     }
-    wheel->next_at = time_of(wheel, tick);
+    wheel->next_at = hashed_time_of(wheel, tick);
 }
 
 /* The bucket is empty. */
-static void nearest_clear(struct tw_hashed *wheel, uint32_t bucket)
+static void hashed_nearest_clear(struct tw_hashed *wheel, uint32_t bucket)
 {
     uint64_t least = TW_NEVER;
 
@@ -115,38 +115,39 @@ static void nearest_clear(struct tw_hashed *wheel, uint32_t bucket)
         if (wheel->nearest[row + 1][bucket] == least)
             return;
     }
-    wheel->next_at = least == TW_NEVER ? TW_NEVER : time_of(wheel, least);
+    wheel->next_at = least == TW_NEVER ? TW_NEVER : hashed_time_of(wheel, least);
 }
 
 /* Puts a timer, off every list, where its deadline belongs. */
-static void timer_place(struct tw_hashed *wheel, struct timer *timer)
+static void hashed_timer_place(struct tw_hashed *wheel, struct hashed_timer *timer)
 {
-    uint64_t tick = tick_at_or_after(wheel, timer->deadline);
+    uint64_t tick = hashed_tick_at_or_after(wheel, timer->deadline);
 
     /* Reached already, though the tick that would bring it out is not: due at once all the same. */
-    if (timer->deadline <= wheel->now && tick > tick_reached(wheel, wheel->now))
+    if (timer->deadline <= wheel->now && tick > hashed_tick_reached(wheel, wheel->now))
         tick = wheel->cursor;
     if (tick <= wheel->cursor) {
-        timer->round = round_of(wheel, wheel->cursor);
+        timer->round = hashed_round_of(wheel, wheel->cursor);
         bucket_push(&wheel->sweep, &timer->slot.link);
         return;
     }
     uint32_t bucket = (uint32_t)tick & wheel->mask;
-    timer->round = round_of(wheel, tick);
+    timer->round = hashed_round_of(wheel, tick);
     bucket_push(&wheel->buckets[bucket], &timer->slot.link);
-    nearest_lower(wheel, bucket, tick);
+    hashed_nearest_lower(wheel, bucket, tick);
 }
 
 /* Takes a timer off its list. */
-static void timer_remove(struct tw_hashed *wheel, struct timer *timer)
+static void hashed_timer_remove(struct tw_hashed *wheel, struct hashed_timer *timer)
 {
-    struct bucket *emptied = bucket_remove(&timer->slot.link);
+    struct link_bucket *emptied = bucket_remove(&timer->slot.link);
 
     if (emptied && emptied->index != BUCKET_NONE)
-        nearest_clear(wheel, emptied->index);
+        hashed_nearest_clear(wheel, emptied->index);
 }
 
-static void timer_insert(struct tw_hashed *wheel, struct timer *timer, uint64_t deadline)
+static void hashed_timer_insert(struct tw_hashed *wheel, struct hashed_timer *timer,
+                                uint64_t deadline)
 {
     timer->deadline = deadline;
     if (deadline == TW_NEVER) {
@@ -154,34 +155,35 @@ static void timer_insert(struct tw_hashed *wheel, struct timer *timer, uint64_t 
         return;
     }
     wheel->count++;
-    timer_place(wheel, timer);
+    hashed_timer_place(wheel, timer);
 }
 
 /* Takes the bucket that is next off the wheel, to be swept; false if none is due. */
-static bool sweep_begin(struct tw_hashed *wheel)
+static bool hashed_sweep_begin(struct tw_hashed *wheel)
 {
-    uint64_t tick = nearest_tick(wheel);
+    uint64_t tick = hashed_nearest_tick(wheel);
 
     if (wheel->now < wheel->next_at)
         return false;
     wheel->cursor = tick;
     uint32_t bucket = (uint32_t)tick & wheel->mask;
     bucket_join(&wheel->sweep, &wheel->buckets[bucket]);
-    nearest_clear(wheel, bucket);
+    hashed_nearest_clear(wheel, bucket);
     return true;
 }
 
 /* Back to the bucket at the cursor, for a later round. */
-static void sweep_put_back(struct tw_hashed *wheel, struct timer *timer)
+static void hashed_sweep_put_back(struct tw_hashed *wheel, struct hashed_timer *timer)
 {
     uint32_t bucket = (uint32_t)wheel->cursor & wheel->mask;
 
     bucket_remove(&timer->slot.link);
     bucket_push(&wheel->buckets[bucket], &timer->slot.link);
-    nearest_lower(wheel, bucket, timer->round << wheel->size_shift | bucket);
+    hashed_nearest_lower(wheel, bucket, timer->round << wheel->size_shift | bucket);
 }
 
-static void sweep_take(struct tw_hashed *wheel, struct timer *timer, struct tw_expired *ret_due)
+static void hashed_sweep_take(struct tw_hashed *wheel, struct hashed_timer *timer,
+                              struct tw_expired *ret_due)
 {
     *ret_due = (struct tw_expired){
         .data = timer->data,
@@ -194,7 +196,7 @@ static void sweep_take(struct tw_hashed *wheel, struct timer *timer, struct tw_e
 }
 
 /* Buckets and the rows above them. */
-static bool buckets_init(struct tw_hashed *wheel)
+static bool hashed_buckets_init(struct tw_hashed *wheel)
 {
     uint64_t counts[ROWS_MAX];
     uint64_t count = (uint64_t)wheel->mask + 1;
@@ -224,7 +226,7 @@ static bool buckets_init(struct tw_hashed *wheel)
     return true;
 }
 
-static uint32_t size_shift_of(uint32_t size)
+static uint32_t hashed_size_shift_of(uint32_t size)
 {
     uint32_t shift = 0;
 
@@ -248,7 +250,8 @@ struct tw_hashed *tw_hashed_create(const struct tw_hashed_options *options)
     *wheel = (struct tw_hashed){
         .start = options->start < TIME_LAST ? options->start : TIME_LAST,
         .tick = options->tick ? options->tick : 1,
-        .size_shift = size_shift_of(options->wheel_size ? options->wheel_size : SIZE_DEFAULT),
+        .size_shift =
+            hashed_size_shift_of(options->wheel_size ? options->wheel_size : SIZE_DEFAULT),
         .memory = memory,
     };
     wheel->now = wheel->start;
@@ -256,8 +259,9 @@ struct tw_hashed *tw_hashed_create(const struct tw_hashed_options *options)
     wheel->mask = (UINT32_C(1) << wheel->size_shift) - 1;
     bucket_init(&wheel->sweep, 0, BUCKET_NONE);
     bucket_init(&wheel->never, 0, BUCKET_NONE);
-    tw__slab_init(&wheel->slab, sizeof(struct timer), options->timer_count_max, &wheel->memory);
-    if (!buckets_init(wheel)) {
+    tw__slab_init(&wheel->slab, sizeof(struct hashed_timer), options->timer_count_max,
+                  &wheel->memory);
+    if (!hashed_buckets_init(wheel)) {
         tw_hashed_destroy(wheel);
         return NULL;
     }
@@ -282,35 +286,35 @@ bool tw_hashed_reserve(struct tw_hashed *wheel, size_t count)
 
 tw_handle tw_hashed_schedule(struct tw_hashed *wheel, uint64_t deadline, uint64_t data)
 {
-    struct timer *timer = (struct timer *)tw__slab_take(&wheel->slab);
+    struct hashed_timer *timer = (struct hashed_timer *)tw__slab_take(&wheel->slab);
 
     if (!timer)
         return TW_NONE;
     timer->data = data;
-    timer_insert(wheel, timer, deadline);
+    hashed_timer_insert(wheel, timer, deadline);
     return slab_handle(&timer->slot);
 }
 
 bool tw_hashed_reschedule(struct tw_hashed *wheel, tw_handle handle, uint64_t deadline)
 {
-    struct timer *timer = (struct timer *)tw__slab_find(&wheel->slab, handle);
+    struct hashed_timer *timer = (struct hashed_timer *)tw__slab_find(&wheel->slab, handle);
 
     if (!timer)
         return false;
     wheel->count -= timer->deadline != TW_NEVER;
-    timer_remove(wheel, timer);
-    timer_insert(wheel, timer, deadline);
+    hashed_timer_remove(wheel, timer);
+    hashed_timer_insert(wheel, timer, deadline);
     return true;
 }
 
 bool tw_hashed_cancel(struct tw_hashed *wheel, tw_handle handle)
 {
-    struct timer *timer = (struct timer *)tw__slab_find(&wheel->slab, handle);
+    struct hashed_timer *timer = (struct hashed_timer *)tw__slab_find(&wheel->slab, handle);
 
     if (!timer)
         return false;
     wheel->count -= timer->deadline != TW_NEVER;
-    timer_remove(wheel, timer);
+    hashed_timer_remove(wheel, timer);
     tw__slab_give(&wheel->slab, &timer->slot);
     return true;
 }
@@ -328,21 +332,21 @@ size_t tw_hashed_expire(struct tw_hashed *wheel, uint64_t now, struct tw_expired
     if (wheel->now < wheel->next_at && bucket_is_empty(&wheel->sweep))
         return 0;
     do {
-        uint64_t round = round_of(wheel, wheel->cursor);
+        uint64_t round = hashed_round_of(wheel, wheel->cursor);
         while (!bucket_is_empty(&wheel->sweep)) {
-            struct timer *timer = timer_of(wheel->sweep.root.next_);
+            struct hashed_timer *timer = hashed_timer_of(wheel->sweep.root.next_);
             if (timer->round == round) {
                 if (due_count == limit)
                     return due_count;
-                sweep_take(wheel, timer, &ret_due[due_count++]);
+                hashed_sweep_take(wheel, timer, &ret_due[due_count++]);
             } else {
                 if (looks_left-- == 0)
                     return due_count;
-                sweep_put_back(wheel, timer);
+                hashed_sweep_put_back(wheel, timer);
                 wheel->look_count++;
             }
         }
-    } while (sweep_begin(wheel));
+    } while (hashed_sweep_begin(wheel));
     return due_count;
 }
 
@@ -376,7 +380,7 @@ size_t tw_hashed_memory(const struct tw_hashed *wheel)
     return wheel->memory.bytes;
 }
 
-static void check_nearest(const struct tw_hashed *wheel)
+static void hashed_check_nearest(const struct tw_hashed *wheel)
 {
     uint64_t count = (uint64_t)wheel->mask + 1;
 
@@ -391,33 +395,33 @@ static void check_nearest(const struct tw_hashed *wheel)
         count = above;
     }
     REQUIRE(count == 1);
-    uint64_t next = nearest_tick(wheel);
-    REQUIRE(wheel->next_at == (next == TW_NEVER ? TW_NEVER : time_of(wheel, next)));
+    uint64_t next = hashed_nearest_tick(wheel);
+    REQUIRE(wheel->next_at == (next == TW_NEVER ? TW_NEVER : hashed_time_of(wheel, next)));
 }
 
 void tw_hashed_check(const struct tw_hashed *wheel)
 {
     size_t count = bucket_check(&wheel->sweep);
 
-    REQUIRE(wheel->cursor <= tick_reached(wheel, wheel->now));
+    REQUIRE(wheel->cursor <= hashed_tick_reached(wheel, wheel->now));
     for (uint32_t i = 0; i <= wheel->mask; i++) {
-        const struct bucket *bucket = &wheel->buckets[i];
+        const struct link_bucket *bucket = &wheel->buckets[i];
         uint64_t nearest = wheel->nearest[0][i];
         count += bucket_check(bucket);
         REQUIRE((nearest == TW_NEVER) == bucket_is_empty(bucket));
         REQUIRE(nearest == TW_NEVER || (nearest & wheel->mask) == i);
         REQUIRE(nearest > wheel->cursor);
         for (struct tw_link *link = bucket->root.next_; link != &bucket->root; link = link->next_) {
-            const struct timer *timer = timer_of(link);
+            const struct hashed_timer *timer = hashed_timer_of(link);
             uint64_t tick = timer->round << wheel->size_shift | i;
             REQUIRE(nearest <= tick);
-            REQUIRE(tick == tick_at_or_after(wheel, timer->deadline));
+            REQUIRE(tick == hashed_tick_at_or_after(wheel, timer->deadline));
         }
     }
     for (struct tw_link *link = wheel->sweep.root.next_; link != &wheel->sweep.root;
          link = link->next_)
-        REQUIRE(timer_of(link)->round >= round_of(wheel, wheel->cursor));
-    check_nearest(wheel);
+        REQUIRE(hashed_timer_of(link)->round >= hashed_round_of(wheel, wheel->cursor));
+    hashed_check_nearest(wheel);
     REQUIRE(count == wheel->count);
     REQUIRE(count + bucket_check(&wheel->never) == tw__slab_check(&wheel->slab));
 }

@@ -24,11 +24,11 @@ enum {
 /* Time itself ends here, in the middle of a tick perhaps; that tick counts as complete. */
 #define TIME_LAST (TW_NEVER - 1)
 
-struct level {
+struct hierarchy_level {
     uint64_t unit;    /* ticks to a bucket: size^l */
     uint64_t current; /* cursor / unit */
     struct bitmap filled;
-    struct bucket *buckets;
+    struct link_bucket *buckets;
 };
 
 struct tw_hierarchy {
@@ -39,33 +39,33 @@ struct tw_hierarchy {
     uint32_t size;
     uint32_t size_shift; /* size == 1 << size_shift; 0 when it is no power of two */
     uint32_t level_count;
-    bool is_short;        /* the lowest wheel has had to take tasks of a later rotation */
-    uint64_t move_count;  /* for the caller's statistics */
-    size_t count;         /* scheduled, without those in `never` */
-    struct bucket due;    /* to be handed out; ticks up to the cursor */
-    struct bucket moving; /* the rest of an overflow bucket whose time has come */
-    struct bucket never;  /* deadline TW_NEVER */
+    bool is_short;             /* the lowest wheel has had to take tasks of a later rotation */
+    uint64_t move_count;       /* for the caller's statistics */
+    size_t count;              /* scheduled, without those in `never` */
+    struct link_bucket due;    /* to be handed out; ticks up to the cursor */
+    struct link_bucket moving; /* the rest of an overflow bucket whose time has come */
+    struct link_bucket never;  /* deadline TW_NEVER */
     struct memory memory;
-    struct level levels[LEVELS_MAX];
+    struct hierarchy_level levels[LEVELS_MAX];
 };
 
-static struct tw_task *task_of(struct tw_link *link)
+static struct tw_task *hierarchy_task_of(struct tw_link *link)
 {
     return (struct tw_task *)((char *)link - offsetof(struct tw_task, link_));
 }
 
-static uint64_t divide(const struct tw_hierarchy *wheel, uint64_t value)
+static uint64_t hierarchy_divide(const struct tw_hierarchy *wheel, uint64_t value)
 {
     return wheel->size_shift ? value >> wheel->size_shift : value / wheel->size;
 }
 
-static uint32_t index_of(const struct tw_hierarchy *wheel, uint64_t value)
+static uint32_t hierarchy_index_of(const struct tw_hierarchy *wheel, uint64_t value)
 {
-    return (uint32_t)(value - divide(wheel, value) * wheel->size);
+    return (uint32_t)(value - hierarchy_divide(wheel, value) * wheel->size);
 }
 
 /* A tick of 1, which most callers have, needs no division. */
-static uint64_t tick_at_or_after(const struct tw_hierarchy *wheel, uint64_t time)
+static uint64_t hierarchy_tick_at_or_after(const struct tw_hierarchy *wheel, uint64_t time)
 {
     if (wheel->tick == 1)
         return time;
@@ -73,14 +73,14 @@ static uint64_t tick_at_or_after(const struct tw_hierarchy *wheel, uint64_t time
 }
 
 /* The last tick that has begun, and so is due, by `time`. */
-static uint64_t tick_reached(const struct tw_hierarchy *wheel, uint64_t time)
+static uint64_t hierarchy_tick_reached(const struct tw_hierarchy *wheel, uint64_t time)
 {
     if (time == TIME_LAST || wheel->tick == 1)
-        return tick_at_or_after(wheel, time);
+        return hierarchy_tick_at_or_after(wheel, time);
     return time / wheel->tick;
 }
 
-static uint64_t time_of(const struct tw_hierarchy *wheel, uint64_t tick)
+static uint64_t hierarchy_time_of(const struct tw_hierarchy *wheel, uint64_t tick)
 {
     uint64_t time;
 
@@ -89,7 +89,7 @@ static uint64_t time_of(const struct tw_hierarchy *wheel, uint64_t tick)
     return time < TIME_LAST ? time : TIME_LAST;
 }
 
-static void level_deinit(struct tw_hierarchy *wheel, struct level *level)
+static void hierarchy_level_deinit(struct tw_hierarchy *wheel, struct hierarchy_level *level)
 {
     tw__bitmap_deinit(&level->filled, &wheel->memory);
     memory_give(&wheel->memory, level->buckets, wheel->size, sizeof *level->buckets);
@@ -97,14 +97,14 @@ static void level_deinit(struct tw_hierarchy *wheel, struct level *level)
 
 /* Makes the overflow wheel above the top one. Only called when some tick lies beyond the span of
  * the top one, so the new wheel's unit is representable. */
-static bool level_add(struct tw_hierarchy *wheel)
+static bool hierarchy_level_add(struct tw_hierarchy *wheel)
 {
     uint32_t above = wheel->level_count;
-    struct level level = {.unit = 1};
+    struct hierarchy_level level = {.unit = 1};
 
     level.buckets = memory_take(&wheel->memory, wheel->size, sizeof *level.buckets);
     if (!level.buckets || !tw__bitmap_init(&level.filled, wheel->size, &wheel->memory)) {
-        level_deinit(wheel, &level);
+        hierarchy_level_deinit(wheel, &level);
         return false;
     }
     for (uint32_t i = 0; i < wheel->size; i++)
@@ -117,11 +117,11 @@ static bool level_add(struct tw_hierarchy *wheel)
 }
 
 /* Adds to the bucket that begins at `at`, in units of the level. */
-static void bucket_add(struct tw_hierarchy *wheel, struct level *level, uint64_t at,
-                       struct tw_task *task)
+static void hierarchy_bucket_add(struct tw_hierarchy *wheel, struct hierarchy_level *level,
+                                 uint64_t at, struct tw_task *task)
 {
-    uint32_t index = index_of(wheel, at);
-    uint64_t start_at = time_of(wheel, at * level->unit);
+    uint32_t index = hierarchy_index_of(wheel, at);
+    uint64_t start_at = hierarchy_time_of(wheel, at * level->unit);
 
     bucket_push(&level->buckets[index], &task->link_);
     bitmap_set(&level->filled, index);
@@ -129,9 +129,9 @@ static void bucket_add(struct tw_hierarchy *wheel, struct level *level, uint64_t
 }
 
 /* Puts a task, off every list, where its deadline belongs. */
-static void task_place(struct tw_hierarchy *wheel, struct tw_task *task)
+static void hierarchy_task_place(struct tw_hierarchy *wheel, struct tw_task *task)
 {
-    uint64_t tick = tick_at_or_after(wheel, task->deadline_);
+    uint64_t tick = hierarchy_tick_at_or_after(wheel, task->deadline_);
 
     if (tick <= wheel->cursor) {
         bucket_push(&wheel->due, &task->link_);
@@ -139,24 +139,24 @@ static void task_place(struct tw_hierarchy *wheel, struct tw_task *task)
     }
     uint64_t at = tick; /* in units of the level */
     for (uint32_t l = 0;; l++) {
-        struct level *level = &wheel->levels[l];
+        struct hierarchy_level *level = &wheel->levels[l];
         if (at - level->current < wheel->size) {
-            bucket_add(wheel, level, at, task);
+            hierarchy_bucket_add(wheel, level, at, task);
             return;
         }
-        if (l + 1 == wheel->level_count && !level_add(wheel)) {
+        if (l + 1 == wheel->level_count && !hierarchy_level_add(wheel)) {
             wheel->is_short |= l == 0;
-            bucket_add(wheel, level, level->current + wheel->size - 1, task);
+            hierarchy_bucket_add(wheel, level, level->current + wheel->size - 1, task);
             return;
         }
-        at = divide(wheel, at);
+        at = hierarchy_divide(wheel, at);
     }
 }
 
 /* Takes a scheduled task off its list. */
-static void task_remove(struct tw_hierarchy *wheel, struct tw_task *task)
+static void hierarchy_task_remove(struct tw_hierarchy *wheel, struct tw_task *task)
 {
-    struct bucket *emptied = bucket_remove(&task->link_);
+    struct link_bucket *emptied = bucket_remove(&task->link_);
 
     if (emptied && emptied->index != BUCKET_NONE)
         bitmap_clear(&wheel->levels[emptied->level].filled, emptied->index);
@@ -164,13 +164,14 @@ static void task_remove(struct tw_hierarchy *wheel, struct tw_task *task)
 
 /* The bucket that begins soonest, the coarsest of those that begin together, so that its tasks join
  * the finer ones in time. NULL when all are empty. O(levels). */
-static struct bucket *bucket_soonest(const struct tw_hierarchy *wheel, uint64_t *ret_tick)
+static struct link_bucket *hierarchy_bucket_soonest(const struct tw_hierarchy *wheel,
+                                                    uint64_t *ret_tick)
 {
-    struct bucket *soonest = NULL;
+    struct link_bucket *soonest = NULL;
 
     for (uint32_t l = wheel->level_count; l-- > 0;) {
-        const struct level *level = &wheel->levels[l];
-        uint32_t index = index_of(wheel, level->current);
+        const struct hierarchy_level *level = &wheel->levels[l];
+        uint32_t index = hierarchy_index_of(wheel, level->current);
         uint32_t distance;
         if (!bitmap_next_round(&level->filled, index, &distance))
             continue;
@@ -185,33 +186,33 @@ static struct bucket *bucket_soonest(const struct tw_hierarchy *wheel, uint64_t 
 }
 
 /* Moves the cursor. No bucket that begins before `tick` has tasks. */
-static void cursor_move(struct tw_hierarchy *wheel, uint64_t tick)
+static void hierarchy_cursor_move(struct tw_hierarchy *wheel, uint64_t tick)
 {
     wheel->cursor = tick;
     for (uint32_t l = 0; l < wheel->level_count; l++) {
         if (wheel->levels[l].current == tick)
             return; /* then so are all levels above */
         wheel->levels[l].current = tick;
-        tick = divide(wheel, tick);
+        tick = hierarchy_divide(wheel, tick);
     }
 }
 
 /* Opens the next bucket that is due by `reached`; false when there is none, and then time is there.
  * O(1) until the next bucket begins, O(levels) then. */
-static bool bucket_open(struct tw_hierarchy *wheel, uint64_t reached)
+static bool hierarchy_bucket_open(struct tw_hierarchy *wheel, uint64_t reached)
 {
-    struct bucket *bucket = NULL;
+    struct link_bucket *bucket = NULL;
     uint64_t tick = 0;
 
     if (wheel->next_at <= wheel->now) {
-        bucket = bucket_soonest(wheel, &tick);
-        wheel->next_at = bucket ? time_of(wheel, tick) : TW_NEVER;
+        bucket = hierarchy_bucket_soonest(wheel, &tick);
+        wheel->next_at = bucket ? hierarchy_time_of(wheel, tick) : TW_NEVER;
     }
     if (!bucket || tick > reached) {
-        cursor_move(wheel, reached);
+        hierarchy_cursor_move(wheel, reached);
         return false;
     }
-    cursor_move(wheel, tick);
+    hierarchy_cursor_move(wheel, tick);
     bitmap_clear(&wheel->levels[bucket->level].filled, bucket->index);
     bool is_due = bucket->level == 0 && !wheel->is_short;
     bucket_join(is_due ? &wheel->due : &wheel->moving, bucket);
@@ -238,12 +239,12 @@ struct tw_hierarchy *tw_hierarchy_create(const struct tw_hierarchy_options *opti
     };
     if ((wheel->size & (wheel->size - 1)) == 0)
         wheel->size_shift = (uint32_t)__builtin_ctz(wheel->size);
-    wheel->cursor = tick_reached(wheel, wheel->now);
+    wheel->cursor = hierarchy_tick_reached(wheel, wheel->now);
     wheel->next_at = TW_NEVER;
     bucket_init(&wheel->due, 0, BUCKET_NONE);
     bucket_init(&wheel->moving, 0, BUCKET_NONE);
     bucket_init(&wheel->never, 0, BUCKET_NONE);
-    if (!level_add(wheel)) {
+    if (!hierarchy_level_add(wheel)) {
         tw_hierarchy_destroy(wheel);
         return NULL;
     }
@@ -255,7 +256,7 @@ void tw_hierarchy_destroy(struct tw_hierarchy *wheel)
     if (!wheel)
         return;
     for (uint32_t l = 0; l < wheel->level_count; l++)
-        level_deinit(wheel, &wheel->levels[l]);
+        hierarchy_level_deinit(wheel, &wheel->levels[l]);
     struct memory memory = wheel->memory;
     memory_give(&memory, wheel, 1, sizeof *wheel);
 }
@@ -263,15 +264,15 @@ void tw_hierarchy_destroy(struct tw_hierarchy *wheel)
 bool tw_hierarchy_reserve(struct tw_hierarchy *wheel, uint64_t delay)
 {
     /* In ticks, one more as neither end need be aligned; so it is with each level's buckets. */
-    uint64_t distance = tick_at_or_after(wheel, delay);
+    uint64_t distance = hierarchy_tick_at_or_after(wheel, delay);
     distance += distance < UINT64_MAX;
 
     for (uint32_t l = 0; distance >= wheel->size - 1; l++) {
         if (wheel->levels[l].unit > UINT64_MAX / wheel->size)
             break; /* the top wheel reaches the end of time */
-        if (l + 1 == wheel->level_count && !level_add(wheel))
+        if (l + 1 == wheel->level_count && !hierarchy_level_add(wheel))
             return false;
-        distance = divide(wheel, distance);
+        distance = hierarchy_divide(wheel, distance);
     }
     return true;
 }
@@ -287,10 +288,10 @@ void tw_hierarchy_schedule(struct tw_hierarchy *wheel, struct tw_task *task, uin
     wheel->count++;
     /* Reached already, though the tick that would bring it out is not: due at once all the same. */
     if (deadline <= wheel->now &&
-        tick_at_or_after(wheel, deadline) > tick_reached(wheel, wheel->now))
+        hierarchy_tick_at_or_after(wheel, deadline) > hierarchy_tick_reached(wheel, wheel->now))
         bucket_push(&wheel->due, &task->link_);
     else
-        task_place(wheel, task);
+        hierarchy_task_place(wheel, task);
 }
 
 bool tw_hierarchy_reschedule(struct tw_hierarchy *wheel, struct tw_task *task, uint64_t deadline)
@@ -306,22 +307,23 @@ bool tw_hierarchy_cancel(struct tw_hierarchy *wheel, struct tw_task *task)
     if (!tw_task_is_scheduled(task))
         return false;
     wheel->count -= task->deadline_ != TW_NEVER;
-    task_remove(wheel, task);
+    hierarchy_task_remove(wheel, task);
     return true;
 }
 
 struct tw_task *tw_hierarchy_pop(struct tw_hierarchy *wheel)
 {
     uint64_t tick;
-    struct bucket *bucket = !bucket_is_empty(&wheel->due)      ? &wheel->due
-                            : !bucket_is_empty(&wheel->moving) ? &wheel->moving
-                                                               : bucket_soonest(wheel, &tick);
+    struct link_bucket *bucket = !bucket_is_empty(&wheel->due) ? &wheel->due
+                                 : !bucket_is_empty(&wheel->moving)
+                                     ? &wheel->moving
+                                     : hierarchy_bucket_soonest(wheel, &tick);
 
     if (!bucket)
         bucket = &wheel->never;
     if (bucket_is_empty(bucket))
         return NULL;
-    struct tw_task *task = task_of(bucket->root.next_);
+    struct tw_task *task = hierarchy_task_of(bucket->root.next_);
     tw_hierarchy_cancel(wheel, task);
     return task;
 }
@@ -336,23 +338,23 @@ size_t tw_hierarchy_expire(struct tw_hierarchy *wheel, uint64_t now, struct tw_t
         now = TIME_LAST;
     if (now > wheel->now)
         wheel->now = now;
-    uint64_t reached = tick_reached(wheel, wheel->now);
+    uint64_t reached = hierarchy_tick_reached(wheel, wheel->now);
     do {
         for (; moves_left > 0 && !bucket_is_empty(&wheel->moving); moves_left--) {
-            struct tw_task *task = task_of(wheel->moving.root.next_);
+            struct tw_task *task = hierarchy_task_of(wheel->moving.root.next_);
             bucket_remove(&task->link_);
-            task_place(wheel, task);
+            hierarchy_task_place(wheel, task);
             wheel->move_count++;
         }
         while (!bucket_is_empty(&wheel->due)) {
             if (due_count == limit)
                 return due_count;
-            struct tw_task *task = task_of(wheel->due.root.next_);
+            struct tw_task *task = hierarchy_task_of(wheel->due.root.next_);
             bucket_remove(&task->link_);
             wheel->count--;
             ret_due[due_count++] = task;
         }
-    } while (bucket_is_empty(&wheel->moving) && bucket_open(wheel, reached));
+    } while (bucket_is_empty(&wheel->moving) && hierarchy_bucket_open(wheel, reached));
     return due_count;
 }
 
@@ -362,7 +364,7 @@ uint64_t tw_hierarchy_wake_at(const struct tw_hierarchy *wheel)
 
     if (!bucket_is_empty(&wheel->due) || !bucket_is_empty(&wheel->moving))
         return wheel->now;
-    return bucket_soonest(wheel, &tick) ? time_of(wheel, tick) : TW_NEVER;
+    return hierarchy_bucket_soonest(wheel, &tick) ? hierarchy_time_of(wheel, tick) : TW_NEVER;
 }
 
 bool tw_hierarchy_is_behind(const struct tw_hierarchy *wheel)
@@ -398,22 +400,22 @@ size_t tw_hierarchy_memory(const struct tw_hierarchy *wheel)
 }
 
 /* A bucket begins no later than its tasks are due; on the lowest level no earlier either. */
-static size_t check_bucket(const struct tw_hierarchy *wheel, const struct level *level,
-                           uint32_t index)
+static size_t hierarchy_check_bucket(const struct tw_hierarchy *wheel,
+                                     const struct hierarchy_level *level, uint32_t index)
 {
-    const struct bucket *bucket = &level->buckets[index];
-    uint32_t here = index_of(wheel, level->current);
+    const struct link_bucket *bucket = &level->buckets[index];
+    uint32_t here = hierarchy_index_of(wheel, level->current);
     uint64_t distance = index >= here ? index - here : (uint64_t)index + wheel->size - here;
     uint64_t start = (level->current + distance) * level->unit;
 
     REQUIRE(bitmap_has(&level->filled, index) == !bucket_is_empty(bucket));
     REQUIRE(bucket_is_empty(bucket) || start >= wheel->cursor);
-    REQUIRE(bucket_is_empty(bucket) || time_of(wheel, start) >= wheel->next_at);
+    REQUIRE(bucket_is_empty(bucket) || hierarchy_time_of(wheel, start) >= wheel->next_at);
     for (struct tw_link *link = bucket->root.next_; link != &bucket->root; link = link->next_) {
-        uint64_t deadline = task_of(link)->deadline_;
-        REQUIRE(start <= tick_at_or_after(wheel, deadline));
+        uint64_t deadline = hierarchy_task_of(link)->deadline_;
+        REQUIRE(start <= hierarchy_tick_at_or_after(wheel, deadline));
         if (level->unit == 1 && !wheel->is_short)
-            REQUIRE(start == tick_at_or_after(wheel, deadline));
+            REQUIRE(start == hierarchy_tick_at_or_after(wheel, deadline));
     }
     return bucket_check(bucket);
 }
@@ -423,19 +425,19 @@ void tw_hierarchy_check(const struct tw_hierarchy *wheel)
     size_t count = bucket_check(&wheel->due) + bucket_check(&wheel->moving);
     uint64_t unit = 1;
 
-    REQUIRE(wheel->cursor <= tick_reached(wheel, wheel->now));
+    REQUIRE(wheel->cursor <= hierarchy_tick_reached(wheel, wheel->now));
     for (uint32_t l = 0; l < wheel->level_count; l++, unit *= wheel->size) {
-        const struct level *level = &wheel->levels[l];
+        const struct hierarchy_level *level = &wheel->levels[l];
         REQUIRE(level->unit == unit);
         REQUIRE(level->current == wheel->cursor / unit);
         for (uint32_t i = 0; i < wheel->size; i++)
-            count += check_bucket(wheel, level, i);
+            count += hierarchy_check_bucket(wheel, level, i);
     }
     REQUIRE(count == wheel->count);
     for (struct tw_link *link = wheel->due.root.next_; link != &wheel->due.root; link = link->next_)
-        REQUIRE(task_of(link)->deadline_ <= wheel->now);
+        REQUIRE(hierarchy_task_of(link)->deadline_ <= wheel->now);
     bucket_check(&wheel->never);
     for (struct tw_link *link = wheel->never.root.next_; link != &wheel->never.root;
          link = link->next_)
-        REQUIRE(task_of(link)->deadline_ == TW_NEVER);
+        REQUIRE(hierarchy_task_of(link)->deadline_ == TW_NEVER);
 }

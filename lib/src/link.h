@@ -23,20 +23,20 @@
 
 /* One bucket: the root of its list, which knows its place so that the last cell to leave, however
  * it leaves, leads to the bit that must be cleared. */
-struct bucket {
+struct link_bucket {
     struct tw_link root;
     uint32_t level;
     uint32_t index; /* BUCKET_NONE for a list outside the wheel */
 };
 
-static inline void bucket_init(struct bucket *bucket, uint32_t level, uint32_t index)
+static inline void bucket_init(struct link_bucket *bucket, uint32_t level, uint32_t index)
 {
     bucket->root.next_ = bucket->root.prev_ = &bucket->root;
     bucket->level = level;
     bucket->index = index;
 }
 
-static inline bool bucket_is_empty(const struct bucket *bucket)
+static inline bool bucket_is_empty(const struct link_bucket *bucket)
 {
     return bucket->root.next_ == &bucket->root;
 }
@@ -46,7 +46,7 @@ static inline bool link_is_linked(const struct tw_link *link)
     return link->next_ != NULL;
 }
 
-static inline void bucket_push(struct bucket *bucket, struct tw_link *link)
+static inline void bucket_push(struct link_bucket *bucket, struct tw_link *link)
 {
     link->next_ = &bucket->root;
     link->prev_ = bucket->root.prev_;
@@ -55,7 +55,7 @@ static inline void bucket_push(struct bucket *bucket, struct tw_link *link)
 }
 
 /* Takes `link` off. Returns the bucket that this has emptied, NULL when cells are left in it. */
-static inline struct bucket *bucket_remove(struct tw_link *link)
+static inline struct link_bucket *bucket_remove(struct tw_link *link)
 {
     struct tw_link *next = link->next_;
     struct tw_link *prev = link->prev_;
@@ -64,11 +64,12 @@ static inline struct bucket *bucket_remove(struct tw_link *link)
     prev->next_ = next;
     link->next_ = link->prev_ = NULL;
     /* The two neighbours are one only if it is the root. */
-    return next == prev ? (struct bucket *)((char *)next - offsetof(struct bucket, root)) : NULL;
+    return next == prev ? (struct link_bucket *)((char *)next - offsetof(struct link_bucket, root))
+                        : NULL;
 }
 
 /* Moves all cells of `from`, in order, to the end of `to`. O(1). */
-static inline void bucket_join(struct bucket *to, struct bucket *from)
+static inline void bucket_join(struct link_bucket *to, struct link_bucket *from)
 {
     struct tw_link *first = from->root.next_;
     struct tw_link *last = from->root.prev_;
@@ -83,7 +84,7 @@ static inline void bucket_join(struct bucket *to, struct bucket *from)
 }
 
 /* For checks: walks the list both ways and returns how many cells it has. */
-static inline size_t bucket_check(const struct bucket *bucket)
+static inline size_t bucket_check(const struct link_bucket *bucket)
 {
     size_t count = 0;
 

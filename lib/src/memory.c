@@ -9,7 +9,7 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
-static void *allocate_default(void *context, size_t alignment, size_t size)
+static void *memory_allocate_default(void *context, size_t alignment, size_t size)
 {
     (void)context;
     if (size > SIZE_MAX - HUGE_PAGE)
@@ -28,7 +28,7 @@ static void *allocate_default(void *context, size_t alignment, size_t size)
     return memory;
 }
 
-static void release_default(void *context, void *memory, size_t size)
+static void memory_release_default(void *context, void *memory, size_t size)
 {
     (void)context;
     (void)size;
@@ -41,6 +41,6 @@ tw__memory_source(void *(*allocate)(void *context, size_t alignment, size_t size
 {
     assert(!allocate == !release);
     if (!allocate)
-        return (struct memory_source){allocate_default, release_default, NULL};
+        return (struct memory_source){memory_allocate_default, memory_release_default, NULL};
     return (struct memory_source){allocate, release, context};
 }

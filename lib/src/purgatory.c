@@ -7,10 +7,11 @@ enum {
     LOOKS_LOCKED_MAX = 256 /* watches looked at for it */
 };
 
-enum claim { CLAIM_MINE, CLAIM_OTHERS, CLAIM_DEAD };
+enum purgatory_claim { CLAIM_MINE, CLAIM_OTHERS, CLAIM_DEAD };
 
 /* Claims the operation if it lives and nobody has; else leaves `flag` with who has. */
-static enum claim operation_claim(struct operation *operation, uint32_t generation, uint32_t flag)
+static enum purgatory_claim purgatory_operation_claim(struct purgatory_operation *operation,
+                                                      uint32_t generation, uint32_t flag)
 {
     uint_least32_t state = atomic_load(&operation->state);
 
@@ -25,8 +26,9 @@ static enum claim operation_claim(struct operation *operation, uint32_t generati
 
 /* Tries a claimed operation until it is over, true, or nobody has asked for one more try, false;
  * the claim is then given back. */
-static bool operation_try(struct tw_purgatory *purgatory, struct operation *operation,
-                          uint32_t generation, enum tw_completion *ret_why)
+static bool purgatory_operation_try(struct tw_purgatory *purgatory,
+                                    struct purgatory_operation *operation, uint32_t generation,
+                                    enum tw_completion *ret_why)
 {
     for (;;) {
         uint_least32_t state = generation << 4 | STATE_TRYING;
@@ -51,12 +53,12 @@ static bool operation_try(struct tw_purgatory *purgatory, struct operation *oper
 
 /* The end of an operation, by its claimant, under its home's lock: from here on all its watches but
  * the first, which leaves, are dead. Its slot may be let again at once. */
-static void operation_close(struct tw_purgatory *purgatory, struct operation *operation,
-                            uint32_t generation)
+static void purgatory_operation_close(struct tw_purgatory *purgatory,
+                                      struct purgatory_operation *operation, uint32_t generation)
 {
-    struct shard *home = operation->home;
+    struct purgatory_shard *home = operation->home;
 
-    struct watch_list *list = operation->first->list;
+    struct purgatory_watch_list *list = operation->first->list;
 
     tw_wheel_disarm(home->wheel, operation->timer);
     tw__watch_drop(purgatory, home, operation->first);
@@ -72,11 +74,12 @@ static void operation_close(struct tw_purgatory *purgatory, struct operation *op
 
 /* Ends a claimed operation and completes it. `watch`, unless NULL, is the one in a list of `shard`
  * by which it was found; it leaves the list at once. */
-static void operation_end(struct tw_purgatory *purgatory, struct operation *operation,
-                          uint32_t generation, enum tw_completion why, struct shard *shard,
-                          struct watch *watch)
+static void purgatory_operation_end(struct tw_purgatory *purgatory,
+                                    struct purgatory_operation *operation, uint32_t generation,
+                                    enum tw_completion why, struct purgatory_shard *shard,
+                                    struct purgatory_watch *watch)
 {
-    struct shard *home = operation->home;
+    struct purgatory_shard *home = operation->home;
     void *callers = operation->operation;
 
     if (watch && watch != operation->first && shard != home) {
@@ -87,7 +90,7 @@ static void operation_end(struct tw_purgatory *purgatory, struct operation *oper
     pthread_mutex_lock(&home->lock);
     if (watch && watch != operation->first && shard == home)
         tw__watch_drop(purgatory, shard, watch);
-    operation_close(purgatory, operation, generation);
+    purgatory_operation_close(purgatory, operation, generation);
     if (why == TW_COMPLETED_BY_EVENT)
         home->by_event_count++;
     else
@@ -98,11 +101,13 @@ static void operation_end(struct tw_purgatory *purgatory, struct operation *oper
 
 /* An operation in its home, claimed, armed, with its first watch; NULL when out of memory. Under
  * the home's lock. */
-static struct operation *operation_open(struct tw_purgatory *purgatory, struct shard *home,
-                                        void *callers, const uint64_t *keys, size_t key_count,
-                                        uint64_t deadline)
+static struct purgatory_operation *purgatory_operation_open(struct tw_purgatory *purgatory,
+                                                            struct purgatory_shard *home,
+                                                            void *callers, const uint64_t *keys,
+                                                            size_t key_count, uint64_t deadline)
 {
-    struct operation *operation = (struct operation *)tw__slab_take(&home->operations);
+    struct purgatory_operation *operation =
+        (struct purgatory_operation *)tw__slab_take(&home->operations);
 
     if (!operation)
         return NULL;
@@ -130,13 +135,14 @@ static struct operation *operation_open(struct tw_purgatory *purgatory, struct s
 }
 
 /* Watches a claimed operation under all keys but the first; false when out of memory. */
-static bool operation_watch(struct tw_purgatory *purgatory, struct operation *operation,
-                            uint32_t generation, const uint64_t *keys, size_t key_count)
+static bool purgatory_operation_watch(struct tw_purgatory *purgatory,
+                                      struct purgatory_operation *operation, uint32_t generation,
+                                      const uint64_t *keys, size_t key_count)
 {
     bool is_watched = true;
 
     for (size_t i = 1; i < key_count && is_watched; i++) {
-        struct shard *shard = shard_of(purgatory, keys[i]);
+        struct purgatory_shard *shard = shard_of(purgatory, keys[i]);
         pthread_mutex_lock(&shard->lock);
         is_watched = tw__watch_add(purgatory, shard, keys[i], operation, generation) != NULL;
         pthread_mutex_unlock(&shard->lock);
@@ -145,7 +151,7 @@ static bool operation_watch(struct tw_purgatory *purgatory, struct operation *op
 }
 
 /* Adds to a counter that has a limit, unless that would pass it. */
-static bool counter_take(atomic_size_t *counter, size_t count, size_t count_max)
+static bool purgatory_counter_take(atomic_size_t *counter, size_t count, size_t count_max)
 {
     size_t old = atomic_load(counter);
 
@@ -158,7 +164,7 @@ static bool counter_take(atomic_size_t *counter, size_t count, size_t count_max)
 
 /* Whether somebody sleeps beyond `deadline`, and has to be told. Each shard has a rough answer, so
  * that the common lock is taken only by a deadline that is earlier than those of its shard. */
-static bool wake_is_sooner(struct tw_purgatory *purgatory, uint64_t deadline)
+static bool purgatory_wake_is_sooner(struct tw_purgatory *purgatory, uint64_t deadline)
 {
     pthread_mutex_lock(&purgatory->wake_lock);
     bool is_sooner = deadline < purgatory->wake_told;
@@ -178,17 +184,17 @@ bool tw_purgatory_submit(struct tw_purgatory *purgatory, void *operation, const 
         purgatory->complete(purgatory->context, operation, TW_COMPLETED_AT_ONCE);
         return true;
     }
-    if (!counter_take(&purgatory->operation_count, 1, purgatory->operation_count_max))
+    if (!purgatory_counter_take(&purgatory->operation_count, 1, purgatory->operation_count_max))
         return false;
-    if (!counter_take(&purgatory->alive_count, key_count, purgatory->watch_count_max)) {
+    if (!purgatory_counter_take(&purgatory->alive_count, key_count, purgatory->watch_count_max)) {
         atomic_fetch_sub(&purgatory->operation_count, 1);
         return false;
     }
 
-    struct shard *home = shard_of(purgatory, keys[0]);
+    struct purgatory_shard *home = shard_of(purgatory, keys[0]);
     pthread_mutex_lock(&home->lock);
-    struct operation *opened =
-        operation_open(purgatory, home, operation, keys, key_count, deadline);
+    struct purgatory_operation *opened =
+        purgatory_operation_open(purgatory, home, operation, keys, key_count, deadline);
     uint32_t generation = opened ? (uint32_t)atomic_load(&opened->state) >> 4 : 0;
     bool is_sooner = opened && deadline < home->wake_told;
     if (is_sooner)
@@ -200,17 +206,17 @@ bool tw_purgatory_submit(struct tw_purgatory *purgatory, void *operation, const 
         return false;
     }
     /* Even if it is refused below: its shard takes it as told. */
-    if (is_sooner && wake_is_sooner(purgatory, deadline) && purgatory->on_sooner)
+    if (is_sooner && purgatory_wake_is_sooner(purgatory, deadline) && purgatory->on_sooner)
         purgatory->on_sooner(purgatory->context, deadline);
-    bool is_watched = operation_watch(purgatory, opened, generation, keys, key_count);
+    bool is_watched = purgatory_operation_watch(purgatory, opened, generation, keys, key_count);
     if (!is_watched) {
         pthread_mutex_lock(&home->lock);
-        operation_close(purgatory, opened, generation);
+        purgatory_operation_close(purgatory, opened, generation);
         pthread_mutex_unlock(&home->lock);
     } else {
         enum tw_completion why;
-        if (operation_try(purgatory, opened, generation, &why))
-            operation_end(purgatory, opened, generation, why, NULL, NULL);
+        if (purgatory_operation_try(purgatory, opened, generation, &why))
+            purgatory_operation_end(purgatory, opened, generation, why, NULL, NULL);
     }
     tw__purge_pay(purgatory, key_count);
     return is_watched;
@@ -218,14 +224,15 @@ bool tw_purgatory_submit(struct tw_purgatory *purgatory, void *operation, const 
 
 /* Watches of one list whose operations this thread has claimed. They are alive until it ends them,
  * so nobody else takes them out of the list. */
-struct batch {
-    struct watch *watches[BATCH];
+struct purgatory_batch {
+    struct purgatory_watch *watches[BATCH];
     unsigned count;
 };
 
 /* Walks on from the cursor and claims operations. Under the shard's lock. */
-static void batch_fill(struct tw_purgatory *purgatory, struct shard *shard, struct watch_list *list,
-                       struct cursor *cursor, uint32_t flag, size_t *left, struct batch *ret_batch)
+static void purgatory_batch_fill(struct tw_purgatory *purgatory, struct purgatory_shard *shard,
+                                 struct purgatory_watch_list *list, struct purgatory_cursor *cursor,
+                                 uint32_t flag, size_t *left, struct purgatory_batch *ret_batch)
 {
     ret_batch->count = 0;
     for (unsigned looks = 0; looks < LOOKS_LOCKED_MAX && ret_batch->count < BATCH; looks++) {
@@ -233,10 +240,11 @@ static void batch_fill(struct tw_purgatory *purgatory, struct shard *shard, stru
             *left = 0;
             return;
         }
-        struct watch *watch = watch_of(cursor->at);
+        struct purgatory_watch *watch = watch_of(cursor->at);
         cursor->at = watch->slot.link.next_;
         --*left;
-        enum claim claim = operation_claim(watch->operation, watch->generation, flag);
+        enum purgatory_claim claim =
+            purgatory_operation_claim(watch->operation, watch->generation, flag);
         if (claim == CLAIM_MINE) {
             ret_batch->watches[ret_batch->count++] = watch;
         } else if (claim == CLAIM_DEAD) {
@@ -248,33 +256,33 @@ static void batch_fill(struct tw_purgatory *purgatory, struct shard *shard, stru
 
 /* Goes once through the watches of a key that are there now; `flag` is STATE_AGAIN to try them,
  * STATE_FORCED to complete them untried. */
-static size_t key_walk(struct tw_purgatory *purgatory, uint64_t key, uint32_t flag)
+static size_t purgatory_key_walk(struct tw_purgatory *purgatory, uint64_t key, uint32_t flag)
 {
-    struct shard *shard = shard_of(purgatory, key);
-    struct batch batch;
-    struct cursor cursor;
+    struct purgatory_shard *shard = shard_of(purgatory, key);
+    struct purgatory_batch batch;
+    struct purgatory_cursor cursor;
     size_t completed_count = 0, died_count = 0;
 
     pthread_mutex_lock(&shard->lock);
-    struct watch_list *list = tw__watch_list_find(shard, key);
+    struct purgatory_watch_list *list = tw__watch_list_find(shard, key);
     if (!list) {
         pthread_mutex_unlock(&shard->lock);
         return 0;
     }
     tw__cursor_open(list, &cursor);
     for (size_t left = list->count; left > 0;) {
-        batch_fill(purgatory, shard, list, &cursor, flag, &left, &batch);
+        purgatory_batch_fill(purgatory, shard, list, &cursor, flag, &left, &batch);
         pthread_mutex_unlock(&shard->lock);
         for (unsigned i = 0; i < batch.count; i++) {
-            struct watch *watch = batch.watches[i];
-            struct operation *operation = watch->operation;
+            struct purgatory_watch *watch = batch.watches[i];
+            struct purgatory_operation *operation = watch->operation;
             enum tw_completion why = TW_COMPLETED_BY_EVENT;
             if (flag == STATE_AGAIN &&
-                !operation_try(purgatory, operation, watch->generation, &why))
+                !purgatory_operation_try(purgatory, operation, watch->generation, &why))
                 continue;
             died_count += operation->key_count - 1;
             completed_count++;
-            operation_end(purgatory, operation, watch->generation, why, shard, watch);
+            purgatory_operation_end(purgatory, operation, watch->generation, why, shard, watch);
         }
         pthread_mutex_lock(&shard->lock);
     }
@@ -288,30 +296,31 @@ static size_t key_walk(struct tw_purgatory *purgatory, uint64_t key, uint32_t fl
 
 size_t tw_purgatory_try_key(struct tw_purgatory *purgatory, uint64_t key)
 {
-    return key_walk(purgatory, key, STATE_AGAIN);
+    return purgatory_key_walk(purgatory, key, STATE_AGAIN);
 }
 
 size_t tw_purgatory_complete_key(struct tw_purgatory *purgatory, uint64_t key)
 {
-    return key_walk(purgatory, key, STATE_FORCED);
+    return purgatory_key_walk(purgatory, key, STATE_FORCED);
 }
 
 /* Ends an operation whose time-out has come, unless somebody is trying it. Under its home's
  * lock. */
-static bool operation_time_out(struct tw_purgatory *purgatory, struct operation *operation)
+static bool purgatory_operation_time_out(struct tw_purgatory *purgatory,
+                                         struct purgatory_operation *operation)
 {
     uint32_t generation = (uint32_t)atomic_load(&operation->state) >> 4;
 
-    if (operation_claim(operation, generation, STATE_LATE) != CLAIM_MINE)
+    if (purgatory_operation_claim(operation, generation, STATE_LATE) != CLAIM_MINE)
         return false;
-    operation_close(purgatory, operation, generation);
+    purgatory_operation_close(purgatory, operation, generation);
     operation->home->by_timeout_count++;
     return true;
 }
 
 /* Completes up to `limit` operations of one shard. */
-static size_t shard_expire(struct tw_purgatory *purgatory, struct shard *shard, uint64_t now,
-                           size_t limit)
+static size_t purgatory_shard_expire(struct tw_purgatory *purgatory, struct purgatory_shard *shard,
+                                     uint64_t now, size_t limit)
 {
     struct tw_expired due[BATCH];
     void *ended[BATCH];
@@ -324,8 +333,9 @@ static size_t shard_expire(struct tw_purgatory *purgatory, struct shard *shard, 
         pthread_mutex_lock(&shard->lock);
         size_t due_count = tw_wheel_expire(shard->wheel, now, due, asked);
         for (size_t i = 0; i < due_count; i++) {
-            struct operation *operation = (struct operation *)(uintptr_t)due[i].data;
-            if (!operation_time_out(purgatory, operation))
+            struct purgatory_operation *operation =
+                (struct purgatory_operation *)(uintptr_t)due[i].data;
+            if (!purgatory_operation_time_out(purgatory, operation))
                 continue;
             /* Under the lock still, so the slot has no new tenant. */
             died_count += operation->key_count - 1;
@@ -349,7 +359,7 @@ size_t tw_purgatory_expire(struct tw_purgatory *purgatory, uint64_t now, size_t 
 
     for (unsigned i = 0; i < purgatory->shard_count && count < limit; i++) {
         unsigned turn = (first + i) & (purgatory->shard_count - 1);
-        count += shard_expire(purgatory, &purgatory->shards[turn], now, limit - count);
+        count += purgatory_shard_expire(purgatory, &purgatory->shards[turn], now, limit - count);
     }
     return count;
 }
@@ -363,7 +373,7 @@ uint64_t tw_purgatory_wake_at(struct tw_purgatory *purgatory)
     purgatory->wake_told = TW_NEVER;
     pthread_mutex_unlock(&purgatory->wake_lock);
     for (unsigned i = 0; i < purgatory->shard_count; i++) {
-        struct shard *shard = &purgatory->shards[i];
+        struct purgatory_shard *shard = &purgatory->shards[i];
         pthread_mutex_lock(&shard->lock);
         shard->wake_told = tw_wheel_wake_at(shard->wheel);
         if (shard->wake_told < wake_at)

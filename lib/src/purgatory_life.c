@@ -9,14 +9,15 @@ enum { SHARDS_DEFAULT = 16, DEAD_PERCENT_DEFAULT = 50 };
 
 #define COUNT_MAX ((size_t)INT32_MAX)
 
-static size_t count_or_most(size_t count)
+static size_t purgatory_count_or_most(size_t count)
 {
     return count == 0 || count > COUNT_MAX ? COUNT_MAX : count;
 }
 
-static bool shard_init(struct shard *shard, struct memory_source source, uint64_t start)
+static bool purgatory_shard_init(struct purgatory_shard *shard, struct memory_source source,
+                                 uint64_t start)
 {
-    *shard = (struct shard){.memory = memory_from(source), .wake_told = start};
+    *shard = (struct purgatory_shard){.memory = memory_from(source), .wake_told = start};
     shard->wheel = tw_wheel_create(&(struct tw_wheel_options){.start = start,
                                                               .allocate = source.allocate,
                                                               .release = source.release,
@@ -24,14 +25,14 @@ static bool shard_init(struct shard *shard, struct memory_source source, uint64_
     if (!shard->wheel)
         return false;
     pthread_mutex_init(&shard->lock, NULL);
-    tw__slab_init(&shard->operations, sizeof(struct operation), 0, &shard->memory);
-    tw__slab_init(&shard->watches, sizeof(struct watch), 0, &shard->memory);
-    tw__slab_init(&shard->lists, sizeof(struct watch_list), 0, &shard->memory);
+    tw__slab_init(&shard->operations, sizeof(struct purgatory_operation), 0, &shard->memory);
+    tw__slab_init(&shard->watches, sizeof(struct purgatory_watch), 0, &shard->memory);
+    tw__slab_init(&shard->lists, sizeof(struct purgatory_watch_list), 0, &shard->memory);
     bucket_init(&shard->ring, 0, BUCKET_NONE);
     return true;
 }
 
-static void shard_deinit(struct shard *shard)
+static void purgatory_shard_deinit(struct purgatory_shard *shard)
 {
     tw__key_table_deinit(shard);
     tw__slab_deinit(&shard->lists);
@@ -44,7 +45,7 @@ static void shard_deinit(struct shard *shard)
 static void purgatory_free(struct tw_purgatory *purgatory, unsigned shard_count)
 {
     for (unsigned i = 0; i < shard_count; i++)
-        shard_deinit(&purgatory->shards[i]);
+        purgatory_shard_deinit(&purgatory->shards[i]);
     pthread_mutex_destroy(&purgatory->purge_lock);
     pthread_mutex_destroy(&purgatory->wake_lock);
     struct memory memory = purgatory->memory;
@@ -71,8 +72,8 @@ struct tw_purgatory *tw_purgatory_create(const struct tw_purgatory_options *opti
         .complete = options->complete,
         .on_sooner = options->on_sooner,
         .context = options->context,
-        .operation_count_max = count_or_most(options->operation_count_max),
-        .watch_count_max = count_or_most(options->watch_count_max),
+        .operation_count_max = purgatory_count_or_most(options->operation_count_max),
+        .watch_count_max = purgatory_count_or_most(options->watch_count_max),
         .dead_percent_max = percent,
         .shard_count = shard_count,
         .wake_told = options->start, /* nobody has asked, so nobody sleeps */
@@ -83,7 +84,7 @@ struct tw_purgatory *tw_purgatory_create(const struct tw_purgatory_options *opti
     purgatory->memory = memory;
     for (unsigned i = 0; i < shard_count; i++)
         if (!purgatory->shards ||
-            !shard_init(&purgatory->shards[i], memory.source, options->start)) {
+            !purgatory_shard_init(&purgatory->shards[i], memory.source, options->start)) {
             purgatory_free(purgatory, i);
             return NULL;
         }
@@ -92,13 +93,13 @@ struct tw_purgatory *tw_purgatory_create(const struct tw_purgatory_options *opti
 
 /* Completes all operations that have a watch in this shard: every one has a first watch somewhere.
  */
-static void shard_empty(struct tw_purgatory *purgatory, struct shard *shard)
+static void purgatory_shard_empty(struct tw_purgatory *purgatory, struct purgatory_shard *shard)
 {
     while (!bucket_is_empty(&shard->ring)) {
-        struct watch_list *list = (struct watch_list *)shard->ring.root.next_;
+        struct purgatory_watch_list *list = (struct purgatory_watch_list *)shard->ring.root.next_;
         while (!bucket_is_empty(&list->watches)) {
-            struct watch *watch = watch_of(list->watches.root.next_);
-            struct operation *operation = watch->operation;
+            struct purgatory_watch *watch = watch_of(list->watches.root.next_);
+            struct purgatory_operation *operation = watch->operation;
             uint32_t generation = watch->generation;
             bool is_dead = watch_is_dead(watch);
             tw__watch_drop(purgatory, shard, watch);
@@ -119,7 +120,7 @@ void tw_purgatory_destroy(struct tw_purgatory *purgatory)
     if (purgatory->purge.list)
         tw__cursor_close(purgatory->purge.list, &purgatory->purge.cursor);
     for (unsigned i = 0; i < purgatory->shard_count; i++)
-        shard_empty(purgatory, &purgatory->shards[i]);
+        purgatory_shard_empty(purgatory, &purgatory->shards[i]);
     purgatory_free(purgatory, purgatory->shard_count);
 }
 
@@ -128,7 +129,7 @@ void tw_purgatory_get_stats(struct tw_purgatory *purgatory, struct tw_purgatory_
     struct tw_purgatory_stats stats = {.memory = purgatory->memory.bytes};
 
     for (unsigned i = 0; i < purgatory->shard_count; i++) {
-        struct shard *shard = &purgatory->shards[i];
+        struct purgatory_shard *shard = &purgatory->shards[i];
         pthread_mutex_lock(&shard->lock);
         stats.keys += shard->lists.used_count;
         stats.memory += shard->memory.bytes + tw_wheel_memory(shard->wheel);
@@ -147,16 +148,18 @@ void tw_purgatory_get_stats(struct tw_purgatory *purgatory, struct tw_purgatory_
     *ret_stats = stats;
 }
 
-struct tally {
+struct purgatory_tally {
     size_t watches;
     size_t alive;
     size_t lists;
 };
 
-static void check_list(const struct tw_purgatory *purgatory, const struct shard *shard,
-                       const struct watch_list *list, struct tally *tally)
+static void purgatory_check_list(const struct tw_purgatory *purgatory,
+                                 const struct purgatory_shard *shard,
+                                 const struct purgatory_watch_list *list,
+                                 struct purgatory_tally *tally)
 {
-    const struct purge *purge = &purgatory->purge;
+    const struct purgatory_purge *purge = &purgatory->purge;
     size_t count = bucket_check(&list->watches);
 
     REQUIRE(shard_of(purgatory, list->key) == shard);
@@ -166,14 +169,14 @@ static void check_list(const struct tw_purgatory *purgatory, const struct shard 
     REQUIRE(count > 0 || list->cursors);
     for (struct tw_link *link = list->watches.root.next_; link != &list->watches.root;
          link = link->next_) {
-        const struct watch *watch = watch_of(link);
+        const struct purgatory_watch *watch = watch_of(link);
         REQUIRE(watch->list == list);
         REQUIRE(watch->generation < OPERATION_GENERATION_LAST);
         if (watch_is_dead(watch))
             continue;
         REQUIRE((atomic_load(&watch->operation->state) & STATE_FLAGS) == 0);
         REQUIRE(watch->operation->slot.generation & 1); /* its slot is let */
-        const struct watch *first = watch->operation->first;
+        const struct purgatory_watch *first = watch->operation->first;
         REQUIRE(first->operation == watch->operation && first->generation == watch->generation);
         tally->alive++;
     }
@@ -181,12 +184,12 @@ static void check_list(const struct tw_purgatory *purgatory, const struct shard 
     tally->lists++;
 }
 
-static void check_table(const struct shard *shard)
+static void purgatory_check_table(const struct purgatory_shard *shard)
 {
     size_t count = 0;
 
     for (uint32_t i = 0; i < shard->table.bucket_count; i++)
-        for (const struct watch_list *list = *table_bucket(&shard->table, i); list;
+        for (const struct purgatory_watch_list *list = *table_bucket(&shard->table, i); list;
              list = list->next, count++)
             REQUIRE(table_index(shard->table.bucket_count, key_mix(list->key)) == i);
     REQUIRE(count == shard->lists.used_count);
@@ -194,18 +197,18 @@ static void check_table(const struct shard *shard)
 
 void tw_purgatory_check(struct tw_purgatory *purgatory)
 {
-    struct tally all = {0};
+    struct purgatory_tally all = {0};
     size_t operation_count = 0;
 
     for (unsigned i = 0; i < purgatory->shard_count; i++) {
-        struct shard *shard = &purgatory->shards[i];
-        struct tally tally = {0};
+        struct purgatory_shard *shard = &purgatory->shards[i];
+        struct purgatory_tally tally = {0};
         pthread_mutex_lock(&shard->lock);
         bucket_check(&shard->ring);
         for (struct tw_link *link = shard->ring.root.next_; link != &shard->ring.root;
              link = link->next_)
-            check_list(purgatory, shard, (struct watch_list *)link, &tally);
-        check_table(shard);
+            purgatory_check_list(purgatory, shard, (struct purgatory_watch_list *)link, &tally);
+        purgatory_check_table(shard);
         tw_wheel_check(shard->wheel);
         operation_count += tw__slab_check(&shard->operations) - shard->retired_count;
         REQUIRE(tw__slab_check(&shard->watches) == tally.watches);

@@ -34,50 +34,50 @@ enum { STATE_TRYING = 1, STATE_AGAIN = 2, STATE_FORCED = 4, STATE_LATE = 8, STAT
 
 enum { SEGMENT_FIRST = 64, SEGMENTS_MAX = 26 };
 
-struct operation {
-    struct slot slot;
-    struct shard *home;
-    void *operation;     /* the caller's */
-    tw_handle timer;     /* of the home's wheel, opened when the slot was first let */
-    size_t key_count;    /* watches to be made of it, all in all */
-    struct watch *first; /* the one at home, which leaves its list with the operation */
+struct purgatory_operation {
+    struct slab_slot slot;
+    struct purgatory_shard *home;
+    void *operation;               /* the caller's */
+    tw_handle timer;               /* of the home's wheel, opened when the slot was first let */
+    size_t key_count;              /* watches to be made of it, all in all */
+    struct purgatory_watch *first; /* the one at home, which leaves its list with the operation */
     atomic_uint_least32_t state;
 };
 
 /* Linked into the list of its key. */
-struct watch {
-    struct slot slot;
-    struct operation *operation;
-    struct watch_list *list;
+struct purgatory_watch {
+    struct slab_slot slot;
+    struct purgatory_operation *operation;
+    struct purgatory_watch_list *list;
     uint32_t generation;
 };
 
 /* A place in a list that stays good while the lock is not held: who takes a watch out moves the
  * cursors that stand on it to the next. */
-struct cursor {
-    struct cursor *next;
+struct purgatory_cursor {
+    struct purgatory_cursor *next;
     struct tw_link *at; /* the root when at the end */
 };
 
 /* The watches of one key, oldest first. Linked into the shard's ring of all lists. Freed when it
  * has neither watches nor cursors. */
-struct watch_list {
-    struct slot slot;
-    struct watch_list *next; /* in the same bucket of the table */
+struct purgatory_watch_list {
+    struct slab_slot slot;
+    struct purgatory_watch_list *next; /* in the same bucket of the table */
     uint64_t key;
-    struct bucket watches;
-    struct cursor *cursors;
+    struct link_bucket watches;
+    struct purgatory_cursor *cursors;
     size_t count;
 };
 
 /* Lists by key: a table that grows by one bucket at a time (W. Litwin's linear hashing), so that no
  * call pays for moving them all. Segments double and never move. */
-struct key_table {
-    struct watch_list **segments[SEGMENTS_MAX];
+struct purgatory_key_table {
+    struct purgatory_watch_list **segments[SEGMENTS_MAX];
     uint32_t bucket_count;
 };
 
-struct shard {
+struct purgatory_shard {
     pthread_mutex_t lock; /* guards all below */
     struct memory memory;
     struct tw_wheel *wheel;
@@ -85,8 +85,9 @@ struct shard {
     struct slab operations;
     struct slab watches;
     struct slab lists;
-    struct key_table table;
-    struct bucket ring; /* all lists; the purge takes them from the front and puts them back last */
+    struct purgatory_key_table table;
+    struct link_bucket
+        ring; /* all lists; the purge takes them from the front and puts them back last */
     uint64_t by_event_count;
     uint64_t by_timeout_count;
     uint64_t purged_count;
@@ -94,10 +95,10 @@ struct shard {
 };
 
 /* Where the purge is. Under purge_lock; `list`'s insides under its shard's lock too. */
-struct purge {
+struct purgatory_purge {
     unsigned shard;
-    struct watch_list *list; /* pinned by the cursor; NULL between lists */
-    struct cursor cursor;
+    struct purgatory_watch_list *list; /* pinned by the cursor; NULL between lists */
+    struct purgatory_cursor cursor;
     size_t watches_left; /* of the list, when it was begun */
     size_t lists_left;   /* of the shard, when it was begun */
     bool is_begun;       /* the shard */
@@ -115,13 +116,13 @@ struct tw_purgatory {
     unsigned dead_percent_max;
     unsigned shard_count;
     bool is_closing;
-    struct shard *shards;
+    struct purgatory_shard *shards;
 
     pthread_mutex_t wake_lock;
     uint64_t wake_told; /* under wake_lock: the last wake_at or on_sooner */
 
     pthread_mutex_t purge_lock;
-    struct purge purge; /* under purge_lock */
+    struct purgatory_purge purge; /* under purge_lock */
     atomic_bool is_purging;
 
     atomic_uint expire_turn;
@@ -133,35 +134,37 @@ struct tw_purgatory {
 /* purgatory_watch.c: all under the lock of the shard at hand. */
 
 /* Adds a watch at the end of the list of `key`; NULL when out of memory. */
-struct watch *tw__watch_add(struct tw_purgatory *purgatory, struct shard *shard, uint64_t key,
-                            struct operation *operation, uint32_t generation);
+struct purgatory_watch *tw__watch_add(struct tw_purgatory *purgatory, struct purgatory_shard *shard,
+                                      uint64_t key, struct purgatory_operation *operation,
+                                      uint32_t generation);
 
 /* Takes a watch out of its list; the list stays, even if it is now empty. */
-void tw__watch_drop(struct tw_purgatory *purgatory, struct shard *shard, struct watch *watch);
+void tw__watch_drop(struct tw_purgatory *purgatory, struct purgatory_shard *shard,
+                    struct purgatory_watch *watch);
 
 /* The list of `key`; NULL if it has none. */
-struct watch_list *tw__watch_list_find(const struct shard *shard, uint64_t key);
+struct purgatory_watch_list *tw__watch_list_find(const struct purgatory_shard *shard, uint64_t key);
 
 /* Frees the list unless it has watches or cursors. */
-void tw__watch_list_settle(struct shard *shard, struct watch_list *list);
+void tw__watch_list_settle(struct purgatory_shard *shard, struct purgatory_watch_list *list);
 
-void tw__cursor_open(struct watch_list *list, struct cursor *cursor);
-void tw__cursor_close(struct watch_list *list, struct cursor *cursor);
+void tw__cursor_open(struct purgatory_watch_list *list, struct purgatory_cursor *cursor);
+void tw__cursor_close(struct purgatory_watch_list *list, struct purgatory_cursor *cursor);
 
-void tw__key_table_deinit(struct shard *shard);
+void tw__key_table_deinit(struct purgatory_shard *shard);
 
 /* purgatory_purge.c: pays for `watch_count` watches that were added or have died; no lock held. */
 void tw__purge_pay(struct tw_purgatory *purgatory, size_t watch_count);
 
 /* Whether the operation that the watch was made for is over. */
-static inline bool watch_is_dead(const struct watch *watch)
+static inline bool watch_is_dead(const struct purgatory_watch *watch)
 {
     return atomic_load(&watch->operation->state) >> 4 != watch->generation;
 }
 
-static inline struct watch *watch_of(struct tw_link *link)
+static inline struct purgatory_watch *watch_of(struct tw_link *link)
 {
-    return (struct watch *)link; /* the first member of its first member */
+    return (struct purgatory_watch *)link; /* the first member of its first member */
 }
 
 /* Every bit of a key moves about half of all bits: the finish of SplitMix64. */
@@ -172,7 +175,7 @@ static inline uint64_t key_mix(uint64_t key)
     return key ^ key >> 31;
 }
 
-static inline struct shard *shard_of(const struct tw_purgatory *purgatory, uint64_t key)
+static inline struct purgatory_shard *shard_of(const struct tw_purgatory *purgatory, uint64_t key)
 {
     return &purgatory->shards[key_mix(key) >> 32 & (purgatory->shard_count - 1)];
 }
@@ -186,7 +189,8 @@ static inline uint32_t table_index(uint32_t bucket_count, uint64_t mixed)
     return index < bucket_count ? index : index & mask >> 1;
 }
 
-static inline struct watch_list **table_bucket(const struct key_table *table, uint32_t index)
+static inline struct purgatory_watch_list **table_bucket(const struct purgatory_key_table *table,
+                                                         uint32_t index)
 {
     if (index < SEGMENT_FIRST)
         return &table->segments[0][index];

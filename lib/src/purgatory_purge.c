@@ -12,7 +12,7 @@
 /* Looks under one lock of a shard. */
 enum { LOOKS_LOCKED_MAX = 256 };
 
-static bool purge_is_due(struct tw_purgatory *purgatory)
+static bool purgatory_purge_is_due(struct tw_purgatory *purgatory)
 {
     size_t watched = atomic_load(&purgatory->watch_count);
     size_t alive = atomic_load(&purgatory->alive_count);
@@ -23,7 +23,7 @@ static bool purge_is_due(struct tw_purgatory *purgatory)
 }
 
 /* Goes to the next list of the shard; false when it has been through all. */
-static bool list_begin(struct purge *purge, struct shard *shard)
+static bool purgatory_list_begin(struct purgatory_purge *purge, struct purgatory_shard *shard)
 {
     if (!purge->is_begun) {
         purge->is_begun = true;
@@ -35,13 +35,13 @@ static bool list_begin(struct purge *purge, struct shard *shard)
     struct tw_link *link = shard->ring.root.next_;
     bucket_remove(link);
     bucket_push(&shard->ring, link);
-    purge->list = (struct watch_list *)link;
+    purge->list = (struct purgatory_watch_list *)link;
     purge->watches_left = purge->list->count;
     tw__cursor_open(purge->list, &purge->cursor);
     return true;
 }
 
-static void list_end(struct purge *purge, struct shard *shard)
+static void purgatory_list_end(struct purgatory_purge *purge, struct purgatory_shard *shard)
 {
     tw__cursor_close(purge->list, &purge->cursor);
     tw__watch_list_settle(shard, purge->list);
@@ -50,23 +50,24 @@ static void list_end(struct purge *purge, struct shard *shard)
 
 /* Looks at up to `looks` watches and lists; returns how many are left over, some only if the shard
  * is through. Under its lock. */
-static size_t purge_shard(struct tw_purgatory *purgatory, struct shard *shard, size_t looks)
+static size_t purgatory_purge_shard(struct tw_purgatory *purgatory, struct purgatory_shard *shard,
+                                    size_t looks)
 {
-    struct purge *purge = &purgatory->purge;
+    struct purgatory_purge *purge = &purgatory->purge;
 
     for (; looks > 0; looks--) {
         if (!purge->list) {
-            if (!list_begin(purge, shard))
+            if (!purgatory_list_begin(purge, shard))
                 return looks;
             continue;
         }
         if (purge->watches_left == 0 || purge->cursor.at == &purge->list->watches.root) {
-            list_end(purge, shard);
+            purgatory_list_end(purge, shard);
             looks++; /* ending is part of the list's look */
             continue;
         }
         purge->watches_left--;
-        struct watch *watch = watch_of(purge->cursor.at);
+        struct purgatory_watch *watch = watch_of(purge->cursor.at);
         purge->cursor.at = watch->slot.link.next_;
         if (watch_is_dead(watch)) {
             tw__watch_drop(purgatory, shard, watch);
@@ -78,19 +79,19 @@ static size_t purge_shard(struct tw_purgatory *purgatory, struct shard *shard, s
 
 void tw__purge_pay(struct tw_purgatory *purgatory, size_t watch_count)
 {
-    if (!atomic_load(&purgatory->is_purging) && !purge_is_due(purgatory))
+    if (!atomic_load(&purgatory->is_purging) && !purgatory_purge_is_due(purgatory))
         return;
 
     size_t looks = watch_count * TW_PURGATORY_LOOKS_MAX;
-    struct purge *purge = &purgatory->purge;
+    struct purgatory_purge *purge = &purgatory->purge;
     pthread_mutex_lock(&purgatory->purge_lock);
-    if (!atomic_load(&purgatory->is_purging) && purge_is_due(purgatory))
+    if (!atomic_load(&purgatory->is_purging) && purgatory_purge_is_due(purgatory))
         atomic_store(&purgatory->is_purging, true);
     while (looks > 0 && atomic_load(&purgatory->is_purging)) {
-        struct shard *shard = &purgatory->shards[purge->shard];
+        struct purgatory_shard *shard = &purgatory->shards[purge->shard];
         size_t turn = looks < LOOKS_LOCKED_MAX ? looks : LOOKS_LOCKED_MAX;
         pthread_mutex_lock(&shard->lock);
-        size_t left = purge_shard(purgatory, shard, turn);
+        size_t left = purgatory_purge_shard(purgatory, shard, turn);
         pthread_mutex_unlock(&shard->lock);
         looks -= turn - left;
         purge->look_count += turn - left;

@@ -439,7 +439,7 @@ static void a_slot_is_retired_when_its_generations_are_used_up(void **state)
     struct log log = {0};
     struct tw_purgatory *purgatory =
         purgatory_new(&log, (struct tw_purgatory_options){.shard_count = 1});
-    struct shard *shard = &purgatory->shards[0];
+    struct purgatory_shard *shard = &purgatory->shards[0];
     const uint64_t keys[] = {1, 2};
     struct probe probes[8];
     (void)state;
@@ -448,7 +448,7 @@ static void a_slot_is_retired_when_its_generations_are_used_up(void **state)
         probes[i] = probe_new();
     assert_true(tw_purgatory_submit(purgatory, &probes[0], keys, 1, 10));
     assert_int_equal(tw_purgatory_complete_key(purgatory, 1), 1);
-    struct operation *slot = (struct operation *)shard->operations.free;
+    struct purgatory_operation *slot = (struct purgatory_operation *)shard->operations.free;
     atomic_store(&slot->state, (OPERATION_GENERATION_LAST - 3) << 4);
     for (size_t i = 1; i < 8; i++) {
         assert_true(tw_purgatory_submit(purgatory, &probes[i], keys, 2, 100 + i));

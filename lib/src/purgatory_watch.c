@@ -4,27 +4,28 @@
  */
 #include "purgatory_private.h"
 
-static uint32_t segment_size(unsigned segment)
+static uint32_t purgatory_segment_size(unsigned segment)
 {
     return segment == 0 ? SEGMENT_FIRST : (uint32_t)SEGMENT_FIRST << (segment - 1);
 }
 
 /* Adds a bucket and moves to it what belongs there from the one bucket that it halves. Where there
  * is no memory the chains grow longer, and that is all. */
-static void table_grow(struct shard *shard)
+static void purgatory_table_grow(struct purgatory_shard *shard)
 {
-    struct key_table *table = &shard->table;
+    struct purgatory_key_table *table = &shard->table;
     uint32_t count = table->bucket_count;
     unsigned segment = 0;
 
     while (segment < SEGMENTS_MAX && table->segments[segment])
         segment++;
-    uint32_t capacity = segment ? segment_size(segment) : 0; /* as large as all below it */
+    uint32_t capacity =
+        segment ? purgatory_segment_size(segment) : 0; /* as large as all below it */
     if (count == capacity) {
         if (segment == SEGMENTS_MAX)
             return;
-        table->segments[segment] =
-            memory_take(&shard->memory, segment_size(segment), sizeof *table->segments[segment]);
+        table->segments[segment] = memory_take(&shard->memory, purgatory_segment_size(segment),
+                                               sizeof *table->segments[segment]);
         if (!table->segments[segment])
             return;
     }
@@ -34,9 +35,10 @@ static void table_grow(struct shard *shard)
         return;
 
     uint32_t halved = count & (UINT32_MAX >> __builtin_clz(count)) >> 1;
-    struct watch_list **from = table_bucket(table, halved), **to = table_bucket(table, count);
+    struct purgatory_watch_list **from = table_bucket(table, halved),
+                                **to = table_bucket(table, count);
     while (*from) {
-        struct watch_list *list = *from;
+        struct purgatory_watch_list *list = *from;
         if (table_index(table->bucket_count, key_mix(list->key)) == halved) {
             from = &list->next;
             continue;
@@ -47,38 +49,39 @@ static void table_grow(struct shard *shard)
     }
 }
 
-void tw__key_table_deinit(struct shard *shard)
+void tw__key_table_deinit(struct purgatory_shard *shard)
 {
     for (unsigned i = 0; i < SEGMENTS_MAX; i++)
-        memory_give(&shard->memory, shard->table.segments[i], segment_size(i),
+        memory_give(&shard->memory, shard->table.segments[i], purgatory_segment_size(i),
                     sizeof *shard->table.segments[i]);
 }
 
-static struct watch_list **table_chain(const struct shard *shard, uint64_t key)
+static struct purgatory_watch_list **purgatory_table_chain(const struct purgatory_shard *shard,
+                                                           uint64_t key)
 {
     return table_bucket(&shard->table, table_index(shard->table.bucket_count, key_mix(key)));
 }
 
-struct watch_list *tw__watch_list_find(const struct shard *shard, uint64_t key)
+struct purgatory_watch_list *tw__watch_list_find(const struct purgatory_shard *shard, uint64_t key)
 {
     if (shard->table.bucket_count == 0)
         return NULL;
-    struct watch_list *list = *table_chain(shard, key);
+    struct purgatory_watch_list *list = *purgatory_table_chain(shard, key);
     while (list && list->key != key)
         list = list->next;
     return list;
 }
 
-static struct watch_list *list_make(struct shard *shard, uint64_t key)
+static struct purgatory_watch_list *purgatory_list_make(struct purgatory_shard *shard, uint64_t key)
 {
     if (shard->lists.used_count >= shard->table.bucket_count)
-        table_grow(shard);
+        purgatory_table_grow(shard);
     if (shard->table.bucket_count == 0)
         return NULL;
-    struct watch_list *list = (struct watch_list *)tw__slab_take(&shard->lists);
+    struct purgatory_watch_list *list = (struct purgatory_watch_list *)tw__slab_take(&shard->lists);
     if (!list)
         return NULL;
-    struct watch_list **chain = table_chain(shard, key);
+    struct purgatory_watch_list **chain = purgatory_table_chain(shard, key);
     list->next = *chain;
     *chain = list;
     list->key = key;
@@ -89,11 +92,11 @@ static struct watch_list *list_make(struct shard *shard, uint64_t key)
     return list;
 }
 
-void tw__watch_list_settle(struct shard *shard, struct watch_list *list)
+void tw__watch_list_settle(struct purgatory_shard *shard, struct purgatory_watch_list *list)
 {
     if (list->count > 0 || list->cursors)
         return;
-    struct watch_list **at = table_chain(shard, list->key);
+    struct purgatory_watch_list **at = purgatory_table_chain(shard, list->key);
     while (*at != list)
         at = &(*at)->next;
     *at = list->next;
@@ -101,15 +104,16 @@ void tw__watch_list_settle(struct shard *shard, struct watch_list *list)
     tw__slab_give(&shard->lists, &list->slot);
 }
 
-struct watch *tw__watch_add(struct tw_purgatory *purgatory, struct shard *shard, uint64_t key,
-                            struct operation *operation, uint32_t generation)
+struct purgatory_watch *tw__watch_add(struct tw_purgatory *purgatory, struct purgatory_shard *shard,
+                                      uint64_t key, struct purgatory_operation *operation,
+                                      uint32_t generation)
 {
-    struct watch *watch = (struct watch *)tw__slab_take(&shard->watches);
+    struct purgatory_watch *watch = (struct purgatory_watch *)tw__slab_take(&shard->watches);
     if (!watch)
         return NULL;
-    struct watch_list *list = tw__watch_list_find(shard, key);
+    struct purgatory_watch_list *list = tw__watch_list_find(shard, key);
     if (!list)
-        list = list_make(shard, key);
+        list = purgatory_list_make(shard, key);
     if (!list) {
         tw__slab_give(&shard->watches, &watch->slot);
         return NULL;
@@ -123,12 +127,13 @@ struct watch *tw__watch_add(struct tw_purgatory *purgatory, struct shard *shard,
     return watch;
 }
 
-void tw__watch_drop(struct tw_purgatory *purgatory, struct shard *shard, struct watch *watch)
+void tw__watch_drop(struct tw_purgatory *purgatory, struct purgatory_shard *shard,
+                    struct purgatory_watch *watch)
 {
     struct tw_link *link = &watch->slot.link;
-    struct watch_list *list = watch->list;
+    struct purgatory_watch_list *list = watch->list;
 
-    for (struct cursor *cursor = list->cursors; cursor; cursor = cursor->next)
+    for (struct purgatory_cursor *cursor = list->cursors; cursor; cursor = cursor->next)
         if (cursor->at == link)
             cursor->at = link->next_;
     bucket_remove(link);
@@ -137,16 +142,16 @@ void tw__watch_drop(struct tw_purgatory *purgatory, struct shard *shard, struct 
     atomic_fetch_sub(&purgatory->watch_count, 1);
 }
 
-void tw__cursor_open(struct watch_list *list, struct cursor *cursor)
+void tw__cursor_open(struct purgatory_watch_list *list, struct purgatory_cursor *cursor)
 {
     cursor->at = list->watches.root.next_;
     cursor->next = list->cursors;
     list->cursors = cursor;
 }
 
-void tw__cursor_close(struct watch_list *list, struct cursor *cursor)
+void tw__cursor_close(struct purgatory_watch_list *list, struct purgatory_cursor *cursor)
 {
-    struct cursor **at = &list->cursors;
+    struct purgatory_cursor **at = &list->cursors;
 
     while (*at != cursor)
         at = &(*at)->next;

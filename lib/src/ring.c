@@ -16,16 +16,16 @@
 
 enum { SIZE_DEFAULT = 60 };
 
-struct item {
-    struct slot slot;
+struct ring_item {
+    struct slab_slot slot;
     uint64_t data;
     uint64_t turn; /* of the ring when it was put into its sector */
     uint32_t sector;
     int32_t interval;
 };
 
-struct sector {
-    struct bucket items; /* in order of turn */
+struct ring_sector {
+    struct link_bucket items; /* in order of turn */
     size_t count;
 };
 
@@ -34,37 +34,37 @@ struct tw_ring {
     uint32_t size;
     uint32_t tick;
     bool is_stopped; /* at `tick` by advance: items of earlier turns are to be taken */
-    struct sector *sectors;
+    struct ring_sector *sectors;
     struct bitmap filled;
     struct memory memory;
     struct slab slab;
 };
 
-static struct item *item_of(struct tw_link *link)
+static struct ring_item *ring_item_of(struct tw_link *link)
 {
-    return (struct item *)((char *)link - offsetof(struct item, slot.link));
+    return (struct ring_item *)((char *)link - offsetof(struct ring_item, slot.link));
 }
 
-static struct item *item_find(const struct tw_ring *ring, tw_handle handle)
+static struct ring_item *ring_item_find(const struct tw_ring *ring, tw_handle handle)
 {
-    return (struct item *)tw__slab_find(&ring->slab, handle);
+    return (struct ring_item *)tw__slab_find(&ring->slab, handle);
 }
 
 /* The sector `offset` sectors on from `sector`, or back. */
-static uint32_t sector_at(const struct tw_ring *ring, uint32_t sector, int64_t offset)
+static uint32_t ring_sector_at(const struct tw_ring *ring, uint32_t sector, int64_t offset)
 {
     int64_t size = ring->size;
     int64_t step = offset % size; /* -size < step < size */
     return (uint32_t)((sector + step + size) % size);
 }
 
-static bool interval_fits(const struct tw_ring *ring, int64_t interval)
+static bool ring_interval_fits(const struct tw_ring *ring, int64_t interval)
 {
     return interval >= -(int64_t)ring->size && interval <= (int64_t)ring->size;
 }
 
 /* Puts an item, off every list, into a sector. */
-static void item_put(struct tw_ring *ring, struct item *item, uint32_t sector)
+static void ring_item_put(struct tw_ring *ring, struct ring_item *item, uint32_t sector)
 {
     item->sector = sector;
     item->turn = ring->turn;
@@ -74,27 +74,27 @@ static void item_put(struct tw_ring *ring, struct item *item, uint32_t sector)
 }
 
 /* Takes an item out of its sector. */
-static void item_lift(struct tw_ring *ring, struct item *item)
+static void ring_item_lift(struct tw_ring *ring, struct ring_item *item)
 {
     ring->sectors[item->sector].count--;
     if (bucket_remove(&item->slot.link))
         bitmap_clear(&ring->filled, item->sector);
 }
 
-static void item_drop(struct tw_ring *ring, struct item *item)
+static void ring_item_drop(struct tw_ring *ring, struct ring_item *item)
 {
-    item_lift(ring, item);
+    ring_item_lift(ring, item);
     tw__slab_give(&ring->slab, &item->slot);
 }
 
 /* The next item to take; NULL when there is none. */
-static struct item *item_next(const struct tw_ring *ring)
+static struct ring_item *ring_item_next(const struct tw_ring *ring)
 {
-    struct bucket *items = &ring->sectors[ring->tick].items;
+    struct link_bucket *items = &ring->sectors[ring->tick].items;
 
     if (!ring->is_stopped || bucket_is_empty(items))
         return NULL;
-    struct item *item = item_of(items->root.next_);
+    struct ring_item *item = ring_item_of(items->root.next_);
     return item->turn < ring->turn ? item : NULL;
 }
 
@@ -114,7 +114,7 @@ struct tw_ring *tw_ring_create(const struct tw_ring_options *options)
         .size = options->size ? options->size : SIZE_DEFAULT,
         .memory = memory,
     };
-    tw__slab_init(&ring->slab, sizeof(struct item), options->item_count_max, &ring->memory);
+    tw__slab_init(&ring->slab, sizeof(struct ring_item), options->item_count_max, &ring->memory);
     ring->sectors = memory_take(&ring->memory, ring->size, sizeof *ring->sectors);
     if (!ring->sectors || !tw__bitmap_init(&ring->filled, ring->size, &ring->memory)) {
         tw_ring_destroy(ring);
@@ -184,22 +184,22 @@ bool tw_ring_add_many(struct tw_ring *ring, int64_t offset, const uint64_t *data
 
 tw_handle tw_ring_add_moving(struct tw_ring *ring, int64_t offset, int64_t interval, uint64_t data)
 {
-    if (!interval_fits(ring, interval))
+    if (!ring_interval_fits(ring, interval))
         return TW_NONE;
-    struct item *item = (struct item *)tw__slab_take(&ring->slab);
+    struct ring_item *item = (struct ring_item *)tw__slab_take(&ring->slab);
     if (!item)
         return TW_NONE;
     item->data = data;
     item->interval = (int32_t)interval;
-    item_put(ring, item, sector_at(ring, ring->tick, offset));
+    ring_item_put(ring, item, ring_sector_at(ring, ring->tick, offset));
     return slab_handle(&item->slot);
 }
 
 bool tw_ring_set_interval(struct tw_ring *ring, tw_handle handle, int64_t interval)
 {
-    struct item *item = item_find(ring, handle);
+    struct ring_item *item = ring_item_find(ring, handle);
 
-    if (!item || !interval_fits(ring, interval))
+    if (!item || !ring_interval_fits(ring, interval))
         return false;
     item->interval = (int32_t)interval;
     return true;
@@ -207,22 +207,22 @@ bool tw_ring_set_interval(struct tw_ring *ring, tw_handle handle, int64_t interv
 
 bool tw_ring_reschedule(struct tw_ring *ring, tw_handle handle, int64_t offset)
 {
-    struct item *item = item_find(ring, handle);
+    struct ring_item *item = ring_item_find(ring, handle);
 
     if (!item)
         return false;
-    item_lift(ring, item);
-    item_put(ring, item, sector_at(ring, ring->tick, offset));
+    ring_item_lift(ring, item);
+    ring_item_put(ring, item, ring_sector_at(ring, ring->tick, offset));
     return true;
 }
 
 bool tw_ring_remove(struct tw_ring *ring, tw_handle handle)
 {
-    struct item *item = item_find(ring, handle);
+    struct ring_item *item = ring_item_find(ring, handle);
 
     if (!item)
         return false;
-    item_drop(ring, item);
+    ring_item_drop(ring, item);
     return true;
 }
 
@@ -237,11 +237,11 @@ size_t tw_ring_remove_many(struct tw_ring *ring, const tw_handle *items, size_t 
 
 size_t tw_ring_remove_at(struct tw_ring *ring, int64_t offset)
 {
-    struct sector *sector = &ring->sectors[sector_at(ring, ring->tick, offset)];
+    struct ring_sector *sector = &ring->sectors[ring_sector_at(ring, ring->tick, offset)];
     size_t removed_count = sector->count;
 
     while (!bucket_is_empty(&sector->items))
-        item_drop(ring, item_of(sector->items.root.next_));
+        ring_item_drop(ring, ring_item_of(sector->items.root.next_));
     return removed_count;
 }
 
@@ -256,16 +256,16 @@ uint64_t tw_ring_advance(struct tw_ring *ring, uint64_t ticks)
         ring->turn++;
         ticks = distance;
     }
-    ring->tick = sector_at(ring, ring->tick, (int64_t)(ticks % ring->size));
+    ring->tick = ring_sector_at(ring, ring->tick, (int64_t)(ticks % ring->size));
     return ticks;
 }
 
 size_t tw_ring_take(struct tw_ring *ring, struct tw_ring_item *ret_items, size_t limit)
 {
     size_t taken_count = 0;
-    struct item *item;
+    struct ring_item *item;
 
-    while (taken_count < limit && (item = item_next(ring)) != NULL) {
+    while (taken_count < limit && (item = ring_item_next(ring)) != NULL) {
         ret_items[taken_count++] = (struct tw_ring_item){
             .data = item->data,
             .item = slab_handle(&item->slot),
@@ -273,8 +273,8 @@ size_t tw_ring_take(struct tw_ring *ring, struct tw_ring_item *ret_items, size_t
             .interval = item->interval,
         };
         /* Before anyone handles it, so that what the handler decides is not undone. */
-        item_lift(ring, item);
-        item_put(ring, item, sector_at(ring, item->sector, item->interval));
+        ring_item_lift(ring, item);
+        ring_item_put(ring, item, ring_sector_at(ring, item->sector, item->interval));
     }
     return taken_count;
 }
@@ -283,7 +283,7 @@ uint64_t tw_ring_wake_in(const struct tw_ring *ring)
 {
     uint32_t distance;
 
-    if (item_next(ring))
+    if (ring_item_next(ring))
         return 0;
     if (!bitmap_next_round(&ring->filled, (ring->tick + 1) % ring->size, &distance))
         return TW_NEVER;
@@ -311,7 +311,7 @@ void tw_ring_reset(struct tw_ring *ring)
 
 bool tw_ring_find(const struct tw_ring *ring, tw_handle handle, struct tw_ring_item *ret_item)
 {
-    const struct item *item = item_find(ring, handle);
+    const struct ring_item *item = ring_item_find(ring, handle);
 
     if (!item)
         return false;
@@ -332,7 +332,7 @@ size_t tw_ring_count(const struct tw_ring *ring)
 
 size_t tw_ring_count_at(const struct tw_ring *ring, int64_t offset)
 {
-    return ring->sectors[sector_at(ring, ring->tick, offset)].count;
+    return ring->sectors[ring_sector_at(ring, ring->tick, offset)].count;
 }
 
 size_t tw_ring_memory(const struct tw_ring *ring)
@@ -346,15 +346,15 @@ void tw_ring_check(const struct tw_ring *ring)
 
     REQUIRE(ring->tick < ring->size);
     for (uint32_t i = 0; i < ring->size; i++) {
-        const struct bucket *items = &ring->sectors[i].items;
+        const struct link_bucket *items = &ring->sectors[i].items;
         uint64_t turn = 0;
         REQUIRE(bucket_check(items) == ring->sectors[i].count);
         REQUIRE(bitmap_has(&ring->filled, i) == (ring->sectors[i].count > 0));
         for (struct tw_link *link = items->root.next_; link != &items->root; link = link->next_) {
-            const struct item *item = item_of(link);
+            const struct ring_item *item = ring_item_of(link);
             REQUIRE(item->sector == i);
             REQUIRE(item->turn >= turn && item->turn <= ring->turn);
-            REQUIRE(interval_fits(ring, item->interval));
+            REQUIRE(ring_interval_fits(ring, item->interval));
             turn = item->turn;
         }
         count += ring->sectors[i].count;

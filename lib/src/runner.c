@@ -22,7 +22,7 @@ struct tw_runner *tw_runner_create(const struct tw_runner_options *options)
     return NULL;
 }
 
-static void wheel_destroy(struct tw_runner_wheel *wheel)
+static void runner_wheel_destroy(struct tw_runner_wheel *wheel)
 {
     struct tw_runner *runner = wheel->runner;
     size_t batch_size = wheel->batch_count_max * sizeof(struct tw_expired);
@@ -40,7 +40,7 @@ void tw_runner_destroy(struct tw_runner *runner)
     for (struct tw_runner_wheel *wheel = atomic_load(&runner->wheels), *next; wheel; wheel = next) {
         next = wheel->next;
         tw__runner_cells_deinit(wheel);
-        wheel_destroy(wheel);
+        runner_wheel_destroy(wheel);
     }
     tw__runner_fd_close(runner);
     tw_waiter_deinit(&runner->waiter);
@@ -49,16 +49,16 @@ void tw_runner_destroy(struct tw_runner *runner)
 }
 
 /* The wheel's ticks of `now`. */
-static uint64_t tick_at(const struct tw_runner_wheel *wheel, struct tw_instant now)
+static uint64_t runner_tick_at(const struct tw_runner_wheel *wheel, struct tw_instant now)
 {
     return now.ns / wheel->tick_ns;
 }
 
 /* What a wheel needs besides its own memory, which is zeroed. False when out of memory. */
-static bool wheel_init(struct tw_runner_wheel *wheel, struct tw_runner *runner)
+static bool runner_wheel_init(struct tw_runner_wheel *wheel, struct tw_runner *runner)
 {
     size_t batch_size = wheel->batch_count_max * sizeof(struct tw_expired);
-    struct tw_wheel_options options = {.start = tick_at(wheel, tw_runner_now(runner)),
+    struct tw_wheel_options options = {.start = runner_tick_at(wheel, tw_runner_now(runner)),
                                        .allocate = runner->memory.allocate,
                                        .release = runner->memory.release,
                                        .context = runner->memory.context};
@@ -87,8 +87,8 @@ struct tw_runner_wheel *tw_runner_add(struct tw_runner *runner,
     wheel->cell_count_max = CELLS_MAX;
     if (options->timer_count_max && options->timer_count_max < CELLS_MAX)
         wheel->cell_count_max = (uint32_t)options->timer_count_max;
-    if (!wheel_init(wheel, runner)) {
-        wheel_destroy(wheel);
+    if (!runner_wheel_init(wheel, runner)) {
+        runner_wheel_destroy(wheel);
         return NULL;
     }
     wheel->next = atomic_load(&runner->wheels);
@@ -102,11 +102,12 @@ struct tw_instant tw_runner_now(const struct tw_runner *runner)
 }
 
 /* Takes out some of what is due; all of it are running then. `ret_is_done` when no more is due. */
-static size_t take_due(struct tw_runner_wheel *wheel, struct tw_instant now, bool *ret_is_done)
+static size_t runner_take_due(struct tw_runner_wheel *wheel, struct tw_instant now,
+                              bool *ret_is_done)
 {
     size_t due = 0;
     pthread_mutex_lock(&wheel->wheel_lock);
-    size_t count = tw_wheel_expire(wheel->wheel, tick_at(wheel, now), wheel->reminders,
+    size_t count = tw_wheel_expire(wheel->wheel, runner_tick_at(wheel, now), wheel->reminders,
                                    wheel->batch_count_max);
     for (size_t i = 0; i < count; i++)
         tw__runner_prefetch(wheel, (uint32_t)wheel->reminders[i].data);
@@ -119,7 +120,7 @@ static size_t take_due(struct tw_runner_wheel *wheel, struct tw_instant now, boo
 }
 
 /* The handler is through with the batch. */
-static void finish(struct tw_runner_wheel *wheel, size_t count)
+static void runner_finish_batch(struct tw_runner_wheel *wheel, size_t count)
 {
     uint32_t first = CELLS_MAX, last = CELLS_MAX;
     for (size_t i = 0; i < count; i++) {
@@ -135,16 +136,17 @@ static void finish(struct tw_runner_wheel *wheel, size_t count)
 }
 
 /* Handles a batch. Returns how many, and the time after that. */
-static size_t handle_some(struct tw_runner_wheel *wheel, struct tw_instant *now, bool *ret_is_done)
+static size_t runner_handle_batch(struct tw_runner_wheel *wheel, struct tw_instant *now,
+                                  bool *ret_is_done)
 {
-    size_t count = take_due(wheel, *now, ret_is_done);
+    size_t count = runner_take_due(wheel, *now, ret_is_done);
     if (count == 0)
         return 0;
     for (size_t i = 0; i < count; i++)
         tw__histogram_add(&wheel->late,
                           tw_instant_since((struct tw_instant){wheel->batch[i].deadline}, *now));
     wheel->handler(wheel->context, wheel->batch, count);
-    finish(wheel, count);
+    runner_finish_batch(wheel, count);
     struct tw_instant after = tw_runner_now(wheel->runner);
     uint64_t took = tw_instant_since(*now, after);
     if (took > atomic_load_explicit(&wheel->callback_ns_max, memory_order_relaxed))
@@ -155,7 +157,7 @@ static size_t handle_some(struct tw_runner_wheel *wheel, struct tw_instant *now,
 }
 
 /* When a wheel's next reminder is. */
-static uint64_t wheel_wake_ns(struct tw_runner_wheel *wheel)
+static uint64_t runner_wheel_wake_ns(struct tw_runner_wheel *wheel)
 {
     pthread_mutex_lock(&wheel->wheel_lock);
     uint64_t tick = tw_wheel_wake_at(wheel->wheel);
@@ -164,17 +166,17 @@ static uint64_t wheel_wake_ns(struct tw_runner_wheel *wheel)
 }
 
 /* Reads what must be read now: messages about what is due, or sooner than the next reminder. */
-static void take_messages(struct tw_runner_wheel *wheel, struct tw_instant now)
+static void runner_read_messages(struct tw_runner_wheel *wheel, struct tw_instant now)
 {
     if (atomic_load(&wheel->dirty) == 0)
         return;
-    uint64_t wake_ns = wheel_wake_ns(wheel);
+    uint64_t wake_ns = runner_wheel_wake_ns(wheel);
     tw__runner_messages_take(wheel, wake_ns > now.ns ? wake_ns : now.ns);
 }
 
 /* Reads the messages and handles what is due, a batch of each wheel in turn, until nothing is left
  * or each wheel has had its `limit`. `ret_is_done` is whether nothing is. */
-static size_t handle_all(struct tw_runner *runner, size_t limit, bool *ret_is_done)
+static size_t runner_handle_all(struct tw_runner *runner, size_t limit, bool *ret_is_done)
 {
     size_t handled = 0;
     struct tw_instant now = tw_runner_now(runner);
@@ -186,8 +188,8 @@ static size_t handle_all(struct tw_runner *runner, size_t limit, bool *ret_is_do
             bool is_done;
             if (atomic_load(&runner->is_stopped))
                 return handled;
-            take_messages(wheel, now);
-            size_t count = handle_some(wheel, &now, &is_done);
+            runner_read_messages(wheel, now);
+            size_t count = runner_handle_batch(wheel, &now, &is_done);
             handled += count;
             most = count > most ? count : most;
             *ret_is_done = *ret_is_done && is_done;
@@ -199,11 +201,11 @@ static size_t handle_all(struct tw_runner *runner, size_t limit, bool *ret_is_do
 }
 
 /* Says until when the runner will sleep, in `sleep_until_ns`. */
-static struct tw_instant lie_down(struct tw_runner *runner)
+static struct tw_instant runner_announce_sleep(struct tw_runner *runner)
 {
     uint64_t until = NEVER_NS;
     for (struct tw_runner_wheel *wheel = atomic_load(&runner->wheels); wheel; wheel = wheel->next) {
-        uint64_t ns = wheel_wake_ns(wheel);
+        uint64_t ns = runner_wheel_wake_ns(wheel);
         until = ns < until ? ns : until;
     }
     until += until == 0; /* 0 means awake */
@@ -214,7 +216,7 @@ static struct tw_instant lie_down(struct tw_runner *runner)
 }
 
 /* Whether messages that were left before lie_down ask for less sleep; those after it ring. */
-static bool may_sleep(struct tw_runner *runner, struct tw_instant until)
+static bool runner_may_sleep(struct tw_runner *runner, struct tw_instant until)
 {
     for (struct tw_runner_wheel *wheel = atomic_load(&runner->wheels); wheel; wheel = wheel->next)
         if (tw__runner_messages_earliest(wheel) < until.ns)
@@ -222,15 +224,15 @@ static bool may_sleep(struct tw_runner *runner, struct tw_instant until)
     return !atomic_load(&runner->is_stopped);
 }
 
-static void *run(void *argument)
+static void *runner_thread_main(void *argument)
 {
     struct tw_runner *runner = argument;
     tw__clock_sharpen();
     while (!atomic_load(&runner->is_stopped)) {
         bool is_done;
-        (void)handle_all(runner, SIZE_MAX, &is_done);
-        struct tw_instant until = lie_down(runner);
-        if (may_sleep(runner, until)) {
+        (void)runner_handle_all(runner, SIZE_MAX, &is_done);
+        struct tw_instant until = runner_announce_sleep(runner);
+        if (runner_may_sleep(runner, until)) {
             (void)tw_clock_wait(runner->clock, &runner->waiter, until);
             tw__count(&runner->wakes, 1);
         }
@@ -242,7 +244,7 @@ static void *run(void *argument)
 bool tw_runner_start(struct tw_runner *runner)
 {
     assert(!runner->is_started && runner->fd < 0);
-    runner->is_started = pthread_create(&runner->thread, NULL, run, runner) == 0;
+    runner->is_started = pthread_create(&runner->thread, NULL, runner_thread_main, runner) == 0;
     return runner->is_started;
 }
 
@@ -253,12 +255,12 @@ size_t tw_runner_dispatch(struct tw_runner *runner, size_t limit)
     (void)is_nested;
     atomic_store(&runner->sleep_until_ns, 0);
     tw__count(&runner->wakes, 1);
-    size_t handled = handle_all(runner, limit, &is_done);
-    struct tw_instant until = lie_down(runner);
+    size_t handled = runner_handle_all(runner, limit, &is_done);
+    struct tw_instant until = runner_announce_sleep(runner);
     tw__runner_fd_set(runner, until);
     /* Whoever rang before the descriptor was set is not forgotten: it has left a message, and has
      * changed what lie_down said. */
-    if (!is_done || !may_sleep(runner, until) || tw_runner_wake_at(runner).ns != until.ns) {
+    if (!is_done || !runner_may_sleep(runner, until) || tw_runner_wake_at(runner).ns != until.ns) {
         atomic_store(&runner->sleep_until_ns, 0);
         tw__runner_fd_set(runner, (struct tw_instant){0});
     }
@@ -282,9 +284,9 @@ void tw_runner_stop(struct tw_runner *runner)
         return;
     /* Whoever has begun to schedule is let through. */
     for (struct tw_runner_wheel *wheel = atomic_load(&runner->wheels); wheel; wheel = wheel->next)
-        for (unsigned i = 0; i < LANES; i++) {
-            tw__runner_lane_lock_this(&wheel->lanes[i]);
-            tw__runner_lane_unlock(&wheel->lanes[i]);
+        for (unsigned i = 0; i < STRIPES; i++) {
+            tw__runner_stripe_lock_this(&wheel->stripes[i]);
+            tw__runner_stripe_unlock(&wheel->stripes[i]);
         }
     if (!runner->is_started)
         return;
@@ -294,9 +296,10 @@ void tw_runner_stop(struct tw_runner *runner)
 }
 
 /* Takes out what the cell holds, if it is pending. */
-static bool take_left(struct tw_runner_wheel *wheel, uint32_t index, struct tw_expired *ret_left)
+static bool runner_take_left_cell(struct tw_runner_wheel *wheel, uint32_t index,
+                                  struct tw_expired *ret_left)
 {
-    struct cell *cell = tw__runner_cell(wheel, index);
+    struct runner_cell *cell = tw__runner_cell(wheel, index);
     uint64_t word = atomic_load(&cell->word), next;
     do {
         while ((word & STATE_MASK) == STATE_MOVING) {
@@ -313,9 +316,9 @@ static bool take_left(struct tw_runner_wheel *wheel, uint32_t index, struct tw_e
     ret_left->timer = (tw_handle)tw__word_generation(word) << 32 | index;
     tw__count(word & FLAG_OPENED ? &wheel->left_opened : &wheel->left_once, 1);
     if (!(word & FLAG_OPENED)) {
-        struct lane *lane = tw__runner_lane_lock(wheel);
-        tw__runner_cell_give(wheel, lane, index);
-        tw__runner_lane_unlock(lane);
+        struct runner_stripe *stripe = tw__runner_stripe_lock(wheel);
+        tw__runner_cell_give(wheel, stripe, index);
+        tw__runner_stripe_unlock(stripe);
     }
     return true;
 }
@@ -326,6 +329,6 @@ size_t tw_runner_take_left(struct tw_runner_wheel *wheel, struct tw_expired *ret
     size_t count = 0;
     /* Nothing becomes pending any more, so once through all cells is enough. */
     while (count < limit && wheel->left_next < atomic_load(&wheel->cell_count))
-        count += take_left(wheel, wheel->left_next++, &ret_left[count]);
+        count += runner_take_left_cell(wheel, wheel->left_next++, &ret_left[count]);
     return count;
 }

@@ -1,4 +1,4 @@
-/* runner_cell.c - cells, the lanes through which threads reach them, and looking at them. */
+/* runner_cell.c - cells, the stripes through which threads reach them, and looking at them. */
 #include "runner_private.h"
 
 #include <errno.h>
@@ -9,34 +9,34 @@
 
 enum { SEGMENT_ALIGNMENT = 64 }; /* so that no cell and no body lies across cache lines */
 
-static bool lane_try(struct lane *lane)
+static bool runner_stripe_try_lock(struct runner_stripe *stripe)
 {
-    return atomic_load_explicit(&lane->lock, memory_order_relaxed) == 0 &&
-           atomic_exchange_explicit(&lane->lock, 1, memory_order_acquire) == 0;
+    return atomic_load_explicit(&stripe->lock, memory_order_relaxed) == 0 &&
+           atomic_exchange_explicit(&stripe->lock, 1, memory_order_acquire) == 0;
 }
 
-/* Which lane a thread tries first. */
-static inline unsigned lane_of_thread(void)
+/* Which stripe a thread tries first. */
+static inline unsigned runner_stripe_of_thread(void)
 {
     return (unsigned)((uint64_t)TW_RUNNER_SELF * UINT64_C(0x9e3779b97f4a7c15) >> 58);
 }
 
-_Static_assert(LANES == 1 << (64 - 58), "a lane for each value of the hash");
+_Static_assert(STRIPES == 1 << (64 - 58), "a stripe for each value of the hash");
 
-struct lane *tw__runner_lane_lock(struct tw_runner_wheel *wheel)
+struct runner_stripe *tw__runner_stripe_lock(struct tw_runner_wheel *wheel)
 {
-    for (unsigned i = lane_of_thread();;) {
-        for (unsigned tries = 0; tries < LANES; tries++, i++)
-            if (lane_try(&wheel->lanes[i % LANES]))
-                return &wheel->lanes[i % LANES];
+    for (unsigned i = runner_stripe_of_thread();;) {
+        for (unsigned tries = 0; tries < STRIPES; tries++, i++)
+            if (runner_stripe_try_lock(&wheel->stripes[i % STRIPES]))
+                return &wheel->stripes[i % STRIPES];
         (void)sched_yield();
     }
 }
 
-void tw__runner_lane_lock_this(struct lane *lane)
+void tw__runner_stripe_lock_this(struct runner_stripe *stripe)
 {
-    /* What is done under a lane's lock is short, unless the system has taken its holder's turn. */
-    for (unsigned tries = 1; !lane_try(lane); tries++) {
+    /* What is done under a stripe's lock is short, unless the system has taken its holder's turn. */
+    for (unsigned tries = 1; !runner_stripe_try_lock(stripe); tries++) {
         TW_RUNNER_HOOK("spin");
         if (tries % 64 == 0)
             (void)sched_yield();
@@ -44,10 +44,11 @@ void tw__runner_lane_lock_this(struct lane *lane)
 }
 
 /* Blocks for `count` messages, and for `extra` blocks that are not full. */
-static bool add_blocks(struct tw_runner_wheel *wheel, unsigned piece, size_t count)
+static bool runner_add_blocks(struct tw_runner_wheel *wheel, unsigned piece, size_t count)
 {
-    size_t size = count * sizeof(struct block);
-    struct block *blocks = tw__runner_allocate(wheel->runner, _Alignof(struct block), size);
+    size_t size = count * sizeof(struct runner_block);
+    struct runner_block *blocks =
+        tw__runner_allocate(wheel->runner, _Alignof(struct runner_block), size);
     if (!blocks)
         return false;
     wheel->block_pieces[piece] = blocks;
@@ -59,31 +60,32 @@ static bool add_blocks(struct tw_runner_wheel *wheel, unsigned piece, size_t cou
     return true;
 }
 
-static size_t segment_cells(unsigned segment)
+static size_t runner_segment_cells(unsigned segment)
 {
     return (size_t)1 << (SEGMENT_MIN_BITS + segment);
 }
 
-static size_t segment_size(unsigned segment)
+static size_t runner_segment_size(unsigned segment)
 {
-    return segment_cells(segment) * (sizeof(struct cell) + sizeof(struct body));
+    return runner_segment_cells(segment) *
+           (sizeof(struct runner_cell) + sizeof(struct runner_body));
 }
 
 /* One for each so many cells, since a cell is in one block at most; and one not full. */
-static size_t segment_blocks(unsigned segment)
+static size_t runner_segment_blocks(unsigned segment)
 {
-    return segment_cells(segment) / BLOCK_CELLS + 1;
+    return runner_segment_cells(segment) / BLOCK_CELLS + 1;
 }
 
-/* Blocks that are not full: one in each lane, what the runner reads, what it reads next. */
-enum { BLOCKS_SPARE = LANES + 2 };
+/* Blocks that are not full: one in each stripe, what the runner reads, what it reads next. */
+enum { BLOCKS_SPARE = STRIPES + 2 };
 
 bool tw__runner_cells_init(struct tw_runner_wheel *wheel)
 {
     wheel->depot_free = DEPOT_EMPTY;
-    for (unsigned i = 0; i < LANES; i++)
-        atomic_init(&wheel->lanes[i].earliest_ns, NEVER_NS);
-    if (!add_blocks(wheel, SEGMENTS, BLOCKS_SPARE))
+    for (unsigned i = 0; i < STRIPES; i++)
+        atomic_init(&wheel->stripes[i].earliest_ns, NEVER_NS);
+    if (!runner_add_blocks(wheel, SEGMENTS, BLOCKS_SPARE))
         return false;
     if (pthread_mutex_init(&wheel->depot_lock, NULL) == 0) {
         if (pthread_mutex_init(&wheel->wheel_lock, NULL) == 0)
@@ -91,7 +93,7 @@ bool tw__runner_cells_init(struct tw_runner_wheel *wheel)
         pthread_mutex_destroy(&wheel->depot_lock);
     }
     tw__runner_release(wheel->runner, wheel->block_pieces[SEGMENTS],
-                       BLOCKS_SPARE * sizeof(struct block));
+                       BLOCKS_SPARE * sizeof(struct runner_block));
     return false;
 }
 
@@ -99,11 +101,12 @@ void tw__runner_cells_deinit(struct tw_runner_wheel *wheel)
 {
     struct tw_runner *runner = wheel->runner;
     for (unsigned i = 0; i < wheel->segment_count; i++)
-        tw__runner_release(runner, atomic_load(&wheel->segments[i]), segment_size(i));
+        tw__runner_release(runner, atomic_load(&wheel->segments[i]), runner_segment_size(i));
     for (unsigned i = 0; i < SEGMENTS; i++)
         tw__runner_release(runner, wheel->block_pieces[i],
-                           segment_blocks(i) * sizeof(struct block));
-    tw__runner_release(runner, wheel->block_pieces[SEGMENTS], BLOCKS_SPARE * sizeof(struct block));
+                           runner_segment_blocks(i) * sizeof(struct runner_block));
+    tw__runner_release(runner, wheel->block_pieces[SEGMENTS],
+                       BLOCKS_SPARE * sizeof(struct runner_block));
     pthread_mutex_destroy(&wheel->wheel_lock);
     pthread_mutex_destroy(&wheel->depot_lock);
 }
@@ -111,13 +114,14 @@ void tw__runner_cells_deinit(struct tw_runner_wheel *wheel)
 /* The depot, depot_lock held. */
 
 /* Memory for the cell after the last. Messages first: without room for them there is no cell. */
-static bool add_segment(struct tw_runner_wheel *wheel)
+static bool runner_add_segment(struct tw_runner_wheel *wheel)
 {
     unsigned segment = wheel->segment_count;
-    size_t size = segment_size(segment);
-    if (!wheel->block_pieces[segment] && !add_blocks(wheel, segment, segment_blocks(segment)))
+    size_t size = runner_segment_size(segment);
+    if (!wheel->block_pieces[segment] &&
+        !runner_add_blocks(wheel, segment, runner_segment_blocks(segment)))
         return false;
-    struct cell *cells = tw__runner_allocate(wheel->runner, SEGMENT_ALIGNMENT, size);
+    struct runner_cell *cells = tw__runner_allocate(wheel->runner, SEGMENT_ALIGNMENT, size);
     if (!cells)
         return false;
     atomic_fetch_add_explicit(&wheel->memory, size, memory_order_relaxed);
@@ -126,8 +130,8 @@ static bool add_segment(struct tw_runner_wheel *wheel)
     return true;
 }
 
-/* Cells that nobody has had, with their reminders, for a lane that is locked and has none. */
-static bool take_fresh(struct tw_runner_wheel *wheel, struct lane *lane)
+/* Cells that nobody has had, with their reminders, for a stripe that is locked and has none. */
+static bool runner_take_fresh(struct tw_runner_wheel *wheel, struct runner_stripe *stripe)
 {
     uint32_t index = atomic_load_explicit(&wheel->cell_count, memory_order_relaxed);
     uint64_t most = (uint64_t)wheel->cell_count_max + wheel->retired_count;
@@ -135,61 +139,61 @@ static bool take_fresh(struct tw_runner_wheel *wheel, struct lane *lane)
     pthread_mutex_lock(&wheel->wheel_lock);
     for (unsigned i = 0; i < FREE_BATCH && index < most; i++, index++) {
         if (index + (1u << SEGMENT_MIN_BITS) == 1u << (SEGMENT_MIN_BITS + wheel->segment_count) &&
-            !add_segment(wheel))
+            !runner_add_segment(wheel))
             break;
         tw_handle reminder = tw_wheel_open(wheel->wheel, index);
         if (reminder == TW_NONE)
             break;
-        struct cell *cell = tw__runner_cell(wheel, index);
-        struct body *body = tw__runner_body(wheel, index);
+        struct runner_cell *cell = tw__runner_cell(wheel, index);
+        struct runner_body *body = tw__runner_body(wheel, index);
         atomic_init(&cell->word, (uint64_t)1 << 32);
         atomic_init(&cell->look_at_ns, NEVER_NS);
         atomic_init(&body->deadline_ns, NEVER_NS);
         atomic_init(&body->queued, 0);
         body->reminder = reminder;
-        lane->free[lane->free_count++] = index;
+        stripe->free[stripe->free_count++] = index;
     }
     pthread_mutex_unlock(&wheel->wheel_lock);
-    /* The lane hands out the lowest first: neighbours in memory, in the order of their use. */
-    for (uint32_t i = 0; i < lane->free_count / 2; i++) {
-        uint32_t swap = lane->free[i];
-        lane->free[i] = lane->free[lane->free_count - 1 - i];
-        lane->free[lane->free_count - 1 - i] = swap;
+    /* The stripe hands out the lowest first: neighbours in memory, in the order of their use. */
+    for (uint32_t i = 0; i < stripe->free_count / 2; i++) {
+        uint32_t swap = stripe->free[i];
+        stripe->free[i] = stripe->free[stripe->free_count - 1 - i];
+        stripe->free[stripe->free_count - 1 - i] = swap;
     }
     atomic_store_explicit(&wheel->cell_count, index, memory_order_release);
-    return lane->free_count > 0;
+    return stripe->free_count > 0;
 }
 
-static bool take_used(struct tw_runner_wheel *wheel, struct lane *lane)
+static bool runner_take_used(struct tw_runner_wheel *wheel, struct runner_stripe *stripe)
 {
-    while (lane->free_count < FREE_BATCH && wheel->depot_free != DEPOT_EMPTY) {
-        lane->free[lane->free_count++] = wheel->depot_free;
+    while (stripe->free_count < FREE_BATCH && wheel->depot_free != DEPOT_EMPTY) {
+        stripe->free[stripe->free_count++] = wheel->depot_free;
         wheel->depot_free = tw__runner_body(wheel, wheel->depot_free)->next_free;
     }
-    return lane->free_count > 0;
+    return stripe->free_count > 0;
 }
 
-static bool refill(struct tw_runner_wheel *wheel, struct lane *lane)
+static bool runner_stripe_fill(struct tw_runner_wheel *wheel, struct runner_stripe *stripe)
 {
     pthread_mutex_lock(&wheel->depot_lock);
-    bool is_filled = take_used(wheel, lane) || take_fresh(wheel, lane);
+    bool is_filled = runner_take_used(wheel, stripe) || runner_take_fresh(wheel, stripe);
     pthread_mutex_unlock(&wheel->depot_lock);
     return is_filled;
 }
 
-struct lane *tw__runner_lane_with_cell(struct tw_runner_wheel *wheel)
+struct runner_stripe *tw__runner_stripe_with_cell(struct tw_runner_wheel *wheel)
 {
-    struct lane *lane = tw__runner_lane_lock(wheel);
-    if (lane->free_count > 0 || refill(wheel, lane))
-        return lane;
-    tw__runner_lane_unlock(lane);
-    /* What is free may lie in another lane. One lock at a time: nobody waits for us in a circle. */
-    for (unsigned i = 0; i < LANES; i++) {
-        lane = &wheel->lanes[i];
-        tw__runner_lane_lock_this(lane);
-        if (lane->free_count > 0)
-            return lane;
-        tw__runner_lane_unlock(lane);
+    struct runner_stripe *stripe = tw__runner_stripe_lock(wheel);
+    if (stripe->free_count > 0 || runner_stripe_fill(wheel, stripe))
+        return stripe;
+    tw__runner_stripe_unlock(stripe);
+    /* What is free may lie in another stripe. One lock at a time: nobody waits for us in a circle. */
+    for (unsigned i = 0; i < STRIPES; i++) {
+        stripe = &wheel->stripes[i];
+        tw__runner_stripe_lock_this(stripe);
+        if (stripe->free_count > 0)
+            return stripe;
+        tw__runner_stripe_unlock(stripe);
     }
     return NULL;
 }
@@ -202,51 +206,52 @@ void tw__runner_cells_give(struct tw_runner_wheel *wheel, uint32_t first, uint32
     pthread_mutex_unlock(&wheel->depot_lock);
 }
 
-static void retire(struct tw_runner_wheel *wheel)
+static void runner_retire_cell(struct tw_runner_wheel *wheel)
 {
     pthread_mutex_lock(&wheel->depot_lock);
     wheel->retired_count++;
     pthread_mutex_unlock(&wheel->depot_lock);
 }
 
-/* Half of what a full lane has goes to the depot: the older half. */
-static void spill(struct tw_runner_wheel *wheel, struct lane *lane)
+/* Half of what a full stripe has goes to the depot: the older half. */
+static void runner_stripe_return_half(struct tw_runner_wheel *wheel, struct runner_stripe *stripe)
 {
     for (unsigned i = 0; i + 1 < FREE_BATCH; i++)
-        tw__runner_body(wheel, lane->free[i])->next_free = lane->free[i + 1];
-    tw__runner_cells_give(wheel, lane->free[0], lane->free[FREE_BATCH - 1]);
-    lane->free_count -= FREE_BATCH;
-    memmove(lane->free, lane->free + FREE_BATCH, lane->free_count * sizeof(lane->free[0]));
+        tw__runner_body(wheel, stripe->free[i])->next_free = stripe->free[i + 1];
+    tw__runner_cells_give(wheel, stripe->free[0], stripe->free[FREE_BATCH - 1]);
+    stripe->free_count -= FREE_BATCH;
+    memmove(stripe->free, stripe->free + FREE_BATCH, stripe->free_count * sizeof(stripe->free[0]));
 }
 
-void tw__runner_cell_give(struct tw_runner_wheel *wheel, struct lane *lane, uint32_t index)
+void tw__runner_cell_give(struct tw_runner_wheel *wheel, struct runner_stripe *stripe,
+                          uint32_t index)
 {
     uint64_t word =
         atomic_load_explicit(&tw__runner_cell(wheel, index)->word, memory_order_relaxed);
     if (tw__word_generation(word) == GENERATION_LAST) {
-        retire(wheel);
+        runner_retire_cell(wheel);
         return;
     }
-    if (lane->free_count == LANE_FREE_MAX)
-        spill(wheel, lane);
-    lane->free[lane->free_count++] = index;
+    if (stripe->free_count == STRIPE_FREE_MAX)
+        runner_stripe_return_half(wheel, stripe);
+    stripe->free[stripe->free_count++] = index;
     /* It is the next to be let: its body is asked for now. */
     __builtin_prefetch(tw__runner_body(wheel, index), 1);
 }
 
 /* Messages. */
 
-static struct block *take_block(struct tw_runner_wheel *wheel)
+static struct runner_block *runner_take_block(struct tw_runner_wheel *wheel)
 {
     pthread_mutex_lock(&wheel->depot_lock);
-    struct block *block = wheel->depot_blocks;
+    struct runner_block *block = wheel->depot_blocks;
     assert(block);
     wheel->depot_blocks = block->next;
     pthread_mutex_unlock(&wheel->depot_lock);
     return block;
 }
 
-static void give_block(struct tw_runner_wheel *wheel, struct block *block)
+static void runner_give_block(struct tw_runner_wheel *wheel, struct runner_block *block)
 {
     pthread_mutex_lock(&wheel->depot_lock);
     block->next = wheel->depot_blocks;
@@ -254,63 +259,65 @@ static void give_block(struct tw_runner_wheel *wheel, struct block *block)
     pthread_mutex_unlock(&wheel->depot_lock);
 }
 
-static void queue(struct tw_runner_wheel *wheel, struct lane *lane, uint32_t index)
+static void runner_stripe_queue(struct tw_runner_wheel *wheel, struct runner_stripe *stripe,
+                                uint32_t index)
 {
-    if (!lane->blocks || lane->blocks->count == BLOCK_CELLS) {
-        struct block *block = take_block(wheel);
-        block->next = lane->blocks;
+    if (!stripe->blocks || stripe->blocks->count == BLOCK_CELLS) {
+        struct runner_block *block = runner_take_block(wheel);
+        block->next = stripe->blocks;
         block->count = 0;
-        lane->blocks = block;
+        stripe->blocks = block;
     }
-    lane->blocks->cells[lane->blocks->count++] = index;
-    uint32_t count = atomic_load_explicit(&lane->message_count, memory_order_relaxed) + 1;
-    atomic_store_explicit(&lane->message_count, count, memory_order_relaxed);
-    tw__count(&lane->messages, 1);
+    stripe->blocks->cells[stripe->blocks->count++] = index;
+    uint32_t count = atomic_load_explicit(&stripe->message_count, memory_order_relaxed) + 1;
+    atomic_store_explicit(&stripe->message_count, count, memory_order_relaxed);
+    tw__count(&stripe->messages, 1);
 }
 
-struct lane *tw__runner_post(struct tw_runner_wheel *wheel, struct lane *lane, uint32_t index,
-                             uint64_t deadline_ns)
+struct runner_stripe *tw__runner_post(struct tw_runner_wheel *wheel, struct runner_stripe *stripe,
+                                      uint32_t index, uint64_t deadline_ns)
 {
-    struct body *body = tw__runner_body(wheel, index);
+    struct runner_body *body = tw__runner_body(wheel, index);
     for (;;) {
-        uint32_t number = (uint32_t)(lane - wheel->lanes), queued = 0;
+        uint32_t number = (uint32_t)(stripe - wheel->stripes), queued = 0;
         if (atomic_compare_exchange_strong(&body->queued, &queued, number + 1)) {
             TW_RUNNER_HOOK("post: queued");
-            queue(wheel, lane, index);
+            runner_stripe_queue(wheel, stripe, index);
             break;
         }
         if (queued == number + 1)
             break;
-        /* In another lane, which must be read sooner now. Its lock shows whether it still is. */
-        tw__runner_lane_unlock(lane);
+        /* In another stripe, which must be read sooner now. Its lock shows whether it still is. */
+        tw__runner_stripe_unlock(stripe);
         TW_RUNNER_HOOK("post: elsewhere");
-        lane = &wheel->lanes[queued - 1];
-        tw__runner_lane_lock_this(lane);
+        stripe = &wheel->stripes[queued - 1];
+        tw__runner_stripe_lock_this(stripe);
     }
-    if (deadline_ns < atomic_load_explicit(&lane->earliest_ns, memory_order_relaxed))
-        atomic_store(&lane->earliest_ns, deadline_ns);
+    if (deadline_ns < atomic_load_explicit(&stripe->earliest_ns, memory_order_relaxed))
+        atomic_store(&stripe->earliest_ns, deadline_ns);
     TW_RUNNER_HOOK("post: written");
-    uint64_t bit = UINT64_C(1) << (lane - wheel->lanes);
+    uint64_t bit = UINT64_C(1) << (stripe - wheel->stripes);
     if (!(atomic_load_explicit(&wheel->dirty, memory_order_relaxed) & bit))
         atomic_fetch_or(&wheel->dirty, bit);
-    return lane;
+    return stripe;
 }
 
-void tw__runner_posted(struct tw_runner_wheel *wheel, struct lane *lane, uint64_t deadline_ns)
+void tw__runner_wake_for(struct tw_runner_wheel *wheel, struct runner_stripe *stripe,
+                         uint64_t deadline_ns)
 {
     _Atomic uint64_t *sleep_until = &wheel->runner->sleep_until_ns;
     /* So much is better taken in while nothing is due. */
-    if (atomic_load_explicit(&lane->message_count, memory_order_relaxed) >= BACKLOG_MAX)
+    if (atomic_load_explicit(&stripe->message_count, memory_order_relaxed) >= BACKLOG_MAX)
         deadline_ns = 0;
     TW_RUNNER_HOOK("posted");
     for (uint64_t until = atomic_load(sleep_until); deadline_ns < until;)
         if (atomic_compare_exchange_weak(sleep_until, &until, 0)) {
-            tw__runner_ring(wheel->runner);
+            tw__runner_wake(wheel->runner);
             return;
         }
 }
 
-static void read_block(struct tw_runner_wheel *wheel, const struct block *block)
+static void runner_read_block(struct tw_runner_wheel *wheel, const struct runner_block *block)
 {
     pthread_mutex_lock(&wheel->wheel_lock);
     for (uint32_t i = 0; i < block->count; i++) {
@@ -322,33 +329,33 @@ static void read_block(struct tw_runner_wheel *wheel, const struct block *block)
     pthread_mutex_unlock(&wheel->wheel_lock);
 }
 
-static void read_lane(struct tw_runner_wheel *wheel, struct lane *lane)
+static void runner_read_stripe(struct tw_runner_wheel *wheel, struct runner_stripe *stripe)
 {
-    tw__runner_lane_lock_this(lane);
-    struct block *blocks = lane->blocks;
-    lane->blocks = NULL;
-    atomic_store_explicit(&lane->message_count, 0, memory_order_relaxed);
-    atomic_store(&lane->earliest_ns, NEVER_NS);
-    tw__runner_lane_unlock(lane);
+    tw__runner_stripe_lock_this(stripe);
+    struct runner_block *blocks = stripe->blocks;
+    stripe->blocks = NULL;
+    atomic_store_explicit(&stripe->message_count, 0, memory_order_relaxed);
+    atomic_store(&stripe->earliest_ns, NEVER_NS);
+    tw__runner_stripe_unlock(stripe);
     while (blocks) {
-        struct block *block = blocks;
+        struct runner_block *block = blocks;
         blocks = block->next;
-        read_block(wheel, block);
-        give_block(wheel, block);
+        runner_read_block(wheel, block);
+        runner_give_block(wheel, block);
     }
 }
 
 void tw__runner_messages_take(struct tw_runner_wheel *wheel, uint64_t until_ns)
 {
     for (uint64_t bits = atomic_load(&wheel->dirty); bits; bits &= bits - 1) {
-        struct lane *lane = &wheel->lanes[__builtin_ctzll(bits)];
-        if (atomic_load(&lane->earliest_ns) > until_ns &&
-            atomic_load_explicit(&lane->message_count, memory_order_relaxed) < BACKLOG_MAX / 2)
+        struct runner_stripe *stripe = &wheel->stripes[__builtin_ctzll(bits)];
+        if (atomic_load(&stripe->earliest_ns) > until_ns &&
+            atomic_load_explicit(&stripe->message_count, memory_order_relaxed) < BACKLOG_MAX / 2)
             continue;
-        /* First the mark, then the messages: one that comes in between marks the lane again. */
+        /* First the mark, then the messages: one that comes in between marks the stripe again. */
         atomic_fetch_and(&wheel->dirty, ~(bits & -bits));
         TW_RUNNER_HOOK("take: unmarked");
-        read_lane(wheel, lane);
+        runner_read_stripe(wheel, stripe);
     }
 }
 
@@ -356,7 +363,7 @@ uint64_t tw__runner_messages_earliest(struct tw_runner_wheel *wheel)
 {
     uint64_t earliest = NEVER_NS;
     for (uint64_t bits = atomic_load(&wheel->dirty); bits; bits &= bits - 1) {
-        uint64_t ns = atomic_load(&wheel->lanes[__builtin_ctzll(bits)].earliest_ns);
+        uint64_t ns = atomic_load(&wheel->stripes[__builtin_ctzll(bits)].earliest_ns);
         earliest = ns < earliest ? ns : earliest;
     }
     return earliest;
@@ -364,8 +371,8 @@ uint64_t tw__runner_messages_earliest(struct tw_runner_wheel *wheel)
 
 /* Sets the reminder. It comes at the tick at which the deadline is reached, and serves as well all
  * deadlines after the tick before. */
-static void remind(struct tw_runner_wheel *wheel, struct cell *cell, const struct body *body,
-                   uint64_t deadline_ns)
+static void runner_set_reminder(struct tw_runner_wheel *wheel, struct runner_cell *cell,
+                                const struct runner_body *body, uint64_t deadline_ns)
 {
     if (deadline_ns == NEVER_NS) {
         (void)tw_wheel_disarm(wheel->wheel, body->reminder);
@@ -380,8 +387,8 @@ static void remind(struct tw_runner_wheel *wheel, struct cell *cell, const struc
 bool tw__runner_look(struct tw_runner_wheel *wheel, uint32_t index, uint64_t now_ns,
                      struct tw_expired *ret_due)
 {
-    struct cell *cell = tw__runner_cell(wheel, index);
-    struct body *body = tw__runner_body(wheel, index);
+    struct runner_cell *cell = tw__runner_cell(wheel, index);
+    struct runner_body *body = tw__runner_body(wheel, index);
     atomic_store(&cell->look_at_ns, NEVER_NS);
     TW_RUNNER_HOOK("look: cleared");
     uint64_t word = atomic_load(&cell->word);
@@ -393,7 +400,7 @@ bool tw__runner_look(struct tw_runner_wheel *wheel, uint32_t index, uint64_t now
     TW_RUNNER_HOOK("look: pending");
     uint64_t deadline_ns = atomic_load(&body->deadline_ns);
     if (now_ns == 0 || deadline_ns > now_ns) {
-        remind(wheel, cell, body, deadline_ns);
+        runner_set_reminder(wheel, cell, body, deadline_ns);
         return false;
     }
     TW_RUNNER_HOOK("look: due");
@@ -409,7 +416,7 @@ bool tw__runner_look(struct tw_runner_wheel *wheel, uint32_t index, uint64_t now
 
 bool tw__runner_finish(struct tw_runner_wheel *wheel, tw_handle timer)
 {
-    struct cell *cell = tw__runner_cell(wheel, (uint32_t)timer);
+    struct runner_cell *cell = tw__runner_cell(wheel, (uint32_t)timer);
     uint64_t word = atomic_load_explicit(&cell->word, memory_order_acquire);
     TW_RUNNER_HOOK("finish");
     if (tw__word_generation(word) == timer >> 32 && !(word & FLAG_OPENED)) {
@@ -424,6 +431,6 @@ bool tw__runner_finish(struct tw_runner_wheel *wheel, tw_handle timer)
         return false;
     if (tw__word_generation(word) != GENERATION_LAST)
         return true;
-    retire(wheel);
+    runner_retire_cell(wheel);
     return false;
 }

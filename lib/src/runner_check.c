@@ -15,44 +15,45 @@
 /* What each cell must be found as, exactly once. */
 enum { SEEN_FREE = 1, SEEN_QUEUED = 2 };
 
-static void see(const struct tw_runner_wheel *wheel, unsigned char *seen, uint32_t index,
-                unsigned char as)
+static void runner_check_seen(const struct tw_runner_wheel *wheel, unsigned char *seen,
+                              uint32_t index, unsigned char as)
 {
     REQUIRE(index < atomic_load(&wheel->cell_count));
     REQUIRE(!(seen[index] & as));
     seen[index] |= as;
 }
 
-static size_t check_lanes(struct tw_runner_wheel *wheel, unsigned char *seen)
+static size_t runner_check_stripes(struct tw_runner_wheel *wheel, unsigned char *seen)
 {
     size_t blocks = 0;
-    for (unsigned i = 0; i < LANES; i++) {
-        struct lane *lane = &wheel->lanes[i];
+    for (unsigned i = 0; i < STRIPES; i++) {
+        struct runner_stripe *stripe = &wheel->stripes[i];
         size_t messages = 0;
-        REQUIRE(atomic_load(&lane->lock) == 0);
-        REQUIRE(lane->free_count <= LANE_FREE_MAX);
-        for (uint32_t j = 0; j < lane->free_count; j++)
-            see(wheel, seen, lane->free[j], SEEN_FREE);
-        for (struct block *block = lane->blocks; block; block = block->next) {
+        REQUIRE(atomic_load(&stripe->lock) == 0);
+        REQUIRE(stripe->free_count <= STRIPE_FREE_MAX);
+        for (uint32_t j = 0; j < stripe->free_count; j++)
+            runner_check_seen(wheel, seen, stripe->free[j], SEEN_FREE);
+        for (struct runner_block *block = stripe->blocks; block; block = block->next) {
             REQUIRE(block->count <= BLOCK_CELLS);
-            REQUIRE(block == lane->blocks || block->count == BLOCK_CELLS);
+            REQUIRE(block == stripe->blocks || block->count == BLOCK_CELLS);
             for (uint32_t j = 0; j < block->count; j++)
-                see(wheel, seen, block->cells[j], SEEN_QUEUED);
+                runner_check_seen(wheel, seen, block->cells[j], SEEN_QUEUED);
             messages += block->count;
             blocks++;
         }
-        REQUIRE(messages == atomic_load(&lane->message_count));
+        REQUIRE(messages == atomic_load(&stripe->message_count));
         REQUIRE(messages == 0 || (atomic_load(&wheel->dirty) >> i & 1));
     }
     return blocks;
 }
 
-static void check_depot(struct tw_runner_wheel *wheel, unsigned char *seen, size_t lane_blocks)
+static void runner_check_depot(struct tw_runner_wheel *wheel, unsigned char *seen,
+                               size_t lane_blocks)
 {
-    size_t blocks = lane_blocks, made = LANES + 2;
+    size_t blocks = lane_blocks, made = STRIPES + 2;
     for (uint32_t i = wheel->depot_free; i != CELLS_MAX; i = tw__runner_body(wheel, i)->next_free)
-        see(wheel, seen, i, SEEN_FREE);
-    for (struct block *block = wheel->depot_blocks; block; block = block->next)
+        runner_check_seen(wheel, seen, i, SEEN_FREE);
+    for (struct runner_block *block = wheel->depot_blocks; block; block = block->next)
         blocks++;
     for (unsigned i = 0; i < SEGMENTS; i++)
         if (wheel->block_pieces[i])
@@ -61,10 +62,10 @@ static void check_depot(struct tw_runner_wheel *wheel, unsigned char *seen, size
 }
 
 /* One cell, and what it adds to the counts. */
-static void check_cell(struct tw_runner_wheel *wheel, uint32_t index, unsigned char seen,
-                       struct tw_runner_stats *counted)
+static void runner_check_cell(struct tw_runner_wheel *wheel, uint32_t index, unsigned char seen,
+                              struct tw_runner_stats *counted)
 {
-    struct cell *cell = tw__runner_cell(wheel, index);
+    struct runner_cell *cell = tw__runner_cell(wheel, index);
     uint64_t word = atomic_load(&cell->word);
     uint64_t look_at_ns = atomic_load(&cell->look_at_ns);
     uint64_t deadline_ns = atomic_load(&tw__runner_body(wheel, index)->deadline_ns);
@@ -83,11 +84,11 @@ static void check_cell(struct tw_runner_wheel *wheel, uint32_t index, unsigned c
         return;
     /* The promise on which all rests: somebody will look in time. */
     REQUIRE(deadline_ns >= look_at_ns ||
-            (queued && deadline_ns >= atomic_load(&wheel->lanes[queued - 1].earliest_ns)));
+            (queued && deadline_ns >= atomic_load(&wheel->stripes[queued - 1].earliest_ns)));
 }
 
 /* How many reminders are set. */
-static size_t count_reminders(struct tw_runner_wheel *wheel)
+static size_t runner_count_reminders(struct tw_runner_wheel *wheel)
 {
     size_t count = 0;
     for (uint32_t i = 0; i < atomic_load(&wheel->cell_count); i++)
@@ -104,12 +105,12 @@ void tw_runner_check(const struct tw_runner *runner)
         unsigned char *seen = calloc(count + 1u, 1);
         struct tw_runner_stats stats, counted = {0};
         REQUIRE(seen);
-        check_depot(wheel, seen, check_lanes(wheel, seen));
+        runner_check_depot(wheel, seen, runner_check_stripes(wheel, seen));
         for (uint32_t i = 0; i < count; i++)
-            check_cell(wheel, i, seen[i], &counted);
+            runner_check_cell(wheel, i, seen[i], &counted);
         tw_runner_wheel_stats(wheel, &stats);
         REQUIRE(stats.held == counted.held && stats.pending == counted.pending);
-        REQUIRE(tw_wheel_count(wheel->wheel) == count_reminders(wheel));
+        REQUIRE(tw_wheel_count(wheel->wheel) == runner_count_reminders(wheel));
         tw_wheel_check(wheel->wheel);
         free(seen);
     }

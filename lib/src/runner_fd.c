@@ -14,7 +14,7 @@
 
 #include <sys/timerfd.h>
 
-static int fd_make(int *ret_fd_write)
+static int runner_fd_make(int *ret_fd_write)
 {
     *ret_fd_write = -1;
     return timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
@@ -42,7 +42,7 @@ void tw__runner_fd_set(struct tw_runner *runner, struct tw_instant until)
 
 #include <fcntl.h>
 
-static int fd_make(int *ret_fd_write)
+static int runner_fd_make(int *ret_fd_write)
 {
     int ends[2];
     if (pipe(ends) != 0)
@@ -74,7 +74,7 @@ int tw_runner_fd(struct tw_runner *runner)
 {
     assert(!runner->is_started);
     if (runner->fd < 0) {
-        runner->fd = fd_make(&runner->fd_write);
+        runner->fd = runner_fd_make(&runner->fd_write);
         tw__runner_fd_set(runner, (struct tw_instant){0}); /* what came before wants a look */
     }
     return runner->fd;
@@ -88,7 +88,7 @@ void tw__runner_fd_close(struct tw_runner *runner)
         (void)close(runner->fd_write);
 }
 
-void tw__runner_ring(struct tw_runner *runner)
+void tw__runner_wake(struct tw_runner *runner)
 {
     if (runner->fd >= 0)
         tw__runner_fd_set(runner, (struct tw_instant){0});

@@ -20,7 +20,7 @@ enum { VERBS = 2000, SEEDS_DEFAULT = 100, TIMERS_MAX = 256, STALE_MAX = 16 };
 
 #define NEVER TW_INSTANT_NEVER_NS
 
-struct timer {
+struct runner_model_timer {
     tw_handle handle;
     uint64_t data;
     uint64_t deadline_ns; /* NEVER: none */
@@ -29,13 +29,13 @@ struct timer {
     bool was_closed; /* while running */
 };
 
-static struct trial {
+static struct runner_model_trial {
     uint64_t random;
     struct tw_virtual clock;
     struct tw_runner *runner;
     struct tw_runner_wheel *wheel;
     uint64_t tick_ns;
-    struct timer timers[TIMERS_MAX];
+    struct runner_model_timer timers[TIMERS_MAX];
     size_t count;
     size_t count_max;
     tw_handle stale[STALE_MAX];
@@ -73,18 +73,18 @@ static struct tw_instant draw_deadline(void)
 }
 
 /* Any timer of the kind, NULL if there is none. */
-static struct timer *pick(bool is_opened)
+static struct runner_model_timer *pick(bool is_opened)
 {
     size_t from = trial.count ? draw(trial.count) : 0;
     for (size_t i = 0; i < trial.count; i++) {
-        struct timer *timer = &trial.timers[(from + i) % trial.count];
+        struct runner_model_timer *timer = &trial.timers[(from + i) % trial.count];
         if (timer->is_opened == is_opened && !timer->was_closed)
             return timer;
     }
     return NULL;
 }
 
-static void forget(struct timer *timer)
+static void forget(struct runner_model_timer *timer)
 {
     trial.stale[trial.stale_count++ % STALE_MAX] = timer->handle;
     *timer = trial.timers[--trial.count];
@@ -102,12 +102,12 @@ static void add(bool is_opened)
     for (size_t i = 0; i < trial.count; i++)
         assert_true(trial.timers[i].handle != handle);
     trial.timers[trial.count++] =
-        (struct timer){handle, data, deadline.ns, is_opened, false, false};
+        (struct runner_model_timer){handle, data, deadline.ns, is_opened, false, false};
 }
 
 static void change_scheduled(void)
 {
-    struct timer *timer = pick(false);
+    struct runner_model_timer *timer = pick(false);
     if (!timer)
         return;
     enum tw_runner_answer wanted = timer->is_running ? TW_RUNNER_RUNNING : TW_RUNNER_OK;
@@ -125,7 +125,7 @@ static void change_scheduled(void)
 
 static void change_opened(void)
 {
-    struct timer *timer = pick(true);
+    struct runner_model_timer *timer = pick(true);
     struct tw_instant deadline = draw_deadline();
     if (!timer)
         return;
@@ -196,7 +196,7 @@ static void one_verb(void)
     }
 }
 
-static struct timer *find(tw_handle handle)
+static struct runner_model_timer *find(tw_handle handle)
 {
     for (size_t i = 0; i < trial.count; i++)
         if (trial.timers[i].handle == handle)
@@ -211,7 +211,7 @@ static void handle(void *context, const struct tw_expired *due, size_t count)
     assert_false(trial.is_handling);
     trial.is_handling = true;
     for (size_t i = 0; i < count; i++) {
-        struct timer *timer = find(due[i].timer);
+        struct runner_model_timer *timer = find(due[i].timer);
         assert_int_equal(timer->data, due[i].data);
         assert_int_equal(timer->deadline_ns, due[i].deadline);
         assert_true(due[i].deadline <= now_ns());
@@ -223,7 +223,7 @@ static void handle(void *context, const struct tw_expired *due, size_t count)
     for (uint64_t verbs = draw(4); verbs > 0; verbs--)
         one_verb();
     for (size_t i = 0; i < count; i++) {
-        struct timer *timer = find(due[i].timer);
+        struct runner_model_timer *timer = find(due[i].timer);
         timer->is_running = false;
         if (!timer->is_opened || timer->was_closed)
             forget(timer);
@@ -237,7 +237,7 @@ static void judge(void)
     struct tw_runner_stats stats;
     uint64_t pending = 0, earliest = NEVER, begun = now_ns() / trial.tick_ns * trial.tick_ns;
     for (size_t i = 0; i < trial.count; i++) {
-        struct timer *timer = &trial.timers[i];
+        struct runner_model_timer *timer = &trial.timers[i];
         pending += !timer->is_opened || timer->deadline_ns != NEVER;
         earliest = timer->deadline_ns < earliest ? timer->deadline_ns : earliest;
     }
@@ -278,7 +278,7 @@ static void drain(void)
     tw_runner_stop(trial.runner);
     for (size_t n; (n = tw_runner_take_left(trial.wheel, left, 5)) > 0;)
         for (size_t i = 0; i < n; i++) {
-            struct timer *timer = find(left[i].timer);
+            struct runner_model_timer *timer = find(left[i].timer);
             assert_int_equal(timer->deadline_ns, left[i].deadline);
             assert_int_equal(timer->data, left[i].data);
             timer->deadline_ns = NEVER;

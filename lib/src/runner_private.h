@@ -16,17 +16,17 @@
  *
  * The same pair again for sleep: a message is written first and `sleep_until_ns` read after; the
  * runner writes `sleep_until_ns` first and reads after by when the messages ask to be read. Until
- * then they wait in their lane, so that far timers wake nobody, and a timer that is cancelled by
+ * then they wait in their stripe, so that far timers wake nobody, and a timer that is cancelled by
  * then costs nothing but its cell a place in a block.
  *
  * The word of a cell decides every race. Its verbs move it by compare and swap; the one that wins
  * has the timer: fire, cancel or move.
  *
- * Threads do not share what they write often: each works in a lane, picked by its identity: a store
- * of free cells, a block of messages, counters. Two threads that meet in a lane part again: a lane
+ * Threads do not share what they write often: each works in a stripe, picked by its identity: a store
+ * of free cells, a block of messages, counters. Two threads that meet in a stripe part again: a stripe
  * that is locked is passed over for the next one.
  *
- * Locks, in the order in which they are taken: a lane's, `depot_lock`, `wheel_lock`. None is held
+ * Locks, in the order in which they are taken: a stripe's, `depot_lock`, `wheel_lock`. None is held
  * while a handler runs.
  */
 #ifndef TICKWHEEL_RUNNER_PRIVATE_H
@@ -42,11 +42,11 @@
 
 enum {
     LINE = 128, /* two cache lines: processors fetch them in pairs */
-    LANES = 64,
-    LANE_FREE_MAX = 128,
-    FREE_BATCH = LANE_FREE_MAX / 2, /* cells that move between lane and depot at a time */
+    STRIPES = 64,
+    STRIPE_FREE_MAX = 128,
+    FREE_BATCH = STRIPE_FREE_MAX / 2, /* cells that move between stripe and depot at a time */
     BLOCK_CELLS = 124,
-    BACKLOG_MAX = 8192, /* messages of a lane for which the runner is woken, due or not */
+    BACKLOG_MAX = 8192, /* messages of a stripe for which the runner is woken, due or not */
     SEGMENT_MIN_BITS = 6,
     SEGMENTS = 25,
     BATCH_DEFAULT = 64,
@@ -85,34 +85,35 @@ enum {
 
 /* What every verb must read before it can answer: of a hundred thousand timers it stays in the
  * cache. */
-struct cell {
+struct runner_cell {
     _Atomic uint64_t word;
     _Atomic uint64_t look_at_ns; /* a deadline from here on needs no message; NEVER_NS: each does */
 };
 
 /* The rest, which is mostly written. */
-struct body {
+struct runner_body {
     _Atomic uint64_t deadline_ns;
-    uint64_t data;           /* valid while held */
-    tw_handle reminder;      /* in the wheel; set once */
-    _Atomic uint32_t queued; /* the lane with an unread message about it, and 1; 0: none. Set under
-                                that lane's lock */
-    uint32_t next_free;      /* in the depot; guarded by depot_lock */
+    uint64_t data;      /* valid while held */
+    tw_handle reminder; /* in the wheel; set once */
+    _Atomic uint32_t
+        queued;         /* the stripe with an unread message about it, and 1; 0: none. Set under
+                                that stripe's lock */
+    uint32_t next_free; /* in the depot; guarded by depot_lock */
 };
 
 /* Messages: cells to look at. */
-struct block {
-    struct block *next;
+struct runner_block {
+    struct runner_block *next;
     uint32_t count;
     uint32_t cells[BLOCK_CELLS];
 };
 
 /* All but the lock, `earliest_ns` and `armed` is guarded by the lock; counters are atomic so that
  * stats may read them. */
-struct lane {
+struct runner_stripe {
     _Alignas(LINE) _Atomic uint32_t lock;
     uint32_t free_count;
-    struct block *blocks;           /* the first is filled; the others are full */
+    struct runner_block *blocks;    /* the first is filled; the others are full */
     _Atomic uint32_t message_count; /* in all blocks */
     _Atomic uint64_t earliest_ns;   /* of what the messages are about, NEVER_NS without any */
     _Atomic uint64_t scheduled;     /* counters, ever */
@@ -121,10 +122,10 @@ struct lane {
     _Atomic uint64_t closed;
     _Atomic uint64_t messages;
     _Alignas(LINE) _Atomic uint64_t armed; /* opened timers armed minus disarmed, modulo 2^64 */
-    uint32_t free[LANE_FREE_MAX];
+    uint32_t free[STRIPE_FREE_MAX];
 };
 
-struct histogram {
+struct runner_histogram {
     _Atomic uint64_t counts[HISTOGRAM_BUCKETS];
     _Atomic uint64_t max;
 };
@@ -139,16 +140,16 @@ struct tw_runner_wheel {
     size_t batch_count_max;
 
     /* Segment s is 2^(SEGMENT_MIN_BITS + s) cells, and then as many bodies. */
-    struct cell *_Atomic segments[SEGMENTS];
+    struct runner_cell *_Atomic segments[SEGMENTS];
     _Atomic uint32_t cell_count; /* ever let */
 
-    /* What lanes have too much of or too little. */
+    /* What stripes have too much of or too little. */
     pthread_mutex_t depot_lock;
     uint32_t depot_free; /* first of a list, CELLS_MAX: empty */
     uint32_t segment_count;
     uint32_t retired_count;
-    struct block *depot_blocks;
-    struct block *block_pieces[SEGMENTS + 1]; /* as allocated */
+    struct runner_block *depot_blocks;
+    struct runner_block *block_pieces[SEGMENTS + 1]; /* as allocated */
 
     pthread_mutex_t wheel_lock;
     struct tw_wheel *wheel; /* guarded by wheel_lock; its ticks are tick_ns long, from instant 0 */
@@ -165,10 +166,10 @@ struct tw_runner_wheel {
     _Atomic uint64_t callbacks;
     _Atomic uint64_t callback_ns_max;
     _Atomic size_t memory; /* without the wheel's */
-    struct histogram late;
+    struct runner_histogram late;
 
-    _Alignas(LINE) _Atomic uint64_t dirty; /* a bit per lane that may have messages */
-    struct lane lanes[LANES];
+    _Alignas(LINE) _Atomic uint64_t dirty; /* a bit per stripe that may have messages */
+    struct runner_stripe stripes[STRIPES];
 };
 
 struct tw_runner {
@@ -186,41 +187,43 @@ struct tw_runner {
     _Alignas(LINE) _Atomic uint64_t sleep_until_ns; /* 0 while awake */
 };
 
-/* runner_cell.c: cells, lanes and messages. */
+/* runner_cell.c: cells, stripes and messages. */
 
 /* The cells and locks of a wheel whose memory is zeroed. False when out of memory, after which
  * tw__runner_cells_deinit is not called. */
 bool tw__runner_cells_init(struct tw_runner_wheel *wheel);
 void tw__runner_cells_deinit(struct tw_runner_wheel *wheel);
 
-/* The calling thread's lane, or another that is free, locked. */
-struct lane *tw__runner_lane_lock(struct tw_runner_wheel *wheel);
-void tw__runner_lane_lock_this(struct lane *lane);
+/* The calling thread's stripe, or another that is free, locked. */
+struct runner_stripe *tw__runner_stripe_lock(struct tw_runner_wheel *wheel);
+void tw__runner_stripe_lock_this(struct runner_stripe *stripe);
 
-static inline void tw__runner_lane_unlock(struct lane *lane)
+static inline void tw__runner_stripe_unlock(struct runner_stripe *stripe)
 {
-    atomic_store_explicit(&lane->lock, 0, memory_order_release);
+    atomic_store_explicit(&stripe->lock, 0, memory_order_release);
 }
 
-/* A lane, locked, that has a free cell; NULL when none has: over the limit or out of memory. */
-struct lane *tw__runner_lane_with_cell(struct tw_runner_wheel *wheel);
+/* A stripe, locked, that has a free cell; NULL when none has: over the limit or out of memory. */
+struct runner_stripe *tw__runner_stripe_with_cell(struct tw_runner_wheel *wheel);
 
-/* Puts a cell that is free into the lane, which is locked. */
-void tw__runner_cell_give(struct tw_runner_wheel *wheel, struct lane *lane, uint32_t index);
+/* Puts a cell that is free into the stripe, which is locked. */
+void tw__runner_cell_give(struct tw_runner_wheel *wheel, struct runner_stripe *stripe,
+                          uint32_t index);
 
 /* Puts cells that are free and linked by next_free into the depot. */
 void tw__runner_cells_give(struct tw_runner_wheel *wheel, uint32_t first, uint32_t last);
 
-/* Leaves a message for a cell whose deadline is now `deadline_ns`, in the lane, which is locked.
- * Returns the lane that is locked instead: where there was a message for the cell before, that
- * one's lane. */
-struct lane *tw__runner_post(struct tw_runner_wheel *wheel, struct lane *lane, uint32_t index,
-                             uint64_t deadline_ns);
+/* Leaves a message for a cell whose deadline is now `deadline_ns`, in the stripe, which is locked.
+ * Returns the stripe that is locked instead: where there was a message for the cell before, that
+ * one's stripe. */
+struct runner_stripe *tw__runner_post(struct tw_runner_wheel *wheel, struct runner_stripe *stripe,
+                                      uint32_t index, uint64_t deadline_ns);
 
-/* After the lane was unlocked: wakes the runner if it would sleep too long for that. */
-void tw__runner_posted(struct tw_runner_wheel *wheel, struct lane *lane, uint64_t deadline_ns);
+/* After the stripe was unlocked: wakes the runner if it would sleep too long for that. */
+void tw__runner_wake_for(struct tw_runner_wheel *wheel, struct runner_stripe *stripe,
+                         uint64_t deadline_ns);
 
-/* Looks at all cells of which there are messages in lanes that ask for it by `until_ns`, or that
+/* Looks at all cells of which there are messages in stripes that ask for it by `until_ns`, or that
  * have many. Only the runner. */
 void tw__runner_messages_take(struct tw_runner_wheel *wheel, uint64_t until_ns);
 
@@ -243,15 +246,15 @@ void tw__runner_fd_set(struct tw_runner *runner, struct tw_instant until);
 void tw__runner_fd_close(struct tw_runner *runner);
 
 /* Ends the runner's sleep. */
-void tw__runner_ring(struct tw_runner *runner);
+void tw__runner_wake(struct tw_runner *runner);
 
 /* runner_stats.c */
 
-void tw__histogram_add(struct histogram *histogram, uint64_t ns);
+void tw__histogram_add(struct runner_histogram *histogram, uint64_t ns);
 
 /* No less than the `per_mille` share of what was added, and at most a sixteenth more; 0 without
  * any. */
-uint64_t tw__histogram_at(const struct histogram *histogram, uint64_t per_mille);
+uint64_t tw__histogram_at(const struct runner_histogram *histogram, uint64_t per_mille);
 
 /* Adds to a counter that one thread at a time writes. */
 static inline void tw__count(_Atomic uint64_t *counter, uint64_t more)
@@ -271,22 +274,24 @@ static inline void tw__runner_release(struct tw_runner *runner, void *memory, si
 }
 
 /* A cell that has been let. */
-static inline struct cell *tw__runner_cell(const struct tw_runner_wheel *wheel, uint32_t index)
+static inline struct runner_cell *tw__runner_cell(const struct tw_runner_wheel *wheel,
+                                                  uint32_t index)
 {
     uint32_t place = index + (1u << SEGMENT_MIN_BITS);
     unsigned bits = 31u - (unsigned)__builtin_clz(place);
-    struct cell *segment =
+    struct runner_cell *segment =
         atomic_load_explicit(&wheel->segments[bits - SEGMENT_MIN_BITS], memory_order_relaxed);
     return &segment[place - (1u << bits)];
 }
 
-static inline struct body *tw__runner_body(const struct tw_runner_wheel *wheel, uint32_t index)
+static inline struct runner_body *tw__runner_body(const struct tw_runner_wheel *wheel,
+                                                  uint32_t index)
 {
     uint32_t place = index + (1u << SEGMENT_MIN_BITS);
     unsigned bits = 31u - (unsigned)__builtin_clz(place);
-    struct cell *segment =
+    struct runner_cell *segment =
         atomic_load_explicit(&wheel->segments[bits - SEGMENT_MIN_BITS], memory_order_relaxed);
-    return (struct body *)(segment + (1u << bits)) + (place - (1u << bits));
+    return (struct runner_body *)(segment + (1u << bits)) + (place - (1u << bits));
 }
 
 /* Asks for the memory of a cell that is looked at some steps later. */

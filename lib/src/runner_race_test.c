@@ -83,7 +83,7 @@ static struct stage {
     size_t left;
 } stage = {.actor = ACTORS_MAX};
 
-/* Spread over the lanes as threads are. */
+/* Spread over the stripes as threads are. */
 static uintptr_t who_am_i(void)
 {
     return 4096u * (unsigned)(stage.actor + 1);
@@ -196,7 +196,7 @@ static void note(void *context, const struct tw_expired *due, size_t count)
 static void judge_sleep(void)
 {
     uint64_t until = atomic_load(&stage.runner->sleep_until_ns);
-    struct cell *cell = tw__runner_cell(stage.wheel, (uint32_t)stage.timer);
+    struct runner_cell *cell = tw__runner_cell(stage.wheel, (uint32_t)stage.timer);
     uint64_t deadline_ns =
         atomic_load(&tw__runner_body(stage.wheel, (uint32_t)stage.timer)->deadline_ns);
     if ((atomic_load(&cell->word) & STATE_MASK) == STATE_PENDING)
@@ -261,9 +261,9 @@ static void act_runner(void)
 {
     for (;;) {
         bool is_done;
-        (void)handle_all(stage.runner, SIZE_MAX, &is_done);
-        struct tw_instant until = lie_down(stage.runner);
-        if (may_sleep(stage.runner, until) || atomic_load(&stage.runner->is_stopped))
+        (void)runner_handle_all(stage.runner, SIZE_MAX, &is_done);
+        struct tw_instant until = runner_announce_sleep(stage.runner);
+        if (runner_may_sleep(stage.runner, until) || atomic_load(&stage.runner->is_stopped))
             return;
         atomic_store(&stage.runner->sleep_until_ns, 0);
     }
@@ -336,7 +336,7 @@ static void set_up_at(uint64_t ms)
 {
     bool is_done;
     stage.timer = tw_runner_schedule(stage.wheel, at_ms(ms), 1);
-    (void)handle_all(stage.runner, SIZE_MAX, &is_done);
+    (void)runner_handle_all(stage.runner, SIZE_MAX, &is_done);
 }
 
 static void set_up_due(void)
@@ -368,7 +368,7 @@ static void set_up_opened_due(void)
     bool is_done;
     set_up_opened();
     (void)tw_runner_arm(stage.wheel, stage.timer, at_ms(90));
-    (void)handle_all(stage.runner, SIZE_MAX, &is_done);
+    (void)runner_handle_all(stage.runner, SIZE_MAX, &is_done);
 }
 
 static void judge_cancel(void)

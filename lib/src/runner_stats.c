@@ -8,7 +8,7 @@
 
 enum { STEPS = 1 << HISTOGRAM_BITS };
 
-static unsigned bucket_of(uint64_t ns)
+static unsigned runner_histogram_bucket(uint64_t ns)
 {
     unsigned top = 63u - (unsigned)__builtin_clzll(ns | 1);
     if (top < HISTOGRAM_BITS)
@@ -18,7 +18,7 @@ static unsigned bucket_of(uint64_t ns)
 }
 
 /* The largest that goes into a bucket. */
-static uint64_t bucket_end(unsigned bucket)
+static uint64_t runner_histogram_bucket_end(unsigned bucket)
 {
     if (bucket < STEPS)
         return bucket;
@@ -26,29 +26,29 @@ static uint64_t bucket_end(unsigned bucket)
     return ((uint64_t)(STEPS + bucket % STEPS) << shift) + ((UINT64_C(1) << shift) - 1);
 }
 
-void tw__histogram_add(struct histogram *histogram, uint64_t ns)
+void tw__histogram_add(struct runner_histogram *histogram, uint64_t ns)
 {
-    tw__count(&histogram->counts[bucket_of(ns)], 1);
+    tw__count(&histogram->counts[runner_histogram_bucket(ns)], 1);
     if (ns > atomic_load_explicit(&histogram->max, memory_order_relaxed))
         atomic_store_explicit(&histogram->max, ns, memory_order_relaxed);
 }
 
-static uint64_t read_relaxed(const _Atomic uint64_t *counter)
+static uint64_t runner_read_counter(const _Atomic uint64_t *counter)
 {
     return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)counter, memory_order_relaxed);
 }
 
-uint64_t tw__histogram_at(const struct histogram *histogram, uint64_t per_mille)
+uint64_t tw__histogram_at(const struct runner_histogram *histogram, uint64_t per_mille)
 {
-    uint64_t total = 0, seen = 0, max = read_relaxed(&histogram->max);
+    uint64_t total = 0, seen = 0, max = runner_read_counter(&histogram->max);
     for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++)
-        total += read_relaxed(&histogram->counts[i]);
+        total += runner_read_counter(&histogram->counts[i]);
     /* The rank of the last that is within the share, rounded up, without overflow. */
     uint64_t rank = total / 1000 * per_mille + (total % 1000 * per_mille + 999) / 1000;
     for (unsigned i = 0; i < HISTOGRAM_BUCKETS && total > 0; i++) {
-        seen += read_relaxed(&histogram->counts[i]);
+        seen += runner_read_counter(&histogram->counts[i]);
         if (seen >= rank && seen > 0)
-            return bucket_end(i) < max ? bucket_end(i) : max;
+            return runner_histogram_bucket_end(i) < max ? runner_histogram_bucket_end(i) : max;
     }
     return total ? max : 0;
 }
@@ -58,20 +58,22 @@ void tw_runner_wheel_stats(struct tw_runner_wheel *wheel, struct tw_runner_stats
     struct tw_runner_stats stats = {0};
     uint64_t opened = 0, closed = 0, armed = 0;
     /* What ends timers is read before what begins them: a count that moves does not go below 0. */
-    uint64_t fired_once = read_relaxed(&wheel->fired_once);
-    uint64_t fired_opened = read_relaxed(&wheel->fired_opened);
-    uint64_t finished = read_relaxed(&wheel->finished_once) + read_relaxed(&wheel->left_once);
-    uint64_t left = read_relaxed(&wheel->left_once) + read_relaxed(&wheel->left_opened);
-    for (unsigned i = 0; i < LANES; i++) {
-        const struct lane *lane = &wheel->lanes[i];
-        stats.cancelled += read_relaxed(&lane->cancelled);
-        stats.messages += read_relaxed(&lane->messages);
-        closed += read_relaxed(&lane->closed);
-        armed += read_relaxed(&lane->armed);
+    uint64_t fired_once = runner_read_counter(&wheel->fired_once);
+    uint64_t fired_opened = runner_read_counter(&wheel->fired_opened);
+    uint64_t finished =
+        runner_read_counter(&wheel->finished_once) + runner_read_counter(&wheel->left_once);
+    uint64_t left =
+        runner_read_counter(&wheel->left_once) + runner_read_counter(&wheel->left_opened);
+    for (unsigned i = 0; i < STRIPES; i++) {
+        const struct runner_stripe *stripe = &wheel->stripes[i];
+        stats.cancelled += runner_read_counter(&stripe->cancelled);
+        stats.messages += runner_read_counter(&stripe->messages);
+        closed += runner_read_counter(&stripe->closed);
+        armed += runner_read_counter(&stripe->armed);
     }
-    for (unsigned i = 0; i < LANES; i++) {
-        stats.scheduled += read_relaxed(&wheel->lanes[i].scheduled);
-        opened += read_relaxed(&wheel->lanes[i].opened);
+    for (unsigned i = 0; i < STRIPES; i++) {
+        stats.scheduled += runner_read_counter(&wheel->stripes[i].scheduled);
+        opened += runner_read_counter(&wheel->stripes[i].opened);
     }
     stats.fired = fired_once + fired_opened;
     stats.pending = stats.scheduled - stats.cancelled + armed - stats.fired - left;
@@ -80,9 +82,9 @@ void tw_runner_wheel_stats(struct tw_runner_wheel *wheel, struct tw_runner_stats
     stats.late_ns_p90 = tw__histogram_at(&wheel->late, 900);
     stats.late_ns_p99 = tw__histogram_at(&wheel->late, 990);
     stats.late_ns_p999 = tw__histogram_at(&wheel->late, 999);
-    stats.late_ns_max = read_relaxed(&wheel->late.max);
-    stats.callback_ns_max = read_relaxed(&wheel->callback_ns_max);
-    stats.callbacks = read_relaxed(&wheel->callbacks);
+    stats.late_ns_max = runner_read_counter(&wheel->late.max);
+    stats.callback_ns_max = runner_read_counter(&wheel->callback_ns_max);
+    stats.callbacks = runner_read_counter(&wheel->callbacks);
     stats.memory = atomic_load_explicit(&wheel->memory, memory_order_relaxed);
     pthread_mutex_lock(&wheel->wheel_lock);
     stats.memory += tw_wheel_memory(wheel->wheel);

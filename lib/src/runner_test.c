@@ -357,7 +357,7 @@ static void *cancel_in_a_thread(void *argument)
     return NULL;
 }
 
-/* What another thread gave back lies in that thread's lane, and is found there. */
+/* What another thread gave back lies in that thread's stripe, and is found there. */
 static void the_limit_counts_what_other_threads_gave_back(void **state)
 {
     (void)state;
@@ -386,7 +386,7 @@ static void a_cell_retires_at_its_last_generation(void **state)
     for (int way = 0; way < 2; way++) {
         tw_handle timer = tw_runner_schedule(rig.wheel, in_ms(&rig, 1), 1);
         uint32_t index = (uint32_t)timer;
-        struct cell *cell = tw__runner_cell(rig.wheel, index);
+        struct runner_cell *cell = tw__runner_cell(rig.wheel, index);
         uint64_t word = (uint64_t)(GENERATION_LAST - 1) << 32 | STATE_PENDING;
         atomic_store(&cell->word, word);
         timer = (uint64_t)(GENERATION_LAST - 1) << 32 | index;
@@ -523,7 +523,7 @@ static void the_histogram_is_off_by_a_sixteenth_at_most(void **state)
     static const uint64_t samples[] = {
         0, 1, 15, 16, 17, 31, 32, 1000, 123456789, UINT64_MAX / 3, UINT64_MAX};
     for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
-        struct histogram histogram;
+        struct runner_histogram histogram;
         memset(&histogram, 0, sizeof(histogram));
         assert_int_equal(tw__histogram_at(&histogram, 500), 0);
         tw__histogram_add(&histogram, samples[i]);

@@ -9,7 +9,7 @@
 #include <sched.h>
 
 /* The cell that a handle names; NULL for handles that never were. */
-static inline struct cell *find(const struct tw_runner_wheel *wheel, tw_handle timer)
+static inline struct runner_cell *runner_find(const struct tw_runner_wheel *wheel, tw_handle timer)
 {
     uint32_t index = (uint32_t)timer;
     if (index >= atomic_load_explicit(&wheel->cell_count, memory_order_acquire))
@@ -18,7 +18,7 @@ static inline struct cell *find(const struct tw_runner_wheel *wheel, tw_handle t
 }
 
 /* The cell's word once nobody is moving its deadline. False when the handle is stale. */
-static inline bool read_word(struct cell *cell, tw_handle timer, uint64_t *ret_word)
+static inline bool runner_read_word(struct runner_cell *cell, tw_handle timer, uint64_t *ret_word)
 {
     for (unsigned tries = 1;; tries++) {
         uint64_t word = atomic_load_explicit(&cell->word, memory_order_acquire);
@@ -34,18 +34,18 @@ static inline bool read_word(struct cell *cell, tw_handle timer, uint64_t *ret_w
     }
 }
 
-static bool is_stopped(const struct tw_runner_wheel *wheel)
+static bool runner_is_stopped(const struct tw_runner_wheel *wheel)
 {
     return atomic_load(&wheel->runner->is_stopped);
 }
 
-/* Fills a free cell of the lane, which is locked; unlocks it. */
-static tw_handle begin(struct tw_runner_wheel *wheel, struct lane *lane, unsigned flags_and_state,
-                       uint64_t deadline_ns, uint64_t data)
+/* Fills a free cell of the stripe, which is locked; unlocks it. */
+static tw_handle runner_fill_cell(struct tw_runner_wheel *wheel, struct runner_stripe *stripe,
+                                  unsigned flags_and_state, uint64_t deadline_ns, uint64_t data)
 {
-    uint32_t index = lane->free[--lane->free_count];
-    struct cell *cell = tw__runner_cell(wheel, index);
-    struct body *body = tw__runner_body(wheel, index);
+    uint32_t index = stripe->free[--stripe->free_count];
+    struct runner_cell *cell = tw__runner_cell(wheel, index);
+    struct runner_body *body = tw__runner_body(wheel, index);
     uint64_t word = atomic_load_explicit(&cell->word, memory_order_relaxed);
     body->data = data;
     atomic_store_explicit(&body->deadline_ns, deadline_ns, memory_order_relaxed);
@@ -53,93 +53,93 @@ static tw_handle begin(struct tw_runner_wheel *wheel, struct lane *lane, unsigne
     atomic_store(&cell->word, word | flags_and_state);
     TW_RUNNER_HOOK("begin: said");
     if (deadline_ns < atomic_load(&cell->look_at_ns)) {
-        lane = tw__runner_post(wheel, lane, index, deadline_ns);
-        tw__runner_lane_unlock(lane);
-        tw__runner_posted(wheel, lane, deadline_ns);
+        stripe = tw__runner_post(wheel, stripe, index, deadline_ns);
+        tw__runner_stripe_unlock(stripe);
+        tw__runner_wake_for(wheel, stripe, deadline_ns);
     } else {
-        tw__runner_lane_unlock(lane);
+        tw__runner_stripe_unlock(stripe);
     }
     return (tw_handle)tw__word_generation(word) << 32 | index;
 }
 
-/* A lane, locked, that may begin a timer; NULL when none may. */
-static struct lane *admit(struct tw_runner_wheel *wheel)
+/* A stripe, locked, that may begin a timer; NULL when none may. */
+static struct runner_stripe *runner_stripe_for_new(struct tw_runner_wheel *wheel)
 {
-    struct lane *lane = tw__runner_lane_with_cell(wheel);
-    /* Under the lane's lock: stop waits for those who are past this. */
-    if (lane && is_stopped(wheel)) {
-        tw__runner_lane_unlock(lane);
-        lane = NULL;
+    struct runner_stripe *stripe = tw__runner_stripe_with_cell(wheel);
+    /* Under the stripe's lock: stop waits for those who are past this. */
+    if (stripe && runner_is_stopped(wheel)) {
+        tw__runner_stripe_unlock(stripe);
+        stripe = NULL;
     }
-    return lane;
+    return stripe;
 }
 
 tw_handle tw_runner_schedule(struct tw_runner_wheel *wheel, struct tw_instant deadline,
                              uint64_t data)
 {
-    struct lane *lane = admit(wheel);
-    if (!lane)
+    struct runner_stripe *stripe = runner_stripe_for_new(wheel);
+    if (!stripe)
         return TW_NONE;
-    tw__count(&lane->scheduled, 1);
-    return begin(wheel, lane, STATE_PENDING, deadline.ns, data);
+    tw__count(&stripe->scheduled, 1);
+    return runner_fill_cell(wheel, stripe, STATE_PENDING, deadline.ns, data);
 }
 
 tw_handle tw_runner_open(struct tw_runner_wheel *wheel, uint64_t data)
 {
-    struct lane *lane = admit(wheel);
-    if (!lane)
+    struct runner_stripe *stripe = runner_stripe_for_new(wheel);
+    if (!stripe)
         return TW_NONE;
-    tw__count(&lane->opened, 1);
-    return begin(wheel, lane, FLAG_OPENED | STATE_IDLE, NEVER_NS, data);
+    tw__count(&stripe->opened, 1);
+    return runner_fill_cell(wheel, stripe, FLAG_OPENED | STATE_IDLE, NEVER_NS, data);
 }
 
 /* The winner of a cancel or a close gives the cell back, and counts. A cell with the handler is
  * given back by the runner. */
-static void give_back(struct tw_runner_wheel *wheel, tw_handle timer, uint64_t word)
+static void runner_give_back(struct tw_runner_wheel *wheel, tw_handle timer, uint64_t word)
 {
-    struct lane *lane = tw__runner_lane_lock(wheel);
-    tw__count(word & FLAG_OPENED ? &lane->closed : &lane->cancelled, 1);
+    struct runner_stripe *stripe = tw__runner_stripe_lock(wheel);
+    tw__count(word & FLAG_OPENED ? &stripe->closed : &stripe->cancelled, 1);
     if (!(word & FLAG_RUNNING))
-        tw__runner_cell_give(wheel, lane, (uint32_t)timer);
-    tw__runner_lane_unlock(lane);
+        tw__runner_cell_give(wheel, stripe, (uint32_t)timer);
+    tw__runner_stripe_unlock(stripe);
 }
 
 enum tw_runner_answer tw_runner_cancel(struct tw_runner_wheel *wheel, tw_handle timer)
 {
-    struct cell *cell = find(wheel, timer);
+    struct runner_cell *cell = runner_find(wheel, timer);
     uint64_t word;
-    while (cell && read_word(cell, timer, &word)) {
+    while (cell && runner_read_word(cell, timer, &word)) {
         assert(!(word & FLAG_OPENED));
         if (word & FLAG_RUNNING)
             return TW_RUNNER_RUNNING;
         TW_RUNNER_HOOK("cancel");
         if (atomic_compare_exchange_weak(&cell->word, &word, tw__word_freed(word))) {
             TW_RUNNER_HOOK("cancelled");
-            give_back(wheel, timer, word);
+            runner_give_back(wheel, timer, word);
             return TW_RUNNER_OK;
         }
     }
     return TW_RUNNER_DONE;
 }
 
-/* So many opened timers more have a deadline. On a line of its own, not under the lane's lock. */
-static void count_armed(struct tw_runner_wheel *wheel, tw_handle timer, uint64_t more)
+/* So many opened timers more have a deadline. On a line of its own, not under the stripe's lock. */
+static void runner_count_armed(struct tw_runner_wheel *wheel, tw_handle timer, uint64_t more)
 {
-    atomic_fetch_add_explicit(&wheel->lanes[(uint32_t)timer / FREE_BATCH % LANES].armed, more,
+    atomic_fetch_add_explicit(&wheel->stripes[(uint32_t)timer / FREE_BATCH % STRIPES].armed, more,
                               memory_order_relaxed);
 }
 
 enum tw_runner_answer tw_runner_close(struct tw_runner_wheel *wheel, tw_handle timer)
 {
-    struct cell *cell = find(wheel, timer);
+    struct runner_cell *cell = runner_find(wheel, timer);
     uint64_t word;
-    while (cell && read_word(cell, timer, &word)) {
+    while (cell && runner_read_word(cell, timer, &word)) {
         assert(word & FLAG_OPENED);
         if (!atomic_compare_exchange_weak(&cell->word, &word, tw__word_freed(word)))
             continue;
         if ((word & STATE_MASK) == STATE_PENDING)
-            count_armed(wheel, timer, UINT64_MAX);
-        give_back(wheel, timer, word);
+            runner_count_armed(wheel, timer, UINT64_MAX);
+        runner_give_back(wheel, timer, word);
         return word & FLAG_RUNNING ? TW_RUNNER_RUNNING : TW_RUNNER_OK;
     }
     return TW_RUNNER_DONE;
@@ -147,7 +147,7 @@ enum tw_runner_answer tw_runner_close(struct tw_runner_wheel *wheel, tw_handle t
 
 /* Puts the word, which is ours while it says so, to `state`. The runner may clear FLAG_RUNNING
  * meanwhile. */
-static void end_move(struct cell *cell, unsigned state)
+static void runner_end_move(struct runner_cell *cell, unsigned state)
 {
     uint64_t word = atomic_load(&cell->word), next;
     do
@@ -156,8 +156,8 @@ static void end_move(struct cell *cell, unsigned state)
 }
 
 /* Gives a timer whose word has become STATE_MOVING, from `word`, its new deadline. */
-static void move(struct tw_runner_wheel *wheel, struct cell *cell, tw_handle timer, uint64_t word,
-                 uint64_t deadline_ns)
+static void runner_move(struct tw_runner_wheel *wheel, struct runner_cell *cell, tw_handle timer,
+                        uint64_t word, uint64_t deadline_ns)
 {
     bool was_pending = (word & STATE_MASK) == STATE_PENDING;
     bool is_pending = deadline_ns != NEVER_NS || !(word & FLAG_OPENED);
@@ -165,58 +165,58 @@ static void move(struct tw_runner_wheel *wheel, struct cell *cell, tw_handle tim
     atomic_store(&tw__runner_body(wheel, (uint32_t)timer)->deadline_ns, deadline_ns);
     TW_RUNNER_HOOK("move: stored");
     if (was_pending != is_pending)
-        count_armed(wheel, timer, is_pending ? 1 : UINT64_MAX);
-    end_move(cell, is_pending ? STATE_PENDING : STATE_IDLE);
+        runner_count_armed(wheel, timer, is_pending ? 1 : UINT64_MAX);
+    runner_end_move(cell, is_pending ? STATE_PENDING : STATE_IDLE);
     TW_RUNNER_HOOK("moved");
     if (deadline_ns < atomic_load(&cell->look_at_ns)) {
         TW_RUNNER_HOOK("move: message");
-        struct lane *lane = tw__runner_lane_lock(wheel);
-        lane = tw__runner_post(wheel, lane, (uint32_t)timer, deadline_ns);
-        tw__runner_lane_unlock(lane);
-        tw__runner_posted(wheel, lane, deadline_ns);
+        struct runner_stripe *stripe = tw__runner_stripe_lock(wheel);
+        stripe = tw__runner_post(wheel, stripe, (uint32_t)timer, deadline_ns);
+        tw__runner_stripe_unlock(stripe);
+        tw__runner_wake_for(wheel, stripe, deadline_ns);
     }
 }
 
 enum tw_runner_answer tw_runner_reschedule(struct tw_runner_wheel *wheel, tw_handle timer,
                                            struct tw_instant deadline)
 {
-    struct cell *cell = find(wheel, timer);
+    struct runner_cell *cell = runner_find(wheel, timer);
     uint64_t word;
-    while (cell && read_word(cell, timer, &word)) {
+    while (cell && runner_read_word(cell, timer, &word)) {
         assert(!(word & FLAG_OPENED));
         if (word & FLAG_RUNNING)
             return TW_RUNNER_RUNNING;
         TW_RUNNER_HOOK("reschedule");
         if (atomic_compare_exchange_weak(&cell->word, &word, tw__word_next(word, STATE_MOVING))) {
-            move(wheel, cell, timer, word, deadline.ns);
+            runner_move(wheel, cell, timer, word, deadline.ns);
             return TW_RUNNER_OK;
         }
     }
     return TW_RUNNER_DONE;
 }
 
-enum set_how { SET_TO, SET_SOONER };
+enum runner_set_how { SET_TO, SET_SOONER };
 
-static enum tw_runner_answer set(struct tw_runner_wheel *wheel, tw_handle timer,
-                                 uint64_t deadline_ns, enum set_how how)
+static enum tw_runner_answer runner_set_deadline(struct tw_runner_wheel *wheel, tw_handle timer,
+                                                 uint64_t deadline_ns, enum runner_set_how how)
 {
-    struct cell *cell = find(wheel, timer);
+    struct runner_cell *cell = runner_find(wheel, timer);
     uint64_t word;
-    while (cell && read_word(cell, timer, &word)) {
+    while (cell && runner_read_word(cell, timer, &word)) {
         assert(word & FLAG_OPENED);
         TW_RUNNER_HOOK("set");
         uint64_t moving = tw__word_next(word, (word & (FLAG_OPENED | FLAG_RUNNING)) | STATE_MOVING);
         if (!atomic_compare_exchange_weak(&cell->word, &word, moving))
             continue;
         /* Stopped: take_left, which waits for what is moving, may have passed this one by. */
-        if (is_stopped(wheel)) {
-            end_move(cell, word & STATE_MASK);
+        if (runner_is_stopped(wheel)) {
+            runner_end_move(cell, word & STATE_MASK);
             return TW_RUNNER_DONE;
         }
         uint64_t old_ns = atomic_load(&tw__runner_body(wheel, (uint32_t)timer)->deadline_ns);
         if (how == SET_SOONER && (word & STATE_MASK) == STATE_PENDING && old_ns < deadline_ns)
             deadline_ns = old_ns;
-        move(wheel, cell, timer, word, deadline_ns);
+        runner_move(wheel, cell, timer, word, deadline_ns);
         return TW_RUNNER_OK;
     }
     return TW_RUNNER_DONE;
@@ -225,27 +225,27 @@ static enum tw_runner_answer set(struct tw_runner_wheel *wheel, tw_handle timer,
 enum tw_runner_answer tw_runner_arm(struct tw_runner_wheel *wheel, tw_handle timer,
                                     struct tw_instant deadline)
 {
-    return set(wheel, timer, deadline.ns, SET_TO);
+    return runner_set_deadline(wheel, timer, deadline.ns, SET_TO);
 }
 
 enum tw_runner_answer tw_runner_arm_sooner(struct tw_runner_wheel *wheel, tw_handle timer,
                                            struct tw_instant deadline)
 {
-    return set(wheel, timer, deadline.ns, SET_SOONER);
+    return runner_set_deadline(wheel, timer, deadline.ns, SET_SOONER);
 }
 
 enum tw_runner_answer tw_runner_disarm(struct tw_runner_wheel *wheel, tw_handle timer)
 {
-    struct cell *cell = find(wheel, timer);
+    struct runner_cell *cell = runner_find(wheel, timer);
     uint64_t word;
-    while (cell && read_word(cell, timer, &word)) {
+    while (cell && runner_read_word(cell, timer, &word)) {
         assert(word & FLAG_OPENED);
         bool is_armed = (word & STATE_MASK) == STATE_PENDING;
         uint64_t idle = tw__word_next(word, (word & (FLAG_OPENED | FLAG_RUNNING)) | STATE_IDLE);
         if (is_armed && !atomic_compare_exchange_weak(&cell->word, &word, idle))
             continue;
         if (is_armed)
-            count_armed(wheel, timer, UINT64_MAX);
+            runner_count_armed(wheel, timer, UINT64_MAX);
         if (word & FLAG_RUNNING)
             return TW_RUNNER_RUNNING;
         return is_armed ? TW_RUNNER_OK : TW_RUNNER_DONE;

@@ -16,15 +16,15 @@ enum {
 /* The last generation in which a slot is let. */
 #define GENERATION_LAST UINT32_MAX
 
-static struct slot *slot_at(const struct slab *slab, uint32_t index)
+static struct slab_slot *slab_slot_at(const struct slab *slab, uint32_t index)
 {
     char *slots = slab->blocks[index >> BLOCK_BITS].slots;
-    return (struct slot *)(slots + (size_t)(index & (BLOCK_SLOTS - 1)) * slab->slot_size);
+    return (struct slab_slot *)(slots + (size_t)(index & (BLOCK_SLOTS - 1)) * slab->slot_size);
 }
 
 /* Makes room in the directory for `run` blocks more. It doubles, so that its cost per slot is
  * nothing; the slots stay where they are. */
-static bool directory_grow(struct slab *slab, uint32_t run)
+static bool slab_directory_grow(struct slab *slab, uint32_t run)
 {
     uint32_t capacity = slab->block_capacity ? slab->block_capacity : DIRECTORY_MIN;
 
@@ -32,7 +32,7 @@ static bool directory_grow(struct slab *slab, uint32_t run)
         capacity *= 2;
     if (capacity == slab->block_capacity)
         return true;
-    struct block *blocks = memory_take(slab->memory, capacity, sizeof *blocks);
+    struct slab_block *blocks = memory_take(slab->memory, capacity, sizeof *blocks);
     if (!blocks)
         return false;
     if (slab->block_count)
@@ -48,13 +48,13 @@ static bool slab_grow(struct slab *slab, uint32_t run)
 {
     size_t block_size = BLOCK_SLOTS * slab->slot_size;
 
-    if (!directory_grow(slab, run))
+    if (!slab_directory_grow(slab, run))
         return false;
     char *slots = memory_take(slab->memory, run, block_size);
     if (!slots)
         return false;
     for (uint32_t i = 0; i < run; i++, slots += block_size)
-        slab->blocks[slab->block_count++] = (struct block){slots, i == 0 ? run : 0};
+        slab->blocks[slab->block_count++] = (struct slab_block){slots, i == 0 ? run : 0};
     return true;
 }
 
@@ -94,20 +94,20 @@ bool tw__slab_reserve(struct slab *slab, size_t count)
     return needed <= slab->block_count || slab_grow(slab, (uint32_t)(needed - slab->block_count));
 }
 
-struct slot *tw__slab_take(struct slab *slab)
+struct slab_slot *tw__slab_take(struct slab *slab)
 {
-    struct slot *slot = slab->free;
+    struct slab_slot *slot = slab->free;
 
     if (slab->used_count == slab->used_count_max)
         return NULL;
     if (slot) {
-        slab->free = (struct slot *)slot->link.next_;
+        slab->free = (struct slab_slot *)slot->link.next_;
     } else {
         if (slab->slot_count > USED_COUNT_MAX)
             return NULL; /* every index is in use or retired */
         if (slab->slot_count == (uint64_t)slab->block_count * BLOCK_SLOTS && !slab_grow_ahead(slab))
             return NULL;
-        slot = slot_at(slab, slab->slot_count);
+        slot = slab_slot_at(slab, slab->slot_count);
         slot->index = slab->slot_count++;
         slot->generation = 0;
     }
@@ -117,7 +117,7 @@ struct slot *tw__slab_take(struct slab *slab)
     return slot;
 }
 
-void tw__slab_give(struct slab *slab, struct slot *slot)
+void tw__slab_give(struct slab *slab, struct slab_slot *slot)
 {
     assert(slot->generation & 1 && !link_is_linked(&slot->link));
     slab->used_count--;
@@ -131,14 +131,14 @@ void tw__slab_give(struct slab *slab, struct slot *slot)
     slab->free = slot;
 }
 
-struct slot *tw__slab_find(const struct slab *slab, tw_handle handle)
+struct slab_slot *tw__slab_find(const struct slab *slab, tw_handle handle)
 {
     uint32_t index = (uint32_t)handle;
     uint32_t generation = (uint32_t)(handle >> 32);
 
     if (index >= slab->slot_count || !(generation & 1))
         return NULL;
-    struct slot *slot = slot_at(slab, index);
+    struct slab_slot *slot = slab_slot_at(slab, index);
     return slot->generation == generation ? slot : NULL;
 }
 
@@ -148,10 +148,11 @@ size_t tw__slab_check(const struct slab *slab)
 
     REQUIRE(slab->slot_count <= (uint64_t)slab->block_count * BLOCK_SLOTS);
     for (uint32_t i = 0; i < slab->slot_count; i++) {
-        REQUIRE(slot_at(slab, i)->index == i);
-        used_count += slot_at(slab, i)->generation & 1;
+        REQUIRE(slab_slot_at(slab, i)->index == i);
+        used_count += slab_slot_at(slab, i)->generation & 1;
     }
-    for (const struct slot *slot = slab->free; slot; slot = (struct slot *)slot->link.next_) {
+    for (const struct slab_slot *slot = slab->free; slot;
+         slot = (struct slab_slot *)slot->link.next_) {
         REQUIRE(!(slot->generation & 1));
         free_count++;
     }

@@ -17,21 +17,21 @@
 
 #include <tickwheel/wheel.h>
 
-struct slot {
+struct slab_slot {
     struct tw_link link; /* in use: the owner's; free: the next free slot */
     uint32_t index;
     uint32_t generation; /* odd while in use */
 };
 
-struct block {
+struct slab_block {
     char *slots;
     uint32_t run; /* blocks allocated together, said by the first of them; 0 in the others */
 };
 
 struct slab {
     struct memory *memory;
-    struct block *blocks;
-    struct slot *free; /* linked through link.next_ */
+    struct slab_block *blocks;
+    struct slab_slot *free; /* linked through link.next_ */
     size_t slot_size;
     uint32_t block_count;
     uint32_t block_capacity;
@@ -52,18 +52,18 @@ void tw__slab_deinit(struct slab *slab);
 bool tw__slab_reserve(struct slab *slab, size_t count);
 
 /* A slot off every list, the owner's part of it uninitialised; NULL when there is none. */
-struct slot *tw__slab_take(struct slab *slab);
+struct slab_slot *tw__slab_take(struct slab *slab);
 
 /* Takes back a slot that is on no list. All its handles are stale from here on. */
-void tw__slab_give(struct slab *slab, struct slot *slot);
+void tw__slab_give(struct slab *slab, struct slab_slot *slot);
 
 /* The slot in use that has this handle; NULL if there is none. */
-struct slot *tw__slab_find(const struct slab *slab, tw_handle handle);
+struct slab_slot *tw__slab_find(const struct slab *slab, tw_handle handle);
 
 /* Slots in use, counted one by one; for checks. */
 size_t tw__slab_check(const struct slab *slab);
 
-static inline tw_handle slab_handle(const struct slot *slot)
+static inline tw_handle slab_handle(const struct slab_slot *slot)
 {
     return (uint64_t)slot->generation << 32 | slot->index;
 }

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 struct thing {
-    struct slot slot;
+    struct slab_slot slot;
     uint64_t value;
 };
 
@@ -62,7 +62,7 @@ static void a_slot_whose_generations_are_used_up_is_retired(void **state)
     (void)state;
 
     tw__slab_init(&slab, sizeof(struct thing), 2, &memory);
-    struct slot *slot = tw__slab_take(&slab);
+    struct slab_slot *slot = tw__slab_take(&slab);
     tw_handle first = slab_handle(slot);
     slot->generation = UINT32_MAX;
     tw_handle last = slab_handle(slot);
@@ -72,7 +72,7 @@ static void a_slot_whose_generations_are_used_up_is_retired(void **state)
     assert_null(tw__slab_find(&slab, last));
     tw__slab_check(&slab);
     for (unsigned i = 0; i < 3; i++) { /* never let again, and not counted against the limit */
-        struct slot *other = tw__slab_take(&slab), *another = tw__slab_take(&slab);
+        struct slab_slot *other = tw__slab_take(&slab), *another = tw__slab_take(&slab);
         assert_true(other && another && other != slot && another != slot);
         assert_null(tw__slab_take(&slab));
         assert_null(tw__slab_find(&slab, first));
@@ -130,7 +130,7 @@ static void blocks_are_allocated_by_the_run(void **state)
     allocator = (struct allocator){.calls_left = SIZE_MAX};
     tw__slab_init(&slab, sizeof(struct thing), 0, &memory);
     for (size_t i = 0; i < COUNT; i++) {
-        struct slot *slot = tw__slab_take(&slab);
+        struct slab_slot *slot = tw__slab_take(&slab);
         assert_non_null(slot);
         assert_ptr_equal(tw__slab_find(&slab, slab_handle(slot)), slot);
     }

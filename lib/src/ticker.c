@@ -24,14 +24,14 @@ void tw_ticker_stop(struct tw_ticker *ticker)
 
 /* Ticks due by `now` and not taken yet. Time that ends is no tick: at the end of the range there is
  * none any more. */
-static uint64_t missed(const struct tw_ticker *ticker, struct tw_instant now)
+static uint64_t ticker_missed(const struct tw_ticker *ticker, struct tw_instant now)
 {
     if (now.ns < ticker->next_ns_ || ticker->next_ns_ == UINT64_MAX)
         return 0;
     return (now.ns - ticker->next_ns_) / ticker->period_ns_ + 1;
 }
 
-static void move_on(struct tw_ticker *ticker, uint64_t count)
+static void ticker_move_on(struct tw_ticker *ticker, uint64_t count)
 {
     uint64_t gone = ticker->next_ns_ + (count - 1) * ticker->period_ns_; /* not after now */
     ticker->next_ns_ = tw_instant_add((struct tw_instant){gone}, ticker->period_ns_).ns;
@@ -70,20 +70,20 @@ void tw_ticker_reset(struct tw_ticker *ticker, struct tw_instant now)
 
 struct tw_ticks tw_ticker_take(struct tw_ticker *ticker, struct tw_instant now)
 {
-    uint64_t count = ticker->state_ == TW_TICKER_RUNNING_ ? missed(ticker, now) : 0;
+    uint64_t count = ticker->state_ == TW_TICKER_RUNNING_ ? ticker_missed(ticker, now) : 0;
     if (count == 0)
         return (struct tw_ticks){0, 0};
     uint64_t before = ticker->tick_;
     switch (ticker->policy_) {
     case TW_TICKER_EACH:
-        move_on(ticker, 1);
+        ticker_move_on(ticker, 1);
         return (struct tw_ticks){before + 1, 1};
     case TW_TICKER_SKIP:
-        move_on(ticker, count);
+        ticker_move_on(ticker, count);
         ticker->skipped_ += count - 1;
         return (struct tw_ticks){before + count, 1};
     default:
-        move_on(ticker, count);
+        ticker_move_on(ticker, count);
         return (struct tw_ticks){before + 1, count};
     }
 }

@@ -39,13 +39,13 @@ bool tw_wheel_reserve(struct tw_wheel *wheel, size_t count)
 
 /* TENANT_IS_OPENED or 0. Handing a good handle of one kind to a verb of the other is a bug in the
  * caller. */
-static inline uint32_t kind_of(tw_handle timer)
+static inline uint32_t wheel_kind_of(tw_handle timer)
 {
-    return (uint32_t)(timer >> 32) & TENANT_IS_OPENED;
+    return (uint32_t)(timer >> 32) & IS_OPENED;
 }
 
 /* Room for more slots; false when over the limit or out of memory. */
-static bool add_slots(struct tw_wheel *wheel)
+static bool wheel_add_slots(struct tw_wheel *wheel)
 {
     /* Slots are added up to the limit and no further, so taking a free one needs no check of it. */
     uint64_t count = (uint64_t)wheel->slot_count + 1;
@@ -56,39 +56,39 @@ static bool add_slots(struct tw_wheel *wheel)
 
 /* A slot for a new tenant; none where one must be added first. The last freed is the first taken:
  * it is still in the cache. */
-static inline struct slot slot_take(struct tw_wheel *wheel)
+static inline struct wheel_slot wheel_slot_take(struct tw_wheel *wheel)
 {
     if (LIKELY(wheel->free_count > 0))
         return tw__wheel_slot(wheel, *tw__wheel_free_slot(wheel, --wheel->free_count));
     uint32_t index = wheel->slot_count;
     if (UNLIKELY(index == wheel->slot_capacity))
-        return (struct slot){NULL, NULL, 0};
+        return (struct wheel_slot){NULL, NULL, 0};
     wheel->slot_count++;
-    struct slot slot = tw__wheel_slot(wheel, index);
-    *slot.record = (struct record){.tenant = TENANT_GENERATION | STATE_NONE};
+    struct wheel_slot slot = tw__wheel_slot(wheel, index);
+    *slot.record = (struct wheel_record){.generation = GENERATION_STEP | STATE_NONE};
     return slot;
 }
 
 /* Gives a timer its deadline in any case. A new entry is made if there is none, or if that which
  * there is comes up too late: not if it comes up next, nor if it is far and the deadline becomes
  * later, for then all that is known of it is that it is not after the due. */
-static void put_slowly(struct tw_wheel *wheel, uint32_t index, uint64_t deadline)
+static void wheel_put_slowly(struct tw_wheel *wheel, uint32_t index, uint64_t deadline)
 {
-    struct slot slot = tw__wheel_slot(wheel, index);
-    uint32_t tenant = slot.record->tenant;
-    uint32_t state = tenant & STATE_MASK;
+    struct wheel_slot slot = tw__wheel_slot(wheel, index);
+    uint32_t generation = slot.record->generation;
+    uint32_t state = generation & STATE_MASK;
     bool is_good_enough = state == STATE_FAR && deadline >= slot.timer->due;
     if (state == STATE_NEAR) {
-        uint64_t tick = tw__wheel_near_tick(wheel, slot.record->where);
+        uint64_t tick = tw__wheel_near_tick(wheel, slot.record->entry_tick);
         is_good_enough = deadline >= tick || tick == wheel->cursor;
     }
-    wheel->armed_count += !(tenant & TENANT_IS_ARMED);
-    tenant |= TENANT_IS_ARMED;
+    wheel->armed_count += !(generation & IS_ARMED);
+    generation |= IS_ARMED;
     slot.timer->due = deadline;
-    slot.record->tenant = tenant;
+    slot.record->generation = generation;
     if (is_good_enough)
         return;
-    tw__wheel_enter(wheel, slot.record, index, tenant & ~(uint32_t)STATE_MASK, deadline);
+    tw__wheel_enter(wheel, slot.record, index, generation & ~(uint32_t)STATE_MASK, deadline);
     if (state != STATE_NONE) {
         wheel->stale_count++;
         tw__wheel_sweep_pay(wheel);
@@ -101,17 +101,18 @@ static void put_slowly(struct tw_wheel *wheel, uint32_t index, uint64_t deadline
  * Here and below what is rare is left to a function that is not inlined, called last of all: so the
  * common path saves no registers. A processor waits for the memory of as many timers at a time as
  * its window holds, hence each instruction less makes the wait shorter. */
-static inline bool put_quickly(struct tw_wheel *wheel, struct slot slot, uint64_t deadline)
+static inline bool wheel_put_quickly(struct tw_wheel *wheel, struct wheel_slot slot,
+                                     uint64_t deadline)
 {
-    uint32_t tenant = slot.record->tenant | TENANT_IS_ARMED;
-    if ((tenant & STATE_MASK) == STATE_NONE) {
-        if (!tw__wheel_enter_quickly(wheel, slot.record, slot.index, tenant, deadline))
+    uint32_t generation = slot.record->generation | IS_ARMED;
+    if ((generation & STATE_MASK) == STATE_NONE) {
+        if (!tw__wheel_enter_quickly(wheel, slot.record, slot.index, generation, deadline))
             return false;
     } else {
-        uint64_t tick = tw__wheel_near_tick(wheel, slot.record->where);
-        if (UNLIKELY((tenant & STATE_MASK) != STATE_NEAR || deadline < tick))
+        uint64_t tick = tw__wheel_near_tick(wheel, slot.record->entry_tick);
+        if (UNLIKELY((generation & STATE_MASK) != STATE_NEAR || deadline < tick))
             return false;
-        slot.record->tenant = tenant;
+        slot.record->generation = generation;
     }
     slot.timer->due = deadline;
     wheel->armed_count++;
@@ -120,134 +121,136 @@ static inline bool put_quickly(struct tw_wheel *wheel, struct slot slot, uint64_
 
 /* Takes a record's deadline away, and says whether it had one. The early return is on purpose: a
  * counter that depended on the value just read would make every call wait for the one before. */
-static inline bool unset(struct tw_wheel *wheel, struct record *record)
+static inline bool wheel_clear_deadline(struct tw_wheel *wheel, struct wheel_record *record)
 {
-    if (UNLIKELY(!(record->tenant & TENANT_IS_ARMED)))
+    if (UNLIKELY(!(record->generation & IS_ARMED)))
         return false;
     wheel->armed_count--;
-    record->tenant &= ~TENANT_IS_ARMED;
+    record->generation &= ~IS_ARMED;
     return true;
 }
 
-static __attribute__((noinline)) bool set_slowly(struct tw_wheel *wheel, uint32_t index,
-                                                 uint64_t deadline)
+static __attribute__((noinline)) bool wheel_set_slowly(struct tw_wheel *wheel, uint32_t index,
+                                                       uint64_t deadline)
 {
     if (deadline == TW_NEVER)
-        (void)unset(wheel, tw__wheel_record(wheel, index));
+        (void)wheel_clear_deadline(wheel, tw__wheel_record(wheel, index));
     else
-        put_slowly(wheel, index, deadline);
+        wheel_put_slowly(wheel, index, deadline);
     return true;
 }
 
 /* The rest of set, in any case but its own. Returns true. */
-static __attribute__((noinline)) bool set_anyhow(struct tw_wheel *wheel, struct record *record,
-                                                 struct timer *timer, uint32_t index,
-                                                 uint64_t deadline)
+static __attribute__((noinline)) bool wheel_set_general(struct tw_wheel *wheel,
+                                                        struct wheel_record *record,
+                                                        struct wheel_timer *timer, uint32_t index,
+                                                        uint64_t deadline)
 {
-    struct slot slot = {record, timer, index};
-    if (LIKELY(deadline != TW_NEVER && !(record->tenant & TENANT_IS_ARMED)) &&
-        LIKELY(put_quickly(wheel, slot, deadline)))
+    struct wheel_slot slot = {record, timer, index};
+    if (LIKELY(deadline != TW_NEVER && !(record->generation & IS_ARMED)) &&
+        LIKELY(wheel_put_quickly(wheel, slot, deadline)))
         return true;
-    return set_slowly(wheel, index, deadline);
+    return wheel_set_slowly(wheel, index, deadline);
 }
 
 /* The one way a timer that is held gets another deadline. Most often it has one and gets a later
  * one, and then that is all there is to do; one comparison tells that the handle is good as well.
  * False if it is stale. */
-static inline bool set(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline, uint32_t kind)
+static inline bool wheel_set_deadline(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline,
+                                      uint32_t kind)
 {
     uint32_t index = (uint32_t)timer;
     (void)kind; /* only assert() asks for it */
     if (UNLIKELY(index >= wheel->slot_count))
         return false;
-    struct slot slot = tw__wheel_slot(wheel, index);
-    uint32_t differs = slot.record->tenant ^ (uint32_t)(timer >> 32);
-    if (LIKELY(differs == (TENANT_IS_ARMED | STATE_NEAR))) {
-        assert(kind_of(timer) == kind);
-        uint64_t tick = tw__wheel_near_tick(wheel, slot.record->where);
+    struct wheel_slot slot = tw__wheel_slot(wheel, index);
+    uint32_t differs = slot.record->generation ^ (uint32_t)(timer >> 32);
+    if (LIKELY(differs == (IS_ARMED | STATE_NEAR))) {
+        assert(wheel_kind_of(timer) == kind);
+        uint64_t tick = tw__wheel_near_tick(wheel, slot.record->entry_tick);
         if (LIKELY(deadline - tick < TW_NEVER - tick)) { /* tick <= deadline < TW_NEVER */
             slot.timer->due = deadline;
             return true;
         }
     }
-    if (UNLIKELY(differs > TENANT_CHANGES))
+    if (UNLIKELY(differs > NOT_IN_HANDLE))
         return false;
-    assert(kind_of(timer) == kind);
-    return set_anyhow(wheel, slot.record, slot.timer, index, deadline);
+    assert(wheel_kind_of(timer) == kind);
+    return wheel_set_general(wheel, slot.record, slot.timer, index, deadline);
 }
 
-static __attribute__((noinline)) tw_handle schedule_growing(struct tw_wheel *wheel,
-                                                            uint64_t deadline, uint64_t data)
+static __attribute__((noinline)) tw_handle wheel_schedule_growing(struct tw_wheel *wheel,
+                                                                  uint64_t deadline, uint64_t data)
 {
-    return add_slots(wheel) ? tw_wheel_schedule(wheel, deadline, data) : TW_NONE;
+    return wheel_add_slots(wheel) ? tw_wheel_schedule(wheel, deadline, data) : TW_NONE;
 }
 
-static __attribute__((noinline)) tw_handle schedule_slowly(struct tw_wheel *wheel, uint32_t index,
-                                                           uint64_t deadline)
+static __attribute__((noinline)) tw_handle wheel_schedule_slowly(struct tw_wheel *wheel,
+                                                                 uint32_t index, uint64_t deadline)
 {
-    (void)set_slowly(wheel, index, deadline);
-    return tw__wheel_handle(tw__wheel_record(wheel, index)->tenant, index);
+    (void)wheel_set_slowly(wheel, index, deadline);
+    return tw__wheel_handle(tw__wheel_record(wheel, index)->generation, index);
 }
 
 tw_handle tw_wheel_schedule(struct tw_wheel *wheel, uint64_t deadline, uint64_t data)
 {
-    struct slot slot = slot_take(wheel);
+    struct wheel_slot slot = wheel_slot_take(wheel);
     if (UNLIKELY(!slot.record))
-        return schedule_growing(wheel, deadline, data);
-    uint32_t tenant = slot.record->tenant;
+        return wheel_schedule_growing(wheel, deadline, data);
+    uint32_t generation = slot.record->generation;
     slot.timer->data = data;
-    if (LIKELY(deadline != TW_NEVER) && LIKELY(put_quickly(wheel, slot, deadline)))
-        return tw__wheel_handle(tenant, slot.index);
-    return schedule_slowly(wheel, slot.index, deadline);
+    if (LIKELY(deadline != TW_NEVER) && LIKELY(wheel_put_quickly(wheel, slot, deadline)))
+        return tw__wheel_handle(generation, slot.index);
+    return wheel_schedule_slowly(wheel, slot.index, deadline);
 }
 
 bool tw_wheel_reschedule(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline)
 {
-    return set(wheel, timer, deadline, 0);
+    return wheel_set_deadline(wheel, timer, deadline, 0);
 }
 
 bool tw_wheel_cancel(struct tw_wheel *wheel, tw_handle timer)
 {
-    struct slot slot = tw__wheel_lookup(wheel, timer);
+    struct wheel_slot slot = tw__wheel_lookup(wheel, timer);
     if (UNLIKELY(!slot.record))
         return false;
-    assert(kind_of(timer) == 0);
-    (void)unset(wheel, slot.record);
+    assert(wheel_kind_of(timer) == 0);
+    (void)wheel_clear_deadline(wheel, slot.record);
     tw__wheel_slot_give(wheel, slot.record, slot.index);
     return true;
 }
 
 tw_handle tw_wheel_open(struct tw_wheel *wheel, uint64_t data)
 {
-    struct slot slot = slot_take(wheel);
+    struct wheel_slot slot = wheel_slot_take(wheel);
     if (UNLIKELY(!slot.record))
-        return add_slots(wheel) ? tw_wheel_open(wheel, data) : TW_NONE;
-    slot.record->tenant |= TENANT_IS_OPENED;
+        return wheel_add_slots(wheel) ? tw_wheel_open(wheel, data) : TW_NONE;
+    slot.record->generation |= IS_OPENED;
     slot.timer->data = data;
-    return tw__wheel_handle(slot.record->tenant, slot.index);
+    return tw__wheel_handle(slot.record->generation, slot.index);
 }
 
 bool tw_wheel_arm(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline)
 {
-    return set(wheel, timer, deadline, TENANT_IS_OPENED);
+    return wheel_set_deadline(wheel, timer, deadline, IS_OPENED);
 }
 
 bool tw_wheel_disarm(struct tw_wheel *wheel, tw_handle timer)
 {
-    struct slot slot = tw__wheel_lookup(wheel, timer);
+    struct wheel_slot slot = tw__wheel_lookup(wheel, timer);
     if (UNLIKELY(!slot.record))
         return false;
-    assert(kind_of(timer) == TENANT_IS_OPENED);
-    return unset(wheel, slot.record);
+    assert(wheel_kind_of(timer) == IS_OPENED);
+    return wheel_clear_deadline(wheel, slot.record);
 }
 
 bool tw_wheel_close(struct tw_wheel *wheel, tw_handle timer)
 {
-    struct slot slot = tw__wheel_lookup(wheel, timer);
+    struct wheel_slot slot = tw__wheel_lookup(wheel, timer);
     if (UNLIKELY(!slot.record))
         return false;
-    assert(kind_of(timer) == TENANT_IS_OPENED);
-    (void)unset(wheel, slot.record);
+    assert(wheel_kind_of(timer) == IS_OPENED);
+    (void)wheel_clear_deadline(wheel, slot.record);
     tw__wheel_slot_give(wheel, slot.record, slot.index);
     return true;
 }

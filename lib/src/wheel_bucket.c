@@ -2,18 +2,20 @@
  * empty. */
 #include "wheel_private.h"
 
-_Static_assert(sizeof(struct record) == 8, "eight records to a cache line");
-_Static_assert(sizeof(struct entry) == 8, "an entry is what a bucket costs per timer");
-_Static_assert(sizeof(struct bucket) == LINE_SIZE, "a bucket's few end with its line");
-_Static_assert(sizeof(struct chunk) == CHUNK_SIZE, "a chunk's end is a multiple of its size");
-_Static_assert(sizeof(struct block) <= CHUNK_SIZE, "a block's header takes one chunk's place");
+_Static_assert(sizeof(struct wheel_record) == 8, "eight records to a cache line");
+_Static_assert(sizeof(struct wheel_entry) == 8, "an entry is what a bucket costs per timer");
+_Static_assert(sizeof(struct wheel_bucket) == LINE_SIZE, "a bucket's few end with its line");
+_Static_assert(sizeof(struct wheel_chunk) == CHUNK_SIZE, "a chunk's end is a multiple of its size");
+_Static_assert(sizeof(struct wheel_block) <= CHUNK_SIZE,
+               "a block's header takes one chunk's place");
 
-void tw__wheel_chain_link(struct tw_wheel *wheel, struct chain *chain, struct chunk *chunk)
+void tw__wheel_chain_link(struct tw_wheel *wheel, struct wheel_chain *chain,
+                          struct wheel_chunk *chunk)
 {
     chunk->next = NULL;
     chunk->stamp = wheel->sweep_number;
     if (chain->head) {
-        struct chunk *last = tw__wheel_chunk_of(chain->end);
+        struct wheel_chunk *last = tw__wheel_chunk_of(chain->end);
         last->count = (uint32_t)(chain->end - last->entries);
         last->next = chunk;
     } else {
@@ -23,12 +25,12 @@ void tw__wheel_chain_link(struct tw_wheel *wheel, struct chain *chain, struct ch
     chain->limit = chunk->entries + CHUNK_ENTRIES;
 }
 
-struct chunk *tw__wheel_chain_detach(struct chain *chain)
+struct wheel_chunk *tw__wheel_chain_detach(struct wheel_chain *chain)
 {
-    struct chunk *chunk = chain->head;
+    struct wheel_chunk *chunk = chain->head;
     if (chunk == tw__wheel_chunk_of(chain->end)) {
         chunk->count = (uint32_t)(chain->end - chunk->entries);
-        *chain = (struct chain){0};
+        *chain = (struct wheel_chain){0};
     } else {
         chain->head = chunk->next;
     }
@@ -36,18 +38,19 @@ struct chunk *tw__wheel_chain_detach(struct chain *chain)
 }
 
 /* Makes room in a bucket that has none. */
-static void extend(struct tw_wheel *wheel, struct bucket *bucket, unsigned level, unsigned slot)
+static void wheel_bucket_extend(struct tw_wheel *wheel, struct wheel_bucket *bucket, unsigned level,
+                                unsigned slot)
 {
-    struct chain *chain = &bucket->chain;
+    struct wheel_chain *chain = &bucket->chain;
     if (!chain->end) {
-        chain->end = bucket->few;
-        chain->limit = bucket->few + BUCKET_FEW;
-        tw__wheel_bucket_mark_full(wheel, level, slot);
+        chain->end = bucket->inlined;
+        chain->limit = bucket->inlined + BUCKET_INLINED;
+        tw__wheel_bucket_mark_used(wheel, level, slot);
         uint64_t start = tw__wheel_bucket_start(wheel, level, slot);
         wheel->next = start < wheel->next ? start : wheel->next;
         return;
     }
-    struct chunk *chunk = tw__wheel_chunk_take(wheel);
+    struct wheel_chunk *chunk = tw__wheel_chunk_take(wheel);
     if (chain->end != chain->limit) /* taking it has swept */
         tw__wheel_chunk_give(wheel, chunk);
     else
@@ -59,32 +62,33 @@ void tw__wheel_append_extending(struct tw_wheel *wheel, unsigned shift, uint64_t
 {
     unsigned level = shift / DIGIT_BITS;
     unsigned slot = (unsigned)(tick >> shift) & (BUCKETS - 1);
-    struct bucket *bucket = &wheel->buckets[level][slot];
-    extend(wheel, bucket, level, slot);
-    tw__wheel_chain_push(&bucket->chain, (struct entry){(uint32_t)tick, index});
+    struct wheel_bucket *bucket = &wheel->buckets[level][slot];
+    wheel_bucket_extend(wheel, bucket, level, slot);
+    tw__wheel_chain_push(&bucket->chain, (struct wheel_entry){(uint32_t)tick, index});
 }
 
-void tw__wheel_enter_slowly(struct tw_wheel *wheel, struct record *record, uint32_t index,
-                            uint32_t tenant, uint64_t deadline)
+void tw__wheel_enter_slowly(struct tw_wheel *wheel, struct wheel_record *record, uint32_t index,
+                            uint32_t generation, uint64_t deadline)
 {
     uint64_t tick = deadline > wheel->cursor ? deadline : wheel->cursor;
     unsigned shift = tw__wheel_shift(wheel, tick);
     if (wheel->sweep_phase == SWEEP_BUCKETS)
         *tw__wheel_kept(wheel, index) &= ~(UINT64_C(1) << (index % 64));
-    record->where = (uint32_t)tick;
-    record->tenant = tenant | (shift < LEVEL_FAR * DIGIT_BITS ? STATE_NEAR : STATE_FAR);
+    record->entry_tick = (uint32_t)tick;
+    record->generation = generation | (shift < LEVEL_FAR * DIGIT_BITS ? STATE_NEAR : STATE_FAR);
     tw__wheel_append(wheel, shift, tick, index);
 }
 
 unsigned tw__wheel_bucket_take(struct tw_wheel *wheel, unsigned level, unsigned slot,
-                               struct entry *few)
+                               struct wheel_entry *inlined)
 {
-    struct bucket *bucket = &wheel->buckets[level][slot];
-    unsigned count = bucket->chain.head ? BUCKET_FEW : (unsigned)(bucket->chain.end - bucket->few);
-    for (unsigned i = 0; i < BUCKET_FEW; i++)
-        few[i] = bucket->few[i];
-    wheel->taken = bucket->chain.head ? bucket->chain : (struct chain){0};
-    bucket->chain = (struct chain){0};
+    struct wheel_bucket *bucket = &wheel->buckets[level][slot];
+    unsigned count =
+        bucket->chain.head ? BUCKET_INLINED : (unsigned)(bucket->chain.end - bucket->inlined);
+    for (unsigned i = 0; i < BUCKET_INLINED; i++)
+        inlined[i] = bucket->inlined[i];
+    wheel->taken = bucket->chain.head ? bucket->chain : (struct wheel_chain){0};
+    bucket->chain = (struct wheel_chain){0};
     tw__wheel_bucket_mark_empty(wheel, level, slot);
     return count;
 }

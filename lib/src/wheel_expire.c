@@ -15,7 +15,8 @@ enum {
 };
 
 /* Moves entries of the bucket being opened to the levels below. */
-static void open_near(struct tw_wheel *wheel, const struct entry *entries, uint32_t count)
+static void wheel_open_near(struct tw_wheel *wheel, const struct wheel_entry *entries,
+                            uint32_t count)
 {
     uint64_t above = wheel->cursor & ~(uint64_t)UINT32_MAX;
     for (uint32_t i = 0; i < count; i++) {
@@ -25,18 +26,19 @@ static void open_near(struct tw_wheel *wheel, const struct entry *entries, uint3
 }
 
 /* The same from level 1 to level 0, to be fired soon. Most are the first of their tick. */
-static void open_last(struct tw_wheel *wheel, const struct entry *entries, uint32_t count)
+static void wheel_open_last(struct tw_wheel *wheel, const struct wheel_entry *entries,
+                            uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         unsigned slot = entries[i].tick_low & (BUCKETS - 1);
-        struct bucket *bucket = &wheel->buckets[0][slot];
-        struct chain *chain = &bucket->chain;
+        struct wheel_bucket *bucket = &wheel->buckets[0][slot];
+        struct wheel_chain *chain = &bucket->chain;
         tw__wheel_prefetch(wheel, entries[i].index);
         if (!chain->end) {
-            chain->end = bucket->few + 1;
-            chain->limit = bucket->few + BUCKET_FEW;
-            bucket->few[0] = entries[i];
-            tw__wheel_bucket_mark_full(wheel, 0, slot);
+            chain->end = bucket->inlined + 1;
+            chain->limit = bucket->inlined + BUCKET_INLINED;
+            bucket->inlined[0] = entries[i];
+            tw__wheel_bucket_mark_used(wheel, 0, slot);
         } else if (LIKELY(chain->end != chain->limit)) {
             *chain->end++ = entries[i];
         } else {
@@ -46,38 +48,41 @@ static void open_last(struct tw_wheel *wheel, const struct entry *entries, uint3
 }
 
 /* The same from LEVEL_FAR up, where it is the record that tells where it goes. */
-static void open_far(struct tw_wheel *wheel, const struct entry *entries, uint32_t count)
+static void wheel_open_far(struct tw_wheel *wheel, const struct wheel_entry *entries,
+                           uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (i + PREFETCH_DISTANCE < count)
             tw__wheel_prefetch(wheel, entries[i + PREFETCH_DISTANCE].index);
         uint32_t index = entries[i].index;
-        struct record *record = tw__wheel_record(wheel, index);
-        uint32_t tenant = record->tenant & ~(uint32_t)STATE_MASK;
-        if ((record->tenant & STATE_MASK) != STATE_FAR || record->where != entries[i].tick_low) {
+        struct wheel_record *record = tw__wheel_record(wheel, index);
+        uint32_t generation = record->generation & ~(uint32_t)STATE_MASK;
+        if ((record->generation & STATE_MASK) != STATE_FAR ||
+            record->entry_tick != entries[i].tick_low) {
             wheel->stale_count--;
             continue;
         }
-        record->tenant = tenant;
-        if (tenant & TENANT_IS_ARMED)
-            tw__wheel_enter(wheel, record, index, tenant, tw__wheel_timer(wheel, index)->due);
+        record->generation = generation;
+        if (generation & IS_ARMED)
+            tw__wheel_enter(wheel, record, index, generation, tw__wheel_timer(wheel, index)->due);
     }
 }
 
-static void open_some(struct tw_wheel *wheel, const struct entry *entries, uint32_t count)
+static void wheel_open_some(struct tw_wheel *wheel, const struct wheel_entry *entries,
+                            uint32_t count)
 {
     wheel->visit_count += count;
     wheel->opened_count += count;
-    if (wheel->opening == 1 && wheel->opened_count <= PREFETCH_ENTRIES_MAX)
-        open_last(wheel, entries, count);
-    else if (wheel->opening < LEVEL_FAR)
-        open_near(wheel, entries, count);
+    if (wheel->opening_level == 1 && wheel->opened_count <= PREFETCH_ENTRIES_MAX)
+        wheel_open_last(wheel, entries, count);
+    else if (wheel->opening_level < LEVEL_FAR)
+        wheel_open_near(wheel, entries, count);
     else
-        open_far(wheel, entries, count);
+        wheel_open_far(wheel, entries, count);
 }
 
 /* Asks for the chunk that is opened next: it was filled long ago. */
-static void prefetch_chunk(const struct chunk *chunk)
+static void wheel_prefetch_chunk(const struct wheel_chunk *chunk)
 {
     for (size_t i = 0; chunk && i < CHUNK_SIZE; i += LINE_SIZE)
         tw__prefetch((const char *)chunk + i);
@@ -85,60 +90,61 @@ static void prefetch_chunk(const struct chunk *chunk)
 
 /* Goes on opening a bucket, at most `budget` entries and the rest of a chunk. Returns what is left
  * of the budget. */
-static int64_t open_rest(struct tw_wheel *wheel, int64_t budget)
+static int64_t wheel_open_rest(struct tw_wheel *wheel, int64_t budget)
 {
     while (budget > 0) {
         if (!wheel->taken.head) {
             wheel->phase = PHASE_NONE;
             break;
         }
-        struct chunk *chunk = tw__wheel_chain_detach(&wheel->taken);
-        prefetch_chunk(wheel->taken.head);
+        struct wheel_chunk *chunk = tw__wheel_chain_detach(&wheel->taken);
+        wheel_prefetch_chunk(wheel->taken.head);
         budget -= chunk->count;
-        open_some(wheel, chunk->entries, chunk->count);
+        wheel_open_some(wheel, chunk->entries, chunk->count);
         tw__wheel_chunk_give(wheel, chunk);
     }
     return budget;
 }
 
 /* What became of a run, added to the wheel's counters at its end: the loop does without them. */
-struct outcome {
+struct wheel_run_counts {
     uint32_t fired;
     uint32_t stale;
 };
 
 /* Handles one entry met at `tick`, the cursor. */
-static inline void meet(struct tw_wheel *wheel, uint32_t index, uint64_t tick,
-                        struct tw_expired *restrict ret_due, struct outcome *outcome)
+static inline void wheel_fire_entry(struct tw_wheel *wheel, uint32_t index, uint64_t tick,
+                                    struct tw_expired *restrict ret_due,
+                                    struct wheel_run_counts *outcome)
 {
-    struct segment *segment = tw__wheel_segment(wheel, index);
-    struct record *record = &segment->records[index & (SEGMENT_SLOTS - 1)];
-    const struct timer *timer = &segment->timers[index & (SEGMENT_SLOTS - 1)];
-    uint32_t tenant = record->tenant;
-    if (UNLIKELY((tenant & STATE_MASK) != STATE_NEAR || record->where != (uint32_t)tick)) {
+    struct wheel_segment *segment = tw__wheel_segment(wheel, index);
+    struct wheel_record *record = &segment->records[index & (SEGMENT_SLOTS - 1)];
+    const struct wheel_timer *timer = &segment->timers[index & (SEGMENT_SLOTS - 1)];
+    uint32_t generation = record->generation;
+    if (UNLIKELY((generation & STATE_MASK) != STATE_NEAR || record->entry_tick != (uint32_t)tick)) {
         outcome->stale++;
         return;
     }
-    tenant &= ~(uint32_t)STATE_MASK;
-    if (UNLIKELY(!(tenant & TENANT_IS_ARMED))) {
-        record->tenant = tenant;
+    generation &= ~(uint32_t)STATE_MASK;
+    if (UNLIKELY(!(generation & IS_ARMED))) {
+        record->generation = generation;
         return;
     }
     if (UNLIKELY(timer->due > tick)) { /* moved to a later deadline since */
-        tw__wheel_enter(wheel, record, index, tenant, timer->due);
+        tw__wheel_enter(wheel, record, index, generation, timer->due);
         return;
     }
     struct tw_expired *due = &ret_due[outcome->fired++];
     due->data = timer->data;
     due->deadline = timer->due;
-    due->timer = tw__wheel_handle(tenant, index);
-    record->tenant = tenant & ~TENANT_IS_ARMED;
-    if (!(tenant & TENANT_IS_OPENED))
+    due->timer = tw__wheel_handle(generation, index);
+    record->generation = generation & ~IS_ARMED;
+    if (!(generation & IS_OPENED))
         tw__wheel_slot_give(wheel, record, index);
 }
 
-static inline void settle(struct tw_wheel *wheel, uint32_t met, struct outcome outcome,
-                          int64_t *budget)
+static inline void wheel_count_run(struct tw_wheel *wheel, uint32_t met,
+                                   struct wheel_run_counts outcome, int64_t *budget)
 {
     wheel->visit_count += met;
     wheel->armed_count -= outcome.fired;
@@ -147,29 +153,29 @@ static inline void settle(struct tw_wheel *wheel, uint32_t met, struct outcome o
 }
 
 /* Goes through the run until it ends or `limit` timers fired. Returns how many did. */
-static size_t fire_run(struct tw_wheel *wheel, struct tw_expired *restrict ret_due, size_t limit,
-                       int64_t *budget)
+static size_t wheel_fire_run(struct tw_wheel *wheel, struct tw_expired *restrict ret_due,
+                             size_t limit, int64_t *budget)
 {
     const uint32_t *run = wheel->run;
     uint64_t tick = wheel->cursor;
     uint32_t count = wheel->run_count;
     uint32_t from = wheel->run_next;
     uint32_t i = from;
-    struct outcome outcome = {0, 0};
+    struct wheel_run_counts outcome = {0, 0};
     while (i < count && outcome.fired < limit) {
         if (i + PREFETCH_DISTANCE < count)
             tw__wheel_prefetch(wheel, run[i + PREFETCH_DISTANCE]);
-        meet(wheel, run[i++], tick, ret_due, &outcome);
+        wheel_fire_entry(wheel, run[i++], tick, ret_due, &outcome);
     }
     wheel->run_next = i;
-    settle(wheel, i - from, outcome, budget);
+    wheel_count_run(wheel, i - from, outcome, budget);
     return outcome.fired;
 }
 
 /* Asks for the first records of the chunk that is fired next. */
-static void prefetch_taken(const struct tw_wheel *wheel)
+static void wheel_prefetch_taken(const struct tw_wheel *wheel)
 {
-    const struct chunk *chunk = wheel->taken.head;
+    const struct wheel_chunk *chunk = wheel->taken.head;
     if (!chunk)
         return;
     size_t count = chunk->next ? chunk->count : (size_t)(wheel->taken.end - chunk->entries);
@@ -179,73 +185,74 @@ static void prefetch_taken(const struct tw_wheel *wheel)
 
 /* The next chunk of the tick at the cursor becomes the run. Its first records were asked for when
  * the chunk before it was taken. */
-static void refill_run(struct tw_wheel *wheel)
+static void wheel_next_run(struct tw_wheel *wheel)
 {
-    struct chunk *chunk = tw__wheel_chain_detach(&wheel->taken);
+    struct wheel_chunk *chunk = tw__wheel_chain_detach(&wheel->taken);
     wheel->run_next = 0;
     wheel->run_count = chunk->count;
     for (uint32_t i = 0; i < chunk->count; i++)
         wheel->run[i] = chunk->entries[i].index;
     tw__wheel_chunk_give(wheel, chunk);
-    prefetch_taken(wheel);
+    wheel_prefetch_taken(wheel);
 }
 
 /* Takes up a tick of many timers: they become the run. */
-static __attribute__((noinline)) void take_tick(struct tw_wheel *wheel, unsigned slot)
+static __attribute__((noinline)) void wheel_begin_tick(struct tw_wheel *wheel, unsigned slot)
 {
-    struct entry few[BUCKET_FEW];
+    struct wheel_entry inlined[BUCKET_INLINED];
     wheel->phase = PHASE_FIRING;
-    wheel->run_count = tw__wheel_bucket_take(wheel, 0, slot, few);
+    wheel->run_count = tw__wheel_bucket_take(wheel, 0, slot, inlined);
     wheel->run_next = 0;
-    for (unsigned i = 0; i < BUCKET_FEW; i++)
-        wheel->run[i] = few[i].index;
-    prefetch_taken(wheel);
+    for (unsigned i = 0; i < BUCKET_INLINED; i++)
+        wheel->run[i] = inlined[i].index;
+    wheel_prefetch_taken(wheel);
 }
 
 /* Begins to open a bucket above level 0. */
-static __attribute__((noinline)) void take_bucket(struct tw_wheel *wheel, unsigned level,
-                                                  unsigned slot, int64_t *budget)
+static __attribute__((noinline)) void wheel_begin_bucket(struct tw_wheel *wheel, unsigned level,
+                                                         unsigned slot, int64_t *budget)
 {
-    struct entry few[BUCKET_FEW];
-    unsigned count = tw__wheel_bucket_take(wheel, level, slot, few);
+    struct wheel_entry inlined[BUCKET_INLINED];
+    unsigned count = tw__wheel_bucket_take(wheel, level, slot, inlined);
     wheel->phase = PHASE_OPENING;
-    wheel->opening = level;
+    wheel->opening_level = level;
     wheel->opened_count = 0;
-    prefetch_chunk(wheel->taken.head);
-    open_some(wheel, few, count);
+    wheel_prefetch_chunk(wheel->taken.head);
+    wheel_open_some(wheel, inlined, count);
     *budget -= count;
 }
 
 /* Goes on with the bucket that was taken. Returns how many fired. */
-static __attribute__((noinline)) size_t go_on(struct tw_wheel *wheel, struct tw_expired *ret_due,
-                                              size_t limit, int64_t *budget)
+static __attribute__((noinline)) size_t
+wheel_continue(struct tw_wheel *wheel, struct tw_expired *ret_due, size_t limit, int64_t *budget)
 {
     if (wheel->phase == PHASE_OPENING)
-        *budget = open_rest(wheel, *budget);
+        *budget = wheel_open_rest(wheel, *budget);
     else if (wheel->run_next < wheel->run_count)
-        return fire_run(wheel, ret_due, limit, budget);
+        return wheel_fire_run(wheel, ret_due, limit, budget);
     else if (wheel->taken.head)
-        refill_run(wheel);
+        wheel_next_run(wheel);
     else
         wheel->phase = PHASE_NONE;
     return 0;
 }
 
 /* Fires the few timers of a tick from where they lie. */
-static inline size_t fire_few(struct tw_wheel *wheel, struct bucket *bucket, unsigned slot,
-                              uint32_t count, struct tw_expired *restrict ret_due, int64_t *budget)
+static inline size_t wheel_fire_inlined(struct tw_wheel *wheel, struct wheel_bucket *bucket,
+                                        unsigned slot, uint32_t count,
+                                        struct tw_expired *restrict ret_due, int64_t *budget)
 {
-    struct outcome outcome = {0, 0};
-    bucket->chain = (struct chain){0};
+    struct wheel_run_counts outcome = {0, 0};
+    bucket->chain = (struct wheel_chain){0};
     tw__wheel_bucket_mark_empty(wheel, 0, slot);
     for (uint32_t i = 0; i < count; i++)
-        meet(wheel, bucket->few[i].index, wheel->cursor, ret_due, &outcome);
-    settle(wheel, count, outcome, budget);
+        wheel_fire_entry(wheel, bucket->inlined[i].index, wheel->cursor, ret_due, &outcome);
+    wheel_count_run(wheel, count, outcome, budget);
     return outcome.fired;
 }
 
-static __attribute__((noinline)) size_t expire(struct tw_wheel *wheel, struct tw_expired *ret_due,
-                                               size_t limit)
+static __attribute__((noinline)) size_t wheel_expire(struct tw_wheel *wheel,
+                                                     struct tw_expired *ret_due, size_t limit)
 {
     size_t fired = 0;
     int64_t budget = (int64_t)wheel->moves_max - CHUNK_ENTRIES; /* a chunk begun is finished */
@@ -256,7 +263,7 @@ static __attribute__((noinline)) size_t expire(struct tw_wheel *wheel, struct tw
         if (UNLIKELY(wheel->phase != PHASE_NONE)) {
             if (!may_go_on)
                 break;
-            fired += go_on(wheel, ret_due + fired, limit - fired, &budget);
+            fired += wheel_continue(wheel, ret_due + fired, limit - fired, &budget);
             continue;
         }
         uint64_t start = tw__wheel_bucket_first(wheel, &level, &slot);
@@ -269,15 +276,16 @@ static __attribute__((noinline)) size_t expire(struct tw_wheel *wheel, struct tw
             break;
         wheel->cursor = start;
         if (UNLIKELY(level > 0)) {
-            take_bucket(wheel, level, slot, &budget);
+            wheel_begin_bucket(wheel, level, slot, &budget);
             continue;
         }
-        struct bucket *bucket = &wheel->buckets[0][slot];
-        size_t count = (size_t)(bucket->chain.end - bucket->few);
+        struct wheel_bucket *bucket = &wheel->buckets[0][slot];
+        size_t count = (size_t)(bucket->chain.end - bucket->inlined);
         if (LIKELY(!bucket->chain.head && count <= limit - fired))
-            fired += fire_few(wheel, bucket, slot, (uint32_t)count, ret_due + fired, &budget);
+            fired +=
+                wheel_fire_inlined(wheel, bucket, slot, (uint32_t)count, ret_due + fired, &budget);
         else
-            take_tick(wheel, slot);
+            wheel_begin_tick(wheel, slot);
     }
     wheel->next = wheel->cursor; /* not done: look again at once */
     return fired;
@@ -292,7 +300,7 @@ size_t tw_wheel_expire(struct tw_wheel *wheel, uint64_t now, struct tw_expired *
     }
     now -= now == TW_NEVER;
     wheel->now = now > wheel->now ? now : wheel->now;
-    return expire(wheel, ret_due, limit);
+    return wheel_expire(wheel, ret_due, limit);
 }
 
 bool tw_wheel_is_behind(const struct tw_wheel *wheel)
@@ -303,29 +311,29 @@ bool tw_wheel_is_behind(const struct tw_wheel *wheel)
 /* The tick at which an entry of the bucket that starts at `start` calls for a look, TW_NEVER if
  * none of this bucket does. A far entry calls at its timer's deadline if that lies in the bucket.
  */
-static uint64_t entry_wakes_at(const struct tw_wheel *wheel, struct entry entry, unsigned level,
-                               uint64_t start)
+static uint64_t wheel_entry_wakes_at(const struct tw_wheel *wheel, struct wheel_entry entry,
+                                     unsigned level, uint64_t start)
 {
     if (level < LEVEL_FAR)
         return (start & ~(uint64_t)UINT32_MAX) | entry.tick_low;
     uint64_t due = tw__wheel_timer(wheel, entry.index)->due;
-    bool is_armed = tw__wheel_record(wheel, entry.index)->tenant & TENANT_IS_ARMED;
+    bool is_armed = tw__wheel_record(wheel, entry.index)->generation & IS_ARMED;
     return is_armed && (due ^ start) >> (level * DIGIT_BITS) == 0 ? due : TW_NEVER;
 }
 
 /* The earliest tick in a bucket above level 0, if the bucket is small enough to be read through. */
-static uint64_t earliest(const struct tw_wheel *wheel, unsigned level, unsigned slot,
-                         uint64_t start)
+static uint64_t wheel_bucket_earliest(const struct tw_wheel *wheel, unsigned level, unsigned slot,
+                                      uint64_t start)
 {
-    const struct bucket *bucket = &wheel->buckets[level][slot];
-    const struct chunk *chunk = bucket->chain.head;
-    const struct chunk *last = chunk ? tw__wheel_chunk_of(bucket->chain.end) : NULL;
-    const struct entry *entries = bucket->few;
-    size_t count = chunk ? BUCKET_FEW : (size_t)(bucket->chain.end - bucket->few);
+    const struct wheel_bucket *bucket = &wheel->buckets[level][slot];
+    const struct wheel_chunk *chunk = bucket->chain.head;
+    const struct wheel_chunk *last = chunk ? tw__wheel_chunk_of(bucket->chain.end) : NULL;
+    const struct wheel_entry *entries = bucket->inlined;
+    size_t count = chunk ? BUCKET_INLINED : (size_t)(bucket->chain.end - bucket->inlined);
     uint64_t first = TW_NEVER;
     for (unsigned left = WAKE_CHUNKS;; left--) {
         for (size_t i = 0; i < count; i++) {
-            uint64_t tick = entry_wakes_at(wheel, entries[i], level, start);
+            uint64_t tick = wheel_entry_wakes_at(wheel, entries[i], level, start);
             first = tick < first ? tick : first;
         }
         if (!chunk)
@@ -347,5 +355,5 @@ uint64_t tw_wheel_wake_at(const struct tw_wheel *wheel)
         return wheel->cursor;
     uint64_t start = tw__wheel_bucket_first(wheel, &level, &slot);
     bool is_exact = level == 0 || start <= wheel->now;
-    return is_exact ? start : earliest(wheel, level, slot, start);
+    return is_exact ? start : wheel_bucket_earliest(wheel, level, slot, start);
 }

@@ -3,14 +3,14 @@
 
 bool tw_wheel_find(const struct tw_wheel *wheel, tw_handle timer, struct tw_wheel_place *ret_place)
 {
-    struct slot slot = tw__wheel_lookup(wheel, timer);
-    if (!slot.record || !(slot.record->tenant & TENANT_IS_ARMED))
+    struct wheel_slot slot = tw__wheel_lookup(wheel, timer);
+    if (!slot.record || !(slot.record->generation & IS_ARMED))
         return false;
     /* The tick of a far entry is not known; its timer's due is where it would go if it were entered
      * now. */
     uint64_t tick = slot.timer->due;
-    if ((slot.record->tenant & STATE_MASK) == STATE_NEAR)
-        tick = tw__wheel_near_tick(wheel, slot.record->where);
+    if ((slot.record->generation & STATE_MASK) == STATE_NEAR)
+        tick = tw__wheel_near_tick(wheel, slot.record->entry_tick);
     tick = tick > wheel->cursor ? tick : wheel->cursor;
     unsigned shift = tw__wheel_shift(wheel, tick);
     *ret_place = (struct tw_wheel_place){slot.timer->due, shift / DIGIT_BITS,

@@ -14,10 +14,10 @@ enum {
     /* One huge page where addresses are plentiful. */
     BIG_SIZE = sizeof(void *) >= 8 ? 2 << 20 : 512 << 10,
     BLOCK_CHUNKS_MAX = BIG_SIZE / CHUNK_SIZE,
-    ARENA_SEGMENTS_MAX = BIG_SIZE / sizeof(struct segment)
+    ARENA_SEGMENTS_MAX = BIG_SIZE / sizeof(struct wheel_segment)
 };
 
-static size_t alignment_for(size_t size)
+static size_t wheel_alignment_for(size_t size)
 {
     return size > BIG_SIZE / 2 ? BIG_SIZE : CHUNK_SIZE;
 }
@@ -29,19 +29,20 @@ uint64_t tw__wheel_chunks_needed(uint64_t slots)
     return slots / CHUNK_ENTRIES + partial + 8;
 }
 
-static bool add_block(struct tw_wheel *wheel, uint64_t chunks)
+static bool wheel_add_block(struct tw_wheel *wheel, uint64_t chunks)
 {
     if (chunks >= BLOCK_CHUNKS_MAX)
         chunks = BLOCK_CHUNKS_MAX - 1;
     size_t size = ((size_t)chunks + 1) * CHUNK_SIZE; /* the header takes the place of one */
-    struct block *block = memory_take_aligned(&wheel->memory, alignment_for(size), size);
+    struct wheel_block *block =
+        memory_take_aligned(&wheel->memory, wheel_alignment_for(size), size);
     if (!block)
         return false;
     block->next = NULL;
     block->size = size;
-    block->fresh = (struct chunk *)((char *)block + CHUNK_SIZE);
-    block->end = (struct chunk *)((char *)block + size);
-    struct block **last = wheel->block_fresh ? &wheel->block_fresh->next : &wheel->blocks;
+    block->fresh = (struct wheel_chunk *)((char *)block + CHUNK_SIZE);
+    block->end = (struct wheel_chunk *)((char *)block + size);
+    struct wheel_block **last = wheel->block_fresh ? &wheel->block_fresh->next : &wheel->blocks;
     while (*last)
         last = &(*last)->next;
     *last = block;
@@ -51,32 +52,32 @@ static bool add_block(struct tw_wheel *wheel, uint64_t chunks)
     return true;
 }
 
-struct chunk *tw__wheel_chunk_pop(struct tw_wheel *wheel)
+struct wheel_chunk *tw__wheel_chunk_pop(struct tw_wheel *wheel)
 {
     wheel->chunk_used++;
-    struct chunk *chunk = wheel->chunk_free;
+    struct wheel_chunk *chunk = wheel->chunk_free;
     if (chunk) {
         wheel->chunk_free = chunk->next;
         return chunk;
     }
-    struct block *block = wheel->block_fresh;
+    struct wheel_block *block = wheel->block_fresh;
     while (block->fresh == block->end)
         wheel->block_fresh = block = block->next;
     return block->fresh++;
 }
 
-struct chunk *tw__wheel_chunk_take(struct tw_wheel *wheel)
+struct wheel_chunk *tw__wheel_chunk_take(struct tw_wheel *wheel)
 {
     if (UNLIKELY(wheel->chunk_used + CHUNKS_SPARE >= wheel->chunk_capacity)) {
         /* Beyond the chunks that slots brought along: stale entries are waiting for their sweep. */
-        if (!add_block(wheel, wheel->chunk_capacity / 8 + 16))
+        if (!wheel_add_block(wheel, wheel->chunk_capacity / 8 + 16))
             tw__wheel_sweep_all(wheel);
         assert(wheel->chunk_used + CHUNKS_SPARE < wheel->chunk_capacity);
     }
     return tw__wheel_chunk_pop(wheel);
 }
 
-static bool grow_directory(struct tw_wheel *wheel, uint32_t count)
+static bool wheel_grow_directory(struct tw_wheel *wheel, uint32_t count)
 {
     uint32_t old = wheel->segment_capacity;
     if (count <= old)
@@ -84,7 +85,7 @@ static bool grow_directory(struct tw_wheel *wheel, uint32_t count)
     uint32_t capacity = old ? old * 2 : 8;
     while (capacity < count)
         capacity *= 2;
-    struct segment **grown =
+    struct wheel_segment **grown =
         memory_take_aligned(&wheel->memory, LINE_SIZE, capacity * sizeof(*grown));
     if (!grown)
         return false;
@@ -98,22 +99,23 @@ static bool grow_directory(struct tw_wheel *wheel, uint32_t count)
 
 /* Segments for `count` slots or some of them: one at first, then as many more as there are already,
  * but never more than a huge page. */
-static bool add_segments(struct tw_wheel *wheel, uint64_t count)
+static bool wheel_add_segments(struct tw_wheel *wheel, uint64_t count)
 {
     uint32_t have = wheel->segment_count;
     uint64_t wanted = (count + SEGMENT_SLOTS - 1) >> SEGMENT_BITS;
     uint64_t more = wanted > 2 * have ? wanted - have : have;
     if (more > ARENA_SEGMENTS_MAX)
         more = ARENA_SEGMENTS_MAX;
-    if (!grow_directory(wheel, have + (uint32_t)more))
+    if (!wheel_grow_directory(wheel, have + (uint32_t)more))
         return false;
-    size_t size = LINE_SIZE + (size_t)more * sizeof(struct segment);
-    struct arena *arena = memory_take_aligned(&wheel->memory, alignment_for(size), size);
+    size_t size = LINE_SIZE + (size_t)more * sizeof(struct wheel_segment);
+    struct wheel_arena *arena =
+        memory_take_aligned(&wheel->memory, wheel_alignment_for(size), size);
     if (!arena)
         return false;
-    *arena = (struct arena){wheel->arenas, size};
+    *arena = (struct wheel_arena){wheel->arenas, size};
     wheel->arenas = arena;
-    struct segment *segment = (struct segment *)((char *)arena + LINE_SIZE);
+    struct wheel_segment *segment = (struct wheel_segment *)((char *)arena + LINE_SIZE);
     for (uint64_t i = 0; i < more; i++) {
         memset(segment[i].kept, 0, sizeof(segment[i].kept));
         wheel->segments[have + i] = &segment[i];
@@ -132,16 +134,16 @@ bool tw__wheel_grow(struct tw_wheel *wheel, uint64_t count)
     most = most < SLOTS_MAX ? most : SLOTS_MAX;
     capacity = capacity < most ? capacity : most;
     for (uint64_t needed = tw__wheel_chunks_needed(capacity); wheel->chunk_capacity < needed;)
-        if (!add_block(wheel, needed - wheel->chunk_capacity))
+        if (!wheel_add_block(wheel, needed - wheel->chunk_capacity))
             return false;
     while ((uint64_t)wheel->segment_count << SEGMENT_BITS < capacity)
-        if (!add_segments(wheel, capacity))
+        if (!wheel_add_segments(wheel, capacity))
             return false;
     wheel->slot_capacity = (uint32_t)capacity;
     return true;
 }
 
-static void touch(void *memory, size_t size)
+static void wheel_touch_pages(void *memory, size_t size)
 {
     for (size_t i = 0; i < size; i += PAGE)
         ((volatile char *)memory)[i] = 0;
@@ -153,17 +155,18 @@ void tw__wheel_touch(struct tw_wheel *wheel, uint64_t count)
         uint64_t left = count - i;
         uint64_t room = SEGMENT_SLOTS - (i & (SEGMENT_SLOTS - 1));
         uint64_t slots = left < room ? left : room;
-        touch(tw__wheel_record(wheel, (uint32_t)i), slots * sizeof(struct record));
-        touch(tw__wheel_timer(wheel, (uint32_t)i), slots * sizeof(struct timer));
-        touch(tw__wheel_free_slot(wheel, (uint32_t)i), slots * sizeof(uint32_t));
+        wheel_touch_pages(tw__wheel_record(wheel, (uint32_t)i),
+                          slots * sizeof(struct wheel_record));
+        wheel_touch_pages(tw__wheel_timer(wheel, (uint32_t)i), slots * sizeof(struct wheel_timer));
+        wheel_touch_pages(tw__wheel_free_slot(wheel, (uint32_t)i), slots * sizeof(uint32_t));
         i += slots;
     }
     uint64_t chunks = tw__wheel_chunks_needed(count);
-    for (struct block *block = wheel->blocks; block && chunks; block = block->next) {
-        uint64_t has = (uint64_t)(block->end - (struct chunk *)block) - 1;
+    for (struct wheel_block *block = wheel->blocks; block && chunks; block = block->next) {
+        uint64_t has = (uint64_t)(block->end - (struct wheel_chunk *)block) - 1;
         if (block->fresh < block->end) {
             uint64_t fresh = (uint64_t)(block->end - block->fresh);
-            touch(block->fresh, (fresh < chunks ? fresh : chunks) * CHUNK_SIZE);
+            wheel_touch_pages(block->fresh, (fresh < chunks ? fresh : chunks) * CHUNK_SIZE);
         }
         chunks -= has < chunks ? has : chunks;
     }
@@ -173,12 +176,13 @@ void tw_wheel_destroy(struct tw_wheel *wheel)
 {
     if (!wheel)
         return;
-    memory_give(&wheel->memory, wheel->segments, wheel->segment_capacity, sizeof(struct segment *));
-    for (struct arena *arena = wheel->arenas, *next; arena; arena = next) {
+    memory_give(&wheel->memory, wheel->segments, wheel->segment_capacity,
+                sizeof(struct wheel_segment *));
+    for (struct wheel_arena *arena = wheel->arenas, *next; arena; arena = next) {
         next = arena->next;
         memory_give(&wheel->memory, arena, 1, arena->size);
     }
-    for (struct block *block = wheel->blocks, *next; block; block = next) {
+    for (struct wheel_block *block = wheel->blocks, *next; block; block = next) {
         next = block->next;
         memory_give(&wheel->memory, block, 1, block->size);
     }

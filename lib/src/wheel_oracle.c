@@ -198,14 +198,16 @@ void trial_drain(struct trial *trial, uint64_t now, size_t limit)
 }
 
 /* Whether a bucket holds an entry of the slot. */
-static bool bucket_has(const struct bucket *bucket, uint32_t index)
+static bool bucket_has(const struct wheel_bucket *bucket, uint32_t index)
 {
-    const struct chain *chain = &bucket->chain;
-    size_t few = chain->head ? BUCKET_FEW : chain->end ? (size_t)(chain->end - bucket->few) : 0;
-    for (size_t i = 0; i < few; i++)
-        if (bucket->few[i].index == index)
+    const struct wheel_chain *chain = &bucket->chain;
+    size_t inlined = chain->head  ? BUCKET_INLINED
+                     : chain->end ? (size_t)(chain->end - bucket->inlined)
+                                  : 0;
+    for (size_t i = 0; i < inlined; i++)
+        if (bucket->inlined[i].index == index)
             return true;
-    for (const struct chunk *chunk = chain->head; chunk; chunk = chunk->next) {
+    for (const struct wheel_chunk *chunk = chain->head; chunk; chunk = chunk->next) {
         bool is_last = chunk == tw__wheel_chunk_of(chain->end);
         size_t count = is_last ? (size_t)(chain->end - chunk->entries) : chunk->count;
         for (size_t i = 0; i < count; i++)

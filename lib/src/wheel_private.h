@@ -44,7 +44,7 @@ enum {
     CHUNK_SIZE = 512,
     CHUNK_ENTRIES = (CHUNK_SIZE - 16) / 8,
     LINE_SIZE = 64,
-    BUCKET_FEW = (LINE_SIZE - 3 * sizeof(void *)) / 8,
+    BUCKET_INLINED = (LINE_SIZE - 3 * sizeof(void *)) / 8,
     SEGMENT_BITS = 12,
     SEGMENT_SLOTS = 1 << SEGMENT_BITS,
     PREFETCH_DISTANCE = 40, /* records asked for ahead while firing */
@@ -55,9 +55,9 @@ enum {
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 /* A slot of the slab: what must be known to tell whether a handle or an entry is good. */
-struct record {
-    uint32_t tenant; /* generation << 4 | is it opened << 3 | is it armed << 2 | state */
-    uint32_t where;  /* low half of the tick of the entry that counts, if there is one */
+struct wheel_record {
+    uint32_t generation; /* generation << 4 | is it opened << 3 | is it armed << 2 | state */
+    uint32_t entry_tick; /* low half of the tick of the entry that counts, if there is one */
 };
 
 /* The state in a tenant: which entry counts. */
@@ -68,74 +68,74 @@ enum {
     STATE_MASK = 3
 };
 
-#define TENANT_IS_ARMED   4u
-#define TENANT_CHANGES    7u /* the bits that are not part of a handle */
-#define TENANT_IS_OPENED  8u
-#define TENANT_GENERATION 16u
+#define IS_ARMED        4u
+#define NOT_IN_HANDLE   7u /* the bits that are not part of a handle */
+#define IS_OPENED       8u
+#define GENERATION_STEP 16u
 
 /* A slot whose generations are used up is never let again, so no handle ever comes back to life. At
  * ten million timers a second through one slot that costs a byte a second. */
-#define TENANT_RETIRED 0xfffffff0u
+#define GENERATION_RETIRED 0xfffffff0u
 
 /* The rest of a slot. */
-struct timer {
+struct wheel_timer {
     uint64_t due;  /* the deadline last set, if any was; it counts while the record is armed */
     uint64_t data; /* the caller's */
 };
 
 /* A piece of the slab: four arrays over the same slots. */
-struct segment {
-    struct record records[SEGMENT_SLOTS];
-    struct timer timers[SEGMENT_SLOTS];
+struct wheel_segment {
+    struct wheel_record records[SEGMENT_SLOTS];
+    struct wheel_timer timers[SEGMENT_SLOTS];
     uint32_t free_slots[SEGMENT_SLOTS]; /* a piece of the stack of free slots */
     uint64_t kept[SEGMENT_SLOTS / 64];  /* the sweep has kept the entry that counts */
 };
 
 /* An entry of a bucket. */
-struct entry {
+struct wheel_entry {
     uint32_t tick_low;
     uint32_t index;
 };
 
 /* The unit in which buckets grow. Aligned to its size: a write position at a multiple of CHUNK_SIZE
  * has no room left. */
-struct chunk {
+struct wheel_chunk {
     union {
-        struct chunk *next;
+        struct wheel_chunk *next;
         uint64_t size_of_the_field; /* the same layout whatever a pointer's size */
     };
     uint32_t count; /* entries; valid once the chunk is not its bucket's last */
     uint32_t stamp; /* the sweep during which it joined its bucket */
-    struct entry entries[CHUNK_ENTRIES];
+    struct wheel_entry entries[CHUNK_ENTRIES];
 };
 
 /* Entries in a row: chunks linked from `head`, filled up to `end`, which lies in the last one. */
-struct chain {
-    struct chunk *head;  /* NULL when there is no chunk */
-    struct entry *end;   /* where the next entry goes */
-    struct entry *limit; /* up to where there is room */
+struct wheel_chain {
+    struct wheel_chunk *head;  /* NULL when there is no chunk */
+    struct wheel_entry *end;   /* where the next entry goes */
+    struct wheel_entry *limit; /* up to where there is room */
 };
 
 /* A cache line. Most buckets hold but a few entries, which lie in the line itself; then come
  * chunks. A bucket is taken whole, so the few are the oldest: first in, first out, and a timer
  * re-armed for the same tick over and over cannot starve the others. */
-struct bucket {
+struct wheel_bucket {
     /* With end NULL the bucket is empty; with head NULL end lies in `few`. */
-    _Alignas(LINE_SIZE) struct chain chain;
-    struct entry few[BUCKET_FEW];
+    _Alignas(LINE_SIZE) struct wheel_chain chain;
+    struct wheel_entry inlined[BUCKET_INLINED];
 };
 
 /* Chunks are allocated in blocks. The first chunk of a block is this header. */
-struct block {
-    struct block *next;
+struct wheel_block {
+    struct wheel_block *next;
     size_t size;
-    struct chunk *fresh; /* first chunk never used yet */
-    struct chunk *end;
+    struct wheel_chunk *fresh; /* first chunk never used yet */
+    struct wheel_chunk *end;
 };
 
 /* So many segments allocated in one go; a list, freed at the end. */
-struct arena {
-    struct arena *next;
+struct wheel_arena {
+    struct wheel_arena *next;
     size_t size;
 };
 
@@ -145,7 +145,7 @@ struct tw_wheel {
     _Alignas(LINE_SIZE) uint64_t next; /* no bucket that is not empty starts sooner */
     uint64_t now;                      /* the latest time given */
     uint64_t cursor;                   /* what lies before it is out; levels are relative to it */
-    struct segment **segments;         /* the slab */
+    struct wheel_segment **segments;   /* the slab */
     uint32_t slot_count;               /* slots ever let */
     uint32_t slot_capacity;            /* slots for which there is all memory they may need */
     uint32_t free_count;               /* slots let no more, on the stack in the segments */
@@ -164,8 +164,8 @@ struct tw_wheel {
 
     /* The bucket at the cursor, taken off its place: fired if of level 0, else moved down. */
     enum { PHASE_NONE, PHASE_FIRING, PHASE_OPENING } phase;
-    uint32_t opening; /* its level, while it is opened */
-    struct chain taken;
+    uint32_t opening_level; /* its level, while it is opened */
+    struct wheel_chain taken;
     uint64_t opened_count; /* entries moved out of it so far */
     uint32_t run_next;
     uint32_t run_count;
@@ -181,18 +181,18 @@ struct tw_wheel {
     uint32_t sweep_slot; /* bucket of the level; for SWEEP_KEPT, segment of the slab */
 
     /* Chunks. */
-    struct chunk *chunk_free;
-    struct block *blocks;
-    struct block *block_fresh; /* the first block that has fresh chunks, or the last */
+    struct wheel_chunk *chunk_free;
+    struct wheel_block *blocks;
+    struct wheel_block *block_fresh; /* the first block that has fresh chunks, or the last */
     uint32_t chunk_capacity;
     uint32_t chunk_used;
 
     /* Memory. */
-    struct arena *arenas; /* segments are allocated many at a time */
+    struct wheel_arena *arenas; /* segments are allocated many at a time */
     struct memory memory;
 
     uint64_t bits[LEVELS * LEVEL_WORDS]; /* a bit per bucket that is not empty */
-    _Alignas(LINE_SIZE) struct bucket buckets[LEVELS][BUCKETS];
+    _Alignas(LINE_SIZE) struct wheel_bucket buckets[LEVELS][BUCKETS];
 };
 
 /* wheel_memory.c: slots and chunks. */
@@ -206,13 +206,13 @@ void tw__wheel_touch(struct tw_wheel *wheel, uint64_t count);
 
 /* A chunk from the pool. The pool grows if it must; where there is no memory, all stale entries are
  * swept, after which there is a chunk. So it cannot fail, but buckets may have changed. */
-struct chunk *tw__wheel_chunk_take(struct tw_wheel *wheel);
+struct wheel_chunk *tw__wheel_chunk_take(struct tw_wheel *wheel);
 
 /* The same out of what the pool has, which the sweep's reserve guarantees. */
-struct chunk *tw__wheel_chunk_pop(struct tw_wheel *wheel);
+struct wheel_chunk *tw__wheel_chunk_pop(struct tw_wheel *wheel);
 
 /* Gives a chunk, off its bucket, back to the pool. */
-static inline void tw__wheel_chunk_give(struct tw_wheel *wheel, struct chunk *chunk)
+static inline void tw__wheel_chunk_give(struct tw_wheel *wheel, struct wheel_chunk *chunk)
 {
     chunk->next = wheel->chunk_free;
     wheel->chunk_free = chunk;
@@ -236,19 +236,20 @@ void tw__wheel_append_extending(struct tw_wheel *wheel, unsigned shift, uint64_t
 
 /* The rest of enter, for what tw__wheel_enter_quickly has refused: far entries, all while a sweep
  * goes through the buckets, and a bucket without room. */
-void tw__wheel_enter_slowly(struct tw_wheel *wheel, struct record *record, uint32_t index,
-                            uint32_t tenant, uint64_t deadline);
+void tw__wheel_enter_slowly(struct tw_wheel *wheel, struct wheel_record *record, uint32_t index,
+                            uint32_t generation, uint64_t deadline);
 
 /* Takes all of a bucket that is not empty: what lay in its line goes to `few`, the rest to
  * wheel->taken. Returns how many `few` are. */
 unsigned tw__wheel_bucket_take(struct tw_wheel *wheel, unsigned level, unsigned slot,
-                               struct entry *few);
+                               struct wheel_entry *inlined);
 
 /* Makes `chunk` the last of the chain, however full the one before is. */
-void tw__wheel_chain_link(struct tw_wheel *wheel, struct chain *chain, struct chunk *chunk);
+void tw__wheel_chain_link(struct tw_wheel *wheel, struct wheel_chain *chain,
+                          struct wheel_chunk *chunk);
 
 /* Takes the first chunk off a chain that has one; its count is valid. */
-struct chunk *tw__wheel_chain_detach(struct chain *chain);
+struct wheel_chunk *tw__wheel_chain_detach(struct wheel_chain *chain);
 
 /* wheel_sweep.c: stale entries. */
 
@@ -259,9 +260,9 @@ void tw__wheel_sweep_pay(struct tw_wheel *wheel);
 void tw__wheel_sweep_all(struct tw_wheel *wheel);
 
 /* The chunk in which a chain's end lies. */
-static inline struct chunk *tw__wheel_chunk_of(struct entry *end)
+static inline struct wheel_chunk *tw__wheel_chunk_of(struct wheel_entry *end)
 {
-    return (struct chunk *)(((uintptr_t)end - 1) & ~(uintptr_t)(CHUNK_SIZE - 1));
+    return (struct wheel_chunk *)(((uintptr_t)end - 1) & ~(uintptr_t)(CHUNK_SIZE - 1));
 }
 
 /* The hot paths, inlined into schedule, arm and expire alike. */
@@ -274,18 +275,18 @@ static inline void tw__prefetch(const void *memory)
     __builtin_prefetch(memory, 0, 2);
 }
 
-static inline struct segment *tw__wheel_segment(const struct tw_wheel *wheel, uint32_t index)
+static inline struct wheel_segment *tw__wheel_segment(const struct tw_wheel *wheel, uint32_t index)
 {
     return wheel->segments[index >> SEGMENT_BITS];
 }
 
-static inline struct record *tw__wheel_record(const struct tw_wheel *wheel, uint32_t index)
+static inline struct wheel_record *tw__wheel_record(const struct tw_wheel *wheel, uint32_t index)
 {
     return &tw__wheel_segment(wheel, index)->records[index & (SEGMENT_SLOTS - 1)];
 }
 
 /* The timer of a record: both lie at the same place of the same segment. */
-static inline struct timer *tw__wheel_timer(const struct tw_wheel *wheel, uint32_t index)
+static inline struct wheel_timer *tw__wheel_timer(const struct tw_wheel *wheel, uint32_t index)
 {
     return &tw__wheel_segment(wheel, index)->timers[index & (SEGMENT_SLOTS - 1)];
 }
@@ -307,40 +308,40 @@ static inline void tw__wheel_prefetch(const struct tw_wheel *wheel, uint32_t ind
     tw__prefetch(tw__wheel_timer(wheel, index));
 }
 
-static inline tw_handle tw__wheel_handle(uint32_t tenant, uint32_t index)
+static inline tw_handle tw__wheel_handle(uint32_t generation, uint32_t index)
 {
-    return (tw_handle)(tenant & ~TENANT_CHANGES) << 32 | index;
+    return (tw_handle)(generation & ~NOT_IN_HANDLE) << 32 | index;
 }
 
 /* Where a slot lies: found once and handed on. */
-struct slot {
-    struct record *record; /* NULL: there is none */
-    struct timer *timer;
+struct wheel_slot {
+    struct wheel_record *record; /* NULL: there is none */
+    struct wheel_timer *timer;
     uint32_t index;
 };
 
-static inline struct slot tw__wheel_slot(const struct tw_wheel *wheel, uint32_t index)
+static inline struct wheel_slot tw__wheel_slot(const struct tw_wheel *wheel, uint32_t index)
 {
-    struct segment *segment = tw__wheel_segment(wheel, index);
+    struct wheel_segment *segment = tw__wheel_segment(wheel, index);
     uint32_t place = index & (SEGMENT_SLOTS - 1);
-    return (struct slot){&segment->records[place], &segment->timers[place], index};
+    return (struct wheel_slot){&segment->records[place], &segment->timers[place], index};
 }
 
 /* None if the handle is stale. */
-static inline struct slot tw__wheel_lookup(const struct tw_wheel *wheel, tw_handle timer)
+static inline struct wheel_slot tw__wheel_lookup(const struct tw_wheel *wheel, tw_handle timer)
 {
-    struct slot none = {NULL, NULL, 0};
+    struct wheel_slot none = {NULL, NULL, 0};
     if (UNLIKELY((uint32_t)timer >= wheel->slot_count))
         return none;
-    struct slot slot = tw__wheel_slot(wheel, (uint32_t)timer);
-    bool is_good = (slot.record->tenant ^ (uint32_t)(timer >> 32)) <= TENANT_CHANGES;
+    struct wheel_slot slot = tw__wheel_slot(wheel, (uint32_t)timer);
+    bool is_good = (slot.record->generation ^ (uint32_t)(timer >> 32)) <= NOT_IN_HANDLE;
     return LIKELY(is_good) ? slot : none;
 }
 
 /* The tick of a STATE_NEAR record's entry, which is less than 2^32 ticks from the cursor. */
-static inline uint64_t tw__wheel_near_tick(const struct tw_wheel *wheel, uint32_t where)
+static inline uint64_t tw__wheel_near_tick(const struct tw_wheel *wheel, uint32_t entry_tick)
 {
-    return wheel->cursor + (uint32_t)(where - (uint32_t)wheel->cursor);
+    return wheel->cursor + (uint32_t)(entry_tick - (uint32_t)wheel->cursor);
 }
 
 /* The level on which `tick` lies, times DIGIT_BITS. */
@@ -350,8 +351,8 @@ static inline unsigned tw__wheel_shift(const struct tw_wheel *wheel, uint64_t ti
 }
 
 /* The chain of the bucket of that level in which `tick` lies. */
-static inline struct chain *tw__wheel_chain_at(struct tw_wheel *wheel, unsigned shift,
-                                               uint64_t tick)
+static inline struct wheel_chain *tw__wheel_chain_at(struct tw_wheel *wheel, unsigned shift,
+                                                     uint64_t tick)
 {
     return &wheel->buckets[shift / DIGIT_BITS][(tick >> shift) & (BUCKETS - 1)].chain;
 }
@@ -359,9 +360,9 @@ static inline struct chain *tw__wheel_chain_at(struct tw_wheel *wheel, unsigned 
 /* Where there is room. Buckets are filled side by side, too many of them for the processor to
  * foresee which line comes next. One line at a time is not dropped, so it is asked for as near as
  * it gets. */
-static inline void tw__wheel_chain_push(struct chain *chain, struct entry entry)
+static inline void tw__wheel_chain_push(struct wheel_chain *chain, struct wheel_entry entry)
 {
-    struct entry *end = chain->end;
+    struct wheel_entry *end = chain->end;
     __builtin_prefetch(end + LINE_SIZE / sizeof(*end), 1);
     *end = entry;
     chain->end = end + 1;
@@ -371,36 +372,36 @@ static inline void tw__wheel_chain_push(struct chain *chain, struct entry entry)
 static inline void tw__wheel_append(struct tw_wheel *wheel, unsigned shift, uint64_t tick,
                                     uint32_t index)
 {
-    struct chain *chain = tw__wheel_chain_at(wheel, shift, tick);
+    struct wheel_chain *chain = tw__wheel_chain_at(wheel, shift, tick);
     if (UNLIKELY(chain->end == chain->limit)) {
         tw__wheel_append_extending(wheel, shift, tick, index);
         return;
     }
-    tw__wheel_chain_push(chain, (struct entry){(uint32_t)tick, index});
+    tw__wheel_chain_push(chain, (struct wheel_entry){(uint32_t)tick, index});
 }
 
 /* Gives a record an entry for `deadline`, which is not TW_NEVER, as the one that counts. `tenant`
  * is the record's without a state. False, with nothing done, where that is not quickly done. */
-static inline bool tw__wheel_enter_quickly(struct tw_wheel *wheel, struct record *record,
-                                           uint32_t index, uint32_t tenant, uint64_t deadline)
+static inline bool tw__wheel_enter_quickly(struct tw_wheel *wheel, struct wheel_record *record,
+                                           uint32_t index, uint32_t generation, uint64_t deadline)
 {
     uint64_t tick = deadline > wheel->cursor ? deadline : wheel->cursor;
     unsigned shift = tw__wheel_shift(wheel, tick);
-    struct chain *chain = tw__wheel_chain_at(wheel, shift, tick);
+    struct wheel_chain *chain = tw__wheel_chain_at(wheel, shift, tick);
     if (UNLIKELY(shift >= wheel->plain_shift || chain->end == chain->limit))
         return false;
-    record->where = (uint32_t)tick;
-    record->tenant = tenant | STATE_NEAR;
-    tw__wheel_chain_push(chain, (struct entry){(uint32_t)tick, index});
+    record->entry_tick = (uint32_t)tick;
+    record->generation = generation | STATE_NEAR;
+    tw__wheel_chain_push(chain, (struct wheel_entry){(uint32_t)tick, index});
     return true;
 }
 
 /* The same in any case. */
-static inline void tw__wheel_enter(struct tw_wheel *wheel, struct record *record, uint32_t index,
-                                   uint32_t tenant, uint64_t deadline)
+static inline void tw__wheel_enter(struct tw_wheel *wheel, struct wheel_record *record,
+                                   uint32_t index, uint32_t generation, uint64_t deadline)
 {
-    if (UNLIKELY(!tw__wheel_enter_quickly(wheel, record, index, tenant, deadline)))
-        tw__wheel_enter_slowly(wheel, record, index, tenant, deadline);
+    if (UNLIKELY(!tw__wheel_enter_quickly(wheel, record, index, generation, deadline)))
+        tw__wheel_enter_slowly(wheel, record, index, generation, deadline);
 }
 
 /* The first tick of a bucket. */
@@ -437,7 +438,7 @@ static inline void tw__wheel_bucket_mark_empty(struct tw_wheel *wheel, unsigned 
     wheel->words &= ~((uint32_t)(bits == 0) << word);
 }
 
-static inline void tw__wheel_bucket_mark_full(struct tw_wheel *wheel, unsigned level, unsigned slot)
+static inline void tw__wheel_bucket_mark_used(struct tw_wheel *wheel, unsigned level, unsigned slot)
 {
     unsigned word = level * LEVEL_WORDS + slot / 64;
     wheel->bits[word] |= UINT64_C(1) << (slot % 64);
@@ -446,13 +447,13 @@ static inline void tw__wheel_bucket_mark_full(struct tw_wheel *wheel, unsigned l
 
 /* Ends a tenancy: all handles to the slot are stale from here on. An entry that is still in a
  * bucket stays the slot's, for the next tenant to use or for expire to drop. */
-static inline void tw__wheel_slot_give(struct tw_wheel *wheel, struct record *record,
+static inline void tw__wheel_slot_give(struct tw_wheel *wheel, struct wheel_record *record,
                                        uint32_t index)
 {
-    uint32_t tenant = record->tenant & ~(TENANT_IS_OPENED | TENANT_IS_ARMED);
-    tenant += TENANT_GENERATION;
-    record->tenant = tenant;
-    if (UNLIKELY(tenant >= TENANT_RETIRED))
+    uint32_t generation = record->generation & ~(IS_OPENED | IS_ARMED);
+    generation += GENERATION_STEP;
+    record->generation = generation;
+    if (UNLIKELY(generation >= GENERATION_RETIRED))
         wheel->retired_count++;
     else
         *tw__wheel_free_slot(wheel, wheel->free_count++) = index;

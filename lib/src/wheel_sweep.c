@@ -26,7 +26,7 @@
 
 enum { SWEEP_CREDIT = 8 };
 
-static void start(struct tw_wheel *wheel)
+static void wheel_sweep_start(struct tw_wheel *wheel)
 {
     /* May wrap: each sweep renews all stamps but those of the one before. */
     wheel->sweep_number++;
@@ -39,7 +39,7 @@ static void start(struct tw_wheel *wheel)
 }
 
 /* Moves on to the next bucket that is not empty, the present one included. False after the last. */
-static bool seek(struct tw_wheel *wheel)
+static bool wheel_sweep_seek(struct tw_wheel *wheel)
 {
     for (; wheel->sweep_level < LEVELS; wheel->sweep_level++, wheel->sweep_slot = 0) {
         const uint64_t *bits = &wheel->bits[wheel->sweep_level * LEVEL_WORDS];
@@ -55,27 +55,28 @@ static bool seek(struct tw_wheel *wheel)
 }
 
 /* Whether the entry is worth keeping: it counts, and it is the first seen that does. */
-static bool keep(struct tw_wheel *wheel, struct entry entry, unsigned level)
+static bool wheel_sweep_keeps(struct tw_wheel *wheel, struct wheel_entry entry, unsigned level)
 {
-    const struct record *record = tw__wheel_record(wheel, entry.index);
+    const struct wheel_record *record = tw__wheel_record(wheel, entry.index);
     uint32_t state = level < LEVEL_FAR ? STATE_NEAR : STATE_FAR;
     uint64_t *kept = tw__wheel_kept(wheel, entry.index);
     uint64_t bit = UINT64_C(1) << (entry.index % 64);
-    if ((record->tenant & STATE_MASK) != state || record->where != entry.tick_low || (*kept & bit))
+    if ((record->generation & STATE_MASK) != state || record->entry_tick != entry.tick_low ||
+        (*kept & bit))
         return false;
     *kept |= bit;
     return true;
 }
 
 /* Appends what is worth keeping of the chain's first chunk to the chain, and drops the rest. */
-static void rotate(struct tw_wheel *wheel, struct chain *chain, unsigned level)
+static void wheel_sweep_rotate(struct tw_wheel *wheel, struct wheel_chain *chain, unsigned level)
 {
-    struct chunk *chunk = tw__wheel_chain_detach(chain);
+    struct wheel_chunk *chunk = tw__wheel_chain_detach(chain);
     wheel->visit_count += chunk->count;
     for (uint32_t i = 0; i < chunk->count; i++)
         tw__prefetch(tw__wheel_record(wheel, chunk->entries[i].index));
     for (uint32_t i = 0; i < chunk->count; i++) {
-        if (!keep(wheel, chunk->entries[i], level)) {
+        if (!wheel_sweep_keeps(wheel, chunk->entries[i], level)) {
             wheel->stale_count--;
             continue;
         }
@@ -87,43 +88,43 @@ static void rotate(struct tw_wheel *wheel, struct chain *chain, unsigned level)
 }
 
 /* One chunk, or the step into or out of a bucket. */
-static void step_buckets(struct tw_wheel *wheel)
+static void wheel_sweep_step_buckets(struct tw_wheel *wheel)
 {
-    if (!wheel->sweep_is_inside && !seek(wheel)) {
+    if (!wheel->sweep_is_inside && !wheel_sweep_seek(wheel)) {
         wheel->sweep_phase = SWEEP_KEPT;
         wheel->plain_shift = LEVEL_FAR * DIGIT_BITS;
         wheel->sweep_slot = 0;
         return;
     }
-    struct bucket *bucket = &wheel->buckets[wheel->sweep_level][wheel->sweep_slot];
-    struct chain *chain = &bucket->chain;
+    struct wheel_bucket *bucket = &wheel->buckets[wheel->sweep_level][wheel->sweep_slot];
+    struct wheel_chain *chain = &bucket->chain;
     if (!wheel->sweep_is_inside && chain->head && chain->head->stamp != wheel->sweep_number) {
         /* What is kept goes to a chunk of its own, so that it is told from what is to be swept. */
         tw__wheel_chain_link(wheel, chain, tw__wheel_chunk_pop(wheel));
         wheel->sweep_is_inside = true;
     }
     if (chain->head && chain->head->stamp != wheel->sweep_number) {
-        rotate(wheel, chain, wheel->sweep_level);
+        wheel_sweep_rotate(wheel, chain, wheel->sweep_level);
         return;
     }
     if (wheel->sweep_is_inside && chain->head && chain->end == chain->head->entries) {
         /* Nothing was worth keeping: the bucket ends with its few again. */
         tw__wheel_chunk_give(wheel, tw__wheel_chain_detach(chain));
-        chain->end = bucket->few + BUCKET_FEW;
+        chain->end = bucket->inlined + BUCKET_INLINED;
         chain->limit = chain->end;
     }
     wheel->sweep_is_inside = false;
     wheel->sweep_slot++;
 }
 
-static void step(struct tw_wheel *wheel)
+static void wheel_sweep_step(struct tw_wheel *wheel)
 {
     if (wheel->sweep_phase == SWEEP_BUCKETS) {
-        step_buckets(wheel);
+        wheel_sweep_step_buckets(wheel);
         return;
     }
     if (wheel->sweep_slot << SEGMENT_BITS < wheel->slot_count) {
-        struct segment *segment = wheel->segments[wheel->sweep_slot++];
+        struct wheel_segment *segment = wheel->segments[wheel->sweep_slot++];
         memset(segment->kept, 0, sizeof(segment->kept));
     } else {
         wheel->sweep_phase = SWEEP_IDLE;
@@ -135,20 +136,20 @@ void tw__wheel_sweep_pay(struct tw_wheel *wheel)
     if (wheel->sweep_phase == SWEEP_IDLE) {
         if (wheel->stale_count <= (uint64_t)wheel->slot_count + wheel->stale_slack)
             return;
-        start(wheel);
+        wheel_sweep_start(wheel);
     }
     wheel->sweep_credit += SWEEP_CREDIT;
     if (wheel->sweep_credit >= CHUNK_ENTRIES) {
         wheel->sweep_credit -= CHUNK_ENTRIES;
-        step(wheel);
+        wheel_sweep_step(wheel);
     }
 }
 
 void tw__wheel_sweep_all(struct tw_wheel *wheel)
 {
     while (wheel->sweep_phase != SWEEP_IDLE)
-        step(wheel);
-    start(wheel);
+        wheel_sweep_step(wheel);
+    wheel_sweep_start(wheel);
     while (wheel->sweep_phase != SWEEP_IDLE)
-        step(wheel);
+        wheel_sweep_step(wheel);
 }

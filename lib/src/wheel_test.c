@@ -165,8 +165,9 @@ static void a_slot_whose_generations_are_used_up_is_let_no_more(void **state)
     struct tw_wheel *wheel = tw_wheel_create(&(struct tw_wheel_options){.timer_count_max = 1});
     tw_handle olds[LEFT + 3];
     assert_true(tw_wheel_cancel(wheel, tw_wheel_schedule(wheel, 1, 0)));
-    struct record *record = tw__wheel_record(wheel, 0);
-    record->tenant = (TENANT_RETIRED - LEFT * TENANT_GENERATION) | (record->tenant & STATE_MASK);
+    struct wheel_record *record = tw__wheel_record(wheel, 0);
+    record->generation =
+        (GENERATION_RETIRED - LEFT * GENERATION_STEP) | (record->generation & STATE_MASK);
     for (int i = 0; i < LEFT + 3; i++) {
         olds[i] = tw_wheel_schedule(wheel, 50 + (uint64_t)i, 7);
         assert_true(olds[i] != TW_NONE);
