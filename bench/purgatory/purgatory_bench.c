@@ -28,15 +28,15 @@
 
 enum { SHARED_KEYS = 1000, KEYS_MAX = 3, LOT = 64, THREADS_MAX = 2 };
 
-enum phase { PHASE_OVER, PHASE_SUBMITTED };
+enum purgatory_bench_phase { PHASE_OVER, PHASE_SUBMITTED };
 
-struct request {
+struct purgatory_bench_request {
     uint64_t index;
     atomic_uint phase;
     atomic_bool is_ready;
 };
 
-struct load {
+struct purgatory_bench_load {
     /* What is asked for. */
     unsigned event_percent;
     uint64_t timeout_ms;
@@ -51,8 +51,8 @@ struct load {
     uint64_t request_count;
 
     struct tw_purgatory *purgatory;
-    struct request *requests; /* a ring */
-    atomic_ullong next;       /* the first that nobody has taken */
+    struct purgatory_bench_request *requests; /* a ring */
+    atomic_ullong next;                       /* the first that nobody has taken */
     uint64_t end;
     atomic_size_t watched_most;
     atomic_size_t memory_most;
@@ -69,17 +69,19 @@ static uint64_t mix(uint64_t value)
 static bool request_try(void *context, void *operation)
 {
     (void)context;
-    return atomic_load_explicit(&((struct request *)operation)->is_ready, memory_order_acquire);
+    return atomic_load_explicit(&((struct purgatory_bench_request *)operation)->is_ready,
+                                memory_order_acquire);
 }
 
 static void request_complete(void *context, void *operation, enum tw_completion why)
 {
     (void)context;
     (void)why;
-    atomic_store_explicit(&((struct request *)operation)->phase, PHASE_OVER, memory_order_release);
+    atomic_store_explicit(&((struct purgatory_bench_request *)operation)->phase, PHASE_OVER,
+                          memory_order_release);
 }
 
-static struct request *request_at(struct load *load, uint64_t index)
+static struct purgatory_bench_request *request_at(struct purgatory_bench_load *load, uint64_t index)
 {
     return &load->requests[index % load->request_count];
 }
@@ -89,9 +91,9 @@ static uint64_t own_key(uint64_t index)
     return index + SHARED_KEYS;
 }
 
-static void request_submit(struct load *load, uint64_t index, uint64_t now)
+static void request_submit(struct purgatory_bench_load *load, uint64_t index, uint64_t now)
 {
-    struct request *request = request_at(load, index);
+    struct purgatory_bench_request *request = request_at(load, index);
     uint64_t keys[KEYS_MAX] = {own_key(index)};
 
     while (atomic_load_explicit(&request->phase, memory_order_acquire) != PHASE_OVER)
@@ -109,9 +111,9 @@ static void request_submit(struct load *load, uint64_t index, uint64_t now)
 }
 
 /* The event of the request, if it is one that has any. */
-static void request_event(struct load *load, uint64_t index)
+static void request_event(struct purgatory_bench_load *load, uint64_t index)
 {
-    struct request *request = request_at(load, index);
+    struct purgatory_bench_request *request = request_at(load, index);
 
     if (mix(index) % 100 >= load->event_percent)
         return;
@@ -129,7 +131,7 @@ static void raise_most(atomic_size_t *most, size_t value)
 
 static void *work(void *argument)
 {
-    struct load *load = argument;
+    struct purgatory_bench_load *load = argument;
     uint64_t last = 0;
 
     for (;;) {
@@ -155,7 +157,7 @@ static void *work(void *argument)
     }
 }
 
-static void run_until(struct load *load, uint64_t end)
+static void run_until(struct purgatory_bench_load *load, uint64_t end)
 {
     pthread_t threads[THREADS_MAX];
 
@@ -176,7 +178,7 @@ static double seconds(clockid_t clock)
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-static void run(struct load *load)
+static void run(struct purgatory_bench_load *load)
 {
     double in_flight = (double)load->in_flight, timeout = (double)load->timeout_ms;
     double share = load->event_percent / 100.0;
@@ -218,7 +220,7 @@ static void run(struct load *load)
     fflush(stdout);
 }
 
-static void run_apart(struct load load)
+static void run_apart(struct purgatory_bench_load load)
 {
     fflush(stdout);
     pid_t child = fork();
@@ -253,11 +255,11 @@ int main(int argc, char **argv)
         for (unsigned keys = 1; keys <= KEYS_MAX; keys++)
             for (unsigned t = 0; t < 2; t++)
                 for (unsigned p = 0; p < 4; p++)
-                    run_apart((struct load){.event_percent = percents[p],
-                                            .timeout_ms = timeouts[t],
-                                            .key_count = keys,
-                                            .thread_count = threads,
-                                            .in_flight = (uint64_t)in_flight,
-                                            .measured = (uint64_t)measured});
+                    run_apart((struct purgatory_bench_load){.event_percent = percents[p],
+                                                            .timeout_ms = timeouts[t],
+                                                            .key_count = keys,
+                                                            .thread_count = threads,
+                                                            .in_flight = (uint64_t)in_flight,
+                                                            .measured = (uint64_t)measured});
     return 0;
 }

@@ -31,15 +31,15 @@ enum {
 };
 
 /* What is measured: one of two ways to keep timers. */
-struct subject {
+struct runner_bench_subject {
     struct tw_runner *runner;
     struct tw_runner_wheel *wheel;
     pthread_mutex_t lock;
     struct tw_wheel *locked; /* NULL: the runner is measured */
 };
 
-struct worker {
-    struct subject *subject;
+struct runner_bench_worker {
+    struct runner_bench_subject *subject;
     pthread_barrier_t *start;
     pthread_t thread;
     int is_random;
@@ -63,7 +63,7 @@ static uint64_t draw_delay_ns(uint64_t *random)
     return (10000 + (draw(random) >> 32) % 60000) * MS;
 }
 
-static tw_handle schedule(struct subject *subject, uint64_t at_ns)
+static tw_handle schedule(struct runner_bench_subject *subject, uint64_t at_ns)
 {
     if (!subject->locked)
         return tw_runner_schedule(subject->wheel, (struct tw_instant){at_ns}, at_ns);
@@ -73,7 +73,7 @@ static tw_handle schedule(struct subject *subject, uint64_t at_ns)
     return timer;
 }
 
-static void cancel(struct subject *subject, tw_handle timer)
+static void cancel(struct runner_bench_subject *subject, tw_handle timer)
 {
     if (!subject->locked) {
         (void)tw_runner_cancel(subject->wheel, timer);
@@ -98,8 +98,8 @@ static double cpu_ns(void)
 
 static void *work(void *argument)
 {
-    struct worker *worker = argument;
-    struct subject *subject = worker->subject;
+    struct runner_bench_worker *worker = argument;
+    struct runner_bench_subject *subject = worker->subject;
     for (size_t i = 0; i < worker->count; i++)
         worker->timers[i] = schedule(subject, now_ns() + draw_delay_ns(&worker->random));
     pthread_barrier_wait(worker->start);
@@ -139,7 +139,7 @@ static void *require(void *made)
     return made;
 }
 
-static void subject_init(struct subject *subject, int is_locked)
+static void subject_init(struct runner_bench_subject *subject, int is_locked)
 {
     memset(subject, 0, sizeof(*subject));
     if (is_locked) {
@@ -155,7 +155,7 @@ static void subject_init(struct subject *subject, int is_locked)
         (void)require(NULL);
 }
 
-static void subject_deinit(struct subject *subject)
+static void subject_deinit(struct runner_bench_subject *subject)
 {
     tw_runner_destroy(subject->runner);
     tw_wheel_destroy(subject->locked);
@@ -165,18 +165,18 @@ static void subject_deinit(struct subject *subject)
 
 static double measure(int is_locked, int is_random, unsigned threads, double *ret_cpu_ns)
 {
-    struct subject subject;
-    struct worker workers[THREADS_MAX];
+    struct runner_bench_subject subject;
+    struct runner_bench_worker workers[THREADS_MAX];
     pthread_barrier_t start;
     double sum = 0, count = 0;
     subject_init(&subject, is_locked);
     pthread_barrier_init(&start, NULL, threads + 1);
     for (unsigned i = 0; i < threads; i++) {
-        workers[i] = (struct worker){.subject = &subject,
-                                     .start = &start,
-                                     .is_random = is_random,
-                                     .random = 88172645463325252u + i,
-                                     .count = OUTSTANDING / threads};
+        workers[i] = (struct runner_bench_worker){.subject = &subject,
+                                                  .start = &start,
+                                                  .is_random = is_random,
+                                                  .random = 88172645463325252u + i,
+                                                  .count = OUTSTANDING / threads};
         workers[i].timers = require(calloc(workers[i].count, sizeof(tw_handle)));
         if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
             (void)require(NULL);
@@ -232,7 +232,7 @@ static void wait_until(uint64_t at_ns)
 
 static void idle(unsigned seconds)
 {
-    struct subject subject;
+    struct runner_bench_subject subject;
     const uint64_t hour_ns = UINT64_C(3600000) * MS;
     subject_init(&subject, 0);
     uint64_t random = 88172645463325252u, began = now_ns();

@@ -66,7 +66,7 @@ struct found {
 };
 
 /* Defined once in each program. */
-struct subject {
+struct wheel_subject {
     const char *name; /* as the tables call it */
     const char *kind; /* "ours", "yardstick" (a simple one written for this benchmark), "peer" */
     const char *note; /* what a reader must know to read the figures right; may be NULL */
@@ -74,7 +74,7 @@ struct subject {
     void (*run)(const struct input *input, struct found *ret_found);
 };
 
-extern const struct subject bench_subject;
+extern const struct wheel_subject bench_subject;
 
 /* Nanoseconds that this thread has run: other programs' turns do not count, their use of the cache
  * does. */

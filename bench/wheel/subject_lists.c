@@ -5,35 +5,36 @@
  */
 #include "bench.h"
 
-struct node {
-    struct node *next;
-    struct node *previous; /* NULL when not armed */
+struct subject_lists_node {
+    struct subject_lists_node *next;
+    struct subject_lists_node *previous; /* NULL when not armed */
     uint64_t due;
 };
 
-struct self {
-    struct node *nodes;
+struct lists_self {
+    struct subject_lists_node *nodes;
     uint64_t now;
-    struct node *firing; /* a root, with what is left of the tick's bucket */
-    struct node roots[4][256];
-    struct node due;
+    struct subject_lists_node *firing; /* a root, with what is left of the tick's bucket */
+    struct subject_lists_node roots[4][256];
+    struct subject_lists_node due;
 };
 
-typedef struct node *what_t;
+typedef struct lists_self self_t;
+typedef struct subject_lists_node *what_t;
 
-static inline void list_init(struct node *root)
+static inline void list_init(struct subject_lists_node *root)
 {
     root->next = root->previous = root;
 }
 
-static inline void list_remove(struct node *node)
+static inline void list_remove(struct subject_lists_node *node)
 {
     node->next->previous = node->previous;
     node->previous->next = node->next;
     node->previous = NULL;
 }
 
-static inline void list_append(struct node *root, struct node *node)
+static inline void list_append(struct subject_lists_node *root, struct subject_lists_node *node)
 {
     node->next = root;
     node->previous = root->previous;
@@ -41,10 +42,10 @@ static inline void list_append(struct node *root, struct node *node)
     root->previous = node;
 }
 
-static struct self *create(uint32_t count, uint64_t start)
+static self_t *create(uint32_t count, uint64_t start)
 {
-    struct self *self = bench_allocate(sizeof(*self));
-    self->nodes = bench_allocate(count * sizeof(struct node));
+    self_t *self = bench_allocate(sizeof(*self));
+    self->nodes = bench_allocate(count * sizeof(struct subject_lists_node));
     self->now = start;
     for (int level = 0; level < 4; level++)
         for (int slot = 0; slot < 256; slot++)
@@ -53,64 +54,64 @@ static struct self *create(uint32_t count, uint64_t start)
     return self;
 }
 
-static void destroy(struct self *self)
+static void destroy(self_t *self)
 {
     (void)self;
 }
 
-static inline void link_node(struct self *self, struct node *node)
+static inline void link_node(self_t *self, struct subject_lists_node *node)
 {
     uint64_t apart = node->due ^ self->now;
     unsigned level = apart < 1 << 8 ? 0 : apart < 1 << 16 ? 1 : apart < 1 << 24 ? 2 : 3;
     list_append(&self->roots[level][node->due >> (level * 8) & 255], node);
 }
 
-static inline void place(struct self *self, uint32_t i, uint64_t deadline)
+static inline void place(self_t *self, uint32_t i, uint64_t deadline)
 {
     self->nodes[i].due = deadline;
     link_node(self, &self->nodes[i]);
 }
 
-static inline void again(struct self *self, size_t k, uint32_t i, uint64_t deadline)
+static inline void again(self_t *self, size_t k, uint32_t i, uint64_t deadline)
 {
     (void)k;
     place(self, i, deadline);
 }
 
-static inline what_t lookup(struct self *self, uint32_t i)
+static inline what_t lookup(self_t *self, uint32_t i)
 {
     return &self->nodes[i];
 }
 
-static inline what_t pick(struct self *self, uint32_t i)
+static inline what_t pick(self_t *self, uint32_t i)
 {
     return &self->nodes[i];
 }
 
-static inline void cancel(struct self *self, what_t what)
+static inline void cancel(self_t *self, what_t what)
 {
     (void)self;
     list_remove(what);
 }
 
-static inline void ask(struct self *self, what_t what)
+static inline void ask(self_t *self, what_t what)
 {
     (void)self;
     __builtin_prefetch(what, 1);
 }
 
-static inline void ask_to_move(struct self *self, what_t what)
+static inline void ask_to_move(self_t *self, what_t what)
 {
     (void)self;
     __builtin_prefetch(what, 1);
 }
 
-static inline void look_ahead(struct self *self, uint32_t i)
+static inline void look_ahead(self_t *self, uint32_t i)
 {
     (void)self, (void)i;
 }
 
-static inline void move(struct self *self, what_t what, uint64_t deadline)
+static inline void move(self_t *self, what_t what, uint64_t deadline)
 {
     if (what->previous)
         list_remove(what);
@@ -118,20 +119,20 @@ static inline void move(struct self *self, what_t what, uint64_t deadline)
     link_node(self, what);
 }
 
-static void deal(struct self *self, struct node *root)
+static void deal(self_t *self, struct subject_lists_node *root)
 {
-    struct node *node = root->next;
+    struct subject_lists_node *node = root->next;
     list_init(root);
     while (node != root && node->previous) {
-        struct node *next = node->next;
+        struct subject_lists_node *next = node->next;
         link_node(self, node);
         node = next;
     }
 }
 
-static void splice_due(struct self *self)
+static void splice_due(self_t *self)
 {
-    struct node *root = &self->roots[0][self->now & 255];
+    struct subject_lists_node *root = &self->roots[0][self->now & 255];
     if (root->next == root)
         return;
     root->next->previous = self->due.previous;
@@ -141,12 +142,12 @@ static void splice_due(struct self *self)
     list_init(root);
 }
 
-static inline size_t expire(struct self *self, uint64_t now, uint32_t *ids)
+static inline size_t expire(self_t *self, uint64_t now, uint32_t *ids)
 {
     size_t n = 0;
     while (n < BATCH) {
         if (self->due.next != &self->due) {
-            struct node *node = self->due.next;
+            struct subject_lists_node *node = self->due.next;
             list_remove(node);
             ids[n++] = (uint32_t)(node - self->nodes);
         } else if (self->now < now) {
@@ -167,7 +168,7 @@ static inline size_t expire(struct self *self, uint64_t now, uint32_t *ids)
     return n;
 }
 
-static inline int is_behind(struct self *self)
+static inline int is_behind(self_t *self)
 {
     (void)self;
     return 0;
@@ -175,7 +176,7 @@ static inline int is_behind(struct self *self)
 
 #include "workloads.h"
 
-const struct subject bench_subject = {
+const struct wheel_subject bench_subject = {
     .name = "linked lists, 4 x 256",
     .kind = "yardstick",
     .version = bench_version_here,

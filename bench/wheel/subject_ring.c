@@ -8,18 +8,19 @@
 
 enum { SECTORS = 32768 };
 
-struct self {
+struct ring_self {
     struct tw_ring *ring;
     tw_handle *items;
     uint64_t now, target;
     struct tw_ring_item due[BATCH];
 };
 
+typedef struct ring_self self_t;
 typedef tw_handle what_t;
 
-static struct self *create(uint32_t count, uint64_t start)
+static self_t *create(uint32_t count, uint64_t start)
 {
-    struct self *self = bench_allocate(sizeof(*self));
+    self_t *self = bench_allocate(sizeof(*self));
     self->items = bench_allocate(count * sizeof(tw_handle));
     self->ring = tw_ring_create(&(struct tw_ring_options){.size = SECTORS});
     self->now = self->target = start;
@@ -27,63 +28,63 @@ static struct self *create(uint32_t count, uint64_t start)
     return self;
 }
 
-static void destroy(struct self *self)
+static void destroy(self_t *self)
 {
     tw_ring_destroy(self->ring);
 }
 
-static inline int64_t offset_of(struct self *self, uint64_t deadline)
+static inline int64_t offset_of(self_t *self, uint64_t deadline)
 {
     return (int64_t)(deadline - self->now);
 }
 
-static inline void place(struct self *self, uint32_t i, uint64_t deadline)
+static inline void place(self_t *self, uint32_t i, uint64_t deadline)
 {
     self->items[i] = tw_ring_add(self->ring, offset_of(self, deadline), i);
 }
 
-static inline void again(struct self *self, size_t k, uint32_t i, uint64_t deadline)
+static inline void again(self_t *self, size_t k, uint32_t i, uint64_t deadline)
 {
     (void)i;
     tw_ring_reschedule(self->ring, self->due[k].item, offset_of(self, deadline));
 }
 
-static inline what_t lookup(struct self *self, uint32_t i)
+static inline what_t lookup(self_t *self, uint32_t i)
 {
     return self->items[i];
 }
 
-static inline what_t pick(struct self *self, uint32_t i)
+static inline what_t pick(self_t *self, uint32_t i)
 {
     return self->items[i];
 }
 
-static inline void cancel(struct self *self, what_t what)
+static inline void cancel(self_t *self, what_t what)
 {
     tw_ring_remove(self->ring, what);
 }
 
-static inline void ask(struct self *self, what_t what)
+static inline void ask(self_t *self, what_t what)
 {
     (void)self, (void)what;
 }
 
-static inline void ask_to_move(struct self *self, what_t what)
+static inline void ask_to_move(self_t *self, what_t what)
 {
     (void)self, (void)what;
 }
 
-static inline void look_ahead(struct self *self, uint32_t i)
+static inline void look_ahead(self_t *self, uint32_t i)
 {
     (void)self, (void)i;
 }
 
-static inline void move(struct self *self, what_t what, uint64_t deadline)
+static inline void move(self_t *self, what_t what, uint64_t deadline)
 {
     tw_ring_reschedule(self->ring, what, offset_of(self, deadline));
 }
 
-static inline size_t expire(struct self *self, uint64_t now, uint32_t *ids)
+static inline size_t expire(self_t *self, uint64_t now, uint32_t *ids)
 {
     size_t n;
     self->target = now;
@@ -94,7 +95,7 @@ static inline size_t expire(struct self *self, uint64_t now, uint32_t *ids)
     return n;
 }
 
-static inline int is_behind(struct self *self)
+static inline int is_behind(self_t *self)
 {
     return self->now < self->target;
 }
@@ -102,7 +103,7 @@ static inline int is_behind(struct self *self)
 #define LACKS (1u << FIGURE_FILL | 1u << FIGURE_CANCEL | 1u << FIGURE_EXPIRE | 1u << FIGURE_STEP_US)
 #include "workloads.h"
 
-const struct subject bench_subject = {
+const struct wheel_subject bench_subject = {
     .name = "ring.h, 32,768 sectors",
     .kind = "ours",
     .note = "only what fits the ring: an hour does not",

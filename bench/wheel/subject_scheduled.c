@@ -3,78 +3,80 @@
 
 #include <tickwheel/wheel.h>
 
-struct self {
+struct scheduled_self {
     struct tw_wheel *wheel;
     struct tw_expired due[BATCH];
     tw_handle *timers;
 };
 
+typedef struct scheduled_self self_t;
+
 /* cancel is handed the handle, move the timer's number: its handle changes with each move. */
 typedef tw_handle what_t;
 
-static struct self *create(uint32_t count, uint64_t start)
+static self_t *create(uint32_t count, uint64_t start)
 {
-    struct self *self = bench_allocate(sizeof(*self));
+    self_t *self = bench_allocate(sizeof(*self));
     self->timers = bench_allocate(count * sizeof(tw_handle));
     self->wheel = tw_wheel_create(&(struct tw_wheel_options){.start = start});
     tw_wheel_reserve(self->wheel, count);
     return self;
 }
 
-static void destroy(struct self *self)
+static void destroy(self_t *self)
 {
     tw_wheel_destroy(self->wheel);
 }
 
-static inline void place(struct self *self, uint32_t i, uint64_t deadline)
+static inline void place(self_t *self, uint32_t i, uint64_t deadline)
 {
     self->timers[i] = tw_wheel_schedule(self->wheel, deadline, i);
 }
 
-static inline void again(struct self *self, size_t k, uint32_t i, uint64_t deadline)
+static inline void again(self_t *self, size_t k, uint32_t i, uint64_t deadline)
 {
     (void)k;
     place(self, i, deadline);
 }
 
-static inline what_t lookup(struct self *self, uint32_t i)
+static inline what_t lookup(self_t *self, uint32_t i)
 {
     return self->timers[i];
 }
 
-static inline void cancel(struct self *self, what_t what)
+static inline void cancel(self_t *self, what_t what)
 {
     tw_wheel_cancel(self->wheel, what);
 }
 
-static inline what_t pick(struct self *self, uint32_t i)
+static inline what_t pick(self_t *self, uint32_t i)
 {
     (void)self;
     return i;
 }
 
-static inline void ask(struct self *self, what_t what)
+static inline void ask(self_t *self, what_t what)
 {
     tw_wheel_prefetch(self->wheel, what);
 }
 
-static inline void ask_to_move(struct self *self, what_t what)
+static inline void ask_to_move(self_t *self, what_t what)
 {
     tw_wheel_prefetch(self->wheel, self->timers[what]);
 }
 
-static inline void look_ahead(struct self *self, uint32_t i)
+static inline void look_ahead(self_t *self, uint32_t i)
 {
     __builtin_prefetch(&self->timers[i], 1);
 }
 
-static inline void move(struct self *self, what_t what, uint64_t deadline)
+static inline void move(self_t *self, what_t what, uint64_t deadline)
 {
     tw_wheel_cancel(self->wheel, self->timers[what]);
     self->timers[what] = tw_wheel_schedule(self->wheel, deadline, what);
 }
 
-static inline size_t expire(struct self *self, uint64_t now, uint32_t *ids)
+static inline size_t expire(self_t *self, uint64_t now, uint32_t *ids)
 {
     size_t n = tw_wheel_expire(self->wheel, now, self->due, BATCH);
     for (size_t i = 0; i < n; i++)
@@ -82,14 +84,14 @@ static inline size_t expire(struct self *self, uint64_t now, uint32_t *ids)
     return n;
 }
 
-static inline int is_behind(struct self *self)
+static inline int is_behind(self_t *self)
 {
     return tw_wheel_is_behind(self->wheel);
 }
 
 #include "workloads.h"
 
-const struct subject bench_subject = {
+const struct wheel_subject bench_subject = {
     .name = "wheel.h, scheduled each time",
     .kind = "ours",
     .version = bench_version_here,

@@ -2,7 +2,7 @@
  * workloads.h - the workloads, written once and compiled into each subject, so that no call is
  * indirect.
  *
- * Not a header in the usual sense: a subject defines `struct self` and the functions below as
+ * Not a header in the usual sense: a subject defines the type `self_t` and the functions below as
  * static inline, then includes this file, which defines `run`. Timers are numbers 0..count-1 to the
  * workloads.
  *
@@ -40,8 +40,8 @@ struct sum {
 };
 
 /* One tick. What comes out is added up one by one: most ticks have but a few. */
-static inline __attribute__((always_inline)) void step(struct self *self, uint64_t now,
-                                                       uint32_t *ids, struct sum *sum)
+static inline __attribute__((always_inline)) void step(self_t *self, uint64_t now, uint32_t *ids,
+                                                       struct sum *sum)
 {
     size_t n;
     do {
@@ -61,7 +61,7 @@ static void must(int holds, const char *what)
     }
 }
 
-static __attribute__((noinline)) double fill(struct self *self, const struct input *input)
+static __attribute__((noinline)) double fill(self_t *self, const struct input *input)
 {
     uint64_t began = bench_now();
     for (uint32_t i = 0; i < input->count; i++)
@@ -69,7 +69,7 @@ static __attribute__((noinline)) double fill(struct self *self, const struct inp
     return (double)(bench_now() - began) / input->count;
 }
 
-static void cancel_asking_ahead(struct self *self, const what_t *whats, uint32_t count)
+static void cancel_asking_ahead(self_t *self, const what_t *whats, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         ask(self, whats[i + AHEAD < count ? i + AHEAD : i]);
@@ -78,7 +78,7 @@ static void cancel_asking_ahead(struct self *self, const what_t *whats, uint32_t
 }
 
 /* The caller's own search for the handle is not the subject's, so it is done before. */
-static __attribute__((noinline)) double cancel_all(struct self *self, const struct input *input)
+static __attribute__((noinline)) double cancel_all(self_t *self, const struct input *input)
 {
     what_t *whats = (what_t *)bench_allocate(input->count * sizeof(*whats));
     for (uint32_t i = 0; i < input->count; i++)
@@ -92,7 +92,7 @@ static __attribute__((noinline)) double cancel_all(struct self *self, const stru
     return (double)(bench_now() - began) / input->count;
 }
 
-static __attribute__((noinline)) double expire_all(struct self *self, const struct input *input)
+static __attribute__((noinline)) double expire_all(self_t *self, const struct input *input)
 {
     struct sum sum = {0, 0};
     uint32_t ids[BATCH];
@@ -119,7 +119,7 @@ static uint64_t latest(const struct input *input, uint64_t now, const uint32_t *
 
 /* The longest step of the same, in microseconds, and the lateness. The clock is read at each step,
  * hence apart. */
-static __attribute__((noinline)) void longest_step(struct self *self, const struct input *input,
+static __attribute__((noinline)) void longest_step(self_t *self, const struct input *input,
                                                    struct found *ret_found)
 {
     struct sum sum = {0, 0};
@@ -146,7 +146,7 @@ static __attribute__((noinline)) void longest_step(struct self *self, const stru
 }
 
 /* Moves that were done: CHURN_OPS, or fewer if patience ended. */
-static __attribute__((noinline)) uint32_t churn_some(struct self *self, const struct input *input,
+static __attribute__((noinline)) uint32_t churn_some(self_t *self, const struct input *input,
                                                      const what_t *whats, uint64_t *now,
                                                      struct sum *sum)
 {
@@ -174,7 +174,7 @@ static __attribute__((noinline)) uint32_t churn_some(struct self *self, const st
     return CHURN_OPS;
 }
 
-static __attribute__((noinline)) void churn(struct self *self, const struct input *input,
+static __attribute__((noinline)) void churn(self_t *self, const struct input *input,
                                             struct found *ret_found)
 {
     struct sum sum = {0, 0};
@@ -193,8 +193,8 @@ static __attribute__((noinline)) void churn(struct self *self, const struct inpu
 }
 
 /* Ticks from `first` on, up to before `end` or until patience ends; returns where it stopped. */
-static uint64_t periodic_some(struct self *self, const struct input *input, uint64_t first,
-                              uint64_t end, uint64_t *ret_fired)
+static uint64_t periodic_some(self_t *self, const struct input *input, uint64_t first, uint64_t end,
+                              uint64_t *ret_fired)
 {
     uint32_t ids[BATCH];
     uint64_t deadlines[BATCH];
@@ -216,7 +216,7 @@ static uint64_t periodic_some(struct self *self, const struct input *input, uint
     return tick;
 }
 
-static __attribute__((noinline)) void periodic(struct self *self, const struct input *input,
+static __attribute__((noinline)) void periodic(self_t *self, const struct input *input,
                                                struct found *ret_found)
 {
     for (uint32_t i = 0; i < input->count; i++)
@@ -230,7 +230,7 @@ static __attribute__((noinline)) void periodic(struct self *self, const struct i
     ret_found->is_cut[FIGURE_PERIODIC] |= tick <= PERIOD_MAX;
 }
 
-static __attribute__((noinline)) double burst(struct self *self, const struct input *input)
+static __attribute__((noinline)) double burst(self_t *self, const struct input *input)
 {
     struct sum sum = {0, 0};
     uint64_t due = input->start + 1000;
@@ -255,7 +255,7 @@ static void run(const struct input *input, struct found *ret_found)
 {
     double *figures = ret_found->figures;
     uint64_t before = bench_resident();
-    struct self *self = create(input->count, input->start);
+    self_t *self = create(input->count, input->start);
     double filled = fill(self, input);
     figures[FIGURE_FILL] = has(FIGURE_FILL) ? filled : NAN;
     figures[FIGURE_BYTES] = (double)(bench_resident() - before) / input->count;

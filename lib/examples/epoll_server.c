@@ -25,7 +25,7 @@
 
 enum { FILES_MAX = 1 << 20, PRETENDED_IDLE_MS = 3600000, PORTION = 256 };
 
-struct server {
+struct echo_server {
     int epoll, listener, signals, spare;
     int file_count; /* descriptors are below it; what is not below it is pretended */
     uint64_t idle_ms;
@@ -47,12 +47,12 @@ static uint64_t now_ms(void)
 
 /* [quote: arm] */
 /* The millisecond that has begun does not count, so nobody is hung up on too early. */
-static void heard_from(struct server *server, int fd, uint64_t idle_ms)
+static void heard_from(struct echo_server *server, int fd, uint64_t idle_ms)
 {
     tw_wheel_arm(server->wheel, server->timers[fd], now_ms() + 1 + idle_ms);
 }
 
-static void hang_up(struct server *server, int fd)
+static void hang_up(struct echo_server *server, int fd)
 {
     tw_wheel_disarm(server->wheel, server->timers[fd]);
     if (fd < server->file_count)
@@ -60,13 +60,13 @@ static void hang_up(struct server *server, int fd)
 }
 /* [end] */
 
-static bool watch(struct server *server, int fd)
+static bool watch(struct echo_server *server, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
     return fd >= 0 && epoll_ctl(server->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-static void welcome(struct server *server)
+static void welcome(struct echo_server *server)
 {
     int fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0 && errno == EMFILE) { /* full: the spare descriptor is for saying no */
@@ -81,7 +81,7 @@ static void welcome(struct server *server)
 }
 
 /* Says the same back. Who does not take it is hung up on too. */
-static void echo(struct server *server, int fd)
+static void echo(struct echo_server *server, int fd)
 {
     char bytes[4096];
     ssize_t count = read(fd, bytes, sizeof(bytes));
@@ -94,7 +94,7 @@ static void echo(struct server *server, int fd)
 }
 
 /* Says what happened so far, and returns the signal that asked for it. */
-static uint32_t report(struct server *server)
+static uint32_t report(struct echo_server *server)
 {
     struct signalfd_siginfo signal;
     if (read(server->signals, &signal, sizeof(signal)) != sizeof(signal))
@@ -106,7 +106,7 @@ static uint32_t report(struct server *server)
 
 /* [quote: loop] */
 /* One portion a turn: should a million be due at once, the sockets are served in between. */
-static void hang_up_on_idle(struct server *server)
+static void hang_up_on_idle(struct echo_server *server)
 {
     struct tw_expired due[PORTION];
     size_t count = tw_wheel_expire(server->wheel, now_ms(), due, PORTION);
@@ -115,7 +115,7 @@ static void hang_up_on_idle(struct server *server)
     server->hung_up_count += count;
 }
 
-static int wait_ms(const struct server *server)
+static int wait_ms(const struct echo_server *server)
 {
     uint64_t now = now_ms(), wake_at = tw_wheel_wake_at(server->wheel);
     if (wake_at == TW_NEVER)
@@ -123,7 +123,7 @@ static int wait_ms(const struct server *server)
     return wake_at <= now ? 0 : wake_at - now < INT_MAX ? (int)(wake_at - now) : INT_MAX;
 }
 
-static void serve(struct server *server)
+static void serve(struct echo_server *server)
 {
     for (bool is_over = false; !is_over;) {
         struct epoll_event events[PORTION];
@@ -143,7 +143,7 @@ static void serve(struct server *server)
 /* [end] */
 
 /* A timer for each descriptor that there can be, and for each connection that is pretended. */
-static void open_timers(struct server *server, int pretended)
+static void open_timers(struct echo_server *server, int pretended)
 {
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) < 0)
@@ -164,7 +164,7 @@ static void open_timers(struct server *server, int pretended)
 }
 
 /* Returns the port, which is another than `port` if that is 0. */
-static unsigned listen_on(struct server *server, uint16_t port)
+static unsigned listen_on(struct echo_server *server, uint16_t port)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(at);
@@ -187,8 +187,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: epoll_server PORT IDLE_MS PRETENDED\n");
         return 2;
     }
-    struct server server = {.epoll = epoll_create1(EPOLL_CLOEXEC),
-                            .idle_ms = strtoul(argv[2], NULL, 10)};
+    struct echo_server server = {.epoll = epoll_create1(EPOLL_CLOEXEC),
+                                 .idle_ms = strtoul(argv[2], NULL, 10)};
     setvbuf(stdout, NULL, _IOLBF, 0);
     open_timers(&server, (int)strtol(argv[3], NULL, 10));
 

@@ -23,7 +23,7 @@
 
 enum { SECTORS = 3600, JOBS_MAX = 64 };
 
-struct job {
+struct periodic_job {
     char *command;
     pid_t process; /* 0: it does not run */
     tw_handle item;
@@ -31,7 +31,7 @@ struct job {
 
 struct runner {
     struct tw_ring *ring; /* an item's data is the job's place below */
-    struct job jobs[JOBS_MAX];
+    struct periodic_job jobs[JOBS_MAX];
     size_t job_count;
     uint64_t tick, tick_ms;
     int children; /* says when one has ended */
@@ -43,7 +43,7 @@ static uint64_t now_ms(void)
     return tw_clock_now(tw_clock_monotonic()).ns / 1000000;
 }
 
-static void start(struct runner *runner, struct job *job)
+static void start(struct runner *runner, struct periodic_job *job)
 {
     extern char **environ;
     const char *arguments[] = {"sh", "-c", job->command, NULL};
@@ -70,7 +70,7 @@ static void catch_up(struct runner *runner, uint64_t tick_now)
     }
 }
 
-static void run_again_if_failed(struct runner *runner, struct job *job, int status)
+static void run_again_if_failed(struct runner *runner, struct periodic_job *job, int status)
 {
     job->process = 0;
     if (status != 0)
@@ -115,7 +115,7 @@ static void run(struct runner *runner, uint64_t tick_last)
 static bool add_jobs(struct runner *runner, char **arguments)
 {
     for (; *arguments; arguments += 2) {
-        struct job *job = &runner->jobs[runner->job_count];
+        struct periodic_job *job = &runner->jobs[runner->job_count];
         int64_t interval = strtoll(arguments[0], NULL, 10);
         job->command = arguments[1];
         job->item = tw_ring_add_moving(runner->ring, 1, interval, runner->job_count++);

@@ -32,14 +32,14 @@ struct board {
 
 /* [quote: operation] */
 /* The operation. It belongs to the purgatory from submit to complete, which frees it. */
-struct reader {
+struct page_reader {
     char name[NAME_SIZE];
     uint64_t wanted;
     uint64_t topics[TOPICS_MAX]; /* also the keys that it is watched under */
     size_t topic_count;
 };
 
-static uint64_t count_messages(struct board *board, const struct reader *reader)
+static uint64_t count_messages(struct board *board, const struct page_reader *reader)
 {
     uint64_t count = 0;
     for (size_t i = 0; i < reader->topic_count; i++)
@@ -49,7 +49,7 @@ static uint64_t count_messages(struct board *board, const struct reader *reader)
 
 static bool has_enough(void *board, void *operation)
 {
-    struct reader *reader = operation;
+    struct page_reader *reader = operation;
     return count_messages(board, reader) >= reader->wanted;
 }
 
@@ -59,7 +59,7 @@ static void answer(void *board, void *operation, enum tw_completion why)
                                           [TW_COMPLETED_BY_EVENT] = "after a wait",
                                           [TW_COMPLETED_BY_TIMEOUT] = "timed out",
                                           [TW_COMPLETED_BY_DESTROY] = "the board is closed"};
-    struct reader *reader = operation;
+    struct page_reader *reader = operation;
     printf("%s: %" PRIu64 " messages, %s\n", reader->name, count_messages(board, reader),
            reasons[why]);
     free(reader);
@@ -96,7 +96,7 @@ static void put(struct board *board, uint64_t topic)
     tw_purgatory_try_key(board->purgatory, topic);
 }
 
-static bool get(struct board *board, struct reader *reader, uint64_t delay_ms)
+static bool get(struct board *board, struct page_reader *reader, uint64_t delay_ms)
 {
     struct tw_instant now = tw_clock_now(board->clock);
     struct tw_instant deadline = tw_instant_add(now, delay_ms * 1000000);
@@ -114,7 +114,7 @@ static bool do_line(struct board *board, const char *line)
         put(board, topic);
         return true;
     }
-    struct reader *reader = calloc(1, sizeof(*reader));
+    struct page_reader *reader = calloc(1, sizeof(*reader));
     if (!reader)
         return false;
     if (sscanf(line, "get %63s %" SCNu64 " %" SCNu64 "%n", reader->name, &reader->wanted, &delay_ms,

@@ -48,7 +48,7 @@ struct hierarchy {
 };
 
 /* What a caller would embed the task in. */
-struct item {
+struct conformance_kinds_item {
     uint32_t id;
     struct tw_task task;
 };
@@ -69,7 +69,7 @@ static struct conformance_wheel *hierarchy_create(const struct conformance_kind 
 
 static void item_free(struct hierarchy *it, uint32_t id)
 {
-    free(tw_task_item(it->tasks[id], struct item, task));
+    free(tw_task_item(it->tasks[id], struct conformance_kinds_item, task));
     it->tasks[id] = NULL;
 }
 
@@ -80,7 +80,7 @@ static void hierarchy_destroy(struct conformance_wheel *wheel)
 
     while ((task = tw_hierarchy_pop(it->wheel)) != NULL) {
         REQUIRE(!tw_task_is_scheduled(task));
-        item_free(it, tw_task_item(task, struct item, task)->id);
+        item_free(it, tw_task_item(task, struct conformance_kinds_item, task)->id);
     }
     for (size_t i = 0; i < CONFORMANCE_IDS; i++)
         REQUIRE(!it->tasks[i]);
@@ -91,7 +91,7 @@ static void hierarchy_destroy(struct conformance_wheel *wheel)
 static void hierarchy_schedule(struct conformance_wheel *wheel, uint32_t id, uint64_t deadline)
 {
     struct hierarchy *it = (struct hierarchy *)wheel;
-    struct item *item = calloc(1, sizeof *item);
+    struct conformance_kinds_item *item = calloc(1, sizeof *item);
 
     REQUIRE(item && !it->tasks[id]);
     item->id = id;
@@ -129,7 +129,8 @@ static size_t hierarchy_expire(struct conformance_wheel *wheel, uint64_t now,
     size_t count = tw_hierarchy_expire(it->wheel, now, due, limit < BATCH ? limit : BATCH);
 
     for (size_t i = 0; i < count; i++) {
-        struct item *item = tw_task_item(due[i], struct item, task);
+        struct conformance_kinds_item *item =
+            tw_task_item(due[i], struct conformance_kinds_item, task);
         REQUIRE(!tw_task_is_scheduled(due[i]));
         ret_due[i] = (struct conformance_expired){item->id, tw_task_deadline(due[i])};
         item_free(it, item->id);

@@ -7,7 +7,7 @@
 /* timer-wheel issue 2: the handler of one timer cancels others of the bucket that is firing. */
 static void lesson_cancelling_a_sibling_in_the_firing_bucket(void **state)
 {
-    struct rig rig;
+    struct conformance_rig rig;
 
     for (uint32_t victim = 0; victim < 5; victim++) {
         rig_open(&rig, *state, 90);
@@ -27,7 +27,7 @@ static void lesson_cancelling_a_sibling_in_the_firing_bucket(void **state)
 /* Chronos issue 221: what the handler decides about a timer must outlive the firing. */
 static void lesson_an_update_from_the_handler_stands(void **state)
 {
-    struct rig rig;
+    struct conformance_rig rig;
 
     rig_open(&rig, *state, 90);
     for (uint32_t id = 0; id < 3; id++)
@@ -48,7 +48,7 @@ static void lesson_an_update_from_the_handler_stands(void **state)
 /* Cadence issue 7058: a timer written behind the frontier that was already read. */
 static void lesson_a_deadline_behind_the_frontier_is_due_at_once(void **state)
 {
-    struct rig rig;
+    struct conformance_rig rig;
 
     rig_open(&rig, *state, 500);
     assert_int_equal(rig_drain(&rig, 1003), 0);
@@ -70,7 +70,7 @@ static void lesson_a_deadline_behind_the_frontier_is_due_at_once(void **state)
 /* Dkron issue 1210: whoever comes late skips what fell due in between. */
 static void lesson_a_jump_skips_nothing(void **state)
 {
-    struct rig rig;
+    struct conformance_rig rig;
 
     rig_open(&rig, *state, 77);
     for (uint32_t id = 0; id < CONFORMANCE_IDS; id++)
@@ -83,7 +83,7 @@ static void lesson_a_jump_skips_nothing(void **state)
 /* Quartz.NET issue 3148: a clock that is set back stops the scheduler for as long. */
 static void lesson_a_clock_set_back_changes_nothing(void **state)
 {
-    struct rig rig;
+    struct conformance_rig rig;
 
     rig_open(&rig, *state, 10000);
     assert_int_equal(rig_drain(&rig, 20000), 0);
@@ -114,7 +114,7 @@ static void lesson_a_huge_delay_does_not_fire_at_once(void **state)
  * going while time passes through all levels. */
 static void lesson_the_top_level_wraps(void **state)
 {
-    struct rig rig;
+    struct conformance_rig rig;
     unsigned wakes;
 
     rig_open(&rig, *state, 1);
@@ -146,7 +146,7 @@ static void lesson_a_start_between_ticks(void **state)
 /* wahern's timeout issues 20 and 21: a slot is checked twice and the next wake-up is wrong. */
 static void lesson_the_next_wake_up_is_right(void **state)
 {
-    struct rig rig;
+    struct conformance_rig rig;
     unsigned wakes;
 
     rig_open(&rig, *state, 0);
@@ -169,7 +169,7 @@ static void lesson_the_next_wake_up_is_right(void **state)
  * when the timer moves to a later time, but only until then. */
 static void lesson_rescheduling_moves_the_next_wake_up(void **state)
 {
-    struct rig rig;
+    struct conformance_rig rig;
     unsigned wakes;
 
     rig_open(&rig, *state, 0);
@@ -194,7 +194,7 @@ static void lesson_rescheduling_moves_the_next_wake_up(void **state)
 /* Netty issue 2541: cancelled timers hold memory until their bucket comes round. */
 static void lesson_cancelled_timers_hold_no_memory(void **state)
 {
-    struct rig rig;
+    struct conformance_rig rig;
     size_t before = 0;
 
     rig_open(&rig, *state, 0);

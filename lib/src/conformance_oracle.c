@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-struct entry {
+struct conformance_entry {
     uint64_t deadline;
     uint64_t due_max; /* a tick that it may come out in: later than the deadline if overdue */
     bool is_overdue;  /* was when scheduled: due at once, whatever the tick */
@@ -22,18 +22,18 @@ struct entry {
 };
 
 /* In order of deadline. */
-struct model {
-    struct entry entries[CONFORMANCE_IDS];
+struct conformance_model {
+    struct conformance_entry entries[CONFORMANCE_IDS];
     size_t count;
     uint64_t now;
     uint64_t tick;
 };
 
-struct run {
+struct conformance_run {
     struct conformance_source *source;
     const struct conformance_kind *kind;
     struct conformance_wheel *wheel;
-    struct model model;
+    struct conformance_model model;
     struct conformance_tally tally;
     uint64_t latest; /* in this drain: no earlier tick may come out any more */
 };
@@ -139,7 +139,7 @@ static uint64_t add_saturating(uint64_t a, uint64_t b)
                                                                       : a + b;
 }
 
-static size_t model_find(const struct model *model, uint32_t id)
+static size_t model_find(const struct conformance_model *model, uint32_t id)
 {
     size_t at = 0;
 
@@ -148,7 +148,7 @@ static size_t model_find(const struct model *model, uint32_t id)
     return at;
 }
 
-static void model_add(struct model *model, uint32_t id, uint64_t deadline)
+static void model_add(struct conformance_model *model, uint32_t id, uint64_t deadline)
 {
     size_t at = 0;
 
@@ -156,7 +156,7 @@ static void model_add(struct model *model, uint32_t id, uint64_t deadline)
         at++;
     memmove(&model->entries[at + 1], &model->entries[at],
             (model->count - at) * sizeof model->entries[0]);
-    model->entries[at] = (struct entry){
+    model->entries[at] = (struct conformance_entry){
         .deadline = deadline,
         .due_max = deadline > model->now ? deadline : model->now,
         .is_overdue = deadline <= model->now,
@@ -165,7 +165,7 @@ static void model_add(struct model *model, uint32_t id, uint64_t deadline)
     model->count++;
 }
 
-static void model_remove(struct model *model, size_t at)
+static void model_remove(struct conformance_model *model, size_t at)
 {
     model->count--;
     memmove(&model->entries[at], &model->entries[at + 1],
@@ -173,7 +173,8 @@ static void model_remove(struct model *model, size_t at)
 }
 
 /* Whether the wheel must have handed it out by now, if asked to. */
-static bool entry_must_be_out(const struct model *model, const struct entry *entry)
+static bool entry_must_be_out(const struct conformance_model *model,
+                              const struct conformance_entry *entry)
 {
     if (entry->deadline == TW_NEVER)
         return false;
@@ -182,7 +183,7 @@ static bool entry_must_be_out(const struct model *model, const struct entry *ent
     return entry->deadline <= model->now && model->now - entry->deadline >= model->tick - 1;
 }
 
-static bool model_has_due(const struct model *model)
+static bool model_has_due(const struct conformance_model *model)
 {
     for (size_t i = 0; i < model->count; i++)
         if (entry_must_be_out(model, &model->entries[i]))
@@ -190,9 +191,9 @@ static bool model_has_due(const struct model *model)
     return false;
 }
 
-static void run_compare(struct run *run)
+static void run_compare(struct conformance_run *run)
 {
-    const struct model *model = &run->model;
+    const struct conformance_model *model = &run->model;
     uint64_t wake_at = run->kind->wake_at(run->wheel);
     size_t count = 0;
 
@@ -210,7 +211,7 @@ static void run_compare(struct run *run)
         REQUIRE(run->kind->is_behind(run->wheel) && wake_at <= model->now);
 }
 
-static uint64_t run_deadline(struct run *run)
+static uint64_t run_deadline(struct conformance_run *run)
 {
     uint64_t min = run->kind->deadline_min(run->wheel);
     uint64_t max = run->kind->deadline_max(run->wheel);
@@ -235,7 +236,7 @@ static uint64_t run_deadline(struct run *run)
 }
 
 /* Schedules, reschedules or cancels one timer, whatever state it is in. */
-static void run_change(struct run *run)
+static void run_change(struct conformance_run *run)
 {
     uint32_t id = (uint32_t)conformance_below(run->source, CONFORMANCE_IDS);
     size_t at = model_find(&run->model, id);
@@ -260,12 +261,12 @@ static void run_change(struct run *run)
     model_add(&run->model, id, deadline);
 }
 
-static void run_fired(struct run *run, const struct conformance_expired *expired)
+static void run_fired(struct conformance_run *run, const struct conformance_expired *expired)
 {
     size_t at = model_find(&run->model, expired->id);
 
     REQUIRE(at < run->model.count);
-    const struct entry *entry = &run->model.entries[at];
+    const struct conformance_entry *entry = &run->model.entries[at];
     REQUIRE(entry->deadline == expired->deadline);
     REQUIRE(entry->deadline <= run->model.now);
     REQUIRE(run->latest <= add_saturating(entry->due_max, run->model.tick - 1));
@@ -278,7 +279,7 @@ static void run_fired(struct run *run, const struct conformance_expired *expired
 
 /* Moves time on and pulls until nothing is left; between pulls, timers are changed as by a handler.
  */
-static void run_expire(struct run *run, uint64_t now)
+static void run_expire(struct conformance_run *run, uint64_t now)
 {
     struct conformance_expired due[32];
     unsigned changes_left = 20;
@@ -310,7 +311,7 @@ static void run_expire(struct run *run, uint64_t now)
     REQUIRE(run->kind->wake_at(run->wheel) > run->model.now);
 }
 
-static uint64_t run_next_time(struct run *run)
+static uint64_t run_next_time(struct conformance_run *run)
 {
     uint64_t now = run->model.now;
     uint64_t wake_at = run->kind->wake_at(run->wheel);
@@ -339,13 +340,13 @@ static uint64_t run_next_time(struct run *run)
 struct conformance_tally conformance_model_run(const struct conformance_kind *kind,
                                                struct conformance_source *source, uint64_t steps)
 {
-    struct run run = {.source = source, .kind = kind};
+    struct conformance_run run = {.source = source, .kind = kind};
 
     while (run.tally.steps < steps && (!source->bytes || source->byte_count > 0)) {
         uint64_t start = conformance_instant(source, kind);
         if (start > CONFORMANCE_TIME_LAST)
             start = CONFORMANCE_TIME_LAST;
-        run.model = (struct model){.now = start, .tick = kind->tick};
+        run.model = (struct conformance_model){.now = start, .tick = kind->tick};
         run.wheel = kind->create(kind, start);
         REQUIRE(run.wheel);
         uint64_t end = run.tally.steps + conformance_below(source, 3000);

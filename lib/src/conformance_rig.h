@@ -16,46 +16,47 @@
 
 enum { FIRED_MAX = 4096 };
 
-struct rig {
+struct conformance_rig {
     const struct conformance_kind *kind;
     struct conformance_wheel *wheel;
     uint32_t fired[FIRED_MAX]; /* ids, in the order in which they came */
     size_t fired_count;
 };
 
-static inline void rig_open(struct rig *rig, const struct conformance_kind *kind, uint64_t start)
+static inline void rig_open(struct conformance_rig *rig, const struct conformance_kind *kind,
+                            uint64_t start)
 {
-    *rig = (struct rig){.kind = kind};
+    *rig = (struct conformance_rig){.kind = kind};
     rig->wheel = kind->create(kind, start < CONFORMANCE_TIME_LAST ? start : CONFORMANCE_TIME_LAST);
     assert_non_null(rig->wheel);
 }
 
-static inline void rig_close(struct rig *rig)
+static inline void rig_close(struct conformance_rig *rig)
 {
     rig->kind->check(rig->wheel);
     rig->kind->destroy(rig->wheel);
 }
 
-static inline bool rig_can(const struct rig *rig, uint64_t deadline)
+static inline bool rig_can(const struct conformance_rig *rig, uint64_t deadline)
 {
     return deadline >= rig->kind->deadline_min(rig->wheel) &&
            deadline <= rig->kind->deadline_max(rig->wheel);
 }
 
-static inline void rig_put(struct rig *rig, uint32_t id, uint64_t deadline)
+static inline void rig_put(struct conformance_rig *rig, uint32_t id, uint64_t deadline)
 {
     assert_true(rig_can(rig, deadline));
     rig->kind->schedule(rig->wheel, id, deadline);
     rig->kind->check(rig->wheel);
 }
 
-static inline uint64_t rig_wake_at(const struct rig *rig)
+static inline uint64_t rig_wake_at(const struct conformance_rig *rig)
 {
     return rig->kind->wake_at(rig->wheel);
 }
 
 /* One pull, noted in `fired`. */
-static inline size_t rig_pull(struct rig *rig, uint64_t now, size_t limit)
+static inline size_t rig_pull(struct conformance_rig *rig, uint64_t now, size_t limit)
 {
     struct conformance_expired due[64];
     size_t count = rig->kind->expire(rig->wheel, now, due, limit < 64 ? limit : 64);
@@ -70,7 +71,7 @@ static inline size_t rig_pull(struct rig *rig, uint64_t now, size_t limit)
 }
 
 /* Pulls all that is due. */
-static inline size_t rig_drain(struct rig *rig, uint64_t now)
+static inline size_t rig_drain(struct conformance_rig *rig, uint64_t now)
 {
     size_t count = 0;
 
@@ -82,7 +83,7 @@ static inline size_t rig_drain(struct rig *rig, uint64_t now)
 }
 
 /* Goes from wake-up to wake-up until something fires; returns when that was. */
-static inline uint64_t rig_sleep(struct rig *rig, unsigned *ret_wakes)
+static inline uint64_t rig_sleep(struct conformance_rig *rig, unsigned *ret_wakes)
 {
     for (*ret_wakes = 1;; ++*ret_wakes) {
         uint64_t wake_at = rig_wake_at(rig);
@@ -104,7 +105,7 @@ static inline uint64_t rig_out_by(const struct conformance_kind *kind, uint64_t 
 /* Schedules one timer on a fresh wheel and proves that it fires once, neither early nor late. */
 static inline void rig_prove(const struct conformance_kind *kind, uint64_t start, uint64_t deadline)
 {
-    struct rig rig;
+    struct conformance_rig rig;
     unsigned wakes;
 
     rig_open(&rig, kind, start);
@@ -124,7 +125,7 @@ static inline void rig_prove(const struct conformance_kind *kind, uint64_t start
 }
 
 /* The ring only reaches one rotation, so deadlines are its neighbours where others get any. */
-static inline uint64_t rig_reach(const struct rig *rig, uint64_t delay)
+static inline uint64_t rig_reach(const struct conformance_rig *rig, uint64_t delay)
 {
     uint64_t now = rig->kind->now(rig->wheel);
     uint64_t farthest = rig->kind->deadline_max(rig->wheel) - now;

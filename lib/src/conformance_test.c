@@ -7,7 +7,7 @@
 static void an_empty_wheel_never_wakes(void **state)
 {
     const uint64_t times[] = {0, 1, UINT32_MAX, UINT64_C(1) << 63, TW_NEVER};
-    struct rig rig;
+    struct conformance_rig rig;
 
     rig_open(&rig, *state, 0);
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
@@ -48,7 +48,7 @@ static void a_timer_fires_once_at_its_deadline_near_every_boundary(void **state)
 
 static void the_last_instant_fires_and_never_does_not(void **state)
 {
-    struct rig rig;
+    struct conformance_rig rig;
 
     rig_open(&rig, *state, 3);
     if (!rig_can(&rig, TW_NEVER)) {
@@ -74,7 +74,7 @@ static void the_last_instant_fires_and_never_does_not(void **state)
 
 static void a_cancelled_timer_does_not_fire_and_a_fired_one_is_not_cancelled(void **state)
 {
-    struct rig rig;
+    struct conformance_rig rig;
 
     rig_open(&rig, *state, 1000);
     for (uint32_t id = 0; id < 6; id++)
@@ -96,7 +96,7 @@ static void a_cancelled_timer_does_not_fire_and_a_fired_one_is_not_cancelled(voi
 
 static void a_pull_is_limited_and_in_order_of_tick(void **state)
 {
-    struct rig rig;
+    struct conformance_rig rig;
     uint64_t deadlines[60], latest = 0;
 
     rig_open(&rig, *state, 12345);
@@ -118,7 +118,7 @@ static void a_pull_is_limited_and_in_order_of_tick(void **state)
 
 static void a_limit_of_nothing_takes_nothing_and_loses_nothing(void **state)
 {
-    struct rig rig;
+    struct conformance_rig rig;
 
     rig_open(&rig, *state, 0);
     rig_put(&rig, 1, 1);
@@ -131,7 +131,7 @@ static void a_limit_of_nothing_takes_nothing_and_loses_nothing(void **state)
 static void years_of_periodic_timers(void **state)
 {
     const uint64_t year = UINT64_C(365) * 24 * 3600 * 1000;
-    struct rig rig;
+    struct conformance_rig rig;
     unsigned wakes;
     uint64_t now = 0, fired_count = 0, expected = 0;
 

@@ -144,14 +144,14 @@ static void the_example_of_the_header(void **state)
     tw_executor_destroy(NULL);
 }
 
-struct place {
+struct executor_place {
     atomic_uint *next;
     unsigned at;
 };
 
 static void take_place(void *argument)
 {
-    struct place *place = argument;
+    struct executor_place *place = argument;
 
     place->at = atomic_fetch_add(place->next, 1);
 }
@@ -160,14 +160,14 @@ static void one_thread_runs_in_order_round_and_round_the_queue(void **state)
 {
     struct tw_executor *executor = executor_new(
         (struct tw_executor_options){.queue_count_max = 7, .when_full = TW_FULL_BLOCK});
-    static struct place places[1000];
+    static struct executor_place places[1000];
     struct tw_job jobs[10];
     atomic_uint next = 0;
     (void)state;
 
     for (size_t i = 0; i < 1000; i += 10) {
         for (size_t j = 0; j < 10; j++) {
-            places[i + j] = (struct place){.next = &next};
+            places[i + j] = (struct executor_place){.next = &next};
             jobs[j] = (struct tw_job){take_place, &places[i + j]};
         }
         assert_int_equal(tw_executor_submit(executor, jobs, 10), 10);
@@ -395,7 +395,7 @@ static void a_job_that_submits_never_waits_for_its_own_pool(void **state)
 
 /* The watchdog. */
 
-struct told {
+struct executor_told {
     atomic_uint count;
     _Atomic(void *) argument;
     atomic_ullong ran_ns;
@@ -403,7 +403,7 @@ struct told {
 
 static void note_told(void *context, const struct tw_job *job, uint64_t ran_ns)
 {
-    struct told *told = context;
+    struct executor_told *told = context;
 
     atomic_store(&told->argument, job->argument);
     atomic_store(&told->ran_ns, ran_ns);
@@ -412,7 +412,7 @@ static void note_told(void *context, const struct tw_job *job, uint64_t ran_ns)
 
 static void the_watchdog_tells_once_of_a_job_that_still_runs(void **state)
 {
-    struct told told = {0};
+    struct executor_told told = {0};
     struct tw_executor *executor = executor_new((struct tw_executor_options){
         .thread_count = 2, .budget_ns = 1000000, .on_over_budget = note_told, .context = &told});
     struct gate gates[2] = {GATE_CLOSED, GATE_CLOSED};
@@ -450,7 +450,7 @@ static void take_a_while(void *argument)
 /* With a budget of a nanosecond every job is over it, whoever notices first. */
 static void each_job_over_its_budget_is_told_of_once(void **state)
 {
-    struct told told = {0};
+    struct executor_told told = {0};
     struct tw_executor *executor =
         executor_new((struct tw_executor_options){.thread_count = 2,
                                                   .queue_count_max = 16,
@@ -559,7 +559,7 @@ static void the_pool_is_deaf_to_signals_and_the_caller_is_not(void **state)
 
 enum { CROWD = 3, EACH = 20000 };
 
-struct crowd {
+struct executor_crowd {
     struct tw_executor *executor;
     atomic_uint tallies[CROWD * EACH]; /* runs, takings and refusals of each job */
     uint64_t seed;
@@ -567,16 +567,16 @@ struct crowd {
     atomic_bool is_over; /* all was submitted */
 };
 
-struct member {
-    struct crowd *crowd;
+struct executor_member {
+    struct executor_crowd *crowd;
     unsigned number;
     pthread_t thread;
 };
 
 static void *submit_batches(void *argument)
 {
-    struct member *member = argument;
-    struct crowd *crowd = member->crowd;
+    struct executor_member *member = argument;
+    struct executor_crowd *crowd = member->crowd;
     struct conformance_source source = {.state = crowd->seed + member->number};
     struct tw_job jobs[32];
 
@@ -596,7 +596,7 @@ static void *submit_batches(void *argument)
 
 static void *take_some(void *argument)
 {
-    struct crowd *crowd = argument;
+    struct executor_crowd *crowd = argument;
     struct tw_executor_stats stats;
     struct tw_job jobs[3];
 
@@ -614,14 +614,14 @@ static void *take_some(void *argument)
 
 static void each_job_of_a_crowd_ends_one_way(void **state)
 {
-    static struct crowd crowd;
+    static struct executor_crowd crowd;
     uint64_t seed = conformance_seed();
     (void)state;
 
     for (unsigned policy = TW_FULL_REFUSE; policy <= TW_FULL_RUN; policy++) {
-        struct member members[CROWD];
+        struct executor_member members[CROWD];
         struct tw_job jobs[16];
-        struct told told = {0};
+        struct executor_told told = {0};
         pthread_t taker;
         memset(&crowd, 0, sizeof crowd);
         crowd.seed = seed + policy;
@@ -634,7 +634,7 @@ static void each_job_of_a_crowd_ends_one_way(void **state)
                                                                    .context = &told});
         pthread_create(&taker, NULL, take_some, &crowd);
         for (unsigned i = 0; i < CROWD; i++) {
-            members[i] = (struct member){.crowd = &crowd, .number = i};
+            members[i] = (struct executor_member){.crowd = &crowd, .number = i};
             pthread_create(&members[i].thread, NULL, submit_batches, &members[i]);
         }
         for (unsigned i = 0; i < CROWD; i++)

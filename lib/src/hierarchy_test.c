@@ -35,14 +35,14 @@ static size_t drain(struct tw_hierarchy *wheel, uint64_t now)
     return count;
 }
 
-struct connection {
+struct hierarchy_connection {
     int fd;
     struct tw_task idle;
 };
 
 static int hung_up;
 
-static void hang_up(struct connection *connection)
+static void hang_up(struct hierarchy_connection *connection)
 {
     hung_up = connection->fd;
 }
@@ -50,7 +50,7 @@ static void hang_up(struct connection *connection)
 static void the_example_of_the_header(void **state)
 {
     struct tw_hierarchy *wheel = wheel_new(1000, 1, 256);
-    struct connection peer = {.fd = 42}, *connection = &peer;
+    struct hierarchy_connection peer = {.fd = 42}, *connection = &peer;
     uint64_t now = 1000;
     (void)state;
 
@@ -61,7 +61,7 @@ static void the_example_of_the_header(void **state)
     do {
         size_t n = tw_hierarchy_expire(wheel, now, due, 64);
         for (size_t i = 0; i < n; i++)
-            hang_up(tw_task_item(due[i], struct connection, idle));
+            hang_up(tw_task_item(due[i], struct hierarchy_connection, idle));
     } while (tw_hierarchy_is_behind(wheel));
     assert_int_equal(hung_up, 42);
     assert_true(tw_hierarchy_wake_at(wheel) == TW_NEVER);

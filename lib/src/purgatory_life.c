@@ -148,7 +148,7 @@ void tw_purgatory_get_stats(struct tw_purgatory *purgatory, struct tw_purgatory_
     *ret_stats = stats;
 }
 
-struct purgatory_tally {
+struct purgatory_check_counts {
     size_t watches;
     size_t alive;
     size_t lists;
@@ -157,7 +157,7 @@ struct purgatory_tally {
 static void purgatory_check_list(const struct tw_purgatory *purgatory,
                                  const struct purgatory_shard *shard,
                                  const struct purgatory_watch_list *list,
-                                 struct purgatory_tally *tally)
+                                 struct purgatory_check_counts *tally)
 {
     const struct purgatory_purge *purge = &purgatory->purge;
     size_t count = bucket_check(&list->watches);
@@ -197,12 +197,12 @@ static void purgatory_check_table(const struct purgatory_shard *shard)
 
 void tw_purgatory_check(struct tw_purgatory *purgatory)
 {
-    struct purgatory_tally all = {0};
+    struct purgatory_check_counts all = {0};
     size_t operation_count = 0;
 
     for (unsigned i = 0; i < purgatory->shard_count; i++) {
         struct purgatory_shard *shard = &purgatory->shards[i];
-        struct purgatory_tally tally = {0};
+        struct purgatory_check_counts tally = {0};
         pthread_mutex_lock(&shard->lock);
         bucket_check(&shard->ring);
         for (struct tw_link *link = shard->ring.root.next_; link != &shard->ring.root;

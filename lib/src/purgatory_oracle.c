@@ -11,11 +11,11 @@
 
 enum { ITEMS = 300, KEYS = 24, KEYS_MAX = 5 };
 
-enum phase { PHASE_FREE, PHASE_WAITING };
+enum purgatory_phase { PHASE_FREE, PHASE_WAITING };
 
-struct item {
-    struct run *run;
-    enum phase phase;
+struct purgatory_item {
+    struct purgatory_run *run;
+    enum purgatory_phase phase;
     bool is_ready;
     bool is_expected; /* in the call under way, for the reason in `run->why` */
     uint64_t order;   /* of submission */
@@ -24,10 +24,10 @@ struct item {
     size_t key_count;
 };
 
-struct run {
+struct purgatory_run {
     struct conformance_source *source;
     struct tw_purgatory *purgatory;
-    struct item items[ITEMS];
+    struct purgatory_item items[ITEMS];
     uint64_t now;
     uint64_t orders;
     uint64_t told; /* what a driver that has been told sleeps until */
@@ -45,8 +45,8 @@ struct run {
 
 static bool item_try(void *context, void *operation)
 {
-    struct run *run = context;
-    struct item *item = operation;
+    struct purgatory_run *run = context;
+    struct purgatory_item *item = operation;
 
     REQUIRE(item->run == run);
     return item->is_ready;
@@ -54,8 +54,8 @@ static bool item_try(void *context, void *operation)
 
 static void item_complete(void *context, void *operation, enum tw_completion why)
 {
-    struct run *run = context;
-    struct item *item = operation;
+    struct purgatory_run *run = context;
+    struct purgatory_item *item = operation;
 
     REQUIRE(item->is_expected && why == run->why);
     REQUIRE(why == TW_COMPLETED_AT_ONCE || item->phase == PHASE_WAITING);
@@ -73,14 +73,14 @@ static void item_complete(void *context, void *operation, enum tw_completion why
 
 static void sooner(void *context, uint64_t wake_at)
 {
-    struct run *run = context;
+    struct purgatory_run *run = context;
 
     REQUIRE(wake_at < run->told && !run->is_told);
     run->told = wake_at;
     run->is_told = true;
 }
 
-static size_t waiting_count(const struct run *run, size_t *ret_watches)
+static size_t waiting_count(const struct purgatory_run *run, size_t *ret_watches)
 {
     size_t count = 0;
 
@@ -93,7 +93,7 @@ static size_t waiting_count(const struct run *run, size_t *ret_watches)
     return count;
 }
 
-static bool item_has_key(const struct item *item, uint64_t key)
+static bool item_has_key(const struct purgatory_item *item, uint64_t key)
 {
     for (size_t i = 0; i < item->key_count; i++)
         if (item->keys[i] == key)
@@ -102,15 +102,15 @@ static bool item_has_key(const struct item *item, uint64_t key)
 }
 
 /* Few keys, so that some are hot, and now and then one that is nobody else's. */
-static uint64_t choose_key(struct run *run)
+static uint64_t choose_key(struct purgatory_run *run)
 {
     return conformance_below(run->source, 16) == 0 ? conformance_choose(run->source)
                                                    : conformance_below(run->source, KEYS);
 }
 
-static void step_submit(struct run *run)
+static void step_submit(struct purgatory_run *run)
 {
-    struct item *item = NULL;
+    struct purgatory_item *item = NULL;
     size_t watches, count = waiting_count(run, &watches);
 
     for (size_t i = 0; i < ITEMS && !item; i++)
@@ -147,7 +147,7 @@ static void step_submit(struct run *run)
 }
 
 /* One call that completes by an event just those under `key` that are ready, or all. */
-static void step_key(struct run *run, bool is_forced)
+static void step_key(struct purgatory_run *run, bool is_forced)
 {
     uint64_t key = choose_key(run);
     size_t expected = 0;
@@ -156,7 +156,7 @@ static void step_key(struct run *run, bool is_forced)
     run->is_in_order = true;
     run->order_last = 0;
     for (size_t i = 0; i < ITEMS; i++) {
-        struct item *item = &run->items[i];
+        struct purgatory_item *item = &run->items[i];
         item->is_expected = item->phase == PHASE_WAITING && item_has_key(item, key) &&
                             (item->is_ready || is_forced);
         expected += item->is_expected;
@@ -167,7 +167,7 @@ static void step_key(struct run *run, bool is_forced)
     run->is_in_order = false;
 }
 
-static void step_expire(struct run *run)
+static void step_expire(struct purgatory_run *run)
 {
     uint64_t delay = conformance_below(run->source, 200);
     size_t limit = 1 + (size_t)conformance_below(run->source, 100), expected = 0;
@@ -177,7 +177,7 @@ static void step_expire(struct run *run)
     run->now = run->now > TW_NEVER - 1 - delay ? TW_NEVER - 1 : run->now + delay;
     run->why = TW_COMPLETED_BY_TIMEOUT;
     for (size_t i = 0; i < ITEMS; i++) {
-        struct item *item = &run->items[i];
+        struct purgatory_item *item = &run->items[i];
         item->is_expected = item->phase == PHASE_WAITING && item->deadline <= run->now;
         expected += item->is_expected;
     }
@@ -192,7 +192,7 @@ static void step_expire(struct run *run)
         run->items[i].is_expected = false;
 }
 
-static void step_wake_at(struct run *run)
+static void step_wake_at(struct purgatory_run *run)
 {
     uint64_t earliest = TW_NEVER;
 
@@ -203,7 +203,7 @@ static void step_wake_at(struct run *run)
     REQUIRE(run->told <= earliest || run->told <= run->now);
 }
 
-static void run_compare(struct run *run)
+static void run_compare(struct purgatory_run *run)
 {
     struct tw_purgatory_stats stats;
     size_t watches, count = waiting_count(run, &watches);
@@ -223,7 +223,7 @@ static void run_compare(struct run *run)
 
 struct purgatory_tally purgatory_model_run(struct conformance_source *source, uint64_t steps)
 {
-    struct run run = {.source = source, .now = conformance_below(source, 4) * 1000};
+    struct purgatory_run run = {.source = source, .now = conformance_below(source, 4) * 1000};
 
     if (conformance_below(source, 4) == 0)
         run.now = TW_NEVER - conformance_below(source, 5000) - 2;

@@ -24,7 +24,7 @@
 #include <cmocka.h>
 
 /* What may happen while a callback runs. */
-enum action {
+enum purgatory_race_action {
     ACTION_NONE,
     ACTION_READY,   /* the event of all, without telling */
     ACTION_EVENT_A, /* the event of all, and a key is tried */
@@ -57,7 +57,7 @@ struct script {
     bool is_late;   /* the time-outs have come */
     unsigned callbacks;
     unsigned at[2];
-    enum action what[2];
+    enum purgatory_race_action what[2];
 };
 
 /* Of two shards, if there are two. */
@@ -71,7 +71,7 @@ static void play_submit(struct script *script)
     REQUIRE(tw_purgatory_submit(script->purgatory, play, keys, 2, DEADLINE));
 }
 
-static void act(struct script *script, enum action action)
+static void act(struct script *script, enum purgatory_race_action action)
 {
     switch (action) {
     case ACTION_READY:
@@ -217,7 +217,8 @@ static void no_event_is_missed_in_any_interleaving(struct script *script, unsign
 }
 
 /* All pairs of moments for one pair of actions; returns how many there were. */
-static unsigned interleave(enum action first, enum action second, unsigned shard_count)
+static unsigned interleave(enum purgatory_race_action first, enum purgatory_race_action second,
+                           unsigned shard_count)
 {
     unsigned run_count = 0, callbacks = 1;
 
@@ -241,7 +242,8 @@ static void each_callback_is_interrupted_by_each_call(void **state)
     for (unsigned shard_count = 1; shard_count <= 2; shard_count++)
         for (int first = 0; first < ACTION_COUNT; first++)
             for (int second = 0; second < ACTION_COUNT; second++)
-                run_count += interleave((enum action)first, (enum action)second, shard_count);
+                run_count += interleave((enum purgatory_race_action)first,
+                                        (enum purgatory_race_action)second, shard_count);
     print_message("%u interleavings\n", run_count);
     assert_true(run_count > 1000);
 }

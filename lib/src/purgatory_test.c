@@ -80,14 +80,14 @@ static struct tw_purgatory_stats stats_of(struct tw_purgatory *purgatory)
 
 /* The example of the header. */
 
-struct request {
+struct purgatory_request {
     atomic_int acks;
     int acks_wanted;
 };
 
 static const char *answered;
 
-static void answer(void *context, struct request *request, const char *text)
+static void answer(void *context, struct purgatory_request *request, const char *text)
 {
     (void)context;
     assert_non_null(request);
@@ -96,7 +96,7 @@ static void answer(void *context, struct request *request, const char *text)
 
 static bool try_complete(void *context, void *operation)
 {
-    struct request *request = operation;
+    struct purgatory_request *request = operation;
     (void)context;
     return atomic_load(&request->acks) >= request->acks_wanted;
 }
@@ -115,7 +115,7 @@ static void the_example_of_the_header(void **state)
     for (int acks_wanted = 1; acks_wanted <= 2; acks_wanted++, now += 100000) {
         struct tw_purgatory *purgatory = tw_purgatory_create(
             &(struct tw_purgatory_options){.try_complete = try_complete, .complete = complete});
-        struct request *request = calloc(1, sizeof *request);
+        struct purgatory_request *request = calloc(1, sizeof *request);
         request->acks_wanted = acks_wanted;
         assert_true(tw_purgatory_submit(purgatory, request, &partition, 1, now + 30000));
         atomic_fetch_add(&request->acks, 1);

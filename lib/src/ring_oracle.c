@@ -4,7 +4,7 @@
 
 enum { ITEMS = 128, BATCH = 16 };
 
-struct entry {
+struct ring_entry {
     bool is_used;
     bool is_waiting; /* to be taken, the ring having stopped at its sector */
     uint32_t sector;
@@ -12,16 +12,16 @@ struct entry {
     tw_handle handle; /* stale ones stay, to be tried again */
 };
 
-struct run {
+struct ring_run {
     struct conformance_source *source;
     struct tw_ring *ring;
     uint32_t size;
     uint32_t tick;
-    struct entry entries[ITEMS];
+    struct ring_entry entries[ITEMS];
     struct ring_tally tally;
 };
 
-static uint32_t sector_at(const struct run *run, uint32_t sector, int64_t offset)
+static uint32_t sector_at(const struct ring_run *run, uint32_t sector, int64_t offset)
 {
     int64_t steps = offset % (int64_t)run->size;
 
@@ -32,7 +32,7 @@ static uint32_t sector_at(const struct run *run, uint32_t sector, int64_t offset
     return sector;
 }
 
-static size_t count_where(const struct run *run, uint32_t sector)
+static size_t count_where(const struct ring_run *run, uint32_t sector)
 {
     size_t count = 0;
 
@@ -41,7 +41,7 @@ static size_t count_where(const struct run *run, uint32_t sector)
     return count;
 }
 
-static size_t count_waiting(const struct run *run)
+static size_t count_waiting(const struct ring_run *run)
 {
     size_t count = 0;
 
@@ -50,7 +50,7 @@ static size_t count_waiting(const struct run *run)
     return count;
 }
 
-static size_t count_all(const struct run *run)
+static size_t count_all(const struct ring_run *run)
 {
     size_t count = 0;
 
@@ -59,7 +59,7 @@ static size_t count_all(const struct run *run)
     return count;
 }
 
-static void run_compare(struct run *run)
+static void run_compare(struct ring_run *run)
 {
     uint64_t wake_in = TW_NEVER;
 
@@ -73,7 +73,7 @@ static void run_compare(struct run *run)
     REQUIRE(tw_ring_wake_in(run->ring) == (count_waiting(run) ? 0 : wake_in));
 
     size_t i = (size_t)conformance_below(run->source, ITEMS);
-    const struct entry *entry = &run->entries[i];
+    const struct ring_entry *entry = &run->entries[i];
     struct tw_ring_item item;
     REQUIRE(tw_ring_find(run->ring, entry->handle, &item) == entry->is_used);
     if (entry->is_used)
@@ -81,14 +81,14 @@ static void run_compare(struct run *run)
                 item.item == entry->handle);
 }
 
-static int64_t run_offset(struct run *run)
+static int64_t run_offset(struct ring_run *run)
 {
     if (conformance_below(run->source, 8) == 0)
         return (int64_t)conformance_choose(run->source);
     return (int64_t)conformance_below(run->source, 4 * (uint64_t)run->size + 1) - 2 * run->size;
 }
 
-static int64_t run_interval(struct run *run)
+static int64_t run_interval(struct ring_run *run)
 {
     if (conformance_below(run->source, 16) == 0)
         return (int64_t)conformance_choose(run->source);
@@ -96,7 +96,7 @@ static int64_t run_interval(struct run *run)
 }
 
 /* A free entry, or ITEMS. */
-static size_t run_free(const struct run *run)
+static size_t run_free(const struct ring_run *run)
 {
     size_t i = 0;
 
@@ -105,9 +105,10 @@ static size_t run_free(const struct run *run)
     return i;
 }
 
-static void entry_add(struct run *run, size_t i, tw_handle handle, int64_t offset, int64_t interval)
+static void entry_add(struct ring_run *run, size_t i, tw_handle handle, int64_t offset,
+                      int64_t interval)
 {
-    run->entries[i] = (struct entry){
+    run->entries[i] = (struct ring_entry){
         .is_used = true,
         .sector = sector_at(run, run->tick, offset),
         .interval = interval,
@@ -115,7 +116,7 @@ static void entry_add(struct run *run, size_t i, tw_handle handle, int64_t offse
     };
 }
 
-static void run_add(struct run *run)
+static void run_add(struct ring_run *run)
 {
     size_t i = run_free(run);
     int64_t offset = run_offset(run), interval = run_interval(run);
@@ -135,7 +136,7 @@ static void run_add(struct run *run)
         entry_add(run, i, handle, offset, interval);
 }
 
-static void run_add_many(struct run *run)
+static void run_add_many(struct ring_run *run)
 {
     uint64_t data[BATCH];
     tw_handle handles[BATCH];
@@ -151,7 +152,7 @@ static void run_add_many(struct run *run)
 }
 
 /* Removes one, many (some of them stale), or all of a sector. */
-static void run_remove(struct run *run)
+static void run_remove(struct ring_run *run)
 {
     size_t first = (size_t)conformance_below(run->source, ITEMS);
     int64_t offset = run_offset(run);
@@ -180,9 +181,9 @@ static void run_remove(struct run *run)
     }
 }
 
-static void run_move(struct run *run)
+static void run_move(struct ring_run *run)
 {
-    struct entry *entry = &run->entries[conformance_below(run->source, ITEMS)];
+    struct ring_entry *entry = &run->entries[conformance_below(run->source, ITEMS)];
     int64_t offset = run_offset(run), interval = run_interval(run);
 
     if (conformance_below(run->source, 2)) {
@@ -197,7 +198,7 @@ static void run_move(struct run *run)
         entry->interval = interval;
 }
 
-static void run_change(struct run *run)
+static void run_change(struct ring_run *run)
 {
     switch (conformance_below(run->source, 6)) {
     case 0:
@@ -216,7 +217,7 @@ static void run_change(struct run *run)
     run_compare(run);
 }
 
-static void run_advance(struct run *run)
+static void run_advance(struct ring_run *run)
 {
     uint64_t ticks = conformance_below(run->source, 10) ? conformance_below(run->source, 8)
                                                         : conformance_choose(run->source);
@@ -241,7 +242,7 @@ static void run_advance(struct run *run)
     run_compare(run);
 }
 
-static void run_take(struct run *run)
+static void run_take(struct ring_run *run)
 {
     struct tw_ring_item items[BATCH];
     size_t limit = (size_t)conformance_below(run->source, BATCH + 1);
@@ -251,7 +252,7 @@ static void run_take(struct run *run)
     REQUIRE(count == (waiting_count < limit ? waiting_count : limit));
     for (size_t i = 0; i < count; i++) {
         REQUIRE(items[i].data < ITEMS);
-        struct entry *entry = &run->entries[items[i].data];
+        struct ring_entry *entry = &run->entries[items[i].data];
         REQUIRE(entry->is_used && entry->is_waiting && entry->handle == items[i].item);
         REQUIRE(entry->sector == items[i].tick && entry->interval == items[i].interval);
         entry->is_waiting = false;
@@ -261,7 +262,7 @@ static void run_take(struct run *run)
     run_compare(run);
 }
 
-static void run_set_tick(struct run *run)
+static void run_set_tick(struct ring_run *run)
 {
     uint64_t tick = conformance_below(run->source, run->size + 2);
 
@@ -280,7 +281,7 @@ static void run_set_tick(struct run *run)
 }
 
 /* A ring, perhaps of items dealt out. */
-static void run_create(struct run *run)
+static void run_create(struct ring_run *run)
 {
     uint64_t data[ITEMS];
     tw_handle handles[ITEMS];
@@ -290,7 +291,7 @@ static void run_create(struct run *run)
     run->size = options.size = 1 + (uint32_t)conformance_below(run->source, 70);
     run->tick = 0;
     for (size_t i = 0; i < ITEMS; i++) {
-        run->entries[i] = (struct entry){0};
+        run->entries[i] = (struct ring_entry){0};
         data[i] = i;
     }
     if (conformance_below(run->source, 2)) {
@@ -306,7 +307,7 @@ static void run_create(struct run *run)
 
 struct ring_tally ring_model_run(struct conformance_source *source, uint64_t steps)
 {
-    struct run run = {.source = source};
+    struct ring_run run = {.source = source};
 
     while (run.tally.steps < steps && (!source->bytes || source->byte_count > 0)) {
         run_create(&run);

@@ -51,7 +51,7 @@ struct fates {
     uint64_t seed;
 };
 
-struct worker {
+struct runner_stress_worker {
     struct fates *fates;
     unsigned number;
     pthread_t thread;
@@ -95,7 +95,7 @@ static void use_opened(struct fates *fates, uint64_t *random)
 /* Schedules its timers, and moves and cancels those it has lately scheduled. */
 static void *work(void *argument)
 {
-    struct worker *worker = argument;
+    struct runner_stress_worker *worker = argument;
     struct fates *fates = worker->fates;
     uint64_t random = fates->seed + worker->number;
     tw_handle handles[MINE_MAX] = {0};
@@ -173,9 +173,9 @@ static void each_timer_has_one_fate(void **state)
     for (uint64_t i = 0; i < OPENED; i++)
         fates->opened[i] = tw_runner_open(fates->wheels[1], THREADS * TIMERS + i);
     assert_true(tw_runner_start(fates->runner));
-    struct worker workers[THREADS] = {{0}};
+    struct runner_stress_worker workers[THREADS] = {{0}};
     for (unsigned i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){.fates = fates, .number = i};
+        workers[i] = (struct runner_stress_worker){.fates = fates, .number = i};
         assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
     }
     for (unsigned i = 0; i < THREADS; i++)
@@ -197,7 +197,7 @@ static void each_timer_has_one_fate(void **state)
 }
 
 /* The stop comes in the midst: what was accepted still has one fate. */
-struct late {
+struct runner_stress_late {
     struct tw_runner *runner;
     struct tw_runner_wheel *wheel;
     _Atomic uint64_t accepted, fired;
@@ -206,14 +206,14 @@ struct late {
 
 static void count_due(void *context, const struct tw_expired *due, size_t count)
 {
-    struct late *late = context;
+    struct runner_stress_late *late = context;
     (void)due;
     atomic_fetch_add(&late->fired, count);
 }
 
 static void *schedule_until_over(void *argument)
 {
-    struct late *late = argument;
+    struct runner_stress_late *late = argument;
     for (uint64_t i = 0;; i++) {
         struct tw_instant when = tw_instant_add(tw_runner_now(late->runner), i % 7 * MS / 4);
         bool is_over = atomic_load(&late->is_over);
@@ -230,7 +230,7 @@ static void a_stop_amidst_loses_nothing(void **state)
 {
     (void)state;
     for (int round = 0; round < 20; round++) {
-        struct late late = {0};
+        struct runner_stress_late late = {0};
         pthread_t threads[2];
         late.runner = tw_runner_create(NULL);
         late.wheel = tw_runner_add(
@@ -256,13 +256,13 @@ static void a_stop_amidst_loses_nothing(void **state)
     }
 }
 
-struct counter {
+struct runner_stress_counter {
     _Atomic uint64_t fired;
 };
 
 static void count_fired(void *context, const struct tw_expired *due, size_t count)
 {
-    struct counter *counter = context;
+    struct runner_stress_counter *counter = context;
     (void)due;
     atomic_fetch_add(&counter->fired, count);
 }
@@ -273,7 +273,7 @@ static void nothing_due_wakes_nobody(void **state)
 {
     (void)state;
     struct tw_virtual clock;
-    struct counter counter = {0};
+    struct runner_stress_counter counter = {0};
     assert_true(tw_virtual_init(&clock, (struct tw_instant){0}));
     struct tw_runner *runner = tw_runner_create(&(struct tw_runner_options){.clock = &clock.clock});
     struct tw_runner_wheel *wheel = tw_runner_add(
@@ -311,13 +311,13 @@ static void nothing_due_wakes_nobody(void **state)
 }
 
 /* The header's example. */
-struct server {
+struct runner_stress_server {
     _Atomic int hung_up;
 };
 
 static void hang_up(void *context, uint64_t connection)
 {
-    struct server *server = context;
+    struct runner_stress_server *server = context;
     (void)connection;
     atomic_fetch_add(&server->hung_up, 1);
 }
@@ -331,7 +331,7 @@ static void on_due_example(void *context, const struct tw_expired *due, size_t c
 static void the_example(void **state)
 {
     (void)state;
-    struct server the_server = {0}, *server = &the_server;
+    struct runner_stress_server the_server = {0}, *server = &the_server;
     struct tw_runner *runner = tw_runner_create(NULL);
     struct tw_runner_wheel *idle = tw_runner_add(
         runner, &(struct tw_runner_wheel_options){.handler = on_due_example, .context = server});

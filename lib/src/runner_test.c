@@ -15,21 +15,21 @@
 enum { MS = 1000000, SEEN_MAX = 4096 };
 
 /* A runner on virtual time, and what its handler has seen. */
-struct rig {
+struct runner_rig {
     struct tw_virtual clock;
     struct tw_runner *runner;
     struct tw_runner_wheel *wheel;
     struct tw_expired seen[SEEN_MAX];
     size_t seen_count;
     size_t calls;
-    void (*during)(struct rig *rig, const struct tw_expired *due);
+    void (*during)(struct runner_rig *rig, const struct tw_expired *due);
     tw_handle other;
     enum tw_runner_answer answer;
 };
 
 static void note(void *context, const struct tw_expired *due, size_t count)
 {
-    struct rig *rig = context;
+    struct runner_rig *rig = context;
     rig->calls++;
     for (size_t i = 0; i < count; i++) {
         assert_true(rig->seen_count < SEEN_MAX);
@@ -40,7 +40,7 @@ static void note(void *context, const struct tw_expired *due, size_t count)
     }
 }
 
-static void rig_init_with(struct rig *rig, struct tw_runner_wheel_options options)
+static void rig_init_with(struct runner_rig *rig, struct tw_runner_wheel_options options)
 {
     memset(rig, 0, sizeof(*rig));
     assert_true(tw_virtual_init(&rig->clock, (struct tw_instant){5 * MS + 1}));
@@ -52,24 +52,24 @@ static void rig_init_with(struct rig *rig, struct tw_runner_wheel_options option
     assert_non_null(rig->wheel);
 }
 
-static void rig_init(struct rig *rig)
+static void rig_init(struct runner_rig *rig)
 {
     rig_init_with(rig, (struct tw_runner_wheel_options){0});
 }
 
-static void rig_deinit(struct rig *rig)
+static void rig_deinit(struct runner_rig *rig)
 {
     tw_runner_destroy(rig->runner);
     tw_virtual_deinit(&rig->clock);
 }
 
-static struct tw_instant in_ms(const struct rig *rig, uint64_t ms)
+static struct tw_instant in_ms(const struct runner_rig *rig, uint64_t ms)
 {
     return tw_instant_add(tw_clock_now(&rig->clock.clock), ms * MS);
 }
 
 /* Lets so much time pass, and whatever is due by then be handled. */
-static size_t pass_ms(struct rig *rig, uint64_t ms)
+static size_t pass_ms(struct runner_rig *rig, uint64_t ms)
 {
     tw_virtual_advance(&rig->clock, ms * MS);
     size_t count = tw_runner_dispatch(rig->runner, SIZE_MAX);
@@ -77,7 +77,7 @@ static size_t pass_ms(struct rig *rig, uint64_t ms)
     return count;
 }
 
-static struct tw_runner_stats stats_of(struct rig *rig)
+static struct tw_runner_stats stats_of(struct runner_rig *rig)
 {
     struct tw_runner_stats stats;
     tw_runner_wheel_stats(rig->wheel, &stats);
@@ -87,7 +87,7 @@ static struct tw_runner_stats stats_of(struct rig *rig)
 static void fires_within_a_tick_and_not_before(void **state)
 {
     (void)state;
-    struct rig rig;
+    struct runner_rig rig;
     rig_init(&rig);
     struct tw_instant deadline = in_ms(&rig, 10); /* a nanosecond after a tick */
     tw_handle timer = tw_runner_schedule(rig.wheel, deadline, 77);
@@ -106,7 +106,7 @@ static void fires_within_a_tick_and_not_before(void **state)
 static void cancelled_is_told_from_done(void **state)
 {
     (void)state;
-    struct rig rig;
+    struct runner_rig rig;
     rig_init(&rig);
     tw_handle timer = tw_runner_schedule(rig.wheel, in_ms(&rig, 3), 1);
     assert_int_equal(tw_runner_cancel(rig.wheel, timer), TW_RUNNER_OK);
@@ -123,7 +123,7 @@ static void cancelled_is_told_from_done(void **state)
     rig_deinit(&rig);
 }
 
-static void cancel_own(struct rig *rig, const struct tw_expired *due)
+static void cancel_own(struct runner_rig *rig, const struct tw_expired *due)
 {
     rig->answer = tw_runner_cancel(rig->wheel, due->timer);
     assert_int_equal(tw_runner_reschedule(rig->wheel, due->timer, in_ms(rig, 1)),
@@ -133,7 +133,7 @@ static void cancel_own(struct rig *rig, const struct tw_expired *due)
 static void running_is_told_from_both(void **state)
 {
     (void)state;
-    struct rig rig;
+    struct runner_rig rig;
     rig_init(&rig);
     rig.during = cancel_own;
     assert_true(tw_runner_schedule(rig.wheel, in_ms(&rig, 3), 1) != TW_NONE);
@@ -144,7 +144,7 @@ static void running_is_told_from_both(void **state)
     rig_deinit(&rig);
 }
 
-static void cancel_other(struct rig *rig, const struct tw_expired *due)
+static void cancel_other(struct runner_rig *rig, const struct tw_expired *due)
 {
     (void)due;
     rig->answer = tw_runner_cancel(rig->wheel, rig->other);
@@ -156,7 +156,7 @@ static void a_sibling_of_the_same_tick_can_be_cancelled(void **state)
 {
     (void)state;
     for (size_t batch = 1; batch <= 2; batch++) {
-        struct rig rig;
+        struct runner_rig rig;
         rig_init_with(&rig, (struct tw_runner_wheel_options){.batch_count_max = batch});
         rig.during = cancel_other;
         tw_handle first = tw_runner_schedule(rig.wheel, in_ms(&rig, 3), 1);
@@ -171,7 +171,7 @@ static void a_sibling_of_the_same_tick_can_be_cancelled(void **state)
 static void a_deadline_moves_later_and_sooner(void **state)
 {
     (void)state;
-    struct rig rig;
+    struct runner_rig rig;
     rig_init(&rig);
     tw_handle later = tw_runner_schedule(rig.wheel, in_ms(&rig, 5), 1);
     tw_handle sooner = tw_runner_schedule(rig.wheel, in_ms(&rig, 5000), 2);
@@ -189,7 +189,7 @@ static void a_deadline_moves_later_and_sooner(void **state)
 static void a_deadline_that_never_comes_can_be_moved(void **state)
 {
     (void)state;
-    struct rig rig;
+    struct runner_rig rig;
     rig_init(&rig);
     struct tw_instant never = {TW_INSTANT_NEVER_NS};
     tw_handle timer = tw_runner_schedule(rig.wheel, never, 1);
@@ -202,7 +202,7 @@ static void a_deadline_that_never_comes_can_be_moved(void **state)
     rig_deinit(&rig);
 }
 
-static void arm_again(struct rig *rig, const struct tw_expired *due)
+static void arm_again(struct runner_rig *rig, const struct tw_expired *due)
 {
     if (rig->seen_count < 5)
         assert_int_equal(tw_runner_arm(rig->wheel, due->timer, in_ms(rig, 10)), TW_RUNNER_OK);
@@ -211,7 +211,7 @@ static void arm_again(struct rig *rig, const struct tw_expired *due)
 static void an_opened_timer_is_armed_many_times(void **state)
 {
     (void)state;
-    struct rig rig;
+    struct runner_rig rig;
     rig_init(&rig);
     rig.during = arm_again; /* also while its handler runs */
     tw_handle timer = tw_runner_open(rig.wheel, 9);
@@ -239,7 +239,7 @@ static void an_opened_timer_is_armed_many_times(void **state)
 static void the_earliest_of_several_counts(void **state)
 {
     (void)state;
-    struct rig rig;
+    struct runner_rig rig;
     rig_init(&rig);
     tw_handle timer = tw_runner_open(rig.wheel, 9);
     assert_int_equal(tw_runner_arm_sooner(rig.wheel, timer, in_ms(&rig, 50)), TW_RUNNER_OK);
@@ -255,7 +255,7 @@ static void the_earliest_of_several_counts(void **state)
     rig_deinit(&rig);
 }
 
-static void disarm_own(struct rig *rig, const struct tw_expired *due)
+static void disarm_own(struct runner_rig *rig, const struct tw_expired *due)
 {
     assert_int_equal(tw_runner_disarm(rig->wheel, due->timer), TW_RUNNER_RUNNING);
     assert_int_equal(tw_runner_arm(rig->wheel, due->timer, in_ms(rig, 1)), TW_RUNNER_OK);
@@ -269,7 +269,7 @@ static void disarm_own(struct rig *rig, const struct tw_expired *due)
 static void an_opened_timer_can_be_closed_by_its_handler(void **state)
 {
     (void)state;
-    struct rig rig;
+    struct runner_rig rig;
     rig_init(&rig);
     rig.during = disarm_own;
     tw_handle timer = tw_runner_open(rig.wheel, 9);
@@ -285,7 +285,7 @@ static void an_opened_timer_can_be_closed_by_its_handler(void **state)
 static void pairs_that_meet_in_a_cell_cost_no_message(void **state)
 {
     (void)state;
-    struct rig rig;
+    struct runner_rig rig;
     rig_init(&rig);
     for (int i = 0; i < 100000; i++) {
         tw_handle timer = tw_runner_schedule(rig.wheel, in_ms(&rig, 30000 + (uint64_t)i), 1);
@@ -305,7 +305,7 @@ static void pairs_that_meet_in_a_cell_cost_no_message(void **state)
 static void netty_2541_cancelled_timers_hold_no_memory(void **state)
 {
     (void)state;
-    struct rig rig;
+    struct runner_rig rig;
     rig_init(&rig);
     size_t memory = 0;
     for (uint64_t i = 0; i < 300000; i++) {
@@ -326,7 +326,7 @@ static void the_limit_is_exact(void **state)
     (void)state;
     static const size_t limits[] = {1, 2, 63, 64, 65, 1000};
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-        struct rig rig;
+        struct runner_rig rig;
         rig_init_with(&rig, (struct tw_runner_wheel_options){.timer_count_max = limits[i]});
         tw_handle timers[1001];
         for (size_t j = 0; j < limits[i]; j++)
@@ -346,7 +346,7 @@ static void the_limit_is_exact(void **state)
 }
 
 struct hoarder {
-    struct rig *rig;
+    struct runner_rig *rig;
     tw_handle timer;
 };
 
@@ -361,7 +361,7 @@ static void *cancel_in_a_thread(void *argument)
 static void the_limit_counts_what_other_threads_gave_back(void **state)
 {
     (void)state;
-    struct rig rig;
+    struct runner_rig rig;
     rig_init_with(&rig, (struct tw_runner_wheel_options){.timer_count_max = 8});
     for (int i = 0; i < 8; i++)
         rig.other = tw_runner_schedule(rig.wheel, in_ms(&rig, 10), 1);
@@ -381,7 +381,7 @@ static void the_limit_counts_what_other_threads_gave_back(void **state)
 static void a_cell_retires_at_its_last_generation(void **state)
 {
     (void)state;
-    struct rig rig;
+    struct runner_rig rig;
     rig_init_with(&rig, (struct tw_runner_wheel_options){.timer_count_max = 1});
     for (int way = 0; way < 2; way++) {
         tw_handle timer = tw_runner_schedule(rig.wheel, in_ms(&rig, 1), 1);
@@ -411,7 +411,7 @@ static void without_memory_nothing_is_lost(void **state)
     size_t refused = 0, calls = SIZE_MAX;
     for (size_t n = 0; n < calls; n++) {
         struct allocator allocator = {.calls_left = n};
-        struct rig rig;
+        struct runner_rig rig;
         memset(&rig, 0, sizeof(rig));
         assert_true(tw_virtual_init(&rig.clock, (struct tw_instant){0}));
         rig.runner = tw_runner_create(&(struct tw_runner_options){.clock = &rig.clock.clock,
@@ -439,7 +439,7 @@ static void without_memory_nothing_is_lost(void **state)
 static void stop_hands_back_what_did_not_fire(void **state)
 {
     (void)state;
-    struct rig rig;
+    struct runner_rig rig;
     static unsigned char found[300];
     memset(found, 0, sizeof(found));
     rig_init(&rig);
@@ -475,9 +475,9 @@ static void stop_hands_back_what_did_not_fire(void **state)
 static void wheels_of_one_runner_have_their_own_ticks(void **state)
 {
     (void)state;
-    struct rig rig;
+    struct runner_rig rig;
     rig_init(&rig);
-    struct rig coarse = {.runner = rig.runner};
+    struct runner_rig coarse = {.runner = rig.runner};
     struct tw_runner_wheel_options options = {
         .handler = note, .context = &coarse, .tick_ns = 100 * MS};
     coarse.wheel = tw_runner_add(rig.runner, &options);
@@ -494,7 +494,7 @@ static void wheels_of_one_runner_have_their_own_ticks(void **state)
 static void figures_say_how_late(void **state)
 {
     (void)state;
-    struct rig rig;
+    struct runner_rig rig;
     rig_init_with(&rig, (struct tw_runner_wheel_options){.tick_ns = 1});
     for (uint64_t i = 1; i <= 1000; i++)
         assert_true(tw_runner_schedule(rig.wheel, in_ms(&rig, i), 1) != TW_NONE);
@@ -540,7 +540,7 @@ static void the_histogram_is_off_by_a_sixteenth_at_most(void **state)
 static void clocks_that_step_do_no_harm(void **state)
 {
     (void)state;
-    struct rig rig;
+    struct runner_rig rig;
     rig_init(&rig);
     for (uint64_t i = 1; i <= 100; i++)
         assert_true(tw_runner_schedule(rig.wheel, in_ms(&rig, 10 * i), i) != TW_NONE);
@@ -560,7 +560,7 @@ static void clocks_that_step_do_no_harm(void **state)
 static void chronos_221_an_update_during_the_callback_counts(void **state)
 {
     (void)state;
-    struct rig rig;
+    struct runner_rig rig;
     rig_init(&rig);
     rig.during = arm_again;
     tw_handle timer = tw_runner_open(rig.wheel, 9);
@@ -580,7 +580,7 @@ static bool is_readable(int fd)
 static void the_descriptor_is_readable_when_there_is_something_to_do(void **state)
 {
     (void)state;
-    struct rig rig;
+    struct runner_rig rig;
     rig_init(&rig);
     int fd = tw_runner_fd(rig.runner);
     assert_true(fd >= 0 && tw_runner_fd(rig.runner) == fd);
@@ -611,7 +611,7 @@ static void the_descriptor_is_readable_when_there_is_something_to_do(void **stat
 static void the_descriptor_waits_for_the_deadline(void **state)
 {
     (void)state;
-    struct rig rig = {0};
+    struct runner_rig rig = {0};
     rig.runner = tw_runner_create(NULL);
     rig.wheel = tw_runner_add(rig.runner, &(struct tw_runner_wheel_options){
                                               .handler = note, .context = &rig, .tick_ns = 1000});
@@ -631,7 +631,7 @@ static void the_descriptor_waits_for_the_deadline(void **state)
 static void dispatch_is_bounded_by_its_limit(void **state)
 {
     (void)state;
-    struct rig rig;
+    struct runner_rig rig;
     rig_init_with(&rig, (struct tw_runner_wheel_options){.batch_count_max = 4});
     int fd = tw_runner_fd(rig.runner);
     for (int i = 0; i < 100; i++)

@@ -30,14 +30,14 @@ enum {
     BYTES_PER_TIMER = 64 /* a bound to be well below: 1.5 stale entries a timer are allowed */
 };
 
-struct work {
+struct wheel_endless_work {
     struct tw_wheel *wheel;
     tw_handle timers[TIMERS];
     uint64_t random;
     uint64_t fired_count;
 };
 
-static uint64_t draw(struct work *work)
+static uint64_t draw(struct wheel_endless_work *work)
 {
     uint64_t mixed = work->random += 0x9e3779b97f4a7c15u; /* splitmix64 */
     mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
@@ -45,7 +45,7 @@ static uint64_t draw(struct work *work)
     return mixed ^ mixed >> 31;
 }
 
-static uint64_t deadline(struct work *work)
+static uint64_t deadline(struct wheel_endless_work *work)
 {
     return tw_wheel_now(work->wheel) + 1 + draw(work) % REACH;
 }
@@ -56,9 +56,9 @@ static uint64_t number(const char *name, uint64_t fallback)
     return text ? strtoull(text, NULL, 10) : fallback;
 }
 
-static struct work *begin(void)
+static struct wheel_endless_work *begin(void)
 {
-    struct work *work = test_calloc(1, sizeof(*work));
+    struct wheel_endless_work *work = test_calloc(1, sizeof(*work));
     uint64_t seed = 0;
     assert_int_equal(getrandom(&seed, sizeof(seed), 0), sizeof(seed));
     work->random = number("TEST_SEED", seed);
@@ -68,7 +68,8 @@ static struct work *begin(void)
 }
 
 /* One tick; `again` is done to whatever fired. */
-static void tick(struct work *work, void (*again)(struct work *, uint32_t which))
+static void tick(struct wheel_endless_work *work,
+                 void (*again)(struct wheel_endless_work *, uint32_t which))
 {
     struct tw_expired due[64];
     uint64_t now = tw_wheel_now(work->wheel) + 1;
@@ -81,8 +82,9 @@ static void tick(struct work *work, void (*again)(struct work *, uint32_t which)
 }
 
 /* Does the work and ends the wheel. `step` is one operation on one timer. */
-static void run(struct work *work, const char *what, void (*step)(struct work *, uint32_t which),
-                void (*again)(struct work *, uint32_t which))
+static void run(struct wheel_endless_work *work, const char *what,
+                void (*step)(struct wheel_endless_work *, uint32_t which),
+                void (*again)(struct wheel_endless_work *, uint32_t which))
 {
     uint64_t rounds = number("TEST_ROUNDS", ROUNDS_DEFAULT);
     uint64_t first = rounds >= 10 ? rounds / 10 : 1;
@@ -107,13 +109,13 @@ static void run(struct work *work, const char *what, void (*step)(struct work *,
     test_free(work);
 }
 
-static void schedule(struct work *work, uint32_t which)
+static void schedule(struct wheel_endless_work *work, uint32_t which)
 {
     work->timers[which] = tw_wheel_schedule(work->wheel, deadline(work), which);
     assert_true(work->timers[which] != TW_NONE);
 }
 
-static void cancel_and_schedule(struct work *work, uint32_t which)
+static void cancel_and_schedule(struct wheel_endless_work *work, uint32_t which)
 {
     assert_true(tw_wheel_cancel(work->wheel, work->timers[which]));
     schedule(work, which);
@@ -122,14 +124,14 @@ static void cancel_and_schedule(struct work *work, uint32_t which)
 static void endless_schedule_and_cancel(void **state)
 {
     (void)state;
-    struct work *work = begin();
+    struct wheel_endless_work *work = begin();
     for (uint32_t i = 0; i < TIMERS; i++)
         schedule(work, i);
     run(work, "schedule and cancel", cancel_and_schedule, schedule);
 }
 
 /* Half of the new deadlines are earlier than the old, the worst there is: each makes an entry. */
-static void reschedule(struct work *work, uint32_t which)
+static void reschedule(struct wheel_endless_work *work, uint32_t which)
 {
     assert_true(tw_wheel_reschedule(work->wheel, work->timers[which], deadline(work)));
 }
@@ -137,18 +139,18 @@ static void reschedule(struct work *work, uint32_t which)
 static void endless_reschedule(void **state)
 {
     (void)state;
-    struct work *work = begin();
+    struct wheel_endless_work *work = begin();
     for (uint32_t i = 0; i < TIMERS; i++)
         schedule(work, i);
     run(work, "reschedule earlier and later", reschedule, schedule);
 }
 
-static void arm(struct work *work, uint32_t which)
+static void arm(struct wheel_endless_work *work, uint32_t which)
 {
     assert_true(tw_wheel_arm(work->wheel, work->timers[which], deadline(work)));
 }
 
-static void arm_or_disarm(struct work *work, uint32_t which)
+static void arm_or_disarm(struct wheel_endless_work *work, uint32_t which)
 {
     if (draw(work) % 4 == 0)
         (void)tw_wheel_disarm(work->wheel, work->timers[which]);
@@ -159,7 +161,7 @@ static void arm_or_disarm(struct work *work, uint32_t which)
 static void endless_arm_of_opened(void **state)
 {
     (void)state;
-    struct work *work = begin();
+    struct wheel_endless_work *work = begin();
     for (uint32_t i = 0; i < TIMERS; i++) {
         work->timers[i] = tw_wheel_open(work->wheel, i);
         arm(work, i);
@@ -167,7 +169,7 @@ static void endless_arm_of_opened(void **state)
     run(work, "arm and disarm of opened ones", arm_or_disarm, arm);
 }
 
-static void anything(struct work *work, uint32_t which)
+static void anything(struct wheel_endless_work *work, uint32_t which)
 {
     if (draw(work) % 2)
         reschedule(work, which);
@@ -178,7 +180,7 @@ static void anything(struct work *work, uint32_t which)
 static void endless_mixture(void **state)
 {
     (void)state;
-    struct work *work = begin();
+    struct wheel_endless_work *work = begin();
     for (uint32_t i = 0; i < TIMERS; i++)
         schedule(work, i);
     run(work, "all of it", anything, schedule);

@@ -11,12 +11,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-struct bytes {
+struct wheel_bytes {
     const uint8_t *at;
     size_t left;
 };
 
-static uint8_t take_byte(struct bytes *bytes)
+static uint8_t take_byte(struct wheel_bytes *bytes)
 {
     if (bytes->left == 0)
         return 0;
@@ -24,7 +24,7 @@ static uint8_t take_byte(struct bytes *bytes)
     return *bytes->at++;
 }
 
-static uint64_t take_number(struct bytes *bytes)
+static uint64_t take_number(struct wheel_bytes *bytes)
 {
     unsigned size = take_byte(bytes) % 9;
     uint64_t number = 0;
@@ -38,7 +38,7 @@ static uint64_t later(uint64_t now, uint64_t delay)
     return delay > TW_NEVER - now ? TW_NEVER : now + delay;
 }
 
-static void do_verb(struct trial *trial, struct bytes *bytes)
+static void do_verb(struct trial *trial, struct wheel_bytes *bytes)
 {
     uint8_t verb = take_byte(bytes);
     uint8_t which = take_byte(bytes);
@@ -83,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                       (UINT64_C(1) << 63) - 40,
                                       UINT64_MAX - 70000,
                                       UINT64_MAX - 3};
-    struct bytes bytes = {data, size};
+    struct wheel_bytes bytes = {data, size};
     struct trial trial;
     uint8_t start = take_byte(&bytes), sizes = take_byte(&bytes);
     struct tw_wheel_options options = {.start = starts[start % 9] + start / 9};

@@ -63,18 +63,18 @@ static uint64_t draw_start(uint64_t *state)
     }
 }
 
-struct plan {
+struct wheel_model_plan {
     unsigned reach_bits; /* of deadlines, from now */
     unsigned jump_bits;  /* of time */
     size_t timers;
     unsigned weights[8]; /* of the verbs, in the order of the switch below */
 };
 
-static struct plan draw_plan(uint64_t *state)
+static struct wheel_model_plan draw_plan(uint64_t *state)
 {
-    struct plan plan = {.reach_bits = 3 + (unsigned)below(state, 61),
-                        .jump_bits = (unsigned)below(state, 64),
-                        .timers = 1 + magnitude(state, 9)};
+    struct wheel_model_plan plan = {.reach_bits = 3 + (unsigned)below(state, 61),
+                                    .jump_bits = (unsigned)below(state, 64),
+                                    .timers = 1 + magnitude(state, 9)};
     if (below(state, 2)) /* most time-outs are near */
         plan.reach_bits = plan.reach_bits % 20 + 3;
     if (below(state, 2))
@@ -84,7 +84,7 @@ static struct plan draw_plan(uint64_t *state)
     return plan;
 }
 
-static uint64_t draw_deadline(uint64_t *state, const struct plan *plan, uint64_t now)
+static uint64_t draw_deadline(uint64_t *state, const struct wheel_model_plan *plan, uint64_t now)
 {
     uint64_t reach = magnitude(state, plan->reach_bits);
     switch (below(state, 12)) {
@@ -101,7 +101,8 @@ static uint64_t draw_deadline(uint64_t *state, const struct plan *plan, uint64_t
     }
 }
 
-static uint64_t draw_now(uint64_t *state, const struct plan *plan, const struct trial *trial)
+static uint64_t draw_now(uint64_t *state, const struct wheel_model_plan *plan,
+                         const struct trial *trial)
 {
     uint64_t wake_at = tw_wheel_wake_at(trial->wheel);
     uint64_t earliest = trial_earliest(trial);
@@ -121,7 +122,7 @@ static uint64_t draw_now(uint64_t *state, const struct plan *plan, const struct 
     }
 }
 
-static void do_verb(struct trial *trial, const struct plan *plan, uint64_t *state)
+static void do_verb(struct trial *trial, const struct wheel_model_plan *plan, uint64_t *state)
 {
     unsigned total = 0, verb = 0;
     for (int i = 0; i < 8; i++)
@@ -165,7 +166,7 @@ static void run_seed(uint64_t seed, struct trial *ret_sums)
 {
     uint64_t state = seed;
     struct trial *trial = test_malloc(sizeof(*trial));
-    struct plan plan = draw_plan(&state);
+    struct wheel_model_plan plan = draw_plan(&state);
     struct tw_wheel_options options = {.start = draw_start(&state)};
     static const uint32_t moves[] = {64, 100, 1000, TW_WHEEL_MOVES_MAX};
     static const uint32_t slacks[] = {0, 16, 200, STALE_SLACK};

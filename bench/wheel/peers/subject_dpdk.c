@@ -14,15 +14,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct self {
+struct dpdk_self {
     struct rte_timer *timers;
     uint64_t fired;
     uint64_t mix;
 };
 
-static struct self *create(uint32_t count)
+typedef struct dpdk_self self_t;
+
+static self_t *create(uint32_t count)
 {
-    struct self *self = bench_allocate(sizeof(*self));
+    self_t *self = bench_allocate(sizeof(*self));
     self->timers = bench_allocate(count * sizeof(struct rte_timer));
     for (uint32_t i = 0; i < count; i++)
         rte_timer_init(&self->timers[i]);
@@ -31,17 +33,17 @@ static struct self *create(uint32_t count)
 
 static void on_timer(struct rte_timer *timer, void *context)
 {
-    struct self *self = context;
+    self_t *self = context;
     self->fired++;
     self->mix ^= (uint64_t)(timer - self->timers);
 }
 
-static void place(struct self *self, uint32_t i, uint64_t cycles)
+static void place(self_t *self, uint32_t i, uint64_t cycles)
 {
     rte_timer_reset(&self->timers[i], cycles, SINGLE, rte_lcore_id(), on_timer, self);
 }
 
-static void stop_all(struct self *self, uint32_t count)
+static void stop_all(self_t *self, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         rte_timer_stop(&self->timers[i]);
@@ -60,7 +62,7 @@ static uint64_t cycles_until(uint64_t at)
     return at > now ? at - now : 0;
 }
 
-static double cancel_all(struct self *self, const struct input *input)
+static double cancel_all(self_t *self, const struct input *input)
 {
     uint64_t began = bench_now();
     for (uint32_t i = 0; i < input->count; i++)
@@ -68,7 +70,7 @@ static double cancel_all(struct self *self, const struct input *input)
     return (double)(bench_now() - began) / input->count;
 }
 
-static void churn(struct self *self, const struct input *input, struct found *ret_found)
+static void churn(self_t *self, const struct input *input, struct found *ret_found)
 {
     for (uint32_t i = 0; i < input->count; i++)
         place(self, i, cycles_of(input->delays[i] % TIMEOUT));
@@ -87,7 +89,7 @@ static void churn(struct self *self, const struct input *input, struct found *re
 
 /* The time that firing takes, once all are due: those that were placed while other programs had
  * their turn are due somewhat later than they were meant to be. */
-static double manage(struct self *self, uint32_t count, uint64_t due)
+static double manage(self_t *self, uint32_t count, uint64_t due)
 {
     while (rte_get_timer_cycles() <= due + rte_get_timer_hz() / 2)
         ;
@@ -113,7 +115,7 @@ static void run(const struct input *input, struct found *ret_found)
         exit(1);
     }
     uint64_t before = bench_resident();
-    struct self *self = create(input->count);
+    self_t *self = create(input->count);
     uint64_t began = bench_now();
     for (uint32_t i = 0; i < input->count; i++)
         place(self, i, cycles_of(input->delays[i]));
@@ -137,7 +139,7 @@ static void run(const struct input *input, struct found *ret_found)
     figures[FIGURE_BURST] = manage(self, input->count, base);
 }
 
-const struct subject bench_subject = {
+const struct wheel_subject bench_subject = {
     .name = "DPDK rte_timer",
     .kind = "peer",
     .note = "real time: it reads the processor's clock. expire and burst are one call for all",

@@ -38,6 +38,7 @@ struct self {
     roomy_queue queue;
 };
 
+typedef self self_t;
 typedef uint32_t what_t;
 
 static self *create(uint32_t count, uint64_t start)
@@ -142,7 +143,7 @@ static const char *version()
     return "gcc " __VERSION__;
 }
 
-const struct subject bench_subject = {
+const struct wheel_subject bench_subject = {
     "std::priority_queue, moved lazily",
     "yardstick",
     "cancel only marks; the entry stays until it comes up. move to later: a store",

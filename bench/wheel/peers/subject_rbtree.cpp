@@ -26,6 +26,7 @@ struct self {
     tree timers;
 };
 
+typedef self self_t;
 typedef node *what_t;
 
 static self *create(uint32_t count, uint64_t start)
@@ -117,6 +118,6 @@ static const char *version()
     return BOOST_LIB_VERSION;
 }
 
-const struct subject bench_subject = {
+const struct wheel_subject bench_subject = {
     "Boost intrusive red-black tree", "peer", NULL, version, run,
 };
