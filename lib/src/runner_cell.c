@@ -35,7 +35,7 @@ struct runner_stripe *tw__runner_stripe_lock(struct tw_runner_wheel *wheel)
 
 void tw__runner_stripe_lock_this(struct runner_stripe *stripe)
 {
-    /* What is done under a stripe's lock is short, unless the system has taken its holder's turn. */
+    /* A stripe's lock is held for a short time, unless its holder has been preempted. */
     for (unsigned tries = 1; !runner_stripe_try_lock(stripe); tries++) {
         TW_RUNNER_HOOK("spin");
         if (tries % 64 == 0)
@@ -187,7 +187,8 @@ struct runner_stripe *tw__runner_stripe_with_cell(struct tw_runner_wheel *wheel)
     if (stripe->free_count > 0 || runner_stripe_fill(wheel, stripe))
         return stripe;
     tw__runner_stripe_unlock(stripe);
-    /* What is free may lie in another stripe. One lock at a time: nobody waits for us in a circle. */
+    /* Another stripe may have free cells. Only one stripe is locked at a time, so that no deadlock
+     * can arise. */
     for (unsigned i = 0; i < STRIPES; i++) {
         stripe = &wheel->stripes[i];
         tw__runner_stripe_lock_this(stripe);

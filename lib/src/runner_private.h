@@ -11,8 +11,8 @@
  *
  * That no hint is missing rests on one pair of rules, both sequentially consistent:
  *  - who sets a deadline writes the cell first and reads `look_at` after;
- *  - who looks clears `look_at` first and reads the cell after.
- * Either the one sees the other's deadline, or the other sees that nobody will look.
+ *  - who looks clears `look_at` first and reads the cell after. Either the one sees the other's
+ *    deadline, or the other sees that nobody will look.
  *
  * The same pair again for sleep: a message is written first and `sleep_until_ns` read after; the
  * runner writes `sleep_until_ns` first and reads after by when the messages ask to be read. Until
@@ -22,9 +22,9 @@
  * The word of a cell decides every race. Its verbs move it by compare and swap; the one that wins
  * has the timer: fire, cancel or move.
  *
- * Threads do not share what they write often: each works in a stripe, picked by its identity: a store
- * of free cells, a block of messages, counters. Two threads that meet in a stripe part again: a stripe
- * that is locked is passed over for the next one.
+ * Threads do not share memory that they write often: each works in a stripe, chosen by a hash of
+ * its identity, that has a stock of free cells, blocks of messages, and counters. A thread whose
+ * stripe is locked takes the next stripe.
  *
  * Locks, in the order in which they are taken: a stripe's, `depot_lock`, `wheel_lock`. None is held
  * while a handler runs.

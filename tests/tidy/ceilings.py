@@ -10,8 +10,6 @@ TODAY = {
     "plain_words": {
         "docs": 6.3,
 
-        "lib/include": 8.3,
-
         "lib/src": 9.6,
 
         "src/api": 20,

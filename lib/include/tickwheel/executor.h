@@ -1,9 +1,9 @@
 /*
- * executor.h - a bounded pool of threads that runs what expired, so that no callback delays a
- * clock.
+ * executor.h - a bounded pool of threads that runs the callbacks of expired timers, so that no
+ * callback delays the thread that drives a wheel.
  *
- * Whoever drives a wheel must be back in time for its next tick. It hands what is due to a pool,
- * many at a time, and goes on:
+ * The thread that drives a wheel must be ready for the wheel's next tick. It hands due timers to a
+ * pool, many at a time, and continues:
  *
  *     struct tw_executor *executor = tw_executor_create(
  *         &(struct tw_executor_options){.thread_count = 4, .when_full = TW_FULL_REFUSE});
@@ -17,26 +17,29 @@
  *     for (size_t i = taken; i < n; i++)
  *         try_again_later(&jobs[i]);
  *
- *     tw_executor_stop(executor); // what runs ends, what waits does not begin
+ *     tw_executor_stop(executor); // running jobs end, waiting jobs do not start
  *     while ((n = tw_executor_take(executor, jobs, 64)) > 0)
  *         for (size_t i = 0; i < n; i++)
  *             forget(&jobs[i]);
  *     tw_executor_destroy(executor);
  *
- * The queue has a fixed size. When it is full, submit waits, runs jobs itself, or refuses them:
- * that is chosen at creation. Only with TW_FULL_REFUSE does a clock never wait for a callback.
+ * The queue has a fixed size. When it is full, submit waits, runs the jobs itself, or refuses them,
+ * as chosen at creation. Only with TW_FULL_REFUSE does the caller of submit never wait for a
+ * callback.
  *
- * A watchdog tells of jobs that run for longer than their budget. It sleeps while nothing runs;
- * while jobs do, it wakes at most twice a budget for each thread, however many jobs there are.
+ * A watchdog reports jobs that run longer than their budget. It sleeps while no job runs; while
+ * jobs run it wakes at most twice per budget and thread, whatever the number of jobs.
  *
  * Time       Measured on the system's monotonic clock, in nanoseconds. Idle threads do not wake.
- * Errors     create fails for want of memory or threads. submit takes what it can, and says how
- *            many. Misuse is a bug in the caller: assert() reports it.
- * Ownership  A job is copied. Its argument is the executor's from submit until it has run or was
- *            handed back by take; each job that was taken up is one or the other, exactly once.
- * Memory     Allocated at creation: the queue and the threads. Nothing after that.
- * Threads    Any thread may call anything at any time, jobs too, but for create and destroy (alone)
- *            and stop and drain (not from a job). Threads of the pool receive no signals.
+ * Errors     create fails when memory or threads are short. submit takes jobs up to its limit and
+ *            returns their number. Misuse is a bug in the caller, which assert() reports.
+ * Ownership  A job is copied. Its argument belongs to the executor from submit until the job has
+ *            run or take has handed it back; exactly one of the two happens to each accepted job.
+ * Memory     The queue and the threads are allocated at creation, nothing after that.
+ * Threads    Any thread, jobs included, may call any function at any time, except create and
+ *            destroy (no other call at the same time) and stop and drain (not from a job). The
+ *            pool's threads block all signals. After fork the child may only leave an executor
+ *            alone: its threads exist in the parent only.
  */
 #ifndef TICKWHEEL_EXECUTOR_H
 #define TICKWHEEL_EXECUTOR_H
@@ -49,22 +52,23 @@
 extern "C" {
 #endif
 
-/* The most that `thread_count` may be. */
+/* Upper limit of `thread_count`. */
 #define TW_EXECUTOR_THREADS_MAX 1024
 
 struct tw_executor;
 
-/* Something to be done once. */
+/* A call to be made once. */
 struct tw_job {
     void (*run)(void *argument);
     void *argument;
 };
 
-/* What submit does with jobs for which the queue has no room. */
+/* What submit does with jobs when the queue is full. */
 enum tw_full {
-    TW_FULL_REFUSE, /* leaves them to the caller */
-    TW_FULL_BLOCK,  /* waits for room; a job of the pool, which might wait for ever, runs them */
-    TW_FULL_RUN     /* runs them on the caller's thread */
+    TW_FULL_REFUSE, /* refuses them: they stay with the caller */
+    TW_FULL_BLOCK,  /* waits for room; a job of the pool, which could wait forever, runs them
+                      instead */
+    TW_FULL_RUN     /* runs them in the caller's thread */
 };
 
 /* Zero means the default in every field, so `(struct tw_executor_options){0}` is a good start. */
@@ -72,65 +76,66 @@ struct tw_executor_options {
     /* Threads of the pool, at most TW_EXECUTOR_THREADS_MAX. Default 1. */
     unsigned thread_count;
 
-    /* Jobs that wait at most. Default 1024. */
+    /* Capacity of the queue. Default 1024. */
     size_t queue_count_max;
 
     /* Default TW_FULL_REFUSE. */
     enum tw_full when_full;
 
-    /* How long a job may run before it is told of. Default: for ever, and there is no watchdog. */
+    /* How long a job may run before it is reported. Default: no limit, and no watchdog. */
     uint64_t budget_ns;
 
-    /* Tells once of each job over its budget, and for how long it has run: while it runs, on the
-     * watchdog's thread, or when it has ended, on its own. A job that is told of while it runs may
-     * end meanwhile, so `job` is good for comparing only. Default: it is only counted. */
+    /* Reports each job over its budget once, with the time that it has run: in the watchdog's
+     * thread while the job runs, or in the job's own thread when it has ended. A job that is
+     * reported while it runs may end meanwhile, so compare `job`, do not use its argument. Default:
+     * such jobs are only counted. */
     void (*on_over_budget)(void *context, const struct tw_job *job, uint64_t ran_ns);
     void *context;
 
-    /* Where memory comes from, for callers that count it or own it. `allocate` returns NULL when
-     * there is none, else `size` bytes on a multiple of `alignment`, a power of two; `release`
-     * takes it back. Both or neither; both are handed `memory_context`. Default: the C library. */
+    /* The source of memory, for callers that count or own it. `allocate` returns `size` bytes at a
+     * multiple of `alignment`, a power of two; NULL means out of memory. `release` gives the bytes
+     * back. Set both or neither; both receive `memory_context`. Default: the C library. */
     void *(*allocate)(void *context, size_t alignment, size_t size);
     void (*release)(void *context, void *memory, size_t size);
     void *memory_context;
 };
 
-/* Gauges, and counts since creation, all of the same moment. submitted = queued + running + done +
+/* Gauges, and counts since creation, read under one lock: submitted = queued + running + done +
  * taken. */
 struct tw_executor_stats {
     size_t queued;
-    size_t running;     /* on callers' threads too */
-    size_t over_budget; /* of those running, told of */
+    size_t running;     /* in callers' threads too */
+    size_t over_budget; /* of the running jobs, those reported */
     uint64_t submitted_count;
     uint64_t done_count;
-    uint64_t caller_count; /* of those done or running, on callers' threads */
+    uint64_t caller_count; /* of the jobs done or running, those in callers' threads */
     uint64_t refused_count;
     uint64_t taken_count;
-    uint64_t over_budget_count; /* ever told of */
-    uint64_t longest_ns;        /* of the jobs that are done */
-    uint64_t wake_count; /* times that a thread of the pool or the watchdog woke from waiting */
+    uint64_t over_budget_count; /* reported since creation */
+    uint64_t longest_ns;        /* longest run time of the jobs that are done */
+    uint64_t wake_count;        /* wake-ups of the pool's threads and the watchdog */
 };
 
 /* A pool whose threads wait for jobs. `options` may be NULL for all defaults and is copied. NULL
- * when there is no memory or a thread cannot be made. */
+ * when memory is short or a thread cannot be created. */
 struct tw_executor *tw_executor_create(const struct tw_executor_options *options);
 
-/* Stops the pool, if it was not yet, and frees it; NULL is fine. Jobs that still wait are
- * forgotten: take them first. */
+/* Stops the pool unless it is stopped, and frees it; NULL is fine. Jobs still in the queue are
+ * dropped: take them first. */
 void tw_executor_destroy(struct tw_executor *executor);
 
-/* Hands over `count` jobs, to be begun in this order. Returns how many were taken up, from the
- * first on: all, unless the executor is stopping, or the queue is full and it refuses. */
+/* Submits `count` jobs, which start in this order. Returns how many were accepted, counted from the
+ * first: all, unless the executor is stopping, or the queue is full and the executor refuses. */
 size_t tw_executor_submit(struct tw_executor *executor, const struct tw_job *jobs, size_t count);
 
-/* Takes back up to `limit` jobs that have not begun, the oldest first. Returns how many. */
+/* Takes back up to `limit` jobs that have not started, the oldest first. Returns their number. */
 size_t tw_executor_take(struct tw_executor *executor, struct tw_job *ret_jobs, size_t limit);
 
-/* Begins no more jobs and takes up none, and returns when those that run have ended. What waits
- * stays in the queue, for take. Calling it again, or after drain, does nothing. */
+/* Starts and accepts no more jobs, and returns when the running jobs have ended. Waiting jobs stay
+ * in the queue, for take. Calling it again, or after drain, does nothing. */
 void tw_executor_stop(struct tw_executor *executor);
 
-/* Takes up no more jobs, and returns when all that were have been run. */
+/* Accepts no more jobs, and returns when every accepted job has run. */
 void tw_executor_drain(struct tw_executor *executor);
 
 /* Gauges and counts. O(1). */

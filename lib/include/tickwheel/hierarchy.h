@@ -1,8 +1,8 @@
 /*
  * hierarchy.h - the textbook hierarchy of timing wheels, for tasks that lie in the caller's memory.
  *
- * The caller embeds a struct tw_task in whatever has a deadline; the wheel only links it. Nothing
- * is allocated per task, and what is not scheduled costs the wheel nothing:
+ * The caller embeds a struct tw_task in each object that has a deadline; the wheel only links it.
+ * Nothing is allocated per task, and an unscheduled task costs the wheel nothing:
  *
  *     struct connection {
  *         int fd;
@@ -19,19 +19,20 @@
  *     sleep_until(tw_hierarchy_wake_at(wheel));
  *
  * The lowest wheel has `wheel_size` buckets of one tick. A deadline beyond its span goes to the
- * overflow wheel above, whose buckets are as long as all of the wheel below, and so on up. When the
- * time of an overflow bucket comes, its tasks cascade to the finer wheels below.
+ * overflow wheel above, each of whose buckets spans the whole wheel below, and so on. When an
+ * overflow bucket's time is reached, its tasks cascade to the finer wheels below.
  *
  * Time       Absolute, 64 bits, in a unit of the caller's; `tick` units are one tick. A task comes
  *            out at the first multiple of `tick` that is not before its deadline: never early, late
  *            by less than one tick. No horizon: any deadline below TW_NEVER fires, TW_NEVER does
  *            not.
- * Errors     Only create and reserve fail, for want of memory. Where there is none for an overflow
- *            wheel, farther tasks wait in the top wheel's farthest bucket, which costs moves but
- *            makes none early or late. Misuse is a bug in the caller: assert() reports it.
- * Ownership  Tasks belong to the caller, who may free one as soon as it is not scheduled: once it
- *            was cancelled or handed out by expire. A scheduled task must stay where it is.
- * Memory     Allocated only when a wheel is made: at create, at reserve, and when a deadline first
+ * Errors     Only create and reserve fail, when memory is short. Without memory for an overflow
+ *            wheel, tasks beyond the top wheel wait in its farthest bucket: that costs moves, but
+ *            no task is early or late. Misuse is a bug in the caller, which assert() reports.
+ * Ownership  Tasks belong to the caller. A task may be freed while it is not scheduled: before
+ *            schedule, and after cancel or expire has returned it. A scheduled task must not move
+ *            in memory.
+ * Memory     Allocated only for whole wheels: at create, at reserve, and when a deadline first
  *            needs an overflow wheel, of which there are at most log(2^64) / log(wheel_size). Freed
  *            by destroy.
  * Threads    No globals and no locks: one wheel and its tasks, one thread at a time.
@@ -49,17 +50,17 @@
 extern "C" {
 #endif
 
-/* Tasks that one expire moves down from overflow buckets at most, see tw_hierarchy_expire. */
+/* The most tasks that one expire moves down from overflow buckets, see tw_hierarchy_expire. */
 #define TW_HIERARCHY_MOVES_MAX 1024
 
 struct tw_hierarchy;
 
-/* A cell of a doubly linked list; all zero while on none. */
+/* A cell of a doubly linked list; all zero while it is in no list. */
 struct tw_link {
     struct tw_link *next_, *prev_;
 };
 
-/* What the caller embeds. Must be all zero before its first use. */
+/* The part that the caller embeds. Must be all zero before its first use. */
 struct tw_task {
     struct tw_link link_;
     uint64_t deadline_; /* valid once scheduled, and kept after that */
@@ -77,9 +78,9 @@ struct tw_hierarchy_options {
      */
     uint32_t wheel_size;
 
-    /* Where memory comes from, for callers that count it or own it. `allocate` returns NULL when
-     * there is none, else `size` bytes on a multiple of `alignment`, a power of two; `release`
-     * takes it back. Both or neither; both are handed `context`. Default: the C library. */
+    /* The source of memory, for callers that count or own it. `allocate` returns `size` bytes at a
+     * multiple of `alignment`, a power of two; NULL means out of memory. `release` gives the bytes
+     * back. Set both or neither; both receive `context`. Default: the C library. */
     void *(*allocate)(void *context, size_t alignment, size_t size);
     void (*release)(void *context, void *memory, size_t size);
     void *context;
@@ -88,63 +89,62 @@ struct tw_hierarchy_options {
 /* The item, of a struct `type`, in which `task` is embedded as `member`. */
 #define tw_task_item(task, type, member) ((type *)((char *)(task)-offsetof(type, member)))
 
-/* A wheel of no tasks. `options` may be NULL for all defaults and is copied. NULL when out of
- * memory. */
+/* An empty wheel. `options` may be NULL for all defaults and is copied. NULL when out of memory. */
 struct tw_hierarchy *tw_hierarchy_create(const struct tw_hierarchy_options *options);
 
 /* Frees the wheel; NULL is fine. Tasks that are still scheduled are left as they are: zero them
  * before using them with another wheel. */
 void tw_hierarchy_destroy(struct tw_hierarchy *wheel);
 
-/* Makes now the overflow wheels that deadlines up to `delay` ahead need, so that such tasks
- * allocate nothing later. False when out of memory; wheels made so far stay. */
+/* Creates the overflow wheels that deadlines up to `delay` ahead need, so that such tasks allocate
+ * nothing later. False when out of memory; wheels created so far stay. */
 bool tw_hierarchy_reserve(struct tw_hierarchy *wheel, uint64_t delay);
 
-/* Schedules `task` for `deadline`, in place of the deadline that it may have. One already reached
- * is due at once, after the tasks that wait for the same tick. */
+/* Schedules `task` for `deadline`, in place of a deadline that it may have. A deadline already
+ * reached is due at once, after the other tasks of its tick. */
 void tw_hierarchy_schedule(struct tw_hierarchy *wheel, struct tw_task *task, uint64_t deadline);
 
 /* Moves a scheduled task to another deadline, later or earlier. Returns false, and does nothing, if
  * the task is not scheduled: it fired or was cancelled before. */
 bool tw_hierarchy_reschedule(struct tw_hierarchy *wheel, struct tw_task *task, uint64_t deadline);
 
-/* Takes the task out. Returns false if it is not scheduled, so cancelling twice is harmless. */
+/* Removes the task. Returns false if it is not scheduled, so cancelling twice is harmless. */
 bool tw_hierarchy_cancel(struct tw_hierarchy *wheel, struct tw_task *task);
 
-/* Takes out any one task that is scheduled, due or not; NULL when none is. For clearing a wheel
- * before destroy. O(levels). */
+/* Removes and returns any scheduled task, due or not; NULL when none is scheduled. For emptying a
+ * wheel before destroy. O(levels). */
 struct tw_task *tw_hierarchy_pop(struct tw_hierarchy *wheel);
 
 /* Moves time forward to `now` and takes out up to `limit` tasks that are due by then, in order of
- * tick (equal ticks in any order; what was overdue when scheduled may come sooner). Returns how
- * many. They are no longer scheduled: whoever handles one may schedule, cancel or
- * reschedule any task, those in `ret_due` too. Time never runs backwards: an earlier `now` changes
- * nothing.
+ * tick (equal ticks in any order; tasks that were overdue when scheduled may come sooner). Returns
+ * their number. They are no longer scheduled: the caller may schedule, cancel or reschedule any
+ * task while handling them, those in `ret_due` too. Time never runs backwards: an earlier `now`
+ * changes nothing.
  *
- * One call moves at most TW_HIERARCHY_MOVES_MAX tasks besides those that it takes out. Where more
- * are to be moved before the next task can be known, it returns what it has, possibly nothing, and
- * goes on in the next call. So a short return means that none is left unless
- * tw_hierarchy_is_behind(). */
+ * One call moves at most TW_HIERARCHY_MOVES_MAX tasks besides those that it takes out. When more
+ * moves are needed to find the next due task, the call returns the tasks taken so far, possibly
+ * none, and the next call continues. So a return below `limit` means that no due task is left
+ * unless tw_hierarchy_is_behind(). */
 size_t tw_hierarchy_expire(struct tw_hierarchy *wheel, uint64_t now, struct tw_task **ret_due,
                            size_t limit);
 
-/* Whether expire stopped before it had seen all that is due at the wheel's time: call it again.
- * Also true after a task was scheduled for a time already reached. O(levels). */
+/* Whether tasks may be due at the wheel's time, because expire stopped early or a task was
+ * scheduled for a time already reached: call expire again. O(levels). */
 bool tw_hierarchy_is_behind(const struct tw_hierarchy *wheel);
 
-/* When to call expire again: the tick of the next task, or sooner where tasks must move down
- * before: at the start of their overflow bucket. Not after the wheel's time while that is
- * behind; TW_NEVER if no task has a deadline other than TW_NEVER. Follows every cancel and
- * reschedule at once. O(levels). */
+/* When to call expire again: the tick of the next task, or sooner when tasks must move down before:
+ * at the start of their overflow bucket. Not after the wheel's time while the wheel is behind;
+ * TW_NEVER if no task has a deadline other than TW_NEVER. Every cancel and reschedule changes it at
+ * once. O(levels). */
 uint64_t tw_hierarchy_wake_at(const struct tw_hierarchy *wheel);
 
-/* Whether the task is in a wheel: it was scheduled and neither came out nor was cancelled. */
+/* Whether the task is in a wheel: scheduled, and since then neither expired nor cancelled. */
 static inline bool tw_task_is_scheduled(const struct tw_task *task)
 {
     return task->link_.next_ != NULL;
 }
 
-/* The deadline as last given; 0 if it never was. */
+/* The deadline last given; 0 before the first schedule. */
 static inline uint64_t tw_task_deadline(const struct tw_task *task)
 {
     return task->deadline_;
@@ -156,14 +156,14 @@ uint64_t tw_hierarchy_now(const struct tw_hierarchy *wheel);
 /* How many tasks wait for a deadline other than TW_NEVER. */
 size_t tw_hierarchy_count(const struct tw_hierarchy *wheel);
 
-/* Wheels made so far, at least 1. */
+/* Wheels created so far, at least 1. */
 unsigned tw_hierarchy_level_count(const struct tw_hierarchy *wheel);
 
-/* How often a task was moved down from an overflow wheel, all in all: what a larger `wheel_size`
- * would save. */
+/* How often a task was moved down from an overflow wheel, since creation: the work that a larger
+ * `wheel_size` would save. */
 uint64_t tw_hierarchy_move_count(const struct tw_hierarchy *wheel);
 
-/* Bytes allocated for this wheel; tasks are not in it. */
+/* Bytes allocated for this wheel, without the tasks. */
 size_t tw_hierarchy_memory(const struct tw_hierarchy *wheel);
 
 /* For tests: aborts unless every invariant of the wheel holds, whether or not assert() is compiled

@@ -12,20 +12,20 @@
  *     } while (tw_wheel_is_behind(wheel));
  *     sleep_until(tw_wheel_wake_at(wheel));
  *
- * A timer is held in one of two ways. Scheduled once: its handle dies when it fires or is
- * cancelled (schedule, reschedule, cancel). Opened once and armed many times: its handle lives
- * until closed (open, arm, disarm, close), which is for connection time-outs and periodic jobs.
- * Moving either to a later deadline is one store, however often it is done.
+ * A timer is held in one of two ways. Scheduled once: its handle becomes stale when it fires or is
+ * cancelled (schedule, reschedule, cancel). Opened once and armed many times: its handle stays
+ * valid until closed (open, arm, disarm, close), for connection time-outs and periodic jobs. Moving
+ * either kind to a later deadline is one store.
  *
  * Time       Absolute ticks since any epoch, 64 bits; the caller decides how long a tick is. A
- *            timer never comes out before its deadline, and there is no horizon: any deadline
- *            below TW_NEVER fires, and TW_NEVER never does.
- * Errors     Only create, reserve, schedule and open can fail, and only for want of memory or over
- *            the limit given at creation. Misuse is a bug in the caller: assert() reports it.
+ *            timer never comes out before its deadline, and there is no horizon: any deadline below
+ *            TW_NEVER fires, and TW_NEVER never does.
+ * Errors     Only create, reserve, schedule and open can fail, when memory is short or over the
+ *            limit given at creation. Misuse is a bug in the caller, which assert() reports.
  * Ownership  The wheel keeps the timers; the caller keeps handles. The handle of a timer that fired
  *            or was cancelled is stale: using it is harmless and never touches another timer.
  * Memory     Bounded by the most timers ever held at once, whatever is done with them afterwards;
- *            given back by destroy.
+ *            freed by destroy.
  * Threads    No globals and no locks: one wheel, one thread at a time.
  */
 #ifndef TICKWHEEL_WHEEL_H
@@ -39,8 +39,8 @@
 extern "C" {
 #endif
 
-/* A deadline that never comes, and the answer of an empty wheel. Time itself ends one tick before:
- * a later `now` counts as TW_NEVER - 1. */
+/* A deadline that is never reached, and the answer of an empty wheel. The largest time is one tick
+ * before: a later `now` counts as TW_NEVER - 1. */
 #define TW_NEVER UINT64_MAX
 
 /* The handle that names no timer: always stale. */
@@ -51,7 +51,7 @@ extern "C" {
 
 struct tw_wheel;
 
-/* Names a timer of one wheel: where it lies and which of that place's tenants it is. */
+/* Identifies a timer of one wheel: its slot, and the slot's generation. */
 typedef uint64_t tw_handle;
 
 /* Zero means the default in every field, so `(struct tw_wheel_options){0}` is a good start. */
@@ -63,10 +63,9 @@ struct tw_wheel_options {
      * TW_NONE. Default, and most: 2^32 - 1. */
     size_t timer_count_max;
 
-    /* Where memory comes from, for callers that count it or own it. `allocate` returns NULL when
-     * there is none, else `size` bytes on a multiple of `alignment`, a power of two of at most 2
-     * MiB; `release` takes it back. Both or neither; both are handed `context`. Default: the C
-     * library. */
+    /* The source of memory, for callers that count or own it. `allocate` returns `size` bytes at a
+     * multiple of `alignment`, a power of two of at most 2 MiB; NULL means out of memory. `release`
+     * gives the bytes back. Set both or neither; both receive `context`. Default: the C library. */
     void *(*allocate)(void *context, size_t alignment, size_t size);
     void (*release)(void *context, void *memory, size_t size);
     void *context;
@@ -79,65 +78,66 @@ struct tw_expired {
     tw_handle timer;   /* opened: still good, arm it again; scheduled: stale, good for comparing */
 };
 
-/* A wheel of no timers. `options` may be NULL for all defaults and is copied. NULL when out of
- * memory. */
+/* An empty wheel. `options` may be NULL for all defaults and is copied. NULL when out of memory. */
 struct tw_wheel *tw_wheel_create(const struct tw_wheel_options *options);
 
 /* Frees the wheel and its timers; NULL is fine. */
 void tw_wheel_destroy(struct tw_wheel *wheel);
 
-/* Takes now the memory for `count` timers held at once, touched page by page, so that holding up to
- * so many neither allocates nor faults later, unless they are often moved to earlier deadlines.
- * False, with nothing lost, when out of memory or over the limit. */
+/* Allocates memory for `count` timers held at once and touches each page, so that holding up to
+ * `count` timers neither allocates nor faults later, unless they are often moved to earlier
+ * deadlines. False, with the wheel unchanged, when out of memory or over the limit. */
 bool tw_wheel_reserve(struct tw_wheel *wheel, size_t count);
 
-/* A timer due at `deadline` that will hand back `data`; one already reached is due at once. Returns
- * TW_NONE when over the limit or out of memory. */
+/* Schedules a timer for `deadline` that will return `data`; a deadline already reached is due at
+ * once. Returns TW_NONE when over the limit or out of memory. */
 tw_handle tw_wheel_schedule(struct tw_wheel *wheel, uint64_t deadline, uint64_t data);
 
 /* Moves a scheduled timer to another deadline, later or earlier; the handle stays good. Returns
  * false if the handle is stale, and cannot fail otherwise. */
 bool tw_wheel_reschedule(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline);
 
-/* Takes a scheduled timer out. Returns false if the handle is stale, so cancelling twice is
- * harmless. */
+/* Removes a scheduled timer. Returns false if the handle is stale, so cancelling twice is harmless.
+ */
 bool tw_wheel_cancel(struct tw_wheel *wheel, tw_handle timer);
 
-/* A timer that will hand back `data` whenever it was armed and came due, until it is closed. Not
- * yet armed. Returns TW_NONE when over the limit or out of memory. */
+/* Opens a timer, unarmed, that will return `data` each time it was armed and is due, until it is
+ * closed. Returns TW_NONE when over the limit or out of memory. */
 tw_handle tw_wheel_open(struct tw_wheel *wheel, uint64_t data);
 
-/* Gives an opened timer its deadline, in place of the one it may have; TW_NEVER disarms it. It
- * fires once and is then unarmed. Returns false if the handle is stale, and cannot fail otherwise.
- */
+/* Gives an opened timer its deadline, in place of a deadline that it may have; TW_NEVER disarms it.
+ * It fires once and is then unarmed. Returns false if the handle is stale, and cannot fail
+ * otherwise. */
 bool tw_wheel_arm(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline);
 
-/* Takes an opened timer's deadline away. Returns whether it had one, so true means that it will not
- * fire any more and has not. */
+/* Removes an opened timer's deadline. Returns whether it had one, so true means that the timer has
+ * not fired for it and will not. */
 bool tw_wheel_disarm(struct tw_wheel *wheel, tw_handle timer);
 
-/* Ends an opened timer, armed or not. Returns false if the handle is stale. */
+/* Closes an opened timer, armed or not. Returns false if the handle is stale. */
 bool tw_wheel_close(struct tw_wheel *wheel, tw_handle timer);
 
-/* Asks the processor for a timer's memory, for a caller that knows which timers it will move or
- * cancel some steps ahead: a dozen or two hide the wait. Changes nothing; any handle will do. */
+/* Prefetches a timer's memory, for a caller that knows some steps ahead which timers it will move
+ * or cancel: a dozen or two ahead hide the wait for memory. Changes nothing; any handle is allowed,
+ * also a stale one. */
 void tw_wheel_prefetch(const struct tw_wheel *wheel, tw_handle timer);
 
 /* Moves time forward to `now` and takes out up to `limit` timers that are due by then, in order of
- * deadline (equal deadlines in any order; one armed when it was already overdue counts as due at
- * that moment). Returns how many. Time never runs backwards: an earlier `now` changes nothing.
+ * deadline (equal deadlines in any order; a timer armed when it was already overdue counts as due
+ * at that moment). Returns their number. Time never runs backwards: an earlier `now` changes
+ * nothing.
  *
- * Besides what it takes out, one call handles at most `limit` + TW_WHEEL_MOVES_MAX entries. Where a
- * bucket of more must be opened before the next timer can be known (a million due in the same
- * minute), it returns what it has, possibly nothing, and goes on in the next call. So a short
- * return means that none is left unless tw_wheel_is_behind(); and a loop that sleeps until
- * tw_wheel_wake_at() misses nothing, for that is then not after `now`. */
+ * Besides the timers that it takes out, one call handles at most `limit` + TW_WHEEL_MOVES_MAX
+ * entries. When a larger bucket must be opened to find the next timer (a million timers due in one
+ * minute), the call returns the timers taken so far, possibly none, and the next call continues. So
+ * a return below `limit` means that no due timer is left unless tw_wheel_is_behind(). A loop that
+ * sleeps until tw_wheel_wake_at() misses none, because that is then not after `now`. */
 size_t tw_wheel_expire(struct tw_wheel *wheel, uint64_t now, struct tw_expired *ret_due,
                        size_t limit);
 
-/* Whether expire stopped before it had seen all that is due at the wheel's time: call it again.
- * Also true after a timer was armed for a tick already reached. While a timer is armed, it is true
- * just when tw_wheel_wake_at() is not after the wheel's time. O(1). */
+/* Whether timers may be due at the wheel's time, because expire stopped early or a timer was armed
+ * for a tick already reached: call expire again. While a timer is armed, it is true exactly when
+ * tw_wheel_wake_at() is not after the wheel's time. O(1). */
 bool tw_wheel_is_behind(const struct tw_wheel *wheel);
 
 /* When to call expire again: never later than the earliest deadline, possibly sooner (at the former
@@ -146,39 +146,38 @@ bool tw_wheel_is_behind(const struct tw_wheel *wheel);
  * entries read. */
 uint64_t tw_wheel_wake_at(const struct tw_wheel *wheel);
 
-/* The latest time given to expire, or the start. */
+/* The latest time passed to expire, or the start. */
 uint64_t tw_wheel_now(const struct tw_wheel *wheel);
 
-/* How many timers wait for a deadline other than TW_NEVER. */
+/* The number of timers with a deadline other than TW_NEVER. */
 size_t tw_wheel_count(const struct tw_wheel *wheel);
 
-/* Bytes allocated for this wheel, all in all. */
+/* All bytes allocated for this wheel. */
 size_t tw_wheel_memory(const struct tw_wheel *wheel);
 
-/* How full the buckets of a wheel are. */
+/* Fill of a wheel's buckets. */
 struct tw_wheel_occupancy {
-    size_t bucket_count; /* buckets that are not empty, of 8 levels of 256 */
-    size_t
-        entry_count; /* entries in all of them: one for each timer that has one, and stale ones */
-    size_t entry_count_max; /* in the fullest */
+    size_t bucket_count;    /* non-empty buckets, of 8 levels of 256 */
+    size_t entry_count;     /* entries in all buckets, stale ones included */
+    size_t entry_count_max; /* entries in the fullest bucket */
 };
 
-/* Counts the entries of every bucket of `wheel` into `ret_occupancy`; what a call of expire has
- * begun to open is not among them. O(buckets + entries / 62). */
+/* Counts the entries of every bucket of `wheel` into `ret_occupancy`, without those of a bucket
+ * that expire is opening. O(buckets + entries / 62). */
 void tw_wheel_occupancy(const struct tw_wheel *wheel, struct tw_wheel_occupancy *ret_occupancy);
 
-/* Where a timer lies in a wheel. */
+/* The place of a timer in a wheel. */
 struct tw_wheel_place {
     uint64_t deadline; /* as last set */
     unsigned level;    /* 0 to 7: the buckets of level l are 256^l ticks wide */
     unsigned bucket;   /* 0 to 255, of that level */
 };
 
-/* Says in `ret_place` where `timer` of `wheel` lies now. A timer that was moved to a later deadline
- * may still lie where the former one put it; one of level 4 or more is then said to lie where the
- * new one belongs. While expire is behind, a timer that it has begun to handle is said to lie where
- * that will put it. Returns false if the handle is stale or the timer has no deadline. O(1); for
- * explaining, nothing depends on it. */
+/* Stores in `ret_place` the place of `timer` in `wheel`. A timer that was moved to a later deadline
+ * may still be in the bucket of the former deadline; on level 4 and above the answer is then the
+ * bucket of the new deadline. While expire is behind, the answer for a timer that it is handling is
+ * the place to which expire will move it. Returns false if the handle is stale or the timer has no
+ * deadline. O(1); for explaining, nothing depends on it. */
 bool tw_wheel_find(const struct tw_wheel *wheel, tw_handle timer, struct tw_wheel_place *ret_place);
 
 /* For tests: aborts unless every invariant of the wheel holds, whether or not assert() is compiled
