@@ -40,35 +40,35 @@
 #include "timer/schedule.h"
 #include "storage/storage.h"
 
+#include <stdatomic.h>
+
 struct engine_options {
     uint16_t partition;
     uint64_t window_ms;      /* how far ahead timers are in memory */
     uint64_t near_bytes_max; /* footprint of timers in memory; loading pauses there, and a create
                                 or patch that needs more is refused with OVERLOADED */
     uint64_t pending_max;    /* live timers in all; beyond it TOO_MANY. 0: no limit */
-    struct engine *const *peers; /* whose live timers that is about: all of one thread, borrowed,
-                                    this one among them, NULL where one is not made yet. NULL: its
-                                    own alone */
-    size_t peer_count;
-    uint32_t inflight_max;        /* webhooks at a time */
-    uint32_t target_inflight_max; /* webhooks at a time to one origin (scheme, host, port) */
-    uint32_t broker_inflight_max; /* deliveries at a time to one connection of a broker; they are
+    _Atomic uint64_t *pending_all; /* live timers of all engines that share the limit, on any
+                                      thread, borrowed. The caller has added meta.pending of each.
+                                      NULL: the limit is for this engine alone */
+    uint32_t inflight_max;         /* webhooks at a time */
+    uint32_t target_inflight_max;  /* webhooks at a time to one origin (scheme, host, port) */
+    uint32_t broker_inflight_max;  /* deliveries at a time to one connection of a broker; they are
                                        not counted above, for the operator names the connections */
-    uint64_t target_rate;         /* webhooks to one origin in a thousand seconds; 0: no limit */
-    uint64_t catch_up_rate;       /* deliveries that are overdue (ENGINE_OVERDUE_MS), in a thousand
+    uint64_t target_rate;          /* webhooks to one origin in a thousand seconds; 0: no limit */
+    uint64_t catch_up_rate;        /* deliveries that are overdue (ENGINE_OVERDUE_MS), in a thousand
                                        seconds, but for those of queues; 0: no limit */
-    uint32_t pulled_max;          /* deliveries pulled at a time, not counted above either; they
+    uint32_t pulled_max;           /* deliveries pulled at a time, not counted above either; they
                                        take at most a quarter of near_bytes_max */
-    uint32_t scan_rows_max;       /* rows of one read ahead */
-    uint64_t retain_ms;           /* how long a final state is answered with GONE */
-    uint64_t watermark_interval_ms; /* how often the watermark is written when it moved */
-    uint64_t storage_retry_ms;      /* pause after a failed batch or read */
-    size_t history_max;             /* deliveries of which is known what made them late */
-    uint64_t seed;                  /* of the jitter */
-    struct zone_source zones;       /* for what recurs */
-    struct tenant_counts
-        *tenant_counts; /* of all engines of one thread, borrowed: live timers by tenant,
-                                       with those that the storage has. NULL: not counted */
+    uint32_t scan_rows_max;        /* rows of one read ahead */
+    uint64_t retain_ms;            /* how long a final state is answered with GONE */
+    uint64_t watermark_interval_ms;      /* how often the watermark is written when it moved */
+    uint64_t storage_retry_ms;           /* pause after a failed batch or read */
+    size_t history_max;                  /* deliveries of which is known what made them late */
+    uint64_t seed;                       /* of the jitter */
+    struct zone_source zones;            /* for what recurs */
+    struct tenant_counts *tenant_counts; /* of all engines, borrowed: live timers by tenant, with
+                                            those that the storage has. NULL: not counted */
 };
 
 /* What is found due so late is overdue: after an outage, not because of a busy moment. */

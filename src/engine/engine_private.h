@@ -313,6 +313,16 @@ enum error_code tenant_admit(struct engine *engine, const struct command *comman
 /* It does not live any more, durably, or did not come to. */
 void tenant_dismiss(struct engine *engine, const struct timer *timer);
 
+/* A timer of any tenant is about to live: counts it in `pending`. False: there are as many as may
+ * be. */
+bool tenant_admit_pending(struct engine *engine);
+
+/* It was admitted and will not live, or lives no more. */
+void tenant_dismiss_pending(struct engine *engine);
+
+/* It was dismissed, and lives after all: its cancel was not written. Not limited. */
+void tenant_restore_pending(struct engine *engine);
+
 /* ---- names.c ---- */
 
 /* Begins a command that has names: a create of one timer, a command by key, or a COMPLETE. */

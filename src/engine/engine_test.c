@@ -531,28 +531,28 @@ static void test_memory_to_the_byte(void **state)
     }
 }
 
-/* Goal: the limit is that of all engines of a thread together. Method: two of them, and creates in
+/* Goal: the limit is that of all engines that share a count. Method: two of them, and creates in
  * one while the other has what counts. */
-static void test_pending_is_counted_over_peers(void **state)
+static void test_pending_is_counted_over_engines(void **state)
 {
-    struct engine *peers[3] = {NULL};
+    _Atomic uint64_t pending_all = 0;
     struct bed bed, other;
 
     (void)state;
     bed_init(&bed);
     bed_init(&other);
     close_engine(&bed);
+    close_engine(&other);
     bed.options.pending_max = 3;
-    bed.options.peers = peers;
-    bed.options.peer_count = 3;
+    bed.options.pending_all = other.options.pending_all = &pending_all;
     open_engine(&bed);
-    peers[0] = other.engine;
-    peers[2] = bed.engine;
+    open_engine(&other);
     assert_int_equal(create(&other, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
     assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
     assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
     assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_TOO_MANY);
-    peers[0] = NULL;
+    assert_int_equal(pending_all, 3);
+    pending_all--; /* as if another engine had one less */
     assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
     assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_TOO_MANY);
     bed_deinit(&bed);
@@ -649,7 +649,7 @@ int main(void)
         cmocka_unit_test(test_memory_is_bounded),
         cmocka_unit_test(test_limits_refuse),
         cmocka_unit_test(test_memory_to_the_byte),
-        cmocka_unit_test(test_pending_is_counted_over_peers),
+        cmocka_unit_test(test_pending_is_counted_over_engines),
         cmocka_unit_test(test_retained_to_the_millisecond),
         cmocka_unit_test(test_a_day_at_most),
         cmocka_unit_test(test_backoff_is_full_jitter),

@@ -43,7 +43,7 @@ static void end(struct engine *engine, struct timer *timer, enum timer_state sta
 {
     timer->state = state;
     timer->ended = engine->now;
-    engine->stats.pending--;
+    tenant_dismiss_pending(engine);
     if (state == TIMER_DEAD)
         engine->stats.dead++;
     else

@@ -57,29 +57,14 @@ static void place(struct engine *engine, struct timer *timer)
     list_init(&timer->private_.waiters);
 }
 
-/* Whether there are as many live timers as may be. */
-static bool is_full(const struct engine *engine)
-{
-    const struct engine_options *options = &engine->options;
-    uint64_t pending = options->peers ? 0 : engine->stats.pending;
-
-    if (!options->pending_max)
-        return false;
-    for (size_t i = 0; i < options->peer_count; i++)
-        if (options->peers[i])
-            pending += options->peers[i]->stats.pending;
-    return pending >= options->pending_max;
-}
-
-static enum error_code create_one(struct engine *engine, struct timer *timer,
-                                  struct command *command)
+/* Places a timer that is counted in `pending` already, and has it written. */
+static enum error_code create_admitted(struct engine *engine, struct timer *timer,
+                                       struct command *command)
 {
     const struct engine_options *options = &engine->options;
     struct write_note note = {.purpose = WRITE_CREATE, .command = command};
     enum error_code error;
 
-    if (is_full(engine))
-        return ERROR_TOO_MANY;
     if (engine->counter > TIMER_COUNTER_MAX)
         return ERROR_OVERLOADED; /* after 2^40 timers: a restart begins a new epoch */
     place(engine, timer);
@@ -100,8 +85,20 @@ static enum error_code create_one(struct engine *engine, struct timer *timer,
     }
     if (scheduler_is_near(engine, timer))
         engine_count(engine, timer);
-    engine->stats.pending++;
     return ERROR_NONE;
+}
+
+static enum error_code create_one(struct engine *engine, struct timer *timer,
+                                  struct command *command)
+{
+    enum error_code error;
+
+    if (!tenant_admit_pending(engine))
+        return ERROR_TOO_MANY;
+    error = create_admitted(engine, timer, command);
+    if (error)
+        tenant_dismiss_pending(engine);
+    return error;
 }
 
 /* What became of the i-th timer of a create, if it is known already. */
@@ -333,19 +330,26 @@ static void cancel(struct engine *engine, struct timer *timer, struct command *c
         copy->ended = engine->now;
     }
     if (change(engine, timer, copy, command, WRITE_CANCEL))
-        engine->stats.pending--;
+        tenant_dismiss_pending(engine);
+}
+
+static void dismiss_redriven(struct engine *engine, const struct timer *timer)
+{
+    tenant_dismiss(engine, timer);
+    tenant_dismiss_pending(engine);
 }
 
 /* A dead letter begins anew; its last error stays, until another one takes its place. */
 static void redrive(struct engine *engine, struct timer *timer, struct command *command)
 {
-    enum error_code error = ERROR_NONE;
+    enum error_code error = ERROR_TOO_MANY;
     struct timer *copy;
 
-    if (is_full(engine))
-        error = ERROR_TOO_MANY;
-    if (!error)
+    if (tenant_admit_pending(engine)) {
         error = tenant_admit(engine, command, timer);
+        if (error)
+            tenant_dismiss_pending(engine);
+    }
     if (error) {
         planner_reply(engine, command, error, timer);
         return;
@@ -361,14 +365,12 @@ static void redrive(struct engine *engine, struct timer *timer, struct command *
     }
     if (copy && is_too_much(engine, timer, copy)) {
         timer_free(copy);
-        tenant_dismiss(engine, timer);
+        dismiss_redriven(engine, timer);
         planner_reply(engine, command, ERROR_OVERLOADED, timer);
         return;
     }
-    if (change(engine, timer, copy, command, WRITE_REDRIVE))
-        engine->stats.pending++;
-    else
-        tenant_dismiss(engine, timer);
+    if (!change(engine, timer, copy, command, WRITE_REDRIVE))
+        dismiss_redriven(engine, timer);
 }
 
 /* Whether the final state is still told. */

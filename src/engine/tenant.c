@@ -23,21 +23,46 @@ enum error_code tenant_admit(struct engine *engine, const struct command *comman
 {
     const struct command *asked = command->parent_ ? command->parent_ : command;
     struct tenant_counts *tenant_counts = engine->options.tenant_counts;
-    const struct bytes tenant = timer->texts.tenant;
 
     if (!tenant_counts)
         return ERROR_NONE;
-    if (asked->tenant_pending_max &&
-        tenant_counts_count(tenant_counts, tenant) >= asked->tenant_pending_max)
-        return ERROR_TOO_MANY;
-    return tenant_counts_add(tenant_counts, tenant, 1) ? ERROR_NONE : ERROR_NO_MEMORY;
+    return tenant_counts_admit(tenant_counts, timer->texts.tenant, asked->tenant_pending_max);
 }
 
-/* One whose record was damaged when the storage counted may have gone uncounted. */
+/* A timer whose record was damaged when the storage counted may have gone uncounted. */
 void tenant_dismiss(struct engine *engine, const struct timer *timer)
 {
-    struct tenant_counts *tenant_counts = engine->options.tenant_counts;
+    if (engine->options.tenant_counts)
+        tenant_counts_dismiss(engine->options.tenant_counts, timer->texts.tenant);
+}
 
-    if (tenant_counts && tenant_counts_count(tenant_counts, timer->texts.tenant) > 0)
-        tenant_counts_add(tenant_counts, timer->texts.tenant, -1);
+/* ---- the limit of all tenants together ---- */
+
+bool tenant_admit_pending(struct engine *engine)
+{
+    const struct engine_options *options = &engine->options;
+    const uint64_t before =
+        options->pending_all ? atomic_fetch_add(options->pending_all, 1) : engine->stats.pending;
+
+    if (options->pending_max && before >= options->pending_max) {
+        if (options->pending_all)
+            atomic_fetch_sub(options->pending_all, 1);
+        return false;
+    }
+    engine->stats.pending++;
+    return true;
+}
+
+void tenant_dismiss_pending(struct engine *engine)
+{
+    engine->stats.pending--;
+    if (engine->options.pending_all)
+        atomic_fetch_sub(engine->options.pending_all, 1);
+}
+
+void tenant_restore_pending(struct engine *engine)
+{
+    engine->stats.pending++;
+    if (engine->options.pending_all)
+        atomic_fetch_add(engine->options.pending_all, 1);
 }

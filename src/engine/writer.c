@@ -246,7 +246,7 @@ void writer_found(struct engine *engine, struct timer *timer, struct engine_read
         return;
     }
     if (read->result == ERROR_NOT_FOUND || (read->timer && timer_is_over(read->timer->state))) {
-        engine->stats.pending--;
+        tenant_dismiss_pending(engine);
         tenant_dismiss(engine, timer);
     }
     believe(engine, timer); /* a stand-in like any other, from here on */
@@ -289,7 +289,7 @@ static void write_failed(struct engine *engine, struct timer *timer, const struc
         create_failed(engine, timer, note->command, error);
         return;
     case WRITE_CANCEL:
-        engine->stats.pending++;
+        tenant_restore_pending(engine);
         /* fall through */
     case WRITE_REDRIVE:
     case WRITE_PATCH:

@@ -67,8 +67,7 @@ static struct engine_options engine_options_of(struct node *node, uint16_t parti
     options.window_ms = config->window_ms;
     options.near_bytes_max = config->near_bytes_max / count;
     options.pending_max = config->pending_max;
-    options.peers = node->engines;
-    options.peer_count = node->partition_count;
+    options.pending_all = &node->pending_all;
     options.inflight_max = (uint32_t)share(node, partition, config->deliveries_max);
     options.target_inflight_max = (uint32_t)share(node, partition, config->target_deliveries_max);
     options.broker_inflight_max = (uint32_t)share(node, partition, config->broker_inflight_max);
@@ -102,6 +101,8 @@ static enum error_code begin_epochs(struct node *node, struct storage_batch *bat
             code = error_set(ret_error, ERROR_INVALID, "the data folder was opened too often");
         if (code == ERROR_NONE)
             code = storage_load_tenant_counts(node->storage, i, &node->tenant_counts, ret_error);
+        if (code == ERROR_NONE)
+            atomic_fetch_add(&node->pending_all, batches[i].meta.pending);
     }
     if (code == ERROR_NONE)
         code = storage_commit(node->storage, pointers, node->partition_count, ret_error);

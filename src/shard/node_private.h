@@ -42,11 +42,11 @@ struct node {
     struct queue *queue; /* the engine thread's, while it runs */
     struct queue_heads *heads;
     uint16_t partition_count;
-    struct tenant_counts
-        tenant_counts;       /* live timers by tenant; the engine thread's, while it runs */
-    struct zones *zones;     /* NULL: the tz database is not installed */
-    struct engine **engines; /* the engine thread's, while it runs */
-    struct wall advanced_at; /* the same: when it last let time pass */
+    struct tenant_counts tenant_counts; /* live timers by tenant */
+    _Atomic uint64_t pending_all;       /* live timers */
+    struct zones *zones;                /* NULL: the tz database is not installed */
+    struct engine **engines;            /* the engine thread's, while it runs */
+    struct wall advanced_at;            /* the same: when it last let time pass */
 
     /* Into the engine thread. */
     struct mailbox requests, commits, reads, outcomes, workers;

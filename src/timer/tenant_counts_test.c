@@ -48,6 +48,56 @@ static void test_counts(void **state)
     tenant_counts_deinit(&tenant_counts);
 }
 
+/* What one thread of test_limit_is_exact does, and how often it was let in and refused. */
+struct admitting {
+    struct tenant_counts *tenant_counts;
+    uint64_t admitted, refused;
+};
+
+enum { ADMITTED_MAX = 5, ADMITTING_THREADS = 4, ADMITTING_ROUNDS = 20000 };
+
+static void *admit_and_dismiss(void *argument)
+{
+    struct admitting *admitting = argument;
+
+    for (size_t i = 0; i < ADMITTING_ROUNDS; i++) {
+        const struct bytes name = i % 2 ? BYTES("shop") : BYTES("rival");
+
+        if (tenant_counts_admit(admitting->tenant_counts, name, ADMITTED_MAX)) {
+            admitting->refused++;
+            continue;
+        }
+        admitting->admitted++;
+        if (i % 3) /* a timer that lives on is dismissed by a later round */
+            tenant_counts_dismiss(admitting->tenant_counts, name);
+    }
+    return NULL;
+}
+
+/* Goal: with several threads a limit is neither exceeded nor missed. Method: each thread lets
+ * timers in and out; what is left in at the end is at the limit exactly, and no count is lost. */
+static void test_limit_is_exact(void **state)
+{
+    struct admitting admitting[ADMITTING_THREADS];
+    pthread_t threads[ADMITTING_THREADS];
+    struct tenant_counts tenant_counts;
+
+    (void)state;
+    tenant_counts_init(&tenant_counts);
+    for (size_t i = 0; i < ADMITTING_THREADS; i++) {
+        admitting[i] = (struct admitting){.tenant_counts = &tenant_counts};
+        assert_int_equal(pthread_create(&threads[i], NULL, admit_and_dismiss, &admitting[i]), 0);
+    }
+    for (size_t i = 0; i < ADMITTING_THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(admitting[i].admitted + admitting[i].refused, ADMITTING_ROUNDS);
+        assert_true(admitting[i].refused > 0);
+    }
+    assert_int_equal(tenant_counts_count(&tenant_counts, BYTES("shop")), ADMITTED_MAX);
+    assert_int_equal(tenant_counts_count(&tenant_counts, BYTES("rival")), ADMITTED_MAX);
+    tenant_counts_deinit(&tenant_counts);
+}
+
 static void test_the_unnamed(void **state)
 {
     struct tenant_counts tenant_counts;
@@ -82,6 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_limit_is_exact),
         cmocka_unit_test(test_the_unnamed),
         cmocka_unit_test(test_names),
     };
