@@ -161,8 +161,27 @@ void engine_read_done(struct engine *engine, struct wall now, struct engine_read
 
 void engine_delivered(struct engine *engine, struct wall now, struct delivery *delivery);
 
-/* Begin no new delivery; those that are out may come back. For a clean stop. */
+/* Begin no new delivery; those that are out may come back. For a clean stop, and before a
+ * release. */
 void engine_drain(struct engine *engine);
+
+/* ---- a partition changes its engine ---- */
+
+/* Takes back engine_drain: the partition stays. */
+void engine_resume(struct engine *engine);
+
+/* Nothing is awaited but deliveries: every command was answered, and every write is durable. Holds
+ * soon after engine_drain if no command is submitted and no delivery comes back meanwhile. */
+bool engine_is_settled(const struct engine *engine);
+
+/* Gives up the timers that are being delivered, linked by private_.link; their deliveries stay
+ * valid, and come back to the engine that adopts them. Only of a drained and settled engine, which
+ * is good for engine_destroy alone afterwards. */
+void engine_release(struct engine *engine, struct list *ret_timers);
+
+/* Takes them, before all else that is done with a new engine. False when out of memory: what is
+ * left on `timers` was not taken, and the engine is good for engine_drain and engine_release. */
+bool engine_adopt(struct engine *engine, struct list *timers);
 
 /* ---- what to do ---- */
 
@@ -179,6 +198,11 @@ struct delivery *engine_take_recorded(struct engine *engine);
  * with this priority. Queues go by their full names here (queue_target.h). */
 bool engine_peek(const struct engine *engine, struct bytes queue, unsigned priority,
                  struct wall *ret_due);
+
+/* Walks them in the order in which engine_pull would hand them out: start with *cursor = NULL, no
+ * other call meanwhile. False at the end. `ret_bytes` is what the timer takes in memory. */
+bool engine_peek_next(const struct engine *engine, struct bytes queue, unsigned priority,
+                      const void **cursor, struct wall *ret_due, size_t *ret_bytes);
 
 /* Hands out the first timer of this queue and priority; NULL when none waits, or as many are out as
  * may be. */

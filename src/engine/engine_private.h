@@ -3,6 +3,7 @@
  *
  *   engine.c     life, effects, clock steps, statistics, the check
  *   planner.c    commands: create, get, patch, cancel, list
+ *   handover.c   from a partition's engine to its next one
  *   names.c      commands that name their timers: keys, Idempotency-Keys, watched events
  *   tenant.c     whose timers a command may see, and how many one tenant may have
  *   writer.c     batches: what is being made durable, and what follows when it is
@@ -406,6 +407,10 @@ void lanes_update(struct engine *engine, struct lane *lane);
 /* Hands out the lane's first timer, or drops it when it is too late. False when out of memory. The
  * lane may be freed. */
 bool lanes_lend(struct engine *engine, struct lane *lane, struct list *deliveries);
+
+/* The timer is in flight already: an earlier engine of the partition lent it. False when out of
+ * memory. */
+bool lanes_adopt(struct engine *engine, struct timer *timer);
 
 /* How many more timers may be spilled before some of those that were are written. */
 size_t lanes_spillable(const struct engine *engine);

@@ -370,6 +370,32 @@ void lanes_remove(struct engine *engine, struct timer *timer)
     lanes_update(engine, lane);
 }
 
+static void lend(struct engine *engine, struct lane *lane, struct timer *timer)
+{
+    lane->inflight++;
+    engine->webhooks_inflight += lane->kind == LANE_WEBHOOK;
+    if (lane->kind == LANE_PULLED)
+        pull_lent(engine, timer);
+    timer->private_.phase = PHASE_OUT;
+    list_push(&engine->busy, &timer->private_.link);
+    engine->inflight++;
+}
+
+bool lanes_adopt(struct engine *engine, struct timer *timer)
+{
+    struct lane_name name;
+    struct lane *lane;
+
+    name_lane(engine, timer, &name);
+    lane = lane_get(engine, &name);
+    if (!lane)
+        return false;
+    timer->private_.lane = lane->origin;
+    lend(engine, lane, timer);
+    lanes_update(engine, lane);
+    return true;
+}
+
 bool lanes_lend(struct engine *engine, struct lane *lane, struct list *deliveries)
 {
     struct timer *timer = timer_of(lane->waiting.next);
@@ -389,17 +415,11 @@ bool lanes_lend(struct engine *engine, struct lane *lane, struct list *deliverie
     unqueue(engine, lane, timer);
     if (rate)
         pace_take(&lane->pace, rate, engine->now);
-    lane->inflight++;
-    engine->webhooks_inflight += lane->kind == LANE_WEBHOOK;
-    if (lane->kind == LANE_PULLED)
-        pull_lent(engine, timer);
-    timer->private_.phase = PHASE_OUT;
     timer->private_.flags &= ~(uint32_t)FLAG_RETRYING;
     if (timer->state == TIMER_RETRYING)
         timer->private_.flags |= FLAG_RETRYING;
     timer->state = TIMER_DELIVERING;
-    list_push(&engine->busy, &timer->private_.link);
-    engine->inflight++;
+    lend(engine, lane, timer);
     delivery->timer = timer;
     delivery->attempt = timer->attempts + 1;
     delivery->epoch = engine->epoch;

@@ -19,6 +19,20 @@ bool engine_peek(const struct engine *engine, struct bytes queue, unsigned prior
     return true;
 }
 
+bool engine_peek_next(const struct engine *engine, struct bytes queue, unsigned priority,
+                      const void **cursor, struct wall *ret_due, size_t *ret_bytes)
+{
+    const struct lane *lane = lanes_find_queue(engine, queue, priority);
+    const struct list *last = *cursor ? *cursor : (lane ? &lane->waiting : NULL);
+
+    if (!lane || last->next == &lane->waiting)
+        return false;
+    *cursor = last->next;
+    *ret_due = timer_of(last->next)->due;
+    *ret_bytes = timer_of(last->next)->footprint;
+    return true;
+}
+
 /* One timer may always be out, however large it is. */
 bool pull_has_room(const struct engine *engine, const struct timer *timer)
 {
