@@ -20,7 +20,7 @@
         }                                                                   \
     } while (0)
 
-struct connection {
+struct consumer_connection {
     int fd;
     struct tw_task idle;
 };
@@ -50,14 +50,14 @@ static void use_hashed(void)
 static void use_hierarchy(void)
 {
     struct tw_task *due[4];
-    struct connection connection = {3, {{NULL, NULL}, 0}};
+    struct consumer_connection connection = {3, {{NULL, NULL}, 0}};
     struct tw_hierarchy *wheel = tw_hierarchy_create(NULL);
     EXPECT(wheel);
     tw_hierarchy_schedule(wheel, &connection.idle, 30000);
     EXPECT(tw_task_is_scheduled(&connection.idle));
     EXPECT(tw_hierarchy_expire(wheel, 29999, due, 4) == 0);
     EXPECT(tw_hierarchy_expire(wheel, 30000, due, 4) == 1);
-    EXPECT(tw_task_item(due[0], struct connection, idle)->fd == 3);
+    EXPECT(tw_task_item(due[0], struct consumer_connection, idle)->fd == 3);
     tw_hierarchy_destroy(wheel);
 }
 

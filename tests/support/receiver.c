@@ -54,7 +54,7 @@ struct text {
     size_t size, capacity;
 };
 
-struct connection {
+struct receiver_connection {
     int fd;
     struct text in, out;
     size_t in_start;     /* bytes of `in` that are dealt with */
@@ -65,20 +65,20 @@ struct connection {
     bool ended;          /* the other side sends no more */
 };
 
-struct request {
+struct receiver_request {
     char path[PATH_SIZE];
     char id[80];
     uint64_t due_ms, attempt, body_size;
     bool is_close;
 };
 
-struct server {
+struct receiver_server {
     int epoll_fd, listen_fd, signal_fd;
     int status;
     FILE *log;
     struct text log_text;
     uint64_t requests;
-    struct connection **connections; /* by descriptor */
+    struct receiver_connection **connections; /* by descriptor */
     int connections_size;
     uint64_t wake_at; /* the earliest answer_at; NEVER: none */
 };
@@ -151,7 +151,7 @@ static const char *header_value(const char *line, const char *name)
     return line + strspn(line, " \t");
 }
 
-static void parse_header(const char *line, struct request *request)
+static void parse_header(const char *line, struct receiver_request *request)
 {
     const char *value;
 
@@ -177,7 +177,7 @@ static void parse_header(const char *line, struct request *request)
 
 /* Reads one request off the front of `data`. Returns the bytes it took; 0 when there is more to
  * come. */
-static size_t parse_request(const char *data, size_t size, struct request *ret_request)
+static size_t parse_request(const char *data, size_t size, struct receiver_request *ret_request)
 {
     const char *end = size ? memmem(data, size, "\r\n\r\n", 4) : NULL;
     const char *line, *path, *path_end;
@@ -185,7 +185,7 @@ static size_t parse_request(const char *data, size_t size, struct request *ret_r
 
     if (!end)
         return 0;
-    *ret_request = (struct request){.id = "-"};
+    *ret_request = (struct receiver_request){.id = "-"};
     head_size = (size_t)(end - data) + 4;
     path = memchr(data, ' ', head_size);
     if (path) {
@@ -200,7 +200,7 @@ static size_t parse_request(const char *data, size_t size, struct request *ret_r
     return head_size + ret_request->body_size;
 }
 
-static void log_flush(struct server *server)
+static void log_flush(struct receiver_server *server)
 {
     if (server->log && server->log_text.size > 0) {
         fwrite(server->log_text.data, 1, server->log_text.size, server->log);
@@ -209,7 +209,8 @@ static void log_flush(struct server *server)
     server->log_text.size = 0;
 }
 
-static void log_request(struct server *server, const struct request *request, uint64_t arrived_us)
+static void log_request(struct receiver_server *server, const struct receiver_request *request,
+                        uint64_t arrived_us)
 {
     struct text *text = &server->log_text;
 
@@ -237,7 +238,7 @@ static bool path_number(const char *path, const char *prefix, uint64_t *ret_numb
     return true;
 }
 
-static void answer(struct connection *connection, uint64_t status, const char *header)
+static void answer(struct receiver_connection *connection, uint64_t status, const char *header)
 {
     static const char plain[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     char head[256];
@@ -252,7 +253,7 @@ static void answer(struct connection *connection, uint64_t status, const char *h
     text_append(&connection->out, head, (size_t)size);
 }
 
-static void answer_large(struct connection *connection, uint64_t size)
+static void answer_large(struct receiver_connection *connection, uint64_t size)
 {
     char head[128];
     int head_size = snprintf(head, sizeof(head),
@@ -264,15 +265,16 @@ static void answer_large(struct connection *connection, uint64_t size)
     connection->out.size += size;
 }
 
-static void answer_at(struct server *server, struct connection *connection, uint64_t at)
+static void answer_at(struct receiver_server *server, struct receiver_connection *connection,
+                      uint64_t at)
 {
     connection->answer_at = at;
     if (at < server->wake_at)
         server->wake_at = at;
 }
 
-static void handle(struct server *server, struct connection *connection,
-                   const struct request *request)
+static void handle(struct receiver_server *server, struct receiver_connection *connection,
+                   const struct receiver_request *request)
 {
     static const char endless[] = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n";
     static const char half[] = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf a body";
@@ -315,14 +317,14 @@ static void handle(struct server *server, struct connection *connection,
 
 /* ---- connections ---- */
 
-static void watch(struct server *server, int operation, int fd, uint32_t events)
+static void watch(struct receiver_server *server, int operation, int fd, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.fd = fd};
 
     require(epoll_ctl(server->epoll_fd, operation, fd, &event) == 0, "epoll");
 }
 
-static void hang_up(struct server *server, struct connection *connection)
+static void hang_up(struct receiver_server *server, struct receiver_connection *connection)
 {
     server->connections[connection->fd] = NULL;
     close(connection->fd);
@@ -332,7 +334,7 @@ static void hang_up(struct server *server, struct connection *connection)
 }
 
 /* Sends what there is to send. False when the connection is over. */
-static bool flush(struct server *server, struct connection *connection)
+static bool flush(struct receiver_server *server, struct receiver_connection *connection)
 {
     struct text *out = &connection->out;
     ssize_t sent;
@@ -356,11 +358,11 @@ static bool flush(struct server *server, struct connection *connection)
 }
 
 /* Deals with the requests that are complete, up to one that must wait; sends the answers. */
-static void proceed(struct server *server, struct connection *connection)
+static void proceed(struct receiver_server *server, struct receiver_connection *connection)
 {
     struct text *in = &connection->in;
     uint64_t arrived_us = clock_us(CLOCK_REALTIME);
-    struct request request;
+    struct receiver_request request;
     size_t taken;
 
     while (!connection->answer_at && !connection->hangs_up) {
@@ -381,7 +383,7 @@ static void proceed(struct server *server, struct connection *connection)
         hang_up(server, connection);
 }
 
-static void receive(struct server *server, struct connection *connection)
+static void receive(struct receiver_server *server, struct receiver_connection *connection)
 {
     struct text *in = &connection->in;
     ssize_t size;
@@ -397,9 +399,9 @@ static void receive(struct server *server, struct connection *connection)
     proceed(server, connection);
 }
 
-static void accept_all(struct server *server)
+static void accept_all(struct receiver_server *server)
 {
-    struct connection *connection;
+    struct receiver_connection *connection;
     int fd;
 
     while ((fd = accept4(server->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
@@ -423,7 +425,8 @@ static void accept_all(struct server *server)
 }
 
 /* The next byte of /trickle. */
-static void trickle(struct server *server, struct connection *connection, uint64_t now)
+static void trickle(struct receiver_server *server, struct receiver_connection *connection,
+                    uint64_t now)
 {
     text_append(&connection->out, "x", 1);
     if (flush(server, connection))
@@ -433,7 +436,7 @@ static void trickle(struct server *server, struct connection *connection, uint64
 }
 
 /* Sends the answers of /slow whose time has come, and finds out when the next one is due. */
-static void answer_slow(struct server *server)
+static void answer_slow(struct receiver_server *server)
 {
     uint64_t now = now_ms();
 
@@ -441,7 +444,7 @@ static void answer_slow(struct server *server)
         return;
     server->wake_at = NEVER;
     for (int fd = 0; fd < server->connections_size; fd++) {
-        struct connection *connection = server->connections[fd];
+        struct receiver_connection *connection = server->connections[fd];
 
         if (!connection || !connection->answer_at)
             continue;
@@ -458,7 +461,7 @@ static void answer_slow(struct server *server)
 
 /* ---- the server ---- */
 
-static void serve(struct server *server)
+static void serve(struct receiver_server *server)
 {
     struct epoll_event events[EVENTS_MAX];
     int count, fd;
@@ -491,7 +494,7 @@ static void serve(struct server *server)
     }
 }
 
-static void start(struct server *server, uint16_t port)
+static void start(struct receiver_server *server, uint16_t port)
 {
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -528,7 +531,7 @@ int main(int argc, char **argv)
                                             {"log", required_argument, NULL, 'l'},
                                             {"status", required_argument, NULL, 's'},
                                             {NULL, 0, NULL, 0}};
-    struct server server = {.status = 200, .wake_at = NEVER};
+    struct receiver_server server = {.status = 200, .wake_at = NEVER};
     unsigned port = 0;
     int option;
 

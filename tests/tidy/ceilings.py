@@ -8,7 +8,7 @@ last row is gone, this file goes too.
 
 TODAY = {
     "plain_words": {
-        "docs": 6.3,
+        "docs": 4.8,
 
         "lib/src": 9.6,
 
@@ -35,7 +35,7 @@ TODAY = {
 
         "src/timer": 20,
     },
-    "purposes": 110,
-    "unique_tags": 124,
-    "unique_statics": 470,
+    "purposes": 109,
+    "unique_tags": 53,
+    "unique_statics": 469,
 }

@@ -47,7 +47,7 @@ struct step {
     int64_t skipped_from; /* the clock jumped from here to `reading`; equal when it did not */
 };
 
-struct walk {
+struct cron_walk {
     struct step *steps;
     size_t count;
     int64_t first, end; /* instants */
@@ -87,7 +87,7 @@ static void read_expressions(struct random *random)
 
 /* ---- the walk ---- */
 
-static bool meets_again(struct walk *walk, int64_t reading)
+static bool meets_again(struct cron_walk *walk, int64_t reading)
 {
     uint64_t index = (uint64_t)(reading - walk->reading_base);
     bool was;
@@ -98,7 +98,7 @@ static bool meets_again(struct walk *walk, int64_t reading)
     return was;
 }
 
-static void add_step(struct walk *walk, int64_t at, int64_t reading, int64_t skipped_from)
+static void add_step(struct cron_walk *walk, int64_t at, int64_t reading, int64_t skipped_from)
 {
     bool is_again = meets_again(walk, reading);
 
@@ -109,7 +109,7 @@ static void add_step(struct walk *walk, int64_t at, int64_t reading, int64_t ski
 
 /* From `first` to `end`: each second, or each full minute on the clock and each second at which the
  * clock jumps. */
-static void walk_along(struct walk *walk, int64_t first, int64_t end, int stride)
+static void walk_along(struct cron_walk *walk, int64_t first, int64_t end, int stride)
 {
     int64_t at = first, reading = at + database_offset(at);
 
@@ -143,7 +143,7 @@ static void walk_along(struct walk *walk, int64_t first, int64_t end, int stride
 }
 
 /* A walk of so many days, and what its readings may lie beside it. */
-static void begin(struct walk *walk, int64_t first, unsigned days)
+static void begin(struct cron_walk *walk, int64_t first, unsigned days)
 {
     walk->reading_count = (days + 4) * SECONDS_PER_DAY;
     walk->reading_base = first - 2 * SECONDS_PER_DAY;
@@ -182,7 +182,7 @@ static bool fires(const struct expression *expression, enum cron_dst dst, const 
 /* From the end of the walk back to the last of it, over what nothing is planned for; -1: none. */
 static void check_end(const char *name, const struct zone *zone,
                       const struct expression *expression, enum cron_dst dst,
-                      const struct walk *walk, int64_t planned)
+                      const struct cron_walk *walk, int64_t planned)
 {
     struct wall end = {(uint64_t)walk->end * 1000 - 1};
     struct wall last = cron_last(&expression->cron, zone, dst, end);
@@ -195,7 +195,7 @@ static void check_end(const char *name, const struct zone *zone,
 
 /* What follows on each planned instant is the next; what comes before, the one before. */
 static void compare(const char *name, const struct zone *zone, const struct expression *expression,
-                    enum cron_dst dst, const struct walk *walk, const int64_t *planned,
+                    enum cron_dst dst, const struct cron_walk *walk, const int64_t *planned,
                     size_t count)
 {
     size_t stride = count > MANY ? 7 : 1;
@@ -229,7 +229,7 @@ static void compare(const char *name, const struct zone *zone, const struct expr
 
 /* All policies of one expression along a walk. */
 static void check_expression(const char *name, const struct zone *zone,
-                             struct expression *expression, const struct walk *walk)
+                             struct expression *expression, const struct cron_walk *walk)
 {
     static int64_t planned[DST_COUNT][STEP_COUNT_MAX];
     size_t counts[DST_COUNT] = {0};
@@ -250,8 +250,8 @@ static void check_expression(const char *name, const struct zone *zone,
         compare(name, zone, expression, (enum cron_dst)dst, walk, planned[dst], counts[dst]);
 }
 
-static void check_expressions(const char *name, const struct zone *zone, const struct walk *walk,
-                              int stride)
+static void check_expressions(const char *name, const struct zone *zone,
+                              const struct cron_walk *walk, int stride)
 {
     for (size_t i = 0; i < expression_count; i++)
         if (stride == 1 || !expressions[i].has_seconds)
@@ -263,7 +263,7 @@ static void check_expressions(const char *name, const struct zone *zone, const s
 /* The minutes of two days and more around the change; then the seconds around it, and around where
  * what it repeats begins and ends. */
 static void check_change(const char *name, const struct zone *zone, int64_t at, int64_t jump,
-                         struct walk *walk)
+                         struct cron_walk *walk)
 {
     int64_t from = at - jump - SECONDS_AROUND, middle;
 
@@ -288,7 +288,7 @@ static int64_t year_start(int year)
 }
 
 static void check_zone(const char *name, const struct zone *zone, struct random *random,
-                       struct walk *walk)
+                       struct cron_walk *walk)
 {
     int year = 1971 + (int)random_below(random, 130);
     int64_t start;
@@ -315,7 +315,7 @@ int main(void)
 {
     struct random random = database_random();
     struct database database;
-    struct walk walk;
+    struct cron_walk walk;
     size_t rounds;
 
     setvbuf(stdout, NULL, _IOLBF, 0);

@@ -19,7 +19,7 @@ static void open_tube(struct link *link, const struct options *options)
         fail("beanstalkd refused the tube");
 }
 
-static void create(struct link *link, const struct options *options, const struct job *jobs,
+static void create(struct link *link, const struct options *options, const struct pull_job *jobs,
                    size_t count)
 {
     char text[JOB_TEXT_SIZE + 1];

@@ -33,7 +33,7 @@
 #define NEVER_CAME      INT64_MIN
 #define US_PER_S        UINT64_C(1000000)
 
-struct bench {
+struct pull_bench {
     const struct system *system;
     struct options options;
     int port, pid;
@@ -56,7 +56,7 @@ struct bench {
 };
 
 struct thread {
-    struct bench *bench;
+    struct pull_bench *bench;
     pthread_t id;
     struct link link;
     bool is_producer;
@@ -80,7 +80,7 @@ void pause_us(uint64_t us)
     ppoll(NULL, 0, &pause, NULL);
 }
 
-void job_format(const struct job *job, char ret_text[JOB_TEXT_SIZE + 1])
+void job_format(const struct pull_job *job, char ret_text[JOB_TEXT_SIZE + 1])
 {
     int size = snprintf(ret_text, JOB_TEXT_SIZE + 1, "%010llu %016llu ",
                         (unsigned long long)job->number, (unsigned long long)job->due_us);
@@ -89,7 +89,7 @@ void job_format(const struct job *job, char ret_text[JOB_TEXT_SIZE + 1])
     ret_text[JOB_TEXT_SIZE] = '\0';
 }
 
-bool job_parse(const char *text, struct job *ret_job)
+bool job_parse(const char *text, struct pull_job *ret_job)
 {
     char *end;
 
@@ -107,7 +107,7 @@ struct usage {
     long resident_bytes;
 };
 
-static struct usage server_usage(const struct bench *bench)
+static struct usage server_usage(const struct pull_bench *bench)
 {
     struct usage usage = {0};
     unsigned long user, kernel;
@@ -146,25 +146,25 @@ static void raise_to(_Atomic uint64_t *value, uint64_t least)
 
 static void create_jobs(struct thread *thread, uint64_t number, size_t count)
 {
-    struct bench *bench = thread->bench;
-    struct job jobs[BATCH_MAX];
+    struct pull_bench *bench = thread->bench;
+    struct pull_job jobs[BATCH_MAX];
     uint64_t step = bench->system->due_step_us;
     uint64_t due_us = (now_us() + bench->delay_s * US_PER_S + step - 1) / step * step;
 
     for (size_t i = 0; i < count; i++)
-        jobs[i] =
-            (struct job){.number = number + i,
-                         .due_us = due_us,
-                         .delay_s = bench->delay_s,
-                         .priority = bench->priorities ? (int)((number + i) % bench->priorities)
-                                                       : JOB_PRIORITY_ANY};
+        jobs[i] = (struct pull_job){.number = number + i,
+                                    .due_us = due_us,
+                                    .delay_s = bench->delay_s,
+                                    .priority = bench->priorities
+                                                    ? (int)((number + i) % bench->priorities)
+                                                    : JOB_PRIORITY_ANY};
     bench->system->create(&thread->link, &bench->options, jobs, count);
     raise_to(&bench->last_due_us, due_us);
 }
 
 static void create_all(struct thread *thread)
 {
-    struct bench *bench = thread->bench;
+    struct pull_bench *bench = thread->bench;
     uint64_t number;
 
     while ((number = atomic_fetch_add(&bench->next, bench->batch)) < bench->job_count) {
@@ -174,7 +174,7 @@ static void create_all(struct thread *thread)
     }
 }
 
-static void note(struct bench *bench, const struct taken *taken, uint64_t at_us)
+static void note(struct pull_bench *bench, const struct taken *taken, uint64_t at_us)
 {
     uint64_t number = taken->job.number;
 
@@ -191,7 +191,7 @@ static void note(struct bench *bench, const struct taken *taken, uint64_t at_us)
 
 static void work(struct thread *thread)
 {
-    struct bench *bench = thread->bench;
+    struct pull_bench *bench = thread->bench;
     struct taken *taken = calloc(BATCH_MAX, sizeof(*taken));
 
     if (!taken)
@@ -219,7 +219,7 @@ static void work(struct thread *thread)
 /* At its pace as long as the system keeps up; behind it, as fast as it can. */
 static void produce(struct thread *thread, size_t producers)
 {
-    struct bench *bench = thread->bench;
+    struct pull_bench *bench = thread->bench;
     uint64_t rate = bench->rate / producers, made = 0;
     uint64_t interval_us = bench->batch == 1 ? 1000 : 10000;
 
@@ -239,7 +239,7 @@ static void produce(struct thread *thread, size_t producers)
 
 /* ---- phases ---- */
 
-static void open_links(struct bench *bench, struct thread *threads)
+static void open_links(struct pull_bench *bench, struct thread *threads)
 {
     for (size_t i = 0; i < bench->connections; i++) {
         threads[i] = (struct thread){.bench = bench};
@@ -249,7 +249,7 @@ static void open_links(struct bench *bench, struct thread *threads)
     }
 }
 
-static void run(struct bench *bench, struct thread *threads, void *(*body)(void *thread))
+static void run(struct pull_bench *bench, struct thread *threads, void *(*body)(void *thread))
 {
     bench->begun_us = now_us();
     for (size_t i = 0; i < bench->connections; i++)
@@ -259,8 +259,8 @@ static void run(struct bench *bench, struct thread *threads, void *(*body)(void 
         pthread_join(threads[i].id, NULL);
 }
 
-static void print_line(const struct bench *bench, const char *phase, uint64_t count, double seconds,
-                       struct usage before, const char *more)
+static void print_line(const struct pull_bench *bench, const char *phase, uint64_t count,
+                       double seconds, struct usage before, const char *more)
 {
     struct usage after = server_usage(bench);
 
@@ -282,7 +282,7 @@ static void *work_body(void *argument)
     return NULL;
 }
 
-static size_t producers_of(const struct bench *bench)
+static size_t producers_of(const struct pull_bench *bench)
 {
     return bench->connections < 8 ? 1 : bench->connections / 4;
 }
@@ -290,7 +290,7 @@ static size_t producers_of(const struct bench *bench)
 static void *steady_body(void *argument)
 {
     struct thread *thread = argument;
-    struct bench *bench = thread->bench;
+    struct pull_bench *bench = thread->bench;
 
     if (!thread->is_producer) {
         work(thread);
@@ -302,7 +302,7 @@ static void *steady_body(void *argument)
     return NULL;
 }
 
-static void create_phase(struct bench *bench, struct thread *threads)
+static void create_phase(struct pull_bench *bench, struct thread *threads)
 {
     struct usage before = server_usage(bench);
     uint64_t refused = 0;
@@ -318,7 +318,7 @@ static void create_phase(struct bench *bench, struct thread *threads)
 
 /* Jobs that were not taken where a strict order, by priority and then by number, would have them:
  * how many are off by more than what all connections hold at a time, and by how much the worst. */
-static void order(const struct bench *bench, uint64_t *ret_astray, uint64_t *ret_worst)
+static void order(const struct pull_bench *bench, uint64_t *ret_astray, uint64_t *ret_worst)
 {
     uint64_t slack = 2 * bench->batch * bench->connections;
     uint64_t levels = bench->priorities ? bench->priorities : 1;
@@ -336,7 +336,7 @@ static void order(const struct bench *bench, uint64_t *ret_astray, uint64_t *ret
         }
 }
 
-static void drain_phase(struct bench *bench, struct thread *threads)
+static void drain_phase(struct pull_bench *bench, struct thread *threads)
 {
     uint64_t due_us = atomic_load(&bench->last_due_us), astray, worst;
     struct usage before;
@@ -363,7 +363,7 @@ static int compare(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
-static void print_steady(const struct bench *bench, uint64_t first, struct usage before)
+static void print_steady(const struct pull_bench *bench, uint64_t first, struct usage before)
 {
     static const double shares[] = {0.5, 0.99, 0.999};
     uint64_t count = atomic_load(&bench->next) - first;
@@ -389,7 +389,7 @@ static void print_steady(const struct bench *bench, uint64_t first, struct usage
     free(late);
 }
 
-static void steady_phase(struct bench *bench, struct thread *threads)
+static void steady_phase(struct pull_bench *bench, struct thread *threads)
 {
     struct usage before = server_usage(bench);
     uint64_t first;
@@ -430,7 +430,7 @@ static uint64_t number_of(const char *text, uint64_t least, uint64_t most)
     return value;
 }
 
-static void set(struct bench *bench, int option, const char *text)
+static void set(struct pull_bench *bench, int option, const char *text)
 {
     switch (option) {
     case 's':
@@ -477,7 +477,7 @@ static void set(struct bench *bench, int option, const char *text)
     }
 }
 
-static void parse(struct bench *bench, int count, char **arguments)
+static void parse(struct pull_bench *bench, int count, char **arguments)
 {
     static const struct option options[] = {
         {"system", 1, NULL, 's'},      {"port", 1, NULL, 'p'},  {"pid", 1, NULL, 'i'},
@@ -495,14 +495,14 @@ static void parse(struct bench *bench, int count, char **arguments)
 
 int main(int count, char **arguments)
 {
-    struct bench bench = {.connections = 8,
-                          .batch = 1,
-                          .job_count = 20000,
-                          .delay_s = 2,
-                          .rate = 1000,
-                          .seconds = 5,
-                          .phases = "create,drain,steady",
-                          .options = {.queue = "bench", .poll_ms = 100}};
+    struct pull_bench bench = {.connections = 8,
+                               .batch = 1,
+                               .job_count = 20000,
+                               .delay_s = 2,
+                               .rate = 1000,
+                               .seconds = 5,
+                               .phases = "create,drain,steady",
+                               .options = {.queue = "bench", .poll_ms = 100}};
     struct thread threads[CONNECTIONS_MAX];
 
     parse(&bench, count, arguments);

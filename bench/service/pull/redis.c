@@ -68,7 +68,7 @@ static void load(struct link *link, const struct options *options)
     memcpy(link->text, link_read(link, DIGEST + 2), DIGEST);
 }
 
-static void create(struct link *link, const struct options *options, const struct job *jobs,
+static void create(struct link *link, const struct options *options, const struct pull_job *jobs,
                    size_t count)
 {
     char text[JOB_TEXT_SIZE + 1];

@@ -14,7 +14,7 @@
 #define BATCH_MAX        1000
 #define JOB_PRIORITY_ANY (-1)
 
-struct job {
+struct pull_job {
     uint64_t number;
     uint64_t due_us; /* since 1970 */
     unsigned delay_s;
@@ -23,7 +23,7 @@ struct job {
 
 /* A job in a worker's hands. */
 struct taken {
-    struct job job; /* number and due_us only */
+    struct pull_job job; /* number and due_us only */
     char handle[JOB_HANDLE_SIZE];
 };
 
@@ -40,7 +40,7 @@ struct system {
     void (*open)(struct link *link, const struct options *options);
 
     /* All are acknowledged when it returns. */
-    void (*create)(struct link *link, const struct options *options, const struct job *jobs,
+    void (*create)(struct link *link, const struct options *options, const struct pull_job *jobs,
                    size_t count);
 
     /* Up to `max` jobs that are due; waits up to about a second for the first, or for one interval
@@ -55,10 +55,10 @@ struct system {
 
 extern const struct system system_tickwheel, system_beanstalkd, system_redis;
 
-void job_format(const struct job *job, char ret_text[JOB_TEXT_SIZE + 1]);
+void job_format(const struct pull_job *job, char ret_text[JOB_TEXT_SIZE + 1]);
 
 /* False: it is no job of ours. */
-bool job_parse(const char *text, struct job *ret_job);
+bool job_parse(const char *text, struct pull_job *ret_job);
 
 uint64_t now_us(void);
 

@@ -45,7 +45,7 @@ static char *answer(struct link *link, int wanted, size_t *ret_size)
     return body;
 }
 
-static size_t format_timer(const struct options *options, const struct job *job, char *text,
+static size_t format_timer(const struct options *options, const struct pull_job *job, char *text,
                            size_t size)
 {
     char payload[JOB_TEXT_SIZE + 1], priority[24] = "";
@@ -59,7 +59,8 @@ static size_t format_timer(const struct options *options, const struct job *job,
 }
 
 /* How many were refused because the server was full: none or the one. */
-static size_t create_one(struct link *link, const struct options *options, const struct job *job)
+static size_t create_one(struct link *link, const struct options *options,
+                         const struct pull_job *job)
 {
     char text[TIMER_SIZE_MAX];
     size_t size = format_timer(options, job, text, sizeof(text));
@@ -70,8 +71,8 @@ static size_t create_one(struct link *link, const struct options *options, const
     return try_answer(link, 201, &size) ? 0 : 1;
 }
 
-static void send_batch(struct link *link, const struct options *options, const struct job *jobs,
-                       size_t count)
+static void send_batch(struct link *link, const struct options *options,
+                       const struct pull_job *jobs, size_t count)
 {
     size_t size = 0, capacity = count * TIMER_SIZE_MAX;
     char *body = malloc(capacity);
@@ -88,7 +89,7 @@ static void send_batch(struct link *link, const struct options *options, const s
 }
 
 /* Moves the jobs that were refused because the server was full to the front; how many they are. */
-static size_t refused(const char *answer_text, size_t size, struct job *jobs, size_t count)
+static size_t refused(const char *answer_text, size_t size, struct pull_job *jobs, size_t count)
 {
     const char *at = answer_text, *end = answer_text + size;
     size_t kept = 0;
@@ -106,7 +107,7 @@ static size_t refused(const char *answer_text, size_t size, struct job *jobs, si
 }
 
 /* How many were refused because the server was full, which are now at the front of `jobs`. */
-static size_t create_batch(struct link *link, const struct options *options, struct job *jobs,
+static size_t create_batch(struct link *link, const struct options *options, struct pull_job *jobs,
                            size_t count)
 {
     const char *body;
@@ -117,10 +118,10 @@ static size_t create_batch(struct link *link, const struct options *options, str
     return memmem(body, size, "\"failed\":0", 10) ? 0 : refused(body, size, jobs, count);
 }
 
-static void create(struct link *link, const struct options *options, const struct job *jobs,
+static void create(struct link *link, const struct options *options, const struct pull_job *jobs,
                    size_t count)
 {
-    struct job left[BATCH_MAX];
+    struct pull_job left[BATCH_MAX];
 
     memcpy(left, jobs, count * sizeof(*jobs));
     while (count > 0) {

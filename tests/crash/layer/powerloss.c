@@ -52,7 +52,7 @@ enum entry_kind {
     ENTRY_RMDIR,
 };
 
-struct entry {
+struct powerloss_entry {
     uint32_t kind, fd;
     uint64_t offset, size;
 };
@@ -73,7 +73,7 @@ void powerloss_refuse(const char *call, const char *path)
 __attribute__((constructor)) static void begin(void)
 {
     const char *path = getenv("FAULTS_JOURNAL");
-    struct entry entry = {.kind = ENTRY_START};
+    struct powerloss_entry entry = {.kind = ENTRY_START};
     int fd;
 
     folder = getenv("FAULTS_FOLDER");
@@ -122,7 +122,7 @@ static void step(void)
 
 static void note(enum entry_kind kind, int fd, uint64_t offset, const void *data, size_t size)
 {
-    struct entry entry = {(uint32_t)kind, (uint32_t)fd, offset, size};
+    struct powerloss_entry entry = {(uint32_t)kind, (uint32_t)fd, offset, size};
     struct iovec parts[2] = {{&entry, sizeof(entry)}, {(void *)data, size}};
     int error = errno;
 
