@@ -52,7 +52,7 @@ struct purgatory_bench_load {
 
     struct tw_purgatory *purgatory;
     struct purgatory_bench_request *requests; /* a ring */
-    atomic_ullong next;                       /* the first that nobody has taken */
+    atomic_ullong next;                       /* the first that is not taken yet */
     uint64_t end;
     atomic_size_t watched_most;
     atomic_size_t memory_most;
@@ -110,7 +110,7 @@ static void request_submit(struct purgatory_bench_load *load, uint64_t index, ui
     }
 }
 
-/* The event of the request, if it is one that has any. */
+/* The event of the request, if it has one. */
 static void request_event(struct purgatory_bench_load *load, uint64_t index)
 {
     struct purgatory_bench_request *request = request_at(load, index);

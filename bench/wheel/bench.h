@@ -2,8 +2,8 @@
  * bench.h - what the wheel's benchmark and its subjects share.
  *
  * A subject is one way to keep timers. Each becomes a program, wheel_NAME, that runs the workloads
- * (workloads.h) once on the same deterministic input and prints what it measured (program.c);
- * run.py runs them all, alternately, and compares.
+ * (workloads.h) once on one deterministic input and prints its figures (program.c); run.py runs
+ * all of them, alternately, and compares.
  */
 #ifndef BENCH_WHEEL_BENCH_H
 #define BENCH_WHEEL_BENCH_H
@@ -18,7 +18,7 @@ extern "C" {
 enum {
     HOUR = 3600000,      /* ticks of 1 ms: delays of fill, cancel, expire */
     TIMEOUT = 30000,     /* churn's delay */
-    PERIOD_MAX = 10000,  /* periodic: 1 to so many */
+    PERIOD_MAX = 10000,  /* periodic: 1 to this */
     BATCH = 256,         /* timers asked for in one call of expire */
     OPS_PER_TICK = 1000, /* churn */
     AHEAD = 16,          /* steps by which memory is asked for before its turn */
@@ -26,8 +26,8 @@ enum {
     CHECKED = 16         /* ticks of churn and of periodic between looks at the clock */
 };
 
-/* A subject so slow that churn or periodic would take minutes is stopped after so long, warm-up
- * and measured each, and what it did until then counts. */
+/* Limit of warm-up and of measured time, for subjects that would take minutes for churn or
+ * periodic; the work done until then counts. */
 #define PATIENCE_NS 1500000000u
 
 /* The columns of the table. */
@@ -43,7 +43,7 @@ enum figure {
     FIGURE_COUNT
 };
 
-/* The input, made once: which deadline, whom, in which order. Times are in ticks from the start. */
+/* The input, made once: deadlines, timers, order. Times are in ticks from the start. */
 struct input {
     uint32_t count;
     uint32_t *delays;  /* uniform in 1..HOUR */
@@ -51,12 +51,12 @@ struct input {
     uint32_t *periods; /* uniform in 1..PERIOD_MAX */
     uint32_t *picks;   /* random ones of 0..count-1, PICKS of them, used round and round */
     uint64_t start;    /* the first tick */
-    int asks_ahead;    /* cancel and churn say AHEAD steps early whom they come to */
+    int asks_ahead;    /* cancel and churn name their timer AHEAD steps early */
 };
 
 enum { PICKS = 1 << 22 };
 
-/* What a run found. A figure that the subject does not have stays NAN. */
+/* The figures of a run. A figure that the subject does not have stays NAN. */
 struct found {
     double figures[FIGURE_COUNT];
     double late_ticks;        /* the most that any timer of expire came after its deadline */
@@ -69,7 +69,7 @@ struct found {
 struct wheel_subject {
     const char *name; /* as the tables call it */
     const char *kind; /* "ours", "yardstick" (a simple one written for this benchmark), "peer" */
-    const char *note; /* what a reader must know to read the figures right; may be NULL */
+    const char *note; /* a remark on the figures; may be NULL */
     const char *(*version)(void);
     void (*run)(const struct input *input, struct found *ret_found);
 };
@@ -91,7 +91,7 @@ void *bench_allocate(size_t size);
  * from the last read, or all known beforehand. */
 void bench_floor(uint32_t count, double *ret_dependent, double *ret_independent);
 
-/* The version of what stands in this tree. */
+/* The version of this tree. */
 const char *bench_version_here(void);
 
 #ifdef __cplusplus

@@ -43,7 +43,7 @@ JAVA = ["netty", "kafka", "agrona", "delayqueue"]
 
 # Of the rest. The chunk wheel, whose figures are held against targets, gets all rounds.
 ROUNDS_OTHERS = 3
-PATIENCE_S = 12  # of the rest, one that has taken so long gets no further round
+PATIENCE_S = 12  # a subject other than ours that took longer gets no further round
 RUN_S_MAX = 300
 JAVA_HEAP = "4g"
 
@@ -143,7 +143,7 @@ class Entrant:
 
 
 def built_entrants(wanted, left_out):
-    """Of all that can be measured here, what is wanted, in the order of the table."""
+    """The wanted subjects of those that are built, in the order of the table."""
     entrants = []
 
     def add(key, command, is_ahead=False):

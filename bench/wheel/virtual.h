@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* From now on the monotonic and the wall clock say so many milliseconds. */
+/* Sets the monotonic and the wall clock to this time in milliseconds. */
 void virtual_set(uint64_t now_ms);
 
 /* Timers that fired and have not been handed to the workload yet: a loop fires all of a turn. */

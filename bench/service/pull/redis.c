@@ -52,7 +52,7 @@ static void add_key(struct link *link, const struct options *options, const char
     add(link, key);
 }
 
-/* The script is kept by the server; every connection hands it the same one. */
+/* The server keeps the script; every connection loads it. */
 static void load(struct link *link, const struct options *options)
 {
     (void)options;
