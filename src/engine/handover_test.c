@@ -1,6 +1,6 @@
 /*
- * Goal: a partition that changes its engine loses no timer, delivers none twice because of that, and
- * answers for deliveries that began before. Method: one engine by hand over storage in memory,
+ * Goal: a partition that changes its engine loses no timer, delivers none twice because of that,
+ * and answers for deliveries that began before. Method: one engine by hand over storage in memory,
  * released and adopted at chosen moments.
  */
 #include "engine/engine_testing.h"
