@@ -1,3 +1,4 @@
+/* allocator_oracle.c - an allocator for tests, which fills blocks with garbage. */
 #include "allocator_oracle.h"
 
 #include "link.h"

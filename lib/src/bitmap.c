@@ -1,3 +1,4 @@
+/* bitmap.c - building a bitmap and finding its next member. */
 #include "bitmap.h"
 
 static uint64_t bitmap_row_words(uint64_t bits)

@@ -1,4 +1,4 @@
-/* clock.c - the library's only calls to the system's clocks, and a clock that needs none. */
+/* clock.c - the system's clocks, waiting on them, and the virtual clock. */
 #include "clock_private.h"
 
 #include <tickwheel/clock.h>
@@ -35,12 +35,11 @@ struct timespec tw__clock_timespec(struct tw_instant instant)
                              .tv_nsec = (long)(instant.ns % NS_PER_S)};
 }
 
-/* One step of a wait; the lock is held. What it returns does not matter, the caller looks at the
- * clock again. */
+/* One step of a wait; the lock is held. Returns nothing: the caller reads the clock again. */
 static void clock_wait_once(struct tw_waiter *waiter, struct tw_instant now,
                             struct tw_instant until)
 {
-    /* In steps of at most a day: further than time_t reaches is not asked for. */
+    /* In steps of at most a day, so that no time beyond the range of time_t is requested. */
     const uint64_t longest = (uint64_t)86400 * NS_PER_S;
     uint64_t left = tw_instant_since(now, until);
     left = left < longest ? left : longest;
@@ -125,7 +124,7 @@ void tw_waiter_wake(struct tw_waiter *waiter)
 
 static struct tw_virtual *clock_virtual_of(const struct tw_clock *clock)
 {
-    return (struct tw_virtual *)(uintptr_t)clock; /* the clock is its first member */
+    return (struct tw_virtual *)(uintptr_t)clock; /* the clock is the first member */
 }
 
 static uint64_t clock_virtual_now_ns(const struct tw_clock *clock)
@@ -159,7 +158,7 @@ static bool clock_virtual_wait(const struct tw_clock *clock, struct tw_waiter *w
         pthread_mutex_lock(&waiter->lock_);
         pthread_cond_broadcast(&self->changed_);
         pthread_mutex_unlock(&self->lock_);
-        /* An advance from here on finds the waiter in the list and waits for its lock. */
+        /* From here on, an advance finds the waiter in the list and waits for its lock. */
         if (!waiter->is_woken_)
             pthread_cond_wait(&waiter->changed_, &waiter->lock_);
         pthread_mutex_unlock(&waiter->lock_);

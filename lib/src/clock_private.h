@@ -1,4 +1,4 @@
-/* clock_private.h - what the runner needs of the clock besides its public face. */
+/* clock_private.h - functions of the clock for the runner. */
 #ifndef TICKWHEEL_CLOCK_PRIVATE_H
 #define TICKWHEEL_CLOCK_PRIVATE_H
 
@@ -6,11 +6,11 @@
 
 #include <time.h>
 
-/* The instant as the system's calls take it. */
+/* The instant in the form of the system's calls. */
 struct timespec tw__clock_timespec(struct tw_instant instant);
 
-/* Asks the system to end the calling thread's waits on time: where it can, it else groups them with
- * others that end up to 50 us later. */
+/* Asks the system to end the calling thread's waits on time. By default Linux may delay a wake-up
+ * by 50 us to join it with others. */
 void tw__clock_sharpen(void);
 
 #endif

@@ -1,6 +1,8 @@
 /*
- * One lock guards everything but what the callbacks do. A thread of the pool takes it once a job:
- * to end the one before and to begin the next.
+ * executor.c - the pool: its queue, its threads, its watchdog.
+ *
+ * One lock guards all state; it is not held while a callback runs. A thread of the pool takes it
+ * once per job: to end a job and to start the next.
  */
 #include <tickwheel/executor.h>
 
@@ -16,19 +18,19 @@ enum { QUEUE_DEFAULT = 1024 };
 
 #define NEVER_NS UINT64_MAX
 
-/* A job that runs; on the stack of whoever runs it. */
+/* A running job, on the stack of the thread that runs it. */
 struct executor_run {
     struct tw_link link;
     struct tw_job job;
     uint64_t began_ns;
-    bool is_told; /* of its being over the budget */
+    bool is_told; /* that it is over its budget */
 };
 
 struct tw_executor {
-    unsigned thread_count; /* made so far, while they are being made */
+    unsigned thread_count; /* created so far, during creation */
     size_t queue_size;
     enum tw_full when_full;
-    uint64_t budget_ns; /* at most NEVER_NS - 1: then there is no watchdog */
+    uint64_t budget_ns; /* NEVER_NS - 1 means no watchdog */
     void (*on_over_budget)(void *context, const struct tw_job *job, uint64_t ran_ns);
     void *context;
     struct memory memory;
@@ -37,24 +39,25 @@ struct tw_executor {
     bool has_watchdog;
     pthread_t watchdog;
 
-    pthread_mutex_t join_lock; /* before `lock` */
-    bool is_joined;            /* under join_lock */
+    pthread_mutex_t join_lock; /* taken before `lock` */
+    bool is_joined;            /* guarded by join_lock */
 
     pthread_mutex_t lock; /* guards all below */
-    pthread_cond_t work;  /* there are jobs, or the end is near; the pool waits */
-    pthread_cond_t room;  /* the queue has some; submitters wait */
-    pthread_cond_t ended; /* nothing runs any more; stop waits */
-    pthread_cond_t watch; /* `watch_at` is no longer never; the watchdog waits */
-    bool is_stopping;     /* no job is taken up any more */
-    bool is_halted;       /* and none is begun */
-    bool is_unwatched;    /* the watchdog is to end */
-    unsigned idle_count;  /* threads of the pool that wait */
+    pthread_cond_t work;  /* jobs are queued, or the pool is stopping; the pool waits */
+    pthread_cond_t room;  /* the queue has room; submitters wait */
+    pthread_cond_t ended; /* no job runs any more; stop waits */
+    pthread_cond_t watch; /* `watch_at` is set; the watchdog waits */
+    bool is_stopping;     /* no job is accepted any more */
+    bool is_halted;       /* no job is started any more */
+    bool is_unwatched;    /* the watchdog must end */
+    unsigned idle_count;  /* waiting threads of the pool */
     unsigned blocked_count;
-    uint64_t watch_at; /* when the watchdog looks next; never while it has nothing to wait for */
+    uint64_t
+        watch_at; /* when the watchdog checks next; NEVER_NS while no job can go over its budget */
     struct tw_job *queue;
-    size_t first; /* the oldest's place in the queue */
+    size_t first; /* index of the oldest job */
     struct link_bucket running;
-    struct tw_executor_stats stats; /* queued is how many the queue has */
+    struct tw_executor_stats stats; /* stats.queued is the length of the queue */
 };
 
 static size_t executor_room_left(const struct tw_executor *executor)
@@ -78,11 +81,11 @@ static struct tw_job executor_queue_pop(struct tw_executor *executor)
         executor->first = 0;
     executor->stats.queued--;
     if (executor->blocked_count > 0)
-        pthread_cond_signal(&executor->room); /* one place, one of those who wait for it */
+        pthread_cond_signal(&executor->room); /* one place is free: wake one submitter */
     return job;
 }
 
-/* Before never in any case. */
+/* The instant at which the run is over its budget; always below NEVER_NS. */
 static uint64_t executor_due_at(const struct tw_executor *executor, const struct executor_run *run)
 {
     uint64_t last = NEVER_NS - 1 - executor->budget_ns;
@@ -90,7 +93,7 @@ static uint64_t executor_due_at(const struct tw_executor *executor, const struct
     return run->began_ns > last ? NEVER_NS - 1 : run->began_ns + executor->budget_ns;
 }
 
-/* Tells of a job once. Leaves the lock meanwhile. */
+/* Reports a job over its budget. Releases the lock during the callback. */
 static void executor_report(struct tw_executor *executor, struct executor_run *run, uint64_t ran_ns)
 {
     struct tw_job job = run->job;
@@ -105,7 +108,7 @@ static void executor_report(struct tw_executor *executor, struct executor_run *r
     pthread_mutex_lock(&executor->lock);
 }
 
-/* Runs a job on this thread, with the lock, but not while the job runs. */
+/* Runs a job in this thread. The lock is held before and after, not while the job runs. */
 static void executor_run_job(struct tw_executor *executor, struct tw_job job)
 {
     struct executor_run run = {.job = job, .began_ns = monotonic_ns()};
@@ -153,7 +156,7 @@ static void *executor_thread_main(void *argument)
     return NULL;
 }
 
-/* Tells of the running jobs that are over their budget; returns when the next will be. */
+/* Reports the running jobs that are over their budget; returns when the next one will be. */
 static uint64_t executor_watch_all(struct tw_executor *executor)
 {
     uint64_t now = monotonic_ns(), next = NEVER_NS;
@@ -167,7 +170,7 @@ static uint64_t executor_watch_all(struct tw_executor *executor)
         uint64_t due = executor_due_at(executor, run);
         if (now > due) {
             executor_report(executor, run, now - run->began_ns);
-            link = executor->running.root.next_; /* anything may have ended meanwhile */
+            link = executor->running.root.next_; /* the list may have changed meanwhile */
             next = NEVER_NS;
         } else if (due < next) {
             next = due;
@@ -186,12 +189,13 @@ static void *executor_watchdog_main(void *argument)
             pthread_cond_wait(&executor->watch, &executor->lock);
             executor->stats.wake_count++;
         } else if (monotonic_ns() <= executor->watch_at) {
-            /* Also when the job has ended: else each short one would wake this thread. */
+            /* Also when the job has ended meanwhile: ending it early would need a wake-up for each
+             * short job. */
             monotonic_condition_wait(&executor->watch, &executor->lock, executor->watch_at + 1);
             executor->stats.wake_count++;
         } else {
-            /* Not never, so that what begins while something is told of does not signal; it is
-             * then seen below. */
+            /* watch_at is not NEVER_NS here, so a job that starts during a report does not signal;
+             * the next round finds it. */
             executor->watch_at = executor_watch_all(executor);
         }
     }
@@ -199,7 +203,8 @@ static void *executor_watchdog_main(void *argument)
     return NULL;
 }
 
-/* Makes the threads, deaf to signals: those are for the program's own. */
+/* Creates the threads with all signals blocked: signals are handled by the program's own threads.
+ */
 static bool executor_threads_start(struct tw_executor *executor)
 {
     sigset_t all, before;
@@ -327,7 +332,8 @@ size_t tw_executor_take(struct tw_executor *executor, struct tw_job *ret_jobs, s
     return count;
 }
 
-/* Takes up no more jobs, and waits until none runs, the watchdog last. */
+/* Refuses further jobs, waits until no job runs, and joins the threads, the watchdog last. Sets
+ * `ret_also`, unless NULL, together with is_stopping. */
 static void executor_join(struct tw_executor *executor, bool *ret_also)
 {
     pthread_mutex_lock(&executor->lock);
@@ -343,7 +349,7 @@ static void executor_join(struct tw_executor *executor, bool *ret_also)
         for (unsigned i = 0; i < executor->thread_count; i++)
             pthread_join(executor->threads[i], NULL);
         pthread_mutex_lock(&executor->lock);
-        while (executor->stats.running > 0) /* on callers' threads */
+        while (executor->stats.running > 0) /* in callers' threads */
             pthread_cond_wait(&executor->ended, &executor->lock);
         executor->is_unwatched = true;
         pthread_cond_signal(&executor->watch);
@@ -388,7 +394,7 @@ void tw_executor_check(struct tw_executor *executor)
     REQUIRE(stats->submitted_count ==
             stats->queued + stats->running + stats->done_count + stats->taken_count);
     REQUIRE(executor->idle_count <= executor->thread_capacity);
-    /* Whatever has not been told of has somebody who will. */
+    /* The watchdog will check each running job that was not reported. */
     if (executor->has_watchdog && stats->running > stats->over_budget)
         REQUIRE(executor->watch_at != NEVER_NS);
     pthread_mutex_unlock(&executor->lock);

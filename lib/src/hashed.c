@@ -1,14 +1,17 @@
 /*
+ * hashed.c - the hashed wheel: buckets by tick, rounds, and rows of nearest ticks.
+ *
  * Inside, time is the number of ticks since the start: a deadline becomes the first tick that is
  * not before it. The low bits of a tick are its bucket, the others its round. The bucket at the
- * cursor was swept last, or is being: that takes it off the wheel, and each timer in the sweep
- * either is due in this round and comes out, or goes back to the bucket for a later one.
+ * cursor is the last one swept, or is being swept. A sweep moves the bucket's timers to a list of
+ * its own; a timer of this round comes out, a timer of a later round goes back to the bucket.
  *
- * `nearest` has for each bucket a tick that is not later than any of its timers', TW_NEVER for an
- * empty one. Above it lie rows of the least of each eight below, up to a single number, which is
- * the next tick to sweep; its low bits say which bucket that is. A new timer that is not its
- * bucket's nearest touches one number; others at most one in each row, of which a wheel of 2^31 has
- * twelve. The time of the next tick to sweep is kept too: until then expire has nothing to do.
+ * `nearest` has for each bucket a tick that is not later than those of its timers, TW_NEVER for an
+ * empty bucket. Each row above holds the minimum of eight numbers of the row below, up to a single
+ * number, which is the next tick to sweep; its low bits are the bucket. A new timer that is not the
+ * nearest of its bucket touches one number; any other at most one number per row, and a wheel of
+ * 2^31 buckets has twelve rows. The time of the next tick to sweep is cached: until then expire has
+ * nothing to do.
  */
 #include <tickwheel/hashed.h>
 
@@ -20,30 +23,33 @@
 
 enum { SIZE_DEFAULT = 512, FAN_OUT_BITS = 3, FAN_OUT = 1 << FAN_OUT_BITS, ROWS_MAX = 12 };
 
-/* Time itself ends here, in the middle of a tick perhaps; that tick counts as complete. */
+/* The largest time, possibly in the middle of a tick; that tick counts as complete. */
 #define TIME_LAST (TW_NEVER - 1)
 
 struct hashed_timer {
     struct slab_slot slot;
     uint64_t data;
     uint64_t deadline;
-    uint64_t round; /* in which it is due; less the cursor's round: rounds that remain */
+    uint64_t
+        round; /* round in which it is due; the difference to the cursor's round is the number of
+                  rounds left */
 };
 
 struct tw_hashed {
     uint64_t start;
-    uint64_t now;     /* the latest time given, at most TIME_LAST */
-    uint64_t next_at; /* when the next tick to sweep begins; TW_NEVER if there is none */
-    uint64_t cursor;  /* the tick last swept; at most the one that `now` has reached */
+    uint64_t now;     /* latest time passed to expire, at most TIME_LAST */
+    uint64_t next_at; /* start of the next tick to sweep; TW_NEVER if there is none */
+    uint64_t cursor;  /* last swept tick, at most the tick at `now` */
     uint64_t tick;
     uint32_t mask; /* size - 1 */
     uint32_t size_shift;
-    uint64_t look_count;      /* for the caller's statistics */
-    size_t count;             /* timers, without those in `never` */
-    struct link_bucket sweep; /* of the bucket at the cursor, and what became due since */
-    struct link_bucket never; /* deadline TW_NEVER */
+    uint64_t look_count; /* for tw_hashed_look_count */
+    size_t count;        /* timers, without those in `never` */
+    struct link_bucket
+        sweep; /* timers of the bucket at the cursor, and timers that became due since */
+    struct link_bucket never; /* timers with deadline TW_NEVER */
     struct link_bucket *buckets;
-    uint64_t *nearest[ROWS_MAX]; /* one allocation; each row is padded to whole groups of eight */
+    uint64_t *nearest[ROWS_MAX]; /* one allocation; each row is padded to a multiple of eight */
     uint64_t nearest_count;      /* numbers in all rows */
     uint32_t row_count;
     struct memory memory;
@@ -55,7 +61,7 @@ static struct hashed_timer *hashed_timer_of(struct tw_link *link)
     return (struct hashed_timer *)((char *)link - offsetof(struct hashed_timer, slot.link));
 }
 
-/* A tick of 1, which most callers have, needs no division. */
+/* Most callers use a tick of 1, which needs no division. */
 static uint64_t hashed_tick_at_or_after(const struct tw_hashed *wheel, uint64_t time)
 {
     uint64_t elapsed = time > wheel->start ? time - wheel->start : 0;
@@ -65,7 +71,7 @@ static uint64_t hashed_tick_at_or_after(const struct tw_hashed *wheel, uint64_t 
     return elapsed / wheel->tick + (elapsed % wheel->tick != 0);
 }
 
-/* The last tick that has begun, and so is due, by `time`, which is not before the start. */
+/* The last tick that began by `time`, and so is due. `time` is not before the start. */
 static uint64_t hashed_tick_reached(const struct tw_hashed *wheel, uint64_t time)
 {
     if (time == TIME_LAST || wheel->tick == 1)
@@ -99,7 +105,7 @@ static void hashed_nearest_lower(struct tw_hashed *wheel, uint32_t bucket, uint6
     wheel->next_at = hashed_time_of(wheel, tick);
 }
 
-/* The bucket is empty. */
+/* The bucket has become empty. */
 static void hashed_nearest_clear(struct tw_hashed *wheel, uint32_t bucket)
 {
     uint64_t least = TW_NEVER;
@@ -118,12 +124,12 @@ static void hashed_nearest_clear(struct tw_hashed *wheel, uint32_t bucket)
     wheel->next_at = least == TW_NEVER ? TW_NEVER : hashed_time_of(wheel, least);
 }
 
-/* Puts a timer, off every list, where its deadline belongs. */
+/* Puts a timer that is in no list into the list of its deadline. */
 static void hashed_timer_place(struct tw_hashed *wheel, struct hashed_timer *timer)
 {
     uint64_t tick = hashed_tick_at_or_after(wheel, timer->deadline);
 
-    /* Reached already, though the tick that would bring it out is not: due at once all the same. */
+    /* The deadline is reached, but its tick is not: due at once nevertheless. */
     if (timer->deadline <= wheel->now && tick > hashed_tick_reached(wheel, wheel->now))
         tick = wheel->cursor;
     if (tick <= wheel->cursor) {
@@ -158,7 +164,7 @@ static void hashed_timer_insert(struct tw_hashed *wheel, struct hashed_timer *ti
     hashed_timer_place(wheel, timer);
 }
 
-/* Takes the bucket that is next off the wheel, to be swept; false if none is due. */
+/* Starts the sweep of the next bucket; false if none is due. */
 static bool hashed_sweep_begin(struct tw_hashed *wheel)
 {
     uint64_t tick = hashed_nearest_tick(wheel);
@@ -172,7 +178,7 @@ static bool hashed_sweep_begin(struct tw_hashed *wheel)
     return true;
 }
 
-/* Back to the bucket at the cursor, for a later round. */
+/* Puts a timer of a later round back into the bucket at the cursor. */
 static void hashed_sweep_put_back(struct tw_hashed *wheel, struct hashed_timer *timer)
 {
     uint32_t bucket = (uint32_t)wheel->cursor & wheel->mask;
@@ -195,7 +201,7 @@ static void hashed_sweep_take(struct tw_hashed *wheel, struct hashed_timer *time
     wheel->count--;
 }
 
-/* Buckets and the rows above them. */
+/* Allocates the buckets and the rows of nearest ticks. */
 static bool hashed_buckets_init(struct tw_hashed *wheel)
 {
     uint64_t counts[ROWS_MAX];

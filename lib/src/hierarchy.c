@@ -1,13 +1,15 @@
 /*
- * Inside, time is counted in ticks: a deadline becomes the first tick that is not before it. All
- * before and at `cursor` is out or in `due`. Level l has buckets of size^l ticks, and `current` is
- * the cursor in that unit: the cursor trimmed to the level's tick. A task lies on the lowest level
- * on which its own bucket is less than one rotation ahead, so nothing is ever added to the bucket
- * at `current`, and a bucket that is found there again has waited for its time to come: it is moved
- * down. No bucket with tasks begins before `next_at`, so until then a call need not look for one;
- * cancelling may leave it too early, which costs one look.
+ * hierarchy.c - the hierarchy: levels of buckets, tasks that cascade to lower levels.
  *
- * Differences of bucket numbers are compared, never sums, so no deadline overflows.
+ * Inside, time is counted in ticks: a deadline becomes the first tick that is not before it. Every
+ * task up to `cursor` has been returned or is in `due`. Level l has buckets of size^l ticks, and
+ * `current` is the cursor in that unit, rounded down. A task lies on the lowest level on which its
+ * bucket is less than one rotation ahead, so no task is ever added to the bucket at `current`; when
+ * the cursor reaches a bucket, its tasks move down. No bucket with tasks begins before `next_at`,
+ * so that a call before it need not search; after a cancel it may be too early, which costs one
+ * search.
+ *
+ * Bucket numbers are compared by their differences, never by sums, so that no deadline overflows.
  */
 #include <tickwheel/hierarchy.h>
 
@@ -17,34 +19,34 @@
 #include <assert.h>
 
 enum {
-    LEVELS_MAX = 64, /* wheels of two buckets cover 64 bits with that many */
+    LEVELS_MAX = 64, /* wheels of two buckets need 64 levels to cover 64 bits */
     SIZE_DEFAULT = 256
 };
 
-/* Time itself ends here, in the middle of a tick perhaps; that tick counts as complete. */
+/* The largest time, possibly in the middle of a tick; that tick counts as complete. */
 #define TIME_LAST (TW_NEVER - 1)
 
 struct hierarchy_level {
-    uint64_t unit;    /* ticks to a bucket: size^l */
+    uint64_t unit;    /* ticks of a bucket: size^l */
     uint64_t current; /* cursor / unit */
     struct bitmap filled;
     struct link_bucket *buckets;
 };
 
 struct tw_hierarchy {
-    uint64_t now;     /* the latest time given, at most TIME_LAST */
-    uint64_t next_at; /* a time before which no bucket with tasks begins; TW_NEVER: there is none */
-    uint64_t cursor;  /* at most the tick that `now` has reached; less while work is left over */
+    uint64_t now;     /* latest time passed to expire, at most TIME_LAST */
+    uint64_t next_at; /* no bucket with tasks begins before this time; TW_NEVER if there is none */
+    uint64_t cursor;  /* at most the tick at `now`; less while expire is behind */
     uint64_t tick;
     uint32_t size;
-    uint32_t size_shift; /* size == 1 << size_shift; 0 when it is no power of two */
+    uint32_t size_shift; /* size == 1 << size_shift; 0 when size is no power of two */
     uint32_t level_count;
-    bool is_short;             /* the lowest wheel has had to take tasks of a later rotation */
-    uint64_t move_count;       /* for the caller's statistics */
-    size_t count;              /* scheduled, without those in `never` */
-    struct link_bucket due;    /* to be handed out; ticks up to the cursor */
-    struct link_bucket moving; /* the rest of an overflow bucket whose time has come */
-    struct link_bucket never;  /* deadline TW_NEVER */
+    bool is_short; /* without memory for a level, the lowest wheel took tasks of later rotations */
+    uint64_t move_count;       /* for tw_hierarchy_move_count */
+    size_t count;              /* scheduled tasks, without those in `never` */
+    struct link_bucket due;    /* tasks to return; ticks up to the cursor */
+    struct link_bucket moving; /* rest of an overflow bucket whose time was reached */
+    struct link_bucket never;  /* tasks with deadline TW_NEVER */
     struct memory memory;
     struct hierarchy_level levels[LEVELS_MAX];
 };
@@ -64,7 +66,7 @@ static uint32_t hierarchy_index_of(const struct tw_hierarchy *wheel, uint64_t va
     return (uint32_t)(value - hierarchy_divide(wheel, value) * wheel->size);
 }
 
-/* A tick of 1, which most callers have, needs no division. */
+/* Most callers use a tick of 1, which needs no division. */
 static uint64_t hierarchy_tick_at_or_after(const struct tw_hierarchy *wheel, uint64_t time)
 {
     if (wheel->tick == 1)
@@ -72,7 +74,7 @@ static uint64_t hierarchy_tick_at_or_after(const struct tw_hierarchy *wheel, uin
     return time / wheel->tick + (time % wheel->tick != 0);
 }
 
-/* The last tick that has begun, and so is due, by `time`. */
+/* The last tick that began by `time`, and so is due. */
 static uint64_t hierarchy_tick_reached(const struct tw_hierarchy *wheel, uint64_t time)
 {
     if (time == TIME_LAST || wheel->tick == 1)
@@ -95,8 +97,8 @@ static void hierarchy_level_deinit(struct tw_hierarchy *wheel, struct hierarchy_
     memory_give(&wheel->memory, level->buckets, wheel->size, sizeof *level->buckets);
 }
 
-/* Makes the overflow wheel above the top one. Only called when some tick lies beyond the span of
- * the top one, so the new wheel's unit is representable. */
+/* Creates the overflow wheel above the top level. Called only when a tick lies beyond the span of
+ * the top level, so that the new wheel's unit fits into 64 bits. */
 static bool hierarchy_level_add(struct tw_hierarchy *wheel)
 {
     uint32_t above = wheel->level_count;
@@ -116,7 +118,7 @@ static bool hierarchy_level_add(struct tw_hierarchy *wheel)
     return true;
 }
 
-/* Adds to the bucket that begins at `at`, in units of the level. */
+/* Adds a task to the bucket that begins at `at`, in units of the level. */
 static void hierarchy_bucket_add(struct tw_hierarchy *wheel, struct hierarchy_level *level,
                                  uint64_t at, struct tw_task *task)
 {
@@ -128,7 +130,7 @@ static void hierarchy_bucket_add(struct tw_hierarchy *wheel, struct hierarchy_le
     wheel->next_at = start_at < wheel->next_at ? start_at : wheel->next_at;
 }
 
-/* Puts a task, off every list, where its deadline belongs. */
+/* Puts a task that is in no list into the list of its deadline. */
 static void hierarchy_task_place(struct tw_hierarchy *wheel, struct tw_task *task)
 {
     uint64_t tick = hierarchy_tick_at_or_after(wheel, task->deadline_);
@@ -153,7 +155,7 @@ static void hierarchy_task_place(struct tw_hierarchy *wheel, struct tw_task *tas
     }
 }
 
-/* Takes a scheduled task off its list. */
+/* Removes a scheduled task from its list. */
 static void hierarchy_task_remove(struct tw_hierarchy *wheel, struct tw_task *task)
 {
     struct link_bucket *emptied = bucket_remove(&task->link_);
@@ -162,8 +164,8 @@ static void hierarchy_task_remove(struct tw_hierarchy *wheel, struct tw_task *ta
         bitmap_clear(&wheel->levels[emptied->level].filled, emptied->index);
 }
 
-/* The bucket that begins soonest, the coarsest of those that begin together, so that its tasks join
- * the finer ones in time. NULL when all are empty. O(levels). */
+/* The non-empty bucket that begins first. Of several that begin together, the coarsest, so that its
+ * tasks reach the finer buckets in time. NULL when all are empty. O(levels). */
 static struct link_bucket *hierarchy_bucket_soonest(const struct tw_hierarchy *wheel,
                                                     uint64_t *ret_tick)
 {
@@ -185,20 +187,20 @@ static struct link_bucket *hierarchy_bucket_soonest(const struct tw_hierarchy *w
     return soonest;
 }
 
-/* Moves the cursor. No bucket that begins before `tick` has tasks. */
+/* Moves the cursor to `tick`. No bucket that begins before `tick` has tasks. */
 static void hierarchy_cursor_move(struct tw_hierarchy *wheel, uint64_t tick)
 {
     wheel->cursor = tick;
     for (uint32_t l = 0; l < wheel->level_count; l++) {
         if (wheel->levels[l].current == tick)
-            return; /* then so are all levels above */
+            return; /* then the levels above are current, too */
         wheel->levels[l].current = tick;
         tick = hierarchy_divide(wheel, tick);
     }
 }
 
-/* Opens the next bucket that is due by `reached`; false when there is none, and then time is there.
- * O(1) until the next bucket begins, O(levels) then. */
+/* Opens the next bucket that is due by `reached`. False when there is none; the cursor is then at
+ * `reached`. O(1) before the next bucket begins, O(levels) then. */
 static bool hierarchy_bucket_open(struct tw_hierarchy *wheel, uint64_t reached)
 {
     struct link_bucket *bucket = NULL;
@@ -263,13 +265,14 @@ void tw_hierarchy_destroy(struct tw_hierarchy *wheel)
 
 bool tw_hierarchy_reserve(struct tw_hierarchy *wheel, uint64_t delay)
 {
-    /* In ticks, one more as neither end need be aligned; so it is with each level's buckets. */
+    /* In ticks, plus one because neither end need be aligned; likewise for the buckets of each
+     * level. */
     uint64_t distance = hierarchy_tick_at_or_after(wheel, delay);
     distance += distance < UINT64_MAX;
 
     for (uint32_t l = 0; distance >= wheel->size - 1; l++) {
         if (wheel->levels[l].unit > UINT64_MAX / wheel->size)
-            break; /* the top wheel reaches the end of time */
+            break; /* the top wheel covers all times */
         if (l + 1 == wheel->level_count && !hierarchy_level_add(wheel))
             return false;
         distance = hierarchy_divide(wheel, distance);
@@ -286,7 +289,7 @@ void tw_hierarchy_schedule(struct tw_hierarchy *wheel, struct tw_task *task, uin
         return;
     }
     wheel->count++;
-    /* Reached already, though the tick that would bring it out is not: due at once all the same. */
+    /* The deadline is reached, but its tick is not: due at once nevertheless. */
     if (deadline <= wheel->now &&
         hierarchy_tick_at_or_after(wheel, deadline) > hierarchy_tick_reached(wheel, wheel->now))
         bucket_push(&wheel->due, &task->link_);
@@ -399,7 +402,7 @@ size_t tw_hierarchy_memory(const struct tw_hierarchy *wheel)
     return wheel->memory.bytes;
 }
 
-/* A bucket begins no later than its tasks are due; on the lowest level no earlier either. */
+/* A bucket begins no later than its tasks are due, and on the lowest level at that tick. */
 static size_t hierarchy_check_bucket(const struct tw_hierarchy *wheel,
                                      const struct hierarchy_level *level, uint32_t index)
 {

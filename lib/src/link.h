@@ -1,8 +1,8 @@
 /*
  * link.h - circular doubly linked lists with a root, and the root as a bucket of a wheel.
  *
- * The cell is public (hierarchy.h) because callers embed it. A cell on no list is all zero. Taking
- * a cell off needs neither its list nor its neighbours' owners: O(1) for whoever holds the cell.
+ * The cell is public (hierarchy.h) because callers embed it. A cell that is in no list is all zero.
+ * Removing a cell needs neither its list nor its neighbours' owners, so it is O(1).
  */
 #ifndef TICKWHEEL_LINK_H
 #define TICKWHEEL_LINK_H
@@ -12,17 +12,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* For the public checks: holds whether or not assert() is compiled in. */
+/* For the public checks: active whether or not assert() is compiled in. */
 #define REQUIRE(condition) \
     ((condition)           \
          ? (void)0         \
          : (fprintf(stderr, "%s:%d: broken: %s\n", __FILE__, __LINE__, #condition), abort()))
 
-/* Names a list that is not a bucket of a wheel, so it has no bit to clear. */
+/* The index of a list that is not a bucket of a wheel and so has no bit to clear. */
 #define BUCKET_NONE UINT32_MAX
 
-/* One bucket: the root of its list, which knows its place so that the last cell to leave, however
- * it leaves, leads to the bit that must be cleared. */
+/* A bucket: the root of its list, with its place in the wheel, so that removing the last cell can
+ * clear the bucket's bit. */
 struct link_bucket {
     struct tw_link root;
     uint32_t level;
@@ -54,7 +54,7 @@ static inline void bucket_push(struct link_bucket *bucket, struct tw_link *link)
     bucket->root.prev_ = link;
 }
 
-/* Takes `link` off. Returns the bucket that this has emptied, NULL when cells are left in it. */
+/* Removes `link`. Returns the bucket when it is now empty, NULL when cells are left in it. */
 static inline struct link_bucket *bucket_remove(struct tw_link *link)
 {
     struct tw_link *next = link->next_;
@@ -63,12 +63,12 @@ static inline struct link_bucket *bucket_remove(struct tw_link *link)
     next->prev_ = prev;
     prev->next_ = next;
     link->next_ = link->prev_ = NULL;
-    /* The two neighbours are one only if it is the root. */
+    /* Both neighbours are equal only when they are the root. */
     return next == prev ? (struct link_bucket *)((char *)next - offsetof(struct link_bucket, root))
                         : NULL;
 }
 
-/* Moves all cells of `from`, in order, to the end of `to`. O(1). */
+/* Appends all cells of `from`, in order, to `to`. O(1). */
 static inline void bucket_join(struct link_bucket *to, struct link_bucket *from)
 {
     struct tw_link *first = from->root.next_;

@@ -14,8 +14,9 @@ static void *memory_allocate_default(void *context, size_t alignment, size_t siz
     (void)context;
     if (size > SIZE_MAX - HUGE_PAGE)
         return NULL;
-    /* The whole of a block whose caller aligns it to huge pages; of others only the huge pages that
-     * they fill, so that no more becomes resident than was asked for. */
+    /* A block that the caller aligns to huge pages uses them for its whole length; other blocks
+     * only for the huge pages that they fill, so that no more becomes resident than was requested.
+     */
     size_t huge = alignment >= HUGE_PAGE ? (size + alignment - 1) / alignment * alignment
                                          : size / HUGE_PAGE * HUGE_PAGE;
     if (huge > 0 && alignment < HUGE_PAGE)

@@ -1,15 +1,17 @@
+/* purgatory.c - the life of an operation: submit, try, complete, time out. */
 #include "purgatory_private.h"
 
 #include <assert.h>
 
 enum {
-    BATCH = 32,            /* operations claimed, or timed out, under one lock of a shard */
-    LOOKS_LOCKED_MAX = 256 /* watches looked at for it */
+    BATCH = 32,            /* operations claimed or timed out each time a shard is locked */
+    LOOKS_LOCKED_MAX = 256 /* watches examined for that */
 };
 
 enum purgatory_claim { CLAIM_MINE, CLAIM_OTHERS, CLAIM_DEAD };
 
-/* Claims the operation if it lives and nobody has; else leaves `flag` with who has. */
+/* Claims the operation if it is alive and unclaimed; if it is claimed, sets `flag` for the
+ * claimant. */
 static enum purgatory_claim purgatory_operation_claim(struct purgatory_operation *operation,
                                                       uint32_t generation, uint32_t flag)
 {
@@ -24,8 +26,8 @@ static enum purgatory_claim purgatory_operation_claim(struct purgatory_operation
     }
 }
 
-/* Tries a claimed operation until it is over, true, or nobody has asked for one more try, false;
- * the claim is then given back. */
+/* Tries a claimed operation until it can be completed, true, or until no thread has asked for
+ * another try, false; the claim is then released. */
 static bool purgatory_operation_try(struct tw_purgatory *purgatory,
                                     struct purgatory_operation *operation, uint32_t generation,
                                     enum tw_completion *ret_why)
@@ -46,13 +48,13 @@ static bool purgatory_operation_try(struct tw_purgatory *purgatory,
             *ret_why = TW_COMPLETED_BY_TIMEOUT;
             return true;
         }
-        /* The event came first or with the time-out: it has its try. */
+        /* An event came before or together with the time-out: try once more. */
         atomic_fetch_and(&operation->state, ~(uint_least32_t)STATE_AGAIN);
     }
 }
 
-/* The end of an operation, by its claimant, under its home's lock: from here on all its watches but
- * the first, which leaves, are dead. Its slot may be let again at once. */
+/* Ends an operation; called by its claimant under its home's lock. Removes its first watch; its
+ * other watches are dead from now on. Its slot may be used again at once. */
 static void purgatory_operation_close(struct tw_purgatory *purgatory,
                                       struct purgatory_operation *operation, uint32_t generation)
 {
@@ -72,8 +74,8 @@ static void purgatory_operation_close(struct tw_purgatory *purgatory,
         home->retired_count++;
 }
 
-/* Ends a claimed operation and completes it. `watch`, unless NULL, is the one in a list of `shard`
- * by which it was found; it leaves the list at once. */
+/* Ends a claimed operation and completes it. `watch`, unless NULL, is the watch in a list of
+ * `shard` by which it was found, and is removed at once. */
 static void purgatory_operation_end(struct tw_purgatory *purgatory,
                                     struct purgatory_operation *operation, uint32_t generation,
                                     enum tw_completion why, struct purgatory_shard *shard,
@@ -99,8 +101,8 @@ static void purgatory_operation_end(struct tw_purgatory *purgatory,
     purgatory->complete(purgatory->context, callers, why);
 }
 
-/* An operation in its home, claimed, armed, with its first watch; NULL when out of memory. Under
- * the home's lock. */
+/* Creates an operation in its home, claimed, armed, with its first watch; NULL when out of memory.
+ * Called under the home's lock. */
 static struct purgatory_operation *purgatory_operation_open(struct tw_purgatory *purgatory,
                                                             struct purgatory_shard *home,
                                                             void *callers, const uint64_t *keys,
@@ -111,7 +113,7 @@ static struct purgatory_operation *purgatory_operation_open(struct tw_purgatory 
 
     if (!operation)
         return NULL;
-    if (operation->slot.generation == 1) { /* let for the first time */
+    if (operation->slot.generation == 1) { /* used for the first time */
         atomic_init(&operation->state, 0);
         operation->home = home;
         operation->timer = TW_NONE;
@@ -150,7 +152,7 @@ static bool purgatory_operation_watch(struct tw_purgatory *purgatory,
     return is_watched;
 }
 
-/* Adds to a counter that has a limit, unless that would pass it. */
+/* Adds to a counter unless the sum would exceed its limit. */
 static bool purgatory_counter_take(atomic_size_t *counter, size_t count, size_t count_max)
 {
     size_t old = atomic_load(counter);
@@ -162,8 +164,9 @@ static bool purgatory_counter_take(atomic_size_t *counter, size_t count, size_t 
     return true;
 }
 
-/* Whether somebody sleeps beyond `deadline`, and has to be told. Each shard has a rough answer, so
- * that the common lock is taken only by a deadline that is earlier than those of its shard. */
+/* Whether `deadline` is earlier than the reported wake-up time and must be reported. Each shard has
+ * an estimate of that time, so that the common lock is taken only for deadlines earlier than the
+ * estimate. */
 static bool purgatory_wake_is_sooner(struct tw_purgatory *purgatory, uint64_t deadline)
 {
     pthread_mutex_lock(&purgatory->wake_lock);
@@ -205,7 +208,7 @@ bool tw_purgatory_submit(struct tw_purgatory *purgatory, void *operation, const 
         atomic_fetch_sub(&purgatory->alive_count, key_count);
         return false;
     }
-    /* Even if it is refused below: its shard takes it as told. */
+    /* Also when it is refused below: its shard's estimate assumes the report. */
     if (is_sooner && purgatory_wake_is_sooner(purgatory, deadline) && purgatory->on_sooner)
         purgatory->on_sooner(purgatory->context, deadline);
     bool is_watched = purgatory_operation_watch(purgatory, opened, generation, keys, key_count);
@@ -222,14 +225,14 @@ bool tw_purgatory_submit(struct tw_purgatory *purgatory, void *operation, const 
     return is_watched;
 }
 
-/* Watches of one list whose operations this thread has claimed. They are alive until it ends them,
- * so nobody else takes them out of the list. */
+/* Watches of one list whose operations this thread has claimed. They are alive until this thread
+ * ends them, so no other thread removes them from the list. */
 struct purgatory_batch {
     struct purgatory_watch *watches[BATCH];
     unsigned count;
 };
 
-/* Walks on from the cursor and claims operations. Under the shard's lock. */
+/* Advances the cursor and claims operations. Called under the shard's lock. */
 static void purgatory_batch_fill(struct tw_purgatory *purgatory, struct purgatory_shard *shard,
                                  struct purgatory_watch_list *list, struct purgatory_cursor *cursor,
                                  uint32_t flag, size_t *left, struct purgatory_batch *ret_batch)
@@ -254,8 +257,8 @@ static void purgatory_batch_fill(struct tw_purgatory *purgatory, struct purgator
     }
 }
 
-/* Goes once through the watches of a key that are there now; `flag` is STATE_AGAIN to try them,
- * STATE_FORCED to complete them untried. */
+/* Walks once through the present watches of a key; `flag` is STATE_AGAIN to try their operations,
+ * STATE_FORCED to complete them without a try. */
 static size_t purgatory_key_walk(struct tw_purgatory *purgatory, uint64_t key, uint32_t flag)
 {
     struct purgatory_shard *shard = shard_of(purgatory, key);
@@ -304,7 +307,7 @@ size_t tw_purgatory_complete_key(struct tw_purgatory *purgatory, uint64_t key)
     return purgatory_key_walk(purgatory, key, STATE_FORCED);
 }
 
-/* Ends an operation whose time-out has come, unless somebody is trying it. Under its home's
+/* Ends an operation whose time-out is due, unless a thread is trying it. Called under its home's
  * lock. */
 static bool purgatory_operation_time_out(struct tw_purgatory *purgatory,
                                          struct purgatory_operation *operation)
@@ -337,7 +340,7 @@ static size_t purgatory_shard_expire(struct tw_purgatory *purgatory, struct purg
                 (struct purgatory_operation *)(uintptr_t)due[i].data;
             if (!purgatory_operation_time_out(purgatory, operation))
                 continue;
-            /* Under the lock still, so the slot has no new tenant. */
+            /* The lock is still held, so the slot has not been reused. */
             died_count += operation->key_count - 1;
             ended[ended_count++] = operation->operation;
         }
@@ -354,7 +357,8 @@ static size_t purgatory_shard_expire(struct tw_purgatory *purgatory, struct purg
 
 size_t tw_purgatory_expire(struct tw_purgatory *purgatory, uint64_t now, size_t limit)
 {
-    unsigned first = atomic_fetch_add(&purgatory->expire_turn, 1); /* none is always last */
+    unsigned first =
+        atomic_fetch_add(&purgatory->expire_turn, 1); /* rotates, so that no shard is always last */
     size_t count = 0;
 
     for (unsigned i = 0; i < purgatory->shard_count && count < limit; i++) {
@@ -368,7 +372,8 @@ uint64_t tw_purgatory_wake_at(struct tw_purgatory *purgatory)
 {
     uint64_t wake_at = TW_NEVER;
 
-    /* Until the answer is known every deadline is told; the earliest of them is the answer too. */
+    /* Until the answer is known, every deadline is reported; the earliest of those counts for the
+     * answer, too. */
     pthread_mutex_lock(&purgatory->wake_lock);
     purgatory->wake_told = TW_NEVER;
     pthread_mutex_unlock(&purgatory->wake_lock);

@@ -1,5 +1,5 @@
 /*
- * The beginning and the end of a purgatory, and what can be seen of it in between.
+ * purgatory_life.c - creating, destroying, statistics and checks of a purgatory.
  */
 #include "purgatory_private.h"
 
@@ -76,7 +76,7 @@ struct tw_purgatory *tw_purgatory_create(const struct tw_purgatory_options *opti
         .watch_count_max = purgatory_count_or_most(options->watch_count_max),
         .dead_percent_max = percent,
         .shard_count = shard_count,
-        .wake_told = options->start, /* nobody has asked, so nobody sleeps */
+        .wake_told = options->start, /* wake_at was not called yet, so no thread sleeps */
     };
     pthread_mutex_init(&purgatory->wake_lock, NULL);
     pthread_mutex_init(&purgatory->purge_lock, NULL);
@@ -91,8 +91,8 @@ struct tw_purgatory *tw_purgatory_create(const struct tw_purgatory_options *opti
     return purgatory;
 }
 
-/* Completes all operations that have a watch in this shard: every one has a first watch somewhere.
- */
+/* Completes all operations that have a watch in this shard. Each operation has its first watch in
+ * one of the shards. */
 static void purgatory_shard_empty(struct tw_purgatory *purgatory, struct purgatory_shard *shard)
 {
     while (!bucket_is_empty(&shard->ring)) {
@@ -175,7 +175,7 @@ static void purgatory_check_list(const struct tw_purgatory *purgatory,
         if (watch_is_dead(watch))
             continue;
         REQUIRE((atomic_load(&watch->operation->state) & STATE_FLAGS) == 0);
-        REQUIRE(watch->operation->slot.generation & 1); /* its slot is let */
+        REQUIRE(watch->operation->slot.generation & 1); /* its slot is in use */
         const struct purgatory_watch *first = watch->operation->first;
         REQUIRE(first->operation == watch->operation && first->generation == watch->generation);
         tally->alive++;

@@ -1,18 +1,20 @@
 /*
- * purgatory_private.h - how a purgatory is laid out. For purgatory*.c only.
+ * purgatory_private.h - the data structures of a purgatory, for purgatory*.c only.
  *
- * An operation's home is the shard of its first key: its slot and its time-out live there, under
- * that shard's lock. Its watches lie in the lists of its keys, each under the lock of the key's
- * shard. A watch names its operation by address and generation; slots are never freed before
- * destroy, so a dead watch may always look, and sees another generation.
+ * An operation's home is the shard of its first key: its slot and its time-out are there, under
+ * that shard's lock. Its watches are in the lists of its keys, each under the lock of the key's
+ * shard. A watch refers to its operation by address and generation; slots are not freed before
+ * destroy, so a dead watch may always read the slot, and finds another generation.
  *
- * The state of an operation is one atomic word: its generation and four flags. Who moves it from
- * no flags to TRYING has claimed it, and alone may run its callbacks, end it, or put it back.
- * Others leave a flag for the claimant: once more (AGAIN), over by an event (FORCED), over by its
- * time-out (LATE). A time-out may also end an unclaimed operation in one step. Ending it is raising
- * the generation; whoever does that calls complete(), so it is called once.
+ * The state of an operation is one atomic word: its generation and four flags. The thread that
+ * moves it from no flags to TRYING has claimed it, and alone may run its callbacks, end it, or
+ * release it. Other threads leave a flag for the claimant: try again (AGAIN), complete because of
+ * an event (FORCED), complete because of the time-out (LATE). A time-out may also end an unclaimed
+ * operation in one step. Raising the generation ends an operation; the thread that raises it calls
+ * complete(), so it is called once.
  *
- * Locks: purge_lock before a shard's; never two shards' at once; none while a callback runs.
+ * Locks: purge_lock is taken before a shard's lock; never two shard locks at once; none is held
+ * while a callback runs.
  */
 #ifndef TICKWHEEL_PURGATORY_PRIVATE_H
 #define TICKWHEEL_PURGATORY_PRIVATE_H
@@ -28,7 +30,7 @@
 
 enum { STATE_TRYING = 1, STATE_AGAIN = 2, STATE_FORCED = 4, STATE_LATE = 8, STATE_FLAGS = 15 };
 
-/* The generation of a slot whose generations are used up, and which is not let again: that costs a
+/* The generation of a slot whose generations are used up and which is not used again: that costs a
  * hundred bytes for each quarter of a billion operations. No watch ever has it. */
 #define OPERATION_GENERATION_LAST (UINT32_MAX >> 4)
 
@@ -37,10 +39,10 @@ enum { SEGMENT_FIRST = 64, SEGMENTS_MAX = 26 };
 struct purgatory_operation {
     struct slab_slot slot;
     struct purgatory_shard *home;
-    void *operation;               /* the caller's */
-    tw_handle timer;               /* of the home's wheel, opened when the slot was first let */
-    size_t key_count;              /* watches to be made of it, all in all */
-    struct purgatory_watch *first; /* the one at home, which leaves its list with the operation */
+    void *operation;  /* the caller's */
+    tw_handle timer;  /* timer of the home's wheel, opened when the slot was first used */
+    size_t key_count; /* number of its watches when all are made */
+    struct purgatory_watch *first; /* the watch at home, removed with the operation */
     atomic_uint_least32_t state;
 };
 
@@ -52,18 +54,18 @@ struct purgatory_watch {
     uint32_t generation;
 };
 
-/* A place in a list that stays good while the lock is not held: who takes a watch out moves the
- * cursors that stand on it to the next. */
+/* A position in a list that stays valid while the lock is not held: removing a watch moves the
+ * cursors at it to the next watch. */
 struct purgatory_cursor {
     struct purgatory_cursor *next;
-    struct tw_link *at; /* the root when at the end */
+    struct tw_link *at; /* the root at the end */
 };
 
 /* The watches of one key, oldest first. Linked into the shard's ring of all lists. Freed when it
  * has neither watches nor cursors. */
 struct purgatory_watch_list {
     struct slab_slot slot;
-    struct purgatory_watch_list *next; /* in the same bucket of the table */
+    struct purgatory_watch_list *next; /* next list in this bucket of the table */
     uint64_t key;
     struct link_bucket watches;
     struct purgatory_cursor *cursors;
@@ -71,7 +73,7 @@ struct purgatory_watch_list {
 };
 
 /* Lists by key: a table that grows by one bucket at a time (W. Litwin's linear hashing), so that no
- * call pays for moving them all. Segments double and never move. */
+ * call moves all lists. Segments double in size and never move. */
 struct purgatory_key_table {
     struct purgatory_watch_list **segments[SEGMENTS_MAX];
     uint32_t bucket_count;
@@ -81,28 +83,28 @@ struct purgatory_shard {
     pthread_mutex_t lock; /* guards all below */
     struct memory memory;
     struct tw_wheel *wheel;
-    uint64_t wake_told; /* no deadline before it needs to be told, as far as this shard knows */
+    uint64_t wake_told; /* a deadline from here on needs no report, as far as this shard knows */
     struct slab operations;
     struct slab watches;
     struct slab lists;
     struct purgatory_key_table table;
-    struct link_bucket
-        ring; /* all lists; the purge takes them from the front and puts them back last */
+    struct link_bucket ring; /* all lists; the purge takes the first and appends it again */
     uint64_t by_event_count;
     uint64_t by_timeout_count;
     uint64_t purged_count;
     size_t retired_count;
 };
 
-/* Where the purge is. Under purge_lock; `list`'s insides under its shard's lock too. */
+/* The position of the purge. Guarded by purge_lock, and the contents of `list` also by its shard's
+ * lock. */
 struct purgatory_purge {
     unsigned shard;
     struct purgatory_watch_list *list; /* pinned by the cursor; NULL between lists */
     struct purgatory_cursor cursor;
-    size_t watches_left; /* of the list, when it was begun */
-    size_t lists_left;   /* of the shard, when it was begun */
-    bool is_begun;       /* the shard */
-    uint64_t look_count; /* all in all */
+    size_t watches_left; /* watches of the list still to examine, counted at its start */
+    size_t lists_left;   /* lists of the shard still to examine, counted at its start */
+    bool is_begun;       /* the shard is being purged */
+    uint64_t look_count; /* watches and lists examined since creation */
 };
 
 struct tw_purgatory {
@@ -119,30 +121,31 @@ struct tw_purgatory {
     struct purgatory_shard *shards;
 
     pthread_mutex_t wake_lock;
-    uint64_t wake_told; /* under wake_lock: the last wake_at or on_sooner */
+    uint64_t wake_told; /* guarded by wake_lock: the last answer of wake_at or on_sooner */
 
     pthread_mutex_t purge_lock;
-    struct purgatory_purge purge; /* under purge_lock */
+    struct purgatory_purge purge; /* guarded by purge_lock */
     atomic_bool is_purging;
 
     atomic_uint expire_turn;
-    atomic_size_t operation_count; /* that wait */
-    atomic_size_t alive_count;     /* watches that those have, or are about to get */
-    atomic_size_t watch_count; /* watches in lists; less `alive_count`, the estimate of the dead */
+    atomic_size_t operation_count; /* waiting operations */
+    atomic_size_t alive_count;     /* watches that those have or are about to get */
+    /* Watches in lists; minus `alive_count` it is the estimate of the dead watches. */
+    atomic_size_t watch_count;
 };
 
-/* purgatory_watch.c: all under the lock of the shard at hand. */
+/* purgatory_watch.c: all called with the shard's lock held. */
 
 /* Adds a watch at the end of the list of `key`; NULL when out of memory. */
 struct purgatory_watch *tw__watch_add(struct tw_purgatory *purgatory, struct purgatory_shard *shard,
                                       uint64_t key, struct purgatory_operation *operation,
                                       uint32_t generation);
 
-/* Takes a watch out of its list; the list stays, even if it is now empty. */
+/* Removes a watch from its list; the list stays, even if it is now empty. */
 void tw__watch_drop(struct tw_purgatory *purgatory, struct purgatory_shard *shard,
                     struct purgatory_watch *watch);
 
-/* The list of `key`; NULL if it has none. */
+/* The list of `key`; NULL if there is none. */
 struct purgatory_watch_list *tw__watch_list_find(const struct purgatory_shard *shard, uint64_t key);
 
 /* Frees the list unless it has watches or cursors. */
@@ -153,10 +156,11 @@ void tw__cursor_close(struct purgatory_watch_list *list, struct purgatory_cursor
 
 void tw__key_table_deinit(struct purgatory_shard *shard);
 
-/* purgatory_purge.c: pays for `watch_count` watches that were added or have died; no lock held. */
+/* purgatory_purge.c: does the share of a purge that `watch_count` added or dead watches owe; called
+ * without a lock. */
 void tw__purge_pay(struct tw_purgatory *purgatory, size_t watch_count);
 
-/* Whether the operation that the watch was made for is over. */
+/* Whether the watch's operation is completed. */
 static inline bool watch_is_dead(const struct purgatory_watch *watch)
 {
     return atomic_load(&watch->operation->state) >> 4 != watch->generation;
@@ -167,7 +171,7 @@ static inline struct purgatory_watch *watch_of(struct tw_link *link)
     return (struct purgatory_watch *)link; /* the first member of its first member */
 }
 
-/* Every bit of a key moves about half of all bits: the finish of SplitMix64. */
+/* Each bit of a key changes about half of all bits: the finalizer of SplitMix64. */
 static inline uint64_t key_mix(uint64_t key)
 {
     key = (key ^ key >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -180,10 +184,10 @@ static inline struct purgatory_shard *shard_of(const struct tw_purgatory *purgat
     return &purgatory->shards[key_mix(key) >> 32 & (purgatory->shard_count - 1)];
 }
 
-/* Where mixed key `mixed` lies in a table of so many buckets. */
+/* The bucket of mixed key `mixed` in a table of `bucket_count` buckets. */
 static inline uint32_t table_index(uint32_t bucket_count, uint64_t mixed)
 {
-    uint32_t mask = UINT32_MAX >> __builtin_clz(bucket_count); /* the power above, less one */
+    uint32_t mask = UINT32_MAX >> __builtin_clz(bucket_count); /* next power of two, minus one */
     uint32_t index = (uint32_t)mixed & mask;
 
     return index < bucket_count ? index : index & mask >> 1;

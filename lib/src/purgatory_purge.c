@@ -1,15 +1,18 @@
 /*
- * The purge takes dead watches out of the lists. It begins when the estimate of the dead passes
- * their share, goes once through all lists of all shards, and is done in steps by whoever adds
- * watches or makes them dead, so no call pays for more than a multiple of its own.
+ * purgatory_purge.c - removing dead watches, a few at a time.
  *
- * Bound: a purge that begins at W watches, in at most W lists, looks 2 W times, and each watch that
- * dies meanwhile pays for TW_PURGATORY_LOOKS_MAX of them; so at most W / 8 die until it ends. What
- * is added meanwhile pays for itself.
+ * The purge removes dead watches from the lists. It starts when the estimate of the dead exceeds
+ * their share, walks once through all lists of all shards, and is done in steps by the calls that
+ * add watches or make them dead, so that the work of a call is at most a multiple of its own
+ * watches.
+ *
+ * Bound: a purge that starts at W watches, in at most W lists, examines 2 W of them, and each watch
+ * that dies meanwhile pays for TW_PURGATORY_LOOKS_MAX of these; so at most W / 8 die until it ends.
+ * Watches added meanwhile pay for their own examination.
  */
 #include "purgatory_private.h"
 
-/* Looks under one lock of a shard. */
+/* Watches and lists examined each time a shard is locked. */
 enum { LOOKS_LOCKED_MAX = 256 };
 
 static bool purgatory_purge_is_due(struct tw_purgatory *purgatory)
@@ -22,7 +25,7 @@ static bool purgatory_purge_is_due(struct tw_purgatory *purgatory)
            (uint64_t)dead * 100 > (uint64_t)watched * purgatory->dead_percent_max;
 }
 
-/* Goes to the next list of the shard; false when it has been through all. */
+/* Starts the next list of the shard; false after the last. */
 static bool purgatory_list_begin(struct purgatory_purge *purge, struct purgatory_shard *shard)
 {
     if (!purge->is_begun) {
@@ -48,8 +51,8 @@ static void purgatory_list_end(struct purgatory_purge *purge, struct purgatory_s
     purge->list = NULL;
 }
 
-/* Looks at up to `looks` watches and lists; returns how many are left over, some only if the shard
- * is through. Under its lock. */
+/* Examines up to `looks` watches and lists. Returns how many of them are left, more than 0 only
+ * when the shard is finished. Called under the shard's lock. */
 static size_t purgatory_purge_shard(struct tw_purgatory *purgatory, struct purgatory_shard *shard,
                                     size_t looks)
 {
@@ -63,7 +66,7 @@ static size_t purgatory_purge_shard(struct tw_purgatory *purgatory, struct purga
         }
         if (purge->watches_left == 0 || purge->cursor.at == &purge->list->watches.root) {
             purgatory_list_end(purge, shard);
-            looks++; /* ending is part of the list's look */
+            looks++; /* ending a list is part of examining it */
             continue;
         }
         purge->watches_left--;

@@ -1,6 +1,7 @@
 /*
- * Watch lists and the table in which they are found. A list exists as long as its key has a watch
- * or somebody walks it.
+ * purgatory_watch.c - watch lists, and the hash table that finds them by key.
+ *
+ * A list exists while its key has a watch or a cursor is in it.
  */
 #include "purgatory_private.h"
 
@@ -9,8 +10,8 @@ static uint32_t purgatory_segment_size(unsigned segment)
     return segment == 0 ? SEGMENT_FIRST : (uint32_t)SEGMENT_FIRST << (segment - 1);
 }
 
-/* Adds a bucket and moves to it what belongs there from the one bucket that it halves. Where there
- * is no memory the chains grow longer, and that is all. */
+/* Adds a bucket and moves to it its lists from the bucket that it splits. Without memory, the
+ * chains only grow longer. */
 static void purgatory_table_grow(struct purgatory_shard *shard)
 {
     struct purgatory_key_table *table = &shard->table;
@@ -20,7 +21,7 @@ static void purgatory_table_grow(struct purgatory_shard *shard)
     while (segment < SEGMENTS_MAX && table->segments[segment])
         segment++;
     uint32_t capacity =
-        segment ? purgatory_segment_size(segment) : 0; /* as large as all below it */
+        segment ? purgatory_segment_size(segment) : 0; /* as large as all segments below it */
     if (count == capacity) {
         if (segment == SEGMENTS_MAX)
             return;

@@ -1,9 +1,11 @@
 /*
- * Each time the ring stops at a sector it begins a new turn, and an item remembers the turn in
- * which it was put where it is. Items are put at the end of a sector, so the older ones come first;
- * those of an earlier turn than the ring's are the ones to take. Whatever arrives during the turn,
- * by add, by reschedule or by an interval of a whole rotation, has the turn's number and is thus
- * not taken in it.
+ * ring.c - the ring: sectors of items, and turns that tell which items to take.
+ *
+ * Each time the ring stops at a sector, a new turn begins, and an item stores the turn in which it
+ * was put into its sector. Items are appended to a sector, so the older ones come first; the items
+ * of earlier turns than the ring's are those to take. An item that arrives during the turn, by add,
+ * by reschedule or by an interval of a whole rotation, has the number of this turn and is not taken
+ * in it.
  */
 #include <tickwheel/ring.h>
 
@@ -19,7 +21,7 @@ enum { SIZE_DEFAULT = 60 };
 struct ring_item {
     struct slab_slot slot;
     uint64_t data;
-    uint64_t turn; /* of the ring when it was put into its sector */
+    uint64_t turn; /* turn of the ring when the item was put into its sector */
     uint32_t sector;
     int32_t interval;
 };
@@ -33,7 +35,7 @@ struct tw_ring {
     uint64_t turn;
     uint32_t size;
     uint32_t tick;
-    bool is_stopped; /* at `tick` by advance: items of earlier turns are to be taken */
+    bool is_stopped; /* stopped at `tick` by advance: items of earlier turns are to be taken */
     struct ring_sector *sectors;
     struct bitmap filled;
     struct memory memory;
@@ -50,7 +52,7 @@ static struct ring_item *ring_item_find(const struct tw_ring *ring, tw_handle ha
     return (struct ring_item *)tw__slab_find(&ring->slab, handle);
 }
 
-/* The sector `offset` sectors on from `sector`, or back. */
+/* The sector `offset` sectors after `sector`, or before it if negative. */
 static uint32_t ring_sector_at(const struct tw_ring *ring, uint32_t sector, int64_t offset)
 {
     int64_t size = ring->size;
@@ -63,7 +65,7 @@ static bool ring_interval_fits(const struct tw_ring *ring, int64_t interval)
     return interval >= -(int64_t)ring->size && interval <= (int64_t)ring->size;
 }
 
-/* Puts an item, off every list, into a sector. */
+/* Puts an item that is in no list into a sector. */
 static void ring_item_put(struct tw_ring *ring, struct ring_item *item, uint32_t sector)
 {
     item->sector = sector;
@@ -73,7 +75,7 @@ static void ring_item_put(struct tw_ring *ring, struct ring_item *item, uint32_t
     bitmap_set(&ring->filled, sector);
 }
 
-/* Takes an item out of its sector. */
+/* Removes an item from its sector. */
 static void ring_item_lift(struct tw_ring *ring, struct ring_item *item)
 {
     ring->sectors[item->sector].count--;
@@ -169,7 +171,7 @@ tw_handle tw_ring_add(struct tw_ring *ring, int64_t offset, uint64_t data)
 bool tw_ring_add_many(struct tw_ring *ring, int64_t offset, const uint64_t *data, size_t count,
                       tw_handle *ret_items)
 {
-    /* With the memory taken beforehand none of the adds can fail. */
+    /* With the memory reserved, none of the adds can fail. */
     if (count > SIZE_MAX - tw_ring_count(ring) ||
         !tw_ring_reserve(ring, tw_ring_count(ring) + count))
         return false;
@@ -272,7 +274,7 @@ size_t tw_ring_take(struct tw_ring *ring, struct tw_ring_item *ret_items, size_t
             .tick = item->sector,
             .interval = item->interval,
         };
-        /* Before anyone handles it, so that what the handler decides is not undone. */
+        /* Before the caller handles it, so that the handler's own changes are not undone. */
         ring_item_lift(ring, item);
         ring_item_put(ring, item, ring_sector_at(ring, item->sector, item->interval));
     }

@@ -48,13 +48,13 @@ void tw_runner_destroy(struct tw_runner *runner)
     memory_source_give(&source, runner, sizeof(*runner));
 }
 
-/* The wheel's ticks of `now`. */
+/* `now` in ticks of the wheel. */
 static uint64_t runner_tick_at(const struct tw_runner_wheel *wheel, struct tw_instant now)
 {
     return now.ns / wheel->tick_ns;
 }
 
-/* What a wheel needs besides its own memory, which is zeroed. False when out of memory. */
+/* Initializes a wheel, whose memory is zeroed. False when out of memory. */
 static bool runner_wheel_init(struct tw_runner_wheel *wheel, struct tw_runner *runner)
 {
     size_t batch_size = wheel->batch_count_max * sizeof(struct tw_expired);
@@ -101,7 +101,8 @@ struct tw_instant tw_runner_now(const struct tw_runner *runner)
     return tw_clock_now(runner->clock);
 }
 
-/* Takes out some of what is due; all of it are running then. `ret_is_done` when no more is due. */
+/* Takes a batch of due timers, which are running from then on. Sets `ret_is_done` when no more are
+ * due. */
 static size_t runner_take_due(struct tw_runner_wheel *wheel, struct tw_instant now,
                               bool *ret_is_done)
 {
@@ -119,7 +120,7 @@ static size_t runner_take_due(struct tw_runner_wheel *wheel, struct tw_instant n
     return due;
 }
 
-/* The handler is through with the batch. */
+/* Ends a batch after its handler has returned. */
 static void runner_finish_batch(struct tw_runner_wheel *wheel, size_t count)
 {
     uint32_t first = CELLS_MAX, last = CELLS_MAX;
@@ -135,7 +136,7 @@ static void runner_finish_batch(struct tw_runner_wheel *wheel, size_t count)
         tw__runner_cells_give(wheel, first, last);
 }
 
-/* Handles a batch. Returns how many, and the time after that. */
+/* Handles a batch. Returns its length, and the time after the handler in `now`. */
 static size_t runner_handle_batch(struct tw_runner_wheel *wheel, struct tw_instant *now,
                                   bool *ret_is_done)
 {
@@ -156,7 +157,7 @@ static size_t runner_handle_batch(struct tw_runner_wheel *wheel, struct tw_insta
     return count;
 }
 
-/* When a wheel's next reminder is. */
+/* The instant of a wheel's next reminder. */
 static uint64_t runner_wheel_wake_ns(struct tw_runner_wheel *wheel)
 {
     pthread_mutex_lock(&wheel->wheel_lock);
@@ -165,7 +166,8 @@ static uint64_t runner_wheel_wake_ns(struct tw_runner_wheel *wheel)
     return tick > UINT64_MAX / wheel->tick_ns ? NEVER_NS : tick * wheel->tick_ns;
 }
 
-/* Reads what must be read now: messages about what is due, or sooner than the next reminder. */
+/* Reads the messages that are needed now: about due timers, or about deadlines before the next
+ * reminder. */
 static void runner_read_messages(struct tw_runner_wheel *wheel, struct tw_instant now)
 {
     if (atomic_load(&wheel->dirty) == 0)
@@ -174,8 +176,8 @@ static void runner_read_messages(struct tw_runner_wheel *wheel, struct tw_instan
     tw__runner_messages_take(wheel, wake_ns > now.ns ? wake_ns : now.ns);
 }
 
-/* Reads the messages and handles what is due, a batch of each wheel in turn, until nothing is left
- * or each wheel has had its `limit`. `ret_is_done` is whether nothing is. */
+/* Reads messages and handles due timers, a batch of each wheel in turn, until none is left or each
+ * wheel has handled its `limit`. Sets `ret_is_done` when none is left. */
 static size_t runner_handle_all(struct tw_runner *runner, size_t limit, bool *ret_is_done)
 {
     size_t handled = 0;
@@ -200,7 +202,7 @@ static size_t runner_handle_all(struct tw_runner *runner, size_t limit, bool *re
     }
 }
 
-/* Says until when the runner will sleep, in `sleep_until_ns`. */
+/* Publishes the end of the next sleep in `sleep_until_ns`. */
 static struct tw_instant runner_announce_sleep(struct tw_runner *runner)
 {
     uint64_t until = NEVER_NS;
@@ -215,7 +217,8 @@ static struct tw_instant runner_announce_sleep(struct tw_runner *runner)
     return (struct tw_instant){until};
 }
 
-/* Whether messages that were left before lie_down ask for less sleep; those after it ring. */
+/* Whether no message posted before runner_announce_sleep asks for an earlier end; a later message
+ * wakes the runner. */
 static bool runner_may_sleep(struct tw_runner *runner, struct tw_instant until)
 {
     for (struct tw_runner_wheel *wheel = atomic_load(&runner->wheels); wheel; wheel = wheel->next)
@@ -258,8 +261,8 @@ size_t tw_runner_dispatch(struct tw_runner *runner, size_t limit)
     size_t handled = runner_handle_all(runner, limit, &is_done);
     struct tw_instant until = runner_announce_sleep(runner);
     tw__runner_fd_set(runner, until);
-    /* Whoever rang before the descriptor was set is not forgotten: it has left a message, and has
-     * changed what lie_down said. */
+    /* A wake-up before the descriptor was set is not lost: its thread posted a message and changed
+     * the published end of the sleep. */
     if (!is_done || !runner_may_sleep(runner, until) || tw_runner_wake_at(runner).ns != until.ns) {
         atomic_store(&runner->sleep_until_ns, 0);
         tw__runner_fd_set(runner, (struct tw_instant){0});
@@ -282,7 +285,7 @@ void tw_runner_stop(struct tw_runner *runner)
 {
     if (atomic_exchange(&runner->is_stopped, true))
         return;
-    /* Whoever has begun to schedule is let through. */
+    /* Waits until every thread that began to schedule before is_stopped was set has finished. */
     for (struct tw_runner_wheel *wheel = atomic_load(&runner->wheels); wheel; wheel = wheel->next)
         for (unsigned i = 0; i < STRIPES; i++) {
             tw__runner_stripe_lock_this(&wheel->stripes[i]);
@@ -295,7 +298,7 @@ void tw_runner_stop(struct tw_runner *runner)
     pthread_join(runner->thread, NULL);
 }
 
-/* Takes out what the cell holds, if it is pending. */
+/* Takes the cell's timer if it is pending. */
 static bool runner_take_left_cell(struct tw_runner_wheel *wheel, uint32_t index,
                                   struct tw_expired *ret_left)
 {
@@ -327,7 +330,7 @@ size_t tw_runner_take_left(struct tw_runner_wheel *wheel, struct tw_expired *ret
 {
     assert(atomic_load(&wheel->runner->is_stopped));
     size_t count = 0;
-    /* Nothing becomes pending any more, so once through all cells is enough. */
+    /* No timer becomes pending any more, so one pass over all cells is enough. */
     while (count < limit && wheel->left_next < atomic_load(&wheel->cell_count))
         count += runner_take_left_cell(wheel, wheel->left_next++, &ret_left[count]);
     return count;

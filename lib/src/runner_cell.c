@@ -1,4 +1,5 @@
-/* runner_cell.c - cells, the stripes through which threads reach them, and looking at them. */
+/* runner_cell.c - cells, the stripes through which threads take and post them, and the runner's
+ * look at a cell. */
 #include "runner_private.h"
 
 #include <errno.h>
@@ -7,7 +8,7 @@
 
 #define DEPOT_EMPTY CELLS_MAX
 
-enum { SEGMENT_ALIGNMENT = 64 }; /* so that no cell and no body lies across cache lines */
+enum { SEGMENT_ALIGNMENT = 64 }; /* so that no cell and no body crosses a cache line */
 
 static bool runner_stripe_try_lock(struct runner_stripe *stripe)
 {
@@ -15,7 +16,7 @@ static bool runner_stripe_try_lock(struct runner_stripe *stripe)
            atomic_exchange_explicit(&stripe->lock, 1, memory_order_acquire) == 0;
 }
 
-/* Which stripe a thread tries first. */
+/* The stripe that a thread tries first. */
 static inline unsigned runner_stripe_of_thread(void)
 {
     return (unsigned)((uint64_t)TW_RUNNER_SELF * UINT64_C(0x9e3779b97f4a7c15) >> 58);
@@ -43,7 +44,7 @@ void tw__runner_stripe_lock_this(struct runner_stripe *stripe)
     }
 }
 
-/* Blocks for `count` messages, and for `extra` blocks that are not full. */
+/* Allocates `count` blocks of messages as piece number `piece`. */
 static bool runner_add_blocks(struct tw_runner_wheel *wheel, unsigned piece, size_t count)
 {
     size_t size = count * sizeof(struct runner_block);
@@ -71,13 +72,15 @@ static size_t runner_segment_size(unsigned segment)
            (sizeof(struct runner_cell) + sizeof(struct runner_body));
 }
 
-/* One for each so many cells, since a cell is in one block at most; and one not full. */
+/* A block for each BLOCK_CELLS cells, since a cell is in one block at most; and one that is not
+ * full. */
 static size_t runner_segment_blocks(unsigned segment)
 {
     return runner_segment_cells(segment) / BLOCK_CELLS + 1;
 }
 
-/* Blocks that are not full: one in each stripe, what the runner reads, what it reads next. */
+/* Blocks that are not full: one in each stripe, the block that the runner reads, and the next that
+ * it reads. */
 enum { BLOCKS_SPARE = STRIPES + 2 };
 
 bool tw__runner_cells_init(struct tw_runner_wheel *wheel)
@@ -111,9 +114,10 @@ void tw__runner_cells_deinit(struct tw_runner_wheel *wheel)
     pthread_mutex_destroy(&wheel->depot_lock);
 }
 
-/* The depot, depot_lock held. */
+/* The depot; its functions are called with depot_lock held. */
 
-/* Memory for the cell after the last. Messages first: without room for them there is no cell. */
+/* Allocates memory for the cell after the last. Its message blocks first: a cell without room for
+ * its message must not exist. */
 static bool runner_add_segment(struct tw_runner_wheel *wheel)
 {
     unsigned segment = wheel->segment_count;
@@ -130,7 +134,7 @@ static bool runner_add_segment(struct tw_runner_wheel *wheel)
     return true;
 }
 
-/* Cells that nobody has had, with their reminders, for a stripe that is locked and has none. */
+/* Gives new cells, with their reminders, to a locked stripe that has none. */
 static bool runner_take_fresh(struct tw_runner_wheel *wheel, struct runner_stripe *stripe)
 {
     uint32_t index = atomic_load_explicit(&wheel->cell_count, memory_order_relaxed);
@@ -154,7 +158,8 @@ static bool runner_take_fresh(struct tw_runner_wheel *wheel, struct runner_strip
         stripe->free[stripe->free_count++] = index;
     }
     pthread_mutex_unlock(&wheel->wheel_lock);
-    /* The stripe hands out the lowest first: neighbours in memory, in the order of their use. */
+    /* Reverses the stack, so that the lowest cells are used first: neighbours in memory are used
+     * one after the other. */
     for (uint32_t i = 0; i < stripe->free_count / 2; i++) {
         uint32_t swap = stripe->free[i];
         stripe->free[i] = stripe->free[stripe->free_count - 1 - i];
@@ -214,7 +219,7 @@ static void runner_retire_cell(struct tw_runner_wheel *wheel)
     pthread_mutex_unlock(&wheel->depot_lock);
 }
 
-/* Half of what a full stripe has goes to the depot: the older half. */
+/* Moves the older half of a full stripe's free cells to the depot. */
 static void runner_stripe_return_half(struct tw_runner_wheel *wheel, struct runner_stripe *stripe)
 {
     for (unsigned i = 0; i + 1 < FREE_BATCH; i++)
@@ -236,7 +241,7 @@ void tw__runner_cell_give(struct tw_runner_wheel *wheel, struct runner_stripe *s
     if (stripe->free_count == STRIPE_FREE_MAX)
         runner_stripe_return_half(wheel, stripe);
     stripe->free[stripe->free_count++] = index;
-    /* It is the next to be let: its body is asked for now. */
+    /* It is used next, so its body is prefetched. */
     __builtin_prefetch(tw__runner_body(wheel, index), 1);
 }
 
@@ -288,7 +293,8 @@ struct runner_stripe *tw__runner_post(struct tw_runner_wheel *wheel, struct runn
         }
         if (queued == number + 1)
             break;
-        /* In another stripe, which must be read sooner now. Its lock shows whether it still is. */
+        /* The message is in another stripe, which must now be read sooner. Under its lock, check
+         * that it still is. */
         tw__runner_stripe_unlock(stripe);
         TW_RUNNER_HOOK("post: elsewhere");
         stripe = &wheel->stripes[queued - 1];
@@ -307,7 +313,7 @@ void tw__runner_wake_for(struct tw_runner_wheel *wheel, struct runner_stripe *st
                          uint64_t deadline_ns)
 {
     _Atomic uint64_t *sleep_until = &wheel->runner->sleep_until_ns;
-    /* So much is better taken in while nothing is due. */
+    /* A backlog is read better while no timer is due. */
     if (atomic_load_explicit(&stripe->message_count, memory_order_relaxed) >= BACKLOG_MAX)
         deadline_ns = 0;
     TW_RUNNER_HOOK("posted");
@@ -353,7 +359,7 @@ void tw__runner_messages_take(struct tw_runner_wheel *wheel, uint64_t until_ns)
         if (atomic_load(&stripe->earliest_ns) > until_ns &&
             atomic_load_explicit(&stripe->message_count, memory_order_relaxed) < BACKLOG_MAX / 2)
             continue;
-        /* First the mark, then the messages: one that comes in between marks the stripe again. */
+        /* Clears the mark first, then reads: a message posted in between marks the stripe again. */
         atomic_fetch_and(&wheel->dirty, ~(bits & -bits));
         TW_RUNNER_HOOK("take: unmarked");
         runner_read_stripe(wheel, stripe);
@@ -370,8 +376,8 @@ uint64_t tw__runner_messages_earliest(struct tw_runner_wheel *wheel)
     return earliest;
 }
 
-/* Sets the reminder. It comes at the tick at which the deadline is reached, and serves as well all
- * deadlines after the tick before. */
+/* Sets the reminder to the tick at which the deadline is reached; it also serves every other
+ * deadline after the tick before. */
 static void runner_set_reminder(struct tw_runner_wheel *wheel, struct runner_cell *cell,
                                 const struct runner_body *body, uint64_t deadline_ns)
 {
@@ -394,7 +400,7 @@ bool tw__runner_look(struct tw_runner_wheel *wheel, uint32_t index, uint64_t now
     TW_RUNNER_HOOK("look: cleared");
     uint64_t word = atomic_load(&cell->word);
     if ((word & STATE_MASK) != STATE_PENDING) {
-        /* Whoever is moving it will see that nobody looks, and leave a message. */
+        /* A thread that is moving it will see that no look is planned, and post a message. */
         (void)tw_wheel_disarm(wheel->wheel, body->reminder);
         return false;
     }
@@ -405,10 +411,10 @@ bool tw__runner_look(struct tw_runner_wheel *wheel, uint32_t index, uint64_t now
         return false;
     }
     TW_RUNNER_HOOK("look: due");
-    /* The version makes sure that the deadline read is still the timer's. */
+    /* The version proves that the deadline read is still the timer's. */
     uint64_t running = tw__word_next(word, (word & FLAG_OPENED) | FLAG_RUNNING | STATE_IDLE);
     if (!atomic_compare_exchange_strong(&cell->word, &word, running))
-        return false; /* cancelled; or moved, which leaves a message */
+        return false; /* cancelled; or moved, and then a message was posted */
     tw__count(word & FLAG_OPENED ? &wheel->fired_opened : &wheel->fired_once, 1);
     *ret_due = (struct tw_expired){body->data, deadline_ns,
                                    (tw_handle)tw__word_generation(word) << 32 | index};
@@ -421,12 +427,13 @@ bool tw__runner_finish(struct tw_runner_wheel *wheel, tw_handle timer)
     uint64_t word = atomic_load_explicit(&cell->word, memory_order_acquire);
     TW_RUNNER_HOOK("finish");
     if (tw__word_generation(word) == timer >> 32 && !(word & FLAG_OPENED)) {
-        /* Nobody else writes the word of a scheduled timer that runs. */
+        /* No other thread writes the word of a running scheduled timer. */
         word = tw__word_freed(word & ~(uint64_t)FLAG_RUNNING);
         atomic_store_explicit(&cell->word, word, memory_order_release);
         tw__count(&wheel->finished_once, 1);
     } else {
-        word = atomic_fetch_and(&cell->word, ~(uint64_t)FLAG_RUNNING); /* closed meanwhile? */
+        /* it may have been closed meanwhile */
+        word = atomic_fetch_and(&cell->word, ~(uint64_t)FLAG_RUNNING);
     }
     if ((word & STATE_MASK) != STATE_FREE)
         return false;

@@ -1,4 +1,4 @@
-/* runner_check.c - the proof that a runner at rest is whole. For tests. */
+/* runner_check.c - checks every invariant of a runner that no thread uses, for tests. */
 #include "runner_private.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
         }                                                                           \
     } while (0)
 
-/* What each cell must be found as, exactly once. */
+/* The places in which a cell may be found, each at most once. */
 enum { SEEN_FREE = 1, SEEN_QUEUED = 2 };
 
 static void runner_check_seen(const struct tw_runner_wheel *wheel, unsigned char *seen,
@@ -61,7 +61,7 @@ static void runner_check_depot(struct tw_runner_wheel *wheel, unsigned char *see
     REQUIRE(blocks == made);
 }
 
-/* One cell, and what it adds to the counts. */
+/* Checks one cell and adds it to the counts. */
 static void runner_check_cell(struct tw_runner_wheel *wheel, uint32_t index, unsigned char seen,
                               struct tw_runner_stats *counted)
 {
@@ -82,12 +82,12 @@ static void runner_check_cell(struct tw_runner_wheel *wheel, uint32_t index, uns
     counted->pending += state == STATE_PENDING;
     if (state != STATE_PENDING || deadline_ns == NEVER_NS)
         return;
-    /* The promise on which all rests: somebody will look in time. */
+    /* The central invariant: a reminder or a message makes the runner look in time. */
     REQUIRE(deadline_ns >= look_at_ns ||
             (queued && deadline_ns >= atomic_load(&wheel->stripes[queued - 1].earliest_ns)));
 }
 
-/* How many reminders are set. */
+/* The number of reminders that are set. */
 static size_t runner_count_reminders(struct tw_runner_wheel *wheel)
 {
     size_t count = 0;

@@ -1,9 +1,10 @@
 /*
  * runner_fd.c - how a sleeping runner is woken: by its waiter, or by a descriptor in an event loop.
  *
- * On Linux the descriptor is a timerfd and nothing else: the runner sets it to its next look, and
- * who has something sooner sets it to a time gone by, which makes it readable at once. Elsewhere it
- * is a pipe, which only rings; the loop looks at tw_runner_wake_at for the rest.
+ * On Linux the descriptor is a timerfd: the runner sets it to its next wake-up, and a thread with a
+ * sooner deadline sets it to a past time, which makes it readable at once. On other systems it is a
+ * pipe, which becomes readable only for sooner deadlines; the loop uses tw_runner_wake_at for the
+ * others.
  */
 #include "clock_private.h"
 #include "runner_private.h"
@@ -27,7 +28,7 @@ void tw__runner_fd_set(struct tw_runner *runner, struct tw_instant until)
     struct itimerspec spec = {.it_value = tw__clock_timespec(until)};
     bool is_reached = until.ns == 0;
     if (runner->clock != tw_clock_monotonic()) {
-        /* Another clock: the system cannot wait for it. */
+        /* The system cannot wait on another clock. */
         is_reached = until.ns <= tw_runner_now(runner).ns;
         spec.it_value = (struct timespec){0, 0};
     }
@@ -61,7 +62,7 @@ void tw__runner_fd_set(struct tw_runner *runner, struct tw_instant until)
     if (runner->fd < 0)
         return;
     if (until.ns <= tw_runner_now(runner).ns) {
-        (void)!write(runner->fd_write, "", 1); /* full is as good: it is readable */
+        (void)!write(runner->fd_write, "", 1); /* a full pipe is readable, too */
         return;
     }
     while (read(runner->fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes))
@@ -75,7 +76,8 @@ int tw_runner_fd(struct tw_runner *runner)
     assert(!runner->is_started);
     if (runner->fd < 0) {
         runner->fd = runner_fd_make(&runner->fd_write);
-        tw__runner_fd_set(runner, (struct tw_instant){0}); /* what came before wants a look */
+        tw__runner_fd_set(runner, (struct tw_instant){0}); /* timers set before this call need a
+                                                              dispatch */
     }
     return runner->fd;
 }

@@ -1,26 +1,25 @@
 /*
- * runner_private.h - the inside of the runner, shared by runner*.c and by their tests only.
+ * runner_private.h - the data structures of the runner, shared by runner*.c and their tests only.
  *
- * A timer is a cell, which any thread may change and which alone says whether and when the timer is
- * due. A tw_wheel, which only the runner touches, holds one opened timer per cell as a reminder to
- * look at it. `look_at` says when the runner will: so a thread that sets a deadline that is no
- * sooner has nothing to tell the runner. Otherwise it leaves a message: "look at this cell". Both
- * are hints: whoever looks reads the cell and acts on what it finds, so a hint too many is
- * harmless. A timer that is scheduled, cancelled and scheduled again in the same cell costs the
- * runner one look at most, however often.
+ * A timer is a cell, which any thread may change and which alone decides whether and when the timer
+ * is due. A tw_wheel, which only the runner uses, holds one opened timer per cell as a reminder to
+ * look at the cell. `look_at_ns` is the time of that look: a thread that sets a deadline from there
+ * on need not tell the runner. Otherwise it posts a message: "look at this cell". Both are hints:
+ * the runner reads the cell and acts on its state, so a superfluous hint is harmless. A timer that
+ * is scheduled and cancelled again and again in one cell costs the runner at most one look.
  *
- * That no hint is missing rests on one pair of rules, both sequentially consistent:
- *  - who sets a deadline writes the cell first and reads `look_at` after;
- *  - who looks clears `look_at` first and reads the cell after. Either the one sees the other's
- *    deadline, or the other sees that nobody will look.
+ * No hint is ever missing because of a pair of rules, both sequentially consistent:
+ *  - a thread that sets a deadline writes the cell first and reads `look_at_ns` after;
+ *  - the runner clears `look_at_ns` first and reads the cell after. Either the runner sees the new
+ *    deadline, or the thread sees that no look is planned.
  *
- * The same pair again for sleep: a message is written first and `sleep_until_ns` read after; the
- * runner writes `sleep_until_ns` first and reads after by when the messages ask to be read. Until
- * then they wait in their stripe, so that far timers wake nobody, and a timer that is cancelled by
- * then costs nothing but its cell a place in a block.
+ * An equal pair protects the sleep: a thread writes its message first and reads `sleep_until_ns`
+ * after; the runner writes `sleep_until_ns` first and reads the times at which messages must be
+ * read after. Until then messages wait in their stripe, so that far timers do not wake the runner,
+ * and a timer that is cancelled by then costs only its cell and a place in a block.
  *
- * The word of a cell decides every race. Its verbs move it by compare and swap; the one that wins
- * has the timer: fire, cancel or move.
+ * The word of a cell decides every race. Functions change it by compare-and-swap; the winner fires,
+ * cancels or moves the timer.
  *
  * Threads do not share memory that they write often: each works in a stripe, chosen by a hash of
  * its identity, that has a stock of free cells, blocks of messages, and counters. A thread whose
@@ -41,12 +40,12 @@
 #include <stdatomic.h>
 
 enum {
-    LINE = 128, /* two cache lines: processors fetch them in pairs */
+    LINE = 128, /* two cache lines, because processors fetch lines in pairs */
     STRIPES = 64,
     STRIPE_FREE_MAX = 128,
-    FREE_BATCH = STRIPE_FREE_MAX / 2, /* cells that move between stripe and depot at a time */
+    FREE_BATCH = STRIPE_FREE_MAX / 2, /* cells moved at once between a stripe and the depot */
     BLOCK_CELLS = 124,
-    BACKLOG_MAX = 8192, /* messages of a stripe for which the runner is woken, due or not */
+    BACKLOG_MAX = 8192, /* messages of a stripe that wake the runner, due or not */
     SEGMENT_MIN_BITS = 6,
     SEGMENTS = 25,
     BATCH_DEFAULT = 64,
@@ -58,12 +57,12 @@ enum {
 #define TICK_NS_DEFAULT UINT64_C(1000000)
 #define NEVER_NS        TW_INSTANT_NEVER_NS
 
-/* Where the interleaving test takes the processor away from the thread. */
+/* Places at which the interleaving test switches threads. */
 #ifndef TW_RUNNER_HOOK
 #define TW_RUNNER_HOOK(place) ((void)0)
 #endif
 
-/* A number of the calling thread's own: where its errno lies costs nothing to ask. */
+/* A number that identifies the calling thread: the address of its errno costs no call. */
 #ifndef TW_RUNNER_SELF
 #define TW_RUNNER_SELF ((uintptr_t)&errno)
 #endif
@@ -71,34 +70,35 @@ enum {
 /* A cell's word: generation << 32 | version << VERSION_SHIFT | flags | state. */
 enum {
     STATE_FREE = 0,
-    STATE_IDLE = 1,    /* held, without a deadline; a scheduled one only while it runs */
-    STATE_PENDING = 2, /* may fire at `deadline_ns` */
-    STATE_MOVING = 3,  /* a thread is changing `deadline_ns`; for a few instructions */
+    STATE_IDLE = 1,    /* held, without a deadline; a scheduled timer only while it runs */
+    STATE_PENDING = 2, /* fires at `deadline_ns` */
+    STATE_MOVING = 3,  /* a thread is changing `deadline_ns`, which takes a few instructions */
     STATE_MASK = 3,
     FLAG_OPENED = 4,
-    FLAG_RUNNING = 8, /* with the handler; only the runner sets and clears it */
+    FLAG_RUNNING = 8, /* the handler has the timer; only the runner sets and clears it */
     VERSION_SHIFT = 4
 };
 
-/* The last generation: a cell that has come to it is never let again. */
+/* The last generation: a cell that reaches it is not used again. */
 #define GENERATION_LAST UINT32_MAX
 
-/* What every verb must read before it can answer: of a hundred thousand timers it stays in the
- * cache. */
+/* The part of a timer that every function must read before it can answer: for a hundred thousand
+ * timers it stays in the cache. */
 struct runner_cell {
     _Atomic uint64_t word;
-    _Atomic uint64_t look_at_ns; /* a deadline from here on needs no message; NEVER_NS: each does */
+    _Atomic uint64_t look_at_ns; /* a deadline from here on needs no message; NEVER_NS: each
+                                    deadline needs one */
 };
 
-/* The rest, which is mostly written. */
+/* The part that is mostly written. */
 struct runner_body {
     _Atomic uint64_t deadline_ns;
     uint64_t data;      /* valid while held */
-    tw_handle reminder; /* in the wheel; set once */
+    tw_handle reminder; /* timer of the inner wheel; set once */
     _Atomic uint32_t
-        queued;         /* the stripe with an unread message about it, and 1; 0: none. Set under
-                                that stripe's lock */
-    uint32_t next_free; /* in the depot; guarded by depot_lock */
+        queued;         /* number of the stripe with an unread message about the cell, plus 1; 0:
+                           none. Set under that stripe's lock */
+    uint32_t next_free; /* next in the depot; guarded by depot_lock */
 };
 
 /* Messages: cells to look at. */
@@ -108,14 +108,15 @@ struct runner_block {
     uint32_t cells[BLOCK_CELLS];
 };
 
-/* All but the lock, `earliest_ns` and `armed` is guarded by the lock; counters are atomic so that
- * stats may read them. */
+/* Guarded by `lock`, except `lock`, `earliest_ns` and `armed`. Counters are atomic because other
+ * threads read them. */
 struct runner_stripe {
     _Alignas(LINE) _Atomic uint32_t lock;
     uint32_t free_count;
-    struct runner_block *blocks;    /* the first is filled; the others are full */
-    _Atomic uint32_t message_count; /* in all blocks */
-    _Atomic uint64_t earliest_ns;   /* of what the messages are about, NEVER_NS without any */
+    struct runner_block *blocks;    /* the first is being filled; the others are full */
+    _Atomic uint32_t message_count; /* messages in all blocks */
+    _Atomic uint64_t earliest_ns;   /* earliest deadline of the messages, NEVER_NS without
+                                       messages */
     _Atomic uint64_t scheduled;     /* counters, ever */
     _Atomic uint64_t cancelled;
     _Atomic uint64_t opened;
@@ -141,48 +142,49 @@ struct tw_runner_wheel {
 
     /* Segment s is 2^(SEGMENT_MIN_BITS + s) cells, and then as many bodies. */
     struct runner_cell *_Atomic segments[SEGMENTS];
-    _Atomic uint32_t cell_count; /* ever let */
+    _Atomic uint32_t cell_count; /* cells ever used */
 
-    /* What stripes have too much of or too little. */
+    /* The stock of free cells and blocks that stripes share. */
     pthread_mutex_t depot_lock;
-    uint32_t depot_free; /* first of a list, CELLS_MAX: empty */
+    uint32_t depot_free; /* first of a list; CELLS_MAX when empty */
     uint32_t segment_count;
     uint32_t retired_count;
     struct runner_block *depot_blocks;
-    struct runner_block *block_pieces[SEGMENTS + 1]; /* as allocated */
+    struct runner_block *block_pieces[SEGMENTS + 1]; /* blocks as they were allocated */
 
     pthread_mutex_t wheel_lock;
-    struct tw_wheel *wheel; /* guarded by wheel_lock; its ticks are tick_ns long, from instant 0 */
+    struct tw_wheel *wheel; /* guarded by wheel_lock; its ticks are tick_ns long, counted from
+                               instant 0 */
 
-    /* The runner's own. */
-    struct tw_expired *batch; /* what the handler is called with */
+    /* Used by the runner's thread only. */
+    struct tw_expired *batch; /* the array passed to the handler */
     struct tw_expired *reminders;
-    uint32_t left_next;          /* take_left has been through the cells before */
-    _Atomic uint64_t fired_once; /* counters, ever; written by the runner alone */
+    uint32_t left_next;          /* take_left has visited the cells before it */
+    _Atomic uint64_t fired_once; /* counters since creation; written by the runner only */
     _Atomic uint64_t fired_opened;
     _Atomic uint64_t finished_once;
-    _Atomic uint64_t left_once; /* taken by take_left */
+    _Atomic uint64_t left_once; /* timers taken by take_left */
     _Atomic uint64_t left_opened;
     _Atomic uint64_t callbacks;
     _Atomic uint64_t callback_ns_max;
-    _Atomic size_t memory; /* without the wheel's */
+    _Atomic size_t memory; /* bytes, without those of the inner wheel */
     struct runner_histogram late;
 
-    _Alignas(LINE) _Atomic uint64_t dirty; /* a bit per stripe that may have messages */
+    _Alignas(LINE) _Atomic uint64_t dirty; /* a bit for each stripe that may have messages */
     struct runner_stripe stripes[STRIPES];
 };
 
 struct tw_runner {
     const struct tw_clock *clock;
     struct memory_source memory;
-    struct tw_runner_wheel *_Atomic wheels; /* only ever added to, in front */
+    struct tw_runner_wheel *_Atomic wheels; /* wheels are added in front and never removed */
     pthread_t thread;
     bool is_started;
     atomic_bool is_stopped;
-    atomic_bool is_dispatching; /* for catching misuse */
+    atomic_bool is_dispatching; /* set during dispatch, to detect misuse */
     struct tw_waiter waiter;
     int fd;       /* -1: a thread waits with `waiter` */
-    int fd_write; /* the other end of a pipe, where there is no timerfd */
+    int fd_write; /* other end of the pipe, on systems without timerfd */
     _Atomic uint64_t wakes;
     _Alignas(LINE) _Atomic uint64_t sleep_until_ns; /* 0 while awake */
 };
@@ -206,42 +208,42 @@ static inline void tw__runner_stripe_unlock(struct runner_stripe *stripe)
 /* A stripe, locked, that has a free cell; NULL when none has: over the limit or out of memory. */
 struct runner_stripe *tw__runner_stripe_with_cell(struct tw_runner_wheel *wheel);
 
-/* Puts a cell that is free into the stripe, which is locked. */
+/* Gives a free cell to the stripe, which is locked. */
 void tw__runner_cell_give(struct tw_runner_wheel *wheel, struct runner_stripe *stripe,
                           uint32_t index);
 
-/* Puts cells that are free and linked by next_free into the depot. */
+/* Gives free cells, linked by next_free, to the depot. */
 void tw__runner_cells_give(struct tw_runner_wheel *wheel, uint32_t first, uint32_t last);
 
-/* Leaves a message for a cell whose deadline is now `deadline_ns`, in the stripe, which is locked.
- * Returns the stripe that is locked instead: where there was a message for the cell before, that
- * one's stripe. */
+/* Posts a message about a cell whose deadline is now `deadline_ns` to the stripe, which is locked.
+ * If another stripe has an unread message about the cell, unlocks this one and locks the other.
+ * Returns the locked stripe. */
 struct runner_stripe *tw__runner_post(struct tw_runner_wheel *wheel, struct runner_stripe *stripe,
                                       uint32_t index, uint64_t deadline_ns);
 
-/* After the stripe was unlocked: wakes the runner if it would sleep too long for that. */
+/* Called after the stripe was unlocked: wakes the runner if it would sleep beyond `deadline_ns`. */
 void tw__runner_wake_for(struct tw_runner_wheel *wheel, struct runner_stripe *stripe,
                          uint64_t deadline_ns);
 
-/* Looks at all cells of which there are messages in stripes that ask for it by `until_ns`, or that
- * have many. Only the runner. */
+/* Reads the messages of stripes whose earliest deadline is by `until_ns`, or that have a backlog,
+ * and looks at their cells. Only the runner calls it. */
 void tw__runner_messages_take(struct tw_runner_wheel *wheel, uint64_t until_ns);
 
-/* The earliest that a message asks for which was not taken yet. */
+/* The earliest deadline of the unread messages. */
 uint64_t tw__runner_messages_earliest(struct tw_runner_wheel *wheel);
 
-/* Looks at a cell, wheel_lock held: a timer that waits has a reminder after that. With `now_ns` of
- * 0 that is all; else a timer due by then is made to run, and true returned. */
+/* Looks at a cell; called with wheel_lock held. A pending timer has a reminder after that. With a
+ * `now_ns` other than 0, a timer due by then is marked as running instead, and true is returned. */
 bool tw__runner_look(struct tw_runner_wheel *wheel, uint32_t index, uint64_t now_ns,
                      struct tw_expired *ret_due);
 
-/* After the handler has returned from the timer: a scheduled one is done. Returns whether its cell
- * is free now, to be given by the caller. */
+/* Called after the handler has returned: ends a scheduled timer. Returns whether its cell is free
+ * now; the caller then gives it back. */
 bool tw__runner_finish(struct tw_runner_wheel *wheel, tw_handle timer);
 
 /* runner_fd.c: a descriptor to wait on. */
 
-/* The runner sleeps in whoever watches the descriptor: readable from `until` on; 0: at once. */
+/* Makes the descriptor readable from `until` on; at once if `until` is 0. */
 void tw__runner_fd_set(struct tw_runner *runner, struct tw_instant until);
 void tw__runner_fd_close(struct tw_runner *runner);
 
@@ -252,11 +254,11 @@ void tw__runner_wake(struct tw_runner *runner);
 
 void tw__histogram_add(struct runner_histogram *histogram, uint64_t ns);
 
-/* No less than the `per_mille` share of what was added, and at most a sixteenth more; 0 without
- * any. */
+/* A value not below the `per_mille` share of the added values, and at most a sixteenth above it; 0
+ * without values. */
 uint64_t tw__histogram_at(const struct runner_histogram *histogram, uint64_t per_mille);
 
-/* Adds to a counter that one thread at a time writes. */
+/* Adds to a counter that only one thread at a time writes. */
 static inline void tw__count(_Atomic uint64_t *counter, uint64_t more)
 {
     uint64_t sum = atomic_load_explicit(counter, memory_order_relaxed) + more;
@@ -273,7 +275,7 @@ static inline void tw__runner_release(struct tw_runner *runner, void *memory, si
     memory_source_give(&runner->memory, memory, size);
 }
 
-/* A cell that has been let. */
+/* The cell of an index below cell_count. */
 static inline struct runner_cell *tw__runner_cell(const struct tw_runner_wheel *wheel,
                                                   uint32_t index)
 {
@@ -294,7 +296,7 @@ static inline struct runner_body *tw__runner_body(const struct tw_runner_wheel *
     return (struct runner_body *)(segment + (1u << bits)) + (place - (1u << bits));
 }
 
-/* Asks for the memory of a cell that is looked at some steps later. */
+/* Prefetches the memory of a cell that is looked at some steps later. */
 static inline void tw__runner_prefetch(const struct tw_runner_wheel *wheel, uint32_t index)
 {
     __builtin_prefetch(tw__runner_cell(wheel, index), 1);
@@ -306,14 +308,14 @@ static inline uint32_t tw__word_generation(uint64_t word)
     return (uint32_t)(word >> 32);
 }
 
-/* The word with other flags and state, and the next version. */
+/* The word with the given flags and state, and the next version. */
 static inline uint64_t tw__word_next(uint64_t word, unsigned flags_and_state)
 {
     uint32_t version = ((uint32_t)word >> VERSION_SHIFT) + 1;
     return (word & ~(uint64_t)UINT32_MAX) | (uint32_t)(version << VERSION_SHIFT) | flags_and_state;
 }
 
-/* The word after the last of a tenant: free, handles stale; FLAG_RUNNING stays. */
+/* The word of a freed cell: the next generation, so that handles are stale; FLAG_RUNNING stays. */
 static inline uint64_t tw__word_freed(uint64_t word)
 {
     return (uint64_t)(tw__word_generation(word) + 1) << 32 | (word & FLAG_RUNNING);

@@ -1,8 +1,8 @@
 /*
- * runner_stats.c - the figures of a wheel.
+ * runner_stats.c - the statistics of a wheel.
  *
- * Lateness goes into a histogram of 16 equal steps in each power of two: a percentile is off by a
- * sixteenth at most, whatever the range, in a fixed 8 KiB.
+ * Lateness goes into a histogram of 16 equal steps in each power of two: a percentile is at most a
+ * sixteenth too high over the whole range, in a fixed 8 KiB.
  */
 #include "runner_private.h"
 
@@ -17,7 +17,7 @@ static unsigned runner_histogram_bucket(uint64_t ns)
     return (shift + 1) * STEPS + ((unsigned)(ns >> shift) & (STEPS - 1));
 }
 
-/* The largest that goes into a bucket. */
+/* The largest value of a bucket. */
 static uint64_t runner_histogram_bucket_end(unsigned bucket)
 {
     if (bucket < STEPS)
@@ -43,7 +43,7 @@ uint64_t tw__histogram_at(const struct runner_histogram *histogram, uint64_t per
     uint64_t total = 0, seen = 0, max = runner_read_counter(&histogram->max);
     for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++)
         total += runner_read_counter(&histogram->counts[i]);
-    /* The rank of the last that is within the share, rounded up, without overflow. */
+    /* The rank of the last value within the share, rounded up, without overflow. */
     uint64_t rank = total / 1000 * per_mille + (total % 1000 * per_mille + 999) / 1000;
     for (unsigned i = 0; i < HISTOGRAM_BUCKETS && total > 0; i++) {
         seen += runner_read_counter(&histogram->counts[i]);
@@ -57,7 +57,8 @@ void tw_runner_wheel_stats(struct tw_runner_wheel *wheel, struct tw_runner_stats
 {
     struct tw_runner_stats stats = {0};
     uint64_t opened = 0, closed = 0, armed = 0;
-    /* What ends timers is read before what begins them: a count that moves does not go below 0. */
+    /* The counters of ended timers are read before those of new timers, so that no difference is
+     * below 0. */
     uint64_t fired_once = runner_read_counter(&wheel->fired_once);
     uint64_t fired_opened = runner_read_counter(&wheel->fired_opened);
     uint64_t finished =

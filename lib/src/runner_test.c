@@ -114,7 +114,7 @@ static void cancelled_is_told_from_done(void **state)
     assert_int_equal(tw_runner_reschedule(rig.wheel, timer, in_ms(&rig, 1)), TW_RUNNER_DONE);
     tw_handle second = tw_runner_schedule(rig.wheel, in_ms(&rig, 4), 2);
     assert_true(second != timer);
-    assert_int_equal((uint32_t)second, (uint32_t)timer); /* the same cell, another tenant */
+    assert_int_equal((uint32_t)second, (uint32_t)timer); /* one cell, another generation */
     assert_int_equal(tw_runner_cancel(rig.wheel, timer), TW_RUNNER_DONE);
     assert_int_equal(tw_runner_cancel(rig.wheel, TW_NONE), TW_RUNNER_DONE);
     assert_int_equal(tw_runner_cancel(rig.wheel, UINT64_MAX), TW_RUNNER_DONE);

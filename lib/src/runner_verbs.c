@@ -1,14 +1,14 @@
 /*
- * runner_verbs.c - the verbs on one timer, from any thread.
+ * runner_verbs.c - the functions on one timer, called from any thread.
  *
- * Each is one compare and swap of the cell's word, which decides against all others, and then what
- * the winner owes: a message, a counter, the cell given back.
+ * Each is one compare-and-swap of the cell's word, which decides every race; its winner then posts
+ * a message, updates a counter, or gives the cell back.
  */
 #include "runner_private.h"
 
 #include <sched.h>
 
-/* The cell that a handle names; NULL for handles that never were. */
+/* The cell of a handle; NULL for a handle that was never returned. */
 static inline struct runner_cell *runner_find(const struct tw_runner_wheel *wheel, tw_handle timer)
 {
     uint32_t index = (uint32_t)timer;
@@ -17,7 +17,7 @@ static inline struct runner_cell *runner_find(const struct tw_runner_wheel *whee
     return tw__runner_cell(wheel, index);
 }
 
-/* The cell's word once nobody is moving its deadline. False when the handle is stale. */
+/* Reads the cell's word once no thread is moving its deadline. False when the handle is stale. */
 static inline bool runner_read_word(struct runner_cell *cell, tw_handle timer, uint64_t *ret_word)
 {
     for (unsigned tries = 1;; tries++) {
@@ -39,7 +39,7 @@ static bool runner_is_stopped(const struct tw_runner_wheel *wheel)
     return atomic_load(&wheel->runner->is_stopped);
 }
 
-/* Fills a free cell of the stripe, which is locked; unlocks it. */
+/* Fills a free cell of the stripe, which is locked, and unlocks the stripe. */
 static tw_handle runner_fill_cell(struct tw_runner_wheel *wheel, struct runner_stripe *stripe,
                                   unsigned flags_and_state, uint64_t deadline_ns, uint64_t data)
 {
@@ -62,11 +62,12 @@ static tw_handle runner_fill_cell(struct tw_runner_wheel *wheel, struct runner_s
     return (tw_handle)tw__word_generation(word) << 32 | index;
 }
 
-/* A stripe, locked, that may begin a timer; NULL when none may. */
+/* A locked stripe with a free cell for a new timer; NULL when there is none, or the runner is
+ * stopped. */
 static struct runner_stripe *runner_stripe_for_new(struct tw_runner_wheel *wheel)
 {
     struct runner_stripe *stripe = tw__runner_stripe_with_cell(wheel);
-    /* Under the stripe's lock: stop waits for those who are past this. */
+    /* Checked under the stripe's lock: stop waits for the threads that are past this check. */
     if (stripe && runner_is_stopped(wheel)) {
         tw__runner_stripe_unlock(stripe);
         stripe = NULL;
@@ -93,8 +94,8 @@ tw_handle tw_runner_open(struct tw_runner_wheel *wheel, uint64_t data)
     return runner_fill_cell(wheel, stripe, FLAG_OPENED | STATE_IDLE, NEVER_NS, data);
 }
 
-/* The winner of a cancel or a close gives the cell back, and counts. A cell with the handler is
- * given back by the runner. */
+/* After a successful cancel or close: counts it and gives the cell back. The runner gives back a
+ * cell whose handler is running. */
 static void runner_give_back(struct tw_runner_wheel *wheel, tw_handle timer, uint64_t word)
 {
     struct runner_stripe *stripe = tw__runner_stripe_lock(wheel);
@@ -122,7 +123,8 @@ enum tw_runner_answer tw_runner_cancel(struct tw_runner_wheel *wheel, tw_handle 
     return TW_RUNNER_DONE;
 }
 
-/* So many opened timers more have a deadline. On a line of its own, not under the stripe's lock. */
+/* Adds to the count of opened timers with a deadline. The counter has its own cache line and needs
+ * no lock. */
 static void runner_count_armed(struct tw_runner_wheel *wheel, tw_handle timer, uint64_t more)
 {
     atomic_fetch_add_explicit(&wheel->stripes[(uint32_t)timer / FREE_BATCH % STRIPES].armed, more,
@@ -145,8 +147,8 @@ enum tw_runner_answer tw_runner_close(struct tw_runner_wheel *wheel, tw_handle t
     return TW_RUNNER_DONE;
 }
 
-/* Puts the word, which is ours while it says so, to `state`. The runner may clear FLAG_RUNNING
- * meanwhile. */
+/* Changes the word, which this thread owns while it is STATE_MOVING, to `state`. The runner may
+ * clear FLAG_RUNNING meanwhile. */
 static void runner_end_move(struct runner_cell *cell, unsigned state)
 {
     uint64_t word = atomic_load(&cell->word), next;
@@ -155,7 +157,7 @@ static void runner_end_move(struct runner_cell *cell, unsigned state)
     while (!atomic_compare_exchange_weak(&cell->word, &word, next));
 }
 
-/* Gives a timer whose word has become STATE_MOVING, from `word`, its new deadline. */
+/* Sets the new deadline of a timer whose word this thread changed from `word` to STATE_MOVING. */
 static void runner_move(struct tw_runner_wheel *wheel, struct runner_cell *cell, tw_handle timer,
                         uint64_t word, uint64_t deadline_ns)
 {
@@ -208,7 +210,8 @@ static enum tw_runner_answer runner_set_deadline(struct tw_runner_wheel *wheel, 
         uint64_t moving = tw__word_next(word, (word & (FLAG_OPENED | FLAG_RUNNING)) | STATE_MOVING);
         if (!atomic_compare_exchange_weak(&cell->word, &word, moving))
             continue;
-        /* Stopped: take_left, which waits for what is moving, may have passed this one by. */
+        /* Stopped: take_left, which waits for timers that are moving, may have visited this cell
+         * already. */
         if (runner_is_stopped(wheel)) {
             runner_end_move(cell, word & STATE_MASK);
             return TW_RUNNER_DONE;

@@ -1,3 +1,4 @@
+/* slab.c - slots in blocks: growing, taking, giving back, finding by handle. */
 #include "slab.h"
 
 #include <assert.h>
@@ -10,10 +11,10 @@ enum {
     RUN_SIZE_MAX = 4 << 20 /* bytes taken ahead of need at most */
 };
 
-/* So that an index never needs more than 32 bits, a block more included. */
+/* Leaves room for one more block below 2^32, so that an index fits into 32 bits. */
 #define USED_COUNT_MAX (UINT32_MAX - BLOCK_SLOTS)
 
-/* The last generation in which a slot is let. */
+/* The last generation of a slot, after which it is retired. */
 #define GENERATION_LAST UINT32_MAX
 
 static struct slab_slot *slab_slot_at(const struct slab *slab, uint32_t index)
@@ -22,8 +23,8 @@ static struct slab_slot *slab_slot_at(const struct slab *slab, uint32_t index)
     return (struct slab_slot *)(slots + (size_t)(index & (BLOCK_SLOTS - 1)) * slab->slot_size);
 }
 
-/* Makes room in the directory for `run` blocks more. It doubles, so that its cost per slot is
- * nothing; the slots stay where they are. */
+/* Makes room in the directory for `run` more blocks. It doubles, so that its cost per slot is
+ * constant; the slots do not move. */
 static bool slab_directory_grow(struct slab *slab, uint32_t run)
 {
     uint32_t capacity = slab->block_capacity ? slab->block_capacity : DIRECTORY_MIN;
@@ -58,7 +59,7 @@ static bool slab_grow(struct slab *slab, uint32_t run)
     return true;
 }
 
-/* Adds what the number of blocks suggests; one block if there is no memory for that. */
+/* Adds a quarter of the existing blocks; one block if there is no memory for that. */
 static bool slab_grow_ahead(struct slab *slab)
 {
     size_t run_max = RUN_SIZE_MAX / (BLOCK_SLOTS * slab->slot_size);

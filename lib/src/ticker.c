@@ -22,8 +22,7 @@ void tw_ticker_stop(struct tw_ticker *ticker)
     ticker->state_ = TW_TICKER_STOPPED_;
 }
 
-/* Ticks due by `now` and not taken yet. Time that ends is no tick: at the end of the range there is
- * none any more. */
+/* Ticks due by `now` and not taken yet. None at the end of the range of instants. */
 static uint64_t ticker_missed(const struct tw_ticker *ticker, struct tw_instant now)
 {
     if (now.ns < ticker->next_ns_ || ticker->next_ns_ == UINT64_MAX)
@@ -42,7 +41,7 @@ void tw_ticker_pause(struct tw_ticker *ticker, struct tw_instant now)
 {
     if (ticker->state_ != TW_TICKER_RUNNING_)
         return;
-    /* What was missed lies before now: the difference is then above INT64_MAX. */
+    /* If ticks were missed, the next tick is before `now` and the difference is above INT64_MAX. */
     ticker->next_ns_ -= now.ns;
     ticker->state_ = TW_TICKER_PAUSED_;
 }

@@ -37,25 +37,25 @@ bool tw_wheel_reserve(struct tw_wheel *wheel, size_t count)
     return true;
 }
 
-/* TENANT_IS_OPENED or 0. Handing a good handle of one kind to a verb of the other is a bug in the
- * caller. */
+/* IS_OPENED or 0. Passing a valid handle of one kind to a function for the other kind is a bug in
+ * the caller. */
 static inline uint32_t wheel_kind_of(tw_handle timer)
 {
     return (uint32_t)(timer >> 32) & IS_OPENED;
 }
 
-/* Room for more slots; false when over the limit or out of memory. */
+/* Adds slots; false when over the limit or out of memory. */
 static bool wheel_add_slots(struct tw_wheel *wheel)
 {
-    /* Slots are added up to the limit and no further, so taking a free one needs no check of it. */
+    /* No slots beyond the limit are added, so taking a free slot needs no check of the limit. */
     uint64_t count = (uint64_t)wheel->slot_count + 1;
     if (count - wheel->retired_count > wheel->timer_count_max || count > SLOTS_MAX)
         return false;
     return tw__wheel_grow(wheel, count);
 }
 
-/* A slot for a new tenant; none where one must be added first. The last freed is the first taken:
- * it is still in the cache. */
+/* Takes a free slot; none when slots must be added first. The slot freed last is taken first,
+ * because it is still in the cache. */
 static inline struct wheel_slot wheel_slot_take(struct tw_wheel *wheel)
 {
     if (LIKELY(wheel->free_count > 0))
@@ -69,9 +69,10 @@ static inline struct wheel_slot wheel_slot_take(struct tw_wheel *wheel)
     return slot;
 }
 
-/* Gives a timer its deadline in any case. A new entry is made if there is none, or if that which
- * there is comes up too late: not if it comes up next, nor if it is far and the deadline becomes
- * later, for then all that is known of it is that it is not after the due. */
+/* Sets a timer's deadline, in every case. A new entry is needed if there is none, or if the present
+ * entry is reached too late. An entry at the cursor is early enough. The tick of a far entry is
+ * unknown, only that it is not after the old due, so it is early enough when the deadline moves
+ * later. */
 static void wheel_put_slowly(struct tw_wheel *wheel, uint32_t index, uint64_t deadline)
 {
     struct wheel_slot slot = tw__wheel_slot(wheel, index);
@@ -95,12 +96,12 @@ static void wheel_put_slowly(struct tw_wheel *wheel, uint32_t index, uint64_t de
     }
 }
 
-/* The same for a timer that has no deadline, where it is quickly done: there is room for an entry,
- * or the slot has one from before, near, that comes up no later. Else false, with nothing done.
+/* Sets the deadline of an unarmed timer when that is quick: there is room for an entry, or the slot
+ * still has a near entry at or before the deadline. Otherwise returns false and changes nothing.
  *
- * Here and below what is rare is left to a function that is not inlined, called last of all: so the
- * common path saves no registers. A processor waits for the memory of as many timers at a time as
- * its window holds, hence each instruction less makes the wait shorter. */
+ * Here and below, rare cases are in functions that are not inlined and are called last, so that the
+ * common path saves no registers. A processor overlaps the memory accesses of as many timers as fit
+ * into its instruction window, so each instruction less shortens the wait. */
 static inline bool wheel_put_quickly(struct tw_wheel *wheel, struct wheel_slot slot,
                                      uint64_t deadline)
 {
@@ -119,8 +120,8 @@ static inline bool wheel_put_quickly(struct tw_wheel *wheel, struct wheel_slot s
     return true;
 }
 
-/* Takes a record's deadline away, and says whether it had one. The early return is on purpose: a
- * counter that depended on the value just read would make every call wait for the one before. */
+/* Removes a record's deadline and returns whether it had one. The early return is deliberate: a
+ * counter that depended on the value just read would make each call wait for the call before it. */
 static inline bool wheel_clear_deadline(struct tw_wheel *wheel, struct wheel_record *record)
 {
     if (UNLIKELY(!(record->generation & IS_ARMED)))
@@ -140,7 +141,7 @@ static __attribute__((noinline)) bool wheel_set_slowly(struct tw_wheel *wheel, u
     return true;
 }
 
-/* The rest of set, in any case but its own. Returns true. */
+/* Sets the deadline in the cases that wheel_set_deadline leaves over. Returns true. */
 static __attribute__((noinline)) bool wheel_set_general(struct tw_wheel *wheel,
                                                         struct wheel_record *record,
                                                         struct wheel_timer *timer, uint32_t index,
@@ -153,14 +154,14 @@ static __attribute__((noinline)) bool wheel_set_general(struct tw_wheel *wheel,
     return wheel_set_slowly(wheel, index, deadline);
 }
 
-/* The one way a timer that is held gets another deadline. Most often it has one and gets a later
- * one, and then that is all there is to do; one comparison tells that the handle is good as well.
- * False if it is stale. */
+/* Changes the deadline of a held timer. Most often an armed timer gets a later deadline, which is
+ * one store; a single comparison proves this case and that the handle is valid. False if the handle
+ * is stale. */
 static inline bool wheel_set_deadline(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline,
                                       uint32_t kind)
 {
     uint32_t index = (uint32_t)timer;
-    (void)kind; /* only assert() asks for it */
+    (void)kind; /* used by assert() only */
     if (UNLIKELY(index >= wheel->slot_count))
         return false;
     struct wheel_slot slot = tw__wheel_slot(wheel, index);

@@ -1,5 +1,4 @@
-/* wheel_bucket.c - buckets, the chains of chunks in them, and the bits that say which are not
- * empty. */
+/* wheel_bucket.c - buckets, the chains of chunks in them, and the bits of the non-empty buckets. */
 #include "wheel_private.h"
 
 _Static_assert(sizeof(struct wheel_record) == 8, "eight records to a cache line");
@@ -37,7 +36,7 @@ struct wheel_chunk *tw__wheel_chain_detach(struct wheel_chain *chain)
     return chunk;
 }
 
-/* Makes room in a bucket that has none. */
+/* Makes room in a bucket that is empty or full. */
 static void wheel_bucket_extend(struct tw_wheel *wheel, struct wheel_bucket *bucket, unsigned level,
                                 unsigned slot)
 {
@@ -51,7 +50,7 @@ static void wheel_bucket_extend(struct tw_wheel *wheel, struct wheel_bucket *buc
         return;
     }
     struct wheel_chunk *chunk = tw__wheel_chunk_take(wheel);
-    if (chain->end != chain->limit) /* taking it has swept */
+    if (chain->end != chain->limit) /* taking the chunk has swept this bucket */
         tw__wheel_chunk_give(wheel, chunk);
     else
         tw__wheel_chain_link(wheel, chain, chunk);

@@ -1,15 +1,15 @@
-/* wheel_check.c - every invariant of the wheel, for tests. */
+/* wheel_check.c - checks every invariant of the wheel, for tests. */
 #include "wheel_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What the walk through the buckets finds; compared with the wheel's counters at the end. */
+/* The counts of a walk through the buckets, compared with the wheel's counters at the end. */
 struct wheel_tally {
     uint64_t entries;
-    uint64_t counting; /* records whose entry was met */
+    uint64_t counting; /* records whose entry was found */
     uint64_t chunks;
-    unsigned char *is_seen; /* by slot */
+    unsigned char *is_seen; /* by slot: its entry was found */
 };
 
 static void wheel_check_that(bool holds, const char *invariant)
@@ -20,8 +20,7 @@ static void wheel_check_that(bool holds, const char *invariant)
     abort();
 }
 
-/* Whether the record says that this is its entry. Of a far one 32 bits are all that can be
- * compared. */
+/* Whether the record refers to this entry. Of a far entry only 32 bits can be compared. */
 static bool wheel_entry_counts(const struct wheel_record *record, struct wheel_entry entry,
                                unsigned level)
 {
@@ -94,7 +93,7 @@ static void wheel_check_bucket(const struct tw_wheel *wheel, struct wheel_tally 
     wheel_check_chain(wheel, tally, chain, level, start);
 }
 
-/* The bucket that is being fired or opened. */
+/* Checks the bucket that is being fired or opened. */
 static void wheel_check_taken(const struct tw_wheel *wheel, struct wheel_tally *tally)
 {
     uint32_t low = (uint32_t)wheel->cursor;

@@ -1,20 +1,21 @@
 /*
- * wheel_expire.c - time moves on: buckets are opened, timers fire.
+ * wheel_expire.c - moving time forward: opening buckets, firing timers.
  *
- * The cursor goes from one bucket that is not empty to the next. A bucket of level 0 holds one tick
- * and is fired; one of a higher level is opened: its entries are copied to the levels below, in
- * portions, and nothing fires before that is done. Opening reads the bucket in sequence and leaves
- * the records alone; only firing needs them, so they are asked for ahead: those of a level 0 bucket
- * while it is filled from level 1, and PREFETCH_DISTANCE entries before their turn.
+ * The cursor moves from one non-empty bucket to the next. A bucket of level 0 holds one tick and is
+ * fired; a bucket of a higher level is opened: its entries are copied to the levels below, in
+ * portions, and no timer fires before that is complete. Opening reads the bucket in sequence and
+ * does not touch the records; only firing needs them, so they are prefetched: when a level 0 bucket
+ * is filled from level 1, and PREFETCH_DISTANCE entries before they fire.
  */
 #include "wheel_private.h"
 
 enum {
-    WAKE_CHUNKS = 2,            /* so much of a bucket is read for the exact wake_at */
-    PREFETCH_ENTRIES_MAX = 4096 /* records of a bucket that stay in the cache until they fire */
+    WAKE_CHUNKS = 2,            /* chunks of a bucket that wake_at reads for an exact answer */
+    PREFETCH_ENTRIES_MAX = 4096 /* more records of a bucket than this leave the cache before they
+                                   fire */
 };
 
-/* Moves entries of the bucket being opened to the levels below. */
+/* Moves entries of a bucket below LEVEL_FAR, which is being opened, to the levels below. */
 static void wheel_open_near(struct tw_wheel *wheel, const struct wheel_entry *entries,
                             uint32_t count)
 {
@@ -25,7 +26,8 @@ static void wheel_open_near(struct tw_wheel *wheel, const struct wheel_entry *en
     }
 }
 
-/* The same from level 1 to level 0, to be fired soon. Most are the first of their tick. */
+/* Moves entries from level 1 to level 0, where they fire soon. Most entries are the first of their
+ * tick. */
 static void wheel_open_last(struct tw_wheel *wheel, const struct wheel_entry *entries,
                             uint32_t count)
 {
@@ -47,7 +49,7 @@ static void wheel_open_last(struct tw_wheel *wheel, const struct wheel_entry *en
     }
 }
 
-/* The same from LEVEL_FAR up, where it is the record that tells where it goes. */
+/* Moves entries from LEVEL_FAR and above, whose new place depends on the record's deadline. */
 static void wheel_open_far(struct tw_wheel *wheel, const struct wheel_entry *entries,
                            uint32_t count)
 {
@@ -81,15 +83,15 @@ static void wheel_open_some(struct tw_wheel *wheel, const struct wheel_entry *en
         wheel_open_far(wheel, entries, count);
 }
 
-/* Asks for the chunk that is opened next: it was filled long ago. */
+/* Prefetches the chunk that is opened next: it was filled long ago. */
 static void wheel_prefetch_chunk(const struct wheel_chunk *chunk)
 {
     for (size_t i = 0; chunk && i < CHUNK_SIZE; i += LINE_SIZE)
         tw__prefetch((const char *)chunk + i);
 }
 
-/* Goes on opening a bucket, at most `budget` entries and the rest of a chunk. Returns what is left
- * of the budget. */
+/* Continues to open a bucket, at most `budget` entries and the rest of a chunk. Returns the rest of
+ * the budget. */
 static int64_t wheel_open_rest(struct tw_wheel *wheel, int64_t budget)
 {
     while (budget > 0) {
@@ -106,13 +108,14 @@ static int64_t wheel_open_rest(struct tw_wheel *wheel, int64_t budget)
     return budget;
 }
 
-/* What became of a run, added to the wheel's counters at its end: the loop does without them. */
+/* The counts of a run, added to the wheel's counters at its end, so that the loop does not update
+ * memory. */
 struct wheel_run_counts {
     uint32_t fired;
     uint32_t stale;
 };
 
-/* Handles one entry met at `tick`, the cursor. */
+/* Handles one entry found at `tick`, the cursor. */
 static inline void wheel_fire_entry(struct tw_wheel *wheel, uint32_t index, uint64_t tick,
                                     struct tw_expired *restrict ret_due,
                                     struct wheel_run_counts *outcome)
@@ -152,7 +155,7 @@ static inline void wheel_count_run(struct tw_wheel *wheel, uint32_t met,
     *budget -= met - outcome.fired;
 }
 
-/* Goes through the run until it ends or `limit` timers fired. Returns how many did. */
+/* Fires the timers of the run until it ends or `limit` timers fired. Returns their number. */
 static size_t wheel_fire_run(struct tw_wheel *wheel, struct tw_expired *restrict ret_due,
                              size_t limit, int64_t *budget)
 {
@@ -172,7 +175,7 @@ static size_t wheel_fire_run(struct tw_wheel *wheel, struct tw_expired *restrict
     return outcome.fired;
 }
 
-/* Asks for the first records of the chunk that is fired next. */
+/* Prefetches the first records of the chunk that is fired next. */
 static void wheel_prefetch_taken(const struct tw_wheel *wheel)
 {
     const struct wheel_chunk *chunk = wheel->taken.head;
@@ -183,7 +186,7 @@ static void wheel_prefetch_taken(const struct tw_wheel *wheel)
         tw__wheel_prefetch(wheel, chunk->entries[i].index);
 }
 
-/* The next chunk of the tick at the cursor becomes the run. Its first records were asked for when
+/* Makes the next chunk of the tick at the cursor the run. Its first records were prefetched when
  * the chunk before it was taken. */
 static void wheel_next_run(struct tw_wheel *wheel)
 {
@@ -196,7 +199,7 @@ static void wheel_next_run(struct tw_wheel *wheel)
     wheel_prefetch_taken(wheel);
 }
 
-/* Takes up a tick of many timers: they become the run. */
+/* Begins a tick of many timers, which become the run. */
 static __attribute__((noinline)) void wheel_begin_tick(struct tw_wheel *wheel, unsigned slot)
 {
     struct wheel_entry inlined[BUCKET_INLINED];
@@ -222,7 +225,7 @@ static __attribute__((noinline)) void wheel_begin_bucket(struct tw_wheel *wheel,
     *budget -= count;
 }
 
-/* Goes on with the bucket that was taken. Returns how many fired. */
+/* Continues with the bucket that was taken. Returns the number of timers fired. */
 static __attribute__((noinline)) size_t
 wheel_continue(struct tw_wheel *wheel, struct tw_expired *ret_due, size_t limit, int64_t *budget)
 {
@@ -237,7 +240,7 @@ wheel_continue(struct tw_wheel *wheel, struct tw_expired *ret_due, size_t limit,
     return 0;
 }
 
-/* Fires the few timers of a tick from where they lie. */
+/* Fires a tick whose timers are all in the bucket's own line, without copying them. */
 static inline size_t wheel_fire_inlined(struct tw_wheel *wheel, struct wheel_bucket *bucket,
                                         unsigned slot, uint32_t count,
                                         struct tw_expired *restrict ret_due, int64_t *budget)
@@ -255,7 +258,8 @@ static __attribute__((noinline)) size_t wheel_expire(struct tw_wheel *wheel,
                                                      struct tw_expired *ret_due, size_t limit)
 {
     size_t fired = 0;
-    int64_t budget = (int64_t)wheel->moves_max - CHUNK_ENTRIES; /* a chunk begun is finished */
+    int64_t budget = (int64_t)wheel->moves_max - CHUNK_ENTRIES; /* a chunk that was begun is
+                                                                   finished */
     budget += (int64_t)(limit < INT32_MAX ? limit : INT32_MAX);
     for (;;) {
         unsigned level, slot;
@@ -287,7 +291,7 @@ static __attribute__((noinline)) size_t wheel_expire(struct tw_wheel *wheel,
         else
             wheel_begin_tick(wheel, slot);
     }
-    wheel->next = wheel->cursor; /* not done: look again at once */
+    wheel->next = wheel->cursor; /* not done: the next call must search again */
     return fired;
 }
 
@@ -308,9 +312,8 @@ bool tw_wheel_is_behind(const struct tw_wheel *wheel)
     return wheel->next <= wheel->now;
 }
 
-/* The tick at which an entry of the bucket that starts at `start` calls for a look, TW_NEVER if
- * none of this bucket does. A far entry calls at its timer's deadline if that lies in the bucket.
- */
+/* The tick at which an entry of the bucket that starts at `start` must be read, TW_NEVER if at none
+ * of this bucket. For a far entry it is the timer's deadline, if that lies in the bucket. */
 static uint64_t wheel_entry_wakes_at(const struct tw_wheel *wheel, struct wheel_entry entry,
                                      unsigned level, uint64_t start)
 {
@@ -321,7 +324,8 @@ static uint64_t wheel_entry_wakes_at(const struct tw_wheel *wheel, struct wheel_
     return is_armed && (due ^ start) >> (level * DIGIT_BITS) == 0 ? due : TW_NEVER;
 }
 
-/* The earliest tick in a bucket above level 0, if the bucket is small enough to be read through. */
+/* The earliest tick in a bucket above level 0, or its start if the bucket is too large to be read.
+ */
 static uint64_t wheel_bucket_earliest(const struct tw_wheel *wheel, unsigned level, unsigned slot,
                                       uint64_t start)
 {

@@ -1,4 +1,4 @@
-/* wheel_find.c - where a timer lies. */
+/* wheel_find.c - the place of a timer in the wheel. */
 #include "wheel_private.h"
 
 bool tw_wheel_find(const struct tw_wheel *wheel, tw_handle timer, struct tw_wheel_place *ret_place)
@@ -6,8 +6,8 @@ bool tw_wheel_find(const struct tw_wheel *wheel, tw_handle timer, struct tw_whee
     struct wheel_slot slot = tw__wheel_lookup(wheel, timer);
     if (!slot.record || !(slot.record->generation & IS_ARMED))
         return false;
-    /* The tick of a far entry is not known; its timer's due is where it would go if it were entered
-     * now. */
+    /* The tick of a far entry is unknown; the answer is the place of the timer's due, where it
+     * would be entered now. */
     uint64_t tick = slot.timer->due;
     if ((slot.record->generation & STATE_MASK) == STATE_NEAR)
         tick = tw__wheel_near_tick(wheel, slot.record->entry_tick);

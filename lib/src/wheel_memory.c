@@ -1,8 +1,8 @@
 /*
  * wheel_memory.c - the slab of records and the pool of chunks.
  *
- * Both grow in pieces that never move, so growing has no long step and no copy. Neither shrinks
- * before destroy: their size follows the most timers ever held at once.
+ * Both grow in pieces that never move, so that growing copies no timer. Neither shrinks before
+ * destroy: their size follows the most timers ever held at once.
  */
 #include "wheel_private.h"
 
@@ -11,7 +11,7 @@
 enum {
     SLOTS_MIN = 16,
     PAGE = 4096,
-    /* One huge page where addresses are plentiful. */
+    /* One huge page on machines of 64 bits. */
     BIG_SIZE = sizeof(void *) >= 8 ? 2 << 20 : 512 << 10,
     BLOCK_CHUNKS_MAX = BIG_SIZE / CHUNK_SIZE,
     ARENA_SEGMENTS_MAX = BIG_SIZE / sizeof(struct wheel_segment)
@@ -24,7 +24,8 @@ static size_t wheel_alignment_for(size_t size)
 
 uint64_t tw__wheel_chunks_needed(uint64_t slots)
 {
-    /* Full chunks, one not full in each bucket, and those in flight: fired, opened, swept. */
+    /* Full chunks, one partly filled chunk in each bucket, and the chunks that are being fired,
+     * opened or swept. */
     uint64_t partial = slots < LEVELS * BUCKETS ? slots : LEVELS * BUCKETS;
     return slots / CHUNK_ENTRIES + partial + 8;
 }
@@ -33,7 +34,7 @@ static bool wheel_add_block(struct tw_wheel *wheel, uint64_t chunks)
 {
     if (chunks >= BLOCK_CHUNKS_MAX)
         chunks = BLOCK_CHUNKS_MAX - 1;
-    size_t size = ((size_t)chunks + 1) * CHUNK_SIZE; /* the header takes the place of one */
+    size_t size = ((size_t)chunks + 1) * CHUNK_SIZE; /* the header takes the place of one chunk */
     struct wheel_block *block =
         memory_take_aligned(&wheel->memory, wheel_alignment_for(size), size);
     if (!block)
@@ -69,7 +70,7 @@ struct wheel_chunk *tw__wheel_chunk_pop(struct tw_wheel *wheel)
 struct wheel_chunk *tw__wheel_chunk_take(struct tw_wheel *wheel)
 {
     if (UNLIKELY(wheel->chunk_used + CHUNKS_SPARE >= wheel->chunk_capacity)) {
-        /* Beyond the chunks that slots brought along: stale entries are waiting for their sweep. */
+        /* The chunks for the slots are used up: stale entries are waiting for their sweep. */
         if (!wheel_add_block(wheel, wheel->chunk_capacity / 8 + 16))
             tw__wheel_sweep_all(wheel);
         assert(wheel->chunk_used + CHUNKS_SPARE < wheel->chunk_capacity);
@@ -97,8 +98,8 @@ static bool wheel_grow_directory(struct tw_wheel *wheel, uint32_t count)
     return true;
 }
 
-/* Segments for `count` slots or some of them: one at first, then as many more as there are already,
- * but never more than a huge page. */
+/* Adds segments, up to the number that `count` slots need: one at first, then as many as exist
+ * already, but no more than fit into a huge page. */
 static bool wheel_add_segments(struct tw_wheel *wheel, uint64_t count)
 {
     uint32_t have = wheel->segment_count;
@@ -126,7 +127,7 @@ static bool wheel_add_segments(struct tw_wheel *wheel, uint64_t count)
 
 bool tw__wheel_grow(struct tw_wheel *wheel, uint64_t count)
 {
-    /* Doubling while small, then a segment at a time. */
+    /* Doubles while small, then adds a segment at a time. */
     uint64_t capacity = wheel->slot_capacity ? wheel->slot_capacity : SLOTS_MIN;
     while (capacity < count)
         capacity = capacity < SEGMENT_SLOTS ? capacity * 2 : capacity + SEGMENT_SLOTS;

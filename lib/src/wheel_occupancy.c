@@ -1,4 +1,4 @@
-/* wheel_occupancy.c - how full the buckets are. */
+/* wheel_occupancy.c - counts the entries of the buckets. */
 #include "wheel_private.h"
 
 static size_t wheel_chain_count(const struct wheel_chain *chain)

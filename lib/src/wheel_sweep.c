@@ -1,24 +1,27 @@
 /*
- * wheel_sweep.c - keeping stale entries few.
+ * wheel_sweep.c - the sweep, which removes stale entries so that their number stays bounded.
  *
- * An entry becomes stale when its timer is moved to an earlier deadline and so gets a second one.
- * Once there are more stale entries than slots, plus STALE_SLACK, a sweep starts: it goes
- * through all buckets, level 0 first, and rotates each, chunk by chunk: the entries that count are
- * appended anew, the others dropped; the few in the bucket's line are left alone. Each further
- * stale entry pays for SWEEP_CREDIT entries swept, so no call sweeps more than one chunk, and while
- * a sweep lasts at most 1/SWEEP_CREDIT of the entries it has to go through become stale anew. All
- * in all there are never more than 1.5 stale entries for each slot ever let, plus 2 * STALE_SLACK.
+ * An entry becomes stale when its timer is moved to an earlier deadline and so gets a second entry.
+ * When there are more stale entries than slots plus STALE_SLACK, a sweep starts. It visits all
+ * buckets, level 0 first, and rotates each, chunk by chunk: the entries that count are appended
+ * again, the others are dropped; the entries in the bucket's own line are left alone. Each further
+ * stale entry pays for SWEEP_CREDIT entries of the sweep, so no call sweeps more than one chunk,
+ * and during a sweep at most 1/SWEEP_CREDIT of the entries that it has to visit become stale. So
+ * there are never more than 1.5 stale entries for each slot ever used, plus 2 * STALE_SLACK, plus
+ * those in the lines of the buckets, at most BUCKET_INLINED each.
  *
- * Two entries of one record at one tick look alike, and one of them must go, or a timer moved to
- * and fro between two ticks would fill the memory. So a bit per slot says that the sweep has kept
- * its entry, and another that looks the same is dropped. That never drops the one that counts:
- *  - an entry made during the sweep clears the bit, so the bit speaks of the entry that counts;
- *  - an entry that was kept is not met again in the same sweep: entries only ever move to lower
- * levels, which the sweep has left behind, and what a rotated bucket keeps goes to chunks with its
- * stamp;
- *  - of far entries that look alike (32 bits equal, the rest not known) the one met first is kept,
- * which is the one that comes up first, as buckets are swept in the order of time. The sweep ends
- * by clearing the bits.
+ * Two entries of one record at one tick are equal, and one of them must be dropped, or a timer
+ * moved back and forth between two ticks would fill the memory. So a bit per slot says that the
+ * sweep has kept its entry, and further equal entries are dropped. That never drops the entry that
+ * counts:
+ *  - an entry made during the sweep clears the bit, so that the bit describes the entry that
+ *    counts;
+ *  - a kept entry is not visited again in one sweep: entries only move to lower levels, which the
+ *    sweep has finished, and the entries that a rotated bucket keeps go to chunks with the sweep's
+ *    stamp;
+ *  - of far entries that look equal (32 bits equal, the others unknown) the first visited is kept,
+ *    which is also the first to be reached, because buckets are swept in order of time. The sweep
+ *    ends by clearing the bits.
  */
 #include "wheel_private.h"
 
@@ -28,7 +31,7 @@ enum { SWEEP_CREDIT = 8 };
 
 static void wheel_sweep_start(struct tw_wheel *wheel)
 {
-    /* May wrap: each sweep renews all stamps but those of the one before. */
+    /* May wrap: each sweep renews all stamps but those of the sweep before it. */
     wheel->sweep_number++;
     wheel->sweep_level = 0;
     wheel->sweep_slot = 0;
@@ -38,7 +41,7 @@ static void wheel_sweep_start(struct tw_wheel *wheel)
     wheel->plain_shift = 0;
 }
 
-/* Moves on to the next bucket that is not empty, the present one included. False after the last. */
+/* Moves to the next non-empty bucket, the present one included. False after the last. */
 static bool wheel_sweep_seek(struct tw_wheel *wheel)
 {
     for (; wheel->sweep_level < LEVELS; wheel->sweep_level++, wheel->sweep_slot = 0) {
@@ -54,7 +57,7 @@ static bool wheel_sweep_seek(struct tw_wheel *wheel)
     return false;
 }
 
-/* Whether the entry is worth keeping: it counts, and it is the first seen that does. */
+/* Whether to keep the entry: it counts, and the sweep has not yet kept an equal one. */
 static bool wheel_sweep_keeps(struct tw_wheel *wheel, struct wheel_entry entry, unsigned level)
 {
     const struct wheel_record *record = tw__wheel_record(wheel, entry.index);
@@ -68,7 +71,7 @@ static bool wheel_sweep_keeps(struct tw_wheel *wheel, struct wheel_entry entry, 
     return true;
 }
 
-/* Appends what is worth keeping of the chain's first chunk to the chain, and drops the rest. */
+/* Appends the entries to keep of the chain's first chunk to the chain, and drops the others. */
 static void wheel_sweep_rotate(struct tw_wheel *wheel, struct wheel_chain *chain, unsigned level)
 {
     struct wheel_chunk *chunk = tw__wheel_chain_detach(chain);
@@ -87,7 +90,7 @@ static void wheel_sweep_rotate(struct tw_wheel *wheel, struct wheel_chain *chain
     tw__wheel_chunk_give(wheel, chunk);
 }
 
-/* One chunk, or the step into or out of a bucket. */
+/* Sweeps one chunk, or steps into or out of a bucket. */
 static void wheel_sweep_step_buckets(struct tw_wheel *wheel)
 {
     if (!wheel->sweep_is_inside && !wheel_sweep_seek(wheel)) {
@@ -99,7 +102,7 @@ static void wheel_sweep_step_buckets(struct tw_wheel *wheel)
     struct wheel_bucket *bucket = &wheel->buckets[wheel->sweep_level][wheel->sweep_slot];
     struct wheel_chain *chain = &bucket->chain;
     if (!wheel->sweep_is_inside && chain->head && chain->head->stamp != wheel->sweep_number) {
-        /* What is kept goes to a chunk of its own, so that it is told from what is to be swept. */
+        /* Kept entries go to a new chunk, which separates them from the entries still to sweep. */
         tw__wheel_chain_link(wheel, chain, tw__wheel_chunk_pop(wheel));
         wheel->sweep_is_inside = true;
     }
@@ -108,7 +111,7 @@ static void wheel_sweep_step_buckets(struct tw_wheel *wheel)
         return;
     }
     if (wheel->sweep_is_inside && chain->head && chain->end == chain->head->entries) {
-        /* Nothing was worth keeping: the bucket ends with its few again. */
+        /* No entry was kept: the bucket ends with its own line again. */
         tw__wheel_chunk_give(wheel, tw__wheel_chain_detach(chain));
         chain->end = bucket->inlined + BUCKET_INLINED;
         chain->limit = chain->end;

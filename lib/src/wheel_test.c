@@ -141,7 +141,7 @@ static void a_handle_is_stale_after_firing_and_after_cancelling(void **state)
     assert_int_equal(drain_count(wheel, 10), 1);
     assert_true(tw_wheel_cancel(wheel, cancelled));
     assert_false(tw_wheel_cancel(wheel, cancelled));
-    /* Both slots are let again, and the old handles do not reach the new tenants. */
+    /* Both slots are used again, and the old handles do not reach their new timers. */
     tw_handle first = tw_wheel_schedule(wheel, 30, 3);
     tw_handle second = tw_wheel_schedule(wheel, 30, 4);
     assert_true((uint32_t)first == (uint32_t)cancelled || (uint32_t)first == (uint32_t)fired);

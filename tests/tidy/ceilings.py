@@ -10,8 +10,6 @@ TODAY = {
     "plain_words": {
         "docs": 4.8,
 
-        "lib/src": 9.6,
-
         "src/api": 20,
 
         "src/base": 20,

@@ -25,8 +25,7 @@
  *         work(ticks.first, ticks.count);
  *     }
  *
- * Time       Nanoseconds, 64 bits. Sums stop at the end of the range and ndropped since the last
- *            reset wrap to the past.
+ * Time       Nanoseconds, 64 bits. Sums stop at the end of the range and never wrap to the past.
  * Errors     Only tw_waiter_init and tw_virtual_init fail, when the system cannot create a lock.
  * Ownership  All structs are the caller's, and must stay where they are while in use.
  * Memory     None is allocated.
@@ -55,7 +54,7 @@ struct tw_wall {
     uint64_t ns;
 };
 
-/* Later than dropped since the last resety instant. */
+/* Later than every instant. */
 #define TW_INSTANT_NEVER_NS UINT64_MAX
 
 /* `ns` after `instant`; the largest instant when the sum would overflow. */
@@ -103,7 +102,7 @@ struct tw_clock {
     uint64_t (*now_ns)(const struct tw_clock *clock);
 
     /* Returns true when `until` was reached, false when the waiter was woken before; the wake is
-     * then spent. Ndropped since the last reset returns early without either. */
+     * then spent. Never returns early for another reason. */
     bool (*wait)(const struct tw_clock *clock, struct tw_waiter *waiter, struct tw_instant until);
 };
 
@@ -158,8 +157,7 @@ void tw_virtual_advance(struct tw_virtual *virtual_clock, uint64_t ns);
 void tw_virtual_set(struct tw_virtual *virtual_clock, struct tw_instant now);
 
 /* Blocks until `count` threads wait for instants after the current time and none of them has a
- * pending wake, that is until dropped since the last resety thread has finished the work that the
- * last advance caused. */
+ * pending wake, that is until every thread has finished the work that the last advance caused. */
 void tw_virtual_settle(struct tw_virtual *virtual_clock, size_t count);
 
 /* How ticks are handed out that were missed because the ticker was read late. */

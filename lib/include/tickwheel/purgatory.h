@@ -1,5 +1,5 @@
 /*
- * purgatory.h - waiting operations for an event or for their time-out, whichever comes first.
+ * purgatory.h - operations that wait for an event or for their time-out, whichever comes first.
  *
  * An operation is anything of the caller's that cannot be finished yet: a request that waits for
  * replicas, a long poll that waits for data. It is watched under one or many keys. A thread that
