@@ -12,7 +12,10 @@ struct engine *engine_create(const struct engine_options *options, const struct 
     if (!engine)
         return NULL;
     engine->wheel = tw_wheel_create(&(struct tw_wheel_options){.start = now.ms});
-    if (!engine->wheel) {
+    engine->entries = entries_create();
+    if (!engine->wheel || !engine->entries) {
+        tw_wheel_destroy(engine->wheel);
+        entries_destroy(engine->entries);
         free(engine);
         return NULL;
     }
@@ -31,14 +34,13 @@ struct engine *engine_create(const struct engine_options *options, const struct 
     engine->placed = meta->placed;
     engine->stats.pending = meta->pending;
     refill_init(engine);
-    map_init(&engine->timers);
     map_init(&engine->lanes);
     map_init(&engine->name_locks);
-    struct list *const lists[] = {
-        &engine->busy,       &engine->lingering, &engine->gone,         &engine->ready,
-        &engine->gone_reads, &engine->rewrites,  &engine->reads,        &engine->deliveries,
-        &engine->replies,    &engine->parts,     &engine->broker_ready, &engine->woken,
-        &engine->hungry,     &engine->recorded,  &engine->sweeps,       &engine->doubts};
+    struct list *const lists[] = {&engine->ready,        &engine->gone_reads, &engine->rewrites,
+                                  &engine->reads,        &engine->replies,    &engine->parts,
+                                  &engine->broker_ready, &engine->woken,      &engine->hungry,
+                                  &engine->recorded,     &engine->sweeps,     &engine->doubts,
+                                  &engine->deliveries};
     for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++)
         list_init(lists[i]);
     engine_end(engine);
@@ -57,29 +59,18 @@ static void free_gone(struct engine *engine)
 {
     struct list *link;
 
-    while ((link = list_pop(&engine->gone)))
-        timer_free(timer_of(link));
+    entries_free_gone(engine->entries);
     while ((link = list_pop(&engine->gone_reads)))
         read_free(list_item(link, struct engine_read, link));
 }
 
 void engine_destroy(struct engine *engine)
 {
-    struct timer *timer;
     struct list *link;
-    size_t cursor = 0;
 
     if (!engine)
         return;
     free_gone(engine);
-    /* Successors that no batch has taken yet are in no map. */
-    for (size_t i = 0; i < engine->write_count; i++)
-        if (engine->notes[i].old)
-            timer_free(engine->writes[i].timer);
-    while ((timer = map_next(&engine->timers, &cursor))) {
-        free(timer->private_.recorded);
-        timer_free(timer);
-    }
     while ((link = list_pop(&engine->recorded)))
         free(list_item(link, struct delivery, link));
     while ((link = list_pop(&engine->reads)))
@@ -88,7 +79,7 @@ void engine_destroy(struct engine *engine)
         free(list_item(link, struct delivery, link));
     names_deinit(engine);
     lanes_deinit(engine);
-    map_deinit(&engine->timers);
+    entries_destroy(engine->entries);
     history_deinit(&engine->history);
     tw_wheel_destroy(engine->wheel);
     free(engine->writes);
@@ -114,45 +105,27 @@ void engine_end(struct engine *engine)
     scheduler_expire(engine);
     lanes_dispatch(engine);
     if (!engine->is_reading)
-        LIST_FOR_EACH (&engine->lingering, link)
-            engine_forget(engine, timer_of(link));
+        entries_evict(engine->entries);
     scheduler_read_ahead(engine);
     refill_read(engine);
     scheduler_watermark(engine);
 }
 
-bool engine_take_in(struct engine *engine, struct timer *timer)
+struct entry *engine_take_in(struct engine *engine, struct timer *timer)
 {
-    timer->private_ = (struct timer_private){.was_at = timer->at, .loaded = engine->now};
-    list_init(&timer->private_.link);
-    list_init(&timer->private_.waiters);
-    return map_put(&engine->timers, timer->id.serial, timer);
-}
+    struct entry *entry = entries_find(engine->entries, timer->id.serial);
 
-void engine_forget(struct engine *engine, struct timer *timer)
-{
-    assert(list_is_empty(&timer->private_.waiters));
-    map_remove(&engine->timers, timer->id.serial);
-    engine_uncount(engine, timer);
-    list_remove(&timer->private_.link);
-    timer->private_.phase = PHASE_NONE;
-    list_push(&engine->gone, &timer->private_.link);
-}
-
-void engine_count(struct engine *engine, struct timer *timer)
-{
-    if (timer->private_.flags & FLAG_COUNTED)
-        return;
-    timer->private_.flags |= FLAG_COUNTED;
-    engine->stats.near_bytes += timer->footprint;
-}
-
-void engine_uncount(struct engine *engine, struct timer *timer)
-{
-    if (!(timer->private_.flags & FLAG_COUNTED))
-        return;
-    timer->private_.flags &= ~(uint32_t)FLAG_COUNTED;
-    engine->stats.near_bytes -= timer->footprint;
+    if (entry) {
+        assert(entry->phase == ENTRY_LOADING && !(entry->flags & ENTRY_IN_DOUBT));
+        entries_replace(engine->entries, entry, timer);
+    } else {
+        entry = entries_add(engine->entries, timer, ENTRY_LOADING);
+        if (!entry)
+            return NULL;
+    }
+    entry->row_at = timer->at;
+    entry->loaded = engine->now;
+    return entry;
 }
 
 /* ---- what happened ---- */
@@ -195,13 +168,13 @@ void engine_read_done(struct engine *engine, struct wall now, struct engine_read
 
 void engine_delivered(struct engine *engine, struct wall now, struct delivery *delivery)
 {
-    struct timer *timer = map_get(&engine->timers, delivery->timer->id.serial);
+    struct entry *entry = entries_find(engine->entries, delivery->timer->id.serial);
 
-    assert(timer == delivery->timer && timer->private_.phase == PHASE_OUT);
+    assert(entry && entry->timer == delivery->timer && entry->phase == ENTRY_INFLIGHT);
     engine_begin(engine, now);
     explain_returned(engine, delivery);
-    lanes_returned(engine, timer, &delivery->outcome);
-    outcome_apply(engine, timer, delivery);
+    lanes_returned(engine, entry, &delivery->outcome);
+    outcome_apply(engine, entry, delivery);
     engine_end(engine);
 }
 
@@ -303,22 +276,28 @@ static struct wall oldest_overdue(const struct engine *engine)
 
     while ((lane = map_next(&engine->lanes, &cursor)))
         if (!list_is_empty(&lane->waiting))
-            oldest = wall_min(oldest, timer_of(lane->waiting.next)->due);
-    LIST_FOR_EACH (&engine->busy, link)
-        if (timer_of(link)->private_.phase == PHASE_OUT)
-            oldest = wall_min(oldest, timer_of(link)->due);
+            oldest = wall_min(oldest, entry_of(lane->waiting.next)->timer->due);
+    LIST_FOR_EACH (entries_busy(engine->entries), link)
+        if (entry_of(link)->phase == ENTRY_INFLIGHT)
+            oldest = wall_min(oldest, entry_of(link)->timer->due);
     return oldest.ms < engine->now.ms ? oldest : (struct wall){0};
 }
 
 void engine_stats(const struct engine *engine, struct engine_stats *ret_stats)
 {
     *ret_stats = engine->stats;
-    ret_stats->in_memory = map_count(&engine->timers);
+    ret_stats->in_memory = entries_size(engine->entries);
+    ret_stats->near_bytes = entries_near_bytes(engine->entries);
     ret_stats->inflight = engine->inflight;
     ret_stats->pulled = engine->pulled;
     ret_stats->oldest_overdue = oldest_overdue(engine);
     ret_stats->watermark = engine->watermark;
     ret_stats->frontier = engine->frontier.at;
+}
+
+size_t engine_footprint(const struct timer *timer)
+{
+    return entry_footprint_of(timer);
 }
 
 #define CHECK(condition)  \
@@ -329,41 +308,37 @@ void engine_stats(const struct engine *engine, struct engine_stats *ret_stats)
 
 void engine_check(const struct engine *engine)
 {
-    size_t resting = 0, waiting = 0, out = 0, spilling = 0, near_bytes = 0, cursor = 0;
+    size_t scheduled = 0, queued = 0, inflight = 0, spilling = 0, cursor = 0;
     size_t out_by_kind[LANE_KIND_COUNT] = {0};
-    const struct timer *timer;
+    const struct entry *entry;
 
+    entries_check(engine->entries);
     tw_wheel_check(engine->wheel);
-    while ((timer = map_next(&engine->timers, &cursor))) {
-        uint8_t phase = timer->private_.phase;
+    while ((entry = entries_next(engine->entries, &cursor))) {
+        const struct timer *timer = entry->timer;
+        uint8_t phase = entry->phase;
 
-        CHECK(phase != PHASE_NONE);
-        resting += phase == PHASE_RESTING;
-        waiting += phase == PHASE_WAITING;
-        out += phase == PHASE_OUT;
-        spilling += (timer->private_.flags & FLAG_SPILLING) != 0;
-        if (timer->private_.flags & FLAG_COUNTED)
-            near_bytes += timer->footprint;
-        CHECK((phase == PHASE_FINDING || phase == PHASE_WRITING) ||
-              list_is_empty(&timer->private_.waiters));
-        if (phase == PHASE_RESTING || phase == PHASE_WAITING || phase == PHASE_OUT) {
-            CHECK(timer->private_.flags & FLAG_COUNTED);
+        scheduled += phase == ENTRY_SCHEDULED;
+        queued += phase == ENTRY_QUEUED;
+        inflight += phase == ENTRY_INFLIGHT;
+        spilling += (entry->flags & ENTRY_IS_SPILLING) != 0;
+        if (phase == ENTRY_SCHEDULED || phase == ENTRY_QUEUED || phase == ENTRY_INFLIGHT) {
+            CHECK(entry->flags & ENTRY_IS_COUNTED);
             CHECK(!timer_is_over(timer->state));
-            CHECK(timer->private_.was_at.ms == timer->at.ms);
+            CHECK(entry->row_at.ms == timer->at.ms);
             CHECK(timer->at.ms >= engine->watermark.ms);
         }
-        CHECK(phase != PHASE_WAITING || wall_max(timer->at, timer->due).ms <= engine->now.ms ||
+        CHECK(phase != ENTRY_QUEUED || wall_max(timer->at, timer->due).ms <= engine->now.ms ||
               refill_is_spilled(engine, timer));
     }
-    CHECK(resting + engine->alarms == tw_wheel_count(engine->wheel));
-    CHECK(waiting == engine->stats.waiting);
-    CHECK(out == engine->inflight);
+    CHECK(scheduled + engine->alarms == tw_wheel_count(engine->wheel));
+    CHECK(queued == engine->stats.waiting);
+    CHECK(inflight == engine->inflight);
     CHECK(spilling == engine->spilling);
     CHECK(engine->webhooks_inflight <= engine->options.inflight_max);
     CHECK(engine->pulled <= (engine->options.pulled_max ? engine->options.pulled_max : 1));
-    CHECK(near_bytes == engine->stats.near_bytes);
     CHECK(engine->trim.ms <= engine->watermark.ms);
-    CHECK(engine->is_reading || list_is_empty(&engine->lingering));
+    CHECK(engine->is_reading || !entries_has_evictable(engine->entries));
     cursor = 0;
     for (const struct lane *lane; (lane = map_next(&engine->lanes, &cursor));) {
         CHECK(lane->inflight <= lane_inflight_max(&engine->options, lane));
@@ -374,5 +349,6 @@ void engine_check(const struct engine *engine)
     }
     CHECK(out_by_kind[LANE_WEBHOOK] == engine->webhooks_inflight);
     CHECK(out_by_kind[LANE_PULLED] == engine->pulled);
-    CHECK(out_by_kind[LANE_WEBHOOK] + out_by_kind[LANE_BROKER] + out_by_kind[LANE_PULLED] == out);
+    CHECK(out_by_kind[LANE_WEBHOOK] + out_by_kind[LANE_BROKER] + out_by_kind[LANE_PULLED] ==
+          inflight);
 }

@@ -174,9 +174,9 @@ void engine_resume(struct engine *engine);
  * soon after engine_drain if no command is submitted and no delivery comes back meanwhile. */
 bool engine_is_settled(const struct engine *engine);
 
-/* Gives up the timers that are being delivered, linked by private_.link; their deliveries stay
- * valid, and come back to the engine that adopts them. Only of a drained and settled engine, which
- * is good for engine_destroy alone afterwards. */
+/* Gives up the timers that are being delivered, as a list for engine_adopt alone; their deliveries
+ * stay valid, and come back to the engine that adopts them. Only of a drained and settled engine,
+ * which is good for engine_destroy alone afterwards. */
 void engine_release(struct engine *engine, struct list *ret_timers);
 
 /* Takes them, before all else that is done with a new engine. False when out of memory: what is
@@ -226,6 +226,9 @@ bool engine_is_ready(const struct engine *engine);
 bool engine_is_idle(const struct engine *engine);
 
 void engine_stats(const struct engine *engine, struct engine_stats *ret_stats);
+
+/* The bytes that a timer takes while it is in the memory of an engine. */
+size_t engine_footprint(const struct timer *timer);
 
 /* For tests: aborts unless every invariant holds. O(timers in memory). */
 void engine_check(const struct engine *engine);

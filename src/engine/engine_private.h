@@ -6,6 +6,7 @@
  *   handover.c   from a partition's engine to its next one
  *   names.c      commands that name their timers: keys, Idempotency-Keys, watched events
  *   tenant.c     whose timers a command may see, and how many one tenant may have
+ *   entries.c    the timers in memory, and their phases
  *   writer.c     batches: what is being made durable, and what follows when it is
  *   scheduler.c  the wheel over the window, reading ahead, the watermark
  *   lanes.c      due timers, queued by target, and their deliveries
@@ -18,16 +19,7 @@
  *   outcome.c    what an answer of a target means for the timer
  *   retry.c      the back-off
  *
- * A timer in memory is in the map and in exactly one phase:
- *
- *     FINDING ──read──► settle
- *     settle: RESTING when it lives and lies before the frontier, else LINGERING
- *     RESTING ──due──► WAITING ──room──► OUT ──outcome──► WRITING ──durable──► settle
- *     RESTING, WAITING, LINGERING ──command──► WRITING
- *     LINGERING ──no read ahead is out──► forgotten (the storage has it)
- *
- * A timer lingers while a read ahead is out because that read may return its row as it was before:
- * the map entry is what tells the stale row apart.
+ * The phases of a timer in memory stand in entries.h.
  */
 #ifndef TICKWHEEL_ENGINE_ENGINE_PRIVATE_H
 #define TICKWHEEL_ENGINE_ENGINE_PRIVATE_H
@@ -35,28 +27,12 @@
 #include "base/map.h"
 #include "base/random.h"
 #include "engine/engine.h"
+#include "engine/entries.h"
 #include "engine/history.h"
 #include "engine/pace.h"
 #include "timer/queue_target.h"
 #include "timer/retry.h"
 #include "tickwheel/wheel.h"
-
-enum phase {
-    PHASE_NONE,      /* not in the map */
-    PHASE_FINDING,   /* a stand-in: its row is being read; on `busy`, or in doubt on `doubts` */
-    PHASE_WRITING,   /* a batch carries it, nobody changes it; on `busy` */
-    PHASE_RESTING,   /* in the wheel; on no list */
-    PHASE_WAITING,   /* due; on its lane's list */
-    PHASE_OUT,       /* being delivered, lent; on `busy` */
-    PHASE_LINGERING, /* durable and not needed; on `lingering` */
-};
-
-enum timer_flag {
-    FLAG_COUNTED = 1 << 0,  /* its footprint is in near_bytes */
-    FLAG_RETRYING = 1 << 1, /* its state before it was lent */
-    FLAG_IN_DOUBT = 1 << 2, /* its write failed, and the log may have it all the same */
-    FLAG_SPILLING = 1 << 3, /* it is WRITING because it was spilled */
-};
 
 /* Why a write was made: what to do when it is durable, and when it failed. */
 enum write_purpose {
@@ -71,7 +47,7 @@ enum write_purpose {
 struct write_note {
     enum write_purpose purpose;
     struct command *command; /* NULL with OWN */
-    struct timer *old;       /* PATCH, TOUCH, CANCEL: the timer that the new one replaces */
+    struct entry *entry;
 };
 
 /* A name that a create is about to take: it looks whether it is free and then writes, and nobody
@@ -149,11 +125,8 @@ struct engine {
     uint64_t epoch, counter;
     uint64_t tickets; /* reads of one timer so far */
 
-    struct map timers; /* serial -> timer: all that is in memory */
-    struct list busy;  /* finding, writing, out */
-    struct list lingering;
-    struct list gone;       /* timers to free at the next call: a reply may still show them */
-    struct list gone_reads; /* the same for pages */
+    struct entries *entries;
+    struct list gone_reads; /* to be freed at the next call: a reply may still show their pages */
 
     /* names.c */
     struct map name_locks; /* hash -> name_lock: names of creates under way */
@@ -232,9 +205,8 @@ struct engine {
     struct engine_stats stats;
 };
 
-_Static_assert(sizeof(((struct timer_private *)0)->waited_ms) ==
-                   sizeof(((struct lane *)0)->waited_ms),
-               "a timer notes what its lane sums up");
+_Static_assert(sizeof(((struct entry *)0)->waited_ms) == sizeof(((struct lane *)0)->waited_ms),
+               "an entry notes what its lane sums up");
 
 /* ---- engine.c ---- */
 
@@ -244,18 +216,13 @@ void engine_begin(struct engine *engine, struct wall now);
 /* Ends a call: forgets what lingers, delivers, reads ahead, writes the watermark. */
 void engine_end(struct engine *engine);
 
-/* Puts a timer that is at rest and durable where it belongs, then lets its waiting commands go on.
- */
-void engine_settle(struct engine *engine, struct timer *timer);
+/* Puts a timer that is durable, or was just read, where it belongs, then lets its waiting commands
+ * go on. */
+void engine_settle(struct engine *engine, struct entry *entry);
 
-/* Takes a timer that was read into the map. False, and it is still the caller's: no memory. */
-bool engine_take_in(struct engine *engine, struct timer *timer);
-
-/* Takes a timer out of the map; it is freed at the next call. */
-void engine_forget(struct engine *engine, struct timer *timer);
-
-void engine_count(struct engine *engine, struct timer *timer);   /* into near_bytes */
-void engine_uncount(struct engine *engine, struct timer *timer); /* out of it */
+/* Takes a timer that was read into memory: a new entry, or the place of a placeholder. NULL, and it
+ * is still the caller's: no memory. */
+struct entry *engine_take_in(struct engine *engine, struct timer *timer);
 
 /* ---- planner.c ---- */
 
@@ -283,20 +250,16 @@ static inline bool planner_is_named(const struct timer *timer)
 }
 
 /* Starts again, in order, the commands that waited for this timer. */
-void planner_resume(struct engine *engine, struct timer *timer);
+void planner_resume(struct engine *engine, struct entry *entry);
 
 /* Answers them all with an error instead. */
-void planner_fail_waiters(struct engine *engine, struct timer *timer, enum error_code error);
+void planner_fail_waiters(struct engine *engine, struct entry *entry, enum error_code error);
 
-/* The timer for which the stand-in kept the place takes it, with the commands that wait; the
- * stand-in goes. The timer has taken its place in the map already. */
-void planner_stands_in(struct engine *engine, struct timer *stand_in, struct timer *timer);
-
-/* Asks for the row of a timer, of which the stand-in keeps the place. False: no memory. */
-bool planner_find(struct engine *engine, struct timer *stand_in);
+/* Asks for the row of a timer that is LOADING, or in doubt. False: no memory. */
+bool planner_find(struct engine *engine, struct entry *entry);
 
 /* The read found nothing, or failed. */
-void planner_not_found(struct engine *engine, struct timer *stand_in, enum error_code error);
+void planner_not_found(struct engine *engine, struct entry *placeholder, enum error_code error);
 
 /* The read that a command waited for. */
 void planner_found(struct engine *engine, struct engine_read *read);
@@ -336,7 +299,7 @@ void names_next(struct engine *engine, struct command *command);
 bool names_fit(const struct command *command, const struct timer *timer);
 
 /* A create meets the timer that has one of its names. */
-void names_taken(struct engine *engine, struct timer *timer, struct command *command);
+void names_taken(struct engine *engine, const struct timer *timer, struct command *command);
 
 /* The reads that a command waited for. */
 void names_looked_up(struct engine *engine, struct engine_read *read);
@@ -359,26 +322,29 @@ void names_deinit(struct engine *engine);
 
 /* ---- writer.c ---- */
 
-/* Adds the timer's present state to the next batch; it is in phase WRITING until that is settled.
- * False when out of memory: nothing changed. */
-bool writer_add(struct engine *engine, struct timer *timer, struct write_note note);
+/* Makes room for one more write. False when out of memory: nothing changed. */
+bool writer_reserve(struct engine *engine);
+
+/* Adds the successor of a timer, or else its present state, to the next batch, in which there is
+ * room; it is in phase WRITING until that is settled. */
+void writer_add(struct engine *engine, struct write_note note);
 
 /* The same for a change of the engine's own, which is tried until it succeeds. */
-void writer_add_own(struct engine *engine, struct timer *timer);
+void writer_add_own(struct engine *engine, struct entry *entry);
 
 void writer_retry(struct engine *engine);
 
 /* What the storage has of a timer in doubt; it may be another one than the read was for. */
-void writer_found(struct engine *engine, struct timer *timer, struct engine_read *read);
+void writer_found(struct engine *engine, struct entry *entry, struct engine_read *read);
 
 /* ---- scheduler.c ---- */
 
 bool scheduler_is_near(const struct engine *engine, const struct timer *timer);
-void scheduler_rest(struct engine *engine, struct timer *timer);       /* into the wheel */
-void scheduler_rest_or_go(struct engine *engine, struct timer *timer); /* if it is not near */
-void scheduler_unrest(struct engine *engine, struct timer *timer);     /* out of wheel or lane */
+void scheduler_rest(struct engine *engine, struct entry *entry);       /* into the wheel */
+void scheduler_rest_or_go(struct engine *engine, struct entry *entry); /* if it is not near */
+void scheduler_unrest(struct engine *engine, struct entry *entry);     /* out of wheel or lane */
 void scheduler_expire(struct engine *engine);
-void scheduler_take_up(struct engine *engine, struct timer *timer); /* it may act now */
+void scheduler_take_up(struct engine *engine, struct entry *entry); /* it may act now */
 size_t scheduler_room_bytes(const struct engine *engine);           /* for more timers in memory */
 bool scheduler_has_room(const struct engine *engine);               /* enough for a read */
 void scheduler_read_ahead(struct engine *engine);
@@ -391,8 +357,8 @@ void scheduler_watermark(struct engine *engine);
 void scheduler_clock_went_back(struct engine *engine);
 struct wall scheduler_wake_at(const struct engine *engine);
 
-/* A row at `at` was written: keeps watermark and trim at or before it. */
-void scheduler_wrote(struct engine *engine, const struct timer *timer);
+/* A timer whose row is at `row_at` is written: keeps watermark and trim at or before it. */
+void scheduler_wrote(struct engine *engine, const struct timer *timer, struct wall row_at);
 
 /* ---- lanes.c ---- */
 
@@ -408,9 +374,9 @@ void lanes_update(struct engine *engine, struct lane *lane);
  * lane may be freed. */
 bool lanes_lend(struct engine *engine, struct lane *lane, struct list *deliveries);
 
-/* The timer is in flight already: an earlier engine of the partition lent it. False when out of
- * memory. */
-bool lanes_adopt(struct engine *engine, struct timer *timer);
+/* The timer is in flight already: an earlier engine of the partition lent it. Takes its entry.
+ * False when out of memory. */
+bool lanes_adopt(struct engine *engine, struct entry *entry);
 
 /* How many more timers may be spilled before some of those that were are written. */
 size_t lanes_spillable(const struct engine *engine);
@@ -421,12 +387,12 @@ void lanes_halve_longest(struct engine *engine);
 /* What its timers take, but the first. */
 size_t lanes_longest_tail_bytes(const struct engine *engine);
 
-void lanes_add(struct engine *engine, struct timer *timer);    /* it is due */
-void lanes_remove(struct engine *engine, struct timer *timer); /* it is WAITING */
+void lanes_add(struct engine *engine, struct entry *entry);    /* it is due */
+void lanes_remove(struct engine *engine, struct entry *entry); /* it is WAITING */
 void lanes_dispatch(struct engine *engine);
-void lanes_returned(struct engine *engine, struct timer *timer,
+void lanes_returned(struct engine *engine, struct entry *entry,
                     const struct delivery_outcome *outcome);
-void lanes_add_again(struct engine *engine, struct timer *timer); /* the same, to the front */
+void lanes_add_again(struct engine *engine, struct entry *entry); /* the same, to the front */
 void lanes_clock_went_back(struct engine *engine);
 
 /* The wheel is gone, and with it all alarms. */
@@ -446,9 +412,9 @@ struct wall lanes_oldest(const struct engine *engine);
 
 /* ---- pull.c ---- */
 
-bool pull_has_room(const struct engine *engine, const struct timer *timer);
-void pull_lent(struct engine *engine, const struct timer *timer);
-void pull_returned(struct engine *engine, const struct timer *timer);
+bool pull_has_room(const struct engine *engine, const struct entry *entry);
+void pull_lent(struct engine *engine, const struct entry *entry);
+void pull_returned(struct engine *engine, const struct entry *entry);
 
 /* ---- refill.c ---- */
 
@@ -464,7 +430,7 @@ bool refill_is_early(const struct engine *engine, const struct timer *timer);
 
 /* Moves it to where it is due again, or after another back-off. It is in no phase but being written
  * afterwards. */
-void refill_come_home(struct engine *engine, struct timer *timer);
+void refill_come_home(struct engine *engine, struct entry *entry);
 
 /* Such timers may lie anywhere: a pass looks for them. */
 void refill_clock_went_back(struct engine *engine);
@@ -490,11 +456,11 @@ bool refill_is_hungry(const struct engine *engine, const struct lane *lane);
 
 /* ---- explain.c ---- */
 
-void explain_timer(struct engine *engine, const struct timer *timer,
+void explain_timer(struct engine *engine, const struct entry *entry,
                    struct explained *ret_explained);
 
 /* A delivery begins, is back, and its outcome is durable: what made it late is kept. */
-void explain_lent(struct engine *engine, const struct lane *lane, const struct timer *timer);
+void explain_lent(struct engine *engine, const struct lane *lane, const struct entry *entry);
 void explain_returned(struct engine *engine, const struct delivery *delivery);
 void explain_committed(struct engine *engine, const struct timer *timer);
 
@@ -506,7 +472,7 @@ void forecast_read(struct engine *engine, struct engine_read *read); /* a page f
 /* ---- outcome.c ---- */
 
 /* May free the delivery, unless it wants to be recorded. */
-void outcome_apply(struct engine *engine, struct timer *timer, struct delivery *delivery);
+void outcome_apply(struct engine *engine, struct entry *entry, struct delivery *delivery);
 
 /* For how long a POSTPONED one is put off, at least. */
 uint64_t outcome_postpone_ms(const struct delivery_outcome *outcome);
@@ -522,24 +488,14 @@ uint64_t outcome_pause_ms_max(const struct timer *timer);
 struct wall outcome_paused_again(struct engine *engine, const struct timer *timer);
 
 /* A timer is due that has no attempt left: a patch took them away. */
-void outcome_exhausted(struct engine *engine, struct timer *timer);
+void outcome_exhausted(struct engine *engine, struct entry *entry);
 
 /* Whether a firing is later than its timer allows; then it is dropped. */
 bool outcome_is_too_late(const struct engine *engine, const struct timer *timer);
-void outcome_dropped(struct engine *engine, struct timer *timer);
+void outcome_dropped(struct engine *engine, struct entry *entry);
 
 /* When a dead letter that is redriven is due: as it was, unless that is too late; then with its
  * next firing, or now when there is none. */
 struct wall outcome_redriven_due(const struct engine *engine, const struct timer *timer);
-
-static inline struct timer *timer_of(struct list *link)
-{
-    return list_item(link, struct timer, private_.link);
-}
-
-static inline struct storage_position position_of(const struct timer *timer)
-{
-    return (struct storage_position){timer->at, timer->id.serial};
-}
 
 #endif

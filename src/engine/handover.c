@@ -24,38 +24,25 @@ void engine_resume(struct engine *engine)
 void engine_release(struct engine *engine, struct list *ret_timers)
 {
     assert(engine->is_draining && engine_is_settled(engine));
-    LIST_FOR_EACH (&engine->busy, link) {
-        struct timer *timer = timer_of(link);
-
-        assert(timer->private_.phase == PHASE_OUT);
-        map_remove(&engine->timers, timer->id.serial);
-        engine_uncount(engine, timer);
-        list_remove(link);
-        timer->private_.phase = PHASE_NONE;
-        list_push(ret_timers, link);
-    }
+    LIST_FOR_EACH (entries_busy(engine->entries), link)
+        entries_release(engine->entries, entry_of(link), ret_timers);
 }
 
-static bool handover_take(struct engine *engine, struct timer *timer)
+static bool handover_take(struct engine *engine, struct entry *entry)
 {
-    assert(timer->id.partition == engine->options.partition);
-    assert(!timer_is_over(timer->state) && timer->private_.phase == PHASE_NONE);
-    if (!map_put(&engine->timers, timer->id.serial, timer))
+    assert(entry->timer->id.partition == engine->options.partition);
+    assert(!timer_is_over(entry->timer->state));
+    list_remove(&entry->link);
+    if (!lanes_adopt(engine, entry))
         return false;
-    list_remove(&timer->private_.link);
-    if (lanes_adopt(engine, timer)) {
-        engine_count(engine, timer);
-        return true;
-    }
-    map_remove(&engine->timers, timer->id.serial);
-    return false;
+    entries_count(engine->entries, entry);
+    return true;
 }
 
 bool engine_adopt(struct engine *engine, struct list *timers)
 {
     LIST_FOR_EACH (timers, link)
-        if (!handover_take(engine, timer_of(link))) {
-            list_remove(link);
+        if (!handover_take(engine, entry_of(link))) {
             list_push_front(timers, link);
             return false;
         }

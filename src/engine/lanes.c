@@ -263,14 +263,14 @@ void lanes_update(struct engine *engine, struct lane *lane)
 
 /* Moves a due timer to a later place in the storage, so that those behind it come into memory. Its
  * due time stays: it will be late, and says so. */
-static void spill(struct engine *engine, struct lane *lane, struct timer *timer)
+static void spill(struct engine *engine, struct lane *lane, struct entry *entry)
 {
-    timer->at = refill_spill_to(engine, lane);
-    timer->state = TIMER_SCHEDULED; /* it waits for room now, not for its next attempt */
-    timer->private_.flags |= FLAG_SPILLING;
+    entry->timer->at = refill_spill_to(engine, lane);
+    entry->timer->state = TIMER_SCHEDULED; /* it waits for room now, not for its next attempt */
+    entry->flags |= ENTRY_IS_SPILLING;
     engine->spilling++;
     engine->stats.spilled++;
-    writer_add_own(engine, timer);
+    writer_add_own(engine, entry);
 }
 
 /* Tells once that there is something to pull. */
@@ -280,63 +280,63 @@ static void wake(struct engine *engine, struct lane *lane)
         list_push(&engine->woken, &lane->link);
 }
 
-static void unqueue(struct engine *engine, struct lane *lane, struct timer *timer)
+static void unqueue(struct engine *engine, struct lane *lane, struct entry *entry)
 {
-    assert(timer->private_.phase == PHASE_WAITING);
-    list_remove(&timer->private_.link);
-    lane->waiting_bytes -= timer->footprint;
-    engine->waiting_bytes -= timer->footprint;
+    assert(entry->phase == ENTRY_QUEUED);
+    list_remove(&entry->link);
+    lane->waiting_bytes -= entry_footprint(entry);
+    engine->waiting_bytes -= entry_footprint(entry);
     engine->stats.waiting--;
     engine->stats.catching_up -= lane->kind == LANE_OVERDUE;
-    timer->private_.phase = PHASE_NONE;
 }
 
-static void enqueue(struct engine *engine, struct lane *lane, struct timer *timer)
+static void enqueue(struct engine *engine, struct lane *lane, struct entry *entry)
 {
-    timer->private_.phase = PHASE_WAITING;
-    timer->private_.lane = lane->origin;
+    entry->queue = lane->origin;
     account(engine, lane, lane->reason);
-    memcpy(timer->private_.waited_ms, lane->waited_ms, sizeof(lane->waited_ms));
+    memcpy(entry->waited_ms, lane->waited_ms, sizeof(lane->waited_ms));
     engine->stats.catching_up += lane->kind == LANE_OVERDUE;
-    lane->waiting_bytes += timer->footprint;
-    engine->waiting_bytes += timer->footprint;
+    lane->waiting_bytes += entry_footprint(entry);
+    engine->waiting_bytes += entry_footprint(entry);
     engine->stats.waiting++;
     wake(engine, lane);
     lanes_update(engine, lane);
 }
 
-void lanes_add(struct engine *engine, struct timer *timer)
+void lanes_add(struct engine *engine, struct entry *entry)
 {
     struct lane_name name;
     struct lane *lane;
 
-    if (is_overdue(engine, timer))
+    if (is_overdue(engine, entry->timer))
         name_overdue(engine, &name);
     else
-        name_lane(engine, timer, &name);
+        name_lane(engine, entry->timer, &name);
     lane = lane_get(engine, &name);
-    timer->private_.noticed = engine->now;
+    entry->found_due = engine->now;
     if (!lane) {
-        spill(engine, NULL, timer);
+        spill(engine, NULL, entry);
         return;
     }
-    list_push(&lane->waiting, &timer->private_.link);
-    enqueue(engine, lane, timer);
+    entries_set_phase(engine->entries, entry, ENTRY_QUEUED);
+    list_push(&lane->waiting, &entry->link);
+    enqueue(engine, lane, entry);
 }
 
-void lanes_add_again(struct engine *engine, struct timer *timer)
+void lanes_add_again(struct engine *engine, struct entry *entry)
 {
     struct lane_name name;
     struct lane *lane;
 
-    name_lane(engine, timer, &name);
+    name_lane(engine, entry->timer, &name);
     lane = lane_get(engine, &name);
     if (!lane) {
-        spill(engine, NULL, timer);
+        spill(engine, NULL, entry);
         return;
     }
-    list_push_front(&lane->waiting, &timer->private_.link);
-    enqueue(engine, lane, timer);
+    entries_set_phase(engine->entries, entry, ENTRY_QUEUED);
+    list_push_front(&lane->waiting, &entry->link);
+    enqueue(engine, lane, entry);
 }
 
 /* Lets what is overdue go over to the lanes of its targets, as its rate allows. */
@@ -345,85 +345,86 @@ static void release(struct engine *engine)
     struct lane *overdue = engine->overdue;
 
     while (overdue && !list_is_empty(&overdue->waiting) && !lacks_pace(engine, overdue)) {
-        struct timer *timer = timer_of(overdue->waiting.next);
+        struct entry *entry = entry_of(overdue->waiting.next);
         struct lane_name name;
         struct lane *lane;
 
-        name_lane(engine, timer, &name);
+        name_lane(engine, entry->timer, &name);
         lane = lane_get(engine, &name);
         if (!lane)
             break; /* no memory: as long as nothing else calls, there is no need to hurry */
         pace_take(&overdue->pace, lane_rate(&engine->options, overdue), engine->now);
-        unqueue(engine, overdue, timer);
-        list_push(&lane->waiting, &timer->private_.link);
-        enqueue(engine, lane, timer);
+        unqueue(engine, overdue, entry);
+        entries_set_phase(engine->entries, entry, ENTRY_QUEUED);
+        list_push(&lane->waiting, &entry->link);
+        enqueue(engine, lane, entry);
     }
     if (overdue)
         lanes_update(engine, overdue);
 }
 
-void lanes_remove(struct engine *engine, struct timer *timer)
+void lanes_remove(struct engine *engine, struct entry *entry)
 {
-    struct lane *lane = map_get(&engine->lanes, timer->private_.lane);
+    struct lane *lane = map_get(&engine->lanes, entry->queue);
 
-    unqueue(engine, lane, timer);
+    unqueue(engine, lane, entry);
     lanes_update(engine, lane);
 }
 
-static void lend(struct engine *engine, struct lane *lane, struct timer *timer)
+static void lend(struct engine *engine, struct lane *lane, struct entry *entry)
 {
     lane->inflight++;
     engine->webhooks_inflight += lane->kind == LANE_WEBHOOK;
     if (lane->kind == LANE_PULLED)
-        pull_lent(engine, timer);
-    timer->private_.phase = PHASE_OUT;
-    list_push(&engine->busy, &timer->private_.link);
+        pull_lent(engine, entry);
+    entries_set_phase(engine->entries, entry, ENTRY_INFLIGHT);
     engine->inflight++;
 }
 
-bool lanes_adopt(struct engine *engine, struct timer *timer)
+bool lanes_adopt(struct engine *engine, struct entry *entry)
 {
     struct lane_name name;
     struct lane *lane;
 
-    name_lane(engine, timer, &name);
+    name_lane(engine, entry->timer, &name);
     lane = lane_get(engine, &name);
-    if (!lane)
+    if (!lane || !entries_adopt(engine->entries, entry))
         return false;
-    timer->private_.lane = lane->origin;
-    lend(engine, lane, timer);
+    entry->queue = lane->origin;
+    lend(engine, lane, entry);
     lanes_update(engine, lane);
     return true;
 }
 
 bool lanes_lend(struct engine *engine, struct lane *lane, struct list *deliveries)
 {
-    struct timer *timer = timer_of(lane->waiting.next);
+    struct entry *entry = entry_of(lane->waiting.next);
+    struct timer *timer = entry->timer;
     uint64_t rate = lane_rate(&engine->options, lane);
     struct delivery *delivery;
 
     if (outcome_is_too_late(engine, timer)) {
-        unqueue(engine, lane, timer);
+        unqueue(engine, lane, entry);
         lanes_update(engine, lane);
-        outcome_dropped(engine, timer);
+        outcome_dropped(engine, entry);
         return true;
     }
     delivery = calloc(1, sizeof(*delivery));
     if (!delivery)
         return false;
-    explain_lent(engine, lane, timer);
-    unqueue(engine, lane, timer);
+    explain_lent(engine, lane, entry);
+    unqueue(engine, lane, entry);
     if (rate)
         pace_take(&lane->pace, rate, engine->now);
-    timer->private_.flags &= ~(uint32_t)FLAG_RETRYING;
+    entry->flags &= ~(uint32_t)ENTRY_WAS_RETRYING;
     if (timer->state == TIMER_RETRYING)
-        timer->private_.flags |= FLAG_RETRYING;
+        entry->flags |= ENTRY_WAS_RETRYING;
     timer->state = TIMER_DELIVERING;
-    lend(engine, lane, timer);
+    lend(engine, lane, entry);
     delivery->timer = timer;
     delivery->attempt = timer->attempts + 1;
     delivery->epoch = engine->epoch;
-    delivery->noticed = timer->private_.noticed;
+    delivery->noticed = entry->found_due;
     list_push(deliveries, &delivery->link);
     lanes_update(engine, lane);
     return true;
@@ -446,7 +447,7 @@ size_t lanes_longest_tail_bytes(const struct engine *engine)
 
     if (!lane || list_is_empty(&lane->waiting))
         return 0;
-    return lane->waiting_bytes - timer_of(lane->waiting.next)->footprint;
+    return lane->waiting_bytes - entry_footprint(entry_of(lane->waiting.next));
 }
 
 static size_t spill_step(const struct engine *engine)
@@ -467,10 +468,10 @@ size_t lanes_spillable(const struct engine *engine)
 static void spill_tail(struct engine *engine, struct lane *lane, size_t kept, size_t count)
 {
     while (lane->waiting_bytes > kept && count-- > 0 && engine->stats.waiting > 1) {
-        struct timer *timer = timer_of(lane->waiting.prev);
+        struct entry *entry = entry_of(lane->waiting.prev);
 
-        unqueue(engine, lane, timer);
-        spill(engine, lane, timer);
+        unqueue(engine, lane, entry);
+        spill(engine, lane, entry);
     }
     lanes_update(engine, lane);
 }
@@ -554,19 +555,18 @@ static void hold(struct engine *engine, struct lane *lane, const struct delivery
         lane->held_until = wall_add(engine->now, outcome_postpone_ms(outcome));
 }
 
-void lanes_returned(struct engine *engine, struct timer *timer,
+void lanes_returned(struct engine *engine, struct entry *entry,
                     const struct delivery_outcome *outcome)
 {
-    struct lane *lane = map_get(&engine->lanes, timer->private_.lane);
+    struct lane *lane = map_get(&engine->lanes, entry->queue);
 
     hold(engine, lane, outcome);
-    list_remove(&timer->private_.link);
-    timer->private_.phase = PHASE_NONE;
+    list_remove(&entry->link);
     engine->inflight--;
     lane->inflight--;
     engine->webhooks_inflight -= lane->kind == LANE_WEBHOOK;
     if (lane->kind == LANE_PULLED)
-        pull_returned(engine, timer);
+        pull_returned(engine, entry);
     lanes_update(engine, lane);
 }
 
@@ -582,21 +582,24 @@ void lanes_clock_went_back(struct engine *engine)
             wall_min(lane->held_until, wall_add(engine->now, engine->options.storage_retry_ms));
         lane->reason_since = engine->now;
         lane->wants_alarm = true; /* the one that it has is by the old time */
-        LIST_FOR_EACH (&lane->waiting, link)
-            if (wall_max(timer_of(link)->at, timer_of(link)->due).ms > engine->now.ms &&
-                !refill_is_spilled(engine, timer_of(link))) {
-                unqueue(engine, lane, timer_of(link));
+        LIST_FOR_EACH (&lane->waiting, link) {
+            const struct timer *timer = entry_of(link)->timer;
+
+            if (wall_max(timer->at, timer->due).ms > engine->now.ms &&
+                !refill_is_spilled(engine, timer)) {
+                unqueue(engine, lane, entry_of(link));
                 list_push(&early, link);
             }
+        }
     }
     LIST_FOR_EACH (&early, link) {
-        struct timer *timer = timer_of(link);
+        struct entry *entry = entry_of(link);
 
         list_remove(link);
-        lane = map_get(&engine->lanes, timer->private_.lane);
+        lane = map_get(&engine->lanes, entry->queue);
         if (lane)
             lanes_update(engine, lane);
-        scheduler_rest_or_go(engine, timer);
+        scheduler_rest_or_go(engine, entry);
     }
     arm_wanting(engine);
 }
@@ -609,7 +612,7 @@ struct wall lanes_oldest(const struct engine *engine)
 
     while ((lane = map_next(&engine->lanes, &cursor)))
         LIST_FOR_EACH (&lane->waiting, link)
-            oldest = wall_min(oldest, timer_of(link)->at);
+            oldest = wall_min(oldest, entry_of(link)->timer->at);
     return oldest;
 }
 

@@ -200,7 +200,7 @@ static void existed(struct engine *engine, struct command *command, const struct
     planner_refuse(engine, command, error, timer);
 }
 
-void names_taken(struct engine *engine, struct timer *timer, struct command *command)
+void names_taken(struct engine *engine, const struct timer *timer, struct command *command)
 {
     const struct timer *asked = command->timers[0];
 

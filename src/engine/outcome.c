@@ -3,46 +3,30 @@
 
 #include "calendar/duration.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define POSTPONE_MS_MAX (UINT64_C(24) * 3600 * 1000)
 
-/* Puts a copy with `error` in place of the timer, as the texts of a timer never change. Returns the
- * timer itself when out of memory: then the old text stays, which is better than none of it. */
-static struct timer *with_error(struct engine *engine, struct timer *timer, const char *error)
+/* Puts a copy with `error` in place of the timer, as the texts of a timer never change and an
+ * answer that was not yet taken may show it as it was. Out of memory the old text stays, which is
+ * better than none of it. */
+static void set_error(struct engine *engine, struct entry *entry, const char *error)
 {
-    struct timer_texts texts = timer->texts;
+    struct timer_texts texts = entry->timer->texts;
     struct timer *copy;
 
     texts.last_error = bytes_of(error);
-    copy = timer_copy(timer, &texts);
-    if (!copy)
-        return timer;
-    copy->private_.was_at = timer->private_.was_at;
-    copy->private_.lane = timer->private_.lane;
-    copy->private_.recorded = timer->private_.recorded;
-    list_init(&copy->private_.link);
-    list_init(&copy->private_.waiters);
-    list_join(&copy->private_.waiters, &timer->private_.waiters);
-    if (!map_put(&engine->timers, timer->id.serial, copy)) { /* it replaces, so it has room */
-        list_join(&timer->private_.waiters, &copy->private_.waiters);
-        timer_free(copy);
-        return timer;
-    }
-    if (timer->private_.flags & FLAG_COUNTED) {
-        engine_uncount(engine, timer);
-        engine_count(engine, copy);
-    }
-    timer->private_.phase = PHASE_NONE;
-    list_push(&engine->gone, &timer->private_.link);
-    return copy;
+    copy = timer_copy(entry->timer, &texts);
+    if (copy)
+        entries_replace(engine->entries, entry, copy);
 }
 
-static void end(struct engine *engine, struct timer *timer, enum timer_state state)
+static void end(struct engine *engine, struct entry *entry, enum timer_state state)
 {
-    timer->state = state;
-    timer->ended = engine->now;
+    entry->timer->state = state;
+    entry->timer->ended = engine->now;
     tenant_dismiss_pending(engine);
     if (state == TIMER_DEAD)
         engine->stats.dead++;
@@ -93,26 +77,27 @@ struct wall outcome_paused_again(struct engine *engine, const struct timer *time
 /* One firing is over. A timer that recurs goes on with the next; else it ends in `state`. The last
  * error of a firing that failed stays to be seen. When the next cannot be told just now, this one
  * comes again: once too often is better than never again. */
-static void finish(struct engine *engine, struct timer *timer, enum timer_state state)
+static void finish(struct engine *engine, struct entry *entry, enum timer_state state)
 {
     struct wall next;
 
-    if (!next_due(engine, timer, &next)) {
-        timer->state = TIMER_RETRYING;
-        timer->attempts -= timer->attempts > 0;
-        timer->at = put_off(engine, timer, timer->retry.base_ms + engine->options.storage_retry_ms);
+    if (!next_due(engine, entry->timer, &next)) {
+        entry->timer->state = TIMER_RETRYING;
+        entry->timer->attempts -= entry->timer->attempts > 0;
+        entry->timer->at = put_off(engine, entry->timer,
+                                   entry->timer->retry.base_ms + engine->options.storage_retry_ms);
         return;
     }
     if (next.ms == WALL_NEVER.ms) {
-        end(engine, timer, state);
+        end(engine, entry, state);
         return;
     }
     if (state == TIMER_FIRED)
         engine->stats.fired++;
-    timer->state = TIMER_SCHEDULED;
-    timer->attempts = 0;
-    timer->due = next;
-    timer->at = wall_max(next, engine->now);
+    entry->timer->state = TIMER_SCHEDULED;
+    entry->timer->attempts = 0;
+    entry->timer->due = next;
+    entry->timer->at = wall_max(next, engine->now);
 }
 
 uint64_t outcome_postpone_ms(const struct delivery_outcome *outcome)
@@ -121,16 +106,18 @@ uint64_t outcome_postpone_ms(const struct delivery_outcome *outcome)
 }
 
 /* Jitter of as much again, so that those who waited together do not return together. */
-static void postpone(struct engine *engine, struct timer *timer,
+static void postpone(struct engine *engine, struct entry *entry,
                      const struct delivery_outcome *outcome)
 {
     uint64_t least_ms = outcome_postpone_ms(outcome);
 
-    timer = with_error(engine, timer, outcome->error);
-    timer->version++;
-    timer->state = TIMER_RETRYING; /* one that is SCHEDULED and overdue would count as spilled */
-    timer->at = put_off(engine, timer, 1 + least_ms + random_below(&engine->random, least_ms + 1));
-    writer_add_own(engine, timer);
+    set_error(engine, entry, outcome->error);
+    entry->timer->version++;
+    entry->timer->state =
+        TIMER_RETRYING; /* one that is SCHEDULED and overdue would count as spilled */
+    entry->timer->at =
+        put_off(engine, entry->timer, 1 + least_ms + random_below(&engine->random, least_ms + 1));
+    writer_add_own(engine, entry);
 }
 
 static uint64_t pause_ms(struct engine *engine, const struct timer *timer, uint32_t attempt,
@@ -141,64 +128,65 @@ static uint64_t pause_ms(struct engine *engine, const struct timer *timer, uint3
     return retry_delay_ms(&timer->retry, attempt, outcome->retry_after_ms, &engine->random);
 }
 
-static void take_back(struct engine *engine, struct timer *timer)
+static void take_back(struct engine *engine, struct entry *entry)
 {
-    timer->state = timer->private_.flags & FLAG_RETRYING ? TIMER_RETRYING : TIMER_SCHEDULED;
-    if (wall_max(timer->at, timer->due).ms <= engine->now.ms || refill_is_spilled(engine, timer))
-        lanes_add_again(engine, timer);
+    entry->timer->state = entry->flags & ENTRY_WAS_RETRYING ? TIMER_RETRYING : TIMER_SCHEDULED;
+    if (wall_max(entry->timer->at, entry->timer->due).ms <= engine->now.ms ||
+        refill_is_spilled(engine, entry->timer))
+        lanes_add_again(engine, entry);
     else
-        scheduler_rest(engine, timer); /* the clock stepped back meanwhile */
+        scheduler_rest(engine, entry); /* the clock stepped back meanwhile */
 }
 
-static void apply(struct engine *engine, struct timer *timer, uint32_t attempt,
+static void apply(struct engine *engine, struct entry *entry, uint32_t attempt,
                   const struct delivery_outcome *outcome)
 {
     if (outcome->result == DELIVERY_POSTPONED) {
-        postpone(engine, timer, outcome);
+        postpone(engine, entry, outcome);
         return;
     }
     engine->stats.attempts++;
     if (outcome->result != DELIVERY_DONE) {
         engine->stats.attempts_failed++;
-        timer = with_error(engine, timer, outcome->error);
+        set_error(engine, entry, outcome->error);
     }
-    timer->attempts = attempt;
-    timer->version++;
+    entry->timer->attempts = attempt;
+    entry->timer->version++;
     if (outcome->result == DELIVERY_DONE) {
-        finish(engine, timer, TIMER_FIRED);
+        finish(engine, entry, TIMER_FIRED);
     } else if (outcome->result == DELIVERY_ENDED) { /* it wants no more of them */
-        end(engine, timer, TIMER_DEAD);
-    } else if (attempt >= timer->retry.attempts_max) {
-        finish(engine, timer, TIMER_DEAD);
+        end(engine, entry, TIMER_DEAD);
+    } else if (attempt >= entry->timer->retry.attempts_max) {
+        finish(engine, entry, TIMER_DEAD);
     } else {
-        timer->state = TIMER_RETRYING;
-        timer->at = put_off(engine, timer, pause_ms(engine, timer, attempt, outcome));
+        entry->timer->state = TIMER_RETRYING;
+        entry->timer->at =
+            put_off(engine, entry->timer, pause_ms(engine, entry->timer, attempt, outcome));
     }
-    writer_add_own(engine, timer);
+    writer_add_own(engine, entry);
 }
 
-void outcome_apply(struct engine *engine, struct timer *timer, struct delivery *delivery)
+void outcome_apply(struct engine *engine, struct entry *entry, struct delivery *delivery)
 {
-    timer->private_.recorded = NULL;
+    assert(!entry->recorded);
     if (delivery->outcome.result == DELIVERY_RETURNED) {
-        take_back(engine, timer);
+        take_back(engine, entry);
         free(delivery);
         return;
     }
     if (delivery->wants_record)
-        timer->private_.recorded = delivery;
-    apply(engine, timer, delivery->attempt, &delivery->outcome);
+        entry->recorded = delivery;
+    apply(engine, entry, delivery->attempt, &delivery->outcome);
     if (!delivery->wants_record)
         free(delivery);
 }
 
-void outcome_exhausted(struct engine *engine, struct timer *timer)
+void outcome_exhausted(struct engine *engine, struct entry *entry)
 {
-    /* On a copy: an answer that was not yet taken may show the timer as it was. */
-    timer = with_error(engine, timer, "no attempts are left");
-    timer->version++;
-    finish(engine, timer, TIMER_DEAD);
-    writer_add_own(engine, timer);
+    set_error(engine, entry, "no attempts are left");
+    entry->timer->version++;
+    finish(engine, entry, TIMER_DEAD);
+    writer_add_own(engine, entry);
 }
 
 bool outcome_is_too_late(const struct engine *engine, const struct timer *timer)
@@ -210,17 +198,17 @@ bool outcome_is_too_late(const struct engine *engine, const struct timer *timer)
            schedule_drops(&schedule, timer->due, engine->now);
 }
 
-void outcome_dropped(struct engine *engine, struct timer *timer)
+void outcome_dropped(struct engine *engine, struct entry *entry)
 {
     char text[80], late[DURATION_TEXT_SIZE];
 
-    duration_format(wall_since(timer->due, engine->now), late);
+    duration_format(wall_since(entry->timer->due, engine->now), late);
     snprintf(text, sizeof(text), "dropped: it was %s late", late);
-    timer = with_error(engine, timer, text);
-    timer->version++;
+    set_error(engine, entry, text);
+    entry->timer->version++;
     engine->stats.dropped++;
-    finish(engine, timer, TIMER_DEAD);
-    writer_add_own(engine, timer);
+    finish(engine, entry, TIMER_DEAD);
+    writer_add_own(engine, entry);
 }
 
 struct wall outcome_redriven_due(const struct engine *engine, const struct timer *timer)

@@ -52,9 +52,6 @@ static void place(struct engine *engine, struct timer *timer)
     timer->version = 1;
     timer->attempts = 0;
     timer->state = TIMER_SCHEDULED;
-    timer->private_ = (struct timer_private){0};
-    list_init(&timer->private_.link);
-    list_init(&timer->private_.waiters);
 }
 
 /* Places a timer that is counted in `pending` already, and has it written. */
@@ -62,29 +59,26 @@ static enum error_code create_admitted(struct engine *engine, struct timer *time
                                        struct command *command)
 {
     const struct engine_options *options = &engine->options;
-    struct write_note note = {.purpose = WRITE_CREATE, .command = command};
+    struct entry *entry;
     enum error_code error;
 
     if (engine->counter > TIMER_COUNTER_MAX)
         return ERROR_OVERLOADED; /* after 2^40 timers: a restart begins a new epoch */
     place(engine, timer);
     if (scheduler_is_near(engine, timer) &&
-        engine->stats.near_bytes + timer->footprint > options->near_bytes_max)
+        entries_near_bytes(engine->entries) + entry_footprint_of(timer) > options->near_bytes_max)
         return ERROR_OVERLOADED;
     error = tenant_admit(engine, command, timer);
     if (error)
         return error;
-    if (!map_put(&engine->timers, timer->id.serial, timer)) {
+    entry = writer_reserve(engine) ? entries_add(engine->entries, timer, ENTRY_WRITING) : NULL;
+    if (!entry) {
         tenant_dismiss(engine, timer);
         return ERROR_NO_MEMORY;
     }
-    if (!writer_add(engine, timer, note)) {
-        map_remove(&engine->timers, timer->id.serial);
-        tenant_dismiss(engine, timer);
-        return ERROR_NO_MEMORY;
-    }
+    writer_add(engine, (struct write_note){WRITE_CREATE, command, entry});
     if (scheduler_is_near(engine, timer))
-        engine_count(engine, timer);
+        entries_count(engine->entries, entry);
     return ERROR_NONE;
 }
 
@@ -180,40 +174,39 @@ static struct timer *successor(const struct timer *timer, const struct timer_tex
 
     if (!copy)
         return NULL;
-    list_init(&copy->private_.link);
-    list_init(&copy->private_.waiters);
-    copy->private_.was_at = timer->private_.was_at;
     copy->version++;
     return copy;
 }
 
-/* Writes `copy` (may be NULL: out of memory) in place of `timer`. */
-static bool change(struct engine *engine, struct timer *timer, struct timer *copy,
+/* Writes `copy` (may be NULL: out of memory) in place of the entry's timer. */
+static bool change(struct engine *engine, struct entry *entry, struct timer *copy,
                    struct command *command, enum write_purpose purpose)
 {
-    if (!copy || !writer_add(engine, copy, (struct write_note){purpose, command, timer})) {
+    if (!copy || !writer_reserve(engine)) {
         timer_free(copy);
         planner_reply(engine, command, ERROR_NO_MEMORY, NULL);
         return false;
     }
-    scheduler_unrest(engine, timer);
-    timer->private_.phase = PHASE_WRITING; /* it waits for the end of its successor's write */
-    list_push(&engine->busy, &timer->private_.link);
+    scheduler_unrest(engine, entry);
+    entry->successor = copy;
+    writer_add(engine, (struct write_note){purpose, command, entry});
     return true;
 }
 
 /* Whether the changed timer must be in memory and takes more of it than there is. */
-static bool is_too_much(const struct engine *engine, const struct timer *timer,
+static bool is_too_much(const struct engine *engine, const struct entry *entry,
                         const struct timer *copy)
 {
-    size_t held = timer->private_.flags & FLAG_COUNTED ? timer->footprint : 0;
+    size_t held = entry->flags & ENTRY_IS_COUNTED ? entry_footprint(entry) : 0;
+    size_t needed = entry_footprint_of(copy);
 
-    return scheduler_is_near(engine, copy) && copy->footprint > held &&
-           engine->stats.near_bytes - held + copy->footprint > engine->options.near_bytes_max;
+    return scheduler_is_near(engine, copy) && needed > held &&
+           entries_near_bytes(engine->entries) - held + needed > engine->options.near_bytes_max;
 }
 
-static void patch(struct engine *engine, struct timer *timer, struct command *command)
+static void patch(struct engine *engine, struct entry *entry, struct command *command)
 {
+    const struct timer *timer = entry->timer;
     const struct command *asked = command->parent_ ? command->parent_ : command;
     uint32_t fields = asked->patch_fields;
     const struct timer *values = asked->patch;
@@ -241,19 +234,20 @@ static void patch(struct engine *engine, struct timer *timer, struct command *co
         copy->attempts = 0;
         copy->state = TIMER_SCHEDULED;
     }
-    if (copy && is_too_much(engine, timer, copy)) {
+    if (copy && is_too_much(engine, entry, copy)) {
         timer_free(copy);
         planner_reply(engine, command, ERROR_OVERLOADED, timer);
         return;
     }
-    change(engine, timer, copy, command, WRITE_PATCH);
+    change(engine, entry, copy, command, WRITE_PATCH);
 }
 
 /* Extends the time. The row stays where it is, with a small record that says so, and is moved when
  * its place is reached (scheduler_take_up): once, however often it was touched. One that is overdue
  * or was tried gets a new appointment, like any patch. */
-static void touch(struct engine *engine, struct timer *timer, struct command *command)
+static void touch(struct engine *engine, struct entry *entry, struct command *command)
 {
+    const struct timer *timer = entry->timer;
     const struct wall due = command->patch->due;
     struct timer *copy;
 
@@ -263,23 +257,24 @@ static void touch(struct engine *engine, struct timer *timer, struct command *co
     }
     if (timer->state != TIMER_SCHEDULED || timer->attempts || timer->due.ms <= engine->now.ms ||
         due.ms <= timer->at.ms) {
-        patch(engine, timer, command);
+        patch(engine, entry, command);
         return;
     }
     copy = successor(timer, &timer->texts);
     if (copy)
         copy->due = due;
-    if (copy && is_too_much(engine, timer, copy)) {
+    if (copy && is_too_much(engine, entry, copy)) {
         timer_free(copy);
         planner_reply(engine, command, ERROR_OVERLOADED, timer);
         return;
     }
-    change(engine, timer, copy, command, WRITE_TOUCH);
+    change(engine, entry, copy, command, WRITE_TOUCH);
 }
 
 /* The one that has the key is replaced by the new one, under its id. */
-static void put(struct engine *engine, struct timer *timer, struct command *command)
+static void put(struct engine *engine, struct entry *entry, struct command *command)
 {
+    const struct timer *timer = entry->timer;
     struct timer *asked = command->timers[0], *copy;
     struct timer_texts texts = asked->texts;
 
@@ -294,7 +289,7 @@ static void put(struct engine *engine, struct timer *timer, struct command *comm
         copy->attempts = 0;
         copy->state = TIMER_SCHEDULED;
     }
-    if (copy && is_too_much(engine, timer, copy)) {
+    if (copy && is_too_much(engine, entry, copy)) {
         timer_free(copy);
         planner_refuse(engine, command, ERROR_OVERLOADED, timer);
         return;
@@ -302,34 +297,36 @@ static void put(struct engine *engine, struct timer *timer, struct command *comm
     timer_free(asked);
     command->timers[0] = NULL;
     command->results[0] = (struct command_created){.existed = true, .id = timer->id};
-    change(engine, timer, copy, command, WRITE_PATCH);
+    change(engine, entry, copy, command, WRITE_PATCH);
 }
 
-static void fire(struct engine *engine, struct timer *timer, struct command *command)
+static void fire(struct engine *engine, struct entry *entry, struct command *command)
 {
+    const struct timer *timer = entry->timer;
     struct timer *copy = successor(timer, &timer->texts);
 
     if (copy) {
         copy->due = wall_min(copy->due, engine->now);
         copy->at = engine->now;
     }
-    if (copy && is_too_much(engine, timer, copy)) {
+    if (copy && is_too_much(engine, entry, copy)) {
         timer_free(copy);
         planner_reply(engine, command, ERROR_OVERLOADED, timer);
         return;
     }
-    change(engine, timer, copy, command, WRITE_PATCH);
+    change(engine, entry, copy, command, WRITE_PATCH);
 }
 
-static void cancel(struct engine *engine, struct timer *timer, struct command *command)
+static void cancel(struct engine *engine, struct entry *entry, struct command *command)
 {
+    const struct timer *timer = entry->timer;
     struct timer *copy = successor(timer, &timer->texts);
 
     if (copy) {
         copy->state = TIMER_CANCELLED;
         copy->ended = engine->now;
     }
-    if (change(engine, timer, copy, command, WRITE_CANCEL))
+    if (change(engine, entry, copy, command, WRITE_CANCEL))
         tenant_dismiss_pending(engine);
 }
 
@@ -340,8 +337,9 @@ static void dismiss_redriven(struct engine *engine, const struct timer *timer)
 }
 
 /* A dead letter begins anew; its last error stays, until another one takes its place. */
-static void redrive(struct engine *engine, struct timer *timer, struct command *command)
+static void redrive(struct engine *engine, struct entry *entry, struct command *command)
 {
+    const struct timer *timer = entry->timer;
     enum error_code error = ERROR_TOO_MANY;
     struct timer *copy;
 
@@ -361,15 +359,14 @@ static void redrive(struct engine *engine, struct timer *timer, struct command *
         copy->ended = (struct wall){0};
         copy->due = outcome_redriven_due(engine, copy);
         copy->at = wall_max(copy->due, engine->now);
-        copy->private_.was_over = true;
     }
-    if (copy && is_too_much(engine, timer, copy)) {
+    if (copy && is_too_much(engine, entry, copy)) {
         timer_free(copy);
         dismiss_redriven(engine, timer);
         planner_reply(engine, command, ERROR_OVERLOADED, timer);
         return;
     }
-    if (!change(engine, timer, copy, command, WRITE_REDRIVE))
+    if (!change(engine, entry, copy, command, WRITE_REDRIVE))
         dismiss_redriven(engine, timer);
 }
 
@@ -379,120 +376,125 @@ static bool is_kept(const struct engine *engine, const struct timer *timer)
     return wall_since(timer->ended, engine->now) <= engine->options.retain_ms;
 }
 
-static void meet_dead(struct engine *engine, struct timer *timer, struct command *command)
+static void meet_dead(struct engine *engine, struct entry *entry, struct command *command)
 {
+    const struct timer *timer = entry->timer;
+
     if (timer->state != TIMER_DEAD || !is_kept(engine, timer))
         planner_reply(engine, command, ERROR_NOT_FOUND, NULL);
     else if (timer->texts.key.size && !command->names_.is_locked)
         names_redrive(engine, timer, command);
     else
-        redrive(engine, timer, command);
+        redrive(engine, entry, command);
 }
 
 /* A create meets who has its name, which is at rest. */
-static void meet_taken(struct engine *engine, struct timer *timer, struct command *command)
+static void meet_taken(struct engine *engine, struct entry *entry, struct command *command)
 {
+    const struct timer *timer = entry->timer;
     const bool is_repetition = command->timers[0]->texts.request.size && command->names_.step == 0;
 
     if (timer_is_over(timer->state) && !(is_repetition && is_kept(engine, timer)))
         names_next(engine, command);
     else if (command->kind == COMMAND_CREATE || is_repetition)
         names_taken(engine, timer, command);
-    else if (timer->private_.phase == PHASE_OUT)
+    else if (entry->phase == ENTRY_INFLIGHT)
         planner_refuse(engine, command, ERROR_ALREADY_FIRING, timer);
     else if (command->if_version && command->if_version != timer->version)
         planner_refuse(engine, command, ERROR_VERSION_MISMATCH, timer);
     else
-        put(engine, timer, command);
+        put(engine, entry, command);
 }
 
 /* A command meets its timer, which is at rest. */
-static void meet(struct engine *engine, struct timer *timer, struct command *command)
+static void meet(struct engine *engine, struct entry *entry, struct command *command)
 {
+    const struct timer *timer = entry->timer;
+
     if (!tenant_owns(command, timer)) {
         planner_reply(engine, command, ERROR_NOT_FOUND, NULL);
     } else if (command->kind == COMMAND_REDRIVE) {
-        meet_dead(engine, timer, command);
+        meet_dead(engine, entry, command);
     } else if (command->names_.is_searching && !names_fit(command, timer)) {
         names_next(engine, command);
     } else if (is_create(command)) {
-        meet_taken(engine, timer, command);
+        meet_taken(engine, entry, command);
     } else if (timer_is_over(timer->state)) {
         bool is_known = is_kept(engine, timer);
 
         if (command->kind == COMMAND_EXPLAIN)
-            explain_timer(engine, timer, &command->explained);
+            explain_timer(engine, entry, &command->explained);
 
         planner_reply(engine, command, is_known ? ERROR_GONE : ERROR_NOT_FOUND,
                       is_known ? timer : NULL);
     } else if (command->kind == COMMAND_GET) {
         planner_reply(engine, command, ERROR_NONE, timer);
     } else if (command->kind == COMMAND_EXPLAIN) {
-        explain_timer(engine, timer, &command->explained);
+        explain_timer(engine, entry, &command->explained);
         planner_reply(engine, command, ERROR_NONE, timer);
-    } else if (timer->private_.phase == PHASE_OUT) {
+    } else if (entry->phase == ENTRY_INFLIGHT) {
         planner_reply(engine, command, ERROR_ALREADY_FIRING, timer);
     } else if (command->if_version && command->if_version != timer->version) {
         planner_reply(engine, command, ERROR_VERSION_MISMATCH, timer);
     } else if (command->kind == COMMAND_PATCH) {
-        patch(engine, timer, command);
+        patch(engine, entry, command);
     } else if (command->kind == COMMAND_TOUCH) {
-        touch(engine, timer, command);
+        touch(engine, entry, command);
     } else if (command->kind == COMMAND_FIRE) {
-        fire(engine, timer, command);
+        fire(engine, entry, command);
     } else {
-        cancel(engine, timer, command);
+        cancel(engine, entry, command);
     }
 }
 
-bool planner_find(struct engine *engine, struct timer *stand_in)
+bool planner_find(struct engine *engine, struct entry *entry)
 {
     struct engine_read *read = calloc(1, sizeof(*read));
 
     if (!read)
         return false;
-    list_push(&engine->busy, &stand_in->private_.link);
+    entries_set_phase(engine->entries, entry, (enum entry_phase)entry->phase); /* it is busy */
     read->kind = ENGINE_READ_FIND;
-    read->id = stand_in->id;
-    read->ticket_ = stand_in->private_.ticket = ++engine->tickets;
+    read->id = entry->timer->id;
+    read->ticket_ = entry->ticket = ++engine->tickets;
     list_push(&engine->reads, &read->link);
     return true;
 }
 
-/* Reads the row of a timer that is not in memory; a stand-in keeps its place in the map. */
+/* Reads the row of a timer that is not in memory; a placeholder keeps its place in the map. */
 static bool find(struct engine *engine, struct command *command)
 {
-    struct timer *stand_in = timer_alloc(&(struct timer_texts){0});
+    struct timer *timer = timer_alloc(&(struct timer_texts){0});
+    struct entry *placeholder;
 
-    if (!stand_in || !map_put(&engine->timers, command->id.serial, stand_in)) {
-        timer_free(stand_in);
+    if (!timer)
+        return false;
+    timer->id = command->id;
+    placeholder = entries_add(engine->entries, timer, ENTRY_LOADING);
+    if (!placeholder) {
+        timer_free(timer);
         return false;
     }
-    stand_in->id = command->id;
-    stand_in->private_.phase = PHASE_FINDING;
-    list_init(&stand_in->private_.link);
-    list_init(&stand_in->private_.waiters);
-    if (!planner_find(engine, stand_in)) {
-        map_remove(&engine->timers, command->id.serial);
-        timer_free(stand_in);
+    if (!planner_find(engine, placeholder)) {
+        entries_set_phase(engine->entries, placeholder, ENTRY_ABSENT);
         return false;
     }
-    list_push(&stand_in->private_.waiters, &command->link);
+    list_push(&placeholder->waiters, &command->link);
     return true;
 }
 
 void planner_on_timer(struct engine *engine, struct command *command)
 {
-    struct timer *timer = map_get(&engine->timers, command->id.serial);
+    struct entry *entry = entries_find(engine->entries, command->id.serial);
 
-    if (timer && timer->private_.phase == PHASE_FINDING) {
-        list_push(&timer->private_.waiters, &command->link); /* perhaps with another id */
-    } else if (timer && !timer_id_equal(&timer->id, &command->id)) {
+    if (entry && entry->phase == ENTRY_LOADING) {
+        list_push(&entry->waiters, &command->link); /* perhaps with another id */
+    } else if (entry && !timer_id_equal(&entry->timer->id, &command->id)) {
         planner_reply(engine, command, ERROR_NOT_FOUND, NULL); /* the same serial, another time */
-    } else if (timer && timer->private_.phase == PHASE_WRITING) {
-        list_push(&timer->private_.waiters, &command->link);
-    } else if (timer) {
-        meet(engine, timer, command);
+    } else if (entry && entry->phase == ENTRY_WRITING) {
+        list_push(&entry->waiters, &command->link);
+    } else if (entry) {
+        meet(engine, entry, command);
     } else if (command->id.partition != engine->options.partition ||
                command->id.serial >= TIMER_SERIAL(engine->epoch, engine->counter)) {
         planner_reply(engine, command, ERROR_NOT_FOUND, NULL); /* no such id was ever given */
@@ -552,50 +554,42 @@ void planner_start(struct engine *engine, struct command *command)
     }
 }
 
-void planner_resume(struct engine *engine, struct timer *timer)
+void planner_resume(struct engine *engine, struct entry *entry)
 {
     struct list waiters;
 
-    if (list_is_empty(&timer->private_.waiters))
+    if (list_is_empty(&entry->waiters))
         return;
     list_init(&waiters);
-    list_join(&waiters, &timer->private_.waiters);
+    list_join(&waiters, &entry->waiters);
     LIST_FOR_EACH (&waiters, link) {
         list_remove(link);
         planner_start(engine, list_item(link, struct command, link));
     }
 }
 
-void planner_fail_waiters(struct engine *engine, struct timer *timer, enum error_code error)
+void planner_fail_waiters(struct engine *engine, struct entry *entry, enum error_code error)
 {
     struct list *link;
 
-    while ((link = list_pop(&timer->private_.waiters)))
+    while ((link = list_pop(&entry->waiters)))
         planner_reply(engine, list_item(link, struct command, link), error, NULL);
-}
-
-void planner_stands_in(struct engine *engine, struct timer *stand_in, struct timer *timer)
-{
-    list_join(&timer->private_.waiters, &stand_in->private_.waiters);
-    list_remove(&stand_in->private_.link);
-    stand_in->private_.phase = PHASE_NONE;
-    list_push(&engine->gone, &stand_in->private_.link);
 }
 
 /* Commands with the id that was looked for are answered; others with the same serial waited by
  * chance, and look for their own. */
-void planner_not_found(struct engine *engine, struct timer *stand_in, enum error_code error)
+void planner_not_found(struct engine *engine, struct entry *placeholder, enum error_code error)
 {
     struct list waiters;
 
     list_init(&waiters);
-    list_join(&waiters, &stand_in->private_.waiters);
-    engine_forget(engine, stand_in);
+    list_join(&waiters, &placeholder->waiters);
+    entries_set_phase(engine->entries, placeholder, ENTRY_ABSENT);
     LIST_FOR_EACH (&waiters, link) {
         struct command *command = list_item(link, struct command, link);
 
         list_remove(link);
-        if (timer_id_equal(&command->id, &stand_in->id))
+        if (timer_id_equal(&command->id, &placeholder->timer->id))
             planner_reply(engine, command, error, NULL);
         else
             planner_start(engine, command);
@@ -604,30 +598,24 @@ void planner_not_found(struct engine *engine, struct timer *stand_in, enum error
 
 void planner_found(struct engine *engine, struct engine_read *read)
 {
-    struct timer *stand_in = map_get(&engine->timers, read->id.serial);
+    struct entry *entry = entries_find(engine->entries, read->id.serial);
     struct timer *timer = read->timer;
 
     /* A read ahead may have brought the timer meanwhile; then this one is stale. */
-    if (stand_in && stand_in->private_.flags & FLAG_IN_DOUBT)
-        writer_found(engine, stand_in, read);
-    if (!stand_in || stand_in->private_.phase != PHASE_FINDING ||
-        stand_in->private_.flags & FLAG_IN_DOUBT || stand_in->private_.ticket != read->ticket_)
+    if (entry && entry->flags & ENTRY_IN_DOUBT)
+        writer_found(engine, entry, read);
+    if (!entry || entry->phase != ENTRY_LOADING || entry->flags & ENTRY_IN_DOUBT ||
+        entry->ticket != read->ticket_)
         return;
     if (read->result == ERROR_NONE && !timer_id_equal(&timer->id, &read->id))
         read->result = ERROR_NOT_FOUND;
-    if (read->result == ERROR_NONE && !map_put(&engine->timers, timer->id.serial, timer))
-        read->result = ERROR_NO_MEMORY;
     if (read->result != ERROR_NONE) {
-        planner_not_found(engine, stand_in, read->result);
+        planner_not_found(engine, entry, read->result);
         return;
     }
     read->timer = NULL;
-    timer->private_ =
-        (struct timer_private){.was_at = timer->private_.was_at, .loaded = engine->now};
-    list_init(&timer->private_.link);
-    list_init(&timer->private_.waiters);
-    planner_stands_in(engine, stand_in, timer);
-    engine_settle(engine, timer);
+    engine_take_in(engine, timer);
+    engine_settle(engine, entry);
 }
 
 /* The storage knows neither who asks nor which timers are out for delivery. */
@@ -638,14 +626,14 @@ void planner_listed(struct engine *engine, struct engine_read *read)
 
     for (size_t i = 0; i < page->count; i++) {
         struct timer *shown = page->timers[i];
-        const struct timer *timer = map_get(&engine->timers, shown->id.serial);
+        const struct entry *entry = entries_find(engine->entries, shown->id.serial);
 
         if (!tenant_owns(read->command_, shown)) {
             timer_free(shown);
             continue;
         }
         /* Nor does this page know what became of a row after it was read. */
-        if (timer && timer->private_.phase == PHASE_OUT && timer->version == shown->version)
+        if (entry && entry->phase == ENTRY_INFLIGHT && entry->timer->version == shown->version)
             shown->state = TIMER_DELIVERING;
         page->timers[count++] = shown;
     }

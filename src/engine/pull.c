@@ -15,7 +15,7 @@ bool engine_peek(const struct engine *engine, struct bytes queue, unsigned prior
 
     if (!lane || list_is_empty(&lane->waiting))
         return false;
-    *ret_due = timer_of(lane->waiting.next)->due;
+    *ret_due = entry_of(lane->waiting.next)->timer->due;
     return true;
 }
 
@@ -28,23 +28,23 @@ bool engine_peek_next(const struct engine *engine, struct bytes queue, unsigned 
     if (!lane || last->next == &lane->waiting)
         return false;
     *cursor = last->next;
-    *ret_due = timer_of(last->next)->due;
-    *ret_bytes = timer_of(last->next)->footprint;
+    *ret_due = entry_of(last->next)->timer->due;
+    *ret_bytes = entry_footprint(entry_of(last->next));
     return true;
 }
 
 /* One timer may always be out, however large it is. */
-bool pull_has_room(const struct engine *engine, const struct timer *timer)
+bool pull_has_room(const struct engine *engine, const struct entry *entry)
 {
     return engine->pulled == 0 ||
            (engine->pulled < engine->options.pulled_max &&
-            engine->pulled_bytes + timer->footprint <= engine->options.near_bytes_max / 4);
+            engine->pulled_bytes + entry_footprint(entry) <= engine->options.near_bytes_max / 4);
 }
 
-void pull_lent(struct engine *engine, const struct timer *timer)
+void pull_lent(struct engine *engine, const struct entry *entry)
 {
     engine->pulled++;
-    engine->pulled_bytes += timer->footprint;
+    engine->pulled_bytes += entry_footprint(entry);
 }
 
 /* Whoever was refused may try again, in any queue, for the room is one for all of them. O(lanes),
@@ -61,11 +61,11 @@ static void wake_refused(struct engine *engine)
             list_push(&engine->woken, &lane->link);
 }
 
-void pull_returned(struct engine *engine, const struct timer *timer)
+void pull_returned(struct engine *engine, const struct entry *entry)
 {
-    assert(engine->pulled > 0 && engine->pulled_bytes >= timer->footprint);
+    assert(engine->pulled > 0 && engine->pulled_bytes >= entry_footprint(entry));
     engine->pulled--;
-    engine->pulled_bytes -= timer->footprint;
+    engine->pulled_bytes -= entry_footprint(entry);
     if (engine->pull_refused)
         wake_refused(engine);
 }
@@ -78,7 +78,7 @@ static bool lend_or_drop(struct engine *engine, struct bytes queue, unsigned pri
 
     if (!lane || list_is_empty(&lane->waiting) || engine->is_draining)
         return false;
-    if (!pull_has_room(engine, timer_of(lane->waiting.next))) {
+    if (!pull_has_room(engine, entry_of(lane->waiting.next))) {
         engine->pull_refused = true;
         return false;
     }

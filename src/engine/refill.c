@@ -68,11 +68,12 @@ bool refill_is_early(const struct engine *engine, const struct timer *timer)
            timer->due.ms > engine->now.ms;
 }
 
-void refill_come_home(struct engine *engine, struct timer *timer)
+void refill_come_home(struct engine *engine, struct entry *entry)
 {
-    timer->private_.phase = PHASE_NONE;
-    timer->at = timer->state == TIMER_RETRYING ? outcome_paused_again(engine, timer) : timer->due;
-    writer_add_own(engine, timer);
+    entry->timer->at = entry->timer->state == TIMER_RETRYING
+                           ? outcome_paused_again(engine, entry->timer)
+                           : entry->timer->due;
+    writer_add_own(engine, entry);
 }
 
 /* ---- where the clock put them ---- */
@@ -292,11 +293,13 @@ void refill_read(struct engine *engine)
 
 static bool call_in(struct engine *engine, struct timer *timer)
 {
-    if (!engine_take_in(engine, timer))
+    struct entry *entry = engine_take_in(engine, timer);
+
+    if (!entry)
         return false;
-    engine_count(engine, timer);
+    entries_count(engine->entries, entry);
     engine->stats.called_in++;
-    scheduler_take_up(engine, timer);
+    scheduler_take_up(engine, entry);
     return true;
 }
 
@@ -304,7 +307,7 @@ static bool call_in(struct engine *engine, struct timer *timer)
 static bool fits(const struct engine *engine, const struct timer *timer)
 {
     return engine->stats.waiting == 0 ||
-           engine->waiting_bytes + timer->footprint <= engine->options.near_bytes_max / 2;
+           engine->waiting_bytes + entry_footprint_of(timer) <= engine->options.near_bytes_max / 2;
 }
 
 /* Whether the timer is taken up; else it is still the caller's. */
@@ -324,19 +327,22 @@ static bool try_call_in(struct engine *engine, struct timer *timer)
 static bool try_put_right(struct engine *engine, struct timer *timer)
 {
     const bool is_early = refill_is_early(engine, timer);
+    struct entry *entry;
 
     if (!is_early && placed_at(engine, timer).ms <= engine->now.ms)
         return false;
-    if (!engine_take_in(engine, timer)) {
+    entry = engine_take_in(engine, timer);
+    if (!entry) {
         engine->pass_is_cramped = true;
         return false;
     }
-    engine_count(engine, timer); /* many of them must not be in memory until they are written */
+    entries_count(engine->entries,
+                  entry); /* many of them must not be in memory until they are written */
     if (is_early) {
-        refill_come_home(engine, timer);
+        refill_come_home(engine, entry);
     } else {
         timer->at = refill_spill_to(engine, lanes_find(engine, timer));
-        writer_add_own(engine, timer);
+        writer_add_own(engine, entry);
     }
     return true;
 }
@@ -345,7 +351,7 @@ static bool try_put_right(struct engine *engine, struct timer *timer)
  * asked for may have taken it. Then the pass goes on here when there is some. */
 static bool load(struct engine *engine, struct timer *timer)
 {
-    const struct timer *known = map_get(&engine->timers, timer->id.serial);
+    const struct entry *known = entries_find(engine->entries, timer->id.serial);
     bool is_spilled = refill_is_spilled(engine, timer);
     bool is_wanted = is_spilled || refill_is_early(engine, timer);
     bool is_out_of_room = is_wanted && !known && scheduler_room_bytes(engine) == 0;
@@ -353,8 +359,8 @@ static bool load(struct engine *engine, struct timer *timer)
     engine->placed_seen = wall_max(engine->placed_seen, placed_at(engine, timer));
     if (is_out_of_room)
         engine->pass_at = position_of(timer);
-    else if (is_wanted && known && known->private_.phase == PHASE_FINDING &&
-             !(known->private_.flags & FLAG_IN_DOUBT))
+    else if (is_wanted && known && known->phase == ENTRY_LOADING &&
+             !(known->flags & ENTRY_IN_DOUBT))
         pass_over(engine, timer); /* the find may fail; else what is known is newer */
     else if (is_spilled && !known && try_call_in(engine, timer))
         return true;

@@ -40,58 +40,54 @@ static void pause_reading(struct engine *engine)
     engine->read_not_before = wall_add(engine->now, engine->options.storage_retry_ms);
 }
 
-static void linger(struct engine *engine, struct timer *timer)
+static void linger(struct engine *engine, struct entry *entry)
 {
-    engine_uncount(engine, timer);
-    timer->private_.phase = PHASE_LINGERING;
-    list_push(&engine->lingering, &timer->private_.link);
+    entries_set_phase(engine->entries, entry, ENTRY_EVICTABLE);
 }
 
-static void park(struct engine *engine, struct timer *timer)
+static void park(struct engine *engine, struct entry *entry)
 {
-    pull_back(engine, position_of(timer));
-    linger(engine, timer);
+    pull_back(engine, position_of(entry->timer));
+    linger(engine, entry);
 }
 
-void scheduler_rest(struct engine *engine, struct timer *timer)
+void scheduler_rest(struct engine *engine, struct entry *entry)
 {
-    timer->private_.wheel_timer =
-        tw_wheel_schedule(engine->wheel, timer->at.ms, (uint64_t)(uintptr_t)timer);
-    if (timer->private_.wheel_timer == TW_NONE) {
+    entry->wheel_handle =
+        tw_wheel_schedule(engine->wheel, entry->timer->at.ms, (uint64_t)(uintptr_t)entry);
+    if (entry->wheel_handle == TW_NONE) {
         pause_reading(engine);
-        park(engine, timer);
+        park(engine, entry);
         return;
     }
-    engine_count(engine, timer);
-    timer->private_.phase = PHASE_RESTING;
+    entries_count(engine->entries, entry);
+    entries_set_phase(engine->entries, entry, ENTRY_SCHEDULED);
 }
 
-void scheduler_rest_or_go(struct engine *engine, struct timer *timer)
+void scheduler_rest_or_go(struct engine *engine, struct entry *entry)
 {
-    if (refill_is_early(engine, timer))
-        refill_come_home(engine, timer);
-    else if (scheduler_is_near(engine, timer))
-        scheduler_rest(engine, timer);
+    if (refill_is_early(engine, entry->timer))
+        refill_come_home(engine, entry);
+    else if (scheduler_is_near(engine, entry->timer))
+        scheduler_rest(engine, entry);
     else
-        linger(engine, timer);
+        linger(engine, entry);
 }
 
-void scheduler_unrest(struct engine *engine, struct timer *timer)
+void scheduler_unrest(struct engine *engine, struct entry *entry)
 {
-    if (timer->private_.phase == PHASE_RESTING)
-        tw_wheel_cancel(engine->wheel, timer->private_.wheel_timer);
-    else if (timer->private_.phase == PHASE_WAITING)
-        lanes_remove(engine, timer);
-    else
-        list_remove(&timer->private_.link);
-    timer->private_.phase = PHASE_NONE;
+    if (entry->phase == ENTRY_SCHEDULED)
+        tw_wheel_cancel(engine->wheel, entry->wheel_handle);
+    else if (entry->phase == ENTRY_QUEUED)
+        lanes_remove(engine, entry);
 }
 
 size_t scheduler_room_bytes(const struct engine *engine)
 {
     size_t max = engine->options.near_bytes_max - engine->options.near_bytes_max / 8;
 
-    return engine->stats.near_bytes < max ? max - engine->stats.near_bytes : 0;
+    return entries_near_bytes(engine->entries) < max ? max - entries_near_bytes(engine->entries)
+                                                     : 0;
 }
 
 static bool has_room(const struct engine *engine)
@@ -110,67 +106,68 @@ bool scheduler_has_room(const struct engine *engine)
  * timer behind it, just written and due before half a window is over, would wait for all of that to
  * be read and put off. It stays in memory, in what reading leaves free; the frontier passes it
  * later. */
-static bool is_overtaking(const struct engine *engine, const struct timer *timer)
+static bool is_overtaking(const struct engine *engine, const struct entry *entry)
 {
     const struct engine_options *options = &engine->options;
     size_t max = options->near_bytes_max - options->near_bytes_max / 16;
 
-    return timer->at.ms < wall_add(engine->now, options->window_ms / 2).ms && engine->is_ready &&
-           engine->stats.near_bytes + timer->footprint <= max && !refill_is_spilled(engine, timer);
+    return entry->timer->at.ms < wall_add(engine->now, options->window_ms / 2).ms &&
+           engine->is_ready &&
+           entries_near_bytes(engine->entries) + entry_footprint(entry) <= max &&
+           !refill_is_spilled(engine, entry->timer);
 }
 
-void engine_settle(struct engine *engine, struct timer *timer)
+void engine_settle(struct engine *engine, struct entry *entry)
 {
-    bool is_counted = timer->private_.flags & FLAG_COUNTED;
-    bool is_near = scheduler_is_near(engine, timer);
+    bool is_counted = entry->flags & ENTRY_IS_COUNTED;
+    bool is_near = scheduler_is_near(engine, entry->timer);
 
-    if (timer_is_over(timer->state) || (!is_near && !is_overtaking(engine, timer))) {
-        refill_settled(engine, timer);
-        linger(engine, timer);
-    } else if (refill_is_early(engine, timer)) {
-        refill_come_home(engine, timer);
+    if (timer_is_over(entry->timer->state) || (!is_near && !is_overtaking(engine, entry))) {
+        refill_settled(engine, entry->timer);
+        linger(engine, entry);
+    } else if (refill_is_early(engine, entry->timer)) {
+        refill_come_home(engine, entry);
     } else if (is_near && !is_counted && !has_room(engine)) {
-        park(engine, timer); /* a read ahead overtook it while it was written */
-    } else if (refill_is_spilled(engine, timer)) {
-        engine_count(engine, timer); /* so did the time: its place is near already */
-        scheduler_take_up(engine, timer);
+        park(engine, entry); /* a read ahead overtook it while it was written */
+    } else if (refill_is_spilled(engine, entry->timer)) {
+        entries_count(engine->entries, entry); /* so did the time: its place is near already */
+        scheduler_take_up(engine, entry);
     } else {
-        scheduler_rest(engine, timer);
+        scheduler_rest(engine, entry);
     }
-    planner_resume(engine, timer);
+    planner_resume(engine, entry);
 }
 
 /* The place of its row is reached, but its time was extended meanwhile: the row goes to its due
  * time. That is no change that a client sees. */
-static void move_on(struct engine *engine, struct timer *timer)
+static void move_on(struct engine *engine, struct entry *entry)
 {
-    timer->at = timer->due;
+    entry->timer->at = entry->timer->due;
     engine->stats.moved_on++;
-    writer_add_own(engine, timer);
+    writer_add_own(engine, entry);
 }
 
-void scheduler_take_up(struct engine *engine, struct timer *timer)
+void scheduler_take_up(struct engine *engine, struct entry *entry)
 {
-    if (timer->due.ms > engine->now.ms) {
-        move_on(engine, timer);
+    if (entry->timer->due.ms > engine->now.ms) {
+        move_on(engine, entry);
         return;
     }
-    timer->private_.phase = PHASE_NONE;
-    if (timer->attempts >= timer->retry.attempts_max)
-        outcome_exhausted(engine, timer);
+    if (entry->timer->attempts >= entry->timer->retry.attempts_max)
+        outcome_exhausted(engine, entry);
     else
-        lanes_add(engine, timer);
+        lanes_add(engine, entry);
 }
 
 /* The wheel says that it is time. */
-static void come_up(struct engine *engine, struct timer *timer)
+static void come_up(struct engine *engine, struct entry *entry)
 {
-    timer->private_.phase = PHASE_NONE;
-    if (timer->at.ms > engine->now.ms) { /* only when scheduler_clock_went_back had no memory */
+    if (entry->timer->at.ms >
+        engine->now.ms) { /* only when scheduler_clock_went_back had no memory */
         pause_reading(engine);
-        park(engine, timer);
+        park(engine, entry);
     } else {
-        scheduler_take_up(engine, timer);
+        scheduler_take_up(engine, entry);
     }
 }
 
@@ -188,7 +185,7 @@ void scheduler_expire(struct engine *engine)
                 lanes_alarm(engine, (struct lane *)(uintptr_t)(due[i].data & ~LANES_ALARM));
         for (size_t i = 0; i < count; i++)
             if (!(due[i].data & LANES_ALARM))
-                come_up(engine, (struct timer *)(uintptr_t)due[i].data);
+                come_up(engine, (struct entry *)(uintptr_t)due[i].data);
         taken += count ? count : EXPIRE_BATCH;
     }
 }
@@ -222,6 +219,7 @@ bool scheduler_read(struct engine *engine, struct storage_position from, struct 
         .to = to,
         .rows_max = engine->options.scan_rows_max,
         .bytes_max = bytes_max,
+        .row_bytes = ENTRY_FOOTPRINT,
     };
     engine->is_reading = true;
     list_push(&engine->reads, &read->link);
@@ -241,23 +239,22 @@ void scheduler_read_ahead(struct engine *engine)
 
 static void load(struct engine *engine, struct timer *timer)
 {
-    struct timer *known = map_get(&engine->timers, timer->id.serial);
+    const struct entry *known = entries_find(engine->entries, timer->id.serial);
+    struct entry *entry;
 
     /* What is in memory is newer; and what is in doubt may not be durable yet. */
-    if (known &&
-        (known->private_.phase != PHASE_FINDING || known->private_.flags & FLAG_IN_DOUBT)) {
+    if (known && (known->phase != ENTRY_LOADING || known->flags & ENTRY_IN_DOUBT)) {
         timer_free(timer);
         return;
     }
-    if (!engine_take_in(engine, timer)) {
+    entry = engine_take_in(engine, timer);
+    if (!entry) {
         pause_reading(engine);
         pull_back(engine, position_of(timer));
         timer_free(timer);
         return;
     }
-    if (known)
-        planner_stands_in(engine, known, timer);
-    engine_settle(engine, timer);
+    engine_settle(engine, entry);
 }
 
 void scheduler_loaded(struct engine *engine, struct engine_read *read)
@@ -284,12 +281,11 @@ void scheduler_loaded(struct engine *engine, struct engine_read *read)
 
 /* ---- the watermark ---- */
 
-void scheduler_wrote(struct engine *engine, const struct timer *timer)
+void scheduler_wrote(struct engine *engine, const struct timer *timer, struct wall row_at)
 {
     engine->watermark_is_stale = true;
     if (timer_is_over(timer->state)) { /* the final record lies where the live one was */
-        engine->over_max = wall_max(
-            engine->over_max, timer->private_.was_at.ms ? timer->private_.was_at : timer->id.first);
+        engine->over_max = wall_max(engine->over_max, row_at.ms ? row_at : timer->id.first);
         return;
     }
     refill_wrote(engine, timer);
@@ -299,17 +295,21 @@ void scheduler_wrote(struct engine *engine, const struct timer *timer)
     engine->trim = wall_min(engine->trim, timer->at);
 }
 
-static struct wall oldest_row(const struct list *timers, struct wall oldest)
+/* The first row that the timers of these entries have, or will have. */
+static struct wall oldest_row(const struct list *entries, struct wall oldest)
 {
-    LIST_FOR_EACH (timers, link) {
-        const struct timer *timer = timer_of(link);
+    LIST_FOR_EACH (entries, link) {
+        const struct entry *entry = entry_of(link);
+        const bool is_in_doubt = entry->flags & ENTRY_IN_DOUBT;
 
-        if (timer->private_.phase == PHASE_FINDING && !(timer->private_.flags & FLAG_IN_DOUBT))
+        if (entry->phase == ENTRY_LOADING && !is_in_doubt)
             continue;
-        if (timer->private_.was_at.ms)
-            oldest = wall_min(oldest, timer->private_.was_at);
-        if (!timer_is_over(timer->state) || timer->private_.flags & FLAG_IN_DOUBT)
-            oldest = wall_min(oldest, timer->at);
+        if (entry->row_at.ms)
+            oldest = wall_min(oldest, entry->row_at);
+        if (!timer_is_over(entry->timer->state) || is_in_doubt)
+            oldest = wall_min(oldest, entry->timer->at);
+        if (entry->successor && !timer_is_over(entry->successor->state))
+            oldest = wall_min(oldest, entry->successor->at);
     }
     return oldest;
 }
@@ -324,7 +324,7 @@ static void raise_watermark(struct engine *engine)
     oldest.ms =
         oldest.ms < tw_wheel_wake_at(engine->wheel) ? oldest.ms : tw_wheel_wake_at(engine->wheel);
     oldest = wall_min(oldest, lanes_oldest(engine));
-    oldest = oldest_row(&engine->busy, oldest);
+    oldest = oldest_row(entries_busy(engine->entries), oldest);
     oldest = oldest_row(&engine->rewrites, oldest);
     oldest = oldest_row(&engine->doubts, oldest);
     engine->watermark = wall_max(engine->watermark, oldest);
@@ -367,7 +367,7 @@ void scheduler_clock_went_back(struct engine *engine)
     const struct engine_options *options = &engine->options;
     struct tw_wheel *wheel = tw_wheel_create(&(struct tw_wheel_options){.start = engine->now.ms});
     size_t cursor = 0;
-    struct timer *timer;
+    struct entry *entry;
 
     /* Else what is spilled would be put before the frontier: near, so taken up at once, and spilled
      * again. */
@@ -377,9 +377,9 @@ void scheduler_clock_went_back(struct engine *engine)
         tw_wheel_destroy(engine->wheel);
         engine->wheel = wheel;
         lanes_lose_alarms(engine);
-        while ((timer = map_next(&engine->timers, &cursor)))
-            if (timer->private_.phase == PHASE_RESTING)
-                scheduler_rest_or_go(engine, timer);
+        while ((entry = entries_next(engine->entries, &cursor)))
+            if (entry->phase == ENTRY_SCHEDULED)
+                scheduler_rest_or_go(engine, entry);
     }
     lanes_clock_went_back(engine);
     refill_clock_went_back(engine);

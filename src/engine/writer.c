@@ -20,7 +20,7 @@
 
 /* A place for a write, and a batch to take it: once it has been accepted, no want of memory keeps
  * it, and whoever waits for it. */
-static bool reserve(struct engine *engine)
+bool writer_reserve(struct engine *engine)
 {
     size_t capacity = engine->write_capacity ? 2 * engine->write_capacity : 64;
     struct storage_write *writes;
@@ -44,26 +44,40 @@ static bool reserve(struct engine *engine)
     return true;
 }
 
-bool writer_add(struct engine *engine, struct timer *timer, struct write_note note)
+void writer_add(struct engine *engine, struct write_note note)
 {
-    if (!reserve(engine))
-        return false;
-    timer->private_.phase = PHASE_WRITING;
-    list_push(&engine->busy, &timer->private_.link);
-    scheduler_wrote(engine, timer);
+    struct entry *entry = note.entry;
+    struct timer *timer = entry->successor ? entry->successor : entry->timer;
+
+    assert(engine->filling && engine->write_count < engine->write_capacity);
+    entries_set_phase(engine->entries, entry, ENTRY_WRITING);
+    scheduler_wrote(engine, timer, entry->row_at);
     engine->writes[engine->write_count] = (struct storage_write){
-        timer, timer->private_.was_at, note.old, note.purpose == WRITE_TOUCH};
+        .timer = timer,
+        .was_at = entry->row_at,
+        .old = entry->successor ? entry->timer : NULL,
+        .is_touch = note.purpose == WRITE_TOUCH,
+        .was_final = note.purpose == WRITE_REDRIVE,
+    };
     engine->notes[engine->write_count++] = note;
-    return true;
 }
 
-void writer_add_own(struct engine *engine, struct timer *timer)
+/* It is written again, after a pause. */
+static void postpone_write(struct engine *engine, struct entry *entry)
 {
-    if (writer_add(engine, timer, (struct write_note){.purpose = WRITE_OWN}))
-        return;
-    timer->private_.phase = PHASE_WRITING;
-    list_push(&engine->rewrites, &timer->private_.link);
+    entries_set_phase(engine->entries, entry, ENTRY_WRITING);
+    list_remove(&entry->link);
+    list_push(&engine->rewrites, &entry->link);
     engine->rewrite_at = wall_add(engine->now, engine->options.storage_retry_ms);
+}
+
+void writer_add_own(struct engine *engine, struct entry *entry)
+{
+    assert(!entry->successor);
+    if (writer_reserve(engine))
+        writer_add(engine, (struct write_note){.purpose = WRITE_OWN, .entry = entry});
+    else
+        postpone_write(engine, entry);
 }
 
 void writer_retry(struct engine *engine)
@@ -81,7 +95,7 @@ void writer_retry(struct engine *engine)
     list_join(&again, &engine->rewrites);
     LIST_FOR_EACH (&again, link) {
         list_remove(link);
-        writer_add_own(engine, timer_of(link));
+        writer_add_own(engine, entry_of(link));
     }
 }
 
@@ -115,51 +129,39 @@ struct storage_batch *engine_take_batch(struct engine *engine)
     return &out->batch;
 }
 
-/* The old timer makes way for the new one, with the commands that wait for it. */
-static void replace(struct engine *engine, struct timer *old, struct timer *timer)
-{
-    list_join(&timer->private_.waiters, &old->private_.waiters);
-    map_put(&engine->timers, timer->id.serial, timer); /* it replaces, so it has room */
-    if (old->private_.flags & FLAG_COUNTED)
-        engine_count(engine, timer);
-    engine_uncount(engine, old);
-    list_remove(&old->private_.link);
-    old->private_.phase = PHASE_NONE;
-    list_push(&engine->gone, &old->private_.link);
-}
-
 /* Whoever delivered it learns what became of its outcome. */
-static void tell_recorded(struct engine *engine, struct timer *timer, enum error_code result)
+static void tell_recorded(struct engine *engine, struct entry *entry, enum error_code result)
 {
-    struct delivery *delivery = timer->private_.recorded;
+    struct delivery *delivery = entry->recorded;
 
     if (!delivery)
         return;
-    timer->private_.recorded = NULL;
+    entry->recorded = NULL;
     delivery->timer = NULL;
     delivery->recorded = result;
     list_init(&delivery->link);
     list_push(&engine->recorded, &delivery->link);
 }
 
-static void write_succeeded(struct engine *engine, struct timer *timer,
+static void write_succeeded(struct engine *engine, struct entry *entry,
                             const struct write_note *note)
 {
     struct command *command = note->command;
+    const bool is_change = entry->successor != NULL;
+    struct timer *timer = is_change ? entry->successor : entry->timer;
 
-    list_remove(&timer->private_.link);
-    timer->private_.was_over = false;
-    engine->spilling -= (timer->private_.flags & FLAG_SPILLING) != 0;
-    timer->private_.flags &= ~(uint32_t)FLAG_SPILLING;
-    tell_recorded(engine, timer, ERROR_NONE);
+    engine->spilling -= (entry->flags & ENTRY_IS_SPILLING) != 0;
+    entry->flags &= ~(uint32_t)ENTRY_IS_SPILLING;
+    tell_recorded(engine, entry, ERROR_NONE);
     engine->watermark_is_stale = true;
     if (timer_is_over(timer->state)) {
         tenant_dismiss(engine, timer);
     } else {
-        timer->private_.was_at = timer->at;
+        entry->row_at = timer->at;
     }
-    if (note->old)
-        replace(engine, note->old, timer);
+    entry->successor = NULL;
+    if (is_change)
+        entries_replace(engine->entries, entry, timer);
     if (note->purpose == WRITE_OWN)
         explain_committed(engine, timer);
     if (note->purpose == WRITE_CREATE)
@@ -170,36 +172,37 @@ static void write_succeeded(struct engine *engine, struct timer *timer,
         engine->stats.touched++;
     if (note->purpose == WRITE_CREATE && --command->pending_ == 0)
         planner_reply(engine, command, command->error, command->timer_count > 1 ? NULL : timer);
-    else if (note->old)
+    else if (is_change)
         planner_reply(engine, command, ERROR_NONE, timer);
-    engine_settle(engine, timer);
+    engine_settle(engine, entry);
 }
 
 /* ---- in doubt ---- */
 
-static void doubt(struct engine *engine, struct timer *timer, enum phase phase)
+static void doubt(struct engine *engine, struct entry *entry, enum entry_phase phase)
 {
-    engine_uncount(engine, timer);
-    timer->private_.phase = (uint8_t)phase;
-    timer->private_.flags |= FLAG_IN_DOUBT;
-    list_push(&engine->doubts, &timer->private_.link);
+    entries_uncount(engine->entries, entry);
+    entries_set_phase(engine->entries, entry, phase);
+    entry->flags |= ENTRY_IN_DOUBT;
+    list_remove(&entry->link);
+    list_push(&engine->doubts, &entry->link);
     engine->stats.in_doubt++;
-    engine->stats.in_doubt_bytes += timer->footprint;
+    engine->stats.in_doubt_bytes += entry_footprint(entry);
     engine->rewrite_at = wall_add(engine->now, engine->options.storage_retry_ms);
 }
 
-static void believe(struct engine *engine, struct timer *timer)
+static void believe(struct engine *engine, struct entry *entry)
 {
-    timer->private_.flags &= ~(uint32_t)FLAG_IN_DOUBT;
+    entry->flags &= ~(uint32_t)ENTRY_IN_DOUBT;
     engine->stats.in_doubt--;
-    engine->stats.in_doubt_bytes -= timer->footprint;
+    engine->stats.in_doubt_bytes -= entry_footprint(entry);
 }
 
 /* Whoever waits for them need not wait until the storage works. */
 static void fail_waiters(struct engine *engine, enum error_code error)
 {
     LIST_FOR_EACH (&engine->doubts, link)
-        planner_fail_waiters(engine, timer_of(link), error);
+        planner_fail_waiters(engine, entry_of(link), error);
 }
 
 /* A commit succeeded: what can be read now is durable. */
@@ -211,82 +214,78 @@ static void ask(struct engine *engine)
     list_join(&asked, &engine->doubts);
     LIST_FOR_EACH (&asked, link) {
         list_remove(link);
-        if (!planner_find(engine, timer_of(link)))
+        if (!planner_find(engine, entry_of(link)))
             list_push(&engine->doubts, link);
     }
 }
 
 /* The timer is over, as its engine wants it. If the storage has that already, it has counted it. */
-static void found_own(struct engine *engine, struct timer *timer, const struct engine_read *read)
+static void found_own(struct engine *engine, struct entry *entry, const struct engine_read *read)
 {
-    believe(engine, timer);
-    list_remove(&timer->private_.link);
+    believe(engine, entry);
     if (read->timer && timer_is_over(read->timer->state)) {
-        list_push(&engine->busy, &timer->private_.link);
-        write_succeeded(engine, timer, &(struct write_note){.purpose = WRITE_OWN});
+        write_succeeded(engine, entry, &(struct write_note){.purpose = WRITE_OWN});
     } else {
-        writer_add_own(engine, timer);
+        writer_add_own(engine, entry);
     }
 }
 
-void writer_found(struct engine *engine, struct timer *timer, struct engine_read *read)
+void writer_found(struct engine *engine, struct entry *entry, struct engine_read *read)
 {
-    if (timer->private_.ticket != read->ticket_)
+    if (entry->ticket != read->ticket_)
         return;
     if (read->result != ERROR_NONE && read->result != ERROR_NOT_FOUND &&
         read->result != ERROR_CORRUPT) {
-        planner_fail_waiters(engine, timer, read->result);
-        list_remove(&timer->private_.link);
-        list_push(&engine->doubts, &timer->private_.link);
+        planner_fail_waiters(engine, entry, read->result);
+        list_remove(&entry->link);
+        list_push(&engine->doubts, &entry->link);
         engine->rewrite_at = wall_add(engine->now, engine->options.storage_retry_ms);
         return;
     }
-    if (timer->private_.phase == PHASE_WRITING) {
-        found_own(engine, timer, read);
+    if (entry->phase == ENTRY_WRITING) {
+        found_own(engine, entry, read);
         return;
     }
     if (read->result == ERROR_NOT_FOUND || (read->timer && timer_is_over(read->timer->state))) {
         tenant_dismiss_pending(engine);
-        tenant_dismiss(engine, timer);
+        tenant_dismiss(engine, entry->timer);
     }
-    believe(engine, timer); /* a stand-in like any other, from here on */
+    believe(engine, entry); /* a placeholder like any other, from here on */
 }
 
 /* ---- failed ---- */
 
-static void create_failed(struct engine *engine, struct timer *timer, struct command *command,
+static void create_failed(struct engine *engine, struct entry *entry, struct command *command,
                           enum error_code error)
 {
     for (size_t i = 0; i < command->timer_count; i++)
-        if (command->timers[i] == timer)
+        if (command->timers[i] == entry->timer)
             command->results[i].error = error;
     command->error = error;
-    planner_fail_waiters(engine, timer, error); /* who guessed its id, or found its name */
-    list_remove(&timer->private_.link);
-    doubt(engine, timer, PHASE_FINDING);
+    planner_fail_waiters(engine, entry, error); /* who guessed its id, or found its name */
+    doubt(engine, entry, ENTRY_LOADING);
     if (--command->pending_ == 0)
         planner_reply(engine, command, error, NULL);
 }
 
 /* The row lies where it was or where the change put it, and may live even if it did not. */
-static void change_failed(struct engine *engine, struct timer *old, const struct timer *changed,
-                          enum error_code error)
+static void change_failed(struct engine *engine, struct entry *entry, enum error_code error)
 {
-    planner_fail_waiters(engine, old, error);
-    list_remove(&old->private_.link);
-    old->at = wall_min(old->private_.was_at, changed->at);
-    doubt(engine, old, PHASE_FINDING);
+    struct timer *successor = entry->successor;
+
+    planner_fail_waiters(engine, entry, error);
+    entry->timer->at = wall_min(entry->row_at, successor->at);
+    entry->successor = NULL;
+    entries_retire(engine->entries, successor);
+    doubt(engine, entry, ENTRY_LOADING);
 }
 
-static void write_failed(struct engine *engine, struct timer *timer, const struct write_note *note,
+static void write_failed(struct engine *engine, struct entry *entry, const struct write_note *note,
                          enum error_code error)
 {
-    struct timer *old = note->old;
-
-    list_remove(&timer->private_.link);
     switch (note->purpose) {
     case WRITE_CREATE:
-        create_failed(engine, timer, note->command, error);
+        create_failed(engine, entry, note->command, error);
         return;
     case WRITE_CANCEL:
         tenant_restore_pending(engine);
@@ -294,20 +293,17 @@ static void write_failed(struct engine *engine, struct timer *timer, const struc
     case WRITE_REDRIVE:
     case WRITE_PATCH:
     case WRITE_TOUCH:
-        list_push(&engine->gone, &timer->private_.link);
         planner_reply(engine, note->command, error, NULL);
-        change_failed(engine, old, timer, error);
+        change_failed(engine, entry, error);
         return;
     case WRITE_OWN:
-        tell_recorded(engine, timer, error);
-        planner_fail_waiters(engine, timer,
+        tell_recorded(engine, entry, error);
+        planner_fail_waiters(engine, entry,
                              error); /* who asks need not wait until the storage works */
-        if (timer_is_over(timer->state)) {
-            doubt(engine, timer, PHASE_WRITING);
-            return;
-        }
-        list_push(&engine->rewrites, &timer->private_.link); /* the same row, however often */
-        engine->rewrite_at = wall_add(engine->now, engine->options.storage_retry_ms);
+        if (timer_is_over(entry->timer->state))
+            doubt(engine, entry, ENTRY_WRITING);
+        else
+            postpone_write(engine, entry); /* the same row, however often */
         return;
     }
 }
@@ -328,9 +324,9 @@ void engine_committed(struct engine *engine, struct wall now, struct storage_bat
     }
     for (size_t i = 0; i < batch->write_count; i++)
         if (batch->result == ERROR_NONE)
-            write_succeeded(engine, batch->writes[i].timer, &out->notes[i]);
+            write_succeeded(engine, out->notes[i].entry, &out->notes[i]);
         else
-            write_failed(engine, batch->writes[i].timer, &out->notes[i], batch->result);
+            write_failed(engine, out->notes[i].entry, &out->notes[i], batch->result);
     if (batch->result == ERROR_NONE)
         ask(engine);
     /* A success settles what an earlier failure left in doubt too. */

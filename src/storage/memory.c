@@ -365,7 +365,6 @@ static enum error_code find_locked(struct memory_storage *memory, const struct t
     timer = timer_copy(&view, &view.texts);
     if (!timer)
         return ERROR_NO_MEMORY;
-    timer->private_.was_at = timer->at;
     *ret_timer = timer;
     return ERROR_NONE;
 }

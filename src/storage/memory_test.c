@@ -75,7 +75,7 @@ static void test_failing_commits(void **state)
 {
     struct storage *storage = *state;
     struct timer *timer = testing_timer(0, 9, 1000);
-    struct storage_write write = {timer, {0}, NULL, false};
+    struct storage_write write = {.timer = timer};
     struct storage_batch batch = {.writes = &write, .write_count = 1};
     struct storage_batch *const batches[] = {&batch};
     struct error error;

@@ -33,9 +33,8 @@ enum error_code page_builder_add(struct page_builder *builder, struct record_key
     timer = reserve_one(builder) ? timer_copy(&view, &view.texts) : NULL;
     if (!timer)
         return ERROR_NO_MEMORY;
-    timer->private_.was_at = timer->at;
     builder->page.timers[builder->page.count++] = timer;
-    builder->bytes += timer->footprint;
+    builder->bytes += timer->footprint + builder->scan->row_bytes;
     return ERROR_NONE;
 }
 

@@ -513,7 +513,7 @@ struct record_change record_change_of(const struct storage_write *write)
         if (was_at.ms != timer->at.ms)
             change.cut = was_at;
         if (timer->at.ms != first.ms &&
-            (was_at.ms != timer->at.ms || timer->private_.was_over)) /* it says when that ended */
+            (was_at.ms != timer->at.ms || write->was_final)) /* it says when that ended */
             change.pointer = RECORD_POINTER_PUT;
         if (timer->at.ms == first.ms && was_at.ms && was_at.ms != first.ms)
             change.pointer = RECORD_POINTER_DELETE;
@@ -531,7 +531,7 @@ static unsigned first_step(const struct storage_write *write)
 {
     const struct timer *timer = write->timer, *old = write->old;
 
-    if (!write->was_at.ms || timer->private_.was_over || timer_is_over(timer->state))
+    if (!write->was_at.ms || write->was_final || timer_is_over(timer->state))
         return NAMES_ALL;
     return old && !bytes_equal(old->texts.watch, timer->texts.watch) ? NAMES_OLD_WATCH : NAMES_NONE;
 }
@@ -573,7 +573,7 @@ bool record_name_next(struct record_name_walk *walk, enum record_name_change *re
 
 int64_t record_live_change(const struct storage_write *write)
 {
-    bool was_live = write->was_at.ms != 0 && !write->timer->private_.was_over;
+    bool was_live = write->was_at.ms != 0 && !write->was_final;
 
     return (int64_t)!timer_is_over(write->timer->state) - (int64_t)was_live;
 }

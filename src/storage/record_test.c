@@ -139,7 +139,6 @@ static void assert_decodes(struct record_key key, struct bytes value, const stru
     assert_true(record_row_is_over(value) == timer_is_over(expected->state));
     timer = timer_copy(&view, &view.texts);
     assert_non_null(timer);
-    timer->private_.was_at = timer->at;
     testing_assert_timer(timer, expected, record_row_position(key).at);
     timer_free(timer);
 }
@@ -503,7 +502,7 @@ static void test_changes(void **state)
                               .at.ms = cases[i].at,
                               .state = cases[i].is_over ? TIMER_FIRED : TIMER_SCHEDULED};
         struct record_change change =
-            record_change_of(&(struct storage_write){&timer, {cases[i].was_at}, NULL, false});
+            record_change_of(&(struct storage_write){.timer = &timer, .was_at = {cases[i].was_at}});
 
         assert_true(change.put.ms == cases[i].expected.put.ms);
         assert_true(change.cut.ms == cases[i].expected.cut.ms);

@@ -94,7 +94,7 @@ static uint64_t write_until(struct fixture *fixture, uint64_t first, enum error_
 
     while (!result) {
         struct timer *timer = testing_timer(0, serial, 1000 + serial);
-        struct storage_write write = {timer, {0}, NULL, false};
+        struct storage_write write = {.timer = timer};
         struct storage_batch batch = {.writes = &write, .write_count = 1};
         struct storage_batch *const batches[] = {&batch};
         struct error error;

@@ -203,7 +203,6 @@ static enum error_code find_row(struct rocksdb_store *store, const rocksdb_reado
     buffer_deinit(&value);
     if (code)
         return code;
-    timer->private_.was_at = timer->at;
     *ret_timer = timer;
     return ERROR_NONE;
 }

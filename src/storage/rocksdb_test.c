@@ -286,7 +286,7 @@ static void test_retention_of_damage(void **state)
 
 static void touch(struct fixture *fixture, struct timer *timer, uint64_t due_ms)
 {
-    struct storage_write write = {timer, timer->at, NULL, true};
+    struct storage_write write = {.timer = timer, .was_at = timer->at, .is_touch = true};
     struct storage_batch batch = {
         .partition = timer->id.partition, .writes = &write, .write_count = 1};
     struct storage_batch *const batches[] = {&batch};

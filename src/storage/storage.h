@@ -14,7 +14,7 @@
  *                         payload, headers, content type, watch, schedule and trace (a dead letter
  *                         keeps them), until trim passes it
  *   over, was_at 0        the same at id.first: over before it was ever written
- *   alive, was_over       a final record lives again: as above, and it counts as live from now on
+ *   alive, was_final      a final record lives again: as above, and it counts as live from now on
  * Beside that it keeps the entries of the timer's names (name.h): all are written with a new row,
  * with one that lives again, and when the timer is over, when what it watched goes.
  * Positions are from 1 up to, not including, 2^48 - 1 milliseconds.
@@ -63,6 +63,7 @@ struct storage_write {
     const struct timer *old; /* what it replaces, if that may watch other keys; else NULL */
     bool is_touch; /* alive, was_at == at, and only due, which lies behind it, and version are other
                       than in the row: a backend may write just these */
+    bool was_final; /* its row is a final record, and this write makes the timer live again */
 };
 
 /* The changes of one partition that become durable together, or not at all. First its writes, in
@@ -89,7 +90,8 @@ struct storage_scan {
     struct storage_position from; /* the first position wanted */
     struct storage_position to;   /* the first position not wanted */
     size_t rows_max;              /* at most so many rows (1 ..) */
-    size_t bytes_max;             /* stop after the row that reaches so many bytes of footprint */
+    size_t bytes_max;             /* stop after the row with which the footprints reach this sum */
+    size_t row_bytes;             /* added to each row's footprint: what its reader takes for it */
 };
 
 struct storage_page {
@@ -165,7 +167,7 @@ static inline enum error_code storage_commit(struct storage *storage,
 }
 
 /* Reads the next page of [from, to). Page by page from `next`, each row is seen once; a page may be
- * short or empty and yet not the last. Sets `at` and private_.was_at as storage_find does. */
+ * short or empty and yet not the last. Sets `at` as storage_find does. */
 static inline enum error_code storage_scan(struct storage *storage, const struct storage_scan *scan,
                                            struct storage_page *ret_page, struct error *ret_error)
 {
@@ -173,8 +175,8 @@ static inline enum error_code storage_scan(struct storage *storage, const struct
 }
 
 /* The timer with this id, alive or over; ERROR_NOT_FOUND when it never was or is forgotten, and
- * ERROR_CORRUPT when its record is damaged or was set aside. Sets `at` and private_.was_at to the
- * position of its row. */
+ * ERROR_CORRUPT when its record is damaged or was set aside. Sets `at` to the position of its
+ * row. */
 static inline enum error_code storage_find(struct storage *storage, const struct timer_id *id,
                                            struct timer **ret_timer, struct error *ret_error)
 {

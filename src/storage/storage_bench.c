@@ -183,7 +183,7 @@ static void insert(struct bench *bench)
 
             renew(bench, bench->timers[i], (uint16_t)(i * PARTITIONS / bench->group), due);
             bench->ids[done + i] = bench->timers[i]->id;
-            writes[i] = (struct storage_write){bench->timers[i], {0}, NULL, false};
+            writes[i] = (struct storage_write){.timer = bench->timers[i]};
         }
         busy -= thread_seconds();
         begin = instant_now();
@@ -269,7 +269,7 @@ static void steady_state(struct bench *bench)
             struct timer *timer = bench->timers[2 * i];
 
             renew(bench, timer, partition, now + 1000 * i / half);
-            writes[count++] = (struct storage_write){timer, {0}, NULL, false};
+            writes[count++] = (struct storage_write){.timer = timer};
             if (round >= lag) { /* the same one, `lag` rounds ago */
                 uint64_t was_at = now - 1000 * lag + 1000 * i / half;
 
@@ -279,7 +279,7 @@ static void steady_state(struct bench *bench)
                 timer->id.serial = TIMER_SERIAL(1, first_serial + (round - lag) * half + i);
                 timer->state = TIMER_FIRED;
                 timer->ended.ms = now;
-                writes[count++] = (struct storage_write){timer, {was_at}, NULL, false};
+                writes[count++] = (struct storage_write){.timer = timer, .was_at = {was_at}};
             }
         }
         begin = instant_now();

@@ -145,7 +145,12 @@ static inline void model_end(struct model *model, struct timer *timer)
 /* Writes `timer` into the row: the model takes a copy, and gives what was there to the write. */
 static inline struct storage_write model_write(struct model_row *row, struct timer *timer)
 {
-    struct storage_write write = {timer, row->at, row->timer, false};
+    struct storage_write write = {
+        .timer = timer,
+        .was_at = row->at,
+        .old = row->timer,
+        .was_final = row->timer && timer_is_over(row->timer->state),
+    };
 
     row->timer = timer_copy(timer, &timer->texts);
     assert_non_null(row->timer);
@@ -193,7 +198,6 @@ static inline struct storage_write model_touch(struct model *model, struct model
 
     assert_non_null(timer);
     timer->at = row->at;
-    timer->private_ = (struct timer_private){0};
     timer->due.ms = row->at.ms + 1 + model_below(model, MODEL_RANGE);
     timer->version += 1 + (uint32_t)model_below(model, 2);
     write = model_write(row, timer);
@@ -216,7 +220,6 @@ static inline struct storage_write model_change(struct model *model, struct mode
     assert_non_null(timer);
     timer_free(drawn);
     timer->at = row->at;
-    timer->private_.was_over = timer_is_over(row->timer->state);
     if (ends) {
         timer->at = model_position(model); /* not where its row is: the row stays */
         model_end(model, timer);

@@ -369,9 +369,9 @@ static void test_redriven(void **state)
     timer->state = TIMER_SCHEDULED;
     timer->at.ms = 900;
     timer->ended.ms = 0;
-    timer->private_.was_over = true;
-    testing_write(fixture->storage, timer, 100, no_meta);
-    timer->private_.was_over = false;
+    testing_commit(fixture->storage,
+                   (struct storage_write){.timer = timer, .was_at = {100}, .was_final = true},
+                   no_meta);
     for (int round = 0; round < 2; round++) {
         assert_int_equal(storage_load_meta(fixture->storage, 0, &meta, NULL), ERROR_NONE);
         assert_int_equal(meta.pending, 1);
@@ -391,7 +391,7 @@ static void test_meta(void **state)
                                                    {4, {500}, {6}, 7, {8}, {9}}};
     const uint64_t pending[PARTITIONS] = {0, 1, 0}; /* counted, whatever a batch says */
     struct timer *timer = testing_timer(1, 1, 600);
-    struct storage_write write = {timer, {0}, NULL, false};
+    struct storage_write write = {.timer = timer};
     struct storage_batch first = {.partition = 0, .meta = metas[0]};
     struct storage_batch second = {
         .partition = 1, .meta = metas[1], .writes = &write, .write_count = 1};
@@ -464,7 +464,7 @@ static void test_trim_within_commit(void **state)
 {
     struct fixture *fixture = *state;
     struct timer *timer = testing_timer(1, 1, 100), *later = testing_timer(1, 2, 100);
-    struct storage_write over = {timer, {0}, NULL, false}, fresh = {later, {0}, NULL, false};
+    struct storage_write over = {.timer = timer}, fresh = {.timer = later};
     struct storage_batch up = {.partition = 1,
                                .meta = {.epoch = 0, .watermark = {500}, .trim = {500}},
                                .writes = &over,

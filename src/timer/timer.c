@@ -141,7 +141,7 @@ struct timer *timer_copy(const struct timer *timer, const struct timer_texts *te
     *copy = *timer;
     copy->texts = placed;
     copy->footprint = footprint;
-    copy->private_ = (struct timer_private){0};
+    copy->next = NULL;
     return copy;
 }
 

@@ -104,25 +104,6 @@ struct timer_texts {
 #undef X
 };
 
-/* What only the engine that owns the timer reads and writes. */
-struct timer_private {
-    struct list link;          /* on one of the engine's lists */
-    struct list waiters;       /* commands that wait until the timer is at rest */
-    union {                    /* by phase */
-        uint64_t wheel_timer;  /* at rest: its handle in the wheel, or 0 */
-        uint64_t ticket;       /* a stand-in: of the read that it waits for */
-        uint32_t waited_ms[4]; /* waiting, by reason: what its lane's sums were when it came */
-    };
-    struct wall was_at;        /* where its row is now; 0: it has none */
-    struct wall loaded;        /* when it came into memory from the storage; 0: it was made here */
-    struct wall noticed;       /* when it was taken up for delivery */
-    uint64_t lane;             /* the target's origin, hashed */
-    struct delivery *recorded; /* to be handed back when the write is durable; or NULL */
-    uint32_t flags;
-    uint8_t phase;
-    bool was_over; /* its row is of a final state, and this write makes it live again */
-};
-
 struct timer {
     struct timer_id id;
     struct wall due; /* what the client asked for */
@@ -134,16 +115,15 @@ struct timer {
     enum timer_state state;
     struct retry_policy retry;
     struct timer_texts texts;
-    size_t footprint; /* bytes of memory that this timer takes, the struct included */
-    struct timer_private private_;
+    size_t footprint;   /* bytes of memory that this timer takes, the struct included */
+    struct timer *next; /* the owner's: chains timers without an allocation */
 };
 
 /* A new timer with copies of `texts`, everything else zero but the default retry policy and
  * version 1. NULL when out of memory. */
 struct timer *timer_alloc(const struct timer_texts *texts);
 
-/* Copies `timer` with `texts` in place of its own; the private part is zero. NULL when out of
- * memory. */
+/* Copies `timer` with `texts` in place of its own, in no chain. NULL when out of memory. */
 struct timer *timer_copy(const struct timer *timer, const struct timer_texts *texts);
 
 void timer_free(struct timer *timer);

@@ -151,7 +151,7 @@ static void test_alloc(void **state)
     assert_int_equal(timer->retry.attempts_max, 10);
     assert_true(timer->retry.cap_ms == 3600000 && timer->retry.timeout_ms == 15000);
     assert_int_equal(timer->state, TIMER_SCHEDULED);
-    assert_true(timer->id.serial == 0 && timer->at.ms == 0 && timer->private_.was_at.ms == 0);
+    assert_true(timer->id.serial == 0 && timer->at.ms == 0 && !timer->next);
     assert_true(timer->texts.target.data == NULL && timer->texts.target.size == 0);
     assert_true(timer->footprint >= sizeof(*timer) && timer->footprint <= sizeof(*timer) + 32);
     assert_true(larger->footprint >= sizeof(*timer) + 14 &&
@@ -174,8 +174,7 @@ static void test_copy(void **state)
     timer->attempts = 2;
     timer->state = TIMER_RETRYING;
     timer->retry.base_ms = 5;
-    timer->private_.phase = 4;
-    timer->private_.was_at.ms = 1000;
+    timer->next = timer;
     same = timer_copy(timer, &timer->texts);
     texts.payload = BYTES("{}");
     texts.last_error = BYTES("503");
@@ -190,7 +189,7 @@ static void test_copy(void **state)
     assert_true(bytes_equal(other->texts.labels, same->texts.labels));
     assert_true(same->version == 8 && same->attempts == 2 && same->state == TIMER_RETRYING);
     assert_true(same->retry.base_ms == 5 && same->id.partition == 3);
-    assert_true(same->private_.phase == 0 && same->private_.was_at.ms == 0);
+    assert_true(!same->next);
     timer_free(same);
     timer_free(other);
 }

@@ -186,8 +186,8 @@ void clients_ask(struct world *world, enum command_kind kind, uint16_t partition
         struct twin *twin = op->created[i] = model_ask(world, partition, &contents[i]);
 
         op->timers[i] = content_timer(&twin->asked);
-        if (op->timers[i]->footprint > world->clients.created_bytes_max)
-            world->clients.created_bytes_max = op->timers[i]->footprint;
+        if (engine_footprint(op->timers[i]) > world->clients.created_bytes_max)
+            world->clients.created_bytes_max = engine_footprint(op->timers[i]);
         world_note(world, kind == COMMAND_PUT ? "put" : "create", partition, twin->number,
                    contents[i].due.ms, contents[i].origin);
     }
@@ -300,8 +300,8 @@ void clients_patch(struct world *world, struct op *op)
 {
     op->command.patch_fields = op->change.fields;
     op->command.patch = content_timer(&op->change.content);
-    if (op->command.patch->footprint > world->clients.patch_bytes_max)
-        world->clients.patch_bytes_max = op->command.patch->footprint;
+    if (engine_footprint(op->command.patch) > world->clients.patch_bytes_max)
+        world->clients.patch_bytes_max = engine_footprint(op->command.patch);
 }
 
 static void change(struct world *world, enum command_kind kind, uint16_t partition,

@@ -175,7 +175,7 @@ void judge_shown(struct world *world, const struct op *op, const struct twin *tw
 static uint64_t footprint_of(const struct op *op, size_t i)
 {
     struct timer *timer = content_timer(&op->created[i]->asked);
-    const uint64_t footprint = timer->footprint;
+    const uint64_t footprint = engine_footprint(timer);
 
     timer_free(timer);
     return footprint;

@@ -571,8 +571,13 @@ void model_compare(struct world *world)
     size_t stored = 0, found = 0;
 
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
-        const struct storage_scan scan = {p,        STORAGE_SCAN_ALL, {{0}, 0}, {WALL_NEVER, 0},
-                                          SIZE_MAX, SIZE_MAX};
+        const struct storage_scan scan = {
+            .partition = p,
+            .kind = STORAGE_SCAN_ALL,
+            .to = {WALL_NEVER, 0},
+            .rows_max = SIZE_MAX,
+            .bytes_max = SIZE_MAX,
+        };
         struct storage_page page;
 
         if (storage_scan(world->disk.storage, &scan, &page, NULL) != ERROR_NONE)

@@ -1,0 +1,241 @@
+/* The map of timers in memory, and the table of the phases that may follow each other. */
+#include "engine/entries.h"
+
+#include "base/map.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+struct entries {
+    struct map map;        /* serial -> entry */
+    struct list busy;      /* LOADING, WRITING, INFLIGHT */
+    struct list evictable; /* EVICTABLE */
+    struct list gone;      /* ABSENT, to be freed */
+    struct timer *retired; /* a chain by `next`, to be freed */
+    size_t near_bytes;
+};
+
+#define TO(phase) (1u << ENTRY_##phase)
+
+/* By phase: the phases that may follow. */
+static const unsigned entries_transitions[ENTRY_PHASE_COUNT] = {
+    [ENTRY_ABSENT] = TO(LOADING) | TO(WRITING) | TO(INFLIGHT), /* INFLIGHT: adopted */
+    [ENTRY_LOADING] =
+        TO(LOADING) | TO(WRITING) | TO(SCHEDULED) | TO(QUEUED) | TO(EVICTABLE) | TO(ABSENT),
+    [ENTRY_WRITING] = TO(LOADING) | TO(WRITING) | TO(SCHEDULED) | TO(QUEUED) | TO(EVICTABLE),
+    [ENTRY_SCHEDULED] = TO(SCHEDULED) | TO(WRITING) | TO(QUEUED) | TO(EVICTABLE),
+    [ENTRY_QUEUED] = TO(QUEUED) | TO(INFLIGHT) | TO(WRITING) | TO(SCHEDULED) | TO(EVICTABLE),
+    [ENTRY_INFLIGHT] = TO(WRITING) | TO(QUEUED) | TO(SCHEDULED) | TO(EVICTABLE) |
+                       TO(ABSENT), /* ABSENT: released */
+    [ENTRY_EVICTABLE] = TO(WRITING) | TO(ABSENT),
+};
+
+struct entries *entries_create(void)
+{
+    struct entries *entries = calloc(1, sizeof(*entries));
+
+    if (!entries)
+        return NULL;
+    map_init(&entries->map);
+    list_init(&entries->busy);
+    list_init(&entries->evictable);
+    list_init(&entries->gone);
+    return entries;
+}
+
+static void entry_free(struct entry *entry)
+{
+    timer_free(entry->timer);
+    timer_free(entry->successor);
+    free(entry->recorded);
+    free(entry);
+}
+
+void entries_destroy(struct entries *entries)
+{
+    if (!entries)
+        return;
+    entries_free_gone(entries);
+    size_t cursor = 0;
+    for (struct entry *entry; (entry = map_next(&entries->map, &cursor));)
+        entry_free(entry);
+    map_deinit(&entries->map);
+    free(entries);
+}
+
+struct entry *entries_add(struct entries *entries, struct timer *timer, enum entry_phase phase)
+{
+    assert(phase == ENTRY_LOADING || phase == ENTRY_WRITING);
+    assert(!entries_find(entries, timer->id.serial));
+
+    struct entry *entry = calloc(1, sizeof(*entry));
+    if (!entry)
+        return NULL;
+    list_init(&entry->link);
+    list_init(&entry->waiters);
+    if (!map_put(&entries->map, timer->id.serial, entry)) {
+        free(entry);
+        return NULL;
+    }
+    entry->timer = timer;
+    entries_set_phase(entries, entry, phase);
+    return entry;
+}
+
+struct entry *entries_find(const struct entries *entries, uint64_t serial)
+{
+    return map_get(&entries->map, serial);
+}
+
+/* Leaves the map. */
+static void entries_remove(struct entries *entries, struct entry *entry)
+{
+    assert(list_is_empty(&entry->waiters));
+    assert(!entry->successor && !entry->recorded);
+
+    struct entry *removed = map_remove(&entries->map, entry->timer->id.serial);
+    assert(removed == entry);
+    (void)removed;
+    entries_uncount(entries, entry);
+    list_push(&entries->gone, &entry->link);
+}
+
+void entries_set_phase(struct entries *entries, struct entry *entry, enum entry_phase to)
+{
+    assert(entry->phase < ENTRY_PHASE_COUNT && to < ENTRY_PHASE_COUNT);
+    assert(entries_transitions[entry->phase] & 1u << to);
+
+    list_remove(&entry->link);
+    entry->phase = (uint8_t)to;
+    switch (to) {
+    case ENTRY_LOADING:
+    case ENTRY_WRITING:
+    case ENTRY_INFLIGHT:
+        list_push(&entries->busy, &entry->link);
+        break;
+    case ENTRY_EVICTABLE:
+        entries_uncount(entries, entry);
+        list_push(&entries->evictable, &entry->link);
+        break;
+    case ENTRY_ABSENT:
+        entries_remove(entries, entry);
+        break;
+    default: /* SCHEDULED is on no list; QUEUED on its queue's */
+        break;
+    }
+}
+
+void entries_release(struct entries *entries, struct entry *entry, struct list *list)
+{
+    assert(entry->phase == ENTRY_INFLIGHT);
+    entries_set_phase(entries, entry, ENTRY_ABSENT);
+    list_remove(&entry->link);
+    list_push(list, &entry->link);
+}
+
+bool entries_adopt(struct entries *entries, struct entry *entry)
+{
+    assert(entry->phase == ENTRY_ABSENT && !entries_find(entries, entry->timer->id.serial));
+    return map_put(&entries->map, entry->timer->id.serial, entry);
+}
+
+void entries_retire(struct entries *entries, struct timer *timer)
+{
+    timer->next = entries->retired;
+    entries->retired = timer;
+}
+
+void entries_replace(struct entries *entries, struct entry *entry, struct timer *timer)
+{
+    assert(timer != entry->timer && timer->id.serial == entry->timer->id.serial);
+
+    bool is_counted = entry->flags & ENTRY_IS_COUNTED;
+    entries_uncount(entries, entry);
+    entries_retire(entries, entry->timer);
+    entry->timer = timer;
+    entry->loaded = (struct wall){0};
+    if (is_counted)
+        entries_count(entries, entry);
+}
+
+void entries_count(struct entries *entries, struct entry *entry)
+{
+    if (entry->flags & ENTRY_IS_COUNTED)
+        return;
+    entry->flags |= ENTRY_IS_COUNTED;
+    entries->near_bytes += entry_footprint(entry);
+}
+
+void entries_uncount(struct entries *entries, struct entry *entry)
+{
+    if (!(entry->flags & ENTRY_IS_COUNTED))
+        return;
+    assert(entries->near_bytes >= entry_footprint(entry));
+    entry->flags &= ~(uint32_t)ENTRY_IS_COUNTED;
+    entries->near_bytes -= entry_footprint(entry);
+}
+
+void entries_evict(struct entries *entries)
+{
+    LIST_FOR_EACH (&entries->evictable, link)
+        entries_set_phase(entries, entry_of(link), ENTRY_ABSENT);
+}
+
+void entries_free_gone(struct entries *entries)
+{
+    for (struct list *link; (link = list_pop(&entries->gone));)
+        entry_free(entry_of(link));
+    while (entries->retired) {
+        struct timer *timer = entries->retired;
+
+        entries->retired = timer->next;
+        timer_free(timer);
+    }
+}
+
+size_t entries_near_bytes(const struct entries *entries)
+{
+    return entries->near_bytes;
+}
+
+size_t entries_size(const struct entries *entries)
+{
+    return map_count(&entries->map);
+}
+
+bool entries_has_evictable(const struct entries *entries)
+{
+    return !list_is_empty(&entries->evictable);
+}
+
+const struct list *entries_busy(const struct entries *entries)
+{
+    return &entries->busy;
+}
+
+struct entry *entries_next(const struct entries *entries, size_t *cursor)
+{
+    return map_next(&entries->map, cursor);
+}
+
+#define CHECK(condition)  \
+    do {                  \
+        if (!(condition)) \
+            abort();      \
+    } while (0)
+
+void entries_check(const struct entries *entries)
+{
+    size_t near_bytes = 0, cursor = 0;
+
+    for (const struct entry *entry; (entry = map_next(&entries->map, &cursor));) {
+        CHECK(entry->phase != ENTRY_ABSENT && entry->phase < ENTRY_PHASE_COUNT);
+        CHECK(map_get(&entries->map, entry->timer->id.serial) == entry);
+        CHECK(entry->phase == ENTRY_WRITING || (!entry->successor && !entry->recorded));
+        CHECK(entry->phase == ENTRY_LOADING || entry->phase == ENTRY_WRITING ||
+              list_is_empty(&entry->waiters));
+        if (entry->flags & ENTRY_IS_COUNTED)
+            near_bytes += entry_footprint(entry);
+    }
+    CHECK(near_bytes == entries->near_bytes);
+}

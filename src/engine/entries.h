@@ -1,0 +1,148 @@
+/*
+ * entries.h - the timers in memory: an entry around each, found by serial, in exactly one phase.
+ *
+ *     ABSENT ──a row is asked for, or a page brings it──► LOADING ──read──► settle
+ *     ABSENT ──create──► WRITING ──durable──► settle
+ *     settle: SCHEDULED when it lives and lies before the frontier, otherwise EVICTABLE
+ *     SCHEDULED ──due──► QUEUED ──room──► INFLIGHT ──outcome──► WRITING ──durable──► settle
+ *     SCHEDULED, QUEUED, EVICTABLE ──command──► WRITING
+ *     EVICTABLE ──no read ahead is out──► ABSENT (the storage has it)
+ *
+ * An entry stays EVICTABLE while a read ahead is out, because that read may return its row as it
+ * was before: the entry is what tells the stale row apart.
+ *
+ * A phase changes in entries_set_phase alone, which asserts that the transition is in its table.
+ *
+ * Errors     Only entries_create and entries_add can fail, for want of memory.
+ * Ownership  Entries belong to the map, and their timers to the entries. What leaves is freed by
+ *            entries_free_gone: until then a reply may show it.
+ * Threads    None: the engine's.
+ */
+#ifndef TICKWHEEL_ENGINE_ENTRIES_H
+#define TICKWHEEL_ENGINE_ENTRIES_H
+
+#include "storage/storage.h"
+#include "timer/timer.h"
+
+enum entry_phase {
+    ENTRY_ABSENT,    /* not in the map */
+    ENTRY_LOADING,   /* its row is being read: the timer is a placeholder, or in doubt */
+    ENTRY_WRITING,   /* a batch carries it; no command changes it */
+    ENTRY_SCHEDULED, /* in the wheel */
+    ENTRY_QUEUED,    /* due, in a dispatch queue */
+    ENTRY_INFLIGHT,  /* being delivered: its timer is lent */
+    ENTRY_EVICTABLE, /* durable and not needed */
+    ENTRY_PHASE_COUNT,
+};
+
+enum entry_flag {
+    ENTRY_IS_COUNTED = 1 << 0,   /* its footprint is in entries_near_bytes */
+    ENTRY_WAS_RETRYING = 1 << 1, /* INFLIGHT: its timer's state before */
+    ENTRY_IN_DOUBT = 1 << 2,     /* a write of it failed, and may be on disk all the same */
+    ENTRY_IS_SPILLING = 1 << 3,  /* WRITING because it was spilled */
+};
+
+/* What the engine knows of a timer that is in memory. */
+struct entry {
+    struct timer *timer;
+    struct timer
+        *successor;      /* WRITING by a command: replaces `timer` once it is durable; or NULL */
+    struct list link;    /* LOADING, WRITING, INFLIGHT, EVICTABLE: on a list of the map, unless
+                                another module has moved it to its own. QUEUED: its queue's */
+    struct list waiters; /* LOADING, WRITING: commands that go on when the phase is over */
+    union {
+        uint64_t wheel_handle; /* SCHEDULED */
+        uint64_t ticket;       /* LOADING, or in doubt: of the read that it waits for */
+        uint32_t waited_ms[4]; /* QUEUED: the sums of its queue, by reason, when it joined */
+    };
+    struct wall row_at;        /* where its row is; 0: it has none yet */
+    struct wall loaded;        /* when it was read from the storage; 0: it was made here */
+    struct wall found_due;     /* QUEUED, INFLIGHT: when it was found due */
+    uint64_t queue;            /* QUEUED, INFLIGHT: the key of its dispatch queue */
+    struct delivery *recorded; /* WRITING: to be handed back when the write is durable; or NULL */
+    uint32_t flags;            /* of enum entry_flag */
+    uint8_t phase;             /* of enum entry_phase; set by entries_set_phase alone */
+};
+
+/* What malloc takes for an entry: it adds a word and rounds up to two. */
+#define ENTRY_FOOTPRINT ((sizeof(struct entry) + sizeof(size_t) + 15) & ~(size_t)15)
+
+struct entries;
+
+/* NULL when out of memory. */
+struct entries *entries_create(void);
+
+/* Frees every entry with its timers and what it has to hand back. */
+void entries_destroy(struct entries *entries);
+
+/* An entry for a timer that has none yet, in phase LOADING or WRITING; it takes the timer. NULL,
+ * and the timer is still the caller's, when out of memory. */
+struct entry *entries_add(struct entries *entries, struct timer *timer, enum entry_phase phase);
+
+/* NULL when the timer is not in memory. */
+struct entry *entries_find(const struct entries *entries, uint64_t serial);
+
+/* Moves an entry to another phase, and off any list of the phase before. LOADING, WRITING and
+ * INFLIGHT: onto the list of the busy. ABSENT: out of the map, and freed by entries_free_gone. */
+void entries_set_phase(struct entries *entries, struct entry *entry, enum entry_phase to);
+
+/* Puts another timer in place of the entry's, which stays until entries_free_gone. */
+void entries_replace(struct entries *entries, struct entry *entry, struct timer *timer);
+
+/* A timer that is in no entry any more, and that a reply may still show. */
+void entries_retire(struct entries *entries, struct timer *timer);
+
+/* Whether the entry's footprint counts against what may be in memory; both may be repeated. */
+void entries_count(struct entries *entries, struct entry *entry);
+void entries_uncount(struct entries *entries, struct entry *entry);
+
+/* Takes an entry that is INFLIGHT out of the map and puts it onto `list`, which owns it; and into
+ * another map, where its phase is to be set. False when out of memory: it is still the caller's. */
+void entries_release(struct entries *entries, struct entry *entry, struct list *list);
+bool entries_adopt(struct entries *entries, struct entry *entry);
+
+/* All EVICTABLE become ABSENT. */
+void entries_evict(struct entries *entries);
+
+/* Frees what was retired or has left the map. */
+void entries_free_gone(struct entries *entries);
+
+/* The bytes of memory of all entries that are counted. */
+size_t entries_near_bytes(const struct entries *entries);
+
+size_t entries_size(const struct entries *entries);
+bool entries_has_evictable(const struct entries *entries);
+
+/* LOADING, WRITING, INFLIGHT, but for those that another module has on a list of its own. */
+const struct list *entries_busy(const struct entries *entries);
+
+/* Walks all of them in no order: start with *cursor = 0; NULL at the end. None may come or go
+ * between calls. */
+struct entry *entries_next(const struct entries *entries, size_t *cursor);
+
+/* For tests: aborts unless every invariant holds. */
+void entries_check(const struct entries *entries);
+
+static inline struct entry *entry_of(struct list *link)
+{
+    return list_item(link, struct entry, link);
+}
+
+/* The memory that an entry and its timer take. */
+static inline size_t entry_footprint(const struct entry *entry)
+{
+    return ENTRY_FOOTPRINT + entry->timer->footprint;
+}
+
+/* The memory that a timer will take once it has an entry. */
+static inline size_t entry_footprint_of(const struct timer *timer)
+{
+    return ENTRY_FOOTPRINT + timer->footprint;
+}
+
+static inline struct storage_position position_of(const struct timer *timer)
+{
+    return (struct storage_position){timer->at, timer->id.serial};
+}
+
+#endif
