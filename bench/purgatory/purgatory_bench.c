@@ -8,7 +8,8 @@
  * others have none and time out. The rate is such that as many are in flight as was asked for. Each
  * request is watched under a key of its own, by which its event finds it, and further ones out of
  * 1,000 that all share, whose watches are left to the purge. Threads take lots of requests from one
- * sequence; whoever takes one also brings the event that is due by then and the time-outs.
+ * sequence; a thread that takes a lot also reports the events that are due by then and handles the
+ * time-outs.
  *
  * A row is a process. Columns: requests a second of wall time; CPU time a request, all threads
  * together; the most watches there were; watches purged; looks of the purge a watch; the
@@ -37,7 +38,7 @@ struct purgatory_bench_request {
 };
 
 struct purgatory_bench_load {
-    /* What is asked for. */
+    /* The requested load. */
     unsigned event_percent;
     uint64_t timeout_ms;
     unsigned key_count;
@@ -45,14 +46,14 @@ struct purgatory_bench_load {
     uint64_t in_flight;
     uint64_t measured;
 
-    /* What follows from it. */
+    /* Values derived from the load. */
     double requests_per_ms;
     uint64_t event_after; /* requests */
     uint64_t request_count;
 
     struct tw_purgatory *purgatory;
     struct purgatory_bench_request *requests; /* a ring */
-    atomic_ullong next;                       /* the first that is not taken yet */
+    atomic_ullong next;                       /* first request that is not taken yet */
     uint64_t end;
     atomic_size_t watched_most;
     atomic_size_t memory_most;
@@ -97,7 +98,8 @@ static void request_submit(struct purgatory_bench_load *load, uint64_t index, ui
     uint64_t keys[KEYS_MAX] = {own_key(index)};
 
     while (atomic_load_explicit(&request->phase, memory_order_acquire) != PHASE_OVER)
-        tw_purgatory_expire(load->purgatory, now, 256); /* the ring is larger than time-outs last */
+        tw_purgatory_expire(load->purgatory, now, 256); /* the ring is longer than the longest
+                                                           time-out */
     request->index = index;
     atomic_store_explicit(&request->is_ready, false, memory_order_relaxed);
     atomic_store_explicit(&request->phase, PHASE_SUBMITTED, memory_order_release);
@@ -192,7 +194,7 @@ static void run(struct purgatory_bench_load *load)
         &(struct tw_purgatory_options){.try_complete = request_try, .complete = request_complete});
     if (!load->requests || !load->purgatory)
         exit(1);
-    /* Until as many come as go, in whole lots. */
+    /* Runs until as many requests arrive as end, in whole lots. */
     uint64_t warm = (uint64_t)(load->requests_per_ms * timeout * 1.1) / LOT * LOT;
     run_until(load, warm);
     tw_purgatory_get_stats(load->purgatory, &before);

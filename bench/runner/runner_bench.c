@@ -5,14 +5,14 @@
  *     runner_bench idle [seconds]    wake-ups with 1,000,000 timers an hour off, default 10 s
  *     runner_bench late [seconds]    how late 10,000 timers a second are handled, default 5 s
  *
- * Beside the rate of each stands the processor time that a pair takes, of all threads together: on
- * a machine that does other things too it says more.
+ * Each rate is printed with the processor time per pair, of all threads together, which says more
+ * on a machine that is not idle.
  *
  * Pairs run against 100,000 outstanding timers, shared out among the threads, with delays uniform
  * in 10 s..70 s, ticks of 1 ms and the real clock. "newest" cancels the timer just scheduled, as a
- * request that is answered does; "random" cancels any of the thread's outstanding ones and puts the
- * new one in its place. The runner has its thread; the peer is the same wheel under one mutex,
- * without a thread that drives it.
+ * request that is answered does; "random" cancels any outstanding timer of the thread and puts the
+ * new one in its place. The runner has its thread; the peer is a wheel under one mutex, without a
+ * thread that drives it.
  */
 #include <tickwheel/runner.h>
 
@@ -25,17 +25,17 @@
 enum {
     OUTSTANDING = 100000,
     THREADS_MAX = 8,
-    PAIRS_PER_LOOK = 256, /* between looks at the clock */
+    PAIRS_PER_LOOK = 256, /* pairs between reads of the clock */
     ROUND_MS = 300,
     MS = 1000000
 };
 
-/* What is measured: one of two ways to keep timers. */
+/* The subject of a measurement: the runner, or a wheel under a mutex. */
 struct runner_bench_subject {
     struct tw_runner *runner;
     struct tw_runner_wheel *wheel;
     pthread_mutex_t lock;
-    struct tw_wheel *locked; /* NULL: the runner is measured */
+    struct tw_wheel *locked; /* NULL when the runner is measured */
 };
 
 struct runner_bench_worker {
@@ -44,8 +44,8 @@ struct runner_bench_worker {
     pthread_t thread;
     int is_random;
     uint64_t random;
-    size_t count;      /* of outstanding timers */
-    tw_handle *timers; /* outstanding */
+    size_t count;      /* number of outstanding timers */
+    tw_handle *timers; /* handles of outstanding timers */
     double pairs_per_s;
     double pairs;
 };
@@ -239,7 +239,7 @@ static void idle(unsigned seconds)
     for (int i = 0; i < 1000000; i++)
         (void)schedule(&subject, now_ns() + hour_ns + (draw(&random) >> 32) % 60000 * MS);
     uint64_t took = now_ns() - began;
-    wait_until(now_ns() + 100 * MS); /* the last of them are noted */
+    wait_until(now_ns() + 100 * MS); /* the last messages are read */
     uint64_t wakes = tw_runner_wakes(subject.runner);
     wait_until(now_ns() + (uint64_t)seconds * 1000 * MS);
     printf("1,000,000 timers an hour off, scheduled in %" PRIu64 " ms with %" PRIu64

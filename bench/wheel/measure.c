@@ -1,4 +1,4 @@
-/* measure.c - the clock, the memory, and what the machine allows at best. */
+/* measure.c - the clock, the memory, and the memory floor of the machine. */
 #include "bench.h"
 
 #include <stdio.h>
@@ -70,7 +70,7 @@ void bench_floor(uint32_t count, double *ret_dependent, double *ret_independent)
     for (uint32_t i = 0; i < count; i++)
         sum += records[order[i]].next;
     *ret_independent = (double)(bench_now() - began) / count;
-    if (at == sum + 1) /* never, but the reads must not be left out */
+    if (at == sum + 1) /* never true, but keeps the compiler from removing the reads */
         printf("\n");
     free(records);
     free(order);

@@ -4,12 +4,12 @@
  *     wheel_NAME [timers [ahead]]     default 1,000,000 timers
  *     wheel_NAME timers floor         what the machine allows, instead
  *
- * Ticks of 1 ms in virtual time, memory taken beforehand, deterministic input. Workloads: fill
- * schedules delays uniform in 1 ms..1 h; cancel takes all out in random order; expire steps through
- * the hour and all fire; churn moves a random timer to now + 30 s, 1,000 times a tick; periodic
- * re-arms what fires with its own period of 1 ms..10 s; burst fires all at one tick, numbered in
- * random order. bytes is resident memory per timer after fill; step is the longest single call of
- * expire in the expire workload, in microseconds.
+ * Ticks of 1 ms in virtual time, memory reserved beforehand, deterministic input. Workloads: fill
+ * schedules delays uniform in 1 ms..1 h; cancel removes all timers in random order; expire steps
+ * through the hour and all timers fire; churn moves a random timer to now + 30 s, 1,000 times a
+ * tick; periodic arms each fired timer again with its own period of 1 ms..10 s; burst fires all
+ * timers at one tick, numbered in random order. bytes is resident memory per timer after fill; step
+ * is the longest single call of expire in the expire workload, in microseconds.
  */
 #include "bench.h"
 
@@ -62,7 +62,7 @@ static void print_text(const char *key, const char *text)
     printf("\"%s\": \"%s\", ", key, text ? text : "");
 }
 
-/* Texts are ours and the libraries' version numbers: nothing in them needs escaping. */
+/* The texts are constants and version numbers of libraries, which need no escaping. */
 static void print_found(const struct found *found)
 {
     const char *before = "";

@@ -1,4 +1,4 @@
-/* subject_hashed.c - hashed.h with 65,536 buckets of 1 ms, as its peers are given. */
+/* subject_hashed.c - hashed.h with 65,536 buckets of 1 ms, as configured for its peers. */
 #include "bench.h"
 
 #include <tickwheel/hashed.h>
@@ -10,7 +10,8 @@ struct hashed_self {
 
 typedef struct hashed_self self_t;
 
-/* cancel is handed the handle, move the timer's number: its handle changes when it fires. */
+/* cancel receives the handle, move the timer's number, because the handle changes when the timer
+ * fires. */
 typedef tw_handle what_t;
 
 static self_t *create(uint32_t count, uint64_t start)

@@ -3,7 +3,7 @@
 
 #include <tickwheel/hierarchy.h>
 
-/* What a caller would have: its own objects, here of nothing but the task. */
+/* The caller's objects, which here consist of the task only. */
 struct hierarchy_self {
     struct tw_hierarchy *wheel;
     struct tw_task *tasks;

@@ -1,6 +1,6 @@
 /*
  * subject_lists.c - a yardstick: the classic hierarchical wheel, 4 levels of 256 buckets, each a
- * doubly linked list through the timers themselves; a level's bucket is dealt out when its time
+ * doubly linked list through the timers themselves; a level's bucket is distributed when its time
  * begins.
  */
 #include "bench.h"
@@ -14,7 +14,7 @@ struct subject_lists_node {
 struct lists_self {
     struct subject_lists_node *nodes;
     uint64_t now;
-    struct subject_lists_node *firing; /* a root, with what is left of the tick's bucket */
+    struct subject_lists_node *firing; /* root of the rest of the tick's bucket */
     struct subject_lists_node roots[4][256];
     struct subject_lists_node due;
 };

@@ -1,6 +1,6 @@
 /*
  * subject_ring.c - ring.h with 32,768 sectors of 1 ms, more than churn's time-out: for the
- * workloads whose delays fit. Its items are plain ones that a call moves, as with the others.
+ * workloads whose delays fit. Its items are plain items, moved by a call as in the other subjects.
  */
 #include "bench.h"
 

@@ -11,7 +11,8 @@ struct scheduled_self {
 
 typedef struct scheduled_self self_t;
 
-/* cancel is handed the handle, move the timer's number: its handle changes with each move. */
+/* cancel receives the handle, move the timer's number, because the handle changes with each move.
+ */
 typedef tw_handle what_t;
 
 static self_t *create(uint32_t count, uint64_t start)

@@ -1,4 +1,4 @@
-/* virtual.c - the clock and the poll that a peer's event loop finds in place of the system's. */
+/* virtual.c - clock and poll functions that replace the system's for a peer's event loop. */
 #include "virtual.h"
 
 #include "bench.h"
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 static struct {
-    uint64_t now_ms; /* 0 until set: the system's time */
+    uint64_t now_ms; /* 0 until set, then replaces the system's time */
 } virtual_time;
 
 void virtual_set(uint64_t now_ms)

@@ -33,13 +33,14 @@
 #define LACKS 0u
 #endif
 
-/* What came out, so that no work can be left out and a wrong subject is found out. */
+/* A checksum of the fired timers, so that the compiler cannot remove work and a wrong subject is
+ * detected. */
 struct sum {
     uint64_t count;
     uint64_t mix;
 };
 
-/* One tick. What comes out is added up one by one: most ticks have but a few. */
+/* One tick. Fired timers are added to the sum one by one: most ticks have only a few. */
 static inline __attribute__((always_inline)) void step(self_t *self, uint64_t now, uint32_t *ids,
                                                        struct sum *sum)
 {
@@ -77,7 +78,7 @@ static void cancel_asking_ahead(self_t *self, const what_t *whats, uint32_t coun
     }
 }
 
-/* The caller's own search for the handle is not the subject's, so it is done before. */
+/* Finding the handle is the caller's work and not measured, so it is done before. */
 static __attribute__((noinline)) double cancel_all(self_t *self, const struct input *input)
 {
     what_t *whats = (what_t *)bench_allocate(input->count * sizeof(*whats));
@@ -105,7 +106,7 @@ static __attribute__((noinline)) double expire_all(self_t *self, const struct in
     return (double)took / input->count;
 }
 
-/* How late the latest of those that came out is; none may be early. */
+/* The largest lateness of the fired timers; none may be early. */
 static uint64_t latest(const struct input *input, uint64_t now, const uint32_t *ids, size_t n)
 {
     uint64_t late = 0;
@@ -117,8 +118,8 @@ static uint64_t latest(const struct input *input, uint64_t now, const uint32_t *
     return late;
 }
 
-/* The longest step of the same, in microseconds, and the lateness. The clock is read at each step,
- * hence apart. */
+/* Measures the longest step of expire, in microseconds, and the lateness, in a run of its own
+ * because the clock is read at each step. */
 static __attribute__((noinline)) void longest_step(self_t *self, const struct input *input,
                                                    struct found *ret_found)
 {
@@ -145,7 +146,7 @@ static __attribute__((noinline)) void longest_step(self_t *self, const struct in
     ret_found->late_ticks = (double)late;
 }
 
-/* Moves that were done: CHURN_OPS, or fewer if patience ended. */
+/* Returns the number of moves: CHURN_OPS, or fewer if PATIENCE_NS ended. */
 static __attribute__((noinline)) uint32_t churn_some(self_t *self, const struct input *input,
                                                      const what_t *whats, uint64_t *now,
                                                      struct sum *sum)
@@ -192,7 +193,8 @@ static __attribute__((noinline)) void churn(self_t *self, const struct input *in
     ret_found->is_cut[FIGURE_CHURN] |= ret_found->churn_count < CHURN_OPS;
 }
 
-/* Ticks from `first` on, up to before `end` or until patience ends; returns where it stopped. */
+/* Runs the ticks from `first` until before `end`, or until PATIENCE_NS ends. Returns the tick
+ * reached. */
 static uint64_t periodic_some(self_t *self, const struct input *input, uint64_t first, uint64_t end,
                               uint64_t *ret_fired)
 {

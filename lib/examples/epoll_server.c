@@ -1,12 +1,13 @@
 /*
- * epoll_server.c - an echo server that hangs up on whoever says nothing for a while.
+ * epoll_server.c - an echo server that closes idle connections.
  *
  *     epoll_server PORT IDLE_MS PRETENDED
  *
  * Each file descriptor has a timer, opened once and armed again at every read, which costs one
- * store; while nothing is due the process sleeps. PRETENDED more connections have no socket and a
- * time-out an hour off: a million of those show what a million time-outs cost without a million
- * file descriptors. SIGUSR1 prints what happened so far, SIGTERM and Ctrl-C end it.
+ * store; while no timer is due the process sleeps. PRETENDED more timers stand for connections
+ * without a socket, with time-outs an hour away: a million of them show the cost of a million
+ * time-outs without a million file descriptors. SIGUSR1 prints statistics, SIGTERM and Ctrl-C end
+ * the program.
  */
 #include <tickwheel/clock.h>
 #include <tickwheel/wheel.h>
@@ -27,7 +28,7 @@ enum { FILES_MAX = 1 << 20, PRETENDED_IDLE_MS = 3600000, PORTION = 256 };
 
 struct echo_server {
     int epoll, listener, signals, spare;
-    int file_count; /* descriptors are below it; what is not below it is pretended */
+    int file_count; /* file descriptors are below it; timers from there on are pretended */
     uint64_t idle_ms;
     struct tw_wheel *wheel;
     tw_handle *timers; /* by descriptor, which is also a timer's data */
@@ -46,7 +47,7 @@ static uint64_t now_ms(void)
 }
 
 /* [quote: arm] */
-/* The millisecond that has begun does not count, so nobody is hung up on too early. */
+/* The current millisecond has begun, so one more is added: no connection is closed too early. */
 static void heard_from(struct echo_server *server, int fd, uint64_t idle_ms)
 {
     tw_wheel_arm(server->wheel, server->timers[fd], now_ms() + 1 + idle_ms);
@@ -69,7 +70,8 @@ static bool watch(struct echo_server *server, int fd)
 static void welcome(struct echo_server *server)
 {
     int fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0 && errno == EMFILE) { /* full: the spare descriptor is for saying no */
+    if (fd < 0 && errno == EMFILE) { /* out of descriptors: the spare one is used to refuse the
+                                        connection */
         close(server->spare);
         close(accept(server->listener, NULL, NULL));
         server->spare = dup(server->listener);
@@ -80,7 +82,7 @@ static void welcome(struct echo_server *server)
     }
 }
 
-/* Says the same back. Who does not take it is hung up on too. */
+/* Sends the bytes back. A client that does not read them is disconnected, too. */
 static void echo(struct echo_server *server, int fd)
 {
     char bytes[4096];
@@ -93,7 +95,7 @@ static void echo(struct echo_server *server, int fd)
         heard_from(server, fd, server->idle_ms);
 }
 
-/* Says what happened so far, and returns the signal that asked for it. */
+/* Prints the statistics, and returns the signal that asked for them. */
 static uint32_t report(struct echo_server *server)
 {
     struct signalfd_siginfo signal;
@@ -105,7 +107,7 @@ static uint32_t report(struct echo_server *server)
 }
 
 /* [quote: loop] */
-/* One portion a turn: should a million be due at once, the sockets are served in between. */
+/* One portion per turn: if a million timers are due at once, the sockets are served in between. */
 static void hang_up_on_idle(struct echo_server *server)
 {
     struct tw_expired due[PORTION];
@@ -142,7 +144,7 @@ static void serve(struct echo_server *server)
 }
 /* [end] */
 
-/* A timer for each descriptor that there can be, and for each connection that is pretended. */
+/* Opens a timer for each possible descriptor and for each pretended connection. */
 static void open_timers(struct echo_server *server, int pretended)
 {
     struct rlimit files;
@@ -163,7 +165,7 @@ static void open_timers(struct echo_server *server, int pretended)
         heard_from(server, fd, PRETENDED_IDLE_MS);
 }
 
-/* Returns the port, which is another than `port` if that is 0. */
+/* Returns the port, which the system chooses if `port` is 0. */
 static unsigned listen_on(struct echo_server *server, uint16_t port)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

@@ -3,9 +3,9 @@
  *
  *     periodic_jobs TICK_MS TICKS INTERVAL COMMAND [INTERVAL COMMAND]...
  *
- * INTERVAL is in ticks, at most SECTORS of them; after TICKS ticks it ends, with 0 never. A command
- * that still runs when its turn comes is passed over, and one that fails is run again at the next
- * tick, from where its interval counts anew.
+ * INTERVAL is in ticks, at most SECTORS; the program ends after TICKS ticks, with 0 never. A
+ * command that still runs when it is due again is skipped. A command that failed is run again at
+ * the next tick, and its interval counts from there.
  */
 #include <tickwheel/clock.h>
 #include <tickwheel/ring.h>
@@ -30,11 +30,11 @@ struct periodic_job {
 };
 
 struct runner {
-    struct tw_ring *ring; /* an item's data is the job's place below */
+    struct tw_ring *ring; /* an item's data is the index in `jobs` */
     struct periodic_job jobs[JOBS_MAX];
     size_t job_count;
     uint64_t tick, tick_ms;
-    int children; /* says when one has ended */
+    int children; /* readable when a job has ended */
     posix_spawnattr_t unblocked;
 };
 
@@ -58,7 +58,7 @@ static void start(struct runner *runner, struct periodic_job *job)
 }
 
 /* [quote: tick] */
-/* Every tick until now, also those that were slept through; in between nothing is stepped over. */
+/* Handles every tick until now, also those missed during the sleep; no item is skipped. */
 static void catch_up(struct runner *runner, uint64_t tick_now)
 {
     while (runner->tick < tick_now) {
@@ -66,7 +66,7 @@ static void catch_up(struct runner *runner, uint64_t tick_now)
         runner->tick += tw_ring_advance(runner->ring, tick_now - runner->tick);
         for (size_t n; (n = tw_ring_take(runner->ring, due, 16)) > 0;)
             for (size_t i = 0; i < n; i++)
-                start(runner, &runner->jobs[due[i].data]); /* it has moved itself on already */
+                start(runner, &runner->jobs[due[i].data]); /* the ring has moved the item already */
     }
 }
 
@@ -97,7 +97,7 @@ static int wait_ms(uint64_t passed_ms, uint64_t wake_ms)
     return wake_ms - passed_ms < INT_MAX ? (int)(wake_ms - passed_ms) : INT_MAX;
 }
 
-/* Sleeps until the next tick that has a job, or until a child has ended. */
+/* Sleeps until the next tick with a job, or until a child has ended. */
 static void run(struct runner *runner, uint64_t tick_last)
 {
     uint64_t began = now_ms();
@@ -127,7 +127,8 @@ static bool add_jobs(struct runner *runner, char **arguments)
     return true;
 }
 
-/* A child's end becomes something to wait for; the children themselves do not inherit that. */
+/* Makes the end of a child a descriptor to wait for; the children do not inherit the signal mask.
+ */
 static void wait_for_children(struct runner *runner)
 {
     sigset_t ended, none;

@@ -1,5 +1,5 @@
 /*
- * request_purgatory.c - a message board whose readers wait until there is enough to read.
+ * request_purgatory.c - a message board whose readers wait for enough messages.
  *
  *     request_purgatory < lines
  *
@@ -7,8 +7,8 @@
  *     get NAME COUNT MS TOPIC...        an answer once the topics have COUNT messages in all, or
  *                                       after MS milliseconds with as many as there are
  *
- * This thread reads the lines, so it is the one that brings events; another minds the time. Which
- * of them completes a reader that both could complete is decided in the purgatory, once.
+ * The main thread reads the lines and reports events; a second thread handles time-outs. When both
+ * could complete a reader, the purgatory lets exactly one of them do it.
  */
 #include <tickwheel/clock.h>
 #include <tickwheel/purgatory.h>
@@ -25,7 +25,7 @@ enum { TOPICS = 256, TOPICS_MAX = 16, NAME_SIZE = 64 };
 struct board {
     struct tw_purgatory *purgatory;
     const struct tw_clock *clock;
-    struct tw_waiter alarm; /* the time-keeper waits on it */
+    struct tw_waiter alarm; /* the time-out thread waits on it */
     atomic_bool is_over;
     _Atomic uint64_t messages[TOPICS];
 };
@@ -35,7 +35,7 @@ struct board {
 struct page_reader {
     char name[NAME_SIZE];
     uint64_t wanted;
-    uint64_t topics[TOPICS_MAX]; /* also the keys that it is watched under */
+    uint64_t topics[TOPICS_MAX]; /* also the keys under which it is watched */
     size_t topic_count;
 };
 
@@ -80,7 +80,7 @@ static void *keep_time(void *context)
     return NULL;
 }
 
-/* A reader has come whose time is up before the time-keeper meant to wake. */
+/* Called when a new reader's time-out is before the planned wake-up of the time-out thread. */
 static void wake_sooner(void *context, uint64_t wake_at)
 {
     struct board *board = context;
@@ -105,7 +105,7 @@ static bool get(struct board *board, struct page_reader *reader, uint64_t delay_
 }
 /* [end] */
 
-/* Returns whether the line was understood and its reader, if it has one, taken in. */
+/* Returns whether the line was valid and its reader, if any, was accepted. */
 static bool do_line(struct board *board, const char *line)
 {
     uint64_t topic, delay_ms;
@@ -156,7 +156,7 @@ int main(void)
     atomic_store(&board.is_over, true);
     tw_waiter_wake(&board.alarm);
     pthread_join(time_keeper, NULL);
-    tw_purgatory_destroy(board.purgatory); /* answers those who still wait */
+    tw_purgatory_destroy(board.purgatory); /* answers the readers that still wait */
     tw_waiter_deinit(&board.alarm);
     return 0;
 }

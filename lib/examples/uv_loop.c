@@ -3,7 +3,7 @@
  *
  *     uv_loop < a pipe of lines "MILLISECONDS TEXT"
  *
- * Says each text when its time has come, and ends when all are said and no more can come.
+ * Prints each text when it is due, and ends when all are printed and the input is closed.
  */
 #include <tickwheel/wheel.h>
 
@@ -19,7 +19,7 @@ struct reminders {
     uv_timer_t alarm;
     struct tw_wheel *wheel; /* a timer's data is its text, on the heap */
     size_t length;
-    char line[4096]; /* the part that has been read, `length` bytes */
+    char line[4096]; /* the unfinished line, `length` bytes */
 };
 
 /* [quote: loop] */
@@ -38,7 +38,8 @@ static void say_what_is_due(uv_timer_t *alarm)
     } while (tw_wheel_is_behind(reminders->wheel));
 }
 
-/* Called once a turn, however many timers were scheduled, moved and cancelled in it. */
+/* Called once per turn of the loop, whatever the number of timers scheduled, moved and cancelled in
+ * it. */
 static void set_alarm(uv_prepare_t *before_sleep)
 {
     struct reminders *reminders = before_sleep->data;
@@ -47,7 +48,7 @@ static void set_alarm(uv_prepare_t *before_sleep)
     if (wake_at != TW_NEVER)
         uv_timer_start(&reminders->alarm, say_what_is_due, wake_at > now ? wake_at - now : 0, 0);
     else if (uv_is_closing((uv_handle_t *)&reminders->input))
-        uv_prepare_stop(before_sleep); /* nothing is left that keeps the loop alive */
+        uv_prepare_stop(before_sleep); /* then the loop ends */
 }
 /* [end] */
 
@@ -57,7 +58,8 @@ static void remind(struct reminders *reminders, const char *line)
     uint64_t delay_ms = strtoull(line, &rest, 10);
     char *text = strdup(rest + strspn(rest, " "));
 
-    /* libuv's time stands still during a turn, and a millisecond that has begun does not count. */
+    /* libuv's time stands still during a turn. One millisecond is added because the current one has
+     * begun. */
     uv_update_time(&reminders->loop);
     uint64_t now = uv_now(&reminders->loop) + 1;
     uint64_t deadline = delay_ms < TW_NEVER - now ? now + delay_ms : TW_NEVER;
@@ -75,7 +77,7 @@ static void offer_room(uv_handle_t *input, size_t wanted, uv_buf_t *ret_room)
                             (unsigned)(sizeof(reminders->line) - reminders->length));
 }
 
-/* A line that does not fit is the end of the input, which libuv reports as UV_ENOBUFS. */
+/* A line that does not fit ends the input; libuv reports it as UV_ENOBUFS. */
 static void take_lines(uv_stream_t *input, ssize_t count, const uv_buf_t *bytes)
 {
     struct reminders *reminders = input->data;

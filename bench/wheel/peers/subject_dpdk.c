@@ -1,8 +1,8 @@
 /*
- * subject_dpdk.c - DPDK's rte_timer, whose skip list reads the processor's clock in line: its time
- * cannot be made virtual. So only what that does not change is measured: fill, cancel, churn as
- * moves of which none fires, and the firing of all that is due in one call, in order of deadline
- * (expire) or all about the same (burst).
+ * subject_dpdk.c - DPDK's rte_timer, whose skip list reads the processor's clock inline, so that
+ * its time cannot be virtual. So only workloads that do not depend on it are measured: fill,
+ * cancel, churn as moves of which none fires, and firing all due timers in one call, with different
+ * deadlines (expire) or nearly equal ones (burst).
  */
 #include "bench.h"
 
@@ -49,13 +49,14 @@ static void stop_all(self_t *self, uint32_t count)
         rte_timer_stop(&self->timers[i]);
 }
 
-/* Cycles for a delay in ticks: as in the others, so none comes due while it is measured. */
+/* Cycles for a delay in ticks: as long as in the other subjects, so that no timer is due during the
+ * measurement. */
 static uint64_t cycles_of(uint64_t ticks)
 {
     return ticks * (rte_get_timer_hz() / 1000) + 60 * rte_get_timer_hz();
 }
 
-/* Cycles until the processor's clock says `at`: timers are told delays only. */
+/* Cycles until the processor's clock is `at`: the timers take delays only. */
 static uint64_t cycles_until(uint64_t at)
 {
     uint64_t now = rte_get_timer_cycles();
@@ -87,8 +88,8 @@ static void churn(self_t *self, const struct input *input, struct found *ret_fou
     stop_all(self, input->count);
 }
 
-/* The time that firing takes, once all are due: those that were placed while other programs had
- * their turn are due somewhat later than they were meant to be. */
+/* The time of firing once all timers are due: timers placed while another program ran are due
+ * somewhat later than intended. */
 static double manage(self_t *self, uint32_t count, uint64_t due)
 {
     while (rte_get_timer_cycles() <= due + rte_get_timer_hz() / 2)
@@ -125,8 +126,8 @@ static void run(const struct input *input, struct found *ret_found)
 
     churn(self, input, ret_found);
 
-    /* The same order as over an hour, all of it within a fraction of a second, which begins when
-     * all have been placed: that took as long as it did before. */
+    /* The order of an hour's delays within a fraction of a second, which begins when all timers are
+     * placed; placing takes as long as it did before. */
     uint64_t lead = (uint64_t)(figures[FIGURE_FILL] * 2e-9 * input->count * rte_get_timer_hz());
     uint64_t base = rte_get_timer_cycles() + lead, each = rte_get_timer_hz() / 2 / HOUR;
     for (uint32_t i = 0; i < input->count; i++)

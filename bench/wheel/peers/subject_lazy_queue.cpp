@@ -1,7 +1,7 @@
 /*
  * subject_lazy_queue.cpp - a yardstick: std::priority_queue with the lazy moves of the chunk wheel,
- * one entry a timer: one that was cancelled is dropped when its entry comes up, and one moved to a
- * later time is put back then.
+ * one entry per timer: when its entry is reached, a cancelled timer is dropped and a timer moved to
+ * a later time is inserted again.
  */
 #include "bench.h"
 

@@ -35,13 +35,13 @@ static self_t *create(uint32_t count, uint64_t start)
     return self;
 }
 
-/* The loop and its timers stay as they are: a process ends. */
+/* The loop and its timers are not freed: the process ends. */
 static void destroy(self_t *self)
 {
     (void)self;
 }
 
-/* Half a tick early, so that a sum of fractions that comes out too large does not cost a tick. */
+/* Half a tick early, so that rounding up a sum of fractions does not cost a tick. */
 static inline double delay_s(self_t *self, uint64_t deadline)
 {
     return ((double)(deadline - self->fired.now) - 0.5) * 1e-3;

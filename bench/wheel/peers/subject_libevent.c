@@ -18,7 +18,8 @@ static void on_timer(evutil_socket_t socket, short events, void *context)
 {
     self_t *self = context;
     (void)socket, (void)events;
-    /* The loop tells no timer's number: the context is the base's, the event the running one. */
+    /* The callback receives no timer's number: the context is the base, and the running event
+     * identifies the timer. */
     fired_add(&self->fired, (uint32_t)(event_base_get_running_event(self->base) - self->timers));
 }
 
@@ -34,7 +35,7 @@ static self_t *create(uint32_t count, uint64_t start)
     return self;
 }
 
-/* The loop and its timers stay as they are: a process ends. */
+/* The loop and its timers are not freed: the process ends. */
 static void destroy(self_t *self)
 {
     (void)self;

@@ -27,7 +27,7 @@ static self_t *create(uint32_t count, uint64_t start)
     return self;
 }
 
-/* The loop and its timers stay as they are: a process ends. */
+/* The loop and its timers are not freed: the process ends. */
 static void destroy(self_t *self)
 {
     (void)self;

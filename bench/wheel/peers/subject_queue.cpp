@@ -1,7 +1,7 @@
 /*
- * subject_queue.cpp - std::priority_queue as it is commonly used: it cannot take out or move what
- * it holds, so each entry carries its timer's generation, and one that no longer fits is dropped
- * when it comes up.
+ * subject_queue.cpp - std::priority_queue as it is commonly used: it cannot remove or move entries,
+ * so each entry carries its timer's generation, and an outdated entry is dropped when it is
+ * reached.
  */
 #include "bench.h"
 
