@@ -5,7 +5,7 @@
  */
 #include "delivery/queue.h"
 
-#include "engine/engine.h"
+#include "engine/engine_turn_testing.h"
 #include "timer/queue_target.h"
 #include "storage/memory.h"
 
@@ -69,7 +69,7 @@ static void take_replies(struct bed *bed)
 static struct delivery *pull(struct bed *bed, struct bytes name)
 {
     for (unsigned priority = QUEUE_PRIORITY_COUNT; priority > 0; priority--) {
-        struct delivery *delivery = engine_pull(bed->engine, wall_of(bed), name, priority - 1);
+        struct delivery *delivery = turn_pull(bed->engine, wall_of(bed), name, priority - 1);
 
         if (delivery)
             return delivery;
@@ -94,21 +94,21 @@ static bool carry_out_once(struct bed *bed)
     drop_replies(bed);
     if (batch) {
         batch->result = storage_commit(bed->storage, &batch, 1, NULL);
-        engine_committed(bed->engine, wall_of(bed), batch);
+        turn_committed(bed->engine, wall_of(bed), batch);
         drop_replies(bed);
     }
     if (read) {
         read->result = read->kind == ENGINE_READ_FIND
                            ? storage_find(bed->storage, &read->id, &read->timer, NULL)
                            : storage_scan(bed->storage, &read->scan, &read->page, NULL);
-        engine_read_done(bed->engine, wall_of(bed), read);
+        turn_read_done(bed->engine, wall_of(bed), read);
         drop_replies(bed);
     }
     if (delivery)
-        engine_delivered(bed->engine, wall_of(bed), delivery);
+        turn_delivered(bed->engine, wall_of(bed), delivery);
     while ((delivery = engine_take_recorded(bed->engine)))
         queue_recorded(bed->queue, delivery);
-    engine_advance(bed->engine, wall_of(bed));
+    turn_advance(bed->engine, wall_of(bed));
     queue_advance(bed->queue, now_of(bed));
     while (engine_take_woken(bed->engine, &name))
         queue_wake(bed->queue, name);
@@ -167,7 +167,7 @@ static struct timer_id create(struct bed *bed, const char *target, uint64_t afte
 
     timer->due = wall_add(wall_of(bed), after_ms);
     timer->retry.attempts_max = attempts_max;
-    engine_submit(bed->engine, wall_of(bed), &command);
+    turn_submit(bed->engine, wall_of(bed), &command);
     settle(bed);
     assert_int_equal(created.error, ERROR_NONE);
     return created.id;

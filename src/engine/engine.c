@@ -43,6 +43,7 @@ struct engine *engine_create(const struct engine_options *options, const struct 
                                   &engine->deliveries};
     for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++)
         list_init(lists[i]);
+    engine_begin(engine, now);
     engine_end(engine);
     return engine;
 }
@@ -92,7 +93,9 @@ void engine_begin(struct engine *engine, struct wall now)
 {
     bool went_back = now.ms < engine->now.ms;
 
+    assert(!engine->is_in_turn);
     assert(list_is_empty(&engine->replies)); /* they may point at what is freed here */
+    engine->is_in_turn = true;
     free_gone(engine);
     engine->now = now;
     if (went_back)
@@ -101,6 +104,7 @@ void engine_begin(struct engine *engine, struct wall now)
 
 void engine_end(struct engine *engine)
 {
+    assert(engine->is_in_turn);
     writer_retry(engine);
     scheduler_expire(engine);
     lanes_dispatch(engine);
@@ -109,6 +113,7 @@ void engine_end(struct engine *engine)
     scheduler_read_ahead(engine);
     refill_read(engine);
     scheduler_watermark(engine);
+    engine->is_in_turn = false;
 }
 
 struct entry *engine_take_in(struct engine *engine, struct timer *timer)
@@ -130,22 +135,15 @@ struct entry *engine_take_in(struct engine *engine, struct timer *timer)
 
 /* ---- what happened ---- */
 
-void engine_submit(struct engine *engine, struct wall now, struct command *command)
+void engine_submit(struct engine *engine, struct command *command)
 {
-    engine_begin(engine, now);
+    assert(engine->is_in_turn);
     planner_start(engine, command);
-    engine_end(engine);
 }
 
-void engine_advance(struct engine *engine, struct wall now)
+void engine_read_done(struct engine *engine, struct engine_read *read)
 {
-    engine_begin(engine, now);
-    engine_end(engine);
-}
-
-void engine_read_done(struct engine *engine, struct wall now, struct engine_read *read)
-{
-    engine_begin(engine, now);
+    assert(engine->is_in_turn && engine->reads_out > 0);
     engine->reads_out--;
     if (read->result != ERROR_NONE && read->result != ERROR_NOT_FOUND)
         engine->stats.storage_failures++;
@@ -163,19 +161,18 @@ void engine_read_done(struct engine *engine, struct wall now, struct engine_read
         scheduler_loaded(engine, read);
     list_init(&read->link);
     list_push(&engine->gone_reads, &read->link);
-    engine_end(engine);
 }
 
-void engine_delivered(struct engine *engine, struct wall now, struct delivery *delivery)
+void engine_delivered(struct engine *engine, struct delivery *delivery)
 {
     struct entry *entry = entries_find(engine->entries, delivery->timer->id.serial);
 
     assert(entry && entry->timer == delivery->timer && entry->phase == ENTRY_INFLIGHT);
-    engine_begin(engine, now);
+    assert(engine->is_in_turn);
+    assert(list_is_empty(&engine->replies)); /* one that shows it must not show what follows */
     explain_returned(engine, delivery);
     lanes_returned(engine, entry, &delivery->outcome);
     outcome_apply(engine, entry, delivery);
-    engine_end(engine);
 }
 
 void engine_drain(struct engine *engine)
@@ -254,6 +251,11 @@ struct wall engine_wake_at(const struct engine *engine)
 }
 
 /* ---- questions ---- */
+
+bool engine_is_in_turn(const struct engine *engine)
+{
+    return engine->is_in_turn;
+}
 
 bool engine_is_ready(const struct engine *engine)
 {

@@ -1,16 +1,18 @@
 /*
  * engine.h - the heart of the service, one partition of it: no I/O, no clock, no thread.
  *
- * The caller hands in the time and what happened, and then takes out what is to be done, so a run
- * can be replayed from its inputs alone:
+ * The caller hands in the time and what happened, turn by turn, and then takes out what is to be
+ * done, so a run can be replayed from its inputs alone:
  *
- *     engine_submit(engine, now, command);
+ *     engine_begin(engine, now);
+ *     engine_submit(engine, command);                   and whatever else happened
+ *     engine_end(engine);
  *     while ((batch = engine_take_batch(engine)))       commit it, then engine_committed(...)
  *     while ((read = engine_take_read(engine)))         read it, then engine_read_done(...)
  *     while ((delivery = engine_take_delivery(engine))) deliver it, then engine_delivered(...)
  *     while ((command = engine_take_reply(engine)))     answer the client
  *     while ((delivery = engine_take_recorded(engine))) tell who delivered, if it asked for it
- *     ... and call engine_advance at engine_wake_at(engine)
+ *     ... and begin the next turn at engine_wake_at(engine), or when something happens
  *
  * Only timers due within the window are in memory: a timing wheel over them, filled from the
  * storage ahead of need. Everything else lies in the storage alone.
@@ -28,7 +30,8 @@
  *            succeeded, and are then what the storage has. The engine's own changes are written
  *            again.
  * Ownership  What is taken out is lent, and comes back by the call named above; see command.h and
- *            delivery.h. Take all replies before the next call.
+ *            delivery.h. Take all replies before engine_delivered and before the next turn: a timer
+ *            that one shows is changed or freed there.
  * Threads    One engine, one thread. Batches and reads come back in the order they were taken,
  *            batches among batches and reads among reads.
  */
@@ -149,17 +152,23 @@ void engine_destroy(struct engine *engine);
 
 /* ---- what happened ---- */
 
-void engine_submit(struct engine *engine, struct wall now, struct command *command);
+/* Begins a turn: the time is `now` until its end. One without any call lets time pass: at
+ * engine_wake_at, when the clock has stepped back, and whenever it suits. */
+void engine_begin(struct engine *engine, struct wall now);
 
-/* Time passed. Call at engine_wake_at, when the clock has stepped back, and whenever it suits. */
-void engine_advance(struct engine *engine, struct wall now);
+/* Ends a turn: what is due is delivered, what must be read is asked for, and what is not needed any
+ * more leaves memory. */
+void engine_end(struct engine *engine);
+
+/* Between engine_begin and engine_end, as are the other calls that tell what happened. */
+void engine_submit(struct engine *engine, struct command *command);
 
 /* `batch->result` says how it went; the engine takes it back. */
-void engine_committed(struct engine *engine, struct wall now, struct storage_batch *batch);
+void engine_committed(struct engine *engine, struct storage_batch *batch);
 
-void engine_read_done(struct engine *engine, struct wall now, struct engine_read *read);
+void engine_read_done(struct engine *engine, struct engine_read *read);
 
-void engine_delivered(struct engine *engine, struct wall now, struct delivery *delivery);
+void engine_delivered(struct engine *engine, struct delivery *delivery);
 
 /* Begin no new delivery; those that are out may come back. For a clean stop, and before a
  * release. */
@@ -204,20 +213,22 @@ bool engine_peek(const struct engine *engine, struct bytes queue, unsigned prior
 bool engine_peek_next(const struct engine *engine, struct bytes queue, unsigned priority,
                       const void **cursor, struct wall *ret_due, size_t *ret_bytes);
 
-/* Hands out the first timer of this queue and priority; NULL when none waits, or as many are out as
- * may be. */
-struct delivery *engine_pull(struct engine *engine, struct wall now, struct bytes queue,
-                             unsigned priority);
+/* Hands out the first timer of this queue and priority, in a turn; NULL when none waits, or as many
+ * are out as may be. */
+struct delivery *engine_pull(struct engine *engine, struct bytes queue, unsigned priority);
 
 /* Names, one at a time, the queues that have something to pull since they were last named, or had
  * when a pull was refused for want of room and there may be room now. The text is valid until the
  * next call into the engine. */
 bool engine_take_woken(struct engine *engine, struct bytes *ret_queue);
 
-/* When to call engine_advance next; WALL_NEVER when only an event can change something. */
+/* When to begin the next turn; WALL_NEVER when only an event can change something. */
 struct wall engine_wake_at(const struct engine *engine);
 
 /* ---- questions ---- */
+
+/* Between engine_begin and engine_end. */
+bool engine_is_in_turn(const struct engine *engine);
 
 /* Recovery has read its first page: the storage answers, and what is overdue is being delivered. */
 bool engine_is_ready(const struct engine *engine);

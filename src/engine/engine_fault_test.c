@@ -91,11 +91,11 @@ static bool turn(struct world *world, struct command *command, bool *ret_is_answ
     if ((batch = engine_take_batch(bed->engine))) {
         busy = true;
         batch->result = storage_commit(bed->storage, &batch, 1, NULL);
-        engine_committed(bed->engine, bed->now, batch);
+        turn_committed(bed->engine, bed->now, batch);
     } else if ((read = engine_take_read(bed->engine))) {
         busy = true;
         engine_read_perform(read, bed->storage);
-        engine_read_done(bed->engine, bed->now, read);
+        turn_read_done(bed->engine, bed->now, read);
     }
     if (command && !*ret_is_answered && engine_take_reply(bed->engine))
         *ret_is_answered = busy = true;
@@ -118,7 +118,7 @@ static void pass(struct world *world, uint64_t ms)
     bed->now = wall_add(bed->now, ms);
     for (int turns = 0; turns < 100; turns++) { /* without memory some of it must wait */
         begin(world);
-        engine_advance(bed->engine, bed->now);
+        turn_advance(bed->engine, bed->now);
         end(world);
         carry_on(world);
         if (engine_wake_at(bed->engine).ms > bed->now.ms)
@@ -135,7 +135,7 @@ static enum error_code submit(struct world *world, struct command *command,
     int idle = 0;
 
     begin(world);
-    engine_submit(bed->engine, bed->now, command);
+    turn_submit(bed->engine, bed->now, command);
     end(world);
     while (!is_answered && idle < 10)
         idle = turn(world, command, &is_answered) ? 0 : idle + 1;
@@ -298,7 +298,7 @@ static void answer_out(struct world *world, enum delivery_result result)
         list_remove(&delivery->link);
         delivery->outcome = (struct delivery_outcome){.result = result, .error = "refused"};
         begin(world);
-        engine_delivered(bed->engine, bed->now, delivery);
+        turn_delivered(bed->engine, bed->now, delivery);
         end(world);
         carry_on(world);
     }
@@ -311,7 +311,7 @@ static void pull_all(struct world *world)
 
     for (unsigned priority = 0; priority < QUEUE_PRIORITY_COUNT; priority++) {
         begin(world);
-        delivery = engine_pull(bed->engine, bed->now, BYTES("shop/jobs"), priority);
+        delivery = turn_pull(bed->engine, bed->now, BYTES("shop/jobs"), priority);
         end(world);
         if (!delivery)
             continue;

@@ -121,12 +121,13 @@ static inline uint64_t lane_rate(const struct engine_options *options, const str
 struct engine {
     struct engine_options options;
     struct wall now;
+    bool is_in_turn;
     struct random random;
     uint64_t epoch, counter;
     uint64_t tickets; /* reads of one timer so far */
 
     struct entries *entries;
-    struct list gone_reads; /* to be freed at the next call: a reply may still show their pages */
+    struct list gone_reads; /* to be freed at the next turn: a reply may still show their pages */
 
     /* names.c */
     struct map name_locks; /* hash -> name_lock: names of creates under way */
@@ -209,12 +210,6 @@ _Static_assert(sizeof(((struct entry *)0)->waited_ms) == sizeof(((struct lane *)
                "an entry notes what its lane sums up");
 
 /* ---- engine.c ---- */
-
-/* Begins a call: frees what the last call left, and takes in the time with its steps. */
-void engine_begin(struct engine *engine, struct wall now);
-
-/* Ends a call: forgets what lingers, delivers, reads ahead, writes the watermark. */
-void engine_end(struct engine *engine);
 
 /* Puts a timer that is durable, or was just read, where it belongs, then lets its waiting commands
  * go on. */

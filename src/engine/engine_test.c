@@ -402,7 +402,7 @@ static void test_in_doubt_while_its_old_row_is_read(void **state)
     (void)state;
     bed_init(&bed);
     bed.now.ms += 6000; /* more than half of the window is read */
-    engine_advance(bed.engine, bed.now);
+    turn_advance(bed.engine, bed.now);
     read = engine_take_read(bed.engine);
     assert_non_null(read);
     create(&bed, "http://a.example/", 15000, &id);
@@ -411,7 +411,7 @@ static void test_in_doubt_while_its_old_row_is_read(void **state)
     assert_int_equal(ask(&bed, COMMAND_PATCH, &id, 0, NULL), ERROR_NONE);
     bed.is_in_doubt = true;
     assert_int_equal(ask(&bed, COMMAND_CANCEL, &id, 0, NULL), ERROR_IO);
-    engine_read_done(bed.engine, bed.now, read);
+    turn_read_done(bed.engine, bed.now, read);
     advance_to(&bed, 20000);
     assert_int_equal(bed.delivered_count, 0);
     assert_int_equal(ask(&bed, COMMAND_GET, &id, 0, NULL), ERROR_GONE);

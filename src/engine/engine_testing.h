@@ -4,7 +4,7 @@
 #ifndef TICKWHEEL_ENGINE_ENGINE_TESTING_H
 #define TICKWHEEL_ENGINE_ENGINE_TESTING_H
 
-#include "engine/engine.h"
+#include "engine/engine_turn_testing.h"
 #include "storage/memory.h"
 
 #include <setjmp.h>
@@ -36,7 +36,7 @@ static inline void commit(struct bed *bed, struct storage_batch *batch)
     if (bed->is_in_doubt)
         batch->result = ERROR_IO;
     bed->is_in_doubt = false;
-    engine_committed(bed->engine, bed->now, batch);
+    turn_committed(bed->engine, bed->now, batch);
 }
 
 static inline void carry_out(struct bed *bed)
@@ -62,7 +62,7 @@ static inline void carry_out(struct bed *bed)
         read = engine_take_read(bed->engine);
         if (read) {
             engine_read_perform(read, bed->storage);
-            engine_read_done(bed->engine, bed->now, read);
+            turn_read_done(bed->engine, bed->now, read);
             busy = true;
         }
         engine_check(bed->engine);
@@ -73,7 +73,7 @@ static inline void advance_to(struct bed *bed, uint64_t ms)
 {
     bed->now = (struct wall){START.ms + ms};
     do {
-        engine_advance(bed->engine, bed->now);
+        turn_advance(bed->engine, bed->now);
         carry_out(bed);
     } while (engine_wake_at(bed->engine).ms <= bed->now.ms);
 }
@@ -110,7 +110,7 @@ static inline void answer(struct bed *bed, struct delivery *delivery,
 {
     list_remove(&delivery->link);
     delivery->outcome = outcome;
-    engine_delivered(bed->engine, bed->now, delivery);
+    turn_delivered(bed->engine, bed->now, delivery);
     carry_out(bed);
 }
 
@@ -156,7 +156,7 @@ static inline enum error_code create(struct bed *bed, const char *target, uint64
         .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
     size_t replies = bed->replies;
 
-    engine_submit(bed->engine, bed->now, &command);
+    turn_submit(bed->engine, bed->now, &command);
     carry_out(bed);
     assert_int_equal(bed->replies, replies + 1);
     assert_int_equal(created.error, command.error);
@@ -170,7 +170,7 @@ static inline void command_answer(struct bed *bed, struct command *command)
 {
     struct command *reply = NULL;
 
-    engine_submit(bed->engine, bed->now, command);
+    turn_submit(bed->engine, bed->now, command);
     while (!(reply = engine_take_reply(bed->engine))) {
         struct storage_batch *batch = engine_take_batch(bed->engine);
         struct engine_read *read = batch ? NULL : engine_take_read(bed->engine);
@@ -180,12 +180,12 @@ static inline void command_answer(struct bed *bed, struct command *command)
         assert_true(batch || read || stats.in_doubt);
         if (!batch && !read) { /* its timer is in doubt: the storage is asked again after a pause */
             bed->now = wall_add(bed->now, bed->options.storage_retry_ms);
-            engine_advance(bed->engine, bed->now);
+            turn_advance(bed->engine, bed->now);
         } else if (batch) {
             commit(bed, batch);
         } else {
             engine_read_perform(read, bed->storage);
-            engine_read_done(bed->engine, bed->now, read);
+            turn_read_done(bed->engine, bed->now, read);
         }
     }
     assert_ptr_equal(reply, command);

@@ -172,12 +172,12 @@ static void test_commit_and_retries(void **state)
     list_remove(&delivery->link);
     delivery->outcome = (struct delivery_outcome){
         .result = DELIVERY_FAILED, .pause = DELIVERY_PAUSE_EXACT, .retry_after_ms = 2000};
-    engine_delivered(bed.engine, bed.now, delivery);
+    turn_delivered(bed.engine, bed.now, delivery);
     batch = engine_take_batch(bed.engine);
     assert_non_null(batch);
     batch->result = storage_commit(bed.storage, &batch, 1, NULL);
     bed.now.ms += 45;
-    engine_committed(bed.engine, bed.now, batch);
+    turn_committed(bed.engine, bed.now, batch);
     carry_out(&bed);
     explained = explain(&bed, &id, ERROR_NONE);
     assert_int_equal(explained.place, PLACE_WHEEL);

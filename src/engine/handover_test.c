@@ -76,9 +76,9 @@ static void test_deliveries_are_handed_over(void **state)
         assert_int_equal(create(&bed, "queue:mail", 10, &queued), ERROR_NONE);
         advance_to(&bed, 20);
         assert_int_equal(bed.delivered_count, 2);
-        pulled = engine_pull(bed.engine, bed.now, BYTES("mail"), 0);
+        pulled = turn_pull(bed.engine, bed.now, BYTES("mail"), 0);
         for (unsigned priority = 1; !pulled && priority < 10; priority++)
-            pulled = engine_pull(bed.engine, bed.now, BYTES("mail"), priority);
+            pulled = turn_pull(bed.engine, bed.now, BYTES("mail"), priority);
         assert_non_null(pulled);
         list_push(&bed.out, &pulled->link);
         for (int i = 0; i < moves; i++)

@@ -177,7 +177,7 @@ static void test_catching_up(void **state)
     open_engine(&bed);
     assert_int_equal(bed.delivered_count, 2); /* a burst of a tenth of a second */
     assert_int_equal(stats_of(&bed).catching_up, 48);
-    pulled = engine_pull(bed.engine, bed.now, BYTES("jobs"), 3);
+    pulled = turn_pull(bed.engine, bed.now, BYTES("jobs"), 3);
     assert_non_null(pulled);
     list_push(&bed.out, &pulled->link);
     walk_to(&bed, HOUR_MS + 499);

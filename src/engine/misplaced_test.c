@@ -92,7 +92,7 @@ static void test_retries_come_after_another_crash(void **state)
         bed.engine = engine_create(&bed.options, &meta, bed.now);
         while ((read = engine_take_read(bed.engine))) {
             engine_read_perform(read, bed.storage);
-            engine_read_done(bed.engine, bed.now, read);
+            turn_read_done(bed.engine, bed.now, read);
         }
         engine_destroy(bed.engine);
     }
@@ -114,7 +114,7 @@ static void test_what_was_asked_for_is_kept(void **state)
     answer(&bed, first_out(&bed),
            (struct delivery_outcome){.result = DELIVERY_FAILED, .retry_after_ms = day_ms});
     {
-        struct delivery *pulled = engine_pull(bed.engine, bed.now, BYTES("mail"), 5);
+        struct delivery *pulled = turn_pull(bed.engine, bed.now, BYTES("mail"), 5);
 
         assert_non_null(pulled);
         list_push(&bed.out, &pulled->link);
@@ -134,10 +134,10 @@ static void test_what_was_asked_for_is_kept(void **state)
     answer_all(&bed, DELIVERY_DONE);
     crash_at(&bed, 0); /* back again, by a day */
     advance_to(&bed, 30 * day_ms - 1);
-    assert_null(engine_pull(bed.engine, bed.now, BYTES("mail"), 5));
+    assert_null(turn_pull(bed.engine, bed.now, BYTES("mail"), 5));
     advance_to(&bed, 30 * day_ms);
     {
-        struct delivery *pulled = engine_pull(bed.engine, bed.now, BYTES("mail"), 5);
+        struct delivery *pulled = turn_pull(bed.engine, bed.now, BYTES("mail"), 5);
 
         assert_non_null(pulled);
         list_push(&bed.out, &pulled->link);

@@ -378,7 +378,7 @@ static void test_two_sweeps_come_to_an_end(void **state)
             .patch_fields = PATCH_DUE | PATCH_PAYLOAD,
             .patch = timer_of_asked(&(struct asked){.payload = i ? "[]" : "{}"}),
         };
-        engine_submit(bed.engine, bed.now, &commands[i]);
+        turn_submit(bed.engine, bed.now, &commands[i]);
     }
     for (size_t round = 0; answered < 2; round++) {
         struct storage_batch *batch = engine_take_batch(bed.engine);
@@ -388,12 +388,12 @@ static void test_two_sweeps_come_to_an_end(void **state)
         bed.now.ms++;
         if (batch) {
             batch->result = storage_commit(bed.storage, &batch, 1, NULL);
-            engine_committed(bed.engine, bed.now, batch);
+            turn_committed(bed.engine, bed.now, batch);
         } else if (read) {
             engine_read_perform(read, bed.storage);
-            engine_read_done(bed.engine, bed.now, read);
+            turn_read_done(bed.engine, bed.now, read);
         } else {
-            engine_advance(bed.engine, bed.now);
+            turn_advance(bed.engine, bed.now);
         }
         while (engine_take_reply(bed.engine))
             answered++;
@@ -552,14 +552,14 @@ static void test_a_redrive_takes_the_lock_of_its_key(void **state)
         bed_init(&bed);
         redrive.id = make(&bed, COMMAND_CREATE, &asked).id;
         answer(&bed, first_out(&bed), (struct delivery_outcome){.result = DELIVERY_ENDED});
-        engine_submit(bed.engine, bed.now, &redrive);
+        turn_submit(bed.engine, bed.now, &redrive);
         if (round == 0) { /* it finds its timer and takes the lock */
             struct engine_read *read = engine_take_read(bed.engine);
 
             engine_read_perform(read, bed.storage);
-            engine_read_done(bed.engine, bed.now, read);
+            turn_read_done(bed.engine, bed.now, read);
         }
-        engine_submit(bed.engine, bed.now, &create);
+        turn_submit(bed.engine, bed.now, &create);
         carry_out(&bed);
         assert_int_equal(redrive.error, round ? ERROR_KEY_IN_USE : ERROR_NONE);
         assert_int_equal(create.error, round ? ERROR_NONE : ERROR_KEY_IN_USE);

@@ -85,16 +85,14 @@ static bool lend_or_drop(struct engine *engine, struct bytes queue, unsigned pri
     return lanes_lend(engine, lane, pulled);
 }
 
-struct delivery *engine_pull(struct engine *engine, struct wall now, struct bytes queue,
-                             unsigned priority)
+struct delivery *engine_pull(struct engine *engine, struct bytes queue, unsigned priority)
 {
     struct list pulled, *link;
 
+    assert(engine->is_in_turn);
     list_init(&pulled);
-    engine_begin(engine, now);
     while (list_is_empty(&pulled) && lend_or_drop(engine, queue, priority, &pulled))
         continue;
-    engine_end(engine);
     link = list_pop(&pulled);
     return link ? list_item(link, struct delivery, link) : NULL;
 }

@@ -3,7 +3,7 @@
  * however many there are, a pull that has room finds one. Method: one engine by hand over storage
  * in memory.
  */
-#include "engine/engine.h"
+#include "engine/engine_turn_testing.h"
 #include "storage/memory.h"
 
 #include <setjmp.h>
@@ -46,7 +46,7 @@ static void carry_out(struct bed *bed)
                 bed->batch_writes_most = batch->write_count;
             batch->result =
                 bed->fails_commits ? ERROR_IO : storage_commit(bed->storage, &batch, 1, NULL);
-            engine_committed(bed->engine, bed->now, batch);
+            turn_committed(bed->engine, bed->now, batch);
         }
         if (read) {
             while (engine_take_reply(bed->engine))
@@ -55,7 +55,7 @@ static void carry_out(struct bed *bed)
                 read->result = storage_find(bed->storage, &read->id, &read->timer, NULL);
             else
                 read->result = storage_scan(bed->storage, &read->scan, &read->page, NULL);
-            engine_read_done(bed->engine, bed->now, read);
+            turn_read_done(bed->engine, bed->now, read);
         }
         if (bed->turns++ % 32 == 0)
             engine_check(bed->engine);
@@ -66,7 +66,7 @@ static void carry_out(struct bed *bed)
 static void settle(struct bed *bed)
 {
     do {
-        engine_advance(bed->engine, bed->now);
+        turn_advance(bed->engine, bed->now);
         carry_out(bed);
     } while (engine_wake_at(bed->engine).ms <= bed->now.ms);
 }
@@ -112,7 +112,7 @@ static struct timer_id create(struct bed *bed, const char *target, uint64_t afte
         .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
 
     timer->due = wall_add(bed->now, after_ms);
-    engine_submit(bed->engine, bed->now, &command);
+    turn_submit(bed->engine, bed->now, &command);
     carry_out(bed);
     assert_int_equal(created.error, ERROR_NONE);
     return created.id;
@@ -122,14 +122,14 @@ static enum error_code ask(struct bed *bed, enum command_kind kind, struct timer
 {
     struct command command = {.kind = kind, .id = id};
 
-    engine_submit(bed->engine, bed->now, &command);
+    turn_submit(bed->engine, bed->now, &command);
     carry_out(bed);
     return command.error;
 }
 
 static struct delivery *pull(struct bed *bed, const char *queue, unsigned priority)
 {
-    struct delivery *delivery = engine_pull(bed->engine, bed->now, bytes_of(queue), priority);
+    struct delivery *delivery = turn_pull(bed->engine, bed->now, bytes_of(queue), priority);
 
     carry_out(bed);
     return delivery;
@@ -138,7 +138,7 @@ static struct delivery *pull(struct bed *bed, const char *queue, unsigned priori
 static void answer(struct bed *bed, struct delivery *delivery, struct delivery_outcome outcome)
 {
     delivery->outcome = outcome;
-    engine_delivered(bed->engine, bed->now, delivery);
+    turn_delivered(bed->engine, bed->now, delivery);
     carry_out(bed);
 }
 
@@ -282,13 +282,13 @@ static void test_outcomes(void **state)
     assert_true(bytes_equal(delivery->timer->texts.last_error, BYTES("not today")));
     delivery->wants_record = true;
     bed.fails_commits = true;
-    engine_delivered(bed.engine, bed.now, delivery);
+    turn_delivered(bed.engine, bed.now, delivery);
     {
         struct storage_batch *batch = engine_take_batch(bed.engine);
 
         assert_null(engine_take_recorded(bed.engine)); /* not before the write is back */
         batch->result = ERROR_IO;
-        engine_committed(bed.engine, bed.now, batch);
+        turn_committed(bed.engine, bed.now, batch);
     }
     carry_out(&bed);
     assert_int_equal(bed.recorded_count, 2);

@@ -221,7 +221,7 @@ static void test_failed_firings(void **state)
 
 static struct delivery *pull(struct bed *bed)
 {
-    struct delivery *delivery = engine_pull(bed->engine, bed->now, BYTES("q"), 5);
+    struct delivery *delivery = turn_pull(bed->engine, bed->now, BYTES("q"), 5);
 
     if (delivery)
         list_init(&delivery->link); /* answer() takes it off a list */

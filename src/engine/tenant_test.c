@@ -174,9 +174,9 @@ static struct delivery *pull(struct bed *bed, size_t tenant)
 {
     char room[QUEUE_FULL_NAME_SIZE_MAX];
 
-    return engine_pull(bed->engine, bed->now,
-                       queue_full_name(bytes_of(names[tenant]), BYTES("q"), room),
-                       QUEUE_PRIORITY_DEFAULT);
+    return turn_pull(bed->engine, bed->now,
+                     queue_full_name(bytes_of(names[tenant]), BYTES("q"), room),
+                     QUEUE_PRIORITY_DEFAULT);
 }
 
 static void test_queues(void **state)

@@ -244,13 +244,13 @@ static void test_time_goes_on_meanwhile(void **state)
     bed_init(&bed);
     create(&bed, "http://a.example/", 5000, &id);
     command = touch_command(&id, HOUR_MS, 0);
-    engine_submit(bed.engine, bed.now, &command);
+    turn_submit(bed.engine, bed.now, &command);
     batch = engine_take_batch(bed.engine);
     bed.now.ms += 5500;
-    engine_advance(bed.engine, bed.now);
+    turn_advance(bed.engine, bed.now);
     assert_null(engine_take_delivery(bed.engine));
     batch->result = storage_commit(bed.storage, &batch, 1, NULL);
-    engine_committed(bed.engine, bed.now, batch);
+    turn_committed(bed.engine, bed.now, batch);
     carry_out(&bed);
     assert_int_equal(bed.delivered_count, 0);
     advance_to(&bed, 1000);

@@ -308,12 +308,11 @@ static void write_failed(struct engine *engine, struct entry *entry, const struc
     }
 }
 
-void engine_committed(struct engine *engine, struct wall now, struct storage_batch *batch)
+void engine_committed(struct engine *engine, struct storage_batch *batch)
 {
     struct engine_batch *out = list_item(batch, struct engine_batch, batch);
 
-    engine_begin(engine, now);
-    assert(engine->batches_out > 0);
+    assert(engine->is_in_turn && engine->batches_out > 0);
     engine->batches_out--;
     engine->writes_out -= batch->write_count;
     if (batch->result != ERROR_NONE) {
@@ -336,5 +335,4 @@ void engine_committed(struct engine *engine, struct wall now, struct storage_bat
     free(batch->writes);
     free(out->notes);
     free(out);
-    engine_end(engine);
 }

@@ -50,7 +50,19 @@ void engine_loop_measure(struct node *node, const struct delivery *delivery)
 struct engine *engine_loop_engine_of(struct node *node, uint16_t partition)
 {
     assert(partition < node->partition_count);
-    return node->engines[partition];
+    struct engine *engine = node->engines[partition];
+    if (!engine_is_in_turn(engine))
+        engine_begin(engine, node->now);
+    return engine;
+}
+
+void engine_loop_end_turns(struct node *node)
+{
+    for (uint16_t i = 0; i < node->partition_count; i++)
+        if (engine_is_in_turn(node->engines[i])) {
+            engine_end(node->engines[i]);
+            engine_loop_answer(node, node->engines[i]);
+        }
 }
 
 static void take_in_commits(struct node *node)
@@ -63,7 +75,7 @@ static void take_in_commits(struct node *node)
         struct storage_batch *batch = list_item(link, struct storage_batch, link);
         struct engine *engine = engine_loop_engine_of(node, batch->partition);
 
-        engine_committed(engine, wall_now(), batch);
+        engine_committed(engine, batch);
         engine_loop_answer(node, engine);
     }
 }
@@ -78,7 +90,7 @@ static void take_in_reads(struct node *node)
         struct engine_read *read = list_item(link, struct engine_read, link);
         struct engine *engine = engine_loop_engine_of(node, engine_read_partition(read));
 
-        engine_read_done(engine, wall_now(), read);
+        engine_read_done(engine, read);
         engine_loop_answer(node, engine);
     }
 }
@@ -95,7 +107,7 @@ static void take_in_outcomes(struct node *node)
 
         list_remove(link);
         engine_loop_measure(node, delivery);
-        engine_delivered(engine, wall_now(), delivery);
+        engine_delivered(engine, delivery);
         engine_loop_answer(node, engine);
     }
 }
@@ -111,13 +123,14 @@ static void take_in_requests(struct node *node)
         struct engine *engine = engine_loop_engine_of(node, request->command.partition);
 
         list_remove(link);
-        engine_submit(engine, wall_now(), &request->command);
+        engine_submit(engine, &request->command);
         engine_loop_answer(node, engine);
     }
 }
 
 static void take_in(struct node *node)
 {
+    node->now = wall_now();
     take_in_commits(node);
     take_in_outcomes(node);
     take_in_reads(node);
@@ -125,20 +138,17 @@ static void take_in(struct node *node)
     queue_loop_take_in(node);
 }
 
-/* Lets time pass for every engine that waits for it, and for all of them when the clock went back:
- * their pauses end by a time that is far off now. */
+/* Ends the turn of every engine that got something, and lets time pass for those that wait for it;
+ * for all of them when the clock went back: their pauses end by a time that is far off now. */
 static void advance(struct node *node)
 {
-    struct wall now = wall_now();
-    bool went_back = now.ms < node->advanced_at.ms;
+    bool went_back = node->now.ms < node->advanced_at.ms;
 
-    node->advanced_at = now;
-    for (uint16_t i = 0; i < node->partition_count; i++) {
-        if (went_back || engine_wake_at(node->engines[i]).ms <= now.ms) {
-            engine_advance(node->engines[i], now);
-            engine_loop_answer(node, node->engines[i]);
-        }
-    }
+    node->advanced_at = node->now;
+    for (uint16_t i = 0; i < node->partition_count; i++)
+        if (went_back || engine_wake_at(node->engines[i]).ms <= node->now.ms)
+            engine_loop_engine_of(node, i);
+    engine_loop_end_turns(node);
 }
 
 static void send_off(struct node *node)
@@ -303,22 +313,23 @@ void engine_loop_fail_rest(struct node *node)
 {
     take_in(node);
     for (uint16_t i = 0; i < node->partition_count; i++) {
-        struct engine *engine = node->engines[i];
+        struct engine *engine = engine_loop_engine_of(node, i);
         struct storage_batch *batch;
         struct engine_read *read;
 
         while ((read = engine_take_read(engine))) {
             read->result = ERROR_STOPPING;
-            engine_read_done(engine, wall_now(), read);
+            engine_read_done(engine, read);
             engine_loop_answer(node, engine);
         }
         /* Once only: the engine's own writes would come back for ever. */
         batch = engine_take_batch(engine);
         if (batch) {
             batch->result = ERROR_STOPPING;
-            engine_committed(engine, wall_now(), batch);
+            engine_committed(engine, batch);
             engine_loop_answer(node, engine);
         }
     }
+    engine_loop_end_turns(node);
     queue_loop_turn(node);
 }

@@ -46,7 +46,7 @@ struct node {
     _Atomic uint64_t pending_all;       /* live timers */
     struct zones *zones;                /* NULL: the tz database is not installed */
     struct engine **engines;            /* the engine thread's, while it runs */
-    struct wall advanced_at;            /* the same: when it last let time pass */
+    struct wall now, advanced_at;       /* the engine thread's: of this turn, and of the last */
 
     /* Into the engine thread. */
     struct mailbox requests, commits, reads, outcomes, workers;
@@ -83,7 +83,11 @@ void engine_loop_answer(struct node *node, struct engine *engine);
 /* Shows how late a delivery is that has ended. */
 void engine_loop_measure(struct node *node, const struct delivery *delivery);
 
+/* The engine of a partition, in a turn: begins one at node->now unless it is under way. */
 struct engine *engine_loop_engine_of(struct node *node, uint16_t partition);
+
+/* Ends the turns that are under way, and answers what they answered. */
+void engine_loop_end_turns(struct node *node);
 
 /* ---- queue_loop.c ---- */
 

@@ -102,9 +102,9 @@ static struct delivery *pull(struct node *node, struct bytes name)
         look_at_all(node, QUEUE_PRIORITY_COUNT - 1);
     }
     while ((first = find_first(node)) >= 0) {
-        struct engine *engine = node->engines[first];
-        struct delivery *delivery = engine_pull(
-            engine, wall_now(), (struct bytes){heads->name, heads->name_size}, heads->priority);
+        struct engine *engine = engine_loop_engine_of(node, (uint16_t)first);
+        struct delivery *delivery =
+            engine_pull(engine, (struct bytes){heads->name, heads->name_size}, heads->priority);
 
         engine_loop_answer(node, engine);
         if (delivery) {
@@ -139,7 +139,7 @@ static void take_ended(struct node *node)
 
         if (delivery->outcome.result != DELIVERY_RETURNED)
             engine_loop_measure(node, delivery);
-        engine_delivered(engine, wall_now(), delivery);
+        engine_delivered(engine, delivery);
         engine_loop_answer(node, engine);
     }
 }
@@ -172,6 +172,7 @@ void queue_loop_turn(struct node *node)
     if (atomic_load(&node->stops_waiting))
         queue_stop_waiting(node->queue);
     queue_advance(node->queue, instant_now());
+    node->now = wall_now();
     take_ended(node);
     take_recorded(node);
     take_woken(node);
@@ -180,8 +181,9 @@ void queue_loop_turn(struct node *node)
         struct delivery *delivery = pull(node, name);
 
         queue_give(node->queue, instant_now(), delivery);
-        take_woken(node); /* a pull lets time pass in its engine; after a give that puts to sleep */
     }
+    engine_loop_end_turns(node);
+    take_woken(node);
     take_replies(node);
 }
 

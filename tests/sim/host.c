@@ -4,6 +4,8 @@
 #include "tenants.h"
 #include "world.h"
 
+#include "engine/engine_turn_testing.h"
+
 #include <assert.h>
 
 enum { SPINS_MAX = 20000, STOP_STEPS_MAX = 10000, CHECK_EVERY = 32 };
@@ -118,7 +120,7 @@ struct delivery *host_pull(struct world *world, struct partition *partition)
 {
     for (unsigned priority = QUEUE_PRIORITIES; priority > 0; priority--) {
         struct delivery *delivery =
-            engine_pull(partition->engine, begin(world, partition), BYTES("sim"), priority - 1);
+            turn_pull(partition->engine, begin(world, partition), BYTES("sim"), priority - 1);
 
         if (delivery) {
             judge_pulled(world, partition, delivery, priority - 1);
@@ -241,21 +243,21 @@ void host_discard_batch(struct world *world, struct storage_batch *batch)
     struct partition *partition = partition_of(world, batch->partition);
 
     batch->result = ERROR_IO;
-    engine_committed(partition->engine, world_now(world), batch);
+    turn_committed(partition->engine, world_now(world), batch);
     drop_replies(partition);
 }
 
 void host_discard_read(struct world *world, uint16_t partition, struct engine_read *read)
 {
     read->result = ERROR_IO;
-    engine_read_done(partition_of(world, partition)->engine, world_now(world), read);
+    turn_read_done(partition_of(world, partition)->engine, world_now(world), read);
     drop_replies(partition_of(world, partition));
 }
 
 void host_discard_delivery(struct world *world, uint16_t partition, struct delivery *delivery)
 {
     delivery->outcome = (struct delivery_outcome){.result = DELIVERY_FAILED};
-    engine_delivered(partition_of(world, partition)->engine, world_now(world), delivery);
+    turn_delivered(partition_of(world, partition)->engine, world_now(world), delivery);
     drop_replies(partition_of(world, partition));
 }
 
@@ -413,7 +415,7 @@ void host_advance(struct world *world, uint16_t index)
     if (++partition->spins > SPINS_MAX)
         world_fail(world, 0, "a wake-up has a reason", "partition %u is woken without end", index);
     partition->jitter_ms = world_below(world, world->plan.wake_jitter_ms + 1);
-    engine_advance(partition->engine, begin(world, partition));
+    turn_advance(partition->engine, begin(world, partition));
     end(world, partition);
 }
 
@@ -421,7 +423,7 @@ void host_submit(struct world *world, struct op *op)
 {
     struct partition *partition = partition_of(world, op->partition);
 
-    engine_submit(partition->engine, begin(world, partition), &op->command);
+    turn_submit(partition->engine, begin(world, partition), &op->command);
     end(world, partition);
 }
 
@@ -434,7 +436,7 @@ void host_committed(struct world *world, struct storage_batch *batch)
         model_told(world, batch);
     else
         hear_fault(world, partition);
-    engine_committed(partition->engine, begin(world, partition), batch);
+    turn_committed(partition->engine, begin(world, partition), batch);
     end(world, partition);
 }
 
@@ -445,7 +447,7 @@ void host_read_done(struct world *world, uint16_t index, struct engine_read *rea
     world_note(world, "read done", index, 0, read->result, read->page.count);
     if (read->result != ERROR_NONE && read->result != ERROR_NOT_FOUND)
         hear_fault(world, partition);
-    engine_read_done(partition->engine, begin(world, partition), read);
+    turn_read_done(partition->engine, begin(world, partition), read);
     end(world, partition);
 }
 
@@ -458,7 +460,7 @@ void host_delivered(struct world *world, uint16_t index, struct twin *twin, uint
     judge_outcome(world, twin, &delivery->outcome, now);
     partition->out--;
     partition->out_by_origin[origin]--;
-    engine_delivered(partition->engine, now, delivery);
+    turn_delivered(partition->engine, now, delivery);
     world_tempt(world, world->plan.disk_delay_ms);
     end(world, partition);
 }
