@@ -1,3 +1,4 @@
+/* connections.c - the open connections of a server, and the thread that closes idle ones. */
 #include "http/connections.h"
 
 #include "sys/clock.h"
@@ -15,7 +16,7 @@ enum {
     SWEEP_MS_MAX = 1000,
 };
 
-static uint64_t sweep_period_ms(const struct connections *connections)
+static uint64_t connections_sweep_period_ms(const struct connections *connections)
 {
     uint64_t ms = connections->idle_ns_ / 1000000 / 4;
 
@@ -29,8 +30,8 @@ struct batch {
 };
 
 /* libmicrohttpd overlooks the end of a connection that comes together with data: it waits for
- * another event, and there is none. This makes one; what was received can still be read. */
-static void nudge_ended(struct batch *batch)
+ * another event that never comes. This causes the event; received data can still be read. */
+static void connections_nudge_ended(struct batch *batch)
 {
     if (poll(batch->waiting, batch->count, 0) > 0)
         for (nfds_t i = 0; i < batch->count; i++)
@@ -40,8 +41,8 @@ static void nudge_ended(struct batch *batch)
 }
 
 /* Under the lock: connection_close takes it before the socket's number can be used again for
- * somebody else. */
-static void sweep(struct connections *connections, uint64_t now_ns)
+ * another connection. */
+static void connections_sweep(struct connections *connections, uint64_t now_ns)
 {
     struct batch batch = {.count = 0};
 
@@ -58,15 +59,15 @@ static void sweep(struct connections *connections, uint64_t now_ns)
         batch.waiting[batch.count++] =
             (struct pollfd){.fd = connection->socket, .events = POLLRDHUP};
         if (batch.count == sizeof(batch.waiting) / sizeof(batch.waiting[0]))
-            nudge_ended(&batch);
+            connections_nudge_ended(&batch);
     }
-    nudge_ended(&batch);
+    connections_nudge_ended(&batch);
 }
 
-static void *sweeper_run(void *argument)
+static void *connections_sweeper_run(void *argument)
 {
     struct connections *connections = argument;
-    uint64_t period_ns = sweep_period_ms(connections) * 1000000;
+    uint64_t period_ns = connections_sweep_period_ms(connections) * 1000000;
 
     pthread_mutex_lock(&connections->lock_);
     while (!connections->is_stopping_) {
@@ -75,7 +76,7 @@ static void *sweeper_run(void *argument)
                                  .tv_nsec = (long)(until_ns % 1000000000)};
 
         pthread_cond_timedwait(&connections->stop_, &connections->lock_, &until);
-        sweep(connections, instant_now().ns);
+        connections_sweep(connections, instant_now().ns);
     }
     pthread_mutex_unlock(&connections->lock_);
     return NULL;
@@ -96,7 +97,7 @@ enum error_code connections_start(struct connections *connections, size_t count_
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&connections->stop_, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    error = thread_start(&connections->sweeper_, sweeper_run, connections, "http-idle");
+    error = thread_start(&connections->sweeper_, connections_sweeper_run, connections, "http-idle");
     if (!error)
         return ERROR_NONE;
     pthread_cond_destroy(&connections->stop_);

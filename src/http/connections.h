@@ -22,8 +22,8 @@
 struct http_request;
 struct tls_identity;
 
-/* So many connections over the limit may exist at a time, to be refused with an answer; further
- * ones are shut down at once. */
+/* Connections over the limit that may exist at a time, each to be refused with an answer; further
+ * connections are shut down at once. */
 #define CONNECTIONS_EXCESS_MAX 64u
 
 struct connection {
@@ -32,7 +32,7 @@ struct connection {
     struct tls_identity *identity;  /* that it was shown; NULL: without TLS */
     struct http_request *announced; /* its target is there, no more so far; owned */
     bool is_excess;                 /* opened beyond the limit */
-    _Atomic uint64_t waiting_since; /* instant in ns; 0: we are not waiting for the client */
+    _Atomic uint64_t waiting_since; /* instant in ns; 0: the server does not wait for the client */
     size_t progress_bytes;          /* of a body, since the mark was last moved */
 };
 
@@ -61,7 +61,8 @@ struct connection *connection_open(struct connections *connections, int socket);
 /* Before the socket is closed. NULL is allowed. */
 void connection_close(struct connections *connections, struct connection *connection);
 
-/* We are waiting for the client from now on; still, or from now on; not any more. */
+/* Sets the mark: the server waits for the client from now on. wait_on: sets it unless it is set.
+ * wait_over: removes it. */
 void connection_wait(struct connection *connection);
 void connection_wait_on(struct connection *connection);
 void connection_wait_over(struct connection *connection);

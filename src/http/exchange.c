@@ -1,3 +1,5 @@
+/* exchange.c - one request as libmicrohttpd sees it: its callbacks, turned into calls of the
+ * handler. */
 #include "http/server_private.h"
 
 #include "sys/clock.h"
@@ -11,14 +13,14 @@
 enum {
     HEAD_EXTRA_BYTES = 8192,
     PARAMETER_BYTES = 64, /* the library's record of a parameter of a query */
-    ANSWER_BYTES = 1024,  /* that must be left for its answer */
+    ANSWER_BYTES = 1024,  /* memory that must be left for the answer */
 };
 
 /* ---- reading ---- */
 
-/* What the head announces of the body. False: it contradicts itself, which is how requests are
- * smuggled past a proxy. */
-static bool read_framing(struct http_request *request)
+/* Reads the length that the head announces for the body. False: the head contradicts itself, which
+ * is how requests are smuggled past a proxy. */
+static bool exchange_read_framing(struct http_request *request)
 {
     struct bytes length = http_request_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
     struct bytes coding = http_request_header(request, MHD_HTTP_HEADER_TRANSFER_ENCODING);
@@ -39,7 +41,7 @@ static bool read_framing(struct http_request *request)
     return http_request_header_count(request, MHD_HTTP_HEADER_CONTENT_LENGTH) <= 1;
 }
 
-static bool has_large_head(const struct http_request *request)
+static bool exchange_has_large_head(const struct http_request *request)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(request->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
@@ -49,21 +51,22 @@ static bool has_large_head(const struct http_request *request)
 
 /* Whether an answer to the head goes out at once, at the price of the connection, instead of after
  * the body. A client that waits for "100 Continue" must not be kept waiting. */
-static bool answers_at_once(const struct http_request *request)
+static bool exchange_answers_at_once(const struct http_request *request)
 {
     return request->content_length > HTTP_KEEP_BODY_MAX ||
            http_request_header(request, MHD_HTTP_HEADER_EXPECT).data;
 }
 
-/* Whether a body is announced, but none comes, which no client may do. Asked after the "100
- * Continue" for what is not there, the library takes no answer when the next request has come. */
-static bool has_empty_promise(const struct http_request *request)
+/* Whether a body is announced, but none comes, which no client may do. After the "100
+ * Continue" for a body that never comes, the library takes no answer once the next request has
+ * arrived. */
+static bool exchange_has_empty_promise(const struct http_request *request)
 {
     return request->content_length == 0 &&
            http_request_header(request, MHD_HTTP_HEADER_EXPECT).data;
 }
 
-static enum MHD_Result refuse(struct http_request *request, enum http_refusal refusal)
+static enum MHD_Result exchange_refuse(struct http_request *request, enum http_refusal refusal)
 {
     struct http_server *server = request->server;
 
@@ -73,8 +76,8 @@ static enum MHD_Result refuse(struct http_request *request, enum http_refusal re
     return request_queue(request);
 }
 
-/* The whole request is there: queues the answer, or sleeps until there is one. */
-static enum MHD_Result settle(struct http_request *request)
+/* The whole request has arrived: queues the answer, or sleeps until there is an answer. */
+static enum MHD_Result exchange_settle(struct http_request *request)
 {
     const struct http_handler *handler = request->server->options.handler;
 
@@ -95,7 +98,7 @@ static enum MHD_Result settle(struct http_request *request)
     return request_queue(request);
 }
 
-static enum MHD_Result begin(struct http_request *request, const char *method)
+static enum MHD_Result exchange_begin(struct http_request *request, const char *method)
 {
     struct http_server *server = request->server;
 
@@ -105,26 +108,27 @@ static enum MHD_Result begin(struct http_request *request, const char *method)
     pthread_mutex_lock(&server->lock);
     server->active++;
     pthread_mutex_unlock(&server->lock);
-    if (!read_framing(request))
-        return refuse(request, HTTP_REFUSED_MALFORMED);
+    if (!exchange_read_framing(request))
+        return exchange_refuse(request, HTTP_REFUSED_MALFORMED);
     if (request->connection->is_excess)
-        return refuse(request, HTTP_REFUSED_CONNECTIONS);
-    if (has_large_head(request))
-        return refuse(request, HTTP_REFUSED_HEADERS);
+        return exchange_refuse(request, HTTP_REFUSED_CONNECTIONS);
+    if (exchange_has_large_head(request))
+        return exchange_refuse(request, HTTP_REFUSED_HEADERS);
     if (atomic_load(&server->is_stopping))
-        return refuse(request, HTTP_REFUSED_STOPPING);
+        return exchange_refuse(request, HTTP_REFUSED_STOPPING);
     server->options.handler->begin(server->options.context, request);
     if (request->content_length == 0)
         connection_wait_over(request->connection);
     else
         connection_wait(request->connection);
-    if (has_empty_promise(request))
-        return settle(request);
-    return request->is_answered && answers_at_once(request) ? request_queue(request) : MHD_YES;
+    if (exchange_has_empty_promise(request))
+        return exchange_settle(request);
+    return request->is_answered && exchange_answers_at_once(request) ? request_queue(request)
+                                                                     : MHD_YES;
 }
 
-/* Part of a body that nobody wants any more. */
-static enum MHD_Result discard(struct http_request *request, size_t *size)
+/* Counts and drops a part of a body whose request is answered already. */
+static enum MHD_Result exchange_discard(struct http_request *request, size_t *size)
 {
     request->discarded_bytes += *size;
     connection_progress(request->connection, *size);
@@ -132,14 +136,16 @@ static enum MHD_Result discard(struct http_request *request, size_t *size)
     return request->discarded_bytes > HTTP_DISCARD_BYTES_MAX ? MHD_NO : MHD_YES;
 }
 
-static enum MHD_Result take_body(struct http_request *request, const char *data, size_t *size)
+static enum MHD_Result exchange_take_body(struct http_request *request, const char *data,
+                                          size_t *size)
 {
     struct http_server *server = request->server;
 
     if (!request_hold(request))
         return MHD_NO;
     connection_wait_on(request->connection); /* if it slept */
-    /* Who was resumed before it fell asleep goes on at once: the library would not call again. */
+    /* A request that was resumed before it fell asleep continues at once: the library would not
+     * call again. */
     while (*size > 0 && !request->is_answered && !request->hangs_up) {
         size_t used;
 
@@ -163,33 +169,34 @@ static enum MHD_Result take_body(struct http_request *request, const char *data,
 
 /* A head in its raw and its parsed form. The library wipes all of it after each request, so it
  * should not be larger than it must. */
-static size_t head_room(const struct http_server *server)
+static size_t exchange_head_room(const struct http_server *server)
 {
     return server->options.header_bytes_max + HEAD_EXTRA_BYTES;
 }
 
-/* More than there is room for beside what is read: half of it, or so much as the target takes. The
- * library would neither answer nor hang up. */
-static bool has_too_many_parameters(const struct http_server *server, const char *target,
-                                    size_t size)
+/* Whether the parameters need more memory than the library has left beside the head, which takes
+ * half of the room or the size of the target, whichever is larger. The library would neither answer
+ * nor hang up. */
+static bool exchange_has_too_many_parameters(const struct http_server *server, const char *target,
+                                             size_t size)
 {
-    size_t room = head_room(server), taken = ANSWER_BYTES + (size > room / 2 ? size : room / 2);
+    size_t room = exchange_head_room(server),
+           taken = ANSWER_BYTES + (size > room / 2 ? size : room / 2);
 
     for (const char *at = strchr(target, '?'); at && taken <= room; at = strchr(at + 1, '&'))
         taken += PARAMETER_BYTES;
     return taken > room;
 }
 
-/* The library gives some up without a word when it has no room for them; those the connection
- * frees. */
-static void forget_announced(struct connection *connection)
+/* Frees a request that the library gave up for want of memory without telling. */
+static void exchange_forget_announced(struct connection *connection)
 {
     free(connection->announced);
     connection->announced = NULL;
 }
 
-/* The request line is there. */
-static void *on_target(void *context, const char *target, struct MHD_Connection *mhd)
+/* The request line has arrived. */
+static void *exchange_on_target(void *context, const char *target, struct MHD_Connection *mhd)
 {
     struct worker *worker = context;
     const union MHD_ConnectionInfo *info =
@@ -200,7 +207,7 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
 
     if (!connection)
         return NULL;
-    if (has_too_many_parameters(worker->server, target, size)) {
+    if (exchange_has_too_many_parameters(worker->server, target, size)) {
         shutdown(connection->socket, SHUT_RDWR);
         return NULL;
     }
@@ -215,14 +222,15 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
     request->begun_at = instant_now();
     request->target_size = size;
     memcpy(request->target, target, size);
-    forget_announced(connection);
+    exchange_forget_announced(connection);
     connection->announced = request;
     return request;
 }
 
-static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, const char *path,
-                                  const char *method, const char *version, const char *data,
-                                  size_t *size, void **state)
+static enum MHD_Result exchange_on_request(void *context, struct MHD_Connection *mhd,
+                                           const char *path, const char *method,
+                                           const char *version, const char *data, size_t *size,
+                                           void **state)
 {
     struct http_request *request = *state;
 
@@ -230,19 +238,19 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
     if (!request)
         return MHD_NO;
     if (!request->is_begun)
-        return begin(request, method);
+        return exchange_begin(request, method);
     if (request_is_asleep(request))
         return MHD_YES;
     if (*size && request->is_answered)
-        return discard(request, size);
+        return exchange_discard(request, size);
     if (*size)
-        return take_body(request, data, size);
+        return exchange_take_body(request, data, size);
     connection_wait_over(request->connection);
-    return settle(request);
+    return exchange_settle(request);
 }
 
-static void on_completed(void *context, struct MHD_Connection *mhd, void **state,
-                         enum MHD_RequestTerminationCode code)
+static void exchange_on_completed(void *context, struct MHD_Connection *mhd, void **state,
+                                  enum MHD_RequestTerminationCode code)
 {
     struct http_request *request = *state;
     struct http_server *server;
@@ -254,7 +262,7 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **state
     server = request->server;
     connection_wait(request->connection);
     if (!request->is_begun) {
-        forget_announced(request->connection);
+        exchange_forget_announced(request->connection);
         return;
     }
     server->options.handler->closed(request);
@@ -264,9 +272,9 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **state
     free(request);
 }
 
-/* The daemon began with some identity; this one is the present. */
-static bool show_identity(struct http_server *server, struct MHD_Connection *mhd,
-                          struct connection *connection)
+/* Shows the present identity of the server: the daemon only knows the identity it began with. */
+static bool exchange_show_identity(struct http_server *server, struct MHD_Connection *mhd,
+                                   struct connection *connection)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
@@ -278,8 +286,8 @@ static bool show_identity(struct http_server *server, struct MHD_Connection *mhd
            (info && tls_identity_show(connection->identity, info->tls_session));
 }
 
-static void on_connection(void *context, struct MHD_Connection *mhd, void **state,
-                          enum MHD_ConnectionNotificationCode code)
+static void exchange_on_connection(void *context, struct MHD_Connection *mhd, void **state,
+                                   enum MHD_ConnectionNotificationCode code)
 {
     struct worker *worker = context;
     struct http_server *server = worker->server;
@@ -290,7 +298,7 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **stat
 
         loop_accepted(&worker->loop);
         *state = info ? connection_open(&server->connections, info->connect_fd) : NULL;
-        if (*state && !show_identity(server, mhd, *state))
+        if (*state && !exchange_show_identity(server, mhd, *state))
             shutdown(info->connect_fd, SHUT_RDWR);
     } else {
         struct connection *connection = *state;
@@ -319,14 +327,14 @@ struct MHD_Daemon *exchange_start(struct worker *worker)
     errno = 0;
     return MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (identity ? MHD_USE_TLS : 0), 0, NULL, NULL,
-        on_request, worker,                         /* */
+        exchange_on_request, worker,                /* */
         MHD_OPTION_ARRAY, identity ? tls : tls + 3, /* */
         MHD_OPTION_LISTEN_SOCKET, server->listener, /* */
-        /* Who is over the limit is refused by us, wherever the connections lie. */
+        /* Connections over the limit are refused by this server, with an answer. */
         MHD_OPTION_CONNECTION_LIMIT, options->connections_max + CONNECTIONS_EXCESS_MAX + 64u,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(idle_s > UINT32_MAX ? UINT32_MAX : idle_s),
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, head_room(server), /* */
-        MHD_OPTION_URI_LOG_CALLBACK, on_target, worker,        /* */
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, worker,     /* */
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, worker, MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, exchange_head_room(server), /* */
+        MHD_OPTION_URI_LOG_CALLBACK, exchange_on_target, worker,        /* */
+        MHD_OPTION_NOTIFY_COMPLETED, exchange_on_completed, worker,     /* */
+        MHD_OPTION_NOTIFY_CONNECTION, exchange_on_connection, worker, MHD_OPTION_END);
 }

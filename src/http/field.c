@@ -1,28 +1,29 @@
+/* field.c - parses values of header fields: media types, entity tags, preferences. */
 #include "http/field.h"
 
 #include <strings.h>
 
-static bool is_space(char byte)
+static bool field_is_space(char byte)
 {
     return byte == ' ' || byte == '\t';
 }
 
-static struct bytes trim(struct bytes text)
+static struct bytes field_trim(struct bytes text)
 {
-    while (text.size && is_space(text.data[0]))
+    while (text.size && field_is_space(text.data[0]))
         text = (struct bytes){text.data + 1, text.size - 1};
-    while (text.size && is_space(text.data[text.size - 1]))
+    while (text.size && field_is_space(text.data[text.size - 1]))
         text.size--;
     return text;
 }
 
-static bool equals_caseless(struct bytes text, const char *word)
+static bool field_equals_caseless(struct bytes text, const char *word)
 {
     return text.size == strlen(word) && strncasecmp(text.data, word, text.size) == 0;
 }
 
 /* Takes the text up to the next `mark` that is not within quotes, and the mark itself. */
-static struct bytes cut(struct bytes *rest, char mark)
+static struct bytes field_cut(struct bytes *rest, char mark)
 {
     struct bytes piece = *rest;
     bool is_quoted = false;
@@ -37,10 +38,10 @@ static struct bytes cut(struct bytes *rest, char mark)
     piece.size = i;
     *rest = i < rest->size ? (struct bytes){rest->data + i + 1, rest->size - i - 1}
                            : (struct bytes){rest->data + i, 0};
-    return trim(piece);
+    return field_trim(piece);
 }
 
-static struct bytes unquote(struct bytes text)
+static struct bytes field_unquote(struct bytes text)
 {
     if (text.size >= 2 && text.data[0] == '"' && text.data[text.size - 1] == '"')
         return (struct bytes){text.data + 1, text.size - 2};
@@ -49,20 +50,21 @@ static struct bytes unquote(struct bytes text)
 
 bool http_media_type_is(struct bytes field, const char *type)
 {
-    if (!equals_caseless(cut(&field, ';'), type))
+    if (!field_equals_caseless(field_cut(&field, ';'), type))
         return false;
     while (field.size > 0) {
-        struct bytes value = cut(&field, ';');
-        struct bytes name = cut(&value, '=');
+        struct bytes value = field_cut(&field, ';');
+        struct bytes name = field_cut(&value, '=');
 
-        if (equals_caseless(name, "charset") && !equals_caseless(unquote(trim(value)), "utf-8"))
+        if (field_equals_caseless(name, "charset") &&
+            !field_equals_caseless(field_unquote(field_trim(value)), "utf-8"))
             return false;
     }
     return true;
 }
 
 /* The bytes that RFC 9110 allows in an entity tag. */
-static bool is_tag_byte(char byte)
+static bool field_is_tag_byte(char byte)
 {
     return byte == '!' || (byte >= '#' && byte != 0x7f) || (unsigned char)byte >= 0x80;
 }
@@ -72,7 +74,7 @@ enum http_tag_kind http_tag_parse(struct bytes field, struct bytes *ret_opaque)
     enum http_tag_kind kind = HTTP_TAG_STRONG;
     size_t i;
 
-    field = trim(field);
+    field = field_trim(field);
     if (field.size == 1 && field.data[0] == '*')
         return HTTP_TAG_ANY;
     if (bytes_has_prefix(field, BYTES("W/"))) {
@@ -82,12 +84,12 @@ enum http_tag_kind http_tag_parse(struct bytes field, struct bytes *ret_opaque)
     if (field.size < 2 || field.data[0] != '"')
         return HTTP_TAG_BAD;
     for (i = 1; i < field.size && field.data[i] != '"'; i++)
-        if (!is_tag_byte(field.data[i]))
+        if (!field_is_tag_byte(field.data[i]))
             return HTTP_TAG_BAD;
     if (i == field.size)
         return HTTP_TAG_BAD;
     *ret_opaque = (struct bytes){field.data + 1, i - 1};
-    field = trim((struct bytes){field.data + i + 1, field.size - i - 1});
+    field = field_trim((struct bytes){field.data + i + 1, field.size - i - 1});
     if (field.size == 0)
         return kind;
     return field.data[0] == ',' ? HTTP_TAG_LIST : HTTP_TAG_BAD;
@@ -96,12 +98,12 @@ enum http_tag_kind http_tag_parse(struct bytes field, struct bytes *ret_opaque)
 bool http_prefers(struct bytes field, const char *name, const char *value)
 {
     while (field.size > 0) {
-        struct bytes preference = cut(&field, ',');
-        struct bytes wanted = cut(&preference, ';'); /* its parameters do not matter */
-        struct bytes wanted_name = cut(&wanted, '=');
+        struct bytes preference = field_cut(&field, ',');
+        struct bytes wanted = field_cut(&preference, ';'); /* its parameters do not matter */
+        struct bytes wanted_name = field_cut(&wanted, '=');
 
-        if (equals_caseless(wanted_name, name))
-            return equals_caseless(unquote(trim(wanted)), value);
+        if (field_equals_caseless(wanted_name, name))
+            return field_equals_caseless(field_unquote(field_trim(wanted)), value);
     }
     return false;
 }

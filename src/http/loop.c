@@ -1,3 +1,4 @@
+/* loop.c - the epoll loop that drives one libmicrohttpd daemon, and the listening socket. */
 #include "http/loop.h"
 
 #include "http/server.h"
@@ -16,15 +17,15 @@
 #include <unistd.h>
 
 enum {
-    BACKLOG = 4096, /* what the system allows if that is less */
+    BACKLOG = 4096, /* the system may lower it */
     UNSENT_BYTES_MAX = 128 << 10,
     ACCEPT_RETRY_MS = 10,
 };
 
 /* ---- listening ---- */
 
-/* 0 when the system does not say. */
-static uint16_t bound_port(int listener)
+/* The port of the socket; 0 when the system does not tell. */
+static uint16_t loop_bound_port(int listener)
 {
     struct sockaddr_storage address;
     socklen_t size = sizeof(address);
@@ -36,7 +37,7 @@ static uint16_t bound_port(int listener)
 }
 
 /* Returns the socket, or -1 with errno. */
-static int listen_at(const struct addrinfo *address)
+static int loop_listen_at(const struct addrinfo *address)
 {
     int on = 1, unsent_max = UNSENT_BYTES_MAX, error;
     int listener =
@@ -45,8 +46,8 @@ static int listen_at(const struct addrinfo *address)
     if (listener < 0)
         return -1;
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    /* Inherited by its connections. What a client does not read stays with us, where it is counted:
-     * the system would take megabytes of it for each. */
+    /* Inherited by accepted connections. Answers that a client does not read stay in this process,
+     * where they are counted: the system would buffer megabytes for each connection. */
     setsockopt(listener, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_max, sizeof(unsent_max));
     if (bind(listener, address->ai_addr, address->ai_addrlen) == 0 &&
         listen(listener, BACKLOG) == 0)
@@ -69,12 +70,12 @@ enum error_code loop_listen(const char *address, uint16_t port, int *ret_socket,
     snprintf(port_text, sizeof(port_text), "%u", port);
     if (getaddrinfo(address, port_text, &hints, &found) != 0)
         return error_set(ret_error, ERROR_INVALID, "%s is not a numeric address", address);
-    listener = listen_at(found);
+    listener = loop_listen_at(found);
     freeaddrinfo(found);
     if (listener < 0)
         return error_set(ret_error, ERROR_IO, "listen on %s port %u: %s", address, port,
                          strerror(errno));
-    *ret_port = bound_port(listener);
+    *ret_port = loop_bound_port(listener);
     if (*ret_port == 0) {
         close(listener);
         return error_set(ret_error, ERROR_IO, "listen on %s: the system does not say at which port",
@@ -108,7 +109,7 @@ bool http_address_is_loopback(const char *address)
 
 /* ---- running ---- */
 
-static int timeout_ms(struct MHD_Daemon *daemon)
+static int loop_timeout_ms(struct MHD_Daemon *daemon)
 {
     MHD_UNSIGNED_LONG_LONG ms;
 
@@ -118,14 +119,14 @@ static int timeout_ms(struct MHD_Daemon *daemon)
 }
 
 /* Whether a connection waits to be accepted. */
-static bool has_waiting(const struct loop *loop)
+static bool loop_has_waiting(const struct loop *loop)
 {
     struct pollfd listener = {.fd = loop->listener_, .events = POLLIN};
 
     return poll(&listener, 1, 0) > 0;
 }
 
-static void become_quiet(struct loop *loop)
+static void loop_become_quiet(struct loop *loop)
 {
     MHD_quiesce_daemon(loop->daemon_);
     loop->listener_ = -1;
@@ -135,8 +136,8 @@ static void become_quiet(struct loop *loop)
     pthread_mutex_unlock(&loop->lock_);
 }
 
-/* One turn. Returns whether a connection waits that was not accepted. */
-static bool turn(struct loop *loop, bool is_stuck)
+/* One turn of the loop. Returns whether a connection waits that could not be accepted. */
+static bool loop_turn(struct loop *loop, bool is_stuck)
 {
     struct pollfd wanted[] = {{.fd = loop->wake_, .events = POLLIN},
                               {.fd = loop->epoll_, .events = POLLIN},
@@ -144,19 +145,19 @@ static bool turn(struct loop *loop, bool is_stuck)
     size_t accepted = loop->accepted_;
     eventfd_t count;
 
-    /* What is ready stays ready: it can wait for the pause to end. */
+    /* Ready descriptors stay ready: they can wait for the end of the pause. */
     if (is_stuck)
         poll(wanted, 1, ACCEPT_RETRY_MS);
     else
-        poll(wanted, 3, timeout_ms(loop->daemon_));
-    /* First the flag, then the work: who comes in between wakes us once more. */
+        poll(wanted, 3, loop_timeout_ms(loop->daemon_));
+    /* Clear the flag before the work: a wake-up that comes in between then causes another turn. */
     if (wanted[0].revents)
         eventfd_read(loop->wake_, &count);
     atomic_store(&loop->is_woken_, false);
     if (atomic_exchange(&loop->wants_quiet_, false))
-        become_quiet(loop);
+        loop_become_quiet(loop);
     MHD_run(loop->daemon_);
-    return (is_stuck || wanted[2].revents) && loop->accepted_ == accepted && has_waiting(loop);
+    return (is_stuck || wanted[2].revents) && loop->accepted_ == accepted && loop_has_waiting(loop);
 }
 
 static void *loop_run(void *argument)
@@ -165,7 +166,7 @@ static void *loop_run(void *argument)
     bool is_stuck = false;
 
     while (!atomic_load(&loop->wants_stop_))
-        is_stuck = turn(loop, is_stuck);
+        is_stuck = loop_turn(loop, is_stuck);
     return NULL;
 }
 

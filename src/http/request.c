@@ -1,3 +1,4 @@
+/* request.c - sleeping, waking and answering of one request, and its accessors. */
 #include "http/server_private.h"
 
 #include "sys/clock.h"
@@ -12,10 +13,10 @@
  * a suspended connection is left alone until it is resumed: that is what keeps a request alive
  * while other threads work for it, and why a hang-up is noticed only afterwards.
  *
- * `turn` says who moves the request on. The handler's thread sets ASKED before (end) or within
- * (pause) a call of the handler and SUSPENDED once the connection sleeps; whoever answers or
- * resumes puts MOVING in its place and, had it been SUSPENDED, wakes the connection. So it is woken
- * exactly once, whichever comes first.
+ * `turn` says which thread continues the request. The thread of the handler sets ASKED before (end)
+ * or within (pause) a call of the handler, and SUSPENDED once the connection sleeps. The thread
+ * that answers or resumes sets MOVING and, had the turn been SUSPENDED, wakes the connection. So
+ * the connection is woken exactly once, whichever comes first.
  */
 /* ---- sleeping and waking ---- */
 
@@ -45,7 +46,7 @@ void request_release(struct http_request *request)
     server_count_down(request->server, &request->server->held);
 }
 
-static void wake(struct http_request *request)
+static void request_wake(struct http_request *request)
 {
     struct http_server *server = request->server;
     struct worker *worker = request->worker;
@@ -62,7 +63,7 @@ void request_fall_asleep(struct http_request *request)
 
     MHD_suspend_connection(request->mhd);
     if (!atomic_compare_exchange_strong(&request->turn, &asked, TURN_SUSPENDED))
-        wake(request);
+        request_wake(request);
 }
 
 bool request_is_asleep(const struct http_request *request)
@@ -76,7 +77,7 @@ bool request_is_asleep(const struct http_request *request)
 void http_request_resume(struct http_request *request)
 {
     if (atomic_exchange(&request->turn, TURN_MOVING) == TURN_SUSPENDED)
-        wake(request);
+        request_wake(request);
 }
 
 void http_request_pause(struct http_request *request)
@@ -170,8 +171,8 @@ struct header_counter {
     size_t count;
 };
 
-static enum MHD_Result count_header(void *context, enum MHD_ValueKind kind, const char *name,
-                                    const char *value)
+static enum MHD_Result request_count_header(void *context, enum MHD_ValueKind kind,
+                                            const char *name, const char *value)
 {
     struct header_counter *counter = context;
 
@@ -184,7 +185,7 @@ size_t http_request_header_count(const struct http_request *request, const char 
 {
     struct header_counter counter = {.name = name};
 
-    MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, count_header, &counter);
+    MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, request_count_header, &counter);
     return counter.count;
 }
 

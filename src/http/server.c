@@ -1,3 +1,4 @@
+/* server.c - starts and stops the HTTP server: listener, workers, drain. */
 #include "http/server_private.h"
 
 #include "sys/clock.h"
@@ -9,7 +10,7 @@
 #include <unistd.h>
 
 /* One more daemon with its loop. */
-static enum error_code start_worker(struct http_server *server, struct error *ret_error)
+static enum error_code server_start_worker(struct http_server *server, struct error *ret_error)
 {
     struct worker *worker = &server->workers[server->worker_count];
     enum error_code error;
@@ -31,7 +32,7 @@ static enum error_code start_worker(struct http_server *server, struct error *re
 }
 
 /* No new connections from here on: clients are refused by the system. */
-static void stop_listening(struct http_server *server)
+static void server_stop_listening(struct http_server *server)
 {
     for (unsigned i = 0; i < server->worker_count; i++)
         loop_quiesce(&server->workers[i].loop);
@@ -39,7 +40,7 @@ static void stop_listening(struct http_server *server)
 }
 
 /* With all requests closed, or to be closed. */
-static void stop_workers(struct http_server *server)
+static void server_stop_workers(struct http_server *server)
 {
     for (unsigned i = 0; i < server->worker_count; i++) {
         loop_stop(&server->workers[i].loop);
@@ -93,15 +94,15 @@ enum error_code http_server_start(const struct http_options *options,
     if (error)
         goto failed_connections;
     for (unsigned i = 0; i < options->threads && !error; i++)
-        error = start_worker(server, ret_error);
+        error = server_start_worker(server, ret_error);
     if (error)
         goto failed_workers;
     *ret_server = server;
     return ERROR_NONE;
 
 failed_workers:
-    stop_listening(server);
-    stop_workers(server);
+    server_stop_listening(server);
+    server_stop_workers(server);
     connections_stop(&server->connections);
     server_free(server);
     return error;
@@ -113,7 +114,7 @@ failed:
 }
 
 /* Waits until every request under way has ended, at most drain_ms. */
-static void drain(struct http_server *server)
+static void server_drain(struct http_server *server)
 {
     uint64_t drain_ns = server->options.drain_ms * 1000000;
     uint64_t until_ns = instant_now().ns + drain_ns;
@@ -138,9 +139,9 @@ void http_server_stop(struct http_server *server)
     pthread_mutex_lock(&server->lock);
     atomic_store(&server->is_stopping, true);
     pthread_mutex_unlock(&server->lock);
-    stop_listening(server);
-    drain(server);
-    stop_workers(server);
+    server_stop_listening(server);
+    server_drain(server);
+    server_stop_workers(server);
     connections_stop(&server->connections);
     server_free(server);
 }

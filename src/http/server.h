@@ -3,9 +3,9 @@
  *
  * A handler sees each request as a few calls on one of the server's threads:
  *
- *     begin        the head is there; http_request_answer may refuse at once
+ *     begin        the head has arrived; http_request_answer may refuse at once
  *     body ...     the body as it arrives, in any cuts; http_request_pause holds the client back
- *     end          the whole request is there: answer now, or later from any thread
+ *     end          the whole request has arrived: answer now, or later from any thread
  *     resumed      after http_request_resume, when the request had ended without an answer
  *     closed       the answer is sent or the client is gone; the request is freed after this call
  *
@@ -18,13 +18,13 @@
  *     }
  *
  * Lifetime   `closed` does not come between `end` and the answer, nor between pause and resume,
- *            even if the client has hung up: whoever owes an answer or a resume holds a valid
- *            request, and does not touch it afterwards.
- * Errors     Malformed HTTP is answered by the library; what else the server refuses goes through
- *            the handler's `refuse`.
- * Ownership  Requests are the server's. A response's body is taken.
- * Threads    Calls for one request never overlap, those for several do. http_request_answer (after
- *            `end`) and http_request_resume: any thread. All else: within a call of the handler.
+ *            even if the client has hung up: a thread that owes an answer or a resume holds a valid
+ *            request, and does not touch it after the call.
+ * Errors     Malformed HTTP is answered by the library; all other refusals of the server go
+ *            through the handler's `refuse`.
+ * Ownership  Requests are the server's. A response's body is taken. Threads    Calls for one
+ * request never overlap, those for several do. http_request_answer (after `end`) and
+ * http_request_resume: any thread. All other calls: within a call of the handler.
  */
 #ifndef TICKWHEEL_HTTP_SERVER_H
 #define TICKWHEEL_HTTP_SERVER_H
@@ -37,12 +37,12 @@
 #define HTTP_LENGTH_UNKNOWN UINT64_MAX
 #define HTTP_HEADERS_MAX    4
 
-/* After an early answer, so much of the body is still read to keep the connection usable. What was
- * announced as longer, or not announced at all, costs the connection. */
+/* Bytes of a body that are still read after an early answer, so that the connection stays usable. A
+ * body announced as longer, or without a length, costs the connection. */
 #define HTTP_KEEP_BODY_MAX UINT64_C(65536)
 
-/* An answer given in the middle of a body waits for its end; a client that sends so much after it
- * is disconnected instead. */
+/* An answer given in the middle of a body waits for the end of the body; a client that sends more
+ * bytes than this after the answer is disconnected instead. */
 #define HTTP_DISCARD_BYTES_MAX (UINT64_C(64) << 20)
 
 struct http_server;
@@ -72,8 +72,8 @@ enum http_refusal {
 
 struct http_handler {
     void (*begin)(void *context, struct http_request *request);
-    /* Returns how much was used; less than all only after http_request_pause: the rest comes again.
-     */
+    /* Returns how many bytes were used. Fewer than all is allowed only after http_request_pause:
+     * the rest is passed again. */
     size_t (*body)(struct http_request *request, struct bytes chunk);
     void (*end)(struct http_request *request);
     void (*resumed)(struct http_request *request);
@@ -89,7 +89,7 @@ struct http_options {
     unsigned connections_max;
     size_t header_bytes_max;
     uint64_t idle_ms;  /* the longest silence; also the time to send a whole head */
-    uint64_t drain_ms; /* at a stop, how long requests that are under way may take */
+    uint64_t drain_ms; /* at a stop, the time that requests in flight have to end */
     const struct http_handler *handler;
     void *context;                 /* the handler's */
     struct tls_identity *identity; /* held by the server; NULL: without TLS */
@@ -100,12 +100,12 @@ struct http_options {
 enum error_code http_server_start(const struct http_options *options,
                                   struct http_server **ret_server, struct error *ret_error);
 
-/* Stops accepting, lets requests under way end for drain_ms, then closes what is left. Waits for
- * every answer and resume that is owed, however long that takes. */
+/* Stops accepting, gives requests in flight drain_ms to end, then closes the remaining
+ * connections. Waits for every answer and resume that is owed, without a limit. */
 void http_server_stop(struct http_server *server);
 
-/* From now on new connections are shown this identity; those that are open keep theirs. For a
- * server that was started with one. Any thread. */
+/* New connections are shown this identity; open connections keep theirs. For a server that was
+ * started with an identity. Any thread. */
 void http_server_set_identity(struct http_server *server, struct tls_identity *identity);
 
 /* Whether only this machine can reach a numeric address. */

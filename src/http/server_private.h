@@ -1,6 +1,6 @@
 /*
  * server_private.h - what server.c (start and stop), exchange.c (the library's calls) and request.c
- * (sleeping, waking, answering) share. Nobody else includes it.
+ * (sleeping, waking, answering) share. No other file includes it.
  */
 #ifndef TICKWHEEL_HTTP_SERVER_PRIVATE_H
 #define TICKWHEEL_HTTP_SERVER_PRIVATE_H
@@ -15,7 +15,7 @@ enum turn {
     TURN_SUSPENDED,
 };
 
-/* A daemon of the library and the thread that runs it. They share the listening socket. */
+/* A daemon of libmicrohttpd and the thread that runs it. All workers share the listening socket. */
 struct worker {
     struct http_server *server;
     struct MHD_Daemon *daemon;
@@ -34,7 +34,7 @@ struct http_server {
     size_t active;           /* requests begun and not closed; guarded by lock */
     size_t held;             /* of these, in a call of the handler or asleep; guarded by lock */
     atomic_bool is_stopping; /* written under lock */
-    bool is_closing;         /* nobody may be held any more; guarded by lock */
+    bool is_closing;         /* no further request may be held; guarded by lock */
     unsigned worker_count;
     struct worker workers[];
 };
@@ -60,8 +60,9 @@ struct http_request {
 
 /* ---- request.c ---- */
 
-/* Before a call of the handler that may leave the request asleep: until it is released, or woken,
- * the server does not stop. False: it is closing, and nothing new may begin. */
+/* Call before a call of the handler that may leave the request asleep. The server does not stop
+ * until the request is released or woken. False: the server is closing, and no request may begin.
+ */
 bool request_hold(struct http_request *request);
 void request_release(struct http_request *request);
 
@@ -74,7 +75,7 @@ bool request_is_asleep(const struct http_request *request);
 /* Hands the answer to the library. */
 enum MHD_Result request_queue(struct http_request *request);
 
-/* Counts down and tells who waits in http_server_stop. The server may be gone when this returns. */
+/* Counts down and signals http_server_stop. The server may be gone when this returns. */
 void server_count_down(struct http_server *server, size_t *count);
 
 /* ---- exchange.c ---- */

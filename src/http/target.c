@@ -1,16 +1,17 @@
+/* target.c - parses request targets and queries, and undoes percent-encoding. */
 #include "http/target.h"
 
 #include "base/hex.h"
 
 #include <strings.h>
 
-static bool is_target_byte(char byte)
+static bool target_is_target_byte(char byte)
 {
     return byte > ' ' && byte < 0x7f && byte != '#';
 }
 
 /* Past "http://host" of the absolute form. */
-static struct bytes skip_authority(struct bytes target)
+static struct bytes target_skip_authority(struct bytes target)
 {
     size_t scheme = 0, i;
 
@@ -23,7 +24,7 @@ static struct bytes skip_authority(struct bytes target)
     for (i = scheme; i < target.size && target.data[i] != '/' && target.data[i] != '?'; i++)
         continue;
     if (i == target.size || target.data[i] == '?')
-        return BYTES(""); /* the root could be meant, but nobody needs it */
+        return BYTES(""); /* the root could be meant; it is not served in this form */
     return (struct bytes){target.data + i, target.size - i};
 }
 
@@ -32,9 +33,9 @@ enum error_code http_target_parse(struct bytes target, struct http_target *ret_t
     const char *mark;
 
     for (size_t i = 0; i < target.size; i++)
-        if (!is_target_byte(target.data[i]))
+        if (!target_is_target_byte(target.data[i]))
             return ERROR_BAD_REQUEST;
-    target = skip_authority(target);
+    target = target_skip_authority(target);
     if (target.size == 0 || target.data[0] != '/')
         return ERROR_BAD_REQUEST;
     mark = memchr(target.data, '?', target.size);
@@ -65,7 +66,7 @@ bool http_path_next(struct bytes *path, struct bytes *ret_segment)
 }
 
 /* `plus` is what a '+' stands for. Returns the number of bytes written, or SIZE_MAX. */
-static size_t decode(struct bytes text, char plus, char *room)
+static size_t target_decode(struct bytes text, char plus, char *room)
 {
     size_t size = 0;
 
@@ -90,7 +91,7 @@ static size_t decode(struct bytes text, char plus, char *room)
 
 enum error_code http_percent_decode(struct bytes text, char *room, struct bytes *ret_text)
 {
-    size_t size = decode(text, '+', room);
+    size_t size = target_decode(text, '+', room);
 
     if (size == SIZE_MAX)
         return ERROR_BAD_REQUEST;
@@ -99,7 +100,7 @@ enum error_code http_percent_decode(struct bytes text, char *room, struct bytes 
 }
 
 /* Up to the next `mark`, which is taken off too. */
-static struct bytes cut(struct bytes *text, char mark)
+static struct bytes target_cut(struct bytes *text, char mark)
 {
     const char *at = text->size ? memchr(text->data, mark, text->size) : NULL;
     struct bytes piece = *text;
@@ -120,18 +121,18 @@ enum error_code http_query_parse(struct bytes query, char *room,
     size_t count = 0;
 
     while (query.size > 0) {
-        struct bytes value = cut(&query, '&');
-        struct bytes name = cut(&value, '=');
+        struct bytes value = target_cut(&query, '&');
+        struct bytes name = target_cut(&value, '=');
         size_t name_size, value_size;
 
         if (name.size == 0 && value.size == 0)
             continue;
         if (count == max)
             return ERROR_BAD_REQUEST;
-        name_size = decode(name, ' ', room);
+        name_size = target_decode(name, ' ', room);
         if (name_size == SIZE_MAX)
             return ERROR_BAD_REQUEST;
-        value_size = decode(value, ' ', room + name_size);
+        value_size = target_decode(value, ' ', room + name_size);
         if (value_size == SIZE_MAX)
             return ERROR_BAD_REQUEST;
         ret_parameters[count].name = (struct bytes){room, name_size};

@@ -1,3 +1,4 @@
+/* tls.c - a certificate chain and its key for GnuTLS, counted by holders. */
 #include "http/tls.h"
 
 #include <gnutls/gnutls.h>
@@ -11,7 +12,7 @@ struct tls_identity {
     char *certificate, *key;
 };
 
-static void identity_free(struct tls_identity *identity)
+static void tls_identity_free(struct tls_identity *identity)
 {
     if (identity->credentials)
         gnutls_certificate_free_credentials(identity->credentials);
@@ -22,14 +23,14 @@ static void identity_free(struct tls_identity *identity)
     free(identity);
 }
 
-static char *copy(struct bytes text)
+static char *tls_copy(struct bytes text)
 {
     return text.size ? strndup(text.data, text.size) : strdup("");
 }
 
 /* GnuTLS's result. Taking the credentials from a certificate that is broken, it would lose memory:
  * so the first one is looked at before. */
-static int check_certificate(const gnutls_datum_t *chain)
+static int tls_check_certificate(const gnutls_datum_t *chain)
 {
     gnutls_x509_crt_t certificate;
     int result = gnutls_x509_crt_init(&certificate);
@@ -51,21 +52,21 @@ enum error_code tls_identity_create(struct bytes certificate, struct bytes key,
     if (!identity)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     atomic_init(&identity->holders, 1);
-    identity->certificate = copy(certificate);
-    identity->key = copy(key);
+    identity->certificate = tls_copy(certificate);
+    identity->key = tls_copy(key);
     if (!identity->certificate || !identity->key ||
         gnutls_certificate_allocate_credentials(&identity->credentials) < 0) {
-        identity_free(identity);
+        tls_identity_free(identity);
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     }
     chain = (gnutls_datum_t){(unsigned char *)identity->certificate, (unsigned)certificate.size};
     secret = (gnutls_datum_t){(unsigned char *)identity->key, (unsigned)key.size};
-    result = check_certificate(&chain);
+    result = tls_check_certificate(&chain);
     if (result >= 0)
         result = gnutls_certificate_set_x509_key_mem(identity->credentials, &chain, &secret,
                                                      GNUTLS_X509_FMT_PEM);
     if (result < 0) {
-        identity_free(identity);
+        tls_identity_free(identity);
         return error_set(ret_error, ERROR_INVALID, "%s", gnutls_strerror(result));
     }
     *ret_identity = identity;
@@ -81,7 +82,7 @@ struct tls_identity *tls_identity_hold(struct tls_identity *identity)
 void tls_identity_release(struct tls_identity *identity)
 {
     if (identity && atomic_fetch_sub(&identity->holders, 1) == 1)
-        identity_free(identity);
+        tls_identity_free(identity);
 }
 
 const char *tls_identity_certificate(const struct tls_identity *identity)

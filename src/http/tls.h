@@ -1,5 +1,5 @@
 /*
- * tls.h - what the server shows to prove who it is: a certificate chain and its key.
+ * tls.h - the identity of the server in TLS: a certificate chain and its key.
  *
  * Ownership  Counted: each connection holds the identity that it was opened with, so another one
  *            can take its place for new connections.

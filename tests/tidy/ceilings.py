@@ -20,8 +20,6 @@ TODAY = {
 
         "src/engine": 20,
 
-        "src/http": 20,
-
 
         "src/ops": 20,
 
