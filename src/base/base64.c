@@ -3,7 +3,7 @@
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /* The six bits of a character; more than 63 when it is none. */
-static inline uint32_t value_of(char c)
+static inline uint32_t base64_value_of(char c)
 {
     if (c >= 'A' && c <= 'Z')
         return (uint32_t)(c - 'A');
@@ -26,8 +26,9 @@ bool base64_decode(struct bytes text, void *to, size_t *ret_size)
     for (size_t i = 0; i < groups; i++) {
         const char *at = text.data + 4 * i;
         size_t missing = i + 1 == groups ? padding : 0;
-        uint32_t a = value_of(at[0]), b = value_of(at[1]);
-        uint32_t c = missing > 1 ? 0 : value_of(at[2]), d = missing > 0 ? 0 : value_of(at[3]);
+        uint32_t a = base64_value_of(at[0]), b = base64_value_of(at[1]);
+        uint32_t c = missing > 1 ? 0 : base64_value_of(at[2]),
+                 d = missing > 0 ? 0 : base64_value_of(at[3]);
         uint32_t bits = a << 18 | b << 12 | c << 6 | d;
 
         if ((a | b | c | d) > 63 || (bits & ((1u << 8 * missing) - 1)) != 0)

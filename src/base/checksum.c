@@ -68,8 +68,8 @@ uint32_t checksum_crc32c_portable(uint32_t sum, const void *data, size_t size)
 
 #if defined(__x86_64__)
 
-__attribute__((target("sse4.2"))) static uint32_t crc32c_instruction(uint32_t sum, const void *data,
-                                                                     size_t size)
+__attribute__((target("sse4.2"))) static uint32_t
+checksum_crc32c_instruction(uint32_t sum, const void *data, size_t size)
 {
     const uint8_t *at = data;
     uint64_t state = ~sum;
@@ -85,7 +85,7 @@ __attribute__((target("sse4.2"))) static uint32_t crc32c_instruction(uint32_t su
     return ~(uint32_t)state;
 }
 
-static int has_instruction(void)
+static int checksum_has_instruction(void)
 {
     return __builtin_cpu_supports("sse4.2");
 }
@@ -125,6 +125,6 @@ static int has_instruction(void)
 
 uint32_t checksum_crc32c(uint32_t sum, const void *data, size_t size)
 {
-    return has_instruction() ? crc32c_instruction(sum, data, size)
-                             : checksum_crc32c_portable(sum, data, size);
+    return checksum_has_instruction() ? checksum_crc32c_instruction(sum, data, size)
+                                      : checksum_crc32c_portable(sum, data, size);
 }

@@ -7,7 +7,7 @@
 
 #define EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
 
-static bool fail(struct json_reader *reader, const char *at, const char *error)
+static bool json_fail(struct json_reader *reader, const char *at, const char *error)
 {
     if (!reader->error_) {
         reader->error_ = error;
@@ -17,14 +17,14 @@ static bool fail(struct json_reader *reader, const char *at, const char *error)
     return false;
 }
 
-static inline const char *skip_space(const char *at, const char *end)
+static inline const char *json_skip_space(const char *at, const char *end)
 {
     while (at < end && (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r'))
         at++;
     return at;
 }
 
-static inline bool is_digit(const char *at, const char *end)
+static inline bool json_is_digit(const char *at, const char *end)
 {
     return at < end && *at >= '0' && *at <= '9';
 }
@@ -33,7 +33,7 @@ static inline bool is_digit(const char *at, const char *end)
  * control character or the start of a longer character. Eight at a time: subtracting 0x20 from each
  * byte sets the top bit of the smaller ones, and a borrow can spoil only bytes after the first that
  * counts. */
-static inline const char *skip_plain(const char *at, const char *end)
+static inline const char *json_skip_plain(const char *at, const char *end)
 {
     while (end - at >= 8) {
         uint64_t bytes = get_le(at, 8);
@@ -54,16 +54,16 @@ static inline const char *skip_plain(const char *at, const char *end)
 /* ---- scanning one value ---- */
 
 /* A string from its first quote. Returns what follows its last, NULL after fail(). */
-static inline const char *scan_string(struct json_reader *reader, const char *at,
-                                      struct json_string *ret_string)
+static inline const char *json_scan_string(struct json_reader *reader, const char *at,
+                                           struct json_string *ret_string)
 {
     const char *end = reader->end_, *begin = ++at, *error;
     bool escaped = false;
 
     for (;;) {
-        at = skip_plain(at, end);
+        at = json_skip_plain(at, end);
         if (at == end) {
-            fail(reader, at, "the text ends inside a string");
+            json_fail(reader, at, "the text ends inside a string");
             return NULL;
         }
         if (*at == '"') {
@@ -76,19 +76,19 @@ static inline const char *scan_string(struct json_reader *reader, const char *at
             const char *next = json_escape_read(at, end, &unused, &error);
 
             if (!next) {
-                fail(reader, at, error);
+                json_fail(reader, at, error);
                 return NULL;
             }
             escaped = true;
             at = next;
         } else if ((uint8_t)*at < 0x20) {
-            fail(reader, at, "a control character must be escaped");
+            json_fail(reader, at, "a control character must be escaped");
             return NULL;
         } else {
             size_t size = utf8_size(at, end);
 
             if (size == 0) {
-                fail(reader, at, "this is not UTF-8");
+                json_fail(reader, at, "this is not UTF-8");
                 return NULL;
             }
             at += size;
@@ -97,90 +97,90 @@ static inline const char *scan_string(struct json_reader *reader, const char *at
 }
 
 /* -? (0 | [1-9][0-9]*) ('.' [0-9]+)? ([eE] [+-]? [0-9]+)? */
-static inline const char *scan_number(struct json_reader *reader, const char *at)
+static inline const char *json_scan_number(struct json_reader *reader, const char *at)
 {
     const char *end = reader->end_;
 
     if (*at == '-')
         at++;
-    if (!is_digit(at, end))
+    if (!json_is_digit(at, end))
         goto no_digit;
     if (*at == '0')
         at++;
     else
-        while (is_digit(at, end))
+        while (json_is_digit(at, end))
             at++;
-    if (is_digit(at, end)) {
-        fail(reader, at, "a number has no leading zeros");
+    if (json_is_digit(at, end)) {
+        json_fail(reader, at, "a number has no leading zeros");
         return NULL;
     }
     if (at < end && *at == '.') {
-        if (!is_digit(++at, end))
+        if (!json_is_digit(++at, end))
             goto no_digit;
-        while (is_digit(at, end))
+        while (json_is_digit(at, end))
             at++;
     }
     if (at < end && (*at == 'e' || *at == 'E')) {
         at++;
         if (at < end && (*at == '+' || *at == '-'))
             at++;
-        if (!is_digit(at, end))
+        if (!json_is_digit(at, end))
             goto no_digit;
-        while (is_digit(at, end))
+        while (json_is_digit(at, end))
             at++;
     }
     return at;
 
 no_digit:
-    fail(reader, at, "a digit is expected");
+    json_fail(reader, at, "a digit is expected");
     return NULL;
 }
 
-static const char *scan_word(struct json_reader *reader, const char *at, struct bytes word)
+static const char *json_scan_word(struct json_reader *reader, const char *at, struct bytes word)
 {
     if (!bytes_has_prefix((struct bytes){at, (size_t)(reader->end_ - at)}, word)) {
-        fail(reader, at, "a value is expected");
+        json_fail(reader, at, "a value is expected");
         return NULL;
     }
     return at + word.size;
 }
 
 /* Any value but an object or array. */
-static inline const char *scan_scalar(struct json_reader *reader, const char *at)
+static inline const char *json_scan_scalar(struct json_reader *reader, const char *at)
 {
     struct json_string unused;
 
     switch (*at) {
     case '"':
-        return scan_string(reader, at, &unused);
+        return json_scan_string(reader, at, &unused);
     case 't':
-        return scan_word(reader, at, BYTES("true"));
+        return json_scan_word(reader, at, BYTES("true"));
     case 'f':
-        return scan_word(reader, at, BYTES("false"));
+        return json_scan_word(reader, at, BYTES("false"));
     case 'n':
-        return scan_word(reader, at, BYTES("null"));
+        return json_scan_word(reader, at, BYTES("null"));
     default:
-        if (*at == '-' || is_digit(at, reader->end_))
-            return scan_number(reader, at);
-        fail(reader, at, "a value is expected");
+        if (*at == '-' || json_is_digit(at, reader->end_))
+            return json_scan_number(reader, at);
+        json_fail(reader, at, "a value is expected");
         return NULL;
     }
 }
 
 /* A member's name and its colon; returns where the value may begin. */
-static inline const char *scan_name(struct json_reader *reader, const char *at,
-                                    struct json_string *ret_name)
+static inline const char *json_scan_name(struct json_reader *reader, const char *at,
+                                         struct json_string *ret_name)
 {
     if (at == reader->end_ || *at != '"') {
-        fail(reader, at, "a name in quotes is expected");
+        json_fail(reader, at, "a name in quotes is expected");
         return NULL;
     }
-    at = scan_string(reader, at, ret_name);
+    at = json_scan_string(reader, at, ret_name);
     if (!at)
         return NULL;
-    at = skip_space(at, reader->end_);
+    at = json_skip_space(at, reader->end_);
     if (at == reader->end_ || *at != ':') {
-        fail(reader, at, "a colon is expected");
+        json_fail(reader, at, "a colon is expected");
         return NULL;
     }
     return at + 1;
@@ -188,7 +188,7 @@ static inline const char *scan_name(struct json_reader *reader, const char *at,
 
 /* Any value. Objects and arrays are walked without recursion: bit n of `objects` says whether the
  * n-th open level from inside is an object, and JSON_DEPTH_MAX bits are enough. */
-static const char *scan_value(struct json_reader *reader, const char *at)
+static const char *json_scan_value(struct json_reader *reader, const char *at)
 {
     const char *end = reader->end_;
     struct json_string name;
@@ -196,28 +196,28 @@ static const char *scan_value(struct json_reader *reader, const char *at)
     unsigned depth = 0;
 
     for (;;) {
-        at = skip_space(at, end);
+        at = json_skip_space(at, end);
         if (at == end) {
-            fail(reader, at, "a value is expected");
+            json_fail(reader, at, "a value is expected");
             return NULL;
         }
         if (*at == '{' || *at == '[') {
             bool is_object = *at == '{';
 
             if (reader->depth_ + depth >= JSON_DEPTH_MAX) {
-                fail(reader, at, "this is nested too deeply");
+                json_fail(reader, at, "this is nested too deeply");
                 return NULL;
             }
-            at = skip_space(at + 1, end);
+            at = json_skip_space(at + 1, end);
             if (at == end || *at != (is_object ? '}' : ']')) {
                 objects = objects << 1 | is_object;
                 depth++;
-                if (is_object && !(at = scan_name(reader, at, &name)))
+                if (is_object && !(at = json_scan_name(reader, at, &name)))
                     return NULL;
                 continue;
             }
             at++; /* empty */
-        } else if (!(at = scan_scalar(reader, at))) {
+        } else if (!(at = json_scan_scalar(reader, at))) {
             return NULL;
         }
         /* A value has ended, and with it perhaps the levels around it. */
@@ -226,16 +226,16 @@ static const char *scan_value(struct json_reader *reader, const char *at)
 
             if (depth == 0)
                 return at;
-            at = skip_space(at, end);
+            at = json_skip_space(at, end);
             if (at < end && *at == ',') {
                 at++;
-                if (is_object && !(at = scan_name(reader, skip_space(at, end), &name)))
+                if (is_object && !(at = json_scan_name(reader, json_skip_space(at, end), &name)))
                     return NULL;
                 break;
             }
             if (at == end || *at != (is_object ? '}' : ']')) {
-                fail(reader, at,
-                     is_object ? "a comma or } is expected" : "a comma or ] is expected");
+                json_fail(reader, at,
+                          is_object ? "a comma or } is expected" : "a comma or ] is expected");
                 return NULL;
             }
             at++;
@@ -256,7 +256,7 @@ void json_reader_init(struct json_reader *reader, struct bytes text)
 
 enum json_type json_peek(struct json_reader *reader)
 {
-    const char *at = reader->at_ = skip_space(reader->at_, reader->end_);
+    const char *at = reader->at_ = json_skip_space(reader->at_, reader->end_);
 
     if (at < reader->end_) {
         switch (*at) {
@@ -273,33 +273,33 @@ enum json_type json_peek(struct json_reader *reader)
         case 'n':
             return JSON_NULL;
         default:
-            if (*at == '-' || is_digit(at, reader->end_))
+            if (*at == '-' || json_is_digit(at, reader->end_))
                 return JSON_NUMBER;
         }
     }
-    fail(reader, at, "a value is expected");
+    json_fail(reader, at, "a value is expected");
     return JSON_NONE;
 }
 
 /* Whether there is a value to read. What it begins with, the caller knows from json_peek(). */
-static inline bool is_at_value(const struct json_reader *reader, bool is_as_told)
+static inline bool json_is_at_value(const struct json_reader *reader, bool is_as_told)
 {
     assert(reader->error_ || is_as_told);
     (void)is_as_told;
     return !reader->error_;
 }
 
-static inline bool begins_with(const struct json_reader *reader, char first)
+static inline bool json_begins_with(const struct json_reader *reader, char first)
 {
     return reader->at_ < reader->end_ && *reader->at_ == first;
 }
 
-static bool enter(struct json_reader *reader, char first)
+static bool json_enter(struct json_reader *reader, char first)
 {
-    if (!is_at_value(reader, begins_with(reader, first)))
+    if (!json_is_at_value(reader, json_begins_with(reader, first)))
         return false;
     if (reader->depth_ >= JSON_DEPTH_MAX)
-        return fail(reader, reader->at_, "this is nested too deeply");
+        return json_fail(reader, reader->at_, "this is nested too deeply");
     reader->depth_++;
     reader->fresh_ = true;
     reader->at_++;
@@ -308,19 +308,19 @@ static bool enter(struct json_reader *reader, char first)
 
 bool json_enter_object(struct json_reader *reader)
 {
-    return enter(reader, '{');
+    return json_enter(reader, '{');
 }
 
 bool json_enter_array(struct json_reader *reader)
 {
-    return enter(reader, '[');
+    return json_enter(reader, '[');
 }
 
 /* Passes the comma before the next item. False at the end of the container, which is then left, and
  * when the text is wrong. */
-static inline bool next_item(struct json_reader *reader, char close, const char *error)
+static inline bool json_next_item(struct json_reader *reader, char close, const char *error)
 {
-    const char *at = skip_space(reader->at_, reader->end_);
+    const char *at = json_skip_space(reader->at_, reader->end_);
     bool fresh = reader->fresh_;
 
     reader->fresh_ = false;
@@ -334,8 +334,8 @@ static inline bool next_item(struct json_reader *reader, char close, const char 
     }
     if (!fresh) {
         if (at == reader->end_ || *at != ',')
-            return fail(reader, at, error);
-        at = skip_space(at + 1, reader->end_);
+            return json_fail(reader, at, error);
+        at = json_skip_space(at + 1, reader->end_);
     }
     reader->at_ = at;
     return true;
@@ -345,9 +345,9 @@ bool json_next_member(struct json_reader *reader, struct json_string *ret_name)
 {
     const char *at;
 
-    if (!next_item(reader, '}', "a comma or } is expected"))
+    if (!json_next_item(reader, '}', "a comma or } is expected"))
         return false;
-    at = scan_name(reader, reader->at_, ret_name);
+    at = json_scan_name(reader, reader->at_, ret_name);
     if (!at)
         return false;
     reader->at_ = at;
@@ -356,16 +356,16 @@ bool json_next_member(struct json_reader *reader, struct json_string *ret_name)
 
 bool json_next_element(struct json_reader *reader)
 {
-    return next_item(reader, ']', "a comma or ] is expected");
+    return json_next_item(reader, ']', "a comma or ] is expected");
 }
 
 bool json_read_string(struct json_reader *reader, struct json_string *ret_string)
 {
     const char *at;
 
-    if (!is_at_value(reader, begins_with(reader, '"')))
+    if (!json_is_at_value(reader, json_begins_with(reader, '"')))
         return false;
-    at = scan_string(reader, reader->at_, ret_string);
+    at = json_scan_string(reader, reader->at_, ret_string);
     if (!at)
         return false;
     reader->at_ = at;
@@ -376,9 +376,10 @@ bool json_read_number(struct json_reader *reader, struct bytes *ret_number)
 {
     const char *begin = reader->at_, *at;
 
-    if (!is_at_value(reader, begins_with(reader, '-') || is_digit(begin, reader->end_)))
+    if (!json_is_at_value(reader,
+                          json_begins_with(reader, '-') || json_is_digit(begin, reader->end_)))
         return false;
-    at = scan_number(reader, begin);
+    at = json_scan_number(reader, begin);
     if (!at)
         return false;
     *ret_number = (struct bytes){begin, (size_t)(at - begin)};
@@ -388,8 +389,8 @@ bool json_read_number(struct json_reader *reader, struct bytes *ret_number)
 
 bool json_skip(struct json_reader *reader, struct bytes *ret_raw)
 {
-    const char *begin = skip_space(reader->at_, reader->end_);
-    const char *at = scan_value(reader, begin);
+    const char *begin = json_skip_space(reader->at_, reader->end_);
+    const char *at = json_scan_value(reader, begin);
 
     if (!at)
         return false;
@@ -404,8 +405,8 @@ bool json_finish(struct json_reader *reader)
     if (reader->error_)
         return false;
     assert(reader->depth_ == 0);
-    reader->at_ = skip_space(reader->at_, reader->end_);
+    reader->at_ = json_skip_space(reader->at_, reader->end_);
     if (reader->at_ < reader->end_)
-        return fail(reader, reader->at_, "something follows the value");
+        return json_fail(reader, reader->at_, "something follows the value");
     return true;
 }

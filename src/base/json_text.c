@@ -10,7 +10,7 @@
 /* ---- escapes ---- */
 
 /* The value of four hexadecimal digits; UINT32_MAX when they are not. */
-static uint32_t hex4(const char *at, const char *end)
+static uint32_t json_text_hex4(const char *at, const char *end)
 {
     uint32_t value = 0;
 
@@ -26,12 +26,12 @@ static uint32_t hex4(const char *at, const char *end)
     return value;
 }
 
-static bool is_high_surrogate(uint32_t unit)
+static bool json_text_is_high_surrogate(uint32_t unit)
 {
     return unit >= 0xd800 && unit < 0xdc00;
 }
 
-static bool is_low_surrogate(uint32_t unit)
+static bool json_text_is_low_surrogate(uint32_t unit)
 {
     return unit >= 0xdc00 && unit < 0xe000;
 }
@@ -54,26 +54,26 @@ const char *json_escape_read(const char *at, const char *end, uint32_t *ret_char
         *ret_char = (uint8_t)escape_values[letter - escape_letters];
         return at + 2;
     }
-    unit = hex4(at + 2, end);
+    unit = json_text_hex4(at + 2, end);
     if (unit == UINT32_MAX)
         return NULL;
     *ret_error = "this surrogate has no other half";
-    if (is_low_surrogate(unit))
+    if (json_text_is_low_surrogate(unit))
         return NULL;
-    if (!is_high_surrogate(unit)) {
+    if (!json_text_is_high_surrogate(unit)) {
         *ret_char = unit;
         return at + 6;
     }
     if (end - at < 8 || at[6] != '\\' || at[7] != 'u')
         return NULL;
-    low = hex4(at + 8, end);
-    if (!is_low_surrogate(low))
+    low = json_text_hex4(at + 8, end);
+    if (!json_text_is_low_surrogate(low))
         return NULL;
     *ret_char = 0x10000 + ((unit & 0x3ff) << 10 | (low & 0x3ff));
     return at + 12;
 }
 
-static size_t utf8_put(char to[4], uint32_t c)
+static size_t json_text_utf8_put(char to[4], uint32_t c)
 {
     if (c < 0x80) {
         to[0] = (char)c;
@@ -120,7 +120,7 @@ bool json_string_decode(const struct json_string *string, char *to, size_t capac
             break;
         at = json_escape_read(at, end, &c, &error);
         assert(at); /* the reader has let it pass */
-        more = utf8_put(bytes, c);
+        more = json_text_utf8_put(bytes, c);
         if (more > capacity - size)
             return false;
         memcpy(to + size, bytes, more);
@@ -141,7 +141,7 @@ struct decimal {
 };
 
 /* The exponent's value, stopped far beyond what any text's length can make up for. */
-static int64_t exponent_of(const char *at, const char *end)
+static int64_t json_text_exponent_of(const char *at, const char *end)
 {
     bool negative = at < end && *at == '-';
     int64_t value = 0;
@@ -155,7 +155,7 @@ static int64_t exponent_of(const char *at, const char *end)
 }
 
 /* False when the number is zero. */
-static bool decimal_of(struct bytes number, struct decimal *ret)
+static bool json_text_decimal_of(struct bytes number, struct decimal *ret)
 {
     const char *at = number.data, *end = at + number.size;
     int64_t behind = 0; /* digits after the point, up to `last` */
@@ -179,7 +179,7 @@ static bool decimal_of(struct bytes number, struct decimal *ret)
         }
     }
     if (at < end)
-        ret->scale += exponent_of(at + 1, end);
+        ret->scale += json_text_exponent_of(at + 1, end);
     return ret->first;
 }
 
@@ -188,7 +188,7 @@ enum json_u64 json_number_u64(struct bytes number, uint64_t *ret_value)
     struct decimal decimal;
     uint64_t value = 0;
 
-    if (!decimal_of(number, &decimal)) {
+    if (!json_text_decimal_of(number, &decimal)) {
         *ret_value = 0;
         return JSON_U64_OK;
     }
@@ -213,7 +213,7 @@ enum json_u64 json_number_u64(struct bytes number, uint64_t *ret_value)
 /* ---- writing ---- */
 
 /* The first byte that cannot be copied as it is. */
-static const char *skip_copied(const char *at, const char *end)
+static const char *json_text_skip_copied(const char *at, const char *end)
 {
     while (at < end && (uint8_t)*at >= 0x20 && *at != '"' && *at != '\\') {
         size_t size = (uint8_t)*at < 0x80 ? 1 : utf8_size(at, end);
@@ -233,7 +233,7 @@ void json_append_string(struct buffer *out, struct bytes text)
     for (;;) {
         const char *run = at, *value;
 
-        at = skip_copied(run, end);
+        at = json_text_skip_copied(run, end);
         buffer_append(out, run, (size_t)(at - run));
         if (at == end)
             break;

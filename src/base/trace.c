@@ -44,7 +44,7 @@ void trace_parent_format(const struct trace_parent *parent, char ret_text[TRACE_
              parent->is_sampled ? FLAG_SAMPLED : 0);
 }
 
-static uint64_t not_zero(struct random *random)
+static uint64_t trace_not_zero(struct random *random)
 {
     uint64_t value;
 
@@ -58,8 +58,8 @@ struct trace_parent trace_parent_new(struct random *high, struct random *low, bo
 {
     return (struct trace_parent){
         .trace_high = random_next(high),
-        .trace_low = not_zero(low),
-        .span = not_zero(high),
+        .trace_low = trace_not_zero(low),
+        .span = trace_not_zero(high),
         .is_sampled = is_sampled,
     };
 }

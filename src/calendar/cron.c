@@ -31,13 +31,13 @@ enum error_code cron_dst_parse(struct bytes text, enum cron_dst *ret_dst, struct
 /* ---- bits ---- */
 
 /* The lowest bit at or above `from`, the highest at or below it; -1 when there is none. */
-static int bit_next(uint64_t bits, int from)
+static int cron_bit_next(uint64_t bits, int from)
 {
     bits = from > 63 ? 0 : bits >> from << from;
     return bits ? __builtin_ctzll(bits) : -1;
 }
 
-static int bit_last(uint64_t bits, int from)
+static int cron_bit_last(uint64_t bits, int from)
 {
     bits = from < 0 ? 0 : bits << (63 - from) >> (63 - from);
     return bits ? 63 - __builtin_clzll(bits) : -1;
@@ -46,7 +46,7 @@ static int bit_last(uint64_t bits, int from)
 /* ---- the days of a month ---- */
 
 /* The day of Monday to Friday that is nearest to `day` and in its month. */
-static unsigned nearest_weekday(unsigned day, unsigned weekday_of_first, unsigned length)
+static unsigned cron_nearest_weekday(unsigned day, unsigned weekday_of_first, unsigned length)
 {
     unsigned weekday = (weekday_of_first + day - 1) % 7;
 
@@ -57,22 +57,24 @@ static unsigned nearest_weekday(unsigned day, unsigned weekday_of_first, unsigne
     return day;
 }
 
-static uint32_t days_of_month(const struct cron *cron, unsigned weekday_of_first, unsigned length)
+static uint32_t cron_days_of_month(const struct cron *cron, unsigned weekday_of_first,
+                                   unsigned length)
 {
     uint32_t days = cron->days_;
 
-    for (int n = -1; (n = bit_next(cron->days_from_last_, n + 1)) >= 0;)
+    for (int n = -1; (n = cron_bit_next(cron->days_from_last_, n + 1)) >= 0;)
         if ((unsigned)n < length)
             days |= UINT32_C(1) << (length - (unsigned)n);
-    for (int n = -1; (n = bit_next(cron->days_weekday_, n + 1)) >= 0;)
+    for (int n = -1; (n = cron_bit_next(cron->days_weekday_, n + 1)) >= 0;)
         if ((unsigned)n <= length)
-            days |= UINT32_C(1) << nearest_weekday((unsigned)n, weekday_of_first, length);
+            days |= UINT32_C(1) << cron_nearest_weekday((unsigned)n, weekday_of_first, length);
     if (cron->has_last_weekday_)
-        days |= UINT32_C(1) << nearest_weekday(length, weekday_of_first, length);
+        days |= UINT32_C(1) << cron_nearest_weekday(length, weekday_of_first, length);
     return days;
 }
 
-static uint32_t days_of_week(const struct cron *cron, unsigned weekday_of_first, unsigned length)
+static uint32_t cron_days_of_week(const struct cron *cron, unsigned weekday_of_first,
+                                  unsigned length)
 {
     uint32_t days = 0;
 
@@ -89,10 +91,11 @@ static uint32_t days_of_week(const struct cron *cron, unsigned weekday_of_first,
 }
 
 /* The planned days of a month, by what it begins with and how long it is: bits 1 .. length. */
-static uint32_t planned_days(const struct cron *cron, unsigned weekday_of_first, unsigned length)
+static uint32_t cron_planned_days(const struct cron *cron, unsigned weekday_of_first,
+                                  unsigned length)
 {
-    uint32_t of_month = days_of_month(cron, weekday_of_first, length);
-    uint32_t of_week = days_of_week(cron, weekday_of_first, length);
+    uint32_t of_month = cron_days_of_month(cron, weekday_of_first, length);
+    uint32_t of_week = cron_days_of_week(cron, weekday_of_first, length);
     uint32_t all = (uint32_t)((UINT64_C(2) << length) - 2);
 
     return (cron->has_either_ ? of_month | of_week : of_month & of_week) & all;
@@ -108,7 +111,7 @@ bool cron_can_fire(const struct cron *cron)
         for (unsigned month = 1; month <= 12; month++) {
             unsigned length = calendar_month_days(year, month);
 
-            if ((cron->months_ >> month & 1) && planned_days(cron, weekday, length))
+            if ((cron->months_ >> month & 1) && cron_planned_days(cron, weekday, length))
                 return true;
             weekday = (weekday + length) % 7;
         }
@@ -116,56 +119,56 @@ bool cron_can_fire(const struct cron *cron)
     return false;
 }
 
-static uint32_t planned_days_in(const struct cron *cron, int year, unsigned month)
+static uint32_t cron_planned_days_in(const struct cron *cron, int year, unsigned month)
 {
-    return planned_days(cron, calendar_weekday(calendar_days(year, month, 1)),
-                        calendar_month_days(year, month));
+    return cron_planned_days(cron, calendar_weekday(calendar_days(year, month, 1)),
+                             calendar_month_days(year, month));
 }
 
 /* ---- readings ---- */
 
 /* The time of day at or after `time`, in seconds; -1 when there is none left. A whole day's first
  * is asked for with 0. */
-static int time_next(const struct cron *cron, int time)
+static int cron_time_next(const struct cron *cron, int time)
 {
     int hour = time / 3600, minute = time / 60 % 60, second = time % 60;
 
     if ((cron->hours_ >> hour & 1) && (cron->minutes_ >> minute & 1)) {
-        second = bit_next(cron->seconds_, second);
+        second = cron_bit_next(cron->seconds_, second);
         if (second >= 0)
             return hour * 3600 + minute * 60 + second;
     }
-    second = bit_next(cron->seconds_, 0);
+    second = cron_bit_next(cron->seconds_, 0);
     if (cron->hours_ >> hour & 1) {
-        minute = bit_next(cron->minutes_, minute + 1);
+        minute = cron_bit_next(cron->minutes_, minute + 1);
         if (minute >= 0)
             return hour * 3600 + minute * 60 + second;
     }
-    hour = bit_next(cron->hours_, hour + 1);
-    return hour < 0 ? -1 : hour * 3600 + bit_next(cron->minutes_, 0) * 60 + second;
+    hour = cron_bit_next(cron->hours_, hour + 1);
+    return hour < 0 ? -1 : hour * 3600 + cron_bit_next(cron->minutes_, 0) * 60 + second;
 }
 
 /* The same backwards; a whole day's last is asked for with SECONDS_PER_DAY - 1. */
-static int time_last(const struct cron *cron, int time)
+static int cron_time_last(const struct cron *cron, int time)
 {
     int hour = time / 3600, minute = time / 60 % 60, second = time % 60;
 
     if ((cron->hours_ >> hour & 1) && (cron->minutes_ >> minute & 1)) {
-        second = bit_last(cron->seconds_, second);
+        second = cron_bit_last(cron->seconds_, second);
         if (second >= 0)
             return hour * 3600 + minute * 60 + second;
     }
-    second = bit_last(cron->seconds_, 59);
+    second = cron_bit_last(cron->seconds_, 59);
     if (cron->hours_ >> hour & 1) {
-        minute = bit_last(cron->minutes_, minute - 1);
+        minute = cron_bit_last(cron->minutes_, minute - 1);
         if (minute >= 0)
             return hour * 3600 + minute * 60 + second;
     }
-    hour = bit_last(cron->hours_, hour - 1);
-    return hour < 0 ? -1 : hour * 3600 + bit_last(cron->minutes_, 59) * 60 + second;
+    hour = cron_bit_last(cron->hours_, hour - 1);
+    return hour < 0 ? -1 : hour * 3600 + cron_bit_last(cron->minutes_, 59) * 60 + second;
 }
 
-static int64_t reading_of(int year, int month, int day, int time)
+static int64_t cron_reading_of(int year, int month, int day, int time)
 {
     return calendar_days(year, (unsigned)month, (unsigned)day) * SECONDS_PER_DAY + time;
 }
@@ -184,19 +187,20 @@ int64_t cron_reading_next(const struct cron *cron, int64_t reading)
     date = calendar_date(days);
     month = date.month;
     day = date.day;
-    if ((cron->months_ >> month & 1) && (planned_days_in(cron, date.year, date.month) >> day & 1)) {
-        time = time_next(cron, (int)(reading - days * SECONDS_PER_DAY));
+    if ((cron->months_ >> month & 1) &&
+        (cron_planned_days_in(cron, date.year, date.month) >> day & 1)) {
+        time = cron_time_next(cron, (int)(reading - days * SECONDS_PER_DAY));
         if (time >= 0)
             return days * SECONDS_PER_DAY + time;
     }
     day++; /* any time of a later day will do */
     for (year = date.year; year <= YEAR_MAX; year++, month = 1, day = 1)
-        for (; (month = bit_next(cron->months_, month)) >= 0; month++, day = 1) {
+        for (; (month = cron_bit_next(cron->months_, month)) >= 0; month++, day = 1) {
             if (year != date.year || month != date.month)
                 day = 1;
-            day = bit_next(planned_days_in(cron, year, (unsigned)month), day);
+            day = cron_bit_next(cron_planned_days_in(cron, year, (unsigned)month), day);
             if (day >= 0)
-                return reading_of(year, month, day, time_next(cron, 0));
+                return cron_reading_of(year, month, day, cron_time_next(cron, 0));
         }
     return CRON_READING_NONE;
 }
@@ -215,19 +219,20 @@ int64_t cron_reading_last(const struct cron *cron, int64_t reading)
     date = calendar_date(days);
     month = date.month;
     day = date.day;
-    if ((cron->months_ >> month & 1) && (planned_days_in(cron, date.year, date.month) >> day & 1)) {
-        time = time_last(cron, (int)(reading - days * SECONDS_PER_DAY));
+    if ((cron->months_ >> month & 1) &&
+        (cron_planned_days_in(cron, date.year, date.month) >> day & 1)) {
+        time = cron_time_last(cron, (int)(reading - days * SECONDS_PER_DAY));
         if (time >= 0)
             return days * SECONDS_PER_DAY + time;
     }
     day--;
     for (year = date.year; year >= YEAR_MIN; year--, month = 12)
-        for (; (month = bit_last(cron->months_, month)) >= 0; month--) {
+        for (; (month = cron_bit_last(cron->months_, month)) >= 0; month--) {
             if (year != date.year || month != date.month)
                 day = 31;
-            day = bit_last(planned_days_in(cron, year, (unsigned)month), day);
+            day = cron_bit_last(cron_planned_days_in(cron, year, (unsigned)month), day);
             if (day >= 0)
-                return reading_of(year, month, day, time_last(cron, SECONDS_PER_DAY - 1));
+                return cron_reading_of(year, month, day, cron_time_last(cron, SECONDS_PER_DAY - 1));
         }
     return CRON_READING_NONE;
 }
@@ -243,8 +248,8 @@ int64_t cron_reading_last(const struct cron *cron, int64_t reading)
  */
 
 /* The first instant of the stretch at which a reading counts: those shown again may not. */
-static int64_t counted_from(const struct cron *cron, enum cron_dst dst,
-                            const struct zone_stretch *stretch)
+static int64_t cron_counted_from(const struct cron *cron, enum cron_dst dst,
+                                 const struct zone_stretch *stretch)
 {
     bool is_every_hour = cron->hours_ == 0xffffff;
 
@@ -255,8 +260,8 @@ static int64_t counted_from(const struct cron *cron, enum cron_dst dst,
 }
 
 /* Whether the clocks jump over a planned reading when the stretch begins, and that counts. */
-static bool has_shifted(const struct cron *cron, enum cron_dst dst,
-                        const struct zone_stretch *stretch)
+static bool cron_has_shifted(const struct cron *cron, enum cron_dst dst,
+                             const struct zone_stretch *stretch)
 {
     int64_t reading;
 
@@ -266,7 +271,7 @@ static bool has_shifted(const struct cron *cron, enum cron_dst dst,
     return reading != CRON_READING_NONE && reading < stretch->start + stretch->offset_s;
 }
 
-static struct wall wall_of(int64_t seconds)
+static struct wall cron_wall_of(int64_t seconds)
 {
     return (struct wall){(uint64_t)seconds * 1000};
 }
@@ -278,16 +283,17 @@ struct wall cron_next(const struct cron *cron, const struct zone *zone, enum cro
 
     while (at <= WALL_S_MAX) {
         struct zone_stretch stretch = zone_stretch_at(zone, at);
-        int64_t from = counted_from(cron, dst, &stretch), reading;
+        int64_t from = cron_counted_from(cron, dst, &stretch), reading;
 
-        if (at == stretch.start && has_shifted(cron, dst, &stretch))
-            return wall_of(at);
+        if (at == stretch.start && cron_has_shifted(cron, dst, &stretch))
+            return cron_wall_of(at);
         if (from < at)
             from = at;
         reading = cron_reading_next(cron, from + stretch.offset_s);
         if (reading != CRON_READING_NONE && reading - stretch.offset_s < stretch.end)
-            return reading - stretch.offset_s <= WALL_S_MAX ? wall_of(reading - stretch.offset_s)
-                                                            : WALL_NEVER;
+            return reading - stretch.offset_s <= WALL_S_MAX
+                       ? cron_wall_of(reading - stretch.offset_s)
+                       : WALL_NEVER;
         at = stretch.end;
         if (reading == CRON_READING_NONE)
             reading = INT64_MAX;
@@ -308,10 +314,11 @@ struct wall cron_last(const struct cron *cron, const struct zone *zone, enum cro
 
         if (reading == CRON_READING_NONE)
             reading = INT64_MIN / 2;
-        if (reading - stretch.offset_s >= counted_from(cron, dst, &stretch))
-            return reading >= stretch.offset_s ? wall_of(reading - stretch.offset_s) : WALL_NEVER;
-        if (stretch.start >= 0 && has_shifted(cron, dst, &stretch))
-            return wall_of(stretch.start);
+        if (reading - stretch.offset_s >= cron_counted_from(cron, dst, &stretch))
+            return reading >= stretch.offset_s ? cron_wall_of(reading - stretch.offset_s)
+                                               : WALL_NEVER;
+        if (stretch.start >= 0 && cron_has_shifted(cron, dst, &stretch))
+            return cron_wall_of(stretch.start);
         at = stretch.start == INT64_MIN ? -1 : stretch.start - 1;
         if (at + ZONE_OFFSET_S_MAX <= shown + stretch.offset_s && reading + ZONE_OFFSET_S_MAX < at)
             at = reading + ZONE_OFFSET_S_MAX;

@@ -36,7 +36,7 @@ struct reader {
 
 /* Names the field, and the character of the text at which `at` stands, from 1. */
 __attribute__((format(printf, 3, 4))) static enum error_code
-refuse(const struct reader *reader, const char *at, const char *format, ...)
+cron_parse_refuse(const struct reader *reader, const char *at, const char *format, ...)
 {
     char reason[128];
     va_list arguments;
@@ -48,59 +48,60 @@ refuse(const struct reader *reader, const char *at, const char *format, ...)
                      (size_t)(at - reader->start) + 1, reason);
 }
 
-static char upper(char c)
+static char cron_parse_upper(char c)
 {
     return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
 }
 
-static bool is_digit(char c)
+static bool cron_parse_is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
 /* Letters in either case. */
-static bool take(struct reader *reader, char c)
+static bool cron_parse_take(struct reader *reader, char c)
 {
-    if (reader->at == reader->end || upper(*reader->at) != c)
+    if (reader->at == reader->end || cron_parse_upper(*reader->at) != c)
         return false;
     reader->at++;
     return true;
 }
 
-static bool is_at_item_end(const struct reader *reader)
+static bool cron_parse_is_at_item_end(const struct reader *reader)
 {
     return reader->at == reader->end || *reader->at == ',';
 }
 
 /* ---- values ---- */
 
-static enum error_code read_number(struct reader *reader, unsigned min, unsigned max,
-                                   unsigned *ret_number)
+static enum error_code cron_parse_read_number(struct reader *reader, unsigned min, unsigned max,
+                                              unsigned *ret_number)
 {
     const char *digits = reader->at;
     unsigned number = 0;
 
-    for (; reader->at < reader->end && is_digit(*reader->at); reader->at++)
+    for (; reader->at < reader->end && cron_parse_is_digit(*reader->at); reader->at++)
         if (number <= NUMBER_MAX)
             number = number * 10 + (unsigned)(*reader->at - '0');
     if (reader->at == digits)
-        return refuse(reader, digits, "a number from %u to %u is expected", min, max);
+        return cron_parse_refuse(reader, digits, "a number from %u to %u is expected", min, max);
     if (number > NUMBER_MAX)
-        return refuse(reader, digits, "the number is not in %u-%u", min, max);
+        return cron_parse_refuse(reader, digits, "the number is not in %u-%u", min, max);
     if (number < min || number > max)
-        return refuse(reader, digits, "%u is not in %u-%u", number, min, max);
+        return cron_parse_refuse(reader, digits, "%u is not in %u-%u", number, min, max);
     *ret_number = number;
     return ERROR_NONE;
 }
 
 /* "JAN": the word at the reader, if it is one of the field's. */
-static bool read_word(struct reader *reader, unsigned *ret_value)
+static bool cron_parse_read_word(struct reader *reader, unsigned *ret_value)
 {
     const char *words = reader->field->words;
 
     for (unsigned i = 0; words[i] && reader->end - reader->at >= 3; i += 3)
-        if (upper(reader->at[0]) == words[i] && upper(reader->at[1]) == words[i + 1] &&
-            upper(reader->at[2]) == words[i + 2]) {
+        if (cron_parse_upper(reader->at[0]) == words[i] &&
+            cron_parse_upper(reader->at[1]) == words[i + 1] &&
+            cron_parse_upper(reader->at[2]) == words[i + 2]) {
             reader->at += 3;
             *ret_value = reader->field->word_min + i / 3;
             return true;
@@ -108,25 +109,27 @@ static bool read_word(struct reader *reader, unsigned *ret_value)
     return false;
 }
 
-static enum error_code read_value(struct reader *reader, unsigned *ret_value)
+static enum error_code cron_parse_read_value(struct reader *reader, unsigned *ret_value)
 {
     const struct field *field = reader->field;
     unsigned max = reader->index == WEEKDAY ? SUNDAY_TOO : field->max;
 
-    if (read_word(reader, ret_value))
+    if (cron_parse_read_word(reader, ret_value))
         return ERROR_NONE;
-    if (reader->at == reader->end || !is_digit(*reader->at))
-        return refuse(reader, reader->at,
-                      field->words[0] ? "a number from %u to %u or a name such as %.3s is expected"
-                                      : "a number from %u to %u is expected",
-                      field->min, max, field->words);
-    return read_number(reader, field->min, max, ret_value);
+    if (reader->at == reader->end || !cron_parse_is_digit(*reader->at))
+        return cron_parse_refuse(reader, reader->at,
+                                 field->words[0]
+                                     ? "a number from %u to %u or a name such as %.3s is expected"
+                                     : "a number from %u to %u is expected",
+                                 field->min, max, field->words);
+    return cron_parse_read_number(reader, field->min, max, ret_value);
 }
 
 /* ---- sets ---- */
 
 /* From `first` to `last`, each `step`-th. Sunday may be written as 7. */
-static void add_range(struct reader *reader, unsigned first, unsigned last, unsigned step)
+static void cron_parse_add_range(struct reader *reader, unsigned first, unsigned last,
+                                 unsigned step)
 {
     struct cron *cron = reader->cron;
     uint64_t bits = 0;
@@ -157,52 +160,53 @@ static void add_range(struct reader *reader, unsigned first, unsigned last, unsi
 }
 
 /* What may follow a range or a star: "/15". */
-static enum error_code read_step(struct reader *reader, unsigned *ret_step)
+static enum error_code cron_parse_read_step(struct reader *reader, unsigned *ret_step)
 {
     unsigned max = reader->field->max - reader->field->min, step;
     const char *at = reader->at;
-    enum error_code code = read_number(reader, 0, NUMBER_MAX, &step);
+    enum error_code code = cron_parse_read_number(reader, 0, NUMBER_MAX, &step);
 
     if (code)
         return code;
     if (step < 1 || step > max)
-        return refuse(reader, at, "a step of %u does not fit: from 1 to %u", step, max);
+        return cron_parse_refuse(reader, at, "a step of %u does not fit: from 1 to %u", step, max);
     *ret_step = step;
     return ERROR_NONE;
 }
 
 /* "*", "* / 5" without the blanks, "?" */
-static enum error_code read_star(struct reader *reader)
+static enum error_code cron_parse_read_star(struct reader *reader)
 {
     unsigned step = 1;
 
-    if (take(reader, '?')) {
+    if (cron_parse_take(reader, '?')) {
         if (reader->index != DAY && reader->index != WEEKDAY)
-            return refuse(reader, reader->at - 1, "? is for the day of month and of week only");
+            return cron_parse_refuse(reader, reader->at - 1,
+                                     "? is for the day of month and of week only");
         if (reader->end - reader->field_at != 1)
-            return refuse(reader, reader->at - 1, "? stands alone");
-    } else if (take(reader, '*') && take(reader, '/')) {
-        enum error_code code = read_step(reader, &step);
+            return cron_parse_refuse(reader, reader->at - 1, "? stands alone");
+    } else if (cron_parse_take(reader, '*') && cron_parse_take(reader, '/')) {
+        enum error_code code = cron_parse_read_step(reader, &step);
 
         if (code)
             return code;
     }
-    add_range(reader, reader->field->min, reader->field->max, step);
+    cron_parse_add_range(reader, reader->field->min, reader->field->max, step);
     return ERROR_NONE;
 }
 
 /* "L", "L-3", "LW" as days of the month. */
-static enum error_code read_last_day(struct reader *reader)
+static enum error_code cron_parse_read_last_day(struct reader *reader)
 {
     enum error_code code;
     unsigned before = 0;
 
-    if (take(reader, 'W')) {
+    if (cron_parse_take(reader, 'W')) {
         reader->cron->has_last_weekday_ = 1;
         return ERROR_NONE;
     }
-    if (take(reader, '-')) {
-        code = read_number(reader, 1, 30, &before);
+    if (cron_parse_take(reader, '-')) {
+        code = cron_parse_read_number(reader, 1, 30, &before);
         if (code)
             return code;
     }
@@ -211,17 +215,18 @@ static enum error_code read_last_day(struct reader *reader)
 }
 
 /* What may follow a day of the week that stands alone: "5L", "MON#1". False when nothing does. */
-static bool read_weekday_suffix(struct reader *reader, unsigned weekday, enum error_code *ret_code)
+static bool cron_parse_read_weekday_suffix(struct reader *reader, unsigned weekday,
+                                           enum error_code *ret_code)
 {
     unsigned nth;
 
     *ret_code = ERROR_NONE;
-    if (take(reader, 'L')) {
+    if (cron_parse_take(reader, 'L')) {
         reader->cron->weekdays_last_ |= (uint8_t)(1u << weekday % 7);
         return true;
     }
-    if (take(reader, '#')) {
-        *ret_code = read_number(reader, 1, 5, &nth);
+    if (cron_parse_take(reader, '#')) {
+        *ret_code = cron_parse_read_number(reader, 1, 5, &nth);
         if (*ret_code == ERROR_NONE)
             reader->cron->weekdays_nth_[nth - 1] |= (uint8_t)(1u << weekday % 7);
         return true;
@@ -230,97 +235,99 @@ static bool read_weekday_suffix(struct reader *reader, unsigned weekday, enum er
 }
 
 /* "5", "5-10", "5-10/2", "5/2", and the day fields' own forms. */
-static enum error_code read_range(struct reader *reader)
+static enum error_code cron_parse_read_range(struct reader *reader)
 {
     const char *at = reader->at;
     unsigned first, last, step = 1;
-    enum error_code code = read_value(reader, &first);
+    enum error_code code = cron_parse_read_value(reader, &first);
 
     if (code)
         return code;
-    if (reader->index == DAY && take(reader, 'W')) {
+    if (reader->index == DAY && cron_parse_take(reader, 'W')) {
         reader->cron->days_weekday_ |= UINT32_C(1) << first;
         return ERROR_NONE;
     }
-    if (reader->index == WEEKDAY && read_weekday_suffix(reader, first, &code))
+    if (reader->index == WEEKDAY && cron_parse_read_weekday_suffix(reader, first, &code))
         return code;
     last = first;
-    if (take(reader, '-')) {
-        code = read_value(reader, &last);
+    if (cron_parse_take(reader, '-')) {
+        code = cron_parse_read_value(reader, &last);
         if (code)
             return code;
         if (reader->index == WEEKDAY && last == 0 && first > 0)
             last = SUNDAY_TOO; /* SAT-SUN */
         if (last < first)
-            return refuse(reader, at, "the range runs backwards, from %u to %u", first, last);
+            return cron_parse_refuse(reader, at, "the range runs backwards, from %u to %u", first,
+                                     last);
     } else if (reader->at < reader->end && *reader->at == '/') {
         last = first > reader->field->max ? first : reader->field->max;
     }
-    if (take(reader, '/')) {
-        code = read_step(reader, &step);
+    if (cron_parse_take(reader, '/')) {
+        code = cron_parse_read_step(reader, &step);
         if (code)
             return code;
     }
-    add_range(reader, first, last, step);
+    cron_parse_add_range(reader, first, last, step);
     return ERROR_NONE;
 }
 
-static enum error_code read_item(struct reader *reader)
+static enum error_code cron_parse_read_item(struct reader *reader)
 {
     enum error_code code;
 
-    if (is_at_item_end(reader))
-        return refuse(reader, reader->at, "a value is missing");
+    if (cron_parse_is_at_item_end(reader))
+        return cron_parse_refuse(reader, reader->at, "a value is missing");
     if (*reader->at == '*' || *reader->at == '?') {
-        code = read_star(reader);
-    } else if (reader->index == DAY && take(reader, 'L')) {
-        code = read_last_day(reader);
-    } else if (reader->index == WEEKDAY && upper(*reader->at) == 'L') {
-        return refuse(reader, reader->at, "L follows a day here: 5L is the month's last Friday");
+        code = cron_parse_read_star(reader);
+    } else if (reader->index == DAY && cron_parse_take(reader, 'L')) {
+        code = cron_parse_read_last_day(reader);
+    } else if (reader->index == WEEKDAY && cron_parse_upper(*reader->at) == 'L') {
+        return cron_parse_refuse(reader, reader->at,
+                                 "L follows a day here: 5L is the month's last Friday");
     } else {
-        code = read_range(reader);
+        code = cron_parse_read_range(reader);
     }
     if (code)
         return code;
-    if (!is_at_item_end(reader))
-        return refuse(reader, reader->at, "what follows is not understood");
+    if (!cron_parse_is_at_item_end(reader))
+        return cron_parse_refuse(reader, reader->at, "what follows is not understood");
     return ERROR_NONE;
 }
 
-static enum error_code read_field(struct reader *reader)
+static enum error_code cron_parse_read_field(struct reader *reader)
 {
     enum error_code code;
 
     reader->at = reader->field_at;
     do {
-        code = read_item(reader);
-    } while (!code && take(reader, ','));
+        code = cron_parse_read_item(reader);
+    } while (!code && cron_parse_take(reader, ','));
     return code;
 }
 
 /* ---- the whole ---- */
 
-static bool is_blank(char c)
+static bool cron_parse_is_blank(char c)
 {
     return c == ' ' || c == '\t';
 }
 
 /* The next run of what is not blank; false at the end of the text. */
-static bool next_word(const char **at, const char *end, struct bytes *ret_word)
+static bool cron_parse_next_word(const char **at, const char *end, struct bytes *ret_word)
 {
     const char *start;
 
-    while (*at < end && is_blank(**at))
+    while (*at < end && cron_parse_is_blank(**at))
         (*at)++;
     start = *at;
-    while (*at < end && !is_blank(**at))
+    while (*at < end && !cron_parse_is_blank(**at))
         (*at)++;
     *ret_word = (struct bytes){start, (size_t)(*at - start)};
     return *at > start;
 }
 
 /* A name such as @daily becomes the five fields that it stands for. */
-static bool expand(struct bytes *text)
+static bool cron_parse_expand(struct bytes *text)
 {
     static const struct {
         const char *name, *fields;
@@ -338,14 +345,15 @@ static bool expand(struct bytes *text)
     return false;
 }
 
-static enum error_code read_fields(struct bytes text, struct cron *cron, struct error *ret_error)
+static enum error_code cron_parse_read_fields(struct bytes text, struct cron *cron,
+                                              struct error *ret_error)
 {
     struct bytes words[FIELD_COUNT + 1];
     struct reader reader = {.start = text.data, .cron = cron, .error = ret_error};
     const char *at = text.data, *end = at + text.size;
     size_t count = 0;
 
-    while (count < FIELD_COUNT + 1 && next_word(&at, end, &words[count]))
+    while (count < FIELD_COUNT + 1 && cron_parse_next_word(&at, end, &words[count]))
         count++;
     if (count != 5 && count != 6)
         return error_set(ret_error, ERROR_INVALID,
@@ -362,7 +370,7 @@ static enum error_code read_fields(struct bytes text, struct cron *cron, struct 
         reader.field = &fields[reader.index];
         reader.field_at = words[i].data;
         reader.end = words[i].data + words[i].size;
-        code = read_field(&reader);
+        code = cron_parse_read_field(&reader);
         if (code)
             return code;
     }
@@ -379,11 +387,11 @@ enum error_code cron_parse(struct bytes text, struct cron *ret_cron, struct erro
     if (text.size > CRON_TEXT_SIZE_MAX)
         return error_set(ret_error, ERROR_INVALID, "it is longer than %d characters",
                          CRON_TEXT_SIZE_MAX);
-    if (text.size && text.data[0] == '@' && !expand(&text))
+    if (text.size && text.data[0] == '@' && !cron_parse_expand(&text))
         return error_set(ret_error, ERROR_INVALID,
                          "it is none of @yearly, @annually, @monthly, @weekly, @daily, @midnight "
                          "and @hourly");
-    code = read_fields(text, &cron, ret_error);
+    code = cron_parse_read_fields(text, &cron, ret_error);
     if (code)
         return code;
     if (!cron_can_fire(&cron))

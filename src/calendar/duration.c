@@ -15,7 +15,7 @@ static const struct unit units[] = {
 #define UNIT_COUNT (sizeof(units) / sizeof(units[0]))
 
 /* The unit whose name fills [at, end) up to the next digit; UNIT_COUNT when there is none. */
-static size_t find_unit(const char *at, const char *end)
+static size_t duration_find_unit(const char *at, const char *end)
 {
     const char *stop = at;
     size_t i;
@@ -47,7 +47,7 @@ enum error_code duration_parse(struct bytes text, uint64_t *ret_ms, struct error
                    !__builtin_add_overflow(value, (uint64_t)(*at - '0'), &value);
         if (at == digits)
             return error_set(ret_error, ERROR_INVALID, "a whole number is expected before a unit");
-        unit = find_unit(at, end);
+        unit = duration_find_unit(at, end);
         if (unit == UNIT_COUNT)
             return error_set(ret_error, ERROR_INVALID,
                              "a whole number must be followed by one of w, d, h, m, s, ms");

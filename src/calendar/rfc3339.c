@@ -17,7 +17,7 @@ struct fields {
     int offset_minutes; /* of local time ahead of UTC */
 };
 
-static int64_t days_since_1970(unsigned year, unsigned month, unsigned day)
+static int64_t rfc3339_days_since_1970(unsigned year, unsigned month, unsigned day)
 {
     unsigned y = year + 400 - (month <= 2);         /* the year that began in March */
     unsigned m = month > 2 ? month - 3 : month + 9; /* whole months since March */
@@ -28,7 +28,8 @@ static int64_t days_since_1970(unsigned year, unsigned month, unsigned day)
 
 /* The other way round. 1460 days are four years but for the leap day, 36524 a century but for its.
  */
-static void civil_date(int64_t days, unsigned *ret_year, unsigned *ret_month, unsigned *ret_day)
+static void rfc3339_civil_date(int64_t days, unsigned *ret_year, unsigned *ret_month,
+                               unsigned *ret_day)
 {
     unsigned count = (unsigned)(days + DAYS_BEFORE_1970);
     unsigned cycle = count / DAYS_PER_400_YEARS, of_cycle = count % DAYS_PER_400_YEARS;
@@ -42,7 +43,7 @@ static void civil_date(int64_t days, unsigned *ret_year, unsigned *ret_month, un
     *ret_year = y + cycle * 400 - 400 + (m >= 10);
 }
 
-static unsigned days_in_month(unsigned year, unsigned month)
+static unsigned rfc3339_days_in_month(unsigned year, unsigned month)
 {
     static const uint8_t days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
@@ -51,7 +52,7 @@ static unsigned days_in_month(unsigned year, unsigned month)
 }
 
 /* `count` digits at `at`; false when they are not. */
-static bool read_digits(const char *at, size_t count, unsigned *ret_value)
+static bool rfc3339_read_digits(const char *at, size_t count, unsigned *ret_value)
 {
     unsigned value = 0;
 
@@ -67,7 +68,7 @@ static bool read_digits(const char *at, size_t count, unsigned *ret_value)
 }
 
 /* ".123456789": 1 to 9 digits. Returns what follows, NULL when there are none or more. */
-static const char *read_fraction(const char *at, const char *end, unsigned *ret_ms)
+static const char *rfc3339_read_fraction(const char *at, const char *end, unsigned *ret_ms)
 {
     unsigned ns = 0, digits = 0;
 
@@ -85,7 +86,7 @@ static const char *read_fraction(const char *at, const char *end, unsigned *ret_
 }
 
 /* "Z" or "+05:30", to the end of the text. */
-static bool read_offset(const char *at, const char *end, int *ret_minutes)
+static bool rfc3339_read_offset(const char *at, const char *end, int *ret_minutes)
 {
     unsigned hours, minutes;
 
@@ -94,8 +95,8 @@ static bool read_offset(const char *at, const char *end, int *ret_minutes)
         return true;
     }
     if (end - at != 6 || (*at != '+' && *at != '-') || at[3] != ':' ||
-        !read_digits(at + 1, 2, &hours) || !read_digits(at + 4, 2, &minutes) || hours > 23 ||
-        minutes > 59)
+        !rfc3339_read_digits(at + 1, 2, &hours) || !rfc3339_read_digits(at + 4, 2, &minutes) ||
+        hours > 23 || minutes > 59)
         return false;
     *ret_minutes = (int)(hours * 60 + minutes);
     if (*at == '-')
@@ -104,25 +105,25 @@ static bool read_offset(const char *at, const char *end, int *ret_minutes)
 }
 
 /* "2026-11-20T23:59:59": the shape only, not the ranges. */
-static bool read_seconds(struct bytes text, struct fields *ret)
+static bool rfc3339_read_seconds(struct bytes text, struct fields *ret)
 {
     const char *at = text.data;
 
-    return text.size > SECONDS_SIZE && read_digits(at, 4, &ret->year) && at[4] == '-' &&
-           read_digits(at + 5, 2, &ret->month) && at[7] == '-' &&
-           read_digits(at + 8, 2, &ret->day) && (at[10] | 0x20) == 't' &&
-           read_digits(at + 11, 2, &ret->hour) && at[13] == ':' &&
-           read_digits(at + 14, 2, &ret->minute) && at[16] == ':' &&
-           read_digits(at + 17, 2, &ret->second);
+    return text.size > SECONDS_SIZE && rfc3339_read_digits(at, 4, &ret->year) && at[4] == '-' &&
+           rfc3339_read_digits(at + 5, 2, &ret->month) && at[7] == '-' &&
+           rfc3339_read_digits(at + 8, 2, &ret->day) && (at[10] | 0x20) == 't' &&
+           rfc3339_read_digits(at + 11, 2, &ret->hour) && at[13] == ':' &&
+           rfc3339_read_digits(at + 14, 2, &ret->minute) && at[16] == ':' &&
+           rfc3339_read_digits(at + 17, 2, &ret->second);
 }
 
 /* Whether second 60 can follow this minute: it is the last of a month in UTC. */
-static bool can_leap(int64_t minutes_since_1970)
+static bool rfc3339_can_leap(int64_t minutes_since_1970)
 {
     int64_t next = minutes_since_1970 + 1 + DAYS_BEFORE_1970 * MINUTES_PER_DAY; /* not negative */
     unsigned year, month, day;
 
-    civil_date(next / MINUTES_PER_DAY - DAYS_BEFORE_1970, &year, &month, &day);
+    rfc3339_civil_date(next / MINUTES_PER_DAY - DAYS_BEFORE_1970, &year, &month, &day);
     return next % MINUTES_PER_DAY == 0 && day == 1;
 }
 
@@ -132,26 +133,26 @@ enum error_code rfc3339_parse(struct bytes text, struct wall *ret_wall, struct e
     const char *at, *end = text.data + text.size;
     int64_t minutes, ms;
 
-    if (!read_seconds(text, &f))
+    if (!rfc3339_read_seconds(text, &f))
         return error_set(ret_error, ERROR_INVALID,
                          "it is not of the form 2026-11-20T23:59:59Z (RFC 3339)");
     at = text.data + SECONDS_SIZE;
-    if (*at == '.' && !(at = read_fraction(at, end, &f.ms)))
+    if (*at == '.' && !(at = rfc3339_read_fraction(at, end, &f.ms)))
         return error_set(ret_error, ERROR_INVALID, "a fraction has 1 to 9 digits");
-    if (!read_offset(at, end, &f.offset_minutes))
+    if (!rfc3339_read_offset(at, end, &f.offset_minutes))
         return error_set(ret_error, ERROR_INVALID, "it must end in Z or an offset such as +01:00");
     if (f.month < 1 || f.month > 12)
         return error_set(ret_error, ERROR_INVALID, "there is no month %02u", f.month);
-    if (f.day < 1 || f.day > days_in_month(f.year, f.month))
+    if (f.day < 1 || f.day > rfc3339_days_in_month(f.year, f.month))
         return error_set(ret_error, ERROR_INVALID, "%04u-%02u has no day %02u", f.year, f.month,
                          f.day);
     if (f.hour > 23 || f.minute > 59 || f.second > 60)
         return error_set(ret_error, ERROR_INVALID, "a day has no time %02u:%02u:%02u", f.hour,
                          f.minute, f.second);
-    minutes = days_since_1970(f.year, f.month, f.day) * MINUTES_PER_DAY + f.hour * 60 + f.minute -
-              f.offset_minutes;
+    minutes = rfc3339_days_since_1970(f.year, f.month, f.day) * MINUTES_PER_DAY + f.hour * 60 +
+              f.minute - f.offset_minutes;
     if (f.second == 60) {
-        if (!can_leap(minutes))
+        if (!rfc3339_can_leap(minutes))
             return error_set(ret_error, ERROR_INVALID, "second 60 only ends a month, in UTC");
         f.ms = 0; /* the next second begins later than any fraction of this one */
     }
@@ -160,7 +161,7 @@ enum error_code rfc3339_parse(struct bytes text, struct wall *ret_wall, struct e
     return ERROR_NONE;
 }
 
-static void put_digits(char *to, size_t count, unsigned value)
+static void rfc3339_put_digits(char *to, size_t count, unsigned value)
 {
     while (count-- > 0) {
         to[count] = (char)('0' + value % 10);
@@ -173,13 +174,13 @@ void rfc3339_format(struct wall wall, char ret_text[RFC3339_TEXT_SIZE])
     uint64_t ms = wall.ms > WALL_MS_MAX ? WALL_MS_MAX : wall.ms;
     unsigned ms_of_day = (unsigned)(ms % MS_PER_DAY), year, month, day;
 
-    civil_date((int64_t)(ms / MS_PER_DAY), &year, &month, &day);
+    rfc3339_civil_date((int64_t)(ms / MS_PER_DAY), &year, &month, &day);
     memcpy(ret_text, "0000-00-00T00:00:00.000Z", RFC3339_TEXT_SIZE);
-    put_digits(ret_text, 4, year);
-    put_digits(ret_text + 5, 2, month);
-    put_digits(ret_text + 8, 2, day);
-    put_digits(ret_text + 11, 2, ms_of_day / 3600000);
-    put_digits(ret_text + 14, 2, ms_of_day / 60000 % 60);
-    put_digits(ret_text + 17, 2, ms_of_day / 1000 % 60);
-    put_digits(ret_text + 20, 3, ms_of_day % 1000);
+    rfc3339_put_digits(ret_text, 4, year);
+    rfc3339_put_digits(ret_text + 5, 2, month);
+    rfc3339_put_digits(ret_text + 8, 2, day);
+    rfc3339_put_digits(ret_text + 11, 2, ms_of_day / 3600000);
+    rfc3339_put_digits(ret_text + 14, 2, ms_of_day / 60000 % 60);
+    rfc3339_put_digits(ret_text + 17, 2, ms_of_day / 1000 % 60);
+    rfc3339_put_digits(ret_text + 20, 3, ms_of_day % 1000);
 }

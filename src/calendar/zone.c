@@ -16,7 +16,7 @@ void zone_destroy(struct zone *zone)
 }
 
 /* How many transitions are at or before `at`. */
-static uint32_t count_until(const struct zone *zone, int64_t at)
+static uint32_t zone_count_until(const struct zone *zone, int64_t at)
 {
     uint32_t low = 0, high = zone->transition_count;
 
@@ -33,7 +33,7 @@ static uint32_t count_until(const struct zone *zone, int64_t at)
 
 /* The offset before the transition `index`; the cycle makes no difference, for the last of its
  * transitions and the one before its first set the same. */
-static int32_t offset_before(const struct zone *zone, uint32_t index)
+static int32_t zone_offset_before(const struct zone *zone, uint32_t index)
 {
     return index ? zone->transitions[index - 1].offset_s : zone->offset_first_s;
 }
@@ -49,7 +49,7 @@ struct zone_stretch zone_stretch_at(const struct zone *zone, int64_t at)
         shift = (at - list[zone->cycle_first].at) / ZONE_CYCLE_S * ZONE_CYCLE_S;
         at -= shift;
     }
-    count = count_until(zone, at);
+    count = zone_count_until(zone, at);
     if (count == 0)
         return (struct zone_stretch){INT64_MIN, zone->transition_count ? list[0].at : INT64_MAX,
                                      zone->offset_first_s, zone->offset_first_s};
@@ -59,11 +59,11 @@ struct zone_stretch zone_stretch_at(const struct zone *zone, int64_t at)
         : has_cycle                    ? list[zone->cycle_first].at + ZONE_CYCLE_S + shift
                                        : INT64_MAX,
         list[count - 1].offset_s,
-        offset_before(zone, count - 1),
+        zone_offset_before(zone, count - 1),
     };
 }
 
-static bool is_name_character(char c)
+static bool zone_is_name_character(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '+' || c == '-';
@@ -78,7 +78,7 @@ enum error_code zone_name_check(struct bytes name, struct error *ret_error)
                          ZONE_NAME_SIZE_MAX);
     for (size_t i = 0; i <= name.size; i++) {
         if (i < name.size && name.data[i] != '/') {
-            if (!is_name_character(name.data[i]))
+            if (!zone_is_name_character(name.data[i]))
                 return error_set(ret_error, ERROR_INVALID,
                                  "a time zone is named as IANA does, such as Europe/Berlin");
             continue;
@@ -94,7 +94,7 @@ enum error_code zone_name_check(struct bytes name, struct error *ret_error)
     return ERROR_NONE;
 }
 
-static void require(bool condition)
+static void zone_require(bool condition)
 {
     if (!condition)
         abort();
@@ -106,19 +106,19 @@ void zone_check(const struct zone *zone)
     uint32_t count = zone->transition_count, first = zone->cycle_first;
     int64_t change_before = 0;
 
-    require(first <= count);
-    require(labs(zone->offset_first_s) < ZONE_OFFSET_S_MAX);
+    zone_require(first <= count);
+    zone_require(labs(zone->offset_first_s) < ZONE_OFFSET_S_MAX);
     for (uint32_t i = 0; i < count; i++) {
-        int64_t change = labs(list[i].offset_s - offset_before(zone, i));
+        int64_t change = labs(list[i].offset_s - zone_offset_before(zone, i));
 
-        require(labs(list[i].offset_s) < ZONE_OFFSET_S_MAX);
-        require(change != 0);
-        require(i == 0 || list[i].at - list[i - 1].at >= change + change_before);
+        zone_require(labs(list[i].offset_s) < ZONE_OFFSET_S_MAX);
+        zone_require(change != 0);
+        zone_require(i == 0 || list[i].at - list[i - 1].at >= change + change_before);
         change_before = change;
     }
     if (first == count)
         return;
-    require(offset_before(zone, first) == list[count - 1].offset_s);
-    require(list[first].at + ZONE_CYCLE_S - list[count - 1].at >=
-            change_before + labs(list[first].offset_s - offset_before(zone, first)));
+    zone_require(zone_offset_before(zone, first) == list[count - 1].offset_s);
+    zone_require(list[first].at + ZONE_CYCLE_S - list[count - 1].at >=
+                 change_before + labs(list[first].offset_s - zone_offset_before(zone, first)));
 }

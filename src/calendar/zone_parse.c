@@ -31,15 +31,16 @@ struct block {
     const char *times, *types, *offsets, *end;
 };
 
-static enum error_code invalid(struct error *ret_error, const char *reason)
+static enum error_code zone_parse_invalid(struct error *ret_error, const char *reason)
 {
     return error_set(ret_error, ERROR_INVALID, "not a time zone file: %s", reason);
 }
 
-static enum error_code read_header(const char *at, struct header *ret, struct error *ret_error)
+static enum error_code zone_parse_read_header(const char *at, struct header *ret,
+                                              struct error *ret_error)
 {
     if (memcmp(at, "TZif", 4) != 0)
-        return invalid(ret_error, "it does not begin with TZif");
+        return zone_parse_invalid(ret_error, "it does not begin with TZif");
     *ret = (struct header){
         at[4],
         (uint32_t)get_be(at + 20, 4),
@@ -50,27 +51,27 @@ static enum error_code read_header(const char *at, struct header *ret, struct er
         (uint32_t)get_be(at + 40, 4),
     };
     if (ret->version < '2')
-        return invalid(ret_error, "its version is older than 2");
+        return zone_parse_invalid(ret_error, "its version is older than 2");
     if (ret->time_count > TIME_COUNT_MAX || ret->type_count > TYPE_COUNT_MAX ||
         ret->character_count > CHARACTER_COUNT_MAX || ret->leap_count > TIME_COUNT_MAX)
-        return invalid(ret_error, "it is over a limit");
+        return zone_parse_invalid(ret_error, "it is over a limit");
     if ((ret->isut_count && ret->isut_count != ret->type_count) ||
         (ret->isstd_count && ret->isstd_count != ret->type_count))
-        return invalid(ret_error, "its counts do not agree");
+        return zone_parse_invalid(ret_error, "its counts do not agree");
     return ERROR_NONE;
 }
 
 /* One half of the file, from `at`. */
-static enum error_code read_block(const char *at, const char *end, size_t time_size,
-                                  struct block *ret, struct error *ret_error)
+static enum error_code zone_parse_read_block(const char *at, const char *end, size_t time_size,
+                                             struct block *ret, struct error *ret_error)
 {
     struct block block = {.time_size = time_size};
     enum error_code code;
     size_t size;
 
     if (end - at < HEADER_SIZE)
-        return invalid(ret_error, "it ends within a header");
-    code = read_header(at, &block.header, ret_error);
+        return zone_parse_invalid(ret_error, "it ends within a header");
+    code = zone_parse_read_header(at, &block.header, ret_error);
     if (code)
         return code;
     block.times = at + HEADER_SIZE;
@@ -80,80 +81,80 @@ static enum error_code read_block(const char *at, const char *end, size_t time_s
            block.header.character_count + block.header.leap_count * (time_size + 4) +
            block.header.isstd_count + block.header.isut_count;
     if ((size_t)(end - block.times) < size)
-        return invalid(ret_error, "it ends within its data");
+        return zone_parse_invalid(ret_error, "it ends within its data");
     block.end = block.times + size;
     *ret = block;
     return ERROR_NONE;
 }
 
-static int64_t time_of(const struct block *block, uint32_t index)
+static int64_t zone_parse_time_of(const struct block *block, uint32_t index)
 {
     return (int64_t)get_be(block->times + index * block->time_size, 8);
 }
 
-static int32_t offset_of(const struct block *block, unsigned type)
+static int32_t zone_parse_offset_of(const struct block *block, unsigned type)
 {
     return (int32_t)get_be(block->offsets + type * 6, 4);
 }
 
-static enum error_code check_block(const struct block *block, struct error *ret_error)
+static enum error_code zone_parse_check_block(const struct block *block, struct error *ret_error)
 {
     const struct header *header = &block->header;
 
     if (header->leap_count)
-        return invalid(ret_error, "it counts leap seconds, which Unix time does not");
+        return zone_parse_invalid(ret_error, "it counts leap seconds, which Unix time does not");
     if (header->type_count == 0 || header->character_count == 0)
-        return invalid(ret_error, "it has no types");
+        return zone_parse_invalid(ret_error, "it has no types");
     for (uint32_t i = 0; i < header->type_count; i++) {
         const uint8_t *type = (const uint8_t *)block->offsets + i * 6;
-        int32_t offset_s = offset_of(block, i);
+        int32_t offset_s = zone_parse_offset_of(block, i);
 
         if (offset_s <= -ZONE_OFFSET_S_MAX || offset_s >= ZONE_OFFSET_S_MAX)
-            return invalid(ret_error, "an offset is larger than 26 hours");
+            return zone_parse_invalid(ret_error, "an offset is larger than 26 hours");
         if (type[4] > 1 || type[5] >= header->character_count)
-            return invalid(ret_error, "a type is damaged");
+            return zone_parse_invalid(ret_error, "a type is damaged");
     }
     for (uint32_t i = 0; i < header->time_count; i++) {
         if ((uint8_t)block->types[i] >= header->type_count)
-            return invalid(ret_error, "a transition has no type");
-        if (i && time_of(block, i) <= time_of(block, i - 1))
-            return invalid(ret_error, "its transitions are not in order");
-        if (time_of(block, i) >= TIME_END)
-            return invalid(ret_error, "a transition lies beyond the year 9999");
+            return zone_parse_invalid(ret_error, "a transition has no type");
+        if (i && zone_parse_time_of(block, i) <= zone_parse_time_of(block, i - 1))
+            return zone_parse_invalid(ret_error, "its transitions are not in order");
+        if (zone_parse_time_of(block, i) >= TIME_END)
+            return zone_parse_invalid(ret_error, "a transition lies beyond the year 9999");
     }
     return ERROR_NONE;
 }
 
-static int32_t offset_last(const struct zone *zone)
+static int32_t zone_parse_offset_last(const struct zone *zone)
 {
     return zone->transition_count ? zone->transitions[zone->transition_count - 1].offset_s
                                   : zone->offset_first_s;
 }
 
 /* Changes of the name only, or of what is called summer, are none. */
-static void append(struct zone *zone, int64_t at, int32_t offset_s)
+static void zone_parse_append(struct zone *zone, int64_t at, int32_t offset_s)
 {
-    if (offset_s != offset_last(zone))
+    if (offset_s != zone_parse_offset_last(zone))
         zone->transitions[zone->transition_count++] = (struct zone_transition){at, offset_s};
 }
 
-static void append_table(struct zone *zone, const struct block *block)
+static void zone_parse_append_table(struct zone *zone, const struct block *block)
 {
-    zone->offset_first_s = offset_of(block, 0);
+    zone->offset_first_s = zone_parse_offset_of(block, 0);
     for (uint32_t i = 0; i < block->header.time_count; i++) {
-        int32_t offset_s = offset_of(block, (uint8_t)block->types[i]);
+        int32_t offset_s = zone_parse_offset_of(block, (uint8_t)block->types[i]);
 
-        if (time_of(block, i) <= HORIZON)
+        if (zone_parse_time_of(block, i) <= HORIZON)
             zone->offset_first_s = offset_s;
         else
-            append(zone, time_of(block, i), offset_s);
+            zone_parse_append(zone, zone_parse_time_of(block, i), offset_s);
     }
 }
 
 /* What the rule does in the years from `year` on, in order; the starts of summer are the first of
  * each pair only where the text of the rule has them so. */
-static size_t list_rule(const struct zone_rule *rule, int year,
-                        struct zone_transition ret_list[2 * YEARS])
+static size_t zone_parse_list_rule(const struct zone_rule *rule, int year,
+                                   struct zone_transition ret_list[2 * YEARS])
 {
     size_t count = 0;
 
@@ -174,12 +175,13 @@ static size_t list_rule(const struct zone_rule *rule, int year,
 
 /* Writes out what the rule does after the table, until it repeats. False when it contradicts what
  * the table has at its end. */
-static bool append_rule(struct zone *zone, const struct zone_rule *rule, int64_t table_end)
+static bool zone_parse_append_rule(struct zone *zone, const struct zone_rule *rule,
+                                   int64_t table_end)
 {
     struct zone_transition list[2 * YEARS];
     int64_t from = table_end < HORIZON ? HORIZON : table_end;
     int year = calendar_date(floor_divide(from, SECONDS_PER_DAY)).year;
-    size_t count = list_rule(rule, year - YEARS_BEFORE, list), i = 0;
+    size_t count = zone_parse_list_rule(rule, year - YEARS_BEFORE, list), i = 0;
     uint32_t first = zone->transition_count;
     int32_t offset_s = rule->offset_s;
 
@@ -187,7 +189,7 @@ static bool append_rule(struct zone *zone, const struct zone_rule *rule, int64_t
         offset_s = list[i].offset_s;
     if (table_end < HORIZON)
         zone->offset_first_s = offset_s;
-    if (offset_last(zone) != offset_s)
+    if (zone_parse_offset_last(zone) != offset_s)
         return false;
     for (; i < count; i++) {
         /* What changes at all does so within two years. */
@@ -197,14 +199,14 @@ static bool append_rule(struct zone *zone, const struct zone_rule *rule, int64_t
             break;
         /* Summer that ends when the next begins does not end. */
         if (i + 1 == count || list[i + 1].at > list[i].at)
-            append(zone, list[i].at, list[i].offset_s);
+            zone_parse_append(zone, list[i].at, list[i].offset_s);
     }
     zone->cycle_first = first;
     return true;
 }
 
 /* See zone_check: what a reading means must be clear. */
-static bool is_well_spaced(const struct zone *zone)
+static bool zone_parse_is_well_spaced(const struct zone *zone)
 {
     const struct zone_transition *list = zone->transitions;
     uint32_t count = zone->transition_count, first = zone->cycle_first;
@@ -225,33 +227,34 @@ static bool is_well_spaced(const struct zone *zone)
 }
 
 /* Fills a zone that has room. */
-static enum error_code build(struct zone *zone, const struct block *block,
-                             const struct zone_rule *rule, struct error *ret_error)
+static enum error_code zone_parse_build(struct zone *zone, const struct block *block,
+                                        const struct zone_rule *rule, struct error *ret_error)
 {
     uint32_t times = block->header.time_count;
-    int64_t table_end = times ? time_of(block, times - 1) : INT64_MIN;
+    int64_t table_end = times ? zone_parse_time_of(block, times - 1) : INT64_MIN;
 
-    append_table(zone, block);
+    zone_parse_append_table(zone, block);
     zone->cycle_first = zone->transition_count;
     if (rule && !rule->has_summer) {
         if (times == 0)
             zone->offset_first_s = rule->offset_s;
-        if (offset_last(zone) != rule->offset_s)
-            return invalid(ret_error, "its footer contradicts its table");
-    } else if (rule && !append_rule(zone, rule, table_end)) {
-        return invalid(ret_error, "its footer contradicts its table");
+        if (zone_parse_offset_last(zone) != rule->offset_s)
+            return zone_parse_invalid(ret_error, "its footer contradicts its table");
+    } else if (rule && !zone_parse_append_rule(zone, rule, table_end)) {
+        return zone_parse_invalid(ret_error, "its footer contradicts its table");
     }
-    if (!is_well_spaced(zone))
-        return invalid(ret_error, "its clocks are changed again too soon after a change");
+    if (!zone_parse_is_well_spaced(zone))
+        return zone_parse_invalid(ret_error,
+                                  "its clocks are changed again too soon after a change");
     return ERROR_NONE;
 }
 
 /* "\nCET-1CEST,M3.5.0,M10.5.0/3\n", to the end of the file. */
-static enum error_code read_footer(const char *at, const char *end, struct bytes *ret_text,
-                                   struct error *ret_error)
+static enum error_code zone_parse_read_footer(const char *at, const char *end,
+                                              struct bytes *ret_text, struct error *ret_error)
 {
     if (end - at < 2 || *at != '\n' || end[-1] != '\n')
-        return invalid(ret_error, "its footer is damaged");
+        return zone_parse_invalid(ret_error, "its footer is damaged");
     *ret_text = (struct bytes){at + 1, (size_t)(end - at - 2)};
     return ERROR_NONE;
 }
@@ -267,24 +270,24 @@ enum error_code zone_parse(struct bytes file, struct zone **ret_zone, struct err
     size_t room;
 
     if (file.size > ZONE_FILE_SIZE_MAX)
-        return invalid(ret_error, "it is too long");
-    code = read_block(file.data, end, 4, &first, ret_error);
+        return zone_parse_invalid(ret_error, "it is too long");
+    code = zone_parse_read_block(file.data, end, 4, &first, ret_error);
     if (!code)
-        code = read_block(first.end, end, 8, &second, ret_error);
+        code = zone_parse_read_block(first.end, end, 8, &second, ret_error);
     if (!code)
-        code = check_block(&second, ret_error);
+        code = zone_parse_check_block(&second, ret_error);
     if (!code)
-        code = read_footer(second.end, end, &footer, ret_error);
+        code = zone_parse_read_footer(second.end, end, &footer, ret_error);
     if (code)
         return code;
     if (footer.size && !zone_rule_parse(footer, &rule))
-        return invalid(ret_error, "its footer is no rule");
+        return zone_parse_invalid(ret_error, "its footer is no rule");
 
     room = second.header.time_count + (rule.has_summer ? 2 * YEARS : 0);
     zone = calloc(1, sizeof(*zone) + room * sizeof(zone->transitions[0]));
     if (!zone)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory for a time zone");
-    code = build(zone, &second, footer.size ? &rule : NULL, ret_error);
+    code = zone_parse_build(zone, &second, footer.size ? &rule : NULL, ret_error);
     if (code) {
         free(zone);
         return code;

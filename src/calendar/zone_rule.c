@@ -11,7 +11,7 @@ struct reader {
     const char *at, *end;
 };
 
-static bool take(struct reader *reader, char c)
+static bool zone_rule_take(struct reader *reader, char c)
 {
     if (reader->at == reader->end || *reader->at != c)
         return false;
@@ -20,7 +20,8 @@ static bool take(struct reader *reader, char c)
 }
 
 /* One to three digits, in [min, max]. */
-static bool read_number(struct reader *reader, unsigned min, unsigned max, unsigned *ret_number)
+static bool zone_rule_read_number(struct reader *reader, unsigned min, unsigned max,
+                                  unsigned *ret_number)
 {
     const char *digits = reader->at;
     unsigned number = 0;
@@ -37,9 +38,9 @@ static bool read_number(struct reader *reader, unsigned min, unsigned max, unsig
 }
 
 /* "CEST" or "<+0330>". What it says is of no use here. */
-static bool skip_name(struct reader *reader)
+static bool zone_rule_skip_name(struct reader *reader)
 {
-    bool is_quoted = take(reader, '<');
+    bool is_quoted = zone_rule_take(reader, '<');
     const char *name = reader->at;
     ptrdiff_t size;
 
@@ -51,23 +52,24 @@ static bool skip_name(struct reader *reader)
             break;
     }
     size = reader->at - name;
-    return size >= NAME_SIZE_MIN && size <= NAME_SIZE_MAX && (!is_quoted || take(reader, '>'));
+    return size >= NAME_SIZE_MIN && size <= NAME_SIZE_MAX &&
+           (!is_quoted || zone_rule_take(reader, '>'));
 }
 
 /* "[+-]hh[:mm[:ss]]" */
-static bool read_time(struct reader *reader, unsigned hours_max, int32_t *ret_seconds)
+static bool zone_rule_read_time(struct reader *reader, unsigned hours_max, int32_t *ret_seconds)
 {
-    bool is_negative = take(reader, '-');
+    bool is_negative = zone_rule_take(reader, '-');
     unsigned hours, minutes = 0, seconds = 0;
 
     if (!is_negative)
-        take(reader, '+');
-    if (!read_number(reader, 0, hours_max, &hours))
+        zone_rule_take(reader, '+');
+    if (!zone_rule_read_number(reader, 0, hours_max, &hours))
         return false;
-    if (take(reader, ':')) {
-        if (!read_number(reader, 0, 59, &minutes))
+    if (zone_rule_take(reader, ':')) {
+        if (!zone_rule_read_number(reader, 0, 59, &minutes))
             return false;
-        if (take(reader, ':') && !read_number(reader, 0, 59, &seconds))
+        if (zone_rule_take(reader, ':') && !zone_rule_read_number(reader, 0, 59, &seconds))
             return false;
     }
     *ret_seconds = (int32_t)(hours * 3600 + minutes * 60 + seconds);
@@ -77,24 +79,24 @@ static bool read_time(struct reader *reader, unsigned hours_max, int32_t *ret_se
 }
 
 /* ",M3.5.0/2", ",J60", ",59/-1": two o'clock unless it says another time. */
-static bool read_day(struct reader *reader, struct zone_rule_day *ret)
+static bool zone_rule_read_day(struct reader *reader, struct zone_rule_day *ret)
 {
     unsigned month = 0, week = 0, day;
 
-    if (!take(reader, ','))
+    if (!zone_rule_take(reader, ','))
         return false;
-    if (take(reader, 'M')) {
-        if (!read_number(reader, 1, 12, &month) || !take(reader, '.') ||
-            !read_number(reader, 1, 5, &week) || !take(reader, '.') ||
-            !read_number(reader, 0, 6, &day))
+    if (zone_rule_take(reader, 'M')) {
+        if (!zone_rule_read_number(reader, 1, 12, &month) || !zone_rule_take(reader, '.') ||
+            !zone_rule_read_number(reader, 1, 5, &week) || !zone_rule_take(reader, '.') ||
+            !zone_rule_read_number(reader, 0, 6, &day))
             return false;
         ret->kind = 'M';
-    } else if (take(reader, 'J')) {
-        if (!read_number(reader, 1, 365, &day))
+    } else if (zone_rule_take(reader, 'J')) {
+        if (!zone_rule_read_number(reader, 1, 365, &day))
             return false;
         ret->kind = 'J';
     } else {
-        if (!read_number(reader, 0, 365, &day))
+        if (!zone_rule_read_number(reader, 0, 365, &day))
             return false;
         ret->kind = 'D';
     }
@@ -102,7 +104,8 @@ static bool read_day(struct reader *reader, struct zone_rule_day *ret)
     ret->week = (uint8_t)week;
     ret->day = (uint16_t)day;
     ret->time_of_day_s = 2 * 3600;
-    return !take(reader, '/') || read_time(reader, TIME_HOURS_MAX, &ret->time_of_day_s);
+    return !zone_rule_take(reader, '/') ||
+           zone_rule_read_time(reader, TIME_HOURS_MAX, &ret->time_of_day_s);
 }
 
 bool zone_rule_parse(struct bytes text, struct zone_rule *ret_rule)
@@ -111,20 +114,21 @@ bool zone_rule_parse(struct bytes text, struct zone_rule *ret_rule)
     struct zone_rule rule = {0};
     int32_t west_s; /* the text counts what is west as positive */
 
-    if (!skip_name(&reader) || !read_time(&reader, OFFSET_HOURS_MAX, &west_s))
+    if (!zone_rule_skip_name(&reader) || !zone_rule_read_time(&reader, OFFSET_HOURS_MAX, &west_s))
         return false;
     rule.offset_s = -west_s;
     if (reader.at < reader.end) {
         rule.has_summer = true;
         rule.summer_offset_s = rule.offset_s + 3600;
-        if (!skip_name(&reader))
+        if (!zone_rule_skip_name(&reader))
             return false;
         if (reader.at < reader.end && *reader.at != ',') {
-            if (!read_time(&reader, OFFSET_HOURS_MAX, &west_s))
+            if (!zone_rule_read_time(&reader, OFFSET_HOURS_MAX, &west_s))
                 return false;
             rule.summer_offset_s = -west_s;
         }
-        if (!read_day(&reader, &rule.summer_start) || !read_day(&reader, &rule.summer_end))
+        if (!zone_rule_read_day(&reader, &rule.summer_start) ||
+            !zone_rule_read_day(&reader, &rule.summer_end))
             return false;
     }
     if (reader.at != reader.end)
@@ -133,7 +137,7 @@ bool zone_rule_parse(struct bytes text, struct zone_rule *ret_rule)
     return true;
 }
 
-static int64_t day_in_year(const struct zone_rule_day *rule, int year)
+static int64_t zone_rule_day_in_year(const struct zone_rule_day *rule, int year)
 {
     int64_t first = calendar_days(year, 1, 1);
     unsigned day;
@@ -151,8 +155,8 @@ static int64_t day_in_year(const struct zone_rule_day *rule, int year)
 
 void zone_rule_year(const struct zone_rule *rule, int year, int64_t *ret_start, int64_t *ret_end)
 {
-    *ret_start = day_in_year(&rule->summer_start, year) * SECONDS_PER_DAY +
+    *ret_start = zone_rule_day_in_year(&rule->summer_start, year) * SECONDS_PER_DAY +
                  rule->summer_start.time_of_day_s - rule->offset_s;
-    *ret_end = day_in_year(&rule->summer_end, year) * SECONDS_PER_DAY +
+    *ret_end = zone_rule_day_in_year(&rule->summer_end, year) * SECONDS_PER_DAY +
                rule->summer_end.time_of_day_s - rule->summer_offset_s;
 }

@@ -22,7 +22,7 @@ struct zones {
     size_t count, capacity;
 };
 
-static void destroy_entries(struct zones *zones)
+static void zones_destroy_entries(struct zones *zones)
 {
     for (size_t i = 0; i < zones->count; i++)
         zone_destroy(zones->entries[i].zone);
@@ -33,7 +33,7 @@ void zones_destroy(struct zones *zones)
 {
     if (!zones)
         return;
-    destroy_entries(zones);
+    zones_destroy_entries(zones);
     pthread_mutex_destroy(&zones->lock);
     free(zones);
 }
@@ -62,7 +62,7 @@ enum error_code zones_create(const char *folder, struct zones **ret_zones, struc
 }
 
 /* Where `name` is, or belongs. */
-static bool find(const struct zones *zones, const char *name, size_t *ret_place)
+static bool zones_find(const struct zones *zones, const char *name, size_t *ret_place)
 {
     size_t low = 0, high = zones->count;
 
@@ -83,8 +83,8 @@ static bool find(const struct zones *zones, const char *name, size_t *ret_place)
     return false;
 }
 
-static enum error_code load(const struct zones *zones, const char *name, struct zone **ret_zone,
-                            struct error *ret_error)
+static enum error_code zones_load(const struct zones *zones, const char *name,
+                                  struct zone **ret_zone, struct error *ret_error)
 {
     char path[PATH_MAX];
     struct buffer buffer;
@@ -111,7 +111,7 @@ static enum error_code load(const struct zones *zones, const char *name, struct 
     return code;
 }
 
-static bool grow(struct zones *zones)
+static bool zones_grow(struct zones *zones)
 {
     size_t capacity = zones->capacity ? zones->capacity * 2 : 16;
     struct entry *entries;
@@ -127,12 +127,12 @@ static bool grow(struct zones *zones)
 }
 
 /* Takes `zone`, unless another thread was first. Under the lock. */
-static enum error_code insert(struct zones *zones, const char *name, struct zone *zone,
-                              const struct zone **ret_zone, struct error *ret_error)
+static enum error_code zones_insert(struct zones *zones, const char *name, struct zone *zone,
+                                    const struct zone **ret_zone, struct error *ret_error)
 {
     size_t place;
 
-    if (find(zones, name, &place)) {
+    if (zones_find(zones, name, &place)) {
         zone_destroy(zone);
         *ret_zone = zones->entries[place].zone;
         return ERROR_NONE;
@@ -142,7 +142,7 @@ static enum error_code insert(struct zones *zones, const char *name, struct zone
         return error_set(ret_error, ERROR_TOO_MANY, "more than %d time zones are in use",
                          ZONES_COUNT_MAX);
     }
-    if (!grow(zones)) {
+    if (!zones_grow(zones)) {
         zone_destroy(zone);
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory for a time zone");
     }
@@ -169,18 +169,18 @@ enum error_code zones_get(struct zones *zones, struct bytes name, const struct z
     memcpy(text, name.data, name.size);
     text[name.size] = '\0';
     pthread_mutex_lock(&zones->lock);
-    is_known = find(zones, text, &place);
+    is_known = zones_find(zones, text, &place);
     if (is_known)
         *ret_zone = zones->entries[place].zone;
     pthread_mutex_unlock(&zones->lock);
     if (is_known)
         return ERROR_NONE;
 
-    code = load(zones, text, &zone, ret_error);
+    code = zones_load(zones, text, &zone, ret_error);
     if (code)
         return code;
     pthread_mutex_lock(&zones->lock);
-    code = insert(zones, text, zone, ret_zone, ret_error);
+    code = zones_insert(zones, text, zone, ret_zone, ret_error);
     pthread_mutex_unlock(&zones->lock);
     return code;
 }

@@ -11,7 +11,7 @@
 /* How much of a wrong value an error text repeats. */
 enum { SHOWN = 60 };
 
-static bool parse_u64(const char *text, const char **ret_end, uint64_t *ret_value)
+static bool config_parse_u64(const char *text, const char **ret_end, uint64_t *ret_value)
 {
     uint64_t value = 0;
 
@@ -27,13 +27,13 @@ static bool parse_u64(const char *text, const char **ret_end, uint64_t *ret_valu
 }
 
 /* 4096, 64K, 256M, 1G, 2T. */
-static bool parse_scaled(const char *text, uint64_t *ret_value)
+static bool config_parse_scaled(const char *text, uint64_t *ret_value)
 {
     static const char units[] = "KMGT";
     const char *end, *unit;
     uint64_t value;
 
-    if (!parse_u64(text, &end, &value))
+    if (!config_parse_u64(text, &end, &value))
         return false;
     if (*end) {
         unit = strchr(units, *end);
@@ -45,20 +45,20 @@ static bool parse_scaled(const char *text, uint64_t *ret_value)
     return true;
 }
 
-static bool parse_number(const struct config_row *row, const char *text, uint64_t *ret_value)
+static bool config_parse_number(const struct config_row *row, const char *text, uint64_t *ret_value)
 {
     const char *end;
 
     if (row->type == CONFIG_TYPE_DURATION)
         return duration_parse(bytes_of(text), ret_value, NULL) == ERROR_NONE;
     if (row->type == CONFIG_TYPE_BYTES)
-        return parse_scaled(text, ret_value);
-    return parse_u64(text, &end, ret_value) && *end == '\0';
+        return config_parse_scaled(text, ret_value);
+    return config_parse_u64(text, &end, ret_value) && *end == '\0';
 }
 
 /* "... must be 1 to 65535" */
-static enum error_code refuse(const struct config_row *row, const char *value,
-                              struct error *ret_error)
+static enum error_code config_refuse(const struct config_row *row, const char *value,
+                                     struct error *ret_error)
 {
     struct buffer limits;
     const char *hint = "";
@@ -80,12 +80,12 @@ static enum error_code refuse(const struct config_row *row, const char *value,
     return ERROR_INVALID;
 }
 
-static bool set_number(const struct config_row *row, char *at, const char *value)
+static bool config_set_number(const struct config_row *row, char *at, const char *value)
 {
     uint64_t number;
     uint32_t narrow;
 
-    if (!parse_number(row, value, &number) || number < row->min || number > row->max)
+    if (!config_parse_number(row, value, &number) || number < row->min || number > row->max)
         return false;
     narrow = (uint32_t)number;
     if (row->type == CONFIG_TYPE_U32)
@@ -96,7 +96,7 @@ static bool set_number(const struct config_row *row, char *at, const char *value
 }
 
 /* What a line of the config file can say: so whatever is set can be printed and read again. */
-static bool fits_a_line(const char *value, size_t size)
+static bool config_fits_a_line(const char *value, size_t size)
 {
     if (size && (isblank((unsigned char)value[0]) || isblank((unsigned char)value[size - 1])))
         return false;
@@ -107,17 +107,17 @@ static bool fits_a_line(const char *value, size_t size)
     return true;
 }
 
-static bool set_text(const struct config_row *row, char *at, const char *value)
+static bool config_set_text(const struct config_row *row, char *at, const char *value)
 {
     size_t size = strlen(value);
 
-    if (size < row->min || size > row->max || !fits_a_line(value, size))
+    if (size < row->min || size > row->max || !config_fits_a_line(value, size))
         return false;
     memmove(at, value, size + 1);
     return true;
 }
 
-static bool set_choice(const struct config_row *row, char *at, const char *value)
+static bool config_set_choice(const struct config_row *row, char *at, const char *value)
 {
     size_t size = strlen(value);
     uint32_t n = 0;
@@ -134,8 +134,8 @@ static bool set_choice(const struct config_row *row, char *at, const char *value
     return false;
 }
 
-static enum error_code set(struct config *config, const struct config_row *row, const char *value,
-                           struct error *ret_error)
+static enum error_code config_set_row(struct config *config, const struct config_row *row,
+                                      const char *value, struct error *ret_error)
 {
     char *at = (char *)config + row->offset;
     bool is_set = false;
@@ -147,18 +147,18 @@ static enum error_code set(struct config *config, const struct config_row *row, 
     case CONFIG_TYPE_U64:
     case CONFIG_TYPE_DURATION:
     case CONFIG_TYPE_BYTES:
-        is_set = set_number(row, at, value);
+        is_set = config_set_number(row, at, value);
         break;
     case CONFIG_TYPE_TEXT:
     case CONFIG_TYPE_LIST:
     case CONFIG_TYPE_SECRET:
-        is_set = set_text(row, at, value);
+        is_set = config_set_text(row, at, value);
         break;
     case CONFIG_TYPE_CHOICE:
-        is_set = set_choice(row, at, value);
+        is_set = config_set_choice(row, at, value);
         break;
     }
-    return is_set ? ERROR_NONE : refuse(row, value, ret_error);
+    return is_set ? ERROR_NONE : config_refuse(row, value, ret_error);
 }
 
 enum error_code config_set(struct config *config, const char *name, const char *value,
@@ -168,7 +168,7 @@ enum error_code config_set(struct config *config, const char *name, const char *
 
     if (!row)
         return error_set(ret_error, ERROR_INVALID, "%.*s: no such setting", SHOWN, name);
-    return set(config, row, value, ret_error);
+    return config_set_row(config, row, value, ret_error);
 }
 
 void config_init(struct config *ret_config)
@@ -180,7 +180,7 @@ void config_init(struct config *ret_config)
 
         /* A choice begins with its first word, which is 0 already. */
         if (is_plain) {
-            enum error_code code = set(ret_config, row, row->preset, NULL);
+            enum error_code code = config_set_row(ret_config, row, row->preset, NULL);
 
             assert(code == ERROR_NONE); /* a default is within its own limits */
             (void)code;

@@ -30,8 +30,8 @@ struct source {
     bool has_set[CONFIG_ROWS_MAX]; /* by row */
 };
 
-static const char *spell(enum spelling spelling, const char *name,
-                         char ret_text[CONFIG_NAME_SIZE * 2])
+static const char *config_load_spell(enum spelling spelling, const char *name,
+                                     char ret_text[CONFIG_NAME_SIZE * 2])
 {
     static const char *const prefixes[] = {"", ENVIRONMENT_PREFIX, "--"};
     size_t size = (size_t)snprintf(ret_text, CONFIG_NAME_SIZE * 2, "%s", prefixes[spelling]);
@@ -47,23 +47,23 @@ static const char *spell(enum spelling spelling, const char *name,
     return ret_text;
 }
 
-static enum error_code refuse_unknown(enum spelling spelling, const char *name,
-                                      struct error *ret_error)
+static enum error_code config_load_refuse_unknown(enum spelling spelling, const char *name,
+                                                  struct error *ret_error)
 {
     const struct config_row *nearest = config_row_nearest(name);
     char wrong[CONFIG_NAME_SIZE * 2], right[CONFIG_NAME_SIZE * 2];
 
-    spell(spelling, name, wrong);
+    config_load_spell(spelling, name, wrong);
     if (!nearest)
         return error_set(ret_error, ERROR_INVALID, "%.*s: no such setting; see --help", SHOWN,
                          wrong);
     return error_set(ret_error, ERROR_INVALID, "%.*s: no such setting; did you mean %s?", SHOWN,
-                     wrong, spell(spelling, nearest->name, right));
+                     wrong, config_load_spell(spelling, nearest->name, right));
 }
 
 /* A list that one source names several times is joined; it replaces that of a weaker source. */
-static enum error_code add_to_list(struct source *source, const struct config_row *row,
-                                   const char *value, struct error *ret_error)
+static enum error_code config_load_add_to_list(struct source *source, const struct config_row *row,
+                                               const char *value, struct error *ret_error)
 {
     const char *before = (const char *)source->config + row->offset;
     enum error_code code;
@@ -82,17 +82,17 @@ static enum error_code add_to_list(struct source *source, const struct config_ro
     return code;
 }
 
-static enum error_code apply(struct source *source, const char *name, const char *value,
-                             struct error *ret_error)
+static enum error_code config_load_apply(struct source *source, const char *name, const char *value,
+                                         struct error *ret_error)
 {
     const struct config_row *row = config_row_find(name);
     bool *has_set;
 
     if (!row)
-        return refuse_unknown(source->spelling, name, ret_error);
+        return config_load_refuse_unknown(source->spelling, name, ret_error);
     has_set = &source->has_set[row - config_rows];
     if (*has_set && row->type == CONFIG_TYPE_LIST)
-        return add_to_list(source, row, value, ret_error);
+        return config_load_add_to_list(source, row, value, ret_error);
     if (*has_set)
         return error_set(ret_error, ERROR_INVALID, "%s: given twice", name);
     *has_set = true;
@@ -111,7 +111,7 @@ static const struct {
 
 #define SECRETS_COUNT (sizeof(secrets) / sizeof(secrets[0]))
 
-static enum error_code settle_secrets(struct source *source, struct error *ret_error)
+static enum error_code config_load_settle_secrets(struct source *source, struct error *ret_error)
 {
     for (size_t i = 0; i < SECRETS_COUNT; i++) {
         const struct config_row *secret = config_row_find(secrets[i].name);
@@ -137,7 +137,7 @@ struct reader {
     struct error error;   /* why */
 };
 
-static void refuse_line(struct reader *reader, enum error_code code, const char *text)
+static void config_load_refuse_line(struct reader *reader, enum error_code code, const char *text)
 {
     if (reader->failed_line)
         return;
@@ -146,7 +146,7 @@ static void refuse_line(struct reader *reader, enum error_code code, const char 
 }
 
 /* Hands libinih one line, like fgets. */
-static char *next_line(char *to, int size, void *stream)
+static char *config_load_next_line(char *to, int size, void *stream)
 {
     struct reader *reader = stream;
     const char *end;
@@ -158,11 +158,11 @@ static char *next_line(char *to, int size, void *stream)
     end = memchr(reader->rest.data, '\n', reader->rest.size);
     taken = end ? (size_t)(end - reader->rest.data) + 1 : reader->rest.size;
     if (taken > CONFIG_LINE_BYTES_MAX || taken >= (size_t)size) {
-        refuse_line(reader, ERROR_INVALID, "the line is too long");
+        config_load_refuse_line(reader, ERROR_INVALID, "the line is too long");
         return NULL;
     }
     if (memchr(reader->rest.data, '\0', taken)) {
-        refuse_line(reader, ERROR_INVALID, "a NUL byte");
+        config_load_refuse_line(reader, ERROR_INVALID, "a NUL byte");
         return NULL;
     }
     memcpy(to, reader->rest.data, taken);
@@ -172,7 +172,7 @@ static char *next_line(char *to, int size, void *stream)
     return to;
 }
 
-static bool is_section(const char *name)
+static bool config_load_is_section(const char *name)
 {
     for (size_t i = 0; i < config_row_count; i++)
         if (config_rows[i].type == CONFIG_TYPE_SECTION && strcmp(config_rows[i].name, name) == 0)
@@ -181,7 +181,8 @@ static bool is_section(const char *name)
 }
 
 /* Called by libinih for each setting; 0 marks the line as wrong. */
-static int on_setting(void *context, const char *section, const char *name, const char *value)
+static int config_load_on_setting(void *context, const char *section, const char *name,
+                                  const char *value)
 {
     struct reader *reader = context;
     struct error error;
@@ -189,12 +190,12 @@ static int on_setting(void *context, const char *section, const char *name, cons
 
     if (reader->failed_line)
         return 0;
-    if (!is_section(section))
+    if (!config_load_is_section(section))
         code = error_set(&error, ERROR_INVALID, "[%.*s]: no such section", SHOWN, section);
     else
-        code = apply(&reader->source, name, value, &error);
+        code = config_load_apply(&reader->source, name, value, &error);
     if (code)
-        refuse_line(reader, code, error.text);
+        config_load_refuse_line(reader, code, error.text);
     return code == ERROR_NONE;
 }
 
@@ -202,7 +203,8 @@ enum error_code config_read(struct config *config, struct bytes text, const char
                             struct error *ret_error)
 {
     struct reader reader = {.source = {config, SPELLING_FILE, {false}}, .rest = text};
-    int wrong_line = ini_parse_stream(next_line, &reader, on_setting, &reader);
+    int wrong_line =
+        ini_parse_stream(config_load_next_line, &reader, config_load_on_setting, &reader);
 
     if (wrong_line < 0)
         return error_set(ret_error, ERROR_NO_MEMORY, "%s: out of memory", origin);
@@ -212,12 +214,13 @@ enum error_code config_read(struct config *config, struct bytes text, const char
     if (reader.failed_line)
         return error_set(ret_error, reader.error.code, "%s:%u: %s", origin, reader.failed_line,
                          reader.error.text);
-    if (settle_secrets(&reader.source, &reader.error))
+    if (config_load_settle_secrets(&reader.source, &reader.error))
         return error_set(ret_error, ERROR_INVALID, "%s: %s", origin, reader.error.text);
     return ERROR_NONE;
 }
 
-static enum error_code load_file(struct config *config, const char *path, struct error *ret_error)
+static enum error_code config_load_file(struct config *config, const char *path,
+                                        struct error *ret_error)
 {
     enum error_code code;
     struct buffer text;
@@ -232,8 +235,8 @@ static enum error_code load_file(struct config *config, const char *path, struct
 
 /* ---- the environment ---- */
 
-static enum error_code load_environment(struct config *config, char *const environment[],
-                                        struct error *ret_error)
+static enum error_code config_load_environment(struct config *config, char *const environment[],
+                                               struct error *ret_error)
 {
     struct source source = {config, SPELLING_ENVIRONMENT, {false}};
     size_t prefix_size = strlen(ENVIRONMENT_PREFIX);
@@ -251,14 +254,14 @@ static enum error_code load_environment(struct config *config, char *const envir
         name[size] = '\0';
         if (strcmp(name, "config") == 0)
             continue;
-        code = apply(&source, name, equals + 1, ret_error);
+        code = config_load_apply(&source, name, equals + 1, ret_error);
         if (code)
             return code;
     }
-    return settle_secrets(&source, ret_error);
+    return config_load_settle_secrets(&source, ret_error);
 }
 
-static const char *environment_config(char *const environment[])
+static const char *config_load_environment_config(char *const environment[])
 {
     static const char name[] = ENVIRONMENT_PREFIX "CONFIG=";
 
@@ -283,7 +286,7 @@ static const struct {
 };
 
 /* True for a flag that takes no value. */
-static bool take_bare_flag(const char *name, struct config_request *request)
+static bool config_load_take_bare_flag(const char *name, struct config_request *request)
 {
     if (strcmp(name, "banner") == 0) {
         request->wants_banner = true;
@@ -298,9 +301,9 @@ static bool take_bare_flag(const char *name, struct config_request *request)
 }
 
 /* Walks the flags. With a `source`, applies them; without, only finds --config. */
-static enum error_code walk_flags(int argc, char *const argv[], struct source *source,
-                                  struct config_request *request, const char **ret_path,
-                                  struct error *ret_error)
+static enum error_code config_load_walk_flags(int argc, char *const argv[], struct source *source,
+                                              struct config_request *request, const char **ret_path,
+                                              struct error *ret_error)
 {
     for (int i = 1; i < argc; i++) {
         const char *flag = argv[i], *value, *equals;
@@ -310,7 +313,7 @@ static enum error_code walk_flags(int argc, char *const argv[], struct source *s
 
         if (strncmp(flag, "--", 2) != 0 || !flag[2])
             return error_set(ret_error, ERROR_INVALID, "%.*s: not a flag; see --help", SHOWN, flag);
-        if (take_bare_flag(flag + 2, request))
+        if (config_load_take_bare_flag(flag + 2, request))
             continue;
         equals = strchr(flag, '=');
         size = equals ? (size_t)(equals - flag) - 2 : strlen(flag) - 2;
@@ -320,7 +323,7 @@ static enum error_code walk_flags(int argc, char *const argv[], struct source *s
             name[j] = flag[2 + j] == '-' ? '_' : flag[2 + j];
         name[size] = '\0';
         if (strcmp(name, "config") != 0 && strcmp(name, "check") != 0 && !config_row_find(name))
-            return refuse_unknown(SPELLING_FLAG, name, ret_error);
+            return config_load_refuse_unknown(SPELLING_FLAG, name, ret_error);
         value = equals ? equals + 1 : ++i < argc ? argv[i] : NULL;
         if (!value)
             return error_set(ret_error, ERROR_INVALID, "%s: a value is missing", flag);
@@ -330,7 +333,7 @@ static enum error_code walk_flags(int argc, char *const argv[], struct source *s
             request->action = CONFIG_ACTION_CHECK_DATA;
             request->check_folder = value;
         } else if (source) {
-            code = apply(source, name, value, ret_error);
+            code = config_load_apply(source, name, value, ret_error);
         }
         if (code)
             return code;
@@ -341,7 +344,7 @@ static enum error_code walk_flags(int argc, char *const argv[], struct source *s
 /* ---- all of them ---- */
 
 /* Makes one line of several, and blanks of comments: a list of brokers reads better so. */
-static void join_lines(struct buffer *text)
+static void config_load_join_lines(struct buffer *text)
 {
     bool begins_line = true, is_comment = false;
 
@@ -356,8 +359,8 @@ static void join_lines(struct buffer *text)
     }
 }
 
-static enum error_code load_secret(struct config *config, size_t index, const char *path,
-                                   struct error *ret_error)
+static enum error_code config_load_secret(struct config *config, size_t index, const char *path,
+                                          struct error *ret_error)
 {
     const char *file_name = secrets[index].file_name;
     enum error_code code;
@@ -367,7 +370,7 @@ static enum error_code load_secret(struct config *config, size_t index, const ch
     buffer_init(&text);
     code = files_read(path, SECRET_FILE_BYTES_MAX, &text, ret_error);
     if (!code && secrets[index].may_have_lines)
-        join_lines(&text);
+        config_load_join_lines(&text);
     while (!code && text.size && isspace((unsigned char)text.data[text.size - 1]))
         text.size--;
     while (secrets[index].may_have_lines && start < text.size && text.data[start] == ' ')
@@ -383,7 +386,7 @@ static enum error_code load_secret(struct config *config, size_t index, const ch
     return code;
 }
 
-static enum error_code load_secrets(struct config *config, struct error *ret_error)
+static enum error_code config_load_secrets(struct config *config, struct error *ret_error)
 {
     enum error_code code = ERROR_NONE;
 
@@ -391,13 +394,13 @@ static enum error_code load_secrets(struct config *config, struct error *ret_err
         const char *path = (const char *)config + config_row_find(secrets[i].file_name)->offset;
 
         if (*path)
-            code = load_secret(config, i, path, ret_error);
+            code = config_load_secret(config, i, path, ret_error);
     }
     return code;
 }
 
 /* Help must come whatever is wrong with the settings. */
-static bool needs_settings(enum config_action action)
+static bool config_load_needs_settings(enum config_action action)
 {
     return action == CONFIG_ACTION_RUN || action == CONFIG_ACTION_PRINT ||
            action == CONFIG_ACTION_CHECK;
@@ -407,24 +410,24 @@ enum error_code config_load(int argc, char *const argv[], char *const environmen
                             struct config *ret_config, struct config_request *ret_request,
                             struct error *ret_error)
 {
-    const char *path = environment_config(environment);
+    const char *path = config_load_environment_config(environment);
     struct source flags = {ret_config, SPELLING_FLAG, {false}};
     enum error_code code;
 
     *ret_request = (struct config_request){.action = CONFIG_ACTION_RUN};
     config_init(ret_config);
-    code = walk_flags(argc, argv, NULL, ret_request, &path, ret_error);
-    if (!code && !needs_settings(ret_request->action))
+    code = config_load_walk_flags(argc, argv, NULL, ret_request, &path, ret_error);
+    if (!code && !config_load_needs_settings(ret_request->action))
         return ERROR_NONE;
     if (!code && path)
-        code = load_file(ret_config, path, ret_error);
+        code = config_load_file(ret_config, path, ret_error);
     if (!code)
-        code = load_environment(ret_config, environment, ret_error);
+        code = config_load_environment(ret_config, environment, ret_error);
     if (!code)
-        code = walk_flags(argc, argv, &flags, ret_request, &path, ret_error);
+        code = config_load_walk_flags(argc, argv, &flags, ret_request, &path, ret_error);
     if (!code)
-        code = settle_secrets(&flags, ret_error);
+        code = config_load_settle_secrets(&flags, ret_error);
     if (!code)
-        code = load_secrets(ret_config, ret_error);
+        code = config_load_secrets(ret_config, ret_error);
     return code;
 }

@@ -40,7 +40,7 @@ const struct config_row *config_row_find(const char *name)
     return NULL;
 }
 
-static size_t min3(size_t a, size_t b, size_t c)
+static size_t config_table_min3(size_t a, size_t b, size_t c)
 {
     size_t least = a < b ? a : b;
 
@@ -48,7 +48,7 @@ static size_t min3(size_t a, size_t b, size_t c)
 }
 
 /* Levenshtein's distance: how many characters to insert, drop or change to make `a` into `b`. */
-static size_t distance(const char *a, const char *b)
+static size_t config_table_distance(const char *a, const char *b)
 {
     size_t row[CONFIG_NAME_SIZE];
     size_t size = strlen(b);
@@ -62,7 +62,7 @@ static size_t distance(const char *a, const char *b)
         for (size_t j = 0; j < size; j++) {
             size_t above = row[j + 1];
 
-            row[j + 1] = min3(above + 1, row[j] + 1, diagonal + (a[i] != b[j]));
+            row[j + 1] = config_table_min3(above + 1, row[j] + 1, diagonal + (a[i] != b[j]));
             diagonal = above;
         }
     }
@@ -80,7 +80,7 @@ const struct config_row *config_row_nearest(const char *name)
 
         if (row->type == CONFIG_TYPE_SECTION)
             continue;
-        far = distance(name, row->name);
+        far = config_table_distance(name, row->name);
         /* "port" is a part of "listen_port": nearer than its distance says. */
         if (far > 1 && size >= 3 && strstr(row->name, name))
             far = 1;
@@ -92,7 +92,7 @@ const struct config_row *config_row_nearest(const char *name)
     return nearest;
 }
 
-static void format_scaled(uint64_t value, struct buffer *buffer)
+static void config_table_format_scaled(uint64_t value, struct buffer *buffer)
 {
     static const char units[] = "KMGT";
     size_t unit = 0;
@@ -104,20 +104,20 @@ static void format_scaled(uint64_t value, struct buffer *buffer)
         buffer_append(buffer, &units[unit - 1], 1);
 }
 
-static void format_number(enum config_type type, uint64_t value, struct buffer *buffer)
+static void config_table_format_number(enum config_type type, uint64_t value, struct buffer *buffer)
 {
     char duration[DURATION_TEXT_SIZE];
 
     if (type == CONFIG_TYPE_DURATION)
         buffer_append(buffer, duration, duration_format(value, duration));
     else if (type == CONFIG_TYPE_BYTES)
-        format_scaled(value, buffer);
+        config_table_format_scaled(value, buffer);
     else
         buffer_append_u64(buffer, value);
 }
 
 /* The n-th word of "always|never". */
-static struct bytes choice_word(const char *words, unsigned n)
+static struct bytes config_table_choice_word(const char *words, unsigned n)
 {
     struct bytes word;
 
@@ -147,7 +147,7 @@ void config_row_format_value(const struct config_row *row, const struct config *
     case CONFIG_TYPE_DURATION:
     case CONFIG_TYPE_BYTES:
         memcpy(&u64, at, sizeof(u64));
-        format_number(row->type, u64, buffer);
+        config_table_format_number(row->type, u64, buffer);
         return;
     case CONFIG_TYPE_TEXT:
     case CONFIG_TYPE_LIST:
@@ -158,7 +158,7 @@ void config_row_format_value(const struct config_row *row, const struct config *
         return;
     case CONFIG_TYPE_CHOICE:
         memcpy(&u32, at, sizeof(u32));
-        buffer_append_bytes(buffer, choice_word(row->preset, u32));
+        buffer_append_bytes(buffer, config_table_choice_word(row->preset, u32));
         return;
     }
 }
@@ -166,7 +166,7 @@ void config_row_format_value(const struct config_row *row, const struct config *
 void config_row_format_default(const struct config_row *row, struct buffer *buffer)
 {
     if (row->type == CONFIG_TYPE_CHOICE)
-        buffer_append_bytes(buffer, choice_word(row->preset, 0));
+        buffer_append_bytes(buffer, config_table_choice_word(row->preset, 0));
     else
         buffer_append_text(buffer, row->preset);
 }
@@ -189,11 +189,11 @@ void config_row_format_limits(const struct config_row *row, struct buffer *buffe
     default:
         if (row->max == UINT64_MAX) {
             buffer_append_text(buffer, "from ");
-            format_number(row->type, row->min, buffer);
+            config_table_format_number(row->type, row->min, buffer);
             return;
         }
-        format_number(row->type, row->min, buffer);
+        config_table_format_number(row->type, row->min, buffer);
         buffer_append_text(buffer, " to ");
-        format_number(row->type, row->max, buffer);
+        config_table_format_number(row->type, row->max, buffer);
     }
 }

@@ -13,7 +13,8 @@ static const char *const type_names[] = {
 };
 
 /* "name = value", without a blank after it when there is no value. Ends the value's buffer. */
-static void append_setting(struct buffer *buffer, const char *name, struct buffer *value)
+static void config_text_append_setting(struct buffer *buffer, const char *name,
+                                       struct buffer *value)
 {
     buffer_printf(buffer, "%s =%s", name, value->size ? " " : "");
     buffer_append_bytes(buffer, buffer_bytes(value));
@@ -36,11 +37,11 @@ void config_format(const struct config *config, struct buffer *buffer)
         buffer_append_text(buffer, row->type == CONFIG_TYPE_SECRET ? "; " : "");
         buffer_init(&value);
         config_row_format_value(row, config, &value);
-        append_setting(buffer, row->name, &value);
+        config_text_append_setting(buffer, row->name, &value);
     }
 }
 
-static void append_flag(struct buffer *buffer, const char *name)
+static void config_text_append_flag(struct buffer *buffer, const char *name)
 {
     buffer_append_text(buffer, "--");
     for (; *name; name++)
@@ -79,7 +80,7 @@ void config_format_help(struct buffer *buffer)
             continue;
         }
         buffer_append_text(buffer, "  ");
-        append_flag(buffer, row->name);
+        config_text_append_flag(buffer, row->name);
         buffer_printf(buffer, " %s\n        %s\n        (", type_names[row->type], row->help);
         config_row_format_limits(row, buffer);
         if (*row->preset) {
@@ -91,7 +92,7 @@ void config_format_help(struct buffer *buffer)
 }
 
 /* Escapes bars, which would end the cell of the table. */
-static void append_cell(struct buffer *buffer, const char *text)
+static void config_text_append_cell(struct buffer *buffer, const char *text)
 {
     for (; *text; text++) {
         if (*text == '|')
@@ -146,7 +147,7 @@ void config_format_docs(struct buffer *buffer)
         buffer_append_text(buffer, *row->preset ? "` | " : " | ");
         config_row_format_limits(row, buffer);
         buffer_append_text(buffer, " | ");
-        append_cell(buffer, row->help);
+        config_text_append_cell(buffer, row->help);
         buffer_append_text(buffer, " |\n");
     }
 }
@@ -169,6 +170,6 @@ void config_format_example(struct buffer *buffer)
         buffer_append_text(buffer, ")\n;");
         buffer_init(&value);
         config_row_format_default(row, &value);
-        append_setting(buffer, row->name, &value);
+        config_text_append_setting(buffer, row->name, &value);
     }
 }

@@ -21,7 +21,7 @@ void event_log_init(struct event_log *log, FILE *file, enum event_log_level leve
     *log = (struct event_log){file, level_max, now};
 }
 
-static void append(struct event_log_line *line, const char *text, size_t size)
+static void event_log_append(struct event_log_line *line, const char *text, size_t size)
 {
     if (line->is_cut_)
         return;
@@ -44,13 +44,13 @@ void event_log_begin(struct event_log_line *line, const struct event_log *log,
     if (!line->log_)
         return;
     rfc3339_format(log->now_(), time);
-    append(line, "time=", 5);
-    append(line, time, strlen(time));
+    event_log_append(line, "time=", 5);
+    event_log_append(line, time, strlen(time));
     event_log_text(line, "level", level_names[level]);
     event_log_text(line, "event", event);
 }
 
-static bool needs_quotes(const char *value)
+static bool event_log_needs_quotes(const char *value)
 {
     if (!*value)
         return true;
@@ -61,7 +61,7 @@ static bool needs_quotes(const char *value)
 }
 
 /* `value` within quotes, so that it stays on its line. */
-static size_t escape(char c, char to[8])
+static size_t event_log_escape(char c, char to[8])
 {
     if (c == '"' || c == '\\') {
         to[0] = '\\';
@@ -84,19 +84,19 @@ void event_log_text(struct event_log_line *line, const char *key, const char *va
 
     if (!line->log_)
         return;
-    append(line, " ", 1);
-    append(line, key, strlen(key));
-    append(line, "=", 1);
-    if (!needs_quotes(value)) {
-        append(line, value, strlen(value));
+    event_log_append(line, " ", 1);
+    event_log_append(line, key, strlen(key));
+    event_log_append(line, "=", 1);
+    if (!event_log_needs_quotes(value)) {
+        event_log_append(line, value, strlen(value));
     } else {
-        append(line, "\"", 1);
+        event_log_append(line, "\"", 1);
         for (; *value; value++) {
             char escaped[8];
 
-            append(line, escaped, escape(*value, escaped));
+            event_log_append(line, escaped, event_log_escape(*value, escaped));
         }
-        append(line, "\"", 1);
+        event_log_append(line, "\"", 1);
     }
     /* A pair goes in whole or not at all: a half one could be misread. */
     if (line->is_cut_)

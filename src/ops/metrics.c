@@ -69,12 +69,12 @@ static const char *const route_labels[] = {
 #undef X
 };
 
-static uint64_t load(const _Atomic uint64_t *value)
+static uint64_t metrics_load(const _Atomic uint64_t *value)
 {
     return atomic_load_explicit(value, memory_order_relaxed);
 }
 
-static void add(_Atomic uint64_t *value, uint64_t count)
+static void metrics_add_to(_Atomic uint64_t *value, uint64_t count)
 {
     atomic_fetch_add_explicit(value, count, memory_order_relaxed);
 }
@@ -99,7 +99,7 @@ void metrics_destroy(struct metrics *metrics)
 
 void metrics_add(struct metrics *metrics, enum metric metric, uint64_t count)
 {
-    add(&metrics->counters[metric].value, count);
+    metrics_add_to(&metrics->counters[metric].value, count);
 }
 
 void metrics_set(struct metrics *metrics, enum metric metric, uint64_t value)
@@ -109,18 +109,19 @@ void metrics_set(struct metrics *metrics, enum metric metric, uint64_t value)
 
 uint64_t metrics_get(const struct metrics *metrics, enum metric metric)
 {
-    return load(&metrics->counters[metric].value);
+    return metrics_load(&metrics->counters[metric].value);
 }
 
 void metrics_add_request(struct metrics *metrics, enum metric_route route, unsigned status)
 {
     unsigned status_class = status / 100;
 
-    add(&metrics->requests[route][status_class < CLASS_COUNT ? status_class : 0].value, 1);
+    metrics_add_to(&metrics->requests[route][status_class < CLASS_COUNT ? status_class : 0].value,
+                   1);
 }
 
 /* The first bucket whose bound is not below the value. */
-static size_t bucket_of(uint64_t us)
+static size_t metrics_bucket_of(uint64_t us)
 {
     size_t low = 0, high = BOUND_COUNT;
 
@@ -139,8 +140,8 @@ void metrics_observe_us(struct metrics *metrics, enum histogram histogram, uint6
 {
     struct series *series = &metrics->histograms[histogram];
 
-    add(&series->buckets[bucket_of(us)], 1);
-    add(&series->sum_us, us);
+    metrics_add_to(&series->buckets[metrics_bucket_of(us)], 1);
+    metrics_add_to(&series->sum_us, us);
 }
 
 uint64_t metrics_observed(const struct metrics *metrics, enum histogram histogram)
@@ -149,7 +150,7 @@ uint64_t metrics_observed(const struct metrics *metrics, enum histogram histogra
     uint64_t count = 0;
 
     for (size_t i = 0; i <= BOUND_COUNT; i++)
-        count += load(&series->buckets[i]);
+        count += metrics_load(&series->buckets[i]);
     return count;
 }
 
@@ -162,7 +163,7 @@ uint64_t metrics_quantile_us(const struct metrics *metrics, enum histogram histo
     if (count == 0)
         return 0;
     for (size_t i = 0; i < BOUND_COUNT; i++) {
-        below += load(&series->buckets[i]);
+        below += metrics_load(&series->buckets[i]);
         if ((double)below >= quantile * (double)count)
             return bounds_us[i];
     }
@@ -171,13 +172,14 @@ uint64_t metrics_quantile_us(const struct metrics *metrics, enum histogram histo
 
 /* ---- text ---- */
 
-static void append_head(struct buffer *buffer, const char *name, const char *type, const char *help)
+static void metrics_append_head(struct buffer *buffer, const char *name, const char *type,
+                                const char *help)
 {
     buffer_printf(buffer, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
 /* value / scale as a decimal without rounding; `scale` is a power of ten. */
-static void append_scaled(struct buffer *buffer, uint64_t value, uint64_t scale)
+static void metrics_append_scaled(struct buffer *buffer, uint64_t value, uint64_t scale)
 {
     buffer_append_u64(buffer, value / scale);
     if (value % scale)
@@ -189,33 +191,35 @@ static void append_scaled(struct buffer *buffer, uint64_t value, uint64_t scale)
     }
 }
 
-static void append_metrics(const struct metrics *metrics, struct buffer *buffer)
+static void metrics_append_metrics(const struct metrics *metrics, struct buffer *buffer)
 {
     for (size_t i = 0; i < METRIC_COUNT; i++) {
         const char *name = metric_rows[i].name, *labels = metric_rows[i].labels;
 
         if (i == 0 || strcmp(name, metric_rows[i - 1].name) != 0)
-            append_head(buffer, name, metric_rows[i].kind == COUNTER ? "counter" : "gauge",
-                        metric_rows[i].help);
+            metrics_append_head(buffer, name, metric_rows[i].kind == COUNTER ? "counter" : "gauge",
+                                metric_rows[i].help);
         buffer_append_text(buffer, name);
         if (*labels)
             buffer_printf(buffer, "{%s}", labels);
         buffer_append_text(buffer, " ");
-        append_scaled(buffer, load(&metrics->counters[i].value), metric_rows[i].scale);
+        metrics_append_scaled(buffer, metrics_load(&metrics->counters[i].value),
+                              metric_rows[i].scale);
         buffer_append_text(buffer, "\n");
     }
 }
 
 /* Only what occurred: most routes have one or two classes. */
-static void append_requests(const struct metrics *metrics, struct buffer *buffer)
+static void metrics_append_requests(const struct metrics *metrics, struct buffer *buffer)
 {
     static const char *const classes[CLASS_COUNT] = {"other", "1xx", "2xx", "3xx", "4xx", "5xx"};
     const char *name = "tickwheel_http_requests_total";
 
-    append_head(buffer, name, "counter", "Requests answered, by route and class of status.");
+    metrics_append_head(buffer, name, "counter",
+                        "Requests answered, by route and class of status.");
     for (size_t route = 0; route < METRIC_ROUTE_COUNT; route++)
         for (size_t status_class = 0; status_class < CLASS_COUNT; status_class++) {
-            uint64_t count = load(&metrics->requests[route][status_class].value);
+            uint64_t count = metrics_load(&metrics->requests[route][status_class].value);
 
             if (count)
                 buffer_printf(buffer, "%s{route=\"%s\",class=\"%s\"} %llu\n", name,
@@ -225,8 +229,8 @@ static void append_requests(const struct metrics *metrics, struct buffer *buffer
 }
 
 /* One line of a histogram: name + suffix, the labels and, for a bucket, its bound. */
-static void append_series_line(struct buffer *buffer, size_t row, const char *suffix,
-                               const char *bound, uint64_t value, uint64_t scale)
+static void metrics_append_series_line(struct buffer *buffer, size_t row, const char *suffix,
+                                       const char *bound, uint64_t value, uint64_t scale)
 {
     const char *labels = histogram_rows[row].labels;
 
@@ -235,50 +239,53 @@ static void append_series_line(struct buffer *buffer, size_t row, const char *su
         buffer_printf(buffer, "{%s%s%s%s%s}", labels, *labels && bound ? "," : "",
                       bound ? "le=\"" : "", bound ? bound : "", bound ? "\"" : "");
     buffer_append_text(buffer, " ");
-    append_scaled(buffer, value, scale);
+    metrics_append_scaled(buffer, value, scale);
     buffer_append_text(buffer, "\n");
 }
 
-static void append_histogram(const struct metrics *metrics, size_t row, struct buffer *buffer)
+static void metrics_append_histogram(const struct metrics *metrics, size_t row,
+                                     struct buffer *buffer)
 {
     const struct series *series = &metrics->histograms[row];
     uint64_t below = 0;
 
     if (row == 0 || strcmp(histogram_rows[row].name, histogram_rows[row - 1].name) != 0)
-        append_head(buffer, histogram_rows[row].name, "histogram", histogram_rows[row].help);
+        metrics_append_head(buffer, histogram_rows[row].name, "histogram",
+                            histogram_rows[row].help);
     for (size_t i = 0; i < BOUND_COUNT; i++) {
         struct buffer bound;
 
-        below += load(&series->buckets[i]);
+        below += metrics_load(&series->buckets[i]);
         buffer_init(&bound);
-        append_scaled(&bound, bounds_us[i], 1000000);
+        metrics_append_scaled(&bound, bounds_us[i], 1000000);
         buffer_append(&bound, "", 1);
         if (buffer_failed(&bound))
             buffer->failed = true;
         else
-            append_series_line(buffer, row, "_bucket", bound.data, below, 1);
+            metrics_append_series_line(buffer, row, "_bucket", bound.data, below, 1);
         buffer_deinit(&bound);
     }
-    below += load(&series->buckets[BOUND_COUNT]);
-    append_series_line(buffer, row, "_bucket", "+Inf", below, 1);
-    append_series_line(buffer, row, "_sum", NULL, load(&series->sum_us), 1000000);
-    append_series_line(buffer, row, "_count", NULL, below, 1);
+    below += metrics_load(&series->buckets[BOUND_COUNT]);
+    metrics_append_series_line(buffer, row, "_bucket", "+Inf", below, 1);
+    metrics_append_series_line(buffer, row, "_sum", NULL, metrics_load(&series->sum_us), 1000000);
+    metrics_append_series_line(buffer, row, "_count", NULL, below, 1);
 }
 
 void metrics_format(const struct metrics *metrics, struct buffer *buffer)
 {
-    append_metrics(metrics, buffer);
-    append_requests(metrics, buffer);
+    metrics_append_metrics(metrics, buffer);
+    metrics_append_requests(metrics, buffer);
     for (size_t i = 0; i < HISTOGRAM_COUNT; i++)
-        append_histogram(metrics, i, buffer);
-    append_head(buffer, "process_start_time_seconds", "gauge",
-                "When the process began, since 1970.");
+        metrics_append_histogram(metrics, i, buffer);
+    metrics_append_head(buffer, "process_start_time_seconds", "gauge",
+                        "When the process began, since 1970.");
     buffer_append_text(buffer, "process_start_time_seconds ");
-    append_scaled(buffer, metrics->started.ms, 1000);
+    metrics_append_scaled(buffer, metrics->started.ms, 1000);
     buffer_append_text(buffer, "\n");
-    append_head(buffer, "process_resident_memory_bytes", "gauge", "Resident memory.");
+    metrics_append_head(buffer, "process_resident_memory_bytes", "gauge", "Resident memory.");
     buffer_printf(buffer, "process_resident_memory_bytes %llu\n",
                   (unsigned long long)process_memory_bytes());
-    append_head(buffer, "tickwheel_build_info", "gauge", "The version that runs; always 1.");
+    metrics_append_head(buffer, "tickwheel_build_info", "gauge",
+                        "The version that runs; always 1.");
     buffer_printf(buffer, "tickwheel_build_info{version=\"%s\"} 1\n", metrics->version);
 }

@@ -34,21 +34,21 @@ enum { LIMITS_COUNT = sizeof(limits_known) / sizeof(limits_known[0]) };
 
 /* ---- words ---- */
 
-static bool is_blank(char c)
+static bool tokens_is_blank(char c)
 {
     return c == ' ' || c == '\t';
 }
 
 /* Cuts the next word off the line; false when there is none. */
-static bool next_word(struct bytes *line, struct bytes *ret_word)
+static bool tokens_next_word(struct bytes *line, struct bytes *ret_word)
 {
     size_t size = 0;
 
-    while (line->size && is_blank(*line->data)) {
+    while (line->size && tokens_is_blank(*line->data)) {
         line->data++;
         line->size--;
     }
-    while (size < line->size && !is_blank(line->data[size]))
+    while (size < line->size && !tokens_is_blank(line->data[size]))
         size++;
     *ret_word = (struct bytes){line->data, size};
     line->data += size;
@@ -57,7 +57,7 @@ static bool next_word(struct bytes *line, struct bytes *ret_word)
 }
 
 /* Cuts off what stands before `separator`, or all that is left; false when nothing is left. */
-static bool next_part(struct bytes *text, char separator, struct bytes *ret_part)
+static bool tokens_next_part(struct bytes *text, char separator, struct bytes *ret_part)
 {
     const char *end = text->size ? memchr(text->data, separator, text->size) : NULL;
 
@@ -79,7 +79,7 @@ bool token_scopes_parse(struct bytes text, unsigned *ret_scopes)
     unsigned scopes = 0;
     struct bytes word;
 
-    while (next_part(&text, ',', &word)) {
+    while (tokens_next_part(&text, ',', &word)) {
         unsigned scope = 0;
 
         for (size_t i = 0; i < TOKEN_SCOPE_COUNT; i++)
@@ -101,7 +101,7 @@ const char *token_scope_word(enum token_scope scope)
     return "";
 }
 
-static bool parse_hex(struct bytes text, uint8_t ret_hash[TOKEN_HASH_SIZE])
+static bool tokens_parse_hex(struct bytes text, uint8_t ret_hash[TOKEN_HASH_SIZE])
 {
     if (text.size != 2 * TOKEN_HASH_SIZE)
         return false;
@@ -117,7 +117,7 @@ static bool parse_hex(struct bytes text, uint8_t ret_hash[TOKEN_HASH_SIZE])
 }
 
 /* 1000, 64K, 1M, 2G: powers of 1024, for bytes only. */
-static bool parse_number(struct bytes text, bool has_units, uint64_t *ret_value)
+static bool tokens_parse_number(struct bytes text, bool has_units, uint64_t *ret_value)
 {
     static const char units[] = "KMGT";
     uint64_t value = 0;
@@ -142,7 +142,7 @@ static bool parse_number(struct bytes text, bool has_units, uint64_t *ret_value)
 /* ---- the file ---- */
 
 /* The tenant of that name, made if it is new. NULL when out of memory. */
-static struct token_tenant *tenant_get(struct tokens *tokens, struct bytes name)
+static struct token_tenant *tokens_tenant_get(struct tokens *tokens, struct bytes name)
 {
     struct token_tenant *tenants, *tenant;
 
@@ -161,18 +161,19 @@ static struct token_tenant *tenant_get(struct tokens *tokens, struct bytes name)
 }
 
 /* What is wrong with the line; NULL: nothing. */
-static const char *read_token(struct tokens *tokens, struct token_tenant *tenant, struct bytes line)
+static const char *tokens_read_token(struct tokens *tokens, struct token_tenant *tenant,
+                                     struct bytes line)
 {
     struct bytes scopes, hash, more;
     struct token token = {.tenant = (size_t)(tenant - tokens->tenants)}, *grown;
 
-    if (!next_word(&line, &scopes) || !token_scopes_parse(scopes, &token.scopes))
+    if (!tokens_next_word(&line, &scopes) || !token_scopes_parse(scopes, &token.scopes))
         return "the scopes are some of schedule, read and admin, parted by commas";
-    if (!next_word(&line, &hash) || !bytes_has_prefix(hash, HASH_PREFIX) ||
-        !parse_hex((struct bytes){hash.data + HASH_PREFIX.size, hash.size - HASH_PREFIX.size},
-                   token.hash))
+    if (!tokens_next_word(&line, &hash) || !bytes_has_prefix(hash, HASH_PREFIX) ||
+        !tokens_parse_hex(
+            (struct bytes){hash.data + HASH_PREFIX.size, hash.size - HASH_PREFIX.size}, token.hash))
         return "the token is given as sha256: and 64 hexadecimal digits; see --make-token";
-    if (next_word(&line, &more))
+    if (tokens_next_word(&line, &more))
         return "there is something behind the token";
     for (size_t i = 0; i < tokens->count; i++)
         if (memcmp(tokens->tokens[i].hash, token.hash, TOKEN_HASH_SIZE) == 0)
@@ -188,7 +189,7 @@ static const char *read_token(struct tokens *tokens, struct token_tenant *tenant
     return NULL;
 }
 
-static const char *read_limit(struct tenant_limits *limits, struct bytes word)
+static const char *tokens_read_limit(struct tenant_limits *limits, struct bytes word)
 {
     const char *equals = memchr(word.data, '=', word.size);
     struct bytes name = {word.data, equals ? (size_t)(equals - word.data) : 0};
@@ -202,8 +203,8 @@ static const char *read_limit(struct tenant_limits *limits, struct bytes word)
         return "the limits are pending_max, rate, burst, body_bytes_max and batch_bytes_max, each "
                "with = and a number";
     at = (char *)limits + limits_known[i].offset;
-    if (!parse_number((struct bytes){equals + 1, word.size - name.size - 1},
-                      strstr(limits_known[i].name, "bytes") != NULL, &value) ||
+    if (!tokens_parse_number((struct bytes){equals + 1, word.size - name.size - 1},
+                             strstr(limits_known[i].name, "bytes") != NULL, &value) ||
         value < limits_known[i].least || value > limits_known[i].most)
         return "a limit is no number, or not one that is possible";
     if (memcmp(at, &(uint64_t){0}, sizeof(value)) != 0)
@@ -212,7 +213,7 @@ static const char *read_limit(struct tenant_limits *limits, struct bytes word)
     return NULL;
 }
 
-static const char *read_limits(struct token_tenant *tenant, struct bytes line)
+static const char *tokens_read_limits(struct token_tenant *tenant, struct bytes line)
 {
     const char *wrong = NULL;
     struct bytes word;
@@ -220,11 +221,11 @@ static const char *read_limits(struct token_tenant *tenant, struct bytes line)
     if (tenant->has_limits)
         return "the tenant's limits were given before";
     tenant->has_limits = true;
-    if (!next_word(&line, &word))
+    if (!tokens_next_word(&line, &word))
         return "a limit is missing";
     do
-        wrong = read_limit(&tenant->limits, word);
-    while (!wrong && next_word(&line, &word));
+        wrong = tokens_read_limit(&tenant->limits, word);
+    while (!wrong && tokens_next_word(&line, &word));
     if (!wrong && tenant->limits.burst && !tenant->limits.rate)
         wrong = "burst needs a rate";
     if (!wrong && tenant->limits.pending_max && !tenant->name_size)
@@ -232,7 +233,7 @@ static const char *read_limits(struct token_tenant *tenant, struct bytes line)
     return wrong;
 }
 
-static const char *read_line(struct tokens *tokens, struct bytes line)
+static const char *tokens_read_line(struct tokens *tokens, struct bytes line)
 {
     struct bytes what, name;
     struct token_tenant *tenant;
@@ -240,21 +241,21 @@ static const char *read_line(struct tokens *tokens, struct bytes line)
 
     if (line.size && line.data[line.size - 1] == '\r')
         line.size--;
-    if (!next_word(&line, &what) || what.data[0] == '#')
+    if (!tokens_next_word(&line, &what) || what.data[0] == '#')
         return NULL;
     is_token = bytes_equal(what, BYTES("token"));
     if (!is_token && !bytes_equal(what, BYTES("limit")))
         return "a line begins with token or limit";
-    if (!next_word(&line, &name) || !tenant_is_valid(name))
+    if (!tokens_next_word(&line, &name) || !tenant_is_valid(name))
         return "a tenant has 1 to " IN_WORDS(TENANT_SIZE_MAX) " letters, digits and . _ -";
-    tenant = tenant_get(tokens, bytes_equal(name, TOKEN_UNNAMED) ? (struct bytes){0} : name);
+    tenant = tokens_tenant_get(tokens, bytes_equal(name, TOKEN_UNNAMED) ? (struct bytes){0} : name);
     if (!tenant)
         return "out of memory";
-    return is_token ? read_token(tokens, tenant, line) : read_limits(tenant, line);
+    return is_token ? tokens_read_token(tokens, tenant, line) : tokens_read_limits(tenant, line);
 }
 
-static enum error_code check_all(const struct tokens *tokens, const char *origin,
-                                 struct error *ret_error)
+static enum error_code tokens_check_all(const struct tokens *tokens, const char *origin,
+                                        struct error *ret_error)
 {
     if (!tokens->count)
         return error_set(ret_error, ERROR_INVALID,
@@ -280,14 +281,14 @@ enum error_code tokens_parse(struct bytes text, const char *origin, struct token
 
     if (!tokens)
         return error_set(ret_error, ERROR_NO_MEMORY, "%s: out of memory", origin);
-    for (unsigned number = 1; !code && next_part(&text, '\n', &line); number++) {
-        const char *wrong = read_line(tokens, line);
+    for (unsigned number = 1; !code && tokens_next_part(&text, '\n', &line); number++) {
+        const char *wrong = tokens_read_line(tokens, line);
 
         if (wrong)
             code = error_set(ret_error, ERROR_INVALID, "%s:%u: %s", origin, number, wrong);
     }
     if (!code)
-        code = check_all(tokens, origin, ret_error);
+        code = tokens_check_all(tokens, origin, ret_error);
     if (code)
         tokens_free(tokens);
     else
@@ -321,7 +322,7 @@ void tokens_free(struct tokens *tokens)
 
 /* 1 when they are equal, else 0. Takes as long wherever they differ: every word is looked at, and
  * the barrier keeps the compiler from leaving early. */
-static size_t hash_equal(const uint8_t *a, const uint8_t *b)
+static size_t tokens_hash_equal(const uint8_t *a, const uint8_t *b)
 {
     uint64_t difference = 0;
 
@@ -344,12 +345,13 @@ const struct token *tokens_find(const struct tokens *tokens, struct bytes text)
 
     SHA256((const unsigned char *)text.data, text.size, hash);
     for (size_t i = 0; i < tokens->count; i++)
-        found |= (i + 1) & -hash_equal(hash, tokens->tokens[i].hash);
+        found |= (i + 1) & -tokens_hash_equal(hash, tokens->tokens[i].hash);
     return found ? &tokens->tokens[found - 1] : NULL;
 }
 
 /* base64 in its form for URLs, without padding (RFC 4648, section 5). */
-static bool format_token(const uint8_t secret[TOKEN_HASH_SIZE], char ret_token[TOKEN_TEXT_SIZE])
+static bool tokens_format_token(const uint8_t secret[TOKEN_HASH_SIZE],
+                                char ret_token[TOKEN_TEXT_SIZE])
 {
     const size_t prefix_size = strlen(TOKEN_PREFIX);
     struct buffer text;
@@ -380,7 +382,7 @@ enum error_code token_make(struct bytes tenant, unsigned scopes, char ret_token[
                          TENANT_SIZE_MAX);
     if (entropy_fill(secret, sizeof(secret)))
         return error_set(ret_error, ERROR_IO, "the system gives no entropy");
-    if (!format_token(secret, ret_token))
+    if (!tokens_format_token(secret, ret_token))
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     SHA256((const unsigned char *)ret_token, TOKEN_TEXT_SIZE - 1, hash);
     buffer_printf(line, "token %.*s ", (int)tenant.size, tenant.data);

@@ -31,7 +31,7 @@ void logfile_begin(struct logfile *log, enum logfile_kind kind, uint64_t next)
     *log = (struct logfile){.kind_ = kind, .next = next};
 }
 
-static void set_broken(struct logfile *log, uint64_t at)
+static void logfile_set_broken(struct logfile *log, uint64_t at)
 {
     if (!log->is_broken)
         log->broken_at = at;
@@ -39,7 +39,7 @@ static void set_broken(struct logfile *log, uint64_t at)
     log->is_open_ = false;
 }
 
-static bool parse(struct bytes block, size_t at, struct part *ret_part)
+static bool logfile_parse(struct bytes block, size_t at, struct part *ret_part)
 {
     const char *data = block.data + at;
     size_t room = block.size - at, header = HEADER_SIZE;
@@ -64,7 +64,7 @@ static bool parse(struct bytes block, size_t at, struct part *ret_part)
 }
 
 /* The write whose head is known is whole. */
-static void finish(struct logfile *log)
+static void logfile_finish(struct logfile *log)
 {
     uint64_t number, count;
 
@@ -86,11 +86,11 @@ static void finish(struct logfile *log)
         log->next = number + count;
     }
     if (log->has_loss && was_whole && !log->is_broken)
-        set_broken(log, log->hole_at_);
+        logfile_set_broken(log, log->hole_at_);
     log->was_broken_ = false;
 }
 
-static void take_head(struct logfile *log, struct bytes body)
+static void logfile_take_head(struct logfile *log, struct bytes body)
 {
     size_t size = LOGFILE_HEAD_SIZE - log->head_size_;
 
@@ -101,27 +101,27 @@ static void take_head(struct logfile *log, struct bytes body)
     log->head_size_ += size;
 }
 
-static void take(struct logfile *log, const struct part *part, uint64_t at)
+static void logfile_take(struct logfile *log, const struct part *part, uint64_t at)
 {
     const bool begins = part->kind == RECORD_FULL || part->kind == RECORD_FIRST;
 
     if (begins) {
         if (log->is_open_)
-            set_broken(log, log->record_at_);
+            logfile_set_broken(log, log->record_at_);
         log->is_open_ = true;
         log->is_dropped_ = log->is_block_broken_;
         log->record_at_ = at;
         log->head_size_ = 0;
     } else if (!log->is_open_) {
-        set_broken(log, at); /* the rest of a record whose first part is damaged */
+        logfile_set_broken(log, at); /* the rest of a record whose first part is damaged */
         return;
     }
-    take_head(log, part->body);
+    logfile_take_head(log, part->body);
     if (part->kind == RECORD_FULL || part->kind == RECORD_LAST)
-        finish(log);
+        logfile_finish(log);
 }
 
-static bool is_zero(const char *data, size_t size)
+static bool logfile_is_zero(const char *data, size_t size)
 {
     for (size_t i = 0; i < size; i++)
         if (data[i])
@@ -130,10 +130,10 @@ static bool is_zero(const char *data, size_t size)
 }
 
 /* Room at the end of the file, if nothing comes behind it. */
-static void note_hole(struct logfile *log, uint64_t at)
+static void logfile_note_hole(struct logfile *log, uint64_t at)
 {
     if (log->is_open_)
-        set_broken(log, log->record_at_);
+        logfile_set_broken(log, log->record_at_);
     if (!log->was_broken_)
         log->hole_at_ = at;
     log->was_broken_ = true;
@@ -146,22 +146,22 @@ void logfile_add(struct logfile *log, struct bytes block)
 
     log->is_block_broken_ = false;
     while (at < block.size) {
-        if (is_zero(block.data + at, block.size - at)) {
+        if (logfile_is_zero(block.data + at, block.size - at)) {
             if (block.size - at >= HEADER_SIZE)
-                note_hole(log, log->offset_ + at);
+                logfile_note_hole(log, log->offset_ + at);
             break; /* room at the end of a block, or of a file that was made larger ahead */
         }
-        if (parse(block, at, &part)) {
-            take(log, &part, log->offset_ + at);
+        if (logfile_parse(block, at, &part)) {
+            logfile_take(log, &part, log->offset_ + at);
             at += part.size;
             continue;
         }
         /* Whether its size can be trusted is not known either: the next whole one is looked for
          * everywhere. */
-        set_broken(log, log->offset_ + at);
+        logfile_set_broken(log, log->offset_ + at);
         do
             at++;
-        while (at < block.size && !parse(block, at, &part));
+        while (at < block.size && !logfile_parse(block, at, &part));
     }
     log->offset_ += block.size;
 }
@@ -169,5 +169,5 @@ void logfile_add(struct logfile *log, struct bytes block)
 void logfile_end(struct logfile *log)
 {
     if (log->is_open_)
-        set_broken(log, log->record_at_);
+        logfile_set_broken(log, log->record_at_);
 }

@@ -49,19 +49,19 @@ static struct memory_storage *memory_of(const struct storage *storage)
     return (struct memory_storage *)storage;
 }
 
-static struct record_key meta_key(uint16_t partition)
+static struct record_key memory_meta_key(uint16_t partition)
 {
     return (struct record_key){0, partition};
 }
 
-static enum error_code fault_hits(struct fault *fault)
+static enum error_code memory_fault_hits(struct fault *fault)
 {
     return fault->in && !--fault->in ? fault->code : ERROR_NONE;
 }
 
 /* ---- commits and taking them back ---- */
 
-static void commit_undo(struct commit *commit)
+static void memory_commit_undo(struct commit *commit)
 {
     while (commit->count) {
         struct undo *undo = &commit->undos[--commit->count];
@@ -70,7 +70,7 @@ static void commit_undo(struct commit *commit)
     }
 }
 
-static void commit_free(struct commit *commit)
+static void memory_commit_free(struct commit *commit)
 {
     for (size_t i = 0; i < commit->count; i++)
         free(commit->undos[i].old);
@@ -78,16 +78,16 @@ static void commit_free(struct commit *commit)
     free(commit);
 }
 
-static void forget_undos(struct memory_storage *memory)
+static void memory_forget_undos(struct memory_storage *memory)
 {
     while (!list_is_empty(&memory->commits))
-        commit_free(list_item(list_pop(&memory->commits), struct commit, link));
+        memory_commit_free(list_item(list_pop(&memory->commits), struct commit, link));
     memory->commit_count = 0;
 }
 
 /* Puts `node` at `key`, or nothing when it is NULL. False when out of memory: nothing changed. */
-static bool set(struct commit *commit, struct tree *tree, struct record_key key,
-                struct tree_node *node)
+static bool memory_set(struct commit *commit, struct tree *tree, struct record_key key,
+                       struct tree_node *node)
 {
     if (commit->count == commit->capacity) {
         size_t capacity = commit->capacity ? 2 * commit->capacity : 16;
@@ -104,8 +104,8 @@ static bool set(struct commit *commit, struct tree *tree, struct record_key key,
 }
 
 /* The same with the bytes in `value`, which is emptied. */
-static bool put(struct commit *commit, struct tree *tree, struct record_key key,
-                struct buffer *value)
+static bool memory_put(struct commit *commit, struct tree *tree, struct record_key key,
+                       struct buffer *value)
 {
     struct tree_node *node =
         buffer_failed(value) ? NULL : tree_node_create(key, buffer_bytes(value));
@@ -113,15 +113,15 @@ static bool put(struct commit *commit, struct tree *tree, struct record_key key,
     buffer_clear(value);
     if (!node)
         return false;
-    if (!set(commit, tree, key, node)) {
+    if (!memory_set(commit, tree, key, node)) {
         free(node);
         return false;
     }
     return true;
 }
 
-static bool apply_names(struct memory_storage *memory, struct commit *commit,
-                        const struct storage_write *write, struct buffer *scratch)
+static bool memory_apply_names(struct memory_storage *memory, struct commit *commit,
+                               const struct storage_write *write, struct buffer *scratch)
 {
     struct record_name_walk walk = {.write = write};
     enum record_name_change change;
@@ -130,20 +130,20 @@ static bool apply_names(struct memory_storage *memory, struct commit *commit,
 
     while (record_name_next(&walk, &change, &key, &name)) {
         if (change == RECORD_NAME_DELETE) {
-            if (!set(commit, &memory->names, key, NULL))
+            if (!memory_set(commit, &memory->names, key, NULL))
                 return false;
             continue;
         }
         record_name_encode(scratch, key, &name);
-        if (!put(commit, &memory->names, key, scratch))
+        if (!memory_put(commit, &memory->names, key, scratch))
             return false;
     }
     return true;
 }
 
 /* A touch goes the way that it goes on disk. */
-static void encode_row(struct memory_storage *memory, struct buffer *to, struct record_key key,
-                       const struct storage_write *write)
+static void memory_encode_row(struct memory_storage *memory, struct buffer *to,
+                              struct record_key key, const struct storage_write *write)
 {
     struct tree_node *node = write->is_touch ? tree_find(&memory->rows, key) : NULL;
     struct buffer touch;
@@ -161,8 +161,8 @@ static void encode_row(struct memory_storage *memory, struct buffer *to, struct 
     buffer_deinit(&touch);
 }
 
-static bool apply_write(struct memory_storage *memory, struct commit *commit,
-                        const struct storage_write *write, struct buffer *scratch)
+static bool memory_apply_write(struct memory_storage *memory, struct commit *commit,
+                               const struct storage_write *write, struct buffer *scratch)
 {
     const struct timer *timer = write->timer;
     const uint16_t partition = timer->id.partition;
@@ -174,23 +174,24 @@ static bool apply_write(struct memory_storage *memory, struct commit *commit,
     const struct record_key cut =
         record_row_key(partition, (struct storage_position){change.cut, serial});
 
-    if (change.cut.ms && !set(commit, &memory->rows, cut, NULL))
+    if (change.cut.ms && !memory_set(commit, &memory->rows, cut, NULL))
         return false;
-    encode_row(memory, scratch, row, write);
-    if (!put(commit, &memory->rows, row, scratch) || !apply_names(memory, commit, write, scratch))
+    memory_encode_row(memory, scratch, row, write);
+    if (!memory_put(commit, &memory->rows, row, scratch) ||
+        !memory_apply_names(memory, commit, write, scratch))
         return false;
     if (change.pointer == RECORD_POINTER_DELETE)
-        return set(commit, &memory->pointers, pointer, NULL);
+        return memory_set(commit, &memory->pointers, pointer, NULL);
     if (change.pointer == RECORD_POINTER_KEEP)
         return true;
     record_pointer_encode(scratch, pointer,
                           (struct record_pointer){change.put, record_ended(timer)});
-    return put(commit, &memory->pointers, pointer, scratch);
+    return memory_put(commit, &memory->pointers, pointer, scratch);
 }
 
 /* Drops the names of the row in `node`. */
-static bool trim_names(struct memory_storage *memory, struct commit *commit,
-                       const struct tree_node *node)
+static bool memory_trim_names(struct memory_storage *memory, struct commit *commit,
+                              const struct tree_node *node)
 {
     struct name_walk walk = {0};
     struct timer view;
@@ -200,14 +201,14 @@ static bool trim_names(struct memory_storage *memory, struct commit *commit,
         return true;
     walk.timer = &view;
     while (name_next(&walk, &name))
-        if (!set(commit, &memory->names, record_name_key(name.hash, view.id.serial), NULL))
+        if (!memory_set(commit, &memory->names, record_name_key(name.hash, view.id.serial), NULL))
             return false;
     return true;
 }
 
 /* Drops the rows of [from, to), with the pointers that lead to them and their names. */
-static bool apply_trim(struct memory_storage *memory, struct commit *commit, uint16_t partition,
-                       struct wall from, struct wall to)
+static bool memory_apply_trim(struct memory_storage *memory, struct commit *commit,
+                              uint16_t partition, struct wall from, struct wall to)
 {
     struct record_key at = record_row_key(partition, (struct storage_position){from, 0});
     const struct record_key end = record_row_key(partition, (struct storage_position){to, 0});
@@ -221,41 +222,42 @@ static bool apply_trim(struct memory_storage *memory, struct commit *commit, uin
 
         at = node->key;
         if (pointer && !record_pointer_decode(key, tree_node_value(pointer), &leads, NULL) &&
-            leads.at.ms == position.at.ms && !set(commit, &memory->pointers, key, NULL))
+            leads.at.ms == position.at.ms && !memory_set(commit, &memory->pointers, key, NULL))
             return false;
-        if (!trim_names(memory, commit, node) || !set(commit, &memory->rows, at, NULL))
+        if (!memory_trim_names(memory, commit, node) ||
+            !memory_set(commit, &memory->rows, at, NULL))
             return false;
     }
     return true;
 }
 
-static enum error_code read_meta(struct memory_storage *memory, uint16_t partition,
-                                 struct storage_meta *ret_meta, struct error *ret_error)
+static enum error_code memory_read_meta(struct memory_storage *memory, uint16_t partition,
+                                        struct storage_meta *ret_meta, struct error *ret_error)
 {
-    struct tree_node *node = tree_find(&memory->metas, meta_key(partition));
+    struct tree_node *node = tree_find(&memory->metas, memory_meta_key(partition));
 
     *ret_meta = (struct storage_meta){0};
     return node ? record_meta_decode(partition, tree_node_value(node), ret_meta, ret_error)
                 : ERROR_NONE;
 }
 
-static bool apply_batch(struct memory_storage *memory, struct commit *commit,
-                        const struct storage_batch *batch, struct buffer *scratch)
+static bool memory_apply_batch(struct memory_storage *memory, struct commit *commit,
+                               const struct storage_batch *batch, struct buffer *scratch)
 {
     struct storage_meta old, meta;
 
     for (size_t i = 0; i < batch->write_count; i++) {
         assert(batch->writes[i].timer->id.partition == batch->partition);
-        if (!apply_write(memory, commit, &batch->writes[i], scratch))
+        if (!memory_apply_write(memory, commit, &batch->writes[i], scratch))
             return false;
     }
-    if (read_meta(memory, batch->partition, &old, NULL) ||
-        !apply_trim(memory, commit, batch->partition, old.trim, batch->meta.trim))
+    if (memory_read_meta(memory, batch->partition, &old, NULL) ||
+        !memory_apply_trim(memory, commit, batch->partition, old.trim, batch->meta.trim))
         return false;
     meta = batch->meta;
     meta.pending = old.pending + (uint64_t)record_pending_change(batch);
     record_meta_encode(scratch, batch->partition, &meta);
-    return put(commit, &memory->metas, meta_key(batch->partition), scratch);
+    return memory_put(commit, &memory->metas, memory_meta_key(batch->partition), scratch);
 }
 
 static enum error_code memory_commit(struct storage *storage, struct storage_batch *const *batches,
@@ -269,19 +271,19 @@ static enum error_code memory_commit(struct storage *storage, struct storage_bat
 
     buffer_init(&scratch);
     pthread_mutex_lock(&memory->lock);
-    code = fault_hits(&memory->commit_fault);
+    code = memory_fault_hits(&memory->commit_fault);
     for (size_t i = 0; i < count && is_applied && !code; i++) {
         assert(batches[i]->partition < memory->partition_count);
-        is_applied = apply_batch(memory, commit, batches[i], &scratch);
+        is_applied = memory_apply_batch(memory, commit, batches[i], &scratch);
     }
     if (is_applied && !code) {
         list_push(&memory->commits, &commit->link);
         memory->commit_count++;
         if (!memory->is_holding)
-            forget_undos(memory);
+            memory_forget_undos(memory);
     } else if (commit) {
-        commit_undo(commit);
-        commit_free(commit);
+        memory_commit_undo(commit);
+        memory_commit_free(commit);
     }
     pthread_mutex_unlock(&memory->lock);
     buffer_deinit(&scratch);
@@ -293,7 +295,7 @@ static enum error_code memory_commit(struct storage *storage, struct storage_bat
 /* ---- reading ---- */
 
 /* Takes a damaged row out of the way. */
-static void set_aside(struct memory_storage *memory, struct record_key key)
+static void memory_set_aside(struct memory_storage *memory, struct record_key key)
 {
     free(tree_insert(&memory->quarantine, tree_remove(&memory->rows, key)));
     memory->corrupt_count++;
@@ -312,13 +314,13 @@ static enum error_code memory_scan(struct storage *storage, const struct storage
     assert(scan->partition < memory->partition_count && scan->rows_max);
     page_builder_init(&builder, scan, (struct wall){0});
     pthread_mutex_lock(&memory->lock);
-    code = fault_hits(&memory->read_fault);
+    code = memory_fault_hits(&memory->read_fault);
     while (!code && !page_builder_is_full(&builder) && (node = tree_find_from(&memory->rows, at)) &&
            record_key_before(node->key, end)) {
         at = node->key;
         code = page_builder_add(&builder, at, tree_node_value(node));
         if (code == ERROR_CORRUPT) {
-            set_aside(memory, at);
+            memory_set_aside(memory, at);
             code = ERROR_NONE;
         }
         at = record_key_after(at);
@@ -333,7 +335,7 @@ static enum error_code memory_scan(struct storage *storage, const struct storage
 }
 
 /* The key of the timer's row, if there were one. */
-static struct record_key row_key_of(struct memory_storage *memory, const struct timer_id *id)
+static struct record_key memory_row_key_of(struct memory_storage *memory, const struct timer_id *id)
 {
     const struct record_key pointer_key = record_pointer_key(id->partition, id->serial);
     const struct record_key home =
@@ -347,17 +349,17 @@ static struct record_key row_key_of(struct memory_storage *memory, const struct 
     return record_row_key(id->partition, (struct storage_position){leads.at, id->serial});
 }
 
-static enum error_code find_locked(struct memory_storage *memory, const struct timer_id *id,
-                                   struct timer **ret_timer)
+static enum error_code memory_find_locked(struct memory_storage *memory, const struct timer_id *id,
+                                          struct timer **ret_timer)
 {
-    const struct record_key key = row_key_of(memory, id);
+    const struct record_key key = memory_row_key_of(memory, id);
     struct tree_node *node = tree_find(&memory->rows, key);
     struct timer view, *timer;
 
     if (!node)
         return tree_find(&memory->quarantine, key) ? ERROR_CORRUPT : ERROR_NOT_FOUND;
     if (record_row_decode(key, tree_node_value(node), &view, NULL)) {
-        set_aside(memory, key);
+        memory_set_aside(memory, key);
         return ERROR_CORRUPT;
     }
     if (!timer_id_equal(&view.id, id))
@@ -378,17 +380,17 @@ static enum error_code memory_find(struct storage *storage, const struct timer_i
     if (id->partition >= memory->partition_count)
         return error_set(ret_error, ERROR_NOT_FOUND, "find: no such partition");
     pthread_mutex_lock(&memory->lock);
-    code = fault_hits(&memory->read_fault);
+    code = memory_fault_hits(&memory->read_fault);
     if (!code)
-        code = find_locked(memory, id, ret_timer);
+        code = memory_find_locked(memory, id, ret_timer);
     pthread_mutex_unlock(&memory->lock);
     return code ? error_set(ret_error, code, "find: %s", error_title(code)) : ERROR_NONE;
 }
 
 /* The ids of the entries from `key` on that are of the same name. */
-static enum error_code lookup_locked(struct memory_storage *memory,
-                                     const struct storage_lookup *lookup, struct timer_id *ids,
-                                     size_t *ret_count)
+static enum error_code memory_lookup_locked(struct memory_storage *memory,
+                                            const struct storage_lookup *lookup,
+                                            struct timer_id *ids, size_t *ret_count)
 {
     struct record_key key = {lookup->name, UINT64_MAX - lookup->serial_below};
     struct tree_node *node;
@@ -420,9 +422,9 @@ static enum error_code memory_lookup(struct storage *storage, const struct stora
     if (!ids)
         return error_set(ret_error, ERROR_NO_MEMORY, "lookup");
     pthread_mutex_lock(&memory->lock);
-    code = fault_hits(&memory->read_fault);
+    code = memory_fault_hits(&memory->read_fault);
     if (!code)
-        code = lookup_locked(memory, lookup, ids, &count);
+        code = memory_lookup_locked(memory, lookup, ids, &count);
     pthread_mutex_unlock(&memory->lock);
     if (code) {
         free(ids);
@@ -440,7 +442,7 @@ static enum error_code memory_load_meta(struct storage *storage, uint16_t partit
 
     assert(partition < memory->partition_count);
     pthread_mutex_lock(&memory->lock);
-    code = read_meta(memory, partition, ret_meta, ret_error);
+    code = memory_read_meta(memory, partition, ret_meta, ret_error);
     pthread_mutex_unlock(&memory->lock);
     return code;
 }
@@ -489,7 +491,7 @@ static void memory_close(struct storage *storage)
 {
     struct memory_storage *memory = memory_of(storage);
 
-    forget_undos(memory);
+    memory_forget_undos(memory);
     tree_deinit(&memory->rows);
     tree_deinit(&memory->pointers);
     tree_deinit(&memory->names);
@@ -538,7 +540,7 @@ void memory_storage_sync(struct storage *storage)
     struct memory_storage *memory = memory_of(storage);
 
     pthread_mutex_lock(&memory->lock);
-    forget_undos(memory);
+    memory_forget_undos(memory);
     pthread_mutex_unlock(&memory->lock);
 }
 
@@ -551,10 +553,10 @@ void memory_storage_crash(struct storage *storage, size_t kept)
         struct commit *last = list_item(memory->commits.prev, struct commit, link);
 
         list_remove(&last->link);
-        commit_undo(last);
-        commit_free(last);
+        memory_commit_undo(last);
+        memory_commit_free(last);
     }
-    forget_undos(memory);
+    memory_forget_undos(memory);
     pthread_mutex_unlock(&memory->lock);
 }
 
@@ -593,7 +595,7 @@ bool memory_storage_damage(struct storage *storage, const struct timer_id *id)
     struct tree_node *node;
 
     pthread_mutex_lock(&memory->lock);
-    node = tree_find(&memory->rows, row_key_of(memory, id));
+    node = tree_find(&memory->rows, memory_row_key_of(memory, id));
     if (node)
         node->data[node->size / 2] ^= 1;
     pthread_mutex_unlock(&memory->lock);
@@ -601,7 +603,7 @@ bool memory_storage_damage(struct storage *storage, const struct timer_id *id)
 }
 
 /* Every timer is found by its names, and while it lives by what it watches; returns how many. */
-static size_t check_names(const struct memory_storage *memory, const struct timer *timer)
+static size_t memory_check_names(const struct memory_storage *memory, const struct timer *timer)
 {
     struct name_walk walk = {.timer = timer};
     struct name name;
@@ -643,7 +645,7 @@ void memory_storage_check(const struct storage *storage)
 
         if (record_row_decode(node->key, tree_node_value(node), &view, NULL))
             continue;
-        name_count += check_names(memory, &view);
+        name_count += memory_check_names(memory, &view);
         key = record_pointer_key(view.id.partition, view.id.serial);
         pointer = tree_find(&memory->pointers, key);
         assert((view.at.ms != view.id.first.ms) == (pointer != NULL));

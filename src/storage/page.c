@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-static bool reserve_one(struct page_builder *builder)
+static bool page_reserve_one(struct page_builder *builder)
 {
     size_t capacity = builder->capacity ? 2 * builder->capacity : 16;
     struct timer **timers;
@@ -30,7 +30,7 @@ enum error_code page_builder_add(struct page_builder *builder, struct record_key
     if (timer_is_over(view.state) &&
         (builder->scan->kind == STORAGE_SCAN_LIVE || view.ended.ms < builder->over_before.ms))
         return ERROR_NONE;
-    timer = reserve_one(builder) ? timer_copy(&view, &view.texts) : NULL;
+    timer = page_reserve_one(builder) ? timer_copy(&view, &view.texts) : NULL;
     if (!timer)
         return ERROR_NO_MEMORY;
     builder->page.timers[builder->page.count++] = timer;
@@ -38,7 +38,7 @@ enum error_code page_builder_add(struct page_builder *builder, struct record_key
     return ERROR_NONE;
 }
 
-static struct storage_position position_after(struct storage_position position)
+static struct storage_position page_position_after(struct storage_position position)
 {
     if (position.serial < UINT64_MAX)
         return (struct storage_position){position.at, position.serial + 1};
@@ -51,7 +51,8 @@ void page_builder_finish(struct page_builder *builder, struct storage_page *ret_
     if (page_builder_is_full(builder)) {
         const struct timer *last = builder->page.timers[builder->page.count - 1];
 
-        builder->page.next = position_after((struct storage_position){last->at, last->id.serial});
+        builder->page.next =
+            page_position_after((struct storage_position){last->at, last->id.serial});
     }
     *ret_page = builder->page;
 }

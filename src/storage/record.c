@@ -42,7 +42,7 @@ enum row_flag {
 /* A part of the format: it stays when RETRY_POLICY_DEFAULT changes. */
 static const struct retry_policy usual_retry = {10, 1000, 3600 * 1000, 15 * 1000};
 
-static bool retry_equal(const struct retry_policy *a, const struct retry_policy *b)
+static bool record_retry_equal(const struct retry_policy *a, const struct retry_policy *b)
 {
     return a->attempts_max == b->attempts_max && a->base_ms == b->base_ms &&
            a->cap_ms == b->cap_ms && a->timeout_ms == b->timeout_ms;
@@ -50,7 +50,7 @@ static bool retry_equal(const struct retry_policy *a, const struct retry_policy 
 
 /* ---- checksums ---- */
 
-static uint32_t sum_of(struct record_key key, const void *body, size_t size)
+static uint32_t record_sum_of(struct record_key key, const void *body, size_t size)
 {
     uint8_t bytes[16];
 
@@ -60,19 +60,19 @@ static uint32_t sum_of(struct record_key key, const void *body, size_t size)
 }
 
 /* What metas and numbers are summed with in place of a key; no row and no pointer has such ones. */
-static struct record_key meta_key(uint16_t partition)
+static struct record_key record_meta_key(uint16_t partition)
 {
     return (struct record_key){UINT64_MAX, partition};
 }
 
-static struct record_key number_key(struct bytes name)
+static struct record_key record_number_key(struct bytes name)
 {
     return (struct record_key){UINT64_MAX - 1, checksum_crc32c(0, name.data, name.size)};
 }
 
 /* Version and checksum, which all kinds have at the same places: first byte, last four. */
-static enum error_code check(struct record_key key, struct bytes value, unsigned version,
-                             size_t size_min, struct error *ret_error)
+static enum error_code record_check(struct record_key key, struct bytes value, unsigned version,
+                                    size_t size_min, struct error *ret_error)
 {
     if (value.size < 1 + SUM_SIZE)
         return error_set(ret_error, ERROR_CORRUPT, "a record of %zu bytes", value.size);
@@ -80,7 +80,7 @@ static enum error_code check(struct record_key key, struct bytes value, unsigned
         return error_set(ret_error, ERROR_CORRUPT, "a record of the unknown version %u",
                          (uint8_t)value.data[0]);
     if (get_le(value.data + value.size - SUM_SIZE, SUM_SIZE) !=
-        sum_of(key, value.data, value.size - SUM_SIZE))
+        record_sum_of(key, value.data, value.size - SUM_SIZE))
         return error_set(ret_error, ERROR_CORRUPT, "a record whose checksum does not fit");
     if (value.size < size_min)
         return error_set(ret_error, ERROR_CORRUPT, "a record of %zu bytes", value.size);
@@ -89,32 +89,32 @@ static enum error_code check(struct record_key key, struct bytes value, unsigned
 
 /* ---- writing ---- */
 
-static char *write_le(char *at, uint64_t value, size_t width)
+static char *record_write_le(char *at, uint64_t value, size_t width)
 {
     put_le(at, value, width);
     return at + width;
 }
 
-static char *write_text(char *at, enum text_tag tag, struct bytes text)
+static char *record_write_text(char *at, enum text_tag tag, struct bytes text)
 {
     if (!text.size)
         return at;
     assert(text.size <= UINT32_MAX);
-    at = write_le(at, tag, 1);
-    at = write_le(at, text.size, 4);
+    at = record_write_le(at, tag, 1);
+    at = record_write_le(at, text.size, 4);
     memcpy(at, text.data, text.size);
     return at + text.size;
 }
 
 /* Closes the record that began at `begin` within memory that buffer_reserve gave. */
-static void seal(struct buffer *to, struct record_key key, char *begin, char *end)
+static void record_seal(struct buffer *to, struct record_key key, char *begin, char *end)
 {
-    end = write_le(end, sum_of(key, begin, (size_t)(end - begin)), SUM_SIZE);
+    end = record_write_le(end, record_sum_of(key, begin, (size_t)(end - begin)), SUM_SIZE);
     to->size += (size_t)(end - begin);
 }
 
 /* An upper bound. */
-static size_t row_size(const struct timer *timer)
+static size_t record_row_size(const struct timer *timer)
 {
     size_t size = ROW_HEAD_SIZE + 3 * 8 + RETRY_SIZE + SUM_SIZE;
 
@@ -130,7 +130,7 @@ void record_row_encode(struct buffer *to, struct record_key key, const struct ti
     const struct timer_texts *texts = &timer->texts;
     const bool is_over = timer_is_over(timer->state);
     unsigned flags = 0;
-    char *begin = buffer_reserve(to, row_size(timer)), *at = begin;
+    char *begin = buffer_reserve(to, record_row_size(timer)), *at = begin;
 
     if (!begin)
         return;
@@ -138,45 +138,45 @@ void record_row_encode(struct buffer *to, struct record_key key, const struct ti
         flags |= ROW_HAS_FIRST;
     if (timer->due.ms != position.at.ms)
         flags |= ROW_HAS_DUE;
-    if (!retry_equal(&timer->retry, &usual_retry))
+    if (!record_retry_equal(&timer->retry, &usual_retry))
         flags |= ROW_HAS_RETRY;
-    at = write_le(at, RECORD_VERSION, 1);
-    at = write_le(at, timer->state, 1);
-    at = write_le(at, flags, 1);
-    at = write_le(at, timer->created.ms, 8);
-    at = write_le(at, timer->version, 4);
-    at = write_le(at, timer->attempts, 4);
+    at = record_write_le(at, RECORD_VERSION, 1);
+    at = record_write_le(at, timer->state, 1);
+    at = record_write_le(at, flags, 1);
+    at = record_write_le(at, timer->created.ms, 8);
+    at = record_write_le(at, timer->version, 4);
+    at = record_write_le(at, timer->attempts, 4);
     if (is_over)
-        at = write_le(at, timer->ended.ms, 8);
+        at = record_write_le(at, timer->ended.ms, 8);
     if (flags & ROW_HAS_FIRST)
-        at = write_le(at, timer->id.first.ms, 8);
+        at = record_write_le(at, timer->id.first.ms, 8);
     if (flags & ROW_HAS_DUE)
-        at = write_le(at, timer->due.ms, 8);
+        at = record_write_le(at, timer->due.ms, 8);
     if (flags & ROW_HAS_RETRY) {
-        at = write_le(at, timer->retry.attempts_max, 4);
-        at = write_le(at, timer->retry.base_ms, 8);
-        at = write_le(at, timer->retry.cap_ms, 8);
-        at = write_le(at, timer->retry.timeout_ms, 8);
+        at = record_write_le(at, timer->retry.attempts_max, 4);
+        at = record_write_le(at, timer->retry.base_ms, 8);
+        at = record_write_le(at, timer->retry.cap_ms, 8);
+        at = record_write_le(at, timer->retry.timeout_ms, 8);
     }
-    at = write_text(at, TEXT_target, texts->target);
+    at = record_write_text(at, TEXT_target, texts->target);
     if (timer_keeps_content(timer->state)) {
-        at = write_text(at, TEXT_payload, texts->payload);
-        at = write_text(at, TEXT_content_type, texts->content_type);
-        at = write_text(at, TEXT_headers, texts->headers);
+        at = record_write_text(at, TEXT_payload, texts->payload);
+        at = record_write_text(at, TEXT_content_type, texts->content_type);
+        at = record_write_text(at, TEXT_headers, texts->headers);
     }
-    at = write_text(at, TEXT_labels, texts->labels);
-    at = write_text(at, TEXT_last_error, texts->last_error);
-    at = write_text(at, TEXT_key, texts->key);
+    at = record_write_text(at, TEXT_labels, texts->labels);
+    at = record_write_text(at, TEXT_last_error, texts->last_error);
+    at = record_write_text(at, TEXT_key, texts->key);
     if (timer_keeps_content(timer->state))
-        at = write_text(at, TEXT_watch, texts->watch);
-    at = write_text(at, TEXT_request, texts->request);
+        at = record_write_text(at, TEXT_watch, texts->watch);
+    at = record_write_text(at, TEXT_request, texts->request);
     if (timer_keeps_content(timer->state)) {
-        at = write_text(at, TEXT_schedule, texts->schedule);
+        at = record_write_text(at, TEXT_schedule, texts->schedule);
     }
-    at = write_text(at, TEXT_tenant, texts->tenant);
+    at = record_write_text(at, TEXT_tenant, texts->tenant);
     if (timer_keeps_content(timer->state))
-        at = write_text(at, TEXT_trace, texts->trace);
-    seal(to, key, begin, at);
+        at = record_write_text(at, TEXT_trace, texts->trace);
+    record_seal(to, key, begin, at);
 }
 
 /* ---- reading ---- */
@@ -187,7 +187,7 @@ struct reader {
     bool failed;
 };
 
-static uint64_t read_le(struct reader *reader, size_t width)
+static uint64_t record_read_le(struct reader *reader, size_t width)
 {
     uint64_t value;
 
@@ -201,7 +201,7 @@ static uint64_t read_le(struct reader *reader, size_t width)
     return value;
 }
 
-static struct bytes *text_of(struct timer_texts *texts, unsigned tag, enum timer_state state)
+static struct bytes *record_text_of(struct timer_texts *texts, unsigned tag, enum timer_state state)
 {
     bool has_content = timer_keeps_content(state);
 
@@ -235,14 +235,15 @@ static struct bytes *text_of(struct timer_texts *texts, unsigned tag, enum timer
 }
 
 /* Texts with rising tags, none of them empty, up to the end of the record. */
-static bool read_texts(struct reader *reader, enum timer_state state, struct timer_texts *ret_texts)
+static bool record_read_texts(struct reader *reader, enum timer_state state,
+                              struct timer_texts *ret_texts)
 {
     unsigned last = TEXT_NONE;
 
     while (reader->at < reader->end) {
-        unsigned tag = (unsigned)read_le(reader, 1);
-        size_t size = (size_t)read_le(reader, 4);
-        struct bytes *text = text_of(ret_texts, tag, state);
+        unsigned tag = (unsigned)record_read_le(reader, 1);
+        size_t size = (size_t)record_read_le(reader, 4);
+        struct bytes *text = record_text_of(ret_texts, tag, state);
 
         if (reader->failed || !text || tag <= last || !size ||
             size > (size_t)(reader->end - reader->at))
@@ -256,56 +257,57 @@ static bool read_texts(struct reader *reader, enum timer_state state, struct tim
     return true;
 }
 
-static bool read_row(struct reader *reader, struct record_key key, struct timer *view)
+static bool record_read_row(struct reader *reader, struct record_key key, struct timer *view)
 {
     const struct wall at = record_row_position(key).at;
     unsigned state, flags;
 
     reader->at += 1; /* the version */
-    state = (unsigned)read_le(reader, 1);
-    flags = (unsigned)read_le(reader, 1);
+    state = (unsigned)record_read_le(reader, 1);
+    flags = (unsigned)record_read_le(reader, 1);
     if (state >= STATE_COUNT || flags > ROW_FLAGS)
         return false;
     *view = (struct timer){
         .id = {at, (uint16_t)(key.high >> 48), key.low}, .due = at, .at = at, .retry = usual_retry};
     view->state = (enum timer_state)state;
-    view->created.ms = read_le(reader, 8);
-    view->version = (uint32_t)read_le(reader, 4);
-    view->attempts = (uint32_t)read_le(reader, 4);
+    view->created.ms = record_read_le(reader, 8);
+    view->version = (uint32_t)record_read_le(reader, 4);
+    view->attempts = (uint32_t)record_read_le(reader, 4);
     if (timer_is_over(view->state))
-        view->ended.ms = read_le(reader, 8);
+        view->ended.ms = record_read_le(reader, 8);
     if (flags & ROW_HAS_FIRST) {
-        view->id.first.ms = read_le(reader, 8);
+        view->id.first.ms = record_read_le(reader, 8);
         if (view->id.first.ms == at.ms || view->id.first.ms > RECORD_AT_MAX)
             return false;
     }
     if (flags & ROW_HAS_DUE) {
-        view->due.ms = read_le(reader, 8);
+        view->due.ms = record_read_le(reader, 8);
         if (view->due.ms == at.ms)
             return false;
     }
     if (flags & ROW_HAS_RETRY) {
-        view->retry.attempts_max = (uint32_t)read_le(reader, 4);
-        view->retry.base_ms = read_le(reader, 8);
-        view->retry.cap_ms = read_le(reader, 8);
-        view->retry.timeout_ms = read_le(reader, 8);
-        if (retry_equal(&view->retry, &usual_retry))
+        view->retry.attempts_max = (uint32_t)record_read_le(reader, 4);
+        view->retry.base_ms = record_read_le(reader, 8);
+        view->retry.cap_ms = record_read_le(reader, 8);
+        view->retry.timeout_ms = record_read_le(reader, 8);
+        if (record_retry_equal(&view->retry, &usual_retry))
             return false;
     }
-    return !reader->failed && read_texts(reader, view->state, &view->texts);
+    return !reader->failed && record_read_texts(reader, view->state, &view->texts);
 }
 
 enum error_code record_row_decode(struct record_key key, struct bytes value, struct timer *ret_view,
                                   struct error *ret_error)
 {
-    enum error_code code = check(key, value, RECORD_VERSION, ROW_HEAD_SIZE + SUM_SIZE, ret_error);
+    enum error_code code =
+        record_check(key, value, RECORD_VERSION, ROW_HEAD_SIZE + SUM_SIZE, ret_error);
     struct reader reader;
     struct timer view;
 
     if (code)
         return code;
     reader = (struct reader){value.data, value.data + value.size - SUM_SIZE, false};
-    if (!read_row(&reader, key, &view))
+    if (!record_read_row(&reader, key, &view))
         return error_set(ret_error, ERROR_CORRUPT, "a record that makes no sense");
     *ret_view = view;
     return ERROR_NONE;
@@ -322,17 +324,17 @@ void record_touch_encode(struct buffer *to, struct record_key key, const struct 
 
     if (!begin)
         return;
-    at = write_le(at, RECORD_VERSION, 1);
-    at = write_le(at, timer->due.ms, 8);
-    at = write_le(at, timer->version, 4);
-    seal(to, key, begin, at);
+    at = record_write_le(at, RECORD_VERSION, 1);
+    at = record_write_le(at, timer->due.ms, 8);
+    at = record_write_le(at, timer->version, 4);
+    record_seal(to, key, begin, at);
 }
 
 /* What the touch says, put into the row that it is for. */
-static bool touch_row(struct record_key key, struct bytes row, struct bytes touch,
-                      struct timer *ret_view)
+static bool record_touch_row(struct record_key key, struct bytes row, struct bytes touch,
+                             struct timer *ret_view)
 {
-    if (touch.size != TOUCH_SIZE || check(key, touch, RECORD_VERSION, TOUCH_SIZE, NULL) ||
+    if (touch.size != TOUCH_SIZE || record_check(key, touch, RECORD_VERSION, TOUCH_SIZE, NULL) ||
         record_row_decode(key, row, ret_view, NULL) || timer_is_over(ret_view->state))
         return false;
     ret_view->due.ms = get_le(touch.data + 1, 8);
@@ -345,7 +347,7 @@ void record_touch_apply(struct buffer *to, struct record_key key, struct bytes r
 {
     struct timer view;
 
-    if (touch_row(key, row, touch, &view)) {
+    if (record_touch_row(key, row, touch, &view)) {
         record_row_encode(to, key, &view);
     } else {
         buffer_append_bytes(to, row);
@@ -364,16 +366,16 @@ void record_pointer_encode(struct buffer *to, struct record_key key, struct reco
 
     if (!begin)
         return;
-    at = write_le(at, RECORD_VERSION, 1);
-    at = write_le(at, pointer.at.ms, 8);
-    at = write_le(at, pointer.ended.ms, 8);
-    seal(to, key, begin, at);
+    at = record_write_le(at, RECORD_VERSION, 1);
+    at = record_write_le(at, pointer.at.ms, 8);
+    at = record_write_le(at, pointer.ended.ms, 8);
+    record_seal(to, key, begin, at);
 }
 
 enum error_code record_pointer_decode(struct record_key key, struct bytes value,
                                       struct record_pointer *ret_pointer, struct error *ret_error)
 {
-    enum error_code code = check(key, value, RECORD_VERSION, POINTER_SIZE, ret_error);
+    enum error_code code = record_check(key, value, RECORD_VERSION, POINTER_SIZE, ret_error);
     struct record_pointer pointer;
 
     if (code)
@@ -395,17 +397,17 @@ void record_name_encode(struct buffer *to, struct record_key key, const struct r
 
     if (!begin)
         return;
-    at = write_le(at, RECORD_VERSION, 1);
-    at = write_le(at, name->id.partition, 2);
-    at = write_le(at, name->id.first.ms, 8);
-    at = write_le(at, name->ended.ms, 8);
-    seal(to, key, begin, at);
+    at = record_write_le(at, RECORD_VERSION, 1);
+    at = record_write_le(at, name->id.partition, 2);
+    at = record_write_le(at, name->id.first.ms, 8);
+    at = record_write_le(at, name->ended.ms, 8);
+    record_seal(to, key, begin, at);
 }
 
 enum error_code record_name_decode(struct record_key key, struct bytes value,
                                    struct record_name *ret_name, struct error *ret_error)
 {
-    enum error_code code = check(key, value, RECORD_VERSION, NAME_SIZE, ret_error);
+    enum error_code code = record_check(key, value, RECORD_VERSION, NAME_SIZE, ret_error);
     struct record_name name;
 
     if (code)
@@ -431,16 +433,16 @@ void record_meta_encode(struct buffer *to, uint16_t partition, const struct stor
 
     if (!begin)
         return;
-    at = write_le(at, is_short ? RECORD_VERSION : RECORD_META_VERSION, 1);
-    at = write_le(at, meta->epoch, 8);
-    at = write_le(at, meta->watermark.ms, 8);
-    at = write_le(at, meta->trim.ms, 8);
-    at = write_le(at, meta->pending, 8);
+    at = record_write_le(at, is_short ? RECORD_VERSION : RECORD_META_VERSION, 1);
+    at = record_write_le(at, meta->epoch, 8);
+    at = record_write_le(at, meta->watermark.ms, 8);
+    at = record_write_le(at, meta->trim.ms, 8);
+    at = record_write_le(at, meta->pending, 8);
     if (!is_short) {
-        at = write_le(at, meta->placed.ms, 8);
-        at = write_le(at, meta->over_to.ms, 8);
+        at = record_write_le(at, meta->placed.ms, 8);
+        at = record_write_le(at, meta->over_to.ms, 8);
     }
-    seal(to, meta_key(partition), begin, at);
+    record_seal(to, record_meta_key(partition), begin, at);
 }
 
 enum error_code record_meta_decode(uint16_t partition, struct bytes value,
@@ -448,8 +450,9 @@ enum error_code record_meta_decode(uint16_t partition, struct bytes value,
 {
     const bool is_short = value.size > 0 && value.data[0] == RECORD_VERSION;
     const size_t size = is_short ? META_SHORT_SIZE : META_SIZE;
-    enum error_code code = check(meta_key(partition), value,
-                                 is_short ? RECORD_VERSION : RECORD_META_VERSION, size, ret_error);
+    enum error_code code =
+        record_check(record_meta_key(partition), value,
+                     is_short ? RECORD_VERSION : RECORD_META_VERSION, size, ret_error);
     struct storage_meta meta;
 
     if (code)
@@ -478,15 +481,16 @@ void record_number_encode(struct buffer *to, struct bytes name, uint64_t number)
 
     if (!begin)
         return;
-    at = write_le(at, NUMBER_VERSION, 1);
-    at = write_le(at, number, 8);
-    seal(to, number_key(name), begin, at);
+    at = record_write_le(at, NUMBER_VERSION, 1);
+    at = record_write_le(at, number, 8);
+    record_seal(to, record_number_key(name), begin, at);
 }
 
 enum error_code record_number_decode(struct bytes name, struct bytes value, uint64_t *ret_number,
                                      struct error *ret_error)
 {
-    enum error_code code = check(number_key(name), value, NUMBER_VERSION, NUMBER_SIZE, ret_error);
+    enum error_code code =
+        record_check(record_number_key(name), value, NUMBER_VERSION, NUMBER_SIZE, ret_error);
 
     if (code)
         return code;
@@ -527,7 +531,7 @@ struct record_change record_change_of(const struct storage_write *write)
  * from another only what it watches: first what that one watched goes, then its own comes. */
 enum { NAMES_BEGIN, NAMES_ALL, NAMES_OLD_WATCH, NAMES_NEW_WATCH, NAMES_NONE };
 
-static unsigned first_step(const struct storage_write *write)
+static unsigned record_first_step(const struct storage_write *write)
 {
     const struct timer *timer = write->timer, *old = write->old;
 
@@ -537,7 +541,7 @@ static unsigned first_step(const struct storage_write *write)
 }
 
 /* Begins a step; there may be none left. */
-static void begin_step(struct record_name_walk *walk, unsigned step)
+static void record_begin_step(struct record_name_walk *walk, unsigned step)
 {
     const struct storage_write *write = walk->write;
 
@@ -552,10 +556,10 @@ bool record_name_next(struct record_name_walk *walk, enum record_name_change *re
     struct name name;
 
     if (walk->step_ == NAMES_BEGIN)
-        begin_step(walk, first_step(walk->write));
+        record_begin_step(walk, record_first_step(walk->write));
     while (walk->step_ != NAMES_NONE) {
         if (!name_next(&walk->names_, &name)) {
-            begin_step(walk, walk->step_ == NAMES_OLD_WATCH ? NAMES_NEW_WATCH : NAMES_NONE);
+            record_begin_step(walk, walk->step_ == NAMES_OLD_WATCH ? NAMES_NEW_WATCH : NAMES_NONE);
             continue;
         }
         if (walk->step_ != NAMES_ALL && name.kind != NAME_WATCH)

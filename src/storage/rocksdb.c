@@ -60,7 +60,7 @@ bool store_pointer_key_parse(struct bytes key, struct record_key *ret_key)
     return true;
 }
 
-static inline struct bytes key_bytes(const struct store_key *key)
+static inline struct bytes rocksdb_key_bytes(const struct store_key *key)
 {
     return (struct bytes){key->data, key->size};
 }
@@ -140,7 +140,7 @@ struct store_row {
     bool is_touch;
 };
 
-static int compare_rows(const void *left, const void *right)
+static int rocksdb_compare_rows(const void *left, const void *right)
 {
     const struct store_row *a = left, *b = right;
 
@@ -151,14 +151,14 @@ static int compare_rows(const void *left, const void *right)
 
 /* Whoever reads a row goes through its touches since it was written: after so many it is written
  * as a whole. */
-static bool is_short(const struct storage_write *write)
+static bool rocksdb_is_short(const struct storage_write *write)
 {
     return write->is_touch && write->timer->version % TOUCHES_MAX != 0;
 }
 
 /* The rows of a batch in the order of their keys: then each is put into the memtable right after
  * the one before. Often they come so, and then this is one look at each. */
-static size_t collect_rows(struct rocksdb_store *store, const struct storage_batch *batch)
+static size_t rocksdb_collect_rows(struct rocksdb_store *store, const struct storage_batch *batch)
 {
     struct store_row *rows = store->rows;
     bool is_sorted = true;
@@ -178,17 +178,17 @@ static size_t collect_rows(struct rocksdb_store *store, const struct storage_bat
         }
         rows[count] = (struct store_row){
             record_row_key(batch->partition, (struct storage_position){change.put, serial}),
-            write->timer, count, is_short(write)};
+            write->timer, count, rocksdb_is_short(write)};
         count++;
     }
     for (size_t i = 1; i < count && is_sorted; i++)
-        is_sorted = compare_rows(&rows[i - 1], &rows[i]) < 0;
+        is_sorted = rocksdb_compare_rows(&rows[i - 1], &rows[i]) < 0;
     if (!is_sorted)
-        qsort(rows, count, sizeof(*rows), compare_rows);
+        qsort(rows, count, sizeof(*rows), rocksdb_compare_rows);
     return count;
 }
 
-static bool reserve_rows(struct rocksdb_store *store, size_t count)
+static bool rocksdb_reserve_rows(struct rocksdb_store *store, size_t count)
 {
     struct store_row *rows;
 
@@ -203,18 +203,19 @@ static bool reserve_rows(struct rocksdb_store *store, size_t count)
 }
 
 /* Appends what is in the scratch buffer; false when it could not grow. */
-static bool put_scratch(struct rocksdb_store *store, enum store_table table,
-                        const struct store_key *key)
+static bool rocksdb_put_scratch(struct rocksdb_store *store, enum store_table table,
+                                const struct store_key *key)
 {
     if (buffer_failed(&store->scratch))
         return false;
-    store_batch_put(store->batch, store, table, key_bytes(key), buffer_bytes(&store->scratch));
+    store_batch_put(store->batch, store, table, rocksdb_key_bytes(key),
+                    buffer_bytes(&store->scratch));
     buffer_clear(&store->scratch);
     return true;
 }
 
-static bool merge_touch(struct rocksdb_store *store, const struct store_row *row,
-                        const struct store_key *key)
+static bool rocksdb_merge_touch(struct rocksdb_store *store, const struct store_row *row,
+                                const struct store_key *key)
 {
     record_touch_encode(&store->scratch, row->key, row->timer);
     if (buffer_failed(&store->scratch))
@@ -225,9 +226,9 @@ static bool merge_touch(struct rocksdb_store *store, const struct store_row *row
     return true;
 }
 
-static bool put_rows(struct rocksdb_store *store, const struct storage_batch *batch)
+static bool rocksdb_put_rows(struct rocksdb_store *store, const struct storage_batch *batch)
 {
-    size_t count = collect_rows(store, batch);
+    size_t count = rocksdb_collect_rows(store, batch);
 
     for (size_t i = 0; i < count; i++) {
         const struct store_row *row = &store->rows[i];
@@ -239,18 +240,18 @@ static bool put_rows(struct rocksdb_store *store, const struct storage_batch *ba
             continue;
         }
         if (row->is_touch) {
-            if (!merge_touch(store, row, &key))
+            if (!rocksdb_merge_touch(store, row, &key))
                 return false;
             continue;
         }
         record_row_encode(&store->scratch, row->key, row->timer);
-        if (!put_scratch(store, STORE_TIMERS, &key))
+        if (!rocksdb_put_scratch(store, STORE_TIMERS, &key))
             return false;
     }
     return true;
 }
 
-static bool put_pointers(struct rocksdb_store *store, const struct storage_batch *batch)
+static bool rocksdb_put_pointers(struct rocksdb_store *store, const struct storage_batch *batch)
 {
     for (size_t i = 0; i < batch->write_count; i++) {
         const struct timer *timer = batch->writes[i].timer;
@@ -265,13 +266,13 @@ static bool put_pointers(struct rocksdb_store *store, const struct storage_batch
             continue;
         record_pointer_encode(&store->scratch, at,
                               (struct record_pointer){change.put, record_ended(timer)});
-        if (!put_scratch(store, STORE_MOVED, &key))
+        if (!rocksdb_put_scratch(store, STORE_MOVED, &key))
             return false;
     }
     return true;
 }
 
-static bool put_names(struct rocksdb_store *store, const struct storage_batch *batch)
+static bool rocksdb_put_names(struct rocksdb_store *store, const struct storage_batch *batch)
 {
     for (size_t i = 0; i < batch->write_count; i++) {
         struct record_name_walk walk = {.write = &batch->writes[i]};
@@ -288,7 +289,7 @@ static bool put_names(struct rocksdb_store *store, const struct storage_batch *b
                 continue;
             }
             record_name_encode(&store->scratch, at, &name);
-            if (!put_scratch(store, STORE_NAMES, &key))
+            if (!rocksdb_put_scratch(store, STORE_NAMES, &key))
                 return false;
         }
     }
@@ -296,8 +297,8 @@ static bool put_names(struct rocksdb_store *store, const struct storage_batch *b
 }
 
 /* The range ends within the partition: the end of the last possible one, at RECORD_AT_MAX, too. */
-static void put_trim(struct rocksdb_store *store, uint16_t partition, struct wall from,
-                     struct wall to)
+static void rocksdb_put_trim(struct rocksdb_store *store, uint16_t partition, struct wall from,
+                             struct wall to)
 {
     const struct store_key begin =
         store_row_key(record_row_key(partition, (struct storage_position){from, 0}));
@@ -311,7 +312,8 @@ static void put_trim(struct rocksdb_store *store, uint16_t partition, struct wal
 
 /* Counts the timers of tenants that begin to live, or cease to; with `sign` -1 takes that back.
  * False when out of memory: nothing changed. */
-static bool count_tenants(struct rocksdb_store *store, const struct storage_batch *batch, int sign)
+static bool rocksdb_count_tenants(struct rocksdb_store *store, const struct storage_batch *batch,
+                                  int sign)
 {
     struct tenant_counts *tenant_counts = &store->tenant_counts_of[batch->partition];
 
@@ -330,7 +332,7 @@ static bool count_tenants(struct rocksdb_store *store, const struct storage_batc
 }
 
 /* The counts that the batch changed; who has none any more needs no record. */
-static bool put_tenants(struct rocksdb_store *store, const struct storage_batch *batch)
+static bool rocksdb_put_tenants(struct rocksdb_store *store, const struct storage_batch *batch)
 {
     const struct tenant_counts_tenant *tenant;
 
@@ -354,7 +356,7 @@ static bool put_tenants(struct rocksdb_store *store, const struct storage_batch 
 
 /* Writes of a batch stand before its trim, and the next batch after it, so that a trim takes effect
  * on what was there before and on nothing later. */
-static bool put_batch(struct rocksdb_store *store, const struct storage_batch *batch)
+static bool rocksdb_put_batch(struct rocksdb_store *store, const struct storage_batch *batch)
 {
     const struct store_key key = store_meta_key(batch->partition);
     struct wall *trim = &store->trims[batch->partition];
@@ -362,33 +364,33 @@ static bool put_batch(struct rocksdb_store *store, const struct storage_batch *b
     struct storage_meta meta = batch->meta;
 
     assert(batch->partition < store->partition_count);
-    if (!reserve_rows(store, 2 * batch->write_count) || !put_rows(store, batch) ||
-        !put_pointers(store, batch) || !put_names(store, batch))
+    if (!rocksdb_reserve_rows(store, 2 * batch->write_count) || !rocksdb_put_rows(store, batch) ||
+        !rocksdb_put_pointers(store, batch) || !rocksdb_put_names(store, batch))
         return false;
-    put_trim(store, batch->partition, *trim, batch->meta.trim);
+    rocksdb_put_trim(store, batch->partition, *trim, batch->meta.trim);
     *trim = batch->meta.trim;
     meta.pending = *pending + (uint64_t)record_pending_change(batch);
     record_meta_encode(&store->scratch, batch->partition, &meta);
-    if (!put_scratch(store, STORE_META, &key) || !count_tenants(store, batch, 1))
+    if (!rocksdb_put_scratch(store, STORE_META, &key) || !rocksdb_count_tenants(store, batch, 1))
         return false;
     *pending = meta.pending;
-    if (put_tenants(store, batch))
+    if (rocksdb_put_tenants(store, batch))
         return true;
     *pending -= (uint64_t)record_pending_change(batch);
-    count_tenants(store, batch, -1);
+    rocksdb_count_tenants(store, batch, -1);
     return false;
 }
 
-static enum error_code commit_locked(struct rocksdb_store *store,
-                                     struct storage_batch *const *batches, size_t count,
-                                     struct error *ret_error)
+static enum error_code rocksdb_commit_locked(struct rocksdb_store *store,
+                                             struct storage_batch *const *batches, size_t count,
+                                             struct error *ret_error)
 {
     enum error_code code = ERROR_NONE;
     size_t put_count = 0;
 
     rocksdb_writebatch_clear(store->batch);
     buffer_clear(&store->scratch);
-    while (put_count < count && put_batch(store, batches[put_count]))
+    while (put_count < count && rocksdb_put_batch(store, batches[put_count]))
         put_count++;
     if (put_count < count)
         code = error_set(ret_error, ERROR_NO_MEMORY, "commit");
@@ -399,7 +401,7 @@ static enum error_code commit_locked(struct rocksdb_store *store,
     for (size_t i = 0; i < put_count && code; i++) {
         store->trims[batches[i]->partition] = (struct wall){0};
         store->pendings[batches[i]->partition] -= (uint64_t)record_pending_change(batches[i]);
-        count_tenants(store, batches[i], -1);
+        rocksdb_count_tenants(store, batches[i], -1);
     }
     return code;
 }
@@ -408,8 +410,8 @@ static enum error_code commit_locked(struct rocksdb_store *store,
  * new one. On a full disk that needs room for what is in memory; until then it is open for reading
  * only, at once, before RocksDB begins to repair itself. */
 
-static enum error_code reopen(struct rocksdb_store *store, enum store_state state,
-                              struct error *ret_error)
+static enum error_code rocksdb_reopen(struct rocksdb_store *store, enum store_state state,
+                                      struct error *ret_error)
 {
     enum error_code code;
 
@@ -421,7 +423,7 @@ static enum error_code reopen(struct rocksdb_store *store, enum store_state stat
     return code;
 }
 
-static enum error_code make_writable(struct rocksdb_store *store, struct error *ret_error)
+static enum error_code rocksdb_make_writable(struct rocksdb_store *store, struct error *ret_error)
 {
     uint64_t needed = store->options.memtable_bytes, free_bytes = 0;
     enum error_code code;
@@ -436,26 +438,26 @@ static enum error_code make_writable(struct rocksdb_store *store, struct error *
      * write the event log with which it opens. */
     if ((code = files_probe(store->folder, ret_error)))
         return code;
-    code = reopen(store, STORE_WRITABLE, ret_error);
+    code = rocksdb_reopen(store, STORE_WRITABLE, ret_error);
     if (code) /* should that fail too, reads fail until a commit succeeds */
-        reopen(store, code == ERROR_DISK_FULL ? STORE_FULL : STORE_FAILED, NULL);
+        rocksdb_reopen(store, code == ERROR_DISK_FULL ? STORE_FULL : STORE_FAILED, NULL);
     return code;
 }
 
-static enum error_code commit(struct storage *storage, struct storage_batch *const *batches,
-                              size_t count, struct error *ret_error)
+static enum error_code rocksdb_commit(struct storage *storage, struct storage_batch *const *batches,
+                                      size_t count, struct error *ret_error)
 {
     struct rocksdb_store *store = store_of(storage);
     enum error_code code;
 
     if (!count)
         return ERROR_NONE;
-    code = make_writable(store, ret_error);
+    code = rocksdb_make_writable(store, ret_error);
     if (code)
         return code;
     pthread_rwlock_rdlock(&store->open_lock);
     pthread_mutex_lock(&store->write_lock);
-    code = commit_locked(store, batches, count, ret_error);
+    code = rocksdb_commit_locked(store, batches, count, ret_error);
     pthread_mutex_unlock(&store->write_lock);
     pthread_rwlock_unlock(&store->open_lock);
     if (code == ERROR_IO)
@@ -463,9 +465,9 @@ static enum error_code commit(struct storage *storage, struct storage_batch *con
     /* What failed may be in the log all the same. Whoever reads now is to see it: else he changes
      * the timer where it was, and it comes back where it is. Only if the disk lets us. */
     if (code == ERROR_IO && !files_probe(store->folder, NULL))
-        reopen(store, STORE_FAILED, NULL);
+        rocksdb_reopen(store, STORE_FAILED, NULL);
     else if (code == ERROR_DISK_FULL)
-        reopen(store, STORE_FULL, NULL);
+        rocksdb_reopen(store, STORE_FULL, NULL);
     return code;
 }
 
@@ -479,7 +481,7 @@ enum error_code store_load_meta(struct rocksdb_store *store, uint16_t partition,
     enum error_code code;
 
     buffer_init(&value);
-    code = store_get(store, STORE_META, NULL, key_bytes(&key), &value, ret_error);
+    code = store_get(store, STORE_META, NULL, rocksdb_key_bytes(&key), &value, ret_error);
     if (!code)
         code = record_meta_decode(partition, buffer_bytes(&value), ret_meta, ret_error);
     else if (code == ERROR_NOT_FOUND) {
@@ -490,8 +492,8 @@ enum error_code store_load_meta(struct rocksdb_store *store, uint16_t partition,
     return code;
 }
 
-static enum error_code load_meta(struct storage *storage, uint16_t partition,
-                                 struct storage_meta *ret_meta, struct error *ret_error)
+static enum error_code rocksdb_load_meta(struct storage *storage, uint16_t partition,
+                                         struct storage_meta *ret_meta, struct error *ret_error)
 {
     struct rocksdb_store *store = store_of(storage);
     enum error_code code;
@@ -504,9 +506,9 @@ static enum error_code load_meta(struct storage *storage, uint16_t partition,
     return code;
 }
 
-static enum error_code load_tenant_counts(struct storage *storage, uint16_t partition,
-                                          struct tenant_counts *tenant_counts,
-                                          struct error *ret_error)
+static enum error_code rocksdb_load_tenant_counts(struct storage *storage, uint16_t partition,
+                                                  struct tenant_counts *tenant_counts,
+                                                  struct error *ret_error)
 {
     struct rocksdb_store *store = store_of(storage);
     const struct tenant_counts_tenant *tenant;
@@ -527,7 +529,7 @@ static enum error_code load_tenant_counts(struct storage *storage, uint16_t part
 }
 
 /* The sum over all tables; 0 where RocksDB does not know. */
-static uint64_t property_sum(struct rocksdb_store *store, const char *name)
+static uint64_t rocksdb_property_sum(struct rocksdb_store *store, const char *name)
 {
     uint64_t sum = 0, value;
 
@@ -537,7 +539,7 @@ static uint64_t property_sum(struct rocksdb_store *store, const char *name)
     return sum;
 }
 
-static void stats(struct storage *storage, struct storage_stats *ret_stats)
+static void rocksdb_stats(struct storage *storage, struct storage_stats *ret_stats)
 {
     struct rocksdb_store *store = store_of(storage);
 
@@ -553,10 +555,10 @@ static void stats(struct storage *storage, struct storage_stats *ret_stats)
     if (store_enter(store, NULL))
         return;
     /* The log holds about what the memtables hold. */
-    ret_stats->disk_bytes = property_sum(store, "rocksdb.total-sst-files-size") +
-                            property_sum(store, "rocksdb.cur-size-all-mem-tables");
-    ret_stats->memory_bytes += property_sum(store, "rocksdb.size-all-mem-tables") +
-                               property_sum(store, "rocksdb.estimate-table-readers-mem");
+    ret_stats->disk_bytes = rocksdb_property_sum(store, "rocksdb.total-sst-files-size") +
+                            rocksdb_property_sum(store, "rocksdb.cur-size-all-mem-tables");
+    ret_stats->memory_bytes += rocksdb_property_sum(store, "rocksdb.size-all-mem-tables") +
+                               rocksdb_property_sum(store, "rocksdb.estimate-table-readers-mem");
     store_leave(store);
 }
 
@@ -591,21 +593,21 @@ void store_close(struct rocksdb_store *store)
     free(store);
 }
 
-static void close_storage(struct storage *storage)
+static void rocksdb_close_storage(struct storage *storage)
 {
     store_close(store_of(storage));
 }
 
 const struct storage_ops store_ops = {
-    .commit = commit,
+    .commit = rocksdb_commit,
     .scan = store_scan,
     .find = store_find,
     .lookup = store_lookup,
-    .load_meta = load_meta,
-    .load_tenant_counts = load_tenant_counts,
-    .stats = stats,
+    .load_meta = rocksdb_load_meta,
+    .load_tenant_counts = rocksdb_load_tenant_counts,
+    .stats = rocksdb_stats,
     .backup = store_backup,
-    .close = close_storage,
+    .close = rocksdb_close_storage,
 };
 
 #ifdef __SANITIZE_THREAD__

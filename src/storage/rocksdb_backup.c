@@ -8,8 +8,8 @@
 
 enum { FLUSH_ALWAYS = 0 }; /* logs are not copied, however small */
 
-static enum error_code make_checkpoint(struct rocksdb_store *store, const char *folder,
-                                       struct error *ret_error)
+static enum error_code rocksdb_backup_make_checkpoint(struct rocksdb_store *store,
+                                                      const char *folder, struct error *ret_error)
 {
     char *text = NULL;
     rocksdb_checkpoint_t *checkpoint = rocksdb_checkpoint_object_create(store->db, &text);
@@ -22,8 +22,8 @@ static enum error_code make_checkpoint(struct rocksdb_store *store, const char *
 }
 
 /* What a restore would find. */
-static enum error_code measure(const char *folder, struct storage_backup *ret_backup,
-                               struct error *ret_error)
+static enum error_code rocksdb_backup_measure(const char *folder, struct storage_backup *ret_backup,
+                                              struct error *ret_error)
 {
     struct rocksdb_store *copy;
     enum error_code code = store_open_to_read(folder, &copy, ret_error);
@@ -47,13 +47,13 @@ enum error_code store_backup(struct storage *storage, const char *folder,
         return error_set(ret_error, ERROR_BACKUP_EXISTS, "%s is there already", folder);
     if ((code = store_enter(store, ret_error)))
         return code;
-    code = make_checkpoint(store, folder, ret_error);
+    code = rocksdb_backup_make_checkpoint(store, folder, ret_error);
     store_leave(store);
     if (!code)
         code = folder_seal(folder, ret_error);
     if (!code)
         code = files_sync_folder_of(folder, ret_error);
     if (!code)
-        code = measure(folder, ret_backup, ret_error);
+        code = rocksdb_backup_measure(folder, ret_backup, ret_error);
     return code;
 }

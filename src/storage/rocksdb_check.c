@@ -22,8 +22,8 @@ struct checker {
 
 /* ---- findings ---- */
 
-__attribute__((format(printf, 2, 3))) static void find(struct checker *checker, const char *format,
-                                                       ...)
+__attribute__((format(printf, 2, 3))) static void rocksdb_check_find(struct checker *checker,
+                                                                     const char *format, ...)
 {
     struct rocksdb_check *check = checker->check;
     char text[600];
@@ -38,7 +38,7 @@ __attribute__((format(printf, 2, 3))) static void find(struct checker *checker, 
 }
 
 /* A key in hex, for one that is no key. */
-static const char *hex(struct bytes key, char ret_text[65])
+static const char *rocksdb_check_hex(struct bytes key, char ret_text[65])
 {
     size_t size = key.size < 32 ? key.size : 32;
 
@@ -53,7 +53,7 @@ struct place {
     char text[128];
 };
 
-static struct place place_of(const struct timer_id *id, struct wall at)
+static struct place rocksdb_check_place_of(const struct timer_id *id, struct wall at)
 {
     struct place place;
     char name[TIMER_ID_TEXT_SIZE];
@@ -64,7 +64,7 @@ static struct place place_of(const struct timer_id *id, struct wall at)
     return place;
 }
 
-static struct place place_of_key(struct record_key key)
+static struct place rocksdb_check_place_of_key(struct record_key key)
 {
     struct place place;
 
@@ -77,8 +77,9 @@ static struct place place_of_key(struct record_key key)
 /* ---- looking up ---- */
 
 /* The row at `at`; ERROR_NOT_FOUND without one. The view lies in checker->value. */
-static enum error_code get_row(struct checker *checker, uint16_t partition, struct wall at,
-                               uint64_t serial, struct timer *ret_view)
+static enum error_code rocksdb_check_get_row(struct checker *checker, uint16_t partition,
+                                             struct wall at, uint64_t serial,
+                                             struct timer *ret_view)
 {
     const struct record_key key = record_row_key(partition, (struct storage_position){at, serial});
     const struct store_key bytes = store_row_key(key);
@@ -88,8 +89,8 @@ static enum error_code get_row(struct checker *checker, uint16_t partition, stru
     return code ? code : record_row_decode(key, buffer_bytes(&checker->value), ret_view, NULL);
 }
 
-static enum error_code get_pointer(struct checker *checker, const struct timer_id *id,
-                                   struct record_pointer *ret_pointer)
+static enum error_code rocksdb_check_get_pointer(struct checker *checker, const struct timer_id *id,
+                                                 struct record_pointer *ret_pointer)
 {
     const struct record_key key = record_pointer_key(id->partition, id->serial);
     const struct store_key bytes = store_pointer_key(key);
@@ -101,19 +102,21 @@ static enum error_code get_pointer(struct checker *checker, const struct timer_i
 }
 
 /* Wherever it is. */
-static enum error_code get_timer(struct checker *checker, const struct timer_id *id,
-                                 struct timer *ret_view)
+static enum error_code rocksdb_check_get_timer(struct checker *checker, const struct timer_id *id,
+                                               struct timer *ret_view)
 {
-    enum error_code code = get_row(checker, id->partition, id->first, id->serial, ret_view);
+    enum error_code code =
+        rocksdb_check_get_row(checker, id->partition, id->first, id->serial, ret_view);
     struct record_pointer pointer;
 
     if (code != ERROR_NOT_FOUND)
         return code;
-    code = get_pointer(checker, id, &pointer);
-    return code ? code : get_row(checker, id->partition, pointer.at, id->serial, ret_view);
+    code = rocksdb_check_get_pointer(checker, id, &pointer);
+    return code ? code
+                : rocksdb_check_get_row(checker, id->partition, pointer.at, id->serial, ret_view);
 }
 
-static bool has_name(struct checker *checker, uint64_t hash, uint64_t serial)
+static bool rocksdb_check_has_name(struct checker *checker, uint64_t hash, uint64_t serial)
 {
     const struct store_key key = store_row_key(record_name_key(hash, serial));
 
@@ -123,38 +126,41 @@ static bool has_name(struct checker *checker, uint64_t hash, uint64_t serial)
 
 /* ---- rows ---- */
 
-static void check_names_of(struct checker *checker, const struct timer *view)
+static void rocksdb_check_names_of(struct checker *checker, const struct timer *view)
 {
     struct name_walk walk = {.timer = view};
     struct name name;
 
     while (name_next(&walk, &name))
-        if (!has_name(checker, name.hash, view->id.serial))
-            find(checker, "timers: %s: a name of it has no entry, so it is not found by it",
-                 place_of(&view->id, view->at).text);
+        if (!rocksdb_check_has_name(checker, name.hash, view->id.serial))
+            rocksdb_check_find(checker,
+                               "timers: %s: a name of it has no entry, so it is not found by it",
+                               rocksdb_check_place_of(&view->id, view->at).text);
 }
 
-static void check_pointer_to(struct checker *checker, const struct timer *view)
+static void rocksdb_check_pointer_to(struct checker *checker, const struct timer *view)
 {
     struct record_pointer pointer;
-    enum error_code code = get_pointer(checker, &view->id, &pointer);
-    struct place place = place_of(&view->id, view->at);
+    enum error_code code = rocksdb_check_get_pointer(checker, &view->id, &pointer);
+    struct place place = rocksdb_check_place_of(&view->id, view->at);
 
     if (view->id.first.ms == view->at.ms) {
         if (!code && !timer_is_over(view->state) && pointer.at.ms != view->at.ms)
-            find(checker, "timers: %s: is at home, but a pointer says position %" PRIu64,
-                 place.text, pointer.at.ms);
+            rocksdb_check_find(checker,
+                               "timers: %s: is at home, but a pointer says position %" PRIu64,
+                               place.text, pointer.at.ms);
     } else if (code == ERROR_NOT_FOUND) {
-        find(checker, "timers: %s: moved, and no pointer leads to it: it rings, but is not found",
-             place.text);
+        rocksdb_check_find(
+            checker, "timers: %s: moved, and no pointer leads to it: it rings, but is not found",
+            place.text);
     } else if (!code && pointer.at.ms != view->at.ms) {
-        find(checker, "timers: %s: moved, but its pointer says position %" PRIu64, place.text,
-             pointer.at.ms);
+        rocksdb_check_find(checker, "timers: %s: moved, but its pointer says position %" PRIu64,
+                           place.text, pointer.at.ms);
     }
 }
 
-static void check_live(struct checker *checker, struct rocksdb_check_partition *partition,
-                       const struct timer *view)
+static void rocksdb_check_live(struct checker *checker, struct rocksdb_check_partition *partition,
+                               const struct timer *view)
 {
     partition->live++;
     if (!tenant_counts_add(&checker->counted[view->id.partition], view->texts.tenant, 1))
@@ -162,13 +168,14 @@ static void check_live(struct checker *checker, struct rocksdb_check_partition *
     if (!partition->oldest.ms || view->at.ms < partition->oldest.ms)
         partition->oldest = view->at;
     if (view->at.ms < partition->meta.watermark.ms)
-        find(checker, "timers: %s: lives before the watermark %" PRIu64 ": no start looks there",
-             place_of(&view->id, view->at).text, partition->meta.watermark.ms);
-    check_pointer_to(checker, view);
-    check_names_of(checker, view);
+        rocksdb_check_find(
+            checker, "timers: %s: lives before the watermark %" PRIu64 ": no start looks there",
+            rocksdb_check_place_of(&view->id, view->at).text, partition->meta.watermark.ms);
+    rocksdb_check_pointer_to(checker, view);
+    rocksdb_check_names_of(checker, view);
 }
 
-static void check_row(struct checker *checker, struct bytes key, struct bytes value)
+static void rocksdb_check_row(struct checker *checker, struct bytes key, struct bytes value)
 {
     struct rocksdb_check_partition *partition;
     struct record_key at;
@@ -177,34 +184,38 @@ static void check_row(struct checker *checker, struct bytes key, struct bytes va
     char text[65];
 
     if (!store_row_key_parse(key, &at)) {
-        find(checker, "timers: key %s: is no key of a row", hex(key, text));
+        rocksdb_check_find(checker, "timers: key %s: is no key of a row",
+                           rocksdb_check_hex(key, text));
         return;
     }
     if (at.high >> 48 >= checker->check->partition_count) {
-        find(checker, "timers: %s: there is no such partition", place_of_key(at).text);
+        rocksdb_check_find(checker, "timers: %s: there is no such partition",
+                           rocksdb_check_place_of_key(at).text);
         return;
     }
     partition = &checker->check->partitions[at.high >> 48];
     partition->bytes += key.size + value.size;
     if (record_row_decode(at, value, &view, &error)) {
         partition->damaged++;
-        find(checker, "timers: %s: %s", place_of_key(at).text, error.text);
+        rocksdb_check_find(checker, "timers: %s: %s", rocksdb_check_place_of_key(at).text,
+                           error.text);
         return;
     }
     if (view.id.serial >> SERIAL_EPOCH_SHIFT > partition->meta.epoch)
-        find(checker, "timers: %s: its epoch %" PRIu64 " is not reached yet",
-             place_of(&view.id, view.at).text, view.id.serial >> SERIAL_EPOCH_SHIFT);
+        rocksdb_check_find(checker, "timers: %s: its epoch %" PRIu64 " is not reached yet",
+                           rocksdb_check_place_of(&view.id, view.at).text,
+                           view.id.serial >> SERIAL_EPOCH_SHIFT);
     if (view.state == TIMER_DEAD)
         partition->dead++;
     else if (timer_is_over(view.state))
         partition->over++;
     else
-        check_live(checker, partition, &view);
+        rocksdb_check_live(checker, partition, &view);
 }
 
 /* ---- pointers and names ---- */
 
-static void check_pointer(struct checker *checker, struct bytes key, struct bytes value)
+static void rocksdb_check_pointer(struct checker *checker, struct bytes key, struct bytes value)
 {
     struct record_pointer pointer;
     struct record_key at;
@@ -214,22 +225,24 @@ static void check_pointer(struct checker *checker, struct bytes key, struct byte
 
     checker->check->pointers++;
     if (!store_pointer_key_parse(key, &at))
-        find(checker, "moved: key %s: is no key of a pointer", hex(key, text));
+        rocksdb_check_find(checker, "moved: key %s: is no key of a pointer",
+                           rocksdb_check_hex(key, text));
     else if (at.high >= checker->check->partition_count)
-        find(checker, "moved: partition %" PRIu64 ", serial %" PRIu64 ": no such partition",
-             at.high, at.low);
+        rocksdb_check_find(checker,
+                           "moved: partition %" PRIu64 ", serial %" PRIu64 ": no such partition",
+                           at.high, at.low);
     else if (record_pointer_decode(at, value, &pointer, &error))
-        find(checker, "moved: partition %" PRIu64 ", serial %" PRIu64 ": %s", at.high, at.low,
-             error.text);
-    else if (!pointer.ended.ms &&
-             get_row(checker, (uint16_t)at.high, pointer.at, at.low, &view) == ERROR_NOT_FOUND)
-        find(checker,
-             "moved: partition %" PRIu64 ", serial %" PRIu64 ": leads to position %" PRIu64
-             ", where no row is",
-             at.high, at.low, pointer.at.ms);
+        rocksdb_check_find(checker, "moved: partition %" PRIu64 ", serial %" PRIu64 ": %s", at.high,
+                           at.low, error.text);
+    else if (!pointer.ended.ms && rocksdb_check_get_row(checker, (uint16_t)at.high, pointer.at,
+                                                        at.low, &view) == ERROR_NOT_FOUND)
+        rocksdb_check_find(checker,
+                           "moved: partition %" PRIu64 ", serial %" PRIu64
+                           ": leads to position %" PRIu64 ", where no row is",
+                           at.high, at.low, pointer.at.ms);
 }
 
-static void check_name(struct checker *checker, struct bytes key, struct bytes value)
+static void rocksdb_check_name(struct checker *checker, struct bytes key, struct bytes value)
 {
     struct name_walk walk = {0};
     struct record_name entry;
@@ -242,36 +255,37 @@ static void check_name(struct checker *checker, struct bytes key, struct bytes v
 
     checker->check->names++;
     if (!store_row_key_parse(key, &at)) {
-        find(checker, "names: key %s: is no key of a name", hex(key, text));
+        rocksdb_check_find(checker, "names: key %s: is no key of a name",
+                           rocksdb_check_hex(key, text));
         return;
     }
     if (record_name_decode(at, value, &entry, &error)) {
-        find(checker, "names: hash %016" PRIx64 ", serial %" PRIu64 ": %s", at.high,
-             UINT64_MAX - at.low, error.text);
+        rocksdb_check_find(checker, "names: hash %016" PRIx64 ", serial %" PRIu64 ": %s", at.high,
+                           UINT64_MAX - at.low, error.text);
         return;
     }
     if (entry.id.partition >= checker->check->partition_count) {
-        find(checker, "names: hash %016" PRIx64 ": there is no partition %u", at.high,
-             entry.id.partition);
+        rocksdb_check_find(checker, "names: hash %016" PRIx64 ": there is no partition %u", at.high,
+                           entry.id.partition);
         return;
     }
-    code = get_timer(checker, &entry.id, &view);
+    code = rocksdb_check_get_timer(checker, &entry.id, &view);
     if (code == ERROR_NOT_FOUND && !entry.ended.ms)
-        find(checker, "names: hash %016" PRIx64 ": %s: there is no such timer", at.high,
-             place_of(&entry.id, entry.id.first).text);
+        rocksdb_check_find(checker, "names: hash %016" PRIx64 ": %s: there is no such timer",
+                           at.high, rocksdb_check_place_of(&entry.id, entry.id.first).text);
     if (code) /* one that is over may be forgotten; one that is damaged is told of as a row */
         return;
     walk.timer = &view;
     while (name_next(&walk, &name))
         if (name.hash == at.high)
             return;
-    find(checker, "names: hash %016" PRIx64 ": %s: that timer has no such name", at.high,
-         place_of(&view.id, view.at).text);
+    rocksdb_check_find(checker, "names: hash %016" PRIx64 ": %s: that timer has no such name",
+                       at.high, rocksdb_check_place_of(&view.id, view.at).text);
 }
 
 /* ---- what is kept beside ---- */
 
-static void check_tenant(struct checker *checker, struct bytes key, struct bytes value)
+static void rocksdb_check_tenant(struct checker *checker, struct bytes key, struct bytes value)
 {
     uint64_t partition = key.size > STORE_TENANT_SIZE ? get_be(key.data + 1, 2) : UINT64_MAX;
     struct bytes name = {0};
@@ -282,14 +296,16 @@ static void check_tenant(struct checker *checker, struct bytes key, struct bytes
     if (key.size > STORE_TENANT_SIZE)
         name = (struct bytes){key.data + STORE_TENANT_SIZE, key.size - STORE_TENANT_SIZE};
     if (!tenant_is_valid(name) || partition >= checker->check->partition_count)
-        find(checker, "default: key %s: is no key of a tenant", hex(key, text));
+        rocksdb_check_find(checker, "default: key %s: is no key of a tenant",
+                           rocksdb_check_hex(key, text));
     else if (record_number_decode(key, value, &count, &error))
-        find(checker, "default: key %s: %s", hex(key, text), error.text);
+        rocksdb_check_find(checker, "default: key %s: %s", rocksdb_check_hex(key, text),
+                           error.text);
     else if (!tenant_counts_add(&checker->told[partition], name, (int64_t)(count & INT64_MAX)))
         checker->is_out_of_memory = true;
 }
 
-static void check_meta(struct checker *checker, struct bytes key, struct bytes value)
+static void rocksdb_check_meta(struct checker *checker, struct bytes key, struct bytes value)
 {
     const struct bytes numbers[] = {STORE_KEY_FORMAT, STORE_KEY_PARTITIONS, STORE_KEY_CORRUPT};
     struct error error;
@@ -299,19 +315,21 @@ static void check_meta(struct checker *checker, struct bytes key, struct bytes v
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
         if (bytes_equal(key, numbers[i])) {
             if (record_number_decode(key, value, &number, &error))
-                find(checker, "default: %.*s: %s", (int)key.size, key.data, error.text);
+                rocksdb_check_find(checker, "default: %.*s: %s", (int)key.size, key.data,
+                                   error.text);
             return;
         }
     if (bytes_has_prefix(key, BYTES(STORE_TENANT_PREFIX))) {
-        check_tenant(checker, key, value);
+        rocksdb_check_tenant(checker, key, value);
         return;
     }
     if (key.size != 3 || key.data[0] != 'p' ||
         get_be(key.data + 1, 2) >= checker->check->partition_count)
-        find(checker, "default: key %s: is none of ours", hex(key, text));
+        rocksdb_check_find(checker, "default: key %s: is none of ours",
+                           rocksdb_check_hex(key, text));
 }
 
-static void check_set_aside(struct checker *checker, struct bytes key, struct bytes value)
+static void rocksdb_check_set_aside(struct checker *checker, struct bytes key, struct bytes value)
 {
     struct record_key at;
     char text[65];
@@ -322,13 +340,15 @@ static void check_set_aside(struct checker *checker, struct bytes key, struct by
         store_row_key_parse((struct bytes){key.data + 1, key.size - 1}, &at) &&
         at.high >> 48 < checker->check->partition_count) {
         checker->check->partitions[at.high >> 48].damaged++;
-        find(checker, "quarantine: %s: a row was set aside", place_of_key(at).text);
+        rocksdb_check_find(checker, "quarantine: %s: a row was set aside",
+                           rocksdb_check_place_of_key(at).text);
         return;
     }
-    find(checker, "quarantine: key %s: a record was set aside", hex(key, text));
+    rocksdb_check_find(checker, "quarantine: key %s: a record was set aside",
+                       rocksdb_check_hex(key, text));
 }
 
-static void load_metas(struct checker *checker)
+static void rocksdb_check_load_metas(struct checker *checker)
 {
     struct rocksdb_check *check = checker->check;
     struct error error;
@@ -337,18 +357,20 @@ static void load_metas(struct checker *checker)
         struct storage_meta *meta = &check->partitions[i].meta;
 
         if (store_load_meta(checker->store, (uint16_t)i, meta, &error))
-            find(checker, "default: meta of partition %u: %s; it cannot be started", i, error.text);
+            rocksdb_check_find(checker, "default: meta of partition %u: %s; it cannot be started",
+                               i, error.text);
         else if (meta->trim.ms > meta->watermark.ms)
-            find(checker,
-                 "default: meta of partition %u: trim %" PRIu64 " is past the watermark "
-                 "%" PRIu64,
-                 i, meta->trim.ms, meta->watermark.ms);
+            rocksdb_check_find(checker,
+                               "default: meta of partition %u: trim %" PRIu64
+                               " is past the watermark "
+                               "%" PRIu64,
+                               i, meta->trim.ms, meta->watermark.ms);
     }
 }
 
 /* Each tenant of `of` has what the other has, and at most `more` beside. */
-static void compare_tenants(struct checker *checker, uint32_t partition,
-                            const struct tenant_counts *of)
+static void rocksdb_check_compare_tenants(struct checker *checker, uint32_t partition,
+                                          const struct tenant_counts *of)
 {
     const struct rocksdb_check_partition *found = &checker->check->partitions[partition];
     const struct tenant_counts_tenant *tenant;
@@ -361,34 +383,36 @@ static void compare_tenants(struct checker *checker, uint32_t partition,
 
         if (of == &checker->told[partition] ? told < counted || told > counted + found->damaged
                                             : told == 0)
-            find(checker,
-                 "default: partition %" PRIu32 ", tenant %.*s: counts %" PRIu64
-                 " live timers, and there are %" PRIu64,
-                 partition, (int)name.size, name.data, told, counted);
+            rocksdb_check_find(checker,
+                               "default: partition %" PRIu32 ", tenant %.*s: counts %" PRIu64
+                               " live timers, and there are %" PRIu64,
+                               partition, (int)name.size, name.data, told, counted);
     }
 }
 
 /* A damaged row stays counted; whether it lived is not known. */
-static void compare_counts(struct checker *checker)
+static void rocksdb_check_compare_counts(struct checker *checker)
 {
     for (uint32_t i = 0; i < checker->check->partition_count; i++) {
         const struct rocksdb_check_partition *partition = &checker->check->partitions[i];
         uint64_t pending = partition->meta.pending;
 
         if (pending < partition->live || pending > partition->live + partition->damaged)
-            find(checker,
-                 "default: meta of partition %u: counts %" PRIu64 " live timers, and there are "
-                 "%" PRIu64,
-                 i, pending, partition->live);
-        compare_tenants(checker, i, &checker->told[i]);
-        compare_tenants(checker, i, &checker->counted[i]);
+            rocksdb_check_find(checker,
+                               "default: meta of partition %u: counts %" PRIu64
+                               " live timers, and there are "
+                               "%" PRIu64,
+                               i, pending, partition->live);
+        rocksdb_check_compare_tenants(checker, i, &checker->told[i]);
+        rocksdb_check_compare_tenants(checker, i, &checker->counted[i]);
     }
 }
 
 /* ---- all of it ---- */
 
-static void walk(struct checker *checker, enum store_table table, const char *name,
-                 void (*look)(struct checker *checker, struct bytes key, struct bytes value))
+static void rocksdb_check_walk(struct checker *checker, enum store_table table, const char *name,
+                               void (*look)(struct checker *checker, struct bytes key,
+                                            struct bytes value))
 {
     rocksdb_readoptions_t *options = rocksdb_readoptions_create();
     rocksdb_iterator_t *records;
@@ -410,28 +434,29 @@ static void walk(struct checker *checker, enum store_table table, const char *na
     }
     rocksdb_iter_get_error(records, &text);
     if (text)
-        find(checker, "%s: cannot be read on: %s", name, text);
+        rocksdb_check_find(checker, "%s: cannot be read on: %s", name, text);
     rocksdb_free(text);
     rocksdb_iter_destroy(records);
     rocksdb_readoptions_destroy(options);
 }
 
-static void check_all(struct checker *checker)
+static void rocksdb_check_all(struct checker *checker)
 {
     const struct folder_state *state = &checker->store->folder_state;
 
     if (state->has_loss)
-        find(checker, "%s: %" PRIu64 " changes at least are lost", state->loss.text, state->lost);
-    load_metas(checker);
-    walk(checker, STORE_META, "default", check_meta);
-    walk(checker, STORE_QUARANTINE, "quarantine", check_set_aside);
-    walk(checker, STORE_TIMERS, "timers", check_row);
-    walk(checker, STORE_MOVED, "moved", check_pointer);
-    walk(checker, STORE_NAMES, "names", check_name);
-    compare_counts(checker);
+        rocksdb_check_find(checker, "%s: %" PRIu64 " changes at least are lost", state->loss.text,
+                           state->lost);
+    rocksdb_check_load_metas(checker);
+    rocksdb_check_walk(checker, STORE_META, "default", rocksdb_check_meta);
+    rocksdb_check_walk(checker, STORE_QUARANTINE, "quarantine", rocksdb_check_set_aside);
+    rocksdb_check_walk(checker, STORE_TIMERS, "timers", rocksdb_check_row);
+    rocksdb_check_walk(checker, STORE_MOVED, "moved", rocksdb_check_pointer);
+    rocksdb_check_walk(checker, STORE_NAMES, "names", rocksdb_check_name);
+    rocksdb_check_compare_counts(checker);
 }
 
-static struct tenant_counts *tenant_counts_create_all(size_t count)
+static struct tenant_counts *rocksdb_check_create_counts(size_t count)
 {
     struct tenant_counts *tenant_counts_of = calloc(count, sizeof(*tenant_counts_of));
 
@@ -440,7 +465,7 @@ static struct tenant_counts *tenant_counts_create_all(size_t count)
     return tenant_counts_of;
 }
 
-static void tenant_counts_destroy_all(struct tenant_counts *tenant_counts_of, size_t count)
+static void rocksdb_check_destroy_counts(struct tenant_counts *tenant_counts_of, size_t count)
 {
     for (size_t i = 0; tenant_counts_of && i < count; i++)
         tenant_counts_deinit(&tenant_counts_of[i]);
@@ -461,19 +486,19 @@ enum error_code rocksdb_check(const char *folder, struct rocksdb_check *check,
     check->torn_logs = checker.store->folder_state.torn_count;
     check->partition_count = checker.store->partition_count;
     check->partitions = calloc(check->partition_count, sizeof(*check->partitions));
-    checker.counted = tenant_counts_create_all(check->partition_count);
-    checker.told = tenant_counts_create_all(check->partition_count);
+    checker.counted = rocksdb_check_create_counts(check->partition_count);
+    checker.told = rocksdb_check_create_counts(check->partition_count);
     if (check->partitions && checker.counted && checker.told) {
         buffer_init(&checker.value);
-        check_all(&checker);
+        rocksdb_check_all(&checker);
         buffer_deinit(&checker.value);
     } else {
         checker.is_out_of_memory = true;
     }
     if (checker.is_out_of_memory)
         code = error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
-    tenant_counts_destroy_all(checker.counted, check->partition_count);
-    tenant_counts_destroy_all(checker.told, check->partition_count);
+    rocksdb_check_destroy_counts(checker.counted, check->partition_count);
+    rocksdb_check_destroy_counts(checker.told, check->partition_count);
     store_close(checker.store);
     return code;
 }

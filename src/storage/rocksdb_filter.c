@@ -10,9 +10,9 @@ bool store_is_forgotten(const struct store_retention *retention, struct wall end
     return wall_add(ended, retention->retain_ms).ms < wall_now().ms;
 }
 
-static unsigned char filter_row(void *state, int level, const char *key, size_t key_size,
-                                const char *value, size_t value_size, char **new_value,
-                                size_t *new_value_size, unsigned char *is_changed)
+static unsigned char rocksdb_filter_row(void *state, int level, const char *key, size_t key_size,
+                                        const char *value, size_t value_size, char **new_value,
+                                        size_t *new_value_size, unsigned char *is_changed)
 {
     struct record_key at;
     struct timer view;
@@ -24,9 +24,10 @@ static unsigned char filter_row(void *state, int level, const char *key, size_t 
            timer_is_over(view.state) && store_is_forgotten(state, view.ended);
 }
 
-static unsigned char filter_pointer(void *state, int level, const char *key, size_t key_size,
-                                    const char *value, size_t value_size, char **new_value,
-                                    size_t *new_value_size, unsigned char *is_changed)
+static unsigned char rocksdb_filter_pointer(void *state, int level, const char *key,
+                                            size_t key_size, const char *value, size_t value_size,
+                                            char **new_value, size_t *new_value_size,
+                                            unsigned char *is_changed)
 {
     struct record_key at;
     struct record_pointer pointer;
@@ -37,9 +38,9 @@ static unsigned char filter_pointer(void *state, int level, const char *key, siz
            pointer.ended.ms && store_is_forgotten(state, pointer.ended);
 }
 
-static unsigned char filter_name(void *state, int level, const char *key, size_t key_size,
-                                 const char *value, size_t value_size, char **new_value,
-                                 size_t *new_value_size, unsigned char *is_changed)
+static unsigned char rocksdb_filter_name(void *state, int level, const char *key, size_t key_size,
+                                         const char *value, size_t value_size, char **new_value,
+                                         size_t *new_value_size, unsigned char *is_changed)
 {
     struct record_key at;
     struct record_name name;
@@ -50,41 +51,43 @@ static unsigned char filter_name(void *state, int level, const char *key, size_t
            name.ended.ms && store_is_forgotten(state, name.ended);
 }
 
-static const char *row_filter_name(void *state)
+static const char *rocksdb_filter_name_of_rows(void *state)
 {
     (void)state;
     return "tickwheel.timers";
 }
 
-static const char *pointer_filter_name(void *state)
+static const char *rocksdb_filter_name_of_pointers(void *state)
 {
     (void)state;
     return "tickwheel.moved";
 }
 
-static const char *name_filter_name(void *state)
+static const char *rocksdb_filter_name_of_names(void *state)
 {
     (void)state;
     return "tickwheel.names";
 }
 
-static void keep_state(void *state)
+static void rocksdb_filter_keep_state(void *state)
 {
     (void)state; /* the store's, which outlives the filter */
 }
 
 rocksdb_compactionfilter_t *store_row_filter_create(struct store_retention *retention)
 {
-    return rocksdb_compactionfilter_create(retention, keep_state, filter_row, row_filter_name);
+    return rocksdb_compactionfilter_create(retention, rocksdb_filter_keep_state, rocksdb_filter_row,
+                                           rocksdb_filter_name_of_rows);
 }
 
 rocksdb_compactionfilter_t *store_pointer_filter_create(struct store_retention *retention)
 {
-    return rocksdb_compactionfilter_create(retention, keep_state, filter_pointer,
-                                           pointer_filter_name);
+    return rocksdb_compactionfilter_create(retention, rocksdb_filter_keep_state,
+                                           rocksdb_filter_pointer, rocksdb_filter_name_of_pointers);
 }
 
 rocksdb_compactionfilter_t *store_name_filter_create(struct store_retention *retention)
 {
-    return rocksdb_compactionfilter_create(retention, keep_state, filter_name, name_filter_name);
+    return rocksdb_compactionfilter_create(retention, rocksdb_filter_keep_state,
+                                           rocksdb_filter_name, rocksdb_filter_name_of_names);
 }

@@ -24,7 +24,7 @@ enum file_kind {
     FILE_LOG,      /* writes that are in no table yet */
 };
 
-static bool is_number(const char *text, size_t size)
+static bool rocksdb_folder_is_number(const char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++)
         if (text[i] < '0' || text[i] > '9')
@@ -32,7 +32,7 @@ static bool is_number(const char *text, size_t size)
     return size > 0;
 }
 
-static enum file_kind kind_of(const char *name)
+static enum file_kind rocksdb_folder_kind_of(const char *name)
 {
     size_t size = strlen(name);
 
@@ -40,17 +40,19 @@ static enum file_kind kind_of(const char *name)
         return FILE_OTHER;
     if (strcmp(name, "CURRENT") == 0)
         return FILE_CURRENT;
-    if (strncmp(name, "MANIFEST-", 9) == 0 && is_number(name + 9, size - 9))
+    if (strncmp(name, "MANIFEST-", 9) == 0 && rocksdb_folder_is_number(name + 9, size - 9))
         return FILE_MANIFEST;
-    if (size > 4 && strcmp(name + size - 4, ".sst") == 0 && is_number(name, size - 4))
+    if (size > 4 && strcmp(name + size - 4, ".sst") == 0 &&
+        rocksdb_folder_is_number(name, size - 4))
         return FILE_TABLE;
-    if (size > 4 && strcmp(name + size - 4, ".log") == 0 && is_number(name, size - 4))
+    if (size > 4 && strcmp(name + size - 4, ".log") == 0 &&
+        rocksdb_folder_is_number(name, size - 4))
         return FILE_LOG;
     return FILE_OTHER;
 }
 
-static enum error_code path_of(const char *folder, const char *name, char ret_path[PATH_MAX],
-                               struct error *ret_error)
+static enum error_code rocksdb_folder_path_of(const char *folder, const char *name,
+                                              char ret_path[PATH_MAX], struct error *ret_error)
 {
     if ((size_t)snprintf(ret_path, PATH_MAX, "%s/%s", folder, name) >= PATH_MAX)
         return error_set(ret_error, ERROR_IO, "a path of %zu bytes", strlen(folder));
@@ -66,13 +68,13 @@ struct listing {
     bool is_out_of_memory;
 };
 
-static bool list_one(void *context, const struct files_entry *entry)
+static bool rocksdb_folder_list_one(void *context, const struct files_entry *entry)
 {
     struct listing *listing = context;
     struct folder_file *files = listing->files;
 
     listing->bytes += entry->is_folder ? 0 : entry->bytes;
-    if (entry->is_folder || kind_of(entry->name) == FILE_OTHER)
+    if (entry->is_folder || rocksdb_folder_kind_of(entry->name) == FILE_OTHER)
         return true;
     if (listing->count == listing->capacity) {
         listing->capacity = listing->capacity ? 2 * listing->capacity : 64;
@@ -89,7 +91,7 @@ static bool list_one(void *context, const struct files_entry *entry)
 }
 
 /* By number: a shorter one is a lower one. */
-static int compare_files(const void *left, const void *right)
+static int rocksdb_folder_compare_files(const void *left, const void *right)
 {
     const struct folder_file *a = left, *b = right;
     size_t size_a = strlen(a->name), size_b = strlen(b->name);
@@ -99,23 +101,25 @@ static int compare_files(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static enum error_code list(const char *folder, struct listing *ret_listing,
-                            struct error *ret_error)
+static enum error_code rocksdb_folder_list(const char *folder, struct listing *ret_listing,
+                                           struct error *ret_error)
 {
     enum error_code code;
 
     *ret_listing = (struct listing){0};
-    code = files_list(folder, list_one, ret_listing, ret_error);
+    code = files_list(folder, rocksdb_folder_list_one, ret_listing, ret_error);
     if (!code && ret_listing->is_out_of_memory)
         code = error_set(ret_error, ERROR_NO_MEMORY, "%s: out of memory", folder);
     if (code)
         free(ret_listing->files);
     else if (ret_listing->count)
-        qsort(ret_listing->files, ret_listing->count, sizeof(*ret_listing->files), compare_files);
+        qsort(ret_listing->files, ret_listing->count, sizeof(*ret_listing->files),
+              rocksdb_folder_compare_files);
     return code;
 }
 
-static const struct folder_file *find(const struct listing *listing, const char *name)
+static const struct folder_file *rocksdb_folder_find(const struct listing *listing,
+                                                     const char *name)
 {
     for (size_t i = 0; i < listing->count; i++)
         if (strcmp(listing->files[i].name, name) == 0)
@@ -123,35 +127,37 @@ static const struct folder_file *find(const struct listing *listing, const char 
     return NULL;
 }
 
-static bool has_kind(const struct listing *listing, enum file_kind kind)
+static bool rocksdb_folder_has_kind(const struct listing *listing, enum file_kind kind)
 {
     for (size_t i = 0; i < listing->count; i++)
-        if (kind_of(listing->files[i].name) == kind)
+        if (rocksdb_folder_kind_of(listing->files[i].name) == kind)
             return true;
     return false;
 }
 
 /* ---- CLOSED ---- */
 
-static void add_block(void *context, struct bytes block)
+static void rocksdb_folder_add_block(void *context, struct bytes block)
 {
     uint32_t *sum = context;
 
     *sum = checksum_crc32c(*sum, block.data, block.size);
 }
 
-static enum error_code sum_file(const char *folder, struct folder_file *file,
-                                struct error *ret_error)
+static enum error_code rocksdb_folder_sum_file(const char *folder, struct folder_file *file,
+                                               struct error *ret_error)
 {
     char path[PATH_MAX];
-    enum error_code code = path_of(folder, file->name, path, ret_error);
+    enum error_code code = rocksdb_folder_path_of(folder, file->name, path, ret_error);
 
     file->sum = 0;
-    return code ? code : files_each_block(path, READ_BYTES, add_block, &file->sum, ret_error);
+    return code ? code
+                : files_each_block(path, READ_BYTES, rocksdb_folder_add_block, &file->sum,
+                                   ret_error);
 }
 
 /* Cuts a line off. */
-static bool next_line(struct bytes *text, struct bytes *ret_line)
+static bool rocksdb_folder_next_line(struct bytes *text, struct bytes *ret_line)
 {
     const char *end = text->size ? memchr(text->data, '\n', text->size) : NULL;
 
@@ -164,7 +170,7 @@ static bool next_line(struct bytes *text, struct bytes *ret_line)
 }
 
 /* Cuts a word off: up to a blank, or to the end. */
-static struct bytes next_word(struct bytes *line)
+static struct bytes rocksdb_folder_next_word(struct bytes *line)
 {
     const char *end = line->size ? memchr(line->data, ' ', line->size) : NULL;
     struct bytes word = {line->data, end ? (size_t)(end - line->data) : line->size};
@@ -174,7 +180,7 @@ static struct bytes next_word(struct bytes *line)
     return word;
 }
 
-static bool parse_number(struct bytes text, unsigned base, uint64_t *ret_number)
+static bool rocksdb_folder_parse_number(struct bytes text, unsigned base, uint64_t *ret_number)
 {
     static const char digits[] = "0123456789abcdef";
 
@@ -194,16 +200,16 @@ bool folder_closed_next(struct bytes *text, struct folder_file *ret_file)
     struct bytes line, name, size, sum;
     uint64_t number = 0;
 
-    if (!next_line(text, &line))
+    if (!rocksdb_folder_next_line(text, &line))
         return false;
-    name = next_word(&line);
-    size = next_word(&line);
-    sum = next_word(&line);
+    name = rocksdb_folder_next_word(&line);
+    size = rocksdb_folder_next_word(&line);
+    sum = rocksdb_folder_next_word(&line);
     *ret_file = (struct folder_file){.has_sum = !bytes_equal(sum, BYTES("-"))};
     if (name.size == 0 || name.size >= FOLDER_NAME_SIZE || line.size ||
         memchr(name.data, '\0', name.size) || memchr(name.data, '/', name.size) ||
-        !parse_number(size, 10, &ret_file->size) ||
-        (ret_file->has_sum && (sum.size != 8 || !parse_number(sum, 16, &number))))
+        !rocksdb_folder_parse_number(size, 10, &ret_file->size) ||
+        (ret_file->has_sum && (sum.size != 8 || !rocksdb_folder_parse_number(sum, 16, &number))))
         return false;
     memcpy(ret_file->name, name.data, name.size);
     ret_file->sum = (uint32_t)number;
@@ -221,7 +227,7 @@ bool folder_closed_open(struct bytes *text)
         return false;
     end = (struct bytes){text->data + text->size - end_size, end_size};
     if (!bytes_has_prefix(end, BYTES("sum ")) || end.data[end_size - 1] != '\n' ||
-        !parse_number((struct bytes){end.data + 4, 8}, 16, &sum) ||
+        !rocksdb_folder_parse_number((struct bytes){end.data + 4, 8}, 16, &sum) ||
         sum != checksum_crc32c(0, text->data, text->size - end_size))
         return false;
     text->data += head.size;
@@ -234,9 +240,9 @@ enum error_code folder_seal(const char *folder, struct error *ret_error)
     struct listing listing;
     struct buffer text;
     char path[PATH_MAX];
-    enum error_code code = path_of(folder, FOLDER_CLOSED_NAME, path, ret_error);
+    enum error_code code = rocksdb_folder_path_of(folder, FOLDER_CLOSED_NAME, path, ret_error);
 
-    if (code || (code = list(folder, &listing, ret_error)))
+    if (code || (code = rocksdb_folder_list(folder, &listing, ret_error)))
         return code;
     buffer_init(&text);
     buffer_append_text(&text, CLOSED_HEAD);
@@ -244,11 +250,11 @@ enum error_code folder_seal(const char *folder, struct error *ret_error)
         struct folder_file *file = &listing.files[i];
 
         buffer_printf(&text, "%s %llu ", file->name, (unsigned long long)file->size);
-        if (kind_of(file->name) == FILE_TABLE) {
+        if (rocksdb_folder_kind_of(file->name) == FILE_TABLE) {
             buffer_append_text(&text, "-\n");
             continue;
         }
-        code = sum_file(folder, file, ret_error);
+        code = rocksdb_folder_sum_file(folder, file, ret_error);
         buffer_printf(&text, "%08x\n", file->sum);
     }
     if (!buffer_failed(&text))
@@ -264,17 +270,19 @@ enum error_code folder_seal(const char *folder, struct error *ret_error)
 enum error_code folder_unseal(const char *folder, struct error *ret_error)
 {
     char path[PATH_MAX];
-    enum error_code code = path_of(folder, FOLDER_CLOSED_NAME, path, ret_error);
+    enum error_code code = rocksdb_folder_path_of(folder, FOLDER_CLOSED_NAME, path, ret_error);
 
     return code ? code : files_remove(path, ret_error);
 }
 
 #define ADVICE "; restore a backup, or remove %s/" FOLDER_CLOSED_NAME " to start with what is left"
 
-static enum error_code compare_file(const char *folder, const struct listing *listing,
-                                    const struct folder_file *closed, struct error *ret_error)
+static enum error_code rocksdb_folder_compare_file(const char *folder,
+                                                   const struct listing *listing,
+                                                   const struct folder_file *closed,
+                                                   struct error *ret_error)
 {
-    const struct folder_file *found = find(listing, closed->name);
+    const struct folder_file *found = rocksdb_folder_find(listing, closed->name);
     struct folder_file now;
     enum error_code code;
 
@@ -289,7 +297,7 @@ static enum error_code compare_file(const char *folder, const struct listing *li
     if (!closed->has_sum)
         return ERROR_NONE;
     now = *found;
-    code = sum_file(folder, &now, ret_error);
+    code = rocksdb_folder_sum_file(folder, &now, ret_error);
     if (!code && now.sum != closed->sum)
         code = error_set(ret_error, ERROR_CORRUPT, "%s/%s was changed since the last stop" ADVICE,
                          folder, closed->name, folder);
@@ -297,14 +305,15 @@ static enum error_code compare_file(const char *folder, const struct listing *li
 }
 
 /* NOT_FOUND: there is none. */
-static enum error_code compare_closed(const char *folder, const struct listing *listing,
-                                      struct error *ret_error)
+static enum error_code rocksdb_folder_compare_closed(const char *folder,
+                                                     const struct listing *listing,
+                                                     struct error *ret_error)
 {
     struct folder_file closed;
     struct buffer text;
     struct bytes rest;
     char path[PATH_MAX];
-    enum error_code code = path_of(folder, FOLDER_CLOSED_NAME, path, ret_error);
+    enum error_code code = rocksdb_folder_path_of(folder, FOLDER_CLOSED_NAME, path, ret_error);
 
     if (code)
         return code;
@@ -320,7 +329,7 @@ static enum error_code compare_closed(const char *folder, const struct listing *
                          path);
     while (!code && rest.size)
         code = folder_closed_next(&rest, &closed)
-                   ? compare_file(folder, listing, &closed, ret_error)
+                   ? rocksdb_folder_compare_file(folder, listing, &closed, ret_error)
                    : error_set(ret_error, ERROR_CORRUPT, "%s: a line is wrong", path);
     buffer_deinit(&text);
     return code;
@@ -328,32 +337,33 @@ static enum error_code compare_closed(const char *folder, const struct listing *
 
 /* ---- logs ---- */
 
-static void add_to_log(void *context, struct bytes block)
+static void rocksdb_folder_add_to_log(void *context, struct bytes block)
 {
     logfile_add(context, block);
 }
 
 /* Reads a log as `ret_log` was begun. */
-static enum error_code read_log(const char *folder, const char *name, struct logfile *log,
-                                struct error *ret_error)
+static enum error_code rocksdb_folder_read_log(const char *folder, const char *name,
+                                               struct logfile *log, struct error *ret_error)
 {
     char path[PATH_MAX];
-    enum error_code code = path_of(folder, name, path, ret_error);
+    enum error_code code = rocksdb_folder_path_of(folder, name, path, ret_error);
 
     if (!code)
-        code = files_each_block(path, LOGFILE_BLOCK, add_to_log, log, ret_error);
+        code = files_each_block(path, LOGFILE_BLOCK, rocksdb_folder_add_to_log, log, ret_error);
     logfile_end(log);
     return code;
 }
 
-static enum error_code look_at_log(const char *folder, const char *name, uint64_t *next,
-                                   struct folder_state *state, struct error *ret_error)
+static enum error_code rocksdb_folder_look_at_log(const char *folder, const char *name,
+                                                  uint64_t *next, struct folder_state *state,
+                                                  struct error *ret_error)
 {
     struct logfile log;
     enum error_code code;
 
     logfile_begin(&log, LOGFILE_WRITES, *next);
-    code = read_log(folder, name, &log, ret_error);
+    code = rocksdb_folder_read_log(folder, name, &log, ret_error);
     if (code)
         return code;
     *next = log.next;
@@ -372,28 +382,32 @@ static enum error_code look_at_log(const char *folder, const char *name, uint64_
     return ERROR_NONE;
 }
 
-static enum error_code look_at_logs(const char *folder, const struct listing *listing,
-                                    struct folder_state *state, struct error *ret_error)
+static enum error_code rocksdb_folder_look_at_logs(const char *folder,
+                                                   const struct listing *listing,
+                                                   struct folder_state *state,
+                                                   struct error *ret_error)
 {
     enum error_code code = ERROR_NONE;
     uint64_t next = 0;
 
     for (size_t i = 0; i < listing->count && !code; i++)
-        if (kind_of(listing->files[i].name) == FILE_LOG)
-            code = look_at_log(folder, listing->files[i].name, &next, state, ret_error);
+        if (rocksdb_folder_kind_of(listing->files[i].name) == FILE_LOG)
+            code =
+                rocksdb_folder_look_at_log(folder, listing->files[i].name, &next, state, ret_error);
     return code;
 }
 
 /* A start takes the database as it was before the first change that is torn, and removes the files
  * that only later ones name. After a power cut that is right; after another damage it is a loss. */
-static enum error_code look_at_manifest(const char *folder, const char *name,
-                                        struct folder_state *state, struct error *ret_error)
+static enum error_code rocksdb_folder_look_at_manifest(const char *folder, const char *name,
+                                                       struct folder_state *state,
+                                                       struct error *ret_error)
 {
     struct logfile log;
     enum error_code code;
 
     logfile_begin(&log, LOGFILE_CHANGES, 0);
-    code = read_log(folder, name, &log, ret_error);
+    code = rocksdb_folder_read_log(folder, name, &log, ret_error);
     if (code)
         return code;
     if (log.has_loss || !log.records)
@@ -411,17 +425,20 @@ static enum error_code look_at_manifest(const char *folder, const char *name,
 
 /* CURRENT must name a manifest that is there. RocksDB takes a folder without CURRENT for a new one,
  * and clears what it finds. */
-static enum error_code look_at_current(const char *folder, const struct listing *listing,
-                                       struct folder_state *state, struct error *ret_error)
+static enum error_code rocksdb_folder_look_at_current(const char *folder,
+                                                      const struct listing *listing,
+                                                      struct folder_state *state,
+                                                      struct error *ret_error)
 {
     struct buffer text;
     char path[PATH_MAX], name[FOLDER_NAME_SIZE] = "";
-    enum error_code code = path_of(folder, "CURRENT", path, ret_error);
+    enum error_code code = rocksdb_folder_path_of(folder, "CURRENT", path, ret_error);
 
     if (code)
         return code;
-    if (!find(listing, "CURRENT")) {
-        if (has_kind(listing, FILE_TABLE) || has_kind(listing, FILE_LOG))
+    if (!rocksdb_folder_find(listing, "CURRENT")) {
+        if (rocksdb_folder_has_kind(listing, FILE_TABLE) ||
+            rocksdb_folder_has_kind(listing, FILE_LOG))
             return error_set(ret_error, ERROR_CORRUPT,
                              "%s is missing beside files of a database; restore a backup", path);
         state->is_new = true;
@@ -434,31 +451,31 @@ static enum error_code look_at_current(const char *folder, const struct listing 
     buffer_deinit(&text);
     if (code)
         return code;
-    if (kind_of(name) != FILE_MANIFEST)
+    if (rocksdb_folder_kind_of(name) != FILE_MANIFEST)
         return error_set(ret_error, ERROR_CORRUPT, "%s does not name a manifest; restore a backup",
                          path);
-    if (!find(listing, name))
+    if (!rocksdb_folder_find(listing, name))
         return error_set(ret_error, ERROR_CORRUPT,
                          "%s names %s, which is missing; restore a backup", path, name);
-    return look_at_manifest(folder, name, state, ret_error);
+    return rocksdb_folder_look_at_manifest(folder, name, state, ret_error);
 }
 
 enum error_code folder_look(const char *folder, struct folder_state *ret_state,
                             struct error *ret_error)
 {
     struct listing listing;
-    enum error_code code = list(folder, &listing, ret_error);
+    enum error_code code = rocksdb_folder_list(folder, &listing, ret_error);
 
     *ret_state = (struct folder_state){0};
     if (code)
         return code;
     ret_state->bytes = listing.bytes;
-    code = compare_closed(folder, &listing, ret_error);
+    code = rocksdb_folder_compare_closed(folder, &listing, ret_error);
     ret_state->was_closed = !code;
     if (!code || code == ERROR_NOT_FOUND)
-        code = look_at_current(folder, &listing, ret_state, ret_error);
+        code = rocksdb_folder_look_at_current(folder, &listing, ret_state, ret_error);
     if (!code)
-        code = look_at_logs(folder, &listing, ret_state, ret_error);
+        code = rocksdb_folder_look_at_logs(folder, &listing, ret_state, ret_error);
     free(listing.files);
     return code;
 }

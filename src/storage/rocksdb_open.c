@@ -49,7 +49,8 @@ static const char *const table_names[] = {
 
 /* ---- options ---- */
 
-static void set_blocks(rocksdb_options_t *options, rocksdb_cache_t *cache, bool has_filter)
+static void rocksdb_open_set_blocks(rocksdb_options_t *options, rocksdb_cache_t *cache,
+                                    bool has_filter)
 {
     rocksdb_block_based_table_options_t *blocks = rocksdb_block_based_options_create();
 
@@ -73,13 +74,13 @@ static void set_blocks(rocksdb_options_t *options, rocksdb_cache_t *cache, bool 
     rocksdb_block_based_options_destroy(blocks);
 }
 
-static void set_compression(rocksdb_options_t *options)
+static void rocksdb_open_set_compression(rocksdb_options_t *options)
 {
     rocksdb_options_set_compression(options, rocksdb_lz4_compression);
     rocksdb_options_set_bottommost_compression(options, rocksdb_zstd_compression);
 }
 
-static void set_levels(rocksdb_options_t *options)
+static void rocksdb_open_set_levels(rocksdb_options_t *options)
 {
     rocksdb_options_set_target_file_size_base(options, FILE_BYTES);
     rocksdb_options_set_max_bytes_for_level_base(options, LEVEL_BYTES);
@@ -87,7 +88,7 @@ static void set_levels(rocksdb_options_t *options)
 }
 
 /* NULL when RocksDB does not know what is in `text`. */
-static rocksdb_options_t *options_of(const char *text, struct error *ret_error)
+static rocksdb_options_t *rocksdb_open_options_of(const char *text, struct error *ret_error)
 {
     rocksdb_options_t *base = rocksdb_options_create(), *options = rocksdb_options_create();
     char *refusal = NULL;
@@ -101,18 +102,20 @@ static rocksdb_options_t *options_of(const char *text, struct error *ret_error)
     return NULL;
 }
 
-static rocksdb_options_t *table_options(const struct rocksdb_store *store, enum store_table table,
-                                        struct error *ret_error)
+static rocksdb_options_t *rocksdb_open_table_options(const struct rocksdb_store *store,
+                                                     enum store_table table,
+                                                     struct error *ret_error)
 {
-    rocksdb_options_t *options = options_of(table_text, ret_error);
+    rocksdb_options_t *options = rocksdb_open_options_of(table_text, ret_error);
     size_t memtable_bytes = store->options.memtable_bytes;
 
     if (!options)
         return NULL;
     rocksdb_options_set_write_buffer_size(options, SMALL_MEMTABLE_BYTES);
-    set_blocks(options, store->cache, table != STORE_META && table != STORE_QUARANTINE);
-    set_levels(options);
-    set_compression(options);
+    rocksdb_open_set_blocks(options, store->cache,
+                            table != STORE_META && table != STORE_QUARANTINE);
+    rocksdb_open_set_levels(options);
+    rocksdb_open_set_compression(options);
     if (table == STORE_TIMERS) {
         rocksdb_options_set_write_buffer_size(options, memtable_bytes);
         rocksdb_options_set_max_write_buffer_number(options, MEMTABLE_COUNT);
@@ -136,10 +139,10 @@ static rocksdb_options_t *table_options(const struct rocksdb_store *store, enum 
     return options;
 }
 
-static rocksdb_options_t *database_options(const struct rocksdb_store *store,
-                                           struct error *ret_error)
+static rocksdb_options_t *rocksdb_open_database_options(const struct rocksdb_store *store,
+                                                        struct error *ret_error)
 {
-    rocksdb_options_t *options = options_of(database_text, ret_error);
+    rocksdb_options_t *options = rocksdb_open_options_of(database_text, ret_error);
 
     if (!options)
         return NULL;
@@ -168,7 +171,7 @@ static rocksdb_options_t *database_options(const struct rocksdb_store *store,
 
 /* ---- the folder ---- */
 
-static bool is_known_table(const char *name)
+static bool rocksdb_open_is_known_table(const char *name)
 {
     for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
         if (strcmp(table_names[i], name) == 0)
@@ -177,8 +180,8 @@ static bool is_known_table(const char *name)
 }
 
 /* A table that we do not know belongs to a newer version. A folder without a database has none. */
-static enum error_code check_tables(const rocksdb_options_t *options, const char *folder,
-                                    struct error *ret_error)
+static enum error_code rocksdb_open_check_tables(const rocksdb_options_t *options,
+                                                 const char *folder, struct error *ret_error)
 {
     enum error_code code = ERROR_NONE;
     char *text = NULL;
@@ -187,7 +190,7 @@ static enum error_code check_tables(const rocksdb_options_t *options, const char
 
     rocksdb_free(text); /* whatever is wrong, opening says it better */
     for (size_t i = 0; i < count && !code; i++)
-        if (!is_known_table(names[i]))
+        if (!rocksdb_open_is_known_table(names[i]))
             code = error_set(ret_error, ERROR_INVALID,
                              "%s was made by a newer version: it has a table \"%s\"", folder,
                              names[i]);
@@ -195,7 +198,7 @@ static enum error_code check_tables(const rocksdb_options_t *options, const char
     return code;
 }
 
-static enum error_code open_failed(struct error *ret_error, const char *folder, char *text)
+static enum error_code rocksdb_open_failed(struct error *ret_error, const char *folder, char *text)
 {
     if (strncmp(text, "Corruption", strlen("Corruption")) == 0) {
         error_set(ret_error, ERROR_CORRUPT, "%s is damaged; restore a backup. %s", folder, text);
@@ -209,8 +212,10 @@ static enum error_code open_failed(struct error *ret_error, const char *folder, 
     return store_failed(ret_error, "open", text);
 }
 
-static rocksdb_t *open_database(struct rocksdb_store *store, const rocksdb_options_t *database,
-                                rocksdb_options_t *const tables[STORE_TABLE_COUNT], char **ret_text)
+static rocksdb_t *rocksdb_open_database(struct rocksdb_store *store,
+                                        const rocksdb_options_t *database,
+                                        rocksdb_options_t *const tables[STORE_TABLE_COUNT],
+                                        char **ret_text)
 {
     const rocksdb_options_t *const *options = (const rocksdb_options_t *const *)tables;
 
@@ -222,22 +227,24 @@ static rocksdb_t *open_database(struct rocksdb_store *store, const rocksdb_optio
                                         options, store->tables, ret_text);
 }
 
-static enum error_code open_tables(struct rocksdb_store *store, struct error *ret_error)
+static enum error_code rocksdb_open_tables(struct rocksdb_store *store, struct error *ret_error)
 {
-    rocksdb_options_t *database = database_options(store, ret_error), *tables[STORE_TABLE_COUNT];
-    enum error_code code = database ? check_tables(database, store->folder, ret_error) : ERROR_IO;
+    rocksdb_options_t *database = rocksdb_open_database_options(store, ret_error),
+                      *tables[STORE_TABLE_COUNT];
+    enum error_code code =
+        database ? rocksdb_open_check_tables(database, store->folder, ret_error) : ERROR_IO;
     char *text = NULL;
 
     for (size_t i = 0; i < STORE_TABLE_COUNT; i++) {
-        tables[i] = table_options(store, (enum store_table)i, ret_error);
+        tables[i] = rocksdb_open_table_options(store, (enum store_table)i, ret_error);
         if (!tables[i])
             code = ERROR_IO;
     }
     if (!code) {
-        store->db = open_database(store, database, tables, &text);
+        store->db = rocksdb_open_database(store, database, tables, &text);
         if (text) {
             store->db = NULL;
-            code = open_failed(ret_error, store->folder, text);
+            code = rocksdb_open_failed(ret_error, store->folder, text);
         }
     }
     for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
@@ -251,8 +258,8 @@ static enum error_code open_tables(struct rocksdb_store *store, struct error *re
 /* ---- the format ---- */
 
 /* Reads a number of the meta table; ERROR_NOT_FOUND when it is not there. */
-static enum error_code load_number(struct rocksdb_store *store, struct bytes name,
-                                   uint64_t *ret_number, struct error *ret_error)
+static enum error_code rocksdb_open_load_number(struct rocksdb_store *store, struct bytes name,
+                                                uint64_t *ret_number, struct error *ret_error)
 {
     struct buffer value;
     enum error_code code;
@@ -266,7 +273,7 @@ static enum error_code load_number(struct rocksdb_store *store, struct bytes nam
 }
 
 /* False when out of memory. */
-static bool put_number(struct rocksdb_store *store, struct bytes name, uint64_t number)
+static bool rocksdb_open_put_number(struct rocksdb_store *store, struct bytes name, uint64_t number)
 {
     buffer_clear(&store->scratch);
     record_number_encode(&store->scratch, name, number);
@@ -277,20 +284,21 @@ static bool put_number(struct rocksdb_store *store, struct bytes name, uint64_t 
 }
 
 /* The first thing written to a new folder; a folder that lost power before has no timers either. */
-static enum error_code write_format(struct rocksdb_store *store, struct error *ret_error)
+static enum error_code rocksdb_open_write_format(struct rocksdb_store *store,
+                                                 struct error *ret_error)
 {
     rocksdb_writebatch_clear(store->batch);
-    if (!put_number(store, STORE_KEY_FORMAT, RECORD_FORMAT) ||
-        !put_number(store, STORE_KEY_PARTITIONS, store->partition_count) ||
-        !put_number(store, STORE_KEY_CORRUPT, 0))
+    if (!rocksdb_open_put_number(store, STORE_KEY_FORMAT, RECORD_FORMAT) ||
+        !rocksdb_open_put_number(store, STORE_KEY_PARTITIONS, store->partition_count) ||
+        !rocksdb_open_put_number(store, STORE_KEY_CORRUPT, 0))
         return error_set(ret_error, ERROR_NO_MEMORY, "open");
     store->format = RECORD_FORMAT;
     return store_write(store, store->batch, ret_error);
 }
 
 /* Whoever only looks takes the folder as it was made. */
-static enum error_code adopt_partitions(struct rocksdb_store *store, uint64_t count,
-                                        struct error *ret_error)
+static enum error_code rocksdb_open_adopt_partitions(struct rocksdb_store *store, uint64_t count,
+                                                     struct error *ret_error)
 {
     if (count == 0 || count > UINT16_MAX)
         return error_set(ret_error, ERROR_CORRUPT, "%s has %llu partitions", store->folder,
@@ -311,49 +319,52 @@ static enum error_code adopt_partitions(struct rocksdb_store *store, uint64_t co
 
 /* The folder of an older version: from now on that one refuses it, for it could not read all of it.
  */
-static enum error_code raise_format(struct rocksdb_store *store, struct error *ret_error)
+static enum error_code rocksdb_open_raise_format(struct rocksdb_store *store,
+                                                 struct error *ret_error)
 {
     rocksdb_writebatch_clear(store->batch);
-    put_number(store, STORE_KEY_FORMAT, RECORD_FORMAT);
+    rocksdb_open_put_number(store, STORE_KEY_FORMAT, RECORD_FORMAT);
     store->format = RECORD_FORMAT;
     return buffer_failed(&store->scratch) ? error_set(ret_error, ERROR_NO_MEMORY, "open")
                                           : store_write(store, store->batch, ret_error);
 }
 
-static enum error_code check_format(struct rocksdb_store *store, struct error *ret_error)
+static enum error_code rocksdb_open_check_format(struct rocksdb_store *store,
+                                                 struct error *ret_error)
 {
     uint64_t partitions, corrupt;
-    enum error_code code = load_number(store, STORE_KEY_FORMAT, &store->format, ret_error);
+    enum error_code code =
+        rocksdb_open_load_number(store, STORE_KEY_FORMAT, &store->format, ret_error);
 
     if (code == ERROR_NOT_FOUND && store->state != STORE_WRITABLE)
         return error_set(ret_error, ERROR_INVALID, "%s is no data folder of tickwheeld",
                          store->folder);
     if (code == ERROR_NOT_FOUND)
-        return write_format(store, ret_error);
+        return rocksdb_open_write_format(store, ret_error);
     if (code)
         return code;
     if (store->format > RECORD_FORMAT)
         return error_set(ret_error, ERROR_INVALID,
                          "%s was made by a newer version: its format is %llu, ours %d",
                          store->folder, (unsigned long long)store->format, RECORD_FORMAT);
-    if ((code = load_number(store, STORE_KEY_PARTITIONS, &partitions, ret_error)) ||
-        (code = load_number(store, STORE_KEY_CORRUPT, &corrupt, ret_error)))
+    if ((code = rocksdb_open_load_number(store, STORE_KEY_PARTITIONS, &partitions, ret_error)) ||
+        (code = rocksdb_open_load_number(store, STORE_KEY_CORRUPT, &corrupt, ret_error)))
         return code;
     if (!store->options.partition_count)
-        code = adopt_partitions(store, partitions, ret_error);
+        code = rocksdb_open_adopt_partitions(store, partitions, ret_error);
     else if (partitions != store->partition_count)
         return error_set(ret_error, ERROR_INVALID,
                          "%s was made with %llu partitions and cannot be opened with %u",
                          store->folder, (unsigned long long)partitions, store->partition_count);
     atomic_store_explicit(&store->corrupt_count, corrupt, memory_order_relaxed);
     if (!code && store->format < RECORD_FORMAT && store->state == STORE_WRITABLE)
-        code = raise_format(store, ret_error);
+        code = rocksdb_open_raise_format(store, ret_error);
     return code;
 }
 
 /* A damaged meta is told to who asks for it; to the trim it is as good as none, since a range that
  * begins too early drops nothing more. */
-static enum error_code load_trims(struct rocksdb_store *store, struct error *ret_error)
+static enum error_code rocksdb_open_load_trims(struct rocksdb_store *store, struct error *ret_error)
 {
     for (uint32_t i = 0; i < store->partition_count; i++) {
         struct storage_meta meta = {0};
@@ -368,8 +379,8 @@ static enum error_code load_trims(struct rocksdb_store *store, struct error *ret
 }
 
 /* One record of a tenant's count. CORRUPT: it is damaged. */
-static enum error_code load_tenant(struct rocksdb_store *store, struct bytes key,
-                                   struct bytes value)
+static enum error_code rocksdb_open_load_tenant(struct rocksdb_store *store, struct bytes key,
+                                                struct bytes value)
 {
     struct bytes name;
     uint64_t partition, count;
@@ -387,8 +398,8 @@ static enum error_code load_tenant(struct rocksdb_store *store, struct bytes key
 }
 
 /* A row counts for its tenant while it lives; a damaged one for nobody. */
-static enum error_code count_row(struct rocksdb_store *store, struct bytes key_text,
-                                 struct bytes value)
+static enum error_code rocksdb_open_count_row(struct rocksdb_store *store, struct bytes key_text,
+                                              struct bytes value)
 {
     struct record_key key;
     struct timer view;
@@ -401,17 +412,17 @@ static enum error_code count_row(struct rocksdb_store *store, struct bytes key_t
                : ERROR_NO_MEMORY;
 }
 
-static void clear_censuses(struct rocksdb_store *store)
+static void rocksdb_open_clear_tenant_counts(struct rocksdb_store *store)
 {
     for (size_t i = 0; i < store->partition_count; i++)
         tenant_counts_clear(&store->tenant_counts_of[i]);
 }
 
 /* Walks the table from the prefix on, as long as keys have it. */
-static enum error_code
-walk(struct rocksdb_store *store, enum store_table table, struct bytes prefix,
-     enum error_code (*visit)(struct rocksdb_store *, struct bytes key, struct bytes value),
-     struct error *ret_error)
+static enum error_code rocksdb_open_walk(
+    struct rocksdb_store *store, enum store_table table, struct bytes prefix,
+    enum error_code (*visit)(struct rocksdb_store *, struct bytes key, struct bytes value),
+    struct error *ret_error)
 {
     rocksdb_iterator_t *iterator =
         rocksdb_create_iterator_cf(store->db, store->point_options, store->tables[table]);
@@ -436,15 +447,17 @@ walk(struct rocksdb_store *store, enum store_table table, struct bytes prefix,
 }
 
 /* When a count is damaged all are made anew, from the rows: slow, and right. */
-static enum error_code load_censuses(struct rocksdb_store *store, struct error *ret_error)
+static enum error_code rocksdb_open_load_tenant_counts(struct rocksdb_store *store,
+                                                       struct error *ret_error)
 {
     enum error_code code;
 
-    clear_censuses(store);
-    code = walk(store, STORE_META, BYTES(STORE_TENANT_PREFIX), load_tenant, ret_error);
+    rocksdb_open_clear_tenant_counts(store);
+    code = rocksdb_open_walk(store, STORE_META, BYTES(STORE_TENANT_PREFIX),
+                             rocksdb_open_load_tenant, ret_error);
     if (code == ERROR_CORRUPT) {
-        clear_censuses(store);
-        return walk(store, STORE_TIMERS, BYTES(""), count_row, ret_error);
+        rocksdb_open_clear_tenant_counts(store);
+        return rocksdb_open_walk(store, STORE_TIMERS, BYTES(""), rocksdb_open_count_row, ret_error);
     }
     for (size_t i = 0; i < store->partition_count; i++)
         while (tenant_counts_take_changed(&store->tenant_counts_of[i]))
@@ -472,21 +485,21 @@ void store_close_database(struct rocksdb_store *store)
 
 enum error_code store_open_database(struct rocksdb_store *store, struct error *ret_error)
 {
-    enum error_code code = open_tables(store, ret_error);
+    enum error_code code = rocksdb_open_tables(store, ret_error);
 
     if (!code)
-        code = check_format(store, ret_error);
+        code = rocksdb_open_check_format(store, ret_error);
     if (!code)
-        code = load_trims(store, ret_error);
+        code = rocksdb_open_load_trims(store, ret_error);
     if (!code)
-        code = load_censuses(store, ret_error);
+        code = rocksdb_open_load_tenant_counts(store, ret_error);
     if (code)
         store_close_database(store);
     return code;
 }
 
 /* A damaged block that is met by the first reads is a damaged folder too. */
-static enum error_code open_first(struct rocksdb_store *store, struct error *ret_error)
+static enum error_code rocksdb_open_first(struct rocksdb_store *store, struct error *ret_error)
 {
     struct error cause = {.text = ""};
     enum error_code code = store_open_database(store, &cause);
@@ -506,7 +519,7 @@ static enum error_code open_first(struct rocksdb_store *store, struct error *ret
     return code;
 }
 
-static void store_init_locks(struct rocksdb_store *store)
+static void rocksdb_open_store_init_locks(struct rocksdb_store *store)
 {
     pthread_rwlockattr_t kind;
 
@@ -518,7 +531,8 @@ static void store_init_locks(struct rocksdb_store *store)
     pthread_mutex_init(&store->write_lock, NULL);
 }
 
-static bool store_init(struct rocksdb_store *store, const struct rocksdb_options *options)
+static bool rocksdb_open_store_init(struct rocksdb_store *store,
+                                    const struct rocksdb_options *options)
 {
     store->storage.ops = &store_ops;
     store->folder_lock = -1;
@@ -527,7 +541,7 @@ static bool store_init(struct rocksdb_store *store, const struct rocksdb_options
         store->options.memtable_bytes = MEMTABLE_BYTES;
     store->partition_count = options->partition_count;
     store->retention.retain_ms = options->retain_ms;
-    store_init_locks(store);
+    rocksdb_open_store_init_locks(store);
     buffer_init(&store->scratch);
     store->folder = strdup(options->folder);
     store->trims = calloc((size_t)options->partition_count + 1, sizeof(*store->trims));
@@ -550,7 +564,8 @@ static bool store_init(struct rocksdb_store *store, const struct rocksdb_options
 
 /* Makes the folder, locks it, and looks at it before RocksDB does. What is wrong is refused while
  * nothing has changed yet. */
-static enum error_code prepare_folder(struct rocksdb_store *store, struct error *ret_error)
+static enum error_code rocksdb_open_prepare_folder(struct rocksdb_store *store,
+                                                   struct error *ret_error)
 {
     struct folder_state *state = &store->folder_state;
     enum error_code code = files_make_folder(store->folder, ret_error);
@@ -577,7 +592,7 @@ enum error_code store_open_to_read(const char *folder, struct rocksdb_store **re
 
     if (!store)
         return error_set(ret_error, ERROR_NO_MEMORY, "open");
-    if (!store_init(store, &options)) {
+    if (!rocksdb_open_store_init(store, &options)) {
         store_close(store);
         return error_set(ret_error, ERROR_NO_MEMORY, "open");
     }
@@ -589,7 +604,7 @@ enum error_code store_open_to_read(const char *folder, struct rocksdb_store **re
         code = error_set(ret_error, ERROR_INVALID, "%s is no data folder: there is no database",
                          folder);
     if (!code)
-        code = open_first(store, ret_error);
+        code = rocksdb_open_first(store, ret_error);
     if (code)
         store_close(store);
     else
@@ -605,10 +620,10 @@ enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
 
     if (!store)
         return error_set(ret_error, ERROR_NO_MEMORY, "open");
-    code = store_init(store, options) ? prepare_folder(store, ret_error)
-                                      : error_set(ret_error, ERROR_NO_MEMORY, "open");
+    code = rocksdb_open_store_init(store, options) ? rocksdb_open_prepare_folder(store, ret_error)
+                                                   : error_set(ret_error, ERROR_NO_MEMORY, "open");
     if (!code)
-        code = open_first(store, ret_error);
+        code = rocksdb_open_first(store, ret_error);
     if (code) {
         store_close(store);
         return code;

@@ -13,13 +13,14 @@ enum { BIG_SCAN_ROWS = 256, READAHEAD_BYTES = 256 * 1024 };
 
 /* The key under which a damaged record is kept: a letter for its table before its own key, which
  * may be of any size when it is damaged too. */
-static void put_quarantine_key(struct buffer *to, enum store_table table, struct bytes key)
+static void rocksdb_read_put_quarantine_key(struct buffer *to, enum store_table table,
+                                            struct bytes key)
 {
     buffer_append_text(to, table == STORE_TIMERS ? "t" : table == STORE_MOVED ? "m" : "n");
     buffer_append_bytes(to, key);
 }
 
-static bool is_damaged(enum store_table table, struct bytes key, struct bytes value)
+static bool rocksdb_read_is_damaged(enum store_table table, struct bytes key, struct bytes value)
 {
     struct record_key at;
     struct record_pointer pointer;
@@ -36,7 +37,8 @@ static bool is_damaged(enum store_table table, struct bytes key, struct bytes va
 /* Moves a damaged record to the quarantine and counts it, in one synced write. What fails here is
  * not lost: the record stays, and its next reader tries again. The lock keeps a commit from
  * replacing the record between the look and the deletion. */
-static void set_aside(struct rocksdb_store *store, enum store_table table, struct bytes key)
+static void rocksdb_read_set_aside(struct rocksdb_store *store, enum store_table table,
+                                   struct bytes key)
 {
     rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
     struct buffer aside, value, count;
@@ -45,12 +47,12 @@ static void set_aside(struct rocksdb_store *store, enum store_table table, struc
     buffer_init(&aside);
     buffer_init(&value);
     buffer_init(&count);
-    put_quarantine_key(&aside, table, key);
+    rocksdb_read_put_quarantine_key(&aside, table, key);
     pthread_mutex_lock(&store->write_lock);
     corrupt = atomic_load_explicit(&store->corrupt_count, memory_order_relaxed) + 1;
     record_number_encode(&count, STORE_KEY_CORRUPT, corrupt);
     if (!store_get(store, table, NULL, key, &value, NULL) &&
-        is_damaged(table, key, buffer_bytes(&value)) && !buffer_failed(&count) &&
+        rocksdb_read_is_damaged(table, key, buffer_bytes(&value)) && !buffer_failed(&count) &&
         !buffer_failed(&aside)) {
         store_batch_put(batch, store, STORE_QUARANTINE, buffer_bytes(&aside), buffer_bytes(&value));
         store_batch_put(batch, store, STORE_META, STORE_KEY_CORRUPT, buffer_bytes(&count));
@@ -65,7 +67,8 @@ static void set_aside(struct rocksdb_store *store, enum store_table table, struc
     rocksdb_writebatch_destroy(batch);
 }
 
-static bool is_aside(struct rocksdb_store *store, enum store_table table, struct store_key key)
+static bool rocksdb_read_is_aside(struct rocksdb_store *store, enum store_table table,
+                                  struct store_key key)
 {
     struct buffer aside, value;
     enum error_code code = ERROR_NOT_FOUND;
@@ -74,7 +77,7 @@ static bool is_aside(struct rocksdb_store *store, enum store_table table, struct
         return false;
     buffer_init(&aside);
     buffer_init(&value);
-    put_quarantine_key(&aside, table, (struct bytes){key.data, key.size});
+    rocksdb_read_put_quarantine_key(&aside, table, (struct bytes){key.data, key.size});
     if (!buffer_failed(&aside))
         code = store_get(store, STORE_QUARANTINE, NULL, buffer_bytes(&aside), &value, NULL);
     buffer_deinit(&value);
@@ -82,28 +85,29 @@ static bool is_aside(struct rocksdb_store *store, enum store_table table, struct
     return !code;
 }
 
-static bool is_row_aside(struct rocksdb_store *store, uint16_t partition,
-                         struct storage_position position)
+static bool rocksdb_read_is_row_aside(struct rocksdb_store *store, uint16_t partition,
+                                      struct storage_position position)
 {
-    return is_aside(store, STORE_TIMERS, store_row_key(record_row_key(partition, position)));
+    return rocksdb_read_is_aside(store, STORE_TIMERS,
+                                 store_row_key(record_row_key(partition, position)));
 }
 
-static bool is_pointer_aside(struct rocksdb_store *store, const struct timer_id *id)
+static bool rocksdb_read_is_pointer_aside(struct rocksdb_store *store, const struct timer_id *id)
 {
-    return is_aside(store, STORE_MOVED,
-                    store_pointer_key(record_pointer_key(id->partition, id->serial)));
+    return rocksdb_read_is_aside(store, STORE_MOVED,
+                                 store_pointer_key(record_pointer_key(id->partition, id->serial)));
 }
 
 /* ---- scans ---- */
 
 /* What ended so long ago that it is forgotten; 0 when nothing is. */
-static struct wall forgotten_before(const struct rocksdb_store *store)
+static struct wall rocksdb_read_forgotten_before(const struct rocksdb_store *store)
 {
     return (struct wall){wall_since((struct wall){store->retention.retain_ms}, wall_now())};
 }
 
-static rocksdb_readoptions_t *scan_options(const struct storage_scan *scan,
-                                           const struct store_key *end)
+static rocksdb_readoptions_t *rocksdb_read_scan_options(const struct storage_scan *scan,
+                                                        const struct store_key *end)
 {
     rocksdb_readoptions_t *options = rocksdb_readoptions_create();
 
@@ -115,8 +119,9 @@ static rocksdb_readoptions_t *scan_options(const struct storage_scan *scan,
     return options;
 }
 
-static enum error_code scan_rows(struct rocksdb_store *store, struct page_builder *builder,
-                                 rocksdb_iterator_t *rows, struct error *ret_error)
+static enum error_code rocksdb_read_scan_rows(struct rocksdb_store *store,
+                                              struct page_builder *builder,
+                                              rocksdb_iterator_t *rows, struct error *ret_error)
 {
     char *text = NULL;
 
@@ -130,7 +135,7 @@ static enum error_code scan_rows(struct rocksdb_store *store, struct page_builde
         if (store_row_key_parse(key, &at))
             code = page_builder_add(builder, at, value);
         if (code == ERROR_CORRUPT)
-            set_aside(store, STORE_TIMERS, key);
+            rocksdb_read_set_aside(store, STORE_TIMERS, key);
         else if (code)
             return error_set(ret_error, code, "scan");
     }
@@ -150,17 +155,17 @@ enum error_code store_scan(struct storage *storage, const struct storage_scan *s
     enum error_code code;
 
     assert(scan->partition < store->partition_count && scan->rows_max);
-    page_builder_init(&builder, scan, forgotten_before(store));
+    page_builder_init(&builder, scan, rocksdb_read_forgotten_before(store));
     if (memcmp(begin.data, end.data, begin.size) >= 0) {
         page_builder_finish(&builder, ret_page);
         return ERROR_NONE;
     }
     if ((code = store_enter(store, ret_error)))
         return code;
-    options = scan_options(scan, &end);
+    options = rocksdb_read_scan_options(scan, &end);
     rows = rocksdb_create_iterator_cf(store->db, options, store->tables[STORE_TIMERS]);
     rocksdb_iter_seek(rows, begin.data, begin.size);
-    code = scan_rows(store, &builder, rows, ret_error);
+    code = rocksdb_read_scan_rows(store, &builder, rows, ret_error);
     rocksdb_iter_destroy(rows);
     rocksdb_readoptions_destroy(options);
     store_leave(store);
@@ -174,9 +179,10 @@ enum error_code store_scan(struct storage *storage, const struct storage_scan *s
 /* ---- finding one ---- */
 
 /* Reads the row at `at` and makes a timer of it. */
-static enum error_code find_row(struct rocksdb_store *store, const rocksdb_readoptions_t *options,
-                                struct wall at, const struct timer_id *id, struct timer **ret_timer,
-                                struct error *ret_error)
+static enum error_code rocksdb_read_find_row(struct rocksdb_store *store,
+                                             const rocksdb_readoptions_t *options, struct wall at,
+                                             const struct timer_id *id, struct timer **ret_timer,
+                                             struct error *ret_error)
 {
     const struct record_key key =
         record_row_key(id->partition, (struct storage_position){at, id->serial});
@@ -191,7 +197,7 @@ static enum error_code find_row(struct rocksdb_store *store, const rocksdb_reado
     if (!code)
         code = record_row_decode(key, buffer_bytes(&value), &view, ret_error);
     if (code == ERROR_CORRUPT)
-        set_aside(store, STORE_TIMERS, (struct bytes){bytes.data, bytes.size});
+        rocksdb_read_set_aside(store, STORE_TIMERS, (struct bytes){bytes.data, bytes.size});
     else if (!code &&
              (!timer_id_equal(&view.id, id) ||
               (timer_is_over(view.state) && store_is_forgotten(&store->retention, view.ended))))
@@ -207,9 +213,11 @@ static enum error_code find_row(struct rocksdb_store *store, const rocksdb_reado
     return ERROR_NONE;
 }
 
-static enum error_code find_pointer(struct rocksdb_store *store,
-                                    const rocksdb_readoptions_t *options, const struct timer_id *id,
-                                    struct record_pointer *ret_pointer, struct error *ret_error)
+static enum error_code rocksdb_read_find_pointer(struct rocksdb_store *store,
+                                                 const rocksdb_readoptions_t *options,
+                                                 const struct timer_id *id,
+                                                 struct record_pointer *ret_pointer,
+                                                 struct error *ret_error)
 {
     const struct record_key key = record_pointer_key(id->partition, id->serial);
     const struct store_key bytes = store_pointer_key(key);
@@ -222,40 +230,45 @@ static enum error_code find_pointer(struct rocksdb_store *store,
     if (!code)
         code = record_pointer_decode(key, buffer_bytes(&value), ret_pointer, ret_error);
     if (code == ERROR_CORRUPT)
-        set_aside(store, STORE_MOVED, (struct bytes){bytes.data, bytes.size});
+        rocksdb_read_set_aside(store, STORE_MOVED, (struct bytes){bytes.data, bytes.size});
     buffer_deinit(&value);
     return code;
 }
 
 /* Looks for the pointer and for the row that it leads to, at one moment. */
-static enum error_code find_moved(struct rocksdb_store *store, const rocksdb_readoptions_t *options,
-                                  const struct timer_id *id, struct timer **ret_timer,
-                                  struct error *ret_error)
+static enum error_code rocksdb_read_find_moved(struct rocksdb_store *store,
+                                               const rocksdb_readoptions_t *options,
+                                               const struct timer_id *id, struct timer **ret_timer,
+                                               struct error *ret_error)
 {
     const struct storage_position home = {id->first, id->serial};
     struct record_pointer pointer;
-    enum error_code code = find_row(store, options, id->first, id, ret_timer, ret_error);
+    enum error_code code =
+        rocksdb_read_find_row(store, options, id->first, id, ret_timer, ret_error);
     bool was_aside;
 
     if (code != ERROR_NOT_FOUND)
         return code;
-    code = find_pointer(store, options, id, &pointer, ret_error);
+    code = rocksdb_read_find_pointer(store, options, id, &pointer, ret_error);
     if (!code) {
         const struct storage_position there = {pointer.at, id->serial};
 
-        code = find_row(store, options, pointer.at, id, ret_timer, ret_error);
-        was_aside = code == ERROR_NOT_FOUND && is_row_aside(store, id->partition, there);
+        code = rocksdb_read_find_row(store, options, pointer.at, id, ret_timer, ret_error);
+        was_aside =
+            code == ERROR_NOT_FOUND && rocksdb_read_is_row_aside(store, id->partition, there);
     } else {
-        was_aside = code == ERROR_NOT_FOUND &&
-                    (is_row_aside(store, id->partition, home) || is_pointer_aside(store, id));
+        was_aside =
+            code == ERROR_NOT_FOUND && (rocksdb_read_is_row_aside(store, id->partition, home) ||
+                                        rocksdb_read_is_pointer_aside(store, id));
     }
     return was_aside ? error_set(ret_error, ERROR_CORRUPT, "the record was set aside") : code;
 }
 
-static enum error_code find_anywhere(struct rocksdb_store *store, const struct timer_id *id,
-                                     struct timer **ret_timer, struct error *ret_error)
+static enum error_code rocksdb_read_find_anywhere(struct rocksdb_store *store,
+                                                  const struct timer_id *id,
+                                                  struct timer **ret_timer, struct error *ret_error)
 {
-    enum error_code code = find_row(store, NULL, id->first, id, ret_timer, ret_error);
+    enum error_code code = rocksdb_read_find_row(store, NULL, id->first, id, ret_timer, ret_error);
     const rocksdb_snapshot_t *snapshot;
     rocksdb_readoptions_t *options;
 
@@ -266,7 +279,7 @@ static enum error_code find_anywhere(struct rocksdb_store *store, const struct t
     snapshot = rocksdb_create_snapshot(store->db);
     options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_snapshot(options, snapshot);
-    code = find_moved(store, options, id, ret_timer, ret_error);
+    code = rocksdb_read_find_moved(store, options, id, ret_timer, ret_error);
     rocksdb_readoptions_destroy(options);
     rocksdb_release_snapshot(store->db, snapshot);
     return code;
@@ -282,7 +295,7 @@ enum error_code store_find(struct storage *storage, const struct timer_id *id,
         return error_set(ret_error, ERROR_NOT_FOUND, "there is no partition %u", id->partition);
     if ((code = store_enter(store, ret_error)))
         return code;
-    code = find_anywhere(store, id, ret_timer, ret_error);
+    code = rocksdb_read_find_anywhere(store, id, ret_timer, ret_error);
     store_leave(store);
     return code == ERROR_NOT_FOUND ? error_set(ret_error, ERROR_NOT_FOUND, "there is no such timer")
                                    : code;
@@ -291,9 +304,10 @@ enum error_code store_find(struct storage *storage, const struct timer_id *id,
 /* ---- names ---- */
 
 /* Appends the ids of the entries from where the iterator stands. */
-static enum error_code read_names(struct rocksdb_store *store, const struct storage_lookup *lookup,
-                                  rocksdb_iterator_t *entries, struct storage_names *names,
-                                  struct error *ret_error)
+static enum error_code rocksdb_read_names(struct rocksdb_store *store,
+                                          const struct storage_lookup *lookup,
+                                          rocksdb_iterator_t *entries, struct storage_names *names,
+                                          struct error *ret_error)
 {
     char *text = NULL;
 
@@ -306,7 +320,7 @@ static enum error_code read_names(struct rocksdb_store *store, const struct stor
         key.data = rocksdb_iter_key(entries, &key.size);
         value.data = rocksdb_iter_value(entries, &value.size);
         if (!store_row_key_parse(key, &at) || record_name_decode(at, value, &name, NULL))
-            set_aside(store, STORE_NAMES, key);
+            rocksdb_read_set_aside(store, STORE_NAMES, key);
         else if (name.id.partition == lookup->partition &&
                  !(name.ended.ms && store_is_forgotten(&store->retention, name.ended)))
             names->ids[names->count++] = name.id;
@@ -341,7 +355,7 @@ enum error_code store_lookup(struct storage *storage, const struct storage_looku
     rocksdb_readoptions_set_iterate_upper_bound(options, last.data, last.size);
     entries = rocksdb_create_iterator_cf(store->db, options, store->tables[STORE_NAMES]);
     rocksdb_iter_seek(entries, begin.data, begin.size);
-    code = read_names(store, lookup, entries, &names, ret_error);
+    code = rocksdb_read_names(store, lookup, entries, &names, ret_error);
     rocksdb_iter_destroy(entries);
     rocksdb_readoptions_destroy(options);
     store_leave(store);

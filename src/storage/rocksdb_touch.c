@@ -7,13 +7,13 @@
  *
  * Of several touches the newest says all. */
 
-static struct bytes newest(const char *const *touches, const size_t *sizes, int count)
+static struct bytes rocksdb_touch_newest(const char *const *touches, const size_t *sizes, int count)
 {
     return (struct bytes){touches[count - 1], sizes[count - 1]};
 }
 
 /* NULL when out of memory. */
-static char *give(struct buffer *result, unsigned char *ret_success, size_t *ret_size)
+static char *rocksdb_touch_give(struct buffer *result, unsigned char *ret_success, size_t *ret_size)
 {
     char *data = buffer_failed(result) ? NULL : malloc(result->size + 1);
 
@@ -25,11 +25,12 @@ static char *give(struct buffer *result, unsigned char *ret_success, size_t *ret
     return data;
 }
 
-static char *touch_row(void *state, const char *key, size_t key_size, const char *row,
-                       size_t row_size, const char *const *touches, const size_t *touch_sizes,
-                       int touch_count, unsigned char *ret_success, size_t *ret_size)
+static char *rocksdb_touch_row(void *state, const char *key, size_t key_size, const char *row,
+                               size_t row_size, const char *const *touches,
+                               const size_t *touch_sizes, int touch_count,
+                               unsigned char *ret_success, size_t *ret_size)
 {
-    const struct bytes touch = newest(touches, touch_sizes, touch_count);
+    const struct bytes touch = rocksdb_touch_newest(touches, touch_sizes, touch_count);
     struct record_key at;
     struct buffer result;
 
@@ -39,33 +40,33 @@ static char *touch_row(void *state, const char *key, size_t key_size, const char
         record_touch_apply(&result, at, (struct bytes){row, row ? row_size : 0}, touch);
     else
         buffer_append_bytes(&result, touch); /* a damaged key, whoever reads it */
-    return give(&result, ret_success, ret_size);
+    return rocksdb_touch_give(&result, ret_success, ret_size);
 }
 
-static char *touch_touches(void *state, const char *key, size_t key_size,
-                           const char *const *touches, const size_t *touch_sizes, int touch_count,
-                           unsigned char *ret_success, size_t *ret_size)
+static char *rocksdb_touch_touches(void *state, const char *key, size_t key_size,
+                                   const char *const *touches, const size_t *touch_sizes,
+                                   int touch_count, unsigned char *ret_success, size_t *ret_size)
 {
     struct buffer result;
 
     (void)state, (void)key, (void)key_size;
     buffer_init(&result);
-    buffer_append_bytes(&result, newest(touches, touch_sizes, touch_count));
-    return give(&result, ret_success, ret_size);
+    buffer_append_bytes(&result, rocksdb_touch_newest(touches, touch_sizes, touch_count));
+    return rocksdb_touch_give(&result, ret_success, ret_size);
 }
 
-static void take_back(void *state, const char *value, size_t size)
+static void rocksdb_touch_take_back(void *state, const char *value, size_t size)
 {
     (void)state, (void)size;
     free((char *)(uintptr_t)value);
 }
 
-static void keep_state(void *state)
+static void rocksdb_touch_keep_state(void *state)
 {
     (void)state;
 }
 
-static const char *operator_name(void *state)
+static const char *rocksdb_touch_operator_name(void *state)
 {
     (void)state;
     return "tickwheel.touch";
@@ -73,6 +74,7 @@ static const char *operator_name(void *state)
 
 rocksdb_mergeoperator_t *store_touch_operator_create(void)
 {
-    return rocksdb_mergeoperator_create(NULL, keep_state, touch_row, touch_touches, take_back,
-                                        operator_name);
+    return rocksdb_mergeoperator_create(NULL, rocksdb_touch_keep_state, rocksdb_touch_row,
+                                        rocksdb_touch_touches, rocksdb_touch_take_back,
+                                        rocksdb_touch_operator_name);
 }

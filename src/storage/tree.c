@@ -18,46 +18,46 @@ struct tree_node *tree_node_create(struct record_key key, struct bytes value)
     return node;
 }
 
-static void free_all(struct tree_node *node)
+static void tree_free_all(struct tree_node *node)
 {
     if (!node)
         return;
-    free_all(node->left_);
-    free_all(node->right_);
+    tree_free_all(node->left_);
+    tree_free_all(node->right_);
     free(node);
 }
 
 void tree_deinit(struct tree *tree)
 {
-    free_all(tree->root_);
+    tree_free_all(tree->root_);
     tree_init(tree);
 }
 
 /* Splits into what is before `key` and the rest. */
-static void split(struct tree_node *node, struct record_key key, struct tree_node **ret_before,
-                  struct tree_node **ret_rest)
+static void tree_split(struct tree_node *node, struct record_key key, struct tree_node **ret_before,
+                       struct tree_node **ret_rest)
 {
     if (!node) {
         *ret_before = *ret_rest = NULL;
     } else if (record_key_before(node->key, key)) {
-        split(node->right_, key, &node->right_, ret_rest);
+        tree_split(node->right_, key, &node->right_, ret_rest);
         *ret_before = node;
     } else {
-        split(node->left_, key, ret_before, &node->left_);
+        tree_split(node->left_, key, ret_before, &node->left_);
         *ret_rest = node;
     }
 }
 
 /* Joins two trees, all keys of `a` before all keys of `b`. */
-static struct tree_node *join(struct tree_node *a, struct tree_node *b)
+static struct tree_node *tree_join(struct tree_node *a, struct tree_node *b)
 {
     if (!a || !b)
         return a ? a : b;
     if (a->rank_ > b->rank_) {
-        a->right_ = join(a->right_, b);
+        a->right_ = tree_join(a->right_, b);
         return a;
     }
-    b->left_ = join(a, b->left_);
+    b->left_ = tree_join(a, b->left_);
     return b;
 }
 
@@ -67,7 +67,7 @@ struct tree_node *tree_insert(struct tree *tree, struct tree_node *node)
 
     while (*at && (*at)->rank_ > node->rank_)
         at = record_key_before((*at)->key, node->key) ? &(*at)->right_ : &(*at)->left_;
-    split(*at, node->key, &node->left_, &node->right_);
+    tree_split(*at, node->key, &node->left_, &node->right_);
     *at = node;
     tree->count_++;
     tree->bytes_ += sizeof(*node) + node->size;
@@ -83,7 +83,7 @@ struct tree_node *tree_remove(struct tree *tree, struct record_key key)
     node = *at;
     if (!node)
         return NULL;
-    *at = join(node->left_, node->right_);
+    *at = tree_join(node->left_, node->right_);
     node->left_ = node->right_ = NULL;
     tree->count_--;
     tree->bytes_ -= sizeof(*node) + node->size;
@@ -113,19 +113,19 @@ struct tree_node *tree_find_from(const struct tree *tree, struct record_key key)
 }
 
 /* Counts what is at `node` and below; `last` follows the keys in order. */
-static void check_below(const struct tree_node *node, const struct tree_node **last, size_t *count,
-                        size_t *bytes)
+static void tree_check_below(const struct tree_node *node, const struct tree_node **last,
+                             size_t *count, size_t *bytes)
 {
     if (!node)
         return;
     assert(!node->left_ || node->left_->rank_ <= node->rank_);
     assert(!node->right_ || node->right_->rank_ <= node->rank_);
-    check_below(node->left_, last, count, bytes);
+    tree_check_below(node->left_, last, count, bytes);
     assert(!*last || record_key_before((*last)->key, node->key));
     *last = node;
     *count += 1;
     *bytes += sizeof(*node) + node->size;
-    check_below(node->right_, last, count, bytes);
+    tree_check_below(node->right_, last, count, bytes);
 }
 
 void tree_check(const struct tree *tree)
@@ -133,6 +133,6 @@ void tree_check(const struct tree *tree)
     const struct tree_node *last = NULL;
     size_t count = 0, bytes = 0;
 
-    check_below(tree->root_, &last, &count, &bytes);
+    tree_check_below(tree->root_, &last, &count, &bytes);
     assert(count == tree->count_ && bytes == tree->bytes_);
 }

@@ -13,13 +13,13 @@
 
 enum { READ_CHUNK = 16 * 1024, PROBE_BYTES = 256 * 1024 };
 
-static enum error_code failed(struct error *ret_error, const char *verb, const char *path)
+static enum error_code files_failed(struct error *ret_error, const char *verb, const char *path)
 {
     return error_set(ret_error, ERROR_IO, "%s %s: %s", verb, path, strerror(errno));
 }
 
 /* A new name is on disk only once its folder is synced. */
-static bool sync_folder_of(const char *path)
+static bool files_sync_parent(const char *path)
 {
     const char *slash = strrchr(path, '/');
     char folder[PATH_MAX];
@@ -39,26 +39,26 @@ static bool sync_folder_of(const char *path)
 }
 
 /* Folders above one's own may be out of reach of a sync. */
-static bool is_not_ours_to_sync(int error)
+static bool files_is_not_ours_to_sync(int error)
 {
     return error == EACCES || error == EINVAL || error == EROFS;
 }
 
 /* A folder that was there already may have been made by a process that was killed before it was
  * synced. */
-static enum error_code make_one(const char *path, struct error *ret_error)
+static enum error_code files_make_one(const char *path, struct error *ret_error)
 {
     bool is_new = mkdir(path, 0700) == 0;
     struct stat info;
 
     if (!is_new && errno != EEXIST)
-        return failed(ret_error, "make folder", path);
+        return files_failed(ret_error, "make folder", path);
     if (stat(path, &info) != 0)
-        return failed(ret_error, "make folder", path);
+        return files_failed(ret_error, "make folder", path);
     if (!S_ISDIR(info.st_mode))
         return error_set(ret_error, ERROR_IO, "make folder %s: there is a file of that name", path);
-    if (!sync_folder_of(path) && (is_new || !is_not_ours_to_sync(errno)))
-        return failed(ret_error, "sync the folder of", path);
+    if (!files_sync_parent(path) && (is_new || !files_is_not_ours_to_sync(errno)))
+        return files_failed(ret_error, "sync the folder of", path);
     return ERROR_NONE;
 }
 
@@ -76,16 +76,16 @@ enum error_code files_make_folder(const char *path, struct error *ret_error)
         if (part[i] != '/' || part[i - 1] == '/')
             continue;
         part[i] = '\0';
-        code = make_one(part, ret_error);
+        code = files_make_one(part, ret_error);
         part[i] = '/';
         if (code)
             return code;
     }
-    return make_one(part, ret_error);
+    return files_make_one(part, ret_error);
 }
 
-static enum error_code read_all(int fd, const char *path, size_t size_max, struct buffer *buffer,
-                                struct error *ret_error)
+static enum error_code files_read_all(int fd, const char *path, size_t size_max,
+                                      struct buffer *buffer, struct error *ret_error)
 {
     size_t size = 0;
 
@@ -99,7 +99,7 @@ static enum error_code read_all(int fd, const char *path, size_t size_max, struc
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return failed(ret_error, "read", path);
+            return files_failed(ret_error, "read", path);
         if (got == 0)
             return ERROR_NONE;
         size += (size_t)got;
@@ -118,15 +118,15 @@ enum error_code files_read(const char *path, size_t size_max, struct buffer *buf
     int fd = open(path, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0)
-        return failed(ret_error, "read", path);
-    code = read_all(fd, path, size_max, buffer, ret_error);
+        return files_failed(ret_error, "read", path);
+    code = files_read_all(fd, path, size_max, buffer, ret_error);
     close(fd);
     if (code)
         buffer->size = size_before;
     return code;
 }
 
-static bool write_all(int fd, struct bytes contents)
+static bool files_write_all(int fd, struct bytes contents)
 {
     while (contents.size) {
         ssize_t done = write(fd, contents.data, contents.size);
@@ -151,17 +151,18 @@ enum error_code files_write(const char *path, struct bytes contents, struct erro
         return error_set(ret_error, ERROR_IO, "write: a path of %zu bytes", strlen(path));
     fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
-        return failed(ret_error, "write", fresh);
-    is_written = write_all(fd, contents) && fsync(fd) == 0;
+        return files_failed(ret_error, "write", fresh);
+    is_written = files_write_all(fd, contents) && fsync(fd) == 0;
     if (close(fd) != 0)
         is_written = false;
     if (!is_written || rename(fresh, path) != 0) {
-        enum error_code code = failed(ret_error, "write", path);
+        enum error_code code = files_failed(ret_error, "write", path);
 
         unlink(fresh);
         return code;
     }
-    return sync_folder_of(path) ? ERROR_NONE : failed(ret_error, "sync the folder of", path);
+    return files_sync_parent(path) ? ERROR_NONE
+                                   : files_failed(ret_error, "sync the folder of", path);
 }
 
 enum error_code files_list(const char *path,
@@ -173,7 +174,7 @@ enum error_code files_list(const char *path,
     bool goes_on = true;
 
     if (!folder)
-        return failed(ret_error, "read folder", path);
+        return files_failed(ret_error, "read folder", path);
     for (errno = 0; goes_on && (found = readdir(folder)); errno = 0) {
         struct files_entry entry = {.name = found->d_name};
         struct stat info;
@@ -186,7 +187,7 @@ enum error_code files_list(const char *path,
         goes_on = each(context, &entry);
     }
     if (goes_on && errno) {
-        enum error_code code = failed(ret_error, "read folder", path);
+        enum error_code code = files_failed(ret_error, "read folder", path);
 
         closedir(folder);
         return code;
@@ -196,7 +197,7 @@ enum error_code files_list(const char *path,
 }
 
 /* Reads until `size` bytes are there or the file ends; -1 when it cannot be read. */
-static ssize_t read_block(int fd, char *to, size_t size)
+static ssize_t files_read_block(int fd, char *to, size_t size)
 {
     size_t have = 0;
 
@@ -224,19 +225,19 @@ enum error_code files_each_block(const char *path, size_t block_size,
     ssize_t got;
 
     if (fd < 0)
-        return failed(ret_error, "read", path);
+        return files_failed(ret_error, "read", path);
     block = malloc(block_size);
     if (!block) {
         close(fd);
         return error_set(ret_error, ERROR_NO_MEMORY, "read %s: out of memory", path);
     }
-    while ((got = read_block(fd, block, block_size)) > 0) {
+    while ((got = files_read_block(fd, block, block_size)) > 0) {
         each(context, (struct bytes){block, (size_t)got});
         if ((size_t)got < block_size)
             break;
     }
     if (got < 0)
-        code = failed(ret_error, "read", path);
+        code = files_failed(ret_error, "read", path);
     free(block);
     close(fd);
     return code;
@@ -250,13 +251,15 @@ bool files_exists(const char *path)
 enum error_code files_remove(const char *path, struct error *ret_error)
 {
     if (unlink(path) != 0)
-        return errno == ENOENT ? ERROR_NONE : failed(ret_error, "remove", path);
-    return sync_folder_of(path) ? ERROR_NONE : failed(ret_error, "sync the folder of", path);
+        return errno == ENOENT ? ERROR_NONE : files_failed(ret_error, "remove", path);
+    return files_sync_parent(path) ? ERROR_NONE
+                                   : files_failed(ret_error, "sync the folder of", path);
 }
 
 enum error_code files_sync_folder_of(const char *path, struct error *ret_error)
 {
-    return sync_folder_of(path) ? ERROR_NONE : failed(ret_error, "sync the folder of", path);
+    return files_sync_parent(path) ? ERROR_NONE
+                                   : files_failed(ret_error, "sync the folder of", path);
 }
 
 enum error_code files_lock_folder(const char *path, enum files_lock kind, int *ret_lock,
@@ -266,14 +269,14 @@ enum error_code files_lock_folder(const char *path, enum files_lock kind, int *r
     enum error_code code;
 
     if (fd < 0)
-        return failed(ret_error, "open folder", path);
+        return files_failed(ret_error, "open folder", path);
     if (flock(fd, (kind == FILES_LOCK_SHARED ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) {
         *ret_lock = fd;
         return ERROR_NONE;
     }
     code = errno == EWOULDBLOCK
                ? error_set(ret_error, ERROR_IO, "%s is in use by another process", path)
-               : failed(ret_error, "lock folder", path);
+               : files_failed(ret_error, "lock folder", path);
     close(fd);
     return code;
 }
@@ -294,11 +297,11 @@ enum error_code files_probe(const char *folder, struct error *ret_error)
         return error_set(ret_error, ERROR_IO, "probe: a path of %zu bytes", strlen(folder));
     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
-        return failed(ret_error, "write", path);
-    if (!write_all(fd, (struct bytes){zeros, sizeof(zeros)}) || fsync(fd) != 0)
+        return files_failed(ret_error, "write", path);
+    if (!files_write_all(fd, (struct bytes){zeros, sizeof(zeros)}) || fsync(fd) != 0)
         code = errno == ENOSPC || errno == EDQUOT
                    ? error_set(ret_error, ERROR_DISK_FULL, "write %s: the disk is full", path)
-                   : failed(ret_error, "write", path);
+                   : files_failed(ret_error, "write", path);
     close(fd);
     unlink(path);
     return code;
@@ -309,7 +312,7 @@ enum error_code files_free_bytes(const char *path, uint64_t *ret_bytes, struct e
     struct statvfs info;
 
     if (statvfs(path, &info) != 0)
-        return failed(ret_error, "ask for the free disk of", path);
+        return files_failed(ret_error, "ask for the free disk of", path);
     *ret_bytes = (uint64_t)info.f_bavail * info.f_frsize;
     return ERROR_NONE;
 }

@@ -7,7 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static const char *find(char *const environment[], const char *name)
+static const char *notify_find(char *const environment[], const char *name)
 {
     size_t size = strlen(name);
 
@@ -18,7 +18,7 @@ static const char *find(char *const environment[], const char *name)
 }
 
 /* 0 for anything but a plain decimal number. */
-static uint64_t number(const char *text)
+static uint64_t notify_number(const char *text)
 {
     char *end;
     uint64_t value;
@@ -31,16 +31,16 @@ static uint64_t number(const char *text)
 
 void notify_init(struct notify *notify, char *const environment[])
 {
-    const char *socket_path = find(environment, "NOTIFY_SOCKET");
-    const char *pid = find(environment, "WATCHDOG_PID");
+    const char *socket_path = notify_find(environment, "NOTIFY_SOCKET");
+    const char *pid = notify_find(environment, "WATCHDOG_PID");
 
     *notify = (struct notify){.socket_ = ""};
     /* The protocol knows two kinds of address; a longer one than the system takes is none. */
     if (socket_path && (socket_path[0] == '/' || socket_path[0] == '@') &&
         strlen(socket_path) < sizeof(notify->socket_))
         memcpy(notify->socket_, socket_path, strlen(socket_path) + 1);
-    if (!pid || number(pid) == (uint64_t)getpid())
-        notify->watchdog_ms_ = number(find(environment, "WATCHDOG_USEC")) / 1000;
+    if (!pid || notify_number(pid) == (uint64_t)getpid())
+        notify->watchdog_ms_ = notify_number(notify_find(environment, "WATCHDOG_USEC")) / 1000;
 }
 
 size_t notify_send(const struct notify *notify, const char *state)
