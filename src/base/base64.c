@@ -1,3 +1,4 @@
+/* base64.c - encodes and strictly decodes base64. */
 #include "base/base64.h"
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -1,3 +1,4 @@
+/* bytes.c - slices of bytes, and buffers that grow. */
 #include "base/bytes.h"
 
 #include "base/random.h"

@@ -41,7 +41,7 @@ static inline bool bytes_has_prefix(struct bytes bytes, struct bytes prefix)
            (prefix.size == 0 || memcmp(bytes.data, prefix.data, prefix.size) == 0);
 }
 
-/* A hash that may be stored: the same in every version. Not for secrets. */
+/* A hash that may be stored: every version computes equal values. Not for secrets. */
 uint64_t bytes_hash(uint64_t seed, struct bytes bytes);
 
 struct buffer {
@@ -100,7 +100,7 @@ static inline uint64_t get_le(const void *from, size_t width)
     return value;
 }
 
-/* The same, most significant byte first: such numbers sort as bytes. */
+/* Writes the number with its most significant byte first: such numbers sort as bytes. */
 static inline void put_be(void *to, uint64_t value, size_t width)
 {
     for (size_t i = 0; i < width; i++)

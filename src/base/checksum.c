@@ -1,3 +1,4 @@
+/* checksum.c - CRC-32C, by the instruction of the processor where it has one. */
 #include "base/checksum.h"
 
 #include "base/bytes.h"

@@ -17,7 +17,7 @@
 /* Goes on from `sum` (0 to begin). With the processor's own instruction where it has one. */
 uint32_t checksum_crc32c(uint32_t sum, const void *data, size_t size);
 
-/* For tests: the same without that instruction. */
+/* For tests: the checksum computed without the instruction. */
 uint32_t checksum_crc32c_portable(uint32_t sum, const void *data, size_t size);
 
 #endif

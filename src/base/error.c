@@ -1,3 +1,4 @@
+/* error.c - the names of error codes, and errors with a text. */
 #include "base/error.h"
 
 #include <stdarg.h>

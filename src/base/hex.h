@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The value of a lower-case digit; -1 for what is none. */
+/* The value of a lower-case digit; -1 for any other character. */
 static inline int hex_digit_lower(char c)
 {
     if (c >= '0' && c <= '9')
@@ -14,7 +14,7 @@ static inline int hex_digit_lower(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The same in either case. */
+/* The value of a digit in either case; -1 for any other character. */
 static inline int hex_digit(char c)
 {
     return hex_digit_lower(c >= 'A' && c <= 'F' ? (char)(c | 0x20) : c);

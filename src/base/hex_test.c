@@ -1,3 +1,4 @@
+/* hex_test.c - every byte as a hexadecimal digit, in either case. */
 #include "base/hex.h"
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* json.c - a strict pull reader of JSON: checks and cuts, copies nothing. */
 #include "base/json.h"
 
 #include "base/json_escape.h"
@@ -281,7 +282,7 @@ enum json_type json_peek(struct json_reader *reader)
     return JSON_NONE;
 }
 
-/* Whether there is a value to read. What it begins with, the caller knows from json_peek(). */
+/* Whether there is a value to read. The caller knows its first character from json_peek(). */
 static inline bool json_is_at_value(const struct json_reader *reader, bool is_as_told)
 {
     assert(reader->error_ || is_as_told);

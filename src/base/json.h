@@ -42,8 +42,8 @@ enum json_type {
 
 struct json_reader {
     const char *begin_, *at_, *end_;
-    const char *error_;    /* what is wrong; NULL: nothing so far */
-    const char *error_at_; /* and where */
+    const char *error_;    /* the error; NULL: none so far */
+    const char *error_at_; /* where the error is */
     unsigned depth_;       /* open objects and arrays */
     bool fresh_;           /* just entered one: no comma yet */
 };
@@ -51,7 +51,7 @@ struct json_reader {
 /* A string as it stands between its quotes. */
 struct json_string {
     struct bytes raw;
-    bool escaped; /* it has escapes: json_string_decode() gives its value, else `raw` is it */
+    bool escaped; /* with escapes json_string_decode() gives the value; without, `raw` is it */
 };
 
 void json_reader_init(struct json_reader *reader, struct bytes text);
@@ -67,7 +67,7 @@ bool json_enter_array(struct json_reader *reader);
  * there is none: the object is left, or the text is wrong. */
 bool json_next_member(struct json_reader *reader, struct json_string *ret_name);
 
-/* The same for the next element of an array. */
+/* Moves to the next element of an array; false at its end. */
 bool json_next_element(struct json_reader *reader);
 
 bool json_read_string(struct json_reader *reader, struct json_string *ret_string);
@@ -81,7 +81,7 @@ bool json_skip(struct json_reader *reader, struct bytes *ret_raw);
 /* Whether the text is right, to its end, and nothing follows the value. */
 bool json_finish(struct json_reader *reader);
 
-/* In words what is wrong ("a comma or } is expected"); NULL when nothing is. */
+/* The error in words ("a comma or } is expected"); NULL when there is none. */
 static inline const char *json_error(const struct json_reader *reader)
 {
     return reader->error_;
@@ -105,13 +105,13 @@ enum json_u64 {
     JSON_U64_TOO_LARGE, /* above 2^64 - 1 */
 };
 
-/* The exact value of a number that was read; 12, 12.0 and 1.2e1 are the same. `ret_value` is
+/* The exact value of a number that was read; 12, 12.0 and 1.2e1 are equal. `ret_value` is
  * untouched unless it is an integer that fits. */
 enum json_u64 json_number_u64(struct bytes number, uint64_t *ret_value);
 
 /* Appends `text` as a JSON string with its quotes, escaping what must be and nothing else: equal
- * texts give equal bytes. What is not UTF-8 is written as U+FFFD, so that the output is JSON in any
- * case. */
+ * texts give equal bytes. Bytes that are not UTF-8 are written as U+FFFD, so that the output is
+ * always JSON. */
 void json_append_string(struct buffer *out, struct bytes text);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * json_escape.h - one escape of a JSON string; shared by what checks strings (json.c) and what
- * decodes them (json_text.c), and by nobody else.
+ * json_escape.h - one escape of a JSON string; shared by json.c, which checks strings, and
+ * json_text.c, which decodes them, and by no other file.
  *
  * Threads    Any.
  */

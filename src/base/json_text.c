@@ -132,8 +132,8 @@ bool json_string_decode(const struct json_string *string, char *to, size_t capac
 
 /* ---- numbers ---- */
 
-/* The parts of a number: its digits with `scale` zeros after them (or, if negative, so many of them
- * behind the point). Leading and trailing zeros are not counted among the digits. */
+/* The parts of a number: its digits with `scale` zeros after them (or, if negative, -scale of the
+ * digits behind the point). Leading and trailing zeros are not counted among the digits. */
 struct decimal {
     const char *first, *last; /* first and last digit that is not zero; a point may lie between */
     int64_t scale;

@@ -1,3 +1,4 @@
+/* trace.c - reads and writes W3C traceparent fields. */
 #include "base/trace.h"
 
 #include "base/hex.h"

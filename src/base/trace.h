@@ -5,7 +5,7 @@
  *     if (trace_parent_parse(field, &parent))
  *         trace_parent_format(&parent, text);
  *
- * Errors     What is no traceparent is refused; by the standard it is then as if there were none.
+ * Errors     Text that is no traceparent is refused; by the standard the request then has none.
  * Threads    Pure functions: any.
  */
 #ifndef TICKWHEEL_BASE_TRACE_H
@@ -14,7 +14,7 @@
 #include "base/bytes.h"
 #include "base/random.h"
 
-#define TRACE_PARENT_SIZE 55 /* of version 00, which is what is written */
+#define TRACE_PARENT_SIZE 55 /* of version 00, the version that is written */
 
 struct trace_parent {
     uint64_t trace_high, trace_low; /* the trace; not both 0 */
@@ -22,8 +22,8 @@ struct trace_parent {
     bool is_sampled;
 };
 
-/* Reads a field of version 00, or of a later one as far as that is the same: what follows is
- * ignored. False for anything else: another length, capitals, an id of zeros, version ff. */
+/* Reads a field of version 00, or the first 55 bytes of a later version, which have that form.
+ * False for anything else: another length, capitals, an id of zeros, version ff. */
 bool trace_parent_parse(struct bytes field, struct trace_parent *ret_parent);
 
 /* Writes it as version 00, with a NUL behind. */

@@ -24,7 +24,7 @@ struct date {
     uint8_t day;   /* 1 .. 31 */
 };
 
-/* The quotient rounded down, and what is left: 0 .. divisor - 1. */
+/* The quotient rounded down; the remainder is then 0 .. divisor - 1. */
 static inline int64_t floor_divide(int64_t number, int64_t divisor)
 {
     return number / divisor - (number % divisor < 0);

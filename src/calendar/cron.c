@@ -1,3 +1,4 @@
+/* cron.c - the next and the last planned instant of a cron expression in a time zone. */
 #include "calendar/cron.h"
 
 #include "calendar/calendar.h"
@@ -90,7 +91,7 @@ static uint32_t cron_days_of_week(const struct cron *cron, unsigned weekday_of_f
     return days;
 }
 
-/* The planned days of a month, by what it begins with and how long it is: bits 1 .. length. */
+/* The planned days of a month, by the weekday of its first day and its length: bits 1 .. length. */
 static uint32_t cron_planned_days(const struct cron *cron, unsigned weekday_of_first,
                                   unsigned length)
 {
@@ -148,7 +149,7 @@ static int cron_time_next(const struct cron *cron, int time)
     return hour < 0 ? -1 : hour * 3600 + cron_bit_next(cron->minutes_, 0) * 60 + second;
 }
 
-/* The same backwards; a whole day's last is asked for with SECONDS_PER_DAY - 1. */
+/* The last planned time of a day up to `time`; SECONDS_PER_DAY - 1 asks for the whole day. */
 static int cron_time_last(const struct cron *cron, int time)
 {
     int hour = time / 3600, minute = time / 60 % 60, second = time % 60;
@@ -243,8 +244,8 @@ int64_t cron_reading_last(const struct cron *cron, int64_t reading)
  * Time is taken stretch by stretch; within one, an instant is its reading less the offset. What the
  * clocks jump over when a stretch begins is looked at as a range of readings. From one stretch to
  * the next may be a step of years: with the nearest planned reading known, and no offset larger
- * than ZONE_OFFSET_S_MAX, what lies safely before it is passed over. So at most the stretches of a
- * few days are visited for one answer, and zone_parse has seen to it that those are few.
+ * than ZONE_OFFSET_S_MAX, the transitions safely before it are skipped. So one answer visits at
+ * most the transitions of a few days, and zone_parse makes sure that those are few.
  */
 
 /* The first instant of the stretch at which a reading counts: those shown again may not. */

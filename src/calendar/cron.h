@@ -11,12 +11,12 @@
  * one of them begins with a star.
  *
  * A cron expression speaks of readings, of what a clock on the wall shows. Where the clocks are
- * changed, some readings are skipped and some are shown twice; `enum cron_dst` says what then
- * becomes of what was planned. Whatever it says, the planned instants are a set: they are in
+ * changed, some readings are skipped and some are shown twice; `enum cron_dst` says how
+ * planned times are then treated. Whatever it says, the planned instants are a set: they are in
  * order, no two are equal, and they depend on nothing but the arguments.
  *
  * Time       Absolute, in whole seconds, from 1970 to the year 9999. cron_next and cron_last are
- *            bounded work, however far the answer is: bits for what is below a day, one step for a
+ *            bounded work, however far the answer is: bit sets below a day, one step for a
  *            month, a few for the changes of the clocks near the answer.
  * Errors     cron_parse: ERROR_INVALID with field, position and reason.
  * Ownership  The caller embeds it; it points to nothing.
@@ -32,7 +32,7 @@
 
 #define CRON_TEXT_SIZE_MAX 256
 
-/* X(name, text): what becomes of a reading that is skipped, and of one that is shown twice.
+/* X(name, text): how a skipped local time fires, and a local time that is shown twice.
  *
  *            skipped: fires                       shown twice: fires
  *   SHIFT    when the clocks jump over it         the first time; both times where it is planned
@@ -68,10 +68,10 @@ struct cron {
     uint8_t has_either_;         /* both day fields are restricted: either will do */
 };
 
-/* Reads an expression. One that no calendar ever fulfils ("0 0 31 2 *") is refused as well. */
+/* Reads an expression. An expression that no date fulfils ("0 0 31 2 *") is refused as well. */
 enum error_code cron_parse(struct bytes text, struct cron *ret_cron, struct error *ret_error);
 
-/* Whether there is a day in any year that it plans: true of all that cron_parse has read. */
+/* Whether any year has a planned day: true of every expression that cron_parse accepts. */
 bool cron_can_fire(const struct cron *cron);
 
 /* "shift", "skip", "first" or "both"; anything else is ERROR_INVALID. */

@@ -1,3 +1,4 @@
+/* cron_parse.c - parses cron expressions into sets of bits. */
 #include "calendar/cron.h"
 
 #include <stdarg.h>
@@ -312,7 +313,7 @@ static bool cron_parse_is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* The next run of what is not blank; false at the end of the text. */
+/* The next run of characters that are not blank; false at the end of the text. */
 static bool cron_parse_next_word(const char **at, const char *end, struct bytes *ret_word)
 {
     const char *start;

@@ -1,3 +1,4 @@
+/* duration.c - parses and formats durations such as 1h30m. */
 #include "calendar/duration.h"
 
 struct unit {

@@ -1,3 +1,4 @@
+/* rfc3339.c - parses and formats RFC 3339 times. */
 #include "calendar/rfc3339.h"
 
 /*

@@ -4,7 +4,7 @@
  * Read strictly: the whole form, with Z or an offset, T and Z in either case, every field in its
  * range for that very month and year. A fraction has 1 to 9 digits and is rounded up to the next
  * millisecond, so that nothing is ever early. A leap second (23:59:60 UTC on the last day of a
- * month) is the start of the next day. What lies before 1970 is 1970: it has passed either way.
+ * month) is the start of the next day. A time before 1970 becomes 1970: both have passed.
  *
  * Time       O(1); neither locale nor time zone of the process are looked at.
  * Threads    Any.
@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/time.h"
 
-#define RFC3339_TEXT_SIZE 25 /* what is written is always 24 characters, and the NUL */
+#define RFC3339_TEXT_SIZE 25 /* 24 characters are written, and the NUL */
 
 /* ERROR_INVALID, with the reason in `ret_error` (may be NULL), when the text is no such time. The
  * result can lie up to a day behind WALL_MS_MAX, by its offset or rounding. */

@@ -1,3 +1,4 @@
+/* zone.c - queries of a time zone: offsets and transitions. */
 #include "calendar/zone_private.h"
 
 #include <stdlib.h>
@@ -32,7 +33,7 @@ static uint32_t zone_count_until(const struct zone *zone, int64_t at)
 }
 
 /* The offset before the transition `index`; the cycle makes no difference, for the last of its
- * transitions and the one before its first set the same. */
+ * transitions and the transition before its first set equal offsets. */
 static int32_t zone_offset_before(const struct zone *zone, uint32_t index)
 {
     return index ? zone->transitions[index - 1].offset_s : zone->offset_first_s;

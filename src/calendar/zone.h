@@ -10,8 +10,8 @@
  *     if (zone_parse(contents, &zone, &error) == ERROR_NONE)
  *         shown = at + zone_stretch_at(zone, at).offset_s;
  *
- * Time       Seconds since 1970 in UTC, 64 bits. A query is O(log transitions). What was before
- *            1969 is not kept: until then the clocks show what they showed at its start.
+ * Time       Seconds since 1970 in UTC, 64 bits. A query is O(log transitions). Transitions before
+ *            1969 are not kept: earlier times use the offset at the start of 1969.
  * Errors     ERROR_INVALID with the reason for a file that breaks the format, counts leap seconds
  *            or changes its clocks so often that a reading could be shown three times;
  *            ERROR_NO_MEMORY.

@@ -1,10 +1,11 @@
+/* zone_parse.c - reads TZif files (RFC 8536). */
 #include "calendar/zone_private.h"
 
 #include <stdlib.h>
 
 /*
- * A TZif file is a header and a block of data with times of 32 bits, for readers of long ago; then
- * the same once more with 64 bits; then a footer, the rule between two line ends. Only the second
+ * A TZif file is a header and a block of data with times of 32 bits, for old readers; then a header
+ * and a block with times of 64 bits; then a footer, the rule between two line ends. Only the second
  * half counts here. Every length is known from its header before anything is read.
  */
 enum {
@@ -12,12 +13,13 @@ enum {
     TIME_COUNT_MAX = 2000,      /* what the reference code can hold */
     TYPE_COUNT_MAX = 256,       /* a type's number is one byte */
     CHARACTER_COUNT_MAX = 512,  /* the abbreviations */
-    YEARS_BEFORE = 2,           /* written out before the rule begins, to know what it says then */
+    YEARS_BEFORE = 2,           /* written out before the rule begins, to know its first offset */
     YEARS = YEARS_BEFORE + 403, /* 400, and what a rule may reach beyond its own year */
 };
 
-#define HORIZON  (-INT64_C(365) * SECONDS_PER_DAY) /* 1969: nobody asks for what was before */
-#define TIME_END INT64_C(253402300800)             /* the year 10000 */
+/* 1969: timers are not asked about earlier times */
+#define HORIZON  (-INT64_C(365) * SECONDS_PER_DAY)
+#define TIME_END INT64_C(253402300800) /* the year 10000 */
 
 struct header {
     char version;
@@ -131,7 +133,7 @@ static int32_t zone_parse_offset_last(const struct zone *zone)
                                   : zone->offset_first_s;
 }
 
-/* Changes of the name only, or of what is called summer, are none. */
+/* A transition that changes only the name or the summer flag is skipped. */
 static void zone_parse_append(struct zone *zone, int64_t at, int32_t offset_s)
 {
     if (offset_s != zone_parse_offset_last(zone))

@@ -1,3 +1,4 @@
+/* zone_rule.c - reads the rule in the footer of a TZif file, a POSIX TZ string. */
 #include "calendar/zone_private.h"
 
 enum {
@@ -37,7 +38,7 @@ static bool zone_rule_read_number(struct reader *reader, unsigned min, unsigned 
     return true;
 }
 
-/* "CEST" or "<+0330>". What it says is of no use here. */
+/* Skips a name such as "CEST" or "<+0330>", which is not needed. */
 static bool zone_rule_skip_name(struct reader *reader)
 {
     bool is_quoted = zone_rule_take(reader, '<');
@@ -112,7 +113,7 @@ bool zone_rule_parse(struct bytes text, struct zone_rule *ret_rule)
 {
     struct reader reader = {text.data, text.data + text.size};
     struct zone_rule rule = {0};
-    int32_t west_s; /* the text counts what is west as positive */
+    int32_t west_s; /* the text counts west as positive */
 
     if (!zone_rule_skip_name(&reader) || !zone_rule_read_time(&reader, OFFSET_HOURS_MAX, &west_s))
         return false;

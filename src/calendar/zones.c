@@ -1,3 +1,4 @@
+/* zones.c - time zones by name, read from the tz database and kept. */
 #include "calendar/zones.h"
 
 #include "sys/files.h"

@@ -1,3 +1,4 @@
+/* config.c - sets, checks and formats single settings. */
 #include "ops/config.h"
 
 #include "calendar/duration.h"

@@ -1,6 +1,8 @@
 /*
- * Where settings come from. Each source is applied whole, the weakest first, so that precedence
- * needs no bookkeeping; a source only remembers what it has set, to refuse a second time.
+ * config_load.c - reads settings from the file, the environment and the command line.
+ *
+ * Each source is applied whole, the weakest first, so that precedence needs no bookkeeping; a
+ * source only remembers the rows that it has set, to refuse a second value.
  */
 #include "ops/config.h"
 #include "ops/config_table.h"

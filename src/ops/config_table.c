@@ -1,3 +1,5 @@
+/* config_table.c - the table of settings: rows by name, suggestions for unknown names, values as
+ * text. */
 #include "ops/config_table.h"
 
 #include "calendar/duration.h"

@@ -1,3 +1,4 @@
+/* event_log.c - writes the log of events, a line of key=value for each. */
 #include "ops/event_log.h"
 
 #include "calendar/rfc3339.h"

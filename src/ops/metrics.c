@@ -1,3 +1,4 @@
+/* metrics.c - counters, gauges and histograms, and their text for Prometheus. */
 #include "ops/metrics.h"
 
 #include "sys/process.h"

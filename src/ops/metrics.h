@@ -96,7 +96,7 @@
     X(REFUSED_CONNECTIONS, COUNTER, "tickwheel_refused_total", "reason=\"connections\"", 1, "")   \
     X(READY, GAUGE, "tickwheel_ready", "", 1, "1 when requests are served, as /readyz says.")
 
-/* X(ID, name, labels, help); the same rules. */
+/* X(ID, name, labels, help); the rules above hold here too. */
 #define HISTOGRAM_LIST(X)                                                                          \
     X(LATENESS_SCHEDULE, "tickwheel_lateness_seconds", "stage=\"schedule\"",                       \
       "Where a delivery's lateness comes from: due to taken from the wheel (schedule), to handed " \

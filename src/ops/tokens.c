@@ -1,3 +1,4 @@
+/* tokens.c - reads the tokens file and finds tokens in constant time. */
 #include "ops/tokens.h"
 
 #include "base/base64.h"
@@ -56,7 +57,7 @@ static bool tokens_next_word(struct bytes *line, struct bytes *ret_word)
     return size > 0;
 }
 
-/* Cuts off what stands before `separator`, or all that is left; false when nothing is left. */
+/* Cuts off the text before `separator`, or the whole rest; false when the rest is empty. */
 static bool tokens_next_part(struct bytes *text, char separator, struct bytes *ret_part)
 {
     const char *end = text->size ? memchr(text->data, separator, text->size) : NULL;
@@ -160,7 +161,7 @@ static struct token_tenant *tokens_tenant_get(struct tokens *tokens, struct byte
     return tenant;
 }
 
-/* What is wrong with the line; NULL: nothing. */
+/* Reads a line of a token. Returns the error of the line; NULL: none. */
 static const char *tokens_read_token(struct tokens *tokens, struct token_tenant *tenant,
                                      struct bytes line)
 {
@@ -320,8 +321,8 @@ void tokens_free(struct tokens *tokens)
 
 /* ---- tokens ---- */
 
-/* 1 when they are equal, else 0. Takes as long wherever they differ: every word is looked at, and
- * the barrier keeps the compiler from leaving early. */
+/* 1 for equal hashes, 0 otherwise, in constant time: every word is read, and the barrier keeps the
+ * compiler from leaving early. */
 static size_t tokens_hash_equal(const uint8_t *a, const uint8_t *b)
 {
     uint64_t difference = 0;

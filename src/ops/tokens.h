@@ -1,14 +1,14 @@
 /*
- * tokens.h - the tokens file: who may call, and what each tenant may take.
+ * tokens.h - the tokens file: tokens with their scopes, and the limits of each tenant.
  *
  *     # a comment
  *     token shop schedule,read sha256:9f86d081...0f00a08
  *     limit shop pending_max=1000000 rate=500 burst=1000 body_bytes_max=1M
  *
- * The tenant "-" is the unnamed one, to whom belongs what was made without tokens.
+ * The tenant "-" is the unnamed tenant, which owns the timers made without tokens.
  *
  * A token is 256 random bits, so its SHA-256 gives nothing away and need not be slow. It is never
- * stored; whoever reads the file cannot call.
+ * stored, so that a reader of the file cannot call.
  *
  * Errors     ERROR_INVALID with the file and the line; the line's text is not repeated, for it may
  *            hold a token that was put there by mistake.
@@ -42,11 +42,11 @@ enum token_scope {
 };
 
 /* X(name, least, most, help): what may be limited for one tenant; 0 stands for no limit. */
-#define TENANT_LIMIT_LIST(X)                                                                  \
-    X(pending_max, 1, UINT64_MAX / 2) /* live timers */                                       \
-    X(rate, 1, 1000000)               /* requests, and lines of batches, a second */          \
-    X(burst, 1, 1000000)              /* of them at once, after a pause; else one second's */ \
-    X(body_bytes_max, 1, UINT64_C(1) << 40)  /* of one request, or one line of a batch */     \
+#define TENANT_LIMIT_LIST(X)                                                                      \
+    X(pending_max, 1, UINT64_MAX / 2) /* live timers */                                           \
+    X(rate, 1, 1000000)               /* requests, and lines of batches, a second */              \
+    X(burst, 1, 1000000)              /* of them at once, after a pause; default: one second's */ \
+    X(body_bytes_max, 1, UINT64_C(1) << 40)  /* of one request, or one line of a batch */         \
     X(batch_bytes_max, 1, UINT64_C(1) << 50) /* of one batch */
 
 struct tenant_limits {
@@ -89,8 +89,8 @@ enum error_code tokens_parse(struct bytes text, const char *origin, struct token
 enum error_code tokens_load(const char *path, struct tokens **ret_tokens, struct error *ret_error);
 void tokens_free(struct tokens *tokens);
 
-/* The token that was presented; NULL when there is no such. How long it takes says nothing about
- * what is in the file but how much. */
+/* The token that was presented; NULL when there is none such. The time it takes depends only on the
+ * number of tokens in the file. */
 const struct token *tokens_find(const struct tokens *tokens, struct bytes text);
 
 /* "schedule,read": each at most once, at least one. */

@@ -1,3 +1,4 @@
+/* logfile.c - reads the framing of RocksDB's logs and manifests, to tell torn ends from damage. */
 #include "storage/logfile.h"
 
 #include "base/checksum.h"

@@ -3,9 +3,9 @@
  * anything lie behind the damage?
  *
  * RocksDB ends its recovery without a word at the first record that is damaged. At the end of a log
- * that is right: there a crash leaves a record that was never acknowledged. In its midst it would
- * lose what was. The number of each write tells the two apart: behind a torn end they go on where
- * they were, behind lost writes they do not.
+ * that is right: there a crash leaves a record that was never acknowledged. In the middle of the
+ * log it would lose acknowledged records. The number of each write tells the two cases apart:
+ * behind a torn end the numbers continue, behind lost writes they have a gap.
  *
  *     struct logfile log;
  *     logfile_begin(&log, LOGFILE_WRITES, 0);
@@ -27,7 +27,7 @@
 
 enum logfile_kind {
     LOGFILE_WRITES,  /* 000012.log */
-    LOGFILE_CHANGES, /* MANIFEST-000012: the same without numbers */
+    LOGFILE_CHANGES, /* MANIFEST-000012: framed like a log, without numbers */
 };
 
 struct logfile {

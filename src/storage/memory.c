@@ -1,3 +1,4 @@
+/* memory.c - the storage in memory, with faults on demand. */
 #include "storage/memory.h"
 
 #include "storage/page.h"
@@ -7,8 +8,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Every change of a tree is logged with what was there before, so a commit is taken back by putting
- * the old nodes where they were: without allocating, hence without failing. */
+/* Every change of a tree is logged with the node that stood there before. A commit is undone by
+ * putting the old nodes back, which allocates nothing and so cannot fail. */
 
 struct undo {
     struct tree *tree;
@@ -103,7 +104,7 @@ static bool memory_set(struct commit *commit, struct tree *tree, struct record_k
     return true;
 }
 
-/* The same with the bytes in `value`, which is emptied. */
+/* Puts the bytes of `value` at the key; the buffer is emptied. */
 static bool memory_put(struct commit *commit, struct tree *tree, struct record_key key,
                        struct buffer *value)
 {
@@ -387,7 +388,7 @@ static enum error_code memory_find(struct storage *storage, const struct timer_i
     return code ? error_set(ret_error, code, "find: %s", error_title(code)) : ERROR_NONE;
 }
 
-/* The ids of the entries from `key` on that are of the same name. */
+/* The ids of the entries from `key` on that have the name of the lookup. */
 static enum error_code memory_lookup_locked(struct memory_storage *memory,
                                             const struct storage_lookup *lookup,
                                             struct timer_id *ids, size_t *ret_count)
@@ -602,7 +603,8 @@ bool memory_storage_damage(struct storage *storage, const struct timer_id *id)
     return node != NULL;
 }
 
-/* Every timer is found by its names, and while it lives by what it watches; returns how many. */
+/* Checks that the timer is found by its names, and a live timer by its watched keys; returns how
+ * many names it has. */
 static size_t memory_check_names(const struct memory_storage *memory, const struct timer *timer)
 {
     struct name_walk walk = {.timer = timer};

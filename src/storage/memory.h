@@ -1,5 +1,6 @@
 /*
- * memory.h - storage in memory, for tests and for the simulation: what was not synced can be lost.
+ * memory.h - storage in memory, for tests and for the simulation: commits that were not synced can
+ * be lost.
  *
  * Commits go to a volatile layer first when asked to, so that a test decides what a crash keeps.
  */
@@ -11,8 +12,7 @@
 /* NULL when out of memory. */
 struct storage *memory_storage_create(uint16_t partition_count);
 
-/* From now on a commit applies at once to what is read, but stays volatile until
- * memory_storage_sync. */
+/* From now on readers see a commit at once, but it stays volatile until memory_storage_sync. */
 void memory_storage_hold(struct storage *storage);
 
 /* Makes everything committed so far survive memory_storage_crash. */
@@ -28,7 +28,7 @@ size_t memory_storage_held(const struct storage *storage);
 /* The n-th commit from now fails with `code` and changes nothing; 1 is the next. 0: none. */
 void memory_storage_fail_commit(struct storage *storage, size_t n, enum error_code code);
 
-/* The same for the n-th scan or find. */
+/* The n-th scan or find from now on fails with `code`. */
 void memory_storage_fail_read(struct storage *storage, size_t n, enum error_code code);
 
 /* Damages the record of a timer so that its checksum does not fit. False when there is none. */

@@ -1,3 +1,4 @@
+/* page.c - fills the page of a scan, within its limits. */
 #include "storage/page.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* record.c - encodes and decodes stored records. */
 #include "storage/record.h"
 
 #include "base/checksum.h"
@@ -33,9 +34,9 @@ enum {
 
 /* What of a row is there at all; left out when it has its usual value. */
 enum row_flag {
-    ROW_HAS_FIRST = 1, /* id.first; else it is the row's own position */
-    ROW_HAS_DUE = 2,   /* due; else it is the row's own position */
-    ROW_HAS_RETRY = 4, /* the retry policy; else usual_retry */
+    ROW_HAS_FIRST = 1, /* id.first; without it: the position of the row */
+    ROW_HAS_DUE = 2,   /* due; without it: the position of the row */
+    ROW_HAS_RETRY = 4, /* the retry policy; without it: usual_retry */
     ROW_FLAGS = 7,
 };
 
@@ -70,7 +71,7 @@ static struct record_key record_number_key(struct bytes name)
     return (struct record_key){UINT64_MAX - 1, checksum_crc32c(0, name.data, name.size)};
 }
 
-/* Version and checksum, which all kinds have at the same places: first byte, last four. */
+/* Checks version and checksum, which stand in the first byte and the last four of every kind. */
 static enum error_code record_check(struct record_key key, struct bytes value, unsigned version,
                                     size_t size_min, struct error *ret_error)
 {
@@ -527,8 +528,8 @@ struct record_change record_change_of(const struct storage_write *write)
     return change;
 }
 
-/* A new timer, one that is over and one that lives again write all their names; one that took over
- * from another only what it watches: first what that one watched goes, then its own comes. */
+/* A new timer, a final timer and a revived timer write all their names. A timer that replaces
+ * another writes only watched keys: first the old keys are removed, then its own are added. */
 enum { NAMES_BEGIN, NAMES_ALL, NAMES_OLD_WATCH, NAMES_NEW_WATCH, NAMES_NONE };
 
 static unsigned record_first_step(const struct storage_write *write)

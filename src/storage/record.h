@@ -1,6 +1,6 @@
 /*
- * record.h - what is stored, byte for byte: rows, pointers and metas, each with version and
- * checksum.
+ * record.h - the format of stored records, byte for byte: rows, pointers and metadata, each with
+ * version and checksum.
  *
  * Numbers are little-endian in values and big-endian in keys, so that keys sort as bytes. A
  * checksum covers key and value: a record that turns up at another key is as damaged as one with a
@@ -87,13 +87,13 @@ static inline bool record_row_is_over(struct bytes value)
     return value.size > 1 && timer_is_over((enum timer_state)(uint8_t)value.data[1]);
 }
 
-/* ---- touches: what is new in a row, without the rest of it ---- */
+/* ---- touches: the new due time and version of a row, without the rest of it ---- */
 
 /* Appends the timer's due time and version, for the row at `key`. */
 void record_touch_encode(struct buffer *to, struct record_key key, const struct timer *timer);
 
 /* Appends the row `row` as it is after `touch`. When one of them is damaged, or there is no row,
- * appends both as they are and a byte: that no row can be, so whoever reads it finds the damage. */
+ * appends both as they are and a byte: no row has that form, so its reader finds the damage. */
 void record_touch_apply(struct buffer *to, struct record_key key, struct bytes row,
                         struct bytes touch);
 
@@ -138,7 +138,7 @@ void record_meta_encode(struct buffer *to, uint16_t partition, const struct stor
 enum error_code record_meta_decode(uint16_t partition, struct bytes value,
                                    struct storage_meta *ret_meta, struct error *ret_error);
 
-/* ---- single numbers, by name; their format is the same in every version ---- */
+/* ---- single numbers, by name; every version has this format ---- */
 
 void record_number_encode(struct buffer *to, struct bytes name, uint64_t number);
 enum error_code record_number_decode(struct bytes name, struct bytes value, uint64_t *ret_number,

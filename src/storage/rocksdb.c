@@ -1,3 +1,4 @@
+/* rocksdb.c - the storage on RocksDB: commits, failures and reopening. */
 #include "storage/rocksdb_store.h"
 #include "sys/files.h"
 
@@ -69,7 +70,7 @@ static inline struct bytes rocksdb_key_bytes(const struct store_key *key)
 
 enum error_code store_failed(struct error *ret_error, const char *what, char *text)
 {
-    /* All that the C interface gives is the text. */
+    /* The C interface gives only the text. */
     bool is_full = strstr(text, "No space left on device") || strstr(text, "Space limit reached") ||
                    strstr(text, "Disk quota exceeded");
 
@@ -149,8 +150,8 @@ static int rocksdb_compare_rows(const void *left, const void *right)
     return a->order < b->order ? -1 : 1;
 }
 
-/* Whoever reads a row goes through its touches since it was written: after so many it is written
- * as a whole. */
+/* A reader of a row applies every touch since the row was written. The number of touches is
+ * bounded: the write after the last of them writes the whole row. */
 static bool rocksdb_is_short(const struct storage_write *write)
 {
     return write->is_touch && write->timer->version % TOUCHES_MAX != 0;
@@ -202,7 +203,7 @@ static bool rocksdb_reserve_rows(struct rocksdb_store *store, size_t count)
     return true;
 }
 
-/* Appends what is in the scratch buffer; false when it could not grow. */
+/* Appends the contents of the scratch buffer; false when it could not grow. */
 static bool rocksdb_put_scratch(struct rocksdb_store *store, enum store_table table,
                                 const struct store_key *key)
 {
@@ -331,7 +332,7 @@ static bool rocksdb_count_tenants(struct rocksdb_store *store, const struct stor
     return true;
 }
 
-/* The counts that the batch changed; who has none any more needs no record. */
+/* Writes the counts that the batch changed; a tenant without timers needs no record. */
 static bool rocksdb_put_tenants(struct rocksdb_store *store, const struct storage_batch *batch)
 {
     const struct tenant_counts_tenant *tenant;
@@ -355,7 +356,7 @@ static bool rocksdb_put_tenants(struct rocksdb_store *store, const struct storag
 }
 
 /* Writes of a batch stand before its trim, and the next batch after it, so that a trim takes effect
- * on what was there before and on nothing later. */
+ * on earlier rows and on no later row. */
 static bool rocksdb_put_batch(struct rocksdb_store *store, const struct storage_batch *batch)
 {
     const struct store_key key = store_meta_key(batch->partition);
@@ -407,7 +408,7 @@ static enum error_code rocksdb_commit_locked(struct rocksdb_store *store,
 }
 
 /* A log that could not be written is never written again: the database is closed, and opened with a
- * new one. On a full disk that needs room for what is in memory; until then it is open for reading
+ * new one. On a full disk that needs room for the memtables; until then it is open for reading
  * only, at once, before RocksDB begins to repair itself. */
 
 static enum error_code rocksdb_reopen(struct rocksdb_store *store, enum store_state state,
@@ -462,8 +463,9 @@ static enum error_code rocksdb_commit(struct storage *storage, struct storage_ba
     pthread_rwlock_unlock(&store->open_lock);
     if (code == ERROR_IO)
         store->state = STORE_FAILED;
-    /* What failed may be in the log all the same. Whoever reads now is to see it: else he changes
-     * the timer where it was, and it comes back where it is. Only if the disk lets us. */
+    /* The failed write may be in the log nevertheless. Readers must see it before the next change
+     * of the timer; otherwise that change would be applied at the old position, and the timer would
+     * come back at the new one. Possible only if the disk accepts writes. */
     if (code == ERROR_IO && !files_probe(store->folder, NULL))
         rocksdb_reopen(store, STORE_FAILED, NULL);
     else if (code == ERROR_DISK_FULL)

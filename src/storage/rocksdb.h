@@ -17,7 +17,7 @@ enum rocksdb_sync {
 /* What to do with a log that is damaged where it was acknowledged. */
 enum rocksdb_damage {
     ROCKSDB_DAMAGE_REFUSE, /* it is not opened (default) */
-    ROCKSDB_DAMAGE_SKIP,   /* what is whole before and behind it is taken; the rest is counted */
+    ROCKSDB_DAMAGE_SKIP,   /* the intact parts before and behind it are used; the rest is counted */
 };
 
 struct rocksdb_options {

@@ -1,6 +1,8 @@
-/* Copies while it runs: RocksDB's checkpoints. What is in memory is written out before, and files
- * that never change are linked where that is possible, so a copy on the same disk takes little time
- * and room. Commits go on meanwhile; the copy is of one moment after the call began. */
+/* rocksdb_backup.c - copies the database while it runs, by RocksDB's checkpoints.
+ *
+ * The memtables are written out before, and files that never change are linked where possible, so a
+ * copy on one disk takes little time and room. Commits go on meanwhile; the copy is of one moment
+ * after the call began. */
 #include "storage/rocksdb_store.h"
 #include "sys/files.h"
 

@@ -37,7 +37,7 @@ __attribute__((format(printf, 2, 3))) static void rocksdb_check_find(struct chec
     check->told(check->context, text);
 }
 
-/* A key in hex, for one that is no key. */
+/* Bytes in hex, for a key that cannot be decoded. */
 static const char *rocksdb_check_hex(struct bytes key, char ret_text[65])
 {
     size_t size = key.size < 32 ? key.size : 32;
@@ -273,7 +273,7 @@ static void rocksdb_check_name(struct checker *checker, struct bytes key, struct
     if (code == ERROR_NOT_FOUND && !entry.ended.ms)
         rocksdb_check_find(checker, "names: hash %016" PRIx64 ": %s: there is no such timer",
                            at.high, rocksdb_check_place_of(&entry.id, entry.id.first).text);
-    if (code) /* one that is over may be forgotten; one that is damaged is told of as a row */
+    if (code) /* a final timer may be trimmed; a damaged row is reported where rows are checked */
         return;
     walk.timer = &view;
     while (name_next(&walk, &name))
@@ -283,7 +283,7 @@ static void rocksdb_check_name(struct checker *checker, struct bytes key, struct
                        at.high, rocksdb_check_place_of(&view.id, view.at).text);
 }
 
-/* ---- what is kept beside ---- */
+/* ---- the metadata ---- */
 
 static void rocksdb_check_tenant(struct checker *checker, struct bytes key, struct bytes value)
 {

@@ -12,7 +12,7 @@
  *
  * Errors     ERROR_IO when a process has it open or it cannot be read; ERROR_INVALID when it is no
  *            data folder or one of a newer version; ERROR_CORRUPT when the database cannot be
- *            opened for damage. What is wrong inside is no error but a finding.
+ *            opened for damage. Damage inside the database is a finding, not an error.
  * Threads    One.
  */
 #ifndef TICKWHEEL_STORAGE_ROCKSDB_CHECK_H
@@ -31,7 +31,7 @@ struct rocksdb_check_partition {
 };
 
 struct rocksdb_check {
-    /* Called for each finding: one line. The first TOLD_MAX of them; NULL: nobody is told. */
+    /* Called for each finding: one line. The first TOLD_MAX of them; may be NULL. */
     void (*told)(void *context, const char *finding);
     void *context;
 

@@ -1,9 +1,11 @@
 #include "storage/rocksdb_store.h"
 #include "sys/clock.h"
 
-/* Dropping is only for what is intact and says itself that it is long over: anything else, damaged
- * records too, stays for a reader to find. Compactions run on RocksDB's own threads; all that is
- * shared with them is the retention, which never changes. */
+/* rocksdb_filter.c - drops final records in compactions, after their retention.
+ *
+ * Only an intact record that itself says that it ended long ago is dropped: every other record, a
+ * damaged one too, stays for a reader to find. Compactions run on threads of RocksDB; they share
+ * only the retention, which never changes. */
 
 bool store_is_forgotten(const struct store_retention *retention, struct wall ended)
 {

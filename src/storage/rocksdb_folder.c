@@ -1,3 +1,4 @@
+/* rocksdb_folder.c - checks the files of a database before RocksDB opens it. */
 #include "storage/rocksdb_folder.h"
 
 #include "base/checksum.h"
@@ -424,7 +425,7 @@ static enum error_code rocksdb_folder_look_at_manifest(const char *folder, const
 }
 
 /* CURRENT must name a manifest that is there. RocksDB takes a folder without CURRENT for a new one,
- * and clears what it finds. */
+ * and deletes the files in it. */
 static enum error_code rocksdb_folder_look_at_current(const char *folder,
                                                       const struct listing *listing,
                                                       struct folder_state *state,

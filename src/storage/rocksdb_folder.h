@@ -6,7 +6,7 @@
  * A clean stop leaves the file CLOSED: the names, sizes and sums of what must be there at the next
  * start. It is removed before the database is opened to write. docs/storage.md has its format.
  *
- * Threads    Whoever has locked the folder.
+ * Threads    The thread that has locked the folder.
  */
 #ifndef TICKWHEEL_STORAGE_ROCKSDB_FOLDER_H
 #define TICKWHEEL_STORAGE_ROCKSDB_FOLDER_H
@@ -33,7 +33,8 @@ struct folder_state {
 };
 
 /* Looks at every file and changes none. ERROR_CORRUPT, with the file's name and what can be done,
- * when something is missing or is not what was closed. Damage in the midst of a log is told in
+ * when a file is missing or differs from the list of the last clean stop. Damage in the middle of a
+ * log is told in
  * `ret_state`. */
 enum error_code folder_look(const char *folder, struct folder_state *ret_state,
                             struct error *ret_error);

@@ -1,3 +1,4 @@
+/* rocksdb_open.c - the options of RocksDB, the data folder and its format. */
 #include "storage/rocksdb_store.h"
 #include "sys/files.h"
 
@@ -29,16 +30,17 @@ enum {
 
 /* What the C interface has no function for.
  *
- * Recovery writes what it read from the log into files, synced, before anything new is logged. The
+ * Recovery writes the records of the log into files, synced, before anything new is logged. The
  * end of the log may be in memory only, of a process that was killed or of a sync that failed, and
- * a later sync would not help it then. Should power fail, recovery would stop at that end, and all
- * that was acknowledged into the next log since would be lost.
+ * a later sync would not help it then. If power failed, recovery would stop at that end, and
+ * every record acknowledged into the next log since would be lost.
  *
  * After an error RocksDB is not to go on by itself: in this version that can hang for ever, and
  * closing then hangs too. */
 static const char database_text[] = "avoid_flush_during_recovery=false;max_bgerror_resume_count=0";
 
-/* Every file is rewritten once a day, so that what was cancelled far ahead is forgotten too. */
+/* Every file is rewritten once a day, so that timers cancelled long before their due time are
+ * dropped too. */
 static const char table_text[] = "periodic_compaction_seconds=86400";
 
 static const char *const table_names[] = {
@@ -87,7 +89,7 @@ static void rocksdb_open_set_levels(rocksdb_options_t *options)
     rocksdb_options_set_level_compaction_dynamic_level_bytes(options, 1);
 }
 
-/* NULL when RocksDB does not know what is in `text`. */
+/* NULL when RocksDB does not know an option of `text`. */
 static rocksdb_options_t *rocksdb_open_options_of(const char *text, struct error *ret_error)
 {
     rocksdb_options_t *base = rocksdb_options_create(), *options = rocksdb_options_create();
@@ -119,7 +121,7 @@ static rocksdb_options_t *rocksdb_open_table_options(const struct rocksdb_store 
     if (table == STORE_TIMERS) {
         rocksdb_options_set_write_buffer_size(options, memtable_bytes);
         rocksdb_options_set_max_write_buffer_number(options, MEMTABLE_COUNT);
-        /* Who looks for a row mostly finds it: the last level, most of them, needs no filter. */
+        /* Most lookups find their row: the last level, which holds most rows, needs no filter. */
         rocksdb_options_set_optimize_filters_for_hits(options, 1);
         rocksdb_options_set_compaction_filter(options, store->row_filter);
         rocksdb_options_set_merge_operator(options, store_touch_operator_create());
@@ -150,8 +152,8 @@ static rocksdb_options_t *rocksdb_open_database_options(const struct rocksdb_sto
     rocksdb_options_set_wal_recovery_mode(options, store->folder_state.lost ? LOG_AROUND_THE_DAMAGE
                                                                             : LOG_TO_THE_DAMAGE);
     rocksdb_options_set_create_missing_column_families(options, 1);
-    /* All tables flush together: else a small one, seldom full, holds on to logs whose timers are
-     * long in files, and a start reads them all again. */
+    /* All tables flush together. Otherwise a small table, which is seldom full, would keep logs
+     * whose timers are in files already, and a start would read them all again. */
     rocksdb_options_set_atomic_flush(options, 1);
     rocksdb_options_set_max_total_wal_size(options, LOG_BYTES_MAX);
     rocksdb_options_set_max_background_jobs(options, BACKGROUND_JOBS);
@@ -161,8 +163,8 @@ static rocksdb_options_t *rocksdb_open_database_options(const struct rocksdb_sto
     rocksdb_options_set_bytes_per_sync(options, SYNC_BYTES);
     rocksdb_options_set_stats_dump_period_sec(options, 0);
     rocksdb_options_set_stats_persist_period_sec(options, 0);
-    /* Its own event log lies on the same disk, and a library built with assertions aborts when it
-     * cannot write there any more. */
+    /* The event log of RocksDB lies on the disk of the data, and a library built with assertions
+     * aborts when it cannot write there any more. */
     rocksdb_options_set_info_log_level(options, EVENT_LOG_FATAL);
     rocksdb_options_set_max_log_file_size(options, EVENT_LOG_BYTES);
     rocksdb_options_set_keep_log_file_num(options, EVENT_LOG_COUNT);
@@ -296,7 +298,7 @@ static enum error_code rocksdb_open_write_format(struct rocksdb_store *store,
     return store_write(store, store->batch, ret_error);
 }
 
-/* Whoever only looks takes the folder as it was made. */
+/* A read-only check uses the partition count of the folder. */
 static enum error_code rocksdb_open_adopt_partitions(struct rocksdb_store *store, uint64_t count,
                                                      struct error *ret_error)
 {
@@ -362,8 +364,8 @@ static enum error_code rocksdb_open_check_format(struct rocksdb_store *store,
     return code;
 }
 
-/* A damaged meta is told to who asks for it; to the trim it is as good as none, since a range that
- * begins too early drops nothing more. */
+/* Damaged metadata is reported when it is loaded; to the trim it counts as missing, since a range
+ * that begins too early drops nothing more. */
 static enum error_code rocksdb_open_load_trims(struct rocksdb_store *store, struct error *ret_error)
 {
     for (uint32_t i = 0; i < store->partition_count; i++) {
@@ -397,7 +399,7 @@ static enum error_code rocksdb_open_load_tenant(struct rocksdb_store *store, str
                : ERROR_NO_MEMORY;
 }
 
-/* A row counts for its tenant while it lives; a damaged one for nobody. */
+/* A live row counts for its tenant; a damaged row is not counted. */
 static enum error_code rocksdb_open_count_row(struct rocksdb_store *store, struct bytes key_text,
                                               struct bytes value)
 {
@@ -523,7 +525,8 @@ static void rocksdb_open_store_init_locks(struct rocksdb_store *store)
 {
     pthread_rwlockattr_t kind;
 
-    /* Else readers without a gap between them would keep it from being opened again. */
+    /* Prefer writers: readers without a gap between them would keep the database from being opened
+     * again. */
     pthread_rwlockattr_init(&kind);
     pthread_rwlockattr_setkind_np(&kind, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_rwlock_init(&store->open_lock, &kind);
@@ -562,8 +565,8 @@ static bool rocksdb_open_store_init(struct rocksdb_store *store,
     return store->folder && store->trims && store->pendings && store->tenant_counts_of;
 }
 
-/* Makes the folder, locks it, and looks at it before RocksDB does. What is wrong is refused while
- * nothing has changed yet. */
+/* Makes the folder, locks it, and looks at it before RocksDB does. Damage is refused before
+ * anything is changed. */
 static enum error_code rocksdb_open_prepare_folder(struct rocksdb_store *store,
                                                    struct error *ret_error)
 {

@@ -1,3 +1,4 @@
+/* rocksdb_read.c - scans, lookups and finds, and setting damaged records aside. */
 #include "storage/page.h"
 #include "storage/rocksdb_store.h"
 #include "sys/clock.h"
@@ -5,8 +6,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Scans that ask for so many rows read whole files anyway: they fetch ahead, and leave the cache to
- * those who look for one timer. */
+/* Scans of at least BIG_SCAN_ROWS read whole files anyway: they read ahead, and leave the cache to
+ * lookups of single timers. */
 enum { BIG_SCAN_ROWS = 256, READAHEAD_BYTES = 256 * 1024 };
 
 /* ---- setting aside ---- */
@@ -100,7 +101,7 @@ static bool rocksdb_read_is_pointer_aside(struct rocksdb_store *store, const str
 
 /* ---- scans ---- */
 
-/* What ended so long ago that it is forgotten; 0 when nothing is. */
+/* Timers that ended before this time count as trimmed; 0: none. */
 static struct wall rocksdb_read_forgotten_before(const struct rocksdb_store *store)
 {
     return (struct wall){wall_since((struct wall){store->retention.retain_ms}, wall_now())};
@@ -351,7 +352,7 @@ enum error_code store_lookup(struct storage *storage, const struct storage_looku
     }
     options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_prefix_same_as_start(options, 1);
-    /* No serial is 0, so the last key there can be is not one that is. */
+    /* No serial is 0, so the upper bound is never the key of an entry. */
     rocksdb_readoptions_set_iterate_upper_bound(options, last.data, last.size);
     entries = rocksdb_create_iterator_cf(store->db, options, store->tables[STORE_NAMES]);
     rocksdb_iter_seek(entries, begin.data, begin.size);

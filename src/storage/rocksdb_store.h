@@ -3,8 +3,8 @@
  *
  *   rocksdb.c          commits, metas, statistics, closing
  *   rocksdb_open.c     options, the data folder and its format
- *   rocksdb_read.c     scans, finding one, and setting aside what is damaged
- *   rocksdb_filter.c   what a compaction forgets
+ *   rocksdb_read.c     scans, finding one, and setting damaged records aside
+ *   rocksdb_filter.c   which records a compaction drops
  *   rocksdb_folder.c   the files, before the database is opened
  *   rocksdb_backup.c   copies while it runs
  *   rocksdb_check.c    looking through all of a folder that is at rest
@@ -22,7 +22,7 @@
 
 /* X(id, name of the column family): the name "default" is RocksDB's, and must be there. */
 #define STORE_TABLE_LIST(X)                                                                   \
-    X(META, "default")          /* what is kept beside the timers: format, counters, metas */ \
+    X(META, "default")          /* beside the timers: format, counters, partition metadata */ \
     X(TIMERS, "timers")         /* rows by position */                                        \
     X(MOVED, "moved")           /* pointers by serial */                                      \
     X(NAMES, "names")           /* entries of names */                                        \
@@ -48,10 +48,10 @@ enum store_table {
 enum store_state {
     STORE_WRITABLE,
     STORE_FAILED, /* no: it must be opened again before. Opened so, it can only be read */
-    STORE_FULL,   /* the same, and not before there is room on the disk */
+    STORE_FULL,   /* as FAILED, and it can be opened only when the disk has room */
 };
 
-/* How long final records are kept: all that a compaction needs to know. */
+/* How long final records are kept: the only fact that a compaction needs. */
 struct store_retention {
     uint64_t retain_ms;
 };
@@ -81,7 +81,7 @@ struct rocksdb_store {
     /* The writer's; guarded by write_lock, which a commit shares only with setting aside. */
     pthread_mutex_t write_lock;
     struct wall *trims;                     /* [partition_count]: as the metas on disk have it */
-    uint64_t *pendings;                     /* the same */
+    uint64_t *pendings;                     /* [partition_count]: live timers, as on disk */
     struct tenant_counts *tenant_counts_of; /* [partition_count]: as the disk has them */
     struct store_row *rows;
     size_t row_capacity;

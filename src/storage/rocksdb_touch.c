@@ -1,3 +1,4 @@
+/* rocksdb_touch.c - merges touches into their row, by a merge operator. */
 #include "storage/rocksdb_store.h"
 
 #include <stdlib.h>
@@ -39,7 +40,7 @@ static char *rocksdb_touch_row(void *state, const char *key, size_t key_size, co
     if (store_row_key_parse((struct bytes){key, key_size}, &at))
         record_touch_apply(&result, at, (struct bytes){row, row ? row_size : 0}, touch);
     else
-        buffer_append_bytes(&result, touch); /* a damaged key, whoever reads it */
+        buffer_append_bytes(&result, touch); /* its reader finds a damaged key */
     return rocksdb_touch_give(&result, ret_success, ret_size);
 }
 

@@ -13,21 +13,21 @@
  *   over, was_at not 0    the row stays where it is (was_at) as a short final record without
  *                         payload, headers, content type, watch, schedule and trace (a dead letter
  *                         keeps them), until trim passes it
- *   over, was_at 0        the same at id.first: over before it was ever written
+ *   final, was_at 0       a final record at id.first: it ended before it was ever written
  *   alive, was_final      a final record lives again: as above, and it counts as live from now on
  * Beside that it keeps the entries of the timer's names (name.h): all are written with a new row,
- * with one that lives again, and when the timer is over, when what it watched goes.
+ * with a revived timer, and when the timer is final, when its watched keys are removed.
  * Positions are from 1 up to, not including, 2^48 - 1 milliseconds.
  *
  * Errors     ERROR_IO (storage failed; nothing of the batch may be relied on), ERROR_NO_MEMORY,
- *            ERROR_DISK_FULL. The same call may be made again, and succeeds when the cause is gone.
- *            What failed may be on disk all the same, up to some batch: then whoever reads sees it,
- *            but a crash may lose it until a later commit succeeds.
+ *            ERROR_DISK_FULL. The call may be repeated, and succeeds when the cause is gone.
+ * A failed commit may be on disk nevertheless, up to some batch: readers then see it, but
+ *            a crash may lose it until a later commit succeeds.
  *            A damaged record is no error: it is set aside, counted, and passed over.
  * Ownership  Timers in a batch are borrowed until the call returns; found and scanned timers are
  *            the caller's to free.
- * Threads    storage_commit from one thread at a time. All that reads from any thread at any time:
- *            it sees every commit that has returned.
+ * Threads    storage_commit from one thread at a time. Reads from any thread at any time; they
+ *            see every commit that has returned.
  */
 #ifndef TICKWHEEL_STORAGE_STORAGE_H
 #define TICKWHEEL_STORAGE_STORAGE_H
@@ -46,7 +46,7 @@ static inline bool storage_position_before(struct storage_position a, struct sto
     return a.at.ms < b.at.ms || (a.at.ms == b.at.ms && a.serial < b.serial);
 }
 
-/* What is kept beside a partition's timers, written with each of its batches. All zero when new. */
+/* The metadata of a partition, written with each of its batches. All zero when new. */
 struct storage_meta {
     uint64_t epoch;        /* how often the partition was opened */
     struct wall watermark; /* no live timer lies before it: recovery scans from here */
@@ -60,7 +60,7 @@ struct storage_meta {
 struct storage_write {
     struct timer *timer;
     struct wall was_at;      /* the position of its row before this write; 0 when it has none */
-    const struct timer *old; /* what it replaces, if that may watch other keys; else NULL */
+    const struct timer *old; /* the timer it replaces, if that may watch other keys; or NULL */
     bool is_touch; /* alive, was_at == at, and only due, which lies behind it, and version are other
                       than in the row: a backend may write just these */
     bool was_final; /* its row is a final record, and this write makes the timer live again */
@@ -68,19 +68,19 @@ struct storage_write {
 
 /* The changes of one partition that become durable together, or not at all. First its writes, in
  * order, then the trim of its meta: rows before it are dropped, of which none may be alive. A trim
- * that goes down drops nothing; the next one that rises drops from there on. */
+ * that goes down drops nothing; the next trim that rises drops from there on. */
 struct storage_batch {
     struct list link; /* the holder's */
     uint16_t partition;
     struct storage_meta meta;
     struct storage_write *writes;
     size_t write_count;
-    enum error_code result; /* set by who commits, for who is told */
+    enum error_code result; /* set by the committing thread */
 };
 
 /* Which rows a scan returns. */
 enum storage_scan_kind {
-    STORAGE_SCAN_LIVE, /* skips what is over */
+    STORAGE_SCAN_LIVE, /* skips final records */
     STORAGE_SCAN_ALL,  /* final records too, while they are kept */
 };
 
@@ -89,7 +89,7 @@ struct storage_scan {
     enum storage_scan_kind kind;
     struct storage_position from; /* the first position wanted */
     struct storage_position to;   /* the first position not wanted */
-    size_t rows_max;              /* at most so many rows (1 ..) */
+    size_t rows_max;              /* the most rows of the page (1 ..) */
     size_t bytes_max;             /* stop after the row with which the footprints reach this sum */
     size_t row_bytes;             /* added to each row's footprint: what its reader takes for it */
 };
@@ -100,7 +100,7 @@ struct storage_page {
     struct storage_position next; /* where to go on; scan.to when the range is finished */
 };
 
-/* Who has a name (name.h): its timers, the newest first. */
+/* Asks for the timers that have a name (name.h), the newest first. */
 struct storage_lookup {
     uint16_t partition;
     uint64_t name;         /* its hash */
@@ -108,7 +108,7 @@ struct storage_lookup {
     size_t count_max;
 };
 
-/* Timers that have the name, or another one with the same hash; those with a key or a request may
+/* Timers that have the name, or another name of an equal hash; those with a key or a request may
  * be over. */
 struct storage_names {
     struct timer_id *ids; /* the caller's to free(); NULL when there is none */
@@ -119,7 +119,7 @@ struct storage_names {
 
 struct storage_stats {
     uint64_t corrupt_records;       /* set aside since the data folder was made */
-    char found[STORAGE_FOUND_SIZE]; /* what was wrong at the last start, in words, or empty */
+    char found[STORAGE_FOUND_SIZE]; /* damage found at the last start, in words, or empty */
     uint64_t torn_logs;             /* that ended within a write at the last start */
     uint64_t lost_writes;           /* that a damaged log cost at the last start */
     uint64_t disk_bytes;            /* estimate of what the backend's files take */

@@ -1,3 +1,4 @@
+/* tree.c - a treap of records, by key. */
 #include "storage/tree.h"
 
 #include "base/random.h"
@@ -33,7 +34,7 @@ void tree_deinit(struct tree *tree)
     tree_init(tree);
 }
 
-/* Splits into what is before `key` and the rest. */
+/* Splits into the nodes before `key` and the rest. */
 static void tree_split(struct tree_node *node, struct record_key key, struct tree_node **ret_before,
                        struct tree_node **ret_rest)
 {
@@ -112,7 +113,7 @@ struct tree_node *tree_find_from(const struct tree *tree, struct record_key key)
     return best;
 }
 
-/* Counts what is at `node` and below; `last` follows the keys in order. */
+/* Counts the nodes at `node` and below; `last` follows the keys in order. */
 static void tree_check_below(const struct tree_node *node, const struct tree_node **last,
                              size_t *count, size_t *bytes)
 {

@@ -1,3 +1,4 @@
+/* clock.c - reads the wall clock and the monotonic clock. */
 #include "sys/clock.h"
 
 static struct timespec clock_read(clockid_t clock)

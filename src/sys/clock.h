@@ -13,8 +13,8 @@
 /* CLOCK_REALTIME; it can step. */
 struct wall wall_now(void);
 
-/* The same, but the millisecond to come instead of the one that has begun. What a client asks for
- * as "from now" counts from here, so that by no clock, however fine, does it come early. */
+/* The wall time rounded up to the next millisecond. Delays "from now" count from here, so that a
+ * timer is not early by any clock, however fine. */
 struct wall wall_coming(void);
 
 /* Wall time in microseconds since the epoch, for measuring lateness. */
@@ -23,8 +23,8 @@ uint64_t wall_now_us(void);
 /* CLOCK_MONOTONIC. */
 struct instant instant_now(void);
 
-/* What the wall shows at that instant if it does not step, or a moment less; now for what is past.
- */
+/* The wall time at that instant if the wall clock does not step, or a moment less; now for an
+ * instant that has passed. */
 struct wall instant_wall(struct instant instant);
 
 /* The instant as the system's calls take it, for a wait with a deadline on CLOCK_MONOTONIC. */

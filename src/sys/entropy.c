@@ -1,3 +1,4 @@
+/* entropy.c - random bytes from the kernel. */
 #include "sys/entropy.h"
 
 #include <errno.h>

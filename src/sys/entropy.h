@@ -1,5 +1,5 @@
 /*
- * entropy.h - random bytes from the kernel: for seeds and for anything that nobody may guess.
+ * entropy.h - random bytes from the kernel: for seeds, keys and secrets.
  *
  * Errors     ERROR_IO when the kernel has none to give; the bytes are then unspecified.
  * Threads    Any. Waits only while the machine has just booted.

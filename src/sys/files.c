@@ -1,3 +1,4 @@
+/* files.c - files and folders, written so that they survive a crash. */
 #include "sys/files.h"
 
 #include <dirent.h>

@@ -10,8 +10,8 @@
 #include "base/bytes.h"
 #include "base/error.h"
 
-/* Makes the folder and those above it; one that exists is fine. New ones are open to their owner
- * only. All of them are on disk when this returns. */
+/* Makes the folder and those above it; a folder that exists is fine. New ones are open to their
+ * owner only. All of them are on disk when this returns. */
 enum error_code files_make_folder(const char *path, struct error *ret_error);
 
 /* Appends the whole file to `buffer`; at most `size_max` bytes. Reads pipes and /proc too. On
@@ -42,7 +42,7 @@ enum error_code files_each_block(const char *path, size_t block_size,
 
 bool files_exists(const char *path);
 
-/* Removes a file for good: after a crash too. One that is not there is fine. */
+/* Removes a file for good: after a crash too. A file that does not exist is fine. */
 enum error_code files_remove(const char *path, struct error *ret_error);
 
 /* Makes durable that `path` is there, once it was made or renamed. */
@@ -59,11 +59,11 @@ enum error_code files_lock_folder(const char *path, enum files_lock kind, int *r
                                   struct error *ret_error);
 void files_unlock(int lock);
 
-/* Whether the disk takes what is written into the folder: writes and syncs a file of 256 KiB there,
+/* Whether the disk accepts writes into the folder: writes and syncs a file of 256 KiB there,
  * and removes it. ERROR_DISK_FULL when there is no room. */
 enum error_code files_probe(const char *folder, struct error *ret_error);
 
-/* How many bytes may still be written where `path` lies, by whoever is not root. */
+/* Free bytes on the file system of `path` for a user that is not root. */
 enum error_code files_free_bytes(const char *path, uint64_t *ret_bytes, struct error *ret_error);
 
 #endif

@@ -1,3 +1,4 @@
+/* mailbox.c - queues of messages between threads. */
 #include "sys/mailbox.h"
 
 #include <assert.h>

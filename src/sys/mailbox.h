@@ -3,7 +3,7 @@
  * descriptor.
  *
  * A message is any struct with a `struct list` in it. Posting allocates nothing, so it cannot fail;
- * the number of messages is bounded by whoever hands them out.
+ * the senders bound the number of messages.
  *
  * Ownership  A posted message is the reader's.
  * Threads    mailbox_post from any thread; take and wait from the one reader.
@@ -30,7 +30,7 @@ void mailbox_deinit(struct mailbox *mailbox);
 /* Wakes the reader only when the mailbox was empty. */
 void mailbox_post(struct mailbox *mailbox, struct list *message);
 
-/* The same for a whole list, which is empty afterwards. */
+/* Posts every message of a list, which is empty afterwards. */
 void mailbox_post_all(struct mailbox *mailbox, struct list *messages);
 
 /* Moves everything posted so far to the end of `ret_messages`, oldest first. Does not wait. */
@@ -39,7 +39,7 @@ void mailbox_take(struct mailbox *mailbox, struct list *ret_messages);
 /* Returns when there are messages, or after `timeout_ns`; UINT64_MAX waits for ever. */
 void mailbox_wait(struct mailbox *mailbox, uint64_t timeout_ns);
 
-/* The same for a reader of several mailboxes. */
+/* Waits until one of several mailboxes has a message, at most timeout_ns. */
 void mailbox_wait_any(struct mailbox *const mailboxes[], size_t count, uint64_t timeout_ns);
 
 #define MAILBOX_WAIT_MAX 8 /* the most mailboxes of one mailbox_wait_any */

@@ -1,3 +1,4 @@
+/* notify.c - tells systemd that the service is ready, alive or stopping. */
 #include "sys/notify.h"
 
 #include <stdbool.h>

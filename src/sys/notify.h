@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 struct notify {
-    char socket_[108];     /* a path, or after '@' an abstract name; empty: nobody asked */
-    uint64_t watchdog_ms_; /* 0: nobody asked */
+    char socket_[108];     /* a path, or after '@' an abstract name; empty: no supervisor */
+    uint64_t watchdog_ms_; /* 0: no watchdog */
 };
 
 /* Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID from "NAME=value" texts up to NULL. */
@@ -25,7 +25,8 @@ void notify_init(struct notify *notify, char *const environment[]);
  */
 size_t notify_send(const struct notify *notify, const char *state);
 
-/* How often to send "WATCHDOG=1": half of what was asked for; UINT64_MAX when nobody asked. */
+/* How often to send "WATCHDOG=1": half of the interval that the supervisor asks
+ * for; UINT64_MAX without a watchdog. */
 uint64_t notify_watchdog_interval_ms(const struct notify *notify);
 
 #endif

@@ -1,3 +1,4 @@
+/* process.c - the limits and the terminal of this process. */
 #include "sys/process.h"
 
 #include "sys/files.h"

@@ -16,7 +16,7 @@ uint64_t process_memory_bytes(void);
  * returns the limit that now holds. Never lowers it. */
 uint64_t process_raise_file_limit(uint64_t wanted);
 
-/* Whether a person reads what is written to this descriptor. */
+/* Whether the descriptor is a terminal. */
 bool process_is_terminal(int fd);
 
 #endif

@@ -1,3 +1,4 @@
+/* signals.c - signals as events of a descriptor. */
 #include "sys/signals.h"
 
 #include <errno.h>

@@ -12,26 +12,16 @@ TODAY = {
 
         "src/api": 20,
 
-        "src/base": 20,
-
-        "src/calendar": 20,
-
         "src/delivery": 20,
 
         "src/engine": 20,
 
 
-        "src/ops": 20,
-
         "src/shard": 20,
-
-        "src/storage": 20,
-
-        "src/sys": 20,
 
         "src/timer": 20,
     },
-    "purposes": 112,
+    "purposes": 70,
     "unique_tags": 60,
     "unique_statics": 480,
 }
