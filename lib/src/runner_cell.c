@@ -406,7 +406,7 @@ bool tw__runner_look(struct tw_runner_wheel *wheel, uint32_t index, uint64_t now
     }
     TW_RUNNER_HOOK("look: pending");
     uint64_t deadline_ns = atomic_load(&body->deadline_ns);
-    if (now_ns == 0 || deadline_ns > now_ns) {
+    if (!ret_due || deadline_ns > now_ns) {
         runner_set_reminder(wheel, cell, body, deadline_ns);
         return false;
     }

@@ -232,8 +232,9 @@ void tw__runner_messages_take(struct tw_runner_wheel *wheel, uint64_t until_ns);
 /* The earliest deadline of the unread messages. */
 uint64_t tw__runner_messages_earliest(struct tw_runner_wheel *wheel);
 
-/* Looks at a cell; called with wheel_lock held. A pending timer has a reminder after that. With a
- * `now_ns` other than 0, a timer due by then is marked as running instead, and true is returned. */
+/* Looks at a cell; called with wheel_lock held. A pending timer has a reminder after that. Unless
+ * `ret_due` is NULL, a timer due by `now_ns` is marked as running and stored in it instead, and
+ * true is returned. */
 bool tw__runner_look(struct tw_runner_wheel *wheel, uint32_t index, uint64_t now_ns,
                      struct tw_expired *ret_due);
 
