@@ -101,6 +101,14 @@ struct tw_instant tw_runner_now(const struct tw_runner *runner)
     return tw_clock_now(runner->clock);
 }
 
+/* The time, which does not go back even if the clock does. Only the runner. */
+static struct tw_instant runner_read_clock(struct tw_runner *runner)
+{
+    uint64_t now_ns = tw_runner_now(runner).ns;
+    runner->latest_ns = now_ns > runner->latest_ns ? now_ns : runner->latest_ns;
+    return (struct tw_instant){runner->latest_ns};
+}
+
 /* Takes a batch of due timers, which are running from then on. Sets `ret_is_done` when no more are
  * due. */
 static size_t runner_take_due(struct tw_runner_wheel *wheel, struct tw_instant now,
@@ -110,11 +118,15 @@ static size_t runner_take_due(struct tw_runner_wheel *wheel, struct tw_instant n
     pthread_mutex_lock(&wheel->wheel_lock);
     size_t count = tw_wheel_expire(wheel->wheel, runner_tick_at(wheel, now), wheel->reminders,
                                    wheel->batch_count_max);
+    /* Reminders are due by the wheel's time. It is after `now` if the wheel was added since `now`
+     * was read. */
+    uint64_t wheel_ns = tw_wheel_now(wheel->wheel) * wheel->tick_ns;
+    uint64_t now_ns = wheel_ns > now.ns ? wheel_ns : now.ns;
     for (size_t i = 0; i < count; i++)
         tw__runner_prefetch(wheel, (uint32_t)wheel->reminders[i].data);
     for (size_t i = 0; i < count; i++)
         due +=
-            tw__runner_look(wheel, (uint32_t)wheel->reminders[i].data, now.ns, &wheel->batch[due]);
+            tw__runner_look(wheel, (uint32_t)wheel->reminders[i].data, now_ns, &wheel->batch[due]);
     *ret_is_done = !tw_wheel_is_behind(wheel->wheel);
     pthread_mutex_unlock(&wheel->wheel_lock);
     return due;
@@ -148,7 +160,7 @@ static size_t runner_handle_batch(struct tw_runner_wheel *wheel, struct tw_insta
                           tw_instant_since((struct tw_instant){wheel->batch[i].deadline}, *now));
     wheel->handler(wheel->context, wheel->batch, count);
     runner_finish_batch(wheel, count);
-    struct tw_instant after = tw_runner_now(wheel->runner);
+    struct tw_instant after = runner_read_clock(wheel->runner);
     uint64_t took = tw_instant_since(*now, after);
     if (took > atomic_load_explicit(&wheel->callback_ns_max, memory_order_relaxed))
         atomic_store_explicit(&wheel->callback_ns_max, took, memory_order_relaxed);
@@ -181,8 +193,8 @@ static void runner_read_messages(struct tw_runner_wheel *wheel, struct tw_instan
 static size_t runner_handle_all(struct tw_runner *runner, size_t limit, bool *ret_is_done)
 {
     size_t handled = 0;
-    struct tw_instant now = tw_runner_now(runner);
     for (;;) {
+        struct tw_instant now = runner_read_clock(runner);
         size_t most = 0;
         *ret_is_done = true;
         for (struct tw_runner_wheel *wheel = atomic_load(&runner->wheels); wheel;

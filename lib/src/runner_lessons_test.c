@@ -12,7 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MS = 1000000, S = 1000 * MS, HANGS_AFTER_S = 5, FIRED_MAX = 64 };
+#define S UINT64_C(1000000000)
+
+enum { MS = 1000000, HANGS_AFTER_S = 60, FIRED_MAX = 64 };
 
 /* A runner on virtual time, and the data of its last fired timers. */
 struct runner_lesson {
@@ -104,11 +106,101 @@ static void a_thread_at_zero_fires_what_is_due_at_zero(void **state)
     lesson_deinit(&lesson);
 }
 
+/* Goal: when the clock is set back, the latest instant seen counts, and dispatch returns. Method: a
+ * timer for an instant that the clock has shown before, and one for an instant that it has not; the
+ * first was compared with the clock and found not due, again and again. */
+static void a_clock_set_back_fires_what_it_has_shown(void **state)
+{
+    (void)state;
+    struct runner_lesson lesson;
+    lesson_init(&lesson, S);
+    assert_true(tw_runner_schedule(lesson.wheel, at(10 * S), 1) != TW_NONE);
+    assert_int_equal(dispatch_at(&lesson, 10 * S), 1);
+    tw_virtual_set(&lesson.clock, at(5 * S));
+    assert_true(tw_runner_schedule(lesson.wheel, at(7 * S), 2) != TW_NONE);
+    assert_true(tw_runner_schedule(lesson.wheel, at(12 * S), 3) != TW_NONE);
+    assert_int_equal(tw_runner_dispatch(lesson.runner, SIZE_MAX), 1);
+    assert_int_equal(lesson.fired[1], 2);
+    assert_int_equal(dispatch_at(&lesson, 6 * S), 0);
+    assert_int_equal(dispatch_at(&lesson, 12 * S - MS), 0);
+    assert_int_equal(dispatch_at(&lesson, 12 * S), 1);
+    assert_int_equal(lesson.fired[2], 3);
+    lesson_deinit(&lesson);
+}
+
+/* Goal: likewise for a wheel that is added after the clock was set back. */
+static void a_wheel_added_after_a_step_back_sees_the_latest_time(void **state)
+{
+    (void)state;
+    struct runner_lesson lesson;
+    lesson_init(&lesson, S);
+    assert_int_equal(dispatch_at(&lesson, 10 * S), 0);
+    tw_virtual_set(&lesson.clock, at(5 * S));
+    struct tw_runner_wheel *added =
+        tw_runner_add(lesson.runner, &(struct tw_runner_wheel_options){.handler = lesson_note,
+                                                                       .context = &lesson});
+    assert_non_null(added);
+    assert_true(tw_runner_schedule(added, at(7 * S), 1) != TW_NONE);
+    assert_true(tw_runner_schedule(added, at(11 * S), 2) != TW_NONE);
+    assert_int_equal(tw_runner_dispatch(lesson.runner, SIZE_MAX), 1);
+    assert_int_equal(lesson.fired[0], 1);
+    assert_int_equal(dispatch_at(&lesson, 11 * S), 1);
+    lesson_deinit(&lesson);
+}
+
+/* A clock whose next reader is preempted after reading it: meanwhile five seconds pass and another
+ * thread adds a wheel, with a timer. */
+struct preempting_clock {
+    struct tw_clock clock; /* first */
+    struct runner_lesson *lesson;
+    struct tw_runner_wheel *added;
+    bool preempts;
+};
+
+static uint64_t preempting_now_ns(const struct tw_clock *clock)
+{
+    struct preempting_clock *self = (struct preempting_clock *)(uintptr_t)clock;
+    struct runner_lesson *lesson = self->lesson;
+    uint64_t read_ns = tw_clock_now(&lesson->clock.clock).ns;
+    if (!self->preempts)
+        return read_ns;
+    self->preempts = false;
+    tw_virtual_advance(&lesson->clock, 5 * S);
+    self->added =
+        tw_runner_add(lesson->runner,
+                      &(struct tw_runner_wheel_options){.handler = lesson_note, .context = lesson});
+    assert_non_null(self->added);
+    assert_true(tw_runner_schedule(self->added, at(read_ns + 2 * S), 1) != TW_NONE);
+    return read_ns;
+}
+
+/* Goal: a wheel that is newer than the runner's last reading of the clock does not hang it. Method:
+ * the wheel is added between that reading and the walk over the wheels. */
+static void a_wheel_added_behind_the_runners_back_is_handled(void **state)
+{
+    (void)state;
+    struct runner_lesson lesson;
+    lesson_init(&lesson, S);
+    tw_runner_destroy(lesson.runner);
+    struct preempting_clock clock = {{preempting_now_ns, NULL}, &lesson, NULL, false};
+    lesson.runner = tw_runner_create(&(struct tw_runner_options){.clock = &clock.clock});
+    assert_non_null(lesson.runner);
+    clock.preempts = true;
+    size_t count = tw_runner_dispatch(lesson.runner, SIZE_MAX);
+    count += tw_runner_dispatch(lesson.runner, SIZE_MAX);
+    assert_int_equal(count, 1);
+    assert_int_equal(lesson.fired[0], 1);
+    lesson_deinit(&lesson);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_clock_at_zero_fires_what_is_due_at_zero),
         cmocka_unit_test(a_thread_at_zero_fires_what_is_due_at_zero),
+        cmocka_unit_test(a_clock_set_back_fires_what_it_has_shown),
+        cmocka_unit_test(a_wheel_added_after_a_step_back_sees_the_latest_time),
+        cmocka_unit_test(a_wheel_added_behind_the_runners_back_is_handled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

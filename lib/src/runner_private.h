@@ -183,8 +183,9 @@ struct tw_runner {
     atomic_bool is_stopped;
     atomic_bool is_dispatching; /* set during dispatch, to detect misuse */
     struct tw_waiter waiter;
-    int fd;       /* -1: a thread waits with `waiter` */
-    int fd_write; /* other end of the pipe, on systems without timerfd */
+    int fd;             /* -1: a thread waits with `waiter` */
+    int fd_write;       /* other end of the pipe, on systems without timerfd */
+    uint64_t latest_ns; /* latest instant read in handling; used by the runner's thread only */
     _Atomic uint64_t wakes;
     _Alignas(LINE) _Atomic uint64_t sleep_until_ns; /* 0 while awake */
 };
