@@ -113,7 +113,7 @@ fmt: ## format every C file
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format-14 -i
 
 docs: ## the generated files: settings, reference, exported symbols
-	@scripts/reference --markdown docs/reference
+	@scripts/reference --markdown docs/reference.md
 	@scripts/reference --map lib/libtickwheel.map
 	@$(MAKE) --no-print-directory build
 	@build/release/bin/tickwheeld --print-config-docs > docs/configuration.md

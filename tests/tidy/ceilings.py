@@ -8,20 +8,20 @@ last row is gone, this file goes too. The counts have a little room, since sever
 
 TODAY = {
     "plain_words": {
-        "docs": 4.8,
+        "docs": 5.0,
 
-        "src/api": 20,
+        "src/api": 11.5,
 
-        "src/delivery": 20,
+        "src/delivery": 9.5,
 
-        "src/engine": 20,
+        "src/engine": 16.5,
 
 
-        "src/shard": 20,
+        "src/shard": 9,
 
-        "src/timer": 20,
+        "src/timer": 6.7,
     },
-    "purposes": 70,
-    "unique_tags": 60,
-    "unique_statics": 480,
+    "purposes": 62,
+    "unique_tags": 56,
+    "unique_statics": 395,
 }
