@@ -285,14 +285,10 @@ static void log_stop(const struct service *service, const char *event, const cha
     event_log_end(&line);
 }
 
-static bool allows_host(void *node, struct bytes host)
+static enum error_code check_target(void *node, struct bytes text, const struct target *target,
+                                    struct error *ret_error)
 {
-    return node_allows_host(node, host);
-}
-
-static enum error_code check_broker_target(void *node, struct bytes target, struct error *ret_error)
-{
-    return node_check_broker_target(node, target, ret_error);
+    return node_check_target(node, text, target, ret_error);
 }
 
 static enum exit_code serve(struct service *service, bool wants_banner, struct instant started)
@@ -301,10 +297,8 @@ static enum exit_code serve(struct service *service, bool wants_banner, struct i
         .config = service->config,
         .metrics = service->metrics,
         .node = service->node,
-        .host_allowed = allows_host,
-        .host_context = service->node,
-        .broker_check = check_broker_target,
-        .broker_context = service->node,
+        .target_check = check_target,
+        .target_context = service->node,
     };
     struct error error = {.text = ""};
 

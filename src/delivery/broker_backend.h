@@ -24,6 +24,7 @@
 
 #include "delivery/broker_url.h"
 #include "engine/delivery.h"
+#include "timer/target.h"
 
 #define BROKER_VERSION_SIZE 64
 
@@ -35,7 +36,7 @@ struct broker_field {
 
 struct broker_message {
     /* Of the target, decoded, each with a NUL that is not counted. */
-    struct bytes names[BROKER_TARGET_NAMES_MAX];
+    struct bytes names[TARGET_PATHS_MAX];
     struct bytes key; /* data NULL: there is none */
     const char *id;   /* the same on every attempt; it is among the fields too */
     struct bytes payload;
@@ -60,7 +61,6 @@ void broker_outcome(struct broker_sink *sink, uint64_t ticket, enum delivery_res
 
 struct broker_backend {
     const char *scheme; /* of targets */
-    size_t name_count;  /* how many names a target has, parted by '/' */
 
     /* The client library and its version: "hiredis 0.14.1". */
     void (*version)(char ret_text[BROKER_VERSION_SIZE]);

@@ -163,7 +163,6 @@ static inline void fake_destroy(void *client)
 
 static const struct broker_backend fake_backend = {
     .scheme = "redis",
-    .name_count = 1,
     .version = fake_version,
     .refusal = fake_refusal,
     .create = fake_create,

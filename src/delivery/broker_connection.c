@@ -242,13 +242,12 @@ static bool publish(struct broker_connection *connection, struct delivery *deliv
     struct instant now = instant_now();
     struct error error;
     uint64_t ticket;
-    enum error_code code =
-        broker_message_build(&connection->builder, backend, delivery, &message, &error);
+    enum error_code code = broker_message_build(&connection->builder, delivery, &message, &error);
 
     list_remove(&delivery->link);
     delivery->started_us = wall_now_us();
     if (code) {
-        end(sink, delivery, code == ERROR_INVALID ? DELIVERY_ENDED : DELIVERY_FAILED, error.text);
+        end(sink, delivery, DELIVERY_FAILED, error.text);
         return true;
     }
     ticket = take_slot(sink, delivery, now);

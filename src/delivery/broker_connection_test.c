@@ -293,27 +293,6 @@ static void test_full_client(void **state)
     shipments_destroy(soon, 1);
 }
 
-/* Goal: a target that is none ends alone. */
-static void test_bad_target(void **state)
-{
-    struct shipment *bad = shipments_create(1, "redis://orders", LONG);
-    struct shipment *good = shipments_create(1, TARGET, LONG);
-    struct bed bed;
-
-    (void)state;
-    bed_init(&bed);
-    bed.fake.answers = true;
-    bed_start(&bed);
-    bed_post(&bed, bad, 1);
-    bed_post(&bed, good, 1);
-    bed_wait(&bed, 2);
-    bed_stop(&bed);
-    check_outcome(bad, DELIVERY_ENDED, "no place");
-    check_outcome(good, DELIVERY_DONE, "");
-    shipments_destroy(bad, 1);
-    shipments_destroy(good, 1);
-}
-
 /* Goal: a stop hands everything back: under way as failed, waiting as postponed, and what `done`
  * posts meanwhile too. */
 static void test_stop(void **state)
@@ -442,7 +421,6 @@ int main(void)
         cmocka_unit_test(test_slow_is_not_silent),
         cmocka_unit_test(test_short_time_outs_break_nothing),
         cmocka_unit_test(test_full_client),
-        cmocka_unit_test(test_bad_target),
         cmocka_unit_test(test_stop),
         cmocka_unit_test(test_drain),
         cmocka_unit_test(test_random_walk),

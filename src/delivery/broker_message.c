@@ -120,7 +120,6 @@ static size_t keep_all_own(struct broker_builder *builder, struct bytes lines)
 }
 
 enum error_code broker_message_build(struct broker_builder *builder,
-                                     const struct broker_backend *backend,
                                      const struct delivery *delivery,
                                      struct broker_message *ret_message, struct error *ret_error)
 {
@@ -129,17 +128,15 @@ enum error_code broker_message_build(struct broker_builder *builder,
     bool has_type = texts->content_type.size > 0 && is_clean(texts->content_type);
     struct broker_message message = {.payload = texts->payload};
     char id[WEBHOOK_ID_SIZE], due[RFC3339_TEXT_SIZE];
-    struct broker_target target;
+    const struct target *target = &timer->target;
     struct broker_field *field;
 
-    if (broker_target_parse(texts->target, backend->name_count, &target, ret_error))
-        return ERROR_INVALID;
     if (!reserve(builder, texts))
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
-    for (size_t i = 0; i < backend->name_count; i++)
-        message.names[i] = keep_decoded(builder, target.names[i]);
-    if (target.key.data)
-        message.key = keep_decoded(builder, target.key);
+    for (size_t i = 0; i < target->path_count; i++)
+        message.names[i] = keep_decoded(builder, target_slice(texts->target, target->paths[i]));
+    if (target->has_key)
+        message.key = keep_decoded(builder, target_slice(texts->target, target->key));
     webhook_id_format(timer, id);
     rfc3339_format(timer->due, due);
     field = builder->fields_ + keep_all_own(builder, texts->headers);

@@ -28,9 +28,8 @@ static inline void broker_builder_init(struct broker_builder *builder)
 void broker_builder_deinit(struct broker_builder *builder);
 
 /* Fills in the message. Headers of the timer's own that are reserved or malformed are left out.
- * ERROR_INVALID when the target is none, ERROR_NO_MEMORY. */
+ * ERROR_NO_MEMORY. */
 enum error_code broker_message_build(struct broker_builder *builder,
-                                     const struct broker_backend *backend,
                                      const struct delivery *delivery,
                                      struct broker_message *ret_message, struct error *ret_error);
 

@@ -19,7 +19,6 @@ static void check_field(const struct broker_message *message, size_t index, cons
 
 static void test_fields(void **state)
 {
-    struct broker_backend two_names = fake_backend;
     struct timer_texts texts = {
         .target = BYTES("amqp://c/e%2F1/r%20k"),
         .payload = BYTES("\0binary"),
@@ -34,13 +33,11 @@ static void test_fields(void **state)
     char id[64];
 
     (void)state;
-    two_names.name_count = 2;
     shipment_init_texts(&shipment, &texts);
     shipment.delivery.attempt = 3;
     broker_builder_init(&builder);
-    assert_int_equal(
-        broker_message_build(&builder, &two_names, &shipment.delivery, &message, &error),
-        ERROR_NONE);
+    assert_int_equal(broker_message_build(&builder, &shipment.delivery, &message, &error),
+                     ERROR_NONE);
     assert_string_equal(message.names[0].data, "e/1");
     assert_int_equal(message.names[0].size, 3);
     assert_string_equal(message.names[1].data, "r k");
@@ -79,9 +76,8 @@ static void test_many(void **state)
         for (size_t i = 0; i < count; i++)
             memcpy(headers + 5 * i, "a: b\n", 5);
         shipment_init_texts(&shipment, &texts);
-        assert_int_equal(
-            broker_message_build(&builder, &fake_backend, &shipment.delivery, &message, &error),
-            ERROR_NONE);
+        assert_int_equal(broker_message_build(&builder, &shipment.delivery, &message, &error),
+                         ERROR_NONE);
         assert_int_equal(message.field_count, count + 5);
         assert_string_equal(message.key.data, "k1");
         check_field(&message, count, "content-type", "application/json");

@@ -1,8 +1,6 @@
 #include "delivery/broker_url.h"
 
-#include "base/hex.h"
-
-static const char *const schemes[] = {"redis", "nats", "amqp", "kafka"};
+#include "base/percent.h"
 
 static struct bytes between(const char *begin, const char *end)
 {
@@ -20,48 +18,13 @@ static const char *find_any(struct bytes text, const char *wanted)
     return end;
 }
 
-/* How long the text is when decoded; SIZE_MAX when a '%' is not followed by two digits, or a NUL or
- * another control character or a blank is written as it is, or a NUL is encoded. */
-static size_t decoded_size(struct bytes text)
-{
-    size_t size = 0;
-
-    for (size_t i = 0; i < text.size; i++, size++) {
-        unsigned char c = (unsigned char)text.data[i];
-
-        if (c <= ' ' || c == 0x7f)
-            return SIZE_MAX;
-        if (c != '%')
-            continue;
-        if (text.size - i < 3 || hex_digit(text.data[i + 1]) < 0 ||
-            hex_digit(text.data[i + 2]) < 0 || (text.data[i + 1] == '0' && text.data[i + 2] == '0'))
-            return SIZE_MAX;
-        i += 2;
-    }
-    return size;
-}
-
-/* The text must be well-formed. Returns the end of what it wrote. */
-static char *decode(struct bytes text, char *to)
-{
-    for (size_t i = 0; i < text.size; i++) {
-        if (text.data[i] != '%') {
-            *to++ = text.data[i];
-            continue;
-        }
-        *to++ = (char)(hex_digit(text.data[i + 1]) << 4 | hex_digit(text.data[i + 2]));
-        i += 2;
-    }
-    return to;
-}
-
 void broker_url_decode(struct bytes text, struct buffer *out)
 {
     char *to = buffer_reserve(out, text.size + 1);
 
     if (!to)
         return;
-    out->size = (size_t)(decode(text, to) - out->data);
+    out->size = (size_t)(percent_decode(text, to) - out->data);
     buffer_append(out, "", 1);
 }
 
@@ -72,7 +35,7 @@ static const char *keep(char **to, struct bytes part)
 {
     const char *kept = *to;
 
-    *to = decode(part, *to);
+    *to = percent_decode(part, *to);
     *(*to)++ = '\0';
     return kept;
 }
@@ -132,7 +95,7 @@ enum error_code broker_url_parse(struct bytes text, struct broker_url *ret_url,
     if (text.size > BROKER_URL_SIZE_MAX)
         return error_set(ret_error, ERROR_INVALID, "it is longer than %d bytes",
                          BROKER_URL_SIZE_MAX);
-    if (decoded_size(text) == SIZE_MAX)
+    if (percent_decoded_size(text) == SIZE_MAX)
         return error_set(ret_error, ERROR_INVALID, "%% must be followed by two hexadecimal digits");
     if (colon == text.data || end - colon < 3 || memcmp(colon, "://", 3) != 0)
         return error_set(ret_error, ERROR_INVALID, "it is no URL such as redis://host:6379");
@@ -184,85 +147,5 @@ enum error_code broker_url_host(const struct broker_url *url, uint16_t port_defa
         return error_set(ret_error, ERROR_INVALID, "its port is not a number of 1 to 65535");
     memcpy(ret_host, host, (size_t)(end - host));
     ret_host[end - host] = '\0';
-    return ERROR_NONE;
-}
-
-/* ---- where a timer goes ---- */
-
-/* Behind "scheme://"; NULL when the target has none of our schemes. */
-static const char *behind_scheme(struct bytes target, struct bytes *ret_scheme)
-{
-    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
-        struct bytes scheme = bytes_of(schemes[i]);
-
-        if (target.size >= scheme.size + 3 && memcmp(target.data, scheme.data, scheme.size) == 0 &&
-            memcmp(target.data + scheme.size, "://", 3) == 0) {
-            *ret_scheme = scheme;
-            return target.data + scheme.size + 3;
-        }
-    }
-    return NULL;
-}
-
-bool broker_target_is_one(struct bytes target)
-{
-    struct bytes scheme;
-
-    return behind_scheme(target, &scheme) != NULL;
-}
-
-static enum error_code check_part(struct bytes part, struct error *ret_error)
-{
-    size_t size = decoded_size(part);
-
-    if (size == SIZE_MAX)
-        return error_set(ret_error, ERROR_INVALID,
-                         "blanks, control characters and %% must be written as %% and two "
-                         "hexadecimal digits, and none of them is NUL");
-    if (size > BROKER_DECODED_SIZE_MAX)
-        return error_set(ret_error, ERROR_INVALID, "each of its parts may have at most %d bytes",
-                         BROKER_DECODED_SIZE_MAX);
-    return ERROR_NONE;
-}
-
-enum error_code broker_target_parse(struct bytes text, size_t name_count,
-                                    struct broker_target *ret_target, struct error *ret_error)
-{
-    const char *end = text.data + text.size, *at, *query, *slash;
-    struct broker_target target = {.key = {NULL, 0}};
-
-    at = behind_scheme(text, &target.scheme);
-    if (!at)
-        return error_set(ret_error, ERROR_INVALID, "it is no target of a broker");
-    if (find_any(text, "#") < end)
-        return error_set(ret_error, ERROR_INVALID, "a # must be written as %%23");
-    query = find_any(between(at, end), "?");
-    slash = find_any(between(at, query), "/");
-    target.connection = between(at, slash);
-    if (slash == query)
-        return error_set(ret_error, ERROR_INVALID, "it says no place behind the connection's name");
-    at = slash + 1;
-    if (name_count == 0)
-        query = end;
-    for (size_t i = 0; i < name_count; i++) {
-        const char *name_end = i + 1 < name_count ? find_any(between(at, query), "/") : query;
-
-        if (name_end == query && i + 1 < name_count)
-            return error_set(ret_error, ERROR_INVALID, "a / is missing in its path");
-        target.names[i] = between(at, name_end);
-        if (check_part(target.names[i], ret_error))
-            return ERROR_INVALID;
-        at = name_end + (name_end < query);
-    }
-    if (query < end) {
-        if (!bytes_has_prefix(between(query, end), BYTES("?key=")) ||
-            find_any(between(query, end), "&") < end)
-            return error_set(ret_error, ERROR_INVALID,
-                             "the only parameter that it may have is key");
-        target.key = between(query + 5, end);
-        if (check_part(target.key, ret_error))
-            return ERROR_INVALID;
-    }
-    *ret_target = target;
     return ERROR_NONE;
 }

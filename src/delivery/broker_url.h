@@ -1,13 +1,10 @@
 /*
- * broker_url.h - the two kinds of URL that brokers have: where a broker is, and where on it a timer
- * goes.
+ * broker_url.h - the URL of a broker in the configuration, with its secrets:
  *
- *     connection  amqp://user:secret@host:5672/vhost?heartbeat=10    the operator's, with secrets
- *     target      amqp://CONNECTION/EXCHANGE/ROUTING-KEY             a timer's, without any
+ *     amqp://user:secret@host:5672/vhost?heartbeat=10
  *
- * Errors     ERROR_INVALID with what is wrong, never with a part of a connection's URL.
- * Ownership  A connection holds its texts itself. The parts of a target point into the URL and are
- *            still percent-encoded: broker_url_decode.
+ * Errors     ERROR_INVALID with what is wrong, never with a part of the URL.
+ * Ownership  A URL holds its texts itself.
  * Threads    Any.
  */
 #ifndef TICKWHEEL_DELIVERY_BROKER_URL_H
@@ -19,8 +16,6 @@
 #define BROKER_NAME_SIZE_MAX      64 /* of a connection's name */
 #define BROKER_URL_SIZE_MAX       2000
 #define BROKER_URL_PARAMETERS_MAX 24
-#define BROKER_DECODED_SIZE_MAX   255 /* of a stream, subject, topic, exchange or routing key */
-#define BROKER_TARGET_NAMES_MAX   2
 
 /* ---- where a broker is ---- */
 
@@ -46,22 +41,6 @@ enum error_code broker_url_parse(struct bytes text, struct broker_url *ret_url,
 /* Takes `hosts` for a single host with a port perhaps; an IPv6 address comes without brackets. */
 enum error_code broker_url_host(const struct broker_url *url, uint16_t port_default,
                                 char ret_host[256], uint16_t *ret_port, struct error *ret_error);
-
-/* ---- where a timer goes ---- */
-
-struct broker_target {
-    struct bytes scheme, connection;
-    struct bytes names[BROKER_TARGET_NAMES_MAX]; /* the path; with two, parted at its first '/' */
-    struct bytes key;                            /* of "?key="; data NULL: there is none */
-};
-
-/* Whether the URL has the scheme of a broker, "redis://" and so on, built in or not. */
-bool broker_target_is_one(struct bytes target);
-
-/* Splits the path into `name_count` names, and makes sure that they and the key can be decoded.
- * With 0 it looks at the scheme and the connection alone. */
-enum error_code broker_target_parse(struct bytes text, size_t name_count,
-                                    struct broker_target *ret_target, struct error *ret_error);
 
 /* Appends `text` with its %XX decoded, and a NUL. */
 void broker_url_decode(struct bytes text, struct buffer *out);

@@ -1,5 +1,6 @@
 /* Whatever the bytes: no read or write out of bounds, and what was accepted can be decoded. */
 #include "delivery/broker_url.h"
+#include "timer/target.h"
 
 #include <stdlib.h>
 
@@ -19,20 +20,18 @@ static void decode(struct bytes text)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct bytes text = {(const char *)data, size};
-    struct broker_target target;
     struct broker_url url;
+    struct target target;
     char host[256];
     uint16_t port;
 
     if (broker_url_parse(text, &url, NULL) == ERROR_NONE)
         broker_url_host(&url, 1, host, &port, NULL);
-    for (size_t count = 0; count <= BROKER_TARGET_NAMES_MAX; count++) {
-        if (broker_target_parse(text, count, &target, NULL))
-            continue;
-        for (size_t i = 0; i < count; i++)
-            decode(target.names[i]);
-        if (target.key.data)
-            decode(target.key);
+    if (target_parse(text, &target, NULL) == ERROR_NONE &&
+        target_sharing(&target) == TARGET_SHARES_CONNECTION) {
+        for (size_t i = 0; i < target.path_count; i++)
+            decode(target_slice(text, target.paths[i]));
+        decode(target_slice(text, target.key));
     }
     return 0;
 }

@@ -109,74 +109,6 @@ static void test_bad_connections(void **state)
     assert_int_equal(url.parameter_count, BROKER_URL_PARAMETERS_MAX);
 }
 
-static void test_target(void **state)
-{
-    struct broker_target target;
-    struct error error;
-
-    (void)state;
-    assert_true(broker_target_is_one(BYTES("kafka://c/t")));
-    assert_false(broker_target_is_one(BYTES("KAFKA://c/t")));
-    assert_false(broker_target_is_one(BYTES("http://c/t")));
-    assert_false(broker_target_is_one(BYTES("redis:")));
-    assert_int_equal(broker_target_parse(BYTES("kafka://c/a/b?key=k%2F?1"), 1, &target, &error),
-                     ERROR_NONE);
-    assert_true(bytes_equal(target.scheme, BYTES("kafka")));
-    assert_true(bytes_equal(target.connection, BYTES("c")));
-    assert_true(bytes_equal(target.names[0], BYTES("a/b")));
-    assert_true(bytes_equal(target.key, BYTES("k%2F?1")));
-    assert_int_equal(broker_target_parse(BYTES("amqp://c/e%2Fx/r/k"), 2, &target, &error),
-                     ERROR_NONE);
-    assert_true(bytes_equal(target.names[0], BYTES("e%2Fx")));
-    assert_true(bytes_equal(target.names[1], BYTES("r/k")));
-    assert_null(target.key.data);
-    assert_int_equal(broker_target_parse(BYTES("amqp://c//q"), 2, &target, &error), ERROR_NONE);
-    assert_int_equal(target.names[0].size, 0);
-    assert_int_equal(broker_target_parse(BYTES("redis://c/s%zz"), 0, &target, &error), ERROR_NONE);
-}
-
-static void test_bad_targets(void **state)
-{
-    static const struct {
-        const char *text;
-        size_t name_count;
-        const char *reason;
-    } bad[] = {
-        {"http://c/t", 1, "no target"},
-        {"redis://c", 1, "no place"},
-        {"redis://c?key=1", 1, "no place"},
-        {"redis://c/a%", 1, "hexadecimal"},
-        {"redis://c/a%0", 1, "hexadecimal"},
-        {"redis://c/a%00", 1, "NUL"},
-        {"redis://c/a\n", 1, "control"},
-        {"redis://c/a b", 1, "blanks"},
-        {"redis://c/a#b", 1, "%23"},
-        {"redis://c/a?b=1", 1, "only parameter"},
-        {"redis://c/a?key=%", 1, "hexadecimal"},
-        {"redis://c/a?key=1&key=2", 1, "only parameter"},
-        {"amqp://c/e", 2, "/ is missing"},
-        {"amqp://c/e?key=/", 2, "/ is missing"},
-    };
-    char large[BROKER_DECODED_SIZE_MAX + 20];
-    struct broker_target target;
-    struct error error;
-
-    (void)state;
-    for (size_t i = 0; i < COUNT(bad); i++)
-        if (broker_target_parse(bytes_of(bad[i].text), bad[i].name_count, &target, &error) !=
-                ERROR_INVALID ||
-            !strstr(error.text, bad[i].reason))
-            fail_msg("%s: %s", bad[i].text, error.text);
-    memset(large, 'a', sizeof(large));
-    memcpy(large, "redis://c/", 10);
-    assert_int_equal(broker_target_parse((struct bytes){large, BROKER_DECODED_SIZE_MAX + 10}, 1,
-                                         &target, &error),
-                     ERROR_NONE);
-    assert_int_equal(broker_target_parse((struct bytes){large, BROKER_DECODED_SIZE_MAX + 11}, 1,
-                                         &target, &error),
-                     ERROR_INVALID);
-}
-
 static void test_decode(void **state)
 {
     struct buffer text;
@@ -192,8 +124,8 @@ static void test_decode(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_connection), cmocka_unit_test(test_bad_connections),
-        cmocka_unit_test(test_target),     cmocka_unit_test(test_bad_targets),
+        cmocka_unit_test(test_connection),
+        cmocka_unit_test(test_bad_connections),
         cmocka_unit_test(test_decode),
     };
 

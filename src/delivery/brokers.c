@@ -1,5 +1,6 @@
 #include "delivery/brokers.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,21 +225,30 @@ void brokers_stop(struct brokers *brokers)
 
 /* ---- targets ---- */
 
-/* The connection of a target that is well-formed; NULL with the reason. */
-static struct member *member_of(const struct brokers *brokers, const struct broker_target *target,
-                                struct error *ret_error)
+/* "redis" of "redis://". */
+static struct bytes brokers_scheme(const struct target *target)
 {
-    struct member *member = find_member(brokers, target->connection);
+    struct bytes scheme = target_scheme(target->kind);
+
+    assert(target_sharing(target) == TARGET_SHARES_CONNECTION);
+    return (struct bytes){scheme.data, scheme.size - (sizeof("://") - 1)};
+}
+
+/* The connection of a target; NULL with the reason. */
+static struct member *member_of(const struct brokers *brokers, struct bytes text,
+                                const struct target *target, struct error *ret_error)
+{
+    const struct bytes name = target_slice(text, target->name);
+    struct member *member = find_member(brokers, name);
 
     if (!member) {
         error_set(ret_error, ERROR_INVALID,
                   "there is no broker connection \"%.*s\" in this server's configuration",
-                  target->connection.size > BROKER_NAME_SIZE_MAX ? BROKER_NAME_SIZE_MAX
-                                                                 : (int)target->connection.size,
-                  target->connection.data);
+                  name.size > BROKER_NAME_SIZE_MAX ? BROKER_NAME_SIZE_MAX : (int)name.size,
+                  name.data);
         return NULL;
     }
-    if (!bytes_equal(bytes_of(member->backend->scheme), target->scheme)) {
+    if (!bytes_equal(bytes_of(member->backend->scheme), brokers_scheme(target))) {
         error_set(ret_error, ERROR_INVALID,
                   "the broker connection \"%s\" is one for %s:", member->name,
                   member->backend->scheme);
@@ -247,53 +257,45 @@ static struct member *member_of(const struct brokers *brokers, const struct brok
     return member;
 }
 
-static enum error_code ask_backend(const struct broker_backend *backend,
-                                   const struct broker_target *target, struct error *ret_error)
+/* Appends the part decoded. The buffer has room for it, so that no part moves. */
+static struct bytes brokers_decode(struct bytes part, struct buffer *text)
 {
-    struct bytes names[BROKER_TARGET_NAMES_MAX] = {{0}}, key = {0};
+    size_t start = text->size;
+
+    broker_url_decode(part, text);
+    return (struct bytes){text->data + start, text->size - start - 1};
+}
+
+static enum error_code ask_backend(const struct broker_backend *backend, struct bytes text,
+                                   const struct target *target, struct error *ret_error)
+{
+    struct bytes names[TARGET_PATHS_MAX] = {{0}}, key = {0};
     const char *refusal = NULL;
-    struct buffer text;
+    struct buffer decoded;
 
-    buffer_init(&text);
-    /* Beforehand, so that the texts do not move while the names point to them. */
-    buffer_reserve(&text, (BROKER_TARGET_NAMES_MAX + 1) * 3 * (BROKER_DECODED_SIZE_MAX + 1));
-    for (size_t i = 0; i < backend->name_count; i++) {
-        size_t start = text.size;
-
-        broker_url_decode(target->names[i], &text);
-        if (!buffer_failed(&text))
-            names[i] = (struct bytes){text.data + start, text.size - start - 1};
-    }
-    if (target->key.data && !buffer_failed(&text)) {
-        size_t start = text.size;
-
-        broker_url_decode(target->key, &text);
-        key = (struct bytes){text.data + start, text.size - start - 1};
-    }
-    if (!buffer_failed(&text))
+    buffer_init(&decoded);
+    if (buffer_reserve(&decoded, (TARGET_PATHS_MAX + 1) * 3 * (TARGET_PATH_SIZE_MAX + 1))) {
+        for (size_t i = 0; i < target->path_count; i++)
+            names[i] = brokers_decode(target_slice(text, target->paths[i]), &decoded);
+        if (target->has_key)
+            key = brokers_decode(target_slice(text, target->key), &decoded);
         refusal = backend->refusal(names, key);
-    buffer_deinit(&text);
+    }
+    buffer_deinit(&decoded);
     return refusal ? error_set(ret_error, ERROR_INVALID, "it %s", refusal) : ERROR_NONE;
 }
 
-enum error_code brokers_check(const struct brokers *brokers, struct bytes target,
-                              struct error *ret_error)
+enum error_code brokers_check(const struct brokers *brokers, struct bytes text,
+                              const struct target *target, struct error *ret_error)
 {
-    struct broker_target parsed;
-    struct member *member;
+    const struct bytes scheme = brokers_scheme(target);
+    const struct member *member;
 
-    if (!broker_target_is_one(target))
-        return error_set(ret_error, ERROR_NOT_FOUND, "it is no target of a broker");
-    /* The scheme and the connection first: how the rest is read depends on the kind of broker. */
-    if (broker_target_parse(target, 0, &parsed, ret_error))
-        return ERROR_INVALID;
-    if (!find_backend(brokers->options.backends, parsed.scheme))
+    if (!find_backend(brokers->options.backends, scheme))
         return error_set(ret_error, ERROR_INVALID, "%.*s: targets are not built into this server",
-                         (int)parsed.scheme.size, parsed.scheme.data);
-    member = member_of(brokers, &parsed, ret_error);
-    if (!member || broker_target_parse(target, member->backend->name_count, &parsed, ret_error))
-        return ERROR_INVALID;
-    return ask_backend(member->backend, &parsed, ret_error);
+                         (int)scheme.size, scheme.data);
+    member = member_of(brokers, text, target, ret_error);
+    return member ? ask_backend(member->backend, text, target, ret_error) : ERROR_INVALID;
 }
 
 /* ---- deliveries ---- */
@@ -315,13 +317,11 @@ void brokers_post(struct brokers *brokers, struct list *deliveries)
 
     while ((link = list_pop(deliveries))) {
         struct delivery *delivery = list_item(link, struct delivery, link);
-        struct broker_target target;
-        struct member *member = NULL;
+        const struct timer *timer = delivery->timer;
         struct error error;
+        struct member *member = member_of(brokers, timer->texts.target, &timer->target, &error);
         struct list run;
 
-        if (!broker_target_parse(delivery->timer->texts.target, 0, &target, &error))
-            member = member_of(brokers, &target, &error);
         if (!member) {
             fail(brokers, delivery, &error);
             continue;
@@ -331,9 +331,8 @@ void brokers_post(struct brokers *brokers, struct list *deliveries)
         list_push(&run, link);
         while (!list_is_empty(deliveries)) {
             next = deliveries->next;
-            delivery = list_item(next, struct delivery, link);
-            if (broker_target_parse(delivery->timer->texts.target, 0, &target, &error) ||
-                member_of(brokers, &target, &error) != member)
+            timer = list_item(next, struct delivery, link)->timer;
+            if (member_of(brokers, timer->texts.target, &timer->target, &error) != member)
                 break;
             list_remove(next);
             list_push(&run, next);

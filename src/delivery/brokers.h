@@ -3,7 +3,7 @@
  * name.
  *
  *     brokers_start(&options, &brokers, &error);     "orders=redis://10.0.0.5 bus=nats://10.0.0.6"
- *     brokers_check(brokers, target, &error);        at creation: may a timer have this target?
+ *     brokers_check(brokers, text, &target, &error); at creation: may a timer have this target?
  *     brokers_post(brokers, &deliveries);            they come back through options.done
  *     brokers_stop(brokers);
  *
@@ -48,9 +48,9 @@ enum error_code brokers_check_settings(const char *connections,
                                        const struct broker_backend *const *backends,
                                        struct error *ret_error);
 
-/* NONE: a timer may go there. INVALID: it may not, and why. NOT_FOUND: it is no broker's target. */
-enum error_code brokers_check(const struct brokers *brokers, struct bytes target,
-                              struct error *ret_error);
+/* Whether a timer may go to this target of a broker: INVALID says why not. */
+enum error_code brokers_check(const struct brokers *brokers, struct bytes text,
+                              const struct target *target, struct error *ret_error);
 
 /* Takes every delivery of the list, which is empty afterwards. Does not wait. */
 void brokers_post(struct brokers *brokers, struct list *deliveries);

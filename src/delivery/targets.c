@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-struct target {
+struct target_breaker {
     uint64_t key;
     struct breaker breaker;
 };
@@ -38,7 +38,7 @@ struct targets *targets_create(const struct targets_options *options)
 
 void targets_destroy(struct targets *targets)
 {
-    struct target *target;
+    struct target_breaker *target;
     size_t cursor = 0;
 
     if (!targets)
@@ -55,8 +55,9 @@ static uint64_t key_of(const struct targets *targets, struct bytes origin)
     return random_mix(bytes_hash(targets->options.seed, origin));
 }
 
-static struct target_status status_of(const struct targets *targets, const struct target *target,
-                                      struct bytes origin, struct instant now)
+static struct target_status status_of(const struct targets *targets,
+                                      const struct target_breaker *target, struct bytes origin,
+                                      struct instant now)
 {
     struct target_status status = {.origin = origin};
 
@@ -68,7 +69,7 @@ static struct target_status status_of(const struct targets *targets, const struc
     return status;
 }
 
-static void forget(struct targets *targets, struct target *target)
+static void forget(struct targets *targets, struct target_breaker *target)
 {
     map_remove(&targets->map, target->key);
     free(target);
@@ -78,7 +79,7 @@ static void forget(struct targets *targets, struct target *target)
  * deliveries from before are told apart. */
 static bool has_room(struct targets *targets, struct instant now)
 {
-    struct target *target;
+    struct target_breaker *target;
     size_t cursor = 0, count = 0;
     uint64_t *keys;
 
@@ -100,9 +101,9 @@ static bool has_room(struct targets *targets, struct instant now)
 }
 
 /* NULL: there is no room, or no memory. */
-static struct target *add(struct targets *targets, uint64_t key, struct instant now)
+static struct target_breaker *add(struct targets *targets, uint64_t key, struct instant now)
 {
-    struct target *target;
+    struct target_breaker *target;
 
     if (!has_room(targets, now))
         return NULL;
@@ -120,7 +121,7 @@ static struct target *add(struct targets *targets, uint64_t key, struct instant 
 bool targets_enter(struct targets *targets, struct bytes origin, struct instant now,
                    struct target_ticket *ret_ticket, struct target_status *ret_status)
 {
-    struct target *target;
+    struct target_breaker *target;
     bool may = true;
 
     *ret_ticket = (struct target_ticket){.key = key_of(targets, origin)};
@@ -142,7 +143,7 @@ void targets_leave(struct targets *targets, const struct target_ticket *ticket, 
     const struct breaker_options *options = &targets->options.breaker;
     struct target_status status;
     bool has_changed = false;
-    struct target *target;
+    struct target_breaker *target;
 
     if (options->failures_max == 0)
         return;

@@ -140,8 +140,8 @@ static void land(struct webhook *webhook, struct webhook_transfer *transfer)
 static void tell_target(struct webhook *webhook, const struct target_ticket *ticket,
                         const struct delivery *delivery, enum breaker_verdict verdict)
 {
-    targets_leave(webhook->options.targets, ticket,
-                  timer_target_origin(delivery->timer->texts.target), instant_now(), verdict);
+    targets_leave(webhook->options.targets, ticket, timer_target_origin(delivery->timer),
+                  instant_now(), verdict);
 }
 
 static void end(struct webhook *webhook, struct webhook_transfer *transfer, CURLcode result)
@@ -202,8 +202,8 @@ static bool may_enter(struct webhook *webhook, struct delivery *delivery,
     struct delivery_outcome *outcome = &delivery->outcome;
     struct target_status status;
 
-    if (targets_enter(webhook->options.targets, timer_target_origin(delivery->timer->texts.target),
-                      instant_now(), ret_ticket, &status))
+    if (targets_enter(webhook->options.targets, timer_target_origin(delivery->timer), instant_now(),
+                      ret_ticket, &status))
         return true;
     webhook_outcome_fail(outcome, DELIVERY_POSTPONED, "");
     outcome->retry_after_ms = status.wait_ms;

@@ -156,7 +156,8 @@ static void run(struct bed *bed, struct bytes answer, struct delivery_outcome *r
     struct webhook_transfer *transfer = bed->transfer;
     CURL *easy;
     struct timer timer = {.retry = {.timeout_ms = 60000},
-                          .texts = {.target = BYTES("http://127.0.0.1/"), .payload = BYTES("{}")}};
+                          .texts = {.target = BYTES("http://127.0.0.1/"), .payload = BYTES("{}")},
+                          .target.kind = TARGET_HTTP};
     struct delivery delivery = {.timer = &timer, .attempt = 1};
     struct peer peer = {answer, bed->listener, -1};
     enum breaker_verdict verdict;

@@ -19,7 +19,6 @@
 void webhook_request_deinit(struct webhook_request *request)
 {
     buffer_deinit(&request->text_);
-    buffer_deinit(&request->url_);
     free(request->headers_);
 }
 
@@ -308,40 +307,4 @@ enum error_code webhook_request_build(struct webhook_request *request,
     request->headers_[request->headers_count_ - 1].next = NULL;
     *ret_headers = request->headers_;
     return ERROR_NONE;
-}
-
-/* ---- the URL ---- */
-
-static bool has_scheme(struct bytes target, const char *scheme)
-{
-    size_t size = strlen(scheme);
-
-    return target.size > size && strncasecmp(target.data, scheme, size) == 0;
-}
-
-const char *webhook_request_url(struct webhook_request *request, struct bytes target,
-                                enum webhook_scheme *ret_scheme)
-{
-    struct buffer *url = &request->url_;
-    size_t at, authority_end;
-
-    *ret_scheme = has_scheme(target, "http://")    ? WEBHOOK_SCHEME_HTTP
-                  : has_scheme(target, "https://") ? WEBHOOK_SCHEME_HTTPS
-                                                   : WEBHOOK_SCHEME_OTHER;
-    if (*ret_scheme == WEBHOOK_SCHEME_OTHER || memchr(target.data, '\0', target.size)) {
-        *ret_scheme = WEBHOOK_SCHEME_OTHER;
-        return NULL;
-    }
-    at = *ret_scheme == WEBHOOK_SCHEME_HTTP ? 7 : 8;
-    buffer_clear(url);
-    buffer_append(url, target.data, at);
-    for (authority_end = at; authority_end < target.size; authority_end++)
-        if (strchr("/?#", target.data[authority_end]))
-            break;
-    for (size_t i = at; i < authority_end; i++)
-        if (target.data[i] == '@')
-            at = i + 1;
-    buffer_append(url, target.data + at, target.size - at);
-    buffer_append(url, "", 1);
-    return buffer_failed(url) ? NULL : url->data;
 }

@@ -187,6 +187,9 @@ static void test_bad_targets(void **state)
         "",
         "queue:jobs",
         "ftp://127.0.0.1/",
+        "http://user:secret@127.0.0.1/",
+        "http://%31%32%37.0.0.1/",
+        "http://[fe80::1%25lo]/",
         "file:///etc/passwd",
         "http://",
         "http://[::",
@@ -496,7 +499,7 @@ static void test_request(void **state)
     bed_start(&bed);
     peer_start(&peer, "127.0.0.1", OK_RESPONSE, NULL);
     snprintf(host, sizeof(host), "127.0.0.1:%u", peer.port);
-    snprintf(target, sizeof(target), "http://user:geheim@%s/a/../b?c=%%20d", host);
+    snprintf(target, sizeof(target), "http://%s/a/../b?c=%%20d", host);
     texts.target = bytes_of(target);
     shipment_init_texts(&shipment, &texts);
     shipment.delivery.attempt = 3;
@@ -517,7 +520,6 @@ static void test_request(void **state)
     assert_memory_equal(peer.request + peer.request_size - body.size, body.data, body.size);
     /* Nothing that nobody asked for. */
     assert_null(strcasestr(peer.request, "authorization"));
-    assert_null(strcasestr(peer.request, "geheim"));
     assert_null(strcasestr(peer.request, "forged"));
     assert_null(strcasestr(peer.request, "expect"));
     assert_null(strcasestr(peer.request, "cookie"));
@@ -869,7 +871,6 @@ static void test_refused_addresses(void **state)
         {"2130706433", "loopback"},
         {"0x7f.1", "loopback"},
         {"0177.0.0.01", "loopback"},
-        {"%31%32%37.0.0.1", "loopback"},
         {"localhost", "loopback"},
         {"LOCALHOST", "loopback"},
         {"api.localhost", "loopback"},
@@ -883,7 +884,6 @@ static void test_refused_addresses(void **state)
         {"nat64.test", "cloud metadata"},
         {"mapped.test", "private"},
         {"10.255.255.1", "private"},
-        {"[fe80::1%25lo]", "link-local"},
     };
     struct receiver_process receiver = receiver_start(NULL, NULL);
     struct bed bed;

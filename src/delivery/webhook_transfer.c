@@ -233,36 +233,38 @@ static bool renew(struct webhook_transfer *transfer)
 /* ---- one delivery ---- */
 
 /* Points `easy` at the target; most often it is there already. False with the outcome of a target
- * that is none, or when out of memory. */
-static bool set_target(struct webhook_transfer *transfer, struct bytes target,
+ * that is none, or when out of memory. The parser of targets has checked the syntax, and libcurl
+ * reads the same host and port out of it. */
+static bool set_target(struct webhook_transfer *transfer, const struct timer *timer,
                        struct delivery_outcome *outcome)
 {
-    enum webhook_scheme scheme;
-    const char *url;
+    const struct bytes target = timer->texts.target;
+    const bool is_https = timer->target.kind == TARGET_HTTPS;
     CURLcode bad;
 
-    if (target.size > 0 && bytes_equal(buffer_bytes(&transfer->target_), target))
+    if (!is_https && timer->target.kind != TARGET_HTTP) {
+        webhook_outcome_fail(outcome, DELIVERY_ENDED, "target is not an http or https URL");
+        return false;
+    }
+    if (bytes_equal(buffer_bytes(&transfer->target_), target))
         return true;
     buffer_clear(&transfer->target_);
-    url = webhook_request_url(&transfer->request_, target, &scheme);
-    if (scheme == WEBHOOK_SCHEME_OTHER)
-        webhook_outcome_fail(outcome, DELIVERY_ENDED, "target is not an http or https URL");
-    if (!url)
+    buffer_append_bytes(&transfer->target_, target);
+    buffer_append(&transfer->target_, "", 1);
+    if (buffer_failed(&transfer->target_)) {
+        buffer_clear(&transfer->target_);
         return false;
-    bad = curl_easy_setopt(transfer->easy, CURLOPT_URL, url);
+    }
+    transfer->target_.size--; /* the NUL */
+    bad = curl_easy_setopt(transfer->easy, CURLOPT_URL, transfer->target_.data);
     /* HTTP/2 is agreed on within TLS only. There, a webhook waits for a connection that is being
      * made rather than open another, for it may be able to share it. */
     bad |= curl_easy_setopt(transfer->easy, CURLOPT_HTTP_VERSION,
-                            scheme == WEBHOOK_SCHEME_HTTPS ? (long)CURL_HTTP_VERSION_2TLS
-                                                           : (long)CURL_HTTP_VERSION_1_1);
-    bad |= curl_easy_setopt(transfer->easy, CURLOPT_PIPEWAIT,
-                            scheme == WEBHOOK_SCHEME_HTTPS ? 1L : 0L);
+                            is_https ? (long)CURL_HTTP_VERSION_2TLS : (long)CURL_HTTP_VERSION_1_1);
+    bad |= curl_easy_setopt(transfer->easy, CURLOPT_PIPEWAIT, is_https ? 1L : 0L);
     if (bad != CURLE_OK)
-        return false;
-    buffer_append_bytes(&transfer->target_, target);
-    if (buffer_failed(&transfer->target_)) /* then it is set again the next time */
-        buffer_clear(&transfer->target_);
-    return true;
+        buffer_clear(&transfer->target_); /* then it is set again the next time */
+    return bad == CURLE_OK;
 }
 
 /* Sets up everything of `delivery` but its target. */
@@ -298,8 +300,8 @@ bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *
     delivery->started_us = delivery->ended_us = wall_now_us();
     delivery->outcome.error[0] = '\0';
     if (!transfer->is_worn_ || renew(transfer))
-        is_ready = set_target(transfer, timer->texts.target, &delivery->outcome) &&
-                   set_request(transfer, delivery);
+        is_ready =
+            set_target(transfer, timer, &delivery->outcome) && set_request(transfer, delivery);
     if (!is_ready) {
         if (!delivery->outcome.error[0])
             webhook_outcome_fail(&delivery->outcome, DELIVERY_FAILED, "out of memory");

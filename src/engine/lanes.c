@@ -8,13 +8,6 @@
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <strings.h>
-
-/* Whatever is called neither by http nor by https, and is no queue, goes to a broker. */
-static bool is_webhook(struct bytes target)
-{
-    return target.size >= 4 && strncasecmp(target.data, "http", 4) == 0;
-}
 
 /* So many timers are spilled at a time, and as many more as there are lanes: so it costs less to
  * look for the longest one than to spill. */
@@ -53,16 +46,15 @@ static uint64_t queue_hash(const struct engine *engine, struct bytes queue, unsi
 static void name_lane(const struct engine *engine, const struct timer *timer,
                       struct lane_name *ret_name)
 {
-    const struct bytes target = timer->texts.target;
-    struct queue_target queue;
-
-    if (queue_target_parse(target, &queue)) {
+    if (timer_is_pulled(timer)) {
         ret_name->kind = LANE_PULLED;
-        ret_name->queue = queue_full_name(timer->texts.tenant, queue.name, ret_name->room);
-        ret_name->hash = queue_hash(engine, ret_name->queue, queue.priority);
+        ret_name->queue =
+            queue_full_name(timer->texts.tenant, timer_target_name(timer), ret_name->room);
+        ret_name->hash = queue_hash(engine, ret_name->queue, timer->target.priority);
     } else {
-        ret_name->kind = is_webhook(target) ? LANE_WEBHOOK : LANE_BROKER;
-        ret_name->hash = hash_of(engine, timer_target_origin(target), 0);
+        ret_name->kind =
+            target_sharing(&timer->target) == TARGET_SHARES_CONNECTION ? LANE_BROKER : LANE_WEBHOOK;
+        ret_name->hash = hash_of(engine, timer_target_origin(timer), 0);
     }
 }
 
@@ -81,11 +73,9 @@ static struct wall late_since(const struct timer *timer)
 /* Of queues the workers decide how much they take. */
 static bool is_overdue(const struct engine *engine, const struct timer *timer)
 {
-    struct queue_target queue;
-
     return engine->options.catch_up_rate &&
            wall_since(late_since(timer), engine->now) > ENGINE_OVERDUE_MS &&
-           !queue_target_parse(timer->texts.target, &queue);
+           !timer_is_pulled(timer);
 }
 
 struct lane *lanes_find(const struct engine *engine, const struct timer *timer)

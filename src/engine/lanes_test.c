@@ -30,9 +30,8 @@ static size_t out_to(const struct bed *bed, const char *origin)
     size_t count = 0;
 
     LIST_FOR_EACH (&bed->out, link)
-        count += bytes_equal(
-            timer_target_origin(list_item(link, struct delivery, link)->timer->texts.target),
-            bytes_of(origin));
+        count += bytes_equal(timer_target_origin(list_item(link, struct delivery, link)->timer),
+                             bytes_of(origin));
     return count;
 }
 

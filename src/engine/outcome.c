@@ -61,9 +61,8 @@ uint64_t outcome_pause_ms_max(const struct timer *timer)
 {
     const uint64_t postponed_ms = 2 * POSTPONE_MS_MAX + 1, cap_ms = timer->retry.cap_ms;
     const uint64_t most_ms = cap_ms > postponed_ms ? cap_ms : postponed_ms;
-    struct queue_target queue;
 
-    if (queue_target_parse(timer->texts.target, &queue)) /* workers may ask for any pause */
+    if (timer_is_pulled(timer)) /* workers may ask for any pause */
         return ENGINE_PAUSE_MS_MAX;
     return most_ms < ENGINE_PAUSE_MS_MAX ? most_ms : ENGINE_PAUSE_MS_MAX;
 }

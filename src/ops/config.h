@@ -110,7 +110,7 @@ enum config_log_level {
           "whether to listen on other addresses than loopback without tokens")                    \
     SECTION("timers", "Limits of timers, and how they are kept in memory.")                       \
     FIELD(BYTES, payload_bytes_max, "1M", 1, 64 * MIB, "limit of the payload of a timer")         \
-    FIELD(U32, target_bytes_max, "2048", 16, 65536, "limit of the target of a timer")             \
+    FIELD(U32, target_bytes_max, "2048", 16, 65535, "limit of the target of a timer")             \
     FIELD(U32, labels_max, "64", 0, 1024, "limit of the labels of a timer")                       \
     FIELD(BYTES, headers_bytes_max, "16K", 0, MIB,                                                \
           "limit of the webhook headers of a timer, together")                                    \

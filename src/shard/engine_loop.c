@@ -153,13 +153,12 @@ static void advance(struct node *node)
 
 static void send_off(struct node *node)
 {
-    struct list batches, reads, webhooks, messages;
+    struct list batches, reads, deliveries;
     uint64_t now_us = wall_now_us();
 
     list_init(&batches);
     list_init(&reads);
-    list_init(&webhooks);
-    list_init(&messages);
+    list_init(&deliveries);
     for (uint16_t i = 0; i < node->partition_count; i++) {
         struct engine *engine = node->engines[i];
         struct storage_batch *batch;
@@ -173,18 +172,14 @@ static void send_off(struct node *node)
         while ((read = engine_take_read(engine)))
             list_push(&reads, &read->link);
         while ((delivery = engine_take_delivery(engine))) {
-            bool is_message = broker_target_is_one(delivery->timer->texts.target);
-
             delivery->handed_us = now_us;
-            list_push(is_message ? &messages : &webhooks, &delivery->link);
+            list_push(&deliveries, &delivery->link);
         }
     }
     mailbox_post_all(&node->to_commit, &batches);
     mailbox_post_all(&node->to_read, &reads);
-    if (!list_is_empty(&webhooks))
-        webhook_post(node->webhook, &webhooks);
-    if (!list_is_empty(&messages)) /* while stopping there are no brokers, and no deliveries */
-        brokers_post(node->brokers, &messages);
+    if (!list_is_empty(&deliveries)) /* while stopping there are no senders, and no deliveries */
+        senders_post(node->senders, &deliveries);
 }
 
 static void add_stats(struct engine_stats *sum, const struct engine_stats *one)

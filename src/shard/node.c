@@ -180,52 +180,23 @@ static enum error_code create_targets(struct node *node, struct error *ret_error
     return node->targets ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
 }
 
-static enum error_code start_webhook(struct node *node, struct error *ret_error)
+static enum error_code start_senders(struct node *node, struct error *ret_error)
 {
-    const struct config *config = node->config;
-    const bool sends_events = config->webhook_cloudevents == CONFIG_WEBHOOK_CLOUDEVENTS_BINARY;
-    struct webhook_options options = {
-        .targets = node->targets,
-        .event_source = sends_events ? config->webhook_cloudevents_source : NULL,
-        .secrets = config->webhook_secret,
-        .guard = &node->guard,
-        .ca_file = *config->webhook_ca_file ? config->webhook_ca_file : NULL,
+    const struct sender_options options = {
+        .config = node->config,
         .user_agent = NODE_USER_AGENT,
-        .connections_max = config->webhook_connections_max,
-        .connect_timeout_ms = config->webhook_connect_timeout_ms,
-        .response_bytes_max = config->webhook_response_bytes_max,
+        .targets = node->targets,
         .done = post_outcomes,
         .context = node,
     };
 
-    return webhook_start(&options, &node->webhook, ret_error);
-}
-
-static enum error_code start_brokers(struct node *node, struct error *ret_error)
-{
-    const struct config *config = node->config;
-    struct brokers_options options = {
-        .connections = config->broker_connections,
-        .backends = broker_backends,
-        .client_name = NODE_USER_AGENT,
-        .inflight_max = config->broker_inflight_max,
-        .inflight_bytes_max = config->broker_inflight_bytes_max,
-        .connect_timeout_ms = config->broker_connect_timeout_ms,
-        .done = post_outcomes,
-        .context = node,
-    };
-
-    if (entropy_u64(&options.seed) != ERROR_NONE)
-        return error_set(ret_error, ERROR_IO, "the system gives no entropy");
-    return brokers_start(&options, &node->brokers, ret_error);
+    return senders_start(&options, &node->senders, ret_error);
 }
 
 static void free_all(struct node *node)
 {
-    if (node->brokers)
-        brokers_stop(node->brokers);
-    if (node->webhook)
-        webhook_stop(node->webhook);
+    if (node->senders)
+        senders_stop(node->senders);
     targets_destroy(node->targets);
     queue_loop_destroy(node);
     for (uint16_t i = 0; node->engines && i < node->partition_count; i++)
@@ -308,17 +279,13 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
     if (code == ERROR_NOT_FOUND) /* cron then knows UTC alone, and says so of any other zone */
         code = ERROR_NONE;
     if (code == ERROR_NONE)
-        code = guard_init(&node->guard, config->webhook_allow, ret_error);
-    if (code == ERROR_NONE)
         code = open_storage(node, ret_error);
     if (code == ERROR_NONE)
         code = create_targets(node, ret_error);
     if (code == ERROR_NONE)
-        code = start_webhook(node, ret_error);
+        code = start_senders(node, ret_error);
     if (code == ERROR_NONE && queue_loop_create(node) != ERROR_NONE)
         code = error_set(ret_error, ERROR_NO_MEMORY, "no memory or entropy for the queue");
-    if (code == ERROR_NONE)
-        code = start_brokers(node, ret_error);
     if (code == ERROR_NONE)
         code = start_engines(node, ret_error);
     if (code == ERROR_NONE)
@@ -349,12 +316,10 @@ void node_stop(struct node *node)
 
     atomic_store(&node->is_stopping, true);
     backup_join(node);
-    brokers_drain(node->brokers); /* a broker that is down is not waited for */
+    senders_drain(node->senders);
     wait_for(node, &node->report.is_drained, drain_ms);
-    webhook_stop(node->webhook); /* what is still out comes back as failed, to be tried again */
-    node->webhook = NULL;
-    brokers_stop(node->brokers);
-    node->brokers = NULL;
+    senders_stop(node->senders); /* what is in flight comes back as failed, to be tried again */
+    node->senders = NULL;
     atomic_store(&node->engine_ends, true);
     wait_for(node, &node->report.is_finished, drain_ms + 1000);
     atomic_store(&node->engine_gives_up, true); /* only a storage that fails gets so far */
@@ -426,28 +391,26 @@ uint16_t node_partition_next(struct node *node)
     return (uint16_t)(atomic_fetch_add(&node->next_partition, 1) % node->partition_count);
 }
 
-bool node_allows_host(const struct node *node, struct bytes host)
+enum error_code node_check_target(const struct node *node, struct bytes text,
+                                  const struct target *target, struct error *ret_error)
 {
-    return guard_allows_host(&node->guard, host);
-}
-
-enum error_code node_check_broker_target(const struct node *node, struct bytes target,
-                                         struct error *ret_error)
-{
-    return brokers_check(node->brokers, target, ret_error);
+    return senders_check(node->senders, text, target, ret_error);
 }
 
 bool node_broker_status(const struct node *node, size_t index, struct broker_status *ret_status)
 {
-    if (index >= brokers_count(node->brokers))
+    struct brokers *brokers = senders_find(node->senders, TARGET_REDIS);
+
+    if (index >= brokers_count(brokers))
         return false;
-    brokers_status(node->brokers, index, ret_status);
+    brokers_status(brokers, index, ret_status);
     return true;
 }
 
-void node_target_status(struct node *node, struct bytes target, struct target_status *ret_status)
+bool node_target_status(const struct node *node, const struct timer *timer,
+                        struct target_status *ret_status)
 {
-    targets_status(node->targets, timer_target_origin(target), instant_now(), ret_status);
+    return senders_status(node->senders, timer, ret_status);
 }
 
 void node_health(struct node *node, struct node_health *ret_health)

@@ -98,19 +98,16 @@ uint16_t node_partition_next(struct node *node);
 /* Time zones by name. */
 struct zone_source node_zones(struct node *node);
 
-/* Whether a target with this host may be created; a name is checked when it is called. */
-bool node_allows_host(const struct node *node, struct bytes host);
-
-/* Whether a timer may go to this target of a broker: INVALID says why not. NOT_FOUND: it is none of
- * a broker. */
-enum error_code node_check_broker_target(const struct node *node, struct bytes target,
-                                         struct error *ret_error);
+/* Whether a timer may be created with this target: INVALID says why not. From any thread. */
+enum error_code node_check_target(const struct node *node, struct bytes text,
+                                  const struct target *target, struct error *ret_error);
 
 /* How the broker connection `index` stands; false when there is none. */
 bool node_broker_status(const struct node *node, size_t index, struct broker_status *ret_status);
 
-/* How the origin of a target of webhooks stands. */
-void node_target_status(struct node *node, struct bytes target, struct target_status *ret_status);
+/* How the target of the timer stands; false when its kind has no breaker. */
+bool node_target_status(const struct node *node, const struct timer *timer,
+                        struct target_status *ret_status);
 
 struct node_health {
     bool is_ready;    /* recovered, storage works, not stopping */

@@ -11,7 +11,7 @@
 #define TICKWHEEL_SHARD_NODE_PRIVATE_H
 
 #include "delivery/brokers.h"
-#include "delivery/webhook.h"
+#include "delivery/sender.h"
 #include "engine/engine.h"
 #include "shard/node.h"
 #include "sys/mailbox.h"
@@ -33,12 +33,10 @@ struct node_report {
 struct node {
     const struct config *config;
     struct metrics *metrics;
-    struct guard guard;
     struct storage *storage;
     struct targets *targets;
     struct node_events events;
-    struct webhook *webhook;
-    struct brokers *brokers;
+    struct senders *senders;
     struct queue *queue; /* the engine thread's, while it runs */
     struct queue_heads *heads;
     uint16_t partition_count;

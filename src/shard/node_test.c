@@ -175,6 +175,14 @@ static void test_stop_answers_everything(void **state)
     free(asked);
 }
 
+static enum error_code check_target(struct node *node, const char *text)
+{
+    struct target target;
+
+    assert_int_equal(target_parse(bytes_of(text), &target, NULL), ERROR_NONE);
+    return node_check_target(node, bytes_of(text), &target, NULL);
+}
+
 /* Goal: at its limits the door refuses and takes nothing. */
 static void test_the_door_refuses(void **state)
 {
@@ -193,8 +201,10 @@ static void test_the_door_refuses(void **state)
     assert_int_equal(submit_create(fixture->node, &asked, wall_add(wall_now(), FAR_MS)),
                      ERROR_NONE);
     assert_int_equal(answer_of(&asked), ERROR_NONE);
-    assert_true(node_allows_host(fixture->node, BYTES("shop.example")));
-    assert_false(node_allows_host(fixture->node, BYTES("127.0.0.1")));
+    assert_int_equal(check_target(fixture->node, "http://shop.example/"), ERROR_NONE);
+    assert_int_equal(check_target(fixture->node, "http://127.0.0.1/"), ERROR_INVALID);
+    assert_int_equal(check_target(fixture->node, "redis://none/stream"), ERROR_INVALID);
+    assert_int_equal(check_target(fixture->node, "queue:mail"), ERROR_NONE);
     node_stop(fixture->node);
 }
 

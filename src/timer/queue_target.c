@@ -1,4 +1,7 @@
+/* queue_target.c - the names of queues, and the syntax of "queue:NAME?priority=N". */
 #include "timer/queue_target.h"
+
+#include "timer/target_parsers.h"
 
 bool queue_name_is_valid(struct bytes name)
 {
@@ -25,28 +28,34 @@ struct bytes queue_full_name(struct bytes tenant, struct bytes name,
     return (struct bytes){room, tenant.size + 1 + name.size};
 }
 
-bool queue_target_parse(struct bytes target, struct queue_target *ret_target)
+/* Cuts "?priority=N" off the name. False when a '?' begins something else. */
+static bool queue_cut_priority(struct bytes *name, uint8_t *ret_priority)
 {
-    static const struct bytes scheme = {"queue:", 6}, query = {"?priority=", 10};
-    struct queue_target parsed = {.priority = QUEUE_PRIORITY_DEFAULT};
-    const char *mark;
+    const struct bytes query = BYTES("?priority=");
+    const char *mark = name->size ? memchr(name->data, '?', name->size) : NULL;
 
-    if (!bytes_has_prefix(target, scheme))
+    if (!mark)
+        return true;
+    const struct bytes rest = {mark, (size_t)(name->data + name->size - mark)};
+    const char digit = rest.data[rest.size - 1];
+    if (rest.size != query.size + 1 || !bytes_has_prefix(rest, query) || digit < '0' || digit > '9')
         return false;
-    parsed.name = (struct bytes){target.data + scheme.size, target.size - scheme.size};
-    mark = parsed.name.size ? memchr(parsed.name.data, '?', parsed.name.size) : NULL;
-    if (mark) {
-        struct bytes rest = {mark, (size_t)(parsed.name.data + parsed.name.size - mark)};
-        char digit = rest.data[rest.size - 1];
-
-        if (rest.size != query.size + 1 || !bytes_has_prefix(rest, query) || digit < '0' ||
-            digit > '9')
-            return false;
-        parsed.priority = (unsigned)(digit - '0');
-        parsed.name.size -= rest.size;
-    }
-    if (!queue_name_is_valid(parsed.name))
-        return false;
-    *ret_target = parsed;
+    *ret_priority = (uint8_t)(digit - '0');
+    name->size -= rest.size;
     return true;
+}
+
+enum error_code target_parser_queue(struct bytes text, size_t at, struct target *target,
+                                    struct error *ret_error)
+{
+    struct bytes name = {text.data + at, text.size - at};
+
+    target->priority = QUEUE_PRIORITY_DEFAULT;
+    if (!queue_cut_priority(&name, &target->priority) || !queue_name_is_valid(name))
+        return error_set(ret_error, ERROR_INVALID,
+                         "a queue is queue:NAME or queue:NAME?priority=N: a name of 1 to %d "
+                         "letters, digits and . _ -, and a priority of 0 to %d",
+                         QUEUE_NAME_SIZE_MAX, QUEUE_PRIORITY_COUNT - 1);
+    target->name = target_slice_of(text, name.data, name.data + name.size);
+    return ERROR_NONE;
 }

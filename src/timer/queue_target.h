@@ -1,5 +1,6 @@
 /*
- * queue_target.h - a target of the built-in queue: "queue:NAME" or "queue:NAME?priority=0..9".
+ * queue_target.h - the names of the built-in queues, which are targets "queue:NAME" or
+ * "queue:NAME?priority=0..9" (target.h).
  *
  * Each tenant has queues of its own: the full name of one is "TENANT/NAME", and NAME alone for the
  * unnamed tenant.
@@ -16,19 +17,11 @@
 #define QUEUE_PRIORITY_COUNT     10 /* 0 .. 9; the higher goes first */
 #define QUEUE_PRIORITY_DEFAULT   5
 
-struct queue_target {
-    struct bytes name; /* a slice of the target */
-    unsigned priority;
-};
-
 /* 1 to QUEUE_NAME_SIZE_MAX of A-Z a-z 0-9 . _ - */
 bool queue_name_is_valid(struct bytes name);
 
 /* The full name, in `room` unless it is the name itself. */
 struct bytes queue_full_name(struct bytes tenant, struct bytes name,
                              char room[QUEUE_FULL_NAME_SIZE_MAX]);
-
-/* False when it is no target of the queue; `ret_target` is untouched then. */
-bool queue_target_parse(struct bytes target, struct queue_target *ret_target);
 
 #endif

@@ -4,6 +4,8 @@
  */
 #include "timer/queue_target.h"
 
+#include "timer/target.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define REQUIRE(condition) ((condition) ? (void)0 : abort())
 
-static bool reference(const char *text, char ret_name[80], unsigned *ret_priority)
+static bool queue_target_reference(const char *text, char ret_name[80], unsigned *ret_priority)
 {
     char digit = '0' + QUEUE_PRIORITY_DEFAULT;
     int end = -1;
@@ -34,20 +36,22 @@ static bool reference(const char *text, char ret_name[80], unsigned *ret_priorit
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char text[128], name[80], room[QUEUE_FULL_NAME_SIZE_MAX], other[QUEUE_FULL_NAME_SIZE_MAX];
-    struct queue_target target;
+    struct target target;
+    struct bytes full;
     unsigned priority;
 
     if (size >= sizeof(text) || memchr(data, '\0', size))
         return 0;
     memcpy(text, data, size);
     text[size] = '\0';
-    if (!queue_target_parse((struct bytes){(const char *)data, size}, &target)) {
-        REQUIRE(!reference(text, name, &priority));
+    if (target_parse(bytes_of(text), &target, NULL) || target.kind != TARGET_QUEUE) {
+        REQUIRE(!queue_target_reference(text, name, &priority));
         return 0;
     }
-    REQUIRE(reference(text, name, &priority));
-    REQUIRE(bytes_equal(target.name, bytes_of(name)) && target.priority == priority);
-    REQUIRE(!bytes_equal(queue_full_name(BYTES("shop"), target.name, room),
-                         queue_full_name(BYTES(""), target.name, other)));
+    REQUIRE(queue_target_reference(text, name, &priority));
+    full = target_slice(bytes_of(text), target.name);
+    REQUIRE(bytes_equal(full, bytes_of(name)) && target.priority == priority);
+    REQUIRE(!bytes_equal(queue_full_name(BYTES("shop"), full, room),
+                         queue_full_name(BYTES(""), full, other)));
     return 0;
 }

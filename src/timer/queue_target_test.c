@@ -3,6 +3,8 @@
  */
 #include "timer/queue_target.h"
 
+#include "timer/target.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -10,7 +12,7 @@
 
 #define NAME_64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789ABCDEF"
 
-static void test_targets(void **state)
+static void test_queue_targets(void **state)
 {
     static const struct {
         const char *text, *name;
@@ -26,15 +28,19 @@ static void test_targets(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-        struct queue_target target;
+        const struct bytes text = bytes_of(good[i].text);
+        struct target target;
 
-        assert_true(queue_target_parse(bytes_of(good[i].text), &target));
-        assert_true(bytes_equal(target.name, bytes_of(good[i].name)));
+        assert_int_equal(target_parse(text, &target, NULL), ERROR_NONE);
+        assert_int_equal(target.kind, TARGET_QUEUE);
+        assert_int_equal(target_sharing(&target), TARGET_SHARES_WORKERS);
+        assert_true(bytes_equal(target_slice(text, target.name), bytes_of(good[i].name)));
+        assert_true(bytes_equal(target_origin(text, &target), text));
         assert_int_equal(target.priority, good[i].priority);
     }
 }
 
-static void test_what_is_none(void **state)
+static void test_bad_queue_targets(void **state)
 {
     static const char *const bad[] = {
         "",
@@ -53,14 +59,13 @@ static void test_what_is_none(void **state)
         "queue:ma il",
         "queue:m\xc3\xa4il",
         "queue:" NAME_64 "0",
-        "http://queue:80/",
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        struct queue_target target = {.priority = 77};
+        struct target target = {.priority = 77};
 
-        assert_false(queue_target_parse(bytes_of(bad[i]), &target));
+        assert_int_equal(target_parse(bytes_of(bad[i]), &target, NULL), ERROR_INVALID);
         assert_int_equal(target.priority, 77);
     }
     assert_false(queue_name_is_valid((struct bytes){"a\0b", 3}));
@@ -69,8 +74,8 @@ static void test_what_is_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_targets),
-        cmocka_unit_test(test_what_is_none),
+        cmocka_unit_test(test_queue_targets),
+        cmocka_unit_test(test_bad_queue_targets),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

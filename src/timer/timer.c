@@ -118,31 +118,57 @@ static struct timer *timer_place(const struct timer_texts *texts)
     return timer;
 }
 
-struct timer *timer_alloc(const struct timer_texts *texts)
+/* `target` is of texts->target. */
+static struct timer *timer_copy_parsed(const struct timer *timer, const struct timer_texts *texts,
+                                       const struct target *target)
+{
+    struct timer *copy = timer_place(texts);
+
+    if (!copy)
+        return NULL;
+    const struct timer_texts placed = copy->texts;
+    const size_t footprint = copy->footprint;
+    *copy = *timer;
+    copy->texts = placed;
+    copy->target = *target;
+    copy->footprint = footprint;
+    copy->next = NULL;
+    return copy;
+}
+
+static struct target timer_parse_target(struct bytes text)
+{
+    struct target target;
+
+    if (!text.size || target_parse(text, &target, NULL))
+        target = target_unknown(text);
+    return target;
+}
+
+struct timer *timer_alloc_parsed(const struct timer_texts *texts, const struct target *target)
 {
     static const struct timer blank = {.version = 1};
-    struct timer *timer = timer_copy(&blank, texts);
+    struct timer *timer = timer_copy_parsed(&blank, texts, target);
 
     if (timer)
         timer->retry = RETRY_POLICY_DEFAULT;
     return timer;
 }
 
+struct timer *timer_alloc(const struct timer_texts *texts)
+{
+    const struct target target = timer_parse_target(texts->target);
+
+    return timer_alloc_parsed(texts, &target);
+}
+
 struct timer *timer_copy(const struct timer *timer, const struct timer_texts *texts)
 {
-    struct timer *copy = timer_place(texts);
-    struct timer_texts placed;
-    size_t footprint;
-
-    if (!copy)
-        return NULL;
-    placed = copy->texts;
-    footprint = copy->footprint;
-    *copy = *timer;
-    copy->texts = placed;
-    copy->footprint = footprint;
-    copy->next = NULL;
-    return copy;
+    if (timer->target.kind != TARGET_UNKNOWN && texts->target.data == timer->texts.target.data &&
+        texts->target.size == timer->texts.target.size)
+        return timer_copy_parsed(timer, texts, &timer->target);
+    const struct target target = timer_parse_target(texts->target);
+    return timer_copy_parsed(timer, texts, &target);
 }
 
 void timer_free(struct timer *timer)
@@ -160,29 +186,4 @@ bool timer_watch_next(struct bytes *watch, struct bytes *ret_name)
     watch->size -= ret_name->size + 1;
     watch->data = end + 1;
     return true;
-}
-
-/* ---- the target ---- */
-
-static bool is_scheme_character(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '+' ||
-           c == '-' || c == '.';
-}
-
-struct bytes timer_target_origin(struct bytes target)
-{
-    size_t scheme = 0, host, end;
-
-    while (scheme < target.size && is_scheme_character(target.data[scheme]))
-        scheme++;
-    if (!scheme || target.size - scheme < 3 || memcmp(target.data + scheme, "://", 3) != 0)
-        return target;
-    host = scheme + 3;
-    for (end = host; end < target.size && !memchr("/?#\\", target.data[end], 4); end++)
-        ;
-    for (size_t i = end; i-- > host;)
-        if (target.data[i] == '@')
-            return (struct bytes){target.data + i + 1, end - i - 1};
-    return end == host ? target : (struct bytes){target.data, end};
 }

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/list.h"
 #include "base/time.h"
+#include "timer/target.h"
 
 /* ---- the id ---- */
 
@@ -115,15 +116,22 @@ struct timer {
     enum timer_state state;
     struct retry_policy retry;
     struct timer_texts texts;
-    size_t footprint;   /* bytes of memory that this timer takes, the struct included */
-    struct timer *next; /* the owner's: chains timers without an allocation */
+    struct target target; /* texts.target, parsed */
+    size_t footprint;     /* bytes of memory that this timer takes, the struct included */
+    struct timer *next;   /* the owner's: chains timers without an allocation */
 };
 
 /* A new timer with copies of `texts`, everything else zero but the default retry policy and
- * version 1. NULL when out of memory. */
+ * version 1. Its target is parsed, and TARGET_UNKNOWN where the text is refused. NULL when out of
+ * memory. */
 struct timer *timer_alloc(const struct timer_texts *texts);
 
-/* Copies `timer` with `texts` in place of its own, in no chain. NULL when out of memory. */
+/* timer_alloc with a target that the caller has parsed from texts->target. */
+struct timer *timer_alloc_parsed(const struct timer_texts *texts, const struct target *target);
+
+/* Copies `timer` with `texts` in place of its own, in no chain. The target is parsed again only
+ * where it is another text, or where `timer` is a view of a record and has none yet. NULL when out
+ * of memory. */
 struct timer *timer_copy(const struct timer *timer, const struct timer_texts *texts);
 
 void timer_free(struct timer *timer);
@@ -131,8 +139,21 @@ void timer_free(struct timer *timer);
 /* Cuts the next name off a `watch`. False when there is none left. */
 bool timer_watch_next(struct bytes *watch, struct bytes *ret_name);
 
-/* scheme://host:port of a URL, without user, path and query: what shares a connection shares a
- * fate. The whole text when it is no such URL. */
-struct bytes timer_target_origin(struct bytes target);
+static inline struct bytes timer_target_origin(const struct timer *timer)
+{
+    return target_origin(timer->texts.target, &timer->target);
+}
+
+/* What the target names: a host, a connection of a broker, or a queue. */
+static inline struct bytes timer_target_name(const struct timer *timer)
+{
+    return target_slice(timer->texts.target, timer->target.name);
+}
+
+/* Its deliveries are leased by workers, not sent. */
+static inline bool timer_is_pulled(const struct timer *timer)
+{
+    return target_sharing(&timer->target) == TARGET_SHARES_WORKERS;
+}
 
 #endif

@@ -194,44 +194,57 @@ static void test_copy(void **state)
     timer_free(other);
 }
 
-static void test_origin(void **state)
+/* A timer carries its target parsed; a text that is none is a timer still, which says so. */
+static void test_target_of_timer(void **state)
 {
-    static const struct {
-        const char *target, *origin;
-    } cases[] = {
-        {"http://a", "http://a"},
-        {"http://a/", "http://a"},
-        {"https://a.example:8443/b?c#d", "https://a.example:8443"},
-        {"http://a?b/c", "http://a"},
-        {"http://a#b", "http://a"},
-        {"http://[::1]:80/x", "http://[::1]:80"},
-        {"http://a/b@c", "http://a"},
-        {"http://me@a:1/b", "a:1"},
-        {"http://me:secret@a:1/b", "a:1"},
-        {"http://me@you@a/b", "a"},
-        {"kafka://CONNECTION/TOPIC?key=1", "kafka://CONNECTION"},
-        {"queue:emails", "queue:emails"},
-        {"http:/a/b", "http:/a/b"},
-        {"http:", "http:"},
-        {"://a/b", "://a/b"},
-        {"http:///b", "http:///b"},
-        {"a b://c/d", "a b://c/d"},
-        {"", ""},
-    };
+    struct timer_texts texts = {.target = BYTES("https://a:1/b")};
+    struct timer *timer = timer_alloc(&texts), *copy;
 
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        assert_true(
-            bytes_equal(timer_target_origin(bytes_of(cases[i].target)), bytes_of(cases[i].origin)));
+    assert_int_equal(timer->target.kind, TARGET_HTTPS);
+    assert_true(bytes_equal(timer_target_name(timer), BYTES("a")));
+    assert_true(bytes_equal(timer_target_origin(timer), BYTES("https://a:1")));
+    assert_false(timer_is_pulled(timer));
+    texts = timer->texts;
+    texts.last_error = BYTES("500");
+    copy = timer_copy(timer, &texts);
+    assert_int_equal(copy->target.kind, TARGET_HTTPS);
+    assert_ptr_equal(timer_target_name(copy).data, copy->texts.target.data + 8);
+    timer_free(copy);
+    texts.target = BYTES("queue:mail?priority=7");
+    copy = timer_copy(timer, &texts);
+    assert_true(timer_is_pulled(copy));
+    assert_int_equal(copy->target.priority, 7);
+    timer_free(copy);
+    texts.target = BYTES("gopher://a/b");
+    copy = timer_copy(timer, &texts);
+    assert_int_equal(copy->target.kind, TARGET_UNKNOWN);
+    assert_true(bytes_equal(timer_target_origin(copy), BYTES("gopher://a/b")));
+    assert_false(timer_is_pulled(copy));
+    timer_free(copy);
+    timer_free(timer);
+}
+
+/* A view of a record has its text only: the copy has it parsed. */
+static void test_target_of_view(void **state)
+{
+    const struct timer view = {.texts.target = BYTES("redis://c/s")};
+    struct timer *timer = timer_copy(&view, &view.texts);
+
+    (void)state;
+    assert_int_equal(timer->target.kind, TARGET_REDIS);
+    assert_true(bytes_equal(timer_target_origin(timer), BYTES("redis://c")));
+    timer_free(timer);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_id_vectors), cmocka_unit_test(test_id_random),
-        cmocka_unit_test(test_id_order),   cmocka_unit_test(test_id_strict),
-        cmocka_unit_test(test_states),     cmocka_unit_test(test_alloc),
-        cmocka_unit_test(test_copy),       cmocka_unit_test(test_origin),
+        cmocka_unit_test(test_id_vectors),     cmocka_unit_test(test_id_random),
+        cmocka_unit_test(test_id_order),       cmocka_unit_test(test_id_strict),
+        cmocka_unit_test(test_states),         cmocka_unit_test(test_alloc),
+        cmocka_unit_test(test_copy),           cmocka_unit_test(test_target_of_timer),
+        cmocka_unit_test(test_target_of_view),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

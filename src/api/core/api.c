@@ -261,11 +261,9 @@ enum error_code api_start(const struct api_options *options, struct api **ret_ap
         .target_bytes_max = config->target_bytes_max,
         .labels_max = config->labels_max,
         .headers_bytes_max = config->headers_bytes_max,
-        .host_allowed = options->host_allowed,
-        .host_context = options->host_context,
+        .target_check = options->target_check,
+        .target_context = options->target_context,
         .zones = node_zones(options->node),
-        .broker_check = options->broker_check,
-        .broker_context = options->broker_context,
     };
     error = http_server_start(&http, &api->server, ret_error);
     if (error) {

@@ -26,12 +26,10 @@ struct api_options {
     struct node *node;
     struct tokens *tokens;         /* taken in any case; NULL: everybody may do everything */
     struct tls_identity *identity; /* held until api_stop; NULL: without TLS */
-    /* Whether a target's host may be called; NULL: any. From several threads at a time. */
-    bool (*host_allowed)(void *context, struct bytes host);
-    void *host_context;
-    /* Whether a timer may go to this target of a broker, as timer_json.h says; the same. */
-    enum error_code (*broker_check)(void *context, struct bytes target, struct error *ret_error);
-    void *broker_context;
+    /* Whether a timer may go to this target, as timer_json.h says. Any thread. */
+    enum error_code (*target_check)(void *context, struct bytes text, const struct target *target,
+                                    struct error *ret_error);
+    void *target_context;
 };
 
 /* Listens on the configured address. */

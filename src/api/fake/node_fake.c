@@ -235,12 +235,11 @@ static void *run(void *argument)
 
 static bool is_ready_for(const struct timer *timer, struct bytes name)
 {
-    struct queue_target target;
     char room[QUEUE_FULL_NAME_SIZE_MAX];
 
     return (timer->state == TIMER_SCHEDULED || timer->state == TIMER_RETRYING) &&
-           timer->due.ms <= wall_now().ms && queue_target_parse(timer->texts.target, &target) &&
-           bytes_equal(queue_full_name(timer->texts.tenant, target.name, room), name);
+           timer->due.ms <= wall_now().ms && timer_is_pulled(timer) &&
+           bytes_equal(queue_full_name(timer->texts.tenant, timer_target_name(timer), room), name);
 }
 
 static struct delivery *pull(struct node *node, struct bytes name)
@@ -325,11 +324,11 @@ void node_fake_tick(struct node *node)
 
     pthread_mutex_lock(&node->lock);
     while ((timer = map_next(&node->timers, &cursor))) {
-        struct queue_target target;
         char room[QUEUE_FULL_NAME_SIZE_MAX];
 
-        if (queue_target_parse(timer->texts.target, &target))
-            queue_wake(node->queue, queue_full_name(timer->texts.tenant, target.name, room));
+        if (timer_is_pulled(timer))
+            queue_wake(node->queue,
+                       queue_full_name(timer->texts.tenant, timer_target_name(timer), room));
     }
     turn(node);
     pthread_mutex_unlock(&node->lock);
@@ -530,8 +529,10 @@ size_t node_fake_inflight_peak(struct node *node)
     return peak;
 }
 
-void node_target_status(struct node *node, struct bytes target, struct target_status *ret_status)
+bool node_target_status(const struct node *node, const struct timer *timer,
+                        struct target_status *ret_status)
 {
     (void)node;
-    *ret_status = (struct target_status){.origin = timer_target_origin(target)};
+    *ret_status = (struct target_status){.origin = timer_target_origin(timer)};
+    return !timer_is_pulled(timer);
 }

@@ -18,15 +18,12 @@ struct timer_json_limits {
     size_t labels_max;        /* number of labels; each key and value at most 256 bytes */
     size_t headers_bytes_max; /* all extra headers together */
     struct bytes tenant;      /* whose timers are made */
-    /* Whether a target's host may be called (delivery/guard.h, passed in so that api/ need not know
-     * it); NULL: any. */
-    bool (*host_allowed)(void *context, struct bytes host);
-    void *host_context;
+    /* Whether a timer may go to this target, of which the syntax is right: NONE, or INVALID with
+     * the reason; NULL: any. */
+    enum error_code (*target_check)(void *context, struct bytes text, const struct target *target,
+                                    struct error *ret_error);
+    void *target_context;
     struct zone_source zones;
-    /* Whether a timer may go to this target of a broker: NONE, INVALID with the reason, NOT_FOUND
-     * when it is none of a broker; NULL: there are no brokers. */
-    enum error_code (*broker_check)(void *context, struct bytes target, struct error *ret_error);
-    void *broker_context;
     struct bytes trace; /* the traceparent of the request; kept with what it creates */
 };
 

@@ -17,10 +17,13 @@
 
 #define NOW ((struct wall){UINT64_C(1795132800000)}) /* 2026-11-20T00:00:00Z */
 
-/* A host that the table's limits refuse. */
-static inline bool is_allowed(void *context, struct bytes host)
+/* The table's limits refuse one host. */
+static inline enum error_code check_host(void *context, struct bytes text,
+                                         const struct target *target, struct error *ret_error)
 {
-    return !bytes_equal(host, bytes_of(context));
+    if (!bytes_equal(target_slice(text, target->name), bytes_of(context)))
+        return ERROR_NONE;
+    return error_set(ret_error, ERROR_INVALID, "this host may not be called");
 }
 
 static const struct timer_json_limits limits = {
@@ -28,8 +31,8 @@ static const struct timer_json_limits limits = {
     .target_bytes_max = 64,
     .labels_max = 3,
     .headers_bytes_max = 48,
-    .host_allowed = is_allowed,
-    .host_context = (char[]){"[::1]"},
+    .target_check = check_host,
+    .target_context = (char[]){"[::1]"},
 };
 
 enum request { CREATE, PATCH };

@@ -382,7 +382,7 @@ static enum error_code make_timer(struct timer_parse *parse, struct timer **ret_
     schedule_write(&parse->schedule, &schedule);
     parse->texts.schedule = buffer_bytes(&schedule);
     if (!buffer_failed(&schedule))
-        timer = timer_alloc(&parse->texts);
+        timer = timer_alloc_parsed(&parse->texts, &parse->target);
     buffer_deinit(&schedule);
     if (!timer)
         return problem_set(parse->problem, ERROR_NO_MEMORY, "", "%s", "");

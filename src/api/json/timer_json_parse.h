@@ -82,6 +82,7 @@ struct timer_parse {
     struct schedule_spec schedule;
     uint64_t spread_window_ms;
     struct timer_texts texts;
+    struct target target; /* texts.target, parsed */
     struct timer_scratch scratch;
     char *local; /* TIMER_JSON_SCRATCH_SIZE bytes on the caller's stack */
 };

@@ -1,6 +1,5 @@
 #include "api/json/timer_json_parse.h"
 
-#include "timer/target_url.h"
 #include "base/base64.h"
 #include "delivery/webhook.h"
 #include "timer/labels.h"
@@ -130,28 +129,22 @@ enum error_code timer_parse_target(struct timer_parse *parse)
 {
     const struct timer_json_limits *limits = parse->limits;
     struct error error;
-    struct bytes url, host;
-    enum error_code code = timer_parse_string(parse, "#/target", &url);
+    struct target target;
+    struct bytes text;
+    enum error_code code = timer_parse_string(parse, "#/target", &text);
 
     if (code)
         return code;
-    if (url.size > limits->target_bytes_max)
+    if (text.size > limits->target_bytes_max)
         return timer_parse_invalid(parse, "#/target", "It may have at most %zu bytes",
                                    limits->target_bytes_max);
-    code = limits->broker_check ? limits->broker_check(limits->broker_context, url, &error)
-                                : ERROR_NOT_FOUND;
-    if (code == ERROR_INVALID)
+    code = target_parse(text, &target, &error);
+    if (!code && limits->target_check)
+        code = limits->target_check(limits->target_context, text, &target, &error);
+    if (code)
         return timer_parse_invalid_error(parse, "#/target", &error);
-    if (code == ERROR_NONE) {
-        parse->texts.target = url;
-        return ERROR_NONE;
-    }
-    if (target_url_check(url, &host, &error))
-        return timer_parse_invalid_error(parse, "#/target", &error);
-    if (host.size && limits->host_allowed && !limits->host_allowed(limits->host_context, host))
-        return timer_parse_invalid(parse, "#/target",
-                                   "This host is at an address that may not be called");
-    parse->texts.target = url;
+    parse->texts.target = text;
+    parse->target = target;
     return ERROR_NONE;
 }
 

@@ -102,17 +102,13 @@ static void test_bad_target(void **state)
 #define TO(target) "{\"after\":1,\"target\":" target "}"
     static const struct bad_case cases[] = {
         {TO("7"), "#/target", "It must be a string"},
-        {TO("\"\""), "#/target",
-         "It must be a URL that begins with http:// or https://, or queue: and a name"},
-        {TO("\"kafka://a/b\""), "#/target", "Kafka: targets are not supported by this version"},
-        {TO("\"kafka://c/t\""), "#/target", "Kafka: targets are not supported by this version"},
+        {TO("\"\""), "#/target", NULL},
+        {TO("\"kafka://c\""), "#/target", "It says no place behind the connection's name"},
         {TO("\"http://u:p@h/\""), "#/target", "It must not name a user or password"},
         {TO("\"http://h/\\u0000\""), "#/target",
          "The character at byte 9 must be written as % and two hexadecimal digits"},
-        {TO("\"http://[::1]:80/\""), "#/target",
-         "This host is at an address that may not be called"},
-        {TO("\"http:\\/\\/[::1]:80/\""), "#/target",
-         "This host is at an address that may not be called"},
+        {TO("\"http://[::1]:80/\""), "#/target", "This host may not be called"},
+        {TO("\"http:\\/\\/[::1]:80/\""), "#/target", "This host may not be called"},
         {TO("\"http://h/" TIMES_32("aa") "\""), "#/target", "It may have at most 64 bytes"},
         {TO("\"http://h\",\"target\":\"http://h\""), "#/target", "It is given twice"},
     };

@@ -251,7 +251,7 @@ static void append_target(const struct timer *timer, const struct explained *exp
                           const struct target_status *target, struct buffer *out)
 {
     buffer_append_text(out, ",\"target\":{\"origin\":");
-    json_append_string(out, timer_target_origin(timer->texts.target));
+    json_append_string(out, timer_target_origin(timer));
     if (explained->place == PLACE_WAITING || explained->place == PLACE_OUT) {
         append_number(out, "deliveries", explained->inflight);
         if (explained->inflight_max != UINT32_MAX)
@@ -307,18 +307,16 @@ static void done(struct node_request *request)
     const struct command *command = &request->command;
     const struct timer *timer = command->timer;
     struct target_status status;
-    bool is_webhook;
     struct buffer body;
 
     if (!timer || (command->error && command->error != ERROR_GONE)) {
         call_answer_error(call, command->error ? command->error : ERROR_NOT_FOUND, "");
         return;
     }
-    is_webhook = bytes_has_prefix(timer->texts.target, BYTES("http"));
-    if (is_webhook)
-        node_target_status(call->api->options.node, timer->texts.target, &status);
     buffer_init(&body);
-    explain_format(timer, &command->explained, is_webhook ? &status : NULL, &body);
+    explain_format(timer, &command->explained,
+                   node_target_status(call->api->options.node, timer, &status) ? &status : NULL,
+                   &body);
     call_answer_json(call, 200, &body);
 }
 

@@ -143,7 +143,7 @@ void preview_end(struct call *call)
     struct timer *timer = NULL;
     struct buffer body;
 
-    limits.host_allowed = NULL;
+    limits.target_check = NULL;
     buffer_init(&preview.json);
     buffer_init(&body);
     if (!read_query(call, &preview)) {

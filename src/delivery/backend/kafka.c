@@ -27,7 +27,7 @@
 #define PROBE_PAUSE_MS 250  /* between asking brokers that are away */
 
 struct topic {
-    char name[BROKER_DECODED_SIZE_MAX + 1];
+    char name[TARGET_PATH_SIZE_MAX + 1];
     struct instant good_until, bad_until;
     rd_kafka_resp_err_t error; /* while it is bad */
 };
@@ -441,7 +441,6 @@ static enum error_code wait(void *client, int wake_fd, int timeout_ms, struct er
 
 const struct broker_backend broker_kafka = {
     .scheme = "kafka",
-    .name_count = 1,
     .version = version,
     .refusal = refusal,
     .create = create,

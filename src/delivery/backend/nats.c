@@ -445,7 +445,6 @@ static enum error_code wait(void *client, int wake_fd, int timeout_ms, struct er
 
 const struct broker_backend broker_nats = {
     .scheme = "nats",
-    .name_count = 1,
     .version = version,
     .refusal = refusal,
     .create = create,

@@ -33,7 +33,7 @@
 #define EXCHANGE_SHUT_MS 10000 /* one that has closed the channel */
 
 struct exchange {
-    char name[BROKER_DECODED_SIZE_MAX + 1];
+    char name[TARGET_PATH_SIZE_MAX + 1];
     bool is_known;
     struct instant bad_until;
     enum delivery_result result; /* while it is bad */
@@ -587,7 +587,6 @@ static enum error_code wait(void *client, int wake_fd, int timeout_ms, struct er
 
 const struct broker_backend broker_rabbitmq = {
     .scheme = "amqp",
-    .name_count = 2,
     .version = version,
     .refusal = refusal,
     .create = create,

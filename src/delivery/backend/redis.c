@@ -323,7 +323,6 @@ static enum error_code wait(void *client, int wake_fd, int timeout_ms, struct er
 
 const struct broker_backend broker_redis = {
     .scheme = "redis",
-    .name_count = 1,
     .version = version,
     .refusal = refusal,
     .create = create,

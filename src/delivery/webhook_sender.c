@@ -1,0 +1,93 @@
+/* webhook_sender.c - the sender of http and https targets: a webhook thread with the node's
+ * settings. */
+#include "delivery/sender.h"
+
+#include "delivery/webhook.h"
+#include "sys/clock.h"
+
+#include <stdlib.h>
+
+struct webhook_sender {
+    struct guard guard;
+    struct targets *targets;
+    struct webhook *webhook;
+};
+
+static enum error_code webhook_sender_start(const struct sender_options *options, void **ret_self,
+                                            struct error *ret_error)
+{
+    const struct config *config = options->config;
+    const bool sends_events = config->webhook_cloudevents == CONFIG_WEBHOOK_CLOUDEVENTS_BINARY;
+    struct webhook_sender *self = calloc(1, sizeof(*self));
+    enum error_code code;
+
+    if (!self)
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    self->targets = options->targets;
+    code = guard_init(&self->guard, config->webhook_allow, ret_error);
+    if (!code) {
+        const struct webhook_options webhook_options = {
+            .targets = options->targets,
+            .event_source = sends_events ? config->webhook_cloudevents_source : NULL,
+            .secrets = config->webhook_secret,
+            .guard = &self->guard,
+            .ca_file = *config->webhook_ca_file ? config->webhook_ca_file : NULL,
+            .user_agent = options->user_agent,
+            .connections_max = config->webhook_connections_max,
+            .connect_timeout_ms = config->webhook_connect_timeout_ms,
+            .response_bytes_max = config->webhook_response_bytes_max,
+            .done = options->done,
+            .context = options->context,
+        };
+
+        code = webhook_start(&webhook_options, &self->webhook, ret_error);
+    }
+    if (code) {
+        free(self);
+        return code;
+    }
+    *ret_self = self;
+    return ERROR_NONE;
+}
+
+/* A name is checked when it is called. */
+static enum error_code webhook_sender_check(void *context, struct bytes text,
+                                            const struct target *target, struct error *ret_error)
+{
+    const struct webhook_sender *self = context;
+
+    if (guard_allows_host(&self->guard, target_slice(text, target->name)))
+        return ERROR_NONE;
+    return error_set(ret_error, ERROR_INVALID, "this host is at an address that may not be called");
+}
+
+static void webhook_sender_post(void *context, struct list *deliveries)
+{
+    struct webhook_sender *self = context;
+
+    webhook_post(self->webhook, deliveries);
+}
+
+static void webhook_sender_status(void *context, struct bytes origin,
+                                  struct target_status *ret_status)
+{
+    struct webhook_sender *self = context;
+
+    targets_status(self->targets, origin, instant_now(), ret_status);
+}
+
+static void webhook_sender_stop(void *context)
+{
+    struct webhook_sender *self = context;
+
+    webhook_stop(self->webhook);
+    free(self);
+}
+
+const struct sender sender_webhook = {
+    .start = webhook_sender_start,
+    .check = webhook_sender_check,
+    .post = webhook_sender_post,
+    .status = webhook_sender_status,
+    .stop = webhook_sender_stop,
+};
