@@ -430,6 +430,8 @@ static enum exit_code make_token(int argc, char *argv[])
 
 int main(int argc, char *argv[])
 {
+    if (!process_hold_standard_files())
+        return EXIT_FAILED;
     if (argc > 1 && strcmp(argv[1], "--make-token") == 0)
         return make_token(argc, argv);
 

@@ -3,6 +3,7 @@
 
 #include "sys/files.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -41,4 +42,12 @@ uint64_t process_raise_file_limit(uint64_t wanted)
 bool process_is_terminal(int fd)
 {
     return isatty(fd) == 1;
+}
+
+bool process_hold_standard_files(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd)
+            return false;
+    return true;
 }

@@ -16,6 +16,11 @@ uint64_t process_memory_bytes(void);
  * returns the limit that now holds. Never lowers it. */
 uint64_t process_raise_file_limit(uint64_t wanted);
 
+/* Opens each of the descriptors 0 to 2 that is closed, on /dev/null for reading: otherwise a file
+ * of the storage would get its number, and what is printed would be written into it. To print fails
+ * then, as on a closed descriptor. False when one stays closed. */
+bool process_hold_standard_files(void);
+
 /* Whether the descriptor is a terminal. */
 bool process_is_terminal(int fd);
 

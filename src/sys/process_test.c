@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -46,6 +47,26 @@ static void raises_the_limit_of_files_and_never_lowers_it(void **state)
     assert_true(process_raise_file_limit(UINT64_MAX - 1) == limit.rlim_max);
 }
 
+/* In a process of its own, for the test needs its output. */
+static void holds_the_standard_files(void **state)
+{
+    pid_t child = fork();
+    int status;
+
+    (void)state;
+    if (child == 0) {
+        close(STDIN_FILENO);
+        close(STDOUT_FILENO);
+        if (!process_hold_standard_files() || fcntl(STDIN_FILENO, F_GETFD) < 0 ||
+            fcntl(STDOUT_FILENO, F_GETFD) < 0)
+            _exit(1);
+        _exit(write(STDOUT_FILENO, "x", 1) < 0 && process_hold_standard_files() ? 0 : 2);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 static void a_file_is_no_terminal(void **state)
 {
     int fd = open("/dev/null", O_RDONLY);
@@ -61,6 +82,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sees_memory_that_was_touched),
         cmocka_unit_test(raises_the_limit_of_files_and_never_lowers_it),
+        cmocka_unit_test(holds_the_standard_files),
         cmocka_unit_test(a_file_is_no_terminal),
     };
 
