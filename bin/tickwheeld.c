@@ -285,10 +285,10 @@ static void log_stop(const struct service *service, const char *event, const cha
     event_log_end(&line);
 }
 
-static enum error_code check_target(void *node, struct bytes text, const struct target *target,
-                                    struct error *ret_error)
+static enum error_code check_target(void *node, struct bytes tenant, struct bytes text,
+                                    const struct target *target, struct error *ret_error)
 {
-    return node_check_target(node, text, target, ret_error);
+    return node_check_target(node, tenant, text, target, ret_error);
 }
 
 static enum exit_code serve(struct service *service, bool wants_banner, struct instant started)

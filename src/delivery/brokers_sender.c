@@ -30,9 +30,10 @@ static enum error_code brokers_sender_start(const struct sender_options *options
     return code;
 }
 
-static enum error_code brokers_sender_check(void *self, struct bytes text,
+static enum error_code brokers_sender_check(void *self, struct bytes tenant, struct bytes text,
                                             const struct target *target, struct error *ret_error)
 {
+    (void)tenant;
     return brokers_check(self, text, target, ret_error);
 }
 

@@ -85,13 +85,14 @@ enum error_code senders_start(const struct sender_options *options, struct sende
     return ERROR_NONE;
 }
 
-enum error_code senders_check(const struct senders *senders, struct bytes text,
+enum error_code senders_check(const struct senders *senders, struct bytes tenant, struct bytes text,
                               const struct target *target, struct error *ret_error)
 {
     const struct sender_running *running = senders_running(senders, target->kind);
 
-    return running->sender->check ? running->sender->check(running->self, text, target, ret_error)
-                                  : ERROR_NONE;
+    return running->sender->check
+               ? running->sender->check(running->self, tenant, text, target, ret_error)
+               : ERROR_NONE;
 }
 
 /* Gives back what no sender takes. */

@@ -2,7 +2,7 @@
  * sender.h - how the deliveries of one kind of target leave, and all senders of a node by kind.
  *
  *     senders_start(&options, &senders, &error);
- *     senders_check(senders, text, &target, &error);     at creation: may a timer have this target?
+ *     senders_check(senders, tenant, text, &target, &error);    at creation: may it go there?
  *     senders_post(senders, &deliveries);                they come back through options.done
  *     senders_stop(senders);
  *
@@ -34,9 +34,10 @@ struct sender {
     enum error_code (*start)(const struct sender_options *options, void **ret_self,
                              struct error *ret_error);
 
-    /* Whether a timer with this target may be created: ERROR_INVALID says why not. */
-    enum error_code (*check)(void *self, struct bytes text, const struct target *target,
-                             struct error *ret_error);
+    /* Whether the tenant, or no tenant, may create a timer with this target: ERROR_INVALID says why
+     * not. */
+    enum error_code (*check)(void *self, struct bytes tenant, struct bytes text,
+                             const struct target *target, struct error *ret_error);
 
     /* Takes every delivery of the list, which is not empty before and is empty afterwards. Does not
      * wait. */
@@ -58,7 +59,7 @@ struct senders;
 enum error_code senders_start(const struct sender_options *options, struct senders **ret_senders,
                               struct error *ret_error);
 
-enum error_code senders_check(const struct senders *senders, struct bytes text,
+enum error_code senders_check(const struct senders *senders, struct bytes tenant, struct bytes text,
                               const struct target *target, struct error *ret_error);
 
 /* Takes every delivery of the list. One that no sender takes comes back ENDED. */

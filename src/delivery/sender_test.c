@@ -120,7 +120,8 @@ static void test_check_by_kind(void **state)
         struct timer *timer = sender_test_timer(cases[i].target);
         struct target_status status = {.wait_ms = 77};
 
-        assert_int_equal(senders_check(fixture.senders, timer->texts.target, &timer->target, NULL),
+        assert_int_equal(senders_check(fixture.senders, timer->texts.tenant, timer->texts.target,
+                                       &timer->target, NULL),
                          cases[i].code);
         assert_int_equal(senders_status(fixture.senders, timer, &status), cases[i].has_breaker);
         assert_int_equal(status.wait_ms, cases[i].has_breaker ? 0 : 77);

@@ -51,11 +51,12 @@ static enum error_code webhook_sender_start(const struct sender_options *options
 }
 
 /* A name is checked when it is called. */
-static enum error_code webhook_sender_check(void *context, struct bytes text,
+static enum error_code webhook_sender_check(void *context, struct bytes tenant, struct bytes text,
                                             const struct target *target, struct error *ret_error)
 {
     const struct webhook_sender *self = context;
 
+    (void)tenant;
     if (guard_allows_host(&self->guard, target_slice(text, target->name)))
         return ERROR_NONE;
     return error_set(ret_error, ERROR_INVALID, "this host is at an address that may not be called");

@@ -391,10 +391,10 @@ uint16_t node_partition_next(struct node *node)
     return (uint16_t)(atomic_fetch_add(&node->next_partition, 1) % node->partition_count);
 }
 
-enum error_code node_check_target(const struct node *node, struct bytes text,
+enum error_code node_check_target(const struct node *node, struct bytes tenant, struct bytes text,
                                   const struct target *target, struct error *ret_error)
 {
-    return senders_check(node->senders, text, target, ret_error);
+    return senders_check(node->senders, tenant, text, target, ret_error);
 }
 
 bool node_broker_status(const struct node *node, size_t index, struct broker_status *ret_status)

@@ -99,7 +99,7 @@ uint16_t node_partition_next(struct node *node);
 struct zone_source node_zones(struct node *node);
 
 /* Whether a timer may be created with this target: INVALID says why not. From any thread. */
-enum error_code node_check_target(const struct node *node, struct bytes text,
+enum error_code node_check_target(const struct node *node, struct bytes tenant, struct bytes text,
                                   const struct target *target, struct error *ret_error);
 
 /* How the broker connection `index` stands; false when there is none. */

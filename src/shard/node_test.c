@@ -180,7 +180,7 @@ static enum error_code check_target(struct node *node, const char *text)
     struct target target;
 
     assert_int_equal(target_parse(bytes_of(text), &target, NULL), ERROR_NONE);
-    return node_check_target(node, bytes_of(text), &target, NULL);
+    return node_check_target(node, BYTES(""), bytes_of(text), &target, NULL);
 }
 
 /* Goal: at its limits the door refuses and takes nothing. */

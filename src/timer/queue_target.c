@@ -1,4 +1,5 @@
-/* queue_target.c - the names of queues, and the syntax of "queue:NAME?priority=N". */
+/* queue_target.c - the names of queues, and the syntax of "queue:NAME?priority=N" and of other
+ * targets that are a scheme and a name. */
 #include "timer/queue_target.h"
 
 #include "timer/target_parsers.h"
@@ -43,6 +44,19 @@ static bool queue_cut_priority(struct bytes *name, uint8_t *ret_priority)
     *ret_priority = (uint8_t)(digit - '0');
     name->size -= rest.size;
     return true;
+}
+
+enum error_code target_parser_name(struct bytes text, size_t at, struct target *target,
+                                   struct error *ret_error)
+{
+    const struct bytes name = {text.data + at, text.size - at};
+
+    if (name.size > 0 && !queue_name_is_valid(name))
+        return error_set(ret_error, ERROR_INVALID,
+                         "its name is 1 to %d letters, digits and . _ -, or is left out",
+                         QUEUE_NAME_SIZE_MAX);
+    target->name = target_slice_of(text, name.data, name.data + name.size);
+    return ERROR_NONE;
 }
 
 enum error_code target_parser_queue(struct bytes text, size_t at, struct target *target,

@@ -3,7 +3,7 @@
  */
 #include "timer/queue_target.h"
 
-#include "timer/target.h"
+#include "timer/target_parsers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,11 +71,35 @@ static void test_bad_queue_targets(void **state)
     assert_false(queue_name_is_valid((struct bytes){"a\0b", 3}));
 }
 
+/* Of a kind that needs no more than a name. */
+static void test_names_of_targets(void **state)
+{
+    static const char *const good[] = {"x:", "x:a", "x:a.b_c-9"};
+    static const char *const bad[] = {"x: ", "x:a?priority=1", "x:a/b", "x:a\n", "x:" NAME_64 "0"};
+    struct error error;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        const struct bytes text = bytes_of(good[i]);
+        struct target target = {0};
+
+        assert_int_equal(target_parser_name(text, 2, &target, &error), ERROR_NONE);
+        assert_true(bytes_equal(target_slice(text, target.name), bytes_of(good[i] + 2)));
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct target target = {0};
+
+        assert_int_equal(target_parser_name(bytes_of(bad[i]), 2, &target, &error), ERROR_INVALID);
+        assert_non_null(strstr(error.text, "its name is"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_queue_targets),
         cmocka_unit_test(test_bad_queue_targets),
+        cmocka_unit_test(test_names_of_targets),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,8 +27,8 @@ struct api_options {
     struct tokens *tokens;         /* taken in any case; NULL: everybody may do everything */
     struct tls_identity *identity; /* held until api_stop; NULL: without TLS */
     /* Whether a timer may go to this target, as timer_json.h says. Any thread. */
-    enum error_code (*target_check)(void *context, struct bytes text, const struct target *target,
-                                    struct error *ret_error);
+    enum error_code (*target_check)(void *context, struct bytes tenant, struct bytes text,
+                                    const struct target *target, struct error *ret_error);
     void *target_context;
 };
 

@@ -20,8 +20,8 @@ struct timer_json_limits {
     struct bytes tenant;      /* whose timers are made */
     /* Whether a timer may go to this target, of which the syntax is right: NONE, or INVALID with
      * the reason; NULL: any. */
-    enum error_code (*target_check)(void *context, struct bytes text, const struct target *target,
-                                    struct error *ret_error);
+    enum error_code (*target_check)(void *context, struct bytes tenant, struct bytes text,
+                                    const struct target *target, struct error *ret_error);
     void *target_context;
     struct zone_source zones;
     struct bytes trace; /* the traceparent of the request; kept with what it creates */

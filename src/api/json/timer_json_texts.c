@@ -140,7 +140,7 @@ enum error_code timer_parse_target(struct timer_parse *parse)
                                    limits->target_bytes_max);
     code = target_parse(text, &target, &error);
     if (!code && limits->target_check)
-        code = limits->target_check(limits->target_context, text, &target, &error);
+        code = limits->target_check(limits->target_context, limits->tenant, text, &target, &error);
     if (code)
         return timer_parse_invalid_error(parse, "#/target", &error);
     parse->texts.target = text;
