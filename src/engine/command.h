@@ -65,7 +65,7 @@ enum timer_patch_field {
     PATCH_RETRY = 1 << 5,
 };
 
-/* The engine's own: the search for the timers that have the names of a command (engine/names.c). */
+/* The engine's own: the search for the timers that have the names of a command (lookup.h). */
 struct command_names {
     bool is_searching;
     bool is_locked;       /* it holds `lock`, or waits for it */

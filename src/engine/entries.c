@@ -1,6 +1,7 @@
 /* The map of timers in memory, and the table of the phases that may follow each other. */
 #include "engine/entries.h"
 
+#include "base/check.h"
 #include "base/map.h"
 
 #include <assert.h>
@@ -217,12 +218,6 @@ struct entry *entries_next(const struct entries *entries, size_t *cursor)
 {
     return map_next(&entries->map, cursor);
 }
-
-#define CHECK(condition)  \
-    do {                  \
-        if (!(condition)) \
-            abort();      \
-    } while (0)
 
 void entries_check(const struct entries *entries)
 {

@@ -194,25 +194,25 @@ static void test_commit_and_retries(void **state)
 /* No more is kept than may be, the latest. */
 static void test_history(void **state)
 {
-    struct history history;
 
     (void)state;
-    history_init(&history, 3);
+    struct history *history = history_create(3);
+    assert_non_null(history);
     for (uint64_t serial = 1; serial <= 5; serial++)
-        history_begin(&history, serial)->lateness.attempt = (uint32_t)serial;
-    assert_null(history_find(&history, 2));
-    assert_int_equal(history_find(&history, 3)->lateness.attempt, 3);
-    history_forget(&history, 4);
-    assert_null(history_find(&history, 4));
-    assert_int_equal(history_begin(&history, 5)->lateness.attempt, 0); /* anew, in its place */
+        history_begin(history, serial)->lateness.attempt = (uint32_t)serial;
+    assert_null(history_find(history, 2));
+    assert_int_equal(history_find(history, 3)->lateness.attempt, 3);
+    history_forget(history, 4);
+    assert_null(history_find(history, 4));
+    assert_int_equal(history_begin(history, 5)->lateness.attempt, 0); /* anew, in its place */
     for (uint64_t serial = 10; serial < 20; serial++)
-        assert_non_null(history_begin(&history, serial));
-    assert_null(history_find(&history, 5));
-    assert_non_null(history_find(&history, 17));
-    history_deinit(&history);
-    history_init(&history, 0);
-    assert_null(history_begin(&history, 1));
-    history_deinit(&history);
+        assert_non_null(history_begin(history, serial));
+    assert_null(history_find(history, 5));
+    assert_non_null(history_find(history, 17));
+    history_destroy(history);
+    history = history_create(0);
+    assert_null(history_begin(history, 1));
+    history_destroy(history);
 }
 
 int main(void)

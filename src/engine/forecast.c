@@ -1,6 +1,13 @@
 /* Goes through the rows that are due in the time to come, and counts them. */
-#include "engine/engine_private.h"
+#include "engine/commands.h"
 
+#include "engine/engine_core.h"
+#include "engine/position.h"
+#include "engine/tenant.h"
+#include "engine/watermark.h"
+#include "timer/schedule.h"
+
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,13 +16,13 @@ enum {
     PAGE_BYTES = 1 << 20,
 };
 
-static void next_page(struct engine *engine, struct command *command)
+static void forecast_next_page(struct engine *engine, struct command *command)
 {
     const struct forecast *forecast = command->forecast;
     uint64_t rows_left = forecast->rows_max - forecast->rows;
 
     command->scan.rows_max = rows_left < PAGE_ROWS ? (size_t)rows_left : PAGE_ROWS;
-    planner_scan(engine, command);
+    commands_scan(engine, command);
 }
 
 void forecast_start(struct engine *engine, struct command *command)
@@ -28,17 +35,17 @@ void forecast_start(struct engine *engine, struct command *command)
     command->scan = (struct storage_scan){
         .partition = engine->options.partition,
         .kind = STORAGE_SCAN_LIVE,
-        .from = {engine->watermark, 0},
+        .from = {watermark_at(engine), 0},
         .to = {forecast->until, 0},
         .bytes_max = PAGE_BYTES,
     };
     if (!storage_position_before(command->scan.from, command->scan.to))
-        planner_reply(engine, command, ERROR_NONE, NULL);
+        commands_reply(engine, command, ERROR_NONE, NULL);
     else
-        next_page(engine, command);
+        forecast_next_page(engine, command);
 }
 
-static void count_at(struct forecast *forecast, struct wall at)
+static void forecast_count_at(struct forecast *forecast, struct wall at)
 {
     if (at.ms < forecast->from.ms)
         forecast->overdue++;
@@ -48,8 +55,8 @@ static void count_at(struct forecast *forecast, struct wall at)
 
 /* The firings after the one that its row stands for. Beyond as many as may be counted, the forecast
  * ends where the next one would be. */
-static void count_firings(const struct engine *engine, struct forecast *forecast,
-                          const struct timer *timer)
+static void forecast_count_firings(const struct engine *engine, struct forecast *forecast,
+                                   const struct timer *timer)
 {
     const struct wall end = forecast_end(forecast);
     struct schedule schedule;
@@ -67,21 +74,21 @@ static void count_firings(const struct engine *engine, struct forecast *forecast
             return;
         }
         forecast->firings++;
-        count_at(forecast, at);
+        forecast_count_at(forecast, at);
     }
 }
 
 /* What was put back for want of room is overdue, wherever its row lies. */
-static void count_row(const struct engine *engine, const struct command *command,
-                      const struct timer *timer)
+static void forecast_count_row(const struct engine *engine, const struct command *command,
+                               const struct timer *timer)
 {
     struct forecast *forecast = command->forecast;
 
     forecast->rows++;
     if (!tenant_owns(command, timer))
         return;
-    count_at(forecast, refill_is_spilled(engine, timer) ? timer->due : timer->at);
-    count_firings(engine, forecast, timer);
+    forecast_count_at(forecast, position_is_spilled(engine, timer) ? timer->due : timer->at);
+    forecast_count_firings(engine, forecast, timer);
 }
 
 void forecast_read(struct engine *engine, struct engine_read *read)
@@ -90,19 +97,19 @@ void forecast_read(struct engine *engine, struct engine_read *read)
     struct forecast *forecast = command->forecast;
 
     if (read->result) {
-        planner_reply(engine, command, read->result, NULL);
+        commands_reply(engine, command, read->result, NULL);
         return;
     }
     for (size_t i = 0; i < read->page.count; i++)
-        count_row(engine, command, read->page.timers[i]);
+        forecast_count_row(engine, command, read->page.timers[i]);
     command->scan.from = read->page.next;
     if (storage_position_before(command->scan.from, command->scan.to) &&
         forecast->rows < forecast->rows_max) {
-        next_page(engine, command);
+        forecast_next_page(engine, command);
         return;
     }
     if (storage_position_before(command->scan.from, command->scan.to))
         forecast->until =
             wall_min(forecast->until, wall_max(command->scan.from.at, forecast->from));
-    planner_reply(engine, command, ERROR_NONE, NULL);
+    commands_reply(engine, command, ERROR_NONE, NULL);
 }

@@ -1,17 +1,35 @@
+/* A ring of the last deliveries, found by the timer's serial. */
 #include "engine/history.h"
 
+#include "base/map.h"
+
+#include <assert.h>
 #include <stdlib.h>
 
-void history_init(struct history *history, size_t count_max)
+struct history {
+    struct map map; /* serial -> entry */
+    struct history_entry *entries;
+    size_t count_max, count, next;
+};
+
+struct history *history_create(size_t count_max)
 {
-    *history = (struct history){.count_max = count_max};
+    struct history *history = calloc(1, sizeof(*history));
+
+    if (!history)
+        return NULL;
+    history->count_max = count_max;
     map_init(&history->map);
+    return history;
 }
 
-void history_deinit(struct history *history)
+void history_destroy(struct history *history)
 {
+    if (!history)
+        return;
     map_deinit(&history->map);
     free(history->entries);
+    free(history);
 }
 
 struct history_entry *history_find(const struct history *history, uint64_t serial)
@@ -27,23 +45,67 @@ void history_forget(struct history *history, uint64_t serial)
         *entry = (struct history_entry){0};
 }
 
+/* The place of the oldest entry. */
+static struct history_entry *history_next(struct history *history, uint64_t serial)
+{
+    if (!history->entries && history->count_max > 0)
+        history->entries = calloc(history->count_max, sizeof(*history->entries));
+    if (!history->entries)
+        return NULL;
+
+    assert(history->next < history->count_max);
+    struct history_entry *entry = &history->entries[history->next];
+    if (history->count == history->count_max && map_get(&history->map, entry->serial) == entry)
+        map_remove(&history->map, entry->serial);
+    if (!map_put(&history->map, serial, entry))
+        return NULL;
+    history->next = (history->next + 1) % history->count_max;
+    history->count += history->count < history->count_max;
+    return entry;
+}
+
 struct history_entry *history_begin(struct history *history, uint64_t serial)
 {
     struct history_entry *entry = history_find(history, serial);
 
-    if (!entry) {
-        if (!history->entries && history->count_max > 0)
-            history->entries = calloc(history->count_max, sizeof(*entry));
-        if (!history->entries)
-            return NULL;
-        entry = &history->entries[history->next];
-        if (history->count == history->count_max && map_get(&history->map, entry->serial) == entry)
-            map_remove(&history->map, entry->serial);
-        if (!map_put(&history->map, serial, entry))
-            return NULL;
-        history->next = (history->next + 1) % history->count_max;
-        history->count += history->count < history->count_max;
-    }
-    *entry = (struct history_entry){.serial = serial};
+    if (!entry)
+        entry = history_next(history, serial);
+    if (entry)
+        *entry = (struct history_entry){.serial = serial};
     return entry;
+}
+
+static uint64_t history_span_ms(uint64_t from_us, uint64_t to_us)
+{
+    return from_us && to_us > from_us ? (to_us - from_us) / 1000 : 0;
+}
+
+void history_returned(struct history *history, const struct delivery *delivery, struct wall now)
+{
+    uint64_t serial = delivery->timer->id.serial;
+    struct history_entry *entry = history_find(history, serial);
+
+    if (!entry)
+        return;
+    assert(entry->serial == serial);
+    if (delivery->outcome.result == DELIVERY_RETURNED) {
+        history_forget(history, serial);
+        return;
+    }
+    lateness_add(&entry->lateness, LATENESS_HANDOFF,
+                 history_span_ms(delivery->handed_us, delivery->started_us));
+    lateness_add(&entry->lateness, LATENESS_DELIVERY,
+                 history_span_ms(delivery->started_us, delivery->ended_us));
+    entry->ended_at = now;
+}
+
+void history_committed(struct history *history, uint64_t serial, struct wall now)
+{
+    struct history_entry *entry = history_find(history, serial);
+
+    if (!entry || !entry->ended_at.ms)
+        return;
+    assert(entry->serial == serial);
+    lateness_add(&entry->lateness, LATENESS_COMMIT, wall_since(entry->ended_at, now));
+    entry->ended_at.ms = 0;
 }

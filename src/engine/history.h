@@ -1,6 +1,5 @@
 /*
- * history.h - what made the last deliveries late, for whoever asks why: one entry a timer, the
- * latest so many.
+ * history.h - what made the last deliveries late: one entry a timer, up to a number of them.
  *
  * Kept in memory alone: after a restart, and after as many other deliveries, nothing is known.
  *
@@ -10,32 +9,32 @@
 #ifndef TICKWHEEL_ENGINE_HISTORY_H
 #define TICKWHEEL_ENGINE_HISTORY_H
 
-#include "base/map.h"
+#include "engine/delivery.h"
 #include "engine/explain.h"
+
+struct history;
 
 struct history_entry {
     uint64_t serial;      /* of the timer */
-    struct wall ended_at; /* when the outcome came; 0: it is out, or all is known */
+    struct wall ended_at; /* when the outcome came; 0: it is in flight, or all is known */
     struct lateness lateness;
 };
 
-struct history {
-    struct map map; /* serial -> entry */
-    struct history_entry *entries;
-    size_t count_max, count, next;
-};
-
-void history_init(struct history *history, size_t count_max);
-void history_deinit(struct history *history);
+struct history *history_create(size_t count_max); /* NULL when out of memory */
+void history_destroy(struct history *history);
 
 /* NULL: nothing is known. */
 struct history_entry *history_find(const struct history *history, uint64_t serial);
 
-/* The entry of a timer, all zero; what it had, or the oldest of all, is forgotten. NULL when there
- * is no memory, or none is kept. */
+/* The entry of a timer, all zero; the one it had, or the oldest of all, is lost. NULL when there is
+ * no memory, or none is kept. */
 struct history_entry *history_begin(struct history *history, uint64_t serial);
 
 void history_forget(struct history *history, uint64_t serial);
+
+/* A delivery is back; and its outcome is durable. */
+void history_returned(struct history *history, const struct delivery *delivery, struct wall now);
+void history_committed(struct history *history, uint64_t serial, struct wall now);
 
 /* Saturates. */
 static inline void lateness_add(struct lateness *lateness, enum lateness_stage stage, uint64_t ms)

@@ -4,9 +4,13 @@
  * A timer is counted from the moment it is let in until its end is durable, so that no crash finds
  * more of them on disk than its tenant may have.
  */
-#include "engine/engine_private.h"
+#include "engine/tenant.h"
 
-static struct bytes tenant_of(const struct command *command)
+#include "engine/engine_core.h"
+
+#include <assert.h>
+
+static struct bytes tenant_asking(const struct command *command)
 {
     if (command->kind == COMMAND_CREATE || command->kind == COMMAND_PUT)
         return command->timers[0]->texts.tenant;
@@ -15,7 +19,7 @@ static struct bytes tenant_of(const struct command *command)
 
 bool tenant_owns(const struct command *command, const struct timer *timer)
 {
-    return bytes_equal(timer->texts.tenant, tenant_of(command));
+    return bytes_equal(timer->texts.tenant, tenant_asking(command));
 }
 
 enum error_code tenant_admit(struct engine *engine, const struct command *command,
@@ -55,6 +59,7 @@ bool tenant_admit_pending(struct engine *engine)
 
 void tenant_dismiss_pending(struct engine *engine)
 {
+    assert(engine->stats.pending > 0);
     engine->stats.pending--;
     if (engine->options.pending_all)
         atomic_fetch_sub(engine->options.pending_all, 1);

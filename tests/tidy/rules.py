@@ -117,6 +117,58 @@ def layers(root):
     return wrong
 
 
+# The modules of src/engine from the top down, with their files; the others hold types that all may include. A module
+# includes only itself and what stands behind it, and the state of a module is named by its own files.
+ENGINE_MODULES = {
+    "engine": ("engine",),
+    "commands": ("commands", "create", "change", "complete", "explain", "forecast"),
+    "lookup": ("lookup",),
+    "reload": ("reload",),
+    "dispatch": ("dispatch", "dispatch_queue", "leases", "lateness"),
+    "spill": ("spill",),
+    "window": ("window",),
+    "outcome": ("outcome",),
+    "watermark": ("watermark",),
+    "commit": ("commit",),
+    "effects": ("effects",),
+    "entries": ("entries",),
+    "tenant": ("tenant",),
+    "history": ("history",),
+    "position": ("position",),
+    "pace": ("pace",),
+}
+ENGINE_TYPES = {"engine/engine.h", "engine/explain.h", "engine/forecast.h", "engine/command.h", "engine/delivery.h",
+                "engine/engine_core.h", "engine/engine_stats.h"}
+ENGINE_INNER = {"dispatch_queue.h"}  # of one module, for its own files
+
+
+def engine_modules(root):
+    """The modules of the engine call down only, and none names another one's state."""
+    wrong, of = [], {file: module for module, names in ENGINE_MODULES.items() for file in names}
+    order = list(ENGINE_MODULES)
+    for path in files(root, ".c", ".h"):
+        own = of.get(os.path.splitext(os.path.basename(path))[0])
+        if not path.startswith("src/engine/") or is_test(path) or path[4:] in ENGINE_TYPES:
+            continue
+        text = re.sub(r"/\*.*?\*/", blank, read(root, path), flags=re.S)
+        if not own:
+            wrong.append(f"{path}: of no module in ENGINE_MODULES")
+            continue
+        for number, line in enumerate(text.split("\n"), 1):
+            for found in re.finditer(r'#\s*include\s*"engine/((\w+)\.h)"', line):
+                other = of.get(found[2])
+                if "engine/" + found[1] in ENGINE_TYPES or not other:
+                    continue
+                if order.index(other) < order.index(own):
+                    wrong.append(f"{path}:{number}: {own} includes {other}, which is above it")
+                elif other != own and found[1] in ENGINE_INNER:
+                    wrong.append(f"{path}:{number}: {found[1]} is of {other} alone")
+            for found in re.finditer(r"\bengine->(\w+)->", line):
+                if found[1] in ENGINE_MODULES and found[1] != own:
+                    wrong.append(f"{path}:{number}: {own} names the state of {found[1]}")
+    return wrong
+
+
 def file_lengths(root):
     """No file is too long to read in one go."""
     return [f"{path}: {count} lines" for path in files(root, ".c", ".h", ".py", ".cmake")

@@ -46,7 +46,7 @@ CLEAN = {
     "src/base/good.h": "#ifndef GOOD_H\n#define GOOD_H\n#define GOOD_MAX (60u * 60 * 1000) /* ms */\n"
                        "enum {\n    OTHER_MAX = GOOD_MAX,\n};\nint good(void);\n#endif\n",
     "src/base/good.c": '#include "base/good.h"\n\nint good(void)\n{\n    return 1; /* strcpy( */\n}\n',
-    "src/engine/heart.c": '#include "base/good.h"\n#include <tickwheel/wheel.h>\n',
+    "src/engine/engine.c": '#include "base/good.h"\n#include <tickwheel/wheel.h>\n',
     "src/sys/now.c": "#include <time.h>\n\nlong now(void)\n{\n    return time(0);\n}\n",
     "lib/include/tickwheel/wheel.h": "int tw_wheel_turn(int by);\n",
     "lib/src/wheel.c": "#include <tickwheel/wheel.h>\n",
@@ -117,6 +117,13 @@ OFFENDERS = {
         ("src/base/up.h", "#include <tickwheel/wheel.h>\n"),
         ("lib/src/up.c", '#include "base/good.h"\n'),
         ("lib/include/tickwheel/up.h", '#include "../../src/base/good.h"\n'),
+    ],
+    rules.engine_modules: [
+        ("src/engine/commit.c", '#include "engine/window.h"\n'),
+        ("src/engine/window.h", '#include "engine/dispatch.h"\n'),
+        ("src/engine/reload.c", '#include "engine/dispatch_queue.h"\n'),
+        ("src/engine/reload.c", "int a(struct engine *engine)\n{\n    return engine->window->is_ready;\n}\n"),
+        ("src/engine/stray.c", '#include "engine/engine.h"\n'),
     ],
     rules.file_lengths: [("src/base/long.c", "\n" * 1001)],
     rules.function_lengths: [("src/base/long.c", body(70))],
@@ -221,6 +228,10 @@ INNOCENT = {
         ("lib/src/zc.c", "static int f(void)\n{\n}\n"),
     ],
     rules.layers: [("src/base/c.c", '/*\n#include "sys/clock.h"\n*/\n')],
+    rules.engine_modules: [
+        ("src/engine/window.c", '#include "engine/commit.h"\n#include "engine/engine.h"\n'),
+        ("src/engine/window.c", "int a(struct engine *engine)\n{\n    return engine->window->is_ready;\n}\n"),
+    ],
     rules.one_door: [("src/api/core/call.c", "void f(void)\n{\n    node_submit(node, request);\n}\n")],
     rules.secret_comparisons: [
         ("src/ops/c.c", "int tokens_find(int a)\n{\n    return a;\n}\nint g(void)\n{\n    memcmp(a, b, 1);\n}\n"),

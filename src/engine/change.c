@@ -1,0 +1,253 @@
+/* Timers that are changed by a command: patched, touched, replaced, fired, cancelled, redriven. */
+#include "engine/commands.h"
+
+#include "engine/dispatch.h"
+#include "engine/engine_core.h"
+#include "engine/outcome.h"
+#include "engine/tenant.h"
+#include "engine/watermark.h"
+#include "engine/window.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* The copy of a timer that a command changes: the old one stays as it is until the new one is
+ * durable, so a failed write takes nothing back. NULL when out of memory. */
+static struct timer *change_successor(const struct timer *timer, const struct timer_texts *texts)
+{
+    struct timer *copy = timer_copy(timer, texts);
+
+    if (!copy)
+        return NULL;
+    copy->version++;
+    return copy;
+}
+
+/* Takes a timer out of the wheel or its dispatch queue, before it is written. */
+static void change_unqueue(struct engine *engine, struct entry *entry)
+{
+    assert(entry->phase == ENTRY_SCHEDULED || entry->phase == ENTRY_QUEUED ||
+           entry->phase == ENTRY_EVICTABLE);
+    if (entry->phase == ENTRY_SCHEDULED)
+        window_unschedule(engine, entry);
+    else if (entry->phase == ENTRY_QUEUED)
+        dispatch_remove(engine, entry);
+}
+
+/* Writes `copy` (may be NULL: out of memory) in place of the entry's timer. */
+static bool change_write(struct engine *engine, struct entry *entry, struct timer *copy,
+                         struct command *command, enum write_purpose purpose)
+{
+    if (!copy || !commit_reserve(engine)) {
+        timer_free(copy);
+        commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
+        return false;
+    }
+    change_unqueue(engine, entry);
+    entry->successor = copy;
+    watermark_write(engine, (struct write_note){purpose, command, entry});
+    return true;
+}
+
+/* Whether the changed timer must be in memory and takes more of it than there is. */
+static bool change_is_too_much(const struct engine *engine, const struct entry *entry,
+                               const struct timer *copy)
+{
+    size_t held = entry->flags & ENTRY_IS_COUNTED ? entry_footprint(entry) : 0;
+    size_t needed = entry_footprint_of(copy);
+
+    return window_is_near(engine, copy) && needed > held &&
+           entries_near_bytes(engine->entries) - held + needed > engine->options.near_bytes_max;
+}
+
+static void change_patch(struct engine *engine, struct entry *entry, struct command *command)
+{
+    const struct timer *timer = entry->timer;
+    const struct command *asked = command->parent_ ? command->parent_ : command;
+    uint32_t fields = asked->patch_fields;
+    const struct timer *values = asked->patch;
+    struct timer_texts texts = timer->texts;
+    struct timer *copy;
+
+    if (fields & PATCH_TARGET)
+        texts.target = values->texts.target;
+    if (fields & PATCH_PAYLOAD) {
+        texts.payload = values->texts.payload;
+        texts.content_type = values->texts.content_type;
+    }
+    if (fields & PATCH_HEADERS)
+        texts.headers = values->texts.headers;
+    if (fields & PATCH_LABELS)
+        texts.labels = values->texts.labels;
+    if (fields & PATCH_DUE)
+        texts.last_error = (struct bytes){0};
+    copy = change_successor(timer, &texts);
+    if (copy && fields & PATCH_RETRY)
+        copy->retry = values->retry;
+    if (copy && fields & PATCH_DUE) { /* a new appointment begins anew */
+        copy->due = values->due;
+        copy->at = wall_max(copy->due, engine->now);
+        copy->attempts = 0;
+        copy->state = TIMER_SCHEDULED;
+    }
+    if (copy && change_is_too_much(engine, entry, copy)) {
+        timer_free(copy);
+        commands_reply(engine, command, ERROR_OVERLOADED, timer);
+        return;
+    }
+    change_write(engine, entry, copy, command, WRITE_PATCH);
+}
+
+/* Extends the time. The row stays where it is, with a small record that says so, and is moved when
+ * its place is reached (dispatch_due): once, however often it was touched. One that is overdue
+ * or was tried gets a new appointment, like any patch. */
+static void change_touch(struct engine *engine, struct entry *entry, struct command *command)
+{
+    const struct timer *timer = entry->timer;
+    const struct wall due = command->patch->due;
+    struct timer *copy;
+
+    if (due.ms <= timer->due.ms) {
+        commands_reply(engine, command, ERROR_NONE, timer);
+        return;
+    }
+    if (timer->state != TIMER_SCHEDULED || timer->attempts || timer->due.ms <= engine->now.ms ||
+        due.ms <= timer->at.ms) {
+        change_patch(engine, entry, command);
+        return;
+    }
+    copy = change_successor(timer, &timer->texts);
+    if (copy)
+        copy->due = due;
+    if (copy && change_is_too_much(engine, entry, copy)) {
+        timer_free(copy);
+        commands_reply(engine, command, ERROR_OVERLOADED, timer);
+        return;
+    }
+    change_write(engine, entry, copy, command, WRITE_TOUCH);
+}
+
+/* The one that has the key is replaced by the new one, under its id. */
+void change_put(struct engine *engine, struct entry *entry, struct command *command)
+{
+    const struct timer *timer = entry->timer;
+    struct timer *asked = command->timers[0], *copy;
+    struct timer_texts texts = asked->texts;
+
+    texts.request = timer->texts.request; /* a name, which stays for life */
+    copy = change_successor(timer, &texts);
+    if (copy) {
+        copy->created =
+            asked->created.ms ? asked->created : engine->now; /* `every` counts from it */
+        copy->due = asked->due;
+        copy->at = wall_max(copy->due, engine->now);
+        copy->retry = asked->retry;
+        copy->attempts = 0;
+        copy->state = TIMER_SCHEDULED;
+    }
+    if (copy && change_is_too_much(engine, entry, copy)) {
+        timer_free(copy);
+        commands_refuse(engine, command, ERROR_OVERLOADED, timer);
+        return;
+    }
+    timer_free(asked);
+    command->timers[0] = NULL;
+    command->results[0] = (struct command_created){.existed = true, .id = timer->id};
+    change_write(engine, entry, copy, command, WRITE_PATCH);
+}
+
+static void change_fire(struct engine *engine, struct entry *entry, struct command *command)
+{
+    const struct timer *timer = entry->timer;
+    struct timer *copy = change_successor(timer, &timer->texts);
+
+    if (copy) {
+        copy->due = wall_min(copy->due, engine->now);
+        copy->at = engine->now;
+    }
+    if (copy && change_is_too_much(engine, entry, copy)) {
+        timer_free(copy);
+        commands_reply(engine, command, ERROR_OVERLOADED, timer);
+        return;
+    }
+    change_write(engine, entry, copy, command, WRITE_PATCH);
+}
+
+static void change_cancel(struct engine *engine, struct entry *entry, struct command *command)
+{
+    const struct timer *timer = entry->timer;
+    struct timer *copy = change_successor(timer, &timer->texts);
+
+    if (copy) {
+        copy->state = TIMER_CANCELLED;
+        copy->ended = engine->now;
+    }
+    if (change_write(engine, entry, copy, command, WRITE_CANCEL))
+        tenant_dismiss_pending(engine);
+}
+
+static void change_dismiss_redriven(struct engine *engine, const struct timer *timer)
+{
+    tenant_dismiss(engine, timer);
+    tenant_dismiss_pending(engine);
+}
+
+/* A dead letter begins anew; its last error stays, until another one takes its place. */
+void change_redrive(struct engine *engine, struct entry *entry, struct command *command)
+{
+    const struct timer *timer = entry->timer;
+    enum error_code error = ERROR_TOO_MANY;
+    struct timer *copy;
+
+    if (tenant_admit_pending(engine)) {
+        error = tenant_admit(engine, command, timer);
+        if (error)
+            tenant_dismiss_pending(engine);
+    }
+    if (error) {
+        commands_reply(engine, command, error, timer);
+        return;
+    }
+    copy = change_successor(timer, &timer->texts);
+    if (copy) {
+        copy->state = TIMER_SCHEDULED;
+        copy->attempts = 0;
+        copy->ended = (struct wall){0};
+        copy->due = outcome_redriven_due(engine, copy);
+        copy->at = wall_max(copy->due, engine->now);
+    }
+    if (copy && change_is_too_much(engine, entry, copy)) {
+        timer_free(copy);
+        change_dismiss_redriven(engine, timer);
+        commands_reply(engine, command, ERROR_OVERLOADED, timer);
+        return;
+    }
+    if (!change_write(engine, entry, copy, command, WRITE_REDRIVE))
+        change_dismiss_redriven(engine, timer);
+}
+
+/* Whether the final state is still told. */
+bool change_is_kept(const struct engine *engine, const struct timer *timer)
+{
+    return wall_since(timer->ended, engine->now) <= engine->options.retain_ms;
+}
+
+void change_timer(struct engine *engine, struct entry *entry, struct command *command)
+{
+    assert(!timer_is_over(entry->timer->state));
+    switch (command->kind) {
+    case COMMAND_PATCH:
+        change_patch(engine, entry, command);
+        break;
+    case COMMAND_TOUCH:
+        change_touch(engine, entry, command);
+        break;
+    case COMMAND_FIRE:
+        change_fire(engine, entry, command);
+        break;
+    default:
+        assert(command->kind == COMMAND_CANCEL);
+        change_cancel(engine, entry, command);
+        break;
+    }
+}

@@ -1,0 +1,485 @@
+/* How a command gets to its timer, and its answer. */
+#include "engine/commands.h"
+
+#include "engine/effects.h"
+#include "engine/engine_core.h"
+#include "engine/history.h"
+#include "engine/reload.h"
+#include "engine/tenant.h"
+#include "engine/watermark.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+struct commands *commands_create(void)
+{
+    struct commands *commands = calloc(1, sizeof(*commands));
+
+    if (!commands)
+        return NULL;
+    list_init(&commands->parts);
+    list_init(&commands->sweeps);
+    return commands;
+}
+
+void commands_destroy(struct commands *commands)
+{
+    if (!commands)
+        return;
+    for (struct list *link; (link = list_pop(&commands->parts));) {
+        struct command *part = list_item(link, struct command, part_link_);
+
+        lookup_forget_candidates(part);
+        free(part);
+    }
+    free(commands);
+}
+
+/* ---- answers ---- */
+
+/* The command is over: its lock goes to the next one. */
+static void commands_release(struct engine *engine, struct command *command)
+{
+    struct command *next;
+    enum lookup_step step;
+
+    complete_answered(engine, command);
+    step = lookup_release(engine, command, &next);
+    if (next)
+        commands_step(engine, next, step);
+}
+
+void commands_reply(struct engine *engine, struct command *command, enum error_code error,
+                    const struct timer *timer)
+{
+    if (command->names_.is_searching) {
+        /* Another timer may be meant still. A damaged one takes no name. */
+        if (error == ERROR_NOT_FOUND || (error == ERROR_CORRUPT && command_is_create(command))) {
+            commands_step(engine, command, lookup_next(engine, command));
+            return;
+        }
+        command->names_.is_searching = false;
+        if (command_is_create(command)) {
+            command->results[0].error = error;
+            timer_free(command->timers[0]);
+            command->timers[0] = NULL;
+        }
+    }
+    command->error = error;
+    command->timer = timer;
+    timer_free(command->patch);
+    command->patch = NULL;
+    commands_release(engine, command);
+    if (command->parent_)
+        complete_part_done(engine, command);
+    else
+        effects_reply(engine, command);
+}
+
+void commands_refuse(struct engine *engine, struct command *command, enum error_code error,
+                     const struct timer *timer)
+{
+    command->names_.is_searching = false;
+    timer_free(command->timers[0]);
+    command->timers[0] = NULL;
+    command->results[0].error = error;
+    commands_reply(engine, command, error, timer);
+}
+
+/* No timer has any of the names. */
+static void commands_unnamed(struct engine *engine, struct command *command)
+{
+    assert(!command->names_.is_searching);
+    if (command->kind == COMMAND_PUT && command->must_exist)
+        commands_refuse(engine, command, ERROR_VERSION_MISMATCH, NULL);
+    else if (command_is_create(command))
+        create_named(engine, command);
+    else
+        commands_reply(engine, command, ERROR_NOT_FOUND, NULL);
+}
+
+static void commands_fail(struct engine *engine, struct command *command, enum error_code error)
+{
+    if (command_is_create(command))
+        commands_refuse(engine, command, error, NULL);
+    else
+        commands_reply(engine, command, error, NULL);
+}
+
+void commands_step(struct engine *engine, struct command *command, enum lookup_step step)
+{
+    switch (step) {
+    case LOOKUP_WAITS:
+        break;
+    case LOOKUP_CANDIDATE:
+        commands_visit(engine, command);
+        break;
+    case LOOKUP_NONE:
+        commands_unnamed(engine, command);
+        break;
+    case LOOKUP_NO_MEMORY:
+        commands_fail(engine, command, ERROR_NO_MEMORY);
+        break;
+    }
+}
+
+/* ---- a command and its timer ---- */
+
+static void commands_visit_dead(struct engine *engine, struct entry *entry, struct command *command)
+{
+    const struct timer *timer = entry->timer;
+
+    if (timer->state != TIMER_DEAD || !change_is_kept(engine, timer))
+        commands_reply(engine, command, ERROR_NOT_FOUND, NULL);
+    else if (timer->texts.key.size && !command->names_.is_locked)
+        commands_step(engine, command, lookup_begin_redrive(engine, timer, command));
+    else
+        change_redrive(engine, entry, command);
+}
+
+static void commands_visit_final(struct engine *engine, struct entry *entry,
+                                 struct command *command)
+{
+    const struct timer *timer = entry->timer;
+    bool is_known = change_is_kept(engine, timer);
+
+    assert(timer_is_over(timer->state));
+    if (command->kind == COMMAND_EXPLAIN)
+        explain_timer(engine, entry, &command->explained);
+    commands_reply(engine, command, is_known ? ERROR_GONE : ERROR_NOT_FOUND,
+                   is_known ? timer : NULL);
+}
+
+/* A command visits its timer, which is settled. */
+static void commands_visit_settled(struct engine *engine, struct entry *entry,
+                                   struct command *command)
+{
+    const struct timer *timer = entry->timer;
+
+    assert(entry->phase != ENTRY_LOADING && entry->phase != ENTRY_WRITING);
+    if (!tenant_owns(command, timer)) {
+        commands_reply(engine, command, ERROR_NOT_FOUND, NULL);
+    } else if (command->kind == COMMAND_REDRIVE) {
+        commands_visit_dead(engine, entry, command);
+    } else if (command->names_.is_searching && !lookup_fits(command, timer)) {
+        commands_step(engine, command, lookup_next(engine, command));
+    } else if (command_is_create(command)) {
+        create_taken(engine, entry, command);
+    } else if (timer_is_over(timer->state)) {
+        commands_visit_final(engine, entry, command);
+    } else if (command->kind == COMMAND_GET) {
+        commands_reply(engine, command, ERROR_NONE, timer);
+    } else if (command->kind == COMMAND_EXPLAIN) {
+        explain_timer(engine, entry, &command->explained);
+        commands_reply(engine, command, ERROR_NONE, timer);
+    } else if (entry->phase == ENTRY_INFLIGHT) {
+        commands_reply(engine, command, ERROR_ALREADY_FIRING, timer);
+    } else if (command->if_version && command->if_version != timer->version) {
+        commands_reply(engine, command, ERROR_VERSION_MISMATCH, timer);
+    } else {
+        change_timer(engine, entry, command);
+    }
+}
+
+/* Reads the row of a timer that is not in memory; a placeholder keeps its place in the map. */
+static bool commands_find(struct engine *engine, struct command *command)
+{
+    struct timer *timer = timer_alloc(&(struct timer_texts){0});
+    struct entry *placeholder;
+
+    if (!timer)
+        return false;
+    timer->id = command->id;
+    placeholder = entries_add(engine->entries, timer, ENTRY_LOADING);
+    if (!placeholder) {
+        timer_free(timer);
+        return false;
+    }
+    if (!effects_find(engine, placeholder)) {
+        entries_set_phase(engine->entries, placeholder, ENTRY_ABSENT);
+        return false;
+    }
+    list_push(&placeholder->waiters, &command->link);
+    return true;
+}
+
+void commands_visit(struct engine *engine, struct command *command)
+{
+    struct entry *entry = entries_find(engine->entries, command->id.serial);
+
+    if (entry && entry->phase == ENTRY_LOADING) {
+        list_push(&entry->waiters, &command->link); /* perhaps with another id */
+    } else if (entry && !timer_id_equal(&entry->timer->id, &command->id)) {
+        commands_reply(engine, command, ERROR_NOT_FOUND, NULL); /* the same serial, another time */
+    } else if (entry && entry->phase == ENTRY_WRITING) {
+        list_push(&entry->waiters, &command->link);
+    } else if (entry) {
+        commands_visit_settled(engine, entry, command);
+    } else if (command->id.partition != engine->options.partition ||
+               command->id.serial >= TIMER_SERIAL(engine->epoch, engine->commands->serials)) {
+        commands_reply(engine, command, ERROR_NOT_FOUND, NULL); /* no such id was ever given */
+    } else if (!commands_find(engine, command)) {
+        commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
+    }
+}
+
+void commands_scan(struct engine *engine, struct command *command)
+{
+    struct engine_read *read = calloc(1, sizeof(*read));
+
+    if (!read) {
+        commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
+        return;
+    }
+    read->kind = ENGINE_READ_SCAN;
+    read->scan = command->scan;
+    read->scan.partition = engine->options.partition;
+    read->command_ = command;
+    effects_read(engine, read);
+}
+
+void commands_start(struct engine *engine, struct command *command)
+{
+    if (command->names_.is_searching || command->names_.is_locked) {
+        /* It waited for a timer that may have its name, or for a dead letter. */
+        commands_visit(engine, command);
+        return;
+    }
+    switch (command->kind) {
+    case COMMAND_CREATE:
+        create_start(engine, command);
+        break;
+    case COMMAND_PUT:
+        commands_step(engine, command, lookup_begin(engine, command));
+        break;
+    case COMMAND_COMPLETE:
+        complete_start(engine, command);
+        break;
+    case COMMAND_LIST:
+        commands_scan(engine, command);
+        break;
+    case COMMAND_FORECAST:
+        forecast_start(engine, command);
+        break;
+    case COMMAND_GET:
+    case COMMAND_EXPLAIN:
+    case COMMAND_PATCH:
+    case COMMAND_TOUCH:
+    case COMMAND_CANCEL:
+    case COMMAND_FIRE:
+        if (command->name.size)
+            commands_step(engine, command, lookup_begin(engine, command));
+        else
+            commands_visit(engine, command);
+        break;
+    case COMMAND_REDRIVE:
+        commands_visit(engine, command);
+        break;
+    }
+}
+
+/* ---- commands that waited ---- */
+
+void commands_resume(struct engine *engine, struct entry *entry)
+{
+    struct list waiters;
+
+    if (list_is_empty(&entry->waiters))
+        return;
+    list_init(&waiters);
+    list_join(&waiters, &entry->waiters);
+    LIST_FOR_EACH (&waiters, link) {
+        list_remove(link);
+        commands_start(engine, list_item(link, struct command, link));
+    }
+}
+
+void commands_fail_waiters(struct engine *engine, struct entry *entry, enum error_code error)
+{
+    struct list *link;
+
+    while ((link = list_pop(&entry->waiters)))
+        commands_reply(engine, list_item(link, struct command, link), error, NULL);
+}
+
+/* ---- writes ---- */
+
+static void commands_created(struct engine *engine, const struct write_note *note,
+                             enum error_code result)
+{
+    struct command *command = note->command;
+    const struct timer *timer = note->entry->timer;
+
+    assert(command->pending_ > 0);
+    if (result) {
+        for (size_t i = 0; i < command->timer_count; i++)
+            if (command->timers[i] == timer)
+                command->results[i].error = result;
+        command->error = result;
+    }
+    if (--command->pending_ == 0)
+        commands_reply(engine, command, command->error,
+                       result || command->timer_count > 1 ? NULL : timer);
+}
+
+void commands_written(struct engine *engine, const struct write_note *note, enum error_code result)
+{
+    struct entry *entry = note->entry;
+
+    watermark_mark_stale(engine);
+    if (!result && note->purpose == WRITE_OWN)
+        history_committed(engine->history, entry->timer->id.serial, engine->now);
+    if (note->purpose != WRITE_CREATE && note->purpose != WRITE_OWN)
+        commands_reply(engine, note->command, result, result ? NULL : entry->timer);
+    if (result) /* what waits need not wait until the storage works */
+        commands_fail_waiters(engine, entry, result);
+    if (note->purpose == WRITE_CREATE)
+        commands_created(engine, note, result);
+    if (result)
+        return;
+    reload_settle(engine, entry);
+    commands_resume(engine, entry);
+}
+
+/* ---- reads ---- */
+
+/* Commands with the id that was looked for are answered; others with the same serial waited by
+ * chance, and look for their own. */
+static void commands_not_found(struct engine *engine, struct entry *placeholder,
+                               enum error_code error)
+{
+    struct list waiters;
+
+    list_init(&waiters);
+    list_join(&waiters, &placeholder->waiters);
+    entries_set_phase(engine->entries, placeholder, ENTRY_ABSENT);
+    LIST_FOR_EACH (&waiters, link) {
+        struct command *command = list_item(link, struct command, link);
+
+        list_remove(link);
+        if (timer_id_equal(&command->id, &placeholder->timer->id))
+            commands_reply(engine, command, error, NULL);
+        else
+            commands_start(engine, command);
+    }
+}
+
+/* The row of a timer in doubt, or that it has none. True: it is a placeholder from now on, for
+ * which the read holds too. */
+static bool commands_found_doubted(struct engine *engine, struct entry *entry,
+                                   const struct engine_read *read)
+{
+    switch (commit_found(engine, entry, read)) {
+    case COMMIT_FOUND_NOTHING:
+        return false;
+    case COMMIT_FOUND_AGAIN:
+        watermark_mark_stale(engine);
+        return false;
+    case COMMIT_FOUND_FAILURE:
+        commands_fail_waiters(engine, entry, read->result);
+        return false;
+    case COMMIT_FOUND_WRITTEN:
+        commands_written(engine, &(struct write_note){.purpose = WRITE_OWN, .entry = entry},
+                         ERROR_NONE);
+        return false;
+    case COMMIT_FOUND_ROW:
+        break;
+    }
+    return true;
+}
+
+void commands_found(struct engine *engine, struct engine_read *read)
+{
+    struct entry *entry = entries_find(engine->entries, read->id.serial);
+
+    /* A read ahead may have brought the timer meanwhile; then this one is stale. */
+    if (entry && entry->flags & ENTRY_IN_DOUBT && !commands_found_doubted(engine, entry, read))
+        return;
+    if (!entry || entry->phase != ENTRY_LOADING || entry->ticket != read->ticket_)
+        return;
+    if (read->result == ERROR_NONE && !timer_id_equal(&read->timer->id, &read->id))
+        read->result = ERROR_NOT_FOUND;
+    if (read->result != ERROR_NONE) {
+        commands_not_found(engine, entry, read->result);
+        return;
+    }
+    reload_take_in(engine, read->timer);
+    read->timer = NULL;
+    reload_settle(engine, entry);
+    commands_resume(engine, entry);
+}
+
+/* A timer that took the key after the dead letter lost it is newer. */
+static void commands_redrive_looked_up(struct engine *engine, struct command *command,
+                                       const struct engine_read *read)
+{
+    const struct storage_names *found = &read->names;
+
+    assert(command->names_.is_locked);
+    if (read->result)
+        commands_reply(engine, command, read->result, NULL);
+    else if (found->count && !timer_id_equal(&found->ids[0], &command->id))
+        commands_reply(engine, command, ERROR_KEY_IN_USE, NULL);
+    else
+        commands_visit(engine, command);
+}
+
+void commands_looked_up(struct engine *engine, struct engine_read *read)
+{
+    struct command *command = read->command_;
+
+    assert(command);
+    if (command->kind == COMMAND_COMPLETE) {
+        complete_looked_up(engine, command, read);
+        return;
+    }
+    lookup_forget_candidates(command);
+    if (command->kind == COMMAND_REDRIVE) {
+        commands_redrive_looked_up(engine, command, read);
+    } else if (read->result) {
+        commands_fail(engine, command, read->result);
+    } else {
+        lookup_take(command, read);
+        commands_step(engine, command, lookup_next(engine, command));
+    }
+}
+
+/* The storage knows neither who asks nor which timers are out for delivery. */
+static void commands_listed(struct engine *engine, struct engine_read *read)
+{
+    struct storage_page *page = &read->page;
+    size_t count = 0;
+
+    for (size_t i = 0; i < page->count; i++) {
+        struct timer *shown = page->timers[i];
+        const struct entry *entry = entries_find(engine->entries, shown->id.serial);
+
+        if (!tenant_owns(read->command_, shown)) {
+            timer_free(shown);
+            continue;
+        }
+        /* Nor does this page know what became of a row after it was read. */
+        if (entry && entry->phase == ENTRY_INFLIGHT && entry->timer->version == shown->version)
+            shown->state = TIMER_DELIVERING;
+        page->timers[count++] = shown;
+    }
+    page->count = count;
+    read->command_->page = read->page;
+    commands_reply(engine, read->command_, read->result, NULL);
+}
+
+void commands_page(struct engine *engine, struct engine_read *read)
+{
+    assert(read->command_);
+    switch (read->command_->kind) {
+    case COMMAND_COMPLETE:
+        complete_swept(engine, read);
+        break;
+    case COMMAND_FORECAST:
+        forecast_read(engine, read);
+        break;
+    default:
+        commands_listed(engine, read);
+        break;
+    }
+}

@@ -1,0 +1,99 @@
+/*
+ * commands.h - what clients ask: each command is checked, given an id or its timer, and turned into
+ * a write, a read or an answer.
+ *
+ *   commands.c   how a command gets to its timer, and its answer
+ *   create.c     timers that are made, and names that are taken
+ *   change.c     timers that are changed
+ *   complete.c   commands about many timers
+ *   explain.c, forecast.c
+ *
+ * A command for a timer that is being read or written waits until that is settled; those that wait
+ * go on in the order in which they came. So each sees the timer as the one before left it, durable.
+ */
+#ifndef TICKWHEEL_ENGINE_COMMANDS_H
+#define TICKWHEEL_ENGINE_COMMANDS_H
+
+#include "engine/commit.h"
+#include "engine/engine.h"
+#include "engine/entries.h"
+#include "engine/lookup.h"
+
+struct commands {
+    uint64_t serials;   /* given to timers in this epoch */
+    struct list parts;  /* commands of its own, each a part of a client's */
+    struct list sweeps; /* commands by labels: the first goes through all, the others wait */
+};
+
+struct commands *commands_create(void); /* NULL when out of memory */
+void commands_destroy(struct commands *commands);
+
+/* ---- what happened ---- */
+
+void commands_start(struct engine *engine, struct command *command);
+
+/* A write is durable, or failed: answers its command, and settles its timer. */
+void commands_written(struct engine *engine, const struct write_note *note, enum error_code result);
+
+/* The reads that a command waited for, by kind. */
+void commands_found(struct engine *engine, struct engine_read *read);
+void commands_looked_up(struct engine *engine, struct engine_read *read);
+void commands_page(struct engine *engine, struct engine_read *read);
+
+/* Starts again, in order, the commands that waited for this timer; or answers them with an error.
+ * */
+void commands_resume(struct engine *engine, struct entry *entry);
+void commands_fail_waiters(struct engine *engine, struct entry *entry, enum error_code error);
+
+/* ---- between the files of this module ---- */
+
+void commands_reply(struct engine *engine, struct command *command, enum error_code error,
+                    const struct timer *timer);
+
+/* Answers a create of one timer that will not be made. */
+void commands_refuse(struct engine *engine, struct command *command, enum error_code error,
+                     const struct timer *timer);
+
+/* Goes on with a command whose look-up is that far. */
+void commands_step(struct engine *engine, struct command *command, enum lookup_step step);
+
+/* The command visits its timer, `command->id`: now, or when it is found and settled. */
+void commands_visit(struct engine *engine, struct command *command);
+
+/* Reads the next rows of the command's own scan. */
+void commands_scan(struct engine *engine, struct command *command);
+
+/* create.c */
+void create_start(struct engine *engine, struct command *command);
+void create_named(struct engine *engine, struct command *command); /* its names are free */
+void create_taken(struct engine *engine, struct entry *entry, struct command *command);
+bool create_retry_equal(const struct retry_policy *a, const struct retry_policy *b);
+
+/* change.c: the command is about this timer, which is settled and may be changed. */
+void change_timer(struct engine *engine, struct entry *entry, struct command *command);
+void change_put(struct engine *engine, struct entry *entry, struct command *command);
+void change_redrive(struct engine *engine, struct entry *entry, struct command *command);
+
+/* Whether a final state is told still. */
+bool change_is_kept(const struct engine *engine, const struct timer *timer);
+
+/* complete.c */
+void complete_start(struct engine *engine, struct command *command);
+void complete_looked_up(struct engine *engine, struct command *command, struct engine_read *read);
+void complete_swept(struct engine *engine, struct engine_read *read);
+void complete_answered(struct engine *engine, struct command *command); /* it is about to be */
+
+/* Makes a part of `command`; NULL when out of memory. It was answered: the parent goes on. */
+struct command *complete_part(struct engine *engine, struct command *command,
+                              enum command_kind kind);
+void complete_part_done(struct engine *engine, struct command *part);
+
+/* explain.c */
+void explain_timer(struct engine *engine, const struct entry *entry,
+                   struct explained *ret_explained);
+
+/* forecast.c */
+void forecast_start(struct engine *engine, struct command *command);
+void forecast_read(struct engine *engine, struct engine_read *read); /* a page for it */
+
+#endif

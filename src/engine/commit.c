@@ -1,0 +1,456 @@
+/* Batches, writes that failed, and timers in doubt. */
+#include "engine/commit.h"
+
+#include "base/check.h"
+#include "engine/effects.h"
+#include "engine/engine_core.h"
+#include "engine/tenant.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* Batches at a time in the storage's hands: one that syncs, one that fills, and room to gather. */
+#define BATCHES_OUT_MAX 64
+
+/* What engine_take_batch lends out, with the engine's notes behind it. */
+struct engine_batch {
+    struct storage_batch batch;
+    struct write_note *notes;
+};
+
+struct commit {
+    struct storage_write *writes; /* of the next batch; notes[i] belongs to writes[i] */
+    struct write_note *notes;
+    size_t write_count, write_capacity;
+    struct engine_batch *filling; /* what will take them; or NULL, when there are none */
+    struct list rewrites;         /* timers whose own write failed */
+    struct list doubts;           /* in doubt, until a commit succeeds; then they are looked for */
+    struct wall rewrite_at;
+    size_t batches_out, writes_out; /* in the hands of the storage */
+    bool meta_wanted;               /* a batch is due even without writes */
+    size_t spilling;                /* spilled timers that are not durable yet */
+    size_t in_doubt, in_doubt_bytes;
+};
+
+struct commit *commit_create(void)
+{
+    struct commit *commit = calloc(1, sizeof(*commit));
+
+    if (!commit)
+        return NULL;
+    list_init(&commit->rewrites);
+    list_init(&commit->doubts);
+    return commit;
+}
+
+void commit_destroy(struct commit *commit)
+{
+    if (!commit)
+        return;
+    free(commit->writes);
+    free(commit->notes);
+    free(commit->filling);
+    free(commit);
+}
+
+/* ---- writes ---- */
+
+/* A place for a write, and a batch to take it. */
+bool commit_reserve(struct engine *engine)
+{
+    struct commit *commit = engine->commit;
+    size_t capacity = commit->write_capacity ? 2 * commit->write_capacity : 64;
+
+    assert(commit->write_count <= commit->write_capacity);
+    if (!commit->filling)
+        commit->filling = calloc(1, sizeof(*commit->filling));
+    if (!commit->filling)
+        return false;
+    if (commit->write_count < commit->write_capacity)
+        return true;
+
+    struct storage_write *writes = realloc(commit->writes, capacity * sizeof(*writes));
+    if (writes)
+        commit->writes = writes;
+    struct write_note *notes = realloc(commit->notes, capacity * sizeof(*notes));
+    if (notes)
+        commit->notes = notes;
+    if (!writes || !notes)
+        return false;
+    commit->write_capacity = capacity;
+    return true;
+}
+
+void commit_add(struct engine *engine, struct write_note note)
+{
+    struct commit *commit = engine->commit;
+    struct entry *entry = note.entry;
+
+    assert(commit->filling && commit->write_count < commit->write_capacity);
+    assert((note.purpose == WRITE_OWN) == !note.command);
+    entries_set_phase(engine->entries, entry, ENTRY_WRITING);
+    commit->writes[commit->write_count] = (struct storage_write){
+        .timer = entry->successor ? entry->successor : entry->timer,
+        .was_at = entry->row_at,
+        .old = entry->successor ? entry->timer : NULL,
+        .is_touch = note.purpose == WRITE_TOUCH,
+        .was_final = note.purpose == WRITE_REDRIVE,
+    };
+    commit->notes[commit->write_count++] = note;
+}
+
+static void commit_pause(struct engine *engine)
+{
+    engine->commit->rewrite_at = wall_add(engine->now, engine->options.storage_retry_ms);
+}
+
+/* It is written again, after a pause. */
+static void commit_postpone(struct engine *engine, struct entry *entry)
+{
+    entries_set_phase(engine->entries, entry, ENTRY_WRITING);
+    list_remove(&entry->link);
+    list_push(&engine->commit->rewrites, &entry->link);
+    commit_pause(engine);
+}
+
+void commit_add_own(struct engine *engine, struct entry *entry)
+{
+    assert(!entry->successor);
+    if (commit_reserve(engine))
+        commit_add(engine, (struct write_note){.purpose = WRITE_OWN, .entry = entry});
+    else
+        commit_postpone(engine, entry);
+}
+
+void commit_add_spilled(struct engine *engine, struct entry *entry)
+{
+    assert(!(entry->flags & ENTRY_IS_SPILLING));
+    entry->flags |= ENTRY_IS_SPILLING;
+    engine->commit->spilling++;
+    commit_add_own(engine, entry);
+}
+
+void commit_want_meta(struct engine *engine)
+{
+    engine->commit->meta_wanted = true;
+}
+
+bool commit_retry(struct engine *engine)
+{
+    struct commit *commit = engine->commit;
+    struct list again;
+
+    if (engine->now.ms < commit_wake_at(engine).ms)
+        return false;
+    if (!list_is_empty(&commit->doubts)) {
+        commit->meta_wanted |= commit->batches_out == 0;
+        commit_pause(engine);
+    }
+    list_init(&again);
+    list_join(&again, &commit->rewrites);
+    const bool has_any = !list_is_empty(&again);
+    LIST_FOR_EACH (&again, link) {
+        list_remove(link);
+        commit_add_own(engine, entry_of(link));
+    }
+    return has_any;
+}
+
+/* ---- durable ---- */
+
+/* Hands back the delivery whose outcome was written. */
+static void commit_tell_recorded(struct engine *engine, struct entry *entry, enum error_code result)
+{
+    struct delivery *delivery = entry->recorded;
+
+    if (!delivery)
+        return;
+    entry->recorded = NULL;
+    effects_recorded(engine, delivery, result);
+}
+
+static void commit_count(struct engine_stats *stats, enum write_purpose purpose)
+{
+    if (purpose == WRITE_CREATE)
+        stats->created++;
+    else if (purpose == WRITE_CANCEL)
+        stats->cancelled++;
+    else if (purpose == WRITE_TOUCH)
+        stats->touched++;
+}
+
+static void commit_succeeded(struct engine *engine, struct entry *entry, enum write_purpose purpose)
+{
+    struct timer *timer = entry->successor ? entry->successor : entry->timer;
+
+    engine->commit->spilling -= (entry->flags & ENTRY_IS_SPILLING) != 0;
+    entry->flags &= ~(uint32_t)ENTRY_IS_SPILLING;
+    commit_tell_recorded(engine, entry, ERROR_NONE);
+    if (timer_is_over(timer->state)) {
+        tenant_dismiss(engine, timer);
+    } else {
+        entry->row_at = timer->at;
+    }
+    entry->successor = NULL;
+    if (timer != entry->timer)
+        entries_replace(engine->entries, entry, timer);
+    commit_count(&engine->stats, purpose);
+}
+
+/* ---- in doubt ---- */
+
+static void commit_doubt(struct engine *engine, struct entry *entry, enum entry_phase phase)
+{
+    struct commit *commit = engine->commit;
+
+    assert(!(entry->flags & ENTRY_IN_DOUBT) && !entry->successor);
+    entries_uncount(engine->entries, entry);
+    entries_set_phase(engine->entries, entry, phase);
+    entry->flags |= ENTRY_IN_DOUBT;
+    list_remove(&entry->link);
+    list_push(&commit->doubts, &entry->link);
+    commit->in_doubt++;
+    commit->in_doubt_bytes += entry_footprint(entry);
+    commit_pause(engine);
+}
+
+static void commit_end_doubt(struct engine *engine, struct entry *entry)
+{
+    struct commit *commit = engine->commit;
+
+    assert(entry->flags & ENTRY_IN_DOUBT);
+    assert(commit->in_doubt > 0 && commit->in_doubt_bytes >= entry_footprint(entry));
+    entry->flags &= ~(uint32_t)ENTRY_IN_DOUBT;
+    commit->in_doubt--;
+    commit->in_doubt_bytes -= entry_footprint(entry);
+}
+
+/* A commit succeeded: what can be read now is durable. */
+static void commit_ask(struct engine *engine)
+{
+    struct list asked;
+
+    list_init(&asked);
+    list_join(&asked, &engine->commit->doubts);
+    LIST_FOR_EACH (&asked, link) {
+        struct entry *entry = entry_of(link);
+
+        list_remove(link);
+        if (effects_find(engine, entry))
+            entries_set_phase(engine->entries, entry, (enum entry_phase)entry->phase); /* busy */
+        else
+            list_push(&engine->commit->doubts, link);
+    }
+}
+
+/* The timer is over, as its engine wants it. If the storage has that already, it has counted it. */
+static enum commit_finding commit_found_own(struct engine *engine, struct entry *entry,
+                                            const struct engine_read *read)
+{
+    assert(timer_is_over(entry->timer->state));
+    commit_end_doubt(engine, entry);
+    if (read->timer && timer_is_over(read->timer->state)) {
+        commit_succeeded(engine, entry, WRITE_OWN);
+        return COMMIT_FOUND_WRITTEN;
+    }
+    commit_add_own(engine, entry);
+    return COMMIT_FOUND_AGAIN;
+}
+
+enum commit_finding commit_found(struct engine *engine, struct entry *entry,
+                                 const struct engine_read *read)
+{
+    assert(entry->flags & ENTRY_IN_DOUBT);
+    if (entry->ticket != read->ticket_)
+        return COMMIT_FOUND_NOTHING;
+    if (read->result != ERROR_NONE && read->result != ERROR_NOT_FOUND &&
+        read->result != ERROR_CORRUPT) {
+        list_remove(&entry->link);
+        list_push(&engine->commit->doubts, &entry->link);
+        commit_pause(engine);
+        return COMMIT_FOUND_FAILURE;
+    }
+    if (entry->phase == ENTRY_WRITING)
+        return commit_found_own(engine, entry, read);
+    if (read->result == ERROR_NOT_FOUND || (read->timer && timer_is_over(read->timer->state))) {
+        tenant_dismiss_pending(engine);
+        tenant_dismiss(engine, entry->timer);
+    }
+    commit_end_doubt(engine, entry);
+    return COMMIT_FOUND_ROW;
+}
+
+/* ---- batches ---- */
+
+struct storage_batch *commit_take(struct engine *engine)
+{
+    struct commit *commit = engine->commit;
+    struct engine_batch *out = commit->filling;
+
+    if ((commit->write_count == 0 && !commit->meta_wanted) ||
+        commit->batches_out == BATCHES_OUT_MAX)
+        return NULL;
+    if (!out)
+        out = calloc(1, sizeof(*out));
+    if (!out)
+        return NULL; /* of the watermark alone, which can wait for the next call */
+    commit->filling = NULL;
+    out->batch.partition = engine->options.partition;
+    out->batch.writes = commit->writes;
+    out->batch.write_count = commit->write_count;
+    commit->writes_out += commit->write_count;
+    out->notes = commit->notes;
+    commit->writes = NULL;
+    commit->notes = NULL;
+    commit->write_count = commit->write_capacity = 0;
+    commit->meta_wanted = false;
+    commit->batches_out++;
+    return &out->batch;
+}
+
+void commit_back(struct engine *engine, struct storage_batch *batch)
+{
+    struct commit *commit = engine->commit;
+
+    assert(commit->batches_out > 0 && commit->writes_out >= batch->write_count);
+    commit->batches_out--;
+    commit->writes_out -= batch->write_count;
+    if (batch->result != ERROR_NONE)
+        engine->stats.storage_failures++;
+}
+
+/* The row lies where it was or where the change put it, and may live even if it did not. */
+static void commit_change_failed(struct engine *engine, struct entry *entry)
+{
+    struct timer *successor = entry->successor;
+
+    entry->timer->at = wall_min(entry->row_at, successor->at);
+    entry->successor = NULL;
+    entries_retire(engine->entries, successor);
+    commit_doubt(engine, entry, ENTRY_LOADING);
+}
+
+static void commit_failed(struct engine *engine, struct entry *entry, enum write_purpose purpose,
+                          enum error_code error)
+{
+    assert(error != ERROR_NONE && entry->phase == ENTRY_WRITING);
+    switch (purpose) {
+    case WRITE_CREATE:
+        commit_doubt(engine, entry, ENTRY_LOADING);
+        break;
+    case WRITE_CANCEL:
+        tenant_restore_pending(engine);
+        /* fall through */
+    case WRITE_REDRIVE:
+    case WRITE_PATCH:
+    case WRITE_TOUCH:
+        commit_change_failed(engine, entry);
+        break;
+    case WRITE_OWN:
+        commit_tell_recorded(engine, entry, error);
+        if (timer_is_over(entry->timer->state))
+            commit_doubt(engine, entry, ENTRY_WRITING);
+        else
+            commit_postpone(engine, entry); /* the same row, however often */
+        break;
+    }
+}
+
+struct write_note commit_result(struct engine *engine, struct storage_batch *batch, size_t index)
+{
+    const struct engine_batch *out = list_item(batch, struct engine_batch, batch);
+    const struct write_note note = out->notes[index];
+
+    assert(index < batch->write_count);
+    if (batch->result == ERROR_NONE)
+        commit_succeeded(engine, note.entry, note.purpose);
+    else
+        commit_failed(engine, note.entry, note.purpose, batch->result);
+    return note;
+}
+
+void commit_end(struct engine *engine, struct storage_batch *batch)
+{
+    struct engine_batch *out = list_item(batch, struct engine_batch, batch);
+
+    if (batch->result == ERROR_NONE)
+        commit_ask(engine);
+    free(batch->writes);
+    free(out->notes);
+    free(out);
+}
+
+/* ---- questions ---- */
+
+const struct list *commit_doubts(const struct engine *engine)
+{
+    return &engine->commit->doubts;
+}
+
+const struct list *commit_rewrites(const struct engine *engine)
+{
+    return &engine->commit->rewrites;
+}
+
+struct wall commit_wake_at(const struct engine *engine)
+{
+    const struct commit *commit = engine->commit;
+
+    if (list_is_empty(&commit->rewrites) && list_is_empty(&commit->doubts))
+        return WALL_NEVER;
+    return commit->rewrite_at;
+}
+
+void commit_clock_went_back(struct engine *engine)
+{
+    struct commit *commit = engine->commit;
+
+    commit->rewrite_at =
+        wall_min(commit->rewrite_at, wall_add(engine->now, engine->options.storage_retry_ms));
+}
+
+bool commit_is_idle(const struct engine *engine)
+{
+    const struct commit *commit = engine->commit;
+
+    return commit->batches_out == 0 && commit->write_count == 0 && !commit->meta_wanted &&
+           list_is_empty(&commit->rewrites) && list_is_empty(&commit->doubts);
+}
+
+bool commit_is_certain(const struct engine *engine)
+{
+    const struct commit *commit = engine->commit;
+
+    return commit->batches_out == 0 && commit->write_count == 0 &&
+           list_is_empty(&commit->rewrites) && commit->in_doubt == 0;
+}
+
+size_t commit_unwritten(const struct engine *engine)
+{
+    return engine->commit->write_count + engine->commit->writes_out;
+}
+
+size_t commit_spilling(const struct engine *engine)
+{
+    return engine->commit->spilling;
+}
+
+void commit_stats(const struct engine *engine, struct engine_stats *stats)
+{
+    stats->in_doubt = engine->commit->in_doubt;
+    stats->in_doubt_bytes = engine->commit->in_doubt_bytes;
+}
+
+void commit_check(const struct engine *engine)
+{
+    const struct commit *commit = engine->commit;
+    size_t spilling = 0, in_doubt = 0, cursor = 0;
+
+    for (const struct entry *entry; (entry = entries_next(engine->entries, &cursor));) {
+        spilling += (entry->flags & ENTRY_IS_SPILLING) != 0;
+        in_doubt += (entry->flags & ENTRY_IN_DOUBT) != 0;
+        CHECK(!(entry->flags & ENTRY_IS_SPILLING) || entry->phase == ENTRY_WRITING);
+    }
+    CHECK(spilling == commit->spilling);
+    CHECK(in_doubt == commit->in_doubt);
+}

@@ -1,0 +1,280 @@
+/*
+ * Commands about many timers: an event is complete, or labels are given.
+ *
+ * Each timer that needs a step of its own becomes a part: a command which the engine makes, and
+ * answers to itself. Many timers are found by what they watch, or by going through all that live
+ * and looking at their labels. Of many events each is a part too, which has parts of its own.
+ */
+#include "engine/commands.h"
+
+#include "engine/engine_core.h"
+#include "engine/tenant.h"
+#include "engine/watermark.h"
+#include "timer/labels.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum {
+    COMPLETED_AT_ONCE = 256, /* watchers in a page, each a part; at most scan_rows_max */
+    EVENTS_AT_ONCE = 512,    /* of a command's events, each a part */
+    SWEPT_AT_ONCE = 1024,    /* rows of a page that are looked at for their labels; likewise */
+    SWEPT_BYTES = 1 << 20,   /* and their memory */
+};
+
+struct command *complete_part(struct engine *engine, struct command *command,
+                              enum command_kind kind)
+{
+    struct command *part = calloc(1, sizeof(*part));
+
+    if (!part)
+        return NULL;
+    list_init(&part->link);
+    list_init(&part->part_link_);
+    part->kind = kind;
+    part->parent_ = command;
+    part->tenant = command->tenant;
+    list_push(&engine->commands->parts, &part->part_link_);
+    command->pending_++;
+    return part;
+}
+
+static size_t complete_at_once(const struct engine *engine)
+{
+    const uint32_t rows_max = engine->options.scan_rows_max;
+
+    return rows_max < COMPLETED_AT_ONCE ? rows_max : COMPLETED_AT_ONCE;
+}
+
+static void complete_next_watchers(struct engine *engine, struct command *command,
+                                   uint64_t serial_below)
+{
+    if (!lookup_watchers(engine, command, serial_below, complete_at_once(engine)))
+        commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
+}
+
+/* One at a time: two that each move timers to now would find what the other moved, without end. */
+static void complete_begin_sweep(struct engine *engine)
+{
+    struct command *command = list_item(engine->commands->sweeps.next, struct command, link);
+    const uint32_t rows_max = engine->options.scan_rows_max;
+
+    command->scan = (struct storage_scan){
+        .partition = engine->options.partition,
+        .kind = STORAGE_SCAN_LIVE,
+        .from = {watermark_at(engine), 0},
+        .to = {WALL_NEVER, 0},
+        .rows_max = rows_max < SWEPT_AT_ONCE ? rows_max : SWEPT_AT_ONCE,
+        .bytes_max = SWEPT_BYTES,
+    };
+    commands_scan(engine, command);
+}
+
+static void complete_end_sweep(struct engine *engine, struct command *command)
+{
+    list_remove(&command->link);
+    if (!list_is_empty(&engine->commands->sweeps))
+        complete_begin_sweep(engine);
+}
+
+/* Goes on where the last page ended, or answers. */
+static void complete_more(struct engine *engine, struct command *command)
+{
+    const struct command_names *names = &command->names_;
+
+    if (command->error)
+        commands_reply(engine, command, command->error, NULL);
+    else if (!command->name.size && storage_position_before(command->scan.from, command->scan.to))
+        commands_scan(engine, command);
+    else if (command->name.size && names->count == complete_at_once(engine))
+        complete_next_watchers(engine, command, names->ids[names->count - 1].serial);
+    else
+        commands_reply(engine, command, ERROR_NONE, NULL);
+}
+
+/* A part for each timer of the page; the guard keeps the first from being the last. */
+static void complete_page(struct engine *engine, struct command *command)
+{
+    struct command_names *names = &command->names_;
+
+    command->pending_ = 1;
+    for (size_t i = 0; i < names->count; i++) {
+        struct command *part = complete_part(engine, command, command->each);
+
+        if (!part) {
+            command->error = ERROR_NO_MEMORY;
+            break;
+        }
+        part->id = names->ids[i];
+        part->names_.is_searching = true;
+        commands_visit(engine, part);
+    }
+    if (--command->pending_ == 0)
+        complete_more(engine, command);
+}
+
+static void complete_count(struct command *command, enum error_code error)
+{
+    switch (error) {
+    case ERROR_NONE:
+        command->completed.changed++;
+        break;
+    case ERROR_ALREADY_FIRING:
+        command->completed.firing++;
+        break;
+    case ERROR_NOT_FOUND:
+    case ERROR_GONE:
+        break; /* it ended by itself meanwhile */
+    case ERROR_CORRUPT:
+        break; /* the storage has set it aside; it must not stand before the others for ever */
+    default:
+        command->error = error;
+    }
+}
+
+static void complete_begin_event(struct engine *engine, struct command *command,
+                                 struct command_event *event)
+{
+    struct command *part = complete_part(engine, command, COMMAND_COMPLETE);
+
+    if (!part) {
+        event->error = ERROR_NO_MEMORY;
+        return;
+    }
+    part->name = event->name;
+    part->each = command->each;
+    part->events = event; /* where its answer goes */
+    complete_start(engine, part);
+}
+
+/* Begins as many events as may be under way, or answers when all are done. An event that ends at
+ * once comes back to here: then whoever is at it goes on. */
+static void complete_next_events(struct engine *engine, struct command *command)
+{
+    if (command->pending_ >= EVENTS_AT_ONCE)
+        return;
+    command->pending_ += EVENTS_AT_ONCE;
+    while (command->pending_ < 2 * EVENTS_AT_ONCE && command->event_next_ < command->event_count)
+        complete_begin_event(engine, command, &command->events[command->event_next_++]);
+    command->pending_ -= EVENTS_AT_ONCE;
+    if (command->pending_ == 0)
+        commands_reply(engine, command, ERROR_NONE, NULL);
+}
+
+static void complete_take_answer(struct command *command, const struct command *part)
+{
+    if (command->event_count) {
+        part->events->completed = part->completed;
+        part->events->error = part->error;
+    } else if (command->kind == COMMAND_COMPLETE) {
+        complete_count(command, part->error);
+    } else if (part->error) {
+        command->error = part->error;
+    }
+}
+
+void complete_part_done(struct engine *engine, struct command *part)
+{
+    struct command *command = part->parent_;
+
+    complete_take_answer(command, part);
+    list_remove(&part->part_link_);
+    free(part);
+    command->pending_--;
+    if (command->event_count) {
+        complete_next_events(engine, command);
+        return;
+    }
+    if (command->pending_ > 0)
+        return;
+    if (command->kind == COMMAND_COMPLETE)
+        complete_more(engine, command);
+    else
+        commands_reply(engine, command, command->error, NULL);
+}
+
+void complete_start(struct engine *engine, struct command *command)
+{
+    struct list *sweeps = &engine->commands->sweeps;
+
+    assert(command->kind == COMMAND_COMPLETE);
+    command->names_ = (struct command_names){0};
+    command->error = ERROR_NONE;
+    command->completed = (struct command_completed){0};
+    if (command->event_count) {
+        command->pending_ = command->event_next_ = 0;
+        complete_next_events(engine, command);
+    } else if (command->name.size) {
+        complete_next_watchers(engine, command, UINT64_MAX);
+    } else {
+        list_push(sweeps, &command->link);
+        if (sweeps->next == &command->link)
+            complete_begin_sweep(engine);
+    }
+}
+
+void complete_answered(struct engine *engine, struct command *command)
+{
+    if (command->kind == COMMAND_COMPLETE && !command->name.size && !command->event_count)
+        complete_end_sweep(engine, command);
+}
+
+void complete_looked_up(struct engine *engine, struct command *command, struct engine_read *read)
+{
+    lookup_forget_candidates(command);
+    if (read->result) {
+        commands_reply(engine, command, read->result, NULL);
+        return;
+    }
+    lookup_take(command, read);
+    complete_page(engine, command);
+}
+
+/* Whether a patch with a due time has nothing to change. */
+static bool complete_is_patched(const struct timer *timer, const struct timer *values,
+                                uint32_t fields)
+{
+    const struct timer_texts *a = &timer->texts, *b = &values->texts;
+
+    return timer->due.ms == values->due.ms && timer->attempts == 0 &&
+           (!(fields & PATCH_TARGET) || bytes_equal(a->target, b->target)) &&
+           (!(fields & PATCH_PAYLOAD) || (bytes_equal(a->payload, b->payload) &&
+                                          bytes_equal(a->content_type, b->content_type))) &&
+           (!(fields & PATCH_HEADERS) || bytes_equal(a->headers, b->headers)) &&
+           (!(fields & PATCH_LABELS) || bytes_equal(a->labels, b->labels)) &&
+           (!(fields & PATCH_RETRY) || create_retry_equal(&timer->retry, &values->retry));
+}
+
+/* What this very command moved ahead comes up again there. If that moved it once more, and there
+ * were enough of them, it would never end. */
+static bool complete_is_meant(const struct engine *engine, const struct command *command,
+                              const struct timer *timer)
+{
+    if (!tenant_owns(command, timer))
+        return false;
+    if (command->each == COMMAND_FIRE && wall_max(timer->at, timer->due).ms <= engine->now.ms)
+        return false; /* due already */
+    if (command->each == COMMAND_PATCH && command->patch_fields & PATCH_DUE &&
+        complete_is_patched(timer, command->patch, command->patch_fields))
+        return false;
+    return labels_have_all(timer->texts.labels, command->labels);
+}
+
+void complete_swept(struct engine *engine, struct engine_read *read)
+{
+    struct command *command = read->command_;
+    struct command_names *names = &command->names_;
+    const struct storage_page *page = &read->page;
+
+    lookup_forget_candidates(command);
+    names->ids = malloc((page->count + 1) * sizeof(*names->ids));
+    if (read->result || !names->ids) {
+        commands_reply(engine, command, read->result ? read->result : ERROR_NO_MEMORY, NULL);
+        return;
+    }
+    for (size_t i = 0; i < page->count; i++)
+        if (complete_is_meant(engine, command, page->timers[i]))
+            names->ids[names->count++] = page->timers[i]->id;
+    command->scan.from = page->next;
+    complete_page(engine, command);
+}

@@ -1,0 +1,203 @@
+/* Timers that are made, and names that they take. */
+#include "engine/commands.h"
+
+#include "engine/engine_core.h"
+#include "engine/tenant.h"
+#include "engine/watermark.h"
+#include "engine/window.h"
+#include "timer/schedule.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static void create_place(struct engine *engine, struct timer *timer)
+{
+    timer->at = wall_max(timer->due, engine->now);
+    timer->id = (struct timer_id){timer->at, engine->options.partition,
+                                  TIMER_SERIAL(engine->epoch, engine->commands->serials++)};
+    if (!timer->created.ms)
+        timer->created = engine->now;
+    timer->version = 1;
+    timer->attempts = 0;
+    timer->state = TIMER_SCHEDULED;
+}
+
+/* Places a timer that is counted in `pending` already, and has it written. */
+static enum error_code create_admitted(struct engine *engine, struct timer *timer,
+                                       struct command *command)
+{
+    const struct engine_options *options = &engine->options;
+    struct entry *entry;
+    enum error_code error;
+
+    if (engine->commands->serials > TIMER_COUNTER_MAX)
+        return ERROR_OVERLOADED; /* after 2^40 timers: a restart begins a new epoch */
+    create_place(engine, timer);
+    if (window_is_near(engine, timer) &&
+        entries_near_bytes(engine->entries) + entry_footprint_of(timer) > options->near_bytes_max)
+        return ERROR_OVERLOADED;
+    error = tenant_admit(engine, command, timer);
+    if (error)
+        return error;
+    entry = commit_reserve(engine) ? entries_add(engine->entries, timer, ENTRY_WRITING) : NULL;
+    if (!entry) {
+        tenant_dismiss(engine, timer);
+        return ERROR_NO_MEMORY;
+    }
+    watermark_write(engine, (struct write_note){WRITE_CREATE, command, entry});
+    if (window_is_near(engine, timer))
+        entries_count(engine->entries, entry);
+    return ERROR_NONE;
+}
+
+static enum error_code create_one(struct engine *engine, struct timer *timer,
+                                  struct command *command)
+{
+    enum error_code error;
+
+    if (!tenant_admit_pending(engine))
+        return ERROR_TOO_MANY;
+    error = create_admitted(engine, timer, command);
+    if (error)
+        tenant_dismiss_pending(engine);
+    return error;
+}
+
+/* What became of the i-th timer of a create, if it is known already. */
+static void create_at(struct engine *engine, struct command *command, size_t i)
+{
+    struct command_created *result = &command->results[i];
+
+    result->existed = result->is_repeated = false;
+    result->error = create_one(engine, command->timers[i], command);
+    result->id = command->timers[i]->id;
+    if (result->error == ERROR_NONE) {
+        command->pending_++;
+        return;
+    }
+    command->error = result->error;
+    timer_free(command->timers[i]);
+    command->timers[i] = NULL;
+}
+
+/* A timer with names in a batch is made by a part of it. */
+static void create_part(struct engine *engine, struct command *command, size_t i)
+{
+    struct command *part = complete_part(engine, command, COMMAND_CREATE);
+
+    if (!part) {
+        command->results[i].error = command->error = ERROR_NO_MEMORY;
+        timer_free(command->timers[i]);
+        command->timers[i] = NULL;
+        return;
+    }
+    part->timers = &command->timers[i];
+    part->results = &command->results[i];
+    part->timer_count = 1;
+    commands_step(engine, part, lookup_begin(engine, part));
+}
+
+void create_start(struct engine *engine, struct command *command)
+{
+    if (command->timer_count == 1 && lookup_is_named(command->timers[0])) {
+        commands_step(engine, command, lookup_begin(engine, command));
+        return;
+    }
+    command->error = ERROR_NONE;
+    command->pending_ = 1; /* so that what is answered at once is not the last */
+    for (size_t i = 0; i < command->timer_count; i++) {
+        if (lookup_is_named(command->timers[i]))
+            create_part(engine, command, i);
+        else
+            create_at(engine, command, i);
+    }
+    if (--command->pending_ == 0)
+        commands_reply(engine, command, command->error, NULL);
+}
+
+void create_named(struct engine *engine, struct command *command)
+{
+    command->error = ERROR_NONE;
+    command->pending_ = 0;
+    create_at(engine, command, 0);
+    if (command->pending_ == 0)
+        commands_reply(engine, command, command->error, NULL);
+}
+
+/* ---- names that are taken ---- */
+
+bool create_retry_equal(const struct retry_policy *a, const struct retry_policy *b)
+{
+    return a->attempts_max == b->attempts_max && a->base_ms == b->base_ms &&
+           a->cap_ms == b->cap_ms && a->timeout_ms == b->timeout_ms;
+}
+
+/* What recurs is due when its schedule says, sooner or later. */
+static bool create_recurs(const struct timer *timer)
+{
+    struct schedule_spec spec;
+
+    return timer->texts.schedule.size && !schedule_read(timer->texts.schedule, &spec, NULL) &&
+           (spec.every_ms || spec.cron.size);
+}
+
+/* Whether a create asks for the timer that is there. A time that was given as a delay is the same
+ * when the delay is. */
+static bool create_asks_equal(const struct timer *there, const struct timer *asked)
+{
+    const struct timer_texts *a = &there->texts, *b = &asked->texts;
+
+    return bytes_equal(a->target, b->target) && bytes_equal(a->payload, b->payload) &&
+           bytes_equal(a->content_type, b->content_type) && bytes_equal(a->headers, b->headers) &&
+           bytes_equal(a->labels, b->labels) && bytes_equal(a->watch, b->watch) &&
+           bytes_equal(a->schedule, b->schedule) &&
+           create_retry_equal(&there->retry, &asked->retry) &&
+           (there->due.ms == asked->due.ms ||
+            there->due.ms - there->created.ms == asked->due.ms - asked->created.ms ||
+            create_recurs(there));
+}
+
+static void create_existed(struct engine *engine, struct command *command,
+                           const struct timer *timer, enum error_code error)
+{
+    command->results[0].existed = !error;
+    command->results[0].id = timer->id;
+    commands_refuse(engine, command, error, timer);
+}
+
+static void create_answer_taken(struct engine *engine, const struct timer *timer,
+                                struct command *command)
+{
+    const struct timer *asked = command->timers[0];
+
+    command->results[0].is_repeated = false;
+    if (asked->texts.request.size && command->names_.step == 0) {
+        /* A repetition gets what the first one got, as long as that is known. */
+        bool is_same = bytes_equal(timer->texts.request, asked->texts.request);
+
+        command->results[0].is_repeated = is_same;
+        create_existed(engine, command, timer, is_same ? ERROR_NONE : ERROR_REQUEST_DIFFERS);
+    } else {
+        bool is_same = create_asks_equal(timer, asked);
+
+        create_existed(engine, command, timer, is_same ? ERROR_NONE : ERROR_KEY_IN_USE);
+    }
+}
+
+/* A create meets who has its name, which is at rest. */
+void create_taken(struct engine *engine, struct entry *entry, struct command *command)
+{
+    const struct timer *timer = entry->timer;
+    const bool is_repetition = command->timers[0]->texts.request.size && command->names_.step == 0;
+
+    if (timer_is_over(timer->state) && !(is_repetition && change_is_kept(engine, timer)))
+        commands_step(engine, command, lookup_next(engine, command));
+    else if (command->kind == COMMAND_CREATE || is_repetition)
+        create_answer_taken(engine, timer, command);
+    else if (entry->phase == ENTRY_INFLIGHT)
+        commands_refuse(engine, command, ERROR_ALREADY_FIRING, timer);
+    else if (command->if_version && command->if_version != timer->version)
+        commands_refuse(engine, command, ERROR_VERSION_MISMATCH, timer);
+    else
+        change_put(engine, entry, command);
+}

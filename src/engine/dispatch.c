@@ -1,0 +1,586 @@
+/* Timers through the dispatch queues: queued, delivered, spilled. */
+#include "engine/dispatch.h"
+
+#include "base/check.h"
+#include "engine/dispatch_queue.h"
+#include "engine/effects.h"
+#include "engine/history.h"
+#include "engine/outcome.h"
+#include "engine/position.h"
+#include "engine/watermark.h"
+#include "engine/window.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum {
+    EXPIRE_BATCH = 256,
+    EXPIRE_MAX = 2048, /* timers queued in one turn; the rest in the next, which is due at once */
+};
+
+/* How many timers are spilled at a time, with one more for each queue: so it costs less to look for
+ * the longest one than to spill. */
+#define SPILL_STEP 256
+
+/* All other writes wait behind what is spilled. So at most this many steps of it are written at a
+ * time, and as much again as there is of everything else. */
+#define SPILL_STEPS_OUT_MAX 4
+
+struct dispatch *dispatch_create(void)
+{
+    struct dispatch *dispatch = calloc(1, sizeof(*dispatch));
+
+    if (!dispatch)
+        return NULL;
+    map_init(&dispatch->queues);
+    list_init(&dispatch->ready);
+    list_init(&dispatch->broker_ready);
+    list_init(&dispatch->woken);
+    return dispatch;
+}
+
+void dispatch_destroy(struct dispatch *dispatch)
+{
+    if (!dispatch)
+        return;
+    size_t cursor = 0;
+    for (struct dispatch_queue *queue; (queue = map_next(&dispatch->queues, &cursor));)
+        free(queue);
+    map_deinit(&dispatch->queues);
+    free(dispatch);
+}
+
+/* ---- queued ---- */
+
+static void dispatch_count_out(struct engine *engine, struct dispatch_queue *queue,
+                               struct entry *entry)
+{
+    struct dispatch *dispatch = engine->dispatch;
+    size_t bytes = entry_footprint(entry);
+
+    assert(entry->phase == ENTRY_QUEUED);
+    assert(queue->bytes >= bytes && dispatch->queued_bytes >= bytes && dispatch->queued > 0);
+    list_remove(&entry->link);
+    queue->bytes -= bytes;
+    dispatch->queued_bytes -= bytes;
+    dispatch->queued--;
+    dispatch->catching_up -= queue->kind == DISPATCH_OVERDUE;
+}
+
+enum dispatch_end { DISPATCH_BACK, DISPATCH_FRONT };
+
+static void dispatch_enqueue(struct engine *engine, struct dispatch_queue *queue,
+                             struct entry *entry, enum dispatch_end end)
+{
+    struct dispatch *dispatch = engine->dispatch;
+    size_t bytes = entry_footprint(entry);
+
+    entries_set_phase(engine->entries, entry, ENTRY_QUEUED);
+    if (end == DISPATCH_FRONT)
+        list_push_front(&queue->timers, &entry->link);
+    else
+        list_push(&queue->timers, &entry->link);
+    entry->queue = queue->key;
+    dispatch_queue_account(engine, queue, queue->reason);
+    memcpy(entry->waited_ms, queue->waited_ms, sizeof(queue->waited_ms));
+    dispatch->catching_up += queue->kind == DISPATCH_OVERDUE;
+    queue->bytes += bytes;
+    dispatch->queued_bytes += bytes;
+    dispatch->queued++;
+    leases_wake(engine, queue);
+    dispatch_queue_update(engine, queue);
+}
+
+static void dispatch_add(struct engine *engine, struct entry *entry)
+{
+    struct dispatch_name name;
+
+    if (dispatch_is_overdue(engine, entry->timer))
+        dispatch_name_overdue(engine, &name);
+    else
+        dispatch_name_of(engine, entry->timer, &name);
+    struct dispatch_queue *queue = dispatch_queue_get(engine, &name);
+    entry->found_due = engine->now;
+    if (queue)
+        dispatch_enqueue(engine, queue, entry, DISPATCH_BACK);
+    else
+        spill_timer(engine, NULL, entry);
+}
+
+void dispatch_requeue(struct engine *engine, struct entry *entry)
+{
+    struct timer *timer = entry->timer;
+
+    assert(entry->phase == ENTRY_INFLIGHT);
+    timer->state = entry->flags & ENTRY_WAS_RETRYING ? TIMER_RETRYING : TIMER_SCHEDULED;
+    if (!position_is_due(engine, timer) && !position_is_spilled(engine, timer)) {
+        window_schedule(engine, entry); /* the clock stepped back meanwhile */
+        return;
+    }
+
+    struct dispatch_name name;
+    dispatch_name_of(engine, timer, &name);
+    struct dispatch_queue *queue = dispatch_queue_get(engine, &name);
+    if (queue)
+        dispatch_enqueue(engine, queue, entry, DISPATCH_FRONT);
+    else
+        spill_timer(engine, NULL, entry);
+}
+
+/* The place of its row is reached, but its time was extended meanwhile: the row goes to its due
+ * time. That is no change that a client sees. */
+static void dispatch_move_row(struct engine *engine, struct entry *entry)
+{
+    entry->timer->at = entry->timer->due;
+    engine->stats.moved_on++;
+    watermark_write_own(engine, entry);
+}
+
+void dispatch_due(struct engine *engine, struct entry *entry)
+{
+    assert(!timer_is_over(entry->timer->state));
+    if (entry->timer->due.ms > engine->now.ms)
+        dispatch_move_row(engine, entry);
+    else if (entry->timer->attempts >= entry->timer->retry.attempts_max)
+        outcome_exhausted(engine, entry);
+    else
+        dispatch_add(engine, entry);
+}
+
+/* The wheel says that it is time. */
+static void dispatch_expired(struct engine *engine, struct entry *entry)
+{
+    assert(entry->phase == ENTRY_SCHEDULED);
+    if (entry->timer->at.ms > engine->now.ms) /* only when there was no memory for a new wheel */
+        window_park_without_memory(engine, entry);
+    else
+        dispatch_due(engine, entry);
+}
+
+void dispatch_expire(struct engine *engine)
+{
+    struct window_due due[EXPIRE_BATCH];
+    size_t taken = 0;
+
+    while (taken < EXPIRE_MAX && window_is_due(engine)) {
+        size_t count = window_expire(engine, due, EXPIRE_BATCH);
+
+        /* First the alarms, each of which may free its queue and none but that. */
+        for (size_t i = 0; i < count; i++)
+            if (due[i].alarm_owner)
+                dispatch_queue_alarm(engine, due[i].alarm_owner);
+        for (size_t i = 0; i < count; i++)
+            if (due[i].entry)
+                dispatch_expired(engine, due[i].entry);
+        taken += count ? count : EXPIRE_BATCH;
+    }
+}
+
+/* Lets what is overdue go over to the queues of its targets, as its rate allows. */
+static void dispatch_release_overdue(struct engine *engine)
+{
+    struct dispatch_queue *overdue = engine->dispatch->overdue;
+
+    while (overdue && !list_is_empty(&overdue->timers) && !dispatch_lacks_pace(engine, overdue)) {
+        struct entry *entry = dispatch_first(overdue);
+        struct dispatch_name name;
+
+        dispatch_name_of(engine, entry->timer, &name);
+        struct dispatch_queue *queue = dispatch_queue_get(engine, &name);
+        if (!queue)
+            break; /* no memory: as long as nothing else calls, there is no need to hurry */
+        pace_take(&overdue->pace, dispatch_rate(&engine->options, overdue), engine->now);
+        dispatch_count_out(engine, overdue, entry);
+        dispatch_enqueue(engine, queue, entry, DISPATCH_BACK);
+    }
+    if (overdue)
+        dispatch_queue_update(engine, overdue);
+}
+
+void dispatch_remove(struct engine *engine, struct entry *entry)
+{
+    struct dispatch_queue *queue = dispatch_queue_by_key(engine, entry->queue);
+
+    assert(queue);
+    dispatch_count_out(engine, queue, entry);
+    dispatch_queue_update(engine, queue);
+}
+
+/* ---- delivered ---- */
+
+static void dispatch_begin(struct engine *engine, struct dispatch_queue *queue, struct entry *entry)
+{
+    queue->inflight++;
+    engine->dispatch->inflight++;
+    engine->dispatch->webhooks_inflight += queue->kind == DISPATCH_WEBHOOK;
+    if (queue->kind == DISPATCH_PULLED)
+        leases_began(engine, entry);
+    entries_set_phase(engine->entries, entry, ENTRY_INFLIGHT);
+}
+
+bool dispatch_adopt(struct engine *engine, struct entry *entry)
+{
+    struct dispatch_name name;
+
+    assert(entry->phase == ENTRY_ABSENT);
+    dispatch_name_of(engine, entry->timer, &name);
+    struct dispatch_queue *queue = dispatch_queue_get(engine, &name);
+    if (!queue || !entries_adopt(engine->entries, entry))
+        return false;
+    entry->queue = queue->key;
+    dispatch_begin(engine, queue, entry);
+    dispatch_queue_update(engine, queue);
+    return true;
+}
+
+bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
+                      struct delivery **ret_delivery)
+{
+    struct entry *entry = dispatch_first(queue);
+    struct timer *timer = entry->timer;
+    uint64_t rate = dispatch_rate(&engine->options, queue);
+
+    if (outcome_is_too_late(engine, timer)) {
+        dispatch_count_out(engine, queue, entry);
+        dispatch_queue_update(engine, queue);
+        outcome_dropped(engine, entry);
+        *ret_delivery = NULL;
+        return true;
+    }
+
+    struct delivery *delivery = calloc(1, sizeof(*delivery));
+    if (!delivery)
+        return false;
+    assert(timer->due.ms <= engine->now.ms); /* never early */
+    lateness_of_delivery(engine, queue, entry);
+    dispatch_count_out(engine, queue, entry);
+    if (rate)
+        pace_take(&queue->pace, rate, engine->now);
+    entry->flags &= ~(uint32_t)ENTRY_WAS_RETRYING;
+    if (timer->state == TIMER_RETRYING)
+        entry->flags |= ENTRY_WAS_RETRYING;
+    timer->state = TIMER_DELIVERING;
+    dispatch_begin(engine, queue, entry);
+    delivery->timer = timer;
+    delivery->attempt = timer->attempts + 1;
+    delivery->epoch = engine->epoch;
+    delivery->noticed = entry->found_due;
+    dispatch_queue_update(engine, queue);
+    *ret_delivery = delivery;
+    return true;
+}
+
+/* A webhook that was postponed says that its target is to be left alone, one that got through that
+ * it is back. */
+static void dispatch_hold(struct engine *engine, struct dispatch_queue *queue,
+                          const struct delivery_outcome *outcome)
+{
+    if (queue->kind != DISPATCH_WEBHOOK)
+        return;
+    if (outcome->result == DELIVERY_DONE)
+        queue->held_until = (struct wall){0};
+    else if (outcome->result == DELIVERY_POSTPONED)
+        queue->held_until = wall_add(engine->now, outcome_postpone_ms(outcome));
+}
+
+void dispatch_returned(struct engine *engine, struct entry *entry,
+                       const struct delivery_outcome *outcome)
+{
+    struct dispatch *dispatch = engine->dispatch;
+    struct dispatch_queue *queue = dispatch_queue_by_key(engine, entry->queue);
+
+    assert(entry->phase == ENTRY_INFLIGHT);
+    assert(queue && queue->inflight > 0 && dispatch->inflight > 0);
+    dispatch_hold(engine, queue, outcome);
+    dispatch->inflight--;
+    queue->inflight--;
+    dispatch->webhooks_inflight -= queue->kind == DISPATCH_WEBHOOK;
+    if (queue->kind == DISPATCH_PULLED)
+        leases_ended(engine, entry);
+    dispatch_queue_update(engine, queue);
+}
+
+/* Lets the queue at the front of `ready` send one. False when out of memory, which may be back in
+ * the next turn. */
+static bool dispatch_send_one(struct engine *engine, struct list *ready)
+{
+    struct dispatch_queue *queue = list_item(list_pop(ready), struct dispatch_queue, link);
+    struct delivery *delivery;
+
+    if (!dispatch_deliver(engine, queue, &delivery)) {
+        list_push_front(ready, &queue->link);
+        return false;
+    }
+    if (delivery)
+        effects_deliver(engine, delivery);
+    return true;
+}
+
+static void dispatch_send_ready(struct engine *engine)
+{
+    struct dispatch *dispatch = engine->dispatch;
+
+    while (dispatch->webhooks_inflight < engine->options.inflight_max &&
+           !list_is_empty(&dispatch->ready))
+        if (!dispatch_send_one(engine, &dispatch->ready))
+            return;
+    while (!list_is_empty(&dispatch->broker_ready))
+        if (!dispatch_send_one(engine, &dispatch->broker_ready))
+            return;
+}
+
+/* ---- spilled ---- */
+
+static struct dispatch_queue *dispatch_longest(const struct engine *engine)
+{
+    struct dispatch_queue *longest = NULL;
+    size_t cursor = 0;
+
+    for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));)
+        if (!longest || queue->bytes > longest->bytes)
+            longest = queue;
+    return longest;
+}
+
+size_t dispatch_longest_tail_bytes(const struct engine *engine)
+{
+    const struct dispatch_queue *queue = dispatch_longest(engine);
+
+    if (!queue || list_is_empty(&queue->timers))
+        return 0;
+    return queue->bytes - entry_footprint(dispatch_first(queue));
+}
+
+static size_t dispatch_spill_step(const struct engine *engine)
+{
+    return SPILL_STEP + map_count(&engine->dispatch->queues);
+}
+
+size_t dispatch_spillable(const struct engine *engine)
+{
+    size_t spilling = commit_spilling(engine);
+    size_t max = SPILL_STEPS_OUT_MAX * dispatch_spill_step(engine) + commit_unwritten(engine);
+
+    return 2 * spilling < max ? max - 2 * spilling : 0;
+}
+
+/* A queue gives up the timers at its end, until it holds `kept` bytes or `count` are gone. */
+static void dispatch_spill_tail(struct engine *engine, struct dispatch_queue *queue, size_t kept,
+                                size_t count)
+{
+    while (queue->bytes > kept && count-- > 0 && engine->dispatch->queued > 1) {
+        struct entry *entry = entry_of(queue->timers.prev);
+
+        dispatch_count_out(engine, queue, entry);
+        spill_timer(engine, &queue->backlog, entry);
+    }
+    dispatch_queue_update(engine, queue);
+}
+
+void dispatch_halve_longest(struct engine *engine)
+{
+    struct dispatch_queue *queue = dispatch_longest(engine);
+
+    assert(queue);
+    dispatch_spill_tail(engine, queue, queue->bytes / 2, dispatch_spillable(engine));
+}
+
+/* What waits for room at its target holds at most half of the memory, otherwise the targets that
+ * are dead would keep the timers of all others from coming into it. The longest queue gives up what
+ * came to it last, so a healthy one keeps what it has; the rest of what is too much when these are
+ * written. One timer may always wait, however large. */
+static void dispatch_relieve(struct engine *engine)
+{
+    struct dispatch *dispatch = engine->dispatch;
+
+    while (dispatch->queued_bytes > engine->options.near_bytes_max / 2 && dispatch->queued > 1 &&
+           dispatch_spillable(engine) > 0) {
+        struct dispatch_queue *queue = dispatch_longest(engine);
+
+        dispatch_spill_tail(engine, queue, queue->bytes / 2, dispatch_spill_step(engine));
+    }
+}
+
+void dispatch_send(struct engine *engine)
+{
+    assert(engine->is_in_turn);
+    if (engine->is_draining)
+        return;
+    if (engine->dispatch->alarms_wanted)
+        dispatch_set_alarms(engine);
+    dispatch_release_overdue(engine);
+    dispatch_send_ready(engine);
+    dispatch_relieve(engine);
+}
+
+/* ---- for reload.h ---- */
+
+struct dispatch_queue *dispatch_find(const struct engine *engine, const struct timer *timer)
+{
+    struct dispatch_name name;
+
+    if (dispatch_is_overdue(engine, timer))
+        return engine->dispatch->overdue;
+    dispatch_name_of(engine, timer, &name);
+    return dispatch_queue_by_key(engine, name.key);
+}
+
+struct spill_backlog *dispatch_backlog(struct dispatch_queue *queue)
+{
+    return queue ? &queue->backlog : NULL;
+}
+
+size_t dispatch_queue_bytes(const struct dispatch_queue *queue)
+{
+    return queue ? queue->bytes : 0;
+}
+
+void dispatch_backlog_changed(struct engine *engine, struct spill_backlog *backlog)
+{
+    dispatch_queue_update(engine, list_item(backlog, struct dispatch_queue, backlog));
+}
+
+/* ---- the clock ---- */
+
+/* Takes what is not due any more out of its queue. */
+static void dispatch_take_early(struct engine *engine, struct dispatch_queue *queue,
+                                struct list *early)
+{
+    LIST_FOR_EACH (&queue->timers, link) {
+        const struct timer *timer = entry_of(link)->timer;
+
+        if (!position_is_due(engine, timer) && !position_is_spilled(engine, timer)) {
+            dispatch_count_out(engine, queue, entry_of(link));
+            list_push(early, link);
+        }
+    }
+}
+
+void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel)
+{
+    struct list early;
+    size_t cursor = 0;
+
+    list_init(&early);
+    for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
+        if (wheel == DISPATCH_WHEEL_NEW)
+            queue->alarm = TW_NONE;
+        queue->held_until =
+            wall_min(queue->held_until, wall_add(engine->now, engine->options.storage_retry_ms));
+        queue->reason_since = engine->now;
+        queue->wants_alarm = true; /* the one that it has is by the old time */
+        dispatch_take_early(engine, queue, &early);
+    }
+    LIST_FOR_EACH (&early, link) {
+        struct entry *entry = entry_of(link);
+        struct dispatch_queue *queue = dispatch_queue_by_key(engine, entry->queue);
+
+        list_remove(link);
+        if (queue)
+            dispatch_queue_update(engine, queue);
+        spill_reschedule(engine, entry);
+    }
+    dispatch_set_alarms(engine);
+}
+
+/* ---- questions ---- */
+
+size_t dispatch_queued(const struct engine *engine)
+{
+    return engine->dispatch->queued;
+}
+
+size_t dispatch_queued_bytes(const struct engine *engine)
+{
+    return engine->dispatch->queued_bytes;
+}
+
+size_t dispatch_inflight(const struct engine *engine)
+{
+    return engine->dispatch->inflight;
+}
+
+struct wall dispatch_oldest(const struct engine *engine)
+{
+    struct wall oldest = WALL_NEVER;
+    size_t cursor = 0;
+
+    for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));)
+        LIST_FOR_EACH (&queue->timers, link)
+            oldest = wall_min(oldest, entry_of(link)->timer->at);
+    return oldest;
+}
+
+/* The due time of the timer that is late by most; 0: none is late. */
+static struct wall dispatch_oldest_overdue(const struct engine *engine)
+{
+    struct wall oldest = WALL_NEVER;
+    size_t cursor = 0;
+
+    for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));)
+        if (!list_is_empty(&queue->timers))
+            oldest = wall_min(oldest, dispatch_first(queue)->timer->due);
+    LIST_FOR_EACH (entries_busy(engine->entries), link)
+        if (entry_of(link)->phase == ENTRY_INFLIGHT)
+            oldest = wall_min(oldest, entry_of(link)->timer->due);
+    return oldest.ms < engine->now.ms ? oldest : (struct wall){0};
+}
+
+void dispatch_stats(const struct engine *engine, struct engine_stats *stats)
+{
+    const struct dispatch *dispatch = engine->dispatch;
+
+    stats->waiting = dispatch->queued;
+    stats->catching_up = dispatch->catching_up;
+    stats->inflight = dispatch->inflight;
+    stats->pulled = dispatch->pulled;
+    stats->oldest_overdue = dispatch_oldest_overdue(engine);
+}
+
+static void dispatch_queue_check(const struct engine *engine, const struct dispatch_queue *queue)
+{
+    CHECK(queue->inflight <= dispatch_inflight_max(&engine->options, queue));
+    CHECK(queue->inflight > 0 || !list_is_empty(&queue->timers) || queue->backlog.scan > 0 ||
+          queue->alarm != TW_NONE || queue->wants_alarm);
+    CHECK(list_is_empty(&queue->backlog.link) !=
+          spill_is_starved(engine, &queue->backlog, queue->bytes));
+}
+
+static void dispatch_check_entries(const struct engine *engine)
+{
+    size_t queued = 0, inflight = 0, cursor = 0;
+
+    for (const struct entry *entry; (entry = entries_next(engine->entries, &cursor));) {
+        const struct timer *timer = entry->timer;
+
+        queued += entry->phase == ENTRY_QUEUED;
+        inflight += entry->phase == ENTRY_INFLIGHT;
+        if (entry->phase != ENTRY_QUEUED && entry->phase != ENTRY_INFLIGHT)
+            continue;
+        CHECK(entry->flags & ENTRY_IS_COUNTED);
+        CHECK(!timer_is_over(timer->state) && entry->row_at.ms == timer->at.ms);
+        CHECK(entry->phase == ENTRY_INFLIGHT || position_is_due(engine, timer) ||
+              position_is_spilled(engine, timer));
+    }
+    CHECK(queued == engine->dispatch->queued);
+    CHECK(inflight == engine->dispatch->inflight);
+}
+
+void dispatch_check(const struct engine *engine)
+{
+    const struct dispatch *dispatch = engine->dispatch;
+    const struct engine_options *options = &engine->options;
+    size_t inflight[DISPATCH_KIND_COUNT] = {0}, cursor = 0;
+
+    dispatch_check_entries(engine);
+    CHECK(dispatch->webhooks_inflight <= options->inflight_max);
+    CHECK(dispatch->pulled <= (options->pulled_max ? options->pulled_max : 1));
+    for (const struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
+        dispatch_queue_check(engine, queue);
+        inflight[queue->kind] += queue->inflight;
+    }
+    CHECK(inflight[DISPATCH_WEBHOOK] == dispatch->webhooks_inflight);
+    CHECK(inflight[DISPATCH_PULLED] == dispatch->pulled);
+    CHECK(inflight[DISPATCH_WEBHOOK] + inflight[DISPATCH_BROKER] + inflight[DISPATCH_PULLED] ==
+          dispatch->inflight);
+}

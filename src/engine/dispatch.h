@@ -1,0 +1,91 @@
+/*
+ * dispatch.h - due timers in dispatch queues, by target, and their deliveries.
+ *
+ * Each origin of webhooks, each broker connection, and each priority of a built-in queue has a
+ * dispatch queue with a limit of deliveries in flight, so that a target that is dead or slow fills
+ * its own queue only. Queues with room take turns. Those of built-in queues send only what is
+ * pulled. What is overdue after an outage goes to its queue by a rate of its own.
+ *
+ * Errors     Without memory a timer waits where it is, or is spilled.
+ * Threads    None: the engine's.
+ */
+#ifndef TICKWHEEL_ENGINE_DISPATCH_H
+#define TICKWHEEL_ENGINE_DISPATCH_H
+
+#include "engine/engine.h"
+#include "engine/entries.h"
+#include "engine/spill.h"
+
+struct dispatch;
+struct dispatch_queue;
+
+struct dispatch *dispatch_create(void); /* NULL when out of memory */
+void dispatch_destroy(struct dispatch *dispatch);
+
+/* ---- timers ---- */
+
+/* Queues what the wheel has due, within bounds. */
+void dispatch_expire(struct engine *engine);
+
+/* The place of a timer's row is reached: it is queued, unless its time was extended or it has no
+ * attempt left. */
+void dispatch_due(struct engine *engine, struct entry *entry);
+
+/* Takes a QUEUED timer out of its queue; its phase is the caller's to change. */
+void dispatch_remove(struct engine *engine, struct entry *entry);
+
+/* Once a turn: begins deliveries, and spills what takes too much memory. */
+void dispatch_send(struct engine *engine);
+
+/* A delivery came back; its entry is INFLIGHT still. */
+void dispatch_returned(struct engine *engine, struct entry *entry,
+                       const struct delivery_outcome *outcome);
+
+/* Its target never saw it: it is queued again, in front, as if it had never been handed out. */
+void dispatch_requeue(struct engine *engine, struct entry *entry);
+
+/* The timer is in flight already: an earlier engine of the partition began its delivery. Takes its
+ * entry, whose phase is ABSENT. False when out of memory. */
+bool dispatch_adopt(struct engine *engine, struct entry *entry);
+
+/* `is_wheel_new`: all alarms are gone. */
+enum dispatch_wheel { DISPATCH_WHEEL_KEPT, DISPATCH_WHEEL_NEW };
+void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel);
+
+/* ---- queues, for reload.h ---- */
+
+/* The queue in which a timer would wait; NULL when there is none now. */
+struct dispatch_queue *dispatch_find(const struct engine *engine, const struct timer *timer);
+struct spill_backlog *dispatch_backlog(struct dispatch_queue *queue);
+size_t dispatch_queue_bytes(const struct dispatch_queue *queue);
+
+/* The queue's backlog has changed. The queue may be freed. */
+void dispatch_backlog_changed(struct engine *engine, struct spill_backlog *backlog);
+
+/* How many more timers may be spilled before some of those that were are durable. */
+size_t dispatch_spillable(const struct engine *engine);
+
+/* The longest queue gives up its later half, as far as it may. */
+void dispatch_halve_longest(struct engine *engine);
+
+/* What the timers of the longest queue take, but the first. */
+size_t dispatch_longest_tail_bytes(const struct engine *engine);
+
+/* ---- questions ---- */
+
+size_t dispatch_queued(const struct engine *engine);       /* timers in all queues */
+size_t dispatch_queued_bytes(const struct engine *engine); /* their memory */
+size_t dispatch_inflight(const struct engine *engine);
+
+/* The earliest position of all timers that are queued; WALL_NEVER when none is. */
+struct wall dispatch_oldest(const struct engine *engine);
+
+void dispatch_stats(const struct engine *engine, struct engine_stats *stats);
+
+/* Fills in what there is to say of a timer that is QUEUED or INFLIGHT. */
+void dispatch_explain(struct engine *engine, const struct entry *entry,
+                      struct explained *explained);
+
+void dispatch_check(const struct engine *engine);
+
+#endif

@@ -1,0 +1,266 @@
+/* One dispatch queue: its key, what it may do now, its alarm. */
+#include "engine/dispatch_queue.h"
+
+#include "engine/window.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* ---- names ---- */
+
+/* The seed is secret, so that no client can make up a name that shares another one's queue. */
+static uint64_t dispatch_hash(const struct engine *engine, struct bytes text, uint64_t salt)
+{
+    uint64_t hash = random_mix(engine->options.seed ^ random_mix(text.size ^ salt << 32));
+
+    for (size_t i = 0; i < text.size; i += 8) {
+        size_t left = text.size - i;
+
+        hash = random_mix(hash ^ get_le(text.data + i, left < 8 ? left : 8));
+    }
+    return hash;
+}
+
+static uint64_t dispatch_pulled_key(const struct engine *engine, struct bytes queue,
+                                    unsigned priority)
+{
+    return dispatch_hash(engine, queue, 1 + priority);
+}
+
+void dispatch_name_of(const struct engine *engine, const struct timer *timer,
+                      struct dispatch_name *ret_name)
+{
+    if (timer_is_pulled(timer)) {
+        ret_name->kind = DISPATCH_PULLED;
+        ret_name->queue =
+            queue_full_name(timer->texts.tenant, timer_target_name(timer), ret_name->room);
+        ret_name->key = dispatch_pulled_key(engine, ret_name->queue, timer->target.priority);
+    } else {
+        ret_name->kind = target_sharing(&timer->target) == TARGET_SHARES_CONNECTION
+                             ? DISPATCH_BROKER
+                             : DISPATCH_WEBHOOK;
+        ret_name->key = dispatch_hash(engine, timer_target_origin(timer), 0);
+    }
+}
+
+void dispatch_name_overdue(const struct engine *engine, struct dispatch_name *ret_name)
+{
+    ret_name->kind = DISPATCH_OVERDUE;
+    ret_name->key = dispatch_hash(engine, BYTES("overdue"), UINT32_MAX);
+}
+
+/* The time from which on a firing counts as late. */
+static struct wall dispatch_late_since(const struct timer *timer)
+{
+    return timer->state == TIMER_RETRYING ? timer->at : wall_max(timer->due, timer->created);
+}
+
+/* Of built-in queues the workers decide how much they take. */
+bool dispatch_is_overdue(const struct engine *engine, const struct timer *timer)
+{
+    assert(!timer_is_over(timer->state));
+    return engine->options.catch_up_rate &&
+           wall_since(dispatch_late_since(timer), engine->now) > ENGINE_OVERDUE_MS &&
+           !timer_is_pulled(timer);
+}
+
+/* ---- queues ---- */
+
+struct dispatch_queue *dispatch_queue_by_key(const struct engine *engine, uint64_t key)
+{
+    return map_get(&engine->dispatch->queues, key);
+}
+
+struct dispatch_queue *dispatch_queue_named(const struct engine *engine, struct bytes queue,
+                                            unsigned priority)
+{
+    return dispatch_queue_by_key(engine, dispatch_pulled_key(engine, queue, priority));
+}
+
+static void dispatch_queue_init(const struct engine *engine, struct dispatch_queue *queue,
+                                const struct dispatch_name *name)
+{
+    list_init(&queue->timers);
+    list_init(&queue->link);
+    spill_backlog_init(&queue->backlog);
+    queue->key = name->key;
+    queue->kind = name->kind;
+    queue->reason = WAIT_ROOM;
+    queue->reason_since = engine->now;
+    if (queue->kind == DISPATCH_PULLED) {
+        assert(name->queue.size <= sizeof(queue->name));
+        queue->name_size = (uint8_t)name->queue.size;
+        memcpy(queue->name, name->queue.data, name->queue.size);
+    }
+
+    uint64_t rate = dispatch_rate(&engine->options, queue);
+    if (rate)
+        pace_init(&queue->pace, rate, engine->now);
+}
+
+struct dispatch_queue *dispatch_queue_get(struct engine *engine, const struct dispatch_name *name)
+{
+    struct dispatch *dispatch = engine->dispatch;
+    struct dispatch_queue *queue = dispatch_queue_by_key(engine, name->key);
+
+    if (queue)
+        return queue;
+    queue = calloc(1, sizeof(*queue));
+    if (!queue)
+        return NULL;
+    dispatch_queue_init(engine, queue, name);
+    if (!map_put(&dispatch->queues, queue->key, queue)) {
+        free(queue);
+        return NULL;
+    }
+    if (queue->kind == DISPATCH_OVERDUE) {
+        assert(!dispatch->overdue);
+        dispatch->overdue = queue;
+    }
+    return queue;
+}
+
+static void dispatch_clear_alarm(struct engine *engine, struct dispatch_queue *queue)
+{
+    queue->wants_alarm = false;
+    window_clear_alarm(engine, &queue->alarm);
+}
+
+static void dispatch_queue_free(struct engine *engine, struct dispatch_queue *queue)
+{
+    assert(list_is_empty(&queue->timers) && list_is_empty(&queue->link));
+    assert(queue->inflight == 0 && list_is_empty(&queue->backlog.link));
+    dispatch_clear_alarm(engine, queue);
+    if (engine->dispatch->overdue == queue)
+        engine->dispatch->overdue = NULL;
+    map_remove(&engine->dispatch->queues, queue->key);
+    free(queue);
+}
+
+/* ---- alarms ---- */
+
+static void dispatch_set_alarm(struct engine *engine, struct dispatch_queue *queue, struct wall at)
+{
+    queue->wants_alarm = !window_set_alarm(engine, &queue->alarm, queue, at);
+    engine->dispatch->alarms_wanted |= queue->wants_alarm;
+}
+
+void dispatch_queue_alarm(struct engine *engine, struct dispatch_queue *queue)
+{
+    assert(queue->alarm != TW_NONE);
+    queue->alarm = TW_NONE;
+    dispatch_queue_update(engine, queue);
+}
+
+void dispatch_set_alarms(struct engine *engine)
+{
+    struct dispatch *dispatch = engine->dispatch;
+    size_t cursor = 0;
+
+    dispatch->alarms_wanted = false;
+    for (struct dispatch_queue *queue;
+         !dispatch->alarms_wanted && (queue = dispatch_next(engine, &cursor));)
+        if (queue->wants_alarm)
+            dispatch_set_alarm(engine, queue, engine->now);
+}
+
+/* ---- what a queue may do ---- */
+
+uint32_t dispatch_inflight_max(const struct engine_options *options,
+                               const struct dispatch_queue *queue)
+{
+    switch (queue->kind) {
+    case DISPATCH_WEBHOOK:
+        return options->target_inflight_max;
+    case DISPATCH_BROKER:
+        return options->broker_inflight_max;
+    default:
+        return UINT32_MAX; /* bounded for all queues together: leases.c */
+    }
+}
+
+uint64_t dispatch_rate(const struct engine_options *options, const struct dispatch_queue *queue)
+{
+    return queue->kind == DISPATCH_WEBHOOK   ? options->target_rate
+           : queue->kind == DISPATCH_OVERDUE ? options->catch_up_rate
+                                             : 0;
+}
+
+bool dispatch_lacks_pace(struct engine *engine, struct dispatch_queue *queue)
+{
+    uint64_t rate = dispatch_rate(&engine->options, queue);
+
+    return rate && !pace_has(&queue->pace, rate, engine->now);
+}
+
+enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_queue *queue,
+                                       struct wall *ret_until)
+{
+    *ret_until = WALL_NEVER;
+    if (queue->kind == DISPATCH_PULLED)
+        return WAIT_WORKER;
+    if (queue->held_until.ms > engine->now.ms) {
+        *ret_until = queue->held_until;
+        return WAIT_BREAKER;
+    }
+    if (queue->inflight >= dispatch_inflight_max(&engine->options, queue))
+        return WAIT_TARGET_LIMIT;
+    if (dispatch_lacks_pace(engine, queue)) {
+        *ret_until = pace_next(&queue->pace, dispatch_rate(&engine->options, queue));
+        return queue->kind == DISPATCH_OVERDUE ? WAIT_CATCH_UP : WAIT_RATE;
+    }
+    return queue->kind == DISPATCH_OVERDUE ? WAIT_CATCH_UP : WAIT_ROOM;
+}
+
+void dispatch_queue_account(struct engine *engine, struct dispatch_queue *queue,
+                            enum wait_reason reason)
+{
+    if (queue->reason < WAIT_SUMMED)
+        queue->waited_ms[queue->reason] += (uint32_t)wall_since(queue->reason_since, engine->now);
+    queue->reason_since = engine->now;
+    queue->reason = reason;
+}
+
+/* A queue without timers stays until its rate and its pause may be forgotten. */
+static struct wall dispatch_kept_until(const struct engine *engine,
+                                       const struct dispatch_queue *queue)
+{
+    uint64_t rate = dispatch_rate(&engine->options, queue);
+
+    return wall_max(rate ? pace_full(&queue->pace, rate) : (struct wall){0}, queue->held_until);
+}
+
+/* Onto its list of queues that may send, or off it. */
+static void dispatch_queue_enlist(struct engine *engine, struct dispatch_queue *queue,
+                                  struct wall until)
+{
+    struct dispatch *dispatch = engine->dispatch;
+
+    if (list_is_empty(&queue->timers) || queue->reason == WAIT_TARGET_LIMIT ||
+        until.ms != WALL_NEVER.ms)
+        list_remove(&queue->link);
+    else if ((queue->kind == DISPATCH_WEBHOOK || queue->kind == DISPATCH_BROKER) &&
+             list_is_empty(&queue->link))
+        list_push(queue->kind == DISPATCH_BROKER ? &dispatch->broker_ready : &dispatch->ready,
+                  &queue->link);
+}
+
+void dispatch_queue_update(struct engine *engine, struct dispatch_queue *queue)
+{
+    bool is_empty = list_is_empty(&queue->timers);
+    struct wall until;
+
+    assert(!is_empty || queue->bytes == 0);
+    dispatch_queue_account(engine, queue, dispatch_queue_reason(engine, queue, &until));
+    dispatch_queue_enlist(engine, queue, until);
+    spill_update(engine, &queue->backlog, queue->bytes);
+    if (is_empty)
+        until = queue->inflight ? WALL_NEVER : dispatch_kept_until(engine, queue);
+    if (until.ms != WALL_NEVER.ms && until.ms > engine->now.ms)
+        dispatch_set_alarm(engine, queue, until);
+    else
+        dispatch_clear_alarm(engine, queue);
+    if (is_empty && queue->inflight == 0 && queue->backlog.scan == 0 && until.ms <= engine->now.ms)
+        dispatch_queue_free(engine, queue);
+}

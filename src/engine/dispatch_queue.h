@@ -1,0 +1,143 @@
+/*
+ * dispatch_queue.h - one dispatch queue, and the state of dispatch.h: for the files of that module.
+ *
+ *   dispatch.c        timers through the queues, deliveries, room in memory
+ *   dispatch_queue.c  one queue: its key, what it may do now, its alarm
+ *   leases.c          built-in queues, which send only what is pulled
+ *   lateness.c        what made a delivery late
+ */
+#ifndef TICKWHEEL_ENGINE_DISPATCH_QUEUE_H
+#define TICKWHEEL_ENGINE_DISPATCH_QUEUE_H
+
+#include "base/map.h"
+#include "engine/dispatch.h"
+#include "engine/engine_core.h"
+#include "engine/pace.h"
+#include "tickwheel/wheel.h"
+#include "timer/queue_target.h"
+
+/* What a dispatch queue is of. */
+enum dispatch_kind {
+    DISPATCH_WEBHOOK, /* an origin of webhooks: sends whenever it has room */
+    DISPATCH_BROKER,  /* a connection of a broker: likewise, with a limit of its own */
+    DISPATCH_PULLED,  /* one priority of a built-in queue: sends when asked */
+    DISPATCH_OVERDUE, /* holds back what is overdue, which goes to other queues by its rate */
+    DISPATCH_KIND_COUNT,
+};
+
+/* Due timers of one origin, broker, or built-in queue and priority. */
+struct dispatch_queue {
+    struct list timers; /* entries, first due first */
+    struct list link;   /* WEBHOOK, BROKER: on `ready`, or `broker_ready`, while it has timers and
+                           room; PULLED: on `woken` until it is named as having timers */
+    uint64_t key;
+    enum dispatch_kind kind;
+    uint32_t inflight;
+    size_t bytes; /* of `timers` */
+    struct spill_backlog backlog;
+    struct wall held_until;  /* it sends nothing before: its target is to be left alone */
+    struct pace pace;        /* if it has a rate */
+    tw_handle alarm;         /* in the wheel: when it may send again, or go; or TW_NONE */
+    bool wants_alarm;        /* there was no memory for one */
+    enum wait_reason reason; /* why it does not send, or it does */
+    struct wall reason_since;
+    uint32_t waited_ms[WAIT_SUMMED]; /* how long that was so, by reason; modulo 2^32 */
+    uint8_t name_size;
+    char name[QUEUE_FULL_NAME_SIZE_MAX]; /* PULLED: its full name */
+};
+
+struct dispatch {
+    struct map queues;               /* key -> dispatch_queue */
+    struct list ready, broker_ready; /* queues of each kind that may send */
+    struct list woken;
+    struct dispatch_queue *overdue; /* the queue of that kind, or NULL */
+    bool alarms_wanted;             /* some queue wants an alarm and has none */
+    size_t queued, queued_bytes;    /* timers of all queues */
+    size_t catching_up;             /* of those, the overdue */
+    uint32_t inflight;
+    uint32_t webhooks_inflight; /* of them, what inflight_max bounds */
+    uint32_t pulled;            /* of them, what pulled_max bounds */
+    size_t pulled_bytes;
+    bool pull_refused; /* since there was room last */
+};
+
+/* ---- dispatch_queue.c ---- */
+
+/* What a target's queue goes by. */
+struct dispatch_name {
+    enum dispatch_kind kind;
+    uint64_t key;
+    struct bytes queue;                  /* PULLED: its full name */
+    char room[QUEUE_FULL_NAME_SIZE_MAX]; /* of the name */
+};
+
+void dispatch_name_of(const struct engine *engine, const struct timer *timer,
+                      struct dispatch_name *ret_name);
+
+/* The name of the queue of all that is overdue; and whether a timer belongs there. */
+void dispatch_name_overdue(const struct engine *engine, struct dispatch_name *ret_name);
+bool dispatch_is_overdue(const struct engine *engine, const struct timer *timer);
+
+/* The queue of that name, made unless it is there. NULL when out of memory. */
+struct dispatch_queue *dispatch_queue_get(struct engine *engine, const struct dispatch_name *name);
+struct dispatch_queue *dispatch_queue_by_key(const struct engine *engine, uint64_t key);
+struct dispatch_queue *dispatch_queue_named(const struct engine *engine, struct bytes queue,
+                                            unsigned priority);
+
+/* To be called whenever a queue has changed: brings it onto or off its lists, sets its alarm, frees
+ * it when it is of no use. */
+void dispatch_queue_update(struct engine *engine, struct dispatch_queue *queue);
+
+/* The time since the last change goes to what was the reason then. */
+void dispatch_queue_account(struct engine *engine, struct dispatch_queue *queue,
+                            enum wait_reason reason);
+
+/* Why its timers wait, and when that may change; WALL_NEVER: with the next outcome. */
+enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_queue *queue,
+                                       struct wall *ret_until);
+
+uint32_t dispatch_inflight_max(const struct engine_options *options,
+                               const struct dispatch_queue *queue);
+
+/* In thousandths of a delivery a second; 0: no limit. */
+uint64_t dispatch_rate(const struct engine_options *options, const struct dispatch_queue *queue);
+
+/* Whether its rate keeps it from sending now. */
+bool dispatch_lacks_pace(struct engine *engine, struct dispatch_queue *queue);
+
+/* Its alarm has gone off. */
+void dispatch_queue_alarm(struct engine *engine, struct dispatch_queue *queue);
+
+/* Lets the queues that want an alarm be looked at again. O(queues). */
+void dispatch_set_alarms(struct engine *engine);
+
+static inline struct dispatch_queue *dispatch_next(const struct engine *engine, size_t *cursor)
+{
+    return map_next(&engine->dispatch->queues, cursor);
+}
+
+static inline struct entry *dispatch_first(const struct dispatch_queue *queue)
+{
+    return list_is_empty(&queue->timers) ? NULL : entry_of(queue->timers.next);
+}
+
+/* ---- dispatch.c ---- */
+
+/* Begins to deliver the queue's first timer, or drops it when it is too late: then *ret_delivery is
+ * NULL. False when out of memory. The queue may be freed. */
+bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
+                      struct delivery **ret_delivery);
+
+/* ---- leases.c ---- */
+
+void leases_wake(struct engine *engine, struct dispatch_queue *queue); /* it has a timer */
+void leases_began(struct engine *engine, const struct entry *entry);
+void leases_ended(struct engine *engine, const struct entry *entry);
+
+/* ---- lateness.c ---- */
+
+/* A delivery begins: what made it late is kept. */
+void lateness_of_delivery(struct engine *engine, const struct dispatch_queue *queue,
+                          const struct entry *entry);
+
+#endif

@@ -1,0 +1,189 @@
+/* Lists of what the caller is to do, in the order in which it was asked. */
+#include "engine/effects.h"
+
+#include "engine/engine_core.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+struct effects {
+    struct list reads, deliveries, replies, recorded;
+    struct list gone_reads; /* back, to be freed */
+    size_t reads_out;
+    uint64_t tickets; /* reads of one timer so far */
+};
+
+struct effects *effects_create(void)
+{
+    struct effects *effects = calloc(1, sizeof(*effects));
+
+    if (!effects)
+        return NULL;
+    list_init(&effects->reads);
+    list_init(&effects->deliveries);
+    list_init(&effects->replies);
+    list_init(&effects->recorded);
+    list_init(&effects->gone_reads);
+    return effects;
+}
+
+static void effects_free_read(struct engine_read *read)
+{
+    timer_free(read->timer);
+    storage_page_free(&read->page);
+    free(read->names.ids);
+    free(read);
+}
+
+static void effects_free_deliveries(struct list *deliveries)
+{
+    for (struct list *link; (link = list_pop(deliveries));)
+        free(list_item(link, struct delivery, link));
+}
+
+void effects_free_gone(struct effects *effects)
+{
+    assert(list_is_empty(&effects->replies)); /* they may show what is freed here */
+    for (struct list *link; (link = list_pop(&effects->gone_reads));)
+        effects_free_read(list_item(link, struct engine_read, link));
+}
+
+void effects_destroy(struct effects *effects)
+{
+    if (!effects)
+        return;
+    list_init(&effects->replies); /* the caller's, whether it takes them or not */
+    effects_free_gone(effects);
+    for (struct list *link; (link = list_pop(&effects->reads));)
+        effects_free_read(list_item(link, struct engine_read, link));
+    effects_free_deliveries(&effects->deliveries);
+    effects_free_deliveries(&effects->recorded);
+    free(effects);
+}
+
+void effects_read(struct engine *engine, struct engine_read *read)
+{
+    assert(engine_read_partition(read) == engine->options.partition);
+    list_push(&engine->effects->reads, &read->link);
+}
+
+bool effects_find(struct engine *engine, struct entry *entry)
+{
+    assert(entry->phase == ENTRY_LOADING || entry->flags & ENTRY_IN_DOUBT);
+
+    struct engine_read *read = calloc(1, sizeof(*read));
+    if (!read)
+        return false;
+    read->kind = ENGINE_READ_FIND;
+    read->id = entry->timer->id;
+    read->ticket_ = entry->ticket = ++engine->effects->tickets;
+    list_push(&engine->effects->reads, &read->link);
+    return true;
+}
+
+void effects_read_back(struct engine *engine, struct engine_read *read)
+{
+    assert(engine->effects->reads_out > 0);
+    engine->effects->reads_out--;
+    list_init(&read->link);
+    list_push(&engine->effects->gone_reads, &read->link);
+}
+
+void effects_reply(struct engine *engine, struct command *command)
+{
+    assert(!command->parent_ && !command->patch);
+    list_push(&engine->effects->replies, &command->link);
+}
+
+void effects_deliver(struct engine *engine, struct delivery *delivery)
+{
+    assert(delivery->timer && delivery->attempt > 0);
+    list_push(&engine->effects->deliveries, &delivery->link);
+}
+
+void effects_recorded(struct engine *engine, struct delivery *delivery, enum error_code result)
+{
+    assert(delivery->wants_record);
+    delivery->timer = NULL; /* it is not lent any more */
+    delivery->recorded = result;
+    list_init(&delivery->link);
+    list_push(&engine->effects->recorded, &delivery->link);
+}
+
+bool effects_has_replies(const struct effects *effects)
+{
+    return !list_is_empty(&effects->replies);
+}
+
+bool effects_is_idle(const struct effects *effects)
+{
+    return effects->reads_out == 0 && list_is_empty(&effects->reads) &&
+           list_is_empty(&effects->replies);
+}
+
+bool effects_is_taken(const struct effects *effects)
+{
+    return list_is_empty(&effects->deliveries) && list_is_empty(&effects->recorded);
+}
+
+/* ---- for the caller ---- */
+
+struct engine_read *engine_take_read(struct engine *engine)
+{
+    struct list *link = list_pop(&engine->effects->reads);
+
+    if (!link)
+        return NULL;
+    engine->effects->reads_out++;
+    return list_item(link, struct engine_read, link);
+}
+
+uint16_t engine_read_partition(const struct engine_read *read)
+{
+    switch (read->kind) {
+    case ENGINE_READ_FIND:
+        return read->id.partition;
+    case ENGINE_READ_LOOKUP:
+        return read->lookup.partition;
+    case ENGINE_READ_SCAN:
+        break;
+    }
+    return read->scan.partition;
+}
+
+void engine_read_perform(struct engine_read *read, struct storage *storage)
+{
+    assert(!read->timer && !read->page.timers && !read->names.ids);
+    switch (read->kind) {
+    case ENGINE_READ_FIND:
+        read->result = storage_find(storage, &read->id, &read->timer, &read->error);
+        break;
+    case ENGINE_READ_SCAN:
+        read->result = storage_scan(storage, &read->scan, &read->page, &read->error);
+        break;
+    case ENGINE_READ_LOOKUP:
+        read->result = storage_lookup(storage, &read->lookup, &read->names, &read->error);
+        break;
+    }
+}
+
+struct delivery *engine_take_delivery(struct engine *engine)
+{
+    struct list *link = list_pop(&engine->effects->deliveries);
+
+    return link ? list_item(link, struct delivery, link) : NULL;
+}
+
+struct command *engine_take_reply(struct engine *engine)
+{
+    struct list *link = list_pop(&engine->effects->replies);
+
+    return link ? list_item(link, struct command, link) : NULL;
+}
+
+struct delivery *engine_take_recorded(struct engine *engine)
+{
+    struct list *link = list_pop(&engine->effects->recorded);
+
+    return link ? list_item(link, struct delivery, link) : NULL;
+}

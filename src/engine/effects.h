@@ -1,0 +1,46 @@
+/*
+ * effects.h - what the caller of an engine is to do: reads, deliveries, replies; and what it has
+ * been lent.
+ *
+ * Errors     Reads can fail to be made for want of memory, nothing else.
+ * Threads    None: the engine's.
+ */
+#ifndef TICKWHEEL_ENGINE_EFFECTS_H
+#define TICKWHEEL_ENGINE_EFFECTS_H
+
+#include "engine/engine.h"
+#include "engine/entries.h"
+
+struct effects;
+
+struct effects *effects_create(void); /* NULL when out of memory */
+void effects_destroy(struct effects *effects);
+
+/* Frees the reads that came back in the last turn: until then a reply may show their pages. */
+void effects_free_gone(struct effects *effects);
+
+/* Asks for a read, which it takes. */
+void effects_read(struct engine *engine, struct engine_read *read);
+
+/* Asks for the row of a timer that is LOADING, or in doubt, and notes the ticket by which its
+ * answer is known. False: no memory. */
+bool effects_find(struct engine *engine, struct entry *entry);
+
+/* A read is back; it stays valid until effects_free_gone. */
+void effects_read_back(struct engine *engine, struct engine_read *read);
+
+void effects_reply(struct engine *engine, struct command *command);
+void effects_deliver(struct engine *engine, struct delivery *delivery);
+
+/* Hands a delivery back: what became of its outcome is known. */
+void effects_recorded(struct engine *engine, struct delivery *delivery, enum error_code result);
+
+bool effects_has_replies(const struct effects *effects);
+
+/* Nothing is to be taken, and no read is out; deliveries and what was recorded apart. */
+bool effects_is_idle(const struct effects *effects);
+
+/* Neither deliveries nor what was recorded are to be taken. */
+bool effects_is_taken(const struct effects *effects);
+
+#endif

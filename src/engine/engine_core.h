@@ -1,0 +1,51 @@
+/*
+ * engine_core.h - what every module of an engine shares: options, the time of the turn, and the
+ * modules themselves, which are opaque to each other.
+ *
+ *   engine      turns, life, clock steps, statistics, the check; handover to the next engine
+ *   commands    create, get, patch, cancel, list, explain, forecast
+ *   lookup      commands that name their timers: keys, Idempotency-Keys, events, labels
+ *   reload      spilled timers, read again as soon as their dispatch queue has room
+ *   dispatch    due timers by target, their deliveries, leases and rates
+ *   outcome     what an answer of a target means for the timer
+ *   spill       where timers are put for which there is no room
+ *   window      the wheel over the near future and the frontier of what was read ahead
+ *   watermark   where rows lie: the bounds that each batch carries
+ *   commit      batches: what is being made durable, what is in doubt
+ *   entries     the timers in memory and their phases
+ *
+ * A module owns its state, calls modules below it in this list, and is told nothing by them: what
+ * they have to report they return, or keep until it is asked for. tests/tidy holds that order.
+ * Beside them, and below all: effects (what the caller is to do), tenant (how many may live),
+ * history (what made deliveries late), position (what a timer's place says).
+ */
+#ifndef TICKWHEEL_ENGINE_ENGINE_CORE_H
+#define TICKWHEEL_ENGINE_ENGINE_CORE_H
+
+#include "base/random.h"
+#include "engine/engine.h"
+
+struct engine {
+    struct engine_options options;
+    struct wall now;     /* of this turn, or of the last */
+    struct wall started; /* when it was created */
+    bool is_in_turn;
+    bool is_draining; /* begins no delivery and no read ahead */
+    uint64_t epoch;
+    struct random random;
+    struct engine_stats stats; /* its counters; the gauges are asked of the modules */
+
+    struct commands *commands;
+    struct lookup *lookup;
+    struct reload *reload;
+    struct dispatch *dispatch;
+    struct spill *spill;
+    struct window *window;
+    struct watermark *watermark;
+    struct commit *commit;
+    struct entries *entries;
+    struct effects *effects;
+    struct history *history;
+};
+
+#endif

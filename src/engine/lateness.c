@@ -1,0 +1,95 @@
+/* What made a delivery late: what passed before it was queued, and what its queue kept it for. */
+#include "engine/dispatch_queue.h"
+#include "engine/history.h"
+
+#include <assert.h>
+
+/* The time from when the timer should have acted to when it was queued. */
+static void lateness_before_queue(const struct engine *engine, const struct entry *entry,
+                                  bool is_retry, struct lateness *lateness)
+{
+    const struct timer *timer = entry->timer;
+    struct wall base = wall_max(timer->due, timer->created), at = base;
+
+    if (is_retry) {
+        lateness_add(lateness, LATENESS_RETRIES, wall_since(base, timer->at));
+        at = wall_max(base, timer->at);
+    }
+    if (engine->started.ms > at.ms) {
+        lateness_add(lateness, LATENESS_DOWN, wall_since(at, engine->started));
+        at = engine->started;
+    }
+    if (entry->loaded.ms > at.ms) {
+        lateness_add(lateness, LATENESS_DISK, wall_since(at, entry->loaded));
+        at = entry->loaded;
+    }
+    lateness_add(lateness, LATENESS_WHEEL, wall_since(at, entry->found_due));
+}
+
+/* The time in queues, by reason. What its present queue did not keep it for was another one's. */
+static void lateness_in_queue(const struct engine *engine, const struct dispatch_queue *queue,
+                              const struct entry *entry, struct lateness *lateness)
+{
+    static const enum lateness_stage stages[WAIT_SUMMED] = {
+        [WAIT_ROOM] = LATENESS_ROOM,
+        [WAIT_TARGET_LIMIT] = LATENESS_TARGET_LIMIT,
+        [WAIT_BREAKER] = LATENESS_BREAKER,
+        [WAIT_RATE] = LATENESS_RATE,
+    };
+    uint64_t left_ms = wall_since(entry->found_due, engine->now);
+
+    if (queue->kind == DISPATCH_PULLED) {
+        lateness_add(lateness, LATENESS_WORKER, left_ms);
+        return;
+    }
+    for (size_t i = 0; i < WAIT_SUMMED && queue->kind != DISPATCH_OVERDUE; i++) {
+        uint32_t ms = queue->waited_ms[i] - entry->waited_ms[i];
+
+        if (queue->reason == i)
+            ms += (uint32_t)wall_since(queue->reason_since, engine->now);
+        if (ms > left_ms)
+            ms = (uint32_t)left_ms; /* the clock has stepped */
+        lateness_add(lateness, stages[i], ms);
+        left_ms -= ms;
+    }
+    /* Or it was in flight, and given back unseen. */
+    lateness_add(lateness, engine->options.catch_up_rate ? LATENESS_CATCH_UP : LATENESS_HANDOFF,
+                 left_ms);
+}
+
+static void lateness_so_far(const struct engine *engine, const struct dispatch_queue *queue,
+                            const struct entry *entry, struct lateness *ret_lateness)
+{
+    assert(entry->phase == ENTRY_QUEUED && entry->queue == queue->key);
+    *ret_lateness = (struct lateness){.attempt = entry->timer->attempts + 1};
+    lateness_before_queue(engine, entry, entry->timer->state == TIMER_RETRYING, ret_lateness);
+    lateness_in_queue(engine, queue, entry, ret_lateness);
+}
+
+void lateness_of_delivery(struct engine *engine, const struct dispatch_queue *queue,
+                          const struct entry *entry)
+{
+    struct history_entry *kept = history_begin(engine->history, entry->timer->id.serial);
+
+    if (kept)
+        lateness_so_far(engine, queue, entry, &kept->lateness);
+}
+
+void dispatch_explain(struct engine *engine, const struct entry *entry, struct explained *explained)
+{
+    struct dispatch_queue *queue = dispatch_queue_by_key(engine, entry->queue);
+
+    assert(queue && (entry->phase == ENTRY_QUEUED || entry->phase == ENTRY_INFLIGHT));
+    explained->inflight = queue->inflight;
+    explained->inflight_max = dispatch_inflight_max(&engine->options, queue);
+    explained->since = entry->found_due;
+    if (entry->phase == ENTRY_INFLIGHT) {
+        explained->place = PLACE_OUT;
+        return;
+    }
+    explained->place = PLACE_WAITING;
+    explained->reason = dispatch_queue_reason(engine, queue, &explained->until);
+    if (engine->is_draining)
+        explained->reason = WAIT_STOPPING;
+    lateness_so_far(engine, queue, entry, &explained->lateness);
+}

@@ -1,0 +1,109 @@
+/*
+ * Dispatch queues of the built-in queue. They send only what is pulled, so a due timer that no
+ * worker has asked for yet waits like one whose target has no room: it can be cancelled, changed,
+ * and spilled.
+ */
+#include "engine/dispatch_queue.h"
+
+#include <assert.h>
+
+bool engine_peek(const struct engine *engine, struct bytes queue, unsigned priority,
+                 struct wall *ret_due)
+{
+    const void *cursor = NULL;
+    size_t bytes;
+
+    return engine_peek_next(engine, queue, priority, &cursor, ret_due, &bytes);
+}
+
+bool engine_peek_next(const struct engine *engine, struct bytes queue, unsigned priority,
+                      const void **cursor, struct wall *ret_due, size_t *ret_bytes)
+{
+    const struct dispatch_queue *found = dispatch_queue_named(engine, queue, priority);
+    const struct list *last = *cursor ? *cursor : (found ? &found->timers : NULL);
+
+    if (!found || last->next == &found->timers)
+        return false;
+    *cursor = last->next;
+    *ret_due = entry_of(last->next)->timer->due;
+    *ret_bytes = entry_footprint(entry_of(last->next));
+    return true;
+}
+
+/* One timer may always be in flight, however large it is. */
+static bool leases_has_room(const struct engine *engine, const struct entry *entry)
+{
+    const struct dispatch *dispatch = engine->dispatch;
+
+    return dispatch->pulled == 0 ||
+           (dispatch->pulled < engine->options.pulled_max &&
+            dispatch->pulled_bytes + entry_footprint(entry) <= engine->options.near_bytes_max / 4);
+}
+
+void leases_began(struct engine *engine, const struct entry *entry)
+{
+    engine->dispatch->pulled++;
+    engine->dispatch->pulled_bytes += entry_footprint(entry);
+}
+
+void leases_wake(struct engine *engine, struct dispatch_queue *queue)
+{
+    assert(!list_is_empty(&queue->timers));
+    if (queue->kind == DISPATCH_PULLED && list_is_empty(&queue->link))
+        list_push(&engine->dispatch->woken, &queue->link);
+}
+
+/* A worker that was refused may try again, in any queue, for the room is one for all of them.
+ * O(queues), but once for each time that the room was exhausted. */
+static void leases_wake_refused(struct engine *engine)
+{
+    size_t cursor = 0;
+
+    engine->dispatch->pull_refused = false;
+    for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));)
+        if (!list_is_empty(&queue->timers))
+            leases_wake(engine, queue);
+}
+
+void leases_ended(struct engine *engine, const struct entry *entry)
+{
+    struct dispatch *dispatch = engine->dispatch;
+
+    assert(dispatch->pulled > 0 && dispatch->pulled_bytes >= entry_footprint(entry));
+    dispatch->pulled--;
+    dispatch->pulled_bytes -= entry_footprint(entry);
+    if (dispatch->pull_refused)
+        leases_wake_refused(engine);
+}
+
+struct delivery *engine_pull(struct engine *engine, struct bytes queue, unsigned priority)
+{
+    struct delivery *delivery = NULL;
+
+    assert(engine->is_in_turn);
+    while (!delivery && !engine->is_draining) {
+        struct dispatch_queue *found = dispatch_queue_named(engine, queue, priority);
+
+        if (!found || list_is_empty(&found->timers))
+            break;
+        if (!leases_has_room(engine, dispatch_first(found))) {
+            engine->dispatch->pull_refused = true;
+            break;
+        }
+        if (!dispatch_deliver(engine, found, &delivery))
+            break;
+    }
+    return delivery;
+}
+
+bool engine_take_woken(struct engine *engine, struct bytes *ret_queue)
+{
+    struct list *link = list_pop(&engine->dispatch->woken);
+
+    if (!link)
+        return false;
+    const struct dispatch_queue *queue = list_item(link, struct dispatch_queue, link);
+    assert(queue->kind == DISPATCH_PULLED);
+    *ret_queue = (struct bytes){queue->name, queue->name_size};
+    return true;
+}

@@ -1,0 +1,252 @@
+/* Look-ups of names, and the locks of names that creates are about to take. */
+#include "engine/lookup.h"
+
+#include "base/map.h"
+#include "engine/effects.h"
+#include "engine/engine_core.h"
+
+#include "timer/labels.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { CANDIDATES_MAX = 8 }; /* timers looked at for a name that only one can have */
+
+/* A name that a create is about to take: it looks whether it is free and then writes, and no other
+ * command may do that in between. */
+struct lookup_lock {
+    uint64_t hash;
+    struct list waiters; /* commands that come next */
+};
+
+struct lookup {
+    struct map locks; /* hash -> lookup_lock */
+};
+
+/* A name that a command looks for. */
+struct lookup_name {
+    enum name_kind kind;
+    struct bytes text;
+    uint64_t hash;
+};
+
+struct lookup *lookup_create(void)
+{
+    struct lookup *lookup = calloc(1, sizeof(*lookup));
+
+    if (lookup)
+        map_init(&lookup->locks);
+    return lookup;
+}
+
+void lookup_destroy(struct lookup *lookup)
+{
+    if (!lookup)
+        return;
+    size_t cursor = 0;
+    for (struct lookup_lock *lock; (lock = map_next(&lookup->locks, &cursor));)
+        free(lock);
+    map_deinit(&lookup->locks);
+    free(lookup);
+}
+
+/* ---- candidates ---- */
+
+void lookup_forget_candidates(struct command *command)
+{
+    free(command->names_.ids);
+    command->names_.ids = NULL;
+    command->names_.count = command->names_.next = 0;
+}
+
+void lookup_set_candidates(struct command *command, struct timer_id *ids, size_t count)
+{
+    assert(!command->names_.ids);
+    command->names_.ids = ids;
+    command->names_.count = count;
+}
+
+void lookup_take(struct command *command, struct engine_read *read)
+{
+    assert(read->kind == ENGINE_READ_LOOKUP && read->result == ERROR_NONE);
+    lookup_set_candidates(command, read->names.ids, read->names.count);
+    read->names = (struct storage_names){0};
+}
+
+/* ---- reads ---- */
+
+static bool lookup_read(struct engine *engine, struct command *command, uint64_t hash,
+                        uint64_t serial_below, size_t count_max)
+{
+    assert(count_max > 0);
+
+    struct engine_read *read = calloc(1, sizeof(*read));
+    if (!read)
+        return false;
+    read->kind = ENGINE_READ_LOOKUP;
+    read->lookup =
+        (struct storage_lookup){engine->options.partition, hash, serial_below, count_max};
+    read->command_ = command;
+    effects_read(engine, read);
+    return true;
+}
+
+bool lookup_watchers(struct engine *engine, struct command *command, uint64_t serial_below,
+                     size_t count_max)
+{
+    const struct name_space space = {engine->options.partition, command->tenant};
+
+    assert(command->kind == COMMAND_COMPLETE && command->name.size);
+    return lookup_read(engine, command, name_hash(space, NAME_WATCH, command->name), serial_below,
+                       count_max);
+}
+
+/* The name of this step; false when there is none left. A create asks first whether it is a
+ * repetition, and then whether its key is free. */
+static bool lookup_name_at(const struct engine *engine, const struct command *command,
+                           unsigned step, struct lookup_name *ret_name)
+{
+    struct name_space space = {engine->options.partition, command->tenant};
+
+    if (!command_is_create(command)) {
+        *ret_name = (struct lookup_name){NAME_KEY, command->name,
+                                         name_hash(space, NAME_KEY, command->name)};
+        return step == 0;
+    }
+    const struct timer_texts *texts = &command->timers[0]->texts;
+    const struct bytes request = name_of_request(texts->request);
+    space.tenant = texts->tenant;
+    if (texts->request.size && step-- == 0) {
+        *ret_name = (struct lookup_name){NAME_REQUEST, request,
+                                         name_hash_request(space, texts->key, request)};
+        return true;
+    }
+    *ret_name = (struct lookup_name){NAME_KEY, texts->key, name_hash(space, NAME_KEY, texts->key)};
+    return texts->key.size && step == 0;
+}
+
+static enum lookup_step lookup_read_step(struct engine *engine, struct command *command)
+{
+    struct lookup_name name;
+
+    lookup_forget_candidates(command);
+    if (command->kind == COMMAND_REDRIVE) /* the newest with the key must be its own timer */
+        return lookup_read(engine, command, command->names_.lock, UINT64_MAX, 1) ? LOOKUP_WAITS
+                                                                                 : LOOKUP_NO_MEMORY;
+    command->names_.is_searching = true;
+    if (!lookup_name_at(engine, command, command->names_.step, &name)) {
+        command->names_.is_searching = false;
+        return LOOKUP_NONE;
+    }
+    return lookup_read(engine, command, name.hash, UINT64_MAX, CANDIDATES_MAX) ? LOOKUP_WAITS
+                                                                               : LOOKUP_NO_MEMORY;
+}
+
+enum lookup_step lookup_next(struct engine *engine, struct command *command)
+{
+    struct command_names *names = &command->names_;
+
+    assert(names->is_searching && names->next <= names->count);
+    if (names->next < names->count) {
+        command->id = names->ids[names->next++];
+        return LOOKUP_CANDIDATE;
+    }
+    if (command->parent_ && !command_is_create(command)) { /* a part that had its timer named */
+        names->is_searching = false;
+        return LOOKUP_NONE;
+    }
+    names->step++;
+    return lookup_read_step(engine, command);
+}
+
+/* ---- locks ---- */
+
+static enum lookup_step lookup_lock(struct engine *engine, struct command *command, uint64_t hash)
+{
+    struct map *locks = &engine->lookup->locks;
+    struct lookup_lock *held = map_get(locks, hash);
+
+    assert(!command->names_.is_locked);
+    command->names_.lock = hash;
+    command->names_.is_locked = true;
+    if (held) {
+        list_push(&held->waiters, &command->link);
+        return LOOKUP_WAITS;
+    }
+    held = malloc(sizeof(*held));
+    if (held) {
+        held->hash = hash;
+        list_init(&held->waiters);
+    }
+    if (!held || !map_put(locks, hash, held)) {
+        free(held);
+        command->names_.is_locked = false;
+        return LOOKUP_NO_MEMORY;
+    }
+    return lookup_read_step(engine, command);
+}
+
+enum lookup_step lookup_release(struct engine *engine, struct command *command,
+                                struct command **ret_next)
+{
+    struct map *locks = &engine->lookup->locks;
+
+    *ret_next = NULL;
+    lookup_forget_candidates(command);
+    if (!command->names_.is_locked)
+        return LOOKUP_NONE;
+    command->names_.is_locked = false;
+    struct lookup_lock *held = map_get(locks, command->names_.lock);
+    assert(held);
+    struct list *next = list_pop(&held->waiters);
+    if (next) {
+        *ret_next = list_item(next, struct command, link);
+        return lookup_read_step(engine, *ret_next);
+    }
+    map_remove(locks, held->hash);
+    free(held);
+    return LOOKUP_NONE;
+}
+
+/* ---- beginnings ---- */
+
+enum lookup_step lookup_begin(struct engine *engine, struct command *command)
+{
+    struct lookup_name name;
+    uint64_t hash = 0;
+
+    assert(command->kind != COMMAND_COMPLETE && command->kind != COMMAND_REDRIVE);
+    command->names_ = (struct command_names){0};
+    if (!command_is_create(command))
+        return lookup_read_step(engine, command);
+    /* The key is the last name, if there is one, and the Idempotency-Key otherwise. */
+    for (unsigned step = 0; lookup_name_at(engine, command, step, &name); step++)
+        hash = name.hash;
+    return lookup_lock(engine, command, hash);
+}
+
+enum lookup_step lookup_begin_redrive(struct engine *engine, const struct timer *timer,
+                                      struct command *command)
+{
+    assert(command->kind == COMMAND_REDRIVE && timer->texts.key.size);
+    return lookup_lock(engine, command,
+                       name_hash(name_space_of(timer), NAME_KEY, timer->texts.key));
+}
+
+bool lookup_fits(const struct command *command, const struct timer *timer)
+{
+    const struct command *parent = command->parent_;
+
+    assert(command->names_.is_searching);
+    if (parent && parent->kind == COMMAND_COMPLETE)
+        return parent->name.size ? name_fits(timer, NAME_WATCH, parent->name)
+                                 : labels_have_all(timer->texts.labels, parent->labels);
+    if (!command_is_create(command))
+        return name_fits(timer, NAME_KEY, command->name);
+
+    const struct timer_texts *texts = &command->timers[0]->texts;
+    const struct bytes request = name_of_request(texts->request);
+    if (texts->request.size && command->names_.step == 0)
+        return name_fits(timer, NAME_REQUEST, request) && name_fits(timer, NAME_KEY, texts->key);
+    return name_fits(timer, NAME_KEY, texts->key);
+}

@@ -1,0 +1,76 @@
+/*
+ * lookup.h - which timers a command means that names them: by key, by Idempotency-Key, by the event
+ * that they watch.
+ *
+ * A name is looked up in the storage, which says which timers may have it: the candidates. Each is
+ * then visited like one that was named by its id, and asked whether it is meant. A create must also
+ * keep others from taking the same name before its timer is durable: it locks the name from the
+ * look-up to the answer, and others wait in the order in which they came. The lock is of the key,
+ * or of the Idempotency-Key where there is no key; a hash stands for it, so two names seldom share
+ * one, and then only wait for each other.
+ *
+ * A dead letter that is redriven has its key again: it takes the same lock, and is refused when
+ * another timer has had the key since.
+ *
+ * Threads    None: the engine's.
+ */
+#ifndef TICKWHEEL_ENGINE_LOOKUP_H
+#define TICKWHEEL_ENGINE_LOOKUP_H
+
+#include "engine/engine.h"
+
+struct lookup;
+
+struct lookup *lookup_create(void); /* NULL when out of memory */
+void lookup_destroy(struct lookup *lookup);
+
+/* How far the look-up of a command is. */
+enum lookup_step {
+    LOOKUP_WAITS,     /* for a read, or for a lock */
+    LOOKUP_CANDIDATE, /* command->id is a timer that may be meant */
+    LOOKUP_NONE,      /* no timer has any of its names; the look-up is over */
+    LOOKUP_NO_MEMORY,
+};
+
+/* Begins: a create of one timer with names locks them first. */
+enum lookup_step lookup_begin(struct engine *engine, struct command *command);
+
+/* Begins the look-up of a redrive whose dead letter has a key. */
+enum lookup_step lookup_begin_redrive(struct engine *engine, const struct timer *timer,
+                                      struct command *command);
+
+/* The candidate at hand is not meant, or not there. */
+enum lookup_step lookup_next(struct engine *engine, struct command *command);
+
+/* The names that a command waited for; it is the caller's to ask for the first candidate. */
+void lookup_take(struct command *command, struct engine_read *read);
+
+/* The command is about to be answered. Its lock goes to the next command that waits for it, if any:
+ * *ret_next, and how far that one is now. */
+enum lookup_step lookup_release(struct engine *engine, struct command *command,
+                                struct command **ret_next);
+
+/* Asks for the ids of timers that watch the command's name, `count_max` at most. False: no memory.
+ * */
+bool lookup_watchers(struct engine *engine, struct command *command, uint64_t serial_below,
+                     size_t count_max);
+
+/* Gives the command other candidates, which it takes; and forgets them. */
+void lookup_set_candidates(struct command *command, struct timer_id *ids, size_t count);
+void lookup_forget_candidates(struct command *command);
+
+/* Whether the timer has the name that this step is looking for. */
+bool lookup_fits(const struct command *command, const struct timer *timer);
+
+/* Whether a create of `timer` must look at names first. */
+static inline bool lookup_is_named(const struct timer *timer)
+{
+    return timer->texts.key.size || timer->texts.request.size;
+}
+
+static inline bool command_is_create(const struct command *command)
+{
+    return command->kind == COMMAND_CREATE || command->kind == COMMAND_PUT;
+}
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * outcome.h - what an answer of a target means for the timer: over, tried again, or fired next
+ * time.
+ *
+ * Each of these is a write of the engine's own, which is repeated until it is durable.
+ */
+#ifndef TICKWHEEL_ENGINE_OUTCOME_H
+#define TICKWHEEL_ENGINE_OUTCOME_H
+
+#include "engine/engine.h"
+#include "engine/entries.h"
+
+/* Takes the answer to a delivery of this timer, which was not RETURNED. May free the delivery,
+ * unless it wants to be recorded. */
+void outcome_apply(struct engine *engine, struct entry *entry, struct delivery *delivery);
+
+/* For how long a POSTPONED one is put off, at least. */
+uint64_t outcome_postpone_ms(const struct delivery_outcome *outcome);
+
+/* Where to put a timer that waits for its next attempt, when the time of the last one is unknown.
+ * */
+struct wall outcome_paused_again(struct engine *engine, const struct timer *timer);
+
+/* A timer is due that has no attempt left: a patch took them away. */
+void outcome_exhausted(struct engine *engine, struct entry *entry);
+
+/* Whether a firing is later than its timer allows; then it is dropped. */
+bool outcome_is_too_late(const struct engine *engine, const struct timer *timer);
+void outcome_dropped(struct engine *engine, struct entry *entry);
+
+/* When a dead letter that is redriven is due: as it was, unless that is too late; then with its
+ * next firing, or now when there is none. */
+struct wall outcome_redriven_due(const struct engine *engine, const struct timer *timer);
+
+#endif

@@ -1,0 +1,60 @@
+/* What the place of a timer's row says. */
+#include "engine/position.h"
+
+#include "engine/engine_core.h"
+
+#include <assert.h>
+
+/* In windows. A queue with room has its spilled timers reloaded, so this only bounds how often
+ * those of a queue without room are written. */
+#define SPILL_WINDOWS 4
+
+uint64_t position_pause_ms_max(const struct timer *timer)
+{
+    const uint64_t postponed_ms = 2 * POSITION_POSTPONE_MS_MAX + 1, cap_ms = timer->retry.cap_ms;
+    const uint64_t most_ms = cap_ms > postponed_ms ? cap_ms : postponed_ms;
+
+    if (timer_is_pulled(timer)) /* workers may ask for any pause */
+        return POSITION_PAUSE_MS_MAX;
+    return most_ms < POSITION_PAUSE_MS_MAX ? most_ms : POSITION_PAUSE_MS_MAX;
+}
+
+uint64_t position_spill_ms(const struct engine *engine)
+{
+    return SPILL_WINDOWS * (engine->options.window_ms + 1);
+}
+
+uint64_t position_spill_ms_max(const struct engine *engine)
+{
+    return 3 * position_spill_ms(engine);
+}
+
+struct wall position_placed_at(const struct engine *engine, const struct timer *timer)
+{
+    if (timer->at.ms <= timer->due.ms)
+        return (struct wall){0};
+
+    uint64_t reach_ms = timer->state == TIMER_RETRYING ? position_pause_ms_max(timer)
+                                                       : position_spill_ms_max(engine);
+    return (struct wall){wall_since((struct wall){reach_ms}, timer->at)};
+}
+
+bool position_is_spilled(const struct engine *engine, const struct timer *timer)
+{
+    return timer->state == TIMER_SCHEDULED && timer->at.ms > engine->now.ms &&
+           timer->due.ms <= engine->now.ms;
+}
+
+bool position_is_early(const struct engine *engine, const struct timer *timer)
+{
+    if (timer->state == TIMER_RETRYING)
+        return position_placed_at(engine, timer).ms > engine->now.ms;
+    return timer->state == TIMER_SCHEDULED && timer->at.ms > timer->due.ms &&
+           timer->due.ms > engine->now.ms;
+}
+
+bool position_is_due(const struct engine *engine, const struct timer *timer)
+{
+    assert(!timer_is_over(timer->state));
+    return wall_max(timer->at, timer->due).ms <= engine->now.ms;
+}

@@ -1,0 +1,307 @@
+/* Settling timers, and the scan for spilled ones. */
+#include "engine/reload.h"
+
+#include "engine/dispatch.h"
+#include "engine/engine_core.h"
+#include "engine/position.h"
+#include "engine/spill.h"
+#include "engine/watermark.h"
+#include "engine/window.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+struct reload {
+    bool is_scanning;
+    bool is_out_of_room; /* the scan met a timer for which there was no room */
+    bool is_whole;       /* the clock did not step back in it, so it met all rows */
+    struct spill_scan scan;
+    struct storage_position at; /* how far it is */
+    struct wall not_before;     /* of the next one */
+};
+
+struct reload *reload_create(void)
+{
+    return calloc(1, sizeof(struct reload));
+}
+
+void reload_destroy(struct reload *reload)
+{
+    free(reload);
+}
+
+/* ---- rows into memory ---- */
+
+static void reload_pass_over(struct engine *engine, const struct timer *timer)
+{
+    struct spill_backlog *backlog = dispatch_backlog(dispatch_find(engine, timer));
+
+    spill_pass_over(engine, backlog, timer);
+    if (backlog && position_is_spilled(engine, timer))
+        dispatch_backlog_changed(engine, backlog);
+}
+
+/* Durable and not needed in memory: if it is spilled, a scan may find it from now on. */
+static void reload_evict(struct engine *engine, struct entry *entry)
+{
+    const struct timer *timer = entry->timer;
+
+    if (!timer_is_over(timer->state) &&
+        (position_is_spilled(engine, timer) || position_is_early(engine, timer)))
+        reload_pass_over(engine, timer);
+    entries_set_phase(engine->entries, entry, ENTRY_EVICTABLE);
+}
+
+void reload_settle(struct engine *engine, struct entry *entry)
+{
+    struct timer *timer = entry->timer;
+    bool is_counted = entry->flags & ENTRY_IS_COUNTED;
+    bool is_near = window_is_near(engine, timer);
+
+    assert(entry->phase == ENTRY_LOADING || entry->phase == ENTRY_WRITING);
+    assert(!(entry->flags & ENTRY_IN_DOUBT) && !entry->successor);
+    if (timer_is_over(timer->state) || (!is_near && !window_overtakes(engine, entry))) {
+        reload_evict(engine, entry);
+    } else if (position_is_early(engine, timer)) {
+        spill_reposition(engine, entry);
+    } else if (is_near && !is_counted && window_room_bytes(engine) == 0) {
+        window_park(engine, entry); /* a read ahead overtook it while it was written */
+    } else if (position_is_spilled(engine, timer)) {
+        entries_count(engine->entries, entry); /* so did the time: its place is near already */
+        dispatch_due(engine, entry);
+    } else {
+        window_schedule(engine, entry);
+    }
+}
+
+struct entry *reload_take_in(struct engine *engine, struct timer *timer)
+{
+    struct entry *entry = entries_find(engine->entries, timer->id.serial);
+
+    if (entry) {
+        assert(entry->phase == ENTRY_LOADING && !(entry->flags & ENTRY_IN_DOUBT));
+        entries_replace(engine->entries, entry, timer);
+    } else {
+        entry = entries_add(engine->entries, timer, ENTRY_LOADING);
+        if (!entry)
+            return NULL;
+    }
+    entry->row_at = timer->at;
+    entry->loaded = engine->now;
+    return entry;
+}
+
+struct entry *reload_row(struct engine *engine, struct timer *timer)
+{
+    const struct entry *known = entries_find(engine->entries, timer->id.serial);
+
+    /* What is in memory is newer; and what is in doubt may not be durable yet. */
+    if (known && (known->phase != ENTRY_LOADING || known->flags & ENTRY_IN_DOUBT)) {
+        timer_free(timer);
+        return NULL;
+    }
+    struct entry *entry = reload_take_in(engine, timer);
+    if (!entry) {
+        window_skip_row(engine, timer);
+        timer_free(timer);
+        return NULL;
+    }
+    reload_settle(engine, entry);
+    return entry;
+}
+
+/* ---- room ---- */
+
+/* What is queued may not be reloaded beyond this: below where queues are made to spill. */
+static size_t reload_bytes_max(const struct engine *engine)
+{
+    return engine->options.near_bytes_max * 3 / 8;
+}
+
+/* Queues that cannot send must not keep those that can from being filled. */
+static bool reload_can_make_room(const struct engine *engine)
+{
+    return dispatch_spillable(engine) > 0 &&
+           dispatch_longest_tail_bytes(engine) > 2 * spill_queue_bytes_max(engine);
+}
+
+static bool reload_has_room(struct engine *engine)
+{
+    if (dispatch_queued_bytes(engine) >= reload_bytes_max(engine) && reload_can_make_room(engine))
+        dispatch_halve_longest(engine);
+    return dispatch_queued_bytes(engine) < reload_bytes_max(engine) && window_has_room(engine);
+}
+
+/* It must not make others be spilled in turn. */
+static bool reload_fits(const struct engine *engine, const struct timer *timer)
+{
+    return dispatch_queued(engine) == 0 ||
+           dispatch_queued_bytes(engine) + entry_footprint_of(timer) <=
+               engine->options.near_bytes_max / 2;
+}
+
+/* ---- the scan ---- */
+
+/* It goes on behind the frontier: what is before it is in memory. */
+static void reload_begin_or_go_on(struct engine *engine)
+{
+    struct reload *reload = engine->reload;
+    const struct storage_position frontier = window_frontier(engine);
+
+    if (!reload->is_scanning) {
+        reload->is_scanning = true;
+        reload->is_out_of_room = false;
+        reload->is_whole = true;
+        reload->scan = spill_scan_begin(engine);
+        reload->at = frontier;
+    } else if (storage_position_before(reload->at, frontier)) {
+        reload->at = frontier;
+    }
+}
+
+/* After one that met a timer too large for the room there was, the next one waits a little. */
+static void reload_end(struct engine *engine)
+{
+    struct reload *reload = engine->reload;
+
+    assert(reload->is_scanning);
+    spill_scan_end(engine, &reload->scan, reload->is_whole);
+    if (reload->is_out_of_room)
+        reload->not_before = wall_add(engine->now, engine->options.storage_retry_ms);
+    reload->is_scanning = false;
+}
+
+static bool reload_may_read(const struct engine *engine)
+{
+    return spill_wants_scan(engine) && !window_is_reading(engine) && !engine->is_draining &&
+           window_is_ready(engine);
+}
+
+static struct wall reload_not_before(const struct engine *engine)
+{
+    const struct reload *reload = engine->reload;
+    const struct wall at = window_read_not_before(engine);
+
+    return reload->is_scanning ? at : wall_max(at, reload->not_before);
+}
+
+/* Takes the queues off the list of starved ones for which the scans have found everything. */
+static void reload_end_starvation(struct engine *engine)
+{
+    for (struct spill_backlog *backlog; (backlog = spill_next_found(engine));)
+        dispatch_backlog_changed(engine, backlog);
+}
+
+void reload_read(struct engine *engine)
+{
+    struct reload *reload = engine->reload;
+
+    assert(engine->is_in_turn);
+    if (!reload_may_read(engine) || engine->now.ms < reload_not_before(engine).ms)
+        return;
+    reload_end_starvation(engine);
+    if (!spill_wants_scan(engine) || !reload_has_room(engine))
+        return;
+    reload_begin_or_go_on(engine);
+    if (storage_position_before(reload->at, (struct storage_position){reload->scan.to, 0}))
+        window_read_behind(engine, reload->at, reload->scan.to, spill_queue_bytes_max(engine));
+    else
+        reload_end(engine); /* the next turn begins another, if that is wanted */
+}
+
+/* Whether a spilled timer is queued; otherwise it is still the caller's. */
+static bool reload_queue(struct engine *engine, struct timer *timer)
+{
+    if (dispatch_queue_bytes(dispatch_find(engine, timer)) >= spill_queue_bytes_max(engine))
+        return false;
+    struct entry *entry = reload_fits(engine, timer) ? reload_take_in(engine, timer) : NULL;
+    if (!entry) {
+        engine->reload->is_out_of_room = true;
+        return false;
+    }
+    entries_count(engine->entries, entry);
+    engine->stats.called_in++;
+    dispatch_due(engine, entry);
+    return true;
+}
+
+/* Whether a misplaced timer is written where it belongs, or spilled again; otherwise it is still
+ * the caller's. */
+static bool reload_reposition(struct engine *engine, struct timer *timer)
+{
+    const bool is_early = position_is_early(engine, timer);
+
+    if (!is_early && position_placed_at(engine, timer).ms <= engine->now.ms)
+        return false;
+    struct entry *entry = reload_take_in(engine, timer);
+    if (!entry) {
+        engine->reload->is_out_of_room = true;
+        return false;
+    }
+    /* Counted: many of them must not be in memory until they are written. */
+    entries_count(engine->entries, entry);
+    if (is_early)
+        spill_reposition(engine, entry);
+    else
+        spill_again(engine, dispatch_backlog(dispatch_find(engine, timer)), entry);
+    return true;
+}
+
+/* Takes the timer in, or frees it. False when there is no room: what was written since the read was
+ * asked for may have taken it. Then the scan goes on here when there is some. */
+static bool reload_scanned(struct engine *engine, struct timer *timer)
+{
+    const struct entry *known = entries_find(engine->entries, timer->id.serial);
+    bool is_spilled = position_is_spilled(engine, timer);
+    bool is_wanted = is_spilled || position_is_early(engine, timer);
+    bool is_out_of_room = is_wanted && !known && window_room_bytes(engine) == 0;
+
+    watermark_scan_met(engine, timer);
+    if (is_out_of_room)
+        engine->reload->at = position_of(timer);
+    else if (is_wanted && known && known->phase == ENTRY_LOADING &&
+             !(known->flags & ENTRY_IN_DOUBT))
+        reload_pass_over(engine, timer); /* the find may fail; otherwise what is known is newer */
+    else if (is_spilled && !known && reload_queue(engine, timer))
+        return true;
+    else if (is_wanted && !known && reload_reposition(engine, timer))
+        return true;
+    else if (is_wanted && !known)
+        reload_pass_over(engine, timer);
+    timer_free(timer);
+    return !is_out_of_room;
+}
+
+void reload_page(struct engine *engine, struct storage_page *page)
+{
+    bool goes_on = true;
+
+    assert(engine->reload->is_scanning);
+    engine->reload->at = page->next;
+    for (size_t i = 0; i < page->count; i++) {
+        if (goes_on)
+            goes_on = reload_scanned(engine, page->timers[i]);
+        else
+            timer_free(page->timers[i]);
+    }
+    page->count = 0; /* the timers are taken; the array goes with the read */
+}
+
+struct wall reload_wake_at(const struct engine *engine)
+{
+    if (!reload_may_read(engine) || !window_has_room(engine) ||
+        (dispatch_queued_bytes(engine) >= reload_bytes_max(engine) &&
+         !reload_can_make_room(engine)))
+        return WALL_NEVER;
+    return wall_max(engine->now, reload_not_before(engine));
+}
+
+void reload_clock_went_back(struct engine *engine)
+{
+    struct reload *reload = engine->reload;
+
+    reload->is_whole = false; /* what it passed over may be misplaced now */
+    reload->not_before =
+        wall_min(reload->not_before, wall_add(engine->now, engine->options.storage_retry_ms));
+    spill_look_everywhere(engine);
+}

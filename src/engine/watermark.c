@@ -1,0 +1,260 @@
+/* The bounds of rows: watermark, trim, the last final record, misplaced rows. */
+#include "engine/watermark.h"
+
+#include "base/check.h"
+#include "engine/engine_core.h"
+#include "engine/position.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+struct watermark {
+    struct wall at, trim;
+    struct wall raise_at;           /* when to raise it next, if it is stale */
+    bool is_stale;                  /* rows changed since it was written */
+    struct wall sample;             /* the watermark at ... */
+    struct wall sampled_at;         /* ... this time: when that is retain_ms ago, it is the trim */
+    struct wall over_max;           /* no final record lies behind it: nothing to trim there */
+    struct storage_meta meta_taken; /* of the last batch; all zero after a failure */
+    struct wall placed;             /* as in the meta */
+    struct wall placed_seen;        /* of rows met by this scan, or written since it began */
+    struct wall placed_unsettled;   /* of rows written since nothing was being written last */
+};
+
+struct watermark *watermark_create(const struct storage_meta *meta, struct wall now)
+{
+    struct watermark *watermark = calloc(1, sizeof(*watermark));
+
+    if (!watermark)
+        return NULL;
+    watermark->at = meta->watermark;
+    watermark->trim = wall_min(meta->trim, meta->watermark);
+    watermark->sample = watermark->trim; /* what lies between may be over since a moment ago */
+    watermark->sampled_at = now;
+    watermark->meta_taken = *meta;
+    watermark->over_max = wall_max(meta->over_to, wall_max(meta->watermark, now));
+    watermark->placed = meta->placed;
+    return watermark;
+}
+
+void watermark_destroy(struct watermark *watermark)
+{
+    free(watermark);
+}
+
+/* ---- writes ---- */
+
+static void watermark_note_placed(struct engine *engine, const struct timer *timer)
+{
+    struct watermark *watermark = engine->watermark;
+    const struct wall placed = position_placed_at(engine, timer);
+
+    watermark->placed = wall_max(watermark->placed, placed);
+    watermark->placed_seen = wall_max(watermark->placed_seen, placed);
+    watermark->placed_unsettled = wall_max(watermark->placed_unsettled, placed);
+}
+
+/* A timer is written: keeps watermark and trim at or before its row. */
+static void watermark_note(struct engine *engine, const struct entry *entry)
+{
+    struct watermark *watermark = engine->watermark;
+    const struct timer *timer = entry->successor ? entry->successor : entry->timer;
+
+    watermark->is_stale = true;
+    if (timer_is_over(timer->state)) { /* the final record lies where the live one was */
+        watermark->over_max =
+            wall_max(watermark->over_max, entry->row_at.ms ? entry->row_at : timer->id.first);
+        return;
+    }
+    watermark_note_placed(engine, timer);
+    /* A clock that stepped back can put a timer behind the watermark: then that goes back too. */
+    watermark->at = wall_min(watermark->at, timer->at);
+    watermark->sample = wall_min(watermark->sample, timer->at);
+    watermark->trim = wall_min(watermark->trim, timer->at);
+}
+
+void watermark_write(struct engine *engine, struct write_note note)
+{
+    assert(engine->is_in_turn && note.purpose != WRITE_OWN);
+    watermark_note(engine, note.entry);
+    commit_add(engine, note);
+}
+
+void watermark_write_own(struct engine *engine, struct entry *entry)
+{
+    assert(engine->is_in_turn && !entry->successor);
+    watermark_note(engine, entry);
+    commit_add_own(engine, entry);
+}
+
+void watermark_write_spilled(struct engine *engine, struct entry *entry)
+{
+    assert(engine->is_in_turn && !timer_is_over(entry->timer->state));
+    watermark_note(engine, entry);
+    commit_add_spilled(engine, entry);
+}
+
+/* ---- the bounds ---- */
+
+/* The first row that the timers of these entries have, or will have. */
+static struct wall watermark_oldest(const struct list *entries, struct wall oldest)
+{
+    LIST_FOR_EACH (entries, link) {
+        const struct entry *entry = entry_of(link);
+        const bool is_in_doubt = entry->flags & ENTRY_IN_DOUBT;
+
+        if (entry->phase == ENTRY_LOADING && !is_in_doubt)
+            continue;
+        if (entry->row_at.ms)
+            oldest = wall_min(oldest, entry->row_at);
+        if (!timer_is_over(entry->timer->state) || is_in_doubt)
+            oldest = wall_min(oldest, entry->timer->at);
+        if (entry->successor && !timer_is_over(entry->successor->state))
+            oldest = wall_min(oldest, entry->successor->at);
+    }
+    return oldest;
+}
+
+/* At most once an interval: with retain_ms at 0 there would be no pause otherwise. */
+static struct wall watermark_trim_at(const struct engine *engine)
+{
+    const struct engine_options *options = &engine->options;
+    bool is_short = options->retain_ms < options->watermark_interval_ms;
+
+    return wall_add(engine->watermark->sampled_at,
+                    is_short ? options->watermark_interval_ms : options->retain_ms);
+}
+
+static bool watermark_trims(const struct engine *engine)
+{
+    const struct watermark *watermark = engine->watermark;
+
+    return watermark->over_max.ms >= watermark->trim.ms &&
+           engine->now.ms >= watermark_trim_at(engine).ms;
+}
+
+bool watermark_is_due(const struct engine *engine)
+{
+    const struct watermark *watermark = engine->watermark;
+
+    return watermark_trims(engine) ||
+           (watermark->is_stale && engine->now.ms >= watermark->raise_at.ms);
+}
+
+void watermark_raise(struct engine *engine, struct wall oldest, size_t queued)
+{
+    struct watermark *watermark = engine->watermark;
+    const bool trims = watermark_trims(engine);
+
+    assert(watermark_is_due(engine));
+    oldest = watermark_oldest(entries_busy(engine->entries), oldest);
+    oldest = watermark_oldest(commit_rewrites(engine), oldest);
+    oldest = watermark_oldest(commit_doubts(engine), oldest);
+    watermark->at = wall_max(watermark->at, oldest);
+    watermark->is_stale = false;
+    watermark->raise_at =
+        wall_add(engine->now, engine->options.watermark_interval_ms + queued / 100);
+    if (trims) {
+        /* All before the sample was over when it was taken, and that is retain_ms ago. */
+        watermark->trim = wall_max(watermark->trim, watermark->sample);
+        watermark->sample = watermark->at;
+        watermark->sampled_at = engine->now;
+    }
+    assert(watermark->trim.ms <= watermark->at.ms);
+    if (watermark->at.ms != watermark->meta_taken.watermark.ms ||
+        watermark->trim.ms != watermark->meta_taken.trim.ms)
+        commit_want_meta(engine);
+}
+
+void watermark_mark_stale(struct engine *engine)
+{
+    engine->watermark->is_stale = true;
+}
+
+void watermark_fill_meta(struct engine *engine, struct storage_meta *ret_meta)
+{
+    struct watermark *watermark = engine->watermark;
+
+    assert(watermark->trim.ms <= watermark->at.ms);
+    *ret_meta = watermark->meta_taken = (struct storage_meta){
+        .epoch = engine->epoch,
+        .watermark = watermark->at,
+        .trim = watermark->trim,
+        .placed = watermark->placed,
+        .over_to = watermark->over_max,
+    };
+}
+
+void watermark_meta_failed(struct engine *engine)
+{
+    engine->watermark->is_stale = true;
+    engine->watermark->meta_taken = (struct storage_meta){0};
+}
+
+struct wall watermark_at(const struct engine *engine)
+{
+    return engine->watermark->at;
+}
+
+struct wall watermark_wake_at(const struct engine *engine)
+{
+    const struct watermark *watermark = engine->watermark;
+    struct wall at = WALL_NEVER;
+
+    if (watermark->is_stale)
+        at = wall_min(at, watermark->raise_at);
+    if (watermark->over_max.ms >= watermark->trim.ms)
+        at = wall_min(at, watermark_trim_at(engine));
+    return at;
+}
+
+void watermark_clock_went_back(struct engine *engine)
+{
+    struct watermark *watermark = engine->watermark;
+
+    watermark->raise_at =
+        wall_min(watermark->raise_at, wall_add(engine->now, engine->options.watermark_interval_ms));
+    watermark->sampled_at = wall_min(watermark->sampled_at, engine->now);
+}
+
+void watermark_check(const struct engine *engine)
+{
+    const struct watermark *watermark = engine->watermark;
+    size_t cursor = 0;
+
+    CHECK(watermark->trim.ms <= watermark->at.ms);
+    for (const struct entry *entry; (entry = entries_next(engine->entries, &cursor));)
+        CHECK((entry->phase != ENTRY_SCHEDULED && entry->phase != ENTRY_QUEUED &&
+               entry->phase != ENTRY_INFLIGHT) ||
+              entry->timer->at.ms >= watermark->at.ms);
+}
+
+/* ---- rows put elsewhere than at their due time ---- */
+
+struct wall watermark_placed(const struct engine *engine)
+{
+    return engine->watermark->placed;
+}
+
+void watermark_scan_begins(struct engine *engine)
+{
+    engine->watermark->placed_seen = engine->watermark->placed_unsettled;
+}
+
+void watermark_scan_met(struct engine *engine, const struct timer *timer)
+{
+    struct watermark *watermark = engine->watermark;
+
+    watermark->placed_seen = wall_max(watermark->placed_seen, position_placed_at(engine, timer));
+}
+
+void watermark_scan_ends(struct engine *engine, struct wall placed_near)
+{
+    engine->watermark->placed = wall_max(engine->watermark->placed_seen, placed_near);
+}
+
+void watermark_all_durable(struct engine *engine)
+{
+    assert(commit_is_certain(engine));
+    engine->watermark->placed_unsettled.ms = 0;
+}

@@ -1,0 +1,67 @@
+/*
+ * watermark.h - where rows lie: the bounds that each batch carries in its meta.
+ *
+ *     ── final ──┬── live and final ──┬── in memory, all that live ──┬── in the storage only ──►
+ *              trim               watermark                       frontier (window.h)
+ *
+ * A start reads from the watermark, and the storage drops what lies before the trim.
+ *
+ * `placed` is a lower bound of the wall time at which any row was put elsewhere than at its due
+ * time. An earlier time now means that rows may be misplaced (position.h): spill.h looks for them.
+ *
+ * All writes go through here on their way to commit.h.
+ */
+#ifndef TICKWHEEL_ENGINE_WATERMARK_H
+#define TICKWHEEL_ENGINE_WATERMARK_H
+
+#include "engine/commit.h"
+#include "engine/engine.h"
+#include "engine/entries.h"
+
+struct watermark;
+
+struct watermark *watermark_create(const struct storage_meta *meta, struct wall now);
+void watermark_destroy(struct watermark *watermark);
+
+/* ---- writes; see commit.h ---- */
+
+void watermark_write(struct engine *engine, struct write_note note);
+void watermark_write_own(struct engine *engine, struct entry *entry);
+void watermark_write_spilled(struct engine *engine, struct entry *entry);
+
+/* ---- the bounds ---- */
+
+/* Whether it is time to raise the watermark, or to trim. */
+bool watermark_is_due(const struct engine *engine);
+
+/* Raises it as far as all that lives allows, and trims: `oldest` is the first position of what
+ * neither a batch nor a delivery carries. It visits each timer that is due or being written, so the
+ * more of them wait (`queued`), the longer until the next time. */
+void watermark_raise(struct engine *engine, struct wall oldest, size_t queued);
+
+/* Rows have changed since it was written. */
+void watermark_mark_stale(struct engine *engine);
+
+/* The meta of a batch that is taken; and that such a batch failed, with its meta. */
+void watermark_fill_meta(struct engine *engine, struct storage_meta *ret_meta);
+void watermark_meta_failed(struct engine *engine);
+
+struct wall watermark_at(const struct engine *engine);
+struct wall watermark_wake_at(const struct engine *engine);
+void watermark_clock_went_back(struct engine *engine);
+void watermark_check(const struct engine *engine);
+
+/* ---- rows put elsewhere than at their due time ---- */
+
+struct wall watermark_placed(const struct engine *engine);
+
+/* A scan of all places where such rows can lie begins; it met a row; it has met all rows but those
+ * placed by `placed_near`, so what is known is known anew. */
+void watermark_scan_begins(struct engine *engine);
+void watermark_scan_met(struct engine *engine, const struct timer *timer);
+void watermark_scan_ends(struct engine *engine, struct wall placed_near);
+
+/* Everything that was written is durable. */
+void watermark_all_durable(struct engine *engine);
+
+#endif

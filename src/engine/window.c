@@ -1,0 +1,363 @@
+/* The wheel over the near window, and reading ahead. */
+#include "engine/window.h"
+
+#include "base/check.h"
+#include "engine/effects.h"
+#include "engine/engine_core.h"
+#include "engine/position.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { EXPIRE_BATCH = 256 };
+
+/* What tells an alarm from a timer in the wheel: entries and owners lie at even addresses. */
+#define WINDOW_ALARM UINT64_C(1)
+
+struct window {
+    struct tw_wheel *wheel;
+    size_t alarms;                      /* in the wheel */
+    struct storage_position frontier;   /* all live rows before it are in memory */
+    struct storage_position reading_to; /* the frontier once the read ahead that is out is back */
+    bool is_reading;
+    bool is_reading_behind; /* the read that is out is no read ahead */
+    bool is_ready;
+    struct wall read_not_before; /* after a failed read */
+};
+
+struct window *window_create(struct wall watermark, struct wall now)
+{
+    struct window *window = calloc(1, sizeof(*window));
+
+    if (!window)
+        return NULL;
+    window->wheel = tw_wheel_create(&(struct tw_wheel_options){.start = now.ms});
+    if (!window->wheel) {
+        free(window);
+        return NULL;
+    }
+    window->frontier.at = wall_min(watermark, now); /* so that it reads at once */
+    return window;
+}
+
+void window_destroy(struct window *window)
+{
+    if (!window)
+        return;
+    tw_wheel_destroy(window->wheel);
+    free(window);
+}
+
+/* ---- timers ---- */
+
+static bool window_is_before(const struct window *window, struct storage_position position)
+{
+    return storage_position_before(position, window->frontier) ||
+           (window->is_reading && storage_position_before(position, window->reading_to));
+}
+
+bool window_is_near(const struct engine *engine, const struct timer *timer)
+{
+    assert(timer->at.ms > 0);
+    return window_is_before(engine->window, position_of(timer));
+}
+
+bool window_overtakes(const struct engine *engine, const struct entry *entry)
+{
+    const struct engine_options *options = &engine->options;
+    size_t max = options->near_bytes_max - options->near_bytes_max / 16;
+
+    return entry->timer->at.ms < wall_add(engine->now, options->window_ms / 2).ms &&
+           engine->window->is_ready &&
+           entries_near_bytes(engine->entries) + entry_footprint(entry) <= max &&
+           !position_is_spilled(engine, entry->timer);
+}
+
+/* The storage has this row, so it will be read again. */
+static void window_pull_back(struct window *window, struct storage_position position)
+{
+    if (storage_position_before(position, window->frontier))
+        window->frontier = position;
+    if (storage_position_before(position, window->reading_to))
+        window->reading_to = position;
+}
+
+/* Out of memory, or the storage failed: better not to ask again at once. */
+static void window_pause_reading(struct engine *engine)
+{
+    engine->window->read_not_before = wall_add(engine->now, engine->options.storage_retry_ms);
+}
+
+void window_park(struct engine *engine, struct entry *entry)
+{
+    assert(entry->row_at.ms == entry->timer->at.ms); /* what is read again must be there */
+    window_pull_back(engine->window, position_of(entry->timer));
+    entries_set_phase(engine->entries, entry, ENTRY_EVICTABLE);
+}
+
+void window_park_without_memory(struct engine *engine, struct entry *entry)
+{
+    window_pause_reading(engine);
+    window_park(engine, entry);
+}
+
+void window_skip_row(struct engine *engine, const struct timer *timer)
+{
+    window_pause_reading(engine);
+    window_pull_back(engine->window, position_of(timer));
+}
+
+void window_schedule(struct engine *engine, struct entry *entry)
+{
+    assert(!timer_is_over(entry->timer->state) && !((uintptr_t)entry & WINDOW_ALARM));
+    entry->wheel_handle =
+        tw_wheel_schedule(engine->window->wheel, entry->timer->at.ms, (uintptr_t)entry);
+    if (entry->wheel_handle == TW_NONE) {
+        window_park_without_memory(engine, entry);
+        return;
+    }
+    entries_count(engine->entries, entry);
+    entries_set_phase(engine->entries, entry, ENTRY_SCHEDULED);
+}
+
+void window_unschedule(struct engine *engine, struct entry *entry)
+{
+    assert(entry->phase == ENTRY_SCHEDULED);
+    tw_wheel_cancel(engine->window->wheel, entry->wheel_handle);
+}
+
+/* ---- what is due ---- */
+
+bool window_is_due(const struct engine *engine)
+{
+    return tw_wheel_wake_at(engine->window->wheel) <= engine->now.ms;
+}
+
+size_t window_expire(struct engine *engine, struct window_due *ret_due, size_t count_max)
+{
+    struct window *window = engine->window;
+    struct tw_expired expired[EXPIRE_BATCH];
+
+    assert(engine->is_in_turn && count_max > 0);
+    size_t count = tw_wheel_expire(window->wheel, engine->now.ms, expired,
+                                   count_max < EXPIRE_BATCH ? count_max : EXPIRE_BATCH);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t data = expired[i].data;
+
+        ret_due[i] = (struct window_due){0};
+        if (data & WINDOW_ALARM) {
+            assert(window->alarms > 0);
+            window->alarms--;
+            ret_due[i].alarm_owner = (void *)(uintptr_t)(data & ~WINDOW_ALARM);
+        } else {
+            ret_due[i].entry = (struct entry *)(uintptr_t)data;
+        }
+    }
+    return count;
+}
+
+bool window_set_alarm(struct engine *engine, tw_handle *alarm, void *owner, struct wall at)
+{
+    struct window *window = engine->window;
+
+    assert(!((uintptr_t)owner & WINDOW_ALARM));
+    if (*alarm != TW_NONE)
+        return tw_wheel_reschedule(window->wheel, *alarm, at.ms);
+    *alarm = tw_wheel_schedule(window->wheel, at.ms, (uintptr_t)owner | WINDOW_ALARM);
+    window->alarms += *alarm != TW_NONE;
+    return *alarm != TW_NONE;
+}
+
+void window_clear_alarm(struct engine *engine, tw_handle *alarm)
+{
+    struct window *window = engine->window;
+
+    if (*alarm == TW_NONE)
+        return;
+    assert(window->alarms > 0);
+    tw_wheel_cancel(window->wheel, *alarm);
+    *alarm = TW_NONE;
+    window->alarms--;
+}
+
+/* ---- reading ---- */
+
+size_t window_room_bytes(const struct engine *engine)
+{
+    size_t max = engine->options.near_bytes_max - engine->options.near_bytes_max / 8;
+    size_t near_bytes = entries_near_bytes(engine->entries);
+
+    return near_bytes < max ? max - near_bytes : 0;
+}
+
+/* With less room, every timer that goes would make a page be read of which one row is kept. */
+bool window_has_room(const struct engine *engine)
+{
+    return window_room_bytes(engine) >= engine->options.near_bytes_max / 16;
+}
+
+/* Reading goes on when the frontier is less than half a window away; so a window is read in one or
+ * two pieces, ahead of need. */
+static struct wall window_read_ahead_at(const struct engine *engine)
+{
+    const struct window *window = engine->window;
+    uint64_t half_ms = engine->options.window_ms / 2;
+    struct wall at = {0};
+
+    if (window->frontier.at.ms > half_ms)
+        at.ms = window->frontier.at.ms - half_ms;
+    return wall_max(at, window->read_not_before);
+}
+
+static bool window_read(struct engine *engine, struct storage_position from,
+                        struct storage_position to, size_t bytes_max)
+{
+    assert(!engine->window->is_reading && storage_position_before(from, to));
+
+    struct engine_read *read = calloc(1, sizeof(*read));
+    if (!read)
+        return false;
+    read->kind = ENGINE_READ_SCAN;
+    read->scan = (struct storage_scan){
+        .partition = engine->options.partition,
+        .kind = STORAGE_SCAN_LIVE,
+        .from = from,
+        .to = to,
+        .rows_max = engine->options.scan_rows_max,
+        .bytes_max = bytes_max,
+        .row_bytes = ENTRY_FOOTPRINT,
+    };
+    engine->window->is_reading = true;
+    effects_read(engine, read);
+    return true;
+}
+
+void window_read_ahead(struct engine *engine)
+{
+    struct window *window = engine->window;
+    struct storage_position to = {wall_add(engine->now, engine->options.window_ms), 0};
+
+    assert(engine->is_in_turn);
+    if (window->is_reading || engine->is_draining || !window_has_room(engine) ||
+        engine->now.ms < window_read_ahead_at(engine).ms ||
+        !storage_position_before(window->frontier, to))
+        return;
+    if (window_read(engine, window->frontier, to, window_room_bytes(engine)))
+        window->reading_to = to;
+}
+
+bool window_read_behind(struct engine *engine, struct storage_position from, struct wall to,
+                        size_t bytes_max)
+{
+    struct window *window = engine->window;
+
+    assert(!storage_position_before(from, window->frontier));
+    if (!window_read(engine, from, (struct storage_position){to, 0}, bytes_max))
+        return false;
+    window->is_reading_behind = true;
+    window->reading_to = window->frontier; /* nothing more counts as near */
+    return true;
+}
+
+enum window_read window_read_back(struct engine *engine, const struct engine_read *read)
+{
+    struct window *window = engine->window;
+    const bool is_behind = window->is_reading_behind;
+
+    assert(window->is_reading && !read->command_);
+    window->is_reading = window->is_reading_behind = false;
+    if (read->result != ERROR_NONE) {
+        window_pause_reading(engine);
+        return WINDOW_READ_FAILED;
+    }
+    if (is_behind)
+        return WINDOW_READ_BEHIND;
+    window->is_ready = true;
+    window->frontier = read->page.next;
+    if (storage_position_before(window->reading_to, window->frontier))
+        window->frontier = window->reading_to;
+    return WINDOW_READ_AHEAD;
+}
+
+bool window_is_reading(const struct engine *engine)
+{
+    return engine->window->is_reading;
+}
+
+struct wall window_read_not_before(const struct engine *engine)
+{
+    return engine->window->read_not_before;
+}
+
+bool window_is_ready(const struct engine *engine)
+{
+    return engine->window->is_ready;
+}
+
+/* ---- time ---- */
+
+struct storage_position window_frontier(const struct engine *engine)
+{
+    return engine->window->frontier;
+}
+
+static struct wall window_wheel_at(const struct window *window)
+{
+    return (struct wall){tw_wheel_wake_at(window->wheel)};
+}
+
+struct wall window_oldest(const struct engine *engine)
+{
+    return wall_min(engine->window->frontier.at, window_wheel_at(engine->window));
+}
+
+struct wall window_wake_at(const struct engine *engine)
+{
+    const struct window *window = engine->window;
+    struct wall at = window_wheel_at(window);
+
+    if (!window->is_reading && !engine->is_draining && window_has_room(engine))
+        at = wall_min(at, window_read_ahead_at(engine));
+    return at;
+}
+
+bool window_clock_went_back(struct engine *engine)
+{
+    struct window *window = engine->window;
+    struct tw_wheel *wheel = tw_wheel_create(&(struct tw_wheel_options){.start = engine->now.ms});
+
+    window->read_not_before =
+        wall_min(window->read_not_before, wall_add(engine->now, engine->options.storage_retry_ms));
+    /* Otherwise what is spilled would be put before the frontier: near, so queued at once, and
+     * spilled again. */
+    window_pull_back(
+        window, (struct storage_position){wall_add(engine->now, engine->options.window_ms), 0});
+    if (!wheel)
+        return false;
+    tw_wheel_destroy(window->wheel);
+    window->wheel = wheel;
+    window->alarms = 0;
+    return true;
+}
+
+bool window_find(const struct engine *engine, const struct entry *entry,
+                 struct tw_wheel_place *ret_place)
+{
+    assert(entry->phase == ENTRY_SCHEDULED);
+    return tw_wheel_find(engine->window->wheel, entry->wheel_handle, ret_place);
+}
+
+void window_check(const struct engine *engine)
+{
+    size_t scheduled = 0, cursor = 0;
+
+    tw_wheel_check(engine->window->wheel);
+    for (const struct entry *entry; (entry = entries_next(engine->entries, &cursor));) {
+        if (entry->phase != ENTRY_SCHEDULED)
+            continue;
+        scheduled++;
+        CHECK(entry->row_at.ms == entry->timer->at.ms);
+    }
+    CHECK(scheduled + engine->window->alarms == tw_wheel_count(engine->window->wheel));
+    CHECK(engine->window->is_reading || !entries_has_evictable(engine->entries));
+}
