@@ -235,6 +235,7 @@ static void finish(struct scatter *fan)
 /* Reads `{"name": value}` as a patch: values are checked as everywhere. NULL: answered. */
 static struct timer *read_as_patch(struct call *call, const char *name, struct bytes value)
 {
+    const struct timer_json_limits limits = call_timer_limits(call);
     struct timer *timer = NULL;
     struct problem problem;
     struct buffer json;
@@ -246,8 +247,8 @@ static struct timer *read_as_patch(struct call *call, const char *name, struct b
     buffer_append_text(&json, "}");
     if (buffer_failed(&json))
         call_answer_error(call, ERROR_NO_MEMORY, "");
-    else if (timer_json_parse_patch(buffer_bytes(&json), &call->api->limits, wall_coming(), &fields,
-                                    &timer, &problem))
+    else if (timer_json_parse_patch(buffer_bytes(&json), &limits, wall_coming(), &fields, &timer,
+                                    &problem))
         call_answer_problem(call, &problem);
     buffer_deinit(&json);
     return timer;

@@ -214,10 +214,11 @@ void timers_patch_begin(struct call *call)
 
 bool timers_read_patch(struct call *call)
 {
+    const struct timer_json_limits limits = call_timer_limits(call);
     struct command *command = &call->node.command;
     struct problem problem;
 
-    if (!timer_json_parse_patch(buffer_bytes(&call->body), &call->api->limits, wall_coming(),
+    if (!timer_json_parse_patch(buffer_bytes(&call->body), &limits, wall_coming(),
                                 &command->patch_fields, &command->patch, &problem))
         return true;
     call_answer_problem(call, &problem);
