@@ -33,6 +33,7 @@
     X(HTTP, "http://", url, ORIGIN, webhook)          \
     X(HTTPS, "https://", url, ORIGIN, webhook)        \
     X(QUEUE, "queue:", queue, WORKERS, none)          \
+    X(LOG, "log:", name, ORIGIN, log)                 \
     X(KAFKA, "kafka://", broker, CONNECTION, brokers) \
     X(REDIS, "redis://", broker, CONNECTION, brokers) \
     X(NATS, "nats://", broker, CONNECTION, brokers)   \
