@@ -2,7 +2,8 @@
  * log.c - the sender of `log:` targets: a due timer becomes one line of JSON on the standard output
  * of the daemon, for trying things out.
  *
- * {"id":"…","due":"…","fired":"…","late_ms":3,"attempt":1,"name":"NAME","key":"…","labels":{…},"payload":{…}}
+ *     {"id":"…","due":"…","fired":"…","late_ms":3,"attempt":1,"name":"NAME","key":"…",
+ *      "labels":{…},"payload":{…}}
  *
  * The lines are read by the operator's tools, and the contents come from clients. So:
  *
