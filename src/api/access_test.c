@@ -52,6 +52,7 @@ static enum error_code check(struct access *access, const char *token, enum acce
                         ret_wait_ns);
 }
 
+/* proves: unauthenticated */
 static void test_without_tokens(void **state)
 {
     struct access *access = access_create(NULL);
@@ -68,6 +69,7 @@ static void test_without_tokens(void **state)
     access_destroy(access);
 }
 
+/* proves: forbidden */
 static void test_scopes(void **state)
 {
     static const enum access_need needs[] = {ACCESS_READ, ACCESS_SCHEDULE, ACCESS_ADMIN};
@@ -97,6 +99,7 @@ static void test_scopes(void **state)
 }
 
 /* Two a second, four at once: exactly these, at any time, and the wait that is told is enough. */
+/* proves: tenant-rate */
 static void test_rate(void **state)
 {
     struct access *access = access_create(tokens_of("limit shop rate=2 burst=4\n"));
@@ -131,6 +134,7 @@ static void test_rate(void **state)
     access_destroy(access);
 }
 
+/* proves: token-reload */
 static void test_replaced(void **state)
 {
     struct access *access = access_create(tokens_of("limit shop rate=1\n"));
@@ -221,6 +225,7 @@ static const char *documented(const json_t *document, const char *path, const ch
                : NULL;
 }
 
+/* proves: unauthenticated, forbidden */
 static void test_routes(void **state)
 {
     json_t *document = json_loadb(openapi_document, openapi_document_size, 0, NULL);

@@ -36,6 +36,7 @@ static int teardown(void **state)
 
 /* ---- routes ---- */
 
+/* proves: methods, bad-request, not-found */
 static void unknown_paths_and_methods(void **state)
 {
     static const char *const nowhere[] = {
@@ -70,6 +71,7 @@ static void unknown_paths_and_methods(void **state)
     fixture_ask(fixture, "GET", "http://other.example/healthz", "", NOTHING, 200, NULL);
 }
 
+/* proves: healthz, readyz, openapi, root */
 static void service_routes(void **state)
 {
     struct fixture *fixture = *state;
@@ -94,6 +96,7 @@ static void service_routes(void **state)
     fixture_ask(fixture, "HEAD", "/metrics", "", NOTHING, 200, NULL);
 }
 
+/* proves: metrics */
 static void counts_requests(void **state)
 {
     struct fixture *fixture = *state;
@@ -116,6 +119,7 @@ static void counts_requests(void **state)
 
 /* ---- create ---- */
 
+/* proves: create */
 static void creates(void **state)
 {
     struct fixture *fixture = *state;
@@ -133,6 +137,7 @@ static void creates(void **state)
     assert_int_equal(node_fake_created(fixture->node), 2);
 }
 
+/* proves: media-type */
 static void refuses_bad_creates(void **state)
 {
     struct fixture *fixture = *state;
@@ -157,6 +162,7 @@ static void refuses_bad_creates(void **state)
     assert_int_equal(node_fake_created(fixture->node), 0);
 }
 
+/* proves: too-large */
 static void refuses_large_creates(void **state)
 {
     struct fixture *fixture = *state;
@@ -190,6 +196,7 @@ static void refuses_large_creates(void **state)
 }
 
 /* Bodies that have begun take memory together. */
+/* proves: overload, bodies_bytes_max */
 static void shares_memory_for_bodies(void **state)
 {
     static const char *const settings[] = {"body_bytes_max", "64K", NULL};
@@ -226,6 +233,7 @@ static void shares_memory_for_bodies(void **state)
 }
 
 /* Whatever the node says, in its refusal or its answer, is passed on with its Retry-After. */
+/* proves: too-many, internal, unavailable, io, pending_max (beyond) */
 static void passes_on_what_the_node_says(void **state)
 {
     static const struct {
@@ -264,6 +272,7 @@ static void passes_on_what_the_node_says(void **state)
 }
 
 /* So do all other calls: those that ask for many things, and those of workers. */
+/* proves: internal, unavailable */
 static void each_call_passes_it_on(void **state)
 {
     static const struct {
@@ -320,6 +329,7 @@ static void each_call_passes_it_on(void **state)
 
 /* ---- one timer ---- */
 
+/* proves: get, final-id */
 static void shows(void **state)
 {
     struct fixture *fixture = *state;
@@ -345,6 +355,7 @@ static void shows(void **state)
     }
 }
 
+/* proves: unknown-id, not-found */
 static void knows_no_other_ids(void **state)
 {
     struct fixture *fixture = *state;
@@ -368,6 +379,7 @@ static void knows_no_other_ids(void **state)
     fixture_ask(fixture, "DELETE", longer, "", NOTHING, 404, "not-found");
 }
 
+/* proves: patch */
 static void patches(void **state)
 {
     struct fixture *fixture = *state;
@@ -396,6 +408,7 @@ static void patches(void **state)
     assert_true(reply_body_contains(&fixture->reply, "\"state\":\"fired\""));
 }
 
+/* proves: touch, touch-refused, bulk-touch */
 static void touches(void **state)
 {
     struct fixture *fixture = *state;
@@ -438,6 +451,7 @@ static void touches(void **state)
                 "already-firing");
 }
 
+/* proves: if-match, cancel */
 static void deletes(void **state)
 {
     struct fixture *fixture = *state;
@@ -452,6 +466,7 @@ static void deletes(void **state)
 }
 
 /* Every form of If-Match, against a timer of version 1. */
+/* proves: if-match, bad-request, state-conflict */
 static void honours_if_match(void **state)
 {
     static const struct {
@@ -525,6 +540,7 @@ static void *stop(void *argument)
     return NULL;
 }
 
+/* proves: stop */
 static void answers_before_it_stops(void **state)
 {
     struct fixture *fixture = *state;
@@ -547,6 +563,7 @@ static void answers_before_it_stops(void **state)
 
 /* Whatever is asked for on a connection that is open already, while one request is still owed its
  * answer. */
+/* proves: stop, unavailable */
 static void refuses_every_call_while_it_stops(void **state)
 {
     struct fixture *fixture = *state;
@@ -581,6 +598,7 @@ static void refuses_every_call_while_it_stops(void **state)
     free(clients);
 }
 
+/* proves: http-excess, headers-too-large */
 static void refuses_what_is_beyond_its_limits(void **state)
 {
     static const char *const settings[] = {

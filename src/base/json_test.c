@@ -221,6 +221,7 @@ static const struct {
     {"[1,//\n2]", 3},
 };
 
+/* proves: not-json */
 static void test_bad(void **state)
 {
     (void)state;
@@ -290,6 +291,7 @@ static bool is_nested_json(size_t levels, const char *open, const char *close)
     return result;
 }
 
+/* proves: json-depth */
 static void test_depth(void **state)
 {
     struct json_reader reader;

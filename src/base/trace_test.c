@@ -10,6 +10,7 @@
 
 #define GOOD "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
+/* proves: traceparent */
 static void test_the_example_of_the_standard(void **state)
 {
     struct trace_parent parent;
@@ -26,6 +27,7 @@ static void test_the_example_of_the_standard(void **state)
     assert_string_equal(text, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00");
 }
 
+/* proves: traceparent */
 static void test_what_is_none(void **state)
 {
     static const char *const bad[] = {

@@ -96,6 +96,7 @@ static const struct {
     {"59 59 23 31 12 ?", "9999-12-31T23:59:58Z", {"9999-12-31T23:59:59Z", NULL}},
 };
 
+/* proves: cron */
 static void fires_when_a_calendar_says(void **state)
 {
 
@@ -184,6 +185,7 @@ static const struct {
                 "@hourly"},
 };
 
+/* proves: cron, cron-bytes */
 static void refuses_nonsense_with_its_place(void **state)
 {
     char longest[CRON_TEXT_SIZE_MAX + 2];
@@ -213,6 +215,7 @@ static void refuses_nonsense_with_its_place(void **state)
     assert_string_equal(error.text, "it is longer than 256 characters");
 }
 
+/* proves: dst */
 static void reads_the_words_of_dst(void **state)
 {
     enum cron_dst dst = CRON_DST_SKIP;
@@ -334,6 +337,7 @@ static const struct dst_case skipped_hour[] = {
      {"2026-03-29T01:00:00Z", "2027-03-29T00:30:00Z"}},
 };
 
+/* proves: dst */
 static void lesson_a_job_in_the_skipped_hour_is_not_lost(void **state)
 {
     (void)state;
@@ -341,6 +345,7 @@ static void lesson_a_job_in_the_skipped_hour_is_not_lost(void **state)
 }
 
 /* In Berlin 02:00 to 03:00 comes twice on 2026-10-25: from 00:00 UTC and from 01:00 UTC. */
+/* proves: dst */
 static void lesson_a_job_in_the_repeated_hour_runs_once(void **state)
 {
     static const struct dst_case cases[] = {
@@ -465,6 +470,7 @@ static void a_whole_day_may_be_skipped_or_come_twice(void **state)
 }
 
 /* Each last Sunday of March, at half past two: there is none in Berlin. */
+/* proves: dst */
 static void what_no_clock_shows_never_fires_with_skip(void **state)
 {
     struct zone *zone = zone_testing_rule(BERLIN);
@@ -551,6 +557,7 @@ static void check_readings(const char *text, struct cron_oracle *oracle, const s
         fail_msg("'%s': before %lld is %lld", text, (long long)next, (long long)last);
 }
 
+/* proves: cron */
 static void agrees_with_the_oracle_on_expressions_by_chance(void **state)
 {
     static struct cron_oracle oracle;

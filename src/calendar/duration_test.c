@@ -24,6 +24,7 @@ static enum error_code parse(const char *text, uint64_t *ret_ms, struct error *r
     return code;
 }
 
+/* proves: after */
 static void test_good(void **state)
 {
     static const struct {
@@ -58,6 +59,7 @@ static void test_good(void **state)
     }
 }
 
+/* proves: after-wrong */
 static void test_bad(void **state)
 {
     static const char *const unit = "a whole number must be followed by one of w, d, h, m, s, ms";

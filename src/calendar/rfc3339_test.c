@@ -25,6 +25,7 @@ static enum error_code parse(const char *text, struct wall *ret_wall, struct err
     return code;
 }
 
+/* proves: at */
 static void test_good(void **state)
 {
     static const struct {
@@ -82,6 +83,7 @@ static void test_good(void **state)
     }
 }
 
+/* proves: at-wrong */
 static void test_bad(void **state)
 {
     static const char *const form = "it is not of the form 2026-11-20T23:59:59Z (RFC 3339)";
@@ -176,6 +178,7 @@ static void check_moment(uint64_t ms)
         fail_msg("%s: %llu, not %llu", text, (unsigned long long)back.ms, (unsigned long long)ms);
 }
 
+/* proves: at */
 static void test_every_day(void **state)
 {
     (void)state;
@@ -184,6 +187,7 @@ static void test_every_day(void **state)
 }
 
 /* Calendar fields with random offsets, the impossible days of short months among them. */
+/* proves: at */
 static void test_random(void **state)
 {
     uint64_t seed = (uint64_t)time(NULL);

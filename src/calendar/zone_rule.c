@@ -3,7 +3,7 @@
 
 enum {
     NAME_SIZE_MIN = 3, /* of "CET" */
-    NAME_SIZE_MAX = 31,
+    ZONE_DESIGNATION_SIZE_MAX = 31,
     OFFSET_HOURS_MAX = 24,
     TIME_HOURS_MAX = 167, /* a rule may name a time of up to a week before or after its day */
 };
@@ -53,7 +53,7 @@ static bool zone_rule_skip_name(struct reader *reader)
             break;
     }
     size = reader->at - name;
-    return size >= NAME_SIZE_MIN && size <= NAME_SIZE_MAX &&
+    return size >= NAME_SIZE_MIN && size <= ZONE_DESIGNATION_SIZE_MAX &&
            (!is_quoted || zone_rule_take(reader, '>'));
 }
 

@@ -219,6 +219,7 @@ static void refuses_changes_that_touch(void **state)
     assert_null(zone_testing_changes(0, beyond, 1, NULL));
 }
 
+/* proves: zone-file */
 static void refuses_files_with_the_reason(void **state)
 {
     const struct zone_change change = {1000000000, 3600};
@@ -333,6 +334,7 @@ static void stretches_lie_side_by_side(void **state)
     zone_destroy(zone);
 }
 
+/* proves: timezone-bytes */
 static void names_cannot_leave_their_folder(void **state)
 {
     static const char *const good[] = {

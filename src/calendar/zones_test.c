@@ -57,6 +57,7 @@ static int teardown(void **state)
     return 0;
 }
 
+/* proves: timezone */
 static void finds_zones_and_keeps_them(void **state)
 {
     struct zones *zones = *state;
@@ -87,6 +88,7 @@ static void does_not_look_at_the_environment(void **state)
     unsetenv("TZDIR");
 }
 
+/* proves: timezone, zone-file (beyond) */
 static void refuses_what_is_no_zone(void **state)
 {
     static const struct {
@@ -157,6 +159,7 @@ static void waits_for_nothing_and_believes_nothing(void **state)
 }
 
 /* Links by the thousand to one file: the limit refuses, and what was loaded stays. */
+/* proves: zones */
 static void holds_so_many_and_no_more(void **state)
 {
     char folder[] = "/tmp/tickwheel-zones-XXXXXX", path[64], name[32];

@@ -34,6 +34,7 @@ static bool try_one(struct breaker *breaker, uint64_t ms, enum breaker_verdict v
     return true;
 }
 
+/* proves: target_breaker_failures */
 static void test_opens_after_so_many_in_a_row(void **state)
 {
     struct breaker breaker = {0};
@@ -55,6 +56,7 @@ static void test_opens_after_so_many_in_a_row(void **state)
     assert_int_equal(breaker_wait_ms(&breaker, &options, at(2000)), 0);
 }
 
+/* proves: breaker */
 static void test_one_probe_decides(void **state)
 {
     struct breaker breaker = {0};
@@ -74,6 +76,7 @@ static void test_one_probe_decides(void **state)
     assert_int_equal(breaker.state, BREAKER_CLOSED);
 }
 
+/* proves: target_breaker_pause_max */
 static void test_pauses_double_up_to_the_longest(void **state)
 {
     static const uint64_t pauses[] = {1000, 2000, 4000, 5000, 5000};
@@ -132,6 +135,7 @@ static void test_what_entered_before_does_not_count(void **state)
     assert_int_equal(breaker.failures, 0);
 }
 
+/* proves: target_breaker_failures (beyond) */
 static void test_switched_off(void **state)
 {
     const struct breaker_options off = {0, 1000, 5000};

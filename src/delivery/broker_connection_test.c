@@ -42,6 +42,7 @@ static void test_outcomes(void **state)
 }
 
 /* Goal: never more than inflight_max are unanswered, and each answer lets one more out. */
+/* proves: broker_inflight_max */
 static void test_inflight_limit(void **state)
 {
     struct shipment *shipments = shipments_create(40, TARGET, LONG);
@@ -63,6 +64,7 @@ static void test_inflight_limit(void **state)
 }
 
 /* Goal: payload is bounded in bytes too; one that is larger than the limit goes alone. */
+/* proves: broker_inflight_bytes_max */
 static void test_bytes_limit(void **state)
 {
     static char payload[600];
@@ -129,6 +131,7 @@ static void test_time_out_and_late_answer(void **state)
 }
 
 /* Goal: without a connection nothing is an attempt; with one it goes on by itself. */
+/* proves: broker-down */
 static void test_postponed_while_down(void **state)
 {
     struct shipment *soon = shipments_create(3, TARGET, 20);

@@ -17,6 +17,7 @@ static void check_field(const struct broker_message *message, size_t index, cons
     assert_int_equal(field->value.size, strlen(value));
 }
 
+/* proves: broker-fields */
 static void test_fields(void **state)
 {
     struct timer_texts texts = {

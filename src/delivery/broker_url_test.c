@@ -52,6 +52,7 @@ static void test_connection(void **state)
     assert_true(url.has_path && *url.path == '\0');
 }
 
+/* proves: broker-url, broker-url-parameters */
 static void test_bad_connections(void **state)
 {
     static const char *const bad[] = {

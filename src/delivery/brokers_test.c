@@ -149,6 +149,7 @@ static void test_drain_and_stop(void **state)
     shipments_destroy(shipments, 20);
 }
 
+/* proves: target-broker */
 static void test_targets(void **state)
 {
     static const struct {
@@ -182,6 +183,7 @@ static void test_targets(void **state)
     set_stop(&set);
 }
 
+/* proves: brokers, broker-name */
 static void test_settings(void **state)
 {
     static const struct {

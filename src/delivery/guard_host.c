@@ -6,14 +6,14 @@
 #include <netinet/in.h>
 
 /* Longer than any host name, even one of 253 characters in UTF-8 that was percent-encoded. */
-#define HOST_SIZE_MAX 2048
+#define GUARD_HOST_SIZE_MAX 2048
 
 /* Stands for a character beyond ASCII that folds into none of it: part of a name, never of an
  * address. */
 #define OTHER '\x80'
 
 /* Undoes percent-encoding, once. Returns the size; -1 for a percent sign without its two digits. */
-static int decode_percent(struct bytes host, char ret_text[HOST_SIZE_MAX])
+static int decode_percent(struct bytes host, char ret_text[GUARD_HOST_SIZE_MAX])
 {
     int size = 0;
 
@@ -299,12 +299,12 @@ static bool is_localhost(const char *text, size_t size)
 
 enum guard_host guard_host_parse(struct bytes host, uint8_t ret_address[16])
 {
-    char text[HOST_SIZE_MAX];
+    char text[GUARD_HOST_SIZE_MAX];
     uint8_t address[16] = {[10] = 0xff, 0xff};
     bool is_bracketed = host.size >= 2 && host.data[0] == '[' && host.data[host.size - 1] == ']';
     int size;
 
-    if (host.size == 0 || host.size > HOST_SIZE_MAX)
+    if (host.size == 0 || host.size > GUARD_HOST_SIZE_MAX)
         return GUARD_HOST_INVALID;
     if (is_bracketed || memchr(host.data, ':', host.size)) {
         if (is_bracketed)

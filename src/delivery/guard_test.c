@@ -193,6 +193,7 @@ static const struct address_case address_cases[] = {
     {"2002:808:808::5efe:127.0.0.1", "loopback"}, /* two embeddings, the second one bad */
 };
 
+/* proves: target-private */
 static void test_addresses(void **state)
 {
     struct guard guard = guard_of("");
@@ -434,6 +435,7 @@ static void normalize(const char *text, char ret_text[INET6_ADDRSTRLEN])
         snprintf(ret_text, INET6_ADDRSTRLEN, "%s", text);
 }
 
+/* proves: target-private */
 static void test_hosts(void **state)
 {
     struct guard guard = guard_of("");
@@ -453,6 +455,7 @@ static void test_hosts(void **state)
 }
 
 /* What the C library reads as an address, we read as the same one, or refuse. */
+/* proves: target-private */
 static void test_hosts_like_the_resolver(void **state)
 {
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
@@ -499,6 +502,7 @@ static void test_hosts_of_odd_sizes(void **state)
 
 /* ---- allowed networks ---- */
 
+/* proves: webhook-allow */
 static void test_allowed_networks(void **state)
 {
     struct guard guard = guard_of(" 127.0.0.0/8, fd00:1::/32,10.1.2.3 ,169.254.169.254/32");
@@ -526,6 +530,7 @@ static void test_allowed_networks(void **state)
 }
 
 /* All of IPv6 does not open IPv4 by way of the mapped form; all of IPv4 opens it in every form. */
+/* proves: webhook-allow */
 static void test_whole_families(void **state)
 {
     struct guard six = guard_of("::/0"), four = guard_of("0.0.0.0/0"), mapped_four;
@@ -545,6 +550,7 @@ static void test_whole_families(void **state)
     assert_non_null(refusal(&mapped_four, "11.9.9.9") ? NULL : refusal(&mapped_four, "127.0.0.1"));
 }
 
+/* proves: webhook-allow, webhook-networks */
 static void test_bad_networks(void **state)
 {
     static const char *const bad[] = {

@@ -144,6 +144,7 @@ static void log_fixture_check(struct log_fixture *fixture, const struct timer_te
 
 #define DUE "\"due\":\"2026-11-20T23:59:59.250Z\",\"fired\":\""
 
+/* proves: target-log */
 static void test_log_lines(void **state)
 {
     const struct {
@@ -178,6 +179,7 @@ static void test_log_lines(void **state)
 }
 
 /* What does not fit is left out and its size is told; one byte less and it is there. */
+/* proves: target-log */
 static void test_log_line_size(void **state)
 {
     char payload[PIPE_BUF + 100], labels[PIPE_BUF + 100], end[100];
@@ -214,6 +216,7 @@ static void test_log_line_size(void **state)
 }
 
 /* A full pipe holds up nothing and ends with the attempt's time; what follows is in whole lines. */
+/* proves: log-output */
 static void test_log_reader_is_behind(void **state)
 {
     const struct timer_texts texts = {.target = BYTES("log:")};
@@ -243,6 +246,7 @@ static void test_log_reader_is_behind(void **state)
     log_fixture_deinit(&fixture);
 }
 
+/* proves: log-output */
 static void test_log_output_is_gone(void **state)
 {
     const struct timer_texts texts = {.target = BYTES("log:")};
@@ -348,6 +352,7 @@ static void test_log_stop(void **state)
     mailbox_deinit(&fixture.back);
 }
 
+/* proves: target-log */
 static void test_log_is_for_the_operator(void **state)
 {
     const struct bytes text = BYTES("log:");

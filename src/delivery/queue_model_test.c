@@ -419,6 +419,7 @@ static void run(uint64_t seed)
     free(model);
 }
 
+/* proves: lease */
 static void test_model(void **state)
 {
     const char *text = getenv("TEST_SEED");

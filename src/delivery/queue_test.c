@@ -249,6 +249,7 @@ static void test_delayed_longer_than_a_lease_comes_once(void **state)
 
 /* beanstalkd #62: the time of a replay was added to every delay. A due time is absolute: the pause
  * that a worker asks for counts from its nack, whatever happens in between. */
+/* proves: nack-delay */
 static void test_a_delay_is_absolute(void **state)
 {
     struct delivery_outcome later = {
@@ -269,6 +270,7 @@ static void test_a_delay_is_absolute(void **state)
 
 /* beanstalkd's job time-out: a worker that dies loses its job to another one, at once when its time
  * is up, and what it says afterwards counts for nothing. */
+/* proves: lease-time, lease-ends */
 static void test_a_lease_that_ends_comes_back(void **state)
 {
     struct bed *bed = *state;
@@ -292,6 +294,7 @@ static void test_a_lease_that_ends_comes_back(void **state)
 
 /* What a worker is told is not later than the end of any of its leases, however long they took to
  * be given, and to be told. */
+/* proves: lease-time */
 static void test_the_end_that_is_told_is_the_first(void **state)
 {
     struct bed *bed = *state;
@@ -324,6 +327,7 @@ static void test_the_end_that_is_told_is_the_first(void **state)
 }
 
 /* One poison message must not come for ever: RocketMQ #9654. */
+/* proves: retry-attempts, nack */
 static void test_poison_becomes_a_dead_letter(void **state)
 {
     struct bed *bed = *state;
@@ -346,6 +350,7 @@ static void test_poison_becomes_a_dead_letter(void **state)
 }
 
 /* beanstalkd's touch: each extension counts from when it is asked for. */
+/* proves: extend */
 static void test_extend(void **state)
 {
     struct bed *bed = *state;
@@ -371,6 +376,7 @@ static void test_extend(void **state)
 
 /* An ack is answered when it is durable, not before: else a crash would bring back what was said to
  * be done. */
+/* proves: ack */
 static void test_an_ack_waits_for_the_disk(void **state)
 {
     struct bed *bed = *state;
@@ -395,6 +401,7 @@ static void test_an_ack_waits_for_the_disk(void **state)
 
 /* Who waits is served as soon as there is work, in the order in which they came, and each gets no
  * more than it asked for. */
+/* proves: lease-wait */
 static void test_waiting_is_fair(void **state)
 {
     struct bed *bed = *state;
@@ -422,6 +429,7 @@ static void test_waiting_is_fair(void **state)
 }
 
 /* A receipt is good for its own lease and queue only, and cannot be made up. */
+/* proves: receipt */
 static void test_receipts(void **state)
 {
     struct bed *bed = *state;
@@ -452,6 +460,7 @@ static void test_receipts(void **state)
 }
 
 /* A stop keeps nobody waiting and gives back what is leased, without counting an attempt. */
+/* proves: lease-ends */
 static void test_stop(void **state)
 {
     struct bed *bed = *state;
@@ -496,6 +505,7 @@ static void test_a_late_pull_counts(void **state)
 }
 
 /* A lease stops growing when it is as large as the worker said. */
+/* proves: lease-max, queue_bytes_max */
 static void test_bytes(void **state)
 {
     struct bed *bed = *state;

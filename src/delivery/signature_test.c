@@ -48,6 +48,7 @@ static void sign(struct signature *signature, const char *id, uint64_t timestamp
     buffer_deinit(&out);
 }
 
+/* proves: webhook-signature */
 static void test_published_vector(void **state)
 {
     struct signature *signature = create(SECRET);
@@ -65,6 +66,7 @@ static void test_published_vector(void **state)
 
 /* Two secrets give both signatures, in the order of the secrets. The second one is of the same
  * example under the other secret; made by Python's hmac and base64. */
+/* proves: webhook-signature, secret-count (at) */
 static void test_two_secrets(void **state)
 {
     const char *other = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
@@ -82,6 +84,7 @@ static void test_two_secrets(void **state)
 }
 
 /* Any body, binary and empty ones too, against another way to compute the same. */
+/* proves: webhook-signature, secret-bytes (at) */
 static void test_like_openssl(void **state)
 {
     static char body[70000], message[70200];
@@ -125,6 +128,7 @@ static void test_like_openssl(void **state)
     }
 }
 
+/* proves: webhook-signature, secret-count (beyond), secret-bytes (beyond) */
 static void test_bad_secrets(void **state)
 {
     static const char *const bad[] = {

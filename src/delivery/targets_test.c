@@ -76,6 +76,7 @@ static void test_each_origin_for_itself(void **state)
 }
 
 /* Beyond the limit a target has no breaker, until one that recovered makes room. */
+/* proves: targets-failing */
 static void test_no_more_than_may_be(void **state)
 {
     struct targets_options options = {.breaker = {1, 1000, 1000}, .count_max = 4};

@@ -58,6 +58,7 @@ static void build(struct webhook_request *request, const struct timer *timer, ui
 
 /* ---- headers ---- */
 
+/* proves: webhook-headers, webhook-epoch */
 static void test_headers(void **state)
 {
     struct timer *timer = make_timer((struct timer_texts){.payload = BYTES("{}")});
@@ -93,6 +94,7 @@ static void test_headers(void **state)
 }
 
 /* The id is the same on every attempt and another for another due time. */
+/* proves: webhook-id */
 static void test_id(void **state)
 {
     struct timer *timer = make_timer((struct timer_texts){.payload = BYTES("{}")});
@@ -132,6 +134,7 @@ struct own_case {
     const char *wanted; /* what comes behind "expect:" */
 };
 
+/* proves: headers */
 static void test_own_headers(void **state)
 {
     static const struct own_case cases[] = {
@@ -242,6 +245,7 @@ static void test_content_type(void **state)
 /* Goal: the link is sent as it was kept, and decides whether the new trace is sampled; the new one
  * is another trace. Method: a timer with a sampled link, with one that is not, without, and with
  * what is none. */
+/* proves: traceparent */
 static void test_trace(void **state)
 {
     static const struct {
@@ -283,6 +287,7 @@ static void test_trace(void **state)
 
 /* Goal: the required attributes of CloudEvents 1.0 in binary mode, none of them twice, a subject in
  * percents. Method: a timer with a key and headers of its own that meddle, another without. */
+/* proves: cloudevents */
 static void test_cloudevents(void **state)
 {
     struct timer *timer = make_timer((struct timer_texts){
@@ -321,6 +326,7 @@ static void test_cloudevents(void **state)
 
 /* ---- the URL ---- */
 
+/* proves: headers */
 static void test_reserved(void **state)
 {
     (void)state;

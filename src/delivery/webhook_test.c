@@ -108,6 +108,8 @@ struct outcome_case {
     const char *error;
 };
 
+/* proves: target-connect, outcome-success, outcome-gone, outcome-retry, outcome-redirect */
+/* proves: webhook_connect_timeout (at) */
 static void test_outcomes(void **state)
 {
     static const struct outcome_case cases[] = {
@@ -158,6 +160,7 @@ static void test_outcomes(void **state)
 }
 
 /* The attempt's number reaches the receiver, which fails the first two. */
+/* proves: webhook-headers */
 static void test_attempts(void **state)
 {
     struct receiver_process receiver = receiver_start(NULL, NULL);
@@ -181,6 +184,7 @@ static void test_attempts(void **state)
     receiver_stop(&receiver);
 }
 
+/* proves: no-credentials */
 static void test_bad_targets(void **state)
 {
     static const char *const bad[] = {
@@ -251,6 +255,7 @@ static uint64_t retry_after(const char *status, const char *value)
     return outcome_of_response(response, PEER_KEEPS).retry_after_ms;
 }
 
+/* proves: outcome-retry-after */
 static void test_retry_after(void **state)
 {
     time_t soon = time(NULL) + 90;
@@ -331,6 +336,7 @@ static void test_a_folded_header_after_another_answer(void **state)
     peer_stop(&folded);
 }
 
+/* proves: outcome-retry */
 static void test_odd_answers(void **state)
 {
     static char many[200000];
@@ -384,6 +390,7 @@ static void test_odd_answers(void **state)
 }
 
 /* Headers of the largest size that is read, and one byte more. */
+/* proves: webhook-answer-headers */
 static void test_headers_to_the_byte(void **state)
 {
     static const char start[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n";
@@ -413,6 +420,7 @@ static void test_headers_to_the_byte(void **state)
 }
 
 /* What comes after response_bytes_max is not waited for: here it never comes. */
+/* proves: webhook_response_bytes_max (beyond) */
 static void test_long_answer(void **state)
 {
     static char response[100000];
@@ -484,6 +492,7 @@ static void assert_signed(struct peer *peer, const char *secret, struct bytes bo
     buffer_deinit(&wanted);
 }
 
+/* proves: no-credentials, payload, headers, webhook, webhook-signature, webhook-headers */
 static void test_request(void **state)
 {
     static const struct bytes body = {"{\"order\": 42}", 13};
@@ -530,6 +539,7 @@ static void test_request(void **state)
 }
 
 /* Empty, binary and large bodies; a content type; two secrets; none. */
+/* proves: body-base64, webhook, webhook-signature */
 static void test_bodies(void **state)
 {
     static char large[2 << 20]; /* libcurl alone would ask first, from 1 MiB on */
@@ -620,6 +630,7 @@ static void test_keep_alive(void **state)
 }
 
 /* No more at a time than there may be connections: 40 of 20 ms each over 4 take 200 ms. */
+/* proves: webhook_connections_max */
 static void test_connections_max(void **state)
 {
     struct receiver_process receiver = receiver_start(NULL, NULL);
@@ -646,6 +657,7 @@ static void test_connections_max(void **state)
     receiver_stop(&receiver);
 }
 
+/* proves: retry-timeout, outcome-retry */
 static void test_time_out(void **state)
 {
     struct receiver_process receiver = receiver_start(NULL, NULL);
@@ -668,6 +680,7 @@ static void test_time_out(void **state)
 }
 
 /* A socket that listens, but whose queue is full, leaves the next connection without an answer. */
+/* proves: outcome-retry, webhook_connect_timeout (beyond) */
 static void test_connect_time_out(void **state)
 {
     struct shipment shipments[8];
@@ -710,6 +723,7 @@ static void test_connect_time_out(void **state)
 }
 
 /* Targets that never answer hold up none of the others, and come back at the stop. */
+/* proves: target-isolation */
 static void test_hung_target(void **state)
 {
     struct receiver_process receiver = receiver_start(NULL, NULL);
@@ -745,6 +759,7 @@ static void test_hung_target(void **state)
 }
 
 /* Nor does a name server that never answers; and the stop does not wait for it. */
+/* proves: target-isolation */
 static void test_hung_name_server(void **state)
 {
     struct receiver_process receiver = receiver_start(NULL, NULL);
@@ -864,6 +879,7 @@ struct refused_case {
 };
 
 /* However the address is spelled or the name resolves: no connection is made. */
+/* proves: target-connect */
 static void test_refused_addresses(void **state)
 {
     static const struct refused_case cases[] = {
@@ -905,6 +921,7 @@ static void test_refused_addresses(void **state)
 }
 
 /* Of a name's two addresses only the allowed one is called. */
+/* proves: target-connect */
 static void test_allowed_address(void **state)
 {
     struct bed bed;

@@ -107,6 +107,7 @@ static struct delivery_outcome outcome_with(SSL_CTX *context, const char *ca, co
     return outcome;
 }
 
+/* proves: outcome-retry */
 static void test_trust(void **state)
 {
     const struct files *files = *state;

@@ -9,9 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define READ_BYTES        4096        /* libcurl's buffer: answers are small */
-#define RESPONSE_HEAD_MAX (64 * 1024) /* the headers of all answers to one request */
-#define TIMEOUT_MS_MAX    1000000000  /* about 11 days; libcurl counts in 32 bits */
+#define READ_BYTES              4096        /* libcurl's buffer: answers are small */
+#define RESPONSE_HEAD_MAX       (64 * 1024) /* the headers of all answers to one request */
+#define TRANSFER_TIMEOUT_MS_MAX 1000000000  /* about 11 days; libcurl counts in 32 bits */
 
 /* ---- libcurl's questions ---- */
 
@@ -118,9 +118,9 @@ static size_t read_body(char *data, size_t size, size_t count, void *context)
 
 static long clamp_ms(uint64_t ms)
 {
-    return ms == 0               ? 1
-           : ms > TIMEOUT_MS_MAX ? TIMEOUT_MS_MAX
-                                 : (long)ms; /* 0 would mean for ever */
+    return ms == 0                        ? 1
+           : ms > TRANSFER_TIMEOUT_MS_MAX ? TRANSFER_TIMEOUT_MS_MAX
+                                          : (long)ms; /* 0 would mean for ever */
 }
 
 /* Whatever the environment, a home directory or libcurl's defaults might add is switched off. */

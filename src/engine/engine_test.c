@@ -7,6 +7,7 @@
 
 /* Goal: one life from create to fired. Method: a due time inside the window, and the clock just
  * before it, at it, and after the answer. */
+/* proves: never-early */
 static void test_fires_at_its_due_time_and_not_before(void **state)
 {
     struct bed bed;
@@ -56,6 +57,7 @@ static void test_far_timer_is_read_ahead(void **state)
 
 /* Goal: a step forward fires what became due, at once. Method: from the start straight past
  * everything. */
+/* proves: clock-step */
 static void test_clock_step_forward_fires_what_became_due(void **state)
 {
     struct bed bed;
@@ -74,6 +76,7 @@ static void test_clock_step_forward_fires_what_became_due(void **state)
 /* Goal: a step back fires nothing twice and nothing early, also what is created behind the
  * watermark. Method: fire one, step back an hour, create one due before the old time, go over it
  * all again. */
+/* proves: clock-step */
 static void test_clock_step_back_fires_nothing_twice_or_early(void **state)
 {
     struct bed bed;
@@ -104,6 +107,7 @@ static void test_clock_step_back_fires_nothing_twice_or_early(void **state)
 
 /* Goal: a due timer that waits for room goes back to waiting for its time when the clock does.
  * Method: one place at the target, two timers, a step back. */
+/* proves: clock-step */
 static void test_clock_step_back_while_waiting_for_room(void **state)
 {
     struct bed bed;
@@ -126,6 +130,7 @@ static void test_clock_step_back_while_waiting_for_room(void **state)
 
 /* Goal: nothing is delivered after a cancel that was answered, near or far, before or after a
  * restart. */
+/* proves: if-match, cancel */
 static void test_cancel(void **state)
 {
     struct timer_id near, far;
@@ -149,6 +154,7 @@ static void test_cancel(void **state)
 }
 
 /* Goal: what is out can be neither cancelled nor changed. */
+/* proves: already-firing */
 static void test_firing_refuses_changes(void **state)
 {
     struct timer_id id;
@@ -164,6 +170,7 @@ static void test_firing_refuses_changes(void **state)
 }
 
 /* Goal: a patch moves the appointment, keeps the id, and outlives a restart. */
+/* proves: patch-time, if-match */
 static void test_patch_moves_the_appointment(void **state)
 {
     struct timer_id id;
@@ -188,6 +195,7 @@ static void test_patch_moves_the_appointment(void **state)
 }
 
 /* Goal: failures are tried again up to attempts_max, then it is dead, with the reason. */
+/* proves: retry-attempts, outcome-gone, outcome-retry */
 static void test_retries_are_bounded(void **state)
 {
     struct timer_id id;
@@ -219,6 +227,7 @@ static void test_retries_are_bounded(void **state)
 }
 
 /* Goal: Retry-After is honoured. */
+/* proves: outcome-retry-after */
 static void test_retry_after(void **state)
 {
     struct delivery_outcome outcome = {.result = DELIVERY_FAILED, .retry_after_ms = 120000};
@@ -272,6 +281,7 @@ static void test_brokers_take_no_room_of_webhooks(void **state)
 
 /* Goal: what was never begun spends no attempt, however often; it comes back after the pause, can
  * be cancelled meanwhile, and shows why it waits. */
+/* proves: timer-attempts, broker-down */
 static void test_postponed(void **state)
 {
     struct delivery_outcome outcome = {
@@ -310,6 +320,7 @@ static void test_postponed(void **state)
 
 /* Goal: a create is acknowledged only when durable; one that failed counts as living until it is
  * known that it is not on disk. */
+/* proves: create-durable */
 static void test_failed_commit_takes_the_create_back(void **state)
 {
     struct engine_stats stats;
@@ -420,6 +431,7 @@ static void test_in_doubt_while_its_old_row_is_read(void **state)
 }
 
 /* Goal: an outcome whose commit failed is written again and never delivered again. */
+/* proves: at-least-once */
 static void test_failed_commit_of_an_outcome_is_repeated(void **state)
 {
     struct timer_id id;
@@ -441,6 +453,7 @@ static void test_failed_commit_of_an_outcome_is_repeated(void **state)
 }
 
 /* Goal: a target that never answers keeps only its own timers waiting. */
+/* proves: target-isolation, target_deliveries_max (beyond) */
 static void test_a_slow_target_delays_no_other(void **state)
 {
     struct bed bed;
@@ -466,6 +479,7 @@ static void test_a_slow_target_delays_no_other(void **state)
 
 /* Goal: memory is bounded by its setting when far more is due at once, and all is delivered.
  * Method: room for about 60 timers, 2,000 due at the same millisecond. */
+/* proves: overload, near_bytes_max (beyond) */
 static void test_memory_is_bounded(void **state)
 {
     struct engine_stats stats;
@@ -488,6 +502,7 @@ static void test_memory_is_bounded(void **state)
 }
 
 /* Goal: limits refuse, with their own error. */
+/* proves: pending_max (beyond), pending_max */
 static void test_limits_refuse(void **state)
 {
     struct bed bed;
@@ -504,6 +519,7 @@ static void test_limits_refuse(void **state)
 
 /* Goal: near timers may take all of their memory and not a byte more; what is far is taken all the
  * same, and what ends makes room. Method: exactly the memory of two, and one byte less. */
+/* proves: near_bytes_max */
 static void test_memory_to_the_byte(void **state)
 {
     struct engine_stats stats;
@@ -533,6 +549,7 @@ static void test_memory_to_the_byte(void **state)
 
 /* Goal: the limit is that of all engines that share a count. Method: two of them, and creates in
  * one while the other has what counts. */
+/* proves: pending_max (at) */
 static void test_pending_is_counted_over_engines(void **state)
 {
     _Atomic uint64_t pending_all = 0;
@@ -560,6 +577,7 @@ static void test_pending_is_counted_over_engines(void **state)
 }
 
 /* Goal: what is over is known for as long as was said, and not a millisecond longer. */
+/* proves: retain */
 static void test_retained_to_the_millisecond(void **state)
 {
     struct timer_id id;
@@ -578,6 +596,7 @@ static void test_retained_to_the_millisecond(void **state)
 
 /* Goal: whatever a target or a broker asks for, nothing is put off for longer than a day, or two
  * with the jitter of what was postponed; and for a day when it asks for that. */
+/* proves: retry-after, postpone */
 static void test_a_day_at_most(void **state)
 {
     static const uint64_t asked_ms[] = {24 * HOUR_MS, 24 * HOUR_MS + 1, UINT64_MAX};
@@ -602,6 +621,7 @@ static void test_a_day_at_most(void **state)
 }
 
 /* Goal: the back-off is within its bounds and reaches both ends of them. */
+/* proves: retry-backoff, outcome-retry-after, retry-after */
 static void test_backoff_is_full_jitter(void **state)
 {
     struct retry_policy policy = {10, 1000, 60000, 1000};

@@ -23,6 +23,7 @@ static void reopen(struct bed *bed)
     open_engine(bed);
 }
 
+/* proves: explain, explain-place */
 static void test_from_disk_to_over(void **state)
 {
     struct explained explained;
@@ -59,6 +60,7 @@ static void test_from_disk_to_over(void **state)
 }
 
 /* Each reason to wait in turn, and that its time is counted for it alone. */
+/* proves: explain-waiting */
 static void test_reasons_to_wait(void **state)
 {
     struct explained explained;
@@ -111,6 +113,7 @@ static void test_reasons_to_wait(void **state)
 }
 
 /* An outage, catching up, a delivery and its commit: with stamps as the node sets them. */
+/* proves: explain-lateness */
 static void test_stages_of_an_outage(void **state)
 {
     struct explained explained;
@@ -156,6 +159,7 @@ static void test_stages_of_an_outage(void **state)
 }
 
 /* The time until an outcome is durable is its commit's; a retry counts what came before it. */
+/* proves: explain-lateness */
 static void test_commit_and_retries(void **state)
 {
     struct explained explained;
@@ -192,6 +196,7 @@ static void test_commit_and_retries(void **state)
 }
 
 /* No more is kept than may be, the latest. */
+/* proves: explain-lateness */
 static void test_history(void **state)
 {
 

@@ -22,6 +22,7 @@ static void look_ahead(struct bed *bed, struct forecast *forecast, uint64_t rows
     carry_out(bed);
 }
 
+/* proves: forecast */
 static void test_counts_by_unit(void **state)
 {
     struct forecast forecast;
@@ -53,6 +54,7 @@ static void test_counts_by_unit(void **state)
     bed_deinit(&bed);
 }
 
+/* proves: forecast, forecast-rows */
 static void test_ends_where_its_rows_end(void **state)
 {
     struct forecast forecast;
@@ -76,6 +78,7 @@ static void test_ends_where_its_rows_end(void **state)
     bed_deinit(&bed);
 }
 
+/* proves: forecast */
 static void test_counts_what_recurs(void **state)
 {
     struct schedule_spec spec = SCHEDULE_SPEC_DEFAULT;

@@ -70,6 +70,7 @@ static struct command_completed complete(struct bed *bed, const char *event, enu
 
 /* Goal: a live key is one timer's. Method: the same again, another thing under it, and once more
  * when the first is over; all of it again with the timer in the storage alone, after a restart. */
+/* proves: key */
 static void test_a_key_is_one_live_timer(void **state)
 {
     const struct asked first = {.key = "order-1", .due_ms = 2 * HOUR_MS};
@@ -105,6 +106,7 @@ static void test_a_key_is_one_live_timer(void **state)
 
 /* Goal: a delay is the same request however late it comes again. Method: due an hour after it was
  * accepted, twice, ten minutes apart; then due two hours after. */
+/* proves: create-repeated */
 static void test_the_same_delay_is_the_same_request(void **state)
 {
     const struct asked asked = {.key = "k", .due_ms = HOUR_MS};
@@ -131,6 +133,7 @@ static void test_the_same_delay_is_the_same_request(void **state)
 
 /* Goal: a schedule is the same request also when it has fired. Method: every hour, asked for again
  * after the first firing; then every two hours. */
+/* proves: create-repeated */
 static void test_the_same_schedule_is_the_same_request(void **state)
 {
     const struct asked hourly = {.key = "k", .schedule = "{\"every\":\"1h\"}", .due_ms = HOUR_MS};
@@ -152,6 +155,7 @@ static void test_the_same_schedule_is_the_same_request(void **state)
 
 /* Goal: of creates that come at once with one key one wins, and each is answered. Method: a batch
  * of the same key many times beside timers without one, all before anything is durable. */
+/* proves: create-conflict */
 static void test_one_of_many_at_once_wins(void **state)
 {
     enum { COUNT = 50 };
@@ -188,6 +192,7 @@ static void test_one_of_many_at_once_wins(void **state)
 
 /* Goal: a request that comes twice makes one timer, also when that has fired meanwhile. Method: the
  * same Idempotency-Key before and after, with another body, and under another key. */
+/* proves: idempotency */
 static void test_a_repeated_request_makes_one_timer(void **state)
 {
     const struct asked asked = {.request = "0123456789abcdefretry-1", .due_ms = 1000};
@@ -216,6 +221,7 @@ static void test_a_repeated_request_makes_one_timer(void **state)
 
 /* Goal: a put makes or replaces, under one id. Method: twice, with what it watches changed; then
  * both events, of which only the second is watched. */
+/* proves: already-firing, put-create, complete-firing */
 static void test_put_creates_and_replaces(void **state)
 {
     const struct asked first = {.key = "k", .watch = "paid\n", .due_ms = HOUR_MS};
@@ -243,6 +249,7 @@ static void test_put_creates_and_replaces(void **state)
 
 /* Goal: a put that is to replace makes no timer. Method: one that must find its timer, before there
  * is one, at another version, as it should be, and when the timer is over. */
+/* proves: put-if-match */
 static void test_put_replaces_only_what_lives(void **state)
 {
     const struct asked asked = {.key = "k", .due_ms = HOUR_MS};
@@ -282,6 +289,7 @@ static void test_put_replaces_only_what_lives(void **state)
 
 /* Goal: of what is found only what this very request made counts as repeated. Method: the same put
  * and the same create again, then what another request made. */
+/* proves: put-idempotency */
 static void test_a_repetition_is_told_apart(void **state)
 {
     const struct asked first = {.request = "0123456789abcdefput-1", .key = "k", .due_ms = HOUR_MS};
@@ -307,6 +315,7 @@ static void test_a_repetition_is_told_apart(void **state)
 
 /* Goal: a put begins its schedule anew. Method: what was made an hour ago is replaced by two
  * firings every ten seconds, counted from now. */
+/* proves: put-replace */
 static void test_put_begins_a_schedule_anew(void **state)
 {
     const struct asked first = {.key = "k", .due_ms = 2 * HOUR_MS};
@@ -329,6 +338,7 @@ static void test_put_begins_a_schedule_anew(void **state)
 
 /* Goal: a patch of all that have a label reaches those that are due at its time already. Method: of
  * two timers one is; and once more, when there is nothing left to change. */
+/* proves: bulk-reschedule */
 static void test_labels_are_patched_whenever_due(void **state)
 {
     const struct asked values = {.due_ms = HOUR_MS, .payload = "[]"};
@@ -356,6 +366,7 @@ static void test_labels_are_patched_whenever_due(void **state)
 
 /* Goal: two changes by label that each move timers to now come to an end. Method: pages of one row,
  * a clock that goes on with each, and no room to deliver. */
+/* proves: bulk-selection */
 static void test_two_sweeps_come_to_an_end(void **state)
 {
     struct command commands[2];
@@ -404,6 +415,7 @@ static void test_two_sweeps_come_to_an_end(void **state)
 
 /* Goal: an event ends all that watch it, near and far, and nothing else. Method: more watchers than
  * one page of them holds, some far ahead, some that watch other events; then time goes past all. */
+/* proves: complete, complete-fire */
 static void test_an_event_completes_all_that_watch(void **state)
 {
     enum { COUNT = 1000 };
@@ -431,6 +443,7 @@ static void test_an_event_completes_all_that_watch(void **state)
 /* Goal: of many events each is answered for itself, in its place. Method: more of them than are
  * begun at once, some that nobody watches, one twice, one with more watchers than a page, one whose
  * timer is being delivered. */
+/* proves: complete-many */
 static void test_many_events_are_each_answered(void **state)
 {
     enum { COUNT = 2000, WATCHERS = 300, FIRING = 7, CROWDED = 11, TWICE = 13 };
@@ -473,6 +486,7 @@ static void test_many_events_are_each_answered(void **state)
 
 /* Goal: an event that fails is told of, and the others are done. Method: the first look-up fails,
  * then, asked again, the first commit. */
+/* proves: complete-many */
 static void test_one_of_many_events_may_fail(void **state)
 {
     struct command_event events[] = {{.name = BYTES("a")}, {.name = BYTES("b")}};
@@ -504,6 +518,7 @@ static void test_one_of_many_events_may_fail(void **state)
 
 /* Goal: a dead letter that is redriven has its names again, unless another timer has had its key
  * since. */
+/* proves: redrive */
 static void test_a_redriven_timer_has_its_names_again(void **state)
 {
     const struct asked asked = {.key = "k", .watch = "paid:1\n"};
@@ -569,6 +584,7 @@ static void test_a_redrive_takes_the_lock_of_its_key(void **state)
 
 /* Goal: a failing storage leaves a name as it was, and every command is answered. Method: look-up
  * and write fail in turn; then the same create succeeds. */
+/* proves: io */
 static void test_a_failure_takes_no_name(void **state)
 {
     const struct asked asked = {.key = "k", .due_ms = HOUR_MS};

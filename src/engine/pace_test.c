@@ -25,6 +25,7 @@ static uint64_t burst_of(uint64_t rate)
     return rate * 100 > 1000000 ? rate * 100 : 1000000; /* in millionths of one */
 }
 
+/* proves: delivery-rate, target_rate_max (beyond), catch_up_rate_max (beyond) */
 static void test_never_more_than_the_rate(void **state)
 {
     const char *text = getenv("TEST_SEED");
@@ -79,6 +80,7 @@ static void test_a_full_bucket_gains_nothing(void **state)
     assert_true(pace_next(&pace, 1000).ms == now.ms + 1000);
 }
 
+/* proves: target_rate_max (at), catch_up_rate_max (at) */
 static void test_the_rate_is_reached(void **state)
 {
     struct wall now = {START};

@@ -156,6 +156,7 @@ static struct engine_stats stats_of(struct bed *bed)
 }
 
 /* Goal: nothing is handed out unasked, by another name or another priority, or before it is due. */
+/* proves: lease */
 static void test_waits_until_it_is_pulled(void **state)
 {
     struct delivery *delivery;
@@ -183,6 +184,7 @@ static void test_waits_until_it_is_pulled(void **state)
 }
 
 /* Goal: "queue:a" and "queue:a?priority=5" are one queue, in order of due times. */
+/* proves: target-queue */
 static void test_one_lane_for_both_spellings(void **state)
 {
     struct timer_id ids[3];
@@ -206,6 +208,7 @@ static void test_one_lane_for_both_spellings(void **state)
 
 /* Goal: what is ready but not leased can be cancelled and is not handed out afterwards: the stock
  * reservation that is paid late. What is leased cannot. */
+/* proves: lease-cancel */
 static void test_ready_can_be_cancelled(void **state)
 {
     struct delivery *delivery;
@@ -251,6 +254,7 @@ static void test_wakes_once(void **state)
 }
 
 /* Goal: an outcome is recorded when it is durable, and a returned one changes nothing at all. */
+/* proves: item-attempt */
 static void test_outcomes(void **state)
 {
     struct delivery *delivery;
@@ -302,6 +306,7 @@ static void test_outcomes(void **state)
 
 /* Goal: as many are out as the limits say, in number and in bytes; whoever was refused is woken
  * when there is room. */
+/* proves: queue_leases_max (beyond) */
 static void test_limits(void **state)
 {
     struct delivery *out[4];
@@ -469,6 +474,7 @@ static void test_what_is_due_at_once_is_spilled_in_portions(void **state)
 }
 
 /* Goal: a spilled timer is found by commands, and one that was cancelled is not called in. */
+/* proves: lease-cancel */
 static void test_spilled_timers_can_be_cancelled(void **state)
 {
     struct timer_id *ids = calloc(3000, sizeof(*ids));
@@ -488,6 +494,7 @@ static void test_spilled_timers_can_be_cancelled(void **state)
 
 /* Goal: a step back of the clock neither loses what is ready nor hands out what is not due any
  * more. */
+/* proves: clock-step */
 static void test_the_clock_steps_back(void **state)
 {
     struct delivery *delivery;
@@ -513,6 +520,7 @@ static void test_the_clock_steps_back(void **state)
 
 /* Goal: a dead letter keeps what it carried and begins anew, once, also after a restart; nothing
  * else is redriven. */
+/* proves: redrive */
 static void test_redrive(void **state)
 {
     struct delivery *delivery;
@@ -554,6 +562,7 @@ static void test_redrive(void **state)
 
 /* Goal: a redrive that could not be written changes nothing, and a dead letter is forgotten in the
  * end. */
+/* proves: redrive */
 static void test_redrive_fails(void **state)
 {
     struct delivery *delivery;

@@ -32,6 +32,7 @@ static struct schedule_spec random_spec(struct random *random)
     return spec;
 }
 
+/* proves: timer-schedule */
 static void test_text_says_what_was_asked(void **state)
 {
     const char *seed = getenv("TEST_SEED");
@@ -108,6 +109,7 @@ static size_t deliver_until(struct bed *bed, uint64_t ms, uint64_t *due_ms, size
     return count;
 }
 
+/* proves: count */
 static void test_fires_each_as_planned_and_ends(void **state)
 {
     uint64_t due_ms[20];
@@ -130,6 +132,7 @@ static void test_fires_each_as_planned_and_ends(void **state)
 }
 
 /* An outage of an hour: only the last one missed is fired, and then as planned. */
+/* proves: missed */
 static void test_after_an_outage_the_last_missed_fires(void **state)
 {
     uint64_t due_ms[400];
@@ -148,6 +151,7 @@ static void test_after_an_outage_the_last_missed_fires(void **state)
     bed_deinit(&bed);
 }
 
+/* proves: missed */
 static void test_each_missed_fires_unless_too_late(void **state)
 {
     uint64_t due_ms[400];
@@ -170,6 +174,7 @@ static void test_each_missed_fires_unless_too_late(void **state)
 }
 
 /* Once and too late: it is dropped, which is told, and not delivered. */
+/* proves: drop-after */
 static void test_one_that_is_too_late_is_dropped(void **state)
 {
     const char *const schedule = "{\"late\":{\"drop_after\":\"5s\"}}";
@@ -271,6 +276,7 @@ static void test_recurring_in_a_queue(void **state)
 
 /* What nobody pulled in time is dropped when it would be handed out, and the next one is. What was
  * dropped fires at once when it is redriven. */
+/* proves: drop-after, redrive */
 static void test_too_late_for_its_worker(void **state)
 {
     const char *const schedule = "{\"late\":{\"drop_after\":\"5s\"}}";
@@ -300,6 +306,7 @@ static void test_too_late_for_its_worker(void **state)
 }
 
 /* The spread moves every firing by the same; a clock that is far on finds the next one at once. */
+/* proves: spread */
 static void test_spread_and_far_clock(void **state)
 {
     const struct schedule_spec spec = {

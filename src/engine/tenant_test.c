@@ -79,6 +79,7 @@ static struct command answered(struct bed *bed, size_t tenant, struct command co
     return command;
 }
 
+/* proves: tenant-isolation */
 static void test_ids_and_keys(void **state)
 {
     static const enum command_kind kinds[] = {COMMAND_GET, COMMAND_PATCH, COMMAND_CANCEL,
@@ -129,6 +130,7 @@ static void test_ids_and_keys(void **state)
     bed_deinit_counted(&bed, &tenant_counts);
 }
 
+/* proves: tenant-isolation */
 static void test_many_at_once(void **state)
 {
     static const enum command_kind kinds[] = {COMMAND_PATCH, COMMAND_CANCEL, COMMAND_FIRE};
@@ -179,6 +181,7 @@ static struct delivery *pull(struct bed *bed, size_t tenant)
                      QUEUE_PRIORITY_DEFAULT);
 }
 
+/* proves: tenant-isolation */
 static void test_queues(void **state)
 {
     struct tenant_counts tenant_counts;
@@ -211,6 +214,7 @@ static void test_queues(void **state)
 /* Goal: what others do under the same name is nothing to a tenant, however much of it. Method: a
  * rival takes the key again and again, more often than names are looked at; then the first one's
  * dead letter, which had it, lives again. */
+/* proves: tenant-isolation */
 static void test_names_that_others_have(void **state)
 {
     struct command_created created;
@@ -289,6 +293,7 @@ static void live_on(struct bed *bed, struct random *random, uint64_t pending_max
     }
 }
 
+/* proves: tenant-pending */
 static void test_exactly_so_many(void **state)
 {
     const char *text = getenv("TEST_SEED");
@@ -331,6 +336,7 @@ static void test_exactly_so_many(void **state)
     bed_deinit_counted(&bed, &tenant_counts);
 }
 
+/* proves: tenant-pending */
 static void test_at_the_limit_and_beyond(void **state)
 {
     struct command_created created;

@@ -59,6 +59,7 @@ static void restart(struct bed *bed)
 
 /* Goal: however often a timer is touched, it fires once, at the last due time, and its row moves
  * once a rotation. Method: a thousand touches, near and far, and time to the brink of each. */
+/* proves: bulk-touch */
 static void test_many_touches_move_the_row_once(void **state)
 {
     enum { TOUCHES = 1000 };
@@ -95,6 +96,7 @@ static void test_many_touches_move_the_row_once(void **state)
 
 /* Goal: a touch only ever extends, and is conditional. Method: an earlier time and the same one
  * change nothing; a version that is not the timer's is refused. */
+/* proves: touch */
 static void test_a_touch_never_shortens(void **state)
 {
     struct command stale, right;
@@ -126,6 +128,7 @@ static void test_a_touch_never_shortens(void **state)
 
 /* Goal: an answered touch survives. Method: restarts before the old time, after it, and after the
  * row was moved. */
+/* proves: touch */
 static void test_a_touch_survives(void **state)
 {
     struct timer_id id;
@@ -153,6 +156,7 @@ static void test_a_touch_survives(void **state)
 }
 
 /* Goal: other commands see a touched timer as it is. Method: each of them after a touch. */
+/* proves: touch-refused */
 static void test_commands_after_a_touch(void **state)
 {
     static const enum command_kind kinds[] = {COMMAND_PATCH, COMMAND_CANCEL, COMMAND_FIRE};
@@ -210,6 +214,7 @@ static void test_what_is_due_is_put_off(void **state)
 
 /* Goal: a touch that failed leaves the timer as it was; a move that failed is made again. Method:
  * one commit fails of each. */
+/* proves: bulk-touch */
 static void test_a_touch_may_fail(void **state)
 {
     struct timer_id id;
@@ -338,6 +343,7 @@ static void change_twin(struct bed *bed, struct random *random, struct twin *twi
     carry_out(bed);
 }
 
+/* proves: touch */
 static void test_random_histories(void **state)
 {
     const char *given = getenv("TEST_SEED");

@@ -47,6 +47,7 @@ static void await_connections(struct handler *handler, size_t count)
 
 /* ---- limits ---- */
 
+/* proves: headers-too-large, header_bytes_max (beyond) */
 static void refuses_large_heads(void **state)
 {
     struct handler *handler = handler_start(&(struct http_options){.header_bytes_max = 4096});
@@ -76,6 +77,7 @@ static void refuses_large_heads(void **state)
     handler_destroy(handler);
 }
 
+/* proves: http-excess, connections_max */
 static void refuses_too_many_connections(void **state)
 {
     struct handler *handler =
@@ -107,6 +109,7 @@ static void refuses_too_many_connections(void **state)
 }
 
 /* So many beyond the limit are told so, and the next one is not even heard. */
+/* proves: connections-excess */
 static void tells_some_of_too_many(void **state)
 {
     enum { TOLD = CONNECTIONS_EXCESS_MAX, ALL = 1 + TOLD };
@@ -131,6 +134,7 @@ static void tells_some_of_too_many(void **state)
 }
 
 /* Far beyond the limit nobody is even answered, but the server is well afterwards. */
+/* proves: http-excess */
 static void sheds_a_flood_of_connections(void **state)
 {
     enum { FLOOD = 200 };
@@ -158,6 +162,7 @@ static void sheds_a_flood_of_connections(void **state)
 
 /* ---- slow clients ---- */
 
+/* proves: http-slow, http_idle (beyond) */
 static void closes_silent_connections(void **state)
 {
     static const char *const beginnings[] = {
@@ -184,6 +189,7 @@ static void closes_silent_connections(void **state)
 
 /* One byte now and then: each is activity, but the head never ends. The pace is the socket's own:
  * we wait for news, of which there is none until the server closes. */
+/* proves: http-slow, http_idle (beyond) */
 static void closes_slow_heads_and_bodies(void **state)
 {
     static const char *const beginnings[] = {
@@ -208,6 +214,7 @@ static void closes_slow_heads_and_bodies(void **state)
 }
 
 /* A client that is slow but steady, and one that waits for its answer, are left alone. */
+/* proves: http-slow, http_idle (at) */
 static void spares_the_patient(void **state)
 {
     static char piece[4096];
@@ -238,6 +245,7 @@ static void spares_the_patient(void **state)
 
 /* A piece of the answer now and then, too little, by a machine that has room for little: each is
  * activity. The pace is that of a second connection, on which nothing comes. */
+/* proves: http-slow */
 static void closes_slow_readers(void **state)
 {
     struct handler *handler = handler_start(&(struct http_options){.idle_ms = 300});
@@ -265,6 +273,7 @@ static void closes_slow_readers(void **state)
 }
 
 /* Slow but steady: all of it arrives. */
+/* proves: http-slow */
 static void spares_steady_readers(void **state)
 {
     static char piece[256 << 10];
@@ -412,6 +421,7 @@ static void await_refusal(uint16_t port)
             fail_msg("the port still accepts connections");
 }
 
+/* proves: stop, drain (at) */
 static void answers_what_is_under_way_before_it_stops(void **state)
 {
     struct handler *handler = handler_start(&(struct http_options){.threads = 2});
@@ -451,6 +461,7 @@ static void answers_what_is_under_way_before_it_stops(void **state)
 }
 
 /* Uploads that do not end are cut off; answers that are owed are waited for without limit. */
+/* proves: drain (beyond) */
 static void stops_after_its_patience(void **state)
 {
     struct handler *handler = handler_start(&(struct http_options){.threads = 2, .drain_ms = 50});

@@ -55,6 +55,7 @@ static void expect(struct client *client, const char *method, int status, const 
     assert_body(&reply, body);
 }
 
+/* proves: http-connections */
 static void keeps_connections(void **state)
 {
     struct fixture *fixture = *state;
@@ -106,6 +107,7 @@ static void speaks_http_1_0(void **state)
     assert_true(client_is_at_end(&fixture->client));
 }
 
+/* proves: http-connections */
 static void answers_pipelined_requests_in_order(void **state)
 {
     struct fixture *fixture = *state;
@@ -173,6 +175,7 @@ static void reads_large_bodies(void **state)
     }
 }
 
+/* proves: http-connections */
 static void expects_100_continue(void **state)
 {
     struct fixture *fixture = *state;
@@ -213,6 +216,7 @@ static void expects_100_continue_and_has_no_body(void **state)
     }
 }
 
+/* proves: unread-body */
 static void refuses_large_bodies_before_they_come(void **state)
 {
     struct fixture *fixture = *state;
@@ -246,6 +250,7 @@ static void refuses_within_a_body(void **state)
 }
 
 /* Who goes on sending after the answer is cut off, at a known length. */
+/* proves: discarded-body */
 static void stops_reading_what_nobody_wants(void **state)
 {
     static char piece[1 << 20];
@@ -273,6 +278,7 @@ static void ask_with_parameters(struct client *client, int count)
     client_printf(client, " HTTP/1.1\r\nHost: t\r\n\r\n");
 }
 
+/* proves: query-parameters */
 static void disconnects_who_sends_too_many_parameters(void **state)
 {
     enum { FIT = ((8192 + 8192) / 2 - 1024) / 64 };
@@ -340,6 +346,7 @@ static void answers_from_another_thread(void **state)
     }
 }
 
+/* proves: bad-request */
 static void refuses_unclear_framing(void **state)
 {
     static const char *const headers[] = {

@@ -97,6 +97,7 @@ static void reads_each_type(void **state)
     assert_int_equal(config.storage_sync, CONFIG_STORAGE_SYNC_ALWAYS);
 }
 
+/* proves: partitions (beyond), partitions-max (beyond) */
 static void refuses_bad_values_with_the_limits(void **state)
 {
     static const struct {
@@ -181,6 +182,7 @@ static void check_beyond(const struct config *config, const struct config_row *r
 }
 
 /* Every number of the table at its limits and one beyond, so that no row is left out. */
+/* proves: setting-range */
 static void every_row_keeps_its_limits(void **state)
 {
     struct config config;
@@ -211,6 +213,7 @@ static void every_row_keeps_its_limits(void **state)
 }
 
 /* The same of every text: its bytes. */
+/* proves: setting-range */
 static void every_text_keeps_its_limits(void **state)
 {
     static char text[10000];
@@ -259,6 +262,7 @@ static enum error_code load_large(const char *flag, const char *start, size_t si
     return code;
 }
 
+/* proves: config-file, secret-file */
 static void files_have_their_sizes(void **state)
 {
     static const struct {
@@ -384,6 +388,7 @@ static void refuses_the_environment_that_it_does_not_know(void **state)
     assert_int_equal(config_load(1, argv, others, &config, &request, &error), ERROR_NONE);
 }
 
+/* proves: config-line */
 static void refuses_wrong_files_by_their_line(void **state)
 {
     static const struct {

@@ -108,6 +108,7 @@ static void test_the_unnamed_tenant(void **state)
     tokens_free(tokens);
 }
 
+/* proves: tenant-bodies, tenant-limit-range */
 static void test_limits_at_their_ends(void **state)
 {
     static const char *const good[] = {"rate=1", "rate=1000000", "pending_max=9223372036854775807",
@@ -139,6 +140,7 @@ static void test_limits_at_their_ends(void **state)
 }
 
 /* A file, and a tenant's name, of the largest size, and one byte more. */
+/* proves: tokens-file, tenant-name */
 static void test_sizes(void **state)
 {
     static char lines[TOKENS_FILE_SIZE_MAX + 1];
@@ -165,6 +167,7 @@ static void test_sizes(void **state)
     assert_wrong(text, "a tenant has");
 }
 
+/* proves: tokens */
 static void test_as_many_as_may_be(void **state)
 {
     struct tokens *tokens;

@@ -131,6 +131,7 @@ static enum error_code get(struct node *node, const struct timer_id *id, struct 
 
 /* Goal: acknowledged is there after a restart, and ids of two runs never meet. Method: the same
  * create before and after a stop. */
+/* proves: create-durable, webhook-epoch */
 static void test_restart_keeps_what_was_acknowledged(void **state)
 {
     struct fixture *fixture = *state;
@@ -152,6 +153,7 @@ static void test_restart_keeps_what_was_acknowledged(void **state)
 
 /* Goal: stopping answers whatever was let in. Method: many creates, and a stop before any answer is
  * waited for. */
+/* proves: stop */
 static void test_stop_answers_everything(void **state)
 {
     enum { COUNT = 2000 };
@@ -184,6 +186,7 @@ static enum error_code check_target(struct node *node, const char *text)
 }
 
 /* Goal: at its limits the door refuses and takes nothing. */
+/* proves: overload, unavailable, inflight_max */
 static void test_the_door_refuses(void **state)
 {
     struct fixture *fixture = *state;
@@ -209,6 +212,7 @@ static void test_the_door_refuses(void **state)
 }
 
 /* Goal: what cannot start says why and leaves nothing behind. */
+/* proves: readyz */
 static void test_start_says_what_is_wrong(void **state)
 {
     struct fixture *fixture = *state;

@@ -143,6 +143,7 @@ static void assert_decodes(struct record_key key, struct bytes value, const stru
     timer_free(timer);
 }
 
+/* proves: stored-unchanged */
 static void test_round_trip(void **state)
 {
     uint64_t seed = testing_seed();

@@ -475,6 +475,7 @@ static void test_no_current(void **state)
 
 /* ---- backups ---- */
 
+/* proves: backup */
 static void test_backup(void **state)
 {
     struct fixture *fixture = *state;

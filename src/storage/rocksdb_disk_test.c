@@ -121,6 +121,7 @@ static void assert_count(struct fixture *fixture, uint64_t acknowledged)
     storage_page_free(&page);
 }
 
+/* proves: io */
 static void test_sync_fails(void **state)
 {
     struct fixture *fixture = *state;
@@ -142,6 +143,7 @@ static void test_sync_fails(void **state)
     }
 }
 
+/* proves: io */
 static void test_disk_fails(void **state)
 {
     struct fixture *fixture = *state;
@@ -172,6 +174,7 @@ static void test_disk_fails(void **state)
     timer_free(timer);
 }
 
+/* proves: disk-full */
 static void test_disk_full(void **state)
 {
     struct fixture *fixture = *state;

@@ -132,6 +132,7 @@ static void test_in_use(void **state)
     reopen(fixture);
 }
 
+/* proves: partitions (beyond) */
 static void test_other_partition_count(void **state)
 {
     struct fixture *fixture = *state;

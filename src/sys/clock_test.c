@@ -50,6 +50,7 @@ static void instants_are_nanoseconds(void **state)
 }
 
 /* However late it is asked. */
+/* proves: lease-time */
 static void an_instant_is_not_shown_later_than_it_is(void **state)
 {
     struct instant before = instant_now();

@@ -16,6 +16,7 @@ static void broker_target_check_slice(struct bytes text, struct target_slice sli
     assert_true(bytes_equal(target_slice(text, slice), bytes_of(expected)));
 }
 
+/* proves: target-broker */
 static void test_one_place(void **state)
 {
     const struct bytes text = BYTES("kafka://c/a/b?key=k%2F?1");
@@ -33,6 +34,7 @@ static void test_one_place(void **state)
     assert_true(bytes_equal(target_origin(text, &target), BYTES("kafka://c")));
 }
 
+/* proves: target-broker */
 static void test_two_places(void **state)
 {
     const struct bytes text = BYTES("amqp://c/e%2Fx/r/k"), no_exchange = BYTES("amqp://c//q");
@@ -50,6 +52,7 @@ static void test_two_places(void **state)
     broker_target_check_slice(no_exchange, target.paths[1], "q");
 }
 
+/* proves: target-broker */
 static void test_bad_broker_targets(void **state)
 {
     static const struct {
@@ -82,6 +85,7 @@ static void test_bad_broker_targets(void **state)
             fail_msg("%s: %s", bad[i].text, error.text);
 }
 
+/* proves: broker-name-bytes, target-size */
 static void test_broker_target_sizes(void **state)
 {
     char large[TARGET_SIZE_MAX + 1];

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+/* proves: list-label */
 static void test_have(void **state)
 {
     struct bytes labels = BYTES("{\"a\":\"1\",\"b\":\"\",\"\\u00e4\":\"x\\ny\",\"a2\":\"a\"}");

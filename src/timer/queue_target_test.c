@@ -12,6 +12,7 @@
 
 #define NAME_64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789ABCDEF"
 
+/* proves: target-queue */
 static void test_queue_targets(void **state)
 {
     static const struct {
@@ -40,6 +41,7 @@ static void test_queue_targets(void **state)
     }
 }
 
+/* proves: target-queue */
 static void test_bad_queue_targets(void **state)
 {
     static const char *const bad[] = {

@@ -51,6 +51,7 @@ static uint64_t last(const struct recurrence *recurrence, uint64_t at_ms)
     return recurrence_last(recurrence, (struct wall){at_ms}).ms;
 }
 
+/* proves: every */
 static void every_is_a_fixed_rate(void **state)
 {
     struct recurrence recurrence = every(1000, 250);
@@ -67,6 +68,7 @@ static void every_is_a_fixed_rate(void **state)
     assert_int_equal(last(&recurrence, 1250), 1250);
 }
 
+/* proves: count, until */
 static void count_and_until_end_it(void **state)
 {
     struct recurrence recurrence = every(1000, 250);
@@ -139,6 +141,7 @@ static void lesson_a_restart_does_not_align_periodic_jobs(void **state)
 }
 
 /* A delivery that is late, or tried again for a while, does not move the next ones. */
+/* proves: every */
 static void lesson_lateness_does_not_add_up(void **state)
 {
     struct recurrence recurrence = every(1000, 10 * SECOND);
@@ -154,6 +157,7 @@ static void lesson_lateness_does_not_add_up(void **state)
 }
 
 /* An outage of ten years, every second of it planned. */
+/* proves: missed */
 static void what_was_missed_is_passed_over_in_one_step(void **state)
 {
     const uint64_t start = UINT64_C(1795219200000), outage = 3650 * DAY;
@@ -180,6 +184,7 @@ static void what_was_missed_is_passed_over_in_one_step(void **state)
     assert_int_equal(recurrence_count(&kinds[0], previous, now, UINT64_MAX), outage / SECOND);
 }
 
+/* proves: drop-after */
 static void exactly_as_late_as_allowed_is_not_too_late(void **state)
 {
     struct recurrence recurrence = every(1000, 1000);
@@ -208,6 +213,7 @@ static void exactly_as_late_as_allowed_is_not_too_late(void **state)
 
 /* Quartz.NET #3148: after the clock was set back, the same comes next as before; nothing stops and
  * nothing comes twice. */
+/* proves: clock-step */
 static void lesson_a_clock_set_back_neither_stops_nor_repeats(void **state)
 {
     struct recurrence recurrence = every(0, HOUR);

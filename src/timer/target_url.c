@@ -10,8 +10,8 @@
  */
 #include "timer/target_parsers.h"
 
-#define HOST_SIZE_MAX  253 /* of a name in DNS, without the point that may end it */
-#define LABEL_SIZE_MAX 63  /* of each of its parts */
+#define TARGET_HOST_SIZE_MAX       253 /* of a name in DNS, without the point that may end it */
+#define TARGET_HOST_LABEL_SIZE_MAX 63  /* of each of its parts */
 
 static bool target_url_is_digit(char c)
 {
@@ -94,7 +94,7 @@ static bool target_url_is_name(struct bytes host)
 {
     size_t label = 0; /* its size so far */
 
-    if (host.size == 0 || host.size - (host.data[host.size - 1] == '.') > HOST_SIZE_MAX)
+    if (host.size == 0 || host.size - (host.data[host.size - 1] == '.') > TARGET_HOST_SIZE_MAX)
         return false;
     for (size_t i = 0; i < host.size; i++) {
         char c = host.data[i];
@@ -106,7 +106,7 @@ static bool target_url_is_name(struct bytes host)
         } else {
             if (!target_url_is_alphanumeric(c) && c != '-' && c != '_')
                 return false;
-            if (++label > LABEL_SIZE_MAX)
+            if (++label > TARGET_HOST_LABEL_SIZE_MAX)
                 return false;
         }
     }

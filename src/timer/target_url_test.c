@@ -30,6 +30,7 @@ static enum error_code target_url_check(struct bytes url, char *ret_host, struct
 #define LABEL_63 "abcdefghijklmnopqrstuvwxyz-abcdefghijklmnopqrstuvwxyz-012345678"
 #define LABEL_61 "abcdefghijklmnopqrstuvwxyz-abcdefghijklmnopqrstuvwxyz-0123456"
 
+/* proves: target-url, host-bytes (at), host-label-bytes (at) */
 static void test_good_urls(void **state)
 {
     static const struct {
@@ -166,6 +167,7 @@ static const struct {
     {"http://a/\\", "the character at byte 9 must be written as % and two hexadecimal digits"},
 };
 
+/* proves: target-url, no-credentials, host-bytes (beyond), host-label-bytes (beyond) */
 static void test_bad_urls(void **state)
 {
     (void)state;
@@ -211,6 +213,7 @@ static void test_url_origin(void **state)
 }
 
 /* No byte behind the end is read, and a NUL is no way to hide the rest. */
+/* proves: target-url */
 static void test_url_prefixes(void **state)
 {
     const struct bytes urls[] = {

@@ -10,6 +10,7 @@ static struct bytes name_of(char text[16], size_t index)
     return (struct bytes){text, (size_t)snprintf(text, 16, "t%zu", index)};
 }
 
+/* proves: tenant-pending, tenant-name */
 static void test_counts(void **state)
 {
     struct random random = random_seeded(testing_seed());

@@ -67,6 +67,7 @@ static int compare_ids(const struct timer_id *a, const struct timer_id *b)
     return a->serial < b->serial ? -1 : a->serial > b->serial;
 }
 
+/* proves: timer-id */
 static void test_id_order(void **state)
 {
     struct random random = random_seeded(testing_seed());
@@ -89,6 +90,7 @@ static void test_id_order(void **state)
 }
 
 /* A text with one character changed is another id, or none: never the same and never a crash. */
+/* proves: timer-id */
 static void test_id_strict(void **state)
 {
     const struct timer_id id = {{1700000000000}, 513, UINT64_C(0x0123456789abcdef)};
@@ -123,6 +125,7 @@ static void test_id_strict(void **state)
     assert_int_equal(valid, 25 * 31 + 7); /* of the last one only three bits may differ */
 }
 
+/* proves: timer-state */
 static void test_states(void **state)
 {
     (void)state;

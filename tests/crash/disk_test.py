@@ -104,6 +104,7 @@ class DiskTest(unittest.TestCase):
 
     # ---- full ----
 
+    # proves: disk_reserve_bytes
     def test_reserve(self):
         self.start()
         due = int(time.time() * 1000) + 3000

@@ -57,6 +57,7 @@ def run(rounds, chance, total):
     return ready_s, corrupt
 
 
+# proves: never-early, create-durable, cancel, at-least-once
 def main():
     print(f"TEST_SEED={load.SEED} TEST_ROUNDS={ROUNDS}", flush=True)
     chance, total = random.Random(load.SEED), load.Verdict()

@@ -165,6 +165,7 @@ def run_blind(chance):
     return False
 
 
+# proves: create-durable
 def main():
     print(f"TEST_SEED={load.SEED} TEST_ROUNDS={ROUNDS}", flush=True)
     reason = layer.can_preload()

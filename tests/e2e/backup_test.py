@@ -128,6 +128,7 @@ class BackupTest(unittest.TestCase):
             self.assertEqual(
                 daemon.call("GET", f"/v1/timers/{timer}", connection=connection)[0], 410)
 
+    # proves: backup
     def test_what_was_acknowledged_before_is_in_it(self):
         daemon = self.start(self.data, "--backup-folder", self.backups)
         loads = [Load(daemon, f"{SEED}-{number}") for number in range(4)]
@@ -160,6 +161,7 @@ class BackupTest(unittest.TestCase):
                 self.assert_holds(restored, live, gone)
             restored.signal(signal.SIGTERM)
 
+    # proves: backup-refused
     def test_refusals(self):
         daemon = self.start(self.data)
         status, _, problem = daemon.call("POST", "/v1/admin/backup")
@@ -183,6 +185,7 @@ class BackupTest(unittest.TestCase):
         self.assertEqual((status, problem["type"]), (503, PROBLEM + "io"))
         self.assertIn("/dev/null", problem["detail"])
 
+    # proves: backup-one
     def test_one_at_a_time(self):
         daemon = self.start(self.data, "--backup-folder", self.backups)
         body = "".join(json.dumps({"after": "2h", "target": TARGET, "payload": "x" * 400}) + "\n"

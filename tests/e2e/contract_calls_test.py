@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Goal: each field of each call does on the real daemon what the contract says, and each number of an answer is what
 it counts. Method: requests that use one field each, and what is read back, mostly over a kill -9 too.
-docs/contract.md names these tests."""
+A comment "proves:" names what each test proves."""
 
 import base64
 import http.server
@@ -21,6 +21,7 @@ NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
 class OneTimerTest(daemon_case.DaemonCase):
+    # proves: watch, stored-unchanged, timer-id, timer-content, timer-retry, timer-schedule
     def test_every_field_comes_back(self):
         """What a create says is shown, also after a kill -9; what it does not say has its default."""
         sent = {"target": self.receiver.url("/a?b=%20c"), "payload": {"order": [42, None], "ü": 1.50}, "key": "order-42",
@@ -47,6 +48,7 @@ class OneTimerTest(daemon_case.DaemonCase):
         self.assertLess(earlier["id"], timer["id"])  # an id's order is that of the first due times
         self.assertRegex(timer["id"], "^[A-Za-z0-9._~-]+$")
 
+    # proves: retry, timer-version, patch, patch-time, patch-fields, if-match
     def test_a_patch_replaces_each_field_as_a_whole(self):
         timer = self.create(payload=1, labels={"a": "1", "b": "2"}, headers={"X-A": "1", "X-B": "2"}, key="k",
                             watch=["w"], retry={"max_attempts": 3, "base": "2s", "cap": "3s", "timeout": "4s"})
@@ -77,12 +79,14 @@ class OneTimerTest(daemon_case.DaemonCase):
             self.assertEqual(problem["errors"][0]["pointer"], f"#/{field}")
         self.assertEqual(self.get(timer)[2], timer)
 
+    # proves: patch
     def test_what_is_patched_is_what_is_sent(self):
         timer = self.create("/status/500", payload=1)
         self.call(200, "PATCH", f"/v1/timers/{timer['id']}",
                   {"target": self.receiver.url("/elsewhere"), "after": 0, "payload": 2})
         self.assertEqual([each.path for each in self.wait_for_arrivals(timer)], ["/elsewhere"])
 
+    # proves: idempotency, idempotency-differs, bad-request, request-differs
     def test_an_idempotency_key(self):
         body = {"after": "1h", "target": self.receiver.url()}
         for wrong in ("", "a b", "x" * 257, "ü", "a\tb"):
@@ -105,6 +109,7 @@ class OneTimerTest(daemon_case.DaemonCase):
         self.assertEqual(problem["type"], "/problems/request-differs")
         self.assertEqual(self.listed(""), [first["id"]])
 
+    # proves: idempotency
     def test_many_at_once_with_one_idempotency_key(self):
         answers = []
         body = {"after": "1h", "target": self.receiver.url()}
@@ -119,6 +124,7 @@ class OneTimerTest(daemon_case.DaemonCase):
         self.assertEqual({status for status, _, _ in answers}, {201})
         self.assertEqual(len({timer["id"] for _, _, timer in answers}), 1)
 
+    # proves: put-idempotency
     def test_an_idempotency_key_of_a_put(self):
         """Sent again, a put with the same name changes nothing: the timer keeps its version."""
         body, headers = {"after": "1h", "target": self.receiver.url()}, {"Idempotency-Key": "put-1"}
@@ -131,6 +137,7 @@ class OneTimerTest(daemon_case.DaemonCase):
         self.assertEqual(self.call(200, "POST", "/v1/timers", {**body, "key": "k", "payload": 2},
                                    {"Idempotency-Key": "another"})[1], replaced)
 
+    # proves: put-if-match
     def test_a_put_that_is_to_replace_makes_no_timer(self):
         body, path = {"after": "1h", "target": self.receiver.url()}, "/v1/keys/k/timer"
         for match in ('"1"', "*", '"2"'):
@@ -147,6 +154,7 @@ class OneTimerTest(daemon_case.DaemonCase):
 class RetainTest(daemon_case.DaemonCase):
     flags = ("--retain", "1s", "--watermark-interval", "50ms")
 
+    # proves: idempotency, unknown-id, final-id, unknown-key, retain
     def test_what_is_over_is_forgotten(self):
         """410 while it is retained, 404 afterwards; its request's name and its key are free then."""
         headers = {"Idempotency-Key": "once"}
@@ -171,6 +179,7 @@ class ManyTest(daemon_case.DaemonCase):
         fields, answer = self.call(200, "POST", "/v1/timers/batch", body, {**NDJSON, **headers})
         return fields, [json.loads(line) for line in answer.splitlines()]
 
+    # proves: batch, batch-minimal
     def test_a_batch_says_what_existed(self):
         line = {"after": "1h", "target": self.receiver.url(), "key": "k"}
         wrong = {"after": -1, "target": self.receiver.url()}
@@ -188,6 +197,8 @@ class ManyTest(daemon_case.DaemonCase):
         self.restart()
         self.assertEqual(self.call(200, "GET", "/v1/keys/n/timer")[1]["key"], "n")
 
+    # proves: complete-firing, bulk-cancel, bulk-reschedule, bulk-time, bulk-names, bulk-selection
+    # proves: bulk-firing, bulk-failures
     def test_bulk_tells_what_was_not_done_and_why(self):
         """Every way to say which, with timers in every state; what is found twice is done once."""
         labels, watch = {"team": "a"}, ["end"]
@@ -224,6 +235,7 @@ class ManyTest(daemon_case.DaemonCase):
             problem = self.call(422, "POST", path, {"ids": ["x"], **body})[1]
             self.assertEqual(problem["errors"][0]["pointer"], pointer)
 
+    # proves: complete, complete-fire
     def test_an_event_ends_only_those_that_watch_by_then(self):
         one = self.create(watch=["a", "b"])
         self.assertEqual(self.call(200, "POST", "/v1/watch/b/complete", {})[1], {"cancelled": 1, "already_firing": 0})
@@ -237,6 +249,7 @@ class ManyTest(daemon_case.DaemonCase):
         problem = self.call(422, "POST", "/v1/watch/b/complete", {"fire": "yes"})[1]
         self.assertEqual(problem["errors"][0]["pointer"], "#/fire")
 
+    # proves: list-due, list-label, list-target, list-limit, list-cursor
     def test_every_filter_of_a_list(self):
         at = 4102444800000  # 2100
         shop, mail = self.receiver.url("/shop"), self.receiver.url("/mail")
@@ -257,6 +270,7 @@ class ManyTest(daemon_case.DaemonCase):
         for wrong in (page["next"][:-1], page["next"][:-1] + ("0" if page["next"][-1] != "0" else "1"), ""):
             self.call(422, "GET", f"/v1/timers?cursor={wrong}")
 
+    # proves: list-state, dead-list, dead-filters
     def test_every_filter_of_dead_letters(self):
         made = [self.create("/gone", at=1000 + i, labels={"n": str(i % 2)}, payload=i) for i in range(6)]
         self.create()
@@ -273,6 +287,7 @@ class ManyTest(daemon_case.DaemonCase):
         self.assertEqual(sorted(self.listed("state=dead", "/v1/timers")), sorted(everything))
         self.call(422, "GET", "/v1/dead?state=dead")
 
+    # proves: redrive, redrive-ids, redrive-selection, redrive-limit
     def test_redrive(self):
         dead = [self.await_state(self.create("/gone", at=1000 + i, key=f"k{i}", labels={"n": str(i)}, payload=i), "dead")
                 for i in range(4)]
@@ -304,6 +319,8 @@ class QueueTest(daemon_case.DaemonCase):
     def say(self, call, receipts, **fields):
         return self.call(200, "POST", f"/v1/queues/jobs/{call}", {"receipts": receipts, **fields})[1]
 
+    # proves: lease-max, lease-time, receipt, item-content, item-attempt, ack, nack-delay
+    # proves: nack-error, extend, queue-results
     def test_an_item_carries_what_its_timer_carried(self):
         first = self.create(target="queue:jobs", at=1000, payload={"a": 1}, labels={"l": "m"}, headers={"X-A": "b"})
         second = self.create(target="queue:jobs?priority=0", at=1000, body_base64="AAE=", content_type="x/y")
@@ -337,6 +354,7 @@ class QueueTest(daemon_case.DaemonCase):
             self.call(422, "POST", "/v1/queues/jobs/extend", {"receipts": ["x"], "lease": lease})
             self.call(422, "POST", "/v1/queues/jobs/lease", {"lease": lease})
 
+    # proves: item-attempt, nack, nack-delay, nack-dead
     def test_a_delay_a_default_pause_and_dead(self):
         timer = self.create(target="queue:jobs", after=0, retry={"base": "1ms", "cap": "1ms", "max_attempts": 4})
         receipt = self.lease(wait="5s")["items"][0]["receipt"]
@@ -351,6 +369,7 @@ class QueueTest(daemon_case.DaemonCase):
         dead = self.await_state(timer, "dead")
         self.assertEqual((dead["attempts"], dead["last_error"]), (3, "no such order"))
 
+    # proves: queue-name
     def test_a_queue_that_nobody_can_name(self):
         for name in ("a%20b", "x" * 65, "%C3%BC", "a:b", "a%2Fb"):
             self.call(404, "POST", f"/v1/queues/{name}/lease", {})
@@ -358,6 +377,7 @@ class QueueTest(daemon_case.DaemonCase):
                 self.call(404, "POST", f"/v1/queues/{name}/{call}", {"receipts": ["x"]})
         self.assertEqual(self.call(200, "POST", f"/v1/queues/{'x' * 64}/lease", {})[1]["items"], [])
 
+    # proves: extend
     def test_extend_counts_from_now(self):
         self.create(target="queue:jobs", after=0)
         receipt = self.lease(wait="5s", lease="1h")["items"][0]["receipt"]
@@ -368,6 +388,7 @@ class QueueTest(daemon_case.DaemonCase):
         self.assertEqual(item["attempt"], 2)
         self.assertEqual(self.say("extend", [receipt])["results"], ["stale"])
 
+    # proves: lease-max, queue_bytes_max (beyond)
     def test_a_lease_is_cut_at_its_bytes(self):
         for _ in range(6):
             self.create(target="queue:jobs", after=0, payload="x" * 1000)
@@ -381,6 +402,7 @@ class QueueTest(daemon_case.DaemonCase):
 
 
 class LimitsTest(daemon_case.DaemonCase):
+    # proves: target-url, payload, headers, labels, watch, retry-backoff, too-large
     def test_limits_are_those_of_the_document(self):
         base = self.receiver.url("/")
         self.create(target=base + "x" * (2048 - len(base)))
@@ -409,6 +431,7 @@ class LimitsTest(daemon_case.DaemonCase):
 class PendingTest(daemon_case.DaemonCase):
     flags = ("--pending-max", "2", "--partitions", "1")
 
+    # proves: pending_max (beyond)
     def test_a_put_counts_against_the_limit(self):
         """As a create does; what replaces takes no further place, and what ends gives its place back."""
         body = {"after": "1h", "target": self.receiver.url()}
@@ -428,6 +451,7 @@ class PendingTest(daemon_case.DaemonCase):
 class EpochTest(daemon_case.DaemonCase):
     flags = ("--partitions", "1")
 
+    # proves: webhook-epoch
     def test_the_epoch_grows_with_each_start(self):
         epochs = []
 
@@ -455,6 +479,7 @@ class EpochTest(daemon_case.DaemonCase):
 
 
 class DiskTest(daemon_case.DaemonCase):
+    # proves: disk-full, disk_reserve_bytes (beyond)
     def test_a_disk_that_is_nearly_full(self):
         """Creates are refused with 503 and Retry-After; what is there is still served, cancelled and delivered."""
         timer, soon = self.create(), self.create(after="300ms")
@@ -480,6 +505,7 @@ class GuardTest(daemon_case.DaemonCase):
         harness.wait_until(daemon.is_ready, 20, "ready")
         return daemon
 
+    # proves: target-private, webhook-allow
     def test_every_call_refuses_a_private_target(self):
         good = {"after": "1h", "target": "http://127.0.0.2/x"}
         timer = self.call(201, "PUT", "/v1/keys/k/timer", good)[1]

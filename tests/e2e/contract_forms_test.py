@@ -80,6 +80,7 @@ class FormsTest(Document):
         self.assertTrue(problem["title"], where)
         return fields, problem
 
+    # proves: methods, method-not-allowed
     def test_each_path_takes_its_methods_and_no_other(self):
         for path in self.document["paths"]:
             own = {method for method, where, _ in self.operations() if where == path}
@@ -96,6 +97,7 @@ class FormsTest(Document):
             for elsewhere in (self.path_of(path).rstrip("/") + "/x/y/z", "/v2" + self.path_of(path)):
                 self.refused(404, "not-found", "GET", elsewhere)
 
+    # proves: methods
     def test_head_answers_like_get(self):
         for method, path, _ in self.operations():
             if method != "GET":
@@ -109,6 +111,7 @@ class FormsTest(Document):
             if self.daemon.call("GET", where)[2] == body:  # unlike /metrics, which counts these very requests
                 self.assertEqual(head["Content-Length"], fields["Content-Length"], where)
 
+    # proves: media-type
     def test_a_body_has_its_type(self):
         for method, path, kind, _ in self.bodies():
             for other in ("text/plain", "application/x-www-form-urlencoded", kind + "; charset=latin1", "", kind + "x"):
@@ -116,6 +119,7 @@ class FormsTest(Document):
             self.assertNotEqual(
                 self.daemon.call(method, path, "{}", {"Content-Type": kind.upper() + ' ; charset="UTF-8"'})[0], 415)
 
+    # proves: not-json
     def test_a_body_is_json(self):
         for method, path, kind, _ in self.bodies():
             for body in (b"{", b"[1", b'{"a":1,}', b"nothing", b'{"a":"\xff"}', b"{'a':1}", b'{"a":01}', b"{}{}"):
@@ -126,6 +130,7 @@ class FormsTest(Document):
                     line = json.loads(answer[2].splitlines()[0])
                     self.assertEqual((answer[0], line["status"], line["type"]), (200, 400, "/problems/not-json"))
 
+    # proves: problem, invalid
     def test_there_is_no_other_field(self):
         for method, path, kind, schema in self.bodies():
             if schema.get("type") != "object":
@@ -149,6 +154,7 @@ class FormsTest(Document):
         return {"string": "x", "integer": schema.get("minimum", 1), "boolean": True, "object": {},
                 "array": [self.sample(None, schema["items"])] if "items" in schema else []}[schema["type"]]
 
+    # proves: invalid
     def test_a_field_stands_once(self):
         tried = 0
         for method, path, kind, schema in self.bodies():
@@ -185,6 +191,7 @@ class FormsTest(Document):
         pointer = problem["errors"][0]["pointer"]
         self.assertTrue(pointer.startswith("#/" + where[0]), (method, path, body, pointer))
 
+    # proves: invalid
     def test_a_value_has_its_type(self):
         values = {"string": '"x"', "integer": "7", "boolean": "true", "object": "{}", "array": "[]", "null": "null"}
         tried = 0
@@ -195,6 +202,7 @@ class FormsTest(Document):
                     tried += 1
         self.assertGreater(tried, 300)
 
+    # proves: after-wrong, invalid
     def test_a_number_that_does_not_fit(self):
         """Never a guess and never a wrap: beyond 2^64, and what a cut to 64, 53 or 32 bits would make a right one."""
         tried = 0
@@ -211,6 +219,7 @@ class FormsTest(Document):
                 tried += 1
         self.assertGreater(tried, 20)
 
+    # proves: query-wrong
     def test_a_query_parameter_is_known_and_stands_once(self):
         tried = 0
         for method, path, operation in self.operations():
@@ -230,6 +239,7 @@ class FormsTest(Document):
                 tried += 1
         self.assertGreater(tried, 10)
 
+    # proves: too-large, body_bytes_max
     def test_a_body_has_its_limit(self):
         for method, path, kind, _ in self.bodies():
             is_batch = kind.endswith(("ndjson", "jsonl"))
@@ -245,6 +255,7 @@ class FormsTest(Document):
             self.assertEqual(json.loads(response.read())["type"], "/problems/too-large")
             connection.close()
 
+    # proves: headers-too-large, header_bytes_max (beyond)
     def test_a_head_has_its_limit(self):
         for method, path, _ in self.operations():
             self.refused(431, "headers-too-large", method, self.path_of(path), None, {"X-Long": "x" * 9000})
@@ -271,6 +282,7 @@ class RateTest(Document):
             file.write(line + "\nlimit shop rate=1 burst=1\n")
         cls.start("--tokens-file", os.path.join(folder, "tokens"))
 
+    # proves: tenant-rate, too-many
     def test_a_rate_bounds_every_call(self):
         """One drop a second: of three requests in a row at least one is over it, whatever it asks for."""
         limited = 0

@@ -2,7 +2,7 @@
 """Goal: what the contract says of a timer's life holds on the real daemon, storage and webhooks included: the forms
 of its times, what each call answers in each state, what is kept and for how long. Method: each test makes the state
 that the statement speaks of, with a receiver that fails, hangs or asks for a pause, and reads it back, mostly over
-a kill -9 too. docs/contract.md names these tests."""
+a kill -9 too. A comment "proves:" names what each test proves."""
 
 import os
 import signal
@@ -20,6 +20,7 @@ LAST = "9999-12-31T23:59:59.999Z"
 
 
 class TimesTest(daemon_case.DaemonCase):
+    # proves: at-past, patch-time, webhook-headers
     def test_a_time_in_the_past_fires_at_once(self):
         """Whatever its form, however long ago; and the webhook says when it was due."""
         for at, due in ((0, "1970-01-01T00:00:00.000Z"), (1, "1970-01-01T00:00:00.001Z"),
@@ -36,6 +37,7 @@ class TimesTest(daemon_case.DaemonCase):
         self.call(200, "PATCH", f"/v1/timers/{timer['id']}", {"at": 0})
         self.await_state(timer, "fired")
 
+    # proves: after-wrong, at-range, spread, timer-due, list-due
     def test_any_date_to_the_year_9999(self):
         """Shown, listed and kept as it was asked for, to the millisecond; not a millisecond more."""
         now_ms = int(time.time() * 1000)
@@ -65,6 +67,7 @@ class TimesTest(daemon_case.DaemonCase):
             self.assertEqual(problem["errors"][0]["pointer"], f"#/{field}", value)
         self.assertEqual(self.get(far[0])[2], far[0])
 
+    # proves: after, timer-created
     def test_after_counts_from_the_request(self):
         for after, ms in (("90s", 90000), (90000, 90000), ("1h30m", 5400000), ("2d", 172800000), ("1w1ms", 604800001)):
             before = int(time.time() * 1000)
@@ -73,12 +76,14 @@ class TimesTest(daemon_case.DaemonCase):
             self.assertTrue(before <= ms_of(timer["created"]) <= time.time() * 1000 + 1)
             self.assertEqual(ms_of(timer["due"]) - ms_of(timer["created"]), ms)
 
+    # proves: never-early
     def test_never_early_by_a_millisecond(self):
         timers = [self.create(after=300 + i % 7) for i in range(200)]
         harness.wait_until(lambda: len(self.receiver.arrivals()) >= len(timers), 20, "all webhooks")
         for arrival in self.receiver.arrivals():
             self.assertGreaterEqual(arrival.at_us, arrival.due_ms * 1000)
 
+    # proves: every-start, count, until
     def test_every_begins_at_its_at(self):
         at = int(time.time() * 1000) + 1500
         timer = self.create(every="100ms", at=at, count=3, late={"missed": "each"})
@@ -93,6 +98,7 @@ class TimesTest(daemon_case.DaemonCase):
         self.await_state(timer, "fired")
         self.assertEqual(sorted({each.due_ms for each in arrivals}), [at, at + 100, at + 200])
 
+    # proves: drop-after
     def test_what_is_too_late_is_dropped(self):
         """An outage longer than drop_after: no webhook comes, and the timer is dead and says why."""
         late = self.create(after="2s", late={"drop_after": "1ms"})
@@ -106,6 +112,7 @@ class TimesTest(daemon_case.DaemonCase):
         self.assertEqual((self.arrivals_of(late), dropped["attempts"]), ([], 0))
         self.assertTrue(dropped["last_error"])
 
+    # proves: dst, preview, preview-schedule, preview-range
     def test_preview(self):
         def preview(query):
             return self.call(200, "GET", f"/v1/schedule/preview?{query}")[1]["instants"]
@@ -128,6 +135,8 @@ class TimesTest(daemon_case.DaemonCase):
 
 
 class StatesTest(daemon_case.DaemonCase):
+    # proves: timer-state, timer-version, timer-ended, get, unknown-id, final-id, already-firing
+    # proves: unknown-key, list-state, state-conflict
     def test_each_call_in_each_state(self):
         """scheduled and retrying can be changed, delivering is 409, over is 410 with the final state."""
         timers = {
@@ -170,6 +179,7 @@ class StatesTest(daemon_case.DaemonCase):
             for method in ("GET", "PATCH", "DELETE"):
                 self.call(404, method, path, {"after": 1} if method == "PATCH" else None)
 
+    # proves: get, already-firing, if-match, put-create, put-replace, final-key
     def test_each_call_by_key_in_each_state(self):
         for state, path in (("delivering", "/hang"), ("fired", "/ok"), ("dead", "/gone"), ("retrying", "/retry-after/9")):
             timer = self.create(path, after=0, key=state)
@@ -202,6 +212,7 @@ class StatesTest(daemon_case.DaemonCase):
                 self.assertNotEqual(answer["id"], timer["id"])
                 self.assertEqual((fields["Location"], fields["ETag"]), (f"/v1/timers/{answer['id']}", '"1"'))
 
+    # proves: key, key-path, unknown-key
     def test_a_key_that_nobody_can_have(self):
         for key in ("%00", "a%0Ab", "x" * 257):
             for method in ("GET", "PATCH", "DELETE"):
@@ -214,6 +225,7 @@ class StatesTest(daemon_case.DaemonCase):
         self.refused("#/key", key="x" * 257)
         self.refused("#/key", key="a\nb")
 
+    # proves: cancel
     def test_after_a_cancel_no_delivery_starts(self):
         """Each is cancelled at the very moment at which it is due; some long before."""
         first_ms = int(time.time() * 1000) + 1500
@@ -232,6 +244,7 @@ class StatesTest(daemon_case.DaemonCase):
         for timer in cancelled:
             self.assertEqual(self.arrivals_of(timer), [])
 
+    # proves: timer-payload-final, timer-attempts, outcome-gone
     def test_what_is_over_keeps_its_payload_only_when_dead(self):
         fields = {"after": 0, "payload": {"n": 1}, "labels": {"a": "b"}, "key": "k1", "watch": ["w"]}
         fired = self.await_state(self.create(**fields), "fired")
@@ -243,12 +256,14 @@ class StatesTest(daemon_case.DaemonCase):
         self.restart()
         self.assertEqual((self.get(fired)[2]["timer"], self.get(dead)[2]["timer"]), (fired, dead))
 
+    # proves: retry-timeout, timer-attempts
     def test_no_answer_of_the_target_within_the_timeout(self):
         timer = self.create("/hang", after=0, retry={"timeout": "100ms", "max_attempts": 2, "base": "1ms",
                                                      "cap": "1ms"})
         dead = self.await_state(timer, "dead")
         self.assertEqual((dead["attempts"], dead["last_error"]), (2, "timed out after 100 ms"))
 
+    # proves: list, list-state, outcome-retry-after
     def test_retry_after_is_shown_and_listed_by_its_next_attempt(self):
         timer = self.create("/retry-after/3600", after=0)
         other = self.create(after="30m")

@@ -61,6 +61,7 @@ class DaemonTest(unittest.TestCase):
                 names.add(comm.read().strip())
         self.assertLessEqual({"shard-0", "commit", "read", "webhook", "http-0", "http-1"}, names)
 
+    # proves: create, outcome-success
     def test_a_timer_rings(self):
         daemon = self.start()
         timer = self.create(daemon, after="300ms", payload={"order": 42})
@@ -72,6 +73,7 @@ class DaemonTest(unittest.TestCase):
             10, "410")
         self.assertEqual(problem["timer"]["state"], "fired")
 
+    # proves: stored-unchanged
     def test_survives_kill_9(self):
         daemon = self.start()
         far = self.create(daemon, after="1h", payload=[1, 2, 3], labels={"team": "checkout"})
@@ -88,6 +90,7 @@ class DaemonTest(unittest.TestCase):
         self.assertEqual((status, patched["version"]), (200, 2))
         self.wait_for_arrivals(far)
 
+    # proves: cancel
     def test_cancel_holds_over_a_restart(self):
         daemon = self.start()
         timer = self.create(daemon, after="1s")
@@ -100,6 +103,7 @@ class DaemonTest(unittest.TestCase):
         self.assertEqual(self.arrivals_of(timer), [])
         self.assertEqual(daemon.call("DELETE", f"/v1/timers/{timer['id']}")[0], 410)
 
+    # proves: webhook-id
     def test_retries_keep_the_webhook_id(self):
         daemon = self.start()
         timer = self.create(daemon, "/flaky/2", after=0, retry={"base": "20ms", "cap": "50ms"})
@@ -107,6 +111,7 @@ class DaemonTest(unittest.TestCase):
         self.assertEqual([arrival.attempt for arrival in arrivals], [1, 2, 3])
         self.assertEqual(len({arrival.webhook_id for arrival in arrivals}), 1)
 
+    # proves: retry-attempts, timer-attempts, outcome-retry
     def test_dead_after_max_attempts(self):
         daemon = self.start()
         timer = self.create(daemon, "/status/500", after=0,
@@ -117,6 +122,7 @@ class DaemonTest(unittest.TestCase):
         self.assertIn("500", answer[2]["timer"]["last_error"])
         self.assertEqual(len(self.wait_for_arrivals(timer, 2)), 2)
 
+    # proves: target-isolation
     def test_a_hanging_target_delays_no_other(self):
         daemon = self.start()
         for _ in range(300):
@@ -126,6 +132,7 @@ class DaemonTest(unittest.TestCase):
         harness.wait_until(other.arrivals, 10, "the other target's webhook")
         harness.wait_until(lambda: daemon.metric("tickwheel_timers_fired_total") == 1, 10, "the count")
 
+    # proves: stop
     def test_sigterm_drains(self):
         daemon = self.start()
         timer = self.create(daemon, "/slow/700", after=0)
@@ -135,6 +142,7 @@ class DaemonTest(unittest.TestCase):
         self.assertEqual(daemon.call("GET", f"/v1/timers/{timer['id']}")[2]["timer"]["state"], "fired")
         self.assertEqual(len(self.wait_for_arrivals(timer)), 1)
 
+    # proves: batch, list
     def test_batch_of_ten_thousand_and_list(self):
         daemon = self.start()
         due_ms = int(time.time() * 1000) + 3600 * 1000
@@ -164,6 +172,7 @@ class DaemonTest(unittest.TestCase):
         self.assertEqual(harness.wait_until(
             lambda: daemon.metric("tickwheel_timers_pending") == 9998, 10, "the gauge"), True)
 
+    # proves: target-private
     def test_private_targets_are_refused_by_default(self):
         daemon = self.start(allow="")
         for host in ("127.0.0.1", "localhost", "0x7f.1", "[::ffff:10.0.0.1]", "169.254.169.254"):
@@ -171,6 +180,7 @@ class DaemonTest(unittest.TestCase):
                                              {"after": 0, "target": f"http://{host}/x"})
             self.assertEqual((status, problem["errors"][0]["pointer"]), (422, "#/target"), host)
 
+    # proves: too-many, pending_max (beyond)
     def test_limits(self):
         daemon = self.start("--pending-max", "2", "--partitions", "1", "--body-bytes-max", "4096")
         for _ in range(2):

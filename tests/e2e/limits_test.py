@@ -2,7 +2,7 @@
 """Goal: at each of its limits the real daemon takes what it is asked, and one beyond it refuses with the problem that
 the contract names, and nothing has changed. Method: for each field, and each call that has it, the largest and the
 smallest value that the daemon's own document allows, and one more or less; for each setting a daemon that was started
-with a small one. docs/limits.md names these tests."""
+with a small one. docs/contract.md has the limits."""
 
 import base64
 import http.client
@@ -119,6 +119,7 @@ class FieldTest(Case):
         self.assertTrue(line["errors"][0]["pointer"].startswith(pointer), line)
         self.assertEqual(self.timers(), before)
 
+    # proves: key-bytes, watch-count
     def test_names(self):
         size = self.limit("TimerCreate.key", "maxLength")
         self.taken(key=text(size))
@@ -130,6 +131,7 @@ class FieldTest(Case):
         self.refused_at("#/watch", watch=[str(n) for n in range(count + 1)])
         self.refused_at("#/watch/1", watch=["a", text(size + 1)])
 
+    # proves: key-bytes
     def test_names_in_a_path(self):
         """However they are encoded: a name of the largest size is found, a larger one is nobody's."""
         size = self.limit("TimerCreate.key", "maxLength")
@@ -149,6 +151,7 @@ class FieldTest(Case):
         self.problem(404, "not-found", "POST", longer + "/touch", {"after": 1})
         self.problem(404, "not-found", "POST", "/v1/watch/" + "k" * (size + 1) + "/complete")
 
+    # proves: idempotency-bytes
     def test_an_idempotency_key(self):
         body = {"after": "1h", "target": self.receiver.url()}
         for method, path in (("POST", "/v1/timers"), ("PUT", "/v1/keys/idem/timer")):
@@ -156,6 +159,7 @@ class FieldTest(Case):
             self.assertEqual(self.call(201, method, path, body, {"Idempotency-Key": "k" * 256})[1], one)
             self.problem(400, "bad-request", method, path, body, {"Idempotency-Key": "k" * 257})
 
+    # proves: labels_max, label-bytes
     def test_labels(self):
         count = self.limit("TimerCreate.labels", "maxProperties")
         size = self.schema("TimerCreate.labels")["propertyNames"]["maxLength"]
@@ -166,6 +170,7 @@ class FieldTest(Case):
         self.refused_at("#/labels", labels={text(size + 1): ""})
         self.refused_at("#/labels/a", labels={"a": text(size + 1)})
 
+    # proves: header-count, headers_bytes_max
     def test_headers(self):
         count = self.limit("TimerCreate.headers", "maxProperties")
         self.taken(headers={f"x-{n}": "v" for n in range(count)})
@@ -174,11 +179,13 @@ class FieldTest(Case):
         self.taken(headers={"x": text(room)})
         self.refused_at("#/headers", headers={"x": text(room + 1)})
 
+    # proves: content-type-bytes
     def test_content_type(self):
         size = self.limit("TimerCreate.content_type", "maxLength")
         self.taken(body_base64="", content_type=text(size, "a/b"))
         self.refused_at("#/content_type", body_base64="", content_type=text(size + 1, "a/b"))
 
+    # proves: target_bytes_max, host-label-bytes, queue-name-length
     def test_target(self):
         size = self.limit("TimerCreate.target", "maxLength")
         self.taken(target=text(size, self.receiver.url("/")))
@@ -191,6 +198,7 @@ class FieldTest(Case):
         self.refused_at("#/target", target="queue:" + text(65))
         self.refused_at("#/target", target="queue:a?priority=10")
 
+    # proves: payload_bytes_max, payload-base64
     def test_payload(self):
         size = 1 << 20  # payload_bytes_max
         self.taken(payload=text(size - 2))
@@ -201,6 +209,7 @@ class FieldTest(Case):
         more = base64.b64encode(bytes(size + 1)).decode()
         self.refused_at("#/body_base64", 413, body_base64=more, content_type="a/b")
 
+    # proves: json-depth
     def test_depth(self):
         for depth in (64, 65):
             payload = "[" * (depth - 1) + "]" * (depth - 1)  # in the object that is the timer
@@ -210,6 +219,7 @@ class FieldTest(Case):
             else:
                 self.problem(400, "not-json", "POST", "/v1/timers", body)
 
+    # proves: every-ms, drop-after-ms, spread-ms, count-max, attempts, backoff-ms, timeout-ms
     def test_durations_and_numbers(self):
         """As numbers, and as texts of milliseconds."""
         for where, others in (("retry.max_attempts", {}), ("retry.base", {"cap": "30d"}), ("retry.cap", {"base": 1}),
@@ -230,6 +240,7 @@ class FieldTest(Case):
                     else:
                         self.refused_at("#/" + where.replace(".", "/"), **fields)
 
+    # proves: instant
     def test_instants(self):
         most = self.limit("TimerCreate.at", "maximum")
         for field, others in (("at", {}), ("until", {"every": "1s", "at": FAR_MS})):
@@ -239,6 +250,7 @@ class FieldTest(Case):
             for value in (most + 1, "9999-12-31T23:59:59.9999Z"):
                 self.refused_at("#/" + field, **{field: value, **others})
 
+    # proves: cron-bytes, timezone-bytes (beyond)
     def test_cron(self):
         size = self.limit("TimerCreate.cron", "maxLength")
         for longest in (size, size + 1):
@@ -271,6 +283,7 @@ class CallTest(Case):
         answer = self.call(200, "POST", "/v1/timers/batch", "\n".join(lines), NDJSON)[1]
         return [json.loads(line)["id"] for line in answer.splitlines()]
 
+    # proves: bulk-count
     def test_names_of_a_bulk_call(self):
         for schema, path, more, done in (("Reschedule", "reschedule", {"after": "2h"}, "rescheduled"),
                                          ("TouchMany", "touch", {"after": "3h"}, "touched"),
@@ -290,6 +303,7 @@ class CallTest(Case):
             if path != "cancel":
                 self.call(200, "POST", "/v1/timers/cancel", {"ids": made})
 
+    # proves: key-bytes, labels_max, label-bytes
     def test_a_bulk_call_by_labels_and_event(self):
         """Its labels and its event have the limits that a timer's have."""
         size = self.limit("Selection.watch", "maxLength")
@@ -308,6 +322,7 @@ class CallTest(Case):
                 self.assertEqual(answer[done], 1, answer)
                 self.daemon.call("DELETE", f"/v1/timers/{timer['id']}")
 
+    # proves: key-bytes, event-count
     def test_events_of_a_call(self):
         schema = self.document["paths"]["/v1/watch/complete"]["post"]["requestBody"]["content"]["application/json"]
         watch = schema["schema"]["properties"]["watch"]
@@ -328,6 +343,7 @@ class CallTest(Case):
         return next(each["schema"] for each in self.document["paths"][path]["get"]["parameters"]
                     if each.get("name") == name)
 
+    # proves: page-limit, list-labels, list-states, list-parameters
     def test_pages(self):
         """As many as a page may have, of a few more than that."""
         made = self.make(self.parameter("/v1/timers", "limit")["maximum"] + 1, labels={"a": "b"})
@@ -353,6 +369,7 @@ class CallTest(Case):
         self.problem(422, "invalid", "GET", "/v1/timers?" + "&".join(["label=a:b"] * 32))
         self.problem(400, "bad-request", "GET", "/v1/timers?" + "&".join(["label=a:b"] * 33))
 
+    # proves: preview-parameters, preview-count
     def test_instants_of_a_preview(self):
         most = self.parameter("/v1/schedule/preview", "n")["maximum"]
         where = "/v1/schedule/preview?every=1s&n="
@@ -364,6 +381,7 @@ class CallTest(Case):
         self.problem(422, "invalid", "GET", "/v1/schedule/preview?every=1s" + empty)
         self.problem(400, "bad-request", "GET", "/v1/schedule/preview?every=1s&b" + empty)
 
+    # proves: forecast-parameters, forecast-count
     def test_units_of_a_forecast(self):
         most = self.parameter("/v1/forecast", "count")["maximum"]
         self.assertEqual(len(self.call(200, "GET", f"/v1/forecast?count={most}")[1]["due"]), most)
@@ -374,6 +392,7 @@ class CallTest(Case):
         self.problem(422, "invalid", "GET", "/v1/forecast?count=1" + empty)
         self.problem(400, "bad-request", "GET", "/v1/forecast?count=1&b" + empty)
 
+    # proves: page-limit, list-labels, redrive-count
     def test_a_redrive(self):
         for count in (self.schema("Redrive")["oneOf"][0]["properties"]["ids"]["maxItems"],):
             answer = self.call(200, "POST", "/v1/dead/redrive", {"ids": ["x"] * count})[1]
@@ -399,6 +418,7 @@ class QueueTest(Case):
     def lease(self, **fields):
         return self.call(200, "POST", "/v1/queues/jobs/lease", fields)[1]["items"]
 
+    # proves: lease-count, receipt-count
     def test_items_and_receipts(self):
         most = self.limit("QueueLease.max", "maximum")
         self.assertEqual(self.schema("Receipts")["maxItems"], most)
@@ -424,6 +444,7 @@ class QueueTest(Case):
                            {"receipts": [last[0]["receipt"]] + receipts[:most - 1], "delay": 0})[1]
         self.assertEqual((answer["ok"], answer["stale"]), (1, most - 1))
 
+    # proves: lease-ms, delay-ms
     def test_durations(self):
         self.create(target="queue:jobs", after=0)
         item = harness.wait_until(lambda: self.lease(lease="1h"), 20, "it")[0]
@@ -447,6 +468,7 @@ class QueueTest(Case):
         self.assertEqual(answer["ok"], 1)
         self.assertEqual(self.call(200, "GET", f"/v1/timers/{item['id']}")[1]["state"], "retrying")
 
+    # proves: queue_wait_max
     def test_the_wait(self):
         """It may be `queue_wait_max`, whatever the document's default is."""
         for spell in (int, "{}ms".format):
@@ -454,6 +476,7 @@ class QueueTest(Case):
             problem = self.problem(422, "invalid", "POST", "/v1/queues/jobs/lease", {"wait": spell(101)})[1]
             self.assertEqual((problem["errors"][0]["pointer"], problem["detail"]), ("#/wait", "It must be 0s to 100ms"))
 
+    # proves: queue-name-length, error-bytes
     def test_the_reason_and_the_name(self):
         timer = self.create(target="queue:jobs", after=0)
         item = harness.wait_until(lambda: self.lease(lease="1h"), 20, "it")[0]
@@ -473,6 +496,7 @@ class QueueTest(Case):
 class LeasesTest(Case):
     flags = ("--queue-leases-max", "3", "--partitions", "1")
 
+    # proves: queue_leases_max
     def test_leases_at_a_time(self):
         """The fourth waits, is not lost, and comes as soon as one is given back."""
         for _ in range(4):
@@ -494,6 +518,7 @@ class SmallTest(Case):
     """What one timer may hold, where the settings say less than the defaults."""
     flags = ("--payload-bytes-max", "10", "--target-bytes-max", "64", "--labels-max", "1", "--headers-bytes-max", "10")
 
+    # proves: labels_max, headers_bytes_max, target_bytes_max, payload_bytes_max
     def test_each_setting(self):
         url = self.receiver.url("/")
         for right, wrong, status in (
@@ -526,6 +551,7 @@ class BatchTest(Case):
         answer = self.call(200, "POST", "/v1/timers/batch", "\n".join(lines), NDJSON)[1]
         return [json.loads(line) for line in answer.splitlines()]
 
+    # proves: batch_lines_max
     def test_lines(self):
         line = json.dumps({"after": "1h", "target": self.receiver.url()})
         self.assertEqual(["id" in each for each in self.batch([line] * 5)], [True] * 5)
@@ -534,6 +560,7 @@ class BatchTest(Case):
         self.assertEqual((answer[5]["line"], answer[5]["status"], answer[5]["type"]), (6, 413, "/problems/too-large"))
         self.assertEqual(len(self.timers()), 10)
 
+    # proves: body_bytes_max
     def test_bytes_of_a_line(self):
         """A line that is too long fails alone."""
         start = json.dumps({"after": "1h", "target": self.receiver.url()})[:-1]
@@ -542,6 +569,7 @@ class BatchTest(Case):
         self.assertEqual([each.get("status", 200) for each in answer], [200, 413, 200])
         self.assertEqual((answer[1]["line"], len(self.timers())), (2, 2))
 
+    # proves: batch_bytes_max
     def test_bytes(self):
         """Announced, one byte too many makes nothing; on the way, what came before it is done and the answer says so."""
         line = json.dumps({"after": "1h", "target": self.receiver.url()}) + "\n"
@@ -565,6 +593,7 @@ class BatchTest(Case):
 class InflightTest(Case):
     flags = ("--inflight-max", "3", "--partitions", "1")
 
+    # proves: inflight_max
     def test_timers_in_requests(self):
         """A request for more than that is refused as a whole; a batch waits for its own and is done."""
         for events in (3, 4):
@@ -587,6 +616,7 @@ class InflightTest(Case):
 class PendingTest(Case):
     flags = ("--pending-max", "10", "--partitions", "4")
 
+    # proves: pending_max
     def test_live_timers_in_all(self):
         """Exactly so many, whatever partitions their keys lead to; what is refused leaves nothing behind."""
         draw = random.Random(SEED)
@@ -613,6 +643,7 @@ class PendingTest(Case):
             self.problem(429, "too-many", "POST", "/v1/timers", body)
             self.call(200, "POST", "/v1/timers/cancel", {"ids": list(self.timers())})
 
+    # proves: pending_max (beyond)
     def test_a_redrive_counts(self):
         dead = self.await_state(self.create("/gone", after=0), "dead")
         living = [self.create() for _ in range(10)]
@@ -661,6 +692,7 @@ class DeliveriesTest(Case):
                                     self.metric("tickwheel_deliveries_waiting")) == (inflight, waiting), 20,
                            f"{inflight} out and {waiting} waiting")
 
+    # proves: deliveries_max, target_deliveries_max
     def test_at_a_time(self):
         """In all, and to one origin: the next waits, says why, and is sent when there is room."""
         for setting, origins, reason in (("--deliveries-max", 4, "room"), ("--target-deliveries-max", 1, "target-limit")):
@@ -686,6 +718,7 @@ class DeliveriesTest(Case):
 class ConnectionsTest(Case):
     flags = ("--connections-max", "3")
 
+    # proves: connections_max
     def test_connections_at_a_time(self):
         harness.wait_until(lambda: self.daemon.call("GET", "/healthz")[0] == 200, 20, "room")
 
@@ -708,6 +741,7 @@ class ConnectionsTest(Case):
 class HeadTest(Case):
     flags = ("--header-bytes-max", "4K")
 
+    # proves: header_bytes_max
     def test_the_head(self):
         """Request line, headers and the empty line together: 4096 bytes, however they are parted."""
         for prefix in (b"GET /v1/timers HTTP/1.1\r\nHost: t\r\nX: ", b"GET /v1/timers?due_after=0&cursor=",
@@ -726,6 +760,7 @@ class HeadTest(Case):
                         self.assertEqual((response.status, json.loads(body)["type"]), (431, "/problems/headers-too-large"))
 
 
+    # proves: request-headers
     def test_many_headers(self):
         """The library that reads them keeps each: 64 have room in the largest head; for hundreds there is none."""
         for count, status in ((64, 200), (800, 431)):
@@ -741,6 +776,7 @@ class HeadTest(Case):
 class NearTest(Case):
     flags = ("--near-bytes-max", "1M", "--partitions", "1", "--window", "1h")
 
+    # proves: near_bytes_max
     def test_memory_of_what_is_near(self):
         """A timer for which there is no memory is refused; a later one is taken, and what was taken fires."""
         count = 0
@@ -763,6 +799,7 @@ class NearTest(Case):
 
 
 class DrainTest(Case):
+    # proves: drain (beyond)
     def test_no_time_to_drain(self):
         """A stop that waits for nothing still loses nothing: what was out is sent again under its id."""
         self.restart("--drain", "0s")
@@ -775,6 +812,7 @@ class DrainTest(Case):
         self.daemon = self.start()
         self.assertEqual(self.await_state(timer, "fired")["id"], timer["id"])
 
+    # proves: drain (at)
     def test_all_the_time(self):
         self.restart("--drain", "1h")
         gate = Gate()
@@ -790,6 +828,7 @@ class DrainTest(Case):
 
 
 class PartitionsTest(Case):
+    # proves: partitions (at), partitions-max (at)
     def test_one_and_many(self):
         for count in ("1", "256"):
             self.daemon.signal(9)
@@ -803,6 +842,7 @@ class PartitionsTest(Case):
 class AnswerTest(Case):
     flags = ("--webhook-response-bytes-max", "1K")
 
+    # proves: webhook_response_bytes_max
     def test_what_a_target_answers(self):
         """As much as is read, and more: it has answered, and is called once."""
         for size in (1024, 1025, 100000):
@@ -837,6 +877,7 @@ class StartTest(unittest.TestCase):
             self.assertIn(reason, done.stderr)
             self.assertFalse(os.path.exists(os.path.join(self.folder, "none")))
 
+    # proves: certificate-file
     def test_certificate(self):
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                         "-subj", "/CN=a", "-keyout", os.path.join(self.folder, "key"), "-out",
@@ -855,6 +896,7 @@ class StartTest(unittest.TestCase):
                 else:
                     self.says("more than 1048576 bytes", *flags)
 
+    # proves: nats-hosts
     def test_brokers(self):
         brokers = subprocess.run([harness.find("tickwheeld"), "--version"], capture_output=True, text=True,
                                  check=True).stdout

@@ -38,6 +38,7 @@ class LogTarget(daemon_case.DaemonCase):
         self.assertEqual(line["late_ms"], daemon_case.ms_of(line["fired"]) - daemon_case.ms_of(line["due"]))
         harness.wait_until(lambda: self.state(timer) == "fired", 20, "fired")
 
+    # proves: target-log
     def test_no_content_makes_another_line(self):
         """Line breaks and terminal commands in every place that a client can write to."""
         evil = "\n" + FORGED + "\n\u001b[31m\u009b2J\u007f\u2028"
@@ -80,6 +81,7 @@ class LogTarget(daemon_case.DaemonCase):
         for target in ("log:a b", "log:a/b", "log://a", "LOG:", "log:" + "a" * 65, "log:a\n"):
             self.refused("#/target", target=target)
 
+    # proves: log-output
     def test_output_that_is_gone(self):
         """Closed before the start; a pipe without a reader; a full device. The timer is tried again, a webhook
         goes out meanwhile."""
@@ -101,6 +103,7 @@ class LogTarget(daemon_case.DaemonCase):
                 harness.wait_until(lambda: self.state(webhook) == "fired", 20, "the webhook")
         os.close(writer)
 
+    # proves: log-output
     def test_reader_that_is_behind(self):
         """A pipe that is full holds up no webhook, and the lines come when it is read."""
         reader, writer = os.pipe()
@@ -122,6 +125,7 @@ class LogTarget(daemon_case.DaemonCase):
 
 
 class LogTargetOfTenants(unittest.TestCase):
+    # proves: target-log
     def test_a_tenant_may_not(self):
         (shop, first), (operator, second) = self.make_token("shop"), self.make_token("-")
         case = daemon_case.DaemonCase("run")

@@ -42,6 +42,7 @@ class NamesTest(unittest.TestCase):
         fields = {**when, "target": TARGET, **fields}
         return self.call(expected, "POST", "/v1/timers", fields, headers)[1]
 
+    # proves: key, create-repeated, create-conflict, get, if-match, key-path, final-key, key-in-use
     def test_a_key_is_one_live_timer(self):
         timer = self.create(key="order/42 ü", payload=1)
         self.assertEqual(timer["key"], "order/42 ü")
@@ -61,6 +62,7 @@ class NamesTest(unittest.TestCase):
         self.assertNotEqual(self.create(key="order/42 ü", payload=1)["id"], timer["id"])
         self.call(404, "GET", "/v1/keys/other/timer")
 
+    # proves: timer-version, put-create, put-replace, put-if-match
     def test_put_creates_and_replaces(self):
         path, body = "/v1/keys/k/timer", {"after": "1h", "target": TARGET, "watch": ["a"]}
         fields, first = self.call(201, "PUT", path, body)
@@ -74,6 +76,7 @@ class NamesTest(unittest.TestCase):
         self.assertEqual(self.call(200, "POST", "/v1/watch/a/complete")[1]["cancelled"], 0)
         self.assertEqual(self.call(200, "POST", "/v1/watch/b/complete")[1]["cancelled"], 1)
 
+    # proves: idempotency
     def test_a_request_sent_twice_makes_one_timer(self):
         headers = {"Idempotency-Key": "retry-1"}
         timer = self.create(headers=headers, payload=1)
@@ -84,6 +87,7 @@ class NamesTest(unittest.TestCase):
                             timer["id"])
         self.create(400, headers={"Idempotency-Key": "x" * 257})
 
+    # proves: create-repeated
     def test_many_at_once_with_one_key(self):
         answers = []
 
@@ -99,6 +103,7 @@ class NamesTest(unittest.TestCase):
         self.assertEqual(sorted(status for status, _, _ in answers), [200] * 15 + [201])
         self.assertEqual(len({timer["id"] for _, _, timer in answers}), 1)
 
+    # proves: batch
     def test_a_batch_keeps_its_order_over_partitions(self):
         lines = [{"after": "1h", "target": TARGET, "payload": i,
                   **({"key": f"k{i % 700}", "watch": ["batch"]} if i % 3 else {})}
@@ -119,6 +124,7 @@ class NamesTest(unittest.TestCase):
         self.assertEqual(self.call(200, "POST", "/v1/watch/batch/complete", {})[1],
                          {"cancelled": watching, "already_firing": 0})
 
+    # proves: complete, complete-fire
     def test_an_event_fires_or_cancels_all_that_watch(self):
         with harness.Receiver() as receiver:
             timers = [self.create(target=receiver.url("/ok"), watch=["order:1", f"item:{i}"])
@@ -133,6 +139,7 @@ class NamesTest(unittest.TestCase):
         self.call(422, "POST", "/v1/watch/x/complete", {"other": 1})
         self.call(400, "POST", "/v1/watch/x/complete", b"{", {"Content-Type": "application/json"})
 
+    # proves: complete-many
     def test_many_events_at_once(self):
         timers = [self.create(watch=[f"order:{i}", "all"]) for i in range(60)]
         self.create(watch=["order:7"])
@@ -151,6 +158,7 @@ class NamesTest(unittest.TestCase):
                      {"watch": ["x"], "after": "1h"}):
             self.call(422, "POST", "/v1/watch/complete", body)
 
+    # proves: touch, touch-refused
     def test_a_touch_extends(self):
         timer = self.create(key="session", payload=1, watch=["logout"])
         path = "/v1/keys/session"
@@ -173,6 +181,7 @@ class NamesTest(unittest.TestCase):
         self.assertEqual(self.call(200, "POST", "/v1/watch/logout/complete")[1]["cancelled"], 1)
         self.call(410, "POST", f"{path}/touch", {"after": "4h"})
 
+    # proves: touch
     def test_a_touched_timer_fires_once_and_late_enough(self):
         with harness.Receiver() as receiver:
             soon = int(time.time() * 1000) + 6000  # for a slow machine: all are touched before
@@ -192,6 +201,7 @@ class NamesTest(unittest.TestCase):
                 self.assertGreaterEqual(arrival.at_us, arrival.due_ms * 1000)
             harness.wait_until(lambda: self.daemon.metric("tickwheel_timers_pending") == 0, 20, "none left")
 
+    # proves: bulk-cancel, bulk-reschedule, bulk-names, bulk-selection, bulk-failures
     def test_many_are_cancelled_and_rescheduled(self):
         timers = [self.create(key=f"k{i}", labels={"team": f"t{i % 3}", "all": "yes"}, watch=["done"])
                   for i in range(60)]

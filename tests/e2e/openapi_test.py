@@ -41,6 +41,7 @@ def install():
 
 
 class OpenapiTest(unittest.TestCase):
+    # proves: openapi
     def test_document_fits_the_daemon(self):
         tool = install()
         if not tool:

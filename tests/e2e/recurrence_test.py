@@ -36,6 +36,7 @@ class RecurrenceTest(unittest.TestCase):
         self.assertEqual(status, expected, answer)
         return answer
 
+    # proves: every, timer-schedule, webhook-id
     def test_every_fires_as_planned_through_kill_9(self):
         timer = self.create(every="200ms", count=12, late={"missed": "each"})
         self.assertEqual(timer["schedule"], {"every": "200ms", "count": 12, "late": {"missed": "each"}})
@@ -55,6 +56,7 @@ class RecurrenceTest(unittest.TestCase):
         for arrival in arrivals:
             self.assertGreaterEqual(arrival.at_us, arrival.due_ms * 1000)
 
+    # proves: cron, timezone
     def test_cron_knows_zones(self):
         timer = self.create(cron="30 9 * * MON-FRI", timezone="America/New_York", dst="skip")
         due = datetime.datetime.fromisoformat(timer["due"].replace("Z", "+00:00"))
@@ -68,6 +70,7 @@ class RecurrenceTest(unittest.TestCase):
     def preview(self, query):
         return self.daemon.call("GET", f"/v1/schedule/preview?{query}")
 
+    # proves: preview, preview-schedule, preview-range
     def test_preview_says_when(self):
         status, _, answer = self.preview("cron=30+2+*+*+*&timezone=Europe/Berlin&after=2026-03-27T12:00:00Z&n=3")
         self.assertEqual((status, answer["instants"]), (200, [

@@ -136,6 +136,7 @@ class TokensTest(Folder):
             path += "?every=1m"
         return self.daemon.call(method, path, body, headers)
 
+    # proves: unauthenticated, forbidden
     def test_every_route_needs_the_scope_that_the_document_names(self):
         seen = 0
         for method, path, operation in self.operations():
@@ -162,6 +163,7 @@ class TokensTest(Folder):
         self.assertEqual(seen, len(REQUESTS))
         self.assertEqual({operation["operationId"] for _, _, operation in self.operations()}, set(REQUESTS))
 
+    # proves: unauthenticated
     def test_what_is_no_token(self):
         good = self.tokens["read"]
         for value in (good, f"Basic {good}", "Bearer", "Bearer ", f"Bearer {good}x", f"Bearer {good[:-1]}",
@@ -180,6 +182,7 @@ class TokensTest(Folder):
         self.assertEqual(connection.getresponse().status, 401)  # two of them: whom would a proxy believe?
         connection.close()
 
+    # proves: token-reload
     def test_neither_log_nor_metrics_show_a_token(self):
         self.daemon.call("GET", "/v1/timers", None, bearer(self.tokens["read"]))
         metrics = self.daemon.call("GET", "/metrics", None, bearer(self.tokens["admin"]))[2]
@@ -197,6 +200,7 @@ class TokensTest(Folder):
         self.assertEqual(daemon.call("GET", "/metrics")[0], 200)
         self.assertEqual(daemon.call("GET", "/v1/timers")[0], 401)
 
+    # proves: token-reload
     def test_a_reload_lets_in_and_shuts_out(self):
         connection = self.daemon.connect()
         old = bearer(self.tokens["read"])
@@ -248,6 +252,7 @@ class TenantsTest(Folder):
             if not cursor:
                 return found
 
+    # proves: tenant-isolation
     def test_ids_of_others_are_not_there(self):
         timer = self.create("shop", key="k", labels={"a": "b"}, watch=["e"])
         path = f"/v1/timers/{timer['id']}"
@@ -266,6 +271,7 @@ class TenantsTest(Folder):
         self.call("shop", 410, "GET", path)
         self.call("rival", 404, "GET", path)  # nor is its final state
 
+    # proves: tenant-isolation
     def test_names_are_each_tenants_own(self):
         request = {"Idempotency-Key": "once"}
         timers = {}
@@ -288,6 +294,7 @@ class TenantsTest(Folder):
         put = self.call("shop", 201, "PUT", "/v1/keys/only-mine/timer", {"after": "1h", "target": TARGET})
         self.assertNotEqual(put["id"], self.call("rival", 200, "GET", "/v1/keys/only-mine/timer")["id"])
 
+    # proves: tenant-isolation
     def test_events_and_bulk_calls_reach_ones_own_only(self):
         def make(name):
             return {who: [self.create(who, key=f"{name}-{n}", watch=[name], labels={"team": name})
@@ -315,6 +322,7 @@ class TenantsTest(Folder):
         for timer in timers["shop"]:
             self.assertEqual(self.call("shop", 200, "GET", f"/v1/timers/{timer['id']}"), timer)
 
+    # proves: tenant-isolation
     def test_lists_and_batches(self):
         body = "".join(json.dumps({"after": f"{n}s", "target": TARGET, "key": f"k{n}"}) + "\n"
                        for n in range(3600, 3900))
@@ -331,6 +339,7 @@ class TenantsTest(Folder):
             forecast = self.call(who, 200, "GET", "/v1/forecast?unit=minute&count=120")
             self.assertEqual(sum(forecast["due"]), 300)
 
+    # proves: tenant-isolation
     def test_queues_are_each_tenants_own(self):
         for who in ("shop", "rival"):
             for n in range(3):
@@ -367,6 +376,7 @@ class TenantsTest(Folder):
         self.assertEqual({who: [item["payload"] for item in items] for who, items in answers.items()},
                          {"shop": ["shop"], "rival": ["rival"]})
 
+    # proves: tenant-isolation
     def test_dead_letters_are_each_tenants_own(self):
         once = {"max_attempts": 1, "base": "1ms", "cap": "1ms"}
         dead = {who: self.create(who, after=0, retry=once, labels={"team": "a"})["id"] for who in ("shop", "rival")}
@@ -380,6 +390,7 @@ class TenantsTest(Folder):
             harness.wait_until(lambda: self.ids("rival", "/v1/dead?limit=10") == [dead["rival"]], 20, "dead again")
         self.assertEqual(self.call("shop", 410, "GET", f"/v1/timers/{dead['shop']}")["timer"]["attempts"], 1)
 
+    # proves: tenant-isolation
     def test_a_restart_keeps_them_apart(self):
         timers = {who: self.create(who, key="k", payload=who) for who in ("shop", "rival")}
         self.daemon.signal(signal.SIGKILL)
@@ -416,6 +427,7 @@ class LimitsTest(Folder):
     def create(self, daemon, who="shop", **fields):
         return self.call(daemon, who, "POST", "/v1/timers", {"after": "1h", "target": TARGET, **fields})
 
+    # proves: tenant-pending, tenant-limits
     def test_live_timers_exactly(self):
         self.write_tokens("limit shop pending_max=10")
         daemon = self.start()
@@ -439,6 +451,7 @@ class LimitsTest(Folder):
             self.assertEqual(self.create(daemon)[0], 201)
             self.assertEqual(self.create(daemon)[0], 429)
 
+    # proves: tenant-pending
     def test_timers_that_end_make_room(self):
         self.write_tokens("limit shop pending_max=2")
         daemon = self.start()
@@ -455,6 +468,7 @@ class LimitsTest(Folder):
         status, _, answer = self.call(daemon, "shop", "POST", "/v1/dead/redrive", {"ids": [dead]})
         self.assertEqual((status, answer["results"]), (200, ["too-many"]))
 
+    # proves: tenant-pending
     def test_many_at_once_are_not_more(self):
         self.write_tokens("limit shop pending_max=50")
         daemon = self.start("--http-threads", "4", "--partitions", "8")
@@ -475,6 +489,7 @@ class LimitsTest(Folder):
             thread.join()
         self.assertEqual((results.count(201), results.count(429)), (50, 110))
 
+    # proves: tenant-rate, tenant-limits
     def test_the_rate(self):
         self.write_tokens("limit shop rate=1 burst=5", "limit rival rate=1000 burst=6")
         daemon = self.start()
@@ -498,6 +513,7 @@ class LimitsTest(Folder):
         self.assertEqual(self.create(daemon)[0], 429)
         harness.wait_until(lambda: self.create(daemon)[0] == 201, 10, "a drop came in")
 
+    # proves: tenant-bodies, tenant-limits
     def test_bodies(self):
         self.write_tokens("limit shop body_bytes_max=1000 batch_bytes_max=3000")
         daemon = self.start()
@@ -553,6 +569,7 @@ class TlsTest(Folder):
         self.assertEqual(response.status, expected, answer)
         return answer
 
+    # proves: tls
     def test_handshake_reload_and_what_is_refused(self):
         self.token("shop", "shop")
         self.write_tokens()
@@ -604,6 +621,7 @@ class TlsTest(Folder):
         response.read()
         return response.status
 
+    # proves: tls
     def test_a_lease_waits_over_tls(self):
         self.token("shop", "shop")
         self.write_tokens()
@@ -635,6 +653,7 @@ class ListeningTest(Folder):
         self.assertEqual(program.signal(signal.SIGTERM), 0)
         return program.output()
 
+    # proves: tls
     def test_beyond_loopback_only_with_tokens(self):
         self.token("shop", "shop")
         self.write_tokens()

@@ -102,6 +102,7 @@ class SpoiledTest(daemon_case.DaemonCase):
         for timer in self.kept:
             self.assertEqual(self.get(timer)[2], timer)
 
+    # proves: not-json
     def test_bodies(self):
         taken = 0
         for _ in range(ROUNDS):

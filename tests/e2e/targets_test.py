@@ -93,6 +93,7 @@ class TargetsTest(unittest.TestCase):
         return harness.wait_until(lambda: len(target.seen) >= count and target.seen, 20,
                                   f"{count} webhooks")
 
+    # proves: explain-waiting, breaker
     def test_a_dead_target_is_left_alone_and_no_other_waits(self):
         daemon = self.start("--target-breaker-failures", "5", "--target-breaker-pause", "2s")
         alive, port = self.target(), free_port()
@@ -119,6 +120,7 @@ class TargetsTest(unittest.TestCase):
         attempts = daemon.metric("tickwheel_attempts_total")
         self.assertLessEqual(attempts, 41 + 128)
 
+    # proves: breaker
     def test_answers_below_500_are_life(self):
         daemon = self.start("--target-breaker-failures", "3")
         target = self.target(404)
@@ -128,6 +130,7 @@ class TargetsTest(unittest.TestCase):
         self.assertEqual(daemon.metric("tickwheel_breakers_opened_total"), 0)
         self.assertEqual(len(target.seen), 10)
 
+    # proves: delivery-rate, target_rate_max (beyond)
     def test_a_target_gets_so_many_a_second(self):
         self.start("--target-rate-max", "20")
         target = self.target()
@@ -145,6 +148,7 @@ class TargetsTest(unittest.TestCase):
         self.assertGreater(max(self.explain(timer).get("lateness", {"stages_ms": {}})["stages_ms"]
                                .get("rate", 0) for timer in timers), 1000, late)
 
+    # proves: delivery-rate, catch_up_rate_max (beyond)
     def test_catching_up_after_an_outage(self):
         daemon = self.start()
         target = self.target()
@@ -162,6 +166,7 @@ class TargetsTest(unittest.TestCase):
         times = [at for at, _, _ in self.wait_for(target, 60)]
         self.assertGreater(times[-1] - times[0], 1.5)  # three seconds at the rate, a tenth of one without
 
+    # proves: traceparent
     def test_a_delivery_has_a_trace_of_its_own_and_a_link(self):
         self.start()
         target = self.target()
@@ -184,6 +189,7 @@ class TargetsTest(unittest.TestCase):
             self.assertTrue(TRACE.fullmatch(headers["traceparent"]), bad)
             self.assertNotIn("tickwheel-linked-traceparent", headers, bad)
 
+    # proves: traceparent
     def test_a_retry_is_a_new_trace_with_the_same_link(self):
         self.start()
         target = self.target(500)
@@ -197,6 +203,7 @@ class TargetsTest(unittest.TestCase):
         self.assertEqual(answer["traceparent"], LINK)
         self.assertEqual(answer["lateness"]["attempt"], 2)
 
+    # proves: cloudevents
     def test_cloudevents(self):
         self.start("--webhook-cloudevents", "binary", "--webhook-cloudevents-source", "/shop")
         target = self.target()
@@ -212,6 +219,7 @@ class TargetsTest(unittest.TestCase):
         self.assertEqual(headers["content-type"], "application/json")
         self.assertEqual(json.loads(body), {"n": 1})
 
+    # proves: explain, explain-lateness, explain-waiting, explain-place
     def test_explain_at_every_station(self):
         self.start()
         target = self.target()
@@ -236,6 +244,7 @@ class TargetsTest(unittest.TestCase):
             self.assertEqual(self.daemon.call("GET", missing)[0], 404, missing)
         self.assertEqual(self.daemon.call("POST", f"/v1/timers/{far}/explain")[0], 405)
 
+    # proves: forecast
     def test_forecast(self):
         self.start()
         for i in range(7):
@@ -258,6 +267,7 @@ class TargetsTest(unittest.TestCase):
             self.assertEqual(self.daemon.call("GET", "/v1/forecast?" + wrong)[0], 422, wrong)
         self.assertEqual(self.daemon.call("GET", "/v1/forecast?unit=%zz")[0], 400)
 
+    # proves: forecast, forecast-rows (beyond)
     def test_a_forecast_says_where_it_stops(self):
         self.start()
         lines = "".join(json.dumps({"after": 3600_000 + i, "target": "http://127.0.0.1:1/"}) + "\n"

@@ -170,6 +170,7 @@ class QueueTest(unittest.TestCase):
                 raise worker.error
         return counts
 
+    # proves: ack
     def test_none_lost_none_after_its_ack(self):
         self.daemon = self.start()
         due_ms = int(time.time() * 1000) + 3000
@@ -193,6 +194,7 @@ class QueueTest(unittest.TestCase):
         harness.wait_until(lambda: restarted.metric("tickwheel_timers_pending") == 0, 10, "0 pending")
         self.assertEqual(restarted.signal(signal.SIGTERM), 0)
 
+    # proves: overload
     def test_a_backlog_larger_than_memory_drains_at_full_speed(self):
         """All is due at once and only a fraction of it fits into memory: no worker idles."""
         megabytes = max(1, TIMERS * 80 >> 20)  # a timer takes some 350 bytes
@@ -211,6 +213,7 @@ class QueueTest(unittest.TestCase):
         self.assertEqual(self.after_ack, [])
         self.assertLess(seconds, 60)
 
+    # proves: lease-wait
     def test_long_poll_wakes_at_once(self):
         self.daemon = self.start()
         late = []
@@ -225,6 +228,7 @@ class QueueTest(unittest.TestCase):
         print(f"from due to the worker: p50 {harness.percentile(late, 0.5):.1f} ms, "
               f"p99 {harness.percentile(late, 0.99):.1f} ms", flush=True)
 
+    # proves: target-queue, lease
     def test_priorities_and_order(self):
         self.daemon = self.start()
         due_ms = int(time.time() * 1000)
@@ -235,6 +239,7 @@ class QueueTest(unittest.TestCase):
         items = self.daemon.call("POST", "/v1/queues/jobs/lease", {"max": 10})[2]["items"]
         self.assertEqual([item["payload"] for item in items], [2, 4, 0, 5, 3, 1])
 
+    # proves: already-firing, lease-ends, lease-cancel
     def test_what_is_ready_can_be_cancelled_and_what_is_leased_cannot(self):
         self.daemon = self.start()
         ids = [self.daemon.call("POST", "/v1/timers", {"after": 0, "target": "queue:jobs"})[2]["id"]
@@ -250,6 +255,7 @@ class QueueTest(unittest.TestCase):
         items = self.daemon.call("POST", "/v1/queues/jobs/lease", {"max": 10, "wait": "5s"})[2]["items"]
         self.assertEqual([(item["id"], item["attempt"]) for item in items], [(ids[1], 1)])
 
+    # proves: nack, dead-list, dead-filters, redrive
     def test_dead_letters(self):
         self.daemon = self.start()
         for number in range(30):
@@ -294,6 +300,7 @@ class QueueTest(unittest.TestCase):
         self.assertEqual(sorted(back), [(number, 1) for number in range(30)])
         harness.wait_until(lambda: self.daemon.metric("tickwheel_timers_pending") == 0, 10, "0 pending")
 
+    # proves: lease-ends
     def test_a_stop_answers_who_waits(self):
         self.daemon = self.start()
         answers = []

@@ -91,6 +91,7 @@ class Scenario(unittest.TestCase):
         self.assertEqual(answer[2]["timer"]["state"], state, answer[2])
         return answer[2]["timer"]
 
+    # proves: target-broker, body-base64, broker-fields, broker_connect_timeout (at)
     def test_message(self):
         """Goal: the fields and the payload are those of docs/brokers.md."""
         self.broker.start()
@@ -120,6 +121,7 @@ class Scenario(unittest.TestCase):
         """Pairs of a target and a part of the reason, of this kind of broker."""
         return []
 
+    # proves: target-broker
     def test_refused_at_creation(self):
         """Goal: a target that no message can go to is refused with 422, and the reason."""
         daemon = self.start()
@@ -135,6 +137,7 @@ class Scenario(unittest.TestCase):
             self.assertEqual((status, problem["errors"][0]["pointer"]), (422, "#/target"), target)
             self.assertIn(reason, problem["errors"][0]["detail"], target)
 
+    # proves: no-credentials, broker-down, broker_connect_timeout (beyond)
     def test_down_at_the_start(self):
         """Goal: without its broker a timer waits, says why, spends no attempt and can be cancelled; a stop
         does not wait for the broker; and the timer is delivered when the broker is there."""
@@ -193,6 +196,7 @@ class Scenario(unittest.TestCase):
     def stop_broker(self):
         self.broker.stop()
 
+    # proves: at-least-once
     def test_many_with_the_broker_away_in_the_middle(self):
         """Goal: none of the acknowledged timers is lost while the broker stops and starts, and no other
         target is late because of it. Prints rate and lateness."""

@@ -1,27 +1,26 @@
-"""The rule on docs/contract.md: all that the service's contract has stands in the table, with tests that there are.
+"""The rule on what docs/contract.md covers: each part of the service's contract belongs to a promise.
 
-What must stand there is read from src/api/operations/openapi.json and from the list of errors; a row names it in its first
-column, in `code`, and the tests in its last, as `path:test`:
+The parts are read from src/api/openapi.json and from the list of errors. tests/tidy/contract.txt names them under the id
+of the promise, or of the limit, that covers them:
 
-    `METHOD /path`                      a call
-    `METHOD /path ?name`, `... Header`  a parameter of its query, a header of its request or of an answer
-    `METHOD /path STATUS`               an answer; `any call STATUS` does for every call
-    `METHOD /path .name`                a field where its body is described at the call itself
-    `Schema.name`, `Schema.name.part`   a field; with `=word` one of the words that it may be
-    `Schema=word`                       a word of a schema that is nothing else
-    `{name}`                            a part of paths
-    `/problems/slug`                    a kind of problem
+    METHOD /path                      a call
+    METHOD /path ?name, ... Header    a parameter of its query, a header of its request or of an answer
+    METHOD /path STATUS               an answer; "any call STATUS" does for every call
+    METHOD /path .name                a field where its body is described at the call itself
+    Schema.name, Schema.name.part     a field; with =word one of the words that it may be
+    Schema=word                       a word of a schema that has no fields
+    {name}                            a part of paths
+    /problems/slug                    a kind of problem
 """
 
 import json
 import os
 import re
 
+from promises import limits, promises
 from rules import read
-from tables import DOCUMENT, calls, in_code, parameters, resolved, rows, schemas, tests_missing
+from tables import COVERED, DOCUMENT, calls, covered, parameters, resolved, schemas
 
-TABLE = "docs/contract.md"
-HEAD = ["of the contract", "what is promised", "proved by"]
 ERRORS = "src/base/error.h"
 NOT_AN_ANSWER = {"none"}  # of the list of errors
 
@@ -40,7 +39,7 @@ def fields_of(schema, name, separator="."):
 
 
 def wanted(root):
-    """(name, other names that do as well) of all that must stand in the table."""
+    """(name, other names that do as well) of all that must be covered."""
     document = json.loads(read(root, DOCUMENT))
     for path in document["paths"]:
         for name in re.findall(r"\{\w+\}", path):
@@ -62,27 +61,18 @@ def wanted(root):
                 yield f"/problems/{slug}", ()
 
 
-def is_of_the_document(name):
-    """Whether a name of the first column says that it is the document's; others are statements of their own."""
-    return re.match(r"(GET|PUT|POST|PATCH|DELETE) /|any call \d|[A-Z]\w*[.=]|\{\w+\}$|/problems/", name)
-
-
-def contract_table(root):
-    """docs/contract.md has a row for all of the contract, none for what is gone, and every test that it names is there."""
+def contract_covered(root):
+    """Each part of the contract belongs to a promise, and what belongs to a promise is part of the contract."""
     if not os.path.exists(os.path.join(root, DOCUMENT)):
         return []
-    if not os.path.exists(os.path.join(root, TABLE)):
-        return [f"{TABLE}: it is missing"]
-    wrong, written = [], {}
-    for number, (names, _, tests) in rows(read(root, TABLE), HEAD):
-        for name in in_code(names):
-            written.setdefault(name, number)
-        wrong += tests_missing(root, TABLE, number, tests)
+    written, wrong = covered(root, "contract")
+    ids = {*promises(root), *limits(root)}
+    wrong += [f"{COVERED}:{number}: docs/contract.md has no {name}" for name, number in written["ids"].items()
+              if name not in ids]
     known = set()
     for name, others in wanted(root):
         known |= {name, *others}
-        if not {name, *others} & set(written):
-            wrong.append(f"{TABLE}: no row for {name}")
-    return list(dict.fromkeys(wrong)) + [f"{TABLE}:{number}: there is no {name} any more"
-                                         for name, number in written.items()
-                                         if is_of_the_document(name) and name not in known]
+        if not {name, *others} & set(written["names"]):
+            wrong.append(f"{COVERED}: no promise covers {name}")
+    return list(dict.fromkeys(wrong)) + [f"{COVERED}:{number}: there is no {name} any more"
+                                         for name, (_, number) in written["names"].items() if name not in known]

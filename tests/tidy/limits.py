@@ -1,28 +1,26 @@
-"""The rule on docs/limits.md: every limit stands there with its value, with a test at it and one beyond it.
+"""The rule on the limits of docs/contract.md: every limit of the code and of the API stands there with its value.
 
-A row names in its first column, in `code`, all that are this one limit:
+A limit of the table has an id, and its value as a setting would be written. Under the id tests/tidy/contract.txt names
+what has this value, in [limits]; a setting is its own id:
 
-    `setting`                           of the table of settings, if it is a number
-    `tenant name`                       what may be limited for a tenant
-    `src/path/file.c:NAME_MAX`          a constant of the sources
-    `Schema.field`, `METHOD /path ?n`   a field or parameter of src/api/operations/openapi.json that has a `maximum`, `maxLength`,
-                                        `maxItems` or `maxProperties`; its elements are `name[]`, the names and values of
-                                        an object `name{name}` and `name{value}`
+    setting                           of the table of settings, if it is a number
+    tenant name                       what may be limited for a tenant
+    NAME_MAX                          a constant of the sources
+    Schema.field, METHOD /path ?n     a field or parameter of src/api/openapi.json that has a maximum, maxLength,
+                                      maxItems or maxProperties; its elements are name[], the names and values of an
+                                      object name{name} and name{value}
 
-The value is the first `code` of its column, as a setting would be written, and must be that of each of them. What is
-not refused, because it only bounds one step of something, stands in a table of its own without tests.
+A constant that refuses nothing, because it only bounds one step of something, is in [steps] with what it bounds.
 """
 
 import json
 import os
 import re
 
+from promises import DOCUMENT as TABLE, limits
 from rules import blank, files, is_test, read, test_headers
-from tables import DOCUMENT, calls, in_code, parameters, rows, schemas, tests_missing
+from tables import COVERED, DOCUMENT, calls, covered, in_code, parameters, rows, schemas
 
-TABLE = "docs/limits.md"
-HEAD = ["limit", "value", "beyond it", "at it", "one beyond"]
-STEPS = ["bound of a step", "value", "what it bounds"]
 SETTINGS = "docs/configuration.md"
 SETTINGS_HEAD = ["setting", "default", "limits", "meaning"]
 TOKENS = "src/ops/tokens.h"
@@ -45,8 +43,8 @@ def number_of(text):
 
 
 def constants(root):
-    """path:NAME_MAX -> value, None where it is not a number alone."""
-    found, everywhere, helpers = {}, {}, test_headers(root)
+    """(path, name, text of the value) of each constant NAME_MAX of the sources."""
+    helpers = test_headers(root)
     for path in files(root, ".c", ".h"):
         if not path.startswith(("src/", "bin/")) or is_test(path) or path in helpers:
             continue
@@ -54,8 +52,17 @@ def constants(root):
         for name, value in re.findall(r"^ *# *define +([A-Z]\w*_MAX) +(.+?) *$", text, flags=re.M) + \
                 re.findall(r"^ +(?:enum \{ *)?([A-Z][A-Z0-9_]*_MAX) *= *([^,\n}]+)", text, flags=re.M) + \
                 re.findall(r"^enum \{ *([A-Z][A-Z0-9_]*_MAX) *= *([^,\n}]+)", text, flags=re.M):
-            found[f"{path}:{name}"] = everywhere[name] = value
-    return {name: value_of(text, everywhere) for name, text in found.items()}
+            yield path, name, value
+
+
+def values(root):
+    """NAME_MAX -> value, None where it is not a number alone; NAME_MAX -> path; and what is wrong with the names."""
+    texts, paths, wrong = {}, {}, []
+    for path, name, value in constants(root):
+        if paths.setdefault(name, path) != path:
+            wrong.append(f"{path}: {paths[name]} has a {name} too")
+        texts[name] = value
+    return {name: value_of(text, texts) for name, text in texts.items()}, paths, wrong
 
 
 def value_of(text, others):
@@ -92,12 +99,12 @@ def documented(root):
 
 
 def settings(root):
-    """name -> how the value of its row begins."""
+    """name -> default, of each setting that is a limit."""
     if not os.path.exists(os.path.join(root, SETTINGS)):
         return {}
-    return {in_code(name)[0]: f"{default}, {limits}" for _, (name, default, limits, _) in
+    return {in_code(name)[0]: in_code(default)[0] for _, (name, default, span, _) in
             rows(read(root, SETTINGS), SETTINGS_HEAD)
-            if re.search(r"\d\w* to \d|from \d", limits) and "bytes" not in limits
+            if re.search(r"\d\w* to \d|from \d", span) and "bytes" not in span
             and in_code(name)[0] not in NOT_LIMITS}
 
 
@@ -107,31 +114,32 @@ def tenants(root):
     return dict.fromkeys(f"tenant {name}" for name in re.findall(r"X\((\w+), \d+, ", read(root, TOKENS)))
 
 
-def wrong_values(number, cell, names, known):
-    """Of a row: what its value should be and is not."""
-    shown = (in_code(cell) or [""])[0]
-    for name in names:
-        value = known[name]
-        if isinstance(value, str) and not cell.startswith(value):
-            yield f"{TABLE}:{number}: {name} is {value}"
-        elif isinstance(value, int) and number_of(shown) != value:
-            yield f"{TABLE}:{number}: {name} is {value}"
-
-
-def limits_table(root):
-    """docs/limits.md has a row for each limit, with its value, and the tests at it and beyond it are there."""
+def limits_known(root):
+    """Each limit of the code and of the API stands in the document with its value, and only these do."""
     if not os.path.exists(os.path.join(root, DOCUMENT)):
         return []
-    if not os.path.exists(os.path.join(root, TABLE)):
-        return [f"{TABLE}: it is missing"]
-    text = read(root, TABLE)
-    known = {**constants(root), **documented(root), **settings(root), **tenants(root)}
-    wrong, written = [], set()
-    for number, (names, value, *tests) in [*rows(text, HEAD), *rows(text, STEPS)]:
-        names = in_code(names)
-        written |= set(names)
-        wrong += [f"{TABLE}:{number}: there is no {name} any more" for name in names if name not in known]
-        wrong += wrong_values(number, value, [name for name in names if name in known], known)
-        if len(tests) == 3:
-            wrong += tests_missing(root, TABLE, number, tests[1]) + tests_missing(root, TABLE, number, tests[2])
-    return wrong + [f"{TABLE}: no row for {name}" for name in known if name not in written]
+    table = limits(root)
+    constant, paths, wrong = values(root)
+    setting = settings(root)
+    known = {**constant, **documented(root), **setting, **tenants(root)}
+    bounded, bad = covered(root, "limits")
+    steps, worse = covered(root, "steps")
+    wrong += bad + worse
+    wrong += [f"{COVERED}:{number}: {TABLE} has no limit {name}" for name, number in bounded["ids"].items()
+              if name not in table]
+    at = {name: (name, 0) for name in setting if name in table}
+    at.update(bounded["names"])
+    for name, (limit, number) in at.items():
+        if name not in known:
+            wrong.append(f"{COVERED}:{number}: there is no {name} any more")
+            continue
+        row, cell = table.get(limit, (0, ""))
+        shown, value = (in_code(cell) or [""])[0], known[name]
+        if isinstance(value, str) and shown != value or isinstance(value, int) and number_of(shown) != value:
+            wrong.append(f"{TABLE}:{row}: {name} is {value}")
+    wrong += [f"{COVERED}:{number}: there is no {name} any more" for name, (_, number) in steps["names"].items()
+              if name not in constant]
+    wrong += [f"{TABLE}:{row}: nothing has the value of {name}" for name, (row, cell) in table.items()
+              if cell and name not in {limit for limit, _ in at.values()}]
+    return wrong + [f"{paths.get(name) or (TABLE if name in setting else COVERED)}: no limit is {name}"
+                    for name in known if name not in at and name not in steps["names"]]

@@ -1,12 +1,12 @@
 """What the rules on tables of documents share: their rows, the tests that a row names, and names for the parts of
 src/api/operations/openapi.json."""
 
-import os
 import re
 
 from rules import read
 
 DOCUMENT = "src/api/operations/openapi.json"
+COVERED = "tests/tidy/contract.txt"
 METHODS = ("get", "put", "post", "patch", "delete")
 
 
@@ -27,29 +27,37 @@ def rows(text, head):
             yield number, cells
 
 
-def tests_of(cell):
-    """(path, test) of all that stand there as `path:test`."""
-    return [tuple(each.split(":", 1)) if ":" in each else (each, "") for each in in_code(cell)]
+def words_of(text):
+    """What a text with {a,b} stands for."""
+    found = re.search(r"\{([^{}]*,[^{}]*)\}", text)
+    if not found:
+        return [text]
+    return [each for word in found[1].split(",") for each in words_of(text[:found.start()] + word + text[found.end():])]
 
 
-def has_test(root, path, name):
-    """Whether the file has this test, and runs it."""
-    if not os.path.isfile(os.path.join(root, path)):
-        return False
-    text = read(root, path)
-    if path.endswith(".py"):
-        return re.search(rf"^ *def {re.escape(name)}\(", text, flags=re.M) is not None
-    return re.search(rf"^static void {re.escape(name)}\(void \*\*state\)", text, flags=re.M) is not None and \
-        re.search(rf'(\b(cmocka_unit_test\w*|TEST)\(|\{{"\w+",)\s*{re.escape(name)}\b', text) is not None
+def covered(root, section):
+    """What a section of tests/tidy/contract.txt has, as {"ids": id -> line, "names": name -> (id, line)}; and what is wrong.
 
-
-def tests_missing(root, table, number, cell):
-    """What is wrong with the tests that a cell names."""
-    tests = tests_of(cell)
-    if not tests:
-        return [f"{table}:{number}: names no test"]
-    return [f"{table}:{number}: there is no test {test} in {path}" for path, test in tests
-            if not has_test(root, path, test)]
+    In [steps] a name stands alone, with what it bounds, and has no id."""
+    ids, names, wrong = {}, {}, []
+    inside = id_of = None
+    for number, line in enumerate(read(root, COVERED).split("\n"), 1):
+        if line.startswith("["):
+            inside, id_of = line == f"[{section}]", None
+        elif not inside or not line or line.startswith("#"):
+            continue
+        elif section == "steps":
+            name, _, meaning = line.partition(": ")
+            if not meaning:
+                wrong.append(f"{COVERED}:{number}: says not what {name} bounds")
+            names[name] = (None, number)
+        elif not line.startswith(" "):
+            id_of = line
+            ids[id_of] = number
+        else:
+            for name in words_of(line.strip()):
+                names[name] = (id_of, number)
+    return {"ids": ids, "names": names}, wrong
 
 
 def resolved(document, item):

@@ -16,6 +16,7 @@ import corpora
 import dictionaries
 import limits
 import names
+import promises
 import rules
 import words
 
@@ -23,28 +24,38 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.environ.get("TW_TIDY_BUILD", "")  # a plain build folder; empty: its rule has its self-test only
 
 
-def contract_rows(without=None, test="src/base/a_test.c:fits", more=""):
-    """A table with all of the clean tree's contract."""
-    names = ["{id}", "GET /v1/a/{id}", "GET /v1/a/{id} ?n", "GET /v1/a/{id} 200", "GET /v1/a/{id} 200 ETag",
-             "any call 400", "A.b", "A.b=c", "/problems/io"]
-    return "| of the contract | what is promised | proved by |\n| --- | --- | --- |\n" + "".join(
-        f"| `{name}` | it is | `{test}`, `tests/e2e/a_test.py:test_a` |\n"
-        for name in names if name != without) + more
+PROMISES = "# Contract\n\n- `kept`: It is kept.\n- `told`: It is told.\n\n| limit | value | of | beyond it |\n| --- | --- | --- | --- |\n"
+LIMITS = {"goods_max": "2", "n-max": "100", "b-max": "16", "b-bytes": "4K", "good-ms": "1h", "other-ms": "3600000",
+          "tenant": ""}
 
 
-def limits_rows(without=None, more=""):
-    """A table with all the limits of the clean tree."""
-    values = {"GET /v1/a/{id} ?n": "`100`", "A.b": "`16`", "A.b[]": "`4K`", "src/base/good.h:GOOD_MAX": "`1h`",
-              "src/base/good.h:OTHER_MAX": "`3600000`, at least 1", "goods_max": "`2`, 1 to 9", "tenant goods": ""}
-    return "| limit | value | beyond it | at it | one beyond |\n| --- | --- | --- | --- | --- |\n" + "".join(
-        f"| `{name}`: it | {value} | 422 | `src/base/a_test.c:fits` | `tests/e2e/a_test.py:test_a` |\n"
-        for name, value in values.items() if name != without) + more
+def contract_page(without=None, more="", **others):
+    """The clean tree's promises and limits; `others` are further values by id, with _ for -."""
+    values = {**LIMITS, **{name if name in LIMITS else name.replace("_", "-"): value for name, value in others.items()}}
+    return PROMISES + "".join(f"| `{name}` | {f'`{value}`' if value else ''} | goods | 422 |\n"
+                              for name, value in values.items() if name != without) + more
+
+
+COVERED = {
+    "[contract]": ["kept", "    {id}", "    GET /v1/a/{id}", "    GET /v1/a/{id} ?n", "    GET /v1/a/{id} 200{, ETag}",
+                   "told", "    any call 400", "    A.b", "    A.b=c", "    /problems/io"],
+    "[limits]": ["n-max", "    GET /v1/a/{id} ?n", "b-max", "    A.b", "b-bytes", "    A.b[]", "good-ms", "    GOOD_MAX",
+                 "other-ms", "    OTHER_MAX", "tenant", "    tenant goods"],
+    "[steps]": ["STEP_MAX: a step"],
+}
+
+
+def covered(without=None, section=None, more=""):
+    """The clean tree's tests/tidy/contract.txt, with `more` at the end of a section."""
+    return "".join(f"{head}\n" + "".join(f"{line}\n" for line in lines if line.strip() != without)
+                   + (more if head == section else "")
+                   for head, lines in COVERED.items())
 
 
 PURPOSE = "/* A file of the clean tree. */\n"  # at the top of each of its sources
 CLEAN = {
     "src/base/good.h": "#ifndef GOOD_H\n#define GOOD_H\n#define GOOD_MAX (60u * 60 * 1000) /* ms */\n"
-                       "enum {\n    OTHER_MAX = GOOD_MAX,\n};\nint good(void);\n#endif\n",
+                       "enum {\n    OTHER_MAX = GOOD_MAX,\n    STEP_MAX = 7,\n};\nint good(void);\n#endif\n",
     "src/base/good.c": '#include "base/good.h"\n\nint good(void)\n{\n    return 1; /* strcpy( */\n}\n',
     "src/engine/engine.c": '#include "base/good.h"\n#include <tickwheel/wheel.h>\n',
     "src/sys/now.c": "#include <time.h>\n\nlong now(void)\n{\n    return time(0);\n}\n",
@@ -65,14 +76,16 @@ CLEAN = {
     "src/api/json/dead_json_fuzz.c": "int a;\n",
     "src/api/json/dead_json_fuzz.corpus": 'a "\\x00\\n\\\\"\nb ""\n',
     "src/base/error.h": '#define ERROR_LIST(X) X(NONE, "none") X(IO, "io")\n',
-    "src/base/a_test.c": "static void fits(void **state)\n{\n}\nint main(void)\n{\n    TEST(fits);\n}\n",
-    "tests/e2e/a_test.py": "def test_a(self):\n    pass\n",
-    "docs/contract.md": contract_rows(),
+    "src/base/a_test.c": "/* Goal: it fits. */\n/* proves: kept, n-max, b-max */\nstatic void fits(void **state)\n{\n}\n"
+                         "int main(void)\n{\n    TEST(fits);\n}\n",
+    "tests/e2e/a_test.py": "# proves: told, b-bytes, good-ms\n# proves: other-ms (at), other-ms (beyond)\n"
+                           "# proves: goods_max, tenant\n@slow\ndef test_a(self):\n    pass\n",
+    "docs/contract.md": contract_page(),
+    "tests/tidy/contract.txt": covered(),
     "docs/configuration.md": "| setting | default | limits | meaning |\n| --- | --- | --- | --- |\n"
                              "| `goods_max` | `2` | 1 to 9 | goods |\n| `http_threads` | `1` | 1 to 64 | threads |\n"
                              "| `name` | | at most 9 bytes | a name |\n| `sync` | `no` | no or yes | whether |\n",
     "src/ops/tokens.h": "#define LIST(X) X(goods, 1, 5)\n",
-    "docs/limits.md": limits_rows(),
     "docs/loop.md": "So:\n\n<!-- quote lib/examples/loop.c loop -->\n```c\nint b;\n\nint c;\n```\n",
 }
 
@@ -174,35 +187,37 @@ OFFENDERS = {
           for text in ('a "b"', 'a "b"\na "c"\n', 'b "b"\na "c"\n', 'a b\n', 'a "\\x61"\n', 'a "\\x0A"\n', 'a "\t"\n',
                        'a "\\"\n', 'a/b "c"\n', '.a "b"\n', '\n', 'a "b"\r\n', 'a "\x80"\n')],
     ],
-    contract.contract_table: [
-        *[("docs/contract.md", contract_rows(without=name))
-          for name in ("{id}", "GET /v1/a/{id}", "GET /v1/a/{id} ?n", "GET /v1/a/{id} 200", "GET /v1/a/{id} 200 ETag",
-                       "any call 400", "A.b", "A.b=c", "/problems/io")],
-        *[("docs/contract.md", contract_rows(more=f"| | it is said | {test} |\n"))
-          for test in ("", "`src/base/a_test.c:gone`", "`src/base/gone_test.c:fits`", "`tests/e2e/a_test.py:test_b`",
-                       "`src/base/a_test.c`")],
-        *[("docs/contract.md", contract_rows(more=f"| `{name}` | it was | `src/base/a_test.c:fits` |\n"))
-          for name in ("GET /v1/b", "GET /v1/a/{id} ?m", "GET /v1/a/{id} 404", "any call 404", "A.d", "A.b=d", "{key}",
-                       "/problems/gone")],
+    promises.proved: [
+        ("docs/contract.md", contract_page(more="\n- `new`: It is new.\n")),
+        ("docs/contract.md", contract_page(new="5")),
+        ("docs/contract.md", contract_page(more="\n- `b-max`: It is new.\n")),
+        ("src/base/b_test.c", "/* proves: gone */\nstatic void b(void **state)\n{\n}\nint c[] = {TEST(b)};\n"),
+        ("src/base/b_test.c", "/* proves: kept */\nstatic void b(void **state)\n{\n}\n"),
+        ("src/base/b_test.c", "/* proves: kept */\n\nstatic void b(void **state)\n{\n}\nint c[] = {TEST(b)};\n"),
+        ("src/base/b_test.c", "/* proves: kept (at) */\nstatic void b(void **state)\n{\n}\nint c[] = {TEST(b)};\n"),
+        ("tests/e2e/b_test.py", "# proves: told (under)\ndef test_b(self):\n    pass\n"),
+        ("tests/e2e/b_test.py", "# proves: told\ndef helper(self):\n    pass\n"),
+        ("tests/e2e/b_test.py", "# proves: told,kept\ndef test_b(self):\n    pass\n"),
     ],
-    limits.limits_table: [
-        *[("docs/limits.md", limits_rows(without=name))
-          for name in ("GET /v1/a/{id} ?n", "A.b", "A.b[]", "src/base/good.h:GOOD_MAX", "src/base/good.h:OTHER_MAX",
-                       "goods_max", "tenant goods")],
-        *[("docs/limits.md", limits_rows(more=f"| it is said | | 422 | {test} | `tests/e2e/a_test.py:test_a` |\n"))
-          for test in ("", "`src/base/a_test.c:gone`", "`src/base/a_test.c`")],
-        ("docs/limits.md", limits_rows(more="| it is said | | 422 | `src/base/a_test.c:fits` | |\n")),
-        *[("docs/limits.md", limits_rows(more=f"| `{name}` | `5` | 422 | `src/base/a_test.c:fits` | "
-                                              "`tests/e2e/a_test.py:test_a` |\n"))
-          for name in ("GET /v1/a/{id} ?m", "A.c", "A.b{name}", "src/base/good.h:GONE_MAX", "GOOD_MAX", "bads_max", "name",
-                       "tenant bads")],
-        *[("docs/limits.md", limits_rows(without=name, more=f"| `{name}` | {value} | 422 | `src/base/a_test.c:fits` | "
-                                                            "`tests/e2e/a_test.py:test_a` |\n"))
-          for name, value in (("GET /v1/a/{id} ?n", "`101`"), ("A.b", ""), ("A.b[]", "`4000`"), ("goods_max", "`3`, 1 to 9"),
-                              ("goods_max", "`2`, 1 to 10"), ("src/base/good.h:GOOD_MAX", "`1h1ms`"),
-                              ("src/base/good.h:OTHER_MAX", "`3600`"))],
-        ("docs/limits.md", limits_rows(without="A.b", more="\n| bound of a step | value | what it bounds |\n"
-                                                           "| --- | --- | --- |\n| `A.b` | `17` | all |\n")),
+    contract.contract_covered: [
+        *[("tests/tidy/contract.txt", covered(without=line.strip()))
+          for line in COVERED["[contract]"] if line.startswith(" ") and "200" not in line],
+        *[("tests/tidy/contract.txt", covered(section="[contract]", more=f"kept\n    {name}\n"))
+          for name in ("GET /v1/b", "GET /v1/a/{id} ?m", "GET /v1/a/{id} 404", "any call 404", "A.d", "A.b=d", "{key}",
+                       "/problems/gone", "payload")],
+        ("tests/tidy/contract.txt", covered(section="[contract]", more="gone\n")),
+    ],
+    limits.limits_known: [
+        *[("tests/tidy/contract.txt", covered(section="[limits]", more=f"n-max\n    {name}\n"))
+          for name in ("GET /v1/a/{id} ?m", "A.c", "A.b{name}", "GONE_MAX", "bads_max", "name", "tenant bads")],
+        ("tests/tidy/contract.txt", covered(section="[limits]", more="gone\n")),
+        ("tests/tidy/contract.txt", covered(section="[steps]", more="GONE_MAX: a step\n")),
+        *[("docs/contract.md", contract_page(**{name: value}))
+          for name, value in (("n-max", "101"), ("b-max", ""), ("b-bytes", "4000"), ("goods_max", "3"), ("good-ms", "1h1ms"),
+                              ("other-ms", "3600"), ("new", "5"))],
+        ("docs/contract.md", contract_page(without="goods_max")),
+        ("src/sys/more.c", "#define GOOD_MAX (60u * 60 * 1000)\n"),
+        ("src/sys/more.c", "#define MORE_MAX 5\n"),
     ],
     rules.quotes: [
         ("docs/bad.md", "<!-- quote lib/examples/loop.c loop -->\n```c\nint b;\nint c;\n```\n"),
@@ -250,14 +265,16 @@ INNOCENT = {
          "struct tw_c {\n    struct tw_d (*now)(void);\n};\ntypedef void tw_handler(int a,\n    int b);\n"),
     ],
     rules.documented_links: [("docs/c.md", "[a](https://x.example/y) [b](README.md#part)\n")],
-    contract.contract_table: [
-        ("docs/contract.md", contract_rows(without="any call 400", more="| `GET /v1/a/{id} 400` | it is | `tests/e2e/a_test.py:test_a` |\n")),
-        ("docs/contract.md", contract_rows(more="| `payload` | a word | `tests/e2e/a_test.py:test_a` |\n")),
+    promises.proved: [
+        ("src/base/b_test.c", "/* proves: kept */\n/* proves: goods_max (beyond) */\nstatic void b(void **state)\n{\n}\n"
+                              "int c[] = {TEST(b)};\n"),
     ],
-    limits.limits_table: [
-        ("docs/limits.md", limits_rows(without="A.b", more="\n| bound of a step | value | what it bounds |\n"
-                                                           "| --- | --- | --- |\n| `A.b` | `16` | all |\n")),
-        ("docs/limits.md", limits_rows(more="\n| another | table |\n| --- | --- |\n| `gone` | `17` |\n")),
+    contract.contract_covered: [
+        ("tests/tidy/contract.txt", covered(without="any call 400", section="[contract]",
+                                            more="told\n    GET /v1/a/{id} 400\n")),
+    ],
+    limits.limits_known: [
+        ("tests/tidy/contract.txt", covered(without="A.b[]", section="[limits]", more="b-bytes\n    A.{b[],b[]}\n")),
     ],
     rules.machine_paths: [("docs/c.md", "https://x.example/" + "work/a\n")],
 }
@@ -269,22 +286,13 @@ def plant(root, path, contents):
         file.write(contents)
 
 
-# The heads of these tables are given by their rules, and are most of such short documents.
-LEFT_OUT = {words.plain_words: {"docs/contract.md", "docs/limits.md"}}
-
-
 class Tree(tempfile.TemporaryDirectory):
-    """A clean little tree, for one rule."""
-
-    def __init__(self, rule):
-        super().__init__()
-        self.left_out = LEFT_OUT.get(rule, set())
+    """A clean little tree."""
 
     def __enter__(self):
         root = super().__enter__()
         for path, contents in CLEAN.items():
-            if path not in self.left_out:
-                plant(root, path, (PURPOSE if path.endswith((".c", ".h")) else "") + contents)
+            plant(root, path, (PURPOSE if path.endswith((".c", ".h")) else "") + contents)
         return root
 
 
@@ -307,13 +315,13 @@ for each in OFFENDERS:
 class TheRules(unittest.TestCase):
     def test_each_is_silent_on_a_clean_tree(self):
         for rule in OFFENDERS:
-            with self.subTest(rule=rule.__name__), Tree(rule) as root:
+            with self.subTest(rule=rule.__name__), Tree() as root:
                 self.assertEqual(rule(root), [])
 
     def test_each_names_its_offender(self):
         for rule, offenders in OFFENDERS.items():
             for path, contents in offenders:
-                with self.subTest(rule=rule.__name__, path=path), Tree(rule) as root:
+                with self.subTest(rule=rule.__name__, path=path), Tree() as root:
                     plant(root, path, contents)
                     wrong = rule(root)
                     self.assertEqual(len(wrong), 1, wrong)
@@ -322,7 +330,7 @@ class TheRules(unittest.TestCase):
     def test_each_leaves_the_innocent_alone(self):
         for rule, innocents in INNOCENT.items():
             for path, contents in innocents:
-                with self.subTest(rule=rule.__name__, path=path), Tree(rule) as root:
+                with self.subTest(rule=rule.__name__, path=path), Tree() as root:
                     plant(root, path, contents)
                     self.assertEqual(rule(root), [])
 

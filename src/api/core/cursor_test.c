@@ -37,6 +37,7 @@ static void comes_back(void **state)
     }
 }
 
+/* proves: list-cursor */
 static void notices_changes(void **state)
 {
     static const char replacements[] = "0123456789abcdefABCDEF g-";
@@ -68,6 +69,7 @@ static void notices_changes(void **state)
 }
 
 /* A row of a partition lies at or behind the partition's position exactly when its place does. */
+/* proves: list-cursor */
 static void positions_agree_with_places(void **state)
 {
     static const uint64_t values[] = {0, 1, 2, 7};

@@ -50,6 +50,7 @@ static void test_found(void **state)
     }
 }
 
+/* proves: not-json */
 static void test_refused(void **state)
 {
     static const struct {

@@ -21,6 +21,7 @@ static void assert_formatted(const struct problem *problem, const char *expected
     buffer_deinit(&buffer);
 }
 
+/* proves: problem */
 static void test_format(void **state)
 {
     struct problem problem;
@@ -65,6 +66,7 @@ static void test_cut(void **state)
     }
 }
 
+/* proves: problem */
 static void test_every_code(void **state)
 {
     static const enum error_code codes[] = {

@@ -9,9 +9,9 @@
 #define BIT(field) (UINT32_C(1) << FIELD_##field)
 
 /* Limits of `retry`. */
-#define ATTEMPTS_MAX   100
-#define CAP_MS_MAX     (UINT64_C(30) * 24 * 3600 * 1000)
-#define TIMEOUT_MS_MAX (UINT64_C(10) * 60 * 1000)
+#define ATTEMPTS_MAX         100
+#define CAP_MS_MAX           (UINT64_C(30) * 24 * 3600 * 1000)
+#define RETRY_TIMEOUT_MS_MAX (UINT64_C(10) * 60 * 1000)
 
 static const struct {
     const char *name;
@@ -247,7 +247,7 @@ static enum error_code read_retry_field(struct timer_parse *parse, struct bytes 
     case RETRY_cap:
         return timer_parse_duration_in(parse, "#/retry/cap", 1, CAP_MS_MAX, &parse->retry.cap_ms);
     default:
-        return timer_parse_duration_in(parse, "#/retry/timeout", 1, TIMEOUT_MS_MAX,
+        return timer_parse_duration_in(parse, "#/retry/timeout", 1, RETRY_TIMEOUT_MS_MAX,
                                        &parse->retry.timeout_ms);
     }
 }

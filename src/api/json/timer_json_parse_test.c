@@ -6,6 +6,7 @@
 
 #define TARGET ",\"target\":\"http://h\"}"
 
+/* proves: retry */
 static void test_create(void **state)
 {
     struct timer *timer =
@@ -53,6 +54,7 @@ static void test_create(void **state)
     timer_free(timer);
 }
 
+/* proves: after, at, at-range, instant (at) */
 static void test_due(void **state)
 {
     static const struct {
@@ -87,6 +89,7 @@ static void test_due(void **state)
     }
 }
 
+/* proves: after-wrong, at-wrong, at-range, one-schedule, invalid, instant (beyond) */
 static void test_bad_due(void **state)
 {
     static const struct bad_case cases[] = {
@@ -130,6 +133,7 @@ static void test_bad_due(void **state)
     ASSERT_REFUSED(CREATE, ERROR_INVALID, cases);
 }
 
+/* proves: retry, retry-attempts, retry-backoff, retry-timeout */
 static void test_bad_retry(void **state)
 {
 #define RETRY(members) "{\"after\":1,\"retry\":{" members "}" TARGET
@@ -168,6 +172,7 @@ static void test_bad_retry(void **state)
     ASSERT_REFUSED(CREATE, ERROR_INVALID, cases);
 }
 
+/* proves: problem, invalid */
 static void test_bad_fields(void **state)
 {
     static const struct bad_case cases[] = {
@@ -213,6 +218,7 @@ static void test_bad_fields(void **state)
 }
 
 /* Names about as long as a pointer can be: the pointer is whole, or that of the parent. */
+/* proves: problem */
 static void test_long_names(void **state)
 {
     const size_t pointer_max = sizeof(((struct problem *)0)->pointer) - 1;
@@ -232,6 +238,7 @@ static void test_long_names(void **state)
     }
 }
 
+/* proves: patch-fields */
 static void test_other_fields(void **state)
 {
     static const char *const names[] = {"id",       "due",     "state", "version",   "schedule",
@@ -252,6 +259,7 @@ static void test_other_fields(void **state)
 #define TIMER(fields) "{\"after\":1,\"target\":\"http://h\"," fields "}"
 
 /* Keys and events: escapes are read, limits are kept, and a patch sets neither. */
+/* proves: key, watch, watch-count */
 static void test_names(void **state)
 {
     static const struct bad_case wrong[] = {
@@ -356,6 +364,7 @@ static const struct bad_case bad_schedules[] = {
 };
 
 /* What recurs: what goes with what, the limits, and the first due time and the text that follow. */
+/* proves: one-schedule, every, every-start, count, until, timezone, drop-after, missed, spread */
 static void test_schedules(void **state)
 {
     static const struct {
@@ -401,6 +410,7 @@ static void test_schedules(void **state)
 }
 
 /* A spread is one for each key, and stays within its window. */
+/* proves: spread */
 static void test_spread(void **state)
 {
     uint64_t offsets[2], sum = 0;
@@ -438,6 +448,7 @@ static void test_spread(void **state)
 }
 
 /* What is no JSON at all is told as that, even behind a field that is wrong. */
+/* proves: not-json */
 static void test_not_json(void **state)
 {
     static const struct bad_case cases[] = {
@@ -519,6 +530,7 @@ static void assert_told(struct bytes text)
 }
 
 /* Each text cut off at each byte, without it, with another in its place and with one before it. */
+/* proves: not-json */
 static void test_spoiled(void **state)
 {
     static const char others[] = "x0-\"\\{}[]:, t\xff\x01";
@@ -547,6 +559,7 @@ static void test_spoiled(void **state)
     }
 }
 
+/* proves: patch-fields */
 static void test_patch(void **state)
 {
     static const struct {
@@ -582,6 +595,7 @@ static void test_patch(void **state)
     timer_free(timer);
 }
 
+/* proves: body-base64, patch-time, patch-fields */
 static void test_bad_patch(void **state)
 {
     static const struct bad_case cases[] = {

@@ -3,12 +3,12 @@
 
 #include <stdio.h>
 
-#define EVERY_MS_MIN      10
-#define EVERY_MS_MAX      (UINT64_C(366) * 24 * 3600 * 1000)
-#define SPREAD_MS_MAX     (UINT64_C(24) * 3600 * 1000)
-#define LATE_MS_MAX       EVERY_MS_MAX
-#define COUNT_MAX         UINT64_C(1000000000000)
-#define HAS(parse, field) ((parse)->seen & UINT32_C(1) << FIELD_##field)
+#define EVERY_MS_MIN       10
+#define EVERY_MS_MAX       (UINT64_C(366) * 24 * 3600 * 1000)
+#define SPREAD_MS_MAX      (UINT64_C(24) * 3600 * 1000)
+#define LATE_MS_MAX        EVERY_MS_MAX
+#define SCHEDULE_COUNT_MAX UINT64_C(1000000000000)
+#define HAS(parse, field)  ((parse)->seen & UINT32_C(1) << FIELD_##field)
 
 enum error_code timer_parse_every(struct timer_parse *parse)
 {
@@ -25,9 +25,9 @@ enum error_code timer_parse_count(struct timer_parse *parse)
     if (json_peek(&parse->reader) != JSON_NUMBER)
         return timer_parse_invalid(parse, "#/count", "It must be a number");
     code = timer_parse_integer(parse, "#/count", &parse->schedule.count);
-    if (!code && (parse->schedule.count < 1 || parse->schedule.count > COUNT_MAX))
+    if (!code && (parse->schedule.count < 1 || parse->schedule.count > SCHEDULE_COUNT_MAX))
         code = timer_parse_invalid(parse, "#/count", "It must be 1 to %llu",
-                                   (unsigned long long)COUNT_MAX);
+                                   (unsigned long long)SCHEDULE_COUNT_MAX);
     return code;
 }
 

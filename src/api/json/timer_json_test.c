@@ -24,6 +24,7 @@ static void assert_shown(const struct timer *timer, const char *expected)
 #define TARGET "\"target\":\"https://shop.example/recheck?a=\\\"\""
 #define RETRY  "\"retry\":{\"max_attempts\":10,\"base\":\"1s\",\"cap\":\"1h\",\"timeout\":\"15s\"}"
 
+/* proves: timer-due, timer-state, timer-content, timer-retry, timer-created, timer-ended */
 static void test_shown(void **state)
 {
     struct timer timer = {
@@ -203,6 +204,7 @@ static void resend(struct bytes shown, struct buffer *out)
     buffer_append_text(out, "}");
 }
 
+/* proves: stored-unchanged, timer-content */
 static void test_round_trip(void **state)
 {
     const char *seed_text = getenv("TEST_SEED");

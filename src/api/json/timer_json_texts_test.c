@@ -8,6 +8,7 @@
 #define TIMES_32(text)  TIMES_4(TIMES_4(text)) TIMES_4(TIMES_4(text))
 #define TIMES_256(text) TIMES_4(TIMES_32(text)) TIMES_4(TIMES_32(text))
 
+/* proves: payload, body-base64 */
 static void test_payload(void **state)
 {
     static const char *const values[] = {
@@ -54,6 +55,7 @@ static void test_payload(void **state)
     timer_free(timer);
 }
 
+/* proves: payload */
 static void test_too_large(void **state)
 {
     static const struct bad_case cases[] = {
@@ -68,6 +70,7 @@ static void test_too_large(void **state)
     ASSERT_REFUSED(PATCH, ERROR_TOO_LARGE, cases);
 }
 
+/* proves: body-base64 */
 static void test_bad_payload(void **state)
 {
     static const char *const base64 = "It is not base64 (RFC 4648, with padding)";
@@ -123,6 +126,7 @@ static void test_bad_target(void **state)
     timer_free(timer);
 }
 
+/* proves: headers */
 static void test_headers(void **state)
 {
     static const struct {
@@ -150,6 +154,7 @@ static void test_headers(void **state)
     }
 }
 
+/* proves: headers */
 static void test_bad_headers(void **state)
 {
 #define HEADERS(members) ONE("\"headers\":{" members "}")
@@ -203,6 +208,7 @@ static void test_bad_headers(void **state)
     }
 }
 
+/* proves: labels, label-bytes (at) */
 static void test_labels(void **state)
 {
     static const struct {
@@ -233,6 +239,7 @@ static void test_labels(void **state)
     }
 }
 
+/* proves: labels, label-bytes (beyond) */
 static void test_bad_labels(void **state)
 {
 #define LABELS(members) ONE("\"labels\":{" members "}")
@@ -304,6 +311,7 @@ static void test_escaped_base64(void **state)
 }
 
 /* As many members as there may be, and one more. */
+/* proves: headers, labels_max, header-count */
 static void test_many(void **state)
 {
     struct timer_json_limits wide = limits;

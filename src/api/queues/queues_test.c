@@ -82,6 +82,7 @@ static void speak(struct fixture *fixture, const char *path, const char *receipt
     json_decref(answer);
 }
 
+/* proves: lease, item-content, nack-dead */
 static void one_life(void **state)
 {
     struct fixture *fixture = *state;
@@ -118,6 +119,7 @@ static void one_life(void **state)
     json_decref(answer);
 }
 
+/* proves: receipt, queue-results */
 static void stale_and_unknown(void **state)
 {
     struct fixture *fixture = *state;
@@ -134,6 +136,8 @@ static void stale_and_unknown(void **state)
     json_decref(answer);
 }
 
+/* proves: queue-name, lease-max, lease-wait, lease-time, nack-delay, nack-error, nack-dead */
+/* proves: invalid, queue_wait_max (beyond) */
 static void refuses(void **state)
 {
     static const struct {
@@ -194,6 +198,7 @@ static void refuses(void **state)
                 "overloaded");
 }
 
+/* proves: ack, queue-results */
 static void many_receipts(void **state)
 {
     struct fixture *fixture = *state;
@@ -220,6 +225,7 @@ static void many_receipts(void **state)
 }
 
 /* A worker that waits is answered when there is work, from the node's thread; and at a stop. */
+/* proves: lease-wait */
 static void long_poll(void **state)
 {
     struct fixture *fixture = *state;

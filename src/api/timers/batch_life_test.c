@@ -33,6 +33,7 @@ static int teardown(void **state)
 
 /* ---- limits ---- */
 
+/* proves: batch-limits, batch_lines_max */
 static void ends_at_the_limit_of_lines(void **state)
 {
     static const char *const settings[] = {"batch_lines_max", "2500", NULL};
@@ -72,6 +73,7 @@ static void send_in_pieces(struct fixture *fixture, struct bytes body, size_t pi
     assert_true(client_receive(client, "POST", &fixture->reply));
 }
 
+/* proves: batch-limits, batch_bytes_max (beyond) */
 static void ends_at_the_limit_of_bytes(void **state)
 {
     static const char *const settings[] = {"batch_bytes_max", "100000", NULL};
@@ -132,6 +134,7 @@ static void ends_at_the_limit_with_a_full_command(void **state)
 }
 
 /* What cannot fit into memory is not begun. */
+/* proves: batch-limits, answers_bytes_max */
 static void shares_memory_for_answers(void **state)
 {
     struct fixture *fixture = *state;
@@ -149,6 +152,7 @@ static void shares_memory_for_answers(void **state)
     buffer_deinit(&body);
 }
 
+/* proves: batch-limits, batches_max */
 static void limits_batches_at_a_time(void **state)
 {
     enum { BATCHES = 256 };
@@ -177,6 +181,7 @@ static void limits_batches_at_a_time(void **state)
 
 /* ---- a node that has no room, or fails ---- */
 
+/* proves: batch-busy */
 static void waits_for_room(void **state)
 {
     struct fixture *fixture = *state;
@@ -205,6 +210,7 @@ static void waits_for_room(void **state)
     buffer_deinit(&body);
 }
 
+/* proves: batch-busy */
 static void tells_of_failures_line_by_line(void **state)
 {
     struct fixture *fixture = *state;
@@ -241,6 +247,7 @@ static void await_created(struct fixture *fixture, size_t count)
 }
 
 /* Complete lines count, the incomplete one does not. */
+/* proves: batch-aborted */
 static void creates_what_came_before_the_client_left(void **state)
 {
     struct fixture *fixture = *state;
@@ -267,6 +274,7 @@ static void creates_what_came_before_the_client_left(void **state)
 }
 
 /* With commands under way, by a reset too: the node's answers find nobody, and all is freed. */
+/* proves: batch-aborted */
 static void outlives_clients_that_leave(void **state)
 {
     struct fixture *fixture = *state;

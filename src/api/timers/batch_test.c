@@ -32,6 +32,7 @@ static int teardown(void **state)
 
 /* ---- lines and answers ---- */
 
+/* proves: batch, batch-minimal */
 static void answers_each_line(void **state)
 {
     struct fixture *fixture = *state;
@@ -69,6 +70,7 @@ static void answers_each_line(void **state)
     assert_true(bytes_contain(lines_at(answer, 2), "{\"line\":6,"));
 }
 
+/* proves: batch-upload */
 static void answers_batches_of_nothing(void **state)
 {
     struct fixture *fixture = *state;
@@ -87,6 +89,7 @@ static void answers_batches_of_nothing(void **state)
 }
 
 /* A small batch in two pieces, cut at every byte; of known length, and in chunks cut there. */
+/* proves: batch-upload */
 static void takes_any_cut(void **state)
 {
     struct fixture *fixture = *state;
@@ -125,6 +128,7 @@ static void takes_any_cut(void **state)
 
 /* A line may be as long as a body; a longer one fails alone, whether it comes in one piece or not.
  */
+/* proves: batch-limits */
 static void fails_long_lines_alone(void **state)
 {
     struct fixture *fixture = *state;
@@ -174,6 +178,7 @@ static void answers_20000_lines_in_order(void **state)
 }
 
 /* Around the sizes at which commands are sent off, with the last line ended and not. */
+/* proves: batch-upload */
 static void answers_batches_of_every_size(void **state)
 {
     struct fixture *fixture = *state;
@@ -197,6 +202,7 @@ static void answers_batches_of_every_size(void **state)
 }
 
 /* Answers come in reverse order, and every third line is wrong: the order of the lines stays. */
+/* proves: batch */
 static void keeps_order_whatever_the_order_of_answers(void **state)
 {
     struct fixture *fixture = *state;
@@ -236,6 +242,7 @@ static void keeps_order_whatever_the_order_of_answers(void **state)
 }
 
 /* The client is held back once enough is on its way, and everything arrives nevertheless. */
+/* proves: batch-busy */
 static void holds_the_client_back(void **state)
 {
     struct fixture *fixture = *state;

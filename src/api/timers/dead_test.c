@@ -69,6 +69,7 @@ static size_t dead_count(struct fixture *fixture, const char *query)
     return count;
 }
 
+/* proves: dead-list, dead-filters */
 static void lists(void **state)
 {
     struct fixture *fixture = *state;
@@ -92,6 +93,7 @@ static void lists(void **state)
     fixture_ask(fixture, "DELETE", "/v1/dead", "", NOTHING, 405, "method-not-allowed");
 }
 
+/* proves: redrive-ids */
 static void redrives_by_id(void **state)
 {
     struct fixture *fixture = *state;
@@ -113,6 +115,7 @@ static void redrives_by_id(void **state)
     assert_int_equal(dead_count(fixture, ""), 0);
 }
 
+/* proves: redrive-selection, redrive-limit */
 static void redrives_what_is_found(void **state)
 {
     struct fixture *fixture = *state;
@@ -143,6 +146,7 @@ static void redrives_what_is_found(void **state)
     assert_int_equal(dead_count(fixture, ""), 0);
 }
 
+/* proves: redrive-selection, redrive-limit, invalid */
 static void refuses(void **state)
 {
     static const struct {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARAMETERS_MAX = 8 };
+enum { FORECAST_PARAMETERS_MAX = 8 };
 
 /* One answer for all partitions; behind it lie their forecasts, and behind those their numbers. */
 struct job {
@@ -74,7 +74,7 @@ static bool is_repeated(const struct http_parameter *parameters, size_t at,
 /* Into the settings of `job`. False: answered. */
 static bool read_query(struct call *call, struct job *job)
 {
-    struct http_parameter parameters[PARAMETERS_MAX];
+    struct http_parameter parameters[FORECAST_PARAMETERS_MAX];
     char *room = malloc(call->query.size + 1);
     struct problem problem;
     size_t count = 0;
@@ -82,7 +82,7 @@ static bool read_query(struct call *call, struct job *job)
 
     if (!room)
         problem_set(&problem, ERROR_NO_MEMORY, "", "%s", "");
-    if (room && http_query_parse(call->query, room, parameters, PARAMETERS_MAX, &count)) {
+    if (room && http_query_parse(call->query, room, parameters, FORECAST_PARAMETERS_MAX, &count)) {
         problem_set(&problem, ERROR_BAD_REQUEST, "", "%s", "The query cannot be read");
         is_good = false;
     }

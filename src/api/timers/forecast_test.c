@@ -27,6 +27,7 @@ static int teardown(void **state)
     return 0;
 }
 
+/* proves: forecasts */
 static void as_many_at_a_time_as_may_be(void **state)
 {
     struct fixture *fixture = *state;

@@ -82,6 +82,7 @@ static void split_in_pieces(struct bytes text, struct random *random, struct buf
     lines_deinit(&lines);
 }
 
+/* proves: batch-upload */
 static void splits_like_the_simple_one(void **state)
 {
     static const char alphabet[] = "ab \t\r\n\n";

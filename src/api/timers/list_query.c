@@ -3,7 +3,7 @@
 #include "calendar/rfc3339.h"
 
 enum {
-    PARAMETERS_MAX = 32,
+    LIST_PARAMETERS_MAX = 32,
 };
 
 #define STATES_ALIVE (1u << TIMER_SCHEDULED | 1u << TIMER_DELIVERING | 1u << TIMER_RETRYING)
@@ -139,15 +139,15 @@ static enum error_code parse_parameter(const struct http_parameter *parameter,
 enum error_code list_query_parse(struct bytes query, uint32_t states, char *room,
                                  struct list_query *ret_query, struct problem *ret_problem)
 {
-    struct http_parameter parameters[PARAMETERS_MAX];
+    struct http_parameter parameters[LIST_PARAMETERS_MAX];
     unsigned seen = 0;
     size_t count;
 
     *ret_query = (struct list_query){.before = WALL_NEVER, .limit = LIST_LIMIT_DEFAULT};
-    if (http_query_parse(query, room, parameters, PARAMETERS_MAX, &count))
+    if (http_query_parse(query, room, parameters, LIST_PARAMETERS_MAX, &count))
         return problem_set(ret_problem, ERROR_BAD_REQUEST, "",
                            "The query is not well formed, or has more than %d parameters",
-                           PARAMETERS_MAX);
+                           LIST_PARAMETERS_MAX);
     for (size_t i = 0; i < count; i++)
         if (parse_parameter(&parameters[i], ret_query, &seen, ret_problem))
             return ERROR_INVALID;

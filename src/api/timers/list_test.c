@@ -152,6 +152,7 @@ static void check_pages(struct listing *listing, const struct wanted *wanted, un
     free(chosen);
 }
 
+/* proves: list, list-due, list-state, list-label, list-cursor */
 static void lists_each_timer_once_in_due_order(void **state)
 {
     static const struct wanted queries[] = {
@@ -177,6 +178,7 @@ static void lists_each_timer_once_in_due_order(void **state)
             check_pages(*state, &queries[i], limits[j]);
 }
 
+/* proves: list-limit */
 static void has_defaults(void **state)
 {
     struct listing *listing = *state;
@@ -192,6 +194,7 @@ static void has_defaults(void **state)
     fixture_ask(listing->fixture, "GET", "/v1/timers?&", "", BYTES(""), 200, NULL);
 }
 
+/* proves: list-limit, query-wrong, bad-request, list-states (beyond) */
 static void refuses_wrong_queries(void **state)
 {
     static const char *const wrong[] = {
@@ -246,6 +249,7 @@ static void refuses_wrong_queries(void **state)
 }
 
 /* So many pages are read at a time; who comes then waits for a turn and is answered too. */
+/* proves: overload */
 static void lists_take_turns(void **state)
 {
     enum { CLIENTS = 9, AT_A_TIME = 4 };
@@ -274,6 +278,7 @@ static void lists_take_turns(void **state)
 }
 
 /* What is not read takes memory: beyond the limit no page is made, until there is room again. */
+/* proves: overload, answers_bytes_max */
 static void shares_memory_for_answers(void **state)
 {
     struct listing *listing = *state;

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 
 enum {
-    PARAMETERS_MAX = 16,
+    PREVIEW_PARAMETERS_MAX = 16,
     COUNT_DEFAULT = 10,
-    COUNT_MAX = 1000,
+    PREVIEW_COUNT_MAX = 1000,
 };
 
 struct preview {
@@ -72,9 +72,11 @@ static bool take(struct preview *preview, const struct http_parameter *parameter
         if (preview->has_count)
             return wrong(preview, "n", "It is given twice");
         preview->has_count = true;
-        preview->count = read_number(parameter->value, COUNT_MAX, &count) ? (size_t)count : 0;
+        preview->count =
+            read_number(parameter->value, PREVIEW_COUNT_MAX, &count) ? (size_t)count : 0;
         if (preview->count == 0)
-            problem_set(&preview->problem, ERROR_INVALID, "", "`n`: It must be 1 to %d", COUNT_MAX);
+            problem_set(&preview->problem, ERROR_INVALID, "", "`n`: It must be 1 to %d",
+                        PREVIEW_COUNT_MAX);
         return preview->count > 0;
     }
     if (bytes_equal(parameter->name, BYTES("after"))) {
@@ -96,14 +98,14 @@ static bool take(struct preview *preview, const struct http_parameter *parameter
 
 static bool read_query(struct call *call, struct preview *preview)
 {
-    struct http_parameter parameters[PARAMETERS_MAX];
+    struct http_parameter parameters[PREVIEW_PARAMETERS_MAX];
     char *room = malloc(call->query.size + 1);
     size_t count = 0;
     bool is_good = room != NULL;
 
     if (!room)
         problem_set(&preview->problem, ERROR_NO_MEMORY, "", "%s", "");
-    if (room && http_query_parse(call->query, room, parameters, PARAMETERS_MAX, &count)) {
+    if (room && http_query_parse(call->query, room, parameters, PREVIEW_PARAMETERS_MAX, &count)) {
         problem_set(&preview->problem, ERROR_BAD_REQUEST, "", "%s", "The query cannot be read");
         is_good = false;
     }

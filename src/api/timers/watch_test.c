@@ -38,6 +38,7 @@ static void check(struct fixture *fixture, const char *body, const char *answer)
                 memcmp(fixture->reply.body.data, answer, strlen(answer)) == 0);
 }
 
+/* proves: complete-many */
 static void each_event_is_answered(void **state)
 {
     check(*state, "{\"watch\":[\"a\",\"\\u0061\"]}",
@@ -63,6 +64,7 @@ static struct bytes many_events(char *room, size_t count)
     return text;
 }
 
+/* proves: complete-many, event-count */
 static void as_many_as_may_be(void **state)
 {
     static char room[WATCH_EVENTS_MAX * 4 + 64];
@@ -72,6 +74,7 @@ static void as_many_as_may_be(void **state)
                 "invalid");
 }
 
+/* proves: complete-many */
 static void what_is_wrong_is_refused(void **state)
 {
     static const char *const bodies[] = {
@@ -101,6 +104,7 @@ static void what_is_wrong_is_refused(void **state)
     assert_int_equal(node_fake_submitted(fixture->node), 0);
 }
 
+/* proves: complete-many */
 static void a_busy_node_is_told_of(void **state)
 {
     struct fixture *fixture = *state;

@@ -1,0 +1,81 @@
+"""The rule on the ids of docs/contract.md: each promise and each limit has tests that name it.
+
+A test names what it proves in comments directly above its function:
+
+    C         /* proves: never-early, at-past */
+    Python    # proves: labels_max, key-bytes (beyond)
+
+A limit needs a test at it and a test beyond it; "(at)" or "(beyond)" says that a test does only one of them.
+"""
+
+import re
+
+from rules import files, read
+from tables import in_code, rows
+
+DOCUMENT = "docs/contract.md"
+PROMISE = re.compile(r"- `([a-z0-9_-]+)`: \S")
+LIMITS_HEAD = ["limit", "value", "of", "beyond it"]
+TAG = re.compile(r" *(?:/\*|#) proves: (.+?)(?: \*/)?$")
+ENTRY = re.compile(r"([a-z0-9_-]+)(?: \((at|beyond)\))?")
+
+
+def promises(root):
+    """id -> line, of the promises."""
+    return {found[1]: number for number, line in enumerate(read(root, DOCUMENT).split("\n"), 1)
+            for found in [PROMISE.match(line)] if found}
+
+
+def limits(root):
+    """id -> (line, value's cell), of the limits."""
+    return {in_code(name)[0]: (number, value)
+            for number, (name, value, *_) in rows(read(root, DOCUMENT), LIMITS_HEAD) if in_code(name)}
+
+
+def test_below(path, lines, at):
+    """The name of the test whose function begins below the tags at `at`, None if no test that runs does."""
+    while at < len(lines) and (TAG.match(lines[at]) or lines[at].lstrip().startswith("@")):
+        at += 1
+    head = lines[at] if at < len(lines) else ""
+    if path.endswith(".py"):
+        found = re.match(r" *def (test_\w+|main)\(", head)
+        return found and found[1]
+    found = re.match(r"static void (\w+)\(void \*\*state\)", head)
+    runs = found and re.search(rf'(\b(cmocka_unit_test\w*|TEST)\(|\{{"\w+",)\s*{found[1]}\b', "\n".join(lines))
+    return runs and found[1]
+
+
+def tags(root):
+    """(path, line, id, side, test) of each tag; the side is "at" or "beyond" or "" for both."""
+    for path in files(root, ".c", ".py"):
+        if "proves: " not in read(root, path):
+            continue
+        lines = read(root, path).split("\n")
+        for at, line in enumerate(lines):
+            tag = TAG.match(line)
+            for part in tag[1].split(", ") if tag else ():
+                entry = ENTRY.fullmatch(part)
+                name, side = entry.groups() if entry else (part, None)
+                yield path, at + 1, name, side or "", test_below(path, lines, at)
+
+
+def proved(root):
+    """Each promise has a test that proves it, each limit one at it and one beyond it, and no tag names anything else."""
+    if "docs/contract.md" not in files(root, ".md"):
+        return []
+    known, bounded = promises(root), limits(root)
+    wrong, seen = [], set()
+    for path, number, name, side, test in tags(root):
+        if name not in known and name not in bounded:
+            wrong.append(f"{path}:{number}: {DOCUMENT} has no {name}")
+        elif side and name not in bounded:
+            wrong.append(f"{path}:{number}: {name} is a promise, only a limit has two sides")
+        elif not test:
+            wrong.append(f"{path}:{number}: {name} stands above no test that runs")
+        seen |= {(name, each) for each in ([side] if side else ["", "at", "beyond"])}
+    wrong += [f"{DOCUMENT}:{number}: no test proves {name}" for name, number in known.items() if (name, "") not in seen]
+    for name, (number, _) in bounded.items():
+        sides = [side for side in ("at", "beyond") if (name, side) not in seen]
+        if sides:
+            wrong.append(f"{DOCUMENT}:{number}: no test goes {' and '.join(sides)} {name}")
+    return wrong + [f"{DOCUMENT}:{number}: {name} is a limit too" for name, number in known.items() if name in bounded]
