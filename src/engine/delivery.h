@@ -36,7 +36,7 @@ struct delivery {
     const struct timer *timer; /* lent */
     uint32_t attempt;          /* 1, 2, ... */
     uint64_t epoch;            /* of the partition's owner: a fencing token that only grows */
-    struct wall noticed;       /* when the engine found it due */
+    struct wall found_due;     /* when the engine found it due */
     /* Stamped on the way, for lateness by stage; wall clock, microseconds. */
     uint64_t handed_us;  /* left the engine */
     uint64_t started_us; /* the request was handed to the network */

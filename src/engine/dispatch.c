@@ -132,7 +132,7 @@ void dispatch_requeue(struct engine *engine, struct entry *entry)
 static void dispatch_move_row(struct engine *engine, struct entry *entry)
 {
     entry->timer->at = entry->timer->due;
-    engine->stats.moved_on++;
+    engine->stats.rows_moved++;
     watermark_write_own(engine, entry);
 }
 
@@ -264,7 +264,7 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     delivery->timer = timer;
     delivery->attempt = timer->attempts + 1;
     delivery->epoch = engine->epoch;
-    delivery->noticed = entry->found_due;
+    delivery->found_due = entry->found_due;
     dispatch_queue_update(engine, queue);
     *ret_delivery = delivery;
     return true;

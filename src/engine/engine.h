@@ -40,6 +40,7 @@
 
 #include "engine/command.h"
 #include "engine/delivery.h"
+#include "engine/engine_stats.h"
 #include "timer/schedule.h"
 #include "storage/storage.h"
 
@@ -117,30 +118,6 @@ struct engine_read {
 void engine_read_perform(struct engine_read *read, struct storage *storage);
 
 uint16_t engine_read_partition(const struct engine_read *read);
-
-/* Counts since creation, and what is now. */
-struct engine_stats {
-    uint64_t created, fired, cancelled, dead, attempts_failed, attempts;
-    uint64_t dropped;          /* firings that were later than their timer allows */
-    uint64_t touched;          /* times that were extended without moving a row */
-    uint64_t moved_on;         /* rows moved when their old time came */
-    uint64_t pending;          /* live timers, on disk and in memory */
-    uint64_t in_memory;        /* timers in memory now */
-    uint64_t near_bytes;       /* their footprint */
-    uint64_t inflight;         /* deliveries out */
-    uint64_t pulled;           /* those of them that were pulled */
-    uint64_t waiting;          /* due, waiting for room at their target, or to be pulled */
-    uint64_t catching_up;      /* of those, overdue ones that wait because of catch_up_rate */
-    uint64_t spilled;          /* due, put back to the storage because their target had no room */
-    uint64_t called_in;        /* of those, taken up again as soon as there was room */
-    uint64_t storage_failures; /* batches and reads that failed */
-    uint64_t in_doubt;       /* timers of which it is not known whether a failed write is on disk */
-    uint64_t in_doubt_bytes; /* their footprint, which is not in near_bytes */
-    struct wall
-        oldest_overdue; /* the due time of the timer that is late by most; 0: none is late */
-    struct wall watermark;
-    struct wall frontier; /* all due before it are in memory */
-};
 
 /* `meta` is what the storage holds, with its epoch already raised and durable. Recovery begins at
  * once: it asks for the first read. NULL when out of memory. */

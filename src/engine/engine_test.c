@@ -10,25 +10,25 @@
 /* proves: never-early */
 static void test_fires_at_its_due_time_and_not_before(void **state)
 {
-    struct bed bed;
+    struct engine_fixture fixture;
     struct timer_id id;
     enum timer_state shown;
 
     (void)state;
-    bed_init(&bed);
-    assert_int_equal(create(&bed, "http://a.example/x", 5000, &id), ERROR_NONE);
-    advance_to(&bed, 4999);
-    assert_int_equal(bed.delivered_count, 0);
-    advance_to(&bed, 5000);
-    assert_int_equal(bed.delivered_count, 1);
-    assert_int_equal(ask(&bed, COMMAND_GET, &id, 0, &shown), ERROR_NONE);
+    fixture_init(&fixture);
+    assert_int_equal(fixture_create(&fixture, "http://a.example/x", 5000, &id), ERROR_NONE);
+    fixture_advance_to(&fixture, 4999);
+    assert_int_equal(fixture.delivered_count, 0);
+    fixture_advance_to(&fixture, 5000);
+    assert_int_equal(fixture.delivered_count, 1);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, &shown), ERROR_NONE);
     assert_int_equal(shown, TIMER_DELIVERING);
-    answer_all(&bed, DELIVERY_DONE);
-    assert_int_equal(ask(&bed, COMMAND_GET, &id, 0, &shown), ERROR_GONE);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, &shown), ERROR_GONE);
     assert_int_equal(shown, TIMER_FIRED);
-    advance_to(&bed, 10000);
-    assert_int_equal(bed.delivered_count, 1);
-    bed_deinit(&bed);
+    fixture_advance_to(&fixture, 10000);
+    assert_int_equal(fixture.delivered_count, 1);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: a timer beyond the window is in the storage alone and still fires on time. Method: the
@@ -36,23 +36,23 @@ static void test_fires_at_its_due_time_and_not_before(void **state)
 static void test_far_timer_is_read_ahead(void **state)
 {
     struct engine_stats stats;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    create(&bed, "http://a.example/", HOUR_MS, NULL);
-    engine_stats(bed.engine, &stats);
+    fixture_init(&fixture);
+    fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL);
+    engine_stats(fixture.engine, &stats);
     assert_int_equal(stats.in_memory, 0);
     assert_int_equal(stats.pending, 1);
     for (uint64_t ms = 0; ms < HOUR_MS; ms += 1000)
-        advance_to(&bed, ms);
-    engine_stats(bed.engine, &stats);
+        fixture_advance_to(&fixture, ms);
+    engine_stats(fixture.engine, &stats);
     assert_int_equal(stats.in_memory, 1);
-    advance_to(&bed, HOUR_MS - 1);
-    assert_int_equal(bed.delivered_count, 0);
-    advance_to(&bed, HOUR_MS);
-    assert_int_equal(bed.delivered_count, 1);
-    bed_deinit(&bed);
+    fixture_advance_to(&fixture, HOUR_MS - 1);
+    assert_int_equal(fixture.delivered_count, 0);
+    fixture_advance_to(&fixture, HOUR_MS);
+    assert_int_equal(fixture.delivered_count, 1);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: a step forward fires what became due, at once. Method: from the start straight past
@@ -60,17 +60,17 @@ static void test_far_timer_is_read_ahead(void **state)
 /* proves: clock-step */
 static void test_clock_step_forward_fires_what_became_due(void **state)
 {
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    create(&bed, "http://a.example/", 1000, NULL);
-    create(&bed, "http://a.example/", HOUR_MS, NULL);
-    create(&bed, "http://a.example/", 9000 * HOUR_MS, NULL);
-    create(&bed, "http://a.example/", 9001 * HOUR_MS, NULL);
-    advance_to(&bed, 9000 * HOUR_MS);
-    assert_int_equal(bed.delivered_count, 3);
-    bed_deinit(&bed);
+    fixture_init(&fixture);
+    fixture_create(&fixture, "http://a.example/", 1000, NULL);
+    fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL);
+    fixture_create(&fixture, "http://a.example/", 9000 * HOUR_MS, NULL);
+    fixture_create(&fixture, "http://a.example/", 9001 * HOUR_MS, NULL);
+    fixture_advance_to(&fixture, 9000 * HOUR_MS);
+    assert_int_equal(fixture.delivered_count, 3);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: a step back fires nothing twice and nothing early, also what is created behind the
@@ -79,30 +79,30 @@ static void test_clock_step_forward_fires_what_became_due(void **state)
 /* proves: clock-step */
 static void test_clock_step_back_fires_nothing_twice_or_early(void **state)
 {
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    create(&bed, "http://a.example/", HOUR_MS, NULL);
-    create(&bed, "http://a.example/", HOUR_MS + 2000, NULL);
-    advance_to(&bed, HOUR_MS + 1000);
-    assert_int_equal(bed.delivered_count, 1);
-    answer_all(&bed, DELIVERY_DONE);
-    advance_to(&bed, HOUR_MS + 1999);
-    advance_to(&bed, 1000); /* the watermark is an hour ahead now */
-    create(&bed, "http://a.example/", 2000, NULL);
-    assert_int_equal(bed.delivered_count, 1);
-    close_engine(&bed); /* and recovery must find it all the same */
-    open_engine(&bed);
-    assert_int_equal(bed.delivered_count, 1);
-    advance_to(&bed, 2000);
-    assert_int_equal(bed.delivered_count, 2);
-    answer_all(&bed, DELIVERY_DONE);
-    advance_to(&bed, HOUR_MS + 1999);
-    assert_int_equal(bed.delivered_count, 2);
-    advance_to(&bed, HOUR_MS + 2000);
-    assert_int_equal(bed.delivered_count, 3);
-    bed_deinit(&bed);
+    fixture_init(&fixture);
+    fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL);
+    fixture_create(&fixture, "http://a.example/", HOUR_MS + 2000, NULL);
+    fixture_advance_to(&fixture, HOUR_MS + 1000);
+    assert_int_equal(fixture.delivered_count, 1);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    fixture_advance_to(&fixture, HOUR_MS + 1999);
+    fixture_advance_to(&fixture, 1000); /* the watermark is an hour ahead now */
+    fixture_create(&fixture, "http://a.example/", 2000, NULL);
+    assert_int_equal(fixture.delivered_count, 1);
+    fixture_close(&fixture); /* and recovery must find it all the same */
+    fixture_open(&fixture);
+    assert_int_equal(fixture.delivered_count, 1);
+    fixture_advance_to(&fixture, 2000);
+    assert_int_equal(fixture.delivered_count, 2);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    fixture_advance_to(&fixture, HOUR_MS + 1999);
+    assert_int_equal(fixture.delivered_count, 2);
+    fixture_advance_to(&fixture, HOUR_MS + 2000);
+    assert_int_equal(fixture.delivered_count, 3);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: a due timer that waits for room goes back to waiting for its time when the clock does.
@@ -110,22 +110,22 @@ static void test_clock_step_back_fires_nothing_twice_or_early(void **state)
 /* proves: clock-step */
 static void test_clock_step_back_while_waiting_for_room(void **state)
 {
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_prepare(&bed);
-    bed.options.target_inflight_max = 1;
-    open_engine(&bed);
-    create(&bed, "http://a.example/1", 1000, NULL);
-    create(&bed, "http://a.example/2", 1000, NULL);
-    advance_to(&bed, 1000);
-    assert_int_equal(bed.delivered_count, 1);
-    advance_to(&bed, 0);
-    answer_all(&bed, DELIVERY_DONE);
-    assert_int_equal(bed.delivered_count, 1);
-    advance_to(&bed, 1000);
-    assert_int_equal(bed.delivered_count, 2);
-    bed_deinit(&bed);
+    fixture_prepare(&fixture);
+    fixture.options.target_inflight_max = 1;
+    fixture_open(&fixture);
+    fixture_create(&fixture, "http://a.example/1", 1000, NULL);
+    fixture_create(&fixture, "http://a.example/2", 1000, NULL);
+    fixture_advance_to(&fixture, 1000);
+    assert_int_equal(fixture.delivered_count, 1);
+    fixture_advance_to(&fixture, 0);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    assert_int_equal(fixture.delivered_count, 1);
+    fixture_advance_to(&fixture, 1000);
+    assert_int_equal(fixture.delivered_count, 2);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: nothing is delivered after a cancel that was answered, near or far, before or after a
@@ -135,22 +135,22 @@ static void test_cancel(void **state)
 {
     struct timer_id near, far;
     enum timer_state shown;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    create(&bed, "http://a.example/", 2000, &near);
-    create(&bed, "http://a.example/", HOUR_MS, &far);
-    assert_int_equal(ask(&bed, COMMAND_CANCEL, &near, 2, NULL), ERROR_VERSION_MISMATCH);
-    assert_int_equal(ask(&bed, COMMAND_CANCEL, &near, 1, &shown), ERROR_NONE);
+    fixture_init(&fixture);
+    fixture_create(&fixture, "http://a.example/", 2000, &near);
+    fixture_create(&fixture, "http://a.example/", HOUR_MS, &far);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &near, 2, NULL), ERROR_VERSION_MISMATCH);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &near, 1, &shown), ERROR_NONE);
     assert_int_equal(shown, TIMER_CANCELLED);
-    assert_int_equal(ask(&bed, COMMAND_CANCEL, &near, 0, NULL), ERROR_GONE);
-    assert_int_equal(ask(&bed, COMMAND_CANCEL, &far, 0, &shown), ERROR_NONE);
-    close_engine(&bed);
-    open_engine(&bed);
-    advance_to(&bed, 2 * HOUR_MS);
-    assert_int_equal(bed.delivered_count, 0);
-    bed_deinit(&bed);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &near, 0, NULL), ERROR_GONE);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &far, 0, &shown), ERROR_NONE);
+    fixture_close(&fixture);
+    fixture_open(&fixture);
+    fixture_advance_to(&fixture, 2 * HOUR_MS);
+    assert_int_equal(fixture.delivered_count, 0);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: what is out can be neither cancelled nor changed. */
@@ -158,15 +158,15 @@ static void test_cancel(void **state)
 static void test_firing_refuses_changes(void **state)
 {
     struct timer_id id;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    create(&bed, "http://a.example/", 0, &id);
-    assert_int_equal(bed.delivered_count, 1);
-    assert_int_equal(ask(&bed, COMMAND_CANCEL, &id, 0, NULL), ERROR_ALREADY_FIRING);
-    assert_int_equal(ask(&bed, COMMAND_PATCH, &id, 0, NULL), ERROR_ALREADY_FIRING);
-    bed_deinit(&bed);
+    fixture_init(&fixture);
+    fixture_create(&fixture, "http://a.example/", 0, &id);
+    assert_int_equal(fixture.delivered_count, 1);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &id, 0, NULL), ERROR_ALREADY_FIRING);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_PATCH, &id, 0, NULL), ERROR_ALREADY_FIRING);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: a patch moves the appointment, keeps the id, and outlives a restart. */
@@ -174,24 +174,24 @@ static void test_firing_refuses_changes(void **state)
 static void test_patch_moves_the_appointment(void **state)
 {
     struct timer_id id;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    create(&bed, "http://a.example/", 1000, &id);
-    assert_int_equal(ask(&bed, COMMAND_PATCH, &id, 7, NULL), ERROR_VERSION_MISMATCH);
-    assert_int_equal(ask(&bed, COMMAND_PATCH, &id, 1, NULL), ERROR_NONE);
-    advance_to(&bed, HOUR_MS);
-    assert_int_equal(bed.delivered_count, 0);
-    assert_int_equal(ask(&bed, COMMAND_CANCEL, &id, 1, NULL), ERROR_VERSION_MISMATCH);
-    close_engine(&bed);
-    open_engine(&bed);
-    advance_to(&bed, 2 * HOUR_MS);
-    assert_int_equal(bed.delivered_count, 1);
-    assert_true(
-        bytes_equal(first_out(&bed)->timer->texts.target, BYTES("http://patched.example/")));
-    assert_true(timer_id_equal(&first_out(&bed)->timer->id, &id));
-    bed_deinit(&bed);
+    fixture_init(&fixture);
+    fixture_create(&fixture, "http://a.example/", 1000, &id);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_PATCH, &id, 7, NULL), ERROR_VERSION_MISMATCH);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_PATCH, &id, 1, NULL), ERROR_NONE);
+    fixture_advance_to(&fixture, HOUR_MS);
+    assert_int_equal(fixture.delivered_count, 0);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &id, 1, NULL), ERROR_VERSION_MISMATCH);
+    fixture_close(&fixture);
+    fixture_open(&fixture);
+    fixture_advance_to(&fixture, 2 * HOUR_MS);
+    assert_int_equal(fixture.delivered_count, 1);
+    assert_true(bytes_equal(fixture_first_out(&fixture)->timer->texts.target,
+                            BYTES("http://patched.example/")));
+    assert_true(timer_id_equal(&fixture_first_out(&fixture)->timer->id, &id));
+    fixture_deinit(&fixture);
 }
 
 /* Goal: failures are tried again up to attempts_max, then it is dead, with the reason. */
@@ -200,48 +200,49 @@ static void test_retries_are_bounded(void **state)
 {
     struct timer_id id;
     enum timer_state shown;
-    struct bed bed;
+    struct engine_fixture fixture;
     uint32_t attempts = 0;
 
     (void)state;
-    bed_init(&bed);
-    create(&bed, "http://a.example/", 0, &id);
+    fixture_init(&fixture);
+    fixture_create(&fixture, "http://a.example/", 0, &id);
     for (uint64_t ms = 0; ms < 100 * HOUR_MS; ms += 60000) {
-        advance_to(&bed, ms);
-        while (first_out(&bed)) {
+        fixture_advance_to(&fixture, ms);
+        while (fixture_first_out(&fixture)) {
             struct delivery_outcome outcome = {.result = DELIVERY_FAILED, .error = "HTTP 500"};
 
-            assert_int_equal(first_out(&bed)->attempt, ++attempts);
-            answer(&bed, first_out(&bed), outcome);
+            assert_int_equal(fixture_first_out(&fixture)->attempt, ++attempts);
+            fixture_answer(&fixture, fixture_first_out(&fixture), outcome);
         }
     }
     assert_int_equal(attempts, RETRY_POLICY_DEFAULT.attempts_max);
-    advance_to(&bed, 100 * HOUR_MS);
-    assert_int_equal(ask(&bed, COMMAND_GET, &id, 0, &shown), ERROR_NOT_FOUND); /* long forgotten */
-    create(&bed, "http://a.example/", 0, &id);
-    answer(&bed, first_out(&bed),
-           (struct delivery_outcome){.result = DELIVERY_ENDED, .error = "HTTP 410"});
-    assert_int_equal(ask(&bed, COMMAND_GET, &id, 0, &shown), ERROR_GONE);
+    fixture_advance_to(&fixture, 100 * HOUR_MS);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, &shown),
+                     ERROR_NOT_FOUND); /* long forgotten */
+    fixture_create(&fixture, "http://a.example/", 0, &id);
+    fixture_answer(&fixture, fixture_first_out(&fixture),
+                   (struct delivery_outcome){.result = DELIVERY_ENDED, .error = "HTTP 410"});
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, &shown), ERROR_GONE);
     assert_int_equal(shown, TIMER_DEAD);
-    bed_deinit(&bed);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: Retry-After is honoured. */
 /* proves: outcome-retry-after */
-static void test_retry_after(void **state)
+static void test_retry_after_is_kept(void **state)
 {
     struct delivery_outcome outcome = {.result = DELIVERY_FAILED, .retry_after_ms = 120000};
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    create(&bed, "http://a.example/", 0, NULL);
-    answer(&bed, first_out(&bed), outcome);
-    advance_to(&bed, 119999);
-    assert_int_equal(bed.delivered_count, 1);
-    advance_to(&bed, 121000);
-    assert_int_equal(bed.delivered_count, 2);
-    bed_deinit(&bed);
+    fixture_init(&fixture);
+    fixture_create(&fixture, "http://a.example/", 0, NULL);
+    fixture_answer(&fixture, fixture_first_out(&fixture), outcome);
+    fixture_advance_to(&fixture, 119999);
+    assert_int_equal(fixture.delivered_count, 1);
+    fixture_advance_to(&fixture, 121000);
+    assert_int_equal(fixture.delivered_count, 2);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: brokers have limits of their own: deliveries that a broker holds take no room of webhooks,
@@ -250,33 +251,33 @@ static void test_brokers_take_no_room_of_webhooks(void **state)
 {
     size_t webhooks = 0, messages = 0;
     struct engine_stats stats;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    close_engine(&bed);
-    bed.options.inflight_max = 4;
-    bed.options.target_inflight_max = 3;
-    bed.options.broker_inflight_max = 10;
-    open_engine(&bed);
+    fixture_init(&fixture);
+    fixture_close(&fixture);
+    fixture.options.inflight_max = 4;
+    fixture.options.target_inflight_max = 3;
+    fixture.options.broker_inflight_max = 10;
+    fixture_open(&fixture);
     for (int i = 0; i < 20; i++) {
-        create(&bed, "redis://a/s", 0, NULL);
-        create(&bed, "nats://b/s", 0, NULL);
+        fixture_create(&fixture, "redis://a/s", 0, NULL);
+        fixture_create(&fixture, "nats://b/s", 0, NULL);
     }
     for (int i = 0; i < 20; i++)
-        create(&bed, i % 2 ? "http://a.example/" : "HTTPS://b.example/", 0, NULL);
-    LIST_FOR_EACH (&bed.out, link) {
+        fixture_create(&fixture, i % 2 ? "http://a.example/" : "HTTPS://b.example/", 0, NULL);
+    LIST_FOR_EACH (&fixture.out, link) {
         const struct delivery *delivery = list_item(link, struct delivery, link);
 
         webhooks += (delivery->timer->texts.target.data[0] | 0x20) == 'h';
     }
-    engine_stats(bed.engine, &stats);
+    engine_stats(fixture.engine, &stats);
     messages = stats.inflight - webhooks;
     assert_int_equal(webhooks, 4);
     assert_int_equal(messages, 20);
-    answer_all(&bed, DELIVERY_DONE);
-    assert_int_equal(bed.delivered_count, 60);
-    bed_deinit(&bed);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    assert_int_equal(fixture.delivered_count, 60);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: what was never begun spends no attempt, however often; it comes back after the pause, can
@@ -289,33 +290,34 @@ static void test_postponed(void **state)
     enum timer_state shown;
     struct engine_stats stats;
     struct timer_id id;
-    struct bed bed;
+    struct engine_fixture fixture;
     uint64_t now_ms = 0;
 
     (void)state;
-    bed_init(&bed);
-    create(&bed, "redis://c/s", 0, &id);
+    fixture_init(&fixture);
+    fixture_create(&fixture, "redis://c/s", 0, &id);
     for (uint32_t i = 0; i < 3 * RETRY_POLICY_DEFAULT.attempts_max; i++) {
-        assert_int_equal(first_out(&bed)->attempt, 1);
-        answer(&bed, first_out(&bed), outcome);
-        assert_null(first_out(&bed)); /* it is not taken for one that was spilled */
-        advance_to(&bed, now_ms + 1000);
-        assert_null(first_out(&bed));
+        assert_int_equal(fixture_first_out(&fixture)->attempt, 1);
+        fixture_answer(&fixture, fixture_first_out(&fixture), outcome);
+        assert_null(fixture_first_out(&fixture)); /* it is not taken for one that was spilled */
+        fixture_advance_to(&fixture, now_ms + 1000);
+        assert_null(fixture_first_out(&fixture));
         now_ms += 2001;
-        advance_to(&bed, now_ms);
-        assert_non_null(first_out(&bed));
+        fixture_advance_to(&fixture, now_ms);
+        assert_non_null(fixture_first_out(&fixture));
     }
-    engine_stats(bed.engine, &stats);
+    engine_stats(fixture.engine, &stats);
     assert_int_equal(stats.attempts, 0);
     assert_int_equal(stats.attempts_failed, 0);
-    answer(&bed, first_out(&bed), (struct delivery_outcome){.result = DELIVERY_FAILED});
-    advance_to(&bed, now_ms + RETRY_POLICY_DEFAULT.base_ms);
-    assert_int_equal(first_out(&bed)->attempt, 2);
-    answer(&bed, first_out(&bed), outcome);
-    assert_int_equal(ask(&bed, COMMAND_GET, &id, 0, &shown), ERROR_NONE);
+    fixture_answer(&fixture, fixture_first_out(&fixture),
+                   (struct delivery_outcome){.result = DELIVERY_FAILED});
+    fixture_advance_to(&fixture, now_ms + RETRY_POLICY_DEFAULT.base_ms);
+    assert_int_equal(fixture_first_out(&fixture)->attempt, 2);
+    fixture_answer(&fixture, fixture_first_out(&fixture), outcome);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, &shown), ERROR_NONE);
     assert_int_equal(shown, TIMER_RETRYING);
-    assert_int_equal(ask(&bed, COMMAND_CANCEL, &id, 0, &shown), ERROR_NONE);
-    bed_deinit(&bed);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &id, 0, &shown), ERROR_NONE);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: a create is acknowledged only when durable; one that failed counts as living until it is
@@ -324,23 +326,23 @@ static void test_postponed(void **state)
 static void test_failed_commit_takes_the_create_back(void **state)
 {
     struct engine_stats stats;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    memory_storage_fail_commit(bed.storage, 1, ERROR_IO);
-    assert_int_equal(create(&bed, "http://a.example/", 1000, NULL), ERROR_IO);
-    engine_stats(bed.engine, &stats);
+    fixture_init(&fixture);
+    memory_storage_fail_commit(fixture.storage, 1, ERROR_IO);
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", 1000, NULL), ERROR_IO);
+    engine_stats(fixture.engine, &stats);
     assert_int_equal(stats.pending, 1);
     assert_int_equal(stats.in_doubt, 1);
-    advance_to(&bed, bed.options.storage_retry_ms);
-    engine_stats(bed.engine, &stats);
+    fixture_advance_to(&fixture, fixture.options.storage_retry_ms);
+    engine_stats(fixture.engine, &stats);
     assert_int_equal(stats.pending, 0);
     assert_int_equal(stats.in_doubt, 0);
-    assert_int_equal(create(&bed, "http://a.example/", 1000, NULL), ERROR_NONE);
-    advance_to(&bed, 1000);
-    assert_int_equal(bed.delivered_count, 1);
-    bed_deinit(&bed);
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", 1000, NULL), ERROR_NONE);
+    fixture_advance_to(&fixture, 1000);
+    assert_int_equal(fixture.delivered_count, 1);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: a create that was told to have failed and is on disk all the same fires, once, and every
@@ -350,30 +352,31 @@ static void test_a_failed_create_may_be_on_disk(void **state)
 {
     struct engine_stats stats;
     struct storage_meta meta;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
+    fixture_init(&fixture);
     for (int i = 0; i < 3; i++) {
-        bed.is_in_doubt = true;
-        assert_int_equal(create(&bed, "http://a.example/", 1000, NULL), ERROR_IO);
+        fixture.is_in_doubt = true;
+        assert_int_equal(fixture_create(&fixture, "http://a.example/", 1000, NULL), ERROR_IO);
     }
-    advance_to(&bed, 1000);
-    assert_int_equal(bed.delivered_count, 3);
-    while (first_out(&bed)) {
-        bed.is_in_doubt = true;
-        answer(&bed, first_out(&bed), (struct delivery_outcome){.result = DELIVERY_DONE});
+    fixture_advance_to(&fixture, 1000);
+    assert_int_equal(fixture.delivered_count, 3);
+    while (fixture_first_out(&fixture)) {
+        fixture.is_in_doubt = true;
+        fixture_answer(&fixture, fixture_first_out(&fixture),
+                       (struct delivery_outcome){.result = DELIVERY_DONE});
     }
-    advance_to(&bed, 2000);
-    engine_stats(bed.engine, &stats);
+    fixture_advance_to(&fixture, 2000);
+    engine_stats(fixture.engine, &stats);
     assert_int_equal(stats.pending, 0);
-    assert_int_equal(storage_load_meta(bed.storage, 0, &meta, NULL), ERROR_NONE);
+    assert_int_equal(storage_load_meta(fixture.storage, 0, &meta, NULL), ERROR_NONE);
     assert_int_equal(meta.pending, 0);
-    close_engine(&bed);
-    open_engine(&bed);
-    advance_to(&bed, HOUR_MS);
-    assert_int_equal(bed.delivered_count, 3);
-    bed_deinit(&bed);
+    fixture_close(&fixture);
+    fixture_open(&fixture);
+    fixture_advance_to(&fixture, HOUR_MS);
+    assert_int_equal(fixture.delivered_count, 3);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: a change that was told to have failed and is on disk all the same is what counts from then
@@ -381,24 +384,24 @@ static void test_a_failed_create_may_be_on_disk(void **state)
 static void test_a_failed_change_may_be_on_disk(void **state)
 {
     struct timer_id ids[2];
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
+    fixture_init(&fixture);
     for (int i = 0; i < 2; i++) {
-        create(&bed, "http://a.example/", 1000, &ids[i]);
-        bed.is_in_doubt = true;
-        assert_int_equal(ask(&bed, COMMAND_PATCH, &ids[i], 0, NULL), ERROR_IO);
+        fixture_create(&fixture, "http://a.example/", 1000, &ids[i]);
+        fixture.is_in_doubt = true;
+        assert_int_equal(fixture_ask(&fixture, COMMAND_PATCH, &ids[i], 0, NULL), ERROR_IO);
     }
-    assert_int_equal(ask(&bed, COMMAND_CANCEL, &ids[1], 0, NULL), ERROR_NONE);
-    advance_to(&bed, HOUR_MS);
-    assert_int_equal(bed.delivered_count, 0);
-    close_engine(&bed);
-    open_engine(&bed);
-    advance_to(&bed, 2 * HOUR_MS);
-    assert_int_equal(bed.delivered_count, 1);
-    assert_true(timer_id_equal(&first_out(&bed)->timer->id, &ids[0]));
-    bed_deinit(&bed);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &ids[1], 0, NULL), ERROR_NONE);
+    fixture_advance_to(&fixture, HOUR_MS);
+    assert_int_equal(fixture.delivered_count, 0);
+    fixture_close(&fixture);
+    fixture_open(&fixture);
+    fixture_advance_to(&fixture, 2 * HOUR_MS);
+    assert_int_equal(fixture.delivered_count, 1);
+    assert_true(timer_id_equal(&fixture_first_out(&fixture)->timer->id, &ids[0]));
+    fixture_deinit(&fixture);
 }
 
 /* Goal: a row that was read before a change of which nobody knows whether it is on disk is not
@@ -408,26 +411,26 @@ static void test_in_doubt_while_its_old_row_is_read(void **state)
 {
     struct engine_read *read;
     struct timer_id id;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    bed.now.ms += 6000; /* more than half of the window is read */
-    turn_advance(bed.engine, bed.now);
-    read = engine_take_read(bed.engine);
+    fixture_init(&fixture);
+    fixture.now.ms += 6000; /* more than half of the window is read */
+    turn_advance(fixture.engine, fixture.now);
+    read = engine_take_read(fixture.engine);
     assert_non_null(read);
-    create(&bed, "http://a.example/", 15000, &id);
-    engine_read_perform(read, bed.storage);
+    fixture_create(&fixture, "http://a.example/", 15000, &id);
+    engine_read_perform(read, fixture.storage);
     assert_int_equal(read->page.count, 1);
-    assert_int_equal(ask(&bed, COMMAND_PATCH, &id, 0, NULL), ERROR_NONE);
-    bed.is_in_doubt = true;
-    assert_int_equal(ask(&bed, COMMAND_CANCEL, &id, 0, NULL), ERROR_IO);
-    turn_read_done(bed.engine, bed.now, read);
-    advance_to(&bed, 20000);
-    assert_int_equal(bed.delivered_count, 0);
-    assert_int_equal(ask(&bed, COMMAND_GET, &id, 0, NULL), ERROR_GONE);
-    assert_true(engine_is_ready(bed.engine));
-    bed_deinit(&bed);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_PATCH, &id, 0, NULL), ERROR_NONE);
+    fixture.is_in_doubt = true;
+    assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &id, 0, NULL), ERROR_IO);
+    turn_read_done(fixture.engine, fixture.now, read);
+    fixture_advance_to(&fixture, 20000);
+    assert_int_equal(fixture.delivered_count, 0);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, NULL), ERROR_GONE);
+    assert_true(engine_is_ready(fixture.engine));
+    fixture_deinit(&fixture);
 }
 
 /* Goal: an outcome whose commit failed is written again and never delivered again. */
@@ -435,46 +438,46 @@ static void test_in_doubt_while_its_old_row_is_read(void **state)
 static void test_failed_commit_of_an_outcome_is_repeated(void **state)
 {
     struct timer_id id;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    create(&bed, "http://a.example/", 0, &id);
-    memory_storage_fail_commit(bed.storage, 1, ERROR_IO);
-    answer_all(&bed, DELIVERY_DONE);
-    advance_to(&bed, 10000);
-    assert_int_equal(bed.delivered_count, 1);
-    close_engine(&bed);
-    open_engine(&bed);
-    advance_to(&bed, 20000);
-    assert_int_equal(bed.delivered_count, 1);
-    assert_int_equal(ask(&bed, COMMAND_GET, &id, 0, NULL), ERROR_GONE);
-    bed_deinit(&bed);
+    fixture_init(&fixture);
+    fixture_create(&fixture, "http://a.example/", 0, &id);
+    memory_storage_fail_commit(fixture.storage, 1, ERROR_IO);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    fixture_advance_to(&fixture, 10000);
+    assert_int_equal(fixture.delivered_count, 1);
+    fixture_close(&fixture);
+    fixture_open(&fixture);
+    fixture_advance_to(&fixture, 20000);
+    assert_int_equal(fixture.delivered_count, 1);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, NULL), ERROR_GONE);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: a target that never answers keeps only its own timers waiting. */
 /* proves: target-isolation, target_deliveries_max (beyond) */
 static void test_a_slow_target_delays_no_other(void **state)
 {
-    struct bed bed;
+    struct engine_fixture fixture;
     size_t slow = 0, fast = 0;
 
     (void)state;
-    bed_init(&bed);
+    fixture_init(&fixture);
     for (int i = 0; i < 1000; i++)
-        create(&bed, "http://slow.example/", 1000, NULL);
+        fixture_create(&fixture, "http://slow.example/", 1000, NULL);
     for (int i = 0; i < 100; i++)
-        create(&bed, "http://fast.example/", 1001, NULL);
-    advance_to(&bed, 1001);
-    LIST_FOR_EACH (&bed.out, link) {
+        fixture_create(&fixture, "http://fast.example/", 1001, NULL);
+    fixture_advance_to(&fixture, 1001);
+    LIST_FOR_EACH (&fixture.out, link) {
         const struct timer *timer = list_item(link, struct delivery, link)->timer;
 
         slow += bytes_equal(timer->texts.target, BYTES("http://slow.example/"));
         fast += bytes_equal(timer->texts.target, BYTES("http://fast.example/"));
     }
-    assert_int_equal(slow, bed.options.target_inflight_max);
+    assert_int_equal(slow, fixture.options.target_inflight_max);
     assert_int_equal(fast, 100);
-    bed_deinit(&bed);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: memory is bounded by its setting when far more is due at once, and all is delivered.
@@ -483,38 +486,38 @@ static void test_a_slow_target_delays_no_other(void **state)
 static void test_memory_is_bounded(void **state)
 {
     struct engine_stats stats;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_prepare(&bed);
-    bed.options.near_bytes_max = 32 << 10;
-    open_engine(&bed);
+    fixture_prepare(&fixture);
+    fixture.options.near_bytes_max = 32 << 10;
+    fixture_open(&fixture);
     for (int i = 0; i < 2000; i++)
-        assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
-    for (uint64_t ms = HOUR_MS; bed.delivered_count < 2000 && ms < 3 * HOUR_MS; ms += 1000) {
-        advance_to(&bed, ms);
-        engine_stats(bed.engine, &stats);
-        assert_in_range(stats.near_bytes, 0, bed.options.near_bytes_max + 1024);
-        answer_all(&bed, DELIVERY_DONE);
+        assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
+    for (uint64_t ms = HOUR_MS; fixture.delivered_count < 2000 && ms < 3 * HOUR_MS; ms += 1000) {
+        fixture_advance_to(&fixture, ms);
+        engine_stats(fixture.engine, &stats);
+        assert_in_range(stats.near_bytes, 0, fixture.options.near_bytes_max + 1024);
+        fixture_answer_all(&fixture, DELIVERY_DONE);
     }
-    assert_int_equal(bed.delivered_count, 2000);
-    bed_deinit(&bed);
+    assert_int_equal(fixture.delivered_count, 2000);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: limits refuse, with their own error. */
 /* proves: pending_max (beyond), pending_max */
 static void test_limits_refuse(void **state)
 {
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_prepare(&bed);
-    bed.options.pending_max = 2;
-    open_engine(&bed);
-    assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
-    assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
-    assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_TOO_MANY);
-    bed_deinit(&bed);
+    fixture_prepare(&fixture);
+    fixture.options.pending_max = 2;
+    fixture_open(&fixture);
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL), ERROR_TOO_MANY);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: near timers may take all of their memory and not a byte more; what is far is taken all the
@@ -524,26 +527,27 @@ static void test_memory_to_the_byte(void **state)
 {
     struct engine_stats stats;
     struct timer_id id;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    assert_int_equal(create(&bed, "http://a.example/", 1000, NULL), ERROR_NONE);
-    engine_stats(bed.engine, &stats);
-    bed_deinit(&bed);
+    fixture_init(&fixture);
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", 1000, NULL), ERROR_NONE);
+    engine_stats(fixture.engine, &stats);
+    fixture_deinit(&fixture);
     for (size_t less = 0; less < 2; less++) {
-        bed_init(&bed);
-        close_engine(&bed);
-        bed.options.near_bytes_max = 2 * stats.near_bytes - less;
-        open_engine(&bed);
-        assert_int_equal(create(&bed, "http://a.example/", 1000, &id), ERROR_NONE);
-        assert_int_equal(create(&bed, "http://a.example/", 1000, NULL),
+        fixture_init(&fixture);
+        fixture_close(&fixture);
+        fixture.options.near_bytes_max = 2 * stats.near_bytes - less;
+        fixture_open(&fixture);
+        assert_int_equal(fixture_create(&fixture, "http://a.example/", 1000, &id), ERROR_NONE);
+        assert_int_equal(fixture_create(&fixture, "http://a.example/", 1000, NULL),
                          less ? ERROR_OVERLOADED : ERROR_NONE);
-        assert_int_equal(create(&bed, "http://a.example/", 1000, NULL), ERROR_OVERLOADED);
-        assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
-        assert_int_equal(ask(&bed, COMMAND_CANCEL, &id, 0, NULL), ERROR_NONE);
-        assert_int_equal(create(&bed, "http://a.example/", 1000, NULL), ERROR_NONE);
-        bed_deinit(&bed);
+        assert_int_equal(fixture_create(&fixture, "http://a.example/", 1000, NULL),
+                         ERROR_OVERLOADED);
+        assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
+        assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &id, 0, NULL), ERROR_NONE);
+        assert_int_equal(fixture_create(&fixture, "http://a.example/", 1000, NULL), ERROR_NONE);
+        fixture_deinit(&fixture);
     }
 }
 
@@ -553,27 +557,27 @@ static void test_memory_to_the_byte(void **state)
 static void test_pending_is_counted_over_engines(void **state)
 {
     _Atomic uint64_t pending_all = 0;
-    struct bed bed, other;
+    struct engine_fixture fixture, other;
 
     (void)state;
-    bed_init(&bed);
-    bed_init(&other);
-    close_engine(&bed);
-    close_engine(&other);
-    bed.options.pending_max = 3;
-    bed.options.pending_all = other.options.pending_all = &pending_all;
-    open_engine(&bed);
-    open_engine(&other);
-    assert_int_equal(create(&other, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
-    assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
-    assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
-    assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_TOO_MANY);
+    fixture_init(&fixture);
+    fixture_init(&other);
+    fixture_close(&fixture);
+    fixture_close(&other);
+    fixture.options.pending_max = 3;
+    fixture.options.pending_all = other.options.pending_all = &pending_all;
+    fixture_open(&fixture);
+    fixture_open(&other);
+    assert_int_equal(fixture_create(&other, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL), ERROR_TOO_MANY);
     assert_int_equal(pending_all, 3);
     pending_all--; /* as if another engine had one less */
-    assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
-    assert_int_equal(create(&bed, "http://a.example/", HOUR_MS, NULL), ERROR_TOO_MANY);
-    bed_deinit(&bed);
-    bed_deinit(&other);
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL), ERROR_TOO_MANY);
+    fixture_deinit(&fixture);
+    fixture_deinit(&other);
 }
 
 /* Goal: what is over is known for as long as was said, and not a millisecond longer. */
@@ -581,17 +585,18 @@ static void test_pending_is_counted_over_engines(void **state)
 static void test_retained_to_the_millisecond(void **state)
 {
     struct timer_id id;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    create(&bed, "http://a.example/", 0, &id);
-    answer(&bed, first_out(&bed), (struct delivery_outcome){.result = DELIVERY_DONE});
-    advance_to(&bed, bed.options.retain_ms);
-    assert_int_equal(ask(&bed, COMMAND_CANCEL, &id, 0, NULL), ERROR_GONE);
-    advance_to(&bed, bed.options.retain_ms + 1);
-    assert_int_equal(ask(&bed, COMMAND_CANCEL, &id, 0, NULL), ERROR_NOT_FOUND);
-    bed_deinit(&bed);
+    fixture_init(&fixture);
+    fixture_create(&fixture, "http://a.example/", 0, &id);
+    fixture_answer(&fixture, fixture_first_out(&fixture),
+                   (struct delivery_outcome){.result = DELIVERY_DONE});
+    fixture_advance_to(&fixture, fixture.options.retain_ms);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &id, 0, NULL), ERROR_GONE);
+    fixture_advance_to(&fixture, fixture.options.retain_ms + 1);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &id, 0, NULL), ERROR_NOT_FOUND);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: whatever a target or a broker asks for, nothing is put off for longer than a day, or two
@@ -607,16 +612,16 @@ static void test_a_day_at_most(void **state)
             struct delivery_outcome outcome = {.result =
                                                    postponed ? DELIVERY_POSTPONED : DELIVERY_FAILED,
                                                .retry_after_ms = asked_ms[i]};
-            struct bed bed;
+            struct engine_fixture fixture;
 
-            bed_init(&bed);
-            create(&bed, "http://a.example/", 0, NULL);
-            answer(&bed, first_out(&bed), outcome);
-            advance_to(&bed, 24 * HOUR_MS - 1);
-            assert_int_equal(bed.delivered_count, 1);
-            advance_to(&bed, (postponed ? 48 : 24) * HOUR_MS + postponed);
-            assert_int_equal(bed.delivered_count, 2);
-            bed_deinit(&bed);
+            fixture_init(&fixture);
+            fixture_create(&fixture, "http://a.example/", 0, NULL);
+            fixture_answer(&fixture, fixture_first_out(&fixture), outcome);
+            fixture_advance_to(&fixture, 24 * HOUR_MS - 1);
+            assert_int_equal(fixture.delivered_count, 1);
+            fixture_advance_to(&fixture, (postponed ? 48 : 24) * HOUR_MS + postponed);
+            assert_int_equal(fixture.delivered_count, 2);
+            fixture_deinit(&fixture);
         }
 }
 
@@ -657,7 +662,7 @@ int main(void)
         cmocka_unit_test(test_firing_refuses_changes),
         cmocka_unit_test(test_patch_moves_the_appointment),
         cmocka_unit_test(test_retries_are_bounded),
-        cmocka_unit_test(test_retry_after),
+        cmocka_unit_test(test_retry_after_is_kept),
         cmocka_unit_test(test_postponed),
         cmocka_unit_test(test_brokers_take_no_room_of_webhooks),
         cmocka_unit_test(test_failed_commit_takes_the_create_back),

@@ -7,20 +7,21 @@
 
 #include "engine/history.h"
 
-static struct explained explain(struct bed *bed, const struct timer_id *id, enum error_code wanted)
+static struct explained explain(struct engine_fixture *fixture, const struct timer_id *id,
+                                enum error_code wanted)
 {
     struct command command = {.kind = COMMAND_EXPLAIN, .id = *id};
 
-    command_answer(bed, &command);
+    fixture_command(fixture, &command);
     assert_int_equal(command.error, wanted);
-    carry_out(bed);
+    fixture_carry_out(fixture);
     return command.explained;
 }
 
-static void reopen(struct bed *bed)
+static void explain_reopen(struct engine_fixture *fixture)
 {
-    engine_destroy(bed->engine);
-    open_engine(bed);
+    engine_destroy(fixture->engine);
+    fixture_open(fixture);
 }
 
 /* proves: explain, explain-place */
@@ -28,35 +29,35 @@ static void test_from_disk_to_over(void **state)
 {
     struct explained explained;
     struct timer_id id;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    create(&bed, "http://a.example/", HOUR_MS, &id);
-    explained = explain(&bed, &id, ERROR_NONE);
+    fixture_init(&fixture);
+    fixture_create(&fixture, "http://a.example/", HOUR_MS, &id);
+    explained = explain(&fixture, &id, ERROR_NONE);
     assert_int_equal(explained.place, PLACE_DISK);
     assert_false(explained.is_spilled);
-    assert_true(explained.read_at.ms == START.ms + HOUR_MS - bed.options.window_ms);
+    assert_true(explained.read_at.ms == START.ms + HOUR_MS - fixture.options.window_ms);
     for (uint64_t ms = 0; ms < HOUR_MS; ms += 1000)
-        advance_to(&bed, ms);
-    explained = explain(&bed, &id, ERROR_NONE);
+        fixture_advance_to(&fixture, ms);
+    explained = explain(&fixture, &id, ERROR_NONE);
     assert_int_equal(explained.place, PLACE_WHEEL);
     assert_in_range(explained.wheel_level, 0, 2); /* within 10 s and what the wheel lags behind */
     assert_int_equal(explained.wheel_bucket,
                      (START.ms + HOUR_MS) >> (8 * explained.wheel_level) & 0xff);
-    advance_to(&bed, HOUR_MS);
-    explained = explain(&bed, &id, ERROR_NONE);
+    fixture_advance_to(&fixture, HOUR_MS);
+    explained = explain(&fixture, &id, ERROR_NONE);
     assert_int_equal(explained.place, PLACE_OUT);
     assert_int_equal(explained.inflight, 1);
     assert_int_equal(explained.lateness.attempt, 1);
-    advance_to(&bed, HOUR_MS + 70);
-    answer_all(&bed, DELIVERY_DONE);
-    explained = explain(&bed, &id, ERROR_GONE);
+    fixture_advance_to(&fixture, HOUR_MS + 70);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    explained = explain(&fixture, &id, ERROR_GONE);
     assert_int_equal(explained.place, PLACE_OVER);
     assert_int_equal(explained.lateness.attempt, 1);
     id.serial++;
-    explain(&bed, &id, ERROR_NOT_FOUND);
-    bed_deinit(&bed);
+    explain(&fixture, &id, ERROR_NOT_FOUND);
+    fixture_deinit(&fixture);
 }
 
 /* Each reason to wait in turn, and that its time is counted for it alone. */
@@ -65,51 +66,52 @@ static void test_reasons_to_wait(void **state)
 {
     struct explained explained;
     struct timer_id id, queued;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    bed.options.target_inflight_max = 1;
-    bed.options.target_rate = 500; /* one in two seconds */
-    reopen(&bed);
-    create(&bed, "http://a.example/", 1000, NULL);
-    create(&bed, "http://a.example/", 1000, NULL);
-    create(&bed, "http://a.example/", 1001, &id);
-    create(&bed, "queue:jobs", 1001, &queued);
-    advance_to(&bed, 1000);
-    advance_to(&bed, 1001);
-    explained = explain(&bed, &id, ERROR_NONE);
+    fixture_init(&fixture);
+    fixture.options.target_inflight_max = 1;
+    fixture.options.target_rate = 500; /* one in two seconds */
+    explain_reopen(&fixture);
+    fixture_create(&fixture, "http://a.example/", 1000, NULL);
+    fixture_create(&fixture, "http://a.example/", 1000, NULL);
+    fixture_create(&fixture, "http://a.example/", 1001, &id);
+    fixture_create(&fixture, "queue:jobs", 1001, &queued);
+    fixture_advance_to(&fixture, 1000);
+    fixture_advance_to(&fixture, 1001);
+    explained = explain(&fixture, &id, ERROR_NONE);
     assert_int_equal(explained.place, PLACE_WAITING);
     assert_int_equal(explained.reason, WAIT_TARGET_LIMIT);
     assert_true(explained.inflight == 1 && explained.inflight_max == 1);
-    assert_int_equal(explain(&bed, &queued, ERROR_NONE).reason, WAIT_WORKER);
-    advance_to(&bed, 1301); /* 300 ms for want of a place */
-    answer_all(&bed, DELIVERY_DONE);
-    explained = explain(&bed, &id, ERROR_NONE);
+    assert_int_equal(explain(&fixture, &queued, ERROR_NONE).reason, WAIT_WORKER);
+    fixture_advance_to(&fixture, 1301); /* 300 ms for want of a place */
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    explained = explain(&fixture, &id, ERROR_NONE);
     assert_int_equal(explained.reason, WAIT_RATE);
     assert_true(explained.until.ms == START.ms + 3000);
     assert_int_equal(explained.lateness.ms[LATENESS_TARGET_LIMIT], 300);
-    advance_to(&bed, 3000); /* 1699 ms for the rate; the second one goes */
-    assert_int_equal(bed.delivered_count, 2);
-    advance_to(&bed, 3100); /* 100 ms for want of a place */
-    answer(&bed, first_out(&bed),
-           (struct delivery_outcome){.result = DELIVERY_POSTPONED, .retry_after_ms = 20000});
-    explained = explain(&bed, &id, ERROR_NONE);
+    fixture_advance_to(&fixture, 3000); /* 1699 ms for the rate; the second one goes */
+    assert_int_equal(fixture.delivered_count, 2);
+    fixture_advance_to(&fixture, 3100); /* 100 ms for want of a place */
+    fixture_answer(
+        &fixture, fixture_first_out(&fixture),
+        (struct delivery_outcome){.result = DELIVERY_POSTPONED, .retry_after_ms = 20000});
+    explained = explain(&fixture, &id, ERROR_NONE);
     assert_int_equal(explained.reason, WAIT_BREAKER);
     assert_true(explained.until.ms == START.ms + 23100);
-    assert_true(bed.out.next == &bed.out);
+    assert_true(fixture.out.next == &fixture.out);
     for (uint64_t ms = 3200; ms <= 23100; ms += 100)
-        advance_to(&bed, ms);
-    explained = explain(&bed, &id, ERROR_NONE);
+        fixture_advance_to(&fixture, ms);
+    explained = explain(&fixture, &id, ERROR_NONE);
     assert_int_equal(explained.place, PLACE_OUT);
     assert_int_equal(explained.lateness.ms[LATENESS_TARGET_LIMIT], 400);
     assert_int_equal(explained.lateness.ms[LATENESS_RATE], 1699);
     assert_int_equal(explained.lateness.ms[LATENESS_BREAKER], 20000);
     assert_int_equal(explained.lateness.ms[LATENESS_WHEEL], 0);
     assert_int_equal(explained.lateness.ms[LATENESS_ROOM], 0);
-    engine_drain(bed.engine);
-    assert_int_equal(explain(&bed, &queued, ERROR_NONE).reason, WAIT_STOPPING);
-    bed_deinit(&bed);
+    engine_drain(fixture.engine);
+    assert_int_equal(explain(&fixture, &queued, ERROR_NONE).reason, WAIT_STOPPING);
+    fixture_deinit(&fixture);
 }
 
 /* An outage, catching up, a delivery and its commit: with stamps as the node sets them. */
@@ -119,43 +121,43 @@ static void test_stages_of_an_outage(void **state)
     struct explained explained;
     struct timer_id first, id;
     struct delivery *delivery;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    create(&bed, "http://a.example/", 5000, &first);
-    create(&bed, "http://a.example/", 5000, &id);
-    engine_destroy(bed.engine);
-    bed.options.catch_up_rate = 1000;
-    bed.now = (struct wall){START.ms + 65000};
-    open_engine(&bed);
-    explained = explain(&bed, &id, ERROR_NONE);
+    fixture_init(&fixture);
+    fixture_create(&fixture, "http://a.example/", 5000, &first);
+    fixture_create(&fixture, "http://a.example/", 5000, &id);
+    engine_destroy(fixture.engine);
+    fixture.options.catch_up_rate = 1000;
+    fixture.now = (struct wall){START.ms + 65000};
+    fixture_open(&fixture);
+    explained = explain(&fixture, &id, ERROR_NONE);
     assert_int_equal(explained.place, PLACE_WAITING);
     assert_int_equal(explained.reason, WAIT_CATCH_UP);
-    advance_to(&bed, 66000);
-    assert_int_equal(bed.delivered_count, 2);
-    delivery = list_item(bed.out.prev, struct delivery, link);
+    fixture_advance_to(&fixture, 66000);
+    assert_int_equal(fixture.delivered_count, 2);
+    delivery = list_item(fixture.out.prev, struct delivery, link);
     assert_true(timer_id_equal(&delivery->timer->id, &id));
-    delivery->handed_us = bed.now.ms * 1000;
+    delivery->handed_us = fixture.now.ms * 1000;
     delivery->started_us = delivery->handed_us + 7000;
     delivery->ended_us = delivery->started_us + 30000;
-    answer(&bed, delivery,
-           (struct delivery_outcome){.result = DELIVERY_FAILED, .error = "HTTP 500"});
-    explained = explain(&bed, &id, ERROR_NONE);
+    fixture_answer(&fixture, delivery,
+                   (struct delivery_outcome){.result = DELIVERY_FAILED, .error = "HTTP 500"});
+    explained = explain(&fixture, &id, ERROR_NONE);
     assert_int_equal(explained.lateness.attempt, 1);
     assert_int_equal(explained.lateness.ms[LATENESS_DOWN], 60000);
     assert_int_equal(explained.lateness.ms[LATENESS_CATCH_UP], 1000);
     assert_int_equal(explained.lateness.ms[LATENESS_HANDOFF], 7);
     assert_int_equal(explained.lateness.ms[LATENESS_DELIVERY], 30);
     assert_int_equal(explained.lateness.ms[LATENESS_RETRIES], 0);
-    while (first_out(&bed)) { /* lost with the process */
-        delivery = first_out(&bed);
+    while (fixture_first_out(&fixture)) { /* lost with the process */
+        delivery = fixture_first_out(&fixture);
         list_remove(&delivery->link);
         free(delivery);
     }
-    reopen(&bed); /* what was in memory alone is not known any more */
-    assert_int_equal(explain(&bed, &id, ERROR_NONE).lateness.attempt, 0);
-    bed_deinit(&bed);
+    explain_reopen(&fixture); /* what was in memory alone is not known any more */
+    assert_int_equal(explain(&fixture, &id, ERROR_NONE).lateness.attempt, 0);
+    fixture_deinit(&fixture);
 }
 
 /* The time until an outcome is durable is its commit's; a retry counts what came before it. */
@@ -166,38 +168,38 @@ static void test_commit_and_retries(void **state)
     struct storage_batch *batch;
     struct delivery *delivery;
     struct timer_id id;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    create(&bed, "http://a.example/", 1000, &id);
-    advance_to(&bed, 1000);
-    delivery = first_out(&bed);
+    fixture_init(&fixture);
+    fixture_create(&fixture, "http://a.example/", 1000, &id);
+    fixture_advance_to(&fixture, 1000);
+    delivery = fixture_first_out(&fixture);
     list_remove(&delivery->link);
     delivery->outcome = (struct delivery_outcome){
         .result = DELIVERY_FAILED, .pause = DELIVERY_PAUSE_EXACT, .retry_after_ms = 2000};
-    turn_delivered(bed.engine, bed.now, delivery);
-    batch = engine_take_batch(bed.engine);
+    turn_delivered(fixture.engine, fixture.now, delivery);
+    batch = engine_take_batch(fixture.engine);
     assert_non_null(batch);
-    batch->result = storage_commit(bed.storage, &batch, 1, NULL);
-    bed.now.ms += 45;
-    turn_committed(bed.engine, bed.now, batch);
-    carry_out(&bed);
-    explained = explain(&bed, &id, ERROR_NONE);
+    batch->result = storage_commit(fixture.storage, &batch, 1, NULL);
+    fixture.now.ms += 45;
+    turn_committed(fixture.engine, fixture.now, batch);
+    fixture_carry_out(&fixture);
+    explained = explain(&fixture, &id, ERROR_NONE);
     assert_int_equal(explained.place, PLACE_WHEEL);
     assert_int_equal(explained.lateness.ms[LATENESS_COMMIT], 45);
-    advance_to(&bed, 3000);
-    explained = explain(&bed, &id, ERROR_NONE);
+    fixture_advance_to(&fixture, 3000);
+    explained = explain(&fixture, &id, ERROR_NONE);
     assert_int_equal(explained.place, PLACE_OUT);
     assert_int_equal(explained.lateness.attempt, 2);
     assert_int_equal(explained.lateness.ms[LATENESS_RETRIES], 2000);
     assert_int_equal(explained.lateness.ms[LATENESS_COMMIT], 0);
-    bed_deinit(&bed);
+    fixture_deinit(&fixture);
 }
 
 /* No more is kept than may be, the latest. */
 /* proves: explain-lateness */
-static void test_history(void **state)
+static void test_history_keeps_the_last(void **state)
 {
 
     (void)state;
@@ -223,11 +225,9 @@ static void test_history(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_from_disk_to_over),
-        cmocka_unit_test(test_reasons_to_wait),
-        cmocka_unit_test(test_stages_of_an_outage),
-        cmocka_unit_test(test_commit_and_retries),
-        cmocka_unit_test(test_history),
+        cmocka_unit_test(test_from_disk_to_over),      cmocka_unit_test(test_reasons_to_wait),
+        cmocka_unit_test(test_stages_of_an_outage),    cmocka_unit_test(test_commit_and_retries),
+        cmocka_unit_test(test_history_keeps_the_last),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

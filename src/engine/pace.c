@@ -1,3 +1,4 @@
+/* Lets through at most a number of events a second: a token bucket. */
 #include "engine/pace.h"
 
 #include <assert.h>

@@ -220,7 +220,7 @@ static bool reload_queue(struct engine *engine, struct timer *timer)
         return false;
     }
     entries_count(engine->entries, entry);
-    engine->stats.called_in++;
+    engine->stats.reloaded++;
     dispatch_due(engine, entry);
     return true;
 }

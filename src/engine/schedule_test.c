@@ -76,34 +76,37 @@ static struct timer *recurring(const char *schedule, uint64_t due_ms)
     return recurring_at("http://a.example/", schedule, due_ms);
 }
 
-static struct timer_id create_timer(struct bed *bed, struct timer *timer)
+static struct timer_id create_timer(struct engine_fixture *fixture, struct timer *timer)
 {
     struct command_created created;
     struct command command = {
         .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
 
-    command_answer(bed, &command);
+    fixture_command(fixture, &command);
     assert_int_equal(command.error, ERROR_NONE);
-    carry_out(bed);
+    fixture_carry_out(fixture);
     return created.id;
 }
 
-static struct timer_id create_recurring(struct bed *bed, const char *schedule, uint64_t due_ms)
+static struct timer_id create_recurring(struct engine_fixture *fixture, const char *schedule,
+                                        uint64_t due_ms)
 {
-    return create_timer(bed, recurring(schedule, due_ms));
+    return create_timer(fixture, recurring(schedule, due_ms));
 }
 
 /* The due times that are handed out while the clock goes on second by second, each answered. */
-static size_t deliver_until(struct bed *bed, uint64_t ms, uint64_t *due_ms, size_t capacity)
+static size_t deliver_until(struct engine_fixture *fixture, uint64_t ms, uint64_t *due_ms,
+                            size_t capacity)
 {
     size_t count = 0;
 
-    for (uint64_t at = bed->now.ms - START.ms; at <= ms; at += 1000) {
-        advance_to(bed, at);
-        while (first_out(bed)) {
+    for (uint64_t at = fixture->now.ms - START.ms; at <= ms; at += 1000) {
+        fixture_advance_to(fixture, at);
+        while (fixture_first_out(fixture)) {
             assert_true(count < capacity);
-            due_ms[count++] = first_out(bed)->timer->due.ms - START.ms;
-            answer(bed, first_out(bed), (struct delivery_outcome){.result = DELIVERY_DONE});
+            due_ms[count++] = fixture_first_out(fixture)->timer->due.ms - START.ms;
+            fixture_answer(fixture, fixture_first_out(fixture),
+                           (struct delivery_outcome){.result = DELIVERY_DONE});
         }
     }
     return count;
@@ -115,20 +118,20 @@ static void test_fires_each_as_planned_and_ends(void **state)
     uint64_t due_ms[20];
     enum timer_state shown;
     struct timer_id id;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    id = create_recurring(&bed, "{\"every\":\"10s\",\"count\":5}", 10000);
-    assert_int_equal(deliver_until(&bed, 25000, due_ms, 20), 2);
-    close_engine(&bed);
-    open_engine(&bed);
-    assert_int_equal(deliver_until(&bed, 200000, due_ms + 2, 18), 3);
+    fixture_init(&fixture);
+    id = create_recurring(&fixture, "{\"every\":\"10s\",\"count\":5}", 10000);
+    assert_int_equal(deliver_until(&fixture, 25000, due_ms, 20), 2);
+    fixture_close(&fixture);
+    fixture_open(&fixture);
+    assert_int_equal(deliver_until(&fixture, 200000, due_ms + 2, 18), 3);
     for (size_t i = 0; i < 5; i++)
         assert_int_equal(due_ms[i], 10000 * (i + 1));
-    assert_int_equal(ask(&bed, COMMAND_GET, &id, 0, &shown), ERROR_GONE);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, &shown), ERROR_GONE);
     assert_int_equal(shown, TIMER_FIRED);
-    bed_deinit(&bed);
+    fixture_deinit(&fixture);
 }
 
 /* An outage of an hour: only the last one missed is fired, and then as planned. */
@@ -136,19 +139,19 @@ static void test_fires_each_as_planned_and_ends(void **state)
 static void test_after_an_outage_the_last_missed_fires(void **state)
 {
     uint64_t due_ms[400];
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    create_recurring(&bed, "{\"every\":\"10s\"}", 10000);
-    close_engine(&bed);
-    bed.now.ms = START.ms + HOUR_MS + 1000;
-    open_engine(&bed);
-    assert_int_equal(deliver_until(&bed, HOUR_MS + 21000, due_ms, 400), 4);
+    fixture_init(&fixture);
+    create_recurring(&fixture, "{\"every\":\"10s\"}", 10000);
+    fixture_close(&fixture);
+    fixture.now.ms = START.ms + HOUR_MS + 1000;
+    fixture_open(&fixture);
+    assert_int_equal(deliver_until(&fixture, HOUR_MS + 21000, due_ms, 400), 4);
     assert_int_equal(due_ms[0], 10000); /* what it was waiting for */
     assert_int_equal(due_ms[1], HOUR_MS);
     assert_int_equal(due_ms[2], HOUR_MS + 10000);
-    bed_deinit(&bed);
+    fixture_deinit(&fixture);
 }
 
 /* proves: missed */
@@ -156,21 +159,22 @@ static void test_each_missed_fires_unless_too_late(void **state)
 {
     uint64_t due_ms[400];
     struct engine_stats stats;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    create_recurring(
-        &bed, "{\"every\":\"10s\",\"late\":{\"drop_after\":\"1m\",\"missed\":\"each\"}}", 10000);
-    close_engine(&bed);
-    bed.now.ms = START.ms + HOUR_MS;
-    open_engine(&bed);
-    assert_int_equal(deliver_until(&bed, HOUR_MS + 500, due_ms, 400), 7);
+    fixture_init(&fixture);
+    create_recurring(&fixture,
+                     "{\"every\":\"10s\",\"late\":{\"drop_after\":\"1m\",\"missed\":\"each\"}}",
+                     10000);
+    fixture_close(&fixture);
+    fixture.now.ms = START.ms + HOUR_MS;
+    fixture_open(&fixture);
+    assert_int_equal(deliver_until(&fixture, HOUR_MS + 500, due_ms, 400), 7);
     for (size_t i = 0; i < 7; i++)
         assert_int_equal(due_ms[i], HOUR_MS - 60000 + 10000 * i);
-    engine_stats(bed.engine, &stats);
+    engine_stats(fixture.engine, &stats);
     assert_int_equal(stats.dropped, 1);
-    bed_deinit(&bed);
+    fixture_deinit(&fixture);
 }
 
 /* Once and too late: it is dropped, which is told, and not delivered. */
@@ -180,18 +184,18 @@ static void test_one_that_is_too_late_is_dropped(void **state)
     const char *const schedule = "{\"late\":{\"drop_after\":\"5s\"}}";
     enum timer_state shown;
     struct timer_id dropped, fired;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    dropped = create_recurring(&bed, schedule, 1000);
-    fired = create_recurring(&bed, schedule, 2000);
-    advance_to(&bed, 7000);
-    assert_int_equal(bed.delivered_count, 1);
-    assert_true(timer_id_equal(&first_out(&bed)->timer->id, &fired));
-    assert_int_equal(ask(&bed, COMMAND_GET, &dropped, 0, &shown), ERROR_GONE);
+    fixture_init(&fixture);
+    dropped = create_recurring(&fixture, schedule, 1000);
+    fired = create_recurring(&fixture, schedule, 2000);
+    fixture_advance_to(&fixture, 7000);
+    assert_int_equal(fixture.delivered_count, 1);
+    assert_true(timer_id_equal(&fixture_first_out(&fixture)->timer->id, &fired));
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &dropped, 0, &shown), ERROR_GONE);
     assert_int_equal(shown, TIMER_DEAD);
-    bed_deinit(&bed);
+    fixture_deinit(&fixture);
 }
 
 /* A firing that runs out of attempts is given up, the next one comes; a target that wants no more
@@ -203,34 +207,36 @@ static void test_failed_firings(void **state)
     struct command command = {
         .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
     enum timer_state shown;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
+    fixture_init(&fixture);
     timer->retry.attempts_max = 2;
-    command_answer(&bed, &command);
-    carry_out(&bed);
+    fixture_command(&fixture, &command);
+    fixture_carry_out(&fixture);
     for (int attempt = 0; attempt < 2; attempt++) {
-        advance_to(&bed, HOUR_MS + (uint64_t)attempt * 60000);
-        answer(&bed, first_out(&bed), (struct delivery_outcome){.result = DELIVERY_FAILED});
+        fixture_advance_to(&fixture, HOUR_MS + (uint64_t)attempt * 60000);
+        fixture_answer(&fixture, fixture_first_out(&fixture),
+                       (struct delivery_outcome){.result = DELIVERY_FAILED});
     }
-    assert_int_equal(ask(&bed, COMMAND_GET, &created.id, 0, &shown), ERROR_NONE);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &created.id, 0, &shown), ERROR_NONE);
     assert_int_equal(shown, TIMER_SCHEDULED);
-    advance_to(&bed, 2 * HOUR_MS);
-    assert_int_equal(first_out(&bed)->attempt, 1);
-    answer(&bed, first_out(&bed), (struct delivery_outcome){.result = DELIVERY_ENDED});
-    assert_int_equal(ask(&bed, COMMAND_GET, &created.id, 0, &shown), ERROR_GONE);
+    fixture_advance_to(&fixture, 2 * HOUR_MS);
+    assert_int_equal(fixture_first_out(&fixture)->attempt, 1);
+    fixture_answer(&fixture, fixture_first_out(&fixture),
+                   (struct delivery_outcome){.result = DELIVERY_ENDED});
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &created.id, 0, &shown), ERROR_GONE);
     assert_int_equal(shown, TIMER_DEAD);
-    bed_deinit(&bed);
+    fixture_deinit(&fixture);
 }
 
-static struct delivery *pull(struct bed *bed)
+static struct delivery *schedule_pull(struct engine_fixture *fixture)
 {
-    struct delivery *delivery = turn_pull(bed->engine, bed->now, BYTES("q"), 5);
+    struct delivery *delivery = turn_pull(fixture->engine, fixture->now, BYTES("q"), 5);
 
     if (delivery)
-        list_init(&delivery->link); /* answer() takes it off a list */
-    carry_out(bed);
+        list_init(&delivery->link); /* fixture_answer() takes it off a list */
+    fixture_carry_out(fixture);
     return delivery;
 }
 
@@ -242,36 +248,40 @@ static void test_recurring_in_a_queue(void **state)
     enum timer_state shown;
     struct delivery *delivery;
     struct timer_id id;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
+    fixture_init(&fixture);
     timer->retry.attempts_max = 1;
-    id = create_timer(&bed, timer);
-    assert_null(pull(&bed));
+    id = create_timer(&fixture, timer);
+    assert_null(schedule_pull(&fixture));
     for (uint64_t hours = 1; hours <= 4; hours++) {
-        advance_to(&bed, hours * HOUR_MS);
-        answer(&bed, pull(&bed), (struct delivery_outcome){.result = DELIVERY_RETURNED});
-        delivery = pull(&bed);
+        fixture_advance_to(&fixture, hours * HOUR_MS);
+        fixture_answer(&fixture, schedule_pull(&fixture),
+                       (struct delivery_outcome){.result = DELIVERY_RETURNED});
+        delivery = schedule_pull(&fixture);
         assert_int_equal(delivery->timer->due.ms - START.ms, hours * HOUR_MS);
         assert_int_equal(delivery->attempt, 1);
-        answer(&bed, delivery,
-               (struct delivery_outcome){.result = hours % 2 ? DELIVERY_DONE : DELIVERY_FAILED});
-        assert_null(pull(&bed));
-        assert_int_equal(ask(&bed, COMMAND_GET, &id, 0, &shown), ERROR_NONE);
+        fixture_answer(
+            &fixture, delivery,
+            (struct delivery_outcome){.result = hours % 2 ? DELIVERY_DONE : DELIVERY_FAILED});
+        assert_null(schedule_pull(&fixture));
+        assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, &shown), ERROR_NONE);
         assert_int_equal(shown, TIMER_SCHEDULED);
     }
-    advance_to(&bed, 5 * HOUR_MS);
-    answer(&bed, pull(&bed), (struct delivery_outcome){.result = DELIVERY_ENDED});
-    close_engine(&bed);
-    open_engine(&bed);
-    assert_int_equal(ask(&bed, COMMAND_REDRIVE, &id, 0, NULL), ERROR_NONE);
-    answer(&bed, pull(&bed), (struct delivery_outcome){.result = DELIVERY_DONE});
-    advance_to(&bed, 6 * HOUR_MS);
-    delivery = pull(&bed);
+    fixture_advance_to(&fixture, 5 * HOUR_MS);
+    fixture_answer(&fixture, schedule_pull(&fixture),
+                   (struct delivery_outcome){.result = DELIVERY_ENDED});
+    fixture_close(&fixture);
+    fixture_open(&fixture);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_REDRIVE, &id, 0, NULL), ERROR_NONE);
+    fixture_answer(&fixture, schedule_pull(&fixture),
+                   (struct delivery_outcome){.result = DELIVERY_DONE});
+    fixture_advance_to(&fixture, 6 * HOUR_MS);
+    delivery = schedule_pull(&fixture);
     assert_int_equal(delivery->timer->due.ms - START.ms, 6 * HOUR_MS);
-    answer(&bed, delivery, (struct delivery_outcome){.result = DELIVERY_DONE});
-    bed_deinit(&bed);
+    fixture_answer(&fixture, delivery, (struct delivery_outcome){.result = DELIVERY_DONE});
+    fixture_deinit(&fixture);
 }
 
 /* What nobody pulled in time is dropped when it would be handed out, and the next one is. What was
@@ -283,26 +293,26 @@ static void test_too_late_for_its_worker(void **state)
     struct delivery *delivery;
     struct engine_stats stats;
     struct timer_id dropped;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    dropped = create_timer(&bed, recurring_at("queue:q", schedule, 1000));
-    create_timer(&bed, recurring_at("queue:q", schedule, 1500));
-    create_timer(&bed, recurring_at("queue:q", schedule, 2000));
-    advance_to(&bed, 7000);
-    delivery = pull(&bed);
+    fixture_init(&fixture);
+    dropped = create_timer(&fixture, recurring_at("queue:q", schedule, 1000));
+    create_timer(&fixture, recurring_at("queue:q", schedule, 1500));
+    create_timer(&fixture, recurring_at("queue:q", schedule, 2000));
+    fixture_advance_to(&fixture, 7000);
+    delivery = schedule_pull(&fixture);
     assert_int_equal(delivery->timer->due.ms - START.ms, 2000);
-    answer(&bed, delivery, (struct delivery_outcome){.result = DELIVERY_DONE});
-    assert_null(pull(&bed));
-    engine_stats(bed.engine, &stats);
+    fixture_answer(&fixture, delivery, (struct delivery_outcome){.result = DELIVERY_DONE});
+    assert_null(schedule_pull(&fixture));
+    engine_stats(fixture.engine, &stats);
     assert_int_equal(stats.dropped, 2);
     assert_int_equal(stats.pulled, 0);
-    assert_int_equal(ask(&bed, COMMAND_REDRIVE, &dropped, 0, NULL), ERROR_NONE);
-    delivery = pull(&bed);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_REDRIVE, &dropped, 0, NULL), ERROR_NONE);
+    delivery = schedule_pull(&fixture);
     assert_int_equal(delivery->timer->due.ms - START.ms, 7000);
-    answer(&bed, delivery, (struct delivery_outcome){.result = DELIVERY_DONE});
-    bed_deinit(&bed);
+    fixture_answer(&fixture, delivery, (struct delivery_outcome){.result = DELIVERY_DONE});
+    fixture_deinit(&fixture);
 }
 
 /* The spread moves every firing by the same; a clock that is far on finds the next one at once. */

@@ -18,32 +18,34 @@ static const char *const names[] = {"shop", "rival", ""};
 enum { TENANTS = 3, PENDING_MAX = 7 };
 
 /* Opens it with what the storage has counted. */
-static void open_counted(struct bed *bed, struct tenant_counts *tenant_counts)
+static void open_counted(struct engine_fixture *fixture, struct tenant_counts *tenant_counts)
 {
-    bed->options.tenant_counts = tenant_counts;
+    fixture->options.tenant_counts = tenant_counts;
     tenant_counts_clear(tenant_counts);
-    assert_int_equal(storage_load_tenant_counts(bed->storage, 0, tenant_counts, NULL), ERROR_NONE);
-    open_engine(bed);
+    assert_int_equal(storage_load_tenant_counts(fixture->storage, 0, tenant_counts, NULL),
+                     ERROR_NONE);
+    fixture_open(fixture);
 }
 
-static void bed_init_counted(struct bed *bed, struct tenant_counts *tenant_counts)
+static void bed_init_counted(struct engine_fixture *fixture, struct tenant_counts *tenant_counts)
 {
-    *bed = (struct bed){.options = ENGINE_OPTIONS_DEFAULT, .now = START};
-    list_init(&bed->out);
+    *fixture = (struct engine_fixture){.options = ENGINE_OPTIONS_DEFAULT, .now = START};
+    list_init(&fixture->out);
     tenant_counts_init(tenant_counts);
-    bed->storage = memory_storage_create(1);
-    open_counted(bed, tenant_counts);
+    fixture->storage = memory_storage_create(1);
+    open_counted(fixture, tenant_counts);
 }
 
-static void bed_deinit_counted(struct bed *bed, struct tenant_counts *tenant_counts)
+static void bed_deinit_counted(struct engine_fixture *fixture, struct tenant_counts *tenant_counts)
 {
-    bed_deinit(bed);
+    fixture_deinit(fixture);
     tenant_counts_deinit(tenant_counts);
 }
 
 /* A timer with a key, an event and a label; a create has an Idempotency-Key. */
-static struct command_created make(struct bed *bed, size_t tenant, enum command_kind kind,
-                                   uint64_t due_ms, uint64_t pending_max, const char *target)
+static struct command_created tenant_make(struct engine_fixture *fixture, size_t tenant,
+                                          enum command_kind kind, uint64_t due_ms,
+                                          uint64_t pending_max, const char *target)
 {
     struct timer_texts texts = {
         .target = bytes_of(target),
@@ -63,19 +65,20 @@ static struct command_created make(struct bed *bed, size_t tenant, enum command_
                               .tenant_pending_max = pending_max};
 
     timer->due = (struct wall){START.ms + due_ms};
-    command_answer(bed, &command);
-    carry_out(bed);
+    fixture_command(fixture, &command);
+    fixture_carry_out(fixture);
     return created;
 }
 
-static struct command answered(struct bed *bed, size_t tenant, struct command command)
+static struct command answered(struct engine_fixture *fixture, size_t tenant,
+                               struct command command)
 {
     command.tenant = bytes_of(names[tenant]);
     if (command.kind == COMMAND_PATCH || command.each == COMMAND_PATCH) {
-        command.patch = timer_for("http://patched.example/", 3 * HOUR_MS);
+        command.patch = fixture_timer("http://patched.example/", 3 * HOUR_MS);
         command.patch_fields = PATCH_DUE;
     }
-    command_answer(bed, &command);
+    fixture_command(fixture, &command);
     return command;
 }
 
@@ -86,48 +89,50 @@ static void test_ids_and_keys(void **state)
                                               COMMAND_FIRE, COMMAND_REDRIVE};
     struct command_created created[TENANTS];
     struct tenant_counts tenant_counts;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init_counted(&bed, &tenant_counts);
+    bed_init_counted(&fixture, &tenant_counts);
     for (size_t i = 0; i < TENANTS; i++) {
-        created[i] = make(&bed, i, COMMAND_CREATE, 2 * HOUR_MS, 0, "http://a.example/");
+        created[i] = tenant_make(&fixture, i, COMMAND_CREATE, 2 * HOUR_MS, 0, "http://a.example/");
         assert_true(!created[i].error && !created[i].existed);
-        assert_true(make(&bed, i, COMMAND_CREATE, 2 * HOUR_MS, 0, "http://a.example/").existed);
+        assert_true(
+            tenant_make(&fixture, i, COMMAND_CREATE, 2 * HOUR_MS, 0, "http://a.example/").existed);
     }
     for (int round = 0; round < 2; round++) { /* in memory, and on disk alone */
         for (size_t i = 0; i < TENANTS; i++)
             for (size_t j = 0; j < TENANTS; j++)
                 for (size_t k = 0; k < 5 && i != j; k++)
                     assert_int_equal(
-                        answered(&bed, i, (struct command){.kind = kinds[k], .id = created[j].id})
+                        answered(&fixture, i,
+                                 (struct command){.kind = kinds[k], .id = created[j].id})
                             .error,
                         ERROR_NOT_FOUND);
         for (size_t i = 0; i < TENANTS; i++) {
             struct command command =
-                answered(&bed, i, (struct command){.kind = COMMAND_GET, .name = BYTES("k")});
+                answered(&fixture, i, (struct command){.kind = COMMAND_GET, .name = BYTES("k")});
 
             assert_int_equal(command.error, ERROR_NONE);
             assert_true(timer_id_equal(&command.timer->id, &created[i].id));
             assert_int_equal(command.timer->version, 1);
         }
-        close_engine(&bed);
-        open_counted(&bed, &tenant_counts);
+        fixture_close(&fixture);
+        open_counted(&fixture, &tenant_counts);
     }
     assert_int_equal(
-        answered(&bed, 0, (struct command){.kind = COMMAND_CANCEL, .name = BYTES("k")}).error,
+        answered(&fixture, 0, (struct command){.kind = COMMAND_CANCEL, .name = BYTES("k")}).error,
         ERROR_NONE);
     assert_int_equal(
-        answered(&bed, 0, (struct command){.kind = COMMAND_GET, .id = created[0].id}).error,
+        answered(&fixture, 0, (struct command){.kind = COMMAND_GET, .id = created[0].id}).error,
         ERROR_GONE);
     assert_int_equal(
-        answered(&bed, 1, (struct command){.kind = COMMAND_GET, .id = created[0].id}).error,
+        answered(&fixture, 1, (struct command){.kind = COMMAND_GET, .id = created[0].id}).error,
         ERROR_NOT_FOUND);
     assert_int_equal(
-        answered(&bed, 1, (struct command){.kind = COMMAND_GET, .name = BYTES("k")}).error,
+        answered(&fixture, 1, (struct command){.kind = COMMAND_GET, .name = BYTES("k")}).error,
         ERROR_NONE);
-    carry_out(&bed);
-    bed_deinit_counted(&bed, &tenant_counts);
+    fixture_carry_out(&fixture);
+    bed_deinit_counted(&fixture, &tenant_counts);
 }
 
 /* proves: tenant-isolation */
@@ -141,12 +146,12 @@ static void test_many_at_once(void **state)
             struct command_created created[TENANTS];
             struct tenant_counts tenant_counts;
             struct command command;
-            struct bed bed;
+            struct engine_fixture fixture;
 
-            bed_init_counted(&bed, &tenant_counts);
+            bed_init_counted(&fixture, &tenant_counts);
             for (size_t i = 0; i < TENANTS; i++)
-                created[i] = make(&bed, i, COMMAND_CREATE, 2 * HOUR_MS, 0, "queue:q");
-            command = answered(&bed, 1,
+                created[i] = tenant_make(&fixture, i, COMMAND_CREATE, 2 * HOUR_MS, 0, "queue:q");
+            command = answered(&fixture, 1,
                                (struct command){
                                    .kind = COMMAND_COMPLETE,
                                    .each = kinds[k],
@@ -155,11 +160,11 @@ static void test_many_at_once(void **state)
                                });
             assert_int_equal(command.completed.changed, 1);
             for (size_t i = 0; i < TENANTS; i++) {
-                command =
-                    answered(&bed, i, (struct command){.kind = COMMAND_GET, .id = created[i].id});
+                command = answered(&fixture, i,
+                                   (struct command){.kind = COMMAND_GET, .id = created[i].id});
                 assert_int_equal(command.timer->version, i == 1 ? 2 : 1);
             }
-            command = answered(&bed, 1,
+            command = answered(&fixture, 1,
                                (struct command){.kind = COMMAND_LIST,
                                                 .scan = {.kind = STORAGE_SCAN_ALL,
                                                          .to = {WALL_NEVER, 0},
@@ -167,16 +172,16 @@ static void test_many_at_once(void **state)
                                                          .bytes_max = SIZE_MAX}});
             assert_int_equal(command.page.count, 1);
             assert_true(timer_id_equal(&command.page.timers[0]->id, &created[1].id));
-            carry_out(&bed);
-            bed_deinit_counted(&bed, &tenant_counts);
+            fixture_carry_out(&fixture);
+            bed_deinit_counted(&fixture, &tenant_counts);
         }
 }
 
-static struct delivery *pull(struct bed *bed, size_t tenant)
+static struct delivery *tenant_pull(struct engine_fixture *fixture, size_t tenant)
 {
     char room[QUEUE_FULL_NAME_SIZE_MAX];
 
-    return turn_pull(bed->engine, bed->now,
+    return turn_pull(fixture->engine, fixture->now,
                      queue_full_name(bytes_of(names[tenant]), BYTES("q"), room),
                      QUEUE_PRIORITY_DEFAULT);
 }
@@ -186,29 +191,29 @@ static void test_queues(void **state)
 {
     struct tenant_counts tenant_counts;
     struct bytes woken;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init_counted(&bed, &tenant_counts);
-    make(&bed, 1, COMMAND_CREATE, 0, 0, "queue:q");
-    advance_to(&bed, 1);
-    assert_null(pull(&bed, 0));
-    assert_null(pull(&bed, 2));
-    assert_true(engine_take_woken(bed.engine, &woken));
+    bed_init_counted(&fixture, &tenant_counts);
+    tenant_make(&fixture, 1, COMMAND_CREATE, 0, 0, "queue:q");
+    fixture_advance_to(&fixture, 1);
+    assert_null(tenant_pull(&fixture, 0));
+    assert_null(tenant_pull(&fixture, 2));
+    assert_true(engine_take_woken(fixture.engine, &woken));
     assert_true(bytes_equal(woken, BYTES("rival/q")));
-    make(&bed, 0, COMMAND_CREATE, 0, 0, "queue:q");
-    make(&bed, 2, COMMAND_CREATE, 0, 0, "queue:q");
-    advance_to(&bed, 2);
+    tenant_make(&fixture, 0, COMMAND_CREATE, 0, 0, "queue:q");
+    tenant_make(&fixture, 2, COMMAND_CREATE, 0, 0, "queue:q");
+    fixture_advance_to(&fixture, 2);
     for (size_t i = 0; i < TENANTS; i++) {
-        struct delivery *delivery = pull(&bed, i);
+        struct delivery *delivery = tenant_pull(&fixture, i);
 
         assert_non_null(delivery);
         assert_true(bytes_equal(delivery->timer->texts.tenant, bytes_of(names[i])));
-        assert_null(pull(&bed, i));
-        list_push(&bed.out, &delivery->link);
-        answer(&bed, delivery, (struct delivery_outcome){.result = DELIVERY_DONE});
+        assert_null(tenant_pull(&fixture, i));
+        list_push(&fixture.out, &delivery->link);
+        fixture_answer(&fixture, delivery, (struct delivery_outcome){.result = DELIVERY_DONE});
     }
-    bed_deinit_counted(&bed, &tenant_counts);
+    bed_deinit_counted(&fixture, &tenant_counts);
 }
 
 /* Goal: what others do under the same name is nothing to a tenant, however much of it. Method: a
@@ -219,36 +224,38 @@ static void test_names_that_others_have(void **state)
 {
     struct command_created created;
     struct tenant_counts tenant_counts;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init_counted(&bed, &tenant_counts);
-    created = make(&bed, 0, COMMAND_CREATE, 1, 0, "http://a.example/");
+    bed_init_counted(&fixture, &tenant_counts);
+    created = tenant_make(&fixture, 0, COMMAND_CREATE, 1, 0, "http://a.example/");
     for (int i = 0; i < 20; i++) {
-        assert_false(make(&bed, 1, COMMAND_PUT, 2 * HOUR_MS, 0, "http://a.example/").existed);
+        assert_false(
+            tenant_make(&fixture, 1, COMMAND_PUT, 2 * HOUR_MS, 0, "http://a.example/").existed);
         if (i < 19)
             assert_int_equal(
-                answered(&bed, 1, (struct command){.kind = COMMAND_CANCEL, .name = BYTES("k")})
+                answered(&fixture, 1, (struct command){.kind = COMMAND_CANCEL, .name = BYTES("k")})
                     .error,
                 ERROR_NONE);
     }
     assert_int_equal(
-        answered(&bed, 0, (struct command){.kind = COMMAND_GET, .name = BYTES("k")}).error,
+        answered(&fixture, 0, (struct command){.kind = COMMAND_GET, .name = BYTES("k")}).error,
         ERROR_NONE);
-    carry_out(&bed);
-    advance_to(&bed, 1);
-    answer(&bed, first_out(&bed), (struct delivery_outcome){.result = DELIVERY_ENDED});
+    fixture_carry_out(&fixture);
+    fixture_advance_to(&fixture, 1);
+    fixture_answer(&fixture, fixture_first_out(&fixture),
+                   (struct delivery_outcome){.result = DELIVERY_ENDED});
     assert_int_equal(
-        answered(&bed, 0, (struct command){.kind = COMMAND_REDRIVE, .id = created.id}).error,
+        answered(&fixture, 0, (struct command){.kind = COMMAND_REDRIVE, .id = created.id}).error,
         ERROR_NONE);
-    carry_out(&bed);
-    bed_deinit_counted(&bed, &tenant_counts);
+    fixture_carry_out(&fixture);
+    bed_deinit_counted(&fixture, &tenant_counts);
 }
 
 /* ---- how many ---- */
 
 /* One life, or the end of one, at random. */
-static void live_on(struct bed *bed, struct random *random, uint64_t pending_max)
+static void live_on(struct engine_fixture *fixture, struct random *random, uint64_t pending_max)
 {
     struct timer_texts texts = {.target = BYTES("http://a.example/"), .payload = BYTES("{}")};
     size_t tenant = random_below(random, TENANTS), count = 1 + random_below(random, 3);
@@ -265,31 +272,34 @@ static void live_on(struct bed *bed, struct random *random, uint64_t pending_max
         texts.key = BYTES("k");
     for (size_t i = 0; i < count; i++) {
         timers[i] = timer_alloc(&texts);
-        timers[i]->due = wall_add(bed->now, random_below(random, 5000));
+        timers[i]->due = wall_add(fixture->now, random_below(random, 5000));
         timers[i]->retry.attempts_max = 1;
     }
     if (random_below(random, 8) == 0)
-        memory_storage_fail_commit(bed->storage, 1, ERROR_IO);
-    command_answer(bed, &command);
-    carry_out(bed);
+        memory_storage_fail_commit(fixture->storage, 1, ERROR_IO);
+    fixture_command(fixture, &command);
+    fixture_carry_out(fixture);
     for (size_t i = 0; i < count; i++)
         if (!created[i].error && random_below(random, 4) == 0)
-            answered(bed, tenant, (struct command){.kind = COMMAND_CANCEL, .id = created[i].id});
-    carry_out(bed);
+            answered(fixture, tenant,
+                     (struct command){.kind = COMMAND_CANCEL, .id = created[i].id});
+    fixture_carry_out(fixture);
     if (random_below(random, 4) == 0)
-        advance_to(bed, bed->now.ms - START.ms + random_below(random, 2000));
-    while (first_out(bed)) {
-        struct timer_id id = first_out(bed)->timer->id;
+        fixture_advance_to(fixture, fixture->now.ms - START.ms + random_below(random, 2000));
+    while (fixture_first_out(fixture)) {
+        struct timer_id id = fixture_first_out(fixture)->timer->id;
         bool is_dead = random_below(random, 2);
 
-        answer(bed, first_out(bed),
-               (struct delivery_outcome){.result = is_dead ? DELIVERY_FAILED : DELIVERY_DONE});
-        advance_to(bed, bed->now.ms - START.ms + 200); /* for what is written again */
+        fixture_answer(
+            fixture, fixture_first_out(fixture),
+            (struct delivery_outcome){.result = is_dead ? DELIVERY_FAILED : DELIVERY_DONE});
+        fixture_advance_to(fixture,
+                           fixture->now.ms - START.ms + 200); /* for what is written again */
         for (size_t i = 0; is_dead && i < TENANTS; i++)
-            answered(bed, i,
+            answered(fixture, i,
                      (struct command){
                          .kind = COMMAND_REDRIVE, .id = id, .tenant_pending_max = pending_max});
-        carry_out(bed);
+        fixture_carry_out(fixture);
     }
 }
 
@@ -300,29 +310,31 @@ static void test_exactly_so_many(void **state)
     struct tenant_counts tenant_counts, counted;
     struct random random;
     uint64_t seed = 0;
-    struct bed bed;
+    struct engine_fixture fixture;
     uint64_t most = 0;
 
     (void)state;
     if (text)
         seed = strtoull(text, NULL, 0);
     else
-        seed = random_mix((uint64_t)getpid() ^ (uint64_t)(uintptr_t)&bed);
+        seed = random_mix((uint64_t)getpid() ^ (uint64_t)(uintptr_t)&fixture);
     printf("TEST_SEED=%" PRIu64 "\n", seed);
     random = random_seeded(seed);
-    bed_init_counted(&bed, &tenant_counts);
+    bed_init_counted(&fixture, &tenant_counts);
     tenant_counts_init(&counted);
     for (int step = 0; step < 1500; step++) {
-        live_on(&bed, &random, PENDING_MAX);
+        live_on(&fixture, &random, PENDING_MAX);
         if (random_below(&random, 50) == 0) { /* it dies, and begins with what the storage says */
-            engine_destroy(bed.engine);
-            list_init(&bed.out);
-            memory_storage_fail_commit(bed.storage, 0, ERROR_NONE); /* if none came to meet it */
-            open_counted(&bed, &tenant_counts);
+            engine_destroy(fixture.engine);
+            list_init(&fixture.out);
+            memory_storage_fail_commit(fixture.storage, 0,
+                                       ERROR_NONE); /* if none came to meet it */
+            open_counted(&fixture, &tenant_counts);
         }
-        advance_to(&bed, bed.now.ms - START.ms + 200);
+        fixture_advance_to(&fixture, fixture.now.ms - START.ms + 200);
         tenant_counts_clear(&counted);
-        assert_int_equal(storage_load_tenant_counts(bed.storage, 0, &counted, NULL), ERROR_NONE);
+        assert_int_equal(storage_load_tenant_counts(fixture.storage, 0, &counted, NULL),
+                         ERROR_NONE);
         for (size_t i = 0; i < TENANTS; i++) {
             uint64_t count = tenant_counts_count(&counted, bytes_of(names[i]));
 
@@ -333,7 +345,7 @@ static void test_exactly_so_many(void **state)
     }
     assert_int_equal(most, PENDING_MAX); /* the limit was met */
     tenant_counts_deinit(&counted);
-    bed_deinit_counted(&bed, &tenant_counts);
+    bed_deinit_counted(&fixture, &tenant_counts);
 }
 
 /* proves: tenant-pending */
@@ -341,21 +353,24 @@ static void test_at_the_limit_and_beyond(void **state)
 {
     struct command_created created;
     struct tenant_counts tenant_counts;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init_counted(&bed, &tenant_counts);
+    bed_init_counted(&fixture, &tenant_counts);
     for (int i = 0; i < 2; i++) {
-        create(&bed, "http://a.example/", HOUR_MS, NULL); /* the unnamed one's do not count */
-        created = make(&bed, 0, COMMAND_CREATE, HOUR_MS, 1, "http://a.example/");
+        fixture_create(&fixture, "http://a.example/", HOUR_MS,
+                       NULL); /* the unnamed one's do not count */
+        created = tenant_make(&fixture, 0, COMMAND_CREATE, HOUR_MS, 1, "http://a.example/");
         assert_true(!created.error && created.existed == i); /* one that is there needs no room */
     }
-    assert_int_equal(make(&bed, 1, COMMAND_PUT, HOUR_MS, 1, "http://a.example/").error, ERROR_NONE);
-    assert_int_equal(make(&bed, 1, COMMAND_PUT, HOUR_MS, 1, "http://b.example/").error, ERROR_NONE);
-    close_engine(&bed);
-    open_counted(&bed, &tenant_counts);
+    assert_int_equal(tenant_make(&fixture, 1, COMMAND_PUT, HOUR_MS, 1, "http://a.example/").error,
+                     ERROR_NONE);
+    assert_int_equal(tenant_make(&fixture, 1, COMMAND_PUT, HOUR_MS, 1, "http://b.example/").error,
+                     ERROR_NONE);
+    fixture_close(&fixture);
+    open_counted(&fixture, &tenant_counts);
     assert_int_equal(tenant_counts_count(&tenant_counts, BYTES("shop")), 1);
-    bed_deinit_counted(&bed, &tenant_counts);
+    bed_deinit_counted(&fixture, &tenant_counts);
 }
 
 int main(void)

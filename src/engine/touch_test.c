@@ -16,45 +16,46 @@ static struct command touch_command(const struct timer_id *id, uint64_t due_ms, 
                             .id = *id,
                             .if_version = if_version,
                             .patch_fields = PATCH_DUE,
-                            .patch = timer_for("http://unused.example/", due_ms)};
+                            .patch = fixture_timer("http://unused.example/", due_ms)};
 }
 
 /* Extends a timer to `due_ms`; what the answer shows is checked. */
-static enum error_code touch(struct bed *bed, const struct timer_id *id, uint64_t due_ms)
+static enum error_code touch_timer(struct engine_fixture *fixture, const struct timer_id *id,
+                                   uint64_t due_ms)
 {
     struct command command = touch_command(id, due_ms, 0);
 
-    command_answer(bed, &command);
+    fixture_command(fixture, &command);
     if (!command.error)
         assert_true(command.timer->due.ms >= START.ms + due_ms);
-    carry_out(bed);
+    fixture_carry_out(fixture);
     return command.error;
 }
 
-static void assert_shown(struct bed *bed, const struct timer_id *id, uint64_t due_ms,
-                         uint32_t version)
+static void touch_assert_shown(struct engine_fixture *fixture, const struct timer_id *id,
+                               uint64_t due_ms, uint32_t version)
 {
     struct command command = {.kind = COMMAND_GET, .id = *id};
 
-    command_answer(bed, &command);
+    fixture_command(fixture, &command);
     assert_int_equal(command.error, ERROR_NONE);
     assert_true(command.timer->due.ms == START.ms + due_ms);
     assert_int_equal(command.timer->version, version);
-    carry_out(bed);
+    fixture_carry_out(fixture);
 }
 
-static struct engine_stats stats_of(const struct bed *bed)
+static struct engine_stats touch_stats(const struct engine_fixture *fixture)
 {
     struct engine_stats stats;
 
-    engine_stats(bed->engine, &stats);
+    engine_stats(fixture->engine, &stats);
     return stats;
 }
 
-static void restart(struct bed *bed)
+static void restart(struct engine_fixture *fixture)
 {
-    close_engine(bed);
-    open_engine(bed);
+    fixture_close(fixture);
+    fixture_open(fixture);
 }
 
 /* Goal: however often a timer is touched, it fires once, at the last due time, and its row moves
@@ -69,28 +70,28 @@ static void test_many_touches_move_the_row_once(void **state)
     for (size_t i = 0; i < 2; i++) {
         const uint64_t due_ms = dues_ms[i], last_ms = due_ms + TOUCHES;
         struct timer_id id;
-        struct bed bed;
+        struct engine_fixture fixture;
 
-        bed_init(&bed);
-        create(&bed, "http://a.example/", due_ms, &id);
+        fixture_init(&fixture);
+        fixture_create(&fixture, "http://a.example/", due_ms, &id);
         for (uint64_t n = 1; n <= TOUCHES; n++)
-            assert_int_equal(touch(&bed, &id, due_ms + n), ERROR_NONE);
-        assert_int_equal(stats_of(&bed).touched, TOUCHES);
-        assert_shown(&bed, &id, last_ms, TOUCHES + 1);
-        advance_to(&bed, due_ms - 1);
-        assert_int_equal(stats_of(&bed).moved_on, 0);
-        advance_to(&bed, due_ms);
-        assert_int_equal(stats_of(&bed).moved_on, 1);
-        assert_shown(&bed, &id, last_ms, TOUCHES + 1);
-        advance_to(&bed, last_ms - 1);
-        assert_int_equal(bed.delivered_count, 0);
-        advance_to(&bed, last_ms);
-        assert_int_equal(bed.delivered_count, 1);
-        assert_int_equal(touch(&bed, &id, 2 * HOUR_MS), ERROR_ALREADY_FIRING);
-        answer_all(&bed, DELIVERY_DONE);
-        assert_int_equal(touch(&bed, &id, 2 * HOUR_MS), ERROR_GONE);
-        assert_int_equal(stats_of(&bed).moved_on, 1);
-        bed_deinit(&bed);
+            assert_int_equal(touch_timer(&fixture, &id, due_ms + n), ERROR_NONE);
+        assert_int_equal(touch_stats(&fixture).touched, TOUCHES);
+        touch_assert_shown(&fixture, &id, last_ms, TOUCHES + 1);
+        fixture_advance_to(&fixture, due_ms - 1);
+        assert_int_equal(touch_stats(&fixture).rows_moved, 0);
+        fixture_advance_to(&fixture, due_ms);
+        assert_int_equal(touch_stats(&fixture).rows_moved, 1);
+        touch_assert_shown(&fixture, &id, last_ms, TOUCHES + 1);
+        fixture_advance_to(&fixture, last_ms - 1);
+        assert_int_equal(fixture.delivered_count, 0);
+        fixture_advance_to(&fixture, last_ms);
+        assert_int_equal(fixture.delivered_count, 1);
+        assert_int_equal(touch_timer(&fixture, &id, 2 * HOUR_MS), ERROR_ALREADY_FIRING);
+        fixture_answer_all(&fixture, DELIVERY_DONE);
+        assert_int_equal(touch_timer(&fixture, &id, 2 * HOUR_MS), ERROR_GONE);
+        assert_int_equal(touch_stats(&fixture).rows_moved, 1);
+        fixture_deinit(&fixture);
     }
 }
 
@@ -101,29 +102,29 @@ static void test_a_touch_never_shortens(void **state)
 {
     struct command stale, right;
     struct timer_id id;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    create(&bed, "http://a.example/", HOUR_MS, &id);
+    fixture_init(&fixture);
+    fixture_create(&fixture, "http://a.example/", HOUR_MS, &id);
     for (uint64_t due_ms = 0; due_ms <= HOUR_MS; due_ms += HOUR_MS) {
         struct command command = touch_command(&id, due_ms, 0);
 
-        command_answer(&bed, &command);
+        fixture_command(&fixture, &command);
         assert_int_equal(command.error, ERROR_NONE);
         assert_int_equal(command.timer->version, 1);
-        carry_out(&bed);
+        fixture_carry_out(&fixture);
     }
-    assert_shown(&bed, &id, HOUR_MS, 1);
+    touch_assert_shown(&fixture, &id, HOUR_MS, 1);
     stale = touch_command(&id, 2 * HOUR_MS, 2);
-    command_answer(&bed, &stale);
+    fixture_command(&fixture, &stale);
     assert_int_equal(stale.error, ERROR_VERSION_MISMATCH);
     right = touch_command(&id, 2 * HOUR_MS, 1);
-    command_answer(&bed, &right);
+    fixture_command(&fixture, &right);
     assert_int_equal(right.error, ERROR_NONE);
-    carry_out(&bed);
-    assert_shown(&bed, &id, 2 * HOUR_MS, 2);
-    bed_deinit(&bed);
+    fixture_carry_out(&fixture);
+    touch_assert_shown(&fixture, &id, 2 * HOUR_MS, 2);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: an answered touch survives. Method: restarts before the old time, after it, and after the
@@ -132,27 +133,27 @@ static void test_a_touch_never_shortens(void **state)
 static void test_a_touch_survives(void **state)
 {
     struct timer_id id;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    create(&bed, "http://a.example/", 5000, &id);
-    assert_int_equal(touch(&bed, &id, HOUR_MS), ERROR_NONE);
-    restart(&bed);
-    assert_shown(&bed, &id, HOUR_MS, 2);
-    close_engine(&bed);
-    bed.now.ms += 6000;
-    open_engine(&bed);
-    advance_to(&bed, 6000);
-    assert_int_equal(bed.delivered_count, 0);
-    assert_int_equal(stats_of(&bed).moved_on, 1);
-    restart(&bed);
-    assert_shown(&bed, &id, HOUR_MS, 2);
-    advance_to(&bed, HOUR_MS - 1);
-    assert_int_equal(bed.delivered_count, 0);
-    advance_to(&bed, HOUR_MS);
-    assert_int_equal(bed.delivered_count, 1);
-    bed_deinit(&bed);
+    fixture_init(&fixture);
+    fixture_create(&fixture, "http://a.example/", 5000, &id);
+    assert_int_equal(touch_timer(&fixture, &id, HOUR_MS), ERROR_NONE);
+    restart(&fixture);
+    touch_assert_shown(&fixture, &id, HOUR_MS, 2);
+    fixture_close(&fixture);
+    fixture.now.ms += 6000;
+    fixture_open(&fixture);
+    fixture_advance_to(&fixture, 6000);
+    assert_int_equal(fixture.delivered_count, 0);
+    assert_int_equal(touch_stats(&fixture).rows_moved, 1);
+    restart(&fixture);
+    touch_assert_shown(&fixture, &id, HOUR_MS, 2);
+    fixture_advance_to(&fixture, HOUR_MS - 1);
+    assert_int_equal(fixture.delivered_count, 0);
+    fixture_advance_to(&fixture, HOUR_MS);
+    assert_int_equal(fixture.delivered_count, 1);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: other commands see a touched timer as it is. Method: each of them after a touch. */
@@ -164,20 +165,20 @@ static void test_commands_after_a_touch(void **state)
     (void)state;
     for (size_t i = 0; i < 3; i++) {
         struct timer_id id;
-        struct bed bed;
+        struct engine_fixture fixture;
 
-        bed_init(&bed);
-        create(&bed, "http://a.example/", HOUR_MS, &id);
-        assert_int_equal(touch(&bed, &id, 3 * HOUR_MS), ERROR_NONE);
-        assert_int_equal(ask(&bed, kinds[i], &id, 1, NULL), ERROR_VERSION_MISMATCH);
-        assert_int_equal(ask(&bed, kinds[i], &id, 2, NULL), ERROR_NONE);
-        assert_int_equal(bed.delivered_count, kinds[i] == COMMAND_FIRE);
-        advance_to(&bed, 2 * HOUR_MS - 1); /* where the patch puts it */
-        assert_int_equal(bed.delivered_count, kinds[i] == COMMAND_FIRE);
-        advance_to(&bed, 3 * HOUR_MS);
-        assert_int_equal(bed.delivered_count, kinds[i] != COMMAND_CANCEL);
-        assert_int_equal(stats_of(&bed).moved_on, 0);
-        bed_deinit(&bed);
+        fixture_init(&fixture);
+        fixture_create(&fixture, "http://a.example/", HOUR_MS, &id);
+        assert_int_equal(touch_timer(&fixture, &id, 3 * HOUR_MS), ERROR_NONE);
+        assert_int_equal(fixture_ask(&fixture, kinds[i], &id, 1, NULL), ERROR_VERSION_MISMATCH);
+        assert_int_equal(fixture_ask(&fixture, kinds[i], &id, 2, NULL), ERROR_NONE);
+        assert_int_equal(fixture.delivered_count, kinds[i] == COMMAND_FIRE);
+        fixture_advance_to(&fixture, 2 * HOUR_MS - 1); /* where the patch puts it */
+        assert_int_equal(fixture.delivered_count, kinds[i] == COMMAND_FIRE);
+        fixture_advance_to(&fixture, 3 * HOUR_MS);
+        assert_int_equal(fixture.delivered_count, kinds[i] != COMMAND_CANCEL);
+        assert_int_equal(touch_stats(&fixture).rows_moved, 0);
+        fixture_deinit(&fixture);
     }
 }
 
@@ -186,30 +187,30 @@ static void test_commands_after_a_touch(void **state)
 static void test_what_is_due_is_put_off(void **state)
 {
     struct timer_id id;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    create(&bed, "queue:q", 0, &id); /* it waits until somebody pulls it */
-    advance_to(&bed, 1000);
-    assert_int_equal(stats_of(&bed).waiting, 1);
-    assert_int_equal(touch(&bed, &id, HOUR_MS), ERROR_NONE);
-    assert_int_equal(stats_of(&bed).waiting, 0);
-    assert_shown(&bed, &id, HOUR_MS, 2);
-    advance_to(&bed, HOUR_MS);
-    assert_int_equal(stats_of(&bed).waiting, 1);
+    fixture_init(&fixture);
+    fixture_create(&fixture, "queue:q", 0, &id); /* it waits until somebody pulls it */
+    fixture_advance_to(&fixture, 1000);
+    assert_int_equal(touch_stats(&fixture).waiting, 1);
+    assert_int_equal(touch_timer(&fixture, &id, HOUR_MS), ERROR_NONE);
+    assert_int_equal(touch_stats(&fixture).waiting, 0);
+    touch_assert_shown(&fixture, &id, HOUR_MS, 2);
+    fixture_advance_to(&fixture, HOUR_MS);
+    assert_int_equal(touch_stats(&fixture).waiting, 1);
 
-    create(&bed, "http://a.example/", HOUR_MS, &id);
-    advance_to(&bed, HOUR_MS);
-    answer_all(&bed, DELIVERY_FAILED);
-    assert_int_equal(touch(&bed, &id, 3 * HOUR_MS), ERROR_NONE);
-    advance_to(&bed, 3 * HOUR_MS - 1);
-    assert_int_equal(bed.delivered_count, 1);
-    advance_to(&bed, 3 * HOUR_MS);
-    assert_int_equal(bed.delivered_count, 2);
-    assert_int_equal(first_out(&bed)->attempt, 1);
-    assert_int_equal(stats_of(&bed).touched, 0);
-    bed_deinit(&bed);
+    fixture_create(&fixture, "http://a.example/", HOUR_MS, &id);
+    fixture_advance_to(&fixture, HOUR_MS);
+    fixture_answer_all(&fixture, DELIVERY_FAILED);
+    assert_int_equal(touch_timer(&fixture, &id, 3 * HOUR_MS), ERROR_NONE);
+    fixture_advance_to(&fixture, 3 * HOUR_MS - 1);
+    assert_int_equal(fixture.delivered_count, 1);
+    fixture_advance_to(&fixture, 3 * HOUR_MS);
+    assert_int_equal(fixture.delivered_count, 2);
+    assert_int_equal(fixture_first_out(&fixture)->attempt, 1);
+    assert_int_equal(touch_stats(&fixture).touched, 0);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: a touch that failed leaves the timer as it was; a move that failed is made again. Method:
@@ -218,22 +219,22 @@ static void test_what_is_due_is_put_off(void **state)
 static void test_a_touch_may_fail(void **state)
 {
     struct timer_id id;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    create(&bed, "http://a.example/", 5000, &id);
-    memory_storage_fail_commit(bed.storage, 1, ERROR_DISK_FULL);
-    assert_int_equal(touch(&bed, &id, HOUR_MS), ERROR_DISK_FULL);
-    assert_shown(&bed, &id, 5000, 1);
-    assert_int_equal(touch(&bed, &id, 6000), ERROR_NONE);
-    memory_storage_fail_commit(bed.storage, 1, ERROR_IO);
-    advance_to(&bed, 5000);
-    advance_to(&bed, 5999);
-    assert_int_equal(bed.delivered_count, 0);
-    advance_to(&bed, 6000);
-    assert_int_equal(bed.delivered_count, 1);
-    bed_deinit(&bed);
+    fixture_init(&fixture);
+    fixture_create(&fixture, "http://a.example/", 5000, &id);
+    memory_storage_fail_commit(fixture.storage, 1, ERROR_DISK_FULL);
+    assert_int_equal(touch_timer(&fixture, &id, HOUR_MS), ERROR_DISK_FULL);
+    touch_assert_shown(&fixture, &id, 5000, 1);
+    assert_int_equal(touch_timer(&fixture, &id, 6000), ERROR_NONE);
+    memory_storage_fail_commit(fixture.storage, 1, ERROR_IO);
+    fixture_advance_to(&fixture, 5000);
+    fixture_advance_to(&fixture, 5999);
+    assert_int_equal(fixture.delivered_count, 0);
+    fixture_advance_to(&fixture, 6000);
+    assert_int_equal(fixture.delivered_count, 1);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: the extended time holds while the touch is being written, and with the clock set back.
@@ -243,27 +244,27 @@ static void test_time_goes_on_meanwhile(void **state)
     struct storage_batch *batch;
     struct command command;
     struct timer_id id;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    create(&bed, "http://a.example/", 5000, &id);
+    fixture_init(&fixture);
+    fixture_create(&fixture, "http://a.example/", 5000, &id);
     command = touch_command(&id, HOUR_MS, 0);
-    turn_submit(bed.engine, bed.now, &command);
-    batch = engine_take_batch(bed.engine);
-    bed.now.ms += 5500;
-    turn_advance(bed.engine, bed.now);
-    assert_null(engine_take_delivery(bed.engine));
-    batch->result = storage_commit(bed.storage, &batch, 1, NULL);
-    turn_committed(bed.engine, bed.now, batch);
-    carry_out(&bed);
-    assert_int_equal(bed.delivered_count, 0);
-    advance_to(&bed, 1000);
-    advance_to(&bed, HOUR_MS - 1);
-    assert_int_equal(bed.delivered_count, 0);
-    advance_to(&bed, HOUR_MS);
-    assert_int_equal(bed.delivered_count, 1);
-    bed_deinit(&bed);
+    turn_submit(fixture.engine, fixture.now, &command);
+    batch = engine_take_batch(fixture.engine);
+    fixture.now.ms += 5500;
+    turn_advance(fixture.engine, fixture.now);
+    assert_null(engine_take_delivery(fixture.engine));
+    batch->result = storage_commit(fixture.storage, &batch, 1, NULL);
+    turn_committed(fixture.engine, fixture.now, batch);
+    fixture_carry_out(&fixture);
+    assert_int_equal(fixture.delivered_count, 0);
+    fixture_advance_to(&fixture, 1000);
+    fixture_advance_to(&fixture, HOUR_MS - 1);
+    assert_int_equal(fixture.delivered_count, 0);
+    fixture_advance_to(&fixture, HOUR_MS);
+    assert_int_equal(fixture.delivered_count, 1);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: one that waits for room, and whose row stands before its extended time, is called back when
@@ -271,27 +272,27 @@ static void test_time_goes_on_meanwhile(void **state)
 static void test_the_clock_goes_back_between(void **state)
 {
     struct timer_id id;
-    struct bed bed;
+    struct engine_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    create(&bed, "queue:q", 5000, &id);
-    assert_int_equal(touch(&bed, &id, 8000), ERROR_NONE);
-    advance_to(&bed, 9000);
-    assert_int_equal(stats_of(&bed).waiting, 1);
-    advance_to(&bed, 6000);
-    assert_int_equal(stats_of(&bed).waiting, 0);
-    advance_to(&bed, 7999);
-    assert_int_equal(stats_of(&bed).waiting, 0);
-    advance_to(&bed, 8000);
-    assert_int_equal(stats_of(&bed).waiting, 1);
-    bed_deinit(&bed);
+    fixture_init(&fixture);
+    fixture_create(&fixture, "queue:q", 5000, &id);
+    assert_int_equal(touch_timer(&fixture, &id, 8000), ERROR_NONE);
+    fixture_advance_to(&fixture, 9000);
+    assert_int_equal(touch_stats(&fixture).waiting, 1);
+    fixture_advance_to(&fixture, 6000);
+    assert_int_equal(touch_stats(&fixture).waiting, 0);
+    fixture_advance_to(&fixture, 7999);
+    assert_int_equal(touch_stats(&fixture).waiting, 0);
+    fixture_advance_to(&fixture, 8000);
+    assert_int_equal(touch_stats(&fixture).waiting, 1);
+    fixture_deinit(&fixture);
 }
 
 /* Goal: random histories end as a list says that is too simple to be wrong. Method: touches,
  * patches, cancels, restarts and steps of time over a few timers; each delivery must be of a timer
  * that lives, due by now, and after each step nothing due may be missing. */
-struct twin {
+struct touch_twin {
     struct timer_id id;
     uint64_t due_ms;
     bool is_over;
@@ -299,27 +300,28 @@ struct twin {
 
 enum { TWINS = 12, STEPS = 3000 };
 
-static void settle_twins(struct bed *bed, struct twin *twins)
+static void settle_twins(struct engine_fixture *fixture, struct touch_twin *twins)
 {
     struct delivery *delivery;
 
-    while ((delivery = first_out(bed))) {
+    while ((delivery = fixture_first_out(fixture))) {
         size_t i = 0;
 
         while (i < TWINS && !timer_id_equal(&twins[i].id, &delivery->timer->id))
             i++;
         assert_true(i < TWINS && !twins[i].is_over);
-        assert_true(START.ms + twins[i].due_ms <= bed->now.ms);
+        assert_true(START.ms + twins[i].due_ms <= fixture->now.ms);
         twins[i].is_over = true;
-        answer(bed, delivery, (struct delivery_outcome){.result = DELIVERY_DONE});
+        fixture_answer(fixture, delivery, (struct delivery_outcome){.result = DELIVERY_DONE});
     }
     for (size_t i = 0; i < TWINS; i++)
-        assert_true(twins[i].is_over || START.ms + twins[i].due_ms > bed->now.ms);
+        assert_true(twins[i].is_over || START.ms + twins[i].due_ms > fixture->now.ms);
 }
 
-static void change_twin(struct bed *bed, struct random *random, struct twin *twin)
+static void change_twin(struct engine_fixture *fixture, struct random *random,
+                        struct touch_twin *twin)
 {
-    const uint64_t now_ms = bed->now.ms - START.ms;
+    const uint64_t now_ms = fixture->now.ms - START.ms;
     const uint64_t due_ms = now_ms + 1 + random_below(random, random_below(random, 2) ? 20 : 60000);
     struct command command = touch_command(&twin->id, due_ms, 0);
     enum error_code expected = twin->is_over ? ERROR_GONE : ERROR_NONE;
@@ -332,7 +334,7 @@ static void change_twin(struct bed *bed, struct random *random, struct twin *twi
     } else if (choice == 1) {
         command.kind = COMMAND_PATCH;
     }
-    command_answer(bed, &command);
+    fixture_command(fixture, &command);
     assert_int_equal(command.error, expected);
     if (!expected) {
         twin->is_over = choice == 0;
@@ -340,7 +342,7 @@ static void change_twin(struct bed *bed, struct random *random, struct twin *twi
             twin->due_ms = due_ms;
         assert_true(choice == 0 || command.timer->due.ms == START.ms + twin->due_ms);
     }
-    carry_out(bed);
+    fixture_carry_out(fixture);
 }
 
 /* proves: touch */
@@ -349,37 +351,38 @@ static void test_random_histories(void **state)
     const char *given = getenv("TEST_SEED");
     uint64_t seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
     struct random random = random_seeded(seed);
-    struct twin twins[TWINS];
-    struct bed bed;
+    struct touch_twin twins[TWINS];
+    struct engine_fixture fixture;
 
     (void)state;
     print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
-    bed_init(&bed);
+    fixture_init(&fixture);
     for (size_t i = 0; i < TWINS; i++)
         twins[i].is_over = true;
     for (size_t step = 0; step < STEPS; step++) {
-        struct twin *twin = &twins[random_below(&random, TWINS)];
-        const uint64_t now_ms = bed.now.ms - START.ms;
+        struct touch_twin *twin = &twins[random_below(&random, TWINS)];
+        const uint64_t now_ms = fixture.now.ms - START.ms;
 
         if (step < TWINS)
             twin = &twins[step];
         if (twin->is_over && (step < TWINS || random_below(&random, 4) == 0)) {
             twin->due_ms = now_ms + 1 + random_below(&random, 60000);
             twin->is_over = false;
-            assert_int_equal(create(&bed, "http://a.example/", twin->due_ms, &twin->id),
+            assert_int_equal(fixture_create(&fixture, "http://a.example/", twin->due_ms, &twin->id),
                              ERROR_NONE);
         } else if (random_below(&random, 3) == 0) {
-            advance_to(&bed, now_ms + random_below(&random, random_below(&random, 2) ? 10 : 9000));
+            fixture_advance_to(
+                &fixture, now_ms + random_below(&random, random_below(&random, 2) ? 10 : 9000));
         } else if (random_below(&random, 20) == 0) {
-            restart(&bed);
+            restart(&fixture);
         } else {
-            change_twin(&bed, &random, twin);
+            change_twin(&fixture, &random, twin);
         }
-        settle_twins(&bed, twins);
+        settle_twins(&fixture, twins);
     }
-    advance_to(&bed, bed.now.ms - START.ms + 60001);
-    settle_twins(&bed, twins);
-    bed_deinit(&bed);
+    fixture_advance_to(&fixture, fixture.now.ms - START.ms + 60001);
+    settle_twins(&fixture, twins);
+    fixture_deinit(&fixture);
 }
 
 int main(void)

@@ -33,14 +33,14 @@ void engine_loop_measure(struct node *node, const struct delivery *delivery)
 {
     const struct timer *timer = delivery->timer;
     uint64_t due_us = wall_max(timer->due, timer->created).ms * 1000;
-    uint64_t noticed_us = delivery->noticed.ms * 1000;
+    uint64_t found_due_us = delivery->found_due.ms * 1000;
     struct metrics *metrics = node->metrics;
 
     if (delivery->started_us == 0 || delivery->attempt > 1)
         return; /* a retry is late by intention, and what never began has no start */
 #define SPAN(from, to) ((to) > (from) ? (to) - (from) : 0)
-    metrics_observe_us(metrics, HISTOGRAM_LATENESS_SCHEDULE, SPAN(due_us, noticed_us));
-    metrics_observe_us(metrics, HISTOGRAM_LATENESS_QUEUE, SPAN(noticed_us, delivery->handed_us));
+    metrics_observe_us(metrics, HISTOGRAM_LATENESS_SCHEDULE, SPAN(due_us, found_due_us));
+    metrics_observe_us(metrics, HISTOGRAM_LATENESS_QUEUE, SPAN(found_due_us, delivery->handed_us));
     metrics_observe_us(metrics, HISTOGRAM_LATENESS_TRANSFER,
                        SPAN(delivery->handed_us, delivery->started_us));
     metrics_observe_us(metrics, HISTOGRAM_DELIVERY_LATENESS, SPAN(due_us, delivery->started_us));
@@ -182,33 +182,6 @@ static void send_off(struct node *node)
         senders_post(node->senders, &deliveries);
 }
 
-static void add_stats(struct engine_stats *sum, const struct engine_stats *one)
-{
-    sum->created += one->created;
-    sum->fired += one->fired;
-    sum->cancelled += one->cancelled;
-    sum->dead += one->dead;
-    sum->dropped += one->dropped;
-    sum->touched += one->touched;
-    sum->moved_on += one->moved_on;
-    sum->attempts += one->attempts;
-    sum->attempts_failed += one->attempts_failed;
-    sum->pending += one->pending;
-    sum->in_memory += one->in_memory;
-    sum->near_bytes += one->near_bytes;
-    sum->in_doubt_bytes += one->in_doubt_bytes;
-    sum->inflight += one->inflight;
-    sum->waiting += one->waiting;
-    sum->catching_up += one->catching_up;
-    sum->spilled += one->spilled;
-    sum->called_in += one->called_in;
-    sum->pulled += one->pulled;
-    sum->storage_failures += one->storage_failures;
-    if (one->oldest_overdue.ms &&
-        (!sum->oldest_overdue.ms || one->oldest_overdue.ms < sum->oldest_overdue.ms))
-        sum->oldest_overdue = one->oldest_overdue;
-}
-
 static void report(struct node *node, bool is_draining)
 {
     struct engine_stats sum = {0};
@@ -218,7 +191,7 @@ static void report(struct node *node, bool is_draining)
         struct engine_stats stats;
 
         engine_stats(node->engines[i], &stats);
-        add_stats(&sum, &stats);
+        engine_stats_add(&sum, &stats);
         is_ready = is_ready && engine_is_ready(node->engines[i]);
     }
     atomic_store(&node->is_ready, is_ready);

@@ -226,7 +226,7 @@ static void end_life(struct world *world, struct partition *partition)
     struct engine_stats stats;
 
     engine_stats(partition->engine, &stats);
-    world->totals->called_in += stats.called_in;
+    world->totals->reloaded += stats.reloaded;
     workers_end(world, partition->index);
     engine_destroy(partition->engine);
     partition->engine = NULL;

@@ -312,7 +312,7 @@ static void check_spill(struct world *world, struct twin *twin, const struct tim
     if (timer->at.ms == twin->row.at.ms)
         return;
     if (touches_moved_on(twin, timer)) {
-        world->totals->moved_on++;
+        world->totals->rows_moved++;
         return;
     }
     if (timer->at.ms < timer->due.ms ||

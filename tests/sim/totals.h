@@ -15,7 +15,7 @@
     X(created, "timers acknowledged")                   \
     X(patched, "patches acknowledged")                  \
     X(touched, "touches that extended a time")          \
-    X(moved_on, "rows moved to a touched time")         \
+    X(rows_moved, "rows moved to a touched time")       \
     X(cancelled, "cancels acknowledged")                \
     X(replaced, "timers replaced by key")               \
     X(made_due, "timers fired by a call")               \
@@ -45,7 +45,7 @@
     X(pulled, "deliveries pulled")                      \
     X(leases, "leases of the queue")                    \
     X(stales, "receipts refused")                       \
-    X(called_in, "timers called in again")              \
+    X(reloaded, "spilled timers reloaded")              \
     X(fired, "timers fired")                            \
     X(dead, "timers dead")                              \
     X(spilled, "timers put back for want of room")      \
