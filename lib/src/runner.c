@@ -101,14 +101,6 @@ struct tw_instant tw_runner_now(const struct tw_runner *runner)
     return tw_clock_now(runner->clock);
 }
 
-/* The time, which does not go back even if the clock does. Only the runner. */
-static struct tw_instant runner_read_clock(struct tw_runner *runner)
-{
-    uint64_t now_ns = tw_runner_now(runner).ns;
-    runner->latest_ns = now_ns > runner->latest_ns ? now_ns : runner->latest_ns;
-    return (struct tw_instant){runner->latest_ns};
-}
-
 /* Takes a batch of due timers, which are running from then on. Sets `ret_is_done` when no more are
  * due. */
 static size_t runner_take_due(struct tw_runner_wheel *wheel, struct tw_instant now,
@@ -160,7 +152,7 @@ static size_t runner_handle_batch(struct tw_runner_wheel *wheel, struct tw_insta
                           tw_instant_since((struct tw_instant){wheel->batch[i].deadline}, *now));
     wheel->handler(wheel->context, wheel->batch, count);
     runner_finish_batch(wheel, count);
-    struct tw_instant after = runner_read_clock(wheel->runner);
+    struct tw_instant after = tw__runner_read_clock(wheel->runner);
     uint64_t took = tw_instant_since(*now, after);
     if (took > atomic_load_explicit(&wheel->callback_ns_max, memory_order_relaxed))
         atomic_store_explicit(&wheel->callback_ns_max, took, memory_order_relaxed);
@@ -194,7 +186,7 @@ static size_t runner_handle_all(struct tw_runner *runner, size_t limit, bool *re
 {
     size_t handled = 0;
     for (;;) {
-        struct tw_instant now = runner_read_clock(runner);
+        struct tw_instant now = tw__runner_read_clock(runner);
         size_t most = 0;
         *ret_is_done = true;
         for (struct tw_runner_wheel *wheel = atomic_load(&runner->wheels); wheel;

@@ -324,14 +324,15 @@ void tw__runner_wake_for(struct tw_runner_wheel *wheel, struct runner_stripe *st
         }
 }
 
-static void runner_read_block(struct tw_runner_wheel *wheel, const struct runner_block *block)
+static void runner_read_block(struct tw_runner_wheel *wheel, const struct runner_block *block,
+                              uint64_t now_ns)
 {
     pthread_mutex_lock(&wheel->wheel_lock);
     for (uint32_t i = 0; i < block->count; i++) {
         if (i + 12 < block->count)
             tw__runner_prefetch(wheel, block->cells[i + 12]);
         atomic_store(&tw__runner_body(wheel, block->cells[i])->queued, 0);
-        (void)tw__runner_look(wheel, block->cells[i], 0, NULL);
+        (void)tw__runner_look(wheel, block->cells[i], now_ns, NULL);
     }
     pthread_mutex_unlock(&wheel->wheel_lock);
 }
@@ -344,10 +345,11 @@ static void runner_read_stripe(struct tw_runner_wheel *wheel, struct runner_stri
     atomic_store_explicit(&stripe->message_count, 0, memory_order_relaxed);
     atomic_store(&stripe->earliest_ns, NEVER_NS);
     tw__runner_stripe_unlock(stripe);
+    uint64_t now_ns = tw__runner_read_clock(wheel->runner).ns; /* after the messages were posted */
     while (blocks) {
         struct runner_block *block = blocks;
         blocks = block->next;
-        runner_read_block(wheel, block);
+        runner_read_block(wheel, block, now_ns);
         runner_give_block(wheel, block);
     }
 }
@@ -376,19 +378,24 @@ uint64_t tw__runner_messages_earliest(struct tw_runner_wheel *wheel)
     return earliest;
 }
 
-/* Sets the reminder to the tick at which the deadline is reached; it also serves every other
- * deadline after the tick before. */
+/* Sets the reminder to the tick at which the deadline is reached, or makes it due at once if that
+ * is reached by `now_ns`. It also serves every other deadline after the tick before. */
 static void runner_set_reminder(struct tw_runner_wheel *wheel, struct runner_cell *cell,
-                                const struct runner_body *body, uint64_t deadline_ns)
+                                const struct runner_body *body, uint64_t deadline_ns,
+                                uint64_t now_ns)
 {
     if (deadline_ns == NEVER_NS) {
         (void)tw_wheel_disarm(wheel->wheel, body->reminder);
         return;
     }
     uint64_t tick = deadline_ns / wheel->tick_ns + (deadline_ns % wheel->tick_ns != 0);
+    uint64_t look_at_ns = tick ? (tick - 1) * wheel->tick_ns + 1 : 0;
+    if (deadline_ns <= now_ns && tick > tw_wheel_now(wheel->wheel)) {
+        tick = tw_wheel_now(wheel->wheel); /* reached before its tick: due at once */
+        look_at_ns = 0;
+    }
     (void)tw_wheel_arm(wheel->wheel, body->reminder, tick);
-    atomic_store_explicit(&cell->look_at_ns, tick ? (tick - 1) * wheel->tick_ns + 1 : 0,
-                          memory_order_release);
+    atomic_store_explicit(&cell->look_at_ns, look_at_ns, memory_order_release);
 }
 
 bool tw__runner_look(struct tw_runner_wheel *wheel, uint32_t index, uint64_t now_ns,
@@ -407,7 +414,7 @@ bool tw__runner_look(struct tw_runner_wheel *wheel, uint32_t index, uint64_t now
     TW_RUNNER_HOOK("look: pending");
     uint64_t deadline_ns = atomic_load(&body->deadline_ns);
     if (!ret_due || deadline_ns > now_ns) {
-        runner_set_reminder(wheel, cell, body, deadline_ns);
+        runner_set_reminder(wheel, cell, body, deadline_ns, now_ns);
         return false;
     }
     TW_RUNNER_HOOK("look: due");

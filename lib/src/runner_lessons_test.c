@@ -193,6 +193,29 @@ static void a_wheel_added_behind_the_runners_back_is_handled(void **state)
     lesson_deinit(&lesson);
 }
 
+/* Goal: a deadline already reached is due at once, also with coarse ticks. Method: ticks of a
+ * second; deadlines within the second that has begun, and one that is not reached yet. */
+static void a_reached_deadline_does_not_wait_for_a_coarse_tick(void **state)
+{
+    (void)state;
+    struct runner_lesson lesson;
+    lesson_init_with(&lesson, 500 * MS, (struct tw_runner_wheel_options){.tick_ns = S});
+    assert_int_equal(dispatch_at(&lesson, 1500 * UINT64_C(1000000)), 0);
+    assert_true(tw_runner_schedule(lesson.wheel, at(S + S / 5), 1) != TW_NONE);
+    assert_true(tw_runner_schedule(lesson.wheel, at(S + S / 2), 2) != TW_NONE);
+    assert_true(tw_runner_schedule(lesson.wheel, at(S + S / 2 + 1), 3) != TW_NONE);
+    tw_handle opened = tw_runner_open(lesson.wheel, 4);
+    assert_int_equal(tw_runner_arm(lesson.wheel, opened, at(S + 1)), TW_RUNNER_OK);
+    assert_int_equal(tw_runner_dispatch(lesson.runner, SIZE_MAX), 3);
+    assert_int_equal(tw_runner_arm(lesson.wheel, opened, at(0)), TW_RUNNER_OK);
+    assert_int_equal(tw_runner_dispatch(lesson.runner, SIZE_MAX), 1);
+    tw_runner_check(lesson.runner);
+    assert_int_equal(tw_runner_wake_at(lesson.runner).ns, 2 * S);
+    assert_int_equal(dispatch_at(&lesson, 2 * S), 1);
+    assert_int_equal(lesson.fired[4], 3);
+    lesson_deinit(&lesson);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +224,7 @@ int main(void)
         cmocka_unit_test(a_clock_set_back_fires_what_it_has_shown),
         cmocka_unit_test(a_wheel_added_after_a_step_back_sees_the_latest_time),
         cmocka_unit_test(a_wheel_added_behind_the_runners_back_is_handled),
+        cmocka_unit_test(a_reached_deadline_does_not_wait_for_a_coarse_tick),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -233,9 +233,9 @@ void tw__runner_messages_take(struct tw_runner_wheel *wheel, uint64_t until_ns);
 /* The earliest deadline of the unread messages. */
 uint64_t tw__runner_messages_earliest(struct tw_runner_wheel *wheel);
 
-/* Looks at a cell; called with wheel_lock held. A pending timer has a reminder after that. Unless
- * `ret_due` is NULL, a timer due by `now_ns` is marked as running and stored in it instead, and
- * true is returned. */
+/* Looks at a cell at `now_ns`; called with wheel_lock held. A pending timer has a reminder after
+ * that. Unless `ret_due` is NULL, a timer due by `now_ns` is marked as running and stored in it
+ * instead, and true is returned. */
 bool tw__runner_look(struct tw_runner_wheel *wheel, uint32_t index, uint64_t now_ns,
                      struct tw_expired *ret_due);
 
@@ -303,6 +303,14 @@ static inline void tw__runner_prefetch(const struct tw_runner_wheel *wheel, uint
 {
     __builtin_prefetch(tw__runner_cell(wheel, index), 1);
     __builtin_prefetch(tw__runner_body(wheel, index), 1);
+}
+
+/* The time, which does not go back even if the clock does. Only the runner. */
+static inline struct tw_instant tw__runner_read_clock(struct tw_runner *runner)
+{
+    uint64_t now_ns = tw_runner_now(runner).ns;
+    runner->latest_ns = now_ns > runner->latest_ns ? now_ns : runner->latest_ns;
+    return (struct tw_instant){runner->latest_ns};
 }
 
 static inline uint32_t tw__word_generation(uint64_t word)

@@ -96,8 +96,8 @@ struct tw_runner_wheel_options {
     void (*handler)(void *context, const struct tw_expired *due, size_t count);
     void *context;
 
-    /* The length of a tick; timers are handled when a tick begins. Default 1,000,000, a
-     * millisecond. */
+    /* The length of a tick; timers are handled when a tick begins, or at once when the runner
+     * learns of a deadline that is already reached. Default 1,000,000, a millisecond. */
     uint64_t tick_ns;
 
     /* The most timers held at once, scheduled and opened together: over it schedule and open return
