@@ -9,10 +9,10 @@
 #include "clock_monotonic.h"
 #include "link.h"
 #include "memory.h"
+#include "thread.h"
 
 #include <assert.h>
 #include <pthread.h>
-#include <signal.h>
 
 enum { QUEUE_DEFAULT = 1024 };
 
@@ -34,6 +34,7 @@ struct tw_executor {
     void (*on_over_budget)(void *context, const struct tw_job *job, uint64_t ran_ns);
     void *context;
     struct memory memory;
+    pid_t owner; /* the process with the threads */
     pthread_t *threads;
     unsigned thread_capacity;
     bool has_watchdog;
@@ -203,25 +204,19 @@ static void *executor_watchdog_main(void *argument)
     return NULL;
 }
 
-/* Creates the threads with all signals blocked: signals are handled by the program's own threads.
- */
 static bool executor_threads_start(struct tw_executor *executor)
 {
-    sigset_t all, before;
     bool is_made = true;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     while (is_made && executor->thread_count < executor->thread_capacity) {
-        is_made = pthread_create(&executor->threads[executor->thread_count], NULL,
-                                 executor_thread_main, executor) == 0;
+        is_made = thread_start(&executor->threads[executor->thread_count], executor_thread_main,
+                               executor);
         executor->thread_count += is_made;
     }
     if (is_made && executor->budget_ns != NEVER_NS - 1) {
-        is_made = pthread_create(&executor->watchdog, NULL, executor_watchdog_main, executor) == 0;
+        is_made = thread_start(&executor->watchdog, executor_watchdog_main, executor);
         executor->has_watchdog = is_made;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return is_made;
 }
 
@@ -245,6 +240,7 @@ struct tw_executor *tw_executor_create(const struct tw_executor_options *options
             options->budget_ns && options->budget_ns < NEVER_NS ? options->budget_ns : NEVER_NS - 1,
         .on_over_budget = options->on_over_budget,
         .context = options->context,
+        .owner = getpid(),
         .watch_at = NEVER_NS,
     };
     bucket_init(&executor->running, 0, BUCKET_NONE);
@@ -269,12 +265,14 @@ void tw_executor_destroy(struct tw_executor *executor)
     if (!executor)
         return;
     tw_executor_stop(executor);
-    pthread_cond_destroy(&executor->watch);
-    pthread_cond_destroy(&executor->ended);
-    pthread_cond_destroy(&executor->room);
-    pthread_cond_destroy(&executor->work);
-    pthread_mutex_destroy(&executor->lock);
-    pthread_mutex_destroy(&executor->join_lock);
+    if (!thread_is_forked(executor->owner)) {
+        pthread_cond_destroy(&executor->watch);
+        pthread_cond_destroy(&executor->ended);
+        pthread_cond_destroy(&executor->room);
+        pthread_cond_destroy(&executor->work);
+        pthread_mutex_destroy(&executor->lock);
+        pthread_mutex_destroy(&executor->join_lock);
+    }
     struct memory memory = executor->memory;
     memory_give(&memory, executor->threads, executor->thread_capacity, sizeof *executor->threads);
     memory_give(&memory, executor->queue, executor->queue_size, sizeof *executor->queue);
@@ -336,6 +334,8 @@ size_t tw_executor_take(struct tw_executor *executor, struct tw_job *ret_jobs, s
  * `ret_also`, unless NULL, together with is_stopping. */
 static void executor_join(struct tw_executor *executor, bool *ret_also)
 {
+    if (thread_is_forked(executor->owner))
+        return;
     pthread_mutex_lock(&executor->lock);
     executor->is_stopping = true;
     if (ret_also)

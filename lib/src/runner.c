@@ -15,6 +15,7 @@ struct tw_runner *tw_runner_create(const struct tw_runner_options *options)
     memset(runner, 0, sizeof(*runner));
     runner->clock = with.clock ? with.clock : tw_clock_monotonic();
     runner->memory = source;
+    runner->owner = getpid();
     runner->fd = runner->fd_write = -1;
     if (tw_waiter_init(&runner->waiter))
         return runner;
@@ -43,7 +44,8 @@ void tw_runner_destroy(struct tw_runner *runner)
         runner_wheel_destroy(wheel);
     }
     tw__runner_fd_close(runner);
-    tw_waiter_deinit(&runner->waiter);
+    if (!thread_is_forked(runner->owner))
+        tw_waiter_deinit(&runner->waiter);
     struct memory_source source = runner->memory;
     memory_source_give(&source, runner, sizeof(*runner));
 }
@@ -251,7 +253,7 @@ static void *runner_thread_main(void *argument)
 bool tw_runner_start(struct tw_runner *runner)
 {
     assert(!runner->is_started && runner->fd < 0);
-    runner->is_started = pthread_create(&runner->thread, NULL, runner_thread_main, runner) == 0;
+    runner->is_started = thread_start(&runner->thread, runner_thread_main, runner);
     return runner->is_started;
 }
 
@@ -287,7 +289,7 @@ uint64_t tw_runner_wakes(const struct tw_runner *runner)
 
 void tw_runner_stop(struct tw_runner *runner)
 {
-    if (atomic_exchange(&runner->is_stopped, true))
+    if (atomic_exchange(&runner->is_stopped, true) || thread_is_forked(runner->owner))
         return;
     /* Waits until every thread that began to schedule before is_stopped was set has finished. */
     for (struct tw_runner_wheel *wheel = atomic_load(&runner->wheels); wheel; wheel = wheel->next)

@@ -5,16 +5,20 @@
  */
 #include "runner_private.h"
 
+#include <tickwheel/executor.h>
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
 
+#include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define S UINT64_C(1000000000)
 
-enum { MS = 1000000, HANGS_AFTER_S = 60, FIRED_MAX = 64 };
+enum { MS = 1000000, HANGS_AFTER_S = 60, CHILD_HANGS_AFTER_S = 10, FIRED_MAX = 64 };
 
 /* A runner on virtual time, and the data of its last fired timers. */
 struct runner_lesson {
@@ -216,6 +220,78 @@ static void a_reached_deadline_does_not_wait_for_a_coarse_tick(void **state)
     lesson_deinit(&lesson);
 }
 
+static sigset_t mask_in_handler;
+
+static void note_mask(void *context, const struct tw_expired *due, size_t count)
+{
+    (void)pthread_sigmask(SIG_SETMASK, NULL, &mask_in_handler);
+    lesson_note(context, due, count);
+}
+
+/* Goal: the program's signals never interrupt the runner's thread. Method: a handler reads the mask
+ * of its thread; the mask of the thread that started the runner stays. */
+static void the_runners_thread_blocks_signals(void **state)
+{
+    (void)state;
+    struct runner_lesson lesson;
+    sigset_t mask;
+    lesson_init_with(&lesson, S, (struct tw_runner_wheel_options){.handler = note_mask});
+    assert_true(tw_runner_start(lesson.runner));
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &mask), 0);
+    assert_int_equal(sigismember(&mask, SIGTERM), 0);
+    assert_true(tw_runner_schedule(lesson.wheel, at(S), 1) != TW_NONE);
+    tw_virtual_settle(&lesson.clock, 1);
+    tw_runner_stop(lesson.runner);
+    assert_int_equal(lesson.fired_count, 1);
+    assert_int_equal(sigismember(&mask_in_handler, SIGTERM), 1);
+    assert_int_equal(sigismember(&mask_in_handler, SIGUSR1), 1);
+    lesson_deinit(&lesson);
+}
+
+/* Whether a child of fork ends after it has destroyed the runner or the executor. */
+static bool child_can_destroy(struct tw_runner *runner, struct tw_executor *executor)
+{
+    int status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(CHILD_HANGS_AFTER_S);
+        tw_runner_destroy(runner);
+        tw_executor_destroy(executor);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* Goal: the child of a fork can free what its parent's threads use. Method: a runner that sleeps, a
+ * runner of an event loop and an executor at rest; destroy waited for threads that do not exist in
+ * the child. The parent's go on. */
+static void a_child_of_fork_can_destroy(void **state)
+{
+    (void)state;
+    struct runner_lesson lesson, looped;
+    lesson_init(&lesson, S);
+    assert_true(tw_runner_start(lesson.runner));
+    assert_true(tw_runner_schedule(lesson.wheel, at(2 * S), 1) != TW_NONE);
+    tw_virtual_settle(&lesson.clock, 1);
+    assert_true(child_can_destroy(lesson.runner, NULL));
+    tw_virtual_set(&lesson.clock, at(2 * S));
+    tw_virtual_settle(&lesson.clock, 1);
+    lesson_init(&looped, S);
+    assert_true(tw_runner_fd(looped.runner) >= 0);
+    assert_true(child_can_destroy(looped.runner, NULL));
+    struct tw_executor *executor =
+        tw_executor_create(&(struct tw_executor_options){.thread_count = 2, .budget_ns = S});
+    assert_non_null(executor);
+    assert_true(child_can_destroy(NULL, executor));
+    tw_executor_destroy(executor);
+    lesson_deinit(&looped);
+    tw_runner_stop(lesson.runner);
+    assert_int_equal(lesson.fired_count, 1);
+    lesson_deinit(&lesson);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +301,8 @@ int main(void)
         cmocka_unit_test(a_wheel_added_after_a_step_back_sees_the_latest_time),
         cmocka_unit_test(a_wheel_added_behind_the_runners_back_is_handled),
         cmocka_unit_test(a_reached_deadline_does_not_wait_for_a_coarse_tick),
+        cmocka_unit_test(the_runners_thread_blocks_signals),
+        cmocka_unit_test(a_child_of_fork_can_destroy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

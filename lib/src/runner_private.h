@@ -32,6 +32,7 @@
 #define TICKWHEEL_RUNNER_PRIVATE_H
 
 #include "memory.h"
+#include "thread.h"
 
 #include <tickwheel/runner.h>
 
@@ -178,6 +179,7 @@ struct tw_runner {
     const struct tw_clock *clock;
     struct memory_source memory;
     struct tw_runner_wheel *_Atomic wheels; /* wheels are added in front and never removed */
+    pid_t owner;                            /* the process with the thread */
     pthread_t thread;
     bool is_started;
     atomic_bool is_stopped;

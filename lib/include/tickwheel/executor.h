@@ -38,8 +38,8 @@
  * Memory     The queue and the threads are allocated at creation, nothing after that.
  * Threads    Any thread, jobs included, may call any function at any time, except create and
  *            destroy (no other call at the same time) and stop and drain (not from a job). The
- *            pool's threads block all signals. After fork the child may only leave an executor
- *            alone: its threads exist in the parent only.
+ *            pool's threads block all signals. After fork the child may only destroy an executor,
+ *            whose threads run in the parent; that frees the memory and runs no job.
  */
 #ifndef TICKWHEEL_EXECUTOR_H
 #define TICKWHEEL_EXECUTOR_H

@@ -47,7 +47,9 @@
  * Threads    Any thread and every handler may call the functions from schedule to close, and the
  *            queries, at any time. Create, add, start, stop, take_left and destroy belong to the
  *            owner, one call at a time. Handlers run without a lock, one at a time, in the runner's
- *            thread or in dispatch.
+ *            thread, which blocks all signals, or in dispatch. After fork the child may only
+ *            destroy a runner, whose thread runs in the parent; that frees the memory and calls
+ *            nothing.
  */
 #ifndef TICKWHEEL_RUNNER_H
 #define TICKWHEEL_RUNNER_H
