@@ -99,8 +99,8 @@ static void change_patch(struct engine *engine, struct entry *entry, struct comm
 }
 
 /* Extends the time. The row stays where it is, with a small record that says so, and is moved when
- * its place is reached (dispatch_due): once, however often it was touched. One that is overdue
- * or was tried gets a new appointment, like any patch. */
+ * its place is reached (dispatch_due): once, however often it was touched. A timer that is
+ * overdue or was tried gets a new appointment, like any patch. */
 static void change_touch(struct engine *engine, struct entry *entry, struct command *command)
 {
     const struct timer *timer = entry->timer;
@@ -127,7 +127,7 @@ static void change_touch(struct engine *engine, struct entry *entry, struct comm
     change_write(engine, entry, copy, command, WRITE_TOUCH);
 }
 
-/* The one that has the key is replaced by the new one, under its id. */
+/* The timer that has the key is replaced by the new one, under its id. */
 void change_put(struct engine *engine, struct entry *entry, struct command *command)
 {
     const struct timer *timer = entry->timer;

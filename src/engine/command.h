@@ -16,9 +16,9 @@
 
 enum command_kind {
     COMMAND_CREATE,
-    COMMAND_PUT, /* creates one timer with a key, or replaces the live one that has it */
+    COMMAND_PUT, /* creates one timer with a key, or replaces the live timer that has it */
     COMMAND_GET,
-    COMMAND_EXPLAIN, /* the same, with where it is and why it is or was late */
+    COMMAND_EXPLAIN, /* a GET that says where it is and why it is or was late too */
     COMMAND_PATCH,
     COMMAND_TOUCH, /* extends its time to the due time of the patch; never shortens it */
     COMMAND_CANCEL,
@@ -34,10 +34,10 @@ enum command_kind {
 /* What became of one timer of a create.
  *
  * A key or an Idempotency-Key that a timer has already: without error, and with `existed`, when
- * that asks for the same; else KEY_IN_USE or REQUEST_DIFFERS. */
+ * that create asked for an equal timer; otherwise KEY_IN_USE or REQUEST_DIFFERS. */
 struct command_created {
     enum error_code error; /* NONE, TOO_MANY, OVERLOADED, NO_MEMORY or what the storage said too */
-    bool existed;          /* no timer was made: `id` is the one that was there */
+    bool existed;          /* no timer was made: `id` is of the timer that was there */
     bool is_repeated;      /* and this very request had made it: an Idempotency-Key says so */
     struct timer_id id;    /* valid without error */
 };
@@ -71,25 +71,25 @@ struct command_names {
     bool is_locked;       /* it holds `lock`, or waits for it */
     uint64_t lock;        /* the name that no other create may have meanwhile */
     unsigned step;        /* which of its names */
-    struct timer_id *ids; /* who may have it; its own */
+    struct timer_id *ids; /* candidates that may have it; its own */
     size_t count, next;
 };
 
 struct command {
     struct list link; /* the holder's */
     enum command_kind kind;
-    uint16_t partition; /* who is asked */
+    uint16_t partition; /* whose engine is asked */
 
     /* GET, EXPLAIN, PATCH, TOUCH, CANCEL, FIRE: which timer, by its id or, when there is a name, by
-     * its key. REDRIVE: by its id. COMPLETE: what is complete; without a name, all that have
-     * `labels` and do not move meanwhile. The texts are borrowed until the answer. */
+     * its key. REDRIVE: by its id. COMPLETE: the event that is complete; without a name, each timer
+     * that has `labels` and does not move meanwhile. The texts are borrowed until the answer. */
     struct timer_id id;
     struct bytes name, labels;
-    struct bytes tenant; /* who asks, borrowed too: timers of others are not there. For CREATE and
-                            PUT the timers say it */
+    struct bytes tenant; /* the client's, borrowed too: timers of others are not there. CREATE and
+                            PUT: the timers say it */
     uint32_t if_version; /* PATCH, TOUCH, CANCEL, FIRE, PUT: refuse with VERSION_MISMATCH at another
                             version; 0: any */
-    bool must_exist;     /* PUT: the same when no live timer has the key */
+    bool must_exist;     /* PUT: refuse likewise when no live timer has the key */
 
     /* CREATE, PUT: due, retry, texts and perhaps `created` are set; the engine sets all the rest.
      * results[i] answers timers[i]. */
@@ -118,8 +118,8 @@ struct command {
 
     /* The answer. */
     enum error_code error;     /* CREATE with several timers: see results */
-    const struct timer *timer; /* of all that are about one; with GONE its final state, with
-                                  KEY_IN_USE of a create who has it */
+    const struct timer *timer; /* of commands about one timer; with GONE its final state, with
+                                  KEY_IN_USE of a create the timer that has it */
     struct storage_page page;  /* LIST */
     struct command_completed completed; /* COMPLETE, without `events` */
     struct explained explained;         /* EXPLAIN, with GONE too */
@@ -132,7 +132,7 @@ struct command {
     struct list part_link_;  /* on the engine's list of parts */
 };
 
-/* How many things it asks at once, for whoever bounds them. */
+/* How many things it asks at once, where those are limited. */
 static inline size_t command_weight(const struct command *command)
 {
     if (command->kind == COMMAND_CREATE)

@@ -210,7 +210,7 @@ void commands_visit(struct engine *engine, struct command *command)
     if (entry && entry->phase == ENTRY_LOADING) {
         list_push(&entry->waiters, &command->link); /* perhaps with another id */
     } else if (entry && !timer_id_equal(&entry->timer->id, &command->id)) {
-        commands_reply(engine, command, ERROR_NOT_FOUND, NULL); /* the same serial, another time */
+        commands_reply(engine, command, ERROR_NOT_FOUND, NULL); /* an equal serial, another time */
     } else if (entry && entry->phase == ENTRY_WRITING) {
         list_push(&entry->waiters, &command->link);
     } else if (entry) {
@@ -331,7 +331,7 @@ void commands_written(struct engine *engine, const struct write_note *note, enum
         history_committed(engine->history, entry->timer->id.serial, engine->now);
     if (note->purpose != WRITE_CREATE && note->purpose != WRITE_OWN)
         commands_reply(engine, note->command, result, result ? NULL : entry->timer);
-    if (result) /* what waits need not wait until the storage works */
+    if (result) /* commands need not wait until the storage works */
         commands_fail_waiters(engine, entry, result);
     if (note->purpose == WRITE_CREATE)
         commands_created(engine, note, result);
@@ -343,7 +343,7 @@ void commands_written(struct engine *engine, const struct write_note *note, enum
 
 /* ---- reads ---- */
 
-/* Commands with the id that was looked for are answered; others with the same serial waited by
+/* Commands with the id that was looked for are answered; others with an equal serial waited by
  * chance, and look for their own. */
 static void commands_not_found(struct engine *engine, struct entry *placeholder,
                                enum error_code error)
@@ -444,7 +444,7 @@ void commands_looked_up(struct engine *engine, struct engine_read *read)
     }
 }
 
-/* The storage knows neither who asks nor which timers are out for delivery. */
+/* The storage knows neither the tenant that asks nor which timers are being delivered. */
 static void commands_listed(struct engine *engine, struct engine_read *read)
 {
     struct storage_page *page = &read->page;

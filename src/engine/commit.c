@@ -9,7 +9,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Batches at a time in the storage's hands: one that syncs, one that fills, and room to gather. */
+/* Batches in the storage's hands: one in its sync, one being filled, and room to gather. */
 #define BATCHES_OUT_MAX 64
 
 /* What engine_take_batch lends out, with the engine's notes behind it. */
@@ -351,7 +351,7 @@ static void commit_failed(struct engine *engine, struct entry *entry, enum write
         if (timer_is_over(entry->timer->state))
             commit_doubt(engine, entry, ENTRY_WRITING);
         else
-            commit_postpone(engine, entry); /* the same row, however often */
+            commit_postpone(engine, entry); /* it writes one row, however often */
         break;
     }
 }

@@ -1,5 +1,5 @@
 /*
- * commit.h - batches: what is being made durable, and what is in doubt after a failure.
+ * commit.h - batches of changes that are being made durable, and timers in doubt after a failure.
  *
  * Many changes gather until the caller takes them as one batch. A change that a client asked for is
  * answered with an error when its batch fails; a change of the engine's own (fired, retried, moved)
@@ -8,7 +8,7 @@
  * The log may have everything of a batch that failed, and that is not known before a later commit
  * succeeds. So the timers for which it matters are *in doubt* until then: no command sees or
  * changes them, no read ahead brings them, the watermark stays before them, and they count as
- * living. Then each is looked for, and is what was found.
+ * living. Then each is looked for, and becomes the row that was found.
  *
  * Errors     commit_reserve alone fails for want of memory; then nothing has changed.
  * Threads    None: the engine's.
@@ -55,7 +55,7 @@ void commit_add_own(struct engine *engine, struct entry *entry);
 /* Adds a timer that was spilled; it counts in commit_spilling until it is durable. */
 void commit_add_spilled(struct engine *engine, struct entry *entry);
 
-/* Makes a batch be taken even without writes: what it says beside them has changed. */
+/* Makes a batch be taken even without writes: its meta has changed. */
 void commit_want_meta(struct engine *engine);
 
 /* Once a turn: writes again what failed, when the time has come. Whether there was any. */
@@ -73,7 +73,7 @@ void commit_back(struct engine *engine, struct storage_batch *batch);
  * written again. */
 struct write_note commit_result(struct engine *engine, struct storage_batch *batch, size_t index);
 
-/* Ends with a batch, and frees it. After a success what is in doubt is looked for. */
+/* Ends with a batch, and frees it. After a success the timers in doubt are looked for. */
 void commit_end(struct engine *engine, struct storage_batch *batch);
 
 /* ---- in doubt ---- */
@@ -83,7 +83,7 @@ enum commit_finding {
     COMMIT_FOUND_FAILURE, /* the read failed: looked for again later */
     COMMIT_FOUND_WRITTEN, /* the engine's own change is durable: to be settled */
     COMMIT_FOUND_AGAIN,   /* it is not: written again */
-    COMMIT_FOUND_ROW,     /* a placeholder from now on, for which the same answer holds */
+    COMMIT_FOUND_ROW,     /* a placeholder from now on, for which this answer holds too */
 };
 
 /* Takes the row of an entry in doubt, or that there is none. */
@@ -105,7 +105,7 @@ bool commit_is_certain(const struct engine *engine);  /* nor anything in doubt o
 size_t commit_unwritten(const struct engine *engine); /* writes that are not durable yet */
 size_t commit_spilling(const struct engine *engine);  /* those of them that were spilled */
 
-/* Fills in the gauges of what is in doubt. */
+/* Fills in the gauges of timers in doubt. */
 void commit_stats(const struct engine *engine, struct engine_stats *stats);
 
 void commit_check(const struct engine *engine);

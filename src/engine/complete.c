@@ -2,8 +2,9 @@
  * Commands about many timers: an event is complete, or labels are given.
  *
  * Each timer that needs a step of its own becomes a part: a command which the engine makes, and
- * answers to itself. Many timers are found by what they watch, or by going through all that live
- * and looking at their labels. Of many events each is a part too, which has parts of its own.
+ * answers to itself. Many timers are found by what they watch, or by going through all live
+ * timers and looking at their labels. Of many events each is a part too, which has parts of its
+ * own.
  */
 #include "engine/commands.h"
 
@@ -148,7 +149,7 @@ static void complete_begin_event(struct engine *engine, struct command *command,
 }
 
 /* Begins as many events as may be under way, or answers when all are done. An event that ends at
- * once comes back to here: then whoever is at it goes on. */
+ * once comes back to here: then the caller that is at it goes on. */
 static void complete_next_events(struct engine *engine, struct command *command)
 {
     if (command->pending_ >= EVENTS_AT_ONCE)

@@ -104,7 +104,7 @@ void create_start(struct engine *engine, struct command *command)
         return;
     }
     command->error = ERROR_NONE;
-    command->pending_ = 1; /* so that what is answered at once is not the last */
+    command->pending_ = 1; /* so that a timer that is answered at once is not the last */
     for (size_t i = 0; i < command->timer_count; i++) {
         if (lookup_is_named(command->timers[i]))
             create_part(engine, command, i);
@@ -141,8 +141,8 @@ static bool create_recurs(const struct timer *timer)
            (spec.every_ms || spec.cron.size);
 }
 
-/* Whether a create asks for the timer that is there. A time that was given as a delay is the same
- * when the delay is. */
+/* Whether a create asks for the timer that is there. Times that were given as delays are equal
+ * when the delays are. */
 static bool create_asks_equal(const struct timer *there, const struct timer *asked)
 {
     const struct timer_texts *a = &there->texts, *b = &asked->texts;
@@ -184,7 +184,7 @@ static void create_answer_taken(struct engine *engine, const struct timer *timer
     }
 }
 
-/* A create meets who has its name, which is at rest. */
+/* A create visits the timer that has its name, which is settled. */
 void create_taken(struct engine *engine, struct entry *entry, struct command *command)
 {
     const struct timer *timer = entry->timer;

@@ -1,9 +1,9 @@
 /*
  * delivery.h - one attempt to deliver one timer: what the engine hands out and gets back.
  *
- * Ownership  The engine allocates it and lends it, with its timer, to whoever delivers, until it
- *            comes back through engine_delivered. Neither is written by anyone else meanwhile,
- *            except the `outcome` by who delivers.
+ * Ownership  The engine allocates it and lends it, with its timer, to the sender, until it
+ *            comes back through engine_delivered. Neither is written meanwhile, except the
+ *            `outcome`, by the sender.
  */
 #ifndef TICKWHEEL_ENGINE_DELIVERY_H
 #define TICKWHEEL_ENGINE_DELIVERY_H
@@ -15,7 +15,7 @@ enum delivery_result {
     DELIVERY_FAILED,    /* try again later, by the timer's retry policy */
     DELIVERY_ENDED,     /* the receiver wants it no more: a dead letter at once */
     DELIVERY_POSTPONED, /* it never began: again after retry_after_ms, and no attempt is spent */
-    DELIVERY_RETURNED,  /* nobody saw it: as if it had never been handed out */
+    DELIVERY_RETURNED,  /* no target saw it: as if it had never been handed out */
 };
 
 /* How long until the next attempt. */
@@ -42,12 +42,12 @@ struct delivery {
     uint64_t started_us; /* the request was handed to the network */
     uint64_t ended_us;   /* the outcome was known */
     struct delivery_outcome outcome;
-    /* Who delivers may set `wants_record`: then the delivery comes back once more, by
+    /* The sender may set `wants_record`: then the delivery comes back once more, by
      * engine_take_recorded, when its outcome is durable (ERROR_NONE) or could not be written yet;
      * its timer is not lent any more. Never with RETURNED. */
     bool wants_record;
     enum error_code recorded;
-    void *holder; /* who delivers: whatever it likes */
+    void *holder; /* the sender's, for any use */
 };
 
 #endif

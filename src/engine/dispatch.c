@@ -22,7 +22,7 @@ enum {
  * the longest one than to spill. */
 #define SPILL_STEP 256
 
-/* All other writes wait behind what is spilled. So at most this many steps of it are written at a
+/* All other writes wait behind spilled timers. So at most this many steps of it are written at a
  * time, and as much again as there is of everything else. */
 #define SPILL_STEPS_OUT_MAX 4
 
@@ -176,7 +176,7 @@ void dispatch_expire(struct engine *engine)
     }
 }
 
-/* Lets what is overdue go over to the queues of its targets, as its rate allows. */
+/* Lets overdue timers go over to the queues of their targets, as their rate allows. */
 static void dispatch_release_overdue(struct engine *engine)
 {
     struct dispatch_queue *overdue = engine->dispatch->overdue;
@@ -270,8 +270,8 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     return true;
 }
 
-/* A webhook that was postponed says that its target is to be left alone, one that got through that
- * it is back. */
+/* A webhook that was postponed says that its target is to be left alone, a webhook that got
+ * through that it is back. */
 static void dispatch_hold(struct engine *engine, struct dispatch_queue *queue,
                           const struct delivery_outcome *outcome)
 {
@@ -385,10 +385,10 @@ void dispatch_halve_longest(struct engine *engine)
     dispatch_spill_tail(engine, queue, queue->bytes / 2, dispatch_spillable(engine));
 }
 
-/* What waits for room at its target holds at most half of the memory, otherwise the targets that
- * are dead would keep the timers of all others from coming into it. The longest queue gives up what
- * came to it last, so a healthy one keeps what it has; the rest of what is too much when these are
- * written. One timer may always wait, however large. */
+/* Queued timers hold at most half of the memory, otherwise the targets that are dead would keep the
+ * timers of all others from coming into it. The longest queue gives up its last timers, so a
+ * healthy one keeps its own; the rest goes when these are written. One timer may always wait,
+ * however large. */
 static void dispatch_relieve(struct engine *engine)
 {
     struct dispatch *dispatch = engine->dispatch;
@@ -442,7 +442,7 @@ void dispatch_backlog_changed(struct engine *engine, struct spill_backlog *backl
 
 /* ---- the clock ---- */
 
-/* Takes what is not due any more out of its queue. */
+/* Takes the timers that are not due any more out of their queue. */
 static void dispatch_take_early(struct engine *engine, struct dispatch_queue *queue,
                                 struct list *early)
 {
@@ -468,7 +468,7 @@ void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel)
         queue->held_until =
             wall_min(queue->held_until, wall_add(engine->now, engine->options.storage_retry_ms));
         queue->reason_since = engine->now;
-        queue->wants_alarm = true; /* the one that it has is by the old time */
+        queue->wants_alarm = true; /* its present alarm is by the old time */
         dispatch_take_early(engine, queue, &early);
     }
     LIST_FOR_EACH (&early, link) {

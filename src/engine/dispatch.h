@@ -3,8 +3,8 @@
  *
  * Each origin of webhooks, each broker connection, and each priority of a built-in queue has a
  * dispatch queue with a limit of deliveries in flight, so that a target that is dead or slow fills
- * its own queue only. Queues with room take turns. Those of built-in queues send only what is
- * pulled. What is overdue after an outage goes to its queue by a rate of its own.
+ * its own queue only. Queues with room take turns. Those of built-in queues send only on a
+ * pull. Overdue timers, after an outage, go to their queues by a rate of their own.
  *
  * Errors     Without memory a timer waits where it is, or is spilled.
  * Threads    None: the engine's.

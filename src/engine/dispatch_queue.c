@@ -1,4 +1,4 @@
-/* One dispatch queue: its key, what it may do now, its alarm. */
+/* One dispatch queue: its key, whether it may send now, its alarm. */
 #include "engine/dispatch_queue.h"
 
 #include "engine/window.h"

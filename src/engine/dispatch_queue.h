@@ -2,8 +2,8 @@
  * dispatch_queue.h - one dispatch queue, and the state of dispatch.h: for the files of that module.
  *
  *   dispatch.c        timers through the queues, deliveries, room in memory
- *   dispatch_queue.c  one queue: its key, what it may do now, its alarm
- *   leases.c          built-in queues, which send only what is pulled
+ *   dispatch_queue.c  one queue: its key, whether it may send now, its alarm
+ *   leases.c          built-in queues, which send only on a pull
  *   lateness.c        what made a delivery late
  */
 #ifndef TICKWHEEL_ENGINE_DISPATCH_QUEUE_H
@@ -21,7 +21,7 @@ enum dispatch_kind {
     DISPATCH_WEBHOOK, /* an origin of webhooks: sends whenever it has room */
     DISPATCH_BROKER,  /* a connection of a broker: likewise, with a limit of its own */
     DISPATCH_PULLED,  /* one priority of a built-in queue: sends when asked */
-    DISPATCH_OVERDUE, /* holds back what is overdue, which goes to other queues by its rate */
+    DISPATCH_OVERDUE, /* holds back overdue timers, which go to other queues by its rate */
     DISPATCH_KIND_COUNT,
 };
 
@@ -74,7 +74,7 @@ struct dispatch_name {
 void dispatch_name_of(const struct engine *engine, const struct timer *timer,
                       struct dispatch_name *ret_name);
 
-/* The name of the queue of all that is overdue; and whether a timer belongs there. */
+/* The name of the queue of overdue timers; and whether a timer belongs there. */
 void dispatch_name_overdue(const struct engine *engine, struct dispatch_name *ret_name);
 bool dispatch_is_overdue(const struct engine *engine, const struct timer *timer);
 
@@ -88,7 +88,7 @@ struct dispatch_queue *dispatch_queue_named(const struct engine *engine, struct 
  * it when it is of no use. */
 void dispatch_queue_update(struct engine *engine, struct dispatch_queue *queue);
 
-/* The time since the last change goes to what was the reason then. */
+/* Adds the time since the last change to the sum of its reason. */
 void dispatch_queue_account(struct engine *engine, struct dispatch_queue *queue,
                             enum wait_reason reason);
 

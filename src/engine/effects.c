@@ -43,7 +43,7 @@ static void effects_free_deliveries(struct list *deliveries)
 
 void effects_free_gone(struct effects *effects)
 {
-    assert(list_is_empty(&effects->replies)); /* they may show what is freed here */
+    assert(list_is_empty(&effects->replies)); /* they may show timers that are freed here */
     for (struct list *link; (link = list_pop(&effects->gone_reads));)
         effects_free_read(list_item(link, struct engine_read, link));
 }

@@ -1,6 +1,6 @@
 /*
- * effects.h - what the caller of an engine is to do: reads, deliveries, replies; and what it has
- * been lent.
+ * effects.h - the work that an engine asks of its caller: reads, deliveries, replies; and the
+ * reads that are out.
  *
  * Errors     Reads can fail to be made for want of memory, nothing else.
  * Threads    None: the engine's.
@@ -37,10 +37,10 @@ void effects_recorded(struct engine *engine, struct delivery *delivery, enum err
 
 bool effects_has_replies(const struct effects *effects);
 
-/* Nothing is to be taken, and no read is out; deliveries and what was recorded apart. */
+/* Nothing is to be taken, and no read is out; deliveries and recorded ones apart. */
 bool effects_is_idle(const struct effects *effects);
 
-/* Neither deliveries nor what was recorded are to be taken. */
+/* Neither deliveries nor recorded ones are to be taken. */
 bool effects_is_taken(const struct effects *effects);
 
 #endif

@@ -97,7 +97,7 @@ void engine_begin(struct engine *engine, struct wall now)
     bool went_back = now.ms < engine->now.ms;
 
     assert(!engine->is_in_turn);
-    assert(!effects_has_replies(engine->effects)); /* they may show what is freed here */
+    assert(!effects_has_replies(engine->effects)); /* they may show timers that are freed here */
     engine->is_in_turn = true;
     engine->now = now;
     entries_free_gone(engine->entries);
@@ -214,7 +214,7 @@ void engine_delivered(struct engine *engine, struct delivery *delivery)
 
     assert(entry && entry->timer == delivery->timer && entry->phase == ENTRY_INFLIGHT);
     assert(engine->is_in_turn);
-    assert(!effects_has_replies(engine->effects)); /* one that shows it must not show more */
+    assert(!effects_has_replies(engine->effects)); /* a reply that shows it must not show more */
     history_returned(engine->history, delivery, engine->now);
     dispatch_returned(engine, entry, &delivery->outcome);
     if (delivery->outcome.result == DELIVERY_RETURNED) {

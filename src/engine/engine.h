@@ -1,8 +1,8 @@
 /*
  * engine.h - the heart of the service, one partition of it: no I/O, no clock, no thread.
  *
- * The caller hands in the time and what happened, turn by turn, and then takes out what is to be
- * done, so a run can be replayed from its inputs alone:
+ * The caller hands in the time and what happened, turn by turn, and then takes out the work to
+ * be done, so a run can be replayed from its inputs alone:
  *
  *     engine_begin(engine, now);
  *     engine_submit(engine, command);                   and whatever else happened
@@ -11,7 +11,7 @@
  *     while ((read = engine_take_read(engine)))         read it, then engine_read_done(...)
  *     while ((delivery = engine_take_delivery(engine))) deliver it, then engine_delivered(...)
  *     while ((command = engine_take_reply(engine)))     answer the client
- *     while ((delivery = engine_take_recorded(engine))) tell who delivered, if it asked for it
+ *     while ((delivery = engine_take_recorded(engine))) tell the sender, if it asked for it
  *     ... and begin the next turn at engine_wake_at(engine), or when something happens
  *
  * Only timers due within the window are in memory: a timing wheel over them, filled from the
@@ -26,12 +26,12 @@
  *            retry.attempts_max times. `now` may step: back fires nothing twice, forward fires what
  *            became due.
  * Errors     Commands are answered with an error; nothing else can fail. What the commands of a
- *            failed batch asked may hold all the same: their timers wait until a later batch has
+ *            failed batch asked may hold nevertheless: their timers wait until a later batch has
  *            succeeded, and are then what the storage has. The engine's own changes are written
  *            again.
- * Ownership  What is taken out is lent, and comes back by the call named above; see command.h and
- *            delivery.h. Take all replies before engine_delivered and before the next turn: a timer
- *            that one shows is changed or freed there.
+ * Ownership  All that it hands out is lent, and comes back by the call named above; see command.h
+ *            and delivery.h. Take all replies before engine_delivered and before the next turn: a
+ *            timer that one shows is changed or freed there.
  * Threads    One engine, one thread. Batches and reads come back in the order they were taken,
  *            batches among batches and reads among reads.
  */
@@ -75,7 +75,7 @@ struct engine_options {
                                             those that the storage has. NULL: not counted */
 };
 
-/* What is found due so late is overdue: after an outage, not because of a busy moment. */
+/* A timer that is found due so late is overdue: after an outage, not because of a busy moment. */
 #define ENGINE_OVERDUE_MS 1000
 
 #define ENGINE_OPTIONS_DEFAULT                              \
@@ -104,13 +104,13 @@ struct engine_read {
     struct timer_id id;
     struct storage_scan scan;
     struct storage_lookup lookup;
-    /* Filled in by who reads; the engine takes what it got. */
+    /* Filled in by the reader; the engine takes them. */
     enum error_code result;
     struct error error; /* why, for the log */
     struct timer *timer;
     struct storage_page page;
     struct storage_names names;
-    struct command *command_; /* the engine's: whom it serves, or NULL */
+    struct command *command_; /* the engine's: the command that it serves, or NULL */
     uint64_t ticket_;         /* the engine's: of the stand-in that waits for it */
 };
 
@@ -133,8 +133,8 @@ void engine_destroy(struct engine *engine);
  * engine_wake_at, when the clock has stepped back, and whenever it suits. */
 void engine_begin(struct engine *engine, struct wall now);
 
-/* Ends a turn: what is due is delivered, what must be read is asked for, and what is not needed any
- * more leaves memory. */
+/* Ends a turn: due timers are delivered, reads are asked for, and timers that are not needed any
+ * more leave memory. */
 void engine_end(struct engine *engine);
 
 /* Between engine_begin and engine_end, as are the other calls that tell what happened. */
@@ -165,8 +165,8 @@ bool engine_is_settled(const struct engine *engine);
  * which is good for engine_destroy alone afterwards. */
 void engine_release(struct engine *engine, struct list *ret_timers);
 
-/* Takes them, before all else that is done with a new engine. False when out of memory: what is
- * left on `timers` was not taken, and the engine is good for engine_drain and engine_release. */
+/* Takes them, before all else that is done with a new engine. False when out of memory: the
+ * rest on `timers` was not taken, and the engine is good for engine_drain and engine_release. */
 bool engine_adopt(struct engine *engine, struct list *timers);
 
 /* ---- what to do ---- */
@@ -207,7 +207,7 @@ struct wall engine_wake_at(const struct engine *engine);
 /* Between engine_begin and engine_end. */
 bool engine_is_in_turn(const struct engine *engine);
 
-/* Recovery has read its first page: the storage answers, and what is overdue is being delivered. */
+/* Recovery has read its first page: the storage answers, and overdue timers are being delivered. */
 bool engine_is_ready(const struct engine *engine);
 
 /* Nothing is out: no batch, read or delivery is awaited. */

@@ -9,9 +9,9 @@
  *   dispatch    due timers by target, their deliveries, leases and rates
  *   outcome     what an answer of a target means for the timer
  *   spill       where timers are put for which there is no room
- *   window      the wheel over the near future and the frontier of what was read ahead
+ *   window      the wheel over the near future and the frontier of reading ahead
  *   watermark   where rows lie: the bounds that each batch carries
- *   commit      batches: what is being made durable, what is in doubt
+ *   commit      batches of changes, and timers in doubt
  *   entries     the timers in memory and their phases
  *
  * A module owns its state, calls modules below it in this list, and is told nothing by them: what

@@ -10,8 +10,8 @@
 
 #include "base/time.h"
 
-/* X(name, kind, meaning): a COUNTER counts since the engine was created, a GAUGE is what is now.
- * Both are summed over engines. */
+/* X(name, kind, meaning): a COUNTER counts since the engine was created, a GAUGE is the present
+ * value. Both are summed over engines. */
 #define ENGINE_STATS_LIST(X)                                                                   \
     X(created, COUNTER, "timers made")                                                         \
     X(fired, COUNTER, "firings delivered")                                                     \

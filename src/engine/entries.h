@@ -38,7 +38,7 @@ enum entry_phase {
 enum entry_flag {
     ENTRY_IS_COUNTED = 1 << 0,   /* its footprint is in entries_near_bytes */
     ENTRY_WAS_RETRYING = 1 << 1, /* INFLIGHT: its timer's state before */
-    ENTRY_IN_DOUBT = 1 << 2,     /* a write of it failed, and may be on disk all the same */
+    ENTRY_IN_DOUBT = 1 << 2,     /* a write of it failed, and may be on disk nevertheless */
     ENTRY_IS_SPILLING = 1 << 3,  /* WRITING because it was spilled */
 };
 
@@ -72,7 +72,7 @@ struct entries;
 /* NULL when out of memory. */
 struct entries *entries_create(void);
 
-/* Frees every entry with its timers and what it has to hand back. */
+/* Frees every entry with its timers and its recorded delivery. */
 void entries_destroy(struct entries *entries);
 
 /* An entry for a timer that has none yet, in phase LOADING or WRITING; it takes the timer. NULL,
@@ -104,7 +104,7 @@ bool entries_adopt(struct entries *entries, struct entry *entry);
 /* All EVICTABLE become ABSENT. */
 void entries_evict(struct entries *entries);
 
-/* Frees what was retired or has left the map. */
+/* Frees retired timers, and entries that have left the map. */
 void entries_free_gone(struct entries *entries);
 
 /* The bytes of memory of all entries that are counted. */

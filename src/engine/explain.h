@@ -11,11 +11,11 @@
 /* Why a due timer is not being delivered. X(name, text) */
 #define WAIT_REASON_LIST(X)                                                          \
     X(ROOM, "room")                 /* as many webhooks are under way as may be */   \
-    X(TARGET_LIMIT, "target-limit") /* the same for its target */                    \
+    X(TARGET_LIMIT, "target-limit") /* its target's limit is reached */              \
     X(BREAKER, "breaker")           /* its target failed, and is to be left alone */ \
     X(RATE, "rate")                 /* its target's rate */                          \
     X(CATCH_UP, "catch-up")         /* it is overdue, and those have a rate */       \
-    X(WORKER, "worker")             /* nobody has pulled it yet */                   \
+    X(WORKER, "worker")             /* no worker has pulled it yet */                \
     X(STOPPING, "stopping")         /* the service begins nothing any more */
 
 enum wait_reason {
@@ -24,7 +24,7 @@ enum wait_reason {
 #undef X
 };
 
-/* The first so many are summed up for each lane. */
+/* The first of them, which each dispatch queue sums up. */
 #define WAIT_SUMMED (WAIT_RATE + 1)
 
 /* What a firing's lateness is made of, in order. X(NAME, text) */
@@ -35,10 +35,10 @@ enum wait_reason {
     X(WHEEL, "wheel")               /* it was in memory: the engine was late */                   \
     X(CATCH_UP, "catch_up")         /* it was overdue, and those have a rate */                   \
     X(ROOM, "room")                 /* as many webhooks were under way as may be */               \
-    X(TARGET_LIMIT, "target_limit") /* the same for its target; or its turn in a queue */         \
+    X(TARGET_LIMIT, "target_limit") /* its target's limit was reached; or its turn in a queue */  \
     X(BREAKER, "breaker")           /* its target was left alone */                               \
     X(RATE, "rate")                 /* its target's rate */                                       \
-    X(WORKER, "worker")             /* nobody pulled it */                                        \
+    X(WORKER, "worker")             /* no worker pulled it */                                     \
     X(HANDOFF, "handoff")           /* from the engine to the first byte of the request */        \
     X(DELIVERY, "delivery")         /* from there to the outcome */                               \
     X(COMMIT, "commit")             /* until the outcome was durable */
@@ -75,7 +75,7 @@ struct explained {
     struct wall until;       /* WAITING: when that may change; WALL_NEVER: with the next outcome */
     uint32_t inflight, inflight_max; /* WAITING, OUT: of its target, in this partition */
     struct wall since;               /* WAITING, OUT: when it was found due */
-    struct lateness lateness;        /* of this attempt so far, or of the last one that is known */
+    struct lateness lateness;        /* of this attempt so far, or of the last known one */
 };
 
 #endif

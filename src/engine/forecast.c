@@ -53,8 +53,8 @@ static void forecast_count_at(struct forecast *forecast, struct wall at)
         forecast->due[(at.ms - forecast->from.ms) / forecast->unit_ms]++;
 }
 
-/* The firings after the one that its row stands for. Beyond as many as may be counted, the forecast
- * ends where the next one would be. */
+/* The firings after the one that its row stands for. Beyond the number that may be counted, the
+ * forecast ends where the next one would be. */
 static void forecast_count_firings(const struct engine *engine, struct forecast *forecast,
                                    const struct timer *timer)
 {
@@ -78,7 +78,7 @@ static void forecast_count_firings(const struct engine *engine, struct forecast 
     }
 }
 
-/* What was put back for want of room is overdue, wherever its row lies. */
+/* A spilled timer is overdue, wherever its row lies. */
 static void forecast_count_row(const struct engine *engine, const struct command *command,
                                const struct timer *timer)
 {

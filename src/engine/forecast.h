@@ -1,5 +1,5 @@
 /*
- * forecast.h - how many timers are due in each of the next so many stretches of time.
+ * forecast.h - how many timers are due in each of a number of stretches of time.
  *
  * Every live row of one partition up to the end is read, a page at a time, but no more than
  * rows_max: then the forecast is complete up to `until`, and says nothing beyond it. A timer that
@@ -15,12 +15,12 @@
 #include <stddef.h>
 
 struct forecast {
-    /* What is asked. */
+    /* The question. */
     struct wall from;
     uint64_t unit_ms;
     size_t count; /* of units */
     uint64_t rows_max;
-    /* What is found; the engine begins with zeros. */
+    /* The answer; the engine begins with zeros. */
     uint64_t *due;    /* `count` of them */
     uint64_t overdue; /* due before `from` and not over yet, of those that were read */
     uint64_t rows;    /* read */

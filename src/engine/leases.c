@@ -1,5 +1,5 @@
 /*
- * Dispatch queues of the built-in queue. They send only what is pulled, so a due timer that no
+ * Dispatch queues of the built-in queue. They send only on a pull, so a due timer that no
  * worker has asked for yet waits like one whose target has no room: it can be cancelled, changed,
  * and spilled.
  */

@@ -3,13 +3,13 @@
  * that they watch.
  *
  * A name is looked up in the storage, which says which timers may have it: the candidates. Each is
- * then visited like one that was named by its id, and asked whether it is meant. A create must also
- * keep others from taking the same name before its timer is durable: it locks the name from the
+ * then visited like a timer that was named by its id, and asked whether it is meant. A create must
+ * also keep others from taking that name before its timer is durable: it locks the name from the
  * look-up to the answer, and others wait in the order in which they came. The lock is of the key,
  * or of the Idempotency-Key where there is no key; a hash stands for it, so two names seldom share
  * one, and then only wait for each other.
  *
- * A dead letter that is redriven has its key again: it takes the same lock, and is refused when
+ * A dead letter that is redriven has its key again: it takes that lock, and is refused when
  * another timer has had the key since.
  *
  * Threads    None: the engine's.

@@ -69,9 +69,9 @@ struct wall outcome_paused_again(struct engine *engine, const struct timer *time
                            retry_delay_ms(&timer->retry, timer->attempts, 0, &engine->random));
 }
 
-/* One firing is over. A timer that recurs goes on with the next; else it ends in `state`. The last
- * error of a firing that failed stays to be seen. When the next cannot be told just now, this one
- * comes again: once too often is better than never again. */
+/* One firing is over. A timer that recurs goes on with the next; any other ends in `state`. The
+ * last error of a firing that failed stays to be seen. When the next cannot be told just now, this
+ * one comes again: once too often is better than never again. */
 static void outcome_finish(struct engine *engine, struct entry *entry, enum timer_state state)
 {
     struct wall next;
@@ -101,7 +101,7 @@ uint64_t outcome_postpone_ms(const struct delivery_outcome *outcome)
                                                               : POSITION_POSTPONE_MS_MAX;
 }
 
-/* Jitter of as much again, so that those who waited together do not return together. */
+/* Jitter of as much again, so that timers that waited together do not return together. */
 static void outcome_postpone(struct engine *engine, struct entry *entry,
                              const struct delivery_outcome *outcome)
 {
@@ -110,7 +110,7 @@ static void outcome_postpone(struct engine *engine, struct entry *entry,
     outcome_set_error(engine, entry, outcome->error);
     entry->timer->version++;
     entry->timer->state =
-        TIMER_RETRYING; /* one that is SCHEDULED and overdue would count as spilled */
+        TIMER_RETRYING; /* a SCHEDULED one that is overdue would count as spilled */
     entry->timer->at = outcome_put_off(engine, entry->timer,
                                        1 + least_ms + random_below(&engine->random, least_ms + 1));
     watermark_write_own(engine, entry);

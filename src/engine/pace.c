@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-#define ONE      UINT64_C(1000000) /* millionths; a rate in thousandths is so many a millisecond */
+#define ONE      UINT64_C(1000000) /* millionths; a rate of 1 is one a millisecond */
 #define BURST_MS 100
 
 static uint64_t burst(uint64_t rate)

@@ -1,5 +1,5 @@
 /*
- * pace.h - at most so many a second: a token bucket.
+ * pace.h - at most a number of events a second: a token bucket.
  *
  *     if (pace_has(&pace, rate, now))
  *         pace_take(&pace, rate, now);

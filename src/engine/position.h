@@ -37,8 +37,8 @@ struct wall position_placed_at(const struct engine *engine, const struct timer *
 /* Only want of room keeps this timer from acting: it was spilled. */
 bool position_is_spilled(const struct engine *engine, const struct timer *timer);
 
-/* It was put behind its time and the clock stepped back since: one that was spilled, to before its
- * due time; one that is tried again, so far that no back-off can have put it there. No reading
+/* It was put behind its time and the clock stepped back since: a spilled timer, to before its due
+ * time; a timer that is tried again, so far that no back-off can have put it there. No reading
  * ahead meets it there until it is late. */
 bool position_is_early(const struct engine *engine, const struct timer *timer);
 

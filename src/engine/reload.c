@@ -95,7 +95,7 @@ struct entry *reload_row(struct engine *engine, struct timer *timer)
 {
     const struct entry *known = entries_find(engine->entries, timer->id.serial);
 
-    /* What is in memory is newer; and what is in doubt may not be durable yet. */
+    /* A timer in memory is newer; and a row of one in doubt may not be durable yet. */
     if (known && (known->phase != ENTRY_LOADING || known->flags & ENTRY_IN_DOUBT)) {
         timer_free(timer);
         return NULL;
@@ -112,7 +112,7 @@ struct entry *reload_row(struct engine *engine, struct timer *timer)
 
 /* ---- room ---- */
 
-/* What is queued may not be reloaded beyond this: below where queues are made to spill. */
+/* Queued timers may not be reloaded beyond this: below where queues are made to spill. */
 static size_t reload_bytes_max(const struct engine *engine)
 {
     return engine->options.near_bytes_max * 3 / 8;
@@ -142,7 +142,7 @@ static bool reload_fits(const struct engine *engine, const struct timer *timer)
 
 /* ---- the scan ---- */
 
-/* It goes on behind the frontier: what is before it is in memory. */
+/* It goes on behind the frontier: rows before it are in memory. */
 static void reload_begin_or_go_on(struct engine *engine)
 {
     struct reload *reload = engine->reload;
@@ -159,7 +159,7 @@ static void reload_begin_or_go_on(struct engine *engine)
     }
 }
 
-/* After one that met a timer too large for the room there was, the next one waits a little. */
+/* After a scan that met a timer too large for the room there was, the next one waits a little. */
 static void reload_end(struct engine *engine)
 {
     struct reload *reload = engine->reload;
@@ -247,8 +247,8 @@ static bool reload_reposition(struct engine *engine, struct timer *timer)
     return true;
 }
 
-/* Takes the timer in, or frees it. False when there is no room: what was written since the read was
- * asked for may have taken it. Then the scan goes on here when there is some. */
+/* Takes the timer in, or frees it. False when there is no room: writes since the read was asked for
+ * may have taken it. Then the scan goes on here when there is some. */
 static bool reload_scanned(struct engine *engine, struct timer *timer)
 {
     const struct entry *known = entries_find(engine->entries, timer->id.serial);
@@ -261,7 +261,7 @@ static bool reload_scanned(struct engine *engine, struct timer *timer)
         engine->reload->at = position_of(timer);
     else if (is_wanted && known && known->phase == ENTRY_LOADING &&
              !(known->flags & ENTRY_IN_DOUBT))
-        reload_pass_over(engine, timer); /* the find may fail; otherwise what is known is newer */
+        reload_pass_over(engine, timer); /* the find may fail; otherwise the known timer is newer */
     else if (is_spilled && !known && reload_queue(engine, timer))
         return true;
     else if (is_wanted && !known && reload_reposition(engine, timer))
@@ -300,7 +300,7 @@ void reload_clock_went_back(struct engine *engine)
 {
     struct reload *reload = engine->reload;
 
-    reload->is_whole = false; /* what it passed over may be misplaced now */
+    reload->is_whole = false; /* rows that it passed over may be misplaced now */
     reload->not_before =
         wall_min(reload->not_before, wall_add(engine->now, engine->options.storage_retry_ms));
     spill_look_everywhere(engine);

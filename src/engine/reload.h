@@ -24,8 +24,8 @@ void reload_settle(struct engine *engine, struct entry *entry);
  * is still the caller's: no memory. */
 struct entry *reload_take_in(struct engine *engine, struct timer *timer);
 
-/* A row that a read ahead brought: takes it in and settles it, or frees it. NULL: what is in memory
- * is newer, or there is no memory. */
+/* A row that a read ahead brought: takes it in and settles it, or frees it. NULL: the timer in
+ * memory is newer, or there is no memory. */
 struct entry *reload_row(struct engine *engine, struct timer *timer);
 
 /* A page of the scan is back. */

@@ -16,7 +16,7 @@ struct spill {
     bool is_scanning;
     uint64_t unexplored_scan; /* in which timers of no queue were spilled last; 0: none are */
     struct wall to;           /* no spilled timer lies behind it */
-    struct wall to_seen;      /* the same, of rows left by this scan or written since it began */
+    struct wall to_seen;      /* likewise, of rows left by this scan or written since it began */
 };
 
 struct spill *spill_create(void)

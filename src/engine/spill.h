@@ -46,7 +46,7 @@ static inline void spill_backlog_init(struct spill_backlog *backlog)
 /* Spills a timer of this queue, or of none (NULL): it is written to a place some windows ahead. */
 void spill_timer(struct engine *engine, struct spill_backlog *backlog, struct entry *entry);
 
-/* The same of one that was spilled already and is misplaced. */
+/* Spills a timer again that was spilled already and is misplaced. */
 void spill_again(struct engine *engine, struct spill_backlog *backlog, struct entry *entry);
 
 /* Moves a timer that is early to where it is due again, or after another back-off: WRITING. */
@@ -65,7 +65,7 @@ void spill_pass_over(struct engine *engine, struct spill_backlog *backlog,
 /* The bytes up to which a queue's timers are reloaded. */
 size_t spill_queue_bytes_max(const struct engine *engine);
 
-/* Whether a queue with so many bytes has less than it can send in a short while, and perhaps
+/* Whether a queue with this number of bytes has less than it can send in a short while, and perhaps
  * spilled timers. */
 bool spill_is_starved(const struct engine *engine, const struct spill_backlog *backlog,
                       size_t queue_bytes);

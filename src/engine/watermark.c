@@ -29,7 +29,7 @@ struct watermark *watermark_create(const struct storage_meta *meta, struct wall 
         return NULL;
     watermark->at = meta->watermark;
     watermark->trim = wall_min(meta->trim, meta->watermark);
-    watermark->sample = watermark->trim; /* what lies between may be over since a moment ago */
+    watermark->sample = watermark->trim; /* timers in between may be over since a moment ago */
     watermark->sampled_at = now;
     watermark->meta_taken = *meta;
     watermark->over_max = wall_max(meta->over_to, wall_max(meta->watermark, now));

@@ -1,10 +1,10 @@
 /*
  * watermark.h - where rows lie: the bounds that each batch carries in its meta.
  *
- *     ── final ──┬── live and final ──┬── in memory, all that live ──┬── in the storage only ──►
+ *     ── final ──┬── live and final ──┬── all live rows in memory ──┬── in the storage only ──►
  *              trim               watermark                       frontier (window.h)
  *
- * A start reads from the watermark, and the storage drops what lies before the trim.
+ * A start reads from the watermark, and the storage drops rows before the trim.
  *
  * `placed` is a lower bound of the wall time at which any row was put elsewhere than at its due
  * time. An earlier time now means that rows may be misplaced (position.h): spill.h looks for them.
@@ -34,7 +34,7 @@ void watermark_write_spilled(struct engine *engine, struct entry *entry);
 /* Whether it is time to raise the watermark, or to trim. */
 bool watermark_is_due(const struct engine *engine);
 
-/* Raises it as far as all that lives allows, and trims: `oldest` is the first position of what
+/* Raises it as far as the live timers allow, and trims: `oldest` is the first position of what
  * neither a batch nor a delivery carries. It visits each timer that is due or being written, so the
  * more of them wait (`queued`), the longer until the next time. */
 void watermark_raise(struct engine *engine, struct wall oldest, size_t queued);
@@ -56,7 +56,7 @@ void watermark_check(const struct engine *engine);
 struct wall watermark_placed(const struct engine *engine);
 
 /* A scan of all places where such rows can lie begins; it met a row; it has met all rows but those
- * placed by `placed_near`, so what is known is known anew. */
+ * placed by `placed_near`, so the bound is known anew. */
 void watermark_scan_begins(struct engine *engine);
 void watermark_scan_met(struct engine *engine, const struct timer *timer);
 void watermark_scan_ends(struct engine *engine, struct wall placed_near);

@@ -90,7 +90,7 @@ static void window_pause_reading(struct engine *engine)
 
 void window_park(struct engine *engine, struct entry *entry)
 {
-    assert(entry->row_at.ms == entry->timer->at.ms); /* what is read again must be there */
+    assert(entry->row_at.ms == entry->timer->at.ms); /* the row that is read again must be there */
     window_pull_back(engine->window, position_of(entry->timer));
     entries_set_phase(engine->entries, entry, ENTRY_EVICTABLE);
 }
@@ -126,7 +126,7 @@ void window_unschedule(struct engine *engine, struct entry *entry)
     tw_wheel_cancel(engine->window->wheel, entry->wheel_handle);
 }
 
-/* ---- what is due ---- */
+/* ---- due timers ---- */
 
 bool window_is_due(const struct engine *engine)
 {
@@ -328,7 +328,7 @@ bool window_clock_went_back(struct engine *engine)
 
     window->read_not_before =
         wall_min(window->read_not_before, wall_add(engine->now, engine->options.storage_retry_ms));
-    /* Otherwise what is spilled would be put before the frontier: near, so queued at once, and
+    /* Otherwise spilled timers would be put before the frontier: near, so queued at once, and
      * spilled again. */
     window_pull_back(
         window, (struct storage_position){wall_add(engine->now, engine->options.window_ms), 0});

@@ -26,8 +26,8 @@ void window_destroy(struct window *window);
 /* Whether the row of the timer lies before the frontier. */
 bool window_is_near(const struct engine *engine, const struct timer *timer);
 
-/* Whether a timer behind the frontier stays in memory: it is due within half a window, and so much
- * is due before it that the frontier cannot get on. */
+/* Whether a timer behind the frontier stays in memory: it is due within half a window, and the
+ * frontier is held up by the timers that are due before it. */
 bool window_overtakes(const struct engine *engine, const struct entry *entry);
 
 /* Puts the timer into the wheel: SCHEDULED, or EVICTABLE without memory. */
@@ -40,10 +40,10 @@ void window_unschedule(struct engine *engine, struct entry *entry);
 void window_park(struct engine *engine, struct entry *entry);
 void window_park_without_memory(struct engine *engine, struct entry *entry);
 
-/* The same for a row that came with a page and could not be taken in. */
+/* Likewise for a row that came with a page and could not be taken in. */
 void window_skip_row(struct engine *engine, const struct timer *timer);
 
-/* ---- what is due ---- */
+/* ---- due timers ---- */
 
 /* One of the two is set. */
 struct window_due {
@@ -53,7 +53,7 @@ struct window_due {
 
 bool window_is_due(const struct engine *engine);
 
-/* Takes out what is due; call again while window_is_due. */
+/* Takes out due timers; call again while window_is_due. */
 size_t window_expire(struct engine *engine, struct window_due *ret_due, size_t count_max);
 
 /* Sets the alarm of an owner, which must lie at an even address, or moves it. False: no memory. */
@@ -97,8 +97,8 @@ struct storage_position window_frontier(const struct engine *engine);
 struct wall window_oldest(const struct engine *engine);
 struct wall window_wake_at(const struct engine *engine);
 
-/* A wheel's time cannot go back: a new one, into which the caller puts what is SCHEDULED and all
- * alarms. False: no memory, and the old wheel stays. */
+/* A wheel's time cannot go back: a new one, into which the caller puts each SCHEDULED timer and
+ * all alarms. False: no memory, and the old wheel stays. */
 bool window_clock_went_back(struct engine *engine);
 
 /* Where in the wheel a SCHEDULED timer is. */

@@ -14,7 +14,6 @@ TODAY = {
 
         "src/delivery": 9.5,
 
-        "src/engine": 16.5,
 
 
         "src/shard": 9,
