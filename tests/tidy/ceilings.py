@@ -8,7 +8,7 @@ last row is gone, this file goes too. The counts have a little room, since sever
 
 TODAY = {
     "plain_words": {
-        "docs": 5.0,
+        "docs": 3.1,
 
         "src/api": 11.5,
 
@@ -20,7 +20,7 @@ TODAY = {
 
         "src/timer": 6.7,
     },
-    "purposes": 62,
-    "unique_tags": 56,
-    "unique_statics": 395,
+    "purposes": 57,
+    "unique_tags": 51,
+    "unique_statics": 320,
 }
