@@ -38,6 +38,8 @@ static void change_unqueue(struct engine *engine, struct entry *entry)
 static bool change_write(struct engine *engine, struct entry *entry, struct timer *copy,
                          struct command *command, enum write_purpose purpose)
 {
+    assert(entry->phase != ENTRY_INFLIGHT);
+    assert(!entry->successor);
     if (!copy || !commit_reserve(engine)) {
         timer_free(copy);
         commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
@@ -56,6 +58,7 @@ static bool change_is_too_much(const struct engine *engine, const struct entry *
     size_t held = entry->flags & ENTRY_IS_COUNTED ? entry_footprint(entry) : 0;
     size_t needed = entry_footprint_of(copy);
 
+    assert(copy != entry->timer);
     return window_is_near(engine, copy) && needed > held &&
            entries_near_bytes(engine->entries) - held + needed > engine->options.near_bytes_max;
 }
@@ -69,6 +72,7 @@ static void change_patch(struct engine *engine, struct entry *entry, struct comm
     struct timer_texts texts = timer->texts;
     struct timer *copy;
 
+    assert((command->parent_ ? command->parent_ : command)->patch);
     if (fields & PATCH_TARGET)
         texts.target = values->texts.target;
     if (fields & PATCH_PAYLOAD) {
@@ -107,6 +111,7 @@ static void change_touch(struct engine *engine, struct entry *entry, struct comm
     const struct wall due = command->patch->due;
     struct timer *copy;
 
+    assert(command->patch && command->patch_fields == PATCH_DUE);
     if (due.ms <= timer->due.ms) {
         commands_reply(engine, command, ERROR_NONE, timer);
         return;
@@ -134,6 +139,8 @@ void change_put(struct engine *engine, struct entry *entry, struct command *comm
     struct timer *asked = command->timers[0], *copy;
     struct timer_texts texts = asked->texts;
 
+    assert(command->kind == COMMAND_PUT);
+    assert(!timer_is_over(timer->state));
     texts.request = timer->texts.request; /* a name, which stays for life */
     copy = change_successor(timer, &texts);
     if (copy) {
@@ -161,6 +168,7 @@ static void change_fire(struct engine *engine, struct entry *entry, struct comma
     const struct timer *timer = entry->timer;
     struct timer *copy = change_successor(timer, &timer->texts);
 
+    assert(!timer_is_over(timer->state));
     if (copy) {
         copy->due = wall_min(copy->due, engine->now);
         copy->at = engine->now;
@@ -178,6 +186,7 @@ static void change_cancel(struct engine *engine, struct entry *entry, struct com
     const struct timer *timer = entry->timer;
     struct timer *copy = change_successor(timer, &timer->texts);
 
+    assert(!timer_is_over(timer->state));
     if (copy) {
         copy->state = TIMER_CANCELLED;
         copy->ended = engine->now;
@@ -199,6 +208,7 @@ void change_redrive(struct engine *engine, struct entry *entry, struct command *
     enum error_code error = ERROR_TOO_MANY;
     struct timer *copy;
 
+    assert(timer->state == TIMER_DEAD);
     if (tenant_admit_pending(engine)) {
         error = tenant_admit(engine, command, timer);
         if (error)
@@ -229,6 +239,7 @@ void change_redrive(struct engine *engine, struct entry *entry, struct command *
 /* Whether the final state is still told. */
 bool change_is_kept(const struct engine *engine, const struct timer *timer)
 {
+    assert(timer_is_over(timer->state));
     return wall_since(timer->ended, engine->now) <= engine->options.retain_ms;
 }
 

@@ -43,6 +43,7 @@ static void commands_release(struct engine *engine, struct command *command)
     struct command *next;
     enum lookup_step step;
 
+    assert(!command->names_.is_searching);
     complete_answered(engine, command);
     step = lookup_release(engine, command, &next);
     if (next)
@@ -52,6 +53,7 @@ static void commands_release(struct engine *engine, struct command *command)
 void commands_reply(struct engine *engine, struct command *command, enum error_code error,
                     const struct timer *timer)
 {
+    assert(engine->is_in_turn);
     if (command->names_.is_searching) {
         /* Another timer may be meant still. A damaged one takes no name. */
         if (error == ERROR_NOT_FOUND || (error == ERROR_CORRUPT && command_is_create(command))) {
@@ -79,6 +81,7 @@ void commands_reply(struct engine *engine, struct command *command, enum error_c
 void commands_refuse(struct engine *engine, struct command *command, enum error_code error,
                      const struct timer *timer)
 {
+    assert(command_is_create(command) && command->timer_count == 1);
     command->names_.is_searching = false;
     timer_free(command->timers[0]);
     command->timers[0] = NULL;
@@ -129,6 +132,8 @@ static void commands_visit_dead(struct engine *engine, struct entry *entry, stru
 {
     const struct timer *timer = entry->timer;
 
+    assert(command->kind == COMMAND_REDRIVE);
+    assert(entry->phase != ENTRY_LOADING && entry->phase != ENTRY_WRITING);
     if (timer->state != TIMER_DEAD || !change_is_kept(engine, timer))
         commands_reply(engine, command, ERROR_NOT_FOUND, NULL);
     else if (timer->texts.key.size && !command->names_.is_locked)
@@ -187,6 +192,7 @@ static bool commands_find(struct engine *engine, struct command *command)
     struct timer *timer = timer_alloc(&(struct timer_texts){0});
     struct entry *placeholder;
 
+    assert(!entries_find(engine->entries, command->id.serial));
     if (!timer)
         return false;
     timer->id = command->id;
@@ -207,6 +213,7 @@ void commands_visit(struct engine *engine, struct command *command)
 {
     struct entry *entry = entries_find(engine->entries, command->id.serial);
 
+    assert(engine->is_in_turn);
     if (entry && entry->phase == ENTRY_LOADING) {
         list_push(&entry->waiters, &command->link); /* perhaps with another id */
     } else if (entry && !timer_id_equal(&entry->timer->id, &command->id)) {
@@ -227,6 +234,7 @@ void commands_scan(struct engine *engine, struct command *command)
 {
     struct engine_read *read = calloc(1, sizeof(*read));
 
+    assert(engine->is_in_turn);
     if (!read) {
         commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
         return;
@@ -240,6 +248,7 @@ void commands_scan(struct engine *engine, struct command *command)
 
 void commands_start(struct engine *engine, struct command *command)
 {
+    assert(engine->is_in_turn);
     if (command->names_.is_searching || command->names_.is_locked) {
         /* It waited for a timer that may have its name, or for a dead letter. */
         commands_visit(engine, command);
@@ -284,6 +293,8 @@ void commands_resume(struct engine *engine, struct entry *entry)
 {
     struct list waiters;
 
+    assert(engine->is_in_turn);
+    assert(!(entry->flags & ENTRY_IN_DOUBT));
     if (list_is_empty(&entry->waiters))
         return;
     list_init(&waiters);
@@ -326,6 +337,7 @@ void commands_written(struct engine *engine, const struct write_note *note, enum
 {
     struct entry *entry = note->entry;
 
+    assert(engine->is_in_turn);
     watermark_mark_stale(engine);
     if (!result && note->purpose == WRITE_OWN)
         history_committed(engine->history, entry->timer->id.serial, engine->now);
@@ -350,6 +362,8 @@ static void commands_not_found(struct engine *engine, struct entry *placeholder,
 {
     struct list waiters;
 
+    assert(placeholder->phase == ENTRY_LOADING);
+    assert(error != ERROR_NONE);
     list_init(&waiters);
     list_join(&waiters, &placeholder->waiters);
     entries_set_phase(engine->entries, placeholder, ENTRY_ABSENT);
@@ -392,6 +406,7 @@ void commands_found(struct engine *engine, struct engine_read *read)
 {
     struct entry *entry = entries_find(engine->entries, read->id.serial);
 
+    assert(read->kind == ENGINE_READ_FIND);
     /* A read ahead may have brought the timer meanwhile; then this one is stale. */
     if (entry && entry->flags & ENTRY_IN_DOUBT && !commands_found_doubted(engine, entry, read))
         return;
@@ -450,6 +465,7 @@ static void commands_listed(struct engine *engine, struct engine_read *read)
     struct storage_page *page = &read->page;
     size_t count = 0;
 
+    assert(read->command_->kind == COMMAND_LIST);
     for (size_t i = 0; i < page->count; i++) {
         struct timer *shown = page->timers[i];
         const struct entry *entry = entries_find(engine->entries, shown->id.serial);

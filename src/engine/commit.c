@@ -86,6 +86,8 @@ void commit_add(struct engine *engine, struct write_note note)
     struct commit *commit = engine->commit;
     struct entry *entry = note.entry;
 
+    assert(engine->is_in_turn);
+    assert(entry->successor || note.purpose == WRITE_CREATE || note.purpose == WRITE_OWN);
     assert(commit->filling && commit->write_count < commit->write_capacity);
     assert((note.purpose == WRITE_OWN) == !note.command);
     entries_set_phase(engine->entries, entry, ENTRY_WRITING);
@@ -107,6 +109,8 @@ static void commit_pause(struct engine *engine)
 /* It is written again, after a pause. */
 static void commit_postpone(struct engine *engine, struct entry *entry)
 {
+    assert(!entry->successor);
+    assert(!(entry->flags & ENTRY_IN_DOUBT));
     entries_set_phase(engine->entries, entry, ENTRY_WRITING);
     list_remove(&entry->link);
     list_push(&engine->commit->rewrites, &entry->link);
@@ -115,6 +119,8 @@ static void commit_postpone(struct engine *engine, struct entry *entry)
 
 void commit_add_own(struct engine *engine, struct entry *entry)
 {
+    assert(engine->is_in_turn);
+    assert(!(entry->flags & ENTRY_IN_DOUBT));
     assert(!entry->successor);
     if (commit_reserve(engine))
         commit_add(engine, (struct write_note){.purpose = WRITE_OWN, .entry = entry});
@@ -124,6 +130,7 @@ void commit_add_own(struct engine *engine, struct entry *entry)
 
 void commit_add_spilled(struct engine *engine, struct entry *entry)
 {
+    assert(entry->timer->state == TIMER_SCHEDULED);
     assert(!(entry->flags & ENTRY_IS_SPILLING));
     entry->flags |= ENTRY_IS_SPILLING;
     engine->commit->spilling++;
@@ -140,6 +147,7 @@ bool commit_retry(struct engine *engine)
     struct commit *commit = engine->commit;
     struct list again;
 
+    assert(engine->is_in_turn);
     if (engine->now.ms < commit_wake_at(engine).ms)
         return false;
     if (!list_is_empty(&commit->doubts)) {
@@ -163,6 +171,7 @@ static void commit_tell_recorded(struct engine *engine, struct entry *entry, enu
 {
     struct delivery *delivery = entry->recorded;
 
+    assert(entry->phase == ENTRY_WRITING);
     if (!delivery)
         return;
     entry->recorded = NULL;
@@ -183,6 +192,8 @@ static void commit_succeeded(struct engine *engine, struct entry *entry, enum wr
 {
     struct timer *timer = entry->successor ? entry->successor : entry->timer;
 
+    assert(entry->phase == ENTRY_WRITING);
+    assert(!(entry->flags & ENTRY_IN_DOUBT));
     engine->commit->spilling -= (entry->flags & ENTRY_IS_SPILLING) != 0;
     entry->flags &= ~(uint32_t)ENTRY_IS_SPILLING;
     commit_tell_recorded(engine, entry, ERROR_NONE);
@@ -203,6 +214,8 @@ static void commit_doubt(struct engine *engine, struct entry *entry, enum entry_
 {
     struct commit *commit = engine->commit;
 
+    assert(phase == ENTRY_LOADING || phase == ENTRY_WRITING);
+    assert(!entry->recorded);
     assert(!(entry->flags & ENTRY_IN_DOUBT) && !entry->successor);
     entries_uncount(engine->entries, entry);
     entries_set_phase(engine->entries, entry, phase);
@@ -247,6 +260,7 @@ static void commit_ask(struct engine *engine)
 static enum commit_finding commit_found_own(struct engine *engine, struct entry *entry,
                                             const struct engine_read *read)
 {
+    assert(entry->phase == ENTRY_WRITING);
     assert(timer_is_over(entry->timer->state));
     commit_end_doubt(engine, entry);
     if (read->timer && timer_is_over(read->timer->state)) {
@@ -260,6 +274,8 @@ static enum commit_finding commit_found_own(struct engine *engine, struct entry 
 enum commit_finding commit_found(struct engine *engine, struct entry *entry,
                                  const struct engine_read *read)
 {
+    assert(engine->is_in_turn);
+    assert(read->kind == ENGINE_READ_FIND);
     assert(entry->flags & ENTRY_IN_DOUBT);
     if (entry->ticket != read->ticket_)
         return COMMIT_FOUND_NOTHING;
@@ -312,6 +328,8 @@ void commit_back(struct engine *engine, struct storage_batch *batch)
 {
     struct commit *commit = engine->commit;
 
+    assert(engine->is_in_turn);
+    assert(batch->partition == engine->options.partition);
     assert(commit->batches_out > 0 && commit->writes_out >= batch->write_count);
     commit->batches_out--;
     commit->writes_out -= batch->write_count;
@@ -324,6 +342,8 @@ static void commit_change_failed(struct engine *engine, struct entry *entry)
 {
     struct timer *successor = entry->successor;
 
+    assert(entry->successor);
+    assert(entry->row_at.ms > 0);
     entry->timer->at = wall_min(entry->row_at, successor->at);
     entry->successor = NULL;
     entries_retire(engine->entries, successor);
@@ -361,6 +381,7 @@ struct write_note commit_result(struct engine *engine, struct storage_batch *bat
     const struct engine_batch *out = list_item(batch, struct engine_batch, batch);
     const struct write_note note = out->notes[index];
 
+    assert(engine->is_in_turn);
     assert(index < batch->write_count);
     if (batch->result == ERROR_NONE)
         commit_succeeded(engine, note.entry, note.purpose);
@@ -373,6 +394,7 @@ void commit_end(struct engine *engine, struct storage_batch *batch)
 {
     struct engine_batch *out = list_item(batch, struct engine_batch, batch);
 
+    assert(engine->is_in_turn);
     if (batch->result == ERROR_NONE)
         commit_ask(engine);
     free(batch->writes);

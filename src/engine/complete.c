@@ -28,6 +28,7 @@ struct command *complete_part(struct engine *engine, struct command *command,
 {
     struct command *part = calloc(1, sizeof(*part));
 
+    assert(command->kind == COMMAND_COMPLETE || command->kind == COMMAND_CREATE);
     if (!part)
         return NULL;
     list_init(&part->link);
@@ -60,6 +61,7 @@ static void complete_begin_sweep(struct engine *engine)
     struct command *command = list_item(engine->commands->sweeps.next, struct command, link);
     const uint32_t rows_max = engine->options.scan_rows_max;
 
+    assert(!list_is_empty(&engine->commands->sweeps));
     command->scan = (struct storage_scan){
         .partition = engine->options.partition,
         .kind = STORAGE_SCAN_LIVE,
@@ -98,6 +100,8 @@ static void complete_page(struct engine *engine, struct command *command)
 {
     struct command_names *names = &command->names_;
 
+    assert(command->kind == COMMAND_COMPLETE);
+    assert(command->pending_ == 0);
     command->pending_ = 1;
     for (size_t i = 0; i < names->count; i++) {
         struct command *part = complete_part(engine, command, command->each);
@@ -116,6 +120,7 @@ static void complete_page(struct engine *engine, struct command *command)
 
 static void complete_count(struct command *command, enum error_code error)
 {
+    assert(command->kind == COMMAND_COMPLETE);
     switch (error) {
     case ERROR_NONE:
         command->completed.changed++;
@@ -138,6 +143,7 @@ static void complete_begin_event(struct engine *engine, struct command *command,
 {
     struct command *part = complete_part(engine, command, COMMAND_COMPLETE);
 
+    assert(command->event_count > 0);
     if (!part) {
         event->error = ERROR_NO_MEMORY;
         return;
@@ -164,6 +170,7 @@ static void complete_next_events(struct engine *engine, struct command *command)
 
 static void complete_take_answer(struct command *command, const struct command *part)
 {
+    assert(part->parent_ == command);
     if (command->event_count) {
         part->events->completed = part->completed;
         part->events->error = part->error;
@@ -178,6 +185,8 @@ void complete_part_done(struct engine *engine, struct command *part)
 {
     struct command *command = part->parent_;
 
+    assert(command->pending_ > 0);
+    assert(part->parent_);
     complete_take_answer(command, part);
     list_remove(&part->part_link_);
     free(part);
@@ -267,6 +276,7 @@ void complete_swept(struct engine *engine, struct engine_read *read)
     struct command_names *names = &command->names_;
     const struct storage_page *page = &read->page;
 
+    assert(command->kind == COMMAND_COMPLETE);
     lookup_forget_candidates(command);
     names->ids = malloc((page->count + 1) * sizeof(*names->ids));
     if (read->result || !names->ids) {

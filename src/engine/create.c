@@ -30,6 +30,7 @@ static enum error_code create_admitted(struct engine *engine, struct timer *time
     struct entry *entry;
     enum error_code error;
 
+    assert(engine->is_in_turn);
     if (engine->commands->serials > TIMER_COUNTER_MAX)
         return ERROR_OVERLOADED; /* after 2^40 timers: a restart begins a new epoch */
     create_place(engine, timer);
@@ -68,6 +69,7 @@ static void create_at(struct engine *engine, struct command *command, size_t i)
 {
     struct command_created *result = &command->results[i];
 
+    assert(i < command->timer_count);
     result->existed = result->is_repeated = false;
     result->error = create_one(engine, command->timers[i], command);
     result->id = command->timers[i]->id;
@@ -85,6 +87,8 @@ static void create_part(struct engine *engine, struct command *command, size_t i
 {
     struct command *part = complete_part(engine, command, COMMAND_CREATE);
 
+    assert(i < command->timer_count);
+    assert(command->timer_count > 1);
     if (!part) {
         command->results[i].error = command->error = ERROR_NO_MEMORY;
         timer_free(command->timers[i]);
@@ -99,6 +103,7 @@ static void create_part(struct engine *engine, struct command *command, size_t i
 
 void create_start(struct engine *engine, struct command *command)
 {
+    assert(command->kind == COMMAND_CREATE && command->timer_count > 0);
     if (command->timer_count == 1 && lookup_is_named(command->timers[0])) {
         commands_step(engine, command, lookup_begin(engine, command));
         return;
@@ -117,6 +122,8 @@ void create_start(struct engine *engine, struct command *command)
 
 void create_named(struct engine *engine, struct command *command)
 {
+    assert(!command->names_.is_searching);
+    assert(command->timer_count == 1);
     command->error = ERROR_NONE;
     command->pending_ = 0;
     create_at(engine, command, 0);
@@ -170,6 +177,7 @@ static void create_answer_taken(struct engine *engine, const struct timer *timer
 {
     const struct timer *asked = command->timers[0];
 
+    assert(command->names_.is_searching);
     command->results[0].is_repeated = false;
     if (asked->texts.request.size && command->names_.step == 0) {
         /* A repetition gets what the first one got, as long as that is known. */
@@ -190,6 +198,8 @@ void create_taken(struct engine *engine, struct entry *entry, struct command *co
     const struct timer *timer = entry->timer;
     const bool is_repetition = command->timers[0]->texts.request.size && command->names_.step == 0;
 
+    assert(command_is_create(command));
+    assert(entry->phase != ENTRY_LOADING && entry->phase != ENTRY_WRITING);
     if (timer_is_over(timer->state) && !(is_repetition && change_is_kept(engine, timer)))
         commands_step(engine, command, lookup_next(engine, command));
     else if (command->kind == COMMAND_CREATE || is_repetition)

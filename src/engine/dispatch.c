@@ -58,6 +58,7 @@ static void dispatch_count_out(struct engine *engine, struct dispatch_queue *que
     struct dispatch *dispatch = engine->dispatch;
     size_t bytes = entry_footprint(entry);
 
+    assert(queue->key == entry->queue);
     assert(entry->phase == ENTRY_QUEUED);
     assert(queue->bytes >= bytes && dispatch->queued_bytes >= bytes && dispatch->queued > 0);
     list_remove(&entry->link);
@@ -75,6 +76,9 @@ static void dispatch_enqueue(struct engine *engine, struct dispatch_queue *queue
     struct dispatch *dispatch = engine->dispatch;
     size_t bytes = entry_footprint(entry);
 
+    assert(engine->is_in_turn);
+    assert(!timer_is_over(entry->timer->state));
+    assert(entry->flags & ENTRY_IS_COUNTED);
     entries_set_phase(engine->entries, entry, ENTRY_QUEUED);
     if (end == DISPATCH_FRONT)
         list_push_front(&queue->timers, &entry->link);
@@ -95,6 +99,8 @@ static void dispatch_add(struct engine *engine, struct entry *entry)
 {
     struct dispatch_name name;
 
+    assert(entry->timer->due.ms <= engine->now.ms);
+    assert(entry->timer->attempts < entry->timer->retry.attempts_max);
     if (dispatch_is_overdue(engine, entry->timer))
         dispatch_name_overdue(engine, &name);
     else
@@ -111,6 +117,8 @@ void dispatch_requeue(struct engine *engine, struct entry *entry)
 {
     struct timer *timer = entry->timer;
 
+    assert(engine->is_in_turn);
+    assert(entry->timer->state == TIMER_DELIVERING);
     assert(entry->phase == ENTRY_INFLIGHT);
     timer->state = entry->flags & ENTRY_WAS_RETRYING ? TIMER_RETRYING : TIMER_SCHEDULED;
     if (!position_is_due(engine, timer) && !position_is_spilled(engine, timer)) {
@@ -131,6 +139,8 @@ void dispatch_requeue(struct engine *engine, struct entry *entry)
  * time. That is no change that a client sees. */
 static void dispatch_move_row(struct engine *engine, struct entry *entry)
 {
+    assert(entry->timer->state == TIMER_SCHEDULED);
+    assert(entry->timer->at.ms < entry->timer->due.ms);
     entry->timer->at = entry->timer->due;
     engine->stats.rows_moved++;
     watermark_write_own(engine, entry);
@@ -138,6 +148,7 @@ static void dispatch_move_row(struct engine *engine, struct entry *entry)
 
 void dispatch_due(struct engine *engine, struct entry *entry)
 {
+    assert(engine->is_in_turn);
     assert(!timer_is_over(entry->timer->state));
     if (entry->timer->due.ms > engine->now.ms)
         dispatch_move_row(engine, entry);
@@ -162,6 +173,7 @@ void dispatch_expire(struct engine *engine)
     struct window_due due[EXPIRE_BATCH];
     size_t taken = 0;
 
+    assert(engine->is_in_turn);
     while (taken < EXPIRE_MAX && window_is_due(engine)) {
         size_t count = window_expire(engine, due, EXPIRE_BATCH);
 
@@ -201,6 +213,8 @@ void dispatch_remove(struct engine *engine, struct entry *entry)
 {
     struct dispatch_queue *queue = dispatch_queue_by_key(engine, entry->queue);
 
+    assert(engine->is_in_turn);
+    assert(entry->phase == ENTRY_QUEUED);
     assert(queue);
     dispatch_count_out(engine, queue, entry);
     dispatch_queue_update(engine, queue);
@@ -210,6 +224,7 @@ void dispatch_remove(struct engine *engine, struct entry *entry)
 
 static void dispatch_begin(struct engine *engine, struct dispatch_queue *queue, struct entry *entry)
 {
+    assert(queue->inflight < dispatch_inflight_max(&engine->options, queue));
     queue->inflight++;
     engine->dispatch->inflight++;
     engine->dispatch->webhooks_inflight += queue->kind == DISPATCH_WEBHOOK;
@@ -240,6 +255,9 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     struct timer *timer = entry->timer;
     uint64_t rate = dispatch_rate(&engine->options, queue);
 
+    assert(engine->is_in_turn);
+    assert(entry->phase == ENTRY_QUEUED);
+    assert(entry->row_at.ms == timer->at.ms);
     if (outcome_is_too_late(engine, timer)) {
         dispatch_count_out(engine, queue, entry);
         dispatch_queue_update(engine, queue);
@@ -289,6 +307,8 @@ void dispatch_returned(struct engine *engine, struct entry *entry,
     struct dispatch *dispatch = engine->dispatch;
     struct dispatch_queue *queue = dispatch_queue_by_key(engine, entry->queue);
 
+    assert(engine->is_in_turn);
+    assert(entry->timer->state == TIMER_DELIVERING);
     assert(entry->phase == ENTRY_INFLIGHT);
     assert(queue && queue->inflight > 0 && dispatch->inflight > 0);
     dispatch_hold(engine, queue, outcome);
@@ -368,6 +388,7 @@ size_t dispatch_spillable(const struct engine *engine)
 static void dispatch_spill_tail(struct engine *engine, struct dispatch_queue *queue, size_t kept,
                                 size_t count)
 {
+    assert(count > 0 || queue->bytes >= kept);
     while (queue->bytes > kept && count-- > 0 && engine->dispatch->queued > 1) {
         struct entry *entry = entry_of(queue->timers.prev);
 
@@ -381,6 +402,7 @@ void dispatch_halve_longest(struct engine *engine)
 {
     struct dispatch_queue *queue = dispatch_longest(engine);
 
+    assert(engine->is_in_turn);
     assert(queue);
     dispatch_spill_tail(engine, queue, queue->bytes / 2, dispatch_spillable(engine));
 }
@@ -461,6 +483,7 @@ void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel)
     struct list early;
     size_t cursor = 0;
 
+    assert(engine->is_in_turn);
     list_init(&early);
     for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
         if (wheel == DISPATCH_WHEEL_NEW)

@@ -104,6 +104,7 @@ struct dispatch_queue *dispatch_queue_get(struct engine *engine, const struct di
     struct dispatch *dispatch = engine->dispatch;
     struct dispatch_queue *queue = dispatch_queue_by_key(engine, name->key);
 
+    assert(name->kind < DISPATCH_KIND_COUNT);
     if (queue)
         return queue;
     queue = calloc(1, sizeof(*queue));
@@ -142,6 +143,7 @@ static void dispatch_queue_free(struct engine *engine, struct dispatch_queue *qu
 
 static void dispatch_set_alarm(struct engine *engine, struct dispatch_queue *queue, struct wall at)
 {
+    assert(at.ms >= engine->now.ms);
     queue->wants_alarm = !window_set_alarm(engine, &queue->alarm, queue, at);
     engine->dispatch->alarms_wanted |= queue->wants_alarm;
 }
@@ -197,6 +199,7 @@ bool dispatch_lacks_pace(struct engine *engine, struct dispatch_queue *queue)
 enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_queue *queue,
                                        struct wall *ret_until)
 {
+    assert(queue->kind < DISPATCH_KIND_COUNT);
     *ret_until = WALL_NEVER;
     if (queue->kind == DISPATCH_PULLED)
         return WAIT_WORKER;
@@ -216,6 +219,7 @@ enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_qu
 void dispatch_queue_account(struct engine *engine, struct dispatch_queue *queue,
                             enum wait_reason reason)
 {
+    assert(reason <= WAIT_STOPPING);
     if (queue->reason < WAIT_SUMMED)
         queue->waited_ms[queue->reason] += (uint32_t)wall_since(queue->reason_since, engine->now);
     queue->reason_since = engine->now;
@@ -228,6 +232,7 @@ static struct wall dispatch_kept_until(const struct engine *engine,
 {
     uint64_t rate = dispatch_rate(&engine->options, queue);
 
+    assert(list_is_empty(&queue->timers) && queue->inflight == 0);
     return wall_max(rate ? pace_full(&queue->pace, rate) : (struct wall){0}, queue->held_until);
 }
 
@@ -237,6 +242,7 @@ static void dispatch_queue_enlist(struct engine *engine, struct dispatch_queue *
 {
     struct dispatch *dispatch = engine->dispatch;
 
+    assert(queue->inflight <= dispatch_inflight_max(&engine->options, queue));
     if (list_is_empty(&queue->timers) || queue->reason == WAIT_TARGET_LIMIT ||
         until.ms != WALL_NEVER.ms)
         list_remove(&queue->link);
@@ -251,6 +257,8 @@ void dispatch_queue_update(struct engine *engine, struct dispatch_queue *queue)
     bool is_empty = list_is_empty(&queue->timers);
     struct wall until;
 
+    assert(queue->inflight <= engine->dispatch->inflight);
+    assert(queue->bytes <= engine->dispatch->queued_bytes);
     assert(!is_empty || queue->bytes == 0);
     dispatch_queue_account(engine, queue, dispatch_queue_reason(engine, queue, &until));
     dispatch_queue_enlist(engine, queue, until);

@@ -63,6 +63,8 @@ void effects_destroy(struct effects *effects)
 
 void effects_read(struct engine *engine, struct engine_read *read)
 {
+    assert(read->result == ERROR_NONE);
+    assert(!read->timer && !read->page.timers && !read->names.ids);
     assert(engine_read_partition(read) == engine->options.partition);
     list_push(&engine->effects->reads, &read->link);
 }
@@ -83,6 +85,7 @@ bool effects_find(struct engine *engine, struct entry *entry)
 
 void effects_read_back(struct engine *engine, struct engine_read *read)
 {
+    assert(engine->is_in_turn);
     assert(engine->effects->reads_out > 0);
     engine->effects->reads_out--;
     list_init(&read->link);
@@ -97,12 +100,15 @@ void effects_reply(struct engine *engine, struct command *command)
 
 void effects_deliver(struct engine *engine, struct delivery *delivery)
 {
+    assert(engine->is_in_turn);
+    assert(delivery->timer->state == TIMER_DELIVERING);
     assert(delivery->timer && delivery->attempt > 0);
     list_push(&engine->effects->deliveries, &delivery->link);
 }
 
 void effects_recorded(struct engine *engine, struct delivery *delivery, enum error_code result)
 {
+    assert(delivery->outcome.result != DELIVERY_RETURNED);
     assert(delivery->wants_record);
     delivery->timer = NULL; /* it is not lent any more */
     delivery->recorded = result;

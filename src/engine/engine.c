@@ -80,6 +80,7 @@ static void engine_clock_went_back(struct engine *engine)
     enum dispatch_wheel wheel = DISPATCH_WHEEL_KEPT;
     size_t cursor = 0;
 
+    assert(engine->is_in_turn);
     if (window_clock_went_back(engine)) {
         wheel = DISPATCH_WHEEL_NEW;
         for (struct entry *entry; (entry = entries_next(engine->entries, &cursor));)
@@ -108,6 +109,7 @@ void engine_begin(struct engine *engine, struct wall now)
 
 static void engine_raise_watermark(struct engine *engine)
 {
+    assert(engine->is_in_turn);
     if (watermark_is_due(engine))
         watermark_raise(engine, wall_min(window_oldest(engine), dispatch_oldest(engine)),
                         dispatch_queued(engine));
@@ -174,6 +176,8 @@ static void engine_take_page(struct engine *engine, struct engine_read *read)
 {
     struct storage_page *page = &read->page;
 
+    assert(engine->is_in_turn);
+    assert(!read->command_);
     switch (window_read_back(engine, read)) {
     case WINDOW_READ_FAILED:
         break;
@@ -258,6 +262,7 @@ void engine_release(struct engine *engine, struct list *ret_timers)
 
 static bool engine_adopt_one(struct engine *engine, struct entry *entry)
 {
+    assert(entry->phase == ENTRY_ABSENT);
     assert(entry->timer->id.partition == engine->options.partition);
     assert(!timer_is_over(entry->timer->state));
     list_remove(&entry->link);

@@ -105,6 +105,7 @@ void entries_set_phase(struct entries *entries, struct entry *entry, enum entry_
 {
     assert(entry->phase < ENTRY_PHASE_COUNT && to < ENTRY_PHASE_COUNT);
     assert(entries_transitions[entry->phase] & 1u << to);
+    (void)entries_transitions; /* without assertions nothing reads it */
 
     list_remove(&entry->link);
     entry->phase = (uint8_t)to;
@@ -128,6 +129,7 @@ void entries_set_phase(struct entries *entries, struct entry *entry, enum entry_
 
 void entries_release(struct entries *entries, struct entry *entry, struct list *list)
 {
+    assert(!entry->successor && !entry->recorded);
     assert(entry->phase == ENTRY_INFLIGHT);
     entries_set_phase(entries, entry, ENTRY_ABSENT);
     list_remove(&entry->link);
@@ -142,12 +144,15 @@ bool entries_adopt(struct entries *entries, struct entry *entry)
 
 void entries_retire(struct entries *entries, struct timer *timer)
 {
+    assert(!timer->next);
     timer->next = entries->retired;
     entries->retired = timer;
 }
 
 void entries_replace(struct entries *entries, struct entry *entry, struct timer *timer)
 {
+    assert(entry->phase != ENTRY_ABSENT);
+    assert(!timer->next);
     assert(timer != entry->timer && timer->id.serial == entry->timer->id.serial);
 
     bool is_counted = entry->flags & ENTRY_IS_COUNTED;
@@ -161,6 +166,8 @@ void entries_replace(struct entries *entries, struct entry *entry, struct timer 
 
 void entries_count(struct entries *entries, struct entry *entry)
 {
+    assert(entry->phase != ENTRY_ABSENT);
+    assert(entry->phase != ENTRY_EVICTABLE);
     if (entry->flags & ENTRY_IS_COUNTED)
         return;
     entry->flags |= ENTRY_IS_COUNTED;

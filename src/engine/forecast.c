@@ -21,6 +21,7 @@ static void forecast_next_page(struct engine *engine, struct command *command)
     const struct forecast *forecast = command->forecast;
     uint64_t rows_left = forecast->rows_max - forecast->rows;
 
+    assert(forecast->rows < forecast->rows_max);
     command->scan.rows_max = rows_left < PAGE_ROWS ? (size_t)rows_left : PAGE_ROWS;
     commands_scan(engine, command);
 }
@@ -29,6 +30,8 @@ void forecast_start(struct engine *engine, struct command *command)
 {
     struct forecast *forecast = command->forecast;
 
+    assert(command->kind == COMMAND_FORECAST);
+    assert(forecast->unit_ms > 0);
     memset(forecast->due, 0, forecast->count * sizeof(*forecast->due));
     forecast->overdue = forecast->rows = forecast->firings = 0;
     forecast->until = forecast_end(forecast);
@@ -84,6 +87,7 @@ static void forecast_count_row(const struct engine *engine, const struct command
 {
     struct forecast *forecast = command->forecast;
 
+    assert(forecast->rows <= forecast->rows_max);
     forecast->rows++;
     if (!tenant_owns(command, timer))
         return;
@@ -96,6 +100,7 @@ void forecast_read(struct engine *engine, struct engine_read *read)
     struct command *command = read->command_;
     struct forecast *forecast = command->forecast;
 
+    assert(command->kind == COMMAND_FORECAST);
     if (read->result) {
         commands_reply(engine, command, read->result, NULL);
         return;

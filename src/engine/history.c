@@ -48,6 +48,7 @@ void history_forget(struct history *history, uint64_t serial)
 /* The place of the oldest entry. */
 static struct history_entry *history_next(struct history *history, uint64_t serial)
 {
+    assert(history->count <= history->count_max);
     if (!history->entries && history->count_max > 0)
         history->entries = calloc(history->count_max, sizeof(*history->entries));
     if (!history->entries)

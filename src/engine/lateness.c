@@ -11,6 +11,7 @@ static void lateness_before_queue(const struct engine *engine, const struct entr
     const struct timer *timer = entry->timer;
     struct wall base = wall_max(timer->due, timer->created), at = base;
 
+    assert(entry->found_due.ms > 0);
     if (is_retry) {
         lateness_add(lateness, LATENESS_RETRIES, wall_since(base, timer->at));
         at = wall_max(base, timer->at);
@@ -30,6 +31,7 @@ static void lateness_before_queue(const struct engine *engine, const struct entr
 static void lateness_in_queue(const struct engine *engine, const struct dispatch_queue *queue,
                               const struct entry *entry, struct lateness *lateness)
 {
+    assert(queue->reason <= WAIT_STOPPING);
     static const enum lateness_stage stages[WAIT_SUMMED] = {
         [WAIT_ROOM] = LATENESS_ROOM,
         [WAIT_TARGET_LIMIT] = LATENESS_TARGET_LIMIT,

@@ -35,6 +35,7 @@ static bool leases_has_room(const struct engine *engine, const struct entry *ent
 {
     const struct dispatch *dispatch = engine->dispatch;
 
+    assert(entry->phase == ENTRY_QUEUED);
     return dispatch->pulled == 0 ||
            (dispatch->pulled < engine->options.pulled_max &&
             dispatch->pulled_bytes + entry_footprint(entry) <= engine->options.near_bytes_max / 4);
@@ -42,6 +43,7 @@ static bool leases_has_room(const struct engine *engine, const struct entry *ent
 
 void leases_began(struct engine *engine, const struct entry *entry)
 {
+    assert(engine->dispatch->pulled < engine->dispatch->inflight);
     engine->dispatch->pulled++;
     engine->dispatch->pulled_bytes += entry_footprint(entry);
 }
@@ -59,6 +61,7 @@ static void leases_wake_refused(struct engine *engine)
 {
     size_t cursor = 0;
 
+    assert(engine->dispatch->pull_refused);
     engine->dispatch->pull_refused = false;
     for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));)
         if (!list_is_empty(&queue->timers))

@@ -78,6 +78,7 @@ void lookup_take(struct command *command, struct engine_read *read)
 static bool lookup_read(struct engine *engine, struct command *command, uint64_t hash,
                         uint64_t serial_below, size_t count_max)
 {
+    assert(engine->is_in_turn);
     assert(count_max > 0);
 
     struct engine_read *read = calloc(1, sizeof(*read));
@@ -129,6 +130,7 @@ static enum lookup_step lookup_read_step(struct engine *engine, struct command *
 {
     struct lookup_name name;
 
+    assert(command->kind != COMMAND_COMPLETE);
     lookup_forget_candidates(command);
     if (command->kind == COMMAND_REDRIVE) /* the newest with the key must be its own timer */
         return lookup_read(engine, command, command->names_.lock, UINT64_MAX, 1) ? LOOKUP_WAITS
@@ -146,6 +148,7 @@ enum lookup_step lookup_next(struct engine *engine, struct command *command)
 {
     struct command_names *names = &command->names_;
 
+    assert(engine->is_in_turn);
     assert(names->is_searching && names->next <= names->count);
     if (names->next < names->count) {
         command->id = names->ids[names->next++];
@@ -166,6 +169,7 @@ static enum lookup_step lookup_lock(struct engine *engine, struct command *comma
     struct map *locks = &engine->lookup->locks;
     struct lookup_lock *held = map_get(locks, hash);
 
+    assert(command_is_create(command) || command->kind == COMMAND_REDRIVE);
     assert(!command->names_.is_locked);
     command->names_.lock = hash;
     command->names_.is_locked = true;
@@ -191,6 +195,7 @@ enum lookup_step lookup_release(struct engine *engine, struct command *command,
 {
     struct map *locks = &engine->lookup->locks;
 
+    assert(!command->names_.is_searching);
     *ret_next = NULL;
     lookup_forget_candidates(command);
     if (!command->names_.is_locked)
@@ -215,6 +220,7 @@ enum lookup_step lookup_begin(struct engine *engine, struct command *command)
     struct lookup_name name;
     uint64_t hash = 0;
 
+    assert(engine->is_in_turn);
     assert(command->kind != COMMAND_COMPLETE && command->kind != COMMAND_REDRIVE);
     command->names_ = (struct command_names){0};
     if (!command_is_create(command))

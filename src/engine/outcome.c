@@ -21,6 +21,7 @@ static void outcome_set_error(struct engine *engine, struct entry *entry, const 
     struct timer_texts texts = entry->timer->texts;
     struct timer *copy;
 
+    assert(!entry->successor);
     texts.last_error = bytes_of(error);
     copy = timer_copy(entry->timer, &texts);
     if (copy)
@@ -60,11 +61,13 @@ static struct wall outcome_put_off(const struct engine *engine, const struct tim
     const uint64_t most_ms = position_pause_ms_max(timer);
     struct wall at = wall_add(engine->now, delay_ms < most_ms ? delay_ms : most_ms);
 
+    assert(!timer_is_over(timer->state));
     return wall_max(wall_min(at, (struct wall){WALL_MS_MAX}), timer->due);
 }
 
 struct wall outcome_paused_again(struct engine *engine, const struct timer *timer)
 {
+    assert(timer->state == TIMER_RETRYING);
     return outcome_put_off(engine, timer,
                            retry_delay_ms(&timer->retry, timer->attempts, 0, &engine->random));
 }
@@ -76,6 +79,8 @@ static void outcome_finish(struct engine *engine, struct entry *entry, enum time
 {
     struct wall next;
 
+    assert(!timer_is_over(entry->timer->state));
+    assert(state == TIMER_FIRED || state == TIMER_DEAD);
     if (!outcome_next_due(engine, entry->timer, &next)) {
         entry->timer->state = TIMER_RETRYING;
         entry->timer->attempts -= entry->timer->attempts > 0;
@@ -107,6 +112,7 @@ static void outcome_postpone(struct engine *engine, struct entry *entry,
 {
     uint64_t least_ms = outcome_postpone_ms(outcome);
 
+    assert(outcome->result == DELIVERY_POSTPONED);
     outcome_set_error(engine, entry, outcome->error);
     entry->timer->version++;
     entry->timer->state =
@@ -127,6 +133,9 @@ static uint64_t outcome_pause_ms(struct engine *engine, const struct timer *time
 static void outcome_take(struct engine *engine, struct entry *entry, uint32_t attempt,
                          const struct delivery_outcome *outcome)
 {
+    assert(engine->is_in_turn);
+    assert(attempt > 0);
+    assert(entry->timer->state == TIMER_DELIVERING);
     if (outcome->result == DELIVERY_POSTPONED) {
         outcome_postpone(engine, entry, outcome);
         return;
@@ -165,6 +174,8 @@ void outcome_apply(struct engine *engine, struct entry *entry, struct delivery *
 
 void outcome_exhausted(struct engine *engine, struct entry *entry)
 {
+    assert(engine->is_in_turn);
+    assert(!timer_is_over(entry->timer->state));
     outcome_set_error(engine, entry, "no attempts are left");
     entry->timer->version++;
     outcome_finish(engine, entry, TIMER_DEAD);
@@ -182,6 +193,8 @@ bool outcome_is_too_late(const struct engine *engine, const struct timer *timer)
 
 void outcome_dropped(struct engine *engine, struct entry *entry)
 {
+    assert(engine->is_in_turn);
+    assert(!timer_is_over(entry->timer->state));
     char text[80], late[DURATION_TEXT_SIZE];
 
     duration_format(wall_since(entry->timer->due, engine->now), late);
@@ -197,6 +210,7 @@ struct wall outcome_redriven_due(const struct engine *engine, const struct timer
 {
     struct wall next;
 
+    assert(timer->ended.ms == 0);
     if (!outcome_is_too_late(engine, timer))
         return timer->due;
     return outcome_next_due(engine, timer, &next) && next.ms != WALL_NEVER.ms ? next : engine->now;

@@ -36,6 +36,7 @@ static void reload_pass_over(struct engine *engine, const struct timer *timer)
 {
     struct spill_backlog *backlog = dispatch_backlog(dispatch_find(engine, timer));
 
+    assert(!timer_is_over(timer->state));
     spill_pass_over(engine, backlog, timer);
     if (backlog && position_is_spilled(engine, timer))
         dispatch_backlog_changed(engine, backlog);
@@ -46,6 +47,7 @@ static void reload_evict(struct engine *engine, struct entry *entry)
 {
     const struct timer *timer = entry->timer;
 
+    assert(entry->phase == ENTRY_LOADING || entry->phase == ENTRY_WRITING);
     if (!timer_is_over(timer->state) &&
         (position_is_spilled(engine, timer) || position_is_early(engine, timer)))
         reload_pass_over(engine, timer);
@@ -58,6 +60,8 @@ void reload_settle(struct engine *engine, struct entry *entry)
     bool is_counted = entry->flags & ENTRY_IS_COUNTED;
     bool is_near = window_is_near(engine, timer);
 
+    assert(engine->is_in_turn);
+    assert(entry->row_at.ms > 0 || timer_is_over(timer->state));
     assert(entry->phase == ENTRY_LOADING || entry->phase == ENTRY_WRITING);
     assert(!(entry->flags & ENTRY_IN_DOUBT) && !entry->successor);
     if (timer_is_over(timer->state) || (!is_near && !window_overtakes(engine, entry))) {
@@ -95,6 +99,8 @@ struct entry *reload_row(struct engine *engine, struct timer *timer)
 {
     const struct entry *known = entries_find(engine->entries, timer->id.serial);
 
+    assert(engine->is_in_turn);
+    assert(!timer_is_over(timer->state));
     /* A timer in memory is newer; and a row of one in doubt may not be durable yet. */
     if (known && (known->phase != ENTRY_LOADING || known->flags & ENTRY_IN_DOUBT)) {
         timer_free(timer);
@@ -148,6 +154,7 @@ static void reload_begin_or_go_on(struct engine *engine)
     struct reload *reload = engine->reload;
     const struct storage_position frontier = window_frontier(engine);
 
+    assert(window_is_ready(engine));
     if (!reload->is_scanning) {
         reload->is_scanning = true;
         reload->is_out_of_room = false;
@@ -212,6 +219,7 @@ void reload_read(struct engine *engine)
 /* Whether a spilled timer is queued; otherwise it is still the caller's. */
 static bool reload_queue(struct engine *engine, struct timer *timer)
 {
+    assert(position_is_spilled(engine, timer));
     if (dispatch_queue_bytes(dispatch_find(engine, timer)) >= spill_queue_bytes_max(engine))
         return false;
     struct entry *entry = reload_fits(engine, timer) ? reload_take_in(engine, timer) : NULL;
@@ -231,6 +239,7 @@ static bool reload_reposition(struct engine *engine, struct timer *timer)
 {
     const bool is_early = position_is_early(engine, timer);
 
+    assert(!timer_is_over(timer->state));
     if (!is_early && position_placed_at(engine, timer).ms <= engine->now.ms)
         return false;
     struct entry *entry = reload_take_in(engine, timer);
@@ -256,6 +265,8 @@ static bool reload_scanned(struct engine *engine, struct timer *timer)
     bool is_wanted = is_spilled || position_is_early(engine, timer);
     bool is_out_of_room = is_wanted && !known && window_room_bytes(engine) == 0;
 
+    assert(engine->is_in_turn);
+    assert(!timer_is_over(timer->state));
     watermark_scan_met(engine, timer);
     if (is_out_of_room)
         engine->reload->at = position_of(timer);
@@ -276,6 +287,7 @@ void reload_page(struct engine *engine, struct storage_page *page)
 {
     bool goes_on = true;
 
+    assert(engine->is_in_turn);
     assert(engine->reload->is_scanning);
     engine->reload->at = page->next;
     for (size_t i = 0; i < page->count; i++) {
@@ -300,6 +312,7 @@ void reload_clock_went_back(struct engine *engine)
 {
     struct reload *reload = engine->reload;
 
+    assert(engine->is_in_turn);
     reload->is_whole = false; /* rows that it passed over may be misplaced now */
     reload->not_before =
         wall_min(reload->not_before, wall_add(engine->now, engine->options.storage_retry_ms));

@@ -68,6 +68,7 @@ static struct wall spill_place(struct engine *engine, struct spill_backlog *back
         position_spill_ms(engine) + random_below(&engine->random, position_spill_ms(engine));
     struct wall at = wall_add(engine->now, ms);
 
+    assert(!backlog || backlog->scan <= engine->spill->scan);
     if (backlog)
         backlog->scan = engine->spill->scan;
     spill_note_place(engine->spill, at);
@@ -76,6 +77,8 @@ static struct wall spill_place(struct engine *engine, struct spill_backlog *back
 
 void spill_timer(struct engine *engine, struct spill_backlog *backlog, struct entry *entry)
 {
+    assert(engine->is_in_turn);
+    assert(entry->timer->due.ms <= engine->now.ms);
     assert(!timer_is_over(entry->timer->state));
     entry->timer->at = spill_place(engine, backlog);
     entry->timer->state = TIMER_SCHEDULED; /* it waits for room now, not for its next attempt */
@@ -85,6 +88,8 @@ void spill_timer(struct engine *engine, struct spill_backlog *backlog, struct en
 
 void spill_again(struct engine *engine, struct spill_backlog *backlog, struct entry *entry)
 {
+    assert(engine->is_in_turn);
+    assert(entry->phase == ENTRY_LOADING);
     assert(entry->timer->state == TIMER_SCHEDULED);
     entry->timer->at = spill_place(engine, backlog);
     watermark_write_own(engine, entry);
@@ -94,6 +99,8 @@ void spill_reposition(struct engine *engine, struct entry *entry)
 {
     struct timer *timer = entry->timer;
 
+    assert(engine->is_in_turn);
+    assert(!timer_is_over(entry->timer->state));
     assert(position_is_early(engine, timer));
     timer->at = timer->state == TIMER_RETRYING ? outcome_paused_again(engine, timer) : timer->due;
     watermark_write_own(engine, entry);
@@ -101,6 +108,7 @@ void spill_reposition(struct engine *engine, struct entry *entry)
 
 void spill_reschedule(struct engine *engine, struct entry *entry)
 {
+    assert(engine->is_in_turn);
     assert(entry->phase == ENTRY_SCHEDULED || entry->phase == ENTRY_QUEUED);
     if (position_is_early(engine, entry->timer))
         spill_reposition(engine, entry);
@@ -115,6 +123,8 @@ void spill_pass_over(struct engine *engine, struct spill_backlog *backlog,
 {
     struct spill *spill = engine->spill;
 
+    assert(engine->is_in_turn);
+    assert(!timer_is_over(timer->state));
     spill_note_place(spill, timer->at);
     if (backlog && position_is_spilled(engine, timer))
         backlog->scan = spill->scan;
@@ -175,6 +185,7 @@ struct spill_scan spill_scan_begin(struct engine *engine)
 {
     struct spill *spill = engine->spill;
 
+    assert(engine->is_in_turn);
     assert(!spill->is_scanning);
     spill->is_scanning = true;
     spill->scan++;
@@ -199,6 +210,8 @@ void spill_scan_end(struct engine *engine, const struct spill_scan *scan, bool i
 {
     struct spill *spill = engine->spill;
 
+    assert(engine->is_in_turn);
+    assert(spill->scan > 1);
     assert(spill->is_scanning);
     if (is_whole)
         spill_learn(engine, scan);

@@ -28,6 +28,7 @@ enum error_code tenant_admit(struct engine *engine, const struct command *comman
     const struct command *asked = command->parent_ ? command->parent_ : command;
     struct tenant_counts *tenant_counts = engine->options.tenant_counts;
 
+    assert(engine->is_in_turn);
     if (!tenant_counts)
         return ERROR_NONE;
     return tenant_counts_admit(tenant_counts, timer->texts.tenant, asked->tenant_pending_max);
@@ -48,6 +49,7 @@ bool tenant_admit_pending(struct engine *engine)
     const uint64_t before =
         options->pending_all ? atomic_fetch_add(options->pending_all, 1) : engine->stats.pending;
 
+    assert(engine->is_in_turn);
     if (options->pending_max && before >= options->pending_max) {
         if (options->pending_all)
             atomic_fetch_sub(options->pending_all, 1);
@@ -59,7 +61,6 @@ bool tenant_admit_pending(struct engine *engine)
 
 void tenant_dismiss_pending(struct engine *engine)
 {
-    assert(engine->stats.pending > 0);
     engine->stats.pending--;
     if (engine->options.pending_all)
         atomic_fetch_sub(engine->options.pending_all, 1);

@@ -75,6 +75,7 @@ static void watermark_note(struct engine *engine, const struct entry *entry)
 
 void watermark_write(struct engine *engine, struct write_note note)
 {
+    assert(note.entry->successor || note.purpose == WRITE_CREATE);
     assert(engine->is_in_turn && note.purpose != WRITE_OWN);
     watermark_note(engine, note.entry);
     commit_add(engine, note);
@@ -146,6 +147,7 @@ void watermark_raise(struct engine *engine, struct wall oldest, size_t queued)
     struct watermark *watermark = engine->watermark;
     const bool trims = watermark_trims(engine);
 
+    assert(engine->is_in_turn);
     assert(watermark_is_due(engine));
     oldest = watermark_oldest(entries_busy(engine->entries), oldest);
     oldest = watermark_oldest(commit_rewrites(engine), oldest);
@@ -212,6 +214,7 @@ void watermark_clock_went_back(struct engine *engine)
 {
     struct watermark *watermark = engine->watermark;
 
+    assert(engine->is_in_turn);
     watermark->raise_at =
         wall_min(watermark->raise_at, wall_add(engine->now, engine->options.watermark_interval_ms));
     watermark->sampled_at = wall_min(watermark->sampled_at, engine->now);
@@ -238,6 +241,7 @@ struct wall watermark_placed(const struct engine *engine)
 
 void watermark_scan_begins(struct engine *engine)
 {
+    assert(engine->is_in_turn);
     engine->watermark->placed_seen = engine->watermark->placed_unsettled;
 }
 
@@ -245,11 +249,14 @@ void watermark_scan_met(struct engine *engine, const struct timer *timer)
 {
     struct watermark *watermark = engine->watermark;
 
+    assert(engine->is_in_turn);
+    assert(!timer_is_over(timer->state));
     watermark->placed_seen = wall_max(watermark->placed_seen, position_placed_at(engine, timer));
 }
 
 void watermark_scan_ends(struct engine *engine, struct wall placed_near)
 {
+    assert(engine->is_in_turn);
     engine->watermark->placed = wall_max(engine->watermark->placed_seen, placed_near);
 }
 

@@ -58,7 +58,6 @@ static bool window_is_before(const struct window *window, struct storage_positio
 
 bool window_is_near(const struct engine *engine, const struct timer *timer)
 {
-    assert(timer->at.ms > 0);
     return window_is_before(engine->window, position_of(timer));
 }
 
@@ -67,6 +66,7 @@ bool window_overtakes(const struct engine *engine, const struct entry *entry)
     const struct engine_options *options = &engine->options;
     size_t max = options->near_bytes_max - options->near_bytes_max / 16;
 
+    assert(!timer_is_over(entry->timer->state));
     return entry->timer->at.ms < wall_add(engine->now, options->window_ms / 2).ms &&
            engine->window->is_ready &&
            entries_near_bytes(engine->entries) + entry_footprint(entry) <= max &&
@@ -90,6 +90,8 @@ static void window_pause_reading(struct engine *engine)
 
 void window_park(struct engine *engine, struct entry *entry)
 {
+    assert(engine->is_in_turn);
+    assert(!timer_is_over(entry->timer->state));
     assert(entry->row_at.ms == entry->timer->at.ms); /* the row that is read again must be there */
     window_pull_back(engine->window, position_of(entry->timer));
     entries_set_phase(engine->entries, entry, ENTRY_EVICTABLE);
@@ -103,12 +105,16 @@ void window_park_without_memory(struct engine *engine, struct entry *entry)
 
 void window_skip_row(struct engine *engine, const struct timer *timer)
 {
+    assert(engine->is_in_turn);
+    assert(!timer_is_over(timer->state));
     window_pause_reading(engine);
     window_pull_back(engine->window, position_of(timer));
 }
 
 void window_schedule(struct engine *engine, struct entry *entry)
 {
+    assert(engine->is_in_turn);
+    assert(entry->row_at.ms == entry->timer->at.ms);
     assert(!timer_is_over(entry->timer->state) && !((uintptr_t)entry & WINDOW_ALARM));
     entry->wheel_handle =
         tw_wheel_schedule(engine->window->wheel, entry->timer->at.ms, (uintptr_t)entry);
@@ -122,6 +128,8 @@ void window_schedule(struct engine *engine, struct entry *entry)
 
 void window_unschedule(struct engine *engine, struct entry *entry)
 {
+    assert(engine->is_in_turn);
+    assert(entry->wheel_handle != TW_NONE);
     assert(entry->phase == ENTRY_SCHEDULED);
     tw_wheel_cancel(engine->window->wheel, entry->wheel_handle);
 }
@@ -160,6 +168,7 @@ bool window_set_alarm(struct engine *engine, tw_handle *alarm, void *owner, stru
 {
     struct window *window = engine->window;
 
+    assert(engine->now.ms <= at.ms);
     assert(!((uintptr_t)owner & WINDOW_ALARM));
     if (*alarm != TW_NONE)
         return tw_wheel_reschedule(window->wheel, *alarm, at.ms);
@@ -212,6 +221,7 @@ static struct wall window_read_ahead_at(const struct engine *engine)
 static bool window_read(struct engine *engine, struct storage_position from,
                         struct storage_position to, size_t bytes_max)
 {
+    assert(engine->is_in_turn);
     assert(!engine->window->is_reading && storage_position_before(from, to));
 
     struct engine_read *read = calloc(1, sizeof(*read));
@@ -251,6 +261,7 @@ bool window_read_behind(struct engine *engine, struct storage_position from, str
 {
     struct window *window = engine->window;
 
+    assert(window->is_ready);
     assert(!storage_position_before(from, window->frontier));
     if (!window_read(engine, from, (struct storage_position){to, 0}, bytes_max))
         return false;
@@ -264,6 +275,8 @@ enum window_read window_read_back(struct engine *engine, const struct engine_rea
     struct window *window = engine->window;
     const bool is_behind = window->is_reading_behind;
 
+    assert(engine->is_in_turn);
+    assert(read->kind == ENGINE_READ_SCAN);
     assert(window->is_reading && !read->command_);
     window->is_reading = window->is_reading_behind = false;
     if (read->result != ERROR_NONE) {
@@ -326,6 +339,7 @@ bool window_clock_went_back(struct engine *engine)
     struct window *window = engine->window;
     struct tw_wheel *wheel = tw_wheel_create(&(struct tw_wheel_options){.start = engine->now.ms});
 
+    assert(engine->is_in_turn);
     window->read_not_before =
         wall_min(window->read_not_before, wall_add(engine->now, engine->options.storage_retry_ms));
     /* Otherwise spilled timers would be put before the frontier: near, so queued at once, and
