@@ -8,6 +8,7 @@
  * is filled from level 1, and PREFETCH_DISTANCE entries before they fire.
  */
 #include "wheel_private.h"
+#include "wheel_prune.h"
 
 enum {
     WAKE_CHUNKS = 2,            /* chunks of a bucket that wake_at reads for an exact answer */
@@ -261,6 +262,7 @@ static __attribute__((noinline)) size_t wheel_expire(struct tw_wheel *wheel,
     int64_t budget = (int64_t)wheel->moves_max - CHUNK_ENTRIES; /* a chunk that was begun is
                                                                    finished */
     budget += (int64_t)(limit < INT32_MAX ? limit : INT32_MAX);
+    int64_t budget_all = budget;
     for (;;) {
         unsigned level, slot;
         bool may_go_on = fired < limit && budget > 0;
@@ -274,6 +276,8 @@ static __attribute__((noinline)) size_t wheel_expire(struct tw_wheel *wheel,
         if (start > wheel->now) {
             wheel->next = start;
             wheel->cursor = wheel->now;
+            if (UNLIKELY(budget < budget_all))
+                (void)tw__wheel_prune(wheel, PRUNE_KEEPS_LATER, budget);
             return fired;
         }
         if (UNLIKELY(!may_go_on))

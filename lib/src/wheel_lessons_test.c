@@ -10,6 +10,10 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include <stdint.h>
 
 static size_t drain_count(struct tw_wheel *wheel, uint64_t now)
@@ -235,9 +239,63 @@ static void quartz_3148_a_clock_set_back_stops_nothing(void **state)
     tw_wheel_destroy(wheel);
 }
 
+/* How timers are told that they are not wanted any more. */
+enum giving_up { CANCELLED, DISARMED };
+
+/* Wake-ups until the wheel is empty, of a caller that sleeps until wake_at each time: a last timer
+ * behind `count` that were given up, one each `step` ticks. */
+static size_t wake_ups_behind(uint64_t start, size_t count, uint64_t step, enum giving_up how)
+{
+    struct tw_wheel *wheel = tw_wheel_create(&(struct tw_wheel_options){.start = start});
+    tw_handle *timers = calloc(count, sizeof(*timers));
+    struct tw_expired due;
+    size_t wake_ups = 0, fired = 0;
+    assert_non_null(timers);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t deadline = start + (i + 1) * step;
+        timers[i] =
+            how == CANCELLED ? tw_wheel_schedule(wheel, deadline, i) : tw_wheel_open(wheel, i);
+        if (how == DISARMED)
+            assert_true(tw_wheel_arm(wheel, timers[i], deadline));
+    }
+    uint64_t last = start + (count + 1) * step;
+    assert_true(tw_wheel_schedule(wheel, last, 77) != TW_NONE);
+    for (size_t i = 0; i < count; i++)
+        assert_true(how == CANCELLED ? tw_wheel_cancel(wheel, timers[i])
+                                     : tw_wheel_disarm(wheel, timers[i]));
+    for (uint64_t at; (at = tw_wheel_wake_at(wheel)) != TW_NEVER; wake_ups++) {
+        assert_true(at <= last);
+        do
+            fired += tw_wheel_expire(wheel, at, &due, 1);
+        while (tw_wheel_is_behind(wheel));
+        tw_wheel_check(wheel);
+        assert_int_equal(fired, at == last);
+    }
+    free(timers);
+    tw_wheel_destroy(wheel);
+    return wake_ups;
+}
+
+/* libuv, tokio: a loop woke for each timer that had been cancelled. Goal: cancelled timers do not
+ * wake a caller one by one. Method: 30,000 of them before one that is due, at distances that lie on
+ * several levels; 30,001 wake-ups before the front of the wheel was pruned. */
+static void cancelled_timers_do_not_wake_one_by_one(void **state)
+{
+    static const uint64_t steps[] = {1, 7, 300, 70000, UINT64_C(1) << 27, UINT64_C(1) << 34};
+    (void)state;
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+        for (enum giving_up how = CANCELLED; how <= DISARMED; how++) {
+            size_t wake_ups = wake_ups_behind((UINT64_C(1) << 32) - 5000, 30000, steps[i], how);
+            printf("%zu wake-ups with a cancelled timer each %" PRIu64 " ticks\n", wake_ups,
+                   steps[i]);
+            assert_in_range(wake_ups, 1, 16);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cancelled_timers_do_not_wake_one_by_one),
         cmocka_unit_test(netty_2541_cancelled_timers_hold_no_memory),
         cmocka_unit_test(netty_7760_the_longest_delays_do_not_fire_at_once),
         cmocka_unit_test(tokio_8334_levels_wrap_without_harm),

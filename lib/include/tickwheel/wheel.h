@@ -140,10 +140,11 @@ size_t tw_wheel_expire(struct tw_wheel *wheel, uint64_t now, struct tw_expired *
  * tw_wheel_wake_at() is not after the wheel's time. O(1). */
 bool tw_wheel_is_behind(const struct tw_wheel *wheel);
 
-/* When to call expire again: never later than the earliest deadline, possibly sooner (at the former
- * deadline of a timer that was cancelled or moved to a later one; at the start of a bucket that
- * holds more than a hundred timers). TW_NEVER if no timer is armed. O(levels), at worst a hundred
- * entries read. */
+/* When to call expire again: never later than the earliest deadline, possibly sooner: at the former
+ * deadline of a timer that was moved to a later one; at the start of a bucket that holds more than
+ * a hundred timers; and at the former deadline of a cancelled timer, but expire then removes the
+ * cancelled timers that follow, thousands in a call, up to the next armed one. TW_NEVER if no timer
+ * is armed. O(levels), at worst a hundred entries read. */
 uint64_t tw_wheel_wake_at(const struct tw_wheel *wheel);
 
 /* The latest time passed to expire, or the start. */

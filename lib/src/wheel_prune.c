@@ -1,0 +1,147 @@
+/*
+ * wheel_prune.c - removing buckets at the front of the wheel in which no timer is due.
+ *
+ * Cancelling leaves an entry in its bucket, and wake_at, which may not write, stops at it. So when
+ * a call of expire has found such entries, it also removes the next ones, up to the first timer
+ * that is armed. Each entry is removed once, and the first armed one ends the search, so the cost
+ * is bounded by the number of timers that were cancelled.
+ */
+#include "wheel_prune.h"
+
+#include "wheel_private.h"
+
+/* A position among the entries of a bucket: first those in its line, then its chunks. */
+struct wheel_walk {
+    const struct wheel_entry *entries; /* the present piece */
+    size_t count;
+    const struct wheel_chunk *next; /* the chunk after it */
+    const struct wheel_chunk *last;
+    const struct wheel_entry *end; /* of the last chunk's entries */
+};
+
+static struct wheel_walk wheel_walk_begin(const struct wheel_bucket *bucket)
+{
+    const struct wheel_chain *chain = &bucket->chain;
+    size_t count = chain->head ? BUCKET_INLINED : (size_t)(chain->end - bucket->inlined);
+    const struct wheel_chunk *last = chain->head ? tw__wheel_chunk_of(chain->end) : NULL;
+    return (struct wheel_walk){bucket->inlined, count, chain->head, last, chain->end};
+}
+
+/* Goes to the next chunk, whose records are prefetched. False after the last. */
+static bool wheel_walk_next(const struct tw_wheel *wheel, struct wheel_walk *walk)
+{
+    const struct wheel_chunk *chunk = walk->next;
+    if (!chunk)
+        return false;
+    walk->entries = chunk->entries;
+    walk->count = chunk == walk->last ? (size_t)(walk->end - chunk->entries) : chunk->count;
+    walk->next = chunk == walk->last ? NULL : chunk->next;
+    for (size_t i = 0; i < walk->count; i++)
+        tw__wheel_prefetch(wheel, walk->entries[i].index);
+    return true;
+}
+
+static bool wheel_entry_is_current(const struct wheel_record *record, struct wheel_entry entry,
+                                   unsigned level)
+{
+    uint32_t state = level < LEVEL_FAR ? STATE_NEAR : STATE_FAR;
+    return (record->generation & STATE_MASK) == state && record->entry_tick == entry.tick_low;
+}
+
+/* Whether the entry's timer is due in the bucket that ends at tick `end`. */
+static bool wheel_entry_is_due(const struct tw_wheel *wheel, struct wheel_entry entry,
+                               unsigned level, uint64_t end, enum wheel_prune how)
+{
+    const struct wheel_record *record = tw__wheel_record(wheel, entry.index);
+    if (!(record->generation & IS_ARMED) || !wheel_entry_is_current(record, entry, level))
+        return false;
+    return how == PRUNE_KEEPS_LATER || tw__wheel_timer(wheel, entry.index)->due <= end;
+}
+
+/* The last tick of a bucket. */
+static uint64_t wheel_bucket_end(uint64_t start, unsigned level)
+{
+    unsigned shift = level * DIGIT_BITS;
+    return start | ((UINT64_C(1) << shift) - 1);
+}
+
+/* Whether a timer is due in the bucket; true also when the budget ends. */
+static bool wheel_bucket_is_due(const struct tw_wheel *wheel, unsigned level, unsigned slot,
+                                uint64_t end, enum wheel_prune how, int64_t *budget)
+{
+    struct wheel_walk walk = wheel_walk_begin(&wheel->buckets[level][slot]);
+    do {
+        if ((*budget -= 2 * (int64_t)walk.count) < 0) /* read now, and again when removed */
+            return true;
+        for (size_t i = 0; i < walk.count; i++)
+            if (wheel_entry_is_due(wheel, walk.entries[i], level, end, how))
+                return true;
+    } while (wheel_walk_next(wheel, &walk));
+    return false;
+}
+
+/* Removes entries of which none is due in its bucket. */
+static void wheel_remove(struct tw_wheel *wheel, const struct wheel_entry *entries, size_t count,
+                         unsigned level)
+{
+    wheel->visit_count += 2 * count;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t index = entries[i].index;
+        struct wheel_record *record = tw__wheel_record(wheel, index);
+        if (!wheel_entry_is_current(record, entries[i], level)) {
+            wheel->stale_count--;
+            continue;
+        }
+        uint32_t generation = record->generation & ~(uint32_t)STATE_MASK;
+        record->generation = generation;
+        if (generation & IS_ARMED)
+            tw__wheel_enter(wheel, record, index, generation, tw__wheel_timer(wheel, index)->due);
+    }
+}
+
+size_t tw__wheel_prune(struct tw_wheel *wheel, enum wheel_prune how, int64_t budget)
+{
+    struct wheel_entry inlined[BUCKET_INLINED];
+    size_t removed = 0;
+    if (wheel->phase != PHASE_NONE || wheel->armed_count == 0)
+        return 0;
+    for (;; removed++) {
+        unsigned level, slot;
+        uint64_t start = tw__wheel_bucket_first(wheel, &level, &slot);
+        uint64_t end = wheel_bucket_end(start, level);
+        if (start > wheel->now)
+            wheel->next = start;
+        if (start <= wheel->now || start == TW_NEVER ||
+            wheel_bucket_is_due(wheel, level, slot, end, how, &budget))
+            return removed;
+        unsigned count = tw__wheel_bucket_take(wheel, level, slot, inlined);
+        wheel_remove(wheel, inlined, count, level);
+        while (wheel->taken.head) {
+            struct wheel_chunk *chunk = tw__wheel_chain_detach(&wheel->taken);
+            wheel_remove(wheel, chunk->entries, chunk->count, level);
+            tw__wheel_chunk_give(wheel, chunk);
+        }
+    }
+}
+
+size_t tw__wheel_peek(const struct tw_wheel *wheel, uint64_t *ret_data, size_t limit,
+                      int64_t budget)
+{
+    unsigned level, slot;
+    size_t count = 0;
+    if (wheel->phase != PHASE_NONE || wheel->armed_count == 0)
+        return 0;
+    uint64_t start = tw__wheel_bucket_first(wheel, &level, &slot);
+    if (start == TW_NEVER || start <= wheel->now)
+        return 0;
+    uint64_t end = wheel_bucket_end(start, level);
+    struct wheel_walk walk = wheel_walk_begin(&wheel->buckets[level][slot]);
+    do {
+        if ((budget -= (int64_t)walk.count) < 0)
+            return count;
+        for (size_t i = 0; i < walk.count && count < limit; i++)
+            if (wheel_entry_is_due(wheel, walk.entries[i], level, end, PRUNE_MOVES_LATER))
+                ret_data[count++] = tw__wheel_timer(wheel, walk.entries[i].index)->data;
+    } while (count < limit && wheel_walk_next(wheel, &walk));
+    return count;
+}
