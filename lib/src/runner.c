@@ -1,8 +1,15 @@
 /* runner.c - creating a runner, its loop, and stopping it. */
 #include "clock_private.h"
 #include "runner_private.h"
+#include "wheel_prune.h"
 
 #include <string.h>
+
+enum {
+    SKIP_BATCH = 64, /* reminders looked at together */
+    SKIP_ROUNDS = 64,
+    SKIP_ENTRIES_MAX = 8192 /* entries of the wheel read in a round */
+};
 
 struct tw_runner *tw_runner_create(const struct tw_runner_options *options)
 {
@@ -103,6 +110,29 @@ struct tw_instant tw_runner_now(const struct tw_runner *runner)
     return tw_clock_now(runner->clock);
 }
 
+/* Called when reminders came and no timer was due: looks at the timers of the next ones, too, until
+ * one is found for which the runner must wake. Others were cancelled or moved to a later deadline.
+ * Called with wheel_lock held. */
+static void runner_skip_reminders(struct tw_runner_wheel *wheel, uint64_t now_ns)
+{
+    for (unsigned round = 0; round < SKIP_ROUNDS; round++) {
+        uint64_t next[SKIP_BATCH];
+        size_t count = tw__wheel_peek(wheel->wheel, next, SKIP_BATCH, SKIP_ENTRIES_MAX);
+        for (size_t i = 0; i < count; i++)
+            tw__runner_prefetch(wheel, (uint32_t)next[i]);
+        for (size_t i = 0; i < count; i++)
+            (void)tw__runner_look(wheel, (uint32_t)next[i], now_ns, NULL);
+        /* Peek goes by the order of the entries: it returns one of these again if one is due. */
+        uint64_t left;
+        bool has_more = tw__wheel_peek(wheel->wheel, &left, 1, SKIP_ENTRIES_MAX) == 1;
+        for (size_t i = 0; has_more && i < count; i++)
+            if (next[i] == left)
+                return;
+        if (!has_more && tw__wheel_prune(wheel->wheel, PRUNE_MOVES_LATER, SKIP_ENTRIES_MAX) == 0)
+            return;
+    }
+}
+
 /* Takes a batch of due timers, which are running from then on. Sets `ret_is_done` when no more are
  * due. */
 static size_t runner_take_due(struct tw_runner_wheel *wheel, struct tw_instant now,
@@ -122,6 +152,8 @@ static size_t runner_take_due(struct tw_runner_wheel *wheel, struct tw_instant n
         due +=
             tw__runner_look(wheel, (uint32_t)wheel->reminders[i].data, now_ns, &wheel->batch[due]);
     *ret_is_done = !tw_wheel_is_behind(wheel->wheel);
+    if (count > 0 && due == 0 && *ret_is_done)
+        runner_skip_reminders(wheel, now_ns);
     pthread_mutex_unlock(&wheel->wheel_lock);
     return due;
 }

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -292,6 +293,71 @@ static void a_child_of_fork_can_destroy(void **state)
     lesson_deinit(&lesson);
 }
 
+/* Sleeps until wake_at each time, to the end. Returns how many wake-ups there were. */
+static size_t wake_ups_to_the_end(struct runner_lesson *lesson)
+{
+    size_t wake_ups = 0;
+    for (uint64_t at_ns; (at_ns = tw_runner_wake_at(lesson->runner).ns) != NEVER_NS; wake_ups++)
+        (void)dispatch_at(lesson, at_ns);
+    return wake_ups;
+}
+
+/* Goal: the runner sleeps while none is due, whatever was cancelled or put off. Method: a timer in
+ * each millisecond of three seconds, of which the runner has heard; all are cancelled, or all are
+ * moved to one later time. It woke 3,000 times. */
+static void timers_that_were_given_up_do_not_wake(void **state)
+{
+    enum { COUNT = 3000 };
+    (void)state;
+    for (int is_moved = 0; is_moved < 2; is_moved++) {
+        struct runner_lesson lesson;
+        tw_handle timers[COUNT];
+        lesson_init(&lesson, S);
+        for (size_t i = 0; i < COUNT; i++)
+            timers[i] = tw_runner_schedule(lesson.wheel, at(S + (i + 1) * MS), i);
+        assert_int_equal(dispatch_at(&lesson, S), 0);
+        for (size_t i = 0; i < COUNT; i++)
+            assert_int_equal(is_moved ? tw_runner_reschedule(lesson.wheel, timers[i], at(9 * S))
+                                      : tw_runner_cancel(lesson.wheel, timers[i]),
+                             TW_RUNNER_OK);
+        assert_true(tw_runner_schedule(lesson.wheel, at(10 * S), 1) != TW_NONE);
+        size_t wake_ups = wake_ups_to_the_end(&lesson);
+        printf("%zu wake-ups for %d timers that were %s\n", wake_ups, COUNT,
+               is_moved ? "put off" : "cancelled");
+        assert_in_range(wake_ups, 1, 12);
+        assert_int_equal(lesson.fired_count, is_moved ? COUNT + 1 : 1);
+        lesson_deinit(&lesson);
+    }
+}
+
+/* Goal: what is given up does not hide what is not. Method: every tenth of the timers stays; each
+ * of these fires at its time, with at most one more wake-up before it. */
+static void given_up_timers_hide_no_other(void **state)
+{
+    enum { COUNT = 3000 };
+    (void)state;
+    struct runner_lesson lesson;
+    tw_handle timers[COUNT];
+    lesson_init(&lesson, S);
+    for (size_t i = 0; i < COUNT; i++)
+        timers[i] = tw_runner_schedule(lesson.wheel, at(S + (i + 1) * MS), i);
+    assert_int_equal(dispatch_at(&lesson, S), 0);
+    for (size_t i = 0; i < COUNT; i++)
+        if (i % 10 != 9)
+            assert_int_equal(tw_runner_cancel(lesson.wheel, timers[i]), TW_RUNNER_OK);
+    size_t wake_ups = 0;
+    for (uint64_t at_ns; (at_ns = tw_runner_wake_at(lesson.runner).ns) != NEVER_NS; wake_ups++) {
+        size_t count = lesson.fired_count;
+        (void)dispatch_at(&lesson, at_ns);
+        for (; count < lesson.fired_count; count++)
+            assert_int_equal(at_ns, S + (lesson.fired[count % FIRED_MAX] + 1) * MS);
+    }
+    assert_int_equal(lesson.fired_count, COUNT / 10);
+    printf("%zu wake-ups for %d of %d timers\n", wake_ups, COUNT / 10, COUNT);
+    assert_in_range(wake_ups, COUNT / 10, 2 * COUNT / 10 + 20);
+    lesson_deinit(&lesson);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +369,8 @@ int main(void)
         cmocka_unit_test(a_reached_deadline_does_not_wait_for_a_coarse_tick),
         cmocka_unit_test(the_runners_thread_blocks_signals),
         cmocka_unit_test(a_child_of_fork_can_destroy),
+        cmocka_unit_test(timers_that_were_given_up_do_not_wake),
+        cmocka_unit_test(given_up_timers_hide_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
