@@ -10,10 +10,12 @@
 #include "base/hex.h"
 #include "base/map.h"
 #include "base/random.h"
+#include "delivery/mac.h"
 #include "timer/queue_target.h"
 #include "tickwheel/wheel.h"
 
 #include <assert.h>
+#include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -32,9 +34,10 @@ struct line {
 };
 
 struct queue {
-    uint64_t secret[2];
-    struct map lines;  /* hash of the name -> line */
-    struct map leases; /* number -> lease */
+    struct mac *mac;    /* of receipts */
+    uint64_t hash_seed; /* of the names of lines */
+    struct map lines;   /* hash of the name -> line */
+    struct map leases;  /* number -> lease */
     struct list wanting;
     struct list ended;   /* deliveries */
     struct list replies; /* requests */
@@ -50,11 +53,24 @@ struct queue {
 
 /* ---- receipts ---- */
 
-/* Who does not know the secret can neither guess it nor work it out from receipts that were seen,
- * short of effort that a queue is not worth: it guards against mistakes and guesses. */
-static uint64_t proof_of(const struct queue *queue, uint64_t number)
+/* The first 64 bits of the HMAC-SHA256 of the number. A guess is tried against the server, which
+ * has one lease of this number, for as long as the lease lasts. False when out of memory. */
+static bool queue_prove(const struct queue *queue, uint64_t number, uint64_t *ret_proof)
 {
-    return random_mix(random_mix(number ^ queue->secret[0]) + queue->secret[1]) >> 1;
+    uint8_t text[8], digest[MAC_SIZE];
+    const struct bytes part = {(const char *)text, sizeof(text)};
+
+    put_be(text, number, sizeof(text));
+    if (!mac_compute(queue->mac, &part, 1, digest))
+        return false;
+    *ret_proof = get_be(digest, sizeof(*ret_proof));
+    return true;
+}
+
+/* In a time that does not tell how much of the proof is right. */
+static bool queue_is_proven(struct queue_receipt receipt, const struct queue_lease *lease)
+{
+    return CRYPTO_memcmp(&receipt.proof, &lease->receipt.proof, sizeof(receipt.proof)) == 0;
 }
 
 void queue_receipt_format(struct queue_receipt receipt, char ret_text[QUEUE_RECEIPT_SIZE])
@@ -91,11 +107,7 @@ static uint64_t tick_at(struct instant at)
 
 static uint64_t hash_of(const struct queue *queue, struct bytes name)
 {
-    uint64_t hash = random_mix(queue->secret[0] + queue->secret[1] + name.size);
-
-    for (size_t i = 0; i < name.size; i += 8)
-        hash = random_mix(hash ^ get_le(name.data + i, name.size - i < 8 ? name.size - i : 8));
-    return hash;
+    return random_mix(bytes_hash(queue->hash_seed, name));
 }
 
 static struct line *line_get(struct queue *queue, struct bytes name)
@@ -177,7 +189,8 @@ static bool need_spare(struct queue *queue)
     if (queue->spare)
         return true;
     lease = calloc(1, sizeof(*lease));
-    if (!lease || !map_reserve(&queue->leases, map_count(&queue->leases) + 1)) {
+    if (!lease || !map_reserve(&queue->leases, map_count(&queue->leases) + 1) ||
+        !queue_prove(queue, queue->number + 1, &lease->receipt.proof)) {
         free(lease);
         return false;
     }
@@ -209,7 +222,6 @@ static void lease_begin(struct queue *queue, struct instant now, struct line *li
     lease->delivery = lease->delivery_ = delivery;
     lease->line_ = line;
     lease->receipt.number = ++queue->number;
-    lease->receipt.proof = proof_of(queue, queue->number);
     map_put(&queue->leases, lease->receipt.number, lease); /* need_spare made room */
     arm(queue, lease, now, request->lease_ms);
     if (request->items_ == 0)
@@ -279,7 +291,7 @@ static struct queue_lease *find(struct queue *queue, const struct queue_request 
     struct queue_receipt receipt = request->receipts[index];
     struct queue_lease *lease = map_get(&queue->leases, receipt.number);
 
-    if (!lease || receipt.proof != lease->receipt.proof ||
+    if (!lease || !queue_is_proven(receipt, lease) ||
         !bytes_equal(request->queue, (struct bytes){lease->line_->name, lease->line_->name_size}))
         return NULL;
     return lease;
@@ -530,15 +542,14 @@ void queue_return_all(struct queue *queue)
 
 /* ---- life ---- */
 
-struct queue *queue_create(const uint64_t secret[2], struct instant now)
+struct queue *queue_create(const uint8_t secret[QUEUE_SECRET_SIZE], struct instant now)
 {
     struct queue *queue = calloc(1, sizeof(*queue));
     struct tw_wheel_options options = {.start = tick_of(now)};
 
     if (!queue)
         return NULL;
-    queue->secret[0] = secret[0];
-    queue->secret[1] = secret[1];
+    queue->mac = mac_create((struct bytes){(const char *)secret, QUEUE_SECRET_SIZE});
     map_init(&queue->lines);
     map_init(&queue->leases);
     list_init(&queue->wanting);
@@ -548,7 +559,8 @@ struct queue *queue_create(const uint64_t secret[2], struct instant now)
     list_init(&queue->shown);
     queue->lease_wheel = tw_wheel_create(&options);
     queue->wait_wheel = tw_wheel_create(&options);
-    if (!queue->lease_wheel || !queue->wait_wheel) {
+    if (!queue->lease_wheel || !queue->wait_wheel || !queue->mac ||
+        !queue_prove(queue, 0, &queue->hash_seed)) { /* no lease has the number 0 */
         queue_destroy(queue);
         return NULL;
     }
@@ -584,6 +596,7 @@ void queue_destroy(struct queue *queue)
     map_deinit(&queue->leases);
     tw_wheel_destroy(queue->lease_wheel);
     tw_wheel_destroy(queue->wait_wheel);
+    mac_destroy(queue->mac);
     free(queue);
 }
 
@@ -603,6 +616,7 @@ void queue_stats(const struct queue *queue, struct queue_stats *ret_stats)
 void queue_check(const struct queue *queue)
 {
     size_t cursor = 0, leases = 0, waiting = 0, timed = 0;
+    uint64_t proof;
     const struct queue_lease *lease;
     struct line *line;
 
@@ -611,7 +625,7 @@ void queue_check(const struct queue *queue)
     while ((lease = map_next(&queue->leases, &cursor))) {
         CHECK(lease->delivery == lease->delivery_ && lease->line_);
         CHECK(lease->receipt.number > 0 && lease->receipt.number <= queue->number);
-        CHECK(lease->receipt.proof == proof_of(queue, lease->receipt.number));
+        CHECK(queue_prove(queue, lease->receipt.number, &proof) && lease->receipt.proof == proof);
         CHECK(map_get(&queue->lines, lease->line_->hash) == lease->line_);
     }
     cursor = 0;

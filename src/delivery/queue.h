@@ -29,8 +29,9 @@
 #include "base/time.h"
 #include "engine/delivery.h"
 
-/* What a worker shows to speak about a lease: the number of the lease, and a proof that it was
- * given this number, which no other process of this service accepts. */
+/* Names a lease: its number, and a proof that the worker was given this number: 64 bits of an
+ * HMAC-SHA256, with a key that lives as long as the queue. No other run of the server accepts it.
+ * */
 struct queue_receipt {
     uint64_t number, proof;
 };
@@ -108,9 +109,11 @@ struct queue_stats {
 
 struct queue;
 
-/* `secret` makes the proofs of receipts: random, and another one each time. NULL when out of
- * memory. */
-struct queue *queue_create(const uint64_t secret[2], struct instant now);
+#define QUEUE_SECRET_SIZE 32
+
+/* `secret` is the key of the receipts: random, and another one each time; it is copied. NULL when
+ * out of memory. */
+struct queue *queue_create(const uint8_t secret[QUEUE_SECRET_SIZE], struct instant now);
 
 /* Frees all, with the deliveries that are here. Requests that were not answered are forgotten. */
 void queue_destroy(struct queue *queue);

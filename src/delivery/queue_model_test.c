@@ -399,10 +399,11 @@ static void run(uint64_t seed)
         do_ready, do_pass_time, do_record, do_record, do_record,
     };
     struct model *model = calloc(1, sizeof(*model));
-    const uint64_t secret[2] = {seed, seed + 1};
+    uint8_t secret[QUEUE_SECRET_SIZE] = {0};
 
     model->random = random_seeded(seed);
     model->now_ms = below(model, 2) ? (UINT64_C(1) << 32) - 100 : 1000;
+    put_le(secret, seed, 8);
     model->queue = queue_create(secret, now_of(model));
     for (int step = 0; step < STEPS; step++) {
         things[below(model, sizeof(things) / sizeof(*things))](model);

@@ -139,7 +139,7 @@ static int set_up(void **state)
 
     bed->storage = memory_storage_create(1);
     bed->engine = engine_create(&options, &meta, START);
-    bed->queue = queue_create((const uint64_t[2]){1, 2}, now_of(bed));
+    bed->queue = queue_create((const uint8_t[QUEUE_SECRET_SIZE]){1, 2}, now_of(bed));
     settle(bed);
     *state = bed;
     return 0;

@@ -1,15 +1,13 @@
 #include "delivery/signature.h"
 
 #include "base/base64.h"
+#include "delivery/mac.h"
 
 #include <assert.h>
-#include <openssl/core_names.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define DIGEST_BYTES    32
 #define ID_BYTES_MAX    128
 #define PREFIX_SIZE     (ID_BYTES_MAX + 24) /* "id.timestamp." */
 #define SEPARATORS      " \t\r\n"
@@ -17,25 +15,9 @@
 #define BASE64_SIZE_MAX ((SIGNATURE_SECRET_BYTES_MAX + 2) / 3 * 4)
 
 struct signature {
-    EVP_MAC_CTX *contexts[SIGNATURE_SECRETS_MAX]; /* each with its key set */
+    struct mac *macs[SIGNATURE_SECRETS_MAX];
     size_t count;
 };
-
-static EVP_MAC_CTX *create_context(const uint8_t *key, size_t key_size)
-{
-    EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
-    EVP_MAC_CTX *context = mac ? EVP_MAC_CTX_new(mac) : NULL;
-    OSSL_PARAM parameters[] = {
-        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, (char[]){"SHA256"}, 0),
-        OSSL_PARAM_construct_end(),
-    };
-
-    EVP_MAC_free(mac); /* the context keeps it */
-    if (!context || EVP_MAC_init(context, key, key_size, parameters))
-        return context;
-    EVP_MAC_CTX_free(context);
-    return NULL;
-}
 
 static enum error_code add_secret(struct signature *signature, struct bytes secret,
                                   struct error *ret_error)
@@ -54,7 +36,7 @@ static enum error_code add_secret(struct signature *signature, struct bytes secr
     is_base64 = secret.size <= BASE64_SIZE_MAX && base64_decode(secret, key, &key_size);
     if (is_base64 && key_size >= SIGNATURE_SECRET_BYTES_MIN &&
         key_size <= SIGNATURE_SECRET_BYTES_MAX)
-        signature->contexts[signature->count] = create_context(key, key_size);
+        signature->macs[signature->count] = mac_create((struct bytes){(const char *)key, key_size});
     OPENSSL_cleanse(key, sizeof(key));
     if (!is_base64 && secret.size <= BASE64_SIZE_MAX)
         return error_set(ret_error, ERROR_INVALID,
@@ -63,7 +45,7 @@ static enum error_code add_secret(struct signature *signature, struct bytes secr
         key_size > SIGNATURE_SECRET_BYTES_MAX)
         return error_set(ret_error, ERROR_INVALID, "secret %zu is not of %d to %d bytes", number,
                          SIGNATURE_SECRET_BYTES_MIN, SIGNATURE_SECRET_BYTES_MAX);
-    if (!signature->contexts[signature->count])
+    if (!signature->macs[signature->count])
         return error_set(ret_error, ERROR_NO_MEMORY, "no memory to sign webhooks");
     signature->count++;
     return ERROR_NONE;
@@ -99,7 +81,7 @@ void signature_destroy(struct signature *signature)
     if (!signature)
         return;
     for (size_t i = 0; i < signature->count; i++)
-        EVP_MAC_CTX_free(signature->contexts[i]); /* wipes its key */
+        mac_destroy(signature->macs[i]);
     free(signature);
 }
 
@@ -107,21 +89,15 @@ enum error_code signature_append(struct signature *signature, struct bytes id, u
                                  struct bytes body, struct buffer *out)
 {
     char prefix[PREFIX_SIZE];
-    uint8_t digest[DIGEST_BYTES];
-    size_t digest_size;
-    int prefix_size;
 
     assert(id.size <= ID_BYTES_MAX);
-    prefix_size = snprintf(prefix, sizeof(prefix), "%.*s.%llu.", (int)id.size, id.data,
-                           (unsigned long long)timestamp_s);
+    const int prefix_size = snprintf(prefix, sizeof(prefix), "%.*s.%llu.", (int)id.size, id.data,
+                                     (unsigned long long)timestamp_s);
+    const struct bytes parts[] = {{prefix, (size_t)prefix_size}, body};
     for (size_t i = 0; i < signature->count; i++) {
-        EVP_MAC_CTX *context = signature->contexts[i];
+        uint8_t digest[MAC_SIZE];
 
-        /* Without a key it starts over with the one it has: no key schedule, no allocation. */
-        if (!EVP_MAC_init(context, NULL, 0, NULL) ||
-            !EVP_MAC_update(context, (const uint8_t *)prefix, (size_t)prefix_size) ||
-            !EVP_MAC_update(context, (const uint8_t *)body.data, body.size) ||
-            !EVP_MAC_final(context, digest, &digest_size, sizeof(digest)))
+        if (!mac_compute(signature->macs[i], parts, 2, digest))
             return ERROR_NO_MEMORY;
         buffer_append_text(out, i == 0 ? "v1," : " v1,");
         base64_append(out, (struct bytes){(const char *)digest, sizeof(digest)});

@@ -26,11 +26,12 @@ struct queue_heads {
 
 enum error_code queue_loop_create(struct node *node)
 {
-    uint64_t secret[2];
+    uint8_t secret[QUEUE_SECRET_SIZE];
 
     if (entropy_fill(secret, sizeof(secret)) != ERROR_NONE)
         return ERROR_IO;
     node->queue = queue_create(secret, instant_now());
+    explicit_bzero(secret, sizeof(secret));
     node->heads = calloc(1, sizeof(*node->heads) + node->partition_count * sizeof(struct wall));
     return node->queue && node->heads ? ERROR_NONE : ERROR_NO_MEMORY;
 }

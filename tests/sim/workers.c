@@ -48,10 +48,12 @@ void workers_forget(struct world *world)
 
 void workers_start(struct world *world, uint16_t partition)
 {
-    const uint64_t secret[2] = {random_next(&world->random), random_next(&world->random)};
+    uint8_t secret[QUEUE_SECRET_SIZE] = {0};
     struct crew *crew = crew_of(world, partition);
 
     crew->start_ms = world->time_ms;
+    put_le(secret, random_next(&world->random), 8);
+    put_le(secret + 8, random_next(&world->random), 8);
     crew->queue = queue_create(secret, instant_of(world, crew));
     assert(crew->queue);
     crew->number++;

@@ -406,7 +406,7 @@ struct node *node_fake_start(uint16_t partition_count)
     pthread_cond_init(&node->changed, NULL);
     list_init(&node->waiting);
     map_init(&node->timers);
-    node->queue = queue_create((const uint64_t[2]){1, 2}, instant_now());
+    node->queue = queue_create((const uint8_t[QUEUE_SECRET_SIZE]){1, 2}, instant_now());
     assert(node->queue);
     node->partition_count = partition_count;
     node->inflight_max = SIZE_MAX / 2;
