@@ -315,8 +315,9 @@ static enum error_code log_check(void *self, struct bytes tenant, struct bytes t
     (void)target;
     if (!tenant.size)
         return ERROR_NONE;
-    return error_set(ret_error, ERROR_INVALID,
-                     "log: is for timers without a tenant: it writes to the operator's output");
+    return error_set(
+        ret_error, ERROR_INVALID,
+        "only a timer without a tenant may use log: because it writes to the operator's output");
 }
 
 static void log_post(void *self, struct list *deliveries)

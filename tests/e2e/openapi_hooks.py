@@ -104,8 +104,8 @@ def before_call(context, case, kwargs):
         case.body.pop("key", None)  # it is in the path
     if case.headers and re.fullmatch("[!-~]{1,200}", str(case.headers.get("Idempotency-Key", ""))):
         case.headers["Idempotency-Key"] += f".{next(REQUESTS)}"  # else it is another request's
-    if isinstance(case.body, dict) and re.match(r"(kafka|redis|nats|amqp)://", str(case.body.get("target"))):
-        case.body = {**case.body, "target": "http://127.0.0.1:9/"}  # no connection is configured
+    if isinstance(case.body, dict) and re.match(r"(kafka|redis|nats|amqp)://|log:", str(case.body.get("target"))):
+        case.body = {**case.body, "target": "http://127.0.0.1:9/"}  # no connection is configured, and a tenant has no log:
     if isinstance(case.body, dict) and isinstance(case.body.get("target"), str):
         case.body = {**case.body, "target": re.sub(
             r"^(https?://)(\[[0-9a-f:]+\]|[a-z0-9_.-]+)(:[0-9]+)?(?=[/?]|$)", r"\g<1>127.0.0.1:9",
