@@ -3,7 +3,7 @@
  * One timer of it, already durable; its client may cancel it. The storage knows the highest epoch
  * that has written to it, and refuses lower ones (a fence); a node begins a delivery only while its
  * lease lasts, which is one of its epoch, and the next owner waits for the end of that.
- * docs/formal.md says what is left out.
+ * docs/reliability-lab.md says what is left out.
  *
  * PLANT=1 .. 5 plants a bug: each must be found (formal_test.py).
  */

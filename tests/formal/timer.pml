@@ -1,6 +1,6 @@
 /*
  * Who owns one timer: its client, the engine, the storage, its target, a clock that steps both ways,
- * and crashes at any moment. docs/formal.md says what this covers and what it does not.
+ * and crashes at any moment. docs/reliability-lab.md says what this covers and what it does not.
  *
  * PLANT=1 .. 7 plants a bug: each must be found (formal_test.py).
  */

@@ -15,7 +15,7 @@ from tables import in_code, rows
 
 DOCUMENT = "docs/contract.md"
 PROMISE = re.compile(r"- `([a-z0-9_-]+)`: \S")
-LIMITS_HEAD = ["limit", "value", "of", "beyond it"]
+LIMITS_HEADS = [["limit", "value", "of", "beyond it"], ["limit", "value", "of"]]
 TAG = re.compile(r" *(?:/\*|#) proves: (.+?)(?: \*/)?$")
 ENTRY = re.compile(r"([a-z0-9_-]+)(?: \((at|beyond)\))?")
 
@@ -28,8 +28,9 @@ def promises(root):
 
 def limits(root):
     """id -> (line, value's cell), of the limits."""
+    text = read(root, DOCUMENT)
     return {in_code(name)[0]: (number, value)
-            for number, (name, value, *_) in rows(read(root, DOCUMENT), LIMITS_HEAD) if in_code(name)}
+            for head in LIMITS_HEADS for number, (name, value, *_) in rows(text, head) if in_code(name)}
 
 
 def test_below(path, lines, at):
