@@ -1,5 +1,5 @@
 /* tickwheeld.c - the daemon: reads the settings, starts the parts, runs until a signal stops it. */
-#include "api/core/api.h"
+#include "api/api.h"
 #include "ops/event_log.h"
 #include "check.h"
 #include "delivery/brokers.h"

@@ -5,7 +5,7 @@
  */
 #include "api/core/access.h"
 
-#include "api/core/route.h"
+#include "api/routes.h"
 #include "api/operations/service.h"
 
 #include <jansson.h>
@@ -232,8 +232,8 @@ static void test_routes(void **state)
 
     (void)state;
     assert_non_null(document);
-    for (size_t i = 0; i < route_count; i++) {
-        const struct route *route = &route_table[i];
+    for (size_t i = 0; i < routes_count; i++) {
+        const struct route *route = &routes[i];
         char method[16] = "";
         const char *scope;
 

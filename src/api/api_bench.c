@@ -2,7 +2,7 @@
  * How many single creates a second the HTTP face answers: server, node double and client in one
  * process, over loopback. Arguments: connections (512), seconds (3), server threads (1).
  */
-#include "api/core/api.h"
+#include "api/api.h"
 #include "api/fake/node_fake.h"
 #include "sys/clock.h"
 

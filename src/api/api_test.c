@@ -2,10 +2,10 @@
  * Goal: each route answers as docs/api.md says, in every status it has. Method: real requests over
  * sockets to the API on a node double, which is made to refuse, to fail or to be slow.
  */
-#include "api/core/api.h"
+#include "api/api.h"
 
 #include "api/core/call.h"
-#include "api/core/route.h"
+#include "api/routes.h"
 #include "api/testing/fixture.h"
 
 #include <jansson.h>
@@ -567,12 +567,12 @@ static void answers_before_it_stops(void **state)
 static void refuses_every_call_while_it_stops(void **state)
 {
     struct fixture *fixture = *state;
-    struct client *clients = calloc(route_count, sizeof(*clients));
+    struct client *clients = calloc(routes_count, sizeof(*clients));
     size_t refused = 0;
     pthread_t thread;
 
     assert_non_null(clients);
-    for (size_t i = 0; i < route_count; i++) {
+    for (size_t i = 0; i < routes_count; i++) {
         client_open(&clients[i], api_port(fixture->api));
         client_ask(&clients[i], "GET", "/healthz", "", NOTHING, &fixture->reply);
         assert_int_equal(fixture->reply.status, 200);
@@ -583,8 +583,8 @@ static void refuses_every_call_while_it_stops(void **state)
     assert_int_equal(pthread_create(&thread, NULL, stop, fixture), 0);
     while (client_can_connect(api_port(fixture->api)))
         ;
-    for (size_t i = 0; i < route_count; i++) {
-        client_ask(&clients[i], route_table[i].method, route_table[i].path, FIXTURE_JSON, NOTHING,
+    for (size_t i = 0; i < routes_count; i++) {
+        client_ask(&clients[i], routes[i].method, routes[i].path, FIXTURE_JSON, NOTHING,
                    &fixture->reply);
         refused += fixture->reply.status == 503 &&
                    reply_has_header(&fixture->reply, "Retry-After", "5") &&
@@ -594,7 +594,7 @@ static void refuses_every_call_while_it_stops(void **state)
     }
     node_fake_release(fixture->node);
     pthread_join(thread, NULL);
-    assert_int_equal(refused, route_count);
+    assert_int_equal(refused, routes_count);
     free(clients);
 }
 

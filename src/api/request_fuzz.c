@@ -4,7 +4,7 @@
  * a header value; what is accepted must hold its own rules.
  */
 #include "api/timers/list.h"
-#include "api/core/route.h"
+#include "api/routes.h"
 #include "api/timers/timers.h"
 #include "http/field.h"
 
@@ -53,7 +53,7 @@ static void use_query(struct bytes query)
 static void use_target(struct bytes text)
 {
     static const char *const methods[] = {"GET", "HEAD", "POST", "PATCH", "DELETE", "PUT"};
-    char room[CALL_PARAMETER_SIZE];
+    char room[ROUTE_PARAMETER_SIZE];
     struct http_target target;
     struct route_match match;
 
@@ -61,7 +61,7 @@ static void use_target(struct bytes text)
         return;
     check(target.path.size > 0 && target.path.data[0] == '/');
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
-        route_find(route_table, route_count, bytes_of(methods[i]), target.path, room, &match);
+        route_find(routes, routes_count, bytes_of(methods[i]), target.path, room, &match);
         check(!match.route || match.allow[0]);
         check(match.parameter.size <= sizeof(room));
     }

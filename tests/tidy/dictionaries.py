@@ -9,8 +9,8 @@ from rules import read
 from tables import DOCUMENT, resolved
 
 SCHEMAS = {
-    "src/api/json/dead_json_fuzz.dict": ("Redrive",),
-    "src/api/json/queues_json_fuzz.dict": ("QueueLease", "QueueAck", "QueueNack", "QueueExtend"),
+    "src/api/timers/dead_json_fuzz.dict": ("Redrive",),
+    "src/api/queues/queues_json_fuzz.dict": ("QueueLease", "QueueAck", "QueueNack", "QueueExtend"),
     "src/api/json/timer_json_fuzz.dict": ("TimerCreate", "TimerPatch"),
 }
 

@@ -26,6 +26,16 @@ BELOW = {
     "api": {"base", "sys", "calendar", "timer", "ops", "http", "storage", "engine", "delivery", "shard"},
 }
 
+# The rooms of src/api: what each may include of src/api besides itself. Files beside the rooms (the table of routes)
+# include all of them; tests and their helpers are free.
+ROOMS = {"api": {
+    "json": set(),
+    "core": {"json"},
+    "timers": {"json", "core"},
+    "queues": {"json", "core"},
+    "operations": {"json", "core"},
+}}
+
 FILE_LINES_MAX = 1000
 FUNCTION_LINES_MAX = 69
 COLUMNS_MAX = 100
@@ -89,6 +99,13 @@ def test_headers(root):
     return {header for header, paths in users.items() if all(is_test(path) for path in paths)}
 
 
+def room_above(path, target):
+    """Whether `path` lies in a room of its folder, and includes `target` of a room above it or beside the rooms."""
+    room, other = path.split("/")[2], target.split("/")[1]
+    rooms = ROOMS.get(path.split("/")[1], {})
+    return room in rooms and not is_test(path) and other != room and other not in rooms[room]
+
+
 def layers(root):
     """No #include points up."""
     wrong = []
@@ -114,6 +131,8 @@ def layers(root):
                 continue
             if target != folder and target not in BELOW.get(folder, set()):
                 wrong.append(f"{path}:{number}: {folder} includes {found[2]}")
+            if target == folder and room_above(path, found[2]):
+                wrong.append(f"{path}:{number}: {folder}/{parts[2]} includes {found[2]}")
     return wrong
 
 

@@ -72,9 +72,9 @@ CLEAN = {
  "components": {"responses": {"Fine": {"headers": {"ETag": {}}}},
  "schemas": {"A": {"properties": {"b": {"maxItems": 16, "items": {"enum": ["c"], "maxLength": 4096}}}},
  "Redrive": {"$ref": "#/components/schemas/A"}}}}\n""",
-    "src/api/json/dead_json_fuzz.dict": '"\\"b\\":"\n"\\"c\\""\n',
-    "src/api/json/dead_json_fuzz.c": "int a;\n",
-    "src/api/json/dead_json_fuzz.corpus": 'a "\\x00\\n\\\\"\nb ""\n',
+    "src/api/timers/dead_json_fuzz.dict": '"\\"b\\":"\n"\\"c\\""\n',
+    "src/api/timers/dead_json_fuzz.c": "int a;\n",
+    "src/api/timers/dead_json_fuzz.corpus": 'a "\\x00\\n\\\\"\nb ""\n',
     "src/base/error.h": '#define ERROR_LIST(X) X(NONE, "none") X(IO, "io")\n',
     "src/base/a_test.c": "/* Goal: it fits. */\n/* proves: kept, n-max, b-max */\nstatic void fits(void **state)\n{\n}\n"
                          "int main(void)\n{\n    TEST(fits);\n}\n",
@@ -126,7 +126,10 @@ OFFENDERS = {
         ("src/storage/up.c", '#include "engine/engine.h"\n'),
         ("src/engine/up.c", '#include "sys/clock.h"\n'),
         ("src/delivery/up.c", '#include "shard/node.h"\n'),
-        ("src/shard/up.c", '#include "api/core/api.h"\n'),
+        ("src/shard/up.c", '#include "api/api.h"\n'),
+        ("src/api/json/up.c", '#include "api/core/call.h"\n'),
+        ("src/api/core/up.h", '#include "api/routes.h"\n'),
+        ("src/api/timers/up.c", '#include "api/queues/queues.h"\n'),
         ("src/base/up.h", "#include <tickwheel/wheel.h>\n"),
         ("lib/src/up.c", '#include "base/good.h"\n'),
         ("lib/include/tickwheel/up.h", '#include "../../src/base/good.h"\n'),
@@ -177,13 +180,13 @@ OFFENDERS = {
     ],
     rules.documented_links: [("docs/bad.md", "See [it](gone.md).\n")],
     dictionaries.fuzz_words: [
-        ("src/api/json/dead_json_fuzz.dict", '"\\"b\\":"\n'),
-        ("src/api/json/dead_json_fuzz.dict", '"\\"c\\""\n"b"\n'),
+        ("src/api/timers/dead_json_fuzz.dict", '"\\"b\\":"\n'),
+        ("src/api/timers/dead_json_fuzz.dict", '"\\"c\\""\n"b"\n'),
     ],
     corpora.fuzz_corpora: [
         ("src/base/a_fuzz.c", "int a;\n"),
         ("src/base/a_fuzz.corpus", ""),
-        *[("src/api/json/dead_json_fuzz.corpus", text)
+        *[("src/api/timers/dead_json_fuzz.corpus", text)
           for text in ('a "b"', 'a "b"\na "c"\n', 'b "b"\na "c"\n', 'a b\n', 'a "\\x61"\n', 'a "\\x0A"\n', 'a "\t"\n',
                        'a "\\"\n', 'a/b "c"\n', '.a "b"\n', '\n', 'a "b"\r\n', 'a "\x80"\n')],
     ],
@@ -242,7 +245,12 @@ INNOCENT = {
         ("src/base/zc.c", "static const int a[] = {f(1)};\nint f(void)\n{\n}\nstatic int (*g)(int f);\n"),
         ("lib/src/zc.c", "static int f(void)\n{\n}\n"),
     ],
-    rules.layers: [("src/base/c.c", '/*\n#include "sys/clock.h"\n*/\n')],
+    rules.layers: [
+        ("src/base/c.c", '/*\n#include "sys/clock.h"\n*/\n'),
+        ("src/api/timers/down.c", '#include "api/core/call.h"\n#include "api/timers/b.h"\n#include "http/a.h"\n'),
+        ("src/api/all.c", '#include "api/timers/b.h"\n'),
+        ("src/api/json/all_test.c", '#include "api/core/call.h"\n'),
+    ],
     rules.engine_modules: [
         ("src/engine/window.c", '#include "engine/commit.h"\n#include "engine/engine.h"\n'),
         ("src/engine/window.c", "int a(struct engine *engine)\n{\n    return engine->window->is_ready;\n}\n"),

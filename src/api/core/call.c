@@ -257,27 +257,6 @@ struct bytes call_trace(struct call *call, char ret_text[TRACE_PARENT_SIZE + 1])
     return (struct bytes){ret_text, TRACE_PARENT_SIZE};
 }
 
-/* ---- batches ---- */
-
-bool api_enter_batch(struct api *api)
-{
-    bool has_room;
-
-    pthread_mutex_lock(&api->lock);
-    has_room = api->batches < api->budget.batches_max;
-    api->batches += has_room;
-    pthread_mutex_unlock(&api->lock);
-    return has_room;
-}
-
-void api_leave_batch(struct api *api)
-{
-    pthread_mutex_lock(&api->lock);
-    api->batches--;
-    pthread_cond_signal(&api->batch_ended);
-    pthread_mutex_unlock(&api->lock);
-}
-
 /* ---- the node ---- */
 
 struct timer_json_limits call_timer_limits(const struct call *call)

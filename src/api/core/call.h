@@ -9,43 +9,13 @@
 #ifndef TICKWHEEL_API_CORE_CALL_H
 #define TICKWHEEL_API_CORE_CALL_H
 
-#include "api/core/access.h"
-#include "api/core/api.h"
-#include "api/json/problem.h"
-#include "api/json/timer_json.h"
-#include "api/core/concurrency.h"
+#include "api/core/route.h"
+#include "api/core/shared.h"
 #include "base/trace.h"
 #include "http/server.h"
 #include "http/target.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
-#define CALL_PARAMETER_SIZE   256         /* the longest {id} or {key} that is looked at */
 #define CALL_SMALL_BODY_BYTES (16u << 10) /* of a body that is not counted */
-
-/* What all requests under way may take together. */
-struct api_budget {
-    size_t bodies_bytes_max;  /* memory for bodies, but small ones and those of batches */
-    size_t answers_bytes_max; /* memory for answers, until they are sent */
-    size_t batches_max;       /* batches at a time */
-};
-
-#define API_BUDGET_DEFAULT ((struct api_budget){256 << 20, 512 << 20, 256})
-
-struct api {
-    struct api_options options;
-    struct timer_json_limits limits;
-    struct http_server *server;
-    struct access *access;
-    struct api_budget budget;
-    _Atomic size_t bodies_bytes, answers_bytes; /* against the budget */
-    pthread_mutex_t lock;
-    pthread_cond_t batch_ended;
-    _Atomic unsigned forecasts; /* under way */
-    struct concurrency lists;   /* that are read */
-    size_t batches;             /* guarded by lock; they may outlive their requests */
-};
 
 struct call {
     struct api *api;
@@ -54,7 +24,7 @@ struct call {
     struct caller caller;   /* whose timers it may see; valid from the route's `begin` on */
     size_t body_bytes_max;  /* the same */
     struct bytes parameter; /* the decoded {id} or {name} of the path; data NULL without one */
-    char parameter_text[CALL_PARAMETER_SIZE];
+    char parameter_text[ROUTE_PARAMETER_SIZE];
     struct bytes query;    /* as sent */
     struct buffer body;    /* collected by call_collect */
     size_t body_counted;   /* how much of it stands in api.bodies_bytes */
@@ -66,19 +36,6 @@ struct call {
     struct timer_id id;
     struct timer *timer;
     struct command_created created;
-};
-
-/* What a route does at the steps of a request (http/server.h). */
-struct route {
-    const char *method;
-    const char *path; /* "/v1/timers/{id}" */
-    enum access_need need;
-    enum metric_route metric;
-    void (*begin)(struct call *call); /* looks at the head, may answer; NULL: nothing to look at */
-    size_t (*body)(struct call *call, struct bytes chunk); /* NULL: the body is ignored */
-    void (*end)(struct call *call);
-    void (*resumed)(struct call *call); /* NULL: never resumes */
-    void (*closed)(struct call *call);  /* frees `state`; NULL: nothing to free */
 };
 
 /* ---- answering; each but the first gives the call away ---- */
@@ -127,12 +84,6 @@ size_t call_collect(struct call *call, struct bytes chunk);
 /* The traceparent of the request, in its usual form; empty when it has none, several, or one that
  * is none: by W3C Trace Context that is ignored. */
 struct bytes call_trace(struct call *call, char ret_text[TRACE_PARENT_SIZE + 1]);
-
-/* ---- batches ---- */
-
-/* Makes room for one more. False: there are as many as may be. */
-bool api_enter_batch(struct api *api);
-void api_leave_batch(struct api *api);
 
 /* ---- the node ---- */
 

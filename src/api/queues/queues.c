@@ -1,6 +1,6 @@
 #include "api/queues/queues.h"
 
-#include "api/json/queues_json.h"
+#include "api/queues/queues_json.h"
 #include "base/json.h"
 #include "calendar/rfc3339.h"
 #include "timer/queue_target.h"

@@ -3,7 +3,7 @@
  * requests over sockets to the API on a node double, whose queue is the real one and whose timers
  * are ready as soon as they are due.
  */
-#include "api/core/api.h"
+#include "api/api.h"
 
 #include "api/testing/fixture.h"
 

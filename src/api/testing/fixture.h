@@ -5,7 +5,7 @@
 #ifndef TICKWHEEL_API_TESTING_FIXTURE_H
 #define TICKWHEEL_API_TESTING_FIXTURE_H
 
-#include "api/core/api.h"
+#include "api/api.h"
 #include "api/fake/node_fake.h"
 #include "http/testing/client.h"
 

@@ -15,7 +15,7 @@
 #ifndef TICKWHEEL_API_TESTING_WIRE_H
 #define TICKWHEEL_API_TESTING_WIRE_H
 
-#include "api/core/api.h"
+#include "api/api.h"
 #include "api/fake/node_fake.h"
 
 struct wire {

@@ -55,7 +55,7 @@ static void batch_free(struct batch *batch)
     buffer_deinit(&batch->out);
     pthread_mutex_destroy(&batch->lock);
     atomic_fetch_sub(&batch->api->answers_bytes, batch->answers_counted);
-    api_leave_batch(batch->api);
+    shared_leave_batch(batch->api);
     free(batch);
 }
 
@@ -262,7 +262,7 @@ void batch_begin(struct call *call)
         call_answer_error(call, ERROR_NO_MEMORY, "");
         return;
     }
-    if (!api_enter_batch(call->api)) {
+    if (!shared_enter_batch(call->api)) {
         free(batch);
         call_answer_error(call, ERROR_OVERLOADED, "Too many batches are under way");
         return;

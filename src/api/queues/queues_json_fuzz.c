@@ -3,7 +3,7 @@
  * of bounds. Method: the first byte chooses the kind, the rest is the body; what is accepted must
  * hold its own rules.
  */
-#include "api/json/queues_json.h"
+#include "api/queues/queues_json.h"
 
 #include <stdlib.h>
 

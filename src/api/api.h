@@ -11,26 +11,12 @@
  *
  * Threads    api_start and api_stop from one thread; the rest from any.
  */
-#ifndef TICKWHEEL_API_CORE_API_H
-#define TICKWHEEL_API_CORE_API_H
+#ifndef TICKWHEEL_API_API_H
+#define TICKWHEEL_API_API_H
 
-#include "http/tls.h"
-#include "shard/node.h"
-#include "ops/tokens.h"
+#include "api/core/options.h"
 
 struct api;
-
-struct api_options {
-    const struct config *config; /* borrowed until api_stop, as are metrics and node */
-    struct metrics *metrics;
-    struct node *node;
-    struct tokens *tokens;         /* taken in any case; NULL: everybody may do everything */
-    struct tls_identity *identity; /* held until api_stop; NULL: without TLS */
-    /* Whether a timer may go to this target, as timer_json.h says. Any thread. */
-    enum error_code (*target_check)(void *context, struct bytes tenant, struct bytes text,
-                                    const struct target *target, struct error *ret_error);
-    void *target_context;
-};
 
 /* Listens on the configured address. */
 enum error_code api_start(const struct api_options *options, struct api **ret_api,

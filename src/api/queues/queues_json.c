@@ -1,4 +1,4 @@
-#include "api/json/queues_json.h"
+#include "api/queues/queues_json.h"
 
 #include "api/json/timer_json_parse.h"
 #include "calendar/duration.h"

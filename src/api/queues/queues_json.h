@@ -4,8 +4,8 @@
  *
  * Threads    None of its own.
  */
-#ifndef TICKWHEEL_API_JSON_QUEUES_JSON_H
-#define TICKWHEEL_API_JSON_QUEUES_JSON_H
+#ifndef TICKWHEEL_API_QUEUES_QUEUES_JSON_H
+#define TICKWHEEL_API_QUEUES_QUEUES_JSON_H
 
 #include "api/json/problem.h"
 #include "delivery/queue.h"

@@ -1,14 +1,10 @@
-#include "api/core/api.h"
+#include "api/api.h"
 
 #include "api/core/call.h"
-#include "api/core/route.h"
+#include "api/routes.h"
 #include "sys/clock.h"
 
 #include <stdlib.h>
-
-/* Pages of lists that are read and made into JSON: enough to keep both threads at it. Of each that
- * is begun some megabytes may be in memory, and whoever asks for a single timer waits behind it. */
-enum { LISTS_AT_A_TIME = 4 };
 
 /* ---- the server's calls, handed on to the route ---- */
 
@@ -126,7 +122,7 @@ static void api_begin(void *context, struct http_request *request)
         call_answer_error(call, ERROR_BAD_REQUEST, "The request target is not a valid one");
         return;
     }
-    route_find(route_table, route_count, http_request_method(request), target.path,
+    route_find(call->api->routes, call->api->route_count, http_request_method(request), target.path,
                call->parameter_text, &match);
     call->route = match.route;
     call->parameter = match.parameter;
@@ -206,25 +202,7 @@ static const struct http_handler api_handler = {
     .refuse = api_refuse,
 };
 
-/* Batches whose client left live until the node has answered them. */
-static void await_batches(struct api *api)
-{
-    pthread_mutex_lock(&api->lock);
-    while (api->batches > 0)
-        pthread_cond_wait(&api->batch_ended, &api->lock);
-    pthread_mutex_unlock(&api->lock);
-}
-
 /* ---- starting and stopping ---- */
-
-static void api_free(struct api *api)
-{
-    concurrency_deinit(&api->lists);
-    pthread_cond_destroy(&api->batch_ended);
-    pthread_mutex_destroy(&api->lock);
-    access_destroy(api->access);
-    free(api);
-}
 
 enum error_code api_start(const struct api_options *options, struct api **ret_api,
                           struct error *ret_error)
@@ -245,29 +223,18 @@ enum error_code api_start(const struct api_options *options, struct api **ret_ap
     };
     enum error_code error;
 
-    if (!api || !(api->access = access_create(options->tokens))) {
+    if (!api)
         tokens_free(options->tokens);
+    if (!api || shared_init(api, options)) {
         free(api);
         return error_set(ret_error, ERROR_NO_MEMORY, "start the API");
     }
-    pthread_mutex_init(&api->lock, NULL);
-    pthread_cond_init(&api->batch_ended, NULL);
-    concurrency_init(&api->lists, LISTS_AT_A_TIME);
-    api->budget = (struct api_budget){config->bodies_bytes_max, config->answers_bytes_max,
-                                      config->batches_max};
-    api->options = *options;
-    api->limits = (struct timer_json_limits){
-        .payload_bytes_max = config->payload_bytes_max,
-        .target_bytes_max = config->target_bytes_max,
-        .labels_max = config->labels_max,
-        .headers_bytes_max = config->headers_bytes_max,
-        .target_check = options->target_check,
-        .target_context = options->target_context,
-        .zones = node_zones(options->node),
-    };
+    api->routes = routes;
+    api->route_count = routes_count;
     error = http_server_start(&http, &api->server, ret_error);
     if (error) {
-        api_free(api);
+        shared_deinit(api);
+        free(api);
         return error;
     }
     *ret_api = api;
@@ -281,8 +248,8 @@ void api_stop(struct api *api)
     node_queue_stop_waiting(
         api->options.node); /* else the answers to workers would be waited for */
     http_server_stop(api->server);
-    await_batches(api);
-    api_free(api);
+    shared_deinit(api);
+    free(api);
 }
 
 enum error_code api_replace_tokens(struct api *api, struct tokens *tokens)

@@ -1,0 +1,23 @@
+/*
+ * options.h - what an API is started with.
+ */
+#ifndef TICKWHEEL_API_CORE_OPTIONS_H
+#define TICKWHEEL_API_CORE_OPTIONS_H
+
+#include "http/tls.h"
+#include "ops/tokens.h"
+#include "shard/node.h"
+
+struct api_options {
+    const struct config *config; /* borrowed until api_stop, as are metrics and node */
+    struct metrics *metrics;
+    struct node *node;
+    struct tokens *tokens;         /* taken in any case; NULL: everybody may do everything */
+    struct tls_identity *identity; /* held until api_stop; NULL: without TLS */
+    /* Whether a timer may go to this target, as timer_json.h says. Any thread. */
+    enum error_code (*target_check)(void *context, struct bytes tenant, struct bytes text,
+                                    const struct target *target, struct error *ret_error);
+    void *target_context;
+};
+
+#endif
