@@ -51,8 +51,8 @@ def lateness_ms(arrivals):
 # ---- the bound ----
 
 class MemoryGroup:
-    """A memory cgroup (v1 or v2) below the one that we are in ourselves, so that what holds for us goes on holding.
-    What counts in it is all that the daemon makes the kernel keep: its own memory, its sockets' and its files'."""
+    """A memory cgroup (v1 or v2) below the current one, so that its limits still hold.
+    It counts the memory of the daemon, of its sockets and of its cached files."""
 
     def __init__(self, parent, limit_file, peak_file, limit_bytes):
         self.folder = os.path.join(parent, f"tickwheel-{uuid.uuid4().hex[:12]}")
@@ -120,10 +120,10 @@ def limit(limit_bytes):
     return DataLimit(limit_bytes)
 
 
-# ---- what it took ----
+# ---- cost of a run ----
 
 class Memory(threading.Thread):
-    """The largest memory of a process: all that is resident, and what of it is its own (anonymous)."""
+    """The largest memory of a process: resident, and its anonymous part."""
 
     def __init__(self, pid):
         super().__init__(daemon=True)
@@ -157,7 +157,7 @@ class Memory(threading.Thread):
 # ---- others ----
 
 class Bystander(threading.Thread):
-    """Somebody with a target of their own, who makes a timer every now and then and wants it at its time."""
+    """Another client with its own target, which creates timers now and then and measures their lateness."""
 
     def __init__(self, daemon, every_s=0.05, ahead_ms=300):
         super().__init__(daemon=True)

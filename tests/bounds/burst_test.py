@@ -16,7 +16,7 @@ COUNT = bounds.size(5_000, 1_000_000)
 AHEAD_MS = bounds.size(2_000, 45_000)  # in which they are created
 WORKERS = 4
 BOUND = 256 * bounds.MIB
-DEFAULT_BOUND = 640 * bounds.MIB  # near_bytes_max, cache and memtables as they come, and what is kept beside
+DEFAULT_BOUND = 640 * bounds.MIB  # defaults of near_bytes_max, cache and memtables, and other memory
 LITTLE = ("--near-bytes-max", "48M", "--storage-cache-bytes", "16M", "--storage-memtable-bytes", "8M")
 
 

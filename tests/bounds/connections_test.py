@@ -51,7 +51,7 @@ class Crowd:
                 pass  # closed meanwhile: `look` sees it
 
     def look(self, wait_s=0.1):
-        """Reads what has come."""
+        """Reads the bytes that have arrived."""
         for key, _ in self.selector.select(wait_s):
             try:
                 data = key.fileobj.recv(65536)
@@ -95,7 +95,7 @@ def open_sockets(daemon):
 
 
 def judge(name, daemon, crowd, memory, before, bystander):
-    """All that one kind came to; each connection is gone."""
+    """The result of one kind; each connection is closed."""
     memory.end()
     each = max(0, memory.own - before) / COUNT
     late, calls = bystander.end()
@@ -172,7 +172,7 @@ def refused(daemon):
 
 
 def at_the_limit():
-    """As many as may be: who comes then is refused, who was there is served."""
+    """At the limit: further connections are refused, open ones are served."""
     with bounds.Folder() as data, harness.Daemon(
             data, "--connections-max", str(COUNT + SPARE), "--http-idle", "60s") as daemon:
         harness.wait_until(daemon.is_ready, 30, "ready")

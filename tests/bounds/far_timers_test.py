@@ -18,7 +18,7 @@ import harness
 
 COUNT = bounds.size(20_000, 10_000_000)
 BOUND = 256 * bounds.MIB
-KEYS_EACH = 100  # one in so many has a key, which is looked up among all others
+KEYS_EACH = 100  # one timer in this many has a key, which is looked up among all others
 SEED = int(os.environ.get("TEST_SEED", str(random.SystemRandom().randrange(1 << 32))))
 DAY_MS = 24 * 3600 * 1000
 LITTLE = ("--near-bytes-max", "32M", "--storage-cache-bytes", "32M", "--storage-memtable-bytes", "8M")
@@ -34,7 +34,7 @@ def far_timers():
 
 
 def check(data, bound):
-    """--check under the same bound. Answers its peak memory."""
+    """--check under that bound. Returns its peak memory."""
     began = time.monotonic()
     process = subprocess.Popen([harness.find("tickwheeld"), "--check", data], stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, preexec_fn=bound and bound.enter)
@@ -55,7 +55,7 @@ def ready(data, flags, bound):
 
 
 def await_pending(daemon):
-    """All that is left are the timers that are far ahead."""
+    """Only timers far ahead are left."""
     harness.wait_until(lambda: daemon.metric("tickwheel_timers_pending") == COUNT, 60, f"{COUNT} timers pending")
 
 

@@ -103,7 +103,7 @@ def never_answers(daemon):
 
 
 def trickles(daemon):
-    """Each byte is a sign of life; the attempt has its time all the same."""
+    """Each byte is a sign of life; the attempt still times out."""
     with harness.Receiver() as receiver:
         bounds.make_many(daemon, due_now(receiver.url("/trickle/20"), retry={"timeout": "1s"}))
         linger()
@@ -111,7 +111,7 @@ def trickles(daemon):
 
 
 def reads_nothing(daemon):
-    """The system accepts its connections; nobody is there."""
+    """The kernel accepts its connections; no process reads them."""
     with socket.socket() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         deaf.bind(("127.0.0.1", 0))
@@ -138,7 +138,7 @@ def never_acknowledges(daemon):
 
 
 def reads_its_lease_slowly(daemon):
-    """Each asks again when what it did not read comes back."""
+    """Each asks again when its unread items come back."""
     bounds.make_many(daemon, due_now("queue:slow", COUNT // 4, LARGE, retry={"max_attempts": 100}), 1000)
     peers = Peers(daemon)
     body = json.dumps({"max": 1000, "wait": "1s", "lease": "1s"}).encode()
@@ -214,7 +214,7 @@ def sends_a_body_slowly(daemon):
 # ---- brokers ----
 
 def stalls(broker):
-    """Stopped, not ended: its system takes what is sent until its room is full, and says nothing. Then it goes on."""
+    """Stopped, not ended: its kernel accepts bytes until its buffers are full, and nothing answers. Then it continues."""
     def scenario(daemon):
         os.kill(broker.process.pid, signal.SIGSTOP)
         try:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The real daemon under a wall clock that steps, forward and back, by seconds, hours and a year, also while it
-is down: nothing early by the clock that it saw, nothing lost, nothing twice; a step forward fires at once what
+is down: nothing early by the clock shown to it, nothing lost, nothing twice; a step forward fires at once what
 it made due, and drops what `late` says is too late by then. What it wrote while the clock was far ahead (retries,
-and what there was no room for) comes when the clock is right. The layer below plays the clock.
+and spilled items) comes when the clock is right. The layer below plays the clock.
 
     TEST_SEED=N      repeats the steps
     TEST_ROUNDS=N    steps of the walk
@@ -47,7 +47,7 @@ class Clock:
         self.history.append((load.now_us(), self.offset_ms))
 
     def seen_ms(self, since_us, until_us):
-        """All that it may have shown in between: the least and the most."""
+        """The range of times that it may have shown in between."""
         spans = zip(self.history, [at for at, _ in self.history[1:]] + [load.FOREVER])
         offsets = [(max(since_us, at), min(until_us, end), offset) for (at, offset), end in spans
                    if at <= until_us and end >= since_us]
@@ -152,7 +152,7 @@ class ClockTest(unittest.TestCase):
 
     def write_ahead(self, ahead):
         """Retries, each somewhere within two hours, and more items than there is memory for: due by the right
-        clock in a minute, and tried by one that steps ahead before."""
+        clock in a minute, and tried before by a clock that steps ahead."""
         soon = self.clock.now_ms() + 60 * SECOND_MS  # not within the window, so there is room to create them
         retried = self.create([soon] * 40, target=self.receiver.url("/flaky/1"),
                               retry={"base": "2h", "cap": "2h", "max_attempts": 5})

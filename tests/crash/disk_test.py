@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A disk that fills up and fails, under the real daemon: while it lasts, creates are refused with 503 and
-Retry-After and what is there goes on as far as it can; when it is over the service goes on by itself; and
-after a power cut on top of that nothing that was acknowledged is missing. The layer below plays the disk.
+Retry-After and existing timers continue as far as possible; afterwards the service recovers by itself; and
+after a further power cut no acknowledged timer is missing. The layer below plays the disk.
 
     TEST_SEED=N      repeats the clients' choices
     TEST_ROUNDS=N    disks that fail in each of the ways
@@ -121,7 +121,7 @@ class DiskTest(unittest.TestCase):
         status, _, body = self.daemon.call("POST", "/v1/timers/batch",
                                            '{"after":"1h","target":"queue:x"}\n', load.NDJSON)
         self.assertIn("disk-full", body if isinstance(body, str) else str(body))
-        self.assertTrue(self.daemon.is_ready())  # for all that is not a create
+        self.assertTrue(self.daemon.is_ready())  # for every request but a create
 
         harness.wait_until(lambda: set(webhooks) <= set(load.arrived(self.receiver)), 30, "webhooks")
         leased = []
@@ -159,7 +159,7 @@ class DiskTest(unittest.TestCase):
         self.fails("syncs_to_fail", "syncs_failed")
 
     def test_writes_fail_for_long(self):
-        """What is in doubt stays in memory until a write succeeds: no more of it than its share."""
+        """Timers in doubt stay in memory until a write succeeds, bounded by their share."""
         self.start("--near-bytes-max", "1M")
         self.assertTrue(self.is_created())
         self.faults.set("writes_to_fail", 1 << 30)
@@ -179,7 +179,7 @@ class DiskTest(unittest.TestCase):
         refused = self.all_rounds("shorts", lambda: self.faults.set("short_every", 3),
                                   lambda: self.faults.set("short_every", 0),
                                   lambda _: self.faults.get("shorts") > 20)
-        self.assertEqual(refused, 0)  # the rest is written after it: nobody is to notice
+        self.assertEqual(refused, 0)  # the rest is written after it: no request may notice
 
 
 if __name__ == "__main__":

@@ -5,10 +5,10 @@
     faults.set("syncs_to_fail", 1)
     faults.cut(chance)                  # after the process was killed: what a disk may have kept
 
-The layer writes a journal of all that is done to the disk; `Disk` reads it. What was synced is kept. Of what
-was not, a power cut keeps as much as the chance says: nothing, all, what came first, or each 4 KiB block and
-each change of a directory by itself, some blocks cut, some of zeros. After a sync that failed, what it was
-for is never safe any more, whatever a later sync says: so it is with the page cache of Linux.
+The layer writes a journal of all changes to the disk; `Disk` reads it. Synced bytes are kept. Of the rest
+a power cut keeps, by chance: nothing, everything, a prefix, or each 4 KiB block and
+each change of a directory by itself, some blocks cut, some of zeros. After a failed sync its bytes
+are never safe any more, whatever a later sync returns, as with the page cache of Linux.
 """
 
 import mmap
@@ -70,7 +70,7 @@ def apply(contents, offset, data):
         return
     if not data:
         return
-    contents.extend(bytes(max(0, offset - len(contents))))  # what was lost in between reads as zeros
+    contents.extend(bytes(max(0, offset - len(contents))))  # lost bytes in between read as zeros
     contents[offset:offset + len(data)] = data
 
 
@@ -126,7 +126,7 @@ def move(entries, old, new, what):
 
 
 class Disk:
-    """What is safe and what is not, below one folder."""
+    """The synced and the unsynced state of one folder."""
 
     def __init__(self, root):
         self.root, self.top = root, Folder()
@@ -215,7 +215,7 @@ class Disk:
         what.pending = doomed
 
     def cut(self, chance, keep):
-        """From now on the disk is what was left of it; writes that out below the root."""
+        """Takes the remaining state as the disk's contents and writes it below the root."""
         def rebuild(folder, path):
             fresh = Folder()
             entries = folder.after(keep, chance)
@@ -297,7 +297,7 @@ class Faults:
                                   8 * FIELDS.index(name))[0]
 
     def cut(self, chance, keep=None):
-        """The power was cut; returns how it went: what was kept, and how many changes were in doubt."""
+        """Cuts the power; returns a description: the kept changes, and the number of changes in doubt."""
         keep = keep or chance.choice(KEEPS)
         self.disk.follow(self.journal)
         unsynced = self.disk.cut(chance, keep)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""kill -9 under load, again and again; what came of it is compared with what the clients wrote down (load.py).
+"""kill -9 under load, again and again; its state is compared with the clients' record (load.py).
 
     TEST_SEED=N      repeats the clients' choices
     TEST_ROUNDS=N    rounds of kill -9

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The layer under the daemon and its model of a disk (faults.py), on programs too simple to be wrong: what was
-synced is kept by every cut, what was not is kept, lost or torn; a way to the disk that is not followed ends
-the program with a sentence; the clock is what the test says. A fresh child process plays the daemon."""
+"""The layer under the daemon and its model of a disk (faults.py), on programs too simple to be wrong: data that was
+synced survives every cut, other data is kept, lost or torn; a call that the layer does not follow ends
+the program with a sentence; the clock shows the test's time. A fresh child process plays the daemon."""
 
 import os
 import random

@@ -1,7 +1,7 @@
 """The load of the crash tests, and what its clients wrote down: every promise that the daemon made them.
 
 Clients create, batch-create, patch, touch and cancel timers, some due soon and some far, some webhooks and some
-items of a queue, which workers lease and acknowledge. `Record.compare` says what was not kept:
+items of a queue, which workers lease and acknowledge. `Record.compare` lists the broken promises:
 
   lost     acknowledged, not cancelled, due: never arrived; or not due yet, and the daemon does not know it
   early    arrived before its due time
@@ -41,7 +41,7 @@ def milliseconds(text):
 
 
 class Timer:
-    """What was promised of one timer. Its due times: [due ms, first possible at us, surely over at us]."""
+    """The promises about one timer. Its due times: [due ms, first possible at us, surely over at us]."""
 
     def __init__(self, due, is_queued, is_flaky):
         self.dues = [[due, 0, None]]
@@ -257,7 +257,7 @@ class Client(threading.Thread):
         if not timer_id or self.record.timers[timer_id].is_flaky:
             return
         timer, due = self.record.timers[timer_id], self.due()
-        with self.record.lock:  # one change of a timer at a time, or who was last is not known
+        with self.record.lock:  # one change of a timer at a time, otherwise the last one is not known
             if len(timer.dues) > 1:
                 return
             timer.dues.append([due, now_us(), None])
@@ -273,7 +273,7 @@ class Client(threading.Thread):
         """Puts it off: never to an earlier time than it has."""
         timer_id = self.record.some_timer(self.chance)
         if not timer_id or self.record.timers[timer_id].is_flaky:
-            return  # what is touched between two tries is a new appointment
+            return  # a touch between two attempts makes a new appointment
         timer, due = self.record.timers[timer_id], self.due()
         with self.record.lock:
             if len(timer.dues) > 1:

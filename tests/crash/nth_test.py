@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The N-th system call of each kind fails, and the N-th allocation, for N = 1, 2, ... until a whole life of the
-real daemon passes: start, create, fire, cancel, change, backup, stop. Each time it either works all the same or
-refuses and ends with a sentence; it never hangs, crashes or spins; and the next start, without faults, has all that
-was acknowledged, fires nothing early and nothing that was cancelled. Only a library may end the process by itself,
+real daemon passes: start, create, fire, cancel, change, backup, stop. Each time it either works nevertheless or
+refuses and ends with a sentence; it never hangs, crashes or spins; and the next start, without faults, has all
+acknowledged timers, fires none early and no cancelled one. Only a library may end the process by itself,
 as RocksDB and libmicrohttpd do now and then, and that start must have it all too.
 
     TEST_SEED=N        which faults a short run takes
@@ -68,7 +68,7 @@ class Broken(Exception):
 
 
 class Record:
-    """What was acknowledged in one life, and to which path it goes."""
+    """The acknowledged timers of one life, and the path of each."""
 
     def __init__(self, path):
         self.path = path
@@ -100,7 +100,7 @@ def ask(daemon, method, path, body=None, headers=None):
 
 
 def insist(daemon, method, path, body=None, headers=None):
-    """The same again while it is refused, a few times: the fault is over, so sooner or later it must work."""
+    """Repeats a refused request a few times: the fault is over, so it must succeed eventually."""
     for _ in range(50):
         status, answer = ask(daemon, method, path, body, headers)
         if 200 <= status < 300 or status in (404, 410) or daemon.process.poll() is not None:
@@ -153,7 +153,7 @@ def live(daemon, receiver, record, has_all):
 
 
 def ask_all(daemon, receiver, record):
-    """One request of each kind of those that take memory of our own; what is made is not compared."""
+    """One request of each kind that allocates in our code; its results are not compared."""
     far = {"after": "1h", "target": receiver.url(record.path)}
     item = {"after": "0s", "target": "queue:jobs"}
     label = {"labels": {"a": "b"}}
@@ -256,7 +256,7 @@ class Sweep:
         return self.loader[kind] + 1
 
     def run(self, kind, error, n):
-        """One life and what is left of it. Returns whether N was reached."""
+        """One life and the state it leaves. Returns whether N was reached."""
         self.round += 1
         record = Record(f"/life/{self.round}")
         data = os.path.join(self.folder, "data")
@@ -311,8 +311,8 @@ class Sweep:
                 self.output = daemon.output()
 
     def paces(self):
-        """While there are no descriptors it tries again now and then, and not as often as it can; and when there are
-        some again it takes what has waited."""
+        """Without descriptors it retries with pauses; and when there are
+        some again it accepts the waiting connections."""
         data = os.path.join(self.folder, "data")
         for count in (30, 10**9):
             under = (harness.find("nth"), "accept4", "EMFILE", "1", str(count), "--")
@@ -322,7 +322,7 @@ class Sweep:
                     harness.wait_until(daemon.is_ready, WAIT_S, "ready")
                 else:
                     with socket.create_connection(("127.0.0.1", daemon.port)):
-                        time.sleep(1)  # so long it may try
+                        time.sleep(1)  # time for its attempts
                 daemon.signal(signal.SIGTERM)
                 tried, took_s = int(re.search(r"was called (\d+) times", daemon.output())[1]), time.monotonic() - began
             if tried < 2 or (count > 30 and tried > 50 + 200 * took_s):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Power cuts under load: the daemon is killed at a random moment, or at a random step of what it does to the
-disk, also while it starts; then its folder is made to what a disk may have kept (faults.py), or, after some of
+"""Power cuts under load: the daemon is killed at a random moment, or at a random call that changes the
+disk, also while it starts; then its folder is set to a state that a disk may have kept (faults.py), or, after some of
 the kills, left alone: a process that is gone does not take the page cache with it. At the end all is compared
 with what the clients wrote down (load.py). Now and then a sync fails before.
 
-And so that nobody trusts a test that sees nothing: without syncs (storage_sync=never) timers must get lost.
+To show that the test detects losses: without syncs (storage_sync=never) timers must get lost.
 
     TEST_SEED=N      repeats the choices
     TEST_ROUNDS=N    power cuts
@@ -38,7 +38,7 @@ class Scene:
         self.ended = ""
 
     def start(self):
-        """A cut within a change of the MANIFEST looks like a file that was cut short, so the daemon asks; who knows
+        """A cut within a change of the MANIFEST looks like a file that was cut short, so the daemon asks; the operator, who knows
         that it was a power cut answers as docs/operations.md says, and nothing may be lost."""
         try:
             return harness.Daemon(self.faults.data, *self.flags, env=self.faults.env())
@@ -106,7 +106,7 @@ class Scene:
         return verdict
 
     def count_lost(self):
-        """Only what is far: nobody waits for the rest."""
+        """Only timers far ahead, which the test does not wait for."""
         with self.start() as daemon:
             harness.wait_until(daemon.is_ready, 60, "ready")
             return len(self.record.missing(daemon, set(load.arrived(self.receiver)) | set(self.record.leases)))

@@ -2,8 +2,8 @@
  * Who owns a partition that moves between two nodes: an outline of a cluster that is not built yet.
  * One timer of it, already durable; its client may cancel it. The storage knows the highest epoch
  * that has written to it, and refuses lower ones (a fence); a node begins a delivery only while its
- * lease lasts, which is one of its epoch, and the next owner waits for the end of that.
- * docs/reliability-lab.md says what is left out.
+ * lease of its epoch lasts, and the next owner waits for the end of that lease.
+ * docs/reliability-lab.md says what the model leaves out.
  *
  * PLANT=1 .. 5 plants a bug: each must be found (formal_test.py).
  */
@@ -19,8 +19,8 @@ mtype = { NOTHING, DONE, FENCED };        /* a write's result */
 mtype row = LIVE;
 byte storage_epoch = 1;
 
-byte epoch = 1; /* the highest that was given away */
-byte owner = 0; /* to whom */
+byte epoch = 1; /* the highest that was issued */
+byte owner = 0; /* the node that it was issued to */
 byte moves = 0;
 
 /* Of each node. */

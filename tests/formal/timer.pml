@@ -1,6 +1,7 @@
 /*
  * Who owns one timer: its client, the engine, the storage, its target, a clock that steps both ways,
- * and crashes at any moment. docs/reliability-lab.md says what this covers and what it does not.
+ * and crashes at any moment. docs/reliability-lab.md has the properties and the limits of this
+ * model.
  *
  * PLANT=1 .. 7 plants a bug: each must be found (formal_test.py).
  */
@@ -14,7 +15,7 @@
 
 mtype = { NONE, LIVE, FIRED, CANCELLED };              /* a row */
 mtype = { ABSENT, RESTING, WRITING, OUT };             /* the timer in the engine's memory */
-mtype = { NOTHING, CREATE, CANCEL, OUTCOME, RETRY };   /* what is asked, or written for */
+mtype = { NOTHING, CREATE, CANCEL, OUTCOME, RETRY };   /* purpose of a request or a write */
 mtype = { UNKNOWN, DONE, FAILED };                     /* a write, an attempt, an answer */
 
 /* The disk: what a crash leaves. */
@@ -30,7 +31,7 @@ mtype result = UNKNOWN;
 /* The client's call, one at a time. */
 mtype asked = NOTHING;
 
-/* A delivery on its way, and what came back: a crash does not take back the first. */
+/* A delivery on its way, and its answer: a crash does not take back the delivery. */
 bool on_the_wire = false;
 mtype attempt = UNKNOWN;
 
@@ -39,7 +40,7 @@ byte crashes, refusals, faults, steps;
 
 /* What the properties speak of. */
 bool created = false;   /* was answered with success */
-bool cancelled = false; /* the same */
+bool cancelled = false; /* the cancel was answered with success */
 bool is_begun = false;  /* an attempt of this life of the engine that no write has recorded */
 byte received = 0;
 
@@ -61,7 +62,7 @@ proctype client()
     asked = CREATE;
     asked == NOTHING;
     if
-    :: !created -> asked = CREATE; asked == NOTHING /* again, with the same Idempotency-Key */
+    :: !created -> asked = CREATE; asked == NOTHING /* again, with an equal Idempotency-Key */
     :: true
     fi;
     if
@@ -148,7 +149,7 @@ active proctype disk()
     od
 }
 
-/* What it receives after a crash, nobody asks it about any more. */
+/* The engine does not ask for the answer to a delivery from before a crash. */
 active proctype target()
 {
     do

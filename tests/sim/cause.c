@@ -1,3 +1,7 @@
+/*
+ * cause.c - gives each durable row that a request made its request, and settles doubts by the
+ * answers.
+ */
 #include "cause.h"
 
 #include "touches.h"
@@ -10,7 +14,7 @@ void causes_init(struct causes *causes)
 {
     *causes = (struct causes){.nobody = calloc(1, sizeof(struct op))};
     assert(causes->nobody);
-    causes->nobody->is_answered = true; /* like one of which nobody knows how much it did */
+    causes->nobody->is_answered = true; /* as a request with an unknown count of changes */
     causes->nobody->command.kind = COMMAND_COMPLETE;
     causes->nobody->command.error = ERROR_IO;
 }
@@ -21,7 +25,7 @@ void causes_deinit(struct causes *causes)
     free(causes->credits);
 }
 
-/* ---- who could have made a row ---- */
+/* ---- candidates for a row ---- */
 
 bool cause_is_about(const struct op *op, const struct twin *twin)
 {
@@ -161,8 +165,8 @@ static struct credit *credit_of(struct causes *causes, const struct op *op, cons
     return NULL;
 }
 
-/* Whether it may have one more: one request changes one timer once; but a search by labels goes
- * through all places, and what it moved and was delivered meanwhile it may meet again ahead. */
+/* Whether a request may get the credit for one more row. It changes a timer once; only a search by
+ * labels can meet a timer again, further ahead, that it moved and that was delivered meanwhile. */
 static bool may_have(struct causes *causes, const struct op *op, const struct twin *twin)
 {
     if (op->group && op->change.kind != COMMAND_CANCEL)
@@ -181,7 +185,7 @@ static void give(struct credit *credit, size_t i)
         credit->others[i] = credit->others[--credit->other_count];
 }
 
-/* It failed half-way: nobody knows how much it did until then. */
+/* It failed half-way; how many changes it made by then is unknown. */
 static bool is_unknown(const struct op *op)
 {
     return is_of_many(op) && op->is_answered && op->command.error;
@@ -201,7 +205,7 @@ static bool exchange(struct causes *causes, struct credit *credit, size_t i)
     struct op *to = credit->others[i];
 
     if (to->is_answered && !is_of_many(to))
-        return false; /* what it was told is one very row, or none */
+        return false; /* its answer names exactly one row, or none */
     for (size_t k = 0; k < causes->count; k++) {
         struct credit *old = &causes->credits[k];
 
@@ -216,7 +220,7 @@ static bool exchange(struct causes *causes, struct credit *credit, size_t i)
     return false;
 }
 
-/* Finds another one for the credit; those who were answered keep as many as they were told. */
+/* Moves the credit to another request. Answered requests keep the count of their answer. */
 static bool release(struct causes *causes, struct credit *credit)
 {
     credit->is_marked = true;
@@ -273,7 +277,7 @@ static bool take(struct causes *causes, struct credit *credit, struct op *op)
     return true;
 }
 
-/* One more for it, from one that can do without, or gets another one. */
+/* Gives the request one more credit, from a request that can spare it or find another. */
 static bool gain(struct causes *causes, struct op *op)
 {
     for (size_t i = 0; i < causes->count; i++) {
@@ -304,8 +308,8 @@ bool cause_find(struct world *world, struct twin *twin, const struct timer *time
         else if (credit.other_count < CAUSES_MAX - 1)
             credit.others[credit.other_count++] = op;
     }
-    /* Who could have made it is believed to have changed this timer already: then that was another
-     * one. */
+    /* The candidate has the credit for an earlier change of this timer; then another request made
+     * that change. */
     for (uint32_t i = 0; i < credit.other_count && !credit.by; i++)
         if (give_away(causes, credit_of(causes, credit.others[i],
                                         is_of_many(credit.others[i]) ? twin : NULL)))
@@ -318,7 +322,7 @@ bool cause_find(struct world *world, struct twin *twin, const struct timer *time
         assert(causes->credits);
     }
     if (world->model.is_doubtful)
-        return true; /* its answer will be an error, whoever it was */
+        return true; /* its answer will be an error in either case */
     causes->credits[causes->count++] = credit;
     return true;
 }
@@ -343,7 +347,7 @@ bool cause_claim(struct world *world, struct op *op, const struct twin *twin, ui
 {
     bool is_right;
 
-    op->is_answered = false; /* until it is settled, it may give away what it has */
+    op->is_answered = false; /* until it is settled, it may give its credits away */
     is_right = claim(&world->causes, op, twin, version);
     op->is_answered = true;
     return is_right;
@@ -375,8 +379,8 @@ bool cause_claim_count(struct world *world, struct op *op, uint64_t count)
     return have == count;
 }
 
-/* What was told of many may have to be exchanged as long as one of them is in flight; what was told
- * of one timer is certain. */
+/* The credits of a command about many timers may be exchanged while one of the requests is in
+ * flight; an answer about one timer is certain. */
 static bool is_open(const struct credit *credit, bool is_any_of_many)
 {
     bool is_open = !credit->by->is_answered || (is_of_many(credit->by) && is_any_of_many);

@@ -1,11 +1,11 @@
 /*
- * cause.h - each row that a request made has one request that made it, and each request is answered
- * with what it made.
+ * cause.h - matches each row that only a request can explain with one request, and each answer with
+ * its rows.
  *
- * When a row becomes durable that only a request can explain, one of those in flight gets the
- * credit for it; often another one could have made the same row. An answer settles who it was: who
- * is told of success takes the credit from another one that could do without, who is refused gives
- * it away. So in the end each credit and each answer must have found one another.
+ * When such a row becomes durable, one request in flight gets the credit; often another could have
+ * made an equal row. An answer decides: a request answered with success takes the credit from a
+ * request that can spare it, a refused request gives its credit away. At the end each credit must
+ * have its answer, and each answer its credits.
  */
 #ifndef TICKWHEEL_SIM_CAUSE_H
 #define TICKWHEEL_SIM_CAUSE_H
@@ -22,7 +22,7 @@ struct credit {
     struct twin *twin;
     uint32_t version;
     struct op *by;
-    struct op *others[CAUSES_MAX]; /* who could have been it too */
+    struct op *others[CAUSES_MAX]; /* further candidates */
     uint32_t other_count;
     bool is_marked; /* it was looked at in this search */
 };
@@ -50,10 +50,10 @@ bool cause_is_about(const struct op *op, const struct twin *twin);
 /* The request is told that it made this version of the twin. False when it cannot be. */
 bool cause_claim(struct world *world, struct op *op, const struct twin *twin, uint32_t version);
 
-/* The request is told that it made exactly so many rows. False when it cannot be. */
+/* The answer of the request counts its rows. False if that count is impossible. */
 bool cause_claim_count(struct world *world, struct op *op, uint64_t count);
 
-/* A request was answered: forgets what is certain. */
+/* A request was answered: drops the candidates that are decided. */
 void cause_end(struct world *world);
 
 #endif

@@ -1,3 +1,7 @@
+/*
+ * claims.c - checks that keys and Idempotency-Keys have one live holder, and that answers about
+ * them are true.
+ */
 #include "claims.h"
 
 #include "judge.h"
@@ -74,7 +78,7 @@ static const struct twin *made_before(const struct world *world, const struct op
     return NULL;
 }
 
-/* Whether any version of it is what is asked for; or the one that is shown. */
+/* Whether any version of the timer equals the request, or the version that is shown. */
 static bool asks_the_same(const struct twin *twin, const struct timer *shown,
                           const struct content *asked)
 {
@@ -121,8 +125,8 @@ static void judge_key(struct world *world, const struct op *op, const struct con
     }
 }
 
-/* Of several requests in flight that ask for the same, the twin of another one was taken for it:
- * `wanted`, or if that is NULL one in that life. */
+/* Several equal requests are in flight, and the twin of another one was matched with this request:
+ * `wanted`, or if that is NULL a twin of that life. */
 static struct twin **find_like(struct world *world, const struct op *op, const struct twin *twin,
                                const struct twin *wanted, enum twin_life life)
 {
@@ -209,7 +213,7 @@ void claims_judge_met(struct world *world, struct op *op, size_t i, enum error_c
 
 /* ---- calls by key ---- */
 
-/* One that had the key, and lived, from before the call until now. */
+/* A timer that had the key, and was live, from before the call until now. */
 static const struct twin *holder_all_the_time(const struct world *world, const struct op *op)
 {
     for (size_t i = 0; i < world->model.count; i++) {

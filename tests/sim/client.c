@@ -1,3 +1,4 @@
+/* client.c - draws and sends the calls of simulated clients, and handles their answers. */
 #include "client.h"
 
 #include "requests.h"
@@ -72,7 +73,7 @@ void clients_crash(struct world *world)
     list_join(&clients->answered, &clients->in_flight);
 }
 
-/* ---- what is asked for ---- */
+/* ---- contents of requests ---- */
 
 static struct wall draw_due(struct world *world)
 {
@@ -236,8 +237,8 @@ void clients_create(struct world *world, uint16_t partition, struct wall due)
     clients_ask(world, COMMAND_CREATE, partition, &content, 1, 0);
 }
 
-/* An id that was never given: of no serial so far, of a serial with another first position, or a
- * guess at one that is being created. */
+/* An id that was never issued: an unused serial, a used serial with another first position, or a
+ * guess at a timer that is being created. */
 static struct timer_id strange_id(struct world *world, enum command_kind kind, uint16_t partition)
 {
     const struct model *model = &world->model;
@@ -272,7 +273,8 @@ struct op *clients_call(struct world *world, enum command_kind kind, uint16_t pa
     return op;
 }
 
-/* Some ask for an explanation; without a draw of the run's, so that its seed stays what it was. */
+/* Some calls ask for an explanation, chosen without a random draw, so that old seeds keep their
+ * runs. */
 static enum command_kind draw_get(const struct world *world)
 {
     const uint64_t drawn = random_mix(world->settings->seed ^ world->step) % 1000;
@@ -286,7 +288,7 @@ void clients_get(struct world *world, struct twin *twin)
     host_submit(world, clients_call(world, draw_get(world), twin->partition, twin));
 }
 
-/* A wrong version is mostly one that was right a moment ago. */
+/* A wrong version is mostly a version that has just been replaced. */
 uint32_t clients_draw_if_version(struct world *world, const struct twin *twin)
 {
     const uint32_t version = twin ? twin->row.version : 1;
@@ -408,7 +410,7 @@ void clients_answered(struct world *world, struct op *op)
     walk->is_waiting = true;
 }
 
-/* ---- who does what ---- */
+/* ---- choice of calls ---- */
 
 struct twin *clients_draw_twin(struct world *world, enum action action)
 {

@@ -1,8 +1,8 @@
 /*
- * client.h - those who create, read, change, cancel and list timers, many at a time.
+ * client.h - clients that create, read, change, cancel and list timers, many at a time.
  *
- * They know only what they were told. What they ask of a timer on which another call is in flight,
- * or with a stale version, or with an id that never was, is as frequent as the plan says.
+ * They know only the answers they got. The plan sets how often they call on a timer with another
+ * call in flight, with a stale version, or with an id that was never issued.
  */
 #ifndef TICKWHEEL_SIM_CLIENT_H
 #define TICKWHEEL_SIM_CLIENT_H
@@ -42,11 +42,11 @@ struct op {
     size_t told_index;           /* how often its engine had been told the time then */
     uint64_t faults;
     uint64_t near_bytes, pending;          /* in memory, and in all, when it was submitted */
-    struct twin *twin;                     /* by id: whom it is about; NULL: an id that never was */
-    uint8_t key, event, group;             /* else whom it names; 0: it does not */
+    struct twin *twin;                     /* by id: the timer; NULL: an id that was never issued */
+    uint8_t key, event, group;             /* by key: the key; 0: by id */
     char name[CONTENT_NAME_SIZE];          /* as text */
     uint32_t told_version;                 /* of the twin, when it was submitted */
-    struct change change;                  /* what it does, unless it only reads or creates */
+    struct change change;                  /* the change, unless it only reads or creates */
     struct twin *created[CREATE_MANY_MAX]; /* CREATE, PUT */
     struct timer *timers[CREATE_MANY_MAX]; /* its arguments */
     struct command_created results[CREATE_MANY_MAX];
@@ -72,8 +72,8 @@ void clients_create(struct world *world, uint16_t partition, struct wall due);
 
 void clients_cancel(struct world *world, struct twin *twin);
 
-/* One that clients may know; mostly one that lives, or is dead and is to live again, and on which
- * nothing is in flight. NULL when there is none at hand. */
+/* A timer that clients may know: mostly live, or dead and to be redriven, and without a call in
+ * flight. NULL if there is none. */
 struct twin *clients_draw_twin(struct world *world, enum action action);
 
 /* A call on a timer, not submitted yet; on an id that never was when `twin` is NULL. */
@@ -98,7 +98,7 @@ bool clients_go_on(struct world *world);
 /* Judged and answered; goes on with its listing. */
 void clients_answered(struct world *world, struct op *op);
 
-/* The process died: what was in flight is never answered. */
+/* The process died: calls in flight are never answered. */
 void clients_crash(struct world *world);
 
 /* How many operations of one partition are in flight. */

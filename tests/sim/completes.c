@@ -1,3 +1,7 @@
+/*
+ * completes.c - checks that a command about many timers changed each of them, and counted each
+ * once.
+ */
 #include "completes.h"
 
 #include "judge.h"

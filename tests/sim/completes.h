@@ -2,8 +2,8 @@
  * completes.h - one command about many timers: an event that they watch has happened, or they share
  * a label; each is cancelled, fired or moved.
  *
- * Each timer is either changed by the command or by what it was doing, and counted once: of the
- * event and the expiry exactly one wins.
+ * Each timer is changed either by the command or by its own course, and counted once: exactly one
+ * of the event and the expiry wins.
  */
 #ifndef TICKWHEEL_SIM_COMPLETES_H
 #define TICKWHEEL_SIM_COMPLETES_H

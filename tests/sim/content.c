@@ -1,3 +1,4 @@
+/* content.c - draws the contents of timers, and compares them with rows, deliveries and answers. */
 #include "content.h"
 
 #include "plan.h"
@@ -67,7 +68,7 @@ static void write_names(const struct content *content, struct content_texts *ret
 {
     if (content->key)
         ret->texts.key = content_key_text(content->key, ret->key);
-    if (content->request) /* what comes first is the fingerprint: NAME_FINGERPRINT_SIZE */
+    if (content->request) /* the fingerprint comes first: NAME_FINGERPRINT_SIZE */
         ret->texts.request =
             PRINT(ret->request, "%016u%u", content->variant + 1u, content->request);
     ret->texts.tenant = tenants_text(content->tenant);
@@ -151,7 +152,8 @@ bool content_matches(const struct content *content, const struct timer *timer)
            bytes_equal(texts->schedule, want.texts.schedule);
 }
 
-/* What recurs is due when it is; a time that was asked for as a delay is the same when that is. */
+/* A timer that repeats keeps its due time; two times given as delays are equal if the delays are.
+ * */
 bool content_is_same(const struct content *there, const struct content *asked)
 {
     const uint32_t all = PATCH_TARGET | PATCH_PAYLOAD | PATCH_HEADERS | PATCH_LABELS | PATCH_RETRY;

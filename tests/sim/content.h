@@ -16,7 +16,7 @@ struct content {
     struct retry_policy retry;
     uint32_t target, payload, headers, labels; /* tokens; 0: the text is empty (target: never) */
     uint8_t origin;        /* of the target; with QUEUE_ORIGIN `target` is the priority and 1 */
-    uint32_t payload_size; /* at least so many bytes */
+    uint32_t payload_size; /* bytes at least */
     uint32_t number;       /* of the create or put that asked for it; a part of the labels */
     uint8_t group;         /* a label that several have; 0: none */
     uint8_t key;           /* 0: it has none */
@@ -40,7 +40,7 @@ struct timer *content_timer(const struct content *content);
 /* Whether the timer shows exactly `content`; a timer that is over may lack payload and headers. */
 bool content_matches(const struct content *content, const struct timer *timer);
 
-/* Whether a create that asks for `asked` asks for what is there. */
+/* Whether a create of `asked` equals the existing timer. */
 bool content_is_same(const struct content *there, const struct content *asked);
 
 /* Sets those of `fields` (enum timer_patch_field). */

@@ -1,3 +1,6 @@
+/*
+ * disk.c - the simulated storage threads: takes batches and reads, delays, fails or cuts them off.
+ */
 #include "disk.h"
 
 #include "world.h"
@@ -86,7 +89,7 @@ static void commit_begin(struct world *world)
     world_post(world, world->plan.disk_delay_ms, EVENT_COMMIT_END, world->host.life, NULL);
 }
 
-/* What was committed stays, and what failed before it and is on disk all the same, too. */
+/* Committed batches stay, and so do earlier failed batches that are on disk nevertheless. */
 static void sync(struct world *world)
 {
     memory_storage_sync(world->disk.storage);
@@ -103,7 +106,7 @@ static void apply(struct world *world, struct storage_batch *const *batches, siz
     (void)result;
 }
 
-/* The call fails. But of what it had to write, up to some batch, the log may have everything. */
+/* The call fails, but the log may hold its batches up to some point. */
 static void fail(struct world *world, struct group *group, size_t from, size_t to,
                  enum error_code code)
 {
@@ -287,7 +290,7 @@ static void cut_off(struct world *world, struct group *group)
     world_note(world, "commit cut off", 0, 0, group->count, kept);
 }
 
-/* What is in doubt is certain now, one way or the other: it is lost from some batch on. */
+/* Batches in doubt are decided now: from some batch on they are lost. */
 static void settle_doubts(struct world *world)
 {
     const size_t count = world->doubts.count;

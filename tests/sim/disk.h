@@ -2,8 +2,8 @@
  * disk.h - the simulated storage threads: commits in groups, reads, both late, failing, or cut off.
  *
  * A group of batches is taken up, and some time later it is durable as a whole or has failed as a
- * whole; later still the engines hear of it. At a crash a group that was taken up leaves a prefix
- * of itself. Reads see what is durable when they happen, and come back later, in order.
+ * whole; later still the engines get the result. At a crash a prefix of the accepted group
+ * survives. Reads see the durable rows of their moment and return later, in order.
  */
 #ifndef TICKWHEEL_SIM_DISK_H
 #define TICKWHEEL_SIM_DISK_H
@@ -33,7 +33,7 @@ struct ticket {
 struct disk {
     struct storage *storage;
     struct list waiting;  /* batches */
-    bool is_busy;         /* taking up what waits, or committing `group` */
+    bool is_busy;         /* taking the waiting batches, or committing `group` */
     struct group *group;  /* taken up, not yet durable */
     struct list answers;  /* groups whose engines have not heard of them, oldest first */
     struct list tickets;  /* oldest first */
@@ -47,7 +47,7 @@ struct disk {
 void disk_init(struct world *world);
 void disk_deinit(struct world *world);
 
-/* The engine lends them. */
+/* Take a batch, or a read, of the engine, which still owns it. */
 void disk_take_batch(struct world *world, struct storage_batch *batch);
 void disk_take_read(struct world *world, uint16_t partition, struct engine_read *read);
 
@@ -57,7 +57,7 @@ void disk_serve(struct world *world, const struct event *event);
 /* From now on, and for a while, nothing can be written; and nothing read, unless it is full. */
 void disk_outage(struct world *world);
 
-/* The process dies: decides what survives, then gives back what was lent as failed. */
+/* The process dies: decides which batches survive, then returns all batches and reads as failed. */
 void disk_crash(struct world *world);
 
 /* Commits `meta` alone, for recovery; it is durable on return. */

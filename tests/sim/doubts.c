@@ -1,3 +1,7 @@
+/*
+ * doubts.c - keeps the rows of failed batches that are on disk nevertheless, until they are
+ * decided.
+ */
 #include "doubts.h"
 
 #include "world.h"
@@ -18,7 +22,7 @@ static struct model_copy copy(const struct model *model)
     return copy;
 }
 
-/* Only what a row says goes back; what was seen of the timer meanwhile was seen. */
+/* Only the contents of the row go back; observations of the timer stay. */
 static void put_back(struct world *world, struct twin *twin, const struct twin *before)
 {
     if (!twin->is_in_doubt && twin->row.is_stored == before->row.is_stored)

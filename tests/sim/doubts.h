@@ -1,9 +1,9 @@
 /*
- * doubts.h - batches that failed and are on disk all the same: whoever reads sees them, but a crash
- * may lose them, until a later commit succeeds.
+ * doubts.h - batches that failed and are on disk nevertheless: reads see them, but a crash may lose
+ * them until a later commit succeeds.
  *
- * The model takes over their rows when they reach the disk, and what it knew before when a crash
- * has lost them. Until it is certain, nobody may be told of them, and no delivery may follow.
+ * The model takes their rows when they reach the disk, and its earlier state when a crash loses
+ * them. Until that is decided, no answer may show them and no delivery may follow.
  */
 #ifndef TICKWHEEL_SIM_DOUBTS_H
 #define TICKWHEEL_SIM_DOUBTS_H

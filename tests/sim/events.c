@@ -1,3 +1,4 @@
+/* events.c - a heap of future events, ordered by time. */
 #include "events.h"
 
 #include "base/random.h"

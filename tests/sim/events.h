@@ -2,8 +2,8 @@
  * events.h - what will happen in the simulated world, ordered by time. At equal times what the disk
  * does keeps its order; all else comes before it, after it or in between.
  *
- * Ownership  `subject` is borrowed; who posted the event knows what it is.
- * Errors     Out of memory aborts: a simulation has no use for going on.
+ * Ownership  `subject` is borrowed; the part that posted the event knows its type. Errors     Out
+ * of memory aborts: a simulation has no use for going on.
  */
 #ifndef TICKWHEEL_SIM_EVENTS_H
 #define TICKWHEEL_SIM_EVENTS_H
@@ -17,7 +17,7 @@ enum event_kind {
     EVENT_COMMIT_END,   /* they are durable, or failed */
     EVENT_COMMITTED,    /* the engines hear of it */
     EVENT_READ,         /* the disk reads */
-    EVENT_READ_DONE,    /* the engine gets what was read */
+    EVENT_READ_DONE,    /* the engine gets the result of a read */
     EVENT_DELIVERED,    /* the engine hears of an outcome */
     EVENT_WORKER,       /* a worker says what became of its work */
     EVENT_CLIENT,       /* a client does something */

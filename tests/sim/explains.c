@@ -1,3 +1,4 @@
+/* explains.c - checks explanations of timers against the model. */
 #include "explains.h"
 
 #include "world.h"

@@ -1,3 +1,4 @@
+/* finish.c - ends a run: stops the faults and checks that every promise is kept. */
 #include "finish.h"
 
 #include "judge.h"
@@ -47,8 +48,8 @@ static void calm_down(struct world *world)
 
 /* ---- fairness ---- */
 
-/* Some origins get stuck, but not so many that their deliveries fill all places, or the memory.
- * False when there are none. */
+/* Some origins get stuck, but too few for their deliveries to use up the limit in flight, or the
+ * memory. False if there are none. */
 static bool stick(struct world *world)
 {
     const struct plan *plan = &world->plan;
@@ -74,8 +75,8 @@ static bool stick(struct world *world)
     return is_any;
 }
 
-/* How long a healthy origin's timers may take that are due now: one after the other, each with all
- * that it waits for, and twice around if they were put back for want of room. */
+/* Bound on the time of a healthy origin's due timers: one after the other, each with its reads and
+ * writes, and twice if they were spilled. */
 static uint64_t fair_ms(const struct world *world)
 {
     const struct plan *plan = &world->plan;
@@ -83,7 +84,7 @@ static uint64_t fair_ms(const struct world *world)
                              2 * plan->read_delay_ms + 6 * plan->message_delay_ms +
                              2 * plan->wake_jitter_ms + plan->engine.storage_retry_ms + 2;
 
-    /* The last holds of lanes end meanwhile. */
+    /* The last holds of dispatch queues end meanwhile. */
     return (world->model.count + 10) * each_ms + 6 * plan->engine.window_ms +
            2 * plan->timeout_ms_max + 600 + (plan->postpone_permille ? ORIGIN_POSTPONE_MS_MAX : 0);
 }
@@ -123,8 +124,8 @@ static struct wall next_at(const struct world *world)
     return at;
 }
 
-/* What recurs is cancelled, as often as it is being delivered just then: at once what has no end,
- * and what has one when it takes too long to get there. */
+/* Timers that repeat are cancelled, again after each refusal during a delivery: those without an
+ * end at once, the others when their end takes too long. */
 static void end_rhythms(struct world *world, bool is_all)
 {
     for (size_t i = 0; i < world->model.count; i++) {
@@ -176,7 +177,8 @@ static void run_out(struct world *world)
     }
 }
 
-/* What was promised of each: fired after it was received, dead after its attempts, cancelled. */
+/* The promised end of each timer: fired after it was received, dead after its attempts, or
+ * cancelled. */
 static void check_ends(struct world *world)
 {
     for (size_t i = 0; i < world->model.count; i++) {
@@ -194,7 +196,7 @@ static void check_ends(struct world *world)
     run_out(world);
 }
 
-/* ---- what is over is forgotten ---- */
+/* ---- final rows are trimmed ---- */
 
 static size_t stored_count(const struct world *world)
 {

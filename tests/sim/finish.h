@@ -1,5 +1,5 @@
 /*
- * finish.h - the end of a run: faults stop, time goes on, and all that was promised must come.
+ * finish.h - the end of a run: faults stop, time continues, and every promise must be kept.
  */
 #ifndef TICKWHEEL_SIM_FINISH_H
 #define TICKWHEEL_SIM_FINISH_H
@@ -7,7 +7,7 @@
 struct world;
 
 /* Ends the run: one slow origin delays no other, every acknowledged timer is over in a bounded
- * number of steps, every call is answered, what is over is trimmed, and nothing comes back after a
+ * number of steps, every call is answered, final rows are trimmed, and no timer returns after a
  * restart. */
 void finish_run(struct world *world);
 

@@ -1,3 +1,4 @@
+/* host.c - starts, calls, crashes and stops the engines of the simulated process. */
 #include "host.h"
 
 #include "judge.h"
@@ -78,8 +79,8 @@ static void take_reads(struct world *world, struct partition *partition)
         disk_take_read(world, partition->index, read);
 }
 
-static struct twin *lend(struct world *world, struct partition *partition,
-                         struct delivery *delivery)
+static struct twin *put_in_flight(struct world *world, struct partition *partition,
+                                  struct delivery *delivery)
 {
     struct twin *twin = judge_delivery(world, partition, delivery);
 
@@ -107,7 +108,7 @@ static void take_deliveries(struct world *world, struct partition *partition)
     struct delivery *delivery;
 
     while ((delivery = engine_take_delivery(partition->engine)))
-        origins_take(world, partition->index, lend(world, partition, delivery), delivery);
+        origins_take(world, partition->index, put_in_flight(world, partition, delivery), delivery);
     host_take_woken(world, partition);
     while ((delivery = engine_take_recorded(partition->engine)))
         queue_recorded(queue, delivery);
@@ -124,7 +125,7 @@ struct delivery *host_pull(struct world *world, struct partition *partition)
 
         if (delivery) {
             judge_pulled(world, partition, delivery, priority - 1);
-            lend(world, partition, delivery);
+            put_in_flight(world, partition, delivery);
         }
         pump(world, partition);
         if (delivery)

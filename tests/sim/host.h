@@ -22,13 +22,13 @@ struct partition {
     uint64_t jitter_ms; /* how late the next wake-up comes */
     bool is_draining;
     uint64_t drain_ms;      /* since when */
-    uint64_t lazy_until_ms; /* batches and reads stay with the engine so long; 0: they do not */
+    uint64_t lazy_until_ms; /* how long batches and reads stay with the engine; 0: not at all */
     uint64_t calls;
     uint64_t faults;   /* of the storage that the engine was told of */
     uint64_t calm_ms;  /* since when nothing hindered it, true time */
     uint64_t fault_ms; /* when it last heard of a fault, slept, or was left alone */
     uint32_t out, out_by_origin[ORIGINS_MAX];
-    struct rate_twin { /* what was delivered to an origin, see judge.c */
+    struct rate_twin { /* rate of an origin, see judge.c */
         unsigned __int128 ahead;
         uint64_t epoch;
     } rates[ORIGINS_MAX];
@@ -62,7 +62,7 @@ void host_stop(struct world *world);
 /* When to call host_advance next, true time; UINT64_MAX when the engine need not be woken. */
 uint64_t host_wake_ms(const struct world *world, uint16_t partition);
 
-/* Calls of the engine; each takes what it hands out. */
+/* Calls of the engine; each then takes the engine's replies, batches, reads and deliveries. */
 void host_advance(struct world *world, uint16_t partition);
 void host_submit(struct world *world, struct op *op);
 void host_committed(struct world *world, struct storage_batch *batch);
@@ -73,13 +73,13 @@ void host_delivered(struct world *world, uint16_t partition, struct twin *twin, 
 /* A worker has spoken to the queue: it goes on. */
 void host_worked(struct world *world, uint16_t partition);
 
-/* For the workers: what is to be handed out next, judged, or NULL; and tells their queue that there
- * may be something. */
+/* For the workers: the next delivery, judged, or NULL; and a notice to their queue that it may have
+ * items. */
 struct delivery *host_pull(struct world *world, struct partition *partition);
 void host_take_woken(struct world *world, struct partition *partition);
 
-/* Gives back what a dying process had lent, so that its memory can be freed; nobody looks at what
- * the engine makes of it. */
+/* Returns the deliveries of a dying process, so that its memory can be freed; the engine's reaction
+ * is ignored. */
 void host_discard_batch(struct world *world, struct storage_batch *batch);
 void host_discard_read(struct world *world, uint16_t partition, struct engine_read *read);
 void host_discard_delivery(struct world *world, uint16_t partition, struct delivery *delivery);

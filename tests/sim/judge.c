@@ -1,3 +1,4 @@
+/* judge.c - checks each delivery, reply and listing of an engine against the promises. */
 #include "judge.h"
 
 #include "claims.h"
@@ -20,8 +21,8 @@ static const char LIMIT[] = "limits hold";
 
 /* ---- deliveries ---- */
 
-/* The outcome of the attempt before asked for a pause, and the client for a due time. One that only
- * waits for room, where it was put for that, may go as soon as there is some. */
+/* The outcome of the attempt before asked for a pause, and the client for a due time. A spilled
+ * timer, at its position for that, may go as soon as there is room. */
 static void check_due(struct world *world, const struct twin *twin, struct wall now)
 {
     if (now.ms < twin->row.content.due.ms)
@@ -35,9 +36,8 @@ static void check_due(struct world *world, const struct twin *twin, struct wall 
                    U64(twin->row.at.ms), U64(now.ms));
 }
 
-/* The same token bucket as a theoretical time of arrival: each delivery moves it on by its share of
- * a second, and it may not be further ahead than the burst. Without steps of the clock, by which
- * the engine counts. */
+/* The token bucket as a theoretical time of arrival: each delivery advances it by its share of a
+ * second, at most the burst ahead. Steps of the clock, which the engine counts by, are left out. */
 static void check_rate(struct world *world, struct partition *partition, const struct twin *twin)
 {
     const uint64_t rate = partition->options.target_rate, one = 1000000;
@@ -415,7 +415,7 @@ static void judge_row(struct world *world, struct op *op, const struct timer *ti
         walk->seen[twin->number - 1] = 1;
 }
 
-/* What was there all the time and did not move was seen. */
+/* A timer that existed during the whole listing and did not move was listed. */
 static void judge_walk(struct world *world, const struct op *op)
 {
     const struct walk *walk = op->walk;
@@ -454,7 +454,7 @@ static void judge_page(struct world *world, struct partition *partition, struct 
 
 /* ---- one answer ---- */
 
-/* A call on an id that nobody was told of: it is not found, unless it was a lucky guess. */
+/* A call on an id that no client was given: not found, unless the guess was right. */
 static void judge_stranger(struct world *world, const struct partition *partition, struct op *op)
 {
     const struct command *command = &op->command;

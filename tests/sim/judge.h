@@ -1,5 +1,6 @@
 /*
- * judge.h - whether what an engine hands out keeps the promises of DESIGN.
+ * judge.h - whether the replies, batches and deliveries of an engine keep the promises
+ * (docs/reliability.md).
  */
 #ifndef TICKWHEEL_SIM_JUDGE_H
 #define TICKWHEEL_SIM_JUDGE_H
@@ -23,7 +24,7 @@ void judge_pulled(struct world *world, const struct partition *partition,
 void judge_outcome(struct world *world, struct twin *twin, const struct delivery_outcome *outcome,
                    struct wall now);
 
-/* A command is answered: once, with what is durable, and refused only with a reason. */
+/* A command is answered: once, with a durable state, and refused only with a reason. */
 void judge_reply(struct world *world, struct partition *partition, struct op *op);
 
 /* The answer shows a version of the twin that is durable, as it was. */

@@ -1,11 +1,12 @@
-/* Limits and lateness: what is checked all the time, not at an answer. */
+/* limits.c - limits and lateness, checked all the time and not only at an answer. */
 #include "judge.h"
 #include "tenants.h"
 #include "world.h"
 
 #define U64(value) ((unsigned long long)(value))
 
-/* A lane or the whole is full, or memory is short: who waits now may wait long. */
+/* A dispatch queue or the whole engine is full, or memory is short: timers that wait now may wait
+ * long. */
 static bool is_hindered(const struct world *world, const struct partition *partition,
                         const struct engine_stats *stats)
 {
@@ -14,7 +15,8 @@ static bool is_hindered(const struct world *world, const struct partition *parti
     if (!engine_is_ready(partition->engine) || partition->is_draining ||
         partition->lazy_until_ms > 0)
         return true;
-    /* Held lanes, and rates: nobody knows from outside who waits because of them. */
+    /* Held dispatch queues, and rates: which timers wait because of them is not visible from
+     * outside. */
     if (world->plan.postpone_permille || options->target_rate || options->catch_up_rate)
         return true;
     for (uint8_t i = 0; i < world->plan.origin_count; i++)
@@ -27,7 +29,7 @@ static bool is_hindered(const struct world *world, const struct partition *parti
            stats->near_bytes > options->near_bytes_max / 2;
 }
 
-/* Whenever nothing is out, the engine knows how many timers live; of damaged ones nobody knows. */
+/* Without writes in flight, the engine's count of live timers is exact, except for damaged rows. */
 static void check_pending(struct world *world, const struct partition *partition,
                           const struct engine_stats *stats)
 {
@@ -41,7 +43,7 @@ static void check_pending(struct world *world, const struct partition *partition
                    U64(stats->pending), U64(live));
 }
 
-/* The most that one row may take: of what was created, of what it was patched to, and its error. */
+/* The most bytes of one row: of its creation, of its patches, and of its error. */
 static uint64_t row_bytes_max(const struct world *world)
 {
     const uint64_t asked = world->clients.created_bytes_max + world->clients.patch_bytes_max + 100;
@@ -70,7 +72,7 @@ void judge_stats(struct world *world, struct partition *partition)
         host_disturb(world, partition->index);
 }
 
-/* With little memory a page has one row; what was spilled may be found in the second pass. */
+/* With little memory a page has one row; a spilled timer may be found by the second reload scan. */
 static uint64_t lateness_pages(const struct world *world)
 {
     const struct engine_options *options = &world->plan.engine;
@@ -80,8 +82,8 @@ static uint64_t lateness_pages(const struct world *world)
     return 3 * (world->model.count / options->scan_rows_max + 4);
 }
 
-/* How long a timer may wait when nothing hinders it: until the engine is called, has read all rows
- * that there may have been before it, and has written what it was writing. */
+/* Bound on the wait of an unhindered timer: until the engine is called, has read all earlier rows,
+ * and has finished its writes. */
 static uint64_t lateness_max_ms(const struct world *world)
 {
     const struct plan *plan = &world->plan;
@@ -123,8 +125,8 @@ static void check_timers(struct world *world, uint64_t max_ms)
     }
 }
 
-/* How many reads and writes a call may have to wait for, one after the other: those of others on
- * the same timer, or with the same name; and its own, one for each page. */
+/* Bound on the reads and writes that a call waits for, one after the other: those of other calls on
+ * the timer or its name, and its own, one for each page. */
 static uint64_t answer_rounds(const struct world *world, const struct op *op, uint64_t in_flight)
 {
     const uint64_t rounds = 2 * CHANGES_MAX + 2;

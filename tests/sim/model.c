@@ -1,3 +1,7 @@
+/*
+ * model.c - keeps a twin of each timer and checks that each durable row follows from the one
+ * before.
+ */
 #include "model.h"
 
 #include "claims.h"
@@ -139,7 +143,7 @@ uint64_t model_pending_max(const struct model *model, uint16_t partition)
 {
     uint64_t damaged, count = model_live_count(model, partition, &damaged);
 
-    count += damaged; /* nobody knows that they are lost */
+    count += damaged; /* the loss is not noticed */
     for (size_t i = 0; i < model->count; i++)
         count += model->twins[i]->partition == partition && model->twins[i]->life == TWIN_ASKED;
     return count;
@@ -255,7 +259,7 @@ static bool is_postponed(const struct twin *twin, const struct timer *timer)
            timer->attempts == twin->row.attempts;
 }
 
-/* It is put off by what was asked, and at most as much again; no attempt is spent. */
+/* It is postponed by the time asked for, at most twice that; no attempt is spent. */
 static void check_postponed(struct world *world, struct twin *twin, const struct timer *timer)
 {
     const uint64_t asked_ms = twin->outcome.retry_after_ms;

@@ -1,11 +1,10 @@
 /*
- * model.h - beside each timer a twin that is too simple to be wrong: what was asked, and what is
- * durable.
+ * model.h - a twin of each timer that is too simple to be wrong: its requests and its durable
+ * state.
  *
  * The simulated disk tells the model each row that became durable. The model demands that the row
  * follows from the one before by a request that is in flight or by an outcome that was handed in,
- * and keeps it. So after a crash nothing is in doubt: what the disk kept is what holds, all else
- * never was.
+ * and keeps it. So after a crash nothing is in doubt: the rows on disk are the truth.
  */
 #ifndef TICKWHEEL_SIM_MODEL_H
 #define TICKWHEEL_SIM_MODEL_H
@@ -19,7 +18,7 @@ struct world;
 
 /* What a request in flight does to the timers that it is about. */
 struct change {
-    enum command_kind kind; /* PATCH, TOUCH, PUT, CANCEL, FIRE, REDRIVE; else it changes nothing */
+    enum command_kind kind; /* PATCH, TOUCH, PUT, CANCEL, FIRE, REDRIVE, or no change */
     uint32_t fields;        /* of a patch */
     struct content content;
     uint32_t if_version;
@@ -141,10 +140,10 @@ void model_durable(struct world *world, const struct storage_batch *batch);
 /* The engine was told so. */
 void model_told(struct world *world, const struct storage_batch *batch);
 
-/* The process died: what was in flight or out is no more. */
+/* The process died: requests and deliveries in flight are gone. */
 void model_crash(struct world *world);
 
-/* The same for one partition that was stopped cleanly. */
+/* One partition was stopped cleanly: its requests and deliveries in flight are gone. */
 void model_restart(struct world *world, uint16_t partition);
 
 /* The storage holds what the twins say, row by row. */
@@ -158,8 +157,8 @@ static inline bool twin_is_live(const struct twin *twin)
     return twin->life == TWIN_DURABLE && twin->row.is_stored && !timer_is_over(twin->row.state);
 }
 
-/* When the timer is to act: what was spilled as soon as its lane has room, wherever it was put;
- * what a wrong clock put where no back-off can, at once. */
+/* When the timer is to act: a spilled timer as soon as its dispatch queue has room, wherever its
+ * row is; a row that a wrong clock placed where no back-off can, at once. */
 struct wall model_acts_at(const struct world *world, const struct twin *twin);
 
 /* The partition is told the time. */

@@ -1,3 +1,4 @@
+/* origin.c - simulated targets that answer well, late, with errors or never. */
 #include "origin.h"
 
 #include "world.h"
@@ -69,7 +70,7 @@ static uint64_t decide(struct world *world, struct parcel *parcel)
     return delay_ms;
 }
 
-/* As if the breaker of the target were open: nobody saw it. */
+/* As if the breaker of the target were open: the delivery was not sent. */
 static bool postpone(struct world *world, struct parcel *parcel)
 {
     if (world->is_quiet || parcel->origin == QUEUE_ORIGIN ||

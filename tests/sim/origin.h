@@ -1,5 +1,5 @@
 /*
- * origin.h - those who are delivered to, each with ways of its own that change with time.
+ * origin.h - targets that receive deliveries, each with a behaviour that changes with time.
  */
 #ifndef TICKWHEEL_SIM_ORIGIN_H
 #define TICKWHEEL_SIM_ORIGIN_H
@@ -28,7 +28,7 @@ enum origin_mode {
 /* A delivery that is out. */
 struct parcel {
     struct list link;
-    struct delivery *delivery; /* lent by the engine */
+    struct delivery *delivery; /* in flight, owned by the engine */
     struct twin *twin;
     uint16_t partition;
     uint8_t origin;
@@ -44,7 +44,7 @@ struct origins {
 
 void origins_init(struct world *world);
 
-/* The engine lends a delivery, which was judged. */
+/* A delivery of the engine, already judged, is in flight now. */
 void origins_take(struct world *world, uint16_t partition, struct twin *twin,
                   struct delivery *delivery);
 
@@ -54,10 +54,10 @@ void origins_return(struct world *world, uint16_t partition, struct delivery *de
 /* EVENT_DELIVERED: the engine hears of the outcome. */
 void origins_answer(struct world *world, struct parcel *parcel);
 
-/* One of them changes its ways; when it was stuck, what it holds is answered. */
+/* An origin changes its behaviour; if it was stuck, it answers the deliveries it holds. */
 void origins_change(struct world *world, uint8_t origin, enum origin_mode mode);
 
-/* The process died; outcomes that are under way reach nobody. */
+/* The process died; outcomes on their way are lost. */
 void origins_crash(struct world *world);
 
 #endif

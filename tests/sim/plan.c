@@ -1,3 +1,4 @@
+/* plan.c - draws the properties of a run from its seed. */
 #include "plan.h"
 
 #include "content.h"
@@ -67,7 +68,7 @@ static void draw_engine(struct plan *plan, struct random *random)
         .storage_retry_ms = CHOOSE(random, 1, 10, 100),
         .seed = random_next(random),
     };
-    /* Else a run is nothing but watermarks: the window is waited for, many times. */
+    /* Otherwise a run is mostly watermarks: it waits for the window many times. */
     if (plan->engine.watermark_interval_ms < plan->engine.window_ms / 50)
         plan->engine.watermark_interval_ms = plan->engine.window_ms / 50;
 }
@@ -154,7 +155,7 @@ static void draw_crowd(struct plan *plan, struct random *random)
     actions[ACTION_CANCEL] = 0;
 }
 
-/* What came later has draws of its own, so that seeds from before stay what they were. */
+/* Later features have random draws of their own, so that old seeds keep their runs. */
 static void draw_later(struct plan *plan)
 {
     struct random own = random_seeded(random_mix(plan->engine.seed ^ UINT64_C(0x7a7)));

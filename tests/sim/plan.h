@@ -1,5 +1,6 @@
 /*
- * plan.h - what a run is like, drawn from its seed: sizes, speeds, and how often what goes wrong.
+ * plan.h - the properties of a run, drawn from its seed: sizes, speeds, and the frequency of each
+ * fault.
  *
  * Each run has few features strong rather than all of them weak, so that rare combinations come up
  * in some runs and undisturbed stretches in others.
@@ -46,7 +47,7 @@ enum action {
     ACTIONS,
 };
 
-/* X(name): what a run can do without, so that one that fails can be made small. */
+/* X(name): features that a run can do without, so that a failing run can be made small. */
 #define FEATURE_LIST(X) \
     X(crashes)          \
     X(drains)           \
@@ -99,9 +100,8 @@ struct plan {
     uint64_t disk_delay_ms, read_delay_ms, message_delay_ms, answer_delay_ms;
 
     uint32_t commit_fail_permille, read_fail_permille, damage_permille;
-    uint32_t
-        doubt_permille;     /* of failed commits that are on disk all the same, or a part of them */
-    uint32_t lazy_permille; /* batches and reads are left with the engine for a while */
+    uint32_t doubt_permille; /* of failed commits that are on disk, in full or in part */
+    uint32_t lazy_permille;  /* batches and reads are left with the engine for a while */
 
     /* The mean time between two; 0: never. */
     uint64_t outage_gap_ms, crash_gap_ms, drain_gap_ms, clock_gap_ms, origin_gap_ms, client_gap_ms;

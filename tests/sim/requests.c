@@ -1,3 +1,4 @@
+/* requests.c - draws calls by key, repeated calls, and calls by event or label. */
 #include "requests.h"
 
 #include "tenants.h"
@@ -58,8 +59,8 @@ static void put(struct world *world, uint16_t partition)
     clients_ask(world, COMMAND_PUT, partition, &content, 1, if_version);
 }
 
-/* What a client asks again: the very same, the same with the delay counted anew, or, by mistake,
- * something else under the same name. */
+/* A repeated request: equal, equal with the delay counted anew, or by mistake another request under
+ * an equal name. */
 static struct content again(struct world *world, const struct twin *twin)
 {
     const struct wall now = world_now(world);
@@ -125,7 +126,7 @@ static void by_key(struct world *world, uint16_t partition)
 
 /* ---- many ---- */
 
-/* Of many at a time nobody could tell which did what. */
+/* With many at a time their effects could not be told apart. */
 static bool may_complete(const struct world *world, uint16_t partition)
 {
     size_t count = 0;

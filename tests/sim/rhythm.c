@@ -1,3 +1,4 @@
+/* rhythm.c - draws schedules, and tells which instants they plan. */
 #include "rhythm.h"
 
 #include "world.h"
@@ -13,7 +14,7 @@ static const struct {
     {"@hourly", 3600 * 1000}, {"0 0 * * *", 24 * 3600 * 1000},
 };
 
-/* ---- what is planned ---- */
+/* ---- planned instants ---- */
 
 static uint64_t base_ms(const struct rhythm *rhythm)
 {
@@ -43,7 +44,7 @@ static bool follows(const struct rhythm *rhythm, uint64_t previous, uint64_t now
     const uint64_t period = rhythm->period_ms;
 
     if (now > rhythm->drop_after_ms && previous < now - rhythm->drop_after_ms - 1)
-        previous = now - rhythm->drop_after_ms - 1; /* what lies before is too late */
+        previous = now - rhythm->drop_after_ms - 1; /* earlier instants are too late */
     if (next == WALL_NEVER.ms)
         return !is_planned(rhythm, next_ms(rhythm, previous));
     if (next <= previous || !is_planned(rhythm, next))
@@ -69,7 +70,7 @@ bool rhythm_follows(const struct rhythm *rhythm, struct wall due, struct wall no
     return next.ms >= spread_ms && follows(rhythm, previous, at, next.ms - spread_ms);
 }
 
-/* ---- what is asked for ---- */
+/* ---- requested schedules ---- */
 
 static void draw_end(struct world *world, struct rhythm *rhythm, uint64_t first)
 {

@@ -2,9 +2,9 @@
  * rhythm.h - what a timer plans, told by walking: which instants, which of those missed still
  * matter, and when it is too late for one.
  *
- * All that is drawn here plans instants that are equally far apart, whether it is asked for with
- * `every` or with `cron`; so that an instant is planned can be said by a division, and that one
- * comes next, by looking at its two neighbours.
+ * Every schedule drawn here plans instants at equal distances, asked for with `every` or with
+ * `cron`. So a division tells whether an instant is planned, and its two neighbours tell whether it
+ * is the next.
  */
 #ifndef TICKWHEEL_SIM_RHYTHM_H
 #define TICKWHEEL_SIM_RHYTHM_H
@@ -18,11 +18,11 @@ enum { RHYTHM_CRONS = 5, RHYTHM_TEXT_SIZE = 320 };
 struct rhythm {
     uint64_t period_ms;     /* 0: it fires once */
     uint8_t cron;           /* which of the expressions, from 1; 0: every */
-    bool is_from_named;     /* `from` was asked for; else it follows from `created` */
+    bool is_from_named;     /* `from` was asked for; otherwise it follows from `created` */
     struct wall from;       /* every: the first */
     uint64_t count;         /* every: how many; 0: no end */
     struct wall until;      /* WALL_NEVER: no end */
-    bool is_each;           /* fires each that was missed; else the last of them */
+    bool is_each;           /* fires each missed instant; otherwise the last of them */
     uint64_t drop_after_ms; /* UINT64_MAX: never */
     uint64_t spread_ms;
 };
@@ -41,7 +41,7 @@ static inline bool rhythm_ends(const struct rhythm *rhythm)
     return !rhythm_recurs(rhythm) || rhythm->count > 0 || rhythm->until.ms != WALL_NEVER.ms;
 }
 
-/* One that plans something at or after `created`; `ret_due` is when it fires first. */
+/* A schedule with an instant at or after `created`; `ret_due` is its first firing. */
 struct rhythm rhythm_draw(struct world *world, struct wall created, struct wall *ret_due);
 
 /* As the timer carries it; empty when there is nothing to say. */

@@ -1,3 +1,4 @@
+/* shrink.c - repeats a failing run with fewer features and steps while it still fails. */
 #include "shrink.h"
 
 #include "plan.h"

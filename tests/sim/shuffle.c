@@ -1,6 +1,6 @@
 /*
- * The wheel hands out equal deadlines in any order, so it does here: in one that each run and each
- * moment draws anew. The linker puts this in place of tw_wheel_expire (CMakeLists.txt).
+ * shuffle.c - the wheel may hand out equal deadlines in any order; here each run and each moment
+ * draws an order at random. The linker puts this in place of tw_wheel_expire (CMakeLists.txt).
  */
 #include "base/random.h"
 #include "tickwheel/wheel.h"

@@ -5,9 +5,9 @@
  *     sim [--seed N] [--runs N] [--steps N] [--seconds N] [--verbose] [--replay] [--seeds FILE]
  *         [--without FEATURE,...] [--shrink]
  *
- * --replay runs each seed twice and demands the same hash of all that happened. --seeds reads a
- * line "seed steps" for each run from a file. --without takes features away (plan.h); --shrink
- * takes away all that a failing run does not need, and steps, and shows what is left.
+ * --replay runs each seed twice and demands equal hashes of all events. --seeds reads a line "seed
+ * steps" for each run from a file. --without takes features away (plan.h); --shrink removes
+ * features and steps that a failing run does not need, and shows the rest.
  *
  * Runs are made in a child process, so that an abort, a crash or an endless loop inside the engine
  * is told with the seed that led to it.

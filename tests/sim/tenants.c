@@ -1,3 +1,4 @@
+/* tenants.c - draws tenants and checks their counts, limits and isolation. */
 #include "tenants.h"
 
 #include "judge.h"

@@ -1,6 +1,6 @@
 /*
- * tenants.h - whose timers they are: two or three tenants with limits of their own, who name theirs
- * alike and now and then try ids of one another. Tenant 0 is the unnamed one, which has no limit.
+ * tenants.h - two or three tenants with limits of their own, which use equal names and now and then
+ * try ids of one another. Tenant 0 is the unnamed one, which has no limit.
  */
 #ifndef TICKWHEEL_SIM_TENANTS_H
 #define TICKWHEEL_SIM_TENANTS_H
@@ -14,7 +14,7 @@ struct partition;
 
 struct bytes tenants_text(uint8_t tenant);
 
-/* Who is about to ask. */
+/* The tenant of the next call. */
 uint8_t tenants_draw(struct world *world);
 
 /* The command is asked in the name of its tenant, or by mistake in another one's. */

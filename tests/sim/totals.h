@@ -1,6 +1,6 @@
 /*
- * totals.h - what the runs went through, summed: shown at the end, so that a fault that never
- * struck does not pass for one that was survived.
+ * totals.h - events and faults of all runs, summed and shown at the end, so that a fault that never
+ * occurred does not pass for a survived one.
  */
 #ifndef TICKWHEEL_SIM_TOTALS_H
 #define TICKWHEEL_SIM_TOTALS_H

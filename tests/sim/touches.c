@@ -1,3 +1,4 @@
+/* touches.c - draws touches, and checks that a row was moved by a touch and only as far. */
 #include "touches.h"
 
 #include "judge.h"

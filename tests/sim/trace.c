@@ -1,3 +1,4 @@
+/* trace.c - records the events of a run for the report of a failure, and their hash. */
 #include "trace.h"
 
 #include "base/random.h"

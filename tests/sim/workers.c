@@ -1,3 +1,4 @@
+/* workers.c - simulated workers on the real queue of leases; checks leases and answers. */
 #include "workers.h"
 
 #include "judge.h"

@@ -1,9 +1,9 @@
 /*
- * workers.h - those who pull: they ask the real queue of leases (delivery/queue.h) for work, and
- * ack, nack, extend, keep silent, or speak when it is too late.
+ * workers.h - workers that pull: they ask the real queue of leases (delivery/queue.h) for work, and
+ * ack, nack, extend, stay silent, or answer too late.
  *
- * A lease is given to one at a time, lasts as long as was asked for, and comes back when it ends.
- * An ack that was answered with success is durable; one that comes too late is refused.
+ * A lease belongs to one worker at a time, lasts as long as asked for, and comes back when it ends.
+ * An ack that was answered with success is durable; a late ack is refused.
  */
 #ifndef TICKWHEEL_SIM_WORKERS_H
 #define TICKWHEEL_SIM_WORKERS_H
@@ -49,22 +49,22 @@ struct crew {
 
 struct workers {
     struct crew crews[PARTITIONS_MAX];
-    struct list jobs; /* of all; one that has nothing more to say is gone */
+    struct list jobs; /* of all workers; a worker without further calls is removed */
 };
 
 void workers_init(struct world *world);
 
-/* What any of them had to do; nobody asks any more. */
+/* Frees the calls that workers still had to make. */
 void workers_forget(struct world *world);
 
 /* The partition has a new engine, or has none any more. */
 void workers_start(struct world *world, uint16_t partition);
 void workers_end(struct world *world, uint16_t partition);
 
-/* Nobody waits any more, and all leases end. */
+/* No worker waits any more, and all leases end. */
 void workers_drain(struct world *world, uint16_t partition);
 
-/* The process dies: gives back what is leased, for its memory. */
+/* The process dies: returns leased deliveries, to free their memory. */
 void workers_crash(struct world *world, uint16_t partition);
 
 /* The engine was called: hands out work, and hands in what became of it. */

@@ -1,3 +1,4 @@
+/* world.c - runs one seed: true time, the wall clock, and the loop over events and wake-ups. */
 #include "world.h"
 
 #include "finish.h"
@@ -8,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The latest wall time of a run; the year 9999 and what it takes to forget it lie before it. */
+/* The latest wall time of a run, after the year 9999 and the time to trim it. */
 #define CLOCK_MS_MAX (UINT64_C(1) << 48)
 
 enum { LATENESS_EVERY = 8, COMPARE_EVERY = 256 };
@@ -65,7 +66,7 @@ static void step_clock(struct world *world)
     const uint64_t now_ms = world_now(world).ms;
 
     if (world_chance(world, 200) && now_ms + by_ms < CLOCK_MS_MAX / 2) {
-        world->time_ms += by_ms; /* the machine slept: all that was to happen meanwhile is late */
+        world->time_ms += by_ms; /* the machine slept: events of that time are late */
         world->totals->suspends++;
     } else if (world_chance(world, 500) && now_ms + by_ms < CLOCK_MS_MAX / 2) {
         world->clock_offset_ms += by_ms;

@@ -5,22 +5,22 @@
  *     plan.h     what the run is like
  *     host.h     the process: its engines, their calls, crash and recovery
  *     disk.h     commits and reads that come late, fail, or are cut off
- *     origin.h   who is delivered to
- *     workers.h  who pulls from the queue
- *     client.h   who asks; requests.h: by name, and again
- *     touches.h  who extends a time
- *     rhythm.h   what recurs, and when
- *     model.h    what is durable, and whether each write of a row was asked for
- *     doubts.h   what failed and is on disk all the same
- *     cause.h    which request it was
- *     tenants.h  whose timers they are
- *     claims.h   who has a name
+ *     origin.h   the targets
+ *     workers.h  workers that pull from the queue
+ *     client.h   clients; requests.h: calls by name, and repeated calls
+ *     touches.h  clients that extend due times
+ *     rhythm.h   schedules of timers that repeat
+ *     model.h    the durable state, and whether each written row was asked for
+ *     doubts.h   failed batches that are on disk nevertheless
+ *     cause.h    the request behind each row
+ *     tenants.h  tenants and their limits
+ *     claims.h   holders of keys and Idempotency-Keys
  *     completes.h  whether an event ended all that wait for it
- *     judge.h    whether what the engine hands out keeps the promises
- *     finish.h   the end of a run: faults stop, and all that was promised must come
+ *     judge.h    whether the engine's output keeps the promises
+ *     finish.h   the end of a run: faults stop, and every promise must be kept
  *
- * Time       `time_ms` is true time and only grows. The wall clock, all that an engine sees, is
- *            true time plus an offset that steps.
+ * Time       `time_ms` is true time and only grows. The wall clock, the only time an engine sees,
+ *            is true time plus an offset that steps.
  */
 #ifndef TICKWHEEL_SIM_WORLD_H
 #define TICKWHEEL_SIM_WORLD_H
@@ -66,11 +66,11 @@ struct world {
     struct workers workers;
 };
 
-/* Runs one seed to its end; a broken promise ends the process. The hash is of all that happened. */
+/* Runs one seed to its end; a broken promise ends the process. The hash covers all events. */
 void world_run(const struct settings *settings, struct totals *totals, uint64_t *ret_hash);
 
-/* Serves what comes next: an event or a wake-up of an engine, not later than `until_ms`. False when
- * nothing is left to come by then; true time is then `until_ms`. */
+/* Serves the next event or wake-up of an engine, not later than `until_ms`. False if there is none
+ * by then; true time is then `until_ms`. */
 bool world_step(struct world *world, uint64_t until_ms);
 
 /* Prints the promise and how it was broken, the trace, and how to replay it; does not return.

@@ -1,6 +1,6 @@
-"""What is shown of every kind of broker, against the real server: the messages as documented, what is
+"""Tests of every kind of broker, against the real server: the messages as documented, targets
 refused at creation, an outage at the start, and 100,000 timers with the broker stopped and started in
-the middle. A test of one kind is a class of these with its server."""
+the middle. The test of one kind is a subclass with its server."""
 
 import collections
 import json

@@ -1,6 +1,6 @@
 """Real message brokers for tests: each on a free port of loopback, with a folder of its own, ended by its process id.
 
-A broker can be stopped and started again on the same port and folder. `received()` tells what lies in
+A broker can be stopped and started again on the same port and folder. `received()` returns the messages in
 it: (fields, payload, at_ms), at_ms being when the broker took the message, by its own clock.
 """
 
@@ -263,7 +263,7 @@ class Nats(Server):
 
 
 class NatsTls(Nats):
-    """The same, to be spoken to over TLS only."""
+    """A nats-server that accepts TLS only."""
 
     def __init__(self):
         super().__init__()
@@ -317,7 +317,7 @@ class Kafka(Server):
             "auto.create.topics.enable": "false", "offsets.topic.replication.factor": 1,
             "transaction.state.log.replication.factor": 1, "transaction.state.log.min.isr": 1,
             "log.message.timestamp.type": "LogAppendTime", "controlled.shutdown.enable": "false",
-            # The controller takes a broker back once the one that was killed has run out of its time.
+            # The controller takes a broker back once the session of the killed one has expired.
             "broker.session.timeout.ms": 2000, "broker.heartbeat.interval.ms": 500}
 
     def command(self):
@@ -375,7 +375,7 @@ class Kafka(Server):
 
 
 class KafkaTls(Kafka):
-    """The same with one more listener, for TLS; the tool uses the other."""
+    """A Kafka broker with one more listener, for TLS; the tool uses the plain one."""
 
     def __init__(self):
         super().__init__()
@@ -478,7 +478,7 @@ class Rabbitmq(Server):
 
 
 class RabbitmqTls(Rabbitmq):
-    """The same with one more listener, for TLS; the tool uses the other. librabbitmq wants to find a name in
+    """A RabbitMQ broker with one more listener, for TLS; the tool uses the plain one. librabbitmq wants to find a name in
     the certificate: an address there is none to it."""
 
     def __init__(self):

@@ -65,7 +65,7 @@ class DaemonCase(unittest.TestCase):
         return answer["timer"] if status == 410 else answer
 
     def wait_for_arrivals(self, timer, count=1):
-        """At least so many webhooks of it, when the receiver has written them down."""
+        """At least `count` webhooks of it, once the receiver has recorded them."""
         harness.wait_until(lambda: len(self.arrivals_of(timer)) >= count, 20, f"{count} webhooks of {timer['id']}")
         return self.arrivals_of(timer)
 

@@ -60,7 +60,7 @@ class Program:
         return wait_until(look, seconds, f"/{pattern}/ in the output")
 
     def find_port(self, pattern):
-        """The port that it says it listens on. One that does not come so far is closed."""
+        """The port that the daemon reports. A daemon that does not start to listen is closed."""
         try:
             return int(self.find_in_output(pattern)[1])
         except Exception:

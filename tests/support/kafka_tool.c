@@ -1,5 +1,5 @@
 /*
- * For the tests of Kafka: makes a topic, and reads all that is in one.
+ * kafka_tool.c - for the tests of Kafka: makes a topic, and reads the messages of one.
  *
  *     kafka_tool create SERVERS TOPIC PARTITIONS [name=value ...]
  *     kafka_tool read SERVERS TOPIC

@@ -140,7 +140,7 @@ static bool can_fail(const struct seccomp_notif *call)
     if (data->nr != SYS_read && data->nr != SYS_write)
         return true;
     if (data->args[0] <= STDERR_FILENO)
-        return false; /* else what it says of a failure could get lost with it */
+        return false; /* otherwise its report of a failure could get lost */
     snprintf(path, sizeof(path), "/proc/%u/fd/%u", call->pid, (unsigned)data->args[0]);
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }

@@ -1,7 +1,7 @@
 /*
- * For the tests of RabbitMQ: makes what a test needs, and reads all that is in a queue.
+ * rabbitmq_tool.c - for the tests of RabbitMQ: makes queues and exchanges, and reads a queue.
  *
- *     rabbitmq_tool PORT queue NAME [LENGTH]        durable; with a length it refuses what is more
+ *     rabbitmq_tool PORT queue NAME [LENGTH]        durable; LENGTH messages at most
  *     rabbitmq_tool PORT exchange NAME QUEUE KEY    durable, direct, and bound to the queue
  *     rabbitmq_tool PORT delete NAME                an exchange
  *     rabbitmq_tool PORT read QUEUE

@@ -6,14 +6,14 @@
  * Listens on 127.0.0.1, prints "port N" when it does, and ends on SIGTERM or SIGINT with "requests
  * N". The path says how it behaves; a path it does not know is answered like /ok:
  *
- *     /ok              200, or what --status says     /slow/250        the same, after so many ms
+ *     /ok              200, or what --status says     /slow/250        200, after this many ms
  *     /status/500      that status                    /hang            never answers
  *     /redirect        302 to /ok                     /close           hangs up without an answer
  *     /gone            410                            /retry-after/2   503 and "Retry-After: 2"
  *     /flaky/3         503 while tickwheel-attempt is at most 3, then 200
  *     /partial         200, and hangs up in the middle of the body
- *     /large/100000    200 with a body of so many bytes
- *     /trickle/20      200, and a body that comes a byte each so many ms and has no end in sight
+ *     /large/100000    200 with a body of this many bytes
+ *     /trickle/20      200, and an endless body, one byte in this many ms
  *
  * The log has one line for each request: when it had arrived (microseconds since 1970), webhook-id,
  * tickwheel-due (milliseconds since 1970), tickwheel-attempt, path; "-" and 0 stand for none. It is
@@ -140,7 +140,7 @@ static uint64_t parse_due(const char *text)
     return (uint64_t)timegm(&when) * 1000 + (uint64_t)ms;
 }
 
-/* The value of `line` when it is a header called `name`, without spaces in front; else NULL. */
+/* The value of `line` when it is a header called `name`, without leading spaces; otherwise NULL. */
 static const char *header_value(const char *line, const char *name)
 {
     size_t size = strlen(name);
@@ -357,7 +357,7 @@ static bool flush(struct receiver_server *server, struct receiver_connection *co
     return wants_out || !(connection->hangs_up || connection->ended);
 }
 
-/* Deals with the requests that are complete, up to one that must wait; sends the answers. */
+/* Answers the complete requests, up to the first that must wait. */
 static void proceed(struct receiver_server *server, struct receiver_connection *connection)
 {
     struct text *in = &connection->in;

@@ -1,3 +1,4 @@
+/* scarce.c - refuses the N-th allocation of a program, by the linker's --wrap. */
 #include "scarce.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /*
  * scarce.h - memory that runs out at the N-th allocation, for N = 1, 2, ... until what is tested
- * needs fewer. For tests only.
+ * needs fewer allocations. For tests only.
  *
  *     for (struct scarce scarce = scarce_sweep("schedule"); scarce_next(&scarce);) {
  *         struct tw_wheel *wheel = tw_wheel_create(NULL);      there is memory
@@ -11,8 +11,8 @@
  *         tw_wheel_destroy(wheel);
  *     }
  *
- * Each N comes twice: once that allocation alone is refused, once it and all that follow it. After
- * each round all that was allocated in it must have been freed: scarce_next aborts otherwise.
+ * Each N comes twice: once that allocation alone is refused, once it and every later one. After
+ * each round every block allocated in it must have been freed; otherwise scarce_next aborts.
  *
  * It works by the linker's --wrap, so it sees what our own code allocates, in every thread, and
  * nothing that shared libraries allocate for themselves. In a program that never calls it, and has

@@ -1,3 +1,4 @@
+/* control.c - maps the page that a test and the layer share, and waits for the test. */
 #include "control.h"
 
 #include <fcntl.h>

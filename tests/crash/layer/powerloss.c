@@ -2,10 +2,9 @@
  * powerloss.c - a disk that can lose power, fill up and fail, for LD_PRELOAD.
  *
  * Every call that changes something below FAULTS_FOLDER is done and then written into a journal, in
- * one order for all threads. A sync is written down only: what it would have made durable is for
- * faults.py to say, which after a power cut makes of the journal a folder as a disk may have kept
- * it. The entry of a call is written after the call and before it returns, so what a process knows
- * to be synced is in the journal, however it ends.
+ * one order for all threads. A sync is only recorded: after a power cut faults.py derives from the
+ * journal a folder as a disk may have kept it. The entry of a call is written after the call and
+ * before it returns, so what a process knows to be synced is in the journal, however it ends.
  *
  * Covered is what RocksDB and src/sys/files.c do, as strace shows it: open, write, pwrite,
  * ftruncate, fallocate that keeps the size, sync_file_range (which promises nothing), fsync,
@@ -107,7 +106,7 @@ bool powerloss_has_fd(int fd)
     return journal >= 0 && fd >= 0 && fd < FDS_MAX && is_watched[fd];
 }
 
-/* With the lock held, like all that follows. The process may end here, before the step. */
+/* With the lock held, like all functions below. The process may end here, before the step. */
 static void step(void)
 {
     struct control *control = control_get();
@@ -499,5 +498,5 @@ int statvfs(const char *restrict path, struct statvfs *restrict ret_info)
 
 int statvfs64(const char *restrict path, struct statvfs64 *restrict ret_info)
 {
-    return statvfs(path, (struct statvfs *)ret_info); /* the same on 64 bits */
+    return statvfs(path, (struct statvfs *)ret_info); /* equal structs on 64 bits */
 }

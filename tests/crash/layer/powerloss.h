@@ -1,5 +1,5 @@
 /*
- * powerloss.h - what refused.c needs to know of powerloss.c.
+ * powerloss.h - the paths and descriptors that powerloss.c follows, for refused.c.
  */
 #ifndef TICKWHEEL_CRASH_POWERLOSS_H
 #define TICKWHEEL_CRASH_POWERLOSS_H

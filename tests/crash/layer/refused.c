@@ -1,6 +1,6 @@
 /*
- * refused.c - the ways to the disk that powerloss.c does not follow. Whoever takes one below
- * FAULTS_FOLDER is ended, with a sentence; everywhere else they work as ever.
+ * refused.c - calls to the disk that powerloss.c does not follow. A process that makes one below
+ * FAULTS_FOLDER is ended with a sentence; elsewhere they work as usual.
  */
 #include "powerloss.h"
 
@@ -218,7 +218,7 @@ int fcntl64(int fd, int command, ...)
     return control_fd(fd, command, argument);
 }
 
-/* ---- the same under the names for large files, which on 64 bits are no other calls ---- */
+/* ---- the names for large files, which are equal calls on 64 bits ---- */
 
 int openat64(int at, const char *path, int flags, ...) __attribute__((alias("openat")));
 int creat64(const char *path, mode_t mode) __attribute__((alias("creat")));
