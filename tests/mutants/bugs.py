@@ -30,6 +30,10 @@ def tokens(text):
     return [(found[0], *found.span()) for found in TOKEN.finditer(text) if not found["gap"]]
 
 
+def names_of(text):
+    return [token[0] for token in tokens(text)]
+
+
 class Change:
     """One place of one file: the lines before and after."""
 
@@ -45,7 +49,7 @@ class Change:
 
     def places(self, there):
         """(start, end) of each place where the old lines stand, in a file of these tokens."""
-        wanted = [token[0] for token in tokens("\n".join(self.old))]
+        wanted = names_of("\n".join(self.old))
         names = [token[0] for token in there]
         return [(there[at][1], there[at + len(wanted) - 1][2])
                 for at in range(len(names) - len(wanted) + 1)
@@ -145,6 +149,6 @@ class Tree:
             for start, end, new in sorted(places, reverse=True):
                 text = text[:start] + new + text[end:]
             texts[path] = text
-        if not bug.changes or all(tokens(texts[path]) == tokens(self.text(path)) for path in texts):
+        if not bug.changes or all(names_of(texts[path]) == names_of(self.text(path)) for path in texts):
             raise Unfit("changes nothing")
         return texts
