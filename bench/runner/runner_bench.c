@@ -4,6 +4,7 @@
  *     runner_bench [pairs [rounds]]  pairs per second by 1 to 8 threads, the best of 5 rounds
  *     runner_bench idle [seconds]    wake-ups with 1,000,000 timers an hour off, default 10 s
  *     runner_bench late [seconds]    how late 10,000 timers a second are handled, default 5 s
+ *     runner_bench burst [rounds]    100,000 timers due at once beside busy threads, 5 rounds
  *
  * Each rate is printed with the processor time per pair, of all threads together, which says more
  * on a machine that is not idle.
@@ -17,6 +18,7 @@
 #include <tickwheel/runner.h>
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +29,7 @@ enum {
     THREADS_MAX = 8,
     PAIRS_PER_LOOK = 256, /* pairs between reads of the clock */
     ROUND_MS = 300,
+    FAR_MAX = 8000000, /* far timers of all threads in burst */
     MS = 1000000
 };
 
@@ -277,6 +280,105 @@ static void late(unsigned seconds)
     }
 }
 
+/* What the threads beside the runner do in burst. */
+enum burst_load { LOAD_COMPUTES, LOAD_SCHEDULES };
+
+struct burst {
+    struct tw_runner_wheel *wheel;
+    enum burst_load load;
+    unsigned threads;
+    uint64_t due_ns;
+    _Atomic uint64_t handled, last_ns, far;
+    atomic_bool is_over;
+};
+
+static void on_burst(void *context, const struct tw_expired *due, size_t count)
+{
+    struct burst *burst = context;
+    (void)due;
+    uint64_t handled = atomic_load(&burst->handled) + count;
+    atomic_store(&burst->last_ns, now_ns());
+    atomic_store(&burst->handled, handled);
+}
+
+static void *burst_beside(void *argument)
+{
+    struct burst *burst = argument;
+    uint64_t random = 88172645463325252u, sum = 0, hour_ns = UINT64_C(3600000) * MS;
+    while (now_ns() + 200 * MS < burst->due_ns)
+        sum += draw(&random);
+    /* The oldest timer is cancelled for each new one, which bounds the memory. */
+    uint64_t far_max = FAR_MAX / burst->threads;
+    tw_handle *far = require(calloc(far_max, sizeof(*far)));
+    uint64_t count = 0;
+    while (!atomic_load(&burst->is_over)) {
+        sum += draw(&random);
+        if (burst->load == LOAD_COMPUTES)
+            continue;
+        struct tw_instant deadline = {burst->due_ns + hour_ns};
+        (void)tw_runner_cancel(burst->wheel, far[count % far_max]);
+        far[count++ % far_max] = tw_runner_schedule(burst->wheel, deadline, sum);
+    }
+    atomic_fetch_add(&burst->far, count);
+    free(far);
+    return NULL;
+}
+
+/* Milliseconds from the instant at which BURST timers are due until the last is handled, beside
+ * `threads` threads. */
+static double burst_once(enum burst_load load, unsigned threads, double *ret_far)
+{
+    enum { BURST = 100000 };
+    struct burst burst = {.load = load, .threads = threads};
+    struct tw_runner_wheel_options options = {.handler = on_burst, .context = &burst};
+    struct tw_runner *runner = require(tw_runner_create(NULL));
+    pthread_t beside[THREADS_MAX];
+    burst.wheel = require(tw_runner_add(runner, &options));
+    burst.due_ns = (now_ns() / MS + 600) * MS;
+    if (!tw_runner_start(runner))
+        (void)require(NULL);
+    for (unsigned i = 0; i < BURST; i++)
+        (void)tw_runner_schedule(burst.wheel, (struct tw_instant){burst.due_ns}, i);
+    for (unsigned i = 0; i < threads; i++)
+        if (pthread_create(&beside[i], NULL, burst_beside, &burst) != 0)
+            (void)require(NULL);
+    while (atomic_load(&burst.handled) < BURST)
+        wait_until(now_ns() + 5 * MS);
+    atomic_store(&burst.is_over, true);
+    for (unsigned i = 0; i < threads; i++)
+        pthread_join(beside[i], NULL);
+    *ret_far = (double)atomic_load(&burst.far) / 1e6;
+    tw_runner_destroy(runner);
+    return (double)(atomic_load(&burst.last_ns) - burst.due_ns) / MS;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void burst(unsigned rounds)
+{
+    printf("100,000 timers due at one instant: ms until the last is handled, median of %u rounds "
+           "(least .. most)\n",
+           rounds);
+    for (unsigned threads = 2; threads <= THREADS_MAX; threads *= 4)
+        for (enum burst_load load = LOAD_COMPUTES; load <= LOAD_SCHEDULES; load++) {
+            double *ms = require(calloc(rounds, sizeof(double))), far;
+            for (unsigned i = 0; i < rounds; i++)
+                ms[i] = burst_once(load, threads, &far);
+            qsort(ms, rounds, sizeof(double), compare_doubles);
+            printf("beside %u threads that %-24s %8.1f (%.1f .. %.1f)", threads,
+                   load == LOAD_COMPUTES ? "compute" : "schedule an hour ahead", ms[rounds / 2],
+                   ms[0], ms[rounds - 1]);
+            if (load == LOAD_SCHEDULES)
+                printf(", %.1f million far timers in the last round", far);
+            printf("\n");
+            free(ms);
+        }
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "pairs";
@@ -286,9 +388,12 @@ int main(int argc, char **argv)
             return pairs(number ? (int)number : 5), 0;
         if (strcmp(what, "idle") == 0)
             return idle(number ? (unsigned)number : 10), 0;
+        if (strcmp(what, "burst") == 0)
+            return burst(number ? (unsigned)number : 5), 0;
         if (strcmp(what, "late") == 0)
             return late(number ? (unsigned)number : 5), 0;
     }
-    fprintf(stderr, "usage: runner_bench [pairs [rounds] | idle [seconds] | late [seconds]]\n");
+    fprintf(stderr, "usage: runner_bench [pairs [rounds] | idle [seconds] | late [seconds] | "
+                    "burst [rounds]]\n");
     return 2;
 }

@@ -1,7 +1,7 @@
 /* runner.c - creating a runner, its loop, and stopping it. */
 #include "clock_private.h"
 #include "runner_private.h"
-#include "wheel_prune.h"
+#include "wheel_runner.h"
 
 #include <string.h>
 
@@ -204,14 +204,18 @@ static uint64_t runner_wheel_wake_ns(struct tw_runner_wheel *wheel)
     return tick > UINT64_MAX / wheel->tick_ns ? NEVER_NS : tick * wheel->tick_ns;
 }
 
-/* Reads the messages that are needed now: about due timers, or about deadlines before the next
- * reminder. */
-static void runner_read_messages(struct tw_runner_wheel *wheel, struct tw_instant now)
+/* Reads the messages that are needed now. While timers are due these are messages of stripes with a
+ * deadline by `now`, a few before each batch, so that threads that schedule do not delay due
+ * timers. At other times they are also messages about deadlines before the next reminder, and
+ * backlogs. Returns false when some are left. */
+static bool runner_read_messages(struct tw_runner_wheel *wheel, struct tw_instant now)
 {
-    if (atomic_load(&wheel->dirty) == 0)
-        return;
+    if (atomic_load(&wheel->dirty) == 0 && wheel->unread_mask == 0)
+        return true;
     uint64_t wake_ns = runner_wheel_wake_ns(wheel);
-    tw__runner_messages_take(wheel, wake_ns > now.ns ? wake_ns : now.ns);
+    if (wake_ns <= now.ns)
+        return tw__runner_messages_read(wheel, READ_ASKED, now.ns, PORTION_DUE);
+    return tw__runner_messages_read(wheel, READ_BACKLOG, wake_ns, PORTION_IDLE);
 }
 
 /* Reads messages and handles due timers, a batch of each wheel in turn, until none is left or each
@@ -228,11 +232,11 @@ static size_t runner_handle_all(struct tw_runner *runner, size_t limit, bool *re
             bool is_done;
             if (atomic_load(&runner->is_stopped))
                 return handled;
-            runner_read_messages(wheel, now);
+            bool is_read = runner_read_messages(wheel, now);
             size_t count = runner_handle_batch(wheel, &now, &is_done);
             handled += count;
             most = count > most ? count : most;
-            *ret_is_done = *ret_is_done && is_done;
+            *ret_is_done = *ret_is_done && is_read && is_done;
         }
         limit -= most < limit ? most : limit;
         if (*ret_is_done || limit == 0)

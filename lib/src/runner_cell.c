@@ -1,12 +1,15 @@
 /* runner_cell.c - cells, the stripes through which threads take and post them, and the runner's
  * look at a cell. */
 #include "runner_private.h"
+#include "wheel_runner.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
 
 #define DEPOT_EMPTY CELLS_MAX
+
+enum { REMINDERS_STEP = 1024 };
 
 enum { SEGMENT_ALIGNMENT = 64 }; /* so that no cell and no body crosses a cache line */
 
@@ -44,23 +47,6 @@ void tw__runner_stripe_lock_this(struct runner_stripe *stripe)
     }
 }
 
-/* Allocates `count` blocks of messages as piece number `piece`. */
-static bool runner_add_blocks(struct tw_runner_wheel *wheel, unsigned piece, size_t count)
-{
-    size_t size = count * sizeof(struct runner_block);
-    struct runner_block *blocks =
-        tw__runner_allocate(wheel->runner, _Alignof(struct runner_block), size);
-    if (!blocks)
-        return false;
-    wheel->block_pieces[piece] = blocks;
-    atomic_fetch_add_explicit(&wheel->memory, size, memory_order_relaxed);
-    for (size_t i = 0; i < count; i++) {
-        blocks[i].next = wheel->depot_blocks;
-        wheel->depot_blocks = &blocks[i];
-    }
-    return true;
-}
-
 static size_t runner_segment_cells(unsigned segment)
 {
     return (size_t)1 << (SEGMENT_MIN_BITS + segment);
@@ -83,20 +69,48 @@ static size_t runner_segment_blocks(unsigned segment)
  * it reads. */
 enum { BLOCKS_SPARE = STRIPES + 2 };
 
+size_t tw__runner_piece_blocks(unsigned piece)
+{
+    return piece == 0 ? BLOCKS_SPARE : runner_segment_blocks(piece - 1);
+}
+
+/* Allocates the next piece of blocks, which are used one by one, so that no call touches them all.
+ */
+static bool runner_add_blocks(struct tw_runner_wheel *wheel)
+{
+    size_t size = tw__runner_piece_blocks(wheel->piece_count) * sizeof(struct runner_block);
+    struct runner_block *blocks =
+        tw__runner_allocate(wheel->runner, _Alignof(struct runner_block), size);
+    if (!blocks)
+        return false;
+    wheel->block_pieces[wheel->piece_count++] = blocks;
+    atomic_fetch_add_explicit(&wheel->memory, size, memory_order_relaxed);
+    return true;
+}
+
+static void runner_release_blocks(struct tw_runner_wheel *wheel)
+{
+    for (unsigned i = 0; i < wheel->piece_count; i++)
+        tw__runner_release(wheel->runner, wheel->block_pieces[i],
+                           tw__runner_piece_blocks(i) * sizeof(struct runner_block));
+}
+
 bool tw__runner_cells_init(struct tw_runner_wheel *wheel)
 {
     wheel->depot_free = DEPOT_EMPTY;
+    atomic_init(&wheel->returned_free, DEPOT_EMPTY);
     for (unsigned i = 0; i < STRIPES; i++)
         atomic_init(&wheel->stripes[i].earliest_ns, NEVER_NS);
-    if (!runner_add_blocks(wheel, SEGMENTS, BLOCKS_SPARE))
+    for (unsigned i = 0; i < STRIPES; i++)
+        wheel->unread[i].earliest_ns = NEVER_NS;
+    if (!runner_add_blocks(wheel))
         return false;
     if (pthread_mutex_init(&wheel->depot_lock, NULL) == 0) {
         if (pthread_mutex_init(&wheel->wheel_lock, NULL) == 0)
             return true;
         pthread_mutex_destroy(&wheel->depot_lock);
     }
-    tw__runner_release(wheel->runner, wheel->block_pieces[SEGMENTS],
-                       BLOCKS_SPARE * sizeof(struct runner_block));
+    runner_release_blocks(wheel);
     return false;
 }
 
@@ -105,11 +119,7 @@ void tw__runner_cells_deinit(struct tw_runner_wheel *wheel)
     struct tw_runner *runner = wheel->runner;
     for (unsigned i = 0; i < wheel->segment_count; i++)
         tw__runner_release(runner, atomic_load(&wheel->segments[i]), runner_segment_size(i));
-    for (unsigned i = 0; i < SEGMENTS; i++)
-        tw__runner_release(runner, wheel->block_pieces[i],
-                           runner_segment_blocks(i) * sizeof(struct runner_block));
-    tw__runner_release(runner, wheel->block_pieces[SEGMENTS],
-                       BLOCKS_SPARE * sizeof(struct runner_block));
+    runner_release_blocks(wheel);
     pthread_mutex_destroy(&wheel->wheel_lock);
     pthread_mutex_destroy(&wheel->depot_lock);
 }
@@ -122,8 +132,7 @@ static bool runner_add_segment(struct tw_runner_wheel *wheel)
 {
     unsigned segment = wheel->segment_count;
     size_t size = runner_segment_size(segment);
-    if (!wheel->block_pieces[segment] &&
-        !runner_add_blocks(wheel, segment, runner_segment_blocks(segment)))
+    if (wheel->piece_count < segment + 2 && !runner_add_blocks(wheel))
         return false;
     struct runner_cell *cells = tw__runner_allocate(wheel->runner, SEGMENT_ALIGNMENT, size);
     if (!cells)
@@ -134,19 +143,34 @@ static bool runner_add_segment(struct tw_runner_wheel *wheel)
     return true;
 }
 
-/* Gives new cells, with their reminders, to a locked stripe that has none. */
+/* Allocates memory for the reminders of `count` cells, a thousand cells at a time. The runner opens
+ * a reminder when it first looks at the cell, so other threads seldom take its lock. */
+static bool runner_reserve_reminders(struct tw_runner_wheel *wheel, uint64_t count)
+{
+    if (count <= wheel->reminder_capacity)
+        return true;
+    uint64_t step = wheel->reminder_capacity;
+    uint64_t capacity = wheel->reminder_capacity + (step < REMINDERS_STEP ? step : REMINDERS_STEP);
+    capacity = capacity < count ? count : capacity;
+    pthread_mutex_lock(&wheel->wheel_lock);
+    bool is_reserved = tw__wheel_reserve_untouched(wheel->wheel, (size_t)capacity);
+    pthread_mutex_unlock(&wheel->wheel_lock);
+    if (is_reserved)
+        wheel->reminder_capacity = (uint32_t)capacity;
+    return is_reserved;
+}
+
+/* Gives new cells to a locked stripe that has none. */
 static bool runner_take_fresh(struct tw_runner_wheel *wheel, struct runner_stripe *stripe)
 {
     uint32_t index = atomic_load_explicit(&wheel->cell_count, memory_order_relaxed);
     uint64_t most = (uint64_t)wheel->cell_count_max + wheel->retired_count;
     most = most < CELLS_MAX ? most : CELLS_MAX;
-    pthread_mutex_lock(&wheel->wheel_lock);
     for (unsigned i = 0; i < FREE_BATCH && index < most; i++, index++) {
         if (index + (1u << SEGMENT_MIN_BITS) == 1u << (SEGMENT_MIN_BITS + wheel->segment_count) &&
             !runner_add_segment(wheel))
             break;
-        tw_handle reminder = tw_wheel_open(wheel->wheel, index);
-        if (reminder == TW_NONE)
+        if (!runner_reserve_reminders(wheel, (uint64_t)index + 1))
             break;
         struct runner_cell *cell = tw__runner_cell(wheel, index);
         struct runner_body *body = tw__runner_body(wheel, index);
@@ -154,10 +178,9 @@ static bool runner_take_fresh(struct tw_runner_wheel *wheel, struct runner_strip
         atomic_init(&cell->look_at_ns, NEVER_NS);
         atomic_init(&body->deadline_ns, NEVER_NS);
         atomic_init(&body->queued, 0);
-        body->reminder = reminder;
+        body->reminder = TW_NONE;
         stripe->free[stripe->free_count++] = index;
     }
-    pthread_mutex_unlock(&wheel->wheel_lock);
     /* Reverses the stack, so that the lowest cells are used first: neighbours in memory are used
      * one after the other. */
     for (uint32_t i = 0; i < stripe->free_count / 2; i++) {
@@ -171,6 +194,8 @@ static bool runner_take_fresh(struct tw_runner_wheel *wheel, struct runner_strip
 
 static bool runner_take_used(struct tw_runner_wheel *wheel, struct runner_stripe *stripe)
 {
+    if (wheel->depot_free == DEPOT_EMPTY)
+        wheel->depot_free = atomic_exchange(&wheel->returned_free, DEPOT_EMPTY);
     while (stripe->free_count < FREE_BATCH && wheel->depot_free != DEPOT_EMPTY) {
         stripe->free[stripe->free_count++] = wheel->depot_free;
         wheel->depot_free = tw__runner_body(wheel, wheel->depot_free)->next_free;
@@ -206,10 +231,10 @@ struct runner_stripe *tw__runner_stripe_with_cell(struct tw_runner_wheel *wheel)
 
 void tw__runner_cells_give(struct tw_runner_wheel *wheel, uint32_t first, uint32_t last)
 {
-    pthread_mutex_lock(&wheel->depot_lock);
-    tw__runner_body(wheel, last)->next_free = wheel->depot_free;
-    wheel->depot_free = first;
-    pthread_mutex_unlock(&wheel->depot_lock);
+    uint32_t head = atomic_load_explicit(&wheel->returned_free, memory_order_relaxed);
+    do
+        tw__runner_body(wheel, last)->next_free = head;
+    while (!atomic_compare_exchange_weak(&wheel->returned_free, &head, first));
 }
 
 static void runner_retire_cell(struct tw_runner_wheel *wheel)
@@ -250,19 +275,27 @@ void tw__runner_cell_give(struct tw_runner_wheel *wheel, struct runner_stripe *s
 static struct runner_block *runner_take_block(struct tw_runner_wheel *wheel)
 {
     pthread_mutex_lock(&wheel->depot_lock);
+    if (!wheel->depot_blocks)
+        wheel->depot_blocks = atomic_exchange(&wheel->returned_blocks, NULL);
     struct runner_block *block = wheel->depot_blocks;
-    assert(block);
-    wheel->depot_blocks = block->next;
+    if (block) {
+        wheel->depot_blocks = block->next;
+    } else {
+        for (; wheel->piece_used == tw__runner_piece_blocks(wheel->piece_next); wheel->piece_next++)
+            wheel->piece_used = 0;
+        assert(wheel->piece_next < wheel->piece_count);
+        block = &wheel->block_pieces[wheel->piece_next][wheel->piece_used++];
+    }
     pthread_mutex_unlock(&wheel->depot_lock);
     return block;
 }
 
 static void runner_give_block(struct tw_runner_wheel *wheel, struct runner_block *block)
 {
-    pthread_mutex_lock(&wheel->depot_lock);
-    block->next = wheel->depot_blocks;
-    wheel->depot_blocks = block;
-    pthread_mutex_unlock(&wheel->depot_lock);
+    struct runner_block *head = atomic_load_explicit(&wheel->returned_blocks, memory_order_relaxed);
+    do
+        block->next = head;
+    while (!atomic_compare_exchange_weak(&wheel->returned_blocks, &head, block));
 }
 
 static void runner_stripe_queue(struct tw_runner_wheel *wheel, struct runner_stripe *stripe,
@@ -271,6 +304,7 @@ static void runner_stripe_queue(struct tw_runner_wheel *wheel, struct runner_str
     if (!stripe->blocks || stripe->blocks->count == BLOCK_CELLS) {
         struct runner_block *block = runner_take_block(wheel);
         block->next = stripe->blocks;
+        stripe->blocks_last = stripe->blocks ? stripe->blocks_last : block;
         block->count = 0;
         stripe->blocks = block;
     }
@@ -337,42 +371,105 @@ static void runner_read_block(struct tw_runner_wheel *wheel, const struct runner
     pthread_mutex_unlock(&wheel->wheel_lock);
 }
 
-static void runner_read_stripe(struct tw_runner_wheel *wheel, struct runner_stripe *stripe)
+/* Takes the messages of a stripe, in front of those that were taken before: the newest are read
+ * first. The first block may be partly filled; it is read at once. */
+static void runner_take_messages(struct tw_runner_wheel *wheel, unsigned number)
 {
-    tw__runner_stripe_lock_this(stripe);
-    struct runner_block *blocks = stripe->blocks;
+    struct runner_stripe *stripe = &wheel->stripes[number];
+    struct runner_unread *unread = &wheel->unread[number];
+    struct runner_block *blocks = stripe->blocks, *last = stripe->blocks_last;
+    uint64_t earliest_ns = atomic_load(&stripe->earliest_ns);
     stripe->blocks = NULL;
     atomic_store_explicit(&stripe->message_count, 0, memory_order_relaxed);
     atomic_store(&stripe->earliest_ns, NEVER_NS);
     tw__runner_stripe_unlock(stripe);
+    if (blocks) {
+        last->next = unread->blocks;
+        unread->blocks = blocks;
+    }
+    unread->earliest_ns = earliest_ns < unread->earliest_ns ? earliest_ns : unread->earliest_ns;
+}
+
+/* Reads up to `blocks_max` blocks of a stripe's messages. Returns how many are still allowed; none
+ * when the stripe is locked and `what` does not require to wait for it. */
+static unsigned runner_read_stripe(struct tw_runner_wheel *wheel, unsigned number,
+                                   enum runner_read what, unsigned blocks_max)
+{
+    struct runner_unread *unread = &wheel->unread[number];
+    uint64_t bit = UINT64_C(1) << number;
+    if (atomic_load(&wheel->dirty) & bit) {
+        if (what == READ_ASKED) {
+            tw__runner_stripe_lock_this(&wheel->stripes[number]);
+        } else if (!runner_stripe_try_lock(&wheel->stripes[number])) {
+            TW_RUNNER_HOOK("spin");
+            (void)sched_yield(); /* its holder may have been preempted */
+            return 0;
+        }
+        /* Cleared under the lock under which messages are posted and the mark is set. */
+        atomic_fetch_and(&wheel->dirty, ~bit);
+        TW_RUNNER_HOOK("take: unmarked");
+        runner_take_messages(wheel, number);
+    }
     uint64_t now_ns = tw__runner_read_clock(wheel->runner).ns; /* after the messages were posted */
-    while (blocks) {
-        struct runner_block *block = blocks;
-        blocks = block->next;
+    for (; unread->blocks && blocks_max > 0; blocks_max--) {
+        struct runner_block *block = unread->blocks;
+        unread->blocks = block->next;
         runner_read_block(wheel, block, now_ns);
         runner_give_block(wheel, block);
     }
+    if (unread->blocks) {
+        wheel->unread_mask |= bit;
+    } else {
+        wheel->unread_mask &= ~bit;
+        unread->earliest_ns = NEVER_NS;
+    }
+    return blocks_max;
 }
 
-void tw__runner_messages_take(struct tw_runner_wheel *wheel, uint64_t until_ns)
+/* The earliest deadline of a stripe's messages, taken or not. */
+static uint64_t runner_stripe_earliest(struct tw_runner_wheel *wheel, unsigned number)
 {
-    for (uint64_t bits = atomic_load(&wheel->dirty); bits; bits &= bits - 1) {
-        struct runner_stripe *stripe = &wheel->stripes[__builtin_ctzll(bits)];
-        if (atomic_load(&stripe->earliest_ns) > until_ns &&
-            atomic_load_explicit(&stripe->message_count, memory_order_relaxed) < BACKLOG_MAX / 2)
+    uint64_t posted_ns = atomic_load(&wheel->stripes[number].earliest_ns);
+    uint64_t taken_ns = wheel->unread[number].earliest_ns;
+    return posted_ns < taken_ns ? posted_ns : taken_ns;
+}
+
+static bool runner_must_read(struct tw_runner_wheel *wheel, unsigned number, enum runner_read what,
+                             uint64_t until_ns)
+{
+    struct runner_stripe *stripe = &wheel->stripes[number];
+    if (runner_stripe_earliest(wheel, number) <= until_ns)
+        return true;
+    if (what == READ_ASKED)
+        return false;
+    return wheel->unread[number].blocks ||
+           atomic_load_explicit(&stripe->message_count, memory_order_relaxed) >= BACKLOG_MAX / 2;
+}
+
+bool tw__runner_messages_read(struct tw_runner_wheel *wheel, enum runner_read what,
+                              uint64_t until_ns, unsigned blocks_max)
+{
+    uint64_t bits = atomic_load(&wheel->dirty) | wheel->unread_mask;
+    unsigned first = wheel->unread_next;
+    for (unsigned i = 0; i < STRIPES && bits; i++) {
+        unsigned number = (first + i) % STRIPES;
+        if (!(bits >> number & 1) || !runner_must_read(wheel, number, what, until_ns))
             continue;
-        /* Clears the mark first, then reads: a message posted in between marks the stripe again. */
-        atomic_fetch_and(&wheel->dirty, ~(bits & -bits));
-        TW_RUNNER_HOOK("take: unmarked");
-        runner_read_stripe(wheel, stripe);
+        wheel->unread_next = number; /* goes on here when the portion ends */
+        if (blocks_max == 0)
+            return false;
+        blocks_max = runner_read_stripe(wheel, number, what, blocks_max);
+        if (blocks_max == 0 && runner_must_read(wheel, number, what, until_ns))
+            return false;
     }
+    return true;
 }
 
 uint64_t tw__runner_messages_earliest(struct tw_runner_wheel *wheel)
 {
     uint64_t earliest = NEVER_NS;
-    for (uint64_t bits = atomic_load(&wheel->dirty); bits; bits &= bits - 1) {
-        uint64_t ns = atomic_load(&wheel->stripes[__builtin_ctzll(bits)].earliest_ns);
+    for (uint64_t bits = atomic_load(&wheel->dirty) | wheel->unread_mask; bits; bits &= bits - 1) {
+        uint64_t ns = runner_stripe_earliest(wheel, (unsigned)__builtin_ctzll(bits));
         earliest = ns < earliest ? ns : earliest;
     }
     return earliest;
@@ -381,9 +478,12 @@ uint64_t tw__runner_messages_earliest(struct tw_runner_wheel *wheel)
 /* Sets the reminder to the tick at which the deadline is reached, or makes it due at once if that
  * is reached by `now_ns`. It also serves every other deadline after the tick before. */
 static void runner_set_reminder(struct tw_runner_wheel *wheel, struct runner_cell *cell,
-                                const struct runner_body *body, uint64_t deadline_ns,
+                                struct runner_body *body, uint32_t index, uint64_t deadline_ns,
                                 uint64_t now_ns)
 {
+    if (body->reminder == TW_NONE)
+        body->reminder = tw_wheel_open(wheel->wheel, index);
+    assert(body->reminder != TW_NONE); /* its memory is reserved */
     if (deadline_ns == NEVER_NS) {
         (void)tw_wheel_disarm(wheel->wheel, body->reminder);
         return;
@@ -414,7 +514,7 @@ bool tw__runner_look(struct tw_runner_wheel *wheel, uint32_t index, uint64_t now
     TW_RUNNER_HOOK("look: pending");
     uint64_t deadline_ns = atomic_load(&body->deadline_ns);
     if (!ret_due || deadline_ns > now_ns) {
-        runner_set_reminder(wheel, cell, body, deadline_ns, now_ns);
+        runner_set_reminder(wheel, cell, body, index, deadline_ns, now_ns);
         return false;
     }
     TW_RUNNER_HOOK("look: due");

@@ -23,6 +23,14 @@ static void runner_check_seen(const struct tw_runner_wheel *wheel, unsigned char
     seen[index] |= as;
 }
 
+static size_t runner_check_block(const struct tw_runner_wheel *wheel, unsigned char *seen,
+                                 const struct runner_block *block)
+{
+    for (uint32_t i = 0; i < block->count; i++)
+        runner_check_seen(wheel, seen, block->cells[i], SEEN_QUEUED);
+    return block->count;
+}
+
 static size_t runner_check_stripes(struct tw_runner_wheel *wheel, unsigned char *seen)
 {
     size_t blocks = 0;
@@ -36,29 +44,40 @@ static size_t runner_check_stripes(struct tw_runner_wheel *wheel, unsigned char 
         for (struct runner_block *block = stripe->blocks; block; block = block->next) {
             REQUIRE(block->count <= BLOCK_CELLS);
             REQUIRE(block == stripe->blocks || block->count == BLOCK_CELLS);
-            for (uint32_t j = 0; j < block->count; j++)
-                runner_check_seen(wheel, seen, block->cells[j], SEEN_QUEUED);
-            messages += block->count;
+            REQUIRE(block->next || block == stripe->blocks_last);
+            messages += runner_check_block(wheel, seen, block);
             blocks++;
         }
         REQUIRE(messages == atomic_load(&stripe->message_count));
+        const struct runner_unread *unread = &wheel->unread[i];
+        REQUIRE((unread->blocks != NULL) == (wheel->unread_mask >> i & 1));
+        for (struct runner_block *block = unread->blocks; block; block = block->next) {
+            REQUIRE(runner_check_block(wheel, seen, block) == BLOCK_CELLS);
+            blocks++;
+        }
         REQUIRE(messages == 0 || (atomic_load(&wheel->dirty) >> i & 1));
     }
     return blocks;
 }
 
 static void runner_check_depot(struct tw_runner_wheel *wheel, unsigned char *seen,
-                               size_t lane_blocks)
+                               size_t stripe_blocks)
 {
-    size_t blocks = lane_blocks, made = STRIPES + 2;
+    size_t blocks = stripe_blocks, used = wheel->piece_used;
     for (uint32_t i = wheel->depot_free; i != CELLS_MAX; i = tw__runner_body(wheel, i)->next_free)
+        runner_check_seen(wheel, seen, i, SEEN_FREE);
+    for (uint32_t i = atomic_load(&wheel->returned_free); i != CELLS_MAX;
+         i = tw__runner_body(wheel, i)->next_free)
         runner_check_seen(wheel, seen, i, SEEN_FREE);
     for (struct runner_block *block = wheel->depot_blocks; block; block = block->next)
         blocks++;
-    for (unsigned i = 0; i < SEGMENTS; i++)
-        if (wheel->block_pieces[i])
-            made += ((size_t)1 << (SEGMENT_MIN_BITS + i)) / BLOCK_CELLS + 1;
-    REQUIRE(blocks == made);
+    for (struct runner_block *block = atomic_load(&wheel->returned_blocks); block;
+         block = block->next)
+        blocks++;
+    for (unsigned i = 0; i < wheel->piece_next; i++)
+        used += tw__runner_piece_blocks(i);
+    REQUIRE(blocks == used);
+    REQUIRE(wheel->piece_count > wheel->segment_count);
 }
 
 /* Checks one cell and adds it to the counts. */
@@ -84,7 +103,8 @@ static void runner_check_cell(struct tw_runner_wheel *wheel, uint32_t index, uns
         return;
     /* The central invariant: a reminder or a message makes the runner look in time. */
     REQUIRE(deadline_ns >= look_at_ns ||
-            (queued && deadline_ns >= atomic_load(&wheel->stripes[queued - 1].earliest_ns)));
+            (queued && (deadline_ns >= atomic_load(&wheel->stripes[queued - 1].earliest_ns) ||
+                        deadline_ns >= wheel->unread[queued - 1].earliest_ns)));
 }
 
 /* The number of reminders that are set. */

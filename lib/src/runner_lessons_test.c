@@ -45,7 +45,7 @@ static void lesson_init_with(struct runner_lesson *lesson, uint64_t start_ns,
     assert_true(tw_virtual_init(&lesson->clock, (struct tw_instant){start_ns}));
     lesson->runner = tw_runner_create(&(struct tw_runner_options){.clock = &lesson->clock.clock});
     assert_non_null(lesson->runner);
-    options.context = lesson;
+    options.context = lesson; /* the first member of a larger one, perhaps */
     options.handler = options.handler ? options.handler : lesson_note;
     lesson->wheel = tw_runner_add(lesson->runner, &options);
     assert_non_null(lesson->wheel);
@@ -358,6 +358,66 @@ static void given_up_timers_hide_no_other(void **state)
     lesson_deinit(&lesson);
 }
 
+/* Due timers whose handler schedules far ones, as busy threads do meanwhile. */
+struct busy_lesson {
+    struct runner_lesson lesson; /* first: the context of the handler */
+    size_t due_count, far_count, far_read_max;
+};
+
+static void schedule_far(void *context, const struct tw_expired *due, size_t count)
+{
+    struct busy_lesson *busy = context;
+    struct tw_wheel_occupancy occupancy;
+    lesson_note(&busy->lesson, due, count);
+    tw_runner_wheel_occupancy(busy->lesson.wheel, &occupancy);
+    if (busy->lesson.fired_count < busy->due_count && occupancy.entry_count > busy->far_read_max)
+        busy->far_read_max = occupancy.entry_count;
+    if (busy->lesson.fired_count > busy->due_count)
+        return;
+    for (size_t i = 0; i < 1000; i++, busy->far_count++)
+        assert_true(tw_runner_schedule(busy->lesson.wheel, at(3600 * S), 1) != TW_NONE);
+}
+
+/* Goal: far timers that are scheduled meanwhile do not delay those that are due. Method: 20,000 due
+ * at one instant, whose handler schedules 1,000 far ones each time; the runner gives none of these
+ * a reminder while a timer is due. It read 4,000 messages and more before each batch of 64. */
+static void far_timers_do_not_starve_due_ones(void **state)
+{
+    (void)state;
+    struct busy_lesson busy = {.due_count = 20000};
+    lesson_init_with(&busy.lesson, S, (struct tw_runner_wheel_options){.handler = schedule_far});
+    for (size_t i = 0; i < busy.due_count; i++)
+        assert_true(tw_runner_schedule(busy.lesson.wheel, at(2 * S), i) != TW_NONE);
+    assert_int_equal(dispatch_at(&busy.lesson, S), 0);
+    assert_int_equal(dispatch_at(&busy.lesson, 2 * S), busy.due_count);
+    assert_int_equal(busy.far_read_max, 0);
+    struct tw_runner_stats stats;
+    tw_runner_wheel_stats(busy.lesson.wheel, &stats);
+    assert_int_equal(stats.pending, busy.far_count);
+    assert_int_equal(dispatch_at(&busy.lesson, 3600 * S), busy.far_count);
+    lesson_deinit(&busy.lesson);
+}
+
+/* Goal: a near timer among messages that wait is handled in time. Method: while timers are due, the
+ * handler sets one that is due at once behind far ones; it fires before the others are through. */
+static void a_near_timer_is_found_among_far_ones(void **state)
+{
+    (void)state;
+    struct runner_lesson lesson;
+    lesson_init(&lesson, S);
+    for (size_t i = 0; i < 30000; i++)
+        assert_true(tw_runner_schedule(lesson.wheel, at(3600 * S), 0) != TW_NONE);
+    assert_true(tw_runner_schedule(lesson.wheel, at(S), 1) != TW_NONE);
+    for (size_t i = 0; i < 30000; i++)
+        assert_true(tw_runner_schedule(lesson.wheel, at(3600 * S), 0) != TW_NONE);
+    for (size_t i = 0; i < 64; i++)
+        assert_true(tw_runner_schedule(lesson.wheel, at(S), 2) != TW_NONE);
+    assert_int_equal(tw_runner_dispatch(lesson.runner, SIZE_MAX), 65);
+    assert_int_equal(lesson.fired_count, 65);
+    tw_runner_check(lesson.runner);
+    lesson_deinit(&lesson);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +431,8 @@ int main(void)
         cmocka_unit_test(a_child_of_fork_can_destroy),
         cmocka_unit_test(timers_that_were_given_up_do_not_wake),
         cmocka_unit_test(given_up_timers_hide_no_other),
+        cmocka_unit_test(far_timers_do_not_starve_due_ones),
+        cmocka_unit_test(a_near_timer_is_found_among_far_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

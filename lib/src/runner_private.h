@@ -47,6 +47,8 @@ enum {
     FREE_BATCH = STRIPE_FREE_MAX / 2, /* cells moved at once between a stripe and the depot */
     BLOCK_CELLS = 124,
     BACKLOG_MAX = 8192, /* messages of a stripe that wake the runner, due or not */
+    PORTION_DUE = 4,    /* blocks of messages read before each batch while timers are due */
+    PORTION_IDLE = 64,  /* and at other times, before the clock is read again */
     SEGMENT_MIN_BITS = 6,
     SEGMENTS = 25,
     BATCH_DEFAULT = 64,
@@ -95,11 +97,11 @@ struct runner_cell {
 struct runner_body {
     _Atomic uint64_t deadline_ns;
     uint64_t data;      /* valid while held */
-    tw_handle reminder; /* timer of the inner wheel; set once */
+    tw_handle reminder; /* timer of the inner wheel; TW_NONE before the first look */
     _Atomic uint32_t
         queued;         /* number of the stripe with an unread message about the cell, plus 1; 0:
                            none. Set under that stripe's lock */
-    uint32_t next_free; /* next in the depot; guarded by depot_lock */
+    uint32_t next_free; /* next in a list of free cells */
 };
 
 /* Messages: cells to look at. */
@@ -114,7 +116,8 @@ struct runner_block {
 struct runner_stripe {
     _Alignas(LINE) _Atomic uint32_t lock;
     uint32_t free_count;
-    struct runner_block *blocks;    /* the first is being filled; the others are full */
+    struct runner_block *blocks; /* the first is being filled; the others are full */
+    struct runner_block *blocks_last;
     _Atomic uint32_t message_count; /* messages in all blocks */
     _Atomic uint64_t earliest_ns;   /* earliest deadline of the messages, NEVER_NS without
                                        messages */
@@ -125,6 +128,12 @@ struct runner_stripe {
     _Atomic uint64_t messages;
     _Alignas(LINE) _Atomic uint64_t armed; /* opened timers armed minus disarmed, modulo 2^64 */
     uint32_t free[STRIPE_FREE_MAX];
+};
+
+/* Messages that the runner has taken from a stripe and not read yet; all blocks are full. */
+struct runner_unread {
+    struct runner_block *blocks;
+    uint64_t earliest_ns; /* earliest deadline of the messages, NEVER_NS without messages */
 };
 
 struct runner_histogram {
@@ -151,7 +160,15 @@ struct tw_runner_wheel {
     uint32_t segment_count;
     uint32_t retired_count;
     struct runner_block *depot_blocks;
-    struct runner_block *block_pieces[SEGMENTS + 1]; /* blocks as they were allocated */
+    /* Given back without a lock, taken all at once under depot_lock: the runner never waits for a
+     * thread that was preempted while it held the lock. */
+    _Atomic uint32_t returned_free;
+    struct runner_block *_Atomic returned_blocks;
+    struct runner_block *block_pieces[SEGMENTS + 1]; /* blocks as allocated; first the spare ones */
+    uint32_t piece_count;
+    uint32_t piece_next;        /* piece with the next block that was never used */
+    uint32_t piece_used;        /* blocks of that piece ever used */
+    uint32_t reminder_capacity; /* cells with memory for their reminder */
 
     pthread_mutex_t wheel_lock;
     struct tw_wheel *wheel; /* guarded by wheel_lock; its ticks are tick_ns long, counted from
@@ -160,6 +177,9 @@ struct tw_runner_wheel {
     /* Used by the runner's thread only. */
     struct tw_expired *batch; /* the array passed to the handler */
     struct tw_expired *reminders;
+    uint64_t unread_mask; /* a bit for each stripe with blocks in `unread` */
+    unsigned unread_next; /* the stripe to read first */
+    struct runner_unread unread[STRIPES];
     uint32_t left_next;          /* take_left has visited the cells before it */
     _Atomic uint64_t fired_once; /* counters since creation; written by the runner only */
     _Atomic uint64_t fired_opened;
@@ -197,6 +217,10 @@ struct tw_runner {
 /* The cells and locks of a wheel whose memory is zeroed. False when out of memory, after which
  * tw__runner_cells_deinit is not called. */
 bool tw__runner_cells_init(struct tw_runner_wheel *wheel);
+
+/* Blocks of a piece: piece 0 has the spare ones, piece s + 1 those of segment s. */
+size_t tw__runner_piece_blocks(unsigned piece);
+
 void tw__runner_cells_deinit(struct tw_runner_wheel *wheel);
 
 /* The calling thread's stripe, or another that is free, locked. */
@@ -228,9 +252,14 @@ struct runner_stripe *tw__runner_post(struct tw_runner_wheel *wheel, struct runn
 void tw__runner_wake_for(struct tw_runner_wheel *wheel, struct runner_stripe *stripe,
                          uint64_t deadline_ns);
 
-/* Reads the messages of stripes whose earliest deadline is by `until_ns`, or that have a backlog,
- * and looks at their cells. Only the runner calls it. */
-void tw__runner_messages_take(struct tw_runner_wheel *wheel, uint64_t until_ns);
+/* Which messages must be read: only those of stripes with a deadline by a given time, or also those
+ * of stripes with a backlog. */
+enum runner_read { READ_ASKED, READ_BACKLOG };
+
+/* Reads messages and looks at their cells, up to `blocks_max` blocks. Returns false when messages
+ * of that kind are left: deadlines by `until_ns`, or a backlog. Only the runner calls it. */
+bool tw__runner_messages_read(struct tw_runner_wheel *wheel, enum runner_read what,
+                              uint64_t until_ns, unsigned blocks_max);
 
 /* The earliest deadline of the unread messages. */
 uint64_t tw__runner_messages_earliest(struct tw_runner_wheel *wheel);

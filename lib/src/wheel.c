@@ -1,5 +1,6 @@
 /* wheel.c - creating a wheel, and the verbs on one timer. */
 #include "wheel_private.h"
+#include "wheel_runner.h"
 
 #include <string.h>
 
@@ -26,14 +27,19 @@ struct tw_wheel *tw_wheel_create(const struct tw_wheel_options *options)
     return wheel;
 }
 
-bool tw_wheel_reserve(struct tw_wheel *wheel, size_t count)
+bool tw__wheel_reserve_untouched(struct tw_wheel *wheel, size_t count)
 {
     uint64_t slots = (uint64_t)count + wheel->retired_count;
     if (count > wheel->timer_count_max || slots > SLOTS_MAX)
         return false;
-    if (slots > wheel->slot_capacity && !tw__wheel_grow(wheel, slots))
+    return slots <= wheel->slot_capacity || tw__wheel_grow(wheel, slots);
+}
+
+bool tw_wheel_reserve(struct tw_wheel *wheel, size_t count)
+{
+    if (!tw__wheel_reserve_untouched(wheel, count))
         return false;
-    tw__wheel_touch(wheel, slots);
+    tw__wheel_touch(wheel, (uint64_t)count + wheel->retired_count);
     return true;
 }
 

@@ -8,7 +8,7 @@
  * is filled from level 1, and PREFETCH_DISTANCE entries before they fire.
  */
 #include "wheel_private.h"
-#include "wheel_prune.h"
+#include "wheel_runner.h"
 
 enum {
     WAKE_CHUNKS = 2,            /* chunks of a bucket that wake_at reads for an exact answer */

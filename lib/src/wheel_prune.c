@@ -6,7 +6,7 @@
  * that is armed. Each entry is removed once, and the first armed one ends the search, so the cost
  * is bounded by the number of timers that were cancelled.
  */
-#include "wheel_prune.h"
+#include "wheel_runner.h"
 
 #include "wheel_private.h"
 

@@ -86,7 +86,9 @@ void tw_wheel_destroy(struct tw_wheel *wheel);
 
 /* Allocates memory for `count` timers held at once and touches each page, so that holding up to
  * `count` timers neither allocates nor faults later, unless they are often moved to earlier
- * deadlines. False, with the wheel unchanged, when out of memory or over the limit. */
+ * deadlines. Without it a call that needs more memory allocates up to 2 MiB at a time, and the
+ * first use of such a block can take milliseconds. False, with the wheel unchanged, when out of
+ * memory or over the limit. */
 bool tw_wheel_reserve(struct tw_wheel *wheel, size_t count);
 
 /* Schedules a timer for `deadline` that will return `data`; a deadline already reached is due at

@@ -1,9 +1,9 @@
 /*
- * wheel_prune.h - looking at the front of a wheel, and shortening it. For the wheel and the runner
- * only.
+ * wheel_runner.h - functions of the wheel for the runner: reading and shortening its front, and
+ * memory that is not touched. For the wheel and the runner only.
  */
-#ifndef TICKWHEEL_WHEEL_PRUNE_H
-#define TICKWHEEL_WHEEL_PRUNE_H
+#ifndef TICKWHEEL_WHEEL_RUNNER_H
+#define TICKWHEEL_WHEEL_RUNNER_H
 
 #include <tickwheel/wheel.h>
 
@@ -18,5 +18,9 @@ size_t tw__wheel_prune(struct tw_wheel *wheel, enum wheel_prune how, int64_t bud
  * Returns their number; 0 while expire is behind. Reads at most `budget` entries. */
 size_t tw__wheel_peek(const struct tw_wheel *wheel, uint64_t *ret_data, size_t limit,
                       int64_t budget);
+
+/* Allocates memory for `count` timers held at once, as tw_wheel_reserve does, without touching it.
+ * Slots are added by the thousand, so a call for one more timer is short. */
+bool tw__wheel_reserve_untouched(struct tw_wheel *wheel, size_t count);
 
 #endif
