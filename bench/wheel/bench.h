@@ -87,9 +87,15 @@ uint64_t bench_resident(void);
  * process. */
 void *bench_allocate(size_t size);
 
-/* The memory floor: nanoseconds per random read of a 32-byte record among `count`, with each
- * address taken from the read before, or with all addresses known. */
-void bench_floor(uint32_t count, double *ret_dependent, double *ret_independent);
+/* The memory floor, nanoseconds per access. */
+struct bench_floor {
+    double dependent; /* a random read of a 32-byte record, with its address from the read before */
+    double independent; /* the same read with all addresses known */
+    double ahead;       /* a random read and write of a 16-byte record, prefetched */
+};
+
+/* Measures the floor of `count` records. */
+struct bench_floor bench_floor_measure(uint32_t count);
 
 /* The version of this tree. */
 const char *bench_version_here(void);

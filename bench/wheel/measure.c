@@ -46,9 +46,16 @@ struct record {
     uint64_t rest[3];
 };
 
-void bench_floor(uint32_t count, double *ret_dependent, double *ret_independent)
+/* The record that a wheel cannot do without: whether the timer is valid, and its deadline. */
+struct bench_pair {
+    uint64_t state;
+    uint64_t due;
+};
+
+enum { FLOOR_AHEAD = 24 };
+
+static uint32_t *bench_order(uint32_t count)
 {
-    struct record *records = bench_allocate(count * sizeof(struct record));
     uint32_t *order = bench_allocate(count * sizeof(uint32_t));
     uint64_t random = 88172645463325252u;
     for (uint32_t i = 0; i < count; i++)
@@ -59,21 +66,47 @@ void bench_floor(uint32_t count, double *ret_dependent, double *ret_independent)
         order[i] = order[j];
         order[j] = swap;
     }
+    return order;
+}
+
+static double bench_floor_ahead(const uint32_t *order, uint32_t count)
+{
+    struct bench_pair *pairs = bench_allocate(count * sizeof(struct bench_pair));
+    uint64_t began = bench_now();
+    for (uint32_t i = 0; i < count; i++) {
+        if (count - i > FLOOR_AHEAD)
+            __builtin_prefetch(&pairs[order[i + FLOOR_AHEAD]], 1);
+        struct bench_pair *pair = &pairs[order[i]];
+        if (pair->state == 0)
+            pair->due = i;
+    }
+    double took = (double)(bench_now() - began);
+    free(pairs);
+    return took / count;
+}
+
+struct bench_floor bench_floor_measure(uint32_t count)
+{
+    struct record *records = bench_allocate(count * sizeof(struct record));
+    uint32_t *order = bench_order(count);
+    struct bench_floor found;
     for (uint32_t i = 0; i < count; i++)
         records[order[i]].next = order[(i + 1) % count];
     uint64_t at = order[0], sum = 0;
     uint64_t began = bench_now();
     for (uint32_t i = 0; i < count; i++)
         at = records[at].next;
-    *ret_dependent = (double)(bench_now() - began) / count;
+    found.dependent = (double)(bench_now() - began) / count;
     began = bench_now();
     for (uint32_t i = 0; i < count; i++)
         sum += records[order[i]].next;
-    *ret_independent = (double)(bench_now() - began) / count;
+    found.independent = (double)(bench_now() - began) / count;
     if (at == sum + 1) /* never true, but keeps the compiler from removing the reads */
         printf("\n");
     free(records);
+    found.ahead = bench_floor_ahead(order, count);
     free(order);
+    return found;
 }
 
 const char *bench_version_here(void)

@@ -100,9 +100,9 @@ int main(int argc, char **argv)
         return 2;
     }
     if (strcmp(how, "floor") == 0) {
-        double dependent, independent;
-        bench_floor((uint32_t)count, &dependent, &independent);
-        printf("{\"dependent\": %.3f, \"independent\": %.3f}\n", dependent, independent);
+        struct bench_floor found = bench_floor_measure((uint32_t)count);
+        printf("{\"dependent\": %.3f, \"independent\": %.3f, \"ahead\": %.3f}\n", found.dependent,
+               found.independent, found.ahead);
         return 0;
     }
     struct input input = make_input((uint32_t)count);

@@ -3,6 +3,8 @@
 FIGURES = [("fill", "fill"), ("cancel", "cancel"), ("expire", "expire"), ("churn", "churn"),
            ("periodic", "periodic"), ("burst", "burst"), ("bytes", "bytes"), ("step_us", "step µs")]
 
+NOT_TIMES = {"bytes", "step_us"}  # of one operation
+
 # The targets of the chunk wheel, at this number of timers.
 TARGETS_AT = 1000000
 TARGETS = {
@@ -76,6 +78,15 @@ def target_rows(size):
                                     for found in ratios]
 
 
+def floor_rows(size):
+    """(name, cells): the time per operation of ours divided by the floor of the same run; none for earlier runs."""
+    floor = size["floor"].get("ahead")
+    for subject in size["subjects"]:
+        if floor and subject["kind"] == "ours":
+            yield subject["name"], ["–" if figure in NOT_TIMES or value(subject, figure) is None
+                                    else f"{value(subject, figure) / floor:.2f}" for figure, _ in FIGURES]
+
+
 def growth_rows(small, large):
     """(name, cells): figures at the larger size divided by those at the smaller."""
     by_key = {subject["key"]: subject for subject in small["subjects"]}
@@ -110,7 +121,9 @@ def machine_line(data):
 def floor_line(size):
     return (f"Memory floor, a random read of one of {size['timers']:,} records of 32 bytes: "
             f"{size['floor']['dependent']:.1f} ns if its address comes from the read before, "
-            f"{size['floor']['independent']:.1f} ns if all are known")
+            f"{size['floor']['independent']:.1f} ns if all are known"
+            + (f"; a read and write of one of 16 bytes, prefetched: {size['floor']['ahead']:.1f} ns"
+               if "ahead" in size["floor"] else ""))
 
 
 def notes(data):
@@ -139,6 +152,9 @@ def as_text(data):
         if size["timers"] == TARGETS_AT:
             lines += ["", "Divided by the target; ! where it is missed"]
             lines += [line(name, cells) for name, cells in target_rows(size)]
+        if "ahead" in size["floor"]:
+            lines += ["", "Divided by the floor, prefetched"]
+            lines += [line(name, cells) for name, cells in floor_rows(size)]
     for size in data["sizes"][1:]:
         lines += ["", f"At {size['timers']:,} timers, divided by the figure at "
                       f"{data['sizes'][0]['timers']:,}; ! where more than doubled"]
@@ -171,6 +187,8 @@ def as_markdown(data):
             lines += markdown_table(f"ours ÷ {title}", ratio_rows(size, kinds))
         if size["timers"] == TARGETS_AT:
             lines += ["", *markdown_table("ours ÷ target (! is missed)", target_rows(size))]
+        if "ahead" in size["floor"]:
+            lines += ["", *markdown_table("ours ÷ floor, prefetched", floor_rows(size))]
     for size in data["sizes"][1:]:
         lines += ["", *markdown_table(f"{size['timers']:,} ÷ {data['sizes'][0]['timers']:,} timers",
                                       growth_rows(data["sizes"][0], size))]

@@ -15,7 +15,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,19 +116,12 @@ static void hang_up_on_idle(struct echo_server *server)
     server->hung_up_count += count;
 }
 
-static int wait_ms(const struct echo_server *server)
-{
-    uint64_t now = now_ms(), wake_at = tw_wheel_wake_at(server->wheel);
-    if (wake_at == TW_NEVER)
-        return -1;
-    return wake_at <= now ? 0 : wake_at - now < INT_MAX ? (int)(wake_at - now) : INT_MAX;
-}
-
 static void serve(struct echo_server *server)
 {
     for (bool is_over = false; !is_over;) {
         struct epoll_event events[PORTION];
-        int count = epoll_wait(server->epoll, events, PORTION, wait_ms(server));
+        int timeout_ms = tw_wheel_timeout(server->wheel, now_ms());
+        int count = epoll_wait(server->epoll, events, PORTION, timeout_ms);
         server->wake_up_count++;
         for (int i = 0; i < count; i++) {
             if (events[i].data.fd == server->listener)

@@ -135,6 +135,54 @@ class EpollServer(Example):
         self.assertEqual(process.wait(), 0)
 
 
+class UvEcho(Example):
+    IDLE_S = 0.7
+
+    def serve(self):
+        process = self.start("uv_echo", 0, int(self.IDLE_S * 1000))
+        port = int(re.fullmatch(r"listening on 127\.0\.0\.1:(\d+)\n", self.line(process))[1])
+
+        def connect():
+            connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+            self.addCleanup(connection.close)
+            return connection
+        return process, connect
+
+    def test_it_hangs_up_on_the_silent_and_not_early(self):
+        process, connect = self.serve()
+        heard = {}
+        for each in (connect() for _ in range(100)):
+            heard[each] = time.monotonic()
+            each.send(b"x")
+            self.assertEqual(each.recv(1), b"x")
+        for each in (connect() for _ in range(20)):
+            each.close()
+        for each, since in heard.items():
+            self.assertEqual(each.recv(1), b"", "the server said something by itself")
+            self.assertGreaterEqual(time.monotonic() - since, self.IDLE_S)
+        process.terminate()
+        self.assertEqual(process.wait(), 0)
+
+    def test_it_listens_to_those_who_talk_and_ends_when_told_to(self):
+        process, connect = self.serve()
+        talker, silent = connect(), connect()
+        began = heard = time.monotonic()
+        while time.monotonic() < began + 2 * self.IDLE_S:
+            select.select([], [], [], self.IDLE_S / 10)
+            try:
+                talker.send(b"still here")
+                self.assertEqual(talker.recv(100), b"still here")
+                heard = time.monotonic()
+            except OSError:
+                # Only a machine that stood still for so long may have made it silent.
+                self.assertGreaterEqual(time.monotonic() - heard, self.IDLE_S)
+                break
+        self.assertEqual(silent.recv(1), b"")
+        connect()
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(), 0)
+
+
 class UvLoop(Example):
     def test_it_says_each_text_when_its_time_has_come(self):
         process = self.start("uv_loop", stdin=subprocess.PIPE)

@@ -98,8 +98,7 @@ static void put(struct board *board, uint64_t topic)
 
 static bool get(struct board *board, struct page_reader *reader, uint64_t delay_ms)
 {
-    struct tw_instant now = tw_clock_now(board->clock);
-    struct tw_instant deadline = tw_instant_add(now, delay_ms * 1000000);
+    struct tw_instant deadline = tw_instant_after(board->clock, delay_ms * 1000000);
     return tw_purgatory_submit(board->purgatory, reader, reader->topics, reader->topic_count,
                                deadline.ns);
 }

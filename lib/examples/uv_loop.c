@@ -43,10 +43,10 @@ static void say_what_is_due(uv_timer_t *alarm)
 static void set_alarm(uv_prepare_t *before_sleep)
 {
     struct reminders *reminders = before_sleep->data;
-    uint64_t now = uv_now(&reminders->loop), wake_at = tw_wheel_wake_at(reminders->wheel);
+    int timeout_ms = tw_wheel_timeout(reminders->wheel, uv_now(&reminders->loop));
 
-    if (wake_at != TW_NEVER)
-        uv_timer_start(&reminders->alarm, say_what_is_due, wake_at > now ? wake_at - now : 0, 0);
+    if (timeout_ms >= 0)
+        uv_timer_start(&reminders->alarm, say_what_is_due, (uint64_t)timeout_ms, 0);
     else if (uv_is_closing((uv_handle_t *)&reminders->input))
         uv_prepare_stop(before_sleep); /* then the loop ends */
 }

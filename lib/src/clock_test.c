@@ -22,6 +22,17 @@ static void sums_stop_at_the_end_of_the_range(void **state)
     assert_int_equal(tw_wall_since((struct tw_wall){10}, (struct tw_wall){7}), 0);
 }
 
+static void an_instant_after_now_is_the_clocks(void **state)
+{
+    (void)state;
+    struct tw_virtual clock;
+    assert_true(tw_virtual_init(&clock, (struct tw_instant){1000}));
+    assert_int_equal(tw_instant_after(&clock.clock, 0).ns, 1000);
+    assert_int_equal(tw_instant_after(&clock.clock, 5).ns, 1005);
+    assert_int_equal(tw_instant_after(&clock.clock, UINT64_MAX).ns, UINT64_MAX);
+    tw_virtual_deinit(&clock);
+}
+
 static void the_monotonic_clock_goes_on(void **state)
 {
     (void)state;
@@ -43,7 +54,7 @@ static void a_wait_ends_no_earlier_than_asked(void **state)
     struct tw_waiter waiter;
     assert_true(tw_waiter_init(&waiter));
     for (uint64_t ns = 1; ns < 3000000; ns = ns * 7 + 1) {
-        struct tw_instant until = tw_instant_add(tw_clock_now(clock), ns);
+        struct tw_instant until = tw_instant_after(clock, ns);
         assert_true(tw_clock_wait(clock, &waiter, until));
         assert_true(tw_clock_now(clock).ns >= until.ns);
     }
@@ -135,6 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_stop_at_the_end_of_the_range),
+        cmocka_unit_test(an_instant_after_now_is_the_clocks),
         cmocka_unit_test(the_monotonic_clock_goes_on),
         cmocka_unit_test(a_wait_ends_no_earlier_than_asked),
         cmocka_unit_test(a_wake_is_remembered_once),

@@ -23,7 +23,7 @@ struct probe {
     unsigned place; /* it was the so-manieth to be completed */
 };
 
-struct log {
+struct purgatory_log {
     unsigned completions;
     uint64_t told;
     unsigned tellings;
@@ -45,7 +45,7 @@ static bool probe_try(void *context, void *operation)
 
 static void probe_complete(void *context, void *operation, enum tw_completion why)
 {
-    struct log *log = context;
+    struct purgatory_log *log = context;
     struct probe *probe = operation;
 
     probe->completions++;
@@ -55,13 +55,14 @@ static void probe_complete(void *context, void *operation, enum tw_completion wh
 
 static void log_sooner(void *context, uint64_t wake_at)
 {
-    struct log *log = context;
+    struct purgatory_log *log = context;
 
     log->told = wake_at;
     log->tellings++;
 }
 
-static struct tw_purgatory *purgatory_new(struct log *log, struct tw_purgatory_options options)
+static struct tw_purgatory *purgatory_new(struct purgatory_log *log,
+                                          struct tw_purgatory_options options)
 {
     options.try_complete = probe_try;
     options.complete = probe_complete;
@@ -132,7 +133,7 @@ static void the_example_of_the_header(void **state)
 
 static void completes_at_once_without_watching(void **state)
 {
-    struct log log = {0};
+    struct purgatory_log log = {0};
     struct tw_purgatory *purgatory = purgatory_new(&log, (struct tw_purgatory_options){0});
     struct probe probe = {.is_ready = true};
     uint64_t key = 1;
@@ -153,7 +154,7 @@ static void any_of_its_keys_completes_it_once(void **state)
     (void)state;
 
     for (size_t i = 0; i < 3; i++) {
-        struct log log = {0};
+        struct purgatory_log log = {0};
         struct tw_purgatory *purgatory = purgatory_new(&log, (struct tw_purgatory_options){0});
         struct probe probe = probe_new();
         assert_true(tw_purgatory_submit(purgatory, &probe, keys, 4, TW_NEVER));
@@ -179,7 +180,7 @@ static void any_of_its_keys_completes_it_once(void **state)
 /* Also where both its keys are of one shard. */
 static void the_watch_by_which_it_is_found_leaves_at_once(void **state)
 {
-    struct log log = {0};
+    struct purgatory_log log = {0};
     struct tw_purgatory *purgatory =
         purgatory_new(&log, (struct tw_purgatory_options){.shard_count = 1});
     struct probe probe = probe_new();
@@ -194,7 +195,7 @@ static void the_watch_by_which_it_is_found_leaves_at_once(void **state)
 
 static void complete_key_asks_nobody(void **state)
 {
-    struct log log = {0};
+    struct purgatory_log log = {0};
     struct tw_purgatory *purgatory = purgatory_new(&log, (struct tw_purgatory_options){0});
     struct probe probes[100];
     uint64_t key = 5, other = 6;
@@ -218,7 +219,7 @@ static void complete_key_asks_nobody(void **state)
 
 static void times_out_in_order_never_early_within_the_limit(void **state)
 {
-    struct log log = {0};
+    struct purgatory_log log = {0};
     struct tw_purgatory *purgatory =
         purgatory_new(&log, (struct tw_purgatory_options){.start = 1000, .shard_count = 1});
     struct probe probes[90];
@@ -247,7 +248,7 @@ static void times_out_in_order_never_early_within_the_limit(void **state)
 /* A limit smaller than what is due in the first shard must not starve the others. */
 static void no_shard_is_always_last(void **state)
 {
-    struct log log = {0};
+    struct purgatory_log log = {0};
     struct tw_purgatory *purgatory =
         purgatory_new(&log, (struct tw_purgatory_options){.shard_count = 4});
     struct probe probes[4000];
@@ -270,7 +271,7 @@ static void no_shard_is_always_last(void **state)
 
 static void tells_only_of_what_is_sooner(void **state)
 {
-    struct log log = {0};
+    struct purgatory_log log = {0};
     struct tw_purgatory *purgatory = purgatory_new(&log, (struct tw_purgatory_options){0});
     struct probe probes[40];
     (void)state;
@@ -300,7 +301,7 @@ static void tells_only_of_what_is_sooner(void **state)
 static void a_refused_deadline_does_not_hide_a_later_one(void **state)
 {
     struct allocator allocator = {.calls_left = SIZE_MAX};
-    struct log log = {0};
+    struct purgatory_log log = {0};
     struct tw_purgatory *purgatory =
         purgatory_new(&log, (struct tw_purgatory_options){.shard_count = 2,
                                                           .allocate = allocator_take,
@@ -325,7 +326,7 @@ static void a_refused_deadline_does_not_hide_a_later_one(void **state)
 
 static void limits_are_kept_and_given_back(void **state)
 {
-    struct log log = {0};
+    struct purgatory_log log = {0};
     struct tw_purgatory *purgatory = purgatory_new(
         &log, (struct tw_purgatory_options){.operation_count_max = 3, .watch_count_max = 5});
     struct probe probes[4] = {probe_new(), probe_new(), probe_new(), probe_new()};
@@ -360,7 +361,7 @@ static void allocation_failures_are_answers(void **state)
 
     for (size_t calls_left = 0; calls_left < 60; calls_left++) {
         struct allocator allocator = {.calls_left = calls_left};
-        struct log log = {0};
+        struct purgatory_log log = {0};
         struct tw_purgatory *purgatory =
             purgatory_new(&log, (struct tw_purgatory_options){.shard_count = 2,
                                                               .allocate = allocator_take,
@@ -401,7 +402,7 @@ static void allocation_failures_are_answers(void **state)
 
 struct holder {
     struct tw_purgatory *purgatory;
-    struct log log;
+    struct purgatory_log log;
     struct probe *again; /* submitted by the completion of another */
     bool was_accepted;
 };
@@ -436,7 +437,7 @@ static void destroy_completes_what_waits_and_refuses_more(void **state)
 /* A slot's generations end after a quarter of a billion lives; here they are nearly over. */
 static void a_slot_is_retired_when_its_generations_are_used_up(void **state)
 {
-    struct log log = {0};
+    struct purgatory_log log = {0};
     struct tw_purgatory *purgatory =
         purgatory_new(&log, (struct tw_purgatory_options){.shard_count = 1});
     struct purgatory_shard *shard = &purgatory->shards[0];
@@ -467,7 +468,7 @@ static void a_slot_is_retired_when_its_generations_are_used_up(void **state)
 static void finds_each_of_many_keys(void **state)
 {
     enum { COUNT = 100000 };
-    struct log log = {0};
+    struct purgatory_log log = {0};
     struct tw_purgatory *purgatory =
         purgatory_new(&log, (struct tw_purgatory_options){.shard_count = 2});
     struct probe *probes = calloc(COUNT, sizeof *probes);

@@ -65,7 +65,7 @@ static void rig_deinit(struct runner_rig *rig)
 
 static struct tw_instant in_ms(const struct runner_rig *rig, uint64_t ms)
 {
-    return tw_instant_add(tw_clock_now(&rig->clock.clock), ms * MS);
+    return tw_instant_after(&rig->clock.clock, ms * MS);
 }
 
 /* Lets so much time pass, and whatever is due by then be handled. */

@@ -2,7 +2,10 @@
 #include "wheel_private.h"
 #include "wheel_runner.h"
 
+#include <limits.h>
 #include <string.h>
+
+enum { MANY_AHEAD = 24 }; /* timers prefetched ahead by the verbs for many */
 
 struct tw_wheel *tw_wheel_create(const struct tw_wheel_options *options)
 {
@@ -216,15 +219,22 @@ bool tw_wheel_reschedule(struct tw_wheel *wheel, tw_handle timer, uint64_t deadl
     return wheel_set_deadline(wheel, timer, deadline, 0);
 }
 
-bool tw_wheel_cancel(struct tw_wheel *wheel, tw_handle timer)
+/* Frees the slot of a timer. False if the handle is stale. */
+static inline bool wheel_end(struct tw_wheel *wheel, tw_handle timer, uint32_t kind)
 {
     struct wheel_slot slot = tw__wheel_lookup(wheel, timer);
+    (void)kind; /* used by assert() only */
     if (UNLIKELY(!slot.record))
         return false;
-    assert(wheel_kind_of(timer) == 0);
+    assert(wheel_kind_of(timer) == kind);
     (void)wheel_clear_deadline(wheel, slot.record);
     tw__wheel_slot_give(wheel, slot.record, slot.index);
     return true;
+}
+
+bool tw_wheel_cancel(struct tw_wheel *wheel, tw_handle timer)
+{
+    return wheel_end(wheel, timer, 0);
 }
 
 tw_handle tw_wheel_open(struct tw_wheel *wheel, uint64_t data)
@@ -253,19 +263,117 @@ bool tw_wheel_disarm(struct tw_wheel *wheel, tw_handle timer)
 
 bool tw_wheel_close(struct tw_wheel *wheel, tw_handle timer)
 {
-    struct wheel_slot slot = tw__wheel_lookup(wheel, timer);
-    if (UNLIKELY(!slot.record))
-        return false;
-    assert(wheel_kind_of(timer) == IS_OPENED);
-    (void)wheel_clear_deadline(wheel, slot.record);
-    tw__wheel_slot_give(wheel, slot.record, slot.index);
-    return true;
+    return wheel_end(wheel, timer, IS_OPENED);
 }
 
 void tw_wheel_prefetch(const struct tw_wheel *wheel, tw_handle timer)
 {
+    if (UNLIKELY((uint32_t)timer >= wheel->slot_count))
+        return;
+    struct wheel_slot slot = tw__wheel_slot(wheel, (uint32_t)timer);
+    tw__prefetch_to_write(slot.record);
+    tw__prefetch_to_write(slot.timer);
+}
+
+/* Verbs for many. A processor overlaps the waits of a dozen single calls at best, and fewer where a
+ * store's address comes from the load that waits. */
+
+static inline void wheel_prefetch_record(const struct tw_wheel *wheel, tw_handle timer)
+{
     if (LIKELY((uint32_t)timer < wheel->slot_count))
-        tw__prefetch(tw__wheel_record(wheel, (uint32_t)timer));
+        tw__prefetch_to_write(tw__wheel_record(wheel, (uint32_t)timer));
+}
+
+/* The records of the timers that a loop over all begins with. */
+static void wheel_prefetch_first(const struct tw_wheel *wheel, const tw_handle *timers,
+                                 size_t count)
+{
+    for (size_t i = 0; i < count && i < MANY_AHEAD; i++)
+        wheel_prefetch_record(wheel, timers[i]);
+}
+
+/* A free slot that will be taken when `ahead` others were. */
+static inline void wheel_prefetch_free(const struct tw_wheel *wheel, uint32_t ahead)
+{
+    if (ahead >= wheel->free_count)
+        return; /* slots that were never used follow each other */
+    uint32_t index = *tw__wheel_free_slot(wheel, wheel->free_count - 1 - ahead);
+    struct wheel_slot slot = tw__wheel_slot(wheel, index);
+    tw__prefetch_to_write(slot.record);
+    tw__prefetch_to_write(slot.timer);
+}
+
+size_t tw_wheel_schedule_many(struct tw_wheel *wheel, const uint64_t *deadlines,
+                              const uint64_t *data, size_t count, tw_handle *ret_timers)
+{
+    for (uint32_t i = 0; i < count && i < MANY_AHEAD; i++)
+        wheel_prefetch_free(wheel, i);
+    for (size_t i = 0; i < count; i++) {
+        wheel_prefetch_free(wheel, MANY_AHEAD);
+        tw_handle timer = tw_wheel_schedule(wheel, deadlines[i], data[i]);
+        if (UNLIKELY(timer == TW_NONE))
+            return i;
+        ret_timers[i] = timer;
+    }
+    return count;
+}
+
+static inline size_t wheel_end_many(struct tw_wheel *wheel, const tw_handle *timers, size_t count,
+                                    uint32_t kind)
+{
+    size_t ended = 0;
+    wheel_prefetch_first(wheel, timers, count);
+    for (size_t i = 0; i < count; i++) {
+        if (LIKELY(count - i > MANY_AHEAD))
+            wheel_prefetch_record(wheel, timers[i + MANY_AHEAD]);
+        ended += wheel_end(wheel, timers[i], kind);
+    }
+    return ended;
+}
+
+size_t tw_wheel_cancel_many(struct tw_wheel *wheel, const tw_handle *timers, size_t count)
+{
+    return wheel_end_many(wheel, timers, count, 0);
+}
+
+size_t tw_wheel_close_many(struct tw_wheel *wheel, const tw_handle *timers, size_t count)
+{
+    return wheel_end_many(wheel, timers, count, IS_OPENED);
+}
+
+size_t tw_wheel_arm_many(struct tw_wheel *wheel, const tw_handle *timers, const uint64_t *deadlines,
+                         size_t count)
+{
+    size_t armed = 0;
+    for (size_t i = 0; i < count && i < MANY_AHEAD; i++)
+        tw_wheel_prefetch(wheel, timers[i]);
+    for (size_t i = 0; i < count; i++) {
+        if (LIKELY(count - i > MANY_AHEAD))
+            tw_wheel_prefetch(wheel, timers[i + MANY_AHEAD]);
+        armed += wheel_set_deadline(wheel, timers[i], deadlines[i], IS_OPENED);
+    }
+    return armed;
+}
+
+size_t tw_wheel_disarm_many(struct tw_wheel *wheel, const tw_handle *timers, size_t count)
+{
+    size_t disarmed = 0;
+    wheel_prefetch_first(wheel, timers, count);
+    for (size_t i = 0; i < count; i++) {
+        if (LIKELY(count - i > MANY_AHEAD))
+            wheel_prefetch_record(wheel, timers[i + MANY_AHEAD]);
+        disarmed += tw_wheel_disarm(wheel, timers[i]);
+    }
+    return disarmed;
+}
+
+int tw_wheel_timeout(const struct tw_wheel *wheel, uint64_t now)
+{
+    uint64_t wake_at = tw_wheel_wake_at(wheel);
+    if (wake_at == TW_NEVER)
+        return -1;
+    uint64_t ticks = wake_at > now ? wake_at - now : 0;
+    return ticks < INT_MAX ? (int)ticks : INT_MAX;
 }
 
 uint64_t tw_wheel_now(const struct tw_wheel *wheel)

@@ -299,22 +299,18 @@ static __attribute__((noinline)) size_t wheel_expire(struct tw_wheel *wheel,
     return fired;
 }
 
-size_t tw_wheel_expire(struct tw_wheel *wheel, uint64_t now, struct tw_expired *ret_due,
-                       size_t limit)
+size_t tw_wheel_expire_due(struct tw_wheel *wheel, uint64_t now, struct tw_expired *ret_due,
+                           size_t limit)
 {
-    if (LIKELY(now > wheel->now && now < wheel->next)) {
-        wheel->now = wheel->cursor = now;
-        return 0;
-    }
     now -= now == TW_NEVER;
     wheel->now = now > wheel->now ? now : wheel->now;
     return wheel_expire(wheel, ret_due, limit);
 }
 
-bool tw_wheel_is_behind(const struct tw_wheel *wheel)
-{
-    return wheel->next <= wheel->now;
-}
+/* The symbols that the library exports, for calls that are not inlined. */
+extern inline size_t tw_wheel_expire(struct tw_wheel *wheel, uint64_t now,
+                                     struct tw_expired *ret_due, size_t limit);
+extern inline bool tw_wheel_is_behind(const struct tw_wheel *wheel);
 
 /* The tick at which an entry of the bucket that starts at `start` must be read, TW_NEVER if at none
  * of this bucket. For a far entry it is the timer's deadline, if that lies in the bucket. */

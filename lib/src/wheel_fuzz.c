@@ -11,6 +11,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+enum { MANY_FROM = 198 }; /* verbs for many; a multiple of the 9 others */
+
 struct wheel_bytes {
     const uint8_t *at;
     size_t left;
@@ -42,6 +44,12 @@ static void do_verb(struct trial *trial, struct wheel_bytes *bytes)
 {
     uint8_t verb = take_byte(bytes);
     uint8_t which = take_byte(bytes);
+    if (verb >= MANY_FROM) {
+        uint64_t deadline = later(trial->now, take_number(bytes));
+        trial_many(trial, (verb - MANY_FROM) % TRIAL_MANY_COUNT, which, 1u + which % 100u, deadline,
+                   which * which);
+        return;
+    }
     switch (verb % 9) {
     case 0:
         trial_schedule(trial, later(trial->now, take_number(bytes)));

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-enum { VERBS = 4000, SEEDS_DEFAULT = 300 };
+enum { VERBS = 4000, VERB_KINDS = 9, SEEDS_DEFAULT = 300 };
 
 static uint64_t draw(uint64_t *state)
 {
@@ -67,7 +67,7 @@ struct wheel_model_plan {
     unsigned reach_bits; /* of deadlines, from now */
     unsigned jump_bits;  /* of time */
     size_t timers;
-    unsigned weights[8]; /* of the verbs, in the order of the switch below */
+    unsigned weights[VERB_KINDS]; /* of the verbs, in the order of the switch below */
 };
 
 static struct wheel_model_plan draw_plan(uint64_t *state)
@@ -79,7 +79,7 @@ static struct wheel_model_plan draw_plan(uint64_t *state)
         plan.reach_bits = plan.reach_bits % 20 + 3;
     if (below(state, 2))
         plan.jump_bits = plan.jump_bits % (plan.reach_bits + 1);
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < VERB_KINDS; i++)
         plan.weights[i] = 1 + (unsigned)magnitude(state, 6);
     return plan;
 }
@@ -122,10 +122,20 @@ static uint64_t draw_now(uint64_t *state, const struct wheel_model_plan *plan,
     }
 }
 
+static void do_many(struct trial *trial, const struct wheel_model_plan *plan, uint64_t *state,
+                    size_t which, uint64_t deadline)
+{
+    enum trial_many verb = (enum trial_many)below(state, TRIAL_MANY_COUNT);
+    size_t count = (size_t)magnitude(state, 8);
+    if (verb == TRIAL_SCHEDULE_MANY && count > plan->timers - trial->count)
+        count = plan->timers - trial->count;
+    trial_many(trial, verb, which, count, deadline, magnitude(state, plan->reach_bits));
+}
+
 static void do_verb(struct trial *trial, const struct wheel_model_plan *plan, uint64_t *state)
 {
     unsigned total = 0, verb = 0;
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < VERB_KINDS; i++)
         total += plan->weights[i];
     unsigned pick = (unsigned)below(state, total);
     while (pick >= plan->weights[verb])
@@ -157,8 +167,11 @@ static void do_verb(struct trial *trial, const struct wheel_model_plan *plan, ui
     case 6:
         trial_expire(trial, draw_now(state, plan, trial), limit);
         break;
-    default:
+    case 7:
         trial_drain(trial, draw_now(state, plan, trial), 1 + limit);
+        break;
+    default:
+        do_many(trial, plan, state, which, deadline);
     }
 }
 

@@ -3,6 +3,7 @@
 #include "wheel_private.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,9 +127,99 @@ void trial_use_stale(struct trial *trial, size_t which, uint64_t deadline)
     must(trial, !tw_wheel_find(trial->wheel, handle, &place), "a stale handle was found");
 }
 
+/* What a verb for many is given. */
+struct trial_list {
+    tw_handle timers[TRIAL_TIMERS_MAX];
+    uint64_t deadlines[TRIAL_TIMERS_MAX];
+    uint64_t data[TRIAL_TIMERS_MAX];
+    size_t count;
+};
+
+static void schedule_many(struct trial *trial, struct trial_list *list)
+{
+    size_t room = TRIAL_TIMERS_MAX - trial->count;
+    list->count = list->count < room ? list->count : room;
+    size_t done = tw_wheel_schedule_many(trial->wheel, list->deadlines, list->data, list->count,
+                                         list->timers);
+    must(trial, done == list->count, "schedule_many failed");
+    for (size_t i = 0; i < done; i++) {
+        struct trial_timer *timer = &trial->timers[trial->count++];
+        *timer = (struct trial_timer){.handle = list->timers[i], .data = list->data[i]};
+        must(trial, timer->handle != TW_NONE, "schedule_many left a handle out");
+        armed(trial, timer, list->deadlines[i]);
+    }
+}
+
 static bool is_waiting(const struct trial_timer *timer)
 {
     return timer->is_armed && timer->deadline != TW_NEVER;
+}
+
+/* The verb on the model alone, as single calls do it; returns what a single call returns. */
+static bool do_one_of_many(struct trial *trial, enum trial_many verb, tw_handle handle,
+                           uint64_t deadline)
+{
+    struct trial_timer *timer = NULL;
+    for (size_t i = 0; i < trial->count; i++)
+        if (trial->timers[i].handle == handle)
+            timer = &trial->timers[i];
+    if (!timer)
+        return false;
+    bool was_waiting = is_waiting(timer);
+    if (verb == TRIAL_ARM_MANY)
+        armed(trial, timer, deadline);
+    else if (verb == TRIAL_DISARM_MANY)
+        timer->is_armed = false;
+    else
+        forget(trial, timer);
+    return verb == TRIAL_DISARM_MANY ? was_waiting : true;
+}
+
+/* Timers of the verb's kind, each seventh handle a stale one, and the last one the first again. */
+static void choose_many(const struct trial *trial, enum trial_many verb, size_t which, size_t count,
+                        struct trial_list *list)
+{
+    size_t kept = trial->stale_count < TRIAL_STALE_MAX ? trial->stale_count : TRIAL_STALE_MAX;
+    size_t chosen = 0;
+    for (size_t i = 0; i < trial->count && chosen < count; i++) {
+        const struct trial_timer *timer = &trial->timers[(which + i) % trial->count];
+        if (timer->is_opened == (verb != TRIAL_CANCEL_MANY))
+            list->timers[chosen++] = timer->handle;
+        if (chosen % 7 == 6 && chosen < count)
+            list->timers[chosen++] = kept ? trial->stale[(which + i) % kept] : TW_NONE;
+    }
+    if (chosen > 0 && chosen < count)
+        list->timers[chosen++] = list->timers[0];
+    list->count = chosen;
+}
+
+void trial_many(struct trial *trial, enum trial_many verb, size_t which, size_t count,
+                uint64_t deadline, uint64_t step)
+{
+    struct trial_list list = {.count = count < TRIAL_TIMERS_MAX ? count : TRIAL_TIMERS_MAX};
+    size_t wanted = 0, done = 0;
+    trial->verb_count++;
+    for (size_t i = 0; i < list.count; i++) {
+        list.deadlines[i] = i % 2 && step < TW_NEVER - deadline ? deadline + step : deadline;
+        list.data[i] = trial->next_data + 1 + i;
+    }
+    trial->next_data += list.count;
+    if (verb == TRIAL_SCHEDULE_MANY) {
+        schedule_many(trial, &list);
+        return;
+    }
+    choose_many(trial, verb, which, list.count, &list);
+    for (size_t i = 0; i < list.count; i++)
+        wanted += do_one_of_many(trial, verb, list.timers[i], list.deadlines[i]);
+    if (verb == TRIAL_CANCEL_MANY)
+        done = tw_wheel_cancel_many(trial->wheel, list.timers, list.count);
+    else if (verb == TRIAL_ARM_MANY)
+        done = tw_wheel_arm_many(trial->wheel, list.timers, list.deadlines, list.count);
+    else if (verb == TRIAL_DISARM_MANY)
+        done = tw_wheel_disarm_many(trial->wheel, list.timers, list.count);
+    else
+        done = tw_wheel_close_many(trial->wheel, list.timers, list.count);
+    must(trial, done == wanted, "the answer of a verb for many");
 }
 
 uint64_t trial_earliest(const struct trial *trial)
@@ -172,7 +263,8 @@ void trial_expire(struct trial *trial, uint64_t now, size_t limit)
     limit = limit <= TRIAL_TIMERS_MAX ? limit : TRIAL_TIMERS_MAX + 1;
     trial->verb_count++;
     uint64_t visited = trial->wheel->visit_count;
-    size_t count = tw_wheel_expire(trial->wheel, now, due, limit);
+    size_t count = trial->verb_count % 2 ? tw_wheel_expire(trial->wheel, now, due, limit)
+                                         : tw_wheel_expire_due(trial->wheel, now, due, limit);
     visited = trial->wheel->visit_count - visited;
     must(trial, count <= limit, "more came out than asked for");
     must(trial, visited <= count + limit + trial->wheel->moves_max, "one call did too much");
@@ -238,6 +330,21 @@ static void check_place(const struct trial *trial, const struct trial_timer *tim
     }
 }
 
+/* The time-out for poll() at `now`, computed without the wheel's function. */
+static void check_timeout(const struct trial *trial, uint64_t wake_at, uint64_t now)
+{
+    int timeout = tw_wheel_timeout(trial->wheel, now);
+    if (wake_at == TW_NEVER)
+        must(trial, timeout == -1, "an empty wheel has a time-out");
+    else if (wake_at <= now)
+        must(trial, timeout == 0, "due timers are waited for");
+    else if (timeout < INT_MAX)
+        must(trial, timeout > 0 && now + (unsigned)timeout == wake_at,
+             "a time-out does not end at wake_at");
+    else
+        must(trial, wake_at - now >= INT_MAX, "a time-out lasts beyond wake_at");
+}
+
 void trial_check(struct trial *trial)
 {
     const struct tw_wheel *wheel = trial->wheel;
@@ -254,6 +361,9 @@ void trial_check(struct trial *trial)
     must(trial, wake_at <= (earliest > trial->now ? earliest : trial->now),
          "wake_at later than the earliest deadline");
     must(trial, (waiting == 0) == (wake_at == TW_NEVER), "wake_at is TW_NEVER just when empty");
+    check_timeout(trial, wake_at, trial->now);
+    check_timeout(trial, wake_at, wake_at - 1);
+    check_timeout(trial, wake_at, wake_at < TW_NEVER - INT_MAX ? wake_at + INT_MAX : 0);
     must(trial, earliest > trial->now || tw_wheel_is_behind(wheel), "behind if something is due");
     must(trial, waiting == 0 || tw_wheel_is_behind(wheel) == (wake_at <= trial->now),
          "behind just when wake_at is not later than now");

@@ -52,6 +52,21 @@ void trial_open(struct trial *trial);
 void trial_set(struct trial *trial, size_t which, uint64_t deadline); /* reschedule or arm */
 void trial_disarm(struct trial *trial, size_t which); /* a scheduled one: reschedule to TW_NEVER */
 void trial_end(struct trial *trial, size_t which);    /* cancel or close */
+
+/* The verbs for many, on up to `count` timers from `which` on, of the verb's kind; among them stale
+ * handles and one that occurs twice. Deadlines are `deadline`, and every other one later by `step`.
+ */
+enum trial_many {
+    TRIAL_SCHEDULE_MANY,
+    TRIAL_CANCEL_MANY,
+    TRIAL_ARM_MANY,
+    TRIAL_DISARM_MANY,
+    TRIAL_CLOSE_MANY,
+    TRIAL_MANY_COUNT
+};
+void trial_many(struct trial *trial, enum trial_many verb, size_t which, size_t count,
+                uint64_t deadline, uint64_t step);
+
 void trial_use_stale(struct trial *trial, size_t which, uint64_t deadline);
 
 /* One call of expire. `now` may be earlier than before. */

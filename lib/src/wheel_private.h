@@ -148,19 +148,23 @@ struct wheel_arena {
 struct tw_wheel {
     /* The fields that every call needs are in one cache line. Time: cursor <= now, and they differ
      * only while due timers are left. */
-    _Alignas(LINE_SIZE) uint64_t next; /* no non-empty bucket starts before */
-    uint64_t now;                      /* latest time passed to expire */
-    uint64_t cursor;                   /* every entry before it was handled; levels are relative
-                                          to it */
-    struct wheel_segment **segments;   /* the slab */
-    uint32_t slot_count;               /* slots ever used */
-    uint32_t slot_capacity;            /* slots for which all memory is allocated */
-    uint32_t free_count;               /* free slots, on the stack in the segments */
-    uint32_t armed_count;              /* armed records */
-    uint64_t stale_count;              /* entries that do not count */
-    uint32_t plain_shift;              /* shift of the level from which tw__wheel_enter_slowly is
+    union {
+        _Alignas(LINE_SIZE) struct tw_wheel_clock_ clock; /* as the inline functions see it */
+        struct {
+            uint64_t next;   /* no non-empty bucket starts before */
+            uint64_t now;    /* latest time passed to expire */
+            uint64_t cursor; /* every entry before it was handled; levels are relative to it */
+        };
+    };
+    struct wheel_segment **segments; /* the slab */
+    uint32_t slot_count;             /* slots ever used */
+    uint32_t slot_capacity;          /* slots for which all memory is allocated */
+    uint32_t free_count;             /* free slots, on the stack in the segments */
+    uint32_t armed_count;            /* armed records */
+    uint64_t stale_count;            /* entries that do not count */
+    uint32_t plain_shift;            /* shift of the level from which tw__wheel_enter_slowly is
                                           used */
-    uint32_t words;                    /* a bit per non-zero word of `bits` */
+    uint32_t words;                  /* a bit per non-zero word of `bits` */
 
     uint32_t retired_count;
     uint32_t segment_count;
@@ -204,6 +208,11 @@ struct tw_wheel {
     uint64_t bits[LEVELS * LEVEL_WORDS]; /* a bit per non-empty bucket */
     _Alignas(LINE_SIZE) struct wheel_bucket buckets[LEVELS][BUCKETS];
 };
+
+_Static_assert(offsetof(struct tw_wheel, next) == offsetof(struct tw_wheel_clock_, next_) &&
+                   offsetof(struct tw_wheel, now) == offsetof(struct tw_wheel_clock_, now_) &&
+                   offsetof(struct tw_wheel, cursor) == offsetof(struct tw_wheel_clock_, cursor_),
+               "programs built with an earlier release read these places");
 
 /* wheel_memory.c: slots and chunks. */
 
@@ -282,6 +291,12 @@ static inline struct wheel_chunk *tw__wheel_chunk_of(struct wheel_entry *end)
 static inline void tw__prefetch(const void *memory)
 {
     __builtin_prefetch(memory, 0, 2);
+}
+
+/* Prefetches a line that will be written, so that the store does not wait for it. */
+static inline void tw__prefetch_to_write(const void *memory)
+{
+    __builtin_prefetch(memory, 1);
 }
 
 static inline struct wheel_segment *tw__wheel_segment(const struct tw_wheel *wheel, uint32_t index)

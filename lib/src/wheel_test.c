@@ -1,6 +1,7 @@
 /* wheel_test.c - the wheel's contract, sentence by sentence. */
 #include "wheel_private.h"
 
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
@@ -420,6 +421,26 @@ static void wake_at_is_exact_for_small_buckets(void **state)
 
 /* Goal: what was moved away, far off where its entry stays behind, lets nobody sleep past the
  * others. Method: on each level a timer put off past another, driven by wake_at alone. */
+static void the_time_out_of_poll_lasts_until_wake_at(void **state)
+{
+    (void)state;
+    struct tw_wheel *wheel = tw_wheel_create(NULL);
+    assert_int_equal(tw_wheel_timeout(wheel, 0), -1);
+    assert_true(tw_wheel_schedule(wheel, UINT64_C(1) << 40, 1) != TW_NONE);
+    assert_int_equal(tw_wheel_timeout(wheel, 0), INT_MAX);
+    tw_handle timer = tw_wheel_schedule(wheel, 100, 2);
+    assert_int_equal(tw_wheel_timeout(wheel, 30), 70);
+    assert_int_equal(tw_wheel_timeout(wheel, 99), 1);
+    assert_int_equal(tw_wheel_timeout(wheel, 100), 0);
+    assert_int_equal(tw_wheel_timeout(wheel, TW_NEVER), 0);
+    assert_true(tw_wheel_cancel(wheel, timer));
+    assert_int_equal(drain_count(wheel, 100), 0);
+    uint64_t wake_at = tw_wheel_wake_at(wheel);
+    assert_int_equal(tw_wheel_timeout(wheel, wake_at - INT_MAX), INT_MAX);
+    assert_int_equal(tw_wheel_timeout(wheel, wake_at - INT_MAX + 1), INT_MAX - 1);
+    tw_wheel_destroy(wheel);
+}
+
 static void wake_at_does_not_follow_what_was_moved_away(void **state)
 {
     (void)state;
@@ -557,6 +578,7 @@ int main(void)
         cmocka_unit_test(the_work_of_one_move_is_bounded),
         cmocka_unit_test(rearming_for_now_starves_nobody),
         cmocka_unit_test(wake_at_is_exact_for_small_buckets),
+        cmocka_unit_test(the_time_out_of_poll_lasts_until_wake_at),
         cmocka_unit_test(wake_at_does_not_follow_what_was_moved_away),
         cmocka_unit_test(behind_is_to_have_to_wake_at_once),
         cmocka_unit_test(find_says_level_and_bucket),

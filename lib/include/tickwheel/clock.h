@@ -117,6 +117,12 @@ static inline struct tw_instant tw_clock_now(const struct tw_clock *clock)
     return now;
 }
 
+/* The instant `delay_ns` after the current one of `clock`. */
+static inline struct tw_instant tw_instant_after(const struct tw_clock *clock, uint64_t delay_ns)
+{
+    return tw_instant_add(tw_clock_now(clock), delay_ns);
+}
+
 /* Waits on `clock`. Returns true when `until` was reached, false when `waiter` was woken before;
  * the wake is then spent. */
 static inline bool tw_clock_wait(const struct tw_clock *clock, struct tw_waiter *waiter,

@@ -8,11 +8,13 @@
 
 #include <tickwheel/clock.h>
 #include <tickwheel/executor.h>
+#include <tickwheel/fifo.h>
 #include <tickwheel/hashed.h>
 #include <tickwheel/hierarchy.h>
 #include <tickwheel/purgatory.h>
 #include <tickwheel/ring.h>
 #include <tickwheel/runner.h>
+#include <tickwheel/version.h>
 #include <tickwheel/wheel.h>
 
 #endif
