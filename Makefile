@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: help run example build lib test test-bounds test-brokers sim soak bench bench-brokers asan tsan \
+.PHONY: help run example build lib test test-bounds test-brokers test-debian sim soak bench bench-brokers asan tsan \
 	fuzz fuzz-long coverage lint analyze fmt docs install install-lib clean
 .DEFAULT_GOAL := help
 
@@ -55,6 +55,9 @@ test-bounds: ## limits of memory at full size: ten million timers, bursts, 10,00
 bench: ## the benchmarks: the wheels, then the service, each beside its peers
 	@scripts/install-deps bench
 	@scripts/bench
+
+test-debian: ## builds on the next Debian in a debootstrap, and runs the unit tests there; as root, ten minutes
+	@python3 tests/install/debian_test.py || [ $$? -eq 77 ]
 
 test-brokers: ## the tests of Kafka and RabbitMQ against real servers
 	@scripts/install-deps brokers
@@ -112,11 +115,12 @@ fmt: ## format every C file
 	@scripts/install-deps lint
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format-14 -i
 
-docs: ## the generated files: settings, reference, exported symbols
+docs: ## the generated files: settings, metrics, reference, exported symbols
 	@scripts/reference --markdown docs/reference.md
 	@scripts/reference --map lib/libtickwheel.map
 	@$(MAKE) --no-print-directory build
 	@build/release/bin/tickwheeld --print-config-docs > docs/configuration.md
+	@build/release/bin/tickwheeld --print-metrics-docs > docs/metrics.md
 	@build/release/bin/tickwheeld --print-config-example > packaging/tickwheeld.conf
 
 install: build ## install everything under PREFIX (default /usr/local)

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { CHECK_FINE = 0, CHECK_DAMAGED = 1, CHECK_FAILED = 2 };
+enum { CHECK_FINE = 0, CHECK_DAMAGED = 1, CHECK_FAILED = 2, CHECK_TORN = 3 };
 
 static void print_finding(void *context, const char *finding)
 {
@@ -27,6 +27,12 @@ static void print_partition(uint32_t index, const struct rocksdb_check_partition
            partition->bytes, oldest, partition->meta.epoch);
 }
 
+/* Whether what lay behind the end of a log, if anything, is lost. */
+static bool is_torn(const struct rocksdb_check *check)
+{
+    return check->torn_logs && !check->was_closed;
+}
+
 static void print_report(const char *folder, const struct rocksdb_check *check)
 {
     struct rocksdb_check_partition sum = {0};
@@ -41,16 +47,18 @@ static void print_report(const char *folder, const struct rocksdb_check *check)
            " pointers, %" PRIu64 " names, %" PRIu64 " set aside, %" PRIu64 " bytes on disk\n",
            sum.live, sum.over, sum.dead, check->pointers, check->names, check->set_aside,
            check->disk_bytes);
+    if (check->missing)
+        printf("  affected: at most %" PRIu64 " live timers cannot be read\n", check->missing);
     printf("  format %" PRIu64 "; the last stop was %s", check->format,
            check->was_closed ? "clean" : "not clean");
-    if (check->torn_logs && !check->was_closed)
+    if (is_torn(check))
         printf(", and a log ends in an incomplete write, as after a power cut");
     printf("\n%s: ", folder);
     if (check->findings)
         printf("damaged, %" PRIu64 " findings%s\n", check->findings,
                check->findings > ROCKSDB_CHECK_TOLD_MAX ? " (the first 1000 are shown)" : "");
     else
-        printf("valid\n");
+        printf("valid%s\n", is_torn(check) ? ", up to the torn end of a log" : "");
 }
 
 int check_data(const char *folder)
@@ -67,5 +75,7 @@ int check_data(const char *folder)
     rocksdb_check_deinit(&check);
     if (fflush(stdout) != 0)
         return CHECK_FAILED;
-    return check.findings ? CHECK_DAMAGED : CHECK_FINE;
+    if (check.findings)
+        return CHECK_DAMAGED;
+    return is_torn(&check) ? CHECK_TORN : CHECK_FINE;
 }

@@ -1,7 +1,9 @@
 /* tickwheeld.c - the daemon: reads the settings, starts the parts, runs until a signal stops it. */
 #include "api/api.h"
+#include "api/core/site.h"
 #include "ops/event_log.h"
 #include "check.h"
+#include "data_folder.h"
 #include "delivery/brokers.h"
 #include "delivery/guard.h"
 #include "delivery/signature.h"
@@ -21,6 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What main returns, and the functions it returns the result of. */
 enum exit_code {
     EXIT_CLEAN = 0,
     EXIT_FAILED = 1,
@@ -40,8 +43,7 @@ struct service {
     struct api *api;
 };
 
-static enum exit_code fail(const struct service *service, const char *event,
-                           const struct error *error)
+static int fail(const struct service *service, const char *event, const struct error *error)
 {
     struct event_log_line line;
 
@@ -182,6 +184,7 @@ static void log_target(void *context, const struct target_status *status)
     char origin[256];
     snprintf(origin, sizeof(origin), "%.*s", (int)status->origin.size, status->origin.data);
     event_log_text(&line, "origin", origin);
+    event_log_text(&line, "scope", status->scope == TARGET_ORIGIN ? "origin" : "path");
     event_log_end(&line);
 }
 
@@ -233,6 +236,21 @@ static void log_damage(const struct service *service, struct node_damage *logged
     *logged = damage;
 }
 
+/* Logs how many dead letters were dropped since the last look. */
+static void log_dead_dropped(const struct service *service, uint64_t *logged)
+{
+    const uint64_t dropped = node_dead_dropped(service->node);
+    struct event_log_line line;
+
+    if (dropped > *logged) {
+        event_log_begin(&line, &service->log, EVENT_LOG_WARN, "dead_letters_dropped");
+        event_log_number(&line, "count", dropped - *logged);
+        event_log_number(&line, "dead_bytes_max", service->config->dead_bytes_max);
+        event_log_end(&line);
+    }
+    *logged = dropped; /* less when a partition has got another engine */
+}
+
 /* Reports health to the service manager and the log, and reloads at SIGHUP, until a signal asks to
  * stop. Returns that signal. */
 static int run_until_signal(const struct service *service, struct instant started)
@@ -241,6 +259,7 @@ static int run_until_signal(const struct service *service, struct instant starte
     bool was_ready = false, has_been_ready = false;
     struct broker_logged logged[BROKERS_MAX] = {{0}};
     struct node_damage damage_logged = {.found = ""};
+    uint64_t dropped_logged = 0;
 
     for (;;) {
         uint64_t poll_ms = has_been_ready ? RUNNING_POLL_MS : RECOVERING_POLL_MS;
@@ -256,6 +275,7 @@ static int run_until_signal(const struct service *service, struct instant starte
         }
         log_brokers(service, logged);
         log_damage(service, &damage_logged);
+        log_dead_dropped(service, &dropped_logged);
         if (watchdog_ms != UINT64_MAX)
             notify_send(&service->notify, "WATCHDOG=1");
 
@@ -291,7 +311,7 @@ static enum error_code check_target(void *node, struct bytes tenant, struct byte
     return node_check_target(node, tenant, text, target, ret_error);
 }
 
-static enum exit_code serve(struct service *service, bool wants_banner, struct instant started)
+static int serve(struct service *service, bool wants_banner, struct instant started)
 {
     struct api_options options = {
         .config = service->config,
@@ -326,7 +346,7 @@ static enum exit_code serve(struct service *service, bool wants_banner, struct i
     return EXIT_CLEAN;
 }
 
-static enum exit_code run(struct config *config, bool wants_banner, char *environment[])
+static int run(struct config *config, bool wants_banner, char *environment[])
 {
     struct service service = {.config = config};
     const struct node_events events = {.context = &service, .target_changed = log_target};
@@ -341,9 +361,11 @@ static enum exit_code run(struct config *config, bool wants_banner, char *enviro
         return fail(&service, "start_failed", &error);
     file_limit_fit(config, &service.log);
     service.metrics = metrics_create(TICKWHEEL_VERSION, wall_now());
-    enum exit_code exit_code;
+    int exit_code;
     if (!service.metrics) {
         error_set(&error, ERROR_NO_MEMORY, "out of memory");
+        exit_code = fail(&service, "start_failed", &error);
+    } else if (data_folder_check(config->data_folder, &error)) {
         exit_code = fail(&service, "start_failed", &error);
     } else if (node_start(config, service.metrics, &events, &service.node, &error)) {
         exit_code = fail(&service, "start_failed", &error);
@@ -358,7 +380,7 @@ static enum exit_code run(struct config *config, bool wants_banner, char *enviro
     return exit_code;
 }
 
-static enum exit_code print(struct buffer *text)
+static int print(struct buffer *text)
 {
     bool is_printed = !buffer_failed(text) &&
                       fwrite(text->data, 1, text->size, stdout) == text->size &&
@@ -401,11 +423,12 @@ static enum error_code check(const struct config *config, struct error *ret_erro
     code = brokers_check_settings(config->broker_connections, broker_backends, &cause);
     if (code)
         return error_set(ret_error, code, "broker_connections: %s", cause.text);
-    return check_access(config, ret_error);
+    code = site_check_settings(config, ret_error);
+    return code ? code : check_access(config, ret_error);
 }
 
 /* tickwheeld --make-token TENANT [SCOPES]. Standard output has only the token and its line. */
-static enum exit_code make_token(int argc, char *argv[])
+static int make_token(int argc, char *argv[])
 {
     unsigned scopes = TOKEN_SCOPE_SCHEDULE | TOKEN_SCOPE_READ;
     struct error error = {.text = "SCOPES is a list of schedule, read and admin, separated by "
@@ -424,7 +447,7 @@ static enum exit_code make_token(int argc, char *argv[])
     }
     fprintf(stderr, "The token, which cannot be shown again, and the line for the tokens file:\n");
     buffer_append_text(&line, "\n");
-    enum exit_code code = printf("%s\n", token) > 0 ? EXIT_CLEAN : EXIT_FAILED;
+    int code = printf("%s\n", token) > 0 ? EXIT_CLEAN : EXIT_FAILED;
     return code == EXIT_CLEAN ? print(&line) : (buffer_deinit(&line), code);
 }
 
@@ -432,6 +455,7 @@ int main(int argc, char *argv[])
 {
     if (!process_hold_standard_files())
         return EXIT_FAILED;
+    process_keep_files_private();
     if (argc > 1 && strcmp(argv[1], "--make-token") == 0)
         return make_token(argc, argv);
 
@@ -443,13 +467,16 @@ int main(int argc, char *argv[])
         return EXIT_USAGE;
     }
     if (request.action == CONFIG_ACTION_CHECK_DATA)
-        return check_data(request.check_folder);
+        return check_data(request.folder);
+    if (request.action == CONFIG_ACTION_RESTORE)
+        return data_folder_restore(request.folder, config.data_folder);
 
     struct buffer text;
     buffer_init(&text);
     switch (request.action) {
     case CONFIG_ACTION_RUN:
     case CONFIG_ACTION_CHECK_DATA:
+    case CONFIG_ACTION_RESTORE:
         break;
     case CONFIG_ACTION_HELP:
         config_format_help(&text);
@@ -464,6 +491,15 @@ int main(int argc, char *argv[])
         return print(&text);
     case CONFIG_ACTION_CHECK:
         buffer_append_text(&text, "The settings are valid.\n");
+        return print(&text);
+    case CONFIG_ACTION_PRINT_OPENAPI:
+        api_format_openapi(&text);
+        return print(&text);
+    case CONFIG_ACTION_PRINT_ROUTES:
+        api_format_routes(&text);
+        return print(&text);
+    case CONFIG_ACTION_PRINT_METRICS:
+        metrics_format_docs(&text);
         return print(&text);
     case CONFIG_ACTION_PRINT_DOCS:
         config_format_docs(&text);

@@ -4,6 +4,7 @@
 Method: the real program, on free ports, in folders of its own; nothing is waited for by time alone.
 """
 
+import json
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ import unittest
 import urllib.request
 
 PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 and os.path.exists(sys.argv[1]) else "tickwheeld"
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 PAIR = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|[^ "]*)(?: |$)')
 
@@ -95,6 +97,15 @@ class Answers(unittest.TestCase):
         self.assertIn("\nlisten_port = 81\n", done.stdout)
         self.assertIn("; webhook_secret = (hidden)\n", done.stdout)
         self.assertNotIn("whsec", done.stdout)
+
+    def test_the_committed_documents_are_those_printed(self):
+        document = os.path.join(ROOT, "src", "api", "operations", "openapi.json")
+        with open(document, encoding="utf-8") as file:
+            self.assertEqual(json.load(file), json.loads(run("--print-openapi").stdout),
+                             f"tickwheeld --print-openapi | python3 -m json.tool - {document}")
+        with open(os.path.join(ROOT, "docs", "api.md"), encoding="utf-8") as file:
+            self.assertIn("\n\n" + run("--print-routes").stdout + "\n", file.read(),
+                          "docs/api.md: its overview is not what tickwheeld --print-routes prints")
 
     def test_output_that_cannot_be_written(self):
         with open("/dev/full", "w", encoding="utf-8") as full:

@@ -7,11 +7,13 @@ target_compile_definitions(tw_flags INTERFACE
 target_compile_options(tw_flags INTERFACE
     -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wundef
     -Wwrite-strings -fno-strict-aliasing
+    # Assertions stay in every build type, although CMake gives most of them -DNDEBUG.
+    -UNDEBUG
     # Only gcc understands the comment that allows to fall through.
     $<$<C_COMPILER_ID:GNU>:-Wimplicit-fallthrough>)
 target_include_directories(tw_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 
-# Warnings about conversions that lose bits, a sign or a const. A module opts in by linking tw_strict.
+# Warnings about conversions that lose bits, a sign or a const. Modules and programs link tw_strict, tests do not.
 set(TW_STRICT_WARNINGS -Wconversion -Wsign-conversion -Wdouble-promotion -Wcast-qual -Wformat=2 -Wvla
     -Wold-style-definition -Wredundant-decls)
 add_library(tw_strict INTERFACE)
@@ -108,7 +110,7 @@ function(tw_module name)
     set(sources ${all})
     list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.c$")
     add_library(tw_${name} STATIC ${sources})
-    target_link_libraries(tw_${name} PUBLIC ${ARG_DEPS} PRIVATE tw_flags)
+    target_link_libraries(tw_${name} PUBLIC ${ARG_DEPS} PRIVATE tw_flags tw_strict)
     if(TICKWHEEL_FUZZ)
         target_compile_options(tw_${name} PRIVATE -fsanitize=fuzzer-no-link)
     endif()

@@ -82,7 +82,7 @@ def main():
         beside = finish(neighbour(daemon, options.neighbour_seconds))["steady"]
         found = finish(work)
         memory.over.set()
-        spilled, called_in = (daemon.metric(f"tickwheel_timers_{what}_total") for what in ("spilled", "called_in"))
+        spilled, reloaded = (daemon.metric(f"tickwheel_timers_{what}_total") for what in ("spilled", "reloaded"))
         harness.wait_until(lambda: daemon.metric("tickwheel_timers_pending") == 0, 20, "nothing left")
         daemon.signal(signal.SIGTERM)
     shutil.rmtree(folder)
@@ -91,7 +91,7 @@ def main():
           f"had to be sent again), drained {options.items / drain['seconds']:,.0f}/s; server's CPU "
           f"{(create['cpu_s'] + drain['cpu_s']) / options.items * 1e6:.1f} us an item")
     print(f"resident: idle {idle / MIB:.0f} MiB, with the backlog {create['resident'] / MIB:.0f}, at most "
-          f"{memory.most / MIB:.0f}; spilled {spilled:,.0f}, called in {called_in:,.0f}")
+          f"{memory.most / MIB:.0f}; spilled {spilled:,.0f}, reloaded {reloaded:,.0f}")
     print(f"order: {drain['astray']:,} of them elsewhere than a strict order would have them")
     say_late("alone", alone)
     say_late("beside the backlog", beside)

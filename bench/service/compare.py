@@ -98,7 +98,7 @@ def tickwheel(count, connections, flags):
         body = "".join(
             f'{{"at":{now_ms + delay * 1000},"target":"http://127.0.0.1:9/recheck",'
             f'"payload":{PAYLOAD}}}\n' for delay in delays[first:first + BATCH]).encode()
-        requests.append(b"POST /v1/timers/batch HTTP/1.1\r\nHost: bench\r\nContent-Type: "
+        requests.append(b"POST /v1/timers/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
                         b"application/x-ndjson\r\nPrefer: return=minimal\r\nContent-Length: "
                         + str(len(body)).encode() + b"\r\n\r\n" + body)
     times = []

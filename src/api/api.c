@@ -1,10 +1,17 @@
+/*
+ * api.c - the handler of the HTTP server: finds the route of a request, checks access, runs its
+ * steps; starts and stops the API.
+ */
 #include "api/api.h"
 
 #include "api/core/call.h"
+#include "api/operations/document.h"
+#include "api/core/site.h"
 #include "api/routes.h"
 #include "sys/clock.h"
 
 #include <stdlib.h>
+#include <strings.h>
 
 /* ---- the server's calls, handed on to the route ---- */
 
@@ -20,7 +27,7 @@ static struct call *call_create(struct api *api, struct http_request *request)
     return call;
 }
 
-/* The only answer that needs no memory: an empty one. */
+/* The only answer that needs no memory: an empty body. */
 static void answer_out_of_memory(struct http_request *request)
 {
     struct http_response response = {.status = 503};
@@ -31,7 +38,7 @@ static void answer_out_of_memory(struct http_request *request)
 
 static void answer_no_route(struct call *call, const char *allow)
 {
-    struct http_response response = {.status = error_status(ERROR_METHOD),
+    struct http_response response = {.status = problem_status(ERROR_METHOD),
                                      .content_type = "application/problem+json"};
     struct problem problem;
 
@@ -46,11 +53,6 @@ static void answer_no_route(struct call *call, const char *allow)
     call_answer(call, &response);
 }
 
-static const char *scope_of(const struct call *call)
-{
-    return token_scope_word((enum token_scope)(call->route->need >> 8));
-}
-
 /* The challenge of RFC 6750: with a reason when a token was shown. */
 static void challenge(struct call *call, struct http_response *response, enum error_code error)
 {
@@ -58,7 +60,7 @@ static void challenge(struct call *call, struct http_response *response, enum er
         http_response_header(
             response, "WWW-Authenticate",
             "Bearer realm=\"tickwheel\", error=\"insufficient_scope\", scope=\"%s\"",
-            scope_of(call));
+            access_need_word(call->route->need));
     else
         http_response_header(response, "WWW-Authenticate", "Bearer realm=\"tickwheel\"%s",
                              http_request_header(call->http, "Authorization").data
@@ -71,13 +73,19 @@ static void answer_no_access(struct call *call, enum error_code error, uint64_t 
     struct http_response response = {0};
     struct problem problem;
 
-    if (error == ERROR_TOO_MANY) {
-        problem_set(&problem, error, "", "The rate of the tenant is spent");
-        http_response_header(&response, "Retry-After", "%llu",
-                             (unsigned long long)((wait_ns + 999999999) / 1000000000));
+    if (error == ERROR_RATE_EXCEEDED) {
+        unsigned rate = (unsigned)call->caller.limits.rate;
+        unsigned long long wait_s = (wait_ns + 999999999) / 1000000000;
+
+        problem_set(&problem, error, "", "The limit is %u requests per second; try again in %llu s",
+                    rate, wait_s);
+        http_response_header(&response, "Retry-After", "%llu", wait_s);
+        http_response_header(&response, "RateLimit-Policy", "\"rate\";q=%u;w=1", rate);
+        http_response_header(&response, "RateLimit", "\"rate\";r=0;t=%llu", wait_s);
     } else {
         if (error == ERROR_FORBIDDEN)
-            problem_set(&problem, error, "", "It lacks the scope %s", scope_of(call));
+            problem_set(&problem, error, "", "It lacks the scope %s",
+                        access_need_word(call->route->need));
         else
             problem_set(&problem, error, "", "Send it as Authorization: Bearer TOKEN");
         challenge(call, &response, error);
@@ -85,7 +93,42 @@ static void answer_no_access(struct call *call, enum error_code error, uint64_t 
     call_answer_refusal(call, &problem, &response);
 }
 
-/* Says who calls. False: answered, they may not. */
+/* A header as site.h wants it. */
+static struct bytes site_header(const struct call *call, const char *name)
+{
+    struct bytes value = http_request_header(call->http, name);
+
+    return value.data && http_request_header_count(call->http, name) > 1 ? BYTES("") : value;
+}
+
+/* Keeps web pages of other sites out. False: answered. */
+static bool admit_site(struct call *call, struct bytes authority)
+{
+    const struct config *config = call->api->options.config;
+    const struct site_request request = {
+        .method = http_request_method(call->http),
+        .host = site_header(call, "Host"),
+        .authority = authority,
+        .origin = site_header(call, "Origin"),
+        .fetch_site = site_header(call, "Sec-Fetch-Site"),
+    };
+
+    if (access_is_open(call->api->access) && !site_is_ours(config, &request)) {
+        call_answer_error(call, ERROR_FOREIGN_SITE,
+                          "Host is none of this server, as when a web page has rebound its name; "
+                          "the setting allowed_hosts adds names");
+        return false;
+    }
+    if (site_is_foreign(config, &request)) {
+        call_answer_error(call, ERROR_FOREIGN_SITE,
+                          "A web page of another origin may not change anything; the setting "
+                          "allowed_origins adds origins");
+        return false;
+    }
+    return true;
+}
+
+/* Sets call->caller from the token. False: answered with a refusal. */
 static bool admit(struct call *call)
 {
     const struct config *config = call->api->options.config;
@@ -95,8 +138,8 @@ static bool admit(struct call *call)
     uint64_t wait_ns = 0;
 
     if (authorization.data && http_request_header_count(call->http, "Authorization") > 1)
-        authorization = (struct bytes){0}; /* whoever reads only one of them would be misled */
-    if (need == ACCESS_ADMIN && config->metrics_access == CONFIG_METRICS_ACCESS_OPEN)
+        authorization = (struct bytes){0}; /* two tokens: a proxy may have checked the other one */
+    if (need == ACCESS_METRICS && config->metrics_access == CONFIG_METRICS_ACCESS_OPEN)
         need = ACCESS_OPEN;
     error = access_check(call->api->access, authorization, need, instant_now(), &call->caller,
                          &wait_ns);
@@ -105,6 +148,24 @@ static bool admit(struct call *call)
         return false;
     }
     call->body_bytes_max = caller_limit(config->body_bytes_max, call->caller.limits.body_bytes_max);
+    return true;
+}
+
+/* Bodies are read as they are sent: a coded one is refused with the codings that are accepted (RFC
+ * 9110, 15.5.16). True: answered. */
+static bool api_refuses_coding(struct call *call)
+{
+    struct bytes coding = http_request_header(call->http, "Content-Encoding");
+    struct http_response response = {0};
+    struct problem problem;
+
+    if (!coding.data || !call->route->body ||
+        (coding.size == 8 && strncasecmp(coding.data, "identity", 8) == 0 &&
+         http_request_header_count(call->http, "Content-Encoding") == 1))
+        return false;
+    problem_set(&problem, ERROR_MEDIA_TYPE, "", "%s", "Send the body without a Content-Encoding");
+    http_response_header(&response, "Accept-Encoding", "identity");
+    call_answer_refusal(call, &problem, &response);
     return true;
 }
 
@@ -129,7 +190,8 @@ static void api_begin(void *context, struct http_request *request)
     call->query = target.query;
     if (!call->route)
         answer_no_route(call, match.allow);
-    else if (admit(call) && call->route->begin)
+    else if (admit_site(call, target.authority) && admit(call) && !api_refuses_coding(call) &&
+             call->route->begin)
         call->route->begin(call);
 }
 
@@ -150,8 +212,10 @@ static void api_end(struct http_request *request)
 static void api_resumed(struct http_request *request)
 {
     struct call *call = http_request_user(request);
+    void (*const resume)(struct call * call) = call->resume ? call->resume : call->route->resumed;
 
-    call->route->resumed(call);
+    call->resume = NULL;
+    resume(call);
 }
 
 static void api_closed(struct http_request *request)
@@ -165,6 +229,7 @@ static void api_closed(struct http_request *request)
     atomic_fetch_sub(&call->api->bodies_bytes, call->body_counted);
     atomic_fetch_sub(&call->api->answers_bytes, call->answer_counted);
     buffer_deinit(&call->body);
+    timer_free(call->shown);
     free(call);
 }
 
@@ -178,7 +243,8 @@ static void api_refuse(void *context, struct http_request *request, enum http_re
     }
     switch (refusal) {
     case HTTP_REFUSED_MALFORMED:
-        call_answer_error(call, ERROR_BAD_REQUEST, "The length of the body is not clear");
+        call_answer_error(call, ERROR_BAD_REQUEST,
+                          "The head is not clear: its Host, the length of its body or a header");
         break;
     case HTTP_REFUSED_HEADERS:
         call_answer_error(call, ERROR_HEADERS_TOO_LARGE, "");
@@ -203,6 +269,18 @@ static const struct http_handler api_handler = {
 };
 
 /* ---- starting and stopping ---- */
+
+/* Gives the API its table of routes, and what follows from the table. */
+static enum error_code api_add_routes(struct api *api)
+{
+    api->routes = routes;
+    api->route_count = routes_count;
+    for (size_t i = 0; i < routes_count; i++)
+        metrics_label_route(api->options.metrics, i, routes[i].label);
+    buffer_init(&api->openapi);
+    document_format(routes, routes_count, &api->openapi);
+    return buffer_failed(&api->openapi) ? ERROR_NO_MEMORY : ERROR_NONE;
+}
 
 enum error_code api_start(const struct api_options *options, struct api **ret_api,
                           struct error *ret_error)
@@ -229,10 +307,11 @@ enum error_code api_start(const struct api_options *options, struct api **ret_ap
         free(api);
         return error_set(ret_error, ERROR_NO_MEMORY, "start the API");
     }
-    api->routes = routes;
-    api->route_count = routes_count;
-    error = http_server_start(&http, &api->server, ret_error);
+    error = api_add_routes(api);
+    error = error ? error_set(ret_error, error, "start the API")
+                  : http_server_start(&http, &api->server, ret_error);
     if (error) {
+        buffer_deinit(&api->openapi);
         shared_deinit(api);
         free(api);
         return error;
@@ -245,9 +324,10 @@ void api_stop(struct api *api)
 {
     if (!api)
         return;
-    node_queue_stop_waiting(
-        api->options.node); /* else the answers to workers would be waited for */
+    /* Leases that wait hold requests, and the server waits for its requests. */
+    node_queue_stop_waiting(api->options.node);
     http_server_stop(api->server);
+    buffer_deinit(&api->openapi);
     shared_deinit(api);
     free(api);
 }
@@ -265,4 +345,14 @@ void api_replace_identity(struct api *api, struct tls_identity *identity)
 uint16_t api_port(const struct api *api)
 {
     return http_server_port(api->server);
+}
+
+void api_format_openapi(struct buffer *out)
+{
+    document_format(routes, routes_count, out);
+}
+
+void api_format_routes(struct buffer *out)
+{
+    document_format_overview(routes, routes_count, out);
 }

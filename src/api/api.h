@@ -33,6 +33,12 @@ void api_replace_identity(struct api *api, struct tls_identity *identity);
  * that the node owes: so it comes before node_stop. */
 void api_stop(struct api *api);
 
+/* Appends the OpenAPI document as `GET /openapi.json` answers it. */
+void api_format_openapi(struct buffer *out);
+
+/* Appends the overview of all routes in docs/api.md, a table in Markdown. */
+void api_format_routes(struct buffer *out);
+
 /* The port that is listened on: the configured one, or which one it became when that was 0. */
 uint16_t api_port(const struct api *api);
 

@@ -26,7 +26,7 @@ struct load {
     uint64_t answered, failed;
 };
 
-static void fail(const char *what)
+static void api_bench_fail(const char *what)
 {
     fprintf(stderr, "api_bench: %s: %s\n", what, strerror(errno));
     exit(1);
@@ -39,15 +39,15 @@ static int connect_to(uint16_t port)
 
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
-        fail("connect");
+        api_bench_fail("connect");
     return fd;
 }
 
-static void ask(struct load *load, int fd)
+static void api_bench_ask(struct load *load, int fd)
 {
     if (send(fd, load->request.data, load->request.size, MSG_NOSIGNAL) !=
         (ssize_t)load->request.size)
-        fail("send");
+        api_bench_fail("send");
 }
 
 /* One request at a time on each connection; answers are small enough to come in one piece. */
@@ -62,8 +62,8 @@ static void run_load(struct load *load, uint16_t port)
         struct epoll_event event = {.events = EPOLLIN, .data.fd = connect_to(port)};
 
         if (epoll_ctl(epoll, EPOLL_CTL_ADD, event.data.fd, &event) != 0)
-            fail("epoll_ctl");
-        ask(load, event.data.fd);
+            api_bench_fail("epoll_ctl");
+        api_bench_ask(load, event.data.fd);
     }
     while (instant_since_ns(begun, instant_now()) < load->seconds * 1000000000) {
         int count = epoll_wait(epoll, events, EVENTS, 100);
@@ -72,10 +72,10 @@ static void run_load(struct load *load, uint16_t port)
             ssize_t size = recv(events[i].data.fd, reply, sizeof(reply), 0);
 
             if (size < 12)
-                fail("receive");
+                api_bench_fail("receive");
             load->answered++;
             load->failed += memcmp(reply + 9, "201", 3) != 0;
-            ask(load, events[i].data.fd);
+            api_bench_ask(load, events[i].data.fd);
         }
     }
     close(epoll);

@@ -19,7 +19,7 @@
 
 #define NOTHING BYTES("")
 
-static int setup(void **state)
+static int api_test_setup(void **state)
 {
     static const char *const settings[] = {"body_bytes_max", "2048", /* */
                                            "payload_bytes_max", "1024", NULL};
@@ -28,7 +28,7 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
+static int api_test_teardown(void **state)
 {
     fixture_stop(*state);
     return 0;
@@ -54,7 +54,7 @@ static void unknown_paths_and_methods(void **state)
         {"OPTIONS", "/metrics", "GET, HEAD"},
         {"BREW", "/", "GET, HEAD"},
     };
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
 
     for (size_t i = 0; i < sizeof(nowhere) / sizeof(nowhere[0]); i++) {
         fixture_ask(fixture, "GET", nowhere[i], "", NOTHING, 404, "not-found");
@@ -68,13 +68,13 @@ static void unknown_paths_and_methods(void **state)
     fixture_ask(fixture, "GET", "/%zz", "", NOTHING, 404, "not-found");
     fixture_ask(fixture, "GET", "/v1/timers/%zz", "", NOTHING, 404, "not-found");
     fixture_ask(fixture, "GET", "v1/timers", "", NOTHING, 400, "bad-request");
-    fixture_ask(fixture, "GET", "http://other.example/healthz", "", NOTHING, 200, NULL);
+    fixture_ask(fixture, "GET", "http://localhost/healthz", "", NOTHING, 200, NULL);
 }
 
 /* proves: healthz, readyz, openapi, root */
 static void service_routes(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     json_t *document;
 
     fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL);
@@ -96,10 +96,29 @@ static void service_routes(void **state)
     fixture_ask(fixture, "HEAD", "/metrics", "", NOTHING, 200, NULL);
 }
 
+/* The type of each problem is a path that shows it. */
+/* proves: problem */
+static void shows_each_problem(void **state)
+{
+    struct api_fixture *fixture = *state;
+
+    for (unsigned error = ERROR_NONE + 1; error < ERROR_COUNT; error++) {
+        char path[64], type[80];
+
+        snprintf(path, sizeof(path), "/problems/%s", error_slug((enum error_code)error));
+        snprintf(type, sizeof(type), "\"type\":\"%s\"", path);
+        fixture_ask(fixture, "GET", path, "", NOTHING, 200, NULL);
+        assert_true(reply_body_contains(&fixture->reply, type));
+        assert_true(reply_body_contains(&fixture->reply, error_title((enum error_code)error)));
+    }
+    fixture_ask(fixture, "GET", "/problems/none", "", NOTHING, 404, "not-found");
+    fixture_ask(fixture, "GET", "/problems/", "", NOTHING, 404, "not-found");
+}
+
 /* proves: metrics */
 static void counts_requests(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     char path[FIXTURE_PATH_SIZE];
 
     fixture_create(fixture, FIXTURE_TIMER, path, NULL);
@@ -122,7 +141,7 @@ static void counts_requests(void **state)
 /* proves: create */
 static void creates(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     char path[FIXTURE_PATH_SIZE], text[64];
 
     fixture_create(fixture, FIXTURE_TIMER, path, NULL);
@@ -140,7 +159,7 @@ static void creates(void **state)
 /* proves: media-type */
 static void refuses_bad_creates(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     static const char *const types[] = {
         "", "Content-Type: text/plain\r\n", "Content-Type: application/json; charset=latin1\r\n",
         "Content-Type: application/merge-patch+json\r\n", FIXTURE_NDJSON};
@@ -148,6 +167,11 @@ static void refuses_bad_creates(void **state)
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
         fixture_ask(fixture, "POST", "/v1/timers", types[i], BYTES(FIXTURE_TIMER), 415,
                     "media-type");
+    fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON "Content-Encoding: gzip\r\n",
+                BYTES(FIXTURE_TIMER), 415, "media-type");
+    assert_true(reply_has_header(&fixture->reply, "Accept-Encoding", "identity"));
+    fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON "Content-Encoding: Identity\r\n",
+                BYTES("{"), 400, "not-json");
     fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, NOTHING, 400, "not-json");
     fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, BYTES("{\"after\":"), 400, "not-json");
     fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, BYTES("\xff"), 400, "not-json");
@@ -165,7 +189,7 @@ static void refuses_bad_creates(void **state)
 /* proves: too-large */
 static void refuses_large_creates(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     struct client *client = &fixture->client;
     char body[2049];
 
@@ -200,7 +224,7 @@ static void refuses_large_creates(void **state)
 static void shares_memory_for_bodies(void **state)
 {
     static const char *const settings[] = {"body_bytes_max", "64K", NULL};
-    struct fixture *fixture = fixture_start(settings);
+    struct api_fixture *fixture = fixture_start(settings);
     struct client first;
 
     (void)state;
@@ -246,7 +270,7 @@ static void passes_on_what_the_node_says(void **state)
         {ERROR_NO_MEMORY, 503, "no-memory", "1"},   {ERROR_IO, 503, "io", "1"},
         {ERROR_CORRUPT, 500, "corrupt", NULL},
     };
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     char path[FIXTURE_PATH_SIZE];
 
     fixture_create(fixture, FIXTURE_TIMER, path, NULL);
@@ -304,10 +328,11 @@ static void each_call_passes_it_on(void **state)
         {ERROR_DISK_FULL, 503, "disk-full", "30"},
         {ERROR_NO_MEMORY, 503, "no-memory", "1"},
         {ERROR_IO, 503, "io", "1"},
+        {ERROR_UNREADABLE, 503, "unreadable", "30"},
         {ERROR_CORRUPT, 500, "corrupt", NULL},
         {ERROR_INTERNAL, 500, "internal", NULL},
     };
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
 
     for (size_t i = 0; i < 2 * sizeof(errors) / sizeof(errors[0]); i++) {
         const bool refuses = i % 2;
@@ -332,7 +357,7 @@ static void each_call_passes_it_on(void **state)
 /* proves: get, final-id */
 static void shows(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     char path[FIXTURE_PATH_SIZE], text[128];
     struct timer_id id;
 
@@ -358,7 +383,7 @@ static void shows(void **state)
 /* proves: unknown-id, not-found */
 static void knows_no_other_ids(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     char path[FIXTURE_PATH_SIZE], longer[FIXTURE_PATH_SIZE + 4];
     struct timer_id id;
 
@@ -382,7 +407,7 @@ static void knows_no_other_ids(void **state)
 /* proves: patch */
 static void patches(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     char path[FIXTURE_PATH_SIZE];
     struct timer_id id;
 
@@ -411,7 +436,7 @@ static void patches(void **state)
 /* proves: touch, touch-refused, bulk-touch */
 static void touches(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     char path[FIXTURE_PATH_SIZE], touch[FIXTURE_PATH_SIZE + 8], body[128];
     struct timer_id id;
 
@@ -454,7 +479,7 @@ static void touches(void **state)
 /* proves: if-match, cancel */
 static void deletes(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     char path[FIXTURE_PATH_SIZE];
 
     fixture_create(fixture, FIXTURE_TIMER, path, NULL);
@@ -494,7 +519,7 @@ static void honours_if_match(void **state)
         {"If-Match: \"1\", \"2\"\r\n", 400},
         {"If-Match: \"1\"\r\nIf-Match: \"2\"\r\n", 400},
     };
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char path[FIXTURE_PATH_SIZE], headers[200];
@@ -511,9 +536,9 @@ static void honours_if_match(void **state)
 
 /* ---- under way ---- */
 
-static void outlives_clients_that_leave(void **state)
+static void api_test_outlives_clients_that_leave(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     struct client client;
 
     node_fake_hold(fixture->node);
@@ -534,16 +559,16 @@ static void outlives_clients_that_leave(void **state)
     fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL);
 }
 
-static void *stop(void *argument)
+static void *api_test_stop(void *argument)
 {
     fixture_stop_api(argument);
     return NULL;
 }
 
 /* proves: stop */
-static void answers_before_it_stops(void **state)
+static void api_test_answers_before_it_stops(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     pthread_t thread;
 
     node_fake_hold(fixture->node);
@@ -552,7 +577,7 @@ static void answers_before_it_stops(void **state)
                   "Content-Length: %zu\r\n\r\n%s",
                   strlen(FIXTURE_TIMER), FIXTURE_TIMER);
     node_fake_await_submitted(fixture->node, 1);
-    assert_int_equal(pthread_create(&thread, NULL, stop, fixture), 0);
+    assert_int_equal(pthread_create(&thread, NULL, api_test_stop, fixture), 0);
     assert_false(client_has_news(&fixture->client, 20));
     node_fake_release(fixture->node);
     assert_true(client_receive(&fixture->client, "POST", &fixture->reply));
@@ -566,7 +591,7 @@ static void answers_before_it_stops(void **state)
 /* proves: stop, unavailable */
 static void refuses_every_call_while_it_stops(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     struct client *clients = calloc(routes_count, sizeof(*clients));
     size_t refused = 0;
     pthread_t thread;
@@ -580,7 +605,7 @@ static void refuses_every_call_while_it_stops(void **state)
     node_fake_hold(fixture->node);
     client_printf(&fixture->client, "GET /v1/timers HTTP/1.1\r\nHost: t\r\n\r\n");
     node_fake_await_submitted(fixture->node, 1);
-    assert_int_equal(pthread_create(&thread, NULL, stop, fixture), 0);
+    assert_int_equal(pthread_create(&thread, NULL, api_test_stop, fixture), 0);
     while (client_can_connect(api_port(fixture->api)))
         ;
     for (size_t i = 0; i < routes_count; i++) {
@@ -603,7 +628,7 @@ static void refuses_what_is_beyond_its_limits(void **state)
 {
     static const char *const settings[] = {
         "connections_max", "1", "header_bytes_max", "4096", "http_idle", "1s", NULL};
-    struct fixture *fixture = fixture_start(settings);
+    struct api_fixture *fixture = fixture_start(settings);
     char headers[6000] = "X: ";
     struct client second;
     struct reply reply;
@@ -632,24 +657,31 @@ static void refuses_what_is_beyond_its_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(unknown_paths_and_methods, setup, teardown),
-        cmocka_unit_test_setup_teardown(service_routes, setup, teardown),
-        cmocka_unit_test_setup_teardown(counts_requests, setup, teardown),
-        cmocka_unit_test_setup_teardown(creates, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_bad_creates, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_large_creates, setup, teardown),
-        cmocka_unit_test_setup_teardown(shares_memory_for_bodies, setup, teardown),
-        cmocka_unit_test_setup_teardown(passes_on_what_the_node_says, setup, teardown),
-        cmocka_unit_test_setup_teardown(each_call_passes_it_on, setup, teardown),
-        cmocka_unit_test_setup_teardown(shows, setup, teardown),
-        cmocka_unit_test_setup_teardown(knows_no_other_ids, setup, teardown),
-        cmocka_unit_test_setup_teardown(patches, setup, teardown),
-        cmocka_unit_test_setup_teardown(touches, setup, teardown),
-        cmocka_unit_test_setup_teardown(deletes, setup, teardown),
-        cmocka_unit_test_setup_teardown(honours_if_match, setup, teardown),
-        cmocka_unit_test_setup_teardown(outlives_clients_that_leave, setup, teardown),
-        cmocka_unit_test_setup_teardown(answers_before_it_stops, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_every_call_while_it_stops, setup, teardown),
+        cmocka_unit_test_setup_teardown(unknown_paths_and_methods, api_test_setup,
+                                        api_test_teardown),
+        cmocka_unit_test_setup_teardown(service_routes, api_test_setup, api_test_teardown),
+        cmocka_unit_test_setup_teardown(shows_each_problem, api_test_setup, api_test_teardown),
+        cmocka_unit_test_setup_teardown(counts_requests, api_test_setup, api_test_teardown),
+        cmocka_unit_test_setup_teardown(creates, api_test_setup, api_test_teardown),
+        cmocka_unit_test_setup_teardown(refuses_bad_creates, api_test_setup, api_test_teardown),
+        cmocka_unit_test_setup_teardown(refuses_large_creates, api_test_setup, api_test_teardown),
+        cmocka_unit_test_setup_teardown(shares_memory_for_bodies, api_test_setup,
+                                        api_test_teardown),
+        cmocka_unit_test_setup_teardown(passes_on_what_the_node_says, api_test_setup,
+                                        api_test_teardown),
+        cmocka_unit_test_setup_teardown(each_call_passes_it_on, api_test_setup, api_test_teardown),
+        cmocka_unit_test_setup_teardown(shows, api_test_setup, api_test_teardown),
+        cmocka_unit_test_setup_teardown(knows_no_other_ids, api_test_setup, api_test_teardown),
+        cmocka_unit_test_setup_teardown(patches, api_test_setup, api_test_teardown),
+        cmocka_unit_test_setup_teardown(touches, api_test_setup, api_test_teardown),
+        cmocka_unit_test_setup_teardown(deletes, api_test_setup, api_test_teardown),
+        cmocka_unit_test_setup_teardown(honours_if_match, api_test_setup, api_test_teardown),
+        cmocka_unit_test_setup_teardown(api_test_outlives_clients_that_leave, api_test_setup,
+                                        api_test_teardown),
+        cmocka_unit_test_setup_teardown(api_test_answers_before_it_stops, api_test_setup,
+                                        api_test_teardown),
+        cmocka_unit_test_setup_teardown(refuses_every_call_while_it_stops, api_test_setup,
+                                        api_test_teardown),
         cmocka_unit_test(refuses_what_is_beyond_its_limits),
     };
 

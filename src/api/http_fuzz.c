@@ -143,7 +143,7 @@ static size_t cut(struct bytes text, struct bytes *ret_pieces)
     return count;
 }
 
-static struct wire *start(bool wants_token)
+static struct wire *http_fuzz_start(bool wants_token)
 {
     struct tokens *tokens = NULL;
     struct config config;
@@ -175,7 +175,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (runs++ % RUNS_MAX == 0)
         for (size_t i = 0; i < 2; i++) {
             wire_stop(wires[i]);
-            wires[i] = start(i == 1);
+            wires[i] = http_fuzz_start(i == 1);
         }
     counts[0] = exchange(wires[wants_token], sent, &sent, 1, whole);
     counts[1] = exchange(wires[wants_token], sent, pieces, cut(sent, pieces), in_pieces);

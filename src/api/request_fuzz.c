@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check(bool holds)
+static void request_fuzz_check(bool holds)
 {
     if (!holds)
         abort();
@@ -26,7 +26,7 @@ static void use_cursor(struct bytes text)
     if (cursor_parse(text, &cursor))
         return;
     cursor_format(&cursor, again);
-    check(bytes_equal(text, bytes_of(again)));
+    request_fuzz_check(bytes_equal(text, bytes_of(again)));
 }
 
 static void use_query(struct bytes query)
@@ -35,17 +35,17 @@ static void use_query(struct bytes query)
     struct list_query list;
     struct problem problem;
 
-    check(room != NULL);
+    request_fuzz_check(room != NULL);
     if (list_query_parse(query, 0, room, &list, &problem)) {
-        check(problem.code == ERROR_INVALID || problem.code == ERROR_BAD_REQUEST);
+        request_fuzz_check(problem.code == ERROR_INVALID || problem.code == ERROR_BAD_REQUEST);
     } else {
-        check(list.limit >= 1 && list.limit <= LIST_LIMIT_MAX);
-        check(list.states != 0 && list.states < 1u << (TIMER_DEAD + 1));
-        check(list.after.ms <= WALL_MS_MAX);
-        check(list.label_count <= LIST_LABELS_MAX);
+        request_fuzz_check(list.limit >= 1 && list.limit <= LIST_LIMIT_MAX);
+        request_fuzz_check(list.states != 0 && list.states < 1u << (TIMER_DEAD + 1));
+        request_fuzz_check(list.after.ms <= WALL_MS_MAX);
+        request_fuzz_check(list.label_count <= LIST_LABELS_MAX);
         for (size_t i = 0; i < list.label_count; i++)
-            check(list.labels[i].key.size > 0 &&
-                  !memchr(list.labels[i].key.data, ':', list.labels[i].key.size));
+            request_fuzz_check(list.labels[i].key.size > 0 &&
+                               !memchr(list.labels[i].key.data, ':', list.labels[i].key.size));
     }
     free(room);
 }
@@ -59,11 +59,11 @@ static void use_target(struct bytes text)
 
     if (http_target_parse(text, &target))
         return;
-    check(target.path.size > 0 && target.path.data[0] == '/');
+    request_fuzz_check(target.path.size > 0 && target.path.data[0] == '/');
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
         route_find(routes, routes_count, bytes_of(methods[i]), target.path, room, &match);
-        check(!match.route || match.allow[0]);
-        check(match.parameter.size <= sizeof(room));
+        request_fuzz_check(!match.route || match.allow[0]);
+        request_fuzz_check(match.parameter.size <= sizeof(room));
     }
     use_query(target.query);
 }
@@ -76,8 +76,9 @@ static void use_field(struct bytes field)
     if (!timers_if_match(field, &version) && field.data) {
         enum http_tag_kind kind = http_tag_parse(field, &opaque);
 
-        check(kind == HTTP_TAG_STRONG || kind == HTTP_TAG_WEAK || kind == HTTP_TAG_ANY);
-        check((version == 0) == (kind == HTTP_TAG_ANY));
+        request_fuzz_check(kind == HTTP_TAG_STRONG || kind == HTTP_TAG_WEAK ||
+                           kind == HTTP_TAG_ANY);
+        request_fuzz_check((version == 0) == (kind == HTTP_TAG_ANY));
     }
     http_media_type_is(field, "application/json");
     http_prefers(field, "return", "minimal");
@@ -94,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         /* In memory of its own, so that a look past it is seen. */
         char *copy = malloc(length + !length);
 
-        check(copy != NULL);
+        request_fuzz_check(copy != NULL);
         memcpy(copy, data + begin, length);
         (is_target ? use_target : use_field)((struct bytes){copy, length});
         is_target = false;

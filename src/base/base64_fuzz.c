@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct bytes input = {(const char *)data, size};
     size_t room = base64_decoded_size_max(size), decoded_size;
-    char *decoded = malloc(room + !room), *back;
+    char *decoded = malloc(room + !room);
     struct buffer text;
 
     REQUIRE(decoded);
@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     buffer_clear(&text);
     base64_append(&text, input);
     room = base64_decoded_size_max(text.size);
-    back = malloc(room + !room);
+    char *back = malloc(room + !room);
     REQUIRE(back && base64_decode(buffer_bytes(&text), back, &decoded_size));
     REQUIRE(bytes_equal((struct bytes){back, decoded_size}, input));
     free(back);

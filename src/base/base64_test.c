@@ -13,15 +13,14 @@
 #include <cmocka.h>
 
 /* Decodes out of and into memory of exactly the right size. */
-static bool decode(struct bytes text, char *ret_bytes, size_t *ret_size)
+static bool base64_test_decode(struct bytes text, char *ret_bytes, size_t *ret_size)
 {
     char *from = malloc(text.size + !text.size);
     char *to = malloc(base64_decoded_size_max(text.size) + !text.size);
     size_t size = 0;
-    bool decoded;
 
     memcpy(from, text.size ? text.data : "", text.size);
-    decoded = base64_decode((struct bytes){from, text.size}, to, &size);
+    bool decoded = base64_decode((struct bytes){from, text.size}, to, &size);
     if (decoded) {
         memcpy(ret_bytes, to, size);
         *ret_size = size;
@@ -31,7 +30,7 @@ static bool decode(struct bytes text, char *ret_bytes, size_t *ret_size)
     return decoded;
 }
 
-static void assert_same(struct bytes bytes, const char *text)
+static void base64_test_assert_same(struct bytes bytes, const char *text)
 {
     struct buffer buffer;
     char decoded[64];
@@ -40,7 +39,7 @@ static void assert_same(struct bytes bytes, const char *text)
     buffer_init(&buffer);
     base64_append(&buffer, bytes);
     assert_true(bytes_equal(buffer_bytes(&buffer), bytes_of(text)));
-    assert_true(decode(bytes_of(text), decoded, &size));
+    assert_true(base64_test_decode(bytes_of(text), decoded, &size));
     assert_true(bytes_equal((struct bytes){decoded, size}, bytes));
     buffer_deinit(&buffer);
 }
@@ -48,18 +47,18 @@ static void assert_same(struct bytes bytes, const char *text)
 static void test_vectors(void **state)
 {
     (void)state;
-    assert_same(BYTES(""), "");
-    assert_same(BYTES("f"), "Zg==");
-    assert_same(BYTES("fo"), "Zm8=");
-    assert_same(BYTES("foo"), "Zm9v");
-    assert_same(BYTES("foob"), "Zm9vYg==");
-    assert_same(BYTES("fooba"), "Zm9vYmE=");
-    assert_same(BYTES("foobar"), "Zm9vYmFy");
-    assert_same(BYTES("\0"), "AA==");
-    assert_same(BYTES("\xfb\xff\xbf"), "+/+/");
+    base64_test_assert_same(BYTES(""), "");
+    base64_test_assert_same(BYTES("f"), "Zg==");
+    base64_test_assert_same(BYTES("fo"), "Zm8=");
+    base64_test_assert_same(BYTES("foo"), "Zm9v");
+    base64_test_assert_same(BYTES("foob"), "Zm9vYg==");
+    base64_test_assert_same(BYTES("fooba"), "Zm9vYmE=");
+    base64_test_assert_same(BYTES("foobar"), "Zm9vYmFy");
+    base64_test_assert_same(BYTES("\0"), "AA==");
+    base64_test_assert_same(BYTES("\xfb\xff\xbf"), "+/+/");
 }
 
-static void test_bad(void **state)
+static void test_base64_bad(void **state)
 {
     static const char *const texts[] = {
         "Z",    "Zg",       "Zg=",   "Zm8",    "=",     "====",       "Z===",     "Zh==",
@@ -71,10 +70,10 @@ static void test_bad(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        if (decode(bytes_of(texts[i]), decoded, &size))
+        if (base64_test_decode(bytes_of(texts[i]), decoded, &size))
             fail_msg("accepted %s", texts[i]);
     assert_int_equal(size, 99);
-    assert_false(decode(BYTES("Zm\0v"), decoded, &size));
+    assert_false(base64_test_decode(BYTES("Zm\0v"), decoded, &size));
 }
 
 /* Whatever is read is written back as the same text. */
@@ -90,7 +89,7 @@ static void test_one_text(void **state)
 
         memcpy(text, texts[i / 1024], 5);
         text[i / 256 % 4] = (char)(i % 256);
-        if (!decode((struct bytes){text, 4}, decoded, &size))
+        if (!base64_test_decode((struct bytes){text, 4}, decoded, &size))
             continue;
         buffer_init(&buffer);
         base64_append(&buffer, (struct bytes){decoded, size});
@@ -99,16 +98,15 @@ static void test_one_text(void **state)
     }
 }
 
-static void test_random(void **state)
+static void test_base64_random(void **state)
 {
     uint64_t seed = (uint64_t)time(NULL);
-    struct random random;
 
     (void)state;
     if (getenv("TEST_SEED"))
         seed = strtoull(getenv("TEST_SEED"), NULL, 10);
     print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
-    random = random_seeded(seed);
+    struct random random = random_seeded(seed);
     for (int run = 0; run < 2000; run++) {
         size_t size = random_below(&random, 100), back_size = 0;
         char *bytes = malloc(size + !size), back[100];
@@ -118,7 +116,7 @@ static void test_random(void **state)
             bytes[i] = (char)random_next(&random);
         buffer_init(&buffer);
         base64_append(&buffer, (struct bytes){bytes, size});
-        assert_true(decode(buffer_bytes(&buffer), back, &back_size));
+        assert_true(base64_test_decode(buffer_bytes(&buffer), back, &back_size));
         assert_int_equal(back_size, size);
         assert_true(size == 0 || memcmp(bytes, back, size) == 0);
         /* in place, as the timer's codec does */
@@ -133,9 +131,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_base64_bad),
         cmocka_unit_test(test_one_text),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_base64_random),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

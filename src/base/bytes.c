@@ -20,6 +20,54 @@ uint64_t bytes_hash(uint64_t seed, struct bytes bytes)
     return hash;
 }
 
+bool bytes_has_control(struct bytes text)
+{
+    for (size_t i = 0; i < text.size; i++)
+        if (((uint8_t)text.data[i] < ' ' && text.data[i] != '\t') || text.data[i] == 0x7f)
+            return true;
+    return false;
+}
+
+struct bytes bytes_trim(struct bytes text)
+{
+    while (text.size && bytes_is_blank(text.data[0]))
+        text = (struct bytes){text.data + 1, text.size - 1};
+    while (text.size && bytes_is_blank(text.data[text.size - 1]))
+        text.size--;
+    return text;
+}
+
+bool bytes_next_word(struct bytes *text, struct bytes *ret_word)
+{
+    size_t start = 0;
+
+    while (start < text->size && bytes_is_blank(text->data[start]))
+        start++;
+    size_t end = start;
+    while (end < text->size && !bytes_is_blank(text->data[end]))
+        end++;
+    if (end == start)
+        return false;
+    *ret_word = (struct bytes){text->data + start, end - start};
+    *text = (struct bytes){text->data + end, text->size - end};
+    return true;
+}
+
+struct bytes bytes_cut(struct bytes *text, char mark)
+{
+    const char *at = text->size ? memchr(text->data, mark, text->size) : NULL;
+    struct bytes piece = *text;
+
+    if (at) {
+        piece.size = (size_t)(at - text->data);
+        *text = (struct bytes){at + 1, text->size - piece.size - 1};
+    } else {
+        text->data = text->size ? text->data + text->size : text->data;
+        text->size = 0;
+    }
+    return piece;
+}
+
 void buffer_deinit(struct buffer *buffer)
 {
     free(buffer->data);
@@ -30,7 +78,6 @@ char *buffer_reserve(struct buffer *buffer, size_t size)
 {
     if (!buffer->data || size > buffer->capacity - buffer->size) {
         size_t capacity = buffer->capacity ? buffer->capacity : 128;
-        char *data;
 
         if (size > SIZE_MAX / 4 - buffer->size) {
             buffer->failed = true;
@@ -38,7 +85,7 @@ char *buffer_reserve(struct buffer *buffer, size_t size)
         }
         while (capacity - buffer->size < size)
             capacity *= 2;
-        data = realloc(buffer->data, capacity);
+        char *data = realloc(buffer->data, capacity);
         if (!data) {
             buffer->failed = true;
             return NULL;
@@ -84,14 +131,12 @@ void buffer_append_u64(struct buffer *buffer, uint64_t value)
 void buffer_printf(struct buffer *buffer, const char *format, ...)
 {
     va_list arguments, again;
-    int size;
-    char *to;
 
     va_start(arguments, format);
     va_copy(again, arguments);
-    size = vsnprintf(NULL, 0, format, arguments);
+    int size = vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);
-    to = size < 0 ? NULL : buffer_reserve(buffer, (size_t)size + 1);
+    char *to = size < 0 ? NULL : buffer_reserve(buffer, (size_t)size + 1);
     if (to) {
         vsnprintf(to, (size_t)size + 1, format, again);
         buffer->size += (size_t)size;

@@ -41,6 +41,24 @@ static inline bool bytes_has_prefix(struct bytes bytes, struct bytes prefix)
            (prefix.size == 0 || memcmp(bytes.data, prefix.data, prefix.size) == 0);
 }
 
+/* A blank or a tab. */
+static inline bool bytes_is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* Whether the text has a control character other than a tab: one that could end a header's line. */
+bool bytes_has_control(struct bytes text);
+
+/* The text without the blanks at its ends. */
+struct bytes bytes_trim(struct bytes text);
+
+/* Cuts off the blanks at the start and the word behind them; false when there is no word. */
+bool bytes_next_word(struct bytes *text, struct bytes *ret_word);
+
+/* Cuts off the text before the next `mark`, and the mark; or the whole text when it has none. */
+struct bytes bytes_cut(struct bytes *text, char mark);
+
 /* A hash that may be stored: every version computes equal values. Not for secrets. */
 uint64_t bytes_hash(uint64_t seed, struct bytes bytes);
 

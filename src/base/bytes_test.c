@@ -27,7 +27,57 @@ static void test_compare(void **state)
     assert_false(bytes_has_prefix(BYTES("abc"), BYTES("b")));
 }
 
-static void test_numbers(void **state)
+static void test_control(void **state)
+{
+    (void)state;
+    for (int c = 0; c < 256; c++) {
+        const char text[] = {'a', (char)c, 'b'};
+
+        assert_int_equal(bytes_has_control((struct bytes){text, sizeof(text)}),
+                         c == 0x7f || (c < 0x20 && c != '\t'));
+    }
+    assert_false(bytes_has_control(BYTES("")));
+}
+
+static void test_bytes_trim(void **state)
+{
+    const struct bytes none = {0};
+
+    (void)state;
+    assert_true(bytes_equal(bytes_trim(BYTES(" \ta b\t ")), BYTES("a b")));
+    assert_true(bytes_equal(bytes_trim(BYTES("a\n")), BYTES("a\n")));
+    assert_int_equal(bytes_trim(BYTES(" \t ")).size, 0);
+    assert_int_equal(bytes_trim(none).size, 0);
+}
+
+static void test_bytes_words(void **state)
+{
+    struct bytes text = BYTES("  one\ttwo "), none = {0}, word = BYTES("kept");
+
+    (void)state;
+    assert_true(bytes_next_word(&text, &word));
+    assert_true(bytes_equal(word, BYTES("one")));
+    assert_true(bytes_next_word(&text, &word));
+    assert_true(bytes_equal(word, BYTES("two")));
+    assert_false(bytes_next_word(&text, &word));
+    assert_true(bytes_equal(word, BYTES("two")));
+    assert_false(bytes_next_word(&none, &word));
+}
+
+static void test_bytes_cut(void **state)
+{
+    struct bytes text = BYTES("a,,b"), none = {0};
+
+    (void)state;
+    assert_true(bytes_equal(bytes_cut(&text, ','), BYTES("a")));
+    assert_true(bytes_equal(bytes_cut(&text, ','), BYTES("")));
+    assert_true(bytes_equal(bytes_cut(&text, ','), BYTES("b")));
+    assert_int_equal(text.size, 0);
+    assert_int_equal(bytes_cut(&text, ',').size, 0);
+    assert_int_equal(bytes_cut(&none, ',').size, 0);
+}
+
+static void test_bytes_numbers(void **state)
 {
     static const uint8_t little[8] = {0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01};
     struct random random = random_seeded(1);
@@ -121,7 +171,7 @@ static void test_append_kinds(void **state)
     buffer_deinit(&buffer);
 }
 
-static void test_too_large(void **state)
+static void test_bytes_too_large(void **state)
 {
     struct buffer buffer;
 
@@ -141,9 +191,11 @@ static void test_too_large(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_compare),          cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_control),          cmocka_unit_test(test_bytes_trim),
+        cmocka_unit_test(test_bytes_words),      cmocka_unit_test(test_bytes_cut),
+        cmocka_unit_test(test_compare),          cmocka_unit_test(test_bytes_numbers),
         cmocka_unit_test(test_big_endian_sorts), cmocka_unit_test(test_append),
-        cmocka_unit_test(test_append_kinds),     cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_append_kinds),     cmocka_unit_test(test_bytes_too_large),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,12 +70,11 @@ static void test_pieces(void **state)
 {
     struct random random = random_seeded(8);
     uint8_t bytes[100];
-    uint32_t whole;
 
     (void)state;
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (uint8_t)random_next(&random);
-    whole = checksum_crc32c(0, bytes, sizeof(bytes));
+    uint32_t whole = checksum_crc32c(0, bytes, sizeof(bytes));
     for (size_t cut = 0; cut <= sizeof(bytes); cut++) {
         uint32_t head = checksum_crc32c(0, bytes, cut);
 

@@ -6,9 +6,8 @@
 
 static const struct {
     const char *slug, *title;
-    int status;
 } error_table[] = {
-#define X(name, slug, title, status) {slug, title, status},
+#define X(name, slug, title) {slug, title},
     ERROR_LIST(X)
 #undef X
 };
@@ -21,11 +20,6 @@ const char *error_slug(enum error_code code)
 const char *error_title(enum error_code code)
 {
     return error_table[code].title;
-}
-
-int error_status(enum error_code code)
-{
-    return error_table[code].status;
 }
 
 enum error_code error_set(struct error *ret_error, enum error_code code, const char *format, ...)

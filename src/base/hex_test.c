@@ -23,7 +23,7 @@ static void test_digits(void **state)
     assert_int_equal(hex_digit('\0'), -1);
 }
 
-static void test_numbers(void **state)
+static void test_hex_numbers(void **state)
 {
     uint64_t value = 7;
 
@@ -39,7 +39,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_digits),
-        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_hex_numbers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -344,11 +344,9 @@ static inline bool json_next_item(struct json_reader *reader, char close, const 
 
 bool json_next_member(struct json_reader *reader, struct json_string *ret_name)
 {
-    const char *at;
-
     if (!json_next_item(reader, '}', "a comma or } is expected"))
         return false;
-    at = json_scan_name(reader, reader->at_, ret_name);
+    const char *at = json_scan_name(reader, reader->at_, ret_name);
     if (!at)
         return false;
     reader->at_ = at;
@@ -362,11 +360,9 @@ bool json_next_element(struct json_reader *reader)
 
 bool json_read_string(struct json_reader *reader, struct json_string *ret_string)
 {
-    const char *at;
-
     if (!json_is_at_value(reader, json_begins_with(reader, '"')))
         return false;
-    at = json_scan_string(reader, reader->at_, ret_string);
+    const char *at = json_scan_string(reader, reader->at_, ret_string);
     if (!at)
         return false;
     reader->at_ = at;
@@ -375,12 +371,12 @@ bool json_read_string(struct json_reader *reader, struct json_string *ret_string
 
 bool json_read_number(struct json_reader *reader, struct bytes *ret_number)
 {
-    const char *begin = reader->at_, *at;
+    const char *begin = reader->at_;
 
     if (!json_is_at_value(reader,
                           json_begins_with(reader, '-') || json_is_digit(begin, reader->end_)))
         return false;
-    at = json_scan_number(reader, begin);
+    const char *at = json_scan_number(reader, begin);
     if (!at)
         return false;
     *ret_number = (struct bytes){begin, (size_t)(at - begin)};

@@ -21,7 +21,7 @@ static const char document[] =
     "\"labels\":{\"team\":\"checkout\",\"env\":\"production\"},"
     "\"retry\":{\"max_attempts\":10,\"base\":\"1s\",\"cap\":\"1h\"}}";
 
-static uint64_t now_ns(void)
+static uint64_t json_bench_now_ns(void)
 {
     struct timespec now;
 
@@ -70,32 +70,31 @@ static size_t read_jansson(struct bytes text)
     return size;
 }
 
-static int compare(const void *a, const void *b)
+static int json_bench_compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
     return (x > y) - (x < y);
 }
 
-static void measure(const char *name, size_t (*read)(struct bytes), size_t repeats)
+static void json_bench_measure(const char *name, size_t (*read)(struct bytes), size_t repeats)
 {
-    struct bytes text;
     char copy[sizeof(document)];
     double rounds[ROUNDS];
     size_t sum = 0;
 
     memcpy(copy, document, sizeof(copy));
-    text = (struct bytes){copy, sizeof(copy) - 1};
+    struct bytes text = (struct bytes){copy, sizeof(copy) - 1};
     for (size_t round = 0; round < ROUNDS; round++) {
-        uint64_t begin = now_ns();
+        uint64_t begin = json_bench_now_ns();
 
         for (size_t i = 0; i < repeats; i++) {
             __asm__ volatile("" ::"r"(copy) : "memory"); /* the text may have changed */
             sum += read(text);
         }
-        rounds[round] = (double)(now_ns() - begin) / (double)repeats;
+        rounds[round] = (double)(json_bench_now_ns() - begin) / (double)repeats;
     }
-    qsort(rounds, ROUNDS, sizeof(rounds[0]), compare);
+    qsort(rounds, ROUNDS, sizeof(rounds[0]), json_bench_compare);
     printf("%-10s %4zu bytes  %8.1f ns  %6.2f ns/byte  (check %zu)\n", name, text.size,
            rounds[ROUNDS / 2], rounds[ROUNDS / 2] / (double)text.size, sum);
 }
@@ -104,8 +103,8 @@ int main(int argc, char **argv)
 {
     size_t repeats = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000;
 
-    measure("pull", read_pulling, repeats);
-    measure("skip", read_skipping, repeats);
-    measure("jansson", read_jansson, repeats / 10 + 1);
+    json_bench_measure("pull", read_pulling, repeats);
+    json_bench_measure("skip", read_skipping, repeats);
+    json_bench_measure("jansson", read_jansson, repeats / 10 + 1);
     return 0;
 }

@@ -18,7 +18,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void require(bool condition)
+static void json_fuzz_require(bool condition)
 {
     if (!condition)
         abort();
@@ -36,28 +36,27 @@ static struct bytes decoded(const struct json_string *string)
     char *to = malloc(string->raw.size + 1);
     size_t size;
 
-    require(json_string_decode(string, to, string->raw.size, &size));
+    json_fuzz_require(json_string_decode(string, to, string->raw.size, &size));
     if (!string->escaped)
-        require(size == string->raw.size && !memcmp(to, string->raw.data, size));
+        json_fuzz_require(size == string->raw.size && !memcmp(to, string->raw.data, size));
     to[size] = '\0';
     return (struct bytes){to, size};
 }
 
 /* Written and read again it is the same, and written again too. */
-static void check_written(struct bytes value)
+static void json_fuzz_check_written(struct bytes value)
 {
     struct json_reader reader;
     struct json_string string;
     struct buffer buffer;
-    struct bytes again;
 
     buffer_init(&buffer);
     json_append_string(&buffer, value);
     json_reader_init(&reader, buffer_bytes(&buffer));
-    require(json_peek(&reader) == JSON_STRING && json_read_string(&reader, &string) &&
-            json_finish(&reader));
-    again = decoded(&string);
-    require(bytes_equal(again, value));
+    json_fuzz_require(json_peek(&reader) == JSON_STRING && json_read_string(&reader, &string) &&
+                      json_finish(&reader));
+    struct bytes again = decoded(&string);
+    json_fuzz_require(bytes_equal(again, value));
     free((char *)again.data);
     buffer_deinit(&buffer);
 }
@@ -70,88 +69,88 @@ static void compare_number(struct bytes text, const json_t *json)
     if (is_type(json, JSON_INTEGER)) {
         json_int_t expected = json_integer_value(json);
 
-        require(result == (expected < 0 ? JSON_U64_NEGATIVE : JSON_U64_OK));
-        require(expected < 0 || value == (uint64_t)expected);
+        json_fuzz_require(result == (expected < 0 ? JSON_U64_NEGATIVE : JSON_U64_OK));
+        json_fuzz_require(expected < 0 || value == (uint64_t)expected);
     } else {
         double expected = json_real_value(json);
 
         if (result == JSON_U64_OK)
-            require(fabs((double)value - expected) <= expected * 1e-15);
+            json_fuzz_require(fabs((double)value - expected) <= expected * 1e-15);
         else if (result == JSON_U64_NEGATIVE)
-            require(expected <= 0);
+            json_fuzz_require(expected <= 0);
         else if (result == JSON_U64_TOO_LARGE)
-            require(expected >= 18446744073709551615.0);
+            json_fuzz_require(expected >= 18446744073709551615.0);
         else
-            require(expected >= 0); /* of any size */
+            json_fuzz_require(expected >= 0); /* of any size */
     }
 }
 
-static void compare(struct json_reader *reader, json_t *json);
+static void json_fuzz_compare(struct json_reader *reader, json_t *json);
 
 static void compare_object(struct json_reader *reader, json_t *json)
 {
     struct json_string name;
     void *member = json_object_iter(json);
 
-    require(json_enter_object(reader));
+    json_fuzz_require(json_enter_object(reader));
     for (; json_next_member(reader, &name); member = json_object_iter_next(json, member)) {
         struct bytes value = decoded(&name);
 
-        require(member != NULL);
-        require(bytes_equal(
+        json_fuzz_require(member != NULL);
+        json_fuzz_require(bytes_equal(
             value, (struct bytes){json_object_iter_key(member), json_object_iter_key_len(member)}));
         free((char *)value.data);
-        compare(reader, json_object_iter_value(member));
+        json_fuzz_compare(reader, json_object_iter_value(member));
     }
-    require(member == NULL);
+    json_fuzz_require(member == NULL);
 }
 
 static void compare_array(struct json_reader *reader, json_t *json)
 {
     size_t i = 0;
 
-    require(json_enter_array(reader));
+    json_fuzz_require(json_enter_array(reader));
     for (; json_next_element(reader); i++)
-        compare(reader, json_array_get(json, i));
-    require(i == json_array_size(json));
+        json_fuzz_compare(reader, json_array_get(json, i));
+    json_fuzz_require(i == json_array_size(json));
 }
 
 /* Pulls the value and finds the same in jansson's. */
-static void compare(struct json_reader *reader, json_t *json)
+static void json_fuzz_compare(struct json_reader *reader, json_t *json)
 {
     struct json_string string;
     struct bytes text = {0};
 
     switch (json_peek(reader)) {
     case JSON_OBJECT:
-        require(is_type(json, JANSSON_OBJECT));
+        json_fuzz_require(is_type(json, JANSSON_OBJECT));
         compare_object(reader, json);
         break;
     case JSON_ARRAY:
-        require(is_type(json, JANSSON_ARRAY));
+        json_fuzz_require(is_type(json, JANSSON_ARRAY));
         compare_array(reader, json);
         break;
     case JSON_STRING:
-        require(is_type(json, JANSSON_STRING) && json_read_string(reader, &string));
+        json_fuzz_require(is_type(json, JANSSON_STRING) && json_read_string(reader, &string));
         text = decoded(&string);
-        require(
+        json_fuzz_require(
             bytes_equal(text, (struct bytes){json_string_value(json), json_string_length(json)}));
-        check_written(text);
+        json_fuzz_check_written(text);
         free((char *)text.data);
         break;
     case JSON_NUMBER:
-        require((is_type(json, JSON_INTEGER) || is_type(json, JSON_REAL)) &&
-                json_read_number(reader, &text));
+        json_fuzz_require((is_type(json, JSON_INTEGER) || is_type(json, JSON_REAL)) &&
+                          json_read_number(reader, &text));
         compare_number(text, json);
         break;
     case JSON_TRUE:
-        require(is_type(json, JANSSON_TRUE) && json_skip(reader, NULL));
+        json_fuzz_require(is_type(json, JANSSON_TRUE) && json_skip(reader, NULL));
         break;
     case JSON_FALSE:
-        require(is_type(json, JANSSON_FALSE) && json_skip(reader, NULL));
+        json_fuzz_require(is_type(json, JANSSON_FALSE) && json_skip(reader, NULL));
         break;
     case JSON_NULL:
-        require(is_type(json, JANSSON_NULL) && json_skip(reader, NULL));
+        json_fuzz_require(is_type(json, JANSSON_NULL) && json_skip(reader, NULL));
         break;
     default:
         abort();
@@ -182,26 +181,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct json_reader reader;
     json_error_t error;
     json_t *json = json_loadb(text.data, text.size, flags, &error);
-    bool accepted;
 
     json_reader_init(&reader, text);
-    accepted = json_skip(&reader, &raw) && json_finish(&reader);
-    require(json_error_offset(&reader) <= size);
+    bool accepted = json_skip(&reader, &raw) && json_finish(&reader);
+    json_fuzz_require(json_error_offset(&reader) <= size);
     if (accepted)
-        require(json || is_their_refusal(&error));
+        json_fuzz_require(json || is_their_refusal(&error));
     else
-        require(!json || is_our_refusal(&reader, text));
+        json_fuzz_require(!json || is_our_refusal(&reader, text));
     if (accepted) /* the slice is a text of its own */
         json_reader_init(&reader, raw);
-    require(!accepted || (json_skip(&reader, NULL) && json_finish(&reader)));
+    json_fuzz_require(!accepted || (json_skip(&reader, NULL) && json_finish(&reader)));
     json_decref(json);
 
     json =
         accepted ? json_loadb(text.data, text.size, flags | JSON_REJECT_DUPLICATES, &error) : NULL;
     if (json) {
         json_reader_init(&reader, text);
-        compare(&reader, json);
-        require(json_finish(&reader));
+        json_fuzz_compare(&reader, json);
+        json_fuzz_require(json_finish(&reader));
         json_decref(json);
     }
     return 0;

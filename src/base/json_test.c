@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 /* A new run each time; TEST_SEED repeats one. */
-static uint64_t seed_of_run(void)
+static uint64_t json_test_seed_of_run(void)
 {
     const char *text = getenv("TEST_SEED");
     uint64_t seed = text ? strtoull(text, NULL, 10) : (uint64_t)time(NULL);
@@ -25,7 +25,7 @@ static uint64_t seed_of_run(void)
 }
 
 /* Pulls a value of any type, down to its last item. */
-static bool pull(struct json_reader *reader)
+static bool json_test_pull(struct json_reader *reader)
 {
     struct json_string string;
     struct bytes number;
@@ -35,12 +35,12 @@ static bool pull(struct json_reader *reader)
         return false;
     case JSON_OBJECT:
         if (json_enter_object(reader))
-            while (json_next_member(reader, &string) && pull(reader))
+            while (json_next_member(reader, &string) && json_test_pull(reader))
                 ;
         return !json_error(reader);
     case JSON_ARRAY:
         if (json_enter_array(reader))
-            while (json_next_element(reader) && pull(reader))
+            while (json_next_element(reader) && json_test_pull(reader))
                 ;
         return !json_error(reader);
     case JSON_STRING:
@@ -53,18 +53,17 @@ static bool pull(struct json_reader *reader)
 }
 
 /* Reads the text both ways out of memory that ends where it ends. */
-static bool is_json(struct bytes text, size_t *ret_offset)
+static bool json_test_is_valid(struct bytes text, size_t *ret_offset)
 {
     char *exact = malloc(text.size + !text.size);
     struct json_reader skipping, pulling;
     struct bytes raw;
-    bool skipped, pulled;
 
     memcpy(exact, text.size ? text.data : "", text.size);
     json_reader_init(&skipping, (struct bytes){exact, text.size});
-    skipped = json_skip(&skipping, &raw) && json_finish(&skipping);
+    bool skipped = json_skip(&skipping, &raw) && json_finish(&skipping);
     json_reader_init(&pulling, (struct bytes){exact, text.size});
-    pulled = pull(&pulling) && json_finish(&pulling);
+    bool pulled = json_test_pull(&pulling) && json_finish(&pulling);
     if (skipped != pulled)
         fail_msg("skip and pull differ on %.*s", (int)text.size, text.data);
     assert_int_equal(skipped, !json_error(&skipping));
@@ -75,7 +74,7 @@ static bool is_json(struct bytes text, size_t *ret_offset)
     return skipped;
 }
 
-static void test_good(void **state)
+static void test_json_good(void **state)
 {
     static const char *const texts[] = {
         "0",
@@ -120,7 +119,7 @@ static void test_good(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        if (!is_json(bytes_of(texts[i]), &offset))
+        if (!json_test_is_valid(bytes_of(texts[i]), &offset))
             fail_msg("refused at %zu: %s", offset, texts[i]);
 }
 
@@ -222,24 +221,24 @@ static const struct {
 };
 
 /* proves: not-json */
-static void test_bad(void **state)
+static void test_json_bad(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(bad_texts) / sizeof(bad_texts[0]); i++) {
         size_t offset;
 
-        if (is_json(bytes_of(bad_texts[i].text), &offset))
+        if (json_test_is_valid(bytes_of(bad_texts[i].text), &offset))
             fail_msg("accepted: %s", bad_texts[i].text);
         if (offset != bad_texts[i].offset)
             fail_msg("wrong at %zu, not %zu: %s", offset, bad_texts[i].offset, bad_texts[i].text);
     }
-    assert_false(is_json(BYTES("1\0"), &(size_t){0}));
-    assert_false(is_json(BYTES("\"a\0\""), &(size_t){0}));
-    assert_false(is_json((struct bytes){0}, &(size_t){0}));
+    assert_false(json_test_is_valid(BYTES("1\0"), &(size_t){0}));
+    assert_false(json_test_is_valid(BYTES("\"a\0\""), &(size_t){0}));
+    assert_false(json_test_is_valid((struct bytes){0}, &(size_t){0}));
 }
 
 /* Each byte at each place of a string that is read eight bytes at a time. */
-static void test_bytes(void **state)
+static void test_json_bytes(void **state)
 {
     (void)state;
     for (unsigned byte = 0; byte < 256; byte++) {
@@ -251,7 +250,7 @@ static void test_bytes(void **state)
             text[at] = (char)byte;
             if (byte == '\\' && at < 18 && strchr("bfnrt", text[at + 1]))
                 plain = true;
-            if (is_json((struct bytes){text, sizeof(text) - 1}, &offset) != plain)
+            if (json_test_is_valid((struct bytes){text, sizeof(text) - 1}, &offset) != plain)
                 fail_msg("byte %02x at %zu", byte, at);
             if (!plain)
                 assert_int_equal(offset, byte == '\\' && at == 18 ? 20 : byte == '"' ? at + 1 : at);
@@ -267,9 +266,9 @@ static void test_prefixes(void **state)
     size_t offset;
 
     (void)state;
-    assert_true(is_json(text, &offset));
+    assert_true(json_test_is_valid(text, &offset));
     for (size_t size = 0; size < text.size; size++)
-        if (is_json((struct bytes){text.data, size}, &offset))
+        if (json_test_is_valid((struct bytes){text.data, size}, &offset))
             fail_msg("accepted the first %zu bytes", size);
 }
 
@@ -278,7 +277,6 @@ static bool is_nested_json(size_t levels, const char *open, const char *close)
 {
     struct buffer buffer;
     size_t offset;
-    bool result;
 
     buffer_init(&buffer);
     for (size_t i = 0; i < levels; i++)
@@ -286,7 +284,7 @@ static bool is_nested_json(size_t levels, const char *open, const char *close)
     buffer_append_text(&buffer, "1");
     for (size_t i = 0; i < levels; i++)
         buffer_append_text(&buffer, close);
-    result = is_json(buffer_bytes(&buffer), &offset);
+    bool result = json_test_is_valid(buffer_bytes(&buffer), &offset);
     buffer_deinit(&buffer);
     return result;
 }
@@ -322,13 +320,13 @@ static void test_depth(void **state)
 /* A few levels are mixed at random; the stack of bits must tell them apart. */
 static void test_nesting(void **state)
 {
-    struct random rng = random_seeded(seed_of_run());
+    struct random rng = random_seeded(json_test_seed_of_run());
 
     (void)state;
     for (int run = 0; run < 300; run++) {
         struct buffer buffer;
         char close[JSON_DEPTH_MAX];
-        size_t depth = 1 + random_below(&rng, JSON_DEPTH_MAX - 1), offset, wrong;
+        size_t depth = 1 + random_below(&rng, JSON_DEPTH_MAX - 1), offset;
 
         buffer_init(&buffer);
         for (size_t i = 0; i < depth; i++) {
@@ -338,14 +336,14 @@ static void test_nesting(void **state)
             close[i] = is_object ? '}' : ']';
         }
         buffer_append_text(&buffer, "0");
-        wrong = random_below(&rng, depth);
+        size_t wrong = random_below(&rng, depth);
         for (size_t i = depth; i-- > 0;)
             buffer_append(&buffer, &close[i], 1);
-        if (!is_json(buffer_bytes(&buffer), &offset))
+        if (!json_test_is_valid(buffer_bytes(&buffer), &offset))
             fail_msg("refused at %zu in run %d", offset, run);
         offset = buffer.size - 1 - wrong;
         buffer.data[offset] = close[wrong] == '}' ? ']' : '}';
-        if (is_json(buffer_bytes(&buffer), &wrong) || wrong != offset)
+        if (json_test_is_valid(buffer_bytes(&buffer), &wrong) || wrong != offset)
             fail_msg("a wrong bracket passed in run %d", run);
         buffer_deinit(&buffer);
     }
@@ -418,10 +416,10 @@ static void test_error_stays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),  cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_bytes), cmocka_unit_test(test_prefixes),
-        cmocka_unit_test(test_depth), cmocka_unit_test(test_nesting),
-        cmocka_unit_test(test_pull),  cmocka_unit_test(test_error_stays),
+        cmocka_unit_test(test_json_good),  cmocka_unit_test(test_json_bad),
+        cmocka_unit_test(test_json_bytes), cmocka_unit_test(test_prefixes),
+        cmocka_unit_test(test_depth),      cmocka_unit_test(test_nesting),
+        cmocka_unit_test(test_pull),       cmocka_unit_test(test_error_stays),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,6 @@ const char *json_escape_read(const char *at, const char *end, uint32_t *ret_char
                              const char **ret_error)
 {
     const char *letter;
-    uint32_t unit, low;
 
     *ret_error = "this is no escape";
     if (end - at < 2)
@@ -54,7 +53,7 @@ const char *json_escape_read(const char *at, const char *end, uint32_t *ret_char
         *ret_char = (uint8_t)escape_values[letter - escape_letters];
         return at + 2;
     }
-    unit = json_text_hex4(at + 2, end);
+    uint32_t unit = json_text_hex4(at + 2, end);
     if (unit == UINT32_MAX)
         return NULL;
     *ret_error = "this surrogate has no other half";
@@ -66,7 +65,7 @@ const char *json_escape_read(const char *at, const char *end, uint32_t *ret_char
     }
     if (end - at < 8 || at[6] != '\\' || at[7] != 'u')
         return NULL;
-    low = json_text_hex4(at + 8, end);
+    uint32_t low = json_text_hex4(at + 8, end);
     if (!json_text_is_low_surrogate(low))
         return NULL;
     *ret_char = 0x10000 + ((unit & 0x3ff) << 10 | (low & 0x3ff));
@@ -107,7 +106,6 @@ bool json_string_decode(const struct json_string *string, char *to, size_t capac
         const char *run = at, *error;
         uint32_t c;
         char bytes[4];
-        size_t more;
 
         at = memchr(run, '\\', (size_t)(end - run));
         if (!at)
@@ -120,7 +118,7 @@ bool json_string_decode(const struct json_string *string, char *to, size_t capac
             break;
         at = json_escape_read(at, end, &c, &error);
         assert(at); /* the reader has let it pass */
-        more = json_text_utf8_put(bytes, c);
+        size_t more = json_text_utf8_put(bytes, c);
         if (more > capacity - size)
             return false;
         memcpy(to + size, bytes, more);
@@ -231,13 +229,13 @@ void json_append_string(struct buffer *out, struct bytes text)
 
     buffer_append(out, "\"", 1);
     for (;;) {
-        const char *run = at, *value;
+        const char *run = at;
 
         at = json_text_skip_copied(run, end);
         buffer_append(out, run, (size_t)(at - run));
         if (at == end)
             break;
-        value = memchr(escape_values, *at, sizeof(escape_values) - 1);
+        const char *value = memchr(escape_values, *at, sizeof(escape_values) - 1);
         if (value)
             buffer_append(out, (char[]){'\\', escape_letters[value - escape_values]}, 2);
         else if ((uint8_t)*at < 0x20)

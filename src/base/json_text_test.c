@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 /* A new run each time; TEST_SEED repeats one. */
-static uint64_t seed_of_run(void)
+static uint64_t json_text_test_seed_of_run(void)
 {
     const char *text = getenv("TEST_SEED");
     uint64_t seed = text ? strtoull(text, NULL, 10) : (uint64_t)time(NULL);
@@ -36,7 +36,7 @@ static struct json_string string_of(struct bytes text)
     return string;
 }
 
-static void test_decode(void **state)
+static void test_json_text_decode(void **state)
 {
     static const struct {
         const char *text;
@@ -151,13 +151,12 @@ static void test_write(void **state)
 /* Random characters, written and read back. */
 static void test_write_and_read(void **state)
 {
-    struct random rng = random_seeded(seed_of_run());
+    struct random rng = random_seeded(json_text_test_seed_of_run());
 
     (void)state;
     for (int run = 0; run < 2000; run++) {
         char text[64], decoded[64];
         size_t size = random_below(&rng, sizeof(text) - 3), decoded_size;
-        struct json_string string;
         struct buffer buffer;
 
         for (size_t i = 0; i < size; i++)
@@ -166,7 +165,7 @@ static void test_write_and_read(void **state)
             memcpy(text + random_below(&rng, size - 3), "\xe2\x82\xac", 3);
         buffer_init(&buffer);
         json_append_string(&buffer, (struct bytes){text, size});
-        string = string_of(buffer_bytes(&buffer));
+        struct json_string string = string_of(buffer_bytes(&buffer));
         if (!json_string_decode(&string, decoded, sizeof(decoded), &decoded_size) ||
             !bytes_equal((struct bytes){decoded, decoded_size}, (struct bytes){text, size}))
             fail_msg("not the same in run %d", run);
@@ -177,7 +176,7 @@ static void test_write_and_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decode),
+        cmocka_unit_test(test_json_text_decode),
         cmocka_unit_test(test_integers),
         cmocka_unit_test(test_write),
         cmocka_unit_test(test_write_and_read),

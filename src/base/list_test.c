@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-struct item {
+struct list_test_item {
     int number;
     struct list link;
 };
@@ -23,13 +23,13 @@ static void assert_items(struct list *list, const int *numbers, size_t count)
 
     LIST_FOR_EACH (list, link) {
         assert_true(i < count);
-        assert_int_equal(list_item(link, struct item, link)->number, numbers[i]);
+        assert_int_equal(list_item(link, struct list_test_item, link)->number, numbers[i]);
         i++;
     }
     assert_int_equal(i, count);
     while (i-- > 0) {
         at = at->prev;
-        assert_int_equal(list_item(at, struct item, link)->number, numbers[i]);
+        assert_int_equal(list_item(at, struct list_test_item, link)->number, numbers[i]);
     }
     assert_ptr_equal(at->prev, list);
     assert_int_equal(list_is_empty(list), count == 0);
@@ -37,7 +37,7 @@ static void assert_items(struct list *list, const int *numbers, size_t count)
 
 static void test_verbs(void **state)
 {
-    struct item items[4] = {{.number = 0}, {.number = 1}, {.number = 2}, {.number = 3}};
+    struct list_test_item items[4] = {{.number = 0}, {.number = 1}, {.number = 2}, {.number = 3}};
     struct list list, other;
 
     (void)state;
@@ -67,7 +67,7 @@ static void test_verbs(void **state)
 
 static void test_remove_while_walking(void **state)
 {
-    struct item items[10];
+    struct list_test_item items[10];
     struct list list;
 
     (void)state;
@@ -77,7 +77,7 @@ static void test_remove_while_walking(void **state)
         list_push(&list, &items[i].link);
     }
     LIST_FOR_EACH (&list, link) {
-        struct item *item = list_item(link, struct item, link);
+        struct list_test_item *item = list_item(link, struct list_test_item, link);
 
         if (item->number % 2 == 0) {
             list_remove(link);
@@ -100,10 +100,10 @@ static void model_remove(int model[LISTS][ITEMS], size_t counts[LISTS], int numb
             }
 }
 
-static void test_random(void **state)
+static void test_list_random(void **state)
 {
     struct random random = random_seeded(4);
-    struct item items[ITEMS];
+    struct list_test_item items[ITEMS];
     struct list lists[LISTS];
     int model[LISTS][ITEMS];
     size_t counts[LISTS] = {0};
@@ -155,7 +155,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_verbs),
         cmocka_unit_test(test_remove_while_walking),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_list_random),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,7 @@
 
 enum {
     MAP_CAPACITY_MIN = 16,
-    MAP_SHRINK_CAPACITY_MIN = 1024, /* smaller tables keep their size */
+    MAP_SHRINK_CAPACITY_MIN = 4096, /* smaller tables, up to 64 KiB, keep their size */
     MAP_GROWTH_STEP_SLOTS = 8,      /* of a full table: the move ends after 1/8 of its slots more */
 };
 
@@ -35,11 +35,9 @@ static struct map_slot *map_find(struct map_slot *slots, size_t capacity, uint64
 /* The slot that holds the key, in either table; NULL when absent. */
 static struct map_slot *map_find_entry(const struct map *map, uint64_t key)
 {
-    struct map_slot *slot;
-
     if (!map->count_)
         return NULL;
-    slot = map_find(map->slots_, map->capacity_, key);
+    struct map_slot *slot = map_find(map->slots_, map->capacity_, key);
     if (!slot->value && map->old_)
         slot = map_find(map->old_, map->old_capacity_, key);
     return slot->value ? slot : NULL;
@@ -125,13 +123,11 @@ bool map_reserve(struct map *map, size_t count)
 
 bool map_put(struct map *map, uint64_t key, void *value)
 {
-    struct map_slot *slot;
-
     assert(value);
     if (!map_reserve(map, map->count_ + 1))
         return false;
     map_step(map);
-    slot = map_find_entry(map, key);
+    struct map_slot *slot = map_find_entry(map, key);
     if (!slot) {
         slot = map_find(map->slots_, map->capacity_, key);
         map->count_++;
@@ -150,11 +146,10 @@ void *map_get(const struct map *map, uint64_t key)
 void *map_remove(struct map *map, uint64_t key)
 {
     struct map_slot *slot = map_find_entry(map, key);
-    void *value;
 
     if (!slot)
         return NULL;
-    value = slot->value;
+    void *value = slot->value;
     if (slot >= map->slots_ && slot < map->slots_ + map->capacity_)
         map_empty(map->slots_, map->capacity_, slot);
     else

@@ -3,6 +3,15 @@
 
 #include "base/hex.h"
 
+int percent_byte(struct bytes text, size_t at)
+{
+    if (text.size - at < 3)
+        return -1;
+    int high = hex_digit(text.data[at + 1]);
+    int low = hex_digit(text.data[at + 2]);
+    return high < 0 || low < 0 ? -1 : high << 4 | low;
+}
+
 size_t percent_decoded_size(struct bytes text)
 {
     size_t size = 0;
@@ -14,8 +23,7 @@ size_t percent_decoded_size(struct bytes text)
             return SIZE_MAX;
         if (c != '%')
             continue;
-        if (text.size - i < 3 || hex_digit(text.data[i + 1]) < 0 ||
-            hex_digit(text.data[i + 2]) < 0 || (text.data[i + 1] == '0' && text.data[i + 2] == '0'))
+        if (percent_byte(text, i) <= 0)
             return SIZE_MAX;
         i += 2;
     }
@@ -29,7 +37,7 @@ char *percent_decode(struct bytes text, char *to)
             *to++ = text.data[i];
             continue;
         }
-        *to++ = (char)(hex_digit(text.data[i + 1]) << 4 | hex_digit(text.data[i + 2]));
+        *to++ = (char)percent_byte(text, i);
         i += 2;
     }
     return to;

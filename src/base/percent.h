@@ -4,6 +4,9 @@
 
 #include "base/bytes.h"
 
+/* The byte that a '%' at `at` and the two digits behind it stand for; -1 without two digits. */
+int percent_byte(struct bytes text, size_t at);
+
 /* The size of the text when decoded; SIZE_MAX when a '%' is not followed by two digits, when a
  * control character or a blank is written as it is, or when a NUL is encoded. */
 size_t percent_decoded_size(struct bytes text);

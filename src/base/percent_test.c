@@ -29,7 +29,7 @@ static void test_decoded(void **state)
     }
 }
 
-static void test_refused(void **state)
+static void test_percent_refused(void **state)
 {
     static const char *const cases[] = {"%", "%4", "%4g", "%g4", "a%", "%00", "a b", "a\n", "\x7f"};
 
@@ -43,7 +43,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decoded),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_percent_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

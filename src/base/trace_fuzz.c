@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define REQUIRE(condition) ((condition) ? (void)0 : abort())
 
 /* The form "vv-tttttttttttttttttttttttttttttttt-ssssssssssssssss-ff", sign by sign. */
-static bool reference(struct bytes field)
+static bool trace_fuzz_reference(struct bytes field)
 {
     static const char form[] = "hh-hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh-hhhhhhhhhhhhhhhh-hh";
     bool is_trace_zero = true, is_span_zero = true;
@@ -38,8 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct trace_parent parent;
     char text[TRACE_PARENT_SIZE + 1];
 
-    REQUIRE(trace_parent_parse(field, &parent) == reference(field));
-    if (!reference(field))
+    REQUIRE(trace_parent_parse(field, &parent) == trace_fuzz_reference(field));
+    if (!trace_fuzz_reference(field))
         return 0;
     trace_parent_format(&parent, text);
     REQUIRE(memcmp(text, "00", 2) == 0 && memcmp(text + 2, field.data + 2, 51) == 0);

@@ -14,7 +14,6 @@
 static bool reference_utf8(const uint8_t *at, size_t size, uint32_t *ret_char)
 {
     static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
-    uint32_t c;
 
     if (size == 1) {
         *ret_char = at[0];
@@ -22,7 +21,7 @@ static bool reference_utf8(const uint8_t *at, size_t size, uint32_t *ret_char)
     }
     if (at[0] >> (7 - size) != (2 << size) - 2)
         return false;
-    c = at[0] & (0x7fu >> size);
+    uint32_t c = at[0] & (0x7fu >> size);
     for (size_t i = 1; i < size; i++) {
         if (at[i] >> 6 != 2)
             return false;

@@ -176,18 +176,17 @@ static int64_t cron_reading_of(int year, int month, int day, int time)
 
 int64_t cron_reading_next(const struct cron *cron, int64_t reading)
 {
-    int64_t first = calendar_days(YEAR_MIN, 1, 1) * SECONDS_PER_DAY, days;
-    struct date date;
-    int time, day, month, year;
+    int64_t first = calendar_days(YEAR_MIN, 1, 1) * SECONDS_PER_DAY;
+    int time;
 
     if (reading < first)
         reading = first;
-    days = floor_divide(reading, SECONDS_PER_DAY);
+    int64_t days = floor_divide(reading, SECONDS_PER_DAY);
     if (days >= calendar_days(YEAR_MAX + 1, 1, 1))
         return CRON_READING_NONE;
-    date = calendar_date(days);
-    month = date.month;
-    day = date.day;
+    struct date date = calendar_date(days);
+    int month = date.month;
+    int day = date.day;
     if ((cron->months_ >> month & 1) &&
         (cron_planned_days_in(cron, date.year, date.month) >> day & 1)) {
         time = cron_time_next(cron, (int)(reading - days * SECONDS_PER_DAY));
@@ -195,7 +194,7 @@ int64_t cron_reading_next(const struct cron *cron, int64_t reading)
             return days * SECONDS_PER_DAY + time;
     }
     day++; /* any time of a later day will do */
-    for (year = date.year; year <= YEAR_MAX; year++, month = 1, day = 1)
+    for (int year = date.year; year <= YEAR_MAX; year++, month = 1, day = 1)
         for (; (month = cron_bit_next(cron->months_, month)) >= 0; month++, day = 1) {
             if (year != date.year || month != date.month)
                 day = 1;
@@ -208,18 +207,17 @@ int64_t cron_reading_next(const struct cron *cron, int64_t reading)
 
 int64_t cron_reading_last(const struct cron *cron, int64_t reading)
 {
-    int64_t end = calendar_days(YEAR_MAX + 1, 1, 1) * SECONDS_PER_DAY, days;
-    struct date date;
-    int time, day, month, year;
+    int64_t end = calendar_days(YEAR_MAX + 1, 1, 1) * SECONDS_PER_DAY;
+    int time;
 
     if (reading >= end)
         reading = end - 1;
-    days = floor_divide(reading, SECONDS_PER_DAY);
+    int64_t days = floor_divide(reading, SECONDS_PER_DAY);
     if (days < calendar_days(YEAR_MIN, 1, 1))
         return CRON_READING_NONE;
-    date = calendar_date(days);
-    month = date.month;
-    day = date.day;
+    struct date date = calendar_date(days);
+    int month = date.month;
+    int day = date.day;
     if ((cron->months_ >> month & 1) &&
         (cron_planned_days_in(cron, date.year, date.month) >> day & 1)) {
         time = cron_time_last(cron, (int)(reading - days * SECONDS_PER_DAY));
@@ -227,7 +225,7 @@ int64_t cron_reading_last(const struct cron *cron, int64_t reading)
             return days * SECONDS_PER_DAY + time;
     }
     day--;
-    for (year = date.year; year >= YEAR_MIN; year--, month = 12)
+    for (int year = date.year; year >= YEAR_MIN; year--, month = 12)
         for (; (month = cron_bit_last(cron->months_, month)) >= 0; month--) {
             if (year != date.year || month != date.month)
                 day = 31;
@@ -264,11 +262,9 @@ static int64_t cron_counted_from(const struct cron *cron, enum cron_dst dst,
 static bool cron_has_shifted(const struct cron *cron, enum cron_dst dst,
                              const struct zone_stretch *stretch)
 {
-    int64_t reading;
-
     if (dst == CRON_DST_SKIP || stretch->offset_s <= stretch->offset_before_s)
         return false;
-    reading = cron_reading_next(cron, stretch->start + stretch->offset_before_s);
+    int64_t reading = cron_reading_next(cron, stretch->start + stretch->offset_before_s);
     return reading != CRON_READING_NONE && reading < stretch->start + stretch->offset_s;
 }
 
@@ -284,13 +280,13 @@ struct wall cron_next(const struct cron *cron, const struct zone *zone, enum cro
 
     while (at <= WALL_S_MAX) {
         struct zone_stretch stretch = zone_stretch_at(zone, at);
-        int64_t from = cron_counted_from(cron, dst, &stretch), reading;
+        int64_t from = cron_counted_from(cron, dst, &stretch);
 
         if (at == stretch.start && cron_has_shifted(cron, dst, &stretch))
             return cron_wall_of(at);
         if (from < at)
             from = at;
-        reading = cron_reading_next(cron, from + stretch.offset_s);
+        int64_t reading = cron_reading_next(cron, from + stretch.offset_s);
         if (reading != CRON_READING_NONE && reading - stretch.offset_s < stretch.end)
             return reading - stretch.offset_s <= WALL_S_MAX
                        ? cron_wall_of(reading - stretch.offset_s)

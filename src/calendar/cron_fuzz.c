@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void require(bool condition)
+static void cron_fuzz_require(bool condition)
 {
     if (!condition)
         abort();
@@ -29,7 +29,7 @@ static void check_planned(struct cron_oracle *oracle, const struct zone *zone, s
         moment = oracle_moment(skipped);
         is_planned = oracle_plans(oracle, &moment);
     }
-    require(is_planned);
+    cron_fuzz_require(is_planned);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -43,11 +43,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!zone)
         zone = zone_testing_rule("EST5EDT,M3.2.0,M11.1.0");
     if (cron_parse(text, &cron, NULL)) {
-        require(!oracle_read(text, &oracle));
+        cron_fuzz_require(!oracle_read(text, &oracle));
         return 0;
     }
-    require(oracle_read(text, &oracle));
-    require(cron_can_fire(&cron));
+    cron_fuzz_require(oracle_read(text, &oracle));
+    cron_fuzz_require(cron_can_fire(&cron));
     for (size_t i = 0; i < size; i++)
         random.state_ = random_mix(random.state_ + data[i]);
     for (int i = 0; i < 8; i++) {
@@ -56,15 +56,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct wall next = cron_next(&cron, zone, dst, after);
 
         if (next.ms == WALL_NEVER.ms) { /* planned for what no clock there shows */
-            require(dst == CRON_DST_SKIP);
+            cron_fuzz_require(dst == CRON_DST_SKIP);
             continue;
         }
-        require(next.ms > after.ms && next.ms % 1000 == 0);
+        cron_fuzz_require(next.ms > after.ms && next.ms % 1000 == 0);
         check_planned(&oracle, zone, next);
-        require(cron_last(&cron, zone, dst, next).ms == next.ms);
-        require(cron_next(&cron, zone, dst, (struct wall){next.ms - 1}).ms == next.ms);
+        cron_fuzz_require(cron_last(&cron, zone, dst, next).ms == next.ms);
+        cron_fuzz_require(cron_next(&cron, zone, dst, (struct wall){next.ms - 1}).ms == next.ms);
         after = cron_last(&cron, zone, dst, (struct wall){next.ms - 1});
-        require(after.ms == WALL_NEVER.ms || cron_next(&cron, zone, dst, after).ms == next.ms);
+        cron_fuzz_require(after.ms == WALL_NEVER.ms ||
+                          cron_next(&cron, zone, dst, after).ms == next.ms);
     }
     return 0;
 }

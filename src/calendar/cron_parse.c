@@ -25,7 +25,7 @@ static const struct field fields[FIELD_COUNT] = {
 #define SUNDAY_TOO 7 /* as a day of the week */
 #define NUMBER_MAX 999999
 
-struct reader {
+struct cron_reader {
     const char *start;          /* of the text */
     const char *field_at, *end; /* of the field */
     const char *at;
@@ -37,7 +37,7 @@ struct reader {
 
 /* Names the field, and the character of the text at which `at` stands, from 1. */
 __attribute__((format(printf, 3, 4))) static enum error_code
-cron_parse_refuse(const struct reader *reader, const char *at, const char *format, ...)
+cron_parse_refuse(const struct cron_reader *reader, const char *at, const char *format, ...)
 {
     char reason[128];
     va_list arguments;
@@ -60,7 +60,7 @@ static bool cron_parse_is_digit(char c)
 }
 
 /* Letters in either case. */
-static bool cron_parse_take(struct reader *reader, char c)
+static bool cron_parse_take(struct cron_reader *reader, char c)
 {
     if (reader->at == reader->end || cron_parse_upper(*reader->at) != c)
         return false;
@@ -68,15 +68,15 @@ static bool cron_parse_take(struct reader *reader, char c)
     return true;
 }
 
-static bool cron_parse_is_at_item_end(const struct reader *reader)
+static bool cron_parse_is_at_item_end(const struct cron_reader *reader)
 {
     return reader->at == reader->end || *reader->at == ',';
 }
 
 /* ---- values ---- */
 
-static enum error_code cron_parse_read_number(struct reader *reader, unsigned min, unsigned max,
-                                              unsigned *ret_number)
+static enum error_code cron_parse_read_number(struct cron_reader *reader, unsigned min,
+                                              unsigned max, unsigned *ret_number)
 {
     const char *digits = reader->at;
     unsigned number = 0;
@@ -95,7 +95,7 @@ static enum error_code cron_parse_read_number(struct reader *reader, unsigned mi
 }
 
 /* "JAN": the word at the reader, if it is one of the field's. */
-static bool cron_parse_read_word(struct reader *reader, unsigned *ret_value)
+static bool cron_parse_read_word(struct cron_reader *reader, unsigned *ret_value)
 {
     const char *words = reader->field->words;
 
@@ -110,7 +110,7 @@ static bool cron_parse_read_word(struct reader *reader, unsigned *ret_value)
     return false;
 }
 
-static enum error_code cron_parse_read_value(struct reader *reader, unsigned *ret_value)
+static enum error_code cron_parse_read_value(struct cron_reader *reader, unsigned *ret_value)
 {
     const struct field *field = reader->field;
     unsigned max = reader->index == WEEKDAY ? SUNDAY_TOO : field->max;
@@ -129,7 +129,7 @@ static enum error_code cron_parse_read_value(struct reader *reader, unsigned *re
 /* ---- sets ---- */
 
 /* From `first` to `last`, each `step`-th. Sunday may be written as 7. */
-static void cron_parse_add_range(struct reader *reader, unsigned first, unsigned last,
+static void cron_parse_add_range(struct cron_reader *reader, unsigned first, unsigned last,
                                  unsigned step)
 {
     struct cron *cron = reader->cron;
@@ -161,7 +161,7 @@ static void cron_parse_add_range(struct reader *reader, unsigned first, unsigned
 }
 
 /* What may follow a range or a star: "/15". */
-static enum error_code cron_parse_read_step(struct reader *reader, unsigned *ret_step)
+static enum error_code cron_parse_read_step(struct cron_reader *reader, unsigned *ret_step)
 {
     unsigned max = reader->field->max - reader->field->min, step;
     const char *at = reader->at;
@@ -176,7 +176,7 @@ static enum error_code cron_parse_read_step(struct reader *reader, unsigned *ret
 }
 
 /* "*", "* / 5" without the blanks, "?" */
-static enum error_code cron_parse_read_star(struct reader *reader)
+static enum error_code cron_parse_read_star(struct cron_reader *reader)
 {
     unsigned step = 1;
 
@@ -197,7 +197,7 @@ static enum error_code cron_parse_read_star(struct reader *reader)
 }
 
 /* "L", "L-3", "LW" as days of the month. */
-static enum error_code cron_parse_read_last_day(struct reader *reader)
+static enum error_code cron_parse_read_last_day(struct cron_reader *reader)
 {
     enum error_code code;
     unsigned before = 0;
@@ -216,7 +216,7 @@ static enum error_code cron_parse_read_last_day(struct reader *reader)
 }
 
 /* What may follow a day of the week that stands alone: "5L", "MON#1". False when nothing does. */
-static bool cron_parse_read_weekday_suffix(struct reader *reader, unsigned weekday,
+static bool cron_parse_read_weekday_suffix(struct cron_reader *reader, unsigned weekday,
                                            enum error_code *ret_code)
 {
     unsigned nth;
@@ -236,10 +236,10 @@ static bool cron_parse_read_weekday_suffix(struct reader *reader, unsigned weekd
 }
 
 /* "5", "5-10", "5-10/2", "5/2", and the day fields' own forms. */
-static enum error_code cron_parse_read_range(struct reader *reader)
+static enum error_code cron_parse_read_range(struct cron_reader *reader)
 {
     const char *at = reader->at;
-    unsigned first, last, step = 1;
+    unsigned first, step = 1;
     enum error_code code = cron_parse_read_value(reader, &first);
 
     if (code)
@@ -250,7 +250,7 @@ static enum error_code cron_parse_read_range(struct reader *reader)
     }
     if (reader->index == WEEKDAY && cron_parse_read_weekday_suffix(reader, first, &code))
         return code;
-    last = first;
+    unsigned int last = first;
     if (cron_parse_take(reader, '-')) {
         code = cron_parse_read_value(reader, &last);
         if (code)
@@ -272,7 +272,7 @@ static enum error_code cron_parse_read_range(struct reader *reader)
     return ERROR_NONE;
 }
 
-static enum error_code cron_parse_read_item(struct reader *reader)
+static enum error_code cron_parse_read_item(struct cron_reader *reader)
 {
     enum error_code code;
 
@@ -295,7 +295,7 @@ static enum error_code cron_parse_read_item(struct reader *reader)
     return ERROR_NONE;
 }
 
-static enum error_code cron_parse_read_field(struct reader *reader)
+static enum error_code cron_parse_read_field(struct cron_reader *reader)
 {
     enum error_code code;
 
@@ -307,25 +307,6 @@ static enum error_code cron_parse_read_field(struct reader *reader)
 }
 
 /* ---- the whole ---- */
-
-static bool cron_parse_is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-/* The next run of characters that are not blank; false at the end of the text. */
-static bool cron_parse_next_word(const char **at, const char *end, struct bytes *ret_word)
-{
-    const char *start;
-
-    while (*at < end && cron_parse_is_blank(**at))
-        (*at)++;
-    start = *at;
-    while (*at < end && !cron_parse_is_blank(**at))
-        (*at)++;
-    *ret_word = (struct bytes){start, (size_t)(*at - start)};
-    return *at > start;
-}
 
 /* A name such as @daily becomes the five fields that it stands for. */
 static bool cron_parse_expand(struct bytes *text)
@@ -350,11 +331,10 @@ static enum error_code cron_parse_read_fields(struct bytes text, struct cron *cr
                                               struct error *ret_error)
 {
     struct bytes words[FIELD_COUNT + 1];
-    struct reader reader = {.start = text.data, .cron = cron, .error = ret_error};
-    const char *at = text.data, *end = at + text.size;
+    struct cron_reader reader = {.start = text.data, .cron = cron, .error = ret_error};
     size_t count = 0;
 
-    while (count < FIELD_COUNT + 1 && cron_parse_next_word(&at, end, &words[count]))
+    while (count < FIELD_COUNT + 1 && bytes_next_word(&text, &words[count]))
         count++;
     if (count != 5 && count != 6)
         return error_set(ret_error, ERROR_INVALID,
@@ -365,13 +345,11 @@ static enum error_code cron_parse_read_fields(struct bytes text, struct cron *cr
     if (count == 5)
         cron->seconds_ = 1;
     for (size_t i = 0; i < count; i++) {
-        enum error_code code;
-
         reader.index = (enum field_index)(FIELD_COUNT - count + i);
         reader.field = &fields[reader.index];
         reader.field_at = words[i].data;
         reader.end = words[i].data + words[i].size;
-        code = cron_parse_read_field(&reader);
+        enum error_code code = cron_parse_read_field(&reader);
         if (code)
             return code;
     }
@@ -383,7 +361,6 @@ static enum error_code cron_parse_read_fields(struct bytes text, struct cron *cr
 enum error_code cron_parse(struct bytes text, struct cron *ret_cron, struct error *ret_error)
 {
     struct cron cron = {0};
-    enum error_code code;
 
     if (text.size > CRON_TEXT_SIZE_MAX)
         return error_set(ret_error, ERROR_INVALID, "it is longer than %d characters",
@@ -392,7 +369,7 @@ enum error_code cron_parse(struct bytes text, struct cron *ret_cron, struct erro
         return error_set(ret_error, ERROR_INVALID,
                          "it is none of @yearly, @annually, @monthly, @weekly, @daily, @midnight "
                          "and @hourly");
-    code = cron_parse_read_fields(text, &cron, ret_error);
+    enum error_code code = cron_parse_read_fields(text, &cron, ret_error);
     if (code)
         return code;
     if (!cron_can_fire(&cron))

@@ -21,7 +21,7 @@
 #define NEW_YORK  "EST5EDT,M3.2.0,M11.1.0"
 #define LORD_HOWE "<+1030>-10:30<+11>-11,M10.1.0,M4.1.0"
 
-static struct wall moment(const char *text)
+static struct wall cron_test_moment(const char *text)
 {
     struct wall wall;
 
@@ -99,17 +99,16 @@ static const struct {
 /* proves: cron */
 static void fires_when_a_calendar_says(void **state)
 {
-
     (void)state;
     for (size_t i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
-        struct wall at = moment(plans[i].after);
+        struct wall at = cron_test_moment(plans[i].after);
         struct error error = {0};
         struct cron cron;
 
         if (cron_parse(bytes_of(plans[i].text), &cron, &error))
             fail_msg("'%s': %s", plans[i].text, error.text);
         for (size_t j = 0; j < 3 && plans[i].expected[j]; j++) {
-            struct wall expected = moment(plans[i].expected[j]);
+            struct wall expected = cron_test_moment(plans[i].expected[j]);
             char text[RFC3339_TEXT_SIZE];
 
             at = cron_next(&cron, zone_utc(), CRON_DST_SHIFT, at);
@@ -196,12 +195,11 @@ static void refuses_nonsense_with_its_place(void **state)
     for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
         size_t size = strlen(nonsense[i].text);
         char *exact = malloc(size + !size);
-        enum error_code code;
 
         memset(&error, 0, sizeof(error));
         memset(&cron, 0x77, sizeof(cron));
         memcpy(exact, nonsense[i].text, size);
-        code = cron_parse((struct bytes){exact, size}, &cron, &error);
+        enum error_code code = cron_parse((struct bytes){exact, size}, &cron, &error);
         free(exact);
         if (code != ERROR_INVALID || cron.has_either_ != 0x77)
             fail_msg("'%s' was read", nonsense[i].text);
@@ -243,7 +241,7 @@ static void check_dst(const struct dst_case *cases, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct zone *zone = zone_testing_rule(cases[i].rule);
-        struct wall at = moment(cases[i].after);
+        struct wall at = cron_test_moment(cases[i].after);
         struct cron cron;
 
         assert_non_null(zone);
@@ -254,7 +252,7 @@ static void check_dst(const struct dst_case *cases, size_t count)
 
             at = cron_next(&cron, zone, cases[i].dst, at);
             rfc3339_format(at, text);
-            if (at.ms != moment(cases[i].expected[j]).ms)
+            if (at.ms != cron_test_moment(cases[i].expected[j]).ms)
                 fail_msg("'%s' %s: %s, not %s", cases[i].text, cron_dst_text(cases[i].dst), text,
                          cases[i].expected[j]);
             assert_int_equal(cron_last(&cron, zone, cases[i].dst, at).ms, at.ms);
@@ -445,27 +443,27 @@ static void a_whole_day_may_be_skipped_or_come_twice(void **state)
     const struct zone_change skipped = {1325239200, 14 * 3600}; /* 2011-12-30T10:00:00Z */
     const struct zone_change repeated = {1325239200, -10 * 3600};
     struct zone *zone = zone_testing_changes(-10 * 3600, &skipped, 1, NULL);
-    struct wall after = moment("2011-12-29T20:00:00Z"), at;
+    struct wall after = cron_test_moment("2011-12-29T20:00:00Z");
     struct cron cron;
 
     (void)state;
     assert_int_equal(cron_parse(BYTES("0 12 * * *"), &cron, NULL), ERROR_NONE);
-    at = cron_next(&cron, zone, CRON_DST_SHIFT, after);
-    assert_int_equal(at.ms, moment("2011-12-29T22:00:00Z").ms);
+    struct wall at = cron_next(&cron, zone, CRON_DST_SHIFT, after);
+    assert_int_equal(at.ms, cron_test_moment("2011-12-29T22:00:00Z").ms);
     at = cron_next(&cron, zone, CRON_DST_SHIFT, at); /* noon of the 30th */
-    assert_int_equal(at.ms, moment("2011-12-30T10:00:00Z").ms);
+    assert_int_equal(at.ms, cron_test_moment("2011-12-30T10:00:00Z").ms);
     at = cron_next(&cron, zone, CRON_DST_SHIFT, at);
-    assert_int_equal(at.ms, moment("2011-12-30T22:00:00Z").ms);
+    assert_int_equal(at.ms, cron_test_moment("2011-12-30T22:00:00Z").ms);
     zone_destroy(zone);
 
     zone = zone_testing_changes(14 * 3600, &repeated, 1, NULL);
-    after = moment("2011-12-29T21:00:00Z"); /* 11:00 of the 30th */
+    after = cron_test_moment("2011-12-29T21:00:00Z"); /* 11:00 of the 30th */
     at = cron_next(&cron, zone, CRON_DST_BOTH, after);
-    assert_int_equal(at.ms, moment("2011-12-29T22:00:00Z").ms);
+    assert_int_equal(at.ms, cron_test_moment("2011-12-29T22:00:00Z").ms);
     assert_int_equal(cron_next(&cron, zone, CRON_DST_BOTH, at).ms,
-                     moment("2011-12-30T22:00:00Z").ms);
+                     cron_test_moment("2011-12-30T22:00:00Z").ms);
     assert_int_equal(cron_next(&cron, zone, CRON_DST_FIRST, at).ms,
-                     moment("2011-12-31T22:00:00Z").ms);
+                     cron_test_moment("2011-12-31T22:00:00Z").ms);
     zone_destroy(zone);
 }
 
@@ -474,7 +472,7 @@ static void a_whole_day_may_be_skipped_or_come_twice(void **state)
 static void what_no_clock_shows_never_fires_with_skip(void **state)
 {
     struct zone *zone = zone_testing_rule(BERLIN);
-    struct wall after = moment("2026-01-01T00:00:00Z");
+    struct wall after = cron_test_moment("2026-01-01T00:00:00Z");
     struct cron cron;
 
     (void)state;
@@ -482,7 +480,7 @@ static void what_no_clock_shows_never_fires_with_skip(void **state)
     assert_int_equal(cron_next(&cron, zone, CRON_DST_SKIP, after).ms, WALL_NEVER.ms);
     assert_int_equal(cron_last(&cron, zone, CRON_DST_SKIP, WALL_NEVER).ms, WALL_NEVER.ms);
     assert_int_equal(cron_next(&cron, zone, CRON_DST_SHIFT, after).ms,
-                     moment("2026-03-29T01:00:00Z").ms);
+                     cron_test_moment("2026-03-29T01:00:00Z").ms);
     zone_destroy(zone);
 }
 
@@ -505,7 +503,7 @@ static void ends_with_the_year_9999_and_begins_with_1970(void **state)
     /* New Year of 1970 was before 1970-01-01T00:00:00Z there, that of 10000 is before the end */
     assert_int_equal(cron_last(&cron, zone, CRON_DST_SHIFT, (struct wall){1000}).ms, WALL_NEVER.ms);
     assert_int_equal(cron_last(&cron, zone, CRON_DST_SHIFT, WALL_NEVER).ms,
-                     moment("9999-12-31T10:00:00Z").ms);
+                     cron_test_moment("9999-12-31T10:00:00Z").ms);
     zone_destroy(zone);
 }
 
@@ -524,17 +522,16 @@ static uint64_t seed(void)
 static void check_readings(const char *text, struct cron_oracle *oracle, const struct cron *cron,
                            int64_t reading)
 {
-    int64_t next = cron_reading_next(cron, reading), last, day, end, at = reading;
-    struct cron_moment moment;
+    int64_t next = cron_reading_next(cron, reading), day, at = reading;
 
     if (next == CRON_READING_NONE)
         fail_msg("'%s' has nothing after %lld", text, (long long)reading);
-    moment = oracle_moment(next);
+    struct cron_moment moment = oracle_moment(next);
     if (next < reading || !oracle_plans(oracle, &moment))
         fail_msg("'%s': %lld is not planned", text, (long long)next);
     /* Nothing between: first the seconds up to midnight, then day by day, then seconds again. */
-    for (end = (floor_divide(at, SECONDS_PER_DAY) + 1) * SECONDS_PER_DAY; at < next && at < end;
-         at++) {
+    for (int64_t end = (floor_divide(at, SECONDS_PER_DAY) + 1) * SECONDS_PER_DAY;
+         at < next && at < end; at++) {
         moment = oracle_moment(at);
         if (oracle_plans(oracle, &moment))
             fail_msg("'%s': %lld was passed over", text, (long long)at);
@@ -549,7 +546,7 @@ static void check_readings(const char *text, struct cron_oracle *oracle, const s
         if (oracle_plans(oracle, &moment))
             fail_msg("'%s': %lld was passed over", text, (long long)at);
     }
-    last = cron_reading_last(cron, next);
+    int64_t last = cron_reading_last(cron, next);
     if (last != next)
         fail_msg("'%s': the last at %lld is %lld", text, (long long)next, (long long)last);
     last = cron_reading_last(cron, next - 1);
@@ -568,10 +565,9 @@ static void agrees_with_the_oracle_on_expressions_by_chance(void **state)
     for (unsigned run = 0; run < 300; run++) {
         char text[ORACLE_TEXT_SIZE];
         struct cron cron;
-        bool is_one;
 
         oracle_random(&random, (int)(run % 2), text);
-        is_one = oracle_read(bytes_of(text), &oracle);
+        bool is_one = oracle_read(bytes_of(text), &oracle);
         if ((cron_parse(bytes_of(text), &cron, NULL) == ERROR_NONE) != is_one)
             fail_msg("'%s' is %s", text, is_one ? "one" : "none");
         refused += !is_one;

@@ -41,14 +41,13 @@ enum error_code duration_parse(struct bytes text, uint64_t *ret_ms, struct error
         const char *digits = at;
         uint64_t value = 0;
         bool fits = true;
-        size_t unit;
 
         for (; at < end && *at >= '0' && *at <= '9'; at++)
             fits = fits && !__builtin_mul_overflow(value, 10, &value) &&
                    !__builtin_add_overflow(value, (uint64_t)(*at - '0'), &value);
         if (at == digits)
             return error_set(ret_error, ERROR_INVALID, "a whole number is expected before a unit");
-        unit = duration_find_unit(at, end);
+        size_t unit = duration_find_unit(at, end);
         if (unit == UNIT_COUNT)
             return error_set(ret_error, ERROR_INVALID,
                              "a whole number must be followed by one of w, d, h, m, s, ms");

@@ -8,14 +8,14 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void require(bool condition)
+static void duration_fuzz_require(bool condition)
 {
     if (!condition)
         abort();
 }
 
 /* False when the text is none. Numbers are added in 128 bits and stopped at 2^64. */
-static bool reference(struct bytes text, unsigned __int128 *ret_ms)
+static bool duration_fuzz_reference(struct bytes text, unsigned __int128 *ret_ms)
 {
     static const char *const names[] = {"w", "d", "h", "m", "s", "ms"};
     static const uint64_t units[] = {604800000, 86400000, 3600000, 60000, 1000, 1};
@@ -25,12 +25,12 @@ static bool reference(struct bytes text, unsigned __int128 *ret_ms)
     *ret_ms = 0;
     while (at < text.size) {
         unsigned __int128 value = 0;
-        size_t digits = at, letters, found;
+        size_t digits = at, found;
 
         for (; at < text.size && text.data[at] >= '0' && text.data[at] <= '9'; at++)
             if (value < stop)
                 value = value * 10 + (unsigned)(text.data[at] - '0');
-        letters = at;
+        size_t letters = at;
         for (; at < text.size && (text.data[at] < '0' || text.data[at] > '9'); at++)
             ;
         for (found = unit; found < 6; found++)
@@ -52,12 +52,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unsigned __int128 expected;
     uint64_t ms, again;
 
-    if (reference(text, &expected)) {
-        require(duration_parse(text, &ms, NULL) == ERROR_NONE && ms == expected);
+    if (duration_fuzz_reference(text, &expected)) {
+        duration_fuzz_require(duration_parse(text, &ms, NULL) == ERROR_NONE && ms == expected);
         text = (struct bytes){written, duration_format(ms, written)};
-        require(duration_parse(text, &again, NULL) == ERROR_NONE && again == ms);
+        duration_fuzz_require(duration_parse(text, &again, NULL) == ERROR_NONE && again == ms);
     } else {
-        require(duration_parse(text, &ms, NULL) == ERROR_INVALID);
+        duration_fuzz_require(duration_parse(text, &ms, NULL) == ERROR_INVALID);
     }
     return 0;
 }

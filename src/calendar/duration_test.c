@@ -12,20 +12,20 @@
 #include <time.h>
 #include <cmocka.h>
 
-static enum error_code parse(const char *text, uint64_t *ret_ms, struct error *ret_error)
+static enum error_code duration_test_parse(const char *text, uint64_t *ret_ms,
+                                           struct error *ret_error)
 {
     size_t size = strlen(text);
     char *exact = malloc(size + !size);
-    enum error_code code;
 
     memcpy(exact, text, size);
-    code = duration_parse((struct bytes){exact, size}, ret_ms, ret_error);
+    enum error_code code = duration_parse((struct bytes){exact, size}, ret_ms, ret_error);
     free(exact);
     return code;
 }
 
 /* proves: after */
-static void test_good(void **state)
+static void test_duration_good(void **state)
 {
     static const struct {
         const char *text;
@@ -54,13 +54,13 @@ static void test_good(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         uint64_t ms = 77;
 
-        if (parse(cases[i].text, &ms, NULL) || ms != cases[i].ms)
+        if (duration_test_parse(cases[i].text, &ms, NULL) || ms != cases[i].ms)
             fail_msg("%s is %llu", cases[i].text, (unsigned long long)ms);
     }
 }
 
 /* proves: after-wrong */
-static void test_bad(void **state)
+static void test_duration_bad(void **state)
 {
     static const char *const unit = "a whole number must be followed by one of w, d, h, m, s, ms";
     static const char *const number = "a whole number is expected before a unit";
@@ -103,14 +103,14 @@ static void test_bad(void **state)
         struct error error = {0};
         uint64_t ms = 77;
 
-        if (parse(cases[i].text, &ms, &error) != ERROR_INVALID || ms != 77)
+        if (duration_test_parse(cases[i].text, &ms, &error) != ERROR_INVALID || ms != 77)
             fail_msg("'%s' is %llu", cases[i].text, (unsigned long long)ms);
         if (strcmp(error.text, cases[i].reason) != 0)
             fail_msg("'%s': %s", cases[i].text, error.text);
     }
 }
 
-static void test_format(void **state)
+static void test_duration_format(void **state)
 {
     static const struct {
         uint64_t ms;
@@ -140,22 +140,21 @@ static void test_format(void **state)
     }
 }
 
-static void test_round_trip(void **state)
+static void test_duration_round_trip(void **state)
 {
     uint64_t seed = (uint64_t)time(NULL);
-    struct random random;
 
     (void)state;
     if (getenv("TEST_SEED"))
         seed = strtoull(getenv("TEST_SEED"), NULL, 10);
     print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
-    random = random_seeded(seed);
+    struct random random = random_seeded(seed);
     for (int run = 0; run < 20000; run++) {
         uint64_t ms = random_next(&random) >> random_below(&random, 64), back = 0;
         char text[DURATION_TEXT_SIZE];
 
         duration_format(ms, text);
-        if (parse(text, &back, NULL) || back != ms)
+        if (duration_test_parse(text, &back, NULL) || back != ms)
             fail_msg("%llu became %s", (unsigned long long)ms, text);
     }
 }
@@ -163,10 +162,10 @@ static void test_round_trip(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),
-        cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_format),
-        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_duration_good),
+        cmocka_unit_test(test_duration_bad),
+        cmocka_unit_test(test_duration_format),
+        cmocka_unit_test(test_duration_round_trip),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

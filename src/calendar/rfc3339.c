@@ -131,13 +131,12 @@ static bool rfc3339_can_leap(int64_t minutes_since_1970)
 enum error_code rfc3339_parse(struct bytes text, struct wall *ret_wall, struct error *ret_error)
 {
     struct fields f = {0};
-    const char *at, *end = text.data + text.size;
-    int64_t minutes, ms;
+    const char *end = text.data + text.size;
 
     if (!rfc3339_read_seconds(text, &f))
         return error_set(ret_error, ERROR_INVALID,
                          "it is not of the form 2026-11-20T23:59:59Z (RFC 3339)");
-    at = text.data + SECONDS_SIZE;
+    const char *at = text.data + SECONDS_SIZE;
     if (*at == '.' && !(at = rfc3339_read_fraction(at, end, &f.ms)))
         return error_set(ret_error, ERROR_INVALID, "a fraction has 1 to 9 digits");
     if (!rfc3339_read_offset(at, end, &f.offset_minutes))
@@ -150,14 +149,14 @@ enum error_code rfc3339_parse(struct bytes text, struct wall *ret_wall, struct e
     if (f.hour > 23 || f.minute > 59 || f.second > 60)
         return error_set(ret_error, ERROR_INVALID, "a day has no time %02u:%02u:%02u", f.hour,
                          f.minute, f.second);
-    minutes = rfc3339_days_since_1970(f.year, f.month, f.day) * MINUTES_PER_DAY + f.hour * 60 +
-              f.minute - f.offset_minutes;
+    int64_t minutes = rfc3339_days_since_1970(f.year, f.month, f.day) * MINUTES_PER_DAY +
+                      f.hour * 60 + f.minute - f.offset_minutes;
     if (f.second == 60) {
         if (!rfc3339_can_leap(minutes))
             return error_set(ret_error, ERROR_INVALID, "second 60 only ends a month, in UTC");
         f.ms = 0; /* the next second begins later than any fraction of this one */
     }
-    ms = minutes * 60000 + f.second * 1000 + f.ms;
+    int64_t ms = minutes * 60000 + f.second * 1000 + f.ms;
     ret_wall->ms = ms < 0 ? 0 : (uint64_t)ms;
     return ERROR_NONE;
 }

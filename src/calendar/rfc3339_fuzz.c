@@ -11,13 +11,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void require(bool condition)
+static void rfc3339_fuzz_require(bool condition)
 {
     if (!condition)
         abort();
 }
 
-static int number_at(const char *text, int digits)
+static int rfc3339_fuzz_number_at(const char *text, int digits)
 {
     int number = 0;
 
@@ -49,11 +49,13 @@ static bool has_form(const char *text, const char *form)
 /* By the letter of RFC 3339, but for a leap second, which is left to the test of it. */
 static bool is_time(const char *text)
 {
-    int month = number_at(text + 5, 2), seconds = number_at(text + 17, 2);
+    int month = rfc3339_fuzz_number_at(text + 5, 2), seconds = rfc3339_fuzz_number_at(text + 17, 2);
 
     if (!has_form(text, "0000-00-00T00:00:00") || month < 1 || month > 12 ||
-        number_at(text + 8, 2) < 1 || number_at(text + 8, 2) > days_of(number_at(text, 4), month) ||
-        number_at(text + 11, 2) > 23 || number_at(text + 14, 2) > 59 || seconds > 59)
+        rfc3339_fuzz_number_at(text + 8, 2) < 1 ||
+        rfc3339_fuzz_number_at(text + 8, 2) > days_of(rfc3339_fuzz_number_at(text, 4), month) ||
+        rfc3339_fuzz_number_at(text + 11, 2) > 23 || rfc3339_fuzz_number_at(text + 14, 2) > 59 ||
+        seconds > 59)
         return false;
     text += 19;
     if (*text == '.') {
@@ -66,7 +68,7 @@ static bool is_time(const char *text)
     if (*text == 'Z' || *text == 'z')
         return text[1] == '\0';
     return (*text == '+' || *text == '-') && has_form(text + 1, "00:00") && text[6] == '\0' &&
-           number_at(text + 1, 2) <= 23 && number_at(text + 4, 2) <= 59;
+           rfc3339_fuzz_number_at(text + 1, 2) <= 23 && rfc3339_fuzz_number_at(text + 4, 2) <= 59;
 }
 
 /* Nanoseconds since 1970 of a text that has passed. */
@@ -77,21 +79,21 @@ static __int128 reference_ns(const char *text)
     char sign = '+';
     struct tm tm = {0};
 
-    require(sscanf(text, "%4d-%2d-%2d%*1[Tt]%2d:%2d:%2d%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
-                   &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &used) == 6);
+    rfc3339_fuzz_require(sscanf(text, "%4d-%2d-%2d%*1[Tt]%2d:%2d:%2d%n", &tm.tm_year, &tm.tm_mon,
+                                &tm.tm_mday, &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &used) == 6);
     tm.tm_year -= 1900;
     tm.tm_mon -= 1;
     text += used;
     if (*text == '.') {
         int digits = 0;
 
-        require(sscanf(text, ".%lld%n", &fraction, &used) == 1);
+        rfc3339_fuzz_require(sscanf(text, ".%lld%n", &fraction, &used) == 1);
         for (digits = used - 1; digits < 9; digits++)
             fraction *= 10;
         text += used;
     }
     if (*text != 'Z' && *text != 'z')
-        require(sscanf(text, "%c%2d:%2d", &sign, &offset_hours, &offset_minutes) == 3);
+        rfc3339_fuzz_require(sscanf(text, "%c%2d:%2d", &sign, &offset_hours, &offset_minutes) == 3);
     if (tm.tm_sec == 60)
         fraction = 0; /* timegm takes it as the next second */
     return ((__int128)timegm(&tm) -
@@ -104,22 +106,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char text[64] = "", written[RFC3339_TEXT_SIZE];
     struct wall wall, again;
-    __int128 expected;
 
     if (size < sizeof(text) && !memchr(data, '\0', size))
         memcpy(text, data, size);
     if (rfc3339_parse((struct bytes){(const char *)data, size}, &wall, NULL)) {
-        require(!is_time(text));
+        rfc3339_fuzz_require(!is_time(text));
         return 0;
     }
-    require(is_time(text) || memcmp(text + 16, ":60", 3) == 0);
-    expected = reference_ns(text);
+    rfc3339_fuzz_require(is_time(text) || memcmp(text + 16, ":60", 3) == 0);
+    __int128 expected = reference_ns(text);
     if (expected < 0)
         expected = 0;
-    require((__int128)wall.ms * 1000000 >= expected &&
-            (__int128)wall.ms * 1000000 < expected + 1000000);
+    rfc3339_fuzz_require((__int128)wall.ms * 1000000 >= expected &&
+                         (__int128)wall.ms * 1000000 < expected + 1000000);
     rfc3339_format(wall, written);
-    require(rfc3339_parse(bytes_of(written), &again, NULL) == ERROR_NONE);
-    require(again.ms == (wall.ms > WALL_MS_MAX ? WALL_MS_MAX : wall.ms));
+    rfc3339_fuzz_require(rfc3339_parse(bytes_of(written), &again, NULL) == ERROR_NONE);
+    rfc3339_fuzz_require(again.ms == (wall.ms > WALL_MS_MAX ? WALL_MS_MAX : wall.ms));
     return 0;
 }

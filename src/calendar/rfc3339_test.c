@@ -13,20 +13,20 @@
 #include <time.h>
 #include <cmocka.h>
 
-static enum error_code parse(const char *text, struct wall *ret_wall, struct error *ret_error)
+static enum error_code rfc3339_test_parse(const char *text, struct wall *ret_wall,
+                                          struct error *ret_error)
 {
     size_t size = strlen(text);
     char *exact = malloc(size + !size);
-    enum error_code code;
 
     memcpy(exact, text, size);
-    code = rfc3339_parse((struct bytes){exact, size}, ret_wall, ret_error);
+    enum error_code code = rfc3339_parse((struct bytes){exact, size}, ret_wall, ret_error);
     free(exact);
     return code;
 }
 
 /* proves: at */
-static void test_good(void **state)
+static void test_rfc3339_good(void **state)
 {
     static const struct {
         const char *text;
@@ -78,13 +78,13 @@ static void test_good(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct wall wall = {77};
 
-        if (parse(cases[i].text, &wall, NULL) || wall.ms != cases[i].ms)
+        if (rfc3339_test_parse(cases[i].text, &wall, NULL) || wall.ms != cases[i].ms)
             fail_msg("%s is %llu", cases[i].text, (unsigned long long)wall.ms);
     }
 }
 
 /* proves: at-wrong */
-static void test_bad(void **state)
+static void test_rfc3339_bad(void **state)
 {
     static const char *const form = "it is not of the form 2026-11-20T23:59:59Z (RFC 3339)";
     static const char *const fraction = "a fraction has 1 to 9 digits";
@@ -147,7 +147,7 @@ static void test_bad(void **state)
         struct error error = {0};
         struct wall wall = {77};
 
-        if (parse(cases[i].text, &wall, &error) != ERROR_INVALID || wall.ms != 77)
+        if (rfc3339_test_parse(cases[i].text, &wall, &error) != ERROR_INVALID || wall.ms != 77)
             fail_msg("'%s' is %llu", cases[i].text, (unsigned long long)wall.ms);
         if (strcmp(error.text, cases[i].reason) != 0)
             fail_msg("'%s': %s", cases[i].text, error.text);
@@ -165,7 +165,7 @@ static void reference_format(uint64_t ms, char *ret_text, size_t capacity)
              tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, (int)(ms % 1000));
 }
 
-static void check_moment(uint64_t ms)
+static void rfc3339_test_check_moment(uint64_t ms)
 {
     char text[RFC3339_TEXT_SIZE], expected[80];
     struct wall back = {77};
@@ -174,7 +174,7 @@ static void check_moment(uint64_t ms)
     reference_format(ms, expected, sizeof(expected));
     if (strcmp(text, expected) != 0)
         fail_msg("%llu: %s, not %s", (unsigned long long)ms, text, expected);
-    if (parse(text, &back, NULL) || back.ms != ms)
+    if (rfc3339_test_parse(text, &back, NULL) || back.ms != ms)
         fail_msg("%s: %llu, not %llu", text, (unsigned long long)back.ms, (unsigned long long)ms);
 }
 
@@ -183,21 +183,21 @@ static void test_every_day(void **state)
 {
     (void)state;
     for (uint64_t ms = 0; ms <= WALL_MS_MAX; ms += 86400000)
-        check_moment(ms + (ms >> 27) % 2 * 86399999); /* its first moment, or its last */
+        rfc3339_test_check_moment(ms +
+                                  (ms >> 27) % 2 * 86399999); /* its first moment, or its last */
 }
 
 /* Calendar fields with random offsets, the impossible days of short months among them. */
 /* proves: at */
-static void test_random(void **state)
+static void test_rfc3339_random(void **state)
 {
     uint64_t seed = (uint64_t)time(NULL);
-    struct random random;
 
     (void)state;
     if (getenv("TEST_SEED"))
         seed = strtoull(getenv("TEST_SEED"), NULL, 10);
     print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
-    random = random_seeded(seed);
+    struct random random = random_seeded(seed);
     for (int run = 0; run < 100000; run++) {
         struct tm tm = {.tm_year = (int)random_below(&random, 10000) - 1900,
                         .tm_mon = (int)random_below(&random, 12),
@@ -211,17 +211,16 @@ static void test_random(void **state)
         int64_t seconds = timegm(&normal) + (ahead ? -offset : offset) * 60;
         struct wall wall = {77};
         char text[80];
-        enum error_code code;
 
         snprintf(text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02d%c%02d:%02d", tm.tm_year + 1900,
                  tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, ahead ? '+' : '-',
                  offset / 60, offset % 60);
-        code = parse(text, &wall, NULL);
+        enum error_code code = rfc3339_test_parse(text, &wall, NULL);
         if (normal.tm_mday != tm.tm_mday)
             assert_int_equal(code, ERROR_INVALID);
         else if (code || wall.ms != (seconds < 0 ? 0 : (uint64_t)seconds * 1000))
             fail_msg("%s is %llu", text, (unsigned long long)wall.ms);
-        check_moment(random_below(&random, WALL_MS_MAX + 1));
+        rfc3339_test_check_moment(random_below(&random, WALL_MS_MAX + 1));
     }
 }
 
@@ -239,8 +238,8 @@ static void test_beyond(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),      cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_every_day), cmocka_unit_test(test_random),
+        cmocka_unit_test(test_rfc3339_good), cmocka_unit_test(test_rfc3339_bad),
+        cmocka_unit_test(test_every_day),    cmocka_unit_test(test_rfc3339_random),
         cmocka_unit_test(test_beyond),
     };
 

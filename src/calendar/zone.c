@@ -44,13 +44,12 @@ struct zone_stretch zone_stretch_at(const struct zone *zone, int64_t at)
     const struct zone_transition *list = zone->transitions;
     bool has_cycle = zone->cycle_first < zone->transition_count;
     int64_t shift = 0;
-    uint32_t count;
 
     if (has_cycle && at >= list[zone->cycle_first].at) {
         shift = (at - list[zone->cycle_first].at) / ZONE_CYCLE_S * ZONE_CYCLE_S;
         at -= shift;
     }
-    count = zone_count_until(zone, at);
+    uint32_t count = zone_count_until(zone, at);
     if (count == 0)
         return (struct zone_stretch){INT64_MIN, zone->transition_count ? list[0].at : INT64_MAX,
                                      zone->offset_first_s, zone->offset_first_s};

@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void require(bool condition)
+static void zone_fuzz_require(bool condition)
 {
     if (!condition)
         abort();
@@ -22,10 +22,11 @@ static void check_stretches(const struct zone *zone, int64_t at)
 
     for (int i = 0; i < 50 && stretch.end != INT64_MAX; i++) {
         next = zone_stretch_at(zone, stretch.end);
-        require(next.start == stretch.end && next.end > next.start);
-        require(next.offset_before_s == stretch.offset_s && next.offset_s != stretch.offset_s);
+        zone_fuzz_require(next.start == stretch.end && next.end > next.start);
+        zone_fuzz_require(next.offset_before_s == stretch.offset_s &&
+                          next.offset_s != stretch.offset_s);
         stretch = zone_stretch_at(zone, stretch.end - 1);
-        require(stretch.end == next.start);
+        zone_fuzz_require(stretch.end == next.start);
         stretch = next;
     }
 }
@@ -34,7 +35,7 @@ static void check_cron(const struct zone *zone, const char *text)
 {
     struct cron cron;
 
-    require(cron_parse(bytes_of(text), &cron, NULL) == ERROR_NONE);
+    zone_fuzz_require(cron_parse(bytes_of(text), &cron, NULL) == ERROR_NONE);
     for (unsigned dst = 0; dst < 4; dst++) {
         struct wall at = {0};
 
@@ -43,11 +44,12 @@ static void check_cron(const struct zone *zone, const char *text)
 
             if (next.ms == WALL_NEVER.ms)
                 break;
-            require(next.ms > at.ms);
-            require(cron_last(&cron, zone, (enum cron_dst)dst, next).ms == next.ms);
+            zone_fuzz_require(next.ms > at.ms);
+            zone_fuzz_require(cron_last(&cron, zone, (enum cron_dst)dst, next).ms == next.ms);
             if (i)
-                require(cron_last(&cron, zone, (enum cron_dst)dst, (struct wall){next.ms - 1}).ms ==
-                        at.ms);
+                zone_fuzz_require(
+                    cron_last(&cron, zone, (enum cron_dst)dst, (struct wall){next.ms - 1}).ms ==
+                    at.ms);
             at = next;
         }
     }

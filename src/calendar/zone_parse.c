@@ -68,20 +68,18 @@ static enum error_code zone_parse_read_block(const char *at, const char *end, si
                                              struct block *ret, struct error *ret_error)
 {
     struct block block = {.time_size = time_size};
-    enum error_code code;
-    size_t size;
 
     if (end - at < HEADER_SIZE)
         return zone_parse_invalid(ret_error, "it ends within a header");
-    code = zone_parse_read_header(at, &block.header, ret_error);
+    enum error_code code = zone_parse_read_header(at, &block.header, ret_error);
     if (code)
         return code;
     block.times = at + HEADER_SIZE;
     block.types = block.times + block.header.time_count * time_size;
     block.offsets = block.types + block.header.time_count;
-    size = block.header.time_count * (time_size + 1) + block.header.type_count * 6 +
-           block.header.character_count + block.header.leap_count * (time_size + 4) +
-           block.header.isstd_count + block.header.isut_count;
+    size_t size = block.header.time_count * (time_size + 1) + block.header.type_count * 6 +
+                  block.header.character_count + block.header.leap_count * (time_size + 4) +
+                  block.header.isstd_count + block.header.isut_count;
     if ((size_t)(end - block.times) < size)
         return zone_parse_invalid(ret_error, "it ends within its data");
     block.end = block.times + size;
@@ -267,13 +265,11 @@ enum error_code zone_parse(struct bytes file, struct zone **ret_zone, struct err
     struct block first, second;
     struct zone_rule rule = {0};
     struct bytes footer;
-    struct zone *zone, *smaller;
-    enum error_code code;
-    size_t room;
+    struct zone *zone;
 
     if (file.size > ZONE_FILE_SIZE_MAX)
         return zone_parse_invalid(ret_error, "it is too long");
-    code = zone_parse_read_block(file.data, end, 4, &first, ret_error);
+    enum error_code code = zone_parse_read_block(file.data, end, 4, &first, ret_error);
     if (!code)
         code = zone_parse_read_block(first.end, end, 8, &second, ret_error);
     if (!code)
@@ -285,7 +281,7 @@ enum error_code zone_parse(struct bytes file, struct zone **ret_zone, struct err
     if (footer.size && !zone_rule_parse(footer, &rule))
         return zone_parse_invalid(ret_error, "its footer is no rule");
 
-    room = second.header.time_count + (rule.has_summer ? 2 * YEARS : 0);
+    size_t room = second.header.time_count + (rule.has_summer ? 2 * YEARS : 0);
     zone = calloc(1, sizeof(*zone) + room * sizeof(zone->transitions[0]));
     if (!zone)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory for a time zone");
@@ -294,7 +290,8 @@ enum error_code zone_parse(struct bytes file, struct zone **ret_zone, struct err
         free(zone);
         return code;
     }
-    smaller = realloc(zone, sizeof(*zone) + zone->transition_count * sizeof(zone->transitions[0]));
+    struct zone *smaller =
+        realloc(zone, sizeof(*zone) + zone->transition_count * sizeof(zone->transitions[0]));
     *ret_zone = smaller ? smaller : zone;
     return ERROR_NONE;
 }

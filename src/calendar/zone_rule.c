@@ -8,11 +8,11 @@ enum {
     TIME_HOURS_MAX = 167, /* a rule may name a time of up to a week before or after its day */
 };
 
-struct reader {
+struct zone_rule_reader {
     const char *at, *end;
 };
 
-static bool zone_rule_take(struct reader *reader, char c)
+static bool zone_rule_take(struct zone_rule_reader *reader, char c)
 {
     if (reader->at == reader->end || *reader->at != c)
         return false;
@@ -21,7 +21,7 @@ static bool zone_rule_take(struct reader *reader, char c)
 }
 
 /* One to three digits, in [min, max]. */
-static bool zone_rule_read_number(struct reader *reader, unsigned min, unsigned max,
+static bool zone_rule_read_number(struct zone_rule_reader *reader, unsigned min, unsigned max,
                                   unsigned *ret_number)
 {
     const char *digits = reader->at;
@@ -39,11 +39,10 @@ static bool zone_rule_read_number(struct reader *reader, unsigned min, unsigned 
 }
 
 /* Skips a name such as "CEST" or "<+0330>", which is not needed. */
-static bool zone_rule_skip_name(struct reader *reader)
+static bool zone_rule_skip_name(struct zone_rule_reader *reader)
 {
     bool is_quoted = zone_rule_take(reader, '<');
     const char *name = reader->at;
-    ptrdiff_t size;
 
     for (; reader->at < reader->end; reader->at++) {
         char c = *reader->at, lower = (char)(c | 0x20);
@@ -52,13 +51,14 @@ static bool zone_rule_skip_name(struct reader *reader)
         if (!is_letter && !(is_quoted && ((c >= '0' && c <= '9') || c == '+' || c == '-')))
             break;
     }
-    size = reader->at - name;
+    ptrdiff_t size = reader->at - name;
     return size >= NAME_SIZE_MIN && size <= ZONE_DESIGNATION_SIZE_MAX &&
            (!is_quoted || zone_rule_take(reader, '>'));
 }
 
 /* "[+-]hh[:mm[:ss]]" */
-static bool zone_rule_read_time(struct reader *reader, unsigned hours_max, int32_t *ret_seconds)
+static bool zone_rule_read_time(struct zone_rule_reader *reader, unsigned hours_max,
+                                int32_t *ret_seconds)
 {
     bool is_negative = zone_rule_take(reader, '-');
     unsigned hours, minutes = 0, seconds = 0;
@@ -80,7 +80,7 @@ static bool zone_rule_read_time(struct reader *reader, unsigned hours_max, int32
 }
 
 /* ",M3.5.0/2", ",J60", ",59/-1": two o'clock unless it says another time. */
-static bool zone_rule_read_day(struct reader *reader, struct zone_rule_day *ret)
+static bool zone_rule_read_day(struct zone_rule_reader *reader, struct zone_rule_day *ret)
 {
     unsigned month = 0, week = 0, day;
 
@@ -111,7 +111,7 @@ static bool zone_rule_read_day(struct reader *reader, struct zone_rule_day *ret)
 
 bool zone_rule_parse(struct bytes text, struct zone_rule *ret_rule)
 {
-    struct reader reader = {text.data, text.data + text.size};
+    struct zone_rule_reader reader = {text.data, text.data + text.size};
     struct zone_rule rule = {0};
     int32_t west_s; /* the text counts west as positive */
 
@@ -141,14 +141,13 @@ bool zone_rule_parse(struct bytes text, struct zone_rule *ret_rule)
 static int64_t zone_rule_day_in_year(const struct zone_rule_day *rule, int year)
 {
     int64_t first = calendar_days(year, 1, 1);
-    unsigned day;
 
     if (rule->kind == 'D')
         return first + rule->day;
     if (rule->kind == 'J') /* day 60 is the first of March, in every year */
         return first + rule->day - 1 + (calendar_is_leap(year) && rule->day >= 60);
     first = calendar_days(year, rule->month, 1);
-    day = (rule->day + 7 - calendar_weekday(first)) % 7 + (rule->week - 1u) * 7;
+    unsigned int day = (rule->day + 7 - calendar_weekday(first)) % 7 + (rule->week - 1u) * 7;
     if (day >= calendar_month_days(year, rule->month))
         day -= 7;
     return first + day;

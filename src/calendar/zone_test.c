@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-static int64_t moment(const char *text)
+static int64_t zone_test_moment(const char *text)
 {
     struct wall wall;
 
@@ -29,7 +29,8 @@ static int64_t moment(const char *text)
 
 static void utc_never_changes(void **state)
 {
-    struct zone_stretch stretch = zone_stretch_at(zone_utc(), moment("2026-11-20T00:00:00Z"));
+    struct zone_stretch stretch =
+        zone_stretch_at(zone_utc(), zone_test_moment("2026-11-20T00:00:00Z"));
 
     (void)state;
     zone_check(zone_utc());
@@ -72,8 +73,8 @@ static void follows_rules(void **state)
         zone_check(zone);
         for (int64_t cycles = 0; cycles <= 19; cycles += cycles ? 18 : 1) {
             int64_t later = cycles * DAYS_PER_400_YEARS * SECONDS_PER_DAY;
-            int64_t first = moment(cases[i].first) + later;
-            int64_t second = moment(cases[i].second) + later;
+            int64_t first = zone_test_moment(cases[i].first) + later;
+            int64_t second = zone_test_moment(cases[i].second) + later;
             struct zone_stretch stretch = zone_stretch_at(zone, first);
 
             if (stretch.start != first || stretch.end != second ||
@@ -95,12 +96,12 @@ static void counts_days_with_and_without_the_leap_day(void **state)
     struct zone *zone = zone_testing_rule("ABC0DEF,J60/0,J200");
 
     (void)state;
-    assert_int_equal(zone_stretch_at(zone, moment("2028-03-05T00:00:00Z")).start,
-                     moment("2028-03-01T00:00:00Z"));
+    assert_int_equal(zone_stretch_at(zone, zone_test_moment("2028-03-05T00:00:00Z")).start,
+                     zone_test_moment("2028-03-01T00:00:00Z"));
     zone_destroy(zone);
     zone = zone_testing_rule("ABC0DEF,59/0,200");
-    assert_int_equal(zone_stretch_at(zone, moment("2028-03-05T00:00:00Z")).start,
-                     moment("2028-02-29T00:00:00Z"));
+    assert_int_equal(zone_stretch_at(zone, zone_test_moment("2028-03-05T00:00:00Z")).start,
+                     zone_test_moment("2028-02-29T00:00:00Z"));
     zone_destroy(zone);
 }
 
@@ -108,12 +109,11 @@ static void counts_days_with_and_without_the_leap_day(void **state)
 static void summer_all_year_never_changes(void **state)
 {
     struct zone *zone = zone_testing_rule("XXX3EDT4,0/0,J365/23");
-    struct zone_stretch stretch;
 
     (void)state;
     assert_non_null(zone);
     zone_check(zone);
-    stretch = zone_stretch_at(zone, moment("2026-11-20T00:00:00Z"));
+    struct zone_stretch stretch = zone_stretch_at(zone, zone_test_moment("2026-11-20T00:00:00Z"));
     assert_int_equal(stretch.offset_s, -4 * 3600);
     assert_true(stretch.start == INT64_MIN && stretch.end == INT64_MAX);
     zone_destroy(zone);
@@ -175,12 +175,11 @@ static void follows_the_table_then_the_footer(void **state)
         {1767225600 + 86400 * 30, 3600}, /* 2026-01-31 */
     };
     struct zone *zone = zone_testing_changes(100, changes, 5, "CET-1CEST,M3.5.0,M10.5.0/3");
-    struct zone_stretch stretch;
 
     (void)state;
     assert_non_null(zone);
     zone_check(zone);
-    stretch = zone_stretch_at(zone, 0);
+    struct zone_stretch stretch = zone_stretch_at(zone, 0);
     assert_true(stretch.start == INT64_MIN && stretch.end == 1000000000);
     assert_int_equal(stretch.offset_s, 1800);
     assert_int_equal(stretch.offset_before_s, 1800);
@@ -190,12 +189,13 @@ static void follows_the_table_then_the_footer(void **state)
     assert_int_equal(stretch.offset_before_s, 1800);
     assert_int_equal(zone_stretch_at(zone, 1767225600).offset_s, 5400);
     stretch = zone_stretch_at(zone, 1767225600 + 86400 * 30);
-    assert_int_equal(stretch.end, moment("2026-03-29T01:00:00Z"));
+    assert_int_equal(stretch.end, zone_test_moment("2026-03-29T01:00:00Z"));
     assert_int_equal(zone_stretch_at(zone, stretch.end).offset_s, 7200);
     zone_destroy(zone);
 
     zone = zone_testing_changes(100, changes, 4, NULL); /* no footer: the last offset stays */
-    assert_int_equal(zone_stretch_at(zone, moment("9999-07-01T00:00:00Z")).offset_s, 5400);
+    assert_int_equal(zone_stretch_at(zone, zone_test_moment("9999-07-01T00:00:00Z")).offset_s,
+                     5400);
     zone_destroy(zone);
     assert_null(zone_testing_changes(100, changes, 4, "CET-1CEST,M3.5.0,M10.5.0/3"));
     assert_null(zone_testing_changes(100, changes, 5, "EET-2"));
@@ -292,10 +292,9 @@ static void no_damage_goes_through(void **state)
     zone_testing_file(&buffer, 0, changes, 2, "EET-2EEST,M3.5.0/3,M10.5.0/4");
     for (size_t size = 0; size <= buffer.size; size++) {
         char *exact = malloc(size + !size);
-        enum error_code code;
 
         memcpy(exact, buffer.data, size);
-        code = zone_parse((struct bytes){exact, size}, &zone, NULL);
+        enum error_code code = zone_parse((struct bytes){exact, size}, &zone, NULL);
         free(exact);
         assert_int_equal(code, size == buffer.size ? ERROR_NONE : ERROR_INVALID);
     }
@@ -320,11 +319,11 @@ static void no_damage_goes_through(void **state)
 static void stretches_lie_side_by_side(void **state)
 {
     struct zone *zone = zone_testing_rule("CET-1CEST,M3.5.0,M10.5.0/3");
-    int64_t at = moment("1970-01-01T00:00:00Z"), count = 0;
+    int64_t at = zone_test_moment("1970-01-01T00:00:00Z"), count = 0;
     struct zone_stretch stretch = zone_stretch_at(zone, at), next;
 
     (void)state;
-    for (; stretch.end < moment("9999-12-31T00:00:00Z"); stretch = next, count++) {
+    for (; stretch.end < zone_test_moment("9999-12-31T00:00:00Z"); stretch = next, count++) {
         next = zone_stretch_at(zone, stretch.end);
         assert_int_equal(next.start, stretch.end);
         assert_int_equal(next.offset_before_s, stretch.offset_s);

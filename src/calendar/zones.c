@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-struct entry {
+struct zones_entry {
     char name[ZONE_NAME_SIZE_MAX + 1];
     struct zone *zone;
 };
@@ -18,8 +18,8 @@ struct entry {
 struct zones {
     char folder[PATH_MAX / 2];
 
-    pthread_mutex_t lock;  /* of what follows */
-    struct entry *entries; /* in order of name */
+    pthread_mutex_t lock;        /* of what follows */
+    struct zones_entry *entries; /* in order of name */
     size_t count, capacity;
 };
 
@@ -90,7 +90,6 @@ static enum error_code zones_load(const struct zones *zones, const char *name,
     char path[PATH_MAX];
     struct buffer buffer;
     struct stat info;
-    enum error_code code;
 
     snprintf(path, sizeof(path), "%s/%s", zones->folder, name);
     /* Not a folder ("Europe"), and nothing that reading could wait for or that never ends. */
@@ -102,7 +101,7 @@ static enum error_code zones_load(const struct zones *zones, const char *name,
     if (!S_ISREG(info.st_mode))
         return error_set(ret_error, ERROR_INVALID, "there is no time zone %s", name);
     buffer_init(&buffer);
-    code = files_read(path, ZONE_FILE_SIZE_MAX, &buffer, ret_error);
+    enum error_code code = files_read(path, ZONE_FILE_SIZE_MAX, &buffer, ret_error);
     if (!code)
         code = zone_parse(buffer_bytes(&buffer), ret_zone, ret_error);
     else if (code == ERROR_TOO_LARGE)
@@ -115,11 +114,10 @@ static enum error_code zones_load(const struct zones *zones, const char *name,
 static bool zones_grow(struct zones *zones)
 {
     size_t capacity = zones->capacity ? zones->capacity * 2 : 16;
-    struct entry *entries;
 
     if (zones->count < zones->capacity)
         return true;
-    entries = realloc(zones->entries, capacity * sizeof(*entries));
+    struct zones_entry *entries = realloc(zones->entries, capacity * sizeof(*entries));
     if (!entries)
         return false;
     zones->entries = entries;
@@ -163,14 +161,13 @@ enum error_code zones_get(struct zones *zones, struct bytes name, const struct z
     enum error_code code = zone_name_check(name, ret_error);
     struct zone *zone;
     size_t place;
-    bool is_known;
 
     if (code)
         return code;
     memcpy(text, name.data, name.size);
     text[name.size] = '\0';
     pthread_mutex_lock(&zones->lock);
-    is_known = zones_find(zones, text, &place);
+    bool is_known = zones_find(zones, text, &place);
     if (is_known)
         *ret_zone = zones->entries[place].zone;
     pthread_mutex_unlock(&zones->lock);

@@ -8,7 +8,7 @@
 
 static __thread size_t allocation_count, allocation_fails_at; /* 0: never */
 
-static void *failing(void *memory)
+static void *zones_failing(void *memory)
 {
     if (++allocation_count != allocation_fails_at)
         return memory;
@@ -16,15 +16,15 @@ static void *failing(void *memory)
     return NULL;
 }
 
-static void *failing_realloc(void *memory, size_t size)
+static void *zones_failing_realloc(void *memory, size_t size)
 {
     /* The old block must survive. */
     return ++allocation_count == allocation_fails_at ? NULL : realloc(memory, size);
 }
 
-#define malloc(size)          failing(malloc(size))
-#define calloc(count, size)   failing(calloc(count, size))
-#define realloc(memory, size) failing_realloc(memory, size)
+#define malloc(size)          zones_failing(malloc(size))
+#define calloc(count, size)   zones_failing(calloc(count, size))
+#define realloc(memory, size) zones_failing_realloc(memory, size)
 #include "base/bytes.c"
 #include "calendar/zone_parse.c"
 #include "calendar/zones.c"
@@ -40,7 +40,7 @@ static void *failing_realloc(void *memory, size_t size)
 
 enum { THREAD_COUNT = 8 };
 
-static int setup(void **state)
+static int zones_setup(void **state)
 {
     struct zones *zones;
     struct error error;
@@ -51,7 +51,7 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
+static int zones_teardown(void **state)
 {
     zones_destroy(*state);
     return 0;
@@ -193,7 +193,7 @@ static void holds_so_many_and_no_more(void **state)
 static const char *const shared_names[] = {"Asia/Tokyo", "America/Lima", "Europe/Paris",
                                            "Africa/Cairo", "Australia/Sydney"};
 
-struct worker {
+struct zones_worker {
     pthread_t thread;
     pthread_barrier_t *start;
     struct zones *zones;
@@ -202,7 +202,7 @@ struct worker {
 
 static void *work(void *context)
 {
-    struct worker *worker = context;
+    struct zones_worker *worker = context;
 
     pthread_barrier_wait(worker->start);
     for (unsigned i = 0; i < 5; i++)
@@ -219,7 +219,7 @@ static void all_threads_see_one_zone(void **state)
     (void)state;
     pthread_barrier_init(&start, NULL, THREAD_COUNT);
     for (int round = 0; round < 100; round++) {
-        struct worker workers[THREAD_COUNT] = {0};
+        struct zones_worker workers[THREAD_COUNT] = {0};
         struct zones *zones;
 
         assert_int_equal(zones_create(ZONES_FOLDER, &zones, NULL), ERROR_NONE);
@@ -246,15 +246,13 @@ static void survives_want_of_memory_at_every_point(void **state)
         const struct zone *zone;
         struct zones *zones = NULL;
         struct error error = {0};
-        enum error_code code;
-        bool was_hit;
 
         allocation_count = 0;
         allocation_fails_at = n;
-        code = zones_create(ZONES_FOLDER, &zones, &error);
+        enum error_code code = zones_create(ZONES_FOLDER, &zones, &error);
         if (!code)
             code = zones_get(zones, BYTES("Europe/Berlin"), &zone, &error);
-        was_hit = allocation_count >= n;
+        bool was_hit = allocation_count >= n;
         allocation_fails_at = 0;
         assert_true(code == ERROR_NONE || code == ERROR_NO_MEMORY);
         if (code == ERROR_NO_MEMORY)
@@ -271,9 +269,9 @@ static void survives_want_of_memory_at_every_point(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(finds_zones_and_keeps_them, setup, teardown),
+        cmocka_unit_test_setup_teardown(finds_zones_and_keeps_them, zones_setup, zones_teardown),
         cmocka_unit_test(does_not_look_at_the_environment),
-        cmocka_unit_test_setup_teardown(refuses_what_is_no_zone, setup, teardown),
+        cmocka_unit_test_setup_teardown(refuses_what_is_no_zone, zones_setup, zones_teardown),
         cmocka_unit_test(notices_that_the_database_is_missing),
         cmocka_unit_test(waits_for_nothing_and_believes_nothing),
         cmocka_unit_test(holds_so_many_and_no_more),

@@ -1,3 +1,4 @@
+/* Circuit breaker: the transitions between closed, open and half-open. */
 #include "delivery/breaker.h"
 
 const char *breaker_state_text(enum breaker_state state)
@@ -25,12 +26,13 @@ static void open(struct breaker *breaker, struct instant now, uint64_t pause_ms)
 }
 
 bool breaker_enter(struct breaker *breaker, const struct breaker_options *options,
-                   struct instant now, uint32_t *ret_pass)
+                   struct instant now, enum breaker_entrant entrant, uint32_t *ret_pass)
 {
     if (options->failures_max > 0 && breaker->state != BREAKER_CLOSED) {
         if (breaker->state == BREAKER_HALF_OPEN || now.ns < breaker->open_until.ns)
             return false;
-        change(breaker, BREAKER_HALF_OPEN);
+        if (entrant == BREAKER_WITNESS)
+            change(breaker, BREAKER_HALF_OPEN);
     }
     *ret_pass = breaker->generation;
     return true;
@@ -62,7 +64,8 @@ static uint64_t first_pause_ms(const struct breaker_options *options)
 bool breaker_leave(struct breaker *breaker, const struct breaker_options *options,
                    struct instant now, uint32_t pass, enum breaker_verdict verdict)
 {
-    bool is_probe = breaker->state == BREAKER_HALF_OPEN;
+    const bool is_probe = breaker->state == BREAKER_HALF_OPEN;
+    const bool was_closed = breaker->state == BREAKER_CLOSED;
 
     if (options->failures_max == 0 || pass != breaker->generation)
         return false;
@@ -75,14 +78,14 @@ bool breaker_leave(struct breaker *breaker, const struct breaker_options *option
     }
     if (verdict == BREAKER_ALIVE) {
         breaker->failures = 0;
-        if (is_probe)
+        if (!was_closed)
             change(breaker, BREAKER_CLOSED);
-        return is_probe;
+        return !was_closed;
     }
     if (breaker->failures < UINT32_MAX)
         breaker->failures++;
-    if (!is_probe && breaker->failures < options->failures_max)
+    if (was_closed && breaker->failures < options->failures_max)
         return false;
-    open(breaker, now, is_probe ? doubled(breaker->pause_ms, options) : first_pause_ms(options));
+    open(breaker, now, !was_closed ? doubled(breaker->pause_ms, options) : first_pause_ms(options));
     return true;
 }

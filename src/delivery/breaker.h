@@ -1,7 +1,7 @@
 /*
  * breaker.h - a circuit breaker: leaves a target alone that fails, and tries it now and then.
  *
- *     if (!breaker_enter(&breaker, &options, now, &pass))
+ *     if (!breaker_enter(&breaker, &options, now, BREAKER_WITNESS, &pass))
  *         postpone by breaker_wait_ms(&breaker, &options, now);
  *     ...
  *     breaker_leave(&breaker, &options, now, pass, verdict);
@@ -11,9 +11,9 @@
  *        └──────────── it is alive ──────│─────────────────────────────────┘    │
  *                                        └── it failed: the pause is doubled ───┘
  *
- * Whoever entered before the state last changed says nothing about the target as it is now: what
- * becomes of it is not counted. So the hundred that still hang when the target is back do not open
- * the breaker again.
+ * A delivery that entered before the last change of the state says nothing about the target as it
+ * is now: its result is not counted. So a hundred deliveries that still hang when the target is
+ * back do not open the breaker again.
  *
  * Time       Instants, as the caller passes them in.
  * Errors     None.
@@ -53,6 +53,12 @@ enum breaker_verdict {
     BREAKER_UNKNOWN, /* it never got there */
 };
 
+/* What a delivery can say about its target, whatever its result. */
+enum breaker_entrant {
+    BREAKER_WITNESS, /* it may be the probe */
+    BREAKER_MINOR,   /* its silence means nothing: it passes as soon as a probe may, but is none */
+};
+
 /* All zero: closed. */
 struct breaker {
     enum breaker_state state;
@@ -65,14 +71,14 @@ struct breaker {
 /* Whether a delivery may begin now; `ret_pass` is to be shown to breaker_leave. While HALF_OPEN one
  * is out, and no other may. */
 bool breaker_enter(struct breaker *breaker, const struct breaker_options *options,
-                   struct instant now, uint32_t *ret_pass);
+                   struct instant now, enum breaker_entrant entrant, uint32_t *ret_pass);
 
 /* How long it makes no sense to ask again: until a probe may begin; while one is out, the first
  * pause. 0 when closed. */
 uint64_t breaker_wait_ms(const struct breaker *breaker, const struct breaker_options *options,
                          struct instant now);
 
-/* One that entered is over. Whether the breaker opened (again), or closed, by it. */
+/* A delivery that entered is over. Whether the breaker opened (again), or closed, by it. */
 bool breaker_leave(struct breaker *breaker, const struct breaker_options *options,
                    struct instant now, uint32_t pass, enum breaker_verdict verdict);
 

@@ -8,9 +8,9 @@
  *     publish(client, ticket, message)
  *     ... wait(client, ...) ... broker_outcome(sink, ticket, DELIVERY_DONE, "")
  *
- * A ticket stands for the message until its outcome. One whose time is over is forgotten by whoever
- * gave it out, and an outcome that still comes for it is ignored, so a backend never has to take
- * anything back. What is under way when a connection is lost needs no outcome at all.
+ * A ticket stands for the message until its outcome. When its time is over, the connection forgets
+ * the ticket and ignores an outcome that still comes for it, so a backend never has to take
+ * anything back. Messages under way when a connection is lost need no outcome.
  *
  * Errors     Only create refuses settings. What goes wrong later is an outcome, or the loss of the
  *            connection, reported by connect and wait.
@@ -38,7 +38,7 @@ struct broker_message {
     /* Of the target, decoded, each with a NUL that is not counted. */
     struct bytes names[TARGET_PATHS_MAX];
     struct bytes key; /* data NULL: there is none */
-    const char *id;   /* the same on every attempt; it is among the fields too */
+    const char *id;   /* equal on every attempt; it is among the fields too */
     struct bytes payload;
     const struct broker_field *fields; /* the headers */
     size_t field_count;
@@ -49,7 +49,7 @@ struct broker_sink; /* takes outcomes */
 struct broker_settings {
     const struct broker_url *url;
     const char *client_name;     /* how we introduce ourselves */
-    uint64_t connect_timeout_ms; /* connect takes about so long at most */
+    uint64_t connect_timeout_ms; /* connect takes about this time at most */
     uint32_t inflight_max;       /* tickets without an outcome at a time */
     struct broker_sink *sink;
 };

@@ -1,3 +1,5 @@
+/* The thread of one broker connection: connects, sends messages, times them out, hands outcomes
+ * back. */
 #include "delivery/broker_connection.h"
 
 #include "delivery/broker_message.h"
@@ -13,8 +15,9 @@
 #include <stdlib.h>
 
 /*
- * One turn of the loop: connect if it is time; wait, which also receives outcomes; take what was
- * posted; send what there is room for; end what is over time; hand back what ended, all at once.
+ * One turn of the loop: connect if it is time; wait, which also receives outcomes; take
+ * posted deliveries; send as many as there is room for; end those whose time is over; hand back all
+ * ended deliveries at once.
  *
  * A message under way has a slot, and its ticket is the slot's number and generation. So an outcome
  * that comes after its slot was given to another message is told from that one's.
@@ -26,7 +29,7 @@
 /* How exactly time-outs are kept. */
 #define SWEEP_MS 50
 
-/* What was postponed returns after so long, and as much again at most. */
+/* A postponed delivery returns after this time, or up to twice this time. */
 #define POSTPONE_MS 1000
 
 static const struct retry_policy connect_policy = {.base_ms = 100, .cap_ms = 5000};
@@ -117,8 +120,8 @@ static struct delivery *free_slot(struct broker_sink *sink, struct slot *slot)
     return delivery;
 }
 
-static void end(struct broker_sink *sink, struct delivery *delivery, enum delivery_result result,
-                const char *error)
+static void broker_connection_end(struct broker_sink *sink, struct delivery *delivery,
+                                  enum delivery_result result, const char *error)
 {
     delivery->outcome = (struct delivery_outcome){
         .result = result, .retry_after_ms = result == DELIVERY_POSTPONED ? POSTPONE_MS : 0};
@@ -137,7 +140,7 @@ void broker_outcome(struct broker_sink *sink, uint64_t ticket, enum delivery_res
     assert(index < sink->capacity && result != DELIVERY_POSTPONED);
     sink->is_proven = sink->is_proven || result == DELIVERY_DONE;
     if (slot->delivery && slot->generation == ticket >> 32)
-        end(sink, free_slot(sink, slot), result, error);
+        broker_connection_end(sink, free_slot(sink, slot), result, error);
     sink->unanswered_since = sink->inflight > 0 ? instant_now() : NEVER;
 }
 
@@ -182,13 +185,13 @@ static void fail_inflight(struct broker_connection *connection, const char *erro
 
     for (uint32_t i = 0; sink->inflight > 0 && i < sink->capacity; i++)
         if (sink->slots[i].delivery)
-            end(sink, free_slot(sink, &sink->slots[i]), DELIVERY_FAILED, error);
+            broker_connection_end(sink, free_slot(sink, &sink->slots[i]), DELIVERY_FAILED, error);
     sink->unanswered_since = NEVER;
 }
 
-/* A connection that never confirmed anything is not made again at once: what broke it may be what
- * is sent first. */
-static void lose(struct broker_connection *connection)
+/* A connection that never confirmed anything is not made again at once: the first
+ * message may be the one that breaks it. */
+static void broker_connection_lose(struct broker_connection *connection)
 {
     char error[sizeof(connection->cause.text)];
 
@@ -204,7 +207,7 @@ static void lose(struct broker_connection *connection)
 
 /* ---- one turn ---- */
 
-static void take_messages(struct broker_connection *connection)
+static void broker_connection_take_messages(struct broker_connection *connection)
 {
     struct list messages;
 
@@ -222,7 +225,8 @@ static void take_messages(struct broker_connection *connection)
     list_join(&connection->waiting, &messages);
 }
 
-static bool has_room(const struct broker_connection *connection, const struct delivery *delivery)
+static bool broker_connection_has_room(const struct broker_connection *connection,
+                                       const struct delivery *delivery)
 {
     const struct broker_sink *sink = &connection->sink;
     uint64_t bytes_max = connection->options.inflight_bytes_max;
@@ -234,7 +238,8 @@ static bool has_room(const struct broker_connection *connection, const struct de
 }
 
 /* False when the client has no room. */
-static bool publish(struct broker_connection *connection, struct delivery *delivery)
+static bool broker_connection_publish(struct broker_connection *connection,
+                                      struct delivery *delivery)
 {
     const struct broker_backend *backend = connection->options.backend;
     struct broker_sink *sink = &connection->sink;
@@ -247,7 +252,7 @@ static bool publish(struct broker_connection *connection, struct delivery *deliv
     list_remove(&delivery->link);
     delivery->started_us = wall_now_us();
     if (code) {
-        end(sink, delivery, DELIVERY_FAILED, error.text);
+        broker_connection_end(sink, delivery, DELIVERY_FAILED, error.text);
         return true;
     }
     ticket = take_slot(sink, delivery, now);
@@ -266,12 +271,12 @@ static void publish_waiting(struct broker_connection *connection)
     for (int i = 0; connection->is_up && !list_is_empty(&connection->waiting); i++) {
         struct delivery *delivery = list_item(connection->waiting.next, struct delivery, link);
 
-        if (!has_room(connection, delivery))
+        if (!broker_connection_has_room(connection, delivery))
             return;
         connection->has_more = i == PUBLISH_MAX;
         if (connection->has_more)
             return;
-        connection->is_full = !publish(connection, delivery);
+        connection->is_full = !broker_connection_publish(connection, delivery);
         if (connection->is_full)
             return;
     }
@@ -309,7 +314,7 @@ static void postpone_waiting(struct broker_connection *connection)
             continue;
         list_remove(link);
         delivery->started_us = 0;
-        end(&connection->sink, delivery, DELIVERY_POSTPONED, error);
+        broker_connection_end(&connection->sink, delivery, DELIVERY_POSTPONED, error);
     }
 }
 
@@ -329,16 +334,16 @@ static void end_overdue(struct broker_connection *connection, struct instant now
             continue;
         snprintf(error, sizeof(error), "the broker did not confirm within %llu ms",
                  (unsigned long long)slot->delivery->timer->retry.timeout_ms);
-        end(sink, free_slot(sink, slot), DELIVERY_FAILED, error);
+        broker_connection_end(sink, free_slot(sink, slot), DELIVERY_FAILED, error);
     }
     if (connection->is_up && sink->unanswered_since.ns != UINT64_MAX &&
         instant_since_ns(sink->unanswered_since, now) >= connection->options.silence_ms * 1000000) {
         error_set(&connection->cause, ERROR_IO, "the broker does not answer");
-        lose(connection);
+        broker_connection_lose(connection);
     }
 }
 
-static void sweep(struct broker_connection *connection)
+static void broker_connection_sweep(struct broker_connection *connection)
 {
     struct instant now = instant_now();
 
@@ -350,7 +355,7 @@ static void sweep(struct broker_connection *connection)
     postpone_waiting(connection);
 }
 
-static void hand_back(struct broker_connection *connection)
+static void broker_connection_hand_back(struct broker_connection *connection)
 {
     struct list *ended = &connection->sink.ended;
 
@@ -361,7 +366,7 @@ static void hand_back(struct broker_connection *connection)
 }
 
 /* How long the loop may wait, in milliseconds; -1 for ever. */
-static int wait_ms(const struct broker_connection *connection)
+static int broker_connection_wait_ms(const struct broker_connection *connection)
 {
     const struct broker_sink *sink = &connection->sink;
     uint64_t wait_ms = UINT64_MAX;
@@ -380,9 +385,9 @@ static int wait_ms(const struct broker_connection *connection)
     return wait_ms == UINT64_MAX ? -1 : (int)wait_ms;
 }
 
-static void wait_for_work(struct broker_connection *connection)
+static void broker_connection_wait_for_work(struct broker_connection *connection)
 {
-    int timeout_ms = wait_ms(connection);
+    int timeout_ms = broker_connection_wait_ms(connection);
 
     if (!connection->is_up) {
         mailbox_wait(&connection->mailbox, (uint64_t)timeout_ms * 1000000);
@@ -391,28 +396,28 @@ static void wait_for_work(struct broker_connection *connection)
     error_set(&connection->cause, ERROR_IO, "unknown reason");
     if (connection->options.backend->wait(connection->client, mailbox_fd(&connection->mailbox),
                                           timeout_ms, &connection->cause))
-        lose(connection);
+        broker_connection_lose(connection);
 }
 
-static void *run(void *context)
+static void *broker_connection_run(void *context)
 {
     struct broker_connection *connection = context;
 
     for (;;) {
         if (!connection->is_up && instant_now().ns >= connection->connect_at.ns)
             try_connect(connection);
-        wait_for_work(connection);
-        take_messages(connection);
+        broker_connection_wait_for_work(connection);
+        broker_connection_take_messages(connection);
         if (connection->is_stopping)
             break;
         publish_waiting(connection);
-        sweep(connection);
-        hand_back(connection);
+        broker_connection_sweep(connection);
+        broker_connection_hand_back(connection);
     }
     connection->options.backend->disconnect(connection->client);
     fail_inflight(connection, stopping);
     postpone_waiting(connection);
-    hand_back(connection);
+    broker_connection_hand_back(connection);
     return NULL;
 }
 
@@ -420,20 +425,20 @@ static void *run(void *context)
 
 /* With all signals blocked: they are for the main thread, and so are those of threads that a client
  * library starts in its turn. */
-static bool start_thread(struct broker_connection *connection)
+static bool broker_connection_start_thread(struct broker_connection *connection)
 {
     sigset_t all, before;
     bool started;
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    started = thread_start(&connection->thread, run, connection, "broker-%s",
+    started = thread_start(&connection->thread, broker_connection_run, connection, "broker-%s",
                            connection->options.name) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;
 }
 
-static void free_all(struct broker_connection *connection)
+static void broker_connection_free_all(struct broker_connection *connection)
 {
     if (connection->client)
         connection->options.backend->destroy(connection->client);
@@ -478,10 +483,10 @@ enum error_code broker_connection_start(const struct broker_connection_options *
         code = error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     else
         code = options->backend->create(&connection->settings, &connection->client, ret_error);
-    if (!code && !start_thread(connection))
+    if (!code && !broker_connection_start_thread(connection))
         code = error_set(ret_error, ERROR_IO, "no thread left for brokers");
     if (code) {
-        free_all(connection);
+        broker_connection_free_all(connection);
         return code;
     }
     *ret_connection = connection;
@@ -509,13 +514,13 @@ void broker_connection_stop(struct broker_connection *connection)
     broker_connection_stop_soon(connection);
     pthread_join(connection->thread, NULL);
     for (;;) { /* `done` may post */
-        take_messages(connection);
+        broker_connection_take_messages(connection);
         if (list_is_empty(&connection->waiting))
             break;
         postpone_waiting(connection);
-        hand_back(connection);
+        broker_connection_hand_back(connection);
     }
-    free_all(connection);
+    broker_connection_free_all(connection);
 }
 
 void broker_connection_status(struct broker_connection *connection,

@@ -7,15 +7,15 @@
  *     broker_connection_stop(connection);
  *
  * Outcome    DONE once the broker has confirmed. FAILED when it refused for now, when the attempt's
- *            time-out passed after the message was sent, and for what was under way when the
- *            connection was lost: nobody knows whether it arrived. ENDED when the broker will never
+ *            time-out passed after the message was sent, and for messages under way when the
+ *            connection was lost: whether they arrived is unknown. ENDED when the broker will never
  *            take it. POSTPONED when it could not be sent in the time of one attempt, because there
  *            is no connection or no room: that spends no attempt.
  * Limits     inflight_max messages, or inflight_bytes_max of payload, without an outcome; the
  *            others wait. How many wait is the caller's to bound.
  * Loss       A connection that is lost, or on which nothing was answered for silence_ms although
- *            something was sent, is made again: at once if it had been of use, else after a pause
- *            that grows (exponential back-off with full jitter, up to 5 s).
+ *            something was sent, is made again: at once if it had been of use, otherwise after a
+ *            pause that grows (exponential back-off with full jitter, up to 5 s).
  * Errors     Every delivery comes back with an outcome; nothing is dropped, not at stop either.
  * Threads    Post, drain and status from any thread. `done` is called from the connection's thread;
  *            once more from within stop, when something was posted too late for the thread to see.
@@ -54,8 +54,8 @@ void broker_connection_post(struct broker_connection *connection, struct list *d
  * clean stop, which would else wait for a broker that is down. */
 void broker_connection_drain(struct broker_connection *connection);
 
-/* Ends the thread. What is under way comes back as FAILED and what waits as POSTPONED, before this
- * returns. Takes as long as the backend takes to connect, at most. */
+/* Ends the thread. Deliveries under way come back as FAILED and waiting ones as POSTPONED, before
+ * this returns. Takes as long as the backend takes to connect, at most. */
 void broker_connection_stop(struct broker_connection *connection);
 
 /* Says that a stop is coming, so that several can stop at the same time. */

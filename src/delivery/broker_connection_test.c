@@ -1,35 +1,35 @@
 /*
  * Goal: each delivery comes back once, with the outcome that the contract names, whatever the
  * broker does; limits hold; what could not be sent spends no attempt. Method: a backend that does
- * what the test says (broker_bed.h), under the real thread; and a random walk of everything that
- * can happen.
+ * what the test says (broker_fixture.h), under the real thread; and a random walk of everything
+ * that can happen.
  */
 #include "delivery/broker_connection.h"
 
 #include "base/random.h"
-#include "delivery/broker_bed.h"
+#include "delivery/broker_fixture.h"
 #include "sys/entropy.h"
 
 #define TARGET "redis://orders/stream"
 #define LONG   60000
 
 /* Goal: what the broker says is what comes back, stamped with when it was sent. */
-static void test_outcomes(void **state)
+static void test_broker_connection_outcomes(void **state)
 {
-    struct shipment *shipments = shipments_create(3, TARGET, LONG);
+    struct broker_shipment *shipments = shipments_create(3, TARGET, LONG);
     uint64_t began_us = wall_now_us();
-    struct bed bed;
+    struct broker_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    bed_start(&bed);
-    bed_post(&bed, shipments, 3);
-    fake_wait_for(&bed.fake, &bed.fake.sent_count, 3);
-    fake_answer(&bed.fake, 2, DELIVERY_ENDED); /* in any order */
-    fake_answer(&bed.fake, 0, DELIVERY_DONE);
-    fake_answer(&bed.fake, 1, DELIVERY_FAILED);
-    bed_wait(&bed, 3);
-    bed_stop(&bed);
+    broker_fixture_init(&fixture);
+    broker_fixture_start(&fixture);
+    broker_fixture_post(&fixture, shipments, 3);
+    fake_wait_for(&fixture.fake, &fixture.fake.sent_count, 3);
+    fake_answer(&fixture.fake, 2, DELIVERY_ENDED); /* in any order */
+    fake_answer(&fixture.fake, 0, DELIVERY_DONE);
+    fake_answer(&fixture.fake, 1, DELIVERY_FAILED);
+    broker_fixture_wait(&fixture, 3);
+    broker_fixture_stop(&fixture);
     check_outcome(&shipments[0], DELIVERY_DONE, "");
     check_outcome(&shipments[1], DELIVERY_FAILED, "told so");
     check_outcome(&shipments[2], DELIVERY_ENDED, "told so");
@@ -45,21 +45,21 @@ static void test_outcomes(void **state)
 /* proves: broker_inflight_max */
 static void test_inflight_limit(void **state)
 {
-    struct shipment *shipments = shipments_create(40, TARGET, LONG);
-    struct bed bed;
+    struct broker_shipment *shipments = shipments_create(40, TARGET, LONG);
+    struct broker_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    bed.options.inflight_max = 4;
-    bed_start(&bed);
-    bed_post(&bed, shipments, 40);
+    broker_fixture_init(&fixture);
+    fixture.options.inflight_max = 4;
+    broker_fixture_start(&fixture);
+    broker_fixture_post(&fixture, shipments, 40);
     for (size_t i = 0; i < 40; i++) {
-        fake_wait_for(&bed.fake, &bed.fake.sent_count, i + 4 < 40 ? i + 4 : 40);
-        fake_answer(&bed.fake, i, DELIVERY_DONE);
+        fake_wait_for(&fixture.fake, &fixture.fake.sent_count, i + 4 < 40 ? i + 4 : 40);
+        fake_answer(&fixture.fake, i, DELIVERY_DONE);
     }
-    bed_wait(&bed, 40);
-    assert_int_equal(bed.fake.open_max, 4);
-    bed_stop(&bed);
+    broker_fixture_wait(&fixture, 40);
+    assert_int_equal(fixture.fake.open_max, 4);
+    broker_fixture_stop(&fixture);
     shipments_destroy(shipments, 40);
 }
 
@@ -69,35 +69,35 @@ static void test_bytes_limit(void **state)
 {
     static char payload[600];
     struct timer_texts texts = {.target = BYTES(TARGET), .payload = {payload, sizeof(payload)}};
-    struct shipment shipments[12];
-    struct bed bed;
+    struct broker_shipment shipments[12];
+    struct broker_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    bed.options.inflight_bytes_max = 1300;
-    bed_start(&bed);
+    broker_fixture_init(&fixture);
+    fixture.options.inflight_bytes_max = 1300;
+    broker_fixture_start(&fixture);
     for (size_t i = 0; i < COUNT(shipments); i++)
-        shipment_init_texts(&shipments[i], &texts);
-    bed_post(&bed, shipments, COUNT(shipments));
+        broker_shipment_init_texts(&shipments[i], &texts);
+    broker_fixture_post(&fixture, shipments, COUNT(shipments));
     for (size_t i = 0; i < COUNT(shipments); i++) {
-        fake_wait_for(&bed.fake, &bed.fake.sent_count,
+        fake_wait_for(&fixture.fake, &fixture.fake.sent_count,
                       i + 2 < COUNT(shipments) ? i + 2 : COUNT(shipments));
-        fake_answer(&bed.fake, i, DELIVERY_DONE);
+        fake_answer(&fixture.fake, i, DELIVERY_DONE);
     }
-    bed_wait(&bed, COUNT(shipments));
-    assert_int_equal(bed.fake.open_max, 2);
-    bed_stop(&bed);
+    broker_fixture_wait(&fixture, COUNT(shipments));
+    assert_int_equal(fixture.fake.open_max, 2);
+    broker_fixture_stop(&fixture);
 
-    bed_init(&bed);
-    bed.options.inflight_bytes_max = 1;
-    bed.fake.answers = true;
-    bed_start(&bed);
+    broker_fixture_init(&fixture);
+    fixture.options.inflight_bytes_max = 1;
+    fixture.fake.answers = true;
+    broker_fixture_start(&fixture);
     for (size_t i = 0; i < COUNT(shipments); i++)
         shipments[i].done_count = 0;
-    bed_post(&bed, shipments, COUNT(shipments));
-    bed_wait(&bed, COUNT(shipments));
-    assert_int_equal(bed.fake.open_max, 1);
-    bed_stop(&bed);
+    broker_fixture_post(&fixture, shipments, COUNT(shipments));
+    broker_fixture_wait(&fixture, COUNT(shipments));
+    assert_int_equal(fixture.fake.open_max, 1);
+    broker_fixture_stop(&fixture);
     for (size_t i = 0; i < COUNT(shipments); i++)
         timer_free(shipments[i].timer);
 }
@@ -106,26 +106,27 @@ static void test_bytes_limit(void **state)
  * late never touches the message that has its slot now. */
 static void test_time_out_and_late_answer(void **state)
 {
-    struct shipment *first = shipments_create(1, TARGET, 20);
-    struct shipment *second = shipments_create(1, TARGET, LONG);
-    struct bed bed;
+    struct broker_shipment *first = shipments_create(1, TARGET, 20);
+    struct broker_shipment *second = shipments_create(1, TARGET, LONG);
+    struct broker_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    bed.options.inflight_max = 1;
-    bed_start(&bed);
-    bed_post(&bed, first, 1);
-    bed_wait(&bed, 1);
+    broker_fixture_init(&fixture);
+    fixture.options.inflight_max = 1;
+    broker_fixture_start(&fixture);
+    broker_fixture_post(&fixture, first, 1);
+    broker_fixture_wait(&fixture, 1);
     check_outcome(first, DELIVERY_FAILED, "did not confirm within 20 ms");
-    bed_post(&bed, second, 1);
-    fake_wait_for(&bed.fake, &bed.fake.sent_count, 2);
-    assert_int_equal((uint32_t)bed.fake.sent[0], (uint32_t)bed.fake.sent[1]); /* the same slot */
-    fake_answer(&bed.fake, 0, DELIVERY_ENDED);
-    fake_answer(&bed.fake, 1, DELIVERY_DONE);
-    bed_wait(&bed, 2);
+    broker_fixture_post(&fixture, second, 1);
+    fake_wait_for(&fixture.fake, &fixture.fake.sent_count, 2);
+    assert_int_equal((uint32_t)fixture.fake.sent[0],
+                     (uint32_t)fixture.fake.sent[1]); /* the same slot */
+    fake_answer(&fixture.fake, 0, DELIVERY_ENDED);
+    fake_answer(&fixture.fake, 1, DELIVERY_DONE);
+    broker_fixture_wait(&fixture, 2);
     check_outcome(second, DELIVERY_DONE, "");
     check_outcome(first, DELIVERY_FAILED, "did not confirm");
-    bed_stop(&bed);
+    broker_fixture_stop(&fixture);
     shipments_destroy(first, 1);
     shipments_destroy(second, 1);
 }
@@ -134,34 +135,34 @@ static void test_time_out_and_late_answer(void **state)
 /* proves: broker-down */
 static void test_postponed_while_down(void **state)
 {
-    struct shipment *soon = shipments_create(3, TARGET, 20);
-    struct shipment *later = shipments_create(3, TARGET, LONG);
+    struct broker_shipment *soon = shipments_create(3, TARGET, 20);
+    struct broker_shipment *later = shipments_create(3, TARGET, LONG);
     struct broker_status status;
-    struct bed bed;
+    struct broker_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    bed.fake.is_down = bed.fake.answers = true;
-    bed_start(&bed);
-    bed_post(&bed, later, 3);
-    bed_post(&bed, soon, 3);
-    bed_wait(&bed, 3);
+    broker_fixture_init(&fixture);
+    fixture.fake.is_down = fixture.fake.answers = true;
+    broker_fixture_start(&fixture);
+    broker_fixture_post(&fixture, later, 3);
+    broker_fixture_post(&fixture, soon, 3);
+    broker_fixture_wait(&fixture, 3);
     for (size_t i = 0; i < 3; i++) {
         check_outcome(&soon[i], DELIVERY_POSTPONED,
                       "no connection to broker \"orders\": it is away");
         assert_true(soon[i].delivery.outcome.retry_after_ms > 0);
         assert_int_equal(soon[i].delivery.started_us, 0);
     }
-    broker_connection_status(bed.connection, &status);
+    broker_connection_status(fixture.connection, &status);
     assert_false(status.is_up);
     assert_string_equal(status.cause, "it is away");
-    fake_set(&bed.fake, &bed.fake.is_down, false);
-    bed_wait(&bed, 6);
+    fake_set(&fixture.fake, &fixture.fake.is_down, false);
+    broker_fixture_wait(&fixture, 6);
     for (size_t i = 0; i < 3; i++)
         check_outcome(&later[i], DELIVERY_DONE, "");
-    broker_connection_status(bed.connection, &status);
+    broker_connection_status(fixture.connection, &status);
     assert_true(status.is_up && status.connects == 1 && *status.cause == '\0');
-    bed_stop(&bed);
+    broker_fixture_stop(&fixture);
     shipments_destroy(soon, 3);
     shipments_destroy(later, 3);
 }
@@ -169,49 +170,49 @@ static void test_postponed_while_down(void **state)
 /* Goal: what was under way when the connection broke fails, what waited goes on the next one. */
 static void test_loss(void **state)
 {
-    struct shipment *shipments = shipments_create(10, TARGET, LONG);
-    struct bed bed;
+    struct broker_shipment *shipments = shipments_create(10, TARGET, LONG);
+    struct broker_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    bed.options.inflight_max = 4;
-    bed_start(&bed);
-    bed_post(&bed, shipments, 10);
-    fake_wait_for(&bed.fake, &bed.fake.sent_count, 4);
-    fake_answer(&bed.fake, 0, DELIVERY_DONE); /* the connection has been of use */
-    fake_wait_for(&bed.fake, &bed.fake.sent_count, 5);
-    fake_set(&bed.fake, &bed.fake.is_to_lose, true);
-    fake_wait_for(&bed.fake, &bed.fake.sent_count, 9);
+    broker_fixture_init(&fixture);
+    fixture.options.inflight_max = 4;
+    broker_fixture_start(&fixture);
+    broker_fixture_post(&fixture, shipments, 10);
+    fake_wait_for(&fixture.fake, &fixture.fake.sent_count, 4);
+    fake_answer(&fixture.fake, 0, DELIVERY_DONE); /* the connection has been of use */
+    fake_wait_for(&fixture.fake, &fixture.fake.sent_count, 5);
+    fake_set(&fixture.fake, &fixture.fake.is_to_lose, true);
+    fake_wait_for(&fixture.fake, &fixture.fake.sent_count, 9);
     for (size_t i = 1; i < 5; i++)
-        fake_answer(&bed.fake, i, DELIVERY_DONE); /* of the old connection: nobody listens */
+        fake_answer(&fixture.fake, i, DELIVERY_DONE); /* of the old connection: nobody listens */
     for (size_t i = 5; i < 9; i++)
-        fake_answer(&bed.fake, i, DELIVERY_DONE);
-    fake_wait_for(&bed.fake, &bed.fake.sent_count, 10);
-    fake_answer(&bed.fake, 9, DELIVERY_DONE);
-    bed_wait(&bed, 10);
-    bed_stop(&bed);
+        fake_answer(&fixture.fake, i, DELIVERY_DONE);
+    fake_wait_for(&fixture.fake, &fixture.fake.sent_count, 10);
+    fake_answer(&fixture.fake, 9, DELIVERY_DONE);
+    broker_fixture_wait(&fixture, 10);
+    broker_fixture_stop(&fixture);
     for (size_t i = 0; i < 10; i++)
         check_outcome(&shipments[i], i >= 1 && i < 5 ? DELIVERY_FAILED : DELIVERY_DONE,
                       i >= 1 && i < 5 ? "lost before the broker confirmed: it hung up" : "");
-    assert_int_equal(bed.fake.connects, 2);
+    assert_int_equal(fixture.fake.connects, 2);
     shipments_destroy(shipments, 10);
 }
 
 /* Goal: a connection on which nothing is answered is made again, long before the time-out. */
 static void test_silence(void **state)
 {
-    struct shipment *shipment = shipments_create(1, TARGET, LONG);
-    struct bed bed;
+    struct broker_shipment *shipment = shipments_create(1, TARGET, LONG);
+    struct broker_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    bed.options.silence_ms = 30;
-    bed_start(&bed);
-    bed_post(&bed, shipment, 1);
-    bed_wait(&bed, 1);
+    broker_fixture_init(&fixture);
+    fixture.options.silence_ms = 30;
+    broker_fixture_start(&fixture);
+    broker_fixture_post(&fixture, shipment, 1);
+    broker_fixture_wait(&fixture, 1);
     check_outcome(shipment, DELIVERY_FAILED, "the broker does not answer");
-    fake_wait_for(&bed.fake, &bed.fake.connects, 2);
-    bed_stop(&bed);
+    fake_wait_for(&fixture.fake, &fixture.fake.connects, 2);
+    broker_fixture_stop(&fixture);
     shipments_destroy(shipment, 1);
 }
 
@@ -220,31 +221,31 @@ static void test_silence(void **state)
 static void test_slow_is_not_silent(void **state)
 {
     enum { SILENCE_MS = 500, SHIPMENTS = 5000 };
-    struct shipment *shipments = shipments_create(SHIPMENTS, TARGET, LONG);
+    struct broker_shipment *shipments = shipments_create(SHIPMENTS, TARGET, LONG);
     struct instant began = instant_now(), answered = began;
     uint64_t gap_ns = 0;
     size_t sent = 0;
-    struct bed bed;
+    struct broker_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    bed.options.silence_ms = SILENCE_MS;
-    bed_start(&bed);
-    bed_post(&bed, &shipments[sent++], 1);
+    broker_fixture_init(&fixture);
+    fixture.options.silence_ms = SILENCE_MS;
+    broker_fixture_start(&fixture);
+    broker_fixture_post(&fixture, &shipments[sent++], 1);
     while (sent < SHIPMENTS &&
            instant_since_ns(began, instant_now()) < 2 * SILENCE_MS * 1000000ull) {
-        bed_post(&bed, &shipments[sent++], 1);
-        fake_wait_for(&bed.fake, &bed.fake.sent_count, sent);
-        fake_answer(&bed.fake, sent - 1, DELIVERY_DONE);
-        bed_wait(&bed, sent - 1);
+        broker_fixture_post(&fixture, &shipments[sent++], 1);
+        fake_wait_for(&fixture.fake, &fixture.fake.sent_count, sent);
+        fake_answer(&fixture.fake, sent - 1, DELIVERY_DONE);
+        broker_fixture_wait(&fixture, sent - 1);
         if (instant_since_ns(answered, instant_now()) > gap_ns)
             gap_ns = instant_since_ns(answered, instant_now());
         answered = instant_now();
         poll(NULL, 0, 1);
     }
     if (gap_ns < SILENCE_MS / 2 * 1000000ull)
-        assert_int_equal(bed.fake.connects, 1);
-    bed_stop(&bed);
+        assert_int_equal(fixture.fake.connects, 1);
+    broker_fixture_stop(&fixture);
     shipments_destroy(shipments, SHIPMENTS);
 }
 
@@ -252,21 +253,21 @@ static void test_slow_is_not_silent(void **state)
  * connection. */
 static void test_short_time_outs_break_nothing(void **state)
 {
-    struct shipment *hasty = shipments_create(20, TARGET, 1);
-    struct shipment *patient = shipments_create(1, TARGET, LONG);
-    struct bed bed;
+    struct broker_shipment *hasty = shipments_create(20, TARGET, 1);
+    struct broker_shipment *patient = shipments_create(1, TARGET, LONG);
+    struct broker_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    bed_start(&bed);
-    bed_post(&bed, patient, 1);
-    bed_post(&bed, hasty, 20);
-    bed_wait(&bed, 20);
-    fake_answer(&bed.fake, 0, DELIVERY_DONE);
-    bed_wait(&bed, 21);
+    broker_fixture_init(&fixture);
+    broker_fixture_start(&fixture);
+    broker_fixture_post(&fixture, patient, 1);
+    broker_fixture_post(&fixture, hasty, 20);
+    broker_fixture_wait(&fixture, 20);
+    fake_answer(&fixture.fake, 0, DELIVERY_DONE);
+    broker_fixture_wait(&fixture, 21);
     check_outcome(patient, DELIVERY_DONE, "");
-    assert_int_equal(bed.fake.connects, 1);
-    bed_stop(&bed);
+    assert_int_equal(fixture.fake.connects, 1);
+    broker_fixture_stop(&fixture);
     shipments_destroy(hasty, 20);
     shipments_destroy(patient, 1);
 }
@@ -274,55 +275,55 @@ static void test_short_time_outs_break_nothing(void **state)
 /* Goal: a client without room takes nothing: the message waits, and goes when there is some. */
 static void test_full_client(void **state)
 {
-    struct shipment *shipments = shipments_create(3, TARGET, LONG);
-    struct shipment *soon = shipments_create(1, TARGET, 20);
-    struct bed bed;
+    struct broker_shipment *shipments = shipments_create(3, TARGET, LONG);
+    struct broker_shipment *soon = shipments_create(1, TARGET, 20);
+    struct broker_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    bed.fake.is_full = bed.fake.answers = true;
-    bed_start(&bed);
-    fake_wait_for(&bed.fake, &bed.fake.connects, 1);
-    bed_post(&bed, shipments, 3);
-    bed_post(&bed, soon, 1);
-    bed_wait(&bed, 1);
+    broker_fixture_init(&fixture);
+    fixture.fake.is_full = fixture.fake.answers = true;
+    broker_fixture_start(&fixture);
+    fake_wait_for(&fixture.fake, &fixture.fake.connects, 1);
+    broker_fixture_post(&fixture, shipments, 3);
+    broker_fixture_post(&fixture, soon, 1);
+    broker_fixture_wait(&fixture, 1);
     check_outcome(soon, DELIVERY_POSTPONED, "no room at broker \"orders\"");
     assert_int_equal(soon->delivery.started_us, 0);
-    fake_set(&bed.fake, &bed.fake.is_full, false);
-    bed_wait(&bed, 4);
-    bed_stop(&bed);
-    assert_int_equal(bed.fake.sent_count, 3);
+    fake_set(&fixture.fake, &fixture.fake.is_full, false);
+    broker_fixture_wait(&fixture, 4);
+    broker_fixture_stop(&fixture);
+    assert_int_equal(fixture.fake.sent_count, 3);
     shipments_destroy(shipments, 3);
     shipments_destroy(soon, 1);
 }
 
 /* Goal: a stop hands everything back: under way as failed, waiting as postponed, and what `done`
  * posts meanwhile too. */
-static void test_stop(void **state)
+static void test_broker_connection_stop(void **state)
 {
-    struct shipment *shipments = shipments_create(10, TARGET, LONG);
-    struct shipment *last = shipments_create(2, TARGET, LONG);
+    struct broker_shipment *shipments = shipments_create(10, TARGET, LONG);
+    struct broker_shipment *last = shipments_create(2, TARGET, LONG);
     struct list again;
-    struct bed bed;
+    struct broker_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    bed.options.inflight_max = 4;
-    bed_start(&bed);
-    bed_post(&bed, shipments, 10);
-    fake_wait_for(&bed.fake, &bed.fake.sent_count, 4);
+    broker_fixture_init(&fixture);
+    fixture.options.inflight_max = 4;
+    broker_fixture_start(&fixture);
+    broker_fixture_post(&fixture, shipments, 10);
+    fake_wait_for(&fixture.fake, &fixture.fake.sent_count, 4);
     shipments_list(last, 2, &again);
-    pthread_mutex_lock(&bed.lock);
-    bed.again = &again;
-    pthread_mutex_unlock(&bed.lock);
-    broker_connection_stop(bed.connection);
-    assert_int_equal(bed_done_count(&bed), 12);
+    pthread_mutex_lock(&fixture.lock);
+    fixture.again = &again;
+    pthread_mutex_unlock(&fixture.lock);
+    broker_connection_stop(fixture.connection);
+    assert_int_equal(broker_fixture_done_count(&fixture), 12);
     for (size_t i = 0; i < 10; i++)
         check_outcome(&shipments[i], i < 4 ? DELIVERY_FAILED : DELIVERY_POSTPONED,
                       "the service is stopping");
     check_outcome(&last[0], DELIVERY_POSTPONED, "the service is stopping");
     check_outcome(&last[1], DELIVERY_POSTPONED, "the service is stopping");
-    bed_deinit(&bed);
+    broker_fixture_deinit(&fixture);
     shipments_destroy(shipments, 10);
     shipments_destroy(last, 2);
 }
@@ -330,33 +331,33 @@ static void test_stop(void **state)
 /* Goal: draining does not wait for a broker that is away, but does for one that answers. */
 static void test_drain(void **state)
 {
-    struct shipment *shipments = shipments_create(4, TARGET, LONG);
-    struct bed bed;
+    struct broker_shipment *shipments = shipments_create(4, TARGET, LONG);
+    struct broker_fixture fixture;
 
     (void)state;
-    bed_init(&bed);
-    bed.fake.is_down = true;
-    bed_start(&bed);
-    bed_post(&bed, shipments, 2);
-    broker_connection_drain(bed.connection);
-    bed_wait(&bed, 2);
+    broker_fixture_init(&fixture);
+    fixture.fake.is_down = true;
+    broker_fixture_start(&fixture);
+    broker_fixture_post(&fixture, shipments, 2);
+    broker_connection_drain(fixture.connection);
+    broker_fixture_wait(&fixture, 2);
     check_outcome(&shipments[0], DELIVERY_POSTPONED, "no connection");
-    bed_stop(&bed);
+    broker_fixture_stop(&fixture);
 
-    bed_init(&bed);
-    bed.options.inflight_max = 1;
-    bed_start(&bed);
-    fake_wait_for(&bed.fake, &bed.fake.connects, 1);
-    bed_post(&bed, shipments + 2, 2);
-    fake_wait_for(&bed.fake, &bed.fake.sent_count, 1);
-    broker_connection_drain(bed.connection);
-    fake_answer(&bed.fake, 0, DELIVERY_DONE);
-    fake_wait_for(&bed.fake, &bed.fake.sent_count, 2);
-    fake_answer(&bed.fake, 1, DELIVERY_DONE);
-    bed_wait(&bed, 2);
+    broker_fixture_init(&fixture);
+    fixture.options.inflight_max = 1;
+    broker_fixture_start(&fixture);
+    fake_wait_for(&fixture.fake, &fixture.fake.connects, 1);
+    broker_fixture_post(&fixture, shipments + 2, 2);
+    fake_wait_for(&fixture.fake, &fixture.fake.sent_count, 1);
+    broker_connection_drain(fixture.connection);
+    fake_answer(&fixture.fake, 0, DELIVERY_DONE);
+    fake_wait_for(&fixture.fake, &fixture.fake.sent_count, 2);
+    fake_answer(&fixture.fake, 1, DELIVERY_DONE);
+    broker_fixture_wait(&fixture, 2);
     check_outcome(&shipments[2], DELIVERY_DONE, "");
     check_outcome(&shipments[3], DELIVERY_DONE, "");
-    bed_stop(&bed);
+    broker_fixture_stop(&fixture);
     shipments_destroy(shipments, 4);
 }
 
@@ -366,11 +367,11 @@ static void test_random_walk(void **state)
 {
     enum { SHIPMENTS = 3000 };
     const char *text = getenv("TEST_SEED");
-    struct shipment *shipments = calloc(SHIPMENTS, sizeof(*shipments));
+    struct broker_shipment *shipments = calloc(SHIPMENTS, sizeof(*shipments));
     struct random random;
     uint64_t seed = 0;
     size_t posted = 0;
-    struct bed bed;
+    struct broker_fixture fixture;
 
     (void)state;
     if (text)
@@ -379,42 +380,42 @@ static void test_random_walk(void **state)
         assert_int_equal(entropy_u64(&seed), ERROR_NONE);
     print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
     random = random_seeded(seed);
-    bed_init(&bed);
-    bed.options.inflight_max = 1 + (uint32_t)random_below(&random, 40);
-    bed.options.silence_ms = 200;
-    bed_start(&bed);
+    broker_fixture_init(&fixture);
+    fixture.options.inflight_max = 1 + (uint32_t)random_below(&random, 40);
+    fixture.options.silence_ms = 200;
+    broker_fixture_start(&fixture);
     while (posted < SHIPMENTS) {
         size_t count = 1 + random_below(&random, 20);
 
         count = count < SHIPMENTS - posted ? count : SHIPMENTS - posted;
         for (size_t i = posted; i < posted + count; i++)
-            shipment_init(&shipments[i], TARGET, 1 + random_below(&random, 200));
-        bed_post(&bed, shipments + posted, count);
+            broker_shipment_init(&shipments[i], TARGET, 1 + random_below(&random, 200));
+        broker_fixture_post(&fixture, shipments + posted, count);
         posted += count;
-        fake_set(&bed.fake, &bed.fake.answers, random_below(&random, 8) > 0);
-        fake_set(&bed.fake, &bed.fake.is_full, random_below(&random, 16) == 0);
-        fake_set(&bed.fake, &bed.fake.is_down, random_below(&random, 32) == 0);
+        fake_set(&fixture.fake, &fixture.fake.answers, random_below(&random, 8) > 0);
+        fake_set(&fixture.fake, &fixture.fake.is_full, random_below(&random, 16) == 0);
+        fake_set(&fixture.fake, &fixture.fake.is_down, random_below(&random, 32) == 0);
         if (random_below(&random, 16) == 0)
-            fake_set(&bed.fake, &bed.fake.is_to_lose, true);
+            fake_set(&fixture.fake, &fixture.fake.is_to_lose, true);
         if (random_below(&random, 4) == 0)
-            bed_wait(&bed, posted / 2);
+            broker_fixture_wait(&fixture, posted / 2);
     }
     if (random_below(&random, 2)) {
-        fake_set(&bed.fake, &bed.fake.is_full, false);
-        bed_wait(&bed, SHIPMENTS);
+        fake_set(&fixture.fake, &fixture.fake.is_full, false);
+        broker_fixture_wait(&fixture, SHIPMENTS);
     }
-    broker_connection_stop(bed.connection);
-    assert_int_equal(bed_done_count(&bed), SHIPMENTS);
+    broker_connection_stop(fixture.connection);
+    assert_int_equal(broker_fixture_done_count(&fixture), SHIPMENTS);
     for (size_t i = 0; i < SHIPMENTS; i++)
         assert_int_equal(shipments[i].done_count, 1);
-    bed_deinit(&bed);
+    broker_fixture_deinit(&fixture);
     shipments_destroy(shipments, SHIPMENTS);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_outcomes),
+        cmocka_unit_test(test_broker_connection_outcomes),
         cmocka_unit_test(test_inflight_limit),
         cmocka_unit_test(test_bytes_limit),
         cmocka_unit_test(test_time_out_and_late_answer),
@@ -424,7 +425,7 @@ int main(void)
         cmocka_unit_test(test_slow_is_not_silent),
         cmocka_unit_test(test_short_time_outs_break_nothing),
         cmocka_unit_test(test_full_client),
-        cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_broker_connection_stop),
         cmocka_unit_test(test_drain),
         cmocka_unit_test(test_random_walk),
     };

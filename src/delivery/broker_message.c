@@ -1,3 +1,4 @@
+/* Builds the message of one delivery: its fields, header values and id. */
 #include "delivery/broker_message.h"
 
 #include "calendar/rfc3339.h"
@@ -17,7 +18,7 @@ void broker_builder_deinit(struct broker_builder *builder)
 }
 
 /* Room for everything beforehand, so that nothing moves while the message points to it. */
-static bool reserve(struct broker_builder *builder, const struct timer_texts *texts)
+static bool broker_message_reserve(struct broker_builder *builder, const struct timer_texts *texts)
 {
     size_t count = FIELDS_FIXED;
     struct broker_field *fields;
@@ -39,7 +40,7 @@ static bool reserve(struct broker_builder *builder, const struct timer_texts *te
 }
 
 /* Copies the text with a NUL behind it. */
-static struct bytes keep(struct broker_builder *builder, struct bytes text)
+static struct bytes broker_message_keep(struct broker_builder *builder, struct bytes text)
 {
     size_t start = builder->text_.size;
 
@@ -66,26 +67,6 @@ static struct bytes keep_number(struct broker_builder *builder, uint64_t number)
     return (struct bytes){builder->text_.data + start, size};
 }
 
-/* No control character: some protocols would take it for the end of the header. */
-static bool is_clean(struct bytes text)
-{
-    for (size_t i = 0; i < text.size; i++)
-        if (((uint8_t)text.data[i] < ' ' && text.data[i] != '\t') || text.data[i] == 0x7f)
-            return false;
-    return true;
-}
-
-static struct bytes trim(struct bytes text)
-{
-    while (text.size > 0 && (*text.data == ' ' || *text.data == '\t')) {
-        text.data++;
-        text.size--;
-    }
-    while (text.size > 0 && (text.data[text.size - 1] == ' ' || text.data[text.size - 1] == '\t'))
-        text.size--;
-    return text;
-}
-
 /* One line "Name: value" of the timer's own; false when it is not to be sent. */
 static bool keep_own(struct broker_builder *builder, struct bytes line,
                      struct broker_field *ret_field)
@@ -93,13 +74,14 @@ static bool keep_own(struct broker_builder *builder, struct bytes line,
     const char *colon = line.size ? memchr(line.data, ':', line.size) : NULL;
     struct bytes name;
 
-    if (!colon || !is_clean(line))
+    if (!colon || bytes_has_control(line))
         return false;
     name = (struct bytes){line.data, (size_t)(colon - line.data)};
     if (name.size == 0 || webhook_header_is_reserved(name))
         return false;
-    ret_field->name = keep(builder, name).data;
-    ret_field->value = keep(builder, trim((struct bytes){colon + 1, line.size - name.size - 1}));
+    ret_field->name = broker_message_keep(builder, name).data;
+    ret_field->value = broker_message_keep(
+        builder, bytes_trim((struct bytes){colon + 1, line.size - name.size - 1}));
     return true;
 }
 
@@ -125,13 +107,13 @@ enum error_code broker_message_build(struct broker_builder *builder,
 {
     const struct timer *timer = delivery->timer;
     const struct timer_texts *texts = &timer->texts;
-    bool has_type = texts->content_type.size > 0 && is_clean(texts->content_type);
+    bool has_type = texts->content_type.size > 0 && !bytes_has_control(texts->content_type);
     struct broker_message message = {.payload = texts->payload};
     char id[WEBHOOK_ID_SIZE], due[RFC3339_TEXT_SIZE];
     const struct target *target = &timer->target;
     struct broker_field *field;
 
-    if (!reserve(builder, texts))
+    if (!broker_message_reserve(builder, texts))
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < target->path_count; i++)
         message.names[i] = keep_decoded(builder, target_slice(texts->target, target->paths[i]));
@@ -141,10 +123,11 @@ enum error_code broker_message_build(struct broker_builder *builder,
     rfc3339_format(timer->due, due);
     field = builder->fields_ + keep_all_own(builder, texts->headers);
     *field++ = (struct broker_field){
-        "content-type", keep(builder, has_type ? texts->content_type : BYTES("application/json"))};
-    *field++ = (struct broker_field){"webhook-id", keep(builder, bytes_of(id))};
+        "content-type",
+        broker_message_keep(builder, has_type ? texts->content_type : BYTES("application/json"))};
+    *field++ = (struct broker_field){"webhook-id", broker_message_keep(builder, bytes_of(id))};
     message.id = field[-1].value.data;
-    *field++ = (struct broker_field){"tickwheel-due", keep(builder, bytes_of(due))};
+    *field++ = (struct broker_field){"tickwheel-due", broker_message_keep(builder, bytes_of(due))};
     *field++ = (struct broker_field){"tickwheel-attempt", keep_number(builder, delivery->attempt)};
     *field++ = (struct broker_field){"tickwheel-epoch", keep_number(builder, delivery->epoch)};
     message.fields = builder->fields_;

@@ -2,11 +2,11 @@
  * broker_message.h - one delivery as a message for a broker, in memory that is used again for the
  * next.
  *
- * The fields are the timer's own headers, then content-type and the same headers that a webhook
- * has: webhook-id, tickwheel-due, tickwheel-attempt, tickwheel-epoch.
+ * The fields are the timer's own headers, then content-type and the headers that a webhook has
+ * too: webhook-id, tickwheel-due, tickwheel-attempt, tickwheel-epoch.
  *
- * Ownership  The builder owns all that the message points to but the payload; valid until the next
- *            build or deinit.
+ * Ownership  The builder owns everything that the message points to but the payload; valid until
+ *            the next build or deinit.
  * Threads    None: one owner.
  */
 #ifndef TICKWHEEL_DELIVERY_BROKER_MESSAGE_H

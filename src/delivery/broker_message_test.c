@@ -4,7 +4,7 @@
  */
 #include "delivery/broker_message.h"
 
-#include "delivery/broker_bed.h"
+#include "delivery/broker_fixture.h"
 
 static void check_field(const struct broker_message *message, size_t index, const char *name,
                         const char *value)
@@ -29,12 +29,12 @@ static void test_fields(void **state)
     };
     struct broker_builder builder;
     struct broker_message message;
-    struct shipment shipment;
+    struct broker_shipment shipment;
     struct error error;
     char id[64];
 
     (void)state;
-    shipment_init_texts(&shipment, &texts);
+    broker_shipment_init_texts(&shipment, &texts);
     shipment.delivery.attempt = 3;
     broker_builder_init(&builder);
     assert_int_equal(broker_message_build(&builder, &shipment.delivery, &message, &error),
@@ -60,7 +60,7 @@ static void test_fields(void **state)
 }
 
 /* Goal: the memory is used again, and grows with what is needed. */
-static void test_many(void **state)
+static void test_broker_message_many(void **state)
 {
     struct broker_builder builder;
     struct broker_message message;
@@ -72,11 +72,11 @@ static void test_many(void **state)
     for (size_t count = 0; count < 300; count += 7) {
         struct timer_texts texts = {.target = BYTES("redis://c/s?key=k%31"),
                                     .headers = {headers, count * 5}};
-        struct shipment shipment;
+        struct broker_shipment shipment;
 
         for (size_t i = 0; i < count; i++)
             memcpy(headers + 5 * i, "a: b\n", 5);
-        shipment_init_texts(&shipment, &texts);
+        broker_shipment_init_texts(&shipment, &texts);
         assert_int_equal(broker_message_build(&builder, &shipment.delivery, &message, &error),
                          ERROR_NONE);
         assert_int_equal(message.field_count, count + 5);
@@ -91,7 +91,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fields),
-        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_broker_message_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,3 +1,4 @@
+/* Parses the URL of a broker connection, with its user, password and parameters. */
 #include "delivery/broker_url.h"
 
 #include "base/percent.h"
@@ -31,7 +32,7 @@ void broker_url_decode(struct bytes text, struct buffer *out)
 /* ---- where a broker is ---- */
 
 /* Copies a part of the URL, decoded and with a NUL, behind those before. */
-static const char *keep(char **to, struct bytes part)
+static const char *broker_url_keep(char **to, struct bytes part)
 {
     const char *kept = *to;
 
@@ -55,8 +56,8 @@ static enum error_code parse_parameters(struct broker_url *url, char **to, struc
                              BROKER_URL_PARAMETERS_MAX);
         if (equals == next || equals == at)
             return error_set(ret_error, ERROR_INVALID, "what follows ? must be name=value&...");
-        parameter->name = keep(to, between(at, equals));
-        parameter->value = keep(to, between(equals + 1, next));
+        parameter->name = broker_url_keep(to, between(at, equals));
+        parameter->value = broker_url_keep(to, between(equals + 1, next));
         url->parameter_count++;
         at = next + (next < end);
     }
@@ -70,9 +71,9 @@ static enum error_code parse_authority(struct broker_url *url, char **to, struct
     const char *colon = find_any(between(authority.data, at), ":");
 
     if (at < end) {
-        url->user = keep(to, between(authority.data, colon));
+        url->user = broker_url_keep(to, between(authority.data, colon));
         if (colon < at)
-            url->password = keep(to, between(colon + 1, at));
+            url->password = broker_url_keep(to, between(colon + 1, at));
         authority = between(at + 1, end);
         if (find_any(authority, "@") < end)
             return error_set(ret_error, ERROR_INVALID,
@@ -80,7 +81,7 @@ static enum error_code parse_authority(struct broker_url *url, char **to, struct
     }
     if (authority.size == 0)
         return error_set(ret_error, ERROR_INVALID, "it names no host");
-    url->hosts = keep(to, authority);
+    url->hosts = broker_url_keep(to, authority);
     return ERROR_NONE;
 }
 
@@ -99,7 +100,7 @@ enum error_code broker_url_parse(struct bytes text, struct broker_url *ret_url,
         return error_set(ret_error, ERROR_INVALID, "%% must be followed by two hexadecimal digits");
     if (colon == text.data || end - colon < 3 || memcmp(colon, "://", 3) != 0)
         return error_set(ret_error, ERROR_INVALID, "it is no URL such as redis://host:6379");
-    ret_url->scheme = keep(&to, between(text.data, colon));
+    ret_url->scheme = broker_url_keep(&to, between(text.data, colon));
     query = find_any(between(colon + 3, end), "?");
     path = find_any(between(colon + 3, query), "/");
     code = parse_authority(ret_url, &to, between(colon + 3, path), ret_error);
@@ -107,7 +108,7 @@ enum error_code broker_url_parse(struct bytes text, struct broker_url *ret_url,
         return code;
     ret_url->has_path = path < query;
     if (path < query)
-        ret_url->path = keep(&to, between(path + 1, query));
+        ret_url->path = broker_url_keep(&to, between(path + 1, query));
     return query < end ? parse_parameters(ret_url, &to, between(query + 1, end), ret_error)
                        : ERROR_NONE;
 }

@@ -3,7 +3,7 @@
  *
  *     amqp://user:secret@host:5672/vhost?heartbeat=10
  *
- * Errors     ERROR_INVALID with what is wrong, never with a part of the URL.
+ * Errors     ERROR_INVALID with the fault, never with a part of the URL.
  * Ownership  A URL holds its texts itself.
  * Threads    Any.
  */
@@ -23,7 +23,7 @@ struct broker_parameter {
     const char *name, *value;
 };
 
-/* All texts are decoded; one that is missing is "". */
+/* All texts are decoded; a missing one is "". */
 struct broker_url {
     char text_[2 * BROKER_URL_SIZE_MAX];
     const char *scheme, *user, *password;

@@ -6,7 +6,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void decode(struct bytes text)
+static void broker_url_fuzz_decode(struct bytes text)
 {
     struct buffer out;
 
@@ -30,8 +30,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (target_parse(text, &target, NULL) == ERROR_NONE &&
         target_sharing(&target) == TARGET_SHARES_CONNECTION) {
         for (size_t i = 0; i < target.path_count; i++)
-            decode(target_slice(text, target.paths[i]));
-        decode(target_slice(text, target.key));
+            broker_url_fuzz_decode(target_slice(text, target.paths[i]));
+        broker_url_fuzz_decode(target_slice(text, target.key));
     }
     return 0;
 }

@@ -110,7 +110,7 @@ static void test_bad_connections(void **state)
     assert_int_equal(url.parameter_count, BROKER_URL_PARAMETERS_MAX);
 }
 
-static void test_decode(void **state)
+static void test_broker_url_decode(void **state)
 {
     struct buffer text;
 
@@ -127,7 +127,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_connection),
         cmocka_unit_test(test_bad_connections),
-        cmocka_unit_test(test_decode),
+        cmocka_unit_test(test_broker_url_decode),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,3 +1,4 @@
+/* The broker connections of the configuration: reads the setting, starts them, finds by name. */
 #include "delivery/brokers.h"
 
 #include <assert.h>
@@ -8,7 +9,7 @@
 /* More than any broker takes long to answer. */
 #define SILENCE_MS 15000
 
-struct member {
+struct brokers_member {
     char name[BROKER_NAME_SIZE_MAX + 1];
     const struct broker_backend *backend;
     struct broker_url url;
@@ -17,7 +18,7 @@ struct member {
 
 struct brokers {
     struct brokers_options options;
-    struct member *members[BROKERS_MAX];
+    struct brokers_member *members[BROKERS_MAX];
     size_t count;
 };
 
@@ -37,7 +38,7 @@ static const struct broker_backend *find_backend(const struct broker_backend *co
     return NULL;
 }
 
-static bool is_name(struct bytes name)
+static bool brokers_is_name(struct bytes name)
 {
     for (size_t i = 0; i < name.size; i++)
         if (!isalnum((unsigned char)name.data[i]) && !strchr("-_.", name.data[i]))
@@ -45,7 +46,7 @@ static bool is_name(struct bytes name)
     return name.size > 0 && name.size <= BROKER_NAME_SIZE_MAX;
 }
 
-static struct member *find_member(const struct brokers *brokers, struct bytes name)
+static struct brokers_member *find_member(const struct brokers *brokers, struct bytes name)
 {
     for (size_t i = 0; i < brokers->count; i++)
         if (bytes_equal(bytes_of(brokers->members[i]->name), name))
@@ -54,15 +55,15 @@ static struct member *find_member(const struct brokers *brokers, struct bytes na
 }
 
 /* One "NAME=URL". */
-static enum error_code add_member(struct brokers *brokers, struct bytes part,
-                                  struct error *ret_error)
+static enum error_code brokers_add_member(struct brokers *brokers, struct bytes part,
+                                          struct error *ret_error)
 {
     const char *equals = memchr(part.data, '=', part.size);
     struct bytes name = {part.data, equals ? (size_t)(equals - part.data) : 0};
-    struct member *member;
+    struct brokers_member *member;
     struct error cause;
 
-    if (!is_name(name))
+    if (!brokers_is_name(name))
         return error_set(ret_error, ERROR_INVALID,
                          "connection %zu is not NAME=URL with a name of letters, digits, - _ and .",
                          brokers->count + 1);
@@ -102,22 +103,22 @@ static enum error_code add_members(struct brokers *brokers, struct error *ret_er
             ;
         if (size == 0)
             return ERROR_NONE;
-        code = add_member(brokers, (struct bytes){at, size}, ret_error);
+        code = brokers_add_member(brokers, (struct bytes){at, size}, ret_error);
         if (code)
             return code;
         at += size;
     }
 }
 
-static void free_all(struct brokers *brokers)
+static void brokers_free_all(struct brokers *brokers)
 {
     for (size_t i = 0; i < brokers->count; i++)
         free(brokers->members[i]);
     free(brokers);
 }
 
-static enum error_code create(const struct brokers_options *options, struct brokers **ret_brokers,
-                              struct error *ret_error)
+static enum error_code brokers_create(const struct brokers_options *options,
+                                      struct brokers **ret_brokers, struct error *ret_error)
 {
     struct brokers *brokers = calloc(1, sizeof(*brokers));
     enum error_code code;
@@ -127,7 +128,7 @@ static enum error_code create(const struct brokers_options *options, struct brok
     brokers->options = *options;
     code = add_members(brokers, ret_error);
     if (code) {
-        free_all(brokers);
+        brokers_free_all(brokers);
         return code;
     }
     *ret_brokers = brokers;
@@ -140,12 +141,12 @@ enum error_code brokers_check_settings(const char *connections,
 {
     struct brokers_options options = {.connections = connections, .backends = backends};
     struct brokers *brokers;
-    enum error_code code = create(&options, &brokers, ret_error);
+    enum error_code code = brokers_create(&options, &brokers, ret_error);
 
     if (code)
         return code;
     for (size_t i = 0; i < brokers->count && !code; i++) {
-        struct member *member = brokers->members[i];
+        struct brokers_member *member = brokers->members[i];
         struct broker_settings settings = {
             .url = &member->url, .client_name = "check", .inflight_max = 1};
         struct error cause;
@@ -157,7 +158,7 @@ enum error_code brokers_check_settings(const char *connections,
         else
             member->backend->destroy(client);
     }
-    free_all(brokers);
+    brokers_free_all(brokers);
     return code;
 }
 
@@ -166,7 +167,7 @@ enum error_code brokers_check_settings(const char *connections,
 static enum error_code start_member(struct brokers *brokers, size_t index, struct error *ret_error)
 {
     const struct brokers_options *options = &brokers->options;
-    struct member *member = brokers->members[index];
+    struct brokers_member *member = brokers->members[index];
     struct broker_connection_options wanted = {
         .name = member->name,
         .backend = member->backend,
@@ -192,7 +193,7 @@ enum error_code brokers_start(const struct brokers_options *options, struct brok
                               struct error *ret_error)
 {
     struct brokers *brokers;
-    enum error_code code = create(options, &brokers, ret_error);
+    enum error_code code = brokers_create(options, &brokers, ret_error);
 
     if (code)
         return code;
@@ -220,7 +221,7 @@ void brokers_stop(struct brokers *brokers)
     for (size_t i = 0; i < brokers->count; i++)
         if (brokers->members[i]->connection)
             broker_connection_stop(brokers->members[i]->connection);
-    free_all(brokers);
+    brokers_free_all(brokers);
 }
 
 /* ---- targets ---- */
@@ -235,11 +236,11 @@ static struct bytes brokers_scheme(const struct target *target)
 }
 
 /* The connection of a target; NULL with the reason. */
-static struct member *member_of(const struct brokers *brokers, struct bytes text,
-                                const struct target *target, struct error *ret_error)
+static struct brokers_member *member_of(const struct brokers *brokers, struct bytes text,
+                                        const struct target *target, struct error *ret_error)
 {
     const struct bytes name = target_slice(text, target->name);
-    struct member *member = find_member(brokers, name);
+    struct brokers_member *member = find_member(brokers, name);
 
     if (!member) {
         error_set(ret_error, ERROR_INVALID,
@@ -289,7 +290,7 @@ enum error_code brokers_check(const struct brokers *brokers, struct bytes text,
                               const struct target *target, struct error *ret_error)
 {
     const struct bytes scheme = brokers_scheme(target);
-    const struct member *member;
+    const struct brokers_member *member;
 
     if (!find_backend(brokers->options.backends, scheme))
         return error_set(ret_error, ERROR_INVALID, "%.*s: targets are not built into this server",
@@ -300,7 +301,8 @@ enum error_code brokers_check(const struct brokers *brokers, struct bytes text,
 
 /* ---- deliveries ---- */
 
-static void fail(struct brokers *brokers, struct delivery *delivery, const struct error *error)
+static void brokers_fail(struct brokers *brokers, struct delivery *delivery,
+                         const struct error *error)
 {
     struct list list;
 
@@ -319,11 +321,12 @@ void brokers_post(struct brokers *brokers, struct list *deliveries)
         struct delivery *delivery = list_item(link, struct delivery, link);
         const struct timer *timer = delivery->timer;
         struct error error;
-        struct member *member = member_of(brokers, timer->texts.target, &timer->target, &error);
+        struct brokers_member *member =
+            member_of(brokers, timer->texts.target, &timer->target, &error);
         struct list run;
 
         if (!member) {
-            fail(brokers, delivery, &error);
+            brokers_fail(brokers, delivery, &error);
             continue;
         }
         /* Those of one connection in a row go together, for each post takes a lock. */

@@ -8,8 +8,8 @@
  *     brokers_stop(brokers);
  *
  * Which kinds of broker there are was decided when the program was built (broker_backend.h). Each
- * connection has its own thread and limits, so one that is down or slow holds up its own deliveries
- * only. docs/brokers.md tells the user's side.
+ * connection has its own thread and limits, so a broker that is down or slow holds up its own
+ * deliveries only. docs/brokers.md tells the user's side.
  *
  * Outcome    As broker_connection.h says. A target without a connection is FAILED: it was there
  *            when the timer was created, and may be there again.
@@ -43,7 +43,7 @@ struct brokers;
 enum error_code brokers_start(const struct brokers_options *options, struct brokers **ret_brokers,
                               struct error *ret_error);
 
-/* The same without starting anything: whether the settings could be used. */
+/* Whether brokers_start could use the settings; starts nothing. */
 enum error_code brokers_check_settings(const char *connections,
                                        const struct broker_backend *const *backends,
                                        struct error *ret_error);
@@ -55,7 +55,7 @@ enum error_code brokers_check(const struct brokers *brokers, struct bytes text,
 /* Takes every delivery of the list, which is empty afterwards. Does not wait. */
 void brokers_post(struct brokers *brokers, struct list *deliveries);
 
-/* What has no connection now comes back at once, and so on from here; once, before brokers_stop. */
+/* From here on, deliveries without a connection come back at once; once, before brokers_stop. */
 void brokers_drain(struct brokers *brokers);
 
 /* Ends all connections; each delivery has come back when this returns. */

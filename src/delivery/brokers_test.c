@@ -1,18 +1,18 @@
 /*
  * Goal: a delivery goes to the connection that its target names, one that is down delays its own
  * only, and wrong settings and targets are refused with the reason and without a secret. Method:
- * fake brokers (broker_bed.h) behind the real set of connections.
+ * fake brokers (broker_fixture.h) behind the real set of connections.
  */
 #include "delivery/brokers.h"
 
-#include "delivery/broker_bed.h"
+#include "delivery/broker_fixture.h"
 
 static const struct broker_backend *const backends[] = {&fake_backend, NULL};
 
 #define LONG 60000
 
 struct set {
-    struct bed a, b; /* of them, only the fakes and what came back */
+    struct broker_fixture a, b; /* of them, only the fakes and what came back */
     char connections[256];
     struct brokers *brokers;
 };
@@ -26,15 +26,15 @@ static struct brokers_options options_of(struct set *set)
         .inflight_max = 8,
         .inflight_bytes_max = 1 << 20,
         .connect_timeout_ms = 1000,
-        .done = bed_done,
+        .done = broker_fixture_done,
         .context = &set->a,
     };
 }
 
 static void set_init(struct set *set)
 {
-    bed_init(&set->a);
-    bed_init(&set->b);
+    broker_fixture_init(&set->a);
+    broker_fixture_init(&set->b);
     snprintf(set->connections, sizeof(set->connections), "  a=%s b-2.x=%s ", set->a.fake.text,
              set->b.fake.text);
 }
@@ -51,11 +51,11 @@ static void set_start(struct set *set)
 static void set_stop(struct set *set)
 {
     brokers_stop(set->brokers);
-    bed_deinit(&set->a);
-    bed_deinit(&set->b);
+    broker_fixture_deinit(&set->a);
+    broker_fixture_deinit(&set->b);
 }
 
-static void post(struct set *set, struct shipment *shipments, size_t count)
+static void brokers_test_post(struct set *set, struct broker_shipment *shipments, size_t count)
 {
     struct list list;
 
@@ -67,7 +67,7 @@ static void post(struct set *set, struct shipment *shipments, size_t count)
 /* Goal: while one broker is down and holds its deliveries, those of the other all go through. */
 static void test_down_delays_its_own_only(void **state)
 {
-    struct shipment *shipments = calloc(200, sizeof(*shipments));
+    struct broker_shipment *shipments = calloc(200, sizeof(*shipments));
     struct broker_status status;
     struct set set;
 
@@ -77,9 +77,9 @@ static void test_down_delays_its_own_only(void **state)
     set.a.fake.answers = set.b.fake.answers = true;
     set_start(&set);
     for (size_t i = 0; i < 200; i++)
-        shipment_init(&shipments[i], i % 4 < 2 ? "redis://a/s" : "redis://b-2.x/s", LONG);
-    post(&set, shipments, 200);
-    bed_wait(&set.a, 100);
+        broker_shipment_init(&shipments[i], i % 4 < 2 ? "redis://a/s" : "redis://b-2.x/s", LONG);
+    brokers_test_post(&set, shipments, 200);
+    broker_fixture_wait(&set.a, 100);
     pthread_mutex_lock(&set.a.lock);
     for (size_t i = 0; i < 200; i++)
         assert_int_equal(shipments[i].done_count, i % 4 < 2 ? 0 : 1);
@@ -92,7 +92,7 @@ static void test_down_delays_its_own_only(void **state)
     brokers_status(set.brokers, 1, &status);
     assert_true(status.is_up);
     fake_set(&set.a.fake, &set.a.fake.is_down, false);
-    bed_wait(&set.a, 200);
+    broker_fixture_wait(&set.a, 200);
     set_stop(&set);
     for (size_t i = 0; i < 200; i++)
         check_outcome(&shipments[i], DELIVERY_DONE, "");
@@ -106,7 +106,7 @@ static void test_connection_that_is_gone(void **state)
 {
     static const char *const targets[] = {"redis://gone/s", "redis://a/s", "nats://a/s",
                                           "redis://a/s"};
-    struct shipment shipments[COUNT(targets)];
+    struct broker_shipment shipments[COUNT(targets)];
     struct set set;
 
     (void)state;
@@ -114,9 +114,9 @@ static void test_connection_that_is_gone(void **state)
     set.a.fake.answers = true;
     set_start(&set);
     for (size_t i = 0; i < COUNT(targets); i++)
-        shipment_init(&shipments[i], targets[i], LONG);
-    post(&set, shipments, COUNT(targets));
-    bed_wait(&set.a, COUNT(targets));
+        broker_shipment_init(&shipments[i], targets[i], LONG);
+    brokers_test_post(&set, shipments, COUNT(targets));
+    broker_fixture_wait(&set.a, COUNT(targets));
     set_stop(&set);
     check_outcome(&shipments[0], DELIVERY_FAILED, "no broker connection \"gone\"");
     check_outcome(&shipments[1], DELIVERY_DONE, "");
@@ -129,23 +129,23 @@ static void test_connection_that_is_gone(void **state)
 /* Goal: a clean stop waits for no broker that is away, and all comes back. */
 static void test_drain_and_stop(void **state)
 {
-    struct shipment *shipments = shipments_create(20, "redis://a/s", LONG);
+    struct broker_shipment *shipments = shipments_create(20, "redis://a/s", LONG);
     struct set set;
 
     (void)state;
     set_init(&set);
     set.a.fake.is_down = true;
     set_start(&set);
-    post(&set, shipments, 10);
+    brokers_test_post(&set, shipments, 10);
     brokers_drain(set.brokers);
-    bed_wait(&set.a, 10);
-    post(&set, shipments + 10, 10);
+    broker_fixture_wait(&set.a, 10);
+    brokers_test_post(&set, shipments + 10, 10);
     brokers_stop(set.brokers);
-    assert_int_equal(bed_done_count(&set.a), 20);
+    assert_int_equal(broker_fixture_done_count(&set.a), 20);
     for (size_t i = 0; i < 20; i++)
         check_outcome(&shipments[i], DELIVERY_POSTPONED, i < 10 ? "it is away" : "is");
-    bed_deinit(&set.a);
-    bed_deinit(&set.b);
+    broker_fixture_deinit(&set.a);
+    broker_fixture_deinit(&set.b);
     shipments_destroy(shipments, 20);
 }
 
@@ -184,7 +184,7 @@ static void test_targets(void **state)
 }
 
 /* proves: brokers, broker-name */
-static void test_settings(void **state)
+static void test_brokers_settings(void **state)
 {
     static const struct {
         const char *connections, *reason;
@@ -228,8 +228,8 @@ static void test_settings(void **state)
         assert_int_equal(brokers_check_settings(many, backends, &error),
                          more ? ERROR_INVALID : ERROR_NONE);
     }
-    bed_deinit(&set.a);
-    bed_deinit(&set.b);
+    broker_fixture_deinit(&set.a);
+    broker_fixture_deinit(&set.b);
 }
 
 static void test_backends(void **state)
@@ -255,7 +255,7 @@ int main(void)
         cmocka_unit_test(test_connection_that_is_gone),
         cmocka_unit_test(test_drain_and_stop),
         cmocka_unit_test(test_targets),
-        cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_brokers_settings),
         cmocka_unit_test(test_backends),
     };
 

@@ -1,3 +1,4 @@
+/* Which addresses webhooks may connect to: the list of refused networks, and webhook_allow. */
 #include "delivery/guard.h"
 
 #include "delivery/guard_host.h"
@@ -129,8 +130,8 @@ static const char *refusal_teredo(const struct guard *guard, const uint8_t addre
 }
 
 /* For an IPv4 address that travels in an IPv6 one. A translator with a prefix of its own (RFC 6052,
- * section 2.2) cannot be told from any other network; whoever runs one keeps it from such
- * addresses. */
+ * section 2.2) cannot be told from any other network; its operator must keep it from
+ * such addresses. */
 static const char *refusal_embedded(const struct guard *guard, const uint8_t address[16])
 {
     static const uint8_t teredo[4] = {0x20, 0x01}, sixtofour[2] = {0x20, 0x02};

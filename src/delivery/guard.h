@@ -44,14 +44,14 @@ enum error_code guard_init(struct guard *ret_guard, const char *allow, struct er
 /* Whether a connection to this address may be made. Unknown families may not. */
 bool guard_allows_address(const struct guard *guard, const struct sockaddr *address);
 
-/* NULL when the address is allowed; else what kind of address it is, for people: "loopback",
+/* NULL when the address is allowed; otherwise what kind of address it is, for people: "loopback",
  * "private", "cloud metadata". Never the address itself. */
 const char *guard_refusal(const struct guard *guard, const struct sockaddr *address);
 
 /* For creation: whether a target's host, where it is written as an address in any spelling that a
  * resolver accepts (dotted, decimal, octal, hex, short, bracketed IPv6 with zone), may be called. A
  * name is allowed here and checked at connect; "localhost" and names below it are checked as
- * loopback. What is no host at all, and a number that is no address, is refused. */
+ * loopback. A text that is no host, and a number that is no address, are refused. */
 bool guard_allows_host(const struct guard *guard, struct bytes host);
 
 #endif

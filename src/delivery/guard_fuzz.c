@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define REQUIRE(condition) ((condition) ? (void)0 : abort())
 
 /* An address that somebody else reads out of the host must be the one that the guard saw. */
-static void compare(struct bytes host, int family, const void *theirs)
+static void guard_fuzz_compare(struct bytes host, int family, const void *theirs)
 {
     uint8_t ours[16], wide[16] = {[10] = 0xff, 0xff};
     enum guard_host kind = guard_host_parse(host, ours);
@@ -40,10 +40,11 @@ static void compare_with_libc(const char *host)
     if (getaddrinfo(host, NULL, &hints, &found) != 0)
         return;
     if (found->ai_family == AF_INET)
-        compare(bytes_of(host), AF_INET, &((struct sockaddr_in *)(void *)found->ai_addr)->sin_addr);
+        guard_fuzz_compare(bytes_of(host), AF_INET,
+                           &((struct sockaddr_in *)(void *)found->ai_addr)->sin_addr);
     else
-        compare(bytes_of(host), AF_INET6,
-                &((struct sockaddr_in6 *)(void *)found->ai_addr)->sin6_addr);
+        guard_fuzz_compare(bytes_of(host), AF_INET6,
+                           &((struct sockaddr_in6 *)(void *)found->ai_addr)->sin6_addr);
     freeaddrinfo(found);
 }
 
@@ -58,7 +59,7 @@ static void compare_with_curl(const char *host)
     if (!strpbrk(host, "/?#@:[]\\") && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK &&
         curl_url_get(url, CURLUPART_HOST, &normal, 0) == CURLUE_OK &&
         inet_pton(AF_INET, normal, address) == 1)
-        compare(bytes_of(host), AF_INET, address);
+        guard_fuzz_compare(bytes_of(host), AF_INET, address);
     curl_free(normal);
     curl_url_cleanup(url);
 }

@@ -1,6 +1,9 @@
+/* Reads a host name as an address in every spelling that a resolver accepts. */
 #include "delivery/guard_host.h"
 
 #include "base/hex.h"
+#include "base/number.h"
+#include "base/percent.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -21,12 +24,11 @@ static int decode_percent(struct bytes host, char ret_text[GUARD_HOST_SIZE_MAX])
         char c = host.data[i];
 
         if (c == '%') {
-            int high = i + 2 < host.size ? hex_digit(host.data[i + 1]) : -1;
-            int low = i + 2 < host.size ? hex_digit(host.data[i + 2]) : -1;
+            int decoded = percent_byte(host, i);
 
-            if (high < 0 || low < 0)
+            if (decoded < 0)
                 return -1;
-            c = (char)(high << 4 | low);
+            c = (char)decoded;
             i += 2;
         }
         ret_text[size++] = c;
@@ -39,8 +41,8 @@ static int decode_percent(struct bytes host, char ret_text[GUARD_HOST_SIZE_MAX])
 /*
  * What IDNA's mapping (Unicode TS 46) makes of characters that only look different: `count` of them
  * from `first` on become the number `number` and those after it, or the letter or sign `sign` and
- * those after it; then a dot where there is one. This is not the whole of that mapping: what is
- * missing here is caught when the connection is made.
+ * those after it; then a dot where there is one. This is not the whole of that mapping: the
+ * rest is caught when the connection is made.
  */
 static const struct fold {
     uint32_t first;
@@ -51,7 +53,7 @@ static const struct fold {
 } folds[] = {
     {0xff01, 94, '!', 0, 0}, /* full width, all of ASCII */
     {0x3002, 1, '.', 0, 0},  /* ideographic full stop */
-    {0xff61, 1, '.', 0, 0},  /* the same, half width */
+    {0xff61, 1, '.', 0, 0},  /* its half width form */
     {0x2024, 1, '.', 0, 0},  /* one dot leader */
     {0x00b2, 2, 0, 2, 0},    /* superscript digits */
     {0x00b9, 1, 0, 1, 0},    /* " */
@@ -168,11 +170,10 @@ static int fold_text(char *text, int size)
 
 /* ---- addresses ---- */
 
-/* One number of an IPv4 address: 0x.. hex, 0.. octal, else decimal. */
-static bool parse_number(const char *text, size_t size, uint64_t *ret_value)
+/* One number of an IPv4 address: 0x.. hex, 0.. octal, otherwise decimal. */
+static bool guard_host_parse_number(const char *text, size_t size, uint64_t *ret_value)
 {
     unsigned base = 10;
-    uint64_t value = 0;
 
     if (size > 2 && text[0] == '0' && text[1] == 'x') {
         base = 16;
@@ -181,19 +182,7 @@ static bool parse_number(const char *text, size_t size, uint64_t *ret_value)
     } else if (size > 1 && text[0] == '0') {
         base = 8;
     }
-    if (size == 0)
-        return false;
-    for (size_t i = 0; i < size; i++) {
-        int digit = hex_digit(text[i]);
-
-        if (digit < 0 || (unsigned)digit >= base)
-            return false;
-        value = value * base + (unsigned)digit;
-        if (value > UINT32_MAX)
-            return false;
-    }
-    *ret_value = value;
-    return true;
+    return number_parse((struct bytes){text, size}, base, ret_value) && *ret_value <= UINT32_MAX;
 }
 
 /* inet_aton's rule: up to four numbers, of which the last fills all bytes that are left. */
@@ -206,7 +195,7 @@ static bool parse_ipv4(const char *text, size_t size, uint8_t ret_address[4])
         const char *dot = memchr(text, '.', (size_t)(end - text));
         const char *part_end = dot ? dot : end;
 
-        if (!parse_number(text, (size_t)(part_end - text), &number))
+        if (!guard_host_parse_number(text, (size_t)(part_end - text), &number))
             return false;
         if (!dot) {
             if (number >> (8 * (4 - part)) != 0)
@@ -244,7 +233,7 @@ static bool parse_ipv6(struct bytes host, uint8_t ret_address[16])
 
 /* Letters, digits, hyphens and underscores in labels of 1 to 63, parted by single dots. Without the
  * last dot of the root. */
-static bool is_name(const char *text, size_t size)
+static bool guard_host_is_name(const char *text, size_t size)
 {
     size_t label_size = 0;
 
@@ -316,7 +305,7 @@ enum guard_host guard_host_parse(struct bytes host, uint8_t ret_address[16])
         size = fold_text(text, size);
     if (size > 0 && text[size - 1] == '.')
         size--;
-    if (size <= 0 || !is_name(text, (size_t)size))
+    if (size <= 0 || !guard_host_is_name(text, (size_t)size))
         return GUARD_HOST_INVALID;
     if (ends_in_number(text, (size_t)size)) {
         if (!parse_ipv4(text, (size_t)size, address + 12))

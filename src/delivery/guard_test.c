@@ -29,7 +29,7 @@ static struct guard guard_of(const char *allow)
     return guard;
 }
 
-static const char *refusal(const struct guard *guard, const char *text)
+static const char *guard_test_refusal(const struct guard *guard, const char *text)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
@@ -200,7 +200,7 @@ static void test_addresses(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(address_cases); i++) {
-        const char *kind = refusal(&guard, address_cases[i].address);
+        const char *kind = guard_test_refusal(&guard, address_cases[i].address);
         const char *wanted = address_cases[i].kind;
 
         if ((kind == NULL) != (wanted == NULL) || (kind && strcmp(kind, wanted) != 0))
@@ -508,21 +508,21 @@ static void test_allowed_networks(void **state)
     struct guard guard = guard_of(" 127.0.0.0/8, fd00:1::/32,10.1.2.3 ,169.254.169.254/32");
 
     (void)state;
-    assert_null(refusal(&guard, "127.0.0.1"));
-    assert_null(refusal(&guard, "127.255.255.255"));
-    assert_null(refusal(&guard, "::ffff:127.0.0.1"));
-    assert_null(refusal(&guard, "64:ff9b::127.0.0.1"));
-    assert_null(refusal(&guard, "2002:7f00:1::1"));
-    assert_non_null(refusal(&guard, "::1"));
-    assert_non_null(refusal(&guard, "::127.0.0.1"));
-    assert_null(refusal(&guard, "10.1.2.3"));
-    assert_non_null(refusal(&guard, "10.1.2.2"));
-    assert_non_null(refusal(&guard, "10.1.2.4"));
-    assert_null(refusal(&guard, "169.254.169.254"));
-    assert_non_null(refusal(&guard, "169.254.169.253"));
-    assert_null(refusal(&guard, "fd00:1:ffff::1"));
-    assert_non_null(refusal(&guard, "fd00:2::1"));
-    assert_null(refusal(&guard, "8.8.8.8"));
+    assert_null(guard_test_refusal(&guard, "127.0.0.1"));
+    assert_null(guard_test_refusal(&guard, "127.255.255.255"));
+    assert_null(guard_test_refusal(&guard, "::ffff:127.0.0.1"));
+    assert_null(guard_test_refusal(&guard, "64:ff9b::127.0.0.1"));
+    assert_null(guard_test_refusal(&guard, "2002:7f00:1::1"));
+    assert_non_null(guard_test_refusal(&guard, "::1"));
+    assert_non_null(guard_test_refusal(&guard, "::127.0.0.1"));
+    assert_null(guard_test_refusal(&guard, "10.1.2.3"));
+    assert_non_null(guard_test_refusal(&guard, "10.1.2.2"));
+    assert_non_null(guard_test_refusal(&guard, "10.1.2.4"));
+    assert_null(guard_test_refusal(&guard, "169.254.169.254"));
+    assert_non_null(guard_test_refusal(&guard, "169.254.169.253"));
+    assert_null(guard_test_refusal(&guard, "fd00:1:ffff::1"));
+    assert_non_null(guard_test_refusal(&guard, "fd00:2::1"));
+    assert_null(guard_test_refusal(&guard, "8.8.8.8"));
     assert_true(guard_allows_host(&guard, BYTES("localhost")));
     assert_true(guard_allows_host(&guard, BYTES("0x7f.1")));
     assert_false(guard_allows_host(&guard, BYTES("[::1]")));
@@ -536,18 +536,20 @@ static void test_whole_families(void **state)
     struct guard six = guard_of("::/0"), four = guard_of("0.0.0.0/0"), mapped_four;
 
     (void)state;
-    assert_null(refusal(&six, "::1"));
-    assert_null(refusal(&six, "fe80::1"));
-    assert_non_null(refusal(&six, "127.0.0.1"));
-    assert_non_null(refusal(&six, "::ffff:127.0.0.1"));
+    assert_null(guard_test_refusal(&six, "::1"));
+    assert_null(guard_test_refusal(&six, "fe80::1"));
+    assert_non_null(guard_test_refusal(&six, "127.0.0.1"));
+    assert_non_null(guard_test_refusal(&six, "::ffff:127.0.0.1"));
     assert_true(guard_allows_host(&six, BYTES("localhost")));
-    assert_null(refusal(&four, "127.0.0.1"));
-    assert_null(refusal(&four, "::ffff:127.0.0.1"));
-    assert_null(refusal(&four, "2002:7f00:1::1"));
-    assert_non_null(refusal(&four, "::1"));
+    assert_null(guard_test_refusal(&four, "127.0.0.1"));
+    assert_null(guard_test_refusal(&four, "::ffff:127.0.0.1"));
+    assert_null(guard_test_refusal(&four, "2002:7f00:1::1"));
+    assert_non_null(guard_test_refusal(&four, "::1"));
     mapped_four = guard_of("::ffff:10.0.0.0/104");
-    assert_null(refusal(&mapped_four, "10.9.9.9"));
-    assert_non_null(refusal(&mapped_four, "11.9.9.9") ? NULL : refusal(&mapped_four, "127.0.0.1"));
+    assert_null(guard_test_refusal(&mapped_four, "10.9.9.9"));
+    assert_non_null(guard_test_refusal(&mapped_four, "11.9.9.9")
+                        ? NULL
+                        : guard_test_refusal(&mapped_four, "127.0.0.1"));
 }
 
 /* proves: webhook-allow, webhook-networks */

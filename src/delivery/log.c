@@ -35,12 +35,12 @@
 #include <unistd.h>
 
 #define LINE_SIZE_MAX  4096 /* PIPE_BUF of Linux: a larger write is not atomic */
-#define LINE_END_SIZE  80   /* room for the sizes of what is left out, and the end */
+#define LINE_END_SIZE  80   /* room for the sizes of omitted parts, and the end */
 #define TURN_LINES_MAX 64   /* between two looks at the mailbox */
 
 _Static_assert(LINE_SIZE_MAX <= PIPE_BUF, "a line must be atomic in a pipe");
 
-struct log {
+struct log_sender {
     struct sender_options options;
     pthread_t thread;
     struct mailbox mailbox; /* deliveries, and `stop` */
@@ -99,8 +99,8 @@ static bool log_fits(const struct buffer *line, size_t size)
     return line->size + size + LINE_END_SIZE <= LINE_SIZE_MAX;
 }
 
-/* Takes back what was appended since `size` if it makes the line too long, and says how large the
- * text is that is missing. */
+/* Takes back the text appended since `size` if it makes the line too long, and writes the size of
+ * the missing text instead. */
 static void log_keep_or_omit(struct buffer *line, size_t size, const char *name, struct bytes text)
 {
     if (!buffer_failed(line) && log_fits(line, 0))
@@ -167,7 +167,7 @@ static void log_format(struct buffer *line, const struct delivery *delivery, uin
 
 /* ---- the thread ---- */
 
-static void log_end(struct log *log, struct delivery *delivery, enum delivery_result result,
+static void log_end(struct log_sender *log, struct delivery *delivery, enum delivery_result result,
                     const char *error)
 {
     delivery->outcome = (struct delivery_outcome){.result = result};
@@ -177,8 +177,8 @@ static void log_end(struct log *log, struct delivery *delivery, enum delivery_re
     list_push(&log->ended, &delivery->link);
 }
 
-/* One write for one line: what it takes of it is all that is tried. */
-static void log_write(struct log *log, struct delivery *delivery)
+/* One write for one line; the rest after a short write is dropped. */
+static void log_write(struct log_sender *log, struct delivery *delivery)
 {
     const uint64_t now_us = wall_now_us();
     char error[sizeof(delivery->outcome.error)];
@@ -213,7 +213,7 @@ static bool log_is_ready(int timeout_ms, int mailbox_fd)
 
 /* Those that found no room for as long as an attempt may take have failed. Returns when the next
  * one will have, in milliseconds; -1: none waits. */
-static int log_expire(struct log *log)
+static int log_expire(struct log_sender *log)
 {
     const uint64_t now_us = wall_now_us();
     uint64_t least_ms = UINT64_MAX;
@@ -235,7 +235,7 @@ static int log_expire(struct log *log)
     return least_ms < 60 * 1000 ? (int)least_ms : 60 * 1000;
 }
 
-static void log_take(struct log *log)
+static void log_take(struct log_sender *log)
 {
     const uint64_t now_us = wall_now_us();
     struct list messages;
@@ -253,7 +253,7 @@ static void log_take(struct log *log)
     }
 }
 
-static void log_hand_back(struct log *log)
+static void log_hand_back(struct log_sender *log)
 {
     if (!list_is_empty(&log->ended))
         log->options.done(log->options.context, &log->ended);
@@ -261,7 +261,7 @@ static void log_hand_back(struct log *log)
 
 static void *log_run(void *context)
 {
-    struct log *log = context;
+    struct log_sender *log = context;
 
     while (!log->is_stopping) {
         for (int i = 0; i < TURN_LINES_MAX && !list_is_empty(&log->waiting); i++) {
@@ -285,7 +285,7 @@ static void *log_run(void *context)
 static enum error_code log_start(const struct sender_options *options, void **ret_self,
                                  struct error *ret_error)
 {
-    struct log *log = calloc(1, sizeof(*log));
+    struct log_sender *log = calloc(1, sizeof(*log));
 
     if (!log)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
@@ -322,14 +322,14 @@ static enum error_code log_check(void *self, struct bytes tenant, struct bytes t
 
 static void log_post(void *self, struct list *deliveries)
 {
-    struct log *log = self;
+    struct log_sender *log = self;
 
     mailbox_post_all(&log->mailbox, deliveries);
 }
 
 static void log_stop(void *self)
 {
-    struct log *log = self;
+    struct log_sender *log = self;
 
     mailbox_post(&log->mailbox, &log->stop);
     pthread_join(log->thread, NULL);

@@ -1,5 +1,5 @@
 /*
- * mac.h - HMAC-SHA256 (RFC 2104) with one key, by OpenSSL: signs webhooks and receipts.
+ * mac.h - HMAC-SHA256 (RFC 2104) with one key, by OpenSSL: signs webhooks.
  *
  *     struct mac *mac = mac_create(key);
  *     if (!mac_compute(mac, parts, 2, digest)) ...

@@ -1,3 +1,4 @@
+/* Which sockets are ready: interests in epoll, changed as rarely as possible. */
 #include "delivery/poller.h"
 
 #include <stdlib.h>
@@ -24,7 +25,7 @@ void poller_close(struct poller *poller)
 }
 
 /* The entry of a descriptor; NULL when out of memory. */
-static struct poller_socket *find(struct poller *poller, int fd)
+static struct poller_socket *poller_find(struct poller *poller, int fd)
 {
     size_t index = (size_t)fd, size = poller->sockets_size_ ? poller->sockets_size_ : 64;
     struct poller_socket *sockets;
@@ -63,7 +64,7 @@ static bool tell_kernel(struct poller *poller, int fd, struct poller_socket *soc
 
 bool poller_adopt(struct poller *poller, int fd)
 {
-    struct poller_socket *socket = find(poller, fd);
+    struct poller_socket *socket = poller_find(poller, fd);
 
     if (socket)
         *socket = (struct poller_socket){.is_adopted = true};
@@ -78,7 +79,7 @@ void poller_forget(struct poller *poller, int fd)
 
 bool poller_want(struct poller *poller, int fd, unsigned interest)
 {
-    struct poller_socket *socket = find(poller, fd);
+    struct poller_socket *socket = poller_find(poller, fd);
 
     if (!socket)
         return false;

@@ -4,11 +4,11 @@
  * A kept-alive connection loses its interest at the end of one request and gains it back at the
  * start of the next. So for a socket whose closing is announced (poller_adopt, poller_forget), an
  * interest that shrinks is only noted; the kernel learns of it when the socket becomes ready for
- * what nobody wants any more. Other sockets are dealt with at once, for their number may come to
+ * an interest that is gone. Other sockets are dealt with at once, for their number may come to
  * stand for another one.
  *
  * Errors     A socket that the kernel will not watch, or for which there is no memory, is not
- *            watched: whoever waits for it without a time-out of its own must look.
+ *            watched: a caller that waits for it without a time-out must check.
  * Threads    None: one owner.
  */
 #ifndef TICKWHEEL_DELIVERY_POLLER_H
@@ -45,7 +45,7 @@ void poller_close(struct poller *poller);
  * of memory. */
 bool poller_adopt(struct poller *poller, int fd);
 
-/* To be called before the descriptor is closed; harmless for one that is not known. */
+/* To be called before the descriptor is closed; harmless for an unknown descriptor. */
 void poller_forget(struct poller *poller, int fd);
 
 /* POLLER_IN and POLLER_OUT, or 0 for none. False when the socket is not watched. */

@@ -131,7 +131,7 @@ static void test_same_number(void **state)
 }
 
 /* More descriptors than one wait reports: the others come with the next. */
-static void test_many(void **state)
+static void test_poller_many(void **state)
 {
     static struct poller_event events[POLLER_EVENTS_MAX];
     enum { MANY = POLLER_EVENTS_MAX + 100 };
@@ -173,7 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_interest),
         cmocka_unit_test(test_same_number),
-        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_poller_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /*
- * Each name has a *line* while somebody waits in it or holds a lease of it. A line is awake while
+ * Each name has a *line* while a worker waits in it or holds a lease of it. A line is awake while
  * there may be something to pull; it falls asleep when a pull found nothing, and is woken by a new
  * worker or by the engine. So an idle queue costs nothing, and no worker waits beside work.
  *
@@ -10,7 +10,7 @@
 #include "base/hex.h"
 #include "base/map.h"
 #include "base/random.h"
-#include "delivery/mac.h"
+#include "delivery/siphash.h"
 #include "timer/queue_target.h"
 #include "tickwheel/wheel.h"
 
@@ -19,9 +19,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NS_PER_MS     1000000
-#define EXPIRE_BATCH  64
-#define ENDED_MESSAGE "the lease ended without an answer"
+#define NS_PER_MS         1000000
+#define EXPIRE_BATCH      64
+#define QUEUE_NUMBER_MAX  ((UINT64_C(1) << QUEUE_NUMBER_BITS) - 1)
+#define QUEUE_INDEX_SHIFT (QUEUE_NUMBER_BITS - 8) /* 2^40 leases of each queue */
+#define ENDED_MESSAGE     "the lease ended without an answer"
 
 struct line {
     struct list waiting; /* requests, in the order in which they came */
@@ -34,10 +36,10 @@ struct line {
 };
 
 struct queue {
-    struct mac *mac;    /* of receipts */
-    uint64_t hash_seed; /* of the names of lines */
-    struct map lines;   /* hash of the name -> line */
-    struct map leases;  /* number -> lease */
+    struct siphash *siphash; /* of receipts */
+    uint64_t hash_seed;      /* of the names of lines */
+    struct map lines;        /* hash of the name -> line */
+    struct map leases;       /* number -> lease */
     struct list wanting;
     struct list ended;   /* deliveries */
     struct list replies; /* requests */
@@ -45,26 +47,23 @@ struct queue {
     struct list shown;   /* leases in the reply that was taken last */
     struct tw_wheel *lease_wheel, *wait_wheel;
     struct queue_lease *spare; /* with a timer, so that giving cannot fail */
-    struct line *wanted;       /* whom queue_wants named */
+    struct line *wanted;       /* the line that queue_wants named */
     uint64_t number;           /* of the last lease */
-    bool is_stopping;          /* nobody waits any more */
+    bool is_stopping;          /* no worker may wait any more */
     struct queue_stats stats;
 };
 
 /* ---- receipts ---- */
 
-/* The first 64 bits of the HMAC-SHA256 of the number. A guess is tried against the server, which
- * has one lease of this number, for as long as the lease lasts. False when out of memory. */
+/* A keyed hash of the number, 64 bits. A guess is tried against the server, which has one lease of
+ * this number, for as long as the lease lasts. False when out of memory. */
 static bool queue_prove(const struct queue *queue, uint64_t number, uint64_t *ret_proof)
 {
-    uint8_t text[8], digest[MAC_SIZE];
-    const struct bytes part = {(const char *)text, sizeof(text)};
+    uint8_t text[8];
 
     put_be(text, number, sizeof(text));
-    if (!mac_compute(queue->mac, &part, 1, digest))
-        return false;
-    *ret_proof = get_be(digest, sizeof(*ret_proof));
-    return true;
+    return siphash_compute(queue->siphash, (struct bytes){(const char *)text, sizeof(text)},
+                           ret_proof);
 }
 
 /* In a time that does not tell how much of the proof is right. */
@@ -105,14 +104,14 @@ static uint64_t tick_at(struct instant at)
 
 /* ---- lines ---- */
 
-static uint64_t hash_of(const struct queue *queue, struct bytes name)
+static uint64_t queue_hash_of(const struct queue *queue, struct bytes name)
 {
     return random_mix(bytes_hash(queue->hash_seed, name));
 }
 
 static struct line *line_get(struct queue *queue, struct bytes name)
 {
-    uint64_t hash = hash_of(queue, name);
+    uint64_t hash = queue_hash_of(queue, name);
     struct line *line = map_get(&queue->lines, hash);
 
     assert(name.size > 0 && name.size <= QUEUE_FULL_NAME_SIZE_MAX);
@@ -209,7 +208,8 @@ static void arm(struct queue *queue, struct queue_lease *lease, struct instant n
 {
     uint64_t end = tick_at(instant_add_ms(now, lease_ms));
 
-    tw_wheel_arm(queue->lease_wheel, lease->timer_, end < TW_NEVER ? end : TW_NEVER - 1);
+    lease->end_ = end < TW_NEVER ? end : TW_NEVER - 1;
+    tw_wheel_arm(queue->lease_wheel, lease->timer_, lease->end_);
 }
 
 static void lease_begin(struct queue *queue, struct instant now, struct line *line,
@@ -221,8 +221,10 @@ static void lease_begin(struct queue *queue, struct instant now, struct line *li
     queue->spare = NULL;
     lease->delivery = lease->delivery_ = delivery;
     lease->line_ = line;
-    lease->receipt.number = ++queue->number;
-    map_put(&queue->leases, lease->receipt.number, lease); /* need_spare made room */
+    lease->number_ = ++queue->number;
+    lease->receipt.number = lease->number_ | (uint64_t)delivery->timer->id.partition
+                                                 << QUEUE_NUMBER_BITS;
+    map_put(&queue->leases, lease->number_, lease); /* need_spare made room */
     arm(queue, lease, now, request->lease_ms);
     if (request->items_ == 0)
         request->leased_until = instant_add_ms(now, request->lease_ms);
@@ -239,7 +241,7 @@ static void lease_end(struct queue *queue, struct queue_lease *lease)
 {
     struct line *line = lease->line_;
 
-    map_remove(&queue->leases, lease->receipt.number);
+    map_remove(&queue->leases, lease->number_);
     tw_wheel_close(queue->lease_wheel, lease->timer_);
     list_remove(&lease->link);
     list_init(&lease->delivery_->link);
@@ -260,7 +262,8 @@ static void lease_end_unseen(struct queue *queue, struct queue_lease *lease,
 
 /* ---- requests ---- */
 
-static void wait_for_work(struct queue *queue, struct instant now, struct queue_request *request)
+static void queue_wait_for_work(struct queue *queue, struct instant now,
+                                struct queue_request *request)
 {
     struct line *line = line_get(queue, request->queue);
 
@@ -285,11 +288,11 @@ static void wait_for_work(struct queue *queue, struct instant now, struct queue_
 }
 
 /* The lease that a receipt speaks of, if it may be spoken of in this queue. */
-static struct queue_lease *find(struct queue *queue, const struct queue_request *request,
-                                size_t index)
+static struct queue_lease *queue_find(struct queue *queue, const struct queue_request *request,
+                                      size_t index)
 {
     struct queue_receipt receipt = request->receipts[index];
-    struct queue_lease *lease = map_get(&queue->leases, receipt.number);
+    struct queue_lease *lease = map_get(&queue->leases, receipt.number & QUEUE_NUMBER_MAX);
 
     if (!lease || !queue_is_proven(receipt, lease) ||
         !bytes_equal(request->queue, (struct bytes){lease->line_->name, lease->line_->name_size}))
@@ -297,8 +300,8 @@ static struct queue_lease *find(struct queue *queue, const struct queue_request 
     return lease;
 }
 
-static void settle(struct queue *queue, struct queue_request *request, size_t index,
-                   struct queue_lease *lease)
+static void queue_settle(struct queue *queue, struct queue_request *request, size_t index,
+                         struct queue_lease *lease)
 {
     struct delivery *delivery = lease->delivery_;
 
@@ -318,12 +321,12 @@ static void settle(struct queue *queue, struct queue_request *request, size_t in
     lease_end(queue, lease);
 }
 
-static void speak(struct queue *queue, struct instant now, struct queue_request *request)
+static void queue_report(struct queue *queue, struct instant now, struct queue_request *request)
 {
     request->pending_ = 0;
     list_init(&request->leases_);
     for (size_t i = 0; i < request->receipt_count; i++) {
-        struct queue_lease *lease = find(queue, request, i);
+        struct queue_lease *lease = queue_find(queue, request, i);
 
         request->verdicts[i] = lease ? QUEUE_OK : QUEUE_STALE;
         if (!lease)
@@ -331,7 +334,7 @@ static void speak(struct queue *queue, struct instant now, struct queue_request 
         else if (request->kind == QUEUE_EXTEND)
             arm(queue, lease, now, request->lease_ms);
         else
-            settle(queue, request, i, lease);
+            queue_settle(queue, request, i, lease);
     }
     if (request->pending_ == 0)
         reply(queue, request, ERROR_NONE);
@@ -342,14 +345,14 @@ void queue_submit(struct queue *queue, struct instant now, struct queue_request 
     free_gone(queue);
     list_init(&request->link);
     if (request->kind == QUEUE_LEASE)
-        wait_for_work(queue, now, request);
+        queue_wait_for_work(queue, now, request);
     else
-        speak(queue, now, request);
+        queue_report(queue, now, request);
 }
 
 void queue_wake(struct queue *queue, struct bytes name)
 {
-    struct line *line = map_get(&queue->lines, hash_of(queue, name));
+    struct line *line = map_get(&queue->lines, queue_hash_of(queue, name));
 
     if (!line)
         return;
@@ -372,7 +375,7 @@ bool queue_wants(struct queue *queue, struct bytes *ret_name)
     return true;
 }
 
-/* Nothing is left: who has something goes, and so does who may not wait. */
+/* Nothing is left: workers that have something are answered, and so are those that may not wait. */
 static void fall_asleep(struct queue *queue, struct line *line)
 {
     line->is_awake = false;
@@ -410,6 +413,12 @@ void queue_give(struct queue *queue, struct instant now, struct delivery *delive
     }
 }
 
+bool queue_has_given(const struct queue *queue)
+{
+    assert(queue->wanted && !list_is_empty(&queue->wanted->waiting));
+    return request_of(queue->wanted->waiting.next)->items_ > 0;
+}
+
 /* ---- time passes ---- */
 
 static void end_leases(struct queue *queue, uint64_t tick)
@@ -429,7 +438,7 @@ static void end_leases(struct queue *queue, uint64_t tick)
     } while (tw_wheel_wake_at(queue->lease_wheel) <= tick);
 }
 
-/* One for whom a pull is still to come is answered after it. */
+/* A worker with a pull still to come is answered after that. */
 static void end_waits(struct queue *queue, uint64_t tick)
 {
     struct tw_expired due[EXPIRE_BATCH];
@@ -439,7 +448,7 @@ static void end_waits(struct queue *queue, uint64_t tick)
 
         for (size_t i = 0; i < count; i++) {
             struct queue_request *request = (struct queue_request *)(uintptr_t)due[i].data;
-            struct line *line = map_get(&queue->lines, hash_of(queue, request->queue));
+            struct line *line = map_get(&queue->lines, queue_hash_of(queue, request->queue));
 
             request->is_late_ = true;
             if (!line->is_awake)
@@ -540,16 +549,86 @@ void queue_return_all(struct queue *queue)
         lease_end_unseen(queue, list_item(link, struct queue_lease, link), outcome);
 }
 
+/* ---- a partition changes its shard ---- */
+
+void queue_release(struct queue *queue, uint16_t partition, struct list *ret_leases)
+{
+    struct queue_lease *lease;
+    size_t cursor = 0;
+
+    assert(list_is_empty(&queue->wanting) && list_is_empty(&queue->ended));
+    assert(list_is_empty(&queue->replies));
+    free_gone(queue);
+    while ((lease = map_next(&queue->leases, &cursor)))
+        if (queue_receipt_partition(lease->receipt) == partition)
+            list_push(ret_leases, &lease->link);
+    LIST_FOR_EACH (ret_leases, link) {
+        lease = list_item(link, struct queue_lease, link);
+        struct line *line = lease->line_;
+
+        map_remove(&queue->leases, lease->number_);
+        tw_wheel_close(queue->lease_wheel, lease->timer_);
+        lease->line_ = NULL;
+        queue->stats.leased--;
+        line->lease_count--;
+        line_update(queue, line);
+    }
+}
+
+static bool queue_adopt_one(struct queue *queue, struct queue_lease *lease)
+{
+    const struct timer *timer = lease->delivery_->timer;
+    char room[QUEUE_FULL_NAME_SIZE_MAX];
+    struct line *line =
+        line_get(queue, queue_full_name(timer->texts.tenant, timer_target_name(timer), room));
+
+    if (!line)
+        return false;
+    lease->timer_ = TW_NONE;
+    if (map_put(&queue->leases, lease->number_, lease))
+        lease->timer_ = tw_wheel_open(queue->lease_wheel, (uint64_t)(uintptr_t)lease);
+    if (lease->timer_ == TW_NONE) {
+        map_remove(&queue->leases, lease->number_);
+        line_update(queue, line);
+        return false;
+    }
+    tw_wheel_arm(queue->lease_wheel, lease->timer_, lease->end_);
+    lease->line_ = line;
+    line->lease_count++;
+    queue->stats.leased++;
+    return true;
+}
+
+void queue_adopt(struct queue *queue, struct list *leases)
+{
+    for (struct list *link; (link = list_pop(leases));) {
+        struct queue_lease *lease = list_item(link, struct queue_lease, link);
+        struct delivery *delivery = lease->delivery_;
+
+        if (queue_adopt_one(queue, lease))
+            continue;
+        delivery->outcome = (struct delivery_outcome){
+            .result = DELIVERY_FAILED, .pause = DELIVERY_PAUSE_EXACT, .error = ENDED_MESSAGE};
+        list_init(&delivery->link);
+        list_push(&queue->ended, &delivery->link);
+        queue->stats.ended++;
+        free(lease);
+    }
+}
+
 /* ---- life ---- */
 
-struct queue *queue_create(const uint8_t secret[QUEUE_SECRET_SIZE], struct instant now)
+struct queue *queue_create(const uint8_t secret[QUEUE_SECRET_SIZE], unsigned index,
+                           struct instant now)
 {
     struct queue *queue = calloc(1, sizeof(*queue));
     struct tw_wheel_options options = {.start = tick_of(now)};
 
     if (!queue)
         return NULL;
-    queue->mac = mac_create((struct bytes){(const char *)secret, QUEUE_SECRET_SIZE});
+    static_assert(QUEUE_SECRET_SIZE == SIPHASH_KEY_SIZE, "the secret is the key");
+    queue->siphash = siphash_create(secret);
+    queue->number = (uint64_t)index << QUEUE_INDEX_SHIFT;
     map_init(&queue->lines);
     map_init(&queue->leases);
     list_init(&queue->wanting);
@@ -559,7 +638,7 @@ struct queue *queue_create(const uint8_t secret[QUEUE_SECRET_SIZE], struct insta
     list_init(&queue->shown);
     queue->lease_wheel = tw_wheel_create(&options);
     queue->wait_wheel = tw_wheel_create(&options);
-    if (!queue->lease_wheel || !queue->wait_wheel || !queue->mac ||
+    if (!queue->lease_wheel || !queue->wait_wheel || !queue->siphash ||
         !queue_prove(queue, 0, &queue->hash_seed)) { /* no lease has the number 0 */
         queue_destroy(queue);
         return NULL;
@@ -596,7 +675,7 @@ void queue_destroy(struct queue *queue)
     map_deinit(&queue->leases);
     tw_wheel_destroy(queue->lease_wheel);
     tw_wheel_destroy(queue->wait_wheel);
-    mac_destroy(queue->mac);
+    siphash_destroy(queue->siphash);
     free(queue);
 }
 
@@ -605,6 +684,17 @@ void queue_destroy(struct queue *queue)
 void queue_stats(const struct queue *queue, struct queue_stats *ret_stats)
 {
     *ret_stats = queue->stats;
+}
+
+void queue_stats_add(struct queue_stats *sum, const struct queue_stats *more)
+{
+    sum->leased += more->leased;
+    sum->waiting += more->waiting;
+    sum->leases += more->leases;
+    sum->acks += more->acks;
+    sum->nacks += more->nacks;
+    sum->ended += more->ended;
+    sum->stales += more->stales;
 }
 
 #define CHECK(condition)  \
@@ -624,8 +714,8 @@ void queue_check(const struct queue *queue)
     tw_wheel_check(queue->wait_wheel);
     while ((lease = map_next(&queue->leases, &cursor))) {
         CHECK(lease->delivery == lease->delivery_ && lease->line_);
-        CHECK(lease->receipt.number > 0 && lease->receipt.number <= queue->number);
-        CHECK(queue_prove(queue, lease->receipt.number, &proof) && lease->receipt.proof == proof);
+        CHECK(lease->number_ > 0 && lease->number_ == (lease->receipt.number & QUEUE_NUMBER_MAX));
+        CHECK(queue_prove(queue, lease->number_, &proof) && lease->receipt.proof == proof);
         CHECK(map_get(&queue->lines, lease->line_->hash) == lease->line_);
     }
     cursor = 0;

@@ -1,7 +1,7 @@
 /*
- * queue.h - the built-in queue: who waits for work, and who holds which piece of it until when.
+ * queue.h - the built-in queue: workers that wait for items, and leases of items until a deadline.
  *
- * What is ready lies with the engines (engine/engine.h, engine_pull); a delivery comes here only
+ * Ready items lie with the engines (engine/engine.h, engine_pull); a delivery comes here only
  * when a worker asks for it. It is then *leased*: the worker has a receipt, and until the lease
  * ends says what became of it (ack, nack) or asks for more time (extend). When a lease ends without
  * a word, the delivery has failed and is tried again at once; so it is when the answer to a lease
@@ -16,7 +16,7 @@
  *     ... and call queue_advance at queue_wake_at(queue)
  *
  * Time       Instants, as the caller passes them in. A lease is never shorter than was asked for.
- * Order      Those who wait are served in the order in which they came; who comes again comes last.
+ * Order      Waiting workers are served in order of arrival; a worker that asks again comes last.
  * Errors     Out of memory refuses a request, or lets work wait where it is. Nothing is lost: a
  *            delivery that is here comes out through queue_take_ended exactly once.
  * Ownership  A request is lent until queue_take_reply hands it back; the leases in its answer are
@@ -29,12 +29,21 @@
 #include "base/time.h"
 #include "engine/delivery.h"
 
-/* Names a lease: its number, and a proof that the worker was given this number: 64 bits of an
- * HMAC-SHA256, with a key that lives as long as the queue. No other run of the server accepts it.
- * */
+/* Names a lease: its number, and a proof that the worker was given this number: its
+ * SipHash-2-4 (64 bits), with a key that lives as long as the queue. No other run of the server
+ * accepts it. */
 struct queue_receipt {
     uint64_t number, proof;
 };
+
+/* Bits of `number` that count; those above them are the timer's partition, where the lease is
+ * found. */
+#define QUEUE_NUMBER_BITS 48
+
+static inline uint16_t queue_receipt_partition(struct queue_receipt receipt)
+{
+    return (uint16_t)(receipt.number >> QUEUE_NUMBER_BITS);
+}
 
 #define QUEUE_RECEIPT_SIZE 33 /* 32 hexadecimal digits and the NUL */
 
@@ -97,6 +106,7 @@ struct queue_lease {
     struct queue_request *request_; /* that waits for its outcome to be recorded, or NULL */
     size_t index_;                  /* of its verdict */
     uint64_t timer_;
+    uint64_t number_, end_; /* the key in the queue's map; the tick at which it ends */
 };
 
 struct queue_stats {
@@ -109,11 +119,16 @@ struct queue_stats {
 
 struct queue;
 
-#define QUEUE_SECRET_SIZE 32
+#define QUEUE_SECRET_SIZE 16 /* SIPHASH_KEY_SIZE */
 
 /* `secret` is the key of the receipts: random, and another one each time; it is copied. NULL when
  * out of memory. */
-struct queue *queue_create(const uint8_t secret[QUEUE_SECRET_SIZE], struct instant now);
+#define QUEUE_INDEX_MAX 255
+
+/* `index` is unique among queues with one secret: their leases have different numbers, and can
+ * change their queue. */
+struct queue *queue_create(const uint8_t secret[QUEUE_SECRET_SIZE], unsigned index,
+                           struct instant now);
 
 /* Frees all, with the deliveries that are here. Requests that were not answered are forgotten. */
 void queue_destroy(struct queue *queue);
@@ -125,7 +140,7 @@ void queue_submit(struct queue *queue, struct instant now, struct queue_request 
 /* There may be something to pull from this queue. */
 void queue_wake(struct queue *queue, struct bytes name);
 
-/* What was pulled for the name that queue_wants told last; NULL when there was nothing. */
+/* The delivery pulled for the name that queue_wants told last; NULL when there was none. */
 void queue_give(struct queue *queue, struct instant now, struct delivery *delivery);
 
 /* Time passed. */
@@ -134,17 +149,29 @@ void queue_advance(struct queue *queue, struct instant now);
 /* An outcome is durable, or could not be written: `delivery->recorded`. Takes the delivery. */
 void queue_recorded(struct queue *queue, struct delivery *delivery);
 
-/* Nobody waits any more: who does is answered, with nothing. */
+/* No worker may wait from here on: those that do are answered, with nothing. */
 void queue_stop_waiting(struct queue *queue);
 
 /* All leases end, as if they had never been; for a stop. */
 void queue_return_all(struct queue *queue);
+
+/* ---- a partition changes its shard ---- */
+
+/* Gives up the leases of the timers of a partition, as a list for queue_adopt alone. Only when the
+ * queue wants nothing, and everything that ended was taken. */
+void queue_release(struct queue *queue, uint16_t partition, struct list *ret_leases);
+
+/* Takes them: they end when they would have ended. Without memory a lease ends at once. */
+void queue_adopt(struct queue *queue, struct list *leases);
 
 /* ---- what to do ---- */
 
 /* Whether somebody waits for work of a queue that may have some. The name is valid until the next
  * call. */
 bool queue_wants(struct queue *queue, struct bytes *ret_name);
+
+/* Whether the worker whose queue queue_wants named last has an item already. */
+bool queue_has_given(const struct queue *queue);
 
 struct delivery *queue_take_ended(struct queue *queue);
 struct queue_request *queue_take_reply(struct queue *queue);
@@ -156,7 +183,10 @@ struct instant queue_wake_at(const struct queue *queue);
 
 void queue_stats(const struct queue *queue, struct queue_stats *ret_stats);
 
-/* For tests: aborts unless every invariant holds. O(leases and who waits). */
+/* Adds those of another queue. */
+void queue_stats_add(struct queue_stats *sum, const struct queue_stats *more);
+
+/* For tests: aborts unless every invariant holds. O(leases and waiting workers). */
 void queue_check(const struct queue *queue);
 
 #endif

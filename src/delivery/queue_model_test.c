@@ -28,7 +28,7 @@ enum item_place {
     ITEM_ENDED, /* its outcome is to be recorded */
 };
 
-struct item {
+struct model_item {
     struct timer timer;
     enum item_place place;
     int name;
@@ -39,7 +39,7 @@ struct item {
     struct delivery *delivery; /* ENDED: waits for queue_recorded */
 };
 
-struct worker {
+struct model_worker {
     struct queue_request request;
     bool is_out;
     int name;
@@ -53,33 +53,33 @@ struct worker {
     size_t unrecorded;
 };
 
-struct model {
+struct queue_model {
     struct random random;
     struct queue *queue;
-    struct item items[ITEMS];
-    struct worker workers[WORKERS];
+    struct model_item items[ITEMS];
+    struct model_worker workers[WORKERS];
     uint64_t now_ms, order;
     uint64_t leased, stale, extended, ended; /* how often it came to that */
 };
 
-static uint64_t below(struct model *model, uint64_t bound)
+static uint64_t below(struct queue_model *model, uint64_t bound)
 {
     return random_below(&model->random, bound);
 }
 
-static struct instant now_of(const struct model *model)
+static struct instant queue_model_test_now_of(const struct queue_model *model)
 {
     return (struct instant){model->now_ms * 1000000};
 }
 
-static int item_index(const struct model *model, const struct timer *timer)
+static int item_index(const struct queue_model *model, const struct timer *timer)
 {
-    return (int)(list_item(timer, struct item, timer) - model->items);
+    return (int)(list_item(timer, struct model_item, timer) - model->items);
 }
 
 /* ---- the model ---- */
 
-static int first_ready(const struct model *model, int name)
+static int first_ready(const struct queue_model *model, int name)
 {
     int first = -1;
 
@@ -90,12 +90,12 @@ static int first_ready(const struct model *model, int name)
     return first;
 }
 
-static struct worker *first_waiting(struct model *model, int name)
+static struct model_worker *first_waiting(struct queue_model *model, int name)
 {
-    struct worker *first = NULL;
+    struct model_worker *first = NULL;
 
     for (int i = 0; i < WORKERS; i++) {
-        struct worker *worker = &model->workers[i];
+        struct model_worker *worker = &model->workers[i];
 
         if (worker->is_out && !worker->is_answered && worker->request.kind == QUEUE_LEASE &&
             worker->name == name && (!first || worker->order < first->order))
@@ -105,9 +105,9 @@ static struct worker *first_waiting(struct model *model, int name)
 }
 
 /* Who is first takes all that it may have; then the next. */
-static void model_serve(struct model *model, int name)
+static void model_serve(struct queue_model *model, int name)
 {
-    struct worker *worker;
+    struct model_worker *worker;
     int index;
 
     while ((worker = first_waiting(model, name)) && (index = first_ready(model, name)) >= 0) {
@@ -115,7 +115,7 @@ static void model_serve(struct model *model, int name)
 
         while (index >= 0 && worker->item_count < worker->request.items_max &&
                bytes < worker->request.bytes_max) {
-            struct item *item = &model->items[index];
+            struct model_item *item = &model->items[index];
 
             item->place = ITEM_LEASED;
             item->end_ms = model->now_ms + worker->request.lease_ms;
@@ -128,12 +128,12 @@ static void model_serve(struct model *model, int name)
     }
 }
 
-static void model_settle(struct model *model)
+static void model_settle(struct queue_model *model)
 {
     for (int name = 0; name < NAMES; name++)
         model_serve(model, name);
     for (int i = 0; i < WORKERS; i++) {
-        struct worker *worker = &model->workers[i];
+        struct model_worker *worker = &model->workers[i];
 
         if (worker->is_out && worker->request.kind == QUEUE_LEASE &&
             worker->until_ms <= model->now_ms)
@@ -143,7 +143,7 @@ static void model_settle(struct model *model)
 
 /* ---- the queue, and its driver ---- */
 
-static struct delivery *pull(struct model *model, struct bytes name)
+static struct delivery *queue_model_test_pull(struct queue_model *model, struct bytes name)
 {
     struct delivery *delivery;
     int index = -1;
@@ -160,7 +160,7 @@ static struct delivery *pull(struct model *model, struct bytes name)
     return delivery;
 }
 
-static void check_lease(struct model *model, struct worker *worker)
+static void check_lease(struct queue_model *model, struct model_worker *worker)
 {
     size_t count = 0;
 
@@ -175,12 +175,12 @@ static void check_lease(struct model *model, struct worker *worker)
     assert_int_equal(count, worker->item_count);
 }
 
-static void take_replies(struct model *model)
+static void queue_model_test_take_replies(struct queue_model *model)
 {
     struct queue_request *request;
 
     while ((request = queue_take_reply(model->queue))) {
-        struct worker *worker = list_item(request, struct worker, request);
+        struct model_worker *worker = list_item(request, struct model_worker, request);
 
         assert_true(worker->is_out && worker->is_answered && worker->unrecorded == 0);
         assert_int_equal(request->error, ERROR_NONE);
@@ -196,12 +196,12 @@ static void take_replies(struct model *model)
                      model->workers[i].unrecorded == 0);
 }
 
-static void take_ended(struct model *model)
+static void queue_model_test_take_ended(struct queue_model *model)
 {
     struct delivery *delivery;
 
     while ((delivery = queue_take_ended(model->queue))) {
-        struct item *item = &model->items[item_index(model, delivery->timer)];
+        struct model_item *item = &model->items[item_index(model, delivery->timer)];
 
         assert_int_equal(item->place, ITEM_ENDED);
         assert_null(item->delivery);
@@ -218,9 +218,9 @@ static void take_ended(struct model *model)
 }
 
 /* What the queue takes from the engine it takes from a copy of what was ready before the model. */
-static void drive(struct model *model)
+static void drive(struct queue_model *model)
 {
-    struct item before[ITEMS];
+    struct model_item before[ITEMS];
     struct bytes name;
 
     memcpy(before, model->items, sizeof(before));
@@ -229,28 +229,29 @@ static void drive(struct model *model)
         if (before[i].place == ITEM_READY)
             model->items[i].place = ITEM_READY;
     while (queue_wants(model->queue, &name))
-        queue_give(model->queue, now_of(model), pull(model, name));
-    queue_advance(model->queue, now_of(model));
-    take_replies(model);
-    take_ended(model);
+        queue_give(model->queue, queue_model_test_now_of(model),
+                   queue_model_test_pull(model, name));
+    queue_advance(model->queue, queue_model_test_now_of(model));
+    queue_model_test_take_replies(model);
+    queue_model_test_take_ended(model);
     queue_check(model->queue);
 }
 
 /* ---- what happens ---- */
 
-static struct worker *idle_worker(struct model *model)
+static struct model_worker *idle_worker(struct queue_model *model)
 {
     for (int i = 0; i < WORKERS; i++)
         if (!model->workers[i].is_out) {
-            model->workers[i] = (struct worker){.is_out = true, .order = ++model->order};
+            model->workers[i] = (struct model_worker){.is_out = true, .order = ++model->order};
             return &model->workers[i];
         }
     return NULL;
 }
 
-static void do_lease(struct model *model)
+static void do_lease(struct queue_model *model)
 {
-    struct worker *worker = idle_worker(model);
+    struct model_worker *worker = idle_worker(model);
 
     if (!worker)
         return;
@@ -264,15 +265,15 @@ static void do_lease(struct model *model)
         .wait_until = {worker->until_ms * 1000000},
         .lease_ms = 1 + below(model, 40),
     };
-    queue_submit(model->queue, now_of(model), &worker->request);
+    queue_submit(model->queue, queue_model_test_now_of(model), &worker->request);
 }
 
 /* Which item a receipt is of, if it may be spoken of: leased, of this queue, and still this lease.
  */
-static int item_of(const struct model *model, struct queue_receipt receipt, int name)
+static int item_of(const struct queue_model *model, struct queue_receipt receipt, int name)
 {
     for (int i = 0; i < ITEMS; i++) {
-        const struct item *item = &model->items[i];
+        const struct model_item *item = &model->items[i];
 
         if (item->place == ITEM_LEASED && item->name == name &&
             item->receipt.number == receipt.number && item->receipt.proof == receipt.proof)
@@ -282,7 +283,7 @@ static int item_of(const struct model *model, struct queue_receipt receipt, int 
 }
 
 /* Mostly one of a lease of this queue; else of any item, or of none. */
-static struct queue_receipt draw_receipt(struct model *model, int name)
+static struct queue_receipt draw_receipt(struct queue_model *model, int name)
 {
     size_t index = below(model, ITEMS);
     struct queue_receipt receipt;
@@ -299,9 +300,9 @@ static struct queue_receipt draw_receipt(struct model *model, int name)
     return receipt;
 }
 
-static void do_speak(struct model *model)
+static void do_speak(struct queue_model *model)
 {
-    struct worker *worker = idle_worker(model);
+    struct model_worker *worker = idle_worker(model);
     struct queue_request *request;
 
     if (!worker)
@@ -337,12 +338,12 @@ static void do_speak(struct model *model)
             request->kind == QUEUE_ACK ? DELIVERY_DONE : request->outcome.result;
         worker->unrecorded++;
     }
-    queue_submit(model->queue, now_of(model), request);
+    queue_submit(model->queue, queue_model_test_now_of(model), request);
 }
 
-static void do_ready(struct model *model)
+static void do_ready(struct queue_model *model)
 {
-    struct item *item = &model->items[below(model, ITEMS)];
+    struct model_item *item = &model->items[below(model, ITEMS)];
 
     if (item->place != ITEM_NOWHERE)
         return;
@@ -353,11 +354,11 @@ static void do_ready(struct model *model)
     queue_wake(model->queue, names[item->name]);
 }
 
-static void do_pass_time(struct model *model)
+static void do_pass_time(struct queue_model *model)
 {
     model->now_ms += 1 + below(model, 30);
     for (int i = 0; i < ITEMS; i++) {
-        struct item *item = &model->items[i];
+        struct model_item *item = &model->items[i];
 
         if (item->place != ITEM_LEASED || item->end_ms > model->now_ms)
             continue;
@@ -365,12 +366,12 @@ static void do_pass_time(struct model *model)
         item->want = DELIVERY_FAILED;
         model->ended++;
     }
-    queue_advance(model->queue, now_of(model));
+    queue_advance(model->queue, queue_model_test_now_of(model));
 }
 
-static void do_record(struct model *model)
+static void do_record(struct queue_model *model)
 {
-    struct item *item = &model->items[below(model, ITEMS)];
+    struct model_item *item = &model->items[below(model, ITEMS)];
     bool fails = below(model, 5) == 0;
     struct queue_lease *lease;
 
@@ -378,7 +379,7 @@ static void do_record(struct model *model)
         return;
     lease = item->delivery->holder;
     for (int i = 0; i < WORKERS; i++) {
-        struct worker *worker = &model->workers[i];
+        struct model_worker *worker = &model->workers[i];
 
         if (lease->request_ != &worker->request)
             continue;
@@ -392,19 +393,19 @@ static void do_record(struct model *model)
     item->place = ITEM_NOWHERE;
 }
 
-static void run(uint64_t seed)
+static void queue_model_test_run(uint64_t seed)
 {
-    static void (*const things[])(struct model *) = {
+    static void (*const things[])(struct queue_model *) = {
         do_lease, do_lease,     do_speak,  do_speak,  do_ready,  do_ready,
         do_ready, do_pass_time, do_record, do_record, do_record,
     };
-    struct model *model = calloc(1, sizeof(*model));
+    struct queue_model *model = calloc(1, sizeof(*model));
     uint8_t secret[QUEUE_SECRET_SIZE] = {0};
 
     model->random = random_seeded(seed);
     model->now_ms = below(model, 2) ? (UINT64_C(1) << 32) - 100 : 1000;
     put_le(secret, seed, 8);
-    model->queue = queue_create(secret, now_of(model));
+    model->queue = queue_create(secret, 0, queue_model_test_now_of(model));
     for (int step = 0; step < STEPS; step++) {
         things[below(model, sizeof(things) / sizeof(*things))](model);
         drive(model);
@@ -434,7 +435,7 @@ static void test_model(void **state)
     for (int i = 0; i < (text ? 1 : RUNS); i++, seed++) {
         printf("TEST_SEED=%llu\n", (unsigned long long)seed);
         fflush(stdout);
-        run(seed);
+        queue_model_test_run(seed);
     }
 }
 

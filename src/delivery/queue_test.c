@@ -19,7 +19,7 @@
 #define HOUR_MS   UINT64_C(3600000)
 #define ITEMS_MAX 16
 
-struct bed {
+struct queue_fixture {
     struct storage *storage;
     struct engine *engine;
     struct queue *queue;
@@ -28,7 +28,7 @@ struct bed {
 };
 
 /* A worker's request, and what it was answered. */
-struct asked {
+struct queue_asked {
     struct queue_request request;
     bool is_answered;
     size_t count;
@@ -38,22 +38,22 @@ struct asked {
     enum queue_verdict verdicts[ITEMS_MAX];
 };
 
-static struct instant now_of(const struct bed *bed)
+static struct instant queue_test_now_of(const struct queue_fixture *fixture)
 {
-    return (struct instant){(1000 + bed->ms) * 1000000};
+    return (struct instant){(1000 + fixture->ms) * 1000000};
 }
 
-static struct wall wall_of(const struct bed *bed)
+static struct wall wall_of(const struct queue_fixture *fixture)
 {
-    return wall_add(START, bed->ms);
+    return wall_add(START, fixture->ms);
 }
 
-static void take_replies(struct bed *bed)
+static void queue_test_take_replies(struct queue_fixture *fixture)
 {
     struct queue_request *request;
 
-    while ((request = queue_take_reply(bed->queue))) {
-        struct asked *asked = list_item(request, struct asked, request);
+    while ((request = queue_take_reply(fixture->queue))) {
+        struct queue_asked *asked = list_item(request, struct queue_asked, request);
 
         asked->is_answered = true;
         LIST_FOR_EACH ((struct list *)request->leases, link) {
@@ -66,10 +66,11 @@ static void take_replies(struct bed *bed)
     }
 }
 
-static struct delivery *pull(struct bed *bed, struct bytes name)
+static struct delivery *queue_test_pull(struct queue_fixture *fixture, struct bytes name)
 {
     for (unsigned priority = QUEUE_PRIORITY_COUNT; priority > 0; priority--) {
-        struct delivery *delivery = turn_pull(bed->engine, wall_of(bed), name, priority - 1);
+        struct delivery *delivery =
+            turn_pull(fixture->engine, wall_of(fixture), name, priority - 1);
 
         if (delivery)
             return delivery;
@@ -78,86 +79,88 @@ static struct delivery *pull(struct bed *bed, struct bytes name)
 }
 
 /* Nobody waits for what a command is answered. */
-static void drop_replies(struct bed *bed)
+static void drop_replies(struct queue_fixture *fixture)
 {
-    while (engine_take_reply(bed->engine))
+    while (engine_take_reply(fixture->engine))
         ;
 }
 
-static bool carry_out_once(struct bed *bed)
+static bool carry_out_once(struct queue_fixture *fixture)
 {
-    struct storage_batch *batch = bed->holds_commits ? NULL : engine_take_batch(bed->engine);
-    struct engine_read *read = engine_take_read(bed->engine);
-    struct delivery *delivery = queue_take_ended(bed->queue);
+    struct storage_batch *batch =
+        fixture->holds_commits ? NULL : engine_take_batch(fixture->engine);
+    struct engine_read *read = engine_take_read(fixture->engine);
+    struct delivery *delivery = queue_take_ended(fixture->queue);
     struct bytes name;
 
-    drop_replies(bed);
+    drop_replies(fixture);
     if (batch) {
-        batch->result = storage_commit(bed->storage, &batch, 1, NULL);
-        turn_committed(bed->engine, wall_of(bed), batch);
-        drop_replies(bed);
+        batch->result = storage_commit(fixture->storage, &batch, 1, NULL);
+        turn_committed(fixture->engine, wall_of(fixture), batch);
+        drop_replies(fixture);
     }
     if (read) {
         read->result = read->kind == ENGINE_READ_FIND
-                           ? storage_find(bed->storage, &read->id, &read->timer, NULL)
-                           : storage_scan(bed->storage, &read->scan, &read->page, NULL);
-        turn_read_done(bed->engine, wall_of(bed), read);
-        drop_replies(bed);
+                           ? storage_find(fixture->storage, &read->id, &read->timer, NULL)
+                           : storage_scan(fixture->storage, &read->scan, &read->page, NULL);
+        turn_read_done(fixture->engine, wall_of(fixture), read);
+        drop_replies(fixture);
     }
     if (delivery)
-        turn_delivered(bed->engine, wall_of(bed), delivery);
-    while ((delivery = engine_take_recorded(bed->engine)))
-        queue_recorded(bed->queue, delivery);
-    turn_advance(bed->engine, wall_of(bed));
-    queue_advance(bed->queue, now_of(bed));
-    while (engine_take_woken(bed->engine, &name))
-        queue_wake(bed->queue, name);
-    while (queue_wants(bed->queue, &name))
-        queue_give(bed->queue, now_of(bed), pull(bed, name));
-    take_replies(bed);
-    queue_check(bed->queue);
+        turn_delivered(fixture->engine, wall_of(fixture), delivery);
+    while ((delivery = engine_take_recorded(fixture->engine)))
+        queue_recorded(fixture->queue, delivery);
+    turn_advance(fixture->engine, wall_of(fixture));
+    queue_advance(fixture->queue, queue_test_now_of(fixture));
+    while (engine_take_woken(fixture->engine, &name))
+        queue_wake(fixture->queue, name);
+    while (queue_wants(fixture->queue, &name))
+        queue_give(fixture->queue, queue_test_now_of(fixture), queue_test_pull(fixture, name));
+    queue_test_take_replies(fixture);
+    queue_check(fixture->queue);
     return batch || read;
 }
 
-static void settle(struct bed *bed)
+static void queue_test_settle(struct queue_fixture *fixture)
 {
     for (int idle = 0; idle < 3;)
-        idle = carry_out_once(bed) ? 0 : idle + 1;
+        idle = carry_out_once(fixture) ? 0 : idle + 1;
 }
 
-static void pass(struct bed *bed, uint64_t ms)
+static void pass(struct queue_fixture *fixture, uint64_t ms)
 {
-    bed->ms += ms;
-    settle(bed);
+    fixture->ms += ms;
+    queue_test_settle(fixture);
 }
 
-static int set_up(void **state)
+static int queue_test_set_up(void **state)
 {
     struct engine_options options = ENGINE_OPTIONS_DEFAULT;
     struct storage_meta meta = {.epoch = 1};
-    struct bed *bed = calloc(1, sizeof(*bed));
+    struct queue_fixture *fixture = calloc(1, sizeof(*fixture));
 
-    bed->storage = memory_storage_create(1);
-    bed->engine = engine_create(&options, &meta, START);
-    bed->queue = queue_create((const uint8_t[QUEUE_SECRET_SIZE]){1, 2}, now_of(bed));
-    settle(bed);
-    *state = bed;
+    fixture->storage = memory_storage_create(1);
+    fixture->engine = engine_create(&options, &meta, START);
+    fixture->queue =
+        queue_create((const uint8_t[QUEUE_SECRET_SIZE]){1, 2}, 0, queue_test_now_of(fixture));
+    queue_test_settle(fixture);
+    *state = fixture;
     return 0;
 }
 
-static int tear_down(void **state)
+static int queue_test_tear_down(void **state)
 {
-    struct bed *bed = *state;
+    struct queue_fixture *fixture = *state;
 
-    queue_destroy(bed->queue);
-    engine_destroy(bed->engine);
-    storage_close(bed->storage);
-    free(bed);
+    queue_destroy(fixture->queue);
+    engine_destroy(fixture->engine);
+    storage_close(fixture->storage);
+    free(fixture);
     return 0;
 }
 
-static struct timer_id create(struct bed *bed, const char *target, uint64_t after_ms,
-                              uint32_t attempts_max)
+static struct timer_id queue_test_create(struct queue_fixture *fixture, const char *target,
+                                         uint64_t after_ms, uint32_t attempts_max)
 {
     struct timer_texts texts = {.target = bytes_of(target), .payload = BYTES("{}")};
     struct timer *timer = timer_alloc(&texts);
@@ -165,64 +168,66 @@ static struct timer_id create(struct bed *bed, const char *target, uint64_t afte
     struct command command = {
         .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
 
-    timer->due = wall_add(wall_of(bed), after_ms);
+    timer->due = wall_add(wall_of(fixture), after_ms);
     timer->retry.attempts_max = attempts_max;
-    turn_submit(bed->engine, wall_of(bed), &command);
-    settle(bed);
+    turn_submit(fixture->engine, wall_of(fixture), &command);
+    queue_test_settle(fixture);
     assert_int_equal(created.error, ERROR_NONE);
     return created.id;
 }
 
-static void submit_lease(struct bed *bed, struct asked *asked, const char *name, uint32_t max,
-                         uint64_t wait_ms, uint64_t lease_ms)
+static void submit_lease(struct queue_fixture *fixture, struct queue_asked *asked, const char *name,
+                         uint32_t max, uint64_t wait_ms, uint64_t lease_ms)
 {
-    *asked = (struct asked){.request = {.kind = QUEUE_LEASE,
-                                        .queue = bytes_of(name),
-                                        .items_max = max,
-                                        .bytes_max = SIZE_MAX,
-                                        .wait_until = instant_add_ms(now_of(bed), wait_ms),
-                                        .lease_ms = lease_ms}};
-    queue_submit(bed->queue, now_of(bed), &asked->request);
-    settle(bed);
+    *asked = (struct queue_asked){
+        .request = {.kind = QUEUE_LEASE,
+                    .queue = bytes_of(name),
+                    .items_max = max,
+                    .bytes_max = SIZE_MAX,
+                    .wait_until = instant_add_ms(queue_test_now_of(fixture), wait_ms),
+                    .lease_ms = lease_ms}};
+    queue_submit(fixture->queue, queue_test_now_of(fixture), &asked->request);
+    queue_test_settle(fixture);
 }
 
 /* Without waiting: what is there now. */
-static size_t lease(struct bed *bed, struct asked *asked, uint32_t max)
+static size_t lease(struct queue_fixture *fixture, struct queue_asked *asked, uint32_t max)
 {
-    submit_lease(bed, asked, "mail", max, 0, 30000);
+    submit_lease(fixture, asked, "mail", max, 0, 30000);
     assert_true(asked->is_answered);
     return asked->count;
 }
 
 /* Speaks about one lease; the verdict. */
-static enum queue_verdict speak(struct bed *bed, enum queue_kind kind, const char *name,
-                                struct queue_receipt receipt, struct delivery_outcome outcome)
+static enum queue_verdict queue_test_speak(struct queue_fixture *fixture, enum queue_kind kind,
+                                           const char *name, struct queue_receipt receipt,
+                                           struct delivery_outcome outcome)
 {
-    struct asked asked = {.request = {.kind = kind,
-                                      .queue = bytes_of(name),
-                                      .receipts = &receipt,
-                                      .verdicts = asked.verdicts,
-                                      .receipt_count = 1,
-                                      .lease_ms = 30000,
-                                      .outcome = outcome}};
+    struct queue_asked asked = {.request = {.kind = kind,
+                                            .queue = bytes_of(name),
+                                            .receipts = &receipt,
+                                            .verdicts = asked.verdicts,
+                                            .receipt_count = 1,
+                                            .lease_ms = 30000,
+                                            .outcome = outcome}};
 
     asked.request.verdicts = asked.verdicts;
-    queue_submit(bed->queue, now_of(bed), &asked.request);
-    settle(bed);
+    queue_submit(fixture->queue, queue_test_now_of(fixture), &asked.request);
+    queue_test_settle(fixture);
     assert_true(asked.is_answered);
     return asked.verdicts[0];
 }
 
-static enum queue_verdict ack(struct bed *bed, struct queue_receipt receipt)
+static enum queue_verdict ack(struct queue_fixture *fixture, struct queue_receipt receipt)
 {
-    return speak(bed, QUEUE_ACK, "mail", receipt, (struct delivery_outcome){0});
+    return queue_test_speak(fixture, QUEUE_ACK, "mail", receipt, (struct delivery_outcome){0});
 }
 
-static struct engine_stats stats_of(const struct bed *bed)
+static struct engine_stats stats_of(const struct queue_fixture *fixture)
 {
     struct engine_stats stats;
 
-    engine_stats(bed->engine, &stats);
+    engine_stats(fixture->engine, &stats);
     return stats;
 }
 
@@ -230,21 +235,21 @@ static struct engine_stats stats_of(const struct bed *bed)
  * every hour, for it was leased while it waited. Here what waits is not leased. */
 static void test_delayed_longer_than_a_lease_comes_once(void **state)
 {
-    struct bed *bed = *state;
-    struct asked asked;
+    struct queue_fixture *fixture = *state;
+    struct queue_asked asked;
     size_t arrivals = 0;
 
-    create(bed, "queue:mail", 12 * HOUR_MS, 10);
+    queue_test_create(fixture, "queue:mail", 12 * HOUR_MS, 10);
     for (int hour = 0; hour < 24; hour++) {
-        if (lease(bed, &asked, 10)) {
+        if (lease(fixture, &asked, 10)) {
             assert_int_equal(hour, 12);
-            assert_int_equal(ack(bed, asked.receipts[0]), QUEUE_OK);
+            assert_int_equal(ack(fixture, asked.receipts[0]), QUEUE_OK);
             arrivals += asked.count;
         }
-        pass(bed, HOUR_MS);
+        pass(fixture, HOUR_MS);
     }
     assert_int_equal(arrivals, 1);
-    assert_int_equal(stats_of(bed).attempts, 1);
+    assert_int_equal(stats_of(fixture).attempts, 1);
 }
 
 /* beanstalkd #62: the time of a replay was added to every delay. A due time is absolute: the pause
@@ -254,17 +259,18 @@ static void test_a_delay_is_absolute(void **state)
 {
     struct delivery_outcome later = {
         .result = DELIVERY_FAILED, .pause = DELIVERY_PAUSE_EXACT, .retry_after_ms = 60000};
-    struct bed *bed = *state;
-    struct asked asked;
+    struct queue_fixture *fixture = *state;
+    struct queue_asked asked;
 
-    create(bed, "queue:mail", 0, 10);
-    assert_int_equal(lease(bed, &asked, 1), 1);
-    pass(bed, 10000);
-    assert_int_equal(speak(bed, QUEUE_NACK, "mail", asked.receipts[0], later), QUEUE_OK);
-    pass(bed, 59999);
-    assert_int_equal(lease(bed, &asked, 1), 0);
-    pass(bed, 1);
-    assert_int_equal(lease(bed, &asked, 1), 1);
+    queue_test_create(fixture, "queue:mail", 0, 10);
+    assert_int_equal(lease(fixture, &asked, 1), 1);
+    pass(fixture, 10000);
+    assert_int_equal(queue_test_speak(fixture, QUEUE_NACK, "mail", asked.receipts[0], later),
+                     QUEUE_OK);
+    pass(fixture, 59999);
+    assert_int_equal(lease(fixture, &asked, 1), 0);
+    pass(fixture, 1);
+    assert_int_equal(lease(fixture, &asked, 1), 1);
     assert_int_equal(asked.attempts[0], 2);
 }
 
@@ -273,23 +279,23 @@ static void test_a_delay_is_absolute(void **state)
 /* proves: lease-time, lease-ends */
 static void test_a_lease_that_ends_comes_back(void **state)
 {
-    struct bed *bed = *state;
-    struct asked dead, alive;
+    struct queue_fixture *fixture = *state;
+    struct queue_asked dead, alive;
 
-    create(bed, "queue:mail", 0, 10);
-    assert_int_equal(lease(bed, &dead, 1), 1);
-    submit_lease(bed, &alive, "mail", 1, 60000, 30000);
-    pass(bed, 29999);
+    queue_test_create(fixture, "queue:mail", 0, 10);
+    assert_int_equal(lease(fixture, &dead, 1), 1);
+    submit_lease(fixture, &alive, "mail", 1, 60000, 30000);
+    pass(fixture, 29999);
     assert_false(alive.is_answered);
-    pass(bed, 1);
+    pass(fixture, 1);
     assert_true(alive.is_answered);
     assert_int_equal(alive.count, 1);
     assert_int_equal(alive.attempts[0], 2);
-    assert_int_equal(ack(bed, dead.receipts[0]), QUEUE_STALE);
-    assert_int_equal(stats_of(bed).fired, 0);
-    assert_int_equal(ack(bed, alive.receipts[0]), QUEUE_OK);
-    assert_int_equal(ack(bed, alive.receipts[0]), QUEUE_STALE);
-    assert_int_equal(stats_of(bed).fired, 1);
+    assert_int_equal(ack(fixture, dead.receipts[0]), QUEUE_STALE);
+    assert_int_equal(stats_of(fixture).fired, 0);
+    assert_int_equal(ack(fixture, alive.receipts[0]), QUEUE_OK);
+    assert_int_equal(ack(fixture, alive.receipts[0]), QUEUE_STALE);
+    assert_int_equal(stats_of(fixture).fired, 1);
 }
 
 /* What a worker is told is not later than the end of any of its leases, however long they took to
@@ -297,81 +303,82 @@ static void test_a_lease_that_ends_comes_back(void **state)
 /* proves: lease-time */
 static void test_the_end_that_is_told_is_the_first(void **state)
 {
-    struct bed *bed = *state;
+    struct queue_fixture *fixture = *state;
     struct bytes name;
-    struct asked asked = {.request = {.kind = QUEUE_LEASE,
-                                      .queue = BYTES("mail"),
-                                      .items_max = 2,
-                                      .bytes_max = SIZE_MAX,
-                                      .wait_until = {UINT64_MAX},
-                                      .lease_ms = 30000}};
+    struct queue_asked asked = {.request = {.kind = QUEUE_LEASE,
+                                            .queue = BYTES("mail"),
+                                            .items_max = 2,
+                                            .bytes_max = SIZE_MAX,
+                                            .wait_until = {UINT64_MAX},
+                                            .lease_ms = 30000}};
     struct instant first;
 
-    create(bed, "queue:mail", 0, 10);
-    create(bed, "queue:mail", 0, 10);
-    queue_submit(bed->queue, now_of(bed), &asked.request);
-    bed->ms += 100;
-    first = now_of(bed);
+    queue_test_create(fixture, "queue:mail", 0, 10);
+    queue_test_create(fixture, "queue:mail", 0, 10);
+    queue_submit(fixture->queue, queue_test_now_of(fixture), &asked.request);
+    fixture->ms += 100;
+    first = queue_test_now_of(fixture);
     for (int i = 0; i < 2; i++) {
-        assert_true(queue_wants(bed->queue, &name));
-        queue_give(bed->queue, now_of(bed), pull(bed, name));
-        bed->ms += 700;
+        assert_true(queue_wants(fixture->queue, &name));
+        queue_give(fixture->queue, queue_test_now_of(fixture), queue_test_pull(fixture, name));
+        fixture->ms += 700;
     }
-    take_replies(bed);
+    queue_test_take_replies(fixture);
     assert_int_equal(asked.count, 2);
     assert_true(asked.request.leased_until.ns == instant_add_ms(first, 30000).ns);
-    pass(bed, 30000 - 1400 - 1);
-    assert_int_equal(ack(bed, asked.receipts[0]), QUEUE_OK);
-    pass(bed, 700);
-    assert_int_equal(ack(bed, asked.receipts[1]), QUEUE_OK);
+    pass(fixture, 30000 - 1400 - 1);
+    assert_int_equal(ack(fixture, asked.receipts[0]), QUEUE_OK);
+    pass(fixture, 700);
+    assert_int_equal(ack(fixture, asked.receipts[1]), QUEUE_OK);
 }
 
 /* One poison message must not come for ever: RocketMQ #9654. */
 /* proves: retry-attempts, nack */
 static void test_poison_becomes_a_dead_letter(void **state)
 {
-    struct bed *bed = *state;
-    struct asked asked;
+    struct queue_fixture *fixture = *state;
+    struct queue_asked asked;
 
-    create(bed, "queue:mail", 0, 3);
+    queue_test_create(fixture, "queue:mail", 0, 3);
     for (uint32_t attempt = 1; attempt <= 3; attempt++) {
-        assert_int_equal(lease(bed, &asked, 1), 1);
+        assert_int_equal(lease(fixture, &asked, 1), 1);
         assert_int_equal(asked.attempts[0], attempt);
-        pass(bed, 30000);
+        pass(fixture, 30000);
     }
-    assert_int_equal(lease(bed, &asked, 1), 0);
-    assert_int_equal(stats_of(bed).dead, 1);
-    create(bed, "queue:mail", 0, 3);
-    assert_int_equal(lease(bed, &asked, 1), 1);
-    assert_int_equal(speak(bed, QUEUE_NACK, "mail", asked.receipts[0],
-                           (struct delivery_outcome){.result = DELIVERY_ENDED, .error = "bad"}),
-                     QUEUE_OK);
-    assert_int_equal(stats_of(bed).dead, 2);
+    assert_int_equal(lease(fixture, &asked, 1), 0);
+    assert_int_equal(stats_of(fixture).dead, 1);
+    queue_test_create(fixture, "queue:mail", 0, 3);
+    assert_int_equal(lease(fixture, &asked, 1), 1);
+    assert_int_equal(
+        queue_test_speak(fixture, QUEUE_NACK, "mail", asked.receipts[0],
+                         (struct delivery_outcome){.result = DELIVERY_ENDED, .error = "bad"}),
+        QUEUE_OK);
+    assert_int_equal(stats_of(fixture).dead, 2);
 }
 
 /* beanstalkd's touch: each extension counts from when it is asked for. */
 /* proves: extend */
 static void test_extend(void **state)
 {
-    struct bed *bed = *state;
-    struct asked asked, other;
+    struct queue_fixture *fixture = *state;
+    struct queue_asked asked, other;
 
-    create(bed, "queue:mail", 0, 10);
-    assert_int_equal(lease(bed, &asked, 1), 1);
+    queue_test_create(fixture, "queue:mail", 0, 10);
+    assert_int_equal(lease(fixture, &asked, 1), 1);
     for (int i = 0; i < 10; i++) {
-        pass(bed, 29000);
-        assert_int_equal(lease(bed, &other, 1), 0);
-        assert_int_equal(
-            speak(bed, QUEUE_EXTEND, "mail", asked.receipts[0], (struct delivery_outcome){0}),
-            QUEUE_OK);
+        pass(fixture, 29000);
+        assert_int_equal(lease(fixture, &other, 1), 0);
+        assert_int_equal(queue_test_speak(fixture, QUEUE_EXTEND, "mail", asked.receipts[0],
+                                          (struct delivery_outcome){0}),
+                         QUEUE_OK);
     }
-    pass(bed, 29999);
-    assert_int_equal(lease(bed, &other, 1), 0);
-    pass(bed, 1);
-    assert_int_equal(lease(bed, &other, 1), 1);
-    assert_int_equal(
-        speak(bed, QUEUE_EXTEND, "mail", asked.receipts[0], (struct delivery_outcome){0}),
-        QUEUE_STALE);
+    pass(fixture, 29999);
+    assert_int_equal(lease(fixture, &other, 1), 0);
+    pass(fixture, 1);
+    assert_int_equal(lease(fixture, &other, 1), 1);
+    assert_int_equal(queue_test_speak(fixture, QUEUE_EXTEND, "mail", asked.receipts[0],
+                                      (struct delivery_outcome){0}),
+                     QUEUE_STALE);
 }
 
 /* An ack is answered when it is durable, not before: else a crash would bring back what was said to
@@ -379,22 +386,22 @@ static void test_extend(void **state)
 /* proves: ack */
 static void test_an_ack_waits_for_the_disk(void **state)
 {
-    struct bed *bed = *state;
-    struct asked asked, acked = {0};
+    struct queue_fixture *fixture = *state;
+    struct queue_asked asked, acked = {0};
 
-    create(bed, "queue:mail", 0, 10);
-    assert_int_equal(lease(bed, &asked, 1), 1);
+    queue_test_create(fixture, "queue:mail", 0, 10);
+    assert_int_equal(lease(fixture, &asked, 1), 1);
     acked.request = (struct queue_request){.kind = QUEUE_ACK,
                                            .queue = BYTES("mail"),
                                            .receipts = asked.receipts,
                                            .verdicts = acked.verdicts,
                                            .receipt_count = 1};
-    bed->holds_commits = true;
-    queue_submit(bed->queue, now_of(bed), &acked.request);
-    settle(bed);
+    fixture->holds_commits = true;
+    queue_submit(fixture->queue, queue_test_now_of(fixture), &acked.request);
+    queue_test_settle(fixture);
     assert_false(acked.is_answered);
-    bed->holds_commits = false;
-    settle(bed);
+    fixture->holds_commits = false;
+    queue_test_settle(fixture);
     assert_true(acked.is_answered);
     assert_int_equal(acked.verdicts[0], QUEUE_OK);
 }
@@ -404,26 +411,26 @@ static void test_an_ack_waits_for_the_disk(void **state)
 /* proves: lease-wait */
 static void test_waiting_is_fair(void **state)
 {
-    struct bed *bed = *state;
-    struct asked workers[3];
+    struct queue_fixture *fixture = *state;
+    struct queue_asked workers[3];
 
     for (int i = 0; i < 3; i++)
-        submit_lease(bed, &workers[i], "mail", 2, 60000, 30000);
+        submit_lease(fixture, &workers[i], "mail", 2, 60000, 30000);
     for (int i = 0; i < 3; i++) {
-        create(bed, "queue:mail", 100, 10);
-        pass(bed, 99);
+        queue_test_create(fixture, "queue:mail", 100, 10);
+        pass(fixture, 99);
         assert_false(workers[i].is_answered);
-        pass(bed, 1);
+        pass(fixture, 1);
         assert_true(workers[i].is_answered);
         assert_int_equal(workers[i].count, 1);
     }
     for (int i = 0; i < 3; i++)
-        submit_lease(bed, &workers[i], "mail", 2, 100, 30000);
-    create(bed, "queue:other", 0, 10);
-    pass(bed, 99);
+        submit_lease(fixture, &workers[i], "mail", 2, 100, 30000);
+    queue_test_create(fixture, "queue:other", 0, 10);
+    pass(fixture, 99);
     for (int i = 0; i < 3; i++)
         assert_false(workers[i].is_answered);
-    pass(bed, 1);
+    pass(fixture, 1);
     for (int i = 0; i < 3; i++)
         assert_true(workers[i].is_answered && workers[i].count == 0);
 }
@@ -432,21 +439,22 @@ static void test_waiting_is_fair(void **state)
 /* proves: receipt */
 static void test_receipts(void **state)
 {
-    struct bed *bed = *state;
+    struct queue_fixture *fixture = *state;
     struct queue_receipt receipt, parsed;
     char text[QUEUE_RECEIPT_SIZE];
-    struct asked asked;
+    struct queue_asked asked;
 
-    create(bed, "queue:mail", 0, 10);
-    assert_int_equal(lease(bed, &asked, 1), 1);
+    queue_test_create(fixture, "queue:mail", 0, 10);
+    assert_int_equal(lease(fixture, &asked, 1), 1);
     receipt = asked.receipts[0];
-    assert_int_equal(speak(bed, QUEUE_ACK, "other", receipt, (struct delivery_outcome){0}),
-                     QUEUE_STALE);
+    assert_int_equal(
+        queue_test_speak(fixture, QUEUE_ACK, "other", receipt, (struct delivery_outcome){0}),
+        QUEUE_STALE);
     for (int bit = 0; bit < 64; bit++) {
         struct queue_receipt forged = receipt;
 
         forged.proof ^= UINT64_C(1) << bit;
-        assert_int_equal(ack(bed, forged), QUEUE_STALE);
+        assert_int_equal(ack(fixture, forged), QUEUE_STALE);
     }
     queue_receipt_format(receipt, text);
     assert_true(queue_receipt_parse(bytes_of(text), &parsed));
@@ -456,91 +464,92 @@ static void test_receipts(void **state)
     assert_false(queue_receipt_parse(bytes_of(text), &parsed));
     text[7] = 'A'; /* one spelling for each */
     assert_false(queue_receipt_parse(bytes_of(text), &parsed));
-    assert_int_equal(ack(bed, parsed), QUEUE_OK);
+    assert_int_equal(ack(fixture, parsed), QUEUE_OK);
 }
 
 /* A stop keeps nobody waiting and gives back what is leased, without counting an attempt. */
 /* proves: lease-ends */
-static void test_stop(void **state)
+static void test_queue_stop(void **state)
 {
-    struct bed *bed = *state;
-    struct asked waiting, leased, late;
+    struct queue_fixture *fixture = *state;
+    struct queue_asked waiting, leased, late;
 
-    submit_lease(bed, &waiting, "idle", 1, HOUR_MS, 30000);
-    create(bed, "queue:mail", 0, 10);
-    assert_int_equal(lease(bed, &leased, 1), 1);
-    queue_stop_waiting(bed->queue);
-    settle(bed);
+    submit_lease(fixture, &waiting, "idle", 1, HOUR_MS, 30000);
+    queue_test_create(fixture, "queue:mail", 0, 10);
+    assert_int_equal(lease(fixture, &leased, 1), 1);
+    queue_stop_waiting(fixture->queue);
+    queue_test_settle(fixture);
     assert_true(waiting.is_answered && waiting.count == 0);
-    submit_lease(bed, &late, "idle", 1, HOUR_MS, 30000);
+    submit_lease(fixture, &late, "idle", 1, HOUR_MS, 30000);
     assert_true(late.is_answered && late.count == 0);
-    engine_drain(bed->engine);
-    queue_return_all(bed->queue);
-    settle(bed);
-    assert_true(engine_is_idle(bed->engine));
-    assert_int_equal(stats_of(bed).attempts, 0);
+    engine_drain(fixture->engine);
+    queue_return_all(fixture->queue);
+    queue_test_settle(fixture);
+    assert_true(engine_is_idle(fixture->engine));
+    assert_int_equal(stats_of(fixture).attempts, 0);
 }
 
 /* A wait that is over while a pull is still to come is answered after it: no worker leaves with
  * empty hands when there is work. */
 static void test_a_late_pull_counts(void **state)
 {
-    struct bed *bed = *state;
-    struct asked asked = {.request = {.kind = QUEUE_LEASE,
-                                      .queue = BYTES("mail"),
-                                      .items_max = 1,
-                                      .bytes_max = SIZE_MAX,
-                                      .wait_until = instant_add_ms(now_of(bed), 100),
-                                      .lease_ms = 1000}};
+    struct queue_fixture *fixture = *state;
+    struct queue_asked asked = {
+        .request = {.kind = QUEUE_LEASE,
+                    .queue = BYTES("mail"),
+                    .items_max = 1,
+                    .bytes_max = SIZE_MAX,
+                    .wait_until = instant_add_ms(queue_test_now_of(fixture), 100),
+                    .lease_ms = 1000}};
 
-    create(bed, "queue:mail", 0, 10);
-    queue_submit(bed->queue, now_of(bed), &asked.request);
-    bed->ms += 200;
-    queue_advance(bed->queue, now_of(bed));
-    take_replies(bed);
+    queue_test_create(fixture, "queue:mail", 0, 10);
+    queue_submit(fixture->queue, queue_test_now_of(fixture), &asked.request);
+    fixture->ms += 200;
+    queue_advance(fixture->queue, queue_test_now_of(fixture));
+    queue_test_take_replies(fixture);
     assert_false(asked.is_answered);
-    settle(bed);
+    queue_test_settle(fixture);
     assert_true(asked.is_answered);
     assert_int_equal(asked.count, 1);
 }
 
 /* A lease stops growing when it is as large as the worker said. */
 /* proves: lease-max, queue_bytes_max */
-static void test_bytes(void **state)
+static void test_queue_bytes(void **state)
 {
-    struct bed *bed = *state;
-    struct asked asked;
+    struct queue_fixture *fixture = *state;
+    struct queue_asked asked;
 
     for (int i = 0; i < 5; i++)
-        create(bed, "queue:mail", 0, 10);
-    asked = (struct asked){.request = {.kind = QUEUE_LEASE,
-                                       .queue = BYTES("mail"),
-                                       .items_max = 5,
-                                       .bytes_max = 1,
-                                       .wait_until = now_of(bed),
-                                       .lease_ms = 1000}};
-    queue_submit(bed->queue, now_of(bed), &asked.request);
-    settle(bed);
+        queue_test_create(fixture, "queue:mail", 0, 10);
+    asked = (struct queue_asked){.request = {.kind = QUEUE_LEASE,
+                                             .queue = BYTES("mail"),
+                                             .items_max = 5,
+                                             .bytes_max = 1,
+                                             .wait_until = queue_test_now_of(fixture),
+                                             .lease_ms = 1000}};
+    queue_submit(fixture->queue, queue_test_now_of(fixture), &asked.request);
+    queue_test_settle(fixture);
     assert_int_equal(asked.count, 1); /* one, however large it is */
     /* To the byte: with the one that reaches it the lease is full. */
     for (size_t more = 0; more < 2; more++) {
         const size_t footprint = asked.request.bytes_ / asked.count;
 
-        asked = (struct asked){.request = {.kind = QUEUE_LEASE,
-                                           .queue = BYTES("mail"),
-                                           .items_max = 5,
-                                           .bytes_max = footprint + more,
-                                           .wait_until = now_of(bed),
-                                           .lease_ms = 1000}};
-        queue_submit(bed->queue, now_of(bed), &asked.request);
-        settle(bed);
+        asked = (struct queue_asked){.request = {.kind = QUEUE_LEASE,
+                                                 .queue = BYTES("mail"),
+                                                 .items_max = 5,
+                                                 .bytes_max = footprint + more,
+                                                 .wait_until = queue_test_now_of(fixture),
+                                                 .lease_ms = 1000}};
+        queue_submit(fixture->queue, queue_test_now_of(fixture), &asked.request);
+        queue_test_settle(fixture);
         assert_int_equal(asked.count, 1 + more);
     }
 }
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, queue_test_set_up, queue_test_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_delayed_longer_than_a_lease_comes_once),
         TEST(test_a_delay_is_absolute),
@@ -551,9 +560,9 @@ int main(void)
         TEST(test_an_ack_waits_for_the_disk),
         TEST(test_waiting_is_fair),
         TEST(test_receipts),
-        TEST(test_stop),
+        TEST(test_queue_stop),
         TEST(test_a_late_pull_counts),
-        TEST(test_bytes),
+        TEST(test_queue_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

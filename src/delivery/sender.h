@@ -7,7 +7,7 @@
  *     senders_stop(senders);
  *
  * The table of kinds (timer/target.h) names the sender of each kind: `webhook` is sender_webhook,
- * which one file of this folder defines. Kinds that name the same sender share it.
+ * which one file of this folder defines. Kinds that name one sender share it.
  *
  * Errors     Every delivery comes back with an outcome; none is dropped, at stop neither.
  * Threads    check, post and status from any thread; start, drain and stop from one. `done` is
@@ -44,7 +44,7 @@ struct sender {
     void (*post)(void *self, struct list *deliveries);
 
     /* How the target stands. NULL: the kind has no breaker. */
-    void (*status)(void *self, struct bytes origin, struct target_status *ret_status);
+    void (*status)(void *self, const struct timer *timer, struct target_status *ret_status);
 
     /* Gives back soon whatever cannot leave now. */
     void (*drain)(void *self);
@@ -62,7 +62,7 @@ enum error_code senders_start(const struct sender_options *options, struct sende
 enum error_code senders_check(const struct senders *senders, struct bytes tenant, struct bytes text,
                               const struct target *target, struct error *ret_error);
 
-/* Takes every delivery of the list. One that no sender takes comes back ENDED. */
+/* Takes every delivery of the list. A delivery that no sender takes comes back ENDED. */
 void senders_post(const struct senders *senders, struct list *deliveries);
 
 /* How the target of the timer stands; false when its kind has no breaker. */

@@ -135,7 +135,7 @@ static void test_check_by_kind(void **state)
 }
 
 /* Goal: a sender that cannot start is named, and those before it are stopped. */
-static void test_start_fails(void **state)
+static void test_sender_start_fails(void **state)
 {
     struct sender_fixture fixture;
     struct senders *senders = NULL;
@@ -160,7 +160,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_outcome_by_kind),
         cmocka_unit_test(test_check_by_kind),
-        cmocka_unit_test(test_start_fails),
+        cmocka_unit_test(test_sender_start_fails),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

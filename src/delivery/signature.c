@@ -1,3 +1,4 @@
+/* Signs webhooks by Standard Webhooks 1.0, with one or two secrets. */
 #include "delivery/signature.h"
 
 #include "base/base64.h"

@@ -27,8 +27,8 @@
 
 struct signature;
 
-/* `secrets` is one or two "whsec_" followed by base64, parted by a space. ERROR_INVALID says what
- * is wrong with which, never the secret itself. */
+/* `secrets` is one or two "whsec_" followed by base64, parted by a space. ERROR_INVALID names
+ * the secret by its place and its fault, never the secret itself. */
 enum error_code signature_create(const char *secrets, struct signature **ret_signature,
                                  struct error *ret_error);
 void signature_destroy(struct signature *signature);

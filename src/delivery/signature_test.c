@@ -24,7 +24,7 @@
 #define WANTED       "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static struct signature *create(const char *secrets)
+static struct signature *signature_test_create(const char *secrets)
 {
     struct signature *signature = NULL;
     struct error error = {0};
@@ -51,7 +51,7 @@ static void sign(struct signature *signature, const char *id, uint64_t timestamp
 /* proves: webhook-signature */
 static void test_published_vector(void **state)
 {
-    struct signature *signature = create(SECRET);
+    struct signature *signature = signature_test_create(SECRET);
     char text[200];
 
     (void)state;
@@ -76,7 +76,7 @@ static void test_two_secrets(void **state)
 
     (void)state;
     snprintf(both, sizeof(both), "  %s\n%s ", SECRET, other);
-    signature = create(both);
+    signature = signature_test_create(both);
     sign(signature, ID, TIME_S, BYTES(BODY), text, sizeof(text));
     signature_destroy(signature);
     snprintf(wanted, sizeof(wanted), "%s %s", WANTED, alone);
@@ -112,7 +112,7 @@ static void test_like_openssl(void **state)
         buffer_append_text(&secret, "whsec_");
         base64_append(&secret, key);
         buffer_append(&secret, "", 1);
-        signature = create(secret.data);
+        signature = signature_test_create(secret.data);
         sign(signature, "an id", timestamp_s, (struct bytes){body, body_size}, text, sizeof(text));
         size = snprintf(message, sizeof(message), "an id.%llu.", (unsigned long long)timestamp_s);
         memcpy(message + size, body, body_size);

@@ -1,3 +1,4 @@
+/* The breakers of webhook targets: a bounded map from origins and paths, under one lock. */
 #include "delivery/targets.h"
 
 #include "base/map.h"
@@ -5,16 +6,19 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct target_breaker {
     uint64_t key;
+    enum target_scope scope;
     struct breaker breaker;
 };
 
 struct targets {
     struct targets_options options;
     pthread_mutex_t lock; /* guards what follows */
-    struct map map;       /* key -> target */
+    struct map map;       /* key -> target_breaker */
+    size_t counts[TARGET_SCOPES];
     struct instant swept_at;
     struct targets_stats stats;
 };
@@ -50,18 +54,38 @@ void targets_destroy(struct targets *targets)
     free(targets);
 }
 
-static uint64_t key_of(const struct targets *targets, struct bytes origin)
+/* A path ends at its query, which may be of one timer only. */
+static struct bytes targets_path(const struct timer *timer)
 {
-    return random_mix(bytes_hash(targets->options.seed, origin));
+    const struct bytes text = timer->texts.target;
+    const char *query = text.size ? memchr(text.data, '?', text.size) : NULL;
+
+    return (struct bytes){text.data, query ? (size_t)(query - text.data) : text.size};
+}
+
+static uint64_t targets_key_of(const struct targets *targets, const struct timer *timer,
+                               enum target_scope scope)
+{
+    const uint64_t tenant = random_mix(bytes_hash(targets->options.seed, timer->texts.tenant));
+
+    return scope == TARGET_ORIGIN ? random_mix(bytes_hash(tenant, timer_target_origin(timer)))
+                                  : random_mix(bytes_hash(~tenant, targets_path(timer)));
+}
+
+static struct target_breaker *targets_find(const struct targets *targets, const struct timer *timer,
+                                           enum target_scope scope)
+{
+    return map_get(&targets->map, targets_key_of(targets, timer, scope));
 }
 
 static struct target_status status_of(const struct targets *targets,
-                                      const struct target_breaker *target, struct bytes origin,
-                                      struct instant now)
+                                      const struct target_breaker *target,
+                                      const struct timer *timer, struct instant now)
 {
-    struct target_status status = {.origin = origin};
+    struct target_status status = {.origin = timer_target_origin(timer)};
 
     if (target) {
+        status.scope = target->scope;
         status.state = target->breaker.state;
         status.failures = target->breaker.failures;
         status.wait_ms = breaker_wait_ms(&target->breaker, &targets->options.breaker, now);
@@ -71,19 +95,20 @@ static struct target_status status_of(const struct targets *targets,
 
 static void forget(struct targets *targets, struct target_breaker *target)
 {
+    targets->counts[target->scope]--;
     map_remove(&targets->map, target->key);
     free(target);
 }
 
-/* Makes room by forgetting those that recovered. One that opened once is kept until then, so that
- * deliveries from before are told apart. */
-static bool has_room(struct targets *targets, struct instant now)
+/* Makes room by forgetting those that recovered. A breaker that opened once is kept until then, so
+ * that deliveries from before are told apart. */
+static bool targets_has_room(struct targets *targets, enum target_scope scope, struct instant now)
 {
     struct target_breaker *target;
     size_t cursor = 0, count = 0;
     uint64_t *keys;
 
-    if (map_count(&targets->map) < targets->options.count_max)
+    if (targets->counts[scope] < targets->options.count_max)
         return true;
     if (targets->swept_at.ns && instant_since_ns(targets->swept_at, now) < SWEEP_NS)
         return false;
@@ -97,87 +122,115 @@ static bool has_room(struct targets *targets, struct instant now)
     for (size_t i = 0; i < count; i++)
         forget(targets, map_get(&targets->map, keys[i]));
     free(keys);
-    return map_count(&targets->map) < targets->options.count_max;
+    return targets->counts[scope] < targets->options.count_max;
 }
 
 /* NULL: there is no room, or no memory. */
-static struct target_breaker *add(struct targets *targets, uint64_t key, struct instant now)
+static struct target_breaker *targets_add(struct targets *targets, const struct timer *timer,
+                                          enum target_scope scope, struct instant now)
 {
     struct target_breaker *target;
 
-    if (!has_room(targets, now))
+    if (!targets_has_room(targets, scope, now))
         return NULL;
     target = calloc(1, sizeof(*target));
     if (!target)
         return NULL;
-    target->key = key;
-    if (!map_put(&targets->map, key, target)) {
+    target->key = targets_key_of(targets, timer, scope);
+    target->scope = scope;
+    if (!map_put(&targets->map, target->key, target)) {
         free(target);
         return NULL;
     }
+    targets->counts[scope]++;
     return target;
 }
 
-bool targets_enter(struct targets *targets, struct bytes origin, struct instant now,
+/* The path first: a probe of the origin is not taken by a delivery that its path holds back. */
+bool targets_enter(struct targets *targets, const struct timer *timer, struct instant now,
                    struct target_ticket *ret_ticket, struct target_status *ret_status)
 {
-    struct target_breaker *target;
+    static const enum target_scope order[] = {TARGET_PATH, TARGET_ORIGIN};
+    const struct breaker_options *options = &targets->options.breaker;
+    const enum breaker_entrant entrant =
+        timer->retry.timeout_ms < TARGETS_TIMEOUT_MS_MIN ? BREAKER_MINOR : BREAKER_WITNESS;
+    struct target_breaker *path = NULL;
     bool may = true;
 
-    *ret_ticket = (struct target_ticket){.key = key_of(targets, origin)};
+    *ret_ticket = (struct target_ticket){0};
+    if (options->failures_max == 0)
+        return true;
     pthread_mutex_lock(&targets->lock);
-    target = map_get(&targets->map, ret_ticket->key);
-    if (target)
-        may = breaker_enter(&target->breaker, &targets->options.breaker, now, &ret_ticket->pass);
-    if (!may) {
-        targets->stats.postponed++;
-        *ret_status = status_of(targets, target, origin, now);
+    for (size_t i = 0; i < TARGET_SCOPES && may; i++) {
+        struct target_breaker *target = targets_find(targets, timer, order[i]);
+
+        if (!target)
+            continue;
+        may = breaker_enter(&target->breaker, options, now, entrant, &ret_ticket->passes[order[i]]);
+        if (!may) {
+            targets->stats.postponed++;
+            *ret_status = status_of(targets, target, timer, now);
+            if (path) /* it is no probe after all */
+                breaker_leave(&path->breaker, options, now, ret_ticket->passes[TARGET_PATH],
+                              BREAKER_UNKNOWN);
+        }
+        path = target;
     }
     pthread_mutex_unlock(&targets->lock);
     return may;
 }
 
-void targets_leave(struct targets *targets, const struct target_ticket *ticket, struct bytes origin,
-                   struct instant now, enum breaker_verdict verdict)
+/* Whether its breaker opened or closed. */
+static bool targets_judge(struct targets *targets, struct target_breaker *target, uint32_t pass,
+                          struct instant now, enum breaker_verdict verdict)
 {
-    const struct breaker_options *options = &targets->options.breaker;
-    struct target_status status;
-    bool has_changed = false;
-    struct target_breaker *target;
+    struct breaker *breaker = &target->breaker;
+    const bool was_closed = breaker->state == BREAKER_CLOSED;
 
-    if (options->failures_max == 0)
+    if (!breaker_leave(breaker, &targets->options.breaker, now, pass, verdict))
+        return false;
+    const bool is_closed = breaker->state == BREAKER_CLOSED;
+    targets->stats.opened += !is_closed;
+    targets->stats.open += (uint64_t)was_closed - (uint64_t)is_closed;
+    return true;
+}
+
+void targets_leave(struct targets *targets, const struct target_ticket *ticket,
+                   const struct timer *timer, struct instant now, struct target_verdict verdict)
+{
+    struct target_status changed[TARGET_SCOPES];
+    size_t count = 0;
+
+    if (targets->options.breaker.failures_max == 0)
         return;
     pthread_mutex_lock(&targets->lock);
-    target = map_get(&targets->map, ticket->key);
-    if (!target && verdict == BREAKER_FAILED)
-        target = add(targets, ticket->key, now);
-    if (target) {
-        bool was_closed = target->breaker.state == BREAKER_CLOSED;
+    for (enum target_scope scope = TARGET_ORIGIN; scope < TARGET_SCOPES; scope++) {
+        struct target_breaker *target = targets_find(targets, timer, scope);
 
-        has_changed = breaker_leave(&target->breaker, options, now, ticket->pass, verdict);
-        status = status_of(targets, target, origin, now);
-        if (has_changed) {
-            bool is_closed = status.state == BREAKER_CLOSED;
-
-            targets->stats.opened += !is_closed;
-            targets->stats.open += (uint64_t)was_closed - (uint64_t)is_closed;
-        }
-        if (status.state == BREAKER_CLOSED && status.failures == 0 &&
+        if (!target && verdict.of[scope] == BREAKER_FAILED)
+            target = targets_add(targets, timer, scope, now);
+        if (!target)
+            continue;
+        if (targets_judge(targets, target, ticket->passes[scope], now, verdict.of[scope]))
+            changed[count++] = status_of(targets, target, timer, now);
+        if (target->breaker.state == BREAKER_CLOSED && target->breaker.failures == 0 &&
             target->breaker.generation == 0)
             forget(targets, target);
     }
     pthread_mutex_unlock(&targets->lock);
-    if (has_changed && targets->options.changed)
-        targets->options.changed(targets->options.context, &status);
+    for (size_t i = 0; i < count && targets->options.changed; i++)
+        targets->options.changed(targets->options.context, &changed[i]);
 }
 
-void targets_status(struct targets *targets, struct bytes origin, struct instant now,
+void targets_status(struct targets *targets, const struct timer *timer, struct instant now,
                     struct target_status *ret_status)
 {
-    uint64_t key = key_of(targets, origin);
-
     pthread_mutex_lock(&targets->lock);
-    *ret_status = status_of(targets, map_get(&targets->map, key), origin, now);
+    const struct target_breaker *origin = targets_find(targets, timer, TARGET_ORIGIN);
+    const struct target_breaker *path = targets_find(targets, timer, TARGET_PATH);
+    const bool origin_fails = origin && origin->breaker.state != BREAKER_CLOSED;
+
+    *ret_status = status_of(targets, path && !origin_fails ? path : origin, timer, now);
     pthread_mutex_unlock(&targets->lock);
 }
 

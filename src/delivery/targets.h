@@ -1,27 +1,42 @@
 /*
- * targets.h - what is known of the targets of webhooks: a circuit breaker for each origin that
- * fails.
+ * targets.h - the breakers of webhook targets: for each tenant, one for each origin and one for
+ * each path that fails.
  *
- *     if (!targets_enter(targets, origin, now, &ticket, &refusal))
+ *     if (!targets_enter(targets, timer, now, &ticket, &refusal))
  *         postpone by refusal.wait_ms;
  *     ...
- *     targets_leave(targets, &ticket, origin, now, verdict);
+ *     targets_leave(targets, &ticket, timer, now, verdict);
  *
- * A target without a failure takes no memory. Those with one are kept up to TARGETS_MAX; beyond it,
- * further ones have no breaker until others have recovered.
+ * No tenant waits for the failures of another one. An origin that does not answer holds back all
+ * its paths; a path whose answers are errors holds back itself only. A time-out below
+ * TARGETS_TIMEOUT_MS_MIN says nothing about the target: a client may choose 1 ms.
+ *
+ * A target without a failure takes no memory. Failing origins are kept up to TARGETS_MAX, and paths
+ * likewise; beyond it, further ones have no breaker until others have recovered.
  *
  * Threads    Any; a lock is held for a look-up at most. `changed` is called without it.
  */
 #ifndef TICKWHEEL_DELIVERY_TARGETS_H
 #define TICKWHEEL_DELIVERY_TARGETS_H
 
-#include "base/bytes.h"
 #include "delivery/breaker.h"
+#include "timer/timer.h"
 
-#define TARGETS_MAX 65536
+#define TARGETS_MAX            65536
+#define TARGETS_TIMEOUT_MS_MIN 1000
+
+enum target_scope { TARGET_ORIGIN, TARGET_PATH, TARGET_SCOPES };
+
+/* What a delivery says about its origin and its path. */
+struct target_verdict {
+    enum breaker_verdict of[TARGET_SCOPES];
+};
+
+#define TARGET_VERDICT_UNKNOWN ((struct target_verdict){{BREAKER_UNKNOWN, BREAKER_UNKNOWN}})
 
 struct target_status {
     struct bytes origin;
+    enum target_scope scope; /* of what the rest is: TARGET_ORIGIN unless only the path fails */
     enum breaker_state state;
     uint32_t failures; /* in a row */
     uint64_t wait_ms;  /* until it is tried again; 0 when closed */
@@ -29,8 +44,8 @@ struct target_status {
 
 struct targets_options {
     struct breaker_options breaker;
-    size_t count_max; /* 0: TARGETS_MAX */
-    uint64_t seed;    /* of the hash, nobody's to guess */
+    size_t count_max; /* of origins, and of paths; 0: TARGETS_MAX */
+    uint64_t seed;    /* of the hash; secret */
     /* A breaker opened, again too, or closed; may be NULL. */
     void (*changed)(void *context, const struct target_status *status);
     void *context;
@@ -42,10 +57,9 @@ struct targets_stats {
     uint64_t postponed; /* how many were refused */
 };
 
-/* What one that entered shows when it leaves. */
+/* Given at entry, shown when it leaves. */
 struct target_ticket {
-    uint64_t key;
-    uint32_t pass;
+    uint32_t passes[TARGET_SCOPES];
 };
 
 struct targets;
@@ -54,17 +68,17 @@ struct targets;
 struct targets *targets_create(const struct targets_options *options);
 void targets_destroy(struct targets *targets);
 
-/* Whether a delivery to this origin may begin now. If not, `ret_status` says why and for how long.
+/* Whether a delivery of this timer may begin now. If not, `ret_status` says why and for how long.
  */
-bool targets_enter(struct targets *targets, struct bytes origin, struct instant now,
+bool targets_enter(struct targets *targets, const struct timer *timer, struct instant now,
                    struct target_ticket *ret_ticket, struct target_status *ret_status);
 
 /* It is over. */
-void targets_leave(struct targets *targets, const struct target_ticket *ticket, struct bytes origin,
-                   struct instant now, enum breaker_verdict verdict);
+void targets_leave(struct targets *targets, const struct target_ticket *ticket,
+                   const struct timer *timer, struct instant now, struct target_verdict verdict);
 
-/* How the target stands; closed and without failures when nothing is known of it. */
-void targets_status(struct targets *targets, struct bytes origin, struct instant now,
+/* How the timer's target stands; closed and without failures when nothing is known of it. */
+void targets_status(struct targets *targets, const struct timer *timer, struct instant now,
                     struct target_status *ret_status);
 
 void targets_stats(struct targets *targets, struct targets_stats *ret_stats);

@@ -1,6 +1,7 @@
 /*
- * Goal: each origin has a breaker of its own, only those that failed take memory, and of those no
- * more than may be. Method: a few origins by hand with every change noted, then more than fit.
+ * Goal: each origin and path of each tenant has a breaker of its own, only those that failed take
+ * memory, and of those no more than may be. Method: a few targets by hand with every change noted,
+ * then more than fit.
  */
 #include "delivery/targets.h"
 
@@ -16,7 +17,7 @@ struct notes {
     enum breaker_state last;
 };
 
-static void note(void *context, const struct target_status *status)
+static void targets_test_note(void *context, const struct target_status *status)
 {
     struct notes *notes = context;
 
@@ -24,31 +25,67 @@ static void note(void *context, const struct target_status *status)
     notes->last = status->state;
 }
 
-static struct instant at(uint64_t ms)
+static struct instant targets_test_at(uint64_t ms)
 {
     return (struct instant){(1000000 + ms) * 1000000};
 }
 
-static bool try_one(struct targets *targets, const char *origin, uint64_t ms,
-                    enum breaker_verdict verdict)
+#define FAILS ((struct target_verdict){{BREAKER_FAILED, BREAKER_UNKNOWN}}) /* no answer */
+#define LIVES ((struct target_verdict){{BREAKER_ALIVE, BREAKER_ALIVE}})
+#define ERRS  ((struct target_verdict){{BREAKER_ALIVE, BREAKER_FAILED}}) /* a status of 500 */
+
+static struct timer *targets_test_timer(const char *tenant, const char *target, uint64_t timeout_ms)
 {
+    struct timer *timer =
+        timer_alloc(&(struct timer_texts){.target = bytes_of(target), .tenant = bytes_of(tenant)});
+
+    assert_non_null(timer);
+    timer->retry.timeout_ms = timeout_ms;
+    return timer;
+}
+
+/* One delivery that ends at once. False: it could not begin. */
+static bool deliver_of(struct targets *targets, const char *tenant, const char *target, uint64_t ms,
+                       struct target_verdict verdict)
+{
+    struct timer *timer = targets_test_timer(tenant, target, 15000);
     struct target_ticket ticket;
     struct target_status status;
+    bool may = targets_enter(targets, timer, targets_test_at(ms), &ticket, &status);
 
-    if (!targets_enter(targets, bytes_of(origin), at(ms), &ticket, &status)) {
+    if (may) {
+        targets_leave(targets, &ticket, timer, targets_test_at(ms), verdict);
+    } else {
         assert_true(status.wait_ms > 0 && status.failures > 0);
-        assert_true(bytes_equal(status.origin, bytes_of(origin)));
-        return false;
+        assert_true(bytes_equal(status.origin, timer_target_origin(timer)));
     }
-    targets_leave(targets, &ticket, bytes_of(origin), at(ms), verdict);
-    return true;
+    timer_free(timer);
+    return may;
+}
+
+static bool targets_test_try_one(struct targets *targets, const char *target, uint64_t ms,
+                                 struct target_verdict verdict)
+{
+    return deliver_of(targets, "", target, ms, verdict);
+}
+
+static struct target_status targets_test_status(struct targets *targets, const char *tenant,
+                                                const char *target, uint64_t ms)
+{
+    struct timer *timer = targets_test_timer(tenant, target, 15000);
+    struct target_status status;
+
+    targets_status(targets, timer, targets_test_at(ms), &status);
+    status.origin = (struct bytes){0};
+    timer_free(timer);
+    return status;
 }
 
 static void test_each_origin_for_itself(void **state)
 {
     struct notes notes = {0};
     struct targets_options options = {
-        .breaker = {2, 1000, 4000}, .seed = 7, .changed = note, .context = &notes};
+        .breaker = {2, 1000, 4000}, .seed = 7, .changed = targets_test_note, .context = &notes};
     struct targets *targets = targets_create(&options);
     struct target_status status;
     struct targets_stats stats;
@@ -56,18 +93,18 @@ static void test_each_origin_for_itself(void **state)
     (void)state;
     assert_non_null(targets);
     for (int i = 0; i < 2; i++)
-        assert_true(try_one(targets, "http://dead", 0, BREAKER_FAILED));
-    assert_false(try_one(targets, "http://dead", 1, BREAKER_ALIVE));
-    assert_true(try_one(targets, "http://alive", 1, BREAKER_ALIVE));
+        assert_true(targets_test_try_one(targets, "http://dead/", 0, FAILS));
+    assert_false(targets_test_try_one(targets, "http://dead/", 1, LIVES));
+    assert_true(targets_test_try_one(targets, "http://alive/", 1, LIVES));
     assert_true(notes.count == 1 && notes.last == BREAKER_OPEN);
-    targets_status(targets, BYTES("http://dead"), at(1), &status);
+    status = targets_test_status(targets, "", "http://dead/", 1);
     assert_true(status.state == BREAKER_OPEN && status.failures == 2 && status.wait_ms == 999);
-    targets_status(targets, BYTES("http://alive"), at(1), &status);
+    status = targets_test_status(targets, "", "http://alive/", 1);
     assert_true(status.state == BREAKER_CLOSED && status.failures == 0 && status.wait_ms == 0);
-    assert_true(try_one(targets, "http://dead", 1000, BREAKER_FAILED)); /* the probe */
+    assert_true(targets_test_try_one(targets, "http://dead/", 1000, FAILS)); /* the probe */
     targets_stats(targets, &stats);
     assert_true(stats.open == 1 && stats.opened == 2 && stats.postponed == 1);
-    assert_true(try_one(targets, "http://dead", 3000, BREAKER_ALIVE));
+    assert_true(targets_test_try_one(targets, "http://dead/", 3000, LIVES));
     targets_stats(targets, &stats);
     assert_true(stats.open == 0 && stats.opened == 2);
     assert_true(notes.count == 3 && notes.last == BREAKER_CLOSED);
@@ -87,16 +124,16 @@ static void test_no_more_than_may_be(void **state)
     (void)state;
     assert_non_null(targets);
     for (int i = 0; i < 6; i++) {
-        snprintf(origin, sizeof(origin), "http://dead-%d", i);
-        assert_true(try_one(targets, origin, 0, BREAKER_FAILED));
+        snprintf(origin, sizeof(origin), "http://dead-%d/", i);
+        assert_true(targets_test_try_one(targets, origin, 0, FAILS));
     }
     targets_stats(targets, &stats);
     assert_int_equal(stats.open, 4);
-    assert_true(try_one(targets, "http://dead-5", 1, BREAKER_FAILED)); /* none */
-    assert_true(try_one(targets, "http://dead-0", 1000, BREAKER_ALIVE));
-    assert_true(try_one(targets, "http://dead-5", 2000, BREAKER_FAILED));
-    assert_false(try_one(targets, "http://dead-5", 2001, BREAKER_FAILED));
-    assert_true(try_one(targets, "http://dead-0", 2001, BREAKER_ALIVE));
+    assert_true(targets_test_try_one(targets, "http://dead-5/", 1, FAILS)); /* none */
+    assert_true(targets_test_try_one(targets, "http://dead-0/", 1000, LIVES));
+    assert_true(targets_test_try_one(targets, "http://dead-5/", 2000, FAILS));
+    assert_false(targets_test_try_one(targets, "http://dead-5/", 2001, FAILS));
+    assert_true(targets_test_try_one(targets, "http://dead-0/", 2001, LIVES));
     targets_destroy(targets);
 }
 
@@ -110,13 +147,86 @@ static void test_the_healthy_take_no_room(void **state)
     (void)state;
     assert_non_null(targets);
     for (int i = 0; i < 100; i++) {
-        snprintf(origin, sizeof(origin), "http://flaky-%d", i);
-        assert_true(try_one(targets, origin, 0, BREAKER_FAILED));
-        assert_true(try_one(targets, origin, 0, BREAKER_ALIVE));
+        snprintf(origin, sizeof(origin), "http://flaky-%d/", i);
+        assert_true(targets_test_try_one(targets, origin, 0, FAILS));
+        assert_true(targets_test_try_one(targets, origin, 0, LIVES));
     }
     for (int i = 0; i < 3; i++)
-        assert_true(try_one(targets, "http://dead", 0, BREAKER_FAILED));
-    assert_false(try_one(targets, "http://dead", 0, BREAKER_FAILED));
+        assert_true(targets_test_try_one(targets, "http://dead/", 0, FAILS));
+    assert_false(targets_test_try_one(targets, "http://dead/", 0, FAILS));
+    targets_destroy(targets);
+}
+
+/* The failures of a tenant's deliveries hold back that tenant only. */
+/* proves: breaker, target-isolation */
+static void test_each_tenant_for_itself(void **state)
+{
+    struct targets_options options = {.breaker = {2, 1000, 4000}, .seed = 7};
+    struct targets *targets = targets_create(&options);
+
+    (void)state;
+    assert_non_null(targets);
+    for (int i = 0; i < 2; i++)
+        assert_true(deliver_of(targets, "a", "http://host/x", 0, FAILS));
+    assert_false(deliver_of(targets, "a", "http://host/y", 1, LIVES));
+    assert_true(deliver_of(targets, "b", "http://host/x", 1, LIVES));
+    assert_true(deliver_of(targets, "", "http://host/x", 1, LIVES));
+    assert_int_equal(targets_test_status(targets, "a", "http://host/x", 1).state, BREAKER_OPEN);
+    assert_int_equal(targets_test_status(targets, "b", "http://host/x", 1).failures, 0);
+    targets_destroy(targets);
+}
+
+/* Errors of a path hold back that path, whatever its query, and not the origin. */
+/* proves: breaker, target-isolation */
+static void test_each_path_for_itself(void **state)
+{
+    struct targets_options options = {.breaker = {2, 1000, 4000}, .seed = 7};
+    struct targets *targets = targets_create(&options);
+    struct targets_stats stats;
+
+    (void)state;
+    assert_non_null(targets);
+    for (int i = 0; i < 2; i++)
+        assert_true(deliver_of(targets, "a", "http://host/bad?n=1", 0, ERRS));
+    assert_false(deliver_of(targets, "a", "http://host/bad?n=2", 1, LIVES));
+    assert_true(deliver_of(targets, "a", "http://host/good", 1, LIVES));
+    assert_true(deliver_of(targets, "b", "http://host/bad?n=1", 1, LIVES));
+    assert_int_equal(targets_test_status(targets, "a", "http://host/bad", 1).scope, TARGET_PATH);
+    assert_int_equal(targets_test_status(targets, "a", "http://host/bad", 1).wait_ms, 999);
+    assert_int_equal(targets_test_status(targets, "a", "http://host/good", 1).state,
+                     BREAKER_CLOSED);
+    /* Its origin fails meanwhile; the path's probe, which is held back, stays to be had. */
+    for (int i = 0; i < 2; i++)
+        assert_true(deliver_of(targets, "a", "http://host/good", 500, FAILS));
+    assert_false(deliver_of(targets, "a", "http://host/bad", 1000, LIVES));
+    assert_int_equal(targets_test_status(targets, "a", "http://host/bad", 1000).scope,
+                     TARGET_ORIGIN);
+    assert_true(deliver_of(targets, "a", "http://host/bad", 1500, LIVES));
+    targets_stats(targets, &stats);
+    assert_true(stats.open == 0 && stats.opened == 2 && stats.postponed == 2);
+    targets_destroy(targets);
+}
+
+/* A delivery whose time-out is too short to tell is not the probe: others may be. */
+/* proves: breaker */
+static void test_short_time_outs_are_no_probe(void **state)
+{
+    struct targets_options options = {.breaker = {1, 1000, 4000}, .seed = 7};
+    struct targets *targets = targets_create(&options);
+    struct timer *hasty = targets_test_timer("a", "http://host/x", TARGETS_TIMEOUT_MS_MIN - 1);
+    struct target_ticket ticket;
+    struct target_status status;
+
+    (void)state;
+    assert_non_null(targets);
+    assert_true(deliver_of(targets, "a", "http://host/x", 0, FAILS));
+    assert_false(targets_enter(targets, hasty, targets_test_at(999), &ticket, &status));
+    assert_true(targets_enter(targets, hasty, targets_test_at(1000), &ticket, &status));
+    assert_true(deliver_of(targets, "a", "http://host/x", 1000, LIVES));
+    targets_leave(targets, &ticket, hasty, targets_test_at(1001), TARGET_VERDICT_UNKNOWN);
+    assert_int_equal(targets_test_status(targets, "a", "http://host/x", 1001).state,
+                     BREAKER_CLOSED);
+    timer_free(hasty);
     targets_destroy(targets);
 }
 
@@ -124,6 +234,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_origin_for_itself),
+        cmocka_unit_test(test_each_tenant_for_itself),
+        cmocka_unit_test(test_each_path_for_itself),
+        cmocka_unit_test(test_short_time_outs_are_no_probe),
         cmocka_unit_test(test_no_more_than_may_be),
         cmocka_unit_test(test_the_healthy_take_no_room),
     };

@@ -1,3 +1,4 @@
+/* The webhook thread: a loop over libcurl, epoll and the mailbox of deliveries. */
 #include "delivery/webhook.h"
 
 #include "delivery/webhook_transfer.h"
@@ -15,16 +16,20 @@
 #include <stdlib.h>
 
 /*
- * One turn of the loop: wait; let libcurl act on the sockets that are ready; take what was posted;
- * end what is over; begin what waits; hand back what ended, all at once. libcurl tells which
- * sockets it waits for, and when it wants to be called whatever happens; so a turn costs as much as
- * there is to do in it, however many are in flight.
+ * One turn of the loop: wait; let libcurl act on the sockets that are ready; take posted
+ * deliveries; end those that are over; begin waiting ones; hand back all ended deliveries at once.
+ * libcurl tells which sockets it waits for, and when it wants to be called whatever happens; so the
+ * cost of a turn is its work, however many deliveries are in flight.
  *
  * Names are resolved on threads of libcurl's own, so a slow name server does not hold up the loop.
  */
 
 /* Bounds one turn, so that answers are read while a great many deliveries begin. */
 #define BEGIN_MAX 256
+
+/* A target that did not answer lately costs a new connection, most likely. So a burst for such
+ * targets keeps a turn short, and deliveries to the others go first. */
+#define BEGIN_UNPROVEN_MAX 16
 
 /* Of one HTTP/2 connection, unless its server takes fewer. libcurl opens a further connection for
  * each webhook beyond that, so it is not below what one target gets at a time
@@ -41,11 +46,12 @@ struct webhook {
     CURLM *multi;
     struct poller poller;
     struct list waiting;      /* deliveries that found no free transfer */
+    struct list unproven;     /* likewise; their targets did not answer lately */
     struct list free, flying; /* transfers */
     struct list ended;        /* deliveries to hand back at the end of the turn */
     uint32_t transfer_count;
     struct instant wake_at; /* when libcurl wants to be called; UINT64_MAX: it does not */
-    bool has_more;          /* of `waiting` could begin at once, but for BEGIN_MAX */
+    bool has_more;          /* some could begin at once, but for the limits of a turn */
     bool is_stopping;
     struct random trace_high, trace_low;
 };
@@ -67,8 +73,8 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *context, v
         interest |= POLLER_IN;
     if (what == CURL_POLL_OUT || what == CURL_POLL_INOUT)
         interest |= POLLER_OUT;
-    /* CURL_POLL_REMOVE: none. One that is not watched runs into its time-out: to tell libcurl would
-     * end all the others too, and for good. */
+    /* CURL_POLL_REMOVE: none. A socket that is not watched runs into its time-out: an error to
+     * libcurl would end all other transfers too, for good. */
     (void)poller_want(&webhook->poller, fd, interest);
     return 0;
 }
@@ -96,7 +102,7 @@ static void run_timer(struct webhook *webhook)
 
 /* ---- one turn ---- */
 
-static void take_messages(struct webhook *webhook)
+static void webhook_take_messages(struct webhook *webhook)
 {
     struct list messages;
 
@@ -106,6 +112,9 @@ static void take_messages(struct webhook *webhook)
         if (message == &webhook->stop_message) {
             list_remove(message);
             webhook->is_stopping = true;
+        } else if (list_item(message, struct delivery, link)->is_unproven) {
+            list_remove(message);
+            list_push(&webhook->unproven, message);
         }
     }
     list_join(&webhook->waiting, &messages);
@@ -119,7 +128,7 @@ static void act_on_sockets(struct webhook *webhook, int timeout_ms)
 
     for (size_t i = 0; i < count; i++) {
         if (events[i].fd == mailbox_fd(&webhook->mailbox)) {
-            take_messages(webhook);
+            webhook_take_messages(webhook);
             continue;
         }
         ready = (events[i].ready & POLLER_IN ? CURL_CSELECT_IN : 0) |
@@ -138,15 +147,14 @@ static void land(struct webhook *webhook, struct webhook_transfer *transfer)
 
 /* What became of a delivery says something about its target. */
 static void tell_target(struct webhook *webhook, const struct target_ticket *ticket,
-                        const struct delivery *delivery, enum breaker_verdict verdict)
+                        const struct delivery *delivery, struct target_verdict verdict)
 {
-    targets_leave(webhook->options.targets, ticket, timer_target_origin(delivery->timer),
-                  instant_now(), verdict);
+    targets_leave(webhook->options.targets, ticket, delivery->timer, instant_now(), verdict);
 }
 
-static void end(struct webhook *webhook, struct webhook_transfer *transfer, CURLcode result)
+static void webhook_end(struct webhook *webhook, struct webhook_transfer *transfer, CURLcode result)
 {
-    enum breaker_verdict verdict;
+    struct target_verdict verdict;
     struct delivery *delivery;
 
     land(webhook, transfer);
@@ -163,11 +171,11 @@ static void end_finished(struct webhook *webhook)
     while ((message = curl_multi_info_read(webhook->multi, &left))) {
         CURLcode result = message->data.result; /* the message dies with the removal */
 
-        end(webhook, webhook_transfer_of(message->easy_handle), result);
+        webhook_end(webhook, webhook_transfer_of(message->easy_handle), result);
     }
 }
 
-/* A transfer that is free; NULL when all that may be are in flight, or there is no memory. */
+/* A transfer that is free; NULL when connections_max are in flight, or there is no memory. */
 static struct webhook_transfer *find_transfer(struct webhook *webhook)
 {
     struct list *link = list_pop(&webhook->free);
@@ -182,11 +190,11 @@ static struct webhook_transfer *find_transfer(struct webhook *webhook)
     return transfer;
 }
 
-static void fail_waiting(struct webhook *webhook, const char *error)
+static void fail_waiting(struct webhook *webhook, struct list *waiting, const char *error)
 {
     struct list *link;
 
-    while ((link = list_pop(&webhook->waiting))) {
+    while ((link = list_pop(waiting))) {
         struct delivery *delivery = list_item(link, struct delivery, link);
 
         webhook_outcome_fail(&delivery->outcome, DELIVERY_FAILED, error);
@@ -202,48 +210,59 @@ static bool may_enter(struct webhook *webhook, struct delivery *delivery,
     struct delivery_outcome *outcome = &delivery->outcome;
     struct target_status status;
 
-    if (targets_enter(webhook->options.targets, timer_target_origin(delivery->timer), instant_now(),
-                      ret_ticket, &status))
+    if (targets_enter(webhook->options.targets, delivery->timer, instant_now(), ret_ticket,
+                      &status))
         return true;
     webhook_outcome_fail(outcome, DELIVERY_POSTPONED, "");
     outcome->retry_after_ms = status.wait_ms;
+    outcome->holds = status.scope == TARGET_ORIGIN ? DELIVERY_HOLDS_QUEUE : DELIVERY_HOLDS_TIMER;
     snprintf(outcome->error, sizeof(outcome->error),
-             "not tried: its target failed %" PRIu32 " times in a row", status.failures);
+             "not tried: its %s failed %" PRIu32 " times in a row",
+             status.scope == TARGET_ORIGIN ? "target" : "path", status.failures);
     delivery->started_us = delivery->ended_us = wall_now_us();
     list_push(&webhook->ended, &delivery->link);
     return false;
 }
 
-static void begin_waiting(struct webhook *webhook)
+/* Begins up to `limit` deliveries of the list. */
+static void begin_some(struct webhook *webhook, struct list *waiting, int limit)
 {
-    webhook->has_more = false;
-    for (int i = 0; !list_is_empty(&webhook->waiting); i++) {
+    for (int i = 0; !list_is_empty(waiting); i++) {
         struct webhook_transfer *transfer;
         struct delivery *delivery;
 
-        webhook->has_more = i == BEGIN_MAX;
-        if (webhook->has_more || !(transfer = find_transfer(webhook)))
+        webhook->has_more |= i == limit;
+        if (i == limit || !(transfer = find_transfer(webhook)))
             break;
-        delivery = list_item(list_pop(&webhook->waiting), struct delivery, link);
+        delivery = list_item(list_pop(waiting), struct delivery, link);
         if (!may_enter(webhook, delivery, &transfer->ticket)) {
             list_push_front(&webhook->free, &transfer->link);
             continue;
         }
         if (!webhook_transfer_begin(transfer, delivery)) {
-            tell_target(webhook, &transfer->ticket, delivery, BREAKER_UNKNOWN);
+            tell_target(webhook, &transfer->ticket, delivery, TARGET_VERDICT_UNKNOWN);
             list_push_front(&webhook->free, &transfer->link);
             list_push(&webhook->ended, &delivery->link);
             continue;
         }
         list_push(&webhook->flying, &transfer->link);
         if (curl_multi_add_handle(webhook->multi, transfer->easy) != CURLM_OK)
-            end(webhook, transfer, CURLE_OUT_OF_MEMORY);
+            webhook_end(webhook, transfer, CURLE_OUT_OF_MEMORY);
     }
-    if (webhook->transfer_count == 0) /* nothing is in flight that could make room by ending */
-        fail_waiting(webhook, "out of memory");
 }
 
-static void hand_back(struct webhook *webhook)
+static void begin_waiting(struct webhook *webhook)
+{
+    webhook->has_more = false;
+    begin_some(webhook, &webhook->waiting, BEGIN_MAX);
+    begin_some(webhook, &webhook->unproven, BEGIN_UNPROVEN_MAX);
+    if (webhook->transfer_count == 0) { /* nothing is in flight that could make room by ending */
+        fail_waiting(webhook, &webhook->waiting, "out of memory");
+        fail_waiting(webhook, &webhook->unproven, "out of memory");
+    }
+}
+
+static void webhook_hand_back(struct webhook *webhook)
 {
     if (list_is_empty(&webhook->ended))
         return;
@@ -252,11 +271,13 @@ static void hand_back(struct webhook *webhook)
 }
 
 /* How long the loop may wait, in milliseconds rounded up; -1 for ever. */
-static int wait_ms(const struct webhook *webhook)
+static int webhook_wait_ms(const struct webhook *webhook)
 {
     uint64_t left_ms;
 
-    if (webhook->has_more || (!list_is_empty(&webhook->waiting) && !list_is_empty(&webhook->free)))
+    const bool waits = !list_is_empty(&webhook->waiting) || !list_is_empty(&webhook->unproven);
+
+    if (webhook->has_more || (waits && !list_is_empty(&webhook->free)))
         return 0;
     if (webhook->wake_at.ns == UINT64_MAX)
         return -1;
@@ -275,20 +296,20 @@ static void free_transfers(struct webhook *webhook)
     webhook->multi = NULL;
 }
 
-static void *run(void *context)
+static void *webhook_run(void *context)
 {
     struct webhook *webhook = context;
 
     for (;;) {
-        act_on_sockets(webhook, wait_ms(webhook));
+        act_on_sockets(webhook, webhook_wait_ms(webhook));
         if (webhook->is_stopping)
             break;
         run_timer(webhook);
         end_finished(webhook);
         begin_waiting(webhook);
-        run_timer(webhook); /* sends what has just begun */
+        run_timer(webhook); /* sends the transfers that have just begun */
         end_finished(webhook);
-        hand_back(webhook);
+        webhook_hand_back(webhook);
     }
     LIST_FOR_EACH (&webhook->flying, link) {
         struct webhook_transfer *transfer = list_item(link, struct webhook_transfer, link);
@@ -296,10 +317,10 @@ static void *run(void *context)
 
         land(webhook, transfer);
         delivery = webhook_transfer_abort(transfer, stopping);
-        tell_target(webhook, &transfer->ticket, delivery, BREAKER_UNKNOWN);
+        tell_target(webhook, &transfer->ticket, delivery, TARGET_VERDICT_UNKNOWN);
         list_push(&webhook->ended, &delivery->link);
     }
-    hand_back(webhook);
+    webhook_hand_back(webhook);
     free_transfers(webhook);
     return NULL;
 }
@@ -389,14 +410,14 @@ static enum error_code set_up_multi(struct webhook *webhook, struct error *ret_e
 
 /* With all signals blocked: they are for the main thread, and OpenSSL writes to sockets that may be
  * closed, which without this would raise SIGPIPE. */
-static bool start_thread(struct webhook *webhook)
+static bool webhook_start_thread(struct webhook *webhook)
 {
     sigset_t all, before;
     bool started;
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    started = thread_start(&webhook->thread, run, webhook, "webhook") == 0;
+    started = thread_start(&webhook->thread, webhook_run, webhook, "webhook") == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;
 }
@@ -415,6 +436,7 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
     webhook->wake_at = NEVER;
     list_init(&webhook->stop_message);
     list_init(&webhook->waiting);
+    list_init(&webhook->unproven);
     list_init(&webhook->free);
     list_init(&webhook->flying);
     list_init(&webhook->ended);
@@ -424,14 +446,14 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
         goto no_poller;
     if (!poller_want(&webhook->poller, mailbox_fd(&webhook->mailbox), POLLER_IN))
         goto no_libcurl;
-    /* libcurl counts these calls under a lock of its own, so that whoever else in the process uses
-     * it does no harm. */
+    /* libcurl counts these calls under a lock of its own, so other users in the process do no
+     * harm. */
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         goto no_libcurl;
     code = copy_settings(webhook, ret_error);
     if (!code)
         code = set_up_multi(webhook, ret_error);
-    if (!code && !start_thread(webhook))
+    if (!code && !webhook_start_thread(webhook))
         code = error_set(ret_error, ERROR_IO, "no thread left for webhooks");
     if (!code) {
         *ret_webhook = webhook;
@@ -460,10 +482,11 @@ void webhook_stop(struct webhook *webhook)
     pthread_join(webhook->thread, NULL);
     for (;;) { /* `done` may post */
         mailbox_take(&webhook->mailbox, &webhook->waiting);
+        list_join(&webhook->waiting, &webhook->unproven);
         if (list_is_empty(&webhook->waiting))
             break;
-        fail_waiting(webhook, stopping);
-        hand_back(webhook);
+        fail_waiting(webhook, &webhook->waiting, stopping);
+        webhook_hand_back(webhook);
     }
     free_settings(webhook);
     curl_global_cleanup();

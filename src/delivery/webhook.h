@@ -10,10 +10,10 @@
  *     webhook_stop(webhook);
  *
  * Outcome    2xx is DONE. 410 is ENDED, so is a target that is no http or https URL. 429 and 503
- *            are FAILED and carry their Retry-After; whatever else is FAILED. A status counts as
+ *            are FAILED and carry their Retry-After; any other is FAILED. A status counts as
  *            soon as the headers are complete: what happens to the body after that changes nothing.
- * Targets    One that fails is left alone for a while (targets.h): what would go there meanwhile
- *            comes back at once as POSTPONED, with the time to wait.
+ * Targets    A failing target is left alone for a while (targets.h): deliveries to it meanwhile
+ *            come back at once as POSTPONED, with the time to wait.
  * Fairness   Up to connections_max deliveries are out at a time, the others wait in order of
  *            arrival. It is the caller's to bound how many of them go to one target, so that others
  *            have room.
@@ -32,14 +32,13 @@
 struct webhook_options {
     const char *secrets;       /* one or two "whsec_..." parted by a space; empty: unsigned */
     const struct guard *guard; /* which addresses may be called; borrowed until stop */
-    struct targets *targets;   /* what is known of the targets; borrowed until stop */
+    struct targets *targets;   /* breakers of the targets; borrowed until stop */
     const char *ca_file;       /* certificates to trust, and no others; NULL: the system's */
     const char *user_agent;
     const char *event_source; /* the ce-source of CloudEvents; NULL: none are sent */
     uint32_t connections_max; /* open connections in all, and deliveries out at a time */
     uint64_t connect_timeout_ms;
-    uint64_t
-        response_bytes_max; /* read at most so much of an answer, then hang up: the status counts */
+    uint64_t response_bytes_max; /* of an answer's body; then it hangs up, and the status counts */
     void (*done)(void *context,
                  struct list *deliveries); /* takes the whole list of struct delivery */
     void *context;
@@ -55,11 +54,11 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
 /* Takes every delivery of the list, which is empty afterwards. Does not wait. */
 void webhook_post(struct webhook *webhook, struct list *deliveries);
 
-/* Ends the thread. What is in flight is broken off, what waits does not begin, and all of it comes
- * back as FAILED before this returns. */
+/* Ends the thread. Transfers in flight are broken off, waiting deliveries do not begin, and all
+ * come back as FAILED before this returns. */
 void webhook_stop(struct webhook *webhook);
 
-/* The id that stays the same on every attempt: the timer's id and its due time. */
+/* The id of a delivery, equal on every attempt: the timer's id and its due time. */
 #define WEBHOOK_ID_SIZE 64
 void webhook_id_format(const struct timer *timer, char ret_text[WEBHOOK_ID_SIZE]);
 

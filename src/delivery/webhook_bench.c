@@ -15,7 +15,7 @@
 
 #define RUNS 3
 
-struct bench {
+struct webhook_bench {
     struct webhook *webhook;
     pthread_mutex_t lock;
     pthread_cond_t over;
@@ -32,9 +32,9 @@ static uint64_t cpu_ns(void)
 }
 
 /* Posts what came back again, as long as there is more to deliver. */
-static void done(void *context, struct list *deliveries)
+static void webhook_bench_done(void *context, struct list *deliveries)
 {
-    struct bench *bench = context;
+    struct webhook_bench *bench = context;
     struct list again;
     struct list *link;
 
@@ -56,13 +56,15 @@ static void done(void *context, struct list *deliveries)
     webhook_post(bench->webhook, &again);
 }
 
-static void run(const struct guard *guard, const struct timer *timer, uint32_t connections,
-                uint64_t total, double *ret_rate, double *ret_cpu_us)
+static void webhook_bench_run(const struct guard *guard, const struct timer *timer,
+                              uint32_t connections, uint64_t total, double *ret_rate,
+                              double *ret_cpu_us)
 {
     size_t count = connections * 2;
     struct delivery *deliveries = calloc(count, sizeof(*deliveries));
     const struct targets_options no_breaker = {.seed = 1};
-    struct bench bench = {.left_to_end = total, .left_to_post = total > count ? total - count : 0};
+    struct webhook_bench bench = {.left_to_end = total,
+                                  .left_to_post = total > count ? total - count : 0};
     struct webhook_options options = {.secrets = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
                                       .guard = guard,
                                       .targets = targets_create(&no_breaker),
@@ -70,7 +72,7 @@ static void run(const struct guard *guard, const struct timer *timer, uint32_t c
                                       .connections_max = connections,
                                       .connect_timeout_ms = 10000,
                                       .response_bytes_max = 65536,
-                                      .done = done,
+                                      .done = webhook_bench_done,
                                       .context = &bench};
     struct list list;
     struct instant start;
@@ -102,7 +104,7 @@ static void run(const struct guard *guard, const struct timer *timer, uint32_t c
     free(deliveries);
 }
 
-static int compare(const void *a, const void *b)
+static int webhook_bench_compare(const void *a, const void *b)
 {
     double left = *(const double *)a, right = *(const double *)b;
 
@@ -146,9 +148,9 @@ int main(int argc, char **argv)
         double rates[RUNS], cpu_us[RUNS];
 
         for (int j = 0; j < RUNS; j++)
-            run(&guard, timer, connections, total, &rates[j], &cpu_us[j]);
-        qsort(rates, RUNS, sizeof(rates[0]), compare);
-        qsort(cpu_us, RUNS, sizeof(cpu_us[0]), compare);
+            webhook_bench_run(&guard, timer, connections, total, &rates[j], &cpu_us[j]);
+        qsort(rates, RUNS, sizeof(rates[0]), webhook_bench_compare);
+        qsort(cpu_us, RUNS, sizeof(cpu_us[0]), webhook_bench_compare);
         printf("%11u  %12.0f  %.1f\n", connections, rates[RUNS / 2], cpu_us[RUNS / 2]);
         fflush(stdout);
     }

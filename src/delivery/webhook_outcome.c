@@ -1,4 +1,8 @@
+/* Turns the result of a transfer into the outcome of its delivery and a verdict for the breaker. */
 #include "delivery/webhook_outcome.h"
+
+#include "base/number.h"
+#include "sys/clock.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,6 +14,8 @@ void webhook_outcome_fail(struct delivery_outcome *ret_outcome, enum delivery_re
 {
     ret_outcome->result = result;
     ret_outcome->retry_after_ms = 0;
+    ret_outcome->holds = DELIVERY_HOLDS_QUEUE;
+    ret_outcome->is_answer = false;
     snprintf(ret_outcome->error, sizeof(ret_outcome->error), "%s", error);
 }
 
@@ -22,25 +28,24 @@ static void format_ms(uint64_t ms, char ret_text[32])
         snprintf(ret_text, 32, "%" PRIu64 " ms", ms);
 }
 
-/* libcurl reads both forms, seconds and a date, and a date that has passed comes out negative; but
- * seconds that do not fit it takes for none. They mean a long time. */
+/* Seconds, or a date; seconds that do not fit mean a long time. Not by CURLINFO_RETRY_AFTER: some
+ * versions of libcurl make six hours of anything longer. */
 static uint64_t retry_after_ms(CURL *easy)
 {
     struct curl_header *field;
-    curl_off_t seconds = 0;
-
-    if (curl_easy_header(easy, "Retry-After", 0, CURLH_HEADER, -1, &field) == CURLHE_OK) {
-        const char *digits = field->value + strspn(field->value, "0");
-
-        if (strspn(digits, "0123456789") >= 19 && !digits[strspn(digits, "0123456789")])
-            return UINT64_MAX;
-    }
-    curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds);
-    if (seconds <= 0)
+    if (curl_easy_header(easy, "Retry-After", 0, CURLH_HEADER, -1, &field) != CURLHE_OK)
         return 0;
-    if ((uint64_t)seconds > UINT64_MAX / 1001)
-        return UINT64_MAX;
-    return (uint64_t)seconds * 1000 + 1; /* see wall_coming() */
+    struct bytes value = bytes_trim(bytes_of(field->value));
+    uint64_t seconds = UINT64_MAX;
+    if (!number_parse(value, 10, &seconds) &&
+        (!value.size || strspn(value.data, "0123456789") < value.size)) {
+        time_t date = curl_getdate(field->value, NULL);
+        uint64_t now = wall_now().ms / 1000;
+        seconds = date > 0 && (uint64_t)date > now ? (uint64_t)date - now : 0;
+    }
+    if (seconds == 0)
+        return 0;
+    return seconds > UINT64_MAX / 1001 ? UINT64_MAX : seconds * 1000 + 1; /* see wall_coming() */
 }
 
 static void set_by_status(struct delivery_outcome *ret_outcome, CURL *easy, long status)
@@ -54,6 +59,7 @@ static void set_by_status(struct delivery_outcome *ret_outcome, CURL *easy, long
     snprintf(error, sizeof(error), "HTTP %ld%s", status,
              status >= 300 && status < 400 ? ": redirects are not followed" : "");
     webhook_outcome_fail(ret_outcome, status == 410 ? DELIVERY_ENDED : DELIVERY_FAILED, error);
+    ret_outcome->is_answer = true;
     if (status != 429 && status != 503)
         return;
     ret_outcome->retry_after_ms = retry_after_ms(easy);
@@ -154,16 +160,19 @@ void webhook_outcome_set(struct delivery_outcome *ret_outcome, CURL *easy, CURLc
     }
 }
 
-enum breaker_verdict webhook_outcome_verdict(CURL *easy, CURLcode result,
-                                             const struct webhook_attempt *attempt)
+struct target_verdict webhook_outcome_verdict(CURL *easy, CURLcode result,
+                                              const struct webhook_attempt *attempt)
 {
     long status = 0;
 
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     if (attempt->has_answer && status >= 200)
-        return status < 500 ? BREAKER_ALIVE : BREAKER_FAILED;
+        return (struct target_verdict){
+            {BREAKER_ALIVE, status < 500 ? BREAKER_ALIVE : BREAKER_FAILED}};
     if (attempt->refused_kind || attempt->open_errno || result == CURLE_OUT_OF_MEMORY ||
         result == CURLE_URL_MALFORMAT)
-        return BREAKER_UNKNOWN;
-    return BREAKER_FAILED;
+        return TARGET_VERDICT_UNKNOWN;
+    if (result == CURLE_OPERATION_TIMEDOUT && attempt->timeout_ms < TARGETS_TIMEOUT_MS_MIN)
+        return TARGET_VERDICT_UNKNOWN;
+    return (struct target_verdict){{BREAKER_FAILED, BREAKER_UNKNOWN}};
 }

@@ -6,7 +6,7 @@
 #ifndef TICKWHEEL_DELIVERY_WEBHOOK_OUTCOME_H
 #define TICKWHEEL_DELIVERY_WEBHOOK_OUTCOME_H
 
-#include "delivery/breaker.h"
+#include "delivery/targets.h"
 #include "engine/delivery.h"
 
 #include <curl/curl.h>
@@ -25,10 +25,11 @@ struct webhook_attempt {
 void webhook_outcome_set(struct delivery_outcome *ret_outcome, CURL *easy, CURLcode result,
                          const struct webhook_attempt *attempt);
 
-/* What the transfer says about its target: alive with any answer below 500, failed with another one
- * or with none; nothing when it was this side that could not or would not. */
-enum breaker_verdict webhook_outcome_verdict(CURL *easy, CURLcode result,
-                                             const struct webhook_attempt *attempt);
+/* What the transfer says about its target: with any answer the origin is alive, and the path too
+ * when the status is below 500. No answer is the origin's failure; it says nothing when it was this
+ * side that could not or would not, or when the time-out was too short to tell. */
+struct target_verdict webhook_outcome_verdict(CURL *easy, CURLcode result,
+                                              const struct webhook_attempt *attempt);
 
 /* The outcome of an attempt that never became a transfer. */
 void webhook_outcome_fail(struct delivery_outcome *ret_outcome, enum delivery_result result,

@@ -30,7 +30,7 @@ const char *__lsan_default_suppressions(void)
 }
 
 /* In place of a target: a socket without a port that whoever connects to finds the answer in. */
-struct peer {
+struct outcome_fuzz_peer {
     struct bytes answer;
     int listener, accepted;
 };
@@ -44,7 +44,7 @@ static curl_socket_t open_any(void *context, curlsocktype purpose, struct curl_s
 /* libcurl is connected and about to send. */
 static int give_answer(void *context, char *peer_ip, char *own_ip, int peer_port, int own_port)
 {
-    struct peer *peer = context;
+    struct outcome_fuzz_peer *peer = context;
 
     (void)peer_ip, (void)own_ip, (void)peer_port, (void)own_port;
     REQUIRE(peer->accepted < 0);
@@ -57,7 +57,7 @@ static int give_answer(void *context, char *peer_ip, char *own_ip, int peer_port
 }
 
 /* Returns the socket; its name lies in the abstract space. */
-static int listen_at(char ret_name[64])
+static int webhook_outcome_fuzz_listen_at(char ret_name[64])
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -70,17 +70,19 @@ static int listen_at(char ret_name[64])
     return listener;
 }
 
-static void check(const struct delivery_outcome *outcome, enum breaker_verdict verdict,
-                  struct bytes answer)
+static void webhook_outcome_fuzz_check(const struct delivery_outcome *outcome,
+                                       struct target_verdict verdict, struct bytes answer)
 {
     size_t length = strnlen(outcome->error, sizeof(outcome->error));
 
     REQUIRE(length < sizeof(outcome->error));
     for (size_t i = 0; i < length; i++)
         REQUIRE((uint8_t)outcome->error[i] >= ' ' && outcome->error[i] != 0x7f);
-    REQUIRE(verdict == BREAKER_ALIVE || verdict == BREAKER_FAILED || verdict == BREAKER_UNKNOWN);
+    for (size_t i = 0; i < TARGET_SCOPES; i++)
+        REQUIRE(verdict.of[i] <= BREAKER_UNKNOWN);
     if (outcome->result == DELIVERY_DONE) {
-        REQUIRE(length == 0 && verdict == BREAKER_ALIVE);
+        REQUIRE(length == 0 && verdict.of[TARGET_ORIGIN] == BREAKER_ALIVE &&
+                verdict.of[TARGET_PATH] == BREAKER_ALIVE);
         /* Some line of it was a status of success. */
         REQUIRE(memmem(answer.data, answer.size, "HTTP/", 5) &&
                 memmem(answer.data, answer.size, " 2", 2));
@@ -109,7 +111,7 @@ static uint64_t seconds_of(struct bytes value)
     return is_huge ? UINT64_MAX : seconds;
 }
 
-struct bed {
+struct outcome_fuzz_fixture {
     CURLM *multi;
     struct webhook_settings settings;
     struct webhook_transfer *transfer;
@@ -120,22 +122,22 @@ struct bed {
     char name[64];
 };
 
-static void bed_start(struct bed *bed)
+static void webhook_outcome_fuzz_start(struct outcome_fuzz_fixture *fixture)
 {
-    REQUIRE(guard_init(&bed->guard, "", NULL) == ERROR_NONE);
-    REQUIRE(poller_open(&bed->poller) == ERROR_NONE);
-    bed->settings = (struct webhook_settings){.guard = &bed->guard,
-                                              .poller = &bed->poller,
-                                              .user_agent = (char *)"fuzz",
-                                              .trace_high = &bed->random,
-                                              .trace_low = &bed->random,
-                                              .connect_timeout_ms = 60000,
-                                              .response_bytes_max = 4096};
-    bed->multi = curl_multi_init();
-    REQUIRE(bed->multi);
-    bed->transfer = webhook_transfer_create(&bed->settings);
-    REQUIRE(bed->transfer);
-    bed->listener = listen_at(bed->name);
+    REQUIRE(guard_init(&fixture->guard, "", NULL) == ERROR_NONE);
+    REQUIRE(poller_open(&fixture->poller) == ERROR_NONE);
+    fixture->settings = (struct webhook_settings){.guard = &fixture->guard,
+                                                  .poller = &fixture->poller,
+                                                  .user_agent = (char *)"fuzz",
+                                                  .trace_high = &fixture->random,
+                                                  .trace_low = &fixture->random,
+                                                  .connect_timeout_ms = 60000,
+                                                  .response_bytes_max = 4096};
+    fixture->multi = curl_multi_init();
+    REQUIRE(fixture->multi);
+    fixture->transfer = webhook_transfer_create(&fixture->settings);
+    REQUIRE(fixture->transfer);
+    fixture->listener = webhook_outcome_fuzz_listen_at(fixture->name);
 }
 
 static CURLcode perform(CURLM *multi, CURL *easy)
@@ -151,39 +153,40 @@ static CURLcode perform(CURLM *multi, CURL *easy)
     return result;
 }
 
-static void run(struct bed *bed, struct bytes answer, struct delivery_outcome *ret_outcome)
+static void webhook_outcome_fuzz_run(struct outcome_fuzz_fixture *fixture, struct bytes answer,
+                                     struct delivery_outcome *ret_outcome)
 {
-    struct webhook_transfer *transfer = bed->transfer;
+    struct webhook_transfer *transfer = fixture->transfer;
     CURL *easy;
     struct timer timer = {.retry = {.timeout_ms = 60000},
                           .texts = {.target = BYTES("http://127.0.0.1/"), .payload = BYTES("{}")},
                           .target.kind = TARGET_HTTP};
     struct delivery delivery = {.timer = &timer, .attempt = 1};
-    struct peer peer = {answer, bed->listener, -1};
-    enum breaker_verdict verdict;
+    struct outcome_fuzz_peer peer = {answer, fixture->listener, -1};
+    struct target_verdict verdict;
     CURLcode result;
     int old;
 
     /* Connections that came to nothing. */
-    while ((old = accept4(bed->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+    while ((old = accept4(fixture->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0)
         close(old);
     REQUIRE(webhook_transfer_begin(transfer, &delivery));
     easy = transfer->easy;
-    REQUIRE(!curl_easy_setopt(easy, CURLOPT_ABSTRACT_UNIX_SOCKET, bed->name));
+    REQUIRE(!curl_easy_setopt(easy, CURLOPT_ABSTRACT_UNIX_SOCKET, fixture->name));
     REQUIRE(!curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_any));
     REQUIRE(!curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, give_answer));
     REQUIRE(!curl_easy_setopt(easy, CURLOPT_PREREQDATA, &peer));
     REQUIRE(!curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L));
-    result = perform(bed->multi, easy);
+    result = perform(fixture->multi, easy);
     REQUIRE(webhook_transfer_end(transfer, result, &verdict) == &delivery);
     if (peer.accepted >= 0)
         close(peer.accepted);
-    check(&delivery.outcome, verdict, answer);
+    webhook_outcome_fuzz_check(&delivery.outcome, verdict, answer);
     *ret_outcome = delivery.outcome;
 }
 
 /* The input as the value of a Retry-After. */
-static void run_retry_after(struct bed *bed, struct bytes value)
+static void run_retry_after(struct outcome_fuzz_fixture *fixture, struct bytes value)
 {
     struct delivery_outcome outcome;
     struct buffer answer;
@@ -193,7 +196,7 @@ static void run_retry_after(struct bed *bed, struct bytes value)
     buffer_append_text(&answer, "HTTP/1.1 503 No\r\nContent-Length: 0\r\nRetry-After: ");
     buffer_append_bytes(&answer, value);
     buffer_append_text(&answer, "\r\n\r\n");
-    run(bed, buffer_bytes(&answer), &outcome);
+    webhook_outcome_fuzz_run(fixture, buffer_bytes(&answer), &outcome);
     seconds = seconds_of(value);
     REQUIRE(!strcmp(outcome.error, "HTTP 503"));
     /* As long, or a millisecond longer: never early. */
@@ -204,7 +207,7 @@ static void run_retry_after(struct bed *bed, struct bytes value)
     buffer_deinit(&answer);
 }
 
-static bool is_value(struct bytes text)
+static bool webhook_outcome_fuzz_is_value(struct bytes text)
 {
     for (size_t i = 0; i < text.size; i++)
         if ((uint8_t)text.data[i] < ' ' || text.data[i] == 0x7f)
@@ -214,16 +217,16 @@ static bool is_value(struct bytes text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct bed bed;
+    static struct outcome_fuzz_fixture fixture;
     const struct bytes text = {(const char *)data, size};
     struct delivery_outcome outcome;
 
-    if (!bed.transfer)
-        bed_start(&bed);
+    if (!fixture.transfer)
+        webhook_outcome_fuzz_start(&fixture);
     if (size > ANSWER_BYTES_MAX)
         return 0;
-    if (size > 0 && is_value(text))
-        run_retry_after(&bed, text);
-    run(&bed, text, &outcome);
+    if (size > 0 && webhook_outcome_fuzz_is_value(text))
+        run_retry_after(&fixture, text);
+    webhook_outcome_fuzz_run(&fixture, text, &outcome);
     return 0;
 }

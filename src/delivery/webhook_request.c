@@ -1,3 +1,4 @@
+/* Builds the headers of a webhook: the service's own and those of the timer. */
 #include "delivery/webhook_request.h"
 
 #include "calendar/rfc3339.h"
@@ -38,7 +39,7 @@ void webhook_id_format(const struct timer *timer, char ret_text[WEBHOOK_ID_SIZE]
     *at = '\0';
 }
 
-static bool has_name(struct bytes name, const char *other)
+static bool webhook_request_has_name(struct bytes name, const char *other)
 {
     return name.size == strlen(other) && strncasecmp(name.data, other, name.size) == 0;
 }
@@ -59,13 +60,13 @@ bool webhook_header_is_reserved(struct bytes name)
             return true;
     }
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (has_name(name, names[i]))
+        if (webhook_request_has_name(name, names[i]))
             return true;
     return false;
 }
 
 /* A token of RFC 9110: what a header's name may consist of. */
-static bool is_token(struct bytes text)
+static bool webhook_request_is_token(struct bytes text)
 {
     for (size_t i = 0; i < text.size; i++) {
         char c = text.data[i];
@@ -77,31 +78,12 @@ static bool is_token(struct bytes text)
     return text.size > 0;
 }
 
-/* No control character: nothing that could end the header and begin another. */
-static bool is_value(struct bytes text)
-{
-    for (size_t i = 0; i < text.size; i++)
-        if (((uint8_t)text.data[i] < ' ' && text.data[i] != '\t') || text.data[i] == 0x7f)
-            return false;
-    return true;
-}
-
-static struct bytes trim(struct bytes text)
-{
-    while (text.size > 0 && (text.data[0] == ' ' || text.data[0] == '\t')) {
-        text.data++;
-        text.size--;
-    }
-    while (text.size > 0 && (text.data[text.size - 1] == ' ' || text.data[text.size - 1] == '\t'))
-        text.size--;
-    return text;
-}
-
 /* ---- the list ---- */
 
 /* Room for all lines beforehand, so that none moves while the list points to it. */
-static bool reserve(struct webhook_request *request, const struct timer_texts *texts,
-                    const struct webhook_envelope *envelope)
+static bool webhook_request_reserve(struct webhook_request *request,
+                                    const struct timer_texts *texts,
+                                    const struct webhook_envelope *envelope)
 {
     size_t source_size = envelope->event_source ? strlen(envelope->event_source) : 0;
     size_t count = HEADERS_FIXED + 1;
@@ -123,7 +105,7 @@ static bool reserve(struct webhook_request *request, const struct timer_texts *t
                                                count) != NULL;
 }
 
-/* Begins a line with `start`; end() ends it. */
+/* Begins a line with `start`; webhook_request_end() ends it. */
 static struct buffer *begin(struct webhook_request *request, struct bytes start)
 {
     struct curl_slist *header = &request->headers_[request->headers_count_++];
@@ -135,21 +117,22 @@ static struct buffer *begin(struct webhook_request *request, struct bytes start)
     return &request->text_;
 }
 
-static void end(struct webhook_request *request)
+static void webhook_request_end(struct webhook_request *request)
 {
     buffer_append(&request->text_, "", 1);
 }
 
-static void add(struct webhook_request *request, struct bytes start, struct bytes value)
+static void webhook_request_add(struct webhook_request *request, struct bytes start,
+                                struct bytes value)
 {
     buffer_append_bytes(begin(request, start), value);
-    end(request);
+    webhook_request_end(request);
 }
 
 static void add_number(struct webhook_request *request, struct bytes start, uint64_t value)
 {
     buffer_append_u64(begin(request, start), value);
-    end(request);
+    webhook_request_end(request);
 }
 
 struct own_header {
@@ -170,8 +153,8 @@ static bool next_own(struct bytes *lines, struct own_header *ret_own)
         if (!colon)
             continue;
         ret_own->name = (struct bytes){line.data, (size_t)(colon - line.data)};
-        ret_own->value = trim((struct bytes){colon + 1, line.size - ret_own->name.size - 1});
-        if (is_token(ret_own->name) && is_value(ret_own->value) &&
+        ret_own->value = bytes_trim((struct bytes){colon + 1, line.size - ret_own->name.size - 1});
+        if (webhook_request_is_token(ret_own->name) && !bytes_has_control(ret_own->value) &&
             !webhook_header_is_reserved(ret_own->name))
             return true;
     }
@@ -183,7 +166,7 @@ static bool has_own(struct bytes lines, const char *name)
     struct own_header own;
 
     while (next_own(&lines, &own))
-        if (has_name(own.name, name))
+        if (webhook_request_has_name(own.name, name))
             return true;
     return false;
 }
@@ -191,8 +174,9 @@ static bool has_own(struct bytes lines, const char *name)
 /* What makes the event the one it is: not the timer's to say. */
 static bool is_of_event(struct bytes name)
 {
-    return has_name(name, "ce-specversion") || has_name(name, "ce-id") ||
-           has_name(name, "ce-source") || has_name(name, "ce-time");
+    return webhook_request_has_name(name, "ce-specversion") ||
+           webhook_request_has_name(name, "ce-id") || webhook_request_has_name(name, "ce-source") ||
+           webhook_request_has_name(name, "ce-time");
 }
 
 static void add_all_own(struct webhook_request *request, struct bytes lines, bool is_event)
@@ -206,7 +190,7 @@ static void add_all_own(struct webhook_request *request, struct bytes lines, boo
         /* libcurl sends an empty header only when it is written with a semicolon. */
         buffer_append_text(&request->text_, own.value.size > 0 ? ": " : ";");
         buffer_append_bytes(&request->text_, own.value);
-        end(request);
+        webhook_request_end(request);
     }
 }
 
@@ -234,15 +218,15 @@ static void add_event(struct webhook_request *request, const struct timer *timer
 {
     const struct timer_texts *texts = &timer->texts;
 
-    add(request, BYTES("ce-specversion: "), BYTES("1.0"));
-    add(request, BYTES("ce-id: "), id);
-    add(request, BYTES("ce-source: "), bytes_of(source));
-    add(request, BYTES("ce-time: "), due);
+    webhook_request_add(request, BYTES("ce-specversion: "), BYTES("1.0"));
+    webhook_request_add(request, BYTES("ce-id: "), id);
+    webhook_request_add(request, BYTES("ce-source: "), bytes_of(source));
+    webhook_request_add(request, BYTES("ce-time: "), due);
     if (!has_own(texts->headers, "ce-type"))
-        add(request, BYTES("ce-type: "), BYTES(EVENT_TYPE));
+        webhook_request_add(request, BYTES("ce-type: "), BYTES(EVENT_TYPE));
     if (texts->key.size && !has_own(texts->headers, "ce-subject")) {
         append_attribute(begin(request, BYTES("ce-subject: ")), texts->key);
-        end(request);
+        webhook_request_end(request);
     }
 }
 
@@ -263,9 +247,9 @@ static void add_trace(struct webhook_request *request, const struct trace_parent
     char text[TRACE_PARENT_SIZE + 1];
 
     trace_parent_format(trace, text);
-    add(request, BYTES("traceparent: "), bytes_of(text));
-    if (link.size == TRACE_PARENT_SIZE && is_value(link))
-        add(request, BYTES("tickwheel-linked-traceparent: "), link);
+    webhook_request_add(request, BYTES("traceparent: "), bytes_of(text));
+    if (link.size == TRACE_PARENT_SIZE && !bytes_has_control(link))
+        webhook_request_add(request, BYTES("tickwheel-linked-traceparent: "), link);
 }
 
 /* ---- all of it ---- */
@@ -278,29 +262,30 @@ enum error_code webhook_request_build(struct webhook_request *request,
     const struct timer *timer = delivery->timer;
     const struct timer_texts *texts = &timer->texts;
     char id[WEBHOOK_ID_SIZE], due[RFC3339_TEXT_SIZE];
-    bool has_type = texts->content_type.size > 0 && is_value(texts->content_type);
+    bool has_type = texts->content_type.size > 0 && !bytes_has_control(texts->content_type);
 
-    if (!reserve(request, texts, envelope))
+    if (!webhook_request_reserve(request, texts, envelope))
         return ERROR_NO_MEMORY;
     webhook_id_format(timer, id);
     rfc3339_format(timer->due, due);
-    add(request, BYTES("content-type: "),
-        has_type ? texts->content_type : BYTES("application/json"));
-    add(request, BYTES("webhook-id: "), bytes_of(id));
+    webhook_request_add(request, BYTES("content-type: "),
+                        has_type ? texts->content_type : BYTES("application/json"));
+    webhook_request_add(request, BYTES("webhook-id: "), bytes_of(id));
     add_number(request, BYTES("webhook-timestamp: "), envelope->now_s);
     if (envelope->signature) {
         if (signature_append(envelope->signature, bytes_of(id), envelope->now_s, texts->payload,
                              begin(request, BYTES("webhook-signature: "))))
             return ERROR_NO_MEMORY;
-        end(request);
+        webhook_request_end(request);
     }
-    add(request, BYTES("tickwheel-due: "), bytes_of(due));
+    webhook_request_add(request, BYTES("tickwheel-due: "), bytes_of(due));
     add_number(request, BYTES("tickwheel-attempt: "), delivery->attempt);
     add_number(request, BYTES("tickwheel-epoch: "), delivery->epoch);
     add_trace(request, &envelope->trace, texts->trace);
     if (envelope->event_source)
         add_event(request, timer, envelope->event_source, bytes_of(id), bytes_of(due));
-    add(request, BYTES("expect:"), BYTES("")); /* no round trip before a large body */
+    webhook_request_add(request, BYTES("expect:"),
+                        BYTES("")); /* no round trip before a large body */
     add_all_own(request, texts->headers, envelope->event_source != NULL);
     if (buffer_failed(&request->text_))
         return ERROR_NO_MEMORY;

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define REQUIRE(condition) ((condition) ? (void)0 : abort())
 
-static struct bytes cut(struct bytes *rest)
+static struct bytes webhook_request_fuzz_cut(struct bytes *rest)
 {
     const char *end = rest->size ? memchr(rest->data, '\0', rest->size) : NULL;
     struct bytes part = {rest->data, end ? (size_t)(end - rest->data) : rest->size};
@@ -44,8 +44,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct webhook_request request;
     struct curl_slist *headers;
 
-    timer.texts.target = cut(&rest);
-    timer.texts.content_type = cut(&rest);
+    timer.texts.target = webhook_request_fuzz_cut(&rest);
+    timer.texts.content_type = webhook_request_fuzz_cut(&rest);
     timer.texts.headers = rest;
     webhook_request_init(&request);
     REQUIRE(webhook_request_build(&request, &delivery, &envelope, &headers) == ERROR_NONE);

@@ -18,7 +18,7 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define DUE_MS       UINT64_C(1795219199250)
 
-static struct timer *make_timer(struct timer_texts texts)
+static struct timer *webhook_request_test_make_timer(struct timer_texts texts)
 {
     struct timer *timer = timer_alloc(&texts);
 
@@ -59,9 +59,10 @@ static void build(struct webhook_request *request, const struct timer *timer, ui
 /* ---- headers ---- */
 
 /* proves: webhook-headers, webhook-epoch */
-static void test_headers(void **state)
+static void test_webhook_request_headers(void **state)
 {
-    struct timer *timer = make_timer((struct timer_texts){.payload = BYTES("{}")});
+    struct timer *timer =
+        webhook_request_test_make_timer((struct timer_texts){.payload = BYTES("{}")});
     struct signature *signature;
     struct webhook_request request;
     char text[4000], id[WEBHOOK_ID_SIZE], wanted[4000];
@@ -97,7 +98,8 @@ static void test_headers(void **state)
 /* proves: webhook-id */
 static void test_id(void **state)
 {
-    struct timer *timer = make_timer((struct timer_texts){.payload = BYTES("{}")});
+    struct timer *timer =
+        webhook_request_test_make_timer((struct timer_texts){.payload = BYTES("{}")});
     struct webhook_request request;
     char id[WEBHOOK_ID_SIZE], line[100], text[4000], timer_id[TIMER_ID_TEXT_SIZE];
 
@@ -172,7 +174,8 @@ static void test_own_headers(void **state)
     (void)state;
     webhook_request_init(&request);
     for (size_t i = 0; i < COUNT(cases); i++) {
-        struct timer *timer = make_timer((struct timer_texts){.headers = bytes_of(cases[i].lines)});
+        struct timer *timer = webhook_request_test_make_timer(
+            (struct timer_texts){.headers = bytes_of(cases[i].lines)});
         const char *own;
 
         build(&request, timer, 1, NULL, text, sizeof(text));
@@ -201,11 +204,12 @@ static void test_own_headers_of_odd_sizes(void **state)
     buffer_append_text(&lines, "long:");
     for (int i = 0; i < 20000; i++)
         buffer_append_text(&lines, "x");
-    timer = make_timer((struct timer_texts){.headers = buffer_bytes(&lines)});
+    timer = webhook_request_test_make_timer((struct timer_texts){.headers = buffer_bytes(&lines)});
     build(&request, timer, 1, NULL, text, 1 << 20);
     assert_int_equal(strlen(strstr(text, "\nexpect:\n") + 9), 2500 * 3 + 2500 * 5 + 20000 + 7);
     timer_free(timer);
-    timer = make_timer((struct timer_texts){.headers = {"a: 1\0\nb: 2\n\0c: 3\nd: 4", 21}});
+    timer = webhook_request_test_make_timer(
+        (struct timer_texts){.headers = {"a: 1\0\nb: 2\n\0c: 3\nd: 4", 21}});
     build(&request, timer, 1, NULL, text, 1 << 20);
     assert_string_equal(strstr(text, "\nexpect:\n") + 9, "b: 2\nd: 4\n");
     timer_free(timer);
@@ -227,8 +231,8 @@ static void test_content_type(void **state)
     (void)state;
     webhook_request_init(&request);
     for (size_t i = 0; i < COUNT(cases); i++) {
-        struct timer *timer =
-            make_timer((struct timer_texts){.content_type = bytes_of(cases[i].lines)});
+        struct timer *timer = webhook_request_test_make_timer(
+            (struct timer_texts){.content_type = bytes_of(cases[i].lines)});
 
         build(&request, timer, 1, NULL, text, sizeof(text));
         assert_memory_equal(text, cases[i].wanted, strlen(cases[i].wanted));
@@ -263,7 +267,8 @@ static void test_trace(void **state)
     (void)state;
     webhook_request_init(&request);
     for (size_t i = 0; i < COUNT(cases); i++) {
-        struct timer *timer = make_timer((struct timer_texts){.trace = bytes_of(cases[i].trace)});
+        struct timer *timer = webhook_request_test_make_timer(
+            (struct timer_texts){.trace = bytes_of(cases[i].trace)});
         struct webhook_envelope envelope = {.now_s = 1,
                                             .trace = webhook_request_trace(timer, &high, &low)};
         const char *line;
@@ -290,12 +295,12 @@ static void test_trace(void **state)
 /* proves: cloudevents */
 static void test_cloudevents(void **state)
 {
-    struct timer *timer = make_timer((struct timer_texts){
+    struct timer *timer = webhook_request_test_make_timer((struct timer_texts){
         .key = BYTES("order \"42\"%/\xc3\xa9"),
         .headers = BYTES("Ce-Id: forged\nCE-Source: forged\nce-specversion: 9\nce-time: x\n"
                          "ce-colour: blue\n")});
-    struct timer *other =
-        make_timer((struct timer_texts){.headers = BYTES("Ce-Type: shop.recheck\n")});
+    struct timer *other = webhook_request_test_make_timer(
+        (struct timer_texts){.headers = BYTES("Ce-Type: shop.recheck\n")});
     struct webhook_envelope envelope = {.now_s = 1, .event_source = "/shop/timers"};
     struct webhook_request request;
     char text[4000], wanted[1000], id[WEBHOOK_ID_SIZE];
@@ -346,10 +351,14 @@ static void test_reserved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_headers),      cmocka_unit_test(test_id),
-        cmocka_unit_test(test_own_headers),  cmocka_unit_test(test_own_headers_of_odd_sizes),
-        cmocka_unit_test(test_content_type), cmocka_unit_test(test_reserved),
-        cmocka_unit_test(test_trace),        cmocka_unit_test(test_cloudevents),
+        cmocka_unit_test(test_webhook_request_headers),
+        cmocka_unit_test(test_id),
+        cmocka_unit_test(test_own_headers),
+        cmocka_unit_test(test_own_headers_of_odd_sizes),
+        cmocka_unit_test(test_content_type),
+        cmocka_unit_test(test_reserved),
+        cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_cloudevents),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,7 +59,8 @@ static enum error_code webhook_sender_check(void *context, struct bytes tenant, 
     (void)tenant;
     if (guard_allows_host(&self->guard, target_slice(text, target->name)))
         return ERROR_NONE;
-    return error_set(ret_error, ERROR_INVALID, "this host is at an address that may not be called");
+    return error_set(ret_error, ERROR_INVALID,
+                     "this host is at an address that is not public; webhook_allow can allow it");
 }
 
 static void webhook_sender_post(void *context, struct list *deliveries)
@@ -69,12 +70,12 @@ static void webhook_sender_post(void *context, struct list *deliveries)
     webhook_post(self->webhook, deliveries);
 }
 
-static void webhook_sender_status(void *context, struct bytes origin,
+static void webhook_sender_status(void *context, const struct timer *timer,
                                   struct target_status *ret_status)
 {
     struct webhook_sender *self = context;
 
-    targets_status(self->targets, origin, instant_now(), ret_status);
+    targets_status(self->targets, timer, instant_now(), ret_status);
 }
 
 static void webhook_sender_stop(void *context)

@@ -4,7 +4,7 @@
  * that speaks TLS with its certificates, and nghttpd for HTTP/2 where it is installed.
  */
 #include "delivery/receiver_process.h"
-#include "delivery/webhook_bed.h"
+#include "delivery/webhook_fixture.h"
 
 #include <openssl/err.h>
 #include <strings.h>
@@ -28,7 +28,8 @@ static const char make_files[] =
     "echo 'subjectAltName=IP:127.0.0.1' >ip.ext\n"
     "sign='openssl x509 -req -in ip.csr -CA ca.pem -CAkey ca.key -CAcreateserial -extfile ip.ext'\n"
     "$sign -days 30 -out ip.pem\n"
-    "$sign -days -1 -out expired.pem || cp ip.pem expired.pem\n";
+    "$sign -days -1 -out expired.pem ||\n" /* from OpenSSL 3.5 on no negative number */
+    "$sign -not_before 20200101000000Z -not_after 20200102000000Z -out expired.pem\n";
 
 /* The exit status of a command. */
 static int run_shell(const char *command)
@@ -44,7 +45,7 @@ static int run_shell(const char *command)
     return status;
 }
 
-static int set_up(void **state)
+static int webhook_tls_test_set_up(void **state)
 {
     struct files *files = calloc(1, sizeof(*files));
     char command[2000];
@@ -62,7 +63,7 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+static int webhook_tls_test_tear_down(void **state)
 {
     struct files *files = *state;
     char command[128];
@@ -88,19 +89,19 @@ static struct delivery_outcome outcome_with(SSL_CTX *context, const char *ca, co
                                             size_t *ret_requests)
 {
     struct delivery_outcome outcome;
-    struct bed bed;
-    struct peer peer;
+    struct webhook_fixture fixture;
+    struct webhook_peer peer;
     char target[128];
 
-    bed_init(&bed, "127.0.0.0/8, ::1");
-    bed.options.ca_file = ca;
-    bed_start(&bed);
+    webhook_fixture_init(&fixture, "127.0.0.0/8, ::1");
+    fixture.options.ca_file = ca;
+    webhook_fixture_start(&fixture);
     peer_start(&peer, "127.0.0.1", OK_RESPONSE, context);
     snprintf(target, sizeof(target), "https://%s:%u/hook", host, peer.port);
-    outcome = bed_outcome(&bed, target);
+    outcome = webhook_fixture_outcome(&fixture, target);
     if (outcome.result == DELIVERY_DONE) /* again, over the same connection */
-        assert_int_equal(bed_outcome(&bed, target).result, DELIVERY_DONE);
-    bed_stop(&bed);
+        assert_int_equal(webhook_fixture_outcome(&fixture, target).result, DELIVERY_DONE);
+    webhook_fixture_stop(&fixture);
     peer_stop(&peer);
     assert_in_range(peer.connections, 1, 2);
     *ret_requests = peer.requests;
@@ -157,26 +158,26 @@ static void test_no_tls(void **state)
 {
     const struct files *files = *state;
     struct delivery_outcome outcome;
-    struct bed bed;
+    struct webhook_fixture fixture;
     struct receiver_process receiver = receiver_start(NULL, NULL);
     char target[128];
 
-    bed_init(&bed, "127.0.0.0/8");
-    bed.options.ca_file = files->ca;
-    bed_start(&bed);
+    webhook_fixture_init(&fixture, "127.0.0.0/8");
+    fixture.options.ca_file = files->ca;
+    webhook_fixture_start(&fixture);
     snprintf(target, sizeof(target), "https://127.0.0.1:%u/hang", receiver.port);
     {
-        struct shipment shipment;
+        struct webhook_shipment shipment;
 
-        shipment_init(&shipment, target);
+        webhook_shipment_init(&shipment, target);
         shipment.timer->retry.timeout_ms = 300; /* the receiver waits for the end of a request */
-        bed_deliver(&bed, &shipment);
+        webhook_fixture_deliver(&fixture, &shipment);
         outcome = shipment.delivery.outcome;
         shipment_deinit(&shipment);
     }
     assert_int_equal(outcome.result, DELIVERY_FAILED);
     assert_string_equal(outcome.error, "no connection within 300 ms");
-    bed_stop(&bed);
+    webhook_fixture_stop(&fixture);
     receiver_stop(&receiver);
 }
 
@@ -204,7 +205,7 @@ static bool accepts(unsigned port)
 static pid_t start_nghttpd(const struct files *files, unsigned *ret_port)
 {
     for (int attempt = 0; attempt < 20; attempt++) {
-        struct peer peer;
+        struct webhook_peer peer;
         char port[16], log[96];
         pid_t pid;
 
@@ -251,8 +252,8 @@ static size_t count_in_file(const char *path, const char *text)
 static void test_http2(void **state)
 {
     const struct files *files = *state;
-    static struct shipment shipments[500];
-    struct bed bed;
+    static struct webhook_shipment shipments[500];
+    struct webhook_fixture fixture;
     unsigned port = 0;
     pid_t pid;
     char target[128], log[96];
@@ -262,21 +263,21 @@ static void test_http2(void **state)
         skip();
     }
     pid = start_nghttpd(files, &port);
-    bed_init(&bed, "127.0.0.0/8");
-    bed.options.ca_file = files->ca;
-    bed.options.connections_max = 100;
-    bed_start(&bed);
+    webhook_fixture_init(&fixture, "127.0.0.0/8");
+    fixture.options.ca_file = files->ca;
+    fixture.options.connections_max = 100;
+    webhook_fixture_start(&fixture);
     snprintf(target, sizeof(target), "https://127.0.0.1:%u/hook", port);
     for (size_t i = 0; i < COUNT(shipments); i++)
-        shipment_init(&shipments[i], target);
-    bed_post(&bed, shipments, COUNT(shipments));
-    bed_wait(&bed, COUNT(shipments));
+        webhook_shipment_init(&shipments[i], target);
+    webhook_fixture_post(&fixture, shipments, COUNT(shipments));
+    webhook_fixture_wait(&fixture, COUNT(shipments));
     for (size_t i = 0; i < COUNT(shipments); i++) {
         assert_string_equal(shipments[i].delivery.outcome.error, "");
         assert_int_equal(shipments[i].delivery.outcome.result, DELIVERY_DONE);
         shipment_deinit(&shipments[i]);
     }
-    bed_stop(&bed);
+    webhook_fixture_stop(&fixture);
     kill(pid, SIGTERM);
     waitpid(pid, NULL, 0);
     snprintf(log, sizeof(log), "%s/nghttpd.log", files->folder);
@@ -294,5 +295,5 @@ int main(void)
         cmocka_unit_test(test_http2),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, webhook_tls_test_set_up, webhook_tls_test_tear_down);
 }

@@ -1,3 +1,4 @@
+/* One libcurl handle: its options, callbacks and limits, used for one webhook after another. */
 #include "delivery/webhook_transfer.h"
 
 #include "delivery/webhook.h"
@@ -205,7 +206,7 @@ struct webhook_transfer *webhook_transfer_of(CURL *easy)
  *   - it counts its repeats over the whole life of a handle and gives up after five, whatever
  *     became of the requests between them (7.88);
  *   - before 8.1.1 it keeps a pointer to the last header of an answer that is gone, and an answer
- *     on the same handle that begins with a folded header makes it read and write there
+ *     on that handle that begins with a folded header makes it read and write there
  *     (https://github.com/curl/curl/pull/11103).
  *
  * Connections are the multi handle's and stay. */
@@ -217,7 +218,7 @@ static bool is_worn(const struct webhook_transfer *transfer)
            (transfer->head_bytes_ > 0 && curl_version_info(CURLVERSION_NOW)->version_num < fixed);
 }
 
-static bool renew(struct webhook_transfer *transfer)
+static bool webhook_transfer_renew(struct webhook_transfer *transfer)
 {
     CURL *easy = curl_easy_init();
 
@@ -234,7 +235,7 @@ static bool renew(struct webhook_transfer *transfer)
 
 /* Points `easy` at the target; most often it is there already. False with the outcome of a target
  * that is none, or when out of memory. The parser of targets has checked the syntax, and libcurl
- * reads the same host and port out of it. */
+ * reads its host and port alike. */
 static bool set_target(struct webhook_transfer *transfer, const struct timer *timer,
                        struct delivery_outcome *outcome)
 {
@@ -299,7 +300,7 @@ bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *
 
     delivery->started_us = delivery->ended_us = wall_now_us();
     delivery->outcome.error[0] = '\0';
-    if (!transfer->is_worn_ || renew(transfer))
+    if (!transfer->is_worn_ || webhook_transfer_renew(transfer))
         is_ready =
             set_target(transfer, timer, &delivery->outcome) && set_request(transfer, delivery);
     if (!is_ready) {
@@ -328,7 +329,7 @@ static struct delivery *give_back(struct webhook_transfer *transfer)
 }
 
 struct delivery *webhook_transfer_end(struct webhook_transfer *transfer, CURLcode result,
-                                      enum breaker_verdict *ret_verdict)
+                                      struct target_verdict *ret_verdict)
 {
     *ret_verdict = webhook_outcome_verdict(transfer->easy, result, &transfer->attempt_);
     webhook_outcome_set(&transfer->delivery_->outcome, transfer->easy, result, &transfer->attempt_);

@@ -1,7 +1,7 @@
 /*
  * webhook_transfer.h - one libcurl handle that delivers one webhook after the other.
  *
- * What is the same for every webhook is set once; a delivery costs the URL, when it is another than
+ * Settings common to all webhooks are set once; a delivery costs the URL, when it is another than
  * before, the headers and the body. Nothing of the timer is copied but the URL and the headers.
  *
  * Ownership  The delivery and its timer are borrowed from begin to end.
@@ -56,9 +56,9 @@ bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *
 /* The transfer is over, and `easy` off the multi handle: fills in the outcome, returns the
  * delivery, and says what this means for the target. */
 struct delivery *webhook_transfer_end(struct webhook_transfer *transfer, CURLcode result,
-                                      enum breaker_verdict *ret_verdict);
+                                      struct target_verdict *ret_verdict);
 
-/* The same for one that is broken off: FAILED for this reason. */
+/* Like webhook_transfer_end, for a transfer that is broken off: FAILED for this reason. */
 struct delivery *webhook_transfer_abort(struct webhook_transfer *transfer, const char *error);
 
 /* The transfer that `easy` belongs to. */

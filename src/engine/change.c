@@ -1,6 +1,7 @@
 /* Timers that are changed by a command: patched, touched, replaced, fired, cancelled, redriven. */
 #include "engine/commands.h"
 
+#include "engine/dead.h"
 #include "engine/dispatch.h"
 #include "engine/engine_core.h"
 #include "engine/outcome.h"
@@ -26,6 +27,7 @@ static struct timer *change_successor(const struct timer *timer, const struct ti
 /* Takes a timer out of the wheel or its dispatch queue, before it is written. */
 static void change_unqueue(struct engine *engine, struct entry *entry)
 {
+    assert(engine->is_in_turn);
     assert(entry->phase == ENTRY_SCHEDULED || entry->phase == ENTRY_QUEUED ||
            entry->phase == ENTRY_EVICTABLE);
     if (entry->phase == ENTRY_SCHEDULED)
@@ -38,6 +40,8 @@ static void change_unqueue(struct engine *engine, struct entry *entry)
 static bool change_write(struct engine *engine, struct entry *entry, struct timer *copy,
                          struct command *command, enum write_purpose purpose)
 {
+    assert(entry->phase != ENTRY_WRITING && entry->phase != ENTRY_LOADING);
+    assert(purpose != WRITE_CREATE && purpose != WRITE_OWN);
     assert(entry->phase != ENTRY_INFLIGHT);
     assert(!entry->successor);
     if (!copy || !commit_reserve(engine)) {
@@ -58,6 +62,7 @@ static bool change_is_too_much(const struct engine *engine, const struct entry *
     size_t held = entry->flags & ENTRY_IS_COUNTED ? entry_footprint(entry) : 0;
     size_t needed = entry_footprint_of(copy);
 
+    assert(copy->id.serial == entry->timer->id.serial);
     assert(copy != entry->timer);
     return window_is_near(engine, copy) && needed > held &&
            entries_near_bytes(engine->entries) - held + needed > engine->options.near_bytes_max;
@@ -72,6 +77,7 @@ static void change_patch(struct engine *engine, struct entry *entry, struct comm
     struct timer_texts texts = timer->texts;
     struct timer *copy;
 
+    assert(asked->patch_fields != 0);
     assert((command->parent_ ? command->parent_ : command)->patch);
     if (fields & PATCH_TARGET)
         texts.target = values->texts.target;
@@ -111,6 +117,7 @@ static void change_touch(struct engine *engine, struct entry *entry, struct comm
     const struct wall due = command->patch->due;
     struct timer *copy;
 
+    assert(!timer_is_final(timer->state));
     assert(command->patch && command->patch_fields == PATCH_DUE);
     if (due.ms <= timer->due.ms) {
         commands_reply(engine, command, ERROR_NONE, timer);
@@ -139,8 +146,9 @@ void change_put(struct engine *engine, struct entry *entry, struct command *comm
     struct timer *asked = command->timers[0], *copy;
     struct timer_texts texts = asked->texts;
 
+    assert(command->timer_count == 1);
     assert(command->kind == COMMAND_PUT);
-    assert(!timer_is_over(timer->state));
+    assert(!timer_is_final(timer->state));
     texts.request = timer->texts.request; /* a name, which stays for life */
     copy = change_successor(timer, &texts);
     if (copy) {
@@ -168,7 +176,8 @@ static void change_fire(struct engine *engine, struct entry *entry, struct comma
     const struct timer *timer = entry->timer;
     struct timer *copy = change_successor(timer, &timer->texts);
 
-    assert(!timer_is_over(timer->state));
+    assert(entry->phase != ENTRY_INFLIGHT);
+    assert(!timer_is_final(timer->state));
     if (copy) {
         copy->due = wall_min(copy->due, engine->now);
         copy->at = engine->now;
@@ -186,7 +195,7 @@ static void change_cancel(struct engine *engine, struct entry *entry, struct com
     const struct timer *timer = entry->timer;
     struct timer *copy = change_successor(timer, &timer->texts);
 
-    assert(!timer_is_over(timer->state));
+    assert(!timer_is_final(timer->state));
     if (copy) {
         copy->state = TIMER_CANCELLED;
         copy->ended = engine->now;
@@ -197,6 +206,7 @@ static void change_cancel(struct engine *engine, struct entry *entry, struct com
 
 static void change_dismiss_redriven(struct engine *engine, const struct timer *timer)
 {
+    assert(timer->state == TIMER_DEAD);
     tenant_dismiss(engine, timer);
     tenant_dismiss_pending(engine);
 }
@@ -208,6 +218,7 @@ void change_redrive(struct engine *engine, struct entry *entry, struct command *
     enum error_code error = ERROR_TOO_MANY;
     struct timer *copy;
 
+    assert(entry->phase == ENTRY_EVICTABLE);
     assert(timer->state == TIMER_DEAD);
     if (tenant_admit_pending(engine)) {
         error = tenant_admit(engine, command, timer);
@@ -236,16 +247,31 @@ void change_redrive(struct engine *engine, struct entry *entry, struct command *
         change_dismiss_redriven(engine, timer);
 }
 
-/* Whether the final state is still told. */
+/* A dead letter is gone for good, with its names. */
+void change_forget(struct engine *engine, struct entry *entry, struct command *command)
+{
+    assert(command->kind == COMMAND_FORGET);
+    if (!dead_forget(engine, entry, command))
+        commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
+}
+
+bool change_is_named(const struct engine *engine, const struct timer *timer)
+{
+    assert(timer_is_final(timer->state));
+    return wall_since(timer->ended, engine->now) <= engine->options.retain_ms;
+}
+
 bool change_is_kept(const struct engine *engine, const struct timer *timer)
 {
-    assert(timer_is_over(timer->state));
-    return wall_since(timer->ended, engine->now) <= engine->options.retain_ms;
+    assert(timer_is_final(timer->state));
+    return storage_is_dead_letter(timer) ? dead_is_kept(engine, timer)
+                                         : change_is_named(engine, timer);
 }
 
 void change_timer(struct engine *engine, struct entry *entry, struct command *command)
 {
-    assert(!timer_is_over(entry->timer->state));
+    assert(entry->phase != ENTRY_INFLIGHT && entry->phase != ENTRY_WRITING);
+    assert(!timer_is_final(entry->timer->state));
     switch (command->kind) {
     case COMMAND_PATCH:
         change_patch(engine, entry, command);

@@ -25,6 +25,8 @@ enum command_kind {
     COMMAND_FIRE,     /* makes it due now */
     COMMAND_REDRIVE,  /* a dead letter lives again, due at once; NOT_FOUND when it is none,
                          KEY_IN_USE when another timer has had its key since */
+    COMMAND_FORGET,   /* a dead letter is gone; NOT_FOUND when it is none. After an error it may be
+                         gone, or go a little later */
     COMMAND_COMPLETE, /* does `each` to every timer that watches `name`, or one of `events`, or has
                          `labels` */
     COMMAND_LIST,
@@ -81,8 +83,9 @@ struct command {
     uint16_t partition; /* whose engine is asked */
 
     /* GET, EXPLAIN, PATCH, TOUCH, CANCEL, FIRE: which timer, by its id or, when there is a name, by
-     * its key. REDRIVE: by its id. COMPLETE: the event that is complete; without a name, each timer
-     * that has `labels` and does not move meanwhile. The texts are borrowed until the answer. */
+     * its key. REDRIVE, FORGET: by its id. COMPLETE: the event that is complete; without a name,
+     * each timer that has `labels` and does not move meanwhile. The texts are borrowed until the
+     * answer. */
     struct timer_id id;
     struct bytes name, labels;
     struct bytes tenant; /* the client's, borrowed too: timers of others are not there. CREATE and

@@ -1,6 +1,7 @@
 /* How a command gets to its timer, and its answer. */
 #include "engine/commands.h"
 
+#include "engine/dead.h"
 #include "engine/effects.h"
 #include "engine/engine_core.h"
 #include "engine/history.h"
@@ -43,16 +44,19 @@ static void commands_release(struct engine *engine, struct command *command)
     struct command *next;
     enum lookup_step step;
 
+    assert(engine->is_in_turn);
     assert(!command->names_.is_searching);
     complete_answered(engine, command);
     step = lookup_release(engine, command, &next);
     if (next)
         commands_step(engine, next, step);
+    assert(!command->names_.is_locked && !command->names_.ids);
 }
 
 void commands_reply(struct engine *engine, struct command *command, enum error_code error,
                     const struct timer *timer)
 {
+    assert(!timer || error != ERROR_NOT_FOUND);
     assert(engine->is_in_turn);
     if (command->names_.is_searching) {
         /* Another timer may be meant still. A damaged one takes no name. */
@@ -81,6 +85,7 @@ void commands_reply(struct engine *engine, struct command *command, enum error_c
 void commands_refuse(struct engine *engine, struct command *command, enum error_code error,
                      const struct timer *timer)
 {
+    assert(error != ERROR_NOT_FOUND || !timer);
     assert(command_is_create(command) && command->timer_count == 1);
     command->names_.is_searching = false;
     timer_free(command->timers[0]);
@@ -92,6 +97,7 @@ void commands_refuse(struct engine *engine, struct command *command, enum error_
 /* No timer has any of the names. */
 static void commands_unnamed(struct engine *engine, struct command *command)
 {
+    assert(engine->is_in_turn);
     assert(!command->names_.is_searching);
     if (command->kind == COMMAND_PUT && command->must_exist)
         commands_refuse(engine, command, ERROR_VERSION_MISMATCH, NULL);
@@ -103,6 +109,7 @@ static void commands_unnamed(struct engine *engine, struct command *command)
 
 static void commands_fail(struct engine *engine, struct command *command, enum error_code error)
 {
+    assert(error != ERROR_NONE);
     if (command_is_create(command))
         commands_refuse(engine, command, error, NULL);
     else
@@ -111,6 +118,8 @@ static void commands_fail(struct engine *engine, struct command *command, enum e
 
 void commands_step(struct engine *engine, struct command *command, enum lookup_step step)
 {
+    assert(engine->is_in_turn);
+    assert(step != LOOKUP_CANDIDATE || command->names_.is_searching);
     switch (step) {
     case LOOKUP_WAITS:
         break;
@@ -132,10 +141,13 @@ static void commands_visit_dead(struct engine *engine, struct entry *entry, stru
 {
     const struct timer *timer = entry->timer;
 
-    assert(command->kind == COMMAND_REDRIVE);
+    assert(tenant_owns(command, timer));
+    assert(command->kind == COMMAND_REDRIVE || command->kind == COMMAND_FORGET);
     assert(entry->phase != ENTRY_LOADING && entry->phase != ENTRY_WRITING);
     if (timer->state != TIMER_DEAD || !change_is_kept(engine, timer))
         commands_reply(engine, command, ERROR_NOT_FOUND, NULL);
+    else if (command->kind == COMMAND_FORGET)
+        change_forget(engine, entry, command);
     else if (timer->texts.key.size && !command->names_.is_locked)
         commands_step(engine, command, lookup_begin_redrive(engine, timer, command));
     else
@@ -146,9 +158,11 @@ static void commands_visit_final(struct engine *engine, struct entry *entry,
                                  struct command *command)
 {
     const struct timer *timer = entry->timer;
-    bool is_known = change_is_kept(engine, timer);
+    bool is_known = command->names_.is_searching ? change_is_named(engine, timer)
+                                                 : change_is_kept(engine, timer);
 
-    assert(timer_is_over(timer->state));
+    assert(!command_is_create(command) && command->kind != COMMAND_REDRIVE);
+    assert(timer_is_final(timer->state));
     if (command->kind == COMMAND_EXPLAIN)
         explain_timer(engine, entry, &command->explained);
     commands_reply(engine, command, is_known ? ERROR_GONE : ERROR_NOT_FOUND,
@@ -161,16 +175,17 @@ static void commands_visit_settled(struct engine *engine, struct entry *entry,
 {
     const struct timer *timer = entry->timer;
 
+    assert(timer_id_equal(&timer->id, &command->id));
     assert(entry->phase != ENTRY_LOADING && entry->phase != ENTRY_WRITING);
-    if (!tenant_owns(command, timer)) {
+    if (!tenant_owns(command, timer) || entry->flags & ENTRY_IS_FORGOTTEN) {
         commands_reply(engine, command, ERROR_NOT_FOUND, NULL);
-    } else if (command->kind == COMMAND_REDRIVE) {
+    } else if (command->kind == COMMAND_REDRIVE || command->kind == COMMAND_FORGET) {
         commands_visit_dead(engine, entry, command);
     } else if (command->names_.is_searching && !lookup_fits(command, timer)) {
         commands_step(engine, command, lookup_next(engine, command));
     } else if (command_is_create(command)) {
         create_taken(engine, entry, command);
-    } else if (timer_is_over(timer->state)) {
+    } else if (timer_is_final(timer->state)) {
         commands_visit_final(engine, entry, command);
     } else if (command->kind == COMMAND_GET) {
         commands_reply(engine, command, ERROR_NONE, timer);
@@ -192,6 +207,7 @@ static bool commands_find(struct engine *engine, struct command *command)
     struct timer *timer = timer_alloc(&(struct timer_texts){0});
     struct entry *placeholder;
 
+    assert(command->id.partition == engine->options.partition);
     assert(!entries_find(engine->entries, command->id.serial));
     if (!timer)
         return false;
@@ -213,6 +229,7 @@ void commands_visit(struct engine *engine, struct command *command)
 {
     struct entry *entry = entries_find(engine->entries, command->id.serial);
 
+    assert(command->kind != COMMAND_LIST && command->kind != COMMAND_FORECAST);
     assert(engine->is_in_turn);
     if (entry && entry->phase == ENTRY_LOADING) {
         list_push(&entry->waiters, &command->link); /* perhaps with another id */
@@ -234,6 +251,7 @@ void commands_scan(struct engine *engine, struct command *command)
 {
     struct engine_read *read = calloc(1, sizeof(*read));
 
+    assert(command->scan.rows_max > 0);
     assert(engine->is_in_turn);
     if (!read) {
         commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
@@ -248,6 +266,7 @@ void commands_scan(struct engine *engine, struct command *command)
 
 void commands_start(struct engine *engine, struct command *command)
 {
+    assert(command->kind <= COMMAND_FORECAST);
     assert(engine->is_in_turn);
     if (command->names_.is_searching || command->names_.is_locked) {
         /* It waited for a timer that may have its name, or for a dead letter. */
@@ -282,6 +301,7 @@ void commands_start(struct engine *engine, struct command *command)
             commands_visit(engine, command);
         break;
     case COMMAND_REDRIVE:
+    case COMMAND_FORGET:
         commands_visit(engine, command);
         break;
     }
@@ -309,8 +329,10 @@ void commands_fail_waiters(struct engine *engine, struct entry *entry, enum erro
 {
     struct list *link;
 
+    assert(engine->is_in_turn && error != ERROR_NONE);
     while ((link = list_pop(&entry->waiters)))
         commands_reply(engine, list_item(link, struct command, link), error, NULL);
+    assert(list_is_empty(&entry->waiters));
 }
 
 /* ---- writes ---- */
@@ -321,6 +343,7 @@ static void commands_created(struct engine *engine, const struct write_note *not
     struct command *command = note->command;
     const struct timer *timer = note->entry->timer;
 
+    assert(note->purpose == WRITE_CREATE && command_is_create(command));
     assert(command->pending_ > 0);
     if (result) {
         for (size_t i = 0; i < command->timer_count; i++)
@@ -337,10 +360,14 @@ void commands_written(struct engine *engine, const struct write_note *note, enum
 {
     struct entry *entry = note->entry;
 
+    assert(result || entry->phase == ENTRY_WRITING);
+    assert((note->purpose == WRITE_OWN) == !note->command);
     assert(engine->is_in_turn);
     watermark_mark_stale(engine);
     if (!result && note->purpose == WRITE_OWN)
         history_committed(engine->history, entry->timer->id.serial, engine->now);
+    if (!result && note->purpose == WRITE_REDRIVE)
+        dead_revived(engine, entry->timer);
     if (note->purpose != WRITE_CREATE && note->purpose != WRITE_OWN)
         commands_reply(engine, note->command, result, result ? NULL : entry->timer);
     if (result) /* commands need not wait until the storage works */
@@ -362,6 +389,7 @@ static void commands_not_found(struct engine *engine, struct entry *placeholder,
 {
     struct list waiters;
 
+    assert(!(placeholder->flags & ENTRY_IN_DOUBT));
     assert(placeholder->phase == ENTRY_LOADING);
     assert(error != ERROR_NONE);
     list_init(&waiters);
@@ -383,6 +411,7 @@ static void commands_not_found(struct engine *engine, struct entry *placeholder,
 static bool commands_found_doubted(struct engine *engine, struct entry *entry,
                                    const struct engine_read *read)
 {
+    assert(entry->flags & ENTRY_IN_DOUBT);
     switch (commit_found(engine, entry, read)) {
     case COMMIT_FOUND_NOTHING:
         return false;
@@ -406,6 +435,7 @@ void commands_found(struct engine *engine, struct engine_read *read)
 {
     struct entry *entry = entries_find(engine->entries, read->id.serial);
 
+    assert(engine->is_in_turn);
     assert(read->kind == ENGINE_READ_FIND);
     /* A read ahead may have brought the timer meanwhile; then this one is stale. */
     if (entry && entry->flags & ENTRY_IN_DOUBT && !commands_found_doubted(engine, entry, read))
@@ -430,6 +460,7 @@ static void commands_redrive_looked_up(struct engine *engine, struct command *co
 {
     const struct storage_names *found = &read->names;
 
+    assert(command->kind == COMMAND_REDRIVE);
     assert(command->names_.is_locked);
     if (read->result)
         commands_reply(engine, command, read->result, NULL);
@@ -443,6 +474,7 @@ void commands_looked_up(struct engine *engine, struct engine_read *read)
 {
     struct command *command = read->command_;
 
+    assert(engine->is_in_turn && read->kind == ENGINE_READ_LOOKUP);
     assert(command);
     if (command->kind == COMMAND_COMPLETE) {
         complete_looked_up(engine, command, read);
@@ -465,12 +497,14 @@ static void commands_listed(struct engine *engine, struct engine_read *read)
     struct storage_page *page = &read->page;
     size_t count = 0;
 
+    assert(page->count <= read->scan.rows_max);
     assert(read->command_->kind == COMMAND_LIST);
     for (size_t i = 0; i < page->count; i++) {
         struct timer *shown = page->timers[i];
         const struct entry *entry = entries_find(engine->entries, shown->id.serial);
 
-        if (!tenant_owns(read->command_, shown)) {
+        if (!tenant_owns(read->command_, shown) ||
+            (storage_is_dead_letter(shown) && !dead_is_kept(engine, shown))) {
             timer_free(shown);
             continue;
         }
@@ -486,6 +520,7 @@ static void commands_listed(struct engine *engine, struct engine_read *read)
 
 void commands_page(struct engine *engine, struct engine_read *read)
 {
+    assert(engine->is_in_turn && read->kind == ENGINE_READ_SCAN);
     assert(read->command_);
     switch (read->command_->kind) {
     case COMMAND_COMPLETE:

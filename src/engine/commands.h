@@ -67,15 +67,17 @@ void commands_scan(struct engine *engine, struct command *command);
 void create_start(struct engine *engine, struct command *command);
 void create_named(struct engine *engine, struct command *command); /* its names are free */
 void create_taken(struct engine *engine, struct entry *entry, struct command *command);
-bool create_retry_equal(const struct retry_policy *a, const struct retry_policy *b);
 
 /* change.c: the command is about this timer, which is settled and may be changed. */
 void change_timer(struct engine *engine, struct entry *entry, struct command *command);
 void change_put(struct engine *engine, struct entry *entry, struct command *command);
 void change_redrive(struct engine *engine, struct entry *entry, struct command *command);
 
-/* Whether a final state is told still. */
+void change_forget(struct engine *engine, struct entry *entry, struct command *command);
+
+/* Whether a final state is told still, by the timer's id; and by its names. */
 bool change_is_kept(const struct engine *engine, const struct timer *timer);
+bool change_is_named(const struct engine *engine, const struct timer *timer);
 
 /* complete.c */
 void complete_start(struct engine *engine, struct command *command);

@@ -61,6 +61,8 @@ bool commit_reserve(struct engine *engine)
     struct commit *commit = engine->commit;
     size_t capacity = commit->write_capacity ? 2 * commit->write_capacity : 64;
 
+    assert(engine->is_in_turn);
+    assert(!commit->writes == !commit->notes || commit->write_count == 0);
     assert(commit->write_count <= commit->write_capacity);
     if (!commit->filling)
         commit->filling = calloc(1, sizeof(*commit->filling));
@@ -85,9 +87,17 @@ void commit_add(struct engine *engine, struct write_note note)
 {
     struct commit *commit = engine->commit;
     struct entry *entry = note.entry;
+    const bool is_forgotten = entry->flags & ENTRY_IS_FORGOTTEN;
 
+    assert(!(entry->flags & ENTRY_IN_DOUBT));
+    assert(note.purpose != WRITE_CREATE || entry->row_at.ms == 0);
+    assert(note.purpose != WRITE_TOUCH || entry->successor->at.ms == entry->row_at.ms);
+    assert(note.purpose != WRITE_CANCEL || entry->successor->state == TIMER_CANCELLED);
+    assert(note.purpose != WRITE_REDRIVE || entry->timer->state == TIMER_DEAD);
     assert(engine->is_in_turn);
-    assert(entry->successor || note.purpose == WRITE_CREATE || note.purpose == WRITE_OWN);
+    assert(entry->successor || note.purpose == WRITE_CREATE || note.purpose == WRITE_OWN ||
+           note.purpose == WRITE_FORGET);
+    assert(note.purpose != WRITE_FORGET || is_forgotten);
     assert(commit->filling && commit->write_count < commit->write_capacity);
     assert((note.purpose == WRITE_OWN) == !note.command);
     entries_set_phase(engine->entries, entry, ENTRY_WRITING);
@@ -96,29 +106,35 @@ void commit_add(struct engine *engine, struct write_note note)
         .was_at = entry->row_at,
         .old = entry->successor ? entry->timer : NULL,
         .is_touch = note.purpose == WRITE_TOUCH,
-        .was_final = note.purpose == WRITE_REDRIVE,
+        .was_final = note.purpose == WRITE_REDRIVE || is_forgotten,
+        .is_forgotten = is_forgotten,
     };
     commit->notes[commit->write_count++] = note;
+    assert(entry->phase == ENTRY_WRITING && commit->write_count <= commit->write_capacity);
 }
 
 static void commit_pause(struct engine *engine)
 {
     engine->commit->rewrite_at = wall_add(engine->now, engine->options.storage_retry_ms);
+    assert(engine->commit->rewrite_at.ms >= engine->now.ms);
 }
 
 /* It is written again, after a pause. */
 static void commit_postpone(struct engine *engine, struct entry *entry)
 {
+    assert(engine->is_in_turn);
     assert(!entry->successor);
     assert(!(entry->flags & ENTRY_IN_DOUBT));
     entries_set_phase(engine->entries, entry, ENTRY_WRITING);
     list_remove(&entry->link);
     list_push(&engine->commit->rewrites, &entry->link);
     commit_pause(engine);
+    assert(!list_is_empty(&engine->commit->rewrites));
 }
 
 void commit_add_own(struct engine *engine, struct entry *entry)
 {
+    assert(entry->row_at.ms > 0);
     assert(engine->is_in_turn);
     assert(!(entry->flags & ENTRY_IN_DOUBT));
     assert(!entry->successor);
@@ -130,15 +146,28 @@ void commit_add_own(struct engine *engine, struct entry *entry)
 
 void commit_add_spilled(struct engine *engine, struct entry *entry)
 {
+    assert(entry->timer->at.ms > engine->now.ms);
     assert(entry->timer->state == TIMER_SCHEDULED);
     assert(!(entry->flags & ENTRY_IS_SPILLING));
     entry->flags |= ENTRY_IS_SPILLING;
     engine->commit->spilling++;
     commit_add_own(engine, entry);
+    assert(engine->commit->spilling <= entries_size(engine->entries));
+}
+
+void commit_add_forgotten(struct engine *engine, struct entry *entry, struct command *command)
+{
+    assert(entry->timer->state == TIMER_DEAD && !entry->successor);
+    entry->flags |= ENTRY_IS_FORGOTTEN;
+    if (command)
+        commit_add(engine, (struct write_note){WRITE_FORGET, command, entry});
+    else
+        commit_add_own(engine, entry);
 }
 
 void commit_want_meta(struct engine *engine)
 {
+    assert(engine->is_in_turn);
     engine->commit->meta_wanted = true;
 }
 
@@ -147,6 +176,7 @@ bool commit_retry(struct engine *engine)
     struct commit *commit = engine->commit;
     struct list again;
 
+    assert(list_is_empty(&commit->doubts) || commit->in_doubt > 0);
     assert(engine->is_in_turn);
     if (engine->now.ms < commit_wake_at(engine).ms)
         return false;
@@ -180,6 +210,7 @@ static void commit_tell_recorded(struct engine *engine, struct entry *entry, enu
 
 static void commit_count(struct engine_stats *stats, enum write_purpose purpose)
 {
+    assert(purpose <= WRITE_OWN);
     if (purpose == WRITE_CREATE)
         stats->created++;
     else if (purpose == WRITE_CANCEL)
@@ -188,24 +219,34 @@ static void commit_count(struct engine_stats *stats, enum write_purpose purpose)
         stats->touched++;
 }
 
+/* Whether a write puts another timer in place of the one before. */
+static bool commit_has_successor(enum write_purpose purpose)
+{
+    assert(purpose <= WRITE_OWN);
+    return purpose != WRITE_CREATE && purpose != WRITE_FORGET && purpose != WRITE_OWN;
+}
+
 static void commit_succeeded(struct engine *engine, struct entry *entry, enum write_purpose purpose)
 {
     struct timer *timer = entry->successor ? entry->successor : entry->timer;
 
+    assert(commit_has_successor(purpose) == (entry->successor != NULL));
+    assert(engine->commit->spilling > 0 || !(entry->flags & ENTRY_IS_SPILLING));
     assert(entry->phase == ENTRY_WRITING);
     assert(!(entry->flags & ENTRY_IN_DOUBT));
     engine->commit->spilling -= (entry->flags & ENTRY_IS_SPILLING) != 0;
     entry->flags &= ~(uint32_t)ENTRY_IS_SPILLING;
     commit_tell_recorded(engine, entry, ERROR_NONE);
-    if (timer_is_over(timer->state)) {
+    if (timer_is_final(timer->state) && !(entry->flags & ENTRY_IS_FORGOTTEN))
         tenant_dismiss(engine, timer);
-    } else {
+    if (!timer_is_final(timer->state) || storage_is_dead_letter(timer))
         entry->row_at = timer->at;
-    }
     entry->successor = NULL;
     if (timer != entry->timer)
         entries_replace(engine->entries, entry, timer);
     commit_count(&engine->stats, purpose);
+    assert(!entry->successor && !entry->recorded);
+    assert(timer_is_final(entry->timer->state) || entry->row_at.ms == entry->timer->at.ms);
 }
 
 /* ---- in doubt ---- */
@@ -214,6 +255,7 @@ static void commit_doubt(struct engine *engine, struct entry *entry, enum entry_
 {
     struct commit *commit = engine->commit;
 
+    assert(engine->is_in_turn);
     assert(phase == ENTRY_LOADING || phase == ENTRY_WRITING);
     assert(!entry->recorded);
     assert(!(entry->flags & ENTRY_IN_DOUBT) && !entry->successor);
@@ -225,17 +267,21 @@ static void commit_doubt(struct engine *engine, struct entry *entry, enum entry_
     commit->in_doubt++;
     commit->in_doubt_bytes += entry_footprint(entry);
     commit_pause(engine);
+    assert(commit->in_doubt <= entries_size(engine->entries));
+    assert(!(entry->flags & ENTRY_IS_COUNTED));
 }
 
 static void commit_end_doubt(struct engine *engine, struct entry *entry)
 {
     struct commit *commit = engine->commit;
 
+    assert(entry->phase == ENTRY_LOADING || entry->phase == ENTRY_WRITING);
     assert(entry->flags & ENTRY_IN_DOUBT);
     assert(commit->in_doubt > 0 && commit->in_doubt_bytes >= entry_footprint(entry));
     entry->flags &= ~(uint32_t)ENTRY_IN_DOUBT;
     commit->in_doubt--;
     commit->in_doubt_bytes -= entry_footprint(entry);
+    assert(commit->in_doubt > 0 || commit->in_doubt_bytes == 0);
 }
 
 /* A commit succeeded: what can be read now is durable. */
@@ -243,6 +289,7 @@ static void commit_ask(struct engine *engine)
 {
     struct list asked;
 
+    assert(engine->is_in_turn);
     list_init(&asked);
     list_join(&asked, &engine->commit->doubts);
     LIST_FOR_EACH (&asked, link) {
@@ -260,10 +307,12 @@ static void commit_ask(struct engine *engine)
 static enum commit_finding commit_found_own(struct engine *engine, struct entry *entry,
                                             const struct engine_read *read)
 {
+    assert(entry->flags & ENTRY_IN_DOUBT);
+    assert(entry->timer->ended.ms > 0);
     assert(entry->phase == ENTRY_WRITING);
-    assert(timer_is_over(entry->timer->state));
+    assert(timer_is_final(entry->timer->state));
     commit_end_doubt(engine, entry);
-    if (read->timer && timer_is_over(read->timer->state)) {
+    if (read->timer && timer_is_final(read->timer->state)) {
         commit_succeeded(engine, entry, WRITE_OWN);
         return COMMIT_FOUND_WRITTEN;
     }
@@ -274,6 +323,8 @@ static enum commit_finding commit_found_own(struct engine *engine, struct entry 
 enum commit_finding commit_found(struct engine *engine, struct entry *entry,
                                  const struct engine_read *read)
 {
+    assert(entry->phase == ENTRY_LOADING || entry->phase == ENTRY_WRITING);
+    assert(!entry->successor && !entry->recorded);
     assert(engine->is_in_turn);
     assert(read->kind == ENGINE_READ_FIND);
     assert(entry->flags & ENTRY_IN_DOUBT);
@@ -288,7 +339,7 @@ enum commit_finding commit_found(struct engine *engine, struct entry *entry,
     }
     if (entry->phase == ENTRY_WRITING)
         return commit_found_own(engine, entry, read);
-    if (read->result == ERROR_NOT_FOUND || (read->timer && timer_is_over(read->timer->state))) {
+    if (read->result == ERROR_NOT_FOUND || (read->timer && timer_is_final(read->timer->state))) {
         tenant_dismiss_pending(engine);
         tenant_dismiss(engine, entry->timer);
     }
@@ -303,6 +354,8 @@ struct storage_batch *commit_take(struct engine *engine)
     struct commit *commit = engine->commit;
     struct engine_batch *out = commit->filling;
 
+    assert(commit->write_count == 0 || out);
+    assert(commit->write_count <= commit->write_capacity && commit->batches_out <= BATCHES_OUT_MAX);
     if ((commit->write_count == 0 && !commit->meta_wanted) ||
         commit->batches_out == BATCHES_OUT_MAX)
         return NULL;
@@ -328,6 +381,7 @@ void commit_back(struct engine *engine, struct storage_batch *batch)
 {
     struct commit *commit = engine->commit;
 
+    assert(batch->meta.epoch <= engine->epoch_durable);
     assert(engine->is_in_turn);
     assert(batch->partition == engine->options.partition);
     assert(commit->batches_out > 0 && commit->writes_out >= batch->write_count);
@@ -342,6 +396,7 @@ static void commit_change_failed(struct engine *engine, struct entry *entry)
 {
     struct timer *successor = entry->successor;
 
+    assert(entry->phase == ENTRY_WRITING && successor != entry->timer);
     assert(entry->successor);
     assert(entry->row_at.ms > 0);
     entry->timer->at = wall_min(entry->row_at, successor->at);
@@ -353,6 +408,7 @@ static void commit_change_failed(struct engine *engine, struct entry *entry)
 static void commit_failed(struct engine *engine, struct entry *entry, enum write_purpose purpose,
                           enum error_code error)
 {
+    assert(commit_has_successor(purpose) == (entry->successor != NULL));
     assert(error != ERROR_NONE && entry->phase == ENTRY_WRITING);
     switch (purpose) {
     case WRITE_CREATE:
@@ -368,10 +424,13 @@ static void commit_failed(struct engine *engine, struct entry *entry, enum write
         break;
     case WRITE_OWN:
         commit_tell_recorded(engine, entry, error);
-        if (timer_is_over(entry->timer->state))
+        if (timer_is_final(entry->timer->state) && !(entry->flags & ENTRY_IS_FORGOTTEN))
             commit_doubt(engine, entry, ENTRY_WRITING);
         else
             commit_postpone(engine, entry); /* it writes one row, however often */
+        break;
+    case WRITE_FORGET:
+        commit_postpone(engine, entry);
         break;
     }
 }
@@ -381,6 +440,7 @@ struct write_note commit_result(struct engine *engine, struct storage_batch *bat
     const struct engine_batch *out = list_item(batch, struct engine_batch, batch);
     const struct write_note note = out->notes[index];
 
+    assert(note.entry->phase == ENTRY_WRITING && (note.purpose == WRITE_OWN) == !note.command);
     assert(engine->is_in_turn);
     assert(index < batch->write_count);
     if (batch->result == ERROR_NONE)
@@ -394,6 +454,7 @@ void commit_end(struct engine *engine, struct storage_batch *batch)
 {
     struct engine_batch *out = list_item(batch, struct engine_batch, batch);
 
+    assert(out->notes || batch->write_count == 0);
     assert(engine->is_in_turn);
     if (batch->result == ERROR_NONE)
         commit_ask(engine);
@@ -406,6 +467,7 @@ void commit_end(struct engine *engine, struct storage_batch *batch)
 
 const struct list *commit_doubts(const struct engine *engine)
 {
+    assert(list_is_empty(&engine->commit->doubts) || engine->commit->in_doubt > 0);
     return &engine->commit->doubts;
 }
 
@@ -427,14 +489,18 @@ void commit_clock_went_back(struct engine *engine)
 {
     struct commit *commit = engine->commit;
 
+    assert(engine->is_in_turn);
     commit->rewrite_at =
         wall_min(commit->rewrite_at, wall_add(engine->now, engine->options.storage_retry_ms));
+    assert(commit->rewrite_at.ms <= wall_add(engine->now, engine->options.storage_retry_ms).ms);
 }
 
 bool commit_is_idle(const struct engine *engine)
 {
     const struct commit *commit = engine->commit;
 
+    assert(commit->batches_out <= BATCHES_OUT_MAX);
+    assert(commit->batches_out > 0 || commit->writes_out == 0);
     return commit->batches_out == 0 && commit->write_count == 0 && !commit->meta_wanted &&
            list_is_empty(&commit->rewrites) && list_is_empty(&commit->doubts);
 }
@@ -443,17 +509,20 @@ bool commit_is_certain(const struct engine *engine)
 {
     const struct commit *commit = engine->commit;
 
+    assert(commit->in_doubt > 0 || list_is_empty(&commit->doubts));
     return commit->batches_out == 0 && commit->write_count == 0 &&
            list_is_empty(&commit->rewrites) && commit->in_doubt == 0;
 }
 
 size_t commit_unwritten(const struct engine *engine)
 {
+    assert(engine->commit->batches_out > 0 || engine->commit->writes_out == 0);
     return engine->commit->write_count + engine->commit->writes_out;
 }
 
 size_t commit_spilling(const struct engine *engine)
 {
+    assert(engine->commit->spilling <= entries_size(engine->entries));
     return engine->commit->spilling;
 }
 
@@ -475,4 +544,6 @@ void commit_check(const struct engine *engine)
     }
     CHECK(spilling == commit->spilling);
     CHECK(in_doubt == commit->in_doubt);
+    CHECK(in_doubt > 0 || commit->in_doubt_bytes == 0);
+    CHECK(commit->in_doubt > 0 || list_is_empty(&commit->doubts));
 }

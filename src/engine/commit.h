@@ -26,7 +26,8 @@ enum write_purpose {
     WRITE_TOUCH, /* a patch of due and version alone */
     WRITE_CANCEL,
     WRITE_REDRIVE,
-    WRITE_OWN, /* the engine's own change: written again until it is durable */
+    WRITE_FORGET, /* of a dead letter; once it is begun it is the engine's own change */
+    WRITE_OWN,    /* the engine's own change: written again until it is durable */
 };
 
 struct write_note {
@@ -54,6 +55,10 @@ void commit_add_own(struct engine *engine, struct entry *entry);
 
 /* Adds a timer that was spilled; it counts in commit_spilling until it is durable. */
 void commit_add_spilled(struct engine *engine, struct entry *entry);
+
+/* Adds that a dead letter is forgotten: for a command, for which there is room, or the engine's own
+ * (NULL). It is tried until it succeeds, even if the command is answered with an error before. */
+void commit_add_forgotten(struct engine *engine, struct entry *entry, struct command *command);
 
 /* Makes a batch be taken even without writes: its meta has changed. */
 void commit_want_meta(struct engine *engine);

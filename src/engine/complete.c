@@ -12,6 +12,7 @@
 #include "engine/tenant.h"
 #include "engine/watermark.h"
 #include "timer/labels.h"
+#include "timer/retry.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@ struct command *complete_part(struct engine *engine, struct command *command,
 {
     struct command *part = calloc(1, sizeof(*part));
 
+    assert(engine->is_in_turn && kind != COMMAND_LIST && kind != COMMAND_FORECAST);
     assert(command->kind == COMMAND_COMPLETE || command->kind == COMMAND_CREATE);
     if (!part)
         return NULL;
@@ -45,12 +47,14 @@ static size_t complete_at_once(const struct engine *engine)
 {
     const uint32_t rows_max = engine->options.scan_rows_max;
 
+    assert(engine->options.scan_rows_max > 0);
     return rows_max < COMPLETED_AT_ONCE ? rows_max : COMPLETED_AT_ONCE;
 }
 
 static void complete_next_watchers(struct engine *engine, struct command *command,
                                    uint64_t serial_below)
 {
+    assert(command->pending_ == 0 && command->name.size > 0);
     if (!lookup_watchers(engine, command, serial_below, complete_at_once(engine)))
         commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
 }
@@ -61,6 +65,7 @@ static void complete_begin_sweep(struct engine *engine)
     struct command *command = list_item(engine->commands->sweeps.next, struct command, link);
     const uint32_t rows_max = engine->options.scan_rows_max;
 
+    assert(engine->is_in_turn);
     assert(!list_is_empty(&engine->commands->sweeps));
     command->scan = (struct storage_scan){
         .partition = engine->options.partition,
@@ -75,6 +80,7 @@ static void complete_begin_sweep(struct engine *engine)
 
 static void complete_end_sweep(struct engine *engine, struct command *command)
 {
+    assert(engine->commands->sweeps.next == &command->link);
     list_remove(&command->link);
     if (!list_is_empty(&engine->commands->sweeps))
         complete_begin_sweep(engine);
@@ -85,6 +91,7 @@ static void complete_more(struct engine *engine, struct command *command)
 {
     const struct command_names *names = &command->names_;
 
+    assert(command->pending_ == 0 && command->event_count == 0);
     if (command->error)
         commands_reply(engine, command, command->error, NULL);
     else if (!command->name.size && storage_position_before(command->scan.from, command->scan.to))
@@ -100,6 +107,7 @@ static void complete_page(struct engine *engine, struct command *command)
 {
     struct command_names *names = &command->names_;
 
+    assert(names->next == 0);
     assert(command->kind == COMMAND_COMPLETE);
     assert(command->pending_ == 0);
     command->pending_ = 1;
@@ -143,6 +151,7 @@ static void complete_begin_event(struct engine *engine, struct command *command,
 {
     struct command *part = complete_part(engine, command, COMMAND_COMPLETE);
 
+    assert(event >= command->events && event < command->events + command->event_count);
     assert(command->event_count > 0);
     if (!part) {
         event->error = ERROR_NO_MEMORY;
@@ -158,6 +167,8 @@ static void complete_begin_event(struct engine *engine, struct command *command,
  * once comes back to here: then the caller that is at it goes on. */
 static void complete_next_events(struct engine *engine, struct command *command)
 {
+    assert(command->event_count > 0);
+    assert(command->event_next_ <= command->event_count);
     if (command->pending_ >= EVENTS_AT_ONCE)
         return;
     command->pending_ += EVENTS_AT_ONCE;
@@ -170,6 +181,7 @@ static void complete_next_events(struct engine *engine, struct command *command)
 
 static void complete_take_answer(struct command *command, const struct command *part)
 {
+    assert(command->pending_ > 0);
     assert(part->parent_ == command);
     if (command->event_count) {
         part->events->completed = part->completed;
@@ -185,6 +197,7 @@ void complete_part_done(struct engine *engine, struct command *part)
 {
     struct command *command = part->parent_;
 
+    assert(engine->is_in_turn);
     assert(command->pending_ > 0);
     assert(part->parent_);
     complete_take_answer(command, part);
@@ -207,6 +220,8 @@ void complete_start(struct engine *engine, struct command *command)
 {
     struct list *sweeps = &engine->commands->sweeps;
 
+    assert(engine->is_in_turn);
+    assert(!command->parent_ || command->name.size > 0);
     assert(command->kind == COMMAND_COMPLETE);
     command->names_ = (struct command_names){0};
     command->error = ERROR_NONE;
@@ -225,12 +240,14 @@ void complete_start(struct engine *engine, struct command *command)
 
 void complete_answered(struct engine *engine, struct command *command)
 {
+    assert(command->kind != COMMAND_COMPLETE || command->pending_ == 0);
     if (command->kind == COMMAND_COMPLETE && !command->name.size && !command->event_count)
         complete_end_sweep(engine, command);
 }
 
 void complete_looked_up(struct engine *engine, struct command *command, struct engine_read *read)
 {
+    assert(command->kind == COMMAND_COMPLETE && command->name.size > 0);
     lookup_forget_candidates(command);
     if (read->result) {
         commands_reply(engine, command, read->result, NULL);
@@ -246,13 +263,14 @@ static bool complete_is_patched(const struct timer *timer, const struct timer *v
 {
     const struct timer_texts *a = &timer->texts, *b = &values->texts;
 
+    assert(fields & PATCH_DUE);
     return timer->due.ms == values->due.ms && timer->attempts == 0 &&
            (!(fields & PATCH_TARGET) || bytes_equal(a->target, b->target)) &&
            (!(fields & PATCH_PAYLOAD) || (bytes_equal(a->payload, b->payload) &&
                                           bytes_equal(a->content_type, b->content_type))) &&
            (!(fields & PATCH_HEADERS) || bytes_equal(a->headers, b->headers)) &&
            (!(fields & PATCH_LABELS) || bytes_equal(a->labels, b->labels)) &&
-           (!(fields & PATCH_RETRY) || create_retry_equal(&timer->retry, &values->retry));
+           (!(fields & PATCH_RETRY) || retry_policy_equal(&timer->retry, &values->retry));
 }
 
 /* What this very command moved ahead comes up again there. If that moved it once more, and there
@@ -260,6 +278,8 @@ static bool complete_is_patched(const struct timer *timer, const struct timer *v
 static bool complete_is_meant(const struct engine *engine, const struct command *command,
                               const struct timer *timer)
 {
+    assert(!timer_is_final(timer->state));
+    assert(command->labels.size > 0);
     if (!tenant_owns(command, timer))
         return false;
     if (command->each == COMMAND_FIRE && wall_max(timer->at, timer->due).ms <= engine->now.ms)
@@ -276,6 +296,7 @@ void complete_swept(struct engine *engine, struct engine_read *read)
     struct command_names *names = &command->names_;
     const struct storage_page *page = &read->page;
 
+    assert(command->pending_ == 0 && !command->name.size);
     assert(command->kind == COMMAND_COMPLETE);
     lookup_forget_candidates(command);
     names->ids = malloc((page->count + 1) * sizeof(*names->ids));

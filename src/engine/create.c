@@ -5,6 +5,7 @@
 #include "engine/tenant.h"
 #include "engine/watermark.h"
 #include "engine/window.h"
+#include "timer/retry.h"
 #include "timer/schedule.h"
 
 #include <assert.h>
@@ -12,6 +13,7 @@
 
 static void create_place(struct engine *engine, struct timer *timer)
 {
+    assert(engine->is_in_turn && engine->commands->serials <= TIMER_COUNTER_MAX);
     timer->at = wall_max(timer->due, engine->now);
     timer->id = (struct timer_id){timer->at, engine->options.partition,
                                   TIMER_SERIAL(engine->epoch, engine->commands->serials++)};
@@ -20,6 +22,7 @@ static void create_place(struct engine *engine, struct timer *timer)
     timer->version = 1;
     timer->attempts = 0;
     timer->state = TIMER_SCHEDULED;
+    assert(timer->at.ms >= timer->due.ms && timer->at.ms >= engine->now.ms);
 }
 
 /* Places a timer that is counted in `pending` already, and has it written. */
@@ -30,6 +33,7 @@ static enum error_code create_admitted(struct engine *engine, struct timer *time
     struct entry *entry;
     enum error_code error;
 
+    assert(command_is_create(command));
     assert(engine->is_in_turn);
     if (engine->commands->serials > TIMER_COUNTER_MAX)
         return ERROR_OVERLOADED; /* after 2^40 timers: a restart begins a new epoch */
@@ -56,6 +60,9 @@ static enum error_code create_one(struct engine *engine, struct timer *timer,
 {
     enum error_code error;
 
+    assert(engine->is_in_turn);
+    if (window_is_unreadable(engine))
+        return ERROR_UNREADABLE;
     if (!tenant_admit_pending(engine))
         return ERROR_TOO_MANY;
     error = create_admitted(engine, timer, command);
@@ -69,6 +76,7 @@ static void create_at(struct engine *engine, struct command *command, size_t i)
 {
     struct command_created *result = &command->results[i];
 
+    assert(command_is_create(command) && !command->names_.is_searching);
     assert(i < command->timer_count);
     result->existed = result->is_repeated = false;
     result->error = create_one(engine, command->timers[i], command);
@@ -103,6 +111,7 @@ static void create_part(struct engine *engine, struct command *command, size_t i
 
 void create_start(struct engine *engine, struct command *command)
 {
+    assert(engine->is_in_turn);
     assert(command->kind == COMMAND_CREATE && command->timer_count > 0);
     if (command->timer_count == 1 && lookup_is_named(command->timers[0])) {
         commands_step(engine, command, lookup_begin(engine, command));
@@ -122,6 +131,7 @@ void create_start(struct engine *engine, struct command *command)
 
 void create_named(struct engine *engine, struct command *command)
 {
+    assert(command_is_create(command));
     assert(!command->names_.is_searching);
     assert(command->timer_count == 1);
     command->error = ERROR_NONE;
@@ -132,12 +142,6 @@ void create_named(struct engine *engine, struct command *command)
 }
 
 /* ---- names that are taken ---- */
-
-bool create_retry_equal(const struct retry_policy *a, const struct retry_policy *b)
-{
-    return a->attempts_max == b->attempts_max && a->base_ms == b->base_ms &&
-           a->cap_ms == b->cap_ms && a->timeout_ms == b->timeout_ms;
-}
 
 /* What recurs is due when its schedule says, sooner or later. */
 static bool create_recurs(const struct timer *timer)
@@ -158,7 +162,7 @@ static bool create_asks_equal(const struct timer *there, const struct timer *ask
            bytes_equal(a->content_type, b->content_type) && bytes_equal(a->headers, b->headers) &&
            bytes_equal(a->labels, b->labels) && bytes_equal(a->watch, b->watch) &&
            bytes_equal(a->schedule, b->schedule) &&
-           create_retry_equal(&there->retry, &asked->retry) &&
+           retry_policy_equal(&there->retry, &asked->retry) &&
            (there->due.ms == asked->due.ms ||
             there->due.ms - there->created.ms == asked->due.ms - asked->created.ms ||
             create_recurs(there));
@@ -167,6 +171,7 @@ static bool create_asks_equal(const struct timer *there, const struct timer *ask
 static void create_existed(struct engine *engine, struct command *command,
                            const struct timer *timer, enum error_code error)
 {
+    assert(command->timer_count == 1);
     command->results[0].existed = !error;
     command->results[0].id = timer->id;
     commands_refuse(engine, command, error, timer);
@@ -177,6 +182,7 @@ static void create_answer_taken(struct engine *engine, const struct timer *timer
 {
     const struct timer *asked = command->timers[0];
 
+    assert(command->timer_count == 1);
     assert(command->names_.is_searching);
     command->results[0].is_repeated = false;
     if (asked->texts.request.size && command->names_.step == 0) {
@@ -198,9 +204,10 @@ void create_taken(struct engine *engine, struct entry *entry, struct command *co
     const struct timer *timer = entry->timer;
     const bool is_repetition = command->timers[0]->texts.request.size && command->names_.step == 0;
 
+    assert(command->names_.is_searching);
     assert(command_is_create(command));
     assert(entry->phase != ENTRY_LOADING && entry->phase != ENTRY_WRITING);
-    if (timer_is_over(timer->state) && !(is_repetition && change_is_kept(engine, timer)))
+    if (timer_is_final(timer->state) && !(is_repetition && change_is_named(engine, timer)))
         commands_step(engine, command, lookup_next(engine, command));
     else if (command->kind == COMMAND_CREATE || is_repetition)
         create_answer_taken(engine, timer, command);

@@ -24,9 +24,17 @@ enum delivery_pause {
     DELIVERY_PAUSE_EXACT,  /* retry_after_ms */
 };
 
+/* What waits together with a delivery that was postponed. */
+enum delivery_holds {
+    DELIVERY_HOLDS_QUEUE, /* all timers of its dispatch queue */
+    DELIVERY_HOLDS_TIMER, /* its timer only */
+};
+
 struct delivery_outcome {
     enum delivery_result result;
     enum delivery_pause pause; /* with FAILED */
+    enum delivery_holds holds; /* with POSTPONED */
+    bool is_answer;            /* unless DONE: the target answered */
     uint64_t retry_after_ms;   /* with FAILED: what the receiver asked for; 0: nothing */
     char error[160];           /* unless DONE or RETURNED: why, for `last_error`; no secrets */
 };
@@ -37,6 +45,7 @@ struct delivery {
     uint32_t attempt;          /* 1, 2, ... */
     uint64_t epoch;            /* of the partition's owner: a fencing token that only grows */
     struct wall found_due;     /* when the engine found it due */
+    bool is_unproven;          /* its target did not answer lately: others may go first */
     /* Stamped on the way, for lateness by stage; wall clock, microseconds. */
     uint64_t handed_us;  /* left the engine */
     uint64_t started_us; /* the request was handed to the network */

@@ -26,14 +26,18 @@ enum {
  * time, and as much again as there is of everything else. */
 #define SPILL_STEPS_OUT_MAX 4
 
-struct dispatch *dispatch_create(void)
+struct dispatch *dispatch_create(uint32_t inflight_max)
 {
     struct dispatch *dispatch = calloc(1, sizeof(*dispatch));
 
     if (!dispatch)
         return NULL;
     map_init(&dispatch->queues);
-    list_init(&dispatch->ready);
+    dispatch->shares = shares_create(inflight_max);
+    if (!dispatch->shares) {
+        free(dispatch);
+        return NULL;
+    }
     list_init(&dispatch->broker_ready);
     list_init(&dispatch->woken);
     return dispatch;
@@ -47,6 +51,7 @@ void dispatch_destroy(struct dispatch *dispatch)
     for (struct dispatch_queue *queue; (queue = map_next(&dispatch->queues, &cursor));)
         free(queue);
     map_deinit(&dispatch->queues);
+    shares_destroy(dispatch->shares);
     free(dispatch);
 }
 
@@ -66,6 +71,7 @@ static void dispatch_count_out(struct engine *engine, struct dispatch_queue *que
     dispatch->queued_bytes -= bytes;
     dispatch->queued--;
     dispatch->catching_up -= queue->kind == DISPATCH_OVERDUE;
+    assert(dispatch->queued > 0 || dispatch->queued_bytes == 0);
 }
 
 enum dispatch_end { DISPATCH_BACK, DISPATCH_FRONT };
@@ -76,8 +82,9 @@ static void dispatch_enqueue(struct engine *engine, struct dispatch_queue *queue
     struct dispatch *dispatch = engine->dispatch;
     size_t bytes = entry_footprint(entry);
 
+    assert(entry->row_at.ms == entry->timer->at.ms);
     assert(engine->is_in_turn);
-    assert(!timer_is_over(entry->timer->state));
+    assert(!timer_is_final(entry->timer->state));
     assert(entry->flags & ENTRY_IS_COUNTED);
     entries_set_phase(engine->entries, entry, ENTRY_QUEUED);
     if (end == DISPATCH_FRONT)
@@ -99,6 +106,7 @@ static void dispatch_add(struct engine *engine, struct entry *entry)
 {
     struct dispatch_name name;
 
+    assert(entry->row_at.ms == entry->timer->at.ms);
     assert(entry->timer->due.ms <= engine->now.ms);
     assert(entry->timer->attempts < entry->timer->retry.attempts_max);
     if (dispatch_is_overdue(engine, entry->timer))
@@ -117,6 +125,7 @@ void dispatch_requeue(struct engine *engine, struct entry *entry)
 {
     struct timer *timer = entry->timer;
 
+    assert(entry->row_at.ms == entry->timer->at.ms);
     assert(engine->is_in_turn);
     assert(entry->timer->state == TIMER_DELIVERING);
     assert(entry->phase == ENTRY_INFLIGHT);
@@ -139,17 +148,21 @@ void dispatch_requeue(struct engine *engine, struct entry *entry)
  * time. That is no change that a client sees. */
 static void dispatch_move_row(struct engine *engine, struct entry *entry)
 {
+    assert(entry->row_at.ms == entry->timer->at.ms);
     assert(entry->timer->state == TIMER_SCHEDULED);
     assert(entry->timer->at.ms < entry->timer->due.ms);
     entry->timer->at = entry->timer->due;
     engine->stats.rows_moved++;
     watermark_write_own(engine, entry);
+    assert(entry->phase == ENTRY_WRITING);
 }
 
 void dispatch_due(struct engine *engine, struct entry *entry)
 {
+    assert(entry->phase == ENTRY_SCHEDULED || entry->phase == ENTRY_LOADING ||
+           entry->phase == ENTRY_WRITING);
     assert(engine->is_in_turn);
-    assert(!timer_is_over(entry->timer->state));
+    assert(!timer_is_final(entry->timer->state));
     if (entry->timer->due.ms > engine->now.ms)
         dispatch_move_row(engine, entry);
     else if (entry->timer->attempts >= entry->timer->retry.attempts_max)
@@ -161,6 +174,7 @@ void dispatch_due(struct engine *engine, struct entry *entry)
 /* The wheel says that it is time. */
 static void dispatch_expired(struct engine *engine, struct entry *entry)
 {
+    assert(!timer_is_final(entry->timer->state));
     assert(entry->phase == ENTRY_SCHEDULED);
     if (entry->timer->at.ms > engine->now.ms) /* only when there was no memory for a new wheel */
         window_park_without_memory(engine, entry);
@@ -193,6 +207,7 @@ static void dispatch_release_overdue(struct engine *engine)
 {
     struct dispatch_queue *overdue = engine->dispatch->overdue;
 
+    assert(!overdue || overdue->kind == DISPATCH_OVERDUE);
     while (overdue && !list_is_empty(&overdue->timers) && !dispatch_lacks_pace(engine, overdue)) {
         struct entry *entry = dispatch_first(overdue);
         struct dispatch_name name;
@@ -222,30 +237,24 @@ void dispatch_remove(struct engine *engine, struct entry *entry)
 
 /* ---- delivered ---- */
 
-static void dispatch_begin(struct engine *engine, struct dispatch_queue *queue, struct entry *entry)
+static void dispatch_begin(struct engine *engine, struct dispatch_queue *queue, struct entry *entry,
+                           enum share_class class)
 {
+    struct dispatch *dispatch = engine->dispatch;
+
+    assert(!engine->is_draining);
+    assert(queue->inflight <= dispatch->inflight);
     assert(queue->inflight < dispatch_inflight_max(&engine->options, queue));
     queue->inflight++;
-    engine->dispatch->inflight++;
-    engine->dispatch->webhooks_inflight += queue->kind == DISPATCH_WEBHOOK;
+    dispatch->inflight++;
+    entry->flags &= ~(uint32_t)ENTRY_IS_UNPROVEN;
+    if (queue->kind == DISPATCH_WEBHOOK) {
+        shares_begin(dispatch->shares, queue->tenant, class);
+        entry->flags |= class == SHARE_UNPROVEN ? ENTRY_IS_UNPROVEN : 0;
+    }
     if (queue->kind == DISPATCH_PULLED)
         leases_began(engine, entry);
     entries_set_phase(engine->entries, entry, ENTRY_INFLIGHT);
-}
-
-bool dispatch_adopt(struct engine *engine, struct entry *entry)
-{
-    struct dispatch_name name;
-
-    assert(entry->phase == ENTRY_ABSENT);
-    dispatch_name_of(engine, entry->timer, &name);
-    struct dispatch_queue *queue = dispatch_queue_get(engine, &name);
-    if (!queue || !entries_adopt(engine->entries, entry))
-        return false;
-    entry->queue = queue->key;
-    dispatch_begin(engine, queue, entry);
-    dispatch_queue_update(engine, queue);
-    return true;
 }
 
 bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
@@ -255,6 +264,7 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     struct timer *timer = entry->timer;
     uint64_t rate = dispatch_rate(&engine->options, queue);
 
+    assert(!engine->is_draining);
     assert(engine->is_in_turn);
     assert(entry->phase == ENTRY_QUEUED);
     assert(entry->row_at.ms == timer->at.ms);
@@ -278,7 +288,9 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     if (timer->state == TIMER_RETRYING)
         entry->flags |= ENTRY_WAS_RETRYING;
     timer->state = TIMER_DELIVERING;
-    dispatch_begin(engine, queue, entry);
+    const bool is_proven = shares_is_proven(engine->dispatch->shares, queue->key, engine->now);
+    dispatch_begin(engine, queue, entry, is_proven ? SHARE_PROVEN : SHARE_UNPROVEN);
+    delivery->is_unproven = queue->kind == DISPATCH_WEBHOOK && !is_proven;
     delivery->timer = timer;
     delivery->attempt = timer->attempts + 1;
     delivery->epoch = engine->epoch;
@@ -293,12 +305,28 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
 static void dispatch_hold(struct engine *engine, struct dispatch_queue *queue,
                           const struct delivery_outcome *outcome)
 {
+    assert(outcome->result != DELIVERY_POSTPONED || queue->inflight > 0);
     if (queue->kind != DISPATCH_WEBHOOK)
         return;
     if (outcome->result == DELIVERY_DONE)
         queue->held_until = (struct wall){0};
-    else if (outcome->result == DELIVERY_POSTPONED)
+    else if (outcome->result == DELIVERY_POSTPONED && outcome->holds == DELIVERY_HOLDS_QUEUE)
         queue->held_until = wall_add(engine->now, outcome_postpone_ms(outcome));
+}
+
+/* Gives the place of a webhook back. An answer proves its target, a missing one the contrary. */
+static void dispatch_end_share(struct engine *engine, const struct dispatch_queue *queue,
+                               const struct entry *entry, const struct delivery_outcome *outcome)
+{
+    struct shares *shares = engine->dispatch->shares;
+
+    assert(queue->kind == DISPATCH_WEBHOOK);
+    shares_end(shares, queue->tenant,
+               entry->flags & ENTRY_IS_UNPROVEN ? SHARE_UNPROVEN : SHARE_PROVEN);
+    if (outcome->result == DELIVERY_DONE || outcome->is_answer)
+        shares_prove(shares, queue->key, engine->now);
+    else if (outcome->result == DELIVERY_FAILED)
+        shares_disprove(shares, queue->key);
 }
 
 void dispatch_returned(struct engine *engine, struct entry *entry,
@@ -314,21 +342,23 @@ void dispatch_returned(struct engine *engine, struct entry *entry,
     dispatch_hold(engine, queue, outcome);
     dispatch->inflight--;
     queue->inflight--;
-    dispatch->webhooks_inflight -= queue->kind == DISPATCH_WEBHOOK;
+    if (queue->kind == DISPATCH_WEBHOOK)
+        dispatch_end_share(engine, queue, entry, outcome);
     if (queue->kind == DISPATCH_PULLED)
         leases_ended(engine, entry);
     dispatch_queue_update(engine, queue);
 }
 
-/* Lets the queue at the front of `ready` send one. False when out of memory, which may be back in
+/* Lets the queue, which is off its list, send one. False when out of memory, which may be back in
  * the next turn. */
-static bool dispatch_send_one(struct engine *engine, struct list *ready)
+static bool dispatch_send_one(struct engine *engine, struct dispatch_queue *queue)
 {
-    struct dispatch_queue *queue = list_item(list_pop(ready), struct dispatch_queue, link);
     struct delivery *delivery;
 
+    assert(queue->kind == DISPATCH_WEBHOOK || queue->kind == DISPATCH_BROKER);
+    assert(list_is_empty(&queue->link));
     if (!dispatch_deliver(engine, queue, &delivery)) {
-        list_push_front(ready, &queue->link);
+        dispatch_queue_update(engine, queue);
         return false;
     }
     if (delivery)
@@ -336,16 +366,26 @@ static bool dispatch_send_one(struct engine *engine, struct list *ready)
     return true;
 }
 
+static void dispatch_send_webhooks(struct engine *engine)
+{
+    struct shares *shares = engine->dispatch->shares;
+    struct list blocked;
+
+    assert(shares->inflight <= engine->dispatch->inflight);
+    list_init(&blocked);
+    for (struct dispatch_queue *queue; (queue = shares_next(shares, engine->now, &blocked));)
+        if (!dispatch_send_one(engine, queue))
+            break;
+    list_join(&shares->ready, &blocked);
+}
+
 static void dispatch_send_ready(struct engine *engine)
 {
-    struct dispatch *dispatch = engine->dispatch;
+    struct list *ready = &engine->dispatch->broker_ready;
 
-    while (dispatch->webhooks_inflight < engine->options.inflight_max &&
-           !list_is_empty(&dispatch->ready))
-        if (!dispatch_send_one(engine, &dispatch->ready))
-            return;
-    while (!list_is_empty(&dispatch->broker_ready))
-        if (!dispatch_send_one(engine, &dispatch->broker_ready))
+    dispatch_send_webhooks(engine);
+    while (!list_is_empty(ready))
+        if (!dispatch_send_one(engine, list_item(list_pop(ready), struct dispatch_queue, link)))
             return;
 }
 
@@ -381,6 +421,8 @@ size_t dispatch_spillable(const struct engine *engine)
     size_t spilling = commit_spilling(engine);
     size_t max = SPILL_STEPS_OUT_MAX * dispatch_spill_step(engine) + commit_unwritten(engine);
 
+    assert(commit_spilling(engine) <= commit_unwritten(engine) ||
+           !list_is_empty(commit_rewrites(engine)));
     return 2 * spilling < max ? max - 2 * spilling : 0;
 }
 
@@ -415,6 +457,7 @@ static void dispatch_relieve(struct engine *engine)
 {
     struct dispatch *dispatch = engine->dispatch;
 
+    assert(dispatch->queued > 0 || dispatch->queued_bytes == 0);
     while (dispatch->queued_bytes > engine->options.near_bytes_max / 2 && dispatch->queued > 1 &&
            dispatch_spillable(engine) > 0) {
         struct dispatch_queue *queue = dispatch_longest(engine);
@@ -441,6 +484,7 @@ struct dispatch_queue *dispatch_find(const struct engine *engine, const struct t
 {
     struct dispatch_name name;
 
+    assert(!timer_is_final(timer->state));
     if (dispatch_is_overdue(engine, timer))
         return engine->dispatch->overdue;
     dispatch_name_of(engine, timer, &name);
@@ -553,9 +597,13 @@ void dispatch_stats(const struct engine *engine, struct engine_stats *stats)
 {
     const struct dispatch *dispatch = engine->dispatch;
 
+    assert(dispatch->catching_up <= dispatch->queued);
+    assert(dispatch->pulled <= dispatch->inflight &&
+           dispatch->shares->inflight <= dispatch->inflight);
     stats->waiting = dispatch->queued;
     stats->catching_up = dispatch->catching_up;
     stats->inflight = dispatch->inflight;
+    stats->unproven = dispatch->shares->unproven;
     stats->pulled = dispatch->pulled;
     stats->oldest_overdue = dispatch_oldest_overdue(engine);
 }
@@ -581,7 +629,7 @@ static void dispatch_check_entries(const struct engine *engine)
         if (entry->phase != ENTRY_QUEUED && entry->phase != ENTRY_INFLIGHT)
             continue;
         CHECK(entry->flags & ENTRY_IS_COUNTED);
-        CHECK(!timer_is_over(timer->state) && entry->row_at.ms == timer->at.ms);
+        CHECK(!timer_is_final(timer->state) && entry->row_at.ms == timer->at.ms);
         CHECK(entry->phase == ENTRY_INFLIGHT || position_is_due(engine, timer) ||
               position_is_spilled(engine, timer));
     }
@@ -596,13 +644,13 @@ void dispatch_check(const struct engine *engine)
     size_t inflight[DISPATCH_KIND_COUNT] = {0}, cursor = 0;
 
     dispatch_check_entries(engine);
-    CHECK(dispatch->webhooks_inflight <= options->inflight_max);
+    shares_check(dispatch->shares);
     CHECK(dispatch->pulled <= (options->pulled_max ? options->pulled_max : 1));
     for (const struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
         dispatch_queue_check(engine, queue);
         inflight[queue->kind] += queue->inflight;
     }
-    CHECK(inflight[DISPATCH_WEBHOOK] == dispatch->webhooks_inflight);
+    CHECK(inflight[DISPATCH_WEBHOOK] == dispatch->shares->inflight);
     CHECK(inflight[DISPATCH_PULLED] == dispatch->pulled);
     CHECK(inflight[DISPATCH_WEBHOOK] + inflight[DISPATCH_BROKER] + inflight[DISPATCH_PULLED] ==
           dispatch->inflight);

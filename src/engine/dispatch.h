@@ -1,9 +1,9 @@
 /*
  * dispatch.h - due timers in dispatch queues, by target, and their deliveries.
  *
- * Each origin of webhooks, each broker connection, and each priority of a built-in queue has a
- * dispatch queue with a limit of deliveries in flight, so that a target that is dead or slow fills
- * its own queue only. Queues with room take turns. Those of built-in queues send only on a
+ * Each tenant's origin of webhooks, each broker connection, and each priority of a built-in queue
+ * has a dispatch queue with a limit of deliveries in flight, so that a target that is dead or slow
+ * fills its own queue only. Queues with room take turns. Those of built-in queues send only on a
  * pull. Overdue timers, after an outage, go to their queues by a rate of their own.
  *
  * Errors     Without memory a timer waits where it is, or is spilled.
@@ -19,7 +19,7 @@
 struct dispatch;
 struct dispatch_queue;
 
-struct dispatch *dispatch_create(void); /* NULL when out of memory */
+struct dispatch *dispatch_create(uint32_t inflight_max); /* NULL when out of memory */
 void dispatch_destroy(struct dispatch *dispatch);
 
 /* ---- timers ---- */
@@ -44,9 +44,8 @@ void dispatch_returned(struct engine *engine, struct entry *entry,
 /* Its target never saw it: it is queued again, in front, as if it had never been handed out. */
 void dispatch_requeue(struct engine *engine, struct entry *entry);
 
-/* The timer is in flight already: an earlier engine of the partition began its delivery. Takes its
- * entry, whose phase is ABSENT. False when out of memory. */
-bool dispatch_adopt(struct engine *engine, struct entry *entry);
+/* Names every queue with items once more, in engine_take_woken. O(queues). */
+void leases_wake_all(struct engine *engine);
 
 /* `is_wheel_new`: all alarms are gone. */
 enum dispatch_wheel { DISPATCH_WHEEL_KEPT, DISPATCH_WHEEL_NEW };

@@ -9,10 +9,13 @@
 
 /* ---- names ---- */
 
+/* Of the hash of a tenant, which salts those of its origins. */
+#define DISPATCH_SALT_TENANT (UINT64_C(1) << 32)
+
 /* The seed is secret, so that no client can make up a name that shares another one's queue. */
 static uint64_t dispatch_hash(const struct engine *engine, struct bytes text, uint64_t salt)
 {
-    uint64_t hash = random_mix(engine->options.seed ^ random_mix(text.size ^ salt << 32));
+    uint64_t hash = random_mix(engine->options.seed ^ random_mix(text.size ^ random_mix(salt)));
 
     for (size_t i = 0; i < text.size; i += 8) {
         size_t left = text.size - i;
@@ -31,6 +34,7 @@ static uint64_t dispatch_pulled_key(const struct engine *engine, struct bytes qu
 void dispatch_name_of(const struct engine *engine, const struct timer *timer,
                       struct dispatch_name *ret_name)
 {
+    assert(!timer_is_final(timer->state));
     if (timer_is_pulled(timer)) {
         ret_name->kind = DISPATCH_PULLED;
         ret_name->queue =
@@ -40,12 +44,16 @@ void dispatch_name_of(const struct engine *engine, const struct timer *timer,
         ret_name->kind = target_sharing(&timer->target) == TARGET_SHARES_CONNECTION
                              ? DISPATCH_BROKER
                              : DISPATCH_WEBHOOK;
-        ret_name->key = dispatch_hash(engine, timer_target_origin(timer), 0);
+        ret_name->tenant = ret_name->kind == DISPATCH_WEBHOOK
+                               ? dispatch_hash(engine, timer->texts.tenant, DISPATCH_SALT_TENANT)
+                               : 0;
+        ret_name->key = dispatch_hash(engine, timer_target_origin(timer), ret_name->tenant);
     }
 }
 
 void dispatch_name_overdue(const struct engine *engine, struct dispatch_name *ret_name)
 {
+    assert(engine->options.catch_up_rate > 0);
     ret_name->kind = DISPATCH_OVERDUE;
     ret_name->key = dispatch_hash(engine, BYTES("overdue"), UINT32_MAX);
 }
@@ -59,7 +67,7 @@ static struct wall dispatch_late_since(const struct timer *timer)
 /* Of built-in queues the workers decide how much they take. */
 bool dispatch_is_overdue(const struct engine *engine, const struct timer *timer)
 {
-    assert(!timer_is_over(timer->state));
+    assert(!timer_is_final(timer->state));
     return engine->options.catch_up_rate &&
            wall_since(dispatch_late_since(timer), engine->now) > ENGINE_OVERDUE_MS &&
            !timer_is_pulled(timer);
@@ -81,6 +89,7 @@ struct dispatch_queue *dispatch_queue_named(const struct engine *engine, struct 
 static void dispatch_queue_init(const struct engine *engine, struct dispatch_queue *queue,
                                 const struct dispatch_name *name)
 {
+    assert(name->kind != DISPATCH_PULLED || name->queue.size > 0);
     list_init(&queue->timers);
     list_init(&queue->link);
     spill_backlog_init(&queue->backlog);
@@ -111,7 +120,15 @@ struct dispatch_queue *dispatch_queue_get(struct engine *engine, const struct di
     if (!queue)
         return NULL;
     dispatch_queue_init(engine, queue, name);
+    if (name->kind == DISPATCH_WEBHOOK)
+        queue->tenant = shares_join(dispatch->shares, name->tenant);
+    if (name->kind == DISPATCH_WEBHOOK && !queue->tenant) {
+        free(queue);
+        return NULL;
+    }
     if (!map_put(&dispatch->queues, queue->key, queue)) {
+        if (queue->tenant)
+            shares_part(dispatch->shares, queue->tenant);
         free(queue);
         return NULL;
     }
@@ -126,16 +143,20 @@ static void dispatch_clear_alarm(struct engine *engine, struct dispatch_queue *q
 {
     queue->wants_alarm = false;
     window_clear_alarm(engine, &queue->alarm);
+    assert(queue->alarm == TW_NONE && !queue->wants_alarm);
 }
 
 static void dispatch_queue_free(struct engine *engine, struct dispatch_queue *queue)
 {
+    assert(queue->bytes == 0 && queue->backlog.scan == 0);
     assert(list_is_empty(&queue->timers) && list_is_empty(&queue->link));
     assert(queue->inflight == 0 && list_is_empty(&queue->backlog.link));
     dispatch_clear_alarm(engine, queue);
     if (engine->dispatch->overdue == queue)
         engine->dispatch->overdue = NULL;
     map_remove(&engine->dispatch->queues, queue->key);
+    if (queue->tenant)
+        shares_part(engine->dispatch->shares, queue->tenant);
     free(queue);
 }
 
@@ -146,10 +167,12 @@ static void dispatch_set_alarm(struct engine *engine, struct dispatch_queue *que
     assert(at.ms >= engine->now.ms);
     queue->wants_alarm = !window_set_alarm(engine, &queue->alarm, queue, at);
     engine->dispatch->alarms_wanted |= queue->wants_alarm;
+    assert(queue->wants_alarm || queue->alarm != TW_NONE);
 }
 
 void dispatch_queue_alarm(struct engine *engine, struct dispatch_queue *queue)
 {
+    assert(engine->is_in_turn);
     assert(queue->alarm != TW_NONE);
     queue->alarm = TW_NONE;
     dispatch_queue_update(engine, queue);
@@ -160,6 +183,7 @@ void dispatch_set_alarms(struct engine *engine)
     struct dispatch *dispatch = engine->dispatch;
     size_t cursor = 0;
 
+    assert(engine->is_in_turn);
     dispatch->alarms_wanted = false;
     for (struct dispatch_queue *queue;
          !dispatch->alarms_wanted && (queue = dispatch_next(engine, &cursor));)
@@ -172,6 +196,7 @@ void dispatch_set_alarms(struct engine *engine)
 uint32_t dispatch_inflight_max(const struct engine_options *options,
                                const struct dispatch_queue *queue)
 {
+    assert(queue->kind < DISPATCH_KIND_COUNT);
     switch (queue->kind) {
     case DISPATCH_WEBHOOK:
         return options->target_inflight_max;
@@ -184,6 +209,7 @@ uint32_t dispatch_inflight_max(const struct engine_options *options,
 
 uint64_t dispatch_rate(const struct engine_options *options, const struct dispatch_queue *queue)
 {
+    assert(queue->kind < DISPATCH_KIND_COUNT);
     return queue->kind == DISPATCH_WEBHOOK   ? options->target_rate
            : queue->kind == DISPATCH_OVERDUE ? options->catch_up_rate
                                              : 0;
@@ -232,6 +258,7 @@ static struct wall dispatch_kept_until(const struct engine *engine,
 {
     uint64_t rate = dispatch_rate(&engine->options, queue);
 
+    assert(queue->bytes == 0);
     assert(list_is_empty(&queue->timers) && queue->inflight == 0);
     return wall_max(rate ? pace_full(&queue->pace, rate) : (struct wall){0}, queue->held_until);
 }
@@ -243,13 +270,16 @@ static void dispatch_queue_enlist(struct engine *engine, struct dispatch_queue *
     struct dispatch *dispatch = engine->dispatch;
 
     assert(queue->inflight <= dispatch_inflight_max(&engine->options, queue));
-    if (list_is_empty(&queue->timers) || queue->reason == WAIT_TARGET_LIMIT ||
-        until.ms != WALL_NEVER.ms)
+    const bool may_send = !list_is_empty(&queue->timers) && queue->reason != WAIT_TARGET_LIMIT &&
+                          until.ms == WALL_NEVER.ms;
+    if (queue->kind == DISPATCH_WEBHOOK && may_send)
+        shares_enlist(dispatch->shares, queue, engine->now);
+    else if (queue->kind == DISPATCH_WEBHOOK)
+        shares_delist(queue);
+    else if (!may_send)
         list_remove(&queue->link);
-    else if ((queue->kind == DISPATCH_WEBHOOK || queue->kind == DISPATCH_BROKER) &&
-             list_is_empty(&queue->link))
-        list_push(queue->kind == DISPATCH_BROKER ? &dispatch->broker_ready : &dispatch->ready,
-                  &queue->link);
+    else if (queue->kind == DISPATCH_BROKER && list_is_empty(&queue->link))
+        list_push(&dispatch->broker_ready, &queue->link);
 }
 
 void dispatch_queue_update(struct engine *engine, struct dispatch_queue *queue)

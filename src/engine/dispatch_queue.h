@@ -5,6 +5,7 @@
  *   dispatch_queue.c  one queue: its key, whether it may send now, its alarm
  *   leases.c          built-in queues, which send only on a pull
  *   lateness.c        what made a delivery late
+ *   shares.c          which queue of webhooks sends next, and how many places it may hold
  */
 #ifndef TICKWHEEL_ENGINE_DISPATCH_QUEUE_H
 #define TICKWHEEL_ENGINE_DISPATCH_QUEUE_H
@@ -13,23 +14,26 @@
 #include "engine/dispatch.h"
 #include "engine/engine_core.h"
 #include "engine/pace.h"
+#include "engine/shares.h"
 #include "tickwheel/wheel.h"
 #include "timer/queue_target.h"
 
 /* What a dispatch queue is of. */
 enum dispatch_kind {
-    DISPATCH_WEBHOOK, /* an origin of webhooks: sends whenever it has room */
+    DISPATCH_WEBHOOK, /* a tenant's webhooks to an origin: sends whenever it has room */
     DISPATCH_BROKER,  /* a connection of a broker: likewise, with a limit of its own */
     DISPATCH_PULLED,  /* one priority of a built-in queue: sends when asked */
     DISPATCH_OVERDUE, /* holds back overdue timers, which go to other queues by its rate */
     DISPATCH_KIND_COUNT,
 };
 
-/* Due timers of one origin, broker, or built-in queue and priority. */
+/* Due timers of one tenant and origin, one broker, or one built-in queue and priority. */
 struct dispatch_queue {
     struct list timers; /* entries, first due first */
-    struct list link;   /* WEBHOOK, BROKER: on `ready`, or `broker_ready`, while it has timers and
-                           room; PULLED: on `woken` until it is named as having timers */
+    struct list link;   /* WEBHOOK, BROKER: on a list of its tenant, or `broker_ready`, while it has
+                           timers and room; PULLED: on `woken` until it is named as having timers */
+    struct list *ready; /* WEBHOOK: the list of its tenant, if it is on one */
+    struct share_tenant *tenant; /* WEBHOOK */
     uint64_t key;
     enum dispatch_kind kind;
     uint32_t inflight;
@@ -47,16 +51,16 @@ struct dispatch_queue {
 };
 
 struct dispatch {
-    struct map queues;               /* key -> dispatch_queue */
-    struct list ready, broker_ready; /* queues of each kind that may send */
+    struct map queues;        /* key -> dispatch_queue */
+    struct shares *shares;    /* of webhooks: the queues that may send, and in flight */
+    struct list broker_ready; /* queues of brokers that may send */
     struct list woken;
     struct dispatch_queue *overdue; /* the queue of that kind, or NULL */
     bool alarms_wanted;             /* some queue wants an alarm and has none */
     size_t queued, queued_bytes;    /* timers of all queues */
     size_t catching_up;             /* of those, the overdue */
     uint32_t inflight;
-    uint32_t webhooks_inflight; /* of them, what inflight_max bounds */
-    uint32_t pulled;            /* of them, what pulled_max bounds */
+    uint32_t pulled; /* of them, what pulled_max bounds */
     size_t pulled_bytes;
     bool pull_refused; /* since there was room last */
 };
@@ -67,6 +71,7 @@ struct dispatch {
 struct dispatch_name {
     enum dispatch_kind kind;
     uint64_t key;
+    uint64_t tenant;                     /* WEBHOOK: of its shares */
     struct bytes queue;                  /* PULLED: its full name */
     char room[QUEUE_FULL_NAME_SIZE_MAX]; /* of the name */
 };

@@ -43,9 +43,10 @@ static struct engine_stats dispatch_stats_of(const struct engine_fixture *fixtur
     return stats;
 }
 
-/* Goal: one that is postponed holds its lane: the others of its target wait where they are, another
- * target does not. Method: two places at each target; the first is postponed by ten seconds. */
-static void test_a_postponed_one_holds_its_lane(void **state)
+/* Goal: one that is postponed holds its dispatch queue: the others of its target wait where they
+ * are, another target does not. Method: two places at each target; the first is postponed by ten
+ * seconds. */
+static void test_a_postponed_one_holds_its_queue(void **state)
 {
     struct engine_fixture fixture;
 
@@ -105,8 +106,8 @@ static void test_one_that_gets_through_ends_the_hold(void **state)
     fixture_deinit(&fixture);
 }
 
-/* Goal: a hold is not forgotten with the last timer of its lane, and ends with a step back of the
- * clock rather than last longer. Method: hold, a new timer meanwhile; an hour back. */
+/* Goal: a hold is not forgotten with the last timer of its dispatch queue, and ends with a step
+ * back of the clock rather than last longer. Method: hold, a new timer meanwhile; an hour back. */
 static void test_a_hold_outlives_its_timers_but_no_step_back(void **state)
 {
     struct engine_fixture fixture;
@@ -129,8 +130,8 @@ static void test_a_hold_outlives_its_timers_but_no_step_back(void **state)
 }
 
 /* Goal: no second sees more deliveries to one origin than its rate and one burst, and the rate is
- * reached, also when the lane is empty between them. Method: 100 timers at 10 a second, answered at
- * once; then one at a time. */
+ * reached, also when the dispatch queue is empty between them. Method: 100 timers at 10 a second,
+ * answered at once; then one at a time. */
 static void test_a_target_has_a_rate(void **state)
 {
     struct engine_fixture fixture;
@@ -152,7 +153,7 @@ static void test_a_target_has_a_rate(void **state)
     walk_to(&fixture, 11000);
     fixture_answer_all(&fixture, DELIVERY_DONE);
     assert_int_equal(fixture.delivered_count, 101);
-    for (uint64_t i = 0; i < 20; i++) { /* an empty lane has not forgotten */
+    for (uint64_t i = 0; i < 20; i++) { /* an empty dispatch queue has not forgotten */
         fixture_create(&fixture, "http://a.example/", 11000, NULL);
         fixture_answer_all(&fixture, DELIVERY_DONE);
     }
@@ -275,7 +276,7 @@ static void test_what_is_due_soon_overtakes_a_burst(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_postponed_one_holds_its_lane),
+        cmocka_unit_test(test_a_postponed_one_holds_its_queue),
         cmocka_unit_test(test_one_that_gets_through_ends_the_hold),
         cmocka_unit_test(test_a_hold_outlives_its_timers_but_no_step_back),
         cmocka_unit_test(test_a_target_has_a_rate),

@@ -63,6 +63,7 @@ void effects_destroy(struct effects *effects)
 
 void effects_read(struct engine *engine, struct engine_read *read)
 {
+    assert(engine->is_in_turn);
     assert(read->result == ERROR_NONE);
     assert(!read->timer && !read->page.timers && !read->names.ids);
     assert(engine_read_partition(read) == engine->options.partition);
@@ -71,6 +72,8 @@ void effects_read(struct engine *engine, struct engine_read *read)
 
 bool effects_find(struct engine *engine, struct entry *entry)
 {
+    assert(entry->timer->id.partition == engine->options.partition);
+    assert(engine->is_in_turn);
     assert(entry->phase == ENTRY_LOADING || entry->flags & ENTRY_IN_DOUBT);
 
     struct engine_read *read = calloc(1, sizeof(*read));
@@ -85,6 +88,7 @@ bool effects_find(struct engine *engine, struct entry *entry)
 
 void effects_read_back(struct engine *engine, struct engine_read *read)
 {
+    assert(engine_read_partition(read) == engine->options.partition);
     assert(engine->is_in_turn);
     assert(engine->effects->reads_out > 0);
     engine->effects->reads_out--;
@@ -94,12 +98,15 @@ void effects_read_back(struct engine *engine, struct engine_read *read)
 
 void effects_reply(struct engine *engine, struct command *command)
 {
+    assert(engine->is_in_turn);
+    assert(command->pending_ == 0 && !command->names_.is_searching && !command->names_.is_locked);
     assert(!command->parent_ && !command->patch);
     list_push(&engine->effects->replies, &command->link);
 }
 
 void effects_deliver(struct engine *engine, struct delivery *delivery)
 {
+    assert(delivery->epoch == engine->epoch);
     assert(engine->is_in_turn);
     assert(delivery->timer->state == TIMER_DELIVERING);
     assert(delivery->timer && delivery->attempt > 0);
@@ -108,6 +115,7 @@ void effects_deliver(struct engine *engine, struct delivery *delivery)
 
 void effects_recorded(struct engine *engine, struct delivery *delivery, enum error_code result)
 {
+    assert(engine->is_in_turn);
     assert(delivery->outcome.result != DELIVERY_RETURNED);
     assert(delivery->wants_record);
     delivery->timer = NULL; /* it is not lent any more */
@@ -129,7 +137,8 @@ bool effects_is_idle(const struct effects *effects)
 
 bool effects_is_taken(const struct effects *effects)
 {
-    return list_is_empty(&effects->deliveries) && list_is_empty(&effects->recorded);
+    return list_is_empty(&effects->deliveries) && list_is_empty(&effects->recorded) &&
+           list_is_empty(&effects->reads) && list_is_empty(&effects->replies);
 }
 
 /* ---- for the caller ---- */
@@ -159,6 +168,7 @@ uint16_t engine_read_partition(const struct engine_read *read)
 
 void engine_read_perform(struct engine_read *read, struct storage *storage)
 {
+    assert(read->result == ERROR_NONE);
     assert(!read->timer && !read->page.timers && !read->names.ids);
     switch (read->kind) {
     case ENGINE_READ_FIND:

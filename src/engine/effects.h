@@ -40,7 +40,7 @@ bool effects_has_replies(const struct effects *effects);
 /* Nothing is to be taken, and no read is out; deliveries and recorded ones apart. */
 bool effects_is_idle(const struct effects *effects);
 
-/* Neither deliveries nor recorded ones are to be taken. */
+/* Nothing is to be taken. */
 bool effects_is_taken(const struct effects *effects);
 
 #endif

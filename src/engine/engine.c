@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "engine/commands.h"
+#include "engine/dead.h"
 #include "engine/dispatch.h"
 #include "engine/effects.h"
 #include "engine/history.h"
@@ -20,16 +21,17 @@ static bool engine_create_modules(struct engine *engine, const struct storage_me
     engine->commands = commands_create();
     engine->lookup = lookup_create();
     engine->reload = reload_create();
-    engine->dispatch = dispatch_create();
+    engine->dispatch = dispatch_create(engine->options.inflight_max);
     engine->spill = spill_create();
     engine->window = window_create(meta->watermark, engine->now);
+    engine->dead = dead_create(engine->now);
     engine->watermark = watermark_create(meta, engine->now);
     engine->commit = commit_create();
     engine->entries = entries_create();
     engine->effects = effects_create();
     engine->history = history_create(engine->options.history_max);
     return engine->commands && engine->lookup && engine->reload && engine->dispatch &&
-           engine->spill && engine->window && engine->watermark && engine->commit &&
+           engine->spill && engine->window && engine->dead && engine->watermark && engine->commit &&
            engine->entries && engine->effects && engine->history;
 }
 
@@ -43,7 +45,7 @@ struct engine *engine_create(const struct engine_options *options, const struct 
     engine->options = *options;
     engine->now = engine->started = now;
     engine->random = random_seeded(options->seed);
-    engine->epoch = meta->epoch;
+    engine->epoch = engine->epoch_durable = meta->epoch;
     engine->stats.pending = meta->pending;
     if (!engine_create_modules(engine, meta)) {
         engine_destroy(engine);
@@ -65,6 +67,7 @@ void engine_destroy(struct engine *engine)
     dispatch_destroy(engine->dispatch);
     spill_destroy(engine->spill);
     window_destroy(engine->window);
+    dead_destroy(engine->dead);
     watermark_destroy(engine->watermark);
     commit_destroy(engine->commit);
     entries_destroy(engine->entries);
@@ -89,6 +92,7 @@ static void engine_clock_went_back(struct engine *engine)
     }
     dispatch_clock_went_back(engine, wheel);
     reload_clock_went_back(engine);
+    dead_clock_went_back(engine);
     watermark_clock_went_back(engine);
     commit_clock_went_back(engine);
 }
@@ -97,7 +101,7 @@ void engine_begin(struct engine *engine, struct wall now)
 {
     bool went_back = now.ms < engine->now.ms;
 
-    assert(!engine->is_in_turn);
+    assert(!engine->is_in_turn && !engine->is_released);
     assert(!effects_has_replies(engine->effects)); /* they may show timers that are freed here */
     engine->is_in_turn = true;
     engine->now = now;
@@ -113,6 +117,21 @@ static void engine_raise_watermark(struct engine *engine)
     if (watermark_is_due(engine))
         watermark_raise(engine, wall_min(window_oldest(engine), dispatch_oldest(engine)),
                         dispatch_queued(engine));
+    assert(watermark_at(engine).ms < WALL_NEVER.ms);
+}
+
+/* One scan at a time: rows that an older one returns may be of entries that were evicted since.
+ * In turn, so that neither kind keeps the other waiting. */
+static void engine_scan(struct engine *engine)
+{
+    assert(!window_is_reading(engine) && !entries_has_evictable(engine->entries));
+    if (!engine->was_dead_scan && window_is_ready(engine))
+        dead_read(engine);
+    window_read_ahead(engine);
+    reload_read(engine);
+    if (window_is_ready(engine) && !window_is_reading(engine))
+        dead_read(engine);
+    engine->was_dead_scan = dead_is_reading(engine);
 }
 
 void engine_end(struct engine *engine)
@@ -122,10 +141,10 @@ void engine_end(struct engine *engine)
         watermark_mark_stale(engine);
     dispatch_expire(engine);
     dispatch_send(engine);
-    if (!window_is_reading(engine))
+    if (!window_is_reading(engine)) {
         entries_evict(engine->entries);
-    window_read_ahead(engine);
-    reload_read(engine);
+        engine_scan(engine);
+    }
     engine_raise_watermark(engine);
     engine->is_in_turn = false;
 }
@@ -139,22 +158,33 @@ void engine_drain(struct engine *engine)
 
 void engine_submit(struct engine *engine, struct command *command)
 {
+    assert(!command->parent_ && command->pending_ == 0);
     assert(engine->is_in_turn);
     commands_start(engine, command);
 }
 
 static void engine_fail_doubts(struct engine *engine, enum error_code error)
 {
+    assert(engine->is_in_turn);
     assert(error != ERROR_NONE);
     LIST_FOR_EACH (commit_doubts(engine), link)
         commands_fail_waiters(engine, entry_of(link), error);
+}
+
+/* The batch that carries a reserved epoch is back. */
+static void engine_note_reserved(struct engine *engine, const struct storage_batch *batch)
+{
+    if (engine->reservation == ENGINE_RESERVING && batch == engine->reserving)
+        engine->reservation = batch->result ? ENGINE_RESERVE_REFUSED : ENGINE_RESERVED;
 }
 
 void engine_committed(struct engine *engine, struct storage_batch *batch)
 {
     const enum error_code result = batch->result;
 
+    assert(batch->partition == engine->options.partition);
     assert(engine->is_in_turn);
+    engine_note_reserved(engine, batch);
     commit_back(engine, batch);
     if (result) {
         watermark_meta_failed(engine);
@@ -176,6 +206,7 @@ static void engine_take_page(struct engine *engine, struct engine_read *read)
 {
     struct storage_page *page = &read->page;
 
+    assert(read->kind == ENGINE_READ_SCAN);
     assert(engine->is_in_turn);
     assert(!read->command_);
     switch (window_read_back(engine, read)) {
@@ -198,6 +229,7 @@ static void engine_take_page(struct engine *engine, struct engine_read *read)
 
 void engine_read_done(struct engine *engine, struct engine_read *read)
 {
+    assert(engine_read_partition(read) == engine->options.partition);
     assert(engine->is_in_turn);
     if (read->result != ERROR_NONE && read->result != ERROR_NOT_FOUND)
         engine->stats.storage_failures++;
@@ -207,6 +239,8 @@ void engine_read_done(struct engine *engine, struct engine_read *read)
         commands_looked_up(engine, read);
     else if (read->command_)
         commands_page(engine, read);
+    else if (dead_has_read(engine, read))
+        dead_read_back(engine, read);
     else
         engine_take_page(engine, read);
     effects_read_back(engine, read);
@@ -216,6 +250,7 @@ void engine_delivered(struct engine *engine, struct delivery *delivery)
 {
     struct entry *entry = entries_find(engine->entries, delivery->timer->id.serial);
 
+    assert(delivery->epoch <= engine->epoch);
     assert(entry && entry->timer == delivery->timer && entry->phase == ENTRY_INFLIGHT);
     assert(engine->is_in_turn);
     assert(!effects_has_replies(engine->effects)); /* a reply that shows it must not show more */
@@ -233,53 +268,50 @@ struct storage_batch *engine_take_batch(struct engine *engine)
 {
     struct storage_batch *batch = commit_take(engine);
 
-    if (batch)
-        watermark_fill_meta(engine, &batch->meta);
+    if (!batch)
+        return NULL;
+    watermark_fill_meta(engine, &batch->meta);
+    if (engine->reservation == ENGINE_RESERVING && !engine->reserving)
+        engine->reserving = batch;
     return batch;
 }
 
-/* ---- a partition changes its engine ---- The old engine gives the timers of the deliveries that
- * are under way to the next one, so that none is delivered twice because of the move. Everything
- * else is in the storage, where the next engine finds it as after a restart. */
+/* ---- a partition changes its thread ---- */
 
-bool engine_is_settled(const struct engine *engine)
+void engine_reserve_epoch(struct engine *engine)
 {
-    return commit_is_idle(engine) && effects_is_idle(engine->effects) &&
-           effects_is_taken(engine->effects);
+    assert(engine->is_in_turn);
+    assert(engine->reservation != ENGINE_RESERVING);
+    if (engine->epoch >= TIMER_EPOCH_MAX) {
+        engine->reservation = ENGINE_RESERVE_REFUSED;
+        return;
+    }
+    engine->epoch_durable = engine->epoch + 1;
+    engine->reservation = ENGINE_RESERVING;
+    engine->reserving = NULL;
+    commit_want_meta(engine);
 }
 
-void engine_resume(struct engine *engine)
+enum engine_reservation engine_reservation(const struct engine *engine)
 {
-    engine->is_draining = false;
+    return engine->reservation;
 }
 
-void engine_release(struct engine *engine, struct list *ret_timers)
+void engine_release(struct engine *engine)
 {
-    assert(engine->is_draining && engine_is_settled(engine));
-    LIST_FOR_EACH (entries_busy(engine->entries), link)
-        entries_release(engine->entries, entry_of(link), ret_timers);
+    assert(!engine->is_in_turn && !engine->is_released);
+    assert(engine->reservation == ENGINE_RESERVED);
+    assert(effects_is_taken(engine->effects));
+    engine->is_released = true;
 }
 
-static bool engine_adopt_one(struct engine *engine, struct entry *entry)
+void engine_adopt(struct engine *engine)
 {
-    assert(entry->phase == ENTRY_ABSENT);
-    assert(entry->timer->id.partition == engine->options.partition);
-    assert(!timer_is_over(entry->timer->state));
-    list_remove(&entry->link);
-    if (!dispatch_adopt(engine, entry))
-        return false;
-    entries_count(engine->entries, entry);
-    return true;
-}
-
-bool engine_adopt(struct engine *engine, struct list *timers)
-{
-    LIST_FOR_EACH (timers, link)
-        if (!engine_adopt_one(engine, entry_of(link))) {
-            list_push_front(timers, link);
-            return false;
-        }
-    return true;
+    assert(engine->is_released && engine->epoch_durable > engine->epoch);
+    engine->is_released = false;
+    engine->epoch = engine->epoch_durable;
+    engine->reservation = ENGINE_RESERVE_NONE;
+    leases_wake_all(engine);
 }
 
 /* ---- questions ---- */
@@ -293,12 +325,14 @@ struct wall engine_wake_at(const struct engine *engine)
 {
     struct wall at = wall_min(window_wake_at(engine), watermark_wake_at(engine));
 
+    if (window_is_ready(engine) && !window_is_reading(engine))
+        at = wall_min(at, dead_wake_at(engine));
     return wall_min(wall_min(at, reload_wake_at(engine)), commit_wake_at(engine));
 }
 
 bool engine_is_ready(const struct engine *engine)
 {
-    return window_is_ready(engine);
+    return window_is_ready(engine) && !window_is_unreadable(engine);
 }
 
 bool engine_is_idle(const struct engine *engine)
@@ -313,9 +347,11 @@ void engine_stats(const struct engine *engine, struct engine_stats *ret_stats)
     ret_stats->in_memory = entries_size(engine->entries);
     ret_stats->near_bytes = entries_near_bytes(engine->entries);
     ret_stats->watermark = watermark_at(engine);
+    ret_stats->unreadable = window_is_unreadable(engine);
     ret_stats->frontier = window_frontier(engine).at;
     commit_stats(engine, ret_stats);
     dispatch_stats(engine, ret_stats);
+    dead_stats(engine, ret_stats);
 }
 
 size_t engine_footprint(const struct timer *timer)
@@ -327,14 +363,17 @@ void engine_check(const struct engine *engine)
 {
     size_t cursor = 0;
 
+    CHECK(entries_near_bytes(engine->entries) >= dispatch_queued_bytes(engine));
+    CHECK(commit_unwritten(engine) <= entries_size(engine->entries));
     entries_check(engine->entries);
     commit_check(engine);
+    dead_check(engine);
     watermark_check(engine);
     window_check(engine);
     dispatch_check(engine);
     for (const struct entry *entry; (entry = entries_next(engine->entries, &cursor));)
         if (entry->phase == ENTRY_SCHEDULED) {
             CHECK(entry->flags & ENTRY_IS_COUNTED);
-            CHECK(!timer_is_over(entry->timer->state));
+            CHECK(!timer_is_final(entry->timer->state));
         }
 }

@@ -66,6 +66,8 @@ struct engine_options {
                                        take at most a quarter of near_bytes_max */
     uint32_t scan_rows_max;        /* rows of one read ahead */
     uint64_t retain_ms;            /* how long a final state is answered with GONE */
+    uint64_t dead_retain_ms;       /* likewise of a dead letter, which can be redriven as long */
+    uint64_t dead_bytes_max;       /* footprint of dead letters; beyond it the oldest go */
     uint64_t watermark_interval_ms;      /* how often the watermark is written when it moved */
     uint64_t storage_retry_ms;           /* pause after a failed batch or read */
     size_t history_max;                  /* deliveries of which is known what made them late */
@@ -78,17 +80,19 @@ struct engine_options {
 /* A timer that is found due so late is overdue: after an outage, not because of a busy moment. */
 #define ENGINE_OVERDUE_MS 1000
 
-#define ENGINE_OPTIONS_DEFAULT                              \
-    ((struct engine_options){.window_ms = 10 * 1000,        \
-                             .near_bytes_max = 256 << 20,   \
-                             .inflight_max = 4096,          \
-                             .pulled_max = 25000,           \
-                             .target_inflight_max = 128,    \
-                             .broker_inflight_max = 1024,   \
-                             .scan_rows_max = 4096,         \
-                             .retain_ms = 3600 * 1000,      \
-                             .watermark_interval_ms = 1000, \
-                             .history_max = 4096,           \
+#define ENGINE_OPTIONS_DEFAULT                                                  \
+    ((struct engine_options){.window_ms = 10 * 1000,                            \
+                             .near_bytes_max = 256 << 20,                       \
+                             .inflight_max = 4096,                              \
+                             .pulled_max = 25000,                               \
+                             .target_inflight_max = 128,                        \
+                             .broker_inflight_max = 1024,                       \
+                             .scan_rows_max = 4096,                             \
+                             .retain_ms = 3600 * 1000,                          \
+                             .dead_retain_ms = UINT64_C(30) * 24 * 3600 * 1000, \
+                             .dead_bytes_max = 256 << 20,                       \
+                             .watermark_interval_ms = 1000,                     \
+                             .history_max = 4096,                               \
                              .storage_retry_ms = 100})
 
 /* What a read fetches. */
@@ -147,27 +151,35 @@ void engine_read_done(struct engine *engine, struct engine_read *read);
 
 void engine_delivered(struct engine *engine, struct delivery *delivery);
 
-/* Begin no new delivery; those that are out may come back. For a clean stop, and before a
- * release. */
+/* Begin no new delivery; those that are out may come back. For a clean stop. */
 void engine_drain(struct engine *engine);
 
-/* ---- a partition changes its engine ---- */
+/* ---- a partition changes its thread ----
+ *
+ * The engine itself is the handover: entries, wheel, frontier and watermark stay as they are, and
+ * what is in flight (batches, reads, deliveries) comes back to the engine wherever it runs. The
+ * next epoch is durable before the release, so adopting it takes no I/O. */
 
-/* Takes back engine_drain: the partition stays. */
-void engine_resume(struct engine *engine);
+enum engine_reservation {
+    ENGINE_RESERVE_NONE,
+    ENGINE_RESERVING,       /* the epoch waits for its batch, or the batch is out */
+    ENGINE_RESERVED,        /* it is durable */
+    ENGINE_RESERVE_REFUSED, /* its batch failed, or there is no further epoch */
+};
 
-/* Nothing is awaited but deliveries: every command was answered, and every write is durable. Holds
- * soon after engine_drain if no command is submitted and no delivery comes back meanwhile. */
-bool engine_is_settled(const struct engine *engine);
+/* In a turn: makes the next epoch durable with the next batch. The engine keeps its own epoch until
+ * it is adopted, and a restart begins after both. */
+void engine_reserve_epoch(struct engine *engine);
 
-/* Gives up the timers that are being delivered, as a list for engine_adopt alone; their deliveries
- * stay valid, and come back to the engine that adopts them. Only of a drained and settled engine,
- * which is good for engine_destroy alone afterwards. */
-void engine_release(struct engine *engine, struct list *ret_timers);
+enum engine_reservation engine_reservation(const struct engine *engine);
 
-/* Takes them, before all else that is done with a new engine. False when out of memory: the
- * rest on `timers` was not taken, and the engine is good for engine_drain and engine_release. */
-bool engine_adopt(struct engine *engine, struct list *timers);
+/* Between turns, when all that the engine asked for was taken, and its epoch is RESERVED: no turn
+ * begins before engine_adopt. */
+void engine_release(struct engine *engine);
+
+/* Goes on with the reserved epoch: ids and deliveries are told from those before. Names all queues
+ * with items once more (engine_take_woken). */
+void engine_adopt(struct engine *engine);
 
 /* ---- what to do ---- */
 

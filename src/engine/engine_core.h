@@ -10,6 +10,7 @@
  *   outcome     what an answer of a target means for the timer
  *   spill       where timers are put for which there is no room
  *   window      the wheel over the near future and the frontier of reading ahead
+ *   dead        dead letters: where they lie, how much they take, and when they go
  *   watermark   where rows lie: the bounds that each batch carries
  *   commit      batches of changes, and timers in doubt
  *   entries     the timers in memory and their phases
@@ -31,7 +32,12 @@ struct engine {
     struct wall started; /* when it was created */
     bool is_in_turn;
     bool is_draining; /* begins no delivery and no read ahead */
-    uint64_t epoch;
+    bool is_released;
+    bool was_dead_scan;     /* the last scan was for dead letters */
+    uint64_t epoch;         /* of ids and deliveries */
+    uint64_t epoch_durable; /* what each batch carries: `epoch`, or the next one */
+    enum engine_reservation reservation;
+    const struct storage_batch *reserving; /* RESERVING: the batch that carries it, once taken */
     struct random random;
     struct engine_stats stats; /* its counters; the gauges are asked of the modules */
 
@@ -41,6 +47,7 @@ struct engine {
     struct dispatch *dispatch;
     struct spill *spill;
     struct window *window;
+    struct dead *dead;
     struct watermark *watermark;
     struct commit *commit;
     struct entries *entries;

@@ -146,7 +146,7 @@ static enum error_code fault_submit(struct fault_world *world, struct command *c
     carry_on(world);
     assert_true(command->error == ERROR_NONE || command->error == ERROR_NO_MEMORY ||
                 command->error == ERROR_NOT_FOUND || command->error == ERROR_GONE ||
-                command->error == ERROR_ALREADY_FIRING);
+                command->error == ERROR_ALREADY_FIRING || command->error == ERROR_UNREADABLE);
     return command->error;
 }
 

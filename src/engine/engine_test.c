@@ -217,6 +217,8 @@ static void test_retries_are_bounded(void **state)
     }
     assert_int_equal(attempts, RETRY_POLICY_DEFAULT.attempts_max);
     fixture_advance_to(&fixture, 100 * HOUR_MS);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, &shown), ERROR_GONE);
+    fixture_advance_to(&fixture, 100 * HOUR_MS + fixture.options.dead_retain_ms);
     assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, &shown),
                      ERROR_NOT_FOUND); /* long forgotten */
     fixture_create(&fixture, "http://a.example/", 0, &id);
@@ -650,11 +652,40 @@ static void test_backoff_is_full_jitter(void **state)
     assert_int_equal(retry_delay_ms(&policy, 1, 24 * HOUR_MS - 1, &random), 24 * HOUR_MS - 1);
 }
 
+/* Goal: a partition that cannot be read creates nothing that it might never fire, and goes on when
+ * it can be read again. */
+/* proves: unreadable */
+static void test_unreadable_refuses_creates(void **state)
+{
+    struct engine_fixture fixture;
+    struct engine_stats stats;
+
+    (void)state;
+    fixture_prepare(&fixture);
+    memory_storage_fail_read(fixture.storage, 1, ERROR_IO);
+    fixture_create_engine(&fixture);
+    fixture_carry_out(&fixture);
+    assert_false(engine_is_ready(fixture.engine));
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", 1000, NULL), ERROR_UNREADABLE);
+    engine_stats(fixture.engine, &stats);
+    assert_int_equal(stats.unreadable, 1);
+    assert_int_equal(stats.pending, 0);
+    fixture_advance_to(&fixture, fixture.options.storage_retry_ms);
+    assert_true(engine_is_ready(fixture.engine));
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", 1000, NULL), ERROR_NONE);
+    fixture_advance_to(&fixture, fixture.options.storage_retry_ms + 1000);
+    assert_int_equal(fixture.delivered_count, 1);
+    engine_stats(fixture.engine, &stats);
+    assert_int_equal(stats.unreadable, 0);
+    fixture_deinit(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fires_at_its_due_time_and_not_before),
         cmocka_unit_test(test_far_timer_is_read_ahead),
+        cmocka_unit_test(test_unreadable_refuses_creates),
         cmocka_unit_test(test_clock_step_forward_fires_what_became_due),
         cmocka_unit_test(test_clock_step_back_fires_nothing_twice_or_early),
         cmocka_unit_test(test_clock_step_back_while_waiting_for_room),

@@ -20,14 +20,13 @@ struct entries {
 
 /* By phase: the phases that may follow. */
 static const unsigned entries_transitions[ENTRY_PHASE_COUNT] = {
-    [ENTRY_ABSENT] = TO(LOADING) | TO(WRITING) | TO(INFLIGHT), /* INFLIGHT: adopted */
+    [ENTRY_ABSENT] = TO(LOADING) | TO(WRITING),
     [ENTRY_LOADING] =
         TO(LOADING) | TO(WRITING) | TO(SCHEDULED) | TO(QUEUED) | TO(EVICTABLE) | TO(ABSENT),
     [ENTRY_WRITING] = TO(LOADING) | TO(WRITING) | TO(SCHEDULED) | TO(QUEUED) | TO(EVICTABLE),
     [ENTRY_SCHEDULED] = TO(SCHEDULED) | TO(WRITING) | TO(QUEUED) | TO(EVICTABLE),
     [ENTRY_QUEUED] = TO(QUEUED) | TO(INFLIGHT) | TO(WRITING) | TO(SCHEDULED) | TO(EVICTABLE),
-    [ENTRY_INFLIGHT] = TO(WRITING) | TO(QUEUED) | TO(SCHEDULED) | TO(EVICTABLE) |
-                       TO(ABSENT), /* ABSENT: released */
+    [ENTRY_INFLIGHT] = TO(WRITING) | TO(QUEUED) | TO(SCHEDULED) | TO(EVICTABLE),
     [ENTRY_EVICTABLE] = TO(WRITING) | TO(ABSENT),
 };
 
@@ -66,6 +65,7 @@ void entries_destroy(struct entries *entries)
 
 struct entry *entries_add(struct entries *entries, struct timer *timer, enum entry_phase phase)
 {
+    assert(!timer->next);
     assert(phase == ENTRY_LOADING || phase == ENTRY_WRITING);
     assert(!entries_find(entries, timer->id.serial));
 
@@ -91,6 +91,8 @@ struct entry *entries_find(const struct entries *entries, uint64_t serial)
 /* Leaves the map. */
 static void entries_remove(struct entries *entries, struct entry *entry)
 {
+    assert(entry->phase == ENTRY_ABSENT);
+    assert(!(entry->flags & (ENTRY_IN_DOUBT | ENTRY_IS_SPILLING)));
     assert(list_is_empty(&entry->waiters));
     assert(!entry->successor && !entry->recorded);
 
@@ -99,10 +101,15 @@ static void entries_remove(struct entries *entries, struct entry *entry)
     (void)removed;
     entries_uncount(entries, entry);
     list_push(&entries->gone, &entry->link);
+    assert(!(entry->flags & ENTRY_IS_COUNTED));
 }
 
 void entries_set_phase(struct entries *entries, struct entry *entry, enum entry_phase to)
 {
+    assert(to == ENTRY_WRITING || (!entry->successor && !entry->recorded));
+    assert((to != ENTRY_SCHEDULED && to != ENTRY_QUEUED) || !timer_is_final(entry->timer->state));
+    assert(to == ENTRY_WRITING || !(entry->flags & ENTRY_IS_SPILLING));
+    assert(to == ENTRY_WRITING || to == ENTRY_LOADING || !(entry->flags & ENTRY_IN_DOUBT));
     assert(entry->phase < ENTRY_PHASE_COUNT && to < ENTRY_PHASE_COUNT);
     assert(entries_transitions[entry->phase] & 1u << to);
     (void)entries_transitions; /* without assertions nothing reads it */
@@ -127,23 +134,9 @@ void entries_set_phase(struct entries *entries, struct entry *entry, enum entry_
     }
 }
 
-void entries_release(struct entries *entries, struct entry *entry, struct list *list)
-{
-    assert(!entry->successor && !entry->recorded);
-    assert(entry->phase == ENTRY_INFLIGHT);
-    entries_set_phase(entries, entry, ENTRY_ABSENT);
-    list_remove(&entry->link);
-    list_push(list, &entry->link);
-}
-
-bool entries_adopt(struct entries *entries, struct entry *entry)
-{
-    assert(entry->phase == ENTRY_ABSENT && !entries_find(entries, entry->timer->id.serial));
-    return map_put(&entries->map, entry->timer->id.serial, entry);
-}
-
 void entries_retire(struct entries *entries, struct timer *timer)
 {
+    assert(timer != entries->retired);
     assert(!timer->next);
     timer->next = entries->retired;
     entries->retired = timer;
@@ -151,6 +144,8 @@ void entries_retire(struct entries *entries, struct timer *timer)
 
 void entries_replace(struct entries *entries, struct entry *entry, struct timer *timer)
 {
+    assert(timer->id.partition == entry->timer->id.partition);
+    assert(!entry->successor);
     assert(entry->phase != ENTRY_ABSENT);
     assert(!timer->next);
     assert(timer != entry->timer && timer->id.serial == entry->timer->id.serial);
@@ -172,6 +167,7 @@ void entries_count(struct entries *entries, struct entry *entry)
         return;
     entry->flags |= ENTRY_IS_COUNTED;
     entries->near_bytes += entry_footprint(entry);
+    assert(entries->near_bytes >= entry_footprint(entry));
 }
 
 void entries_uncount(struct entries *entries, struct entry *entry)
@@ -181,12 +177,14 @@ void entries_uncount(struct entries *entries, struct entry *entry)
     assert(entries->near_bytes >= entry_footprint(entry));
     entry->flags &= ~(uint32_t)ENTRY_IS_COUNTED;
     entries->near_bytes -= entry_footprint(entry);
+    assert(entries->near_bytes == 0 || map_count(&entries->map) > 0);
 }
 
 void entries_evict(struct entries *entries)
 {
     LIST_FOR_EACH (&entries->evictable, link)
         entries_set_phase(entries, entry_of(link), ENTRY_ABSENT);
+    assert(list_is_empty(&entries->evictable));
 }
 
 void entries_free_gone(struct entries *entries)
@@ -213,6 +211,7 @@ size_t entries_size(const struct entries *entries)
 
 bool entries_has_evictable(const struct entries *entries)
 {
+    assert(list_is_empty(&entries->evictable) || map_count(&entries->map) > 0);
     return !list_is_empty(&entries->evictable);
 }
 

@@ -6,9 +6,9 @@
  *     settle: SCHEDULED when it lives and lies before the frontier, otherwise EVICTABLE
  *     SCHEDULED ──due──► QUEUED ──room──► INFLIGHT ──outcome──► WRITING ──durable──► settle
  *     SCHEDULED, QUEUED, EVICTABLE ──command──► WRITING
- *     EVICTABLE ──no read ahead is out──► ABSENT (the storage has it)
+ *     EVICTABLE ──no scan is out──► ABSENT (the storage has it)
  *
- * An entry stays EVICTABLE while a read ahead is out, because that read may return its row as it
+ * An entry stays EVICTABLE while a scan is out, because that scan may return its row as it
  * was before: the entry is what tells the stale row apart.
  *
  * A phase changes in entries_set_phase alone, which asserts that the transition is in its table.
@@ -21,6 +21,7 @@
 #ifndef TICKWHEEL_ENGINE_ENTRIES_H
 #define TICKWHEEL_ENGINE_ENTRIES_H
 
+#include "base/footprint.h"
 #include "storage/storage.h"
 #include "timer/timer.h"
 
@@ -40,6 +41,8 @@ enum entry_flag {
     ENTRY_WAS_RETRYING = 1 << 1, /* INFLIGHT: its timer's state before */
     ENTRY_IN_DOUBT = 1 << 2,     /* a write of it failed, and may be on disk nevertheless */
     ENTRY_IS_SPILLING = 1 << 3,  /* WRITING because it was spilled */
+    ENTRY_IS_FORGOTTEN = 1 << 4, /* a dead letter that goes, or is gone */
+    ENTRY_IS_UNPROVEN = 1 << 5,  /* INFLIGHT: its target was unproven (shares.h) when it began */
 };
 
 /* What the engine knows of a timer that is in memory. */
@@ -63,9 +66,6 @@ struct entry {
     uint32_t flags;            /* of enum entry_flag */
     uint8_t phase;             /* of enum entry_phase; set by entries_set_phase alone */
 };
-
-/* What malloc takes for an entry: it adds a word and rounds up to two. */
-#define ENTRY_FOOTPRINT ((sizeof(struct entry) + sizeof(size_t) + 15) & ~(size_t)15)
 
 struct entries;
 
@@ -95,11 +95,6 @@ void entries_retire(struct entries *entries, struct timer *timer);
 /* Whether the entry's footprint counts against what may be in memory; both may be repeated. */
 void entries_count(struct entries *entries, struct entry *entry);
 void entries_uncount(struct entries *entries, struct entry *entry);
-
-/* Takes an entry that is INFLIGHT out of the map and puts it onto `list`, which owns it; and into
- * another map, where its phase is to be set. False when out of memory: it is still the caller's. */
-void entries_release(struct entries *entries, struct entry *entry, struct list *list);
-bool entries_adopt(struct entries *entries, struct entry *entry);
 
 /* All EVICTABLE become ABSENT. */
 void entries_evict(struct entries *entries);
@@ -131,13 +126,13 @@ static inline struct entry *entry_of(struct list *link)
 /* The memory that an entry and its timer take. */
 static inline size_t entry_footprint(const struct entry *entry)
 {
-    return ENTRY_FOOTPRINT + entry->timer->footprint;
+    return footprint_of(sizeof(struct entry)) + entry->timer->footprint;
 }
 
 /* The memory that a timer will take once it has an entry. */
 static inline size_t entry_footprint_of(const struct timer *timer)
 {
-    return ENTRY_FOOTPRINT + timer->footprint;
+    return footprint_of(sizeof(struct entry)) + timer->footprint;
 }
 
 static inline struct storage_position position_of(const struct timer *timer)

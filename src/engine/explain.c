@@ -16,7 +16,8 @@ static void explain_on_disk(const struct engine *engine, const struct timer *tim
 {
     uint64_t ahead_ms = engine->options.window_ms;
 
-    assert(!timer_is_over(timer->state));
+    assert(explained->until.ms == WALL_NEVER.ms);
+    assert(!timer_is_final(timer->state));
     explained->place = PLACE_DISK;
     explained->is_spilled = position_is_spilled(engine, timer);
     explained->read_at.ms = timer->at.ms > ahead_ms ? timer->at.ms - ahead_ms : 0;
@@ -29,12 +30,13 @@ void explain_timer(struct engine *engine, const struct entry *entry,
     const struct history_entry *kept = history_find(engine->history, timer->id.serial);
     struct tw_wheel_place place;
 
+    assert(engine->is_in_turn);
     assert(entry->phase != ENTRY_ABSENT && entry->phase != ENTRY_LOADING);
     *ret_explained = (struct explained){.now = engine->now, .until = WALL_NEVER};
     if (kept)
         ret_explained->lateness = kept->lateness;
-    if (timer_is_over(timer->state)) {
-        ret_explained->place = PLACE_OVER;
+    if (timer_is_final(timer->state)) {
+        ret_explained->place = PLACE_FINAL;
     } else if (entry->phase == ENTRY_QUEUED || entry->phase == ENTRY_INFLIGHT) {
         dispatch_explain(engine, entry, ret_explained);
     } else if (entry->phase == ENTRY_SCHEDULED && window_find(engine, entry, &place)) {
@@ -44,4 +46,5 @@ void explain_timer(struct engine *engine, const struct entry *entry,
     } else {
         explain_on_disk(engine, timer, ret_explained);
     }
+    assert(timer_is_final(timer->state) == (ret_explained->place == PLACE_FINAL));
 }

@@ -56,25 +56,25 @@ struct lateness {
     uint32_t ms[LATENESS_STAGES];
 };
 
-enum place {
-    PLACE_OVER,
-    PLACE_WHEEL,   /* in memory, in the wheel */
-    PLACE_DISK,    /* on disk alone */
-    PLACE_WAITING, /* due, in its lane */
-    PLACE_OUT,     /* being delivered */
+enum explain_place {
+    PLACE_FINAL,
+    PLACE_WHEEL,    /* in memory, in the wheel */
+    PLACE_DISK,     /* on disk alone */
+    PLACE_QUEUED,   /* due, in its dispatch queue */
+    PLACE_INFLIGHT, /* being delivered */
 };
 
 struct explained {
-    enum place place;
+    enum explain_place place;
     struct wall now;      /* the engine's */
     unsigned wheel_level; /* WHEEL */
     unsigned wheel_bucket;
     bool is_spilled;         /* DISK: due, put back for want of room */
     struct wall read_at;     /* DISK: from when on it is read, if there is room */
-    enum wait_reason reason; /* WAITING */
-    struct wall until;       /* WAITING: when that may change; WALL_NEVER: with the next outcome */
-    uint32_t inflight, inflight_max; /* WAITING, OUT: of its target, in this partition */
-    struct wall since;               /* WAITING, OUT: when it was found due */
+    enum wait_reason reason; /* QUEUED */
+    struct wall until;       /* QUEUED: when that may change; WALL_NEVER: with the next outcome */
+    uint32_t inflight, inflight_max; /* QUEUED, INFLIGHT: of its target, in this partition */
+    struct wall since;               /* QUEUED, INFLIGHT: when it was found due */
     struct lateness lateness;        /* of this attempt so far, or of the last known one */
 };
 

@@ -47,13 +47,13 @@ static void test_from_disk_to_over(void **state)
                      (START.ms + HOUR_MS) >> (8 * explained.wheel_level) & 0xff);
     fixture_advance_to(&fixture, HOUR_MS);
     explained = explain(&fixture, &id, ERROR_NONE);
-    assert_int_equal(explained.place, PLACE_OUT);
+    assert_int_equal(explained.place, PLACE_INFLIGHT);
     assert_int_equal(explained.inflight, 1);
     assert_int_equal(explained.lateness.attempt, 1);
     fixture_advance_to(&fixture, HOUR_MS + 70);
     fixture_answer_all(&fixture, DELIVERY_DONE);
     explained = explain(&fixture, &id, ERROR_GONE);
-    assert_int_equal(explained.place, PLACE_OVER);
+    assert_int_equal(explained.place, PLACE_FINAL);
     assert_int_equal(explained.lateness.attempt, 1);
     id.serial++;
     explain(&fixture, &id, ERROR_NOT_FOUND);
@@ -80,7 +80,7 @@ static void test_reasons_to_wait(void **state)
     fixture_advance_to(&fixture, 1000);
     fixture_advance_to(&fixture, 1001);
     explained = explain(&fixture, &id, ERROR_NONE);
-    assert_int_equal(explained.place, PLACE_WAITING);
+    assert_int_equal(explained.place, PLACE_QUEUED);
     assert_int_equal(explained.reason, WAIT_TARGET_LIMIT);
     assert_true(explained.inflight == 1 && explained.inflight_max == 1);
     assert_int_equal(explain(&fixture, &queued, ERROR_NONE).reason, WAIT_WORKER);
@@ -103,7 +103,7 @@ static void test_reasons_to_wait(void **state)
     for (uint64_t ms = 3200; ms <= 23100; ms += 100)
         fixture_advance_to(&fixture, ms);
     explained = explain(&fixture, &id, ERROR_NONE);
-    assert_int_equal(explained.place, PLACE_OUT);
+    assert_int_equal(explained.place, PLACE_INFLIGHT);
     assert_int_equal(explained.lateness.ms[LATENESS_TARGET_LIMIT], 400);
     assert_int_equal(explained.lateness.ms[LATENESS_RATE], 1699);
     assert_int_equal(explained.lateness.ms[LATENESS_BREAKER], 20000);
@@ -132,7 +132,7 @@ static void test_stages_of_an_outage(void **state)
     fixture.now = (struct wall){START.ms + 65000};
     fixture_open(&fixture);
     explained = explain(&fixture, &id, ERROR_NONE);
-    assert_int_equal(explained.place, PLACE_WAITING);
+    assert_int_equal(explained.place, PLACE_QUEUED);
     assert_int_equal(explained.reason, WAIT_CATCH_UP);
     fixture_advance_to(&fixture, 66000);
     assert_int_equal(fixture.delivered_count, 2);
@@ -190,7 +190,7 @@ static void test_commit_and_retries(void **state)
     assert_int_equal(explained.lateness.ms[LATENESS_COMMIT], 45);
     fixture_advance_to(&fixture, 3000);
     explained = explain(&fixture, &id, ERROR_NONE);
-    assert_int_equal(explained.place, PLACE_OUT);
+    assert_int_equal(explained.place, PLACE_INFLIGHT);
     assert_int_equal(explained.lateness.attempt, 2);
     assert_int_equal(explained.lateness.ms[LATENESS_RETRIES], 2000);
     assert_int_equal(explained.lateness.ms[LATENESS_COMMIT], 0);

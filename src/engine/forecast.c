@@ -21,6 +21,7 @@ static void forecast_next_page(struct engine *engine, struct command *command)
     const struct forecast *forecast = command->forecast;
     uint64_t rows_left = forecast->rows_max - forecast->rows;
 
+    assert(storage_position_before(command->scan.from, command->scan.to));
     assert(forecast->rows < forecast->rows_max);
     command->scan.rows_max = rows_left < PAGE_ROWS ? (size_t)rows_left : PAGE_ROWS;
     commands_scan(engine, command);
@@ -30,6 +31,7 @@ void forecast_start(struct engine *engine, struct command *command)
 {
     struct forecast *forecast = command->forecast;
 
+    assert(forecast->count > 0);
     assert(command->kind == COMMAND_FORECAST);
     assert(forecast->unit_ms > 0);
     memset(forecast->due, 0, forecast->count * sizeof(*forecast->due));
@@ -50,6 +52,8 @@ void forecast_start(struct engine *engine, struct command *command)
 
 static void forecast_count_at(struct forecast *forecast, struct wall at)
 {
+    assert(forecast->unit_ms > 0);
+    assert(at.ms < WALL_NEVER.ms);
     if (at.ms < forecast->from.ms)
         forecast->overdue++;
     else if (at.ms < forecast_end(forecast).ms)
@@ -65,6 +69,7 @@ static void forecast_count_firings(const struct engine *engine, struct forecast 
     struct schedule schedule;
     struct wall at = timer->due;
 
+    assert(forecast->firings <= forecast_firings_max(forecast));
     if (!timer->texts.schedule.size ||
         schedule_of(timer, &engine->options.zones, &schedule, NULL) || !schedule.recurs)
         return;
@@ -87,6 +92,7 @@ static void forecast_count_row(const struct engine *engine, const struct command
 {
     struct forecast *forecast = command->forecast;
 
+    assert(!timer_is_final(timer->state));
     assert(forecast->rows <= forecast->rows_max);
     forecast->rows++;
     if (!tenant_owns(command, timer))
@@ -100,6 +106,7 @@ void forecast_read(struct engine *engine, struct engine_read *read)
     struct command *command = read->command_;
     struct forecast *forecast = command->forecast;
 
+    assert(read->command_ == command && read->kind == ENGINE_READ_SCAN);
     assert(command->kind == COMMAND_FORECAST);
     if (read->result) {
         commands_reply(engine, command, read->result, NULL);

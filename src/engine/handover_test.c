@@ -1,31 +1,26 @@
 /*
- * Goal: a partition that changes its engine loses no timer, delivers none twice because of that,
- * and answers for deliveries that began before. Method: one engine by hand over storage in memory,
+ * Goal: a partition that changes its shard loses no timer, delivers none twice because of that, and
+ * answers for deliveries that began before. Method: one engine by hand over storage in memory,
  * released and adopted at chosen moments.
  */
 #include "engine/engine_testing.h"
 
-/* The next engine of the fixture's partition, with an epoch of its own. */
-static void hand_over(struct engine_fixture *fixture)
+/* The engine moves to another thread, with everything that is in flight. */
+static void handover_to_next(struct engine_fixture *fixture)
 {
-    struct list timers;
+    struct storage_meta meta;
 
-    list_init(&timers);
-    engine_drain(fixture->engine);
+    engine_begin(fixture->engine, fixture->now);
+    engine_reserve_epoch(fixture->engine);
+    engine_end(fixture->engine);
+    assert_int_equal(engine_reservation(fixture->engine), ENGINE_RESERVING);
     fixture_carry_out(fixture);
-    assert_true(engine_is_settled(fixture->engine));
-    engine_release(fixture->engine, &timers);
-    engine_destroy(fixture->engine);
-
-    struct storage_batch batch = {0}, *batches[] = {&batch};
-
-    assert_int_equal(storage_load_meta(fixture->storage, 0, &batch.meta, NULL), ERROR_NONE);
-    fixture->epoch = ++batch.meta.epoch;
-    assert_int_equal(storage_commit(fixture->storage, batches, 1, NULL), ERROR_NONE);
-    fixture->engine = engine_create(&fixture->options, &batch.meta, fixture->now);
-    assert_non_null(fixture->engine);
-    assert_true(engine_adopt(fixture->engine, &timers));
-    assert_true(list_is_empty(&timers));
+    assert_int_equal(engine_reservation(fixture->engine), ENGINE_RESERVED);
+    engine_release(fixture->engine);
+    engine_adopt(fixture->engine);
+    fixture->epoch++;
+    assert_int_equal(storage_load_meta(fixture->storage, 0, &meta, NULL), ERROR_NONE);
+    assert_int_equal(meta.epoch, fixture->epoch);
     fixture_carry_out(fixture);
 }
 
@@ -49,7 +44,7 @@ static void test_what_waits_is_found_again(void **state)
     assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, &far), ERROR_NONE);
     assert_int_equal(fixture_create(&fixture, "http://a.example/", 60, &cancelled), ERROR_NONE);
     assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &cancelled, 0, NULL), ERROR_NONE);
-    hand_over(&fixture);
+    handover_to_next(&fixture);
     assert_int_equal(handover_stats(&fixture).pending, 2);
     fixture_advance_to(&fixture, 100);
     assert_int_equal(fixture.delivered_count, 1);
@@ -83,7 +78,7 @@ static void test_deliveries_are_handed_over(void **state)
         assert_non_null(pulled);
         list_push(&fixture.out, &pulled->link);
         for (int i = 0; i < moves; i++)
-            hand_over(&fixture);
+            handover_to_next(&fixture);
         assert_int_equal(handover_stats(&fixture).inflight, 3);
         assert_int_equal(handover_stats(&fixture).pulled, 1);
         fixture_advance_to(&fixture, 30);
@@ -106,20 +101,60 @@ static void test_deliveries_are_handed_over(void **state)
     }
 }
 
-/* A drained engine that stays delivers what came due meanwhile. */
-static void test_resume(void **state)
+/* Goal: ids and deliveries after a move are told from those before, and a batch of the time between
+ * reservation and release does not take the epoch back. Method: a create before, between and after,
+ * and the meta that the storage has. */
+static void test_the_epoch_rises(void **state)
 {
+    struct timer_id before, between, after;
+    struct storage_meta meta;
     struct engine_fixture fixture;
 
     (void)state;
     fixture_init(&fixture);
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, &before), ERROR_NONE);
+    engine_begin(fixture.engine, fixture.now);
+    engine_reserve_epoch(fixture.engine);
+    engine_end(fixture.engine);
+    fixture_carry_out(&fixture);
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, &between), ERROR_NONE);
+    assert_int_equal(storage_load_meta(fixture.storage, 0, &meta, NULL), ERROR_NONE);
+    assert_int_equal(meta.epoch, fixture.epoch + 1);
+    assert_int_equal(between.serial >> 40, before.serial >> 40);
+    engine_release(fixture.engine);
+    engine_adopt(fixture.engine);
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, &after), ERROR_NONE);
+    assert_int_equal(after.serial >> 40, (before.serial >> 40) + 1);
     assert_int_equal(fixture_create(&fixture, "http://a.example/", 10, NULL), ERROR_NONE);
-    engine_drain(fixture.engine);
     fixture_advance_to(&fixture, 20);
-    assert_int_equal(fixture.delivered_count, 0);
-    engine_resume(fixture.engine);
-    fixture_advance_to(&fixture, 20);
-    assert_int_equal(fixture.delivered_count, 1);
+    assert_int_equal(fixture_first_out(&fixture)->epoch, fixture.epoch + 1);
+    fixture.epoch++;
+    fixture_deinit(&fixture);
+}
+
+/* Goal: without a durable epoch there is no move, and the next try succeeds. Method: the batch that
+ * carries the epoch fails. */
+static void test_a_storage_that_fails_keeps_the_engine(void **state)
+{
+    struct storage_batch *batch;
+    struct timer_id id;
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture);
+    engine_begin(fixture.engine, fixture.now);
+    engine_reserve_epoch(fixture.engine);
+    engine_end(fixture.engine);
+    batch = engine_take_batch(fixture.engine);
+    assert_non_null(batch);
+    batch->result = ERROR_IO;
+    engine_begin(fixture.engine, fixture.now);
+    engine_committed(fixture.engine, batch);
+    engine_end(fixture.engine);
+    assert_int_equal(engine_reservation(fixture.engine), ENGINE_RESERVE_REFUSED);
+    fixture_carry_out(&fixture);
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, &id), ERROR_NONE);
+    handover_to_next(&fixture);
     fixture_deinit(&fixture);
 }
 
@@ -128,7 +163,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_waits_is_found_again),
         cmocka_unit_test(test_deliveries_are_handed_over),
-        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_the_epoch_rises),
+        cmocka_unit_test(test_a_storage_that_fails_keeps_the_engine),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,6 +48,7 @@ void history_forget(struct history *history, uint64_t serial)
 /* The place of the oldest entry. */
 static struct history_entry *history_next(struct history *history, uint64_t serial)
 {
+    assert(history->next <= history->count);
     assert(history->count <= history->count_max);
     if (!history->entries && history->count_max > 0)
         history->entries = calloc(history->count_max, sizeof(*history->entries));
@@ -69,6 +70,7 @@ struct history_entry *history_begin(struct history *history, uint64_t serial)
 {
     struct history_entry *entry = history_find(history, serial);
 
+    assert(history->count <= history->count_max);
     if (!entry)
         entry = history_next(history, serial);
     if (entry)
@@ -86,6 +88,7 @@ void history_returned(struct history *history, const struct delivery *delivery, 
     uint64_t serial = delivery->timer->id.serial;
     struct history_entry *entry = history_find(history, serial);
 
+    assert(delivery->attempt > 0);
     if (!entry)
         return;
     assert(entry->serial == serial);

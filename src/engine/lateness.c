@@ -73,6 +73,7 @@ void lateness_of_delivery(struct engine *engine, const struct dispatch_queue *qu
 {
     struct history_entry *kept = history_begin(engine->history, entry->timer->id.serial);
 
+    assert(entry->phase == ENTRY_QUEUED && entry->timer->due.ms <= engine->now.ms);
     if (kept)
         lateness_so_far(engine, queue, entry, &kept->lateness);
 }
@@ -81,15 +82,16 @@ void dispatch_explain(struct engine *engine, const struct entry *entry, struct e
 {
     struct dispatch_queue *queue = dispatch_queue_by_key(engine, entry->queue);
 
+    assert(entry->queue == queue->key);
     assert(queue && (entry->phase == ENTRY_QUEUED || entry->phase == ENTRY_INFLIGHT));
     explained->inflight = queue->inflight;
     explained->inflight_max = dispatch_inflight_max(&engine->options, queue);
     explained->since = entry->found_due;
     if (entry->phase == ENTRY_INFLIGHT) {
-        explained->place = PLACE_OUT;
+        explained->place = PLACE_INFLIGHT;
         return;
     }
-    explained->place = PLACE_WAITING;
+    explained->place = PLACE_QUEUED;
     explained->reason = dispatch_queue_reason(engine, queue, &explained->until);
     if (engine->is_draining)
         explained->reason = WAIT_STOPPING;

@@ -35,6 +35,7 @@ static bool leases_has_room(const struct engine *engine, const struct entry *ent
 {
     const struct dispatch *dispatch = engine->dispatch;
 
+    assert(dispatch->pulled > 0 || dispatch->pulled_bytes == 0);
     assert(entry->phase == ENTRY_QUEUED);
     return dispatch->pulled == 0 ||
            (dispatch->pulled < engine->options.pulled_max &&
@@ -43,6 +44,7 @@ static bool leases_has_room(const struct engine *engine, const struct entry *ent
 
 void leases_began(struct engine *engine, const struct entry *entry)
 {
+    assert(entry->flags & ENTRY_IS_COUNTED);
     assert(engine->dispatch->pulled < engine->dispatch->inflight);
     engine->dispatch->pulled++;
     engine->dispatch->pulled_bytes += entry_footprint(entry);
@@ -57,11 +59,10 @@ void leases_wake(struct engine *engine, struct dispatch_queue *queue)
 
 /* A worker that was refused may try again, in any queue, for the room is one for all of them.
  * O(queues), but once for each time that the room was exhausted. */
-static void leases_wake_refused(struct engine *engine)
+void leases_wake_all(struct engine *engine)
 {
     size_t cursor = 0;
 
-    assert(engine->dispatch->pull_refused);
     engine->dispatch->pull_refused = false;
     for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));)
         if (!list_is_empty(&queue->timers))
@@ -76,7 +77,8 @@ void leases_ended(struct engine *engine, const struct entry *entry)
     dispatch->pulled--;
     dispatch->pulled_bytes -= entry_footprint(entry);
     if (dispatch->pull_refused)
-        leases_wake_refused(engine);
+        leases_wake_all(engine);
+    assert(dispatch->pulled > 0 || dispatch->pulled_bytes == 0);
 }
 
 struct delivery *engine_pull(struct engine *engine, struct bytes queue, unsigned priority)

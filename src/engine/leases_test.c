@@ -413,7 +413,7 @@ static void test_a_dead_neighbour_does_not_hold_it_up(void **state)
     pull_deinit(&fixture);
 }
 
-/* Goal: what an earlier life had spilled is called in as well, and so is what failed before it was
+/* Goal: what an earlier life had spilled is reloaded as well, and so is what failed before it was
  * spilled. Method: those in memory are handed back a few times, but not to their last attempt; then
  * the process dies. */
 static void test_a_spilled_backlog_outlives_a_crash(void **state)
@@ -453,7 +453,7 @@ static void test_spilling_is_spread(void **state)
         pull_create(&fixture, "queue:a", 0);
     assert_true(pull_stats(&fixture).spilled > 5000);
     assert_true(fixture.batch_writes_most <=
-                1 + 256 + 1); /* the create, one step, one for each lane */
+                1 + 256 + 1); /* the create, one step, one for each dispatch queue */
     assert_int_equal(pull_drain(&fixture, "a"), 20000);
     pull_deinit(&fixture);
 }
@@ -474,12 +474,13 @@ static void test_what_is_due_at_once_is_spilled_in_portions(void **state)
     pull_settle(&fixture);
     assert_true(pull_stats(&fixture).spilled > 1000);
     assert_true(pull_stats(&fixture).near_bytes <= 2 << 20);
-    assert_true(fixture.batch_writes_most <= 4 * (256 + 1)); /* so many steps, one for each lane */
+    assert_true(fixture.batch_writes_most <=
+                4 * (256 + 1)); /* so many steps, one for each dispatch queue */
     assert_int_equal(pull_drain(&fixture, "a"), 8000);
     pull_deinit(&fixture);
 }
 
-/* Goal: a spilled timer is found by commands, and one that was cancelled is not called in. */
+/* Goal: a spilled timer is found by commands, and one that was cancelled is not reloaded. */
 /* proves: lease-cancel */
 static void test_spilled_timers_can_be_cancelled(void **state)
 {
@@ -590,7 +591,7 @@ static void test_redrive_fails(void **state)
     assert_int_equal(pull_ask(&fixture, COMMAND_REDRIVE, id), ERROR_NONE);
     delivery = pull_one(&fixture, "a", 5);
     pull_answer(&fixture, delivery, (struct delivery_outcome){.result = DELIVERY_ENDED});
-    pull_advance(&fixture, fixture.options.retain_ms + 1);
+    pull_advance(&fixture, fixture.options.dead_retain_ms + 1);
     assert_int_equal(pull_ask(&fixture, COMMAND_REDRIVE, id), ERROR_NOT_FOUND);
     pull_deinit(&fixture);
 }

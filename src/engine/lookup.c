@@ -61,6 +61,8 @@ void lookup_forget_candidates(struct command *command)
 
 void lookup_set_candidates(struct command *command, struct timer_id *ids, size_t count)
 {
+    assert(command->names_.count == 0 && command->names_.next == 0);
+    assert(ids || count == 0);
     assert(!command->names_.ids);
     command->names_.ids = ids;
     command->names_.count = count;
@@ -68,6 +70,7 @@ void lookup_set_candidates(struct command *command, struct timer_id *ids, size_t
 
 void lookup_take(struct command *command, struct engine_read *read)
 {
+    assert(!read->names.count || read->names.ids);
     assert(read->kind == ENGINE_READ_LOOKUP && read->result == ERROR_NONE);
     lookup_set_candidates(command, read->names.ids, read->names.count);
     read->names = (struct storage_names){0};
@@ -97,6 +100,7 @@ bool lookup_watchers(struct engine *engine, struct command *command, uint64_t se
 {
     const struct name_space space = {engine->options.partition, command->tenant};
 
+    assert(count_max <= engine->options.scan_rows_max);
     assert(command->kind == COMMAND_COMPLETE && command->name.size);
     return lookup_read(engine, command, name_hash(space, NAME_WATCH, command->name), serial_below,
                        count_max);
@@ -130,6 +134,7 @@ static enum lookup_step lookup_read_step(struct engine *engine, struct command *
 {
     struct lookup_name name;
 
+    assert(engine->is_in_turn);
     assert(command->kind != COMMAND_COMPLETE);
     lookup_forget_candidates(command);
     if (command->kind == COMMAND_REDRIVE) /* the newest with the key must be its own timer */
@@ -148,6 +153,7 @@ enum lookup_step lookup_next(struct engine *engine, struct command *command)
 {
     struct command_names *names = &command->names_;
 
+    assert(command->kind != COMMAND_REDRIVE);
     assert(engine->is_in_turn);
     assert(names->is_searching && names->next <= names->count);
     if (names->next < names->count) {
@@ -169,6 +175,7 @@ static enum lookup_step lookup_lock(struct engine *engine, struct command *comma
     struct map *locks = &engine->lookup->locks;
     struct lookup_lock *held = map_get(locks, hash);
 
+    assert(!command->names_.is_searching && !command->names_.ids);
     assert(command_is_create(command) || command->kind == COMMAND_REDRIVE);
     assert(!command->names_.is_locked);
     command->names_.lock = hash;
@@ -195,6 +202,7 @@ enum lookup_step lookup_release(struct engine *engine, struct command *command,
 {
     struct map *locks = &engine->lookup->locks;
 
+    assert(engine->is_in_turn);
     assert(!command->names_.is_searching);
     *ret_next = NULL;
     lookup_forget_candidates(command);
@@ -220,6 +228,7 @@ enum lookup_step lookup_begin(struct engine *engine, struct command *command)
     struct lookup_name name;
     uint64_t hash = 0;
 
+    assert(!command_is_create(command) || command->timer_count == 1);
     assert(engine->is_in_turn);
     assert(command->kind != COMMAND_COMPLETE && command->kind != COMMAND_REDRIVE);
     command->names_ = (struct command_names){0};
@@ -234,6 +243,7 @@ enum lookup_step lookup_begin(struct engine *engine, struct command *command)
 enum lookup_step lookup_begin_redrive(struct engine *engine, const struct timer *timer,
                                       struct command *command)
 {
+    assert(timer->state == TIMER_DEAD && engine->is_in_turn);
     assert(command->kind == COMMAND_REDRIVE && timer->texts.key.size);
     return lookup_lock(engine, command,
                        name_hash(name_space_of(timer), NAME_KEY, timer->texts.key));
@@ -243,6 +253,7 @@ bool lookup_fits(const struct command *command, const struct timer *timer)
 {
     const struct command *parent = command->parent_;
 
+    assert(command->names_.next > 0 || parent);
     assert(command->names_.is_searching);
     if (parent && parent->kind == COMMAND_COMPLETE)
         return parent->name.size ? name_fits(timer, NAME_WATCH, parent->name)

@@ -2,6 +2,7 @@
 #include "engine/outcome.h"
 
 #include "calendar/duration.h"
+#include "engine/dead.h"
 #include "engine/engine_core.h"
 #include "engine/position.h"
 #include "engine/tenant.h"
@@ -21,6 +22,8 @@ static void outcome_set_error(struct engine *engine, struct entry *entry, const 
     struct timer_texts texts = entry->timer->texts;
     struct timer *copy;
 
+    assert(engine->is_in_turn);
+    assert(!timer_is_final(entry->timer->state));
     assert(!entry->successor);
     texts.last_error = bytes_of(error);
     copy = timer_copy(entry->timer, &texts);
@@ -30,14 +33,17 @@ static void outcome_set_error(struct engine *engine, struct entry *entry, const 
 
 static void outcome_end(struct engine *engine, struct entry *entry, enum timer_state state)
 {
-    assert(timer_is_over(state) && !timer_is_over(entry->timer->state));
+    assert(timer_is_final(state) && !timer_is_final(entry->timer->state));
     entry->timer->state = state;
     entry->timer->ended = engine->now;
     tenant_dismiss_pending(engine);
-    if (state == TIMER_DEAD)
+    if (state == TIMER_DEAD) {
+        entry->timer->at = dead_place(engine, entry->timer);
         engine->stats.dead++;
-    else
+    } else {
         engine->stats.fired++;
+    }
+    assert(entry->timer->ended.ms > 0);
 }
 
 /* When a timer that recurs fires next; WALL_NEVER when it does not. False when that cannot be told
@@ -48,6 +54,7 @@ static bool outcome_next_due(const struct engine *engine, const struct timer *ti
     struct schedule schedule = {0};
     enum error_code code = ERROR_INVALID;
 
+    assert(!timer_is_final(timer->state) || timer->state == TIMER_DEAD);
     if (timer->texts.schedule.size)
         code = schedule_of(timer, &engine->options.zones, &schedule, NULL);
     *ret_due = code ? WALL_NEVER : schedule_next(&schedule, timer->due, engine->now);
@@ -61,12 +68,14 @@ static struct wall outcome_put_off(const struct engine *engine, const struct tim
     const uint64_t most_ms = position_pause_ms_max(timer);
     struct wall at = wall_add(engine->now, delay_ms < most_ms ? delay_ms : most_ms);
 
-    assert(!timer_is_over(timer->state));
+    assert(engine->is_in_turn);
+    assert(!timer_is_final(timer->state));
     return wall_max(wall_min(at, (struct wall){WALL_MS_MAX}), timer->due);
 }
 
 struct wall outcome_paused_again(struct engine *engine, const struct timer *timer)
 {
+    assert(engine->is_in_turn);
     assert(timer->state == TIMER_RETRYING);
     return outcome_put_off(engine, timer,
                            retry_delay_ms(&timer->retry, timer->attempts, 0, &engine->random));
@@ -79,7 +88,8 @@ static void outcome_finish(struct engine *engine, struct entry *entry, enum time
 {
     struct wall next;
 
-    assert(!timer_is_over(entry->timer->state));
+    assert(engine->is_in_turn && entry->phase != ENTRY_WRITING);
+    assert(!timer_is_final(entry->timer->state));
     assert(state == TIMER_FIRED || state == TIMER_DEAD);
     if (!outcome_next_due(engine, entry->timer, &next)) {
         entry->timer->state = TIMER_RETRYING;
@@ -88,6 +98,7 @@ static void outcome_finish(struct engine *engine, struct entry *entry, enum time
             engine, entry->timer, entry->timer->retry.base_ms + engine->options.storage_retry_ms);
         return;
     }
+    engine->stats.given_up += state == TIMER_DEAD;
     if (next.ms == WALL_NEVER.ms) {
         outcome_end(engine, entry, state);
         return;
@@ -112,6 +123,7 @@ static void outcome_postpone(struct engine *engine, struct entry *entry,
 {
     uint64_t least_ms = outcome_postpone_ms(outcome);
 
+    assert(entry->timer->state == TIMER_DELIVERING);
     assert(outcome->result == DELIVERY_POSTPONED);
     outcome_set_error(engine, entry, outcome->error);
     entry->timer->version++;
@@ -125,6 +137,8 @@ static void outcome_postpone(struct engine *engine, struct entry *entry,
 static uint64_t outcome_pause_ms(struct engine *engine, const struct timer *timer, uint32_t attempt,
                                  const struct delivery_outcome *outcome)
 {
+    assert(outcome->result == DELIVERY_FAILED);
+    assert(attempt > 0 && attempt < timer->retry.attempts_max);
     if (outcome->pause == DELIVERY_PAUSE_EXACT)
         return outcome->retry_after_ms;
     return retry_delay_ms(&timer->retry, attempt, outcome->retry_after_ms, &engine->random);
@@ -133,6 +147,7 @@ static uint64_t outcome_pause_ms(struct engine *engine, const struct timer *time
 static void outcome_take(struct engine *engine, struct entry *entry, uint32_t attempt,
                          const struct delivery_outcome *outcome)
 {
+    assert(!entry->successor && entry->phase == ENTRY_INFLIGHT);
     assert(engine->is_in_turn);
     assert(attempt > 0);
     assert(entry->timer->state == TIMER_DELIVERING);
@@ -150,6 +165,7 @@ static void outcome_take(struct engine *engine, struct entry *entry, uint32_t at
     if (outcome->result == DELIVERY_DONE) {
         outcome_finish(engine, entry, TIMER_FIRED);
     } else if (outcome->result == DELIVERY_ENDED) { /* it wants no more of them */
+        engine->stats.given_up++;
         outcome_end(engine, entry, TIMER_DEAD);
     } else if (attempt >= entry->timer->retry.attempts_max) {
         outcome_finish(engine, entry, TIMER_DEAD);
@@ -163,6 +179,7 @@ static void outcome_take(struct engine *engine, struct entry *entry, uint32_t at
 
 void outcome_apply(struct engine *engine, struct entry *entry, struct delivery *delivery)
 {
+    assert(delivery->timer == entry->timer && delivery->epoch <= engine->epoch);
     assert(entry->phase == ENTRY_INFLIGHT && !entry->recorded);
     assert(delivery->outcome.result != DELIVERY_RETURNED);
     if (delivery->wants_record)
@@ -170,16 +187,19 @@ void outcome_apply(struct engine *engine, struct entry *entry, struct delivery *
     outcome_take(engine, entry, delivery->attempt, &delivery->outcome);
     if (!delivery->wants_record)
         free(delivery);
+    assert(entry->phase == ENTRY_WRITING);
 }
 
 void outcome_exhausted(struct engine *engine, struct entry *entry)
 {
+    assert(entry->timer->attempts >= entry->timer->retry.attempts_max);
     assert(engine->is_in_turn);
-    assert(!timer_is_over(entry->timer->state));
+    assert(!timer_is_final(entry->timer->state));
     outcome_set_error(engine, entry, "no attempts are left");
     entry->timer->version++;
     outcome_finish(engine, entry, TIMER_DEAD);
     watermark_write_own(engine, entry);
+    assert(entry->phase == ENTRY_WRITING);
 }
 
 bool outcome_is_too_late(const struct engine *engine, const struct timer *timer)
@@ -193,8 +213,9 @@ bool outcome_is_too_late(const struct engine *engine, const struct timer *timer)
 
 void outcome_dropped(struct engine *engine, struct entry *entry)
 {
+    assert(outcome_is_too_late(engine, entry->timer));
     assert(engine->is_in_turn);
-    assert(!timer_is_over(entry->timer->state));
+    assert(!timer_is_final(entry->timer->state));
     char text[80], late[DURATION_TEXT_SIZE];
 
     duration_format(wall_since(entry->timer->due, engine->now), late);
@@ -204,12 +225,14 @@ void outcome_dropped(struct engine *engine, struct entry *entry)
     engine->stats.dropped++;
     outcome_finish(engine, entry, TIMER_DEAD);
     watermark_write_own(engine, entry);
+    assert(entry->phase == ENTRY_WRITING);
 }
 
 struct wall outcome_redriven_due(const struct engine *engine, const struct timer *timer)
 {
     struct wall next;
 
+    assert(engine->is_in_turn && timer->attempts == 0);
     assert(timer->ended.ms == 0);
     if (!outcome_is_too_late(engine, timer))
         return timer->due;

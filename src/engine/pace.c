@@ -21,6 +21,7 @@ bool pace_has(struct pace *pace, uint64_t rate, struct wall now)
 {
     uint64_t room = burst(rate) - pace->tokens, passed_ms = wall_since(pace->told, now);
 
+    assert(rate > 0 && rate <= PACE_RATE_MAX);
     pace->tokens += passed_ms > room / rate ? room : passed_ms * rate;
     pace->told = now;
     return pace->tokens >= ONE;

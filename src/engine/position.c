@@ -31,6 +31,7 @@ uint64_t position_spill_ms_max(const struct engine *engine)
 
 struct wall position_placed_at(const struct engine *engine, const struct timer *timer)
 {
+    assert(timer->id.partition == engine->options.partition);
     if (timer->at.ms <= timer->due.ms)
         return (struct wall){0};
 
@@ -41,12 +42,14 @@ struct wall position_placed_at(const struct engine *engine, const struct timer *
 
 bool position_is_spilled(const struct engine *engine, const struct timer *timer)
 {
+    assert(timer->id.partition == engine->options.partition);
     return timer->state == TIMER_SCHEDULED && timer->at.ms > engine->now.ms &&
            timer->due.ms <= engine->now.ms;
 }
 
 bool position_is_early(const struct engine *engine, const struct timer *timer)
 {
+    assert(timer->id.partition == engine->options.partition);
     if (timer->state == TIMER_RETRYING)
         return position_placed_at(engine, timer).ms > engine->now.ms;
     return timer->state == TIMER_SCHEDULED && timer->at.ms > timer->due.ms &&
@@ -55,6 +58,6 @@ bool position_is_early(const struct engine *engine, const struct timer *timer)
 
 bool position_is_due(const struct engine *engine, const struct timer *timer)
 {
-    assert(!timer_is_over(timer->state));
+    assert(!timer_is_final(timer->state));
     return wall_max(timer->at, timer->due).ms <= engine->now.ms;
 }

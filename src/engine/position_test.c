@@ -204,7 +204,7 @@ static void test_spilled_come_after_a_restart(void **state)
     for (int lives = 1; lives <= 2; lives++) {
         spill_a_year_ahead(&fixture);
         crash_at(&fixture, 1000);
-        if (lives == 2) { /* what was called in lies where it lay, whatever is written meanwhile */
+        if (lives == 2) { /* what was reloaded lies where it lay, whatever is written meanwhile */
             assert_int_equal(fixture_create(&fixture, "http://b.example/", AFTER_IT_MS, NULL),
                              ERROR_NONE);
             crash_at(&fixture, 2000);

@@ -36,7 +36,8 @@ static void reload_pass_over(struct engine *engine, const struct timer *timer)
 {
     struct spill_backlog *backlog = dispatch_backlog(dispatch_find(engine, timer));
 
-    assert(!timer_is_over(timer->state));
+    assert(engine->is_in_turn);
+    assert(!timer_is_final(timer->state));
     spill_pass_over(engine, backlog, timer);
     if (backlog && position_is_spilled(engine, timer))
         dispatch_backlog_changed(engine, backlog);
@@ -47,8 +48,9 @@ static void reload_evict(struct engine *engine, struct entry *entry)
 {
     const struct timer *timer = entry->timer;
 
+    assert(timer_is_final(timer->state) || entry->row_at.ms == timer->at.ms);
     assert(entry->phase == ENTRY_LOADING || entry->phase == ENTRY_WRITING);
-    if (!timer_is_over(timer->state) &&
+    if (!timer_is_final(timer->state) &&
         (position_is_spilled(engine, timer) || position_is_early(engine, timer)))
         reload_pass_over(engine, timer);
     entries_set_phase(engine->entries, entry, ENTRY_EVICTABLE);
@@ -61,10 +63,10 @@ void reload_settle(struct engine *engine, struct entry *entry)
     bool is_near = window_is_near(engine, timer);
 
     assert(engine->is_in_turn);
-    assert(entry->row_at.ms > 0 || timer_is_over(timer->state));
+    assert(entry->row_at.ms > 0 || timer_is_final(timer->state));
     assert(entry->phase == ENTRY_LOADING || entry->phase == ENTRY_WRITING);
     assert(!(entry->flags & ENTRY_IN_DOUBT) && !entry->successor);
-    if (timer_is_over(timer->state) || (!is_near && !window_overtakes(engine, entry))) {
+    if (timer_is_final(timer->state) || (!is_near && !window_overtakes(engine, entry))) {
         reload_evict(engine, entry);
     } else if (position_is_early(engine, timer)) {
         spill_reposition(engine, entry);
@@ -76,12 +78,14 @@ void reload_settle(struct engine *engine, struct entry *entry)
     } else {
         window_schedule(engine, entry);
     }
+    assert(entry->phase != ENTRY_LOADING && entry->phase != ENTRY_ABSENT);
 }
 
 struct entry *reload_take_in(struct engine *engine, struct timer *timer)
 {
     struct entry *entry = entries_find(engine->entries, timer->id.serial);
 
+    assert(timer->id.partition == engine->options.partition);
     if (entry) {
         assert(entry->phase == ENTRY_LOADING && !(entry->flags & ENTRY_IN_DOUBT));
         entries_replace(engine->entries, entry, timer);
@@ -99,8 +103,9 @@ struct entry *reload_row(struct engine *engine, struct timer *timer)
 {
     const struct entry *known = entries_find(engine->entries, timer->id.serial);
 
+    assert(timer->id.partition == engine->options.partition);
     assert(engine->is_in_turn);
-    assert(!timer_is_over(timer->state));
+    assert(!timer_is_final(timer->state));
     /* A timer in memory is newer; and a row of one in doubt may not be durable yet. */
     if (known && (known->phase != ENTRY_LOADING || known->flags & ENTRY_IN_DOUBT)) {
         timer_free(timer);
@@ -141,6 +146,7 @@ static bool reload_has_room(struct engine *engine)
 /* It must not make others be spilled in turn. */
 static bool reload_fits(const struct engine *engine, const struct timer *timer)
 {
+    assert(timer->due.ms <= engine->now.ms);
     return dispatch_queued(engine) == 0 ||
            dispatch_queued_bytes(engine) + entry_footprint_of(timer) <=
                engine->options.near_bytes_max / 2;
@@ -154,6 +160,7 @@ static void reload_begin_or_go_on(struct engine *engine)
     struct reload *reload = engine->reload;
     const struct storage_position frontier = window_frontier(engine);
 
+    assert(!window_is_reading(engine));
     assert(window_is_ready(engine));
     if (!reload->is_scanning) {
         reload->is_scanning = true;
@@ -164,6 +171,7 @@ static void reload_begin_or_go_on(struct engine *engine)
     } else if (storage_position_before(reload->at, frontier)) {
         reload->at = frontier;
     }
+    assert(reload->is_scanning && !storage_position_before(reload->at, frontier));
 }
 
 /* After a scan that met a timer too large for the room there was, the next one waits a little. */
@@ -171,6 +179,7 @@ static void reload_end(struct engine *engine)
 {
     struct reload *reload = engine->reload;
 
+    assert(!window_is_reading(engine));
     assert(reload->is_scanning);
     spill_scan_end(engine, &reload->scan, reload->is_whole);
     if (reload->is_out_of_room)
@@ -195,6 +204,7 @@ static struct wall reload_not_before(const struct engine *engine)
 /* Takes the queues off the list of starved ones for which the scans have found everything. */
 static void reload_end_starvation(struct engine *engine)
 {
+    assert(engine->is_in_turn);
     for (struct spill_backlog *backlog; (backlog = spill_next_found(engine));)
         dispatch_backlog_changed(engine, backlog);
 }
@@ -219,6 +229,7 @@ void reload_read(struct engine *engine)
 /* Whether a spilled timer is queued; otherwise it is still the caller's. */
 static bool reload_queue(struct engine *engine, struct timer *timer)
 {
+    assert(!entries_find(engine->entries, timer->id.serial));
     assert(position_is_spilled(engine, timer));
     if (dispatch_queue_bytes(dispatch_find(engine, timer)) >= spill_queue_bytes_max(engine))
         return false;
@@ -239,7 +250,8 @@ static bool reload_reposition(struct engine *engine, struct timer *timer)
 {
     const bool is_early = position_is_early(engine, timer);
 
-    assert(!timer_is_over(timer->state));
+    assert(!entries_find(engine->entries, timer->id.serial));
+    assert(!timer_is_final(timer->state));
     if (!is_early && position_placed_at(engine, timer).ms <= engine->now.ms)
         return false;
     struct entry *entry = reload_take_in(engine, timer);
@@ -265,8 +277,9 @@ static bool reload_scanned(struct engine *engine, struct timer *timer)
     bool is_wanted = is_spilled || position_is_early(engine, timer);
     bool is_out_of_room = is_wanted && !known && window_room_bytes(engine) == 0;
 
+    assert(engine->reload->is_scanning);
     assert(engine->is_in_turn);
-    assert(!timer_is_over(timer->state));
+    assert(!timer_is_final(timer->state));
     watermark_scan_met(engine, timer);
     if (is_out_of_room)
         engine->reload->at = position_of(timer);
@@ -297,6 +310,7 @@ void reload_page(struct engine *engine, struct storage_page *page)
             timer_free(page->timers[i]);
     }
     page->count = 0; /* the timers are taken; the array goes with the read */
+    assert(page->count == 0);
 }
 
 struct wall reload_wake_at(const struct engine *engine)
@@ -317,4 +331,5 @@ void reload_clock_went_back(struct engine *engine)
     reload->not_before =
         wall_min(reload->not_before, wall_add(engine->now, engine->options.storage_retry_ms));
     spill_look_everywhere(engine);
+    assert(reload->not_before.ms <= wall_add(engine->now, engine->options.storage_retry_ms).ms);
 }

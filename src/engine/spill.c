@@ -38,6 +38,7 @@ void spill_destroy(struct spill *spill)
 /* How far a row may lie that is not at its due time. */
 static struct wall spill_search_to(const struct engine *engine)
 {
+    assert(engine->spill->scan > 0);
     return wall_add(watermark_placed(engine),
                     POSITION_PAUSE_MS_MAX + position_spill_ms_max(engine));
 }
@@ -51,6 +52,7 @@ void spill_look_everywhere(struct engine *engine)
     spill->to = wall_max(spill->to, wall_add(engine->now, position_spill_ms_max(engine)));
     if (engine->now.ms < watermark_placed(engine).ms)
         spill->to = wall_max(spill->to, spill_search_to(engine));
+    assert(spill->to.ms > engine->now.ms);
 }
 
 /* ---- timers ---- */
@@ -60,6 +62,7 @@ static void spill_note_place(struct spill *spill, struct wall at)
 {
     spill->to = wall_max(spill->to, wall_add(at, 1));
     spill->to_seen = wall_max(spill->to_seen, wall_add(at, 1));
+    assert(spill->to.ms > at.ms && spill->to_seen.ms > at.ms);
 }
 
 static struct wall spill_place(struct engine *engine, struct spill_backlog *backlog)
@@ -77,9 +80,10 @@ static struct wall spill_place(struct engine *engine, struct spill_backlog *back
 
 void spill_timer(struct engine *engine, struct spill_backlog *backlog, struct entry *entry)
 {
+    assert(entry->phase != ENTRY_WRITING && !entry->successor);
     assert(engine->is_in_turn);
     assert(entry->timer->due.ms <= engine->now.ms);
-    assert(!timer_is_over(entry->timer->state));
+    assert(!timer_is_final(entry->timer->state));
     entry->timer->at = spill_place(engine, backlog);
     entry->timer->state = TIMER_SCHEDULED; /* it waits for room now, not for its next attempt */
     engine->stats.spilled++;
@@ -88,6 +92,7 @@ void spill_timer(struct engine *engine, struct spill_backlog *backlog, struct en
 
 void spill_again(struct engine *engine, struct spill_backlog *backlog, struct entry *entry)
 {
+    assert(position_is_spilled(engine, entry->timer));
     assert(engine->is_in_turn);
     assert(entry->phase == ENTRY_LOADING);
     assert(entry->timer->state == TIMER_SCHEDULED);
@@ -99,8 +104,9 @@ void spill_reposition(struct engine *engine, struct entry *entry)
 {
     struct timer *timer = entry->timer;
 
+    assert(entry->phase != ENTRY_WRITING || entry->row_at.ms == timer->at.ms);
     assert(engine->is_in_turn);
-    assert(!timer_is_over(entry->timer->state));
+    assert(!timer_is_final(entry->timer->state));
     assert(position_is_early(engine, timer));
     timer->at = timer->state == TIMER_RETRYING ? outcome_paused_again(engine, timer) : timer->due;
     watermark_write_own(engine, entry);
@@ -108,6 +114,7 @@ void spill_reposition(struct engine *engine, struct entry *entry)
 
 void spill_reschedule(struct engine *engine, struct entry *entry)
 {
+    assert(entry->row_at.ms == entry->timer->at.ms);
     assert(engine->is_in_turn);
     assert(entry->phase == ENTRY_SCHEDULED || entry->phase == ENTRY_QUEUED);
     if (position_is_early(engine, entry->timer))
@@ -124,7 +131,7 @@ void spill_pass_over(struct engine *engine, struct spill_backlog *backlog,
     struct spill *spill = engine->spill;
 
     assert(engine->is_in_turn);
-    assert(!timer_is_over(timer->state));
+    assert(!timer_is_final(timer->state));
     spill_note_place(spill, timer->at);
     if (backlog && position_is_spilled(engine, timer))
         backlog->scan = spill->scan;
@@ -142,6 +149,7 @@ size_t spill_queue_bytes_max(const struct engine *engine)
 bool spill_is_starved(const struct engine *engine, const struct spill_backlog *backlog,
                       size_t queue_bytes)
 {
+    assert(backlog->scan <= engine->spill->scan);
     return backlog->scan != 0 && queue_bytes < spill_queue_bytes_max(engine) / 2;
 }
 
@@ -152,11 +160,13 @@ void spill_update(struct engine *engine, struct spill_backlog *backlog, size_t q
         list_remove(&backlog->link);
     else if (list_is_empty(&backlog->link))
         list_push(&engine->spill->starved, &backlog->link);
+    assert(list_is_empty(&backlog->link) != spill_is_starved(engine, backlog, queue_bytes));
 }
 
 /* Whether a timer of the queue may be spilled, as far as scans have seen. */
 static bool spill_may_have(const struct spill *spill, const struct spill_backlog *backlog)
 {
+    assert(backlog->scan <= spill->scan);
     return backlog->scan >= spill->scan - spill->is_scanning;
 }
 
@@ -178,6 +188,7 @@ struct spill_backlog *spill_next_found(struct engine *engine)
 
 bool spill_wants_scan(const struct engine *engine)
 {
+    assert(engine->spill->unexplored_scan <= engine->spill->scan);
     return !list_is_empty(&engine->spill->starved) || engine->spill->unexplored_scan;
 }
 
@@ -185,6 +196,7 @@ struct spill_scan spill_scan_begin(struct engine *engine)
 {
     struct spill *spill = engine->spill;
 
+    assert(spill->unexplored_scan <= spill->scan);
     assert(engine->is_in_turn);
     assert(!spill->is_scanning);
     spill->is_scanning = true;
@@ -201,6 +213,8 @@ static void spill_learn(struct engine *engine, const struct spill_scan *scan)
     const struct wall near_placed = {
         wall_since((struct wall){position_spill_ms_max(engine)}, near_to)};
 
+    assert(engine->spill->is_scanning);
+    assert(scan->to.ms > 0);
     engine->spill->to = engine->spill->to_seen;
     if (scan->is_search)
         watermark_scan_ends(engine, near_placed);
@@ -218,4 +232,5 @@ void spill_scan_end(struct engine *engine, const struct spill_scan *scan, bool i
     spill->is_scanning = false;
     if (spill->unexplored_scan < spill->scan)
         spill->unexplored_scan = 0;
+    assert(!spill->is_scanning);
 }

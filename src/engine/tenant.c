@@ -12,6 +12,8 @@
 
 static struct bytes tenant_asking(const struct command *command)
 {
+    assert((command->kind != COMMAND_CREATE && command->kind != COMMAND_PUT) ||
+           command->timer_count > 0);
     if (command->kind == COMMAND_CREATE || command->kind == COMMAND_PUT)
         return command->timers[0]->texts.tenant;
     return command->tenant;
@@ -28,6 +30,7 @@ enum error_code tenant_admit(struct engine *engine, const struct command *comman
     const struct command *asked = command->parent_ ? command->parent_ : command;
     struct tenant_counts *tenant_counts = engine->options.tenant_counts;
 
+    assert(timer->id.partition == engine->options.partition);
     assert(engine->is_in_turn);
     if (!tenant_counts)
         return ERROR_NONE;
@@ -37,6 +40,8 @@ enum error_code tenant_admit(struct engine *engine, const struct command *comman
 /* A timer whose record was damaged when the storage counted may have gone uncounted. */
 void tenant_dismiss(struct engine *engine, const struct timer *timer)
 {
+    assert(engine->is_in_turn);
+    assert(timer->id.partition == engine->options.partition);
     if (engine->options.tenant_counts)
         tenant_counts_dismiss(engine->options.tenant_counts, timer->texts.tenant);
 }
@@ -61,6 +66,7 @@ bool tenant_admit_pending(struct engine *engine)
 
 void tenant_dismiss_pending(struct engine *engine)
 {
+    assert(engine->is_in_turn);
     engine->stats.pending--;
     if (engine->options.pending_all)
         atomic_fetch_sub(engine->options.pending_all, 1);
@@ -68,7 +74,9 @@ void tenant_dismiss_pending(struct engine *engine)
 
 void tenant_restore_pending(struct engine *engine)
 {
+    assert(engine->is_in_turn);
     engine->stats.pending++;
     if (engine->options.pending_all)
         atomic_fetch_add(engine->options.pending_all, 1);
+    assert(engine->stats.pending > 0);
 }

@@ -49,9 +49,11 @@ static void watermark_note_placed(struct engine *engine, const struct timer *tim
     struct watermark *watermark = engine->watermark;
     const struct wall placed = position_placed_at(engine, timer);
 
+    assert(!timer_is_final(timer->state));
     watermark->placed = wall_max(watermark->placed, placed);
     watermark->placed_seen = wall_max(watermark->placed_seen, placed);
     watermark->placed_unsettled = wall_max(watermark->placed_unsettled, placed);
+    assert(watermark->placed.ms >= watermark->placed_unsettled.ms);
 }
 
 /* A timer is written: keeps watermark and trim at or before its row. */
@@ -60,8 +62,11 @@ static void watermark_note(struct engine *engine, const struct entry *entry)
     struct watermark *watermark = engine->watermark;
     const struct timer *timer = entry->successor ? entry->successor : entry->timer;
 
+    assert(timer->id.partition == engine->options.partition);
     watermark->is_stale = true;
-    if (timer_is_over(timer->state)) { /* the final record lies where the live one was */
+    if (storage_is_dead_letter(timer))
+        return;                         /* it lies apart from all others */
+    if (timer_is_final(timer->state)) { /* the final record lies where the live one was */
         watermark->over_max =
             wall_max(watermark->over_max, entry->row_at.ms ? entry->row_at : timer->id.first);
         return;
@@ -71,10 +76,12 @@ static void watermark_note(struct engine *engine, const struct entry *entry)
     watermark->at = wall_min(watermark->at, timer->at);
     watermark->sample = wall_min(watermark->sample, timer->at);
     watermark->trim = wall_min(watermark->trim, timer->at);
+    assert(watermark->sample.ms <= watermark->at.ms && watermark->trim.ms <= watermark->at.ms);
 }
 
 void watermark_write(struct engine *engine, struct write_note note)
 {
+    assert(!note.entry->successor == (note.purpose == WRITE_CREATE));
     assert(note.entry->successor || note.purpose == WRITE_CREATE);
     assert(engine->is_in_turn && note.purpose != WRITE_OWN);
     watermark_note(engine, note.entry);
@@ -83,6 +90,7 @@ void watermark_write(struct engine *engine, struct write_note note)
 
 void watermark_write_own(struct engine *engine, struct entry *entry)
 {
+    assert(entry->row_at.ms > 0);
     assert(engine->is_in_turn && !entry->successor);
     watermark_note(engine, entry);
     commit_add_own(engine, entry);
@@ -90,7 +98,8 @@ void watermark_write_own(struct engine *engine, struct entry *entry)
 
 void watermark_write_spilled(struct engine *engine, struct entry *entry)
 {
-    assert(engine->is_in_turn && !timer_is_over(entry->timer->state));
+    assert(entry->timer->at.ms > engine->now.ms);
+    assert(engine->is_in_turn && !timer_is_final(entry->timer->state));
     watermark_note(engine, entry);
     commit_add_spilled(engine, entry);
 }
@@ -108,9 +117,9 @@ static struct wall watermark_oldest(const struct list *entries, struct wall olde
             continue;
         if (entry->row_at.ms)
             oldest = wall_min(oldest, entry->row_at);
-        if (!timer_is_over(entry->timer->state) || is_in_doubt)
+        if (!timer_is_final(entry->timer->state) || is_in_doubt)
             oldest = wall_min(oldest, entry->timer->at);
-        if (entry->successor && !timer_is_over(entry->successor->state))
+        if (entry->successor && !timer_is_final(entry->successor->state))
             oldest = wall_min(oldest, entry->successor->at);
     }
     return oldest;
@@ -130,6 +139,7 @@ static bool watermark_trims(const struct engine *engine)
 {
     const struct watermark *watermark = engine->watermark;
 
+    assert(watermark->sample.ms <= watermark->at.ms);
     return watermark->over_max.ms >= watermark->trim.ms &&
            engine->now.ms >= watermark_trim_at(engine).ms;
 }
@@ -166,10 +176,12 @@ void watermark_raise(struct engine *engine, struct wall oldest, size_t queued)
     if (watermark->at.ms != watermark->meta_taken.watermark.ms ||
         watermark->trim.ms != watermark->meta_taken.trim.ms)
         commit_want_meta(engine);
+    assert(watermark->sample.ms <= watermark->at.ms);
 }
 
 void watermark_mark_stale(struct engine *engine)
 {
+    assert(engine->is_in_turn);
     engine->watermark->is_stale = true;
 }
 
@@ -179,7 +191,7 @@ void watermark_fill_meta(struct engine *engine, struct storage_meta *ret_meta)
 
     assert(watermark->trim.ms <= watermark->at.ms);
     *ret_meta = watermark->meta_taken = (struct storage_meta){
-        .epoch = engine->epoch,
+        .epoch = engine->epoch_durable,
         .watermark = watermark->at,
         .trim = watermark->trim,
         .placed = watermark->placed,
@@ -189,12 +201,14 @@ void watermark_fill_meta(struct engine *engine, struct storage_meta *ret_meta)
 
 void watermark_meta_failed(struct engine *engine)
 {
+    assert(engine->is_in_turn);
     engine->watermark->is_stale = true;
     engine->watermark->meta_taken = (struct storage_meta){0};
 }
 
 struct wall watermark_at(const struct engine *engine)
 {
+    assert(engine->watermark->trim.ms <= engine->watermark->at.ms);
     return engine->watermark->at;
 }
 
@@ -218,6 +232,7 @@ void watermark_clock_went_back(struct engine *engine)
     watermark->raise_at =
         wall_min(watermark->raise_at, wall_add(engine->now, engine->options.watermark_interval_ms));
     watermark->sampled_at = wall_min(watermark->sampled_at, engine->now);
+    assert(watermark->sampled_at.ms <= engine->now.ms);
 }
 
 void watermark_check(const struct engine *engine)
@@ -241,6 +256,7 @@ struct wall watermark_placed(const struct engine *engine)
 
 void watermark_scan_begins(struct engine *engine)
 {
+    assert(engine->watermark->placed.ms >= engine->watermark->placed_unsettled.ms);
     assert(engine->is_in_turn);
     engine->watermark->placed_seen = engine->watermark->placed_unsettled;
 }
@@ -250,7 +266,7 @@ void watermark_scan_met(struct engine *engine, const struct timer *timer)
     struct watermark *watermark = engine->watermark;
 
     assert(engine->is_in_turn);
-    assert(!timer_is_over(timer->state));
+    assert(!timer_is_final(timer->state));
     watermark->placed_seen = wall_max(watermark->placed_seen, position_placed_at(engine, timer));
 }
 
@@ -258,10 +274,12 @@ void watermark_scan_ends(struct engine *engine, struct wall placed_near)
 {
     assert(engine->is_in_turn);
     engine->watermark->placed = wall_max(engine->watermark->placed_seen, placed_near);
+    assert(engine->watermark->placed.ms >= engine->watermark->placed_unsettled.ms);
 }
 
 void watermark_all_durable(struct engine *engine)
 {
+    assert(engine->is_in_turn);
     assert(commit_is_certain(engine));
     engine->watermark->placed_unsettled.ms = 0;
 }

@@ -9,7 +9,7 @@
  * `placed` is a lower bound of the wall time at which any row was put elsewhere than at its due
  * time. An earlier time now means that rows may be misplaced (position.h): spill.h looks for them.
  *
- * All writes go through here on their way to commit.h.
+ * All writes but those that forget dead letters go through here on their way to commit.h.
  */
 #ifndef TICKWHEEL_ENGINE_WATERMARK_H
 #define TICKWHEEL_ENGINE_WATERMARK_H

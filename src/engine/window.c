@@ -2,6 +2,7 @@
 #include "engine/window.h"
 
 #include "base/check.h"
+#include "engine/dead.h"
 #include "engine/effects.h"
 #include "engine/engine_core.h"
 #include "engine/position.h"
@@ -9,7 +10,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { EXPIRE_BATCH = 256 };
+enum { EXPIRE_BATCH = 256, FAILED_READS = 3 };
 
 /* What tells an alarm from a timer in the wheel: entries and owners lie at even addresses. */
 #define WINDOW_ALARM UINT64_C(1)
@@ -23,6 +24,7 @@ struct window {
     bool is_reading_behind; /* the read that is out is no read ahead */
     bool is_ready;
     struct wall read_not_before; /* after a failed read */
+    unsigned failed_reads;       /* since the last that succeeded */
 };
 
 struct window *window_create(struct wall watermark, struct wall now)
@@ -52,12 +54,14 @@ void window_destroy(struct window *window)
 
 static bool window_is_before(const struct window *window, struct storage_position position)
 {
+    assert(window->is_reading || !window->is_reading_behind);
     return storage_position_before(position, window->frontier) ||
            (window->is_reading && storage_position_before(position, window->reading_to));
 }
 
 bool window_is_near(const struct engine *engine, const struct timer *timer)
 {
+    assert(timer->id.partition == engine->options.partition);
     return window_is_before(engine->window, position_of(timer));
 }
 
@@ -66,7 +70,8 @@ bool window_overtakes(const struct engine *engine, const struct entry *entry)
     const struct engine_options *options = &engine->options;
     size_t max = options->near_bytes_max - options->near_bytes_max / 16;
 
-    assert(!timer_is_over(entry->timer->state));
+    assert(engine->is_in_turn && entry->phase != ENTRY_ABSENT);
+    assert(!timer_is_final(entry->timer->state));
     return entry->timer->at.ms < wall_add(engine->now, options->window_ms / 2).ms &&
            engine->window->is_ready &&
            entries_near_bytes(engine->entries) + entry_footprint(entry) <= max &&
@@ -80,25 +85,31 @@ static void window_pull_back(struct window *window, struct storage_position posi
         window->frontier = position;
     if (storage_position_before(position, window->reading_to))
         window->reading_to = position;
+    assert(!storage_position_before(position, window->frontier));
 }
 
 /* Out of memory, or the storage failed: better not to ask again at once. */
 static void window_pause_reading(struct engine *engine)
 {
+    assert(engine->is_in_turn);
     engine->window->read_not_before = wall_add(engine->now, engine->options.storage_retry_ms);
+    assert(engine->window->read_not_before.ms >= engine->now.ms);
 }
 
 void window_park(struct engine *engine, struct entry *entry)
 {
     assert(engine->is_in_turn);
-    assert(!timer_is_over(entry->timer->state));
+    assert(!timer_is_final(entry->timer->state));
     assert(entry->row_at.ms == entry->timer->at.ms); /* the row that is read again must be there */
     window_pull_back(engine->window, position_of(entry->timer));
     entries_set_phase(engine->entries, entry, ENTRY_EVICTABLE);
+    assert(!window_is_near(engine, entry->timer));
+    assert(!(entry->flags & ENTRY_IS_COUNTED));
 }
 
 void window_park_without_memory(struct engine *engine, struct entry *entry)
 {
+    assert(entry->phase != ENTRY_ABSENT && entry->phase != ENTRY_EVICTABLE);
     window_pause_reading(engine);
     window_park(engine, entry);
 }
@@ -106,16 +117,19 @@ void window_park_without_memory(struct engine *engine, struct entry *entry)
 void window_skip_row(struct engine *engine, const struct timer *timer)
 {
     assert(engine->is_in_turn);
-    assert(!timer_is_over(timer->state));
+    assert(!timer_is_final(timer->state));
     window_pause_reading(engine);
     window_pull_back(engine->window, position_of(timer));
+    assert(!window_is_near(engine, timer));
 }
 
 void window_schedule(struct engine *engine, struct entry *entry)
 {
+    assert(entry->phase != ENTRY_ABSENT && entry->phase != ENTRY_EVICTABLE);
+    assert(!(entry->flags & ENTRY_IN_DOUBT));
     assert(engine->is_in_turn);
     assert(entry->row_at.ms == entry->timer->at.ms);
-    assert(!timer_is_over(entry->timer->state) && !((uintptr_t)entry & WINDOW_ALARM));
+    assert(!timer_is_final(entry->timer->state) && !((uintptr_t)entry & WINDOW_ALARM));
     entry->wheel_handle =
         tw_wheel_schedule(engine->window->wheel, entry->timer->at.ms, (uintptr_t)entry);
     if (entry->wheel_handle == TW_NONE) {
@@ -128,6 +142,7 @@ void window_schedule(struct engine *engine, struct entry *entry)
 
 void window_unschedule(struct engine *engine, struct entry *entry)
 {
+    assert(tw_wheel_count(engine->window->wheel) > engine->window->alarms);
     assert(engine->is_in_turn);
     assert(entry->wheel_handle != TW_NONE);
     assert(entry->phase == ENTRY_SCHEDULED);
@@ -162,6 +177,7 @@ size_t window_expire(struct engine *engine, struct window_due *ret_due, size_t c
         }
     }
     return count;
+    assert(count <= count_max);
 }
 
 bool window_set_alarm(struct engine *engine, tw_handle *alarm, void *owner, struct wall at)
@@ -221,6 +237,7 @@ static struct wall window_read_ahead_at(const struct engine *engine)
 static bool window_read(struct engine *engine, struct storage_position from,
                         struct storage_position to, size_t bytes_max)
 {
+    assert(!engine->is_draining && bytes_max > 0);
     assert(engine->is_in_turn);
     assert(!engine->window->is_reading && storage_position_before(from, to));
 
@@ -235,7 +252,7 @@ static bool window_read(struct engine *engine, struct storage_position from,
         .to = to,
         .rows_max = engine->options.scan_rows_max,
         .bytes_max = bytes_max,
-        .row_bytes = ENTRY_FOOTPRINT,
+        .row_bytes = footprint_of(sizeof(struct entry)),
     };
     engine->window->is_reading = true;
     effects_read(engine, read);
@@ -247,8 +264,9 @@ void window_read_ahead(struct engine *engine)
     struct window *window = engine->window;
     struct storage_position to = {wall_add(engine->now, engine->options.window_ms), 0};
 
+    assert(window->is_reading || !window->is_reading_behind);
     assert(engine->is_in_turn);
-    if (window->is_reading || engine->is_draining || !window_has_room(engine) ||
+    if (window_is_reading(engine) || engine->is_draining || !window_has_room(engine) ||
         engine->now.ms < window_read_ahead_at(engine).ms ||
         !storage_position_before(window->frontier, to))
         return;
@@ -261,6 +279,7 @@ bool window_read_behind(struct engine *engine, struct storage_position from, str
 {
     struct window *window = engine->window;
 
+    assert(!window->is_reading && !window->is_reading_behind);
     assert(window->is_ready);
     assert(!storage_position_before(from, window->frontier));
     if (!window_read(engine, from, (struct storage_position){to, 0}, bytes_max))
@@ -275,14 +294,17 @@ enum window_read window_read_back(struct engine *engine, const struct engine_rea
     struct window *window = engine->window;
     const bool is_behind = window->is_reading_behind;
 
+    assert(read->scan.partition == engine->options.partition);
     assert(engine->is_in_turn);
     assert(read->kind == ENGINE_READ_SCAN);
     assert(window->is_reading && !read->command_);
     window->is_reading = window->is_reading_behind = false;
     if (read->result != ERROR_NONE) {
+        window->failed_reads++;
         window_pause_reading(engine);
         return WINDOW_READ_FAILED;
     }
+    window->failed_reads = 0;
     if (is_behind)
         return WINDOW_READ_BEHIND;
     window->is_ready = true;
@@ -294,7 +316,8 @@ enum window_read window_read_back(struct engine *engine, const struct engine_rea
 
 bool window_is_reading(const struct engine *engine)
 {
-    return engine->window->is_reading;
+    assert(engine->window->is_reading || !engine->window->is_reading_behind);
+    return engine->window->is_reading || dead_is_reading(engine);
 }
 
 struct wall window_read_not_before(const struct engine *engine)
@@ -307,10 +330,18 @@ bool window_is_ready(const struct engine *engine)
     return engine->window->is_ready;
 }
 
+bool window_is_unreadable(const struct engine *engine)
+{
+    const struct window *window = engine->window;
+
+    return window->failed_reads >= (window->is_ready ? FAILED_READS : 1);
+}
+
 /* ---- time ---- */
 
 struct storage_position window_frontier(const struct engine *engine)
 {
+    assert(engine->window->frontier.at.ms < WALL_NEVER.ms);
     return engine->window->frontier;
 }
 
@@ -329,7 +360,8 @@ struct wall window_wake_at(const struct engine *engine)
     const struct window *window = engine->window;
     struct wall at = window_wheel_at(window);
 
-    if (!window->is_reading && !engine->is_draining && window_has_room(engine))
+    assert(window->is_reading || !window->is_reading_behind);
+    if (!window_is_reading(engine) && !engine->is_draining && window_has_room(engine))
         at = wall_min(at, window_read_ahead_at(engine));
     return at;
 }
@@ -357,6 +389,7 @@ bool window_clock_went_back(struct engine *engine)
 bool window_find(const struct engine *engine, const struct entry *entry,
                  struct tw_wheel_place *ret_place)
 {
+    assert(entry->wheel_handle != TW_NONE);
     assert(entry->phase == ENTRY_SCHEDULED);
     return tw_wheel_find(engine->window->wheel, entry->wheel_handle, ret_place);
 }
@@ -373,5 +406,5 @@ void window_check(const struct engine *engine)
         CHECK(entry->row_at.ms == entry->timer->at.ms);
     }
     CHECK(scheduled + engine->window->alarms == tw_wheel_count(engine->window->wheel));
-    CHECK(engine->window->is_reading || !entries_has_evictable(engine->entries));
+    CHECK(window_is_reading(engine) || !entries_has_evictable(engine->entries));
 }

@@ -83,11 +83,17 @@ enum window_read {
 /* A read of either kind is back. */
 enum window_read window_read_back(struct engine *engine, const struct engine_read *read);
 
+/* Whether a scan is out, of these or for dead letters (dead.h): no other begins meanwhile, and no
+ * entry is evicted. */
 bool window_is_reading(const struct engine *engine);
 struct wall window_read_not_before(const struct engine *engine);
 
 /* The first read ahead is back. */
 bool window_is_ready(const struct engine *engine);
+
+/* Whether the storage cannot be read: the first read failed, or later three in a row. Timers that
+ * are created then might never fire. */
+bool window_is_unreadable(const struct engine *engine);
 
 /* ---- time ---- */
 

@@ -24,14 +24,14 @@ static uint64_t connections_sweep_period_ms(const struct connections *connection
 }
 
 /* Connections that wait for their client, looked at together. */
-struct batch {
+struct connections_sweep_batch {
     struct pollfd waiting[256];
     nfds_t count;
 };
 
 /* libmicrohttpd overlooks the end of a connection that comes together with data: it waits for
  * another event that never comes. This causes the event; received data can still be read. */
-static void connections_nudge_ended(struct batch *batch)
+static void connections_nudge_ended(struct connections_sweep_batch *batch)
 {
     if (poll(batch->waiting, batch->count, 0) > 0)
         for (nfds_t i = 0; i < batch->count; i++)
@@ -44,7 +44,7 @@ static void connections_nudge_ended(struct batch *batch)
  * another connection. */
 static void connections_sweep(struct connections *connections, uint64_t now_ns)
 {
-    struct batch batch = {.count = 0};
+    struct connections_sweep_batch batch = {.count = 0};
 
     LIST_FOR_EACH (&connections->open_, link) {
         struct connection *connection = list_item(link, struct connection, link);
@@ -86,7 +86,6 @@ enum error_code connections_start(struct connections *connections, size_t count_
                                   uint64_t idle_ms, struct error *ret_error)
 {
     pthread_condattr_t monotonic;
-    int error;
 
     memset(connections, 0, sizeof(*connections));
     list_init(&connections->open_);
@@ -97,7 +96,8 @@ enum error_code connections_start(struct connections *connections, size_t count_
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&connections->stop_, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    error = thread_start(&connections->sweeper_, connections_sweeper_run, connections, "http-idle");
+    int error =
+        thread_start(&connections->sweeper_, connections_sweeper_run, connections, "http-idle");
     if (!error)
         return ERROR_NONE;
     pthread_cond_destroy(&connections->stop_);
@@ -118,10 +118,8 @@ void connections_stop(struct connections *connections)
 
 size_t connections_count(struct connections *connections)
 {
-    size_t count;
-
     pthread_mutex_lock(&connections->lock_);
-    count = connections->count_;
+    size_t count = connections->count_;
     pthread_mutex_unlock(&connections->lock_);
     return count;
 }

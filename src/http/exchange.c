@@ -18,6 +18,54 @@ enum {
 
 /* ---- reading ---- */
 
+/* What a walk over the headers of a head finds. */
+struct exchange_fields {
+    unsigned hosts, lengths, codings;
+    bool is_bad; /* a name or a value that programs may read differently */
+};
+
+/* Whether the name is a token of RFC 9110: "Content-Length " is another header for some programs.
+ */
+static bool exchange_is_field_name(const char *name)
+{
+    return *name && name[strspn(name, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+                                      "ABCDEFGHIJKLMNOPQRSTUVWXYZ")] == '\0';
+}
+
+/* Whether the value has no control character: a bare CR ends a line for some programs. */
+static bool exchange_is_field_value(const char *value)
+{
+    for (; *value; value++)
+        if ((*value > 0 && *value < ' ' && *value != '\t') || *value == 0x7f)
+            return false;
+    return true;
+}
+
+static enum MHD_Result exchange_see_field(void *context, enum MHD_ValueKind kind, const char *name,
+                                          const char *value)
+{
+    struct exchange_fields *fields = context;
+
+    (void)kind;
+    fields->hosts += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
+    fields->lengths += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
+    fields->codings += strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0;
+    if (!exchange_is_field_name(name) || (value && !exchange_is_field_value(value)))
+        fields->is_bad = true;
+    return MHD_YES;
+}
+
+/* Whether every program reads the same headers: HTTP/1.1 has exactly one Host, HTTP/1.0 may have
+ * none, and what frames the body comes at most once. */
+static bool exchange_has_clear_head(const struct http_request *request, const char *version)
+{
+    struct exchange_fields fields = {0};
+
+    MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, exchange_see_field, &fields);
+    return !fields.is_bad && fields.lengths <= 1 && fields.codings <= 1 && fields.hosts <= 1 &&
+           (fields.hosts == 1 || strcmp(version, MHD_HTTP_VERSION_1_0) == 0);
+}
+
 /* Reads the length that the head announces for the body. False: the head contradicts itself, which
  * is how requests are smuggled past a proxy. */
 static bool exchange_read_framing(struct http_request *request)
@@ -38,7 +86,7 @@ static bool exchange_read_framing(struct http_request *request)
         value = value * 10 + (uint64_t)(length.data[i] - '0');
     }
     request->content_length = value;
-    return http_request_header_count(request, MHD_HTTP_HEADER_CONTENT_LENGTH) <= 1;
+    return true;
 }
 
 static bool exchange_has_large_head(const struct http_request *request)
@@ -98,7 +146,8 @@ static enum MHD_Result exchange_settle(struct http_request *request)
     return request_queue(request);
 }
 
-static enum MHD_Result exchange_begin(struct http_request *request, const char *method)
+static enum MHD_Result exchange_begin(struct http_request *request, const char *method,
+                                      const char *version)
 {
     struct http_server *server = request->server;
 
@@ -108,7 +157,7 @@ static enum MHD_Result exchange_begin(struct http_request *request, const char *
     pthread_mutex_lock(&server->lock);
     server->active++;
     pthread_mutex_unlock(&server->lock);
-    if (!exchange_read_framing(request))
+    if (!exchange_has_clear_head(request, version) || !exchange_read_framing(request))
         return exchange_refuse(request, HTTP_REFUSED_MALFORMED);
     if (request->connection->is_excess)
         return exchange_refuse(request, HTTP_REFUSED_CONNECTIONS);
@@ -147,10 +196,8 @@ static enum MHD_Result exchange_take_body(struct http_request *request, const ch
     /* A request that was resumed before it fell asleep continues at once: the library would not
      * call again. */
     while (*size > 0 && !request->is_answered && !request->hangs_up) {
-        size_t used;
-
         request->has_paused = false;
-        used = server->options.handler->body(request, (struct bytes){data, *size});
+        size_t used = server->options.handler->body(request, (struct bytes){data, *size});
         assert(used == *size || (used < *size && request->has_paused));
         data += used;
         *size -= used;
@@ -198,12 +245,11 @@ static void exchange_forget_announced(struct connection *connection)
 /* The request line has arrived. */
 static void *exchange_on_target(void *context, const char *target, struct MHD_Connection *mhd)
 {
-    struct worker *worker = context;
+    struct http_worker *worker = context;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     struct connection *connection = info ? info->socket_context : NULL;
     size_t size = strlen(target);
-    struct http_request *request;
 
     if (!connection)
         return NULL;
@@ -211,7 +257,7 @@ static void *exchange_on_target(void *context, const char *target, struct MHD_Co
         shutdown(connection->socket, SHUT_RDWR);
         return NULL;
     }
-    request = malloc(sizeof(*request) + size);
+    struct http_request *request = malloc(sizeof(*request) + size);
     if (!request)
         return NULL;
     memset(request, 0, sizeof(*request));
@@ -234,11 +280,11 @@ static enum MHD_Result exchange_on_request(void *context, struct MHD_Connection 
 {
     struct http_request *request = *state;
 
-    (void)context, (void)mhd, (void)path, (void)version;
+    (void)context, (void)mhd, (void)path;
     if (!request)
         return MHD_NO;
     if (!request->is_begun)
-        return exchange_begin(request, method);
+        return exchange_begin(request, method, version);
     if (request_is_asleep(request))
         return MHD_YES;
     if (*size && request->is_answered)
@@ -253,13 +299,12 @@ static void exchange_on_completed(void *context, struct MHD_Connection *mhd, voi
                                   enum MHD_RequestTerminationCode code)
 {
     struct http_request *request = *state;
-    struct http_server *server;
 
     (void)context, (void)mhd, (void)code;
     *state = NULL;
     if (!request)
         return;
-    server = request->server;
+    struct http_server *server = request->server;
     connection_wait(request->connection);
     if (!request->is_begun) {
         exchange_forget_announced(request->connection);
@@ -289,7 +334,7 @@ static bool exchange_show_identity(struct http_server *server, struct MHD_Connec
 static void exchange_on_connection(void *context, struct MHD_Connection *mhd, void **state,
                                    enum MHD_ConnectionNotificationCode code)
 {
-    struct worker *worker = context;
+    struct http_worker *worker = context;
     struct http_server *server = worker->server;
 
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
@@ -310,17 +355,17 @@ static void exchange_on_connection(void *context, struct MHD_Connection *mhd, vo
     }
 }
 
-struct MHD_Daemon *exchange_start(struct worker *worker)
+struct MHD_Daemon *exchange_start(struct http_worker *worker)
 {
     struct http_server *server = worker->server;
     const struct http_options *options = &server->options;
     uint64_t idle_s = options->idle_ms / 1000 + 1;
     const struct tls_identity *identity = server->identity;
     struct MHD_OptionItem tls[] = {
-        {MHD_OPTION_HTTPS_MEM_KEY, 0, identity ? (void *)tls_identity_key(identity) : NULL},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, identity ? http_unconst(tls_identity_key(identity)) : NULL},
         {MHD_OPTION_HTTPS_MEM_CERT, 0,
-         identity ? (void *)tls_identity_certificate(identity) : NULL},
-        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_PRIORITIES},
+         identity ? http_unconst(tls_identity_certificate(identity)) : NULL},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, http_unconst(TLS_PRIORITIES)},
         {MHD_OPTION_END, 0, NULL},
     };
 

@@ -3,20 +3,6 @@
 
 #include <strings.h>
 
-static bool field_is_space(char byte)
-{
-    return byte == ' ' || byte == '\t';
-}
-
-static struct bytes field_trim(struct bytes text)
-{
-    while (text.size && field_is_space(text.data[0]))
-        text = (struct bytes){text.data + 1, text.size - 1};
-    while (text.size && field_is_space(text.data[text.size - 1]))
-        text.size--;
-    return text;
-}
-
 static bool field_equals_caseless(struct bytes text, const char *word)
 {
     return text.size == strlen(word) && strncasecmp(text.data, word, text.size) == 0;
@@ -38,7 +24,7 @@ static struct bytes field_cut(struct bytes *rest, char mark)
     piece.size = i;
     *rest = i < rest->size ? (struct bytes){rest->data + i + 1, rest->size - i - 1}
                            : (struct bytes){rest->data + i, 0};
-    return field_trim(piece);
+    return bytes_trim(piece);
 }
 
 static struct bytes field_unquote(struct bytes text)
@@ -57,7 +43,7 @@ bool http_media_type_is(struct bytes field, const char *type)
         struct bytes name = field_cut(&value, '=');
 
         if (field_equals_caseless(name, "charset") &&
-            !field_equals_caseless(field_unquote(field_trim(value)), "utf-8"))
+            !field_equals_caseless(field_unquote(bytes_trim(value)), "utf-8"))
             return false;
     }
     return true;
@@ -74,7 +60,7 @@ enum http_tag_kind http_tag_parse(struct bytes field, struct bytes *ret_opaque)
     enum http_tag_kind kind = HTTP_TAG_STRONG;
     size_t i;
 
-    field = field_trim(field);
+    field = bytes_trim(field);
     if (field.size == 1 && field.data[0] == '*')
         return HTTP_TAG_ANY;
     if (bytes_has_prefix(field, BYTES("W/"))) {
@@ -89,7 +75,7 @@ enum http_tag_kind http_tag_parse(struct bytes field, struct bytes *ret_opaque)
     if (i == field.size)
         return HTTP_TAG_BAD;
     *ret_opaque = (struct bytes){field.data + 1, i - 1};
-    field = field_trim((struct bytes){field.data + i + 1, field.size - i - 1});
+    field = bytes_trim((struct bytes){field.data + i + 1, field.size - i - 1});
     if (field.size == 0)
         return kind;
     return field.data[0] == ',' ? HTTP_TAG_LIST : HTTP_TAG_BAD;
@@ -103,7 +89,7 @@ bool http_prefers(struct bytes field, const char *name, const char *value)
         struct bytes wanted_name = field_cut(&wanted, '=');
 
         if (field_equals_caseless(wanted_name, name))
-            return field_equals_caseless(field_unquote(field_trim(wanted)), value);
+            return field_equals_caseless(field_unquote(bytes_trim(wanted)), value);
     }
     return false;
 }

@@ -39,7 +39,7 @@ static uint16_t loop_bound_port(int listener)
 /* Returns the socket, or -1 with errno. */
 static int loop_listen_at(const struct addrinfo *address)
 {
-    int on = 1, unsent_max = UNSENT_BYTES_MAX, error;
+    int on = 1, unsent_max = UNSENT_BYTES_MAX;
     int listener =
         socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -52,7 +52,7 @@ static int loop_listen_at(const struct addrinfo *address)
     if (bind(listener, address->ai_addr, address->ai_addrlen) == 0 &&
         listen(listener, BACKLOG) == 0)
         return listener;
-    error = errno;
+    int error = errno;
     close(listener);
     errno = error;
     return -1;
@@ -65,12 +65,11 @@ enum error_code loop_listen(const char *address, uint16_t port, int *ret_socket,
                                    .ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
     char port_text[8];
-    int listener;
 
     snprintf(port_text, sizeof(port_text), "%u", port);
     if (getaddrinfo(address, port_text, &hints, &found) != 0)
         return error_set(ret_error, ERROR_INVALID, "%s is not a numeric address", address);
-    listener = loop_listen_at(found);
+    int listener = loop_listen_at(found);
     freeaddrinfo(found);
     if (listener < 0)
         return error_set(ret_error, ERROR_IO, "listen on %s port %u: %s", address, port,
@@ -174,7 +173,6 @@ enum error_code loop_start(struct loop *loop, struct MHD_Daemon *daemon, int lis
                            unsigned number, struct error *ret_error)
 {
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
-    int error;
 
     *loop = (struct loop){.daemon_ = daemon, .epoll_ = info->epoll_fd, .listener_ = listener};
     loop->wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -182,7 +180,7 @@ enum error_code loop_start(struct loop *loop, struct MHD_Daemon *daemon, int lis
         return error_set(ret_error, ERROR_IO, "make an eventfd: %s", strerror(errno));
     pthread_mutex_init(&loop->lock_, NULL);
     pthread_cond_init(&loop->quiet_, NULL);
-    error = thread_start(&loop->thread_, loop_run, loop, "http-%u", number);
+    int error = thread_start(&loop->thread_, loop_run, loop, "http-%u", number);
     if (!error)
         return ERROR_NONE;
     pthread_cond_destroy(&loop->quiet_);

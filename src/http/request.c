@@ -32,10 +32,9 @@ void server_count_down(struct http_server *server, size_t *count)
 bool request_hold(struct http_request *request)
 {
     struct http_server *server = request->server;
-    bool is_held;
 
     pthread_mutex_lock(&server->lock);
-    is_held = !server->is_closing;
+    bool is_held = !server->is_closing;
     server->held += is_held;
     pthread_mutex_unlock(&server->lock);
     return is_held;
@@ -49,7 +48,7 @@ void request_release(struct http_request *request)
 static void request_wake(struct http_request *request)
 {
     struct http_server *server = request->server;
-    struct worker *worker = request->worker;
+    struct http_worker *worker = request->worker;
 
     /* From here on the request belongs to its own thread again. */
     MHD_resume_connection(request->mhd);
@@ -111,11 +110,10 @@ enum MHD_Result request_queue(struct http_request *request)
 {
     struct http_response *from = &request->response;
     struct MHD_Response *response;
-    enum MHD_Result result;
     bool closes = request->is_refused || atomic_load(&request->server->is_stopping);
 
     if (from->lent.data)
-        response = MHD_create_response_from_buffer(from->lent.size, (void *)from->lent.data,
+        response = MHD_create_response_from_buffer(from->lent.size, http_unconst(from->lent.data),
                                                    MHD_RESPMEM_PERSISTENT);
     else
         response = MHD_create_response_from_buffer(from->body.size, from->body.data,
@@ -129,7 +127,7 @@ enum MHD_Result request_queue(struct http_request *request)
         MHD_add_response_header(response, from->headers[i].name, from->headers[i].value);
     if (closes)
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
-    result = MHD_queue_response(request->mhd, (unsigned)from->status, response);
+    enum MHD_Result result = MHD_queue_response(request->mhd, (unsigned)from->status, response);
     MHD_destroy_response(response);
     connection_wait_over(request->connection);
     return result;
@@ -203,12 +201,11 @@ void http_response_header(struct http_response *response, const char *name, cons
 {
     struct http_header *header = &response->headers[response->header_count++];
     va_list arguments;
-    int size;
 
     assert(response->header_count <= HTTP_HEADERS_MAX);
     header->name = name;
     va_start(arguments, format);
-    size = vsnprintf(header->value, sizeof(header->value), format, arguments);
+    int size = vsnprintf(header->value, sizeof(header->value), format, arguments);
     va_end(arguments);
     assert(size >= 0 && (size_t)size < sizeof(header->value));
     (void)size;

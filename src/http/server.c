@@ -12,16 +12,15 @@
 /* One more daemon with its loop. */
 static enum error_code server_start_worker(struct http_server *server, struct error *ret_error)
 {
-    struct worker *worker = &server->workers[server->worker_count];
-    enum error_code error;
+    struct http_worker *worker = &server->workers[server->worker_count];
 
     worker->server = server;
     worker->daemon = exchange_start(worker);
     if (!worker->daemon)
         return error_set(ret_error, ERROR_IO, "start the server: %s",
                          errno ? strerror(errno) : "libmicrohttpd does not");
-    error = loop_start(&worker->loop, worker->daemon, server->listener,
-                       (unsigned)server->worker_count, ret_error);
+    enum error_code error = loop_start(&worker->loop, worker->daemon, server->listener,
+                                       (unsigned)server->worker_count, ret_error);
     if (error) {
         MHD_quiesce_daemon(worker->daemon); /* or it would close the socket of all */
         MHD_stop_daemon(worker->daemon);
@@ -81,11 +80,10 @@ enum error_code http_server_start(const struct http_options *options,
                                   struct http_server **ret_server, struct error *ret_error)
 {
     struct http_server *server = server_alloc(options);
-    enum error_code error;
 
     if (!server)
         return error_set(ret_error, ERROR_NO_MEMORY, "start the server");
-    error =
+    enum error_code error =
         loop_listen(options->address, options->port, &server->listener, &server->port, ret_error);
     if (error)
         goto failed;
@@ -148,11 +146,9 @@ void http_server_stop(struct http_server *server)
 
 void http_server_set_identity(struct http_server *server, struct tls_identity *identity)
 {
-    struct tls_identity *old;
-
     pthread_mutex_lock(&server->identity_lock);
     assert(server->identity);
-    old = server->identity;
+    struct tls_identity *old = server->identity;
     server->identity = tls_identity_hold(identity);
     pthread_mutex_unlock(&server->identity_lock);
     tls_identity_release(old);

@@ -64,7 +64,7 @@ struct http_response {
 
 /* Why the server itself refuses a request. */
 enum http_refusal {
-    HTTP_REFUSED_MALFORMED,   /* contradictory framing: 400 */
+    HTTP_REFUSED_MALFORMED,   /* a head that two programs may read differently: 400 */
     HTTP_REFUSED_HEADERS,     /* the head is larger than header_bytes_max: 431 */
     HTTP_REFUSED_CONNECTIONS, /* more than connections_max are open: 503 */
     HTTP_REFUSED_STOPPING,    /* http_server_stop was called: 503 */

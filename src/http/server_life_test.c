@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-static void expect(struct client *client, int status, const char *body)
+static void server_life_test_expect(struct client *client, int status, const char *body)
 {
     struct reply reply;
 
@@ -29,7 +29,7 @@ static void expect(struct client *client, int status, const char *body)
     assert_true(bytes_equal(reply.body, bytes_of(body)));
 }
 
-static void get(struct client *client, const char *path)
+static void server_life_test_get(struct client *client, const char *path)
 {
     client_printf(client, "GET %s HTTP/1.1\r\nHost: t\r\n\r\n", path);
 }
@@ -87,12 +87,12 @@ static void refuses_too_many_connections(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) {
         client_open(&clients[i], handler_port(handler));
-        get(&clients[i], "/hello");
-        expect(&clients[i], 200, "hello");
+        server_life_test_get(&clients[i], "/hello");
+        server_life_test_expect(&clients[i], 200, "hello");
     }
     client_open(&late, handler_port(handler));
-    get(&late, "/hello");
-    expect(&late, 503, "refused");
+    server_life_test_get(&late, "/hello");
+    server_life_test_expect(&late, 503, "refused");
     assert_int_equal(handler_refusal(handler), HTTP_REFUSED_CONNECTIONS);
     assert_true(client_is_at_end(&late));
     client_close(&late);
@@ -100,8 +100,8 @@ static void refuses_too_many_connections(void **state)
     client_close(&clients[0]);
     await_connections(handler, 2);
     client_open(&late, handler_port(handler));
-    get(&late, "/hello");
-    expect(&late, 200, "hello");
+    server_life_test_get(&late, "/hello");
+    server_life_test_expect(&late, 200, "hello");
     client_close(&late);
     for (int i = 1; i < 3; i++)
         client_close(&clients[i]);
@@ -124,8 +124,8 @@ static void tells_some_of_too_many(void **state)
     client_open(&clients[ALL], handler_port(handler));
     assert_true(client_is_at_end(&clients[ALL]));
     for (int i = 0; i < ALL; i++) {
-        get(&clients[i], "/hello");
-        expect(&clients[i], i ? 503 : 200, i ? "refused" : "hello");
+        server_life_test_get(&clients[i], "/hello");
+        server_life_test_expect(&clients[i], i ? 503 : 200, i ? "refused" : "hello");
     }
     for (int i = 0; i <= ALL; i++)
         client_close(&clients[i]);
@@ -153,8 +153,8 @@ static void sheds_a_flood_of_connections(void **state)
         client_close(&clients[i]);
     await_connections(handler, 0);
     client_open(&last, handler_port(handler));
-    get(&last, "/hello");
-    expect(&last, 200, "hello");
+    server_life_test_get(&last, "/hello");
+    server_life_test_expect(&last, 200, "hello");
     client_close(&last);
     handler_destroy(handler);
     free(clients);
@@ -225,7 +225,7 @@ static void spares_the_patient(void **state)
     (void)state;
     memset(piece, 'x', sizeof(piece));
     client_open(&waiting, handler_port(handler));
-    get(&waiting, "/park");
+    server_life_test_get(&waiting, "/park");
     handler_await_parked(handler, 1);
     client_open(&client, handler_port(handler));
     client_printf(&client, "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: %d\r\n\r\n",
@@ -237,7 +237,7 @@ static void spares_the_patient(void **state)
     assert_true(client_receive(&client, "POST", &reply));
     assert_int_equal(reply.body.size, 24 * 4096);
     handler_answer(handler);
-    expect(&waiting, 200, "parked");
+    server_life_test_expect(&waiting, 200, "parked");
     client_close(&client);
     client_close(&waiting);
     handler_destroy(handler);
@@ -255,9 +255,9 @@ static void closes_slow_readers(void **state)
 
     (void)state;
     client_open(&silent, handler_port(handler));
-    get(&silent, "/park");
+    server_life_test_get(&silent, "/park");
     client_open_narrow(&client, handler_port(handler), 1);
-    get(&client, "/big");
+    server_life_test_get(&client, "/big");
     while (recv(client.socket, piece, sizeof(piece), 0) > 0 &&
            http_server_connections(handler_server(handler)) == 2) {
         assert_true(pieces++ < 1000);
@@ -266,7 +266,7 @@ static void closes_slow_readers(void **state)
     assert_true(pieces > 3);
     await_connections(handler, 1);
     handler_answer(handler);
-    expect(&silent, 200, "parked");
+    server_life_test_expect(&silent, 200, "parked");
     client_close(&silent);
     client_close(&client);
     handler_destroy(handler);
@@ -283,16 +283,16 @@ static void spares_steady_readers(void **state)
 
     (void)state;
     client_open(&silent, handler_port(handler));
-    get(&silent, "/park");
+    server_life_test_get(&silent, "/park");
     client_open(&client, handler_port(handler));
-    get(&client, "/big");
+    server_life_test_get(&client, "/big");
     for (ssize_t size; taken < HANDLER_BIG_SIZE; taken += (size_t)size) {
         assert_false(client_has_news(&silent, 40));
         size = recv(client.socket, piece, sizeof(piece), 0);
         assert_true(size > 0);
     }
     handler_answer(handler);
-    expect(&silent, 200, "parked");
+    server_life_test_expect(&silent, 200, "parked");
     client_close(&client);
     client_close(&silent);
     handler_destroy(handler);
@@ -306,12 +306,12 @@ static void serves_slow_readers(void **state)
 
     (void)state;
     client_open(&slow, handler_port(handler));
-    get(&slow, "/big");
+    server_life_test_get(&slow, "/big");
     assert_true(client_has_news(&slow, CLIENT_PATIENCE_MS));
     /* Its answer fills the socket and waits there; others are served meanwhile. */
     client_open(&quick, handler_port(handler));
-    get(&quick, "/hello");
-    expect(&quick, 200, "hello");
+    server_life_test_get(&quick, "/hello");
+    server_life_test_expect(&quick, 200, "hello");
     assert_true(client_receive(&slow, "GET", &reply));
     assert_int_equal(reply.body.size, HANDLER_BIG_SIZE);
     client_close(&slow);
@@ -326,7 +326,7 @@ enum leaving {
     LEAVE_BY_RESET,
 };
 
-static void leave(struct client *client, enum leaving leaving)
+static void server_life_test_leave(struct client *client, enum leaving leaving)
 {
     if (leaving == LEAVE_BY_RESET)
         client_reset(client);
@@ -346,14 +346,14 @@ static void survives_clients_that_leave(void **state)
     for (size_t size = 0; size <= request.size; size++) {
         client_open(&client, handler_port(handler));
         client_send(&client, (struct bytes){request.data, size});
-        leave(&client, size % 2 ? LEAVE_QUIETLY : LEAVE_BY_RESET);
+        server_life_test_leave(&client, size % 2 ? LEAVE_QUIETLY : LEAVE_BY_RESET);
     }
     await_connections(handler, 0);
     /* One that only says that it will send no more still gets its answer. */
     client_open(&client, handler_port(handler));
-    get(&client, "/hello");
+    server_life_test_get(&client, "/hello");
     client_finish(&client);
-    expect(&client, 200, "hello");
+    server_life_test_expect(&client, 200, "hello");
     assert_true(client_is_at_end(&client));
     client_close(&client);
     handler_destroy(handler);
@@ -370,11 +370,11 @@ static void keeps_requests_of_clients_that_left(void **state)
 
         client_open(&client, handler_port(handler));
         if (i % 4 < 2)
-            get(&client, "/park");
+            server_life_test_get(&client, "/park");
         else
             client_printf(&client, "POST /held HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\n\r\nab");
         handler_await_parked(handler, (size_t)i + 1);
-        leave(&client, i % 2 ? LEAVE_QUIETLY : LEAVE_BY_RESET);
+        server_life_test_leave(&client, i % 2 ? LEAVE_QUIETLY : LEAVE_BY_RESET);
         if (i % 4 < 2)
             handler_answer(handler);
         else
@@ -394,9 +394,9 @@ static void survives_readers_that_leave(void **state)
         struct client client;
 
         client_open(&client, handler_port(handler));
-        get(&client, "/big");
+        server_life_test_get(&client, "/big");
         assert_true(client_has_news(&client, CLIENT_PATIENCE_MS));
-        leave(&client, i % 2 ? LEAVE_QUIETLY : LEAVE_BY_RESET);
+        server_life_test_leave(&client, i % 2 ? LEAVE_QUIETLY : LEAVE_BY_RESET);
     }
     handler_await_closed(handler, 4);
     await_connections(handler, 0);
@@ -405,7 +405,7 @@ static void survives_readers_that_leave(void **state)
 
 /* ---- stopping ---- */
 
-static void *stop(void *argument)
+static void *server_life_test_stop(void *argument)
 {
     handler_stop(argument);
     return NULL;
@@ -430,28 +430,28 @@ static void answers_what_is_under_way_before_it_stops(void **state)
 
     (void)state;
     client_open(&idle, handler_port(handler));
-    get(&idle, "/hello");
-    expect(&idle, 200, "hello");
+    server_life_test_get(&idle, "/hello");
+    server_life_test_expect(&idle, 200, "hello");
     client_open(&parked, handler_port(handler));
-    get(&parked, "/park");
+    server_life_test_get(&parked, "/park");
     client_open(&uploading, handler_port(handler));
     client_printf(&uploading, "POST /held HTTP/1.1\r\nHost: t\r\nContent-Length: 4\r\n\r\nab");
     handler_await_parked(handler, 2);
-    assert_int_equal(pthread_create(&thread, NULL, stop, handler), 0);
+    assert_int_equal(pthread_create(&thread, NULL, server_life_test_stop, handler), 0);
     await_refusal(handler_port(handler));
     /* A further request on an open connection is refused in words. */
-    get(&idle, "/hello");
-    expect(&idle, 503, "refused");
+    server_life_test_get(&idle, "/hello");
+    server_life_test_expect(&idle, 503, "refused");
     assert_int_equal(handler_refusal(handler), HTTP_REFUSED_STOPPING);
     assert_true(client_is_at_end(&idle));
     for (int i = 0; i < 2; i++) /* whichever was parked first */
         handler_answer_or_resume(handler);
-    expect(&parked, 200, "parked");
+    server_life_test_expect(&parked, 200, "parked");
     assert_true(client_is_at_end(&parked));
     client_printf(&uploading, "cd");
     handler_await_parked(handler, 3);
     handler_answer_or_resume(handler);
-    expect(&uploading, 200, "abcd");
+    server_life_test_expect(&uploading, 200, "abcd");
     assert_true(client_is_at_end(&uploading));
     pthread_join(thread, NULL);
     client_close(&parked);
@@ -474,9 +474,9 @@ static void stops_after_its_patience(void **state)
     client_printf(&uploading, "POST /held HTTP/1.1\r\nHost: t\r\nContent-Length: 4\r\n\r\nab");
     handler_await_parked(handler, 1);
     client_open(&parked, handler_port(handler));
-    get(&parked, "/park");
+    server_life_test_get(&parked, "/park");
     handler_await_parked(handler, 2);
-    assert_int_equal(pthread_create(&thread, NULL, stop, handler), 0);
+    assert_int_equal(pthread_create(&thread, NULL, server_life_test_stop, handler), 0);
     handler_answer_or_resume(handler); /* it goes on reading, and nothing comes */
     assert_false(client_has_news(&parked, 200));
     handler_answer_or_resume(handler);
@@ -531,11 +531,11 @@ static void serves_many_in_step(void **state)
         client_open(&clients[i], handler_port(handler));
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < CLIENTS; i++)
-            get(&clients[i], "/park");
+            server_life_test_get(&clients[i], "/park");
         for (int i = 0; i < CLIENTS; i++)
             handler_answer(handler);
         for (int i = 0; i < CLIENTS; i++)
-            expect(&clients[i], 200, "parked");
+            server_life_test_expect(&clients[i], 200, "parked");
     }
     for (int i = 0; i < CLIENTS; i++)
         client_close(&clients[i]);

@@ -9,18 +9,24 @@
 #include "http/loop.h"
 #include "http/server.h"
 
-enum turn {
+enum http_turn {
     TURN_MOVING,
     TURN_ASKED,
     TURN_SUSPENDED,
 };
 
 /* A daemon of libmicrohttpd and the thread that runs it. All workers share the listening socket. */
-struct worker {
+struct http_worker {
     struct http_server *server;
     struct MHD_Daemon *daemon;
     struct loop loop;
 };
+
+/* libmicrohttpd takes texts without const that it only reads. */
+static inline void *http_unconst(const char *text)
+{
+    return (void *)(uintptr_t)text;
+}
 
 struct http_server {
     struct http_options options;
@@ -36,16 +42,16 @@ struct http_server {
     atomic_bool is_stopping; /* written under lock */
     bool is_closing;         /* no further request may be held; guarded by lock */
     unsigned worker_count;
-    struct worker workers[];
+    struct http_worker workers[];
 };
 
 struct http_request {
     struct http_server *server;
-    struct worker *worker; /* whose thread calls the handler */
+    struct http_worker *worker; /* whose thread calls the handler */
     struct MHD_Connection *mhd;
     struct connection *connection;
     void *user;
-    atomic_int turn; /* enum turn */
+    atomic_int turn; /* enum http_turn */
     bool is_begun, is_ended, is_answered;
     bool has_paused; /* within this call of `body` */
     bool is_refused; /* by the server itself: the connection is closed afterwards */
@@ -82,6 +88,6 @@ void server_count_down(struct http_server *server, size_t *count);
 
 /* A daemon of the library that calls the worker's handler. NULL, with errno if the library tells.
  */
-struct MHD_Daemon *exchange_start(struct worker *worker);
+struct MHD_Daemon *exchange_start(struct http_worker *worker);
 
 #endif

@@ -15,14 +15,14 @@
 
 #include <cmocka.h>
 
-struct fixture {
+struct http_fixture {
     struct handler *handler;
     struct client client;
 };
 
-static int setup(void **state)
+static int server_setup(void **state)
 {
-    struct fixture *fixture = calloc(1, sizeof(*fixture));
+    struct http_fixture *fixture = calloc(1, sizeof(*fixture));
 
     assert_non_null(fixture);
     fixture->handler = handler_start(&(struct http_options){.threads = 2});
@@ -31,9 +31,9 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
+static int server_teardown(void **state)
 {
-    struct fixture *fixture = *state;
+    struct http_fixture *fixture = *state;
 
     client_close(&fixture->client);
     handler_destroy(fixture->handler);
@@ -46,7 +46,8 @@ static void assert_body(const struct reply *reply, const char *text)
     assert_true(bytes_equal(reply->body, bytes_of(text)));
 }
 
-static void expect(struct client *client, const char *method, int status, const char *body)
+static void server_test_expect(struct client *client, const char *method, int status,
+                               const char *body)
 {
     struct reply reply;
 
@@ -58,7 +59,7 @@ static void expect(struct client *client, const char *method, int status, const 
 /* proves: http-connections */
 static void keeps_connections(void **state)
 {
-    struct fixture *fixture = *state;
+    struct http_fixture *fixture = *state;
     struct client *client = &fixture->client;
     struct reply reply;
 
@@ -90,7 +91,7 @@ static void keeps_connections(void **state)
 
 static void closes_when_asked(void **state)
 {
-    struct fixture *fixture = *state;
+    struct http_fixture *fixture = *state;
     struct reply reply;
 
     client_ask(&fixture->client, "GET", "/hello", "Connection: close\r\n", BYTES(""), &reply);
@@ -100,17 +101,17 @@ static void closes_when_asked(void **state)
 
 static void speaks_http_1_0(void **state)
 {
-    struct fixture *fixture = *state;
+    struct http_fixture *fixture = *state;
 
     client_printf(&fixture->client, "GET /hello HTTP/1.0\r\n\r\n");
-    expect(&fixture->client, "GET", 200, "hello");
+    server_test_expect(&fixture->client, "GET", 200, "hello");
     assert_true(client_is_at_end(&fixture->client));
 }
 
 /* proves: http-connections */
 static void answers_pipelined_requests_in_order(void **state)
 {
-    struct fixture *fixture = *state;
+    struct http_fixture *fixture = *state;
     struct client *client = &fixture->client;
 
     client_printf(client, "GET /hello HTTP/1.1\r\nHost: t\r\n\r\n"
@@ -120,30 +121,30 @@ static void answers_pipelined_requests_in_order(void **state)
                           "POST /bites HTTP/1.1\r\nHost: t\r\nContent-Length: 8\r\n\r\n01234567"
                           "HEAD /twice HTTP/1.1\r\nHost: t\r\n\r\n"
                           "GET /hello HTTP/1.1\r\nHost: t\r\n\r\n");
-    expect(client, "GET", 200, "hello");
-    expect(client, "POST", 200, "abc");
+    server_test_expect(client, "GET", 200, "hello");
+    server_test_expect(client, "POST", 200, "abc");
     handler_answer(fixture->handler);
-    expect(client, "GET", 200, "parked");
-    expect(client, "POST", 404, "early");
-    expect(client, "POST", 200, "01234567");
-    expect(client, "HEAD", 200, "");
-    expect(client, "GET", 200, "hello");
+    server_test_expect(client, "GET", 200, "parked");
+    server_test_expect(client, "POST", 404, "early");
+    server_test_expect(client, "POST", 200, "01234567");
+    server_test_expect(client, "HEAD", 200, "");
+    server_test_expect(client, "GET", 200, "hello");
 }
 
 /* Each request, cut in two at every byte, as a body of known length and in chunks. */
-static void takes_any_cut(void **state)
+static void server_takes_any_cut(void **state)
 {
     static const char *const requests[] = {
         "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 7\r\n\r\n0123456",
         "POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
-        "3\r\n012\r\n4;x=y\r\n3456\r\n0\r\n\r\n",
+        "3\r\n012\r\n4\r\n3456\r\n0\r\n\r\n",
         "POST /bites HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
         "7\r\n0123456\r\n0\r\n\r\n",
         /* It pauses with all of a chunk used, and the next one is there already. */
         "POST /bites HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
         "3\r\n012\r\n1\r\n3\r\n3\r\n456\r\n0\r\n\r\n",
     };
-    struct fixture *fixture = *state;
+    struct http_fixture *fixture = *state;
     struct client *client = &fixture->client;
 
     for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
@@ -153,15 +154,31 @@ static void takes_any_cut(void **state)
             client_send(client, (struct bytes){all.data, cut});
             assert_false(client_has_news(client, 1));
             client_send(client, (struct bytes){all.data + cut, all.size - cut});
-            expect(client, "POST", 200, "0123456");
+            server_test_expect(client, "POST", 200, "0123456");
         }
+    }
+}
+
+/* libmicrohttpd 1.0.1 refuses them. */
+static void reads_over_chunk_extensions(void **state)
+{
+    struct http_fixture *fixture = *state;
+    struct reply reply;
+
+    client_printf(&fixture->client,
+                  "POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n"
+                  "\r\n3\r\n012\r\n4;x=y\r\n3456\r\n0\r\n\r\n");
+    assert_true(client_receive(&fixture->client, "POST", &reply));
+    if (reply.status != 400) {
+        assert_int_equal(reply.status, 200);
+        assert_body(&reply, "0123456");
     }
 }
 
 static void reads_large_bodies(void **state)
 {
     static char body[1 << 20];
-    struct fixture *fixture = *state;
+    struct http_fixture *fixture = *state;
     struct reply reply;
 
     for (size_t i = 0; i < sizeof(body); i++)
@@ -178,18 +195,18 @@ static void reads_large_bodies(void **state)
 /* proves: http-connections */
 static void expects_100_continue(void **state)
 {
-    struct fixture *fixture = *state;
+    struct http_fixture *fixture = *state;
     struct client *client = &fixture->client;
 
     client_printf(client, "POST /echo HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\n"
                           "Content-Length: 3\r\n\r\n");
-    expect(client, "POST", 100, "");
+    server_test_expect(client, "POST", 100, "");
     client_printf(client, "abc");
-    expect(client, "POST", 200, "abc");
+    server_test_expect(client, "POST", 200, "abc");
     /* Refused: no 100, the answer at once, and the body is not waited for. */
     client_printf(client, "POST /early HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\n"
                           "Content-Length: 3\r\n\r\n");
-    expect(client, "POST", 404, "early");
+    server_test_expect(client, "POST", 404, "early");
     assert_true(client_is_at_end(client));
 }
 
@@ -197,7 +214,7 @@ static void expects_100_continue(void **state)
 static void expects_100_continue_and_has_no_body(void **state)
 {
     static const char *const follow[] = {"", "GET /hello HTTP/1.1\r\nHost: t\r\n\r\n", "{"};
-    struct fixture *fixture = *state;
+    struct http_fixture *fixture = *state;
     struct client client;
 
     for (size_t i = 0; i < 6; i++) {
@@ -210,7 +227,7 @@ static void expects_100_continue_and_has_no_body(void **state)
             handler_await_parked(fixture->handler, 1);
             handler_answer(fixture->handler);
         }
-        expect(&client, "POST", 200, i < 3 ? "" : "parked");
+        server_test_expect(&client, "POST", 200, i < 3 ? "" : "parked");
         assert_true(client_is_at_end(&client));
         client_close(&client);
     }
@@ -219,7 +236,7 @@ static void expects_100_continue_and_has_no_body(void **state)
 /* proves: unread-body */
 static void refuses_large_bodies_before_they_come(void **state)
 {
-    struct fixture *fixture = *state;
+    struct http_fixture *fixture = *state;
     struct client *client = &fixture->client;
 
     static char body[HTTP_KEEP_BODY_MAX];
@@ -228,25 +245,25 @@ static void refuses_large_bodies_before_they_come(void **state)
     memset(body, 'x', sizeof(body));
     client_printf(client, "POST /early HTTP/1.1\r\nHost: t\r\nContent-Length: 65536\r\n\r\n");
     client_send(client, (struct bytes){body, sizeof(body)});
-    expect(client, "POST", 404, "early");
+    server_test_expect(client, "POST", 404, "early");
     client_printf(client, "POST /early HTTP/1.1\r\nHost: t\r\nContent-Length: 65537\r\n\r\n");
-    expect(client, "POST", 404, "early");
+    server_test_expect(client, "POST", 404, "early");
     assert_true(client_is_at_end(client));
 }
 
 static void refuses_within_a_body(void **state)
 {
-    struct fixture *fixture = *state;
+    struct http_fixture *fixture = *state;
     struct client *client = &fixture->client;
 
     client_printf(client, "POST /limit HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
     for (int i = 0; i < 100; i++)
         assert_true(client_printf(client, "5\r\n01234\r\n"));
     client_printf(client, "0\r\n\r\n");
-    expect(client, "POST", 413, "limit");
+    server_test_expect(client, "POST", 413, "limit");
     assert_int_equal(handler_ended(fixture->handler), 0);
     client_printf(client, "GET /hello HTTP/1.1\r\nHost: t\r\n\r\n");
-    expect(client, "GET", 200, "hello");
+    server_test_expect(client, "GET", 200, "hello");
 }
 
 /* Who goes on sending after the answer is cut off, at a known length. */
@@ -254,7 +271,7 @@ static void refuses_within_a_body(void **state)
 static void stops_reading_what_nobody_wants(void **state)
 {
     static char piece[1 << 20];
-    struct fixture *fixture = *state;
+    struct http_fixture *fixture = *state;
     struct client *client = &fixture->client;
     uint64_t sent = 0;
 
@@ -283,7 +300,7 @@ static void disconnects_who_sends_too_many_parameters(void **state)
 {
     enum { FIT = ((8192 + 8192) / 2 - 1024) / 64 };
     static const int too_many[] = {FIT + 1, 300, 5000};
-    struct fixture *fixture = *state;
+    struct http_fixture *fixture = *state;
 
     for (size_t i = 0; i < sizeof(too_many) / sizeof(too_many[0]); i++) {
         struct client client;
@@ -302,7 +319,7 @@ static void disconnects_who_sends_too_many_parameters(void **state)
 /* The library gives it up without a word. That nothing is left of it, the sanitizer tells. */
 static void forgets_what_is_given_up(void **state)
 {
-    struct fixture *fixture = *state;
+    struct http_fixture *fixture = *state;
     struct client client;
 
     client_open(&client, handler_port(fixture->handler));
@@ -313,12 +330,12 @@ static void forgets_what_is_given_up(void **state)
     client_printf(&client, "GET /hello HTTP/1.1\r\nHost: t\r\n\r\n");
     client_close(&client);
     client_printf(&fixture->client, "GET /hello HTTP/1.1\r\nHost: t\r\n\r\n");
-    expect(&fixture->client, "GET", 200, "hello");
+    server_test_expect(&fixture->client, "GET", 200, "hello");
 }
 
 static void hangs_up(void **state)
 {
-    struct fixture *fixture = *state;
+    struct http_fixture *fixture = *state;
 
     client_printf(&fixture->client,
                   "POST /hangup HTTP/1.1\r\nHost: t\r\nContent-Length: 9\r\n\r\nabc");
@@ -328,7 +345,7 @@ static void hangs_up(void **state)
 
 static void answers_from_another_thread(void **state)
 {
-    struct fixture *fixture = *state;
+    struct http_fixture *fixture = *state;
     struct client clients[8];
     struct reply reply;
 
@@ -341,7 +358,7 @@ static void answers_from_another_thread(void **state)
     for (int i = 0; i < 8; i++)
         handler_answer(fixture->handler);
     for (int i = 0; i < 8; i++) {
-        expect(&clients[i], "POST", 200, "parked");
+        server_test_expect(&clients[i], "POST", 200, "parked");
         client_close(&clients[i]);
     }
 }
@@ -363,8 +380,16 @@ static void refuses_unclear_framing(void **state)
         "Content-Length: 0x3\r\n",
         "Content-Length: \r\n",
         "Content-Length: 99999999999999999999\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+        "Content-Length : 3\r\n",
+        "Content-Length\t: 3\r\n",
+        "Host: t\r\nContent-Length: 3\r\n",
+        "host: other\r\n",
+        "X: a\rContent-Length: 3\r\n",
+        "X: \x01\r\n",
     };
-    struct fixture *fixture = *state;
+    struct http_fixture *fixture = *state;
 
     for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
         struct client client;
@@ -384,25 +409,68 @@ static void refuses_unclear_framing(void **state)
     assert_int_equal(handler_ended(fixture->handler), 0);
 }
 
+/* proves: bad-request */
+static void needs_a_clear_head(void **state)
+{
+    static const struct {
+        const char *head;
+        int status;
+    } cases[] = {
+        {"GET /hello HTTP/1.1\r\n\r\n", 400},
+        {"GET /hello HTTP/1.1\r\nX-Host: t\r\n\r\n", 400},
+        {"GET /hello HTTP/1.1\r\nHost : t\r\n\r\n", 400},
+        {"GET /hello HTTP/1.1\r\nHost: t\r\nHost: t\r\n\r\n", 400},
+        {"GET /hello HTTP/1.0\r\nHost: t\r\nHost: u\r\n\r\n", 400},
+        {"GET /hello HTTP/1.0\r\n\r\n", 200},
+        {"POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 200},
+        {"POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n"
+         "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+         400},
+        {"GET /hello HTTP/1.1\r\nHOST: t\r\nX: a\tb \xff\r\n\r\n", 200},
+    };
+    struct http_fixture *fixture = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct client client;
+        struct reply reply;
+
+        client_open(&client, handler_port(fixture->handler));
+        client_send(&client, bytes_of(cases[i].head));
+        assert_true(client_receive(&client, "GET", &reply));
+        if (reply.status != cases[i].status)
+            fail_msg("%s: %d", cases[i].head, reply.status);
+        if (reply.status == 400)
+            assert_true(client_await_end(&client));
+        client_close(&client);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(keeps_connections, setup, teardown),
-        cmocka_unit_test_setup_teardown(closes_when_asked, setup, teardown),
-        cmocka_unit_test_setup_teardown(speaks_http_1_0, setup, teardown),
-        cmocka_unit_test_setup_teardown(answers_pipelined_requests_in_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(takes_any_cut, setup, teardown),
-        cmocka_unit_test_setup_teardown(reads_large_bodies, setup, teardown),
-        cmocka_unit_test_setup_teardown(expects_100_continue, setup, teardown),
-        cmocka_unit_test_setup_teardown(expects_100_continue_and_has_no_body, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_large_bodies_before_they_come, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_within_a_body, setup, teardown),
-        cmocka_unit_test_setup_teardown(stops_reading_what_nobody_wants, setup, teardown),
-        cmocka_unit_test_setup_teardown(disconnects_who_sends_too_many_parameters, setup, teardown),
-        cmocka_unit_test_setup_teardown(forgets_what_is_given_up, setup, teardown),
-        cmocka_unit_test_setup_teardown(hangs_up, setup, teardown),
-        cmocka_unit_test_setup_teardown(answers_from_another_thread, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_unclear_framing, setup, teardown),
+        cmocka_unit_test_setup_teardown(keeps_connections, server_setup, server_teardown),
+        cmocka_unit_test_setup_teardown(needs_a_clear_head, server_setup, server_teardown),
+        cmocka_unit_test_setup_teardown(closes_when_asked, server_setup, server_teardown),
+        cmocka_unit_test_setup_teardown(speaks_http_1_0, server_setup, server_teardown),
+        cmocka_unit_test_setup_teardown(answers_pipelined_requests_in_order, server_setup,
+                                        server_teardown),
+        cmocka_unit_test_setup_teardown(server_takes_any_cut, server_setup, server_teardown),
+        cmocka_unit_test_setup_teardown(reads_over_chunk_extensions, server_setup, server_teardown),
+        cmocka_unit_test_setup_teardown(reads_large_bodies, server_setup, server_teardown),
+        cmocka_unit_test_setup_teardown(expects_100_continue, server_setup, server_teardown),
+        cmocka_unit_test_setup_teardown(expects_100_continue_and_has_no_body, server_setup,
+                                        server_teardown),
+        cmocka_unit_test_setup_teardown(refuses_large_bodies_before_they_come, server_setup,
+                                        server_teardown),
+        cmocka_unit_test_setup_teardown(refuses_within_a_body, server_setup, server_teardown),
+        cmocka_unit_test_setup_teardown(stops_reading_what_nobody_wants, server_setup,
+                                        server_teardown),
+        cmocka_unit_test_setup_teardown(disconnects_who_sends_too_many_parameters, server_setup,
+                                        server_teardown),
+        cmocka_unit_test_setup_teardown(forgets_what_is_given_up, server_setup, server_teardown),
+        cmocka_unit_test_setup_teardown(hangs_up, server_setup, server_teardown),
+        cmocka_unit_test_setup_teardown(answers_from_another_thread, server_setup, server_teardown),
+        cmocka_unit_test_setup_teardown(refuses_unclear_framing, server_setup, server_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

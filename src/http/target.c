@@ -1,7 +1,7 @@
 /* target.c - parses request targets and queries, and undoes percent-encoding. */
 #include "http/target.h"
 
-#include "base/hex.h"
+#include "base/percent.h"
 
 #include <strings.h>
 
@@ -11,7 +11,7 @@ static bool target_is_target_byte(char byte)
 }
 
 /* Past "http://host" of the absolute form. */
-static struct bytes target_skip_authority(struct bytes target)
+static struct bytes target_take_authority(struct bytes target, struct bytes *ret_authority)
 {
     size_t scheme = 0, i;
 
@@ -19,26 +19,26 @@ static struct bytes target_skip_authority(struct bytes target)
         scheme = 7;
     else if (target.size >= 8 && strncasecmp(target.data, "https://", 8) == 0)
         scheme = 8;
+    *ret_authority = (struct bytes){0};
     if (!scheme)
         return target;
     for (i = scheme; i < target.size && target.data[i] != '/' && target.data[i] != '?'; i++)
         continue;
     if (i == target.size || target.data[i] == '?')
         return BYTES(""); /* the root could be meant; it is not served in this form */
+    *ret_authority = (struct bytes){target.data + scheme, i - scheme};
     return (struct bytes){target.data + i, target.size - i};
 }
 
 enum error_code http_target_parse(struct bytes target, struct http_target *ret_target)
 {
-    const char *mark;
-
     for (size_t i = 0; i < target.size; i++)
         if (!target_is_target_byte(target.data[i]))
             return ERROR_BAD_REQUEST;
-    target = target_skip_authority(target);
+    target = target_take_authority(target, &ret_target->authority);
     if (target.size == 0 || target.data[0] != '/')
         return ERROR_BAD_REQUEST;
-    mark = memchr(target.data, '?', target.size);
+    const char *mark = memchr(target.data, '?', target.size);
     ret_target->path = target;
     ret_target->query = BYTES("");
     if (mark) {
@@ -50,13 +50,11 @@ enum error_code http_target_parse(struct bytes target, struct http_target *ret_t
 
 bool http_path_next(struct bytes *path, struct bytes *ret_segment)
 {
-    const char *slash;
-
     if (path->size == 0 || path->data[0] != '/')
         return false;
     path->data++;
     path->size--;
-    slash = path->size ? memchr(path->data, '/', path->size) : NULL;
+    const char *slash = path->size ? memchr(path->data, '/', path->size) : NULL;
     *ret_segment = *path;
     if (slash)
         ret_segment->size = (size_t)(slash - path->data);
@@ -74,12 +72,11 @@ static size_t target_decode(struct bytes text, char plus, char *room)
         char byte = text.data[i];
 
         if (byte == '%') {
-            int high = i + 2 < text.size ? hex_digit(text.data[i + 1]) : -1;
-            int low = i + 2 < text.size ? hex_digit(text.data[i + 2]) : -1;
+            int decoded = percent_byte(text, i);
 
-            if (high < 0 || low < 0 || (high == 0 && low == 0))
+            if (decoded <= 0)
                 return SIZE_MAX;
-            byte = (char)(high << 4 | low);
+            byte = (char)decoded;
             i += 2;
         } else if (byte == '+') {
             byte = plus;
@@ -99,21 +96,6 @@ enum error_code http_percent_decode(struct bytes text, char *room, struct bytes 
     return ERROR_NONE;
 }
 
-/* Up to the next `mark`, which is taken off too. */
-static struct bytes target_cut(struct bytes *text, char mark)
-{
-    const char *at = text->size ? memchr(text->data, mark, text->size) : NULL;
-    struct bytes piece = *text;
-
-    if (at) {
-        piece.size = (size_t)(at - text->data);
-        *text = (struct bytes){at + 1, text->size - piece.size - 1};
-    } else {
-        *text = (struct bytes){text->data + text->size, 0};
-    }
-    return piece;
-}
-
 enum error_code http_query_parse(struct bytes query, char *room,
                                  struct http_parameter *ret_parameters, size_t max,
                                  size_t *ret_count)
@@ -121,18 +103,17 @@ enum error_code http_query_parse(struct bytes query, char *room,
     size_t count = 0;
 
     while (query.size > 0) {
-        struct bytes value = target_cut(&query, '&');
-        struct bytes name = target_cut(&value, '=');
-        size_t name_size, value_size;
+        struct bytes value = bytes_cut(&query, '&');
+        struct bytes name = bytes_cut(&value, '=');
 
         if (name.size == 0 && value.size == 0)
             continue;
         if (count == max)
             return ERROR_BAD_REQUEST;
-        name_size = target_decode(name, ' ', room);
+        size_t name_size = target_decode(name, ' ', room);
         if (name_size == SIZE_MAX)
             return ERROR_BAD_REQUEST;
-        value_size = target_decode(value, ' ', room + name_size);
+        size_t value_size = target_decode(value, ' ', room + name_size);
         if (value_size == SIZE_MAX)
             return ERROR_BAD_REQUEST;
         ret_parameters[count].name = (struct bytes){room, name_size};

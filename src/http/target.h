@@ -15,8 +15,9 @@
 #include "base/error.h"
 
 struct http_target {
-    struct bytes path;  /* from its first slash on, still encoded; never empty */
-    struct bytes query; /* after the question mark, still encoded; may be empty */
+    struct bytes path;      /* from its first slash on, still encoded; never empty */
+    struct bytes query;     /* after the question mark, still encoded; may be empty */
+    struct bytes authority; /* "host:port" of the absolute form; data NULL in the usual form */
 };
 
 struct http_parameter {

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define REQUIRE(condition) ((condition) ? (void)0 : abort())
 
 /* SIZE_MAX: there is a bad escape. */
-static size_t reference(struct bytes text, char *room)
+static size_t target_fuzz_reference(struct bytes text, char *room)
 {
     size_t size = 0;
 
@@ -42,10 +42,9 @@ static void check_decode(struct bytes text)
     char *ours = malloc(text.size + 1), *theirs = malloc(text.size + 1), *again;
     struct bytes decoded, back;
     struct buffer encoded;
-    size_t size;
 
     REQUIRE(ours && theirs);
-    size = reference(text, theirs);
+    size_t size = target_fuzz_reference(text, theirs);
     if (http_percent_decode(text, ours, &decoded)) {
         REQUIRE(size == SIZE_MAX);
     } else {

@@ -48,6 +48,29 @@ static void targets(void **state)
     }
 }
 
+static void authorities(void **state)
+{
+    static const struct {
+        const char *target, *authority; /* NULL: none */
+    } cases[] = {
+        {"/a", NULL},
+        {"/http://host/a", NULL},
+        {"http://host:80/a?b", "host:80"},
+        {"HTTPS://host/a", "host"},
+        {"http:///a", ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct http_target target = {.authority = BYTES("before")};
+
+        assert_int_equal(http_target_parse(bytes_of(cases[i].target), &target), ERROR_NONE);
+        assert_int_equal(!target.authority.data, !cases[i].authority);
+        if (cases[i].authority)
+            assert_true(bytes_equal(target.authority, bytes_of(cases[i].authority)));
+    }
+}
+
 static void segments(void **state)
 {
     struct bytes path = BYTES("/a//b/"), segment;
@@ -111,10 +134,8 @@ static void queries(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(targets),
-        cmocka_unit_test(segments),
-        cmocka_unit_test(escapes),
-        cmocka_unit_test(queries),
+        cmocka_unit_test(targets), cmocka_unit_test(authorities), cmocka_unit_test(segments),
+        cmocka_unit_test(escapes), cmocka_unit_test(queries),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,8 +46,6 @@ enum error_code tls_identity_create(struct bytes certificate, struct bytes key,
                                     struct tls_identity **ret_identity, struct error *ret_error)
 {
     struct tls_identity *identity = calloc(1, sizeof(*identity));
-    gnutls_datum_t chain, secret;
-    int result;
 
     if (!identity)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
@@ -59,9 +57,10 @@ enum error_code tls_identity_create(struct bytes certificate, struct bytes key,
         tls_identity_free(identity);
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     }
-    chain = (gnutls_datum_t){(unsigned char *)identity->certificate, (unsigned)certificate.size};
-    secret = (gnutls_datum_t){(unsigned char *)identity->key, (unsigned)key.size};
-    result = tls_check_certificate(&chain);
+    gnutls_datum_t chain =
+        (gnutls_datum_t){(unsigned char *)identity->certificate, (unsigned)certificate.size};
+    gnutls_datum_t secret = (gnutls_datum_t){(unsigned char *)identity->key, (unsigned)key.size};
+    int result = tls_check_certificate(&chain);
     if (result >= 0)
         result = gnutls_certificate_set_x509_key_mem(identity->credentials, &chain, &secret,
                                                      GNUTLS_X509_FMT_PEM);

@@ -13,8 +13,9 @@
 
 struct tls_identity;
 
-/* TLS 1.2 and 1.3, with ciphers of at least 128 bits; in GnuTLS's words. */
-#define TLS_PRIORITIES "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
+/* TLS 1.2 and 1.3, with ciphers of at least 128 bits that authenticate, and with keys that the key
+ * of the certificate does not give away later; in GnuTLS's words. */
+#define TLS_PRIORITIES "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-MAC-ALL:+AEAD"
 
 /* Both in PEM: the certificate with those that lead to a trusted one behind it, and its key.
  * INVALID when one cannot be read, or they do not belong together. */

@@ -47,7 +47,7 @@ static struct bytes bytes_of_datum(const gnutls_datum_t *datum)
     return (struct bytes){(const char *)datum->data, datum->size};
 }
 
-static void assert_refused(struct bytes certificate, struct bytes key)
+static void tls_test_assert_refused(struct bytes certificate, struct bytes key)
 {
     struct tls_identity *const untouched = (struct tls_identity *)1, *identity = untouched;
     struct error error;
@@ -78,13 +78,14 @@ static void test_identities(void **state)
     tls_identity_release(identity);
     tls_identity_release(identity);
     tls_identity_release(NULL);
-    assert_refused(certificates[0], keys[1]);
-    assert_refused(keys[0], certificates[0]);
-    assert_refused(certificates[0], (struct bytes){0});
-    assert_refused((struct bytes){0}, keys[0]);
-    assert_refused(BYTES("-----BEGIN CERTIFICATE-----\nxxxx\n-----END CERTIFICATE-----\n"),
-                   keys[0]);
-    assert_refused((struct bytes){certificates[0].data, certificates[0].size / 2}, keys[0]);
+    tls_test_assert_refused(certificates[0], keys[1]);
+    tls_test_assert_refused(keys[0], certificates[0]);
+    tls_test_assert_refused(certificates[0], (struct bytes){0});
+    tls_test_assert_refused((struct bytes){0}, keys[0]);
+    tls_test_assert_refused(BYTES("-----BEGIN CERTIFICATE-----\nxxxx\n-----END CERTIFICATE-----\n"),
+                            keys[0]);
+    tls_test_assert_refused((struct bytes){certificates[0].data, certificates[0].size / 2},
+                            keys[0]);
     for (int i = 0; i < 2; i++) {
         gnutls_free(pems[i].certificate.data);
         gnutls_free(pems[i].key.data);

@@ -1,6 +1,7 @@
 /* config.c - sets, checks and formats single settings. */
 #include "ops/config.h"
 
+#include "base/number.h"
 #include "calendar/duration.h"
 #include "ops/config_table.h"
 
@@ -12,49 +13,13 @@
 /* How much of a wrong value an error text repeats. */
 enum { SHOWN = 60 };
 
-static bool config_parse_u64(const char *text, const char **ret_end, uint64_t *ret_value)
-{
-    uint64_t value = 0;
-
-    if (*text < '0' || *text > '9')
-        return false;
-    for (; *text >= '0' && *text <= '9'; text++)
-        if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value))
-            return false;
-    *ret_end = text;
-    *ret_value = value;
-    return true;
-}
-
-/* 4096, 64K, 256M, 1G, 2T. */
-static bool config_parse_scaled(const char *text, uint64_t *ret_value)
-{
-    static const char units[] = "KMGT";
-    const char *end, *unit;
-    uint64_t value;
-
-    if (!config_parse_u64(text, &end, &value))
-        return false;
-    if (*end) {
-        unit = strchr(units, *end);
-        if (!unit || end[1] ||
-            __builtin_mul_overflow(value, UINT64_C(1) << 10 * (unit - units + 1), &value))
-            return false;
-    }
-    *ret_value = value;
-    return true;
-}
-
 static bool config_parse_number(const struct config_row *row, const char *text, uint64_t *ret_value)
 {
-    const char *end;
-
     if (row->type == CONFIG_TYPE_DURATION)
         return duration_parse(bytes_of(text), ret_value, NULL) == ERROR_NONE;
     if (row->type == CONFIG_TYPE_BYTES)
-        return config_parse_scaled(text, ret_value);
-    return config_parse_u64(text, &end, ret_value) && *end == '\0';
+        return number_parse_scaled(bytes_of(text), ret_value);
+    return number_parse(bytes_of(text), 10, ret_value);
 }
 
 /* "... must be 1 to 65535" */
@@ -84,11 +49,10 @@ static enum error_code config_refuse(const struct config_row *row, const char *v
 static bool config_set_number(const struct config_row *row, char *at, const char *value)
 {
     uint64_t number;
-    uint32_t narrow;
 
     if (!config_parse_number(row, value, &number) || number < row->min || number > row->max)
         return false;
-    narrow = (uint32_t)number;
+    uint32_t narrow = (uint32_t)number;
     if (row->type == CONFIG_TYPE_U32)
         memcpy(at, &narrow, sizeof(narrow));
     else

@@ -108,6 +108,10 @@ enum config_log_level {
           "with tokens_file: whether /metrics needs a token with scope admin, or no token")       \
     FIELD(CHOICE, listen_unprotected, "no|yes", 0, 0,                                             \
           "whether to listen on other addresses than loopback without tokens")                    \
+    FIELD(LIST, allowed_hosts, "", 0, 4000,                                                       \
+          "without tokens_file: more hosts by which clients may call, without ports")             \
+    FIELD(LIST, allowed_origins, "", 0, 4000,                                                     \
+          "origins whose web pages may change timers, such as https://shop.example")              \
     SECTION("timers", "Limits of timers, and how they are kept in memory.")                       \
     FIELD(BYTES, payload_bytes_max, "1M", 1, 64 * MIB, "limit of the payload of a timer")         \
     FIELD(U32, target_bytes_max, "2048", 16, 65535, "limit of the target of a timer")             \
@@ -118,8 +122,14 @@ enum config_log_level {
           "limit of live timers; beyond it creates get 429; 0 is no limit")                       \
     FIELD(DURATION, retain, "1h", 0, 3650 * DAY_MS,                                               \
           "how long the final state of a timer is kept and answered with 410 instead of 404")     \
+    FIELD(DURATION, dead_retain, "30d", 0, 3650 * DAY_MS,                                         \
+          "how long a dead letter is kept, shown and can be redriven")                            \
+    FIELD(BYTES, dead_bytes_max, "256M", 0, 1024 * GIB,                                           \
+          "limit of the dead letters that are kept, divided among partitions; the oldest go")     \
     FIELD(U32, partitions, "4", 1, 256,                                                           \
           "partitions that share the timers; fixed when the data folder is created")              \
+    FIELD(U32, shards, "1", 0, 64,                                                                \
+          "threads that run the partitions; 0 is one for each core, and at most `partitions`")    \
     FIELD(DURATION, window, "10s", 100, DAY_MS,                                                   \
           "how far ahead timers are kept in memory; later timers are on disk only")               \
     FIELD(BYTES, near_bytes_max, "256M", MIB, 1024 * GIB,                                         \
@@ -147,11 +157,11 @@ enum config_log_level {
     FIELD(U32, deliveries_max, "4096", 1, 1000000,                                                \
           "limit of webhooks in flight; at least 1 per partition")                                \
     FIELD(U32, target_deliveries_max, "128", 1, 1000000,                                          \
-          "limit of webhooks in flight to an origin (scheme, host, port)")                        \
+          "limit of webhooks in flight of a tenant to an origin (scheme, host, port)")            \
     FIELD(U32, target_rate_max, "0", 0, 1000000,                                                  \
-          "limit of webhooks per second to an origin; 0 is no limit")                             \
+          "limit of webhooks per second of a tenant to an origin; 0 is no limit")                 \
     FIELD(U32, target_breaker_failures, "20", 0, 1000000,                                         \
-          "failures in a row that open the breaker of an origin; 0 turns breakers off")           \
+          "failures in a row that open a breaker; 0 turns breakers off")                          \
     FIELD(DURATION, target_breaker_pause, "10s", 100, HOUR_MS,                                    \
           "how long a breaker stays open before one webhook is tried; doubled at each failure")   \
     FIELD(DURATION, target_breaker_pause_max, "5m", 100, DAY_MS, "limit of that doubled pause")   \
@@ -216,14 +226,18 @@ enum config_action {
     CONFIG_ACTION_PRINT,         /* --print-config: the settings in effect, as a config file */
     CONFIG_ACTION_CHECK,         /* --check-config: say whether they are valid */
     CONFIG_ACTION_CHECK_DATA,    /* --check FOLDER: verify a data folder */
+    CONFIG_ACTION_RESTORE,       /* --restore BACKUP: copy a backup into the data folder */
     CONFIG_ACTION_PRINT_DOCS,    /* --print-config-docs: docs/configuration.md */
+    CONFIG_ACTION_PRINT_METRICS, /* --print-metrics-docs: docs/metrics.md */
+    CONFIG_ACTION_PRINT_OPENAPI, /* --print-openapi: the OpenAPI document */
+    CONFIG_ACTION_PRINT_ROUTES,  /* --print-routes: the overview in docs/api.md */
     CONFIG_ACTION_PRINT_EXAMPLE, /* --print-config-example: packaging/tickwheeld.conf */
 };
 
 struct config_request {
     enum config_action action;
-    bool wants_banner;        /* --banner: print a command to try */
-    const char *check_folder; /* of --check; an argument */
+    bool wants_banner;  /* --banner: print a command to try */
+    const char *folder; /* of --check and --restore; an argument */
 };
 
 /* All defaults. */

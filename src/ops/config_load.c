@@ -88,11 +88,10 @@ static enum error_code config_load_apply(struct source *source, const char *name
                                          struct error *ret_error)
 {
     const struct config_row *row = config_row_find(name);
-    bool *has_set;
 
     if (!row)
         return config_load_refuse_unknown(source->spelling, name, ret_error);
-    has_set = &source->has_set[row - config_rows];
+    bool *has_set = &source->has_set[row - config_rows];
     if (*has_set && row->type == CONFIG_TYPE_LIST)
         return config_load_add_to_list(source, row, value, ret_error);
     if (*has_set)
@@ -131,7 +130,7 @@ static enum error_code config_load_settle_secrets(struct source *source, struct 
 
 /* ---- the file ---- */
 
-struct reader {
+struct config_reader {
     struct source source;
     struct bytes rest;    /* not yet handed to libinih */
     unsigned line;        /* the number of the line it has now */
@@ -139,7 +138,8 @@ struct reader {
     struct error error;   /* why */
 };
 
-static void config_load_refuse_line(struct reader *reader, enum error_code code, const char *text)
+static void config_load_refuse_line(struct config_reader *reader, enum error_code code,
+                                    const char *text)
 {
     if (reader->failed_line)
         return;
@@ -150,15 +150,13 @@ static void config_load_refuse_line(struct reader *reader, enum error_code code,
 /* Hands libinih one line, like fgets. */
 static char *config_load_next_line(char *to, int size, void *stream)
 {
-    struct reader *reader = stream;
-    const char *end;
-    size_t taken;
+    struct config_reader *reader = stream;
 
     if (reader->rest.size == 0 || reader->failed_line)
         return NULL;
     reader->line++;
-    end = memchr(reader->rest.data, '\n', reader->rest.size);
-    taken = end ? (size_t)(end - reader->rest.data) + 1 : reader->rest.size;
+    const char *end = memchr(reader->rest.data, '\n', reader->rest.size);
+    size_t taken = end ? (size_t)(end - reader->rest.data) + 1 : reader->rest.size;
     if (taken > CONFIG_LINE_BYTES_MAX || taken >= (size_t)size) {
         config_load_refuse_line(reader, ERROR_INVALID, "the line is too long");
         return NULL;
@@ -186,7 +184,7 @@ static bool config_load_is_section(const char *name)
 static int config_load_on_setting(void *context, const char *section, const char *name,
                                   const char *value)
 {
-    struct reader *reader = context;
+    struct config_reader *reader = context;
     struct error error;
     enum error_code code;
 
@@ -204,7 +202,7 @@ static int config_load_on_setting(void *context, const char *section, const char
 enum error_code config_read(struct config *config, struct bytes text, const char *origin,
                             struct error *ret_error)
 {
-    struct reader reader = {.source = {config, SPELLING_FILE, {false}}, .rest = text};
+    struct config_reader reader = {.source = {config, SPELLING_FILE, {false}}, .rest = text};
     int wrong_line =
         ini_parse_stream(config_load_next_line, &reader, config_load_on_setting, &reader);
 
@@ -224,11 +222,10 @@ enum error_code config_read(struct config *config, struct bytes text, const char
 static enum error_code config_load_file(struct config *config, const char *path,
                                         struct error *ret_error)
 {
-    enum error_code code;
     struct buffer text;
 
     buffer_init(&text);
-    code = files_read(path, FILE_BYTES_MAX, &text, ret_error);
+    enum error_code code = files_read(path, FILE_BYTES_MAX, &text, ret_error);
     if (!code)
         code = config_read(config, buffer_bytes(&text), path, ret_error);
     buffer_deinit(&text);
@@ -247,7 +244,6 @@ static enum error_code config_load_environment(struct config *config, char *cons
         const char *at = *environment, *equals = strchr(at, '=');
         char name[CONFIG_NAME_SIZE * 2];
         size_t size = 0;
-        enum error_code code;
 
         if (strncmp(at, ENVIRONMENT_PREFIX, prefix_size) != 0 || !equals)
             continue;
@@ -256,7 +252,7 @@ static enum error_code config_load_environment(struct config *config, char *cons
         name[size] = '\0';
         if (strcmp(name, "config") == 0)
             continue;
-        code = config_load_apply(&source, name, equals + 1, ret_error);
+        enum error_code code = config_load_apply(&source, name, equals + 1, ret_error);
         if (code)
             return code;
     }
@@ -285,6 +281,9 @@ static const struct {
     {"check-config", CONFIG_ACTION_CHECK},
     {"print-config-docs", CONFIG_ACTION_PRINT_DOCS},
     {"print-config-example", CONFIG_ACTION_PRINT_EXAMPLE},
+    {"print-metrics-docs", CONFIG_ACTION_PRINT_METRICS},
+    {"print-openapi", CONFIG_ACTION_PRINT_OPENAPI},
+    {"print-routes", CONFIG_ACTION_PRINT_ROUTES},
 };
 
 /* True for a flag that takes no value. */
@@ -302,38 +301,46 @@ static bool config_load_take_bare_flag(const char *name, struct config_request *
     return false;
 }
 
+/* The action of a flag that takes a folder; RUN for other flags. */
+static enum config_action config_load_folder_action(const char *name)
+{
+    if (strcmp(name, "check") == 0)
+        return CONFIG_ACTION_CHECK_DATA;
+    return strcmp(name, "restore") == 0 ? CONFIG_ACTION_RESTORE : CONFIG_ACTION_RUN;
+}
+
 /* Walks the flags. With a `source`, applies them; without, only finds --config. */
 static enum error_code config_load_walk_flags(int argc, char *const argv[], struct source *source,
                                               struct config_request *request, const char **ret_path,
                                               struct error *ret_error)
 {
     for (int i = 1; i < argc; i++) {
-        const char *flag = argv[i], *value, *equals;
+        const char *flag = argv[i];
         char name[CONFIG_NAME_SIZE * 2];
         enum error_code code = ERROR_NONE;
-        size_t size;
 
         if (strncmp(flag, "--", 2) != 0 || !flag[2])
             return error_set(ret_error, ERROR_INVALID, "%.*s: not a flag; see --help", SHOWN, flag);
         if (config_load_take_bare_flag(flag + 2, request))
             continue;
-        equals = strchr(flag, '=');
-        size = equals ? (size_t)(equals - flag) - 2 : strlen(flag) - 2;
+        const char *equals = strchr(flag, '=');
+        size_t size = equals ? (size_t)(equals - flag) - 2 : strlen(flag) - 2;
         if (size >= sizeof(name))
             size = sizeof(name) - 1;
         for (size_t j = 0; j < size; j++)
             name[j] = flag[2 + j] == '-' ? '_' : flag[2 + j];
         name[size] = '\0';
-        if (strcmp(name, "config") != 0 && strcmp(name, "check") != 0 && !config_row_find(name))
+        enum config_action folder_action = config_load_folder_action(name);
+        if (strcmp(name, "config") != 0 && !folder_action && !config_row_find(name))
             return config_load_refuse_unknown(SPELLING_FLAG, name, ret_error);
-        value = equals ? equals + 1 : ++i < argc ? argv[i] : NULL;
+        const char *value = equals ? equals + 1 : ++i < argc ? argv[i] : NULL;
         if (!value)
             return error_set(ret_error, ERROR_INVALID, "%s: a value is missing", flag);
         if (strcmp(name, "config") == 0) {
             *ret_path = value;
-        } else if (strcmp(name, "check") == 0) {
-            request->action = CONFIG_ACTION_CHECK_DATA;
-            request->check_folder = value;
+        } else if (folder_action) {
+            request->action = folder_action;
+            request->folder = value;
         } else if (source) {
             code = config_load_apply(source, name, value, ret_error);
         }
@@ -365,12 +372,11 @@ static enum error_code config_load_secret(struct config *config, size_t index, c
                                           struct error *ret_error)
 {
     const char *file_name = secrets[index].file_name;
-    enum error_code code;
     struct buffer text;
     size_t start = 0;
 
     buffer_init(&text);
-    code = files_read(path, SECRET_FILE_BYTES_MAX, &text, ret_error);
+    enum error_code code = files_read(path, SECRET_FILE_BYTES_MAX, &text, ret_error);
     if (!code && secrets[index].may_have_lines)
         config_load_join_lines(&text);
     while (!code && text.size && isspace((unsigned char)text.data[text.size - 1]))
@@ -405,7 +411,7 @@ static enum error_code config_load_secrets(struct config *config, struct error *
 static bool config_load_needs_settings(enum config_action action)
 {
     return action == CONFIG_ACTION_RUN || action == CONFIG_ACTION_PRINT ||
-           action == CONFIG_ACTION_CHECK;
+           action == CONFIG_ACTION_CHECK || action == CONFIG_ACTION_RESTORE;
 }
 
 enum error_code config_load(int argc, char *const argv[], char *const environment[],
@@ -414,11 +420,10 @@ enum error_code config_load(int argc, char *const argv[], char *const environmen
 {
     const char *path = config_load_environment_config(environment);
     struct source flags = {ret_config, SPELLING_FLAG, {false}};
-    enum error_code code;
 
     *ret_request = (struct config_request){.action = CONFIG_ACTION_RUN};
     config_init(ret_config);
-    code = config_load_walk_flags(argc, argv, NULL, ret_request, &path, ret_error);
+    enum error_code code = config_load_walk_flags(argc, argv, NULL, ret_request, &path, ret_error);
     if (!code && !config_load_needs_settings(ret_request->action))
         return ERROR_NONE;
     if (!code && path)

@@ -78,11 +78,10 @@ const struct config_row *config_row_nearest(const char *name)
 
     for (size_t i = 0; i < config_row_count && size < CONFIG_NAME_SIZE; i++) {
         const struct config_row *row = &config_rows[i];
-        size_t far;
 
         if (row->type == CONFIG_TYPE_SECTION)
             continue;
-        far = config_table_distance(name, row->name);
+        size_t far = config_table_distance(name, row->name);
         /* "port" is a part of "listen_port": nearer than its distance says. */
         if (far > 1 && size >= 3 && strstr(row->name, name))
             far = 1;
@@ -121,11 +120,9 @@ static void config_table_format_number(enum config_type type, uint64_t value, st
 /* The n-th word of "always|never". */
 static struct bytes config_table_choice_word(const char *words, unsigned n)
 {
-    struct bytes word;
-
     for (; n; n--)
         words = strchr(words, '|') + 1;
-    word = bytes_of(words);
+    struct bytes word = bytes_of(words);
     if (strchr(words, '|'))
         word.size = (size_t)(strchr(words, '|') - words);
     return word;

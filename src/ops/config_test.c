@@ -6,7 +6,7 @@
  */
 #include "ops/config.h"
 #include "ops/config_table.h"
-#include "sys/files.h"
+#include "ops/docs_testing.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -114,6 +114,7 @@ static void refuses_bad_values_with_the_limits(void **state)
         {"listen_port", "99999999999999999999999999", "must be"},
         {"partitions", "0", "must be 1 to 256"},
         {"partitions", "257", "must be 1 to 256"},
+        {"shards", "65", "must be 0 to 64"},
         {"pending_max", "18446744073709551616", "must be from 0"},
         {"window", "10", "must be 100ms to 1d, such as"},
         {"window", "99ms", "must be"},
@@ -137,12 +138,12 @@ static void refuses_bad_values_with_the_limits(void **state)
         {"data_folder", ";", "must be"},
         {"listen_address", "0000:0000:0000:0000:0000:0000:0000:0000:0000:0000", "must be"},
     };
-    struct config config, before;
+    struct config config;
     struct error error;
 
     (void)state;
     config_init(&config);
-    before = config;
+    struct config before = config;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_int_equal(config_set(&config, cases[i].name, cases[i].value, &error), ERROR_INVALID);
         check_hint(&error, cases[i].name);
@@ -244,19 +245,18 @@ static void every_text_keeps_its_limits(void **state)
 static enum error_code load_large(const char *flag, const char *start, size_t size,
                                   struct error *ret_error)
 {
-    char *text = malloc(size + 1), *path, name[64];
+    char *text = malloc(size + 1), name[64];
     char *const argv[] = {TEXT("tickwheeld"), name, NULL};
     struct config_request request;
     struct config config;
-    enum error_code code;
 
     assert_non_null(text);
     memset(text, '\n', size);
     memcpy(text, start, strlen(start));
     text[size] = '\0';
-    path = make_file(text);
+    char *path = make_file(text);
     snprintf(name, sizeof(name), "%s=%s", flag, path);
-    code = config_load(2, argv, no_environment, &config, &request, ret_error);
+    enum error_code code = config_load(2, argv, no_environment, &config, &request, ret_error);
     free_file(path);
     free(text);
     return code;
@@ -446,6 +446,9 @@ static void actions_are_asked_for_by_flags(void **state)
         {"--check-config", CONFIG_ACTION_CHECK},
         {"--print-config-docs", CONFIG_ACTION_PRINT_DOCS},
         {"--print-config-example", CONFIG_ACTION_PRINT_EXAMPLE},
+        {"--print-openapi", CONFIG_ACTION_PRINT_OPENAPI},
+        {"--print-metrics-docs", CONFIG_ACTION_PRINT_METRICS},
+        {"--print-routes", CONFIG_ACTION_PRINT_ROUTES},
     };
 
     (void)state;
@@ -601,27 +604,11 @@ static void help_names_every_setting(void **state)
     buffer_deinit(&help);
 }
 
-static void check_current(const char *path, void (*format)(struct buffer *))
-{
-    struct buffer made, stored;
-    struct error error;
-
-    buffer_init(&made);
-    buffer_init(&stored);
-    format(&made);
-    if (files_read(path, 1 << 20, &stored, &error))
-        fail_msg("%s", error.text);
-    if (!bytes_equal(buffer_bytes(&made), buffer_bytes(&stored)))
-        fail_msg("%s is not what the table makes: run `make docs`", path);
-    buffer_deinit(&made);
-    buffer_deinit(&stored);
-}
-
 static void the_written_docs_are_current(void **state)
 {
     (void)state;
-    check_current(TW_SOURCE_FOLDER "/docs/configuration.md", config_format_docs);
-    check_current(TW_SOURCE_FOLDER "/packaging/tickwheeld.conf", config_format_example);
+    assert_docs_current(TW_SOURCE_FOLDER "/docs/configuration.md", config_format_docs);
+    assert_docs_current(TW_SOURCE_FOLDER "/packaging/tickwheeld.conf", config_format_example);
 }
 
 /* The example says nothing that differs from the defaults, and no line of it is wrong once

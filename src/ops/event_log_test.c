@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-struct fixture {
+struct event_log_fixture {
     FILE *file;
     char *text;
     size_t size;
@@ -24,9 +24,9 @@ static struct wall still(void)
     return (struct wall){UINT64_C(1795219199250)};
 }
 
-static int setup(void **state)
+static int event_log_setup(void **state)
 {
-    struct fixture *fixture = calloc(1, sizeof(*fixture));
+    struct event_log_fixture *fixture = calloc(1, sizeof(*fixture));
 
     assert_non_null(fixture);
     fixture->file = open_memstream(&fixture->text, &fixture->size);
@@ -36,9 +36,9 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
+static int event_log_teardown(void **state)
 {
-    struct fixture *fixture = *state;
+    struct event_log_fixture *fixture = *state;
 
     fclose(fixture->file);
     free(fixture->text);
@@ -48,7 +48,7 @@ static int teardown(void **state)
 
 static void writes_one_line_of_pairs(void **state)
 {
-    struct fixture *fixture = *state;
+    struct event_log_fixture *fixture = *state;
     struct event_log_line line;
 
     event_log_begin(&line, &fixture->log, EVENT_LOG_INFO, "started");
@@ -74,7 +74,7 @@ static void quotes_what_would_break_a_line(void **state)
         {"\x1b[31m\x7f\r", "\"\\x1b[31m\\x7f\\x0d\""},
         {"grün", "grün"},
     };
-    struct fixture *fixture = *state;
+    struct event_log_fixture *fixture = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct event_log_line line;
@@ -92,7 +92,7 @@ static void quotes_what_would_break_a_line(void **state)
 
 static void drops_events_above_its_level(void **state)
 {
-    struct fixture *fixture = *state;
+    struct event_log_fixture *fixture = *state;
     struct event_log_line line;
 
     event_log_begin(&line, &fixture->log, EVENT_LOG_DEBUG, "detail");
@@ -105,24 +105,22 @@ static void drops_events_above_its_level(void **state)
 
 static void leaves_out_whole_pairs_of_a_line_that_is_too_long(void **state)
 {
-    struct fixture *fixture = *state;
+    struct event_log_fixture *fixture = *state;
     char value[EVENT_LOG_LINE_SIZE * 2];
 
     /* Every length around the limit, so that each of the cuts is met. */
     for (size_t size = EVENT_LOG_LINE_SIZE - 120; size < EVENT_LOG_LINE_SIZE + 20; size++) {
         struct event_log_line line;
-        const char *at;
-        size_t before;
 
         fflush(fixture->file);
-        before = fixture->size;
+        size_t before = fixture->size;
         memset(value, 'x', size);
         value[size] = '\0';
         event_log_begin(&line, &fixture->log, EVENT_LOG_WARN, "long");
         event_log_text(&line, "big", value);
         event_log_text(&line, "small", "y");
         event_log_end(&line);
-        at = fixture->text + before;
+        const char *at = fixture->text + before;
         assert_true(fixture->size - before <= EVENT_LOG_LINE_SIZE);
         assert_int_equal(at[strlen(at) - 1], '\n');
         assert_ptr_equal(strchr(at, '\n'), at + strlen(at) - 1);
@@ -152,11 +150,14 @@ static void survives_a_file_that_takes_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(writes_one_line_of_pairs, setup, teardown),
-        cmocka_unit_test_setup_teardown(quotes_what_would_break_a_line, setup, teardown),
-        cmocka_unit_test_setup_teardown(drops_events_above_its_level, setup, teardown),
-        cmocka_unit_test_setup_teardown(leaves_out_whole_pairs_of_a_line_that_is_too_long, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(writes_one_line_of_pairs, event_log_setup,
+                                        event_log_teardown),
+        cmocka_unit_test_setup_teardown(quotes_what_would_break_a_line, event_log_setup,
+                                        event_log_teardown),
+        cmocka_unit_test_setup_teardown(drops_events_above_its_level, event_log_setup,
+                                        event_log_teardown),
+        cmocka_unit_test_setup_teardown(leaves_out_whole_pairs_of_a_line_that_is_too_long,
+                                        event_log_setup, event_log_teardown),
         cmocka_unit_test(survives_a_file_that_takes_nothing),
     };
 

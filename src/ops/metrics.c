@@ -3,6 +3,7 @@
 
 #include "sys/process.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,24 +35,25 @@ struct series {
 
 struct metrics {
     struct counter counters[METRIC_COUNT];
-    struct counter requests[METRIC_ROUTE_COUNT][CLASS_COUNT];
+    struct counter requests[METRIC_ROUTES + 1][CLASS_COUNT];
+    const char *route_labels[METRIC_ROUTES + 1]; /* NULL: no such route */
     struct series histograms[HISTOGRAM_COUNT];
     const char *version;
     struct wall started;
 };
 
-enum kind {
+enum metric_kind {
     COUNTER,
     GAUGE,
 };
 
 static const struct {
-    enum kind kind;
+    enum metric_kind kind;
     const char *name, *labels;
     uint64_t scale;
     const char *help;
 } metric_rows[] = {
-#define X(id, kind, name, labels, scale, help) {kind, name, labels, scale, help},
+#define X(id, field, kind, name, labels, scale, help) {kind, name, labels, scale, help},
     METRIC_LIST(X)
 #undef X
 };
@@ -61,12 +63,6 @@ static const struct {
 } histogram_rows[] = {
 #define X(id, name, labels, help) {name, labels, help},
     HISTOGRAM_LIST(X)
-#undef X
-};
-
-static const char *const route_labels[] = {
-#define X(id, label) label,
-    METRIC_ROUTE_LIST(X)
 #undef X
 };
 
@@ -88,6 +84,7 @@ struct metrics *metrics_create(const char *version, struct wall started)
     if (!metrics)
         return NULL;
     memset(metrics, 0, size);
+    metrics->route_labels[METRIC_ROUTE_OTHER] = "other";
     metrics->version = version;
     metrics->started = started;
     return metrics;
@@ -113,10 +110,17 @@ uint64_t metrics_get(const struct metrics *metrics, enum metric metric)
     return metrics_load(&metrics->counters[metric].value);
 }
 
-void metrics_add_request(struct metrics *metrics, enum metric_route route, unsigned status)
+void metrics_label_route(struct metrics *metrics, size_t route, const char *label)
+{
+    assert(route < METRIC_ROUTES);
+    metrics->route_labels[route] = label;
+}
+
+void metrics_add_request(struct metrics *metrics, size_t route, unsigned status)
 {
     unsigned status_class = status / 100;
 
+    assert(route <= METRIC_ROUTES && metrics->route_labels[route]);
     metrics_add_to(&metrics->requests[route][status_class < CLASS_COUNT ? status_class : 0].value,
                    1);
 }
@@ -171,12 +175,41 @@ uint64_t metrics_quantile_us(const struct metrics *metrics, enum histogram histo
     return UINT64_MAX;
 }
 
+enum metric_found {
+#define X(id, kind, name, labels, help) FOUND_##id,
+    METRIC_FOUND_LIST(X)
+#undef X
+        FOUND_COUNT
+};
+
+static const struct {
+    enum metric_kind kind;
+    const char *name, *labels, *help;
+} found_rows[] = {
+#define X(id, kind, name, labels, help) {kind, name, labels, help},
+    METRIC_FOUND_LIST(X)
+#undef X
+};
+
 /* ---- text ---- */
+
+static const char *metrics_kind_word(enum metric_kind kind)
+{
+    return kind == COUNTER ? "counter" : "gauge";
+}
 
 static void metrics_append_head(struct buffer *buffer, const char *name, const char *type,
                                 const char *help)
 {
     buffer_printf(buffer, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+/* Returns the name. */
+static const char *metrics_append_found_head(struct buffer *buffer, enum metric_found found)
+{
+    metrics_append_head(buffer, found_rows[found].name, metrics_kind_word(found_rows[found].kind),
+                        found_rows[found].help);
+    return found_rows[found].name;
 }
 
 /* value / scale as a decimal without rounding; `scale` is a power of ten. */
@@ -198,7 +231,7 @@ static void metrics_append_metrics(const struct metrics *metrics, struct buffer 
         const char *name = metric_rows[i].name, *labels = metric_rows[i].labels;
 
         if (i == 0 || strcmp(name, metric_rows[i - 1].name) != 0)
-            metrics_append_head(buffer, name, metric_rows[i].kind == COUNTER ? "counter" : "gauge",
+            metrics_append_head(buffer, name, metrics_kind_word(metric_rows[i].kind),
                                 metric_rows[i].help);
         buffer_append_text(buffer, name);
         if (*labels)
@@ -214,17 +247,15 @@ static void metrics_append_metrics(const struct metrics *metrics, struct buffer 
 static void metrics_append_requests(const struct metrics *metrics, struct buffer *buffer)
 {
     static const char *const classes[CLASS_COUNT] = {"other", "1xx", "2xx", "3xx", "4xx", "5xx"};
-    const char *name = "tickwheel_http_requests_total";
+    const char *name = metrics_append_found_head(buffer, FOUND_HTTP_REQUESTS);
 
-    metrics_append_head(buffer, name, "counter",
-                        "Requests answered, by route and class of status.");
-    for (size_t route = 0; route < METRIC_ROUTE_COUNT; route++)
+    for (size_t route = 0; route <= METRIC_ROUTES; route++)
         for (size_t status_class = 0; status_class < CLASS_COUNT; status_class++) {
             uint64_t count = metrics_load(&metrics->requests[route][status_class].value);
 
             if (count)
                 buffer_printf(buffer, "%s{route=\"%s\",class=\"%s\"} %llu\n", name,
-                              route_labels[route], classes[status_class],
+                              metrics->route_labels[route], classes[status_class],
                               (unsigned long long)count);
         }
 }
@@ -278,15 +309,49 @@ void metrics_format(const struct metrics *metrics, struct buffer *buffer)
     metrics_append_requests(metrics, buffer);
     for (size_t i = 0; i < HISTOGRAM_COUNT; i++)
         metrics_append_histogram(metrics, i, buffer);
-    metrics_append_head(buffer, "process_start_time_seconds", "gauge",
-                        "When the process began, since 1970.");
-    buffer_append_text(buffer, "process_start_time_seconds ");
+    const char *name = metrics_append_found_head(buffer, FOUND_START_TIME);
+    buffer_printf(buffer, "%s ", name);
     metrics_append_scaled(buffer, metrics->started.ms, 1000);
     buffer_append_text(buffer, "\n");
-    metrics_append_head(buffer, "process_resident_memory_bytes", "gauge", "Resident memory.");
-    buffer_printf(buffer, "process_resident_memory_bytes %llu\n",
-                  (unsigned long long)process_memory_bytes());
-    metrics_append_head(buffer, "tickwheel_build_info", "gauge",
-                        "The version that runs; always 1.");
-    buffer_printf(buffer, "tickwheel_build_info{version=\"%s\"} 1\n", metrics->version);
+    name = metrics_append_found_head(buffer, FOUND_RESIDENT_MEMORY);
+    buffer_printf(buffer, "%s %llu\n", name, (unsigned long long)process_memory_bytes());
+    name = metrics_append_found_head(buffer, FOUND_BUILD_INFO);
+    buffer_printf(buffer, "%s{version=\"%s\"} 1\n", name, metrics->version);
+}
+
+/* ---- the page ---- */
+
+/* The names of the labels, of texts such as stage="queue". */
+static void metrics_append_docs_row(struct buffer *buffer, const char *name, const char *labels,
+                                    const char *kind, const char *help)
+{
+    buffer_printf(buffer, "| `%s` |%s%.*s | %s | %s |\n", name, *labels ? " " : "",
+                  (int)strcspn(labels, "="), labels, kind, help);
+}
+
+void metrics_format_docs(struct buffer *buffer)
+{
+    buffer_append_text(
+        buffer,
+        "# Metrics\n"
+        "\n"
+        "<!-- Made by `make docs` from the table in src/base/metric_list.h; a test keeps it "
+        "current. -->\n"
+        "\n"
+        "`GET /metrics` shows them in Prometheus' text format. Counters start at 0 with the "
+        "process. A histogram `x` has the\nseries `x_bucket`, `x_sum` and `x_count`.\n"
+        "\n"
+        "| metric | labels | type | meaning |\n"
+        "| --- | --- | --- | --- |\n");
+    for (size_t i = 0; i < METRIC_COUNT; i++)
+        if (*metric_rows[i].help)
+            metrics_append_docs_row(buffer, metric_rows[i].name, metric_rows[i].labels,
+                                    metrics_kind_word(metric_rows[i].kind), metric_rows[i].help);
+    for (size_t i = 0; i < HISTOGRAM_COUNT; i++)
+        if (*histogram_rows[i].help)
+            metrics_append_docs_row(buffer, histogram_rows[i].name, histogram_rows[i].labels,
+                                    "histogram", histogram_rows[i].help);
+    for (size_t i = 0; i < FOUND_COUNT; i++)
+        metrics_append_docs_row(buffer, found_rows[i].name, found_rows[i].labels,
+                                metrics_kind_word(found_rows[i].kind), found_rows[i].help);
 }

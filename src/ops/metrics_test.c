@@ -3,6 +3,7 @@
  * shown is valid Prometheus text. Method: the text goes through a strict reader written from the
  * format's specification (0.0.4), which also checks what the specification asks of histograms.
  */
+#include "ops/docs_testing.h"
 #include "ops/metrics.h"
 
 #include <ctype.h>
@@ -14,16 +15,19 @@
 
 #include <cmocka.h>
 
-static struct metrics *create(void)
+enum { ROUTE = 3 };
+
+static struct metrics *metrics_test_create(void)
 {
     struct metrics *metrics = metrics_create("1.2.3", (struct wall){UINT64_C(1795219199250)});
 
     assert_non_null(metrics);
+    metrics_label_route(metrics, ROUTE, "timer_create");
     return metrics;
 }
 
 /* The text, to be freed. */
-static char *format(const struct metrics *metrics)
+static char *metrics_test_format(const struct metrics *metrics)
 {
     struct buffer buffer;
 
@@ -36,7 +40,7 @@ static char *format(const struct metrics *metrics)
 
 static void check_has(const struct metrics *metrics, const char *line)
 {
-    char *text = format(metrics);
+    char *text = metrics_test_format(metrics);
 
     if (!strstr(text, line))
         fail_msg("no line \"%s\" in\n%s", line, text);
@@ -45,7 +49,7 @@ static void check_has(const struct metrics *metrics, const char *line)
 
 static void counts_and_gauges_show(void **state)
 {
-    struct metrics *metrics = create();
+    struct metrics *metrics = metrics_test_create();
 
     (void)state;
     metrics_add(metrics, METRIC_TIMERS_CREATED, 2);
@@ -64,14 +68,20 @@ static void counts_and_gauges_show(void **state)
     metrics_destroy(metrics);
 }
 
+static void the_page_of_metrics_is_current(void **state)
+{
+    (void)state;
+    assert_docs_current(TW_SOURCE_FOLDER "/docs/metrics.md", metrics_format_docs);
+}
+
 static void requests_count_by_route_and_class(void **state)
 {
-    struct metrics *metrics = create();
+    struct metrics *metrics = metrics_test_create();
 
     (void)state;
-    metrics_add_request(metrics, METRIC_ROUTE_TIMER_CREATE, 201);
-    metrics_add_request(metrics, METRIC_ROUTE_TIMER_CREATE, 200);
-    metrics_add_request(metrics, METRIC_ROUTE_TIMER_CREATE, 422);
+    metrics_add_request(metrics, ROUTE, 201);
+    metrics_add_request(metrics, ROUTE, 200);
+    metrics_add_request(metrics, ROUTE, 422);
     metrics_add_request(metrics, METRIC_ROUTE_OTHER, 599);
     metrics_add_request(metrics, METRIC_ROUTE_OTHER, 600);
     metrics_add_request(metrics, METRIC_ROUTE_OTHER, 0);
@@ -85,7 +95,7 @@ static void requests_count_by_route_and_class(void **state)
 /* A bucket holds what is at most its bound. */
 static void buckets_include_their_bound(void **state)
 {
-    struct metrics *metrics = create();
+    struct metrics *metrics = metrics_test_create();
 
     (void)state;
     metrics_observe_us(metrics, HISTOGRAM_COMMIT, 0);
@@ -112,7 +122,7 @@ static void buckets_include_their_bound(void **state)
 static void quantiles_are_near_and_never_too_low(void **state)
 {
     static const double quantiles[] = {0.5, 0.9, 0.99, 0.999, 1};
-    struct metrics *metrics = create();
+    struct metrics *metrics = metrics_test_create();
 
     (void)state;
     assert_true(metrics_quantile_us(metrics, HISTOGRAM_COMMIT, 0.5) == 0);
@@ -135,11 +145,10 @@ static void a_single_value_is_read_at_most_doubled(void **state)
 {
     (void)state;
     for (uint64_t us = 100; us < UINT64_C(7200000000); us += us / 7 + 1) {
-        struct metrics *metrics = create();
-        uint64_t read;
+        struct metrics *metrics = metrics_test_create();
 
         metrics_observe_us(metrics, HISTOGRAM_COMMIT, us);
-        read = metrics_quantile_us(metrics, HISTOGRAM_COMMIT, 0.99);
+        uint64_t read = metrics_quantile_us(metrics, HISTOGRAM_COMMIT, 0.99);
         if (read < us || read > 2 * us)
             fail_msg("%llu is read as %llu", (unsigned long long)us, (unsigned long long)read);
         metrics_destroy(metrics);
@@ -162,14 +171,14 @@ static void *count_up(void *context)
     for (unsigned i = 0; i < EACH; i++) {
         metrics_add(metrics, METRIC_ATTEMPTS, 1);
         metrics_observe_us(metrics, HISTOGRAM_DELIVERY_LATENESS, i);
-        metrics_add_request(metrics, METRIC_ROUTE_TIMER_GET, 200);
+        metrics_add_request(metrics, ROUTE, 200);
     }
     return NULL;
 }
 
 static void threads_lose_no_count(void **state)
 {
-    struct metrics *metrics = create();
+    struct metrics *metrics = metrics_test_create();
     struct crowd crowd = {.metrics = metrics};
     pthread_t threads[THREADS];
 
@@ -177,13 +186,13 @@ static void threads_lose_no_count(void **state)
     pthread_barrier_init(&crowd.start, NULL, THREADS);
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, count_up, &crowd), 0);
-    free(format(metrics)); /* a reader among the writers */
+    free(metrics_test_format(metrics)); /* a reader among the writers */
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     pthread_barrier_destroy(&crowd.start);
     assert_true(metrics_get(metrics, METRIC_ATTEMPTS) == THREADS * EACH);
     assert_true(metrics_observed(metrics, HISTOGRAM_DELIVERY_LATENESS) == THREADS * EACH);
-    check_has(metrics, "{route=\"timer_get\",class=\"2xx\"} 900000\n");
+    check_has(metrics, "{route=\"timer_create\",class=\"2xx\"} 900000\n");
     metrics_destroy(metrics);
 }
 
@@ -194,7 +203,7 @@ struct family {
     bool has_help;
 };
 
-struct reader {
+struct metrics_reader {
     const char *at;
     struct family seen[128];
     size_t family_count;
@@ -206,7 +215,7 @@ struct reader {
     bool has_inf;
 };
 
-static void take_name(struct reader *reader, char ret_name[128])
+static void metrics_test_take_name(struct metrics_reader *reader, char ret_name[128])
 {
     size_t size = 0;
 
@@ -219,26 +228,25 @@ static void take_name(struct reader *reader, char ret_name[128])
     ret_name[size] = '\0';
 }
 
-static void take(struct reader *reader, char c)
+static void metrics_test_take(struct metrics_reader *reader, char c)
 {
     if (*reader->at != c)
         fail_msg("'%c' is expected at \"%.40s\"", c, reader->at);
     reader->at++;
 }
 
-static void read_comment(struct reader *reader)
+static void read_comment(struct metrics_reader *reader)
 {
     bool is_help = strncmp(reader->at, "# HELP ", 7) == 0;
     struct family *family;
     char name[128];
-    size_t size;
 
     if (!is_help && strncmp(reader->at, "# TYPE ", 7) != 0)
         fail_msg("neither HELP nor TYPE at \"%.40s\"", reader->at);
     reader->at += 7;
-    take_name(reader, name);
-    take(reader, ' ');
-    size = strcspn(reader->at, "\n");
+    metrics_test_take_name(reader, name);
+    metrics_test_take(reader, ' ');
+    size_t size = strcspn(reader->at, "\n");
     assert_true(size > 0);
     if (is_help) {
         /* A family begins here, once. */
@@ -259,29 +267,27 @@ static void read_comment(struct reader *reader)
                     strcmp(family->type, "histogram") == 0);
     }
     reader->at += size;
-    take(reader, '\n');
+    metrics_test_take(reader, '\n');
 }
 
 /* Labels within braces; `le` apart from the rest. */
-static void take_labels(struct reader *reader, char ret_rest[200], char ret_le[64])
+static void take_labels(struct metrics_reader *reader, char ret_rest[200], char ret_le[64])
 {
     size_t size = 0;
 
-    take(reader, '{');
+    metrics_test_take(reader, '{');
     for (bool is_first = true; *reader->at != '}'; is_first = false) {
         char name[128];
-        const char *value;
-        size_t value_size;
 
         if (!is_first)
-            take(reader, ',');
-        take_name(reader, name);
-        take(reader, '=');
-        take(reader, '"');
-        value = reader->at;
-        value_size = strcspn(value, "\"\\\n"); /* our values need no escapes */
+            metrics_test_take(reader, ',');
+        metrics_test_take_name(reader, name);
+        metrics_test_take(reader, '=');
+        metrics_test_take(reader, '"');
+        const char *value = reader->at;
+        size_t value_size = strcspn(value, "\"\\\n"); /* our values need no escapes */
         reader->at += value_size;
-        take(reader, '"');
+        metrics_test_take(reader, '"');
         if (strcmp(name, "le") == 0) {
             assert_true(value_size < 64);
             memcpy(ret_le, value, value_size);
@@ -292,7 +298,7 @@ static void take_labels(struct reader *reader, char ret_rest[200], char ret_le[6
             (size_t)snprintf(ret_rest + size, 200 - size, "%s=%.*s,", name, (int)value_size, value);
         assert_true(size < 200);
     }
-    take(reader, '}');
+    metrics_test_take(reader, '}');
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -302,7 +308,7 @@ static bool ends_with(const char *text, const char *end)
 
 /* Buckets of one series stand together, bounds and counts grow, +Inf ends them and equals _count.
  */
-static void check_histogram_line(struct reader *reader, const struct family *family,
+static void check_histogram_line(struct metrics_reader *reader, const struct family *family,
                                  const char *name, const char *group, const char *le, double value)
 {
     const char *suffix = name + strlen(family->name);
@@ -331,18 +337,16 @@ static void check_histogram_line(struct reader *reader, const struct family *fam
         assert_string_equal(suffix, "_sum");
 }
 
-static void read_sample(struct reader *reader)
+static void read_sample(struct metrics_reader *reader)
 {
-    const struct family *family;
     const char *start = reader->at;
     char name[128], rest[200] = "", le[64] = "";
     char *end;
-    double value;
 
     assert_true(reader->family_count > 0);
-    family = &reader->seen[reader->family_count - 1];
+    const struct family *family = &reader->seen[reader->family_count - 1];
     assert_true(family->type[0] && family->has_help);
-    take_name(reader, name);
+    metrics_test_take_name(reader, name);
     if (*reader->at == '{')
         take_labels(reader, rest, le);
     for (size_t i = 0; i < reader->series_count; i++)
@@ -351,11 +355,11 @@ static void read_sample(struct reader *reader)
             fail_msg("twice: %s", reader->series[i]);
     assert_true(reader->series_count < 1024 && reader->at - start < 200);
     memcpy(reader->series[reader->series_count++], start, (size_t)(reader->at - start));
-    take(reader, ' ');
+    metrics_test_take(reader, ' ');
     assert_true(isdigit((unsigned char)*reader->at));
-    value = strtod(reader->at, &end);
+    double value = strtod(reader->at, &end);
     reader->at = end;
-    take(reader, '\n');
+    metrics_test_take(reader, '\n');
     if (strcmp(family->type, "histogram") == 0) {
         assert_int_equal(strncmp(name, family->name, strlen(family->name)), 0);
         check_histogram_line(reader, family, name, rest, le, value);
@@ -369,19 +373,17 @@ static void read_sample(struct reader *reader)
 
 static void the_text_is_valid(void **state)
 {
-    struct metrics *metrics = create();
-    struct reader *reader = calloc(1, sizeof(*reader));
-    char *text;
+    struct metrics *metrics = metrics_test_create();
+    struct metrics_reader *reader = calloc(1, sizeof(*reader));
 
     (void)state;
     assert_non_null(reader);
     for (uint64_t i = 0; i < 1000; i++) {
         metrics_add(metrics, (enum metric)(i % METRIC_COUNT), i);
-        metrics_add_request(metrics, (enum metric_route)(i % METRIC_ROUTE_COUNT),
-                            (unsigned)(100 + i));
+        metrics_add_request(metrics, i % 2 ? ROUTE : METRIC_ROUTE_OTHER, (unsigned)(100 + i));
         metrics_observe_us(metrics, (enum histogram)(i % HISTOGRAM_COUNT), i * i * i * 10);
     }
-    text = format(metrics);
+    char *text = metrics_test_format(metrics);
     for (reader->at = text; *reader->at;) {
         if (*reader->at == '#')
             read_comment(reader);
@@ -400,6 +402,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_and_gauges_show),
         cmocka_unit_test(requests_count_by_route_and_class),
+        cmocka_unit_test(the_page_of_metrics_is_current),
         cmocka_unit_test(buckets_include_their_bound),
         cmocka_unit_test(quantiles_are_near_and_never_too_low),
         cmocka_unit_test(a_single_value_is_read_at_most_doubled),

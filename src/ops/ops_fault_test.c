@@ -23,14 +23,13 @@ static void test_tokens(void **state)
     for (struct scarce scarce = scarce_sweep("tokens"); scarce_next(&scarce);) {
         struct tokens *tokens = NULL;
         struct error error;
-        enum error_code code;
 
         scarce_begin(&scarce);
-        code = tokens_parse(BYTES("token shop schedule,read sha256:" HASH "\n"
-                                  "token ops admin sha256:" HASH "\n"
-                                  "token bank read sha256:" HASH "\n"
-                                  "limit shop pending_max=7\n"),
-                            "file", &tokens, &error);
+        enum error_code code = tokens_parse(BYTES("token shop schedule,read sha256:" HASH "\n"
+                                                  "token ops admin sha256:" HASH "\n"
+                                                  "token bank read sha256:" HASH "\n"
+                                                  "limit shop pending_max=7\n"),
+                                            "file", &tokens, &error);
         if (scarce_end(&scarce)) {
             assert_int_not_equal(code, ERROR_NONE);
             assert_non_null(strstr(error.text, "out of memory"));
@@ -40,7 +39,7 @@ static void test_tokens(void **state)
     }
 }
 
-static void test_settings(void **state)
+static void test_ops_settings(void **state)
 {
     char path[] = "/tmp/tickwheel-settings-XXXXXX";
     const char *const arguments[] = {"tickwheeld", "--config", path, "--listen-port", "7", NULL};
@@ -55,11 +54,10 @@ static void test_settings(void **state)
         static struct config config;
         struct config_request request;
         struct error error;
-        enum error_code code;
 
         scarce_begin(&scarce);
-        code = config_load(5, (char *const *)arguments, (char *const *)environment, &config,
-                           &request, &error);
+        enum error_code code = config_load(5, (char *const *)arguments, (char *const *)environment,
+                                           &config, &request, &error);
         if (scarce_end(&scarce))
             assert_int_equal(code, ERROR_NO_MEMORY);
         else
@@ -72,7 +70,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_ops_settings),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

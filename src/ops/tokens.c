@@ -3,6 +3,7 @@
 
 #include "base/base64.h"
 #include "base/hex.h"
+#include "base/number.h"
 #include "sys/entropy.h"
 #include "sys/files.h"
 
@@ -34,28 +35,6 @@ static const struct {
 enum { LIMITS_COUNT = sizeof(limits_known) / sizeof(limits_known[0]) };
 
 /* ---- words ---- */
-
-static bool tokens_is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-/* Cuts the next word off the line; false when there is none. */
-static bool tokens_next_word(struct bytes *line, struct bytes *ret_word)
-{
-    size_t size = 0;
-
-    while (line->size && tokens_is_blank(*line->data)) {
-        line->data++;
-        line->size--;
-    }
-    while (size < line->size && !tokens_is_blank(line->data[size]))
-        size++;
-    *ret_word = (struct bytes){line->data, size};
-    line->data += size;
-    line->size -= size;
-    return size > 0;
-}
 
 /* Cuts off the text before `separator`, or the whole rest; false when the rest is empty. */
 static bool tokens_next_part(struct bytes *text, char separator, struct bytes *ret_part)
@@ -117,44 +96,20 @@ static bool tokens_parse_hex(struct bytes text, uint8_t ret_hash[TOKEN_HASH_SIZE
     return true;
 }
 
-/* 1000, 64K, 1M, 2G: powers of 1024, for bytes only. */
-static bool tokens_parse_number(struct bytes text, bool has_units, uint64_t *ret_value)
-{
-    static const char units[] = "KMGT";
-    uint64_t value = 0;
-    size_t digits = 0;
-
-    for (; digits < text.size && text.data[digits] >= '0' && text.data[digits] <= '9'; digits++)
-        if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(text.data[digits] - '0'), &value))
-            return false;
-    if (!digits || text.size - digits > has_units)
-        return false;
-    if (digits < text.size) {
-        const char *unit = memchr(units, text.data[digits], sizeof(units) - 1);
-
-        if (!unit || __builtin_mul_overflow(value, UINT64_C(1) << 10 * (unit - units + 1), &value))
-            return false;
-    }
-    *ret_value = value;
-    return true;
-}
-
 /* ---- the file ---- */
 
 /* The tenant of that name, made if it is new. NULL when out of memory. */
 static struct token_tenant *tokens_tenant_get(struct tokens *tokens, struct bytes name)
 {
-    struct token_tenant *tenants, *tenant;
-
     for (size_t i = 0; i < tokens->tenant_count; i++)
         if (bytes_equal(token_tenant_name(&tokens->tenants[i]), name))
             return &tokens->tenants[i];
-    tenants = realloc(tokens->tenants, (tokens->tenant_count + 1) * sizeof(*tenants));
+    struct token_tenant *tenants =
+        realloc(tokens->tenants, (tokens->tenant_count + 1) * sizeof(*tenants));
     if (!tenants)
         return NULL;
     tokens->tenants = tenants;
-    tenant = &tenants[tokens->tenant_count++];
+    struct token_tenant *tenant = &tenants[tokens->tenant_count++];
     *tenant = (struct token_tenant){.name_size = (uint8_t)name.size};
     if (name.size)
         memcpy(tenant->name, name.data, name.size);
@@ -166,22 +121,22 @@ static const char *tokens_read_token(struct tokens *tokens, struct token_tenant 
                                      struct bytes line)
 {
     struct bytes scopes, hash, more;
-    struct token token = {.tenant = (size_t)(tenant - tokens->tenants)}, *grown;
+    struct token token = {.tenant = (size_t)(tenant - tokens->tenants)};
 
-    if (!tokens_next_word(&line, &scopes) || !token_scopes_parse(scopes, &token.scopes))
+    if (!bytes_next_word(&line, &scopes) || !token_scopes_parse(scopes, &token.scopes))
         return "the scopes are some of schedule, read and admin, parted by commas";
-    if (!tokens_next_word(&line, &hash) || !bytes_has_prefix(hash, HASH_PREFIX) ||
+    if (!bytes_next_word(&line, &hash) || !bytes_has_prefix(hash, HASH_PREFIX) ||
         !tokens_parse_hex(
             (struct bytes){hash.data + HASH_PREFIX.size, hash.size - HASH_PREFIX.size}, token.hash))
         return "the token is given as sha256: and 64 hexadecimal digits; see --make-token";
-    if (tokens_next_word(&line, &more))
+    if (bytes_next_word(&line, &more))
         return "there is something behind the token";
     for (size_t i = 0; i < tokens->count; i++)
         if (memcmp(tokens->tokens[i].hash, token.hash, TOKEN_HASH_SIZE) == 0)
             return "the token was given before";
     if (tokens->count == TOKENS_MAX)
         return "there are too many tokens; " IN_WORDS(TOKENS_MAX) " are allowed";
-    grown = realloc(tokens->tokens, (tokens->count + 1) * sizeof(*grown));
+    struct token *grown = realloc(tokens->tokens, (tokens->count + 1) * sizeof(*grown));
     if (!grown)
         return "out of memory";
     tokens->tokens = grown;
@@ -196,17 +151,17 @@ static const char *tokens_read_limit(struct tenant_limits *limits, struct bytes 
     struct bytes name = {word.data, equals ? (size_t)(equals - word.data) : 0};
     size_t i = 0;
     uint64_t value;
-    char *at;
 
     while (i < LIMITS_COUNT && !bytes_equal(name, bytes_of(limits_known[i].name)))
         i++;
     if (!equals || i == LIMITS_COUNT)
         return "the limits are pending_max, rate, burst, body_bytes_max and batch_bytes_max, each "
                "with = and a number";
-    at = (char *)limits + limits_known[i].offset;
-    if (!tokens_parse_number((struct bytes){equals + 1, word.size - name.size - 1},
-                             strstr(limits_known[i].name, "bytes") != NULL, &value) ||
-        value < limits_known[i].least || value > limits_known[i].most)
+    char *at = (char *)limits + limits_known[i].offset;
+    struct bytes text = (struct bytes){equals + 1, word.size - name.size - 1};
+    bool is_read = strstr(limits_known[i].name, "bytes") ? number_parse_scaled(text, &value)
+                                                         : number_parse(text, 10, &value);
+    if (!is_read || value < limits_known[i].least || value > limits_known[i].most)
         return "a limit is no number, or not one that is possible";
     if (memcmp(at, &(uint64_t){0}, sizeof(value)) != 0)
         return "a limit is given twice";
@@ -222,11 +177,11 @@ static const char *tokens_read_limits(struct token_tenant *tenant, struct bytes 
     if (tenant->has_limits)
         return "the tenant's limits were given before";
     tenant->has_limits = true;
-    if (!tokens_next_word(&line, &word))
+    if (!bytes_next_word(&line, &word))
         return "a limit is missing";
     do
         wrong = tokens_read_limit(&tenant->limits, word);
-    while (!wrong && tokens_next_word(&line, &word));
+    while (!wrong && bytes_next_word(&line, &word));
     if (!wrong && tenant->limits.burst && !tenant->limits.rate)
         wrong = "burst needs a rate";
     if (!wrong && tenant->limits.pending_max && !tenant->name_size)
@@ -237,19 +192,18 @@ static const char *tokens_read_limits(struct token_tenant *tenant, struct bytes 
 static const char *tokens_read_line(struct tokens *tokens, struct bytes line)
 {
     struct bytes what, name;
-    struct token_tenant *tenant;
-    bool is_token;
 
     if (line.size && line.data[line.size - 1] == '\r')
         line.size--;
-    if (!tokens_next_word(&line, &what) || what.data[0] == '#')
+    if (!bytes_next_word(&line, &what) || what.data[0] == '#')
         return NULL;
-    is_token = bytes_equal(what, BYTES("token"));
+    bool is_token = bytes_equal(what, BYTES("token"));
     if (!is_token && !bytes_equal(what, BYTES("limit")))
         return "a line begins with token or limit";
-    if (!tokens_next_word(&line, &name) || !tenant_is_valid(name))
+    if (!bytes_next_word(&line, &name) || !tenant_is_valid(name))
         return "a tenant has 1 to " IN_WORDS(TENANT_SIZE_MAX) " letters, digits and . _ -";
-    tenant = tokens_tenant_get(tokens, bytes_equal(name, TOKEN_UNNAMED) ? (struct bytes){0} : name);
+    struct token_tenant *tenant =
+        tokens_tenant_get(tokens, bytes_equal(name, TOKEN_UNNAMED) ? (struct bytes){0} : name);
     if (!tenant)
         return "out of memory";
     return is_token ? tokens_read_token(tokens, tenant, line) : tokens_read_limits(tenant, line);
@@ -299,11 +253,10 @@ enum error_code tokens_parse(struct bytes text, const char *origin, struct token
 
 enum error_code tokens_load(const char *path, struct tokens **ret_tokens, struct error *ret_error)
 {
-    enum error_code code;
     struct buffer text;
 
     buffer_init(&text);
-    code = files_read(path, TOKENS_FILE_SIZE_MAX, &text, ret_error);
+    enum error_code code = files_read(path, TOKENS_FILE_SIZE_MAX, &text, ret_error);
     if (!code)
         code = tokens_parse(buffer_bytes(&text), path, ret_tokens, ret_error);
     buffer_deinit(&text);
@@ -356,11 +309,10 @@ static bool tokens_format_token(const uint8_t secret[TOKEN_HASH_SIZE],
 {
     const size_t prefix_size = strlen(TOKEN_PREFIX);
     struct buffer text;
-    bool is_made;
 
     buffer_init(&text);
     base64_append(&text, (struct bytes){(const char *)secret, TOKEN_HASH_SIZE});
-    is_made = !buffer_failed(&text);
+    bool is_made = !buffer_failed(&text);
     for (size_t i = 0; is_made && i < TOKEN_TEXT_SIZE - 1 - prefix_size; i++) {
         char c = text.data[i];
 

@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void require(bool condition)
+static void tokens_fuzz_require(bool condition)
 {
     if (!condition)
         abort();
@@ -21,26 +21,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct error error;
 
     if (tokens_parse(text, "fuzz", &tokens, &error)) {
-        require(error.text[0] && strlen(error.text) < sizeof(error.text));
+        tokens_fuzz_require(error.text[0] && strlen(error.text) < sizeof(error.text));
         return 0;
     }
-    require(tokens->count > 0 && tokens->count <= TOKENS_MAX);
+    tokens_fuzz_require(tokens->count > 0 && tokens->count <= TOKENS_MAX);
     for (size_t i = 0; i < tokens->count; i++) {
         const struct token *token = &tokens->tokens[i];
 
-        require(token->tenant < tokens->tenant_count && token->scopes);
-        require(!(token->scopes &
-                  ~(unsigned)(TOKEN_SCOPE_SCHEDULE | TOKEN_SCOPE_READ | TOKEN_SCOPE_ADMIN)));
+        tokens_fuzz_require(token->tenant < tokens->tenant_count && token->scopes);
+        tokens_fuzz_require(!(token->scopes & ~(unsigned)(TOKEN_SCOPE_SCHEDULE | TOKEN_SCOPE_READ |
+                                                          TOKEN_SCOPE_ADMIN)));
     }
     for (size_t i = 0; i < tokens->tenant_count; i++) {
         const struct token_tenant *tenant = &tokens->tenants[i];
 
-        require(!tenant->name_size || tenant_is_valid(token_tenant_name(tenant)));
-        require(tenant->has_token && (tenant->name_size || !tenant->limits.pending_max));
-        require(tenant->limits.rate <= 1000000 && tenant->limits.burst <= 1000000);
-        require(tenant->limits.rate || !tenant->limits.burst);
+        tokens_fuzz_require(!tenant->name_size || tenant_is_valid(token_tenant_name(tenant)));
+        tokens_fuzz_require(tenant->has_token &&
+                            (tenant->name_size || !tenant->limits.pending_max));
+        tokens_fuzz_require(tenant->limits.rate <= 1000000 && tenant->limits.burst <= 1000000);
+        tokens_fuzz_require(tenant->limits.rate || !tenant->limits.burst);
     }
-    require(!tokens_find(tokens, text));
+    tokens_fuzz_require(!tokens_find(tokens, text));
     tokens_free(tokens);
     return 0;
 }

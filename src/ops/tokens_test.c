@@ -17,7 +17,7 @@
 #define OTHER "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752"
 #define TOKEN "token shop read sha256:" HASH "\n"
 
-static struct tokens *parsed(const char *text)
+static struct tokens *tokens_test_parsed(const char *text)
 {
     struct tokens *tokens = NULL;
     struct error error;
@@ -42,10 +42,10 @@ static void assert_wrong(const char *text, const char *hint)
 
 static void test_what_a_file_says(void **state)
 {
-    struct tokens *tokens =
-        parsed("# tenants\r\n\n  token shop schedule,read  sha256:" HASH "  \r\n"
-               "\ttoken\tops\tadmin\tsha256:" OTHER "\n"
-               "limit shop pending_max=7 rate=3 burst=9 body_bytes_max=2K batch_bytes_max=1G");
+    struct tokens *tokens = tokens_test_parsed(
+        "# tenants\r\n\n  token shop schedule,read  sha256:" HASH "  \r\n"
+        "\ttoken\tops\tadmin\tsha256:" OTHER "\n"
+        "limit shop pending_max=7 rate=3 burst=9 body_bytes_max=2K batch_bytes_max=1G");
 
     (void)state;
     assert_int_equal(tokens->count, 2);
@@ -99,7 +99,8 @@ static void test_what_is_wrong(void **state)
 
 static void test_the_unnamed_tenant(void **state)
 {
-    struct tokens *tokens = parsed(TOKEN "token - read sha256:" OTHER "\nlimit - rate=5");
+    struct tokens *tokens =
+        tokens_test_parsed(TOKEN "token - read sha256:" OTHER "\nlimit - rate=5");
 
     (void)state;
     assert_int_equal(tokens->tenants[1].name_size, 0);
@@ -131,7 +132,7 @@ static void test_limits_at_their_ends(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         snprintf(text, sizeof(text), TOKEN "limit shop %s", good[i]);
-        tokens_free(parsed(text));
+        tokens_free(tokens_test_parsed(text));
     }
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         snprintf(text, sizeof(text), TOKEN "limit shop %s", bad[i]);
@@ -141,7 +142,7 @@ static void test_limits_at_their_ends(void **state)
 
 /* A file, and a tenant's name, of the largest size, and one byte more. */
 /* proves: tokens-file, tenant-name */
-static void test_sizes(void **state)
+static void test_tokens_sizes(void **state)
 {
     static char lines[TOKENS_FILE_SIZE_MAX + 1];
     char path[] = "/tmp/tickwheel-tokens-XXXXXX", text[200];
@@ -162,7 +163,7 @@ static void test_sizes(void **state)
     close(fd);
     unlink(path);
     snprintf(text, sizeof(text), "token %0*d read sha256:" HASH, TENANT_SIZE_MAX, 0);
-    tokens_free(parsed(text));
+    tokens_free(tokens_test_parsed(text));
     snprintf(text, sizeof(text), "token %0*d read sha256:" HASH, TENANT_SIZE_MAX + 1, 0);
     assert_wrong(text, "a tenant has");
 }
@@ -170,7 +171,6 @@ static void test_sizes(void **state)
 /* proves: tokens */
 static void test_as_many_as_may_be(void **state)
 {
-    struct tokens *tokens;
     struct buffer text;
 
     (void)state;
@@ -178,7 +178,7 @@ static void test_as_many_as_may_be(void **state)
     for (int i = 0; i < TOKENS_MAX; i++)
         buffer_printf(&text, "token t%d read sha256:%064x\n", i, i);
     buffer_append(&text, "", 1);
-    tokens = parsed(text.data);
+    struct tokens *tokens = tokens_test_parsed(text.data);
     assert_int_equal(tokens->count, TOKENS_MAX);
     tokens_free(tokens);
     text.size--;
@@ -192,7 +192,6 @@ static void test_as_many_as_may_be(void **state)
 static void test_make_and_find(void **state)
 {
     char token[2][TOKEN_TEXT_SIZE];
-    struct tokens *tokens;
     struct buffer text;
     struct error error;
 
@@ -206,7 +205,7 @@ static void test_make_and_find(void **state)
         assert_int_equal(strlen(token[i]), TOKEN_TEXT_SIZE - 1);
     }
     buffer_append(&text, "", 1);
-    tokens = parsed(text.data);
+    struct tokens *tokens = tokens_test_parsed(text.data);
     for (size_t i = 0; i < 2; i++) {
         const struct token *found = tokens_find(tokens, bytes_of(token[i]));
 
@@ -229,7 +228,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_a_file_says),     cmocka_unit_test(test_what_is_wrong),
-        cmocka_unit_test(test_limits_at_their_ends), cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_limits_at_their_ends), cmocka_unit_test(test_tokens_sizes),
         cmocka_unit_test(test_as_many_as_may_be),    cmocka_unit_test(test_make_and_find),
         cmocka_unit_test(test_the_unnamed_tenant),
     };

@@ -1,9 +1,9 @@
 /*
- * Backups, on a thread of their own: what RocksDB copies is all that was committed when it begins,
- * which is all that was acknowledged when it was asked for. On the commit thread every request
- * would wait while memory is written out, and while files are copied to another disk.
+ * Backups, on their own thread: RocksDB copies every commit that ended before the backup began, so
+ * every acknowledged change is in it. On the commit thread every request would wait while memory is
+ * written out, and while files are copied to another disk.
  */
-#include "shard/node_private.h"
+#include "shard/shard.h"
 
 #include "sys/clock.h"
 #include "sys/files.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <time.h>
 
-static void name_it(struct node_backup *backup)
+static void backup_name(struct node_backup *backup)
 {
     const time_t now = (time_t)(wall_now().ms / 1000);
     struct tm parts;
@@ -21,14 +21,14 @@ static void name_it(struct node_backup *backup)
     strftime(backup->name, sizeof(backup->name), "%Y%m%dT%H%M%SZ", &parts);
 }
 
-static enum error_code copy(struct node *node, struct node_backup *backup)
+static enum error_code backup_copy(struct node *node, struct node_backup *backup)
 {
     const char *parent = node->config->backup_folder;
     enum error_code code = files_make_folder(parent, &backup->error);
 
     if (code)
         return code;
-    name_it(backup);
+    backup_name(backup);
     if ((size_t)snprintf(backup->folder, sizeof(backup->folder), "%s/%s", parent, backup->name) >=
         sizeof(backup->folder))
         return error_set(&backup->error, ERROR_IO, "backup_folder is too long");
@@ -40,14 +40,14 @@ static void *backup_run(void *argument)
     struct node_backup *backup = argument;
     struct node *node = backup->node_;
 
-    backup->result = copy(node, backup);
+    backup->result = backup_copy(node, backup);
     backup->finished = wall_now();
     metrics_add(node->metrics, backup->result ? METRIC_BACKUPS_FAILED : METRIC_BACKUPS, 1);
     if (!backup->result) {
         metrics_set(node->metrics, METRIC_BACKUP_LAST_MS, backup->finished.ms);
         metrics_set(node->metrics, METRIC_BACKUP_LAST_BYTES, backup->copy.bytes);
     }
-    atomic_store(&node->backs_up, false); /* whoever has the answer may ask for the next */
+    atomic_store(&node->backs_up, false); /* the receiver of the answer may start the next */
     backup->done(backup);
     return NULL;
 }

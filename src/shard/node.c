@@ -1,37 +1,36 @@
 /* Start and stop in order, the door, health and metrics. */
-#include "shard/node_private.h"
+#include "shard/shard.h"
 
 #include "storage/rocksdb.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
+#include "sys/process.h"
 #include "sys/thread.h"
 #include "calendar/zones.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Deliveries of which explain knows what made them late, about 100 bytes each. */
 #define HISTORY_MAX 65536
 
 #define NODE_USER_AGENT "tickwheel/" TICKWHEEL_VERSION
 
-static struct mailbox *mailbox_of(struct node *node, size_t index)
+static uint16_t node_outcome_partition(struct list *message)
 {
-    struct mailbox *const mailboxes[] = {&node->requests, &node->commits, &node->reads,
-                                         &node->outcomes, &node->workers, &node->to_commit,
-                                         &node->to_read};
-
-    return index < sizeof(mailboxes) / sizeof(*mailboxes) ? mailboxes[index] : NULL;
+    return list_item(message, struct delivery, link)->timer->id.partition;
 }
 
-static void post_outcomes(void *context, struct list *deliveries)
+static void node_post_outcomes(void *context, struct list *deliveries)
 {
     struct node *node = context;
 
-    mailbox_post_all(&node->outcomes, deliveries);
+    partition_post_all(node->partitions, PARTITION_OUTCOMES, deliveries, node_outcome_partition);
 }
 
-static enum error_code find_zone(void *context, struct bytes name, const struct zone **ret_zone)
+static enum error_code node_find_zone(void *context, struct bytes name,
+                                      const struct zone **ret_zone)
 {
     struct node *node = context;
 
@@ -40,24 +39,25 @@ static enum error_code find_zone(void *context, struct bytes name, const struct 
 
 struct zone_source node_zones(struct node *node)
 {
-    return (struct zone_source){find_zone, node};
+    return (struct zone_source){node_find_zone, node};
 }
 
 /* The share of a limit that one partition has: together they have all of it, each at least 1. */
-static uint64_t share(const struct node *node, uint16_t partition, uint64_t limit)
+static uint64_t node_share(const struct node *node, uint16_t partition, uint64_t limit)
 {
     uint64_t part = limit / node->partition_count + (partition < limit % node->partition_count);
 
     return part ? part : 1;
 }
 
-/* The same for a rate, which an engine counts in thousandths. 0 stays no limit. */
-static uint64_t rate_share(const struct node *node, uint16_t partition, uint32_t rate)
+/* The share of a rate, which an engine counts in thousandths. 0 stays no limit. */
+static uint64_t node_rate_share(const struct node *node, uint16_t partition, uint32_t rate)
 {
-    return rate ? share(node, partition, (uint64_t)rate * 1000) : 0;
+    return rate ? node_share(node, partition, (uint64_t)rate * 1000) : 0;
 }
 
-static struct engine_options engine_options_of(struct node *node, uint16_t partition, uint64_t seed)
+static struct engine_options node_engine_options(struct node *node, uint16_t partition,
+                                                 uint64_t seed)
 {
     const struct config *config = node->config;
     struct engine_options options = ENGINE_OPTIONS_DEFAULT;
@@ -68,14 +68,18 @@ static struct engine_options engine_options_of(struct node *node, uint16_t parti
     options.near_bytes_max = config->near_bytes_max / count;
     options.pending_max = config->pending_max;
     options.pending_all = &node->pending_all;
-    options.inflight_max = (uint32_t)share(node, partition, config->deliveries_max);
-    options.target_inflight_max = (uint32_t)share(node, partition, config->target_deliveries_max);
-    options.broker_inflight_max = (uint32_t)share(node, partition, config->broker_inflight_max);
-    options.target_rate = rate_share(node, partition, config->target_rate_max);
-    options.catch_up_rate = rate_share(node, partition, config->catch_up_rate_max);
-    options.history_max = share(node, partition, HISTORY_MAX);
-    options.pulled_max = (uint32_t)share(node, partition, config->queue_leases_max);
+    options.inflight_max = (uint32_t)node_share(node, partition, config->deliveries_max);
+    options.target_inflight_max =
+        (uint32_t)node_share(node, partition, config->target_deliveries_max);
+    options.broker_inflight_max =
+        (uint32_t)node_share(node, partition, config->broker_inflight_max);
+    options.target_rate = node_rate_share(node, partition, config->target_rate_max);
+    options.catch_up_rate = node_rate_share(node, partition, config->catch_up_rate_max);
+    options.history_max = node_share(node, partition, HISTORY_MAX);
+    options.pulled_max = (uint32_t)node_share(node, partition, config->queue_leases_max);
     options.retain_ms = config->retain_ms;
+    options.dead_retain_ms = config->dead_retain_ms;
+    options.dead_bytes_max = config->dead_bytes_max / count;
     options.watermark_interval_ms = config->watermark_interval_ms;
     options.seed = seed;
     options.zones = node_zones(node);
@@ -85,8 +89,8 @@ static struct engine_options engine_options_of(struct node *node, uint16_t parti
 
 /* Reads each partition's meta record and writes it back with the next epoch: from then on every id
  * and every delivery of this process can be told from those of an earlier one. */
-static enum error_code begin_epochs(struct node *node, struct storage_batch *batches,
-                                    struct error *ret_error)
+static enum error_code node_begin_epochs(struct node *node, struct storage_batch *batches,
+                                         struct error *ret_error)
 {
     struct storage_batch **pointers = calloc(node->partition_count, sizeof(struct storage_batch *));
     enum error_code code = ERROR_NONE;
@@ -110,32 +114,33 @@ static enum error_code begin_epochs(struct node *node, struct storage_batch *bat
     return code;
 }
 
-static enum error_code start_engines(struct node *node, struct error *ret_error)
+static enum error_code node_start_engines(struct node *node, struct error *ret_error)
 {
     struct storage_batch *batches = calloc(node->partition_count, sizeof(*batches));
+    struct list no_leases;
     enum error_code code;
     uint64_t seed;
 
-    node->engines = calloc(node->partition_count, sizeof(struct engine *));
-    if (!batches || !node->engines) {
-        free(batches);
+    list_init(&no_leases);
+    if (!batches)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
-    }
-    code = begin_epochs(node, batches, ret_error);
+    code = node_begin_epochs(node, batches, ret_error);
     if (code == ERROR_NONE && entropy_u64(&seed) != ERROR_NONE)
         code = error_set(ret_error, ERROR_IO, "the system gives no entropy");
     for (uint16_t i = 0; i < node->partition_count && code == ERROR_NONE; i++) {
-        struct engine_options options = engine_options_of(node, i, seed + i);
+        struct engine_options options = node_engine_options(node, i, seed + i);
 
-        node->engines[i] = engine_create(&options, &batches[i].meta, wall_now());
-        if (!node->engines[i])
+        node->partitions[i].engine = engine_create(&options, &batches[i].meta, wall_now());
+        if (node->partitions[i].engine)
+            shard_adopt(&node->shards[i % node->shard_count], &node->partitions[i], &no_leases);
+        else
             code = error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     }
     free(batches);
     return code;
 }
 
-static enum error_code open_storage(struct node *node, struct error *ret_error)
+static enum error_code node_open_storage(struct node *node, struct error *ret_error)
 {
     const struct config *config = node->config;
     struct rocksdb_options options = {
@@ -152,11 +157,11 @@ static enum error_code open_storage(struct node *node, struct error *ret_error)
     enum error_code code = rocksdb_storage_open(&options, &node->storage, ret_error);
 
     if (!code)
-        storage_stats(node->storage, &node->report.storage);
+        storage_stats(node->storage, &node->storage_stats);
     return code;
 }
 
-static void tell_changed(void *context, const struct target_status *status)
+static void node_target_changed(void *context, const struct target_status *status)
 {
     struct node *node = context;
 
@@ -164,13 +169,13 @@ static void tell_changed(void *context, const struct target_status *status)
         node->events.target_changed(node->events.context, status);
 }
 
-static enum error_code create_targets(struct node *node, struct error *ret_error)
+static enum error_code node_create_targets(struct node *node, struct error *ret_error)
 {
     const struct config *config = node->config;
     struct targets_options options = {
         .breaker = {config->target_breaker_failures, config->target_breaker_pause_ms,
                     config->target_breaker_pause_max_ms},
-        .changed = tell_changed,
+        .changed = node_target_changed,
         .context = node,
     };
 
@@ -180,37 +185,51 @@ static enum error_code create_targets(struct node *node, struct error *ret_error
     return node->targets ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
 }
 
-static enum error_code start_senders(struct node *node, struct error *ret_error)
+static enum error_code node_start_senders(struct node *node, struct error *ret_error)
 {
     const struct sender_options options = {
         .config = node->config,
         .user_agent = NODE_USER_AGENT,
         .targets = node->targets,
-        .done = post_outcomes,
+        .done = node_post_outcomes,
         .context = node,
     };
 
     return senders_start(&options, &node->senders, ret_error);
 }
 
-static void free_all(struct node *node)
+static void node_free(struct node *node)
 {
     if (node->senders)
         senders_stop(node->senders);
     targets_destroy(node->targets);
-    queue_loop_destroy(node);
-    for (uint16_t i = 0; node->engines && i < node->partition_count; i++)
-        engine_destroy(node->engines[i]);
-    free(node->engines);
+    for (unsigned i = 0; i < node->shard_count; i++)
+        shard_deinit(&node->shards[i]);
+    free(node->shards);
+    queue_board_destroy(node->board);
+    for (uint16_t i = 0; i < node->partition_count; i++)
+        partition_deinit(&node->partitions[i]);
+    free(node->partitions);
     tenant_counts_deinit(&node->tenant_counts);
     zones_destroy(node->zones);
     storage_close(node->storage);
-    for (size_t i = 0; mailbox_of(node, i); i++)
-        mailbox_deinit(mailbox_of(node, i));
-    pthread_cond_destroy(&node->report.changed);
-    pthread_mutex_destroy(&node->report.lock);
+    mailbox_deinit(&node->to_commit);
+    mailbox_deinit(&node->to_read);
+    pthread_cond_destroy(&node->report_changed);
+    pthread_mutex_destroy(&node->report_lock);
     pthread_mutex_destroy(&node->backup_lock);
+    pthread_mutex_destroy(&node->move_lock);
     free(node);
+}
+
+static bool node_init_mailboxes(struct node *node)
+{
+    if (mailbox_init(&node->to_commit) != ERROR_NONE)
+        return false;
+    if (mailbox_init(&node->to_read) == ERROR_NONE)
+        return true;
+    mailbox_deinit(&node->to_commit);
+    return false;
 }
 
 static struct node *node_alloc(const struct config *config, struct metrics *metrics)
@@ -220,48 +239,105 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
 
     if (!node)
         return NULL;
+    node->partitions = calloc(config->partitions, sizeof(*node->partitions));
+    if (!node->partitions || !node_init_mailboxes(node)) {
+        free(node->partitions);
+        free(node);
+        return NULL;
+    }
     node->config = config;
     node->metrics = metrics;
     node->partition_count = (uint16_t)config->partitions;
+    for (uint16_t i = 0; i < node->partition_count; i++)
+        partition_init(&node->partitions[i], i);
     tenant_counts_init(&node->tenant_counts);
-    for (size_t i = 0; mailbox_of(node, i); i++)
-        if (mailbox_init(mailbox_of(node, i)) != ERROR_NONE) {
-            while (i > 0)
-                mailbox_deinit(mailbox_of(node, --i));
-            free(node);
-            return NULL;
-        }
-    pthread_mutex_init(&node->report.lock, NULL);
+    pthread_mutex_init(&node->report_lock, NULL);
     pthread_mutex_init(&node->backup_lock, NULL);
+    pthread_mutex_init(&node->move_lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&node->report.changed, &monotonic);
+    pthread_cond_init(&node->report_changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    node->report.storage.disk_free_bytes = UINT64_MAX;
+    node->storage_stats.disk_free_bytes = UINT64_MAX;
     return node;
 }
 
-static void end_storage_threads(struct node *node)
+static unsigned node_count_shards(const struct config *config)
+{
+    unsigned count = config->shards ? config->shards : process_cores();
+
+    if (count > config->partitions)
+        count = config->partitions;
+    return count < SHARDS_MAX ? count : SHARDS_MAX;
+}
+
+static enum error_code node_create_shards(struct node *node, struct error *ret_error)
+{
+    const unsigned count = node_count_shards(node->config);
+    uint8_t secret[QUEUE_SECRET_SIZE];
+    uint64_t seed;
+    bool is_done;
+
+    if (entropy_fill(secret, sizeof(secret)) != ERROR_NONE || entropy_u64(&seed) != ERROR_NONE)
+        return error_set(ret_error, ERROR_IO, "the system gives no entropy");
+    node->shards = calloc(count, sizeof(*node->shards));
+    node->board = queue_board_create(count, seed, instant_now());
+    is_done = node->shards && node->board;
+    while (is_done && node->shard_count < count) {
+        is_done = shard_init(&node->shards[node->shard_count], node, node->shard_count, secret);
+        node->shard_count += is_done;
+    }
+    explicit_bzero(secret, sizeof(secret));
+    return is_done ? ERROR_NONE
+                   : error_set(ret_error, ERROR_NO_MEMORY, "no memory or files for the shards");
+}
+
+static void node_wake_shards(struct node *node)
+{
+    for (unsigned i = 0; i < node->shard_count; i++)
+        shard_wake(&node->shards[i]);
+}
+
+static void node_end_storage_threads(struct node *node)
 {
     atomic_store(&node->storage_ends, true);
+    mailbox_wake(&node->to_commit);
+    mailbox_wake(&node->to_read);
     pthread_join(node->commit_thread, NULL);
     pthread_join(node->read_thread, NULL);
 }
 
-static enum error_code start_threads(struct node *node, struct error *ret_error)
+/* Waits for the threads of the shards that run, which must have been told to end. */
+static void node_join_shards(struct node *node)
+{
+    node_wake_shards(node);
+    while (node->shards_running > 0)
+        pthread_join(node->shards[--node->shards_running].thread, NULL);
+}
+
+static enum error_code node_start_threads(struct node *node, struct error *ret_error)
 {
     if (thread_start(&node->commit_thread, commit_loop, node, "commit") != 0)
         return error_set(ret_error, ERROR_IO, "no thread for commits");
     if (thread_start(&node->read_thread, read_loop, node, "read") != 0) {
         atomic_store(&node->storage_ends, true);
+        mailbox_wake(&node->to_commit);
         pthread_join(node->commit_thread, NULL);
         return error_set(ret_error, ERROR_IO, "no thread for reads");
     }
-    if (thread_start(&node->engine_thread, engine_loop, node, "shard-0") != 0) {
-        end_storage_threads(node);
-        return error_set(ret_error, ERROR_IO, "no thread for the engine");
+    while (node->shards_running < node->shard_count) {
+        struct shard *shard = &node->shards[node->shards_running];
+
+        if (thread_start(&shard->thread, shard_run, shard, "tw-shard-%u", shard->index) != 0)
+            break;
+        node->shards_running++;
     }
-    return ERROR_NONE;
+    if (node->shards_running == node->shard_count)
+        return ERROR_NONE;
+    atomic_store(&node->shards_give_up, true);
+    node_join_shards(node);
+    node_end_storage_threads(node);
+    return error_set(ret_error, ERROR_IO, "no thread for a shard");
 }
 
 enum error_code node_start(const struct config *config, struct metrics *metrics,
@@ -279,35 +355,53 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
     if (code == ERROR_NOT_FOUND) /* cron then knows UTC alone, and says so of any other zone */
         code = ERROR_NONE;
     if (code == ERROR_NONE)
-        code = open_storage(node, ret_error);
+        code = node_open_storage(node, ret_error);
     if (code == ERROR_NONE)
-        code = create_targets(node, ret_error);
+        code = node_create_shards(node, ret_error);
     if (code == ERROR_NONE)
-        code = start_senders(node, ret_error);
-    if (code == ERROR_NONE && queue_loop_create(node) != ERROR_NONE)
-        code = error_set(ret_error, ERROR_NO_MEMORY, "no memory or entropy for the queue");
+        code = node_create_targets(node, ret_error);
     if (code == ERROR_NONE)
-        code = start_engines(node, ret_error);
+        code = node_start_senders(node, ret_error);
     if (code == ERROR_NONE)
-        code = start_threads(node, ret_error);
+        code = node_start_engines(node, ret_error);
+    if (code == ERROR_NONE)
+        code = node_start_threads(node, ret_error);
     if (code != ERROR_NONE) {
-        free_all(node);
+        node_free(node);
         return code;
     }
     *ret_node = node;
     return ERROR_NONE;
 }
 
-/* Waits until the engine thread has set `flag` of the report, at most `timeout_ms`. */
-static void wait_for(struct node *node, const bool *flag, uint64_t timeout_ms)
+static bool node_is_drained(const struct node *node)
+{
+    for (unsigned i = 0; i < node->shard_count; i++)
+        if (!node->shards[i].report.is_drained)
+            return false;
+    return true;
+}
+
+static bool node_is_finished(const struct node *node)
+{
+    for (unsigned i = 0; i < node->shard_count; i++)
+        if (!node->shards[i].report.is_finished)
+            return false;
+    return true;
+}
+
+/* Waits until the reports of all shards say so, at most `timeout_ms`. */
+static void node_wait_for(struct node *node, bool (*has_come)(const struct node *node),
+                          uint64_t timeout_ms)
 {
     struct timespec until = instant_timespec(instant_add_ms(instant_now(), timeout_ms));
     int timed_out = 0;
 
-    pthread_mutex_lock(&node->report.lock);
-    while (!*flag && !timed_out)
-        timed_out = pthread_cond_timedwait(&node->report.changed, &node->report.lock, &until);
-    pthread_mutex_unlock(&node->report.lock);
+    node_wake_shards(node);
+    pthread_mutex_lock(&node->report_lock);
+    while (!has_come(node) && !timed_out)
+        timed_out = pthread_cond_timedwait(&node->report_changed, &node->report_lock, &until);
+    pthread_mutex_unlock(&node->report_lock);
 }
 
 void node_stop(struct node *node)
@@ -315,21 +409,27 @@ void node_stop(struct node *node)
     uint64_t drain_ms = node->config->drain_ms;
 
     atomic_store(&node->is_stopping, true);
+    node_queue_stop_waiting(node);
     backup_join(node);
     senders_drain(node->senders);
-    wait_for(node, &node->report.is_drained, drain_ms);
-    senders_stop(node->senders); /* what is in flight comes back as failed, to be tried again */
+    node_wait_for(node, node_is_drained, drain_ms);
+    senders_stop(node->senders); /* deliveries in flight come back as failed, to be tried again */
     node->senders = NULL;
-    atomic_store(&node->engine_ends, true);
-    wait_for(node, &node->report.is_finished, drain_ms + 1000);
-    atomic_store(&node->engine_gives_up, true); /* only a storage that fails gets so far */
-    pthread_join(node->engine_thread, NULL);
-    end_storage_threads(node);
-    engine_loop_fail_rest(node);
-    free_all(node);
+    atomic_store(&node->shards_end, true);
+    node_wait_for(node, node_is_finished, drain_ms + 1000);
+    atomic_store(&node->shards_give_up, true); /* only a storage that fails gets so far */
+    node_join_shards(node);
+    node_end_storage_threads(node);
+    for (unsigned i = 0; i < node->shard_count; i++)
+        shard_move_end(&node->shards[i]);
+    for (unsigned i = 0; i < node->shard_count; i++)
+        shard_fail_rest(&node->shards[i]);
+    pthread_mutex_lock(&node->move_lock); /* the last node_move has returned */
+    pthread_mutex_unlock(&node->move_lock);
+    node_free(node);
 }
 
-static enum error_code refuse(struct node *node, enum error_code code, enum metric reason)
+static enum error_code node_refuse(struct node *node, enum error_code code, enum metric reason)
 {
     metrics_add(node->metrics, reason, 1);
     return code;
@@ -344,154 +444,20 @@ enum error_code node_submit(struct node *node, struct node_request *request)
     const size_t count = command_weight(&request->command);
 
     if (atomic_load(&node->is_stopping))
-        return refuse(node, ERROR_STOPPING, METRIC_REFUSED_STOPPING);
+        return node_refuse(node, ERROR_STOPPING, METRIC_REFUSED_STOPPING);
     if (creates && atomic_load(&node->is_disk_full))
-        return refuse(node, ERROR_DISK_FULL, METRIC_REFUSED_DISK_FULL);
+        return node_refuse(node, ERROR_DISK_FULL, METRIC_REFUSED_DISK_FULL);
     /* What a write that fails was about stays in memory until one succeeds. */
     if (!reads && atomic_load(&node->is_failing) && atomic_load(&node->is_choked))
-        return refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
+        return node_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
     if (atomic_fetch_add(&node->inflight, count) + count > node->config->inflight_max) {
         atomic_fetch_sub(&node->inflight, count);
-        return refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
+        return node_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
     }
     request->submitted_ = instant_now();
     list_init(&request->link_);
     list_init(&request->command.link);
-    mailbox_post(&node->requests, &request->link_);
+    partition_post(&node->partitions[request->command.partition], PARTITION_REQUESTS,
+                   &request->link_);
     return ERROR_NONE;
-}
-
-enum error_code node_queue_submit(struct node *node, struct node_queue_request *request)
-{
-    size_t count = request->queue.receipt_count;
-
-    if (atomic_load(&node->is_stopping))
-        return refuse(node, ERROR_STOPPING, METRIC_REFUSED_STOPPING);
-    if (atomic_fetch_add(&node->inflight, count) + count > node->config->inflight_max) {
-        atomic_fetch_sub(&node->inflight, count);
-        return refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
-    }
-    list_init(&request->link_);
-    mailbox_post(&node->workers, &request->link_);
-    return ERROR_NONE;
-}
-
-void node_queue_stop_waiting(struct node *node)
-{
-    atomic_store(&node->stops_waiting, true); /* seen within REPORT_NS */
-}
-
-uint16_t node_partition_count(const struct node *node)
-{
-    return node->partition_count;
-}
-
-uint16_t node_partition_next(struct node *node)
-{
-    return (uint16_t)(atomic_fetch_add(&node->next_partition, 1) % node->partition_count);
-}
-
-enum error_code node_check_target(const struct node *node, struct bytes tenant, struct bytes text,
-                                  const struct target *target, struct error *ret_error)
-{
-    return senders_check(node->senders, tenant, text, target, ret_error);
-}
-
-bool node_broker_status(const struct node *node, size_t index, struct broker_status *ret_status)
-{
-    struct brokers *brokers = senders_find(node->senders, TARGET_REDIS);
-
-    if (index >= brokers_count(brokers))
-        return false;
-    brokers_status(brokers, index, ret_status);
-    return true;
-}
-
-bool node_target_status(const struct node *node, const struct timer *timer,
-                        struct target_status *ret_status)
-{
-    return senders_status(node->senders, timer, ret_status);
-}
-
-void node_health(struct node *node, struct node_health *ret_health)
-{
-    const char *reason = "";
-
-    if (atomic_load(&node->is_stopping))
-        reason = "stopping";
-    else if (atomic_load(&node->is_failing))
-        reason = "the storage fails";
-    else if (!atomic_load(&node->is_ready))
-        reason = "recovering";
-    ret_health->is_ready = *reason == '\0';
-    snprintf(ret_health->reason, sizeof(ret_health->reason), "%s", reason);
-}
-
-void node_damage(struct node *node, struct node_damage *ret_damage)
-{
-    pthread_mutex_lock(&node->report.lock);
-    ret_damage->failed = node->report.storage_error;
-    snprintf(ret_damage->found, sizeof(ret_damage->found), "%s", node->report.storage.found);
-    pthread_mutex_unlock(&node->report.lock);
-}
-
-void node_refresh_metrics(struct node *node)
-{
-    struct metrics *metrics = node->metrics;
-    struct node_health health;
-    struct engine_stats stats;
-    struct storage_stats storage;
-    struct queue_stats queue;
-    struct targets_stats targets;
-
-    targets_stats(node->targets, &targets);
-    pthread_mutex_lock(&node->report.lock);
-    stats = node->report.stats;
-    queue = node->report.queue;
-    storage = node->report.storage;
-    pthread_mutex_unlock(&node->report.lock);
-    node_health(node, &health);
-    const struct {
-        enum metric metric;
-        uint64_t value;
-    } values[] = {
-        {METRIC_TIMERS_PENDING, stats.pending},
-        {METRIC_TIMERS_CREATED, stats.created},
-        {METRIC_TIMERS_FIRED, stats.fired},
-        {METRIC_TIMERS_CANCELLED, stats.cancelled},
-        {METRIC_TIMERS_DEAD, stats.dead},
-        {METRIC_TIMERS_DROPPED, stats.dropped},
-        {METRIC_TIMERS_TOUCHED, stats.touched},
-        {METRIC_TIMERS_MOVED_ON, stats.rows_moved},
-        {METRIC_TIMERS_SPILLED, stats.spilled},
-        {METRIC_TIMERS_CALLED_IN, stats.reloaded},
-        {METRIC_TIMERS_IN_MEMORY, stats.in_memory},
-        {METRIC_NEAR_BYTES, stats.near_bytes},
-        {METRIC_OLDEST_OVERDUE_MS,
-         stats.oldest_overdue.ms ? wall_since(stats.oldest_overdue, wall_now()) : 0},
-        {METRIC_ATTEMPTS, stats.attempts},
-        {METRIC_ATTEMPTS_FAILED, stats.attempts_failed},
-        {METRIC_DELIVERIES_INFLIGHT, stats.inflight},
-        {METRIC_DELIVERIES_WAITING, stats.waiting},
-        {METRIC_ATTEMPTS_POSTPONED, targets.postponed},
-        {METRIC_BREAKERS_OPEN, targets.open},
-        {METRIC_BREAKERS_OPENED, targets.opened},
-        {METRIC_TIMERS_CATCHING_UP, stats.catching_up},
-        {METRIC_QUEUE_LEASED, queue.leased},
-        {METRIC_QUEUE_WAITING, queue.waiting},
-        {METRIC_QUEUE_LEASES, queue.leases},
-        {METRIC_QUEUE_ACKS, queue.acks},
-        {METRIC_QUEUE_NACKS, queue.nacks},
-        {METRIC_QUEUE_LEASES_ENDED, queue.ended},
-        {METRIC_QUEUE_RECEIPTS_STALE, queue.stales},
-        {METRIC_STORAGE_FAILURES, stats.storage_failures},
-        {METRIC_RECORDS_CORRUPT, storage.corrupt_records},
-        {METRIC_LOGS_TORN, storage.torn_logs},
-        {METRIC_WRITES_LOST, storage.lost_writes},
-        {METRIC_DISK_BYTES, storage.disk_bytes},
-        {METRIC_DISK_FREE_BYTES, storage.disk_free_bytes},
-        {METRIC_READY, health.is_ready},
-    };
-    for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
-        metrics_set(metrics, values[i].metric, values[i].value);
 }

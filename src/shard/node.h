@@ -1,18 +1,17 @@
 /*
- * node.h - one machine's service without its HTTP face: storage, engines and deliveries on their
+ * node.h - one machine's service without its HTTP face: storage, shards and deliveries on their
  * threads.
  *
- *     engine thread   runs all partitions' engines; takes commands, completions and outcomes
- *     commit thread   writes batches, as many as wait, with one sync
+ *     shard threads   run the engines of their partitions; take commands, completions and outcomes
+ *     commit thread   writes the batches of all shards that wait, with one sync
  *     read thread     finds and scans
- *     webhook thread  delivers (delivery/webhook.h)
- *     broker threads  deliver, one for each connection (delivery/brokers.h)
- *     backup thread   copies the storage, while one is asked for
+ *     sender threads  deliver (delivery/sender.h)
+ *     backup thread   copies the storage, while a backup is made
  *
- * Between them go messages only; everything in flight is counted and bounded at the door.
+ * They exchange messages only; everything in flight is counted and bounded at admission.
  *
- * Threads    node_submit, node_health and the metrics from any thread. `done` of a request is
- *            called on the engine thread: it copies what it needs and returns soon.
+ * Threads    All calls but start and stop from any thread. `done` of a request is called on a
+ *            shard's thread, of a queue's request on any thread: it copies the reply and returns.
  */
 #ifndef TICKWHEEL_SHARD_NODE_H
 #define TICKWHEEL_SHARD_NODE_H
@@ -57,12 +56,20 @@ void node_stop(struct node *node);
  * flight, STOPPING, DISK_FULL: then nothing was taken and `done` is not called. */
 enum error_code node_submit(struct node *node, struct node_request *request);
 
-/* What a worker asks of the built-in queue. Embed it, fill in `queue` and `done`; the same rules as
- * for a request, and `queue.leases` are valid only during `done`. */
+/* What a worker asks of a queue. Embed it, fill in `queue`, `done` and for a lease `leased`. A
+ * lease takes items of one shard after the other: `leased` is called for each, on its thread, and
+ * copies what it needs of `queue.leases`, in the order of the shard. `done` comes last. */
 struct node_queue_request {
     struct list link_;
     struct queue_request queue;
-    void (*done)(struct node_queue_request *request);
+    void (*leased)(struct node_queue_request *request); /* LEASE */
+    void (*done)(struct node_queue_request *request);   /* on any thread */
+    /* The node's own. */
+    struct instant wait_until_; /* the queue's; a shard answers at once */
+    uint64_t wait_timer_;
+    unsigned visited_;       /* shards that were asked although they have nothing */
+    bool has_items_;         /* `leased` was called */
+    struct node_acks *acks_; /* it is a part of these, or NULL */
 };
 
 /* Hands it to the queue. OVERLOADED, STOPPING: then nothing was taken and `done` is not called. */
@@ -86,11 +93,23 @@ struct node_backup {
  * called. */
 enum error_code node_backup_start(struct node *node, struct node_backup *backup);
 
-/* From now on no worker waits: those that do are answered. For whoever stops asking, before
- * node_stop. */
+/* From now on no worker waits: those that do are answered, with nothing. */
 void node_queue_stop_waiting(struct node *node);
 
 uint16_t node_partition_count(const struct node *node);
+
+/* When the steps of a move were done. */
+struct node_move_times {
+    struct instant asked, reserved, released, adopted;
+};
+
+/* Moves a partition to another shard, and waits for it. One partition moves at a time. NONE too
+ * when the shard has it already; NOT_FOUND: no such partition or shard. IO: its epoch could not be
+ * made durable; STOPPING. Then it stays where it is. */
+enum error_code node_move(struct node *node, uint16_t partition, unsigned shard,
+                          struct node_move_times *ret_times);
+
+unsigned node_shard_count(const struct node *node);
 
 /* The partition for the next new timer; spreads them evenly. */
 uint16_t node_partition_next(struct node *node);
@@ -113,6 +132,9 @@ struct node_health {
     bool is_ready;    /* recovered, storage works, not stopping */
     char reason[128]; /* why not */
 };
+
+/* Dead letters that were dropped because of dead_bytes_max. */
+uint64_t node_dead_dropped(struct node *node);
 
 /* What the storage found wrong when it was opened, and how the last read or commit failed, for the
  * log; empty: nothing. */

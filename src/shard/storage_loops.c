@@ -2,7 +2,7 @@
  * The commit thread, which makes as many batches durable as are waiting with one sync, and the read
  * thread, which finds and scans, and looks after the free disk once a second.
  */
-#include "shard/node_private.h"
+#include "shard/shard.h"
 
 #include "sys/clock.h"
 
@@ -12,8 +12,8 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 
-/* Fewer unanswered timers than this do not linger: whoever sends one at a time waits for one sync.
- */
+/* Fewer unanswered timers than this do not linger: a client that sends one at a time waits for one
+ * sync. */
 #define LINGER_INFLIGHT_MIN 128
 
 struct group {
@@ -21,7 +21,7 @@ struct group {
     size_t count, write_count;
 };
 
-static void gather(struct group *group, struct list *waiting)
+static void commit_gather(struct group *group, struct list *waiting)
 {
     struct list *link;
 
@@ -34,8 +34,8 @@ static void gather(struct group *group, struct list *waiting)
 }
 
 /* While many requests are on their way, a commit of a few of them waits a moment for more: a sync
- * costs the same for one as for a thousand. */
-static void linger(struct node *node, struct group *group, struct list *waiting)
+ * costs as much for one as for a thousand. */
+static void commit_linger(struct node *node, struct group *group, struct list *waiting)
 {
     uint64_t linger_ns = node->config->commit_linger_ms * 1000000;
     struct instant began = instant_now();
@@ -48,7 +48,7 @@ static void linger(struct node *node, struct group *group, struct list *waiting)
             return;
         mailbox_wait(&node->to_commit, linger_ns - spent_ns);
         mailbox_take(&node->to_commit, waiting);
-        gather(group, waiting);
+        commit_gather(group, waiting);
         spent_ns = instant_since_ns(began, instant_now());
     }
 }
@@ -56,12 +56,17 @@ static void linger(struct node *node, struct group *group, struct list *waiting)
 /* Remembers what the log is to say. */
 static void note_failure(struct node *node, const struct error *error)
 {
-    pthread_mutex_lock(&node->report.lock);
-    node->report.storage_error = *error;
-    pthread_mutex_unlock(&node->report.lock);
+    pthread_mutex_lock(&node->report_lock);
+    node->storage_error = *error;
+    pthread_mutex_unlock(&node->report_lock);
 }
 
-static void commit(struct node *node, struct group *group)
+static uint16_t batch_partition(struct list *message)
+{
+    return list_item(message, struct storage_batch, link)->partition;
+}
+
+static void commit_group(struct node *node, struct group *group)
 {
     struct instant began = instant_now();
     struct list done;
@@ -79,7 +84,7 @@ static void commit(struct node *node, struct group *group)
         group->batches[i]->result = result;
         list_push(&done, &group->batches[i]->link);
     }
-    mailbox_post_all(&node->commits, &done);
+    partition_post_all(node->partitions, PARTITION_COMMITS, &done, batch_partition);
 }
 
 void *commit_loop(void *argument)
@@ -93,20 +98,30 @@ void *commit_loop(void *argument)
 
         group.count = group.write_count = 0;
         mailbox_take(&node->to_commit, &waiting);
-        gather(&group, &waiting);
+        commit_gather(&group, &waiting);
         if (group.count == 0) {
             if (atomic_load(&node->storage_ends))
                 return NULL;
-            mailbox_wait(&node->to_commit, SECOND_NS / 10);
+            mailbox_wait(&node->to_commit, UINT64_MAX);
             continue;
         }
-        linger(node, &group, &waiting);
-        commit(node, &group);
+        commit_linger(node, &group, &waiting);
+        commit_group(node, &group);
     }
 }
 
-/* Finding takes microseconds, less than waking the engine thread for each. What may take longer
- * keeps nobody waiting. */
+static uint16_t read_partition(struct list *message)
+{
+    return engine_read_partition(list_item(message, struct engine_read, link));
+}
+
+static void post_reads(struct node *node, struct list *reads)
+{
+    partition_post_all(node->partitions, PARTITION_READS, reads, read_partition);
+}
+
+/* Finds take microseconds, less than a wake-up of the shard for each, so their results go back
+ * together. A scan may take longer, and the finds before it do not wait for it. */
 static void read_all(struct node *node, struct list *waiting)
 {
     struct list done, *link;
@@ -117,7 +132,7 @@ static void read_all(struct node *node, struct list *waiting)
         struct engine_read *read = list_item(link, struct engine_read, link);
 
         if (done_count == READS_POSTED_MAX || read->kind == ENGINE_READ_SCAN) {
-            mailbox_post_all(&node->reads, &done);
+            post_reads(node, &done);
             done_count = 0;
         }
         engine_read_perform(read, node->storage);
@@ -126,7 +141,7 @@ static void read_all(struct node *node, struct list *waiting)
         list_push(&done, &read->link);
         done_count++;
     }
-    mailbox_post_all(&node->reads, &done);
+    post_reads(node, &done);
 }
 
 static void look_after_disk(struct node *node)
@@ -135,9 +150,16 @@ static void look_after_disk(struct node *node)
 
     storage_stats(node->storage, &stats);
     atomic_store(&node->is_disk_full, stats.disk_free_bytes < node->config->disk_reserve_bytes);
-    pthread_mutex_lock(&node->report.lock);
-    node->report.storage = stats;
-    pthread_mutex_unlock(&node->report.lock);
+    atomic_store(&node->is_lost, stats.is_lost);
+    if (stats.is_lost) {
+        struct error error;
+
+        error_set(&error, ERROR_IO, "%s was removed or replaced", node->config->data_folder);
+        note_failure(node, &error);
+    }
+    pthread_mutex_lock(&node->report_lock);
+    node->storage_stats = stats;
+    pthread_mutex_unlock(&node->report_lock);
 }
 
 void *read_loop(void *argument)
@@ -158,7 +180,7 @@ void *read_loop(void *argument)
         if (list_is_empty(&waiting)) {
             if (atomic_load(&node->storage_ends))
                 return NULL;
-            mailbox_wait(&node->to_read, SECOND_NS / 10);
+            mailbox_wait(&node->to_read, SECOND_NS - instant_since_ns(looked, now));
         }
         read_all(node, &waiting);
     }

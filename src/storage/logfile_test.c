@@ -55,7 +55,7 @@ static void append_write(struct buffer *log, uint64_t number, uint32_t count, si
     free(data);
 }
 
-static struct logfile look(struct bytes log, uint64_t next)
+static struct logfile logfile_look(struct bytes log, uint64_t next)
 {
     struct logfile found;
 
@@ -90,13 +90,13 @@ static void test_whole(void **state)
         struct logfile found;
 
         make_log(&log, sizes[i], ends);
-        found = look(buffer_bytes(&log), 0);
+        found = logfile_look(buffer_bytes(&log), 0);
         assert_true(found.records == WRITES && found.next == 100 + 3 * WRITES);
         assert_false(found.is_broken || found.has_loss);
         buffer_deinit(&log);
     }
-    assert_false(look((struct bytes){0}, 7).is_broken);
-    assert_true(look((struct bytes){0}, 7).next == 7);
+    assert_false(logfile_look((struct bytes){0}, 7).is_broken);
+    assert_true(logfile_look((struct bytes){0}, 7).next == 7);
 }
 
 static void test_cut_anywhere(void **state)
@@ -107,7 +107,7 @@ static void test_cut_anywhere(void **state)
     (void)state;
     make_log(&log, 150, ends);
     for (size_t size = 0; size <= log.size; size++) {
-        struct logfile found = look((struct bytes){log.data, size}, 0);
+        struct logfile found = logfile_look((struct bytes){log.data, size}, 0);
 
         while (whole < WRITES && ends[whole] <= size)
             whole++;
@@ -133,7 +133,7 @@ static void change_anywhere(size_t write_size, size_t step)
         while (ends[hit] <= at)
             hit++;
         log.data[at] ^= (char)(1 << at % 8);
-        found = look(buffer_bytes(&log), 0);
+        found = logfile_look(buffer_bytes(&log), 0);
         log.data[at] ^= (char)(1 << at % 8);
         assert_true(found.is_broken);
         assert_true(found.broken_at >= (hit ? ends[hit - 1] : 0) && found.broken_at < ends[hit]);
@@ -165,10 +165,10 @@ static void test_torn_end_before_another_log(void **state)
 
     (void)state;
     make_log(&log, 150, ends);
-    first = look((struct bytes){log.data, log.size - 5}, 0);
+    first = logfile_look((struct bytes){log.data, log.size - 5}, 0);
     buffer_init(&next);
     append_write(&next, first.next, 3, 50);
-    second = look(buffer_bytes(&next), first.next);
+    second = logfile_look(buffer_bytes(&next), first.next);
     assert_true(first.is_broken && !first.has_loss);
     assert_false(second.is_broken || second.has_loss);
     buffer_deinit(&next);
@@ -184,12 +184,12 @@ static void test_zeros(void **state)
     (void)state;
     make_log(&log, 150, ends);
     memset(buffer_reserve(&log, 5000), 0, 5000); /* made larger ahead */
-    found = look((struct bytes){log.data, log.size + 5000}, 0);
+    found = logfile_look((struct bytes){log.data, log.size + 5000}, 0);
     assert_false(found.is_broken || found.has_loss);
     buffer_deinit(&log);
     make_log(&log, 9000, ends);
     memset(log.data + LOGFILE_BLOCK, 0, LOGFILE_BLOCK); /* a block that never reached the disk */
-    found = look(buffer_bytes(&log), 0);
+    found = logfile_look(buffer_bytes(&log), 0);
     assert_true(found.is_broken && found.has_loss);
     buffer_deinit(&log);
 }

@@ -17,7 +17,7 @@ struct undo {
     struct tree_node *old; /* NULL: there was none */
 };
 
-struct commit {
+struct memory_commit {
     struct list link;
     struct undo *undos;
     size_t count, capacity;
@@ -47,7 +47,7 @@ struct memory_storage {
 
 static struct memory_storage *memory_of(const struct storage *storage)
 {
-    return (struct memory_storage *)storage;
+    return (struct memory_storage *)(uintptr_t)storage; /* its first member */
 }
 
 static struct record_key memory_meta_key(uint16_t partition)
@@ -62,7 +62,7 @@ static enum error_code memory_fault_hits(struct fault *fault)
 
 /* ---- commits and taking them back ---- */
 
-static void memory_commit_undo(struct commit *commit)
+static void memory_commit_undo(struct memory_commit *commit)
 {
     while (commit->count) {
         struct undo *undo = &commit->undos[--commit->count];
@@ -71,7 +71,7 @@ static void memory_commit_undo(struct commit *commit)
     }
 }
 
-static void memory_commit_free(struct commit *commit)
+static void memory_commit_free(struct memory_commit *commit)
 {
     for (size_t i = 0; i < commit->count; i++)
         free(commit->undos[i].old);
@@ -82,12 +82,12 @@ static void memory_commit_free(struct commit *commit)
 static void memory_forget_undos(struct memory_storage *memory)
 {
     while (!list_is_empty(&memory->commits))
-        memory_commit_free(list_item(list_pop(&memory->commits), struct commit, link));
+        memory_commit_free(list_item(list_pop(&memory->commits), struct memory_commit, link));
     memory->commit_count = 0;
 }
 
 /* Puts `node` at `key`, or nothing when it is NULL. False when out of memory: nothing changed. */
-static bool memory_set(struct commit *commit, struct tree *tree, struct record_key key,
+static bool memory_set(struct memory_commit *commit, struct tree *tree, struct record_key key,
                        struct tree_node *node)
 {
     if (commit->count == commit->capacity) {
@@ -105,7 +105,7 @@ static bool memory_set(struct commit *commit, struct tree *tree, struct record_k
 }
 
 /* Puts the bytes of `value` at the key; the buffer is emptied. */
-static bool memory_put(struct commit *commit, struct tree *tree, struct record_key key,
+static bool memory_put(struct memory_commit *commit, struct tree *tree, struct record_key key,
                        struct buffer *value)
 {
     struct tree_node *node =
@@ -121,7 +121,7 @@ static bool memory_put(struct commit *commit, struct tree *tree, struct record_k
     return true;
 }
 
-static bool memory_apply_names(struct memory_storage *memory, struct commit *commit,
+static bool memory_apply_names(struct memory_storage *memory, struct memory_commit *commit,
                                const struct storage_write *write, struct buffer *scratch)
 {
     struct record_name_walk walk = {.write = write};
@@ -162,7 +162,7 @@ static void memory_encode_row(struct memory_storage *memory, struct buffer *to,
     buffer_deinit(&touch);
 }
 
-static bool memory_apply_write(struct memory_storage *memory, struct commit *commit,
+static bool memory_apply_write(struct memory_storage *memory, struct memory_commit *commit,
                                const struct storage_write *write, struct buffer *scratch)
 {
     const struct timer *timer = write->timer;
@@ -177,9 +177,12 @@ static bool memory_apply_write(struct memory_storage *memory, struct commit *com
 
     if (change.cut.ms && !memory_set(commit, &memory->rows, cut, NULL))
         return false;
-    memory_encode_row(memory, scratch, row, write);
-    if (!memory_put(commit, &memory->rows, row, scratch) ||
-        !memory_apply_names(memory, commit, write, scratch))
+    if (change.put.ms) {
+        memory_encode_row(memory, scratch, row, write);
+        if (!memory_put(commit, &memory->rows, row, scratch))
+            return false;
+    }
+    if (!memory_apply_names(memory, commit, write, scratch))
         return false;
     if (change.pointer == RECORD_POINTER_DELETE)
         return memory_set(commit, &memory->pointers, pointer, NULL);
@@ -191,7 +194,7 @@ static bool memory_apply_write(struct memory_storage *memory, struct commit *com
 }
 
 /* Drops the names of the row in `node`. */
-static bool memory_trim_names(struct memory_storage *memory, struct commit *commit,
+static bool memory_trim_names(struct memory_storage *memory, struct memory_commit *commit,
                               const struct tree_node *node)
 {
     struct name_walk walk = {0};
@@ -208,7 +211,7 @@ static bool memory_trim_names(struct memory_storage *memory, struct commit *comm
 }
 
 /* Drops the rows of [from, to), with the pointers that lead to them and their names. */
-static bool memory_apply_trim(struct memory_storage *memory, struct commit *commit,
+static bool memory_apply_trim(struct memory_storage *memory, struct memory_commit *commit,
                               uint16_t partition, struct wall from, struct wall to)
 {
     struct record_key at = record_row_key(partition, (struct storage_position){from, 0});
@@ -242,7 +245,7 @@ static enum error_code memory_read_meta(struct memory_storage *memory, uint16_t 
                 : ERROR_NONE;
 }
 
-static bool memory_apply_batch(struct memory_storage *memory, struct commit *commit,
+static bool memory_apply_batch(struct memory_storage *memory, struct memory_commit *commit,
                                const struct storage_batch *batch, struct buffer *scratch)
 {
     struct storage_meta old, meta;
@@ -265,7 +268,7 @@ static enum error_code memory_commit(struct storage *storage, struct storage_bat
                                      size_t count, struct error *ret_error)
 {
     struct memory_storage *memory = memory_of(storage);
-    struct commit *commit = calloc(1, sizeof(*commit));
+    struct memory_commit *commit = calloc(1, sizeof(*commit));
     struct buffer scratch;
     enum error_code code;
     bool is_applied = commit != NULL;
@@ -465,7 +468,7 @@ static enum error_code memory_load_tenant_counts(struct storage *storage, uint16
     while (is_counted && (node = tree_find_from(&memory->rows, at)) &&
            record_key_before(node->key, end)) {
         if (!record_row_decode(node->key, tree_node_value(node), &view, NULL) &&
-            !timer_is_over(view.state))
+            !timer_is_final(view.state))
             is_counted = tenant_counts_add(tenant_counts, view.texts.tenant, 1);
         at = record_key_after(node->key);
     }
@@ -551,7 +554,7 @@ void memory_storage_crash(struct storage *storage, size_t kept)
 
     pthread_mutex_lock(&memory->lock);
     for (; memory->commit_count > kept; memory->commit_count--) {
-        struct commit *last = list_item(memory->commits.prev, struct commit, link);
+        struct memory_commit *last = list_item(memory->commits.prev, struct memory_commit, link);
 
         list_remove(&last->link);
         memory_commit_undo(last);
@@ -616,7 +619,7 @@ static size_t memory_check_names(const struct memory_storage *memory, const stru
         struct tree_node *node = tree_find(&memory->names, key);
         struct record_name entry;
 
-        if (name.kind == NAME_WATCH && timer_is_over(timer->state))
+        if (name.kind == NAME_WATCH && timer_is_final(timer->state))
             continue;
         count++;
         assert(node && !record_name_decode(key, tree_node_value(node), &entry, NULL));

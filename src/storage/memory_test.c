@@ -5,13 +5,13 @@
 
 static const struct storage_meta no_meta;
 
-static int set_up(void **state)
+static int memory_set_up(void **state)
 {
     *state = memory_storage_create(2);
     return *state ? 0 : -1;
 }
 
-static int tear_down(void **state)
+static int memory_tear_down(void **state)
 {
     memory_storage_check(*state);
     storage_close(*state);
@@ -26,7 +26,7 @@ static void write_one(struct storage *storage, uint64_t serial)
     timer_free(timer);
 }
 
-static void assert_count(struct storage *storage, size_t count)
+static void assert_memory_count(struct storage *storage, size_t count)
 {
     struct storage_page page = testing_scan_all(storage, 0, STORAGE_SCAN_ALL, 100);
     struct storage_meta meta;
@@ -43,25 +43,25 @@ static void test_crash(void **state)
 
     write_one(storage, 1);
     memory_storage_crash(storage, 0); /* nothing is held: what was committed stays */
-    assert_count(storage, 1);
+    assert_memory_count(storage, 1);
     memory_storage_hold(storage);
     write_one(storage, 2);
     memory_storage_sync(storage);
     for (uint64_t i = 3; i <= 6; i++)
         write_one(storage, i);
     assert_int_equal(memory_storage_held(storage), 4);
-    assert_count(storage, 6);
+    assert_memory_count(storage, 6);
     memory_storage_crash(storage, 3); /* the oldest three made it */
     assert_int_equal(memory_storage_held(storage), 0);
-    assert_count(storage, 5);
+    assert_memory_count(storage, 5);
     memory_storage_crash(storage, 0); /* and are safe now */
-    assert_count(storage, 5);
+    assert_memory_count(storage, 5);
     write_one(storage, 6); /* it still holds */
     memory_storage_crash(storage, 0);
-    assert_count(storage, 5);
+    assert_memory_count(storage, 5);
     write_one(storage, 6);
     memory_storage_crash(storage, 7); /* more than there are: all */
-    assert_count(storage, 6);
+    assert_memory_count(storage, 6);
 }
 
 /* Closing with commits that are held frees them too. */
@@ -84,12 +84,12 @@ static void test_failing_commits(void **state)
     write_one(storage, 1);
     assert_int_equal(storage_commit(storage, batches, 1, &error), ERROR_DISK_FULL);
     assert_int_equal(error.code, ERROR_DISK_FULL);
-    assert_count(storage, 1);
+    assert_memory_count(storage, 1);
     write_one(storage, 2); /* only that one */
     memory_storage_fail_commit(storage, 1, ERROR_IO);
     memory_storage_fail_commit(storage, 0, ERROR_IO); /* called off */
     write_one(storage, 3);
-    assert_count(storage, 3);
+    assert_memory_count(storage, 3);
     timer_free(timer);
 }
 
@@ -149,7 +149,7 @@ static void test_damage_and_crash(void **state)
     timer_free(timer);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, memory_set_up, memory_tear_down)
 
 int main(void)
 {

@@ -28,8 +28,9 @@ enum error_code page_builder_add(struct page_builder *builder, struct record_key
     assert(!page_builder_is_full(builder));
     if (code)
         return code;
-    if (timer_is_over(view.state) &&
-        (builder->scan->kind == STORAGE_SCAN_LIVE || view.ended.ms < builder->over_before.ms))
+    if (timer_is_final(view.state) &&
+        (builder->scan->kind == STORAGE_SCAN_LIVE ||
+         (view.ended.ms < builder->over_before.ms && !storage_is_dead_letter(&view))))
         return ERROR_NONE;
     timer = page_reserve_one(builder) ? timer_copy(&view, &view.texts) : NULL;
     if (!timer)

@@ -13,7 +13,7 @@ struct page_builder {
     const struct storage_scan *scan;
     struct storage_page page;
     size_t capacity, bytes;
-    struct wall over_before; /* timers that ended before it are skipped */
+    struct wall over_before; /* timers that ended before it are skipped, but for dead letters */
 };
 
 static inline void page_builder_init(struct page_builder *builder, const struct storage_scan *scan,

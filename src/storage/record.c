@@ -2,6 +2,7 @@
 #include "storage/record.h"
 
 #include "base/checksum.h"
+#include "timer/retry.h"
 #include "timer/tenant.h"
 
 #include <assert.h>
@@ -42,12 +43,6 @@ enum row_flag {
 
 /* A part of the format: it stays when RETRY_POLICY_DEFAULT changes. */
 static const struct retry_policy usual_retry = {10, 1000, 3600 * 1000, 15 * 1000};
-
-static bool record_retry_equal(const struct retry_policy *a, const struct retry_policy *b)
-{
-    return a->attempts_max == b->attempts_max && a->base_ms == b->base_ms &&
-           a->cap_ms == b->cap_ms && a->timeout_ms == b->timeout_ms;
-}
 
 /* ---- checksums ---- */
 
@@ -129,7 +124,7 @@ void record_row_encode(struct buffer *to, struct record_key key, const struct ti
 {
     const struct storage_position position = record_row_position(key);
     const struct timer_texts *texts = &timer->texts;
-    const bool is_over = timer_is_over(timer->state);
+    const bool is_over = timer_is_final(timer->state);
     unsigned flags = 0;
     char *begin = buffer_reserve(to, record_row_size(timer)), *at = begin;
 
@@ -139,7 +134,7 @@ void record_row_encode(struct buffer *to, struct record_key key, const struct ti
         flags |= ROW_HAS_FIRST;
     if (timer->due.ms != position.at.ms)
         flags |= ROW_HAS_DUE;
-    if (!record_retry_equal(&timer->retry, &usual_retry))
+    if (!retry_policy_equal(&timer->retry, &usual_retry))
         flags |= ROW_HAS_RETRY;
     at = record_write_le(at, RECORD_VERSION, 1);
     at = record_write_le(at, timer->state, 1);
@@ -274,7 +269,7 @@ static bool record_read_row(struct reader *reader, struct record_key key, struct
     view->created.ms = record_read_le(reader, 8);
     view->version = (uint32_t)record_read_le(reader, 4);
     view->attempts = (uint32_t)record_read_le(reader, 4);
-    if (timer_is_over(view->state))
+    if (timer_is_final(view->state))
         view->ended.ms = record_read_le(reader, 8);
     if (flags & ROW_HAS_FIRST) {
         view->id.first.ms = record_read_le(reader, 8);
@@ -291,7 +286,7 @@ static bool record_read_row(struct reader *reader, struct record_key key, struct
         view->retry.base_ms = record_read_le(reader, 8);
         view->retry.cap_ms = record_read_le(reader, 8);
         view->retry.timeout_ms = record_read_le(reader, 8);
-        if (record_retry_equal(&view->retry, &usual_retry))
+        if (retry_policy_equal(&view->retry, &usual_retry))
             return false;
     }
     return !reader->failed && record_read_texts(reader, view->state, &view->texts);
@@ -336,7 +331,7 @@ static bool record_touch_row(struct record_key key, struct bytes row, struct byt
                              struct timer *ret_view)
 {
     if (touch.size != TOUCH_SIZE || record_check(key, touch, RECORD_VERSION, TOUCH_SIZE, NULL) ||
-        record_row_decode(key, row, ret_view, NULL) || timer_is_over(ret_view->state))
+        record_row_decode(key, row, ret_view, NULL) || timer_is_final(ret_view->state))
         return false;
     ret_view->due.ms = get_le(touch.data + 1, 8);
     ret_view->version = (uint32_t)get_le(touch.data + 9, 4);
@@ -509,7 +504,12 @@ struct record_change record_change_of(const struct storage_write *write)
     const struct wall first = timer->id.first, was_at = write->was_at;
     struct record_change change = {0};
 
-    if (timer_is_over(timer->state)) {
+    if (write->is_forgotten) {
+        change.cut = was_at;
+        change.pointer = RECORD_POINTER_DELETE;
+        return change;
+    }
+    if (timer_is_final(timer->state) && (timer->state != TIMER_DEAD || !was_at.ms)) {
         change.put = was_at.ms ? was_at : first;
         if (change.put.ms != first.ms)
             change.pointer = RECORD_POINTER_PUT;
@@ -518,7 +518,8 @@ struct record_change record_change_of(const struct storage_write *write)
         if (was_at.ms != timer->at.ms)
             change.cut = was_at;
         if (timer->at.ms != first.ms &&
-            (was_at.ms != timer->at.ms || write->was_final)) /* it says when that ended */
+            (was_at.ms != timer->at.ms || write->was_final ||
+             timer_is_final(timer->state))) /* it says when that ended */
             change.pointer = RECORD_POINTER_PUT;
         if (timer->at.ms == first.ms && was_at.ms && was_at.ms != first.ms)
             change.pointer = RECORD_POINTER_DELETE;
@@ -536,7 +537,7 @@ static unsigned record_first_step(const struct storage_write *write)
 {
     const struct timer *timer = write->timer, *old = write->old;
 
-    if (!write->was_at.ms || write->was_final || timer_is_over(timer->state))
+    if (!write->was_at.ms || write->was_final || timer_is_final(timer->state))
         return NAMES_ALL;
     return old && !bytes_equal(old->texts.watch, timer->texts.watch) ? NAMES_OLD_WATCH : NAMES_NONE;
 }
@@ -566,7 +567,8 @@ bool record_name_next(struct record_name_walk *walk, enum record_name_change *re
         if (walk->step_ != NAMES_ALL && name.kind != NAME_WATCH)
             continue;
         *ret_change = walk->step_ == NAMES_OLD_WATCH ||
-                              (name.kind == NAME_WATCH && timer_is_over(timer->state))
+                              (name.kind == NAME_WATCH && timer_is_final(timer->state)) ||
+                              walk->write->is_forgotten
                           ? RECORD_NAME_DELETE
                           : RECORD_NAME_PUT;
         *ret_key = record_name_key(name.hash, timer->id.serial);
@@ -580,7 +582,7 @@ int64_t record_live_change(const struct storage_write *write)
 {
     bool was_live = write->was_at.ms != 0 && !write->was_final;
 
-    return (int64_t)!timer_is_over(write->timer->state) - (int64_t)was_live;
+    return (int64_t)!timer_is_final(write->timer->state) - (int64_t)was_live;
 }
 
 int64_t record_pending_change(const struct storage_batch *batch)

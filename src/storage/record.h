@@ -84,7 +84,7 @@ enum error_code record_row_decode(struct record_key key, struct bytes value, str
 /* Whether `value` says that it is a final record: a quick look, which proves nothing. */
 static inline bool record_row_is_over(struct bytes value)
 {
-    return value.size > 1 && timer_is_over((enum timer_state)(uint8_t)value.data[1]);
+    return value.size > 1 && timer_is_final((enum timer_state)(uint8_t)value.data[1]);
 }
 
 /* ---- touches: the new due time and version of a row, without the rest of it ---- */
@@ -107,7 +107,7 @@ struct record_pointer {
 /* When the timer was over, for the pointer to it; 0 while it lives. */
 static inline struct wall record_ended(const struct timer *timer)
 {
-    return timer_is_over(timer->state) ? timer->ended : (struct wall){0};
+    return timer_is_final(timer->state) ? timer->ended : (struct wall){0};
 }
 
 void record_pointer_encode(struct buffer *to, struct record_key key, struct record_pointer pointer);
@@ -154,7 +154,7 @@ enum record_pointer_change {
 
 /* The rows that one write of a batch touches; see storage.h. */
 struct record_change {
-    struct wall put; /* the row is written here ... */
+    struct wall put; /* the row is written here ... ; 0: nowhere */
     struct wall cut; /* ... and deleted there; 0: nowhere */
     enum record_pointer_change pointer;
 };

@@ -69,7 +69,7 @@ static struct timer *golden_timer(void)
     return timer;
 }
 
-static struct record_key key_of(const struct timer *timer)
+static struct record_key record_key_of(const struct timer *timer)
 {
     return record_row_key(timer->id.partition,
                           (struct storage_position){timer->at, timer->id.serial});
@@ -84,26 +84,27 @@ static void test_golden_rows(void **state)
 
     (void)state;
     assert_non_null(usual);
-    assert_true(key_of(timer).high == 0x0708010203040508 && key_of(timer).low == timer->id.serial);
+    assert_true(record_key_of(timer).high == 0x0708010203040508 &&
+                record_key_of(timer).low == timer->id.serial);
     buffer_init(&buffer);
-    record_row_encode(&buffer, key_of(timer), timer);
+    record_row_encode(&buffer, record_key_of(timer), timer);
     assert_golden(&buffer, GOLDEN_ROW);
     timer->state = TIMER_DEAD;
-    record_row_encode(&buffer, key_of(timer), timer);
+    record_row_encode(&buffer, record_key_of(timer), timer);
     assert_golden(&buffer, GOLDEN_DEAD);
     timer->state = TIMER_CANCELLED;
-    record_row_encode(&buffer, key_of(timer), timer);
+    record_row_encode(&buffer, record_key_of(timer), timer);
     assert_golden(&buffer, GOLDEN_FINAL);
     usual->id = (struct timer_id){{1000}, 1, 2};
     usual->at.ms = usual->due.ms = 1000;
     usual->created.ms = 900;
-    record_row_encode(&buffer, key_of(usual), usual);
+    record_row_encode(&buffer, record_key_of(usual), usual);
     assert_golden(&buffer, GOLDEN_USUAL);
     usual->texts.trace = BYTES("00-1-2-01"); /* as long as it likes: the storage does not look */
-    record_row_encode(&buffer, key_of(usual), usual);
+    record_row_encode(&buffer, record_key_of(usual), usual);
     assert_golden(&buffer, GOLDEN_TRACE);
     usual->state = TIMER_FIRED;
-    record_row_encode(&buffer, key_of(usual), usual);
+    record_row_encode(&buffer, record_key_of(usual), usual);
     assert_true(buffer.size > 0 && !memmem(buffer.data, buffer.size, "00-1-2-01", 9));
     buffer_deinit(&buffer);
     timer_free(timer);
@@ -136,7 +137,7 @@ static void assert_decodes(struct record_key key, struct bytes value, const stru
 
     if (record_row_decode(key, value, &view, &error))
         fail_msg("%s", error.text);
-    assert_true(record_row_is_over(value) == timer_is_over(expected->state));
+    assert_true(record_row_is_over(value) == timer_is_final(expected->state));
     timer = timer_copy(&view, &view.texts);
     assert_non_null(timer);
     testing_assert_timer(timer, expected, record_row_position(key).at);
@@ -166,9 +167,10 @@ static void test_round_trip(void **state)
             timer->created.ms = timer->due.ms = random_next(&model->random);
         buffer_clear(&buffer);
         buffer_append_text(&buffer, "before"); /* records are appended */
-        record_row_encode(&buffer, key_of(timer), timer);
+        record_row_encode(&buffer, record_key_of(timer), timer);
         assert_memory_equal(buffer.data, "before", 6);
-        assert_decodes(key_of(timer), (struct bytes){buffer.data + 6, buffer.size - 6}, timer);
+        assert_decodes(record_key_of(timer), (struct bytes){buffer.data + 6, buffer.size - 6},
+                       timer);
         timer_free(timer);
     }
     buffer_deinit(&buffer);
@@ -262,7 +264,7 @@ static void encode(enum kind kind, struct buffer *buffer, struct record_key *ret
     struct timer *timer = golden_timer();
 
     buffer_init(buffer);
-    *ret_key = kind == ROW ? key_of(timer) : record_pointer_key(5, 6);
+    *ret_key = kind == ROW ? record_key_of(timer) : record_pointer_key(5, 6);
     if (kind == META)
         meta.placed.ms = meta.over_to.ms = 7;
     if (kind == ROW)
@@ -380,7 +382,7 @@ static void test_unknown_version(void **state)
 static void test_touch(void **state)
 {
     struct timer *timer = golden_timer();
-    struct record_key key = key_of(timer);
+    struct record_key key = record_key_of(timer);
     struct buffer row, touch, touched, whole;
 
     (void)state;
@@ -425,7 +427,7 @@ static void assert_damaged(struct record_key key, struct bytes row, struct bytes
 static void test_damaged_touch(void **state)
 {
     struct timer *timer = golden_timer();
-    struct record_key key = key_of(timer), other = {key.high, key.low + 1};
+    struct record_key key = record_key_of(timer), other = {key.high, key.low + 1};
     struct buffer row, touch, over, early;
 
     (void)state;
@@ -482,26 +484,30 @@ static void test_changes(void **state)
 {
     static const struct {
         uint64_t first, was_at, at;
-        bool is_over;
+        enum timer_state state;
         struct record_change expected;
     } cases[] = {
-        {5, 0, 5, false, {{5}, {0}, RECORD_POINTER_KEEP}},   /* created */
-        {5, 0, 6, false, {{6}, {0}, RECORD_POINTER_PUT}},    /* created elsewhere */
-        {5, 5, 5, false, {{5}, {0}, RECORD_POINTER_KEEP}},   /* replaced */
-        {5, 5, 6, false, {{6}, {5}, RECORD_POINTER_PUT}},    /* moved */
-        {5, 6, 6, false, {{6}, {0}, RECORD_POINTER_KEEP}},   /* replaced there */
-        {5, 6, 7, false, {{7}, {6}, RECORD_POINTER_PUT}},    /* moved on */
-        {5, 6, 5, false, {{5}, {6}, RECORD_POINTER_DELETE}}, /* moved home */
-        {5, 5, 9, true, {{5}, {0}, RECORD_POINTER_KEEP}},    /* over at home */
-        {5, 6, 9, true, {{6}, {0}, RECORD_POINTER_PUT}},     /* over elsewhere */
-        {5, 0, 9, true, {{5}, {0}, RECORD_POINTER_KEEP}},    /* over before it was written */
+        {5, 0, 5, TIMER_SCHEDULED, {{5}, {0}, RECORD_POINTER_KEEP}},   /* created */
+        {5, 0, 6, TIMER_SCHEDULED, {{6}, {0}, RECORD_POINTER_PUT}},    /* created elsewhere */
+        {5, 5, 5, TIMER_SCHEDULED, {{5}, {0}, RECORD_POINTER_KEEP}},   /* replaced */
+        {5, 5, 6, TIMER_SCHEDULED, {{6}, {5}, RECORD_POINTER_PUT}},    /* moved */
+        {5, 6, 6, TIMER_SCHEDULED, {{6}, {0}, RECORD_POINTER_KEEP}},   /* replaced there */
+        {5, 6, 7, TIMER_SCHEDULED, {{7}, {6}, RECORD_POINTER_PUT}},    /* moved on */
+        {5, 6, 5, TIMER_SCHEDULED, {{5}, {6}, RECORD_POINTER_DELETE}}, /* moved home */
+        {5, 5, 9, TIMER_FIRED, {{5}, {0}, RECORD_POINTER_KEEP}},       /* over at home */
+        {5, 6, 9, TIMER_FIRED, {{6}, {0}, RECORD_POINTER_PUT}},        /* over elsewhere */
+        {5, 0, 9, TIMER_FIRED, {{5}, {0}, RECORD_POINTER_KEEP}}, /* over before it was written */
+        {5, 5, 9, TIMER_DEAD, {{9}, {5}, RECORD_POINTER_PUT}},   /* dead: away */
+        {5, 6, 9, TIMER_DEAD, {{9}, {6}, RECORD_POINTER_PUT}},
+        {5, 9, 9, TIMER_DEAD, {{9}, {0}, RECORD_POINTER_PUT}}, /* and written again */
+        {5, 6, 5, TIMER_DEAD, {{5}, {6}, RECORD_POINTER_DELETE}},
+        {5, 0, 9, TIMER_DEAD, {{5}, {0}, RECORD_POINTER_KEEP}},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct timer timer = {.id.first.ms = cases[i].first,
-                              .at.ms = cases[i].at,
-                              .state = cases[i].is_over ? TIMER_FIRED : TIMER_SCHEDULED};
+        struct timer timer = {
+            .id.first.ms = cases[i].first, .at.ms = cases[i].at, .state = cases[i].state};
         struct record_change change =
             record_change_of(&(struct storage_write){.timer = &timer, .was_at = {cases[i].was_at}});
 

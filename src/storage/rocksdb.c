@@ -1,8 +1,10 @@
 /* rocksdb.c - the storage on RocksDB: commits, failures and reopening. */
+#include "storage/rocksdb_block.h"
 #include "storage/rocksdb_store.h"
 #include "sys/files.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define TOUCHES_MAX 64 /* of one row, one after the other */
@@ -79,6 +81,13 @@ enum error_code store_failed(struct error *ret_error, const char *what, char *te
     return is_full ? ERROR_DISK_FULL : ERROR_IO;
 }
 
+enum error_code store_access_failed(struct rocksdb_store *store, struct error *ret_error,
+                                    const char *what, char *text)
+{
+    rocksdb_block_note(store, text);
+    return store_failed(ret_error, what, text);
+}
+
 enum error_code store_get(struct rocksdb_store *store, enum store_table table,
                           const rocksdb_readoptions_t *options, struct bytes key, struct buffer *to,
                           struct error *ret_error)
@@ -91,7 +100,7 @@ enum error_code store_get(struct rocksdb_store *store, enum store_table table,
     slice = rocksdb_get_pinned_cf(store->db, options ? options : store->point_options,
                                   store->tables[table], key.data, key.size, &text);
     if (text)
-        return store_failed(ret_error, "read", text);
+        return store_access_failed(store, ret_error, "read", text);
     if (!slice)
         return ERROR_NOT_FOUND;
     value = rocksdb_pinnableslice_value(slice, &size);
@@ -114,7 +123,7 @@ enum error_code store_write(struct rocksdb_store *store, rocksdb_writebatch_t *b
     char *text = NULL;
 
     rocksdb_write(store->db, store->write_options, batch, &text);
-    return text ? store_failed(ret_error, "commit", text) : ERROR_NONE;
+    return text ? store_access_failed(store, ret_error, "commit", text) : ERROR_NONE;
 }
 
 enum error_code store_enter(struct rocksdb_store *store, struct error *ret_error)
@@ -177,6 +186,8 @@ static size_t rocksdb_collect_rows(struct rocksdb_store *store, const struct sto
                 NULL, count, false};
             count++;
         }
+        if (!change.put.ms)
+            continue;
         rows[count] = (struct store_row){
             record_row_key(batch->partition, (struct storage_position){change.put, serial}),
             write->timer, count, rocksdb_is_short(write)};
@@ -445,6 +456,28 @@ static enum error_code rocksdb_make_writable(struct rocksdb_store *store, struct
     return code;
 }
 
+/* Before a write into a new log is acknowledged, LIVE names that log. RocksDB begins one only with
+ * new memtables, and then its version rises. The lock keeps others from writing, so all of the log
+ * is synced. Should LIVE not be written, the old one holds and says less. */
+static void rocksdb_mark_live(struct rocksdb_store *store)
+{
+    uint64_t version = 0;
+    struct folder_log newest;
+
+    if (store->options.sync != ROCKSDB_SYNC_ALWAYS ||
+        rocksdb_property_int_cf(store->db, store->tables[STORE_META],
+                                "rocksdb.current-super-version-number", &version) ||
+        version == store->live_version)
+        return;
+    newest = folder_newest_log(store->folder);
+    if (newest.size && newest.number != store->live.number) {
+        if (folder_mark_live(store->folder, newest, NULL))
+            return;
+        store->live = newest;
+    }
+    store->live_version = version;
+}
+
 static enum error_code rocksdb_commit(struct storage *storage, struct storage_batch *const *batches,
                                       size_t count, struct error *ret_error)
 {
@@ -453,16 +486,23 @@ static enum error_code rocksdb_commit(struct storage *storage, struct storage_ba
 
     if (!count)
         return ERROR_NONE;
+    if (!folder_is_there(store->folder, store->folder_lock))
+        return error_set(ret_error, ERROR_IO, "%s was removed or replaced", store->folder);
     code = rocksdb_make_writable(store, ret_error);
     if (code)
         return code;
-    pthread_rwlock_rdlock(&store->open_lock);
+    if ((code = store_enter(store, ret_error)))
+        return code;
     pthread_mutex_lock(&store->write_lock);
     code = rocksdb_commit_locked(store, batches, count, ret_error);
+    if (!code)
+        rocksdb_mark_live(store);
     pthread_mutex_unlock(&store->write_lock);
-    pthread_rwlock_unlock(&store->open_lock);
+    store_leave(store);
     if (code == ERROR_IO)
         store->state = STORE_FAILED;
+    if (code == ERROR_IO && rocksdb_block_set_aside(store))
+        return code; /* met by a compaction; the database was opened again */
     /* The failed write may be in the log nevertheless. Readers must see it before the next change
      * of the timer; otherwise that change would be applied at the old position, and the timer would
      * come back at the new one. Possible only if the disk accepts writes. */
@@ -552,6 +592,13 @@ static void rocksdb_stats(struct storage *storage, struct storage_stats *ret_sta
         .memory_bytes = rocksdb_cache_get_usage(store->cache),
     };
     folder_describe(&store->folder_state, ret_stats->found, sizeof(ret_stats->found));
+    pthread_mutex_lock(&store->block_lock);
+    ret_stats->is_lost = !folder_is_there(store->folder, store->folder_lock);
+    ret_stats->corrupt_records += store->block_records;
+    ret_stats->corrupt_blocks = store->blocks_aside;
+    if (store->blocks_aside)
+        snprintf(ret_stats->found, sizeof(ret_stats->found), "%s", store->block_found);
+    pthread_mutex_unlock(&store->block_lock);
     if (files_free_bytes(store->folder, &ret_stats->disk_free_bytes, NULL))
         ret_stats->disk_free_bytes = 0; /* a disk that does not answer takes no more */
     if (store_enter(store, NULL))
@@ -571,7 +618,7 @@ void store_close(struct rocksdb_store *store)
     const bool is_whole = store->db && store->state == STORE_WRITABLE;
 
     store_close_database(store);
-    if (is_whole)
+    if (is_whole && folder_is_there(store->folder, store->folder_lock))
         folder_seal(store->folder, NULL); /* without it the next start only knows less */
     if (store->folder_lock >= 0)
         files_unlock(store->folder_lock);
@@ -583,6 +630,7 @@ void store_close(struct rocksdb_store *store)
     rocksdb_compactionfilter_destroy(store->name_filter);
     rocksdb_cache_destroy(store->cache);
     pthread_mutex_destroy(&store->write_lock);
+    pthread_mutex_destroy(&store->block_lock);
     pthread_rwlock_destroy(&store->open_lock);
     buffer_deinit(&store->scratch);
     free(store->rows);

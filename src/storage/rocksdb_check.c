@@ -1,11 +1,15 @@
-/* Each table is read once from end to end, past the cache, and each record is compared with those
+/* rocksdb_check.c - looks through a whole data folder.
+ *
+ * Each table is read once from end to end, past the cache, and each record is compared with those
  * it belongs to: a row with its pointer and its names, a pointer and a name with their row, the
  * metas with the count of rows. */
 #include "storage/rocksdb_check.h"
 
+#include "storage/rocksdb_block.h"
 #include "storage/rocksdb_store.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -120,8 +124,8 @@ static bool rocksdb_check_has_name(struct checker *checker, uint64_t hash, uint6
 {
     const struct store_key key = store_row_key(record_name_key(hash, serial));
 
-    return !store_get(checker->store, STORE_NAMES, NULL, (struct bytes){key.data, key.size},
-                      &checker->value, NULL);
+    return store_get(checker->store, STORE_NAMES, NULL, (struct bytes){key.data, key.size},
+                     &checker->value, NULL) != ERROR_NOT_FOUND;
 }
 
 /* ---- rows ---- */
@@ -145,7 +149,7 @@ static void rocksdb_check_pointer_to(struct checker *checker, const struct timer
     struct place place = rocksdb_check_place_of(&view->id, view->at);
 
     if (view->id.first.ms == view->at.ms) {
-        if (!code && !timer_is_over(view->state) && pointer.at.ms != view->at.ms)
+        if (!code && !timer_is_final(view->state) && pointer.at.ms != view->at.ms)
             rocksdb_check_find(checker,
                                "timers: %s: is at home, but a pointer says position %" PRIu64,
                                place.text, pointer.at.ms);
@@ -207,7 +211,7 @@ static void rocksdb_check_row(struct checker *checker, struct bytes key, struct 
                            view.id.serial >> SERIAL_EPOCH_SHIFT);
     if (view.state == TIMER_DEAD)
         partition->dead++;
-    else if (timer_is_over(view.state))
+    else if (timer_is_final(view.state))
         partition->over++;
     else
         rocksdb_check_live(checker, partition, &view);
@@ -403,6 +407,8 @@ static void rocksdb_check_compare_counts(struct checker *checker)
                                " live timers, and there are "
                                "%" PRIu64,
                                i, pending, partition->live);
+        if (pending > partition->live)
+            checker->check->missing += pending - partition->live;
         rocksdb_check_compare_tenants(checker, i, &checker->told[i]);
         rocksdb_check_compare_tenants(checker, i, &checker->counted[i]);
     }
@@ -410,9 +416,11 @@ static void rocksdb_check_compare_counts(struct checker *checker)
 
 /* ---- all of it ---- */
 
-static void rocksdb_check_walk(struct checker *checker, enum store_table table, const char *name,
-                               void (*look)(struct checker *checker, struct bytes key,
-                                            struct bytes value))
+/* The records from `key` on, which becomes the last one read. False: a block cannot be read. */
+static bool rocksdb_check_walk_on(struct checker *checker, enum store_table table, const char *name,
+                                  struct store_key *key,
+                                  void (*look)(struct checker *checker, struct bytes key,
+                                               struct bytes value))
 {
     rocksdb_readoptions_t *options = rocksdb_readoptions_create();
     rocksdb_iterator_t *records;
@@ -424,29 +432,59 @@ static void rocksdb_check_walk(struct checker *checker, enum store_table table, 
     rocksdb_readoptions_set_total_order_seek(options, 1);
     records =
         rocksdb_create_iterator_cf(checker->store->db, options, checker->store->tables[table]);
-    for (rocksdb_iter_seek_to_first(records); rocksdb_iter_valid(records);
+    for (rocksdb_iter_seek(records, key->data, key->size); rocksdb_iter_valid(records);
          rocksdb_iter_next(records)) {
-        struct bytes key, value;
+        struct bytes at, value;
 
-        key.data = rocksdb_iter_key(records, &key.size);
+        at.data = rocksdb_iter_key(records, &at.size);
         value.data = rocksdb_iter_value(records, &value.size);
-        look(checker, key, value);
+        if (at.size <= sizeof(key->data)) {
+            memcpy(key->data, at.data, at.size);
+            key->size = at.size;
+        }
+        look(checker, at, value);
     }
     rocksdb_iter_get_error(records, &text);
     if (text)
-        rocksdb_check_find(checker, "%s: cannot be read on: %s", name, text);
-    rocksdb_free(text);
+        rocksdb_check_find(checker, "%s: a block cannot be read: %s", name, text);
     rocksdb_iter_destroy(records);
     rocksdb_readoptions_destroy(options);
+    rocksdb_free(text);
+    return !text;
+}
+
+/* Goes on behind each block that cannot be read. */
+static void rocksdb_check_walk(struct checker *checker, enum store_table table, const char *name,
+                               void (*look)(struct checker *checker, struct bytes key,
+                                            struct bytes value))
+{
+    const size_t key_size = table == STORE_MOVED ? RECORD_POINTER_SIZE : RECORD_ROW_SIZE;
+    struct store_key key = {.size = 0};
+
+    while (!rocksdb_check_walk_on(checker, table, name, &key, look)) {
+        checker->check->blocks_unread++;
+        for (; key.size < key_size; key.size++)
+            key.data[key.size] = 0;
+        if (!rocksdb_block_pass(checker->store, table, &key))
+            return;
+    }
 }
 
 static void rocksdb_check_all(struct checker *checker)
 {
     const struct folder_state *state = &checker->store->folder_state;
 
-    if (state->has_loss)
-        rocksdb_check_find(checker, "%s: %" PRIu64 " changes at least are lost", state->loss.text,
-                           state->lost);
+    if (state->has_loss) {
+        char text[STORAGE_FOUND_SIZE];
+
+        folder_describe(state, text, sizeof(text));
+        rocksdb_check_find(checker, "%s", text);
+    }
+    if (checker->store->blocks_aside)
+        rocksdb_check_find(checker,
+                           FOLDER_DAMAGED_NAME ": %" PRIu64 " blocks of tables, about %" PRIu64
+                                               " records, were set aside",
+                           checker->store->blocks_aside, checker->store->block_records);
     rocksdb_check_load_metas(checker);
     rocksdb_check_walk(checker, STORE_META, "default", rocksdb_check_meta);
     rocksdb_check_walk(checker, STORE_QUARANTINE, "quarantine", rocksdb_check_set_aside);

@@ -38,6 +38,8 @@ struct rocksdb_check {
     uint64_t findings;
     uint64_t format;
     uint64_t pointers, names, set_aside;
+    uint64_t blocks_unread; /* of tables */
+    uint64_t missing;       /* live timers that are counted, and cannot be read */
     uint64_t disk_bytes;
     bool was_closed; /* by a clean stop */
     uint64_t torn_logs;

@@ -12,7 +12,7 @@
 
 static const struct storage_meta meta = {.epoch = 1, .watermark = {500}, .trim = {400}};
 
-struct fixture {
+struct check_fixture {
     struct testing_folder folder;
     struct rocksdb_options options;
     struct storage *storage;
@@ -22,14 +22,14 @@ struct fixture {
 
 static void tell(void *context, const char *finding)
 {
-    struct fixture *fixture = context;
+    struct check_fixture *fixture = context;
     size_t size = strlen(fixture->findings);
 
     snprintf(fixture->findings + size, sizeof(fixture->findings) - size, "%s\n", finding);
 }
 
 /* In each partition: at home, with all names, moved, fired, and a dead letter. */
-static void populate(struct fixture *fixture)
+static void populate(struct check_fixture *fixture)
 {
     const struct timer_texts texts = {.target = BYTES("http://127.0.0.1/x"),
                                       .payload = BYTES("1"),
@@ -63,9 +63,9 @@ static void populate(struct fixture *fixture)
     }
 }
 
-static int set_up(void **state)
+static int check_set_up(void **state)
 {
-    struct fixture *fixture = calloc(1, sizeof(*fixture));
+    struct check_fixture *fixture = calloc(1, sizeof(*fixture));
 
     testing_folder_make(&fixture->folder);
     fixture->options = testing_options(&fixture->folder, PARTITIONS);
@@ -75,9 +75,9 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+static int check_tear_down(void **state)
 {
-    struct fixture *fixture = *state;
+    struct check_fixture *fixture = *state;
 
     storage_close(fixture->storage);
     rocksdb_check_deinit(&fixture->check);
@@ -86,7 +86,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static enum error_code look(struct fixture *fixture, struct error *ret_error)
+static enum error_code check_look(struct check_fixture *fixture, struct error *ret_error)
 {
     storage_close(fixture->storage);
     fixture->storage = NULL;
@@ -97,11 +97,11 @@ static enum error_code look(struct fixture *fixture, struct error *ret_error)
 }
 
 /* Exactly `count` findings, one of which says `part`. */
-static void assert_finds(struct fixture *fixture, uint64_t count, const char *part)
+static void assert_finds(struct check_fixture *fixture, uint64_t count, const char *part)
 {
     struct error error = {.text = ""};
 
-    if (look(fixture, &error))
+    if (check_look(fixture, &error))
         fail_msg("%s", error.text);
     if (fixture->check.findings != count || !strstr(fixture->findings, part))
         fail_msg("%" PRIu64 " findings, not %" PRIu64 " with \"%s\":\n%s", fixture->check.findings,
@@ -110,7 +110,7 @@ static void assert_finds(struct fixture *fixture, uint64_t count, const char *pa
 
 /* ---- past the storage ---- */
 
-static void put(struct fixture *fixture, enum store_table table, struct store_key key,
+static void put(struct check_fixture *fixture, enum store_table table, struct store_key key,
                 struct buffer *value)
 {
     struct rocksdb_store *store = store_of(fixture->storage);
@@ -132,7 +132,7 @@ static struct record_key row_at(uint16_t partition, uint64_t at, uint64_t serial
     return record_row_key(partition, (struct storage_position){{at}, serial});
 }
 
-static void put_row(struct fixture *fixture, struct record_key key, struct timer *timer)
+static void put_row(struct check_fixture *fixture, struct record_key key, struct timer *timer)
 {
     struct buffer value;
 
@@ -142,7 +142,7 @@ static void put_row(struct fixture *fixture, struct record_key key, struct timer
     timer_free(timer);
 }
 
-static void put_meta(struct fixture *fixture, const struct storage_meta *changed)
+static void put_meta(struct check_fixture *fixture, const struct storage_meta *changed)
 {
     struct buffer value;
 
@@ -151,7 +151,7 @@ static void put_meta(struct fixture *fixture, const struct storage_meta *changed
     put(fixture, STORE_META, store_meta_key(1), &value);
 }
 
-static void put_garbage(struct fixture *fixture, enum store_table table, struct store_key key)
+static void put_garbage(struct check_fixture *fixture, enum store_table table, struct store_key key)
 {
     struct buffer value;
 
@@ -160,7 +160,7 @@ static void put_garbage(struct fixture *fixture, enum store_table table, struct 
     put(fixture, table, key, &value);
 }
 
-static struct store_key key_of(const char *text)
+static struct store_key check_key_of(const char *text)
 {
     struct store_key key = {.size = strlen(text)};
 
@@ -177,7 +177,7 @@ static uint64_t hash_of(const char *name)
 
 static void test_fine(void **state)
 {
-    struct fixture *fixture = *state;
+    struct check_fixture *fixture = *state;
 
     assert_finds(fixture, 0, "");
     for (size_t i = 0; i < PARTITIONS; i++) {
@@ -199,14 +199,14 @@ static void test_fine(void **state)
 
 static void test_rows(void **state)
 {
-    struct fixture *fixture = *state;
+    struct check_fixture *fixture = *state;
     struct timer *timer;
 
     put_garbage(fixture, STORE_TIMERS, store_row_key(row_at(1, 1000, 1)));
     assert_finds(fixture, 1, "timers: partition 1, position 1000, serial 1: a record");
     assert_int_equal(fixture->check.partitions[1].damaged, 1);
     fixture->storage = testing_open(&fixture->options);
-    put_garbage(fixture, STORE_TIMERS, key_of("short"));
+    put_garbage(fixture, STORE_TIMERS, check_key_of("short"));
     put_garbage(fixture, STORE_TIMERS, store_row_key(row_at(7, 1000, 1)));
     assert_finds(fixture, 3, "partition 7, position 1000, serial 1: there is no such partition");
     assert_non_null(strstr(fixture->findings, "timers: key 73686f7274: is no key of a row"));
@@ -224,7 +224,7 @@ static void test_rows(void **state)
 /* A payload that is as good as any other, but for the sum. */
 static void test_flipped_bit(void **state)
 {
-    struct fixture *fixture = *state;
+    struct check_fixture *fixture = *state;
     struct timer *timer = testing_timer(1, 1, 1000);
     const struct record_key key = row_at(1, 1000, 1);
     struct buffer value;
@@ -242,7 +242,7 @@ static void test_flipped_bit(void **state)
 
 static void test_epoch(void **state)
 {
-    struct fixture *fixture = *state;
+    struct check_fixture *fixture = *state;
     struct timer *timer = testing_timer(1, TIMER_SERIAL(2, 1), 1000);
 
     testing_write(fixture->storage, timer, 0, meta);
@@ -252,7 +252,7 @@ static void test_epoch(void **state)
 
 static void test_pointers(void **state)
 {
-    struct fixture *fixture = *state;
+    struct check_fixture *fixture = *state;
     const struct record_key at = record_pointer_key(1, 2);
     struct buffer value;
 
@@ -271,7 +271,7 @@ static void test_pointers(void **state)
 
 static void test_names(void **state)
 {
-    struct fixture *fixture = *state;
+    struct check_fixture *fixture = *state;
     const struct record_key key = record_name_key(hash_of("order-42"), 3);
     const struct record_key other = record_name_key(hash_of("other"), 3);
     const struct record_key none = record_name_key(hash_of("none"), 9);
@@ -298,7 +298,7 @@ static void test_names(void **state)
 
 static void test_metas(void **state)
 {
-    struct fixture *fixture = *state;
+    struct check_fixture *fixture = *state;
     struct storage_meta changed = meta;
 
     changed.pending = 4;
@@ -310,7 +310,7 @@ static void test_metas(void **state)
     put_meta(fixture, &changed);
     assert_finds(fixture, 1, "trim 501 is past the watermark 500");
     fixture->storage = testing_open(&fixture->options);
-    put_garbage(fixture, STORE_META, key_of("whatever"));
+    put_garbage(fixture, STORE_META, check_key_of("whatever"));
     changed.trim.ms = 400;
     put_meta(fixture, &changed);
     assert_finds(fixture, 1, "default: key 7768617465766572: is none of ours");
@@ -321,8 +321,8 @@ static void test_metas(void **state)
 
 static void test_tenants(void **state)
 {
-    struct fixture *fixture = *state;
-    struct store_key key = key_of("t..acme");
+    struct check_fixture *fixture = *state;
+    struct store_key key = check_key_of("t..acme");
     struct buffer value;
 
     put_be(key.data + 1, 1, 2);
@@ -341,7 +341,7 @@ static void test_tenants(void **state)
 /* What a reader set aside stays a finding; its row stays counted. */
 static void test_set_aside(void **state)
 {
-    struct fixture *fixture = *state;
+    struct check_fixture *fixture = *state;
     struct storage_page page;
 
     put_garbage(fixture, STORE_TIMERS, store_row_key(row_at(1, 1000, 1)));
@@ -354,18 +354,19 @@ static void test_set_aside(void **state)
 
 /* ---- folders and files ---- */
 
-static void assert_refused(struct fixture *fixture, enum error_code code, const char *part)
+static void assert_check_refused(struct check_fixture *fixture, enum error_code code,
+                                 const char *part)
 {
     struct error error = {.text = ""};
 
-    assert_int_equal(look(fixture, &error), code);
+    assert_int_equal(check_look(fixture, &error), code);
     if (!strstr(error.text, part))
         fail_msg("\"%s\" says nothing of \"%s\"", error.text, part);
 }
 
-static void test_in_use(void **state)
+static void test_check_in_use(void **state)
 {
-    struct fixture *fixture = *state;
+    struct check_fixture *fixture = *state;
     struct error error;
 
     assert_int_equal(rocksdb_check(fixture->folder.path, &fixture->check, &error), ERROR_IO);
@@ -374,13 +375,13 @@ static void test_in_use(void **state)
 
 static void test_newer(void **state)
 {
-    struct fixture *fixture = *state;
+    struct check_fixture *fixture = *state;
     struct buffer value;
 
     buffer_init(&value);
     record_number_encode(&value, STORE_KEY_FORMAT, RECORD_FORMAT + 1);
-    put(fixture, STORE_META, key_of("format"), &value);
-    assert_refused(fixture, ERROR_INVALID, "newer version: its format is 3, ours 2");
+    put(fixture, STORE_META, check_key_of("format"), &value);
+    assert_check_refused(fixture, ERROR_INVALID, "newer version: its format is 3, ours 2");
 }
 
 static bool take_name(void *context, const struct files_entry *entry)
@@ -395,7 +396,7 @@ static bool take_name(void *context, const struct files_entry *entry)
 }
 
 /* A file that ends so, or CURRENT. */
-static void path_of(struct fixture *fixture, const char *end, char ret_path[600])
+static void path_of(struct check_fixture *fixture, const char *end, char ret_path[600])
 {
     const char *name = end;
 
@@ -409,23 +410,23 @@ static void path_of(struct fixture *fixture, const char *end, char ret_path[600]
 /* Files that went or changed while nothing ran: --check and a start say the same. */
 static void test_files(void **state)
 {
-    struct fixture *fixture = *state;
+    struct check_fixture *fixture = *state;
     struct error error = {.text = ""};
     char path[600], closed[600];
 
     assert_finds(fixture, 0, "");
     path_of(fixture, ".log", path);
     assert_int_equal(truncate(path, 100), 0);
-    assert_refused(fixture, ERROR_CORRUPT, " has 100 bytes, and had ");
+    assert_check_refused(fixture, ERROR_CORRUPT, " has 100 bytes, and had ");
     assert_int_equal(rocksdb_storage_open(&fixture->options, &fixture->storage, &error),
                      ERROR_CORRUPT);
     assert_non_null(strstr(error.text, ".log has 100 bytes"));
     assert_non_null(strstr(error.text, "restore a backup, or remove "));
     assert_int_equal(unlink(path), 0);
-    assert_refused(fixture, ERROR_CORRUPT, "is missing since the last stop");
+    assert_check_refused(fixture, ERROR_CORRUPT, "is missing since the last stop");
     snprintf(closed, sizeof(closed), "%s/" FOLDER_CLOSED_NAME, fixture->folder.path);
     assert_int_equal(truncate(closed, 60), 0);
-    assert_refused(fixture, ERROR_CORRUPT, "CLOSED is damaged");
+    assert_check_refused(fixture, ERROR_CORRUPT, "CLOSED is damaged");
 }
 
 static void flip_last_byte(const char *path)
@@ -444,13 +445,13 @@ static void flip_last_byte(const char *path)
 /* At the end of a log that would pass for a write that a power cut left torn. */
 static void test_changed_end_of_a_log(void **state)
 {
-    struct fixture *fixture = *state;
+    struct check_fixture *fixture = *state;
     char path[600];
 
     assert_finds(fixture, 0, "");
     path_of(fixture, ".log", path);
     flip_last_byte(path);
-    assert_refused(fixture, ERROR_CORRUPT, ".log was changed since the last stop");
+    assert_check_refused(fixture, ERROR_CORRUPT, ".log was changed since the last stop");
     flip_last_byte(path);
     assert_finds(fixture, 0, "");
 }
@@ -458,7 +459,7 @@ static void test_changed_end_of_a_log(void **state)
 /* RocksDB would make a new database, and clear what is there. */
 static void test_no_current(void **state)
 {
-    struct fixture *fixture = *state;
+    struct check_fixture *fixture = *state;
     struct error error = {.text = ""};
     char path[600];
 
@@ -470,7 +471,7 @@ static void test_no_current(void **state)
     assert_int_equal(rocksdb_storage_open(&fixture->options, &fixture->storage, &error),
                      ERROR_CORRUPT);
     assert_non_null(strstr(error.text, "CURRENT is missing beside files of a database"));
-    assert_refused(fixture, ERROR_CORRUPT, "restore a backup");
+    assert_check_refused(fixture, ERROR_CORRUPT, "restore a backup");
 }
 
 /* ---- backups ---- */
@@ -478,7 +479,7 @@ static void test_no_current(void **state)
 /* proves: backup */
 static void test_backup(void **state)
 {
-    struct fixture *fixture = *state;
+    struct check_fixture *fixture = *state;
     char path[600];
     struct storage_backup backup;
     struct rocksdb_check check = {.told = tell, .context = fixture};
@@ -504,18 +505,18 @@ static void test_backup(void **state)
     timer_free(later);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, check_set_up, check_tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_fine),        TEST(test_rows),
-        TEST(test_flipped_bit), TEST(test_changed_end_of_a_log),
-        TEST(test_epoch),       TEST(test_pointers),
-        TEST(test_names),       TEST(test_metas),
-        TEST(test_tenants),     TEST(test_set_aside),
-        TEST(test_in_use),      TEST(test_newer),
-        TEST(test_files),       TEST(test_no_current),
+        TEST(test_fine),         TEST(test_rows),
+        TEST(test_flipped_bit),  TEST(test_changed_end_of_a_log),
+        TEST(test_epoch),        TEST(test_pointers),
+        TEST(test_names),        TEST(test_metas),
+        TEST(test_tenants),      TEST(test_set_aside),
+        TEST(test_check_in_use), TEST(test_newer),
+        TEST(test_files),        TEST(test_no_current),
         TEST(test_backup),
     };
 

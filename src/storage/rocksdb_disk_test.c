@@ -15,16 +15,16 @@
 
 static const struct storage_meta no_meta;
 
-struct fixture {
+struct disk_fixture {
     struct testing_folder folder;
     struct rocksdb_options options;
     struct storage *storage;
     bool can_mount;
 };
 
-static int set_up(void **state)
+static int disk_set_up(void **state)
 {
-    struct fixture *fixture = calloc(1, sizeof(*fixture));
+    struct disk_fixture *fixture = calloc(1, sizeof(*fixture));
 
     assert_non_null(fixture);
     fixture->can_mount = *state != NULL;
@@ -35,9 +35,9 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+static int disk_tear_down(void **state)
 {
-    struct fixture *fixture = *state;
+    struct disk_fixture *fixture = *state;
 
     storage_close(fixture->storage);
     testing_folder_remove(&fixture->folder);
@@ -45,7 +45,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void reopen(struct fixture *fixture)
+static void disk_reopen(struct disk_fixture *fixture)
 {
     storage_close(fixture->storage);
     fixture->storage = testing_open(&fixture->options);
@@ -67,7 +67,7 @@ int fdatasync(int fd)
 
 static void test_sync(void **state)
 {
-    struct fixture *fixture = *state;
+    struct disk_fixture *fixture = *state;
 
     for (unsigned i = 0; i < 10; i++) {
         unsigned before = atomic_load(&sync_count);
@@ -77,17 +77,17 @@ static void test_sync(void **state)
                          before + 1); /* one for all that a commit writes */
     }
     fixture->options.sync = ROCKSDB_SYNC_NEVER;
-    reopen(fixture);
+    disk_reopen(fixture);
     atomic_store(&sync_count, 0);
     for (unsigned i = 0; i < 10; i++)
         testing_write_meta(fixture->storage, 0, no_meta);
     assert_int_equal(atomic_load(&sync_count), 0);
-    reopen(fixture); /* but a clean end leaves nothing to chance */
+    disk_reopen(fixture); /* but a clean end leaves nothing to chance */
     assert_true(atomic_load(&sync_count) > 0);
 }
 
 /* Commits until it fails; returns how many were acknowledged. */
-static uint64_t write_until(struct fixture *fixture, uint64_t first, enum error_code code)
+static uint64_t write_until(struct disk_fixture *fixture, uint64_t first, enum error_code code)
 {
     enum error_code result = ERROR_NONE;
     uint64_t serial = first;
@@ -111,7 +111,7 @@ static uint64_t write_until(struct fixture *fixture, uint64_t first, enum error_
 }
 
 /* Everything acknowledged is there; of one more nothing may be relied on. */
-static void assert_count(struct fixture *fixture, uint64_t acknowledged)
+static void assert_disk_count(struct disk_fixture *fixture, uint64_t acknowledged)
 {
     struct storage_page page = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_LIVE, 1000);
 
@@ -124,7 +124,7 @@ static void assert_count(struct fixture *fixture, uint64_t acknowledged)
 /* proves: io */
 static void test_sync_fails(void **state)
 {
-    struct fixture *fixture = *state;
+    struct disk_fixture *fixture = *state;
     uint64_t count = 0;
 
     for (int i = 0; i < 20; i++) {
@@ -134,11 +134,11 @@ static void test_sync_fails(void **state)
         atomic_store(&syncs_to_refuse, 1);
         count += write_until(fixture, count + 1, ERROR_IO);
         assert_int_equal(atomic_load(&syncs_to_refuse), 0);
-        assert_count(fixture, count);
+        assert_disk_count(fixture, count);
         timer = testing_timer(0, count + 1, 1001 + count);
         testing_write(fixture->storage, timer, 0, no_meta); /* the next is a new chance */
         count++;
-        assert_count(fixture, count);
+        assert_disk_count(fixture, count);
         timer_free(timer);
     }
 }
@@ -146,14 +146,14 @@ static void test_sync_fails(void **state)
 /* proves: io */
 static void test_disk_fails(void **state)
 {
-    struct fixture *fixture = *state;
+    struct disk_fixture *fixture = *state;
     struct timer *timer = testing_timer(0, 0, 5);
     struct rlimit limit, low;
     uint64_t count;
 
     fixture->options.memtable_bytes = 1 << 20;
     fixture->options.sync = ROCKSDB_SYNC_NEVER;
-    reopen(fixture);
+    disk_reopen(fixture);
     /* A file of the process may grow no longer: an error that is not "disk full". */
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
     low = limit;
@@ -162,22 +162,22 @@ static void test_disk_fails(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
     count = write_until(fixture, 1, ERROR_IO);
     assert_true(count > 10);
-    assert_count(fixture, count); /* reading goes on */
+    assert_disk_count(fixture, count); /* reading goes on */
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     testing_write(fixture->storage, timer, 0, no_meta); /* and writing, as soon as it can */
     testing_assert_found(fixture->storage, timer, 5);
     timer->state = TIMER_FIRED;
     testing_write(fixture->storage, timer, 5, no_meta);
-    assert_count(fixture, count);
-    reopen(fixture);
-    assert_count(fixture, count);
+    assert_disk_count(fixture, count);
+    disk_reopen(fixture);
+    assert_disk_count(fixture, count);
     timer_free(timer);
 }
 
 /* proves: disk-full */
 static void test_disk_full(void **state)
 {
-    struct fixture *fixture = *state;
+    struct disk_fixture *fixture = *state;
     char ballast[300], folder[300], path[300];
     struct timer *timer = testing_timer(0, 0, 5);
     uint64_t count = 0;
@@ -200,16 +200,16 @@ static void test_disk_full(void **state)
     /* What a closed database leaves behind may make room for a few more. */
     for (int i = 0; i < 5; i++) {
         count += write_until(fixture, count + 1, ERROR_DISK_FULL);
-        assert_count(fixture, count);
+        assert_disk_count(fixture, count);
     }
     assert_true(close(fd) == 0 && unlink(ballast) == 0); /* with room again it goes on at once */
     testing_write(fixture->storage, timer, 0, no_meta);
     testing_assert_found(fixture->storage, timer, 5);
     timer->state = TIMER_FIRED;
     testing_write(fixture->storage, timer, 5, no_meta);
-    assert_count(fixture, count);
-    reopen(fixture);
-    assert_count(fixture, count);
+    assert_disk_count(fixture, count);
+    disk_reopen(fixture);
+    assert_disk_count(fixture, count);
     storage_close(fixture->storage);
     fixture->storage = NULL;
     timer_free(timer);
@@ -223,7 +223,7 @@ static bool separate_mounts(void)
     return unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, disk_set_up, disk_tear_down)
 
 int main(void)
 {
@@ -232,7 +232,7 @@ int main(void)
         TEST(test_sync),
         TEST(test_sync_fails),
         TEST(test_disk_fails),
-        {"test_disk_full", test_disk_full, set_up, tear_down, can_mount},
+        {"test_disk_full", test_disk_full, disk_set_up, disk_tear_down, can_mount},
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,15 +1,20 @@
-#include "storage/rocksdb_store.h"
-#include "sys/clock.h"
-
 /* rocksdb_filter.c - drops final records in compactions, after their retention.
  *
  * Only an intact record that itself says that it ended long ago is dropped: every other record, a
  * damaged one too, stays for a reader to find. Compactions run on threads of RocksDB; they share
  * only the retention, which never changes. */
+#include "storage/rocksdb_store.h"
+#include "sys/clock.h"
 
 bool store_is_forgotten(const struct store_retention *retention, struct wall ended)
 {
     return wall_add(ended, retention->retain_ms).ms < wall_now().ms;
+}
+
+bool store_is_row_forgotten(const struct store_retention *retention, const struct timer *view)
+{
+    return timer_is_final(view->state) && !storage_is_dead_letter(view) &&
+           store_is_forgotten(retention, view->ended);
 }
 
 static unsigned char rocksdb_filter_row(void *state, int level, const char *key, size_t key_size,
@@ -23,7 +28,7 @@ static unsigned char rocksdb_filter_row(void *state, int level, const char *key,
     return record_row_is_over((struct bytes){value, value_size}) &&
            store_row_key_parse((struct bytes){key, key_size}, &at) &&
            !record_row_decode(at, (struct bytes){value, value_size}, &view, NULL) &&
-           timer_is_over(view.state) && store_is_forgotten(state, view.ended);
+           store_is_row_forgotten(state, &view);
 }
 
 static unsigned char rocksdb_filter_pointer(void *state, int level, const char *key,
@@ -37,7 +42,8 @@ static unsigned char rocksdb_filter_pointer(void *state, int level, const char *
     (void)level, (void)new_value, (void)new_value_size, (void)is_changed;
     return store_pointer_key_parse((struct bytes){key, key_size}, &at) &&
            !record_pointer_decode(at, (struct bytes){value, value_size}, &pointer, NULL) &&
-           pointer.ended.ms && store_is_forgotten(state, pointer.ended);
+           pointer.ended.ms && pointer.at.ms < STORAGE_DEAD_FROM.ms &&
+           store_is_forgotten(state, pointer.ended);
 }
 
 static unsigned char rocksdb_filter_name(void *state, int level, const char *key, size_t key_size,

@@ -2,6 +2,7 @@
 #include "storage/rocksdb_folder.h"
 
 #include "base/checksum.h"
+#include "base/number.h"
 #include "storage/logfile.h"
 #include "sys/files.h"
 
@@ -181,21 +182,6 @@ static struct bytes rocksdb_folder_next_word(struct bytes *line)
     return word;
 }
 
-static bool rocksdb_folder_parse_number(struct bytes text, unsigned base, uint64_t *ret_number)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    *ret_number = 0;
-    for (size_t i = 0; i < text.size; i++) {
-        const char *digit = memchr(digits, text.data[i], base);
-
-        if (!digit || __builtin_mul_overflow(*ret_number, base, ret_number) ||
-            __builtin_add_overflow(*ret_number, (uint64_t)(digit - digits), ret_number))
-            return false;
-    }
-    return text.size > 0;
-}
-
 bool folder_closed_next(struct bytes *text, struct folder_file *ret_file)
 {
     struct bytes line, name, size, sum;
@@ -209,8 +195,8 @@ bool folder_closed_next(struct bytes *text, struct folder_file *ret_file)
     *ret_file = (struct folder_file){.has_sum = !bytes_equal(sum, BYTES("-"))};
     if (name.size == 0 || name.size >= FOLDER_NAME_SIZE || line.size ||
         memchr(name.data, '\0', name.size) || memchr(name.data, '/', name.size) ||
-        !rocksdb_folder_parse_number(size, 10, &ret_file->size) ||
-        (ret_file->has_sum && (sum.size != 8 || !rocksdb_folder_parse_number(sum, 16, &number))))
+        !number_parse(size, 10, &ret_file->size) ||
+        (ret_file->has_sum && (sum.size != 8 || !number_parse(sum, 16, &number))))
         return false;
     memcpy(ret_file->name, name.data, name.size);
     ret_file->sum = (uint32_t)number;
@@ -228,7 +214,7 @@ bool folder_closed_open(struct bytes *text)
         return false;
     end = (struct bytes){text->data + text->size - end_size, end_size};
     if (!bytes_has_prefix(end, BYTES("sum ")) || end.data[end_size - 1] != '\n' ||
-        !rocksdb_folder_parse_number((struct bytes){end.data + 4, 8}, 16, &sum) ||
+        !number_parse((struct bytes){end.data + 4, 8}, 16, &sum) ||
         sum != checksum_crc32c(0, text->data, text->size - end_size))
         return false;
     text->data += head.size;
@@ -398,6 +384,102 @@ static enum error_code rocksdb_folder_look_at_logs(const char *folder,
     return code;
 }
 
+/* ---- LIVE ---- */
+
+static struct folder_log rocksdb_folder_newest_of(const struct listing *listing)
+{
+    struct folder_log newest = {0};
+
+    for (size_t i = 0; i < listing->count; i++) {
+        const struct folder_file *file = &listing->files[i];
+
+        if (rocksdb_folder_kind_of(file->name) == FILE_LOG && file->size)
+            newest = (struct folder_log){strtoull(file->name, NULL, 10), file->size};
+    }
+    return newest;
+}
+
+struct folder_log folder_newest_log(const char *folder)
+{
+    struct folder_log newest = {0};
+    struct listing listing;
+
+    if (rocksdb_folder_list(folder, &listing, NULL))
+        return newest;
+    newest = rocksdb_folder_newest_of(&listing);
+    free(listing.files);
+    return newest;
+}
+
+#define LIVE_FORMAT "tickwheel live 1\nlog %llu %llu\n"
+
+enum error_code folder_mark_live(const char *folder, struct folder_log log, struct error *ret_error)
+{
+    char path[PATH_MAX], text[128];
+    enum error_code code = rocksdb_folder_path_of(folder, FOLDER_LIVE_NAME, path, ret_error);
+    int size;
+
+    if (code)
+        return code;
+    if (!log.size)
+        return files_remove(path, ret_error);
+    size = snprintf(text, sizeof(text), LIVE_FORMAT, (unsigned long long)log.number,
+                    (unsigned long long)log.size);
+    size += snprintf(text + size, sizeof(text) - (size_t)size, "sum %08x\n",
+                     checksum_crc32c(0, text, (size_t)size));
+    return files_write(path, (struct bytes){text, (size_t)size}, ret_error);
+}
+
+/* Reads LIVE; false without one, and when it is damaged: then nothing is known. */
+static bool rocksdb_folder_read_live(const char *folder, struct folder_log *ret_log)
+{
+    unsigned long long number = 0, log_size = 0;
+    char path[PATH_MAX], expected[128];
+    struct buffer text;
+    bool is_read;
+    int size;
+
+    if (rocksdb_folder_path_of(folder, FOLDER_LIVE_NAME, path, NULL) || !files_exists(path))
+        return false;
+    buffer_init(&text);
+    is_read = !files_read(path, CURRENT_BYTES_MAX, &text, NULL);
+    buffer_append(&text, "", 1);
+    is_read =
+        is_read && !buffer_failed(&text) && sscanf(text.data, LIVE_FORMAT, &number, &log_size) == 2;
+    size = snprintf(expected, sizeof(expected), LIVE_FORMAT, number, log_size);
+    snprintf(expected + size, sizeof(expected) - (size_t)size, "sum %08x\n",
+             checksum_crc32c(0, expected, (size_t)size));
+    is_read = is_read && strcmp(text.data, expected) == 0;
+    buffer_deinit(&text);
+    *ret_log = (struct folder_log){number, log_size};
+    return is_read;
+}
+
+/* The log of LIVE must be there as far as it was on the disk, or a newer one: RocksDB removes a log
+ * only when a newer one is there. */
+static void rocksdb_folder_look_at_live(const char *folder, const struct listing *listing,
+                                        struct folder_state *state)
+{
+    struct folder_log live;
+    uint64_t highest = 0, size = 0;
+
+    if (state->was_closed || state->is_new || !rocksdb_folder_read_live(folder, &live))
+        return;
+    for (size_t i = 0; i < listing->count; i++)
+        if (rocksdb_folder_kind_of(listing->files[i].name) == FILE_LOG) {
+            highest = strtoull(listing->files[i].name, NULL, 10);
+            if (highest == live.number)
+                size = listing->files[i].size;
+        }
+    if (highest > live.number || (highest == live.number && size >= live.size) || state->has_loss)
+        return;
+    state->has_loss = true;
+    error_set(&state->loss, ERROR_CORRUPT,
+              "%s/%06llu.log %s: it held writes that were acknowledged", folder,
+              (unsigned long long)live.number,
+              highest == live.number ? "was cut short" : "is missing");
+}
+
 /* A start takes the database as it was before the first change that is torn, and removes the files
  * that only later ones name. After a power cut that is right; after another damage it is a loss. */
 static enum error_code rocksdb_folder_look_at_manifest(const char *folder, const char *name,
@@ -477,6 +559,8 @@ enum error_code folder_look(const char *folder, struct folder_state *ret_state,
         code = rocksdb_folder_look_at_current(folder, &listing, ret_state, ret_error);
     if (!code)
         code = rocksdb_folder_look_at_logs(folder, &listing, ret_state, ret_error);
+    if (!code)
+        rocksdb_folder_look_at_live(folder, &listing, ret_state);
     free(listing.files);
     return code;
 }
@@ -484,11 +568,21 @@ enum error_code folder_look(const char *folder, struct folder_state *ret_state,
 void folder_describe(const struct folder_state *state, char *ret_text, size_t size)
 {
     ret_text[0] = '\0';
-    if (state->has_loss)
+    if (state->has_loss && !state->lost)
+        snprintf(ret_text, size, "%s", state->loss.text);
+    else if (state->has_loss)
         snprintf(ret_text, size, "%s; at least %llu changes are lost", state->loss.text,
                  (unsigned long long)state->lost);
     else if (state->torn_count && !state->was_closed)
         snprintf(ret_text, size,
                  "%s ends within a write at byte %llu: what lay behind, if anything, is lost",
                  state->torn, (unsigned long long)state->torn_at);
+}
+
+bool folder_is_there(const char *folder, int lock)
+{
+    char path[PATH_MAX];
+
+    return files_is_locked_folder(folder, lock) &&
+           !rocksdb_folder_path_of(folder, "CURRENT", path, NULL) && files_exists(path);
 }

@@ -16,7 +16,9 @@
 
 #include <stdbool.h>
 
-#define FOLDER_CLOSED_NAME "CLOSED"
+#define FOLDER_CLOSED_NAME  "CLOSED"
+#define FOLDER_LIVE_NAME    "LIVE"
+#define FOLDER_DAMAGED_NAME "damaged" /* tables with damaged blocks, as they were */
 
 #define FOLDER_NAME_SIZE 64 /* of a file of RocksDB, with its end */
 
@@ -47,6 +49,25 @@ enum error_code folder_seal(const char *folder, struct error *ret_error);
 
 /* Removes it. */
 enum error_code folder_unseal(const char *folder, struct error *ret_error);
+
+/* ---- LIVE ---- */
+
+/* A log of a running database, which lies on the disk as far as `size`. */
+struct folder_log {
+    uint64_t number, size; /* size 0: none */
+};
+
+/* The newest log that is not empty. */
+struct folder_log folder_newest_log(const char *folder);
+
+/* Writes LIVE, or removes it when there is no log: from then on this log, or a newer one, must be
+ * there. The caller knows that the log is on the disk. */
+enum error_code folder_mark_live(const char *folder, struct folder_log log,
+                                 struct error *ret_error);
+
+/* Whether the database still lies where it was locked: a commit into files that were removed is no
+ * commit. The files themselves stay open, and no write to them fails. */
+bool folder_is_there(const char *folder, int lock);
 
 /* ---- one line of CLOSED ---- */
 

@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void read_all(struct bytes text)
+static void folder_read_all(struct bytes text)
 {
     struct folder_file file;
 
@@ -23,9 +23,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct bytes text = {size ? (const char *)data : NULL, size};
     struct buffer sealed;
 
-    read_all(text);
+    folder_read_all(text);
     if (folder_closed_open(&text))
-        read_all(text);
+        folder_read_all(text);
     buffer_init(&sealed);
     buffer_append_text(&sealed, "tickwheel closed 1\n");
     buffer_append(&sealed, data, size);
@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text = buffer_bytes(&sealed);
     assert(folder_closed_open(&text));
     assert(text.size == size);
-    read_all(text);
+    folder_read_all(text);
     buffer_deinit(&sealed);
     return 0;
 }

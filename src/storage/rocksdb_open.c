@@ -1,4 +1,5 @@
 /* rocksdb_open.c - the options of RocksDB, the data folder and its format. */
+#include "storage/rocksdb_block.h"
 #include "storage/rocksdb_store.h"
 #include "sys/files.h"
 
@@ -37,13 +38,17 @@ enum {
  *
  * After an error RocksDB is not to go on by itself: in this version that can hang for ever, and
  * closing then hangs too. */
-static const char database_text[] = "avoid_flush_during_recovery=false;max_bgerror_resume_count=0";
+#define DATABASE_TEXT "avoid_flush_during_recovery=false;max_bgerror_resume_count=0"
+
+/* For versions that compare the records that a compaction reads with the count in the table: a
+ * block that was set aside has fewer. */
+#define UNCOUNTED_TEXT DATABASE_TEXT ";compaction_verify_record_count=false"
 
 /* Every file is rewritten once a day, so that timers cancelled long before their due time are
  * dropped too. */
 static const char table_text[] = "periodic_compaction_seconds=86400";
 
-static const char *const table_names[] = {
+const char *const store_table_names[] = {
 #define X(id, name) name,
     STORE_TABLE_LIST(X)
 #undef X
@@ -144,8 +149,10 @@ static rocksdb_options_t *rocksdb_open_table_options(const struct rocksdb_store 
 static rocksdb_options_t *rocksdb_open_database_options(const struct rocksdb_store *store,
                                                         struct error *ret_error)
 {
-    rocksdb_options_t *options = rocksdb_open_options_of(database_text, ret_error);
+    rocksdb_options_t *options = rocksdb_open_options_of(UNCOUNTED_TEXT, NULL);
 
+    if (!options) /* older versions do not know the option, and do not compare */
+        options = rocksdb_open_options_of(DATABASE_TEXT, ret_error);
     if (!options)
         return NULL;
     rocksdb_options_set_create_if_missing(options, 1);
@@ -173,11 +180,13 @@ static rocksdb_options_t *rocksdb_open_database_options(const struct rocksdb_sto
 
 /* ---- the folder ---- */
 
-static bool rocksdb_open_is_known_table(const char *name)
+bool store_find_table(const char *name, enum store_table *ret_table)
 {
     for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
-        if (strcmp(table_names[i], name) == 0)
+        if (strcmp(store_table_names[i], name) == 0) {
+            *ret_table = (enum store_table)i;
             return true;
+        }
     return false;
 }
 
@@ -186,13 +195,14 @@ static enum error_code rocksdb_open_check_tables(const rocksdb_options_t *option
                                                  const char *folder, struct error *ret_error)
 {
     enum error_code code = ERROR_NONE;
+    enum store_table known;
     char *text = NULL;
     size_t count = 0;
     char **names = rocksdb_list_column_families(options, folder, &count, &text);
 
     rocksdb_free(text); /* whatever is wrong, opening says it better */
     for (size_t i = 0; i < count && !code; i++)
-        if (!rocksdb_open_is_known_table(names[i]))
+        if (!store_find_table(names[i], &known))
             code = error_set(ret_error, ERROR_INVALID,
                              "%s was made by a newer version: it has a table \"%s\"", folder,
                              names[i]);
@@ -223,10 +233,10 @@ static rocksdb_t *rocksdb_open_database(struct rocksdb_store *store,
 
     if (store->state != STORE_WRITABLE)
         return rocksdb_open_for_read_only_column_families(database, store->folder,
-                                                          STORE_TABLE_COUNT, table_names, options,
-                                                          store->tables, 0, ret_text);
-    return rocksdb_open_column_families(database, store->folder, STORE_TABLE_COUNT, table_names,
-                                        options, store->tables, ret_text);
+                                                          STORE_TABLE_COUNT, store_table_names,
+                                                          options, store->tables, 0, ret_text);
+    return rocksdb_open_column_families(database, store->folder, STORE_TABLE_COUNT,
+                                        store_table_names, options, store->tables, ret_text);
 }
 
 static enum error_code rocksdb_open_tables(struct rocksdb_store *store, struct error *ret_error)
@@ -407,7 +417,7 @@ static enum error_code rocksdb_open_count_row(struct rocksdb_store *store, struc
     struct timer view;
 
     if (!store_row_key_parse(key_text, &key) || record_row_decode(key, value, &view, NULL) ||
-        timer_is_over(view.state) || view.id.partition >= store->partition_count)
+        timer_is_final(view.state) || view.id.partition >= store->partition_count)
         return ERROR_NONE;
     return tenant_counts_add(&store->tenant_counts_of[view.id.partition], view.texts.tenant, 1)
                ? ERROR_NONE
@@ -489,6 +499,7 @@ enum error_code store_open_database(struct rocksdb_store *store, struct error *r
 {
     enum error_code code = rocksdb_open_tables(store, ret_error);
 
+    store->live_version = 0; /* a new log */
     if (!code)
         code = rocksdb_open_check_format(store, ret_error);
     if (!code)
@@ -508,7 +519,7 @@ static enum error_code rocksdb_open_first(struct rocksdb_store *store, struct er
     const char *text = strstr(cause.text, "Corruption");
 
     if (!code)
-        return ERROR_NONE;
+        return rocksdb_block_load(store, ret_error);
     if (code == ERROR_IO && text)
         return error_set(ret_error, ERROR_CORRUPT, "%s is damaged; restore a backup. %s",
                          store->folder, text);
@@ -532,6 +543,7 @@ static void rocksdb_open_store_init_locks(struct rocksdb_store *store)
     pthread_rwlock_init(&store->open_lock, &kind);
     pthread_rwlockattr_destroy(&kind);
     pthread_mutex_init(&store->write_lock, NULL);
+    pthread_mutex_init(&store->block_lock, NULL);
 }
 
 static bool rocksdb_open_store_init(struct rocksdb_store *store,
@@ -577,12 +589,17 @@ static enum error_code rocksdb_open_prepare_folder(struct rocksdb_store *store,
         code =
             files_lock_folder(store->folder, FILES_LOCK_EXCLUSIVE, &store->folder_lock, ret_error);
     if (!code)
+        code = files_make_private(store->folder, ret_error);
+    if (!code)
         code = folder_look(store->folder, state, ret_error);
     if (!code && state->has_loss && store->options.damage == ROCKSDB_DAMAGE_REFUSE)
         code = error_set(ret_error, ERROR_CORRUPT,
                          "%s; restore a backup, or set storage_damage = skip to start without what "
                          "it cost",
                          state->loss.text);
+    /* What LIVE says holds for this database only, and only while its log is synced. */
+    if (!code && (state->is_new || store->options.sync != ROCKSDB_SYNC_ALWAYS))
+        code = folder_mark_live(store->folder, (struct folder_log){0}, ret_error);
     return code ? code : folder_unseal(store->folder, ret_error);
 }
 
@@ -606,13 +623,25 @@ enum error_code store_open_to_read(const char *folder, struct rocksdb_store **re
     if (!code && store->folder_state.is_new)
         code = error_set(ret_error, ERROR_INVALID, "%s is no data folder: there is no database",
                          folder);
-    if (!code)
+    if (!code) {
         code = rocksdb_open_first(store, ret_error);
+        if (code && store->folder_state.has_loss) /* which is the cause */
+            code = error_set(ret_error, ERROR_CORRUPT, "%s", store->folder_state.loss.text);
+    }
     if (code)
         store_close(store);
     else
         *ret_store = store;
     return code;
+}
+
+/* A refused start leaves the mark of the clean stop that it removed: no damage happened since, and
+ * the next start must notice damage that happens from now on. RocksDB may have replaced files. */
+static void rocksdb_open_seal_again(struct rocksdb_store *store)
+{
+    store_close_database(store);
+    if (store->folder_state.was_closed)
+        folder_seal(store->folder, NULL);
 }
 
 enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
@@ -625,8 +654,11 @@ enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
         return error_set(ret_error, ERROR_NO_MEMORY, "open");
     code = rocksdb_open_store_init(store, options) ? rocksdb_open_prepare_folder(store, ret_error)
                                                    : error_set(ret_error, ERROR_NO_MEMORY, "open");
-    if (!code)
+    if (!code) {
         code = rocksdb_open_first(store, ret_error);
+        if (code)
+            rocksdb_open_seal_again(store);
+    }
     if (code) {
         store_close(store);
         return code;

@@ -1,5 +1,6 @@
 /* rocksdb_read.c - scans, lookups and finds, and setting damaged records aside. */
 #include "storage/page.h"
+#include "storage/rocksdb_block.h"
 #include "storage/rocksdb_store.h"
 #include "sys/clock.h"
 
@@ -8,7 +9,11 @@
 
 /* Scans of at least BIG_SCAN_ROWS read whole files anyway: they read ahead, and leave the cache to
  * lookups of single timers. */
-enum { BIG_SCAN_ROWS = 256, READAHEAD_BYTES = 256 * 1024 };
+enum {
+    BIG_SCAN_ROWS = 256,
+    READAHEAD_BYTES = 256 * 1024,
+    READ_REPEATS_MAX = 8, /* of one call, for damaged blocks */
+};
 
 /* ---- setting aside ---- */
 
@@ -141,15 +146,18 @@ static enum error_code rocksdb_read_scan_rows(struct rocksdb_store *store,
             return error_set(ret_error, code, "scan");
     }
     rocksdb_iter_get_error(rows, &text);
-    return text ? store_failed(ret_error, "scan", text) : ERROR_NONE;
+    return text ? store_access_failed(store, ret_error, "scan", text) : ERROR_NONE;
 }
 
-enum error_code store_scan(struct storage *storage, const struct storage_scan *scan,
-                           struct storage_page *ret_page, struct error *ret_error)
+static enum error_code rocksdb_read_scan(struct storage *storage, const struct storage_scan *scan,
+                                         struct storage_page *ret_page, struct error *ret_error)
 {
     struct rocksdb_store *store = store_of(storage);
     const struct store_key begin = store_row_key(record_row_key(scan->partition, scan->from));
-    const struct store_key end = store_row_key(record_row_key(scan->partition, scan->to));
+    const bool has_end = scan->kind == STORAGE_SCAN_LIVE && scan->to.at.ms > STORAGE_DEAD_FROM.ms;
+    const struct storage_position to =
+        has_end ? (struct storage_position){STORAGE_DEAD_FROM, 0} : scan->to;
+    const struct store_key end = store_row_key(record_row_key(scan->partition, to));
     rocksdb_readoptions_t *options;
     rocksdb_iterator_t *rows;
     struct page_builder builder;
@@ -177,6 +185,25 @@ enum error_code store_scan(struct storage *storage, const struct storage_scan *s
     return code;
 }
 
+/* Whether a call that failed may be repeated: the damaged block that it met is set aside. */
+static bool rocksdb_read_can_repeat(struct rocksdb_store *store, enum error_code code,
+                                    unsigned *repeats)
+{
+    return code == ERROR_IO && (*repeats)++ < READ_REPEATS_MAX && rocksdb_block_set_aside(store);
+}
+
+enum error_code store_scan(struct storage *storage, const struct storage_scan *scan,
+                           struct storage_page *ret_page, struct error *ret_error)
+{
+    enum error_code code;
+    unsigned repeats = 0;
+
+    do
+        code = rocksdb_read_scan(storage, scan, ret_page, ret_error);
+    while (rocksdb_read_can_repeat(store_of(storage), code, &repeats));
+    return code;
+}
+
 /* ---- finding one ---- */
 
 /* Reads the row at `at` and makes a timer of it. */
@@ -200,8 +227,7 @@ static enum error_code rocksdb_read_find_row(struct rocksdb_store *store,
     if (code == ERROR_CORRUPT)
         rocksdb_read_set_aside(store, STORE_TIMERS, (struct bytes){bytes.data, bytes.size});
     else if (!code &&
-             (!timer_id_equal(&view.id, id) ||
-              (timer_is_over(view.state) && store_is_forgotten(&store->retention, view.ended))))
+             (!timer_id_equal(&view.id, id) || store_is_row_forgotten(&store->retention, &view)))
         code = ERROR_NOT_FOUND;
     if (!code) {
         timer = timer_copy(&view, &view.texts);
@@ -291,13 +317,16 @@ enum error_code store_find(struct storage *storage, const struct timer_id *id,
 {
     struct rocksdb_store *store = store_of(storage);
     enum error_code code;
+    unsigned repeats = 0;
 
     if (id->partition >= store->partition_count)
         return error_set(ret_error, ERROR_NOT_FOUND, "there is no partition %u", id->partition);
-    if ((code = store_enter(store, ret_error)))
-        return code;
-    code = rocksdb_read_find_anywhere(store, id, ret_timer, ret_error);
-    store_leave(store);
+    do {
+        if ((code = store_enter(store, ret_error)))
+            return code;
+        code = rocksdb_read_find_anywhere(store, id, ret_timer, ret_error);
+        store_leave(store);
+    } while (rocksdb_read_can_repeat(store, code, &repeats));
     return code == ERROR_NOT_FOUND ? error_set(ret_error, ERROR_NOT_FOUND, "there is no such timer")
                                    : code;
 }
@@ -327,11 +356,12 @@ static enum error_code rocksdb_read_names(struct rocksdb_store *store,
             names->ids[names->count++] = name.id;
     }
     rocksdb_iter_get_error(entries, &text);
-    return text ? store_failed(ret_error, "lookup", text) : ERROR_NONE;
+    return text ? store_access_failed(store, ret_error, "lookup", text) : ERROR_NONE;
 }
 
-enum error_code store_lookup(struct storage *storage, const struct storage_lookup *lookup,
-                             struct storage_names *ret_names, struct error *ret_error)
+static enum error_code rocksdb_read_lookup(struct storage *storage,
+                                           const struct storage_lookup *lookup,
+                                           struct storage_names *ret_names, struct error *ret_error)
 {
     struct rocksdb_store *store = store_of(storage);
     const bool is_all = lookup->serial_below == UINT64_MAX;
@@ -364,5 +394,17 @@ enum error_code store_lookup(struct storage *storage, const struct storage_looku
         free(names.ids);
     else
         *ret_names = names;
+    return code;
+}
+
+enum error_code store_lookup(struct storage *storage, const struct storage_lookup *lookup,
+                             struct storage_names *ret_names, struct error *ret_error)
+{
+    enum error_code code;
+    unsigned repeats = 0;
+
+    do
+        code = rocksdb_read_lookup(storage, lookup, ret_names, ret_error);
+    while (rocksdb_read_can_repeat(store_of(storage), code, &repeats));
     return code;
 }

@@ -4,6 +4,7 @@
  *   rocksdb.c          commits, metas, statistics, closing
  *   rocksdb_open.c     options, the data folder and its format
  *   rocksdb_read.c     scans, finding one, and setting damaged records aside
+ *   rocksdb_block.c    setting damaged blocks of tables aside
  *   rocksdb_filter.c   which records a compaction drops
  *   rocksdb_folder.c   the files, before the database is opened
  *   rocksdb_backup.c   copies while it runs
@@ -35,6 +36,12 @@ enum store_table {
         STORE_TABLE_COUNT
 };
 
+/* The names of the column families, by enum store_table. */
+extern const char *const store_table_names[];
+
+/* False: no table has this name. */
+bool store_find_table(const char *name, enum store_table *ret_table);
+
 /* Keys of the meta table that are not of a partition. */
 #define STORE_KEY_FORMAT     BYTES("format")
 #define STORE_KEY_PARTITIONS BYTES("partitions")
@@ -56,6 +63,13 @@ struct store_retention {
     uint64_t retain_ms;
 };
 
+/* A block of a table that RocksDB cannot read. */
+struct store_block {
+    char name[FOLDER_NAME_SIZE]; /* of its file */
+    uint64_t offset, size;       /* size 0: none */
+    uint64_t computed;           /* the checksum of its bytes */
+};
+
 struct rocksdb_store {
     struct storage storage; /* first: the caller's view of it */
     struct rocksdb_options options;
@@ -68,7 +82,9 @@ struct rocksdb_store {
     int folder_lock;                  /* from files_lock_folder; -1: none */
     struct folder_state folder_state; /* as it was found */
     uint16_t partition_count;
-    uint64_t format; /* of the folder */
+    uint64_t format;        /* of the folder */
+    struct folder_log live; /* of LIVE; the committing thread's */
+    uint64_t live_version;  /* of the database when LIVE was compared last */
     _Atomic uint64_t corrupt_count;
 
     /* Held to read by every call, to write only while the database is closed and opened again.
@@ -76,7 +92,12 @@ struct rocksdb_store {
     pthread_rwlock_t open_lock;
     rocksdb_t *db; /* NULL: it could not be opened again */
     rocksdb_column_family_handle_t *tables[STORE_TABLE_COUNT];
-    enum store_state state; /* the committing thread's */
+    _Atomic enum store_state state;
+
+    pthread_mutex_t block_lock;           /* guards what follows */
+    struct store_block block;             /* met last */
+    uint64_t blocks_aside, block_records; /* set aside since the folder was made */
+    char block_found[STORAGE_FOUND_SIZE]; /* the last of them, in words */
 
     /* The writer's; guarded by write_lock, which a commit shares only with setting aside. */
     pthread_mutex_t write_lock;
@@ -120,6 +141,10 @@ bool store_pointer_key_parse(struct bytes key, struct record_key *ret_key);
 
 /* Turns RocksDB's text into an error, and frees it. */
 enum error_code store_failed(struct error *ret_error, const char *what, char *text);
+
+/* As store_failed, and notes the damaged block that the text names. */
+enum error_code store_access_failed(struct rocksdb_store *store, struct error *ret_error,
+                                    const char *what, char *text);
 
 /* Reads one record into `to`. ERROR_NOT_FOUND when there is none; `options` NULL: the usual. */
 enum error_code store_get(struct rocksdb_store *store, enum store_table table,
@@ -180,6 +205,9 @@ rocksdb_mergeoperator_t *store_touch_operator_create(void);
 
 /* Whether a final record is too old to be seen. */
 bool store_is_forgotten(const struct store_retention *retention, struct wall ended);
+
+/* Likewise of a row. Dead letters stay until a write forgets them. */
+bool store_is_row_forgotten(const struct store_retention *retention, const struct timer *view);
 
 rocksdb_compactionfilter_t *store_row_filter_create(struct store_retention *retention);
 rocksdb_compactionfilter_t *store_pointer_filter_create(struct store_retention *retention);

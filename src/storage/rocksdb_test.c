@@ -4,6 +4,7 @@
 #include "storage/rocksdb_store.h"
 #include "storage/storage_testing.h"
 #include "sys/clock.h"
+#include "sys/files.h"
 
 #include <sched.h>
 
@@ -13,15 +14,15 @@ enum { PARTITIONS = 2 };
 
 static const struct storage_meta no_meta;
 
-struct fixture {
+struct rocksdb_fixture {
     struct testing_folder folder;
     struct rocksdb_options options;
     struct storage *storage;
 };
 
-static int set_up(void **state)
+static int rocksdb_set_up(void **state)
 {
-    struct fixture *fixture = calloc(1, sizeof(*fixture));
+    struct rocksdb_fixture *fixture = calloc(1, sizeof(*fixture));
 
     assert_non_null(fixture);
     testing_folder_make(&fixture->folder);
@@ -31,9 +32,9 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+static int rocksdb_tear_down(void **state)
 {
-    struct fixture *fixture = *state;
+    struct rocksdb_fixture *fixture = *state;
 
     storage_close(fixture->storage);
     testing_folder_remove(&fixture->folder);
@@ -41,7 +42,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void reopen(struct fixture *fixture)
+static void reopen_rocksdb(struct rocksdb_fixture *fixture)
 {
     storage_close(fixture->storage);
     fixture->storage = testing_open(&fixture->options);
@@ -49,7 +50,7 @@ static void reopen(struct fixture *fixture)
 
 /* ---- past the storage ---- */
 
-static void put_raw(struct fixture *fixture, enum store_table table, struct bytes key,
+static void put_raw(struct rocksdb_fixture *fixture, enum store_table table, struct bytes key,
                     struct bytes value)
 {
     struct rocksdb_store *store = store_of(fixture->storage);
@@ -62,7 +63,7 @@ static void put_raw(struct fixture *fixture, enum store_table table, struct byte
     rocksdb_writeoptions_destroy(options);
 }
 
-static size_t count_raw(struct fixture *fixture, enum store_table table)
+static size_t count_raw(struct rocksdb_fixture *fixture, enum store_table table)
 {
     struct rocksdb_store *store = store_of(fixture->storage);
     rocksdb_iterator_t *rows =
@@ -75,7 +76,7 @@ static size_t count_raw(struct fixture *fixture, enum store_table table)
     return count;
 }
 
-static void compact(struct fixture *fixture)
+static void rocksdb_compact(struct rocksdb_fixture *fixture)
 {
     struct rocksdb_store *store = store_of(fixture->storage);
 
@@ -89,7 +90,7 @@ static struct store_key row_key(const struct timer *timer)
                                         (struct storage_position){timer->at, timer->id.serial}));
 }
 
-static uint64_t corrupt_count(struct fixture *fixture)
+static uint64_t rocksdb_corrupt_count(struct rocksdb_fixture *fixture)
 {
     struct storage_stats stats;
 
@@ -97,7 +98,8 @@ static uint64_t corrupt_count(struct fixture *fixture)
     return stats.corrupt_records;
 }
 
-static void write_over(struct fixture *fixture, uint64_t serial, uint64_t moved_to, uint64_t ended)
+static void rocksdb_write_over(struct rocksdb_fixture *fixture, uint64_t serial, uint64_t moved_to,
+                               uint64_t ended)
 {
     struct timer *timer = testing_timer(0, serial, 1000);
 
@@ -112,8 +114,8 @@ static void write_over(struct fixture *fixture, uint64_t serial, uint64_t moved_
 
 /* ---- whose folder is it ---- */
 
-static void assert_refused(const struct rocksdb_options *options, enum error_code code,
-                           const char *part)
+static void assert_rocksdb_refused(const struct rocksdb_options *options, enum error_code code,
+                                   const char *part)
 {
     struct storage *storage = NULL;
     struct error error = {0};
@@ -124,29 +126,88 @@ static void assert_refused(const struct rocksdb_options *options, enum error_cod
         fail_msg("\"%s\" says nothing of \"%s\"", error.text, part);
 }
 
-static void test_in_use(void **state)
+static void test_rocksdb_in_use(void **state)
 {
-    struct fixture *fixture = *state;
+    struct rocksdb_fixture *fixture = *state;
 
-    assert_refused(&fixture->options, ERROR_IO, "is in use by another process");
-    reopen(fixture);
+    assert_rocksdb_refused(&fixture->options, ERROR_IO, "is in use by another process");
+    reopen_rocksdb(fixture);
 }
 
 /* proves: partitions (beyond) */
 static void test_other_partition_count(void **state)
 {
-    struct fixture *fixture = *state;
+    struct rocksdb_fixture *fixture = *state;
     struct rocksdb_options other = fixture->options;
 
     storage_close(fixture->storage);
     other.partition_count = PARTITIONS + 1;
-    assert_refused(&other, ERROR_INVALID, "was made with 2 partitions and cannot be opened with 3");
+    assert_rocksdb_refused(&other, ERROR_INVALID,
+                           "was made with 2 partitions and cannot be opened with 3");
     fixture->storage = testing_open(&fixture->options);
+}
+
+/* Removes one table. */
+static bool remove_one(void *context, const struct files_entry *entry)
+{
+    char path[600];
+
+    if (!strstr(entry->name, ".sst"))
+        return true;
+    snprintf(path, sizeof(path), "%s/%s", ((struct rocksdb_fixture *)context)->folder.path,
+             entry->name);
+    assert_int_equal(unlink(path), 0);
+    return false;
+}
+
+/* A start that is refused leaves what the next start needs to notice a missing file. */
+static void assert_mark_holds(struct rocksdb_fixture *fixture)
+{
+    assert_int_equal(files_list(fixture->folder.path, remove_one, fixture, NULL), ERROR_NONE);
+    assert_rocksdb_refused(&fixture->options, ERROR_CORRUPT, "is missing since the last stop");
+}
+
+static void test_refusal_keeps_mark(void **state)
+{
+    struct rocksdb_fixture *fixture = *state;
+    struct rocksdb_options other = fixture->options;
+
+    reopen_rocksdb(fixture); /* the log becomes a table */
+    storage_close(fixture->storage);
+    fixture->storage = NULL;
+    other.partition_count = PARTITIONS + 1;
+    assert_rocksdb_refused(&other, ERROR_INVALID, "cannot be opened with 3");
+    assert_mark_holds(fixture);
+}
+
+/* The last bytes of a table are its footer, without which it cannot be opened. */
+static bool spoil_one(void *context, const struct files_entry *entry)
+{
+    char path[600];
+
+    if (!strstr(entry->name, ".sst"))
+        return true;
+    snprintf(path, sizeof(path), "%s/%s", ((struct rocksdb_fixture *)context)->folder.path,
+             entry->name);
+    assert_int_equal(files_patch(path, entry->bytes - 8, BYTES("garbage!"), NULL), ERROR_NONE);
+    return false;
+}
+
+static void test_damage_keeps_mark(void **state)
+{
+    struct rocksdb_fixture *fixture = *state;
+
+    reopen_rocksdb(fixture);
+    storage_close(fixture->storage);
+    fixture->storage = NULL;
+    assert_int_equal(files_list(fixture->folder.path, spoil_one, fixture, NULL), ERROR_NONE);
+    assert_rocksdb_refused(&fixture->options, ERROR_CORRUPT, "is damaged; restore a backup");
+    assert_mark_holds(fixture);
 }
 
 static void test_newer_format(void **state)
 {
-    struct fixture *fixture = *state;
+    struct rocksdb_fixture *fixture = *state;
     struct buffer number;
 
     buffer_init(&number);
@@ -154,14 +215,15 @@ static void test_newer_format(void **state)
     put_raw(fixture, STORE_META, STORE_KEY_FORMAT, buffer_bytes(&number));
     storage_close(fixture->storage);
     fixture->storage = NULL;
-    assert_refused(&fixture->options, ERROR_INVALID, "newer version: its format is 3, ours 2");
+    assert_rocksdb_refused(&fixture->options, ERROR_INVALID,
+                           "newer version: its format is 3, ours 2");
     buffer_deinit(&number);
 }
 
 /* The number of an older format is raised when the folder is opened, once. */
 static void test_older_format(void **state)
 {
-    struct fixture *fixture = *state;
+    struct rocksdb_fixture *fixture = *state;
     struct buffer number;
 
     buffer_init(&number);
@@ -181,7 +243,7 @@ static void test_older_format(void **state)
 
 static void test_newer_table(void **state)
 {
-    struct fixture *fixture = *state;
+    struct rocksdb_fixture *fixture = *state;
     rocksdb_options_t *options = rocksdb_options_create();
     char *text = NULL;
 
@@ -191,22 +253,23 @@ static void test_newer_table(void **state)
     rocksdb_options_destroy(options);
     storage_close(fixture->storage);
     fixture->storage = NULL;
-    assert_refused(&fixture->options, ERROR_INVALID, "newer version: it has a table \"later\"");
+    assert_rocksdb_refused(&fixture->options, ERROR_INVALID,
+                           "newer version: it has a table \"later\"");
 }
 
 static void test_damaged_format(void **state)
 {
-    struct fixture *fixture = *state;
+    struct rocksdb_fixture *fixture = *state;
 
     put_raw(fixture, STORE_META, STORE_KEY_PARTITIONS, BYTES("\1garbage"));
     storage_close(fixture->storage);
     fixture->storage = NULL;
-    assert_refused(&fixture->options, ERROR_CORRUPT, "checksum");
+    assert_rocksdb_refused(&fixture->options, ERROR_CORRUPT, "checksum");
 }
 
 static void test_folders(void **state)
 {
-    struct fixture *fixture = *state;
+    struct rocksdb_fixture *fixture = *state;
     struct rocksdb_options options = fixture->options;
     char path[300];
     struct storage *storage;
@@ -220,23 +283,23 @@ static void test_folders(void **state)
     file = fopen(path, "w");
     assert_non_null(file);
     fclose(file);
-    assert_refused(&options, ERROR_IO, path);
+    assert_rocksdb_refused(&options, ERROR_IO, path);
 }
 
 /* ---- retention ---- */
 
 static void test_retention(void **state)
 {
-    struct fixture *fixture = *state;
+    struct rocksdb_fixture *fixture = *state;
     uint64_t now = wall_now().ms;
     struct timer *alive = testing_timer(0, 9, 1000);
     struct storage_page page;
 
     fixture->options.retain_ms = HOUR_MS;
-    reopen(fixture);
-    write_over(fixture, 1, 1000, now - 2 * HOUR_MS); /* at home, forgotten */
-    write_over(fixture, 2, 2000, now - 2 * HOUR_MS); /* moved, forgotten */
-    write_over(fixture, 3, 2000, now);               /* moved, kept */
+    reopen_rocksdb(fixture);
+    rocksdb_write_over(fixture, 1, 1000, now - 2 * HOUR_MS); /* at home, forgotten */
+    rocksdb_write_over(fixture, 2, 2000, now - 2 * HOUR_MS); /* moved, forgotten */
+    rocksdb_write_over(fixture, 3, 2000, now);               /* moved, kept */
     testing_write(fixture->storage, alive, 0, no_meta);
     alive->at.ms = 2000;
     testing_write(fixture->storage, alive, 1000, no_meta);
@@ -252,32 +315,32 @@ static void test_retention(void **state)
         storage_page_free(&page);
         assert_int_equal(count_raw(fixture, STORE_TIMERS), round ? 2 : 4);
         assert_int_equal(count_raw(fixture, STORE_MOVED), round ? 2 : 3);
-        compact(fixture);
+        rocksdb_compact(fixture);
     }
-    assert_int_equal(corrupt_count(fixture), 0);
+    assert_int_equal(rocksdb_corrupt_count(fixture), 0);
     timer_free(alive);
 }
 
 /* What is damaged is not forgotten, however old it says it is. */
 static void test_retention_of_damage(void **state)
 {
-    struct fixture *fixture = *state;
+    struct rocksdb_fixture *fixture = *state;
     struct timer *timer = testing_timer(0, 1, 1000);
     struct store_key key = row_key(timer);
     struct buffer value;
     struct storage_page page;
 
     fixture->options.retain_ms = HOUR_MS;
-    reopen(fixture);
+    reopen_rocksdb(fixture);
     buffer_init(&value);
     record_row_encode(&value, record_row_key(0, (struct storage_position){{1000}, 1}), timer);
     value.data[1] = TIMER_FIRED; /* a live timer whose state was hit */
     put_raw(fixture, STORE_TIMERS, (struct bytes){key.data, key.size}, buffer_bytes(&value));
-    compact(fixture);
+    rocksdb_compact(fixture);
     assert_int_equal(count_raw(fixture, STORE_TIMERS), 1);
     page = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_LIVE, 10);
     assert_int_equal(page.count, 0);
-    assert_int_equal(corrupt_count(fixture), 1);
+    assert_int_equal(rocksdb_corrupt_count(fixture), 1);
     storage_page_free(&page);
     buffer_deinit(&value);
     timer_free(timer);
@@ -285,7 +348,7 @@ static void test_retention_of_damage(void **state)
 
 /* ---- touches ---- */
 
-static void touch(struct fixture *fixture, struct timer *timer, uint64_t due_ms)
+static void touch(struct rocksdb_fixture *fixture, struct timer *timer, uint64_t due_ms)
 {
     struct storage_write write = {.timer = timer, .was_at = timer->at, .is_touch = true};
     struct storage_batch batch = {
@@ -298,7 +361,7 @@ static void touch(struct fixture *fixture, struct timer *timer, uint64_t due_ms)
 }
 
 /* The bytes of a row, without touches. */
-static size_t row_bytes(struct fixture *fixture, const struct timer *timer)
+static size_t row_bytes(struct rocksdb_fixture *fixture, const struct timer *timer)
 {
     const struct store_key key = row_key(timer);
     struct buffer value;
@@ -317,7 +380,7 @@ static size_t row_bytes(struct fixture *fixture, const struct timer *timer)
  * kept one after the other; a row that is over, moved or written anew leaves them behind. */
 static void test_touches(void **state)
 {
-    struct fixture *fixture = *state;
+    struct rocksdb_fixture *fixture = *state;
     struct timer *timer = testing_timer(0, 5, 1000);
     size_t size;
 
@@ -326,9 +389,9 @@ static void test_touches(void **state)
         touch(fixture, timer, 1000 + n);
         testing_assert_found(fixture->storage, timer, 1000);
         if (n % 50 == 0)
-            compact(fixture);
+            rocksdb_compact(fixture);
         if (n % 70 == 0)
-            reopen(fixture);
+            reopen_rocksdb(fixture);
     }
     size = row_bytes(fixture, timer);
     timer->at = timer->due;
@@ -339,16 +402,16 @@ static void test_touches(void **state)
     timer->state = TIMER_CANCELLED;
     timer->ended = wall_now();
     testing_write(fixture->storage, timer, 1200, no_meta);
-    compact(fixture);
+    rocksdb_compact(fixture);
     testing_assert_found(fixture->storage, timer, 1200);
-    assert_int_equal(corrupt_count(fixture), 0);
+    assert_int_equal(rocksdb_corrupt_count(fixture), 0);
     timer_free(timer);
 }
 
 /* One touch that has no row, or a damaged one, costs that timer, and no other and no file. */
 static void test_touch_of_damage(void **state)
 {
-    struct fixture *fixture = *state;
+    struct rocksdb_fixture *fixture = *state;
     struct timer *lost = testing_timer(0, 5, 1000), *damaged = testing_timer(0, 6, 1000);
     struct timer *right = testing_timer(0, 7, 1000);
     struct store_key key = row_key(damaged);
@@ -359,11 +422,11 @@ static void test_touch_of_damage(void **state)
     touch(fixture, lost, 2000);
     touch(fixture, damaged, 2000);
     touch(fixture, right, 2000);
-    compact(fixture);
+    rocksdb_compact(fixture);
     page = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_LIVE, 10);
     assert_int_equal(page.count, 1);
     storage_page_free(&page);
-    assert_int_equal(corrupt_count(fixture), 2);
+    assert_int_equal(rocksdb_corrupt_count(fixture), 2);
     testing_assert_not_found(fixture->storage, &lost->id, ERROR_CORRUPT);
     testing_assert_found(fixture->storage, right, 1000);
     timer_free(lost);
@@ -375,7 +438,7 @@ static void test_touch_of_damage(void **state)
 
 static void test_quarantine(void **state)
 {
-    struct fixture *fixture = *state;
+    struct rocksdb_fixture *fixture = *state;
     struct timer *timer = testing_timer(1, 5, 1000);
     struct store_key key = row_key(timer);
     struct bytes garbage = BYTES("\1\0not a record, and to be kept as it is");
@@ -390,7 +453,7 @@ static void test_quarantine(void **state)
     page = testing_scan_all(fixture->storage, 1, STORAGE_SCAN_LIVE, 10);
     assert_int_equal(page.count, 0);
     storage_page_free(&page);
-    assert_int_equal(corrupt_count(fixture), 3);
+    assert_int_equal(rocksdb_corrupt_count(fixture), 3);
     assert_int_equal(count_raw(fixture, STORE_TIMERS), 0);
     assert_int_equal(count_raw(fixture, STORE_QUARANTINE), 3);
     memcpy(aside + 1, key.data, key.size);
@@ -400,15 +463,15 @@ static void test_quarantine(void **state)
                      ERROR_NONE);
     assert_true(bytes_equal(buffer_bytes(&kept), garbage));
     buffer_deinit(&kept);
-    reopen(fixture);
-    assert_int_equal(corrupt_count(fixture), 3);
+    reopen_rocksdb(fixture);
+    assert_int_equal(rocksdb_corrupt_count(fixture), 3);
     testing_assert_not_found(fixture->storage, &timer->id, ERROR_CORRUPT);
     timer_free(timer);
 }
 
 static void test_damaged_pointer(void **state)
 {
-    struct fixture *fixture = *state;
+    struct rocksdb_fixture *fixture = *state;
     struct timer *timer = testing_timer(1, 5, 1000);
     struct store_key key = store_pointer_key(record_pointer_key(1, 5));
     struct storage_page page;
@@ -419,12 +482,12 @@ static void test_damaged_pointer(void **state)
     put_raw(fixture, STORE_MOVED, (struct bytes){key.data, key.size}, BYTES("\1garbage"));
     for (int round = 0; round < 2; round++) {
         testing_assert_not_found(fixture->storage, &timer->id, ERROR_CORRUPT);
-        assert_int_equal(corrupt_count(fixture), 1);
+        assert_int_equal(rocksdb_corrupt_count(fixture), 1);
         /* Its address is lost, but not the timer: it will ring. */
         page = testing_scan_all(fixture->storage, 1, STORAGE_SCAN_LIVE, 10);
         assert_int_equal(page.count, 1);
         storage_page_free(&page);
-        reopen(fixture);
+        reopen_rocksdb(fixture);
     }
     timer->at.ms = 3000;
     testing_write(fixture->storage, timer, 2000, no_meta);
@@ -434,13 +497,13 @@ static void test_damaged_pointer(void **state)
 
 static void test_damaged_meta(void **state)
 {
-    struct fixture *fixture = *state;
+    struct rocksdb_fixture *fixture = *state;
     struct store_key key = store_meta_key(1);
     struct storage_meta meta;
     struct error error;
 
     put_raw(fixture, STORE_META, (struct bytes){key.data, key.size}, BYTES("\1garbage"));
-    reopen(fixture); /* the other partitions are none the worse */
+    reopen_rocksdb(fixture); /* the other partitions are none the worse */
     assert_int_equal(storage_load_meta(fixture->storage, 0, &meta, NULL), ERROR_NONE);
     assert_int_equal(storage_load_meta(fixture->storage, 1, &meta, &error), ERROR_CORRUPT);
     testing_write_meta(fixture->storage, 1, no_meta);
@@ -451,7 +514,7 @@ static void test_damaged_meta(void **state)
 static void test_damaged_tenant_counts(void **state)
 {
     static const char *const names[] = {"shop", "rival"};
-    struct fixture *fixture = *state;
+    struct rocksdb_fixture *fixture = *state;
     struct store_tenant_key key = store_tenant_key(1, BYTES("shop"));
     struct tenant_counts tenant_counts;
 
@@ -474,7 +537,7 @@ static void test_damaged_tenant_counts(void **state)
             put_raw(fixture, STORE_META, (struct bytes){key.data, key.size}, BYTES("\1garbage"));
         if (round == 2)
             put_raw(fixture, STORE_META, BYTES("t"), BYTES("\1garbage"));
-        reopen(fixture);
+        reopen_rocksdb(fixture);
         tenant_counts_init(&tenant_counts);
         assert_int_equal(storage_load_tenant_counts(fixture->storage, 1, &tenant_counts, NULL),
                          ERROR_NONE);
@@ -491,7 +554,7 @@ static void test_damaged_tenant_counts(void **state)
 /* ---- reading while writing ---- */
 
 struct race {
-    struct fixture *fixture;
+    struct rocksdb_fixture *fixture;
     struct timer_id id;
     atomic_bool is_over;
 };
@@ -527,7 +590,7 @@ static void test_find_while_moving(void **state)
     void *found[2];
 
     race.fixture->options.sync = ROCKSDB_SYNC_NEVER;
-    reopen(race.fixture);
+    reopen_rocksdb(race.fixture);
     race.id = timer->id;
     testing_write(race.fixture->storage, timer, 0, no_meta);
     for (size_t i = 0; i < 2; i++)
@@ -566,7 +629,7 @@ static void test_write_over_damage(void **state)
     pthread_t thread;
 
     race.fixture->options.sync = ROCKSDB_SYNC_NEVER;
-    reopen(race.fixture);
+    reopen_rocksdb(race.fixture);
     race.id = timer->id;
     assert_int_equal(pthread_create(&thread, NULL, find_whatever_is_there, &race), 0);
     for (int i = 0; i < 3000; i++) {
@@ -579,17 +642,19 @@ static void test_write_over_damage(void **state)
     atomic_store(&race.is_over, true);
     pthread_join(thread, NULL);
     testing_assert_found(race.fixture->storage, timer, 1000);
-    assert_true(corrupt_count(race.fixture) > 0);
+    assert_true(rocksdb_corrupt_count(race.fixture) > 0);
     timer_free(timer);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, rocksdb_set_up, rocksdb_tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_in_use),
+        TEST(test_rocksdb_in_use),
         TEST(test_other_partition_count),
+        TEST(test_refusal_keeps_mark),
+        TEST(test_damage_keeps_mark),
         TEST(test_newer_format),
         TEST(test_older_format),
         TEST(test_newer_table),

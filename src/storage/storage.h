@@ -14,6 +14,8 @@
  *                         payload, headers, content type, watch, schedule and trace (a dead letter
  *                         keeps them), until trim passes it
  *   final, was_at 0       a final record at id.first: it ended before it was ever written
+ *   dead, was_at not 0    the row moves to `at`, whole, with a second row as for a live timer
+ *   is_forgotten          the row at was_at goes, with the second row and the entries of its names
  *   alive, was_final      a final record lives again: as above, and it counts as live from now on
  * Beside that it keeps the entries of the timer's names (name.h): all are written with a new row,
  * with a revived timer, and when the timer is final, when its watched keys are removed.
@@ -57,13 +59,34 @@ struct storage_meta {
     struct wall over_to;   /* no final record lies behind it */
 };
 
+/* Dead letters lie behind all other rows, in the order in which they died, so that they neither
+ * hold up a trim nor fall to it: they stay until a write forgets them. No clock shows a time from
+ * here on before the year 10332. */
+#define STORAGE_DEAD_FROM ((struct wall){(UINT64_C(1) << 48) - (UINT64_C(1) << 44)})
+
+/* The position of a timer that died then. */
+static inline struct wall storage_dead_at(struct wall ended)
+{
+    const uint64_t offset = ended.ms >> 4, max = (UINT64_C(1) << 44) - 3;
+
+    return wall_add(STORAGE_DEAD_FROM, offset < max ? offset : max);
+}
+
+/* Whether this is the row of a dead letter that only a write forgets. */
+static inline bool storage_is_dead_letter(const struct timer *timer)
+{
+    return timer->state == TIMER_DEAD && timer->at.ms >= STORAGE_DEAD_FROM.ms;
+}
+
 struct storage_write {
     struct timer *timer;
     struct wall was_at;      /* the position of its row before this write; 0 when it has none */
     const struct timer *old; /* the timer it replaces, if that may watch other keys; or NULL */
     bool is_touch; /* alive, was_at == at, and only due, which lies behind it, and version are other
                       than in the row: a backend may write just these */
-    bool was_final; /* its row is a final record, and this write makes the timer live again */
+    bool was_final;    /* its row is a final record, and this write makes the timer live again, or
+                       forgets it */
+    bool is_forgotten; /* final: its row, its pointer and its names go; repeating it is harmless */
 };
 
 /* The changes of one partition that become durable together, or not at all. First its writes, in
@@ -119,7 +142,9 @@ struct storage_names {
 
 struct storage_stats {
     uint64_t corrupt_records;       /* set aside since the data folder was made */
-    char found[STORAGE_FOUND_SIZE]; /* damage found at the last start, in words, or empty */
+    uint64_t corrupt_blocks;        /* of tables; their records are estimated in the number above */
+    char found[STORAGE_FOUND_SIZE]; /* damage that was found last, in words, or empty */
+    bool is_lost;                   /* its files are gone: every commit fails */
     uint64_t torn_logs;             /* that ended within a write at the last start */
     uint64_t lost_writes;           /* that a damaged log cost at the last start */
     uint64_t disk_bytes;            /* estimate of what the backend's files take */

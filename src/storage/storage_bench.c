@@ -59,7 +59,7 @@ static double thread_seconds(void)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-static void report(const char *what, size_t count, double seconds)
+static void bench_report(const char *what, size_t count, double seconds)
 {
     printf("%-44s %10.0f /s   %8.3f s\n", what, (double)count / seconds, seconds);
     fflush(stdout);
@@ -95,8 +95,8 @@ static void renew(struct bench *bench, struct timer *timer, uint16_t partition, 
 }
 
 /* Commits `count` writes, which lie in order of partition, as one batch for each. */
-static void commit(struct bench *bench, struct storage_write *writes, size_t count,
-                   struct wall trim)
+static void bench_commit(struct bench *bench, struct storage_write *writes, size_t count,
+                         struct wall trim)
 {
     struct storage_batch batches[PARTITIONS] = {0}, *pointers[PARTITIONS];
     struct error error;
@@ -151,13 +151,13 @@ static void floor_of_disk(struct bench *bench)
     seconds = seconds_since(begin);
     close(fd);
     unlink(path);
-    report("floor: append, checksum, fdatasync", bench->count, seconds);
+    bench_report("floor: append, checksum, fdatasync", bench->count, seconds);
     printf("%-44s %10zu bytes of key and value\n", "", record.size + RECORD_ROW_SIZE);
     buffer_deinit(&record);
     buffer_deinit(&group);
 }
 
-static void open_storage(struct bench *bench)
+static void bench_open_storage(struct bench *bench)
 {
     struct rocksdb_options options = {
         .folder = bench->folder, .partition_count = PARTITIONS, .retain_ms = 3600 * 1000};
@@ -187,14 +187,14 @@ static void insert(struct bench *bench)
         }
         busy -= thread_seconds();
         begin = instant_now();
-        commit(bench, writes, bench->group, (struct wall){0});
+        bench_commit(bench, writes, bench->group, (struct wall){0});
         taken = seconds_since(begin);
         busy += thread_seconds();
         seconds += taken;
         if (taken > longest)
             longest = taken;
     }
-    report("insert, synced", bench->count, seconds);
+    bench_report("insert, synced", bench->count, seconds);
     printf("%-44s %10.2f us\n", "  work of the committing thread, each",
            busy * 1e6 / (double)bench->count);
     printf("%-44s %10.1f ms\n", "  longest commit", longest * 1e3);
@@ -213,7 +213,7 @@ static void find(struct bench *bench)
             die("find", "a timer is lost");
         timer_free(timer);
     }
-    report("find, random", FINDS, seconds_since(begin));
+    bench_report("find, random", FINDS, seconds_since(begin));
     begin = instant_now();
     for (size_t i = 0; i < FINDS; i++) {
         struct timer_id id = bench->ids[random_below(&bench->random, bench->count)];
@@ -223,7 +223,7 @@ static void find(struct bench *bench)
         if (storage_find(bench->storage, &id, &timer, NULL) != ERROR_NOT_FOUND)
             die("find", "a timer that never was");
     }
-    report("find, absent", FINDS, seconds_since(begin));
+    bench_report("find, absent", FINDS, seconds_since(begin));
 }
 
 static void scan_all(struct bench *bench)
@@ -246,7 +246,7 @@ static void scan_all(struct bench *bench)
     }
     if (count != bench->count)
         die("scan", "a timer is lost");
-    report("scan", count, seconds_since(begin));
+    bench_report("scan", count, seconds_since(begin));
 }
 
 /* Timers are created one minute ahead and end one minute later, in due order; what ended is
@@ -283,14 +283,14 @@ static void steady_state(struct bench *bench)
             }
         }
         begin = instant_now();
-        commit(bench, writes, count, (struct wall){round > lag ? now - 1000 * lag : 0});
+        bench_commit(bench, writes, count, (struct wall){round > lag ? now - 1000 * lag : 0});
         taken = seconds_since(begin);
         if (round >= lag)
             seconds += taken;
         if (taken > longest)
             longest = taken;
     }
-    report("steady state: create and end, trimmed, each", (rounds - lag) * half, seconds);
+    bench_report("steady state: create and end, trimmed, each", (rounds - lag) * half, seconds);
     printf("%-44s %10.1f ms\n", "  longest commit", longest * 1e3);
     free(writes);
 }
@@ -308,7 +308,7 @@ static void print_sizes(struct bench *bench, size_t rows)
            (double)process_memory_bytes() / 1e6);
 }
 
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
+static int bench_remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk)
 {
     (void)info, (void)kind, (void)walk;
     return remove(path);
@@ -328,21 +328,21 @@ int main(int count, char **arguments)
         die("use", "storage_bench [timers [group [folder]]]");
     bench.count -= bench.count % bench.group;
     make_timers(&bench);
-    open_storage(&bench);
+    bench_open_storage(&bench);
     floor_of_disk(&bench);
     insert(&bench);
     print_sizes(&bench, bench.count);
     find(&bench);
     scan_all(&bench);
     storage_close(bench.storage);
-    open_storage(&bench);
+    bench_open_storage(&bench);
     find(&bench);
     scan_all(&bench);
     steady_state(&bench);
     print_sizes(&bench, bench.count);
     storage_close(bench.storage);
     if (bench.folder == folder)
-        nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+        nftw(folder, bench_remove_one, 16, FTW_DEPTH | FTW_PHYS);
     for (size_t i = 0; i < bench.group; i++)
         timer_free(bench.timers[i]);
     free(bench.timers);

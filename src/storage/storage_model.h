@@ -149,12 +149,12 @@ static inline struct storage_write model_write(struct model_row *row, struct tim
         .timer = timer,
         .was_at = row->at,
         .old = row->timer,
-        .was_final = row->timer && timer_is_over(row->timer->state),
+        .was_final = row->timer && timer_is_final(row->timer->state),
     };
 
     row->timer = timer_copy(timer, &timer->texts);
     assert_non_null(row->timer);
-    if (!timer_is_over(timer->state))
+    if (!timer_is_final(timer->state) || (timer->state == TIMER_DEAD && row->at.ms))
         row->at = timer->at;
     else if (!row->at.ms)
         row->at = timer->id.first;
@@ -184,7 +184,7 @@ static inline struct model_row *model_pick(struct model *model, uint16_t partiti
         struct model_row *row = &model->rows[(begin + i) % model->count];
 
         if (row->timer->id.partition == partition && !row->is_trimmed &&
-            (!timer_is_over(row->timer->state) || (redrives && row->timer->state == TIMER_DEAD)))
+            (!timer_is_final(row->timer->state) || (redrives && row->timer->state == TIMER_DEAD)))
             return row;
     }
     return NULL;
@@ -205,11 +205,24 @@ static inline struct storage_write model_touch(struct model *model, struct model
     return write;
 }
 
+static inline struct storage_write model_forget(struct model_row *row)
+{
+    struct timer *timer = timer_copy(row->timer, &row->timer->texts);
+    struct storage_write write;
+
+    assert_non_null(timer);
+    timer->at = row->at;
+    write = model_write(row, timer);
+    write.is_forgotten = true;
+    row->is_trimmed = true;
+    return write;
+}
+
 static inline struct storage_write model_change(struct model *model, struct model_row *row)
 {
     struct timer *drawn = model_timer(model, row->timer->id), *timer;
     struct timer_texts texts = drawn->texts;
-    const bool ends = !timer_is_over(row->timer->state) && model_below(model, 3) == 0;
+    const bool ends = !timer_is_final(row->timer->state) && model_below(model, 3) == 0;
 
     texts.key = row->timer->texts.key; /* these stay for life ... */
     texts.request = row->timer->texts.request;
@@ -221,7 +234,7 @@ static inline struct storage_write model_change(struct model *model, struct mode
     timer_free(drawn);
     timer->at = row->at;
     if (ends) {
-        timer->at = model_position(model); /* not where its row is: the row stays */
+        timer->at = model_position(model); /* not where its row is: only a dead one moves there */
         model_end(model, timer);
         return model_write(row, timer);
     }
@@ -249,7 +262,7 @@ static inline void model_trim(struct model *model, uint16_t partition, struct wa
         struct model_row *row = &model->rows[i];
 
         if (row->timer->id.partition == partition && row->at.ms >= from.ms && row->at.ms < to.ms) {
-            assert_true(row->is_trimmed || timer_is_over(row->timer->state));
+            assert_true(row->is_trimmed || timer_is_final(row->timer->state));
             row->is_trimmed = true;
         }
     }
@@ -267,7 +280,7 @@ static inline struct storage_meta model_meta(struct model *model, uint16_t parti
     for (size_t i = 0; i < model->count; i++) {
         const struct model_row *row = &model->rows[i];
 
-        if (row->timer->id.partition == partition && !timer_is_over(row->timer->state)) {
+        if (row->timer->id.partition == partition && !timer_is_final(row->timer->state)) {
             meta.watermark = wall_min(meta.watermark, row->at);
             meta.pending++;
         }
@@ -299,8 +312,10 @@ static inline void model_next(struct model *model, struct model_commit *commit)
 
             if (model->count && model_below(model, 3))
                 row = model_pick(model, batch->partition);
-            if (row && !timer_is_over(row->timer->state) && model_below(model, 3) == 0)
+            if (row && !timer_is_final(row->timer->state) && model_below(model, 3) == 0)
                 *write = model_touch(model, row);
+            else if (row && timer_is_final(row->timer->state) && model_below(model, 2))
+                *write = model_forget(row);
             else if (row)
                 *write = model_change(model, row);
             else if (model->count < MODEL_TIMERS_MAX)
@@ -348,7 +363,7 @@ static inline void model_assert_scan(struct model *model, struct storage *storag
         const struct model_row *row = &model->rows[i];
 
         if (row->timer->id.partition == partition && !row->is_trimmed &&
-            (kind == STORAGE_SCAN_ALL || !timer_is_over(row->timer->state)))
+            (kind == STORAGE_SCAN_ALL || !timer_is_final(row->timer->state)))
             expected[count++] = row;
     }
     qsort(expected, count, sizeof(expected[0]), model_compare_rows);
@@ -364,7 +379,7 @@ static inline bool model_has_name(const struct timer *timer, uint64_t hash)
     struct name name;
 
     while (name_next(&walk, &name))
-        if (name.hash == hash && !(name.kind == NAME_WATCH && timer_is_over(timer->state)))
+        if (name.hash == hash && !(name.kind == NAME_WATCH && timer_is_final(timer->state)))
             return true;
     return false;
 }
@@ -442,7 +457,7 @@ static inline void model_assert_tenant_counts(struct model *model, struct storag
             const struct timer *timer = model->rows[i].timer;
 
             expected += timer->id.partition == p && bytes_equal(timer->texts.tenant, tenant) &&
-                        !timer_is_over(timer->state);
+                        !timer_is_final(timer->state);
         }
         assert_int_equal(tenant_counts_count(&tenant_counts, tenant), expected);
     }

@@ -81,7 +81,7 @@ static void test_memory_crashes(void **state)
 }
 
 /* Everything out of the memtables, and through the compaction filters. */
-static void compact(struct storage *storage)
+static void model_compact(struct storage *storage)
 {
     struct rocksdb_store *store = store_of(storage);
 
@@ -108,7 +108,7 @@ static void test_rocksdb(void **state)
     for (int i = 0; i < 250; i++) {
         commit_next(model, storage);
         if (random_below(&random, 20) == 0)
-            compact(storage);
+            model_compact(storage);
         if (random_below(&random, 20) == 0) {
             storage_close(storage);
             storage = testing_open(&options);

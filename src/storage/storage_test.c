@@ -6,7 +6,7 @@
 
 enum { PARTITIONS = 3 };
 
-struct fixture {
+struct storage_fixture {
     bool is_rocksdb;
     struct testing_folder folder;
     struct storage *storage;
@@ -16,7 +16,7 @@ static const struct storage_meta no_meta;
 
 /* ---- the two backends ---- */
 
-static void open_storage(struct fixture *fixture)
+static void storage_open_storage(struct storage_fixture *fixture)
 {
     struct rocksdb_options options = testing_options(&fixture->folder, PARTITIONS);
 
@@ -25,22 +25,22 @@ static void open_storage(struct fixture *fixture)
     assert_non_null(fixture->storage);
 }
 
-static int set_up(void **state)
+static int storage_set_up(void **state)
 {
-    struct fixture *fixture = calloc(1, sizeof(*fixture));
+    struct storage_fixture *fixture = calloc(1, sizeof(*fixture));
 
     assert_non_null(fixture);
     fixture->is_rocksdb = *state != NULL;
     if (fixture->is_rocksdb)
         testing_folder_make(&fixture->folder);
-    open_storage(fixture);
+    storage_open_storage(fixture);
     *state = fixture;
     return 0;
 }
 
-static int tear_down(void **state)
+static int storage_tear_down(void **state)
 {
-    struct fixture *fixture = *state;
+    struct storage_fixture *fixture = *state;
 
     if (!fixture->is_rocksdb)
         memory_storage_check(fixture->storage);
@@ -52,16 +52,16 @@ static int tear_down(void **state)
 }
 
 /* What is there must be there again. */
-static void reopen(struct fixture *fixture)
+static void storage_reopen(struct storage_fixture *fixture)
 {
     if (!fixture->is_rocksdb)
         return;
     storage_close(fixture->storage);
-    open_storage(fixture);
+    storage_open_storage(fixture);
 }
 
 /* Flips one bit in the stored row at `at_ms`. */
-static void damage(struct fixture *fixture, const struct timer_id *id, uint64_t at_ms)
+static void damage(struct storage_fixture *fixture, const struct timer_id *id, uint64_t at_ms)
 {
     struct rocksdb_store *store = store_of(fixture->storage);
     struct store_key key;
@@ -90,7 +90,7 @@ static void damage(struct fixture *fixture, const struct timer_id *id, uint64_t 
 
 /* ---- short words ---- */
 
-static struct timer *written(struct fixture *fixture, uint16_t partition, uint64_t serial,
+static struct timer *written(struct storage_fixture *fixture, uint16_t partition, uint64_t serial,
                              uint64_t at_ms)
 {
     struct timer *timer = testing_timer(partition, serial, at_ms);
@@ -99,8 +99,8 @@ static struct timer *written(struct fixture *fixture, uint16_t partition, uint64
     return timer;
 }
 
-static void assert_serials(struct fixture *fixture, uint16_t partition, enum storage_scan_kind kind,
-                           const uint64_t *serials, size_t count)
+static void assert_serials(struct storage_fixture *fixture, uint16_t partition,
+                           enum storage_scan_kind kind, const uint64_t *serials, size_t count)
 {
     struct storage_page page = testing_scan_all(fixture->storage, partition, kind, 2);
 
@@ -116,7 +116,7 @@ static void assert_serials(struct fixture *fixture, uint16_t partition, enum sto
 #define ASSERT_NONE(fixture, partition, kind) \
     assert_serials(fixture, partition, STORAGE_SCAN_##kind, NULL, 0)
 
-static uint64_t corrupt_count(struct fixture *fixture)
+static uint64_t storage_corrupt_count(struct storage_fixture *fixture)
 {
     struct storage_stats stats;
 
@@ -128,7 +128,7 @@ static uint64_t corrupt_count(struct fixture *fixture)
 
 static void test_empty(void **state)
 {
-    struct fixture *fixture = *state;
+    struct storage_fixture *fixture = *state;
     struct storage_meta meta = {.epoch = 1, .watermark = {2}, .trim = {3}};
 
     assert_int_equal(storage_load_meta(fixture->storage, 0, &meta, NULL), ERROR_NONE);
@@ -145,7 +145,7 @@ static void test_empty(void **state)
 
 static void test_create_and_replace(void **state)
 {
-    struct fixture *fixture = *state;
+    struct storage_fixture *fixture = *state;
     struct timer *timer = written(fixture, 1, 7, 1000);
     struct timer_id other = timer->id;
 
@@ -157,7 +157,7 @@ static void test_create_and_replace(void **state)
     testing_write(fixture->storage, timer, 1000, no_meta);
     testing_assert_found(fixture->storage, timer, 1000);
     ASSERT_SERIALS(fixture, 1, ALL, 7);
-    reopen(fixture);
+    storage_reopen(fixture);
     testing_assert_found(fixture->storage, timer, 1000);
     /* An id is all of its parts. */
     other.first.ms++;
@@ -173,7 +173,7 @@ static void test_create_and_replace(void **state)
 
 static void test_move(void **state)
 {
-    struct fixture *fixture = *state;
+    struct storage_fixture *fixture = *state;
     struct timer *timer = written(fixture, 0, 7, 1000);
     struct timer_id there = timer->id;
     static const uint64_t stops[] = {3000, 500, 501, 1000, 2000};
@@ -188,7 +188,7 @@ static void test_move(void **state)
         ASSERT_SERIALS(fixture, 0, ALL, 7);
         if (!fixture->is_rocksdb)
             memory_storage_check(fixture->storage);
-        reopen(fixture);
+        storage_reopen(fixture);
         testing_assert_found(fixture->storage, timer, stops[i]);
     }
     /* Replaced where it is, away from home. */
@@ -203,7 +203,7 @@ static void test_move(void **state)
 
 static void test_end(void **state)
 {
-    struct fixture *fixture = *state;
+    struct storage_fixture *fixture = *state;
     struct timer *at_home = written(fixture, 0, 1, 1000), *moved = written(fixture, 0, 2, 1000);
     struct timer *twice = written(fixture, 0, 3, 1000), *alive = written(fixture, 0, 4, 1500);
 
@@ -228,7 +228,7 @@ static void test_end(void **state)
         testing_assert_found(fixture->storage, twice, 1000);
         ASSERT_SERIALS(fixture, 0, ALL, 1, 3, 4, 2);
         ASSERT_SERIALS(fixture, 0, LIVE, 4);
-        reopen(fixture);
+        storage_reopen(fixture);
     }
     timer_free(at_home);
     timer_free(moved);
@@ -238,7 +238,7 @@ static void test_end(void **state)
 
 static void test_create_elsewhere(void **state)
 {
-    struct fixture *fixture = *state;
+    struct storage_fixture *fixture = *state;
     struct timer *away = testing_timer(0, 1, 1000), *over = testing_timer(0, 2, 1000);
 
     /* Put away from home at once; and over before it was ever written: kept under its address. */
@@ -259,7 +259,7 @@ static void test_create_elsewhere(void **state)
 static void test_scan_pages(void **state)
 {
     enum { COUNT = 23 };
-    struct fixture *fixture = *state;
+    struct storage_fixture *fixture = *state;
     struct storage_page page;
 
     /* Groups of equal milliseconds, written in no order, with the largest of serials among them. */
@@ -281,7 +281,7 @@ static void test_scan_pages(void **state)
 
 static void test_scan_range(void **state)
 {
-    struct fixture *fixture = *state;
+    struct storage_fixture *fixture = *state;
     struct storage_scan scan = {.partition = 0, .rows_max = 10, .bytes_max = SIZE_MAX};
     struct storage_page page;
 
@@ -310,7 +310,7 @@ static void test_scan_range(void **state)
 
 static void test_scan_bytes(void **state)
 {
-    struct fixture *fixture = *state;
+    struct storage_fixture *fixture = *state;
     struct timer *timer = testing_timer(0, 1, 50);
     struct storage_scan scan = {.to = {{60}, 0}, .rows_max = 10};
     size_t footprint = timer->footprint;
@@ -335,7 +335,7 @@ static void test_scan_bytes(void **state)
 
 static void test_partitions(void **state)
 {
-    struct fixture *fixture = *state;
+    struct storage_fixture *fixture = *state;
 
     /* The same positions and serials in each, at the ends of the ranges of their keys. */
     for (uint16_t p = 0; p < PARTITIONS; p++) {
@@ -354,7 +354,7 @@ static void test_partitions(void **state)
  */
 static void test_redriven(void **state)
 {
-    struct fixture *fixture = *state;
+    struct storage_fixture *fixture = *state;
     struct timer *timer = written(fixture, 0, 1, 100);
     struct storage_meta meta;
 
@@ -362,7 +362,7 @@ static void test_redriven(void **state)
     timer->ended = wall_now();
     testing_write(fixture->storage, timer, 100, no_meta);
     testing_assert_found(fixture->storage, timer, 100);
-    reopen(fixture);
+    storage_reopen(fixture);
     ASSERT_NONE(fixture, 0, LIVE);
     ASSERT_SERIALS(fixture, 0, ALL, 1);
     testing_assert_found(fixture->storage, timer, 100);
@@ -377,7 +377,7 @@ static void test_redriven(void **state)
         assert_int_equal(meta.pending, 1);
         ASSERT_SERIALS(fixture, 0, LIVE, 1);
         testing_assert_found(fixture->storage, timer, 900);
-        reopen(fixture);
+        storage_reopen(fixture);
     }
     timer_free(timer);
 }
@@ -386,7 +386,7 @@ static void test_redriven(void **state)
 
 static void test_meta(void **state)
 {
-    struct fixture *fixture = *state;
+    struct storage_fixture *fixture = *state;
     const struct storage_meta metas[PARTITIONS] = {{1, {2}, {0}, 3, {0}, {0}},
                                                    {4, {500}, {6}, 7, {8}, {9}}};
     const uint64_t pending[PARTITIONS] = {0, 1, 0}; /* counted, whatever a batch says */
@@ -410,12 +410,12 @@ static void test_meta(void **state)
             assert_true(meta.over_to.ms == metas[p].over_to.ms);
         }
         testing_assert_found(fixture->storage, timer, 600);
-        reopen(fixture);
+        storage_reopen(fixture);
     }
     timer_free(timer);
 }
 
-static void write_over(struct fixture *fixture, uint64_t serial, uint64_t at_ms)
+static void storage_write_over(struct storage_fixture *fixture, uint64_t serial, uint64_t at_ms)
 {
     struct timer *timer = testing_timer(1, serial, at_ms);
 
@@ -427,17 +427,17 @@ static void write_over(struct fixture *fixture, uint64_t serial, uint64_t at_ms)
 
 static void test_trim(void **state)
 {
-    struct fixture *fixture = *state;
+    struct storage_fixture *fixture = *state;
     struct storage_meta meta = {.watermark = {1000}};
 
     for (uint64_t i = 1; i <= 6; i++)
-        write_over(fixture, i, 100 * i);
+        storage_write_over(fixture, i, 100 * i);
     timer_free(written(fixture, 0, 1, 100));
     timer_free(written(fixture, 2, 1, 100));
     meta.trim.ms = 200; /* the first position that is kept */
     testing_write_meta(fixture->storage, 1, meta);
     ASSERT_SERIALS(fixture, 1, ALL, 2, 3, 4, 5, 6);
-    reopen(fixture);
+    storage_reopen(fixture);
     meta.trim.ms = 301;
     testing_write_meta(fixture->storage, 1, meta);
     ASSERT_SERIALS(fixture, 1, ALL, 4, 5, 6);
@@ -445,12 +445,12 @@ static void test_trim(void **state)
     /* Down: nothing is dropped, and there is room below for rows again. */
     meta.trim.ms = 150;
     testing_write_meta(fixture->storage, 1, meta);
-    write_over(fixture, 7, 160);
-    write_over(fixture, 8, 310);
+    storage_write_over(fixture, 7, 160);
+    storage_write_over(fixture, 8, 310);
     meta.trim.ms = 150;
     testing_write_meta(fixture->storage, 1, meta);
     ASSERT_SERIALS(fixture, 1, ALL, 7, 8, 4, 5, 6);
-    reopen(fixture);
+    storage_reopen(fixture);
     meta.trim.ms = 305; /* up again: from 150, not from 301 */
     testing_write_meta(fixture->storage, 1, meta);
     ASSERT_SERIALS(fixture, 1, ALL, 8, 4, 5, 6);
@@ -462,7 +462,7 @@ static void test_trim(void **state)
 /* A trim takes effect after the writes of its own batch and before those of the next. */
 static void test_trim_within_commit(void **state)
 {
-    struct fixture *fixture = *state;
+    struct storage_fixture *fixture = *state;
     struct timer *timer = testing_timer(1, 1, 100), *later = testing_timer(1, 2, 100);
     struct storage_write over = {.timer = timer}, fresh = {.timer = later};
     struct storage_batch up = {.partition = 1,
@@ -481,7 +481,7 @@ static void test_trim_within_commit(void **state)
     timer->ended.ms = 1;
     assert_int_equal(storage_commit(fixture->storage, batches, 3, NULL), ERROR_NONE);
     ASSERT_SERIALS(fixture, 1, ALL, 2);
-    reopen(fixture);
+    storage_reopen(fixture);
     ASSERT_SERIALS(fixture, 1, ALL, 2);
     timer_free(timer);
     timer_free(later);
@@ -491,30 +491,30 @@ static void test_trim_within_commit(void **state)
 
 static void test_damage_scanned(void **state)
 {
-    struct fixture *fixture = *state;
+    struct storage_fixture *fixture = *state;
     struct timer *bad = written(fixture, 0, 2, 200);
 
     timer_free(written(fixture, 0, 1, 100));
     timer_free(written(fixture, 0, 3, 300));
     damage(fixture, &bad->id, 200);
     ASSERT_SERIALS(fixture, 0, LIVE, 1, 3);
-    assert_int_equal(corrupt_count(fixture), 1);
+    assert_int_equal(storage_corrupt_count(fixture), 1);
     ASSERT_SERIALS(fixture, 0, ALL, 1, 3);
-    assert_int_equal(corrupt_count(fixture), 1); /* once is enough */
-    reopen(fixture);
-    assert_int_equal(corrupt_count(fixture), 1);
+    assert_int_equal(storage_corrupt_count(fixture), 1); /* once is enough */
+    storage_reopen(fixture);
+    assert_int_equal(storage_corrupt_count(fixture), 1);
     testing_assert_not_found(fixture->storage, &bad->id, ERROR_CORRUPT);
     /* Who still has the timer may write it again. */
     bad->version++;
     testing_write(fixture->storage, bad, 200, no_meta);
     testing_assert_found(fixture->storage, bad, 200);
-    assert_int_equal(corrupt_count(fixture), 1);
+    assert_int_equal(storage_corrupt_count(fixture), 1);
     timer_free(bad);
 }
 
 static void test_damage_found(void **state)
 {
-    struct fixture *fixture = *state;
+    struct storage_fixture *fixture = *state;
     struct timer *home = written(fixture, 0, 1, 100), *moved = written(fixture, 0, 2, 100);
 
     moved->at.ms = 250;
@@ -524,9 +524,9 @@ static void test_damage_found(void **state)
     for (int round = 0; round < 2; round++) {
         testing_assert_not_found(fixture->storage, &home->id, ERROR_CORRUPT);
         testing_assert_not_found(fixture->storage, &moved->id, ERROR_CORRUPT);
-        assert_int_equal(corrupt_count(fixture), 2);
+        assert_int_equal(storage_corrupt_count(fixture), 2);
         ASSERT_NONE(fixture, 0, ALL);
-        reopen(fixture);
+        storage_reopen(fixture);
     }
     /* Moved on by who still has it: its address is good again. */
     home->at.ms = 400;
@@ -539,19 +539,19 @@ static void test_damage_found(void **state)
 /* A final record that was damaged is not taken for a live one, nor the other way round. */
 static void test_damage_of_state(void **state)
 {
-    struct fixture *fixture = *state;
+    struct storage_fixture *fixture = *state;
 
     timer_free(written(fixture, 1, 1, 100));
-    write_over(fixture, 2, 200);
+    storage_write_over(fixture, 2, 200);
     damage(fixture, &(struct timer_id){{100}, 1, 1}, 100);
     damage(fixture, &(struct timer_id){{200}, 1, 2}, 200);
     ASSERT_NONE(fixture, 1, LIVE);
-    assert_int_equal(corrupt_count(fixture), 2);
+    assert_int_equal(storage_corrupt_count(fixture), 2);
 }
 
 static void test_stats(void **state)
 {
-    struct fixture *fixture = *state;
+    struct storage_fixture *fixture = *state;
     struct storage_stats stats;
 
     timer_free(written(fixture, 0, 1, 100));
@@ -563,10 +563,10 @@ static void test_stats(void **state)
                                     : stats.disk_free_bytes == UINT64_MAX);
 }
 
-#define BOTH(test)                                             \
-    {#test " (memory)", test, set_up, tear_down, NULL},        \
-    {                                                          \
-#test " (rocksdb)", test, set_up, tear_down, (void *)1 \
+#define BOTH(test)                                                             \
+    {#test " (memory)", test, storage_set_up, storage_tear_down, NULL},        \
+    {                                                                          \
+#test " (rocksdb)", test, storage_set_up, storage_tear_down, (void *)1 \
     }
 
 int main(void)

@@ -101,7 +101,7 @@ static inline void testing_assert_texts(const struct timer *actual, const struct
 static inline void testing_assert_timer(const struct timer *actual, const struct timer *expected,
                                         struct wall at)
 {
-    bool is_over = timer_is_over(expected->state);
+    bool is_over = timer_is_final(expected->state);
 
     assert_true(timer_id_equal(&actual->id, &expected->id));
     assert_true(actual->due.ms == expected->due.ms);

@@ -6,7 +6,7 @@
 enum { KEYS = 200 };
 
 /* Keys that meet at both halves, in order of i. */
-static struct record_key key_of(size_t i)
+static struct record_key tree_key_of(size_t i)
 {
     return (struct record_key){i / 7 * UINT64_C(0x0101010101010101), i % 7 * (UINT64_MAX / 6)};
 }
@@ -14,7 +14,7 @@ static struct record_key key_of(size_t i)
 static struct tree_node *node_of(size_t i, uint64_t number)
 {
     struct tree_node *node =
-        tree_node_create(key_of(i), (struct bytes){(char *)&number, sizeof(number)});
+        tree_node_create(tree_key_of(i), (struct bytes){(char *)&number, sizeof(number)});
 
     assert_non_null(node);
     return node;
@@ -28,8 +28,8 @@ static void assert_holds(const struct tree *tree, const uint64_t *numbers, size_
     tree_check(tree);
     assert_int_equal(tree_count(tree), count);
     while (i-- > 0) {
-        const struct tree_node *node = tree_find(tree, key_of(i));
-        const struct tree_node *from = tree_find_from(tree, key_of(i));
+        const struct tree_node *node = tree_find(tree, tree_key_of(i));
+        const struct tree_node *from = tree_find_from(tree, tree_key_of(i));
         size_t next = i;
 
         assert_true((node != NULL) == (numbers[i] != 0));
@@ -40,7 +40,7 @@ static void assert_holds(const struct tree *tree, const uint64_t *numbers, size_
         }
         while (next < KEYS && !numbers[next])
             next++;
-        assert_ptr_equal(from, next < KEYS ? tree_find(tree, key_of(next)) : NULL);
+        assert_ptr_equal(from, next < KEYS ? tree_find(tree, tree_key_of(next)) : NULL);
     }
 }
 
@@ -58,7 +58,7 @@ static void test_random(void **state)
         /* Tides: mostly inserts for a while, then mostly removals. */
         bool is_insert = random_below(&random, 10) < (step / 1000 % 2 ? 2u : 8u);
         struct tree_node *old =
-            is_insert ? tree_insert(&tree, node_of(i, step)) : tree_remove(&tree, key_of(i));
+            is_insert ? tree_insert(&tree, node_of(i, step)) : tree_remove(&tree, tree_key_of(i));
 
         assert_true((old != NULL) == (numbers[i] != 0));
         count += is_insert;

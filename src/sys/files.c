@@ -24,17 +24,15 @@ static bool files_sync_parent(const char *path)
 {
     const char *slash = strrchr(path, '/');
     char folder[PATH_MAX];
-    bool is_synced;
-    int fd;
 
     if (!slash)
         snprintf(folder, sizeof(folder), ".");
     else
         snprintf(folder, sizeof(folder), "%.*s", slash == path ? 1 : (int)(slash - path), path);
-    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return false;
-    is_synced = fsync(fd) == 0;
+    bool is_synced = fsync(fd) == 0;
     close(fd);
     return is_synced;
 }
@@ -72,12 +70,10 @@ enum error_code files_make_folder(const char *path, struct error *ret_error)
         return error_set(ret_error, ERROR_IO, "make folder: a path of %zu bytes", size);
     memcpy(part, path, size + 1);
     for (size_t i = 1; i < size; i++) {
-        enum error_code code;
-
         if (part[i] != '/' || part[i - 1] == '/')
             continue;
         part[i] = '\0';
-        code = files_make_one(part, ret_error);
+        enum error_code code = files_make_one(part, ret_error);
         part[i] = '/';
         if (code)
             return code;
@@ -92,11 +88,10 @@ static enum error_code files_read_all(int fd, const char *path, size_t size_max,
 
     for (;;) {
         char *to = buffer_reserve(buffer, READ_CHUNK);
-        ssize_t got;
 
         if (!to)
             return error_set(ret_error, ERROR_NO_MEMORY, "read %s: out of memory", path);
-        got = read(fd, to, READ_CHUNK);
+        ssize_t got = read(fd, to, READ_CHUNK);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -115,12 +110,11 @@ enum error_code files_read(const char *path, size_t size_max, struct buffer *buf
                            struct error *ret_error)
 {
     size_t size_before = buffer->size;
-    enum error_code code;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0)
         return files_failed(ret_error, "read", path);
-    code = files_read_all(fd, path, size_max, buffer, ret_error);
+    enum error_code code = files_read_all(fd, path, size_max, buffer, ret_error);
     close(fd);
     if (code)
         buffer->size = size_before;
@@ -145,15 +139,13 @@ static bool files_write_all(int fd, struct bytes contents)
 enum error_code files_write(const char *path, struct bytes contents, struct error *ret_error)
 {
     char fresh[PATH_MAX];
-    bool is_written;
-    int fd;
 
     if ((size_t)snprintf(fresh, sizeof(fresh), "%s.new", path) >= sizeof(fresh))
         return error_set(ret_error, ERROR_IO, "write: a path of %zu bytes", strlen(path));
-    fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
         return files_failed(ret_error, "write", fresh);
-    is_written = files_write_all(fd, contents) && fsync(fd) == 0;
+    bool is_written = files_write_all(fd, contents) && fsync(fd) == 0;
     if (close(fd) != 0)
         is_written = false;
     if (!is_written || rename(fresh, path) != 0) {
@@ -222,12 +214,11 @@ enum error_code files_each_block(const char *path, size_t block_size,
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     enum error_code code = ERROR_NONE;
-    char *block;
     ssize_t got;
 
     if (fd < 0)
         return files_failed(ret_error, "read", path);
-    block = malloc(block_size);
+    char *block = malloc(block_size);
     if (!block) {
         close(fd);
         return error_set(ret_error, ERROR_NO_MEMORY, "read %s: out of memory", path);
@@ -242,6 +233,132 @@ enum error_code files_each_block(const char *path, size_t block_size,
     free(block);
     close(fd);
     return code;
+}
+
+enum error_code files_read_at(const char *path, uint64_t offset, char *ret_bytes, size_t size,
+                              struct error *ret_error)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    enum error_code code = ERROR_NONE;
+
+    if (fd < 0)
+        return files_failed(ret_error, "read", path);
+    if (lseek(fd, (off_t)offset, SEEK_SET) < 0)
+        code = files_failed(ret_error, "read", path);
+    else if (files_read_block(fd, ret_bytes, size) != (ssize_t)size)
+        code = error_set(ret_error, ERROR_IO, "read %s: it ends early", path);
+    close(fd);
+    return code;
+}
+
+enum error_code files_make_private(const char *folder, struct error *ret_error)
+{
+    struct stat info;
+
+    if (stat(folder, &info) != 0)
+        return files_failed(ret_error, "ask for the mode of", folder);
+    if ((info.st_mode & (S_IRWXG | S_IRWXO)) && info.st_uid == geteuid() &&
+        chmod(folder, info.st_mode & S_IRWXU) != 0)
+        return files_failed(ret_error, "set the mode of", folder);
+    return ERROR_NONE;
+}
+
+enum error_code files_size(const char *path, uint64_t *ret_bytes, struct error *ret_error)
+{
+    struct stat info;
+
+    if (stat(path, &info) != 0)
+        return files_failed(ret_error, "ask for the size of", path);
+    *ret_bytes = (uint64_t)info.st_size;
+    return ERROR_NONE;
+}
+
+enum error_code files_patch(const char *path, uint64_t offset, struct bytes contents,
+                            struct error *ret_error)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    enum error_code code = ERROR_NONE;
+
+    if (fd < 0)
+        return files_failed(ret_error, "write", path);
+    if (lseek(fd, (off_t)offset, SEEK_SET) < 0 || !files_write_all(fd, contents) || fsync(fd) != 0)
+        code = files_failed(ret_error, "write", path);
+    close(fd);
+    return code;
+}
+
+enum error_code files_copy(const char *from, const char *to, struct error *ret_error)
+{
+    char chunk[READ_CHUNK];
+    int source = open(from, O_RDONLY | O_CLOEXEC), copy = -1;
+    enum error_code code = ERROR_NONE;
+    ssize_t got = 0;
+
+    if (source < 0)
+        return files_failed(ret_error, "read", from);
+    copy = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (copy < 0)
+        code = files_failed(ret_error, "write", to);
+    while (!code && (got = files_read_block(source, chunk, sizeof(chunk))) > 0)
+        if (!files_write_all(copy, (struct bytes){chunk, (size_t)got}))
+            code = files_failed(ret_error, "write", to);
+    if (!code && got < 0)
+        code = files_failed(ret_error, "read", from);
+    if (!code && fsync(copy) != 0)
+        code = files_failed(ret_error, "write", to);
+    close(source);
+    if (copy >= 0)
+        close(copy);
+    return code;
+}
+
+enum error_code files_link(const char *path, const char *second, struct error *ret_error)
+{
+    if (link(path, second) != 0 && errno != EEXIST)
+        return files_failed(ret_error, "link", second);
+    return files_sync_parent(second) ? ERROR_NONE
+                                     : files_failed(ret_error, "sync the folder of", second);
+}
+
+enum error_code files_rename(const char *from, const char *to, struct error *ret_error)
+{
+    if (rename(from, to) != 0)
+        return files_failed(ret_error, "rename", from);
+    return files_sync_parent(to) ? ERROR_NONE : files_failed(ret_error, "sync the folder of", to);
+}
+
+/* The owner that files_give_folder gives to. */
+static bool files_find_owner(int folder, struct stat *ret_info)
+{
+    return fstat(folder, ret_info) == 0 &&
+           (ret_info->st_uid != 0 || fstatat(folder, "..", ret_info, 0) == 0);
+}
+
+static bool files_give_one(int folder, const char *name, mode_t mode, const struct stat *owner)
+{
+    return fchmodat(folder, name, mode, 0) == 0 &&
+           (geteuid() != 0 || fchownat(folder, name, owner->st_uid, owner->st_gid, 0) == 0);
+}
+
+enum error_code files_give_folder(const char *path, struct error *ret_error)
+{
+    DIR *folder = opendir(path);
+    struct dirent *found;
+    struct stat owner;
+    bool is_given;
+
+    if (!folder)
+        return files_failed(ret_error, "read folder", path);
+    is_given = files_find_owner(dirfd(folder), &owner);
+    for (errno = 0; is_given && (found = readdir(folder)); errno = 0)
+        if (strcmp(found->d_name, ".") != 0 && strcmp(found->d_name, "..") != 0)
+            is_given = files_give_one(dirfd(folder), found->d_name, 0600, &owner);
+    is_given = is_given && errno == 0 && files_give_one(dirfd(folder), ".", 0700, &owner) &&
+               fsync(dirfd(folder)) == 0;
+    int error = errno;
+    closedir(folder);
+    errno = error;
+    return is_given ? ERROR_NONE : files_failed(ret_error, "set the owner and modes of", path);
 }
 
 bool files_exists(const char *path)
@@ -267,7 +384,6 @@ enum error_code files_lock_folder(const char *path, enum files_lock kind, int *r
                                   struct error *ret_error)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    enum error_code code;
 
     if (fd < 0)
         return files_failed(ret_error, "open folder", path);
@@ -275,11 +391,19 @@ enum error_code files_lock_folder(const char *path, enum files_lock kind, int *r
         *ret_lock = fd;
         return ERROR_NONE;
     }
-    code = errno == EWOULDBLOCK
-               ? error_set(ret_error, ERROR_IO, "%s is in use by another process", path)
-               : files_failed(ret_error, "lock folder", path);
+    enum error_code code = errno == EWOULDBLOCK ? error_set(ret_error, ERROR_IO,
+                                                            "%s is in use by another process", path)
+                                                : files_failed(ret_error, "lock folder", path);
     close(fd);
     return code;
+}
+
+bool files_is_locked_folder(const char *path, int lock)
+{
+    struct stat there, locked;
+
+    return stat(path, &there) == 0 && fstat(lock, &locked) == 0 && there.st_ino == locked.st_ino &&
+           there.st_dev == locked.st_dev;
 }
 
 void files_unlock(int lock)
@@ -292,11 +416,10 @@ enum error_code files_probe(const char *folder, struct error *ret_error)
     static const char zeros[PROBE_BYTES];
     char path[PATH_MAX];
     enum error_code code = ERROR_NONE;
-    int fd;
 
     if ((size_t)snprintf(path, sizeof(path), "%s/probe", folder) >= sizeof(path))
         return error_set(ret_error, ERROR_IO, "probe: a path of %zu bytes", strlen(folder));
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
         return files_failed(ret_error, "write", path);
     if (!files_write_all(fd, (struct bytes){zeros, sizeof(zeros)}) || fsync(fd) != 0)

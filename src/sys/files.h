@@ -40,6 +40,33 @@ enum error_code files_each_block(const char *path, size_t block_size,
                                  void (*each)(void *context, struct bytes block), void *context,
                                  struct error *ret_error);
 
+/* Reads `size` bytes at `offset` into `ret_bytes`. ERROR_IO when the file ends before. */
+enum error_code files_read_at(const char *path, uint64_t offset, char *ret_bytes, size_t size,
+                              struct error *ret_error);
+
+/* Closes a folder to all but its owner; one of another owner stays as it is. */
+enum error_code files_make_private(const char *folder, struct error *ret_error);
+
+enum error_code files_size(const char *path, uint64_t *ret_bytes, struct error *ret_error);
+
+/* Overwrites bytes of a file in place; they are on disk when this returns. */
+enum error_code files_patch(const char *path, uint64_t offset, struct bytes contents,
+                            struct error *ret_error);
+
+/* Copies a file; a copy that exists is replaced. Only the owner may read the copy. Its contents are
+ * on disk when this returns, a new name only once its folder is synced. */
+enum error_code files_copy(const char *from, const char *to, struct error *ret_error);
+
+/* Gives a file a second name; one that exists stays as it is. */
+enum error_code files_link(const char *path, const char *second, struct error *ret_error);
+
+/* Renames, in place of the file that has that name. The new name is on disk when this returns. */
+enum error_code files_rename(const char *from, const char *to, struct error *ret_error);
+
+/* Opens a folder and the files in it to their owner only, and syncs the folder. Run by root, it
+ * gives them to the owner of the folder, or of the folder above when that owner is root. */
+enum error_code files_give_folder(const char *path, struct error *ret_error);
+
 bool files_exists(const char *path);
 
 /* Removes a file for good: after a crash too. A file that does not exist is fine. */
@@ -58,6 +85,9 @@ enum files_lock {
 enum error_code files_lock_folder(const char *path, enum files_lock kind, int *ret_lock,
                                   struct error *ret_error);
 void files_unlock(int lock);
+
+/* Whether the locked folder still is where it was: neither removed nor moved nor replaced. */
+bool files_is_locked_folder(const char *path, int lock);
 
 /* Whether the disk accepts writes into the folder: writes and syncs a file of 256 KiB there,
  * and removes it. ERROR_DISK_FULL when there is no room. */

@@ -16,14 +16,14 @@
 
 #include <cmocka.h>
 
-struct fixture {
+struct files_fixture {
     char folder[64];
     char path[128]; /* where path_of writes */
 };
 
-static int setup(void **state)
+static int files_setup(void **state)
 {
-    struct fixture *fixture = calloc(1, sizeof(*fixture));
+    struct files_fixture *fixture = calloc(1, sizeof(*fixture));
 
     assert_non_null(fixture);
     snprintf(fixture->folder, sizeof(fixture->folder), "/tmp/tickwheel-files-XXXXXX");
@@ -32,10 +32,10 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
+static int files_teardown(void **state)
 {
     static const char *const left[] = {"a/b/c", "a/b", "a", "file", "file.new/x", "file.new"};
-    struct fixture *fixture = *state;
+    struct files_fixture *fixture = *state;
 
     for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
         snprintf(fixture->path, sizeof(fixture->path), "%s/%s", fixture->folder, left[i]);
@@ -46,7 +46,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static const char *path_of(struct fixture *fixture, const char *name)
+static const char *files_test_path(struct files_fixture *fixture, const char *name)
 {
     snprintf(fixture->path, sizeof(fixture->path), "%s/%s", fixture->folder, name);
     return fixture->path;
@@ -54,13 +54,13 @@ static const char *path_of(struct fixture *fixture, const char *name)
 
 static void makes_folders_and_keeps_those_that_exist(void **state)
 {
-    struct fixture *fixture = *state;
+    struct files_fixture *fixture = *state;
     struct stat info;
     struct error error;
 
-    assert_int_equal(files_make_folder(path_of(fixture, "a//b/c/"), &error), ERROR_NONE);
-    assert_int_equal(files_make_folder(path_of(fixture, "a/b/c"), &error), ERROR_NONE);
-    assert_int_equal(stat(path_of(fixture, "a/b/c"), &info), 0);
+    assert_int_equal(files_make_folder(files_test_path(fixture, "a//b/c/"), &error), ERROR_NONE);
+    assert_int_equal(files_make_folder(files_test_path(fixture, "a/b/c"), &error), ERROR_NONE);
+    assert_int_equal(stat(files_test_path(fixture, "a/b/c"), &info), 0);
     assert_true(S_ISDIR(info.st_mode));
     assert_int_equal(info.st_mode & 0077, 0);
     assert_int_equal(files_make_folder("/", &error), ERROR_NONE);
@@ -83,47 +83,48 @@ int fsync(int fd)
 /* A folder of a power cut ago is one whose name was synced, whoever made it. */
 static void syncs_the_names_of_folders(void **state)
 {
-    struct fixture *fixture = *state;
+    struct files_fixture *fixture = *state;
     struct error error;
     unsigned before = sync_count;
 
-    assert_int_equal(files_make_folder(path_of(fixture, "a/b"), &error), ERROR_NONE);
+    assert_int_equal(files_make_folder(files_test_path(fixture, "a/b"), &error), ERROR_NONE);
     assert_int_equal(sync_count, before + 4); /* of /, /tmp, the fixture's and a */
     before = sync_count;
-    assert_int_equal(files_make_folder(path_of(fixture, "a/b"), &error), ERROR_NONE);
+    assert_int_equal(files_make_folder(files_test_path(fixture, "a/b"), &error), ERROR_NONE);
     assert_int_equal(sync_count, before + 4);
     sync_error = EROFS; /* as the root's may be: not ours */
-    assert_int_equal(files_make_folder(path_of(fixture, "a/b"), &error), ERROR_NONE);
-    assert_int_equal(files_make_folder(path_of(fixture, "a/b/c"), &error), ERROR_IO);
+    assert_int_equal(files_make_folder(files_test_path(fixture, "a/b"), &error), ERROR_NONE);
+    assert_int_equal(files_make_folder(files_test_path(fixture, "a/b/c"), &error), ERROR_IO);
     assert_non_null(strstr(error.text, "sync the folder of"));
     sync_error = EIO;
-    assert_int_equal(files_make_folder(path_of(fixture, "a/b"), &error), ERROR_IO);
+    assert_int_equal(files_make_folder(files_test_path(fixture, "a/b"), &error), ERROR_IO);
     sync_error = 0;
 }
 
 static void refuses_a_folder_where_a_file_is(void **state)
 {
-    struct fixture *fixture = *state;
+    struct files_fixture *fixture = *state;
     struct error error;
 
-    assert_int_equal(files_write(path_of(fixture, "file"), BYTES("x"), &error), ERROR_NONE);
-    assert_int_equal(files_make_folder(path_of(fixture, "file"), &error), ERROR_IO);
+    assert_int_equal(files_write(files_test_path(fixture, "file"), BYTES("x"), &error), ERROR_NONE);
+    assert_int_equal(files_make_folder(files_test_path(fixture, "file"), &error), ERROR_IO);
     assert_non_null(strstr(error.text, "/file"));
-    assert_int_equal(files_make_folder(path_of(fixture, "file/below"), &error), ERROR_IO);
+    assert_int_equal(files_make_folder(files_test_path(fixture, "file/below"), &error), ERROR_IO);
     assert_int_equal(files_make_folder("", &error), ERROR_IO);
 }
 
 static void reads_back_what_it_wrote(void **state)
 {
     static char large[100000];
-    struct fixture *fixture = *state;
+    struct files_fixture *fixture = *state;
     struct buffer buffer;
     struct error error;
 
     memset(large, 'z', sizeof(large));
     buffer_init(&buffer);
     buffer_append_text(&buffer, "before:");
-    assert_int_equal(files_write(path_of(fixture, "file"), BYTES("one"), &error), ERROR_NONE);
+    assert_int_equal(files_write(files_test_path(fixture, "file"), BYTES("one"), &error),
+                     ERROR_NONE);
     assert_int_equal(files_read(fixture->path, 3, &buffer, &error), ERROR_NONE);
     assert_true(bytes_equal(buffer_bytes(&buffer), BYTES("before:one")));
 
@@ -143,16 +144,17 @@ static void reads_back_what_it_wrote(void **state)
 static void leaves_the_buffer_as_it_was_when_reading_fails(void **state)
 {
     static char large[100000];
-    struct fixture *fixture = *state;
+    struct files_fixture *fixture = *state;
     struct buffer buffer;
     struct error error;
 
     buffer_init(&buffer);
     buffer_append_text(&buffer, "kept");
-    assert_int_equal(files_read(path_of(fixture, "missing"), 10, &buffer, &error), ERROR_IO);
+    assert_int_equal(files_read(files_test_path(fixture, "missing"), 10, &buffer, &error),
+                     ERROR_IO);
     assert_non_null(strstr(error.text, "/missing: No such file"));
     assert_int_equal(
-        files_write(path_of(fixture, "file"), (struct bytes){large, sizeof(large)}, &error),
+        files_write(files_test_path(fixture, "file"), (struct bytes){large, sizeof(large)}, &error),
         ERROR_NONE);
     assert_int_equal(files_read(fixture->path, sizeof(large) - 1, &buffer, &error),
                      ERROR_TOO_LARGE);
@@ -163,54 +165,58 @@ static void leaves_the_buffer_as_it_was_when_reading_fails(void **state)
 
 static void a_failed_write_leaves_the_old_contents(void **state)
 {
-    struct fixture *fixture = *state;
+    struct files_fixture *fixture = *state;
     struct buffer buffer;
     struct error error;
     char fresh[160];
 
     buffer_init(&buffer);
-    assert_int_equal(files_write(path_of(fixture, "file"), BYTES("old"), &error), ERROR_NONE);
+    assert_int_equal(files_write(files_test_path(fixture, "file"), BYTES("old"), &error),
+                     ERROR_NONE);
     snprintf(fresh, sizeof(fresh), "%s.new", fixture->path);
     /* A folder where the new contents would go first. */
     assert_int_equal(mkdir(fresh, 0700), 0);
     assert_int_equal(files_write(fixture->path, BYTES("new"), &error), ERROR_IO);
     assert_int_equal(files_read(fixture->path, 10, &buffer, &error), ERROR_NONE);
     assert_true(bytes_equal(buffer_bytes(&buffer), BYTES("old")));
-    assert_int_equal(files_write(path_of(fixture, "none/file"), BYTES("x"), &error), ERROR_IO);
+    assert_int_equal(files_write(files_test_path(fixture, "none/file"), BYTES("x"), &error),
+                     ERROR_IO);
     buffer_deinit(&buffer);
 }
 
 static void a_write_leaves_nothing_beside_the_file(void **state)
 {
-    struct fixture *fixture = *state;
+    struct files_fixture *fixture = *state;
     struct stat info;
     struct error error;
 
-    assert_int_equal(files_write(path_of(fixture, "file"), BYTES("secret"), &error), ERROR_NONE);
+    assert_int_equal(files_write(files_test_path(fixture, "file"), BYTES("secret"), &error),
+                     ERROR_NONE);
     assert_int_equal(stat(fixture->path, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0600);
-    assert_int_not_equal(stat(path_of(fixture, "file.new"), &info), 0);
+    assert_int_not_equal(stat(files_test_path(fixture, "file.new"), &info), 0);
 }
 
 static void knows_the_free_disk(void **state)
 {
-    struct fixture *fixture = *state;
+    struct files_fixture *fixture = *state;
     struct error error;
     uint64_t bytes = 0;
 
     assert_int_equal(files_free_bytes(fixture->folder, &bytes, &error), ERROR_NONE);
     assert_true(bytes > 0);
-    assert_int_equal(files_free_bytes(path_of(fixture, "missing"), &bytes, &error), ERROR_IO);
+    assert_int_equal(files_free_bytes(files_test_path(fixture, "missing"), &bytes, &error),
+                     ERROR_IO);
 }
 
-struct seen {
+struct files_seen {
     size_t count;
     uint64_t bytes;
 };
 
 static bool see(void *context, const struct files_entry *entry)
 {
-    struct seen *seen = context;
+    struct files_seen *seen = context;
 
     seen->count++;
     seen->bytes += entry->is_folder ? 0 : entry->bytes;
@@ -219,7 +225,7 @@ static bool see(void *context, const struct files_entry *entry)
 
 static void add_sizes(void *context, struct bytes block)
 {
-    struct seen *seen = context;
+    struct files_seen *seen = context;
 
     seen->count++;
     seen->bytes += block.size;
@@ -227,37 +233,39 @@ static void add_sizes(void *context, struct bytes block)
 
 static void lists_and_removes(void **state)
 {
-    struct fixture *fixture = *state;
-    struct seen seen = {0};
+    struct files_fixture *fixture = *state;
+    struct files_seen seen = {0};
     struct error error;
 
-    assert_int_equal(files_write(path_of(fixture, "file"), BYTES("seven b"), NULL), ERROR_NONE);
+    assert_int_equal(files_write(files_test_path(fixture, "file"), BYTES("seven b"), NULL),
+                     ERROR_NONE);
     assert_int_equal(files_list(fixture->folder, see, &seen, NULL), ERROR_NONE);
     assert_true(seen.count == 1 && seen.bytes == 7);
-    assert_true(files_exists(path_of(fixture, "file")));
-    assert_int_equal(files_remove(path_of(fixture, "file"), NULL), ERROR_NONE);
-    assert_int_equal(files_remove(path_of(fixture, "file"), NULL), ERROR_NONE);
-    assert_false(files_exists(path_of(fixture, "file")));
-    assert_int_equal(files_list(path_of(fixture, "none"), see, &seen, &error), ERROR_IO);
+    assert_true(files_exists(files_test_path(fixture, "file")));
+    assert_int_equal(files_remove(files_test_path(fixture, "file"), NULL), ERROR_NONE);
+    assert_int_equal(files_remove(files_test_path(fixture, "file"), NULL), ERROR_NONE);
+    assert_false(files_exists(files_test_path(fixture, "file")));
+    assert_int_equal(files_list(files_test_path(fixture, "none"), see, &seen, &error), ERROR_IO);
     assert_non_null(strstr(error.text, "/none"));
 }
 
 static void reads_block_by_block(void **state)
 {
-    struct fixture *fixture = *state;
-    struct seen seen = {0};
+    struct files_fixture *fixture = *state;
+    struct files_seen seen = {0};
 
-    assert_int_equal(files_write(path_of(fixture, "file"), BYTES("seven b"), NULL), ERROR_NONE);
-    assert_int_equal(files_each_block(path_of(fixture, "file"), 3, add_sizes, &seen, NULL),
+    assert_int_equal(files_write(files_test_path(fixture, "file"), BYTES("seven b"), NULL),
+                     ERROR_NONE);
+    assert_int_equal(files_each_block(files_test_path(fixture, "file"), 3, add_sizes, &seen, NULL),
                      ERROR_NONE);
     assert_true(seen.count == 3 && seen.bytes == 7);
-    assert_int_equal(files_each_block(path_of(fixture, "none"), 3, add_sizes, &seen, NULL),
+    assert_int_equal(files_each_block(files_test_path(fixture, "none"), 3, add_sizes, &seen, NULL),
                      ERROR_IO);
 }
 
 static void locks_a_folder_alone_or_shared(void **state)
 {
-    struct fixture *fixture = *state;
+    struct files_fixture *fixture = *state;
     int first, second, untouched = -5;
     struct error error;
 
@@ -278,35 +286,78 @@ static void locks_a_folder_alone_or_shared(void **state)
     files_unlock(first);
 }
 
+static void copies_for_the_owner_only(void **state)
+{
+    struct files_fixture *fixture = *state;
+    static char large[3 * 1024 * 1024 / 2];
+    char from[sizeof(fixture->path)];
+    struct buffer text;
+    struct stat info;
+    struct error error;
+
+    buffer_init(&text);
+    memset(large, 'x', sizeof(large));
+    memcpy(from, files_test_path(fixture, "from"), sizeof(from));
+    assert_int_equal(files_write(from, (struct bytes){large, sizeof(large)}, &error), ERROR_NONE);
+    assert_int_equal(chmod(from, 0644), 0);
+    assert_int_equal(chmod(fixture->folder, 0755), 0);
+    assert_int_equal(files_copy(from, files_test_path(fixture, "to"), &error), ERROR_NONE);
+    assert_int_equal(files_read(fixture->path, sizeof(large), &text, &error), ERROR_NONE);
+    assert_true(bytes_equal(buffer_bytes(&text), (struct bytes){large, sizeof(large)}));
+    assert_int_equal(stat(fixture->path, &info), 0);
+    assert_int_equal(info.st_mode & 07777, 0600);
+    sync_error = EIO;
+    assert_int_equal(files_copy(from, fixture->path, &error), ERROR_IO);
+    assert_int_equal(files_give_folder(fixture->folder, &error), ERROR_IO);
+    sync_error = 0;
+    assert_int_equal(files_copy(files_test_path(fixture, "missing"), from, &error), ERROR_IO);
+    assert_int_equal(files_copy(from, "/dev/full", &error), ERROR_IO);
+    assert_int_equal(files_give_folder(fixture->folder, &error), ERROR_NONE);
+    assert_int_equal(stat(fixture->folder, &info), 0);
+    assert_int_equal(info.st_mode & 07777, 0700);
+    assert_int_equal(stat(from, &info), 0);
+    assert_int_equal(info.st_mode & 07777, 0600);
+    assert_int_equal(files_give_folder(files_test_path(fixture, "missing"), &error), ERROR_IO);
+    assert_int_equal(files_remove(from, &error), ERROR_NONE);
+    assert_int_equal(files_remove(files_test_path(fixture, "to"), &error), ERROR_NONE);
+    buffer_deinit(&text);
+}
+
 static void probes_the_disk(void **state)
 {
-    struct fixture *fixture = *state;
+    struct files_fixture *fixture = *state;
     struct error error;
 
     assert_int_equal(files_probe(fixture->folder, &error), ERROR_NONE);
     sync_error = EIO;
     assert_int_equal(files_probe(fixture->folder, &error), ERROR_IO);
     sync_error = 0;
-    assert_int_not_equal(access(path_of(fixture, "probe"), F_OK), 0); /* nothing is left */
-    assert_int_equal(files_probe(path_of(fixture, "missing"), &error), ERROR_IO);
+    assert_int_not_equal(access(files_test_path(fixture, "probe"), F_OK), 0); /* nothing is left */
+    assert_int_equal(files_probe(files_test_path(fixture, "missing"), &error), ERROR_IO);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(makes_folders_and_keeps_those_that_exist, setup, teardown),
-        cmocka_unit_test_setup_teardown(syncs_the_names_of_folders, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_a_folder_where_a_file_is, setup, teardown),
-        cmocka_unit_test_setup_teardown(reads_back_what_it_wrote, setup, teardown),
-        cmocka_unit_test_setup_teardown(leaves_the_buffer_as_it_was_when_reading_fails, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_failed_write_leaves_the_old_contents, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_write_leaves_nothing_beside_the_file, setup, teardown),
-        cmocka_unit_test_setup_teardown(lists_and_removes, setup, teardown),
-        cmocka_unit_test_setup_teardown(reads_block_by_block, setup, teardown),
-        cmocka_unit_test_setup_teardown(locks_a_folder_alone_or_shared, setup, teardown),
-        cmocka_unit_test_setup_teardown(probes_the_disk, setup, teardown),
-        cmocka_unit_test_setup_teardown(knows_the_free_disk, setup, teardown),
+        cmocka_unit_test_setup_teardown(makes_folders_and_keeps_those_that_exist, files_setup,
+                                        files_teardown),
+        cmocka_unit_test_setup_teardown(syncs_the_names_of_folders, files_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(refuses_a_folder_where_a_file_is, files_setup,
+                                        files_teardown),
+        cmocka_unit_test_setup_teardown(reads_back_what_it_wrote, files_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(leaves_the_buffer_as_it_was_when_reading_fails, files_setup,
+                                        files_teardown),
+        cmocka_unit_test_setup_teardown(a_failed_write_leaves_the_old_contents, files_setup,
+                                        files_teardown),
+        cmocka_unit_test_setup_teardown(a_write_leaves_nothing_beside_the_file, files_setup,
+                                        files_teardown),
+        cmocka_unit_test_setup_teardown(lists_and_removes, files_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(reads_block_by_block, files_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(locks_a_folder_alone_or_shared, files_setup,
+                                        files_teardown),
+        cmocka_unit_test_setup_teardown(copies_for_the_owner_only, files_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(probes_the_disk, files_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(knows_the_free_disk, files_setup, files_teardown),
     };
 
     return cmocka_run_group_tests_name("files", tests, NULL, NULL);

@@ -11,6 +11,7 @@
 enum error_code mailbox_init(struct mailbox *mailbox)
 {
     list_init(&mailbox->messages_);
+    mailbox->is_woken_ = false;
     mailbox->fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (mailbox->fd_ < 0)
         return ERROR_IO;
@@ -35,17 +36,24 @@ void mailbox_post(struct mailbox *mailbox, struct list *message)
 
 void mailbox_post_all(struct mailbox *mailbox, struct list *messages)
 {
-    bool was_empty;
-
     if (list_is_empty(messages))
         return;
     pthread_mutex_lock(&mailbox->lock_);
-    was_empty = list_is_empty(&mailbox->messages_);
+    bool was_empty = list_is_empty(&mailbox->messages_);
     list_join(&mailbox->messages_, messages);
-    /* Within the lock, here and in mailbox_take: the descriptor is readable exactly while there are
-     * messages. */
-    if (was_empty)
+    /* Within the lock, here and in mailbox_take: the descriptor is readable exactly while there is
+     * something to take. */
+    if (was_empty && !mailbox->is_woken_)
         eventfd_write(mailbox->fd_, 1);
+    pthread_mutex_unlock(&mailbox->lock_);
+}
+
+void mailbox_wake(struct mailbox *mailbox)
+{
+    pthread_mutex_lock(&mailbox->lock_);
+    if (list_is_empty(&mailbox->messages_) && !mailbox->is_woken_)
+        eventfd_write(mailbox->fd_, 1);
+    mailbox->is_woken_ = true;
     pthread_mutex_unlock(&mailbox->lock_);
 }
 
@@ -54,8 +62,9 @@ void mailbox_take(struct mailbox *mailbox, struct list *ret_messages)
     eventfd_t count;
 
     pthread_mutex_lock(&mailbox->lock_);
-    if (!list_is_empty(&mailbox->messages_)) {
+    if (!list_is_empty(&mailbox->messages_) || mailbox->is_woken_) {
         list_join(ret_messages, &mailbox->messages_);
+        mailbox->is_woken_ = false;
         eventfd_read(mailbox->fd_, &count);
     }
     pthread_mutex_unlock(&mailbox->lock_);

@@ -20,7 +20,8 @@
 struct mailbox {
     pthread_mutex_t lock_;
     struct list messages_; /* guarded by lock_ */
-    int fd_;               /* an eventfd: readable while there may be messages */
+    bool is_woken_;        /* mailbox_wake since the last take; guarded by lock_ */
+    int fd_;               /* an eventfd: readable while there are messages, or is_woken_ */
 };
 
 /* ERROR_IO when the process has no file descriptor left. */
@@ -33,6 +34,9 @@ void mailbox_post(struct mailbox *mailbox, struct list *message);
 /* Posts every message of a list, which is empty afterwards. */
 void mailbox_post_all(struct mailbox *mailbox, struct list *messages);
 
+/* Ends the wait of the reader, or its next one, without a message. */
+void mailbox_wake(struct mailbox *mailbox);
+
 /* Moves everything posted so far to the end of `ret_messages`, oldest first. Does not wait. */
 void mailbox_take(struct mailbox *mailbox, struct list *ret_messages);
 
@@ -44,7 +48,7 @@ void mailbox_wait_any(struct mailbox *const mailboxes[], size_t count, uint64_t 
 
 #define MAILBOX_WAIT_MAX 8 /* the most mailboxes of one mailbox_wait_any */
 
-/* For an epoll loop: readable when there are messages. */
+/* For an epoll loop: readable when there is something to take. */
 static inline int mailbox_fd(const struct mailbox *mailbox)
 {
     return mailbox->fd_;

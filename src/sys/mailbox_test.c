@@ -72,6 +72,32 @@ static void is_readable_exactly_while_there_are_messages(void **state)
     mailbox_deinit(&mailbox);
 }
 
+/* Goal: a wake-up without a message ends one wait, together with messages or without. Method: the
+ * descriptor, after each order of waking, posting and taking. */
+static void wakes_without_a_message(void **state)
+{
+    struct message message;
+    struct mailbox mailbox;
+    struct list taken;
+
+    (void)state;
+    assert_int_equal(mailbox_init(&mailbox), ERROR_NONE);
+    list_init(&taken);
+    mailbox_wake(&mailbox);
+    mailbox_wake(&mailbox);
+    mailbox_wait(&mailbox, UINT64_MAX);
+    mailbox_take(&mailbox, &taken);
+    assert_true(list_is_empty(&taken));
+    assert_false(is_readable(&mailbox));
+    mailbox_wake(&mailbox);
+    mailbox_post(&mailbox, &message.link);
+    mailbox_wake(&mailbox);
+    mailbox_take(&mailbox, &taken);
+    assert_false(list_is_empty(&taken));
+    assert_false(is_readable(&mailbox));
+    mailbox_deinit(&mailbox);
+}
+
 enum { WRITERS = 3, EACH = 20000 };
 
 struct writer {
@@ -131,6 +157,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hands_out_in_the_order_of_posting),
         cmocka_unit_test(is_readable_exactly_while_there_are_messages),
+        cmocka_unit_test(wakes_without_a_message),
         cmocka_unit_test(loses_nothing_between_threads),
     };
 

@@ -22,11 +22,10 @@ static const char *notify_find(char *const environment[], const char *name)
 static uint64_t notify_number(const char *text)
 {
     char *end;
-    uint64_t value;
 
     if (!text || *text < '0' || *text > '9')
         return 0;
-    value = strtoull(text, &end, 10);
+    uint64_t value = strtoull(text, &end, 10);
     return *end ? 0 : value;
 }
 
@@ -48,8 +47,6 @@ size_t notify_send(const struct notify *notify, const char *state)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t size = strlen(notify->socket_);
-    ssize_t sent;
-    int fd;
 
     _Static_assert(sizeof(address.sun_path) == sizeof(notify->socket_), "an address fits");
     if (size == 0)
@@ -57,11 +54,11 @@ size_t notify_send(const struct notify *notify, const char *state)
     memcpy(address.sun_path, notify->socket_, size);
     if (address.sun_path[0] == '@')
         address.sun_path[0] = '\0';
-    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return 0;
-    sent = sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&address,
-                  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size));
+    ssize_t sent = sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&address,
+                          (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size));
     close(fd);
     return sent < 0 ? 0 : (size_t)sent;
 }

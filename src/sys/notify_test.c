@@ -19,7 +19,7 @@
 #define TEXT(literal) ((char[]){literal})
 
 /* Listens at `name`, where '@' begins an abstract one. */
-static int listen_at(const char *name)
+static int notify_test_listen_at(const char *name)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
@@ -38,7 +38,7 @@ static void check_heard(const char *name)
     char variable[200], text[64] = "";
     char *const environment[] = {TEXT("PATH=/bin"), variable, NULL};
     struct notify notify;
-    int fd = listen_at(name);
+    int fd = notify_test_listen_at(name);
 
     snprintf(variable, sizeof(variable), "NOTIFY_SOCKET=%s", name);
     notify_init(&notify, environment);

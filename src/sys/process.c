@@ -4,9 +4,11 @@
 #include "sys/files.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 uint64_t process_memory_bytes(void)
@@ -25,18 +27,29 @@ uint64_t process_memory_bytes(void)
     return pages * (unsigned long long)sysconf(_SC_PAGESIZE);
 }
 
+unsigned process_cores(void)
+{
+    cpu_set_t cores;
+
+    return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? (unsigned)CPU_COUNT(&cores) : 1;
+}
+
 uint64_t process_raise_file_limit(uint64_t wanted)
 {
     struct rlimit limit;
-    rlim_t before;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return 0;
-    before = limit.rlim_cur;
+    rlim_t before = limit.rlim_cur;
     if (before >= wanted)
         return before;
     limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
     return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : before;
+}
+
+void process_keep_files_private(void)
+{
+    umask(S_IRWXG | S_IRWXO);
 }
 
 bool process_is_terminal(int fd)

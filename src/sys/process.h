@@ -12,6 +12,9 @@
 /* Resident memory; 0 when /proc cannot be read. */
 uint64_t process_memory_bytes(void);
 
+/* Cores that this process may use; at least 1. */
+unsigned process_cores(void);
+
 /* Raises the limit of open files and sockets towards `wanted`, as far as the machine lets it, and
  * returns the limit that now holds. Never lowers it. */
 uint64_t process_raise_file_limit(uint64_t wanted);
@@ -20,6 +23,9 @@ uint64_t process_raise_file_limit(uint64_t wanted);
  * of the storage would get its number, and what is printed would be written into it. To print fails
  * then, as on a closed descriptor. False when one stays closed. */
 bool process_hold_standard_files(void);
+
+/* From now on files and folders that any part of the process makes are open to its user only. */
+void process_keep_files_private(void);
 
 /* Whether the descriptor is a terminal. */
 bool process_is_terminal(int fd);

@@ -20,13 +20,13 @@
 static void sees_memory_that_was_touched(void **state)
 {
     enum { SIZE = 64 << 20 };
-    uint64_t before = process_memory_bytes(), after;
+    uint64_t before = process_memory_bytes();
     char *block = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     (void)state;
     assert_true(block != MAP_FAILED);
     memset(block, 1, SIZE);
-    after = process_memory_bytes();
+    uint64_t after = process_memory_bytes();
     munmap(block, SIZE);
     assert_true(before > 0);
     assert_true(after >= before + SIZE / 2);
@@ -77,6 +77,13 @@ static void a_file_is_no_terminal(void **state)
     assert_false(process_is_terminal(-1));
 }
 
+static void knows_its_cores(void **state)
+{
+    (void)state;
+    assert_true(process_cores() >= 1);
+    assert_true(process_cores() <= (unsigned)sysconf(_SC_NPROCESSORS_CONF));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -84,6 +91,7 @@ int main(void)
         cmocka_unit_test(raises_the_limit_of_files_and_never_lowers_it),
         cmocka_unit_test(holds_the_standard_files),
         cmocka_unit_test(a_file_is_no_terminal),
+        cmocka_unit_test(knows_its_cores),
     };
 
     return cmocka_run_group_tests_name("process", tests, NULL, NULL);

@@ -1,16 +1,17 @@
+/* Looks up names and values in the JSON object of labels. */
 #include "timer/labels.h"
 
 #include "base/json.h"
 
 /* Goes into the object. False when there are no labels. */
-static bool enter(struct json_reader *reader, struct bytes labels)
+static bool labels_enter(struct json_reader *reader, struct bytes labels)
 {
     json_reader_init(reader, labels);
     return labels.size > 0 && json_peek(reader) == JSON_OBJECT && json_enter_object(reader);
 }
 
-static bool next(struct json_reader *reader, struct json_string *ret_name,
-                 struct json_string *ret_value)
+static bool labels_next(struct json_reader *reader, struct json_string *ret_name,
+                        struct json_string *ret_value)
 {
     return json_next_member(reader, ret_name) && json_peek(reader) == JSON_STRING &&
            json_read_string(reader, ret_value);
@@ -30,23 +31,23 @@ bool labels_have(struct bytes labels, struct bytes name, struct bytes value)
     struct json_reader reader;
     struct json_string its_name, its_value;
 
-    if (!enter(&reader, labels))
+    if (!labels_enter(&reader, labels))
         return false;
-    while (next(&reader, &its_name, &its_value))
+    while (labels_next(&reader, &its_name, &its_value))
         if (is_text(&its_name, name))
             return is_text(&its_value, value);
     return false;
 }
 
-/* The same for texts as they stand in labels. */
+/* labels_has for texts as they stand in labels. */
 static bool have_raw(struct bytes labels, struct bytes name, struct bytes value)
 {
     struct json_reader reader;
     struct json_string its_name, its_value;
 
-    if (!enter(&reader, labels))
+    if (!labels_enter(&reader, labels))
         return false;
-    while (next(&reader, &its_name, &its_value))
+    while (labels_next(&reader, &its_name, &its_value))
         if (bytes_equal(its_name.raw, name))
             return bytes_equal(its_value.raw, value);
     return false;
@@ -57,9 +58,9 @@ bool labels_have_all(struct bytes labels, struct bytes wanted)
     struct json_reader reader;
     struct json_string name, value;
 
-    if (!enter(&reader, wanted))
+    if (!labels_enter(&reader, wanted))
         return wanted.size == 0;
-    while (next(&reader, &name, &value))
+    while (labels_next(&reader, &name, &value))
         if (!have_raw(labels, name.raw, value.raw))
             return false;
     return true;

@@ -1,3 +1,4 @@
+/* Hashes of keys, events and Idempotency-Keys, and the names that a timer carries. */
 #include "timer/name.h"
 
 static uint64_t seed_of(struct name_space space, enum name_kind kind)

@@ -40,7 +40,7 @@ static inline struct name_space name_space_of(const struct timer *timer)
 /* The hash of a name. */
 uint64_t name_hash(struct name_space space, enum name_kind kind, struct bytes text);
 
-/* The same for the Idempotency-Key `request` (without fingerprint) of a timer with this `key`. */
+/* The hash of the Idempotency-Key `request` (without fingerprint) of a timer with this `key`. */
 uint64_t name_hash_request(struct name_space space, struct bytes key, struct bytes request);
 
 /* The Idempotency-Key in timer_texts.request. */
@@ -67,7 +67,7 @@ struct name {
 /* False when there is none left. */
 bool name_next(struct name_walk *walk, struct name *ret_name);
 
-/* Whether this timer is what the name means, if it is of the tenant who says it. */
+/* Whether the name means this timer, provided that the timer is of the tenant that asks. */
 bool name_fits(const struct timer *timer, enum name_kind kind, struct bytes text);
 
 #endif

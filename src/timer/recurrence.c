@@ -1,3 +1,4 @@
+/* Planned instants of a recurrence, computed without a walk over those between. */
 #include "timer/recurrence.h"
 
 #include <assert.h>
@@ -110,7 +111,7 @@ size_t recurrence_list(const struct recurrence *recurrence, struct wall after,
     return count;
 }
 
-/* ---- what was missed ---- */
+/* ---- missed occurrences ---- */
 
 struct wall recurrence_resume(const struct recurrence *recurrence,
                               const struct recurrence_late *late, struct wall previous,
@@ -118,7 +119,7 @@ struct wall recurrence_resume(const struct recurrence *recurrence,
 {
     struct wall last;
 
-    /* What was planned before now - drop_after is too late; what was planned at it is not. */
+    /* An occurrence planned before now - drop_after is too late; one planned at it is not. */
     if (now.ms > late->drop_after_ms)
         previous = wall_max(previous, (struct wall){now.ms - late->drop_after_ms - 1});
     if (late->missed == RECURRENCE_MISSED_LAST) {

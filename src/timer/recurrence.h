@@ -7,9 +7,9 @@
  *                                   .every = {.first = created, .period_ms = 60 * 1000}};
  *     struct wall next = recurrence_next(&minutely, now);
  *
- * What is planned follows from the recurrence alone, never from when something fired: `every` keeps
- * its first instant, so neither a late delivery nor a restart moves its phase, and timers that
- * began at different moments stay apart. So each firing has a name: the timer and the planned
+ * The planned instants follow from the recurrence alone, never from when something fired: `every`
+ * keeps its first instant, so neither a late delivery nor a restart moves its phase, and timers
+ * that began at different moments stay apart. So each firing has a name: the timer and the planned
  * instant.
  *
  * Time       Absolute. Every call but recurrence_count and recurrence_list is O(1) in the instants
@@ -65,7 +65,7 @@ uint64_t recurrence_count(const struct recurrence *recurrence, struct wall after
 size_t recurrence_list(const struct recurrence *recurrence, struct wall after,
                        struct wall *ret_planned, size_t limit);
 
-/* ---- what was missed ---- */
+/* ---- missed occurrences ---- */
 
 /* X(name, text): of those that were missed, fire each, or only the last. */
 #define RECURRENCE_MISSED_LIST(X) \
@@ -80,7 +80,7 @@ enum recurrence_missed {
 
 struct recurrence_late {
     enum recurrence_missed missed;
-    uint64_t drop_after_ms; /* what is later than that is dropped; UINT64_MAX: never */
+    uint64_t drop_after_ms; /* later occurrences are dropped; UINT64_MAX: never */
 };
 
 /* The planned instant to fire next, when `previous` is over (fired, dead or dropped) and it is

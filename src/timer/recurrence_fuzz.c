@@ -22,22 +22,22 @@ static void check_name(struct bytes text)
 }
 
 /* Small numbers, so that there is little to count. */
-struct plan {
+struct recurrence_fuzz_plan {
     uint64_t first, period, count, until, base;
 };
 
-static bool is_planned(const struct plan *plan, uint64_t at)
+static bool is_planned(const struct recurrence_fuzz_plan *plan, uint64_t at)
 {
     return at >= plan->first && at <= plan->until && (at - plan->first) % plan->period == 0 &&
            (!plan->count || (at - plan->first) / plan->period < plan->count);
 }
 
-static struct wall moved(const struct plan *plan, uint64_t at)
+static struct wall moved(const struct recurrence_fuzz_plan *plan, uint64_t at)
 {
     return (struct wall){plan->base + at};
 }
 
-static void check_every(const struct plan *plan, uint64_t at)
+static void check_every(const struct recurrence_fuzz_plan *plan, uint64_t at)
 {
     const uint64_t end = 1024; /* beyond everything that has a last one */
     const struct recurrence every = {
@@ -63,11 +63,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     check_name((struct bytes){(const char *)data, size});
     if (size >= 6)
-        check_every(&(struct plan){.first = data[0],
-                                   .period = data[1] % 64 + 1,
-                                   .count = data[2] % 16,
-                                   .until = data[3] % 2 ? UINT64_MAX : 2 * data[3],
-                                   .base = data[4] % 2 ? UINT64_C(1795132800000) : 0},
-                    data[5] + (data[4] & 2 ? 256 : 0));
+        check_every(
+            &(struct recurrence_fuzz_plan){.first = data[0],
+                                           .period = data[1] % 64 + 1,
+                                           .count = data[2] % 16,
+                                           .until = data[3] % 2 ? UINT64_MAX : 2 * data[3],
+                                           .base = data[4] % 2 ? UINT64_C(1795132800000) : 0},
+            data[5] + (data[4] & 2 ? 256 : 0));
     return 0;
 }

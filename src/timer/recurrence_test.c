@@ -41,7 +41,7 @@ static struct recurrence cron(const char *text)
     return recurrence;
 }
 
-static uint64_t next(const struct recurrence *recurrence, uint64_t after_ms)
+static uint64_t recurrence_test_next(const struct recurrence *recurrence, uint64_t after_ms)
 {
     return recurrence_next(recurrence, (struct wall){after_ms}).ms;
 }
@@ -57,11 +57,11 @@ static void every_is_a_fixed_rate(void **state)
     struct recurrence recurrence = every(1000, 250);
 
     (void)state;
-    assert_int_equal(next(&recurrence, 0), 1000);
-    assert_int_equal(next(&recurrence, 999), 1000);
-    assert_int_equal(next(&recurrence, 1000), 1250);
-    assert_int_equal(next(&recurrence, 1249), 1250);
-    assert_int_equal(next(&recurrence, 1000000001), 1000000250);
+    assert_int_equal(recurrence_test_next(&recurrence, 0), 1000);
+    assert_int_equal(recurrence_test_next(&recurrence, 999), 1000);
+    assert_int_equal(recurrence_test_next(&recurrence, 1000), 1250);
+    assert_int_equal(recurrence_test_next(&recurrence, 1249), 1250);
+    assert_int_equal(recurrence_test_next(&recurrence, 1000000001), 1000000250);
     assert_int_equal(last(&recurrence, 999), WALL_NEVER.ms);
     assert_int_equal(last(&recurrence, 1000), 1000);
     assert_int_equal(last(&recurrence, 1249), 1000);
@@ -75,21 +75,21 @@ static void count_and_until_end_it(void **state)
 
     (void)state;
     recurrence.every.count = 3;
-    assert_int_equal(next(&recurrence, 1250), 1500);
-    assert_int_equal(next(&recurrence, 1500), WALL_NEVER.ms);
+    assert_int_equal(recurrence_test_next(&recurrence, 1250), 1500);
+    assert_int_equal(recurrence_test_next(&recurrence, 1500), WALL_NEVER.ms);
     assert_int_equal(last(&recurrence, 999999), 1500);
     recurrence.until.ms = 1499;
-    assert_int_equal(next(&recurrence, 1250), WALL_NEVER.ms);
+    assert_int_equal(recurrence_test_next(&recurrence, 1250), WALL_NEVER.ms);
     assert_int_equal(last(&recurrence, 999999), 1250);
     recurrence.until.ms = 1500; /* itself included */
-    assert_int_equal(next(&recurrence, 1250), 1500);
+    assert_int_equal(recurrence_test_next(&recurrence, 1250), 1500);
     recurrence.until.ms = 999;
-    assert_int_equal(next(&recurrence, 0), WALL_NEVER.ms);
+    assert_int_equal(recurrence_test_next(&recurrence, 0), WALL_NEVER.ms);
     assert_int_equal(last(&recurrence, 5000), WALL_NEVER.ms);
     recurrence = cron("0 * * * *");
     recurrence.until.ms = 2 * HOUR;
-    assert_int_equal(next(&recurrence, HOUR), 2 * HOUR);
-    assert_int_equal(next(&recurrence, 2 * HOUR), WALL_NEVER.ms);
+    assert_int_equal(recurrence_test_next(&recurrence, HOUR), 2 * HOUR);
+    assert_int_equal(recurrence_test_next(&recurrence, 2 * HOUR), WALL_NEVER.ms);
     assert_int_equal(last(&recurrence, 5 * HOUR), 2 * HOUR);
 }
 
@@ -98,18 +98,18 @@ static void nothing_overflows(void **state)
     struct recurrence recurrence = every(0, UINT64_MAX);
 
     (void)state;
-    assert_int_equal(next(&recurrence, 0), WALL_NEVER.ms);
+    assert_int_equal(recurrence_test_next(&recurrence, 0), WALL_NEVER.ms);
     assert_int_equal(last(&recurrence, UINT64_MAX), 0);
     recurrence = every(WALL_MS_MAX - 1, 1);
-    assert_int_equal(next(&recurrence, 0), WALL_MS_MAX - 1);
-    assert_int_equal(next(&recurrence, WALL_MS_MAX - 1), WALL_MS_MAX);
-    assert_int_equal(next(&recurrence, WALL_MS_MAX), WALL_NEVER.ms);
-    assert_int_equal(next(&recurrence, UINT64_MAX), WALL_NEVER.ms);
+    assert_int_equal(recurrence_test_next(&recurrence, 0), WALL_MS_MAX - 1);
+    assert_int_equal(recurrence_test_next(&recurrence, WALL_MS_MAX - 1), WALL_MS_MAX);
+    assert_int_equal(recurrence_test_next(&recurrence, WALL_MS_MAX), WALL_NEVER.ms);
+    assert_int_equal(recurrence_test_next(&recurrence, UINT64_MAX), WALL_NEVER.ms);
     recurrence = every(WALL_MS_MAX + 1, 1);
-    assert_int_equal(next(&recurrence, 0), WALL_NEVER.ms);
+    assert_int_equal(recurrence_test_next(&recurrence, 0), WALL_NEVER.ms);
     recurrence = every(0, 1);
     recurrence.every.count = UINT64_MAX;
-    assert_int_equal(next(&recurrence, UINT64_MAX - 1), WALL_NEVER.ms);
+    assert_int_equal(recurrence_test_next(&recurrence, UINT64_MAX - 1), WALL_NEVER.ms);
     assert_int_equal(last(&recurrence, UINT64_MAX - 1), WALL_MS_MAX);
     assert_int_equal(recurrence_count(&recurrence, (struct wall){0}, WALL_NEVER, UINT64_MAX),
                      WALL_MS_MAX);
@@ -250,8 +250,9 @@ static size_t list_all(const struct recurrence *recurrence, uint64_t start, uint
     return count;
 }
 
-static void check_moment(const struct recurrence *recurrence, const uint64_t *planned, size_t count,
-                         uint64_t a, uint64_t b)
+static void recurrence_test_check_moment(const struct recurrence *recurrence,
+                                         const uint64_t *planned, size_t count, uint64_t a,
+                                         uint64_t b)
 {
     uint64_t after = WALL_NEVER.ms, before = WALL_NEVER.ms, between = 0;
     struct wall listed[20];
@@ -263,7 +264,7 @@ static void check_moment(const struct recurrence *recurrence, const uint64_t *pl
         before = planned[i];
     for (size_t i = 0; i < count; i++)
         between += planned[i] > a && planned[i] <= b;
-    assert_int_equal(next(recurrence, a), after);
+    assert_int_equal(recurrence_test_next(recurrence, a), after);
     assert_int_equal(last(recurrence, a), before);
     assert_int_equal(recurrence_count(recurrence, (struct wall){a}, (struct wall){b}, 100000),
                      between);
@@ -330,7 +331,7 @@ static void agrees_with_a_plain_list(void **state)
                 a = planned[random_below(&random, count)] + random_below(&random, 3) - 1;
             if (run % 4 == 0 && a < start)
                 continue;
-            check_moment(&recurrence, planned, count, a, b);
+            recurrence_test_check_moment(&recurrence, planned, count, a, b);
             check_resume(&recurrence, planned, count, a, b, random_below(&random, DAY));
         }
     }

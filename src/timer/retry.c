@@ -1,6 +1,13 @@
+/* Back-off with full jitter: the delay before the next attempt. */
 #include "timer/retry.h"
 
 #define RETRY_AFTER_MS_MAX (UINT64_C(24) * 3600 * 1000)
+
+bool retry_policy_equal(const struct retry_policy *a, const struct retry_policy *b)
+{
+    return a->attempts_max == b->attempts_max && a->base_ms == b->base_ms &&
+           a->cap_ms == b->cap_ms && a->timeout_ms == b->timeout_ms;
+}
 
 uint64_t retry_delay_ms(const struct retry_policy *policy, uint32_t attempts,
                         uint64_t retry_after_ms, struct random *random)

@@ -1,3 +1,4 @@
+/* Schedules as text: writing, strict reading, and the step to a recurrence. */
 #include "timer/schedule.h"
 
 #include "calendar/duration.h"
@@ -89,7 +90,7 @@ void schedule_write(const struct schedule_spec *spec, struct buffer *to)
     buffer_append_text(to, "}");
 }
 
-/* ---- reading; only what was written, in which no string has an escape ---- */
+/* ---- reading; only texts of schedule_write, in which no string has an escape ---- */
 
 static bool read_text(struct json_reader *reader, struct bytes *ret_text)
 {
@@ -101,21 +102,21 @@ static bool read_text(struct json_reader *reader, struct bytes *ret_text)
     return !string.escaped;
 }
 
-static bool read_duration(struct json_reader *reader, uint64_t *ret_ms)
+static bool schedule_read_duration(struct json_reader *reader, uint64_t *ret_ms)
 {
     struct bytes text;
 
     return read_text(reader, &text) && !duration_parse(text, ret_ms, NULL);
 }
 
-static bool read_wall(struct json_reader *reader, struct wall *ret_wall)
+static bool schedule_read_wall(struct json_reader *reader, struct wall *ret_wall)
 {
     struct bytes text;
 
     return read_text(reader, &text) && !rfc3339_parse(text, ret_wall, NULL);
 }
 
-static bool read_count(struct json_reader *reader, uint64_t *ret_count)
+static bool schedule_read_count(struct json_reader *reader, uint64_t *ret_count)
 {
     struct bytes number;
 
@@ -123,7 +124,7 @@ static bool read_count(struct json_reader *reader, uint64_t *ret_count)
            json_number_u64(number, ret_count) == JSON_U64_OK;
 }
 
-static bool read_missed(struct json_reader *reader, enum recurrence_missed *ret_missed)
+static bool schedule_read_missed(struct json_reader *reader, enum recurrence_missed *ret_missed)
 {
     struct bytes text;
 
@@ -144,9 +145,10 @@ static bool read_late(struct json_reader *reader, struct schedule_spec *spec)
 
     while (is_good && json_next_member(reader, &name)) {
         if (bytes_equal(name.raw, BYTES("drop_after")))
-            is_good = read_duration(reader, &spec->drop_after_ms);
+            is_good = schedule_read_duration(reader, &spec->drop_after_ms);
         else
-            is_good = bytes_equal(name.raw, BYTES("missed")) && read_missed(reader, &spec->missed);
+            is_good = bytes_equal(name.raw, BYTES("missed")) &&
+                      schedule_read_missed(reader, &spec->missed);
     }
     return is_good;
 }
@@ -162,11 +164,11 @@ static bool read_member(struct json_reader *reader, struct bytes name, struct sc
 {
 #define IS(text) bytes_equal(name, BYTES(text))
     if (IS("every"))
-        return read_duration(reader, &spec->every_ms);
+        return schedule_read_duration(reader, &spec->every_ms);
     if (IS("from"))
-        return read_wall(reader, &spec->from);
+        return schedule_read_wall(reader, &spec->from);
     if (IS("count"))
-        return read_count(reader, &spec->count);
+        return schedule_read_count(reader, &spec->count);
     if (IS("cron"))
         return read_text(reader, &spec->cron);
     if (IS("timezone"))
@@ -174,9 +176,9 @@ static bool read_member(struct json_reader *reader, struct bytes name, struct sc
     if (IS("dst"))
         return read_dst(reader, &spec->dst);
     if (IS("until"))
-        return read_wall(reader, &spec->until);
+        return schedule_read_wall(reader, &spec->until);
     if (IS("spread"))
-        return read_duration(reader, &spec->spread_ms);
+        return schedule_read_duration(reader, &spec->spread_ms);
     return IS("late") && read_late(reader, spec);
 #undef IS
 }
@@ -257,7 +259,7 @@ enum error_code schedule_of(const struct timer *timer, const struct zone_source 
     return code ? code : schedule_make(&spec, timer->created, zones, ret_schedule, ret_error);
 }
 
-/* What is planned, as when it fires. */
+/* The planned instants, as when it fires. */
 static struct wall fires_at(const struct schedule *schedule, struct wall planned)
 {
     struct wall at;

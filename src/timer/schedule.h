@@ -5,8 +5,8 @@
  *     {"every":"10s","from":"2026-11-20T12:00:00.000Z","count":5}
  *     {"cron":"0 9 * * MON-FRI","timezone":"UTC","dst":"shift","late":{"missed":"each"}}
  *
- * A timer that fires once has only `late`, or no text at all. Each firing is `spread` behind what
- * is planned.
+ * A timer that fires once has only `late`, or no text at all. Each firing is `spread` behind its
+ * planned instant.
  *
  * Errors     ERROR_INVALID with the reason: an expression, a zone that is not there; ERROR_CORRUPT
  *            for a text that schedule_write would not write; ERROR_NO_MEMORY and ERROR_IO when a
@@ -19,7 +19,7 @@
 
 #include "timer/recurrence.h"
 
-/* What was asked for. */
+/* The fields of the request. */
 struct schedule_spec {
     uint64_t every_ms;     /* 0: not every */
     struct wall from;      /* every: the first; 0: one period after the timer was made */
@@ -64,7 +64,7 @@ enum error_code schedule_make(const struct schedule_spec *spec, struct wall crea
 enum error_code schedule_of(const struct timer *timer, const struct zone_source *zones,
                             struct schedule *ret_schedule, struct error *ret_error);
 
-/* When it fires first: what is planned from `created` on. WALL_NEVER: never. */
+/* When it fires first: the first planned instant from `created` on. WALL_NEVER: never. */
 struct wall schedule_first(const struct schedule *schedule, struct wall created);
 
 /* When it fires next, after the firing due at `due` is over; in the past when at once. WALL_NEVER:

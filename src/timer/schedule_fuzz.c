@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define REQUIRE(condition) ((condition) ? (void)0 : abort())
 
-static void check_written(const struct schedule_spec *spec)
+static void schedule_fuzz_check_written(const struct schedule_spec *spec)
 {
     struct schedule_spec back = SCHEDULE_SPEC_DEFAULT;
     struct buffer first, second;
@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (schedule_read(text, &spec, NULL))
         return 0;
-    check_written(&spec);
+    schedule_fuzz_check_written(&spec);
     if (schedule_make(&spec, created, &only_utc, &schedule, NULL) == ERROR_NONE && schedule.recurs)
         check_goes_on(&schedule, created);
     return 0;

@@ -40,7 +40,7 @@
     X(AMQP, "amqp://", broker_pair, CONNECTION, brokers)
 
 enum target_kind {
-    TARGET_UNKNOWN, /* no text, or one that is refused: its delivery fails for good */
+    TARGET_UNKNOWN, /* no text, or a refused one: its delivery fails for good */
 #define X(NAME, scheme, parser, sharing, sender) TARGET_##NAME,
     TARGET_KIND_LIST(X)
 #undef X

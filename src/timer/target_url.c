@@ -4,7 +4,7 @@
  *
  * A host that is a name, an IPv4 address or an IPv6 address in brackets, a port of 1 to 65535, no
  * user, no fragment, and only characters that a URL may hold. libcurl, which connects in the end,
- * reads the same host, port and path out of such a text (target_url_fuzz compares them); it is not
+ * reads equal hosts, ports and paths out of such texts (target_url_fuzz compares them); it is not
  * used here because it takes several allocations for each URL, and every timer that is created or
  * loaded comes through here.
  */

@@ -1,6 +1,6 @@
 /*
- * tenant.h - the name of a tenant: whose timers they are. The empty name is the unnamed tenant, to
- * whom everything belongs where there are no tokens.
+ * tenant.h - the name of a tenant: the owner of timers. The empty name is the unnamed tenant,
+ * which owns everything where there are no tokens.
  *
  * Threads    None; a pure function.
  */

@@ -113,7 +113,7 @@ static void test_the_unnamed(void **state)
     tenant_counts_deinit(&tenant_counts);
 }
 
-static void test_names(void **state)
+static void test_tenant_counts_names(void **state)
 {
     char text[TENANT_SIZE_MAX + 2];
 
@@ -135,7 +135,7 @@ int main(void)
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_limit_is_exact),
         cmocka_unit_test(test_the_unnamed),
-        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_tenant_counts_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

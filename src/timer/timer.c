@@ -1,4 +1,7 @@
+/* The memory of a timer: one allocation with its texts; and its id as text. */
 #include "timer/timer.h"
+
+#include "base/footprint.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -90,7 +93,7 @@ static size_t texts_size(const struct timer_texts *texts)
     return size;
 }
 
-static struct bytes place_text(char **at, struct bytes text)
+static struct bytes timer_place_text(char **at, struct bytes text)
 {
     struct bytes placed = {*at, text.size};
 
@@ -110,11 +113,10 @@ static struct timer *timer_place(const struct timer_texts *texts)
 
     if (!timer)
         return NULL;
-#define X(name) timer->texts.name = place_text(&at, texts->name);
+#define X(name) timer->texts.name = timer_place_text(&at, texts->name);
     TIMER_TEXT_LIST(X)
 #undef X
-    /* malloc adds a word and rounds up to two. */
-    timer->footprint = (size + sizeof(size_t) + 15) & ~(size_t)15;
+    timer->footprint = footprint_of(size);
     return timer;
 }
 
@@ -136,7 +138,7 @@ static struct timer *timer_copy_parsed(const struct timer *timer, const struct t
     return copy;
 }
 
-static struct target timer_parse_target(struct bytes text)
+static struct target timer_read_target(struct bytes text)
 {
     struct target target;
 
@@ -157,7 +159,7 @@ struct timer *timer_alloc_parsed(const struct timer_texts *texts, const struct t
 
 struct timer *timer_alloc(const struct timer_texts *texts)
 {
-    const struct target target = timer_parse_target(texts->target);
+    const struct target target = timer_read_target(texts->target);
 
     return timer_alloc_parsed(texts, &target);
 }
@@ -167,7 +169,7 @@ struct timer *timer_copy(const struct timer *timer, const struct timer_texts *te
     if (timer->target.kind != TARGET_UNKNOWN && texts->target.data == timer->texts.target.data &&
         texts->target.size == timer->texts.target.size)
         return timer_copy_parsed(timer, texts, &timer->target);
-    const struct target target = timer_parse_target(texts->target);
+    const struct target target = timer_read_target(texts->target);
     return timer_copy_parsed(timer, texts, &target);
 }
 

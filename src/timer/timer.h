@@ -5,10 +5,10 @@
  * the partition and the position at which the timer was first put, so that a timer which never
  * moved is found without an index.
  *
- * Ownership  Whoever holds the pointer from timer_alloc/timer_copy owns it, until a function that
- *            says "takes".
+ * Ownership  The holder of the pointer from timer_alloc/timer_copy owns it, until a function
+ *            that says "takes".
  * Threads    None of its own: the owner is the only one to write. A timer in a storage batch, a
- *            delivery or a reply is not written by anyone until it has come back.
+ *            delivery or a reply is not written until it has come back.
  */
 #ifndef TICKWHEEL_TIMER_TIMER_H
 #define TICKWHEEL_TIMER_TIMER_H
@@ -63,7 +63,7 @@ enum timer_state {
 const char *timer_state_text(enum timer_state state);
 
 /* Fired, cancelled or dead: nothing more will happen. */
-static inline bool timer_is_over(enum timer_state state)
+static inline bool timer_is_final(enum timer_state state)
 {
     return state >= TIMER_FIRED;
 }
@@ -72,7 +72,7 @@ static inline bool timer_is_over(enum timer_state state)
  * and as a dead letter, which may be redriven. */
 static inline bool timer_keeps_content(enum timer_state state)
 {
-    return !timer_is_over(state) || state == TIMER_DEAD;
+    return !timer_is_final(state) || state == TIMER_DEAD;
 }
 
 struct retry_policy {

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define REQUIRE(condition) ((condition) ? (void)0 : abort())
 
-static int compare(const struct timer_id *a, const struct timer_id *b)
+static int timer_fuzz_compare(const struct timer_id *a, const struct timer_id *b)
 {
     if (a->first.ms != b->first.ms)
         return a->first.ms < b->first.ms ? -1 : 1;
@@ -20,7 +20,7 @@ static int compare(const struct timer_id *a, const struct timer_id *b)
 }
 
 /* The slow way: 128 bits, five at a time, and two at the end that are 0. */
-static bool reference(struct bytes text, struct timer_id *ret_id)
+static bool timer_fuzz_reference(struct bytes text, struct timer_id *ret_id)
 {
     static const char digits[] = "0123456789abcdefghijklmnopqrstuv";
     unsigned __int128 number = 0;
@@ -45,17 +45,17 @@ static void check_text(struct bytes text)
     struct timer_id id, expected;
 
     if (timer_id_parse(text, &id)) {
-        REQUIRE(!reference(text, &expected));
+        REQUIRE(!timer_fuzz_reference(text, &expected));
     } else {
         char again[TIMER_ID_TEXT_SIZE];
 
-        REQUIRE(reference(text, &expected) && timer_id_equal(&id, &expected));
+        REQUIRE(timer_fuzz_reference(text, &expected) && timer_id_equal(&id, &expected));
         timer_id_format(&id, again);
         REQUIRE(bytes_equal(text, bytes_of(again)));
     }
 }
 
-static uint64_t number_at(const uint8_t *data, size_t size)
+static uint64_t timer_fuzz_number_at(const uint8_t *data, size_t size)
 {
     uint64_t number = 0;
 
@@ -66,8 +66,9 @@ static uint64_t number_at(const uint8_t *data, size_t size)
 
 static void check_id(const uint8_t *data)
 {
-    struct timer_id id = {
-        {number_at(data, 6)}, (uint16_t)number_at(data + 6, 2), number_at(data + 8, 8)};
+    struct timer_id id = {{timer_fuzz_number_at(data, 6)},
+                          (uint16_t)timer_fuzz_number_at(data + 6, 2),
+                          timer_fuzz_number_at(data + 8, 8)};
     struct timer_id other = id, back;
     char text[TIMER_ID_TEXT_SIZE], other_text[TIMER_ID_TEXT_SIZE];
     int order;
@@ -82,7 +83,7 @@ static void check_id(const uint8_t *data)
         other.serial ^= UINT64_C(1) << data[17] % 64;
     timer_id_format(&other, other_text);
     order = strcmp(text, other_text);
-    REQUIRE((order > 0) - (order < 0) == compare(&id, &other));
+    REQUIRE((order > 0) - (order < 0) == timer_fuzz_compare(&id, &other));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -135,10 +135,10 @@ static void test_states(void **state)
     assert_string_equal(timer_state_text(TIMER_FIRED), "fired");
     assert_string_equal(timer_state_text(TIMER_CANCELLED), "cancelled");
     assert_string_equal(timer_state_text(TIMER_DEAD), "dead");
-    assert_false(timer_is_over(TIMER_SCHEDULED) || timer_is_over(TIMER_DELIVERING) ||
-                 timer_is_over(TIMER_RETRYING));
-    assert_true(timer_is_over(TIMER_FIRED) && timer_is_over(TIMER_CANCELLED) &&
-                timer_is_over(TIMER_DEAD));
+    assert_false(timer_is_final(TIMER_SCHEDULED) || timer_is_final(TIMER_DELIVERING) ||
+                 timer_is_final(TIMER_RETRYING));
+    assert_true(timer_is_final(TIMER_FIRED) && timer_is_final(TIMER_CANCELLED) &&
+                timer_is_final(TIMER_DEAD));
 }
 
 static void test_alloc(void **state)

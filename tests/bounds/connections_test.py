@@ -24,7 +24,7 @@ EACH_BYTES = 64 << 10  # that one connection may cost: header_bytes_max and what
 PATIENCE_S = 120  # only against waiting for ever
 TCP_REPAIR = 19
 FILES = 1024
-GET = b"GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n"
+GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 class Crowd:

@@ -61,7 +61,7 @@ class Peers:
             self.sockets.append(peer)
 
     def request(self, method, path, body=b"", headers=""):
-        head = f"{method} {path} HTTP/1.1\r\nHost: test\r\nContent-Length: {len(body)}\r\n{headers}\r\n".encode()
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n{headers}\r\n".encode()
         for peer in self.sockets:
             try:
                 peer.sendall(head + body)
@@ -181,7 +181,7 @@ def reads_a_batch_answer_slowly(daemon):
 def sends_a_batch_slowly(daemon):
     """A line now and then, on as many connections as batches may be under way, and more."""
     peers = Peers(daemon, min(CONNECTIONS, 300))
-    head = b"POST /v1/timers/batch HTTP/1.1\r\nHost: test\r\nContent-Type: application/x-ndjson\r\n" \
+    head = b"POST /v1/timers/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n" \
            b"Content-Length: 1000000000\r\n\r\n"
     line = next(far(1, 1))
 
@@ -200,7 +200,7 @@ def sends_a_batch_slowly(daemon):
 def sends_a_body_slowly(daemon):
     """All but the end of it."""
     peers = Peers(daemon)
-    head = b"POST /v1/timers HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\nContent-Length: 1100000\r\n\r\n"
+    head = b"POST /v1/timers HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1100000\r\n\r\n"
     for peer in peers.sockets:
         try:
             peer.sendall(head + b" " * 1_000_000)

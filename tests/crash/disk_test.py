@@ -23,7 +23,7 @@ MIB = 1 << 20
 REFUSALS = 20
 RESERVE = 32 * MIB
 FLAGS = ("--window", "1s", "--watermark-interval", "100ms", "--retain", "1h",
-         "--storage-memtable-bytes", "1M", "--disk-reserve-bytes", str(RESERVE))
+         "--storage-memtable-bytes", "1M", *load.PAUSES, "--disk-reserve-bytes", str(RESERVE))
 
 
 class DiskTest(unittest.TestCase):

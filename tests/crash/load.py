@@ -26,6 +26,9 @@ FAR_MS = 3600 * 1000
 FOREVER = 1 << 63
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
+# The path whose first answer is always 500 opens its breaker now and then: its timers wait for a moment, not minutes.
+PAUSES = ("--target-breaker-pause", "100ms", "--target-breaker-pause-max", "200ms")
+
 
 def rounds(default):
     return int(os.environ.get("TEST_ROUNDS") or os.environ.get("ROUNDS") or default)

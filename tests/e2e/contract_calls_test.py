@@ -89,7 +89,7 @@ class OneTimerTest(daemon_case.DaemonCase):
     # proves: idempotency, idempotency-differs, bad-request, request-differs
     def test_an_idempotency_key(self):
         body = {"after": "1h", "target": self.receiver.url()}
-        for wrong in ("", "a b", "x" * 257, "ü", "a\tb"):
+        for wrong in ("", "a b", "x" * 257, "ü", "a\tb", '"', '""', '"a', '"a"b', '"a\\', '"a\\b"', f'"{"x" * 257}"'):
             self.call(400, "POST", "/v1/timers", body, {"Idempotency-Key": wrong})
             self.call(400, "PUT", "/v1/keys/k/timer", body, {"Idempotency-Key": wrong})
         connection = self.daemon.connect()
@@ -107,7 +107,11 @@ class OneTimerTest(daemon_case.DaemonCase):
         self.assertEqual((second, again["Location"], again["ETag"]), (first, fields["Location"], fields["ETag"]))
         problem = self.call(422, "POST", "/v1/timers", {**body, "payload": 1}, {"Idempotency-Key": "!" * 256})[1]
         self.assertEqual(problem["type"], "/problems/request-differs")
+        quoted = {"Idempotency-Key": f'"{"!" * 256}"'}
+        self.assertEqual(self.call(201, "POST", "/v1/timers", body, quoted)[1], first)
         self.assertEqual(self.listed(""), [first["id"]])
+        second = self.call(201, "POST", "/v1/timers", body, {"Idempotency-Key": r'"a\\\"1"'})[1]
+        self.assertEqual(self.call(201, "POST", "/v1/timers", body, {"Idempotency-Key": r'a\"1'})[1], second)
 
     # proves: idempotency
     def test_many_at_once_with_one_idempotency_key(self):
@@ -173,6 +177,56 @@ class RetainOnDiskTest(RetainTest):
     flags = ("--retain", "1s", "--watermark-interval", "1h")
 
 
+class DeadRetainTest(daemon_case.DaemonCase):
+    flags = ("--retain", "0s", "--dead-retain", "8s", "--watermark-interval", "50ms")
+
+    # proves: dead-retain, dead_retain
+    def test_a_dead_letter_outlives_other_final_timers(self):
+        """What fired is trimmed at once; a dead letter is there until its own time is over, also over a kill -9."""
+        fired, dead = self.create(after=0), self.create("/gone", after=0, payload=7)
+        harness.wait_until(lambda: self.get(fired)[0] == 404, 10, "404")
+        self.await_state(dead, "dead")
+        self.restart()
+        self.assertEqual(self.get(dead)[2]["timer"]["payload"], 7)
+        self.assertEqual(self.listed("limit=100", "/v1/dead"), [dead["id"]])
+        harness.wait_until(lambda: self.get(dead)[0] == 404, 40, "404")
+        self.assertEqual(self.listed("limit=100", "/v1/dead"), [])
+        harness.wait_until(lambda: self.daemon.metric("tickwheel_dead_letters") == 0, 20, "it goes from the disk")
+        self.assertEqual(self.daemon.metric("tickwheel_dead_dropped_total"), 0)
+
+
+class DeadBytesTest(daemon_case.DaemonCase):
+    flags = ("--dead-bytes-max", "20K", "--partitions", "1")
+
+    # proves: dead-retain, dead_bytes_max
+    def test_the_oldest_dead_letters_go(self):
+        """Below the bound all stay; beyond it the oldest go, counted and logged; the newest are there after a kill -9."""
+        def die(count):
+            made = [self.create("/gone", after=0, payload="x" * 1000) for _ in range(count)]
+            for timer in made:
+                harness.wait_until(lambda timer=timer: self.get(timer)[0] != 200, 20, "its end")
+            return made
+        few = die(5)
+        self.assertEqual({self.get(timer)[0] for timer in few}, {410})
+        self.assertEqual(self.daemon.metric("tickwheel_dead_dropped_total"), 0)
+        for _ in range(4):
+            last = die(10)
+        def is_within_the_bound():
+            """The metrics are those of a moment ago, so all of them must agree."""
+            letters, dropped = (self.daemon.metric(f"tickwheel_dead_{name}") for name in ("letters", "dropped_total"))
+            return (dropped > 0 and letters + dropped == 5 + 4 * 10 and
+                    self.daemon.metric("tickwheel_dead_bytes") <= 20 << 10 and
+                    len(self.listed("limit=100", "/v1/dead")) == letters)
+        harness.wait_until(is_within_the_bound, 20, "the oldest are dropped")
+        kept = self.listed("limit=100", "/v1/dead")
+        self.assertTrue(kept)
+        self.assertIn(last[-1]["id"], kept)
+        self.assertEqual({self.get(timer)[0] for timer in few}, {404})
+        harness.wait_until(lambda: "event=dead_letters_dropped" in self.daemon.output(), 10, "the log")
+        self.restart()
+        self.assertEqual(self.listed("limit=100", "/v1/dead"), kept)
+
+
 class ManyTest(daemon_case.DaemonCase):
     def batch(self, lines, **headers):
         body = "".join(json.dumps(line) + "\n" for line in lines)
@@ -231,7 +285,7 @@ class ManyTest(daemon_case.DaemonCase):
                               ({"ids": []}, "#"), ({"keys": ["x"], "at": 1}, "#/at")):
             problem = self.call(422, "POST", "/v1/timers/cancel", body)[1]
             self.assertEqual(problem["errors"][0]["pointer"], pointer)
-        for body, pointer in (({"after": "1 h"}, "#/after"), ({"at": 2**64}, "#/at"), ({}, "#"), ({"after": 1, "at": 1}, "#")):
+        for body, pointer in (({"after": "1 h"}, "#/after"), ({"at": 2**64}, "#/at"), ({}, "#"), ({"after": 1, "at": 10**12}, "#")):
             problem = self.call(422, "POST", path, {"ids": ["x"], **body})[1]
             self.assertEqual(problem["errors"][0]["pointer"], pointer)
 
@@ -272,7 +326,7 @@ class ManyTest(daemon_case.DaemonCase):
 
     # proves: list-state, dead-list, dead-filters
     def test_every_filter_of_dead_letters(self):
-        made = [self.create("/gone", at=1000 + i, labels={"n": str(i % 2)}, payload=i) for i in range(6)]
+        made = [self.create("/gone", at=10**11 + i, labels={"n": str(i % 2)}, payload=i) for i in range(6)]
         self.create()
         for timer in made:
             self.await_state(timer, "dead")
@@ -289,7 +343,7 @@ class ManyTest(daemon_case.DaemonCase):
 
     # proves: redrive, redrive-ids, redrive-selection, redrive-limit
     def test_redrive(self):
-        dead = [self.await_state(self.create("/gone", at=1000 + i, key=f"k{i}", labels={"n": str(i)}, payload=i), "dead")
+        dead = [self.await_state(self.create("/gone", at=10**11 + i, key=f"k{i}", labels={"n": str(i)}, payload=i), "dead")
                 for i in range(4)]
         taken = self.create(key="k0")
         answer = self.call(200, "POST", "/v1/dead/redrive", {"ids": [dead[0]["id"], dead[1]["id"], taken["id"]]})[1]
@@ -322,15 +376,15 @@ class QueueTest(daemon_case.DaemonCase):
     # proves: lease-max, lease-time, receipt, item-content, item-attempt, ack, nack-delay
     # proves: nack-error, extend, queue-results
     def test_an_item_carries_what_its_timer_carried(self):
-        first = self.create(target="queue:jobs", at=1000, payload={"a": 1}, labels={"l": "m"}, headers={"X-A": "b"})
-        second = self.create(target="queue:jobs?priority=0", at=1000, body_base64="AAE=", content_type="x/y")
+        first = self.create(target="queue:jobs", at=10**11, payload={"a": 1}, labels={"l": "m"}, headers={"X-A": "b"})
+        second = self.create(target="queue:jobs?priority=0", at=10**11, body_base64="AAE=", content_type="x/y")
         harness.wait_until(lambda: self.daemon.metric("tickwheel_deliveries_waiting") == 2, 10, "both are ready")
         before = time.time() * 1000
         answer = self.lease()  # one without `max`, for 30s without `lease`, at once without `wait`
         self.assertTrue(29990 < ms_of(answer["leased_until"]) - before < 40000)
         item = answer["items"][0]
         receipt = item.pop("receipt")
-        self.assertEqual(answer["items"], [{"id": first["id"], "due": "1970-01-01T00:00:01.000Z", "attempt": 1,
+        self.assertEqual(answer["items"], [{"id": first["id"], "due": "1973-03-03T09:46:40.000Z", "attempt": 1,
                                             "payload": {"a": 1}, "labels": {"l": "m"}, "headers": {"X-A": "b"}}])
         self.assertEqual(self.state(first), "delivering")
         other = self.lease(max=1000, lease="2s")["items"]

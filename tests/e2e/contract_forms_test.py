@@ -40,7 +40,7 @@ class Document(unittest.TestCase):
 
     def path_of(self, path):
         """One that leads somewhere."""
-        for name, value in (("id", self.timer["id"]), ("key", "k"), ("name", "jobs")):
+        for name, value in (("id", self.timer["id"]), ("key", "k"), ("name", "jobs"), ("type", "gone")):
             path = path.replace("{" + name + "}", value)
         self.assertNotIn("{", path, "what stands for this parameter?")
         return path
@@ -282,7 +282,7 @@ class RateTest(Document):
             file.write(line + "\nlimit shop rate=1 burst=1\n")
         cls.start("--tokens-file", os.path.join(folder, "tokens"))
 
-    # proves: tenant-rate, too-many
+    # proves: tenant-rate, rate-exceeded
     def test_a_rate_bounds_every_call(self):
         """One drop a second: of three requests in a row at least one is over it, whatever it asks for."""
         limited = 0
@@ -299,7 +299,9 @@ class RateTest(Document):
                     break
             self.assertTrue(refused, (method, path))
             for _, fields, problem in refused:
-                self.assertEqual((fields["Retry-After"], problem["type"]), ("1", "/problems/too-many"), path)
+                self.assertEqual((fields["Retry-After"], problem["type"]), ("1", "/problems/rate-exceeded"), path)
+                self.assertEqual((fields["RateLimit-Policy"], fields["RateLimit"]), ('"rate";q=1;w=1', '"rate";r=0;t=1'))
+                self.assertEqual(problem["detail"], "The limit is 1 requests per second; try again in 1 s")
             limited += 1
         self.assertGreater(limited, 15)
 

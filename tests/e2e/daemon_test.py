@@ -59,7 +59,7 @@ class DaemonTest(unittest.TestCase):
         for task in os.scandir(f"/proc/{daemon.process.pid}/task"):
             with open(os.path.join(task.path, "comm")) as comm:
                 names.add(comm.read().strip())
-        self.assertLessEqual({"shard-0", "commit", "read", "webhook", "http-0", "http-1"}, names)
+        self.assertLessEqual({"tw-shard-0", "commit", "read", "webhook", "http-0", "http-1"}, names)
 
     # proves: create, outcome-success
     def test_a_timer_rings(self):
@@ -179,6 +179,7 @@ class DaemonTest(unittest.TestCase):
             status, _, problem = daemon.call("POST", "/v1/timers",
                                              {"after": 0, "target": f"http://{host}/x"})
             self.assertEqual((status, problem["errors"][0]["pointer"]), (422, "#/target"), host)
+            self.assertIn("webhook_allow", problem["detail"], host)
 
     # proves: too-many, pending_max (beyond)
     def test_limits(self):

@@ -120,12 +120,17 @@ def judge(folder, live):
         if state == "ended":
             return "crashed", daemon.output()
         found = listed(daemon) if state == "ready" else None
-        said = sum(daemon.metric(name) for name in (
-            "tickwheel_records_corrupt_total", "tickwheel_storage_torn_logs",
-            "tickwheel_storage_lost_writes", "tickwheel_storage_failures_total"))
         # What is read only when it is asked for is asked for once.
         answers = collections.Counter(
             daemon.call("GET", f"/v1/timers/{timer}")[0] for timer in live)
+        if found != live or set(answers) != {200}:  # damage that was met just now is told within a second
+            try:
+                daemon.find_in_output("event=storage_damaged", 3)
+            except TimeoutError:
+                pass
+        said = sum(daemon.metric(name) for name in (
+            "tickwheel_records_corrupt_total", "tickwheel_storage_torn_logs",
+            "tickwheel_storage_lost_writes", "tickwheel_storage_failures_total"))
         output = daemon.output()
         code = daemon.signal(signal.SIGTERM)
         if code < 0 or code > 1:

@@ -103,7 +103,9 @@ def before_call(context, case, kwargs):
     if case.method == "PUT" and isinstance(case.body, dict):
         case.body.pop("key", None)  # it is in the path
     if case.headers and re.fullmatch("[!-~]{1,200}", str(case.headers.get("Idempotency-Key", ""))):
-        case.headers["Idempotency-Key"] += f".{next(REQUESTS)}"  # else it is another request's
+        key = str(case.headers["Idempotency-Key"])
+        end = len(key) - key.startswith('"')
+        case.headers["Idempotency-Key"] = f"{key[:end]}.{next(REQUESTS)}{key[end:]}"  # else it is another request's
     if isinstance(case.body, dict) and re.match(r"(kafka|redis|nats|amqp)://|log:", str(case.body.get("target"))):
         case.body = {**case.body, "target": "http://127.0.0.1:9/"}  # no connection is configured, and a tenant has no log:
     if isinstance(case.body, dict) and isinstance(case.body.get("target"), str):

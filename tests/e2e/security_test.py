@@ -13,7 +13,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import unittest
@@ -21,6 +20,7 @@ import warnings
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import harness
+from tokens_case import TokensCase, bearer, make_token
 
 TARGET = "http://127.0.0.1:9/never"
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -59,59 +59,13 @@ REQUESTS = {
     "getMetrics": ({}, None),
     "getHealth": ({}, None),
     "getReadiness": ({}, None),
+    "getProblem": ({"type": "gone"}, None),
     "getOpenapi": ({}, None),
     "getIndex": ({}, None),
 }
 
 
-def make_token(tenant, scopes=None):
-    """A new token and its line for the file, as an operator gets them."""
-    done = subprocess.run([harness.find("tickwheeld"), "--make-token", tenant] + ([scopes] if scopes else []),
-                          capture_output=True, text=True, check=True)
-    token, line = done.stdout.splitlines()
-    return token, line
-
-
-def bearer(token):
-    return {"Authorization": f"Bearer {token}"}
-
-
-class Folder(unittest.TestCase):
-    """A folder for tokens, certificates and data; daemons that end with the test."""
-
-    def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="tickwheel-e2e-")
-        self.addCleanup(shutil.rmtree, self.folder)
-        self.lines, self.tokens = [], {}
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def token(self, name, tenant, scopes=None):
-        self.tokens[name], line = make_token(tenant, scopes)
-        self.lines.append(line)
-        return self.tokens[name]
-
-    def write_tokens(self, *limits):
-        with open(self.path("tokens"), "w", encoding="utf-8") as file:
-            file.write("\n".join(["# tenants of a test", *self.lines, *limits]) + "\n")
-
-    def start(self, *flags, tokens=True):
-        flags = [*flags, *(["--tokens-file", self.path("tokens")] if tokens else [])]
-        daemon = harness.Daemon(self.path("data"), *flags)
-        self.addCleanup(daemon.close)
-        if "--tls-key" not in flags:
-            harness.wait_until(daemon.is_ready, 30, "ready")
-        return daemon
-
-    def reload(self, daemon, event="reloaded", what="tokens_file"):
-        pattern = f"event={event} what={what}"
-        before = daemon.output().count(pattern)
-        daemon.process.send_signal(signal.SIGHUP)
-        harness.wait_until(lambda: daemon.output().count(pattern) > before, 20, pattern)
-
-
-class TokensTest(Folder):
+class TokensTest(TokensCase):
     def setUp(self):
         super().setUp()
         for scope in SCOPES:
@@ -199,6 +153,7 @@ class TokensTest(Folder):
         daemon = self.start("--metrics-access", "open")
         self.assertEqual(daemon.call("GET", "/metrics")[0], 200)
         self.assertEqual(daemon.call("GET", "/v1/timers")[0], 401)
+        self.assertEqual(daemon.call("POST", "/v1/admin/backup")[0], 401)
 
     # proves: token-reload
     def test_a_reload_lets_in_and_shuts_out(self):
@@ -225,7 +180,7 @@ class TokensTest(Folder):
         connection.close()  # the same one all the time
 
 
-class TenantsTest(Folder):
+class TenantsTest(TokensCase):
     """Everything that one tenant has, asked for by another in every way there is."""
 
     def setUp(self):
@@ -415,7 +370,7 @@ class TenantsTest(Folder):
         self.call("shop", 404, "GET", f"/v1/timers/{old['id']}")
 
 
-class LimitsTest(Folder):
+class LimitsTest(TokensCase):
     def setUp(self):
         super().setUp()
         self.token("shop", "shop")
@@ -438,6 +393,7 @@ class LimitsTest(Folder):
         self.assertEqual(sorted(line.get("status", 0) for line in answers), [0, 429, 429, 429, 429])
         status, fields, answer = self.create(daemon)
         self.assertEqual((status, answer["type"]), (429, "/problems/too-many"))
+        self.assertIn("pending_max is 10 live timers of the tenant", answer["detail"])
         self.assertGreaterEqual(int(fields["Retry-After"]), 1)
         status, _, _ = self.call(daemon, "shop", "PUT", "/v1/keys/k/timer", {"after": "1h", "target": TARGET})
         self.assertEqual(status, 429)
@@ -538,9 +494,10 @@ class LimitsTest(Folder):
         self.assertEqual(self.call(daemon, "rival", "POST", "/v1/timers", body.ljust(1001), headers)[0], 201)
 
 
-class TlsTest(Folder):
-    def certificate(self, name):
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+class TlsTest(TokensCase):
+    def certificate(self, name, *key):
+        key = key or ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+        subprocess.run(["openssl", "req", "-x509", *key,
                         "-nodes", "-days", "2", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1",
                         "-keyout", self.path(name + ".key"), "-out", self.path(name + ".pem")],
                        check=True, capture_output=True)
@@ -568,6 +525,36 @@ class TlsTest(Folder):
         answer = json.loads(response.read())
         self.assertEqual(response.status, expected, answer)
         return answer
+
+    # proves: tls
+    def test_suites_of_tls_1_2(self):
+        """Each suite that the client knows is offered alone, to a certificate of its kind."""
+        self.token("shop", "shop")
+        self.write_tokens()
+        accepted, refused = set(), set()
+        for name, key in (("ec", ()), ("rsa", ("-newkey", "rsa:2048"))):
+            self.certificate(name, *key)
+            self.use(name)
+            daemon = self.start(*self.flags())
+            every = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            every.set_ciphers("ALL:@SECLEVEL=0")
+            for suite in {each["name"] for each in every.get_ciphers() if each["protocol"] != "TLSv1.3"}:
+                client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                client.maximum_version = ssl.TLSVersion.TLSv1_2
+                client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+                client.set_ciphers(suite + ":@SECLEVEL=0")
+                with socket.create_connection(("127.0.0.1", daemon.port), timeout=30) as plain:
+                    try:
+                        client.wrap_socket(plain).close()
+                        accepted.add(suite)
+                    except OSError:
+                        refused.add(suite)
+            daemon.signal(signal.SIGTERM)
+        refused -= accepted
+        self.assertLessEqual({"ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384"}, accepted)
+        for suite in accepted:
+            self.assertRegex(suite, "^(ECDHE|DHE)-.*(GCM|CHACHA20|CCM)")
+        self.assertLessEqual({"AES128-SHA", "AES128-GCM-SHA256", "ECDHE-RSA-AES128-SHA"}, refused)
 
     # proves: tls
     def test_handshake_reload_and_what_is_refused(self):
@@ -639,7 +626,7 @@ class TlsTest(Folder):
         self.assertEqual([item["payload"] for item in items], [7])
 
 
-class ListeningTest(Folder):
+class ListeningTest(TokensCase):
     def run_daemon(self, *flags):
         """A start that is expected to be refused."""
         return subprocess.run([harness.find("tickwheeld"), "--listen-port", "0", "--data-folder", self.path("data"),

@@ -208,8 +208,8 @@ class QueueTest(unittest.TestCase):
         self.finish(workers, TIMERS, 120)
         seconds = time.monotonic() - begun
         print(f"a backlog of {TIMERS} in {megabytes} MB: {TIMERS / seconds:.0f} a second; spilled "
-              f"{self.daemon.metric('tickwheel_timers_spilled_total'):.0f}, called in "
-              f"{self.daemon.metric('tickwheel_timers_called_in_total'):.0f}", flush=True)
+              f"{self.daemon.metric('tickwheel_timers_spilled_total'):.0f}, reloaded "
+              f"{self.daemon.metric('tickwheel_timers_reloaded_total'):.0f}", flush=True)
         self.assertEqual(self.after_ack, [])
         self.assertLess(seconds, 60)
 

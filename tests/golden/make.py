@@ -70,7 +70,7 @@ def populate(daemon):
     ids["cancelled"] = create(daemon, dict(plain, key="cancelled"))
     assert daemon.call("DELETE", f"/v1/timers/{ids['cancelled']}")[0] == 200
     for name, target in (("fired", "queue:done"), ("dead", "queue:dead")):
-        ids[name] = create(daemon, {"at": 1000, "target": target, "payload": name})
+        ids[name] = create(daemon, {"at": "1970-01-01T00:00:01Z", "target": target, "payload": name})
         status, _, lease = daemon.call("POST", f"/v1/queues/{target[6:]}/lease",
                                        {"max": 1, "wait": "10s"})
         assert status == 200 and len(lease["items"]) == 1, lease
@@ -83,7 +83,7 @@ def populate(daemon):
             assert status == 200, answer
     for number in range(4):  # due, and nobody has pulled them
         ids[f"due-{number}"] = create(
-            daemon, {"at": 2000 + number, "target": "queue:golden", "payload": {"due": number}})
+            daemon, {"at": f"1970-01-01T00:00:02.{number:03}Z", "target": "queue:golden", "payload": {"due": number}})
     return ids
 
 

@@ -154,6 +154,7 @@ int main(void)
     use_purgatory();
     use_runner();
     use_executor();
+    EXPECT(strcmp(tw_version(), TW_VERSION) == 0);
     puts("used");
     return 0;
 }

@@ -20,7 +20,7 @@ LIB = os.path.join(HERE, "..", "..", "lib")
 INPUTS = "60"
 
 GCC = shutil.which("gcc") or "gcc"
-CLANG = shutil.which("clang-14") or shutil.which("clang") or "clang"
+CLANG = shutil.which("clang") or "clang"
 MACHINES = {
     "gcc": [GCC],
     "gcc, 32 bits": [GCC, "-m32"],

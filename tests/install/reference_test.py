@@ -60,6 +60,9 @@ typedef void (*tw_good_turned)(struct tw_good *good, void *context);
 enum tw_good_end tw_good_turn(struct tw_good *good, int angle, tw_good_turned turned,
                               void (*done)(void *context, int count), void *context);
 
+/* For tw_good_twice. */
+static inline int tw_good_double_(int angle);
+
 /* Twice `angle`. */
 static inline int tw_good_twice(int angle)
 {
@@ -152,6 +155,7 @@ class Small(Folder):
                      "`TW_GOOD_MAX`", "`struct tw_good`", "`enum tw_good_end`", "`tw_good_turned`",
                      "| `tw_good_turn` | Turns it by `angle`: |\n", "| `tw_good_twice` | Twice `angle` |\n"):
             self.assertIn(part, page)
+        self.assertNotIn("tw_good_double_", page)
 
     def test_the_whole_header_is_in_the_manual(self):
         self.made("--man", os.path.join(self.folder, "out"), headers=self.header(GOOD))

@@ -12,7 +12,8 @@ lib       the tests of the module that its name begins with: wheel-... is for li
           until it has failed.
 sim       the simulation. RUNS (20000) is the number of seeds that it may survive, STEPS (200) their length. Bugs of
           memory limits and of steps of the clock take longer runs: STEPS=800.
-daemon    the real daemon under the test that the bug names: "Found by tests/...".
+daemon    the real daemon under the test that the bug names: "Found by tests/...", or a test of modules: "Found by
+          src/....c".
 
 SEED is the first seed. The copy is in a temporary folder (TMPDIR), built once and then again for each bug.
 """
@@ -160,14 +161,17 @@ class Daemon:
     """Judges a bug of the daemon by the test that it names. That test passes without a bug: `make test` runs it."""
 
     module = ""
-    targets = ["tickwheeld", "tickwheeld_scarce", "receiver", "faultlayer", "nth"]
 
     def __init__(self, bug):
         self.test, *self.settings = bug.found_by.split()
+        self.targets = ["tickwheeld", "tickwheeld_scarce", "receiver", "faultlayer", "nth"]
+        if self.test.endswith(".c"):
+            self.targets.append(os.path.basename(self.test)[:-2])
 
     def find(self, copy, _):
         environment = dict(setting.split("=", 1) for setting in self.settings)
-        if copy.run(["python3", self.test], 600, TEST_SEED=SEED, TEST_BUILD=copy.build, **environment):
+        command = [f"{copy.build}/{self.test[:-2]}"] if self.test.endswith(".c") else ["python3", self.test]
+        if copy.run(command, 600, TEST_SEED=SEED, TEST_BUILD=copy.build, **environment):
             return None
         return " ".join([self.test, *self.settings])
 

@@ -99,7 +99,7 @@ static bool is_redriven(const struct world *world, const struct op *op, const st
 static bool is_fired(const struct world *world, const struct op *op, const struct twin *twin,
                      const struct timer *timer)
 {
-    return !timer_is_over(timer->state) && timer->attempts == twin->row.attempts &&
+    return !timer_is_final(timer->state) && timer->attempts == twin->row.attempts &&
            timer->due.ms == wall_min(twin->row.content.due, timer->at).ms &&
            was_told(world, op, timer->at);
 }
@@ -114,7 +114,7 @@ static bool could(const struct world *world, const struct op *op, const struct t
     if (!cause_is_about(op, twin) ||
         (change->if_version && change->if_version != twin->row.version) ||
         timer->version != twin->row.version + 1 ||
-        timer_is_over(twin->row.state) != (change->kind == COMMAND_REDRIVE))
+        timer_is_final(twin->row.state) != (change->kind == COMMAND_REDRIVE))
         return false;
     *content = twin->row.content;
     switch (change->kind) {
@@ -124,7 +124,7 @@ static bool could(const struct world *world, const struct op *op, const struct t
     case COMMAND_PATCH:
         content_patch(content, change->fields, &change->content);
         is_right = change->fields & PATCH_DUE ? begins_anew(world, twin, timer)
-                                              : stays(twin, timer) && !timer_is_over(timer->state);
+                                              : stays(twin, timer) && !timer_is_final(timer->state);
         break;
     case COMMAND_TOUCH:
         content->due = change->content.due;

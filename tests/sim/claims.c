@@ -31,7 +31,7 @@ void claims_written(struct world *world, const struct twin *twin, bool is_new)
 {
     const struct content *content = &twin->row.content;
 
-    if (timer_is_over(twin->row.state) || (!content->key && !content->request))
+    if (timer_is_final(twin->row.state) || (!content->key && !content->request))
         return;
     for (size_t i = 0; i < world->model.count; i++) {
         const struct twin *other = world->model.twins[i];
@@ -43,7 +43,7 @@ void claims_written(struct world *world, const struct twin *twin, bool is_new)
             world_fail(world, twin->number, ONE, "key %u is held by timer #%u too", content->key,
                        other->number);
         if (is_new && has_same_request(content, &other->row.content) &&
-            !model_may_forget(world, other))
+            !model_may_forget_names(world, other))
             world_fail(world, twin->number, AGAIN, "request %u was made by timer #%u",
                        content->request, other->number);
     }
@@ -72,7 +72,7 @@ static const struct twin *made_before(const struct world *world, const struct op
 
         if (twin->partition == op->partition && twin->life == TWIN_DURABLE && twin->told_step &&
             twin->told_step < op->step && !twin->was_damaged && twin->row.is_stored &&
-            has_same_request(&twin->row.content, asked) && !model_may_forget(world, twin))
+            has_same_request(&twin->row.content, asked) && !model_may_forget_names(world, twin))
             return twin;
     }
     return NULL;

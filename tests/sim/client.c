@@ -77,7 +77,7 @@ void clients_crash(struct world *world)
 
 static struct wall draw_due(struct world *world)
 {
-    const struct plan *plan = &world->plan;
+    const struct sim_plan *plan = &world->plan;
     const struct wall now = world_now(world);
     const uint64_t window_ms = plan->engine.window_ms;
     struct wall due = now;
@@ -110,7 +110,7 @@ static struct wall draw_due(struct world *world)
 
 static struct retry_policy draw_retry(struct world *world)
 {
-    const struct plan *plan = &world->plan;
+    const struct sim_plan *plan = &world->plan;
 
     return (struct retry_policy){
         .attempts_max = 1 + (uint32_t)world_skewed(world, plan->attempts_max_max - 1),
@@ -212,7 +212,7 @@ static void create_some(struct world *world, uint16_t partition, size_t count)
 {
     const struct wall due = draw_due(world);
     const bool is_one_due = world_chance(world, 500);
-    const struct plan *plan = &world->plan;
+    const struct sim_plan *plan = &world->plan;
     struct content contents[CREATE_MANY_MAX];
 
     if (world->model.count + count > plan->timers_max ||
@@ -241,7 +241,7 @@ void clients_create(struct world *world, uint16_t partition, struct wall due)
  * guess at a timer that is being created. */
 static struct timer_id strange_id(struct world *world, enum command_kind kind, uint16_t partition)
 {
-    const struct model *model = &world->model;
+    const struct sim_model *model = &world->model;
     struct timer_id id = {world_now(world), partition, random_next(&world->random)};
 
     if (model->count > 0 && world_chance(world, 700)) {
@@ -312,11 +312,12 @@ static void change(struct world *world, enum command_kind kind, uint16_t partiti
     static const char *const words[] = {[COMMAND_PATCH] = "patch",
                                         [COMMAND_CANCEL] = "cancel",
                                         [COMMAND_FIRE] = "fire",
-                                        [COMMAND_REDRIVE] = "redrive"};
+                                        [COMMAND_REDRIVE] = "redrive",
+                                        [COMMAND_FORGET] = "forget"};
     struct op *op = clients_call(world, kind, partition, twin);
     struct change *asked = &op->change;
 
-    if (kind != COMMAND_REDRIVE)
+    if (kind != COMMAND_REDRIVE && kind != COMMAND_FORGET)
         op->command.if_version = asked->if_version = clients_draw_if_version(world, twin);
     if (kind == COMMAND_PATCH) {
         do {
@@ -332,6 +333,8 @@ static void change(struct world *world, enum command_kind kind, uint16_t partiti
                asked->if_version);
     if (twin)
         twin->change_count++;
+    if (twin && kind == COMMAND_FORGET)
+        twin->is_forget_asked = true;
     host_submit(world, op);
 }
 
@@ -414,7 +417,7 @@ void clients_answered(struct world *world, struct op *op)
 
 struct twin *clients_draw_twin(struct world *world, enum action action)
 {
-    const struct model *model = &world->model;
+    const struct sim_model *model = &world->model;
 
     for (int tries = 0; tries < 8 && model->count > 0; tries++) {
         struct twin *twin = model->twins[world_below(world, model->count)];
@@ -430,15 +433,18 @@ struct twin *clients_draw_twin(struct world *world, enum action action)
     return NULL;
 }
 
-static enum command_kind command_of(enum action action)
+static enum command_kind command_of(struct world *world, enum action action)
 {
+    const uint32_t forget_permille = world->plan.forget_permille;
+
     switch (action) {
     case ACTION_PATCH:
         return COMMAND_PATCH;
     case ACTION_FIRE:
         return COMMAND_FIRE;
     case ACTION_REDRIVE:
-        return COMMAND_REDRIVE;
+        return forget_permille && world_chance(world, forget_permille) ? COMMAND_FORGET
+                                                                       : COMMAND_REDRIVE;
     default:
         return COMMAND_CANCEL;
     }
@@ -461,7 +467,7 @@ static void act_on(struct world *world, struct twin *twin, enum action action)
     else if (action == ACTION_GET)
         host_submit(world, clients_call(world, COMMAND_GET, partition, NULL));
     else
-        change(world, command_of(action), partition, twin);
+        change(world, command_of(world, action), partition, twin);
 }
 
 bool clients_go_on(struct world *world)

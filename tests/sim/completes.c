@@ -75,7 +75,7 @@ static void judge_firing(struct world *world, const struct op *op)
                    (unsigned long long)firing, (unsigned long long)least, (unsigned long long)most);
 }
 
-static void judge_failed(struct world *world, const struct partition *partition,
+static void judge_failed(struct world *world, const struct sim_partition *partition,
                          const struct op *op)
 {
     const enum error_code error = op->command.error;
@@ -87,7 +87,7 @@ static void judge_failed(struct world *world, const struct partition *partition,
     judge_storage_error(world, partition, op, 0, error);
 }
 
-void completes_judge(struct world *world, const struct partition *partition, struct op *op)
+void completes_judge(struct world *world, const struct sim_partition *partition, struct op *op)
 {
     const struct command *command = &op->command;
 

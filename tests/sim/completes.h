@@ -14,6 +14,6 @@ struct world;
 struct op;
 
 /* The command is answered. */
-void completes_judge(struct world *world, const struct partition *partition, struct op *op);
+void completes_judge(struct world *world, const struct sim_partition *partition, struct op *op);
 
 #endif

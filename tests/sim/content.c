@@ -129,7 +129,7 @@ static bool retry_equal(const struct retry_policy *a, const struct retry_policy 
 
 bool content_matches(const struct content *content, const struct timer *timer)
 {
-    const bool may_lack = timer_is_over(timer->state) && timer->state != TIMER_DEAD;
+    const bool may_lack = timer_is_final(timer->state) && timer->state != TIMER_DEAD;
     const struct timer_texts *texts = &timer->texts;
     struct content_texts want;
 

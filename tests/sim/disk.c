@@ -71,7 +71,7 @@ void disk_take_batch(struct world *world, struct storage_batch *batch)
 static void commit_begin(struct world *world)
 {
     struct disk *disk = &world->disk;
-    struct group *group = calloc(1, sizeof(*group));
+    struct disk_group *group = calloc(1, sizeof(*group));
     size_t waiting = 0, max;
 
     assert(group);
@@ -107,7 +107,7 @@ static void apply(struct world *world, struct storage_batch *const *batches, siz
 }
 
 /* The call fails, but the log may hold its batches up to some point. */
-static void fail(struct world *world, struct group *group, size_t from, size_t to,
+static void fail(struct world *world, struct disk_group *group, size_t from, size_t to,
                  enum error_code code)
 {
     const bool is_torn = code != ERROR_NO_MEMORY && world_chance(world, world->plan.doubt_permille);
@@ -133,7 +133,7 @@ static void fail(struct world *world, struct group *group, size_t from, size_t t
 }
 
 /* Commits [from, to) of the group in one call. */
-static void commit(struct world *world, struct group *group, size_t from, size_t to)
+static void commit(struct world *world, struct disk_group *group, size_t from, size_t to)
 {
     const enum error_code code = fault(world, world->plan.commit_fail_permille, true);
 
@@ -152,7 +152,7 @@ static void commit(struct world *world, struct group *group, size_t from, size_t
 static void commit_end(struct world *world)
 {
     struct disk *disk = &world->disk;
-    struct group *group = disk->group;
+    struct disk_group *group = disk->group;
     const bool is_one_call = world_chance(world, 700);
 
     if (is_one_call)
@@ -168,7 +168,7 @@ static void commit_end(struct world *world)
     begin_later(world);
 }
 
-static void group_free(struct group *group)
+static void group_free(struct disk_group *group)
 {
     free(group->batches);
     free(group);
@@ -176,7 +176,7 @@ static void group_free(struct group *group)
 
 static void committed(struct world *world)
 {
-    struct group *group = list_item(list_pop(&world->disk.answers), struct group, link);
+    struct disk_group *group = list_item(list_pop(&world->disk.answers), struct disk_group, link);
 
     for (size_t i = 0; i < group->count; i++)
         host_committed(world, group->batches[i]);
@@ -274,7 +274,7 @@ void disk_outage(struct world *world)
 }
 
 /* Of the group that was taken up, some batches reached the disk, and of those some in full. */
-static void cut_off(struct world *world, struct group *group)
+static void cut_off(struct world *world, struct disk_group *group)
 {
     struct storage *storage = world->disk.storage;
     const size_t written = world_below(world, group->count + 1);
@@ -301,7 +301,7 @@ static void settle_doubts(struct world *world)
     doubts_crash(world, kept);
 }
 
-static void discard_group(struct world *world, struct group *group)
+static void discard_group(struct world *world, struct disk_group *group)
 {
     for (size_t i = 0; i < group->count; i++)
         host_discard_batch(world, group->batches[i]);
@@ -317,7 +317,7 @@ void disk_crash(struct world *world)
     if (disk->group)
         cut_off(world, disk->group);
     while ((link = list_pop(&disk->answers)))
-        discard_group(world, list_item(link, struct group, link));
+        discard_group(world, list_item(link, struct disk_group, link));
     if (disk->group)
         discard_group(world, disk->group);
     while ((link = list_pop(&disk->waiting)))

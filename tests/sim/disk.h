@@ -15,7 +15,7 @@
 struct world;
 
 /* Batches that are committed together. */
-struct group {
+struct disk_group {
     struct list link;
     struct storage_batch **batches;
     size_t count;
@@ -32,13 +32,13 @@ struct ticket {
 
 struct disk {
     struct storage *storage;
-    struct list waiting;  /* batches */
-    bool is_busy;         /* taking the waiting batches, or committing `group` */
-    struct group *group;  /* taken up, not yet durable */
-    struct list answers;  /* groups whose engines have not heard of them, oldest first */
-    struct list tickets;  /* oldest first */
-    uint64_t answer_ms;   /* when the last answer to a commit, */
-    uint64_t read_ms;     /* the last read, */
+    struct list waiting;      /* batches */
+    bool is_busy;             /* taking the waiting batches, or committing `group` */
+    struct disk_group *group; /* taken up, not yet durable */
+    struct list answers;      /* groups whose engines have not heard of them, oldest first */
+    struct list tickets;      /* oldest first */
+    uint64_t answer_ms;       /* when the last answer to a commit, */
+    uint64_t read_ms;         /* the last read, */
     uint64_t read_end_ms; /* and the last answer to a read come: the next may not overtake them */
     uint64_t outage_end_ms;
     bool is_full; /* in an outage: it can be read, but not written */

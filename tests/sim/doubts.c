@@ -9,7 +9,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-static struct model_copy copy(const struct model *model)
+static struct model_copy copy(const struct sim_model *model)
 {
     struct model_copy copy = {
         malloc((model->count + 1) * sizeof(struct twin)), model->count, {{0}}};
@@ -46,7 +46,7 @@ static void put_back(struct world *world, struct twin *twin, const struct twin *
 
 void doubts_add(struct world *world, const struct storage_batch *batch)
 {
-    struct model *model = &world->model;
+    struct sim_model *model = &world->model;
     struct doubts *doubts = &world->doubts;
 
     assert(doubts->count < DOUBTS_MAX);

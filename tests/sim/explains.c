@@ -40,7 +40,7 @@ static void judge_disk(struct world *world, const struct twin *twin, const struc
 }
 
 /* It may be taken out for delivery between the explanation and this moment. */
-static void judge_place(struct world *world, const struct partition *partition,
+static void judge_place(struct world *world, const struct sim_partition *partition,
                         const struct twin *twin, const struct command *command)
 {
     const struct explained *explained = &command->explained;
@@ -48,11 +48,11 @@ static void judge_place(struct world *world, const struct partition *partition,
 
     if (explained->now.ms != world->model.now_last[partition->index].ms)
         world_fail(world, twin->number, TRUE, "it is not %llu", U64(explained->now.ms));
-    if (timer_is_over(command->timer->state) != (explained->place == PLACE_OVER) ||
-        (was_out && explained->place != PLACE_OUT) ||
-        (explained->place == PLACE_OUT && !twin->is_out))
+    if (timer_is_final(command->timer->state) != (explained->place == PLACE_FINAL) ||
+        (was_out && explained->place != PLACE_INFLIGHT) ||
+        (explained->place == PLACE_INFLIGHT && !twin->is_out))
         world_fail(world, twin->number, TRUE, "it is elsewhere (%d)", explained->place);
-    if (explained->place == PLACE_WAITING && command->timer->due.ms > explained->now.ms)
+    if (explained->place == PLACE_QUEUED && command->timer->due.ms > explained->now.ms)
         world_fail(world, twin->number, TRUE, "it is not due");
     if (explained->place == PLACE_DISK)
         judge_disk(world, twin, command->timer, explained);
@@ -60,7 +60,7 @@ static void judge_place(struct world *world, const struct partition *partition,
 
 /* ---- why it waits ---- */
 
-static bool may_wait_for(const struct world *world, const struct partition *partition,
+static bool may_wait_for(const struct world *world, const struct sim_partition *partition,
                          const struct twin *twin, enum wait_reason reason)
 {
     const struct engine_options *options = &partition->options;
@@ -79,23 +79,24 @@ static bool may_wait_for(const struct world *world, const struct partition *part
         return partition->is_draining;
     case WAIT_TARGET_LIMIT:
         return !is_queued &&
-               partition->out_by_origin[twin->row.content.origin] >= options->target_inflight_max;
+               partition->out_by_origin[twin->row.content.tenant][twin->row.content.origin] >=
+                   options->target_inflight_max;
     case WAIT_ROOM:
         break;
     }
     return !is_queued;
 }
 
-static void judge_wait(struct world *world, const struct partition *partition,
+static void judge_wait(struct world *world, const struct sim_partition *partition,
                        const struct twin *twin, const struct explained *explained)
 {
     const uint8_t origin = twin->row.content.origin;
 
-    if (explained->place == PLACE_WAITING &&
+    if (explained->place == PLACE_QUEUED &&
         (!may_wait_for(world, partition, twin, explained->reason) ||
          partition->is_draining != (explained->reason == WAIT_STOPPING)))
         world_fail(world, twin->number, TRUE, "it does not wait for that (%d)", explained->reason);
-    if (explained->inflight > partition->out_by_origin[origin])
+    if (explained->inflight > partition->out_by_origin[twin->row.content.tenant][origin])
         world_fail(world, twin->number, TRUE, "%u are not under way to its target",
                    explained->inflight);
     if (origin != QUEUE_ORIGIN && explained->reason != WAIT_CATCH_UP &&
@@ -109,7 +110,7 @@ static void judge_wait(struct world *world, const struct partition *partition,
 /* ---- what made it late ---- */
 
 /* What cannot have been, in this run. */
-static void judge_stages(struct world *world, const struct partition *partition,
+static void judge_stages(struct world *world, const struct sim_partition *partition,
                          const struct twin *twin, const struct lateness *lateness)
 {
     const bool has[LATENESS_STAGES] = {
@@ -134,7 +135,7 @@ static void judge_stages(struct world *world, const struct partition *partition,
 
 /* What made a timer late that waits is all of its lateness; what made one late that fired is all
  * until it left the engine, and then until its outcome was durable. */
-static void judge_lateness_of(struct world *world, const struct partition *partition,
+static void judge_lateness_of(struct world *world, const struct sim_partition *partition,
                               const struct twin *twin, const struct command *command)
 {
     const struct timer *timer = command->timer;
@@ -145,7 +146,7 @@ static void judge_lateness_of(struct world *world, const struct partition *parti
     uint64_t late_ms;
 
     judge_stages(world, partition, twin, lateness);
-    if (explained->place == PLACE_WAITING) {
+    if (explained->place == PLACE_QUEUED) {
         late_ms = wall_since(base_of(timer), explained->now);
     } else if (timer->state == TIMER_FIRED && is_this_life && !twin->was_given_back &&
                partition->options.history_max >= HISTORY_ALL &&
@@ -163,26 +164,26 @@ static void judge_lateness_of(struct world *world, const struct partition *parti
                    U64(sum_ms), U64(late_ms));
 }
 
-static void judge_attempt(struct world *world, const struct partition *partition,
+static void judge_attempt(struct world *world, const struct sim_partition *partition,
                           const struct twin *twin, const struct command *command)
 {
     const uint32_t attempt = command->explained.lateness.attempt;
-    const enum place place = command->explained.place;
+    const enum explain_place place = command->explained.place;
     const bool is_next = attempt == command->timer->attempts + 1;
 
-    if ((place == PLACE_WAITING && !is_next) || (place == PLACE_OUT && attempt && !is_next) ||
-        (place != PLACE_WAITING && attempt && !partition->options.history_max))
+    if ((place == PLACE_QUEUED && !is_next) || (place == PLACE_INFLIGHT && attempt && !is_next) ||
+        (place != PLACE_QUEUED && attempt && !partition->options.history_max))
         world_fail(world, twin->number, TRUE, "attempt %u is not the one", attempt);
 }
 
-void explains_judge(struct world *world, const struct partition *partition, const struct twin *twin,
-                    const struct command *command)
+void explains_judge(struct world *world, const struct sim_partition *partition,
+                    const struct twin *twin, const struct command *command)
 {
     const struct explained *explained = &command->explained;
 
     judge_place(world, partition, twin, command);
     judge_attempt(world, partition, twin, command);
-    if (explained->place == PLACE_WAITING || explained->place == PLACE_OUT)
+    if (explained->place == PLACE_QUEUED || explained->place == PLACE_INFLIGHT)
         judge_wait(world, partition, twin, explained);
     if (!world->plan.clock_gap_ms) /* by which the engine counts */
         judge_lateness_of(world, partition, twin, command);

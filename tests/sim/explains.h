@@ -10,7 +10,7 @@
 
 struct command;
 
-void explains_judge(struct world *world, const struct partition *partition, const struct twin *twin,
-                    const struct command *command);
+void explains_judge(struct world *world, const struct sim_partition *partition,
+                    const struct twin *twin, const struct command *command);
 
 #endif

@@ -52,7 +52,7 @@ static void calm_down(struct world *world)
  * memory. False if there are none. */
 static bool stick(struct world *world)
 {
-    const struct plan *plan = &world->plan;
+    const struct sim_plan *plan = &world->plan;
     const uint64_t by_memory = plan->engine.near_bytes_max / 4 / (1000 + plan->text_bytes_max);
     uint64_t places = plan->engine.inflight_max - 1;
     bool is_any = false;
@@ -61,9 +61,8 @@ static bool stick(struct world *world)
         places = by_memory;
     for (uint8_t i = 0; i < plan->origin_count; i++) {
         enum origin_mode mode = ORIGIN_OK;
-        const uint64_t taken = plan->engine.target_inflight_max < plan->timers_max
-                                   ? plan->engine.target_inflight_max
-                                   : plan->timers_max;
+        const uint64_t by_tenants = (uint64_t)plan->tenant_count * plan->engine.target_inflight_max;
+        const uint64_t taken = by_tenants < plan->timers_max ? by_tenants : plan->timers_max;
 
         if (i > 0 && places >= taken && world_chance(world, 500)) {
             places -= taken;
@@ -79,7 +78,7 @@ static bool stick(struct world *world)
  * writes, and twice if they were spilled. */
 static uint64_t fair_ms(const struct world *world)
 {
-    const struct plan *plan = &world->plan;
+    const struct sim_plan *plan = &world->plan;
     const uint64_t each_ms = plan->answer_delay_ms + 4 * plan->disk_delay_ms +
                              2 * plan->read_delay_ms + 6 * plan->message_delay_ms +
                              2 * plan->wake_jitter_ms + plan->engine.storage_retry_ms + 2;
@@ -207,14 +206,21 @@ static size_t stored_count(const struct world *world)
     return count;
 }
 
-/* The last position of any row. */
+/* Dead letters go by the time at which they died, other rows by their position. */
+static struct wall trimmed_after(const struct world *world, const struct sim_row *row)
+{
+    return row->state == TIMER_DEAD ? wall_add(row->ended, world->plan.engine.dead_retain_ms)
+                                    : row->at;
+}
+
+/* The last time at which any row may go. */
 static struct wall last_at(const struct world *world)
 {
     struct wall at = world_now(world);
 
     for (size_t i = 0; i < world->model.count; i++)
         if (world->model.twins[i]->row.is_stored)
-            at = wall_max(at, world->model.twins[i]->row.at);
+            at = wall_max(at, trimmed_after(world, &world->model.twins[i]->row));
     return at;
 }
 

@@ -11,7 +11,7 @@
 
 enum { SPINS_MAX = 20000, STOP_STEPS_MAX = 10000, CHECK_EVERY = 32 };
 
-static struct partition *partition_of(struct world *world, uint16_t index)
+static struct sim_partition *partition_of(struct world *world, uint16_t index)
 {
     return &world->host.partitions[index];
 }
@@ -23,7 +23,7 @@ void host_init(struct world *world)
     world->host = (struct host){0};
     tenant_counts_init(&world->host.tenant_counts);
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
-        struct partition *partition = partition_of(world, p);
+        struct sim_partition *partition = partition_of(world, p);
 
         partition->index = p;
         partition->options = world->plan.engine;
@@ -54,7 +54,7 @@ void host_slept(struct world *world)
 /* ---- one call ---- */
 
 /* The time to pass in; the latest one ever is remembered, for what retention allows. */
-static struct wall begin(struct world *world, struct partition *partition)
+static struct wall begin(struct world *world, struct sim_partition *partition)
 {
     const struct wall now = world_now(world);
 
@@ -63,7 +63,7 @@ static struct wall begin(struct world *world, struct partition *partition)
     return now;
 }
 
-static void take_batches(struct world *world, struct partition *partition)
+static void take_batches(struct world *world, struct sim_partition *partition)
 {
     struct storage_batch *batch;
 
@@ -71,7 +71,7 @@ static void take_batches(struct world *world, struct partition *partition)
         disk_take_batch(world, batch);
 }
 
-static void take_reads(struct world *world, struct partition *partition)
+static void take_reads(struct world *world, struct sim_partition *partition)
 {
     struct engine_read *read;
 
@@ -79,13 +79,14 @@ static void take_reads(struct world *world, struct partition *partition)
         disk_take_read(world, partition->index, read);
 }
 
-static struct twin *put_in_flight(struct world *world, struct partition *partition,
+static struct twin *put_in_flight(struct world *world, struct sim_partition *partition,
                                   struct delivery *delivery)
 {
     struct twin *twin = judge_delivery(world, partition, delivery);
 
     partition->out++;
-    partition->out_by_origin[twin->row.content.origin]++;
+    partition->out_by_origin[twin->row.content.tenant][twin->row.content.origin]++;
+    partition->out_pulled += twin->row.content.origin == QUEUE_ORIGIN;
     twin->is_out = true;
     twin->out_step = world->step;
     twin->out_at = world->model.now_last[partition->index];
@@ -93,7 +94,7 @@ static struct twin *put_in_flight(struct world *world, struct partition *partiti
     return twin;
 }
 
-void host_take_woken(struct world *world, struct partition *partition)
+void host_take_woken(struct world *world, struct sim_partition *partition)
 {
     struct queue *queue = world->workers.crews[partition->index].queue;
     struct bytes name;
@@ -102,7 +103,7 @@ void host_take_woken(struct world *world, struct partition *partition)
         queue_wake(queue, name);
 }
 
-static void take_deliveries(struct world *world, struct partition *partition)
+static void take_deliveries(struct world *world, struct sim_partition *partition)
 {
     struct queue *queue = world->workers.crews[partition->index].queue;
     struct delivery *delivery;
@@ -114,10 +115,10 @@ static void take_deliveries(struct world *world, struct partition *partition)
         queue_recorded(queue, delivery);
 }
 
-static void pump(struct world *world, struct partition *partition);
+static void pump(struct world *world, struct sim_partition *partition);
 
 /* The highest priority first. */
-struct delivery *host_pull(struct world *world, struct partition *partition)
+struct delivery *host_pull(struct world *world, struct sim_partition *partition)
 {
     for (unsigned priority = QUEUE_PRIORITIES; priority > 0; priority--) {
         struct delivery *delivery =
@@ -134,7 +135,7 @@ struct delivery *host_pull(struct world *world, struct partition *partition)
     return NULL;
 }
 
-static void take_replies(struct world *world, struct partition *partition)
+static void take_replies(struct world *world, struct sim_partition *partition)
 {
     struct command *command;
 
@@ -143,7 +144,7 @@ static void take_replies(struct world *world, struct partition *partition)
 }
 
 /* Takes what the engine hands out, in any order; batches and reads are sometimes left for later. */
-static void pump(struct world *world, struct partition *partition)
+static void pump(struct world *world, struct sim_partition *partition)
 {
     const uint64_t first = world_below(world, 4);
 
@@ -185,7 +186,7 @@ static void pump(struct world *world, struct partition *partition)
 
 /* The partition's engine, as recovery makes it: first the raised epoch is durable, then it lives. A
  * crash between the two raises it once more. */
-static void start_partition(struct world *world, struct partition *partition)
+static void start_partition(struct world *world, struct sim_partition *partition)
 {
     struct storage_meta meta;
     enum error_code result;
@@ -203,8 +204,8 @@ static void start_partition(struct world *world, struct partition *partition)
     partition->is_draining = false;
     partition->lazy_until_ms = 0;
     partition->out = 0;
-    for (size_t i = 0; i < ORIGINS_MAX; i++)
-        partition->out_by_origin[i] = 0;
+    partition->out_pulled = 0;
+    memset(partition->out_by_origin, 0, sizeof(partition->out_by_origin));
     host_disturb(world, partition->index);
     workers_start(world, partition->index);
     partition->engine = engine_create(&partition->options, &meta, begin(world, partition));
@@ -222,7 +223,7 @@ void host_start(struct world *world)
         start_partition(world, partition_of(world, p));
 }
 
-static void end_life(struct world *world, struct partition *partition)
+static void end_life(struct world *world, struct sim_partition *partition)
 {
     struct engine_stats stats;
 
@@ -233,7 +234,7 @@ static void end_life(struct world *world, struct partition *partition)
     partition->engine = NULL;
 }
 
-static void drop_replies(struct partition *partition)
+static void drop_replies(struct sim_partition *partition)
 {
     while (engine_take_reply(partition->engine))
         ;
@@ -241,7 +242,7 @@ static void drop_replies(struct partition *partition)
 
 void host_discard_batch(struct world *world, struct storage_batch *batch)
 {
-    struct partition *partition = partition_of(world, batch->partition);
+    struct sim_partition *partition = partition_of(world, batch->partition);
 
     batch->result = ERROR_IO;
     turn_committed(partition->engine, world_now(world), batch);
@@ -263,7 +264,7 @@ void host_discard_delivery(struct world *world, uint16_t partition, struct deliv
 }
 
 /* What the engine still wants to do comes back failed, until it wants nothing. */
-static void exhaust(struct world *world, struct partition *partition)
+static void exhaust(struct world *world, struct sim_partition *partition)
 {
     struct storage_batch *batch;
     struct engine_read *read;
@@ -297,7 +298,7 @@ void host_crash(struct world *world)
     for (uint16_t p = 0; p < world->plan.partition_count; p++)
         workers_crash(world, p);
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
-        struct partition *partition = partition_of(world, p);
+        struct sim_partition *partition = partition_of(world, p);
 
         exhaust(world, partition);
         while ((delivery = engine_take_recorded(partition->engine)))
@@ -315,7 +316,7 @@ void host_crash(struct world *world)
 
 void host_drain(struct world *world, uint16_t index)
 {
-    struct partition *partition = partition_of(world, index);
+    struct sim_partition *partition = partition_of(world, index);
 
     if (partition->is_draining)
         return;
@@ -328,7 +329,7 @@ void host_drain(struct world *world, uint16_t index)
 }
 
 /* Starts a drained partition again, once nothing is out. */
-static void restart_if_drained(struct world *world, struct partition *partition)
+static void restart_if_drained(struct world *world, struct sim_partition *partition)
 {
     if (!partition->is_draining || world->host.is_stopping ||
         world->workers.crews[partition->index].is_turning || !engine_is_idle(partition->engine) ||
@@ -343,7 +344,7 @@ static void restart_if_drained(struct world *world, struct partition *partition)
 
 /* ---- the calls ---- */
 
-static void end(struct world *world, struct partition *partition)
+static void end(struct world *world, struct sim_partition *partition)
 {
     pump(world, partition);
     workers_turn(world, partition);
@@ -355,7 +356,7 @@ void host_worked(struct world *world, uint16_t index)
     end(world, partition_of(world, index));
 }
 
-static void hear_fault(struct world *world, struct partition *partition)
+static void hear_fault(struct world *world, struct sim_partition *partition)
 {
     partition->faults++;
     partition->fault_ms = world->time_ms;
@@ -388,7 +389,7 @@ void host_stop(struct world *world)
 
 uint64_t host_wake_ms(const struct world *world, uint16_t index)
 {
-    const struct partition *partition = &world->host.partitions[index];
+    const struct sim_partition *partition = &world->host.partitions[index];
     const struct wall now = world_now(world);
     const uint64_t queue_ms = workers_wake_ms(world, index);
     struct wall at;
@@ -407,7 +408,7 @@ uint64_t host_wake_ms(const struct world *world, uint16_t index)
 
 void host_advance(struct world *world, uint16_t index)
 {
-    struct partition *partition = partition_of(world, index);
+    struct sim_partition *partition = partition_of(world, index);
 
     if (partition->spin_ms != world->time_ms) {
         partition->spin_ms = world->time_ms;
@@ -422,7 +423,7 @@ void host_advance(struct world *world, uint16_t index)
 
 void host_submit(struct world *world, struct op *op)
 {
-    struct partition *partition = partition_of(world, op->partition);
+    struct sim_partition *partition = partition_of(world, op->partition);
 
     turn_submit(partition->engine, begin(world, partition), &op->command);
     end(world, partition);
@@ -430,7 +431,7 @@ void host_submit(struct world *world, struct op *op)
 
 void host_committed(struct world *world, struct storage_batch *batch)
 {
-    struct partition *partition = partition_of(world, batch->partition);
+    struct sim_partition *partition = partition_of(world, batch->partition);
 
     world_note(world, "committed", batch->partition, 0, batch->write_count, batch->result);
     if (batch->result == ERROR_NONE)
@@ -443,7 +444,7 @@ void host_committed(struct world *world, struct storage_batch *batch)
 
 void host_read_done(struct world *world, uint16_t index, struct engine_read *read)
 {
-    struct partition *partition = partition_of(world, index);
+    struct sim_partition *partition = partition_of(world, index);
 
     world_note(world, "read done", index, 0, read->result, read->page.count);
     if (read->result != ERROR_NONE && read->result != ERROR_NOT_FOUND)
@@ -455,12 +456,13 @@ void host_read_done(struct world *world, uint16_t index, struct engine_read *rea
 void host_delivered(struct world *world, uint16_t index, struct twin *twin, uint8_t origin,
                     struct delivery *delivery)
 {
-    struct partition *partition = partition_of(world, index);
+    struct sim_partition *partition = partition_of(world, index);
     const struct wall now = begin(world, partition);
 
     judge_outcome(world, twin, &delivery->outcome, now);
     partition->out--;
-    partition->out_by_origin[origin]--;
+    partition->out_by_origin[twin->row.content.tenant][origin]--;
+    partition->out_pulled -= origin == QUEUE_ORIGIN;
     turn_delivered(partition->engine, now, delivery);
     world_tempt(world, world->plan.disk_delay_ms);
     end(world, partition);

@@ -14,7 +14,7 @@ struct world;
 struct twin;
 struct op;
 
-struct partition {
+struct sim_partition {
     struct engine *engine; /* NULL while the process is down */
     uint16_t index;
     struct engine_options options;
@@ -27,17 +27,17 @@ struct partition {
     uint64_t faults;   /* of the storage that the engine was told of */
     uint64_t calm_ms;  /* since when nothing hindered it, true time */
     uint64_t fault_ms; /* when it last heard of a fault, slept, or was left alone */
-    uint32_t out, out_by_origin[ORIGINS_MAX];
+    uint32_t out, out_by_origin[TENANTS_MAX][ORIGINS_MAX], out_pulled;
     struct rate_twin { /* rate of an origin, see judge.c */
         unsigned __int128 ahead;
         uint64_t epoch;
-    } rates[ORIGINS_MAX];
+    } rates[TENANTS_MAX][ORIGINS_MAX];
     uint32_t spins; /* wake-ups at one moment */
     uint64_t spin_ms;
 };
 
 struct host {
-    struct partition partitions[PARTITIONS_MAX];
+    struct sim_partition partitions[PARTITIONS_MAX];
     bool is_up;
     bool is_stopping;                   /* drained partitions are not started again */
     struct tenant_counts tenant_counts; /* live timers by tenant, of all partitions */
@@ -75,8 +75,8 @@ void host_worked(struct world *world, uint16_t partition);
 
 /* For the workers: the next delivery, judged, or NULL; and a notice to their queue that it may have
  * items. */
-struct delivery *host_pull(struct world *world, struct partition *partition);
-void host_take_woken(struct world *world, struct partition *partition);
+struct delivery *host_pull(struct world *world, struct sim_partition *partition);
+void host_take_woken(struct world *world, struct sim_partition *partition);
 
 /* Returns the deliveries of a dying process, so that its memory can be freed; the engine's reaction
  * is ignored. */

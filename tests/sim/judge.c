@@ -38,11 +38,13 @@ static void check_due(struct world *world, const struct twin *twin, struct wall 
 
 /* The token bucket as a theoretical time of arrival: each delivery advances it by its share of a
  * second, at most the burst ahead. Steps of the clock, which the engine counts by, are left out. */
-static void check_rate(struct world *world, struct partition *partition, const struct twin *twin)
+static void check_rate(struct world *world, struct sim_partition *partition,
+                       const struct twin *twin)
 {
     const uint64_t rate = partition->options.target_rate, one = 1000000;
     const uint64_t burst = 100 * rate > one ? 100 * rate : one;
-    struct rate_twin *twin_rate = &partition->rates[twin->row.content.origin];
+    struct rate_twin *twin_rate =
+        &partition->rates[twin->row.content.tenant][twin->row.content.origin];
     const struct wall now = world_now(world);
     const unsigned __int128 at = (unsigned __int128)now.ms * rate;
 
@@ -57,29 +59,32 @@ static void check_rate(struct world *world, struct partition *partition, const s
                    twin->row.content.origin, U64(rate));
 }
 
-static void check_room(struct world *world, struct partition *partition, const struct twin *twin)
+static void check_room(struct world *world, struct sim_partition *partition,
+                       const struct twin *twin)
 {
     const struct engine_options *options = &partition->options;
 
     if (twin->row.content.origin == QUEUE_ORIGIN) {
-        if (partition->out_by_origin[QUEUE_ORIGIN] >= options->pulled_max)
+        if (partition->out_pulled >= options->pulled_max)
             world_fail(world, twin->number, LIMIT, "too many deliveries are pulled");
         return;
     }
-    if (partition->out - partition->out_by_origin[QUEUE_ORIGIN] >= options->inflight_max)
+    if (partition->out - partition->out_pulled >= options->inflight_max)
         world_fail(world, twin->number, LIMIT, "%u deliveries are out", partition->out + 1);
-    if (partition->out_by_origin[twin->row.content.origin] >= options->target_inflight_max)
+    if (partition->out_by_origin[twin->row.content.tenant][twin->row.content.origin] >=
+        options->target_inflight_max)
         world_fail(world, twin->number, LIMIT, "%u deliveries are out to one origin",
-                   partition->out_by_origin[twin->row.content.origin] + 1);
+                   partition->out_by_origin[twin->row.content.tenant][twin->row.content.origin] +
+                       1);
     check_rate(world, partition, twin);
 }
 
-struct twin *judge_delivery(struct world *world, struct partition *partition,
+struct twin *judge_delivery(struct world *world, struct sim_partition *partition,
                             const struct delivery *delivery)
 {
     const struct timer *timer = delivery->timer;
     struct twin *twin = model_twin_of(world, partition->index, timer);
-    const struct row *row = &twin->row;
+    const struct sim_row *row = &twin->row;
 
     world_note(world, "delivery", partition->index, twin->number, delivery->attempt,
                timer->version);
@@ -111,7 +116,7 @@ struct twin *judge_delivery(struct world *world, struct partition *partition,
     return twin;
 }
 
-void judge_pulled(struct world *world, const struct partition *partition,
+void judge_pulled(struct world *world, const struct sim_partition *partition,
                   const struct delivery *delivery, unsigned priority)
 {
     const struct twin *twin = model_twin_of(world, partition->index, delivery->timer);
@@ -165,7 +170,7 @@ void judge_shown(struct world *world, const struct op *op, const struct twin *tw
     /* DELIVERING is not durable; the delivery may be taken a moment after this answer. Being put
      * back for want of room is no new version, and makes RETRYING SCHEDULED. */
     if (timer->state != version->state &&
-        (timer_is_over(version->state) || timer_is_over(timer->state)))
+        (timer_is_final(version->state) || timer_is_final(timer->state)))
         world_fail(world, twin->number, ANSWER, "version %u was %s, not %s", timer->version,
                    timer_state_text(version->state), timer_state_text(timer->state));
 }
@@ -186,7 +191,7 @@ static bool is_storage_error(enum error_code error)
     return error == ERROR_IO || error == ERROR_DISK_FULL || error == ERROR_NO_MEMORY;
 }
 
-void judge_storage_error(struct world *world, const struct partition *partition,
+void judge_storage_error(struct world *world, const struct sim_partition *partition,
                          const struct op *op, uint32_t number, enum error_code error)
 {
     if (!is_storage_error(error))
@@ -195,7 +200,7 @@ void judge_storage_error(struct world *world, const struct partition *partition,
         world_fail(world, number, REFUSAL, "%s, but the storage did not fail", error_slug(error));
 }
 
-static void check_create_refused(struct world *world, const struct partition *partition,
+static void check_create_refused(struct world *world, const struct sim_partition *partition,
                                  const struct op *op, size_t i, enum error_code error)
 {
     const struct engine_options *options = &partition->options;
@@ -214,6 +219,10 @@ static void check_create_refused(struct world *world, const struct partition *pa
             world_fail(world, twin->number, REFUSAL, "too many, with %llu of %llu",
                        U64(op->pending), U64(options->pending_max));
         break;
+    case ERROR_UNREADABLE:
+        if (!partition->faults)
+            world_fail(world, twin->number, REFUSAL, "unreadable, but the storage did not fail");
+        break;
     case ERROR_OVERLOADED:
         if (is_named && options->near_bytes_max < 1 << 20)
             break;
@@ -231,7 +240,7 @@ static void check_create_refused(struct world *world, const struct partition *pa
 
 /* ---- answers ---- */
 
-static void judge_created(struct world *world, const struct partition *partition, struct op *op,
+static void judge_created(struct world *world, const struct sim_partition *partition, struct op *op,
                           size_t i)
 {
     const struct command *command = &op->command;
@@ -337,7 +346,7 @@ static bool has_heir(const struct world *world, const struct twin *twin)
     return false;
 }
 
-static void judge_refused(struct world *world, const struct partition *partition, struct op *op)
+static void judge_refused(struct world *world, const struct sim_partition *partition, struct op *op)
 {
     const enum error_code error = op->command.error;
     const struct twin *twin = op->twin;
@@ -345,8 +354,9 @@ static void judge_refused(struct world *world, const struct partition *partition
 
     switch (error) {
     case ERROR_NOT_FOUND:
-        is_right = op->command.kind == COMMAND_REDRIVE ? !was_dead(world, op)
-                                                       : model_may_forget(world, twin);
+        is_right = op->command.kind == COMMAND_REDRIVE || op->command.kind == COMMAND_FORGET
+                       ? !was_dead(world, op)
+                       : model_may_forget(world, twin);
         break;
     case ERROR_KEY_IN_USE:
         is_right =
@@ -358,7 +368,7 @@ static void judge_refused(struct world *world, const struct partition *partition
         break;
     case ERROR_GONE:
         judge_shown(world, op, twin, op->command.timer);
-        is_right = timer_is_over(op->command.timer->state);
+        is_right = timer_is_final(op->command.timer->state);
         break;
     case ERROR_ALREADY_FIRING:
         is_right = twin_was_busy(twin, op->step);
@@ -407,7 +417,7 @@ static void judge_row(struct world *world, struct op *op, const struct timer *ti
         !storage_position_before(position, op->command.scan.to) ||
         (walk->has_last && !storage_position_before(walk->last, position)))
         world_fail(world, twin->number, ORDER, "it is out of place");
-    if (walk->scan.kind == STORAGE_SCAN_LIVE && timer_is_over(timer->state))
+    if (walk->scan.kind == STORAGE_SCAN_LIVE && timer_is_final(timer->state))
         world_fail(world, twin->number, ORDER, "it is over");
     walk->has_last = true;
     walk->last = position;
@@ -432,7 +442,7 @@ static void judge_walk(struct world *world, const struct op *op)
     }
 }
 
-static void judge_page(struct world *world, struct partition *partition, struct op *op)
+static void judge_page(struct world *world, struct sim_partition *partition, struct op *op)
 {
     const struct command *command = &op->command;
 
@@ -455,7 +465,8 @@ static void judge_page(struct world *world, struct partition *partition, struct 
 /* ---- one answer ---- */
 
 /* A call on an id that no client was given: not found, unless the guess was right. */
-static void judge_stranger(struct world *world, const struct partition *partition, struct op *op)
+static void judge_stranger(struct world *world, const struct sim_partition *partition,
+                           struct op *op)
 {
     const struct command *command = &op->command;
 
@@ -475,13 +486,22 @@ static void judge_stranger(struct world *world, const struct partition *partitio
     }
 }
 
-static void judge_call(struct world *world, struct partition *partition, struct op *op)
+static void judge_forgotten(struct world *world, const struct op *op)
+{
+    const struct twin *twin = op->twin;
+
+    judge_shown(world, op, twin, op->command.timer);
+    if (!twin->row.is_gone)
+        world_fail(world, twin->number, DURABLE, "it is forgotten with success, and is there");
+}
+
+static void judge_call(struct world *world, struct sim_partition *partition, struct op *op)
 {
     const struct command *command = &op->command;
     static const char *const words[] = {
         [COMMAND_GET] = "got",       [COMMAND_PATCH] = "patched",    [COMMAND_CANCEL] = "cancelled",
         [COMMAND_FIRE] = "put on",   [COMMAND_REDRIVE] = "redriven", [COMMAND_EXPLAIN] = "got",
-        [COMMAND_TOUCH] = "touched",
+        [COMMAND_TOUCH] = "touched", [COMMAND_FORGET] = "forgotten",
     };
     struct twin *twin = op->key ? claims_judge_named(world, op) : op->twin;
 
@@ -507,10 +527,12 @@ static void judge_call(struct world *world, struct partition *partition, struct 
         judge_shown(world, op, twin, command->timer);
     else if (command->kind == COMMAND_TOUCH)
         touches_judge(world, op);
+    else if (command->kind == COMMAND_FORGET)
+        judge_forgotten(world, op);
     else
         judge_changed(world, op);
     if (command_gets(command) && !command->error) {
-        if (timer_is_over(command->timer->state))
+        if (timer_is_final(command->timer->state))
             world_fail(world, twin->number, ANSWER, "a timer that is over is not gone");
         world->totals->gets++;
     }
@@ -519,7 +541,7 @@ static void judge_call(struct world *world, struct partition *partition, struct 
     twin->calm_ms = world->time_ms;
 }
 
-void judge_reply(struct world *world, struct partition *partition, struct op *op)
+void judge_reply(struct world *world, struct sim_partition *partition, struct op *op)
 {
     if (op->is_answered)
         world_fail(world, 0, "one answer for each command", "there are two");

@@ -8,16 +8,16 @@
 #include "engine/engine.h"
 
 struct world;
-struct partition;
+struct sim_partition;
 struct twin;
 struct op;
 
 /* A delivery starts now: it is due, it is wanted, and there is room for it. */
-struct twin *judge_delivery(struct world *world, struct partition *partition,
+struct twin *judge_delivery(struct world *world, struct sim_partition *partition,
                             const struct delivery *delivery);
 
 /* A worker asked for this priority and got this. */
-void judge_pulled(struct world *world, const struct partition *partition,
+void judge_pulled(struct world *world, const struct sim_partition *partition,
                   const struct delivery *delivery, unsigned priority);
 
 /* An outcome is about to be handed to the engine at `now`. */
@@ -25,18 +25,18 @@ void judge_outcome(struct world *world, struct twin *twin, const struct delivery
                    struct wall now);
 
 /* A command is answered: once, with a durable state, and refused only with a reason. */
-void judge_reply(struct world *world, struct partition *partition, struct op *op);
+void judge_reply(struct world *world, struct sim_partition *partition, struct op *op);
 
 /* The answer shows a version of the twin that is durable, as it was. */
 void judge_shown(struct world *world, const struct op *op, const struct twin *twin,
                  const struct timer *timer);
 
 /* The error is one of the storage, and the storage did fail. */
-void judge_storage_error(struct world *world, const struct partition *partition,
+void judge_storage_error(struct world *world, const struct sim_partition *partition,
                          const struct op *op, uint32_t number, enum error_code error);
 
 /* Memory and deliveries stay within their limits. */
-void judge_stats(struct world *world, struct partition *partition);
+void judge_stats(struct world *world, struct sim_partition *partition);
 
 /* Nothing is late that nothing hindered: no delivery, no writing of an outcome, no answer, no clean
  * stop. */

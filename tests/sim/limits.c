@@ -1,13 +1,37 @@
 /* limits.c - limits and lateness, checked all the time and not only at an answer. */
+#include "engine/shares.h"
 #include "judge.h"
 #include "tenants.h"
 #include "world.h"
 
 #define U64(value) ((unsigned long long)(value))
 
+/* Places in flight are shared (engine/shares.h): whether a target or a tenant may have used up its
+ * share. Which targets are unproven is not visible from outside, so all count as such. */
+static bool is_share_used_up(const struct world *world, const struct sim_partition *partition)
+{
+    const uint32_t max = partition->options.inflight_max, tenant_max = (max - max / 8) / 2;
+
+    if (max < SHARES_MIN)
+        return false;
+    for (uint8_t tenant = 0; tenant < TENANTS_MAX; tenant++) {
+        uint32_t out = 0, most = 0;
+
+        for (uint8_t i = 0; i < world->plan.origin_count; i++) {
+            const uint32_t of_origin = partition->out_by_origin[tenant][i];
+
+            out += of_origin;
+            most = of_origin > most ? of_origin : most;
+        }
+        if (out >= tenant_max || (most > 0 && most >= (tenant_max - out) / 8))
+            return true;
+    }
+    return partition->out - partition->out_pulled >= max - max / 8;
+}
+
 /* A dispatch queue or the whole engine is full, or memory is short: timers that wait now may wait
  * long. */
-static bool is_hindered(const struct world *world, const struct partition *partition,
+static bool is_hindered(const struct world *world, const struct sim_partition *partition,
                         const struct engine_stats *stats)
 {
     const struct engine_options *options = &partition->options;
@@ -20,17 +44,18 @@ static bool is_hindered(const struct world *world, const struct partition *parti
     if (world->plan.postpone_permille || options->target_rate || options->catch_up_rate)
         return true;
     for (uint8_t i = 0; i < world->plan.origin_count; i++)
-        if (partition->out_by_origin[i] >= options->target_inflight_max)
-            return true;
-    if (partition->out_by_origin[QUEUE_ORIGIN] >= options->pulled_max ||
-        partition->out_by_origin[QUEUE_ORIGIN] >= world->plan.pulled_max)
+        for (uint8_t tenant = 0; tenant < TENANTS_MAX; tenant++)
+            if (partition->out_by_origin[tenant][i] >= options->target_inflight_max)
+                return true;
+    if (partition->out_pulled >= options->pulled_max ||
+        partition->out_pulled >= world->plan.pulled_max)
         return true;
-    return partition->out >= options->inflight_max ||
+    return partition->out >= options->inflight_max || is_share_used_up(world, partition) ||
            stats->near_bytes > options->near_bytes_max / 2;
 }
 
 /* Without writes in flight, the engine's count of live timers is exact, except for damaged rows. */
-static void check_pending(struct world *world, const struct partition *partition,
+static void check_pending(struct world *world, const struct sim_partition *partition,
                           const struct engine_stats *stats)
 {
     uint64_t damaged, live;
@@ -52,7 +77,7 @@ static uint64_t row_bytes_max(const struct world *world)
     return asked < any ? asked : any;
 }
 
-void judge_stats(struct world *world, struct partition *partition)
+void judge_stats(struct world *world, struct sim_partition *partition)
 {
     const struct engine_options *options = &partition->options;
     const uint64_t most_bytes = options->near_bytes_max + row_bytes_max(world);
@@ -86,7 +111,7 @@ static uint64_t lateness_pages(const struct world *world)
  * and has finished its writes. */
 static uint64_t lateness_max_ms(const struct world *world)
 {
-    const struct plan *plan = &world->plan;
+    const struct sim_plan *plan = &world->plan;
     const uint64_t pages = lateness_pages(world);
 
     return plan->wake_jitter_ms * (pages + 1) +
@@ -98,7 +123,7 @@ static uint64_t lateness_max_ms(const struct world *world)
 /* For how long nothing happened to the timer, and nothing hindered its partition. */
 static uint64_t calm_for_ms(const struct world *world, const struct twin *twin)
 {
-    const struct partition *partition = &world->host.partitions[twin->partition];
+    const struct sim_partition *partition = &world->host.partitions[twin->partition];
 
     return world->time_ms -
            (twin->calm_ms > partition->calm_ms ? twin->calm_ms : partition->calm_ms);
@@ -144,7 +169,7 @@ static void check_answers(struct world *world, uint64_t max_ms)
         in_flight++;
     LIST_FOR_EACH (&world->clients.in_flight, link) {
         const struct op *op = list_item(link, struct op, link);
-        const struct partition *partition = &world->host.partitions[op->partition];
+        const struct sim_partition *partition = &world->host.partitions[op->partition];
         const uint64_t since_ms =
             op->submitted_ms > partition->fault_ms ? op->submitted_ms : partition->fault_ms;
 
@@ -154,7 +179,7 @@ static void check_answers(struct world *world, uint64_t max_ms)
     }
 }
 
-static void check_drain(struct world *world, const struct partition *partition, uint64_t max_ms)
+static void check_drain(struct world *world, const struct sim_partition *partition, uint64_t max_ms)
 {
     const uint64_t since_ms =
         partition->drain_ms > partition->fault_ms ? partition->drain_ms : partition->fault_ms;
@@ -170,7 +195,7 @@ void judge_lateness(struct world *world)
     const uint64_t max_ms = lateness_max_ms(world);
 
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
-        const struct partition *partition = &world->host.partitions[p];
+        const struct sim_partition *partition = &world->host.partitions[p];
         struct engine_stats stats;
 
         if (partition->engine)

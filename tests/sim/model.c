@@ -10,16 +10,17 @@
 #include "world.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 static const char ROW[] = "a row says only what was asked or what happened";
 
-void model_init(struct model *model)
+void model_init(struct sim_model *model)
 {
-    *model = (struct model){0};
+    *model = (struct sim_model){0};
 }
 
-void model_deinit(struct model *model)
+void model_deinit(struct sim_model *model)
 {
     for (size_t i = 0; i < model->count; i++) {
         free(model->twins[i]->versions);
@@ -34,7 +35,7 @@ void model_deinit(struct model *model)
 
 struct twin *model_ask(struct world *world, uint16_t partition, const struct content *content)
 {
-    struct model *model = &world->model;
+    struct sim_model *model = &world->model;
     struct twin *twin = calloc(1, sizeof(*twin));
 
     assert(twin);
@@ -90,7 +91,7 @@ static struct twin *asked_of(struct world *world, uint16_t partition, const stru
                "a timer that nobody asked for");
 }
 
-void model_tell_time(struct model *model, uint16_t partition, struct wall now)
+void model_tell_time(struct sim_model *model, uint16_t partition, struct wall now)
 {
     struct told *told = &model->told[partition];
 
@@ -107,14 +108,27 @@ void model_tell_time(struct model *model, uint16_t partition, struct wall now)
     told->nows[told->count++] = now;
 }
 
+static bool is_long_final(const struct world *world, const struct twin *twin, uint64_t ms)
+{
+    const struct sim_model *model = &world->model;
+
+    return timer_is_final(twin->row.state) &&
+           (twin->row.is_gone ||
+            wall_since(twin->row.ended, model->now_max[twin->partition]) >= ms ||
+            model->passed_ms[twin->partition] - twin->end_passed_ms >= ms);
+}
+
 bool model_may_forget(const struct world *world, const struct twin *twin)
 {
-    const struct model *model = &world->model;
-    const uint64_t retain_ms = world->plan.engine.retain_ms;
+    return is_long_final(world, twin,
+                         twin->row.state == TIMER_DEAD ? world->plan.engine.dead_retain_ms
+                                                       : world->plan.engine.retain_ms);
+}
 
-    return timer_is_over(twin->row.state) &&
-           (wall_since(twin->row.ended, model->now_max[twin->partition]) >= retain_ms ||
-            model->passed_ms[twin->partition] - twin->end_passed_ms >= retain_ms);
+bool model_may_forget_names(const struct world *world, const struct twin *twin)
+{
+    return twin->has_lost_names || is_long_final(world, twin, world->plan.engine.retain_ms) ||
+           model_may_forget(world, twin);
 }
 
 const struct version *model_version(const struct twin *twin, uint32_t version)
@@ -125,7 +139,7 @@ const struct version *model_version(const struct twin *twin, uint32_t version)
     return NULL;
 }
 
-uint64_t model_live_count(const struct model *model, uint16_t partition, uint64_t *ret_damaged)
+uint64_t model_live_count(const struct sim_model *model, uint16_t partition, uint64_t *ret_damaged)
 {
     uint64_t count = 0;
 
@@ -139,7 +153,7 @@ uint64_t model_live_count(const struct model *model, uint16_t partition, uint64_
     return count;
 }
 
-uint64_t model_pending_max(const struct model *model, uint16_t partition)
+uint64_t model_pending_max(const struct sim_model *model, uint16_t partition)
 {
     uint64_t damaged, count = model_live_count(model, partition, &damaged);
 
@@ -233,7 +247,7 @@ static void check_outcome(struct world *world, struct twin *twin, const struct t
     if (result == DELIVERY_DONE || (is_last && result != DELIVERY_ENDED)) {
         is_right = goes_on(twin, timer, twin->outcome_at,
                            result == DELIVERY_DONE ? TIMER_FIRED : TIMER_DEAD) &&
-                   (is_right || !timer_is_over(timer->state));
+                   (is_right || !timer_is_final(timer->state));
     } else {
         is_right = is_right && timer->due.ms == twin->row.content.due.ms &&
                    timer->state == (result == DELIVERY_ENDED ? TIMER_DEAD : TIMER_RETRYING);
@@ -246,7 +260,7 @@ static void check_outcome(struct world *world, struct twin *twin, const struct t
         wrong(world, twin, timer, "the outcome is not what was handed in");
     twin->has_outcome = false;
     twin->busy_step = world->step;
-    if (!timer_is_over(timer->state) && timer->attempts == 0) {
+    if (!timer_is_final(timer->state) && timer->attempts == 0) {
         twin->received = 0; /* the next firing */
         world->totals->recurred++;
     }
@@ -333,13 +347,13 @@ static bool may_be_given_up(const struct world *world, const struct twin *twin,
                             const struct timer *timer)
 {
     const struct told *told = &world->model.told[twin->partition];
-    const struct row *row = &twin->row;
+    const struct sim_row *row = &twin->row;
     const bool is_exhausted = row->attempts >= row->content.retry.attempts_max;
     struct content content = row->content;
 
     content.due = timer->due;
     if (timer->version != row->version + 1 || !content_matches(&content, timer) ||
-        (timer_is_over(timer->state) && timer->attempts != row->attempts))
+        (timer_is_final(timer->state) && timer->attempts != row->attempts))
         return false;
     for (size_t i = told->count; i-- > row->told_index;) {
         const bool is_late = rhythm_drops(&row->content.rhythm, row->content.due, told->nows[i]);
@@ -363,7 +377,7 @@ static bool was_given_up(struct world *world, struct twin *twin, const struct ti
 
 static void check_next(struct world *world, struct twin *twin, const struct timer *timer)
 {
-    const struct row *row = &twin->row;
+    const struct sim_row *row = &twin->row;
     struct content content;
 
     twin->is_spilled = false;
@@ -371,19 +385,19 @@ static void check_next(struct world *world, struct twin *twin, const struct time
         check_postponed(world, twin, timer);
     } else if (twin->has_outcome) {
         check_outcome(world, twin, timer);
-    } else if (timer->version == row->version && row->is_stored && !timer_is_over(row->state) &&
+    } else if (timer->version == row->version && row->is_stored && !timer_is_final(row->state) &&
                (timer->state == row->state || timer->state == TIMER_SCHEDULED) &&
                timer->attempts == row->attempts && content_matches(&row->content, timer)) {
         check_spill(world, twin, timer);
     } else if (cause_find(world, twin, timer, &content)) {
         /* A dead letter may be trimmed just then: its row need not be stored. */
-        if (!world->model.is_doubtful && !timer_is_over(row->state) &&
+        if (!world->model.is_doubtful && !timer_is_final(row->state) &&
             may_be_given_up(world, twin, timer))
             cause_may_be_nobody(&world->causes);
         if (content.number != row->content.number)
             twin->put_step = world->step;
         twin->row.content = content;
-    } else if (timer_is_over(row->state) || !row->is_stored) {
+    } else if (timer_is_final(row->state) || !row->is_stored) {
         wrong(world, twin, timer, "a timer that is over is written again");
     } else if (!was_given_up(world, twin, timer)) {
         wrong(world, twin, timer, "nothing explains the row");
@@ -408,13 +422,36 @@ static bool is_written_again(const struct twin *twin, const struct timer *timer)
            timer->state == twin->row.state && timer->at.ms == twin->row.at.ms;
 }
 
+/* A dead letter goes: it is too old, or a client wanted it, or there are too many. */
+static void forget_row(struct world *world, uint16_t partition, const struct storage_write *write)
+{
+    static const char PROMISE[] = "a dead letter is kept";
+    struct twin *twin = model_twin_of(world, partition, write->timer);
+    struct sim_row *row = &twin->row;
+
+    world_note(world, "forgotten", partition, twin->number, row->version, write->was_at.ms);
+    if (row->state != TIMER_DEAD)
+        world_fail(world, twin->number, PROMISE, "%s, it is forgotten",
+                   timer_state_text(row->state));
+    if (write->was_at.ms != row->at.ms)
+        world_fail(world, twin->number, PROMISE, "its row is at %" PRIu64 ", not at %" PRIu64,
+                   row->at.ms, write->was_at.ms);
+    if (!model_may_forget(world, twin) && !twin->is_forget_asked && !twin->is_damaged &&
+        world->plan.engine.dead_bytes_max == DEAD_BYTES_ENOUGH)
+        world_fail(world, twin->number, PROMISE, "it is forgotten too early");
+    world->totals->forgotten += row->is_stored && !world->model.is_doubtful;
+    row->is_stored = false;
+    row->is_gone = true;
+    row->changed_step = row->written_step = world->step;
+}
+
 static void write_row(struct world *world, uint16_t partition, const struct storage_write *write)
 {
     const struct timer *timer = write->timer;
     const bool is_new = !map_get(&world->model.by_serial[partition], timer->id.serial);
     struct twin *twin =
         is_new ? asked_of(world, partition, timer) : model_twin_of(world, partition, timer);
-    struct row *row = &twin->row;
+    struct sim_row *row = &twin->row;
 
     world_note(world, timer_state_text(timer->state), partition, twin->number, timer->version,
                timer->at.ms);
@@ -432,15 +469,20 @@ static void write_row(struct world *world, uint16_t partition, const struct stor
     }
     if (is_new || row->at.ms != timer->at.ms || row->state != timer->state)
         row->written_step = world->step;
+    if (timer->state == TIMER_DEAD && timer->at.ms < storage_dead_at(timer->ended).ms)
+        wrong(world, twin, timer, "it does not lie among the dead letters");
     row->is_stored = true;
-    if (!timer_is_over(timer->state)) {
+    if (!timer_is_final(timer->state) || timer->state == TIMER_DEAD)
         row->at = timer->at;
+    if (!timer_is_final(timer->state)) {
         twin->end_passed_ms = world->model.passed_ms[partition];
     }
-    if (is_new || (timer_is_over(row->state) && !timer_is_over(timer->state)))
+    if (timer_is_final(row->state) && !timer_is_final(timer->state))
+        twin->has_lost_names = model_may_forget_names(world, twin);
+    if (is_new || (timer_is_final(row->state) && !timer_is_final(timer->state)))
         twin->live_step = world->step;
     row->changed_step = world->step;
-    if (!timer_is_over(timer->state))
+    if (!timer_is_final(timer->state))
         row->ended_step = 0;
     else if (!row->ended_step)
         row->ended_step = world->step;
@@ -468,12 +510,12 @@ static void trim(struct world *world, uint16_t partition, struct wall from, stru
 {
     for (size_t i = 0; i < world->model.count; i++) {
         struct twin *twin = world->model.twins[i];
-        struct row *row = &twin->row;
+        struct sim_row *row = &twin->row;
 
         if (twin->partition != partition || twin->life != TWIN_DURABLE || !row->is_stored ||
             row->at.ms < from.ms || row->at.ms >= to.ms)
             continue;
-        if (!timer_is_over(row->state) && !twin->is_damaged)
+        if (!timer_is_final(row->state) && !twin->is_damaged)
             world_fail(world, twin->number, "acknowledged is never lost", "its row was trimmed");
         if (!model_may_forget(world, twin) && !twin->is_damaged)
             world_fail(world, twin->number, "a final state is kept", "it was trimmed too early");
@@ -506,7 +548,10 @@ void model_durable(struct world *world, const struct storage_batch *batch)
 
     world_note(world, "durable", batch->partition, 0, batch->write_count, batch->meta.watermark.ms);
     for (size_t i = 0; i < batch->write_count; i++)
-        write_row(world, batch->partition, &batch->writes[i]);
+        if (batch->writes[i].is_forgotten)
+            forget_row(world, batch->partition, &batch->writes[i]);
+        else
+            write_row(world, batch->partition, &batch->writes[i]);
     trim(world, batch->partition, meta->trim, batch->meta.trim);
     if (batch->meta.epoch < meta->epoch)
         world_fail(world, 0, "the epoch never falls", "%llu after %llu",
@@ -561,7 +606,7 @@ void model_crash(struct world *world)
 static bool compare_row(struct world *world, uint16_t partition, const struct timer *timer)
 {
     const struct twin *twin = model_twin_of(world, partition, timer);
-    const struct row *row = &twin->row;
+    const struct sim_row *row = &twin->row;
 
     if (twin->life != TWIN_DURABLE || !row->is_stored || timer->state != row->state ||
         timer->version != row->version || timer->attempts != row->attempts ||

@@ -25,8 +25,9 @@ struct change {
 };
 
 /* The last row that became durable. */
-struct row {
+struct sim_row {
     bool is_stored; /* not trimmed */
+    bool is_gone;   /* a dead letter that was forgotten */
     struct content content;
     struct wall at, ended;
     enum timer_state state;
@@ -58,15 +59,17 @@ struct twin {
     uint16_t partition;
     enum twin_life life;
     bool is_acknowledged;
+    bool is_forget_asked; /* a client wanted it forgotten, dead or not */
     bool is_damaged; /* its record was damaged on purpose: nothing is promised until it is rewritten
                       */
     bool was_damaged;
+    bool has_lost_names;    /* redriven after its names could be forgotten: another may have them */
     bool is_in_doubt;       /* its row is of a batch that failed: a crash may still lose it */
     bool was_in_doubt;      /* and that may be certain now */
     bool was_made_in_doubt; /* its first row was */
     struct timer_id id;     /* when durable */
     struct content asked;
-    struct row row;
+    struct sim_row row;
     struct version *versions;
     size_t version_count, version_capacity;
     uint32_t told_version; /* the newest that the engine knows to be durable */
@@ -96,7 +99,7 @@ struct told {
     size_t count, capacity;
 };
 
-struct model {
+struct sim_model {
     struct twin **twins;
     size_t count, capacity;
     struct map by_serial[PARTITIONS_MAX]; /* those that are durable, or were */
@@ -116,8 +119,8 @@ static inline bool twin_was_busy(const struct twin *twin, uint64_t step)
     return twin->is_out || twin->has_outcome || twin->busy_step >= step;
 }
 
-void model_init(struct model *model);
-void model_deinit(struct model *model);
+void model_init(struct sim_model *model);
+void model_deinit(struct sim_model *model);
 
 /* A create of `content` is about to be submitted. */
 struct twin *model_ask(struct world *world, uint16_t partition, const struct content *content);
@@ -154,7 +157,7 @@ const struct version *model_version(const struct twin *twin, uint32_t version);
 
 static inline bool twin_is_live(const struct twin *twin)
 {
-    return twin->life == TWIN_DURABLE && twin->row.is_stored && !timer_is_over(twin->row.state);
+    return twin->life == TWIN_DURABLE && twin->row.is_stored && !timer_is_final(twin->row.state);
 }
 
 /* When the timer is to act: a spilled timer as soon as its dispatch queue has room, wherever its
@@ -162,15 +165,18 @@ static inline bool twin_is_live(const struct twin *twin)
 struct wall model_acts_at(const struct world *world, const struct twin *twin);
 
 /* The partition is told the time. */
-void model_tell_time(struct model *model, uint16_t partition, struct wall now);
+void model_tell_time(struct sim_model *model, uint16_t partition, struct wall now);
 
 /* Whether the final state of a timer that is over has been kept for long enough. */
 bool model_may_forget(const struct world *world, const struct twin *twin);
 
+/* And for the timer to be told by its names. */
+bool model_may_forget_names(const struct world *world, const struct twin *twin);
+
 /* How many live rows the partition has; `ret_damaged` how many of its timers were ever damaged. */
-uint64_t model_live_count(const struct model *model, uint16_t partition, uint64_t *ret_damaged);
+uint64_t model_live_count(const struct sim_model *model, uint16_t partition, uint64_t *ret_damaged);
 
 /* The most that the engine may count: with those whose create is in flight, and the damaged. */
-uint64_t model_pending_max(const struct model *model, uint16_t partition);
+uint64_t model_pending_max(const struct sim_model *model, uint16_t partition);
 
 #endif

@@ -79,6 +79,8 @@ static bool postpone(struct world *world, struct parcel *parcel)
     set_outcome(parcel, DELIVERY_POSTPONED, "not tried");
     parcel->is_received = false;
     parcel->outcome.retry_after_ms = world_skewed(world, ORIGIN_POSTPONE_MS_MAX);
+    if (world_chance(world, 300))
+        parcel->outcome.holds = DELIVERY_HOLDS_TIMER;
     world->totals->postponed++;
     return true;
 }

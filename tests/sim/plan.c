@@ -53,14 +53,14 @@ static uint64_t draw_clock(struct random *random)
     return today + random_below(random, UINT64_C(100000000000));
 }
 
-static void draw_engine(struct plan *plan, struct random *random)
+static void draw_engine(struct sim_plan *plan, struct random *random)
 {
     plan->engine = (struct engine_options){
         .window_ms = CHOOSE(random, 1, 10, 50, 100, 1000, 1000, 10000, 60000),
         .near_bytes_max =
             CHOOSE(random, 1 << 10, 8 << 10, 16 << 10, 64 << 10, 256 << 20, 256 << 20),
         .pending_max = CHOOSE(random, 0, 0, 0, 0, 5, 40),
-        .inflight_max = (uint32_t)CHOOSE(random, 1, 2, 5, 20, 4096),
+        .inflight_max = (uint32_t)CHOOSE(random, 1, 2, 5, 20, 64, 4096),
         .target_inflight_max = (uint32_t)CHOOSE(random, 1, 2, 3, 128),
         .scan_rows_max = (uint32_t)CHOOSE(random, 1, 2, 3, 7, 100, 4096),
         .retain_ms = CHOOSE(random, 0, 1, 50, 1000, 10000, 3600 * 1000),
@@ -73,7 +73,7 @@ static void draw_engine(struct plan *plan, struct random *random)
         plan->engine.watermark_interval_ms = plan->engine.window_ms / 50;
 }
 
-static void draw_faults(struct plan *plan, struct random *random)
+static void draw_faults(struct sim_plan *plan, struct random *random)
 {
     if (one_in(random, 3)) {
         plan->commit_fail_permille = (uint32_t)CHOOSE(random, 10, 100, 400);
@@ -98,7 +98,7 @@ static void draw_faults(struct plan *plan, struct random *random)
         plan->lazy_permille = (uint32_t)CHOOSE(random, 50, 500);
 }
 
-static void draw_clients(struct plan *plan, struct random *random)
+static void draw_clients(struct sim_plan *plan, struct random *random)
 {
     plan->client_gap_ms = CHOOSE(random, 1, 3, 10, 40);
     plan->live_max = (uint32_t)CHOOSE(random, 3, 15, 40, 100);
@@ -119,7 +119,7 @@ static void draw_clients(struct plan *plan, struct random *random)
 
 /* More is due than its targets take, and than fits into memory; in half of these runs the clock
  * steps, too. What only shows there hides long from runs that are drawn at random. */
-static void draw_crowd(struct plan *plan, struct random *random)
+static void draw_crowd(struct sim_plan *plan, struct random *random)
 {
     uint32_t *due = plan->due_weights, *actions = plan->action_weights;
 
@@ -156,7 +156,7 @@ static void draw_crowd(struct plan *plan, struct random *random)
 }
 
 /* Later features have random draws of their own, so that old seeds keep their runs. */
-static void draw_later(struct plan *plan)
+static void draw_later(struct sim_plan *plan)
 {
     struct random own = random_seeded(random_mix(plan->engine.seed ^ UINT64_C(0x7a7)));
     struct random *random = &own;
@@ -184,8 +184,20 @@ static void draw_later(struct plan *plan)
     plan->engine.catch_up_rate = CHOOSE(random, 0, 0, 0, 0, 1000, 50 * 1000, 5000 * 1000);
 }
 
+static void draw_dead(struct sim_plan *plan)
+{
+    struct random own = random_seeded(random_mix(plan->engine.seed ^ UINT64_C(0xdead)));
+    struct random *random = &own;
+
+    plan->engine.dead_retain_ms =
+        CHOOSE(random, 0, 1, 50, 1000, 10000, 3600 * 1000, UINT64_C(30) * 24 * 3600 * 1000);
+    plan->engine.dead_bytes_max =
+        CHOOSE(random, DEAD_BYTES_ENOUGH, DEAD_BYTES_ENOUGH, 0, 1000, 5000, 20000);
+    plan->forget_permille = (uint32_t)CHOOSE(random, 0, 100, 500);
+}
+
 /* Each feature is absent in half of the runs. */
-static void draw_names(struct plan *plan, struct random *random)
+static void draw_names(struct sim_plan *plan, struct random *random)
 {
     uint32_t *weights = plan->action_weights;
 
@@ -215,9 +227,9 @@ static void draw_names(struct plan *plan, struct random *random)
         plan->drop_permille = (uint32_t)CHOOSE(random, 200, 800);
 }
 
-void plan_draw(struct plan *ret_plan, struct random *random)
+void plan_draw(struct sim_plan *ret_plan, struct random *random)
 {
-    struct plan *plan = ret_plan;
+    struct sim_plan *plan = ret_plan;
 
     memset(plan, 0, sizeof(*plan));
     plan->partition_count = (uint16_t)CHOOSE(random, 1, 1, 2, 3);
@@ -239,6 +251,7 @@ void plan_draw(struct plan *ret_plan, struct random *random)
     plan->pulled_max = (uint32_t)CHOOSE(random, 1, 2, 10, 1000);
     plan->engine.pulled_max = (uint32_t)CHOOSE(random, 1, 3, 1000);
     draw_later(plan);
+    draw_dead(plan);
 }
 
 /* ---- less of it ---- */
@@ -274,7 +287,7 @@ bool plan_parse_features(const char *text, uint32_t *ret_features)
     return true;
 }
 
-static void without_faults(struct plan *plan, uint32_t without)
+static void without_faults(struct sim_plan *plan, uint32_t without)
 {
 #define IS_OFF(name) (without & 1u << FEATURE_##name)
     if (IS_OFF(crashes))
@@ -309,7 +322,7 @@ static void without_faults(struct plan *plan, uint32_t without)
     }
 }
 
-static void without_clients(struct plan *plan, uint32_t without)
+static void without_clients(struct sim_plan *plan, uint32_t without)
 {
     uint32_t *weights = plan->action_weights;
 
@@ -350,7 +363,7 @@ static void without_clients(struct plan *plan, uint32_t without)
 #undef IS_OFF
 }
 
-void plan_without(struct plan *plan, uint32_t without)
+void plan_without(struct sim_plan *plan, uint32_t without)
 {
     without_faults(plan, without);
     without_clients(plan, without);

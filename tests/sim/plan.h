@@ -19,6 +19,9 @@ enum {
     TENANTS_MAX = 3,
 };
 
+/* More than all dead letters of a run take. */
+#define DEAD_BYTES_ENOUGH (UINT64_C(1) << 40)
+
 enum due_class {
     DUE_PAST,
     DUE_NOW,
@@ -85,7 +88,7 @@ enum feature {
         FEATURES,
 };
 
-struct plan {
+struct sim_plan {
     uint16_t partition_count;
     uint8_t origin_count;    /* but the queue */
     uint32_t queue_permille; /* of timers that go to the queue */
@@ -118,6 +121,7 @@ struct plan {
     uint32_t action_weights[ACTIONS];
     uint32_t
         stale_permille; /* changes that name a wrong version, and calls on ids that never were */
+    uint32_t forget_permille;  /* of redrives: the dead letter is forgotten instead */
     uint32_t hasty_permille;   /* calls on a timer on which another call is in flight */
     uint64_t text_bytes_max;   /* padding of payloads */
     uint32_t attempts_max_max; /* of a retry policy */
@@ -133,10 +137,10 @@ struct plan {
     struct engine_options engine;
 };
 
-void plan_draw(struct plan *ret_plan, struct random *random);
+void plan_draw(struct sim_plan *ret_plan, struct random *random);
 
 /* Takes features away: a bit for each of enum feature. */
-void plan_without(struct plan *plan, uint32_t without);
+void plan_without(struct sim_plan *plan, uint32_t without);
 
 /* The features of a text such as "crashes,keys". False when there is another word in it. */
 bool plan_parse_features(const char *text, uint32_t *ret_features);

@@ -28,7 +28,7 @@ static uint8_t draw_group(struct world *world)
 
 void requests_name(struct world *world, struct content *content)
 {
-    const struct plan *plan = &world->plan;
+    const struct sim_plan *plan = &world->plan;
 
     if (world_chance(world, plan->key_permille))
         content->key = draw_key(world);
@@ -81,7 +81,7 @@ static struct content again(struct world *world, const struct twin *twin)
 
 static void repeat(struct world *world)
 {
-    const struct model *model = &world->model;
+    const struct sim_model *model = &world->model;
 
     for (int tries = 0; tries < 8 && model->count > 0; tries++) {
         const size_t back =

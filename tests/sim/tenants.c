@@ -22,7 +22,7 @@ uint8_t tenants_draw(struct world *world)
 
 void tenants_sign(struct world *world, struct op *op, uint8_t tenant)
 {
-    const struct plan *plan = &world->plan;
+    const struct sim_plan *plan = &world->plan;
 
     op->is_foreign = op->twin && !world->is_quiet && world_chance(world, plan->foreign_permille);
     if (op->is_foreign)
@@ -33,7 +33,7 @@ void tenants_sign(struct world *world, struct op *op, uint8_t tenant)
     op->command.tenant_pending_max = plan->tenant_pending_max[tenant];
 }
 
-static uint64_t live_count(const struct model *model, uint8_t tenant)
+static uint64_t live_count(const struct sim_model *model, uint8_t tenant)
 {
     uint64_t count = 0;
 
@@ -44,7 +44,7 @@ static uint64_t live_count(const struct model *model, uint8_t tenant)
 
 uint64_t tenants_count_max(const struct world *world, uint8_t tenant)
 {
-    const struct model *model = &world->model;
+    const struct sim_model *model = &world->model;
     uint64_t count = live_count(model, tenant);
 
     for (size_t i = 0; i < model->count; i++) {
@@ -54,7 +54,7 @@ uint64_t tenants_count_max(const struct world *world, uint8_t tenant)
         count += twin->was_damaged;
         /* It counts until its engine knows that its end is durable. */
         count += twin->life == TWIN_DURABLE && twin->row.content.tenant == tenant &&
-                 timer_is_over(twin->row.state) && twin->told_version < twin->row.version;
+                 timer_is_final(twin->row.state) && twin->told_version < twin->row.version;
     }
     LIST_FOR_EACH (&world->clients.in_flight, link)
         count += list_item(link, struct op, link)->command.kind == COMMAND_REDRIVE;
@@ -90,7 +90,8 @@ void tenants_judge_new(struct world *world, const struct twin *twin)
                    U64(max));
 }
 
-void tenants_judge_foreign(struct world *world, const struct partition *partition, struct op *op)
+void tenants_judge_foreign(struct world *world, const struct sim_partition *partition,
+                           struct op *op)
 {
     static const char PROMISE[] = "to another tenant a timer is not there";
     const enum error_code error = op->command.error;

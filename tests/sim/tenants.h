@@ -10,7 +10,7 @@
 
 struct world;
 struct op;
-struct partition;
+struct sim_partition;
 
 struct bytes tenants_text(uint8_t tenant);
 
@@ -30,7 +30,8 @@ void tenants_start(struct world *world);
 void tenants_judge_new(struct world *world, const struct twin *twin);
 
 /* A call on the timer of another tenant was answered. */
-void tenants_judge_foreign(struct world *world, const struct partition *partition, struct op *op);
+void tenants_judge_foreign(struct world *world, const struct sim_partition *partition,
+                           struct op *op);
 
 /* Nothing is out: the counts are what the model says. */
 void tenants_check(struct world *world);

@@ -20,6 +20,7 @@
     X(replaced, "timers replaced by key")               \
     X(made_due, "timers fired by a call")               \
     X(redriven, "dead letters redriven")                \
+    X(forgotten, "dead letters forgotten")              \
     X(keys_met, "keys that were taken")                 \
     X(repeated, "requests repeated")                    \
     X(completes, "commands about many")                 \

@@ -95,7 +95,7 @@ static bool was_not_reached(const struct world *world, const struct op *op, stru
 bool touches_could(const struct world *world, const struct op *op, const struct twin *twin,
                    const struct timer *timer)
 {
-    const struct row *row = &twin->row;
+    const struct sim_row *row = &twin->row;
     const struct wall due = op->change.content.due;
     const bool is_untried = row->state == TIMER_SCHEDULED && row->attempts == 0;
 

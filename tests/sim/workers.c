@@ -33,7 +33,7 @@ void workers_init(struct world *world)
         list_init(&world->workers.crews[p].asks);
 }
 
-static void free_job(struct job *job)
+static void free_job(struct worker_job *job)
 {
     list_remove(&job->link);
     free(job);
@@ -44,7 +44,7 @@ void workers_forget(struct world *world)
     struct list *link;
 
     while ((link = list_pop(&world->workers.jobs)))
-        free(list_item(link, struct job, link));
+        free(list_item(link, struct worker_job, link));
 }
 
 void workers_start(struct world *world, uint16_t partition)
@@ -55,7 +55,7 @@ void workers_start(struct world *world, uint16_t partition)
     crew->start_ms = world->time_ms;
     put_le(secret, random_next(&world->random), 8);
     put_le(secret + 8, random_next(&world->random), 8);
-    crew->queue = queue_create(secret, instant_of(world, crew));
+    crew->queue = queue_create(secret, 0, instant_of(world, crew));
     assert(crew->queue);
     crew->number++;
     crew->held = 0;
@@ -69,7 +69,7 @@ void workers_end(struct world *world, uint16_t partition)
     queue_destroy(crew->queue);
     crew->queue = NULL;
     while ((link = list_pop(&crew->asks)))
-        free(list_item(link, struct ask, link));
+        free(list_item(link, struct worker_ask, link));
 }
 
 /* ---- asking ---- */
@@ -82,16 +82,16 @@ static uint64_t draw_lease(struct world *world)
 }
 
 /* As many as there is room for; one of them waits for long. */
-static void ask(struct world *world, struct partition *partition, bool is_patient)
+static void ask(struct world *world, struct sim_partition *partition, bool is_patient)
 {
     struct crew *crew = crew_of(world, partition->index);
     uint64_t room = world->plan.pulled_max;
     size_t asks = 0;
-    struct ask *ask;
+    struct worker_ask *ask;
 
     room -= crew->held < room ? crew->held : room;
     LIST_FOR_EACH (&crew->asks, link) {
-        const uint32_t items = list_item(link, struct ask, link)->request.items_max;
+        const uint32_t items = list_item(link, struct worker_ask, link)->request.items_max;
 
         room -= items < room ? items : room;
         asks++;
@@ -116,12 +116,12 @@ static void ask(struct world *world, struct partition *partition, bool is_patien
 
 /* ---- what becomes of it ---- */
 
-static void speak_later(struct world *world, struct job *job, uint64_t delay_ms)
+static void speak_later(struct world *world, struct worker_job *job, uint64_t delay_ms)
 {
     events_post(&world->events, world->time_ms + delay_ms, EVENT_WORKER, world->host.life, job);
 }
 
-static void draw_nack(struct world *world, struct job *job, enum delivery_result result)
+static void draw_nack(struct world *world, struct worker_job *job, enum delivery_result result)
 {
     job->request.kind = QUEUE_NACK;
     job->request.outcome = (struct delivery_outcome){.result = result, .error = "nack"};
@@ -133,7 +133,7 @@ static void draw_nack(struct world *world, struct job *job, enum delivery_result
 }
 
 /* Decides what the worker will say, and when. */
-static void decide(struct world *world, struct job *job)
+static void decide(struct world *world, struct worker_job *job)
 {
     const uint64_t lease_ms = job->end_ms > world->time_ms ? job->end_ms - world->time_ms : 1;
     uint64_t delay_ms = world_skewed(world, world->plan.answer_delay_ms);
@@ -168,15 +168,15 @@ static void decide(struct world *world, struct job *job)
     speak_later(world, job, delay_ms);
 }
 
-static void take_lease(struct world *world, struct partition *partition,
+static void take_lease(struct world *world, struct sim_partition *partition,
                        const struct queue_lease *lease, uint64_t lease_ms)
 {
-    struct job *job = calloc(1, sizeof(*job));
+    struct worker_job *job = calloc(1, sizeof(*job));
     struct twin *twin = model_twin_of(world, partition->index, lease->delivery->timer);
 
     assert(job);
     LIST_FOR_EACH (&world->workers.jobs, link) {
-        const struct job *other = list_item(link, struct job, link);
+        const struct worker_job *other = list_item(link, struct worker_job, link);
 
         if (other->twin == twin && !other->is_ended && !other->is_spoken)
             world_fail(world, twin->number, "one delivery at a time", "it is leased already");
@@ -195,9 +195,9 @@ static void take_lease(struct world *world, struct partition *partition,
     decide(world, job);
 }
 
-void workers_speak(struct world *world, struct job *job)
+void workers_speak(struct world *world, struct worker_job *job)
 {
-    struct partition *partition = &world->host.partitions[job->partition];
+    struct sim_partition *partition = &world->host.partitions[job->partition];
     struct crew *crew = crew_of(world, job->partition);
 
     if (!crew->queue) {
@@ -220,9 +220,9 @@ void workers_speak(struct world *world, struct job *job)
 
 /* ---- judging ---- */
 
-static void judge_verdict(struct world *world, struct job *job)
+static void judge_verdict(struct world *world, struct worker_job *job)
 {
-    const struct partition *partition = &world->host.partitions[job->partition];
+    const struct sim_partition *partition = &world->host.partitions[job->partition];
     const struct twin *twin = job->twin;
 
     world_note(world, "verdict", job->partition, twin->number, job->request.kind, job->verdict);
@@ -248,7 +248,7 @@ static void judge_verdict(struct world *world, struct job *job)
     }
 }
 
-static void verdict(struct world *world, struct job *job)
+static void verdict(struct world *world, struct worker_job *job)
 {
     judge_verdict(world, job);
     if (job->request.kind != QUEUE_EXTEND || job->verdict != QUEUE_OK) {
@@ -260,13 +260,13 @@ static void verdict(struct world *world, struct job *job)
 }
 
 /* Whose delivery comes back: by its word, by the end of its lease, or because all end. */
-static void judge_ended(struct world *world, const struct partition *partition,
+static void judge_ended(struct world *world, const struct sim_partition *partition,
                         const struct delivery *delivery)
 {
     struct twin *twin = model_twin_of(world, partition->index, delivery->timer);
 
     LIST_FOR_EACH (&world->workers.jobs, link) {
-        struct job *job = list_item(link, struct job, link);
+        struct worker_job *job = list_item(link, struct worker_job, link);
 
         const bool is_settled = job->is_spoken && job->request.kind != QUEUE_EXTEND;
 
@@ -290,7 +290,7 @@ void workers_judge(struct world *world, uint16_t partition, uint64_t slack_ms)
     const uint64_t fault_ms = world->host.partitions[partition].fault_ms;
 
     LIST_FOR_EACH (&world->workers.jobs, link) {
-        const struct job *job = list_item(link, struct job, link);
+        const struct worker_job *job = list_item(link, struct worker_job, link);
         const uint64_t since_ms = slack_ms && job->end_ms < fault_ms ? fault_ms : job->end_ms;
 
         if (job->partition == partition && job->crew == crew->number && !job->is_ended &&
@@ -302,7 +302,7 @@ void workers_judge(struct world *world, uint16_t partition, uint64_t slack_ms)
 
 /* ---- turns ---- */
 
-static bool take_ended(struct world *world, struct partition *partition)
+static bool take_ended(struct world *world, struct sim_partition *partition)
 {
     struct crew *crew = crew_of(world, partition->index);
     struct delivery *delivery;
@@ -319,7 +319,7 @@ static bool take_ended(struct world *world, struct partition *partition)
     return is_any;
 }
 
-static bool give(struct world *world, struct partition *partition)
+static bool give(struct world *world, struct sim_partition *partition)
 {
     struct crew *crew = crew_of(world, partition->index);
     struct bytes name;
@@ -340,7 +340,7 @@ static bool give(struct world *world, struct partition *partition)
     return is_any;
 }
 
-static bool take_replies(struct world *world, struct partition *partition)
+static bool take_replies(struct world *world, struct sim_partition *partition)
 {
     struct crew *crew = crew_of(world, partition->index);
     struct queue_request *request;
@@ -349,7 +349,7 @@ static bool take_replies(struct world *world, struct partition *partition)
     while ((request = queue_take_reply(crew->queue))) {
         is_any = true;
         if (request->kind == QUEUE_LEASE) {
-            struct ask *ask = list_item(request, struct ask, request);
+            struct worker_ask *ask = list_item(request, struct worker_ask, request);
 
             LIST_FOR_EACH (request->leases, link)
                 take_lease(world, partition, list_item(link, struct queue_lease, link),
@@ -357,7 +357,7 @@ static bool take_replies(struct world *world, struct partition *partition)
             list_remove(&ask->link);
             free(ask);
         } else {
-            verdict(world, list_item(request, struct job, request));
+            verdict(world, list_item(request, struct worker_job, request));
         }
     }
     return is_any;
@@ -370,7 +370,7 @@ static bool renew(struct world *world, uint16_t partition)
     bool is_busy = crew_of(world, partition)->held > 0;
 
     LIST_FOR_EACH (&world->workers.jobs, link) {
-        const struct job *job = list_item(link, struct job, link);
+        const struct worker_job *job = list_item(link, struct worker_job, link);
 
         is_busy |= job->partition == partition && job->is_spoken;
     }
@@ -381,7 +381,7 @@ static bool renew(struct world *world, uint16_t partition)
     return true;
 }
 
-void workers_turn(struct world *world, struct partition *partition)
+void workers_turn(struct world *world, struct sim_partition *partition)
 {
     struct crew *crew = crew_of(world, partition->index);
     bool is_more = true;

@@ -12,16 +12,16 @@
 #include "model.h"
 
 struct world;
-struct partition;
+struct sim_partition;
 
 /* A worker that waits for work. */
-struct ask {
+struct worker_ask {
     struct list link;
     struct queue_request request;
 };
 
 /* Work that a worker has. */
-struct job {
+struct worker_job {
     struct list link;
     struct twin *twin;
     uint16_t partition;
@@ -68,10 +68,10 @@ void workers_drain(struct world *world, uint16_t partition);
 void workers_crash(struct world *world, uint16_t partition);
 
 /* The engine was called: hands out work, and hands in what became of it. */
-void workers_turn(struct world *world, struct partition *partition);
+void workers_turn(struct world *world, struct sim_partition *partition);
 
 /* EVENT_WORKER: one says what became of its work. */
-void workers_speak(struct world *world, struct job *job);
+void workers_speak(struct world *world, struct worker_job *job);
 
 /* When the next lease ends or wait is over, true time. */
 uint64_t workers_wake_ms(const struct world *world, uint16_t partition);

@@ -85,7 +85,7 @@ static void step_clock(struct world *world)
 /* Bit rot: the record of some timer no longer fits its checksum. */
 static void damage(struct world *world)
 {
-    struct model *model = &world->model;
+    struct sim_model *model = &world->model;
     struct twin *twin;
 
     if (model->count == 0 || world->doubts.count > 0 ||
@@ -109,7 +109,7 @@ static uint8_t draw_origin(struct world *world)
 
 static void serve_own(struct world *world, const struct event *event)
 {
-    const struct plan *plan = &world->plan;
+    const struct sim_plan *plan = &world->plan;
 
     switch (event->kind) {
     case EVENT_CLIENT:
@@ -210,7 +210,7 @@ bool world_step(struct world *world, uint64_t until_ms)
 
 static void begin(struct world *world)
 {
-    const struct plan *plan = &world->plan;
+    const struct sim_plan *plan = &world->plan;
 
     events_init(&world->events);
     trace_init(&world->trace, world->settings->is_verbose);

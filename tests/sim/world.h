@@ -49,7 +49,7 @@ struct world {
     const struct settings *settings;
     struct totals *totals;
     struct random random;
-    struct plan plan;
+    struct sim_plan plan;
     uint64_t time_ms;
     uint64_t clock_offset_ms; /* modulo 2^64: it may be negative */
     uint64_t step;
@@ -60,7 +60,7 @@ struct world {
     struct disk disk;
     struct origins origins;
     struct clients clients;
-    struct model model;
+    struct sim_model model;
     struct doubts doubts;
     struct causes causes;
     struct workers workers;

@@ -127,9 +127,9 @@ class Daemon(Program):
     def is_ready(self):
         return self.call("GET", "/readyz")[0] == 200
 
-    def metric(self, name):
+    def metric(self, name, headers=None):
         """The value of one line of /metrics, labels included in the name."""
-        for line in self.call("GET", "/metrics")[2].splitlines():
+        for line in self.call("GET", "/metrics", None, headers)[2].splitlines():
             if line.startswith(name + " "):
                 return float(line.split()[-1])
         raise KeyError(name)

@@ -10,8 +10,13 @@
  * payload, the content type and message id as headers, and each header, name=value; keys, payloads
  * and values in hexadecimal digits, "-" for none.
  */
+#if __has_include(<rabbitmq-c/amqp.h>) /* see src/delivery/backend/rabbitmq.c */
+#include <rabbitmq-c/amqp.h>
+#include <rabbitmq-c/tcp_socket.h>
+#else
 #include <amqp.h>
 #include <amqp_tcp_socket.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

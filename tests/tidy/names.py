@@ -1,25 +1,30 @@
 """The rules on names: a stack trace and a symbol search lead to one place.
 
 C lets each file have its own `find`, and its own `struct entry`. A profile, a core file and a search then show a name
-that stands for several things. So tags are unique in the tree, and static functions unique in src/.
+that stands for several things. So tags are unique in the tree, and static functions unique in src/. A test may define a
+tag that a header only declares: it takes the place of the module.
 """
 
 import re
 
-from rules import code_of, files, read
+from rules import code_of, files, is_test, read
 
 TAG = re.compile(r"\b(?:struct|enum|union)\s+(\w+)\s*\{")
+DECLARED = re.compile(r"^(?:struct|union)\s+(\w+);", flags=re.M)
 STATIC = re.compile(r"^static\b[^;={}()]*?\b([A-Za-z]\w*)\(", flags=re.M)
 
 
-def repeated(root, paths, pattern, kind):
-    """"path:line: KIND NAME, also at PATH:LINE" for each place but the first; a file counts once."""
+def repeated(root, paths, pattern, kind, allowed=None):
+    """"path:line: KIND NAME, also at PATH:LINE" for each place but the first; a file counts once. `allowed` are the
+    names that a file may have nevertheless."""
     first, wrong = {}, []
     for path in paths:
         text = code_of(read(root, path))
         here = {}
         for found in pattern.finditer(text):
             here.setdefault(found[1], text.count("\n", 0, found.start(1)) + 1)
+        for name in (allowed or {}).get(path, ()):
+            del here[name]
         for name, line in here.items():
             if name in first:
                 wrong.append(f"{path}:{line}: {kind} {name}, also at {first[name]}")
@@ -29,7 +34,11 @@ def repeated(root, paths, pattern, kind):
 
 def unique_tags(root):
     """No two structs, enums or unions of the tree have one name."""
-    return repeated(root, files(root, ".c", ".h"), TAG, "tag")
+    opaque = {name for path in files(root, ".h") if not is_test(path)
+              for name in DECLARED.findall(code_of(read(root, path)))}
+    tags = {path: {found[1] for found in TAG.finditer(code_of(read(root, path)))} & opaque
+            for path in files(root, ".c") if is_test(path)}
+    return repeated(root, files(root, ".c", ".h"), TAG, "tag", tags)
 
 
 def unique_statics(root):

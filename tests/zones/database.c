@@ -1,3 +1,4 @@
+/* database.c - finds the zone files of the machine and reads them for the zone tests. */
 #include "database.h"
 
 #include "sys/files.h"

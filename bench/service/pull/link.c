@@ -1,3 +1,4 @@
+/* link.c - a connection of the pull benchmark: connects, sends, reads lines and exact sizes. */
 #include "link.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+/* tickwheel.c - tickwheeld in the pull benchmark: timers of a queue, leased and acked. */
 #include "system.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@
 
 static void request(struct link *link, const char *path, const char *headers, size_t body_size)
 {
-    link_printf(link, "POST %s HTTP/1.1\r\nHost: bench\r\n%sContent-Length: %zu\r\n\r\n", path,
+    link_printf(link, "POST %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %zu\r\n\r\n", path,
                 headers, body_size);
 }
 

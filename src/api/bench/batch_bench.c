@@ -120,20 +120,20 @@ static void node_answer(struct node *node)
 
 /* ---- the measurement ---- */
 
-struct bench {
+struct batch_bench {
     struct api api;
     struct http_request http;
     struct node node;
     uint64_t ns;
 };
 
-static void fail(const char *what)
+static void batch_bench_fail(const char *what)
 {
     fprintf(stderr, "batch_bench: %s\n", what);
     exit(1);
 }
 
-static void run_once(struct bench *bench, struct bytes body, size_t lines)
+static void run_once(struct batch_bench *bench, struct bytes body, size_t lines)
 {
     struct call call = {.api = &bench->api,
                         .http = &bench->http,
@@ -159,7 +159,7 @@ static void run_once(struct bench *bench, struct bytes body, size_t lines)
         batch_resumed(&call);
     bench->ns += instant_since_ns(begun, instant_now());
     if (!bench->http.is_answered || bench->http.answer_size != lines * 36)
-        fail("the answer is not one id per line");
+        batch_bench_fail("the answer is not one id per line");
     batch_closed(&call);
 }
 
@@ -169,7 +169,7 @@ int main(int argc, char **argv)
     size_t rounds = argc > 2 ? strtoull(argv[2], NULL, 10) : 50;
     struct config config;
     struct buffer body;
-    struct bench bench = {.ns = 0};
+    struct batch_bench bench = {.ns = 0};
 
     config_init(&config);
     bench.api.options.config = &config;

@@ -1,8 +1,9 @@
 /*
- * The rate is a bucket of tokens in its form as a schedule (GCRA, ITU-T I.371): of each tenant is
- * kept when its bucket would be full again. One request moves that on by the time in which one drop
- * comes in; it may lie as far ahead as the bucket is deep. So there is one number, which needs no
- * lock.
+ * access.c - checks tokens and scopes, and limits the rate of each tenant.
+ *
+ * The rate limit is a token bucket in its form as a schedule (GCRA, ITU-T I.371). It keeps one
+ * number for each tenant: the time at which its bucket is full again. A request moves that time on
+ * by 1/rate; it may lie at most the bucket's depth ahead of now. One number needs no lock.
  */
 #include "api/core/access.h"
 
@@ -14,10 +15,10 @@
 #define NS_PER_S UINT64_C(1000000000)
 
 struct access {
-    bool is_open; /* everybody may do everything */
+    bool is_open; /* without tokens: each caller may do everything */
     pthread_rwlock_t lock;
     struct tokens *tokens;   /* guarded by lock; NULL: is_open */
-    _Atomic uint64_t *fulls; /* of each tenant, in ns; the array is guarded by lock */
+    _Atomic uint64_t *fulls; /* of each tenant: when full, in ns; the array is guarded by lock */
 };
 
 static _Atomic uint64_t *fulls_create(const struct tokens *tokens)
@@ -52,7 +53,13 @@ void access_destroy(struct access *access)
     free(access);
 }
 
-/* The index of the tenant, perhaps the hint; tenant_count when it is none. Under the lock. */
+bool access_is_open(const struct access *access)
+{
+    return access->is_open;
+}
+
+/* The index of a tenant, tried first at `hint`; tenant_count when there is no such tenant. Under
+ * the lock. */
 static size_t tenant_index(const struct tokens *tokens, struct bytes name, size_t hint)
 {
     size_t i = 0;
@@ -88,7 +95,7 @@ enum error_code access_replace(struct access *access, struct tokens *tokens)
     return ERROR_NONE;
 }
 
-/* Returns 0, or how long to wait. */
+/* Takes one request from the bucket. Returns 0, or the time to wait before there is room. */
 static uint64_t spend(_Atomic uint64_t *full, const struct tenant_limits *limits, uint64_t now_ns)
 {
     const uint64_t drop_ns = limits->rate ? NS_PER_S / limits->rate : 0;
@@ -105,7 +112,7 @@ static uint64_t spend(_Atomic uint64_t *full, const struct tenant_limits *limits
     return 0;
 }
 
-/* What follows "Bearer"; data NULL when it is no such. The scheme is written in any case. */
+/* The token behind "Bearer" in any case; data NULL when the field has another scheme. */
 static struct bytes bearer_of(struct bytes field)
 {
     static const struct bytes scheme = {"bearer", 6};
@@ -132,13 +139,11 @@ static enum error_code check_locked(struct access *access, struct bytes authoriz
     if (!(token->scopes & (unsigned)need >> 8))
         return ERROR_FORBIDDEN;
     tenant = &access->tokens->tenants[token->tenant];
-    *ret_wait_ns = spend(&access->fulls[token->tenant], &tenant->limits, now.ns);
-    if (*ret_wait_ns)
-        return ERROR_TOO_MANY;
     *ret_caller = (struct caller){
         .limits = tenant->limits, .index_ = token->tenant, .tenant_size = tenant->name_size};
     memcpy(ret_caller->tenant, tenant->name, tenant->name_size);
-    return ERROR_NONE;
+    *ret_wait_ns = spend(&access->fulls[token->tenant], &tenant->limits, now.ns);
+    return *ret_wait_ns ? ERROR_RATE_EXCEEDED : ERROR_NONE;
 }
 
 enum error_code access_check(struct access *access, struct bytes authorization,
@@ -169,5 +174,5 @@ enum error_code access_spend(struct access *access, const struct caller *caller,
     if (tenant < access->tokens->tenant_count)
         wait_ns = spend(&access->fulls[tenant], &caller->limits, now.ns);
     pthread_rwlock_unlock(&access->lock);
-    return wait_ns ? ERROR_TOO_MANY : ERROR_NONE;
+    return wait_ns ? ERROR_RATE_EXCEEDED : ERROR_NONE;
 }

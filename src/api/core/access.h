@@ -1,12 +1,12 @@
 /*
- * access.h - who calls, and what they may.
+ * access.h - authentication and authorization of a request: its tenant, scopes and rate.
  *
- * Without tokens everybody is the unnamed tenant and may do everything. With them each request
- * needs one, in its Authorization header, whose scopes fit the route; the caller is then its
- * tenant, within that tenant's limits.
+ * Without tokens every request belongs to the unnamed tenant and may do everything. With tokens a
+ * request needs one in its Authorization header, with the scope of the route. It then acts for the
+ * token's tenant, within the limits of that tenant.
  *
- * Time       Instants, as the caller passes them in.
- * Ownership  A caller is a copy: it stays what it was when tokens are replaced.
+ * Time       Instants, passed in.
+ * Ownership  A struct caller is a copy: it does not change when tokens are replaced.
  * Threads    Any.
  */
 #ifndef TICKWHEEL_API_CORE_ACCESS_H
@@ -15,18 +15,25 @@
 #include "base/time.h"
 #include "ops/tokens.h"
 
-/* What a route asks of its caller. */
+/* The scope that a route needs. */
 enum access_need {
-    ACCESS_UNSAID, /* none of the table */
-    ACCESS_OPEN,   /* nothing: also without a token */
+    ACCESS_UNSAID, /* not set: no row of the table of routes may have it */
+    ACCESS_OPEN,   /* no token */
     ACCESS_SCHEDULE = TOKEN_SCOPE_SCHEDULE << 8,
     ACCESS_READ = TOKEN_SCOPE_READ << 8,
     ACCESS_ADMIN = TOKEN_SCOPE_ADMIN << 8,
+    ACCESS_METRICS = ACCESS_ADMIN | 1, /* as ACCESS_ADMIN; no token with metrics_access = open */
 };
+
+/* The scope that a need names, as tokens and documents write it; empty for none. */
+static inline const char *access_need_word(enum access_need need)
+{
+    return token_scope_word((enum token_scope)(need >> 8));
+}
 
 struct caller {
     struct tenant_limits limits;
-    size_t index_;       /* where the tenant stood among the tokens */
+    size_t index_;       /* index of the tenant when the token was checked */
     uint8_t tenant_size; /* 0: the unnamed tenant */
     char tenant[TENANT_SIZE_MAX];
 };
@@ -36,7 +43,7 @@ static inline struct bytes caller_tenant(const struct caller *caller)
     return (struct bytes){caller->tenant, caller->tenant_size};
 }
 
-/* The smaller of a setting and of what the tenant is limited to; 0 there is no limit. */
+/* The smaller of a setting and of the tenant's limit, where 0 means no limit. */
 static inline uint64_t caller_limit(uint64_t setting, uint64_t limit)
 {
     return limit && limit < setting ? limit : setting;
@@ -44,21 +51,24 @@ static inline uint64_t caller_limit(uint64_t setting, uint64_t limit)
 
 struct access;
 
-/* Takes the tokens; NULL: there are none. NULL when out of memory. */
+/* Takes the tokens; NULL: no tokens are configured. NULL when out of memory. */
 struct access *access_create(struct tokens *tokens);
 void access_destroy(struct access *access);
 
-/* From now on these count. Takes them, unless out of memory; what tenants have spent of their rates
- * is remembered. For an access that began with tokens. */
+/* Replaces the tokens, and takes them unless out of memory. A tenant keeps its use of its rate.
+ * Only for an access that was created with tokens. */
 enum error_code access_replace(struct access *access, struct tokens *tokens);
 
-/* Whether the request with this Authorization header (data NULL: none) may do what needs that.
- * UNAUTHENTICATED, FORBIDDEN, or TOO_MANY with how long to wait; then `ret_caller` is untouched. */
+/* Whether there are no tokens, now and later. */
+bool access_is_open(const struct access *access);
+
+/* Checks the Authorization header (data NULL: none) against a need. Returns UNAUTHENTICATED or
+ * FORBIDDEN, which leave `ret_caller` untouched, or RATE_EXCEEDED with the time to wait. */
 enum error_code access_check(struct access *access, struct bytes authorization,
                              enum access_need need, struct instant now, struct caller *ret_caller,
                              uint64_t *ret_wait_ns);
 
-/* One more of what the rate counts. TOO_MANY: not now. */
+/* Counts one more timer against the rate. RATE_EXCEEDED: over the rate now. */
 enum error_code access_spend(struct access *access, const struct caller *caller,
                              struct instant now);
 

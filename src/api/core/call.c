@@ -1,3 +1,6 @@
+/*
+ * call.c - answers of a request (JSON, timers, problems), its body, and its requests to the node.
+ */
 #include "api/core/call.h"
 
 #include "http/field.h"
@@ -9,11 +12,12 @@
 
 /* ---- answering ---- */
 
-/* How long it takes, roughly, until trying again makes sense; 0: it never does. */
+/* Seconds after which a repeated request may succeed; 0: a repetition does not help. */
 static unsigned retry_after_s(enum error_code code)
 {
     switch (code) {
     case ERROR_TOO_MANY:
+    case ERROR_RATE_EXCEEDED:
     case ERROR_OVERLOADED:
     case ERROR_NO_MEMORY:
     case ERROR_IO:
@@ -21,6 +25,7 @@ static unsigned retry_after_s(enum error_code code)
     case ERROR_STOPPING:
         return 5;
     case ERROR_DISK_FULL:
+    case ERROR_UNREADABLE:
         return 30;
     default:
         return 0;
@@ -51,6 +56,7 @@ static void count_refusal(struct metrics *metrics, enum error_code code)
         metrics_add(metrics, METRIC_REFUSED_OVERLOADED, 1);
         break;
     case ERROR_TOO_MANY:
+    case ERROR_RATE_EXCEEDED:
         metrics_add(metrics, METRIC_REFUSED_TOO_MANY, 1);
         break;
     case ERROR_DISK_FULL:
@@ -65,6 +71,9 @@ static void count_refusal(struct metrics *metrics, enum error_code code)
     case ERROR_FORBIDDEN:
         metrics_add(metrics, METRIC_REFUSED_FORBIDDEN, 1);
         break;
+    case ERROR_FOREIGN_SITE:
+        metrics_add(metrics, METRIC_REFUSED_FOREIGN_SITE, 1);
+        break;
     case ERROR_TOO_LARGE:
     case ERROR_HEADERS_TOO_LARGE:
         metrics_add(metrics, METRIC_REFUSED_TOO_LARGE, 1);
@@ -77,7 +86,7 @@ static void count_refusal(struct metrics *metrics, enum error_code code)
 void call_answer(struct call *call, struct http_response *response)
 {
     struct metrics *metrics = call->api->options.metrics;
-    enum metric_route route = call->route ? call->route->metric : METRIC_ROUTE_OTHER;
+    size_t route = call->route ? (size_t)(call->route - call->api->routes) : METRIC_ROUTE_OTHER;
 
     metrics_add_request(metrics, route, (unsigned)response->status);
     metrics_observe_us(metrics, HISTOGRAM_HTTP_REQUEST,
@@ -106,7 +115,7 @@ bool call_refuses_large_answer(struct call *call)
 
 static void answer_with(struct call *call, enum error_code code, struct http_response *response)
 {
-    response->status = error_status(code);
+    response->status = problem_status(code);
     response->content_type = PROBLEM_TYPE;
     buffer_append_text(&response->body, "\n");
     call_error_headers(response, code);
@@ -128,15 +137,35 @@ void call_answer_problem(struct call *call, const struct problem *problem)
     call_answer_refusal(call, problem, &response);
 }
 
+/* TOO_MANY without a detail: names the limits of live timers. The node does not say which one is
+ * reached. */
+static void call_describe_pending(const struct call *call, struct problem *ret_problem)
+{
+    unsigned long long all = call->api->options.config->pending_max;
+    unsigned long long own = call->caller.limits.pending_max;
+
+    if (own && all)
+        problem_set(ret_problem, ERROR_TOO_MANY, "",
+                    "pending_max is %llu live timers of the tenant, and %llu in all; there is room "
+                    "when one of them ends",
+                    own, all);
+    else if (own || all)
+        problem_set(ret_problem, ERROR_TOO_MANY, "",
+                    "pending_max is %llu live timers%s; there is room when one of them ends",
+                    own ? own : all, own ? " of the tenant" : "");
+}
+
 void call_answer_error(struct call *call, enum error_code code, const char *detail)
 {
     struct problem problem;
 
     problem_set(&problem, code, "", "%s", detail);
+    if (code == ERROR_TOO_MANY && !detail[0])
+        call_describe_pending(call, &problem);
     call_answer_problem(call, &problem);
 }
 
-/* The problem with the timer that is its reason. */
+/* The problem, with the timer that caused it as a member. */
 static void answer_because_of(struct call *call, enum error_code error, const struct timer *timer)
 {
     struct http_response response = {0};
@@ -210,8 +239,8 @@ bool call_refuses_body(struct call *call)
     return call_refuses_length(call, call->body_bytes_max);
 }
 
-/* False when there is no room for a body of so many bytes. A small one always finds room: else a
- * few clients that never end a large one would keep all others out. */
+/* Reserves memory for a body of this size. False: no room. Small bodies are always admitted;
+ * otherwise a few clients that never finish a large body would lock out all others. */
 static bool count_body(struct call *call, size_t size)
 {
     size_t more = size - call->body_counted;
@@ -274,11 +303,43 @@ enum error_code call_ask(struct call *call, struct node_request *request)
     return node_submit(call->api->options.node, request);
 }
 
-enum error_code call_submit(struct call *call, void (*done)(struct node_request *request))
+void call_resume(struct call *call, void (*resume)(struct call *call))
+{
+    call->resume = resume;
+    http_request_resume(call->http);
+}
+
+struct timer *call_copy_timer(const struct timer *timer)
+{
+    return timer_copy(timer, &timer->texts);
+}
+
+static void call_answer_reply(struct call *call)
+{
+    call->answer(&call->node);
+}
+
+/* On the shard's thread, while the timer of the reply is valid. */
+static void call_keep_reply(struct node_request *request)
+{
+    struct call *call = call_of(request);
+    struct command *command = &request->command;
+
+    if (command->timer) {
+        call->shown = call_copy_timer(command->timer);
+        command->timer = call->shown;
+        if (!call->shown)
+            command->error = ERROR_NO_MEMORY;
+    }
+    call_resume(call, call_answer_reply);
+}
+
+enum error_code call_submit(struct call *call, void (*answer)(struct node_request *request))
 {
     enum error_code error;
 
-    call->node.done = done;
+    call->answer = answer;
+    call->node.done = call_keep_reply;
     error = call_ask(call, &call->node);
     if (error)
         call_answer_error(call, error, "");

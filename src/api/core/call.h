@@ -1,10 +1,11 @@
 /*
- * call.h - one request in the eyes of the API: its route, its body, what it asks of the node.
+ * call.h - one HTTP request: its route, caller and body, its answer, and its request to the node.
  *
- * Ownership  A call is the server's request's: made when its head is there, freed when it is
- *            closed. Answering gives it away: it is not touched afterwards.
- * Threads    One at a time; the node's thread answers, or resumes, while the server's thread is
- *            done with it (http/server.h).
+ * Ownership  A call belongs to the HTTP request: created with its head, freed when it is closed.
+ *            After an answer the call is not touched.
+ * Threads    The call is the HTTP worker's that owns its connection. A reply of the node comes on
+ *            a shard's thread, which only copies from it what the answer shows and calls
+ *            call_resume: the worker turns it into JSON.
  */
 #ifndef TICKWHEEL_API_CORE_CALL_H
 #define TICKWHEEL_API_CORE_CALL_H
@@ -15,24 +16,27 @@
 #include "http/server.h"
 #include "http/target.h"
 
-#define CALL_SMALL_BODY_BYTES (16u << 10) /* of a body that is not counted */
+#define CALL_SMALL_BODY_BYTES (16u << 10) /* a body up to this size is not counted */
 
 struct call {
     struct api *api;
     struct http_request *http;
     const struct route *route;
-    struct caller caller;   /* whose timers it may see; valid from the route's `begin` on */
-    size_t body_bytes_max;  /* the same */
+    struct caller caller;   /* the tenant; valid from the route's `begin` on */
+    size_t body_bytes_max;  /* also; the setting, or less for the tenant */
     struct bytes parameter; /* the decoded {id} or {name} of the path; data NULL without one */
     char parameter_text[ROUTE_PARAMETER_SIZE];
     struct bytes query;    /* as sent */
     struct buffer body;    /* collected by call_collect */
-    size_t body_counted;   /* how much of it stands in api.bodies_bytes */
-    size_t answer_counted; /* what stands in api.answers_bytes for the answer */
+    size_t body_counted;   /* bytes of the body that are counted in api.bodies_bytes */
+    size_t answer_counted; /* bytes of the answer that are counted in api.answers_bytes */
     void *state;           /* the route's own */
+    void (*resume)(struct call *call); /* set by call_resume: how the worker goes on; or NULL */
 
     /* For routes that ask the node one thing. */
     struct node_request node;
+    void (*answer)(struct node_request *request); /* call_submit's */
+    struct timer *shown;                          /* a copy of the timer in the reply, or NULL */
     struct timer_id id;
     struct timer *timer;
     struct command_created created;
@@ -40,62 +44,71 @@ struct call {
 
 /* ---- answering; each but the first gives the call away ---- */
 
-/* The common headers of an error: Retry-After where trying again makes sense. */
+/* Adds the headers that each error has: Retry-After where a repetition may succeed. */
 void call_error_headers(struct http_response *response, enum error_code code);
 
-/* Sends `response` and counts it. What it takes is counted until the client has read it. */
+/* Sends `response`. Its memory is counted until the client has read the answer. */
 void call_answer(struct call *call, struct http_response *response);
 
-/* Whether so much waits to be read by clients already that an answer which may be large, and can be
- * asked for again, is refused with 503. */
+/* Refuses with 503 an answer that may be large and can be asked for again, while the answers that
+ * clients have not read are over their limit. True: answered. */
 bool call_refuses_large_answer(struct call *call);
 
-/* Takes the body. */
+/* Answers with a body, and takes it. */
 void call_answer_json(struct call *call, int status, struct buffer *body);
 
 void call_answer_problem(struct call *call, const struct problem *problem);
-/* The same, with headers that `response` has already. */
+/* Answers with a problem, keeping the headers that `response` has already. */
 void call_answer_refusal(struct call *call, const struct problem *problem,
                          struct http_response *response);
 
 void call_answer_error(struct call *call, enum error_code code, const char *detail);
 
-/* 200 or 201 with the timer and its ETag, or what was wrong; GONE shows the timer's final state,
- * KEY_IN_USE the timer that has the key. */
+/* Answers 200 or 201 with the timer and its ETag, or with a problem. GONE shows the timer's final
+ * state, KEY_IN_USE the timer that has the key. */
 void call_answer_timer(struct call *call, int status, enum error_code error,
                        const struct timer *timer);
 
 /* ---- bodies ---- */
 
-/* Refuses with 413 what is announced as larger than `bytes_max`. True: answered. */
+/* Refuses with 413 a body whose Content-Length is above `bytes_max`. True: answered. */
 bool call_refuses_length(struct call *call, uint64_t bytes_max);
 
-/* The same with call->body_bytes_max. */
+/* Refuses with 413 a body whose Content-Length is above call->body_bytes_max. True: answered. */
 bool call_refuses_body(struct call *call);
 
 /* Refuses with 415 every content type but `type` and, unless NULL, `other`. True: answered. */
 bool call_refuses_type(struct call *call, const char *type, const char *other);
 
-/* A route's `body`: keeps it in call->body, at most call->body_bytes_max. */
+/* A route's `body` step: appends to call->body, up to call->body_bytes_max. */
 size_t call_collect(struct call *call, struct bytes chunk);
 
 /* ---- traces ---- */
 
-/* The traceparent of the request, in its usual form; empty when it has none, several, or one that
- * is none: by W3C Trace Context that is ignored. */
+/* The traceparent of the request in its canonical form. Empty when there is none, more than one, or
+ * an invalid one: W3C Trace Context tells to ignore those. */
 struct bytes call_trace(struct call *call, char ret_text[TRACE_PARENT_SIZE + 1]);
 
 /* ---- the node ---- */
 
-/* What is accepted of a timer that the caller makes: theirs. */
+/* The limits of timers that the caller creates, with those of its tenant. */
 struct timer_json_limits call_timer_limits(const struct call *call);
 
-/* Hands a request to the node in the caller's name: what is not theirs is not there. The same
- * answers as those of node_submit; nobody else in this folder calls that. */
+/* Submits a request to the node for the caller's tenant; timers of other tenants do not exist for
+ * it. Returns the errors of node_submit, which no other function of src/api calls. */
 enum error_code call_ask(struct call *call, struct node_request *request);
 
-/* Submits call->node, answered through `done`; on refusal answers itself and returns the reason. */
-enum error_code call_submit(struct call *call, void (*done)(struct node_request *request));
+/* Submits call->node. `answer` runs on the worker's thread when the reply is there; its
+ * command.timer is then a copy, and its page is gone. On refusal answers the request and returns
+ * the reason. */
+enum error_code call_submit(struct call *call, void (*answer)(struct node_request *request));
+
+/* Continues the request with `resume` on the worker's thread. From any thread, after the route's
+ * `end`, in place of an answer; the caller does not touch the call afterwards. */
+void call_resume(struct call *call, void (*resume)(struct call *call));
+
+/* A copy of a timer that a reply shows; NULL when out of memory. Cheaper than its JSON. */
+struct timer *call_copy_timer(const struct timer *timer);
 
 static inline struct call *call_of(struct node_request *request)
 {

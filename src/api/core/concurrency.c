@@ -1,56 +1,59 @@
+/* concurrency.c - a counting semaphore whose waiters are callbacks in FIFO order. */
 #include "api/core/concurrency.h"
 
-/* Under the lock. Who comes while another thread, or a caller of ours, is giving leaves it to them:
- * so no thread ever stands in a `begin` within a `begin`, however many wait. */
-static void give(struct concurrency *turns)
+/* Begins waiting requests while there is room. Under the lock. Does nothing while another call of
+ * this function, of this thread or another, is at work: that one begins the rest. So a `begin`
+ * never runs within a `begin`, and the stack does not grow with the number of waiting requests. */
+static void concurrency_begin_waiting(struct concurrency *limit)
 {
-    if (turns->is_giving_)
+    if (limit->is_starting_)
         return;
-    turns->is_giving_ = true;
-    while (turns->free_ > 0 && !list_is_empty(&turns->waiting_)) {
-        struct turn *turn = list_item(list_pop(&turns->waiting_), struct turn, link_);
+    limit->is_starting_ = true;
+    while (limit->free_ > 0 && !list_is_empty(&limit->waiting_)) {
+        struct concurrency_start *start =
+            list_item(list_pop(&limit->waiting_), struct concurrency_start, link_);
 
-        turns->free_--;
-        pthread_mutex_unlock(&turns->lock_);
-        turn->begin(turn);
-        pthread_mutex_lock(&turns->lock_);
+        limit->free_--;
+        pthread_mutex_unlock(&limit->lock_);
+        start->begin(start);
+        pthread_mutex_lock(&limit->lock_);
     }
-    turns->is_giving_ = false;
-    pthread_cond_signal(&turns->given_);
+    limit->is_starting_ = false;
+    pthread_cond_signal(&limit->started_);
 }
 
-void concurrency_init(struct concurrency *turns, size_t at_a_time)
+void concurrency_init(struct concurrency *limit, size_t at_once)
 {
-    pthread_mutex_init(&turns->lock_, NULL);
-    list_init(&turns->waiting_);
-    turns->free_ = at_a_time;
-    turns->is_giving_ = false;
-    pthread_cond_init(&turns->given_, NULL);
+    pthread_mutex_init(&limit->lock_, NULL);
+    list_init(&limit->waiting_);
+    limit->free_ = at_once;
+    limit->is_starting_ = false;
+    pthread_cond_init(&limit->started_, NULL);
 }
 
-void concurrency_deinit(struct concurrency *turns)
+void concurrency_deinit(struct concurrency *limit)
 {
-    pthread_mutex_lock(&turns->lock_);
-    while (turns->is_giving_)
-        pthread_cond_wait(&turns->given_, &turns->lock_);
-    pthread_mutex_unlock(&turns->lock_);
-    pthread_cond_destroy(&turns->given_);
-    pthread_mutex_destroy(&turns->lock_);
+    pthread_mutex_lock(&limit->lock_);
+    while (limit->is_starting_)
+        pthread_cond_wait(&limit->started_, &limit->lock_);
+    pthread_mutex_unlock(&limit->lock_);
+    pthread_cond_destroy(&limit->started_);
+    pthread_mutex_destroy(&limit->lock_);
 }
 
-void concurrency_enter(struct concurrency *turns, struct turn *turn)
+void concurrency_enter(struct concurrency *limit, struct concurrency_start *start)
 {
-    pthread_mutex_lock(&turns->lock_);
-    list_init(&turn->link_);
-    list_push(&turns->waiting_, &turn->link_);
-    give(turns);
-    pthread_mutex_unlock(&turns->lock_);
+    pthread_mutex_lock(&limit->lock_);
+    list_init(&start->link_);
+    list_push(&limit->waiting_, &start->link_);
+    concurrency_begin_waiting(limit);
+    pthread_mutex_unlock(&limit->lock_);
 }
 
-void concurrency_leave(struct concurrency *turns)
+void concurrency_leave(struct concurrency *limit)
 {
-    pthread_mutex_lock(&turns->lock_);
-    turns->free_++;
-    give(turns);
-    pthread_mutex_unlock(&turns->lock_);
+    pthread_mutex_lock(&limit->lock_);
+    limit->free_++;
+    concurrency_begin_waiting(limit);
+    pthread_mutex_unlock(&limit->lock_);
 }

@@ -1,12 +1,12 @@
 /*
- * turns.h - of what is heavy for the node, so much at a time; the rest waits, in order.
+ * concurrency.h - limits how many expensive requests run at once; the rest wait in FIFO order.
  *
- *     concurrency_enter(&turns, &job->turn)   job->turn.begin is called, now or later
- *     concurrency_leave(&turns)               its work is done: the next one's begin is called
+ *     concurrency_enter(&limit, &job->start)   calls job->start.begin, now or later
+ *     concurrency_leave(&limit)                the request is over: the next one begins
  *
- * Ownership  A turn is the caller's, and touched until its `begin` is called.
- * Threads    Any. `begin` is called from whoever enters or leaves, one at a time and never within
- *            another `begin`; it may leave again itself.
+ * Ownership  A start is the caller's, and in use until its `begin` is called.
+ * Threads    Any. `begin` runs on a thread that enters or leaves, one at a time and never within
+ *            another `begin`; it may call concurrency_leave itself.
  */
 #ifndef TICKWHEEL_API_CORE_CONCURRENCY_H
 #define TICKWHEEL_API_CORE_CONCURRENCY_H
@@ -17,26 +17,27 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct turn {
+/* A request that wants to run. */
+struct concurrency_start {
     struct list link_;
-    void (*begin)(struct turn *turn);
+    void (*begin)(struct concurrency_start *start);
 };
 
 struct concurrency {
     pthread_mutex_t lock_;
-    struct list waiting_; /* guarded by lock_ */
-    size_t free_;         /* guarded by lock_ */
-    bool is_giving_;      /* somebody calls `begin`; guarded by lock_ */
-    pthread_cond_t given_;
+    struct list waiting_; /* starts, oldest first; guarded by lock_ */
+    size_t free_;         /* how many more may run; guarded by lock_ */
+    bool is_starting_;    /* a thread calls `begin`; guarded by lock_ */
+    pthread_cond_t started_;
 };
 
-void concurrency_init(struct concurrency *turns, size_t at_a_time);
+void concurrency_init(struct concurrency *limit, size_t at_once);
 
-/* When nobody waits and nobody is at work. Whoever called the last `begin` may still be on the way
- * back: that is waited for. */
-void concurrency_deinit(struct concurrency *turns);
+/* When no request runs or waits. Waits for a thread that is still returning from the last `begin`.
+ */
+void concurrency_deinit(struct concurrency *limit);
 
-void concurrency_enter(struct concurrency *turns, struct turn *turn);
-void concurrency_leave(struct concurrency *turns);
+void concurrency_enter(struct concurrency *limit, struct concurrency_start *start);
+void concurrency_leave(struct concurrency *limit);
 
 #endif

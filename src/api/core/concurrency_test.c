@@ -1,6 +1,6 @@
 /*
  * Goal: never more than so many at a time, in order, each once, and no `begin` within another,
- * whether the work ends at once or later on another thread. Method: turns that end within `begin`,
+ * whether the work ends at once or later on another thread. Method: requests that end in `begin`,
  * many in a row, which a recursion would not survive; then threads that enter and leave, counted.
  */
 #include "api/core/concurrency.h"
@@ -21,132 +21,132 @@ enum {
     EACH = 20000,
 };
 
-struct bed {
-    struct concurrency turns;
+struct concurrency_fixture {
+    struct concurrency limit;
     atomic_int at_work, begun, within;
 };
 
 struct work {
-    struct turn turn;
-    struct bed *bed;
+    struct concurrency_start start;
+    struct concurrency_fixture *fixture;
     int number;
 };
 
-static struct work *work_of(struct turn *turn)
+static struct work *work_of(struct concurrency_start *start)
 {
-    return list_item(turn, struct work, turn);
+    return list_item(start, struct work, start);
 }
 
 /* ---- work that ends later ---- */
 
-static void begin_slowly(struct turn *turn)
+static void begin_slowly(struct concurrency_start *start)
 {
-    struct work *work = work_of(turn);
+    struct work *work = work_of(start);
 
-    assert_int_equal(atomic_fetch_add(&work->bed->begun, 1), work->number);
-    assert_true(atomic_fetch_add(&work->bed->at_work, 1) < AT_A_TIME);
+    assert_int_equal(atomic_fetch_add(&work->fixture->begun, 1), work->number);
+    assert_true(atomic_fetch_add(&work->fixture->at_work, 1) < AT_A_TIME);
 }
 
 static void begins_in_order_as_others_leave(void **state)
 {
-    struct bed bed = {0};
+    struct concurrency_fixture fixture = {0};
     struct work works[10];
 
     (void)state;
-    concurrency_init(&bed.turns, AT_A_TIME);
+    concurrency_init(&fixture.limit, AT_A_TIME);
     for (int i = 0; i < 10; i++) {
-        works[i] = (struct work){{.begin = begin_slowly}, &bed, i};
-        concurrency_enter(&bed.turns, &works[i].turn);
-        assert_int_equal(bed.begun, i < AT_A_TIME ? i + 1 : AT_A_TIME);
+        works[i] = (struct work){{.begin = begin_slowly}, &fixture, i};
+        concurrency_enter(&fixture.limit, &works[i].start);
+        assert_int_equal(fixture.begun, i < AT_A_TIME ? i + 1 : AT_A_TIME);
     }
     for (int i = 0; i < 10; i++) {
-        atomic_fetch_sub(&bed.at_work, 1);
-        concurrency_leave(&bed.turns);
-        assert_int_equal(bed.begun, i + 1 + AT_A_TIME < 10 ? i + 1 + AT_A_TIME : 10);
+        atomic_fetch_sub(&fixture.at_work, 1);
+        concurrency_leave(&fixture.limit);
+        assert_int_equal(fixture.begun, i + 1 + AT_A_TIME < 10 ? i + 1 + AT_A_TIME : 10);
     }
-    concurrency_deinit(&bed.turns);
+    concurrency_deinit(&fixture.limit);
 }
 
 /* ---- work that ends at once ---- */
 
-static void begin_quickly(struct turn *turn)
+static void begin_quickly(struct concurrency_start *start)
 {
-    struct bed *bed = work_of(turn)->bed;
+    struct concurrency_fixture *fixture = work_of(start)->fixture;
 
-    assert_int_equal(atomic_fetch_add(&bed->within, 1), 0);
-    atomic_fetch_add(&bed->begun, 1);
-    concurrency_leave(&bed->turns);
-    atomic_fetch_sub(&bed->within, 1);
+    assert_int_equal(atomic_fetch_add(&fixture->within, 1), 0);
+    atomic_fetch_add(&fixture->begun, 1);
+    concurrency_leave(&fixture->limit);
+    atomic_fetch_sub(&fixture->within, 1);
 }
 
 static void many_that_end_at_once_need_no_stack(void **state)
 {
-    struct bed bed = {0};
-    struct work first = {{.begin = begin_slowly}, &bed, 0};
+    struct concurrency_fixture fixture = {0};
+    struct work first = {{.begin = begin_slowly}, &fixture, 0};
     struct work *works = calloc(QUICK_COUNT, sizeof(*works));
 
     (void)state;
     assert_non_null(works);
-    concurrency_init(&bed.turns, 1);
-    concurrency_enter(&bed.turns, &first.turn);
+    concurrency_init(&fixture.limit, 1);
+    concurrency_enter(&fixture.limit, &first.start);
     for (int i = 0; i < QUICK_COUNT; i++) {
-        works[i] = (struct work){{.begin = begin_quickly}, &bed, i};
-        concurrency_enter(&bed.turns, &works[i].turn);
+        works[i] = (struct work){{.begin = begin_quickly}, &fixture, i};
+        concurrency_enter(&fixture.limit, &works[i].start);
     }
-    assert_int_equal(bed.begun, 1);
-    concurrency_leave(&bed.turns);
-    assert_int_equal(bed.begun, QUICK_COUNT + 1);
-    concurrency_deinit(&bed.turns);
+    assert_int_equal(fixture.begun, 1);
+    concurrency_leave(&fixture.limit);
+    assert_int_equal(fixture.begun, QUICK_COUNT + 1);
+    concurrency_deinit(&fixture.limit);
     free(works);
 }
 
 /* ---- threads ---- */
 
-/* Its turn lies on the stack of the thread that enters, which leaves once it was begun. */
+/* Its start lies on the stack of the thread that enters, which leaves once it was begun. */
 struct visitor {
     struct work work;
     atomic_bool has_begun;
 };
 
-static void begin_visit(struct turn *turn)
+static void begin_visit(struct concurrency_start *start)
 {
-    struct visitor *visitor = list_item(turn, struct visitor, work.turn);
+    struct visitor *visitor = list_item(start, struct visitor, work.start);
 
-    assert_true(atomic_fetch_add(&visitor->work.bed->at_work, 1) < AT_A_TIME);
-    atomic_fetch_add(&visitor->work.bed->begun, 1);
+    assert_true(atomic_fetch_add(&visitor->work.fixture->at_work, 1) < AT_A_TIME);
+    atomic_fetch_add(&visitor->work.fixture->begun, 1);
     atomic_store(&visitor->has_begun, true);
 }
 
 static void *visit(void *argument)
 {
-    struct bed *bed = argument;
+    struct concurrency_fixture *fixture = argument;
 
     for (int i = 0; i < EACH; i++) {
-        struct visitor visitor = {.work = {{.begin = begin_visit}, bed, i}};
+        struct visitor visitor = {.work = {{.begin = begin_visit}, fixture, i}};
 
-        concurrency_enter(&bed->turns, &visitor.work.turn);
+        concurrency_enter(&fixture->limit, &visitor.work.start);
         while (!atomic_load(&visitor.has_begun))
             sched_yield();
-        atomic_fetch_sub(&bed->at_work, 1);
-        concurrency_leave(&bed->turns);
+        atomic_fetch_sub(&fixture->at_work, 1);
+        concurrency_leave(&fixture->limit);
     }
     return NULL;
 }
 
 static void threads_take_turns(void **state)
 {
-    struct bed bed = {0};
+    struct concurrency_fixture fixture = {0};
     pthread_t threads[THREADS];
 
     (void)state;
-    concurrency_init(&bed.turns, AT_A_TIME);
+    concurrency_init(&fixture.limit, AT_A_TIME);
     for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, visit, &bed), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, visit, &fixture), 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    assert_int_equal(bed.begun, THREADS * EACH);
-    assert_int_equal(bed.at_work, 0);
-    concurrency_deinit(&bed.turns);
+    assert_int_equal(fixture.begun, THREADS * EACH);
+    assert_int_equal(fixture.at_work, 0);
+    concurrency_deinit(&fixture.limit);
 }
 
 int main(void)

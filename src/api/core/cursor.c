@@ -1,3 +1,4 @@
+/* cursor.c - the text of a cursor: fixed-width numbers and a checksum, in hexadecimal. */
 #include "api/core/cursor.h"
 
 #include "base/random.h"

@@ -35,7 +35,7 @@ struct storage_position cursor_position(const struct cursor *cursor, uint16_t pa
 
 void cursor_format(const struct cursor *cursor, char ret_text[CURSOR_TEXT_SIZE]);
 
-/* ERROR_INVALID for everything else than what cursor_format wrote. */
+/* ERROR_INVALID for any text that cursor_format did not write. */
 enum error_code cursor_parse(struct bytes text, struct cursor *ret_cursor);
 
 #endif

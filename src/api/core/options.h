@@ -1,5 +1,5 @@
 /*
- * options.h - what an API is started with.
+ * options.h - the options of api_start: settings, metrics, node, tokens.
  */
 #ifndef TICKWHEEL_API_CORE_OPTIONS_H
 #define TICKWHEEL_API_CORE_OPTIONS_H
@@ -12,7 +12,8 @@ struct api_options {
     const struct config *config; /* borrowed until api_stop, as are metrics and node */
     struct metrics *metrics;
     struct node *node;
-    struct tokens *tokens;         /* taken in any case; NULL: everybody may do everything */
+    struct tokens
+        *tokens; /* taken in any case; NULL: without tokens, each caller may do everything */
     struct tls_identity *identity; /* held until api_stop; NULL: without TLS */
     /* Whether a timer may go to this target, as timer_json.h says. Any thread. */
     enum error_code (*target_check)(void *context, struct bytes tenant, struct bytes text,

@@ -1,3 +1,7 @@
+/*
+ * route.c - finds the row of a request in the table of routes, and the methods that its path
+ * allows.
+ */
 #include "api/core/route.h"
 
 #include "http/target.h"

@@ -7,28 +7,50 @@
 #define TICKWHEEL_API_CORE_ROUTE_H
 
 #include "api/core/access.h"
-#include "ops/metrics.h"
+#include "base/error.h"
 
 #define ROUTE_PARAMETER_SIZE 256 /* the longest {id} or {key} that is looked at */
 #define ROUTE_ALLOW_SIZE     64
 
 struct call;
 
-/* What a route does at the steps of a request (http/server.h). */
+/* An answer that a route describes itself; its schema is the route's `response`, from 400 on
+ * Problem. */
+struct route_answer {
+    int status; /* 0: none */
+    const char *words;
+};
+
+#define ROUTE_ANSWERS 2
+
+/* The documentation of a route, for api/operations/document.h. Parameters, long descriptions and
+ * unusual bodies stand in openapi_parts.json, under the name of the operation. */
+struct route_docs {
+    const char *operation, *tag, *summary;
+    const char *section;            /* of docs/, seen from api.md; NULL: none */
+    const char *parameter;          /* of the path, in components/parameters; NULL: none */
+    const char *request, *response; /* names of schemas; NULL: in openapi_parts.json, if any */
+    struct route_answer answers[ROUTE_ANSWERS];
+    uint64_t refusals; /* bits of enum error_code, besides those of route_refusals() */
+};
+
+/* A row of the table: the scope that a request needs, and the function of each of its steps
+ * (http/server.h). */
 struct route {
     const char *method;
     const char *path; /* "/v1/timers/{id}" */
     enum access_need need;
-    enum metric_route metric;
+    const char *label;                /* in the metrics */
     void (*begin)(struct call *call); /* looks at the head, may answer; NULL: nothing to look at */
     size_t (*body)(struct call *call, struct bytes chunk); /* NULL: the body is ignored */
     void (*end)(struct call *call);
     void (*resumed)(struct call *call); /* NULL: never resumes */
     void (*closed)(struct call *call);  /* frees `state`; NULL: nothing to free */
+    struct route_docs docs;
 };
 
 struct route_match {
-    const struct route *route;    /* NULL: no such path, or not by this method */
+    const struct route *route;    /* NULL: the path does not exist, or does not have the method */
     struct bytes parameter;       /* the {id}, decoded into the room given; data NULL without one */
     char allow[ROUTE_ALLOW_SIZE]; /* the methods of the path, as Allow names them; empty: no such
                                      path */

@@ -1,73 +1,81 @@
+/* scatter.c - submits the parts of a scattered request and counts their replies. */
 #include "api/core/scatter.h"
 
 #include <stdlib.h>
 
 struct scatter *scatter_create(struct call *call, size_t count)
 {
-    struct scatter *fan = calloc(1, sizeof(*fan) + count * sizeof(fan->parts[0]));
+    struct scatter *scatter = calloc(1, sizeof(*scatter) + count * sizeof(scatter->parts[0]));
 
-    if (!fan) {
+    if (!scatter) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
         return NULL;
     }
-    fan->call = call;
-    fan->count = count;
-    fan->missing = count + 1;
+    scatter->call = call;
+    scatter->count = count;
+    scatter->missing = count + 1;
     for (size_t i = 0; i < count; i++)
-        fan->parts[i].fan = fan;
-    call->state = fan;
-    return fan;
+        scatter->parts[i].scatter = scatter;
+    call->state = scatter;
+    return scatter;
 }
 
-static void leave(struct scatter *fan)
+static void scatter_gathered(struct call *call)
 {
-    if (atomic_fetch_sub(&fan->missing, 1) == 1)
-        fan->finish(fan);
+    struct scatter *scatter = call->state;
+
+    scatter->finish(scatter);
+}
+
+static void leave(struct scatter *scatter)
+{
+    if (atomic_fetch_sub(&scatter->missing, 1) == 1)
+        call_resume(scatter->call, scatter_gathered);
 }
 
 static void part_done(struct node_request *request)
 {
     struct scatter_part *part = list_item(request, struct scatter_part, node);
-    struct scatter *fan = part->fan;
+    struct scatter *scatter = part->scatter;
 
     part->error = request->command.error;
-    if (fan->done)
-        fan->done(part);
-    leave(fan);
+    if (scatter->done)
+        scatter->done(part);
+    leave(scatter);
 }
 
-void scatter_submit(struct scatter *fan)
+void scatter_submit(struct scatter *scatter)
 {
-    for (size_t i = 0; i < fan->count; i++) {
-        struct scatter_part *part = &fan->parts[i];
+    for (size_t i = 0; i < scatter->count; i++) {
+        struct scatter_part *part = &scatter->parts[i];
         enum error_code refusal;
 
         part->node.done = part_done;
-        /* Once it is submitted the part is the node's thread's, which may have answered already. */
-        refusal = call_ask(fan->call, &part->node);
+        /* A submitted part belongs to the shard's thread, which may have replied already. */
+        refusal = call_ask(scatter->call, &part->node);
         if (refusal) {
             part->error = refusal;
             timer_free(part->node.command.patch);
             part->node.command.patch = NULL;
-            leave(fan);
+            leave(scatter);
         }
     }
-    leave(fan);
+    leave(scatter);
 }
 
-enum error_code scatter_failure(const struct scatter *fan)
+enum error_code scatter_failure(const struct scatter *scatter)
 {
-    for (size_t i = 0; i < fan->count; i++)
-        if (error_status(fan->parts[i].error) >= 500)
-            return fan->parts[i].error;
+    for (size_t i = 0; i < scatter->count; i++)
+        if (problem_status(scatter->parts[i].error) >= 500)
+            return scatter->parts[i].error;
     return ERROR_NONE;
 }
 
 void scatter_closed(struct call *call)
 {
-    struct scatter *fan = call->state;
+    struct scatter *scatter = call->state;
 
-    if (fan)
-        free(fan->room);
-    free(fan);
+    if (scatter)
+        free(scatter->room);
+    free(scatter);
 }

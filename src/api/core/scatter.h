@@ -1,10 +1,11 @@
 /*
- * fan.h - a call that asks the node many things at once, and answers when all of them are answered.
+ * scatter.h - a call that sends requests to several partitions, and answers when all replies are
+ * gathered.
  *
- * Ownership  The call's `state` holds the fan, and scatter_closed frees it: use it as the route's
- *            `closed`.
- * Threads    `done` of a part is called on the node's thread; `finish` on the thread of the last
- *            answer.
+ * Ownership  The call's `state` holds the scatter, and scatter_closed frees it: use it as the
+ *            route's `closed`.
+ * Threads    `done` of a part is called on a shard's thread; `finish` on the HTTP worker's that
+ *            owns the connection.
  */
 #ifndef TICKWHEEL_API_CORE_SCATTER_H
 #define TICKWHEEL_API_CORE_SCATTER_H
@@ -14,30 +15,30 @@
 struct scatter;
 
 struct scatter_part {
-    struct node_request node; /* fill in `command` before scatter_submit */
-    struct scatter *fan;
-    enum error_code error; /* of the command, or the refusal of the node */
+    struct node_request node; /* the caller fills in `command` before scatter_submit */
+    struct scatter *scatter;
+    enum error_code error; /* of the command; or why the node refused it */
 };
 
 struct scatter {
     struct call *call;
     void (*done)(
-        struct scatter_part *part);      /* an answer is there, and valid only now; may be NULL */
-    void (*finish)(struct scatter *fan); /* all are there: answers the call */
-    void *room;                          /* the caller's own, freed with the fan; may be NULL */
+        struct scatter_part *part); /* the reply is there, and valid only now; may be NULL */
+    void (*finish)(struct scatter *scatter); /* all replies are there: answers the call */
+    void *room; /* the caller's own, freed with the scatter; may be NULL */
     size_t count;
-    _Atomic size_t missing; /* answers, and one more until all are submitted */
+    _Atomic size_t missing; /* replies still to come, and one until all parts are submitted */
     struct scatter_part parts[];
 };
 
-/* A fan of `count` parts, all zero, as the call's state. NULL: answered, out of memory. */
+/* Makes a scatter of `count` parts, all zero, the call's state. NULL: answered, out of memory. */
 struct scatter *scatter_create(struct call *call, size_t count);
 
-/* Submits every part, and ends with `finish` in any case. */
-void scatter_submit(struct scatter *fan);
+/* Submits every part; calls `finish` in any case. */
+void scatter_submit(struct scatter *scatter);
 
-/* The first error of a part that means that the service, not the timer, is the reason. */
-enum error_code scatter_failure(const struct scatter *fan);
+/* The first error of a part that is the service's (500 and above), not the timer's. */
+enum error_code scatter_failure(const struct scatter *scatter);
 
 void scatter_closed(struct call *call);
 

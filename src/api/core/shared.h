@@ -15,7 +15,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* What all requests under way may take together. */
+/* The memory and the batches that all requests in flight may take together. */
 struct api_budget {
     size_t bodies_bytes_max;  /* memory for bodies, but small ones and those of batches */
     size_t answers_bytes_max; /* memory for answers, until they are sent */
@@ -28,6 +28,7 @@ struct api {
     struct api_options options;
     const struct route *routes; /* the table */
     size_t route_count;
+    struct buffer openapi; /* the document, as it is served */
     struct timer_json_limits limits;
     struct http_server *server;
     struct access *access;

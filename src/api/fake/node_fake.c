@@ -1,3 +1,4 @@
+/* node_fake.c - a node without engines, which answers as a test tells it. */
 #include "api/fake/node_fake.h"
 
 #include "base/map.h"
@@ -25,7 +26,7 @@ struct node {
 
 /* ---- commands; on the node's thread, under the lock ---- */
 
-static void create(struct node *node, struct command *command)
+static void node_fake_create(struct node *node, struct command *command)
 {
     command->error = node->fails;
     for (size_t i = 0; i < command->timer_count; i++) {
@@ -50,7 +51,7 @@ static void create(struct node *node, struct command *command)
     }
 }
 
-static struct timer *find(struct node *node, struct command *command)
+static struct timer *node_fake_find(struct node *node, struct command *command)
 {
     struct timer *timer = map_get(&node->timers, command->id.serial);
 
@@ -63,7 +64,7 @@ static struct timer *find(struct node *node, struct command *command)
         return NULL;
     }
     command->timer = timer;
-    if (timer_is_over(timer->state))
+    if (timer_is_final(timer->state))
         command->error = ERROR_GONE;
     else if (command->kind != COMMAND_GET && timer->state == TIMER_DELIVERING)
         command->error = ERROR_ALREADY_FIRING;
@@ -74,7 +75,7 @@ static struct timer *find(struct node *node, struct command *command)
 
 static void patch(struct node *node, struct command *command)
 {
-    struct timer *old = find(node, command), *from = command->patch, *new;
+    struct timer *old = node_fake_find(node, command), *from = command->patch, *new;
     struct timer_texts texts;
 
     if (old) {
@@ -105,7 +106,7 @@ static void patch(struct node *node, struct command *command)
     timer_free(from);
 }
 
-static int compare(const void *left, const void *right)
+static int node_fake_compare(const void *left, const void *right)
 {
     const struct timer *a = *(struct timer *const *)left, *b = *(struct timer *const *)right;
     struct storage_position first = {a->at, a->id.serial}, second = {b->at, b->id.serial};
@@ -128,11 +129,11 @@ static void scan(struct node *node, struct command *command)
 
         if (timer->id.partition == wanted->partition && storage_position_before(at, wanted->to) &&
             !storage_position_before(at, wanted->from) &&
-            (wanted->kind == STORAGE_SCAN_ALL || !timer_is_over(timer->state)) &&
+            (wanted->kind == STORAGE_SCAN_ALL || !timer_is_final(timer->state)) &&
             bytes_equal(timer->texts.tenant, command->tenant))
             page->timers[page->count++] = timer;
     }
-    qsort(page->timers, page->count, sizeof(struct timer *), compare);
+    qsort(page->timers, page->count, sizeof(struct timer *), node_fake_compare);
     while (count < page->count && count < wanted->rows_max && bytes < wanted->bytes_max)
         bytes += page->timers[count++]->footprint;
     if (count < page->count)
@@ -148,14 +149,14 @@ static void execute(struct node *node, struct command *command)
     switch (command->kind) {
     case COMMAND_CREATE:
     case COMMAND_PUT:
-        create(node, command);
+        node_fake_create(node, command);
         break;
     case COMMAND_GET:
-        find(node, command);
+        node_fake_find(node, command);
         break;
     case COMMAND_EXPLAIN: /* where it is, the engine knows */
         command->explained = (struct explained){.place = PLACE_WHEEL, .now = wall_now()};
-        find(node, command);
+        node_fake_find(node, command);
         break;
     case COMMAND_FORECAST:
         command->error = node->fails;
@@ -166,7 +167,7 @@ static void execute(struct node *node, struct command *command)
         patch(node, command);
         break;
     case COMMAND_CANCEL:
-        timer = find(node, command);
+        timer = node_fake_find(node, command);
         if (timer) {
             timer->state = TIMER_CANCELLED;
             timer->ended = wall_now();
@@ -174,13 +175,18 @@ static void execute(struct node *node, struct command *command)
         }
         break;
     case COMMAND_REDRIVE:
+    case COMMAND_FORGET:
         timer = map_get(&node->timers, command->id.serial);
         command->error = node->fails;
         if (!command->error && (!timer || timer->state != TIMER_DEAD ||
                                 !bytes_equal(timer->texts.tenant, command->tenant)))
             command->error = ERROR_NOT_FOUND;
-        if (!command->error) {
+        if (!command->error && command->kind == COMMAND_FORGET) {
+            timer_free(map_remove(&node->timers, command->id.serial));
+            timer = NULL;
+        } else if (!command->error) {
             timer->state = TIMER_SCHEDULED;
+            timer->at = timer->due;
             timer->attempts = 0;
             timer->version++;
         }
@@ -242,7 +248,7 @@ static bool is_ready_for(const struct timer *timer, struct bytes name)
            bytes_equal(queue_full_name(timer->texts.tenant, timer_target_name(timer), room), name);
 }
 
-static struct delivery *pull(struct node *node, struct bytes name)
+static struct delivery *node_fake_pull(struct node *node, struct bytes name)
 {
     struct timer *timer, *first = NULL;
     struct delivery *delivery;
@@ -268,6 +274,10 @@ static void end_delivery(struct node *node, struct delivery *delivery)
     timer->state = delivery->outcome.result == DELIVERY_DONE    ? TIMER_FIRED
                    : delivery->outcome.result == DELIVERY_ENDED ? TIMER_DEAD
                                                                 : TIMER_RETRYING;
+    if (timer->state == TIMER_DEAD) {
+        timer->ended = wall_now();
+        timer->at = storage_dead_at(timer->ended);
+    }
     if (delivery->outcome.result == DELIVERY_FAILED)
         timer->due = wall_add(wall_now(), delivery->outcome.retry_after_ms);
     delivery->recorded = node->fails;
@@ -287,10 +297,12 @@ static void turn(struct node *node)
     while ((delivery = queue_take_ended(node->queue)))
         end_delivery(node, delivery);
     while (queue_wants(node->queue, &name))
-        queue_give(node->queue, instant_now(), pull(node, name));
+        queue_give(node->queue, instant_now(), node_fake_pull(node, name));
     while ((reply = queue_take_reply(node->queue))) {
         struct node_queue_request *request = list_item(reply, struct node_queue_request, queue);
 
+        if (reply->kind == QUEUE_LEASE && !reply->error && !list_is_empty(reply->leases))
+            request->leased(request);
         request->done(request);
     }
 }
@@ -406,7 +418,7 @@ struct node *node_fake_start(uint16_t partition_count)
     pthread_cond_init(&node->changed, NULL);
     list_init(&node->waiting);
     map_init(&node->timers);
-    node->queue = queue_create((const uint8_t[QUEUE_SECRET_SIZE]){1, 2}, instant_now());
+    node->queue = queue_create((const uint8_t[QUEUE_SECRET_SIZE]){1, 2}, 0, instant_now());
     assert(node->queue);
     node->partition_count = partition_count;
     node->inflight_max = SIZE_MAX / 2;
@@ -495,6 +507,8 @@ bool node_fake_set_state(struct node *node, const struct timer_id *id, enum time
     timer = map_get(&node->timers, id->serial);
     if (timer)
         timer->state = state;
+    if (timer && state == TIMER_DEAD)
+        timer->at = storage_dead_at(wall_now());
     pthread_mutex_unlock(&node->lock);
     return timer;
 }

@@ -1,3 +1,4 @@
+/* members.c - reads a flat JSON object into the raw values of its fields. */
 #include "api/json/members.h"
 
 #include "api/json/timer_json_parse.h"
@@ -6,12 +7,14 @@ enum {
     NAME_ROOM = 64, /* no field has a longer name */
 };
 
-static enum error_code read_members(struct timer_parse *parse, const char *const *names,
-                                    size_t count, struct bytes *ret_values)
+static enum error_code members_read_members(struct timer_parse *parse, const char *const *names,
+                                            size_t count, struct bytes *ret_values)
 {
     char local[NAME_ROOM], pointer[NAME_ROOM];
     struct json_string raw;
     struct bytes value;
+
+    enum error_code code = ERROR_NONE;
 
     if (json_peek(&parse->reader) != JSON_OBJECT)
         return timer_parse_invalid(parse, "#", "It must be an object");
@@ -22,15 +25,18 @@ static enum error_code read_members(struct timer_parse *parse, const char *const
 
         while (field < count && !bytes_equal(name, bytes_of(names[field])))
             field++;
-        if (field == count)
-            return timer_parse_unknown(parse, "#", name, names, count);
-        if (ret_values[field].data) {
+        if (field == count) {
+            code = timer_parse_unknown(parse, "#", name, names, count);
+        } else if (ret_values[field].data) {
             timer_pointer("#", name, pointer, sizeof(pointer));
-            return timer_parse_invalid(parse, pointer, "It is given twice");
+            code = timer_parse_invalid(parse, pointer, "It is given twice");
+        } else {
+            ret_values[field] = value;
         }
-        ret_values[field] = value;
+        if (parse->problem->fault_count == PROBLEM_FAULTS)
+            break;
     }
-    return ERROR_NONE;
+    return code;
 }
 
 enum error_code members_read(struct bytes json, const char *const *names, size_t count,
@@ -40,9 +46,10 @@ enum error_code members_read(struct bytes json, const char *const *names, size_t
 
     for (size_t i = 0; i < count; i++)
         ret_values[i] = (struct bytes){0};
+    problem_init(ret_problem);
     json_reader_init(&parse.reader, json);
     if (!json_skip(&parse.reader, NULL) || !json_finish(&parse.reader))
         return timer_parse_not_json(&parse);
     json_reader_init(&parse.reader, json);
-    return read_members(&parse, names, count, ret_values);
+    return members_read_members(&parse, names, count, ret_values);
 }

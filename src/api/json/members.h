@@ -5,8 +5,8 @@
  *     struct bytes values[2];
  *     code = members_read(body, names, 2, values, &problem);
  *
- * Errors     ERROR_NOT_JSON: the text is no JSON, wherever it goes wrong. ERROR_INVALID: no object,
- *            a field that there is not, one that stands twice; the problem points to it.
+ * Errors     ERROR_NOT_JSON: the text is no JSON, wherever it goes wrong. ERROR_INVALID: the
+ *            text is no object, or has an unknown or repeated field; the problem points to it.
  * Ownership  The values are parts of the text.
  */
 #ifndef TICKWHEEL_API_JSON_MEMBERS_H

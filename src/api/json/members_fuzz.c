@@ -12,7 +12,7 @@ enum { NAMES = 3 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check(bool holds)
+static void members_fuzz_check(bool holds)
 {
     if (!holds)
         abort();
@@ -24,9 +24,9 @@ static void check_value(struct bytes json, struct bytes value)
 
     if (!value.data)
         return;
-    check(value.data >= json.data && value.data + value.size <= json.data + json.size);
+    members_fuzz_check(value.data >= json.data && value.data + value.size <= json.data + json.size);
     json_reader_init(&reader, value);
-    check(json_skip(&reader, NULL) && json_finish(&reader));
+    members_fuzz_check(json_skip(&reader, NULL) && json_finish(&reader));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -37,11 +37,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct bytes values[NAMES];
     struct problem problem;
 
-    check(copy != NULL);
+    members_fuzz_check(copy != NULL);
     if (size)
         memcpy(copy, data, size);
     if (members_read(json, names, NAMES, values, &problem))
-        check(problem.code == ERROR_INVALID || problem.code == ERROR_NOT_JSON);
+        members_fuzz_check(problem.code == ERROR_INVALID || problem.code == ERROR_NOT_JSON);
     else
         for (size_t i = 0; i < NAMES; i++)
             check_value(json, values[i]);

@@ -77,8 +77,8 @@ static void test_refused(void **state)
         char *room;
 
         assert_int_equal(read(cases[i].text, values, &problem, &room), cases[i].code);
-        assert_string_equal(problem.pointer, cases[i].pointer);
-        assert_string_equal(problem.detail, cases[i].detail);
+        assert_string_equal(problem.faults[0].pointer, cases[i].pointer);
+        assert_string_equal(problem.faults[0].detail, cases[i].detail);
         free(room);
     }
 }

@@ -1,3 +1,4 @@
+/* names.c - checks names, and maps a key or a request name to its partition. */
 #include "api/json/names.h"
 
 enum error_code name_check(struct bytes name, struct error *ret_error)

@@ -14,8 +14,8 @@
 /* A name has 1 to 256 bytes and no control character. */
 enum error_code name_check(struct bytes name, struct error *ret_error);
 
-/* The partition for a new timer: that of its key, so that two of one key meet; else that of its
- * request; else the next one. */
+/* The partition of a new timer: by its key, so that timers with one key meet; without a key by its
+ * request name; without both, the next partition in turn. */
 uint16_t name_partition_of(struct node *node, const struct timer *timer);
 
 /* The partition of a key. */

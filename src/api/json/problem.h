@@ -1,5 +1,5 @@
 /*
- * problem.h - what is wrong with a request: RFC 9457 problem details with a pointer to the field.
+ * problem.h - the body of an error: RFC 9457 problem details with a pointer to the wrong field.
  */
 #ifndef TICKWHEEL_API_JSON_PROBLEM_H
 #define TICKWHEEL_API_JSON_PROBLEM_H
@@ -7,15 +7,34 @@
 #include "base/bytes.h"
 #include "base/error.h"
 
-struct problem {
-    enum error_code code;
-    char pointer[128]; /* JSON pointer in fragment form to the field, "#/retry/base"; empty: none */
-    char detail[256];  /* one sentence for people; empty: the title says it all */
+#define PROBLEM_FAULTS 8 /* of one request that are reported */
+
+struct problem_fault {
+    char pointer[128]; /* a JSON pointer in fragment form, "#/retry/base", or the name of a query
+                          parameter; empty: none */
+    char detail[256];  /* one sentence for people; empty: the title is enough */
 };
 
-/* Fills `ret_problem` and returns `code`. */
+struct problem {
+    enum error_code code;
+    unsigned fault_count;
+    struct problem_fault faults[PROBLEM_FAULTS]; /* the first always has a value */
+};
+
+/* No fault so far: problem_add may follow. */
+void problem_init(struct problem *ret_problem);
+
+/* Fills `ret_problem` with one fault and returns `code`. */
 enum error_code problem_set(struct problem *ret_problem, enum error_code code, const char *pointer,
                             const char *detail_format, ...) __attribute__((format(printf, 4, 5)));
+
+/* Adds a fault, unless PROBLEM_FAULTS are there; the first one sets the code of the problem.
+ * Returns `code`. */
+enum error_code problem_add(struct problem *problem, enum error_code code, const char *pointer,
+                            const char *detail_format, ...) __attribute__((format(printf, 4, 5)));
+
+/* The HTTP status of an answer that reports this error; 200 for ERROR_NONE. */
+int problem_status(enum error_code code);
 
 /* Appends {"type":...,"title":...,"status":...,"detail":...,"errors":[...]}, without a newline. */
 void problem_format(const struct problem *problem, struct buffer *out);

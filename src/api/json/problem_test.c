@@ -43,6 +43,27 @@ static void test_format(void **state)
                                "\"detail\":\"A field is wrong\"}]}");
 }
 
+/* Up to PROBLEM_FAULTS faults, by pointer or by parameter; the first is the sentence. */
+/* proves: problem */
+static void test_faults(void **state)
+{
+    struct problem problem;
+
+    (void)state;
+    problem_init(&problem);
+    problem_add(&problem, ERROR_INVALID, "limit", "%s", "It must be 1 to 9");
+    problem_add(&problem, ERROR_INVALID, "#/a", "%s", "");
+    assert_formatted(&problem, "{\"type\":\"/problems/invalid\",\"title\":\"A field is wrong\","
+                               "\"status\":422,\"detail\":\"It must be 1 to 9\","
+                               "\"errors\":[{\"parameter\":\"limit\","
+                               "\"detail\":\"It must be 1 to 9\"},"
+                               "{\"pointer\":\"#/a\",\"detail\":\"A field is wrong\"}]}");
+    for (int i = 0; i < PROBLEM_FAULTS; i++)
+        problem_add(&problem, ERROR_INVALID, "#/b", "%s", "");
+    assert_int_equal(problem.fault_count, PROBLEM_FAULTS);
+    assert_string_equal(problem.faults[0].pointer, "limit");
+}
+
 /* Characters of one to four bytes that end before, at and behind the end of the field. */
 static void test_cut(void **state)
 {
@@ -59,9 +80,9 @@ static void test_cut(void **state)
             for (size_t at = shift; at + size < sizeof(text); at += size)
                 memcpy(text + at, characters[c], size + 1);
             problem_set(&problem, ERROR_INVALID, "", "%s", text);
-            assert_int_equal(strlen(problem.detail),
-                             shift + (sizeof(problem.detail) - 1 - shift) / size * size);
-            assert_memory_equal(problem.detail, text, strlen(problem.detail));
+            assert_int_equal(strlen(problem.faults[0].detail),
+                             shift + (sizeof(problem.faults[0].detail) - 1 - shift) / size * size);
+            assert_memory_equal(problem.faults[0].detail, text, strlen(problem.faults[0].detail));
         }
     }
 }
@@ -70,7 +91,7 @@ static void test_cut(void **state)
 static void test_every_code(void **state)
 {
     static const enum error_code codes[] = {
-#define X(name, slug, title, status) ERROR_##name,
+#define X(name, slug, title) ERROR_##name,
         ERROR_LIST(X)
 #undef X
     };
@@ -80,7 +101,9 @@ static void test_every_code(void **state)
         struct problem problem;
         struct json_reader reader;
         struct buffer buffer;
+        int status = problem_status(codes[i]);
 
+        assert_true(codes[i] == ERROR_NONE ? status == 200 : status >= 400 && status < 600);
         problem_set(&problem, codes[i], "#/x", "\x01\xff%200s\xf0", "\n");
         buffer_init(&buffer);
         problem_format(&problem, &buffer);
@@ -95,6 +118,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_format),
+        cmocka_unit_test(test_faults),
         cmocka_unit_test(test_cut),
         cmocka_unit_test(test_every_code),
     };

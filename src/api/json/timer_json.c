@@ -1,3 +1,4 @@
+/* timer_json.c - writes a timer as JSON. */
 #include "api/json/timer_json.h"
 
 #include "base/base64.h"
@@ -11,7 +12,7 @@ static void append_string(struct buffer *out, const char *name, struct bytes tex
     json_append_string(out, text);
 }
 
-static void append_time(struct buffer *out, const char *name, struct wall wall)
+static void timer_json_append_time(struct buffer *out, const char *name, struct wall wall)
 {
     char text[RFC3339_TEXT_SIZE];
 
@@ -32,7 +33,7 @@ static void append_duration(struct buffer *out, const char *name, uint64_t ms)
     buffer_append(out, "\"", 1);
 }
 
-static void append_number(struct buffer *out, const char *name, uint64_t value)
+static void timer_json_append_number(struct buffer *out, const char *name, uint64_t value)
 {
     buffer_append_text(out, name);
     buffer_append_u64(out, value);
@@ -109,10 +110,10 @@ void timer_json_format(const struct timer *timer, struct buffer *out)
     timer_id_format(&timer->id, id);
     buffer_append_text(out, "{\"id\":\"");
     buffer_append(out, id, sizeof(id) - 1);
-    append_time(out, "\",\"due\":", timer->due);
+    timer_json_append_time(out, "\",\"due\":", timer->due);
     buffer_append_text(out, ",\"state\":\"");
     buffer_append_text(out, timer_state_text(timer->state));
-    append_number(out, "\",\"version\":", timer->version);
+    timer_json_append_number(out, "\",\"version\":", timer->version);
     if (texts->key.size)
         append_string(out, ",\"key\":", texts->key);
     append_string(out, ",\"target\":", texts->target);
@@ -126,14 +127,14 @@ void timer_json_format(const struct timer *timer, struct buffer *out)
         buffer_append_text(out, ",\"schedule\":");
         buffer_append_bytes(out, texts->schedule);
     }
-    append_number(out, ",\"retry\":{\"max_attempts\":", timer->retry.attempts_max);
+    timer_json_append_number(out, ",\"retry\":{\"max_attempts\":", timer->retry.attempts_max);
     append_duration(out, ",\"base\":", timer->retry.base_ms);
     append_duration(out, ",\"cap\":", timer->retry.cap_ms);
     append_duration(out, ",\"timeout\":", timer->retry.timeout_ms);
-    append_number(out, "},\"attempts\":", timer->attempts);
-    append_time(out, ",\"created\":", timer->created);
-    if (timer_is_over(timer->state))
-        append_time(out, ",\"ended\":", timer->ended);
+    timer_json_append_number(out, "},\"attempts\":", timer->attempts);
+    timer_json_append_time(out, ",\"created\":", timer->created);
+    if (timer_is_final(timer->state))
+        timer_json_append_time(out, ",\"ended\":", timer->ended);
     if (texts->last_error.size)
         append_string(out, ",\"last_error\":", texts->last_error);
     buffer_append(out, "}", 1);

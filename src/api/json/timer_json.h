@@ -2,7 +2,7 @@
  * timer_json.h - the timer's JSON of API.md, in and out; strict: no guess, no wrap, no unknown
  * field.
  *
- * Threads    None of its own.
+ * Threads    Any; no state.
  */
 #ifndef TICKWHEEL_API_JSON_TIMER_JSON_H
 #define TICKWHEEL_API_JSON_TIMER_JSON_H
@@ -11,15 +11,15 @@
 #include "engine/command.h"
 #include "timer/schedule.h"
 
-/* What is accepted; from the configuration. */
+/* Limits of a request, from the settings and the tenant. */
 struct timer_json_limits {
     size_t payload_bytes_max;
     size_t target_bytes_max;  /* 2048 */
     size_t labels_max;        /* number of labels; each key and value at most 256 bytes */
     size_t headers_bytes_max; /* all extra headers together */
-    struct bytes tenant;      /* whose timers are made */
-    /* Whether a timer may go to this target, of which the syntax is right: NONE, or INVALID with
-     * the reason; NULL: any. */
+    struct bytes tenant;      /* the tenant of the timers */
+    /* Checks whether a timer may go to this target, whose syntax is valid: NONE, or INVALID with
+     * the reason. NULL: every target is allowed. */
     enum error_code (*target_check)(void *context, struct bytes tenant, struct bytes text,
                                     const struct target *target, struct error *ret_error);
     void *target_context;
@@ -27,20 +27,21 @@ struct timer_json_limits {
     struct bytes trace; /* the traceparent of the request; kept with what it creates */
 };
 
-/* Reads a create: due is absolute afterwards (`now` + after, or at), where `now` is the millisecond
- * to come (wall_coming); an `after` of 0 is the one that has begun. Only due, retry and texts of
- * the timer are set. On error NULL is not touched and `ret_problem` says what and where. */
+/* Reads the body of a create. `now` is the coming millisecond (wall_coming). `due` becomes
+ * absolute: `now` + after, or at; with an `after` of 0 it is the current millisecond, so the timer
+ * is due already. Sets only due, retry and the texts of the timer. On error `ret_timer` is
+ * untouched and `ret_problem` has the reason and the field. */
 enum error_code timer_json_parse_create(struct bytes json, const struct timer_json_limits *limits,
                                         struct wall now, struct timer **ret_timer,
                                         struct problem *ret_problem);
 
-/* Reads a patch: `ret_fields` gets enum timer_patch_field bits, `ret_timer` their values. An empty
- * object is INVALID. */
+/* Reads the body of a patch: `ret_fields` gets bits of enum timer_patch_field, `ret_timer` their
+ * values. An empty object is INVALID. */
 enum error_code timer_json_parse_patch(struct bytes json, const struct timer_json_limits *limits,
                                        struct wall now, uint32_t *ret_fields,
                                        struct timer **ret_timer, struct problem *ret_problem);
 
-/* Appends what the timer carries, as members after a comma: payload, headers, labels. */
+/* Appends payload, headers and labels of the timer, each as a member after a comma. */
 void timer_json_format_content(const struct timer *timer, struct buffer *out);
 
 /* Appends the timer as API.md shows it. A final state has no payload. */

@@ -36,14 +36,14 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static struct timer *parse(void)
+static struct timer *timer_json_bench_parse(void)
 {
     struct problem problem;
     struct timer *timer;
     struct wall now = {UINT64_C(1795132800000)};
 
     if (timer_json_parse_create(bytes_of(document), &limits, now, &timer, &problem)) {
-        fprintf(stderr, "%s %s\n", problem.pointer, problem.detail);
+        fprintf(stderr, "%s %s\n", problem.faults[0].pointer, problem.faults[0].detail);
         exit(1);
     }
     return timer;
@@ -51,7 +51,7 @@ static struct timer *parse(void)
 
 static size_t parse_one(void *context)
 {
-    struct timer *timer = parse();
+    struct timer *timer = timer_json_bench_parse();
     size_t size = timer->footprint;
 
     (void)context;
@@ -73,7 +73,7 @@ static size_t format_one(void *context)
     return format->out.size;
 }
 
-static int compare(const void *a, const void *b)
+static int timer_json_bench_compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
@@ -92,14 +92,14 @@ static void measure(const char *name, size_t (*run)(void *), void *context, size
             sum += run(context);
         rounds[round] = (double)(now_ns() - begin) / (double)repeats;
     }
-    qsort(rounds, ROUNDS, sizeof(rounds[0]), compare);
+    qsort(rounds, ROUNDS, sizeof(rounds[0]), timer_json_bench_compare);
     printf("%-8s %8.1f ns  (check %zu)\n", name, rounds[ROUNDS / 2], sum);
 }
 
 int main(int argc, char **argv)
 {
     size_t repeats = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000;
-    struct format format = {.timer = parse()};
+    struct format format = {.timer = timer_json_bench_parse()};
 
     measure("create", parse_one, NULL, repeats);
     measure("format", format_one, &format, repeats);

@@ -1,6 +1,6 @@
 /*
- * timer_json_check.h - what the tests of the timer's JSON share: requests read out of memory of
- * exactly their size, and tables of what is wrong with them.
+ * timer_json_check.h - helpers of the tests of a timer's JSON: requests read out of memory of
+ * exactly their size, and tables of refused requests.
  */
 #ifndef TICKWHEEL_API_JSON_TIMER_JSON_CHECK_H
 #define TICKWHEEL_API_JSON_TIMER_JSON_CHECK_H
@@ -38,8 +38,9 @@ static const struct timer_json_limits limits = {
 
 enum request { CREATE, PATCH };
 
-static inline enum error_code parse(enum request request, struct bytes json, uint32_t *ret_fields,
-                                    struct timer **ret_timer, struct problem *ret_problem)
+static inline enum error_code timer_check_parse(enum request request, struct bytes json,
+                                                uint32_t *ret_fields, struct timer **ret_timer,
+                                                struct problem *ret_problem)
 {
     char *exact = malloc(json.size + !json.size);
     enum error_code code;
@@ -61,8 +62,8 @@ static inline struct timer *parsed(enum request request, const char *json, uint3
     struct timer *timer = NULL;
     struct problem problem;
 
-    if (parse(request, bytes_of(json), ret_fields, &timer, &problem))
-        fail_msg("%s: %s %s", json, problem.pointer, problem.detail);
+    if (timer_check_parse(request, bytes_of(json), ret_fields, &timer, &problem))
+        fail_msg("%s: %s %s", json, problem.faults[0].pointer, problem.faults[0].detail);
     return timer;
 }
 
@@ -75,26 +76,28 @@ struct bad_case {
 
 /* Each request is refused with `code`, at this pointer and for this reason; for any where `detail`
  * is NULL: another module gives it. */
-static inline void assert_refused(enum request request, enum error_code code,
-                                  const struct bad_case *cases, size_t count)
+static inline void timer_check_assert_refused(enum request request, enum error_code code,
+                                              const struct bad_case *cases, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct timer *timer = NULL;
-        struct problem problem = {ERROR_NONE, "", ""};
+        struct problem problem = {.code = ERROR_NONE};
         uint32_t fields = 77;
-        enum error_code got = parse(request, bytes_of(cases[i].json), &fields, &timer, &problem);
+        enum error_code got =
+            timer_check_parse(request, bytes_of(cases[i].json), &fields, &timer, &problem);
 
         if (got != code || problem.code != code || timer || fields != 77)
-            fail_msg("%s: %s, %s %s", cases[i].json, error_slug(got), problem.pointer,
-                     problem.detail);
-        if (strcmp(problem.pointer, cases[i].pointer) != 0 ||
-            (cases[i].detail && strcmp(problem.detail, cases[i].detail) != 0))
-            fail_msg("%s: %s %s", cases[i].json, problem.pointer, problem.detail);
+            fail_msg("%s: %s, %s %s", cases[i].json, error_slug(got), problem.faults[0].pointer,
+                     problem.faults[0].detail);
+        if (strcmp(problem.faults[0].pointer, cases[i].pointer) != 0 ||
+            (cases[i].detail && strcmp(problem.faults[0].detail, cases[i].detail) != 0))
+            fail_msg("%s: %s %s", cases[i].json, problem.faults[0].pointer,
+                     problem.faults[0].detail);
     }
 }
 
 #define ASSERT_REFUSED(request, code, cases) \
-    assert_refused(request, code, cases, sizeof(cases) / sizeof((cases)[0]))
+    timer_check_assert_refused(request, code, cases, sizeof(cases) / sizeof((cases)[0]))
 
 static inline void assert_text(struct bytes text, const char *expected)
 {

@@ -11,7 +11,8 @@
 
 #include <cmocka.h>
 
-static enum error_code find_zone(void *context, struct bytes name, const struct zone **ret_zone)
+static enum error_code timer_json_fault_test_find_zone(void *context, struct bytes name,
+                                                       const struct zone **ret_zone)
 {
     void *block = malloc(1); /* as one that is read takes memory */
 
@@ -28,7 +29,7 @@ static void sweep(const char *name, const char *json)
                                        .target_bytes_max = 2048,
                                        .labels_max = 16,
                                        .headers_bytes_max = 4096,
-                                       .zones = {.find = find_zone}};
+                                       .zones = {.find = timer_json_fault_test_find_zone}};
 
     for (struct scarce scarce = scarce_sweep(name); scarce_next(&scarce);) {
         const struct wall now = {UINT64_C(1800000000000)};
@@ -43,14 +44,14 @@ static void sweep(const char *name, const char *json)
             assert_int_equal(problem.code, ERROR_NO_MEMORY);
             assert_null(timer);
         } else {
-            assert_string_equal(problem.detail, "");
+            assert_string_equal(problem.faults[0].detail, "");
             assert_int_equal(code, ERROR_NONE);
         }
         timer_free(timer);
     }
 }
 
-static void test_create(void **state)
+static void timer_json_fault_test_create(void **state)
 {
     (void)state;
     sweep("a webhook",
@@ -68,7 +69,7 @@ static void test_create(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_create),
+        cmocka_unit_test(timer_json_fault_test_create),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

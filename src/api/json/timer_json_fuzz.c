@@ -44,16 +44,16 @@ static void check_problem(struct bytes text, enum error_code code, const struct 
 
     require(problem->code == code);
     if (code == ERROR_NOT_JSON)
-        require(!json || strstr(problem->detail, "nested too deeply") ||
+        require(!json || strstr(problem->faults[0].detail, "nested too deeply") ||
                 memchr(text.data, 0, text.size));
     else
         require(json || json_error_code(&error) == json_error_numeric_overflow ||
                 json_error_code(&error) == json_error_null_byte_in_key);
     json_decref(json);
     require(code == ERROR_NOT_JSON || code == ERROR_INVALID || code == ERROR_TOO_LARGE);
-    require((problem->pointer[0] == '#') == (code != ERROR_NOT_JSON));
-    require(problem->detail[0] != '\0');
-    for (const char *at = problem->pointer; *at; at++)
+    require((problem->faults[0].pointer[0] == '#') == (code != ERROR_NOT_JSON));
+    require(problem->faults[0].detail[0] != '\0');
+    for (const char *at = problem->faults[0].pointer; *at; at++)
         require(*at > ' ' && *at < 0x7f);
     buffer_init(&buffer);
     problem_format(problem, &buffer);
@@ -98,7 +98,7 @@ static void check_labels(struct bytes labels)
     json_decref(json);
 }
 
-static void append_member(struct buffer *out, struct bytes name, struct bytes value)
+static void timer_json_fuzz_append_member(struct buffer *out, struct bytes name, struct bytes value)
 {
     buffer_append_text(out, ",\"");
     buffer_append_bytes(out, name);
@@ -128,14 +128,15 @@ static bool resend_schedule(struct bytes schedule, struct buffer *out)
     while (json_next_member(&reader, &name)) {
         require(json_skip(&reader, &value));
         is_when |= is_one_of(name.raw, whens, 2);
-        append_member(out, bytes_equal(name.raw, BYTES("from")) ? BYTES("at") : name.raw, value);
+        timer_json_fuzz_append_member(
+            out, bytes_equal(name.raw, BYTES("from")) ? BYTES("at") : name.raw, value);
     }
     require(json_finish(&reader));
     return is_when;
 }
 
 /* The settable members of what is shown, as a create. */
-static void resend(struct bytes shown, struct buffer *out)
+static void timer_json_fuzz_resend(struct bytes shown, struct buffer *out)
 {
     static const char *const kept[] = {"target", "payload", "headers",     "labels",      "key",
                                        "watch",  "retry",   "body_base64", "content_type"};
@@ -149,7 +150,7 @@ static void resend(struct bytes shown, struct buffer *out)
     while (json_next_member(&reader, &name)) {
         require(json_skip(&reader, &value));
         if (is_one_of(name.raw, kept, sizeof(kept) / sizeof(kept[0])))
-            append_member(out, name.raw, value);
+            timer_json_fuzz_append_member(out, name.raw, value);
         else if (bytes_equal(name.raw, BYTES("schedule")))
             is_when = resend_schedule(value, out);
         else if (bytes_equal(name.raw, BYTES("due")))
@@ -157,7 +158,7 @@ static void resend(struct bytes shown, struct buffer *out)
     }
     require(json_finish(&reader) && out->size > 0);
     if (!is_when)
-        append_member(out, BYTES("at"), due);
+        timer_json_fuzz_append_member(out, BYTES("at"), due);
     out->data[0] = '{'; /* in place of the first comma */
     buffer_append_text(out, "}");
 }
@@ -179,7 +180,7 @@ static void check_round_trip(const struct timer *timer)
     buffer_init(&shown);
     buffer_init(&again);
     timer_json_format(timer, &shown);
-    resend(buffer_bytes(&shown), &again);
+    timer_json_fuzz_resend(buffer_bytes(&shown), &again);
     require(timer_json_parse_create(buffer_bytes(&again), &limits, NOW, &back, &problem) ==
             ERROR_NONE);
     require(back->due.ms == timer->due.ms);

@@ -1,4 +1,4 @@
-/* The names in a timer's JSON: its key, and the events that it watches. */
+/* timer_json_names.c - reads the key in a timer's JSON, and the events that the timer watches. */
 #include "api/json/timer_json_parse.h"
 
 #include "api/json/names.h"
@@ -26,7 +26,7 @@ static bool has_name(struct bytes names, struct bytes name)
     return false;
 }
 
-static enum error_code read_event(struct timer_parse *parse, size_t index, size_t start)
+static enum error_code timer_names_read_event(struct timer_parse *parse, size_t index, size_t start)
 {
     char pointer[32], room[TIMER_JSON_NAME_ROOM];
     struct error error;
@@ -58,7 +58,7 @@ enum error_code timer_parse_watch(struct timer_parse *parse)
     if (type == JSON_NONE || !json_enter_array(reader))
         return timer_parse_not_json(parse);
     for (size_t i = 0; json_next_element(reader); i++) {
-        enum error_code code = read_event(parse, i, start);
+        enum error_code code = timer_names_read_event(parse, i, start);
 
         if (code)
             return code;

@@ -1,3 +1,4 @@
+/* timer_json_parse.c - reads the body of a create and of a patch, field by field. */
 #include "api/json/timer_json_parse.h"
 
 #include "calendar/duration.h"
@@ -7,6 +8,8 @@
 #include <stdlib.h>
 
 #define BIT(field) (UINT32_C(1) << FIELD_##field)
+
+#define AT_NUMBER_LEAST UINT64_C(100000000000) /* in 1973; as seconds, in the year 5138 */
 
 /* Limits of `retry`. */
 #define ATTEMPTS_MAX         100
@@ -58,18 +61,27 @@ enum error_code timer_parse_body(struct timer_parse *parse,
                                  enum error_code (*read_field)(void *reading, struct bytes name),
                                  void *reading)
 {
-    enum error_code code = timer_parse_enter_object(parse, "#");
     struct json_string name;
     char local[32];
 
+    problem_init(parse->problem);
+    enum error_code code = timer_parse_enter_object(parse, "#");
     if (code)
         return code;
     while (json_next_member(&parse->reader, &name)) {
-        code = read_field(reading, timer_member_name(&name, local, sizeof(local)));
-        if (code)
-            return code;
+        struct json_reader value = parse->reader;
+        enum error_code fault = read_field(reading, timer_member_name(&name, local, sizeof(local)));
+
+        if (!fault)
+            continue;
+        code = fault;
+        if (fault != ERROR_INVALID || parse->problem->fault_count == PROBLEM_FAULTS)
+            return fault;
+        parse->reader = value;
+        if (!json_skip(&parse->reader, NULL))
+            break;
     }
-    return json_finish(&parse->reader) ? ERROR_NONE : timer_parse_not_json(parse);
+    return json_finish(&parse->reader) ? code : timer_parse_not_json(parse);
 }
 
 /* ---- numbers and durations ---- */
@@ -95,8 +107,8 @@ enum error_code timer_parse_integer(struct timer_parse *parse, const char *point
 }
 
 /* "1h30m", or a number of milliseconds. */
-static enum error_code read_duration(struct timer_parse *parse, const char *pointer,
-                                     uint64_t *ret_ms)
+static enum error_code timer_parse_read_duration(struct timer_parse *parse, const char *pointer,
+                                                 uint64_t *ret_ms)
 {
     struct bytes text;
     struct error error;
@@ -123,7 +135,7 @@ enum error_code timer_parse_duration_in(struct timer_parse *parse, const char *p
 {
     char least[DURATION_TEXT_SIZE], most[DURATION_TEXT_SIZE];
     uint64_t ms;
-    enum error_code code = read_duration(parse, pointer, &ms);
+    enum error_code code = timer_parse_read_duration(parse, pointer, &ms);
 
     if (code)
         return code;
@@ -141,7 +153,7 @@ enum error_code timer_parse_duration_in(struct timer_parse *parse, const char *p
 static enum error_code read_after(struct timer_parse *parse)
 {
     uint64_t after_ms;
-    enum error_code code = read_duration(parse, "#/after", &after_ms);
+    enum error_code code = timer_parse_read_duration(parse, "#/after", &after_ms);
 
     if (code)
         return code;
@@ -181,9 +193,18 @@ enum error_code timer_parse_wall(struct timer_parse *parse, const char *pointer,
     return code;
 }
 
+/* A number below AT_NUMBER_LEAST is refused: most clients count in seconds, and such a timer would
+ * fire at once. A time that long ago can be written as a text. */
 static enum error_code read_at(struct timer_parse *parse)
 {
-    return timer_parse_wall(parse, "#/at", &parse->due);
+    bool is_number = json_peek(&parse->reader) == JSON_NUMBER;
+    enum error_code code = timer_parse_wall(parse, "#/at", &parse->due);
+
+    if (!code && is_number && parse->due.ms < AT_NUMBER_LEAST)
+        code = timer_parse_invalid(
+            parse, "#/at",
+            "It looks like seconds; it must be milliseconds since 1970, or RFC 3339");
+    return code;
 }
 
 /* ---- retry ---- */
@@ -252,7 +273,7 @@ static enum error_code read_retry_field(struct timer_parse *parse, struct bytes 
     }
 }
 
-/* What is not named keeps its default. */
+/* Fields that the object does not name keep their defaults. */
 static enum error_code read_retry(struct timer_parse *parse)
 {
     enum error_code code = timer_parse_enter_object(parse, "#/retry");
@@ -279,7 +300,7 @@ static enum error_code read_retry(struct timer_parse *parse)
 
 /* ---- all fields ---- */
 
-static enum error_code unknown_field(struct timer_parse *parse, struct bytes name)
+static enum error_code timer_parse_unknown_field(struct timer_parse *parse, struct bytes name)
 {
     const char *known[FIELD_COUNT];
     size_t count = 0;
@@ -290,14 +311,14 @@ static enum error_code unknown_field(struct timer_parse *parse, struct bytes nam
     return timer_parse_unknown(parse, "#", name, known, count);
 }
 
-static enum error_code read_field(void *reading, struct bytes name)
+static enum error_code timer_parse_read_field(void *reading, struct bytes name)
 {
     struct timer_parse *parse = reading;
     enum timer_field field = find_field(name);
     char pointer[32];
 
     if (field == FIELD_COUNT)
-        return unknown_field(parse, name);
+        return timer_parse_unknown_field(parse, name);
     if (fields[field].use != FIELD_SETTABLE || parse->seen & UINT32_C(1) << field) {
         timer_pointer("#", name, pointer, sizeof(pointer));
         return timer_parse_invalid(parse, pointer, "%s",
@@ -348,8 +369,8 @@ static enum error_code read_field(void *reading, struct bytes name)
     }
 }
 
-/* What no single field can tell. */
-static enum error_code check_together(struct timer_parse *parse)
+/* Checks the combinations of fields. */
+static enum error_code timer_parse_check_together(struct timer_parse *parse)
 {
     uint32_t seen = parse->seen;
 
@@ -366,11 +387,11 @@ static enum error_code check_together(struct timer_parse *parse)
     return ERROR_NONE;
 }
 
-static enum error_code read_fields(struct timer_parse *parse)
+static enum error_code timer_parse_read_fields(struct timer_parse *parse)
 {
-    enum error_code code = timer_parse_body(parse, read_field, parse);
+    enum error_code code = timer_parse_body(parse, timer_parse_read_field, parse);
 
-    return code ? code : check_together(parse);
+    return code ? code : timer_parse_check_together(parse);
 }
 
 static enum error_code make_timer(struct timer_parse *parse, struct timer **ret_timer)
@@ -428,7 +449,7 @@ enum error_code timer_json_parse_create(struct bytes json, const struct timer_js
     enum error_code code;
 
     parse_init(&parse, json, limits, now, ret_problem, local);
-    code = read_fields(&parse);
+    code = timer_parse_read_fields(&parse);
     if (!code && !(parse.seen & (BIT(after) | BIT(at) | BIT(every) | BIT(cron))))
         code =
             timer_parse_invalid(&parse, "#", "One of `after`, `at`, `every` and `cron` is needed");
@@ -478,7 +499,7 @@ enum error_code timer_json_parse_patch(struct bytes json, const struct timer_jso
     enum error_code code;
 
     parse_init(&parse, json, limits, now, ret_problem, local);
-    code = read_fields(&parse);
+    code = timer_parse_read_fields(&parse);
     if (!code && !parse.seen)
         code = timer_parse_invalid(&parse, "#", "There is no field to change");
     if (!code)

@@ -1,8 +1,8 @@
 /*
- * timer_json_parse.h - what the files that read a timer's JSON share: timer_json_parse.c (fields,
- * create, patch), timer_json_texts.c (target, payload, headers, labels), timer_json_names.c (key,
- * watch), timer_json_schedule.c (recurrence) and timer_json_problem.c (what is wrong, and where).
- * For nobody else.
+ * timer_json_parse.h - the state and the functions that the readers of a timer's JSON share:
+ * timer_json_parse.c (fields, create, patch), timer_json_texts.c (target, payload, headers,
+ * labels), timer_json_names.c (key, watch), timer_json_schedule.c (recurrence),
+ * timer_json_problem.c (problems and pointers); and the readers of other strict bodies.
  *
  * Ownership  Texts point into the request or into `scratch`, until timer_alloc has copied them.
  */
@@ -12,8 +12,8 @@
 #include "api/json/timer_json.h"
 #include "base/json.h"
 
-#define TIMER_JSON_HEADERS_MAX   64   /* how many */
-#define TIMER_JSON_MEMBERS_LOCAL 16   /* of an object that cost no allocation */
+#define TIMER_JSON_HEADERS_MAX   64   /* headers of one timer */
+#define TIMER_JSON_MEMBERS_LOCAL 16   /* members of an object that are kept without an allocation */
 #define TIMER_JSON_WATCH_MAX     16   /* events that one timer watches */
 #define TIMER_JSON_TYPE_SIZE_MAX 256  /* of content_type */
 #define TIMER_JSON_NAME_ROOM     260  /* more than a name may have */
@@ -22,7 +22,7 @@
 /* How a field of a timer may be used in a request. */
 enum timer_field_use {
     FIELD_SETTABLE,
-    FIELD_READ_ONLY, /* the server says it */
+    FIELD_READ_ONLY, /* set by the server only */
 };
 
 /* X(name, use): every field of a timer and of a request; the common ones first. */
@@ -63,8 +63,9 @@ enum timer_field {
         FIELD_COUNT, /* no field */
 };
 
-/* Decoded texts. All that one request keeps fits into as many bytes as the request has: a string
- * never grows, and the quotes and the colon around a member outweigh what is put in their place. */
+/* Decoded texts. The texts of one request fit into the size of the request: a decoded string is
+ * never longer than its JSON, and its quotes and colon take more room than the separator that
+ * replaces them. */
 struct timer_scratch {
     char *data; /* NULL until needed */
     size_t size, capacity;
@@ -92,39 +93,41 @@ struct timer_parse {
 /* ERROR_NOT_JSON with what the reader says. */
 enum error_code timer_parse_not_json(struct timer_parse *parse);
 
-/* `code`, or ERROR_NOT_JSON: a text that is no JSON is told as such, whatever else came first. */
+/* Returns ERROR_NOT_JSON when the text is not valid JSON at any later place, otherwise `code`: a
+ * syntax error is reported before a wrong field. */
 enum error_code timer_parse_prefer_not_json(struct timer_parse *parse, enum error_code code);
 
-/* ERROR_INVALID at `pointer`. */
+/* Adds a fault at `pointer`: ERROR_INVALID. */
 #define timer_parse_invalid(parse, pointer, ...) \
-    problem_set((parse)->problem, ERROR_INVALID, pointer, __VA_ARGS__)
+    problem_add((parse)->problem, ERROR_INVALID, pointer, __VA_ARGS__)
 
-/* The same with the reason of a lower layer as the sentence. */
+/* ERROR_INVALID at `pointer`, with the reason that a lower layer gave. */
 enum error_code timer_parse_invalid_error(struct timer_parse *parse, const char *pointer,
                                           const struct error *error);
 
-/* A name as it is put into a sentence: without control characters, cut when it is long. */
+/* A name for use in a sentence: without control characters, cut when it is long. */
 #define TIMER_NAME_TEXT_SIZE 48
 void timer_name_text(struct bytes name, char ret_text[TIMER_NAME_TEXT_SIZE]);
 
-/* "#/parent/name" with what must be escaped; "#/parent" when it would be too long. */
+/* "#/parent/name", escaped; "#/parent" when that would be too long. */
 void timer_pointer(const char *parent, struct bytes name, char *ret_text, size_t capacity);
 
-/* A field that is none: with the nearest of `known` names, if one is near. */
+/* ERROR_INVALID for an unknown field; suggests the nearest of the `known` names, if one is near. */
 enum error_code timer_parse_unknown(struct timer_parse *parse, const char *parent,
                                     struct bytes name, const char *const *known,
                                     size_t known_count);
 
 /* ---- timer_json_parse.c ---- */
 
-/* A member's name without its escapes. One that does not fit stays as it was written: it is no
- * field's name either way. */
+/* A member's name without its escapes. A name longer than `local` stays escaped: no field's name is
+ * that long. */
 struct bytes timer_member_name(const struct json_string *name, char *local, size_t capacity);
 
-/* Before the first member. */
+/* Enters the object at `pointer`, before its first member. */
 enum error_code timer_parse_enter_object(struct timer_parse *parse, const char *pointer);
 
-/* Reads the whole body, an object: each field by `read_field`, until one of them is refused. */
+/* Reads the whole body, an object: passes each field to `read_field`, and goes on behind a field
+ * that is invalid, so that every fault is reported (at most PROBLEM_FAULTS). */
 enum error_code timer_parse_body(struct timer_parse *parse,
                                  enum error_code (*read_field)(void *reading, struct bytes name),
                                  void *reading);
@@ -149,21 +152,22 @@ enum error_code timer_parse_dst(struct timer_parse *parse);
 enum error_code timer_parse_late(struct timer_parse *parse);
 enum error_code timer_parse_spread(struct timer_parse *parse);
 
-/* What follows from all of them: the first due time. */
+/* Sets the first due time, from the fields read before. */
 enum error_code timer_parse_when(struct timer_parse *parse);
 
 /* ---- timer_json_texts.c ---- */
 
-/* The string that comes next, decoded: a slice of the request or of the scratch. */
+/* Reads a string and decodes it: the result is a slice of the request or of the scratch. */
 enum error_code timer_parse_string(struct timer_parse *parse, const char *pointer,
                                    struct bytes *ret_text);
 
-/* The same without a place in the scratch: valid until the next string is read. `room` has
- * TIMER_JSON_NAME_ROOM bytes; a text that does not fit ends where the room does. */
+/* Reads a string and decodes it into `room` of TIMER_JSON_NAME_ROOM bytes, cut when it is longer.
+ * The result is valid until the next string is read. */
 enum error_code timer_parse_string_into(struct timer_parse *parse, const char *pointer,
                                         char room[TIMER_JSON_NAME_ROOM], struct bytes *ret_text);
 
-/* Appends a text and a byte to what is kept, and says what was kept since `start` bytes of it. */
+/* Appends a text and a byte to the scratch. timer_parse_kept returns the scratch from `start` on.
+ * */
 enum error_code timer_parse_keep(struct timer_parse *parse, struct bytes text, char end);
 struct bytes timer_parse_kept(const struct timer_parse *parse, size_t start);
 

@@ -7,7 +7,7 @@
 #define TARGET ",\"target\":\"http://h\"}"
 
 /* proves: retry */
-static void test_create(void **state)
+static void timer_json_parse_test_create(void **state)
 {
     struct timer *timer =
         parsed(CREATE,
@@ -69,7 +69,8 @@ static void test_due(void **state)
         {"{\"\\u0061fter\":\"1h\"" TARGET, UINT64_C(1795136400000)},
         {"{\"after\":251607167999999" TARGET, WALL_MS_MAX},
         {"{\"after\":\"251607167999999ms\"" TARGET, WALL_MS_MAX},
-        {"{\"at\":0" TARGET, 0},
+        {"{\"at\":\"1970-01-01T00:00:00Z\"" TARGET, 0},
+        {"{\"at\":100000000000" TARGET, UINT64_C(100000000000)},
         {"{\"at\":1795132890000" TARGET, UINT64_C(1795132890000)},
         {"{\"at\":253402300799999" TARGET, WALL_MS_MAX},
         {"{\"at\":\"2026-11-20T00:01:30Z\"" TARGET, UINT64_C(1795132890000)},
@@ -89,12 +90,14 @@ static void test_due(void **state)
     }
 }
 
+#define LOOKS_LIKE_SECONDS "It looks like seconds; it must be milliseconds since 1970, or RFC 3339"
+
 /* proves: after-wrong, at-wrong, at-range, one-schedule, invalid, instant (beyond) */
 static void test_bad_due(void **state)
 {
     static const struct bad_case cases[] = {
         {"{\"target\":\"http://h\"}", "#", "One of `after`, `at`, `every` and `cron` is needed"},
-        {"{\"after\":1,\"at\":2" TARGET, "#/at", "Give either `after` or `at`"},
+        {"{\"after\":1,\"at\":1795132890000" TARGET, "#/at", "Give either `after` or `at`"},
         {"{\"after\":1,\"after\":1" TARGET, "#/after", "It is given twice"},
         {"{\"after\":1,\"aft\\u0065r\":1" TARGET, "#/after", "It is given twice"},
         {"{\"after\":-1" TARGET, "#/after", "It must not be negative"},
@@ -117,6 +120,9 @@ static void test_bad_due(void **state)
         {"{\"after\":[1]" TARGET, "#/after",
          "It must be a duration such as \"1h30m\" or a number of milliseconds"},
         {"{\"at\":-1" TARGET, "#/at", "It must not be negative"},
+        {"{\"at\":0" TARGET, "#/at", LOOKS_LIKE_SECONDS},
+        {"{\"at\":1795387000" TARGET, "#/at", LOOKS_LIKE_SECONDS},
+        {"{\"at\":99999999999" TARGET, "#/at", LOOKS_LIKE_SECONDS},
         {"{\"at\":0.1" TARGET, "#/at", "It must be a whole number"},
         {"{\"at\":253402300800000" TARGET, "#/at", "It is beyond the year 9999"},
         {"{\"at\":1e99" TARGET, "#/at", "The number is too large"},
@@ -217,11 +223,43 @@ static void test_bad_fields(void **state)
     ASSERT_REFUSED(CREATE, ERROR_INVALID, cases);
 }
 
+/* Faults of several fields are reported together; a syntax error is reported alone. */
+/* proves: problem */
+static void test_every_fault(void **state)
+{
+    static const char *const pointers[] = {"#/after", "#/colour", "#/retry/base", "#/after"};
+    struct timer *timer = NULL;
+    struct problem problem;
+    char many[400];
+    size_t size = 0;
+
+    (void)state;
+    assert_int_equal(
+        timer_check_parse(CREATE,
+                          BYTES("{\"after\":\"1 s\",\"colour\":[1,{\"x\":2}],\"target\":"
+                                "\"http://a\",\"retry\":{\"base\":0,\"cap\":1},\"after\":1}"),
+                          NULL, &timer, &problem),
+        ERROR_INVALID);
+    assert_int_equal(problem.fault_count, 4);
+    for (size_t i = 0; i < 4; i++)
+        assert_string_equal(problem.faults[i].pointer, pointers[i]);
+    assert_int_equal(timer_check_parse(CREATE, BYTES("{\"after\":\"1 s\",\"colour\":[1,}"), NULL,
+                                       &timer, &problem),
+                     ERROR_NOT_JSON);
+    assert_int_equal(problem.fault_count, 1);
+    for (int i = 0; i < 20; i++)
+        size += (size_t)snprintf(many + size, sizeof(many) - size, "%s\"colour\":1", i ? "," : "{");
+    snprintf(many + size, sizeof(many) - size, "}");
+    assert_int_equal(timer_check_parse(CREATE, bytes_of(many), NULL, &timer, &problem),
+                     ERROR_INVALID);
+    assert_int_equal(problem.fault_count, PROBLEM_FAULTS);
+}
+
 /* Names about as long as a pointer can be: the pointer is whole, or that of the parent. */
 /* proves: problem */
 static void test_long_names(void **state)
 {
-    const size_t pointer_max = sizeof(((struct problem *)0)->pointer) - 1;
+    const size_t pointer_max = sizeof(((struct problem_fault *)0)->pointer) - 1;
 
     (void)state;
     for (size_t size = pointer_max - 10; size < pointer_max + 10; size++) {
@@ -233,8 +271,9 @@ static void test_long_names(void **state)
         name[size] = '\0';
         snprintf(json, sizeof(json), "{\"%s\":1}", name);
         snprintf(pointer, sizeof(pointer), size + 2 <= pointer_max ? "#/%s" : "#", name);
-        assert_int_equal(parse(CREATE, bytes_of(json), NULL, &timer, &problem), ERROR_INVALID);
-        assert_string_equal(problem.pointer, pointer);
+        assert_int_equal(timer_check_parse(CREATE, bytes_of(json), NULL, &timer, &problem),
+                         ERROR_INVALID);
+        assert_string_equal(problem.faults[0].pointer, pointer);
     }
 }
 
@@ -251,8 +290,8 @@ static void test_other_fields(void **state)
 
         snprintf(json, sizeof(json), "{\"%s\":{},\"after\":1,\"target\":\"http://h\"}", names[i]);
         snprintf(pointer, sizeof(pointer), "#/%s", names[i]);
-        assert_refused(CREATE, ERROR_INVALID, &one, 1);
-        assert_refused(PATCH, ERROR_INVALID, &one, 1);
+        timer_check_assert_refused(CREATE, ERROR_INVALID, &one, 1);
+        timer_check_assert_refused(PATCH, ERROR_INVALID, &one, 1);
     }
 }
 
@@ -260,7 +299,7 @@ static void test_other_fields(void **state)
 
 /* Keys and events: escapes are read, limits are kept, and a patch sets neither. */
 /* proves: key, watch, watch-count */
-static void test_names(void **state)
+static void timer_json_parse_test_names(void **state)
 {
     static const struct bad_case wrong[] = {
         {TIMER("\"key\":7"), "#/key", "It must be a string"},
@@ -288,21 +327,22 @@ static void test_names(void **state)
     struct timer *timer;
 
     (void)state;
-    assert_refused(CREATE, ERROR_INVALID, wrong, sizeof(wrong) / sizeof(wrong[0]));
-    assert_refused(PATCH, ERROR_INVALID, fixed, sizeof(fixed) / sizeof(fixed[0]));
+    timer_check_assert_refused(CREATE, ERROR_INVALID, wrong, sizeof(wrong) / sizeof(wrong[0]));
+    timer_check_assert_refused(PATCH, ERROR_INVALID, fixed, sizeof(fixed) / sizeof(fixed[0]));
     for (int i = 1; i < 16; i++)
         snprintf(json + strlen(json), sizeof(json) - strlen(json), ",\"e%d\"", i);
     snprintf(json + strlen(json), sizeof(json) - strlen(json), "]}");
-    assert_int_equal(parse(CREATE, bytes_of(json), NULL, &timer, &problem), ERROR_NONE);
+    assert_int_equal(timer_check_parse(CREATE, bytes_of(json), NULL, &timer, &problem), ERROR_NONE);
     timer_free(timer);
     snprintf(strrchr(json, ']'), 20, ",\"one too many\"]}");
     many.json = json;
-    assert_refused(CREATE, ERROR_INVALID, &many, 1);
+    timer_check_assert_refused(CREATE, ERROR_INVALID, &many, 1);
     snprintf(long_key, sizeof(long_key), TIMER("\"key\":\"%0257d\""), 0);
-    assert_refused(CREATE, ERROR_INVALID, &longer, 1);
+    timer_check_assert_refused(CREATE, ERROR_INVALID, &longer, 1);
     assert_int_equal(
-        parse(CREATE, BYTES(TIMER("\"key\":\"\\u00fc/1\",\"watch\":[\"order:\\u00fc\",\"b\"]")),
-              NULL, &timer, &problem),
+        timer_check_parse(CREATE,
+                          BYTES(TIMER("\"key\":\"\\u00fc/1\",\"watch\":[\"order:\\u00fc\",\"b\"]")),
+                          NULL, &timer, &problem),
         ERROR_NONE);
     assert_true(bytes_equal(timer->texts.key, BYTES("\303\274/1")));
     assert_true(bytes_equal(timer->texts.watch, BYTES("order:\303\274\nb\n")));
@@ -314,7 +354,7 @@ static void test_names(void **state)
 static const struct bad_case bad_schedules[] = {
     {AGAIN("\"every\":\"1s\",\"cron\":\"* * * * *\""), "#/cron", "Give either `every` or `cron`"},
     {AGAIN("\"every\":\"1s\",\"after\":1"), "#/after", "It goes with neither `every` nor `cron`"},
-    {AGAIN("\"cron\":\"* * * * *\",\"at\":1"), "#/at", "It does not go with `cron`"},
+    {AGAIN("\"cron\":\"* * * * *\",\"at\":1795132890000"), "#/at", "It does not go with `cron`"},
     {AGAIN("\"after\":1,\"count\":1"), "#/count", "It goes with `every`"},
     {AGAIN("\"after\":1,\"until\":1"), "#/until", "It goes with `every` or `cron`"},
     {AGAIN("\"every\":\"1s\",\"timezone\":\"UTC\""), "#/timezone", "It goes with `cron`"},
@@ -401,7 +441,7 @@ static void test_schedules(void **state)
     (void)state;
     ASSERT_REFUSED(CREATE, ERROR_INVALID, bad_schedules);
     for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
-        assert_int_equal(parse(CREATE, bytes_of(right[i].json), NULL, &timer, &problem),
+        assert_int_equal(timer_check_parse(CREATE, bytes_of(right[i].json), NULL, &timer, &problem),
                          ERROR_NONE);
         assert_int_equal(timer->due.ms - NOW.ms, right[i].due_ms);
         assert_true(bytes_equal(timer->texts.schedule, bytes_of(right[i].schedule)));
@@ -425,7 +465,8 @@ static void test_spread(void **state)
             snprintf(json, sizeof(json),
                      AGAIN("\"%s\":1000,\"key\":\"k%d\",\"spread\":{\"window\":\"60s\"}"),
                      i ? "every" : "after", key);
-            assert_int_equal(parse(CREATE, bytes_of(json), NULL, &timer, &problem), ERROR_NONE);
+            assert_int_equal(timer_check_parse(CREATE, bytes_of(json), NULL, &timer, &problem),
+                             ERROR_NONE);
             offsets[i] = timer->due.ms - NOW.ms - 1000;
             timer_free(timer);
         }
@@ -441,7 +482,8 @@ static void test_spread(void **state)
                  AGAIN("\"at\":\"9999-12-31T23:59:59Z\",\"key\":\"k%d\","
                        "\"spread\":{\"window\":\"1d\"}"),
                  key);
-        assert_int_equal(parse(CREATE, bytes_of(json), NULL, &timer, &problem), ERROR_NONE);
+        assert_int_equal(timer_check_parse(CREATE, bytes_of(json), NULL, &timer, &problem),
+                         ERROR_NONE);
         assert_int_equal(timer->due.ms, WALL_MS_MAX);
         timer_free(timer);
     }
@@ -490,15 +532,16 @@ static void test_all_fields(void **state)
     struct problem problem;
 
     (void)state;
-    assert_int_equal(parse(CREATE, bytes_of(all_fields[0]), NULL, &timer, &problem), ERROR_NONE);
+    assert_int_equal(timer_check_parse(CREATE, bytes_of(all_fields[0]), NULL, &timer, &problem),
+                     ERROR_NONE);
     assert_text(timer->texts.target, "http://h:1/a");
     assert_text(timer->texts.labels, "{\"a\":\"\\n\"}");
     assert_text(timer->texts.headers, "X-1: b\n");
     assert_text(timer->texts.watch, "a\nb\n");
     timer_free(timer);
     for (size_t i = 1; i < sizeof(all_fields) / sizeof(all_fields[0]); i++) {
-        if (parse(CREATE, bytes_of(all_fields[i]), NULL, &timer, &problem))
-            fail_msg("%s: %s", problem.pointer, problem.detail);
+        if (timer_check_parse(CREATE, bytes_of(all_fields[i]), NULL, &timer, &problem))
+            fail_msg("%s: %s", problem.faults[0].pointer, problem.faults[0].detail);
         timer_free(timer);
     }
 }
@@ -519,11 +562,11 @@ static void assert_told(struct bytes text)
     uint32_t fields;
 
     for (int i = 0; i < 2; i++) {
-        enum error_code code = i ? parse(PATCH, text, &fields, &timer, &problem)
-                                 : parse(CREATE, text, NULL, &timer, &problem);
+        enum error_code code = i ? timer_check_parse(PATCH, text, &fields, &timer, &problem)
+                                 : timer_check_parse(CREATE, text, NULL, &timer, &problem);
 
         if ((code == ERROR_NOT_JSON) == is_json(text))
-            fail_msg("%.*s: %s", (int)text.size, text.data, problem.detail);
+            fail_msg("%.*s: %s", (int)text.size, text.data, problem.faults[0].detail);
         if (!code)
             timer_free(timer);
     }
@@ -567,7 +610,7 @@ static void test_patch(void **state)
         uint32_t fields;
     } cases[] = {
         {"{\"after\":1}", PATCH_DUE},
-        {"{\"at\":1}", PATCH_DUE},
+        {"{\"at\":1795132890000}", PATCH_DUE},
         {"{\"target\":\"http://h\"}", PATCH_TARGET},
         {"{\"payload\":null}", PATCH_PAYLOAD},
         {"{\"content_type\":\"text/plain\",\"body_base64\":\"\"}", PATCH_PAYLOAD},
@@ -601,7 +644,7 @@ static void test_bad_patch(void **state)
     static const struct bad_case cases[] = {
         {"{}", "#", "There is no field to change"},
         {"[]", "#", "It must be an object"},
-        {"{\"after\":1,\"at\":1}", "#/at", "Give either `after` or `at`"},
+        {"{\"after\":1,\"at\":1795132890000}", "#/at", "Give either `after` or `at`"},
         {"{\"payload\":1,\"body_base64\":\"\",\"content_type\":\"a/b\"}", "#/body_base64",
          "Give either `payload` or `body_base64`"},
         {"{\"body_base64\":\"\"}", "#/content_type", "`body_base64` needs a `content_type`"},
@@ -619,14 +662,22 @@ static void test_bad_patch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_create),     cmocka_unit_test(test_due),
-        cmocka_unit_test(test_bad_due),    cmocka_unit_test(test_bad_retry),
-        cmocka_unit_test(test_bad_fields), cmocka_unit_test(test_other_fields),
-        cmocka_unit_test(test_bad_fields), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_schedules),  cmocka_unit_test(test_spread),
-        cmocka_unit_test(test_long_names), cmocka_unit_test(test_not_json),
-        cmocka_unit_test(test_all_fields), cmocka_unit_test(test_spoiled),
-        cmocka_unit_test(test_patch),      cmocka_unit_test(test_bad_patch),
+        cmocka_unit_test(timer_json_parse_test_create),
+        cmocka_unit_test(test_due),
+        cmocka_unit_test(test_bad_due),
+        cmocka_unit_test(test_bad_retry),
+        cmocka_unit_test(test_bad_fields),
+        cmocka_unit_test(test_other_fields),
+        cmocka_unit_test(test_every_fault),
+        cmocka_unit_test(timer_json_parse_test_names),
+        cmocka_unit_test(test_schedules),
+        cmocka_unit_test(test_spread),
+        cmocka_unit_test(test_long_names),
+        cmocka_unit_test(test_not_json),
+        cmocka_unit_test(test_all_fields),
+        cmocka_unit_test(test_spoiled),
+        cmocka_unit_test(test_patch),
+        cmocka_unit_test(test_bad_patch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,3 +1,4 @@
+/* timer_json_problem.c - problems of a timer's JSON: unknown fields, suggestions and pointers. */
 #include "api/json/timer_json_parse.h"
 
 #include "base/utf8.h"
@@ -100,7 +101,7 @@ static size_t distance(struct bytes a, struct bytes b)
 enum error_code timer_parse_unknown(struct timer_parse *parse, const char *parent,
                                     struct bytes name, const char *const *known, size_t known_count)
 {
-    char pointer[sizeof(parse->problem->pointer)], text[TIMER_NAME_TEXT_SIZE];
+    char pointer[sizeof(parse->problem->faults[0].pointer)], text[TIMER_NAME_TEXT_SIZE];
     const char *nearest = NULL;
     size_t nearest_distance = 1 + name.size / 4; /* further off is another word */
 

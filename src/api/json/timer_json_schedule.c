@@ -1,4 +1,4 @@
-/* When a timer fires, beyond once: every, cron, and how late it may be. */
+/* timer_json_schedule.c - reads the schedule in a timer's JSON: every, cron, late and spread. */
 #include "api/json/timer_json_parse.h"
 
 #include <stdio.h>
@@ -163,8 +163,8 @@ enum error_code timer_parse_spread(struct timer_parse *parse)
 
 /* ---- all of it ---- */
 
-/* Which fields go with which. */
-static enum error_code check_together(struct timer_parse *parse)
+/* Checks the combinations of schedule fields. */
+static enum error_code timer_schedule_check_together(struct timer_parse *parse)
 {
     const bool every = HAS(parse, every), cron = HAS(parse, cron);
 
@@ -195,7 +195,7 @@ enum error_code timer_parse_when(struct timer_parse *parse)
     struct schedule_spec *spec = &parse->schedule;
     struct schedule schedule;
     struct error error;
-    enum error_code code = check_together(parse);
+    enum error_code code = timer_schedule_check_together(parse);
 
     if (code)
         return code;

@@ -176,7 +176,7 @@ static void random_texts(struct random *random, struct sent *sent, struct timer_
 }
 
 /* Makes a create of what is shown: `due` becomes `at`, and what the server says is left out. */
-static void resend(struct bytes shown, struct buffer *out)
+static void timer_json_test_resend(struct bytes shown, struct buffer *out)
 {
     static const char *const kept[] = {"due",         "target",       "payload", "headers",
                                        "body_base64", "content_type", "labels",  "retry"};
@@ -205,7 +205,7 @@ static void resend(struct bytes shown, struct buffer *out)
 }
 
 /* proves: stored-unchanged, timer-content */
-static void test_round_trip(void **state)
+static void timer_json_test_round_trip(void **state)
 {
     const char *seed_text = getenv("TEST_SEED");
     uint64_t seed = seed_text ? strtoull(seed_text, NULL, 10) : (uint64_t)time(NULL);
@@ -230,9 +230,10 @@ static void test_round_trip(void **state)
         buffer_clear(&shown);
         buffer_clear(&again);
         timer_json_format(timer, &shown);
-        resend(buffer_bytes(&shown), &again);
-        if (parse(CREATE, buffer_bytes(&again), NULL, &back, &problem))
-            fail_msg("%.*s: %s %s", (int)again.size, again.data, problem.pointer, problem.detail);
+        timer_json_test_resend(buffer_bytes(&shown), &again);
+        if (timer_check_parse(CREATE, buffer_bytes(&again), NULL, &back, &problem))
+            fail_msg("%.*s: %s %s", (int)again.size, again.data, problem.faults[0].pointer,
+                     problem.faults[0].detail);
         assert_int_equal(back->due.ms, timer->due.ms);
         assert_int_equal(back->retry.attempts_max, timer->retry.attempts_max);
         assert_int_equal(back->retry.base_ms, timer->retry.base_ms);
@@ -258,7 +259,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shown),
         cmocka_unit_test(test_damaged_headers),
-        cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(timer_json_test_round_trip),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,3 +1,4 @@
+/* timer_json_texts.c - reads the texts of a timer's JSON: target, payload, headers and labels. */
 #include "api/json/timer_json_parse.h"
 
 #include "base/base64.h"
@@ -11,7 +12,7 @@
 
 /* ---- scratch ---- */
 
-static enum error_code no_memory(struct timer_parse *parse)
+static enum error_code timer_texts_no_memory(struct timer_parse *parse)
 {
     return problem_set(parse->problem, ERROR_NO_MEMORY, "", "%s", "");
 }
@@ -26,7 +27,7 @@ static enum error_code need_scratch(struct timer_parse *parse)
     scratch->data =
         parse->json.size <= TIMER_JSON_SCRATCH_SIZE ? parse->local : malloc(parse->json.size);
     if (!scratch->data)
-        return no_memory(parse);
+        return timer_texts_no_memory(parse);
     scratch->capacity = parse->json.size;
     return ERROR_NONE;
 }
@@ -242,7 +243,7 @@ enum error_code timer_parse_content_type(struct timer_parse *parse)
 
 struct member {
     struct json_string name, value;
-    struct bytes stored_name; /* to tell a second one of the same name */
+    struct bytes stored_name; /* to find a repeated name */
 };
 
 struct members {
@@ -273,7 +274,7 @@ static bool members_grow(struct members *members)
 static enum error_code member_invalid(struct timer_parse *parse, const char *parent,
                                       const struct json_string *name, const char *detail)
 {
-    char pointer[sizeof(parse->problem->pointer)], decoded[sizeof(pointer)];
+    char pointer[sizeof(parse->problem->faults[0].pointer)], decoded[sizeof(pointer)];
     struct bytes text = {decoded, 0};
 
     if (!json_string_decode(name, decoded, sizeof(decoded), &text.size))
@@ -282,9 +283,9 @@ static enum error_code member_invalid(struct timer_parse *parse, const char *par
     return timer_parse_invalid(parse, pointer, "%s", detail);
 }
 
-/* Reads such an object, the field at `pointer`. members_deinit() in any case. */
-static enum error_code read_members(struct timer_parse *parse, const char *pointer, size_t max,
-                                    struct members *members)
+/* Reads an object of strings, the field at `pointer`. Call members_deinit() in any case. */
+static enum error_code timer_texts_read_members(struct timer_parse *parse, const char *pointer,
+                                                size_t max, struct members *members)
 {
     struct json_reader *reader = &parse->reader;
     enum json_type type = json_peek(reader);
@@ -308,7 +309,7 @@ static enum error_code read_members(struct timer_parse *parse, const char *point
         if (members->count == max)
             return timer_parse_invalid(parse, pointer, "It may have at most %zu members", max);
         if (members->count == members->capacity && !members_grow(members))
-            return no_memory(parse);
+            return timer_texts_no_memory(parse);
         member = &members->at[members->count];
         member->name = name;
         if (!json_read_string(reader, &member->value))
@@ -353,7 +354,8 @@ static enum error_code store_header(struct timer_parse *parse, const struct memb
 enum error_code timer_parse_headers(struct timer_parse *parse)
 {
     struct members members;
-    enum error_code code = read_members(parse, "#/headers", TIMER_JSON_HEADERS_MAX, &members);
+    enum error_code code =
+        timer_texts_read_members(parse, "#/headers", TIMER_JSON_HEADERS_MAX, &members);
     size_t start = parse->scratch.size;
 
     for (size_t i = 0; i < members.count && !code; i++)
@@ -403,7 +405,7 @@ static enum error_code store_label_text(struct timer_parse *parse, const struct 
             scratch_put(scratch, buffer.data, buffer.size);
         buffer_deinit(&buffer);
         if (scratch->size == start)
-            return no_memory(parse);
+            return timer_texts_no_memory(parse);
     } else {
         scratch_put(scratch, "\"", 1);
         scratch_put(scratch, text.data, text.size);
@@ -435,7 +437,8 @@ static enum error_code store_label(struct timer_parse *parse, const struct membe
 enum error_code timer_parse_labels(struct timer_parse *parse)
 {
     struct members members;
-    enum error_code code = read_members(parse, "#/labels", parse->limits->labels_max, &members);
+    enum error_code code =
+        timer_texts_read_members(parse, "#/labels", parse->limits->labels_max, &members);
     size_t start = parse->scratch.size;
 
     for (size_t i = 0; i < members.count && !code; i++)

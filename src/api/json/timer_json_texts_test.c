@@ -204,7 +204,7 @@ static void test_bad_headers(void **state)
 
         snprintf(json, sizeof(json), HEADERS("\"%s\":\"a\""), forbidden[i]);
         snprintf(pointer, sizeof(pointer), "#/headers/%s", forbidden[i]);
-        assert_refused(CREATE, ERROR_INVALID, &one, 1);
+        timer_check_assert_refused(CREATE, ERROR_INVALID, &one, 1);
     }
 }
 
@@ -280,7 +280,8 @@ static void test_sizes(void **state)
         while (buffer.size < size)
             buffer_append(&buffer, " ", 1);
         buffer_append(&buffer, "}", 1);
-        assert_int_equal(parse(CREATE, buffer_bytes(&buffer), NULL, &timer, &problem), ERROR_NONE);
+        assert_int_equal(timer_check_parse(CREATE, buffer_bytes(&buffer), NULL, &timer, &problem),
+                         ERROR_NONE);
         assert_text(timer->texts.headers, "A: b\n");
         assert_text(timer->texts.labels, "{\"k\":\"" TIMES_256("\\n") "\"}");
         timer_free(timer);
@@ -339,13 +340,13 @@ static void test_many(void **state)
             assert_int_equal(
                 timer_json_parse_create(buffer_bytes(&labels), &wide, NOW, &timer, &problem),
                 ERROR_INVALID);
-            assert_string_equal(problem.pointer, "#/labels");
-            assert_string_equal(problem.detail, "It may have at most 1000 members");
+            assert_string_equal(problem.faults[0].pointer, "#/labels");
+            assert_string_equal(problem.faults[0].detail, "It may have at most 1000 members");
             assert_int_equal(
                 timer_json_parse_create(buffer_bytes(&headers), &wide, NOW, &timer, &problem),
                 ERROR_INVALID);
-            assert_string_equal(problem.pointer, "#/headers");
-            assert_string_equal(problem.detail, "It may have at most 64 members");
+            assert_string_equal(problem.faults[0].pointer, "#/headers");
+            assert_string_equal(problem.faults[0].detail, "It may have at most 64 members");
         } else {
             assert_int_equal(
                 timer_json_parse_create(buffer_bytes(&labels), &wide, NOW, &timer, &problem),

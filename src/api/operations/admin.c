@@ -1,3 +1,4 @@
+/* admin.c - makes a backup and answers when it is finished. */
 #include "api/operations/admin.h"
 
 #include "base/json.h"
@@ -15,7 +16,7 @@ void admin_closed(struct call *call)
     free(call->state);
 }
 
-/* What went wrong names folders and files, so whoever asked can mend it. */
+/* The error names folders and files: the operator needs them to correct the cause. */
 static void answer_backup(struct node_backup *backup)
 {
     struct call *call = list_item(backup, struct admin_backup, node)->call;

@@ -1,5 +1,5 @@
 /*
- * admin.h - calls of whoever runs the service: a backup.
+ * admin.h - calls of the operator: POST /v1/admin/backup.
  */
 #ifndef TICKWHEEL_API_OPERATIONS_ADMIN_H
 #define TICKWHEEL_API_OPERATIONS_ADMIN_H

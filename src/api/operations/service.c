@@ -1,3 +1,4 @@
+/* service.c - answers health, readiness, metrics, the OpenAPI document and the index. */
 #include "api/operations/service.h"
 
 #include "base/json.h"
@@ -43,11 +44,29 @@ void service_metrics(struct call *call)
     call_answer(call, &response);
 }
 
+/* The `type` of a problem is a path of this server: shows the problem without a cause. */
+void service_problem(struct call *call)
+{
+    for (unsigned error = ERROR_NONE + 1; error < ERROR_COUNT; error++) {
+        struct problem problem;
+        struct buffer body;
+
+        if (!bytes_equal(call->parameter, bytes_of(error_slug((enum error_code)error))))
+            continue;
+        problem_set(&problem, (enum error_code)error, "", "%s", "");
+        buffer_init(&body);
+        problem_format(&problem, &body);
+        call_answer_json(call, 200, &body);
+        return;
+    }
+    call_answer_error(call, ERROR_NOT_FOUND, "There is no problem of this type");
+}
+
 void service_openapi(struct call *call)
 {
     struct http_response response = {.status = 200,
                                      .content_type = "application/json",
-                                     .lent = {openapi_document, openapi_document_size}};
+                                     .lent = buffer_bytes(&call->api->openapi)};
 
     call_answer(call, &response);
 }

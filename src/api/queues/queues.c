@@ -1,3 +1,4 @@
+/* queues.c - leases, acknowledges, refuses and extends items for workers. */
 #include "api/queues/queues.h"
 
 #include "api/queues/queues_json.h"
@@ -8,13 +9,24 @@
 
 #include <stdlib.h>
 
-/* What one call asks of the queue; its receipts are its own. */
+/* One item of a lease, as the answer shows it. */
+struct queues_item {
+    struct queue_receipt receipt;
+    uint32_t attempt;
+    struct timer *timer; /* a copy */
+};
+
+/* One call of a worker; it owns its receipts. */
 struct worker {
     struct node_queue_request node;
     char queue[QUEUE_FULL_NAME_SIZE_MAX];
     struct call *call;
     struct queues_ask ask;
     enum queue_verdict *verdicts;
+    struct queues_item *items; /* the leased items */
+    size_t item_count;
+    struct instant leased_until; /* none of them ends before */
+    bool is_short;               /* of memory for an item */
 };
 
 void queues_begin(struct call *call)
@@ -33,19 +45,22 @@ void queues_closed(struct call *call)
 
     if (!worker)
         return;
+    for (size_t i = 0; i < worker->item_count; i++)
+        timer_free(worker->items[i].timer);
+    free(worker->items);
     free(worker->ask.receipts);
     free(worker->verdicts);
     free(worker);
 }
 
-/* ---- answers; on the node's thread, while the leases are valid ---- */
+/* ---- answers ---- */
 
-static void append_item(struct buffer *out, const struct queue_lease *lease)
+static void append_item(struct buffer *out, const struct queues_item *item)
 {
-    const struct timer *timer = lease->delivery->timer;
+    const struct timer *timer = item->timer;
     char receipt[QUEUE_RECEIPT_SIZE], due[RFC3339_TEXT_SIZE], id[TIMER_ID_TEXT_SIZE];
 
-    queue_receipt_format(lease->receipt, receipt);
+    queue_receipt_format(item->receipt, receipt);
     timer_id_format(&timer->id, id);
     rfc3339_format(timer->due, due);
     buffer_append_text(out, "{\"receipt\":\"");
@@ -55,7 +70,7 @@ static void append_item(struct buffer *out, const struct queue_lease *lease)
     buffer_append_text(out, "\",\"due\":\"");
     buffer_append_text(out, due);
     buffer_append_text(out, "\",\"attempt\":");
-    buffer_append_u64(out, lease->delivery->attempt);
+    buffer_append_u64(out, item->attempt);
     timer_json_format_content(timer, out);
     if (timer->texts.last_error.size) {
         buffer_append_text(out, ",\"last_error\":");
@@ -64,59 +79,139 @@ static void append_item(struct buffer *out, const struct queue_lease *lease)
     buffer_append_text(out, "}");
 }
 
-static void lease_done(struct node_queue_request *request)
+static void lease_answer(struct call *call)
 {
-    struct worker *worker = list_item(request, struct worker, node);
-    struct call *call = worker->call;
+    const struct worker *worker = call->state;
+    const struct queue_request *request = &worker->node.queue;
     char until[RFC3339_TEXT_SIZE];
     const char *separator = "";
     struct buffer body;
 
-    if (request->queue.error) {
-        call_answer_error(call, request->queue.error, "");
+    if (request->error) { /* out of memory: the leases made so far end by themselves */
+        call_answer_error(call, request->error, "");
         return;
     }
-    if (call_refuses_large_answer(call)) /* while it waited; the leases end by themselves */
+    /* The limit may have been reached while the worker waited. The leases end by themselves. */
+    if (call_refuses_large_answer(call))
         return;
     buffer_init(&body);
     buffer_append_text(&body, "{\"items\":[");
-    LIST_FOR_EACH ((struct list *)request->queue.leases, link) {
+    for (size_t i = 0; i < worker->item_count; i++) {
         buffer_append_text(&body, separator);
-        append_item(&body, list_item(link, struct queue_lease, link));
+        append_item(&body, &worker->items[i]);
         separator = ",";
     }
-    rfc3339_format(instant_wall(request->queue.leased_until), until);
+    rfc3339_format(instant_wall(worker->leased_until), until);
     buffer_append_text(&body, "],\"leased_until\":\"");
     buffer_append_text(&body, until);
     buffer_append_text(&body, "\"}");
     call_answer_json(call, 200, &body); /* out of memory: 503, and the leases end by themselves */
 }
 
-static void speak_done(struct node_queue_request *request)
+static bool item_goes_before(const struct queues_item *a, const struct queues_item *b)
+{
+    const struct timer *first = a->timer, *second = b->timer;
+
+    if (first->target.priority != second->target.priority)
+        return first->target.priority > second->target.priority;
+    return first->due.ms < second->due.ms;
+}
+
+/* Brings the items of one more shard, `items[from]` and behind it, into the order of those before:
+ * as one shard merges its partitions. */
+static void merge_items(struct queues_item *items, size_t from, size_t count)
+{
+    for (size_t at = 0; at < from && from < count; at++)
+        if (item_goes_before(&items[from], &items[at])) {
+            struct queues_item item = items[from];
+
+            memmove(&items[at + 1], &items[at], (from - at) * sizeof(item));
+            items[at] = item;
+            from++;
+        }
+}
+
+/* Room for the items of one more shard. */
+static bool reserve_items(struct worker *worker, size_t more)
+{
+    struct queues_item *items =
+        realloc(worker->items, (worker->item_count + more + 1) * sizeof(*items));
+
+    if (items)
+        worker->items = items;
+    return items;
+}
+
+/* On a shard's thread, while the leases are valid: copies what the answer shows. */
+static void lease_keep(struct node_queue_request *request)
+{
+    struct worker *worker = list_item(request, struct worker, node);
+    const size_t from = worker->item_count;
+    size_t count = 0;
+
+    if (from == 0)
+        worker->leased_until = request->queue.leased_until;
+    LIST_FOR_EACH (request->queue.leases, link)
+        count++;
+    if (worker->is_short || !reserve_items(worker, count)) {
+        worker->is_short = true;
+        return;
+    }
+    LIST_FOR_EACH (request->queue.leases, link) {
+        const struct queue_lease *lease = list_item(link, struct queue_lease, link);
+        struct queues_item *item = &worker->items[worker->item_count];
+
+        item->receipt = lease->receipt;
+        item->attempt = lease->delivery->attempt;
+        item->timer = call_copy_timer(lease->delivery->timer);
+        worker->is_short = worker->is_short || !item->timer;
+        worker->item_count += item->timer != NULL;
+    }
+    merge_items(worker->items, from, worker->item_count);
+}
+
+static void lease_done(struct node_queue_request *request)
+{
+    struct worker *worker = list_item(request, struct worker, node);
+
+    if (worker->item_count == 0)
+        worker->leased_until = request->queue.leased_until;
+    if (worker->is_short)
+        request->queue.error = ERROR_NO_MEMORY;
+    call_resume(worker->call, lease_answer);
+}
+
+static void report_answer(struct call *call)
 {
     static const char *const words[] = {
         [QUEUE_OK] = "\"ok\"", [QUEUE_STALE] = "\"stale\"", [QUEUE_UNKNOWN] = "\"unknown\""};
-    struct worker *worker = list_item(request, struct worker, node);
+    const struct worker *worker = call->state;
+    const size_t count = worker->node.queue.receipt_count;
     size_t counts[3] = {0};
     struct buffer body;
 
     buffer_init(&body);
-    for (size_t i = 0; i < request->queue.receipt_count; i++)
+    for (size_t i = 0; i < count; i++)
         counts[worker->verdicts[i]]++;
     buffer_printf(&body, "{\"ok\":%zu,\"stale\":%zu,\"unknown\":%zu,\"results\":[",
                   counts[QUEUE_OK], counts[QUEUE_STALE], counts[QUEUE_UNKNOWN]);
-    for (size_t i = 0; i < request->queue.receipt_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (i > 0)
             buffer_append_text(&body, ",");
         buffer_append_text(&body, words[worker->verdicts[i]]);
     }
     buffer_append_text(&body, "]}");
-    call_answer_json(worker->call, 200, &body);
+    call_answer_json(call, 200, &body);
+}
+
+static void report_done(struct node_queue_request *request)
+{
+    call_resume(list_item(request, struct worker, node)->call, report_answer);
 }
 
 /* ---- asking ---- */
 
-/* The worker with what its body says; NULL: answered. */
+/* Reads the body into a worker. NULL: answered. */
 static struct worker *worker_create(struct call *call, enum queue_kind kind)
 {
     const struct config *config = call->api->options.config;
@@ -141,7 +236,7 @@ static struct worker *worker_create(struct call *call, enum queue_kind kind)
     return worker;
 }
 
-static void submit(struct worker *worker, void (*done)(struct node_queue_request *request))
+static void queues_submit(struct worker *worker, void (*done)(struct node_queue_request *request))
 {
     enum error_code error;
 
@@ -159,11 +254,12 @@ void queues_lease(struct call *call)
         return;
     worker->node.queue.items_max = worker->ask.items_max;
     worker->node.queue.bytes_max = call->api->options.config->queue_bytes_max;
+    worker->node.leased = lease_keep;
     worker->node.queue.wait_until = instant_add_ms(instant_now(), worker->ask.wait_ms);
-    submit(worker, lease_done);
+    queues_submit(worker, lease_done);
 }
 
-static void speak(struct call *call, enum queue_kind kind)
+static void queues_report(struct call *call, enum queue_kind kind)
 {
     struct worker *worker = worker_create(call, kind);
 
@@ -180,20 +276,20 @@ static void speak(struct call *call, enum queue_kind kind)
     worker->node.queue.outcome = worker->ask.outcome;
     if (worker->ask.outcome.retry_after_ms)
         worker->node.queue.outcome.retry_after_ms++; /* see wall_coming() */
-    submit(worker, speak_done);
+    queues_submit(worker, report_done);
 }
 
 void queues_ack(struct call *call)
 {
-    speak(call, QUEUE_ACK);
+    queues_report(call, QUEUE_ACK);
 }
 
 void queues_nack(struct call *call)
 {
-    speak(call, QUEUE_NACK);
+    queues_report(call, QUEUE_NACK);
 }
 
 void queues_extend(struct call *call)
 {
-    speak(call, QUEUE_EXTEND);
+    queues_report(call, QUEUE_EXTEND);
 }

@@ -1,8 +1,8 @@
 /*
  * queues.h - the calls of workers: lease, ack, nack, extend.
  *
- * A lease may wait for work; its request is then held without a thread, and answered from the
- * node's thread as soon as there is some.
+ * A lease may wait for work. Its request then holds no thread; it is answered when an item is
+ * leased to it.
  */
 #ifndef TICKWHEEL_API_QUEUES_QUEUES_H
 #define TICKWHEEL_API_QUEUES_QUEUES_H

@@ -1,3 +1,4 @@
+/* queues_json.c - reads the bodies of lease, ack, nack and extend. */
 #include "api/queues/queues_json.h"
 
 #include "api/json/timer_json_parse.h"
@@ -37,7 +38,7 @@ static const struct {
 #undef X
 };
 
-struct reading {
+struct queues_reading {
     struct timer_parse parse; /* for its strings and problems */
     struct queues_ask *ask;
     unsigned kinds; /* the bit of this request */
@@ -46,8 +47,8 @@ struct reading {
 };
 
 /* A number, or the problem. */
-static enum error_code read_number(struct reading *reading, const char *pointer,
-                                   uint64_t *ret_value)
+static enum error_code queues_json_read_number(struct queues_reading *reading, const char *pointer,
+                                               uint64_t *ret_value)
 {
     struct timer_parse *parse = &reading->parse;
     struct bytes number;
@@ -60,8 +61,9 @@ static enum error_code read_number(struct reading *reading, const char *pointer,
     return ERROR_NONE;
 }
 
-static enum error_code read_duration(struct reading *reading, const char *pointer, uint64_t min_ms,
-                                     uint64_t max_ms, uint64_t *ret_ms)
+static enum error_code queues_json_read_duration(struct queues_reading *reading,
+                                                 const char *pointer, uint64_t min_ms,
+                                                 uint64_t max_ms, uint64_t *ret_ms)
 {
     struct timer_parse *parse = &reading->parse;
     char min_text[DURATION_TEXT_SIZE], max_text[DURATION_TEXT_SIZE];
@@ -74,7 +76,7 @@ static enum error_code read_duration(struct reading *reading, const char *pointe
     case JSON_NONE:
         return timer_parse_not_json(parse);
     case JSON_NUMBER:
-        code = read_number(reading, pointer, &ms);
+        code = queues_json_read_number(reading, pointer, &ms);
         break;
     case JSON_STRING:
         code = timer_parse_string(parse, pointer, &text);
@@ -96,7 +98,7 @@ static enum error_code read_duration(struct reading *reading, const char *pointe
     return ERROR_NONE;
 }
 
-static enum error_code read_max(struct reading *reading)
+static enum error_code read_max(struct queues_reading *reading)
 {
     struct timer_parse *parse = &reading->parse;
     enum json_type type = json_peek(&parse->reader);
@@ -105,7 +107,7 @@ static enum error_code read_max(struct reading *reading)
 
     if (type != JSON_NUMBER && type != JSON_NONE)
         return timer_parse_invalid(parse, "#/max", "It must be a number");
-    code = read_number(reading, "#/max", &value);
+    code = queues_json_read_number(reading, "#/max", &value);
     if (code)
         return code;
     if (value < 1 || value > QUEUES_ITEMS_MAX)
@@ -114,7 +116,7 @@ static enum error_code read_max(struct reading *reading)
     return ERROR_NONE;
 }
 
-static enum error_code read_receipt(struct reading *reading)
+static enum error_code read_receipt(struct queues_reading *reading)
 {
     struct timer_parse *parse = &reading->parse;
     struct queues_ask *ask = reading->ask;
@@ -132,7 +134,7 @@ static enum error_code read_receipt(struct reading *reading)
     return ERROR_NONE;
 }
 
-static enum error_code read_receipts(struct reading *reading)
+static enum error_code read_receipts(struct queues_reading *reading)
 {
     struct timer_parse *parse = &reading->parse;
     struct queues_ask *ask = reading->ask;
@@ -158,7 +160,7 @@ static enum error_code read_receipts(struct reading *reading)
     return ERROR_NONE;
 }
 
-static enum error_code read_error(struct reading *reading)
+static enum error_code read_error(struct queues_reading *reading)
 {
     char *to = reading->ask->outcome.error;
     struct bytes text;
@@ -176,7 +178,7 @@ static enum error_code read_error(struct reading *reading)
     return ERROR_NONE;
 }
 
-static enum error_code read_dead(struct reading *reading)
+static enum error_code read_dead(struct queues_reading *reading)
 {
     struct timer_parse *parse = &reading->parse;
     enum json_type type = json_peek(&parse->reader);
@@ -192,7 +194,7 @@ static enum error_code read_dead(struct reading *reading)
     return ERROR_NONE;
 }
 
-static enum error_code unknown_field(struct reading *reading, struct bytes name)
+static enum error_code queues_json_unknown_field(struct queues_reading *reading, struct bytes name)
 {
     const char *known[ASK_FIELD_COUNT];
     size_t count = 0;
@@ -203,9 +205,9 @@ static enum error_code unknown_field(struct reading *reading, struct bytes name)
     return timer_parse_unknown(&reading->parse, "#", name, known, count);
 }
 
-static enum error_code read_field(void *context, struct bytes name)
+static enum error_code queues_json_read_field(void *context, struct bytes name)
 {
-    struct reading *reading = context;
+    struct queues_reading *reading = context;
     struct queues_ask *ask = reading->ask;
     enum ask_field field;
     char pointer[32];
@@ -214,7 +216,7 @@ static enum error_code read_field(void *context, struct bytes name)
         if (bytes_equal(name, bytes_of(fields[field].name)) && fields[field].kinds & reading->kinds)
             break;
     if (field == ASK_FIELD_COUNT)
-        return unknown_field(reading, name);
+        return queues_json_unknown_field(reading, name);
     if (reading->seen & 1u << field) {
         timer_pointer("#", name, pointer, sizeof(pointer));
         return timer_parse_invalid(&reading->parse, pointer, "It is given twice");
@@ -224,16 +226,16 @@ static enum error_code read_field(void *context, struct bytes name)
     case ASK_max:
         return read_max(reading);
     case ASK_wait:
-        return read_duration(reading, "#/wait", 0, reading->wait_ms_max, &ask->wait_ms);
+        return queues_json_read_duration(reading, "#/wait", 0, reading->wait_ms_max, &ask->wait_ms);
     case ASK_lease:
-        return read_duration(reading, "#/lease", QUEUES_LEASE_MS_MIN, QUEUES_LEASE_MS_MAX,
-                             &ask->lease_ms);
+        return queues_json_read_duration(reading, "#/lease", QUEUES_LEASE_MS_MIN,
+                                         QUEUES_LEASE_MS_MAX, &ask->lease_ms);
     case ASK_receipts:
         return read_receipts(reading);
     case ASK_delay:
         ask->outcome.pause = DELIVERY_PAUSE_EXACT;
-        return read_duration(reading, "#/delay", 0, QUEUES_DELAY_MS_MAX,
-                             &ask->outcome.retry_after_ms);
+        return queues_json_read_duration(reading, "#/delay", 0, QUEUES_DELAY_MS_MAX,
+                                         &ask->outcome.retry_after_ms);
     case ASK_error:
         return read_error(reading);
     default:
@@ -241,7 +243,7 @@ static enum error_code read_field(void *context, struct bytes name)
     }
 }
 
-static enum error_code check_together(struct reading *reading)
+static enum error_code queues_json_check_together(struct queues_reading *reading)
 {
     struct timer_parse *parse = &reading->parse;
 
@@ -252,11 +254,11 @@ static enum error_code check_together(struct reading *reading)
     return ERROR_NONE;
 }
 
-static enum error_code read_fields(struct reading *reading)
+static enum error_code queues_json_read_fields(struct queues_reading *reading)
 {
-    enum error_code code = timer_parse_body(&reading->parse, read_field, reading);
+    enum error_code code = timer_parse_body(&reading->parse, queues_json_read_field, reading);
 
-    return code ? code : check_together(reading);
+    return code ? code : queues_json_check_together(reading);
 }
 
 enum error_code queues_json_parse(struct bytes json, enum queue_kind kind, uint64_t wait_ms_max,
@@ -267,14 +269,15 @@ enum error_code queues_json_parse(struct bytes json, enum queue_kind kind, uint6
         .items_max = 1,
         .lease_ms = QUEUES_LEASE_MS_DEFAULT,
         .outcome = {.result = DELIVERY_FAILED, .error = "given back by its worker"}};
-    struct reading reading = {.parse = {.problem = ret_problem, .json = json, .local = local},
-                              .ask = &ask,
-                              .kinds = 1u << kind,
-                              .wait_ms_max = wait_ms_max};
+    struct queues_reading reading = {
+        .parse = {.problem = ret_problem, .json = json, .local = local},
+        .ask = &ask,
+        .kinds = 1u << kind,
+        .wait_ms_max = wait_ms_max};
     enum error_code code;
 
     json_reader_init(&reading.parse.reader, json);
-    code = timer_parse_prefer_not_json(&reading.parse, read_fields(&reading));
+    code = timer_parse_prefer_not_json(&reading.parse, queues_json_read_fields(&reading));
     if (reading.parse.scratch.data != local)
         free(reading.parse.scratch.data);
     if (code)

@@ -1,6 +1,5 @@
 /*
- * queues_json.h - what workers of the built-in queue send, read strictly: no guess, no wrap, no
- * unknown field.
+ * queues_json.h - reads the requests of workers strictly: no unknown field, no number out of range.
  *
  * Threads    None of its own.
  */
@@ -29,8 +28,8 @@ struct queues_ask {
     size_t receipt_count;
 };
 
-/* Reads the body of this kind of request. What is no receipt at all is read as one that is never
- * valid. On error nothing is to be freed. */
+/* Reads the body of a request of this kind. A text that is no receipt is read as a receipt that is
+ * never valid. On error there is nothing to free. */
 enum error_code queues_json_parse(struct bytes json, enum queue_kind kind, uint64_t wait_ms_max,
                                   struct queues_ask *ret_ask, struct problem *ret_problem);
 

@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check(bool holds)
+static void queues_json_fuzz_check(bool holds)
 {
     if (!holds)
         abort();
@@ -23,20 +23,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct queues_ask ask;
     struct problem problem;
 
-    check(copy != NULL);
+    queues_json_fuzz_check(copy != NULL);
     if (length)
         memcpy(copy, data + 1, length);
     if (queues_json_parse((struct bytes){copy, length}, kind, 20000, &ask, &problem)) {
-        check(problem.code == ERROR_INVALID || problem.code == ERROR_NOT_JSON);
+        queues_json_fuzz_check(problem.code == ERROR_INVALID || problem.code == ERROR_NOT_JSON);
     } else {
-        check(ask.items_max >= 1 && ask.items_max <= QUEUES_ITEMS_MAX);
-        check(ask.wait_ms <= 20000 && ask.outcome.retry_after_ms <= QUEUES_DELAY_MS_MAX);
-        check(ask.lease_ms >= QUEUES_LEASE_MS_MIN && ask.lease_ms <= QUEUES_LEASE_MS_MAX);
-        check(ask.receipt_count <= QUEUES_RECEIPTS_MAX);
-        check((kind == QUEUE_LEASE) == (ask.receipt_count == 0));
-        check(memchr(ask.outcome.error, '\0', sizeof(ask.outcome.error)) != NULL);
-        check(ask.outcome.result == DELIVERY_FAILED || ask.outcome.result == DELIVERY_ENDED);
-        check(kind == QUEUE_NACK || ask.outcome.result == DELIVERY_FAILED);
+        queues_json_fuzz_check(ask.items_max >= 1 && ask.items_max <= QUEUES_ITEMS_MAX);
+        queues_json_fuzz_check(ask.wait_ms <= 20000 &&
+                               ask.outcome.retry_after_ms <= QUEUES_DELAY_MS_MAX);
+        queues_json_fuzz_check(ask.lease_ms >= QUEUES_LEASE_MS_MIN &&
+                               ask.lease_ms <= QUEUES_LEASE_MS_MAX);
+        queues_json_fuzz_check(ask.receipt_count <= QUEUES_RECEIPTS_MAX);
+        queues_json_fuzz_check((kind == QUEUE_LEASE) == (ask.receipt_count == 0));
+        queues_json_fuzz_check(memchr(ask.outcome.error, '\0', sizeof(ask.outcome.error)) != NULL);
+        queues_json_fuzz_check(ask.outcome.result == DELIVERY_FAILED ||
+                               ask.outcome.result == DELIVERY_ENDED);
+        queues_json_fuzz_check(kind == QUEUE_NACK || ask.outcome.result == DELIVERY_FAILED);
         free(ask.receipts);
     }
     free(copy);

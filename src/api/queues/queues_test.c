@@ -22,7 +22,7 @@
 #define NACK    "/v1/queues/mail/nack"
 #define EXTEND  "/v1/queues/mail/extend"
 
-static int setup(void **state)
+static int queues_test_setup(void **state)
 {
     static const char *const settings[] = {"body_bytes_max", "65536", "queue_wait_max", "20s",
                                            NULL};
@@ -31,13 +31,13 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
+static int queues_test_teardown(void **state)
 {
     fixture_stop(*state);
     return 0;
 }
 
-static void create(struct fixture *fixture, const char *json)
+static void queues_test_create(struct api_fixture *fixture, const char *json)
 {
     char path[FIXTURE_PATH_SIZE];
 
@@ -45,7 +45,7 @@ static void create(struct fixture *fixture, const char *json)
 }
 
 /* The answer's JSON; to be given back. */
-static json_t *post(struct fixture *fixture, const char *path, const char *body)
+static json_t *post(struct api_fixture *fixture, const char *path, const char *body)
 {
     json_t *json;
 
@@ -68,8 +68,8 @@ static const char *item_text(const json_t *answer, size_t index, const char *nam
 }
 
 /* Speaks about one receipt; the word of the answer is checked. */
-static void speak(struct fixture *fixture, const char *path, const char *receipt, const char *more,
-                  const char *word)
+static void queues_test_report(struct api_fixture *fixture, const char *path, const char *receipt,
+                               const char *more, const char *word)
 {
     char body[512];
     json_t *answer;
@@ -85,15 +85,16 @@ static void speak(struct fixture *fixture, const char *path, const char *receipt
 /* proves: lease, item-content, nack-dead */
 static void one_life(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     char receipt[64];
     json_t *answer;
 
-    create(fixture, "{\"after\":0,\"target\":\"queue:mail\",\"payload\":{\"order\":42},"
-                    "\"labels\":{\"team\":\"a\"},\"headers\":{\"x-a\":\"b\"}}");
-    create(fixture, "{\"after\":0,\"target\":\"queue:mail?priority=9\",\"body_base64\":\"AAE=\","
-                    "\"content_type\":\"x/y\"}");
-    create(fixture, "{\"after\":0,\"target\":\"queue:other\"}");
+    queues_test_create(fixture, "{\"after\":0,\"target\":\"queue:mail\",\"payload\":{\"order\":42},"
+                                "\"labels\":{\"team\":\"a\"},\"headers\":{\"x-a\":\"b\"}}");
+    queues_test_create(fixture,
+                       "{\"after\":0,\"target\":\"queue:mail?priority=9\",\"body_base64\":\"AAE=\","
+                       "\"content_type\":\"x/y\"}");
+    queues_test_create(fixture, "{\"after\":0,\"target\":\"queue:other\"}");
     answer = post(fixture, LEASE, "{\"max\":10,\"lease\":\"30s\"}");
     assert_int_equal(item_count(answer), 2);
     assert_non_null(json_object_get(answer, "leased_until"));
@@ -103,16 +104,16 @@ static void one_life(void **state)
     assert_true(reply_body_contains(&fixture->reply, "\"body_base64\":\"AAE=\""));
     assert_true(reply_body_contains(&fixture->reply, "\"attempt\":1"));
     snprintf(receipt, sizeof(receipt), "%s", item_text(answer, 0, "receipt"));
-    speak(fixture, EXTEND, receipt, ",\"lease\":\"1m\"", "ok");
-    speak(fixture, ACK, receipt, "", "ok");
-    speak(fixture, ACK, receipt, "", "stale");
-    speak(fixture, NACK, item_text(answer, 1, "receipt"),
-          ",\"delay\":0,\"error\":\"no \\\"luck\\\"\"", "ok");
+    queues_test_report(fixture, EXTEND, receipt, ",\"lease\":\"1m\"", "ok");
+    queues_test_report(fixture, ACK, receipt, "", "ok");
+    queues_test_report(fixture, ACK, receipt, "", "stale");
+    queues_test_report(fixture, NACK, item_text(answer, 1, "receipt"),
+                       ",\"delay\":0,\"error\":\"no \\\"luck\\\"\"", "ok");
     json_decref(answer);
     answer = post(fixture, LEASE, "{}");
     assert_int_equal(item_count(answer), 1);
     assert_true(reply_body_contains(&fixture->reply, "\"attempt\":2"));
-    speak(fixture, NACK, item_text(answer, 0, "receipt"), ",\"dead\":true", "ok");
+    queues_test_report(fixture, NACK, item_text(answer, 0, "receipt"), ",\"dead\":true", "ok");
     json_decref(answer);
     answer = post(fixture, LEASE, "{\"max\":10}");
     assert_int_equal(item_count(answer), 0);
@@ -122,23 +123,24 @@ static void one_life(void **state)
 /* proves: receipt, queue-results */
 static void stale_and_unknown(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     json_t *answer;
 
-    speak(fixture, ACK, "", "", "stale");
-    speak(fixture, NACK, "00000000000000010000000000000001", "", "stale");
-    speak(fixture, EXTEND, "what is this?", "", "stale");
-    create(fixture, "{\"after\":0,\"target\":\"queue:mail\"}");
+    queues_test_report(fixture, ACK, "", "", "stale");
+    queues_test_report(fixture, NACK, "00000000000000010000000000000001", "", "stale");
+    queues_test_report(fixture, EXTEND, "what is this?", "", "stale");
+    queues_test_create(fixture, "{\"after\":0,\"target\":\"queue:mail\"}");
     answer = post(fixture, LEASE, "{}");
-    speak(fixture, "/v1/queues/other/ack", item_text(answer, 0, "receipt"), "", "stale");
+    queues_test_report(fixture, "/v1/queues/other/ack", item_text(answer, 0, "receipt"), "",
+                       "stale");
     node_fake_fail(fixture->node, ERROR_IO);
-    speak(fixture, ACK, item_text(answer, 0, "receipt"), "", "unknown");
+    queues_test_report(fixture, ACK, item_text(answer, 0, "receipt"), "", "unknown");
     json_decref(answer);
 }
 
 /* proves: queue-name, lease-max, lease-wait, lease-time, nack-delay, nack-error, nack-dead */
 /* proves: invalid, queue_wait_max (beyond) */
-static void refuses(void **state)
+static void queues_test_refuses(void **state)
 {
     static const struct {
         const char *path, *body, *pointer;
@@ -177,7 +179,7 @@ static void refuses(void **state)
         {NACK, "{\"receipts\":[\"a\"],\"dead\":true,\"delay\":\"1s\"}", "#/delay", 422},
         {EXTEND, "{\"receipts\":[\"a\"],\"wait\":1}", "#/wait", 422},
     };
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         fixture_ask(fixture, "POST", wrong[i].path, FIXTURE_JSON, bytes_of(wrong[i].body),
@@ -201,7 +203,7 @@ static void refuses(void **state)
 /* proves: ack, queue-results */
 static void many_receipts(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     struct buffer body;
     json_t *answer;
 
@@ -228,14 +230,14 @@ static void many_receipts(void **state)
 /* proves: lease-wait */
 static void long_poll(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     struct client other;
     struct reply reply;
 
     client_open(&other, api_port(fixture->api));
     client_printf(&other, "POST " LEASE " HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON
                           "Content-Length: 14\r\n\r\n{\"wait\":\"20s\"}");
-    create(fixture, "{\"after\":0,\"target\":\"queue:mail\"}");
+    queues_test_create(fixture, "{\"after\":0,\"target\":\"queue:mail\"}");
     /* Either order of the two requests is fine: both end with the item at the worker. */
     node_fake_tick(fixture->node);
     assert_true(client_receive(&other, "POST", &reply));
@@ -249,9 +251,9 @@ static void long_poll(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, queues_test_setup, queues_test_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(one_life),      TEST(stale_and_unknown), TEST(refuses),
+        TEST(one_life),      TEST(stale_and_unknown), TEST(queues_test_refuses),
         TEST(many_receipts), TEST(long_poll),
     };
 

@@ -1,3 +1,4 @@
+/* fixture.c - starts the API on a fake node and talks to it, for tests. */
 #include "api/testing/fixture.h"
 
 #include "sys/clock.h"
@@ -7,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct fixture *fixture_start(const char *const *settings)
+struct api_fixture *fixture_start(const char *const *settings)
 {
-    struct fixture *fixture = calloc(1, sizeof(*fixture));
+    struct api_fixture *fixture = calloc(1, sizeof(*fixture));
     struct api_options options;
     struct error error;
 
@@ -17,6 +18,8 @@ struct fixture *fixture_start(const char *const *settings)
     config_init(&fixture->config);
     fixture->config.listen_port = 0;
     fixture->config.http_threads = 2;
+    if (config_set(&fixture->config, "allowed_hosts", FIXTURE_HOSTS, &error))
+        abort();
     for (; settings && *settings; settings += 2)
         if (config_set(&fixture->config, settings[0], settings[1], &error))
             abort();
@@ -30,13 +33,13 @@ struct fixture *fixture_start(const char *const *settings)
     return fixture;
 }
 
-void fixture_stop_api(struct fixture *fixture)
+void fixture_stop_api(struct api_fixture *fixture)
 {
     api_stop(fixture->api);
     fixture->api = NULL;
 }
 
-void fixture_stop(struct fixture *fixture)
+void fixture_stop(struct api_fixture *fixture)
 {
     if (!fixture)
         return;
@@ -68,7 +71,7 @@ void fixture_check_problem(const struct reply *reply, int status, const char *sl
     json_decref(problem);
 }
 
-void fixture_ask(struct fixture *fixture, const char *method, const char *target,
+void fixture_ask(struct api_fixture *fixture, const char *method, const char *target,
                  const char *headers, struct bytes body, int status, const char *slug)
 {
     client_ask(&fixture->client, method, target, headers, body, &fixture->reply);
@@ -81,7 +84,8 @@ void fixture_ask(struct fixture *fixture, const char *method, const char *target
         fixture_check_problem(&fixture->reply, status, slug);
 }
 
-void fixture_member(const struct fixture *fixture, const char *name, char *ret_value, size_t size)
+void fixture_member(const struct api_fixture *fixture, const char *name, char *ret_value,
+                    size_t size)
 {
     json_t *object = json_loadb(fixture->reply.body.data, fixture->reply.body.size, 0, NULL);
     const char *value = json_string_value(json_object_get(object, name));
@@ -91,7 +95,7 @@ void fixture_member(const struct fixture *fixture, const char *name, char *ret_v
     json_decref(object);
 }
 
-void fixture_create(struct fixture *fixture, const char *json, char ret_path[FIXTURE_PATH_SIZE],
+void fixture_create(struct api_fixture *fixture, const char *json, char ret_path[FIXTURE_PATH_SIZE],
                     struct timer_id *ret_id)
 {
     struct bytes location;

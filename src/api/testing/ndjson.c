@@ -1,3 +1,4 @@
+/* ndjson.c - makes and checks batches, for tests. */
 #include "api/testing/ndjson.h"
 
 #include "api/timers/batch.h"
@@ -38,7 +39,7 @@ size_t lines_count(struct bytes text)
 }
 
 /* Whether a line of the answer is the id of a timer with this payload. */
-void lines_check_created(struct fixture *fixture, struct bytes line, unsigned payload)
+void lines_check_created(struct api_fixture *fixture, struct bytes line, unsigned payload)
 {
     char path[64], text[64];
     struct reply reply;
@@ -61,7 +62,7 @@ bool bytes_contain(struct bytes text, const char *part)
 }
 
 /* Sends until the node holds as many commands as it may get of one batch. Returns what is left. */
-struct bytes batch_send_until_held(struct fixture *fixture, struct bytes body)
+struct bytes batch_send_until_held(struct api_fixture *fixture, struct bytes body)
 {
     while (node_fake_submitted(fixture->node) < BATCH_CHUNKS_MAX) {
         if (body.size == 0)

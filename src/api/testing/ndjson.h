@@ -20,9 +20,9 @@ size_t lines_count(struct bytes text);
 bool bytes_contain(struct bytes text, const char *part);
 
 /* Checks that a line of an answer is the id of a timer with this payload. */
-void lines_check_created(struct fixture *fixture, struct bytes line, unsigned payload);
+void lines_check_created(struct api_fixture *fixture, struct bytes line, unsigned payload);
 
 /* Sends until the node holds as many commands as it may get of one batch. Returns what is left. */
-struct bytes batch_send_until_held(struct fixture *fixture, struct bytes body);
+struct bytes batch_send_until_held(struct api_fixture *fixture, struct bytes body);
 
 #endif

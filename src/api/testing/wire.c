@@ -1,3 +1,4 @@
+/* wire.c - the API behind a socket without a port, for fuzzing. */
 #include "api/testing/wire.h"
 
 #include "sys/clock.h"
@@ -62,6 +63,7 @@ struct wire *wire_start(const struct config *config, struct tokens *tokens)
     REQUIRE(wire);
     wire->config = *config;
     wire->config.http_threads = 1;
+    REQUIRE(config_set(&wire->config, "allowed_hosts", "a", NULL) == ERROR_NONE);
     wire->metrics = metrics_create("test", wall_now());
     wire->node = node_fake_start(4);
     node_queue_stop_waiting(wire->node);
@@ -144,7 +146,7 @@ void wire_exchange(struct wire *wire, const struct bytes *pieces, size_t count,
 
 /* ---- answers ---- */
 
-static struct bytes take_line(struct bytes *rest)
+static struct bytes wire_take_line(struct bytes *rest)
 {
     struct bytes line = *rest;
 
@@ -163,10 +165,20 @@ static struct bytes take_line(struct bytes *rest)
 /* Which of the headers that the service sends. */
 static size_t header_index(struct bytes line, struct bytes *ret_value)
 {
-    static const char *const known[] = {
-        "Date",          "Content-Length",   "Content-Type",      "Connection",
-        "ETag",          "Location",         "Retry-After",       "Allow",
-        "Cache-Control", "WWW-Authenticate", "Preference-Applied"};
+    static const char *const known[] = {"Date",
+                                        "Content-Length",
+                                        "Content-Type",
+                                        "Connection",
+                                        "ETag",
+                                        "Location",
+                                        "Retry-After",
+                                        "Allow",
+                                        "Accept-Encoding",
+                                        "RateLimit",
+                                        "RateLimit-Policy",
+                                        "Cache-Control",
+                                        "WWW-Authenticate",
+                                        "Preference-Applied"};
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         size_t size = strlen(known[i]);
@@ -204,14 +216,14 @@ static size_t take_head(struct bytes *answers, struct wire_reply *ret_reply)
 {
     const size_t length_index = 1, type_index = 2;
     size_t length = SIZE_MAX;
-    struct bytes line = take_line(answers), value;
+    struct bytes line = wire_take_line(answers), value;
     unsigned seen = 0;
 
     REQUIRE(begins_with(line, "HTTP/1.1 ") || begins_with(line, "HTTP/1.0 "));
     REQUIRE(line.size > 13 && line.data[12] == ' ');
     *ret_reply = (struct wire_reply){.status = (int)number_of((struct bytes){line.data + 9, 3}),
                                      .head = *answers};
-    while ((line = take_line(answers)).size > 0) {
+    while ((line = wire_take_line(answers)).size > 0) {
         size_t index = header_index(line, &value);
 
         REQUIRE(!(seen & 1u << index));

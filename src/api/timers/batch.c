@@ -1,3 +1,4 @@
+/* batch.c - creates many timers: reads lines, submits chunks, and holds the client back. */
 #include "api/timers/batch.h"
 
 #include "api/timers/batch_chunk.h"
@@ -10,17 +11,15 @@
 
 #define NDJSON "application/x-ndjson"
 
-/* Answers may take so much, or 64 bytes for every line that is allowed, whichever is more. Only a
- * batch that fails line after line gets there. */
+/* Limit of the memory for answers: this, or 64 bytes for every allowed line if that is more. Only a
+ * batch whose lines mostly fail reaches it. */
 #define ANSWER_BYTES_MIN (UINT64_C(64) << 20)
 
-/*
- * The server's thread reads lines into `filling`, sends it off when it is full and takes answered
- * chunks from the front of `sent` to write their results, so these come in the order of the lines.
- * The node's thread only marks a chunk as answered and wakes the request if it waits. What both
- * touch is guarded by `lock`. When the client goes away early, the batch lives on until its last
- * chunk was answered.
- */
+/* The worker's thread reads lines into `filling`, submits it when it is full, and takes answered
+ * chunks from the front of `sent` to write their results; so results come in the order of the
+ * lines. The shard's thread only marks a chunk as answered and wakes the request if it waits.
+ * `lock` guards the fields that both threads use. When the client hangs up early, the batch lives
+ * on until its last chunk is answered. */
 struct batch {
     pthread_mutex_t lock;
     struct call *call; /* guarded by lock; NULL once the request is closed */
@@ -62,7 +61,7 @@ static void batch_free(struct batch *batch)
 /* ---- chunks ---- */
 
 /* On the node's thread. */
-static void part_done(struct node_request *request)
+static void batch_part_done(struct node_request *request)
 {
     struct batch_part *part = list_item(request, struct batch_part, node);
     struct batch *batch = part->chunk->batch;
@@ -136,7 +135,7 @@ static enum sending send_parts(struct batch *batch, struct batch_chunk *chunk)
     while ((part = batch_chunk_next_part(chunk))) {
         enum error_code error;
 
-        part->node.done = part_done;
+        part->node.done = batch_part_done;
         part->node.command.tenant_pending_max = batch->caller.limits.pending_max;
         error = node_submit(batch->api->options.node, &part->node);
         if (error == ERROR_OVERLOADED && batch->asked_count > 0)
@@ -206,8 +205,8 @@ static void end_early(struct batch *batch, enum error_code code, uint64_t number
         batch->out.failed = true;
 }
 
-static void take_line(struct batch *batch, enum lines_result result, struct bytes line,
-                      struct wall now)
+static void batch_take_line(struct batch *batch, enum lines_result result, struct bytes line,
+                            struct wall now)
 {
     const struct config *config = batch->api->options.config;
     uint64_t number = lines_number(&batch->lines);
@@ -231,7 +230,8 @@ static void take_line(struct batch *batch, enum lines_result result, struct byte
         batch_chunk_add_problem(chunk, number, &problem);
     } else if (access_spend(batch->api->access, &batch->caller, instant_now())) {
         timer_free(timer);
-        problem_set(&problem, ERROR_TOO_MANY, "", "%s", "The rate of the tenant is spent");
+        problem_set(&problem, ERROR_RATE_EXCEEDED, "", "The limit is %u requests per second",
+                    (unsigned)batch->caller.limits.rate);
         batch_chunk_add_problem(chunk, number, &problem);
     } else {
         batch_chunk_add_timer(chunk, number, timer);
@@ -288,7 +288,7 @@ size_t batch_body(struct call *call, struct bytes chunk)
 {
     struct batch *batch = call->state;
     struct wall now = wall_coming();
-    /* What lies beyond the limit is not looked at, wherever the body was cut. */
+    /* Bytes beyond the limit are not read, wherever the body was cut. */
     uint64_t room = batch->is_over ? 0 : batch->bytes_max - batch->body_bytes;
     struct bytes rest = {chunk.data, chunk.size < room ? chunk.size : (size_t)room};
     enum lines_result result;
@@ -301,7 +301,7 @@ size_t batch_body(struct call *call, struct bytes chunk)
             break;
         result = lines_next(&batch->lines, &rest, &line);
         if (result != LINES_MORE)
-            take_line(batch, result, line, now);
+            batch_take_line(batch, result, line, now);
     }
     if (!batch->is_over && rest.size == 0 && chunk.size > room)
         end_early(batch, ERROR_TOO_LARGE, lines_number(&batch->lines) + 1,
@@ -314,7 +314,7 @@ size_t batch_body(struct call *call, struct bytes chunk)
     return chunk.size;
 }
 
-static void answer(struct call *call)
+static void batch_answer(struct call *call)
 {
     struct batch *batch = call->state;
     struct http_response response = {.status = 200, .content_type = NDJSON};
@@ -333,7 +333,7 @@ static void answer(struct call *call)
         buffer_init(&batch->out);
     }
     atomic_fetch_sub(&batch->api->answers_bytes, batch->answers_counted);
-    batch->answers_counted = 0; /* the call counts what it answers */
+    batch->answers_counted = 0; /* the call counts the memory of the answer from here on */
     call_answer(call, &response);
 }
 
@@ -353,7 +353,7 @@ void batch_resumed(struct call *call)
     if (must_wait)
         return;
     harvest(batch);
-    answer(call);
+    batch_answer(call);
 }
 
 void batch_end(struct call *call)
@@ -366,7 +366,7 @@ void batch_end(struct call *call)
     if (!batch->is_over) {
         result = lines_last(&batch->lines, &line);
         if (result != LINES_MORE)
-            take_line(batch, result, line, wall_coming());
+            batch_take_line(batch, result, line, wall_coming());
     }
     batch_resumed(call);
 }

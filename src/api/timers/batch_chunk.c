@@ -1,3 +1,4 @@
+/* batch_chunk.c - divides the timers of a chunk among partitions, and writes their results. */
 #include "api/timers/batch_chunk.h"
 
 #include "api/json/names.h"
@@ -113,7 +114,8 @@ static size_t choose_partitions(struct batch_chunk *chunk, struct node *node, si
     return count;
 }
 
-static void add_part(struct batch_chunk *chunk, uint16_t partition, size_t begin, size_t count)
+static void batch_chunk_add_part(struct batch_chunk *chunk, uint16_t partition, size_t begin,
+                                 size_t count)
 {
     struct batch_part *part;
 
@@ -161,7 +163,8 @@ void batch_chunk_prepare(struct batch_chunk *chunk, struct node *node, size_t pa
         const uint16_t size = ends[i];
 
         for (size_t at = 0; at < size; at += part_max)
-            add_part(chunk, (uint16_t)i, begin + at, size - at < part_max ? size - at : part_max);
+            batch_chunk_add_part(chunk, (uint16_t)i, begin + at,
+                                 size - at < part_max ? size - at : part_max);
         ends[i] = begin;
         begin = (uint16_t)(begin + size);
     }

@@ -118,8 +118,8 @@ static void append_without_ids(struct buffer *out, struct bytes text)
 }
 
 /* As an upload in chunks, each sent when the one before was read. */
-static void ask(struct wire *wire, struct bytes body, bool is_minimal, uint8_t seed,
-                struct buffer *ret_answers)
+static void batch_fuzz_ask(struct wire *wire, struct bytes body, bool is_minimal, uint8_t seed,
+                           struct buffer *ret_answers)
 {
     struct random random = random_seeded(seed);
     struct bytes pieces[CUTS_MAX + 2];
@@ -167,7 +167,7 @@ static void try(struct wire *wire, struct bytes body, bool is_minimal, uint8_t s
         buffer_printf(&shown, "{\"created\":%llu,\"existed\":0,\"failed\":%llu}\n",
                       (unsigned long long)expected.created, (unsigned long long)expected.failed);
     buffer_append_bytes(&shown, buffer_bytes(&expected.out));
-    ask(wire, body, is_minimal, seed, &answers);
+    batch_fuzz_ask(wire, body, is_minimal, seed, &answers);
     rest = buffer_bytes(&answers);
     REQUIRE(wire_take_reply(&rest, WIRE_BODY, &reply) && rest.size == 0 && reply.status == 200);
     buffer_clear(&expected.out);
@@ -179,7 +179,7 @@ static void try(struct wire *wire, struct bytes body, bool is_minimal, uint8_t s
     buffer_deinit(&shown);
 }
 
-static struct wire *start(bool is_small)
+static struct wire *batch_fuzz_start(bool is_small)
 {
     struct config config;
 
@@ -199,7 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (runs++ % RUNS_MAX == 0)
         for (size_t i = 0; i < 2; i++) {
             wire_stop(wires[i]);
-            wires[i] = start(i == 1);
+            wires[i] = batch_fuzz_start(i == 1);
         }
     if (size > 2)
         try(wires[data[0] & 1], (struct bytes){(const char *)data + 2, size - 2}, data[0] & 2,

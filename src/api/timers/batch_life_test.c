@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-static int setup(void **state)
+static int batch_life_test_setup(void **state)
 {
     static const char *const settings[] = {"body_bytes_max", "4096", "payload_bytes_max", "4096",
                                            NULL};
@@ -25,7 +25,7 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
+static int batch_life_test_teardown(void **state)
 {
     fixture_stop(*state);
     return 0;
@@ -37,7 +37,7 @@ static int teardown(void **state)
 static void ends_at_the_limit_of_lines(void **state)
 {
     static const char *const settings[] = {"batch_lines_max", "2500", NULL};
-    struct fixture *fixture = fixture_start(settings);
+    struct api_fixture *fixture = fixture_start(settings);
     struct buffer body;
 
     (void)state;
@@ -58,7 +58,7 @@ static void ends_at_the_limit_of_lines(void **state)
 }
 
 /* Sends it unannounced, in pieces of so many bytes. */
-static void send_in_pieces(struct fixture *fixture, struct bytes body, size_t piece)
+static void send_in_pieces(struct api_fixture *fixture, struct bytes body, size_t piece)
 {
     struct client *client = &fixture->client;
 
@@ -78,7 +78,7 @@ static void ends_at_the_limit_of_bytes(void **state)
 {
     static const char *const settings[] = {"batch_bytes_max", "100000", NULL};
     static const size_t pieces[] = {777, 1000, 4096, 16000};
-    struct fixture *fixture = fixture_start(settings);
+    struct api_fixture *fixture = fixture_start(settings);
     struct buffer body;
     size_t lines;
 
@@ -118,7 +118,7 @@ static void ends_at_the_limit_with_a_full_command(void **state)
     for (unsigned lines = BATCH_CHUNK_LINES_MAX - 3; lines < BATCH_CHUNK_LINES_MAX + 3; lines++) {
         char limit[32];
         const char *const settings[] = {"batch_bytes_max", limit, NULL};
-        struct fixture *fixture;
+        struct api_fixture *fixture;
 
         buffer_clear(&body);
         lines_append(&body, 0, lines);
@@ -135,9 +135,9 @@ static void ends_at_the_limit_with_a_full_command(void **state)
 
 /* What cannot fit into memory is not begun. */
 /* proves: batch-limits, answers_bytes_max */
-static void shares_memory_for_answers(void **state)
+static void batch_life_test_shares_memory_for_answers(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     struct buffer body;
 
     fixture->api->budget.answers_bytes_max = 100000;
@@ -156,7 +156,7 @@ static void shares_memory_for_answers(void **state)
 static void limits_batches_at_a_time(void **state)
 {
     enum { BATCHES = 256 };
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     struct client *clients = calloc(BATCHES, sizeof(*clients));
 
     assert_non_null(clients);
@@ -184,7 +184,7 @@ static void limits_batches_at_a_time(void **state)
 /* proves: batch-busy */
 static void waits_for_room(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     struct buffer body;
 
     buffer_init(&body);
@@ -213,7 +213,7 @@ static void waits_for_room(void **state)
 /* proves: batch-busy */
 static void tells_of_failures_line_by_line(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     struct buffer body;
 
     buffer_init(&body);
@@ -233,7 +233,7 @@ static void tells_of_failures_line_by_line(void **state)
 
 /* ---- clients that leave, servers that stop ---- */
 
-static void await_created(struct fixture *fixture, size_t count)
+static void await_created(struct api_fixture *fixture, size_t count)
 {
     struct client client;
     struct reply reply;
@@ -250,7 +250,7 @@ static void await_created(struct fixture *fixture, size_t count)
 /* proves: batch-aborted */
 static void creates_what_came_before_the_client_left(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     size_t created = 0;
 
     for (unsigned lines = 0; lines < 5000; lines += 937) {
@@ -275,9 +275,9 @@ static void creates_what_came_before_the_client_left(void **state)
 
 /* With commands under way, by a reset too: the node's answers find nobody, and all is freed. */
 /* proves: batch-aborted */
-static void outlives_clients_that_leave(void **state)
+static void batch_life_test_outlives_clients_that_leave(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     struct buffer body;
 
     buffer_init(&body);
@@ -302,15 +302,15 @@ static void outlives_clients_that_leave(void **state)
     buffer_deinit(&body);
 }
 
-static void *stop(void *argument)
+static void *batch_life_test_stop(void *argument)
 {
     fixture_stop_api(argument);
     return NULL;
 }
 
-static void answers_before_it_stops(void **state)
+static void batch_life_test_answers_before_it_stops(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     struct buffer body;
     pthread_t thread;
 
@@ -323,7 +323,7 @@ static void answers_before_it_stops(void **state)
                   body.size);
     client_send(&fixture->client, buffer_bytes(&body));
     node_fake_await_submitted(fixture->node, 2);
-    assert_int_equal(pthread_create(&thread, NULL, stop, fixture), 0);
+    assert_int_equal(pthread_create(&thread, NULL, batch_life_test_stop, fixture), 0);
     assert_false(client_has_news(&fixture->client, 20));
     node_fake_release(fixture->node);
     assert_true(client_receive(&fixture->client, "POST", &fixture->reply));
@@ -337,7 +337,7 @@ static void answers_before_it_stops(void **state)
 static void stops_in_the_middle(void **state)
 {
     static const char *const settings[] = {"drain", "50ms", NULL};
-    struct fixture *fixture = fixture_start(settings);
+    struct api_fixture *fixture = fixture_start(settings);
     struct buffer body;
     pthread_t thread;
 
@@ -350,7 +350,7 @@ static void stops_in_the_middle(void **state)
                   "Content-Length: %zu\r\n\r\n",
                   body.size * 2);
     batch_send_until_held(fixture, buffer_bytes(&body));
-    assert_int_equal(pthread_create(&thread, NULL, stop, fixture), 0);
+    assert_int_equal(pthread_create(&thread, NULL, batch_life_test_stop, fixture), 0);
     assert_false(client_has_news(&fixture->client, 100));
     node_fake_release(fixture->node);
     pthread_join(thread, NULL);
@@ -365,13 +365,20 @@ int main(void)
         cmocka_unit_test(ends_at_the_limit_of_lines),
         cmocka_unit_test(ends_at_the_limit_of_bytes),
         cmocka_unit_test(ends_at_the_limit_with_a_full_command),
-        cmocka_unit_test_setup_teardown(shares_memory_for_answers, setup, teardown),
-        cmocka_unit_test_setup_teardown(limits_batches_at_a_time, setup, teardown),
-        cmocka_unit_test_setup_teardown(waits_for_room, setup, teardown),
-        cmocka_unit_test_setup_teardown(tells_of_failures_line_by_line, setup, teardown),
-        cmocka_unit_test_setup_teardown(creates_what_came_before_the_client_left, setup, teardown),
-        cmocka_unit_test_setup_teardown(outlives_clients_that_leave, setup, teardown),
-        cmocka_unit_test_setup_teardown(answers_before_it_stops, setup, teardown),
+        cmocka_unit_test_setup_teardown(batch_life_test_shares_memory_for_answers,
+                                        batch_life_test_setup, batch_life_test_teardown),
+        cmocka_unit_test_setup_teardown(limits_batches_at_a_time, batch_life_test_setup,
+                                        batch_life_test_teardown),
+        cmocka_unit_test_setup_teardown(waits_for_room, batch_life_test_setup,
+                                        batch_life_test_teardown),
+        cmocka_unit_test_setup_teardown(tells_of_failures_line_by_line, batch_life_test_setup,
+                                        batch_life_test_teardown),
+        cmocka_unit_test_setup_teardown(creates_what_came_before_the_client_left,
+                                        batch_life_test_setup, batch_life_test_teardown),
+        cmocka_unit_test_setup_teardown(batch_life_test_outlives_clients_that_leave,
+                                        batch_life_test_setup, batch_life_test_teardown),
+        cmocka_unit_test_setup_teardown(batch_life_test_answers_before_it_stops,
+                                        batch_life_test_setup, batch_life_test_teardown),
         cmocka_unit_test(stops_in_the_middle),
     };
 

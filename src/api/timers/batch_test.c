@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-static int setup(void **state)
+static int batch_test_setup(void **state)
 {
     static const char *const settings[] = {"body_bytes_max", "4096", "payload_bytes_max", "4096",
                                            NULL};
@@ -24,7 +24,7 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
+static int batch_test_teardown(void **state)
 {
     fixture_stop(*state);
     return 0;
@@ -35,7 +35,7 @@ static int teardown(void **state)
 /* proves: batch, batch-minimal */
 static void answers_each_line(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     struct bytes body =
         BYTES("{\"after\":\"1h\",\"target\":\"http://a.example/\",\"payload\":1}\n"
               "\n"
@@ -73,7 +73,7 @@ static void answers_each_line(void **state)
 /* proves: batch-upload */
 static void answers_batches_of_nothing(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
 
     fixture_ask(fixture, "POST", NDJSON_PATH, FIXTURE_NDJSON, BYTES(""), 200, NULL);
     assert_int_equal(fixture->reply.body.size, 0);
@@ -92,7 +92,7 @@ static void answers_batches_of_nothing(void **state)
 /* proves: batch-upload */
 static void takes_any_cut(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     struct client *client = &fixture->client;
     struct bytes body =
         BYTES("{\"after\":\"1h\",\"target\":\"http://a.example/\",\"payload\":0}\n\r\n"
@@ -131,7 +131,7 @@ static void takes_any_cut(void **state)
 /* proves: batch-limits */
 static void fails_long_lines_alone(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     struct buffer body;
     char pad[8192];
 
@@ -160,7 +160,7 @@ static void fails_long_lines_alone(void **state)
 
 static void answers_20000_lines_in_order(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     struct buffer body;
     struct bytes answer;
 
@@ -181,7 +181,7 @@ static void answers_20000_lines_in_order(void **state)
 /* proves: batch-upload */
 static void answers_batches_of_every_size(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     struct buffer body;
 
     buffer_init(&body);
@@ -205,7 +205,7 @@ static void answers_batches_of_every_size(void **state)
 /* proves: batch */
 static void keeps_order_whatever_the_order_of_answers(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     struct buffer body;
     struct bytes answer;
 
@@ -245,7 +245,7 @@ static void keeps_order_whatever_the_order_of_answers(void **state)
 /* proves: batch-busy */
 static void holds_the_client_back(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     struct buffer body;
     struct bytes rest;
 
@@ -269,7 +269,7 @@ static void holds_the_client_back(void **state)
 /* Large lines go in smaller commands, so that memory stays bounded by bytes too. */
 static void bounds_commands_by_bytes(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     struct buffer body;
     char pad[2049];
 
@@ -289,15 +289,22 @@ static void bounds_commands_by_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(answers_each_line, setup, teardown),
-        cmocka_unit_test_setup_teardown(answers_batches_of_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(takes_any_cut, setup, teardown),
-        cmocka_unit_test_setup_teardown(fails_long_lines_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(answers_20000_lines_in_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(answers_batches_of_every_size, setup, teardown),
-        cmocka_unit_test_setup_teardown(keeps_order_whatever_the_order_of_answers, setup, teardown),
-        cmocka_unit_test_setup_teardown(holds_the_client_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(bounds_commands_by_bytes, setup, teardown),
+        cmocka_unit_test_setup_teardown(answers_each_line, batch_test_setup, batch_test_teardown),
+        cmocka_unit_test_setup_teardown(answers_batches_of_nothing, batch_test_setup,
+                                        batch_test_teardown),
+        cmocka_unit_test_setup_teardown(takes_any_cut, batch_test_setup, batch_test_teardown),
+        cmocka_unit_test_setup_teardown(fails_long_lines_alone, batch_test_setup,
+                                        batch_test_teardown),
+        cmocka_unit_test_setup_teardown(answers_20000_lines_in_order, batch_test_setup,
+                                        batch_test_teardown),
+        cmocka_unit_test_setup_teardown(answers_batches_of_every_size, batch_test_setup,
+                                        batch_test_teardown),
+        cmocka_unit_test_setup_teardown(keeps_order_whatever_the_order_of_answers, batch_test_setup,
+                                        batch_test_teardown),
+        cmocka_unit_test_setup_teardown(holds_the_client_back, batch_test_setup,
+                                        batch_test_teardown),
+        cmocka_unit_test_setup_teardown(bounds_commands_by_bytes, batch_test_setup,
+                                        batch_test_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

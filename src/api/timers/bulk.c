@@ -1,7 +1,6 @@
-/*
- * One command for each id and each key; for an event and for labels one for each partition, as such
- * timers may be in any. The names are decoded into the fan's room.
- */
+/* bulk.c - cancels, reschedules and touches many timers. Each id and each key gets one command; an
+ * event and labels get one command for each partition, because such timers may be in any. The names
+ * are decoded into the room of the scatter. */
 #include "api/timers/bulk.h"
 
 #include "api/json/members.h"
@@ -12,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What the body says, as it stands there; data NULL where it says nothing. */
+/* The fields of the body, as raw JSON; data NULL for a field that is absent. */
 struct selection {
     struct bytes ids, keys, watch, labels;
     struct bytes after, at;
@@ -20,7 +19,7 @@ struct selection {
 
 struct bulk {
     struct call *call;
-    struct scatter *fan;
+    struct scatter *scatter;
     size_t part_count;
     char *room; /* as large as the body: a decoded text is never longer */
     size_t room_used;
@@ -34,7 +33,7 @@ void bulk_begin(struct call *call)
         call_refuses_body(call);
 }
 
-static bool refuse(struct call *call, const char *pointer, const char *detail)
+static bool bulk_refuse(struct call *call, const char *pointer, const char *detail)
 {
     struct problem problem;
 
@@ -73,11 +72,11 @@ static bool count_strings(struct call *call, const char *pointer, struct bytes a
         return true;
     json_reader_init(&reader, array);
     if (json_peek(&reader) != JSON_ARRAY)
-        return refuse(call, pointer, "It must be an array of strings");
+        return bulk_refuse(call, pointer, "It must be an array of strings");
     (void)json_enter_array(&reader);
     for (; json_next_element(&reader); ++*ret_count) {
         if (json_peek(&reader) != JSON_STRING)
-            return refuse(call, pointer, "It must be an array of strings");
+            return bulk_refuse(call, pointer, "It must be an array of strings");
         (void)json_skip(&reader, NULL);
     }
     if (*ret_count <= BULK_NAMES_MAX)
@@ -99,16 +98,16 @@ static struct bytes keep(struct bulk *bulk, const struct json_string *string)
 
 /* ---- parts ---- */
 
-static struct command *add_part(struct bulk *bulk)
+static struct command *bulk_add_part(struct bulk *bulk)
 {
-    return &bulk->fan->parts[bulk->part_count++].node.command;
+    return &bulk->scatter->parts[bulk->part_count++].node.command;
 }
 
-/* What nothing can have is answered like what nothing has. */
+/* A name that no timer can have is answered like one that no timer has. */
 static void add_one(struct bulk *bulk, struct bytes text, bool is_id)
 {
     const struct node *node = bulk->call->api->options.node;
-    struct command *command = add_part(bulk);
+    struct command *command = bulk_add_part(bulk);
     struct timer_id id;
 
     command->kind = bulk->each;
@@ -119,7 +118,7 @@ static void add_one(struct bulk *bulk, struct bytes text, bool is_id)
         command->name = text.size ? text : BYTES("\n");
         command->partition = name_partition(node, text);
     }
-    command->labels = text; /* what it was called, for the answer */
+    command->labels = text; /* the name or id as the client wrote it, for the answer */
 }
 
 static void add_strings(struct bulk *bulk, struct bytes array, bool are_ids)
@@ -140,7 +139,7 @@ static void add_everywhere(struct bulk *bulk, struct bytes event, struct bytes l
     const uint16_t count = node_partition_count(bulk->call->api->options.node);
 
     for (uint16_t i = 0; i < count; i++) {
-        struct command *command = add_part(bulk);
+        struct command *command = bulk_add_part(bulk);
 
         command->kind = COMMAND_COMPLETE;
         command->partition = i;
@@ -150,17 +149,17 @@ static void add_everywhere(struct bulk *bulk, struct bytes event, struct bytes l
     }
 }
 
-/* A copy of what is to be changed for each part. */
+/* Gives each part a copy of the changes. */
 static bool give_patches(struct bulk *bulk)
 {
     for (size_t i = 0; bulk->patch && i < bulk->part_count; i++) {
-        struct command *command = &bulk->fan->parts[i].node.command;
+        struct command *command = &bulk->scatter->parts[i].node.command;
 
         command->patch_fields = PATCH_DUE;
         command->patch = timer_copy(bulk->patch, &bulk->patch->texts);
         if (!command->patch) {
             while (i-- > 0)
-                timer_free(bulk->fan->parts[i].node.command.patch);
+                timer_free(bulk->scatter->parts[i].node.command.patch);
             return false;
         }
     }
@@ -178,7 +177,7 @@ static void format_failure(const struct scatter_part *part, struct buffer *out,
     buffer_append_text(out, command->name.size ? "{\"key\":" : "{\"id\":");
     json_append_string(out, command->labels);
     buffer_printf(out, ",\"type\":\"/problems/%s\",\"status\":%d}", error_slug(part->error),
-                  error_status(part->error));
+                  problem_status(part->error));
 }
 
 static const char *done_text(const struct command *command)
@@ -193,7 +192,7 @@ static const char *done_text(const struct command *command)
     }
 }
 
-static void finish(struct scatter *fan)
+static void bulk_finish(struct scatter *scatter)
 {
     uint64_t changed = 0, firing = 0;
     const char *separator = "";
@@ -201,8 +200,8 @@ static void finish(struct scatter *fan)
 
     buffer_init(&body);
     buffer_init(&failures);
-    for (size_t i = 0; i < fan->count; i++) {
-        const struct scatter_part *part = &fan->parts[i];
+    for (size_t i = 0; i < scatter->count; i++) {
+        const struct scatter_part *part = &scatter->parts[i];
         const struct command *command = &part->node.command;
 
         if (command->kind == COMMAND_COMPLETE) {
@@ -211,7 +210,7 @@ static void finish(struct scatter *fan)
             if (!part->error)
                 continue;
             buffer_deinit(&failures);
-            call_answer_error(fan->call, part->error, "Some may be done: ask again");
+            call_answer_error(scatter->call, part->error, "Some may be done: ask again");
             return;
         }
         changed += !part->error;
@@ -221,18 +220,18 @@ static void finish(struct scatter *fan)
         }
     }
     buffer_printf(&body, "{\"%s\":%llu,\"already_firing\":%llu,\"failures\":[",
-                  done_text(&fan->parts[0].node.command), (unsigned long long)changed,
+                  done_text(&scatter->parts[0].node.command), (unsigned long long)changed,
                   (unsigned long long)firing);
     buffer_append_bytes(&body, buffer_bytes(&failures));
     buffer_append_text(&body, "]}");
     body.failed |= failures.failed;
     buffer_deinit(&failures);
-    call_answer_json(fan->call, 200, &body);
+    call_answer_json(scatter->call, 200, &body);
 }
 
 /* ---- the routes ---- */
 
-/* Reads `{"name": value}` as a patch: values are checked as everywhere. NULL: answered. */
+/* Reads `{"name": value}` as a patch, with the checks of a patch. NULL: answered. */
 static struct timer *read_as_patch(struct call *call, const char *name, struct bytes value)
 {
     const struct timer_json_limits limits = call_timer_limits(call);
@@ -255,7 +254,7 @@ static struct timer *read_as_patch(struct call *call, const char *name, struct b
 }
 
 /* Labels as they are stored, kept in the room. False: answered. */
-static bool read_labels(struct bulk *bulk, struct bytes value, struct bytes *ret_labels)
+static bool bulk_read_labels(struct bulk *bulk, struct bytes value, struct bytes *ret_labels)
 {
     struct timer *timer = read_as_patch(bulk->call, "labels", value);
     bool is_empty;
@@ -268,10 +267,10 @@ static bool read_labels(struct bulk *bulk, struct bytes value, struct bytes *ret
     bulk->room_used += timer->texts.labels.size;
     is_empty = timer->texts.labels.size <= 2;
     timer_free(timer);
-    return !is_empty || refuse(bulk->call, "#/labels", "It must name a label");
+    return !is_empty || bulk_refuse(bulk->call, "#/labels", "It must name a label");
 }
 
-static bool read_event(struct bulk *bulk, struct bytes value, struct bytes *ret_event)
+static bool bulk_read_event(struct bulk *bulk, struct bytes value, struct bytes *ret_event)
 {
     struct json_reader reader;
     struct json_string string;
@@ -279,10 +278,10 @@ static bool read_event(struct bulk *bulk, struct bytes value, struct bytes *ret_
 
     json_reader_init(&reader, value);
     if (json_peek(&reader) != JSON_STRING)
-        return refuse(bulk->call, "#/watch", "It must be a string");
+        return bulk_refuse(bulk->call, "#/watch", "It must be a string");
     (void)json_read_string(&reader, &string);
     *ret_event = keep(bulk, &string);
-    return !name_check(*ret_event, &error) || refuse(bulk->call, "#/watch", error.text);
+    return !name_check(*ret_event, &error) || bulk_refuse(bulk->call, "#/watch", error.text);
 }
 
 /* Makes the parts. False: answered. */
@@ -295,14 +294,14 @@ static bool select_timers(struct bulk *bulk, const struct selection *selection)
 
     if (!count_strings(call, "#/ids", selection->ids, &ids) ||
         !count_strings(call, "#/keys", selection->keys, &keys) ||
-        (selection->watch.data && !read_event(bulk, selection->watch, &event)) ||
-        (selection->labels.data && !read_labels(bulk, selection->labels, &labels)))
+        (selection->watch.data && !bulk_read_event(bulk, selection->watch, &event)) ||
+        (selection->labels.data && !bulk_read_labels(bulk, selection->labels, &labels)))
         return false;
     count = ids + keys + (event.size ? partitions : 0) + (labels.size ? partitions : 0);
     if (count == 0)
-        return refuse(call, "#", "Say which: `ids`, `keys`, `watch` or `labels`");
-    bulk->fan = scatter_create(call, count);
-    if (!bulk->fan)
+        return bulk_refuse(call, "#", "Say which: `ids`, `keys`, `watch` or `labels`");
+    bulk->scatter = scatter_create(call, count);
+    if (!bulk->scatter)
         return false;
     add_strings(bulk, selection->ids, true);
     add_strings(bulk, selection->keys, false);
@@ -321,16 +320,17 @@ static void carry_out(struct call *call, const struct selection *selection, enum
 {
     struct bulk bulk = {.call = call, .each = each, .patch = patch};
 
-    /* Labels are stored at most as long as they were written, once more than there is body. */
+    /* Stored labels are at most as long as their JSON, and the room has the size of the body once
+     * more. */
     bulk.room = malloc(2 * call->body.size + 1);
     if (!bulk.room) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
     } else if (!select_timers(&bulk, selection)) {
         free(bulk.room);
     } else {
-        bulk.fan->room = bulk.room;
-        bulk.fan->finish = finish;
-        scatter_submit(bulk.fan);
+        bulk.scatter->room = bulk.room;
+        bulk.scatter->finish = bulk_finish;
+        scatter_submit(bulk.scatter);
     }
     timer_free(patch);
 }
@@ -342,7 +342,7 @@ void bulk_cancel(struct call *call)
     if (!read_selection(call, &selection))
         return;
     if (selection.after.data || selection.at.data)
-        refuse(call, selection.after.data ? "#/after" : "#/at", "It is for reschedule");
+        bulk_refuse(call, selection.after.data ? "#/after" : "#/at", "It is for reschedule");
     else
         carry_out(call, &selection, COMMAND_CANCEL, NULL);
 }
@@ -353,7 +353,7 @@ static struct timer *read_due(struct call *call, const struct selection *selecti
     if (!selection->after.data != !selection->at.data)
         return read_as_patch(call, selection->after.data ? "after" : "at",
                              selection->after.data ? selection->after : selection->at);
-    refuse(call, "#", "Exactly one of `after` and `at` is needed");
+    bulk_refuse(call, "#", "Exactly one of `after` and `at` is needed");
     return NULL;
 }
 
@@ -377,7 +377,8 @@ void bulk_touch(struct call *call)
     if (!read_selection(call, &selection))
         return;
     if (selection.watch.data || selection.labels.data) {
-        refuse(call, selection.watch.data ? "#/watch" : "#/labels", "Say which by `ids` or `keys`");
+        bulk_refuse(call, selection.watch.data ? "#/watch" : "#/labels",
+                    "Say which by `ids` or `keys`");
         return;
     }
     patch = read_due(call, &selection);

@@ -1,3 +1,4 @@
+/* dead.c - lists dead letters, and redrives them by id or by filter. */
 #include "api/timers/dead.h"
 
 #include <stdlib.h>
@@ -21,8 +22,8 @@ struct letter {
 struct redrive {
     struct call *call;
     struct dead_ask ask;
-    struct list_job *job;  /* that looks for them, or NULL */
-    atomic_size_t waiting; /* letters without an answer, and one for whoever hands them out */
+    struct list_job *job;  /* the search for them, or NULL */
+    atomic_size_t waiting; /* letters without a reply, and one for the submission itself */
     struct letter *letters;
     size_t letter_count;
     bool has_next;
@@ -58,8 +59,9 @@ static void append_results(const struct redrive *redrive, struct buffer *out)
     buffer_append_text(out, "]");
 }
 
-static void answer(struct redrive *redrive)
+static void redrive_answer(struct call *call)
 {
+    const struct redrive *redrive = call->state;
     char text[CURSOR_TEXT_SIZE];
     struct buffer body;
     size_t done = 0;
@@ -83,7 +85,7 @@ static void answer(struct redrive *redrive)
 static void letter_over(struct redrive *redrive)
 {
     if (atomic_fetch_sub(&redrive->waiting, 1) == 1)
-        answer(redrive);
+        call_resume(redrive->call, redrive_answer);
 }
 
 static void letter_done(struct node_request *request)
@@ -106,8 +108,8 @@ static void submit(struct letter *letter, const struct timer_id *id)
     if (letter->error)
         return;
     atomic_fetch_add(&letter->redrive->waiting, 1);
-    refused =
-        call_ask(letter->redrive->call, &letter->node); /* if not, it may be answered already */
+    refused = call_ask(letter->redrive->call,
+                       &letter->node); /* once it is submitted, the reply may be there already */
     if (refused) {
         letter->error = refused;
         letter_over(letter->redrive);
@@ -131,17 +133,19 @@ static void redrive_all(struct redrive *redrive, const struct timer_id *ids, siz
     letter_over(redrive);
 }
 
-static void found(struct call *call, const struct list_found *found)
+static void redrive_found(struct call *call)
 {
     struct redrive *redrive = call->state;
+    struct list_found found;
 
-    if (found->error) {
-        call_answer_error(call, found->error, "");
+    list_take_found(redrive->job, &found);
+    if (found.error) {
+        call_answer_error(call, found.error, "");
         return;
     }
-    redrive->has_next = found->has_next;
-    redrive->next = found->next;
-    redrive_all(redrive, found->ids, found->count);
+    redrive->has_next = found.has_next;
+    redrive->next = found.next;
+    redrive_all(redrive, found.ids, found.count);
 }
 
 void dead_redrive(struct call *call)
@@ -163,7 +167,7 @@ void dead_redrive(struct call *call)
         redrive_all(redrive, redrive->ask.ids, redrive->ask.id_count);
         return;
     }
-    redrive->job = list_find(call, &redrive->ask.query, found);
+    redrive->job = list_find(call, &redrive->ask.query, redrive_found);
     if (!redrive->job)
         call_answer_error(call, ERROR_NO_MEMORY, "");
 }

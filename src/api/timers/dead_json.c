@@ -1,3 +1,4 @@
+/* dead_json.c - reads the body of a redrive. */
 #include "api/timers/dead.h"
 #include "api/json/timer_json_parse.h"
 
@@ -20,20 +21,20 @@ static const char *const fields[] = {
 
 #define BIT(field) (1u << DEAD_##field)
 
-struct reading {
+struct dead_reading {
     struct timer_parse parse; /* for its strings and problems */
     struct dead_ask *ask;
     unsigned seen;
     size_t room_used; /* never more than the request has bytes: a string does not grow */
 };
 
-static enum error_code no_memory(struct reading *reading)
+static enum error_code dead_json_no_memory(struct dead_reading *reading)
 {
     return problem_set(reading->parse.problem, ERROR_NO_MEMORY, "", "%s", "");
 }
 
 /* A string that outlives the request's body. */
-static enum error_code keep_string(struct reading *reading, const char *pointer,
+static enum error_code keep_string(struct dead_reading *reading, const char *pointer,
                                    struct bytes *ret_text)
 {
     struct bytes text;
@@ -47,7 +48,7 @@ static enum error_code keep_string(struct reading *reading, const char *pointer,
     return ERROR_NONE;
 }
 
-static enum error_code read_id(struct reading *reading)
+static enum error_code read_id(struct dead_reading *reading)
 {
     struct dead_ask *ask = reading->ask;
     struct bytes text;
@@ -64,7 +65,7 @@ static enum error_code read_id(struct reading *reading)
     return ERROR_NONE;
 }
 
-static enum error_code read_ids(struct reading *reading)
+static enum error_code read_ids(struct dead_reading *reading)
 {
     struct timer_parse *parse = &reading->parse;
     enum json_type type = json_peek(&parse->reader);
@@ -75,7 +76,7 @@ static enum error_code read_ids(struct reading *reading)
         return timer_parse_not_json(parse);
     reading->ask->ids = calloc(DEAD_IDS_MAX, sizeof(*reading->ask->ids));
     if (!reading->ask->ids)
-        return no_memory(reading);
+        return dead_json_no_memory(reading);
     while (json_next_element(&parse->reader)) {
         enum error_code code = read_id(reading);
 
@@ -89,7 +90,7 @@ static enum error_code read_ids(struct reading *reading)
     return ERROR_NONE;
 }
 
-static enum error_code read_all(struct reading *reading)
+static enum error_code dead_json_read_all(struct dead_reading *reading)
 {
     struct timer_parse *parse = &reading->parse;
     enum json_type type = json_peek(&parse->reader);
@@ -101,7 +102,7 @@ static enum error_code read_all(struct reading *reading)
     return json_skip(&parse->reader, NULL) ? ERROR_NONE : timer_parse_not_json(parse);
 }
 
-static enum error_code read_labels(struct reading *reading)
+static enum error_code dead_json_read_labels(struct dead_reading *reading)
 {
     struct timer_parse *parse = &reading->parse;
     struct list_query *query = &reading->ask->query;
@@ -136,7 +137,7 @@ static enum error_code read_labels(struct reading *reading)
     return ERROR_NONE;
 }
 
-static enum error_code read_limit(struct reading *reading)
+static enum error_code read_limit(struct dead_reading *reading)
 {
     struct timer_parse *parse = &reading->parse;
     enum json_type type = json_peek(&parse->reader);
@@ -155,7 +156,7 @@ static enum error_code read_limit(struct reading *reading)
     return timer_parse_invalid(parse, "#/limit", "It must be a number of 1 to %d", LIST_LIMIT_MAX);
 }
 
-static enum error_code read_cursor(struct reading *reading)
+static enum error_code read_cursor(struct dead_reading *reading)
 {
     struct list_query *query = &reading->ask->query;
     struct bytes text;
@@ -170,7 +171,7 @@ static enum error_code read_cursor(struct reading *reading)
     return ERROR_NONE;
 }
 
-static enum error_code read_target(struct reading *reading)
+static enum error_code read_target(struct dead_reading *reading)
 {
     enum error_code code = keep_string(reading, "#/target", &reading->ask->query.target);
 
@@ -179,9 +180,9 @@ static enum error_code read_target(struct reading *reading)
     return code;
 }
 
-static enum error_code read_field(void *context, struct bytes name)
+static enum error_code dead_json_read_field(void *context, struct bytes name)
 {
-    struct reading *reading = context;
+    struct dead_reading *reading = context;
     enum dead_field field;
     char pointer[32];
 
@@ -199,11 +200,11 @@ static enum error_code read_field(void *context, struct bytes name)
     case DEAD_ids:
         return read_ids(reading);
     case DEAD_all:
-        return read_all(reading);
+        return dead_json_read_all(reading);
     case DEAD_target:
         return read_target(reading);
     case DEAD_labels:
-        return read_labels(reading);
+        return dead_json_read_labels(reading);
     case DEAD_limit:
         return read_limit(reading);
     default:
@@ -211,7 +212,7 @@ static enum error_code read_field(void *context, struct bytes name)
     }
 }
 
-static enum error_code check_together(struct reading *reading)
+static enum error_code dead_json_check_together(struct dead_reading *reading)
 {
     unsigned seen = reading->seen, filters = BIT(target) | BIT(labels);
     bool is_ok = seen & BIT(ids)   ? seen == BIT(ids)
@@ -224,11 +225,11 @@ static enum error_code check_together(struct reading *reading)
     return ERROR_NONE;
 }
 
-static enum error_code read_fields(struct reading *reading)
+static enum error_code dead_json_read_fields(struct dead_reading *reading)
 {
-    enum error_code code = timer_parse_body(&reading->parse, read_field, reading);
+    enum error_code code = timer_parse_body(&reading->parse, dead_json_read_field, reading);
 
-    return code ? code : check_together(reading);
+    return code ? code : dead_json_check_together(reading);
 }
 
 enum error_code dead_json_parse(struct bytes json, struct dead_ask *ret_ask,
@@ -238,12 +239,12 @@ enum error_code dead_json_parse(struct bytes json, struct dead_ask *ret_ask,
     struct dead_ask ask = {
         .query = {.before = WALL_NEVER, .limit = LIST_LIMIT_MAX, .states = 1u << TIMER_DEAD},
         .room = malloc(json.size + 1)};
-    struct reading reading = {.parse = {.problem = ret_problem, .json = json, .local = local},
-                              .ask = &ask};
+    struct dead_reading reading = {.parse = {.problem = ret_problem, .json = json, .local = local},
+                                   .ask = &ask};
     enum error_code code;
 
     json_reader_init(&reading.parse.reader, json);
-    code = ask.room ? read_fields(&reading) : no_memory(&reading);
+    code = ask.room ? dead_json_read_fields(&reading) : dead_json_no_memory(&reading);
     code = timer_parse_prefer_not_json(&reading.parse, code);
     if (reading.parse.scratch.data != local)
         free(reading.parse.scratch.data);

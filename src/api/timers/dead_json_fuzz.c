@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check(bool holds)
+static void dead_json_fuzz_check(bool holds)
 {
     if (!holds)
         abort();
@@ -20,18 +20,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct dead_ask ask;
     struct problem problem;
 
-    check(copy != NULL);
+    dead_json_fuzz_check(copy != NULL);
     if (size)
         memcpy(copy, data, size);
     if (dead_json_parse((struct bytes){copy, size}, &ask, &problem)) {
-        check(problem.code == ERROR_INVALID || problem.code == ERROR_NOT_JSON);
+        dead_json_fuzz_check(problem.code == ERROR_INVALID || problem.code == ERROR_NOT_JSON);
     } else {
-        check((ask.ids != NULL) == (ask.id_count > 0) && ask.id_count <= DEAD_IDS_MAX);
-        check(ask.query.limit >= 1 && ask.query.limit <= LIST_LIMIT_MAX);
-        check(ask.query.states == 1u << TIMER_DEAD && ask.query.label_count <= LIST_LABELS_MAX);
+        dead_json_fuzz_check((ask.ids != NULL) == (ask.id_count > 0) &&
+                             ask.id_count <= DEAD_IDS_MAX);
+        dead_json_fuzz_check(ask.query.limit >= 1 && ask.query.limit <= LIST_LIMIT_MAX);
+        dead_json_fuzz_check(ask.query.states == 1u << TIMER_DEAD &&
+                             ask.query.label_count <= LIST_LABELS_MAX);
         for (size_t i = 0; i < ask.query.label_count; i++)
-            check(ask.query.labels[i].key.data + ask.query.labels[i].key.size <=
-                  ask.query.labels[i].value.data);
+            dead_json_fuzz_check(ask.query.labels[i].key.data + ask.query.labels[i].key.size <=
+                                 ask.query.labels[i].value.data);
         dead_ask_free(&ask);
     }
     free(copy);

@@ -17,21 +17,21 @@
 #define NOTHING BYTES("")
 #define REDRIVE "/v1/dead/redrive"
 
-static int setup(void **state)
+static int dead_test_setup(void **state)
 {
     *state = fixture_start(NULL);
     return 0;
 }
 
-static int teardown(void **state)
+static int dead_test_teardown(void **state)
 {
     fixture_stop(*state);
     return 0;
 }
 
 /* A timer in this state; its id as text. */
-static void create(struct fixture *fixture, const char *target, const char *team,
-                   enum timer_state timer_state, char ret_id[TIMER_ID_TEXT_SIZE])
+static void dead_test_create(struct api_fixture *fixture, const char *target, const char *team,
+                             enum timer_state timer_state, char ret_id[TIMER_ID_TEXT_SIZE])
 {
     char json[256], path[FIXTURE_PATH_SIZE];
     struct timer_id id;
@@ -44,7 +44,8 @@ static void create(struct fixture *fixture, const char *target, const char *team
     timer_id_format(&id, ret_id);
 }
 
-static json_t *ask(struct fixture *fixture, const char *method, const char *path, const char *body)
+static json_t *dead_test_ask(struct api_fixture *fixture, const char *method, const char *path,
+                             const char *body)
 {
     json_t *json;
 
@@ -56,14 +57,14 @@ static json_t *ask(struct fixture *fixture, const char *method, const char *path
     return json;
 }
 
-static size_t dead_count(struct fixture *fixture, const char *query)
+static size_t dead_count(struct api_fixture *fixture, const char *query)
 {
     char path[128];
     json_t *page;
     size_t count;
 
     snprintf(path, sizeof(path), "/v1/dead%s", query);
-    page = ask(fixture, "GET", path, NULL);
+    page = dead_test_ask(fixture, "GET", path, NULL);
     count = json_array_size(json_object_get(page, "timers"));
     json_decref(page);
     return count;
@@ -72,15 +73,15 @@ static size_t dead_count(struct fixture *fixture, const char *query)
 /* proves: dead-list, dead-filters */
 static void lists(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     char id[TIMER_ID_TEXT_SIZE];
 
     assert_int_equal(dead_count(fixture, ""), 0);
-    create(fixture, "queue:mail", "a", TIMER_DEAD, id);
-    create(fixture, "queue:mail", "b", TIMER_DEAD, id);
-    create(fixture, "http://a.example/", "b", TIMER_DEAD, id);
-    create(fixture, "queue:mail", "a", TIMER_FIRED, id);
-    create(fixture, "queue:mail", "a", TIMER_SCHEDULED, id);
+    dead_test_create(fixture, "queue:mail", "a", TIMER_DEAD, id);
+    dead_test_create(fixture, "queue:mail", "b", TIMER_DEAD, id);
+    dead_test_create(fixture, "http://a.example/", "b", TIMER_DEAD, id);
+    dead_test_create(fixture, "queue:mail", "a", TIMER_FIRED, id);
+    dead_test_create(fixture, "queue:mail", "a", TIMER_SCHEDULED, id);
     assert_int_equal(dead_count(fixture, ""), 3);
     assert_true(reply_body_contains(&fixture->reply, "\"payload\":{\"n\":1}"));
     assert_int_equal(dead_count(fixture, "?target=queue:mail"), 2);
@@ -96,14 +97,14 @@ static void lists(void **state)
 /* proves: redrive-ids */
 static void redrives_by_id(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     char dead[TIMER_ID_TEXT_SIZE], fired[TIMER_ID_TEXT_SIZE], body[256];
     json_t *answer, *results;
 
-    create(fixture, "queue:mail", "a", TIMER_DEAD, dead);
-    create(fixture, "queue:mail", "a", TIMER_FIRED, fired);
+    dead_test_create(fixture, "queue:mail", "a", TIMER_DEAD, dead);
+    dead_test_create(fixture, "queue:mail", "a", TIMER_FIRED, fired);
     snprintf(body, sizeof(body), "{\"ids\":[\"%s\",\"%s\",\"none\",\"%s\"]}", dead, fired, dead);
-    answer = ask(fixture, "POST", REDRIVE, body);
+    answer = dead_test_ask(fixture, "POST", REDRIVE, body);
     results = json_object_get(answer, "results");
     assert_int_equal(json_integer_value(json_object_get(answer, "redriven")), 1);
     assert_int_equal(json_integer_value(json_object_get(answer, "failed")), 3);
@@ -118,21 +119,22 @@ static void redrives_by_id(void **state)
 /* proves: redrive-selection, redrive-limit */
 static void redrives_what_is_found(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     char id[TIMER_ID_TEXT_SIZE], body[128];
     size_t calls = 0, redriven = 0;
     const char *next;
     json_t *answer;
 
     for (int i = 0; i < 30; i++)
-        create(fixture, i % 3 ? "queue:mail" : "queue:other", i % 2 ? "a" : "b", TIMER_DEAD, id);
-    answer = ask(fixture, "POST", REDRIVE,
-                 "{\"target\":\"queue:mail\",\"labels\":{\"te\\u0061m\":\"a\"}}");
+        dead_test_create(fixture, i % 3 ? "queue:mail" : "queue:other", i % 2 ? "a" : "b",
+                         TIMER_DEAD, id);
+    answer = dead_test_ask(fixture, "POST", REDRIVE,
+                           "{\"target\":\"queue:mail\",\"labels\":{\"te\\u0061m\":\"a\"}}");
     assert_int_equal(json_integer_value(json_object_get(answer, "redriven")), 10);
     json_decref(answer);
     assert_int_equal(dead_count(fixture, ""), 20);
     for (snprintf(body, sizeof(body), "{\"all\":true,\"limit\":7}");; calls++) {
-        answer = ask(fixture, "POST", REDRIVE, body);
+        answer = dead_test_ask(fixture, "POST", REDRIVE, body);
         redriven += (size_t)json_integer_value(json_object_get(answer, "redriven"));
         next = json_string_value(json_object_get(answer, "next"));
         if (next)
@@ -147,7 +149,7 @@ static void redrives_what_is_found(void **state)
 }
 
 /* proves: redrive-selection, redrive-limit, invalid */
-static void refuses(void **state)
+static void dead_test_refuses(void **state)
 {
     static const struct {
         const char *body, *pointer;
@@ -177,7 +179,7 @@ static void refuses(void **state)
         {"{\"all\":true,\"all\":true}", "#/all", 422},
         {"{\"everything\":true}", "#/everything", 422},
     };
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     char id[TIMER_ID_TEXT_SIZE];
     json_t *answer;
 
@@ -187,11 +189,11 @@ static void refuses(void **state)
         if (wrong[i].pointer && !reply_body_contains(&fixture->reply, wrong[i].pointer))
             fail_msg("%s does not point to %s", wrong[i].body, wrong[i].pointer);
     }
-    create(fixture, "queue:mail", "a", TIMER_DEAD, id);
+    dead_test_create(fixture, "queue:mail", "a", TIMER_DEAD, id);
     node_fake_refuse(fixture->node, ERROR_OVERLOADED);
     fixture_ask(fixture, "POST", REDRIVE, FIXTURE_JSON, BYTES("{\"all\":true}"), 503, "overloaded");
     fixture_ask(fixture, "GET", "/v1/dead", "", NOTHING, 503, "overloaded");
-    answer = ask(fixture, "POST", REDRIVE, "{\"ids\":[\"a\"]}");
+    answer = dead_test_ask(fixture, "POST", REDRIVE, "{\"ids\":[\"a\"]}");
     json_decref(answer);
     node_fake_refuse(fixture->node, ERROR_NONE);
     node_fake_fail(fixture->node, ERROR_IO);
@@ -200,12 +202,12 @@ static void refuses(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, dead_test_setup, dead_test_teardown)
     const struct CMUnitTest tests[] = {
         TEST(lists),
         TEST(redrives_by_id),
         TEST(redrives_what_is_found),
-        TEST(refuses),
+        TEST(dead_test_refuses),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,3 +1,4 @@
+/* explain.c - explains where a timer is and why it is late, in a sentence and in fields. */
 #include "api/timers/explain.h"
 
 #include "api/timers/timers.h"
@@ -23,18 +24,18 @@ static void append_number(struct buffer *out, const char *name, uint64_t number)
 static const char *place_text(const struct explained *explained, const struct timer *timer)
 {
     switch (explained->place) {
-    case PLACE_OVER:
+    case PLACE_FINAL:
         return "over";
     case PLACE_WHEEL:
         return "wheel";
-    case PLACE_WAITING:
+    case PLACE_QUEUED:
         return "waiting";
-    case PLACE_OUT:
+    case PLACE_INFLIGHT:
         return "delivering";
     case PLACE_DISK:
         break;
     }
-    return timer_is_over(timer->state) ? "over" : "disk";
+    return timer_is_final(timer->state) ? "over" : "disk";
 }
 
 static const char *reason_text(enum wait_reason reason)
@@ -108,7 +109,7 @@ static void say_where(struct buffer *out, const struct timer *timer,
                       const struct explained *explained)
 {
     switch (explained->place) {
-    case PLACE_OVER:
+    case PLACE_FINAL:
         say_over(out, timer);
         break;
     case PLACE_WHEEL:
@@ -119,17 +120,17 @@ static void say_where(struct buffer *out, const struct timer *timer,
     case PLACE_DISK:
         if (explained->is_spilled)
             buffer_append_text(out, "It is due, and was put back to disk for want of room in "
-                                    "memory; it is called in as soon as there is room.");
+                                    "memory; it is reloaded as soon as there is room.");
         else if (explained->read_at.ms > explained->now.ms)
             buffer_append_text(out, "It waits on disk, beyond the window that is in memory.");
         else
             buffer_append_text(out, "It is on disk and will be read into memory as soon as there "
                                     "is room and its turn comes.");
         break;
-    case PLACE_WAITING:
+    case PLACE_QUEUED:
         say_why_waiting(out, explained);
         break;
-    case PLACE_OUT:
+    case PLACE_INFLIGHT:
         buffer_printf(out, "It is being delivered: attempt %u.", timer->attempts + 1);
         break;
     }
@@ -151,7 +152,7 @@ static void say_time(struct buffer *out, const struct timer *timer,
     buffer_append_text(out, ".");
 }
 
-/* The stage that took most, of those that made it late. */
+/* The stage that took the longest, of those that made the timer late. */
 static void say_late(struct buffer *out, const struct explained *explained)
 {
     static const char *const what[LATENESS_STAGES] = {
@@ -181,7 +182,7 @@ static void say_late(struct buffer *out, const struct explained *explained)
     duration_format(sum, late);
     duration_format(lateness->ms[worst], most);
     buffer_printf(out, " Attempt %u %s %s late; most of it, %s, came from %s.", lateness->attempt,
-                  explained->place == PLACE_WAITING ? "is" : "was", late, most, what[worst]);
+                  explained->place == PLACE_QUEUED ? "is" : "was", late, most, what[worst]);
 }
 
 static void append_sentence(const struct timer *timer, const struct explained *explained,
@@ -232,7 +233,7 @@ static void append_place(const struct timer *timer, const struct explained *expl
         append_time(out, "read_from", explained->read_at);
         buffer_append_text(out, "}");
     }
-    if (explained->place == PLACE_WAITING) {
+    if (explained->place == PLACE_QUEUED) {
         buffer_append_text(out, ",\"waiting\":{\"for\":");
         json_append_string(out, bytes_of(reason_text(explained->reason)));
         append_time(out, "since", explained->since);
@@ -240,7 +241,7 @@ static void append_place(const struct timer *timer, const struct explained *expl
             append_time(out, "until", explained->until);
         buffer_append_text(out, "}");
     }
-    if (explained->place == PLACE_OUT) {
+    if (explained->place == PLACE_INFLIGHT) {
         buffer_printf(out, ",\"delivery\":{\"attempt\":%u", timer->attempts + 1);
         append_time(out, "since", explained->since);
         buffer_append_text(out, "}");
@@ -252,7 +253,7 @@ static void append_target(const struct timer *timer, const struct explained *exp
 {
     buffer_append_text(out, ",\"target\":{\"origin\":");
     json_append_string(out, timer_target_origin(timer));
-    if (explained->place == PLACE_WAITING || explained->place == PLACE_OUT) {
+    if (explained->place == PLACE_QUEUED || explained->place == PLACE_INFLIGHT) {
         append_number(out, "deliveries", explained->inflight);
         if (explained->inflight_max != UINT32_MAX)
             append_number(out, "deliveries_max", explained->inflight_max);
@@ -278,7 +279,7 @@ void explain_format(const struct timer *timer, const struct explained *explained
     append_number(out, "partition", timer->id.partition);
     append_time(out, "now", explained->now);
     append_time(out, "due", timer->due);
-    if (explained->place != PLACE_OVER)
+    if (explained->place != PLACE_FINAL)
         append_time(out, "next", timer->at);
     else
         append_time(out, "ended", timer->ended);
@@ -301,7 +302,7 @@ void explain_format(const struct timer *timer, const struct explained *explained
 
 /* ---- the call ---- */
 
-static void done(struct node_request *request)
+static void explain_done(struct node_request *request)
 {
     struct call *call = call_of(request);
     const struct command *command = &request->command;
@@ -323,5 +324,5 @@ static void done(struct node_request *request)
 void explain_end(struct call *call)
 {
     if (timers_address(call, COMMAND_EXPLAIN))
-        call_submit(call, done);
+        call_submit(call, explain_done);
 }

@@ -8,8 +8,8 @@
 
 void explain_end(struct call *call);
 
-/* What is said about a timer: the sentence and the fields. `target` may be NULL: nothing is known.
- */
+/* Appends the explanation of a timer: the sentence and the fields. `target` may be NULL: its state
+ * is not known. */
 void explain_format(const struct timer *timer, const struct explained *explained,
                     const struct target_status *target, struct buffer *out);
 

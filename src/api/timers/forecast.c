@@ -1,5 +1,9 @@
+/*
+ * forecast.c - counts the timers due in each coming minute or second, from rows of all partitions.
+ */
 #include "api/timers/forecast.h"
 
+#include "api/core/query.h"
 #include "api/core/scatter.h"
 #include "calendar/rfc3339.h"
 #include "sys/clock.h"
@@ -9,12 +13,13 @@
 
 enum { FORECAST_PARAMETERS_MAX = 8 };
 
-/* One answer for all partitions; behind it lie their forecasts, and behind those their numbers. */
+/* The job, its partitions' forecasts and their counts are one allocation, in this order. */
 struct job {
     struct api *api;
     const char *unit;
     uint64_t unit_ms;
-    size_t count, parts;
+    uint64_t count;
+    size_t parts;
     struct wall now;
     uint64_t rows_max;
     struct forecast forecasts[];
@@ -22,76 +27,46 @@ struct job {
 
 /* ---- the query ---- */
 
-static bool read_count(struct bytes text, size_t *ret_count)
-{
-    size_t count = 0;
+enum {
+    FORECAST_UNIT,
+    FORECAST_COUNT,
+};
 
-    for (size_t i = 0; i < text.size; i++) {
-        if (text.data[i] < '0' || text.data[i] > '9')
-            return false;
-        count = count * 10 + (size_t)(text.data[i] - '0');
-        if (count > FORECAST_COUNT_MAX)
-            return false;
+static const char *const forecast_parameters[] = {"unit", "count"};
+
+static void forecast_take(void *context, size_t index, struct bytes value, struct problem *problem)
+{
+    bool is_second = bytes_equal(value, BYTES("second"));
+    struct job *job = context;
+
+    if (index == FORECAST_COUNT) {
+        query_number(forecast_parameters[index], value, 1, FORECAST_COUNT_MAX, &job->count,
+                     problem);
+        return;
     }
-    *ret_count = count;
-    return count > 0;
+    job->unit = is_second ? "second" : "minute";
+    job->unit_ms = is_second ? 1000 : 60 * 1000;
+    if (!is_second && !bytes_equal(value, BYTES("minute")))
+        query_fault(problem, forecast_parameters[index], "It must be second or minute");
 }
 
-static bool take(struct job *job, const struct http_parameter *parameter,
-                 struct problem *ret_problem)
+/* Reads the query into `job`. False: answered. */
+static bool forecast_read_query(struct call *call, struct job *job)
 {
-    if (bytes_equal(parameter->name, BYTES("unit"))) {
-        bool is_second = bytes_equal(parameter->value, BYTES("second"));
-
-        job->unit = is_second ? "second" : "minute";
-        job->unit_ms = is_second ? 1000 : 60 * 1000;
-        if (is_second || bytes_equal(parameter->value, BYTES("minute")))
-            return true;
-        problem_set(ret_problem, ERROR_INVALID, "", "%s", "`unit`: It must be second or minute");
-    } else if (bytes_equal(parameter->name, BYTES("count"))) {
-        if (read_count(parameter->value, &job->count))
-            return true;
-        problem_set(ret_problem, ERROR_INVALID, "", "`count`: It must be 1 to %d",
-                    FORECAST_COUNT_MAX);
-    } else {
-        problem_set(ret_problem, ERROR_INVALID, "", "%s", "The parameters are unit and count");
-    }
-    return false;
-}
-
-static bool is_repeated(const struct http_parameter *parameters, size_t at,
-                        struct problem *ret_problem)
-{
-    for (size_t i = 0; i < at; i++)
-        if (bytes_equal(parameters[i].name, parameters[at].name)) {
-            problem_set(ret_problem, ERROR_INVALID, "", "`%.*s`: It is given twice",
-                        (int)parameters[at].name.size, parameters[at].name.data);
-            return true;
-        }
-    return false;
-}
-
-/* Into the settings of `job`. False: answered. */
-static bool read_query(struct call *call, struct job *job)
-{
-    struct http_parameter parameters[FORECAST_PARAMETERS_MAX];
+    static const struct query_form form = {
+        forecast_parameters, 2, .parameters_max = FORECAST_PARAMETERS_MAX, .take = forecast_take};
     char *room = malloc(call->query.size + 1);
     struct problem problem;
-    size_t count = 0;
-    bool is_good = room != NULL;
 
-    if (!room)
-        problem_set(&problem, ERROR_NO_MEMORY, "", "%s", "");
-    if (room && http_query_parse(call->query, room, parameters, FORECAST_PARAMETERS_MAX, &count)) {
-        problem_set(&problem, ERROR_BAD_REQUEST, "", "%s", "The query cannot be read");
-        is_good = false;
+    if (!room) {
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+        return false;
     }
-    for (size_t i = 0; i < count && is_good; i++)
-        is_good = !is_repeated(parameters, i, &problem) && take(job, &parameters[i], &problem);
+    enum error_code code = query_read(call->query, room, &form, job, &problem);
     free(room);
-    if (!is_good)
+    if (code)
         call_answer_problem(call, &problem);
-    return is_good;
+    return code == ERROR_NONE;
 }
 
 /* ---- the answer ---- */
@@ -105,7 +80,7 @@ static struct wall until_of(const struct job *job)
     return until;
 }
 
-static void append_time(struct buffer *body, const char *before, struct wall wall)
+static void forecast_append_time(struct buffer *body, const char *before, struct wall wall)
 {
     char text[RFC3339_TEXT_SIZE];
 
@@ -132,7 +107,7 @@ static void append_units(const struct job *job, struct wall until, struct buffer
     buffer_append_text(body, "]");
 }
 
-static void format(const struct job *job, struct buffer *body)
+static void forecast_format(const struct job *job, struct buffer *body)
 {
     struct wall until = until_of(job), end = forecast_end(&job->forecasts[0]);
     uint64_t overdue = 0, rows = 0;
@@ -141,10 +116,11 @@ static void format(const struct job *job, struct buffer *body)
         overdue += job->forecasts[i].overdue;
         rows += job->forecasts[i].rows;
     }
-    append_time(body, "{\"now\":", job->now);
-    buffer_printf(body, ",\"unit\":\"%s\",\"count\":%zu", job->unit, job->count);
-    append_time(body, ",\"from\":", job->forecasts[0].from);
-    append_time(body, ",\"until\":", until);
+    forecast_append_time(body, "{\"now\":", job->now);
+    buffer_printf(body, ",\"unit\":\"%s\",\"count\":%llu", job->unit,
+                  (unsigned long long)job->count);
+    forecast_append_time(body, ",\"from\":", job->forecasts[0].from);
+    forecast_append_time(body, ",\"until\":", until);
     buffer_printf(body, ",\"complete\":%s", until.ms < end.ms ? "false" : "true");
     append_units(job, until, body);
     buffer_printf(body, ",\"overdue\":%llu,\"rows_read\":%llu,\"rows_max\":%llu}",
@@ -152,23 +128,23 @@ static void format(const struct job *job, struct buffer *body)
                   (unsigned long long)job->rows_max);
 }
 
-static void finish(struct scatter *fan)
+static void forecast_finish(struct scatter *scatter)
 {
     struct buffer body;
 
-    for (size_t i = 0; i < fan->count; i++)
-        if (fan->parts[i].error) {
-            call_answer_error(fan->call, fan->parts[i].error, "");
+    for (size_t i = 0; i < scatter->count; i++)
+        if (scatter->parts[i].error) {
+            call_answer_error(scatter->call, scatter->parts[i].error, "");
             return;
         }
     buffer_init(&body);
-    format(fan->room, &body);
-    call_answer_json(fan->call, 200, &body);
+    forecast_format(scatter->room, &body);
+    call_answer_json(scatter->call, 200, &body);
 }
 
 /* ---- the call ---- */
 
-static struct job *job_create(const struct job *settings)
+static struct job *forecast_job_create(const struct job *settings)
 {
     size_t numbers = settings->parts * settings->count;
     size_t head = sizeof(struct job) + settings->parts * sizeof(struct forecast);
@@ -207,33 +183,33 @@ void forecast_end_of(struct call *call)
                          .now = wall_now(),
                          .rows_max = FORECAST_ROWS_MAX,
                      };
-    struct scatter *fan;
+    struct scatter *scatter;
 
     if (settings.rows_max < settings.parts * FORECAST_ROWS_MIN)
         settings.rows_max = settings.parts * FORECAST_ROWS_MIN;
-    if (!read_query(call, &settings))
+    if (!forecast_read_query(call, &settings))
         return;
     if (!enter(call->api)) {
         call_answer_error(call, ERROR_OVERLOADED, "Too many forecasts are under way");
         return;
     }
-    job = job_create(&settings);
-    fan = job ? scatter_create(call, job->parts) : NULL;
-    if (!fan) {
+    job = forecast_job_create(&settings);
+    scatter = job ? scatter_create(call, job->parts) : NULL;
+    if (!scatter) {
         atomic_fetch_sub(&call->api->forecasts, 1);
         if (!job)
             call_answer_error(call, ERROR_NO_MEMORY, "");
         free(job);
         return;
     }
-    fan->room = job;
-    fan->finish = finish;
+    scatter->room = job;
+    scatter->finish = forecast_finish;
     for (uint16_t i = 0; i < job->parts; i++) {
-        fan->parts[i].node.command.kind = COMMAND_FORECAST;
-        fan->parts[i].node.command.partition = i;
-        fan->parts[i].node.command.forecast = &job->forecasts[i];
+        scatter->parts[i].node.command.kind = COMMAND_FORECAST;
+        scatter->parts[i].node.command.partition = i;
+        scatter->parts[i].node.command.forecast = &job->forecasts[i];
     }
-    scatter_submit(fan);
+    scatter_submit(scatter);
 }
 
 void forecast_closed(struct call *call)

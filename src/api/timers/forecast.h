@@ -1,8 +1,8 @@
 /*
  * forecast.h - GET /v1/forecast: how many timers are due in each second or minute to come.
  *
- * Each partition reads the rows of the time asked for, at most its share of FORECAST_ROWS_MAX; what
- * is shown ends where the first of them stopped, and says so.
+ * Each partition reads the rows of the time asked for, at most its share of FORECAST_ROWS_MAX. The
+ * forecast ends where the first partition stopped, and names that time.
  */
 #ifndef TICKWHEEL_API_TIMERS_FORECAST_H
 #define TICKWHEEL_API_TIMERS_FORECAST_H

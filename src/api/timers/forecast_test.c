@@ -15,13 +15,13 @@
 
 #include <cmocka.h>
 
-static int setup(void **state)
+static int forecast_test_setup(void **state)
 {
     *state = fixture_start(NULL);
     return 0;
 }
 
-static int teardown(void **state)
+static int forecast_test_teardown(void **state)
 {
     fixture_stop(*state);
     return 0;
@@ -30,7 +30,7 @@ static int teardown(void **state)
 /* proves: forecasts */
 static void as_many_at_a_time_as_may_be(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
     struct client clients[FORECASTS_MAX];
 
     for (int round = 0; round < 2; round++) {
@@ -57,7 +57,8 @@ static void as_many_at_a_time_as_may_be(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(as_many_at_a_time_as_may_be, setup, teardown),
+        cmocka_unit_test_setup_teardown(as_many_at_a_time_as_may_be, forecast_test_setup,
+                                        forecast_test_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,3 +1,4 @@
+/* keys.c - create, get, change, touch and cancel by key. */
 #include "api/timers/keys.h"
 
 #include "api/json/names.h"
@@ -5,7 +6,7 @@
 
 /* ---- one timer by its key ---- */
 
-/* Puts the key of the path into the command. False: answered, no timer can have it. */
+/* Puts the key of the path into the command. False: answered, no timer can have this key. */
 static bool address(struct call *call, enum command_kind kind)
 {
     struct error error;
@@ -61,7 +62,7 @@ void keys_put_begin(struct call *call)
             timers_read_if_match(call) && http_request_header(call->http, "If-Match").data;
 }
 
-/* A repeated request is answered like the first one. */
+/* A repeated request gets the answer of the first. */
 static void put_done(struct node_request *request)
 {
     struct call *call = call_of(request);

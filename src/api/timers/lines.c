@@ -1,3 +1,4 @@
+/* lines.c - cuts a stream into lines, and limits their length. */
 #include "api/timers/lines.h"
 
 void lines_init(struct lines *lines, size_t line_max)
@@ -36,7 +37,8 @@ static void carry(struct lines *lines, struct bytes piece)
 }
 
 /* A line is complete. LINES_MORE: there is nothing in it. */
-static enum lines_result finish(struct lines *lines, struct bytes line, struct bytes *ret_line)
+static enum lines_result lines_finish(struct lines *lines, struct bytes line,
+                                      struct bytes *ret_line)
 {
     enum lines_result result = lines->lost_;
 
@@ -77,7 +79,7 @@ enum lines_result lines_next(struct lines *lines, struct bytes *chunk, struct by
             piece = buffer_bytes(&lines->carry_);
             lines->is_carry_returned_ = true;
         }
-        result = finish(lines, piece, ret_line);
+        result = lines_finish(lines, piece, ret_line);
         if (result != LINES_MORE)
             return result;
         carry_forget(lines);
@@ -91,5 +93,5 @@ enum lines_result lines_last(struct lines *lines, struct bytes *ret_line)
     if (lines->carry_.size == 0 && lines->lost_ == LINES_MORE)
         return LINES_MORE;
     lines->is_carry_returned_ = true;
-    return finish(lines, buffer_bytes(&lines->carry_), ret_line);
+    return lines_finish(lines, buffer_bytes(&lines->carry_), ret_line);
 }

@@ -3,7 +3,7 @@
  *
  *     while ((result = lines_next(&lines, &chunk, &line)) != LINES_MORE)
  *         use(line);                      // until the chunk is used up
- *     if (lines_last(&lines, &line) ...)  // what came after the last newline
+ *     if (lines_last(&lines, &line) ...)  // the rest behind the last newline
  *
  * Lines end with LF or CRLF; lines of nothing but spaces are passed over, but counted.
  *
@@ -19,7 +19,7 @@ enum lines_result {
     LINES_MORE,      /* the chunk is used up; no further line is complete */
     LINES_LINE,      /* `ret_line` is one */
     LINES_TOO_LONG,  /* a line was longer than the limit and is lost */
-    LINES_NO_MEMORY, /* the same for want of memory */
+    LINES_NO_MEMORY, /* a line was lost because memory is short */
 };
 
 struct lines {

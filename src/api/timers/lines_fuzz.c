@@ -35,8 +35,9 @@ static enum lines_result whole_next(struct bytes *rest, size_t line_max, uint64_
 }
 
 /* What has come out of the cut stream is what comes next in the whole one. */
-static void compare(const struct lines *lines, enum lines_result result, struct bytes line,
-                    struct bytes *whole, size_t line_max, uint64_t *number)
+static void lines_fuzz_compare(const struct lines *lines, enum lines_result result,
+                               struct bytes line, struct bytes *whole, size_t line_max,
+                               uint64_t *number)
 {
     struct bytes expected;
 
@@ -68,13 +69,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(copy, text.data, cut);
         chunk = (struct bytes){copy, cut};
         while ((result = lines_next(&lines, &chunk, &line)) != LINES_MORE)
-            compare(&lines, result, line, &whole, line_max, &number);
+            lines_fuzz_compare(&lines, result, line, &whole, line_max, &number);
         REQUIRE(chunk.size == 0);
         free(copy);
         text = (struct bytes){text.data + cut, text.size - cut};
     }
     while ((result = lines_last(&lines, &line)) != LINES_MORE)
-        compare(&lines, result, line, &whole, line_max, &number);
+        lines_fuzz_compare(&lines, result, line, &whole, line_max, &number);
     REQUIRE(whole_next(&whole, line_max, &number, &line) == LINES_MORE);
     lines_deinit(&lines);
     return 0;

@@ -1,3 +1,4 @@
+/* list.c - asks every partition for rows, and merges them into a page in due order. */
 #include "api/timers/list.h"
 
 #include "timer/labels.h"
@@ -13,19 +14,18 @@ enum {
     PAGE_BYTES_MAX = 16 << 20, /* of JSON in one answer */
 };
 
-/* One row that passed the filter: its place, and its JSON in its part's text. */
-struct row {
+/* One row that passed the filter. */
+struct list_row {
     struct cursor place;
     struct timer_id id;
-    size_t offset, size;
+    struct timer *timer; /* a copy; NULL when only ids are wanted */
 };
 
 /* One partition's share of the page. */
-struct part {
+struct list_part {
     struct node_request node;
     struct list_job *job;
-    struct buffer text;
-    struct row *rows;
+    struct list_row *rows;
     size_t row_count, taken;
     struct cursor end; /* the first place not read; with has_end */
     bool has_end;      /* false: the partition's range is finished */
@@ -33,23 +33,27 @@ struct part {
 };
 
 struct list_job {
-    struct turn turn; /* to be asked for */
+    struct concurrency_start start;
     struct call *call;
     struct list_query query;
-    atomic_size_t waiting;   /* parts without an answer, and one for whoever hands them out */
-    enum error_code refused; /* why not all parts could be asked */
+    atomic_size_t waiting;   /* parts without a reply, and one for the submission itself */
+    enum error_code refused; /* why a part could not be submitted */
     uint16_t part_count;
-    char *room;                                                       /* of the query */
-    void (*found)(struct call *call, const struct list_found *found); /* NULL: answer with it */
-    struct timer_id *ids;                                             /* what is found */
-    struct part parts[];
+    char *room;                        /* of the query */
+    void (*resume)(struct call *call); /* list_answer, or for the ids alone list_find's */
+    struct timer_id *ids;              /* the ids found */
+    struct list_part parts[];
 };
 
-/* ---- filtering; on the node's thread, while the rows are valid ---- */
+/* ---- filtering; on the shard's thread, while the rows are valid ---- */
 
+/* Dead letters lie where they died; so their due time is looked at here. */
 static bool is_wanted(const struct list_query *query, const struct timer *timer)
 {
     if (!(query->states & 1u << timer->state))
+        return false;
+    if (storage_is_dead_letter(timer) &&
+        (timer->due.ms < query->after.ms || timer->due.ms >= query->before.ms))
         return false;
     if (query->target.data && !bytes_equal(timer->texts.target, query->target))
         return false;
@@ -59,7 +63,19 @@ static bool is_wanted(const struct list_query *query, const struct timer *timer)
     return true;
 }
 
-static void part_read(struct part *part, const struct storage_page *page)
+static void list_answer(struct call *call);
+
+static bool has_timers(const struct list_job *job)
+{
+    return job->resume == list_answer;
+}
+
+static bool list_has_dead(const struct list_query *query)
+{
+    return query->states & 1u << TIMER_DEAD;
+}
+
+static void part_read(struct list_part *part, const struct storage_page *page)
 {
     const struct command *command = &part->node.command;
     const struct list_query *query = &part->job->query;
@@ -71,33 +87,37 @@ static void part_read(struct part *part, const struct storage_page *page)
     }
     for (size_t i = 0; i < page->count; i++) {
         const struct timer *timer = page->timers[i];
-        struct row *row = &part->rows[part->row_count];
+        struct list_row *row = &part->rows[part->row_count];
 
         if (!is_wanted(query, timer))
             continue;
         row->place = (struct cursor){timer->at, timer->id.partition, timer->id.serial};
         row->id = timer->id;
-        row->offset = part->text.size;
-        if (!part->job->found)
-            timer_json_format(timer, &part->text);
-        row->size = part->text.size - row->offset;
+        row->timer = has_timers(part->job) ? call_copy_timer(timer) : NULL;
+        if (has_timers(part->job) && !row->timer) {
+            part->error = ERROR_NO_MEMORY;
+            return;
+        }
         part->row_count++;
     }
     part->has_end = storage_position_before(page->next, command->scan.to);
     part->end = (struct cursor){page->next.at, command->partition, page->next.serial};
-    if (buffer_failed(&part->text))
-        part->error = ERROR_NO_MEMORY;
+    if (!part->has_end && list_has_dead(query) &&
+        command->scan.to.at.ms < STORAGE_DEAD_FROM.ms) { /* they come last */
+        part->has_end = true;
+        part->end = (struct cursor){STORAGE_DEAD_FROM, 0, 0};
+    }
 }
 
 /* ---- merging ---- */
 
-/* The part whose next row comes first; NULL when no row is left. */
-static struct part *first_part(struct list_job *job)
+/* The part whose next row is first in the list; NULL when no row is left. */
+static struct list_part *first_part(struct list_job *job)
 {
-    struct part *first = NULL;
+    struct list_part *first = NULL;
 
     for (uint16_t i = 0; i < job->part_count; i++) {
-        struct part *part = &job->parts[i];
+        struct list_part *part = &job->parts[i];
 
         if (part->taken < part->row_count &&
             (!first ||
@@ -107,14 +127,14 @@ static struct part *first_part(struct list_job *job)
     return first;
 }
 
-/* Where the first unfinished part stopped reading; false when all are finished. Rows behind it are
- * not for this page: others may belong between them. */
+/* The first place that an unfinished part did not read; false when all are finished. Rows from
+ * there on are left to the next page: rows of that part may belong between them. */
 static bool find_end(const struct list_job *job, struct cursor *ret_end)
 {
     bool found = false;
 
     for (uint16_t i = 0; i < job->part_count; i++) {
-        const struct part *part = &job->parts[i];
+        const struct list_part *part = &job->parts[i];
 
         if (part->has_end && (!found || cursor_before(&part->end, ret_end))) {
             *ret_end = part->end;
@@ -129,11 +149,11 @@ static void merge(struct list_job *job, struct buffer *out)
     char text[CURSOR_TEXT_SIZE];
     struct cursor end;
     bool has_end = find_end(job, &end);
-    struct part *part;
+    struct list_part *part;
 
     buffer_append_text(out, "{\"timers\":[");
     for (size_t count = 0; (part = first_part(job)); count++) {
-        const struct row *row = &part->rows[part->taken];
+        const struct list_row *row = &part->rows[part->taken];
 
         if (has_end && !cursor_before(&row->place, &end))
             break;
@@ -144,7 +164,7 @@ static void merge(struct list_job *job, struct buffer *out)
         }
         if (count > 0)
             buffer_append_text(out, ",");
-        buffer_append(out, part->text.data + row->offset, row->size);
+        timer_json_format(row->timer, out);
         part->taken++;
     }
     buffer_append_text(out, "],\"next\":");
@@ -156,47 +176,52 @@ static void merge(struct list_job *job, struct buffer *out)
     }
 }
 
-/* The same for ids. */
-static void tell_found(struct list_job *job)
+static void merge_ids(struct list_job *job, struct list_found *found)
 {
-    struct list_found found = {.ids = job->ids};
-    struct part *part;
+    struct list_part *part;
 
-    found.has_next = find_end(job, &found.next);
+    found->ids = job->ids;
+    found->has_next = find_end(job, &found->next);
     while ((part = first_part(job))) {
-        const struct row *row = &part->rows[part->taken];
+        const struct list_row *row = &part->rows[part->taken];
 
-        if (found.has_next && !cursor_before(&row->place, &found.next))
+        if (found->has_next && !cursor_before(&row->place, &found->next))
             break;
-        if (found.count == job->query.limit) {
-            found.has_next = true;
-            found.next = row->place;
+        if (found->count == job->query.limit) {
+            found->has_next = true;
+            found->next = row->place;
             break;
         }
-        job->ids[found.count++] = row->id;
+        job->ids[found->count++] = row->id;
         part->taken++;
     }
-    job->found(job->call, &found);
 }
 
 /* ---- asking and answering ---- */
 
-static void answer(struct list_job *job)
+static enum error_code list_finish(struct list_job *job)
 {
     enum error_code error = job->refused;
-    struct call *call = job->call;
-    struct buffer body;
 
-    concurrency_leave(&call->api->lists);
+    concurrency_leave(&job->call->api->lists);
     for (uint16_t i = 0; i < job->part_count && !error; i++)
         error = job->parts[i].error;
-    if (job->found) {
-        if (error)
-            job->found(call, &(struct list_found){.error = error});
-        else
-            tell_found(job);
-        return;
-    }
+    return error;
+}
+
+void list_take_found(struct list_job *job, struct list_found *ret_found)
+{
+    *ret_found = (struct list_found){.error = list_finish(job)};
+    if (!ret_found->error)
+        merge_ids(job, ret_found);
+}
+
+static void list_answer(struct call *call)
+{
+    struct list_job *job = call->state;
+    enum error_code error = list_finish(job);
+    struct buffer body;
+
     if (error) {
         call_answer_error(call, error, "");
         return;
@@ -205,7 +230,7 @@ static void answer(struct list_job *job)
         return;
     buffer_init(&body);
     merge(job, &body);
-    call->state = NULL; /* what the answer was made of does not wait for its reader */
+    call->state = NULL; /* the memory of the rows is free before the client reads the answer */
     list_job_free(job);
     call_answer_json(call, 200, &body);
 }
@@ -213,12 +238,12 @@ static void answer(struct list_job *job)
 static void part_over(struct list_job *job)
 {
     if (atomic_fetch_sub(&job->waiting, 1) == 1)
-        answer(job);
+        call_resume(job->call, job->resume);
 }
 
-static void part_done(struct node_request *request)
+static void list_part_done(struct node_request *request)
 {
-    struct part *part = list_item(request, struct part, node);
+    struct list_part *part = list_item(request, struct list_part, node);
 
     part->error = request->command.error;
     if (!part->error)
@@ -226,8 +251,8 @@ static void part_done(struct node_request *request)
     part_over(part->job);
 }
 
-/* How many rows to read of each partition: more than its fair share, since the page ends where the
- * first partition does; with a filter, more, since most rows may not pass. */
+/* The number of rows to read from each partition. More than its fair share, because the page ends
+ * where the first partition stopped; with a filter still more, as most rows may not pass it. */
 static size_t rows_max(const struct list_query *query, uint16_t part_count, bool has_filter)
 {
     size_t rows = query->limit * 2 / part_count + ROWS_MIN;
@@ -237,13 +262,13 @@ static size_t rows_max(const struct list_query *query, uint16_t part_count, bool
     return rows < query->limit + 1 ? rows : query->limit + 1;
 }
 
-/* The command for one partition. False: its whole range is already listed. */
+/* Prepares the command of one partition. False: its whole range is listed already. */
 static bool part_init(struct list_job *job, uint16_t partition)
 {
     const struct list_query *query = &job->query;
     const uint32_t over = 1u << TIMER_FIRED | 1u << TIMER_CANCELLED | 1u << TIMER_DEAD;
     const uint32_t alive = 1u << TIMER_SCHEDULED | 1u << TIMER_DELIVERING | 1u << TIMER_RETRYING;
-    struct part *part = &job->parts[partition];
+    struct list_part *part = &job->parts[partition];
     struct storage_scan scan = {
         .partition = partition,
         .from = {query->after, 0},
@@ -254,7 +279,7 @@ static bool part_init(struct list_job *job, uint16_t partition)
     part->job = job;
     if (scan.bytes_max < PART_BYTES_MIN)
         scan.bytes_max = PART_BYTES_MIN;
-    /* What other tenants have is filtered out too. */
+    /* The tenant filter drops rows of other tenants too. */
     scan.rows_max = rows_max(query, job->part_count,
                              query->label_count > 0 || query->target.data ||
                                  query->states != alive || job->call->caller.tenant_size);
@@ -265,17 +290,23 @@ static bool part_init(struct list_job *job, uint16_t partition)
         if (storage_position_before(scan.from, from))
             scan.from = from;
     }
-    part->node.done = part_done;
+    if (list_has_dead(query) &&
+        (query->states == 1u << TIMER_DEAD || !storage_position_before(scan.from, scan.to))) {
+        scan.to = (struct storage_position){WALL_NEVER, 0};
+        if (scan.from.at.ms < STORAGE_DEAD_FROM.ms)
+            scan.from = (struct storage_position){STORAGE_DEAD_FROM, 0};
+    }
+    part->node.done = list_part_done;
     part->node.command =
         (struct command){.kind = COMMAND_LIST, .partition = partition, .scan = scan};
     return storage_position_before(scan.from, scan.to);
 }
 
-static void ask(struct turn *turn)
+static void list_ask(struct concurrency_start *start)
 {
-    struct list_job *job = list_item(turn, struct list_job, turn);
+    struct list_job *job = list_item(start, struct list_job, start);
 
-    /* One more than the parts, so that no answer is given before all have been asked. */
+    /* Counts one more than the parts, so that no answer is given before all are submitted. */
     atomic_init(&job->waiting, 1);
     for (uint16_t i = 0; i < job->part_count && !job->refused; i++) {
         if (!part_init(job, i))
@@ -288,7 +319,7 @@ static void ask(struct turn *turn)
     part_over(job);
 }
 
-static struct list_job *job_create(struct call *call)
+static struct list_job *job_create(struct call *call, void (*resume)(struct call *call))
 {
     uint16_t part_count = node_partition_count(call->api->options.node);
     struct list_job *job = calloc(1, sizeof(*job) + part_count * sizeof(job->parts[0]));
@@ -297,8 +328,9 @@ static struct list_job *job_create(struct call *call)
         return NULL;
     job->room = malloc(call->query.size + 1);
     job->ids = calloc(LIST_LIMIT_MAX, sizeof(*job->ids));
-    job->turn.begin = ask;
+    job->start.begin = list_ask;
     job->call = call;
+    job->resume = resume;
     job->part_count = part_count;
     if (!job->room || !job->ids) {
         list_job_free(job);
@@ -309,7 +341,7 @@ static struct list_job *job_create(struct call *call)
 
 void list_end_of(struct call *call, uint32_t states)
 {
-    struct list_job *job = job_create(call);
+    struct list_job *job = job_create(call, list_answer);
     struct problem problem;
 
     if (!job) {
@@ -320,7 +352,7 @@ void list_end_of(struct call *call, uint32_t states)
     if (list_query_parse(call->query, states, job->room, &job->query, &problem))
         call_answer_problem(call, &problem);
     else
-        concurrency_enter(&call->api->lists, &job->turn);
+        concurrency_enter(&call->api->lists, &job->start);
 }
 
 void list_end(struct call *call)
@@ -329,15 +361,14 @@ void list_end(struct call *call)
 }
 
 struct list_job *list_find(struct call *call, const struct list_query *query,
-                           void (*found)(struct call *call, const struct list_found *found))
+                           void (*resume)(struct call *call))
 {
-    struct list_job *job = job_create(call);
+    struct list_job *job = job_create(call, resume);
 
     if (!job)
         return NULL;
     job->query = *query;
-    job->found = found;
-    concurrency_enter(&call->api->lists, &job->turn);
+    concurrency_enter(&call->api->lists, &job->start);
     return job;
 }
 
@@ -346,7 +377,8 @@ void list_job_free(struct list_job *job)
     if (!job)
         return;
     for (uint16_t i = 0; i < job->part_count; i++) {
-        buffer_deinit(&job->parts[i].text);
+        for (size_t j = 0; j < job->parts[i].row_count; j++)
+            timer_free(job->parts[i].rows[j].timer);
         free(job->parts[i].rows);
     }
     free(job->ids);

@@ -18,7 +18,7 @@ enum {
     LIST_STATES_MAX = 6, /* as many as there are */
 };
 
-/* What the query asks for; the labels point into the query's room. */
+/* The query of a list; its texts point into the room of the query. */
 struct list_query {
     struct wall after, before; /* after <= at < before */
     uint32_t states;           /* bits 1 << enum timer_state */
@@ -28,27 +28,27 @@ struct list_query {
     } labels[LIST_LABELS_MAX];
     size_t label_count;
     struct bytes target; /* data NULL: any */
-    size_t limit;
+    uint64_t limit;
     bool has_cursor;
     struct cursor cursor;
 };
 
-/* Reads the query as sent; `room` (query.size bytes) keeps what it decodes to. With `states` other
- * than 0 it may not name any. */
-enum error_code list_query_parse(struct bytes query, uint32_t states, char *room,
+/* Reads the query as sent; `room` (text.size bytes) holds its decoded texts. With `states` other
+ * than 0 the query must not name states. */
+enum error_code list_query_parse(struct bytes text, uint32_t states, char *room,
                                  struct list_query *ret_query, struct problem *ret_problem);
 
 void list_end(struct call *call);
 void list_closed(struct call *call);
 
-/* The same for timers in these states only; the query must not name any. */
+/* Lists only timers in these states; the query must not name states. */
 void list_end_of(struct call *call, uint32_t states);
 
-/* ---- for those who do something with what is found ---- */
+/* ---- finding timers without answering with them ---- */
 
 struct list_job;
 
-/* What a page found; valid during the call, on the node's thread. */
+/* The timers of a page; valid until the job is freed. */
 struct list_found {
     enum error_code error;
     const struct timer_id *ids; /* in the order of the list */
@@ -57,11 +57,15 @@ struct list_found {
     struct cursor next; /* where to go on */
 };
 
-/* Looks for the timers of a page instead of answering with it: `found` is called once, perhaps
- * before this returns. What the query points to must live until then. NULL when out of memory: then
- * it is not called. The job is the caller's to free after `found`. */
+/* Finds the timers of a page without answering: the call goes on with `resume` (call_resume), which
+ * calls list_take_found. The texts of the query must live until then. NULL when out of memory:
+ * `resume` is not called. The caller frees the job. */
 struct list_job *list_find(struct call *call, const struct list_query *query,
-                           void (*found)(struct call *call, const struct list_found *found));
+                           void (*resume)(struct call *call));
+
+/* Gives the timers that list_find found. Once, when the call is resumed. */
+void list_take_found(struct list_job *job, struct list_found *ret_found);
+
 void list_job_free(struct list_job *job);
 
 #endif

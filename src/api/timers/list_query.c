@@ -1,40 +1,13 @@
+/* list_query.c - reads the query of a list: times, states, labels, target, limit and cursor. */
 #include "api/timers/list.h"
 
-#include "calendar/rfc3339.h"
+#include "api/core/query.h"
 
 enum {
     LIST_PARAMETERS_MAX = 32,
 };
 
 #define STATES_ALIVE (1u << TIMER_SCHEDULED | 1u << TIMER_DELIVERING | 1u << TIMER_RETRYING)
-
-/* A decimal number of at most 15 digits. */
-static bool parse_number(struct bytes text, uint64_t *ret_value)
-{
-    uint64_t value = 0;
-
-    if (text.size == 0 || text.size > 15)
-        return false;
-    for (size_t i = 0; i < text.size; i++) {
-        if (text.data[i] < '0' || text.data[i] > '9')
-            return false;
-        value = value * 10 + (uint64_t)(text.data[i] - '0');
-    }
-    *ret_value = value;
-    return true;
-}
-
-static bool parse_wall(struct bytes text, struct wall *ret_wall)
-{
-    struct wall wall;
-
-    if (!parse_number(text, &wall.ms) && rfc3339_parse(text, &wall, NULL))
-        return false;
-    if (wall.ms > WALL_MS_MAX)
-        return false;
-    *ret_wall = wall;
-    return true;
-}
 
 static bool parse_state(struct bytes text, uint32_t *states)
 {
@@ -60,101 +33,72 @@ static bool parse_label(struct bytes text, struct list_query *query)
     return true;
 }
 
-static bool parse_limit(struct bytes text, struct list_query *query)
-{
-    uint64_t limit;
-
-    if (!parse_number(text, &limit) || limit < 1 || limit > LIST_LIMIT_MAX)
-        return false;
-    query->limit = (size_t)limit;
-    return true;
-}
-
-#define WRONG(...) problem_set(ret_problem, ERROR_INVALID, "", __VA_ARGS__)
-
-/* Which of the parameters that may stand only once have been seen. */
-enum seen {
-    SEEN_AFTER = 1,
-    SEEN_BEFORE = 2,
-    SEEN_LIMIT = 4,
-    SEEN_CURSOR = 8,
-    SEEN_TARGET = 16,
+/* The parameters; `state` is the last one, which lists of given states do not have. */
+enum {
+    LIST_DUE_AFTER,
+    LIST_DUE_BEFORE,
+    LIST_LABEL,
+    LIST_TARGET,
+    LIST_LIMIT,
+    LIST_CURSOR,
+    LIST_STATE,
 };
 
-static enum error_code parse_once(const struct http_parameter *parameter, enum seen which,
-                                  struct list_query *query, struct problem *ret_problem)
-{
-    const struct bytes value = parameter->value;
+static const char *const list_parameters[] = {"due_after", "due_before", "label", "target",
+                                              "limit",     "cursor",     "state"};
 
-    switch (which) {
-    case SEEN_AFTER:
-        return parse_wall(value, &query->after) ? ERROR_NONE : WRONG("%s", "due_after is no time");
-    case SEEN_BEFORE:
-        return parse_wall(value, &query->before) ? ERROR_NONE
-                                                 : WRONG("%s", "due_before is no time");
-    case SEEN_LIMIT:
-        return parse_limit(value, query)
-                   ? ERROR_NONE
-                   : WRONG("limit must be a number from 1 to %d", LIST_LIMIT_MAX);
-    case SEEN_TARGET:
+static void list_query_take(void *context, size_t index, struct bytes value,
+                            struct problem *problem)
+{
+    const char *name = list_parameters[index];
+    struct list_query *query = context;
+
+    switch (index) {
+    case LIST_DUE_AFTER:
+        query_wall(name, value, &query->after, problem);
+        break;
+    case LIST_DUE_BEFORE:
+        query_wall(name, value, &query->before, problem);
+        break;
+    case LIST_LABEL:
+        if (!parse_label(value, query))
+            query_fault(problem, name, "It takes the form name:value, at most %d times",
+                        LIST_LABELS_MAX);
+        break;
+    case LIST_TARGET:
         query->target = value;
-        return value.size ? ERROR_NONE : WRONG("%s", "target is empty");
-    default:
+        if (value.size == 0)
+            query_fault(problem, name, "It is empty");
+        break;
+    case LIST_LIMIT:
+        query_number(name, value, 1, LIST_LIMIT_MAX, &query->limit, problem);
+        break;
+    case LIST_CURSOR:
         query->has_cursor = true;
-        return cursor_parse(value, &query->cursor)
-                   ? WRONG("%s", "cursor is not one that this server gave")
-                   : ERROR_NONE;
+        if (cursor_parse(value, &query->cursor))
+            query_fault(problem, name, "It is not one that this server gave");
+        break;
+    default:
+        if (++query->state_count > LIST_STATES_MAX || !parse_state(value, &query->states))
+            query_fault(problem, name, "It must be a state of timers, at most %d times",
+                        LIST_STATES_MAX);
     }
 }
 
-static enum error_code parse_parameter(const struct http_parameter *parameter,
-                                       struct list_query *query, unsigned *seen,
-                                       struct problem *ret_problem)
-{
-    struct bytes name = parameter->name, value = parameter->value;
-    unsigned bit;
-
-    if (bytes_equal(name, BYTES("state")))
-        return ++query->state_count <= LIST_STATES_MAX && parse_state(value, &query->states)
-                   ? ERROR_NONE
-                   : WRONG("state is one of a timer's states, at most %d times", LIST_STATES_MAX);
-    if (bytes_equal(name, BYTES("label")))
-        return parse_label(value, query)
-                   ? ERROR_NONE
-                   : WRONG("label takes the form key:value, at most %d times", LIST_LABELS_MAX);
-    bit = bytes_equal(name, BYTES("due_after"))    ? SEEN_AFTER
-          : bytes_equal(name, BYTES("due_before")) ? SEEN_BEFORE
-          : bytes_equal(name, BYTES("limit"))      ? SEEN_LIMIT
-          : bytes_equal(name, BYTES("cursor"))     ? SEEN_CURSOR
-          : bytes_equal(name, BYTES("target"))     ? SEEN_TARGET
-                                                   : 0;
-    if (!bit)
-        return WRONG("%s", "there is no query parameter of this name");
-    if (*seen & bit)
-        return WRONG("%s", "a query parameter stands twice");
-    *seen |= bit;
-    return parse_once(parameter, bit, query, ret_problem);
-}
-
-enum error_code list_query_parse(struct bytes query, uint32_t states, char *room,
+enum error_code list_query_parse(struct bytes text, uint32_t states, char *room,
                                  struct list_query *ret_query, struct problem *ret_problem)
 {
-    struct http_parameter parameters[LIST_PARAMETERS_MAX];
-    unsigned seen = 0;
-    size_t count;
+    const struct query_form form = {
+        .names = list_parameters,
+        .count = states ? LIST_STATE : LIST_STATE + 1,
+        .repeatable = 1u << LIST_LABEL | 1u << LIST_STATE,
+        .parameters_max = LIST_PARAMETERS_MAX,
+        .take = list_query_take,
+    };
 
     *ret_query = (struct list_query){.before = WALL_NEVER, .limit = LIST_LIMIT_DEFAULT};
-    if (http_query_parse(query, room, parameters, LIST_PARAMETERS_MAX, &count))
-        return problem_set(ret_problem, ERROR_BAD_REQUEST, "",
-                           "The query is not well formed, or has more than %d parameters",
-                           LIST_PARAMETERS_MAX);
-    for (size_t i = 0; i < count; i++)
-        if (parse_parameter(&parameters[i], ret_query, &seen, ret_problem))
-            return ERROR_INVALID;
-    if (states && ret_query->states)
-        return problem_set(ret_problem, ERROR_INVALID, "", "%s",
-                           "there is no query parameter of this name");
+    enum error_code code = query_read(text, room, &form, ret_query, ret_problem);
     if (!ret_query->states)
         ret_query->states = states ? states : STATES_ALIVE;
-    return ERROR_NONE;
+    return code;
 }

@@ -34,16 +34,16 @@ struct known {
     bool is_over;
 };
 
-struct listing {
-    struct fixture *fixture;
+struct list_test_listing {
+    struct api_fixture *fixture;
     struct known known[TIMER_COUNT];
 };
 
 /* Timers due at one of 40 instants, so that many share one; each partition has a quarter of them to
  * itself, so that a page comes from one partition mostly. */
-static int setup(void **state)
+static int list_test_setup(void **state)
 {
-    struct listing *listing = calloc(1, sizeof(*listing));
+    struct list_test_listing *listing = calloc(1, sizeof(*listing));
     struct random random = random_seeded(11);
 
     assert_non_null(listing);
@@ -72,16 +72,16 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
+static int list_test_teardown(void **state)
 {
-    struct listing *listing = *state;
+    struct list_test_listing *listing = *state;
 
     fixture_stop(listing->fixture);
     free(listing);
     return 0;
 }
 
-static int compare(const void *left, const void *right)
+static int list_test_compare(const void *left, const void *right)
 {
     const struct known *a = left, *b = right;
     struct cursor first = {{a->at_ms}, a->partition, a->serial};
@@ -98,7 +98,7 @@ struct wanted {
     uint64_t from_ms, to_ms; /* after FIRST_MS; to 0: no end */
 };
 
-static size_t choose(const struct listing *listing, const struct wanted *wanted,
+static size_t choose(const struct list_test_listing *listing, const struct wanted *wanted,
                      struct known *chosen)
 {
     uint64_t first_ms = FIRST_MS * UINT64_C(1000);
@@ -113,12 +113,13 @@ static size_t choose(const struct listing *listing, const struct wanted *wanted,
             (!wanted->to_ms || known->at_ms < first_ms + wanted->to_ms))
             chosen[count++] = *known;
     }
-    qsort(chosen, count, sizeof(*chosen), compare);
+    qsort(chosen, count, sizeof(*chosen), list_test_compare);
     return count;
 }
 
 /* Follows the cursors to the end. */
-static void check_pages(struct listing *listing, const struct wanted *wanted, unsigned limit)
+static void check_pages(struct list_test_listing *listing, const struct wanted *wanted,
+                        unsigned limit)
 {
     struct known *chosen = calloc(TIMER_COUNT, sizeof(*chosen));
     size_t count = choose(listing, wanted, chosen), seen = 0;
@@ -181,7 +182,7 @@ static void lists_each_timer_once_in_due_order(void **state)
 /* proves: list-limit */
 static void has_defaults(void **state)
 {
-    struct listing *listing = *state;
+    struct list_test_listing *listing = *state;
     json_t *page;
 
     fixture_ask(listing->fixture, "GET", "/v1/timers", "", BYTES(""), 200, NULL);
@@ -228,7 +229,7 @@ static void refuses_wrong_queries(void **state)
         "limit",
         SEVENTEEN_LABELS,
     };
-    struct listing *listing = *state;
+    struct list_test_listing *listing = *state;
     char target[512];
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -253,8 +254,8 @@ static void refuses_wrong_queries(void **state)
 static void lists_take_turns(void **state)
 {
     enum { CLIENTS = 9, AT_A_TIME = 4 };
-    struct listing *listing = *state;
-    struct fixture *fixture = listing->fixture;
+    struct list_test_listing *listing = *state;
+    struct api_fixture *fixture = listing->fixture;
     struct client clients[CLIENTS];
     size_t before = node_fake_submitted(fixture->node);
 
@@ -279,10 +280,10 @@ static void lists_take_turns(void **state)
 
 /* What is not read takes memory: beyond the limit no page is made, until there is room again. */
 /* proves: overload, answers_bytes_max */
-static void shares_memory_for_answers(void **state)
+static void list_test_shares_memory_for_answers(void **state)
 {
-    struct listing *listing = *state;
-    struct fixture *fixture = listing->fixture;
+    struct list_test_listing *listing = *state;
+    struct api_fixture *fixture = listing->fixture;
     struct api *api = fixture->api;
 
     fixture_ask(fixture, "GET", "/v1/timers?limit=1000", "", BYTES(""), 200, NULL);
@@ -303,11 +304,13 @@ static void shares_memory_for_answers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(lists_each_timer_once_in_due_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(has_defaults, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_wrong_queries, setup, teardown),
-        cmocka_unit_test_setup_teardown(lists_take_turns, setup, teardown),
-        cmocka_unit_test_setup_teardown(shares_memory_for_answers, setup, teardown),
+        cmocka_unit_test_setup_teardown(lists_each_timer_once_in_due_order, list_test_setup,
+                                        list_test_teardown),
+        cmocka_unit_test_setup_teardown(has_defaults, list_test_setup, list_test_teardown),
+        cmocka_unit_test_setup_teardown(refuses_wrong_queries, list_test_setup, list_test_teardown),
+        cmocka_unit_test_setup_teardown(lists_take_turns, list_test_setup, list_test_teardown),
+        cmocka_unit_test_setup_teardown(list_test_shares_memory_for_answers, list_test_setup,
+                                        list_test_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,11 @@
-/*
- * The query says what the body of a create would: it is put together as one and read by the same
- * code, so that a preview and a timer never differ.
- */
+/* preview.c - shows when a schedule would fire. The query has the fields of a create. It is
+ * rewritten as the body of a create and read by the parser of creates, so that a preview and a
+ * timer never differ. */
 #include "api/timers/preview.h"
 
+#include "api/core/query.h"
 #include "base/json.h"
+#include "base/number.h"
 #include "calendar/rfc3339.h"
 #include "sys/clock.h"
 
@@ -17,36 +18,19 @@ enum {
 };
 
 struct preview {
-    struct buffer json; /* of a create */
+    struct buffer json; /* the body of a create */
     struct wall after;
-    size_t count;
-    bool has_after, has_count; /* were given */
-    struct problem problem;
+    uint64_t count;
 };
 
-static bool wrong(struct preview *preview, const char *name, const char *detail)
-{
-    problem_set(&preview->problem, ERROR_INVALID, "", "`%s`: %s", name, detail);
-    return false;
-}
+/* The parameters; those behind PREVIEW_AFTER are fields of a create. */
+enum {
+    PREVIEW_COUNT,
+    PREVIEW_AFTER,
+};
 
-static bool read_number(struct bytes text, uint64_t max, uint64_t *ret_number)
-{
-    *ret_number = 0;
-    for (size_t i = 0; i < text.size; i++) {
-        if (text.data[i] < '0' || text.data[i] > '9')
-            return false;
-        *ret_number = *ret_number * 10 + (uint64_t)(text.data[i] - '0');
-        if (*ret_number > max)
-            return false;
-    }
-    return text.size > 0;
-}
-
-static bool read_wall(struct bytes text, struct wall *ret_wall)
-{
-    return read_number(text, WALL_MS_MAX, &ret_wall->ms) || !rfc3339_parse(text, ret_wall, NULL);
-}
+static const char *const preview_parameters[] = {"n",     "after", "every",    "at", "count",
+                                                 "until", "cron",  "timezone", "dst"};
 
 /* A member of the create; a text that is a number becomes one. */
 static void add_member(struct preview *preview, struct bytes name, struct bytes value)
@@ -56,75 +40,64 @@ static void add_member(struct preview *preview, struct bytes name, struct bytes 
     buffer_append_text(&preview->json, ",");
     json_append_string(&preview->json, name);
     buffer_append_text(&preview->json, ":");
-    if (read_number(value, UINT64_MAX / 20, &number))
+    if (number_parse(value, 10, &number) && number <= UINT64_MAX / 20)
         buffer_append_u64(&preview->json, number);
     else
         json_append_string(&preview->json, value);
 }
 
-static bool take(struct preview *preview, const struct http_parameter *parameter)
+static void preview_take(void *context, size_t index, struct bytes value, struct problem *problem)
 {
-    static const char *const fields[] = {"every", "at",       "count", "until",
-                                         "cron",  "timezone", "dst"};
-    uint64_t count;
+    const char *name = preview_parameters[index];
+    struct preview *preview = context;
 
-    if (bytes_equal(parameter->name, BYTES("n"))) {
-        if (preview->has_count)
-            return wrong(preview, "n", "It is given twice");
-        preview->has_count = true;
-        preview->count =
-            read_number(parameter->value, PREVIEW_COUNT_MAX, &count) ? (size_t)count : 0;
-        if (preview->count == 0)
-            problem_set(&preview->problem, ERROR_INVALID, "", "`n`: It must be 1 to %d",
-                        PREVIEW_COUNT_MAX);
-        return preview->count > 0;
-    }
-    if (bytes_equal(parameter->name, BYTES("after"))) {
-        if (preview->has_after)
-            return wrong(preview, "after", "It is given twice");
-        preview->has_after = true;
-        return read_wall(parameter->value, &preview->after) ||
-               wrong(preview, "after", "It must be a time of RFC 3339, or Unix milliseconds");
-    }
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
-        if (bytes_equal(parameter->name, bytes_of(fields[i]))) {
-            add_member(preview, parameter->name, parameter->value);
-            return true;
-        }
-    problem_set(&preview->problem, ERROR_INVALID, "", "%s",
-                "The parameters are every, at, count, until, cron, timezone, dst, after and n");
-    return false;
+    if (index == PREVIEW_COUNT)
+        query_number(name, value, 1, PREVIEW_COUNT_MAX, &preview->count, problem);
+    else if (index == PREVIEW_AFTER)
+        query_wall(name, value, &preview->after, problem);
+    else
+        add_member(preview, bytes_of(name), value);
 }
 
-static bool read_query(struct call *call, struct preview *preview)
+static enum error_code preview_read_query(struct call *call, struct preview *preview,
+                                          struct problem *ret_problem)
 {
-    struct http_parameter parameters[PREVIEW_PARAMETERS_MAX];
+    static const struct query_form form = {
+        .names = preview_parameters,
+        .count = sizeof(preview_parameters) / sizeof(preview_parameters[0]),
+        .parameters_max = PREVIEW_PARAMETERS_MAX,
+        .take = preview_take,
+    };
     char *room = malloc(call->query.size + 1);
-    size_t count = 0;
-    bool is_good = room != NULL;
 
     if (!room)
-        problem_set(&preview->problem, ERROR_NO_MEMORY, "", "%s", "");
-    if (room && http_query_parse(call->query, room, parameters, PREVIEW_PARAMETERS_MAX, &count)) {
-        problem_set(&preview->problem, ERROR_BAD_REQUEST, "", "%s", "The query cannot be read");
-        is_good = false;
-    }
+        return problem_set(ret_problem, ERROR_NO_MEMORY, "", "%s", "");
     buffer_append_text(&preview->json, "{\"target\":\"http://preview.invalid\"");
-    for (size_t i = 0; i < count && is_good; i++)
-        is_good = take(preview, &parameters[i]);
+    enum error_code code = query_read(call->query, room, &form, preview, ret_problem);
     buffer_append_text(&preview->json, "}");
     free(room);
-    return is_good;
+    return code;
 }
 
-static void format(const struct schedule *schedule, const struct preview *preview,
-                   struct buffer *body)
+/* The problem of the create names fields of a body; the client gave parameters of these names. */
+static void preview_name_parameters(struct problem *problem)
+{
+    for (unsigned i = 0; i < problem->fault_count; i++) {
+        char *pointer = problem->faults[i].pointer;
+        size_t skipped = strspn(pointer, "#/");
+
+        memmove(pointer, pointer + skipped, strlen(pointer + skipped) + 1);
+    }
+}
+
+static void preview_format(const struct schedule *schedule, const struct preview *preview,
+                           struct buffer *body)
 {
     char text[RFC3339_TEXT_SIZE];
     struct wall at = preview->after;
 
     buffer_append_text(body, "{\"instants\":[");
-    for (size_t i = 0; i < preview->count; i++) {
+    for (uint64_t i = 0; i < preview->count; i++) {
         at = recurrence_next(&schedule->recurrence, at);
         if (at.ms == WALL_NEVER.ms)
             break;
@@ -143,22 +116,24 @@ void preview_end(struct call *call)
     struct preview preview = {.after = {now.ms - 1}, .count = COUNT_DEFAULT};
     struct schedule schedule;
     struct timer *timer = NULL;
+    struct problem problem;
     struct buffer body;
 
     limits.target_check = NULL;
     buffer_init(&preview.json);
     buffer_init(&body);
-    if (!read_query(call, &preview)) {
-        call_answer_problem(call, &preview.problem);
+    if (preview_read_query(call, &preview, &problem)) {
+        call_answer_problem(call, &problem);
     } else if (buffer_failed(&preview.json)) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
     } else if (timer_json_parse_create(buffer_bytes(&preview.json), &limits, now, &timer,
-                                       &preview.problem)) {
-        call_answer_problem(call, &preview.problem);
+                                       &problem)) {
+        preview_name_parameters(&problem);
+        call_answer_problem(call, &problem);
     } else if (schedule_of(timer, &limits.zones, &schedule, NULL) || !schedule.recurs) {
         call_answer_error(call, ERROR_INVALID, "Give `every` or `cron`");
     } else {
-        format(&schedule, &preview, &body);
+        preview_format(&schedule, &preview, &body);
         call_answer_json(call, 200, &body);
     }
     timer_free(timer);

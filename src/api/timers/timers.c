@@ -1,3 +1,4 @@
+/* timers.c - create, get, change, touch and cancel by id. */
 #include "api/timers/timers.h"
 
 #include "api/json/names.h"
@@ -25,31 +26,53 @@ static bool is_request_name(struct bytes name)
     return name.size > 0 && name.size <= NAME_SIZE_MAX;
 }
 
-/* The Idempotency-Key of the request, behind a hash of the body: what timer_texts.request holds. An
- * empty one when there is none; false: answered. */
+/* The name in an Idempotency-Key: a string of Structured Fields (RFC 9651), "a1" in quotes, is the
+ * name a1 without them. Empty when the string is malformed or too long for `room`. */
+static struct bytes request_name(struct bytes field, char room[NAME_SIZE_MAX])
+{
+    size_t size = 0, at = 1;
+
+    if (field.size == 0 || field.data[0] != '"')
+        return field;
+    for (; at < field.size && field.data[at] != '"'; at++) {
+        if (field.data[at] == '\\' &&
+            (++at == field.size || (field.data[at] != '"' && field.data[at] != '\\')))
+            return (struct bytes){0};
+        if (size == NAME_SIZE_MAX)
+            return (struct bytes){0};
+        room[size++] = field.data[at];
+    }
+    return at + 1 == field.size ? (struct bytes){room, size} : (struct bytes){0};
+}
+
+/* The Idempotency-Key of the request, behind a hash of the body: the value of timer_texts.request.
+ * Empty without the header; false: answered. */
 static bool read_request(struct call *call, char ret_text[REQUEST_TEXT_SIZE],
                          struct bytes *ret_request)
 {
-    struct bytes field = http_request_header(call->http, "Idempotency-Key");
+    struct bytes field = http_request_header(call->http, "Idempotency-Key"), name;
     struct problem problem;
+    char room[NAME_SIZE_MAX];
 
     *ret_request = (struct bytes){0};
     if (!field.data)
         return true;
-    if (http_request_header_count(call->http, "Idempotency-Key") > 1 || !is_request_name(field)) {
+    name = request_name(field, room);
+    if (http_request_header_count(call->http, "Idempotency-Key") > 1 || !is_request_name(name)) {
         problem_set(&problem, ERROR_BAD_REQUEST, "",
-                    "Idempotency-Key takes 1 to %d visible characters of ASCII", NAME_SIZE_MAX);
+                    "Idempotency-Key takes 1 to %d visible characters of ASCII, bare or in quotes",
+                    NAME_SIZE_MAX);
         call_answer_problem(call, &problem);
         return false;
     }
     snprintf(ret_text, REQUEST_TEXT_SIZE, "%016llx",
              (unsigned long long)bytes_hash(0, buffer_bytes(&call->body)));
-    memcpy(ret_text + NAME_FINGERPRINT_SIZE, field.data, field.size);
-    *ret_request = (struct bytes){ret_text, NAME_FINGERPRINT_SIZE + field.size};
+    memcpy(ret_text + NAME_FINGERPRINT_SIZE, name.data, name.size);
+    *ret_request = (struct bytes){ret_text, NAME_FINGERPRINT_SIZE + name.size};
     return true;
 }
 
-/* A key in the body and another one in the path. */
+/* Refuses a key in the body that differs from the key in the path. */
 static bool contradicts(struct call *call, const struct timer *timer, struct bytes key)
 {
     struct problem problem;
@@ -89,7 +112,7 @@ struct timer *timers_read_create(struct call *call, struct bytes key)
     return timer;
 }
 
-/* A repeated request is answered like the first one, a key that is there with what it has. */
+/* A repeated request gets the answer of the first; a key in use shows its timer. */
 static void create_done(struct node_request *request)
 {
     struct call *call = call_of(request);
@@ -146,8 +169,8 @@ void timers_get_done(struct node_request *request)
     struct call *call = call_of(request);
     enum error_code error = request->command.error;
 
-    /* A backend may hand out a final state without the word for it. */
-    if (!error && timer_is_over(request->command.timer->state))
+    /* A storage may return a final state without its error. */
+    if (!error && timer_is_final(request->command.timer->state))
         error = ERROR_GONE;
     call_answer_timer(call, 200, error, request->command.timer);
 }
@@ -185,14 +208,14 @@ enum error_code timers_if_match(struct bytes field, uint32_t *ret_version)
         else
             version = version * 10 + (uint64_t)(opaque.data[i] - '0');
     }
-    /* Only what an ETag of ours can say: no leading zero, no zero. */
+    /* Only the forms of our own ETags: a number without leading zeros, and not 0. */
     if (version == 0 || version > UINT32_MAX || opaque.data[0] == '0')
         version = TIMERS_VERSION_NEVER;
     *ret_version = (uint32_t)version;
     return ERROR_NONE;
 }
 
-/* Headers are looked at when the request begins, and only then can be. False: answered. */
+/* Reads the headers of the request at its begin; later they are gone. False: answered. */
 bool timers_read_if_match(struct call *call)
 {
     static const char wrong[] = "If-Match takes one entity tag, such as \"3\", or *";

@@ -6,7 +6,7 @@
 
 #include "api/core/call.h"
 
-/* The timer of a command, or what was wrong: the `done` of a call about one timer. */
+/* Answers with the timer of a command, or with its error. */
 void timers_done(struct node_request *request);
 void timers_get_done(struct node_request *request);
 
@@ -16,7 +16,7 @@ bool timers_address(struct call *call, enum command_kind kind);
 /* Reads the body of a patch into the command. False: answered. */
 bool timers_read_patch(struct call *call);
 
-/* The same of a touch, which has a time and nothing else. */
+/* Reads the body of a touch into the command: a time and no other field. False: answered. */
 bool timers_read_touch(struct call *call);
 
 /* Reads If-Match into the command. False: answered. */

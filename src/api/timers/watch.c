@@ -1,7 +1,5 @@
-/*
- * Timers that watch an event may be in any partition: all of them are asked, each with one command
- * for all events of the call.
- */
+/* watch.c - completes events. Timers that watch an event may be in any partition: every partition
+ * gets one command with all events of the call. */
 #include "api/timers/watch.h"
 
 #include "api/core/scatter.h"
@@ -12,14 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What the body says. */
+/* The fields of the body. */
 struct ask {
-    struct bytes watch; /* as it stands there; data NULL when it is not there */
+    struct bytes watch; /* raw JSON; data NULL when the field is absent */
     enum command_kind each;
 };
 
-/* The fan's room of a call about many: answers by partition, each in the order of the events, and
- * behind them the texts. */
+/* The room of a scatter with many events: replies by partition, each in the order of the events,
+ * and behind them the texts. */
 struct many {
     size_t event_count;
     char *texts;
@@ -27,7 +25,8 @@ struct many {
     struct command_event events[];
 };
 
-static bool wrong(struct call *call, enum error_code code, const char *pointer, const char *detail)
+static bool watch_wrong(struct call *call, enum error_code code, const char *pointer,
+                        const char *detail)
 {
     struct problem problem;
 
@@ -86,50 +85,50 @@ static void add(struct command_completed *sum, struct command_completed complete
     sum->firing += completed.firing;
 }
 
-static void complete_finish(struct scatter *fan)
+static void complete_finish(struct scatter *scatter)
 {
     struct command_completed sum = {0, 0};
-    enum error_code failure = scatter_failure(fan);
+    enum error_code failure = scatter_failure(scatter);
     struct buffer body;
 
     if (failure) {
-        call_answer_error(fan->call, failure, "Some may be complete: ask again");
+        call_answer_error(scatter->call, failure, "Some may be complete: ask again");
         return;
     }
-    for (size_t i = 0; i < fan->count; i++)
-        add(&sum, fan->parts[i].node.command.completed);
+    for (size_t i = 0; i < scatter->count; i++)
+        add(&sum, scatter->parts[i].node.command.completed);
     buffer_init(&body);
     buffer_append_text(&body, "{");
-    append_completed(&body, fan->parts[0].node.command.each, sum);
+    append_completed(&body, scatter->parts[0].node.command.each, sum);
     buffer_append_text(&body, "}");
-    call_answer_json(fan->call, 200, &body);
+    call_answer_json(scatter->call, 200, &body);
 }
 
 void watch_complete(struct call *call)
 {
     const uint16_t count = node_partition_count(call->api->options.node);
     struct error error;
-    struct scatter *fan;
+    struct scatter *scatter;
     struct ask ask;
 
     if (!read_ask(call, &ask))
         return;
     if (ask.watch.data) {
-        wrong(call, ERROR_INVALID, "#/watch", "The event is in the path");
+        watch_wrong(call, ERROR_INVALID, "#/watch", "The event is in the path");
         return;
     }
     if (name_check(call->parameter, &error)) {
-        wrong(call, ERROR_INVALID, "", error.text);
+        watch_wrong(call, ERROR_INVALID, "", error.text);
         return;
     }
-    fan = scatter_create(call, count);
-    if (!fan)
+    scatter = scatter_create(call, count);
+    if (!scatter)
         return;
-    fan->finish = complete_finish;
+    scatter->finish = complete_finish;
     for (uint16_t i = 0; i < count; i++)
-        fan->parts[i].node.command = (struct command){
+        scatter->parts[i].node.command = (struct command){
             .kind = COMMAND_COMPLETE, .partition = i, .name = call->parameter, .each = ask.each};
-    scatter_submit(fan);
+    scatter_submit(scatter);
 }
 
 /* ---- many ---- */
@@ -140,14 +139,14 @@ void watch_complete_many_begin(struct call *call)
         call_refuses_body(call);
 }
 
-/* What became of one event in all partitions. */
-static enum error_code sum_up(const struct scatter *fan, const struct many *many, size_t index,
+/* The result of one event in all partitions. */
+static enum error_code sum_up(const struct scatter *scatter, const struct many *many, size_t index,
                               struct command_completed *ret_sum)
 {
     enum error_code failure = ERROR_NONE;
 
     *ret_sum = (struct command_completed){0, 0};
-    for (size_t i = 0; i < fan->count; i++) {
+    for (size_t i = 0; i < scatter->count; i++) {
         const struct command_event *event = &many->events[i * many->event_count + index];
 
         add(ret_sum, event->completed);
@@ -157,29 +156,29 @@ static enum error_code sum_up(const struct scatter *fan, const struct many *many
     return failure;
 }
 
-static void many_finish(struct scatter *fan)
+static void many_finish(struct scatter *scatter)
 {
-    const struct many *many = fan->room;
-    const enum command_kind each = fan->parts[0].node.command.each;
-    enum error_code failure = scatter_failure(fan);
+    const struct many *many = scatter->room;
+    const enum command_kind each = scatter->parts[0].node.command.each;
+    enum error_code failure = scatter_failure(scatter);
     struct command_completed sum = {0, 0}, one;
     struct buffer body, results;
     size_t failed = 0;
 
     if (failure) {
-        call_answer_error(fan->call, failure, "Some may be complete: ask again");
+        call_answer_error(scatter->call, failure, "Some may be complete: ask again");
         return;
     }
     buffer_init(&body);
     buffer_init(&results);
     for (size_t i = 0; i < many->event_count; i++) {
-        failure = sum_up(fan, many, i, &one);
+        failure = sum_up(scatter, many, i, &one);
         add(&sum, one);
         buffer_append_text(&results, i > 0 ? ",{" : "{");
         if (failure) {
             failed++;
             buffer_printf(&results, "\"type\":\"/problems/%s\",\"status\":%d", error_slug(failure),
-                          error_status(failure));
+                          problem_status(failure));
         } else {
             append_completed(&results, each, one);
         }
@@ -192,10 +191,10 @@ static void many_finish(struct scatter *fan)
     buffer_append_text(&body, "]}");
     body.failed |= results.failed;
     buffer_deinit(&results);
-    call_answer_json(fan->call, 200, &body);
+    call_answer_json(scatter->call, 200, &body);
 }
 
-/* How many events there are; false: answered. */
+/* Counts the events; false: answered. */
 static bool count_events(struct call *call, struct bytes watch, size_t *ret_count)
 {
     struct json_reader reader;
@@ -203,14 +202,14 @@ static bool count_events(struct call *call, struct bytes watch, size_t *ret_coun
 
     *ret_count = 0;
     if (!watch.data)
-        return wrong(call, ERROR_INVALID, "#", "The field `watch` is missing");
+        return watch_wrong(call, ERROR_INVALID, "#", "The field `watch` is missing");
     json_reader_init(&reader, watch);
     if (json_peek(&reader) != JSON_ARRAY)
-        return wrong(call, ERROR_INVALID, "#/watch", "It must be an array of strings");
+        return watch_wrong(call, ERROR_INVALID, "#/watch", "It must be an array of strings");
     (void)json_enter_array(&reader);
     for (; json_next_element(&reader); ++*ret_count) {
         if (json_peek(&reader) != JSON_STRING)
-            return wrong(call, ERROR_INVALID, "#/watch", "It must be an array of strings");
+            return watch_wrong(call, ERROR_INVALID, "#/watch", "It must be an array of strings");
         (void)json_skip(&reader, NULL);
     }
     if (*ret_count > 0 && *ret_count <= WATCH_EVENTS_MAX)
@@ -243,20 +242,20 @@ static bool read_events(struct call *call, struct bytes watch, struct many *many
             char pointer[32];
 
             snprintf(pointer, sizeof(pointer), "#/watch/%zu", i);
-            return wrong(call, ERROR_INVALID, pointer, error.text);
+            return watch_wrong(call, ERROR_INVALID, pointer, error.text);
         }
     }
     return true;
 }
 
-/* Room for the answers and the texts, as the fan's. NULL: answered. */
-static struct many *many_create(struct call *call, struct scatter *fan, size_t event_count)
+/* Makes the room for replies and texts, and gives it to the scatter. NULL: answered. */
+static struct many *many_create(struct call *call, struct scatter *scatter, size_t event_count)
 {
-    const size_t answer_count = event_count * fan->count;
+    const size_t answer_count = event_count * scatter->count;
     struct many *many;
 
-    fan->room = many = calloc(1, sizeof(*many) + answer_count * sizeof(many->events[0]) +
-                                     call->body.size); /* no decoded text is longer */
+    scatter->room = many = calloc(1, sizeof(*many) + answer_count * sizeof(many->events[0]) +
+                                         call->body.size); /* no decoded text is longer */
     if (!many) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
         return NULL;
@@ -269,29 +268,29 @@ static struct many *many_create(struct call *call, struct scatter *fan, size_t e
 void watch_complete_many(struct call *call)
 {
     struct many *many;
-    struct scatter *fan;
+    struct scatter *scatter;
     struct ask ask;
     size_t count;
 
     if (!read_ask(call, &ask) || !count_events(call, ask.watch, &count))
         return;
-    fan = scatter_create(call, node_partition_count(call->api->options.node));
-    if (!fan)
+    scatter = scatter_create(call, node_partition_count(call->api->options.node));
+    if (!scatter)
         return;
-    many = many_create(call, fan, count);
+    many = many_create(call, scatter, count);
     if (!many || !read_events(call, ask.watch, many))
         return;
-    fan->finish = many_finish;
-    for (size_t i = 0; i < fan->count; i++) {
+    scatter->finish = many_finish;
+    for (size_t i = 0; i < scatter->count; i++) {
         struct command_event *events = &many->events[i * count];
 
         for (size_t j = 0; j < count; j++)
             events[j].name = many->events[j].name;
-        fan->parts[i].node.command = (struct command){.kind = COMMAND_COMPLETE,
-                                                      .partition = (uint16_t)i,
-                                                      .events = events,
-                                                      .event_count = count,
-                                                      .each = ask.each};
+        scatter->parts[i].node.command = (struct command){.kind = COMMAND_COMPLETE,
+                                                          .partition = (uint16_t)i,
+                                                          .events = events,
+                                                          .event_count = count,
+                                                          .each = ask.each};
     }
-    scatter_submit(fan);
+    scatter_submit(scatter);
 }

@@ -1,5 +1,5 @@
 /*
- * watch.h - the calls that say an event happened: one, or many at once.
+ * watch.h - completes events: one, or many in a call.
  */
 #ifndef TICKWHEEL_API_TIMERS_WATCH_H
 #define TICKWHEEL_API_TIMERS_WATCH_H

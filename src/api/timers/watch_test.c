@@ -17,7 +17,7 @@
 #define MANY "/v1/watch/complete"
 #define ONE  "/v1/watch/a/complete"
 
-static int setup(void **state)
+static int watch_test_setup(void **state)
 {
     static const char *const settings[] = {"body_bytes_max", "65536", NULL};
 
@@ -25,13 +25,13 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
+static int watch_test_teardown(void **state)
 {
     fixture_stop(*state);
     return 0;
 }
 
-static void check(struct fixture *fixture, const char *body, const char *answer)
+static void watch_test_check(struct api_fixture *fixture, const char *body, const char *answer)
 {
     fixture_ask(fixture, "POST", MANY, FIXTURE_JSON, bytes_of(body), 200, NULL);
     assert_true(fixture->reply.body.size == strlen(answer) + 1 &&
@@ -41,13 +41,15 @@ static void check(struct fixture *fixture, const char *body, const char *answer)
 /* proves: complete-many */
 static void each_event_is_answered(void **state)
 {
-    check(*state, "{\"watch\":[\"a\",\"\\u0061\"]}",
-          "{\"cancelled\":8,\"already_firing\":12,\"failed\":0,\"results\":["
-          "{\"cancelled\":4,\"already_firing\":6},{\"cancelled\":4,\"already_firing\":6}]}");
-    check(*state, " { \"fire\" : true , \"watch\" : [ \"a\" ] } ",
-          "{\"fired\":4,\"already_firing\":6,\"failed\":0,\"results\":["
-          "{\"fired\":4,\"already_firing\":6}]}");
-    assert_int_equal(node_fake_submitted(((struct fixture *)*state)->node), 2 * FIXTURE_PARTITIONS);
+    watch_test_check(
+        *state, "{\"watch\":[\"a\",\"\\u0061\"]}",
+        "{\"cancelled\":8,\"already_firing\":12,\"failed\":0,\"results\":["
+        "{\"cancelled\":4,\"already_firing\":6},{\"cancelled\":4,\"already_firing\":6}]}");
+    watch_test_check(*state, " { \"fire\" : true , \"watch\" : [ \"a\" ] } ",
+                     "{\"fired\":4,\"already_firing\":6,\"failed\":0,\"results\":["
+                     "{\"fired\":4,\"already_firing\":6}]}");
+    assert_int_equal(node_fake_submitted(((struct api_fixture *)*state)->node),
+                     2 * FIXTURE_PARTITIONS);
 }
 
 /* `count` events of one character each. */
@@ -89,7 +91,7 @@ static void what_is_wrong_is_refused(void **state)
         "{\"watch\":[\"a\"],\"fire\":1}",
         "{\"watch\":[\"a\"],\"other\":1}",
     };
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
 
     for (size_t i = 0; i < sizeof(bodies) / sizeof(*bodies); i++)
         fixture_ask(fixture, "POST", MANY, FIXTURE_JSON, bytes_of(bodies[i]), 422, "invalid");
@@ -107,21 +109,21 @@ static void what_is_wrong_is_refused(void **state)
 /* proves: complete-many */
 static void a_busy_node_is_told_of(void **state)
 {
-    struct fixture *fixture = *state;
+    struct api_fixture *fixture = *state;
 
     node_fake_refuse(fixture->node, ERROR_OVERLOADED);
     fixture_ask(fixture, "POST", MANY, FIXTURE_JSON, BYTES("{\"watch\":[\"a\"]}"), 503,
                 "overloaded");
     node_fake_refuse(fixture->node, ERROR_NONE);
     node_fake_fail(fixture->node, ERROR_IO);
-    check(fixture, "{\"watch\":[\"a\"]}",
-          "{\"cancelled\":4,\"already_firing\":6,\"failed\":1,\"results\":["
-          "{\"type\":\"/problems/io\",\"status\":503}]}");
+    watch_test_check(fixture, "{\"watch\":[\"a\"]}",
+                     "{\"cancelled\":4,\"already_firing\":6,\"failed\":1,\"results\":["
+                     "{\"type\":\"/problems/io\",\"status\":503}]}");
 }
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, watch_test_setup, watch_test_teardown)
     const struct CMUnitTest tests[] = {
         TEST(each_event_is_answered),
         TEST(as_many_as_may_be),

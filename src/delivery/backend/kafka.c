@@ -20,10 +20,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+/* RD_KAFKA_V_KEY casts const away. */
+#pragma GCC diagnostic ignored "-Wcast-qual"
+
 #define TOPICS_MAX     64    /* whose look-up is remembered */
-#define TOPIC_GOOD_MS  30000 /* for so long */
+#define TOPIC_GOOD_MS  30000 /* how long it is trusted */
 #define TOPIC_BAD_MS   1000
-#define LOOK_UP_MS     1000 /* a look-up may take so long, and holds up the connection meanwhile */
+#define LOOK_UP_MS     1000 /* the time-out of a look-up, which holds up the connection meanwhile */
 #define PROBE_PAUSE_MS 250  /* between asking brokers that are away */
 
 struct topic {
@@ -44,13 +47,13 @@ struct kafka {
     struct topic topics[TOPICS_MAX];
 };
 
-static void version(char ret_text[BROKER_VERSION_SIZE])
+static void kafka_version(char ret_text[BROKER_VERSION_SIZE])
 {
     snprintf(ret_text, BROKER_VERSION_SIZE, "librdkafka %.32s", rd_kafka_version_str());
 }
 
 /* What Kafka allows as a topic's name. */
-static const char *refusal(const struct bytes names[], struct bytes key)
+static const char *kafka_refusal(const struct bytes names[], struct bytes key)
 {
     static const char letters[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
@@ -81,8 +84,8 @@ static bool is_fixed(const char *name)
 }
 
 /* The texts of librdkafka are not shown, for they quote the value. */
-static enum error_code set(struct kafka *kafka, const char *name, const char *value,
-                           struct error *ret_error)
+static enum error_code kafka_set(struct kafka *kafka, const char *name, const char *value,
+                                 struct error *ret_error)
 {
     switch (rd_kafka_conf_set(kafka->template, name, value, NULL, 0)) {
     case RD_KAFKA_CONF_OK:
@@ -116,15 +119,15 @@ static enum error_code set_defaults(struct kafka *kafka, struct error *ret_error
     /* Room for as many again whose time was over before their report came. */
     snprintf(queue_max, sizeof(queue_max), "%u", settings->inflight_max * 2);
     for (size_t i = 0; i < sizeof(properties) / sizeof(properties[0]) && !code; i++)
-        code = set(kafka, properties[i][0], properties[i][1], ret_error);
+        code = kafka_set(kafka, properties[i][0], properties[i][1], ret_error);
     if (!code && *url->user) {
-        code = set(kafka, "sasl.username", url->user, ret_error);
+        code = kafka_set(kafka, "sasl.username", url->user, ret_error);
         if (!code)
-            code = set(kafka, "sasl.password", url->password, ret_error);
+            code = kafka_set(kafka, "sasl.password", url->password, ret_error);
         if (!code) /* a password is not sent in the clear unless the URL says so */
-            code = set(kafka, "security.protocol", "sasl_ssl", ret_error);
+            code = kafka_set(kafka, "security.protocol", "sasl_ssl", ret_error);
         if (!code)
-            code = set(kafka, "sasl.mechanism", "PLAIN", ret_error);
+            code = kafka_set(kafka, "sasl.mechanism", "PLAIN", ret_error);
     }
     return code;
 }
@@ -142,7 +145,7 @@ static enum error_code set_parameters(struct kafka *kafka, struct error *ret_err
         if (is_fixed(parameter->name))
             return error_set(ret_error, ERROR_INVALID, "%s: is not for the URL to set",
                              parameter->name);
-        code = set(kafka, parameter->name, parameter->value, ret_error);
+        code = kafka_set(kafka, parameter->name, parameter->value, ret_error);
     }
     return code;
 }
@@ -187,7 +190,7 @@ static void on_error(rd_kafka_t *producer, int code, const char *reason, void *c
         snprintf(kafka->cause, sizeof(kafka->cause), "%s", reason);
 }
 
-/* Its errors come by on_error; the rest is for nobody. */
+/* Its errors come by on_error; the rest is dropped. */
 static void on_log(const rd_kafka_t *producer, int level, const char *facility, const char *text)
 {
     (void)producer;
@@ -198,7 +201,7 @@ static void on_log(const rd_kafka_t *producer, int level, const char *facility, 
 
 /* ---- create and destroy ---- */
 
-static void destroy(void *client)
+static void kafka_destroy(void *client)
 {
     struct kafka *kafka = client;
 
@@ -209,8 +212,8 @@ static void destroy(void *client)
     free(kafka);
 }
 
-static enum error_code create(const struct broker_settings *settings, void **ret_client,
-                              struct error *ret_error)
+static enum error_code kafka_create(const struct broker_settings *settings, void **ret_client,
+                                    struct error *ret_error)
 {
     struct kafka *kafka = calloc(1, sizeof(*kafka));
     enum error_code code;
@@ -225,7 +228,7 @@ static enum error_code create(const struct broker_settings *settings, void **ret
     if (!code)
         code = set_parameters(kafka, ret_error);
     if (code) {
-        destroy(kafka);
+        kafka_destroy(kafka);
         return code;
     }
     rd_kafka_conf_set_opaque(kafka->template, kafka);
@@ -238,7 +241,7 @@ static enum error_code create(const struct broker_settings *settings, void **ret
 
 /* ---- the connection ---- */
 
-static void disconnect(void *client)
+static void kafka_disconnect(void *client)
 {
     struct kafka *kafka = client;
 
@@ -264,7 +267,7 @@ static rd_kafka_resp_err_t probe(struct kafka *kafka, uint64_t timeout_ms)
     return error;
 }
 
-static enum error_code connect_to_server(void *client, struct error *ret_error)
+static enum error_code kafka_connect_to_server(void *client, struct error *ret_error)
 {
     struct kafka *kafka = client;
     rd_kafka_conf_t *conf = rd_kafka_conf_dup(kafka->template);
@@ -286,7 +289,7 @@ static enum error_code connect_to_server(void *client, struct error *ret_error)
     kafka->is_away = false;            /* one of several addresses may have been */
     if (!error)
         return ERROR_NONE;
-    disconnect(kafka);
+    kafka_disconnect(kafka);
     return error_set(ret_error, ERROR_IO, "%.150s",
                      *kafka->cause ? kafka->cause : rd_kafka_err2str(error));
 }
@@ -294,7 +297,7 @@ static enum error_code connect_to_server(void *client, struct error *ret_error)
 /* ---- topics ---- */
 
 /* Asks the brokers for the topic. */
-static rd_kafka_resp_err_t look_up(struct kafka *kafka, const char *name)
+static rd_kafka_resp_err_t kafka_look_up(struct kafka *kafka, const char *name)
 {
     rd_kafka_topic_t *handle = rd_kafka_topic_new(kafka->producer, name, NULL);
     const struct rd_kafka_metadata *metadata;
@@ -313,7 +316,7 @@ static rd_kafka_resp_err_t look_up(struct kafka *kafka, const char *name)
     return error == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE ? RD_KAFKA_RESP_ERR_NO_ERROR : error;
 }
 
-/* Whether the topic was there when last looked at; ERR__TRANSPORT when nobody can say. */
+/* Whether the topic was there when last looked at; ERR__TRANSPORT when no broker can say. */
 static rd_kafka_resp_err_t topic_error(struct kafka *kafka, struct bytes name)
 {
     struct instant now = instant_now();
@@ -329,7 +332,7 @@ static rd_kafka_resp_err_t topic_error(struct kafka *kafka, struct bytes name)
         if (now.ns < topic->bad_until.ns)
             return topic->error;
     }
-    *topic = (struct topic){.error = look_up(kafka, name.data)};
+    *topic = (struct topic){.error = kafka_look_up(kafka, name.data)};
     if (topic->error < 0) /* of librdkafka's own: no answer from a broker */
         return RD_KAFKA_RESP_ERR__TRANSPORT;
     snprintf(topic->name, sizeof(topic->name), "%s", name.data);
@@ -392,7 +395,7 @@ static rd_kafka_resp_err_t produce(struct kafka *kafka, uint64_t ticket,
     return error;
 }
 
-static bool publish(void *client, uint64_t ticket, const struct broker_message *message)
+static bool kafka_publish(void *client, uint64_t ticket, const struct broker_message *message)
 {
     struct kafka *kafka = client;
     rd_kafka_resp_err_t error;
@@ -416,7 +419,8 @@ static bool publish(void *client, uint64_t ticket, const struct broker_message *
     return true;
 }
 
-static enum error_code wait(void *client, int wake_fd, int timeout_ms, struct error *ret_error)
+static enum error_code kafka_wait(void *client, int wake_fd, int timeout_ms,
+                                  struct error *ret_error)
 {
     struct kafka *kafka = client;
     struct pollfd polled[2] = {{.fd = wake_fd, .events = POLLIN},
@@ -432,7 +436,7 @@ static enum error_code wait(void *client, int wake_fd, int timeout_ms, struct er
         ;
     if (rd_kafka_fatal_error(kafka->producer, text, sizeof(text)))
         return error_set(ret_error, ERROR_IO, "%s", text);
-    /* What is under way is left to librdkafka; with nothing at stake a new producer is as good. */
+    /* Messages under way are left to librdkafka; without any, a new producer is as good. */
     if (kafka->is_away && rd_kafka_outq_len(kafka->producer) == 0)
         return error_set(ret_error, ERROR_IO, "%s",
                          *kafka->cause ? kafka->cause : "all brokers are down");
@@ -441,12 +445,12 @@ static enum error_code wait(void *client, int wake_fd, int timeout_ms, struct er
 
 const struct broker_backend broker_kafka = {
     .scheme = "kafka",
-    .version = version,
-    .refusal = refusal,
-    .create = create,
-    .connect = connect_to_server,
-    .publish = publish,
-    .wait = wait,
-    .disconnect = disconnect,
-    .destroy = destroy,
+    .version = kafka_version,
+    .refusal = kafka_refusal,
+    .create = kafka_create,
+    .connect = kafka_connect_to_server,
+    .publish = kafka_publish,
+    .wait = kafka_wait,
+    .disconnect = kafka_disconnect,
+    .destroy = kafka_destroy,
 };

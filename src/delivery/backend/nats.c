@@ -48,13 +48,13 @@ struct nats {
     struct list closed_message; /* in `answers` when the connection is closed */
 };
 
-static void version(char ret_text[BROKER_VERSION_SIZE])
+static void nats_version(char ret_text[BROKER_VERSION_SIZE])
 {
     snprintf(ret_text, BROKER_VERSION_SIZE, "nats.c %.32s", nats_GetVersion());
 }
 
 /* A subject without wildcards. Those that begin with $ are commands to the server. */
-static const char *refusal(const struct bytes names[], struct bytes key)
+static const char *nats_refusal(const struct bytes names[], struct bytes key)
 {
     struct bytes subject = names[0];
 
@@ -77,7 +77,7 @@ static const char *refusal(const struct bytes names[], struct bytes key)
 
 /* ---- settings ---- */
 
-static enum error_code read_parameters(struct nats *nats, struct error *ret_error)
+static enum error_code nats_read_parameters(struct nats *nats, struct error *ret_error)
 {
     const struct broker_url *url = nats->settings->url;
 
@@ -113,7 +113,7 @@ static enum error_code read_servers(struct nats *nats, struct error *ret_error)
     return ERROR_NONE;
 }
 
-static void destroy(void *client)
+static void nats_destroy(void *client)
 {
     struct nats *nats = client;
 
@@ -123,8 +123,8 @@ static void destroy(void *client)
     free(nats);
 }
 
-static enum error_code create(const struct broker_settings *settings, void **ret_client,
-                              struct error *ret_error)
+static enum error_code nats_create(const struct broker_settings *settings, void **ret_client,
+                                   struct error *ret_error)
 {
     struct nats *nats = calloc(1, sizeof(*nats));
     enum error_code code;
@@ -139,11 +139,11 @@ static enum error_code create(const struct broker_settings *settings, void **ret
     pthread_cond_init(&nats->ended, NULL);
     list_init(&nats->closed_message);
     nats->settings = settings;
-    code = read_parameters(nats, ret_error);
+    code = nats_read_parameters(nats, ret_error);
     if (!code)
         code = read_servers(nats, ret_error);
     if (code) {
-        destroy(nats);
+        nats_destroy(nats);
         return code;
     }
     *ret_client = nats;
@@ -152,7 +152,7 @@ static enum error_code create(const struct broker_settings *settings, void **ret
 
 /* ---- on the threads of nats.c ---- */
 
-static void on_closed(natsConnection *connection, void *context)
+static void nats_on_closed(natsConnection *connection, void *context)
 {
     struct nats *nats = context;
 
@@ -174,7 +174,7 @@ static void on_subscription_ended(void *context)
     pthread_mutex_unlock(&nats->lock);
 }
 
-static void read_error(struct json_reader *reader, struct answer *answer)
+static void nats_read_error(struct json_reader *reader, struct answer *answer)
 {
     struct json_string name, text;
     struct bytes number;
@@ -200,8 +200,8 @@ static void read_error(struct json_reader *reader, struct answer *answer)
     answer->result = code == ERR_MESSAGE_TOO_LARGE ? DELIVERY_ENDED : DELIVERY_FAILED;
 }
 
-/* {"stream": "S", "seq": 1} or {"error": {...}}. False for what is neither, such as the answer of a
- * service that listens to the subject too. */
+/* {"stream": "S", "seq": 1} or {"error": {...}}. False for any other text, such as the answer
+ * of a service that listens to the subject too. */
 static bool read_acknowledgement(struct bytes text, struct answer *answer)
 {
     struct json_reader reader;
@@ -216,7 +216,7 @@ static bool read_acknowledgement(struct bytes text, struct answer *answer)
             has_error = true;
             snprintf(answer->error, sizeof(answer->error), "the stream refused");
             answer->result = DELIVERY_FAILED;
-            read_error(&reader, answer);
+            nats_read_error(&reader, answer);
             continue;
         }
         has_sequence = has_sequence || bytes_equal(name.raw, BYTES("seq"));
@@ -291,7 +291,7 @@ static void drop_answers(struct nats *nats)
 }
 
 /* Waits until nats.c has called back for the last time: nothing of ours may go before. */
-static void disconnect(void *client)
+static void nats_disconnect(void *client)
 {
     struct nats *nats = client;
 
@@ -340,7 +340,7 @@ static natsStatus set_options(struct nats *nats, natsOptions *options)
         status = natsOptions_SetPingInterval(options, PING_MS);
     if (status == NATS_OK)
         status = natsOptions_SetWriteDeadline(options, WRITE_DEADLINE_MS);
-    return status == NATS_OK ? natsOptions_SetClosedCB(options, on_closed, nats) : status;
+    return status == NATS_OK ? natsOptions_SetClosedCB(options, nats_on_closed, nats) : status;
 }
 
 static natsStatus subscribe(struct nats *nats)
@@ -359,12 +359,12 @@ static natsStatus subscribe(struct nats *nats)
     if (status != NATS_OK)
         return status;
     status = natsSubscription_SetOnCompleteCB(nats->subscription, on_subscription_ended, nats);
-    nats->is_subscription_ended = status != NATS_OK; /* nobody will say it */
+    nats->is_subscription_ended = status != NATS_OK; /* no callback will report it */
     return status == NATS_OK ? natsSubscription_SetPendingLimits(nats->subscription, -1, -1)
                              : status;
 }
 
-static enum error_code connect_to_server(void *client, struct error *ret_error)
+static enum error_code nats_connect_to_server(void *client, struct error *ret_error)
 {
     struct nats *nats = client;
     natsOptions *options = NULL;
@@ -380,7 +380,7 @@ static enum error_code connect_to_server(void *client, struct error *ret_error)
         status = subscribe(nats);
     if (status == NATS_OK)
         return ERROR_NONE;
-    disconnect(nats);
+    nats_disconnect(nats);
     return error_set(ret_error, ERROR_IO, "%s", natsStatus_GetText(status));
 }
 
@@ -413,7 +413,7 @@ static natsStatus send(struct nats *nats, uint64_t ticket, const struct broker_m
     return status;
 }
 
-static bool publish(void *client, uint64_t ticket, const struct broker_message *message)
+static bool nats_publish(void *client, uint64_t ticket, const struct broker_message *message)
 {
     struct nats *nats = client;
     natsStatus status = send(nats, ticket, message);
@@ -426,7 +426,7 @@ static bool publish(void *client, uint64_t ticket, const struct broker_message *
     return true;
 }
 
-static enum error_code wait(void *client, int wake_fd, int timeout_ms, struct error *ret_error)
+static enum error_code nats_wait(void *client, int wake_fd, int timeout_ms, struct error *ret_error)
 {
     struct nats *nats = client;
     struct pollfd polled[2] = {{.fd = wake_fd, .events = POLLIN},
@@ -445,12 +445,12 @@ static enum error_code wait(void *client, int wake_fd, int timeout_ms, struct er
 
 const struct broker_backend broker_nats = {
     .scheme = "nats",
-    .version = version,
-    .refusal = refusal,
-    .create = create,
-    .connect = connect_to_server,
-    .publish = publish,
-    .wait = wait,
-    .disconnect = disconnect,
-    .destroy = destroy,
+    .version = nats_version,
+    .refusal = nats_refusal,
+    .create = nats_create,
+    .connect = nats_connect_to_server,
+    .publish = nats_publish,
+    .wait = nats_wait,
+    .disconnect = nats_disconnect,
+    .destroy = nats_destroy,
 };

@@ -5,17 +5,26 @@
  *
  * An exchange that does not exist, or is not for us to write to, closes the whole channel, with
  * everything under way on it. So an exchange is looked up on a channel of its own before the first
- * message goes to it, and one that has closed the channel all the same is left alone for a while:
+ * message goes to it, and an exchange that closes the channel in spite of this is left alone for a
+ * while:
  * one bad target must not stop the others.
  */
 #include "base/random.h"
 #include "delivery/backend/backends.h"
 #include "sys/clock.h"
 
+/* From version 0.12 on librabbitmq warns of its headers' old names. */
+#if __has_include(<rabbitmq-c/amqp.h>)
+#include <rabbitmq-c/amqp.h>
+#include <rabbitmq-c/framing.h>
+#include <rabbitmq-c/ssl_socket.h>
+#include <rabbitmq-c/tcp_socket.h>
+#else
 #include <amqp.h>
 #include <amqp_framing.h>
 #include <amqp_ssl_socket.h>
 #include <amqp_tcp_socket.h>
+#endif
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -30,7 +39,7 @@
 #define USER_TIMEOUT_MS  15000
 #define EXCHANGES_MAX    64 /* whose look-up is remembered */
 #define EXCHANGE_BAD_MS  1000
-#define EXCHANGE_SHUT_MS 10000 /* one that has closed the channel */
+#define EXCHANGE_SHUT_MS 10000 /* an exchange that has closed the channel */
 
 struct exchange {
     char name[TARGET_PATH_SIZE_MAX + 1];
@@ -41,7 +50,7 @@ struct exchange {
 };
 
 /* A message without a confirm. */
-struct sent {
+struct rabbitmq_sent {
     uint64_t ticket;
     uint64_t id_hash; /* a message that comes back is known by its id */
     bool is_settled, is_returned;
@@ -54,7 +63,7 @@ struct rabbitmq {
     uint16_t port;
     const char *ca_file;
     amqp_connection_state_t connection;
-    struct sent *ring;
+    struct rabbitmq_sent *ring;
     size_t capacity; /* a power of two */
     uint64_t head;   /* the tag of the oldest that is not settled */
     uint64_t tail;   /* the tag of the next message */
@@ -67,12 +76,12 @@ struct rabbitmq {
     size_t entry_capacity;
 };
 
-static void version(char ret_text[BROKER_VERSION_SIZE])
+static void rabbitmq_version(char ret_text[BROKER_VERSION_SIZE])
 {
     snprintf(ret_text, BROKER_VERSION_SIZE, "librabbitmq %.32s", amqp_version());
 }
 
-static const char *refusal(const struct bytes names[], struct bytes key)
+static const char *rabbitmq_refusal(const struct bytes names[], struct bytes key)
 {
     if (key.data)
         return "may have no key: the routing key is the end of the path";
@@ -86,7 +95,7 @@ static amqp_bytes_t bytes_for(struct bytes bytes)
     return (amqp_bytes_t){.len = bytes.size, .bytes = (void *)(uintptr_t)bytes.data};
 }
 
-static uint64_t hash_of(struct bytes text)
+static uint64_t rabbitmq_hash_of(struct bytes text)
 {
     uint64_t hash = text.size;
 
@@ -97,7 +106,7 @@ static uint64_t hash_of(struct bytes text)
 
 /* ---- settings ---- */
 
-static void destroy(void *client)
+static void rabbitmq_destroy(void *client)
 {
     struct rabbitmq *rabbitmq = client;
 
@@ -123,8 +132,8 @@ static enum error_code read_settings(struct rabbitmq *rabbitmq, struct error *re
     return broker_url_host(url, is_tls ? 5671 : 5672, rabbitmq->host, &rabbitmq->port, ret_error);
 }
 
-static enum error_code create(const struct broker_settings *settings, void **ret_client,
-                              struct error *ret_error)
+static enum error_code rabbitmq_create(const struct broker_settings *settings, void **ret_client,
+                                       struct error *ret_error)
 {
     struct rabbitmq *rabbitmq = calloc(1, sizeof(*rabbitmq));
     enum error_code code;
@@ -139,7 +148,7 @@ static enum error_code create(const struct broker_settings *settings, void **ret
     code = rabbitmq->ring ? read_settings(rabbitmq, ret_error)
                           : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     if (code) {
-        destroy(rabbitmq);
+        rabbitmq_destroy(rabbitmq);
         return code;
     }
     *ret_client = rabbitmq;
@@ -160,15 +169,15 @@ static void format_close(const amqp_method_t *method, char ret_text[160])
              (const char *)text.bytes);
 }
 
-static void lose(struct rabbitmq *rabbitmq, const char *cause)
+static void rabbitmq_lose(struct rabbitmq *rabbitmq, const char *cause)
 {
     if (!rabbitmq->is_lost)
         snprintf(rabbitmq->cause, sizeof(rabbitmq->cause), "%s", cause);
     rabbitmq->is_lost = true;
 }
 
-/* Whether the call before went well; else the connection is lost, and says why. */
-static bool check_reply(struct rabbitmq *rabbitmq, amqp_rpc_reply_t reply)
+/* Whether the call before went well; otherwise the connection is lost, with the reason. */
+static bool rabbitmq_check_reply(struct rabbitmq *rabbitmq, amqp_rpc_reply_t reply)
 {
     char text[160];
 
@@ -177,18 +186,18 @@ static bool check_reply(struct rabbitmq *rabbitmq, amqp_rpc_reply_t reply)
         return true;
     case AMQP_RESPONSE_SERVER_EXCEPTION:
         format_close(&reply.reply, text);
-        lose(rabbitmq, text);
+        rabbitmq_lose(rabbitmq, text);
         return false;
     case AMQP_RESPONSE_LIBRARY_EXCEPTION:
-        lose(rabbitmq, amqp_error_string2(reply.library_error));
+        rabbitmq_lose(rabbitmq, amqp_error_string2(reply.library_error));
         return false;
     default:
-        lose(rabbitmq, "no reply");
+        rabbitmq_lose(rabbitmq, "no reply");
         return false;
     }
 }
 
-static void disconnect(void *client)
+static void rabbitmq_disconnect(void *client)
 {
     struct rabbitmq *rabbitmq = client;
 
@@ -215,8 +224,8 @@ static amqp_socket_t *make_socket(struct rabbitmq *rabbitmq)
     return NULL;
 }
 
-/* Asks to be told when the server is out of memory or disk, and says who we are. */
-static amqp_rpc_reply_t log_in(struct rabbitmq *rabbitmq)
+/* Asks to be told when the server is out of memory or disk, and names this client. */
+static amqp_rpc_reply_t rabbitmq_log_in(struct rabbitmq *rabbitmq)
 {
     const struct broker_url *url = rabbitmq->settings->url;
     amqp_table_entry_t capability = {
@@ -242,7 +251,7 @@ static amqp_rpc_reply_t log_in(struct rabbitmq *rabbitmq)
 static bool open_channel(struct rabbitmq *rabbitmq, amqp_channel_t channel)
 {
     amqp_channel_open(rabbitmq->connection, channel);
-    return check_reply(rabbitmq, amqp_get_rpc_reply(rabbitmq->connection));
+    return rabbitmq_check_reply(rabbitmq, amqp_get_rpc_reply(rabbitmq->connection));
 }
 
 static bool open_connection(struct rabbitmq *rabbitmq)
@@ -257,12 +266,12 @@ static bool open_connection(struct rabbitmq *rabbitmq)
     rabbitmq->connection = amqp_new_connection();
     made = rabbitmq->connection ? make_socket(rabbitmq) : NULL;
     if (!made) {
-        lose(rabbitmq, rabbitmq->ca_file ? "no memory, or no cacert" : "out of memory");
+        rabbitmq_lose(rabbitmq, rabbitmq->ca_file ? "no memory, or no cacert" : "out of memory");
         return false;
     }
     status = amqp_socket_open_noblock(made, rabbitmq->host, rabbitmq->port, &timeout);
     if (status != AMQP_STATUS_OK) {
-        lose(rabbitmq, amqp_error_string2(status));
+        rabbitmq_lose(rabbitmq, amqp_error_string2(status));
         return false;
     }
     /* A server that is out of memory stops reading: this bounds how long a write may wait. */
@@ -270,14 +279,14 @@ static bool open_connection(struct rabbitmq *rabbitmq)
                &user_timeout_ms, sizeof(user_timeout_ms));
     amqp_set_handshake_timeout(rabbitmq->connection, &timeout);
     amqp_set_rpc_timeout(rabbitmq->connection, &timeout);
-    if (!check_reply(rabbitmq, log_in(rabbitmq)) || !open_channel(rabbitmq, CHANNEL) ||
-        !open_channel(rabbitmq, CHANNEL_LOOK_UP))
+    if (!rabbitmq_check_reply(rabbitmq, rabbitmq_log_in(rabbitmq)) ||
+        !open_channel(rabbitmq, CHANNEL) || !open_channel(rabbitmq, CHANNEL_LOOK_UP))
         return false;
     amqp_confirm_select(rabbitmq->connection, CHANNEL);
-    return check_reply(rabbitmq, amqp_get_rpc_reply(rabbitmq->connection));
+    return rabbitmq_check_reply(rabbitmq, amqp_get_rpc_reply(rabbitmq->connection));
 }
 
-static enum error_code connect_to_server(void *client, struct error *ret_error)
+static enum error_code rabbitmq_connect_to_server(void *client, struct error *ret_error)
 {
     struct rabbitmq *rabbitmq = client;
 
@@ -285,7 +294,7 @@ static enum error_code connect_to_server(void *client, struct error *ret_error)
     rabbitmq->head = rabbitmq->tail = 1;
     if (open_connection(rabbitmq))
         return ERROR_NONE;
-    disconnect(rabbitmq);
+    rabbitmq_disconnect(rabbitmq);
     return error_set(ret_error, ERROR_IO, "%s", rabbitmq->cause);
 }
 
@@ -301,7 +310,7 @@ static void shut(struct exchange *exchange, enum delivery_result result, const c
 }
 
 /* Asks the server; a channel that it closes over this is opened again. */
-static void look_up(struct rabbitmq *rabbitmq, struct exchange *exchange)
+static void rabbitmq_look_up(struct rabbitmq *rabbitmq, struct exchange *exchange)
 {
     amqp_channel_close_ok_t ok = {0};
     amqp_rpc_reply_t reply;
@@ -315,7 +324,7 @@ static void look_up(struct rabbitmq *rabbitmq, struct exchange *exchange)
         return;
     if (reply.reply_type != AMQP_RESPONSE_SERVER_EXCEPTION ||
         reply.reply.id != AMQP_CHANNEL_CLOSE_METHOD) {
-        check_reply(rabbitmq, reply);
+        rabbitmq_check_reply(rabbitmq, reply);
         return;
     }
     format_close(&reply.reply, text);
@@ -326,15 +335,15 @@ static void look_up(struct rabbitmq *rabbitmq, struct exchange *exchange)
          text, EXCHANGE_BAD_MS);
     if (amqp_send_method(rabbitmq->connection, CHANNEL_LOOK_UP, AMQP_CHANNEL_CLOSE_OK_METHOD,
                          &ok) != AMQP_STATUS_OK)
-        lose(rabbitmq, "the connection broke");
+        rabbitmq_lose(rabbitmq, "the connection broke");
     else
         open_channel(rabbitmq, CHANNEL_LOOK_UP);
 }
 
-/* The entry of this exchange; one that is neither known nor bad cannot be told now. */
+/* The entry of this exchange; an exchange that is neither known nor bad cannot be told now. */
 static struct exchange *find_exchange(struct rabbitmq *rabbitmq, struct bytes name)
 {
-    struct exchange *exchange = &rabbitmq->exchanges[hash_of(name) % EXCHANGES_MAX];
+    struct exchange *exchange = &rabbitmq->exchanges[rabbitmq_hash_of(name) % EXCHANGES_MAX];
 
     if (strcmp(exchange->name, name.data) != 0) {
         *exchange = (struct exchange){.is_known = name.size == 0}; /* the default one is always */
@@ -343,7 +352,7 @@ static struct exchange *find_exchange(struct rabbitmq *rabbitmq, struct bytes na
     if (!exchange->is_known && instant_now().ns >= exchange->bad_until.ns) {
         exchange->is_known = name.size == 0;
         if (!exchange->is_known)
-            look_up(rabbitmq, exchange);
+            rabbitmq_look_up(rabbitmq, exchange);
     }
     return exchange;
 }
@@ -408,7 +417,7 @@ static amqp_basic_properties_t make_properties(struct rabbitmq *rabbitmq,
 }
 
 /* librabbitmq waits where the socket takes no more; so it is only asked when there is room. */
-static bool has_room(struct rabbitmq *rabbitmq)
+static bool rabbitmq_has_room(struct rabbitmq *rabbitmq)
 {
     struct pollfd polled = {.fd = amqp_get_sockfd(rabbitmq->connection), .events = POLLOUT};
 
@@ -418,7 +427,7 @@ static bool has_room(struct rabbitmq *rabbitmq)
     return !rabbitmq->wants_out;
 }
 
-static bool publish(void *client, uint64_t ticket, const struct broker_message *message)
+static bool rabbitmq_publish(void *client, uint64_t ticket, const struct broker_message *message)
 {
     struct rabbitmq *rabbitmq = client;
     struct broker_sink *sink = rabbitmq->settings->sink;
@@ -426,7 +435,7 @@ static bool publish(void *client, uint64_t ticket, const struct broker_message *
     amqp_basic_properties_t properties;
     int status;
 
-    if (rabbitmq->is_lost || !has_room(rabbitmq))
+    if (rabbitmq->is_lost || !rabbitmq_has_room(rabbitmq))
         return false;
     exchange = find_exchange(rabbitmq, message->names[0]);
     if (rabbitmq->is_lost)
@@ -440,21 +449,21 @@ static bool publish(void *client, uint64_t ticket, const struct broker_message *
         return true;
     }
     properties = make_properties(rabbitmq, message);
-    rabbitmq->ring[rabbitmq->tail++ & (rabbitmq->capacity - 1)] =
-        (struct sent){.ticket = ticket, .id_hash = hash_of(bytes_of(message->id))};
+    rabbitmq->ring[rabbitmq->tail++ & (rabbitmq->capacity - 1)] = (struct rabbitmq_sent){
+        .ticket = ticket, .id_hash = rabbitmq_hash_of(bytes_of(message->id))};
     status = amqp_basic_publish(rabbitmq->connection, CHANNEL, bytes_for(message->names[0]),
                                 bytes_for(message->names[1]), 1, 0, &properties,
                                 bytes_for(message->payload));
     if (status != AMQP_STATUS_OK)
-        lose(rabbitmq, amqp_error_string2(status));
+        rabbitmq_lose(rabbitmq, amqp_error_string2(status));
     return true;
 }
 
-/* ---- what comes in ---- */
+/* ---- incoming frames ---- */
 
-static void settle(struct rabbitmq *rabbitmq, uint64_t tag, enum delivery_result result)
+static void rabbitmq_settle(struct rabbitmq *rabbitmq, uint64_t tag, enum delivery_result result)
 {
-    struct sent *sent = &rabbitmq->ring[tag & (rabbitmq->capacity - 1)];
+    struct rabbitmq_sent *sent = &rabbitmq->ring[tag & (rabbitmq->capacity - 1)];
     char text[100];
 
     if (tag < rabbitmq->head || tag >= rabbitmq->tail || sent->is_settled)
@@ -477,11 +486,11 @@ static void settle_all(struct rabbitmq *rabbitmq, uint64_t tag, amqp_boolean_t m
                        enum delivery_result result)
 {
     if (!multiple) {
-        settle(rabbitmq, tag, result);
+        rabbitmq_settle(rabbitmq, tag, result);
         return;
     }
     for (uint64_t at = rabbitmq->head; at <= tag && at < rabbitmq->tail; at++)
-        settle(rabbitmq, at, result);
+        rabbitmq_settle(rabbitmq, at, result);
 }
 
 /* A message comes back before its confirm. */
@@ -494,13 +503,14 @@ static void take_back(struct rabbitmq *rabbitmq, const amqp_basic_return_t *retu
     snprintf(reason, sizeof(reason), "%.*s",
              (int)(returned->reply_text.len < 50 ? returned->reply_text.len : 50),
              (const char *)returned->reply_text.bytes);
-    if (!check_reply(rabbitmq, amqp_read_message(rabbitmq->connection, CHANNEL, &message, 0)))
+    if (!rabbitmq_check_reply(rabbitmq,
+                              amqp_read_message(rabbitmq->connection, CHANNEL, &message, 0)))
         return;
-    hash = hash_of(
+    hash = rabbitmq_hash_of(
         (struct bytes){message.properties.message_id.bytes, message.properties.message_id.len});
     amqp_destroy_message(&message);
     for (uint64_t tag = rabbitmq->head; tag < rabbitmq->tail; tag++) {
-        struct sent *sent = &rabbitmq->ring[tag & (rabbitmq->capacity - 1)];
+        struct rabbitmq_sent *sent = &rabbitmq->ring[tag & (rabbitmq->capacity - 1)];
 
         if (sent->is_settled || sent->is_returned || sent->id_hash != hash)
             continue;
@@ -536,15 +546,15 @@ static void take_method(struct rabbitmq *rabbitmq, const amqp_method_t *method)
     case AMQP_CONNECTION_CLOSE_METHOD:
         format_close(method, text);
         blame_exchange(rabbitmq, text);
-        lose(rabbitmq, text);
+        rabbitmq_lose(rabbitmq, text);
         break;
     default:
         break;
     }
 }
 
-/* Takes all that has come; librabbitmq sees to heartbeats meanwhile. */
-static void receive(struct rabbitmq *rabbitmq)
+/* Takes every frame that has come; librabbitmq sees to heartbeats meanwhile. */
+static void rabbitmq_receive(struct rabbitmq *rabbitmq)
 {
     struct timeval at_once = {0};
     amqp_frame_t frame;
@@ -555,14 +565,15 @@ static void receive(struct rabbitmq *rabbitmq)
         if (status == AMQP_STATUS_TIMEOUT)
             break;
         if (status != AMQP_STATUS_OK)
-            lose(rabbitmq, amqp_error_string2(status));
+            rabbitmq_lose(rabbitmq, amqp_error_string2(status));
         else if (frame.frame_type == AMQP_FRAME_METHOD)
             take_method(rabbitmq, &frame.payload.method);
     }
     amqp_maybe_release_buffers(rabbitmq->connection);
 }
 
-static enum error_code wait(void *client, int wake_fd, int timeout_ms, struct error *ret_error)
+static enum error_code rabbitmq_wait(void *client, int wake_fd, int timeout_ms,
+                                     struct error *ret_error)
 {
     struct rabbitmq *rabbitmq = client;
     int heartbeat_ms = HEARTBEAT_S * 1000 / 4;
@@ -581,18 +592,18 @@ static enum error_code wait(void *client, int wake_fd, int timeout_ms, struct er
     if (poll(polled, 2, timeout_ms) < 0 && errno != EINTR)
         return error_set(ret_error, ERROR_IO, "the system refuses to wait");
     if (!rabbitmq->is_lost)
-        receive(rabbitmq);
+        rabbitmq_receive(rabbitmq);
     return rabbitmq->is_lost ? error_set(ret_error, ERROR_IO, "%s", rabbitmq->cause) : ERROR_NONE;
 }
 
 const struct broker_backend broker_rabbitmq = {
     .scheme = "amqp",
-    .version = version,
-    .refusal = refusal,
-    .create = create,
-    .connect = connect_to_server,
-    .publish = publish,
-    .wait = wait,
-    .disconnect = disconnect,
-    .destroy = destroy,
+    .version = rabbitmq_version,
+    .refusal = rabbitmq_refusal,
+    .create = rabbitmq_create,
+    .connect = rabbitmq_connect_to_server,
+    .publish = rabbitmq_publish,
+    .wait = rabbitmq_wait,
+    .disconnect = rabbitmq_disconnect,
+    .destroy = rabbitmq_destroy,
 };

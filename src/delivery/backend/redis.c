@@ -36,13 +36,13 @@ struct redis {
     size_t argument_capacity;
 };
 
-static void version(char ret_text[BROKER_VERSION_SIZE])
+static void redis_version(char ret_text[BROKER_VERSION_SIZE])
 {
     snprintf(ret_text, BROKER_VERSION_SIZE, "hiredis %d.%d.%d", HIREDIS_MAJOR, HIREDIS_MINOR,
              HIREDIS_PATCH);
 }
 
-static const char *refusal(const struct bytes names[], struct bytes key)
+static const char *redis_refusal(const struct bytes names[], struct bytes key)
 {
     if (key.data)
         return "may have no key: a stream has none";
@@ -56,7 +56,7 @@ static bool is_number(const char *text)
     return *text && strspn(text, "0123456789") == strlen(text) && strlen(text) < 19;
 }
 
-static enum error_code read_parameters(struct redis *redis, struct error *ret_error)
+static enum error_code redis_read_parameters(struct redis *redis, struct error *ret_error)
 {
     const struct broker_url *url = redis->settings->url;
 
@@ -75,7 +75,7 @@ static enum error_code read_parameters(struct redis *redis, struct error *ret_er
     return broker_url_host(url, 6379, redis->host, &redis->port, ret_error);
 }
 
-static void destroy(void *client)
+static void redis_destroy(void *client)
 {
     struct redis *redis = client;
 
@@ -86,8 +86,8 @@ static void destroy(void *client)
     free(redis);
 }
 
-static enum error_code create(const struct broker_settings *settings, void **ret_client,
-                              struct error *ret_error)
+static enum error_code redis_create(const struct broker_settings *settings, void **ret_client,
+                                    struct error *ret_error)
 {
     struct redis *redis = calloc(1, sizeof(*redis));
     enum error_code code;
@@ -100,10 +100,10 @@ static enum error_code create(const struct broker_settings *settings, void **ret
     for (redis->capacity = 2; redis->capacity < 2 * (size_t)settings->inflight_max;)
         redis->capacity *= 2;
     redis->ring = calloc(redis->capacity, sizeof(*redis->ring));
-    code = redis->ring ? read_parameters(redis, ret_error)
+    code = redis->ring ? redis_read_parameters(redis, ret_error)
                        : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     if (code) {
-        destroy(redis);
+        redis_destroy(redis);
         return code;
     }
     *ret_client = redis;
@@ -112,7 +112,7 @@ static enum error_code create(const struct broker_settings *settings, void **ret
 
 /* ---- the connection ---- */
 
-static void disconnect(void *client)
+static void redis_disconnect(void *client)
 {
     struct redis *redis = client;
 
@@ -134,8 +134,8 @@ static enum error_code lost(const struct redis *redis, struct error *ret_error)
 }
 
 /* Sends one command and waits for its reply, while the connection still blocks. */
-static enum error_code ask(struct redis *redis, int count, const char *arguments[],
-                           struct error *ret_error)
+static enum error_code redis_ask(struct redis *redis, int count, const char *arguments[],
+                                 struct error *ret_error)
 {
     redisReply *reply = redisCommandArgv(redis->context, count, arguments, NULL);
     enum error_code code = ERROR_NONE;
@@ -148,7 +148,7 @@ static enum error_code ask(struct redis *redis, int count, const char *arguments
     return code;
 }
 
-static enum error_code log_in(struct redis *redis, struct error *ret_error)
+static enum error_code redis_log_in(struct redis *redis, struct error *ret_error)
 {
     const struct broker_url *url = redis->settings->url;
     const char *name[] = {"AUTH", url->user, url->password};
@@ -158,10 +158,12 @@ static enum error_code log_in(struct redis *redis, struct error *ret_error)
     enum error_code code = ERROR_NONE;
 
     if (*url->password)
-        code = *url->user ? ask(redis, 3, name, ret_error) : ask(redis, 2, secret, ret_error);
+        code = *url->user ? redis_ask(redis, 3, name, ret_error)
+                          : redis_ask(redis, 2, secret, ret_error);
     if (!code && *url->path)
-        code = ask(redis, 2, database, ret_error);
-    return code ? code : ask(redis, 1, ping, ret_error); /* it may still be loading its data */
+        code = redis_ask(redis, 2, database, ret_error);
+    return code ? code
+                : redis_ask(redis, 1, ping, ret_error); /* it may still be loading its data */
 }
 
 static bool stop_blocking(const redisContext *context)
@@ -174,7 +176,7 @@ static bool stop_blocking(const redisContext *context)
     return flags >= 0 && fcntl(context->fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
-static enum error_code connect_to_server(void *client, struct error *ret_error)
+static enum error_code redis_connect_to_server(void *client, struct error *ret_error)
 {
     struct redis *redis = client;
     uint64_t timeout_ms = redis->settings->connect_timeout_ms;
@@ -188,12 +190,12 @@ static enum error_code connect_to_server(void *client, struct error *ret_error)
     if (!code) {
         redisSetTimeout(redis->context, timeout);
         redisEnableKeepAlive(redis->context);
-        code = log_in(redis, ret_error);
+        code = redis_log_in(redis, ret_error);
     }
     if (!code && !stop_blocking(redis->context))
         code = error_set(ret_error, ERROR_IO, "the system refuses");
     if (code) {
-        disconnect(redis);
+        redis_disconnect(redis);
         return code;
     }
     redis->context->flags &= ~REDIS_BLOCK;
@@ -221,14 +223,14 @@ static bool reserve_arguments(struct redis *redis, size_t count)
     return true;
 }
 
-static size_t add(struct redis *redis, size_t at, struct bytes argument)
+static size_t redis_add(struct redis *redis, size_t at, struct bytes argument)
 {
     redis->arguments[at] = argument.data ? argument.data : "";
     redis->argument_sizes[at] = argument.size;
     return at + 1;
 }
 
-static bool publish(void *client, uint64_t ticket, const struct broker_message *message)
+static bool redis_publish(void *client, uint64_t ticket, const struct broker_message *message)
 {
     struct redis *redis = client;
     size_t count = 0;
@@ -239,20 +241,20 @@ static bool publish(void *client, uint64_t ticket, const struct broker_message *
         broker_outcome(redis->settings->sink, ticket, DELIVERY_FAILED, "out of memory");
         return true;
     }
-    count = add(redis, count, BYTES("XADD"));
-    count = add(redis, count, message->names[0]);
+    count = redis_add(redis, count, BYTES("XADD"));
+    count = redis_add(redis, count, message->names[0]);
     if (*redis->maxlen) {
-        count = add(redis, count, BYTES("MAXLEN"));
-        count = add(redis, count, BYTES("~"));
-        count = add(redis, count, bytes_of(redis->maxlen));
+        count = redis_add(redis, count, BYTES("MAXLEN"));
+        count = redis_add(redis, count, BYTES("~"));
+        count = redis_add(redis, count, bytes_of(redis->maxlen));
     }
-    count = add(redis, count, BYTES("*"));
+    count = redis_add(redis, count, BYTES("*"));
     for (size_t i = 0; i < message->field_count; i++) {
-        count = add(redis, count, bytes_of(message->fields[i].name));
-        count = add(redis, count, message->fields[i].value);
+        count = redis_add(redis, count, bytes_of(message->fields[i].name));
+        count = redis_add(redis, count, message->fields[i].value);
     }
-    count = add(redis, count, BYTES("payload"));
-    count = add(redis, count, message->payload);
+    count = redis_add(redis, count, BYTES("payload"));
+    count = redis_add(redis, count, message->payload);
     if (redisAppendCommandArgv(redis->context, (int)count, redis->arguments,
                                redis->argument_sizes) != REDIS_OK)
         redis->is_lost = true; /* what hiredis holds of it is unknown: `wait` ends the connection */
@@ -262,7 +264,7 @@ static bool publish(void *client, uint64_t ticket, const struct broker_message *
 
 /* WRONGTYPE: there is something else of that name, and it will stay. The rest may pass: the server
  * loads its data, is out of memory, cannot write, refuses the user. */
-static void settle(struct redis *redis, const redisReply *reply)
+static void redis_settle(struct redis *redis, const redisReply *reply)
 {
     uint64_t ticket = redis->ring[redis->head++ & (redis->capacity - 1)];
     struct broker_sink *sink = redis->settings->sink;
@@ -282,7 +284,7 @@ static void settle(struct redis *redis, const redisReply *reply)
     }
 }
 
-static bool receive(struct redis *redis)
+static bool redis_receive(struct redis *redis)
 {
     void *reply;
 
@@ -294,14 +296,15 @@ static bool receive(struct redis *redis)
         if (!reply)
             return true;
         if (redis->head != redis->tail)
-            settle(redis, reply);
+            redis_settle(redis, reply);
         freeReplyObject(reply);
         if (redis->is_lost)
             return false;
     }
 }
 
-static enum error_code wait(void *client, int wake_fd, int timeout_ms, struct error *ret_error)
+static enum error_code redis_wait(void *client, int wake_fd, int timeout_ms,
+                                  struct error *ret_error)
 {
     struct redis *redis = client;
     struct pollfd polled[2] = {{.fd = wake_fd, .events = POLLIN},
@@ -316,19 +319,19 @@ static enum error_code wait(void *client, int wake_fd, int timeout_ms, struct er
         polled[1].events |= POLLOUT;
     if (poll(polled, 2, timeout_ms) < 0 && errno != EINTR)
         return error_set(ret_error, ERROR_IO, "the system refuses to wait");
-    if ((polled[1].revents & ~POLLOUT) && !receive(redis))
+    if ((polled[1].revents & ~POLLOUT) && !redis_receive(redis))
         return lost(redis, ret_error);
     return ERROR_NONE;
 }
 
 const struct broker_backend broker_redis = {
     .scheme = "redis",
-    .version = version,
-    .refusal = refusal,
-    .create = create,
-    .connect = connect_to_server,
-    .publish = publish,
-    .wait = wait,
-    .disconnect = disconnect,
-    .destroy = destroy,
+    .version = redis_version,
+    .refusal = redis_refusal,
+    .create = redis_create,
+    .connect = redis_connect_to_server,
+    .publish = redis_publish,
+    .wait = redis_wait,
+    .disconnect = redis_disconnect,
+    .destroy = redis_destroy,
 };

@@ -1,3 +1,4 @@
+/* client.c - the HTTP client of tests: connects, sends bytes, reads one answer at a time. */
 #include "http/testing/client.h"
 
 #include <arpa/inet.h>
@@ -21,7 +22,7 @@ void client_open_narrow(struct client *client, uint16_t port, int room)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
     struct timeval patience = {.tv_sec = CLIENT_PATIENCE_MS / 1000};
-    int on = 1, result;
+    int on = 1;
 
     buffer_init(&client->in);
     client->taken = 0;
@@ -33,7 +34,7 @@ void client_open_narrow(struct client *client, uint16_t port, int room)
     setsockopt(client->socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     setsockopt(client->socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    result = connect(client->socket, (struct sockaddr *)&address, sizeof(address));
+    int result = connect(client->socket, (struct sockaddr *)&address, sizeof(address));
     assert(result == 0);
     (void)result;
 }
@@ -42,10 +43,9 @@ bool client_can_connect(uint16_t port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool can;
 
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    can = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+    bool can = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
     close(fd);
     return can;
 }
@@ -96,14 +96,12 @@ bool client_printf(struct client *client, const char *format, ...)
 {
     va_list arguments;
     char *text;
-    int size;
-    bool is_sent;
 
     va_start(arguments, format);
-    size = vasprintf(&text, format, arguments);
+    int size = vasprintf(&text, format, arguments);
     va_end(arguments);
     assert(size >= 0);
-    is_sent = client_send(client, (struct bytes){text, (size_t)size});
+    bool is_sent = client_send(client, (struct bytes){text, (size_t)size});
     free(text);
     return is_sent;
 }
@@ -127,10 +125,9 @@ enum { RECEIVE_BYTES = 65536 };
 static bool receive_more(struct client *client)
 {
     char *room = buffer_reserve(&client->in, RECEIVE_BYTES + 1);
-    ssize_t size;
 
     assert(room);
-    size = recv(client->socket, room, RECEIVE_BYTES, 0);
+    ssize_t size = recv(client->socket, room, RECEIVE_BYTES, 0);
     if (size <= 0)
         return false;
     room[size] = '\0';
@@ -183,8 +180,7 @@ bool reply_body_contains(const struct reply *reply, const char *text)
 
 bool client_receive(struct client *client, const char *method, struct reply *ret_reply)
 {
-    struct bytes length;
-    const char *begin, *end;
+    const char *end;
 
     /* What was taken is not needed any more; keep the buffer from growing. */
     client->in.size -= client->taken;
@@ -195,10 +191,10 @@ bool client_receive(struct client *client, const char *method, struct reply *ret
         !(end = client->in.size ? memmem(client->in.data, client->in.size, "\r\n\r\n", 4) : NULL))
         if (!receive_more(client))
             return false;
-    begin = client->in.data;
+    const char *begin = client->in.data;
     ret_reply->head = (struct bytes){begin, (size_t)(end - begin) + 4};
     ret_reply->status = (int)strtol(begin + 9, NULL, 10);
-    length = reply_header(ret_reply, "Content-Length");
+    struct bytes length = reply_header(ret_reply, "Content-Length");
     ret_reply->body =
         (struct bytes){NULL, length.data ? (size_t)strtoull(length.data, NULL, 10) : 0};
     if (strcmp(method, "HEAD") == 0 || ret_reply->status < 200)
@@ -215,14 +211,12 @@ bool client_receive(struct client *client, const char *method, struct reply *ret
 void client_ask(struct client *client, const char *method, const char *target, const char *headers,
                 struct bytes body, struct reply *ret_reply)
 {
-    bool is_answered;
-
     client_printf(client, "%s %s HTTP/1.1\r\nHost: test\r\n%s", method, target, headers);
     if (body.size)
         client_printf(client, "Content-Length: %zu\r\n", body.size);
     client_send(client, BYTES("\r\n"));
     client_send(client, body);
-    is_answered = client_receive(client, method, ret_reply);
+    bool is_answered = client_receive(client, method, ret_reply);
     assert(is_answered);
     (void)is_answered;
 }

@@ -1,3 +1,4 @@
+/* handler.c - the handler of the server's tests: answers, delays or pauses as the path demands. */
 #include "http/testing/handler.h"
 
 #include "base/list.h"
@@ -40,7 +41,7 @@ static void say(struct http_request *request, int status, struct bytes text)
     http_request_answer(request, &response);
 }
 
-static void post(struct visit *visit, struct list *list)
+static void handler_post(struct visit *visit, struct list *list)
 {
     struct handler *handler = visit->handler;
 
@@ -53,7 +54,7 @@ static void post(struct visit *visit, struct list *list)
 
 /* ---- the handler ---- */
 
-static struct visit *enter(struct handler *handler, struct http_request *request)
+static struct visit *handler_enter(struct handler *handler, struct http_request *request)
 {
     struct visit *visit = calloc(1, sizeof(*visit));
 
@@ -69,7 +70,7 @@ static struct visit *enter(struct handler *handler, struct http_request *request
 
 static void on_begin(void *context, struct http_request *request)
 {
-    enter(context, request);
+    handler_enter(context, request);
     if (is_path(request, "/early"))
         say(request, 404, BYTES("early"));
 }
@@ -87,11 +88,11 @@ static size_t on_body(struct http_request *request, struct bytes chunk)
         http_request_hang_up(request);
     if (is_path(request, "/bites")) {
         http_request_pause(request);
-        post(visit, &visit->handler->resumable);
+        handler_post(visit, &visit->handler->resumable);
     }
     if (is_path(request, "/held")) {
         http_request_pause(request);
-        post(visit, &visit->handler->parked);
+        handler_post(visit, &visit->handler->parked);
     }
     return chunk.size;
 }
@@ -105,9 +106,9 @@ static void on_end(struct http_request *request)
     visit->handler->ended++;
     pthread_mutex_unlock(&visit->handler->lock);
     if (is_path(request, "/park")) {
-        post(visit, &visit->handler->parked);
+        handler_post(visit, &visit->handler->parked);
     } else if (is_path(request, "/twice")) {
-        post(visit, &visit->handler->resumable);
+        handler_post(visit, &visit->handler->resumable);
     } else if (is_path(request, "/big")) {
         char *room = buffer_reserve(&response.body, HANDLER_BIG_SIZE);
 
@@ -134,7 +135,7 @@ static void on_resumed(struct http_request *request)
     say(request, 200, BYTES("twice"));
 }
 
-static void on_closed(struct http_request *request)
+static void handler_on_closed(struct http_request *request)
 {
     struct visit *visit = http_request_user(request);
     struct handler *handler = visit->handler;
@@ -149,7 +150,7 @@ static void on_closed(struct http_request *request)
 
 static void on_refuse(void *context, struct http_request *request, enum http_refusal refusal)
 {
-    struct handler *handler = enter(context, request)->handler;
+    struct handler *handler = handler_enter(context, request)->handler;
 
     pthread_mutex_lock(&handler->lock);
     handler->refusal = refusal;
@@ -185,8 +186,8 @@ static void *help(void *argument)
 
 struct handler *handler_start(const struct http_options *wanted)
 {
-    static const struct http_handler calls = {on_begin,   on_body,   on_end,
-                                              on_resumed, on_closed, on_refuse};
+    static const struct http_handler calls = {on_begin,   on_body,           on_end,
+                                              on_resumed, handler_on_closed, on_refuse};
     struct http_options options = *wanted;
     struct handler *handler = calloc(1, sizeof(*handler));
     struct error error;
@@ -295,20 +296,16 @@ void handler_answer_or_resume(struct handler *handler)
 
 size_t handler_ended(struct handler *handler)
 {
-    size_t ended;
-
     pthread_mutex_lock(&handler->lock);
-    ended = handler->ended;
+    size_t ended = handler->ended;
     pthread_mutex_unlock(&handler->lock);
     return ended;
 }
 
 enum http_refusal handler_refusal(struct handler *handler)
 {
-    enum http_refusal refusal;
-
     pthread_mutex_lock(&handler->lock);
-    refusal = handler->refusal;
+    enum http_refusal refusal = handler->refusal;
     pthread_mutex_unlock(&handler->lock);
     return refusal;
 }

@@ -1,11 +1,11 @@
 /*
- * webhook_bed.h - what the tests of webhooks stand on: deliveries that can be waited for, and a
+ * webhook_fixture.h - what the tests of webhooks stand on: deliveries that can be waited for, and a
  * peer that keeps what it was sent.
  *
  * No test sleeps: each waits until something has happened, and fails after WAIT_S.
  */
-#ifndef TICKWHEEL_DELIVERY_WEBHOOK_BED_H
-#define TICKWHEEL_DELIVERY_WEBHOOK_BED_H
+#ifndef TICKWHEEL_DELIVERY_WEBHOOK_FIXTURE_H
+#define TICKWHEEL_DELIVERY_WEBHOOK_FIXTURE_H
 
 #include "delivery/webhook.h"
 #include "sys/clock.h"
@@ -25,14 +25,14 @@
 
 #include <cmocka.h>
 
-#define WAIT_S       60
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define DUE_MS       UINT64_C(1795219199250) /* 2026-11-20T23:59:59.250Z */
-#define BED_SECRET   "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+#define WAIT_S         60
+#define COUNT(array)   (sizeof(array) / sizeof((array)[0]))
+#define DUE_MS         UINT64_C(1795219199250) /* 2026-11-20T23:59:59.250Z */
+#define FIXTURE_SECRET "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 /* ---- deliveries ---- */
 
-struct bed {
+struct webhook_fixture {
     struct guard guard;
     struct targets *targets; /* opens after 20 failures */
     struct webhook_options options;
@@ -43,67 +43,69 @@ struct bed {
 };
 
 /* A delivery, its timer and whether it came back. */
-struct shipment {
+struct webhook_shipment {
     struct delivery delivery;
     struct timer *timer;
-    size_t done_count; /* guarded by the bed's lock */
+    size_t done_count; /* guarded by the fixture's lock */
 };
 
-static inline void bed_done(void *context, struct list *deliveries)
+static inline void webhook_fixture_done(void *context, struct list *deliveries)
 {
-    struct bed *bed = context;
+    struct webhook_fixture *fixture = context;
     struct list *link;
 
-    pthread_mutex_lock(&bed->lock);
+    pthread_mutex_lock(&fixture->lock);
     while ((link = list_pop(deliveries))) {
-        list_item(link, struct shipment, delivery.link)->done_count++;
-        bed->done_count++;
+        list_item(link, struct webhook_shipment, delivery.link)->done_count++;
+        fixture->done_count++;
     }
-    pthread_cond_broadcast(&bed->changed);
-    pthread_mutex_unlock(&bed->lock);
+    pthread_cond_broadcast(&fixture->changed);
+    pthread_mutex_unlock(&fixture->lock);
 }
 
-/* Change bed->options as needed, then bed_start. */
-static inline void bed_init(struct bed *bed, const char *allow)
+/* Change fixture->options as needed, then webhook_fixture_start. */
+static inline void webhook_fixture_init(struct webhook_fixture *fixture, const char *allow)
 {
-    *bed = (struct bed){0};
-    assert_int_equal(guard_init(&bed->guard, allow, NULL), ERROR_NONE);
-    bed->targets = targets_create(&(struct targets_options){{20, 10000, 300000}, 0, 1, NULL, NULL});
-    assert_non_null(bed->targets);
-    pthread_mutex_init(&bed->lock, NULL);
-    pthread_cond_init(&bed->changed, NULL);
-    bed->options = (struct webhook_options){
-        .secrets = BED_SECRET,
-        .guard = &bed->guard,
-        .targets = bed->targets,
+    *fixture = (struct webhook_fixture){0};
+    assert_int_equal(guard_init(&fixture->guard, allow, NULL), ERROR_NONE);
+    fixture->targets =
+        targets_create(&(struct targets_options){{20, 10000, 300000}, 0, 1, NULL, NULL});
+    assert_non_null(fixture->targets);
+    pthread_mutex_init(&fixture->lock, NULL);
+    pthread_cond_init(&fixture->changed, NULL);
+    fixture->options = (struct webhook_options){
+        .secrets = FIXTURE_SECRET,
+        .guard = &fixture->guard,
+        .targets = fixture->targets,
         .user_agent = "tickwheel/test",
         .connections_max = 256,
         .connect_timeout_ms = 10000,
         .response_bytes_max = 65536,
-        .done = bed_done,
-        .context = bed,
+        .done = webhook_fixture_done,
+        .context = fixture,
     };
 }
 
-static inline void bed_start(struct bed *bed)
+static inline void webhook_fixture_start(struct webhook_fixture *fixture)
 {
     struct error error = {0};
 
-    if (webhook_start(&bed->options, &bed->webhook, &error))
+    if (webhook_start(&fixture->options, &fixture->webhook, &error))
         fail_msg("%s", error.text);
 }
 
-static inline void bed_stop(struct bed *bed)
+static inline void webhook_fixture_stop(struct webhook_fixture *fixture)
 {
-    webhook_stop(bed->webhook);
-    targets_destroy(bed->targets);
-    pthread_cond_destroy(&bed->changed);
-    pthread_mutex_destroy(&bed->lock);
+    webhook_stop(fixture->webhook);
+    targets_destroy(fixture->targets);
+    pthread_cond_destroy(&fixture->changed);
+    pthread_mutex_destroy(&fixture->lock);
 }
 
-static inline void shipment_init_texts(struct shipment *shipment, const struct timer_texts *texts)
+static inline void webhook_shipment_init_texts(struct webhook_shipment *shipment,
+                                               const struct timer_texts *texts)
 {
-    *shipment = (struct shipment){.timer = timer_alloc(texts)};
+    *shipment = (struct webhook_shipment){.timer = timer_alloc(texts)};
     assert_non_null(shipment->timer);
     shipment->timer->due = (struct wall){DUE_MS};
     shipment->timer->id = (struct timer_id){{DUE_MS}, 7, TIMER_SERIAL(3, 42)};
@@ -115,76 +117,81 @@ static inline void shipment_init_texts(struct shipment *shipment, const struct t
     shipment->delivery.outcome.result = DELIVERY_ENDED;
 }
 
-static inline void shipment_init(struct shipment *shipment, const char *target)
+static inline void webhook_shipment_init(struct webhook_shipment *shipment, const char *target)
 {
     struct timer_texts texts = {.target = bytes_of(target), .payload = BYTES("{\"order\": 42}")};
 
-    shipment_init_texts(shipment, &texts);
+    webhook_shipment_init_texts(shipment, &texts);
 }
 
-static inline void shipment_deinit(struct shipment *shipment)
+static inline void shipment_deinit(struct webhook_shipment *shipment)
 {
     timer_free(shipment->timer);
 }
 
-static inline void bed_post(struct bed *bed, struct shipment *shipments, size_t count)
+static inline void webhook_fixture_post(struct webhook_fixture *fixture,
+                                        struct webhook_shipment *shipments, size_t count)
 {
     struct list list;
 
     list_init(&list);
     for (size_t i = 0; i < count; i++)
         list_push(&list, &shipments[i].delivery.link);
-    webhook_post(bed->webhook, &list);
+    webhook_post(fixture->webhook, &list);
     assert_true(list_is_empty(&list));
 }
 
 /* Until so many came back in all. */
-static inline void bed_wait(struct bed *bed, size_t count)
+static inline void webhook_fixture_wait(struct webhook_fixture *fixture, size_t count)
 {
     struct timespec until;
 
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += WAIT_S;
-    pthread_mutex_lock(&bed->lock);
-    while (bed->done_count < count)
-        if (pthread_cond_timedwait(&bed->changed, &bed->lock, &until) != 0)
+    pthread_mutex_lock(&fixture->lock);
+    while (fixture->done_count < count)
+        if (pthread_cond_timedwait(&fixture->changed, &fixture->lock, &until) != 0)
             break;
-    if (bed->done_count < count)
-        fail_msg("only %zu of %zu came back", bed->done_count, count);
-    pthread_mutex_unlock(&bed->lock);
+    if (fixture->done_count < count)
+        fail_msg("only %zu of %zu came back", fixture->done_count, count);
+    pthread_mutex_unlock(&fixture->lock);
 }
 
-static inline size_t bed_done_count(struct bed *bed, const struct shipment *shipments, size_t count)
+static inline size_t webhook_fixture_done_count(struct webhook_fixture *fixture,
+                                                const struct webhook_shipment *shipments,
+                                                size_t count)
 {
     size_t sum = 0;
 
-    pthread_mutex_lock(&bed->lock);
+    pthread_mutex_lock(&fixture->lock);
     for (size_t i = 0; i < count; i++)
         sum += shipments[i].done_count;
-    pthread_mutex_unlock(&bed->lock);
+    pthread_mutex_unlock(&fixture->lock);
     return sum;
 }
 
 /* Delivers one and waits for it. */
-static inline void bed_deliver(struct bed *bed, struct shipment *shipment)
+static inline void webhook_fixture_deliver(struct webhook_fixture *fixture,
+                                           struct webhook_shipment *shipment)
 {
     uint64_t before_us = wall_now_us();
-    size_t wanted = bed->done_count + 1;
+    size_t wanted = fixture->done_count + 1;
 
-    bed_post(bed, shipment, 1);
-    bed_wait(bed, wanted);
+    webhook_fixture_post(fixture, shipment, 1);
+    webhook_fixture_wait(fixture, wanted);
     assert_int_equal(shipment->done_count, 1);
     assert_in_range(shipment->delivery.started_us, before_us, wall_now_us());
     assert_in_range(shipment->delivery.ended_us, shipment->delivery.started_us, wall_now_us());
 }
 
 /* The outcome of a delivery to `target`. */
-static inline struct delivery_outcome bed_outcome(struct bed *bed, const char *target)
+static inline struct delivery_outcome webhook_fixture_outcome(struct webhook_fixture *fixture,
+                                                              const char *target)
 {
-    struct shipment shipment;
+    struct webhook_shipment shipment;
 
-    shipment_init(&shipment, target);
-    bed_deliver(bed, &shipment);
+    webhook_shipment_init(&shipment, target);
+    webhook_fixture_deliver(fixture, &shipment);
     shipment_deinit(&shipment);
     return shipment.delivery.outcome;
 }
@@ -201,7 +208,7 @@ enum peer_manner {
 
 /* Answers one connection after the other, each request with `response`, and keeps the last request.
  */
-struct peer {
+struct webhook_peer {
     const char *response;
     size_t response_size;
     SSL_CTX *tls; /* NULL: plain */
@@ -244,7 +251,8 @@ static inline void peer_write(struct peer_stream *stream, const char *data, size
 }
 
 /* Reads one whole request into the peer's memory. False when the connection ended instead. */
-static inline bool peer_read_request(struct peer *peer, struct peer_stream *stream, char *data)
+static inline bool peer_read_request(struct webhook_peer *peer, struct peer_stream *stream,
+                                     char *data)
 {
     size_t size = 0, wanted = SIZE_MAX;
 
@@ -269,7 +277,7 @@ static inline bool peer_read_request(struct peer *peer, struct peer_stream *stre
     return true;
 }
 
-static inline void peer_serve(struct peer *peer, int fd, char *data)
+static inline void peer_serve(struct webhook_peer *peer, int fd, char *data)
 {
     struct peer_stream stream = {.fd = fd};
     struct sockaddr_in local = {0};
@@ -299,7 +307,7 @@ static inline void peer_serve(struct peer *peer, int fd, char *data)
 
 static inline void *peer_run(void *context)
 {
-    struct peer *peer = context;
+    struct webhook_peer *peer = context;
     char *data = malloc(PEER_REQUEST_MAX + 1);
     sigset_t signals;
     int fd;
@@ -314,13 +322,13 @@ static inline void *peer_run(void *context)
     return NULL;
 }
 
-static inline void peer_start_with(struct peer *peer, const char *host, const char *response,
-                                   SSL_CTX *tls, enum peer_manner manner)
+static inline void peer_start_with(struct webhook_peer *peer, const char *host,
+                                   const char *response, SSL_CTX *tls, enum peer_manner manner)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = inet_addr(host)};
     socklen_t size = sizeof(address);
 
-    *peer = (struct peer){
+    *peer = (struct webhook_peer){
         .response = response, .response_size = strlen(response), .tls = tls, .manner = manner};
     peer->request = calloc(1, PEER_REQUEST_MAX + 1);
     peer->listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -334,14 +342,14 @@ static inline void peer_start_with(struct peer *peer, const char *host, const ch
     assert_int_equal(pthread_create(&peer->thread, NULL, peer_run, peer), 0);
 }
 
-static inline void peer_start(struct peer *peer, const char *host, const char *response,
+static inline void peer_start(struct webhook_peer *peer, const char *host, const char *response,
                               SSL_CTX *tls)
 {
     peer_start_with(peer, host, response, tls, PEER_KEEPS);
 }
 
 /* Stop the webhooks first: the peer serves a connection until it is closed. */
-static inline void peer_stop(struct peer *peer)
+static inline void peer_stop(struct webhook_peer *peer)
 {
     shutdown(peer->listen_fd, SHUT_RDWR);
     pthread_join(peer->thread, NULL);

@@ -1,11 +1,11 @@
 /*
- * broker_bed.h - what the tests of brokers stand on: a backend that does what a test says, and
+ * broker_fixture.h - what the tests of brokers stand on: a backend that does what a test says, and
  * deliveries that can be waited for.
  *
  * No test sleeps: each waits until something has happened, and fails after WAIT_S.
  */
-#ifndef TICKWHEEL_DELIVERY_BROKER_BED_H
-#define TICKWHEEL_DELIVERY_BROKER_BED_H
+#ifndef TICKWHEEL_DELIVERY_BROKER_FIXTURE_H
+#define TICKWHEEL_DELIVERY_BROKER_FIXTURE_H
 
 #include "delivery/brokers.h"
 #include "sys/clock.h"
@@ -193,7 +193,7 @@ static inline void fake_deinit(struct fake *fake)
     free(fake->sent);
 }
 
-static inline struct timespec bed_deadline(void)
+static inline struct timespec broker_fixture_deadline(void)
 {
     struct timespec until;
 
@@ -205,7 +205,7 @@ static inline struct timespec bed_deadline(void)
 /* Until *counter, one of the fake's, has come to `count`. */
 static inline void fake_wait_for(struct fake *fake, const size_t *counter, size_t count)
 {
-    struct timespec until = bed_deadline();
+    struct timespec until = broker_fixture_deadline();
     int result = 0;
 
     pthread_mutex_lock(&fake->lock);
@@ -236,13 +236,13 @@ static inline void fake_set(struct fake *fake, bool *flag, bool value)
 
 /* ---- deliveries ---- */
 
-struct shipment {
+struct broker_shipment {
     struct delivery delivery;
     struct timer *timer;
-    size_t done_count; /* guarded by the bed's lock */
+    size_t done_count; /* guarded by the fixture's lock */
 };
 
-struct bed {
+struct broker_fixture {
     struct fake fake;
     struct broker_connection_options options;
     struct broker_connection *connection;
@@ -252,69 +252,70 @@ struct bed {
     struct list *again; /* posted once more by the next `done`; guarded by lock */
 };
 
-static inline void bed_done(void *context, struct list *deliveries)
+static inline void broker_fixture_done(void *context, struct list *deliveries)
 {
-    struct bed *bed = context;
+    struct broker_fixture *fixture = context;
     struct list *link, *again;
 
-    pthread_mutex_lock(&bed->lock);
-    again = bed->again;
-    bed->again = NULL;
+    pthread_mutex_lock(&fixture->lock);
+    again = fixture->again;
+    fixture->again = NULL;
     while ((link = list_pop(deliveries))) {
-        list_item(link, struct shipment, delivery.link)->done_count++;
-        bed->done_count++;
+        list_item(link, struct broker_shipment, delivery.link)->done_count++;
+        fixture->done_count++;
     }
-    pthread_cond_broadcast(&bed->changed);
-    pthread_mutex_unlock(&bed->lock);
+    pthread_cond_broadcast(&fixture->changed);
+    pthread_mutex_unlock(&fixture->lock);
     if (again)
-        broker_connection_post(bed->connection, again);
+        broker_connection_post(fixture->connection, again);
 }
 
-static inline void bed_init(struct bed *bed)
+static inline void broker_fixture_init(struct broker_fixture *fixture)
 {
-    *bed = (struct bed){0};
-    fake_init(&bed->fake);
-    pthread_mutex_init(&bed->lock, NULL);
-    pthread_cond_init(&bed->changed, NULL);
-    bed->options = (struct broker_connection_options){
+    *fixture = (struct broker_fixture){0};
+    fake_init(&fixture->fake);
+    pthread_mutex_init(&fixture->lock, NULL);
+    pthread_cond_init(&fixture->changed, NULL);
+    fixture->options = (struct broker_connection_options){
         .name = "orders",
         .backend = &fake_backend,
-        .url = &bed->fake.url,
+        .url = &fixture->fake.url,
         .client_name = "test",
         .inflight_max = 64,
         .inflight_bytes_max = 1 << 20,
         .connect_timeout_ms = 1000,
         .silence_ms = 60000,
         .seed = 1,
-        .done = bed_done,
-        .context = bed,
+        .done = broker_fixture_done,
+        .context = fixture,
     };
 }
 
-static inline void bed_start(struct bed *bed)
+static inline void broker_fixture_start(struct broker_fixture *fixture)
 {
     struct error error = {0};
 
-    if (broker_connection_start(&bed->options, &bed->connection, &error))
+    if (broker_connection_start(&fixture->options, &fixture->connection, &error))
         fail_msg("%s", error.text);
 }
 
-static inline void bed_deinit(struct bed *bed)
+static inline void broker_fixture_deinit(struct broker_fixture *fixture)
 {
-    pthread_cond_destroy(&bed->changed);
-    pthread_mutex_destroy(&bed->lock);
-    fake_deinit(&bed->fake);
+    pthread_cond_destroy(&fixture->changed);
+    pthread_mutex_destroy(&fixture->lock);
+    fake_deinit(&fixture->fake);
 }
 
-static inline void bed_stop(struct bed *bed)
+static inline void broker_fixture_stop(struct broker_fixture *fixture)
 {
-    broker_connection_stop(bed->connection);
-    bed_deinit(bed);
+    broker_connection_stop(fixture->connection);
+    broker_fixture_deinit(fixture);
 }
 
-static inline void shipment_init_texts(struct shipment *shipment, const struct timer_texts *texts)
+static inline void broker_shipment_init_texts(struct broker_shipment *shipment,
+                                              const struct timer_texts *texts)
 {
-    *shipment = (struct shipment){.timer = timer_alloc(texts)};
+    *shipment = (struct broker_shipment){.timer = timer_alloc(texts)};
     assert_non_null(shipment->timer);
     shipment->timer->due = (struct wall){DUE_MS};
     shipment->timer->id = (struct timer_id){{DUE_MS}, 7, TIMER_SERIAL(3, 42)};
@@ -328,73 +329,76 @@ static inline void shipment_init_texts(struct shipment *shipment, const struct t
     shipment->delivery.outcome.result = DELIVERY_ENDED;
 }
 
-static inline void shipment_init(struct shipment *shipment, const char *target, uint64_t timeout_ms)
+static inline void broker_shipment_init(struct broker_shipment *shipment, const char *target,
+                                        uint64_t timeout_ms)
 {
     struct timer_texts texts = {.target = bytes_of(target), .payload = BYTES("{\"order\": 42}")};
 
-    shipment_init_texts(shipment, &texts);
+    broker_shipment_init_texts(shipment, &texts);
     shipment->timer->retry.timeout_ms = timeout_ms;
 }
 
-static inline struct shipment *shipments_create(size_t count, const char *target,
-                                                uint64_t timeout_ms)
+static inline struct broker_shipment *shipments_create(size_t count, const char *target,
+                                                       uint64_t timeout_ms)
 {
-    struct shipment *shipments = calloc(count, sizeof(*shipments));
+    struct broker_shipment *shipments = calloc(count, sizeof(*shipments));
 
     for (size_t i = 0; i < count; i++)
-        shipment_init(&shipments[i], target, timeout_ms);
+        broker_shipment_init(&shipments[i], target, timeout_ms);
     return shipments;
 }
 
-static inline void shipments_destroy(struct shipment *shipments, size_t count)
+static inline void shipments_destroy(struct broker_shipment *shipments, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         timer_free(shipments[i].timer);
     free(shipments);
 }
 
-static inline void shipments_list(struct shipment *shipments, size_t count, struct list *ret_list)
+static inline void shipments_list(struct broker_shipment *shipments, size_t count,
+                                  struct list *ret_list)
 {
     list_init(ret_list);
     for (size_t i = 0; i < count; i++)
         list_push(ret_list, &shipments[i].delivery.link);
 }
 
-static inline void bed_post(struct bed *bed, struct shipment *shipments, size_t count)
+static inline void broker_fixture_post(struct broker_fixture *fixture,
+                                       struct broker_shipment *shipments, size_t count)
 {
     struct list list;
 
     shipments_list(shipments, count, &list);
-    broker_connection_post(bed->connection, &list);
+    broker_connection_post(fixture->connection, &list);
     assert_true(list_is_empty(&list));
 }
 
 /* Until so many came back in all. */
-static inline void bed_wait(struct bed *bed, size_t count)
+static inline void broker_fixture_wait(struct broker_fixture *fixture, size_t count)
 {
-    struct timespec until = bed_deadline();
+    struct timespec until = broker_fixture_deadline();
     int result = 0;
 
-    pthread_mutex_lock(&bed->lock);
-    while (bed->done_count < count && result == 0)
-        result = pthread_cond_timedwait(&bed->changed, &bed->lock, &until);
-    if (bed->done_count < count)
-        fail_msg("only %zu of %zu came back", bed->done_count, count);
-    pthread_mutex_unlock(&bed->lock);
+    pthread_mutex_lock(&fixture->lock);
+    while (fixture->done_count < count && result == 0)
+        result = pthread_cond_timedwait(&fixture->changed, &fixture->lock, &until);
+    if (fixture->done_count < count)
+        fail_msg("only %zu of %zu came back", fixture->done_count, count);
+    pthread_mutex_unlock(&fixture->lock);
 }
 
-static inline size_t bed_done_count(struct bed *bed)
+static inline size_t broker_fixture_done_count(struct broker_fixture *fixture)
 {
     size_t count;
 
-    pthread_mutex_lock(&bed->lock);
-    count = bed->done_count;
-    pthread_mutex_unlock(&bed->lock);
+    pthread_mutex_lock(&fixture->lock);
+    count = fixture->done_count;
+    pthread_mutex_unlock(&fixture->lock);
     return count;
 }
 
-static inline void check_outcome(const struct shipment *shipment, enum delivery_result result,
-                                 const char *error)
+static inline void check_outcome(const struct broker_shipment *shipment,
+                                 enum delivery_result result, const char *error)
 {
     const struct delivery_outcome *outcome = &shipment->delivery.outcome;
 

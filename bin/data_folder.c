@@ -1,0 +1,216 @@
+/* data_folder.c - the place of the data folder, and a restore into it. */
+#include "data_folder.h"
+
+#include "check.h"
+#include "sys/files.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A file in a folder whose restore has not ended. It is the first file there and the last to go,
+ * so that a restore takes effect in one step wherever it is interrupted. */
+#define DATA_FOLDER_MARK "RESTORING"
+
+enum { DATA_FOLDER_RESTORED = 0, DATA_FOLDER_FAILED = 2 };
+
+static enum error_code data_folder_join(const char *folder, const char *name,
+                                        char ret_path[PATH_MAX], struct error *ret_error)
+{
+    if ((size_t)snprintf(ret_path, PATH_MAX, "%s/%s", folder, name) >= PATH_MAX)
+        return error_set(ret_error, ERROR_IO, "%s: the path is too long", folder);
+    return ERROR_NONE;
+}
+
+/* ---- databases in the wrong place ---- */
+
+/* Splits off slashes at the end, then the last name: "." and "data" of "./data/" and of "data". */
+static void data_folder_split(const char *folder, char ret_above[PATH_MAX], char ret_name[PATH_MAX])
+{
+    size_t size = strlen(folder), start;
+
+    while (size > 1 && folder[size - 1] == '/')
+        size--;
+    for (start = size; start > 0 && folder[start - 1] != '/'; start--)
+        continue;
+    snprintf(ret_name, PATH_MAX, "%.*s", (int)(size - start), folder + start);
+    while (start > 1 && folder[start - 1] == '/')
+        start--;
+    snprintf(ret_above, PATH_MAX, "%.*s", (int)start, start ? folder : ".");
+    if (start == 0)
+        snprintf(ret_above, PATH_MAX, ".");
+}
+
+static bool data_folder_is_database(const char *folder)
+{
+    char current[PATH_MAX];
+
+    return !data_folder_join(folder, "CURRENT", current, NULL) && files_exists(current);
+}
+
+/* A search of a folder for folders that hold a database. */
+struct data_folder_search {
+    const char *folder, *prefix; /* of the names that count */
+    char found[PATH_MAX];        /* empty: none */
+};
+
+static bool data_folder_look(void *context, const struct files_entry *entry)
+{
+    struct data_folder_search *search = context;
+    char path[PATH_MAX];
+
+    if (!entry->is_folder || strncmp(entry->name, search->prefix, strlen(search->prefix)) != 0 ||
+        data_folder_join(search->folder, entry->name, path, NULL) || !data_folder_is_database(path))
+        return true;
+    memcpy(search->found, path, sizeof(path));
+    return false;
+}
+
+enum error_code data_folder_check(const char *folder, struct error *ret_error)
+{
+    char above[PATH_MAX], name[PATH_MAX], mark[PATH_MAX];
+    struct data_folder_search within = {.folder = folder, .prefix = ""};
+    struct data_folder_search beside = {.folder = above, .prefix = name};
+    const char *found = within.found;
+    enum error_code code = data_folder_join(folder, DATA_FOLDER_MARK, mark, ret_error);
+
+    if (code)
+        return code;
+    if (files_exists(mark))
+        return error_set(ret_error, ERROR_CORRUPT,
+                         "%s: a restore into it did not end; repeat it: --restore BACKUP", folder);
+    if (data_folder_is_database(folder))
+        return ERROR_NONE;
+    data_folder_split(folder, above, name);
+    files_list(folder, data_folder_look, &within, NULL);
+    if (!*found)
+        files_list(above, data_folder_look, &beside, NULL);
+    if (!*found)
+        found = data_folder_is_database(above) ? above : beside.found;
+    return *found ? error_set(ret_error, ERROR_INVALID,
+                              "data_folder: %.80s is empty, but there is a database in %.80s; "
+                              "restore it (--restore), set data_folder to it, or move it away",
+                              folder, found)
+                  : ERROR_NONE;
+}
+
+/* ---- restore ---- */
+
+/* A restore under way. */
+struct data_folder_copy {
+    const char *backup, *folder;
+    uint64_t bytes;
+    struct error *error;
+    enum error_code code;
+};
+
+static bool data_folder_clear_one(void *context, const struct files_entry *entry)
+{
+    struct data_folder_copy *copy = context;
+    char path[PATH_MAX];
+
+    if (strcmp(entry->name, DATA_FOLDER_MARK) == 0)
+        return true;
+    copy->code = data_folder_join(copy->folder, entry->name, path, copy->error);
+    if (!copy->code)
+        copy->code = files_remove(path, copy->error);
+    return !copy->code;
+}
+
+static bool data_folder_copy_one(void *context, const struct files_entry *entry)
+{
+    struct data_folder_copy *copy = context;
+    char from[PATH_MAX], to[PATH_MAX];
+
+    if (entry->is_folder)
+        copy->code = error_set(copy->error, ERROR_INVALID,
+                               "%s/%s is a folder, and a backup has none; copy this one by hand",
+                               copy->backup, entry->name);
+    else if (!(copy->code = data_folder_join(copy->backup, entry->name, from, copy->error)) &&
+             !(copy->code = data_folder_join(copy->folder, entry->name, to, copy->error)))
+        copy->code = files_copy(from, to, copy->error);
+    copy->bytes += entry->bytes;
+    return !copy->code;
+}
+
+static bool data_folder_see_one(void *context, const struct files_entry *entry)
+{
+    bool *has_files = context;
+
+    *has_files = strncmp(entry->name, DATA_FOLDER_MARK, strlen(DATA_FOLDER_MARK)) != 0;
+    return !*has_files;
+}
+
+/* Marks the folder, which is empty or marked already. */
+static enum error_code data_folder_begin(const char *folder, const char *mark,
+                                         struct error *ret_error)
+{
+    enum error_code code = files_make_folder(folder, ret_error);
+    bool has_files = false;
+
+    if (!code && !files_exists(mark))
+        code = files_list(folder, data_folder_see_one, &has_files, ret_error);
+    if (!code && has_files)
+        code = error_set(ret_error, ERROR_INVALID,
+                         "%.80s is not empty: stop the daemon and move it away first: "
+                         "mv %.60s %.60s.old",
+                         folder, folder, folder);
+    return code
+               ? code
+               : files_write(mark, BYTES("A restore into this folder has not ended.\n"), ret_error);
+}
+
+/* Copies all files, with the folder locked against a daemon. */
+static enum error_code data_folder_copy_files(struct data_folder_copy *copy, const char *mark)
+{
+    int lock, backup_lock;
+    enum error_code code;
+
+    code = files_lock_folder(copy->backup, FILES_LOCK_SHARED, &backup_lock, copy->error);
+    if (code)
+        return code;
+    if (!data_folder_is_database(copy->backup))
+        code = error_set(copy->error, ERROR_INVALID, "%s is no data folder", copy->backup);
+    if (!code)
+        code = data_folder_begin(copy->folder, mark, copy->error);
+    if (!code)
+        code = files_lock_folder(copy->folder, FILES_LOCK_EXCLUSIVE, &lock, copy->error);
+    if (!code) {
+        code = files_list(copy->folder, data_folder_clear_one, copy, copy->error);
+        if (!code && !copy->code)
+            code = files_list(copy->backup, data_folder_copy_one, copy, copy->error);
+        if (!code && !copy->code)
+            code = files_give_folder(copy->folder, copy->error);
+        files_unlock(lock);
+    }
+    files_unlock(backup_lock);
+    return copy->code ? copy->code : code;
+}
+
+int data_folder_restore(const char *backup, const char *folder)
+{
+    struct error error = {.text = ""};
+    struct data_folder_copy copy = {.backup = backup, .folder = folder, .error = &error};
+    char mark[PATH_MAX];
+    int checked;
+
+    if (data_folder_join(folder, DATA_FOLDER_MARK, mark, &error) ||
+        data_folder_copy_files(&copy, mark)) {
+        fprintf(stderr, "tickwheeld: restore: %s\n", error.text);
+        return DATA_FOLDER_FAILED;
+    }
+    checked = check_data(folder);
+    if (checked) {
+        fprintf(stderr,
+                "tickwheeld: restore: the copy of %s is not valid, and no daemon starts on %s; "
+                "restore another backup\n",
+                backup, folder);
+        return checked;
+    }
+    if (files_remove(mark, &error)) {
+        fprintf(stderr, "tickwheeld: restore: %s\n", error.text);
+        return DATA_FOLDER_FAILED;
+    }
+    printf("%s: restored from %s\n", folder, backup);
+    return fflush(stdout) == 0 ? DATA_FOLDER_RESTORED : DATA_FOLDER_FAILED;
+}

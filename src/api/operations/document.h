@@ -1,0 +1,31 @@
+/*
+ * document.h - the documentation that follows from the table of routes: the OpenAPI document, and
+ * the overview in docs/api.md.
+ *
+ * The table gives the paths; openapi_parts.json, which is part of the program, gives the rest:
+ * schemas, parameters, and under `operations` the members of an operation that the table does not
+ * have.
+ *
+ * Errors     Only want of memory, which the buffer remembers.
+ * Threads    None; pure functions over constant tables.
+ */
+#ifndef TICKWHEEL_API_OPERATIONS_DOCUMENT_H
+#define TICKWHEEL_API_OPERATIONS_DOCUMENT_H
+
+#include "api/core/route.h"
+
+/* The errors that a route may answer with, as bits of enum error_code: those of its row, and those
+ * that follow from its scope and its body. */
+uint64_t document_refusals(const struct route *route);
+
+/* Appends the OpenAPI 3.1 document. */
+void document_format(const struct route *routes, size_t count, struct buffer *out);
+
+/* Appends the overview, a table in Markdown. */
+void document_format_overview(const struct route *routes, size_t count, struct buffer *out);
+
+/* src/api/operations/openapi_parts.json, made part of the program when it is built. */
+extern const char openapi_parts[];
+extern const size_t openapi_parts_size;
+
+#endif

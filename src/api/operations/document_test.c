@@ -1,0 +1,183 @@
+/*
+ * Goal: the OpenAPI document is whole: every route has an operation, every reference leads
+ * somewhere, and no part of openapi_parts.json is left over. Method: the document of the real table
+ * of routes, read by jansson, which refuses repeated members.
+ */
+#include "api/operations/document.h"
+
+#include "api/routes.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+static json_t *document_parsed(void)
+{
+    struct buffer text;
+    json_error_t error;
+
+    buffer_init(&text);
+    document_format(routes, routes_count, &text);
+    json_t *document = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES, &error);
+    if (!document)
+        fail_msg("%s at %.80s", error.text, text.data + error.position);
+    buffer_deinit(&text);
+    return document;
+}
+
+static const json_t *document_operation(const json_t *document, const struct route *route)
+{
+    const json_t *path = json_object_get(json_object_get(document, "paths"), route->path);
+    char method[16] = "";
+
+    for (size_t i = 0; route->method[i]; i++)
+        method[i] = (char)(route->method[i] | 0x20);
+    return json_object_get(path, method);
+}
+
+/* What "#/components/schemas/Timer" leads to; NULL: nothing. */
+static const json_t *document_resolved(const json_t *document, const char *reference)
+{
+    struct bytes rest = bytes_of(reference + 2);
+
+    assert_int_equal(strncmp(reference, "#/", 2), 0);
+    while (rest.size > 0) {
+        const char *slash = memchr(rest.data, '/', rest.size);
+        size_t size = slash ? (size_t)(slash - rest.data) : rest.size;
+
+        document = json_object_getn(document, rest.data, size);
+        rest =
+            (struct bytes){rest.data + size + (slash != NULL), rest.size - size - (slash != NULL)};
+    }
+    return document;
+}
+
+static void document_check_references(const json_t *document, json_t *value)
+{
+    const char *name;
+    json_t *part;
+    size_t i;
+
+    json_object_foreach(value, name, part)
+    {
+        if (strcmp(name, "$ref") == 0 && !document_resolved(document, json_string_value(part)))
+            fail_msg("%s leads nowhere", json_string_value(part));
+        document_check_references(document, part);
+    }
+    json_array_foreach(value, i, part) document_check_references(document, part);
+}
+
+/* proves: openapi */
+static void references_lead_somewhere(void **state)
+{
+    json_t *document = document_parsed();
+
+    (void)state;
+    document_check_references(document, document);
+    json_decref(document);
+}
+
+static bool document_has_tag(const json_t *document, const char *name)
+{
+    json_t *tag;
+    size_t i;
+
+    json_array_foreach(json_object_get(document, "tags"), i,
+                       tag) if (strcmp(json_string_value(json_object_get(tag, "name")), name) ==
+                                0) return true;
+    return false;
+}
+
+/* proves: openapi */
+static void every_route_is_documented(void **state)
+{
+    json_t *document = document_parsed();
+
+    (void)state;
+    for (size_t i = 0; i < routes_count; i++) {
+        const struct route_docs *docs = &routes[i].docs;
+        const json_t *operation = document_operation(document, &routes[i]);
+        const json_t *body = json_object_get(operation, "requestBody");
+
+        if (!operation || !document_has_tag(document, docs->tag) || !*docs->summary ||
+            !docs->answers[0].status)
+            fail_msg("%s %s has no complete documentation", routes[i].method, routes[i].path);
+        if ((routes[i].body != NULL) != (body != NULL))
+            fail_msg("%s %s: a body is read, or is documented", routes[i].method, routes[i].path);
+        for (size_t j = 0; j < i; j++) {
+            assert_string_not_equal(docs->operation, routes[j].docs.operation);
+            assert_string_not_equal(routes[i].label, routes[j].label);
+        }
+    }
+    json_decref(document);
+}
+
+/* proves: openapi */
+static void every_part_belongs_to_a_route(void **state)
+{
+    json_t *parts = json_loadb(openapi_parts, openapi_parts_size, JSON_REJECT_DUPLICATES, NULL);
+    const char *name;
+    json_t *part;
+
+    (void)state;
+    assert_non_null(parts);
+    json_object_foreach(json_object_get(parts, "operations"), name, part)
+    {
+        bool is_used = false;
+
+        for (size_t i = 0; i < routes_count; i++)
+            is_used |= strcmp(routes[i].docs.operation, name) == 0;
+        if (!is_used)
+            fail_msg("openapi_parts.json: no route has the operation %s", name);
+    }
+    json_decref(parts);
+}
+
+static void refusals_follow_from_scope_and_body(void **state)
+{
+    static const struct route open = {.need = ACCESS_OPEN}, read = {.need = ACCESS_READ};
+    const uint64_t forbidden = UINT64_C(1) << ERROR_FORBIDDEN;
+
+    (void)state;
+    assert_true(document_refusals(&open) & UINT64_C(1) << ERROR_OVERLOADED);
+    assert_false(document_refusals(&open) & forbidden);
+    assert_true(document_refusals(&read) & forbidden);
+    assert_false(document_refusals(&read) & UINT64_C(1) << ERROR_TOO_LARGE);
+}
+
+static void overview_has_a_row_for_each_route(void **state)
+{
+    static const struct route rows[] = {
+        {"PUT", "/a/{id}", ACCESS_READ, "a",
+         .docs = {"putA", "a", "Put it", .section = "#a", .answers = {{200, ""}, {201, ""}},
+                  .refusals = UINT64_C(1) << ERROR_GONE | UINT64_C(1) << ERROR_INVALID}},
+        {"GET", "/b", ACCESS_OPEN, "b", .docs = {"getB", "b", "Get it", .answers = {{200, ""}}}},
+    };
+    struct buffer text;
+
+    (void)state;
+    buffer_init(&text);
+    document_format_overview(rows, 2, &text);
+    buffer_append(&text, "", 1);
+    assert_string_equal(text.data, "| call | effect | scope | answers |\n"
+                                   "| --- | --- | --- | --- |\n"
+                                   "| [`PUT /a/{id}`](#a) | Put it | read | 200, 201, 410 |\n"
+                                   "| `GET /b` | Get it |  | 200 |\n");
+    buffer_deinit(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(references_lead_somewhere),
+        cmocka_unit_test(every_route_is_documented),
+        cmocka_unit_test(every_part_belongs_to_a_route),
+        cmocka_unit_test(refusals_follow_from_scope_and_body),
+        cmocka_unit_test(overview_has_a_row_for_each_route),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

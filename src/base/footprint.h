@@ -1,0 +1,13 @@
+/* footprint.h - the memory that an allocation takes, for limits on bytes. */
+#ifndef TICKWHEEL_BASE_FOOTPRINT_H
+#define TICKWHEEL_BASE_FOOTPRINT_H
+
+#include <stddef.h>
+
+/* Of malloc(size): it adds a word and rounds up to two. */
+static inline size_t footprint_of(size_t size)
+{
+    return (size + sizeof(size_t) + 15) & ~(size_t)15;
+}
+
+#endif

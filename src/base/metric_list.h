@@ -1,0 +1,168 @@
+/*
+ * metric_list.h - every metric of the service, in one table. It makes the enum and the text of
+ * /metrics (ops/metrics.h), the counters of an engine and their sum (engine/engine_stats.h), the
+ * reading of all parts (shard/node.c), and docs/metrics.md.
+ *
+ * X(ID, field, kind, name, labels, scale, help): `field` is the member of the part's statistics
+ * that holds the value; _ when metrics_add or metrics_set is called instead. Rows of one name stand
+ * together and share the first help. The scale divides the stored integer: 1000 shows milliseconds
+ * as seconds.
+ */
+#ifndef TICKWHEEL_BASE_METRIC_LIST_H
+#define TICKWHEEL_BASE_METRIC_LIST_H
+
+/* struct engine_stats: a COUNTER counts since the engine was created, a GAUGE is the present value.
+ * Both are summed over engines. */
+#define METRIC_ENGINE_LIST(X)                                                                 \
+    X(TIMERS_PENDING, pending, GAUGE, "tickwheel_timers_pending", "", 1,                      \
+      "Live timers, on disk and in memory.")                                                  \
+    X(TIMERS_CREATED, created, COUNTER, "tickwheel_timers_created_total", "", 1,              \
+      "Timers created.")                                                                      \
+    X(TIMERS_FIRED, fired, COUNTER, "tickwheel_timers_fired_total", "", 1,                    \
+      "Firings delivered with success.")                                                      \
+    X(TIMERS_CANCELLED, cancelled, COUNTER, "tickwheel_timers_cancelled_total", "", 1,        \
+      "Timers cancelled.")                                                                    \
+    X(TIMERS_DEAD, dead, COUNTER, "tickwheel_timers_dead_total", "", 1,                       \
+      "Timers that became dead: out of attempts, or refused for good.")                       \
+    X(FIRINGS_GIVEN_UP, given_up, COUNTER, "tickwheel_firings_given_up_total", "", 1,         \
+      "Firings that ended without success; a timer that repeats goes on with its next.")      \
+    X(DEAD_LETTERS, dead_letters, GAUGE, "tickwheel_dead_letters", "", 1,                     \
+      "Dead letters that are kept.")                                                          \
+    X(DEAD_BYTES, dead_bytes, GAUGE, "tickwheel_dead_bytes", "", 1,                           \
+      "Size of the dead letters that are kept.")                                              \
+    X(DEAD_DROPPED, dead_dropped, COUNTER, "tickwheel_dead_dropped_total", "", 1,             \
+      "Dead letters dropped before their time because of dead_bytes_max.")                    \
+    X(TIMERS_DROPPED, dropped, COUNTER, "tickwheel_timers_dropped_total", "", 1,              \
+      "Firings dropped because they were later than their timer allows.")                     \
+    X(TIMERS_TOUCHED, touched, COUNTER, "tickwheel_timers_touched_total", "", 1,              \
+      "Due times extended by a short record beside the timer's row.")                         \
+    X(TIMERS_MOVED_ON, rows_moved, COUNTER, "tickwheel_timers_moved_on_total", "", 1,         \
+      "Rows of touched timers moved to their new time when the old time came.")               \
+    X(TIMERS_SPILLED, spilled, COUNTER, "tickwheel_timers_spilled_total", "", 1,              \
+      "Due timers spilled to the storage because their dispatch queue had no room.")          \
+    X(TIMERS_RELOADED, reloaded, COUNTER, "tickwheel_timers_reloaded_total", "", 1,           \
+      "Spilled timers read back into memory when their dispatch queue had room.")             \
+    X(TIMERS_IN_MEMORY, in_memory, GAUGE, "tickwheel_timers_in_memory", "", 1,                \
+      "Timers in memory.")                                                                    \
+    X(NEAR_BYTES, near_bytes, GAUGE, "tickwheel_near_bytes", "", 1,                           \
+      "Memory of the timers in memory.")                                                      \
+    X(TIMERS_IN_DOUBT, in_doubt, GAUGE, "tickwheel_timers_in_doubt", "", 1,                   \
+      "Timers with a failed write that the disk may hold or not.")                            \
+    X(IN_DOUBT_BYTES, in_doubt_bytes, GAUGE, "tickwheel_in_doubt_bytes", "", 1,               \
+      "Memory of the timers in doubt, not in tickwheel_near_bytes.")                          \
+    X(ATTEMPTS, attempts, COUNTER, "tickwheel_attempts_total", "", 1,                         \
+      "Delivery attempts that were answered or timed out.")                                   \
+    X(ATTEMPTS_FAILED, attempts_failed, COUNTER, "tickwheel_attempts_failed_total", "", 1,    \
+      "Delivery attempts that failed and may be repeated.")                                   \
+    X(DELIVERIES_INFLIGHT, inflight, GAUGE, "tickwheel_deliveries_inflight", "", 1,           \
+      "Deliveries without an outcome yet.")                                                   \
+    X(DELIVERIES_UNPROVEN, unproven, GAUGE, "tickwheel_deliveries_unproven", "", 1,           \
+      "Of them, webhooks to targets that did not answer lately.")                             \
+    X(DELIVERIES_LEASED, pulled, GAUGE, "tickwheel_deliveries_leased", "", 1,                 \
+      "Deliveries in flight that workers have leased.")                                       \
+    X(DELIVERIES_WAITING, waiting, GAUGE, "tickwheel_deliveries_waiting", "", 1,              \
+      "Due timers that wait in a dispatch queue for room at their target, or for a worker.")  \
+    X(TIMERS_CATCHING_UP, catching_up, GAUGE, "tickwheel_timers_catching_up", "", 1,          \
+      "Overdue timers that wait because of catch_up_rate_max.")                               \
+    X(PARTITIONS_UNREADABLE, unreadable, GAUGE, "tickwheel_partitions_unreadable", "", 1,     \
+      "Partitions that cannot be read and refuse creates.")                                   \
+    X(STORAGE_FAILURES, storage_failures, COUNTER, "tickwheel_storage_failures_total", "", 1, \
+      "Reads and commits that failed.")
+
+/* struct targets_stats. */
+#define METRIC_TARGETS_LIST(X)                                                             \
+    X(ATTEMPTS_POSTPONED, postponed, COUNTER, "tickwheel_attempts_postponed_total", "", 1, \
+      "Deliveries postponed because the breaker of their target was open.")                \
+    X(BREAKERS_OPEN, open, GAUGE, "tickwheel_breakers_open", "", 1,                        \
+      "Breakers that are open: their targets failed and are not called.")                  \
+    X(BREAKERS_OPENED, opened, COUNTER, "tickwheel_breakers_opened_total", "", 1,          \
+      "Times that a breaker opened.")
+
+/* struct queue_stats. */
+#define METRIC_QUEUE_LIST(X)                                                                 \
+    X(QUEUE_LEASED, leased, GAUGE, "tickwheel_queue_leased", "", 1,                          \
+      "Items that workers have leased.")                                                     \
+    X(QUEUE_WAITING, waiting, GAUGE, "tickwheel_queue_waiting", "", 1,                       \
+      "Workers that wait for items.")                                                        \
+    X(QUEUE_LEASES, leases, COUNTER, "tickwheel_queue_leases_total", "", 1, "Leases given.") \
+    X(QUEUE_ACKS, acks, COUNTER, "tickwheel_queue_acks_total", "", 1,                        \
+      "Items acknowledged as done.")                                                         \
+    X(QUEUE_NACKS, nacks, COUNTER, "tickwheel_queue_nacks_total", "", 1,                     \
+      "Items given back by their worker.")                                                   \
+    X(QUEUE_LEASES_ENDED, ended, COUNTER, "tickwheel_queue_leases_ended_total", "", 1,       \
+      "Leases that ended without an answer of their worker.")                                \
+    X(QUEUE_RECEIPTS_STALE, stales, COUNTER, "tickwheel_queue_receipts_stale_total", "", 1,  \
+      "Receipts refused because their lease was over.")
+
+/* struct storage_stats. */
+#define METRIC_STORAGE_LIST(X)                                                                    \
+    X(RECORDS_CORRUPT, corrupt_records, COUNTER, "tickwheel_records_corrupt_total", "", 1,        \
+      "Damaged records set aside.")                                                               \
+    X(BLOCKS_CORRUPT, corrupt_blocks, GAUGE, "tickwheel_storage_damaged_blocks", "", 1,           \
+      "Damaged blocks of tables set aside; their records are estimated in the count of records.") \
+    X(STORAGE_LOST, is_lost, GAUGE, "tickwheel_storage_lost", "", 1,                              \
+      "1 when the data folder was removed or replaced; every change is refused.")                 \
+    X(LOGS_TORN, torn_logs, GAUGE, "tickwheel_storage_torn_logs", "", 1,                          \
+      "Logs that ended within a write at the last start, as a power cut leaves them.")            \
+    X(WRITES_LOST, lost_writes, GAUGE, "tickwheel_storage_lost_writes", "", 1,                    \
+      "Changes that a damaged log cost at the last start with storage_damage = skip.")            \
+    X(DISK_BYTES, disk_bytes, GAUGE, "tickwheel_disk_bytes", "", 1,                               \
+      "Disk space that the storage takes.")                                                       \
+    X(DISK_FREE_BYTES, disk_free_bytes, GAUGE, "tickwheel_disk_free_bytes", "", 1,                \
+      "Free space on the disk of the storage.")
+
+/* Counted where it happens. */
+#define METRIC_COUNTED_LIST(X)                                                                     \
+    X(OLDEST_OVERDUE_MS, _, GAUGE, "tickwheel_oldest_overdue_seconds", "", 1000,                   \
+      "Lateness of the timer that is late by most; 0 when none is late.")                          \
+    X(READY, _, GAUGE, "tickwheel_ready", "", 1, "1 when requests are served, as /readyz says.")   \
+    X(COMMIT_WRITES, _, COUNTER, "tickwheel_commit_writes_total", "", 1,                           \
+      "Rows written; divide by tickwheel_commit_seconds_count for the size of a commit.")          \
+    X(BACKUPS, _, COUNTER, "tickwheel_backups_total", "", 1, "Backups finished.")                  \
+    X(BACKUPS_FAILED, _, COUNTER, "tickwheel_backups_failed_total", "", 1, "Backups that failed.") \
+    X(BACKUP_LAST_MS, _, GAUGE, "tickwheel_backup_last_timestamp_seconds", "", 1000,               \
+      "Unix time of the last backup of this process; 0 when there is none.")                       \
+    X(BACKUP_LAST_BYTES, _, GAUGE, "tickwheel_backup_last_bytes", "", 1,                           \
+      "Size of the last backup.")                                                                  \
+    X(REFUSED_OVERLOADED, _, COUNTER, "tickwheel_refused_total", "reason=\"overloaded\"", 1,       \
+      "Requests and timers refused because of a limit or of the token, by reason.")                \
+    X(REFUSED_TOO_MANY, _, COUNTER, "tickwheel_refused_total", "reason=\"too-many\"", 1, "")       \
+    X(REFUSED_DISK_FULL, _, COUNTER, "tickwheel_refused_total", "reason=\"disk-full\"", 1, "")     \
+    X(REFUSED_STOPPING, _, COUNTER, "tickwheel_refused_total", "reason=\"stopping\"", 1, "")       \
+    X(REFUSED_TOO_LARGE, _, COUNTER, "tickwheel_refused_total", "reason=\"too-large\"", 1, "")     \
+    X(REFUSED_UNAUTHENTICATED, _, COUNTER, "tickwheel_refused_total",                              \
+      "reason=\"unauthenticated\"", 1, "")                                                         \
+    X(REFUSED_FORBIDDEN, _, COUNTER, "tickwheel_refused_total", "reason=\"forbidden\"", 1, "")     \
+    X(REFUSED_FOREIGN_SITE, _, COUNTER, "tickwheel_refused_total", "reason=\"foreign-site\"", 1,   \
+      "")                                                                                          \
+    X(REFUSED_CONNECTIONS, _, COUNTER, "tickwheel_refused_total", "reason=\"connections\"", 1, "")
+
+#define METRIC_LIST(X)    \
+    METRIC_ENGINE_LIST(X) \
+    METRIC_TARGETS_LIST(X) METRIC_QUEUE_LIST(X) METRIC_STORAGE_LIST(X) METRIC_COUNTED_LIST(X)
+
+/* X(ID, name, labels, help) */
+#define HISTOGRAM_LIST(X)                                                                        \
+    X(LATENESS_SCHEDULE, "tickwheel_lateness_seconds", "stage=\"schedule\"",                     \
+      "Lateness of deliveries by stage: from due to taken from the wheel (schedule), to handed " \
+      "to the sender (queue), to the start of the request (transfer).")                          \
+    X(LATENESS_QUEUE, "tickwheel_lateness_seconds", "stage=\"queue\"", "")                       \
+    X(LATENESS_TRANSFER, "tickwheel_lateness_seconds", "stage=\"transfer\"", "")                 \
+    X(DELIVERY_LATENESS, "tickwheel_delivery_lateness_seconds", "",                              \
+      "From the due time of a timer to the start of its request.")                               \
+    X(COMMIT, "tickwheel_commit_seconds", "", "Commits of the storage, sync included.")          \
+    X(ACKNOWLEDGE, "tickwheel_acknowledge_seconds", "",                                          \
+      "From the submission of a command to its durable answer.")                                 \
+    X(HTTP_REQUEST, "tickwheel_http_request_seconds", "",                                        \
+      "From the first byte of a request to its answer.")
+
+/* Values that are found when /metrics is read: X(ID, kind, name, names of labels, help). */
+#define METRIC_FOUND_LIST(X)                                                           \
+    X(HTTP_REQUESTS, COUNTER, "tickwheel_http_requests_total", "route, class",         \
+      "Requests answered, by route and class of status.")                              \
+    X(START_TIME, GAUGE, "process_start_time_seconds", "",                             \
+      "Unix time at which the process began.")                                         \
+    X(RESIDENT_MEMORY, GAUGE, "process_resident_memory_bytes", "", "Resident memory.") \
+    X(BUILD_INFO, GAUGE, "tickwheel_build_info", "version", "The version that runs; always 1.")
+
+#endif

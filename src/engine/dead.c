@@ -1,0 +1,340 @@
+/* Counts dead letters, and lets the oldest go. */
+#include "engine/dead.h"
+
+#include "base/check.h"
+#include "engine/commit.h"
+#include "engine/effects.h"
+#include "engine/engine_core.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum {
+    READ_ROWS = 256,
+    READ_BYTES = 1 << 20,
+};
+
+struct dead {
+    bool is_counted; /* all that an earlier engine left were read */
+    bool is_reading;
+    bool sees_all;                /* the read that is out meets every letter behind its beginning */
+    bool is_relieving;            /* letters go until there is some room again */
+    struct storage_position from; /* where the first letter is, or where counting goes on */
+    struct storage_position first; /* while counting: the first that stays */
+    struct wall last;              /* the place of the last that died */
+    struct wall oldest;     /* when the first one died, or earlier; WALL_NEVER: none is left */
+    struct wall not_before; /* of the next read, after one that failed */
+    uint64_t bytes, count;
+};
+
+struct dead *dead_create(struct wall now)
+{
+    struct dead *dead = calloc(1, sizeof(*dead));
+
+    if (!dead)
+        return NULL;
+    dead->from.at = STORAGE_DEAD_FROM;
+    dead->first.at = WALL_NEVER;
+    dead->last = storage_dead_at(now);
+    dead->oldest = WALL_NEVER;
+    return dead;
+}
+
+void dead_destroy(struct dead *dead)
+{
+    free(dead);
+}
+
+static void dead_add(struct dead *dead, const struct timer *timer)
+{
+    assert(timer->state == TIMER_DEAD && timer->footprint > 0);
+    dead->bytes += timer->footprint;
+    dead->count++;
+    dead->oldest = wall_min(dead->oldest, timer->ended);
+}
+
+/* Timers of which one was not counted, or twice, must not make the counts negative. */
+static void dead_subtract(struct dead *dead, const struct timer *timer)
+{
+    assert(dead->count > 0 || dead->bytes == 0);
+    dead->count -= dead->count > 0;
+    dead->bytes -= timer->footprint < dead->bytes ? timer->footprint : dead->bytes;
+    if (dead->count == 0)
+        dead->bytes = 0;
+}
+
+struct wall dead_place(struct engine *engine, const struct timer *timer)
+{
+    struct dead *dead = engine->dead;
+
+    assert(engine->is_in_turn);
+    assert(timer->state == TIMER_DEAD && timer->ended.ms == engine->now.ms);
+    dead->last = wall_max(dead->last, storage_dead_at(timer->ended));
+    dead->sees_all = false;
+    dead->oldest = wall_min(dead->oldest, timer->ended);
+
+    const struct storage_position place = {dead->last, timer->id.serial};
+    const bool is_behind = storage_position_before(place, dead->from);
+    if (dead->is_counted || is_behind) /* otherwise it is counted when it is read */
+        dead_add(dead, timer);
+    if (dead->is_counted && is_behind) /* the clock was further ahead when others died */
+        dead->from = place;
+    else if (is_behind && storage_position_before(place, dead->first))
+        dead->first = place;
+    return dead->last;
+}
+
+void dead_revived(struct engine *engine, const struct timer *timer)
+{
+    assert(engine->is_in_turn);
+    assert(!timer_is_final(timer->state));
+    dead_subtract(engine->dead, timer);
+}
+
+bool dead_is_kept(const struct engine *engine, const struct timer *timer)
+{
+    assert(storage_is_dead_letter(timer));
+    return wall_since(timer->ended, engine->now) <= engine->options.dead_retain_ms;
+}
+
+bool dead_forget(struct engine *engine, struct entry *entry, struct command *command)
+{
+    assert(entry->phase == ENTRY_LOADING || entry->phase == ENTRY_EVICTABLE);
+    assert(entry->timer->state == TIMER_DEAD && !(entry->flags & ENTRY_IS_FORGOTTEN));
+    if (command && !commit_reserve(engine))
+        return false;
+    if (storage_is_dead_letter(entry->timer))
+        dead_subtract(engine->dead, entry->timer);
+    commit_add_forgotten(engine, entry, command);
+    return true;
+}
+
+/* ---- which ones go ---- */
+
+/* Down to a sixteenth below the limit, so that not each death makes one be read. */
+static bool dead_is_too_much(struct engine *engine)
+{
+    struct dead *dead = engine->dead;
+    const uint64_t max = engine->options.dead_bytes_max;
+
+    assert(engine->is_in_turn);
+    if (!dead->is_counted || dead->bytes <= max - max / 16)
+        dead->is_relieving = false;
+    else if (dead->bytes > max)
+        dead->is_relieving = true;
+    return dead->is_relieving;
+}
+
+enum dead_step {
+    DEAD_GOES,  /* or it is not there any more */
+    DEAD_STAYS, /* and so do all behind it */
+    DEAD_WAITS, /* a command or a write is about it: later */
+};
+
+/* The row is of a timer in memory, which may be newer: a timer that was redriven and died again has
+ * another row, whose turn comes later. */
+static enum dead_step dead_let_known_go(struct engine *engine, struct entry *known,
+                                        const struct timer *row)
+{
+    assert(known->phase != ENTRY_ABSENT);
+    if (known->flags & ENTRY_IS_FORGOTTEN || known->timer->version != row->version)
+        return DEAD_GOES;
+    if (known->phase != ENTRY_EVICTABLE)
+        return DEAD_WAITS;
+    dead_forget(engine, known, NULL);
+    return DEAD_GOES;
+}
+
+static enum dead_step dead_let_go(struct engine *engine, struct timer **timer)
+{
+    struct entry *known = entries_find(engine->entries, (*timer)->id.serial);
+
+    assert(engine->is_in_turn);
+    if (known)
+        return dead_let_known_go(engine, known, *timer);
+    struct entry *entry = entries_add(engine->entries, *timer, ENTRY_LOADING);
+    if (!entry)
+        return DEAD_WAITS;
+    *timer = NULL;
+    entry->row_at = entry->timer->at;
+    dead_forget(engine, entry, NULL);
+    return DEAD_GOES;
+}
+
+/* Takes the timer if it goes. */
+static enum dead_step dead_meet(struct engine *engine, struct timer **timer)
+{
+    struct dead *dead = engine->dead;
+
+    assert(dead->is_reading);
+    assert(storage_is_dead_letter(*timer));
+    if (!dead->is_counted)
+        dead_add(dead, *timer);
+    if (!dead_is_kept(engine, *timer))
+        return dead_let_go(engine, timer);
+    if (dead_is_too_much(engine)) {
+        engine->stats.dead_dropped++;
+        return dead_let_go(engine, timer);
+    }
+    return DEAD_STAYS;
+}
+
+static void dead_pause(struct engine *engine)
+{
+    engine->dead->not_before = wall_add(engine->now, engine->options.storage_retry_ms);
+}
+
+/* ---- reading ---- */
+
+/* A page while counting: all are met, and the first that stays is noted. */
+static void dead_count_page(struct engine *engine, struct storage_page *page)
+{
+    struct dead *dead = engine->dead;
+
+    assert(!dead->is_counted);
+    for (size_t i = 0; i < page->count; i++) {
+        const struct storage_position at = position_of(page->timers[i]);
+
+        if (storage_is_dead_letter(page->timers[i]) &&
+            dead_meet(engine, &page->timers[i]) != DEAD_GOES &&
+            storage_position_before(at, dead->first))
+            dead->first = at;
+    }
+    dead->from = page->next;
+    if (storage_position_before(dead->from, (struct storage_position){WALL_NEVER, 0}))
+        return;
+    dead->is_counted = true;
+    dead->from = dead->first;
+}
+
+/* A page to let the first go. When none is met that stays, others are being written, or were
+ * passed over: the next read begins at the front. */
+static void dead_shed_page(struct engine *engine, struct storage_page *page,
+                           const struct storage_scan *scan)
+{
+    struct dead *dead = engine->dead;
+    enum dead_step step = DEAD_GOES;
+    bool has_any = scan->from.at.ms != STORAGE_DEAD_FROM.ms;
+
+    assert(dead->is_counted);
+    for (size_t i = 0; i < page->count && step == DEAD_GOES; i++) {
+        if (!storage_is_dead_letter(page->timers[i]))
+            continue; /* of a clock that is thousands of years ahead */
+        has_any = true;
+        dead->from = position_of(page->timers[i]);
+        dead->oldest = page->timers[i]->ended;
+        step = dead_meet(engine, &page->timers[i]);
+    }
+    if (step == DEAD_WAITS)
+        dead_pause(engine);
+    if (step != DEAD_GOES)
+        return;
+    dead->from = page->next;
+    if (storage_position_before(page->next, scan->to))
+        return;
+    dead->from = (struct storage_position){STORAGE_DEAD_FROM, 0};
+    dead_pause(engine);
+    if (!has_any && dead->sees_all) {
+        dead->bytes = dead->count = 0;
+        dead->oldest = WALL_NEVER;
+    }
+}
+
+/* When there is something to read for; WALL_NEVER: there is not. */
+static struct wall dead_wanted_at(const struct engine *engine)
+{
+    const struct dead *dead = engine->dead;
+
+    if (!dead->is_counted || (dead->is_relieving && dead->count > 0) ||
+        dead->bytes > engine->options.dead_bytes_max)
+        return dead->not_before;
+    if (dead->oldest.ms == WALL_NEVER.ms)
+        return WALL_NEVER;
+    return wall_max(dead->not_before,
+                    wall_add(wall_add(dead->oldest, engine->options.dead_retain_ms), 1));
+}
+
+void dead_read(struct engine *engine)
+{
+    struct dead *dead = engine->dead;
+    const uint32_t rows_max = engine->options.scan_rows_max;
+
+    assert(engine->is_in_turn);
+    if (dead->is_reading || engine->is_draining || engine->now.ms < dead_wanted_at(engine).ms)
+        return;
+    struct engine_read *read = calloc(1, sizeof(*read));
+    if (!read) {
+        dead_pause(engine);
+        return;
+    }
+    read->kind = ENGINE_READ_SCAN;
+    read->scan = (struct storage_scan){
+        .partition = engine->options.partition,
+        .kind = STORAGE_SCAN_ALL,
+        .from = dead->from,
+        .to = {WALL_NEVER, 0},
+        .rows_max = rows_max < READ_ROWS ? rows_max : READ_ROWS,
+        .bytes_max = READ_BYTES,
+    };
+    dead->is_reading = true;
+    dead->sees_all = commit_is_certain(engine);
+    effects_read(engine, read);
+}
+
+bool dead_is_reading(const struct engine *engine)
+{
+    return engine->dead->is_reading;
+}
+
+bool dead_has_read(const struct engine *engine, const struct engine_read *read)
+{
+    assert(engine->is_in_turn);
+    return !read->command_ && read->kind == ENGINE_READ_SCAN && read->scan.kind == STORAGE_SCAN_ALL;
+}
+
+void dead_read_back(struct engine *engine, struct engine_read *read)
+{
+    struct dead *dead = engine->dead;
+
+    assert(engine->is_in_turn);
+    assert(dead->is_reading && dead_has_read(engine, read));
+    if (read->result != ERROR_NONE)
+        dead_pause(engine);
+    else if (dead->is_counted)
+        dead_shed_page(engine, &read->page, &read->scan);
+    else
+        dead_count_page(engine, &read->page);
+    dead->is_reading = false;
+}
+
+/* ---- questions ---- */
+
+struct wall dead_wake_at(const struct engine *engine)
+{
+    if (engine->dead->is_reading || engine->is_draining)
+        return WALL_NEVER;
+    return dead_wanted_at(engine);
+}
+
+void dead_clock_went_back(struct engine *engine)
+{
+    struct dead *dead = engine->dead;
+
+    assert(engine->is_in_turn);
+    dead->not_before =
+        wall_min(dead->not_before, wall_add(engine->now, engine->options.storage_retry_ms));
+}
+
+void dead_stats(const struct engine *engine, struct engine_stats *stats)
+{
+    stats->dead_letters = engine->dead->count;
+    stats->dead_bytes = engine->dead->bytes;
+}
+
+void dead_check(const struct engine *engine)
+{
+    const struct dead *dead = engine->dead;
+
+    CHECK(dead->count > 0 || dead->bytes == 0);
+    CHECK(dead->last.ms >= STORAGE_DEAD_FROM.ms && dead->from.at.ms >= STORAGE_DEAD_FROM.ms);
+}

@@ -1,0 +1,249 @@
+/*
+ * Goal: dead letters are kept for their own time and within their own bound, whatever becomes of
+ * other final timers, and go when they are forgotten. Method: one engine by hand over storage in
+ * memory, whose clock is moved on.
+ */
+#include "engine/engine_testing.h"
+
+static struct engine_stats dead_fixture_stats(const struct engine_fixture *fixture)
+{
+    struct engine_stats stats;
+
+    engine_stats(fixture->engine, &stats);
+    return stats;
+}
+
+/* A timer that is due at once and dies. */
+static struct timer_id dead_letter(struct engine_fixture *fixture)
+{
+    struct timer_id id;
+
+    assert_int_equal(fixture_create(fixture, "http://a.example/", fixture->now.ms - START.ms, &id),
+                     ERROR_NONE);
+    fixture_advance_to(fixture, fixture->now.ms - START.ms);
+    fixture_answer(fixture, fixture_first_out(fixture),
+                   (struct delivery_outcome){.result = DELIVERY_ENDED, .error = "HTTP 410"});
+    return id;
+}
+
+static void dead_sleep(struct engine_fixture *fixture, uint64_t ms)
+{
+    fixture_advance_to(fixture, fixture->now.ms - START.ms + ms);
+}
+
+static size_t dead_stored(struct engine_fixture *fixture)
+{
+    const struct storage_scan scan = {.kind = STORAGE_SCAN_ALL,
+                                      .from = {STORAGE_DEAD_FROM, 0},
+                                      .to = {WALL_NEVER, 0},
+                                      .rows_max = 1000,
+                                      .bytes_max = SIZE_MAX};
+    struct storage_page page;
+
+    assert_int_equal(storage_scan(fixture->storage, &scan, &page, NULL), ERROR_NONE);
+    const size_t count = page.count;
+    storage_page_free(&page);
+    return count;
+}
+
+/* A trim drops what fired beside it; a restart finds it; and it goes after dead_retain_ms. */
+static void test_it_outlives_other_final_timers(void **state)
+{
+    struct engine_fixture fixture;
+    struct timer_id dead, fired;
+    enum timer_state shown = TIMER_SCHEDULED;
+
+    (void)state;
+    fixture_init(&fixture);
+    dead = dead_letter(&fixture);
+    fixture_create(&fixture, "http://a.example/", 10, &fired);
+    dead_sleep(&fixture, 20);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    for (int hours = 0; hours < 10; hours++)
+        dead_sleep(&fixture, HOUR_MS);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &fired, 0, NULL), ERROR_NOT_FOUND);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &dead, 0, &shown), ERROR_GONE);
+    assert_int_equal(shown, TIMER_DEAD);
+    fixture_close(&fixture);
+    fixture_open(&fixture);
+    assert_int_equal(dead_fixture_stats(&fixture).dead_letters, 1);
+    assert_true(dead_fixture_stats(&fixture).dead_bytes > 0);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &dead, 0, &shown), ERROR_GONE);
+    dead_sleep(&fixture, fixture.options.dead_retain_ms);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &dead, 0, NULL), ERROR_NOT_FOUND);
+    assert_int_equal(dead_stored(&fixture), 0);
+    assert_int_equal(dead_fixture_stats(&fixture).dead_letters, 0);
+    assert_int_equal(dead_fixture_stats(&fixture).dead_bytes, 0);
+    assert_int_equal(dead_fixture_stats(&fixture).dead_dropped, 0);
+    fixture_deinit(&fixture);
+}
+
+/* The oldest go first, each is counted, and the newest stay. */
+static void test_the_oldest_go_beyond_the_bound(void **state)
+{
+    enum { COUNT = 40, KEPT = 20 };
+    struct engine_fixture fixture;
+    struct timer_id ids[COUNT];
+    size_t kept = 0;
+
+    (void)state;
+    fixture_prepare(&fixture);
+    fixture_open(&fixture);
+    ids[0] = dead_letter(&fixture);
+    fixture.options.dead_bytes_max = KEPT * dead_fixture_stats(&fixture).dead_bytes;
+    fixture_close(&fixture);
+    fixture_open(&fixture);
+    for (size_t i = 1; i < COUNT; i++) {
+        dead_sleep(&fixture, 100);
+        ids[i] = dead_letter(&fixture);
+    }
+    assert_true(dead_fixture_stats(&fixture).dead_bytes <= fixture.options.dead_bytes_max);
+    for (size_t i = 0; i < COUNT; i++) {
+        const enum error_code error = fixture_ask(&fixture, COMMAND_GET, &ids[i], 0, NULL);
+
+        assert_true(error == ERROR_GONE || (error == ERROR_NOT_FOUND && kept == 0));
+        kept += error == ERROR_GONE;
+    }
+    assert_in_range(kept, KEPT - KEPT / 16 - 1, KEPT);
+    assert_int_equal(dead_stored(&fixture), kept);
+    assert_int_equal(dead_fixture_stats(&fixture).dead_letters, kept);
+    assert_int_equal(dead_fixture_stats(&fixture).dead_dropped, COUNT - kept);
+    fixture_deinit(&fixture);
+}
+
+static void test_it_is_forgotten_on_request(void **state)
+{
+    struct engine_fixture fixture;
+    struct timer_id dead, live;
+
+    (void)state;
+    fixture_init(&fixture);
+    dead = dead_letter(&fixture);
+    fixture_create(&fixture, "http://a.example/", HOUR_MS, &live);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_FORGET, &live, 0, NULL), ERROR_NOT_FOUND);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_FORGET, &dead, 0, NULL), ERROR_NONE);
+    assert_int_equal(dead_stored(&fixture), 0);
+    assert_int_equal(dead_fixture_stats(&fixture).dead_letters, 0);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_FORGET, &dead, 0, NULL), ERROR_NOT_FOUND);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_REDRIVE, &dead, 0, NULL), ERROR_NOT_FOUND);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &dead, 0, NULL), ERROR_NOT_FOUND);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &live, 0, NULL), ERROR_NONE);
+    assert_int_equal(dead_fixture_stats(&fixture).pending, 1);
+    fixture_deinit(&fixture);
+}
+
+/* A redriven letter is none any more; and the storage may fail meanwhile. */
+static void test_it_lives_again(void **state)
+{
+    struct engine_fixture fixture;
+    struct timer_id id;
+
+    (void)state;
+    fixture_init(&fixture);
+    id = dead_letter(&fixture);
+    fixture.is_in_doubt = true;
+    assert_int_equal(fixture_ask(&fixture, COMMAND_FORGET, &id, 0, NULL), ERROR_IO);
+    dead_sleep(&fixture, fixture.options.storage_retry_ms);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, NULL), ERROR_NOT_FOUND);
+
+    id = dead_letter(&fixture);
+    dead_sleep(&fixture, 100 * HOUR_MS);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_REDRIVE, &id, 0, NULL), ERROR_NONE);
+    assert_int_equal(dead_stored(&fixture), 0);
+    assert_int_equal(dead_fixture_stats(&fixture).dead_letters, 0);
+    fixture_advance_to(&fixture, fixture.now.ms - START.ms);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, NULL), ERROR_GONE);
+    fixture_deinit(&fixture);
+}
+
+/* The scan for dead letters that a new engine begins with; the other reads are done. */
+static struct engine_read *dead_first_scan(struct engine_fixture *fixture)
+{
+    for (;;) {
+        struct engine_read *read = engine_take_read(fixture->engine);
+
+        assert_non_null(read);
+        engine_read_perform(read, fixture->storage);
+        if (read->kind == ENGINE_READ_SCAN && read->scan.kind == STORAGE_SCAN_ALL)
+            return read;
+        turn_read_done(fixture->engine, fixture->now, read);
+    }
+}
+
+/* A scan brings the row of a letter that was redriven meanwhile, and died again: the old row is too
+ * old, the letter is not. */
+static void test_an_old_row_forgets_nothing(void **state)
+{
+    struct engine_fixture fixture;
+    struct engine_read *scan;
+    struct timer_id id;
+
+    (void)state;
+    fixture_prepare(&fixture);
+    fixture.options.dead_retain_ms = 1000;
+    fixture_open(&fixture);
+    id = dead_letter(&fixture);
+    fixture_close(&fixture);
+    fixture_create_engine(&fixture);
+    scan = dead_first_scan(&fixture);
+    dead_sleep(&fixture, 500);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_REDRIVE, &id, 0, NULL), ERROR_NONE);
+    dead_sleep(&fixture, 0);
+    fixture_answer(&fixture, fixture_first_out(&fixture),
+                   (struct delivery_outcome){.result = DELIVERY_ENDED, .error = "HTTP 410"});
+    dead_sleep(&fixture, 600);
+    turn_read_done(fixture.engine, fixture.now, scan);
+    fixture_carry_out(&fixture);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, NULL), ERROR_GONE);
+    assert_int_equal(dead_stored(&fixture), 1);
+    dead_sleep(&fixture, 500);
+    assert_int_equal(dead_stored(&fixture), 0);
+    fixture_deinit(&fixture);
+}
+
+/* A firing that fails for good is counted, also where its timer goes on with the next. */
+static void test_a_firing_given_up_is_counted(void **state)
+{
+    struct engine_fixture fixture;
+    struct timer *timer;
+    struct command_created created;
+    struct command command = {
+        .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
+    const struct timer_texts texts = {.target = BYTES("http://a.example/"),
+                                      .payload = BYTES("{}"),
+                                      .schedule = BYTES("{\"every\":\"1s\"}")};
+
+    (void)state;
+    fixture_init(&fixture);
+    dead_letter(&fixture);
+    assert_int_equal(dead_fixture_stats(&fixture).given_up, 1);
+    timer = timer_alloc(&texts);
+    timer->due = wall_add(fixture.now, 1000);
+    timer->retry.attempts_max = 1;
+    fixture_command(&fixture, &command);
+    assert_int_equal(created.error, ERROR_NONE);
+    fixture_carry_out(&fixture);
+    for (uint64_t firings = 1; firings <= 11; firings++) {
+        dead_sleep(&fixture, 1000);
+        fixture_answer_all(&fixture, DELIVERY_FAILED);
+        assert_int_equal(dead_fixture_stats(&fixture).given_up, 1 + firings);
+    }
+    assert_int_equal(dead_fixture_stats(&fixture).dead, 1);
+    assert_int_equal(dead_fixture_stats(&fixture).pending, 1);
+    fixture_deinit(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_it_outlives_other_final_timers),
+        cmocka_unit_test(test_the_oldest_go_beyond_the_bound),
+        cmocka_unit_test(test_it_is_forgotten_on_request),
+        cmocka_unit_test(test_it_lives_again),
+        cmocka_unit_test(test_an_old_row_forgets_nothing),
+        cmocka_unit_test(test_a_firing_given_up_is_counted),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

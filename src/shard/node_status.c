@@ -1,0 +1,127 @@
+/* Health, metrics, and the state of targets and brokers. */
+#include "shard/shard.h"
+
+#include "sys/clock.h"
+
+#include <stdio.h>
+
+uint16_t node_partition_count(const struct node *node)
+{
+    return node->partition_count;
+}
+
+unsigned node_shard_count(const struct node *node)
+{
+    return node->shard_count;
+}
+
+uint16_t node_partition_next(struct node *node)
+{
+    return (uint16_t)(atomic_fetch_add(&node->next_partition, 1) % node->partition_count);
+}
+
+enum error_code node_check_target(const struct node *node, struct bytes tenant, struct bytes text,
+                                  const struct target *target, struct error *ret_error)
+{
+    return senders_check(node->senders, tenant, text, target, ret_error);
+}
+
+bool node_broker_status(const struct node *node, size_t index, struct broker_status *ret_status)
+{
+    struct brokers *brokers = senders_find(node->senders, TARGET_REDIS);
+
+    if (index >= brokers_count(brokers))
+        return false;
+    brokers_status(brokers, index, ret_status);
+    return true;
+}
+
+bool node_target_status(const struct node *node, const struct timer *timer,
+                        struct target_status *ret_status)
+{
+    return senders_status(node->senders, timer, ret_status);
+}
+
+static bool node_is_recovered(struct node *node)
+{
+    bool is_ready = true;
+
+    pthread_mutex_lock(&node->report_lock);
+    for (unsigned i = 0; i < node->shard_count; i++)
+        is_ready = is_ready && node->shards[i].report.is_ready;
+    pthread_mutex_unlock(&node->report_lock);
+    return is_ready;
+}
+
+void node_health(struct node *node, struct node_health *ret_health)
+{
+    const char *reason = "";
+
+    if (atomic_load(&node->is_stopping))
+        reason = "stopping";
+    else if (atomic_load(&node->is_lost))
+        reason = "the data folder was removed or replaced";
+    else if (atomic_load(&node->is_failing))
+        reason = "the storage fails";
+    else if (atomic_load(&node->is_damaged))
+        reason = "damaged: a partition cannot be read";
+    else if (!node_is_recovered(node))
+        reason = "recovering";
+    ret_health->is_ready = *reason == '\0';
+    snprintf(ret_health->reason, sizeof(ret_health->reason), "%s", reason);
+}
+
+uint64_t node_dead_dropped(struct node *node)
+{
+    uint64_t dropped = 0;
+
+    pthread_mutex_lock(&node->report_lock);
+    for (size_t i = 0; i < node->shard_count; i++)
+        dropped += node->shards[i].report.stats.dead_dropped;
+    pthread_mutex_unlock(&node->report_lock);
+    return dropped;
+}
+
+void node_damage(struct node *node, struct node_damage *ret_damage)
+{
+    pthread_mutex_lock(&node->report_lock);
+    ret_damage->failed = node->storage_error;
+    snprintf(ret_damage->found, sizeof(ret_damage->found), "%s", node->storage_stats.found);
+    pthread_mutex_unlock(&node->report_lock);
+}
+
+void node_refresh_metrics(struct node *node)
+{
+    struct metrics *metrics = node->metrics;
+    struct node_health health;
+    struct engine_stats stats = {0};
+    struct storage_stats storage;
+    struct queue_stats queue = {0};
+    struct targets_stats targets;
+
+    targets_stats(node->targets, &targets);
+    pthread_mutex_lock(&node->report_lock);
+    for (unsigned i = 0; i < node->shard_count; i++) {
+        engine_stats_add(&stats, &node->shards[i].report.stats);
+        queue_stats_add(&queue, &node->shards[i].report.queue);
+    }
+    storage = node->storage_stats;
+    pthread_mutex_unlock(&node->report_lock);
+    queue.waiting += queue_board_waiting(node->board);
+    node_health(node, &health);
+#define X(id, field, ...) metrics_set(metrics, METRIC_##id, stats.field);
+    METRIC_ENGINE_LIST(X)
+#undef X
+#define X(id, field, ...) metrics_set(metrics, METRIC_##id, targets.field);
+    METRIC_TARGETS_LIST(X)
+#undef X
+#define X(id, field, ...) metrics_set(metrics, METRIC_##id, queue.field);
+    METRIC_QUEUE_LIST(X)
+#undef X
+#define X(id, field, ...) metrics_set(metrics, METRIC_##id, storage.field);
+    METRIC_STORAGE_LIST(X)
+#undef X
+    metrics_set(metrics, METRIC_OLDEST_OVERDUE_MS,
+                stats.oldest_overdue.ms ? wall_since(stats.oldest_overdue, wall_now()) : 0);
+    metrics_set(metrics, METRIC_READY, health.is_ready);
+}

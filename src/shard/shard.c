@@ -1,0 +1,363 @@
+/*
+ * The thread of a shard: takes the inboxes of its partitions, hands the messages to their engines,
+ * and sends off what the engines want done. It waits for messages and time alone.
+ */
+#include "shard/shard.h"
+
+#include "sys/clock.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* How old the statistics may be that other threads see. */
+#define REPORT_NS UINT64_C(100000000)
+
+/* How long a step of the wall clock may go unnoticed while there are live timers. */
+#define CLOCK_STEP_NS UINT64_C(100000000)
+
+bool shard_init(struct shard *shard, struct node *node, unsigned index, const uint8_t *secret)
+{
+    *shard = (struct shard){.node = node, .index = index};
+    list_init(&shard->leaving);
+    if (mailbox_init(&shard->rings) != ERROR_NONE)
+        return false;
+    if (mailbox_init(&shard->workers) != ERROR_NONE) {
+        mailbox_deinit(&shard->rings);
+        return false;
+    }
+    if (mailbox_init(&shard->moves) != ERROR_NONE) {
+        mailbox_deinit(&shard->rings);
+        mailbox_deinit(&shard->workers);
+        return false;
+    }
+    shard->partitions = calloc(node->partition_count, sizeof(struct partition *));
+    if (shard_queue_create(shard, secret) && shard->partitions)
+        return true;
+    shard_deinit(shard);
+    return false;
+}
+
+void shard_deinit(struct shard *shard)
+{
+    shard_queue_destroy(shard);
+    free(shard->partitions);
+    mailbox_deinit(&shard->rings);
+    mailbox_deinit(&shard->workers);
+    mailbox_deinit(&shard->moves);
+}
+
+void shard_wake(struct shard *shard)
+{
+    mailbox_wake(&shard->rings);
+}
+
+/* ---- replies ---- */
+
+static bool shard_is_write(enum command_kind kind)
+{
+    return kind != COMMAND_GET && kind != COMMAND_LIST && kind != COMMAND_EXPLAIN &&
+           kind != COMMAND_FORECAST;
+}
+
+void shard_answer(struct shard *shard, struct engine *engine)
+{
+    struct node *node = shard->node;
+    struct command *command = engine_take_reply(engine);
+
+    if (!command)
+        return;
+    const struct instant now = instant_now();
+    for (; command; command = engine_take_reply(engine)) {
+        struct node_request *request = list_item(command, struct node_request, command);
+
+        atomic_fetch_sub(&node->inflight, command_weight(command));
+        if (shard_is_write(command->kind))
+            metrics_observe_us(node->metrics, HISTOGRAM_ACKNOWLEDGE,
+                               instant_since_ns(request->submitted_, now) / 1000);
+        request->done(request);
+    }
+}
+
+void shard_measure(struct shard *shard, const struct delivery *delivery)
+{
+    const struct timer *timer = delivery->timer;
+    uint64_t due_us = wall_max(timer->due, timer->created).ms * 1000;
+    uint64_t found_due_us = delivery->found_due.ms * 1000;
+    struct metrics *metrics = shard->node->metrics;
+
+    if (delivery->started_us == 0 || delivery->attempt > 1)
+        return; /* a retry is late by intention, and what never began has no start */
+#define SPAN(from, to) ((to) > (from) ? (to) - (from) : 0)
+    metrics_observe_us(metrics, HISTOGRAM_LATENESS_SCHEDULE, SPAN(due_us, found_due_us));
+    metrics_observe_us(metrics, HISTOGRAM_LATENESS_QUEUE, SPAN(found_due_us, delivery->handed_us));
+    metrics_observe_us(metrics, HISTOGRAM_LATENESS_TRANSFER,
+                       SPAN(delivery->handed_us, delivery->started_us));
+    metrics_observe_us(metrics, HISTOGRAM_DELIVERY_LATENESS, SPAN(due_us, delivery->started_us));
+#undef SPAN
+}
+
+/* ---- messages ---- */
+
+struct engine *shard_engine(struct shard *shard, struct partition *partition)
+{
+    struct engine *engine = partition->engine;
+
+    if (!engine_is_in_turn(engine))
+        engine_begin(engine, shard->now);
+    return engine;
+}
+
+void shard_end_turns(struct shard *shard)
+{
+    for (size_t i = 0; i < shard->partition_count; i++) {
+        struct engine *engine = shard->partitions[i]->engine;
+
+        if (!engine_is_in_turn(engine))
+            continue;
+        engine_end(engine);
+        shard_answer(shard, engine);
+    }
+}
+
+static void shard_handle(struct shard *shard, struct engine *engine, enum partition_message kind,
+                         struct list *message)
+{
+    struct delivery *delivery;
+
+    switch (kind) {
+    case PARTITION_COMMITS:
+        engine_committed(engine, list_item(message, struct storage_batch, link));
+        break;
+    case PARTITION_OUTCOMES:
+        delivery = list_item(message, struct delivery, link);
+        shard_measure(shard, delivery);
+        engine_delivered(engine, delivery);
+        break;
+    case PARTITION_READS:
+        engine_read_done(engine, list_item(message, struct engine_read, link));
+        break;
+    case PARTITION_REQUESTS:
+        engine_submit(engine, &list_item(message, struct node_request, link_)->command);
+        break;
+    case PARTITION_ACKS:
+        shard_queue_submit(shard, list_item(message, struct node_queue_request, link_));
+        break;
+    case PARTITION_MESSAGE_COUNT:
+        break;
+    }
+    shard_answer(shard, engine);
+}
+
+static void shard_take_inbox(struct shard *shard, struct partition *partition)
+{
+    struct list inbox[PARTITION_MESSAGE_COUNT];
+
+    for (int i = 0; i < PARTITION_MESSAGE_COUNT; i++)
+        list_init(&inbox[i]);
+    if (!partition_take(partition, shard, inbox))
+        return;
+    for (enum partition_message kind = 0; kind < PARTITION_MESSAGE_COUNT; kind++)
+        for (struct list *link; (link = list_pop(&inbox[kind]));)
+            shard_handle(shard, shard_engine(shard, partition), kind, link);
+}
+
+static void shard_take_in(struct shard *shard)
+{
+    struct list rings;
+
+    shard->now = wall_now();
+    shard->turn_at = instant_now();
+    list_init(&rings);
+    mailbox_take(&shard->rings, &rings);
+    for (struct list *link; (link = list_pop(&rings));)
+        shard_take_inbox(shard, list_item(link, struct partition, link));
+    shard_queue_take_in(shard);
+}
+
+/* Ends the turn of every engine that got something, and lets time pass for those that wait for it;
+ * for all of them when the clock went back: their pauses end by a time that is far off now. */
+static void shard_advance(struct shard *shard)
+{
+    bool went_back = shard->now.ms < shard->advanced_at.ms;
+
+    shard->advanced_at = shard->now;
+    for (size_t i = 0; i < shard->partition_count; i++)
+        if (went_back || engine_wake_at(shard->partitions[i]->engine).ms <= shard->now.ms)
+            shard_engine(shard, shard->partitions[i]);
+    shard_end_turns(shard);
+}
+
+void shard_send_off(struct shard *shard)
+{
+    struct node *node = shard->node;
+    struct list batches, reads, deliveries;
+    uint64_t now_us = wall_now_us();
+
+    list_init(&batches);
+    list_init(&reads);
+    list_init(&deliveries);
+    for (size_t i = 0; i < shard->partition_count; i++) {
+        struct engine *engine = shard->partitions[i]->engine;
+        struct storage_batch *batch;
+        struct engine_read *read;
+        struct delivery *delivery;
+
+        while ((batch = engine_take_batch(engine))) {
+            list_init(&batch->link);
+            list_push(&batches, &batch->link);
+        }
+        while ((read = engine_take_read(engine)))
+            list_push(&reads, &read->link);
+        while ((delivery = engine_take_delivery(engine))) {
+            delivery->handed_us = now_us;
+            list_push(&deliveries, &delivery->link);
+        }
+    }
+    mailbox_post_all(&node->to_commit, &batches);
+    mailbox_post_all(&node->to_read, &reads);
+    if (!list_is_empty(&deliveries)) /* while stopping there are no senders, and no deliveries */
+        senders_post(node->senders, &deliveries);
+}
+
+/* ---- reports ---- */
+
+static void shard_report(struct shard *shard, bool is_draining)
+{
+    struct node *node = shard->node;
+    struct shard_report report = {.is_ready = true};
+    uint64_t in_doubt_bytes = 0, unreadable = 0;
+
+    for (size_t i = 0; i < shard->partition_count; i++) {
+        const struct engine *engine = shard->partitions[i]->engine;
+        struct engine_stats stats;
+
+        engine_stats(engine, &stats);
+        engine_stats_add(&report.stats, &stats);
+        report.is_ready = report.is_ready && engine_is_ready(engine);
+    }
+    queue_stats(shard->queue, &report.queue);
+    report.is_drained = is_draining && report.stats.inflight == 0;
+    pthread_mutex_lock(&node->report_lock);
+    shard->report = report;
+    for (unsigned i = 0; i < node->shard_count; i++) {
+        in_doubt_bytes += node->shards[i].report.stats.in_doubt_bytes;
+        unreadable += node->shards[i].report.stats.unreadable;
+    }
+    pthread_cond_broadcast(&node->report_changed);
+    pthread_mutex_unlock(&node->report_lock);
+    atomic_store(&node->is_damaged, unreadable > 0);
+    atomic_store(&node->is_choked, in_doubt_bytes > node->config->near_bytes_max / 16);
+    shard->reported = shard->turn_at;
+    shard->is_stale = !report.is_ready;
+}
+
+static void shard_finish(struct shard *shard)
+{
+    struct node *node = shard->node;
+
+    pthread_mutex_lock(&node->report_lock);
+    shard->report.is_finished = true;
+    pthread_cond_broadcast(&node->report_changed);
+    pthread_mutex_unlock(&node->report_lock);
+}
+
+/* ---- turns ---- */
+
+static bool shard_is_idle(const struct shard *shard)
+{
+    for (size_t i = 0; i < shard->partition_count; i++)
+        if (!engine_is_idle(shard->partitions[i]->engine))
+            return false;
+    return atomic_load(&shard->node->moving) == 0;
+}
+
+static bool shard_drain(struct shard *shard)
+{
+    bool is_stopping = atomic_load(&shard->node->is_stopping);
+
+    for (size_t i = 0; is_stopping && i < shard->partition_count; i++)
+        engine_drain(shard->partitions[i]->engine);
+    if (is_stopping)
+        shard_queue_drain(shard);
+    return is_stopping;
+}
+
+/* Without live timers, and with a report that is true, it sleeps until a message comes or an engine
+ * reads ahead. */
+static uint64_t shard_wait_ns(struct shard *shard)
+{
+    uint64_t now_us = wall_now_us(), wait_us = UINT64_MAX / 1000, queue_ns;
+
+    for (size_t i = 0; i < shard->partition_count; i++) {
+        uint64_t wake_ms = engine_wake_at(shard->partitions[i]->engine).ms;
+
+        if (wake_ms <= now_us / 1000)
+            return 0;
+        if (wake_ms < UINT64_MAX / 1000 && wake_ms * 1000 - now_us < wait_us)
+            wait_us = wake_ms * 1000 - now_us;
+    }
+    if (shard->is_stale && wait_us > REPORT_NS / 1000)
+        wait_us = REPORT_NS / 1000;
+    if (shard->report.stats.pending > 0 && wait_us > CLOCK_STEP_NS / 1000)
+        wait_us = CLOCK_STEP_NS / 1000;
+    queue_ns = shard_queue_wait_ns(shard, instant_now());
+    return wait_us * 1000 < queue_ns ? wait_us * 1000 : queue_ns;
+}
+
+static void shard_turn(struct shard *shard)
+{
+    bool is_draining = shard_drain(shard);
+
+    shard_take_in(shard);
+    shard_advance(shard);
+    shard_queue_turn(shard);
+    shard_send_off(shard);
+    shard_move_turn(shard);
+    if (instant_since_ns(shard->reported, shard->turn_at) >= REPORT_NS || is_draining ||
+        shard->reported.ns == 0)
+        shard_report(shard, is_draining);
+    else
+        shard->is_stale = true;
+}
+
+void *shard_run(void *argument)
+{
+    struct shard *shard = argument;
+    struct node *node = shard->node;
+    struct mailbox *const mailboxes[] = {&shard->rings, &shard->workers, &shard->moves};
+
+    while (!atomic_load(&node->shards_give_up)) {
+        shard_turn(shard);
+        if (atomic_load(&node->shards_end) && shard_is_idle(shard))
+            break;
+        mailbox_wait_any(mailboxes, sizeof(mailboxes) / sizeof(*mailboxes), shard_wait_ns(shard));
+    }
+    shard_finish(shard);
+    return NULL;
+}
+
+/* Fails what the engines still wait for, so that every request is answered. */
+void shard_fail_rest(struct shard *shard)
+{
+    shard_take_in(shard);
+    for (size_t i = 0; i < shard->partition_count; i++) {
+        struct engine *engine = shard_engine(shard, shard->partitions[i]);
+        struct storage_batch *batch;
+        struct engine_read *read;
+
+        while ((read = engine_take_read(engine))) {
+            read->result = ERROR_STOPPING;
+            engine_read_done(engine, read);
+            shard_answer(shard, engine);
+        }
+        /* Once only: the engine's own writes would come back for ever. */
+        batch = engine_take_batch(engine);
+        if (batch) {
+            batch->result = ERROR_STOPPING;
+            engine_committed(engine, batch);
+            shard_answer(shard, engine);
+        }
+    }
+    shard_end_turns(shard);
+    shard_queue_turn(shard);
+}

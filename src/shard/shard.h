@@ -1,0 +1,188 @@
+/*
+ * shard.h - a thread with the partitions that it owns: their engines, and its part of the queues.
+ *
+ *   node.c           start, stop, admission
+ *   node_status.c    health, metrics, and the state of targets and brokers
+ *   node_queue.c     requests of workers, on their way to a shard
+ *   shard.c          a shard's thread
+ *   shard_queue.c    its queue
+ *   shard_move.c     partitions that change their shard
+ *   partition.c      the inbox of a partition, and its owner
+ *   queue_board.c    which shard has items of a queue, and the workers that wait for them
+ *   storage_loops.c  the commit thread and the read thread, which all shards share
+ *   backup.c         copies of the storage
+ *
+ * The commit thread takes the batches of all shards that wait, and syncs once for all of them.
+ */
+#ifndef TICKWHEEL_SHARD_SHARD_H
+#define TICKWHEEL_SHARD_SHARD_H
+
+#include "delivery/brokers.h"
+#include "delivery/sender.h"
+#include "shard/node.h"
+#include "shard/partition.h"
+#include "shard/queue_board.h"
+#include "sys/mailbox.h"
+
+#include <stdatomic.h>
+
+#define SHARDS_MAX 64
+
+/* What a shard tells other threads about itself. */
+struct shard_report {
+    struct engine_stats stats; /* the sum of its partitions */
+    struct queue_stats queue;
+    bool is_ready;    /* its partitions are recovered */
+    bool is_drained;  /* while stopping: no delivery is out */
+    bool is_finished; /* its thread has ended */
+};
+
+struct shard {
+    struct node *node;
+    unsigned index;
+    pthread_t thread;
+    struct mailbox rings;       /* of struct partition: it has messages */
+    struct mailbox workers;     /* of struct node_queue_request: leases */
+    struct mailbox moves;       /* of struct shard_move */
+    struct shard_report report; /* guarded by the node's report_lock */
+
+    /* The thread's own. */
+    struct partition **partitions; /* that it owns; room for all */
+    size_t partition_count;
+    struct list leaving; /* of struct shard_move: partitions on their way out */
+    struct queue *queue;
+    struct queue_heads *heads;
+    struct wall now, advanced_at; /* of this turn, and of the last */
+    struct instant turn_at;       /* of this turn */
+    struct instant reported;
+    bool is_stale; /* turns have passed since the last report */
+};
+
+struct node {
+    const struct config *config;
+    struct metrics *metrics;
+    struct storage *storage;
+    struct targets *targets;
+    struct node_events events;
+    struct senders *senders;
+    struct queue_board *board;
+    struct tenant_counts tenant_counts; /* live timers by tenant */
+    _Atomic uint64_t pending_all;       /* live timers */
+    struct zones *zones;                /* NULL: the tz database is not installed */
+    uint16_t partition_count;
+    unsigned shard_count, shards_running;
+    struct partition *partitions;
+    struct shard *shards;
+
+    struct mailbox to_commit, to_read;
+    pthread_t commit_thread, read_thread;
+
+    pthread_mutex_t move_lock; /* one partition moves at a time */
+    atomic_size_t moving;
+
+    pthread_mutex_t backup_lock; /* guards the next two */
+    pthread_t backup_thread;
+    bool has_backup_thread; /* to be joined */
+    atomic_bool backs_up;   /* one is under way */
+
+    atomic_size_t inflight; /* timers in requests not yet answered */
+    atomic_uint next_partition;
+    atomic_bool is_failing;   /* the last commit failed */
+    atomic_bool is_damaged;   /* a partition cannot be read */
+    atomic_bool is_lost;      /* the data folder was removed or replaced */
+    atomic_bool is_disk_full; /* free disk is below the reserve */
+    atomic_bool is_choked;    /* timers in doubt after failed commits have their share of memory */
+    atomic_bool is_stopping;  /* nothing more is admitted */
+    atomic_bool shards_end;   /* shards end as soon as nothing is out ... */
+    atomic_bool shards_give_up; /* ... or at once */
+    atomic_bool storage_ends;   /* the commit and read threads end when their mailboxes are empty */
+
+    pthread_mutex_t report_lock;   /* guards what follows, and the reports of the shards */
+    pthread_cond_t report_changed; /* on CLOCK_MONOTONIC */
+    struct storage_stats storage_stats;
+    struct error storage_error; /* of the last read or commit that failed; text empty: none did */
+};
+
+void *commit_loop(void *node);
+void *read_loop(void *node);
+
+/* ---- shard.c ---- */
+
+/* Everything but the thread and the partitions. False: no memory, or no file descriptors. */
+bool shard_init(struct shard *shard, struct node *node, unsigned index, const uint8_t *secret);
+void shard_deinit(struct shard *shard);
+
+void *shard_run(void *shard);
+
+/* Has it look at what changed, when no message says so. */
+void shard_wake(struct shard *shard);
+
+/* Answers what the engine has answered. */
+void shard_answer(struct shard *shard, struct engine *engine);
+
+/* Shows how late a delivery is that has ended. */
+void shard_measure(struct shard *shard, const struct delivery *delivery);
+
+/* The engine of an own partition, in a turn: begins one at shard->now unless it is under way. */
+struct engine *shard_engine(struct shard *shard, struct partition *partition);
+
+/* Ends the turns that are under way, and answers what they answered. */
+void shard_end_turns(struct shard *shard);
+
+/* Sends off what the engine wants done. */
+void shard_send_off(struct shard *shard);
+
+/* After all threads have ended: fails what the engines still wait for, so that every request is
+ * answered. */
+void shard_fail_rest(struct shard *shard);
+
+/* ---- shard_queue.c ---- */
+
+bool shard_queue_create(struct shard *shard, const uint8_t *secret);
+void shard_queue_destroy(struct shard *shard);
+
+/* Takes in what workers ask. */
+void shard_queue_take_in(struct shard *shard);
+void shard_queue_submit(struct shard *shard, struct node_queue_request *request);
+
+/* Does what there is to do now, within bounds. */
+void shard_queue_turn(struct shard *shard);
+
+/* Serves everything that was begun, so that partitions may leave. */
+void shard_queue_settle(struct shard *shard);
+
+/* At a stop: gives everything back. */
+void shard_queue_drain(struct shard *shard);
+
+/* How long it has nothing to do, if nothing comes. */
+uint64_t shard_queue_wait_ns(struct shard *shard, struct instant now);
+
+/* ---- shard_move.c ---- */
+
+/* Makes the partition the shard's, or takes it away; on the shard's thread, or before it starts. */
+void shard_adopt(struct shard *shard, struct partition *partition, struct list *leases);
+void shard_release(struct shard *shard, struct partition *partition, struct list *ret_leases);
+
+/* Once a turn: takes in partitions that come, and lets go of those that are ready. */
+void shard_move_turn(struct shard *shard);
+
+/* After all threads have ended: ends the moves under way. */
+void shard_move_end(struct shard *shard);
+
+/* ---- node_queue.c ---- */
+
+/* Sends a lease where it goes next, or answers it. */
+void node_queue_route(struct node *node, struct node_queue_request *request);
+
+/* Answers a lease with nothing. */
+void node_queue_answer_empty(struct node_queue_request *request);
+
+/* One of the parts of an acknowledgement is answered. */
+void node_queue_acks_done(struct node_queue_request *request);
+
+/* ---- backup.c ---- */
+
+/* Waits for the one under way. */
+void backup_join(struct node *node);
+
+#endif

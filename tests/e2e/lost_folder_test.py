@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Goal: a daemon whose data folder is removed, emptied or replaced acknowledges nothing more, and says so. Method: each
+of these is done under a running daemon; what it answers, logs and measures is compared with what it must. A folder that
+was only moved is moved back, and everything goes on."""
+
+import glob
+import os
+import shutil
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+import harness
+from daemon_case import DaemonCase
+
+
+class LostFolderTest(DaemonCase):
+    def assert_lost(self):
+        self.assertEqual(self.daemon.call("POST", "/v1/timers", {"after": "1h", "target": self.receiver.url()})[0], 503)
+        harness.wait_until(lambda: "removed or replaced" in str(self.daemon.call("GET", "/readyz")), 3, "said")
+        self.assertEqual(self.daemon.metric("tickwheel_storage_lost"), 1)
+        self.daemon.find_in_output(r"event=storage_failed cause=.*was removed or replaced")
+
+    def take_away(self):
+        self.away = self.data + "-away"
+        self.addCleanup(shutil.rmtree, self.away, ignore_errors=True)
+        os.rename(self.data, self.away)
+
+    # proves: lost-folder
+    def test_removed(self):
+        self.create()
+        self.take_away()
+        shutil.rmtree(self.away)
+        self.assert_lost()
+        os.mkdir(self.data)  # for the clean-up; another folder of that name is no data folder
+        self.assertFalse(self.daemon.is_ready())
+
+    # proves: lost-folder
+    def test_emptied(self):
+        for path in glob.glob(os.path.join(self.data, "*")):
+            os.unlink(path)
+        self.assert_lost()
+
+    # proves: lost-folder
+    def test_idle(self):
+        """Without a request, too: a balancer asks only /readyz."""
+        self.take_away()
+        harness.wait_until(lambda: not self.daemon.is_ready(), 3, "not ready")
+        os.rename(self.away, self.data)
+        harness.wait_until(self.daemon.is_ready, 20, "ready")
+
+    # proves: lost-folder
+    def test_replaced_and_back(self):
+        timer = self.create()
+        self.take_away()
+        shutil.copytree(self.away, self.data)
+        self.assert_lost()
+        shutil.rmtree(self.data)
+        os.rename(self.away, self.data)
+        harness.wait_until(self.daemon.is_ready, 20, "ready")
+        later = self.create()
+        self.restart()
+        self.assertEqual([self.state(timer), self.state(later)], ["scheduled", "scheduled"])
+
+
+if __name__ == "__main__":
+    unittest.main()
