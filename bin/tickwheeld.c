@@ -7,6 +7,7 @@
 #include "delivery/brokers.h"
 #include "delivery/guard.h"
 #include "delivery/signature.h"
+#include "given_up_log.h"
 #include "http/server.h"
 #include "shard/node.h"
 #include "ops/config.h"
@@ -36,6 +37,7 @@ enum { RECOVERING_POLL_MS = 5, RUNNING_POLL_MS = 1000 };
 struct service {
     const struct config *config;
     struct event_log log;
+    struct given_up_log given_up_log;
     struct notify notify;
     struct signals signals;
     struct metrics *metrics;
@@ -216,6 +218,13 @@ static void log_brokers(const struct service *service, struct broker_logged logg
     }
 }
 
+static void add_given_up(void *context, struct given_up *given_up)
+{
+    struct service *service = context;
+
+    given_up_log_add(&service->given_up_log, given_up);
+}
+
 /* Logs damage that the storage found at its start, and each new cause of a failure. */
 static void log_damage(const struct service *service, struct node_damage *logged)
 {
@@ -253,7 +262,7 @@ static void log_dead_dropped(const struct service *service, uint64_t *logged)
 
 /* Reports health to the service manager and the log, and reloads at SIGHUP, until a signal asks to
  * stop. Returns that signal. */
-static int run_until_signal(const struct service *service, struct instant started)
+static int run_until_signal(struct service *service, struct instant started)
 {
     uint64_t watchdog_ms = notify_watchdog_interval_ms(&service->notify);
     bool was_ready = false, has_been_ready = false;
@@ -276,6 +285,7 @@ static int run_until_signal(const struct service *service, struct instant starte
         log_brokers(service, logged);
         log_damage(service, &damage_logged);
         log_dead_dropped(service, &dropped_logged);
+        given_up_log_write(&service->given_up_log, instant_now());
         if (watchdog_ms != UINT64_MAX)
             notify_send(&service->notify, "WATCHDOG=1");
 
@@ -349,13 +359,15 @@ static int serve(struct service *service, bool wants_banner, struct instant star
 static int run(struct config *config, bool wants_banner, char *environment[])
 {
     struct service service = {.config = config};
-    const struct node_events events = {.context = &service, .target_changed = log_target};
+    const struct node_events events = {
+        .context = &service, .target_changed = log_target, .given_up = add_given_up};
     struct instant started = instant_now();
     struct error error = {.text = ""};
 
     event_log_init(&service.log, stderr,
                    config->log_level == CONFIG_LOG_LEVEL_DEBUG ? EVENT_LOG_DEBUG : EVENT_LOG_INFO,
                    wall_now);
+    given_up_log_init(&service.given_up_log, &service.log);
     notify_init(&service.notify, environment);
     if (signals_open(&service.signals, &error))
         return fail(&service, "start_failed", &error);
@@ -372,10 +384,12 @@ static int run(struct config *config, bool wants_banner, char *environment[])
     } else {
         exit_code = serve(&service, wants_banner, started);
         node_stop(service.node);
+        given_up_log_write_rest(&service.given_up_log);
         if (exit_code == EXIT_CLEAN)
             log_stop(&service, "stopped", "exit", "clean");
     }
     metrics_destroy(service.metrics);
+    given_up_log_deinit(&service.given_up_log);
     signals_close(&service.signals);
     return exit_code;
 }

@@ -202,7 +202,17 @@ static void test_an_old_row_forgets_nothing(void **state)
     fixture_deinit(&fixture);
 }
 
-/* A firing that fails for good is counted, also where its timer goes on with the next. */
+/* The next firing that was given up, or all zero. */
+static struct given_up dead_take_given_up(struct engine_fixture *fixture)
+{
+    struct given_up *taken = engine_take_given_up(fixture->engine);
+    const struct given_up copy = taken ? *taken : (struct given_up){.more = 0};
+
+    free(taken);
+    return copy;
+}
+
+/* A firing that fails for good is counted and told of, also where its timer fires again. */
 static void test_a_firing_given_up_is_counted(void **state)
 {
     struct engine_fixture fixture;
@@ -218,6 +228,7 @@ static void test_a_firing_given_up_is_counted(void **state)
     fixture_init(&fixture);
     dead_letter(&fixture);
     assert_int_equal(dead_fixture_stats(&fixture).given_up, 1);
+    assert_int_equal(dead_take_given_up(&fixture).next.ms, WALL_NEVER.ms);
     timer = timer_alloc(&texts);
     timer->due = wall_add(fixture.now, 1000);
     timer->retry.attempts_max = 1;
@@ -226,11 +237,43 @@ static void test_a_firing_given_up_is_counted(void **state)
     fixture_carry_out(&fixture);
     for (uint64_t firings = 1; firings <= 11; firings++) {
         dead_sleep(&fixture, 1000);
-        fixture_answer_all(&fixture, DELIVERY_FAILED);
+        fixture_answer(&fixture, fixture_first_out(&fixture),
+                       (struct delivery_outcome){.result = DELIVERY_FAILED, .error = "HTTP 500"});
         assert_int_equal(dead_fixture_stats(&fixture).given_up, 1 + firings);
+
+        const struct given_up told = dead_take_given_up(&fixture);
+        assert_true(timer_id_equal(&told.id, &created.id));
+        assert_int_equal(told.due.ms, fixture.now.ms);
+        assert_int_equal(told.next.ms, fixture.now.ms + 1000);
+        assert_int_equal(told.attempts, 1);
+        assert_string_equal(told.origin, "http://a.example");
+        assert_string_equal(told.error, "HTTP 500");
     }
     assert_int_equal(dead_fixture_stats(&fixture).dead, 1);
     assert_int_equal(dead_fixture_stats(&fixture).pending, 1);
+    fixture_deinit(&fixture);
+}
+
+/* Many at a time: a few are told of, the others are counted, and none is missing. */
+static void test_many_given_up_are_told_of_in_part(void **state)
+{
+    enum { COUNT = 1000 };
+    struct engine_fixture fixture;
+    uint64_t told = 0, counted = 0;
+
+    (void)state;
+    fixture_init(&fixture);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < COUNT; i++)
+            dead_letter(&fixture);
+        for (struct given_up one; (one = dead_take_given_up(&fixture)).attempts > 0;) {
+            told++;
+            counted += 1 + one.more;
+        }
+        assert_int_equal(counted, (round + 1) * COUNT);
+        assert_true(told > 0 && told < COUNT / 10);
+    }
+    dead_letter(&fixture); /* it goes with the engine */
     fixture_deinit(&fixture);
 }
 
@@ -243,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_it_lives_again),
         cmocka_unit_test(test_an_old_row_forgets_nothing),
         cmocka_unit_test(test_a_firing_given_up_is_counted),
+        cmocka_unit_test(test_many_given_up_are_told_of_in_part),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

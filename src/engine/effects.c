@@ -6,8 +6,13 @@
 #include <assert.h>
 #include <stdlib.h>
 
+/* Firings given up that are told of at a time. */
+enum { GIVEN_UP_MAX = 16 };
+
 struct effects {
     struct list reads, deliveries, replies, recorded;
+    struct list given_up;
+    size_t given_up_count;
     struct list gone_reads; /* back, to be freed */
     size_t reads_out;
     uint64_t tickets; /* reads of one timer so far */
@@ -23,6 +28,7 @@ struct effects *effects_create(void)
     list_init(&effects->deliveries);
     list_init(&effects->replies);
     list_init(&effects->recorded);
+    list_init(&effects->given_up);
     list_init(&effects->gone_reads);
     return effects;
 }
@@ -58,6 +64,8 @@ void effects_destroy(struct effects *effects)
         effects_free_read(list_item(link, struct engine_read, link));
     effects_free_deliveries(&effects->deliveries);
     effects_free_deliveries(&effects->recorded);
+    for (struct list *link; (link = list_pop(&effects->given_up));)
+        free(list_item(link, struct given_up, link));
     free(effects);
 }
 
@@ -122,6 +130,24 @@ void effects_recorded(struct engine *engine, struct delivery *delivery, enum err
     delivery->recorded = result;
     list_init(&delivery->link);
     list_push(&engine->effects->recorded, &delivery->link);
+}
+
+void effects_given_up(struct engine *engine, const struct timer *timer, struct wall next)
+{
+    struct effects *effects = engine->effects;
+
+    assert(engine->is_in_turn);
+    assert(effects->given_up_count <= GIVEN_UP_MAX);
+    if (effects->given_up_count < GIVEN_UP_MAX) {
+        struct given_up *given_up = given_up_create(timer, next);
+
+        if (!given_up)
+            return; /* the metric counts it */
+        list_push(&effects->given_up, &given_up->link);
+        effects->given_up_count++;
+    } else {
+        list_item(effects->given_up.prev, struct given_up, link)->more++;
+    }
 }
 
 bool effects_has_replies(const struct effects *effects)
@@ -195,6 +221,17 @@ struct command *engine_take_reply(struct engine *engine)
     struct list *link = list_pop(&engine->effects->replies);
 
     return link ? list_item(link, struct command, link) : NULL;
+}
+
+struct given_up *engine_take_given_up(struct engine *engine)
+{
+    struct list *link = list_pop(&engine->effects->given_up);
+
+    if (!link)
+        return NULL;
+    assert(engine->effects->given_up_count > 0);
+    engine->effects->given_up_count--;
+    return list_item(link, struct given_up, link);
 }
 
 struct delivery *engine_take_recorded(struct engine *engine)

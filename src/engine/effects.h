@@ -10,6 +10,7 @@
 
 #include "engine/engine.h"
 #include "engine/entries.h"
+#include "engine/given_up.h"
 
 struct effects;
 
@@ -35,12 +36,16 @@ void effects_deliver(struct engine *engine, struct delivery *delivery);
 /* Hands a delivery back: what became of its outcome is known. */
 void effects_recorded(struct engine *engine, struct delivery *delivery, enum error_code result);
 
+/* Tells of a firing that was given up, or counts it when enough are told of. `next` is when the
+ * timer fires next; WALL_NEVER: it is dead. */
+void effects_given_up(struct engine *engine, const struct timer *timer, struct wall next);
+
 bool effects_has_replies(const struct effects *effects);
 
 /* Nothing is to be taken, and no read is out; deliveries and recorded ones apart. */
 bool effects_is_idle(const struct effects *effects);
 
-/* Nothing is to be taken. */
+/* Nothing is to be taken, apart from what was given up. */
 bool effects_is_taken(const struct effects *effects);
 
 #endif

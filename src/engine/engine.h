@@ -12,6 +12,7 @@
  *     while ((delivery = engine_take_delivery(engine))) deliver it, then engine_delivered(...)
  *     while ((command = engine_take_reply(engine)))     answer the client
  *     while ((delivery = engine_take_recorded(engine))) tell the sender, if it asked for it
+ *     while ((given_up = engine_take_given_up(engine))) log it
  *     ... and begin the next turn at engine_wake_at(engine), or when something happens
  *
  * Only timers due within the window are in memory: a timing wheel over them, filled from the
@@ -41,6 +42,7 @@
 #include "engine/command.h"
 #include "engine/delivery.h"
 #include "engine/engine_stats.h"
+#include "engine/given_up.h"
 #include "timer/schedule.h"
 #include "storage/storage.h"
 
@@ -189,6 +191,9 @@ struct engine_read *engine_take_read(struct engine *engine);
 struct delivery *engine_take_delivery(struct engine *engine);
 struct command *engine_take_reply(struct engine *engine);
 struct delivery *engine_take_recorded(struct engine *engine);
+
+/* The next firing that was given up, which is the caller's to free(); NULL when there is none. */
+struct given_up *engine_take_given_up(struct engine *engine);
 
 /* ---- queues ---- */
 

@@ -3,6 +3,7 @@
 
 #include "calendar/duration.h"
 #include "engine/dead.h"
+#include "engine/effects.h"
 #include "engine/engine_core.h"
 #include "engine/position.h"
 #include "engine/tenant.h"
@@ -29,6 +30,14 @@ static void outcome_set_error(struct engine *engine, struct entry *entry, const 
     copy = timer_copy(entry->timer, &texts);
     if (copy)
         entries_replace(engine->entries, entry, copy);
+}
+
+/* The firing of the timer as it is ended without success. */
+static void outcome_give_up(struct engine *engine, const struct timer *timer, struct wall next)
+{
+    assert(!timer_is_final(timer->state));
+    engine->stats.given_up++;
+    effects_given_up(engine, timer, next);
 }
 
 static void outcome_end(struct engine *engine, struct entry *entry, enum timer_state state)
@@ -98,7 +107,8 @@ static void outcome_finish(struct engine *engine, struct entry *entry, enum time
             engine, entry->timer, entry->timer->retry.base_ms + engine->options.storage_retry_ms);
         return;
     }
-    engine->stats.given_up += state == TIMER_DEAD;
+    if (state == TIMER_DEAD)
+        outcome_give_up(engine, entry->timer, next);
     if (next.ms == WALL_NEVER.ms) {
         outcome_end(engine, entry, state);
         return;
@@ -165,7 +175,7 @@ static void outcome_take(struct engine *engine, struct entry *entry, uint32_t at
     if (outcome->result == DELIVERY_DONE) {
         outcome_finish(engine, entry, TIMER_FIRED);
     } else if (outcome->result == DELIVERY_ENDED) { /* it wants no more of them */
-        engine->stats.given_up++;
+        outcome_give_up(engine, entry->timer, WALL_NEVER);
         outcome_end(engine, entry, TIMER_DEAD);
     } else if (attempt >= entry->timer->retry.attempts_max) {
         outcome_finish(engine, entry, TIMER_DEAD);

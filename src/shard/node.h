@@ -20,6 +20,7 @@
 #include "delivery/queue.h"
 #include "delivery/targets.h"
 #include "engine/command.h"
+#include "engine/given_up.h"
 #include "timer/schedule.h"
 #include "ops/config.h"
 #include "ops/metrics.h"
@@ -40,6 +41,8 @@ struct node_request {
 struct node_events {
     void *context;
     void (*target_changed)(void *context, const struct target_status *status); /* may be NULL */
+    /* On a shard's thread. It takes `given_up`, which is to be freed with free(). May be NULL. */
+    void (*given_up)(void *context, struct given_up *given_up);
 };
 
 /* Opens the storage, recovers every partition and starts the threads. The config and the metrics

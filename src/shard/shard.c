@@ -187,6 +187,15 @@ static void shard_advance(struct shard *shard)
     shard_end_turns(shard);
 }
 
+static void shard_tell_given_up(struct node *node, struct engine *engine)
+{
+    for (struct given_up *given_up; (given_up = engine_take_given_up(engine));)
+        if (node->events.given_up)
+            node->events.given_up(node->events.context, given_up);
+        else
+            free(given_up);
+}
+
 void shard_send_off(struct shard *shard)
 {
     struct node *node = shard->node;
@@ -212,6 +221,7 @@ void shard_send_off(struct shard *shard)
             delivery->handed_us = now_us;
             list_push(&deliveries, &delivery->link);
         }
+        shard_tell_given_up(node, engine);
     }
     mailbox_post_all(&node->to_commit, &batches);
     mailbox_post_all(&node->to_read, &reads);

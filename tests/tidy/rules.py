@@ -150,7 +150,7 @@ ENGINE_MODULES = {
     "dead": ("dead",),
     "watermark": ("watermark",),
     "commit": ("commit",),
-    "effects": ("effects",),
+    "effects": ("effects", "given_up"),
     "entries": ("entries",),
     "tenant": ("tenant",),
     "history": ("history",),
@@ -158,7 +158,7 @@ ENGINE_MODULES = {
     "pace": ("pace",),
 }
 ENGINE_TYPES = {"engine/engine.h", "engine/explain.h", "engine/forecast.h", "engine/command.h", "engine/delivery.h",
-                "engine/engine_core.h", "engine/engine_stats.h"}
+                "engine/engine_core.h", "engine/engine_stats.h", "engine/given_up.h"}
 ENGINE_INNER = {"dispatch_queue.h", "shares.h"}  # of one module, for its own files
 
 

@@ -1,0 +1,45 @@
+/*
+ * given_up_log.h - the firings that were given up, in the log of events: a line for each, up to a
+ * number of lines a second.
+ *
+ *     given_up_log_add(log, given_up);      on any thread, as it happens
+ *     given_up_log_write(log, instant_now()) again and again, on the thread that writes the log
+ *
+ * A line that finds no place is counted in the one before it (`more`), so no number is lost. The
+ * threads that deliver never write and never wait for the log.
+ *
+ * Threads    Any; given_up_log_write on one.
+ */
+#ifndef TICKWHEEL_BIN_GIVEN_UP_LOG_H
+#define TICKWHEEL_BIN_GIVEN_UP_LOG_H
+
+#include "base/time.h"
+#include "engine/given_up.h"
+#include "ops/event_log.h"
+
+#include <pthread.h>
+
+/* Lines of one look, of which there is one a second. */
+#define GIVEN_UP_LINES_MAX 100
+
+struct given_up_log {
+    const struct event_log *log; /* borrowed */
+    struct instant written;      /* the last look; of the thread that writes */
+    pthread_mutex_t lock;        /* guards what follows */
+    struct list waiting;         /* of struct given_up */
+    size_t count;
+};
+
+void given_up_log_init(struct given_up_log *self, const struct event_log *log);
+void given_up_log_deinit(struct given_up_log *self);
+
+/* Takes it. */
+void given_up_log_add(struct given_up_log *self, struct given_up *given_up);
+
+/* Writes the lines that wait, at most once a second. */
+void given_up_log_write(struct given_up_log *self, struct instant now);
+
+/* Writes them at the end, at once. */
+void given_up_log_write_rest(struct given_up_log *self);
+
+#endif
