@@ -75,7 +75,6 @@ static void change_patch(struct engine *engine, struct entry *entry, struct comm
     uint32_t fields = asked->patch_fields;
     const struct timer *values = asked->patch;
     struct timer_texts texts = timer->texts;
-    struct timer *copy;
 
     assert(asked->patch_fields != 0);
     assert((command->parent_ ? command->parent_ : command)->patch);
@@ -91,7 +90,7 @@ static void change_patch(struct engine *engine, struct entry *entry, struct comm
         texts.labels = values->texts.labels;
     if (fields & PATCH_DUE)
         texts.last_error = (struct bytes){0};
-    copy = change_successor(timer, &texts);
+    struct timer *copy = change_successor(timer, &texts);
     if (copy && fields & PATCH_RETRY)
         copy->retry = values->retry;
     if (copy && fields & PATCH_DUE) { /* a new appointment begins anew */
@@ -115,7 +114,6 @@ static void change_touch(struct engine *engine, struct entry *entry, struct comm
 {
     const struct timer *timer = entry->timer;
     const struct wall due = command->patch->due;
-    struct timer *copy;
 
     assert(!timer_is_final(timer->state));
     assert(command->patch && command->patch_fields == PATCH_DUE);
@@ -128,7 +126,7 @@ static void change_touch(struct engine *engine, struct entry *entry, struct comm
         change_patch(engine, entry, command);
         return;
     }
-    copy = change_successor(timer, &timer->texts);
+    struct timer *copy = change_successor(timer, &timer->texts);
     if (copy)
         copy->due = due;
     if (copy && change_is_too_much(engine, entry, copy)) {
@@ -143,14 +141,14 @@ static void change_touch(struct engine *engine, struct entry *entry, struct comm
 void change_put(struct engine *engine, struct entry *entry, struct command *command)
 {
     const struct timer *timer = entry->timer;
-    struct timer *asked = command->timers[0], *copy;
+    struct timer *asked = command->timers[0];
     struct timer_texts texts = asked->texts;
 
     assert(command->timer_count == 1);
     assert(command->kind == COMMAND_PUT);
     assert(!timer_is_final(timer->state));
     texts.request = timer->texts.request; /* a name, which stays for life */
-    copy = change_successor(timer, &texts);
+    struct timer *copy = change_successor(timer, &texts);
     if (copy) {
         copy->created =
             asked->created.ms ? asked->created : engine->now; /* `every` counts from it */
@@ -215,11 +213,10 @@ static void change_dismiss_redriven(struct engine *engine, const struct timer *t
 void change_redrive(struct engine *engine, struct entry *entry, struct command *command)
 {
     const struct timer *timer = entry->timer;
-    enum error_code error = ERROR_TOO_MANY;
-    struct timer *copy;
 
     assert(entry->phase == ENTRY_EVICTABLE);
     assert(timer->state == TIMER_DEAD);
+    enum error_code error = ERROR_TOO_MANY;
     if (tenant_admit_pending(engine)) {
         error = tenant_admit(engine, command, timer);
         if (error)
@@ -229,7 +226,7 @@ void change_redrive(struct engine *engine, struct entry *entry, struct command *
         commands_reply(engine, command, error, timer);
         return;
     }
-    copy = change_successor(timer, &timer->texts);
+    struct timer *copy = change_successor(timer, &timer->texts);
     if (copy) {
         copy->state = TIMER_SCHEDULED;
         copy->attempts = 0;

@@ -41,13 +41,11 @@ void commands_destroy(struct commands *commands)
 /* The command is over: its lock goes to the next one. */
 static void commands_release(struct engine *engine, struct command *command)
 {
-    struct command *next;
-    enum lookup_step step;
-
     assert(engine->is_in_turn);
     assert(!command->names_.is_searching);
     complete_answered(engine, command);
-    step = lookup_release(engine, command, &next);
+    struct command *next;
+    enum lookup_step step = lookup_release(engine, command, &next);
     if (next)
         commands_step(engine, next, step);
     assert(!command->names_.is_locked && !command->names_.ids);
@@ -205,14 +203,13 @@ static void commands_visit_settled(struct engine *engine, struct entry *entry,
 static bool commands_find(struct engine *engine, struct command *command)
 {
     struct timer *timer = timer_alloc(&(struct timer_texts){0});
-    struct entry *placeholder;
 
     assert(command->id.partition == engine->options.partition);
     assert(!entries_find(engine->entries, command->id.serial));
     if (!timer)
         return false;
     timer->id = command->id;
-    placeholder = entries_add(engine->entries, timer, ENTRY_LOADING);
+    struct entry *placeholder = entries_add(engine->entries, timer, ENTRY_LOADING);
     if (!placeholder) {
         timer_free(timer);
         return false;
@@ -311,12 +308,11 @@ void commands_start(struct engine *engine, struct command *command)
 
 void commands_resume(struct engine *engine, struct entry *entry)
 {
-    struct list waiters;
-
     assert(engine->is_in_turn);
     assert(!(entry->flags & ENTRY_IN_DOUBT));
     if (list_is_empty(&entry->waiters))
         return;
+    struct list waiters;
     list_init(&waiters);
     list_join(&waiters, &entry->waiters);
     LIST_FOR_EACH (&waiters, link) {
@@ -327,9 +323,8 @@ void commands_resume(struct engine *engine, struct entry *entry)
 
 void commands_fail_waiters(struct engine *engine, struct entry *entry, enum error_code error)
 {
-    struct list *link;
-
     assert(engine->is_in_turn && error != ERROR_NONE);
+    struct list *link;
     while ((link = list_pop(&entry->waiters)))
         commands_reply(engine, list_item(link, struct command, link), error, NULL);
     assert(list_is_empty(&entry->waiters));
@@ -387,11 +382,10 @@ void commands_written(struct engine *engine, const struct write_note *note, enum
 static void commands_not_found(struct engine *engine, struct entry *placeholder,
                                enum error_code error)
 {
-    struct list waiters;
-
     assert(!(placeholder->flags & ENTRY_IN_DOUBT));
     assert(placeholder->phase == ENTRY_LOADING);
     assert(error != ERROR_NONE);
+    struct list waiters;
     list_init(&waiters);
     list_join(&waiters, &placeholder->waiters);
     entries_set_phase(engine->entries, placeholder, ENTRY_ABSENT);
@@ -495,10 +489,10 @@ void commands_looked_up(struct engine *engine, struct engine_read *read)
 static void commands_listed(struct engine *engine, struct engine_read *read)
 {
     struct storage_page *page = &read->page;
-    size_t count = 0;
 
     assert(page->count <= read->scan.rows_max);
     assert(read->command_->kind == COMMAND_LIST);
+    size_t count = 0;
     for (size_t i = 0; i < page->count; i++) {
         struct timer *shown = page->timers[i];
         const struct entry *entry = entries_find(engine->entries, shown->id.serial);

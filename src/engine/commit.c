@@ -174,7 +174,6 @@ void commit_want_meta(struct engine *engine)
 bool commit_retry(struct engine *engine)
 {
     struct commit *commit = engine->commit;
-    struct list again;
 
     assert(list_is_empty(&commit->doubts) || commit->in_doubt > 0);
     assert(engine->is_in_turn);
@@ -184,6 +183,7 @@ bool commit_retry(struct engine *engine)
         commit->meta_wanted |= commit->batches_out == 0;
         commit_pause(engine);
     }
+    struct list again;
     list_init(&again);
     list_join(&again, &commit->rewrites);
     const bool has_any = !list_is_empty(&again);
@@ -287,9 +287,8 @@ static void commit_end_doubt(struct engine *engine, struct entry *entry)
 /* A commit succeeded: what can be read now is durable. */
 static void commit_ask(struct engine *engine)
 {
-    struct list asked;
-
     assert(engine->is_in_turn);
+    struct list asked;
     list_init(&asked);
     list_join(&asked, &engine->commit->doubts);
     LIST_FOR_EACH (&asked, link) {

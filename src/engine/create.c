@@ -30,8 +30,6 @@ static enum error_code create_admitted(struct engine *engine, struct timer *time
                                        struct command *command)
 {
     const struct engine_options *options = &engine->options;
-    struct entry *entry;
-    enum error_code error;
 
     assert(command_is_create(command));
     assert(engine->is_in_turn);
@@ -41,10 +39,11 @@ static enum error_code create_admitted(struct engine *engine, struct timer *time
     if (window_is_near(engine, timer) &&
         entries_near_bytes(engine->entries) + entry_footprint_of(timer) > options->near_bytes_max)
         return ERROR_OVERLOADED;
-    error = tenant_admit(engine, command, timer);
+    enum error_code error = tenant_admit(engine, command, timer);
     if (error)
         return error;
-    entry = commit_reserve(engine) ? entries_add(engine->entries, timer, ENTRY_WRITING) : NULL;
+    struct entry *entry =
+        commit_reserve(engine) ? entries_add(engine->entries, timer, ENTRY_WRITING) : NULL;
     if (!entry) {
         tenant_dismiss(engine, timer);
         return ERROR_NO_MEMORY;
@@ -58,14 +57,12 @@ static enum error_code create_admitted(struct engine *engine, struct timer *time
 static enum error_code create_one(struct engine *engine, struct timer *timer,
                                   struct command *command)
 {
-    enum error_code error;
-
     assert(engine->is_in_turn);
     if (window_is_unreadable(engine))
         return ERROR_UNREADABLE;
     if (!tenant_admit_pending(engine))
         return ERROR_TOO_MANY;
-    error = create_admitted(engine, timer, command);
+    enum error_code error = create_admitted(engine, timer, command);
     if (error)
         tenant_dismiss_pending(engine);
     return error;

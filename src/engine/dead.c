@@ -213,10 +213,10 @@ static void dead_shed_page(struct engine *engine, struct storage_page *page,
                            const struct storage_scan *scan)
 {
     struct dead *dead = engine->dead;
-    enum dead_step step = DEAD_GOES;
     bool has_any = scan->from.at.ms != STORAGE_DEAD_FROM.ms;
 
     assert(dead->is_counted);
+    enum dead_step step = DEAD_GOES;
     for (size_t i = 0; i < page->count && step == DEAD_GOES; i++) {
         if (!storage_is_dead_letter(page->timers[i]))
             continue; /* of a clock that is thousands of years ahead */

@@ -49,19 +49,18 @@ static size_t dead_stored(struct engine_fixture *fixture)
 /* A trim drops what fired beside it; a restart finds it; and it goes after dead_retain_ms. */
 static void test_it_outlives_other_final_timers(void **state)
 {
-    struct engine_fixture fixture;
-    struct timer_id dead, fired;
-    enum timer_state shown = TIMER_SCHEDULED;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
-    dead = dead_letter(&fixture);
+    struct timer_id dead = dead_letter(&fixture);
+    struct timer_id fired;
     fixture_create(&fixture, "http://a.example/", 10, &fired);
     dead_sleep(&fixture, 20);
     fixture_answer_all(&fixture, DELIVERY_DONE);
     for (int hours = 0; hours < 10; hours++)
         dead_sleep(&fixture, HOUR_MS);
     assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &fired, 0, NULL), ERROR_NOT_FOUND);
+    enum timer_state shown = TIMER_SCHEDULED;
     assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &dead, 0, &shown), ERROR_GONE);
     assert_int_equal(shown, TIMER_DEAD);
     fixture_close(&fixture);
@@ -82,13 +81,12 @@ static void test_it_outlives_other_final_timers(void **state)
 static void test_the_oldest_go_beyond_the_bound(void **state)
 {
     enum { COUNT = 40, KEPT = 20 };
-    struct engine_fixture fixture;
-    struct timer_id ids[COUNT];
-    size_t kept = 0;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_prepare(&fixture);
     fixture_open(&fixture);
+    struct timer_id ids[COUNT];
     ids[0] = dead_letter(&fixture);
     fixture.options.dead_bytes_max = KEPT * dead_fixture_stats(&fixture).dead_bytes;
     fixture_close(&fixture);
@@ -98,6 +96,7 @@ static void test_the_oldest_go_beyond_the_bound(void **state)
         ids[i] = dead_letter(&fixture);
     }
     assert_true(dead_fixture_stats(&fixture).dead_bytes <= fixture.options.dead_bytes_max);
+    size_t kept = 0;
     for (size_t i = 0; i < COUNT; i++) {
         const enum error_code error = fixture_ask(&fixture, COMMAND_GET, &ids[i], 0, NULL);
 
@@ -113,12 +112,11 @@ static void test_the_oldest_go_beyond_the_bound(void **state)
 
 static void test_it_is_forgotten_on_request(void **state)
 {
-    struct engine_fixture fixture;
-    struct timer_id dead, live;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
-    dead = dead_letter(&fixture);
+    struct timer_id dead = dead_letter(&fixture);
+    struct timer_id live;
     fixture_create(&fixture, "http://a.example/", HOUR_MS, &live);
     assert_int_equal(fixture_ask(&fixture, COMMAND_FORGET, &live, 0, NULL), ERROR_NOT_FOUND);
     assert_int_equal(fixture_ask(&fixture, COMMAND_FORGET, &dead, 0, NULL), ERROR_NONE);
@@ -135,12 +133,10 @@ static void test_it_is_forgotten_on_request(void **state)
 /* A redriven letter is none any more; and the storage may fail meanwhile. */
 static void test_it_lives_again(void **state)
 {
-    struct engine_fixture fixture;
-    struct timer_id id;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
-    id = dead_letter(&fixture);
+    struct timer_id id = dead_letter(&fixture);
     fixture.is_in_doubt = true;
     assert_int_equal(fixture_ask(&fixture, COMMAND_FORGET, &id, 0, NULL), ERROR_IO);
     dead_sleep(&fixture, fixture.options.storage_retry_ms);
@@ -175,18 +171,15 @@ static struct engine_read *dead_first_scan(struct engine_fixture *fixture)
  * old, the letter is not. */
 static void test_an_old_row_forgets_nothing(void **state)
 {
-    struct engine_fixture fixture;
-    struct engine_read *scan;
-    struct timer_id id;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_prepare(&fixture);
     fixture.options.dead_retain_ms = 1000;
     fixture_open(&fixture);
-    id = dead_letter(&fixture);
+    struct timer_id id = dead_letter(&fixture);
     fixture_close(&fixture);
     fixture_create_engine(&fixture);
-    scan = dead_first_scan(&fixture);
+    struct engine_read *scan = dead_first_scan(&fixture);
     dead_sleep(&fixture, 500);
     assert_int_equal(fixture_ask(&fixture, COMMAND_REDRIVE, &id, 0, NULL), ERROR_NONE);
     dead_sleep(&fixture, 0);
@@ -215,7 +208,6 @@ static struct given_up dead_take_given_up(struct engine_fixture *fixture)
 /* A firing that fails for good is counted and told of, also where its timer fires again. */
 static void test_a_firing_given_up_is_counted(void **state)
 {
-    struct engine_fixture fixture;
     struct timer *timer;
     struct command_created created;
     struct command command = {
@@ -225,6 +217,7 @@ static void test_a_firing_given_up_is_counted(void **state)
                                       .schedule = BYTES("{\"every\":\"1s\"}")};
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     dead_letter(&fixture);
     assert_int_equal(dead_fixture_stats(&fixture).given_up, 1);

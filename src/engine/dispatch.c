@@ -104,11 +104,10 @@ static void dispatch_enqueue(struct engine *engine, struct dispatch_queue *queue
 
 static void dispatch_add(struct engine *engine, struct entry *entry)
 {
-    struct dispatch_name name;
-
     assert(entry->row_at.ms == entry->timer->at.ms);
     assert(entry->timer->due.ms <= engine->now.ms);
     assert(entry->timer->attempts < entry->timer->retry.attempts_max);
+    struct dispatch_name name;
     if (dispatch_is_overdue(engine, entry->timer))
         dispatch_name_overdue(engine, &name);
     else
@@ -184,11 +183,10 @@ static void dispatch_expired(struct engine *engine, struct entry *entry)
 
 void dispatch_expire(struct engine *engine)
 {
-    struct window_due due[EXPIRE_BATCH];
-    size_t taken = 0;
-
     assert(engine->is_in_turn);
+    size_t taken = 0;
     while (taken < EXPIRE_MAX && window_is_due(engine)) {
+        struct window_due due[EXPIRE_BATCH];
         size_t count = window_expire(engine, due, EXPIRE_BATCH);
 
         /* First the alarms, each of which may free its queue and none but that. */
@@ -353,10 +351,9 @@ void dispatch_returned(struct engine *engine, struct entry *entry,
  * the next turn. */
 static bool dispatch_send_one(struct engine *engine, struct dispatch_queue *queue)
 {
-    struct delivery *delivery;
-
     assert(queue->kind == DISPATCH_WEBHOOK || queue->kind == DISPATCH_BROKER);
     assert(list_is_empty(&queue->link));
+    struct delivery *delivery;
     if (!dispatch_deliver(engine, queue, &delivery)) {
         dispatch_queue_update(engine, queue);
         return false;
@@ -369,9 +366,9 @@ static bool dispatch_send_one(struct engine *engine, struct dispatch_queue *queu
 static void dispatch_send_webhooks(struct engine *engine)
 {
     struct shares *shares = engine->dispatch->shares;
-    struct list blocked;
 
     assert(shares->inflight <= engine->dispatch->inflight);
+    struct list blocked;
     list_init(&blocked);
     for (struct dispatch_queue *queue; (queue = shares_next(shares, engine->now, &blocked));)
         if (!dispatch_send_one(engine, queue))
@@ -482,11 +479,10 @@ void dispatch_send(struct engine *engine)
 
 struct dispatch_queue *dispatch_find(const struct engine *engine, const struct timer *timer)
 {
-    struct dispatch_name name;
-
     assert(!timer_is_final(timer->state));
     if (dispatch_is_overdue(engine, timer))
         return engine->dispatch->overdue;
+    struct dispatch_name name;
     dispatch_name_of(engine, timer, &name);
     return dispatch_queue_by_key(engine, name.key);
 }
@@ -524,11 +520,10 @@ static void dispatch_take_early(struct engine *engine, struct dispatch_queue *qu
 
 void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel)
 {
-    struct list early;
-    size_t cursor = 0;
-
     assert(engine->is_in_turn);
+    struct list early;
     list_init(&early);
+    size_t cursor = 0;
     for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
         if (wheel == DISPATCH_WHEEL_NEW)
             queue->alarm = TW_NONE;
@@ -641,11 +636,11 @@ void dispatch_check(const struct engine *engine)
 {
     const struct dispatch *dispatch = engine->dispatch;
     const struct engine_options *options = &engine->options;
-    size_t inflight[DISPATCH_KIND_COUNT] = {0}, cursor = 0;
 
     dispatch_check_entries(engine);
     shares_check(dispatch->shares);
     CHECK(dispatch->pulled <= (options->pulled_max ? options->pulled_max : 1));
+    size_t inflight[DISPATCH_KIND_COUNT] = {0}, cursor = 0;
     for (const struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
         dispatch_queue_check(engine, queue);
         inflight[queue->kind] += queue->inflight;

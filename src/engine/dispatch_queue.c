@@ -181,10 +181,10 @@ void dispatch_queue_alarm(struct engine *engine, struct dispatch_queue *queue)
 void dispatch_set_alarms(struct engine *engine)
 {
     struct dispatch *dispatch = engine->dispatch;
-    size_t cursor = 0;
 
     assert(engine->is_in_turn);
     dispatch->alarms_wanted = false;
+    size_t cursor = 0;
     for (struct dispatch_queue *queue;
          !dispatch->alarms_wanted && (queue = dispatch_next(engine, &cursor));)
         if (queue->wants_alarm)
@@ -285,11 +285,11 @@ static void dispatch_queue_enlist(struct engine *engine, struct dispatch_queue *
 void dispatch_queue_update(struct engine *engine, struct dispatch_queue *queue)
 {
     bool is_empty = list_is_empty(&queue->timers);
-    struct wall until;
 
     assert(queue->inflight <= engine->dispatch->inflight);
     assert(queue->bytes <= engine->dispatch->queued_bytes);
     assert(!is_empty || queue->bytes == 0);
+    struct wall until;
     dispatch_queue_account(engine, queue, dispatch_queue_reason(engine, queue, &until));
     dispatch_queue_enlist(engine, queue, until);
     spill_update(engine, &queue->backlog, queue->bytes);

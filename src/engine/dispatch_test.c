@@ -48,9 +48,8 @@ static struct engine_stats dispatch_stats_of(const struct engine_fixture *fixtur
  * seconds. */
 static void test_a_postponed_one_holds_its_queue(void **state)
 {
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     fixture.options.target_inflight_max = 1;
     dispatch_reopen(&fixture);
@@ -86,9 +85,8 @@ static void test_a_postponed_one_holds_its_queue(void **state)
  * other one is done. */
 static void test_one_that_gets_through_ends_the_hold(void **state)
 {
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     fixture.options.target_inflight_max = 2;
     dispatch_reopen(&fixture);
@@ -110,9 +108,8 @@ static void test_one_that_gets_through_ends_the_hold(void **state)
  * back of the clock rather than last longer. Method: hold, a new timer meanwhile; an hour back. */
 static void test_a_hold_outlives_its_timers_but_no_step_back(void **state)
 {
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     walk_to(&fixture, 2 * HOUR_MS);
     fixture_create(&fixture, "http://a.example/", 2 * HOUR_MS, NULL);
@@ -134,9 +131,8 @@ static void test_a_hold_outlives_its_timers_but_no_step_back(void **state)
  * answered at once; then one at a time. */
 static void test_a_target_has_a_rate(void **state)
 {
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     fixture.options.target_rate = 10 * 1000;
     dispatch_reopen(&fixture);
@@ -169,10 +165,8 @@ static void test_a_target_has_a_rate(void **state)
  * and workers of a queue, who ask for theirs. */
 static void test_catching_up(void **state)
 {
-    struct delivery *pulled;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     for (uint64_t i = 0; i < 50; i++)
         fixture_create(&fixture, "http://a.example/late", 1000 + i, NULL);
@@ -184,7 +178,7 @@ static void test_catching_up(void **state)
     fixture_open(&fixture);
     assert_int_equal(fixture.delivered_count, 2); /* a burst of a tenth of a second */
     assert_int_equal(dispatch_stats_of(&fixture).catching_up, 48);
-    pulled = turn_pull(fixture.engine, fixture.now, BYTES("jobs"), 3);
+    struct delivery *pulled = turn_pull(fixture.engine, fixture.now, BYTES("jobs"), 3);
     assert_non_null(pulled);
     list_push(&fixture.out, &pulled->link);
     walk_to(&fixture, HOUR_MS + 499);
@@ -211,11 +205,11 @@ static void test_catching_up(void **state)
 static void test_catching_up_in_little_memory(void **state)
 {
     enum { COUNT = 600 };
-    struct timer_id ids[COUNT];
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id ids[COUNT];
     for (uint64_t i = 0; i < COUNT; i++)
         fixture_create(&fixture, "http://a.example/late", 20000 + i, &ids[i]);
     engine_destroy(fixture.engine);
@@ -243,24 +237,22 @@ static void test_catching_up_in_little_memory(void **state)
  * the one that is due soon is in memory, the other is not; each fires once. */
 static void test_what_is_due_soon_overtakes_a_burst(void **state)
 {
-    size_t in_memory, delivered;
-    struct timer_id id;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_prepare(&fixture);
     fixture.options.near_bytes_max = 32 << 10;
     fixture_open(&fixture);
+    struct timer_id id;
     for (int i = 0; i < 2000; i++)
         fixture_create(&fixture, "http://a.example/", HOUR_MS, &id);
     fixture_advance_to(&fixture, HOUR_MS - fixture.options.window_ms / 4);
-    in_memory = dispatch_stats_of(&fixture).in_memory;
+    size_t in_memory = dispatch_stats_of(&fixture).in_memory;
     assert_in_range(in_memory, 1, 500);
     fixture_create(&fixture, "http://b.example/", HOUR_MS + fixture.options.window_ms / 5, &id);
     assert_int_equal(dispatch_stats_of(&fixture).in_memory, in_memory + 1);
     fixture_create(&fixture, "http://b.example/", HOUR_MS + fixture.options.window_ms / 2, &id);
     assert_int_equal(dispatch_stats_of(&fixture).in_memory, in_memory + 1);
-    delivered = fixture.delivered_count;
+    size_t delivered = fixture.delivered_count;
     for (uint64_t ms = HOUR_MS; fixture.delivered_count < 2002 && ms < 3 * HOUR_MS; ms += 1000) {
         fixture_advance_to(&fixture, ms);
         assert_in_range(dispatch_stats_of(&fixture).near_bytes, 0,

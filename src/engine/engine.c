@@ -80,12 +80,11 @@ void engine_destroy(struct engine *engine)
 
 static void engine_clock_went_back(struct engine *engine)
 {
-    enum dispatch_wheel wheel = DISPATCH_WHEEL_KEPT;
-    size_t cursor = 0;
-
     assert(engine->is_in_turn);
+    enum dispatch_wheel wheel = DISPATCH_WHEEL_KEPT;
     if (window_clock_went_back(engine)) {
         wheel = DISPATCH_WHEEL_NEW;
+        size_t cursor = 0;
         for (struct entry *entry; (entry = entries_next(engine->entries, &cursor));)
             if (entry->phase == ENTRY_SCHEDULED)
                 spill_reschedule(engine, entry);
@@ -361,8 +360,6 @@ size_t engine_footprint(const struct timer *timer)
 
 void engine_check(const struct engine *engine)
 {
-    size_t cursor = 0;
-
     CHECK(entries_near_bytes(engine->entries) >= dispatch_queued_bytes(engine));
     CHECK(commit_unwritten(engine) <= entries_size(engine->entries));
     entries_check(engine->entries);
@@ -371,6 +368,7 @@ void engine_check(const struct engine *engine)
     watermark_check(engine);
     window_check(engine);
     dispatch_check(engine);
+    size_t cursor = 0;
     for (const struct entry *entry; (entry = entries_next(engine->entries, &cursor));)
         if (entry->phase == ENTRY_SCHEDULED) {
             CHECK(entry->flags & ENTRY_IS_COUNTED);

@@ -46,10 +46,9 @@ static void fault_end(struct fault_world *world)
 static struct fault_known *known_of(struct fault_world *world, const struct timer *timer)
 {
     char text[PAYLOAD_SIZE + 1] = "";
-    size_t i;
 
     memcpy(text, timer->texts.payload.data, timer->texts.payload.size);
-    i = strtoul(text, NULL, 10);
+    size_t i = strtoul(text, NULL, 10);
     assert_true(i < world->count);
     return &world->known[i];
 }
@@ -69,25 +68,25 @@ static void look_at(struct fault_world *world, const struct delivery *delivery)
 static bool fault_turn(struct fault_world *world, struct command *command, bool *ret_is_answered)
 {
     struct engine_fixture *fixture = &world->fixture;
-    struct storage_batch *batch;
-    struct engine_read *read;
-    struct delivery *delivery;
-    struct command *reply;
-    bool busy = false;
 
     if (world->is_short)
         engine_check(fixture->engine);
     fault_begin(world);
+    struct command *reply;
     while ((reply = engine_take_reply(fixture->engine))) {
         assert_ptr_equal(reply, command);
         *ret_is_answered = true;
     }
+    struct delivery *delivery;
     while ((delivery = engine_take_delivery(fixture->engine))) {
         fault_end(world);
         look_at(world, delivery);
         list_push(&fixture->out, &delivery->link);
         fault_begin(world);
     }
+    struct storage_batch *batch;
+    struct engine_read *read;
+    bool busy = false;
     if ((batch = engine_take_batch(fixture->engine))) {
         busy = true;
         batch->result = storage_commit(fixture->storage, &batch, 1, NULL);
@@ -132,12 +131,12 @@ static enum error_code fault_submit(struct fault_world *world, struct command *c
                                                  const struct command *command))
 {
     struct engine_fixture *fixture = &world->fixture;
-    bool is_answered = false;
-    int idle = 0;
 
     fault_begin(world);
     turn_submit(fixture->engine, fixture->now, command);
     fault_end(world);
+    bool is_answered = false;
+    int idle = 0;
     while (!is_answered && idle < 10)
         idle = fault_turn(world, command, &is_answered) ? 0 : idle + 1;
     assert_true(is_answered);
@@ -171,9 +170,8 @@ static struct timer *timer_of_wish(const struct fault_world *world, const struct
         .request = bytes_of(wish->request ? wish->request : ""),
         .tenant = BYTES("shop"),
     };
-    struct timer *timer;
 
-    timer = timer_alloc(&texts);
+    struct timer *timer = timer_alloc(&texts);
     assert_non_null(timer);
     timer->due = wall_add(world->fixture.now, wish->after_ms);
     return timer;
@@ -250,12 +248,10 @@ static void fault_change(struct fault_world *world, enum command_kind kind, size
 static void fault_complete(struct fault_world *world, struct command command, size_t first,
                            size_t count)
 {
-    enum error_code error;
-
     command.kind = COMMAND_COMPLETE;
     command.each = COMMAND_CANCEL;
     command.tenant = BYTES("shop");
-    error = fault_submit(world, &command, NULL);
+    enum error_code error = fault_submit(world, &command, NULL);
     for (size_t i = 0; i < command.event_count && !error; i++)
         error = command.events[i].error;
     for (size_t i = first; i < first + count && !error; i++)
@@ -311,11 +307,11 @@ static void answer_out(struct fault_world *world, enum delivery_result result)
 static void pull_all(struct fault_world *world)
 {
     struct engine_fixture *fixture = &world->fixture;
-    struct delivery *delivery;
 
     for (unsigned priority = 0; priority < QUEUE_PRIORITY_COUNT; priority++) {
         fault_begin(world);
-        delivery = turn_pull(fixture->engine, fixture->now, BYTES("shop/jobs"), priority);
+        struct delivery *delivery =
+            turn_pull(fixture->engine, fixture->now, BYTES("shop/jobs"), priority);
         fault_end(world);
         if (!delivery)
             continue;
@@ -375,16 +371,15 @@ static void history(struct fault_world *world)
                              labelled = {.labels = "{\"a\":\"b\"}", .after_ms = 3 * HOUR_MS},
                              other = {.target = "http://b.example/", .after_ms = 2000};
     struct command_event events[] = {{.name = BYTES("lost")}, {.name = BYTES("nobody")}};
-    size_t few, distant, watchers;
 
-    few = fault_make(world, COMMAND_CREATE, &soon, 4);
-    distant = fault_make(world, COMMAND_CREATE, &far, 5);
+    size_t few = fault_make(world, COMMAND_CREATE, &soon, 4);
+    size_t distant = fault_make(world, COMMAND_CREATE, &far, 5);
     fault_make(world, COMMAND_CREATE, &item, 3);
     fault_make(world, COMMAND_CREATE, &beat, 1);
     fault_make(world, COMMAND_CREATE, &asked, 1);
     fault_make(world, COMMAND_CREATE, &other, 2);
     fault_make(world, COMMAND_PUT, &named, 1);
-    watchers = fault_make(world, COMMAND_CREATE, &watching, 3);
+    size_t watchers = fault_make(world, COMMAND_CREATE, &watching, 3);
     fault_change(world, COMMAND_CANCEL, few, 0);
     fault_change(world, COMMAND_PATCH, few + 1, 4000);
     fault_change(world, COMMAND_TOUCH, few + 2, 6000);

@@ -10,17 +10,16 @@
 /* proves: never-early */
 static void test_fires_at_its_due_time_and_not_before(void **state)
 {
-    struct engine_fixture fixture;
-    struct timer_id id;
-    enum timer_state shown;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id id;
     assert_int_equal(fixture_create(&fixture, "http://a.example/x", 5000, &id), ERROR_NONE);
     fixture_advance_to(&fixture, 4999);
     assert_int_equal(fixture.delivered_count, 0);
     fixture_advance_to(&fixture, 5000);
     assert_int_equal(fixture.delivered_count, 1);
+    enum timer_state shown;
     assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, &shown), ERROR_NONE);
     assert_int_equal(shown, TIMER_DELIVERING);
     fixture_answer_all(&fixture, DELIVERY_DONE);
@@ -35,12 +34,11 @@ static void test_fires_at_its_due_time_and_not_before(void **state)
  * statistics after the create, then the clock moved in steps of a second. */
 static void test_far_timer_is_read_ahead(void **state)
 {
-    struct engine_stats stats;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL);
+    struct engine_stats stats;
     engine_stats(fixture.engine, &stats);
     assert_int_equal(stats.in_memory, 0);
     assert_int_equal(stats.pending, 1);
@@ -60,9 +58,8 @@ static void test_far_timer_is_read_ahead(void **state)
 /* proves: clock-step */
 static void test_clock_step_forward_fires_what_became_due(void **state)
 {
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     fixture_create(&fixture, "http://a.example/", 1000, NULL);
     fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL);
@@ -79,9 +76,8 @@ static void test_clock_step_forward_fires_what_became_due(void **state)
 /* proves: clock-step */
 static void test_clock_step_back_fires_nothing_twice_or_early(void **state)
 {
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL);
     fixture_create(&fixture, "http://a.example/", HOUR_MS + 2000, NULL);
@@ -110,9 +106,8 @@ static void test_clock_step_back_fires_nothing_twice_or_early(void **state)
 /* proves: clock-step */
 static void test_clock_step_back_while_waiting_for_room(void **state)
 {
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_prepare(&fixture);
     fixture.options.target_inflight_max = 1;
     fixture_open(&fixture);
@@ -133,15 +128,15 @@ static void test_clock_step_back_while_waiting_for_room(void **state)
 /* proves: if-match, cancel */
 static void test_cancel(void **state)
 {
-    struct timer_id near, far;
-    enum timer_state shown;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id near;
     fixture_create(&fixture, "http://a.example/", 2000, &near);
+    struct timer_id far;
     fixture_create(&fixture, "http://a.example/", HOUR_MS, &far);
     assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &near, 2, NULL), ERROR_VERSION_MISMATCH);
+    enum timer_state shown;
     assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &near, 1, &shown), ERROR_NONE);
     assert_int_equal(shown, TIMER_CANCELLED);
     assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &near, 0, NULL), ERROR_GONE);
@@ -157,11 +152,10 @@ static void test_cancel(void **state)
 /* proves: already-firing */
 static void test_firing_refuses_changes(void **state)
 {
-    struct timer_id id;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id id;
     fixture_create(&fixture, "http://a.example/", 0, &id);
     assert_int_equal(fixture.delivered_count, 1);
     assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &id, 0, NULL), ERROR_ALREADY_FIRING);
@@ -173,11 +167,10 @@ static void test_firing_refuses_changes(void **state)
 /* proves: patch-time, if-match */
 static void test_patch_moves_the_appointment(void **state)
 {
-    struct timer_id id;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id id;
     fixture_create(&fixture, "http://a.example/", 1000, &id);
     assert_int_equal(fixture_ask(&fixture, COMMAND_PATCH, &id, 7, NULL), ERROR_VERSION_MISMATCH);
     assert_int_equal(fixture_ask(&fixture, COMMAND_PATCH, &id, 1, NULL), ERROR_NONE);
@@ -198,14 +191,12 @@ static void test_patch_moves_the_appointment(void **state)
 /* proves: retry-attempts, outcome-gone, outcome-retry */
 static void test_retries_are_bounded(void **state)
 {
-    struct timer_id id;
-    enum timer_state shown;
-    struct engine_fixture fixture;
-    uint32_t attempts = 0;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id id;
     fixture_create(&fixture, "http://a.example/", 0, &id);
+    uint32_t attempts = 0;
     for (uint64_t ms = 0; ms < 100 * HOUR_MS; ms += 60000) {
         fixture_advance_to(&fixture, ms);
         while (fixture_first_out(&fixture)) {
@@ -217,6 +208,7 @@ static void test_retries_are_bounded(void **state)
     }
     assert_int_equal(attempts, RETRY_POLICY_DEFAULT.attempts_max);
     fixture_advance_to(&fixture, 100 * HOUR_MS);
+    enum timer_state shown;
     assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, &shown), ERROR_GONE);
     fixture_advance_to(&fixture, 100 * HOUR_MS + fixture.options.dead_retain_ms);
     assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, &shown),
@@ -234,9 +226,9 @@ static void test_retries_are_bounded(void **state)
 static void test_retry_after_is_kept(void **state)
 {
     struct delivery_outcome outcome = {.result = DELIVERY_FAILED, .retry_after_ms = 120000};
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     fixture_create(&fixture, "http://a.example/", 0, NULL);
     fixture_answer(&fixture, fixture_first_out(&fixture), outcome);
@@ -251,11 +243,8 @@ static void test_retry_after_is_kept(void **state)
  * and the other way round. */
 static void test_brokers_take_no_room_of_webhooks(void **state)
 {
-    size_t webhooks = 0, messages = 0;
-    struct engine_stats stats;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     fixture_close(&fixture);
     fixture.options.inflight_max = 4;
@@ -268,13 +257,15 @@ static void test_brokers_take_no_room_of_webhooks(void **state)
     }
     for (int i = 0; i < 20; i++)
         fixture_create(&fixture, i % 2 ? "http://a.example/" : "HTTPS://b.example/", 0, NULL);
+    size_t webhooks = 0;
     LIST_FOR_EACH (&fixture.out, link) {
         const struct delivery *delivery = list_item(link, struct delivery, link);
 
         webhooks += (delivery->timer->texts.target.data[0] | 0x20) == 'h';
     }
+    struct engine_stats stats;
     engine_stats(fixture.engine, &stats);
-    messages = stats.inflight - webhooks;
+    size_t messages = stats.inflight - webhooks;
     assert_int_equal(webhooks, 4);
     assert_int_equal(messages, 20);
     fixture_answer_all(&fixture, DELIVERY_DONE);
@@ -289,15 +280,13 @@ static void test_postponed(void **state)
 {
     struct delivery_outcome outcome = {
         .result = DELIVERY_POSTPONED, .retry_after_ms = 1000, .error = "no connection"};
-    enum timer_state shown;
-    struct engine_stats stats;
-    struct timer_id id;
-    struct engine_fixture fixture;
-    uint64_t now_ms = 0;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id id;
     fixture_create(&fixture, "redis://c/s", 0, &id);
+    uint64_t now_ms = 0;
     for (uint32_t i = 0; i < 3 * RETRY_POLICY_DEFAULT.attempts_max; i++) {
         assert_int_equal(fixture_first_out(&fixture)->attempt, 1);
         fixture_answer(&fixture, fixture_first_out(&fixture), outcome);
@@ -308,6 +297,7 @@ static void test_postponed(void **state)
         fixture_advance_to(&fixture, now_ms);
         assert_non_null(fixture_first_out(&fixture));
     }
+    struct engine_stats stats;
     engine_stats(fixture.engine, &stats);
     assert_int_equal(stats.attempts, 0);
     assert_int_equal(stats.attempts_failed, 0);
@@ -316,6 +306,7 @@ static void test_postponed(void **state)
     fixture_advance_to(&fixture, now_ms + RETRY_POLICY_DEFAULT.base_ms);
     assert_int_equal(fixture_first_out(&fixture)->attempt, 2);
     fixture_answer(&fixture, fixture_first_out(&fixture), outcome);
+    enum timer_state shown;
     assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, &shown), ERROR_NONE);
     assert_int_equal(shown, TIMER_RETRYING);
     assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &id, 0, &shown), ERROR_NONE);
@@ -327,13 +318,12 @@ static void test_postponed(void **state)
 /* proves: create-durable */
 static void test_failed_commit_takes_the_create_back(void **state)
 {
-    struct engine_stats stats;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     memory_storage_fail_commit(fixture.storage, 1, ERROR_IO);
     assert_int_equal(fixture_create(&fixture, "http://a.example/", 1000, NULL), ERROR_IO);
+    struct engine_stats stats;
     engine_stats(fixture.engine, &stats);
     assert_int_equal(stats.pending, 1);
     assert_int_equal(stats.in_doubt, 1);
@@ -352,11 +342,8 @@ static void test_failed_commit_takes_the_create_back(void **state)
  * Method: each create, and each outcome, in doubt; then all is looked at again after a restart. */
 static void test_a_failed_create_may_be_on_disk(void **state)
 {
-    struct engine_stats stats;
-    struct storage_meta meta;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     for (int i = 0; i < 3; i++) {
         fixture.is_in_doubt = true;
@@ -370,8 +357,10 @@ static void test_a_failed_create_may_be_on_disk(void **state)
                        (struct delivery_outcome){.result = DELIVERY_DONE});
     }
     fixture_advance_to(&fixture, 2000);
+    struct engine_stats stats;
     engine_stats(fixture.engine, &stats);
     assert_int_equal(stats.pending, 0);
+    struct storage_meta meta;
     assert_int_equal(storage_load_meta(fixture.storage, 0, &meta, NULL), ERROR_NONE);
     assert_int_equal(meta.pending, 0);
     fixture_close(&fixture);
@@ -385,11 +374,10 @@ static void test_a_failed_create_may_be_on_disk(void **state)
  * on: the timer fires where it put it, and a cancel after it holds over a restart. */
 static void test_a_failed_change_may_be_on_disk(void **state)
 {
-    struct timer_id ids[2];
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id ids[2];
     for (int i = 0; i < 2; i++) {
         fixture_create(&fixture, "http://a.example/", 1000, &ids[i]);
         fixture.is_in_doubt = true;
@@ -411,16 +399,14 @@ static void test_a_failed_change_may_be_on_disk(void **state)
  * late. */
 static void test_in_doubt_while_its_old_row_is_read(void **state)
 {
-    struct engine_read *read;
-    struct timer_id id;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     fixture.now.ms += 6000; /* more than half of the window is read */
     turn_advance(fixture.engine, fixture.now);
-    read = engine_take_read(fixture.engine);
+    struct engine_read *read = engine_take_read(fixture.engine);
     assert_non_null(read);
+    struct timer_id id;
     fixture_create(&fixture, "http://a.example/", 15000, &id);
     engine_read_perform(read, fixture.storage);
     assert_int_equal(read->page.count, 1);
@@ -439,11 +425,10 @@ static void test_in_doubt_while_its_old_row_is_read(void **state)
 /* proves: at-least-once */
 static void test_failed_commit_of_an_outcome_is_repeated(void **state)
 {
-    struct timer_id id;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id id;
     fixture_create(&fixture, "http://a.example/", 0, &id);
     memory_storage_fail_commit(fixture.storage, 1, ERROR_IO);
     fixture_answer_all(&fixture, DELIVERY_DONE);
@@ -461,16 +446,15 @@ static void test_failed_commit_of_an_outcome_is_repeated(void **state)
 /* proves: target-isolation, target_deliveries_max (beyond) */
 static void test_a_slow_target_delays_no_other(void **state)
 {
-    struct engine_fixture fixture;
-    size_t slow = 0, fast = 0;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     for (int i = 0; i < 1000; i++)
         fixture_create(&fixture, "http://slow.example/", 1000, NULL);
     for (int i = 0; i < 100; i++)
         fixture_create(&fixture, "http://fast.example/", 1001, NULL);
     fixture_advance_to(&fixture, 1001);
+    size_t slow = 0, fast = 0;
     LIST_FOR_EACH (&fixture.out, link) {
         const struct timer *timer = list_item(link, struct delivery, link)->timer;
 
@@ -487,10 +471,8 @@ static void test_a_slow_target_delays_no_other(void **state)
 /* proves: overload, near_bytes_max (beyond) */
 static void test_memory_is_bounded(void **state)
 {
-    struct engine_stats stats;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_prepare(&fixture);
     fixture.options.near_bytes_max = 32 << 10;
     fixture_open(&fixture);
@@ -498,6 +480,7 @@ static void test_memory_is_bounded(void **state)
         assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL), ERROR_NONE);
     for (uint64_t ms = HOUR_MS; fixture.delivered_count < 2000 && ms < 3 * HOUR_MS; ms += 1000) {
         fixture_advance_to(&fixture, ms);
+        struct engine_stats stats;
         engine_stats(fixture.engine, &stats);
         assert_in_range(stats.near_bytes, 0, fixture.options.near_bytes_max + 1024);
         fixture_answer_all(&fixture, DELIVERY_DONE);
@@ -510,9 +493,8 @@ static void test_memory_is_bounded(void **state)
 /* proves: pending_max (beyond), pending_max */
 static void test_limits_refuse(void **state)
 {
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_prepare(&fixture);
     fixture.options.pending_max = 2;
     fixture_open(&fixture);
@@ -527,15 +509,14 @@ static void test_limits_refuse(void **state)
 /* proves: near_bytes_max */
 static void test_memory_to_the_byte(void **state)
 {
-    struct engine_stats stats;
-    struct timer_id id;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     assert_int_equal(fixture_create(&fixture, "http://a.example/", 1000, NULL), ERROR_NONE);
+    struct engine_stats stats;
     engine_stats(fixture.engine, &stats);
     fixture_deinit(&fixture);
+    struct timer_id id;
     for (size_t less = 0; less < 2; less++) {
         fixture_init(&fixture);
         fixture_close(&fixture);
@@ -558,15 +539,15 @@ static void test_memory_to_the_byte(void **state)
 /* proves: pending_max (at) */
 static void test_pending_is_counted_over_engines(void **state)
 {
-    _Atomic uint64_t pending_all = 0;
-    struct engine_fixture fixture, other;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct engine_fixture other;
     fixture_init(&other);
     fixture_close(&fixture);
     fixture_close(&other);
     fixture.options.pending_max = 3;
+    _Atomic uint64_t pending_all = 0;
     fixture.options.pending_all = other.options.pending_all = &pending_all;
     fixture_open(&fixture);
     fixture_open(&other);
@@ -586,11 +567,10 @@ static void test_pending_is_counted_over_engines(void **state)
 /* proves: retain */
 static void test_retained_to_the_millisecond(void **state)
 {
-    struct timer_id id;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id id;
     fixture_create(&fixture, "http://a.example/", 0, &id);
     fixture_answer(&fixture, fixture_first_out(&fixture),
                    (struct delivery_outcome){.result = DELIVERY_DONE});
@@ -633,9 +613,9 @@ static void test_backoff_is_full_jitter(void **state)
 {
     struct retry_policy policy = {10, 1000, 60000, 1000};
     struct random random = random_seeded(1);
-    uint64_t least = UINT64_MAX, most = 0;
 
     (void)state;
+    uint64_t least = UINT64_MAX, most = 0;
     for (int i = 0; i < 100000; i++) {
         uint64_t ms = retry_delay_ms(&policy, 3, 0, &random);
 
@@ -657,16 +637,15 @@ static void test_backoff_is_full_jitter(void **state)
 /* proves: unreadable */
 static void test_unreadable_refuses_creates(void **state)
 {
-    struct engine_fixture fixture;
-    struct engine_stats stats;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_prepare(&fixture);
     memory_storage_fail_read(fixture.storage, 1, ERROR_IO);
     fixture_create_engine(&fixture);
     fixture_carry_out(&fixture);
     assert_false(engine_is_ready(fixture.engine));
     assert_int_equal(fixture_create(&fixture, "http://a.example/", 1000, NULL), ERROR_UNREADABLE);
+    struct engine_stats stats;
     engine_stats(fixture.engine, &stats);
     assert_int_equal(stats.unreadable, 1);
     assert_int_equal(stats.pending, 0);

@@ -28,13 +28,13 @@ void explain_timer(struct engine *engine, const struct entry *entry,
 {
     const struct timer *timer = entry->timer;
     const struct history_entry *kept = history_find(engine->history, timer->id.serial);
-    struct tw_wheel_place place;
 
     assert(engine->is_in_turn);
     assert(entry->phase != ENTRY_ABSENT && entry->phase != ENTRY_LOADING);
     *ret_explained = (struct explained){.now = engine->now, .until = WALL_NEVER};
     if (kept)
         ret_explained->lateness = kept->lateness;
+    struct tw_wheel_place place;
     if (timer_is_final(timer->state)) {
         ret_explained->place = PLACE_FINAL;
     } else if (entry->phase == ENTRY_QUEUED || entry->phase == ENTRY_INFLIGHT) {

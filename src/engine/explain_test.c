@@ -27,14 +27,12 @@ static void explain_reopen(struct engine_fixture *fixture)
 /* proves: explain, explain-place */
 static void test_from_disk_to_over(void **state)
 {
-    struct explained explained;
-    struct timer_id id;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id id;
     fixture_create(&fixture, "http://a.example/", HOUR_MS, &id);
-    explained = explain(&fixture, &id, ERROR_NONE);
+    struct explained explained = explain(&fixture, &id, ERROR_NONE);
     assert_int_equal(explained.place, PLACE_DISK);
     assert_false(explained.is_spilled);
     assert_true(explained.read_at.ms == START.ms + HOUR_MS - fixture.options.window_ms);
@@ -64,22 +62,21 @@ static void test_from_disk_to_over(void **state)
 /* proves: explain-waiting */
 static void test_reasons_to_wait(void **state)
 {
-    struct explained explained;
-    struct timer_id id, queued;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     fixture.options.target_inflight_max = 1;
     fixture.options.target_rate = 500; /* one in two seconds */
     explain_reopen(&fixture);
     fixture_create(&fixture, "http://a.example/", 1000, NULL);
     fixture_create(&fixture, "http://a.example/", 1000, NULL);
+    struct timer_id id;
     fixture_create(&fixture, "http://a.example/", 1001, &id);
+    struct timer_id queued;
     fixture_create(&fixture, "queue:jobs", 1001, &queued);
     fixture_advance_to(&fixture, 1000);
     fixture_advance_to(&fixture, 1001);
-    explained = explain(&fixture, &id, ERROR_NONE);
+    struct explained explained = explain(&fixture, &id, ERROR_NONE);
     assert_int_equal(explained.place, PLACE_QUEUED);
     assert_int_equal(explained.reason, WAIT_TARGET_LIMIT);
     assert_true(explained.inflight == 1 && explained.inflight_max == 1);
@@ -118,25 +115,23 @@ static void test_reasons_to_wait(void **state)
 /* proves: explain-lateness */
 static void test_stages_of_an_outage(void **state)
 {
-    struct explained explained;
-    struct timer_id first, id;
-    struct delivery *delivery;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id first;
     fixture_create(&fixture, "http://a.example/", 5000, &first);
+    struct timer_id id;
     fixture_create(&fixture, "http://a.example/", 5000, &id);
     engine_destroy(fixture.engine);
     fixture.options.catch_up_rate = 1000;
     fixture.now = (struct wall){START.ms + 65000};
     fixture_open(&fixture);
-    explained = explain(&fixture, &id, ERROR_NONE);
+    struct explained explained = explain(&fixture, &id, ERROR_NONE);
     assert_int_equal(explained.place, PLACE_QUEUED);
     assert_int_equal(explained.reason, WAIT_CATCH_UP);
     fixture_advance_to(&fixture, 66000);
     assert_int_equal(fixture.delivered_count, 2);
-    delivery = list_item(fixture.out.prev, struct delivery, link);
+    struct delivery *delivery = list_item(fixture.out.prev, struct delivery, link);
     assert_true(timer_id_equal(&delivery->timer->id, &id));
     delivery->handed_us = fixture.now.ms * 1000;
     delivery->started_us = delivery->handed_us + 7000;
@@ -164,28 +159,24 @@ static void test_stages_of_an_outage(void **state)
 /* proves: explain-lateness */
 static void test_commit_and_retries(void **state)
 {
-    struct explained explained;
-    struct storage_batch *batch;
-    struct delivery *delivery;
-    struct timer_id id;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id id;
     fixture_create(&fixture, "http://a.example/", 1000, &id);
     fixture_advance_to(&fixture, 1000);
-    delivery = fixture_first_out(&fixture);
+    struct delivery *delivery = fixture_first_out(&fixture);
     list_remove(&delivery->link);
     delivery->outcome = (struct delivery_outcome){
         .result = DELIVERY_FAILED, .pause = DELIVERY_PAUSE_EXACT, .retry_after_ms = 2000};
     turn_delivered(fixture.engine, fixture.now, delivery);
-    batch = engine_take_batch(fixture.engine);
+    struct storage_batch *batch = engine_take_batch(fixture.engine);
     assert_non_null(batch);
     batch->result = storage_commit(fixture.storage, &batch, 1, NULL);
     fixture.now.ms += 45;
     turn_committed(fixture.engine, fixture.now, batch);
     fixture_carry_out(&fixture);
-    explained = explain(&fixture, &id, ERROR_NONE);
+    struct explained explained = explain(&fixture, &id, ERROR_NONE);
     assert_int_equal(explained.place, PLACE_WHEEL);
     assert_int_equal(explained.lateness.ms[LATENESS_COMMIT], 45);
     fixture_advance_to(&fixture, 3000);
@@ -201,7 +192,6 @@ static void test_commit_and_retries(void **state)
 /* proves: explain-lateness */
 static void test_history_keeps_the_last(void **state)
 {
-
     (void)state;
     struct history *history = history_create(3);
     assert_non_null(history);

@@ -66,10 +66,10 @@ static void forecast_count_firings(const struct engine *engine, struct forecast 
                                    const struct timer *timer)
 {
     const struct wall end = forecast_end(forecast);
-    struct schedule schedule;
     struct wall at = timer->due;
 
     assert(forecast->firings <= forecast_firings_max(forecast));
+    struct schedule schedule;
     if (!timer->texts.schedule.size ||
         schedule_of(timer, &engine->options.zones, &schedule, NULL) || !schedule.recurs)
         return;

@@ -25,10 +25,8 @@ static void look_ahead(struct engine_fixture *fixture, struct forecast *forecast
 /* proves: forecast */
 static void test_counts_by_unit(void **state)
 {
-    struct forecast forecast;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     fixture_create(&fixture, "http://a.example/", 0, NULL); /* out, and due no more */
     fixture_create(&fixture, "queue:jobs", 0, NULL);
@@ -39,6 +37,7 @@ static void test_counts_by_unit(void **state)
     fixture_create(&fixture, "http://a.example/", 10 * 60000, NULL);
     fixture_create(&fixture, "http://a.example/", 9000 * HOUR_MS, NULL);
     fixture_advance_to(&fixture, 1);
+    struct forecast forecast;
     look_ahead(&fixture, &forecast, 1000);
     assert_int_equal(forecast.overdue, 2);
     assert_int_equal(forecast.due[0], 2); /* from a moment later than those two */
@@ -57,13 +56,12 @@ static void test_counts_by_unit(void **state)
 /* proves: forecast, forecast-rows */
 static void test_ends_where_its_rows_end(void **state)
 {
-    struct forecast forecast;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     for (uint64_t i = 0; i < 3000; i++)
         fixture_create(&fixture, "http://a.example/", 60000 + i * 100, NULL);
+    struct forecast forecast;
     look_ahead(&fixture, &forecast, 3001);
     assert_true(forecast.until.ms == forecast_end(&forecast).ms);
     assert_int_equal(forecast.due[1] + forecast.due[2] + forecast.due[3] + forecast.due[4] +
@@ -81,18 +79,17 @@ static void test_ends_where_its_rows_end(void **state)
 /* proves: forecast */
 static void test_counts_what_recurs(void **state)
 {
-    struct schedule_spec spec = SCHEDULE_SPEC_DEFAULT;
     struct command_created created;
-    struct forecast forecast;
-    struct buffer text;
     struct timer *timer;
     struct command command = {
         .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct buffer text;
     buffer_init(&text);
+    struct schedule_spec spec = SCHEDULE_SPEC_DEFAULT;
     spec.every_ms = 10000;
     spec.from = (struct wall){START.ms + 60000};
     schedule_write(&spec, &text);
@@ -103,6 +100,7 @@ static void test_counts_what_recurs(void **state)
     fixture_command(&fixture, &command);
     assert_int_equal(command.error, ERROR_NONE);
     fixture_carry_out(&fixture);
+    struct forecast forecast;
     look_ahead(&fixture, &forecast, 1000);
     assert_int_equal(forecast.due[0], 0);
     for (int i = 1; i < UNITS; i++)

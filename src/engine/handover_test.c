@@ -8,8 +8,6 @@
 /* The engine moves to another thread, with everything that is in flight. */
 static void handover_to_next(struct engine_fixture *fixture)
 {
-    struct storage_meta meta;
-
     engine_begin(fixture->engine, fixture->now);
     engine_reserve_epoch(fixture->engine);
     engine_end(fixture->engine);
@@ -19,6 +17,7 @@ static void handover_to_next(struct engine_fixture *fixture)
     engine_release(fixture->engine);
     engine_adopt(fixture->engine);
     fixture->epoch++;
+    struct storage_meta meta;
     assert_int_equal(storage_load_meta(fixture->storage, 0, &meta, NULL), ERROR_NONE);
     assert_int_equal(meta.epoch, fixture->epoch);
     fixture_carry_out(fixture);
@@ -34,14 +33,14 @@ static struct engine_stats handover_stats(const struct engine_fixture *fixture)
 
 static void test_what_waits_is_found_again(void **state)
 {
-    struct timer_id near, far, cancelled;
-    enum timer_state shown;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id near;
     assert_int_equal(fixture_create(&fixture, "http://a.example/", 50, &near), ERROR_NONE);
+    struct timer_id far;
     assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, &far), ERROR_NONE);
+    struct timer_id cancelled;
     assert_int_equal(fixture_create(&fixture, "http://a.example/", 60, &cancelled), ERROR_NONE);
     assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &cancelled, 0, NULL), ERROR_NONE);
     handover_to_next(&fixture);
@@ -49,6 +48,7 @@ static void test_what_waits_is_found_again(void **state)
     fixture_advance_to(&fixture, 100);
     assert_int_equal(fixture.delivered_count, 1);
     assert_true(timer_id_equal(&fixture_first_out(&fixture)->timer->id, &near));
+    enum timer_state shown;
     assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &cancelled, 0, &shown), ERROR_GONE);
     assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &far, 0, &shown), ERROR_NONE);
     assert_int_equal(shown, TIMER_SCHEDULED);
@@ -59,20 +59,19 @@ static void test_what_waits_is_found_again(void **state)
 static void test_deliveries_are_handed_over(void **state)
 {
     for (int moves = 1; moves <= 3; moves++) {
-        struct timer_id done, failed, queued;
-        struct delivery *pulled;
-        enum timer_state shown;
-        struct engine_fixture fixture;
-
         (void)state;
+        struct engine_fixture fixture;
         fixture_init(&fixture);
+        struct timer_id done;
         assert_int_equal(fixture_create(&fixture, "http://a.example/done", 10, &done), ERROR_NONE);
+        struct timer_id failed;
         assert_int_equal(fixture_create(&fixture, "http://b.example/failed", 10, &failed),
                          ERROR_NONE);
+        struct timer_id queued;
         assert_int_equal(fixture_create(&fixture, "queue:mail", 10, &queued), ERROR_NONE);
         fixture_advance_to(&fixture, 20);
         assert_int_equal(fixture.delivered_count, 2);
-        pulled = turn_pull(fixture.engine, fixture.now, BYTES("mail"), 0);
+        struct delivery *pulled = turn_pull(fixture.engine, fixture.now, BYTES("mail"), 0);
         for (unsigned priority = 1; !pulled && priority < 10; priority++)
             pulled = turn_pull(fixture.engine, fixture.now, BYTES("mail"), priority);
         assert_non_null(pulled);
@@ -83,6 +82,7 @@ static void test_deliveries_are_handed_over(void **state)
         assert_int_equal(handover_stats(&fixture).pulled, 1);
         fixture_advance_to(&fixture, 30);
         assert_int_equal(fixture.delivered_count, 2); /* none of them once more */
+        enum timer_state shown;
         assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &done, 0, &shown),
                          ERROR_ALREADY_FIRING);
         fixture_answer(&fixture, fixture_first_out(&fixture),
@@ -106,23 +106,24 @@ static void test_deliveries_are_handed_over(void **state)
  * and the meta that the storage has. */
 static void test_the_epoch_rises(void **state)
 {
-    struct timer_id before, between, after;
-    struct storage_meta meta;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id before;
     assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, &before), ERROR_NONE);
     engine_begin(fixture.engine, fixture.now);
     engine_reserve_epoch(fixture.engine);
     engine_end(fixture.engine);
     fixture_carry_out(&fixture);
+    struct timer_id between;
     assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, &between), ERROR_NONE);
+    struct storage_meta meta;
     assert_int_equal(storage_load_meta(fixture.storage, 0, &meta, NULL), ERROR_NONE);
     assert_int_equal(meta.epoch, fixture.epoch + 1);
     assert_int_equal(between.serial >> 40, before.serial >> 40);
     engine_release(fixture.engine);
     engine_adopt(fixture.engine);
+    struct timer_id after;
     assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, &after), ERROR_NONE);
     assert_int_equal(after.serial >> 40, (before.serial >> 40) + 1);
     assert_int_equal(fixture_create(&fixture, "http://a.example/", 10, NULL), ERROR_NONE);
@@ -136,16 +137,13 @@ static void test_the_epoch_rises(void **state)
  * carries the epoch fails. */
 static void test_a_storage_that_fails_keeps_the_engine(void **state)
 {
-    struct storage_batch *batch;
-    struct timer_id id;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     engine_begin(fixture.engine, fixture.now);
     engine_reserve_epoch(fixture.engine);
     engine_end(fixture.engine);
-    batch = engine_take_batch(fixture.engine);
+    struct storage_batch *batch = engine_take_batch(fixture.engine);
     assert_non_null(batch);
     batch->result = ERROR_IO;
     engine_begin(fixture.engine, fixture.now);
@@ -153,6 +151,7 @@ static void test_a_storage_that_fails_keeps_the_engine(void **state)
     engine_end(fixture.engine);
     assert_int_equal(engine_reservation(fixture.engine), ENGINE_RESERVE_REFUSED);
     fixture_carry_out(&fixture);
+    struct timer_id id;
     assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, &id), ERROR_NONE);
     handover_to_next(&fixture);
     fixture_deinit(&fixture);

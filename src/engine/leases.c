@@ -61,9 +61,8 @@ void leases_wake(struct engine *engine, struct dispatch_queue *queue)
  * O(queues), but once for each time that the room was exhausted. */
 void leases_wake_all(struct engine *engine)
 {
-    size_t cursor = 0;
-
     engine->dispatch->pull_refused = false;
+    size_t cursor = 0;
     for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));)
         if (!list_is_empty(&queue->timers))
             leases_wake(engine, queue);
@@ -83,9 +82,8 @@ void leases_ended(struct engine *engine, const struct entry *entry)
 
 struct delivery *engine_pull(struct engine *engine, struct bytes queue, unsigned priority)
 {
-    struct delivery *delivery = NULL;
-
     assert(engine->is_in_turn);
+    struct delivery *delivery = NULL;
     while (!delivery && !engine->is_draining) {
         struct dispatch_queue *found = dispatch_queue_named(engine, queue, priority);
 

@@ -31,11 +31,11 @@ static void pull_carry_out(struct pull_fixture *fixture)
     for (bool busy = true; busy;) {
         struct storage_batch *batch = engine_take_batch(fixture->engine);
         struct engine_read *read = engine_take_read(fixture->engine);
-        struct delivery *delivery;
 
         busy = batch || read;
         while (engine_take_reply(fixture->engine))
             ;
+        struct delivery *delivery;
         while ((delivery = engine_take_recorded(fixture->engine))) {
             free(fixture->recorded);
             fixture->recorded = delivery;
@@ -163,22 +163,19 @@ static struct engine_stats pull_stats(struct pull_fixture *fixture)
 /* proves: lease */
 static void test_waits_until_it_is_pulled(void **state)
 {
-    struct delivery *delivery;
-    struct timer_id id;
-    struct wall due;
-    struct pull_fixture fixture;
-
     (void)state;
+    struct pull_fixture fixture;
     pull_init(&fixture, 1 << 20);
-    id = pull_create(&fixture, "queue:mail", 1000);
+    struct timer_id id = pull_create(&fixture, "queue:mail", 1000);
     assert_null(pull_one(&fixture, "mail", 5));
     pull_advance(&fixture, 1000);
     assert_null(engine_take_delivery(fixture.engine));
     assert_null(pull_one(&fixture, "mai", 5));
     assert_null(pull_one(&fixture, "mail", 6));
+    struct wall due;
     assert_true(engine_peek(fixture.engine, BYTES("mail"), 5, &due));
     assert_int_equal(due.ms, START.ms + 1000);
-    delivery = pull_one(&fixture, "mail", 5);
+    struct delivery *delivery = pull_one(&fixture, "mail", 5);
     assert_true(timer_id_equal(&delivery->timer->id, &id));
     assert_int_equal(delivery->attempt, 1);
     assert_null(pull_one(&fixture, "mail", 5));
@@ -191,11 +188,10 @@ static void test_waits_until_it_is_pulled(void **state)
 /* proves: target-queue */
 static void test_one_lane_for_both_spellings(void **state)
 {
-    struct timer_id ids[3];
-    struct pull_fixture fixture;
-
     (void)state;
+    struct pull_fixture fixture;
     pull_init(&fixture, 1 << 20);
+    struct timer_id ids[3];
     ids[2] = pull_create(&fixture, "queue:a", 30);
     ids[0] = pull_create(&fixture, "queue:a?priority=5", 10);
     ids[1] = pull_create(&fixture, "queue:a", 20);
@@ -215,17 +211,15 @@ static void test_one_lane_for_both_spellings(void **state)
 /* proves: lease-cancel */
 static void test_ready_can_be_cancelled(void **state)
 {
-    struct delivery *delivery;
-    struct timer_id ids[2];
-    struct pull_fixture fixture;
-
     (void)state;
+    struct pull_fixture fixture;
     pull_init(&fixture, 1 << 20);
+    struct timer_id ids[2];
     ids[0] = pull_create(&fixture, "queue:a", 0);
     ids[1] = pull_create(&fixture, "queue:a", 0);
     pull_settle(&fixture);
     assert_int_equal(pull_ask(&fixture, COMMAND_CANCEL, ids[0]), ERROR_NONE);
-    delivery = pull_one(&fixture, "a", 5);
+    struct delivery *delivery = pull_one(&fixture, "a", 5);
     assert_true(timer_id_equal(&delivery->timer->id, &ids[1]));
     assert_int_equal(pull_ask(&fixture, COMMAND_CANCEL, ids[1]), ERROR_ALREADY_FIRING);
     assert_null(pull_one(&fixture, "a", 5));
@@ -236,11 +230,10 @@ static void test_ready_can_be_cancelled(void **state)
 /* Goal: a queue is named once when it gets something, and not again before it was asked. */
 static void test_wakes_once(void **state)
 {
-    struct bytes name;
-    struct pull_fixture fixture;
-
     (void)state;
+    struct pull_fixture fixture;
     pull_init(&fixture, 1 << 20);
+    struct bytes name;
     assert_false(engine_take_woken(fixture.engine, &name));
     pull_create(&fixture, "queue:mail", 5);
     pull_create(&fixture, "queue:mail", 5);
@@ -261,14 +254,12 @@ static void test_wakes_once(void **state)
 /* proves: item-attempt */
 static void test_pulled_outcomes(void **state)
 {
-    struct delivery *delivery;
-    struct pull_fixture fixture;
-
     (void)state;
+    struct pull_fixture fixture;
     pull_init(&fixture, 1 << 20);
     pull_create(&fixture, "queue:a", 0);
     pull_settle(&fixture);
-    delivery = pull_one(&fixture, "a", 5);
+    struct delivery *delivery = pull_one(&fixture, "a", 5);
     pull_answer(&fixture, delivery, (struct delivery_outcome){.result = DELIVERY_RETURNED});
     assert_int_equal(pull_stats(&fixture).attempts, 0);
     assert_int_equal(pull_stats(&fixture).waiting, 1);
@@ -313,11 +304,8 @@ static void test_pulled_outcomes(void **state)
 /* proves: queue_leases_max (beyond) */
 static void test_limits(void **state)
 {
-    struct delivery *out[4];
-    struct bytes name;
-    struct pull_fixture fixture;
-
     (void)state;
+    struct pull_fixture fixture;
     pull_init(&fixture, 1 << 20);
     engine_destroy(fixture.engine);
     fixture.options.pulled_max = 3;
@@ -326,8 +314,10 @@ static void test_limits(void **state)
         pull_create(&fixture, "queue:a", 0);
     pull_create(&fixture, "queue:b", 0);
     pull_settle(&fixture);
+    struct delivery *out[4];
     for (int i = 0; i < 3; i++)
         assert_non_null(out[i] = pull_one(&fixture, "a", 5));
+    struct bytes name;
     while (engine_take_woken(fixture.engine, &name))
         ;
     assert_null(pull_one(&fixture, "b", 5));
@@ -377,9 +367,8 @@ static size_t pull_drain(struct pull_fixture *fixture, const char *queue)
  * timers, 20,000 due at once; the clock stands still while they are pulled. */
 static void test_a_spilled_backlog_drains_without_a_pause(void **state)
 {
-    struct pull_fixture fixture;
-
     (void)state;
+    struct pull_fixture fixture;
     pull_init(&fixture, 256 << 10);
     for (int i = 0; i < 20000; i++)
         pull_create(&fixture, "queue:a", 60000);
@@ -395,9 +384,8 @@ static void test_a_spilled_backlog_drains_without_a_pause(void **state)
  * nobody who pulls. */
 static void test_a_dead_neighbour_does_not_hold_it_up(void **state)
 {
-    struct pull_fixture fixture;
-
     (void)state;
+    struct pull_fixture fixture;
     pull_init(&fixture, 256 << 10);
     for (int i = 0; i < 4000; i++) {
         pull_create(&fixture, "http://dead.example/", 60000);
@@ -418,16 +406,14 @@ static void test_a_dead_neighbour_does_not_hold_it_up(void **state)
  * the process dies. */
 static void test_a_spilled_backlog_outlives_a_crash(void **state)
 {
-    struct delivery *delivery;
-    struct pull_fixture fixture;
-    uint64_t count;
-
     (void)state;
+    struct pull_fixture fixture;
     pull_init(&fixture, 256 << 10);
     for (int i = 0; i < 5000; i++)
         pull_create(&fixture, "queue:a", 60000);
     pull_advance(&fixture, 60000);
-    count = 5 * pull_stats(&fixture).waiting;
+    uint64_t count = 5 * pull_stats(&fixture).waiting;
+    struct delivery *delivery;
     for (uint64_t i = 0; i < count && (delivery = pull_one(&fixture, "a", 5)); i++) {
         pull_answer(
             &fixture, delivery,
@@ -445,9 +431,8 @@ static void test_a_spilled_backlog_outlives_a_crash(void **state)
  * Method: memory is filled little by little with what is due; the largest batch is measured. */
 static void test_spilling_is_spread(void **state)
 {
-    struct pull_fixture fixture;
-
     (void)state;
+    struct pull_fixture fixture;
     pull_init(&fixture, 4 << 20);
     for (int i = 0; i < 20000; i++)
         pull_create(&fixture, "queue:a", 0);
@@ -463,9 +448,8 @@ static void test_spilling_is_spread(void **state)
  * measured. */
 static void test_what_is_due_at_once_is_spilled_in_portions(void **state)
 {
-    struct pull_fixture fixture;
-
     (void)state;
+    struct pull_fixture fixture;
     pull_init(&fixture, 4 << 20);
     for (int i = 0; i < 8000; i++)
         pull_create(&fixture, "queue:a", 1000);
@@ -485,9 +469,9 @@ static void test_what_is_due_at_once_is_spilled_in_portions(void **state)
 static void test_spilled_timers_can_be_cancelled(void **state)
 {
     struct timer_id *ids = calloc(3000, sizeof(*ids));
-    struct pull_fixture fixture;
 
     (void)state;
+    struct pull_fixture fixture;
     pull_init(&fixture, 256 << 10);
     for (int i = 0; i < 3000; i++)
         ids[i] = pull_create(&fixture, "queue:a", 60000);
@@ -504,15 +488,13 @@ static void test_spilled_timers_can_be_cancelled(void **state)
 /* proves: clock-step */
 static void test_the_clock_steps_back(void **state)
 {
-    struct delivery *delivery;
-    struct pull_fixture fixture;
-
     (void)state;
+    struct pull_fixture fixture;
     pull_init(&fixture, 256 << 10);
     pull_create(&fixture, "queue:a", 1000);
     pull_create(&fixture, "queue:a", 1000);
     pull_advance(&fixture, 1000);
-    delivery = pull_one(&fixture, "a", 5);
+    struct delivery *delivery = pull_one(&fixture, "a", 5);
     fixture.now.ms -= 500;
     pull_settle(&fixture);
     assert_null(pull_one(&fixture, "a", 5));
@@ -530,17 +512,14 @@ static void test_the_clock_steps_back(void **state)
 /* proves: redrive */
 static void test_redrive(void **state)
 {
-    struct delivery *delivery;
-    struct timer_id id, other;
-    struct pull_fixture fixture;
-
     (void)state;
+    struct pull_fixture fixture;
     pull_init(&fixture, 256 << 10);
-    id = pull_create(&fixture, "queue:a", 0);
-    other = pull_create(&fixture, "queue:b", 0);
+    struct timer_id id = pull_create(&fixture, "queue:a", 0);
+    struct timer_id other = pull_create(&fixture, "queue:b", 0);
     pull_settle(&fixture);
     assert_int_equal(pull_ask(&fixture, COMMAND_REDRIVE, id), ERROR_NOT_FOUND);
-    delivery = pull_one(&fixture, "a", 5);
+    struct delivery *delivery = pull_one(&fixture, "a", 5);
     assert_int_equal(pull_ask(&fixture, COMMAND_REDRIVE, id), ERROR_NOT_FOUND);
     pull_answer(&fixture, delivery,
                 (struct delivery_outcome){.result = DELIVERY_ENDED, .error = "no such order"});
@@ -572,15 +551,12 @@ static void test_redrive(void **state)
 /* proves: redrive */
 static void test_redrive_fails(void **state)
 {
-    struct delivery *delivery;
-    struct timer_id id;
-    struct pull_fixture fixture;
-
     (void)state;
+    struct pull_fixture fixture;
     pull_init(&fixture, 256 << 10);
-    id = pull_create(&fixture, "queue:a", 0);
+    struct timer_id id = pull_create(&fixture, "queue:a", 0);
     pull_settle(&fixture);
-    delivery = pull_one(&fixture, "a", 5);
+    struct delivery *delivery = pull_one(&fixture, "a", 5);
     pull_answer(&fixture, delivery, (struct delivery_outcome){.result = DELIVERY_ENDED});
     fixture.fails_commits = true;
     assert_int_equal(pull_ask(&fixture, COMMAND_REDRIVE, id), ERROR_IO);
@@ -599,15 +575,13 @@ static void test_redrive_fails(void **state)
 /* Goal: a stop hands out nothing more, and takes back what is out. */
 static void test_drain_with_leases(void **state)
 {
-    struct delivery *delivery;
-    struct pull_fixture fixture;
-
     (void)state;
+    struct pull_fixture fixture;
     pull_init(&fixture, 256 << 10);
     pull_create(&fixture, "queue:a", 0);
     pull_create(&fixture, "queue:a", 0);
     pull_settle(&fixture);
-    delivery = pull_one(&fixture, "a", 5);
+    struct delivery *delivery = pull_one(&fixture, "a", 5);
     engine_drain(fixture.engine);
     assert_null(pull_one(&fixture, "a", 5));
     pull_answer(&fixture, delivery, (struct delivery_outcome){.result = DELIVERY_RETURNED});

@@ -132,8 +132,6 @@ static bool lookup_name_at(const struct engine *engine, const struct command *co
 
 static enum lookup_step lookup_read_step(struct engine *engine, struct command *command)
 {
-    struct lookup_name name;
-
     assert(engine->is_in_turn);
     assert(command->kind != COMMAND_COMPLETE);
     lookup_forget_candidates(command);
@@ -141,6 +139,7 @@ static enum lookup_step lookup_read_step(struct engine *engine, struct command *
         return lookup_read(engine, command, command->names_.lock, UINT64_MAX, 1) ? LOOKUP_WAITS
                                                                                  : LOOKUP_NO_MEMORY;
     command->names_.is_searching = true;
+    struct lookup_name name;
     if (!lookup_name_at(engine, command, command->names_.step, &name)) {
         command->names_.is_searching = false;
         return LOOKUP_NONE;
@@ -225,15 +224,14 @@ enum lookup_step lookup_release(struct engine *engine, struct command *command,
 
 enum lookup_step lookup_begin(struct engine *engine, struct command *command)
 {
-    struct lookup_name name;
-    uint64_t hash = 0;
-
     assert(!command_is_create(command) || command->timer_count == 1);
     assert(engine->is_in_turn);
     assert(command->kind != COMMAND_COMPLETE && command->kind != COMMAND_REDRIVE);
     command->names_ = (struct command_names){0};
     if (!command_is_create(command))
         return lookup_read_step(engine, command);
+    struct lookup_name name;
+    uint64_t hash = 0;
     /* The key is the last name, if there is one, and the Idempotency-Key otherwise. */
     for (unsigned step = 0; lookup_name_at(engine, command, step, &name); step++)
         hash = name.hash;

@@ -76,12 +76,12 @@ static void test_a_key_is_one_live_timer(void **state)
 {
     const struct names_asked first = {.key = "order-1", .due_ms = 2 * HOUR_MS};
     const struct names_asked other = {.key = "order-1", .due_ms = 2 * HOUR_MS, .payload = "[]"};
-    struct command_created created, again;
     struct timer_id id = {{0}, 0, 0};
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct command_created created;
     for (int round = 0; round < 2; round++) {
         created = names_make(&fixture, COMMAND_CREATE, &first);
         assert_int_equal(created.error, ERROR_NONE);
@@ -89,7 +89,7 @@ static void test_a_key_is_one_live_timer(void **state)
         fixture_close(&fixture);
         fixture_open(&fixture);
     }
-    again = names_make(&fixture, COMMAND_CREATE, &first);
+    struct command_created again = names_make(&fixture, COMMAND_CREATE, &first);
     assert_true(again.existed && timer_id_equal(&again.id, &created.id));
     assert_int_equal(names_make(&fixture, COMMAND_CREATE, &other).error, ERROR_KEY_IN_USE);
     assert_int_equal(by_key(&fixture, COMMAND_GET, "order-1", &id), ERROR_NONE);
@@ -111,14 +111,14 @@ static void test_a_key_is_one_live_timer(void **state)
 static void test_the_same_delay_is_the_same_request(void **state)
 {
     const struct names_asked asked = {.key = "k", .due_ms = HOUR_MS};
-    struct command_created created;
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     names_make(&fixture, COMMAND_CREATE, &asked);
     for (uint64_t hours = 1; hours <= 2; hours++) {
         struct timer *timer = timer_of_asked(&asked);
+        struct command_created created;
         struct command command = {
             .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
 
@@ -141,15 +141,14 @@ static void test_the_same_schedule_is_the_same_request(void **state)
         .key = "k", .schedule = "{\"every\":\"1h\"}", .due_ms = HOUR_MS};
     const struct names_asked slower = {
         .key = "k", .schedule = "{\"every\":\"2h\"}", .due_ms = 2 * HOUR_MS};
-    struct command_created created, again;
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
-    created = names_make(&fixture, COMMAND_CREATE, &hourly);
+    struct command_created created = names_make(&fixture, COMMAND_CREATE, &hourly);
     fixture_advance_to(&fixture, HOUR_MS);
     fixture_answer_all(&fixture, DELIVERY_DONE);
-    again = names_make(&fixture, COMMAND_CREATE, &hourly);
+    struct command_created again = names_make(&fixture, COMMAND_CREATE, &hourly);
     assert_true(!again.error && again.existed && timer_id_equal(&again.id, &created.id));
     assert_int_equal(names_make(&fixture, COMMAND_CREATE, &slower).error, ERROR_KEY_IN_USE);
     fixture_deinit(&fixture);
@@ -165,15 +164,15 @@ static void test_one_of_many_at_once_wins(void **state)
     struct command_created created[COUNT];
     struct command command = {
         .kind = COMMAND_CREATE, .timers = timers, .results = created, .timer_count = COUNT};
-    size_t made = 0, same = 0, refused = 0;
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     for (size_t i = 0; i < COUNT; i++)
         timers[i] = timer_of_asked(&(struct names_asked){
             .key = i % 5 ? "k" : "", .due_ms = HOUR_MS, .payload = i % 2 ? "{}" : "[]"});
     fixture_command(&fixture, &command);
+    size_t made = 0, same = 0, refused = 0;
     for (size_t i = 0; i < COUNT; i++) {
         if (i % 5 == 0) {
             assert_int_equal(created[i].error, ERROR_NONE);
@@ -201,14 +200,13 @@ static void test_a_repeated_request_makes_one_timer(void **state)
     const struct names_asked differs = {.request = "fedcba9876543210retry-1", .due_ms = 1000};
     const struct names_asked keyed = {
         .request = "0123456789abcdefretry-1", .key = "k", .due_ms = 1000};
-    struct command_created created, again;
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
-    created = names_make(&fixture, COMMAND_CREATE, &asked);
+    struct command_created created = names_make(&fixture, COMMAND_CREATE, &asked);
     assert_false(created.error || created.existed);
-    again = names_make(&fixture, COMMAND_CREATE, &asked);
+    struct command_created again = names_make(&fixture, COMMAND_CREATE, &asked);
     assert_true(again.existed && timer_id_equal(&again.id, &created.id));
     assert_int_equal(names_make(&fixture, COMMAND_CREATE, &differs).error, ERROR_REQUEST_DIFFERS);
     fixture_advance_to(&fixture, 1000);
@@ -229,14 +227,13 @@ static void test_put_creates_and_replaces(void **state)
 {
     const struct names_asked first = {.key = "k", .watch = "paid\n", .due_ms = HOUR_MS};
     const struct names_asked second = {.key = "k", .watch = "shipped\nlost\n", .due_ms = 2000};
-    struct command_created created, replaced;
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
-    created = names_make(&fixture, COMMAND_PUT, &first);
+    struct command_created created = names_make(&fixture, COMMAND_PUT, &first);
     assert_false(created.error || created.existed);
-    replaced = names_make(&fixture, COMMAND_PUT, &second);
+    struct command_created replaced = names_make(&fixture, COMMAND_PUT, &second);
     assert_true(replaced.existed && timer_id_equal(&replaced.id, &created.id));
     assert_int_equal(names_complete(&fixture, "paid", COMMAND_CANCEL).changed, 0);
     fixture_advance_to(&fixture, 2000);
@@ -264,9 +261,9 @@ static void test_put_replaces_only_what_lives(void **state)
                  {1, ERROR_NONE},
                  {0, ERROR_NONE},
                  {3, ERROR_VERSION_MISMATCH}};
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     for (size_t i = 0; i < 5; i++) {
         struct timer *timer = timer_of_asked(&asked);
@@ -299,12 +296,11 @@ static void test_a_repetition_is_told_apart(void **state)
         .request = "0123456789abcdefput-1", .key = "k", .due_ms = HOUR_MS};
     const struct names_asked other = {
         .request = "0123456789abcdefput-2", .key = "k", .due_ms = HOUR_MS};
-    struct command_created created;
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
-    created = names_make(&fixture, COMMAND_PUT, &first);
+    struct command_created created = names_make(&fixture, COMMAND_PUT, &first);
     assert_false(created.existed || created.is_repeated);
     for (int i = 0; i < 2; i++) {
         created = names_make(&fixture, i ? COMMAND_CREATE : COMMAND_PUT, &first);
@@ -326,9 +322,9 @@ static void test_put_begins_a_schedule_anew(void **state)
     const struct names_asked first = {.key = "k", .due_ms = 2 * HOUR_MS};
     const struct names_asked second = {
         .key = "k", .schedule = "{\"every\":\"10s\",\"count\":2}", .due_ms = HOUR_MS + 10 * 1000};
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     names_make(&fixture, COMMAND_PUT, &first);
     fixture_advance_to(&fixture, HOUR_MS);
@@ -347,9 +343,9 @@ static void test_put_begins_a_schedule_anew(void **state)
 static void test_labels_are_patched_whenever_due(void **state)
 {
     const struct names_asked values = {.due_ms = HOUR_MS, .payload = "[]"};
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     for (uint64_t hours = 1; hours <= 2; hours++)
         names_make(&fixture, COMMAND_CREATE,
@@ -374,11 +370,8 @@ static void test_labels_are_patched_whenever_due(void **state)
 /* proves: bulk-selection */
 static void test_two_sweeps_come_to_an_end(void **state)
 {
-    struct command commands[2];
-    size_t answered = 0;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     fixture_close(&fixture);
     fixture.options.inflight_max = 0;
@@ -388,6 +381,7 @@ static void test_two_sweeps_come_to_an_end(void **state)
         names_make(&fixture, COMMAND_CREATE,
                    &(struct names_asked){.labels = "{\"a\":\"b\"}", .due_ms = i});
     for (size_t i = 0; i < 2; i++) {
+        struct command commands[2];
         commands[i] = (struct command){
             .kind = COMMAND_COMPLETE,
             .labels = BYTES("{\"a\":\"b\"}"),
@@ -397,6 +391,7 @@ static void test_two_sweeps_come_to_an_end(void **state)
         };
         turn_submit(fixture.engine, fixture.now, &commands[i]);
     }
+    size_t answered = 0;
     for (size_t round = 0; answered < 2; round++) {
         struct storage_batch *batch = engine_take_batch(fixture.engine);
         struct engine_read *read = batch ? NULL : engine_take_read(fixture.engine);
@@ -425,9 +420,9 @@ static void test_two_sweeps_come_to_an_end(void **state)
 static void test_an_event_completes_all_that_watch(void **state)
 {
     enum { COUNT = 1000 };
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     for (size_t i = 0; i < COUNT; i++)
         names_make(&fixture, COMMAND_CREATE,
@@ -457,10 +452,9 @@ static void test_many_events_are_each_answered(void **state)
     static struct command_event events[COUNT];
     struct command command = {
         .kind = COMMAND_COMPLETE, .each = COMMAND_CANCEL, .events = events, .event_count = COUNT};
-    uint64_t twice = 0;
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     for (size_t i = 0; i < COUNT; i++) {
         size_t watchers = i == CROWDED ? WATCHERS : i % 3 != 0;
@@ -475,6 +469,7 @@ static void test_many_events_are_each_answered(void **state)
     fixture_command(&fixture, &command);
     fixture_carry_out(&fixture);
     assert_int_equal(command.error, ERROR_NONE);
+    uint64_t twice = 0;
     for (size_t i = 0; i < COUNT; i++) {
         size_t watchers = i == CROWDED ? WATCHERS : i % 3 != 0;
 
@@ -499,9 +494,9 @@ static void test_one_of_many_events_may_fail(void **state)
     struct command_event events[] = {{.name = BYTES("a")}, {.name = BYTES("b")}};
     struct command command = {
         .kind = COMMAND_COMPLETE, .each = COMMAND_FIRE, .events = events, .event_count = 2};
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     names_make(&fixture, COMMAND_CREATE, &(struct names_asked){.watch = "a\n", .due_ms = HOUR_MS});
     names_make(&fixture, COMMAND_CREATE, &(struct names_asked){.watch = "b\n", .due_ms = HOUR_MS});
@@ -531,12 +526,11 @@ static void test_a_redriven_timer_has_its_names_again(void **state)
     const struct names_asked asked = {.key = "k", .watch = "paid:1\n"};
     const struct names_asked other = {.key = "k", .payload = "[]", .due_ms = HOUR_MS};
     const struct delivery_outcome refused = {.result = DELIVERY_ENDED, .error = "no"};
-    struct timer_id id, other_id;
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
-    id = names_make(&fixture, COMMAND_CREATE, &asked).id;
+    struct timer_id id = names_make(&fixture, COMMAND_CREATE, &asked).id;
     fixture_answer(&fixture, fixture_first_out(&fixture), refused);
     fixture_close(&fixture);
     fixture_open(&fixture);
@@ -548,7 +542,7 @@ static void test_a_redriven_timer_has_its_names_again(void **state)
     assert_int_equal(names_complete(&fixture, "paid:1", COMMAND_CANCEL).firing, 1);
     fixture_answer(&fixture, fixture_first_out(&fixture), refused);
     assert_int_equal(names_complete(&fixture, "paid:1", COMMAND_CANCEL).firing, 0);
-    other_id = names_make(&fixture, COMMAND_CREATE, &other).id;
+    struct timer_id other_id = names_make(&fixture, COMMAND_CREATE, &other).id;
     assert_int_equal(fixture_ask(&fixture, COMMAND_REDRIVE, &id, 0, NULL), ERROR_KEY_IN_USE);
     assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &other_id, 0, NULL), ERROR_NONE);
     assert_int_equal(fixture_ask(&fixture, COMMAND_REDRIVE, &id, 0, NULL), ERROR_KEY_IN_USE);
@@ -596,17 +590,16 @@ static void test_a_redrive_takes_the_lock_of_its_key(void **state)
 static void test_a_failure_takes_no_name(void **state)
 {
     const struct names_asked asked = {.key = "k", .due_ms = HOUR_MS};
-    struct command_created created;
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     memory_storage_fail_read(fixture.storage, 1, ERROR_IO);
     assert_int_equal(names_make(&fixture, COMMAND_CREATE, &asked).error, ERROR_IO);
     memory_storage_fail_commit(fixture.storage, 1, ERROR_DISK_FULL);
     assert_int_equal(names_make(&fixture, COMMAND_CREATE, &asked).error, ERROR_DISK_FULL);
     assert_int_equal(by_key(&fixture, COMMAND_GET, "k", NULL), ERROR_NOT_FOUND);
-    created = names_make(&fixture, COMMAND_CREATE, &asked);
+    struct command_created created = names_make(&fixture, COMMAND_CREATE, &asked);
     assert_false(created.error || created.existed);
     memory_storage_fail_read(fixture.storage, 1, ERROR_IO);
     assert_int_equal(by_key(&fixture, COMMAND_CANCEL, "k", NULL), ERROR_IO);

@@ -21,13 +21,12 @@
 static void outcome_set_error(struct engine *engine, struct entry *entry, const char *error)
 {
     struct timer_texts texts = entry->timer->texts;
-    struct timer *copy;
 
     assert(engine->is_in_turn);
     assert(!timer_is_final(entry->timer->state));
     assert(!entry->successor);
     texts.last_error = bytes_of(error);
-    copy = timer_copy(entry->timer, &texts);
+    struct timer *copy = timer_copy(entry->timer, &texts);
     if (copy)
         entries_replace(engine->entries, entry, copy);
 }
@@ -60,10 +59,9 @@ static void outcome_end(struct engine *engine, struct entry *entry, enum timer_s
 static bool outcome_next_due(const struct engine *engine, const struct timer *timer,
                              struct wall *ret_due)
 {
+    assert(!timer_is_final(timer->state) || timer->state == TIMER_DEAD);
     struct schedule schedule = {0};
     enum error_code code = ERROR_INVALID;
-
-    assert(!timer_is_final(timer->state) || timer->state == TIMER_DEAD);
     if (timer->texts.schedule.size)
         code = schedule_of(timer, &engine->options.zones, &schedule, NULL);
     *ret_due = code ? WALL_NEVER : schedule_next(&schedule, timer->due, engine->now);
@@ -95,11 +93,10 @@ struct wall outcome_paused_again(struct engine *engine, const struct timer *time
  * one comes again: once too often is better than never again. */
 static void outcome_finish(struct engine *engine, struct entry *entry, enum timer_state state)
 {
-    struct wall next;
-
     assert(engine->is_in_turn && entry->phase != ENTRY_WRITING);
     assert(!timer_is_final(entry->timer->state));
     assert(state == TIMER_FIRED || state == TIMER_DEAD);
+    struct wall next;
     if (!outcome_next_due(engine, entry->timer, &next)) {
         entry->timer->state = TIMER_RETRYING;
         entry->timer->attempts -= entry->timer->attempts > 0;
@@ -226,9 +223,10 @@ void outcome_dropped(struct engine *engine, struct entry *entry)
     assert(outcome_is_too_late(engine, entry->timer));
     assert(engine->is_in_turn);
     assert(!timer_is_final(entry->timer->state));
-    char text[80], late[DURATION_TEXT_SIZE];
+    char late[DURATION_TEXT_SIZE];
 
     duration_format(wall_since(entry->timer->due, engine->now), late);
+    char text[80];
     snprintf(text, sizeof(text), "dropped: it was %s late", late);
     outcome_set_error(engine, entry, text);
     entry->timer->version++;
@@ -240,11 +238,10 @@ void outcome_dropped(struct engine *engine, struct entry *entry)
 
 struct wall outcome_redriven_due(const struct engine *engine, const struct timer *timer)
 {
-    struct wall next;
-
     assert(engine->is_in_turn && timer->attempts == 0);
     assert(timer->ended.ms == 0);
     if (!outcome_is_too_late(engine, timer))
         return timer->due;
+    struct wall next;
     return outcome_next_due(engine, timer, &next) && next.ms != WALL_NEVER.ms ? next : engine->now;
 }

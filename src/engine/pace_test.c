@@ -69,9 +69,9 @@ static void test_never_more_than_the_rate(void **state)
 static void test_a_full_bucket_gains_nothing(void **state)
 {
     struct wall now = {START};
-    struct pace pace;
 
     (void)state;
+    struct pace pace;
     pace_init(&pace, 1000, now);
     assert_true(pace_has(&pace, 1000, now));
     now.ms += 900;
@@ -84,11 +84,11 @@ static void test_a_full_bucket_gains_nothing(void **state)
 static void test_the_rate_is_reached(void **state)
 {
     struct wall now = {START};
-    struct pace pace;
-    int count = 0;
 
     (void)state;
-    pace_init(&pace, 250000, now);               /* 250 a second */
+    struct pace pace;
+    pace_init(&pace, 250000, now); /* 250 a second */
+    int count = 0;
     for (; now.ms < START + 10000; now.ms += 50) /* its caller is woken late */
         for (; pace_has(&pace, 250000, now); count++)
             pace_take(&pace, 250000, now);
@@ -98,9 +98,9 @@ static void test_the_rate_is_reached(void **state)
 static void test_steps_of_the_clock(void **state)
 {
     struct wall now = {START};
-    struct pace pace;
 
     (void)state;
+    struct pace pace;
     pace_init(&pace, 1000, now);
     assert_true(pace_has(&pace, 1000, now));
     pace_take(&pace, 1000, now);
@@ -117,14 +117,14 @@ static void test_steps_of_the_clock(void **state)
 static void test_the_ends_of_the_range(void **state)
 {
     struct wall now = {START};
-    struct pace pace;
-    int count = 0;
 
     (void)state;
+    struct pace pace;
     pace_init(&pace, 1, now); /* one in a thousand seconds */
     pace_take(&pace, 1, now);
     assert_true(pace_next(&pace, 1).ms == START + 1000 * 1000);
     pace_init(&pace, PACE_RATE_MAX, now);
+    int count = 0;
     for (; pace_has(&pace, PACE_RATE_MAX, now); count++)
         pace_take(&pace, PACE_RATE_MAX, now);
     assert_int_equal(count, 1000000);

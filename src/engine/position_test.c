@@ -58,9 +58,8 @@ static void all_come(struct engine_fixture *fixture, uint64_t after_ms)
 
 static void test_retries_come_after_a_restart(void **state)
 {
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fail_a_year_ahead(&fixture, "http://a.example/", FAILED);
     crash_at(&fixture, 0);
     assert_int_equal(fixture.delivered_count, TIMERS);
@@ -69,9 +68,8 @@ static void test_retries_come_after_a_restart(void **state)
 
 static void test_retries_come_after_a_step_back(void **state)
 {
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fail_a_year_ahead(&fixture, "http://a.example/", FAILED);
     fixture_advance_to(&fixture, 0);
     all_come(&fixture, 0);
@@ -80,13 +78,12 @@ static void test_retries_come_after_a_step_back(void **state)
 /* A crash before anything is written changes nothing: the next life finds them. */
 static void test_retries_come_after_another_crash(void **state)
 {
-    struct engine_fixture fixture;
-    struct engine_read *read;
-
     (void)state;
+    struct engine_fixture fixture;
     fail_a_year_ahead(&fixture, "http://a.example/", FAILED);
     engine_destroy(fixture.engine);
     fixture.now = START;
+    struct engine_read *read;
     for (int life = 0; life < 3; life++) {
         struct storage_meta meta = meta_of(&fixture);
 
@@ -105,9 +102,9 @@ static void test_retries_come_after_another_crash(void **state)
 static void test_what_was_asked_for_is_kept(void **state)
 {
     const uint64_t day_ms = 24 * HOUR_MS;
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     assert_int_equal(fixture_create(&fixture, "http://a.example/", 0, NULL), ERROR_NONE);
     assert_int_equal(fixture_create(&fixture, "queue:mail", 0, NULL), ERROR_NONE);
@@ -151,9 +148,8 @@ static void test_what_was_asked_for_is_kept(void **state)
  * that are far ahead are passed, and stay. */
 static void test_a_search_ends(void **state)
 {
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fail_a_year_ahead(&fixture, "http://a.example/", FAILED);
     assert_true(meta_of(&fixture).placed.ms > START.ms + YEAR_MS - 49 * HOUR_MS);
     for (int i = 0; i < 100; i++)
@@ -178,8 +174,6 @@ static void test_a_search_ends(void **state)
 /* More than there is room for, to a target that takes one at a time. */
 static void spill_a_year_ahead(struct engine_fixture *fixture)
 {
-    struct engine_stats stats;
-
     fixture_init(fixture);
     fixture_close(fixture);
     fixture->options.near_bytes_max = 64 << 10;
@@ -190,6 +184,7 @@ static void spill_a_year_ahead(struct engine_fixture *fixture)
         assert_int_equal(fixture_create(fixture, "http://a.example/", (uint64_t)i, NULL),
                          ERROR_NONE);
     fixture_advance_to(fixture, YEAR_MS);
+    struct engine_stats stats;
     engine_stats(fixture->engine, &stats);
     assert_true(stats.spilled > SPILLED / 2);
     assert_int_equal(fixture->delivered_count, 1);
@@ -198,10 +193,9 @@ static void spill_a_year_ahead(struct engine_fixture *fixture)
 /* Each answer makes room for the next, and no time passes. */
 static void test_spilled_come_after_a_restart(void **state)
 {
-    struct engine_fixture fixture;
-
     (void)state;
     for (int lives = 1; lives <= 2; lives++) {
+        struct engine_fixture fixture;
         spill_a_year_ahead(&fixture);
         crash_at(&fixture, 1000);
         if (lives == 2) { /* what was reloaded lies where it lay, whatever is written meanwhile */
@@ -218,9 +212,8 @@ static void test_spilled_come_after_a_restart(void **state)
 /* Those for which there is no room are put nearer, so that not every pass must go so far. */
 static void test_spilled_are_put_nearer(void **state)
 {
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     spill_a_year_ahead(&fixture);
     crash_at(&fixture, 1000);
     crash_at(&fixture, 2000);
@@ -235,17 +228,16 @@ static void test_spilled_are_put_nearer(void **state)
 /* A timer far ahead is cancelled, and another life trims what is left of it, as soon as it may. */
 static void test_final_records_are_trimmed_after_a_restart(void **state)
 {
-    struct engine_fixture fixture;
-    struct timer_id id;
-    struct timer *timer;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id id;
     assert_int_equal(fixture_create(&fixture, "http://a.example/", 100 * HOUR_MS, &id), ERROR_NONE);
     assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &id, 0, NULL), ERROR_NONE);
     crash_at(&fixture, 1000);
     for (uint64_t hour = 1; hour < 110; hour++)
         fixture_advance_to(&fixture, hour * HOUR_MS);
+    struct timer *timer;
     assert_int_equal(storage_find(fixture.storage, &id, &timer, NULL), ERROR_NOT_FOUND);
     fixture_deinit(&fixture);
 }

@@ -298,11 +298,10 @@ static bool reload_scanned(struct engine *engine, struct timer *timer)
 
 void reload_page(struct engine *engine, struct storage_page *page)
 {
-    bool goes_on = true;
-
     assert(engine->is_in_turn);
     assert(engine->reload->is_scanning);
     engine->reload->at = page->next;
+    bool goes_on = true;
     for (size_t i = 0; i < page->count; i++) {
         if (goes_on)
             goes_on = reload_scanned(engine, page->timers[i]);

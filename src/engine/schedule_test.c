@@ -40,11 +40,12 @@ static void test_text_says_what_was_asked(void **state)
 
     (void)state;
     for (int i = 0; i < 20000; i++) {
-        struct schedule_spec spec = random_spec(&random), read = SCHEDULE_SPEC_DEFAULT;
+        struct schedule_spec spec = random_spec(&random);
         struct buffer text;
 
         buffer_init(&text);
         schedule_write(&spec, &text);
+        struct schedule_spec read = SCHEDULE_SPEC_DEFAULT;
         if (text.size)
             assert_int_equal(schedule_read(buffer_bytes(&text), &read, NULL), ERROR_NONE);
         assert_true(read.every_ms == spec.every_ms && read.from.ms == spec.from.ms);
@@ -115,20 +116,18 @@ static size_t deliver_until(struct engine_fixture *fixture, uint64_t ms, uint64_
 /* proves: count */
 static void test_fires_each_as_planned_and_ends(void **state)
 {
-    uint64_t due_ms[20];
-    enum timer_state shown;
-    struct timer_id id;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
-    id = create_recurring(&fixture, "{\"every\":\"10s\",\"count\":5}", 10000);
+    struct timer_id id = create_recurring(&fixture, "{\"every\":\"10s\",\"count\":5}", 10000);
+    uint64_t due_ms[20];
     assert_int_equal(deliver_until(&fixture, 25000, due_ms, 20), 2);
     fixture_close(&fixture);
     fixture_open(&fixture);
     assert_int_equal(deliver_until(&fixture, 200000, due_ms + 2, 18), 3);
     for (size_t i = 0; i < 5; i++)
         assert_int_equal(due_ms[i], 10000 * (i + 1));
+    enum timer_state shown;
     assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, &shown), ERROR_GONE);
     assert_int_equal(shown, TIMER_FIRED);
     fixture_deinit(&fixture);
@@ -138,15 +137,14 @@ static void test_fires_each_as_planned_and_ends(void **state)
 /* proves: missed */
 static void test_after_an_outage_the_last_missed_fires(void **state)
 {
-    uint64_t due_ms[400];
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     create_recurring(&fixture, "{\"every\":\"10s\"}", 10000);
     fixture_close(&fixture);
     fixture.now.ms = START.ms + HOUR_MS + 1000;
     fixture_open(&fixture);
+    uint64_t due_ms[400];
     assert_int_equal(deliver_until(&fixture, HOUR_MS + 21000, due_ms, 400), 4);
     assert_int_equal(due_ms[0], 10000); /* what it was waiting for */
     assert_int_equal(due_ms[1], HOUR_MS);
@@ -157,11 +155,8 @@ static void test_after_an_outage_the_last_missed_fires(void **state)
 /* proves: missed */
 static void test_each_missed_fires_unless_too_late(void **state)
 {
-    uint64_t due_ms[400];
-    struct engine_stats stats;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     create_recurring(&fixture,
                      "{\"every\":\"10s\",\"late\":{\"drop_after\":\"1m\",\"missed\":\"each\"}}",
@@ -169,9 +164,11 @@ static void test_each_missed_fires_unless_too_late(void **state)
     fixture_close(&fixture);
     fixture.now.ms = START.ms + HOUR_MS;
     fixture_open(&fixture);
+    uint64_t due_ms[400];
     assert_int_equal(deliver_until(&fixture, HOUR_MS + 500, due_ms, 400), 7);
     for (size_t i = 0; i < 7; i++)
         assert_int_equal(due_ms[i], HOUR_MS - 60000 + 10000 * i);
+    struct engine_stats stats;
     engine_stats(fixture.engine, &stats);
     assert_int_equal(stats.dropped, 1);
     fixture_deinit(&fixture);
@@ -182,17 +179,16 @@ static void test_each_missed_fires_unless_too_late(void **state)
 static void test_one_that_is_too_late_is_dropped(void **state)
 {
     const char *const schedule = "{\"late\":{\"drop_after\":\"5s\"}}";
-    enum timer_state shown;
-    struct timer_id dropped, fired;
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
-    dropped = create_recurring(&fixture, schedule, 1000);
-    fired = create_recurring(&fixture, schedule, 2000);
+    struct timer_id dropped = create_recurring(&fixture, schedule, 1000);
+    struct timer_id fired = create_recurring(&fixture, schedule, 2000);
     fixture_advance_to(&fixture, 7000);
     assert_int_equal(fixture.delivered_count, 1);
     assert_true(timer_id_equal(&fixture_first_out(&fixture)->timer->id, &fired));
+    enum timer_state shown;
     assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &dropped, 0, &shown), ERROR_GONE);
     assert_int_equal(shown, TIMER_DEAD);
     fixture_deinit(&fixture);
@@ -206,10 +202,9 @@ static void test_failed_firings(void **state)
     struct command_created created;
     struct command command = {
         .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
-    enum timer_state shown;
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     timer->retry.attempts_max = 2;
     fixture_command(&fixture, &command);
@@ -219,6 +214,7 @@ static void test_failed_firings(void **state)
         fixture_answer(&fixture, fixture_first_out(&fixture),
                        (struct delivery_outcome){.result = DELIVERY_FAILED});
     }
+    enum timer_state shown;
     assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &created.id, 0, &shown), ERROR_NONE);
     assert_int_equal(shown, TIMER_SCHEDULED);
     fixture_advance_to(&fixture, 2 * HOUR_MS);
@@ -245,16 +241,15 @@ static struct delivery *schedule_pull(struct engine_fixture *fixture)
 static void test_recurring_in_a_queue(void **state)
 {
     struct timer *timer = recurring_at("queue:q", "{\"every\":\"1h\"}", HOUR_MS);
-    enum timer_state shown;
-    struct delivery *delivery;
-    struct timer_id id;
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
     timer->retry.attempts_max = 1;
-    id = create_timer(&fixture, timer);
+    struct timer_id id = create_timer(&fixture, timer);
     assert_null(schedule_pull(&fixture));
+    enum timer_state shown;
+    struct delivery *delivery;
     for (uint64_t hours = 1; hours <= 4; hours++) {
         fixture_advance_to(&fixture, hours * HOUR_MS);
         fixture_answer(&fixture, schedule_pull(&fixture),
@@ -290,21 +285,19 @@ static void test_recurring_in_a_queue(void **state)
 static void test_too_late_for_its_worker(void **state)
 {
     const char *const schedule = "{\"late\":{\"drop_after\":\"5s\"}}";
-    struct delivery *delivery;
-    struct engine_stats stats;
-    struct timer_id dropped;
-    struct engine_fixture fixture;
 
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
-    dropped = create_timer(&fixture, recurring_at("queue:q", schedule, 1000));
+    struct timer_id dropped = create_timer(&fixture, recurring_at("queue:q", schedule, 1000));
     create_timer(&fixture, recurring_at("queue:q", schedule, 1500));
     create_timer(&fixture, recurring_at("queue:q", schedule, 2000));
     fixture_advance_to(&fixture, 7000);
-    delivery = schedule_pull(&fixture);
+    struct delivery *delivery = schedule_pull(&fixture);
     assert_int_equal(delivery->timer->due.ms - START.ms, 2000);
     fixture_answer(&fixture, delivery, (struct delivery_outcome){.result = DELIVERY_DONE});
     assert_null(schedule_pull(&fixture));
+    struct engine_stats stats;
     engine_stats(fixture.engine, &stats);
     assert_int_equal(stats.dropped, 2);
     assert_int_equal(stats.pulled, 0);
@@ -321,9 +314,9 @@ static void test_spread_and_far_clock(void **state)
 {
     const struct schedule_spec spec = {
         .every_ms = 1000, .until = WALL_NEVER, .drop_after_ms = UINT64_MAX, .spread_ms = 300};
-    struct schedule schedule;
 
     (void)state;
+    struct schedule schedule;
     assert_int_equal(schedule_make(&spec, START, &utc_only, &schedule, NULL), ERROR_NONE);
     assert_int_equal(schedule_first(&schedule, START).ms, START.ms + 1300);
     assert_int_equal(schedule_next(&schedule, (struct wall){START.ms + 1300}, START).ms,

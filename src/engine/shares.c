@@ -29,10 +29,9 @@ struct shares *shares_create(uint32_t inflight_max)
 
 void shares_destroy(struct shares *shares)
 {
-    size_t cursor = 0;
-
     if (!shares)
         return;
+    size_t cursor = 0;
     for (struct share_tenant *tenant; (tenant = map_next(&shares->tenants, &cursor));)
         free(tenant);
     map_deinit(&shares->tenants);

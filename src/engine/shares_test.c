@@ -64,9 +64,8 @@ static void shares_test_answer(struct engine_fixture *fixture, const char *origi
 static void shares_test_flood(struct engine_fixture *fixture, const char *tenant, int hosts,
                               int each)
 {
-    char target[48];
-
     for (int i = 0; i < hosts * each; i++) {
+        char target[48];
         snprintf(target, sizeof(target), "http://silent-%s-%d/", tenant, i % hosts);
         shares_test_create(fixture, tenant, target);
     }
@@ -99,9 +98,8 @@ static void test_silent_targets_leave_places(void **state)
 /* proves: target-isolation */
 static void test_the_proven_have_places(void **state)
 {
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     shares_test_open(&fixture);
     shares_test_create(&fixture, "a", "http://healthy/");
     shares_test_answer(&fixture, "http://healthy", DELIVERY_DONE);
@@ -123,10 +121,9 @@ static void test_the_proven_have_places(void **state)
 /* A proof lapses. */
 static void test_a_proof_lapses(void **state)
 {
-    struct engine_fixture fixture;
-
     (void)state;
     for (uint64_t left_ms = 0; left_ms < 2; left_ms++) {
+        struct engine_fixture fixture;
         shares_test_open(&fixture);
         shares_test_create(&fixture, "", "http://healthy/");
         shares_test_answer(&fixture, "http://healthy", DELIVERY_DONE);
@@ -142,14 +139,13 @@ static void test_a_proof_lapses(void **state)
 /* proves: target-isolation */
 static void test_the_proven_fall_silent(void **state)
 {
-    struct engine_fixture fixture;
-    char origin[48];
-
     (void)state;
+    struct engine_fixture fixture;
     shares_test_open(&fixture);
     shares_test_flood(&fixture, "a", 10, 1);
     shares_test_create(&fixture, "a", "http://healthy/");
     for (int i = 0; i < 10; i++) {
+        char origin[48];
         snprintf(origin, sizeof(origin), "http://silent-a-%d", i);
         shares_test_answer(&fixture, origin, DELIVERY_DONE);
     }
@@ -166,9 +162,8 @@ static void test_the_proven_fall_silent(void **state)
 /* A healthy target alone is not held back: after the first answers it has half of the places. */
 static void test_a_healthy_target_gets_on(void **state)
 {
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     shares_test_open(&fixture);
     for (int i = 0; i < 200; i++)
         shares_test_create(&fixture, "", "http://healthy/");

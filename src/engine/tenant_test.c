@@ -87,12 +87,12 @@ static void test_ids_and_keys(void **state)
 {
     static const enum command_kind kinds[] = {COMMAND_GET, COMMAND_PATCH, COMMAND_CANCEL,
                                               COMMAND_FIRE, COMMAND_REDRIVE};
-    struct command_created created[TENANTS];
-    struct tenant_counts tenant_counts;
-    struct engine_fixture fixture;
 
     (void)state;
+    struct tenant_counts tenant_counts;
+    struct engine_fixture fixture;
     bed_init_counted(&fixture, &tenant_counts);
+    struct command_created created[TENANTS];
     for (size_t i = 0; i < TENANTS; i++) {
         created[i] = tenant_make(&fixture, i, COMMAND_CREATE, 2 * HOUR_MS, 0, "http://a.example/");
         assert_true(!created[i].error && !created[i].existed);
@@ -143,21 +143,20 @@ static void test_many_at_once(void **state)
     (void)state;
     for (size_t k = 0; k < 3; k++)
         for (int by_label = 0; by_label < 2; by_label++) {
-            struct command_created created[TENANTS];
             struct tenant_counts tenant_counts;
-            struct command command;
             struct engine_fixture fixture;
 
             bed_init_counted(&fixture, &tenant_counts);
+            struct command_created created[TENANTS];
             for (size_t i = 0; i < TENANTS; i++)
                 created[i] = tenant_make(&fixture, i, COMMAND_CREATE, 2 * HOUR_MS, 0, "queue:q");
-            command = answered(&fixture, 1,
-                               (struct command){
-                                   .kind = COMMAND_COMPLETE,
-                                   .each = kinds[k],
-                                   .name = by_label ? (struct bytes){0} : BYTES("e"),
-                                   .labels = BYTES("{\"team\":\"a\"}"),
-                               });
+            struct command command = answered(&fixture, 1,
+                                              (struct command){
+                                                  .kind = COMMAND_COMPLETE,
+                                                  .each = kinds[k],
+                                                  .name = by_label ? (struct bytes){0} : BYTES("e"),
+                                                  .labels = BYTES("{\"team\":\"a\"}"),
+                                              });
             assert_int_equal(command.completed.changed, 1);
             for (size_t i = 0; i < TENANTS; i++) {
                 command = answered(&fixture, i,
@@ -189,16 +188,15 @@ static struct delivery *tenant_pull(struct engine_fixture *fixture, size_t tenan
 /* proves: tenant-isolation */
 static void test_queues(void **state)
 {
-    struct tenant_counts tenant_counts;
-    struct bytes woken;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct tenant_counts tenant_counts;
+    struct engine_fixture fixture;
     bed_init_counted(&fixture, &tenant_counts);
     tenant_make(&fixture, 1, COMMAND_CREATE, 0, 0, "queue:q");
     fixture_advance_to(&fixture, 1);
     assert_null(tenant_pull(&fixture, 0));
     assert_null(tenant_pull(&fixture, 2));
+    struct bytes woken;
     assert_true(engine_take_woken(fixture.engine, &woken));
     assert_true(bytes_equal(woken, BYTES("rival/q")));
     tenant_make(&fixture, 0, COMMAND_CREATE, 0, 0, "queue:q");
@@ -222,13 +220,12 @@ static void test_queues(void **state)
 /* proves: tenant-isolation */
 static void test_names_that_others_have(void **state)
 {
-    struct command_created created;
+    (void)state;
     struct tenant_counts tenant_counts;
     struct engine_fixture fixture;
-
-    (void)state;
     bed_init_counted(&fixture, &tenant_counts);
-    created = tenant_make(&fixture, 0, COMMAND_CREATE, 1, 0, "http://a.example/");
+    struct command_created created =
+        tenant_make(&fixture, 0, COMMAND_CREATE, 1, 0, "http://a.example/");
     for (int i = 0; i < 20; i++) {
         assert_false(
             tenant_make(&fixture, 1, COMMAND_PUT, 2 * HOUR_MS, 0, "http://a.example/").existed);
@@ -307,21 +304,21 @@ static void live_on(struct engine_fixture *fixture, struct random *random, uint6
 static void test_exactly_so_many(void **state)
 {
     const char *text = getenv("TEST_SEED");
-    struct tenant_counts tenant_counts, counted;
-    struct random random;
-    uint64_t seed = 0;
-    struct engine_fixture fixture;
-    uint64_t most = 0;
 
     (void)state;
+    uint64_t seed = 0;
+    struct engine_fixture fixture;
     if (text)
         seed = strtoull(text, NULL, 0);
     else
         seed = random_mix((uint64_t)getpid() ^ (uint64_t)(uintptr_t)&fixture);
     printf("TEST_SEED=%" PRIu64 "\n", seed);
-    random = random_seeded(seed);
+    struct random random = random_seeded(seed);
+    struct tenant_counts tenant_counts;
     bed_init_counted(&fixture, &tenant_counts);
+    struct tenant_counts counted;
     tenant_counts_init(&counted);
+    uint64_t most = 0;
     for (int step = 0; step < 1500; step++) {
         live_on(&fixture, &random, PENDING_MAX);
         if (random_below(&random, 50) == 0) { /* it dies, and begins with what the storage says */
@@ -351,16 +348,15 @@ static void test_exactly_so_many(void **state)
 /* proves: tenant-pending */
 static void test_at_the_limit_and_beyond(void **state)
 {
-    struct command_created created;
+    (void)state;
     struct tenant_counts tenant_counts;
     struct engine_fixture fixture;
-
-    (void)state;
     bed_init_counted(&fixture, &tenant_counts);
     for (int i = 0; i < 2; i++) {
         fixture_create(&fixture, "http://a.example/", HOUR_MS,
                        NULL); /* the unnamed one's do not count */
-        created = tenant_make(&fixture, 0, COMMAND_CREATE, HOUR_MS, 1, "http://a.example/");
+        struct command_created created =
+            tenant_make(&fixture, 0, COMMAND_CREATE, HOUR_MS, 1, "http://a.example/");
         assert_true(!created.error && created.existed == i); /* one that is there needs no room */
     }
     assert_int_equal(tenant_make(&fixture, 1, COMMAND_PUT, HOUR_MS, 1, "http://a.example/").error,

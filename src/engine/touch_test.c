@@ -69,10 +69,10 @@ static void test_many_touches_move_the_row_once(void **state)
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         const uint64_t due_ms = dues_ms[i], last_ms = due_ms + TOUCHES;
-        struct timer_id id;
         struct engine_fixture fixture;
 
         fixture_init(&fixture);
+        struct timer_id id;
         fixture_create(&fixture, "http://a.example/", due_ms, &id);
         for (uint64_t n = 1; n <= TOUCHES; n++)
             assert_int_equal(touch_timer(&fixture, &id, due_ms + n), ERROR_NONE);
@@ -100,12 +100,10 @@ static void test_many_touches_move_the_row_once(void **state)
 /* proves: touch */
 static void test_a_touch_never_shortens(void **state)
 {
-    struct command stale, right;
-    struct timer_id id;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id id;
     fixture_create(&fixture, "http://a.example/", HOUR_MS, &id);
     for (uint64_t due_ms = 0; due_ms <= HOUR_MS; due_ms += HOUR_MS) {
         struct command command = touch_command(&id, due_ms, 0);
@@ -116,10 +114,10 @@ static void test_a_touch_never_shortens(void **state)
         fixture_carry_out(&fixture);
     }
     touch_assert_shown(&fixture, &id, HOUR_MS, 1);
-    stale = touch_command(&id, 2 * HOUR_MS, 2);
+    struct command stale = touch_command(&id, 2 * HOUR_MS, 2);
     fixture_command(&fixture, &stale);
     assert_int_equal(stale.error, ERROR_VERSION_MISMATCH);
-    right = touch_command(&id, 2 * HOUR_MS, 1);
+    struct command right = touch_command(&id, 2 * HOUR_MS, 1);
     fixture_command(&fixture, &right);
     assert_int_equal(right.error, ERROR_NONE);
     fixture_carry_out(&fixture);
@@ -132,11 +130,10 @@ static void test_a_touch_never_shortens(void **state)
 /* proves: touch */
 static void test_a_touch_survives(void **state)
 {
-    struct timer_id id;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id id;
     fixture_create(&fixture, "http://a.example/", 5000, &id);
     assert_int_equal(touch_timer(&fixture, &id, HOUR_MS), ERROR_NONE);
     restart(&fixture);
@@ -164,10 +161,10 @@ static void test_commands_after_a_touch(void **state)
 
     (void)state;
     for (size_t i = 0; i < 3; i++) {
-        struct timer_id id;
         struct engine_fixture fixture;
 
         fixture_init(&fixture);
+        struct timer_id id;
         fixture_create(&fixture, "http://a.example/", HOUR_MS, &id);
         assert_int_equal(touch_timer(&fixture, &id, 3 * HOUR_MS), ERROR_NONE);
         assert_int_equal(fixture_ask(&fixture, kinds[i], &id, 1, NULL), ERROR_VERSION_MISMATCH);
@@ -186,11 +183,10 @@ static void test_commands_after_a_touch(void **state)
  * no room, and one whose first attempt failed. */
 static void test_what_is_due_is_put_off(void **state)
 {
-    struct timer_id id;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id id;
     fixture_create(&fixture, "queue:q", 0, &id); /* it waits until somebody pulls it */
     fixture_advance_to(&fixture, 1000);
     assert_int_equal(touch_stats(&fixture).waiting, 1);
@@ -218,11 +214,10 @@ static void test_what_is_due_is_put_off(void **state)
 /* proves: bulk-touch */
 static void test_a_touch_may_fail(void **state)
 {
-    struct timer_id id;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id id;
     fixture_create(&fixture, "http://a.example/", 5000, &id);
     memory_storage_fail_commit(fixture.storage, 1, ERROR_DISK_FULL);
     assert_int_equal(touch_timer(&fixture, &id, HOUR_MS), ERROR_DISK_FULL);
@@ -241,17 +236,14 @@ static void test_a_touch_may_fail(void **state)
  * Method: time passes the old due time before the commit; then the clock goes back behind it. */
 static void test_time_goes_on_meanwhile(void **state)
 {
-    struct storage_batch *batch;
-    struct command command;
-    struct timer_id id;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id id;
     fixture_create(&fixture, "http://a.example/", 5000, &id);
-    command = touch_command(&id, HOUR_MS, 0);
+    struct command command = touch_command(&id, HOUR_MS, 0);
     turn_submit(fixture.engine, fixture.now, &command);
-    batch = engine_take_batch(fixture.engine);
+    struct storage_batch *batch = engine_take_batch(fixture.engine);
     fixture.now.ms += 5500;
     turn_advance(fixture.engine, fixture.now);
     assert_null(engine_take_delivery(fixture.engine));
@@ -271,11 +263,10 @@ static void test_time_goes_on_meanwhile(void **state)
  * the clock is. Method: time beyond both; back between them; and on. */
 static void test_the_clock_goes_back_between(void **state)
 {
-    struct timer_id id;
-    struct engine_fixture fixture;
-
     (void)state;
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct timer_id id;
     fixture_create(&fixture, "queue:q", 5000, &id);
     assert_int_equal(touch_timer(&fixture, &id, 8000), ERROR_NONE);
     fixture_advance_to(&fixture, 9000);
@@ -351,12 +342,12 @@ static void test_random_histories(void **state)
     const char *given = getenv("TEST_SEED");
     uint64_t seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
     struct random random = random_seeded(seed);
-    struct touch_twin twins[TWINS];
-    struct engine_fixture fixture;
 
     (void)state;
     print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
+    struct engine_fixture fixture;
     fixture_init(&fixture);
+    struct touch_twin twins[TWINS];
     for (size_t i = 0; i < TWINS; i++)
         twins[i].is_over = true;
     for (size_t step = 0; step < STEPS; step++) {

@@ -238,9 +238,9 @@ void watermark_clock_went_back(struct engine *engine)
 void watermark_check(const struct engine *engine)
 {
     const struct watermark *watermark = engine->watermark;
-    size_t cursor = 0;
 
     CHECK(watermark->trim.ms <= watermark->at.ms);
+    size_t cursor = 0;
     for (const struct entry *entry; (entry = entries_next(engine->entries, &cursor));)
         CHECK((entry->phase != ENTRY_SCHEDULED && entry->phase != ENTRY_QUEUED &&
                entry->phase != ENTRY_INFLIGHT) ||

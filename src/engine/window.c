@@ -159,9 +159,9 @@ bool window_is_due(const struct engine *engine)
 size_t window_expire(struct engine *engine, struct window_due *ret_due, size_t count_max)
 {
     struct window *window = engine->window;
-    struct tw_expired expired[EXPIRE_BATCH];
 
     assert(engine->is_in_turn && count_max > 0);
+    struct tw_expired expired[EXPIRE_BATCH];
     size_t count = tw_wheel_expire(window->wheel, engine->now.ms, expired,
                                    count_max < EXPIRE_BATCH ? count_max : EXPIRE_BATCH);
     for (size_t i = 0; i < count; i++) {
@@ -396,9 +396,8 @@ bool window_find(const struct engine *engine, const struct entry *entry,
 
 void window_check(const struct engine *engine)
 {
-    size_t scheduled = 0, cursor = 0;
-
     tw_wheel_check(engine->window->wheel);
+    size_t scheduled = 0, cursor = 0;
     for (const struct entry *entry; (entry = entries_next(engine->entries, &cursor));) {
         if (entry->phase != ENTRY_SCHEDULED)
             continue;
