@@ -26,13 +26,13 @@
 
 static struct tokens *tokens_of(const char *limits)
 {
-    struct tokens *tokens = NULL;
     struct buffer text;
-    struct error error;
 
     buffer_init(&text);
     buffer_append_text(&text, LINES);
     buffer_append_text(&text, limits);
+    struct tokens *tokens = NULL;
+    struct error error;
     if (tokens_parse(buffer_bytes(&text), "tokens", &tokens, &error))
         fail_msg("%s", error.text);
     buffer_deinit(&text);
@@ -55,9 +55,9 @@ static void test_without_tokens(void **state)
 {
     struct access *access = access_create(NULL);
     struct caller caller = {.tenant_size = 1};
-    uint64_t wait_ns;
 
     (void)state;
+    uint64_t wait_ns;
     assert_int_equal(access_check(access, (struct bytes){0}, ACCESS_SCHEDULE, (struct instant){1},
                                   &caller, &wait_ns),
                      ERROR_NONE);
@@ -74,10 +74,10 @@ static void test_scopes(void **state)
     static const enum access_need needs[] = {ACCESS_READ, ACCESS_SCHEDULE, ACCESS_ADMIN};
     static const char *const tokens[] = {"r", "s", "a"};
     struct access *access = access_create(tokens_of("limit shop body_bytes_max=7\n"));
-    struct caller caller;
-    uint64_t wait_ns;
 
     (void)state;
+    struct caller caller;
+    uint64_t wait_ns;
     for (size_t i = 0; i < 3; i++)
         for (size_t j = 0; j < 3; j++) {
             enum error_code error =
@@ -104,10 +104,11 @@ static void test_scopes(void **state)
 static void test_rate(void **state)
 {
     struct access *access = access_create(tokens_of("limit shop rate=2 burst=4\n"));
-    uint64_t now_ns = 1000 * NS_PER_S, wait_ns = 0;
-    struct caller caller;
+    uint64_t now_ns = 1000 * NS_PER_S;
 
     (void)state;
+    uint64_t wait_ns = 0;
+    struct caller caller;
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 4; i++)
             assert_int_equal(access_test_check(access, i % 2 ? "r" : "s",
@@ -144,17 +145,17 @@ static void test_rate(void **state)
 static void test_replaced(void **state)
 {
     struct access *access = access_create(tokens_of("limit shop rate=1\n"));
-    struct tokens *tokens = NULL;
-    struct caller caller;
-    uint64_t wait_ns;
 
     (void)state;
+    struct caller caller;
+    uint64_t wait_ns;
     assert_int_equal(access_test_check(access, "r", ACCESS_READ, NS_PER_S, &caller, &wait_ns),
                      ERROR_NONE);
     assert_int_equal(access_replace(access, tokens_of("limit ops rate=9\nlimit shop rate=1\n")),
                      ERROR_NONE);
     assert_int_equal(access_test_check(access, "r", ACCESS_READ, NS_PER_S, &caller, &wait_ns),
                      ERROR_RATE_EXCEEDED);
+    struct tokens *tokens = NULL;
     assert_int_equal(tokens_parse(BYTES("token new read sha256:454349e422f05297191ead13e21d3db520e5"
                                         "abef52055e4964b82fb213f593a1\n"),
                                   "tokens", &tokens, NULL),
@@ -181,12 +182,12 @@ struct access_race {
 static void *check_on_and_on(void *argument)
 {
     struct access_race *race = argument;
-    struct caller caller;
-    uint64_t wait_ns;
 
     while (!atomic_load(&race->is_over)) {
         uint64_t now_ns = 1 + 10000 * atomic_fetch_add(&race->checked, 1); /* time for ten */
 
+        struct caller caller;
+        uint64_t wait_ns;
         enum error_code error =
             access_test_check(race->access, "r", ACCESS_READ, now_ns, &caller, &wait_ns);
 
@@ -202,9 +203,9 @@ static void *check_on_and_on(void *argument)
 static void test_replaced_while_used(void **state)
 {
     struct access_race race = {.access = access_create(tokens_of("limit shop rate=1000000\n"))};
-    pthread_t threads[4];
 
     (void)state;
+    pthread_t threads[4];
     for (size_t i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, check_on_and_on, &race), 0);
     for (int i = 0; i < 200 || atomic_load(&race.checked) < 1000; i++)

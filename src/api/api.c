@@ -40,12 +40,12 @@ static void answer_no_route(struct call *call, const char *allow)
 {
     struct http_response response = {.status = problem_status(ERROR_METHOD),
                                      .content_type = "application/problem+json"};
-    struct problem problem;
 
     if (!allow[0]) {
         call_answer_error(call, ERROR_NOT_FOUND, "There is nothing at this path");
         return;
     }
+    struct problem problem;
     problem_set(&problem, ERROR_METHOD, "", "This path takes %s", allow);
     problem_format(&problem, &response.body);
     buffer_append_text(&response.body, "\n");
@@ -134,15 +134,14 @@ static bool admit(struct call *call)
     const struct config *config = call->api->options.config;
     struct bytes authorization = http_request_header(call->http, "Authorization");
     enum access_need need = call->route->need;
-    enum error_code error;
-    uint64_t wait_ns = 0;
 
     if (authorization.data && http_request_header_count(call->http, "Authorization") > 1)
         authorization = (struct bytes){0}; /* two tokens: a proxy may have checked the other one */
     if (need == ACCESS_METRICS && config->metrics_access == CONFIG_METRICS_ACCESS_OPEN)
         need = ACCESS_OPEN;
-    error = access_check(call->api->access, authorization, need, instant_now(), &call->caller,
-                         &wait_ns);
+    uint64_t wait_ns = 0;
+    enum error_code error = access_check(call->api->access, authorization, need, instant_now(),
+                                         &call->caller, &wait_ns);
     if (error) {
         answer_no_access(call, error, wait_ns);
         return false;
@@ -156,14 +155,14 @@ static bool admit(struct call *call)
 static bool api_refuses_coding(struct call *call)
 {
     struct bytes coding = http_request_header(call->http, "Content-Encoding");
-    struct http_response response = {0};
-    struct problem problem;
 
     if (!coding.data || !call->route->body ||
         (coding.size == 8 && strncasecmp(coding.data, "identity", 8) == 0 &&
          http_request_header_count(call->http, "Content-Encoding") == 1))
         return false;
+    struct problem problem;
     problem_set(&problem, ERROR_MEDIA_TYPE, "", "%s", "Send the body without a Content-Encoding");
+    struct http_response response = {0};
     http_response_header(&response, "Accept-Encoding", "identity");
     call_answer_refusal(call, &problem, &response);
     return true;
@@ -172,17 +171,17 @@ static bool api_refuses_coding(struct call *call)
 static void api_begin(void *context, struct http_request *request)
 {
     struct call *call = call_create(context, request);
-    struct http_target target;
-    struct route_match match;
 
     if (!call) {
         answer_out_of_memory(request);
         return;
     }
+    struct http_target target;
     if (http_target_parse(http_request_target(request), &target)) {
         call_answer_error(call, ERROR_BAD_REQUEST, "The request target is not a valid one");
         return;
     }
+    struct route_match match;
     route_find(call->api->routes, call->api->route_count, http_request_method(request), target.path,
                call->parameter_text, &match);
     call->route = match.route;
@@ -299,7 +298,6 @@ enum error_code api_start(const struct api_options *options, struct api **ret_ap
         .context = api,
         .identity = options->identity,
     };
-    enum error_code error;
 
     if (!api)
         tokens_free(options->tokens);
@@ -307,7 +305,7 @@ enum error_code api_start(const struct api_options *options, struct api **ret_ap
         free(api);
         return error_set(ret_error, ERROR_NO_MEMORY, "start the API");
     }
-    error = api_add_routes(api);
+    enum error_code error = api_add_routes(api);
     error = error ? error_set(ret_error, error, "start the API")
                   : http_server_start(&http, &api->server, ret_error);
     if (error) {

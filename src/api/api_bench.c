@@ -53,10 +53,8 @@ static void api_bench_ask(struct load *load, int fd)
 /* One request at a time on each connection; answers are small enough to come in one piece. */
 static void run_load(struct load *load, uint16_t port)
 {
-    struct epoll_event events[EVENTS];
     struct instant begun = instant_now();
     int epoll = epoll_create1(0);
-    char reply[REPLY_SIZE];
 
     for (unsigned i = 0; i < load->connection_count; i++) {
         struct epoll_event event = {.events = EPOLLIN, .data.fd = connect_to(port)};
@@ -66,9 +64,11 @@ static void run_load(struct load *load, uint16_t port)
         api_bench_ask(load, event.data.fd);
     }
     while (instant_since_ns(begun, instant_now()) < load->seconds * 1000000000) {
+        struct epoll_event events[EVENTS];
         int count = epoll_wait(epoll, events, EVENTS, 100);
 
         for (int i = 0; i < count; i++) {
+            char reply[REPLY_SIZE];
             ssize_t size = recv(events[i].data.fd, reply, sizeof(reply), 0);
 
             if (size < 12)
@@ -89,9 +89,6 @@ int main(int argc, char **argv)
     struct load load = {.connection_count = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 512,
                         .seconds = argc > 2 ? strtoull(argv[2], NULL, 10) : 3};
     struct config config;
-    struct error error;
-    struct buffer request;
-    struct api *api;
     struct metrics *metrics = metrics_create("bench", wall_now());
     struct node *node = node_fake_start(4);
     struct api_options options = {.config = &config, .metrics = metrics, .node = node};
@@ -99,10 +96,13 @@ int main(int argc, char **argv)
     config_init(&config);
     config.listen_port = 0;
     config.http_threads = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 1;
+    struct error error;
+    struct api *api;
     if (api_start(&options, &api, &error)) {
         fprintf(stderr, "api_bench: %s\n", error.text);
         return 1;
     }
+    struct buffer request;
     buffer_init(&request);
     buffer_printf(
         &request,

@@ -75,7 +75,6 @@ static void unknown_paths_and_methods(void **state)
 static void service_routes(void **state)
 {
     struct api_fixture *fixture = *state;
-    json_t *document;
 
     fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL);
     assert_true(reply_body_contains(&fixture->reply, "{\"status\":\"ok\"}"));
@@ -88,7 +87,7 @@ static void service_routes(void **state)
     fixture_ask(fixture, "HEAD", "/readyz", "", NOTHING, 503, NULL);
     fixture_ask(fixture, "GET", "/openapi.json", "", NOTHING, 200, NULL);
     assert_true(reply_has_header(&fixture->reply, "Content-Type", "application/json"));
-    document = json_loadb(fixture->reply.body.data, fixture->reply.body.size, 0, NULL);
+    json_t *document = json_loadb(fixture->reply.body.data, fixture->reply.body.size, 0, NULL);
     assert_non_null(json_object_get(document, "openapi"));
     json_decref(document);
     fixture_ask(fixture, "GET", "/", "", NOTHING, 200, NULL);
@@ -103,9 +102,10 @@ static void shows_each_problem(void **state)
     struct api_fixture *fixture = *state;
 
     for (unsigned error = ERROR_NONE + 1; error < ERROR_COUNT; error++) {
-        char path[64], type[80];
+        char path[64];
 
         snprintf(path, sizeof(path), "/problems/%s", error_slug((enum error_code)error));
+        char type[80];
         snprintf(type, sizeof(type), "\"type\":\"%s\"", path);
         fixture_ask(fixture, "GET", path, "", NOTHING, 200, NULL);
         assert_true(reply_body_contains(&fixture->reply, type));
@@ -142,11 +142,12 @@ static void counts_requests(void **state)
 static void creates(void **state)
 {
     struct api_fixture *fixture = *state;
-    char path[FIXTURE_PATH_SIZE], text[64];
+    char path[FIXTURE_PATH_SIZE];
 
     fixture_create(fixture, FIXTURE_TIMER, path, NULL);
     assert_true(reply_has_header(&fixture->reply, "ETag", "\"1\""));
     assert_true(reply_has_header(&fixture->reply, "Content-Type", "application/json"));
+    char text[64];
     fixture_member(fixture, "id", text, sizeof(text));
     assert_string_equal(path + strlen("/v1/timers/"), text);
     fixture_member(fixture, "state", text, sizeof(text));
@@ -225,10 +226,10 @@ static void shares_memory_for_bodies(void **state)
 {
     static const char *const settings[] = {"body_bytes_max", "64K", NULL};
     struct api_fixture *fixture = fixture_start(settings);
-    struct client first;
 
     (void)state;
     fixture->api->budget.bodies_bytes_max = 50000;
+    struct client first;
     client_open(&first, api_port(fixture->api));
     client_printf(&first, "POST /v1/timers HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON
                           "Expect: 100-continue\r\nContent-Length: 30001\r\n\r\n");
@@ -358,7 +359,7 @@ static void each_call_passes_it_on(void **state)
 static void shows(void **state)
 {
     struct api_fixture *fixture = *state;
-    char path[FIXTURE_PATH_SIZE], text[128];
+    char path[FIXTURE_PATH_SIZE];
     struct timer_id id;
 
     fixture_create(fixture, FIXTURE_TIMER, path, &id);
@@ -368,6 +369,7 @@ static void shows(void **state)
     fixture_ask(fixture, "HEAD", path, "", NOTHING, 200, NULL);
     assert_true(reply_has_header(&fixture->reply, "ETag", "\"1\""));
     fixture_ask(fixture, "GET", path, "", BYTES("a body that nobody reads"), 200, NULL);
+    char text[128];
     /* The same id with a letter escaped is the same resource. */
     snprintf(text, sizeof(text), "/v1/timers/%%%02x%s", path[11], path + 12);
     fixture_ask(fixture, "GET", text, "", NOTHING, 200, NULL);
@@ -384,10 +386,11 @@ static void shows(void **state)
 static void knows_no_other_ids(void **state)
 {
     struct api_fixture *fixture = *state;
-    char path[FIXTURE_PATH_SIZE], longer[FIXTURE_PATH_SIZE + 4];
+    char path[FIXTURE_PATH_SIZE];
     struct timer_id id;
 
     fixture_create(fixture, FIXTURE_TIMER, path, &id);
+    char longer[FIXTURE_PATH_SIZE + 4];
     snprintf(longer, sizeof(longer), "%sa", path);
     fixture_ask(fixture, "GET", longer, "", NOTHING, 404, "not-found");
     fixture_ask(fixture, "PATCH", longer, FIXTURE_JSON, BYTES("{\"after\":1}"), 404, "not-found");
@@ -437,10 +440,11 @@ static void patches(void **state)
 static void touches(void **state)
 {
     struct api_fixture *fixture = *state;
-    char path[FIXTURE_PATH_SIZE], touch[FIXTURE_PATH_SIZE + 8], body[128];
+    char path[FIXTURE_PATH_SIZE];
     struct timer_id id;
 
     fixture_create(fixture, FIXTURE_TIMER, path, &id);
+    char touch[FIXTURE_PATH_SIZE + 8];
     snprintf(touch, sizeof(touch), "%s/touch", path);
     fixture_ask(fixture, "POST", touch, FIXTURE_JSON, BYTES("{\"after\":\"2h\"}"), 200, NULL);
     assert_true(reply_has_header(&fixture->reply, "ETag", "\"2\""));
@@ -461,6 +465,7 @@ static void touches(void **state)
                 404, "not-found");
     fixture_ask(fixture, "POST", "/v1/keys/%00/touch", FIXTURE_JSON, BYTES("{\"after\":1}"), 404,
                 "not-found");
+    char body[128];
     snprintf(body, sizeof(body), "{\"ids\":[\"%s\",\"nonsense\"],\"after\":\"3h\"}", path + 11);
     fixture_ask(fixture, "POST", "/v1/timers/touch", FIXTURE_JSON, bytes_of(body), 200, NULL);
     assert_true(reply_body_contains(&fixture->reply, "\"touched\":1,\"already_firing\":0,"
@@ -522,9 +527,10 @@ static void honours_if_match(void **state)
     struct api_fixture *fixture = *state;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char path[FIXTURE_PATH_SIZE], headers[200];
+        char path[FIXTURE_PATH_SIZE];
 
         fixture_create(fixture, FIXTURE_TIMER, path, NULL);
+        char headers[200];
         snprintf(headers, sizeof(headers), FIXTURE_JSON "%s", cases[i].header);
         fixture_ask(fixture, "PATCH", path, headers, BYTES("{\"payload\":2}"), cases[i].status,
                     NULL);
@@ -539,10 +545,10 @@ static void honours_if_match(void **state)
 static void api_test_outlives_clients_that_leave(void **state)
 {
     struct api_fixture *fixture = *state;
-    struct client client;
 
     node_fake_hold(fixture->node);
     for (int i = 0; i < 20; i++) {
+        struct client client;
         client_open(&client, api_port(fixture->api));
         client_printf(&client,
                       "POST /v1/timers HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON
@@ -569,7 +575,6 @@ static void *api_test_stop(void *argument)
 static void api_test_answers_before_it_stops(void **state)
 {
     struct api_fixture *fixture = *state;
-    pthread_t thread;
 
     node_fake_hold(fixture->node);
     client_printf(&fixture->client,
@@ -577,6 +582,7 @@ static void api_test_answers_before_it_stops(void **state)
                   "Content-Length: %zu\r\n\r\n%s",
                   strlen(FIXTURE_TIMER), FIXTURE_TIMER);
     node_fake_await_submitted(fixture->node, 1);
+    pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, api_test_stop, fixture), 0);
     assert_false(client_has_news(&fixture->client, 20));
     node_fake_release(fixture->node);
@@ -593,8 +599,6 @@ static void refuses_every_call_while_it_stops(void **state)
 {
     struct api_fixture *fixture = *state;
     struct client *clients = calloc(routes_count, sizeof(*clients));
-    size_t refused = 0;
-    pthread_t thread;
 
     assert_non_null(clients);
     for (size_t i = 0; i < routes_count; i++) {
@@ -605,9 +609,11 @@ static void refuses_every_call_while_it_stops(void **state)
     node_fake_hold(fixture->node);
     client_printf(&fixture->client, "GET /v1/timers HTTP/1.1\r\nHost: t\r\n\r\n");
     node_fake_await_submitted(fixture->node, 1);
+    pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, api_test_stop, fixture), 0);
     while (client_can_connect(api_port(fixture->api)))
         ;
+    size_t refused = 0;
     for (size_t i = 0; i < routes_count; i++) {
         client_ask(&clients[i], routes[i].method, routes[i].path, FIXTURE_JSON, NOTHING,
                    &fixture->reply);
@@ -630,12 +636,12 @@ static void refuses_what_is_beyond_its_limits(void **state)
         "connections_max", "1", "header_bytes_max", "4096", "http_idle", "1s", NULL};
     struct api_fixture *fixture = fixture_start(settings);
     char headers[6000] = "X: ";
-    struct client second;
-    struct reply reply;
 
     (void)state;
     fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL);
+    struct client second;
     client_open(&second, api_port(fixture->api));
+    struct reply reply;
     client_ask(&second, "GET", "/healthz", "", NOTHING, &reply);
     fixture_check_problem(&reply, 503, "overloaded");
     assert_true(reply_has_header(&reply, "Retry-After", "1"));

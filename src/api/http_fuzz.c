@@ -87,12 +87,12 @@ static size_t read_replies(struct bytes sent, struct bytes answers, int *ret_sta
 static size_t exchange(struct wire *wire, struct bytes sent, const struct bytes *pieces,
                        size_t count, int *ret_statuses)
 {
-    size_t submitted = node_fake_submitted(wire->node), replies;
+    size_t submitted = node_fake_submitted(wire->node);
     struct buffer answers;
 
     buffer_init(&answers);
     wire_exchange(wire, pieces, count, &answers);
-    replies = read_replies(sent, buffer_bytes(&answers), ret_statuses);
+    size_t replies = read_replies(sent, buffer_bytes(&answers), ret_statuses);
     buffer_deinit(&answers);
     if (contains(sent, "Authorization") && !contains(sent, TOKEN))
         REQUIRE(node_fake_submitted(wire->node) == submitted);
@@ -126,11 +126,11 @@ static bool may_depend_on_cuts(struct bytes sent)
 static size_t cut(struct bytes text, struct bytes *ret_pieces)
 {
     struct random random = random_seeded(text.size);
-    size_t count = 0, wanted;
 
     for (size_t i = 0; i < text.size; i++)
         random.state_ = random_mix(random.state_ + (uint8_t)text.data[i]);
-    wanted = 1 + random_below(&random, PIECES_MAX);
+    size_t wanted = 1 + random_below(&random, PIECES_MAX);
+    size_t count = 0;
     while (count + 1 < wanted && text.size > 1) {
         size_t size = 1 + random_below(&random, random_below(&random, 2) ? text.size - 1 : 4);
 
@@ -145,7 +145,6 @@ static size_t cut(struct bytes text, struct bytes *ret_pieces)
 
 static struct wire *http_fuzz_start(bool wants_token)
 {
-    struct tokens *tokens = NULL;
     struct config config;
 
     config_init(&config);
@@ -154,6 +153,7 @@ static struct wire *http_fuzz_start(bool wants_token)
     config.body_bytes_max = 4096;
     config.batch_lines_max = 64;
     config.batch_bytes_max = 8192;
+    struct tokens *tokens = NULL;
     if (wants_token)
         REQUIRE(tokens_parse(bytes_of(tokens_text), "fuzz", &tokens, NULL) == ERROR_NONE);
     return wire_start(&config, tokens);
@@ -165,9 +165,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static unsigned runs;
     const struct bytes sent = {(const char *)data, size};
     bool wants_token = contains(sent, "Authorization");
-    struct bytes pieces[PIECES_MAX];
-    int whole[REPLIES_MAX], in_pieces[REPLIES_MAX];
-    size_t counts[2], least;
 
     /* The server does not see how many there are behind a NUL, and the library waits. */
     if (has_many_parameters(sent) && memchr(sent.data, '\0', sent.size))
@@ -177,9 +174,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             wire_stop(wires[i]);
             wires[i] = http_fuzz_start(i == 1);
         }
+    int whole[REPLIES_MAX];
+    size_t counts[2];
     counts[0] = exchange(wires[wants_token], sent, &sent, 1, whole);
+    struct bytes pieces[PIECES_MAX];
+    int in_pieces[REPLIES_MAX];
     counts[1] = exchange(wires[wants_token], sent, pieces, cut(sent, pieces), in_pieces);
-    least = counts[0] < counts[1] ? counts[0] : counts[1];
+    size_t least = counts[0] < counts[1] ? counts[0] : counts[1];
     REQUIRE(counts[0] == counts[1] || may_depend_on_cuts(sent));
     REQUIRE(memcmp(whole, in_pieces, least * sizeof(whole[0])) == 0);
     return 0;

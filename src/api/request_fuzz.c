@@ -20,11 +20,11 @@ static void request_fuzz_check(bool holds)
 
 static void use_cursor(struct bytes text)
 {
-    char again[CURSOR_TEXT_SIZE];
     struct cursor cursor;
 
     if (cursor_parse(text, &cursor))
         return;
+    char again[CURSOR_TEXT_SIZE];
     cursor_format(&cursor, again);
     request_fuzz_check(bytes_equal(text, bytes_of(again)));
 }
@@ -32,10 +32,10 @@ static void use_cursor(struct bytes text)
 static void use_query(struct bytes query)
 {
     char *room = malloc(query.size + !query.size);
-    struct list_query list;
-    struct problem problem;
 
     request_fuzz_check(room != NULL);
+    struct list_query list;
+    struct problem problem;
     if (list_query_parse(query, 0, room, &list, &problem)) {
         request_fuzz_check(problem.code == ERROR_INVALID || problem.code == ERROR_BAD_REQUEST);
     } else {
@@ -53,14 +53,14 @@ static void use_query(struct bytes query)
 static void use_target(struct bytes text)
 {
     static const char *const methods[] = {"GET", "HEAD", "POST", "PATCH", "DELETE", "PUT"};
-    char room[ROUTE_PARAMETER_SIZE];
     struct http_target target;
-    struct route_match match;
 
     if (http_target_parse(text, &target))
         return;
     request_fuzz_check(target.path.size > 0 && target.path.data[0] == '/');
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        char room[ROUTE_PARAMETER_SIZE];
+        struct route_match match;
         route_find(routes, routes_count, bytes_of(methods[i]), target.path, room, &match);
         request_fuzz_check(!match.route || match.allow[0]);
         request_fuzz_check(match.parameter.size <= sizeof(room));
@@ -70,10 +70,10 @@ static void use_target(struct bytes text)
 
 static void use_field(struct bytes field)
 {
-    struct bytes opaque;
     uint32_t version;
 
     if (!timers_if_match(field, &version) && field.data) {
+        struct bytes opaque;
         enum http_tag_kind kind = http_tag_parse(field, &opaque);
 
         request_fuzz_check(kind == HTTP_TAG_STRONG || kind == HTTP_TAG_WEAK ||

@@ -168,7 +168,6 @@ int main(int argc, char **argv)
     size_t lines = argc > 1 ? strtoull(argv[1], NULL, 10) : 10000;
     size_t rounds = argc > 2 ? strtoull(argv[2], NULL, 10) : 50;
     struct config config;
-    struct buffer body;
     struct batch_bench bench = {.ns = 0};
 
     config_init(&config);
@@ -183,6 +182,7 @@ int main(int argc, char **argv)
     pthread_mutex_init(&bench.api.lock, NULL);
     pthread_cond_init(&bench.api.batch_ended, NULL);
     list_init(&bench.node.waiting);
+    struct buffer body;
     buffer_init(&body);
     for (size_t i = 0; i < lines; i++)
         buffer_printf(

@@ -62,10 +62,9 @@ bool access_is_open(const struct access *access)
  * the lock. */
 static size_t tenant_index(const struct tokens *tokens, struct bytes name, size_t hint)
 {
-    size_t i = 0;
-
     if (hint < tokens->tenant_count && bytes_equal(token_tenant_name(&tokens->tenants[hint]), name))
         return hint;
+    size_t i = 0;
     while (i < tokens->tenant_count && !bytes_equal(token_tenant_name(&tokens->tenants[i]), name))
         i++;
     return i;
@@ -73,14 +72,13 @@ static size_t tenant_index(const struct tokens *tokens, struct bytes name, size_
 
 enum error_code access_replace(struct access *access, struct tokens *tokens)
 {
-    _Atomic uint64_t *fulls = fulls_create(tokens), *old_fulls;
-    struct tokens *old;
+    _Atomic uint64_t *fulls = fulls_create(tokens);
 
     if (!fulls)
         return ERROR_NO_MEMORY;
     pthread_rwlock_wrlock(&access->lock);
-    old = access->tokens;
-    old_fulls = access->fulls;
+    struct tokens *old = access->tokens;
+    _Atomic uint64_t *old_fulls = access->fulls;
     for (size_t i = 0; i < tokens->tenant_count; i++) {
         size_t before = tenant_index(old, token_tenant_name(&tokens->tenants[i]), i);
 
@@ -100,10 +98,11 @@ static uint64_t spend(_Atomic uint64_t *full, const struct tenant_limits *limits
 {
     const uint64_t drop_ns = limits->rate ? NS_PER_S / limits->rate : 0;
     const uint64_t depth = limits->burst ? limits->burst : limits->rate;
-    uint64_t before = atomic_load_explicit(full, memory_order_relaxed), after;
+    uint64_t before = atomic_load_explicit(full, memory_order_relaxed);
 
     if (!limits->rate)
         return 0;
+    uint64_t after;
     do {
         after = (before > now_ns ? before : now_ns) + drop_ns;
         if (after - now_ns > depth * drop_ns)
@@ -132,13 +131,12 @@ static enum error_code check_locked(struct access *access, struct bytes authoriz
 {
     struct bytes text = bearer_of(authorization);
     const struct token *token = text.size ? tokens_find(access->tokens, text) : NULL;
-    const struct token_tenant *tenant;
 
     if (!token)
         return ERROR_UNAUTHENTICATED;
     if (!(token->scopes & (unsigned)need >> 8))
         return ERROR_FORBIDDEN;
-    tenant = &access->tokens->tenants[token->tenant];
+    const struct token_tenant *tenant = &access->tokens->tenants[token->tenant];
     *ret_caller = (struct caller){
         .limits = tenant->limits, .index_ = token->tenant, .tenant_size = tenant->name_size};
     memcpy(ret_caller->tenant, tenant->name, tenant->name_size);
@@ -150,27 +148,23 @@ enum error_code access_check(struct access *access, struct bytes authorization,
                              enum access_need need, struct instant now, struct caller *ret_caller,
                              uint64_t *ret_wait_ns)
 {
-    enum error_code error;
-
     if (need == ACCESS_OPEN || access->is_open) {
         *ret_caller = (struct caller){0};
         return ERROR_NONE;
     }
     pthread_rwlock_rdlock(&access->lock);
-    error = check_locked(access, authorization, need, now, ret_caller, ret_wait_ns);
+    enum error_code error = check_locked(access, authorization, need, now, ret_caller, ret_wait_ns);
     pthread_rwlock_unlock(&access->lock);
     return error;
 }
 
 enum error_code access_spend(struct access *access, const struct caller *caller, struct instant now)
 {
-    uint64_t wait_ns = 0;
-    size_t tenant;
-
     if (!caller->limits.rate)
         return ERROR_NONE;
     pthread_rwlock_rdlock(&access->lock);
-    tenant = tenant_index(access->tokens, caller_tenant(caller), caller->index_);
+    size_t tenant = tenant_index(access->tokens, caller_tenant(caller), caller->index_);
+    uint64_t wait_ns = 0;
     if (tenant < access->tokens->tenant_count)
         wait_ns = spend(&access->fulls[tenant], &caller->limits, now.ns);
     pthread_rwlock_unlock(&access->lock);

@@ -168,10 +168,10 @@ void call_answer_error(struct call *call, enum error_code code, const char *deta
 /* The problem, with the timer that caused it as a member. */
 static void answer_because_of(struct call *call, enum error_code error, const struct timer *timer)
 {
-    struct http_response response = {0};
     struct problem problem;
 
     problem_set(&problem, error, "", "%s", "");
+    struct http_response response = {0};
     problem_format(&problem, &response.body);
     if (timer && response.body.size > 0 && !buffer_failed(&response.body)) {
         response.body.size--; /* its closing brace comes after the timer */
@@ -186,7 +186,6 @@ void call_answer_timer(struct call *call, int status, enum error_code error,
                        const struct timer *timer)
 {
     struct http_response response = {.status = status, .content_type = "application/json"};
-    char id[TIMER_ID_TEXT_SIZE];
 
     if (error == ERROR_GONE || error == ERROR_KEY_IN_USE) {
         answer_because_of(call, error, timer);
@@ -200,6 +199,7 @@ void call_answer_timer(struct call *call, int status, enum error_code error,
     buffer_append_text(&response.body, "\n");
     http_response_header(&response, "ETag", "\"%u\"", timer->version);
     if (status == 201) {
+        char id[TIMER_ID_TEXT_SIZE];
         timer_id_format(&timer->id, id);
         http_response_header(&response, "Location", "/v1/timers/%s", id);
     }
@@ -211,10 +211,10 @@ void call_answer_timer(struct call *call, int status, enum error_code error,
 bool call_refuses_length(struct call *call, uint64_t bytes_max)
 {
     uint64_t length = http_request_content_length(call->http);
-    struct problem problem;
 
     if (length == HTTP_LENGTH_UNKNOWN || length <= bytes_max)
         return false;
+    struct problem problem;
     problem_set(&problem, ERROR_TOO_LARGE, "", "The body may have at most %llu bytes",
                 (unsigned long long)bytes_max);
     call_answer_problem(call, &problem);
@@ -224,11 +224,11 @@ bool call_refuses_length(struct call *call, uint64_t bytes_max)
 bool call_refuses_type(struct call *call, const char *type, const char *other)
 {
     struct bytes field = http_request_header(call->http, "Content-Type");
-    struct problem problem;
 
     if (field.data &&
         (http_media_type_is(field, type) || (other && http_media_type_is(field, other))))
         return false;
+    struct problem problem;
     problem_set(&problem, ERROR_MEDIA_TYPE, "", "The content type must be %s, in UTF-8", type);
     call_answer_problem(call, &problem);
     return true;
@@ -255,9 +255,9 @@ static bool count_body(struct call *call, size_t size)
 size_t call_collect(struct call *call, struct bytes chunk)
 {
     size_t bytes_max = call->body_bytes_max;
-    struct problem problem;
 
     if (chunk.size > bytes_max - call->body.size) {
+        struct problem problem;
         problem_set(&problem, ERROR_TOO_LARGE, "", "The body may have at most %zu bytes",
                     bytes_max);
         call_answer_problem(call, &problem);
@@ -336,11 +336,9 @@ static void call_keep_reply(struct node_request *request)
 
 enum error_code call_submit(struct call *call, void (*answer)(struct node_request *request))
 {
-    enum error_code error;
-
     call->answer = answer;
     call->node.done = call_keep_reply;
-    error = call_ask(call, &call->node);
+    enum error_code error = call_ask(call, &call->node);
     if (error)
         call_answer_error(call, error, "");
     return error;

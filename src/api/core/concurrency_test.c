@@ -49,12 +49,11 @@ static void begin_slowly(struct concurrency_start *start)
 
 static void begins_in_order_as_others_leave(void **state)
 {
-    struct concurrency_fixture fixture = {0};
-    struct work works[10];
-
     (void)state;
+    struct concurrency_fixture fixture = {0};
     concurrency_init(&fixture.limit, AT_A_TIME);
     for (int i = 0; i < 10; i++) {
+        struct work works[10];
         works[i] = (struct work){{.begin = begin_slowly}, &fixture, i};
         concurrency_enter(&fixture.limit, &works[i].start);
         assert_int_equal(fixture.begun, i < AT_A_TIME ? i + 1 : AT_A_TIME);
@@ -135,11 +134,10 @@ static void *visit(void *argument)
 
 static void threads_take_turns(void **state)
 {
-    struct concurrency_fixture fixture = {0};
-    pthread_t threads[THREADS];
-
     (void)state;
+    struct concurrency_fixture fixture = {0};
     concurrency_init(&fixture.limit, AT_A_TIME);
+    pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, visit, &fixture), 0);
     for (int i = 0; i < THREADS; i++)

@@ -62,11 +62,9 @@ void cursor_format(const struct cursor *cursor, char ret_text[CURSOR_TEXT_SIZE])
 
 enum error_code cursor_parse(struct bytes text, struct cursor *ret_cursor)
 {
-    uint8_t raw[RAW_SIZE] = {0};
-    struct cursor cursor;
-
     if (text.size != 2 * RAW_SIZE)
         return ERROR_INVALID;
+    uint8_t raw[RAW_SIZE] = {0};
     for (size_t i = 0; i < text.size; i++) {
         const char *digit = memchr(digits, text.data[i], sizeof(digits) - 1);
 
@@ -74,7 +72,7 @@ enum error_code cursor_parse(struct bytes text, struct cursor *ret_cursor)
             return ERROR_INVALID;
         raw[i / 2] = (uint8_t)(raw[i / 2] << 4 | (digit - digits));
     }
-    cursor = (struct cursor){
+    struct cursor cursor = {
         .at = {get_be(raw + 1, 8)},
         .partition = (uint16_t)get_be(raw + 9, 2),
         .serial = get_be(raw + 11, 8),

@@ -28,10 +28,10 @@ static void comes_back(void **state)
     (void)state;
     for (size_t i = 0; i < SAMPLE_COUNT; i++) {
         char text[CURSOR_TEXT_SIZE];
-        struct cursor cursor;
 
         cursor_format(&samples[i], text);
         assert_int_equal(strlen(text), CURSOR_TEXT_SIZE - 1);
+        struct cursor cursor;
         assert_int_equal(cursor_parse(bytes_of(text), &cursor), ERROR_NONE);
         assert_true(!cursor_before(&cursor, &samples[i]) && !cursor_before(&samples[i], &cursor));
     }
@@ -45,9 +45,9 @@ static void notices_changes(void **state)
     (void)state;
     for (size_t i = 0; i < SAMPLE_COUNT; i++) {
         char text[CURSOR_TEXT_SIZE + 1] = {0};
-        struct cursor cursor;
 
         cursor_format(&samples[i], text);
+        struct cursor cursor;
         for (size_t at = 0; at < CURSOR_TEXT_SIZE - 1; at++) {
             char kept = text[at];
 
@@ -93,10 +93,10 @@ static void positions_agree_with_places(void **state)
 
 static void after_carries_over(void **state)
 {
-    struct cursor last = {{5}, UINT16_MAX, UINT64_MAX}, after;
+    struct cursor last = {{5}, UINT16_MAX, UINT64_MAX};
 
     (void)state;
-    after = cursor_after(&last);
+    struct cursor after = cursor_after(&last);
     assert_true(after.at.ms == 6 && after.partition == 0 && after.serial == 0);
     last.partition = 3;
     after = cursor_after(&last);

@@ -20,7 +20,7 @@ static size_t query_index(const struct query_form *form, struct bytes name)
 static void query_refuse_unknown(const struct query_form *form, struct bytes name,
                                  struct problem *problem)
 {
-    char known[160] = "", shown[64];
+    char known[160] = "";
     size_t size = 0;
 
     for (size_t i = 0; i < form->count && size < sizeof(known); i++)
@@ -29,6 +29,7 @@ static void query_refuse_unknown(const struct query_form *form, struct bytes nam
                                  : i + 1 < form->count ? ", "
                                                        : " and ",
                                  form->names[i]);
+    char shown[64];
     snprintf(shown, sizeof(shown), "%.*s", (int)name.size, name.data);
     query_fault(problem, shown, "The parameters are %s", known);
 }
@@ -51,16 +52,15 @@ static void query_take(const struct query_form *form, uint32_t *seen, void *cont
 enum error_code query_read(struct bytes text, char *room, const struct query_form *form,
                            void *context, struct problem *ret_problem)
 {
-    struct http_parameter parameters[QUERY_PARAMETERS];
-    uint32_t seen = 0;
-    size_t count;
-
     assert(form->count <= 32 && form->parameters_max <= QUERY_PARAMETERS);
     problem_init(ret_problem);
+    struct http_parameter parameters[QUERY_PARAMETERS];
+    size_t count;
     if (http_query_parse(text, room, parameters, form->parameters_max, &count))
         return problem_set(ret_problem, ERROR_BAD_REQUEST, "",
                            "The query is malformed, or has more than %zu parameters",
                            form->parameters_max);
+    uint32_t seen = 0;
     for (size_t i = 0; i < count; i++)
         query_take(form, &seen, context, &parameters[i], ret_problem);
     return ret_problem->code;

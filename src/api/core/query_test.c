@@ -48,10 +48,9 @@ static enum error_code query_test_read(const char *text, struct query_values *re
 
 static void takes_each_parameter(void **state)
 {
+    (void)state;
     struct query_values values;
     struct problem problem;
-
-    (void)state;
     assert_int_equal(
         query_test_read("number=10&word=a&time=1970-01-01T00:00:00.007Z&word=b", &values, &problem),
         ERROR_NONE);
@@ -69,10 +68,10 @@ static void reports_each_fault(void **state)
         {"colour", "The parameters are number, time and word"},
         {"time", "It is given twice"},
     };
-    struct query_values values;
-    struct problem problem;
 
     (void)state;
+    struct query_values values;
+    struct problem problem;
     assert_int_equal(
         query_test_read("number=11&word=a&time=now&colour=red&time=1", &values, &problem),
         ERROR_INVALID);
@@ -86,10 +85,9 @@ static void reports_each_fault(void **state)
 
 static void refuses_what_cannot_be_read(void **state)
 {
+    (void)state;
     struct query_values values;
     struct problem problem;
-
-    (void)state;
     assert_int_equal(query_test_read("number=%zz", &values, &problem), ERROR_BAD_REQUEST);
     assert_int_equal(
         query_test_read("word&word&word&word&word&word&word&word&word", &values, &problem),

@@ -13,10 +13,12 @@
 static bool path_fits(const char *pattern, struct bytes path, char room[ROUTE_PARAMETER_SIZE],
                       struct bytes *ret_parameter)
 {
-    struct bytes wanted = bytes_of(pattern), want, have;
+    struct bytes wanted = bytes_of(pattern);
 
     *ret_parameter = (struct bytes){0};
+    struct bytes want;
     while (http_path_next(&wanted, &want)) {
+        struct bytes have;
         if (!http_path_next(&path, &have))
             return false;
         if (want.size == 0 || want.data[0] != '{') {
@@ -50,11 +52,10 @@ static void allow_add(char allow[ROUTE_ALLOW_SIZE], const char *method)
 void route_find(const struct route *routes, size_t count, struct bytes method, struct bytes path,
                 char room[ROUTE_PARAMETER_SIZE], struct route_match *ret_match)
 {
-    const char *fitting = NULL; /* the pattern found: routes of another one do not count */
-
     memset(ret_match, 0, sizeof(*ret_match));
     if (bytes_equal(method, BYTES("HEAD")))
         method = BYTES("GET");
+    const char *fitting = NULL; /* the pattern found: routes of another one do not count */
     for (size_t i = 0; i < count; i++) {
         if (fitting ? strcmp(fitting, routes[i].path) != 0
                     : !path_fits(routes[i].path, path, room, &ret_match->parameter))

@@ -48,11 +48,10 @@ void scatter_submit(struct scatter *scatter)
 {
     for (size_t i = 0; i < scatter->count; i++) {
         struct scatter_part *part = &scatter->parts[i];
-        enum error_code refusal;
 
         part->node.done = part_done;
         /* A submitted part belongs to the shard's thread, which may have replied already. */
-        refusal = call_ask(scatter->call, &part->node);
+        enum error_code refusal = call_ask(scatter->call, &part->node);
         if (refusal) {
             part->error = refusal;
             timer_free(part->node.command.patch);

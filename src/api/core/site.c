@@ -55,12 +55,12 @@ static struct bytes site_host_name(struct bytes host)
 static bool site_parse_address(struct bytes text, struct in6_addr *ret_address)
 {
     char copy[SITE_ADDRESS_SIZE];
-    struct in_addr ipv4;
 
     if (text.size >= sizeof(copy))
         return false;
     memcpy(copy, text.data, text.size);
     copy[text.size] = '\0';
+    struct in_addr ipv4;
     if (strlen(copy) == text.size && inet_pton(AF_INET, copy, &ipv4) == 1) {
         *ret_address = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
         memcpy(ret_address->s6_addr + 12, &ipv4, sizeof(ipv4));
@@ -86,10 +86,9 @@ static bool site_is_unspecified(const struct in6_addr *address)
 /* Whether a client reaches this server by this address. */
 static bool site_is_our_address(const struct config *config, const struct in6_addr *address)
 {
-    struct in6_addr listening;
-
     if (site_is_loopback(address))
         return true;
+    struct in6_addr listening;
     return site_parse_address(bytes_of(config->listen_address), &listening) &&
            (site_is_unspecified(&listening) || memcmp(&listening, address, sizeof(listening)) == 0);
 }
@@ -97,7 +96,6 @@ static bool site_is_our_address(const struct config *config, const struct in6_ad
 static bool site_is_our_host(const struct config *config, struct bytes host)
 {
     struct bytes name = site_host_name(host), text = name;
-    struct in6_addr address;
 
     if (name.size == 0)
         return false;
@@ -105,6 +103,7 @@ static bool site_is_our_host(const struct config *config, struct bytes host)
         return true;
     if (name.data[0] == '[' && name.size > 2)
         text = (struct bytes){name.data + 1, name.size - 2};
+    struct in6_addr address;
     return site_parse_address(text, &address) && site_is_our_address(config, &address);
 }
 
@@ -135,7 +134,6 @@ static struct bytes site_origin_host(struct bytes origin)
 bool site_is_foreign(const struct config *config, const struct site_request *request)
 {
     struct bytes host = request->authority.data ? request->authority : request->host;
-    struct bytes page;
 
     if (site_changes_nothing(request->method) ||
         site_lists(config->allowed_origins, request->origin))
@@ -145,7 +143,7 @@ bool site_is_foreign(const struct config *config, const struct site_request *req
                !bytes_equal(request->fetch_site, BYTES("none")); /* the address bar, a bookmark */
     if (!request->origin.data)
         return false;
-    page = site_origin_host(request->origin);
+    struct bytes page = site_origin_host(request->origin);
     return page.size == 0 || !site_equals(page, host);
 }
 

@@ -19,9 +19,9 @@ static struct bytes text_of(const char *text)
 static struct config config_of(const char *address, const char *hosts, const char *origins)
 {
     struct config config;
-    struct error error;
 
     config_init(&config);
+    struct error error;
     if (config_set(&config, "listen_address", address, &error) ||
         config_set(&config, "allowed_hosts", hosts, &error) ||
         config_set(&config, "allowed_origins", origins, &error))
@@ -168,9 +168,9 @@ static void test_site_settings(void **state)
     };
     struct config config = config_of("127.0.0.1", "a,b.example,[fd00::5],10.0.0.5",
                                      "https://a,http://b.example:80,http://[fd00::5]:80");
-    struct error error;
 
     (void)state;
+    struct error error;
     assert_int_equal(site_check_settings(&config, &error), ERROR_NONE);
     for (size_t i = 0; i < sizeof(bad_hosts) / sizeof(bad_hosts[0]); i++) {
         config = config_of("127.0.0.1", bad_hosts[i], "");

@@ -75,13 +75,12 @@ static struct timer *node_fake_find(struct node *node, struct command *command)
 
 static void patch(struct node *node, struct command *command)
 {
-    struct timer *old = node_fake_find(node, command), *from = command->patch, *new;
-    struct timer_texts texts;
+    struct timer *old = node_fake_find(node, command), *from = command->patch;
 
     if (old) {
         uint32_t fields = command->patch_fields;
 
-        texts = old->texts;
+        struct timer_texts texts = old->texts;
         if (fields & PATCH_TARGET)
             texts.target = from->texts.target;
         if (fields & PATCH_PAYLOAD) {
@@ -92,7 +91,7 @@ static void patch(struct node *node, struct command *command)
             texts.headers = from->texts.headers;
         if (fields & PATCH_LABELS)
             texts.labels = from->texts.labels;
-        new = timer_copy(old, &texts);
+        struct timer *new = timer_copy(old, &texts);
         assert(new);
         if (fields & PATCH_DUE)
             new->due = new->at = from->due;
@@ -118,12 +117,12 @@ static void scan(struct node *node, struct command *command)
 {
     const struct storage_scan *wanted = &command->scan;
     struct storage_page *page = &command->page;
-    struct timer *timer;
-    size_t cursor = 0, bytes = 0, count = 0;
 
     command->error = node->fails;
     page->timers = calloc(map_count(&node->timers) + 1, sizeof(struct timer *));
     page->next = wanted->to;
+    struct timer *timer;
+    size_t cursor = 0;
     while ((timer = map_next(&node->timers, &cursor))) {
         struct storage_position at = {timer->at, timer->id.serial};
 
@@ -134,6 +133,7 @@ static void scan(struct node *node, struct command *command)
             page->timers[page->count++] = timer;
     }
     qsort(page->timers, page->count, sizeof(struct timer *), node_fake_compare);
+    size_t bytes = 0, count = 0;
     while (count < page->count && count < wanted->rows_max && bytes < wanted->bytes_max)
         bytes += page->timers[count++]->footprint;
     if (count < page->count)
@@ -211,19 +211,15 @@ static void *run(void *argument)
 
     pthread_mutex_lock(&node->lock);
     while (!node->is_stopping || !list_is_empty(&node->waiting)) {
-        struct list *link;
-        struct node_request *request;
-        struct timer **page;
-
         if (list_is_empty(&node->waiting) || (node->is_held && !node->is_stopping)) {
             pthread_cond_wait(&node->changed, &node->lock);
             continue;
         }
-        link = node->is_reversed ? node->waiting.prev : node->waiting.next;
+        struct list *link = node->is_reversed ? node->waiting.prev : node->waiting.next;
         list_remove(link);
-        request = list_item(link, struct node_request, link_);
+        struct node_request *request = list_item(link, struct node_request, link_);
         execute(node, &request->command);
-        page = request->command.page.timers;
+        struct timer **page = request->command.page.timers;
         node->inflight -= command_weight(&request->command);
         if (list_is_empty(&node->waiting))
             node->is_reversed = false;
@@ -251,7 +247,6 @@ static bool is_ready_for(const struct timer *timer, struct bytes name)
 static struct delivery *node_fake_pull(struct node *node, struct bytes name)
 {
     struct timer *timer, *first = NULL;
-    struct delivery *delivery;
     size_t cursor = 0;
 
     while ((timer = map_next(&node->timers, &cursor)))
@@ -259,7 +254,7 @@ static struct delivery *node_fake_pull(struct node *node, struct bytes name)
             first = timer;
     if (!first)
         return NULL;
-    delivery = calloc(1, sizeof(*delivery));
+    struct delivery *delivery = calloc(1, sizeof(*delivery));
     assert(delivery);
     delivery->timer = first;
     delivery->attempt = ++first->attempts;
@@ -289,15 +284,14 @@ static void end_delivery(struct node *node, struct delivery *delivery)
 
 static void turn(struct node *node)
 {
-    struct queue_request *reply;
-    struct delivery *delivery;
-    struct bytes name;
-
     queue_advance(node->queue, instant_now());
+    struct delivery *delivery;
     while ((delivery = queue_take_ended(node->queue)))
         end_delivery(node, delivery);
+    struct bytes name;
     while (queue_wants(node->queue, &name))
         queue_give(node->queue, instant_now(), node_fake_pull(node, name));
+    struct queue_request *reply;
     while ((reply = queue_take_reply(node->queue))) {
         struct node_queue_request *request = list_item(reply, struct node_queue_request, queue);
 
@@ -309,10 +303,8 @@ static void turn(struct node *node)
 
 enum error_code node_queue_submit(struct node *node, struct node_queue_request *request)
 {
-    enum error_code error;
-
     pthread_mutex_lock(&node->lock);
-    error = node->refuses;
+    enum error_code error = node->refuses;
     if (!error) {
         queue_submit(node->queue, instant_now(), &request->queue);
         turn(node);
@@ -331,10 +323,9 @@ void node_queue_stop_waiting(struct node *node)
 
 void node_fake_tick(struct node *node)
 {
+    pthread_mutex_lock(&node->lock);
     struct timer *timer;
     size_t cursor = 0;
-
-    pthread_mutex_lock(&node->lock);
     while ((timer = map_next(&node->timers, &cursor))) {
         char room[QUEUE_FULL_NAME_SIZE_MAX];
 
@@ -356,10 +347,8 @@ enum error_code node_backup_start(struct node *node, struct node_backup *backup)
 
 enum error_code node_submit(struct node *node, struct node_request *request)
 {
-    enum error_code error;
-
     pthread_mutex_lock(&node->lock);
-    error = node->refuses;
+    enum error_code error = node->refuses;
     if (!error && node->inflight + command_weight(&request->command) > node->inflight_max)
         error = ERROR_OVERLOADED;
     if (!error) {
@@ -411,7 +400,6 @@ void node_refresh_metrics(struct node *node)
 struct node *node_fake_start(uint16_t partition_count)
 {
     struct node *node = calloc(1, sizeof(*node));
-    int error;
 
     assert(node);
     pthread_mutex_init(&node->lock, NULL);
@@ -422,7 +410,7 @@ struct node *node_fake_start(uint16_t partition_count)
     assert(node->queue);
     node->partition_count = partition_count;
     node->inflight_max = SIZE_MAX / 2;
-    error = pthread_create(&node->thread, NULL, run, node);
+    int error = pthread_create(&node->thread, NULL, run, node);
     assert(!error);
     (void)error;
     return node;
@@ -430,15 +418,14 @@ struct node *node_fake_start(uint16_t partition_count)
 
 void node_fake_stop(struct node *node)
 {
-    struct timer *timer;
-    size_t cursor = 0;
-
     pthread_mutex_lock(&node->lock);
     node->is_stopping = true;
     pthread_cond_broadcast(&node->changed);
     pthread_mutex_unlock(&node->lock);
     pthread_join(node->thread, NULL);
     queue_destroy(node->queue);
+    struct timer *timer;
+    size_t cursor = 0;
     while ((timer = map_next(&node->timers, &cursor)))
         timer_free(timer);
     map_deinit(&node->timers);
@@ -501,10 +488,8 @@ void node_fake_set_not_ready(struct node *node, const char *reason)
 
 bool node_fake_set_state(struct node *node, const struct timer_id *id, enum timer_state state)
 {
-    struct timer *timer;
-
     pthread_mutex_lock(&node->lock);
-    timer = map_get(&node->timers, id->serial);
+    struct timer *timer = map_get(&node->timers, id->serial);
     if (timer)
         timer->state = state;
     if (timer && state == TIMER_DEAD)
@@ -515,30 +500,24 @@ bool node_fake_set_state(struct node *node, const struct timer_id *id, enum time
 
 size_t node_fake_submitted(struct node *node)
 {
-    size_t submitted;
-
     pthread_mutex_lock(&node->lock);
-    submitted = node->submitted;
+    size_t submitted = node->submitted;
     pthread_mutex_unlock(&node->lock);
     return submitted;
 }
 
 size_t node_fake_created(struct node *node)
 {
-    size_t created;
-
     pthread_mutex_lock(&node->lock);
-    created = node->created;
+    size_t created = node->created;
     pthread_mutex_unlock(&node->lock);
     return created;
 }
 
 size_t node_fake_inflight_peak(struct node *node)
 {
-    size_t peak;
-
     pthread_mutex_lock(&node->lock);
-    peak = node->inflight_peak;
+    size_t peak = node->inflight_peak;
     pthread_mutex_unlock(&node->lock);
     return peak;
 }

@@ -10,16 +10,14 @@ enum {
 static enum error_code members_read_members(struct timer_parse *parse, const char *const *names,
                                             size_t count, struct bytes *ret_values)
 {
-    char local[NAME_ROOM], pointer[NAME_ROOM];
-    struct json_string raw;
-    struct bytes value;
-
-    enum error_code code = ERROR_NONE;
-
     if (json_peek(&parse->reader) != JSON_OBJECT)
         return timer_parse_invalid(parse, "#", "It must be an object");
     (void)json_enter_object(&parse->reader);
+    struct json_string raw;
+    struct bytes value;
+    enum error_code code = ERROR_NONE;
     while (json_next_member(&parse->reader, &raw) && json_skip(&parse->reader, &value)) {
+        char local[NAME_ROOM];
         struct bytes name = timer_member_name(&raw, local, sizeof(local));
         size_t field = 0;
 
@@ -28,6 +26,7 @@ static enum error_code members_read_members(struct timer_parse *parse, const cha
         if (field == count) {
             code = timer_parse_unknown(parse, "#", name, names, count);
         } else if (ret_values[field].data) {
+            char pointer[NAME_ROOM];
             timer_pointer("#", name, pointer, sizeof(pointer));
             code = timer_parse_invalid(parse, pointer, "It is given twice");
         } else {

@@ -20,11 +20,10 @@ static void members_fuzz_check(bool holds)
 
 static void check_value(struct bytes json, struct bytes value)
 {
-    struct json_reader reader;
-
     if (!value.data)
         return;
     members_fuzz_check(value.data >= json.data && value.data + value.size <= json.data + json.size);
+    struct json_reader reader;
     json_reader_init(&reader, value);
     members_fuzz_check(json_skip(&reader, NULL) && json_finish(&reader));
 }
@@ -34,12 +33,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const char *const names[NAMES] = {"ids", "watch", "fire"};
     char *copy = malloc(size + !size); /* so that a look past it is seen */
     const struct bytes json = {copy, size};
-    struct bytes values[NAMES];
-    struct problem problem;
 
     members_fuzz_check(copy != NULL);
     if (size)
         memcpy(copy, data, size);
+    struct bytes values[NAMES];
+    struct problem problem;
     if (members_read(json, names, NAMES, values, &problem))
         members_fuzz_check(problem.code == ERROR_INVALID || problem.code == ERROR_NOT_JSON);
     else

@@ -28,11 +28,10 @@ uint16_t name_partition_of(struct node *node, const struct timer *timer)
 struct timer *name_timer(struct timer *timer, struct bytes key, struct bytes request)
 {
     struct timer_texts texts = timer->texts;
-    struct timer *copy;
 
     texts.key = key;
     texts.request = request;
-    copy = timer_copy(timer, &texts);
+    struct timer *copy = timer_copy(timer, &texts);
     timer_free(timer);
     return copy;
 }

@@ -92,9 +92,8 @@ problem_append_fault(struct problem *problem, enum error_code code, const char *
 enum error_code problem_set(struct problem *ret_problem, enum error_code code, const char *pointer,
                             const char *detail_format, ...)
 {
-    va_list arguments;
-
     problem_init(ret_problem);
+    va_list arguments;
     va_start(arguments, detail_format);
     problem_append_fault(ret_problem, code, pointer, detail_format, arguments);
     va_end(arguments);

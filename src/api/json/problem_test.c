@@ -24,9 +24,8 @@ static void assert_formatted(const struct problem *problem, const char *expected
 /* proves: problem */
 static void test_format(void **state)
 {
-    struct problem problem;
-
     (void)state;
+    struct problem problem;
     assert_int_equal(
         problem_set(&problem, ERROR_INVALID, "#/retry/base", "It is %d \"too\" long", 2),
         ERROR_INVALID);
@@ -47,9 +46,8 @@ static void test_format(void **state)
 /* proves: problem */
 static void test_faults(void **state)
 {
-    struct problem problem;
-
     (void)state;
+    struct problem problem;
     problem_init(&problem);
     problem_add(&problem, ERROR_INVALID, "limit", "%s", "It must be 1 to 9");
     problem_add(&problem, ERROR_INVALID, "#/a", "%s", "");
@@ -73,12 +71,12 @@ static void test_cut(void **state)
     for (size_t c = 0; c < 4; c++) {
         for (size_t shift = 0; shift < 4; shift++) {
             size_t size = strlen(characters[c]);
-            struct problem problem;
             char text[400] = "";
 
             memset(text, '.', shift);
             for (size_t at = shift; at + size < sizeof(text); at += size)
                 memcpy(text + at, characters[c], size + 1);
+            struct problem problem;
             problem_set(&problem, ERROR_INVALID, "", "%s", text);
             assert_int_equal(strlen(problem.faults[0].detail),
                              shift + (sizeof(problem.faults[0].detail) - 1 - shift) / size * size);
@@ -98,15 +96,15 @@ static void test_every_code(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
-        struct problem problem;
-        struct json_reader reader;
-        struct buffer buffer;
         int status = problem_status(codes[i]);
 
         assert_true(codes[i] == ERROR_NONE ? status == 200 : status >= 400 && status < 600);
+        struct problem problem;
         problem_set(&problem, codes[i], "#/x", "\x01\xff%200s\xf0", "\n");
+        struct buffer buffer;
         buffer_init(&buffer);
         problem_format(&problem, &buffer);
+        struct json_reader reader;
         json_reader_init(&reader, buffer_bytes(&buffer));
         assert_true(json_skip(&reader, NULL));
         assert_true(json_finish(&reader));

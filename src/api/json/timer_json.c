@@ -25,10 +25,9 @@ static void timer_json_append_time(struct buffer *out, const char *name, struct 
 
 static void append_duration(struct buffer *out, const char *name, uint64_t ms)
 {
-    char text[DURATION_TEXT_SIZE];
-
     buffer_append_text(out, name);
     buffer_append(out, "\"", 1);
+    char text[DURATION_TEXT_SIZE];
     buffer_append(out, text, duration_format(ms, text));
     buffer_append(out, "\"", 1);
 }

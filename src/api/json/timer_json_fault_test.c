@@ -34,11 +34,11 @@ static void sweep(const char *name, const char *json)
     for (struct scarce scarce = scarce_sweep(name); scarce_next(&scarce);) {
         const struct wall now = {UINT64_C(1800000000000)};
         struct problem problem = {.code = ERROR_NONE};
-        struct timer *timer = NULL;
-        enum error_code code;
 
         scarce_begin(&scarce);
-        code = timer_json_parse_create(bytes_of(json), &limits, now, &timer, &problem);
+        struct timer *timer = NULL;
+        enum error_code code =
+            timer_json_parse_create(bytes_of(json), &limits, now, &timer, &problem);
         if (scarce_end(&scarce)) {
             assert_int_equal(code, ERROR_NO_MEMORY);
             assert_int_equal(problem.code, ERROR_NO_MEMORY);

@@ -40,7 +40,6 @@ static void check_problem(struct bytes text, enum error_code code, const struct 
 {
     json_error_t error;
     json_t *json = json_loadb(text.data, text.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
-    struct buffer buffer;
 
     require(problem->code == code);
     if (code == ERROR_NOT_JSON)
@@ -55,6 +54,7 @@ static void check_problem(struct bytes text, enum error_code code, const struct 
     require(problem->faults[0].detail[0] != '\0');
     for (const char *at = problem->faults[0].pointer; *at; at++)
         require(*at > ' ' && *at < 0x7f);
+    struct buffer buffer;
     buffer_init(&buffer);
     problem_format(problem, &buffer);
     json_decref(load(buffer_bytes(&buffer)));
@@ -80,12 +80,11 @@ static void check_limits(const struct timer *timer)
 /* Each label is found by its name and its value, and by no other value. */
 static void check_labels(struct bytes labels)
 {
-    const char *name;
-    json_t *value, *json;
-
     if (!labels.size)
         return;
-    json = load(labels);
+    json_t *json = load(labels);
+    const char *name;
+    json_t *value;
     json_object_foreach(json, name, value)
     {
         struct bytes text = {json_string_value(value), json_string_length(value)};
@@ -119,13 +118,13 @@ static bool resend_schedule(struct bytes schedule, struct buffer *out)
 {
     static const char *const whens[] = {"every", "cron"};
     struct json_reader reader;
-    struct json_string name;
-    struct bytes value;
-    bool is_when = false;
 
     json_reader_init(&reader, schedule);
     require(json_peek(&reader) == JSON_OBJECT && json_enter_object(&reader));
+    struct json_string name;
+    bool is_when = false;
     while (json_next_member(&reader, &name)) {
+        struct bytes value;
         require(json_skip(&reader, &value));
         is_when |= is_one_of(name.raw, whens, 2);
         timer_json_fuzz_append_member(
@@ -141,13 +140,14 @@ static void timer_json_fuzz_resend(struct bytes shown, struct buffer *out)
     static const char *const kept[] = {"target", "payload", "headers",     "labels",      "key",
                                        "watch",  "retry",   "body_base64", "content_type"};
     struct json_reader reader;
-    struct json_string name;
-    struct bytes value, due = {0};
-    bool is_when = false;
 
     json_reader_init(&reader, shown);
     require(json_peek(&reader) == JSON_OBJECT && json_enter_object(&reader));
+    struct json_string name;
+    struct bytes due = {0};
+    bool is_when = false;
     while (json_next_member(&reader, &name)) {
+        struct bytes value;
         require(json_skip(&reader, &value));
         if (is_one_of(name.raw, kept, sizeof(kept) / sizeof(kept[0])))
             timer_json_fuzz_append_member(out, name.raw, value);
@@ -171,16 +171,16 @@ static bool has_spread(struct bytes schedule)
 
 static void check_round_trip(const struct timer *timer)
 {
-    struct timer *back;
-    struct buffer shown, again;
-    struct problem problem;
-
     if (has_spread(timer->texts.schedule))
         return;
+    struct buffer shown;
     buffer_init(&shown);
+    struct buffer again;
     buffer_init(&again);
     timer_json_format(timer, &shown);
     timer_json_fuzz_resend(buffer_bytes(&shown), &again);
+    struct timer *back;
+    struct problem problem;
     require(timer_json_parse_create(buffer_bytes(&again), &limits, NOW, &back, &problem) ==
             ERROR_NONE);
     require(back->due.ms == timer->due.ms);
@@ -201,7 +201,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct bytes text = {(const char *)data, size};
     struct timer *timer;
     struct problem problem;
-    uint32_t fields;
     enum error_code code = timer_json_parse_create(text, &limits, NOW, &timer, &problem);
 
     if (code) {
@@ -212,6 +211,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_labels(timer->texts.labels);
         timer_free(timer);
     }
+    uint32_t fields;
     code = timer_json_parse_patch(text, &limits, NOW, &fields, &timer, &problem);
     if (code) {
         check_problem(text, code, &problem);

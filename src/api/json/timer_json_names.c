@@ -28,18 +28,18 @@ static bool has_name(struct bytes names, struct bytes name)
 
 static enum error_code timer_names_read_event(struct timer_parse *parse, size_t index, size_t start)
 {
-    char pointer[32], room[TIMER_JSON_NAME_ROOM];
-    struct error error;
-    struct bytes name;
-    enum error_code code;
+    char pointer[32];
 
     snprintf(pointer, sizeof(pointer), "#/watch/%zu", index);
     if (index == TIMER_JSON_WATCH_MAX)
         return timer_parse_invalid(parse, "#/watch", "It may have at most %d events",
                                    TIMER_JSON_WATCH_MAX);
-    code = timer_parse_string_into(parse, pointer, room, &name);
+    char room[TIMER_JSON_NAME_ROOM];
+    struct bytes name;
+    enum error_code code = timer_parse_string_into(parse, pointer, room, &name);
     if (code)
         return code;
+    struct error error;
     if (name_check(name, &error))
         return timer_parse_invalid_error(parse, pointer, &error);
     if (has_name(timer_parse_kept(parse, start), name))

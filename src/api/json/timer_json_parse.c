@@ -61,15 +61,14 @@ enum error_code timer_parse_body(struct timer_parse *parse,
                                  enum error_code (*read_field)(void *reading, struct bytes name),
                                  void *reading)
 {
-    struct json_string name;
-    char local[32];
-
     problem_init(parse->problem);
     enum error_code code = timer_parse_enter_object(parse, "#");
     if (code)
         return code;
+    struct json_string name;
     while (json_next_member(&parse->reader, &name)) {
         struct json_reader value = parse->reader;
+        char local[32];
         enum error_code fault = read_field(reading, timer_member_name(&name, local, sizeof(local)));
 
         if (!fault)
@@ -133,14 +132,15 @@ static enum error_code timer_parse_read_duration(struct timer_parse *parse, cons
 enum error_code timer_parse_duration_in(struct timer_parse *parse, const char *pointer,
                                         uint64_t ms_min, uint64_t ms_max, uint64_t *ret_ms)
 {
-    char least[DURATION_TEXT_SIZE], most[DURATION_TEXT_SIZE];
     uint64_t ms;
     enum error_code code = timer_parse_read_duration(parse, pointer, &ms);
 
     if (code)
         return code;
     if (ms < ms_min || ms > ms_max) {
+        char least[DURATION_TEXT_SIZE];
         duration_format(ms_min, least);
+        char most[DURATION_TEXT_SIZE];
         duration_format(ms_max, most);
         return timer_parse_invalid(parse, pointer, "It must be %s to %s", least, most);
     }
@@ -226,15 +226,14 @@ static const char *const retry_fields[] = {
 
 static enum error_code read_max_attempts(struct timer_parse *parse)
 {
-    uint64_t attempts;
     enum json_type type = json_peek(&parse->reader);
-    enum error_code code;
 
     if (type == JSON_NONE)
         return timer_parse_not_json(parse);
     if (type != JSON_NUMBER)
         return timer_parse_invalid(parse, "#/retry/max_attempts", "It must be a number");
-    code = timer_parse_integer(parse, "#/retry/max_attempts", &attempts);
+    uint64_t attempts;
+    enum error_code code = timer_parse_integer(parse, "#/retry/max_attempts", &attempts);
     if (code)
         return code;
     if (attempts < 1 || attempts > ATTEMPTS_MAX)
@@ -248,7 +247,6 @@ static enum error_code read_retry_field(struct timer_parse *parse, struct bytes 
                                         unsigned *seen)
 {
     enum retry_field field;
-    char pointer[32];
 
     for (field = 0; field < RETRY_FIELD_COUNT; field++)
         if (bytes_equal(name, bytes_of(retry_fields[field])))
@@ -256,6 +254,7 @@ static enum error_code read_retry_field(struct timer_parse *parse, struct bytes 
     if (field == RETRY_FIELD_COUNT)
         return timer_parse_unknown(parse, "#/retry", name, retry_fields, RETRY_FIELD_COUNT);
     if (*seen & 1u << field) {
+        char pointer[32];
         timer_pointer("#/retry", name, pointer, sizeof(pointer));
         return timer_parse_invalid(parse, pointer, "It is given twice");
     }
@@ -277,13 +276,13 @@ static enum error_code read_retry_field(struct timer_parse *parse, struct bytes 
 static enum error_code read_retry(struct timer_parse *parse)
 {
     enum error_code code = timer_parse_enter_object(parse, "#/retry");
-    char local[32], text[DURATION_TEXT_SIZE];
-    struct json_string name;
-    unsigned seen = 0;
 
     if (code)
         return code;
+    struct json_string name;
+    unsigned seen = 0;
     while (json_next_member(&parse->reader, &name)) {
+        char local[32];
         code = read_retry_field(parse, timer_member_name(&name, local, sizeof(local)), &seen);
         if (code)
             return code;
@@ -291,6 +290,7 @@ static enum error_code read_retry(struct timer_parse *parse)
     if (json_error(&parse->reader))
         return timer_parse_not_json(parse);
     if (parse->retry.base_ms > parse->retry.cap_ms) {
+        char text[DURATION_TEXT_SIZE];
         duration_format(parse->retry.cap_ms, text);
         return timer_parse_invalid(parse, "#/retry/base", "It must not be longer than `cap` (%s)",
                                    text);
@@ -315,11 +315,11 @@ static enum error_code timer_parse_read_field(void *reading, struct bytes name)
 {
     struct timer_parse *parse = reading;
     enum timer_field field = find_field(name);
-    char pointer[32];
 
     if (field == FIELD_COUNT)
         return timer_parse_unknown_field(parse, name);
     if (fields[field].use != FIELD_SETTABLE || parse->seen & UINT32_C(1) << field) {
+        char pointer[32];
         timer_pointer("#", name, pointer, sizeof(pointer));
         return timer_parse_invalid(parse, pointer, "%s",
                                    fields[field].use == FIELD_READ_ONLY
@@ -397,11 +397,11 @@ static enum error_code timer_parse_read_fields(struct timer_parse *parse)
 static enum error_code make_timer(struct timer_parse *parse, struct timer **ret_timer)
 {
     struct buffer schedule;
-    struct timer *timer = NULL;
 
     buffer_init(&schedule);
     schedule_write(&parse->schedule, &schedule);
     parse->texts.schedule = buffer_bytes(&schedule);
+    struct timer *timer = NULL;
     if (!buffer_failed(&schedule))
         timer = timer_alloc_parsed(&parse->texts, &parse->target);
     buffer_deinit(&schedule);
@@ -446,10 +446,9 @@ enum error_code timer_json_parse_create(struct bytes json, const struct timer_js
 {
     struct timer_parse parse;
     char local[TIMER_JSON_SCRATCH_SIZE];
-    enum error_code code;
 
     parse_init(&parse, json, limits, now, ret_problem, local);
-    code = timer_parse_read_fields(&parse);
+    enum error_code code = timer_parse_read_fields(&parse);
     if (!code && !(parse.seen & (BIT(after) | BIT(at) | BIT(every) | BIT(cron))))
         code =
             timer_parse_invalid(&parse, "#", "One of `after`, `at`, `every` and `cron` is needed");
@@ -468,11 +467,11 @@ static enum error_code refuse_fixed(struct timer_parse *parse)
     static const enum timer_field fixed[] = {FIELD_key,      FIELD_watch, FIELD_every, FIELD_cron,
                                              FIELD_timezone, FIELD_dst,   FIELD_count, FIELD_until,
                                              FIELD_late,     FIELD_spread};
-    char pointer[32];
 
     for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
         if (!(parse->seen & UINT32_C(1) << fixed[i]))
             continue;
+        char pointer[32];
         snprintf(pointer, sizeof(pointer), "#/%s", fields[fixed[i]].name);
         return timer_parse_invalid(parse, pointer,
                                    "It stays for the timer's life; PUT by key replaces all of it");
@@ -496,10 +495,9 @@ enum error_code timer_json_parse_patch(struct bytes json, const struct timer_jso
     };
     struct timer_parse parse;
     char local[TIMER_JSON_SCRATCH_SIZE];
-    enum error_code code;
 
     parse_init(&parse, json, limits, now, ret_problem, local);
-    code = timer_parse_read_fields(&parse);
+    enum error_code code = timer_parse_read_fields(&parse);
     if (!code && !parse.seen)
         code = timer_parse_invalid(&parse, "#", "There is no field to change");
     if (!code)

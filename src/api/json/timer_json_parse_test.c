@@ -228,12 +228,10 @@ static void test_bad_fields(void **state)
 static void test_every_fault(void **state)
 {
     static const char *const pointers[] = {"#/after", "#/colour", "#/retry/base", "#/after"};
-    struct timer *timer = NULL;
-    struct problem problem;
-    char many[400];
-    size_t size = 0;
 
     (void)state;
+    struct timer *timer = NULL;
+    struct problem problem;
     assert_int_equal(
         timer_check_parse(CREATE,
                           BYTES("{\"after\":\"1 s\",\"colour\":[1,{\"x\":2}],\"target\":"
@@ -247,6 +245,8 @@ static void test_every_fault(void **state)
                                        &timer, &problem),
                      ERROR_NOT_JSON);
     assert_int_equal(problem.fault_count, 1);
+    char many[400];
+    size_t size = 0;
     for (int i = 0; i < 20; i++)
         size += (size_t)snprintf(many + size, sizeof(many) - size, "%s\"colour\":1", i ? "," : "{");
     snprintf(many + size, sizeof(many) - size, "}");
@@ -263,14 +263,16 @@ static void test_long_names(void **state)
 
     (void)state;
     for (size_t size = pointer_max - 10; size < pointer_max + 10; size++) {
-        char name[200], json[300], pointer[300];
-        struct timer *timer = NULL;
-        struct problem problem;
+        char name[200];
 
         memset(name, 'x', size);
         name[size] = '\0';
+        char json[300];
         snprintf(json, sizeof(json), "{\"%s\":1}", name);
+        char pointer[300];
         snprintf(pointer, sizeof(pointer), size + 2 <= pointer_max ? "#/%s" : "#", name);
+        struct timer *timer = NULL;
+        struct problem problem;
         assert_int_equal(timer_check_parse(CREATE, bytes_of(json), NULL, &timer, &problem),
                          ERROR_INVALID);
         assert_string_equal(problem.faults[0].pointer, pointer);
@@ -323,8 +325,6 @@ static void timer_json_parse_test_names(void **state)
     struct bad_case many = {NULL, "#/watch", "It may have at most 16 events"};
     char json[600] = "{\"after\":1,\"target\":\"http://h\",\"watch\":[\"0\"", long_key[400];
     struct bad_case longer = {long_key, "#/key", "It must have 1 to 256 bytes"};
-    struct problem problem;
-    struct timer *timer;
 
     (void)state;
     timer_check_assert_refused(CREATE, ERROR_INVALID, wrong, sizeof(wrong) / sizeof(wrong[0]));
@@ -332,6 +332,8 @@ static void timer_json_parse_test_names(void **state)
     for (int i = 1; i < 16; i++)
         snprintf(json + strlen(json), sizeof(json) - strlen(json), ",\"e%d\"", i);
     snprintf(json + strlen(json), sizeof(json) - strlen(json), "]}");
+    struct problem problem;
+    struct timer *timer;
     assert_int_equal(timer_check_parse(CREATE, bytes_of(json), NULL, &timer, &problem), ERROR_NONE);
     timer_free(timer);
     snprintf(strrchr(json, ']'), 20, ",\"one too many\"]}");
@@ -435,11 +437,11 @@ static void test_schedules(void **state)
         {AGAIN("\"cron\":\"0 0 2 * * *\",\"dst\":\"both\""), 7200000,
          "{\"cron\":\"0 0 2 * * *\",\"timezone\":\"UTC\",\"dst\":\"both\"}"},
     };
-    struct problem problem;
-    struct timer *timer;
 
     (void)state;
     ASSERT_REFUSED(CREATE, ERROR_INVALID, bad_schedules);
+    struct problem problem;
+    struct timer *timer;
     for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
         assert_int_equal(timer_check_parse(CREATE, bytes_of(right[i].json), NULL, &timer, &problem),
                          ERROR_NONE);
@@ -453,12 +455,12 @@ static void test_schedules(void **state)
 /* proves: spread */
 static void test_spread(void **state)
 {
-    uint64_t offsets[2], sum = 0;
+    (void)state;
+    uint64_t sum = 0;
     struct problem problem;
     struct timer *timer;
-
-    (void)state;
     for (int key = 0; key < 100; key++) {
+        uint64_t offsets[2];
         for (int i = 0; i < 2; i++) {
             char json[160];
 
@@ -528,10 +530,9 @@ static const char *const all_fields[] = {
 
 static void test_all_fields(void **state)
 {
+    (void)state;
     struct timer *timer = NULL;
     struct problem problem;
-
-    (void)state;
     assert_int_equal(timer_check_parse(CREATE, bytes_of(all_fields[0]), NULL, &timer, &problem),
                      ERROR_NONE);
     assert_text(timer->texts.target, "http://h:1/a");
@@ -557,11 +558,10 @@ static bool is_json(struct bytes text)
 /* It is no JSON exactly when it is not. */
 static void assert_told(struct bytes text)
 {
-    struct problem problem;
-    struct timer *timer;
-    uint32_t fields;
-
     for (int i = 0; i < 2; i++) {
+        struct problem problem;
+        struct timer *timer;
+        uint32_t fields;
         enum error_code code = i ? timer_check_parse(PATCH, text, &fields, &timer, &problem)
                                  : timer_check_parse(CREATE, text, NULL, &timer, &problem);
 
@@ -577,12 +577,12 @@ static void assert_told(struct bytes text)
 static void test_spoiled(void **state)
 {
     static const char others[] = "x0-\"\\{}[]:, t\xff\x01";
-    char spoiled[600];
 
     (void)state;
     for (size_t i = 0; i < sizeof(all_fields) / sizeof(all_fields[0]); i++) {
         struct bytes text = bytes_of(all_fields[i]);
 
+        char spoiled[600];
         assert_true(text.size < sizeof(spoiled));
         for (size_t at = 0; at < text.size; at++) {
             size_t rest = text.size - at - 1;
@@ -620,10 +620,10 @@ static void test_patch(void **state)
         {"{\"labels\":{},\"after\":1,\"retry\":{\"base\":5}}",
          PATCH_LABELS | PATCH_DUE | PATCH_RETRY},
     };
-    struct timer *timer;
-    uint32_t fields;
 
     (void)state;
+    struct timer *timer;
+    uint32_t fields;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         timer = parsed(PATCH, cases[i].json, &fields);
         assert_int_equal(fields, cases[i].fields);

@@ -101,12 +101,13 @@ static size_t distance(struct bytes a, struct bytes b)
 enum error_code timer_parse_unknown(struct timer_parse *parse, const char *parent,
                                     struct bytes name, const char *const *known, size_t known_count)
 {
-    char pointer[sizeof(parse->problem->faults[0].pointer)], text[TIMER_NAME_TEXT_SIZE];
-    const char *nearest = NULL;
+    char pointer[sizeof(parse->problem->faults[0].pointer)];
     size_t nearest_distance = 1 + name.size / 4; /* further off is another word */
 
     timer_pointer(parent, name, pointer, sizeof(pointer));
+    char text[TIMER_NAME_TEXT_SIZE];
     timer_name_text(name, text);
+    const char *nearest = NULL;
     for (size_t i = 0; i < known_count && name.size <= NEAR_SIZE_MAX; i++) {
         size_t off = distance(name, bytes_of(known[i]));
 

@@ -18,13 +18,11 @@ enum error_code timer_parse_every(struct timer_parse *parse)
 
 enum error_code timer_parse_count(struct timer_parse *parse)
 {
-    enum error_code code;
-
     if (json_peek(&parse->reader) == JSON_NONE)
         return timer_parse_not_json(parse);
     if (json_peek(&parse->reader) != JSON_NUMBER)
         return timer_parse_invalid(parse, "#/count", "It must be a number");
-    code = timer_parse_integer(parse, "#/count", &parse->schedule.count);
+    enum error_code code = timer_parse_integer(parse, "#/count", &parse->schedule.count);
     if (!code && (parse->schedule.count < 1 || parse->schedule.count > SCHEDULE_COUNT_MAX))
         code = timer_parse_invalid(parse, "#/count", "It must be 1 to %llu",
                                    (unsigned long long)SCHEDULE_COUNT_MAX);
@@ -120,13 +118,13 @@ static enum error_code read_late_member(struct timer_parse *parse, struct bytes 
 enum error_code timer_parse_late(struct timer_parse *parse)
 {
     enum error_code code = timer_parse_enter_object(parse, "#/late");
-    struct json_string name;
-    unsigned seen = 0;
-    char local[32];
 
     if (code)
         return code;
+    struct json_string name;
+    unsigned seen = 0;
     while (json_next_member(&parse->reader, &name)) {
+        char local[32];
         code = read_late_member(parse, timer_member_name(&name, local, sizeof(local)), &seen);
         if (code)
             return code;
@@ -137,13 +135,13 @@ enum error_code timer_parse_late(struct timer_parse *parse)
 enum error_code timer_parse_spread(struct timer_parse *parse)
 {
     enum error_code code = timer_parse_enter_object(parse, "#/spread");
-    struct json_string raw;
-    char local[32];
 
     if (code)
         return code;
+    struct json_string raw;
     while (!code && json_next_member(&parse->reader, &raw)) {
         static const char *const known[] = {"window"};
+        char local[32];
         struct bytes name = timer_member_name(&raw, local, sizeof(local));
 
         if (!bytes_equal(name, BYTES("window")))
@@ -193,8 +191,6 @@ enum error_code timer_parse_when(struct timer_parse *parse)
 {
     const bool recurs = HAS(parse, every) || HAS(parse, cron);
     struct schedule_spec *spec = &parse->schedule;
-    struct schedule schedule;
-    struct error error;
     enum error_code code = timer_schedule_check_together(parse);
 
     if (code)
@@ -207,6 +203,8 @@ enum error_code timer_parse_when(struct timer_parse *parse)
     }
     if (HAS(parse, at))
         spec->from = parse->due;
+    struct schedule schedule;
+    struct error error;
     switch (schedule_make(spec, parse->now, &parse->limits->zones, &schedule, &error)) {
     case ERROR_NONE:
         break;

@@ -9,12 +9,12 @@
 
 static void assert_shown(const struct timer *timer, const char *expected)
 {
-    struct json_reader reader;
     struct buffer buffer;
 
     buffer_init(&buffer);
     timer_json_format(timer, &buffer);
     assert_false(buffer_failed(&buffer));
+    struct json_reader reader;
     json_reader_init(&reader, buffer_bytes(&buffer));
     assert_true(json_skip(&reader, NULL) && json_finish(&reader));
     assert_text(buffer_bytes(&buffer), expected);
@@ -35,10 +35,11 @@ static void test_shown(void **state)
         .retry = RETRY_POLICY_DEFAULT,
         .texts = {.target = BYTES("https://shop.example/recheck?a=\"")},
     };
-    char id[TIMER_ID_TEXT_SIZE], expected[1000];
 
     (void)state;
+    char id[TIMER_ID_TEXT_SIZE];
     timer_id_format(&timer.id, id);
+    char expected[1000];
     snprintf(expected, sizeof(expected),
              "{\"id\":\"%s\",\"due\":\"2026-11-20T23:59:59.250Z\",\"state\":\"scheduled\","
              "\"version\":3," TARGET "," RETRY
@@ -99,11 +100,11 @@ static void test_damaged_headers(void **state)
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct timer timer = {.retry = RETRY_POLICY_DEFAULT,
                               .texts = {.headers = bytes_of(texts[i])}};
-        struct json_reader reader;
         struct buffer buffer;
 
         buffer_init(&buffer);
         timer_json_format(&timer, &buffer);
+        struct json_reader reader;
         json_reader_init(&reader, buffer_bytes(&buffer));
         assert_true(json_skip(&reader, NULL) && json_finish(&reader));
         buffer_deinit(&buffer);
@@ -139,11 +140,11 @@ static void random_texts(struct random *random, struct sent *sent, struct timer_
 {
     static const char *const payloads[] = {"null", "[1 , 2]", "{\"a\":{}}", "\"\\u0000\"", "-1e5"};
     size_t labels = random_below(random, 4), headers = random_below(random, 3);
-    char text[40];
 
     buffer_clear(&sent->labels);
     buffer_clear(&sent->headers);
     buffer_clear(&sent->payload);
+    char text[40];
     for (size_t i = 0; i < labels; i++) {
         buffer_append_text(&sent->labels, i ? "," : "{");
         text[0] = (char)('a' + i); /* so that no name comes twice */
@@ -181,13 +182,13 @@ static void timer_json_test_resend(struct bytes shown, struct buffer *out)
     static const char *const kept[] = {"due",         "target",       "payload", "headers",
                                        "body_base64", "content_type", "labels",  "retry"};
     struct json_reader reader;
-    struct json_string name;
-    struct bytes value;
     const char *separator = "{";
 
     json_reader_init(&reader, shown);
     assert_int_equal(json_peek(&reader), JSON_OBJECT);
     assert_true(json_enter_object(&reader));
+    struct json_string name;
+    struct bytes value;
     while (json_next_member(&reader, &name)) {
         assert_true(json_skip(&reader, &value));
         for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
@@ -210,18 +211,16 @@ static void timer_json_test_round_trip(void **state)
     const char *seed_text = getenv("TEST_SEED");
     uint64_t seed = seed_text ? strtoull(seed_text, NULL, 10) : (uint64_t)time(NULL);
     struct random random = random_seeded(seed);
-    struct buffer shown = {0}, again = {0};
-    struct sent sent = {0};
 
     (void)state;
     print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
+    struct buffer shown = {0}, again = {0};
+    struct sent sent = {0};
     for (int run = 0; run < 3000; run++) {
         struct timer_texts texts;
-        struct timer *timer, *back = NULL;
-        struct problem problem;
 
         random_texts(&random, &sent, &texts);
-        timer = timer_alloc(&texts);
+        struct timer *timer = timer_alloc(&texts);
         assert_non_null(timer);
         timer->due.ms = random_below(&random, WALL_MS_MAX + 1);
         timer->retry = (struct retry_policy){
@@ -231,6 +230,8 @@ static void timer_json_test_round_trip(void **state)
         buffer_clear(&again);
         timer_json_format(timer, &shown);
         timer_json_test_resend(buffer_bytes(&shown), &again);
+        struct timer *back = NULL;
+        struct problem problem;
         if (timer_check_parse(CREATE, buffer_bytes(&again), NULL, &back, &problem))
             fail_msg("%.*s: %s %s", (int)again.size, again.data, problem.faults[0].pointer,
                      problem.faults[0].detail);

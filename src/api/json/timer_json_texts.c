@@ -59,13 +59,12 @@ static enum error_code decode(struct timer_parse *parse, const struct json_strin
                               struct bytes *ret_text)
 {
     size_t start = parse->scratch.size;
-    enum error_code code;
 
     if (!string->escaped) {
         *ret_text = string->raw;
         return ERROR_NONE;
     }
-    code = need_scratch(parse);
+    enum error_code code = need_scratch(parse);
     if (code)
         return code;
     scratch_decode(&parse->scratch, string);
@@ -89,11 +88,11 @@ enum error_code timer_parse_string(struct timer_parse *parse, const char *pointe
 enum error_code timer_parse_string_into(struct timer_parse *parse, const char *pointer,
                                         char room[TIMER_JSON_NAME_ROOM], struct bytes *ret_text)
 {
-    struct json_string string;
     enum json_type type = json_peek(&parse->reader);
 
     if (type != JSON_STRING && !json_error(&parse->reader))
         return timer_parse_invalid(parse, pointer, "It must be a string");
+    struct json_string string;
     if (!json_read_string(&parse->reader, &string))
         return timer_parse_not_json(parse);
     *ret_text = string.raw;
@@ -129,8 +128,6 @@ struct bytes timer_parse_kept(const struct timer_parse *parse, size_t start)
 enum error_code timer_parse_target(struct timer_parse *parse)
 {
     const struct timer_json_limits *limits = parse->limits;
-    struct error error;
-    struct target target;
     struct bytes text;
     enum error_code code = timer_parse_string(parse, "#/target", &text);
 
@@ -139,6 +136,8 @@ enum error_code timer_parse_target(struct timer_parse *parse)
     if (text.size > limits->target_bytes_max)
         return timer_parse_invalid(parse, "#/target", "It may have at most %zu bytes",
                                    limits->target_bytes_max);
+    struct error error;
+    struct target target;
     code = target_parse(text, &target, &error);
     if (!code && limits->target_check)
         code = limits->target_check(limits->target_context, limits->tenant, text, &target, &error);
@@ -168,7 +167,6 @@ enum error_code timer_parse_body_base64(struct timer_parse *parse)
 {
     struct timer_scratch *scratch = &parse->scratch;
     struct bytes text;
-    size_t size;
     enum error_code code = timer_parse_string(parse, "#/body_base64", &text);
 
     if (!code)
@@ -180,6 +178,7 @@ enum error_code timer_parse_body_base64(struct timer_parse *parse)
         scratch->size -= text.size;
     if (base64_decoded_size_max(text.size) > scratch->capacity - scratch->size)
         abort(); /* bytes are fewer than their text */
+    size_t size;
     if (!base64_decode(text, scratch->data + scratch->size, &size))
         return timer_parse_invalid(parse, "#/body_base64",
                                    "It is not base64 (RFC 4648, with padding)");
@@ -215,23 +214,22 @@ static bool is_header_value(struct bytes text)
 
 enum error_code timer_parse_content_type(struct timer_parse *parse)
 {
-    struct bytes text, type, subtype;
+    struct bytes text;
     enum error_code code = timer_parse_string(parse, "#/content_type", &text);
-    const char *end, *slash;
 
     if (code)
         return code;
     if (text.size > TIMER_JSON_TYPE_SIZE_MAX)
         return timer_parse_invalid(parse, "#/content_type", "It may have at most %d bytes",
                                    TIMER_JSON_TYPE_SIZE_MAX);
-    end = text.size ? memchr(text.data, ';', text.size) : NULL;
+    const char *end = text.size ? memchr(text.data, ';', text.size) : NULL;
     if (!end)
         end = text.data + text.size;
     while (end > text.data && end[-1] == ' ')
         end--;
-    slash = end > text.data ? memchr(text.data, '/', (size_t)(end - text.data)) : NULL;
-    type = (struct bytes){text.data, slash ? (size_t)(slash - text.data) : 0};
-    subtype = (struct bytes){slash ? slash + 1 : NULL, slash ? (size_t)(end - slash - 1) : 0};
+    const char *slash = end > text.data ? memchr(text.data, '/', (size_t)(end - text.data)) : NULL;
+    struct bytes type = {text.data, slash ? (size_t)(slash - text.data) : 0};
+    struct bytes subtype = {slash ? slash + 1 : NULL, slash ? (size_t)(end - slash - 1) : 0};
     if (!is_token(type) || !is_token(subtype) || !is_header_value(text))
         return timer_parse_invalid(parse, "#/content_type",
                                    "It must be a media type such as text/plain");
@@ -289,7 +287,6 @@ static enum error_code timer_texts_read_members(struct timer_parse *parse, const
 {
     struct json_reader *reader = &parse->reader;
     enum json_type type = json_peek(reader);
-    struct json_string name;
 
     members->at = members->local;
     members->count = 0;
@@ -298,9 +295,8 @@ static enum error_code timer_texts_read_members(struct timer_parse *parse, const
         return timer_parse_invalid(parse, pointer, "It must be an object of strings");
     if (type == JSON_NONE || !json_enter_object(reader))
         return timer_parse_not_json(parse);
+    struct json_string name;
     while (json_next_member(reader, &name)) {
-        struct member *member;
-
         type = json_peek(reader);
         if (type == JSON_NONE)
             break;
@@ -310,7 +306,7 @@ static enum error_code timer_texts_read_members(struct timer_parse *parse, const
             return timer_parse_invalid(parse, pointer, "It may have at most %zu members", max);
         if (members->count == members->capacity && !members_grow(members))
             return timer_texts_no_memory(parse);
-        member = &members->at[members->count];
+        struct member *member = &members->at[members->count];
         member->name = name;
         if (!json_read_string(reader, &member->value))
             break;
@@ -325,10 +321,9 @@ static enum error_code store_header(struct timer_parse *parse, const struct memb
 {
     struct timer_scratch *scratch = &parse->scratch;
     size_t start = scratch->size;
-    struct bytes name, value;
 
     scratch_decode(scratch, &member->name);
-    name = scratch_since(scratch, start);
+    struct bytes name = scratch_since(scratch, start);
     if (!is_token(name))
         return member_invalid(parse, "#/headers", &member->name, "This is no name of a header");
     if (webhook_header_is_reserved(name))
@@ -341,7 +336,7 @@ static enum error_code store_header(struct timer_parse *parse, const struct memb
     scratch_put(scratch, ": ", 2);
     start = scratch->size;
     scratch_decode(scratch, &member->value);
-    value = scratch_since(scratch, start);
+    struct bytes value = scratch_since(scratch, start);
     if (!is_header_value(value))
         return member_invalid(parse, "#/headers", &member->name,
                               "A header's value is not empty, has no space at its ends and no "
@@ -385,9 +380,9 @@ static enum error_code store_label_text(struct timer_parse *parse, const struct 
                                         const struct json_string *string, struct bytes *ret_raw)
 {
     struct timer_scratch *scratch = &parse->scratch;
-    char local[LABEL_SIZE_MAX];
     struct bytes text = string->raw;
     size_t start = scratch->size;
+    char local[LABEL_SIZE_MAX];
 
     if (string->escaped) {
         text.data = local;
@@ -418,11 +413,8 @@ static enum error_code store_label_text(struct timer_parse *parse, const struct 
 static enum error_code store_label(struct timer_parse *parse, const struct members *members,
                                    struct member *member)
 {
-    struct bytes value;
-    enum error_code code;
-
     scratch_put(&parse->scratch, member == members->at ? "{" : ",", 1);
-    code = store_label_text(parse, member, &member->name, &member->stored_name);
+    enum error_code code = store_label_text(parse, member, &member->name, &member->stored_name);
     if (code)
         return code;
     if (member->stored_name.size == 0)
@@ -431,6 +423,7 @@ static enum error_code store_label(struct timer_parse *parse, const struct membe
         if (bytes_equal(before->stored_name, member->stored_name))
             return member_invalid(parse, "#/labels", &member->name, "This label is named twice");
     scratch_put(&parse->scratch, ":", 1);
+    struct bytes value;
     return store_label_text(parse, member, &member->value, &value);
 }
 

@@ -24,9 +24,9 @@ static void test_payload(void **state)
         "[123456789012345678901234567890]",
         "\"34567890123456789012345678901234567890\"", /* 40 bytes with the quotes */
     };
-    struct timer *timer;
 
     (void)state;
+    struct timer *timer;
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
         char json[200];
 
@@ -115,13 +115,12 @@ static void test_bad_target(void **state)
         {TO("\"http://h/" TIMES_32("aa") "\""), "#/target", "It may have at most 64 bytes"},
         {TO("\"http://h\",\"target\":\"http://h\""), "#/target", "It is given twice"},
     };
-    struct timer *timer;
 
     (void)state;
     ASSERT_REFUSED(CREATE, ERROR_INVALID, cases);
-    timer = parsed(CREATE,
-                   TO("\"http://h/012345678901234567890123456789012345678901234567890/\\u0035/7\""),
-                   NULL);
+    struct timer *timer = parsed(
+        CREATE, TO("\"http://h/012345678901234567890123456789012345678901234567890/\\u0035/7\""),
+        NULL);
     assert_int_equal(timer->texts.target.size, 64);
     timer_free(timer);
 }
@@ -145,10 +144,9 @@ static void test_headers(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char json[200];
-        struct timer *timer;
 
         snprintf(json, sizeof(json), ONE("\"headers\":%s"), cases[i].json);
-        timer = parsed(CREATE, json, NULL);
+        struct timer *timer = parsed(CREATE, json, NULL);
         assert_text(timer->texts.headers, cases[i].stored);
         timer_free(timer);
     }
@@ -230,10 +228,9 @@ static void test_labels(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char json[2000];
-        struct timer *timer;
 
         snprintf(json, sizeof(json), ONE("\"labels\":%s"), cases[i].json);
-        timer = parsed(CREATE, json, NULL);
+        struct timer *timer = parsed(CREATE, json, NULL);
         assert_text(timer->texts.labels, cases[i].stored);
         timer_free(timer);
     }
@@ -270,8 +267,6 @@ static void test_sizes(void **state)
     (void)state;
     for (size_t size = 1000; size < 1050; size++) {
         struct buffer buffer;
-        struct timer *timer = NULL;
-        struct problem problem;
 
         buffer_init(&buffer);
         buffer_append_text(&buffer, ONE("\"headers\":{\"\\u0041\":\"b\"},"
@@ -280,6 +275,8 @@ static void test_sizes(void **state)
         while (buffer.size < size)
             buffer_append(&buffer, " ", 1);
         buffer_append(&buffer, "}", 1);
+        struct timer *timer = NULL;
+        struct problem problem;
         assert_int_equal(timer_check_parse(CREATE, buffer_bytes(&buffer), NULL, &timer, &problem),
                          ERROR_NONE);
         assert_text(timer->texts.headers, "A: b\n");
@@ -294,12 +291,12 @@ static void test_sizes(void **state)
 static void test_escaped_base64(void **state)
 {
     struct timer_json_limits wide = limits;
-    struct timer *timer = NULL;
-    struct problem problem;
-    uint32_t fields;
 
     (void)state;
     wide.payload_bytes_max = 4000;
+    struct timer *timer = NULL;
+    struct problem problem;
+    uint32_t fields;
     assert_int_equal(timer_json_parse_patch(
                          BYTES("{\"content_type\":\"a\\/b\",\"body_base64\":\"" TIMES_256("Zm9v")
                                    TIMES_256("Zm9v") "\\/+\\/+\"}"),
@@ -316,16 +313,14 @@ static void test_escaped_base64(void **state)
 static void test_many(void **state)
 {
     struct timer_json_limits wide = limits;
-    struct buffer labels, headers;
 
     (void)state;
     wide.labels_max = 1000;
     wide.headers_bytes_max = 10000;
     for (size_t more = 0; more < 2; more++) {
-        struct timer *timer = NULL;
-        struct problem problem;
-
+        struct buffer labels;
         buffer_init(&labels);
+        struct buffer headers;
         buffer_init(&headers);
         buffer_append_text(&labels, "{\"after\":0,\"target\":\"http://h\",\"labels\":{\"a\":\"\"");
         buffer_append_text(&headers,
@@ -336,6 +331,8 @@ static void test_many(void **state)
             buffer_printf(&headers, ",\"%zu\":\"b\"", i);
         buffer_append_text(&labels, "}}");
         buffer_append_text(&headers, "}}");
+        struct timer *timer = NULL;
+        struct problem problem;
         if (more) {
             assert_int_equal(
                 timer_json_parse_create(buffer_bytes(&labels), &wide, NOW, &timer, &problem),

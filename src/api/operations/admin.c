@@ -20,14 +20,14 @@ void admin_closed(struct call *call)
 static void answer_backup(struct node_backup *backup)
 {
     struct call *call = list_item(backup, struct admin_backup, node)->call;
-    char finished[RFC3339_TEXT_SIZE];
-    struct buffer body;
 
     if (backup->result) {
         call_answer_error(call, backup->result, backup->error.text);
         return;
     }
+    struct buffer body;
     buffer_init(&body);
+    char finished[RFC3339_TEXT_SIZE];
     rfc3339_format(backup->finished, finished);
     buffer_append_text(&body, "{\"name\":");
     json_append_string(&body, bytes_of(backup->name));
@@ -58,7 +58,6 @@ static const char *detail_of(enum error_code code)
 void admin_backup(struct call *call)
 {
     struct admin_backup *backup = calloc(1, sizeof(*backup));
-    enum error_code code;
 
     if (!backup) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
@@ -67,7 +66,7 @@ void admin_backup(struct call *call)
     call->state = backup;
     backup->call = call;
     backup->node.done = answer_backup;
-    code = node_backup_start(call->api->options.node, &backup->node);
+    enum error_code code = node_backup_start(call->api->options.node, &backup->node);
     if (code)
         call_answer_error(call, code, detail_of(code));
 }

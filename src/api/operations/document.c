@@ -20,15 +20,15 @@
 static struct bytes document_member(struct bytes object, const char *name)
 {
     struct json_reader reader;
-    struct json_string member;
-    struct bytes value;
 
     json_reader_init(&reader, object);
     if (object.size == 0 || !json_enter_object(&reader))
         return (struct bytes){0};
+    struct json_string member;
     while (json_next_member(&reader, &member)) {
         bool is_found = bytes_equal(member.raw, bytes_of(name));
 
+        struct bytes value;
         if (!json_skip(&reader, &value))
             break;
         if (is_found)
@@ -77,12 +77,11 @@ uint64_t document_refusals(const struct route *route)
 /* The name of an error in components/responses: that of its type, as a type of a program has it. */
 static void document_append_response(enum error_code error, struct buffer *out)
 {
-    bool is_start = true;
-
     if (error == ERROR_OVERLOADED) { /* for every error with its status */
         buffer_append_text(out, "Unavailable");
         return;
     }
+    bool is_start = true;
     for (const char *at = error_slug(error); *at; at++) {
         char letter = (char)(is_start ? toupper(*at) : *at);
 

@@ -17,10 +17,10 @@
 static json_t *document_parsed(void)
 {
     struct buffer text;
-    json_error_t error;
 
     buffer_init(&text);
     document_format(routes, routes_count, &text);
+    json_error_t error;
     json_t *document = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES, &error);
     if (!document)
         fail_msg("%s at %.80s", error.text, text.data + error.position);
@@ -59,7 +59,6 @@ static void document_check_references(const json_t *document, json_t *value)
 {
     const char *name;
     json_t *part;
-    size_t i;
 
     json_object_foreach(value, name, part)
     {
@@ -67,6 +66,7 @@ static void document_check_references(const json_t *document, json_t *value)
             fail_msg("%s leads nowhere", json_string_value(part));
         document_check_references(document, part);
     }
+    size_t i;
     json_array_foreach(value, i, part) document_check_references(document, part);
 }
 
@@ -119,11 +119,11 @@ static void every_route_is_documented(void **state)
 static void every_part_belongs_to_a_route(void **state)
 {
     json_t *parts = json_loadb(openapi_parts, openapi_parts_size, JSON_REJECT_DUPLICATES, NULL);
-    const char *name;
-    json_t *part;
 
     (void)state;
     assert_non_null(parts);
+    const char *name;
+    json_t *part;
     json_object_foreach(json_object_get(parts, "operations"), name, part)
     {
         bool is_used = false;
@@ -156,9 +156,9 @@ static void overview_has_a_row_for_each_route(void **state)
                   .refusals = UINT64_C(1) << ERROR_GONE | UINT64_C(1) << ERROR_INVALID}},
         {"GET", "/b", ACCESS_OPEN, "b", .docs = {"getB", "b", "Get it", .answers = {{200, ""}}}},
     };
-    struct buffer text;
 
     (void)state;
+    struct buffer text;
     buffer_init(&text);
     document_format_overview(rows, 2, &text);
     buffer_append(&text, "", 1);

@@ -48,12 +48,11 @@ void service_metrics(struct call *call)
 void service_problem(struct call *call)
 {
     for (unsigned error = ERROR_NONE + 1; error < ERROR_COUNT; error++) {
-        struct problem problem;
-        struct buffer body;
-
         if (!bytes_equal(call->parameter, bytes_of(error_slug((enum error_code)error))))
             continue;
+        struct problem problem;
         problem_set(&problem, (enum error_code)error, "", "%s", "");
+        struct buffer body;
         buffer_init(&body);
         problem_format(&problem, &body);
         call_answer_json(call, 200, &body);

@@ -58,10 +58,12 @@ void queues_closed(struct call *call)
 static void append_item(struct buffer *out, const struct queues_item *item)
 {
     const struct timer *timer = item->timer;
-    char receipt[QUEUE_RECEIPT_SIZE], due[RFC3339_TEXT_SIZE], id[TIMER_ID_TEXT_SIZE];
+    char receipt[QUEUE_RECEIPT_SIZE];
 
     queue_receipt_format(item->receipt, receipt);
+    char id[TIMER_ID_TEXT_SIZE];
     timer_id_format(&timer->id, id);
+    char due[RFC3339_TEXT_SIZE];
     rfc3339_format(timer->due, due);
     buffer_append_text(out, "{\"receipt\":\"");
     buffer_append_text(out, receipt);
@@ -83,9 +85,7 @@ static void lease_answer(struct call *call)
 {
     const struct worker *worker = call->state;
     const struct queue_request *request = &worker->node.queue;
-    char until[RFC3339_TEXT_SIZE];
     const char *separator = "";
-    struct buffer body;
 
     if (request->error) { /* out of memory: the leases made so far end by themselves */
         call_answer_error(call, request->error, "");
@@ -94,6 +94,7 @@ static void lease_answer(struct call *call)
     /* The limit may have been reached while the worker waited. The leases end by themselves. */
     if (call_refuses_large_answer(call))
         return;
+    struct buffer body;
     buffer_init(&body);
     buffer_append_text(&body, "{\"items\":[");
     for (size_t i = 0; i < worker->item_count; i++) {
@@ -101,6 +102,7 @@ static void lease_answer(struct call *call)
         append_item(&body, &worker->items[i]);
         separator = ",";
     }
+    char until[RFC3339_TEXT_SIZE];
     rfc3339_format(instant_wall(worker->leased_until), until);
     buffer_append_text(&body, "],\"leased_until\":\"");
     buffer_append_text(&body, until);
@@ -147,10 +149,10 @@ static void lease_keep(struct node_queue_request *request)
 {
     struct worker *worker = list_item(request, struct worker, node);
     const size_t from = worker->item_count;
-    size_t count = 0;
 
     if (from == 0)
         worker->leased_until = request->queue.leased_until;
+    size_t count = 0;
     LIST_FOR_EACH (request->queue.leases, link)
         count++;
     if (worker->is_short || !reserve_items(worker, count)) {
@@ -187,10 +189,10 @@ static void report_answer(struct call *call)
         [QUEUE_OK] = "\"ok\"", [QUEUE_STALE] = "\"stale\"", [QUEUE_UNKNOWN] = "\"unknown\""};
     const struct worker *worker = call->state;
     const size_t count = worker->node.queue.receipt_count;
-    size_t counts[3] = {0};
     struct buffer body;
 
     buffer_init(&body);
+    size_t counts[3] = {0};
     for (size_t i = 0; i < count; i++)
         counts[worker->verdicts[i]]++;
     buffer_printf(&body, "{\"ok\":%zu,\"stale\":%zu,\"unknown\":%zu,\"results\":[",
@@ -216,7 +218,6 @@ static struct worker *worker_create(struct call *call, enum queue_kind kind)
 {
     const struct config *config = call->api->options.config;
     struct worker *worker = calloc(1, sizeof(*worker));
-    struct problem problem;
 
     if (!worker) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
@@ -224,6 +225,7 @@ static struct worker *worker_create(struct call *call, enum queue_kind kind)
     }
     call->state = worker;
     worker->call = call;
+    struct problem problem;
     if (queues_json_parse(buffer_bytes(&call->body), kind, config->queue_wait_max_ms, &worker->ask,
                           &problem)) {
         call_answer_problem(call, &problem);
@@ -238,10 +240,8 @@ static struct worker *worker_create(struct call *call, enum queue_kind kind)
 
 static void queues_submit(struct worker *worker, void (*done)(struct node_queue_request *request))
 {
-    enum error_code error;
-
     worker->node.done = done;
-    error = node_queue_submit(worker->call->api->options.node, &worker->node);
+    enum error_code error = node_queue_submit(worker->call->api->options.node, &worker->node);
     if (error)
         call_answer_error(worker->call, error, "");
 }

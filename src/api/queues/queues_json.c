@@ -66,7 +66,6 @@ static enum error_code queues_json_read_duration(struct queues_reading *reading,
                                                  uint64_t max_ms, uint64_t *ret_ms)
 {
     struct timer_parse *parse = &reading->parse;
-    char min_text[DURATION_TEXT_SIZE], max_text[DURATION_TEXT_SIZE];
     struct error error;
     struct bytes text;
     enum error_code code;
@@ -90,7 +89,9 @@ static enum error_code queues_json_read_duration(struct queues_reading *reading,
     if (code)
         return code;
     if (ms < min_ms || ms > max_ms) {
+        char min_text[DURATION_TEXT_SIZE];
         duration_format(min_ms, min_text);
+        char max_text[DURATION_TEXT_SIZE];
         duration_format(max_ms, max_text);
         return timer_parse_invalid(parse, pointer, "It must be %s to %s", min_text, max_text);
     }
@@ -102,12 +103,11 @@ static enum error_code read_max(struct queues_reading *reading)
 {
     struct timer_parse *parse = &reading->parse;
     enum json_type type = json_peek(&parse->reader);
-    enum error_code code;
-    uint64_t value;
 
     if (type != JSON_NUMBER && type != JSON_NONE)
         return timer_parse_invalid(parse, "#/max", "It must be a number");
-    code = queues_json_read_number(reading, "#/max", &value);
+    uint64_t value;
+    enum error_code code = queues_json_read_number(reading, "#/max", &value);
     if (code)
         return code;
     if (value < 1 || value > QUEUES_ITEMS_MAX)
@@ -120,7 +120,6 @@ static enum error_code read_receipt(struct queues_reading *reading)
 {
     struct timer_parse *parse = &reading->parse;
     struct queues_ask *ask = reading->ask;
-    struct queue_receipt receipt = {0}; /* no lease has the number 0 */
     struct bytes text;
     enum error_code code = timer_parse_string(parse, "#/receipts", &text);
 
@@ -129,6 +128,7 @@ static enum error_code read_receipt(struct queues_reading *reading)
     if (ask->receipt_count == QUEUES_RECEIPTS_MAX)
         return timer_parse_invalid(parse, "#/receipts", "There may be at most %d",
                                    QUEUES_RECEIPTS_MAX);
+    struct queue_receipt receipt = {0}; /* no lease has the number 0 */
     queue_receipt_parse(text, &receipt);
     ask->receipts[ask->receipt_count++] = receipt;
     return ERROR_NONE;
@@ -210,7 +210,6 @@ static enum error_code queues_json_read_field(void *context, struct bytes name)
     struct queues_reading *reading = context;
     struct queues_ask *ask = reading->ask;
     enum ask_field field;
-    char pointer[32];
 
     for (field = 0; field < ASK_FIELD_COUNT; field++)
         if (bytes_equal(name, bytes_of(fields[field].name)) && fields[field].kinds & reading->kinds)
@@ -218,6 +217,7 @@ static enum error_code queues_json_read_field(void *context, struct bytes name)
     if (field == ASK_FIELD_COUNT)
         return queues_json_unknown_field(reading, name);
     if (reading->seen & 1u << field) {
+        char pointer[32];
         timer_pointer("#", name, pointer, sizeof(pointer));
         return timer_parse_invalid(&reading->parse, pointer, "It is given twice");
     }
@@ -274,10 +274,10 @@ enum error_code queues_json_parse(struct bytes json, enum queue_kind kind, uint6
         .ask = &ask,
         .kinds = 1u << kind,
         .wait_ms_max = wait_ms_max};
-    enum error_code code;
 
     json_reader_init(&reading.parse.reader, json);
-    code = timer_parse_prefer_not_json(&reading.parse, queues_json_read_fields(&reading));
+    enum error_code code =
+        timer_parse_prefer_not_json(&reading.parse, queues_json_read_fields(&reading));
     if (reading.parse.scratch.data != local)
         free(reading.parse.scratch.data);
     if (code)

@@ -20,12 +20,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     enum queue_kind kind = size ? (enum queue_kind)(data[0] % 4) : QUEUE_LEASE;
     size_t length = size ? size - 1 : 0;
     char *copy = malloc(length + !length); /* so that a look past it is seen */
-    struct queues_ask ask;
-    struct problem problem;
 
     queues_json_fuzz_check(copy != NULL);
     if (length)
         memcpy(copy, data + 1, length);
+    struct queues_ask ask;
+    struct problem problem;
     if (queues_json_parse((struct bytes){copy, length}, kind, 20000, &ask, &problem)) {
         queues_json_fuzz_check(problem.code == ERROR_INVALID || problem.code == ERROR_NOT_JSON);
     } else {

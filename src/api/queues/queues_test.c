@@ -47,11 +47,9 @@ static void queues_test_create(struct api_fixture *fixture, const char *json)
 /* The answer's JSON; to be given back. */
 static json_t *post(struct api_fixture *fixture, const char *path, const char *body)
 {
-    json_t *json;
-
     fixture_ask(fixture, "POST", path, FIXTURE_JSON, bytes_of(body), 200, NULL);
-    json = json_loadb(fixture->reply.body.data, fixture->reply.body.size, JSON_REJECT_DUPLICATES,
-                      NULL);
+    json_t *json = json_loadb(fixture->reply.body.data, fixture->reply.body.size,
+                              JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(json);
     return json;
 }
@@ -72,10 +70,9 @@ static void queues_test_report(struct api_fixture *fixture, const char *path, co
                                const char *more, const char *word)
 {
     char body[512];
-    json_t *answer;
 
     snprintf(body, sizeof(body), "{\"receipts\":[\"%s\"]%s}", receipt, more);
-    answer = post(fixture, path, body);
+    json_t *answer = post(fixture, path, body);
     assert_int_equal(json_integer_value(json_object_get(answer, word)), 1);
     assert_string_equal(json_string_value(json_array_get(json_object_get(answer, "results"), 0)),
                         word);
@@ -86,8 +83,6 @@ static void queues_test_report(struct api_fixture *fixture, const char *path, co
 static void one_life(void **state)
 {
     struct api_fixture *fixture = *state;
-    char receipt[64];
-    json_t *answer;
 
     queues_test_create(fixture, "{\"after\":0,\"target\":\"queue:mail\",\"payload\":{\"order\":42},"
                                 "\"labels\":{\"team\":\"a\"},\"headers\":{\"x-a\":\"b\"}}");
@@ -95,7 +90,7 @@ static void one_life(void **state)
                        "{\"after\":0,\"target\":\"queue:mail?priority=9\",\"body_base64\":\"AAE=\","
                        "\"content_type\":\"x/y\"}");
     queues_test_create(fixture, "{\"after\":0,\"target\":\"queue:other\"}");
-    answer = post(fixture, LEASE, "{\"max\":10,\"lease\":\"30s\"}");
+    json_t *answer = post(fixture, LEASE, "{\"max\":10,\"lease\":\"30s\"}");
     assert_int_equal(item_count(answer), 2);
     assert_non_null(json_object_get(answer, "leased_until"));
     assert_true(reply_body_contains(&fixture->reply, "\"payload\":{\"order\":42}"));
@@ -103,6 +98,7 @@ static void one_life(void **state)
     assert_true(reply_body_contains(&fixture->reply, "\"headers\":{\"x-a\":\"b\"}"));
     assert_true(reply_body_contains(&fixture->reply, "\"body_base64\":\"AAE=\""));
     assert_true(reply_body_contains(&fixture->reply, "\"attempt\":1"));
+    char receipt[64];
     snprintf(receipt, sizeof(receipt), "%s", item_text(answer, 0, "receipt"));
     queues_test_report(fixture, EXTEND, receipt, ",\"lease\":\"1m\"", "ok");
     queues_test_report(fixture, ACK, receipt, "", "ok");
@@ -124,13 +120,12 @@ static void one_life(void **state)
 static void stale_and_unknown(void **state)
 {
     struct api_fixture *fixture = *state;
-    json_t *answer;
 
     queues_test_report(fixture, ACK, "", "", "stale");
     queues_test_report(fixture, NACK, "00000000000000010000000000000001", "", "stale");
     queues_test_report(fixture, EXTEND, "what is this?", "", "stale");
     queues_test_create(fixture, "{\"after\":0,\"target\":\"queue:mail\"}");
-    answer = post(fixture, LEASE, "{}");
+    json_t *answer = post(fixture, LEASE, "{}");
     queues_test_report(fixture, "/v1/queues/other/ack", item_text(answer, 0, "receipt"), "",
                        "stale");
     node_fake_fail(fixture->node, ERROR_IO);
@@ -205,7 +200,6 @@ static void many_receipts(void **state)
 {
     struct api_fixture *fixture = *state;
     struct buffer body;
-    json_t *answer;
 
     buffer_init(&body);
     for (int count = 1000; count <= 1001; count++) {
@@ -215,7 +209,7 @@ static void many_receipts(void **state)
             buffer_append_text(&body, ",\"a\"");
         buffer_append(&body, "]}", 3);
         if (count == 1000) {
-            answer = post(fixture, ACK, body.data);
+            json_t *answer = post(fixture, ACK, body.data);
             assert_int_equal(json_integer_value(json_object_get(answer, "stale")), 1000);
             assert_int_equal(json_array_size(json_object_get(answer, "results")), 1000);
             json_decref(answer);
@@ -232,7 +226,6 @@ static void long_poll(void **state)
 {
     struct api_fixture *fixture = *state;
     struct client other;
-    struct reply reply;
 
     client_open(&other, api_port(fixture->api));
     client_printf(&other, "POST " LEASE " HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON
@@ -240,6 +233,7 @@ static void long_poll(void **state)
     queues_test_create(fixture, "{\"after\":0,\"target\":\"queue:mail\"}");
     /* Either order of the two requests is fine: both end with the item at the worker. */
     node_fake_tick(fixture->node);
+    struct reply reply;
     assert_true(client_receive(&other, "POST", &reply));
     assert_true(reply_body_contains(&reply, "\"receipt\""));
     client_printf(&other, "POST " LEASE " HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON

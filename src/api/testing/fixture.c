@@ -11,13 +11,12 @@
 struct api_fixture *fixture_start(const char *const *settings)
 {
     struct api_fixture *fixture = calloc(1, sizeof(*fixture));
-    struct api_options options;
-    struct error error;
 
     assert(fixture);
     config_init(&fixture->config);
     fixture->config.listen_port = 0;
     fixture->config.http_threads = 2;
+    struct error error;
     if (config_set(&fixture->config, "allowed_hosts", FIXTURE_HOSTS, &error))
         abort();
     for (; settings && *settings; settings += 2)
@@ -25,7 +24,7 @@ struct api_fixture *fixture_start(const char *const *settings)
             abort();
     fixture->metrics = metrics_create("test", wall_now());
     fixture->node = node_fake_start(FIXTURE_PARTITIONS);
-    options = (struct api_options){
+    struct api_options options = {
         .config = &fixture->config, .metrics = fixture->metrics, .node = fixture->node};
     if (api_start(&options, &fixture->api, &error))
         abort();
@@ -54,14 +53,13 @@ void fixture_stop(struct api_fixture *fixture)
 void fixture_check_problem(const struct reply *reply, int status, const char *slug)
 {
     json_t *problem = json_loadb(reply->body.data, reply->body.size, JSON_REJECT_DUPLICATES, NULL);
-    const char *type;
 
     assert(reply->status == status);
     assert(reply_has_header(reply, "Content-Type", "application/problem+json"));
     assert(problem);
     assert(json_integer_value(json_object_get(problem, "status")) == status);
     assert(json_is_string(json_object_get(problem, "title")));
-    type = json_string_value(json_object_get(problem, "type"));
+    const char *type = json_string_value(json_object_get(problem, "type"));
     assert(type);
     if (slug) {
         const char *last = strrchr(type, '/');
@@ -98,10 +96,8 @@ void fixture_member(const struct api_fixture *fixture, const char *name, char *r
 void fixture_create(struct api_fixture *fixture, const char *json, char ret_path[FIXTURE_PATH_SIZE],
                     struct timer_id *ret_id)
 {
-    struct bytes location;
-
     fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, bytes_of(json), 201, NULL);
-    location = reply_header(&fixture->reply, "Location");
+    struct bytes location = reply_header(&fixture->reply, "Location");
     snprintf(ret_path, FIXTURE_PATH_SIZE, "%.*s", (int)location.size, location.data);
     if (ret_id && timer_id_parse(bytes_of(ret_path + strlen("/v1/timers/")), ret_id))
         abort();

@@ -41,15 +41,15 @@ size_t lines_count(struct bytes text)
 /* Whether a line of the answer is the id of a timer with this payload. */
 void lines_check_created(struct api_fixture *fixture, struct bytes line, unsigned payload)
 {
-    char path[64], text[64];
-    struct reply reply;
-    struct client client;
-
     assert(bytes_has_prefix(line, BYTES("{\"id\":\"")));
     assert(line.size == NDJSON_ID_LINE - 1);
+    char path[64];
     snprintf(path, sizeof(path), "/v1/timers/%.26s", line.data + 7);
+    char text[64];
     snprintf(text, sizeof(text), "\"payload\":%u,", payload);
+    struct client client;
     client_open(&client, api_port(fixture->api));
+    struct reply reply;
     client_ask(&client, "GET", path, "", BYTES(""), &reply);
     assert(reply.status == 200);
     assert(reply_body_contains(&reply, text));

@@ -28,11 +28,9 @@ enum {
 /* In the abstract space: gone with its last owner. */
 static socklen_t socket_name(uint64_t port, struct sockaddr_un *ret_name)
 {
-    int size;
-
     *ret_name = (struct sockaddr_un){.sun_family = AF_UNIX};
-    size = snprintf(ret_name->sun_path + 1, sizeof(ret_name->sun_path) - 1, "tickwheel-%d-%u",
-                    getpid(), (unsigned)port);
+    int size = snprintf(ret_name->sun_path + 1, sizeof(ret_name->sun_path) - 1, "tickwheel-%d-%u",
+                        getpid(), (unsigned)port);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size);
 }
 
@@ -58,7 +56,6 @@ enum error_code __wrap_loop_listen(const char *address, uint16_t port, int *ret_
 struct wire *wire_start(const struct config *config, struct tokens *tokens)
 {
     struct wire *wire = calloc(1, sizeof(*wire));
-    struct api_options options;
 
     REQUIRE(wire);
     wire->config = *config;
@@ -67,7 +64,7 @@ struct wire *wire_start(const struct config *config, struct tokens *tokens)
     wire->metrics = metrics_create("test", wall_now());
     wire->node = node_fake_start(4);
     node_queue_stop_waiting(wire->node);
-    options = (struct api_options){
+    struct api_options options = {
         .config = &wire->config, .metrics = wire->metrics, .node = wire->node, .tokens = tokens};
     REQUIRE(api_start(&options, &wire->api, NULL) == ERROR_NONE);
     return wire;
@@ -131,9 +128,9 @@ void wire_exchange(struct wire *wire, const struct bytes *pieces, size_t count,
     struct pollfd wanted = {.fd = client, .events = POLLIN};
     struct sockaddr_un name;
     socklen_t size = socket_name(wire->config.listen_port, &name);
-    bool is_open = true;
 
     REQUIRE(connect(client, (struct sockaddr *)&name, size) == 0);
+    bool is_open = true;
     for (size_t i = 0; i < count && is_open; i++)
         is_open = deliver(client, pieces[i], ret_answers);
     /* The end comes by itself: together with data the server may see it only at its next sweep. */
@@ -194,9 +191,8 @@ static size_t header_index(struct bytes line, struct bytes *ret_value)
 
 static size_t number_of(struct bytes digits)
 {
-    size_t value = 0;
-
     REQUIRE(digits.size > 0 && digits.size < 10);
+    size_t value = 0;
     for (size_t i = 0; i < digits.size; i++) {
         REQUIRE(digits.data[i] >= '0' && digits.data[i] <= '9');
         value = value * 10 + (size_t)(digits.data[i] - '0');
@@ -215,15 +211,16 @@ static bool begins_with(struct bytes text, const char *begin)
 static size_t take_head(struct bytes *answers, struct wire_reply *ret_reply)
 {
     const size_t length_index = 1, type_index = 2;
-    size_t length = SIZE_MAX;
-    struct bytes line = wire_take_line(answers), value;
-    unsigned seen = 0;
+    struct bytes line = wire_take_line(answers);
 
     REQUIRE(begins_with(line, "HTTP/1.1 ") || begins_with(line, "HTTP/1.0 "));
     REQUIRE(line.size > 13 && line.data[12] == ' ');
     *ret_reply = (struct wire_reply){.status = (int)number_of((struct bytes){line.data + 9, 3}),
                                      .head = *answers};
+    size_t length = SIZE_MAX;
+    unsigned seen = 0;
     while ((line = wire_take_line(answers)).size > 0) {
+        struct bytes value;
         size_t index = header_index(line, &value);
 
         REQUIRE(!(seen & 1u << index));

@@ -65,17 +65,16 @@ static void batch_part_done(struct node_request *request)
 {
     struct batch_part *part = list_item(request, struct batch_part, node);
     struct batch *batch = part->chunk->batch;
-    struct http_request *sleeper = NULL;
-    bool is_last;
 
     pthread_mutex_lock(&batch->lock);
     part->chunk->missing--;
     batch->asked_count--;
+    struct http_request *sleeper = NULL;
     if (batch->is_waiting && batch->asked_count < batch->wake_below) {
         batch->is_waiting = false;
         sleeper = batch->call->http;
     }
-    is_last = !batch->call && batch->asked_count == 0;
+    bool is_last = !batch->call && batch->asked_count == 0;
     pthread_mutex_unlock(&batch->lock);
     if (sleeper)
         http_request_resume(sleeper);
@@ -126,18 +125,15 @@ enum sending {
  * goes later. */
 static enum sending send_parts(struct batch *batch, struct batch_chunk *chunk)
 {
-    struct batch_part *part;
-
     /* With nothing else under way, the node has room for each part. */
     if (!chunk->is_prepared)
         batch_chunk_prepare(chunk, batch->api->options.node,
                             batch->api->options.config->inflight_max);
+    struct batch_part *part;
     while ((part = batch_chunk_next_part(chunk))) {
-        enum error_code error;
-
         part->node.done = batch_part_done;
         part->node.command.tenant_pending_max = batch->caller.limits.pending_max;
-        error = node_submit(batch->api->options.node, &part->node);
+        enum error_code error = node_submit(batch->api->options.node, &part->node);
         if (error == ERROR_OVERLOADED && batch->asked_count > 0)
             return MUST_WAIT;
         if (error) {
@@ -156,12 +152,12 @@ static enum sending send_parts(struct batch *batch, struct batch_chunk *chunk)
 static enum sending send_chunk(struct batch *batch)
 {
     struct batch_chunk *chunk = batch->filling;
-    enum sending sending = MUST_WAIT;
 
     harvest(batch);
     if (!chunk)
         return SENT;
     pthread_mutex_lock(&batch->lock);
+    enum sending sending = MUST_WAIT;
     if (batch->asked_count == 0 || batch->sent_count < BATCH_CHUNKS_MAX)
         sending = send_parts(batch, chunk);
     if (sending == MUST_WAIT) {
@@ -195,9 +191,9 @@ static void end_early(struct batch *batch, enum error_code code, uint64_t number
                       const char *detail)
 {
     struct batch_chunk *chunk = chunk_to_fill(batch);
-    struct problem problem;
 
     batch->is_over = true;
+    struct problem problem;
     problem_set(&problem, code, "", "%s; this line and all behind it are not read", detail);
     if (chunk)
         batch_chunk_add_problem(chunk, number, &problem);
@@ -252,12 +248,11 @@ void batch_begin(struct call *call)
     const struct config *config = call->api->options.config;
     const uint64_t bytes_max =
         caller_limit(config->batch_bytes_max, call->caller.limits.batch_bytes_max);
-    struct batch *batch;
 
     if (call_refuses_type(call, NDJSON, "application/jsonl") ||
         call_refuses_length(call, bytes_max))
         return;
-    batch = calloc(1, sizeof(*batch));
+    struct batch *batch = calloc(1, sizeof(*batch));
     if (!batch) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
         return;
@@ -291,15 +286,14 @@ size_t batch_body(struct call *call, struct bytes chunk)
     /* Bytes beyond the limit are not read, wherever the body was cut. */
     uint64_t room = batch->is_over ? 0 : batch->bytes_max - batch->body_bytes;
     struct bytes rest = {chunk.data, chunk.size < room ? chunk.size : (size_t)room};
-    enum lines_result result;
-    struct bytes line;
 
     /* A chunk is sent off when the line after it comes: so there is a rest of the body to return to
      * if it has to wait. */
     while (!batch->is_over && rest.size > 0) {
         if (batch->filling && batch_chunk_is_full(batch->filling) && send_chunk(batch) == MUST_WAIT)
             break;
-        result = lines_next(&batch->lines, &rest, &line);
+        struct bytes line;
+        enum lines_result result = lines_next(&batch->lines, &rest, &line);
         if (result != LINES_MORE)
             batch_take_line(batch, result, line, now);
     }
@@ -341,12 +335,11 @@ static void batch_answer(struct call *call)
 void batch_resumed(struct call *call)
 {
     struct batch *batch = call->state;
-    bool must_wait;
 
     if (send_chunk(batch) == MUST_WAIT)
         return;
     pthread_mutex_lock(&batch->lock);
-    must_wait = batch->asked_count > 0;
+    bool must_wait = batch->asked_count > 0;
     if (must_wait)
         wait_below(batch, 1);
     pthread_mutex_unlock(&batch->lock);
@@ -359,12 +352,11 @@ void batch_resumed(struct call *call)
 void batch_end(struct call *call)
 {
     struct batch *batch = call->state;
-    enum lines_result result;
-    struct bytes line;
 
     batch->is_ended = true;
     if (!batch->is_over) {
-        result = lines_last(&batch->lines, &line);
+        struct bytes line;
+        enum lines_result result = lines_last(&batch->lines, &line);
         if (result != LINES_MORE)
             batch_take_line(batch, result, line, wall_coming());
     }
@@ -374,7 +366,6 @@ void batch_end(struct call *call)
 void batch_closed(struct call *call)
 {
     struct batch *batch = call->state;
-    bool is_done;
 
     if (!batch)
         return;
@@ -386,7 +377,7 @@ void batch_closed(struct call *call)
      * them. */
     send_chunk(batch);
     pthread_mutex_lock(&batch->lock);
-    is_done = --batch->asked_count == 0;
+    bool is_done = --batch->asked_count == 0;
     pthread_mutex_unlock(&batch->lock);
     if (is_done)
         batch_free(batch);

@@ -84,11 +84,9 @@ void batch_chunk_add_problem(struct batch_chunk *chunk, uint64_t number,
 
 static bool reserve_parts(struct batch_chunk *chunk, size_t count)
 {
-    struct batch_part *parts;
-
     if (count <= chunk->part_capacity)
         return true;
-    parts = realloc(chunk->parts, count * sizeof(*parts));
+    struct batch_part *parts = realloc(chunk->parts, count * sizeof(*parts));
     if (!parts)
         return false;
     chunk->parts = parts;
@@ -117,10 +115,8 @@ static size_t choose_partitions(struct batch_chunk *chunk, struct node *node, si
 static void batch_chunk_add_part(struct batch_chunk *chunk, uint16_t partition, size_t begin,
                                  size_t count)
 {
-    struct batch_part *part;
-
     assert(chunk->part_count < chunk->part_capacity);
-    part = &chunk->parts[chunk->part_count++];
+    struct batch_part *part = &chunk->parts[chunk->part_count++];
     part->chunk = chunk;
     part->refused = ERROR_NONE;
     part->node.command = (struct command){
@@ -148,7 +144,6 @@ void batch_chunk_prepare(struct batch_chunk *chunk, struct node *node, size_t pa
 {
     uint16_t ends[PARTITIONS_MAX] = {0};
     size_t count = choose_partitions(chunk, node, part_max, ends);
-    uint16_t begin = 0;
 
     chunk->is_prepared = true;
     if (!reserve_parts(chunk, count)) {
@@ -159,6 +154,7 @@ void batch_chunk_prepare(struct batch_chunk *chunk, struct node *node, size_t pa
         }
         return;
     }
+    uint16_t begin = 0;
     for (size_t i = 0; i < PARTITIONS_MAX && begin < chunk->timer_count; i++) {
         const uint16_t size = ends[i];
 
@@ -196,11 +192,9 @@ void batch_chunk_refused(struct batch_chunk *chunk, enum error_code error)
 
 void batch_problem_format(const struct problem *problem, uint64_t number, struct buffer *out)
 {
-    size_t begin;
-
     buffer_append_text(out, "{\"line\":");
     buffer_append_u64(out, number);
-    begin = out->size;
+    size_t begin = out->size;
     problem_format(problem, out);
     if (!buffer_failed(out))
         out->data[begin] = ','; /* in place of the problem's opening brace */
@@ -211,10 +205,10 @@ static void format_created(const struct command_created *created, uint64_t numbe
                            enum batch_style style, struct buffer *out, struct batch_totals *totals)
 {
     const enum error_code error = created->error;
-    struct problem problem;
 
     if (error) {
         totals->failed++;
+        struct problem problem;
         problem_set(&problem, error, "", "%s", "");
         batch_problem_format(&problem, number, out);
         return;

@@ -51,8 +51,6 @@ static void expect_line(struct expected *expected, struct bytes line)
                                              .target_bytes_max = config->target_bytes_max,
                                              .labels_max = config->labels_max,
                                              .headers_bytes_max = config->headers_bytes_max};
-    struct problem problem;
-    struct timer *timer;
 
     expected->number++;
     line.size -= line.size > 0 && line.data[line.size - 1] == '\r';
@@ -64,6 +62,8 @@ static void expect_line(struct expected *expected, struct bytes line)
         if (blank == line.size)
             return;
     }
+    struct problem problem;
+    struct timer *timer;
     if (expected->lines++ == config->batch_lines_max) {
         expect_end(expected, "The batch has more lines than are allowed");
     } else if (line.size > config->body_bytes_max) {
@@ -122,11 +122,10 @@ static void batch_fuzz_ask(struct wire *wire, struct bytes body, bool is_minimal
                            struct buffer *ret_answers)
 {
     struct random random = random_seeded(seed);
-    struct bytes pieces[CUTS_MAX + 2];
     struct buffer sent;
-    size_t begins[CUTS_MAX + 2], count = 0;
 
     buffer_init(&sent);
+    size_t begins[CUTS_MAX + 2], count = 0;
     begins[count++] = 0;
     buffer_printf(&sent,
                   "POST /v1/timers/batch HTTP/1.1\r\nHost: a\r\n"
@@ -144,6 +143,7 @@ static void batch_fuzz_ask(struct wire *wire, struct bytes body, bool is_minimal
     }
     buffer_append_text(&sent, "0\r\n\r\n");
     REQUIRE(!buffer_failed(&sent));
+    struct bytes pieces[CUTS_MAX + 2];
     for (size_t i = 0; i < count; i++)
         pieces[i] = (struct bytes){sent.data + begins[i],
                                    (i + 1 < count ? begins[i + 1] : sent.size) - begins[i]};
@@ -155,12 +155,11 @@ static void try(struct wire *wire, struct bytes body, bool is_minimal, uint8_t s
 {
     struct expected expected = {.config = &wire->config, .is_minimal = is_minimal};
     size_t created = node_fake_created(wire->node);
-    struct buffer answers, shown;
-    struct wire_reply reply;
-    struct bytes rest;
 
     buffer_init(&expected.out);
+    struct buffer answers;
     buffer_init(&answers);
+    struct buffer shown;
     buffer_init(&shown);
     expect(&expected, body);
     if (is_minimal)
@@ -168,7 +167,8 @@ static void try(struct wire *wire, struct bytes body, bool is_minimal, uint8_t s
                       (unsigned long long)expected.created, (unsigned long long)expected.failed);
     buffer_append_bytes(&shown, buffer_bytes(&expected.out));
     batch_fuzz_ask(wire, body, is_minimal, seed, &answers);
-    rest = buffer_bytes(&answers);
+    struct bytes rest = buffer_bytes(&answers);
+    struct wire_reply reply;
     REQUIRE(wire_take_reply(&rest, WIRE_BODY, &reply) && rest.size == 0 && reply.status == 200);
     buffer_clear(&expected.out);
     append_without_ids(&expected.out, reply.body);

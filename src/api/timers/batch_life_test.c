@@ -38,9 +38,9 @@ static void ends_at_the_limit_of_lines(void **state)
 {
     static const char *const settings[] = {"batch_lines_max", "2500", NULL};
     struct api_fixture *fixture = fixture_start(settings);
-    struct buffer body;
 
     (void)state;
+    struct buffer body;
     buffer_init(&body);
     lines_append(&body, 0, 2500);
     fixture_ask(fixture, "POST", NDJSON_PATH, NDJSON_MINIMAL, buffer_bytes(&body), 200, NULL);
@@ -79,13 +79,12 @@ static void ends_at_the_limit_of_bytes(void **state)
     static const char *const settings[] = {"batch_bytes_max", "100000", NULL};
     static const size_t pieces[] = {777, 1000, 4096, 16000};
     struct api_fixture *fixture = fixture_start(settings);
-    struct buffer body;
-    size_t lines;
 
     (void)state;
+    struct buffer body;
     buffer_init(&body);
     lines_append(&body, 0, 3000);
-    lines = lines_count((struct bytes){body.data, 100000});
+    size_t lines = lines_count((struct bytes){body.data, 100000});
     assert_true(lines > 1000);
     /* Announced: nothing is created. */
     client_printf(&fixture->client, "POST " NDJSON_PATH " HTTP/1.1\r\nHost: t\r\n" FIXTURE_NDJSON
@@ -111,20 +110,18 @@ static void ends_at_the_limit_of_bytes(void **state)
 /* The limit of bytes is reached with the last line of a command. */
 static void ends_at_the_limit_with_a_full_command(void **state)
 {
-    struct buffer body;
-
     (void)state;
+    struct buffer body;
     buffer_init(&body);
     for (unsigned lines = BATCH_CHUNK_LINES_MAX - 3; lines < BATCH_CHUNK_LINES_MAX + 3; lines++) {
         char limit[32];
         const char *const settings[] = {"batch_bytes_max", limit, NULL};
-        struct api_fixture *fixture;
 
         buffer_clear(&body);
         lines_append(&body, 0, lines);
         snprintf(limit, sizeof(limit), "%zu", body.size);
         buffer_append_text(&body, "{");
-        fixture = fixture_start(settings);
+        struct api_fixture *fixture = fixture_start(settings);
         send_in_pieces(fixture, buffer_bytes(&body), body.size);
         assert_int_equal(lines_count(fixture->reply.body), lines + 1);
         assert_int_equal(node_fake_created(fixture->node), lines);
@@ -138,9 +135,9 @@ static void ends_at_the_limit_with_a_full_command(void **state)
 static void batch_life_test_shares_memory_for_answers(void **state)
 {
     struct api_fixture *fixture = *state;
-    struct buffer body;
 
     fixture->api->budget.answers_bytes_max = 100000;
+    struct buffer body;
     buffer_init(&body);
     lines_append(&body, 0, 20000);
     for (int i = 0; i < 2; i++) { /* what the first one took is free again */
@@ -236,10 +233,10 @@ static void tells_of_failures_line_by_line(void **state)
 static void await_created(struct api_fixture *fixture, size_t count)
 {
     struct client client;
-    struct reply reply;
 
     /* Each look is a round trip, which gives the server time. */
     client_open(&client, api_port(fixture->api));
+    struct reply reply;
     for (int i = 0; i < 200000 && node_fake_created(fixture->node) < count; i++)
         client_ask(&client, "GET", "/healthz", "", BYTES(""), &reply);
     client_close(&client);
@@ -254,12 +251,12 @@ static void creates_what_came_before_the_client_left(void **state)
     size_t created = 0;
 
     for (unsigned lines = 0; lines < 5000; lines += 937) {
-        struct client client;
         struct buffer body;
 
         buffer_init(&body);
         lines_append(&body, 0, lines);
         buffer_append_text(&body, "{\"after\":1,\"target\":\"http://a.example/\"}");
+        struct client client;
         client_open(&client, api_port(fixture->api));
         client_printf(&client,
                       "POST " NDJSON_PATH " HTTP/1.1\r\nHost: t\r\n" FIXTURE_NDJSON
@@ -283,9 +280,8 @@ static void batch_life_test_outlives_clients_that_leave(void **state)
     buffer_init(&body);
     lines_append(&body, 0, 12000);
     for (int i = 0; i < 6; i++) {
-        struct client client;
-
         node_fake_hold(fixture->node);
+        struct client client;
         client_open(&client, api_port(fixture->api));
         client_printf(&client,
                       "POST " NDJSON_PATH " HTTP/1.1\r\nHost: t\r\n" FIXTURE_NDJSON
@@ -312,7 +308,6 @@ static void batch_life_test_answers_before_it_stops(void **state)
 {
     struct api_fixture *fixture = *state;
     struct buffer body;
-    pthread_t thread;
 
     buffer_init(&body);
     lines_append(&body, 0, 3000);
@@ -323,6 +318,7 @@ static void batch_life_test_answers_before_it_stops(void **state)
                   body.size);
     client_send(&fixture->client, buffer_bytes(&body));
     node_fake_await_submitted(fixture->node, 2);
+    pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, batch_life_test_stop, fixture), 0);
     assert_false(client_has_news(&fixture->client, 20));
     node_fake_release(fixture->node);
@@ -338,10 +334,9 @@ static void stops_in_the_middle(void **state)
 {
     static const char *const settings[] = {"drain", "50ms", NULL};
     struct api_fixture *fixture = fixture_start(settings);
-    struct buffer body;
-    pthread_t thread;
 
     (void)state;
+    struct buffer body;
     buffer_init(&body);
     lines_append(&body, 0, 30000);
     node_fake_hold(fixture->node);
@@ -350,6 +345,7 @@ static void stops_in_the_middle(void **state)
                   "Content-Length: %zu\r\n\r\n",
                   body.size * 2);
     batch_send_until_held(fixture, buffer_bytes(&body));
+    pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, batch_life_test_stop, fixture), 0);
     assert_false(client_has_news(&fixture->client, 100));
     node_fake_release(fixture->node);

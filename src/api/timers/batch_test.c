@@ -44,12 +44,11 @@ static void answers_each_line(void **state)
               "{\"after\":\"1h\",\"target\":\"http://a.example/\",\"payload\":5}\r\n"
               "{\"after\":\"1h\"}\n"
               " {\"after\":\"1h\",\"target\":\"http://a.example/\",\"payload\":7}");
-    struct bytes answer;
 
     fixture_ask(fixture, "POST", NDJSON_PATH, FIXTURE_NDJSON, body, 200, NULL);
     assert_true(reply_has_header(&fixture->reply, "Content-Type", "application/x-ndjson"));
     assert_null(reply_header(&fixture->reply, "Preference-Applied").data);
-    answer = fixture->reply.body;
+    struct bytes answer = fixture->reply.body;
     assert_int_equal(lines_count(answer), 5);
     lines_check_created(fixture, lines_at(answer, 0), 1);
     assert_true(bytes_contain(lines_at(answer, 1), "{\"line\":4,"));
@@ -132,10 +131,10 @@ static void takes_any_cut(void **state)
 static void fails_long_lines_alone(void **state)
 {
     struct api_fixture *fixture = *state;
-    struct buffer body;
     char pad[8192];
 
     memset(pad, ' ', sizeof(pad));
+    struct buffer body;
     buffer_init(&body);
     lines_append(&body, 0, 1);
     buffer_append(&body, "{\"after\":\"1h\",\"target\":\"http://a.example/\"}", 43);
@@ -162,12 +161,11 @@ static void answers_20000_lines_in_order(void **state)
 {
     struct api_fixture *fixture = *state;
     struct buffer body;
-    struct bytes answer;
 
     buffer_init(&body);
     lines_append(&body, 0, 20000);
     fixture_ask(fixture, "POST", NDJSON_PATH, FIXTURE_NDJSON, buffer_bytes(&body), 200, NULL);
-    answer = fixture->reply.body;
+    struct bytes answer = fixture->reply.body;
     assert_int_equal(answer.size, 20000 * NDJSON_ID_LINE);
     for (unsigned i = 0; i < 20000; i += 487)
         lines_check_created(
@@ -207,7 +205,6 @@ static void keeps_order_whatever_the_order_of_answers(void **state)
 {
     struct api_fixture *fixture = *state;
     struct buffer body;
-    struct bytes answer;
 
     buffer_init(&body);
     for (unsigned i = 0; i < 9000; i++) {
@@ -225,7 +222,7 @@ static void keeps_order_whatever_the_order_of_answers(void **state)
     node_fake_await_submitted(fixture->node, BATCH_CHUNKS_MAX);
     node_fake_release(fixture->node);
     assert_true(client_receive(&fixture->client, "POST", &fixture->reply));
-    answer = fixture->reply.body;
+    struct bytes answer = fixture->reply.body;
     assert_int_equal(lines_count(answer), 9000);
     for (unsigned i = 0; i < 9000; i++) {
         struct bytes line = lines_at(answer, 0);
@@ -247,7 +244,6 @@ static void holds_the_client_back(void **state)
 {
     struct api_fixture *fixture = *state;
     struct buffer body;
-    struct bytes rest;
 
     buffer_init(&body);
     lines_append(&body, 0, 100000);
@@ -256,7 +252,7 @@ static void holds_the_client_back(void **state)
                   "POST " NDJSON_PATH " HTTP/1.1\r\nHost: t\r\n" NDJSON_MINIMAL
                   "Content-Length: %zu\r\n\r\n",
                   body.size);
-    rest = batch_send_until_held(fixture, buffer_bytes(&body));
+    struct bytes rest = batch_send_until_held(fixture, buffer_bytes(&body));
     assert_true(node_fake_inflight_peak(fixture->node) <= BATCH_CHUNKS_MAX * BATCH_CHUNK_LINES_MAX);
     node_fake_release(fixture->node);
     assert_true(client_send(&fixture->client, rest));
@@ -270,11 +266,11 @@ static void holds_the_client_back(void **state)
 static void bounds_commands_by_bytes(void **state)
 {
     struct api_fixture *fixture = *state;
-    struct buffer body;
     char pad[2049];
 
     memset(pad, 'p', sizeof(pad) - 1);
     pad[sizeof(pad) - 1] = '\0';
+    struct buffer body;
     buffer_init(&body);
     for (int i = 0; i < 3000; i++)
         buffer_printf(&body, "{\"after\":1,\"target\":\"http://a.example/\",\"payload\":\"%s\"}\n",

@@ -64,12 +64,10 @@ static bool read_selection(struct call *call, struct selection *ret_selection)
 static bool count_strings(struct call *call, const char *pointer, struct bytes array,
                           size_t *ret_count)
 {
-    struct json_reader reader;
-    struct problem problem;
-
     *ret_count = 0;
     if (!array.data)
         return true;
+    struct json_reader reader;
     json_reader_init(&reader, array);
     if (json_peek(&reader) != JSON_ARRAY)
         return bulk_refuse(call, pointer, "It must be an array of strings");
@@ -81,6 +79,7 @@ static bool count_strings(struct call *call, const char *pointer, struct bytes a
     }
     if (*ret_count <= BULK_NAMES_MAX)
         return true;
+    struct problem problem;
     problem_set(&problem, ERROR_INVALID, pointer, "It may have at most %d elements",
                 BULK_NAMES_MAX);
     call_answer_problem(call, &problem);
@@ -108,9 +107,9 @@ static void add_one(struct bulk *bulk, struct bytes text, bool is_id)
 {
     const struct node *node = bulk->call->api->options.node;
     struct command *command = bulk_add_part(bulk);
-    struct timer_id id;
 
     command->kind = bulk->each;
+    struct timer_id id;
     if (is_id && !timer_id_parse(text, &id) && id.partition < node_partition_count(node)) {
         command->id = id;
         command->partition = id.partition;
@@ -123,13 +122,12 @@ static void add_one(struct bulk *bulk, struct bytes text, bool is_id)
 
 static void add_strings(struct bulk *bulk, struct bytes array, bool are_ids)
 {
-    struct json_reader reader;
-    struct json_string string;
-
     if (!array.data)
         return;
+    struct json_reader reader;
     json_reader_init(&reader, array);
     (void)json_enter_array(&reader);
+    struct json_string string;
     while (json_next_element(&reader) && json_read_string(&reader, &string))
         add_one(bulk, keep(bulk, &string), are_ids);
 }
@@ -194,12 +192,13 @@ static const char *done_text(const struct command *command)
 
 static void bulk_finish(struct scatter *scatter)
 {
-    uint64_t changed = 0, firing = 0;
     const char *separator = "";
-    struct buffer body, failures;
+    struct buffer body;
 
     buffer_init(&body);
+    struct buffer failures;
     buffer_init(&failures);
+    uint64_t changed = 0, firing = 0;
     for (size_t i = 0; i < scatter->count; i++) {
         const struct scatter_part *part = &scatter->parts[i];
         const struct command *command = &part->node.command;
@@ -235,15 +234,15 @@ static void bulk_finish(struct scatter *scatter)
 static struct timer *read_as_patch(struct call *call, const char *name, struct bytes value)
 {
     const struct timer_json_limits limits = call_timer_limits(call);
-    struct timer *timer = NULL;
-    struct problem problem;
     struct buffer json;
-    uint32_t fields;
 
     buffer_init(&json);
     buffer_printf(&json, "{\"%s\":", name);
     buffer_append_bytes(&json, value);
     buffer_append_text(&json, "}");
+    struct timer *timer = NULL;
+    struct problem problem;
+    uint32_t fields;
     if (buffer_failed(&json))
         call_answer_error(call, ERROR_NO_MEMORY, "");
     else if (timer_json_parse_patch(buffer_bytes(&json), &limits, wall_coming(), &fields, &timer,
@@ -257,7 +256,6 @@ static struct timer *read_as_patch(struct call *call, const char *name, struct b
 static bool bulk_read_labels(struct bulk *bulk, struct bytes value, struct bytes *ret_labels)
 {
     struct timer *timer = read_as_patch(bulk->call, "labels", value);
-    bool is_empty;
 
     if (!timer)
         return false;
@@ -265,7 +263,7 @@ static bool bulk_read_labels(struct bulk *bulk, struct bytes value, struct bytes
     if (timer->texts.labels.size)
         memcpy(bulk->room + bulk->room_used, timer->texts.labels.data, timer->texts.labels.size);
     bulk->room_used += timer->texts.labels.size;
-    is_empty = timer->texts.labels.size <= 2;
+    bool is_empty = timer->texts.labels.size <= 2;
     timer_free(timer);
     return !is_empty || bulk_refuse(bulk->call, "#/labels", "It must name a label");
 }
@@ -273,14 +271,14 @@ static bool bulk_read_labels(struct bulk *bulk, struct bytes value, struct bytes
 static bool bulk_read_event(struct bulk *bulk, struct bytes value, struct bytes *ret_event)
 {
     struct json_reader reader;
-    struct json_string string;
-    struct error error;
 
     json_reader_init(&reader, value);
     if (json_peek(&reader) != JSON_STRING)
         return bulk_refuse(bulk->call, "#/watch", "It must be a string");
+    struct json_string string;
     (void)json_read_string(&reader, &string);
     *ret_event = keep(bulk, &string);
+    struct error error;
     return !name_check(*ret_event, &error) || bulk_refuse(bulk->call, "#/watch", error.text);
 }
 
@@ -290,14 +288,14 @@ static bool select_timers(struct bulk *bulk, const struct selection *selection)
     struct call *call = bulk->call;
     const size_t partitions = node_partition_count(call->api->options.node);
     struct bytes event = {0}, labels = {0};
-    size_t ids, keys, count;
+    size_t ids, keys;
 
     if (!count_strings(call, "#/ids", selection->ids, &ids) ||
         !count_strings(call, "#/keys", selection->keys, &keys) ||
         (selection->watch.data && !bulk_read_event(bulk, selection->watch, &event)) ||
         (selection->labels.data && !bulk_read_labels(bulk, selection->labels, &labels)))
         return false;
-    count = ids + keys + (event.size ? partitions : 0) + (labels.size ? partitions : 0);
+    size_t count = ids + keys + (event.size ? partitions : 0) + (labels.size ? partitions : 0);
     if (count == 0)
         return bulk_refuse(call, "#", "Say which: `ids`, `keys`, `watch` or `labels`");
     bulk->scatter = scatter_create(call, count);
@@ -360,11 +358,10 @@ static struct timer *read_due(struct call *call, const struct selection *selecti
 void bulk_reschedule(struct call *call)
 {
     struct selection selection;
-    struct timer *patch;
 
     if (!read_selection(call, &selection))
         return;
-    patch = read_due(call, &selection);
+    struct timer *patch = read_due(call, &selection);
     if (patch)
         carry_out(call, &selection, COMMAND_PATCH, patch);
 }
@@ -372,7 +369,6 @@ void bulk_reschedule(struct call *call)
 void bulk_touch(struct call *call)
 {
     struct selection selection;
-    struct timer *patch;
 
     if (!read_selection(call, &selection))
         return;
@@ -381,7 +377,7 @@ void bulk_touch(struct call *call)
                     "Say which by `ids` or `keys`");
         return;
     }
-    patch = read_due(call, &selection);
+    struct timer *patch = read_due(call, &selection);
     if (patch)
         carry_out(call, &selection, COMMAND_TOUCH, patch);
 }

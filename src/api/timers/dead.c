@@ -62,17 +62,17 @@ static void append_results(const struct redrive *redrive, struct buffer *out)
 static void redrive_answer(struct call *call)
 {
     const struct redrive *redrive = call->state;
-    char text[CURSOR_TEXT_SIZE];
-    struct buffer body;
     size_t done = 0;
 
     for (size_t i = 0; i < redrive->letter_count; i++)
         done += redrive->letters[i].error == ERROR_NONE;
+    struct buffer body;
     buffer_init(&body);
     buffer_printf(&body, "{\"redriven\":%zu,\"failed\":%zu", done, redrive->letter_count - done);
     if (redrive->ask.ids) {
         append_results(redrive, &body);
     } else if (redrive->has_next) {
+        char text[CURSOR_TEXT_SIZE];
         cursor_format(&redrive->next, text);
         buffer_printf(&body, ",\"next\":\"%s\"", text);
     } else {
@@ -99,7 +99,6 @@ static void letter_done(struct node_request *request)
 static void submit(struct letter *letter, const struct timer_id *id)
 {
     const struct node *node = letter->redrive->call->api->options.node;
-    enum error_code refused;
 
     letter->node.done = letter_done;
     letter->node.command =
@@ -108,8 +107,9 @@ static void submit(struct letter *letter, const struct timer_id *id)
     if (letter->error)
         return;
     atomic_fetch_add(&letter->redrive->waiting, 1);
-    refused = call_ask(letter->redrive->call,
-                       &letter->node); /* once it is submitted, the reply may be there already */
+    enum error_code refused =
+        call_ask(letter->redrive->call,
+                 &letter->node); /* once it is submitted, the reply may be there already */
     if (refused) {
         letter->error = refused;
         letter_over(letter->redrive);
@@ -151,7 +151,6 @@ static void redrive_found(struct call *call)
 void dead_redrive(struct call *call)
 {
     struct redrive *redrive = calloc(1, sizeof(*redrive));
-    struct problem problem;
 
     if (!redrive) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
@@ -159,6 +158,7 @@ void dead_redrive(struct call *call)
     }
     redrive->call = call;
     call->state = redrive;
+    struct problem problem;
     if (dead_json_parse(buffer_bytes(&call->body), &redrive->ask, &problem)) {
         call_answer_problem(call, &problem);
         return;

@@ -107,25 +107,25 @@ static enum error_code dead_json_read_labels(struct dead_reading *reading)
     struct timer_parse *parse = &reading->parse;
     struct list_query *query = &reading->ask->query;
     enum json_type type = json_peek(&parse->reader);
-    struct json_string name;
 
     if (type != JSON_OBJECT && type != JSON_NONE)
         return timer_parse_invalid(parse, "#/labels", "It must be an object of strings");
     if (type == JSON_NONE || !json_enter_object(&parse->reader))
         return timer_parse_not_json(parse);
+    struct json_string name;
     while (json_next_member(&parse->reader, &name)) {
         char *to = reading->ask->room + reading->room_used;
-        enum error_code code;
-        size_t size;
 
         if (query->label_count == LIST_LABELS_MAX)
             return timer_parse_invalid(parse, "#/labels", "There may be at most %d",
                                        LIST_LABELS_MAX);
+        size_t size;
         if (!json_string_decode(&name, to, parse->json.size - reading->room_used, &size))
             abort(); /* it never grows */
         reading->room_used += size;
         query->labels[query->label_count].key = (struct bytes){to, size};
-        code = keep_string(reading, "#/labels", &query->labels[query->label_count].value);
+        enum error_code code =
+            keep_string(reading, "#/labels", &query->labels[query->label_count].value);
         if (code)
             return code;
         query->label_count++;
@@ -142,9 +142,9 @@ static enum error_code read_limit(struct dead_reading *reading)
     struct timer_parse *parse = &reading->parse;
     enum json_type type = json_peek(&parse->reader);
     struct bytes number;
-    uint64_t value;
 
     if (type == JSON_NUMBER && json_read_number(&parse->reader, &number)) {
+        uint64_t value;
         if (json_number_u64(number, &value) == JSON_U64_OK && value >= 1 &&
             value <= LIST_LIMIT_MAX) {
             reading->ask->query.limit = (size_t)value;
@@ -184,7 +184,6 @@ static enum error_code dead_json_read_field(void *context, struct bytes name)
 {
     struct dead_reading *reading = context;
     enum dead_field field;
-    char pointer[32];
 
     for (field = 0; field < DEAD_FIELD_COUNT; field++)
         if (bytes_equal(name, bytes_of(fields[field])))
@@ -192,6 +191,7 @@ static enum error_code dead_json_read_field(void *context, struct bytes name)
     if (field == DEAD_FIELD_COUNT)
         return timer_parse_unknown(&reading->parse, "#", name, fields, DEAD_FIELD_COUNT);
     if (reading->seen & 1u << field) {
+        char pointer[32];
         timer_pointer("#", name, pointer, sizeof(pointer));
         return timer_parse_invalid(&reading->parse, pointer, "It is given twice");
     }
@@ -241,10 +241,10 @@ enum error_code dead_json_parse(struct bytes json, struct dead_ask *ret_ask,
         .room = malloc(json.size + 1)};
     struct dead_reading reading = {.parse = {.problem = ret_problem, .json = json, .local = local},
                                    .ask = &ask};
-    enum error_code code;
 
     json_reader_init(&reading.parse.reader, json);
-    code = ask.room ? dead_json_read_fields(&reading) : dead_json_no_memory(&reading);
+    enum error_code code =
+        ask.room ? dead_json_read_fields(&reading) : dead_json_no_memory(&reading);
     code = timer_parse_prefer_not_json(&reading.parse, code);
     if (reading.parse.scratch.data != local)
         free(reading.parse.scratch.data);

@@ -17,12 +17,12 @@ static void dead_json_fuzz_check(bool holds)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *copy = malloc(size + !size); /* so that a look past it is seen */
-    struct dead_ask ask;
-    struct problem problem;
 
     dead_json_fuzz_check(copy != NULL);
     if (size)
         memcpy(copy, data, size);
+    struct dead_ask ask;
+    struct problem problem;
     if (dead_json_parse((struct bytes){copy, size}, &ask, &problem)) {
         dead_json_fuzz_check(problem.code == ERROR_INVALID || problem.code == ERROR_NOT_JSON);
     } else {

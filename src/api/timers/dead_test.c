@@ -33,12 +33,13 @@ static int dead_test_teardown(void **state)
 static void dead_test_create(struct api_fixture *fixture, const char *target, const char *team,
                              enum timer_state timer_state, char ret_id[TIMER_ID_TEXT_SIZE])
 {
-    char json[256], path[FIXTURE_PATH_SIZE];
-    struct timer_id id;
+    char json[256];
 
     snprintf(json, sizeof(json),
              "{\"after\":0,\"target\":\"%s\",\"labels\":{\"team\":\"%s\"},\"payload\":{\"n\":1}}",
              target, team);
+    char path[FIXTURE_PATH_SIZE];
+    struct timer_id id;
     fixture_create(fixture, json, path, &id);
     assert_true(node_fake_set_state(fixture->node, &id, timer_state));
     timer_id_format(&id, ret_id);
@@ -47,12 +48,10 @@ static void dead_test_create(struct api_fixture *fixture, const char *target, co
 static json_t *dead_test_ask(struct api_fixture *fixture, const char *method, const char *path,
                              const char *body)
 {
-    json_t *json;
-
     fixture_ask(fixture, method, path, body ? FIXTURE_JSON : "", bytes_of(body ? body : ""), 200,
                 NULL);
-    json = json_loadb(fixture->reply.body.data, fixture->reply.body.size, JSON_REJECT_DUPLICATES,
-                      NULL);
+    json_t *json = json_loadb(fixture->reply.body.data, fixture->reply.body.size,
+                              JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(json);
     return json;
 }
@@ -60,12 +59,10 @@ static json_t *dead_test_ask(struct api_fixture *fixture, const char *method, co
 static size_t dead_count(struct api_fixture *fixture, const char *query)
 {
     char path[128];
-    json_t *page;
-    size_t count;
 
     snprintf(path, sizeof(path), "/v1/dead%s", query);
-    page = dead_test_ask(fixture, "GET", path, NULL);
-    count = json_array_size(json_object_get(page, "timers"));
+    json_t *page = dead_test_ask(fixture, "GET", path, NULL);
+    size_t count = json_array_size(json_object_get(page, "timers"));
     json_decref(page);
     return count;
 }
@@ -74,9 +71,9 @@ static size_t dead_count(struct api_fixture *fixture, const char *query)
 static void lists(void **state)
 {
     struct api_fixture *fixture = *state;
-    char id[TIMER_ID_TEXT_SIZE];
 
     assert_int_equal(dead_count(fixture, ""), 0);
+    char id[TIMER_ID_TEXT_SIZE];
     dead_test_create(fixture, "queue:mail", "a", TIMER_DEAD, id);
     dead_test_create(fixture, "queue:mail", "b", TIMER_DEAD, id);
     dead_test_create(fixture, "http://a.example/", "b", TIMER_DEAD, id);
@@ -98,14 +95,15 @@ static void lists(void **state)
 static void redrives_by_id(void **state)
 {
     struct api_fixture *fixture = *state;
-    char dead[TIMER_ID_TEXT_SIZE], fired[TIMER_ID_TEXT_SIZE], body[256];
-    json_t *answer, *results;
+    char dead[TIMER_ID_TEXT_SIZE];
 
     dead_test_create(fixture, "queue:mail", "a", TIMER_DEAD, dead);
+    char fired[TIMER_ID_TEXT_SIZE];
     dead_test_create(fixture, "queue:mail", "a", TIMER_FIRED, fired);
+    char body[256];
     snprintf(body, sizeof(body), "{\"ids\":[\"%s\",\"%s\",\"none\",\"%s\"]}", dead, fired, dead);
-    answer = dead_test_ask(fixture, "POST", REDRIVE, body);
-    results = json_object_get(answer, "results");
+    json_t *answer = dead_test_ask(fixture, "POST", REDRIVE, body);
+    json_t *results = json_object_get(answer, "results");
     assert_int_equal(json_integer_value(json_object_get(answer, "redriven")), 1);
     assert_int_equal(json_integer_value(json_object_get(answer, "failed")), 3);
     assert_string_equal(json_string_value(json_array_get(results, 0)), "ok");
@@ -120,23 +118,22 @@ static void redrives_by_id(void **state)
 static void redrives_what_is_found(void **state)
 {
     struct api_fixture *fixture = *state;
-    char id[TIMER_ID_TEXT_SIZE], body[128];
-    size_t calls = 0, redriven = 0;
-    const char *next;
-    json_t *answer;
+    char id[TIMER_ID_TEXT_SIZE];
 
     for (int i = 0; i < 30; i++)
         dead_test_create(fixture, i % 3 ? "queue:mail" : "queue:other", i % 2 ? "a" : "b",
                          TIMER_DEAD, id);
-    answer = dead_test_ask(fixture, "POST", REDRIVE,
-                           "{\"target\":\"queue:mail\",\"labels\":{\"te\\u0061m\":\"a\"}}");
+    json_t *answer = dead_test_ask(fixture, "POST", REDRIVE,
+                                   "{\"target\":\"queue:mail\",\"labels\":{\"te\\u0061m\":\"a\"}}");
     assert_int_equal(json_integer_value(json_object_get(answer, "redriven")), 10);
     json_decref(answer);
     assert_int_equal(dead_count(fixture, ""), 20);
+    char body[128];
+    size_t calls = 0, redriven = 0;
     for (snprintf(body, sizeof(body), "{\"all\":true,\"limit\":7}");; calls++) {
         answer = dead_test_ask(fixture, "POST", REDRIVE, body);
         redriven += (size_t)json_integer_value(json_object_get(answer, "redriven"));
-        next = json_string_value(json_object_get(answer, "next"));
+        const char *next = json_string_value(json_object_get(answer, "next"));
         if (next)
             snprintf(body, sizeof(body), "{\"all\":true,\"limit\":7,\"cursor\":\"%s\"}", next);
         json_decref(answer);
@@ -180,8 +177,6 @@ static void dead_test_refuses(void **state)
         {"{\"everything\":true}", "#/everything", 422},
     };
     struct api_fixture *fixture = *state;
-    char id[TIMER_ID_TEXT_SIZE];
-    json_t *answer;
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         fixture_ask(fixture, "POST", REDRIVE, FIXTURE_JSON, bytes_of(wrong[i].body),
@@ -189,11 +184,12 @@ static void dead_test_refuses(void **state)
         if (wrong[i].pointer && !reply_body_contains(&fixture->reply, wrong[i].pointer))
             fail_msg("%s does not point to %s", wrong[i].body, wrong[i].pointer);
     }
+    char id[TIMER_ID_TEXT_SIZE];
     dead_test_create(fixture, "queue:mail", "a", TIMER_DEAD, id);
     node_fake_refuse(fixture->node, ERROR_OVERLOADED);
     fixture_ask(fixture, "POST", REDRIVE, FIXTURE_JSON, BYTES("{\"all\":true}"), 503, "overloaded");
     fixture_ask(fixture, "GET", "/v1/dead", "", NOTHING, 503, "overloaded");
-    answer = dead_test_ask(fixture, "POST", REDRIVE, "{\"ids\":[\"a\"]}");
+    json_t *answer = dead_test_ask(fixture, "POST", REDRIVE, "{\"ids\":[\"a\"]}");
     json_decref(answer);
     node_fake_refuse(fixture->node, ERROR_NONE);
     node_fake_fail(fixture->node, ERROR_IO);

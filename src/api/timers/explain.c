@@ -169,7 +169,6 @@ static void say_late(struct buffer *out, const struct explained *explained)
         [LATENESS_HANDOFF] = "the way from the engine to the network",
     };
     const struct lateness *lateness = &explained->lateness;
-    char late[DURATION_TEXT_SIZE], most[DURATION_TEXT_SIZE];
     enum lateness_stage worst = LATENESS_RETRIES;
     uint64_t sum = 0;
 
@@ -179,7 +178,9 @@ static void say_late(struct buffer *out, const struct explained *explained)
     }
     if (sum == 0)
         return;
+    char late[DURATION_TEXT_SIZE];
     duration_format(sum, late);
+    char most[DURATION_TEXT_SIZE];
     duration_format(lateness->ms[worst], most);
     buffer_printf(out, " Attempt %u %s %s late; most of it, %s, came from %s.", lateness->attempt,
                   explained->place == PLACE_QUEUED ? "is" : "was", late, most, what[worst]);
@@ -206,10 +207,10 @@ static void append_sentence(const struct timer *timer, const struct explained *e
 static void append_lateness(const struct lateness *lateness, struct buffer *out)
 {
     const char *separator = "";
-    uint64_t sum = 0;
 
     if (lateness->attempt == 0)
         return;
+    uint64_t sum = 0;
     for (enum lateness_stage i = 0; i <= LATENESS_HANDOFF; i++)
         sum += lateness->ms[i];
     buffer_printf(out, ",\"lateness\":{\"attempt\":%u,\"late_ms\":%llu,\"stages_ms\":{",
@@ -307,14 +308,14 @@ static void explain_done(struct node_request *request)
     struct call *call = call_of(request);
     const struct command *command = &request->command;
     const struct timer *timer = command->timer;
-    struct target_status status;
-    struct buffer body;
 
     if (!timer || (command->error && command->error != ERROR_GONE)) {
         call_answer_error(call, command->error ? command->error : ERROR_NOT_FOUND, "");
         return;
     }
+    struct buffer body;
     buffer_init(&body);
+    struct target_status status;
     explain_format(timer, &command->explained,
                    node_target_status(call->api->options.node, timer, &status) ? &status : NULL,
                    &body);

@@ -56,12 +56,12 @@ static bool forecast_read_query(struct call *call, struct job *job)
     static const struct query_form form = {
         forecast_parameters, 2, .parameters_max = FORECAST_PARAMETERS_MAX, .take = forecast_take};
     char *room = malloc(call->query.size + 1);
-    struct problem problem;
 
     if (!room) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
         return false;
     }
+    struct problem problem;
     enum error_code code = query_read(call->query, room, &form, job, &problem);
     free(room);
     if (code)
@@ -95,10 +95,9 @@ static void append_units(const struct job *job, struct wall until, struct buffer
 
     buffer_append_text(body, ",\"due\":[");
     for (size_t unit = 0; unit < job->count; unit++) {
-        uint64_t due = 0;
-
         if (wall_add(from, (unit + 1) * job->unit_ms).ms > until.ms)
             break;
+        uint64_t due = 0;
         for (size_t i = 0; i < job->parts; i++)
             due += job->forecasts[i].due[unit];
         buffer_append_text(body, unit ? "," : "");
@@ -130,13 +129,12 @@ static void forecast_format(const struct job *job, struct buffer *body)
 
 static void forecast_finish(struct scatter *scatter)
 {
-    struct buffer body;
-
     for (size_t i = 0; i < scatter->count; i++)
         if (scatter->parts[i].error) {
             call_answer_error(scatter->call, scatter->parts[i].error, "");
             return;
         }
+    struct buffer body;
     buffer_init(&body);
     forecast_format(scatter->room, &body);
     call_answer_json(scatter->call, 200, &body);
@@ -174,16 +172,15 @@ static bool enter(struct api *api)
 
 void forecast_end_of(struct call *call)
 {
-    struct job *job, settings = {
-                         .api = call->api,
-                         .unit = "minute",
-                         .unit_ms = 60 * 1000,
-                         .count = FORECAST_COUNT_DEFAULT,
-                         .parts = node_partition_count(call->api->options.node),
-                         .now = wall_now(),
-                         .rows_max = FORECAST_ROWS_MAX,
-                     };
-    struct scatter *scatter;
+    struct job settings = {
+        .api = call->api,
+        .unit = "minute",
+        .unit_ms = 60 * 1000,
+        .count = FORECAST_COUNT_DEFAULT,
+        .parts = node_partition_count(call->api->options.node),
+        .now = wall_now(),
+        .rows_max = FORECAST_ROWS_MAX,
+    };
 
     if (settings.rows_max < settings.parts * FORECAST_ROWS_MIN)
         settings.rows_max = settings.parts * FORECAST_ROWS_MIN;
@@ -193,8 +190,8 @@ void forecast_end_of(struct call *call)
         call_answer_error(call, ERROR_OVERLOADED, "Too many forecasts are under way");
         return;
     }
-    job = forecast_job_create(&settings);
-    scatter = job ? scatter_create(call, job->parts) : NULL;
+    struct job *job = forecast_job_create(&settings);
+    struct scatter *scatter = job ? scatter_create(call, job->parts) : NULL;
     if (!scatter) {
         atomic_fetch_sub(&call->api->forecasts, 1);
         if (!job)

@@ -31,10 +31,10 @@ static int forecast_test_teardown(void **state)
 static void as_many_at_a_time_as_may_be(void **state)
 {
     struct api_fixture *fixture = *state;
-    struct client clients[FORECASTS_MAX];
 
     for (int round = 0; round < 2; round++) {
         node_fake_hold(fixture->node);
+        struct client clients[FORECASTS_MAX];
         for (int i = 0; i < FORECASTS_MAX; i++) {
             client_open(&clients[i], api_port(fixture->api));
             client_printf(&clients[i], "GET /v1/forecast HTTP/1.1\r\nHost: t\r\n\r\n");

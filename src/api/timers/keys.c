@@ -35,22 +35,18 @@ void keys_delete(struct call *call)
 
 void keys_patch(struct call *call)
 {
-    struct timer *patch;
-
     if (!timers_read_patch(call))
         return;
-    patch = call->node.command.patch;
+    struct timer *patch = call->node.command.patch;
     if (!address(call, COMMAND_PATCH) || call_submit(call, timers_done))
         timer_free(patch);
 }
 
 void keys_touch(struct call *call)
 {
-    struct timer *patch;
-
     if (!timers_read_touch(call))
         return;
-    patch = call->node.command.patch;
+    struct timer *patch = call->node.command.patch;
     if (!address(call, COMMAND_TOUCH) || call_submit(call, timers_done))
         timer_free(patch);
 }
@@ -75,10 +71,10 @@ static void put_done(struct node_request *request)
 void keys_put(struct call *call)
 {
     struct command *command = &call->node.command;
-    struct problem problem;
     struct error error;
 
     if (name_check(call->parameter, &error)) {
+        struct problem problem;
         problem_set(&problem, ERROR_INVALID, "", "The key: %s", error.text);
         call_answer_problem(call, &problem);
         return;

@@ -65,7 +65,6 @@ enum lines_result lines_next(struct lines *lines, struct bytes *chunk, struct by
     while (chunk->size > 0) {
         const char *end = memchr(chunk->data, '\n', chunk->size);
         struct bytes piece = *chunk;
-        enum lines_result result;
 
         if (!end) {
             carry(lines, piece);
@@ -79,7 +78,7 @@ enum lines_result lines_next(struct lines *lines, struct bytes *chunk, struct by
             piece = buffer_bytes(&lines->carry_);
             lines->is_carry_returned_ = true;
         }
-        result = lines_finish(lines, piece, ret_line);
+        enum lines_result result = lines_finish(lines, piece, ret_line);
         if (result != LINES_MORE)
             return result;
         carry_forget(lines);

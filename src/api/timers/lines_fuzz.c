@@ -52,22 +52,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct random random = random_seeded(size > 1 ? data[1] : 0);
     struct bytes text =
         size > 2 ? (struct bytes){(const char *)data + 2, size - 2} : (struct bytes){0};
-    struct bytes whole = text, line;
-    enum lines_result result;
+    struct bytes whole = text;
     struct lines lines;
-    uint64_t number = 0;
 
     lines_init(&lines, line_max);
+    struct bytes line;
+    enum lines_result result;
+    uint64_t number = 0;
     while (text.size > 0) {
         size_t cut = 1 + random_below(&random, random_below(&random, 4) ? 8 : text.size);
-        char *copy; /* so that a line that points into what is gone is seen */
-        struct bytes chunk;
 
         cut = cut < text.size ? cut : text.size;
-        copy = malloc(cut);
+        char *copy = malloc(cut); /* so that a line that points into what is gone is seen */
         REQUIRE(copy);
         memcpy(copy, text.data, cut);
-        chunk = (struct bytes){copy, cut};
+        struct bytes chunk = {copy, cut};
         while ((result = lines_next(&lines, &chunk, &line)) != LINES_MORE)
             lines_fuzz_compare(&lines, result, line, &whole, line_max, &number);
         REQUIRE(chunk.size == 0);

@@ -38,13 +38,13 @@ static void split_simply(struct bytes text, struct buffer *out)
     while (text.size > 0) {
         const char *end = memchr(text.data, '\n', text.size);
         struct bytes line = {text.data, end ? (size_t)(end - text.data) : text.size};
-        bool is_blank = true;
 
         text.data += line.size + (end != NULL);
         text.size -= line.size + (end != NULL);
         number++;
         if (line.size && line.data[line.size - 1] == '\r')
             line.size--;
+        bool is_blank = true;
         for (size_t i = 0; i < line.size; i++)
             is_blank = is_blank && strchr(" \t\r", line.data[i]);
         if (line.size > LINE_MAX_BYTES)
@@ -56,11 +56,11 @@ static void split_simply(struct bytes text, struct buffer *out)
 
 static void split_in_pieces(struct bytes text, struct random *random, struct buffer *out)
 {
-    enum lines_result result;
     struct lines lines;
-    struct bytes line;
 
     lines_init(&lines, LINE_MAX_BYTES);
+    enum lines_result result;
+    struct bytes line;
     while (text.size > 0) {
         size_t size = 1 + random_below(random, text.size < 5 ? text.size : 5);
         /* In memory of its own, so that a look past it is seen. */
@@ -87,18 +87,18 @@ static void splits_like_the_simple_one(void **state)
 {
     static const char alphabet[] = "ab \t\r\n\n";
     const char *given = getenv("TEST_SEED");
-    struct buffer wanted, got;
-    struct random random;
-    uint64_t seed;
 
     (void)state;
+    uint64_t seed;
     if (given)
         seed = strtoull(given, NULL, 10);
     else
         assert_int_equal(entropy_u64(&seed), ERROR_NONE);
-    random = random_seeded(seed);
+    struct random random = random_seeded(seed);
     print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
+    struct buffer wanted;
     buffer_init(&wanted);
+    struct buffer got;
     buffer_init(&got);
     for (int round = 0; round < ROUNDS; round++) {
         char text[40];

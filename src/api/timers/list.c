@@ -146,12 +146,11 @@ static bool find_end(const struct list_job *job, struct cursor *ret_end)
 
 static void merge(struct list_job *job, struct buffer *out)
 {
-    char text[CURSOR_TEXT_SIZE];
     struct cursor end;
     bool has_end = find_end(job, &end);
-    struct list_part *part;
 
     buffer_append_text(out, "{\"timers\":[");
+    struct list_part *part;
     for (size_t count = 0; (part = first_part(job)); count++) {
         const struct list_row *row = &part->rows[part->taken];
 
@@ -169,6 +168,7 @@ static void merge(struct list_job *job, struct buffer *out)
     }
     buffer_append_text(out, "],\"next\":");
     if (has_end) {
+        char text[CURSOR_TEXT_SIZE];
         cursor_format(&end, text);
         buffer_printf(out, "\"%s\"}", text);
     } else {
@@ -178,10 +178,9 @@ static void merge(struct list_job *job, struct buffer *out)
 
 static void merge_ids(struct list_job *job, struct list_found *found)
 {
-    struct list_part *part;
-
     found->ids = job->ids;
     found->has_next = find_end(job, &found->next);
+    struct list_part *part;
     while ((part = first_part(job))) {
         const struct list_row *row = &part->rows[part->taken];
 
@@ -220,7 +219,6 @@ static void list_answer(struct call *call)
 {
     struct list_job *job = call->state;
     enum error_code error = list_finish(job);
-    struct buffer body;
 
     if (error) {
         call_answer_error(call, error, "");
@@ -228,6 +226,7 @@ static void list_answer(struct call *call)
     }
     if (call_refuses_large_answer(call))
         return;
+    struct buffer body;
     buffer_init(&body);
     merge(job, &body);
     call->state = NULL; /* the memory of the rows is free before the client reads the answer */
@@ -342,13 +341,13 @@ static struct list_job *job_create(struct call *call, void (*resume)(struct call
 void list_end_of(struct call *call, uint32_t states)
 {
     struct list_job *job = job_create(call, list_answer);
-    struct problem problem;
 
     if (!job) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
         return;
     }
     call->state = job;
+    struct problem problem;
     if (list_query_parse(call->query, states, job->room, &job->query, &problem))
         call_answer_problem(call, &problem);
     else

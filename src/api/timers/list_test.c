@@ -50,16 +50,17 @@ static int list_test_setup(void **state)
     listing->fixture = fixture_start(NULL);
     for (int i = 0; i < TIMER_COUNT; i++) {
         struct known *known = &listing->known[i];
-        char json[200], path[FIXTURE_PATH_SIZE];
-        struct timer_id id;
 
         known->at_ms =
             FIRST_MS * UINT64_C(1000) + (uint64_t)(i % 4 * 10) + random_below(&random, 10);
         known->team = (unsigned)i % 3;
+        char json[200];
         snprintf(json, sizeof(json),
                  "{\"at\":%llu,\"target\":\"http://a.example/"
                  "\",\"labels\":{\"x\":\"y\",\"te\\u0061m\":\"t%u\"}}",
                  (unsigned long long)known->at_ms, known->team);
+        char path[FIXTURE_PATH_SIZE];
+        struct timer_id id;
         fixture_create(listing->fixture, json, path, &id);
         memcpy(known->id, path + strlen("/v1/timers/"), TIMER_ID_TEXT_SIZE);
         known->partition = id.partition;
@@ -123,25 +124,23 @@ static void check_pages(struct list_test_listing *listing, const struct wanted *
 {
     struct known *chosen = calloc(TIMER_COUNT, sizeof(*chosen));
     size_t count = choose(listing, wanted, chosen), seen = 0;
-    char target[512], cursor[CURSOR_TEXT_SIZE + 8] = "";
+    char cursor[CURSOR_TEXT_SIZE + 8] = "";
 
     for (int pages = 0; pages < 2000; pages++) {
-        json_t *page, *timers;
-        const char *next;
-
+        char target[512];
         snprintf(target, sizeof(target), "/v1/timers?limit=%u%s%s%s", limit, wanted->query,
                  cursor[0] ? "&cursor=" : "", cursor);
         fixture_ask(listing->fixture, "GET", target, "", BYTES(""), 200, NULL);
-        page = json_loadb(listing->fixture->reply.body.data, listing->fixture->reply.body.size, 0,
-                          NULL);
-        timers = json_object_get(page, "timers");
+        json_t *page = json_loadb(listing->fixture->reply.body.data,
+                                  listing->fixture->reply.body.size, 0, NULL);
+        json_t *timers = json_object_get(page, "timers");
         assert_true(json_is_array(timers) && json_array_size(timers) <= limit);
         for (size_t i = 0; i < json_array_size(timers); i++) {
             assert_true(seen < count);
             assert_string_equal(json_string_value(json_object_get(json_array_get(timers, i), "id")),
                                 chosen[seen++].id);
         }
-        next = json_string_value(json_object_get(page, "next"));
+        const char *next = json_string_value(json_object_get(page, "next"));
         snprintf(cursor, sizeof(cursor), "%s", next ? next : "");
         assert_true(next || json_is_null(json_object_get(page, "next")));
         json_decref(page);
@@ -183,10 +182,9 @@ static void lists_each_timer_once_in_due_order(void **state)
 static void has_defaults(void **state)
 {
     struct list_test_listing *listing = *state;
-    json_t *page;
 
     fixture_ask(listing->fixture, "GET", "/v1/timers", "", BYTES(""), 200, NULL);
-    page =
+    json_t *page =
         json_loadb(listing->fixture->reply.body.data, listing->fixture->reply.body.size, 0, NULL);
     assert_int_equal(json_array_size(json_object_get(page, "timers")), LIST_LIMIT_DEFAULT);
     assert_true(json_is_string(json_object_get(page, "next")));
@@ -256,10 +254,10 @@ static void lists_take_turns(void **state)
     enum { CLIENTS = 9, AT_A_TIME = 4 };
     struct list_test_listing *listing = *state;
     struct api_fixture *fixture = listing->fixture;
-    struct client clients[CLIENTS];
     size_t before = node_fake_submitted(fixture->node);
 
     node_fake_hold(fixture->node);
+    struct client clients[CLIENTS];
     for (int i = 0; i < CLIENTS; i++) {
         client_open(&clients[i], api_port(fixture->api));
         client_printf(&clients[i], "GET /v1/timers?limit=1000 HTTP/1.1\r\nHost: t\r\n\r\n");

@@ -35,11 +35,10 @@ static const char *const preview_parameters[] = {"n",     "after", "every",    "
 /* A member of the create; a text that is a number becomes one. */
 static void add_member(struct preview *preview, struct bytes name, struct bytes value)
 {
-    uint64_t number;
-
     buffer_append_text(&preview->json, ",");
     json_append_string(&preview->json, name);
     buffer_append_text(&preview->json, ":");
+    uint64_t number;
     if (number_parse(value, 10, &number) && number <= UINT64_MAX / 20)
         buffer_append_u64(&preview->json, number);
     else
@@ -93,7 +92,6 @@ static void preview_name_parameters(struct problem *problem)
 static void preview_format(const struct schedule *schedule, const struct preview *preview,
                            struct buffer *body)
 {
-    char text[RFC3339_TEXT_SIZE];
     struct wall at = preview->after;
 
     buffer_append_text(body, "{\"instants\":[");
@@ -101,6 +99,7 @@ static void preview_format(const struct schedule *schedule, const struct preview
         at = recurrence_next(&schedule->recurrence, at);
         if (at.ms == WALL_NEVER.ms)
             break;
+        char text[RFC3339_TEXT_SIZE];
         rfc3339_format(at, text);
         buffer_append_text(body, i ? ",\"" : "\"");
         buffer_append_text(body, text);
@@ -114,14 +113,14 @@ void preview_end(struct call *call)
     struct timer_json_limits limits = call->api->limits;
     struct wall now = wall_now();
     struct preview preview = {.after = {now.ms - 1}, .count = COUNT_DEFAULT};
-    struct schedule schedule;
-    struct timer *timer = NULL;
-    struct problem problem;
-    struct buffer body;
 
     limits.target_check = NULL;
     buffer_init(&preview.json);
+    struct buffer body;
     buffer_init(&body);
+    struct schedule schedule;
+    struct timer *timer = NULL;
+    struct problem problem;
     if (preview_read_query(call, &preview, &problem)) {
         call_answer_problem(call, &problem);
     } else if (buffer_failed(&preview.json)) {

@@ -30,10 +30,9 @@ static bool is_request_name(struct bytes name)
  * name a1 without them. Empty when the string is malformed or too long for `room`. */
 static struct bytes request_name(struct bytes field, char room[NAME_SIZE_MAX])
 {
-    size_t size = 0, at = 1;
-
     if (field.size == 0 || field.data[0] != '"')
         return field;
+    size_t size = 0, at = 1;
     for (; at < field.size && field.data[at] != '"'; at++) {
         if (field.data[at] == '\\' &&
             (++at == field.size || (field.data[at] != '"' && field.data[at] != '\\')))
@@ -50,15 +49,15 @@ static struct bytes request_name(struct bytes field, char room[NAME_SIZE_MAX])
 static bool read_request(struct call *call, char ret_text[REQUEST_TEXT_SIZE],
                          struct bytes *ret_request)
 {
-    struct bytes field = http_request_header(call->http, "Idempotency-Key"), name;
-    struct problem problem;
-    char room[NAME_SIZE_MAX];
+    struct bytes field = http_request_header(call->http, "Idempotency-Key");
 
     *ret_request = (struct bytes){0};
     if (!field.data)
         return true;
-    name = request_name(field, room);
+    char room[NAME_SIZE_MAX];
+    struct bytes name = request_name(field, room);
     if (http_request_header_count(call->http, "Idempotency-Key") > 1 || !is_request_name(name)) {
+        struct problem problem;
         problem_set(&problem, ERROR_BAD_REQUEST, "",
                     "Idempotency-Key takes 1 to %d visible characters of ASCII, bare or in quotes",
                     NAME_SIZE_MAX);
@@ -75,10 +74,9 @@ static bool read_request(struct call *call, char ret_text[REQUEST_TEXT_SIZE],
 /* Refuses a key in the body that differs from the key in the path. */
 static bool contradicts(struct call *call, const struct timer *timer, struct bytes key)
 {
-    struct problem problem;
-
     if (!key.size || !timer->texts.key.size || bytes_equal(timer->texts.key, key))
         return false;
+    struct problem problem;
     problem_set(&problem, ERROR_INVALID, "#/key", "%s", "The path has another key");
     call_answer_problem(call, &problem);
     return true;
@@ -87,14 +85,15 @@ static bool contradicts(struct call *call, const struct timer *timer, struct byt
 struct timer *timers_read_create(struct call *call, struct bytes key)
 {
     struct timer_json_limits limits = call_timer_limits(call);
-    char text[REQUEST_TEXT_SIZE], trace[TRACE_PARENT_SIZE + 1];
-    struct problem problem;
+    char text[REQUEST_TEXT_SIZE];
     struct bytes request;
-    struct timer *timer;
 
     if (!read_request(call, text, &request))
         return NULL;
+    char trace[TRACE_PARENT_SIZE + 1];
     limits.trace = call_trace(call, trace);
+    struct problem problem;
+    struct timer *timer;
     if (timer_json_parse_create(buffer_bytes(&call->body), &limits, wall_coming(), &timer,
                                 &problem)) {
         call_answer_problem(call, &problem);
@@ -185,12 +184,10 @@ void timers_get(struct call *call)
 
 enum error_code timers_if_match(struct bytes field, uint32_t *ret_version)
 {
-    struct bytes opaque = {0};
-    uint64_t version = 0;
-
     *ret_version = 0;
     if (!field.data)
         return ERROR_NONE;
+    struct bytes opaque = {0};
     switch (http_tag_parse(field, &opaque)) {
     case HTTP_TAG_ANY:
         return ERROR_NONE;
@@ -202,6 +199,7 @@ enum error_code timers_if_match(struct bytes field, uint32_t *ret_version)
     default:
         return ERROR_BAD_REQUEST;
     }
+    uint64_t version = 0;
     for (size_t i = 0; i < opaque.size && version < UINT32_MAX; i++) {
         if (opaque.data[i] < '0' || opaque.data[i] > '9')
             version = UINT32_MAX;
@@ -250,11 +248,9 @@ bool timers_read_patch(struct call *call)
 
 void timers_patch(struct call *call)
 {
-    struct timer *patch;
-
     if (!timers_read_patch(call))
         return;
-    patch = call->node.command.patch;
+    struct timer *patch = call->node.command.patch;
     if (!timers_address(call, COMMAND_PATCH) || call_submit(call, timers_done))
         timer_free(patch);
 }
@@ -281,13 +277,13 @@ void timers_touch_begin(struct call *call)
 bool timers_read_touch(struct call *call)
 {
     struct command *command = &call->node.command;
-    struct problem problem;
 
     if (!timers_read_patch(call))
         return false;
     if (command->patch_fields == PATCH_DUE)
         return true;
     timer_free(command->patch);
+    struct problem problem;
     problem_set(&problem, ERROR_INVALID, "#", "It may have `after` or `at`, and nothing else");
     call_answer_problem(call, &problem);
     return false;
@@ -295,11 +291,9 @@ bool timers_read_touch(struct call *call)
 
 void timers_touch(struct call *call)
 {
-    struct timer *patch;
-
     if (!timers_read_touch(call))
         return;
-    patch = call->node.command.patch;
+    struct timer *patch = call->node.command.patch;
     if (!timers_address(call, COMMAND_TOUCH) || call_submit(call, timers_done))
         timer_free(patch);
 }

@@ -41,16 +41,14 @@ static bool watch_wrong(struct call *call, enum error_code code, const char *poi
 static bool read_ask(struct call *call, struct ask *ret_ask)
 {
     static const char *const names[] = {"watch", "fire"};
-    struct bytes values[2];
-    struct problem problem;
-    enum error_code code;
-    bool is_fire;
 
     *ret_ask = (struct ask){.each = COMMAND_CANCEL};
     if (call->body.size == 0)
         return true;
-    code = members_read(buffer_bytes(&call->body), names, 2, values, &problem);
-    is_fire = !code && bytes_equal(values[1], BYTES("true"));
+    struct bytes values[2];
+    struct problem problem;
+    enum error_code code = members_read(buffer_bytes(&call->body), names, 2, values, &problem);
+    bool is_fire = !code && bytes_equal(values[1], BYTES("true"));
     if (!code && values[1].data && !is_fire && !bytes_equal(values[1], BYTES("false")))
         code = problem_set(&problem, ERROR_INVALID, "#/fire", "%s", "It must be true or false");
     if (code) {
@@ -89,7 +87,6 @@ static void complete_finish(struct scatter *scatter)
 {
     struct command_completed sum = {0, 0};
     enum error_code failure = scatter_failure(scatter);
-    struct buffer body;
 
     if (failure) {
         call_answer_error(scatter->call, failure, "Some may be complete: ask again");
@@ -97,6 +94,7 @@ static void complete_finish(struct scatter *scatter)
     }
     for (size_t i = 0; i < scatter->count; i++)
         add(&sum, scatter->parts[i].node.command.completed);
+    struct buffer body;
     buffer_init(&body);
     buffer_append_text(&body, "{");
     append_completed(&body, scatter->parts[0].node.command.each, sum);
@@ -107,8 +105,6 @@ static void complete_finish(struct scatter *scatter)
 void watch_complete(struct call *call)
 {
     const uint16_t count = node_partition_count(call->api->options.node);
-    struct error error;
-    struct scatter *scatter;
     struct ask ask;
 
     if (!read_ask(call, &ask))
@@ -117,11 +113,12 @@ void watch_complete(struct call *call)
         watch_wrong(call, ERROR_INVALID, "#/watch", "The event is in the path");
         return;
     }
+    struct error error;
     if (name_check(call->parameter, &error)) {
         watch_wrong(call, ERROR_INVALID, "", error.text);
         return;
     }
-    scatter = scatter_create(call, count);
+    struct scatter *scatter = scatter_create(call, count);
     if (!scatter)
         return;
     scatter->finish = complete_finish;
@@ -143,9 +140,8 @@ void watch_complete_many_begin(struct call *call)
 static enum error_code sum_up(const struct scatter *scatter, const struct many *many, size_t index,
                               struct command_completed *ret_sum)
 {
-    enum error_code failure = ERROR_NONE;
-
     *ret_sum = (struct command_completed){0, 0};
+    enum error_code failure = ERROR_NONE;
     for (size_t i = 0; i < scatter->count; i++) {
         const struct command_event *event = &many->events[i * many->event_count + index];
 
@@ -161,17 +157,19 @@ static void many_finish(struct scatter *scatter)
     const struct many *many = scatter->room;
     const enum command_kind each = scatter->parts[0].node.command.each;
     enum error_code failure = scatter_failure(scatter);
-    struct command_completed sum = {0, 0}, one;
-    struct buffer body, results;
-    size_t failed = 0;
+    struct command_completed sum = {0, 0};
 
     if (failure) {
         call_answer_error(scatter->call, failure, "Some may be complete: ask again");
         return;
     }
+    struct buffer body;
     buffer_init(&body);
+    struct buffer results;
     buffer_init(&results);
+    size_t failed = 0;
     for (size_t i = 0; i < many->event_count; i++) {
+        struct command_completed one;
         failure = sum_up(scatter, many, i, &one);
         add(&sum, one);
         buffer_append_text(&results, i > 0 ? ",{" : "{");
@@ -197,12 +195,10 @@ static void many_finish(struct scatter *scatter)
 /* Counts the events; false: answered. */
 static bool count_events(struct call *call, struct bytes watch, size_t *ret_count)
 {
-    struct json_reader reader;
-    struct problem problem;
-
     *ret_count = 0;
     if (!watch.data)
         return watch_wrong(call, ERROR_INVALID, "#", "The field `watch` is missing");
+    struct json_reader reader;
     json_reader_init(&reader, watch);
     if (json_peek(&reader) != JSON_ARRAY)
         return watch_wrong(call, ERROR_INVALID, "#/watch", "It must be an array of strings");
@@ -214,6 +210,7 @@ static bool count_events(struct call *call, struct bytes watch, size_t *ret_coun
     }
     if (*ret_count > 0 && *ret_count <= WATCH_EVENTS_MAX)
         return true;
+    struct problem problem;
     problem_set(&problem, ERROR_INVALID, "#/watch", "It must have 1 to %d elements",
                 WATCH_EVENTS_MAX);
     call_answer_problem(call, &problem);
@@ -224,8 +221,6 @@ static bool count_events(struct call *call, struct bytes watch, size_t *ret_coun
 static bool read_events(struct call *call, struct bytes watch, struct many *many)
 {
     struct json_reader reader;
-    struct json_string string;
-    struct error error;
 
     json_reader_init(&reader, watch);
     (void)json_enter_array(&reader);
@@ -233,11 +228,13 @@ static bool read_events(struct call *call, struct bytes watch, struct many *many
         struct bytes *name = &many->events[i].name;
 
         (void)json_next_element(&reader);
+        struct json_string string;
         (void)json_read_string(&reader, &string);
         name->data = many->texts + many->texts_used;
         (void)json_string_decode(&string, many->texts + many->texts_used, string.raw.size,
                                  &name->size);
         many->texts_used += name->size;
+        struct error error;
         if (name_check(*name, &error)) {
             char pointer[32];
 
@@ -267,17 +264,15 @@ static struct many *many_create(struct call *call, struct scatter *scatter, size
 
 void watch_complete_many(struct call *call)
 {
-    struct many *many;
-    struct scatter *scatter;
     struct ask ask;
     size_t count;
 
     if (!read_ask(call, &ask) || !count_events(call, ask.watch, &count))
         return;
-    scatter = scatter_create(call, node_partition_count(call->api->options.node));
+    struct scatter *scatter = scatter_create(call, node_partition_count(call->api->options.node));
     if (!scatter)
         return;
-    many = many_create(call, scatter, count);
+    struct many *many = many_create(call, scatter, count);
     if (!many || !read_events(call, ask.watch, many))
         return;
     scatter->finish = many_finish;
