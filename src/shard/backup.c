@@ -54,8 +54,6 @@ static void *backup_run(void *argument)
 
 enum error_code node_backup_start(struct node *node, struct node_backup *backup)
 {
-    enum error_code code = ERROR_NONE;
-
     if (!*node->config->backup_folder)
         return ERROR_BACKUP_OFF;
     if (atomic_load(&node->is_disk_full))
@@ -65,6 +63,7 @@ enum error_code node_backup_start(struct node *node, struct node_backup *backup)
     backup->node_ = node;
     backup_join(node);
     pthread_mutex_lock(&node->backup_lock);
+    enum error_code code = ERROR_NONE;
     if (atomic_load(&node->is_stopping))
         code = ERROR_STOPPING;
     else if (thread_start(&node->backup_thread, backup_run, backup, "backup") != 0)
@@ -79,12 +78,9 @@ enum error_code node_backup_start(struct node *node, struct node_backup *backup)
 
 void backup_join(struct node *node)
 {
-    pthread_t thread;
-    bool has_thread;
-
     pthread_mutex_lock(&node->backup_lock);
-    has_thread = node->has_backup_thread;
-    thread = node->backup_thread;
+    bool has_thread = node->has_backup_thread;
+    pthread_t thread = node->backup_thread;
     node->has_backup_thread = false;
     pthread_mutex_unlock(&node->backup_lock);
     if (has_thread)

@@ -78,9 +78,9 @@ struct move_client {
 static void client_answer(struct move_fixture *fixture, struct move_client *client, int fd)
 {
     static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-    char *end;
 
     client->head[client->size] = '\0';
+    char *end;
     while ((end = strstr(client->head, "\r\n\r\n"))) {
         const char *length = strstr(client->head, "ontent-Length: ");
         size_t body = length && length < end ? strtoul(length + 15, NULL, 10) : 0;
@@ -239,10 +239,9 @@ static void command_done(struct node_request *request)
 static enum error_code move_ask(struct move_fixture *fixture, const struct command *asked)
 {
     struct move_command command = {.request = {.command = *asked, .done = command_done}};
-    enum error_code code;
 
     reply_init(&command.reply);
-    code = node_submit(fixture->node, &command.request);
+    enum error_code code = node_submit(fixture->node, &command.request);
     if (code) {
         atomic_fetch_add(&fixture->refused, 1);
         return code;
@@ -255,21 +254,20 @@ static enum error_code move_create(struct move_fixture *fixture, uint16_t partit
                                    enum move_kind kind, uint64_t after_ms, unsigned *ret_number)
 {
     const unsigned number = atomic_fetch_add(&fixture->next, 1);
-    char target[64], payload[16];
-    struct timer_texts texts;
-    struct command_created created = {0};
-    struct timer *timer;
 
     assert_true(number < TIMERS_MAX);
+    char target[64];
     snprintf(target, sizeof(target), kind == MOVE_QUEUE ? "queue:work" : "http://127.0.0.1:%u/%u",
              fixture->port, number);
+    char payload[16];
     snprintf(payload, sizeof(payload), "%u", number);
-    texts = (struct timer_texts){.target = bytes_of(target), .payload = bytes_of(payload)};
-    timer = timer_alloc(&texts);
+    struct timer_texts texts = {.target = bytes_of(target), .payload = bytes_of(payload)};
+    struct timer *timer = timer_alloc(&texts);
     timer->due = wall_add(wall_now(), after_ms);
     fixture->timers[number].kind = kind;
     fixture->timers[number].due = timer->due;
 
+    struct command_created created = {0};
     struct command command = {.kind = COMMAND_CREATE,
                               .partition = partition,
                               .timers = &timer,
@@ -342,8 +340,6 @@ static void worker_spoke(struct node_queue_request *request)
 static enum error_code worker_lease(struct move_worker *worker, uint32_t items_max,
                                     uint64_t wait_ms)
 {
-    enum error_code code;
-
     worker->count = 0;
     worker->request = (struct node_queue_request){
         .queue = {.kind = QUEUE_LEASE,
@@ -356,7 +352,7 @@ static enum error_code worker_lease(struct move_worker *worker, uint32_t items_m
         .done = worker_spoke,
     };
     reply_init(&worker->reply);
-    code = node_queue_submit(worker->fixture->node, &worker->request);
+    enum error_code code = node_queue_submit(worker->fixture->node, &worker->request);
     if (!code)
         reply_wait(&worker->reply);
     return code;
@@ -410,10 +406,10 @@ static void move_all(struct move_fixture *fixture, struct move_times *ret_times)
     for (unsigned i = 0; i < MOVES; i++) {
         uint16_t partition = (uint16_t)(1 + i % 3);
         unsigned shard = (i / 3 + partition + 1) % 2;
-        struct node_move_times times;
 
         while (atomic_load(&fixture->next) < i * CREATES_PER_MOVE)
             sched_yield();
+        struct node_move_times times;
         assert_int_equal(node_move(fixture->node, partition, shard, &times), ERROR_NONE);
         assert_true(times.adopted.ns > 0); /* it was elsewhere */
         uint64_t pause_ns = instant_since_ns(times.released, times.adopted);
@@ -462,23 +458,21 @@ static size_t count_late(struct move_fixture *fixture, uint64_t late_ms)
 static void test_partitions_move_under_load(void **state)
 {
     struct move_fixture *fixture = *state;
-    pthread_t creators[CREATORS], workers[WORKERS];
-    uint64_t late_ms[2] = {0}; /* of partition 0, and of those that moved */
-    size_t early = 0, twice = 0, after_cancel = 0;
-    struct move_times times;
-    struct instant began;
+    pthread_t creators[CREATORS];
 
     for (int i = 0; i < CREATORS; i++)
         assert_int_equal(pthread_create(&creators[i], NULL, creator_run, fixture), 0);
+    pthread_t workers[WORKERS];
     for (int i = 0; i < WORKERS; i++)
         assert_int_equal(pthread_create(&workers[i], NULL, worker_run, fixture), 0);
+    struct move_times times;
     move_all(fixture, &times);
     atomic_store(&fixture->ends, true);
     for (int i = 0; i < CREATORS; i++)
         pthread_join(creators[i], NULL);
     for (int i = 0; i < WORKERS; i++)
         pthread_join(workers[i], NULL);
-    began = instant_now();
+    struct instant began = instant_now();
     struct move_worker last = {.fixture = fixture};
     while (count_missing(fixture) > 0 &&
            instant_since_ns(began, instant_now()) < END_MS_MAX * UINT64_C(1000000)) {
@@ -486,6 +480,8 @@ static void test_partitions_move_under_load(void **state)
         if (last.count)
             worker_ack(&last);
     }
+    uint64_t late_ms[2] = {0}; /* of partition 0, and of those that moved */
+    size_t early = 0, twice = 0, after_cancel = 0;
     for (unsigned i = 0; i < atomic_load(&fixture->next); i++) {
         struct move_timer *timer = &fixture->timers[i];
         uint64_t *latest = &late_ms[timer->id.partition > 0];
@@ -516,19 +512,19 @@ static void test_partitions_move_under_load(void **state)
 static void test_a_move_that_cannot_be(void **state)
 {
     struct move_fixture *fixture = *state;
-    struct rlimit before, none;
     struct node_move_times times;
-    unsigned number;
 
     assert_int_equal(node_move(fixture->node, 4, 0, &times), ERROR_NOT_FOUND);
     assert_int_equal(node_move(fixture->node, 0, 2, &times), ERROR_NOT_FOUND);
     assert_int_equal(node_move(fixture->node, 0, 0, &times), ERROR_NONE);
     signal(SIGXFSZ, SIG_IGN);
+    struct rlimit before;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-    none = (struct rlimit){.rlim_cur = 1, .rlim_max = before.rlim_max};
+    struct rlimit none = {.rlim_cur = 1, .rlim_max = before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
     assert_int_equal(node_move(fixture->node, 0, 1, &times), ERROR_IO);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    unsigned number;
     while (move_create(fixture, 0, MOVE_WEBHOOK, 3600 * 1000, &number) != ERROR_NONE)
         ;
     assert_int_equal(node_move(fixture->node, 0, 1, &times), ERROR_NONE);
@@ -599,14 +595,14 @@ static void test_a_worker_is_woken_once(void **state)
 {
     enum { COUNT = 24 };
     struct move_fixture *fixture = *state;
-    struct move_worker workers[COUNT];
     pthread_t threads[COUNT];
-    struct node_move_times times;
 
     for (unsigned i = 0; i < COUNT; i++) {
+        struct move_worker workers[COUNT];
         workers[i] = (struct move_worker){.fixture = fixture};
         assert_int_equal(pthread_create(&threads[i], NULL, waiter_run, &workers[i]), 0);
     }
+    struct node_move_times times;
     for (unsigned i = 0; i < COUNT; i++) {
         unsigned number;
 
@@ -627,11 +623,11 @@ static void test_leases_move(void **state)
 {
     struct move_fixture *fixture = *state;
     struct move_worker worker = {.fixture = fixture};
-    struct node_move_times times;
     unsigned number;
 
     for (uint16_t i = 0; i < 8; i++)
         assert_int_equal(move_create(fixture, i % 4, MOVE_QUEUE, 0, &number), ERROR_NONE);
+    struct node_move_times times;
     for (unsigned leased = 0; leased < 8; leased += (unsigned)worker.count) {
         assert_int_equal(worker_lease(&worker, 8, 10000), ERROR_NONE);
         for (unsigned i = 0; i < 8; i++)

@@ -93,10 +93,10 @@ static enum error_code node_begin_epochs(struct node *node, struct storage_batch
                                          struct error *ret_error)
 {
     struct storage_batch **pointers = calloc(node->partition_count, sizeof(struct storage_batch *));
-    enum error_code code = ERROR_NONE;
 
     if (!pointers)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    enum error_code code = ERROR_NONE;
     for (uint16_t i = 0; i < node->partition_count && code == ERROR_NONE; i++) {
         batches[i].partition = i;
         pointers[i] = &batches[i];
@@ -118,13 +118,12 @@ static enum error_code node_start_engines(struct node *node, struct error *ret_e
 {
     struct storage_batch *batches = calloc(node->partition_count, sizeof(*batches));
     struct list no_leases;
-    enum error_code code;
-    uint64_t seed;
 
     list_init(&no_leases);
     if (!batches)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
-    code = node_begin_epochs(node, batches, ret_error);
+    enum error_code code = node_begin_epochs(node, batches, ret_error);
+    uint64_t seed;
     if (code == ERROR_NONE && entropy_u64(&seed) != ERROR_NONE)
         code = error_set(ret_error, ERROR_IO, "the system gives no entropy");
     for (uint16_t i = 0; i < node->partition_count && code == ERROR_NONE; i++) {
@@ -235,7 +234,6 @@ static bool node_init_mailboxes(struct node *node)
 static struct node *node_alloc(const struct config *config, struct metrics *metrics)
 {
     struct node *node = calloc(1, sizeof(*node));
-    pthread_condattr_t monotonic;
 
     if (!node)
         return NULL;
@@ -254,6 +252,7 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
     pthread_mutex_init(&node->report_lock, NULL);
     pthread_mutex_init(&node->backup_lock, NULL);
     pthread_mutex_init(&node->move_lock, NULL);
+    pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&node->report_changed, &monotonic);
@@ -276,13 +275,12 @@ static enum error_code node_create_shards(struct node *node, struct error *ret_e
     const unsigned count = node_count_shards(node->config);
     uint8_t secret[QUEUE_SECRET_SIZE];
     uint64_t seed;
-    bool is_done;
 
     if (entropy_fill(secret, sizeof(secret)) != ERROR_NONE || entropy_u64(&seed) != ERROR_NONE)
         return error_set(ret_error, ERROR_IO, "the system gives no entropy");
     node->shards = calloc(count, sizeof(*node->shards));
     node->board = queue_board_create(count, seed, instant_now());
-    is_done = node->shards && node->board;
+    bool is_done = node->shards && node->board;
     while (is_done && node->shard_count < count) {
         is_done = shard_init(&node->shards[node->shard_count], node, node->shard_count, secret);
         node->shard_count += is_done;
@@ -345,13 +343,12 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
                            struct error *ret_error)
 {
     struct node *node = node_alloc(config, metrics);
-    enum error_code code;
 
     if (!node)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory or file descriptors");
     if (events)
         node->events = *events;
-    code = zones_create(ZONES_FOLDER, &node->zones, ret_error);
+    enum error_code code = zones_create(ZONES_FOLDER, &node->zones, ret_error);
     if (code == ERROR_NOT_FOUND) /* cron then knows UTC alone, and says so of any other zone */
         code = ERROR_NONE;
     if (code == ERROR_NONE)
@@ -395,10 +392,10 @@ static void node_wait_for(struct node *node, bool (*has_come)(const struct node 
                           uint64_t timeout_ms)
 {
     struct timespec until = instant_timespec(instant_add_ms(instant_now(), timeout_ms));
-    int timed_out = 0;
 
     node_wake_shards(node);
     pthread_mutex_lock(&node->report_lock);
+    int timed_out = 0;
     while (!has_come(node) && !timed_out)
         timed_out = pthread_cond_timedwait(&node->report_changed, &node->report_lock, &until);
     pthread_mutex_unlock(&node->report_lock);

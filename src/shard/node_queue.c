@@ -177,11 +177,10 @@ static uint16_t acks_message_partition(struct list *message)
 static enum error_code acks_submit(struct node *node, struct node_queue_request *whole)
 {
     size_t *counts = calloc(2u * node->partition_count, sizeof(*counts));
-    struct node_acks *acks = NULL;
-    struct list messages;
 
     for (size_t i = 0; counts && i < whole->queue.receipt_count; i++)
         counts[acks_partition(node, whole->queue.receipts[i])]++;
+    struct node_acks *acks = NULL;
     if (counts)
         acks = acks_create(node, whole, counts);
     if (!acks) {
@@ -190,6 +189,7 @@ static enum error_code acks_submit(struct node *node, struct node_queue_request 
     }
     acks_divide(acks, counts, counts + node->partition_count);
     free(counts);
+    struct list messages;
     list_init(&messages);
     for (size_t i = 0; i < acks->part_count; i++)
         list_push(&messages, &acks->parts[i].request.link_);
@@ -209,7 +209,6 @@ static enum error_code node_queue_refuse(struct node *node, enum error_code code
 enum error_code node_queue_submit(struct node *node, struct node_queue_request *request)
 {
     const size_t count = request->queue.receipt_count;
-    enum error_code code;
 
     if (atomic_load(&node->is_stopping))
         return node_queue_refuse(node, ERROR_STOPPING, METRIC_REFUSED_STOPPING);
@@ -226,7 +225,7 @@ enum error_code node_queue_submit(struct node *node, struct node_queue_request *
         atomic_fetch_sub(&node->inflight, count);
         return node_queue_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
     }
-    code = acks_submit(node, request);
+    enum error_code code = acks_submit(node, request);
     if (code)
         atomic_fetch_sub(&node->inflight, count);
     return code;

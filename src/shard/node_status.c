@@ -44,9 +44,8 @@ bool node_target_status(const struct node *node, const struct timer *timer,
 
 static bool node_is_recovered(struct node *node)
 {
-    bool is_ready = true;
-
     pthread_mutex_lock(&node->report_lock);
+    bool is_ready = true;
     for (unsigned i = 0; i < node->shard_count; i++)
         is_ready = is_ready && node->shards[i].report.is_ready;
     pthread_mutex_unlock(&node->report_lock);
@@ -73,9 +72,8 @@ void node_health(struct node *node, struct node_health *ret_health)
 
 uint64_t node_dead_dropped(struct node *node)
 {
-    uint64_t dropped = 0;
-
     pthread_mutex_lock(&node->report_lock);
+    uint64_t dropped = 0;
     for (size_t i = 0; i < node->shard_count; i++)
         dropped += node->shards[i].report.stats.dead_dropped;
     pthread_mutex_unlock(&node->report_lock);
@@ -93,21 +91,20 @@ void node_damage(struct node *node, struct node_damage *ret_damage)
 void node_refresh_metrics(struct node *node)
 {
     struct metrics *metrics = node->metrics;
-    struct node_health health;
-    struct engine_stats stats = {0};
-    struct storage_stats storage;
-    struct queue_stats queue = {0};
     struct targets_stats targets;
 
     targets_stats(node->targets, &targets);
     pthread_mutex_lock(&node->report_lock);
+    struct engine_stats stats = {0};
+    struct queue_stats queue = {0};
     for (unsigned i = 0; i < node->shard_count; i++) {
         engine_stats_add(&stats, &node->shards[i].report.stats);
         queue_stats_add(&queue, &node->shards[i].report.queue);
     }
-    storage = node->storage_stats;
+    struct storage_stats storage = node->storage_stats;
     pthread_mutex_unlock(&node->report_lock);
     queue.waiting += queue_board_waiting(node->board);
+    struct node_health health;
     node_health(node, &health);
 #define X(id, field, ...) metrics_set(metrics, METRIC_##id, stats.field);
     METRIC_ENGINE_LIST(X)

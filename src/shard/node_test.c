@@ -99,7 +99,6 @@ static enum error_code answer_of(struct asked *asked)
 static enum error_code submit_create(struct node *node, struct asked *asked, struct wall due)
 {
     struct timer_texts texts = {.target = BYTES("http://a.example/"), .payload = BYTES("1")};
-    enum error_code code;
 
     asked_init(asked);
     asked->timer = timer_alloc(&texts);
@@ -109,7 +108,7 @@ static enum error_code submit_create(struct node *node, struct asked *asked, str
                                               .timers = &asked->timer,
                                               .results = &asked->created,
                                               .timer_count = 1};
-    code = node_submit(node, &asked->request);
+    enum error_code code = node_submit(node, &asked->request);
     if (code)
         timer_free(asked->timer);
     return code;
@@ -118,13 +117,12 @@ static enum error_code submit_create(struct node *node, struct asked *asked, str
 static enum error_code get(struct node *node, const struct timer_id *id, struct wall *ret_due)
 {
     struct asked asked;
-    enum error_code code;
 
     asked_init(&asked);
     asked.request.command =
         (struct command){.kind = COMMAND_GET, .partition = id->partition, .id = *id};
     assert_int_equal(node_submit(node, &asked.request), ERROR_NONE);
-    code = answer_of(&asked);
+    enum error_code code = answer_of(&asked);
     *ret_due = asked.due_shown;
     return code;
 }
@@ -135,16 +133,18 @@ static enum error_code get(struct node *node, const struct timer_id *id, struct 
 static void test_restart_keeps_what_was_acknowledged(void **state)
 {
     struct fixture *fixture = *state;
-    struct wall due = wall_add(wall_now(), FAR_MS), shown;
-    struct asked first, second;
+    struct wall due = wall_add(wall_now(), FAR_MS);
 
     start(fixture);
+    struct asked first;
     assert_int_equal(submit_create(fixture->node, &first, due), ERROR_NONE);
     assert_int_equal(answer_of(&first), ERROR_NONE);
     node_stop(fixture->node);
     start(fixture);
+    struct wall shown;
     assert_int_equal(get(fixture->node, &first.created.id, &shown), ERROR_NONE);
     assert_int_equal(shown.ms, due.ms);
+    struct asked second;
     assert_int_equal(submit_create(fixture->node, &second, due), ERROR_NONE);
     assert_int_equal(answer_of(&second), ERROR_NONE);
     assert_true(second.created.id.serial >> 40 > first.created.id.serial >> 40);
@@ -159,13 +159,14 @@ static void test_stop_answers_everything(void **state)
     enum { COUNT = 2000 };
     struct fixture *fixture = *state;
     struct asked *asked = calloc(COUNT, sizeof(*asked));
-    struct wall due = wall_add(wall_now(), FAR_MS), shown;
+    struct wall due = wall_add(wall_now(), FAR_MS);
 
     start(fixture);
     for (size_t i = 0; i < COUNT; i++)
         assert_int_equal(submit_create(fixture->node, &asked[i], due), ERROR_NONE);
     node_stop(fixture->node);
     start(fixture);
+    struct wall shown;
     for (size_t i = 0; i < COUNT; i++) {
         enum error_code code = answer_of(&asked[i]);
 
@@ -190,13 +191,13 @@ static enum error_code check_target(struct node *node, const char *text)
 static void test_the_door_refuses(void **state)
 {
     struct fixture *fixture = *state;
-    struct command_created results[2];
-    struct timer *timers[2] = {0};
-    struct asked asked;
 
     set(fixture, "inflight_max", "1");
     start(fixture);
+    struct asked asked;
     asked_init(&asked);
+    struct command_created results[2];
+    struct timer *timers[2] = {0};
     asked.request.command = (struct command){
         .kind = COMMAND_CREATE, .timers = timers, .results = results, .timer_count = 2};
     assert_int_equal(node_submit(fixture->node, &asked.request), ERROR_OVERLOADED);
@@ -216,11 +217,10 @@ static void test_the_door_refuses(void **state)
 static void test_start_says_what_is_wrong(void **state)
 {
     struct fixture *fixture = *state;
-    struct node_health health;
-    struct error error;
-    struct node *second;
 
     set(fixture, "webhook_allow", "10.0.0.0/99");
+    struct error error;
+    struct node *second;
     assert_int_equal(node_start(&fixture->config, fixture->metrics, NULL, &second, &error),
                      ERROR_INVALID);
     assert_non_null(strstr(error.text, "10.0.0.0/99"));
@@ -229,6 +229,7 @@ static void test_start_says_what_is_wrong(void **state)
     assert_int_equal(node_start(&fixture->config, fixture->metrics, NULL, &second, &error),
                      ERROR_IO);
     assert_non_null(strstr(error.text, fixture->folder.path));
+    struct node_health health;
     do
         node_health(fixture->node, &health);
     while (!health.is_ready);

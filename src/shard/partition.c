@@ -39,11 +39,9 @@ static struct shard *partition_ring(struct partition *partition)
 static struct shard *partition_put(struct partition *partition, enum partition_message kind,
                                    struct list *message)
 {
-    struct shard *rung;
-
     pthread_mutex_lock(&partition->lock);
     list_push(&partition->inbox[kind], message);
-    rung = partition_ring(partition);
+    struct shard *rung = partition_ring(partition);
     pthread_mutex_unlock(&partition->lock);
     return rung;
 }
@@ -68,10 +66,10 @@ void partition_post_all(struct partition partitions[], enum partition_message ki
     for (struct list *message; (message = list_pop(messages));) {
         struct partition *partition = &partitions[index_of(message)];
         struct shard *shard = partition_put(partition, kind, message);
-        size_t i = 0;
 
         if (!shard)
             continue;
+        size_t i = 0;
         while (i < rung_count && rung[i] != shard)
             i++;
         if (i == rung_count) {
@@ -87,10 +85,8 @@ void partition_post_all(struct partition partitions[], enum partition_message ki
 bool partition_take(struct partition *partition, struct shard *shard,
                     struct list ret_inbox[PARTITION_MESSAGE_COUNT])
 {
-    struct shard *owner;
-
     pthread_mutex_lock(&partition->lock);
-    owner = partition->owner;
+    struct shard *owner = partition->owner;
     partition->is_rung = owner && owner != shard; /* the ring goes on to the owner */
     for (int i = 0; i < PARTITION_MESSAGE_COUNT && owner == shard; i++)
         list_join(&ret_inbox[i], &partition->inbox[i]);
@@ -102,10 +98,9 @@ bool partition_take(struct partition *partition, struct shard *shard,
 
 void partition_set_owner(struct partition *partition, struct shard *owner)
 {
-    struct shard *rung = NULL;
-
     pthread_mutex_lock(&partition->lock);
     partition->owner = owner;
+    struct shard *rung = NULL;
     if (partition_has_messages(partition))
         rung = partition_ring(partition);
     pthread_mutex_unlock(&partition->lock);
@@ -115,10 +110,8 @@ void partition_set_owner(struct partition *partition, struct shard *owner)
 
 struct shard *partition_owner(struct partition *partition)
 {
-    struct shard *owner;
-
     pthread_mutex_lock(&partition->lock);
-    owner = partition->owner;
+    struct shard *owner = partition->owner;
     pthread_mutex_unlock(&partition->lock);
     return owner;
 }

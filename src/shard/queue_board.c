@@ -62,12 +62,11 @@ struct queue_board *queue_board_create(unsigned shard_count, uint64_t seed, stru
 
 void queue_board_destroy(struct queue_board *board)
 {
-    struct queue_board_line *line;
-    size_t cursor = 0;
-
     if (!board)
         return;
     assert(board->waiting == 0);
+    struct queue_board_line *line;
+    size_t cursor = 0;
     while ((line = map_next(&board->lines, &cursor)))
         free(line);
     map_deinit(&board->lines);
@@ -176,13 +175,10 @@ static bool board_wait(struct queue_board *board, struct node_queue_request *req
 int queue_board_route(struct queue_board *board, struct node_queue_request *request,
                       struct instant now, bool *ret_is_first)
 {
-    bool may_wait;
-    int shard;
-
     *ret_is_first = false;
     pthread_mutex_lock(&board->lock);
-    may_wait = request->wait_until_.ns > now.ns && !board->is_stopped && !board->is_blind;
-    shard = board->is_stopped ? QUEUE_BOARD_ANSWERED : board_best(board, request->queue.queue);
+    bool may_wait = request->wait_until_.ns > now.ns && !board->is_stopped && !board->is_blind;
+    int shard = board->is_stopped ? QUEUE_BOARD_ANSWERED : board_best(board, request->queue.queue);
     if (shard == BOARD_NOWHERE && may_wait && board_wait(board, request, ret_is_first))
         shard = QUEUE_BOARD_WAITS;
     else if (shard == BOARD_NOWHERE)
@@ -194,10 +190,8 @@ int queue_board_route(struct queue_board *board, struct node_queue_request *requ
 
 int queue_board_more(struct queue_board *board, struct bytes name)
 {
-    int shard;
-
     pthread_mutex_lock(&board->lock);
-    shard = board_best(board, name);
+    int shard = board_best(board, name);
     pthread_mutex_unlock(&board->lock);
     return shard == BOARD_NOWHERE ? QUEUE_BOARD_ANSWERED : shard;
 }
@@ -205,13 +199,11 @@ int queue_board_more(struct queue_board *board, struct bytes name)
 bool queue_board_goes_before(struct queue_board *board, unsigned shard, struct bytes name,
                              uint64_t first)
 {
-    const struct queue_board_line *line;
-    uint64_t best = QUEUE_BOARD_NONE;
-
     if (board->shard_count == 1)
         return false;
     pthread_mutex_lock(&board->lock);
-    line = board_find(board, name);
+    const struct queue_board_line *line = board_find(board, name);
+    uint64_t best = QUEUE_BOARD_NONE;
     for (unsigned i = 0; line && i < board->shard_count; i++)
         if (i != shard && line->seats[i].first < best)
             best = line->seats[i].first;
@@ -223,10 +215,9 @@ bool queue_board_goes_before(struct queue_board *board, unsigned shard, struct b
 void queue_board_publish(struct queue_board *board, unsigned shard, struct bytes name,
                          uint64_t first)
 {
-    struct queue_board_line *line;
-
     pthread_mutex_lock(&board->lock);
-    line = first == QUEUE_BOARD_NONE ? board_find(board, name) : board_get(board, name);
+    struct queue_board_line *line =
+        first == QUEUE_BOARD_NONE ? board_find(board, name) : board_get(board, name);
     if (line) {
         line->seats[shard].first = first;
         board_update(board, line);
@@ -240,9 +231,8 @@ void queue_board_publish(struct queue_board *board, unsigned shard, struct bytes
 
 struct node_queue_request *queue_board_take(struct queue_board *board, unsigned shard)
 {
-    struct node_queue_request *request = NULL;
-
     pthread_mutex_lock(&board->lock);
+    struct node_queue_request *request = NULL;
     if (!list_is_empty(&board->busy[shard])) {
         struct list *link = list_pop(&board->busy[shard]);
         struct queue_board_line *line = list_item(link, struct queue_board_seat, link)->line;
@@ -256,20 +246,17 @@ struct node_queue_request *queue_board_take(struct queue_board *board, unsigned 
 
 bool queue_board_has_work(struct queue_board *board, unsigned shard)
 {
-    bool has_work;
-
     pthread_mutex_lock(&board->lock);
-    has_work = !list_is_empty(&board->busy[shard]);
+    bool has_work = !list_is_empty(&board->busy[shard]);
     pthread_mutex_unlock(&board->lock);
     return has_work;
 }
 
 struct node_queue_request *queue_board_take_late(struct queue_board *board, struct instant now)
 {
+    pthread_mutex_lock(&board->lock);
     struct node_queue_request *request = NULL;
     struct tw_expired due;
-
-    pthread_mutex_lock(&board->lock);
     if (tw_wheel_expire(board->waits, now.ns / BOARD_TICK_NS, &due, 1) == 1) {
         request = (struct node_queue_request *)(uintptr_t)due.data;
         board_take_out(board, board_find(board, request->queue.queue), request);
@@ -280,22 +267,19 @@ struct node_queue_request *queue_board_take_late(struct queue_board *board, stru
 
 struct instant queue_board_wake_at(struct queue_board *board)
 {
-    uint64_t tick;
-
     pthread_mutex_lock(&board->lock);
-    tick = tw_wheel_wake_at(board->waits);
+    uint64_t tick = tw_wheel_wake_at(board->waits);
     pthread_mutex_unlock(&board->lock);
     return (struct instant){tick < UINT64_MAX / BOARD_TICK_NS ? tick * BOARD_TICK_NS : UINT64_MAX};
 }
 
 struct node_queue_request *queue_board_stop(struct queue_board *board)
 {
+    pthread_mutex_lock(&board->lock);
+    board->is_stopped = true;
     struct node_queue_request *request = NULL;
     struct queue_board_line *line;
     size_t cursor = 0;
-
-    pthread_mutex_lock(&board->lock);
-    board->is_stopped = true;
     while (!request && (line = map_next(&board->lines, &cursor)))
         if (!list_is_empty(&line->waiting))
             request = board_take_out(
@@ -306,10 +290,8 @@ struct node_queue_request *queue_board_stop(struct queue_board *board)
 
 size_t queue_board_waiting(struct queue_board *board)
 {
-    size_t waiting;
-
     pthread_mutex_lock(&board->lock);
-    waiting = board->waiting;
+    size_t waiting = board->waiting;
     pthread_mutex_unlock(&board->lock);
     return waiting;
 }

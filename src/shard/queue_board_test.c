@@ -33,9 +33,8 @@ static struct node_queue_request board_worker(const char *queue, uint64_t wait_m
 
 static int board_send(struct queue_board *board, struct node_queue_request *request)
 {
-    bool is_first;
-
     list_init(&request->link_);
+    bool is_first;
     return queue_board_route(board, request, BOARD_NOW, &is_first);
 }
 
@@ -156,10 +155,9 @@ static void *board_shard_run(void *argument)
     const unsigned shard = atomic_fetch_add(&race->next_shard, 1);
 
     while (atomic_load(&race->total) < BOARD_WORKERS) {
-        struct node_queue_request *request;
-
         queue_board_publish(race->board, shard, BYTES("mail"),
                             queue_board_first(5, (struct wall){1}));
+        struct node_queue_request *request;
         while ((request = queue_board_take(race->board, shard)))
             board_count(race, request);
         queue_board_publish(race->board, shard, BYTES("mail"), QUEUE_BOARD_NONE);
@@ -170,11 +168,11 @@ static void *board_shard_run(void *argument)
 static void test_each_worker_is_taken_once(void **state)
 {
     struct board_race race = {.board = board_of(BOARD_SHARDS)};
-    pthread_t threads[BOARD_SHARDS];
 
     (void)state;
     race.requests = calloc(BOARD_WORKERS, sizeof(*race.requests));
     race.taken = calloc(BOARD_WORKERS, sizeof(*race.taken));
+    pthread_t threads[BOARD_SHARDS];
     for (unsigned i = 0; i < BOARD_SHARDS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, board_shard_run, &race), 0);
     for (unsigned i = 0; i < BOARD_WORKERS; i++) {

@@ -163,10 +163,9 @@ static void shard_take_inbox(struct shard *shard, struct partition *partition)
 
 static void shard_take_in(struct shard *shard)
 {
-    struct list rings;
-
     shard->now = wall_now();
     shard->turn_at = instant_now();
+    struct list rings;
     list_init(&rings);
     mailbox_take(&shard->rings, &rings);
     for (struct list *link; (link = list_pop(&rings));)
@@ -199,24 +198,26 @@ static void shard_tell_given_up(struct node *node, struct engine *engine)
 void shard_send_off(struct shard *shard)
 {
     struct node *node = shard->node;
-    struct list batches, reads, deliveries;
+    struct list batches;
     uint64_t now_us = wall_now_us();
 
     list_init(&batches);
+    struct list reads;
     list_init(&reads);
+    struct list deliveries;
     list_init(&deliveries);
     for (size_t i = 0; i < shard->partition_count; i++) {
         struct engine *engine = shard->partitions[i]->engine;
         struct storage_batch *batch;
-        struct engine_read *read;
-        struct delivery *delivery;
 
         while ((batch = engine_take_batch(engine))) {
             list_init(&batch->link);
             list_push(&batches, &batch->link);
         }
+        struct engine_read *read;
         while ((read = engine_take_read(engine)))
             list_push(&reads, &read->link);
+        struct delivery *delivery;
         while ((delivery = engine_take_delivery(engine))) {
             delivery->handed_us = now_us;
             list_push(&deliveries, &delivery->link);
@@ -235,7 +236,6 @@ static void shard_report(struct shard *shard, bool is_draining)
 {
     struct node *node = shard->node;
     struct shard_report report = {.is_ready = true};
-    uint64_t in_doubt_bytes = 0, unreadable = 0;
 
     for (size_t i = 0; i < shard->partition_count; i++) {
         const struct engine *engine = shard->partitions[i]->engine;
@@ -249,6 +249,7 @@ static void shard_report(struct shard *shard, bool is_draining)
     report.is_drained = is_draining && report.stats.inflight == 0;
     pthread_mutex_lock(&node->report_lock);
     shard->report = report;
+    uint64_t in_doubt_bytes = 0, unreadable = 0;
     for (unsigned i = 0; i < node->shard_count; i++) {
         in_doubt_bytes += node->shards[i].report.stats.in_doubt_bytes;
         unreadable += node->shards[i].report.stats.unreadable;
@@ -296,7 +297,7 @@ static bool shard_drain(struct shard *shard)
  * reads ahead. */
 static uint64_t shard_wait_ns(struct shard *shard)
 {
-    uint64_t now_us = wall_now_us(), wait_us = UINT64_MAX / 1000, queue_ns;
+    uint64_t now_us = wall_now_us(), wait_us = UINT64_MAX / 1000;
 
     for (size_t i = 0; i < shard->partition_count; i++) {
         uint64_t wake_ms = engine_wake_at(shard->partitions[i]->engine).ms;
@@ -310,7 +311,7 @@ static uint64_t shard_wait_ns(struct shard *shard)
         wait_us = REPORT_NS / 1000;
     if (shard->report.stats.pending > 0 && wait_us > CLOCK_STEP_NS / 1000)
         wait_us = CLOCK_STEP_NS / 1000;
-    queue_ns = shard_queue_wait_ns(shard, instant_now());
+    uint64_t queue_ns = shard_queue_wait_ns(shard, instant_now());
     return wait_us * 1000 < queue_ns ? wait_us * 1000 : queue_ns;
 }
 
@@ -352,7 +353,6 @@ void shard_fail_rest(struct shard *shard)
     shard_take_in(shard);
     for (size_t i = 0; i < shard->partition_count; i++) {
         struct engine *engine = shard_engine(shard, shard->partitions[i]);
-        struct storage_batch *batch;
         struct engine_read *read;
 
         while ((read = engine_take_read(engine))) {
@@ -361,7 +361,7 @@ void shard_fail_rest(struct shard *shard)
             shard_answer(shard, engine);
         }
         /* Once only: the engine's own writes would come back for ever. */
-        batch = engine_take_batch(engine);
+        struct storage_batch *batch = engine_take_batch(engine);
         if (batch) {
             batch->result = ERROR_STOPPING;
             engine_committed(engine, batch);

@@ -39,9 +39,8 @@ void shard_adopt(struct shard *shard, struct partition *partition, struct list *
 
 void shard_release(struct shard *shard, struct partition *partition, struct list *ret_leases)
 {
-    size_t i = 0;
-
     assert(shard->partition_count > 0);
+    size_t i = 0;
     while (shard->partitions[i] != partition)
         i++;
     partition_set_owner(partition, NULL);
@@ -166,7 +165,6 @@ enum error_code node_move(struct node *node, uint16_t partition, unsigned shard,
                           struct node_move_times *ret_times)
 {
     struct shard_move move = {.times.asked = instant_now()};
-    enum error_code result;
 
     if (partition >= node->partition_count || shard >= node->shard_count)
         return ERROR_NOT_FOUND;
@@ -177,7 +175,7 @@ enum error_code node_move(struct node *node, uint16_t partition, unsigned shard,
     pthread_mutex_init(&move.lock, NULL);
     pthread_cond_init(&move.ended, NULL);
     pthread_mutex_lock(&node->move_lock);
-    result = move_carry_out(node, &move);
+    enum error_code result = move_carry_out(node, &move);
     pthread_mutex_unlock(&node->move_lock);
     pthread_cond_destroy(&move.ended);
     pthread_mutex_destroy(&move.lock);

@@ -140,11 +140,11 @@ static struct delivery *shard_queue_pull_from(struct shard *shard, size_t index)
 static struct delivery *shard_queue_pull(struct shard *shard, struct bytes name)
 {
     struct queue_heads *heads = shard->heads;
-    int first;
 
     if (!bytes_equal(name, heads_name(heads)))
         heads_forget(shard);
     heads_set(shard, name);
+    int first;
     while ((first = heads_first(shard)) >= 0) {
         if (queue_has_given(shard->queue) &&
             queue_board_goes_before(shard->node->board, shard->index, name,
@@ -259,8 +259,6 @@ static void shard_queue_give(struct shard *shard, int items_max)
 
 void shard_queue_turn(struct shard *shard)
 {
-    struct node_queue_request *late;
-
     queue_advance(shard->queue, shard->turn_at);
     shard_queue_take_ended(shard);
     shard_queue_take_recorded(shard);
@@ -268,6 +266,7 @@ void shard_queue_turn(struct shard *shard)
     shard_queue_give(shard, GIVE_MAX);
     shard_end_turns(shard);
     shard_queue_take_woken(shard);
+    struct node_queue_request *late;
     if (shard->index == 0)
         while ((late = queue_board_take_late(shard->node->board, shard->turn_at)))
             node_queue_answer_empty(late);

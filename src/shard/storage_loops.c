@@ -69,7 +69,6 @@ static uint16_t batch_partition(struct list *message)
 static void commit_group(struct node *node, struct group *group)
 {
     struct instant began = instant_now();
-    struct list done;
     struct error error = {.text = ""};
     enum error_code result = storage_commit(node->storage, group->batches, group->count, &error);
 
@@ -79,6 +78,7 @@ static void commit_group(struct node *node, struct group *group)
     if (result)
         note_failure(node, &error);
     atomic_store(&node->is_failing, result != ERROR_NONE);
+    struct list done;
     list_init(&done);
     for (size_t i = 0; i < group->count; i++) {
         group->batches[i]->result = result;
@@ -124,10 +124,11 @@ static void post_reads(struct node *node, struct list *reads)
  * together. A scan may take longer, and the finds before it do not wait for it. */
 static void read_all(struct node *node, struct list *waiting)
 {
-    struct list done, *link;
-    size_t done_count = 0;
+    struct list done;
 
     list_init(&done);
+    struct list *link;
+    size_t done_count = 0;
     while ((link = list_pop(waiting))) {
         struct engine_read *read = list_item(link, struct engine_read, link);
 
@@ -169,12 +170,12 @@ void *read_loop(void *argument)
 
     for (;;) {
         struct instant now = instant_now();
-        struct list waiting;
 
         if (instant_since_ns(looked, now) >= SECOND_NS) {
             look_after_disk(node);
             looked = now;
         }
+        struct list waiting;
         list_init(&waiting);
         mailbox_take(&node->to_read, &waiting);
         if (list_is_empty(&waiting)) {
