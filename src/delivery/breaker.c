@@ -41,13 +41,11 @@ bool breaker_enter(struct breaker *breaker, const struct breaker_options *option
 uint64_t breaker_wait_ms(const struct breaker *breaker, const struct breaker_options *options,
                          struct instant now)
 {
-    uint64_t left_ns;
-
     if (breaker->state == BREAKER_CLOSED)
         return 0;
     if (breaker->state == BREAKER_HALF_OPEN)
         return options->pause_ms;
-    left_ns = instant_since_ns(now, breaker->open_until);
+    uint64_t left_ns = instant_since_ns(now, breaker->open_until);
     return (left_ns + 999999) / 1000000;
 }
 

@@ -37,9 +37,8 @@ static bool breaker_test_try_one(struct breaker *breaker, uint64_t ms, enum brea
 /* proves: target_breaker_failures */
 static void test_opens_after_so_many_in_a_row(void **state)
 {
-    struct breaker breaker = {0};
-
     (void)state;
+    struct breaker breaker = {0};
     assert_true(breaker_test_try_one(&breaker, 0, BREAKER_FAILED));
     assert_true(breaker_test_try_one(&breaker, 0, BREAKER_FAILED));
     assert_true(breaker_test_try_one(&breaker, 0, BREAKER_ALIVE)); /* the row is broken */
@@ -59,14 +58,14 @@ static void test_opens_after_so_many_in_a_row(void **state)
 /* proves: breaker */
 static void test_one_probe_decides(void **state)
 {
-    struct breaker breaker = {0};
-    uint32_t pass, other;
-
     (void)state;
+    struct breaker breaker = {0};
     for (int i = 0; i < 3; i++)
         breaker_test_try_one(&breaker, 0, BREAKER_FAILED);
+    uint32_t pass;
     assert_true(breaker_enter(&breaker, &options, breaker_test_at(1000), BREAKER_WITNESS, &pass));
     assert_int_equal(breaker.state, BREAKER_HALF_OPEN);
+    uint32_t other;
     assert_false(breaker_enter(&breaker, &options, breaker_test_at(900000), BREAKER_WITNESS,
                                &other)); /* one only */
     assert_int_equal(breaker_wait_ms(&breaker, &options, breaker_test_at(900000)), 1000);
@@ -81,13 +80,13 @@ static void test_one_probe_decides(void **state)
 static void test_pauses_double_up_to_the_longest(void **state)
 {
     static const uint64_t pauses[] = {1000, 2000, 4000, 5000, 5000};
-    struct breaker breaker = {0};
-    uint64_t ms = 0;
-    uint32_t pass;
 
     (void)state;
+    struct breaker breaker = {0};
     for (int i = 0; i < 2; i++)
         breaker_test_try_one(&breaker, 0, BREAKER_FAILED);
+    uint64_t ms = 0;
+    uint32_t pass;
     for (size_t i = 0; i < sizeof(pauses) / sizeof(pauses[0]); i++) {
         assert_true(breaker_enter(&breaker, &options, breaker_test_at(ms), BREAKER_WITNESS, &pass));
         assert_true(breaker_leave(&breaker, &options, breaker_test_at(ms), pass, BREAKER_FAILED));
@@ -103,9 +102,8 @@ static void test_pauses_double_up_to_the_longest(void **state)
 
 static void test_a_probe_that_never_got_there(void **state)
 {
-    struct breaker breaker = {0};
-
     (void)state;
+    struct breaker breaker = {0};
     for (int i = 0; i < 3; i++)
         breaker_test_try_one(&breaker, 0, BREAKER_FAILED);
     assert_true(breaker_test_try_one(&breaker, 1000, BREAKER_UNKNOWN));
@@ -116,10 +114,9 @@ static void test_a_probe_that_never_got_there(void **state)
 
 static void test_what_entered_before_does_not_count(void **state)
 {
-    struct breaker breaker = {0};
-    uint32_t old[10], pass;
-
     (void)state;
+    struct breaker breaker = {0};
+    uint32_t old[10];
     for (int i = 0; i < 10; i++)
         assert_true(
             breaker_enter(&breaker, &options, breaker_test_at(0), BREAKER_WITNESS, &old[i]));
@@ -127,6 +124,7 @@ static void test_what_entered_before_does_not_count(void **state)
         breaker_leave(&breaker, &options, breaker_test_at(0), old[i], BREAKER_FAILED);
     assert_false(breaker_leave(&breaker, &options, breaker_test_at(10), old[3], BREAKER_ALIVE));
     assert_int_equal(breaker.state, BREAKER_OPEN);
+    uint32_t pass;
     assert_true(breaker_enter(&breaker, &options, breaker_test_at(1000), BREAKER_WITNESS, &pass));
     assert_false(breaker_leave(&breaker, &options, breaker_test_at(1000), old[4], BREAKER_ALIVE));
     assert_false(breaker_leave(&breaker, &options, breaker_test_at(1000), old[5], BREAKER_FAILED));
@@ -142,10 +140,10 @@ static void test_what_entered_before_does_not_count(void **state)
 static void test_switched_off(void **state)
 {
     const struct breaker_options off = {0, 1000, 5000};
-    struct breaker breaker = {0};
-    uint32_t pass;
 
     (void)state;
+    struct breaker breaker = {0};
+    uint32_t pass;
     for (int i = 0; i < 100; i++) {
         assert_true(breaker_enter(&breaker, &off, breaker_test_at(0), BREAKER_WITNESS, &pass));
         assert_false(breaker_leave(&breaker, &off, breaker_test_at(0), pass, BREAKER_FAILED));
@@ -165,16 +163,16 @@ static void test_random_lives(void **state)
     printf("TEST_SEED=%llu\n", (unsigned long long)seed);
     for (int life = 0; life < 200; life++) {
         struct breaker breaker = {0};
-        uint32_t out[8];
         size_t count = 0;
         uint64_t ms = 0, opened_ms = 0;
         bool is_probing = false;
 
         for (int step = 0; step < 400; step++) {
-            uint32_t pass;
             bool was_open = breaker.state == BREAKER_OPEN;
 
             ms += random_below(&random, 700);
+            uint32_t out[8];
+            uint32_t pass;
             if (count < 8 && random_below(&random, 2)) {
                 bool may =
                     breaker_enter(&breaker, &options, breaker_test_at(ms), BREAKER_WITNESS, &pass);
@@ -208,18 +206,18 @@ static void test_random_lives(void **state)
 /* proves: breaker */
 static void test_the_minor_are_no_probe(void **state)
 {
-    struct breaker breaker = {0};
-    uint32_t pass, probe;
-
     (void)state;
+    struct breaker breaker = {0};
     for (uint32_t i = 0; i < options.failures_max; i++)
         assert_true(breaker_test_try_one(&breaker, 0, BREAKER_FAILED));
+    uint32_t pass;
     assert_false(breaker_enter(&breaker, &options, breaker_test_at(999), BREAKER_MINOR, &pass));
     for (int i = 0; i < 3; i++) {
         assert_true(breaker_enter(&breaker, &options, breaker_test_at(1000), BREAKER_MINOR, &pass));
         assert_false(
             breaker_leave(&breaker, &options, breaker_test_at(1000), pass, BREAKER_UNKNOWN));
     }
+    uint32_t probe;
     assert_true(breaker_enter(&breaker, &options, breaker_test_at(1000), BREAKER_WITNESS, &probe));
     assert_false(breaker_enter(&breaker, &options, breaker_test_at(1000), BREAKER_MINOR, &pass));
     assert_true(breaker_leave(&breaker, &options, breaker_test_at(1000), probe, BREAKER_FAILED));

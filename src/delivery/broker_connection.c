@@ -246,7 +246,6 @@ static bool broker_connection_publish(struct broker_connection *connection,
     struct broker_message message;
     struct instant now = instant_now();
     struct error error;
-    uint64_t ticket;
     enum error_code code = broker_message_build(&connection->builder, delivery, &message, &error);
 
     list_remove(&delivery->link);
@@ -255,7 +254,7 @@ static bool broker_connection_publish(struct broker_connection *connection,
         broker_connection_end(sink, delivery, DELIVERY_FAILED, error.text);
         return true;
     }
-    ticket = take_slot(sink, delivery, now);
+    uint64_t ticket = take_slot(sink, delivery, now);
     if (backend->publish(connection->client, ticket, &message)) {
         if (sink->inflight > 0 && sink->unanswered_since.ns == UINT64_MAX)
             sink->unanswered_since = now;
@@ -325,13 +324,13 @@ static void end_overdue(struct broker_connection *connection, struct instant now
 
     for (uint32_t i = 0; left > 0 && i < sink->capacity; i++) {
         struct slot *slot = &sink->slots[i];
-        char error[80];
 
         if (!slot->delivery)
             continue;
         left--;
         if (slot->deadline.ns > now.ns)
             continue;
+        char error[80];
         snprintf(error, sizeof(error), "the broker did not confirm within %llu ms",
                  (unsigned long long)slot->delivery->timer->retry.timeout_ms);
         broker_connection_end(sink, free_slot(sink, slot), DELIVERY_FAILED, error);
@@ -369,10 +368,10 @@ static void broker_connection_hand_back(struct broker_connection *connection)
 static int broker_connection_wait_ms(const struct broker_connection *connection)
 {
     const struct broker_sink *sink = &connection->sink;
-    uint64_t wait_ms = UINT64_MAX;
 
     if (connection->has_more)
         return 0;
+    uint64_t wait_ms = UINT64_MAX;
     if (!list_is_empty(&connection->waiting) || sink->inflight > 0 ||
         sink->unanswered_since.ns != UINT64_MAX)
         wait_ms = SWEEP_MS;
@@ -427,13 +426,13 @@ static void *broker_connection_run(void *context)
  * library starts in its turn. */
 static bool broker_connection_start_thread(struct broker_connection *connection)
 {
-    sigset_t all, before;
-    bool started;
+    sigset_t all;
 
     sigfillset(&all);
+    sigset_t before;
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    started = thread_start(&connection->thread, broker_connection_run, connection, "broker-%s",
-                           connection->options.name) == 0;
+    bool started = thread_start(&connection->thread, broker_connection_run, connection, "broker-%s",
+                                connection->options.name) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;
 }
@@ -454,7 +453,6 @@ enum error_code broker_connection_start(const struct broker_connection_options *
                                         struct error *ret_error)
 {
     struct broker_connection *connection = calloc(1, sizeof(*connection));
-    enum error_code code;
 
     assert(options->done && options->inflight_max > 0);
     if (!connection)
@@ -479,6 +477,7 @@ enum error_code broker_connection_start(const struct broker_connection_options *
         .inflight_max = options->inflight_max,
         .sink = &connection->sink,
     };
+    enum error_code code;
     if (!sink_init(&connection->sink, options->inflight_max))
         code = error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     else

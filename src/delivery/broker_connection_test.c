@@ -18,9 +18,9 @@ static void test_broker_connection_outcomes(void **state)
 {
     struct broker_shipment *shipments = shipments_create(3, TARGET, LONG);
     uint64_t began_us = wall_now_us();
-    struct broker_fixture fixture;
 
     (void)state;
+    struct broker_fixture fixture;
     broker_fixture_init(&fixture);
     broker_fixture_start(&fixture);
     broker_fixture_post(&fixture, shipments, 3);
@@ -46,9 +46,9 @@ static void test_broker_connection_outcomes(void **state)
 static void test_inflight_limit(void **state)
 {
     struct broker_shipment *shipments = shipments_create(40, TARGET, LONG);
-    struct broker_fixture fixture;
 
     (void)state;
+    struct broker_fixture fixture;
     broker_fixture_init(&fixture);
     fixture.options.inflight_max = 4;
     broker_fixture_start(&fixture);
@@ -69,13 +69,13 @@ static void test_bytes_limit(void **state)
 {
     static char payload[600];
     struct timer_texts texts = {.target = BYTES(TARGET), .payload = {payload, sizeof(payload)}};
-    struct broker_shipment shipments[12];
-    struct broker_fixture fixture;
 
     (void)state;
+    struct broker_fixture fixture;
     broker_fixture_init(&fixture);
     fixture.options.inflight_bytes_max = 1300;
     broker_fixture_start(&fixture);
+    struct broker_shipment shipments[12];
     for (size_t i = 0; i < COUNT(shipments); i++)
         broker_shipment_init_texts(&shipments[i], &texts);
     broker_fixture_post(&fixture, shipments, COUNT(shipments));
@@ -108,9 +108,9 @@ static void test_time_out_and_late_answer(void **state)
 {
     struct broker_shipment *first = shipments_create(1, TARGET, 20);
     struct broker_shipment *second = shipments_create(1, TARGET, LONG);
-    struct broker_fixture fixture;
 
     (void)state;
+    struct broker_fixture fixture;
     broker_fixture_init(&fixture);
     fixture.options.inflight_max = 1;
     broker_fixture_start(&fixture);
@@ -137,10 +137,9 @@ static void test_postponed_while_down(void **state)
 {
     struct broker_shipment *soon = shipments_create(3, TARGET, 20);
     struct broker_shipment *later = shipments_create(3, TARGET, LONG);
-    struct broker_status status;
-    struct broker_fixture fixture;
 
     (void)state;
+    struct broker_fixture fixture;
     broker_fixture_init(&fixture);
     fixture.fake.is_down = fixture.fake.answers = true;
     broker_fixture_start(&fixture);
@@ -153,6 +152,7 @@ static void test_postponed_while_down(void **state)
         assert_true(soon[i].delivery.outcome.retry_after_ms > 0);
         assert_int_equal(soon[i].delivery.started_us, 0);
     }
+    struct broker_status status;
     broker_connection_status(fixture.connection, &status);
     assert_false(status.is_up);
     assert_string_equal(status.cause, "it is away");
@@ -171,9 +171,9 @@ static void test_postponed_while_down(void **state)
 static void test_loss(void **state)
 {
     struct broker_shipment *shipments = shipments_create(10, TARGET, LONG);
-    struct broker_fixture fixture;
 
     (void)state;
+    struct broker_fixture fixture;
     broker_fixture_init(&fixture);
     fixture.options.inflight_max = 4;
     broker_fixture_start(&fixture);
@@ -202,9 +202,9 @@ static void test_loss(void **state)
 static void test_silence(void **state)
 {
     struct broker_shipment *shipment = shipments_create(1, TARGET, LONG);
-    struct broker_fixture fixture;
 
     (void)state;
+    struct broker_fixture fixture;
     broker_fixture_init(&fixture);
     fixture.options.silence_ms = 30;
     broker_fixture_start(&fixture);
@@ -223,15 +223,15 @@ static void test_slow_is_not_silent(void **state)
     enum { SILENCE_MS = 500, SHIPMENTS = 5000 };
     struct broker_shipment *shipments = shipments_create(SHIPMENTS, TARGET, LONG);
     struct instant began = instant_now(), answered = began;
-    uint64_t gap_ns = 0;
-    size_t sent = 0;
-    struct broker_fixture fixture;
 
     (void)state;
+    struct broker_fixture fixture;
     broker_fixture_init(&fixture);
     fixture.options.silence_ms = SILENCE_MS;
     broker_fixture_start(&fixture);
+    size_t sent = 0;
     broker_fixture_post(&fixture, &shipments[sent++], 1);
+    uint64_t gap_ns = 0;
     while (sent < SHIPMENTS &&
            instant_since_ns(began, instant_now()) < 2 * SILENCE_MS * 1000000ull) {
         broker_fixture_post(&fixture, &shipments[sent++], 1);
@@ -255,9 +255,9 @@ static void test_short_time_outs_break_nothing(void **state)
 {
     struct broker_shipment *hasty = shipments_create(20, TARGET, 1);
     struct broker_shipment *patient = shipments_create(1, TARGET, LONG);
-    struct broker_fixture fixture;
 
     (void)state;
+    struct broker_fixture fixture;
     broker_fixture_init(&fixture);
     broker_fixture_start(&fixture);
     broker_fixture_post(&fixture, patient, 1);
@@ -277,9 +277,9 @@ static void test_full_client(void **state)
 {
     struct broker_shipment *shipments = shipments_create(3, TARGET, LONG);
     struct broker_shipment *soon = shipments_create(1, TARGET, 20);
-    struct broker_fixture fixture;
 
     (void)state;
+    struct broker_fixture fixture;
     broker_fixture_init(&fixture);
     fixture.fake.is_full = fixture.fake.answers = true;
     broker_fixture_start(&fixture);
@@ -303,15 +303,15 @@ static void test_broker_connection_stop(void **state)
 {
     struct broker_shipment *shipments = shipments_create(10, TARGET, LONG);
     struct broker_shipment *last = shipments_create(2, TARGET, LONG);
-    struct list again;
-    struct broker_fixture fixture;
 
     (void)state;
+    struct broker_fixture fixture;
     broker_fixture_init(&fixture);
     fixture.options.inflight_max = 4;
     broker_fixture_start(&fixture);
     broker_fixture_post(&fixture, shipments, 10);
     fake_wait_for(&fixture.fake, &fixture.fake.sent_count, 4);
+    struct list again;
     shipments_list(last, 2, &again);
     pthread_mutex_lock(&fixture.lock);
     fixture.again = &again;
@@ -332,9 +332,9 @@ static void test_broker_connection_stop(void **state)
 static void test_drain(void **state)
 {
     struct broker_shipment *shipments = shipments_create(4, TARGET, LONG);
-    struct broker_fixture fixture;
 
     (void)state;
+    struct broker_fixture fixture;
     broker_fixture_init(&fixture);
     fixture.fake.is_down = true;
     broker_fixture_start(&fixture);
@@ -368,22 +368,21 @@ static void test_random_walk(void **state)
     enum { SHIPMENTS = 3000 };
     const char *text = getenv("TEST_SEED");
     struct broker_shipment *shipments = calloc(SHIPMENTS, sizeof(*shipments));
-    struct random random;
-    uint64_t seed = 0;
-    size_t posted = 0;
-    struct broker_fixture fixture;
 
     (void)state;
+    uint64_t seed = 0;
     if (text)
         seed = strtoull(text, NULL, 0);
     else
         assert_int_equal(entropy_u64(&seed), ERROR_NONE);
     print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
-    random = random_seeded(seed);
+    struct random random = random_seeded(seed);
+    struct broker_fixture fixture;
     broker_fixture_init(&fixture);
     fixture.options.inflight_max = 1 + (uint32_t)random_below(&random, 40);
     fixture.options.silence_ms = 200;
     broker_fixture_start(&fixture);
+    size_t posted = 0;
     while (posted < SHIPMENTS) {
         size_t count = 1 + random_below(&random, 20);
 

@@ -21,13 +21,12 @@ void broker_builder_deinit(struct broker_builder *builder)
 static bool broker_message_reserve(struct broker_builder *builder, const struct timer_texts *texts)
 {
     size_t count = FIELDS_FIXED;
-    struct broker_field *fields;
 
     for (size_t i = 0; i < texts->headers.size; i++)
         count += texts->headers.data[i] == '\n';
     count++; /* the last line may lack its end */
     if (count > builder->capacity_) {
-        fields = realloc(builder->fields_, count * sizeof(*fields));
+        struct broker_field *fields = realloc(builder->fields_, count * sizeof(*fields));
         if (!fields)
             return false;
         builder->fields_ = fields;
@@ -59,10 +58,10 @@ static struct bytes keep_decoded(struct broker_builder *builder, struct bytes te
 
 static struct bytes keep_number(struct broker_builder *builder, uint64_t number)
 {
-    size_t start = builder->text_.size, size;
+    size_t start = builder->text_.size;
 
     buffer_append_u64(&builder->text_, number);
-    size = builder->text_.size - start;
+    size_t size = builder->text_.size - start;
     buffer_append(&builder->text_, "", 1);
     return (struct bytes){builder->text_.data + start, size};
 }
@@ -72,11 +71,10 @@ static bool keep_own(struct broker_builder *builder, struct bytes line,
                      struct broker_field *ret_field)
 {
     const char *colon = line.size ? memchr(line.data, ':', line.size) : NULL;
-    struct bytes name;
 
     if (!colon || bytes_has_control(line))
         return false;
-    name = (struct bytes){line.data, (size_t)(colon - line.data)};
+    struct bytes name = {line.data, (size_t)(colon - line.data)};
     if (name.size == 0 || webhook_header_is_reserved(name))
         return false;
     ret_field->name = broker_message_keep(builder, name).data;
@@ -109,9 +107,7 @@ enum error_code broker_message_build(struct broker_builder *builder,
     const struct timer_texts *texts = &timer->texts;
     bool has_type = texts->content_type.size > 0 && !bytes_has_control(texts->content_type);
     struct broker_message message = {.payload = texts->payload};
-    char id[WEBHOOK_ID_SIZE], due[RFC3339_TEXT_SIZE];
     const struct target *target = &timer->target;
-    struct broker_field *field;
 
     if (!broker_message_reserve(builder, texts))
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
@@ -119,9 +115,11 @@ enum error_code broker_message_build(struct broker_builder *builder,
         message.names[i] = keep_decoded(builder, target_slice(texts->target, target->paths[i]));
     if (target->has_key)
         message.key = keep_decoded(builder, target_slice(texts->target, target->key));
+    char id[WEBHOOK_ID_SIZE];
     webhook_id_format(timer, id);
+    char due[RFC3339_TEXT_SIZE];
     rfc3339_format(timer->due, due);
-    field = builder->fields_ + keep_all_own(builder, texts->headers);
+    struct broker_field *field = builder->fields_ + keep_all_own(builder, texts->headers);
     *field++ = (struct broker_field){
         "content-type",
         broker_message_keep(builder, has_type ? texts->content_type : BYTES("application/json"))};

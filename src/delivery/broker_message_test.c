@@ -27,16 +27,15 @@ static void test_fields(void **state)
         .headers = BYTES("X-One:  1 \nWebhook-Id: forged\nTickwheel-Attempt: 9\nno colon\n"
                          ": nameless\nx-cr: a\rb\nContent-Type: x\nlast: \xc3\xbc"),
     };
-    struct broker_builder builder;
-    struct broker_message message;
-    struct broker_shipment shipment;
-    struct error error;
-    char id[64];
 
     (void)state;
+    struct broker_shipment shipment;
     broker_shipment_init_texts(&shipment, &texts);
     shipment.delivery.attempt = 3;
+    struct broker_builder builder;
     broker_builder_init(&builder);
+    struct broker_message message;
+    struct error error;
     assert_int_equal(broker_message_build(&builder, &shipment.delivery, &message, &error),
                      ERROR_NONE);
     assert_string_equal(message.names[0].data, "e/1");
@@ -52,6 +51,7 @@ static void test_fields(void **state)
     check_field(&message, 4, "tickwheel-due", "2026-11-20T23:59:59.250Z");
     check_field(&message, 5, "tickwheel-attempt", "3");
     check_field(&message, 6, "tickwheel-epoch", "9");
+    char id[64];
     timer_id_format(&shipment.timer->id, id);
     assert_memory_equal(message.id, id, strlen(id));
     assert_string_equal(message.id + strlen(id), "-1795219199250");
@@ -62,20 +62,19 @@ static void test_fields(void **state)
 /* Goal: the memory is used again, and grows with what is needed. */
 static void test_broker_message_many(void **state)
 {
+    (void)state;
     struct broker_builder builder;
+    broker_builder_init(&builder);
     struct broker_message message;
     struct error error;
-    char headers[4000];
-
-    (void)state;
-    broker_builder_init(&builder);
     for (size_t count = 0; count < 300; count += 7) {
+        char headers[4000];
         struct timer_texts texts = {.target = BYTES("redis://c/s?key=k%31"),
                                     .headers = {headers, count * 5}};
-        struct broker_shipment shipment;
 
         for (size_t i = 0; i < count; i++)
             memcpy(headers + 5 * i, "a: b\n", 5);
+        struct broker_shipment shipment;
         broker_shipment_init_texts(&shipment, &texts);
         assert_int_equal(broker_message_build(&builder, &shipment.delivery, &message, &error),
                          ERROR_NONE);

@@ -88,9 +88,8 @@ static enum error_code parse_authority(struct broker_url *url, char **to, struct
 enum error_code broker_url_parse(struct bytes text, struct broker_url *ret_url,
                                  struct error *ret_error)
 {
-    const char *end = text.data + text.size, *colon = find_any(text, ":"), *path, *query;
+    const char *end = text.data + text.size, *colon = find_any(text, ":");
     char *to = ret_url->text_;
-    enum error_code code;
 
     *ret_url = (struct broker_url){.user = "", .password = "", .path = ""};
     if (text.size > BROKER_URL_SIZE_MAX)
@@ -101,9 +100,9 @@ enum error_code broker_url_parse(struct bytes text, struct broker_url *ret_url,
     if (colon == text.data || end - colon < 3 || memcmp(colon, "://", 3) != 0)
         return error_set(ret_error, ERROR_INVALID, "it is no URL such as redis://host:6379");
     ret_url->scheme = broker_url_keep(&to, between(text.data, colon));
-    query = find_any(between(colon + 3, end), "?");
-    path = find_any(between(colon + 3, query), "/");
-    code = parse_authority(ret_url, &to, between(colon + 3, path), ret_error);
+    const char *query = find_any(between(colon + 3, end), "?");
+    const char *path = find_any(between(colon + 3, query), "/");
+    enum error_code code = parse_authority(ret_url, &to, between(colon + 3, path), ret_error);
     if (code)
         return code;
     ret_url->has_path = path < query;
@@ -115,10 +114,9 @@ enum error_code broker_url_parse(struct bytes text, struct broker_url *ret_url,
 
 static bool parse_port(const char *text, uint16_t *ret_port)
 {
-    unsigned port = 0;
-
     if (!*text)
         return false;
+    unsigned port = 0;
     for (; *text; text++) {
         if (*text < '0' || *text > '9' || port > UINT16_MAX)
             return false;
@@ -131,9 +129,10 @@ static bool parse_port(const char *text, uint16_t *ret_port)
 enum error_code broker_url_host(const struct broker_url *url, uint16_t port_default,
                                 char ret_host[256], uint16_t *ret_port, struct error *ret_error)
 {
-    const char *host = url->hosts, *end, *rest;
+    const char *host = url->hosts;
 
     *ret_port = port_default;
+    const char *end, *rest;
     if (*host == '[') {
         end = strchr(++host, ']');
         if (!end)

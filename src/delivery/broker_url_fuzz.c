@@ -21,12 +21,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct bytes text = {(const char *)data, size};
     struct broker_url url;
-    struct target target;
     char host[256];
     uint16_t port;
 
     if (broker_url_parse(text, &url, NULL) == ERROR_NONE)
         broker_url_host(&url, 1, host, &port, NULL);
+    struct target target;
     if (target_parse(text, &target, NULL) == ERROR_NONE &&
         target_sharing(&target) == TARGET_SHARES_CONNECTION) {
         for (size_t i = 0; i < target.path_count; i++)

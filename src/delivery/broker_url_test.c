@@ -14,12 +14,9 @@
 
 static void test_connection(void **state)
 {
+    (void)state;
     struct broker_url url;
     struct error error;
-    char host[256];
-    uint16_t port;
-
-    (void)state;
     assert_int_equal(broker_url_parse(BYTES("amqps://us%65r:p%40ss:%2f@h.example:5671/v%2Fhost"
                                             "?heartbeat=10&cacert=/etc/ca%20.pem"),
                                       &url, &error),
@@ -34,6 +31,8 @@ static void test_connection(void **state)
     assert_string_equal(url.parameters[0].name, "heartbeat");
     assert_string_equal(url.parameters[0].value, "10");
     assert_string_equal(url.parameters[1].value, "/etc/ca .pem");
+    char host[256];
+    uint16_t port;
     assert_int_equal(broker_url_host(&url, 1, host, &port, &error), ERROR_NONE);
     assert_string_equal(host, "h.example");
     assert_int_equal(port, 5671);
@@ -79,17 +78,17 @@ static void test_bad_connections(void **state)
                                             "redis://[]:1",    "redis://:1",
                                             "redis://[::1]1",  "redis://h:99999999999999999999"};
     char large[BROKER_URL_SIZE_MAX + 10], many[512] = "redis://h/?";
-    struct broker_url url;
-    struct error error;
-    char host[256];
-    uint16_t port;
 
     (void)state;
+    struct broker_url url;
+    struct error error;
     for (size_t i = 0; i < COUNT(bad); i++) {
         if (broker_url_parse(bytes_of(bad[i]), &url, &error) != ERROR_INVALID)
             fail_msg("%s", bad[i]);
         assert_null(strstr(error.text, "hush"));
     }
+    char host[256];
+    uint16_t port;
     for (size_t i = 0; i < COUNT(bad_hosts); i++) {
         assert_int_equal(broker_url_parse(bytes_of(bad_hosts[i]), &url, &error), ERROR_NONE);
         if (broker_url_host(&url, 1, host, &port, &error) != ERROR_INVALID)
@@ -112,9 +111,8 @@ static void test_bad_connections(void **state)
 
 static void test_broker_url_decode(void **state)
 {
-    struct buffer text;
-
     (void)state;
+    struct buffer text;
     buffer_init(&text);
     broker_url_decode(BYTES("%41b%c3%BC+%25"), &text);
     assert_int_equal(text.size, 7);

@@ -60,8 +60,6 @@ static enum error_code brokers_add_member(struct brokers *brokers, struct bytes 
 {
     const char *equals = memchr(part.data, '=', part.size);
     struct bytes name = {part.data, equals ? (size_t)(equals - part.data) : 0};
-    struct brokers_member *member;
-    struct error cause;
 
     if (!brokers_is_name(name))
         return error_set(ret_error, ERROR_INVALID,
@@ -72,11 +70,12 @@ static enum error_code brokers_add_member(struct brokers *brokers, struct bytes 
                          (int)name.size, name.data);
     if (brokers->count == BROKERS_MAX)
         return error_set(ret_error, ERROR_INVALID, "there are more than %d", BROKERS_MAX);
-    member = calloc(1, sizeof(*member));
+    struct brokers_member *member = calloc(1, sizeof(*member));
     if (!member)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     brokers->members[brokers->count++] = member;
     memcpy(member->name, name.data, name.size);
+    struct error cause;
     if (broker_url_parse((struct bytes){equals + 1, part.size - name.size - 1}, &member->url,
                          &cause))
         return error_set(ret_error, ERROR_INVALID, "%s: %.200s", member->name, cause.text);
@@ -94,16 +93,14 @@ static enum error_code add_members(struct brokers *brokers, struct error *ret_er
     const char *at = brokers->options.connections;
 
     for (;;) {
-        size_t size;
-        enum error_code code;
-
         while (isspace((unsigned char)*at))
             at++;
+        size_t size;
         for (size = 0; at[size] && !isspace((unsigned char)at[size]); size++)
             ;
         if (size == 0)
             return ERROR_NONE;
-        code = brokers_add_member(brokers, (struct bytes){at, size}, ret_error);
+        enum error_code code = brokers_add_member(brokers, (struct bytes){at, size}, ret_error);
         if (code)
             return code;
         at += size;
@@ -121,12 +118,11 @@ static enum error_code brokers_create(const struct brokers_options *options,
                                       struct brokers **ret_brokers, struct error *ret_error)
 {
     struct brokers *brokers = calloc(1, sizeof(*brokers));
-    enum error_code code;
 
     if (!brokers)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     brokers->options = *options;
-    code = add_members(brokers, ret_error);
+    enum error_code code = add_members(brokers, ret_error);
     if (code) {
         brokers_free_all(brokers);
         return code;
@@ -270,14 +266,15 @@ static struct bytes brokers_decode(struct bytes part, struct buffer *text)
 static enum error_code ask_backend(const struct broker_backend *backend, struct bytes text,
                                    const struct target *target, struct error *ret_error)
 {
-    struct bytes names[TARGET_PATHS_MAX] = {{0}}, key = {0};
-    const char *refusal = NULL;
+    struct bytes names[TARGET_PATHS_MAX] = {{0}};
     struct buffer decoded;
 
     buffer_init(&decoded);
+    const char *refusal = NULL;
     if (buffer_reserve(&decoded, (TARGET_PATHS_MAX + 1) * 3 * (TARGET_PATH_SIZE_MAX + 1))) {
         for (size_t i = 0; i < target->path_count; i++)
             names[i] = brokers_decode(target_slice(text, target->paths[i]), &decoded);
+        struct bytes key = {0};
         if (target->has_key)
             key = brokers_decode(target_slice(text, target->key), &decoded);
         refusal = backend->refusal(names, key);
@@ -290,12 +287,11 @@ enum error_code brokers_check(const struct brokers *brokers, struct bytes text,
                               const struct target *target, struct error *ret_error)
 {
     const struct bytes scheme = brokers_scheme(target);
-    const struct brokers_member *member;
 
     if (!find_backend(brokers->options.backends, scheme))
         return error_set(ret_error, ERROR_INVALID, "%.*s: targets are not built into this server",
                          (int)scheme.size, scheme.data);
-    member = member_of(brokers, text, target, ret_error);
+    const struct brokers_member *member = member_of(brokers, text, target, ret_error);
     return member ? ask_backend(member->backend, text, target, ret_error) : ERROR_INVALID;
 }
 
@@ -304,10 +300,9 @@ enum error_code brokers_check(const struct brokers *brokers, struct bytes text,
 static void brokers_fail(struct brokers *brokers, struct delivery *delivery,
                          const struct error *error)
 {
-    struct list list;
-
     delivery->outcome = (struct delivery_outcome){.result = DELIVERY_FAILED};
     snprintf(delivery->outcome.error, sizeof(delivery->outcome.error), "%.150s", error->text);
+    struct list list;
     list_init(&list);
     list_push(&list, &delivery->link);
     brokers->options.done(brokers->options.context, &list);
@@ -315,7 +310,7 @@ static void brokers_fail(struct brokers *brokers, struct delivery *delivery,
 
 void brokers_post(struct brokers *brokers, struct list *deliveries)
 {
-    struct list *link, *next;
+    struct list *link;
 
     while ((link = list_pop(deliveries))) {
         struct delivery *delivery = list_item(link, struct delivery, link);
@@ -323,17 +318,17 @@ void brokers_post(struct brokers *brokers, struct list *deliveries)
         struct error error;
         struct brokers_member *member =
             member_of(brokers, timer->texts.target, &timer->target, &error);
-        struct list run;
 
         if (!member) {
             brokers_fail(brokers, delivery, &error);
             continue;
         }
+        struct list run;
         /* Those of one connection in a row go together, for each post takes a lock. */
         list_init(&run);
         list_push(&run, link);
         while (!list_is_empty(deliveries)) {
-            next = deliveries->next;
+            struct list *next = deliveries->next;
             timer = list_item(next, struct delivery, link)->timer;
             if (member_of(brokers, timer->texts.target, &timer->target, &error) != member)
                 break;
@@ -358,11 +353,10 @@ void brokers_status(struct brokers *brokers, size_t index, struct broker_status 
 
 void brokers_format_backends(const struct broker_backend *const *backends, struct buffer *out)
 {
-    char version[BROKER_VERSION_SIZE];
-
     if (!*backends)
         buffer_append_text(out, "none");
     for (size_t i = 0; backends[i]; i++) {
+        char version[BROKER_VERSION_SIZE];
         backends[i]->version(version);
         buffer_printf(out, "%s%s (%s)", i ? ", " : "", backends[i]->scheme, version);
     }

@@ -19,12 +19,11 @@ static enum error_code brokers_sender_start(const struct sender_options *options
         .done = options->done,
         .context = options->context,
     };
-    struct brokers *brokers;
-    enum error_code code;
 
     if (entropy_u64(&brokers_options.seed) != ERROR_NONE)
         return error_set(ret_error, ERROR_IO, "the system gives no entropy");
-    code = brokers_start(&brokers_options, &brokers, ret_error);
+    struct brokers *brokers;
+    enum error_code code = brokers_start(&brokers_options, &brokers, ret_error);
     if (!code)
         *ret_self = brokers;
     return code;

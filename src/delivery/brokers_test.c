@@ -68,10 +68,9 @@ static void brokers_test_post(struct set *set, struct broker_shipment *shipments
 static void test_down_delays_its_own_only(void **state)
 {
     struct broker_shipment *shipments = calloc(200, sizeof(*shipments));
-    struct broker_status status;
-    struct set set;
 
     (void)state;
+    struct set set;
     set_init(&set);
     set.a.fake.is_down = true;
     set.a.fake.answers = set.b.fake.answers = true;
@@ -86,6 +85,7 @@ static void test_down_delays_its_own_only(void **state)
     pthread_mutex_unlock(&set.a.lock);
     assert_int_equal(brokers_count(set.brokers), 2);
     fake_wait_for(&set.a.fake, &set.a.fake.tries, 2); /* so the first has been told of */
+    struct broker_status status;
     brokers_status(set.brokers, 0, &status);
     assert_string_equal(status.name, "a");
     assert_string_equal(status.cause, "it is away");
@@ -106,13 +106,13 @@ static void test_connection_that_is_gone(void **state)
 {
     static const char *const targets[] = {"redis://gone/s", "redis://a/s", "nats://a/s",
                                           "redis://a/s"};
-    struct broker_shipment shipments[COUNT(targets)];
-    struct set set;
 
     (void)state;
+    struct set set;
     set_init(&set);
     set.a.fake.answers = true;
     set_start(&set);
+    struct broker_shipment shipments[COUNT(targets)];
     for (size_t i = 0; i < COUNT(targets); i++)
         broker_shipment_init(&shipments[i], targets[i], LONG);
     brokers_test_post(&set, shipments, COUNT(targets));
@@ -130,9 +130,9 @@ static void test_connection_that_is_gone(void **state)
 static void test_drain_and_stop(void **state)
 {
     struct broker_shipment *shipments = shipments_create(20, "redis://a/s", LONG);
-    struct set set;
 
     (void)state;
+    struct set set;
     set_init(&set);
     set.a.fake.is_down = true;
     set_start(&set);
@@ -164,19 +164,18 @@ static void test_targets(void **state)
         {"kafka://a/s", ERROR_INVALID, "kafka: targets are not built into this server"},
         {"redis://a/no%20where", ERROR_INVALID, "it leads nowhere"},
     };
-    struct error error;
-    struct set set;
 
     (void)state;
+    struct set set;
     set_init(&set);
     set_start(&set);
     for (size_t i = 0; i < COUNT(cases); i++) {
         const struct bytes text = bytes_of(cases[i].target);
         struct target target;
-        enum error_code code;
 
         assert_int_equal(target_parse(text, &target, NULL), ERROR_NONE);
-        code = brokers_check(set.brokers, text, &target, &error);
+        struct error error;
+        enum error_code code = brokers_check(set.brokers, text, &target, &error);
         if (code != cases[i].code || (code && !strstr(error.text, cases[i].reason)))
             fail_msg("%s: %d, %s", cases[i].target, (int)code, error.text);
     }
@@ -198,14 +197,14 @@ static void test_brokers_settings(void **state)
         {"a=redis://:hush@h/", "a: its path is wrong"},
     };
     char many[BROKERS_MAX * 24 + 64] = "";
-    struct brokers *brokers;
-    struct error error;
-    struct set set;
 
     (void)state;
+    struct set set;
     set_init(&set);
+    struct error error;
     assert_int_equal(brokers_check_settings(set.connections, backends, &error), ERROR_NONE);
     assert_int_equal(brokers_check_settings("", backends, &error), ERROR_NONE);
+    struct brokers *brokers;
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct brokers_options options = options_of(&set);
 
@@ -236,9 +235,9 @@ static void test_backends(void **state)
 {
     static const struct broker_backend *const none[] = {NULL}, *const two[] = {&fake_backend,
                                                                                &fake_backend, NULL};
-    struct buffer text;
 
     (void)state;
+    struct buffer text;
     buffer_init(&text);
     brokers_format_backends(none, &text);
     buffer_append_text(&text, "; ");

@@ -136,10 +136,10 @@ static const char *refusal_embedded(const struct guard *guard, const uint8_t add
 {
     static const uint8_t teredo[4] = {0x20, 0x01}, sixtofour[2] = {0x20, 0x02};
     static const uint8_t isatap[4] = {0x00, 0x00, 0x5e, 0xfe};
-    const char *kind = NULL;
 
     if (memcmp(address, nat64, sizeof(nat64)) == 0)
         return refusal4(guard, address + 12);
+    const char *kind = NULL;
     if (memcmp(address, teredo, sizeof(teredo)) == 0)
         kind = refusal_teredo(guard, address);
     else if (memcmp(address, sixtofour, sizeof(sixtofour)) == 0)
@@ -172,15 +172,14 @@ static const char *refusal6(const struct guard *guard, const uint8_t address[16]
 
 const char *guard_refusal(const struct guard *guard, const struct sockaddr *address)
 {
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-
     /* Copied, for `address` may be aligned for a struct sockaddr only. */
     if (address->sa_family == AF_INET) {
+        struct sockaddr_in v4;
         memcpy(&v4, address, sizeof(v4));
         return refusal4(guard, (const uint8_t *)&v4.sin_addr);
     }
     if (address->sa_family == AF_INET6) {
+        struct sockaddr_in6 v6;
         memcpy(&v6, address, sizeof(v6));
         return refusal6(guard, v6.sin6_addr.s6_addr);
     }
@@ -214,11 +213,11 @@ bool guard_allows_host(const struct guard *guard, struct bytes host)
 
 static bool parse_prefix_bits(const char *text, unsigned max, unsigned *ret_bits)
 {
-    unsigned bits = 0;
     size_t size = strlen(text);
 
     if (size == 0 || size > 3 || (size > 1 && text[0] == '0'))
         return false;
+    unsigned bits = 0;
     for (; *text; text++) {
         if (*text < '0' || *text > '9')
             return false;
@@ -240,17 +239,17 @@ static bool has_bits_beyond(const uint8_t address[16], unsigned prefix_bits)
 static bool parse_network(char *text, struct guard_network *ret_network)
 {
     char *slash = strchr(text, '/');
-    unsigned width = 128, bits;
 
     if (slash)
         *slash = '\0';
+    unsigned width = 128;
     if (inet_pton(AF_INET, text, ret_network->address + 12) == 1) {
         memcpy(ret_network->address, mapped, sizeof(mapped));
         width = 32;
     } else if (inet_pton(AF_INET6, text, ret_network->address) != 1) {
         return false;
     }
-    bits = width;
+    unsigned bits = width;
     if (slash && !parse_prefix_bits(slash + 1, width, &bits))
         return false;
     ret_network->prefix_bits = (uint8_t)(bits + 128 - width);
@@ -261,16 +260,16 @@ enum error_code guard_init(struct guard *ret_guard, const char *allow, struct er
 {
     static const char between[] = ", \t\r\n";
     struct guard guard = {0};
-    struct guard_network network;
-    char text[INET6_ADDRSTRLEN + 4];
 
     for (allow += strspn(allow, between); *allow; allow += strspn(allow, between)) {
         size_t size = strcspn(allow, between);
 
         if (guard.allowed_count == GUARD_NETWORKS_MAX)
             return error_set(ret_error, ERROR_INVALID, "more than %d networks", GUARD_NETWORKS_MAX);
+        char text[INET6_ADDRSTRLEN + 4];
         memcpy(text, allow, size < sizeof(text) ? size : 0);
         text[size < sizeof(text) ? size : 0] = '\0';
+        struct guard_network network;
         if (!parse_network(text, &network))
             return error_set(ret_error, ERROR_INVALID,
                              "\"%.*s\" is not a network such as 10.0.0.0/8 or fd00::/8",

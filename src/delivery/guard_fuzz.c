@@ -50,12 +50,13 @@ static void compare_with_libc(const char *host)
 
 static void compare_with_curl(const char *host)
 {
-    char text[300], address[16];
-    char *normal = NULL;
     CURLU *url = curl_url();
 
     REQUIRE(url);
+    char text[300];
     snprintf(text, sizeof(text), "http://%s/", host);
+    char address[16];
+    char *normal = NULL;
     if (!strpbrk(host, "/?#@:[]\\") && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK &&
         curl_url_get(url, CURLUPART_HOST, &normal, 0) == CURLUE_OK &&
         inet_pton(AF_INET, normal, address) == 1)
@@ -68,8 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct sockaddr_in6 address = {.sin6_family = AF_INET6};
     struct bytes host = {(const char *)data, size};
-    struct guard nothing, some;
-    char text[257];
+    struct guard nothing;
 
     REQUIRE(guard_init(&nothing, "", NULL) == ERROR_NONE);
     if (guard_host_parse(host, address.sin6_addr.s6_addr) == GUARD_HOST_ADDRESS)
@@ -79,12 +79,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(&address.sin6_addr, data, 16);
         guard_allows_address(&nothing, (struct sockaddr *)&address);
     }
+    char text[257];
     if (size >= sizeof(text) || memchr(data, '\0', size))
         return 0;
     memcpy(text, data, size);
     text[size] = '\0';
     compare_with_libc(text);
     compare_with_curl(text);
+    struct guard some;
     if (guard_init(&some, text, NULL) == ERROR_NONE)
         REQUIRE(guard_allows_address(&some, (struct sockaddr *)&address) ||
                 !guard_allows_address(&nothing, (struct sockaddr *)&address));

@@ -84,8 +84,6 @@ static bool is_ignored(uint32_t c)
 /* Writes what the character folds into; returns how many bytes, at most 3. */
 static size_t fold_character(uint32_t c, char ret_text[3])
 {
-    size_t size = 0;
-
     if (is_ignored(c))
         return 0;
     if (c >= 0x1d400 && c < 0x1d6a4) { /* mathematical letters: alphabets of capitals and small */
@@ -96,6 +94,7 @@ static size_t fold_character(uint32_t c, char ret_text[3])
         ret_text[0] = (char)('0' + (c - 0x1d7ce) % 10);
         return 1;
     }
+    size_t size = 0;
     for (size_t i = 0; i < sizeof(folds) / sizeof(folds[0]); i++) {
         const struct fold *fold = &folds[i];
         uint32_t index = c - fold->first;
@@ -188,13 +187,14 @@ static bool guard_host_parse_number(const char *text, size_t size, uint64_t *ret
 /* inet_aton's rule: up to four numbers, of which the last fills all bytes that are left. */
 static bool parse_ipv4(const char *text, size_t size, uint8_t ret_address[4])
 {
-    uint64_t address = 0, number;
+    uint64_t address = 0;
     const char *end = text + size;
 
     for (unsigned part = 0; part < 4; part++) {
         const char *dot = memchr(text, '.', (size_t)(end - text));
         const char *part_end = dot ? dot : end;
 
+        uint64_t number;
         if (!guard_host_parse_number(text, (size_t)(part_end - text), &number))
             return false;
         if (!dot) {
@@ -288,10 +288,8 @@ static bool is_localhost(const char *text, size_t size)
 
 enum guard_host guard_host_parse(struct bytes host, uint8_t ret_address[16])
 {
-    char text[GUARD_HOST_SIZE_MAX];
     uint8_t address[16] = {[10] = 0xff, 0xff};
     bool is_bracketed = host.size >= 2 && host.data[0] == '[' && host.data[host.size - 1] == ']';
-    int size;
 
     if (host.size == 0 || host.size > GUARD_HOST_SIZE_MAX)
         return GUARD_HOST_INVALID;
@@ -300,7 +298,8 @@ enum guard_host guard_host_parse(struct bytes host, uint8_t ret_address[16])
             host = (struct bytes){host.data + 1, host.size - 2};
         return parse_ipv6(host, ret_address) ? GUARD_HOST_ADDRESS : GUARD_HOST_INVALID;
     }
-    size = decode_percent(host, text);
+    char text[GUARD_HOST_SIZE_MAX];
+    int size = decode_percent(host, text);
     if (size >= 0)
         size = fold_text(text, size);
     if (size > 0 && text[size - 1] == '.')

@@ -439,13 +439,14 @@ static void normalize(const char *text, char ret_text[INET6_ADDRSTRLEN])
 static void test_hosts(void **state)
 {
     struct guard guard = guard_of("");
-    char wanted[INET6_ADDRSTRLEN], got[INET6_ADDRSTRLEN];
 
     (void)state;
     for (size_t i = 0; i < COUNT(host_cases); i++) {
         const struct host_case *it = &host_cases[i];
 
+        char wanted[INET6_ADDRSTRLEN];
         normalize(it->address, wanted);
+        char got[INET6_ADDRSTRLEN];
         format_parsed(bytes_of(it->host), got);
         if (strcmp(got, wanted) != 0)
             fail_msg("\"%s\" is %s, not %s", it->host, got, wanted);
@@ -459,15 +460,15 @@ static void test_hosts(void **state)
 static void test_hosts_like_the_resolver(void **state)
 {
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *found;
-    uint8_t address[16];
-    size_t compared = 0;
 
     (void)state;
+    size_t compared = 0;
     for (size_t i = 0; i < COUNT(host_cases); i++) {
         const char *host = host_cases[i].host;
+        uint8_t address[16];
         enum guard_host kind = guard_host_parse(bytes_of(host), address);
 
+        struct addrinfo *found;
         if (getaddrinfo(host, NULL, &hints, &found) != 0)
             continue;
         if (kind != GUARD_HOST_INVALID && kind != GUARD_HOST_ADDRESS)
@@ -533,7 +534,7 @@ static void test_allowed_networks(void **state)
 /* proves: webhook-allow */
 static void test_whole_families(void **state)
 {
-    struct guard six = guard_of("::/0"), four = guard_of("0.0.0.0/0"), mapped_four;
+    struct guard six = guard_of("::/0"), four = guard_of("0.0.0.0/0");
 
     (void)state;
     assert_null(guard_test_refusal(&six, "::1"));
@@ -545,7 +546,7 @@ static void test_whole_families(void **state)
     assert_null(guard_test_refusal(&four, "::ffff:127.0.0.1"));
     assert_null(guard_test_refusal(&four, "2002:7f00:1::1"));
     assert_non_null(guard_test_refusal(&four, "::1"));
-    mapped_four = guard_of("::ffff:10.0.0.0/104");
+    struct guard mapped_four = guard_of("::ffff:10.0.0.0/104");
     assert_null(guard_test_refusal(&mapped_four, "10.9.9.9"));
     assert_non_null(guard_test_refusal(&mapped_four, "11.9.9.9")
                         ? NULL
@@ -579,10 +580,10 @@ static void test_bad_networks(void **state)
         "1.2.3.4/4294967304",
     };
     struct guard guard = guard_of("10.0.0.0/8");
-    struct error error;
     char many[(GUARD_NETWORKS_MAX + 1) * 9 + 1] = "";
 
     (void)state;
+    struct error error;
     for (size_t i = 0; i < COUNT(bad); i++) {
         error.text[0] = '\0';
         if (guard_init(&guard, bad[i], &error) != ERROR_INVALID || !error.text[0])

@@ -82,10 +82,9 @@ static void log_append_json(struct buffer *line, struct bytes json)
 
 static void log_append_string(struct buffer *line, const char *name, struct bytes text)
 {
-    struct buffer quoted;
-
     if (!text.size)
         return;
+    struct buffer quoted;
     buffer_init(&quoted);
     json_append_string(&quoted, text);
     buffer_printf(line, ",\"%s\":", name);
@@ -141,11 +140,13 @@ static void log_format(struct buffer *line, const struct delivery *delivery, uin
     const struct timer *timer = delivery->timer;
     const struct timer_texts *texts = &timer->texts;
     const uint64_t now_ms = now_us / 1000;
-    char id[TIMER_ID_TEXT_SIZE], due[RFC3339_TEXT_SIZE], fired[RFC3339_TEXT_SIZE];
 
     buffer_clear(line);
+    char id[TIMER_ID_TEXT_SIZE];
     timer_id_format(&timer->id, id);
+    char due[RFC3339_TEXT_SIZE];
     rfc3339_format(timer->due, due);
+    char fired[RFC3339_TEXT_SIZE];
     rfc3339_format((struct wall){now_ms}, fired);
     buffer_printf(line,
                   "\n{\"id\":\"%s\",\"due\":\"%s\",\"fired\":\"%s\",\"late_ms\":%" PRIu64
@@ -181,7 +182,6 @@ static void log_end(struct log_sender *log, struct delivery *delivery, enum deli
 static void log_write(struct log_sender *log, struct delivery *delivery)
 {
     const uint64_t now_us = wall_now_us();
-    char error[sizeof(delivery->outcome.error)];
 
     delivery->started_us = now_us;
     log_format(&log->line, delivery, now_us);
@@ -197,6 +197,7 @@ static void log_write(struct log_sender *log, struct delivery *delivery)
         return;
     }
     log->is_torn |= written > 0;
+    char error[sizeof(delivery->outcome.error)];
     snprintf(error, sizeof(error), "the standard output takes no line: %s",
              written < 0 ? strerrordesc_np(errno) : "it is full");
     log_end(log, delivery, DELIVERY_FAILED, error);

@@ -87,17 +87,15 @@ static void log_fixture_post(struct log_fixture *fixture, struct delivery *deliv
 /* Waits for one that is back and frees it. */
 static struct delivery_outcome log_fixture_take(struct log_fixture *fixture)
 {
-    struct delivery_outcome outcome;
-    struct delivery *delivery;
     struct list list;
 
     list_init(&list);
     mailbox_wait(&fixture->back, UINT64_MAX);
     mailbox_take(&fixture->back, &list);
-    delivery = list_item(list_pop(&list), struct delivery, link);
+    struct delivery *delivery = list_item(list_pop(&list), struct delivery, link);
     if (!list_is_empty(&list))
         mailbox_post_all(&fixture->back, &list);
-    outcome = delivery->outcome;
+    struct delivery_outcome outcome = delivery->outcome;
     timer_free((struct timer *)delivery->timer);
     free(delivery);
     return outcome;
@@ -114,14 +112,13 @@ static struct bytes log_fixture_read(struct log_fixture *fixture, char room[PIPE
 /* One line, of which all is JSON. */
 static void assert_json_line(struct bytes line)
 {
-    struct json_reader reader;
-    struct bytes value;
-
     assert_true(line.size > 2 && line.size <= PIPE_BUF);
     assert_int_equal(line.data[line.size - 1], '\n');
     for (size_t i = 0; i + 1 < line.size; i++)
         assert_true((unsigned char)line.data[i] >= ' ' && line.data[i] != 0x7f);
+    struct json_reader reader;
     json_reader_init(&reader, (struct bytes){line.data, line.size - 1});
+    struct bytes value;
     assert_true(json_skip(&reader, &value));
     assert_int_equal(value.size, line.size - 1);
 }
@@ -129,13 +126,12 @@ static void assert_json_line(struct bytes line)
 static void log_fixture_check(struct log_fixture *fixture, const struct timer_texts *texts,
                               const char *begin, const char *end)
 {
-    char room[PIPE_BUF + 1], text[PIPE_BUF + 2];
-    struct bytes line;
-
     log_fixture_post(fixture, log_delivery_create(texts));
     assert_int_equal(log_fixture_take(fixture).result, DELIVERY_DONE);
-    line = log_fixture_read(fixture, room);
+    char room[PIPE_BUF + 1];
+    struct bytes line = log_fixture_read(fixture, room);
     assert_json_line(line);
+    char text[PIPE_BUF + 2];
     snprintf(text, sizeof(text), "%.*s", (int)line.size, line.data);
     assert_memory_equal(text, begin, strlen(begin));
     if (!strstr(text, end))
@@ -168,9 +164,9 @@ static void test_log_lines(void **state)
           .payload = BYTES("a\nb\x1b\0")},
          ",\"content_type\":\"text/plain\",\"body_base64\":\"YQpiGwA=\"}\n"},
     };
-    struct log_fixture fixture;
 
     (void)state;
+    struct log_fixture fixture;
     log_fixture_init(&fixture);
     for (size_t i = 0; i < COUNT(cases); i++)
         log_fixture_check(&fixture, &cases[i].texts, "{\"id\":\"", cases[i].end);
@@ -182,24 +178,23 @@ static void test_log_lines(void **state)
 /* proves: target-log */
 static void test_log_line_size(void **state)
 {
-    char payload[PIPE_BUF + 100], labels[PIPE_BUF + 100], end[100];
     struct timer_texts texts = {.target = BYTES("log:")};
-    struct log_fixture fixture;
-    size_t first_missing = 0;
 
     (void)state;
+    char payload[PIPE_BUF + 100];
     memset(payload, '1', sizeof(payload));
+    char labels[PIPE_BUF + 100];
     memset(labels, 'a', sizeof(labels));
     memcpy(labels, "{\"a\":\"", 6);
+    struct log_fixture fixture;
     log_fixture_init(&fixture);
+    size_t first_missing = 0;
     for (size_t size = 3500; size < PIPE_BUF; size += 7) {
-        char room[PIPE_BUF + 1];
-        struct bytes line;
-
         texts.payload = (struct bytes){payload, size};
         log_fixture_post(&fixture, log_delivery_create(&texts));
         assert_int_equal(log_fixture_take(&fixture).result, DELIVERY_DONE);
-        line = log_fixture_read(&fixture, room);
+        char room[PIPE_BUF + 1];
+        struct bytes line = log_fixture_read(&fixture, room);
         assert_json_line(line);
         if (!first_missing && line.size < size)
             first_missing = size;
@@ -209,6 +204,7 @@ static void test_log_line_size(void **state)
     texts.payload = (struct bytes){payload, sizeof(payload)};
     memcpy(labels + sizeof(labels) - 2, "\"}", 2);
     texts.labels = (struct bytes){labels, sizeof(labels)};
+    char end[100];
     snprintf(end, sizeof(end), ",\"labels_bytes\":%zu,\"payload_bytes\":%zu}\n", sizeof(labels),
              sizeof(payload));
     log_fixture_check(&fixture, &texts, "{\"id\":\"", end);
@@ -220,25 +216,24 @@ static void test_log_line_size(void **state)
 static void test_log_reader_is_behind(void **state)
 {
     const struct timer_texts texts = {.target = BYTES("log:")};
-    char room[PIPE_BUF + 1], filler[PIPE_BUF];
-    struct log_fixture fixture;
-    struct delivery *late, *in_time;
-    struct delivery_outcome outcome;
 
     (void)state;
+    struct log_fixture fixture;
     log_fixture_init(&fixture);
+    char filler[PIPE_BUF];
     memset(filler, '-', sizeof(filler));
     assert_int_equal(fcntl(STDOUT_FILENO, F_SETPIPE_SZ, 4 * PIPE_BUF), 4 * PIPE_BUF);
     for (int i = 0; i < 4; i++)
         assert_int_equal(write(STDOUT_FILENO, filler, sizeof(filler)), sizeof(filler));
-    late = log_delivery_create(&texts);
+    struct delivery *late = log_delivery_create(&texts);
     ((struct timer *)late->timer)->retry.timeout_ms = 20;
-    in_time = log_delivery_create(&texts);
+    struct delivery *in_time = log_delivery_create(&texts);
     log_fixture_post(&fixture, in_time);
     log_fixture_post(&fixture, late);
-    outcome = log_fixture_take(&fixture);
+    struct delivery_outcome outcome = log_fixture_take(&fixture);
     assert_int_equal(outcome.result, DELIVERY_FAILED);
     assert_string_equal(outcome.error, "the standard output takes no line: its reader is behind");
+    char room[PIPE_BUF + 1];
     for (int i = 0; i < 4; i++)
         assert_int_equal(read(fixture.pipe[0], room, PIPE_BUF), PIPE_BUF);
     assert_int_equal(log_fixture_take(&fixture).result, DELIVERY_DONE);
@@ -250,18 +245,16 @@ static void test_log_reader_is_behind(void **state)
 static void test_log_output_is_gone(void **state)
 {
     const struct timer_texts texts = {.target = BYTES("log:")};
-    struct log_fixture fixture;
-    struct delivery_outcome outcome;
-    int file;
 
     (void)state;
+    struct log_fixture fixture;
     log_fixture_init(&fixture);
     close(fixture.pipe[0]); /* the reader */
     log_fixture_post(&fixture, log_delivery_create(&texts));
-    outcome = log_fixture_take(&fixture);
+    struct delivery_outcome outcome = log_fixture_take(&fixture);
     assert_int_equal(outcome.result, DELIVERY_FAILED);
     assert_string_equal(outcome.error, "the standard output takes no line: Broken pipe");
-    file = open("/dev/null", O_RDONLY); /* as of a daemon that was started without an output */
+    int file = open("/dev/null", O_RDONLY); /* as of a daemon that was started without an output */
     dup2(file, STDOUT_FILENO);
     close(file);
     log_fixture_post(&fixture, log_delivery_create(&texts));
@@ -283,24 +276,22 @@ static void test_log_output_is_gone(void **state)
 static void test_log_torn_line(void **state)
 {
     const struct timer_texts texts = {.target = BYTES("log:")};
-    char path[] = "/tmp/tickwheel-log-XXXXXX", text[PIPE_BUF + 1];
-    struct rlimit limit, before;
-    struct log_fixture fixture;
-    struct delivery_outcome outcome;
+    char path[] = "/tmp/tickwheel-log-XXXXXX";
     int file = mkstemp(path);
-    ssize_t size;
 
     (void)state;
     signal(SIGXFSZ, SIG_IGN);
     unlink(path);
+    struct log_fixture fixture;
     log_fixture_init(&fixture);
     dup2(file, STDOUT_FILENO);
+    struct rlimit before;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-    limit = before;
+    struct rlimit limit = before;
     limit.rlim_cur = 10;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     log_fixture_post(&fixture, log_delivery_create(&texts));
-    outcome = log_fixture_take(&fixture);
+    struct delivery_outcome outcome = log_fixture_take(&fixture);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(outcome.result, DELIVERY_FAILED);
     assert_string_equal(outcome.error, "the standard output takes no line: it is full");
@@ -308,7 +299,8 @@ static void test_log_torn_line(void **state)
         log_fixture_post(&fixture, log_delivery_create(&texts));
         assert_int_equal(log_fixture_take(&fixture).result, DELIVERY_DONE);
     }
-    size = pread(file, text, PIPE_BUF, 0);
+    char text[PIPE_BUF + 1];
+    ssize_t size = pread(file, text, PIPE_BUF, 0);
     assert_true(size > 20);
     text[size] = '\0';
     assert_memory_equal(text + 10, "\n{\"id\":\"", 8);
@@ -321,13 +313,11 @@ static void test_log_torn_line(void **state)
 static void test_log_stop(void **state)
 {
     const struct timer_texts texts = {.target = BYTES("log:")};
-    char filler[PIPE_BUF];
-    struct log_fixture fixture;
-    struct list back;
-    size_t count = 0;
 
     (void)state;
+    struct log_fixture fixture;
     log_fixture_init(&fixture);
+    char filler[PIPE_BUF];
     memset(filler, '-', sizeof(filler));
     assert_int_equal(fcntl(STDOUT_FILENO, F_SETPIPE_SZ, PIPE_BUF), PIPE_BUF);
     assert_int_equal(write(STDOUT_FILENO, filler, sizeof(filler)), sizeof(filler));
@@ -335,8 +325,10 @@ static void test_log_stop(void **state)
         log_fixture_post(&fixture, log_delivery_create(&texts));
     sender_log.stop(fixture.log);
     dup2(fixture.output, STDOUT_FILENO);
+    struct list back;
     list_init(&back);
     mailbox_take(&fixture.back, &back);
+    size_t count = 0;
     LIST_FOR_EACH (&back, link) {
         struct delivery *delivery = list_item(link, struct delivery, link);
 
@@ -356,13 +348,13 @@ static void test_log_stop(void **state)
 static void test_log_is_for_the_operator(void **state)
 {
     const struct bytes text = BYTES("log:");
-    struct target target;
-    struct error error;
 
     (void)state;
+    struct target target;
     assert_int_equal(target_parse(text, &target, NULL), ERROR_NONE);
     assert_int_equal(target.kind, TARGET_LOG);
     assert_int_equal(target_sharing(&target), TARGET_SHARES_ORIGIN);
+    struct error error;
     assert_int_equal(sender_log.check(NULL, BYTES(""), text, &target, &error), ERROR_NONE);
     assert_int_equal(sender_log.check(NULL, BYTES("shop"), text, &target, &error), ERROR_INVALID);
     assert_non_null(strstr(error.text, "without a tenant"));

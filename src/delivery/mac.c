@@ -36,7 +36,6 @@ bool mac_compute(struct mac *mac, const struct bytes parts[], size_t count,
                  uint8_t ret_digest[MAC_SIZE])
 {
     EVP_MAC_CTX *context = mac_context(mac);
-    size_t size;
 
     /* Without a key it starts over with the one it has: no key schedule, no allocation. */
     if (!EVP_MAC_init(context, NULL, 0, NULL))
@@ -44,5 +43,6 @@ bool mac_compute(struct mac *mac, const struct bytes parts[], size_t count,
     for (size_t i = 0; i < count; i++)
         if (!EVP_MAC_update(context, (const uint8_t *)parts[i].data, parts[i].size))
             return false;
+    size_t size;
     return EVP_MAC_final(context, ret_digest, &size, MAC_SIZE) != 0;
 }

@@ -17,10 +17,10 @@ static void assert_digest(struct bytes key, struct bytes text, const char *expec
     assert_non_null(mac);
     for (size_t cut = 0; cut <= text.size; cut += text.size / 3) {
         const struct bytes parts[] = {{text.data, cut}, {text.data + cut, text.size - cut}};
-        char hex[2 * MAC_SIZE + 1];
         uint8_t digest[MAC_SIZE];
 
         assert_true(mac_compute(mac, parts, 2, digest));
+        char hex[2 * MAC_SIZE + 1];
         for (size_t i = 0; i < MAC_SIZE; i++)
             snprintf(hex + 2 * i, 3, "%02x", digest[i]);
         assert_string_equal(hex, expected);
@@ -30,9 +30,8 @@ static void assert_digest(struct bytes key, struct bytes text, const char *expec
 
 static void test_mac_vectors(void **state)
 {
-    char key[131];
-
     (void)state;
+    char key[131];
     memset(key, 0x0b, 20);
     assert_digest((struct bytes){key, 20}, BYTES("Hi There"),
                   "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");

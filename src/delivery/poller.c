@@ -28,13 +28,12 @@ void poller_close(struct poller *poller)
 static struct poller_socket *poller_find(struct poller *poller, int fd)
 {
     size_t index = (size_t)fd, size = poller->sockets_size_ ? poller->sockets_size_ : 64;
-    struct poller_socket *sockets;
 
     if (index < poller->sockets_size_)
         return &poller->sockets_[index];
     while (size <= index)
         size *= 2;
-    sockets = realloc(poller->sockets_, size * sizeof(*sockets));
+    struct poller_socket *sockets = realloc(poller->sockets_, size * sizeof(*sockets));
     if (!sockets)
         return NULL;
     memset(sockets + poller->sockets_size_, 0, (size - poller->sockets_size_) * sizeof(*sockets));

@@ -43,10 +43,9 @@ static void assert_ready(struct poller *poller, int fd, unsigned ready)
 static void assert_quiet(struct poller *poller)
 {
     static struct poller_event events[POLLER_EVENTS_MAX];
-    struct instant start;
 
     assert_int_equal(poller_wait(poller, 0, events), 0);
-    start = instant_now();
+    struct instant start = instant_now();
     assert_int_equal(poller_wait(poller, PAUSE_MS, events), 0);
     assert_true(instant_since_ns(start, instant_now()) >= PAUSE_MS * 1000000ull);
 }
@@ -56,7 +55,6 @@ static void check_interest(bool is_adopted)
 {
     struct poller poller;
     int far = make_pair(FD);
-    char byte;
 
     assert_int_equal(poller_open(&poller), ERROR_NONE);
     if (is_adopted)
@@ -71,6 +69,7 @@ static void check_interest(bool is_adopted)
     assert_quiet(&poller);
     poller_want(&poller, FD, POLLER_IN | POLLER_OUT);
     assert_ready(&poller, FD, POLLER_IN | POLLER_OUT);
+    char byte;
     assert_int_equal(read(FD, &byte, 1), 1);
     assert_ready(&poller, FD, POLLER_OUT);
     poller_want(&poller, FD, 0);
@@ -98,14 +97,12 @@ static void test_interest(void **state)
 /* A number that comes to stand for another socket, announced or not, is watched anew. */
 static void test_same_number(void **state)
 {
-    struct poller poller;
-    int far;
-
     (void)state;
+    struct poller poller;
     assert_int_equal(poller_open(&poller), ERROR_NONE);
     for (int before = 0; before < 2; before++) {
         for (int after = 0; after < 2; after++) {
-            far = make_pair(FD);
+            int far = make_pair(FD);
             if (before)
                 assert_true(poller_adopt(&poller, FD));
             poller_want(&poller, FD, POLLER_IN);
@@ -137,11 +134,10 @@ static void test_poller_many(void **state)
     enum { MANY = POLLER_EVENTS_MAX + 100 };
     static int fds[MANY];
     static bool seen[4096];
-    struct poller poller;
-    size_t seen_count = 0;
     int far = make_pair(FD);
 
     (void)state;
+    struct poller poller;
     assert_int_equal(poller_open(&poller), ERROR_NONE);
     for (int i = 0; i < MANY; i++) {
         fds[i] = dup(FD);
@@ -149,6 +145,7 @@ static void test_poller_many(void **state)
         assert_true(poller_adopt(&poller, fds[i]));
         poller_want(&poller, fds[i], POLLER_OUT);
     }
+    size_t seen_count = 0;
     while (seen_count < MANY) {
         size_t count = poller_wait(&poller, LIMIT_MS, events);
 

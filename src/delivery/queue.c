@@ -173,21 +173,18 @@ static void answer_waiting(struct queue *queue, struct line *line, struct queue_
 
 static void free_gone(struct queue *queue)
 {
-    struct list *link;
-
     while (list_pop(&queue->shown))
         ;
+    struct list *link;
     while ((link = list_pop(&queue->gone)))
         free(list_item(link, struct queue_lease, link));
 }
 
 static bool need_spare(struct queue *queue)
 {
-    struct queue_lease *lease;
-
     if (queue->spare)
         return true;
-    lease = calloc(1, sizeof(*lease));
+    struct queue_lease *lease = calloc(1, sizeof(*lease));
     if (!lease || !map_reserve(&queue->leases, map_count(&queue->leases) + 1) ||
         !queue_prove(queue, queue->number + 1, &lease->receipt.proof)) {
         free(lease);
@@ -364,12 +361,10 @@ void queue_wake(struct queue *queue, struct bytes name)
 
 bool queue_wants(struct queue *queue, struct bytes *ret_name)
 {
-    struct line *line;
-
     free_gone(queue);
     if (list_is_empty(&queue->wanting) || !need_spare(queue))
         return false;
-    line = list_item(queue->wanting.next, struct line, link);
+    struct line *line = list_item(queue->wanting.next, struct line, link);
     queue->wanted = line;
     *ret_name = (struct bytes){line->name, line->name_size};
     return true;
@@ -394,7 +389,6 @@ static void fall_asleep(struct queue *queue, struct line *line)
 void queue_give(struct queue *queue, struct instant now, struct delivery *delivery)
 {
     struct line *line = queue->wanted;
-    struct queue_request *first;
 
     assert(line && !list_is_empty(&line->waiting));
     queue->wanted = NULL;
@@ -402,7 +396,7 @@ void queue_give(struct queue *queue, struct instant now, struct delivery *delive
         fall_asleep(queue, line);
         return;
     }
-    first = request_of(line->waiting.next);
+    struct queue_request *first = request_of(line->waiting.next);
     lease_begin(queue, now, line, delivery);
     if (first->items_ >= first->items_max || first->bytes_ >= first->bytes_max) {
         answer_waiting(queue, line, first);
@@ -423,9 +417,8 @@ bool queue_has_given(const struct queue *queue)
 
 static void end_leases(struct queue *queue, uint64_t tick)
 {
-    struct tw_expired due[EXPIRE_BATCH];
-
     do {
+        struct tw_expired due[EXPIRE_BATCH];
         size_t count = tw_wheel_expire(queue->lease_wheel, tick, due, EXPIRE_BATCH);
 
         for (size_t i = 0; i < count; i++) {
@@ -441,9 +434,8 @@ static void end_leases(struct queue *queue, uint64_t tick)
 /* A worker with a pull still to come is answered after that. */
 static void end_waits(struct queue *queue, uint64_t tick)
 {
-    struct tw_expired due[EXPIRE_BATCH];
-
     do {
+        struct tw_expired due[EXPIRE_BATCH];
         size_t count = tw_wheel_expire(queue->wait_wheel, tick, due, EXPIRE_BATCH);
 
         for (size_t i = 0; i < count; i++) {
@@ -485,12 +477,11 @@ struct delivery *queue_take_ended(struct queue *queue)
 struct queue_request *queue_take_reply(struct queue *queue)
 {
     struct list *link = list_pop(&queue->replies);
-    struct queue_request *request;
 
     free_gone(queue);
     if (!link)
         return NULL;
-    request = request_of(link);
+    struct queue_request *request = request_of(link);
     list_join(&queue->shown, &request->leases_); /* the request may be gone before they are */
     request->leases = &queue->shown;
     return request;
@@ -511,13 +502,12 @@ void queue_recorded(struct queue *queue, struct delivery *delivery)
 
 void queue_stop_waiting(struct queue *queue)
 {
-    size_t cursor = 0;
-    struct line *line;
-    struct list lines;
-
     free_gone(queue);
     queue->is_stopping = true;
+    struct list lines;
     list_init(&lines);
+    size_t cursor = 0;
+    struct line *line;
     while ((line = map_next(&queue->lines, &cursor))) {
         list_remove(&line->link);
         list_push(&lines, &line->link);
@@ -535,12 +525,12 @@ void queue_stop_waiting(struct queue *queue)
 void queue_return_all(struct queue *queue)
 {
     struct delivery_outcome outcome = {.result = DELIVERY_RETURNED};
-    struct queue_lease *lease;
-    struct list leases;
-    size_t cursor = 0;
 
     free_gone(queue);
+    struct list leases;
     list_init(&leases);
+    struct queue_lease *lease;
+    size_t cursor = 0;
     while ((lease = map_next(&queue->leases, &cursor))) {
         list_remove(&lease->link);
         list_push(&leases, &lease->link);
@@ -553,12 +543,11 @@ void queue_return_all(struct queue *queue)
 
 void queue_release(struct queue *queue, uint16_t partition, struct list *ret_leases)
 {
-    struct queue_lease *lease;
-    size_t cursor = 0;
-
     assert(list_is_empty(&queue->wanting) && list_is_empty(&queue->ended));
     assert(list_is_empty(&queue->replies));
     free_gone(queue);
+    struct queue_lease *lease;
+    size_t cursor = 0;
     while ((lease = map_next(&queue->leases, &cursor)))
         if (queue_receipt_partition(lease->receipt) == partition)
             list_push(ret_leases, &lease->link);
@@ -648,18 +637,16 @@ struct queue *queue_create(const uint8_t secret[QUEUE_SECRET_SIZE], unsigned ind
 
 void queue_destroy(struct queue *queue)
 {
-    struct queue_lease *lease;
-    struct line *line;
-    struct list *link;
-    size_t cursor = 0;
-
     if (!queue)
         return;
     free_gone(queue);
+    struct queue_lease *lease;
+    size_t cursor = 0;
     while ((lease = map_next(&queue->leases, &cursor))) {
         free(lease->delivery_);
         free(lease);
     }
+    struct list *link;
     while ((link = list_pop(&queue->ended))) {
         struct delivery *delivery = list_item(link, struct delivery, link);
 
@@ -668,6 +655,7 @@ void queue_destroy(struct queue *queue)
         free(delivery);
     }
     cursor = 0;
+    struct line *line;
     while ((line = map_next(&queue->lines, &cursor)))
         free(line);
     free(queue->spare);
@@ -705,13 +693,11 @@ void queue_stats_add(struct queue_stats *sum, const struct queue_stats *more)
 
 void queue_check(const struct queue *queue)
 {
-    size_t cursor = 0, leases = 0, waiting = 0, timed = 0;
-    uint64_t proof;
-    const struct queue_lease *lease;
-    struct line *line;
-
     tw_wheel_check(queue->lease_wheel);
     tw_wheel_check(queue->wait_wheel);
+    size_t cursor = 0;
+    uint64_t proof;
+    const struct queue_lease *lease;
     while ((lease = map_next(&queue->leases, &cursor))) {
         CHECK(lease->delivery == lease->delivery_ && lease->line_);
         CHECK(lease->number_ > 0 && lease->number_ == (lease->receipt.number & QUEUE_NUMBER_MAX));
@@ -719,6 +705,8 @@ void queue_check(const struct queue *queue)
         CHECK(map_get(&queue->lines, lease->line_->hash) == lease->line_);
     }
     cursor = 0;
+    size_t leases = 0, waiting = 0, timed = 0;
+    struct line *line;
     while ((line = map_next(&queue->lines, &cursor))) {
         CHECK(line->lease_count > 0 || !list_is_empty(&line->waiting));
         CHECK(list_is_empty(&line->link) == !(line->is_awake && !list_is_empty(&line->waiting)));

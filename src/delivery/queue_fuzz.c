@@ -11,15 +11,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct bytes text = {(const char *)data, size};
     bool is_written = size == 32;
-    struct queue_receipt receipt;
-    char again[QUEUE_RECEIPT_SIZE];
 
     for (size_t i = 0; i < size; i++)
         is_written &= data[i] && strchr("0123456789abcdef", data[i]);
+    struct queue_receipt receipt;
     if (queue_receipt_parse(text, &receipt) != is_written)
         abort();
     if (!is_written)
         return 0;
+    char again[QUEUE_RECEIPT_SIZE];
     queue_receipt_format(receipt, again);
     if (!bytes_equal(text, bytes_of(again)))
         abort();

@@ -145,7 +145,6 @@ static void model_settle(struct queue_model *model)
 
 static struct delivery *queue_model_test_pull(struct queue_model *model, struct bytes name)
 {
-    struct delivery *delivery;
     int index = -1;
 
     /* The model has leased it already, so it goes by the order in which that was. */
@@ -154,7 +153,7 @@ static struct delivery *queue_model_test_pull(struct queue_model *model, struct 
             index = first_ready(model, n);
     if (index < 0)
         return NULL;
-    delivery = calloc(1, sizeof(*delivery));
+    struct delivery *delivery = calloc(1, sizeof(*delivery));
     delivery->timer = &model->items[index].timer;
     model->items[index].place = ITEM_LEASED;
     return delivery;
@@ -221,13 +220,13 @@ static void queue_model_test_take_ended(struct queue_model *model)
 static void drive(struct queue_model *model)
 {
     struct model_item before[ITEMS];
-    struct bytes name;
 
     memcpy(before, model->items, sizeof(before));
     model_settle(model);
     for (int i = 0; i < ITEMS; i++)
         if (before[i].place == ITEM_READY)
             model->items[i].place = ITEM_READY;
+    struct bytes name;
     while (queue_wants(model->queue, &name))
         queue_give(model->queue, queue_model_test_now_of(model),
                    queue_model_test_pull(model, name));
@@ -286,12 +285,11 @@ static int item_of(const struct queue_model *model, struct queue_receipt receipt
 static struct queue_receipt draw_receipt(struct queue_model *model, int name)
 {
     size_t index = below(model, ITEMS);
-    struct queue_receipt receipt;
 
     for (int i = 0; i < ITEMS && below(model, 30); i++)
         if (model->items[index].place != ITEM_LEASED || model->items[index].name != name)
             index = (index + 1) % ITEMS;
-    receipt = model->items[index].receipt;
+    struct queue_receipt receipt = model->items[index].receipt;
 
     if (below(model, 20) == 0)
         receipt.proof ^= UINT64_C(1) << below(model, 64);
@@ -303,12 +301,11 @@ static struct queue_receipt draw_receipt(struct queue_model *model, int name)
 static void do_speak(struct queue_model *model)
 {
     struct model_worker *worker = idle_worker(model);
-    struct queue_request *request;
 
     if (!worker)
         return;
     worker->name = (int)below(model, NAMES);
-    request = &worker->request;
+    struct queue_request *request = &worker->request;
     *request = (struct queue_request){
         .kind = QUEUE_ACK + (enum queue_kind)below(model, 3),
         .queue = names[worker->name],
@@ -320,10 +317,8 @@ static void do_speak(struct queue_model *model)
     };
     worker->is_answered = true;
     for (size_t i = 0; i < request->receipt_count; i++) {
-        int index;
-
         worker->receipts[i] = draw_receipt(model, worker->name);
-        index = item_of(model, worker->receipts[i], worker->name);
+        int index = item_of(model, worker->receipts[i], worker->name);
         worker->wanted[i] = index < 0 ? QUEUE_STALE : QUEUE_OK;
         model->stale += index < 0;
         if (index < 0)
@@ -373,11 +368,10 @@ static void do_record(struct queue_model *model)
 {
     struct model_item *item = &model->items[below(model, ITEMS)];
     bool fails = below(model, 5) == 0;
-    struct queue_lease *lease;
 
     if (!item->delivery)
         return;
-    lease = item->delivery->holder;
+    struct queue_lease *lease = item->delivery->holder;
     for (int i = 0; i < WORKERS; i++) {
         struct model_worker *worker = &model->workers[i];
 
@@ -400,10 +394,10 @@ static void queue_model_test_run(uint64_t seed)
         do_ready, do_pass_time, do_record, do_record, do_record,
     };
     struct queue_model *model = calloc(1, sizeof(*model));
-    uint8_t secret[QUEUE_SECRET_SIZE] = {0};
 
     model->random = random_seeded(seed);
     model->now_ms = below(model, 2) ? (UINT64_C(1) << 32) - 100 : 1000;
+    uint8_t secret[QUEUE_SECRET_SIZE] = {0};
     put_le(secret, seed, 8);
     model->queue = queue_create(secret, 0, queue_model_test_now_of(model));
     for (int step = 0; step < STEPS; step++) {
@@ -425,9 +419,9 @@ static void queue_model_test_run(uint64_t seed)
 static void test_model(void **state)
 {
     const char *text = getenv("TEST_SEED");
-    uint64_t seed = 0;
 
     (void)state;
+    uint64_t seed = 0;
     if (text)
         seed = strtoull(text, NULL, 0);
     else

@@ -91,7 +91,6 @@ static bool carry_out_once(struct queue_fixture *fixture)
         fixture->holds_commits ? NULL : engine_take_batch(fixture->engine);
     struct engine_read *read = engine_take_read(fixture->engine);
     struct delivery *delivery = queue_take_ended(fixture->queue);
-    struct bytes name;
 
     drop_replies(fixture);
     if (batch) {
@@ -112,6 +111,7 @@ static bool carry_out_once(struct queue_fixture *fixture)
         queue_recorded(fixture->queue, delivery);
     turn_advance(fixture->engine, wall_of(fixture));
     queue_advance(fixture->queue, queue_test_now_of(fixture));
+    struct bytes name;
     while (engine_take_woken(fixture->engine, &name))
         queue_wake(fixture->queue, name);
     while (queue_wants(fixture->queue, &name))
@@ -135,11 +135,11 @@ static void pass(struct queue_fixture *fixture, uint64_t ms)
 
 static int queue_test_set_up(void **state)
 {
-    struct engine_options options = ENGINE_OPTIONS_DEFAULT;
     struct storage_meta meta = {.epoch = 1};
     struct queue_fixture *fixture = calloc(1, sizeof(*fixture));
 
     fixture->storage = memory_storage_create(1);
+    struct engine_options options = ENGINE_OPTIONS_DEFAULT;
     fixture->engine = engine_create(&options, &meta, START);
     fixture->queue =
         queue_create((const uint8_t[QUEUE_SECRET_SIZE]){1, 2}, 0, queue_test_now_of(fixture));
@@ -236,11 +236,11 @@ static struct engine_stats stats_of(const struct queue_fixture *fixture)
 static void test_delayed_longer_than_a_lease_comes_once(void **state)
 {
     struct queue_fixture *fixture = *state;
-    struct queue_asked asked;
-    size_t arrivals = 0;
 
     queue_test_create(fixture, "queue:mail", 12 * HOUR_MS, 10);
+    size_t arrivals = 0;
     for (int hour = 0; hour < 24; hour++) {
+        struct queue_asked asked;
         if (lease(fixture, &asked, 10)) {
             assert_int_equal(hour, 12);
             assert_int_equal(ack(fixture, asked.receipts[0]), QUEUE_OK);
@@ -260,9 +260,9 @@ static void test_a_delay_is_absolute(void **state)
     struct delivery_outcome later = {
         .result = DELIVERY_FAILED, .pause = DELIVERY_PAUSE_EXACT, .retry_after_ms = 60000};
     struct queue_fixture *fixture = *state;
-    struct queue_asked asked;
 
     queue_test_create(fixture, "queue:mail", 0, 10);
+    struct queue_asked asked;
     assert_int_equal(lease(fixture, &asked, 1), 1);
     pass(fixture, 10000);
     assert_int_equal(queue_test_speak(fixture, QUEUE_NACK, "mail", asked.receipts[0], later),
@@ -280,10 +280,11 @@ static void test_a_delay_is_absolute(void **state)
 static void test_a_lease_that_ends_comes_back(void **state)
 {
     struct queue_fixture *fixture = *state;
-    struct queue_asked dead, alive;
 
     queue_test_create(fixture, "queue:mail", 0, 10);
+    struct queue_asked dead;
     assert_int_equal(lease(fixture, &dead, 1), 1);
+    struct queue_asked alive;
     submit_lease(fixture, &alive, "mail", 1, 60000, 30000);
     pass(fixture, 29999);
     assert_false(alive.is_answered);
@@ -304,20 +305,19 @@ static void test_a_lease_that_ends_comes_back(void **state)
 static void test_the_end_that_is_told_is_the_first(void **state)
 {
     struct queue_fixture *fixture = *state;
-    struct bytes name;
     struct queue_asked asked = {.request = {.kind = QUEUE_LEASE,
                                             .queue = BYTES("mail"),
                                             .items_max = 2,
                                             .bytes_max = SIZE_MAX,
                                             .wait_until = {UINT64_MAX},
                                             .lease_ms = 30000}};
-    struct instant first;
 
     queue_test_create(fixture, "queue:mail", 0, 10);
     queue_test_create(fixture, "queue:mail", 0, 10);
     queue_submit(fixture->queue, queue_test_now_of(fixture), &asked.request);
     fixture->ms += 100;
-    first = queue_test_now_of(fixture);
+    struct instant first = queue_test_now_of(fixture);
+    struct bytes name;
     for (int i = 0; i < 2; i++) {
         assert_true(queue_wants(fixture->queue, &name));
         queue_give(fixture->queue, queue_test_now_of(fixture), queue_test_pull(fixture, name));
@@ -337,9 +337,9 @@ static void test_the_end_that_is_told_is_the_first(void **state)
 static void test_poison_becomes_a_dead_letter(void **state)
 {
     struct queue_fixture *fixture = *state;
-    struct queue_asked asked;
 
     queue_test_create(fixture, "queue:mail", 0, 3);
+    struct queue_asked asked;
     for (uint32_t attempt = 1; attempt <= 3; attempt++) {
         assert_int_equal(lease(fixture, &asked, 1), 1);
         assert_int_equal(asked.attempts[0], attempt);
@@ -361,10 +361,11 @@ static void test_poison_becomes_a_dead_letter(void **state)
 static void test_extend(void **state)
 {
     struct queue_fixture *fixture = *state;
-    struct queue_asked asked, other;
 
     queue_test_create(fixture, "queue:mail", 0, 10);
+    struct queue_asked asked;
     assert_int_equal(lease(fixture, &asked, 1), 1);
+    struct queue_asked other;
     for (int i = 0; i < 10; i++) {
         pass(fixture, 29000);
         assert_int_equal(lease(fixture, &other, 1), 0);
@@ -387,10 +388,11 @@ static void test_extend(void **state)
 static void test_an_ack_waits_for_the_disk(void **state)
 {
     struct queue_fixture *fixture = *state;
-    struct queue_asked asked, acked = {0};
 
     queue_test_create(fixture, "queue:mail", 0, 10);
+    struct queue_asked asked;
     assert_int_equal(lease(fixture, &asked, 1), 1);
+    struct queue_asked acked = {0};
     acked.request = (struct queue_request){.kind = QUEUE_ACK,
                                            .queue = BYTES("mail"),
                                            .receipts = asked.receipts,
@@ -440,13 +442,11 @@ static void test_waiting_is_fair(void **state)
 static void test_receipts(void **state)
 {
     struct queue_fixture *fixture = *state;
-    struct queue_receipt receipt, parsed;
-    char text[QUEUE_RECEIPT_SIZE];
-    struct queue_asked asked;
 
     queue_test_create(fixture, "queue:mail", 0, 10);
+    struct queue_asked asked;
     assert_int_equal(lease(fixture, &asked, 1), 1);
-    receipt = asked.receipts[0];
+    struct queue_receipt receipt = asked.receipts[0];
     assert_int_equal(
         queue_test_speak(fixture, QUEUE_ACK, "other", receipt, (struct delivery_outcome){0}),
         QUEUE_STALE);
@@ -456,7 +456,9 @@ static void test_receipts(void **state)
         forged.proof ^= UINT64_C(1) << bit;
         assert_int_equal(ack(fixture, forged), QUEUE_STALE);
     }
+    char text[QUEUE_RECEIPT_SIZE];
     queue_receipt_format(receipt, text);
+    struct queue_receipt parsed;
     assert_true(queue_receipt_parse(bytes_of(text), &parsed));
     assert_true(parsed.number == receipt.number && parsed.proof == receipt.proof);
     assert_false(queue_receipt_parse((struct bytes){text, 31}, &parsed));
@@ -472,14 +474,16 @@ static void test_receipts(void **state)
 static void test_queue_stop(void **state)
 {
     struct queue_fixture *fixture = *state;
-    struct queue_asked waiting, leased, late;
+    struct queue_asked waiting;
 
     submit_lease(fixture, &waiting, "idle", 1, HOUR_MS, 30000);
     queue_test_create(fixture, "queue:mail", 0, 10);
+    struct queue_asked leased;
     assert_int_equal(lease(fixture, &leased, 1), 1);
     queue_stop_waiting(fixture->queue);
     queue_test_settle(fixture);
     assert_true(waiting.is_answered && waiting.count == 0);
+    struct queue_asked late;
     submit_lease(fixture, &late, "idle", 1, HOUR_MS, 30000);
     assert_true(late.is_answered && late.count == 0);
     engine_drain(fixture->engine);
@@ -518,16 +522,15 @@ static void test_a_late_pull_counts(void **state)
 static void test_queue_bytes(void **state)
 {
     struct queue_fixture *fixture = *state;
-    struct queue_asked asked;
 
     for (int i = 0; i < 5; i++)
         queue_test_create(fixture, "queue:mail", 0, 10);
-    asked = (struct queue_asked){.request = {.kind = QUEUE_LEASE,
-                                             .queue = BYTES("mail"),
-                                             .items_max = 5,
-                                             .bytes_max = 1,
-                                             .wait_until = queue_test_now_of(fixture),
-                                             .lease_ms = 1000}};
+    struct queue_asked asked = {.request = {.kind = QUEUE_LEASE,
+                                            .queue = BYTES("mail"),
+                                            .items_max = 5,
+                                            .bytes_max = 1,
+                                            .wait_until = queue_test_now_of(fixture),
+                                            .lease_ms = 1000}};
     queue_submit(fixture->queue, queue_test_now_of(fixture), &asked.request);
     queue_test_settle(fixture);
     assert_int_equal(asked.count, 1); /* one, however large it is */

@@ -53,8 +53,6 @@ static enum error_code senders_start_one(struct senders *senders, enum target_ki
                                          struct error *ret_error)
 {
     const struct sender *sender = sender_of(kind);
-    enum error_code code = ERROR_NONE;
-    void *self = NULL;
     size_t index = 0;
 
     while (index < senders->count && senders->running[index].sender != sender)
@@ -62,6 +60,8 @@ static enum error_code senders_start_one(struct senders *senders, enum target_ki
     senders->by_kind[kind] = index;
     if (index < senders->count)
         return ERROR_NONE;
+    enum error_code code = ERROR_NONE;
+    void *self = NULL;
     if (sender->start)
         code = sender->start(&senders->options, &self, ret_error);
     if (!code)
@@ -73,11 +73,11 @@ enum error_code senders_start(const struct sender_options *options, struct sende
                               struct error *ret_error)
 {
     struct senders *senders = calloc(1, sizeof(*senders));
-    enum error_code code = ERROR_NONE;
 
     if (!senders)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     senders->options = *options;
+    enum error_code code = ERROR_NONE;
     for (unsigned kind = 0; kind < TARGET_KIND_COUNT && !code; kind++)
         code = senders_start_one(senders, kind, ret_error);
     if (code) {
@@ -115,10 +115,11 @@ static void senders_refuse(const struct senders *senders, struct list *deliverie
 /* Those of one sender go together, for each post takes a lock. */
 void senders_post(const struct senders *senders, struct list *deliveries)
 {
-    struct list *link, runs[TARGET_KIND_COUNT];
+    struct list runs[TARGET_KIND_COUNT];
 
     for (size_t i = 0; i < senders->count; i++)
         list_init(&runs[i]);
+    struct list *link;
     while ((link = list_pop(deliveries))) {
         const struct delivery *delivery = list_item(link, struct delivery, link);
 

@@ -72,14 +72,13 @@ static void test_outcome_by_kind(void **state)
         {"gopher://a/", DELIVERY_ENDED, "cannot deliver"},
         {"", DELIVERY_ENDED, "cannot deliver"},
     };
-    struct delivery deliveries[COUNT(cases)] = {0};
-    struct sender_fixture fixture;
-    struct list posted;
-    size_t count = 0;
 
     (void)state;
+    struct sender_fixture fixture;
     sender_fixture_init(&fixture);
+    struct list posted;
     list_init(&posted);
+    struct delivery deliveries[COUNT(cases)] = {0};
     for (size_t i = 0; i < COUNT(cases); i++) {
         deliveries[i].timer = sender_test_timer(cases[i].target);
         list_push(&posted, &deliveries[i].link);
@@ -87,6 +86,7 @@ static void test_outcome_by_kind(void **state)
     senders_post(fixture.senders, &posted);
     assert_true(list_is_empty(&posted));
     sender_fixture_deinit(&fixture); /* and so all of them are back */
+    size_t count = 0;
     LIST_FOR_EACH (&fixture.back, link)
         count++;
     assert_int_equal(count, COUNT(cases));
@@ -112,9 +112,9 @@ static void test_check_by_kind(void **state)
         {"http://shop.example/", ERROR_NONE, true}, {"redis://none/stream", ERROR_INVALID, false},
         {"queue:mail", ERROR_NONE, false},          {"gopher://a/", ERROR_NONE, false},
     };
-    struct sender_fixture fixture;
 
     (void)state;
+    struct sender_fixture fixture;
     sender_fixture_init(&fixture);
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct timer *timer = sender_test_timer(cases[i].target);
@@ -137,18 +137,17 @@ static void test_check_by_kind(void **state)
 /* Goal: a sender that cannot start is named, and those before it are stopped. */
 static void test_sender_start_fails(void **state)
 {
-    struct sender_fixture fixture;
-    struct senders *senders = NULL;
-    struct error error;
-
     (void)state;
+    struct sender_fixture fixture;
     sender_fixture_init(&fixture);
     const struct sender_options options = {.config = &fixture.config,
                                            .user_agent = "test",
                                            .targets = fixture.targets,
                                            .done = sender_test_done,
                                            .context = &fixture.back};
+    struct error error;
     assert_int_equal(config_set(&fixture.config, "broker_connections", "a", &error), ERROR_NONE);
+    struct senders *senders = NULL;
     assert_int_equal(senders_start(&options, &senders, &error), ERROR_INVALID);
     assert_non_null(strstr(error.text, "connection 1"));
     assert_null(senders);

@@ -23,9 +23,7 @@ struct signature {
 static enum error_code add_secret(struct signature *signature, struct bytes secret,
                                   struct error *ret_error)
 {
-    uint8_t key[BASE64_SIZE_MAX];
-    size_t key_size = 0, number = signature->count + 1;
-    bool is_base64;
+    size_t number = signature->count + 1;
 
     if (signature->count == SIGNATURE_SECRETS_MAX)
         return error_set(ret_error, ERROR_INVALID, "more than %d secrets", SIGNATURE_SECRETS_MAX);
@@ -34,7 +32,9 @@ static enum error_code add_secret(struct signature *signature, struct bytes secr
                          "secret %zu does not begin with \"" SECRET_PREFIX "\"", number);
     secret.data += sizeof(SECRET_PREFIX) - 1;
     secret.size -= sizeof(SECRET_PREFIX) - 1;
-    is_base64 = secret.size <= BASE64_SIZE_MAX && base64_decode(secret, key, &key_size);
+    uint8_t key[BASE64_SIZE_MAX];
+    size_t key_size = 0;
+    bool is_base64 = secret.size <= BASE64_SIZE_MAX && base64_decode(secret, key, &key_size);
     if (is_base64 && key_size >= SIGNATURE_SECRET_BYTES_MIN &&
         key_size <= SIGNATURE_SECRET_BYTES_MAX)
         signature->macs[signature->count] = mac_create((struct bytes){(const char *)key, key_size});
@@ -56,10 +56,10 @@ enum error_code signature_create(const char *secrets, struct signature **ret_sig
                                  struct error *ret_error)
 {
     struct signature *signature = calloc(1, sizeof(*signature));
-    enum error_code code = ERROR_NONE;
 
     if (!signature)
         return error_set(ret_error, ERROR_NO_MEMORY, "no memory to sign webhooks");
+    enum error_code code = ERROR_NONE;
     for (secrets += strspn(secrets, SEPARATORS); *secrets && !code;
          secrets += strspn(secrets, SEPARATORS)) {
         struct bytes secret = {secrets, strcspn(secrets, SEPARATORS)};
@@ -89,9 +89,8 @@ void signature_destroy(struct signature *signature)
 enum error_code signature_append(struct signature *signature, struct bytes id, uint64_t timestamp_s,
                                  struct bytes body, struct buffer *out)
 {
-    char prefix[PREFIX_SIZE];
-
     assert(id.size <= ID_BYTES_MAX);
+    char prefix[PREFIX_SIZE];
     const int prefix_size = snprintf(prefix, sizeof(prefix), "%.*s.%llu.", (int)id.size, id.data,
                                      (unsigned long long)timestamp_s);
     const struct bytes parts[] = {{prefix, (size_t)prefix_size}, body};

@@ -52,10 +52,10 @@ static void sign(struct signature *signature, const char *id, uint64_t timestamp
 static void test_published_vector(void **state)
 {
     struct signature *signature = signature_test_create(SECRET);
-    char text[200];
 
     (void)state;
     for (int i = 0; i < 3; i++) { /* the context is used again */
+        char text[200];
         sign(signature, ID, TIME_S, BYTES(BODY), text, sizeof(text));
         assert_string_equal(text, WANTED);
         sign(signature, ID, TIME_S + 1, BYTES(BODY), text, sizeof(text));
@@ -71,14 +71,15 @@ static void test_two_secrets(void **state)
 {
     const char *other = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX";
     const char *alone = "v1,/485aUtxlie+TIScVpHggMfqOB4so2KWb7+Gf727B44=";
-    char both[120], text[200], wanted[250];
-    struct signature *signature;
 
     (void)state;
+    char both[120];
     snprintf(both, sizeof(both), "  %s\n%s ", SECRET, other);
-    signature = signature_test_create(both);
+    struct signature *signature = signature_test_create(both);
+    char text[200];
     sign(signature, ID, TIME_S, BYTES(BODY), text, sizeof(text));
     signature_destroy(signature);
+    char wanted[250];
     snprintf(wanted, sizeof(wanted), "%s %s", WANTED, alone);
     assert_string_equal(text, wanted);
 }
@@ -100,22 +101,22 @@ static void test_like_openssl(void **state)
         struct bytes key = {body + random_below(&random, 1000), key_size};
         size_t body_size = key_size == 24 ? 0 : random_below(&random, sizeof(body));
         uint64_t timestamp_s = random_below(&random, UINT64_C(253402300799));
-        uint8_t digest[EVP_MAX_MD_SIZE];
-        unsigned digest_size;
-        struct buffer secret, wanted;
-        struct signature *signature;
-        char text[200];
-        int size;
+        struct buffer secret;
 
         buffer_init(&secret);
+        struct buffer wanted;
         buffer_init(&wanted);
         buffer_append_text(&secret, "whsec_");
         base64_append(&secret, key);
         buffer_append(&secret, "", 1);
-        signature = signature_test_create(secret.data);
+        struct signature *signature = signature_test_create(secret.data);
+        char text[200];
         sign(signature, "an id", timestamp_s, (struct bytes){body, body_size}, text, sizeof(text));
-        size = snprintf(message, sizeof(message), "an id.%llu.", (unsigned long long)timestamp_s);
+        int size =
+            snprintf(message, sizeof(message), "an id.%llu.", (unsigned long long)timestamp_s);
         memcpy(message + size, body, body_size);
+        uint8_t digest[EVP_MAX_MD_SIZE];
+        unsigned digest_size;
         HMAC(EVP_sha256(), key.data, (int)key.size, (uint8_t *)message, (size_t)size + body_size,
              digest, &digest_size);
         buffer_append_text(&wanted, "v1,");

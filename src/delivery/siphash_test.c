@@ -18,13 +18,12 @@ static void test_siphash_vectors(void **state)
                    {1, 0x74f839c593dc67fd},
                    {8, 0x93f5f5799a932462},
                    {15, 0xa129ca6149be45e5}};
-    struct siphash *siphash;
-    uint8_t key[SIPHASH_KEY_SIZE];
 
     (void)state;
+    uint8_t key[SIPHASH_KEY_SIZE];
     for (size_t i = 0; i < sizeof(key); i++)
         key[i] = (uint8_t)i;
-    siphash = siphash_create(key);
+    struct siphash *siphash = siphash_create(key);
     assert_non_null(siphash);
     for (size_t i = 0; i < sizeof(vectors) / sizeof(*vectors); i++) {
         struct bytes text = {(const char *)key, vectors[i].size};

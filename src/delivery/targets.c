@@ -42,11 +42,10 @@ struct targets *targets_create(const struct targets_options *options)
 
 void targets_destroy(struct targets *targets)
 {
-    struct target_breaker *target;
-    size_t cursor = 0;
-
     if (!targets)
         return;
+    struct target_breaker *target;
+    size_t cursor = 0;
     while ((target = map_next(&targets->map, &cursor)))
         free(target);
     map_deinit(&targets->map);
@@ -104,18 +103,16 @@ static void forget(struct targets *targets, struct target_breaker *target)
  * that deliveries from before are told apart. */
 static bool targets_has_room(struct targets *targets, enum target_scope scope, struct instant now)
 {
-    struct target_breaker *target;
-    size_t cursor = 0, count = 0;
-    uint64_t *keys;
-
     if (targets->counts[scope] < targets->options.count_max)
         return true;
     if (targets->swept_at.ns && instant_since_ns(targets->swept_at, now) < SWEEP_NS)
         return false;
     targets->swept_at = now;
-    keys = malloc(map_count(&targets->map) * sizeof(*keys));
+    uint64_t *keys = malloc(map_count(&targets->map) * sizeof(*keys));
     if (!keys)
         return false;
+    struct target_breaker *target;
+    size_t cursor = 0, count = 0;
     while ((target = map_next(&targets->map, &cursor)))
         if (target->breaker.state == BREAKER_CLOSED && target->breaker.failures == 0)
             keys[count++] = target->key;
@@ -129,11 +126,9 @@ static bool targets_has_room(struct targets *targets, enum target_scope scope, s
 static struct target_breaker *targets_add(struct targets *targets, const struct timer *timer,
                                           enum target_scope scope, struct instant now)
 {
-    struct target_breaker *target;
-
     if (!targets_has_room(targets, scope, now))
         return NULL;
-    target = calloc(1, sizeof(*target));
+    struct target_breaker *target = calloc(1, sizeof(*target));
     if (!target)
         return NULL;
     target->key = targets_key_of(targets, timer, scope);
@@ -154,13 +149,13 @@ bool targets_enter(struct targets *targets, const struct timer *timer, struct in
     const struct breaker_options *options = &targets->options.breaker;
     const enum breaker_entrant entrant =
         timer->retry.timeout_ms < TARGETS_TIMEOUT_MS_MIN ? BREAKER_MINOR : BREAKER_WITNESS;
-    struct target_breaker *path = NULL;
-    bool may = true;
 
     *ret_ticket = (struct target_ticket){0};
     if (options->failures_max == 0)
         return true;
     pthread_mutex_lock(&targets->lock);
+    struct target_breaker *path = NULL;
+    bool may = true;
     for (size_t i = 0; i < TARGET_SCOPES && may; i++) {
         struct target_breaker *target = targets_find(targets, timer, order[i]);
 
@@ -198,12 +193,11 @@ static bool targets_judge(struct targets *targets, struct target_breaker *target
 void targets_leave(struct targets *targets, const struct target_ticket *ticket,
                    const struct timer *timer, struct instant now, struct target_verdict verdict)
 {
-    struct target_status changed[TARGET_SCOPES];
-    size_t count = 0;
-
     if (targets->options.breaker.failures_max == 0)
         return;
     pthread_mutex_lock(&targets->lock);
+    struct target_status changed[TARGET_SCOPES];
+    size_t count = 0;
     for (enum target_scope scope = TARGET_ORIGIN; scope < TARGET_SCOPES; scope++) {
         struct target_breaker *target = targets_find(targets, timer, scope);
 

@@ -87,8 +87,6 @@ static void test_each_origin_for_itself(void **state)
     struct targets_options options = {
         .breaker = {2, 1000, 4000}, .seed = 7, .changed = targets_test_note, .context = &notes};
     struct targets *targets = targets_create(&options);
-    struct target_status status;
-    struct targets_stats stats;
 
     (void)state;
     assert_non_null(targets);
@@ -97,11 +95,12 @@ static void test_each_origin_for_itself(void **state)
     assert_false(targets_test_try_one(targets, "http://dead/", 1, LIVES));
     assert_true(targets_test_try_one(targets, "http://alive/", 1, LIVES));
     assert_true(notes.count == 1 && notes.last == BREAKER_OPEN);
-    status = targets_test_status(targets, "", "http://dead/", 1);
+    struct target_status status = targets_test_status(targets, "", "http://dead/", 1);
     assert_true(status.state == BREAKER_OPEN && status.failures == 2 && status.wait_ms == 999);
     status = targets_test_status(targets, "", "http://alive/", 1);
     assert_true(status.state == BREAKER_CLOSED && status.failures == 0 && status.wait_ms == 0);
     assert_true(targets_test_try_one(targets, "http://dead/", 1000, FAILS)); /* the probe */
+    struct targets_stats stats;
     targets_stats(targets, &stats);
     assert_true(stats.open == 1 && stats.opened == 2 && stats.postponed == 1);
     assert_true(targets_test_try_one(targets, "http://dead/", 3000, LIVES));
@@ -118,15 +117,15 @@ static void test_no_more_than_may_be(void **state)
 {
     struct targets_options options = {.breaker = {1, 1000, 1000}, .count_max = 4};
     struct targets *targets = targets_create(&options);
-    struct targets_stats stats;
-    char origin[32];
 
     (void)state;
     assert_non_null(targets);
     for (int i = 0; i < 6; i++) {
+        char origin[32];
         snprintf(origin, sizeof(origin), "http://dead-%d/", i);
         assert_true(targets_test_try_one(targets, origin, 0, FAILS));
     }
+    struct targets_stats stats;
     targets_stats(targets, &stats);
     assert_int_equal(stats.open, 4);
     assert_true(targets_test_try_one(targets, "http://dead-5/", 1, FAILS)); /* none */
@@ -142,11 +141,11 @@ static void test_the_healthy_take_no_room(void **state)
 {
     struct targets_options options = {.breaker = {3, 1000, 1000}, .count_max = 1};
     struct targets *targets = targets_create(&options);
-    char origin[32];
 
     (void)state;
     assert_non_null(targets);
     for (int i = 0; i < 100; i++) {
+        char origin[32];
         snprintf(origin, sizeof(origin), "http://flaky-%d/", i);
         assert_true(targets_test_try_one(targets, origin, 0, FAILS));
         assert_true(targets_test_try_one(targets, origin, 0, LIVES));
@@ -182,7 +181,6 @@ static void test_each_path_for_itself(void **state)
 {
     struct targets_options options = {.breaker = {2, 1000, 4000}, .seed = 7};
     struct targets *targets = targets_create(&options);
-    struct targets_stats stats;
 
     (void)state;
     assert_non_null(targets);
@@ -202,6 +200,7 @@ static void test_each_path_for_itself(void **state)
     assert_int_equal(targets_test_status(targets, "a", "http://host/bad", 1000).scope,
                      TARGET_ORIGIN);
     assert_true(deliver_of(targets, "a", "http://host/bad", 1500, LIVES));
+    struct targets_stats stats;
     targets_stats(targets, &stats);
     assert_true(stats.open == 0 && stats.opened == 2 && stats.postponed == 2);
     targets_destroy(targets);
@@ -214,12 +213,12 @@ static void test_short_time_outs_are_no_probe(void **state)
     struct targets_options options = {.breaker = {1, 1000, 4000}, .seed = 7};
     struct targets *targets = targets_create(&options);
     struct timer *hasty = targets_test_timer("a", "http://host/x", TARGETS_TIMEOUT_MS_MIN - 1);
-    struct target_ticket ticket;
-    struct target_status status;
 
     (void)state;
     assert_non_null(targets);
     assert_true(deliver_of(targets, "a", "http://host/x", 0, FAILS));
+    struct target_ticket ticket;
+    struct target_status status;
     assert_false(targets_enter(targets, hasty, targets_test_at(999), &ticket, &status));
     assert_true(targets_enter(targets, hasty, targets_test_at(1000), &ticket, &status));
     assert_true(deliver_of(targets, "a", "http://host/x", 1000, LIVES));

@@ -65,10 +65,10 @@ static const char stopping[] = "the service is stopping";
 static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *context, void *unused)
 {
     struct webhook *webhook = context;
-    unsigned interest = 0;
 
     (void)easy;
     (void)unused;
+    unsigned interest = 0;
     if (what == CURL_POLL_IN || what == CURL_POLL_INOUT)
         interest |= POLLER_IN;
     if (what == CURL_POLL_OUT || what == CURL_POLL_INOUT)
@@ -92,11 +92,10 @@ static int set_timer(CURLM *multi, long timeout_ms, void *context)
 
 static void run_timer(struct webhook *webhook)
 {
-    int running;
-
     if (webhook->wake_at.ns == UINT64_MAX || instant_now().ns < webhook->wake_at.ns)
         return;
     webhook->wake_at = NEVER;
+    int running;
     curl_multi_socket_action(webhook->multi, CURL_SOCKET_TIMEOUT, 0, &running);
 }
 
@@ -124,16 +123,16 @@ static void act_on_sockets(struct webhook *webhook, int timeout_ms)
 {
     struct poller_event events[POLLER_EVENTS_MAX];
     size_t count = poller_wait(&webhook->poller, timeout_ms, events);
-    int running, ready;
 
     for (size_t i = 0; i < count; i++) {
         if (events[i].fd == mailbox_fd(&webhook->mailbox)) {
             webhook_take_messages(webhook);
             continue;
         }
-        ready = (events[i].ready & POLLER_IN ? CURL_CSELECT_IN : 0) |
-                (events[i].ready & POLLER_OUT ? CURL_CSELECT_OUT : 0) |
-                (events[i].ready & POLLER_FAILED ? CURL_CSELECT_ERR : 0);
+        int ready = (events[i].ready & POLLER_IN ? CURL_CSELECT_IN : 0) |
+                    (events[i].ready & POLLER_OUT ? CURL_CSELECT_OUT : 0) |
+                    (events[i].ready & POLLER_FAILED ? CURL_CSELECT_ERR : 0);
+        int running;
         curl_multi_socket_action(webhook->multi, events[i].fd, ready, &running);
     }
 }
@@ -154,11 +153,9 @@ static void tell_target(struct webhook *webhook, const struct target_ticket *tic
 
 static void webhook_end(struct webhook *webhook, struct webhook_transfer *transfer, CURLcode result)
 {
-    struct target_verdict verdict;
-    struct delivery *delivery;
-
     land(webhook, transfer);
-    delivery = webhook_transfer_end(transfer, result, &verdict);
+    struct target_verdict verdict;
+    struct delivery *delivery = webhook_transfer_end(transfer, result, &verdict);
     tell_target(webhook, &transfer->ticket, delivery, verdict);
     list_push(&webhook->ended, &delivery->link);
 }
@@ -179,13 +176,12 @@ static void end_finished(struct webhook *webhook)
 static struct webhook_transfer *find_transfer(struct webhook *webhook)
 {
     struct list *link = list_pop(&webhook->free);
-    struct webhook_transfer *transfer;
 
     if (link)
         return list_item(link, struct webhook_transfer, link);
     if (webhook->transfer_count == webhook->options.connections_max)
         return NULL;
-    transfer = webhook_transfer_create(&webhook->settings);
+    struct webhook_transfer *transfer = webhook_transfer_create(&webhook->settings);
     webhook->transfer_count += transfer != NULL;
     return transfer;
 }
@@ -228,13 +224,11 @@ static bool may_enter(struct webhook *webhook, struct delivery *delivery,
 static void begin_some(struct webhook *webhook, struct list *waiting, int limit)
 {
     for (int i = 0; !list_is_empty(waiting); i++) {
-        struct webhook_transfer *transfer;
-        struct delivery *delivery;
-
         webhook->has_more |= i == limit;
+        struct webhook_transfer *transfer;
         if (i == limit || !(transfer = find_transfer(webhook)))
             break;
-        delivery = list_item(list_pop(waiting), struct delivery, link);
+        struct delivery *delivery = list_item(list_pop(waiting), struct delivery, link);
         if (!may_enter(webhook, delivery, &transfer->ticket)) {
             list_push_front(&webhook->free, &transfer->link);
             continue;
@@ -273,15 +267,13 @@ static void webhook_hand_back(struct webhook *webhook)
 /* How long the loop may wait, in milliseconds rounded up; -1 for ever. */
 static int webhook_wait_ms(const struct webhook *webhook)
 {
-    uint64_t left_ms;
-
     const bool waits = !list_is_empty(&webhook->waiting) || !list_is_empty(&webhook->unproven);
 
     if (webhook->has_more || (waits && !list_is_empty(&webhook->free)))
         return 0;
     if (webhook->wake_at.ns == UINT64_MAX)
         return -1;
-    left_ms = (instant_since_ns(instant_now(), webhook->wake_at) + 999999) / 1000000;
+    uint64_t left_ms = (instant_since_ns(instant_now(), webhook->wake_at) + 999999) / 1000000;
     return left_ms > 60 * 1000 ? 60 * 1000 : (int)left_ms;
 }
 
@@ -313,10 +305,9 @@ static void *webhook_run(void *context)
     }
     LIST_FOR_EACH (&webhook->flying, link) {
         struct webhook_transfer *transfer = list_item(link, struct webhook_transfer, link);
-        struct delivery *delivery;
 
         land(webhook, transfer);
-        delivery = webhook_transfer_abort(transfer, stopping);
+        struct delivery *delivery = webhook_transfer_abort(transfer, stopping);
         tell_target(webhook, &transfer->ticket, delivery, TARGET_VERDICT_UNKNOWN);
         list_push(&webhook->ended, &delivery->link);
     }
@@ -389,11 +380,11 @@ static enum error_code copy_settings(struct webhook *webhook, struct error *ret_
 static enum error_code set_up_multi(struct webhook *webhook, struct error *ret_error)
 {
     long connections_max = (long)webhook->options.connections_max;
-    CURLMcode bad = CURLM_OK;
 
     webhook->multi = curl_multi_init();
     if (!webhook->multi)
         return error_set(ret_error, ERROR_IO, "libcurl refuses to start");
+    CURLMcode bad = CURLM_OK;
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_SOCKETDATA, webhook);
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_TIMERFUNCTION, set_timer);
@@ -412,12 +403,12 @@ static enum error_code set_up_multi(struct webhook *webhook, struct error *ret_e
  * closed, which without this would raise SIGPIPE. */
 static bool webhook_start_thread(struct webhook *webhook)
 {
-    sigset_t all, before;
-    bool started;
+    sigset_t all;
 
     sigfillset(&all);
+    sigset_t before;
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    started = thread_start(&webhook->thread, webhook_run, webhook, "webhook") == 0;
+    bool started = thread_start(&webhook->thread, webhook_run, webhook, "webhook") == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;
 }

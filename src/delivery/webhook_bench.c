@@ -36,10 +36,10 @@ static void webhook_bench_done(void *context, struct list *deliveries)
 {
     struct webhook_bench *bench = context;
     struct list again;
-    struct list *link;
 
     list_init(&again);
     pthread_mutex_lock(&bench->lock);
+    struct list *link;
     while ((link = list_pop(deliveries))) {
         bench->failed += list_item(link, struct delivery, link)->outcome.result != DELIVERY_DONE;
         bench->left_to_end--;
@@ -75,19 +75,18 @@ static void webhook_bench_run(const struct guard *guard, const struct timer *tim
                                       .done = webhook_bench_done,
                                       .context = &bench};
     struct list list;
-    struct instant start;
-    struct error error;
 
     list_init(&list);
     pthread_mutex_init(&bench.lock, NULL);
     pthread_cond_init(&bench.over, NULL);
+    struct error error;
     if (!deliveries || webhook_start(&options, &bench.webhook, &error))
         abort();
     for (size_t i = 0; i < count && i < total; i++) {
         deliveries[i] = (struct delivery){.timer = timer, .attempt = 1};
         list_push(&list, &deliveries[i].link);
     }
-    start = instant_now();
+    struct instant start = instant_now();
     webhook_post(bench.webhook, &list);
     pthread_mutex_lock(&bench.lock);
     while (bench.left_to_end > 0)
@@ -125,19 +124,17 @@ int main(int argc, char **argv)
 {
     static const uint32_t defaults[] = {1, 16, 128, 1000};
     uint64_t total = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000;
-    struct receiver_process receiver;
     struct timer_texts texts = {
         .payload = BYTES("{\"order\": 42, \"note\": \"a payload of one hundred bytes, "
                          "as the other benchmarks have it: 0123456789ab\"}")};
-    struct guard guard;
-    struct timer *timer;
-    char target[64];
 
     raise_descriptor_limit(); /* the receiver inherits it */
-    receiver = receiver_start(NULL, NULL);
+    struct receiver_process receiver = receiver_start(NULL, NULL);
+    char target[64];
     snprintf(target, sizeof(target), "http://127.0.0.1:%u/ok", receiver.port);
     texts.target = bytes_of(target);
-    timer = timer_alloc(&texts);
+    struct timer *timer = timer_alloc(&texts);
+    struct guard guard;
     if (!timer || guard_init(&guard, "127.0.0.0/8", NULL))
         abort();
     timer->due = wall_now();

@@ -50,12 +50,11 @@ static uint64_t retry_after_ms(CURL *easy)
 
 static void set_by_status(struct delivery_outcome *ret_outcome, CURL *easy, long status)
 {
-    char error[64];
-
     if (status >= 200 && status < 300) {
         *ret_outcome = (struct delivery_outcome){.result = DELIVERY_DONE};
         return;
     }
+    char error[64];
     snprintf(error, sizeof(error), "HTTP %ld%s", status,
              status >= 300 && status < 400 ? ": redirects are not followed" : "");
     webhook_outcome_fail(ret_outcome, status == 410 ? DELIVERY_ENDED : DELIVERY_FAILED, error);
@@ -71,12 +70,14 @@ static void set_timed_out(struct delivery_outcome *ret_outcome, CURL *easy,
     uint64_t connect_ms = attempt->connect_timeout_ms < attempt->timeout_ms
                               ? attempt->connect_timeout_ms
                               : attempt->timeout_ms;
-    curl_off_t resolved_us = 0, connected_us = 0;
-    char time[32], error[80];
+    curl_off_t resolved_us = 0;
 
     curl_easy_getinfo(easy, CURLINFO_NAMELOOKUP_TIME_T, &resolved_us);
+    curl_off_t connected_us = 0;
     curl_easy_getinfo(easy, CURLINFO_PRETRANSFER_TIME_T, &connected_us);
+    char time[32];
     format_ms(connected_us > 0 ? attempt->timeout_ms : connect_ms, time);
+    char error[80];
     snprintf(error, sizeof(error), "%s %s",
              connected_us > 0  ? "timed out after"
              : resolved_us > 0 ? "no connection within"
@@ -111,7 +112,6 @@ static void set_not_connected(struct delivery_outcome *ret_outcome, CURL *easy,
 void webhook_outcome_set(struct delivery_outcome *ret_outcome, CURL *easy, CURLcode result,
                          const struct webhook_attempt *attempt)
 {
-    char error[sizeof(ret_outcome->error)];
     long status = 0;
 
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
@@ -119,6 +119,7 @@ void webhook_outcome_set(struct delivery_outcome *ret_outcome, CURL *easy, CURLc
         set_by_status(ret_outcome, easy, status);
         return;
     }
+    char error[sizeof(ret_outcome->error)];
     switch (result) {
     case CURLE_OPERATION_TIMEDOUT:
         set_timed_out(ret_outcome, easy, attempt);

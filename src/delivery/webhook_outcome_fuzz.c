@@ -142,13 +142,12 @@ static void webhook_outcome_fuzz_start(struct outcome_fuzz_fixture *fixture)
 
 static CURLcode perform(CURLM *multi, CURL *easy)
 {
-    CURLcode result;
-    int running, left;
-
     REQUIRE(curl_multi_add_handle(multi, easy) == CURLM_OK);
+    int running;
     while (curl_multi_perform(multi, &running) == CURLM_OK && running > 0)
         curl_multi_poll(multi, NULL, 0, 1000, NULL);
-    result = curl_multi_info_read(multi, &left)->data.result;
+    int left;
+    CURLcode result = curl_multi_info_read(multi, &left)->data.result;
     curl_multi_remove_handle(multi, easy);
     return result;
 }
@@ -157,27 +156,25 @@ static void webhook_outcome_fuzz_run(struct outcome_fuzz_fixture *fixture, struc
                                      struct delivery_outcome *ret_outcome)
 {
     struct webhook_transfer *transfer = fixture->transfer;
-    CURL *easy;
     struct timer timer = {.retry = {.timeout_ms = 60000},
                           .texts = {.target = BYTES("http://127.0.0.1/"), .payload = BYTES("{}")},
                           .target.kind = TARGET_HTTP};
     struct delivery delivery = {.timer = &timer, .attempt = 1};
     struct outcome_fuzz_peer peer = {answer, fixture->listener, -1};
-    struct target_verdict verdict;
-    CURLcode result;
     int old;
 
     /* Connections that came to nothing. */
     while ((old = accept4(fixture->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0)
         close(old);
     REQUIRE(webhook_transfer_begin(transfer, &delivery));
-    easy = transfer->easy;
+    CURL *easy = transfer->easy;
     REQUIRE(!curl_easy_setopt(easy, CURLOPT_ABSTRACT_UNIX_SOCKET, fixture->name));
     REQUIRE(!curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_any));
     REQUIRE(!curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, give_answer));
     REQUIRE(!curl_easy_setopt(easy, CURLOPT_PREREQDATA, &peer));
     REQUIRE(!curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L));
-    result = perform(fixture->multi, easy);
+    CURLcode result = perform(fixture->multi, easy);
+    struct target_verdict verdict;
     REQUIRE(webhook_transfer_end(transfer, result, &verdict) == &delivery);
     if (peer.accepted >= 0)
         close(peer.accepted);
@@ -188,16 +185,15 @@ static void webhook_outcome_fuzz_run(struct outcome_fuzz_fixture *fixture, struc
 /* The input as the value of a Retry-After. */
 static void run_retry_after(struct outcome_fuzz_fixture *fixture, struct bytes value)
 {
-    struct delivery_outcome outcome;
     struct buffer answer;
-    uint64_t seconds;
 
     buffer_init(&answer);
     buffer_append_text(&answer, "HTTP/1.1 503 No\r\nContent-Length: 0\r\nRetry-After: ");
     buffer_append_bytes(&answer, value);
     buffer_append_text(&answer, "\r\n\r\n");
+    struct delivery_outcome outcome;
     webhook_outcome_fuzz_run(fixture, buffer_bytes(&answer), &outcome);
-    seconds = seconds_of(value);
+    uint64_t seconds = seconds_of(value);
     REQUIRE(!strcmp(outcome.error, "HTTP 503"));
     /* As long, or a millisecond longer: never early. */
     if (seconds > UINT64_MAX / 1001)
@@ -219,7 +215,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct outcome_fuzz_fixture fixture;
     const struct bytes text = {(const char *)data, size};
-    struct delivery_outcome outcome;
 
     if (!fixture.transfer)
         webhook_outcome_fuzz_start(&fixture);
@@ -227,6 +222,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     if (size > 0 && webhook_outcome_fuzz_is_value(text))
         run_retry_after(&fixture, text);
+    struct delivery_outcome outcome;
     webhook_outcome_fuzz_run(&fixture, text, &outcome);
     return 0;
 }

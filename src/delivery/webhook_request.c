@@ -27,11 +27,12 @@ void webhook_request_deinit(struct webhook_request *request)
 
 void webhook_id_format(const struct timer *timer, char ret_text[WEBHOOK_ID_SIZE])
 {
-    char digits[20], *at = ret_text + TIMER_ID_TEXT_SIZE - 1;
-    size_t count = 0;
+    char *at = ret_text + TIMER_ID_TEXT_SIZE - 1;
 
     timer_id_format(&timer->id, ret_text);
     *at++ = '-';
+    char digits[20];
+    size_t count = 0;
     for (uint64_t ms = timer->due.ms; count == 0 || ms > 0; ms /= 10)
         digits[count++] = (char)('0' + ms % 10);
     while (count > 0)
@@ -87,12 +88,11 @@ static bool webhook_request_reserve(struct webhook_request *request,
 {
     size_t source_size = envelope->event_source ? strlen(envelope->event_source) : 0;
     size_t count = HEADERS_FIXED + 1;
-    struct curl_slist *headers;
 
     for (size_t i = 0; i < texts->headers.size; i++)
         count += texts->headers.data[i] == '\n';
     if (count > request->headers_capacity_) {
-        headers = realloc(request->headers_, count * sizeof(*headers));
+        struct curl_slist *headers = realloc(request->headers_, count * sizeof(*headers));
         if (!headers)
             return false;
         request->headers_ = headers;
@@ -261,12 +261,13 @@ enum error_code webhook_request_build(struct webhook_request *request,
 {
     const struct timer *timer = delivery->timer;
     const struct timer_texts *texts = &timer->texts;
-    char id[WEBHOOK_ID_SIZE], due[RFC3339_TEXT_SIZE];
     bool has_type = texts->content_type.size > 0 && !bytes_has_control(texts->content_type);
 
     if (!webhook_request_reserve(request, texts, envelope))
         return ERROR_NO_MEMORY;
+    char id[WEBHOOK_ID_SIZE];
     webhook_id_format(timer, id);
+    char due[RFC3339_TEXT_SIZE];
     rfc3339_format(timer->due, due);
     webhook_request_add(request, BYTES("content-type: "),
                         has_type ? texts->content_type : BYTES("application/json"));

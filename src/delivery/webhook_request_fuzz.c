@@ -41,13 +41,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct timer timer = {.due = {1795219199250}};
     struct delivery delivery = {.timer = &timer, .attempt = 1};
     struct webhook_envelope envelope = {.now_s = 1614265330};
-    struct webhook_request request;
-    struct curl_slist *headers;
 
     timer.texts.target = webhook_request_fuzz_cut(&rest);
     timer.texts.content_type = webhook_request_fuzz_cut(&rest);
     timer.texts.headers = rest;
+    struct webhook_request request;
     webhook_request_init(&request);
+    struct curl_slist *headers;
     REQUIRE(webhook_request_build(&request, &delivery, &envelope, &headers) == ERROR_NONE);
     check_headers(headers);
     webhook_request_deinit(&request);

@@ -63,21 +63,23 @@ static void test_webhook_request_headers(void **state)
 {
     struct timer *timer =
         webhook_request_test_make_timer((struct timer_texts){.payload = BYTES("{}")});
-    struct signature *signature;
-    struct webhook_request request;
-    char text[4000], id[WEBHOOK_ID_SIZE], wanted[4000];
-    struct buffer signed_text;
 
     (void)state;
+    struct webhook_request request;
     webhook_request_init(&request);
+    struct buffer signed_text;
     buffer_init(&signed_text);
+    struct signature *signature;
     assert_int_equal(signature_create("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", &signature, NULL),
                      ERROR_NONE);
+    char id[WEBHOOK_ID_SIZE];
     webhook_id_format(timer, id);
     signature_append(signature, bytes_of(id), 1614265330, BYTES("{}"), &signed_text);
     buffer_append(&signed_text, "", 1);
+    char text[4000];
     for (int i = 0; i < 2; i++) { /* the memory is used again */
         build(&request, timer, 3, signature, text, sizeof(text));
+        char wanted[4000];
         snprintf(wanted, sizeof(wanted),
                  "content-type: application/json\nwebhook-id: %s\nwebhook-timestamp: 1614265330\n"
                  "webhook-signature: %s\ntickwheel-due: 2026-11-20T23:59:59.250Z\n"
@@ -100,16 +102,19 @@ static void test_id(void **state)
 {
     struct timer *timer =
         webhook_request_test_make_timer((struct timer_texts){.payload = BYTES("{}")});
-    struct webhook_request request;
-    char id[WEBHOOK_ID_SIZE], line[100], text[4000], timer_id[TIMER_ID_TEXT_SIZE];
 
     (void)state;
+    struct webhook_request request;
     webhook_request_init(&request);
+    char timer_id[TIMER_ID_TEXT_SIZE];
     timer_id_format(&timer->id, timer_id);
+    char line[100];
     snprintf(line, sizeof(line), "%s-%llu", timer_id, (unsigned long long)DUE_MS);
+    char id[WEBHOOK_ID_SIZE];
     webhook_id_format(timer, id);
     assert_string_equal(id, line);
     snprintf(line, sizeof(line), "\nwebhook-id: %s\n", id);
+    char text[4000];
     for (uint32_t attempt = 1; attempt <= 100; attempt++) {
         timer->attempts = attempt;
         timer->at = wall_add(timer->due, attempt * 1000);
@@ -168,18 +173,17 @@ static void test_own_headers(void **state)
         {"x\xc3\xbc: a\n", ""},
         {"\n\n\nx: 1\n\n", "x: 1\n"},
     };
-    struct webhook_request request;
-    char text[4000];
 
     (void)state;
+    struct webhook_request request;
     webhook_request_init(&request);
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct timer *timer = webhook_request_test_make_timer(
             (struct timer_texts){.headers = bytes_of(cases[i].lines)});
-        const char *own;
 
+        char text[4000];
         build(&request, timer, 1, NULL, text, sizeof(text));
-        own = strstr(text, "\nexpect:\n");
+        const char *own = strstr(text, "\nexpect:\n");
         assert_non_null(own);
         assert_string_equal(own + 9, cases[i].wanted);
         timer_free(timer);
@@ -190,21 +194,21 @@ static void test_own_headers(void **state)
 /* As many and as long as they come; a NUL in them ends nothing. */
 static void test_own_headers_of_odd_sizes(void **state)
 {
-    struct webhook_request request;
-    struct buffer lines;
-    struct timer *timer;
     char *text = malloc(1 << 20);
 
     (void)state;
     assert_non_null(text);
+    struct webhook_request request;
     webhook_request_init(&request);
+    struct buffer lines;
     buffer_init(&lines);
     for (int i = 0; i < 5000; i++)
         buffer_append_text(&lines, i % 2 ? "a:\n" : "b:1\n");
     buffer_append_text(&lines, "long:");
     for (int i = 0; i < 20000; i++)
         buffer_append_text(&lines, "x");
-    timer = webhook_request_test_make_timer((struct timer_texts){.headers = buffer_bytes(&lines)});
+    struct timer *timer =
+        webhook_request_test_make_timer((struct timer_texts){.headers = buffer_bytes(&lines)});
     build(&request, timer, 1, NULL, text, 1 << 20);
     assert_int_equal(strlen(strstr(text, "\nexpect:\n") + 9), 2500 * 3 + 2500 * 5 + 20000 + 7);
     timer_free(timer);
@@ -225,15 +229,15 @@ static void test_content_type(void **state)
         {"text/plain\r\nhost: x", "content-type: application/json\n"},
         {"", "content-type: application/json\n"},
     };
-    struct webhook_request request;
-    char text[4000];
 
     (void)state;
+    struct webhook_request request;
     webhook_request_init(&request);
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct timer *timer = webhook_request_test_make_timer(
             (struct timer_texts){.content_type = bytes_of(cases[i].lines)});
 
+        char text[4000];
         build(&request, timer, 1, NULL, text, sizeof(text));
         assert_memory_equal(text, cases[i].wanted, strlen(cases[i].wanted));
         assert_null(strstr(text, "host"));
@@ -261,20 +265,19 @@ static void test_trace(void **state)
         {"nonsense", "-01\n", NULL},
     };
     struct random high = random_seeded(1), low = random_seeded(2);
-    struct webhook_request request;
-    char text[4000];
 
     (void)state;
+    struct webhook_request request;
     webhook_request_init(&request);
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct timer *timer = webhook_request_test_make_timer(
             (struct timer_texts){.trace = bytes_of(cases[i].trace)});
         struct webhook_envelope envelope = {.now_s = 1,
                                             .trace = webhook_request_trace(timer, &high, &low)};
-        const char *line;
 
+        char text[4000];
         build_in(&request, timer, 1, &envelope, text, sizeof(text));
-        line = strstr(text, "\ntraceparent: 00-");
+        const char *line = strstr(text, "\ntraceparent: 00-");
         assert_non_null(line);
         assert_null(strstr(line, "\ntraceparent: 00-0af7651916cd43dd"));
         assert_memory_equal(line + strlen("\ntraceparent: ") + TRACE_PARENT_SIZE - 3,
@@ -302,13 +305,15 @@ static void test_cloudevents(void **state)
     struct timer *other = webhook_request_test_make_timer(
         (struct timer_texts){.headers = BYTES("Ce-Type: shop.recheck\n")});
     struct webhook_envelope envelope = {.now_s = 1, .event_source = "/shop/timers"};
-    struct webhook_request request;
-    char text[4000], wanted[1000], id[WEBHOOK_ID_SIZE];
 
     (void)state;
+    struct webhook_request request;
     webhook_request_init(&request);
+    char id[WEBHOOK_ID_SIZE];
     webhook_id_format(timer, id);
+    char text[4000];
     build_in(&request, timer, 1, &envelope, text, sizeof(text));
+    char wanted[1000];
     snprintf(wanted, sizeof(wanted),
              "\nce-specversion: 1.0\nce-id: %s\nce-source: /shop/timers\n"
              "ce-time: 2026-11-20T23:59:59.250Z\nce-type: tickwheel.timer.due\n"

@@ -19,12 +19,11 @@ static enum error_code webhook_sender_start(const struct sender_options *options
     const struct config *config = options->config;
     const bool sends_events = config->webhook_cloudevents == CONFIG_WEBHOOK_CLOUDEVENTS_BINARY;
     struct webhook_sender *self = calloc(1, sizeof(*self));
-    enum error_code code;
 
     if (!self)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     self->targets = options->targets;
-    code = guard_init(&self->guard, config->webhook_allow, ret_error);
+    enum error_code code = guard_init(&self->guard, config->webhook_allow, ret_error);
     if (!code) {
         const struct webhook_options webhook_options = {
             .targets = options->targets,

@@ -40,7 +40,6 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
                 struct addrinfo **ret_found)
 {
     getaddrinfo_function *real = (getaddrinfo_function *)dlsym(RTLD_NEXT, "getaddrinfo");
-    int code;
 
     if (strcmp(name, "hang.test") == 0) {
         pthread_mutex_lock(&names.lock);
@@ -56,7 +55,7 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
     for (size_t i = 0; i < COUNT(known_names); i++) {
         if (strcmp(name, known_names[i][0]) != 0)
             continue;
-        code = real(known_names[i][1], service, hints, ret_found);
+        int code = real(known_names[i][1], service, hints, ret_found);
         if (code == 0 && known_names[i][2]) {
             struct addrinfo *last = *ret_found;
 
@@ -91,10 +90,9 @@ static const char *url(char text[128], const char *host, unsigned port, const ch
 static unsigned closed_port(void)
 {
     struct webhook_peer peer;
-    unsigned port;
 
     peer_start(&peer, "127.0.0.1", "", NULL);
-    port = peer.port;
+    unsigned port = peer.port;
     peer_stop(&peer);
     return port;
 }
@@ -136,14 +134,14 @@ static void test_webhook_outcomes(void **state)
         {"/close", DELIVERY_FAILED, 0, "connection closed without an answer"},
     };
     struct receiver_process receiver = receiver_start(NULL, NULL);
-    struct webhook_fixture fixture;
-    char target[128];
 
     (void)state;
+    struct webhook_fixture fixture;
     webhook_fixture_init(&fixture, "127.0.0.0/8");
     webhook_fixture_start(&fixture);
     for (size_t i = 0; i < COUNT(cases); i++) {
         const struct outcome_case *it = &cases[i];
+        char target[128];
         struct delivery_outcome outcome =
             webhook_fixture_outcome(&fixture, url(target, "127.0.0.1", receiver.port, it->path));
 
@@ -164,13 +162,13 @@ static void test_webhook_outcomes(void **state)
 static void test_attempts(void **state)
 {
     struct receiver_process receiver = receiver_start(NULL, NULL);
-    struct webhook_shipment shipment;
-    struct webhook_fixture fixture;
-    char target[128];
 
     (void)state;
+    struct webhook_fixture fixture;
     webhook_fixture_init(&fixture, "127.0.0.0/8");
     webhook_fixture_start(&fixture);
+    struct webhook_shipment shipment;
+    char target[128];
     webhook_shipment_init(&shipment, url(target, "127.0.0.1", receiver.port, "/flaky/2"));
     for (uint32_t attempt = 1; attempt <= 3; attempt++) {
         shipment.delivery.attempt = attempt;
@@ -207,18 +205,18 @@ static void test_bad_targets(void **state)
         "http://127.0.0.1 /",
         "http://%00/",
     };
-    struct delivery_outcome outcome;
-    struct webhook_fixture fixture;
-    char target[128];
 
     (void)state;
+    struct webhook_fixture fixture;
     webhook_fixture_init(&fixture, "127.0.0.0/8");
     webhook_fixture_start(&fixture);
+    struct delivery_outcome outcome;
     for (size_t i = 0; i < COUNT(bad); i++) {
         outcome = webhook_fixture_outcome(&fixture, bad[i]);
         if (outcome.result != DELIVERY_ENDED || !strstr(outcome.error, "target is not"))
             fail_msg("\"%s\": %d, %s", bad[i], (int)outcome.result, outcome.error);
     }
+    char target[128];
     outcome = webhook_fixture_outcome(&fixture, url(target, "127.0.0.1", closed_port(), "/"));
     assert_int_equal(outcome.result, DELIVERY_FAILED);
     assert_string_equal(outcome.error, "connection refused");
@@ -232,15 +230,15 @@ static void test_bad_targets(void **state)
 
 static struct delivery_outcome outcome_of_response(const char *response, enum peer_manner manner)
 {
-    struct delivery_outcome outcome;
     struct webhook_fixture fixture;
-    struct webhook_peer peer;
-    char target[128];
 
     webhook_fixture_init(&fixture, "127.0.0.0/8");
     webhook_fixture_start(&fixture);
+    struct webhook_peer peer;
     peer_start_with(&peer, "127.0.0.1", response, NULL, manner);
-    outcome = webhook_fixture_outcome(&fixture, url(target, "127.0.0.1", peer.port, "/"));
+    char target[128];
+    struct delivery_outcome outcome =
+        webhook_fixture_outcome(&fixture, url(target, "127.0.0.1", peer.port, "/"));
     webhook_fixture_stop(&fixture);
     peer_stop(&peer);
     return outcome;
@@ -259,8 +257,6 @@ static uint64_t retry_after(const char *status, const char *value)
 static void test_retry_after(void **state)
 {
     time_t soon = time(NULL) + 90;
-    struct tm parts;
-    char date[100];
 
     (void)state;
     assert_int_equal(retry_after("429 Too Many Requests", "7"), 7001);
@@ -271,6 +267,8 @@ static void test_retry_after(void **state)
     assert_int_equal(retry_after("200 OK", "7"), 0);
     assert_true(retry_after("503 Unavailable", "9223372036854775807") >=
                 UINT64_C(9223372036854775807));
+    struct tm parts;
+    char date[100];
     strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&soon, &parts));
     assert_in_range(retry_after("503 Unavailable", date), 1001, 90001);
     assert_int_equal(retry_after("503 Unavailable", "Fri, 01 Jan 2021 00:00:00 GMT"), 0);
@@ -310,19 +308,19 @@ static void test_absurd_retry_after(void **state)
 /* One transfer after the other: what libcurl kept of the first answer is gone by then. */
 static void test_a_folded_header_after_another_answer(void **state)
 {
-    struct webhook_peer usual, folded;
-    char target[128];
-    struct webhook_fixture fixture;
-
     (void)state;
+    struct webhook_fixture fixture;
     webhook_fixture_init(&fixture, "127.0.0.0/8");
     fixture.options.connections_max = 1;
     webhook_fixture_start(&fixture);
+    struct webhook_peer usual;
     peer_start_with(&usual, "127.0.0.1", OK_RESPONSE, NULL, PEER_HANGS_UP);
+    struct webhook_peer folded;
     peer_start_with(&folded, "127.0.0.1",
                     "HTTP/1.1 200 OK\r\n folded: 1\r\nContent-Length: 0\r\n\r\n", NULL,
                     PEER_HANGS_UP);
     for (int i = 0; i < 3; i++) {
+        char target[128];
         struct delivery_outcome outcome =
             webhook_fixture_outcome(&fixture, url(target, "127.0.0.1", usual.port, "/"));
 
@@ -340,11 +338,10 @@ static void test_a_folded_header_after_another_answer(void **state)
 static void test_odd_answers(void **state)
 {
     static char many[200000];
-    struct delivery_outcome outcome;
 
     (void)state;
-    outcome = outcome_of_response("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" OK_RESPONSE,
-                                  PEER_KEEPS);
+    struct delivery_outcome outcome = outcome_of_response(
+        "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" OK_RESPONSE, PEER_KEEPS);
     assert_int_equal(outcome.result, DELIVERY_DONE);
     outcome = outcome_of_response("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 500 No\r\n"
                                   "Content-Length: 0\r\n\r\n",
@@ -399,7 +396,6 @@ static void test_headers_to_the_byte(void **state)
     (void)state;
     for (size_t more = 0; more < 2; more++) {
         const size_t size = 64 * 1024 + more;
-        struct delivery_outcome outcome;
         size_t at = strlen(start);
 
         memset(head, 'v', sizeof(head));
@@ -412,7 +408,7 @@ static void test_headers_to_the_byte(void **state)
             memcpy(head + at - 2, "\r\n", 2);
         }
         memcpy(head + size - 2, "\r\n", 3);
-        outcome = outcome_of_response(head, PEER_KEEPS);
+        struct delivery_outcome outcome = outcome_of_response(head, PEER_KEEPS);
         assert_int_equal(outcome.result, more ? DELIVERY_FAILED : DELIVERY_DONE);
         if (more)
             assert_string_equal(outcome.error, "answer with too many headers");
@@ -424,18 +420,18 @@ static void test_headers_to_the_byte(void **state)
 static void test_long_answer(void **state)
 {
     static char response[100000];
-    struct webhook_shipment shipment;
-    struct webhook_fixture fixture;
-    struct webhook_peer peer;
-    char target[128];
     int size =
         snprintf(response, sizeof(response), "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n");
 
     (void)state;
     memset(response + size, 'x', sizeof(response) - 1 - (size_t)size);
+    struct webhook_fixture fixture;
     webhook_fixture_init(&fixture, "127.0.0.0/8");
     webhook_fixture_start(&fixture);
+    struct webhook_peer peer;
     peer_start(&peer, "127.0.0.1", response, NULL);
+    struct webhook_shipment shipment;
+    char target[128];
     webhook_shipment_init(&shipment, url(target, "127.0.0.1", peer.port, "/"));
     shipment.timer->retry.timeout_ms = 20000;
     webhook_fixture_deliver(&fixture, &shipment);
@@ -451,10 +447,9 @@ static void test_long_answer(void **state)
 static const char *header(struct webhook_peer *peer, const char *name, char ret_value[256])
 {
     char start[64];
-    const char *line;
 
     snprintf(start, sizeof(start), "\r\n%s: ", name);
-    line = strstr(peer->request, start);
+    const char *line = strstr(peer->request, start);
     if (!line)
         return NULL;
     line += strlen(start);
@@ -474,16 +469,18 @@ static void assert_header(struct webhook_peer *peer, const char *name, const cha
 /* The receiver's check, with the timestamp that it was sent. */
 static void assert_signed(struct webhook_peer *peer, const char *secret, struct bytes body)
 {
-    struct signature *signature;
     struct buffer wanted;
-    char id[256], timestamp[256], value[256];
 
     buffer_init(&wanted);
+    char id[256];
     assert_non_null(header(peer, "webhook-id", id));
+    char timestamp[256];
     assert_non_null(header(peer, "webhook-timestamp", timestamp));
+    char value[256];
     assert_non_null(header(peer, "webhook-signature", value));
     assert_in_range(strtoull(timestamp, NULL, 10), wall_now_us() / 1000000 - WAIT_S,
                     wall_now_us() / 1000000);
+    struct signature *signature;
     assert_int_equal(signature_create(secret, &signature, NULL), ERROR_NONE);
     signature_append(signature, bytes_of(id), strtoull(timestamp, NULL, 10), body, &wanted);
     buffer_append(&wanted, "", 1);
@@ -498,22 +495,24 @@ static void test_request(void **state)
     static const struct bytes body = {"{\"order\": 42}", 13};
     struct timer_texts texts = {.payload = body,
                                 .headers = BYTES("X-Team: checkout\nWebhook-Id: forged\n")};
-    struct webhook_shipment shipment;
-    struct webhook_fixture fixture;
-    struct webhook_peer peer;
-    char target[128], host[64], id[WEBHOOK_ID_SIZE];
 
     (void)state;
+    struct webhook_fixture fixture;
     webhook_fixture_init(&fixture, "127.0.0.0/8");
     webhook_fixture_start(&fixture);
+    struct webhook_peer peer;
     peer_start(&peer, "127.0.0.1", OK_RESPONSE, NULL);
+    char host[64];
     snprintf(host, sizeof(host), "127.0.0.1:%u", peer.port);
+    char target[128];
     snprintf(target, sizeof(target), "http://%s/a/../b?c=%%20d", host);
     texts.target = bytes_of(target);
+    struct webhook_shipment shipment;
     webhook_shipment_init_texts(&shipment, &texts);
     shipment.delivery.attempt = 3;
     webhook_fixture_deliver(&fixture, &shipment);
     assert_int_equal(shipment.delivery.outcome.result, DELIVERY_DONE);
+    char id[WEBHOOK_ID_SIZE];
     webhook_id_format(shipment.timer, id);
     assert_memory_equal(peer.request, "POST /a/../b?c=%20d HTTP/1.1\r\n", 30);
     assert_header(&peer, "Host", host);
@@ -546,22 +545,22 @@ static void test_bodies(void **state)
     static const char *const secrets[] = {FIXTURE_SECRET " whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX",
                                           FIXTURE_SECRET, ""};
     const struct bytes bodies[] = {{"", 0}, {"\0\r\n\0", 4}, {large, sizeof(large)}};
-    struct webhook_fixture fixture;
-    struct webhook_peer peer;
-    char target[128], value[256];
 
     (void)state;
     for (size_t i = 0; i < sizeof(large); i++)
         large[i] = (char)(i * 7 + i / 1000);
     for (size_t i = 0; i < COUNT(secrets); i++) {
         struct timer_texts texts = {.payload = bodies[i], .content_type = BYTES("text/x-odd")};
-        struct webhook_shipment shipment;
 
+        struct webhook_fixture fixture;
         webhook_fixture_init(&fixture, "127.0.0.0/8");
         fixture.options.secrets = secrets[i];
         webhook_fixture_start(&fixture);
+        struct webhook_peer peer;
         peer_start(&peer, "127.0.0.1", OK_RESPONSE, NULL);
+        char target[128];
         texts.target = bytes_of(url(target, "127.0.0.1", peer.port, "/"));
+        struct webhook_shipment shipment;
         webhook_shipment_init_texts(&shipment, &texts);
         webhook_fixture_deliver(&fixture, &shipment);
         assert_int_equal(shipment.delivery.outcome.result, DELIVERY_DONE);
@@ -569,6 +568,7 @@ static void test_bodies(void **state)
         assert_null(strcasestr(peer.request, "expect"));
         assert_memory_equal(peer.request + peer.request_size - bodies[i].size, bodies[i].data,
                             bodies[i].size);
+        char value[256];
         if (*secrets[i])
             assert_signed(&peer, secrets[i], bodies[i]);
         else
@@ -582,16 +582,16 @@ static void test_bodies(void **state)
 /* What the environment says of proxies is not for us. */
 static void test_environment(void **state)
 {
-    struct webhook_fixture fixture;
-    struct webhook_peer peer;
-    char target[128], proxy[128];
-
     (void)state;
+    char proxy[128];
     setenv("http_proxy", url(proxy, "127.0.0.1", closed_port(), ""), 1);
     setenv("ALL_PROXY", proxy, 1);
+    struct webhook_fixture fixture;
     webhook_fixture_init(&fixture, "127.0.0.0/8");
     webhook_fixture_start(&fixture);
+    struct webhook_peer peer;
     peer_start(&peer, "127.0.0.1", OK_RESPONSE, NULL);
+    char target[128];
     assert_int_equal(
         webhook_fixture_outcome(&fixture, url(target, "127.0.0.1", peer.port, "/")).result,
         DELIVERY_DONE);
@@ -607,16 +607,15 @@ static void test_environment(void **state)
  * as it is to be used again, another one replaces it, any number of times. */
 static void test_keep_alive(void **state)
 {
-    struct webhook_fixture fixture;
-    struct webhook_peer peer;
-    char target[128];
-
     (void)state;
     for (enum peer_manner manner = PEER_KEEPS; manner <= PEER_IS_ABSENT; manner++) {
+        struct webhook_fixture fixture;
         webhook_fixture_init(&fixture, "127.0.0.0/8");
         webhook_fixture_start(&fixture);
+        struct webhook_peer peer;
         peer_start_with(&peer, "127.0.0.1", OK_RESPONSE, NULL, manner);
         for (int i = 0; i < 50; i++) {
+            char target[128];
             struct delivery_outcome outcome =
                 webhook_fixture_outcome(&fixture, url(target, "127.0.0.1", peer.port, "/"));
 
@@ -635,18 +634,17 @@ static void test_keep_alive(void **state)
 static void test_connections_max(void **state)
 {
     struct receiver_process receiver = receiver_start(NULL, NULL);
-    struct webhook_shipment shipments[40];
-    struct instant start;
-    struct webhook_fixture fixture;
-    char target[128];
 
     (void)state;
+    struct webhook_fixture fixture;
     webhook_fixture_init(&fixture, "127.0.0.0/8");
     fixture.options.connections_max = 4;
     webhook_fixture_start(&fixture);
+    struct webhook_shipment shipments[40];
+    char target[128];
     for (size_t i = 0; i < COUNT(shipments); i++)
         webhook_shipment_init(&shipments[i], url(target, "127.0.0.1", receiver.port, "/slow/20"));
-    start = instant_now();
+    struct instant start = instant_now();
     webhook_fixture_post(&fixture, shipments, COUNT(shipments));
     webhook_fixture_wait(&fixture, COUNT(shipments));
     assert_true(instant_since_ns(start, instant_now()) >= 190 * 1000000ull);
@@ -662,13 +660,13 @@ static void test_connections_max(void **state)
 static void test_time_out(void **state)
 {
     struct receiver_process receiver = receiver_start(NULL, NULL);
-    struct webhook_shipment shipment;
-    struct webhook_fixture fixture;
-    char target[128];
 
     (void)state;
+    struct webhook_fixture fixture;
     webhook_fixture_init(&fixture, "127.0.0.0/8");
     webhook_fixture_start(&fixture);
+    struct webhook_shipment shipment;
+    char target[128];
     webhook_shipment_init(&shipment, url(target, "127.0.0.1", receiver.port, "/hang"));
     shipment.timer->retry.timeout_ms = 150;
     webhook_fixture_deliver(&fixture, &shipment);
@@ -684,28 +682,28 @@ static void test_time_out(void **state)
 /* proves: outcome-retry, webhook_connect_timeout (beyond) */
 static void test_connect_time_out(void **state)
 {
-    struct webhook_shipment shipments[8];
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-    size_t unconnected = 0;
-    struct webhook_fixture fixture;
-    char target[128];
 
     (void)state;
     assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
     assert_int_equal(listen(fd, 0), 0);
     getsockname(fd, (struct sockaddr *)&address, &size);
+    struct webhook_fixture fixture;
     webhook_fixture_init(&fixture, "127.0.0.0/8");
     fixture.options.connect_timeout_ms = 200;
     webhook_fixture_start(&fixture);
+    struct webhook_shipment shipments[8];
     for (size_t i = 0; i < COUNT(shipments); i++) {
+        char target[128];
         webhook_shipment_init(&shipments[i],
                               url(target, "127.0.0.1", ntohs(address.sin_port), "/"));
         shipments[i].timer->retry.timeout_ms = 5000;
     }
     webhook_fixture_post(&fixture, shipments, COUNT(shipments));
     webhook_fixture_wait(&fixture, COUNT(shipments));
+    size_t unconnected = 0;
     for (size_t i = 0; i < COUNT(shipments); i++) {
         const struct delivery_outcome *outcome = &shipments[i].delivery.outcome;
 
@@ -730,12 +728,12 @@ static void test_hung_target(void **state)
 {
     struct receiver_process receiver = receiver_start(NULL, NULL);
     static struct webhook_shipment hung[128], quick[1000];
-    struct webhook_fixture fixture;
-    char target[128];
 
     (void)state;
+    struct webhook_fixture fixture;
     webhook_fixture_init(&fixture, "127.0.0.0/8");
     webhook_fixture_start(&fixture);
+    char target[128];
     for (size_t i = 0; i < COUNT(hung); i++)
         webhook_shipment_init(&hung[i], url(target, "127.0.0.1", receiver.port, "/hang"));
     for (size_t i = 0; i < COUNT(quick); i++)
@@ -766,17 +764,17 @@ static void test_hung_name_server(void **state)
 {
     struct receiver_process receiver = receiver_start(NULL, NULL);
     static struct webhook_shipment hung[20], quick[500];
-    struct webhook_fixture fixture;
-    char target[128];
 
     (void)state;
     set_hanging(true);
+    struct webhook_fixture fixture;
     webhook_fixture_init(&fixture, "127.0.0.0/8");
     webhook_fixture_start(&fixture);
     for (size_t i = 0; i < COUNT(hung); i++) {
         webhook_shipment_init(&hung[i], "http://hang.test/");
         hung[i].timer->retry.timeout_ms = i < 10 ? 300 : WAIT_S * 1000;
     }
+    char target[128];
     for (size_t i = 0; i < COUNT(quick); i++)
         webhook_shipment_init(&quick[i], url(target, "127.0.0.1", receiver.port, "/ok"));
     webhook_fixture_post(&fixture, hung, COUNT(hung));
@@ -802,14 +800,14 @@ static void test_stop_at_once(void **state)
 {
     struct receiver_process receiver = receiver_start(NULL, NULL);
     static struct webhook_shipment shipments[300];
-    struct webhook_fixture fixture;
-    char target[128];
 
     (void)state;
     for (int round = 0; round < 5; round++) {
+        struct webhook_fixture fixture;
         webhook_fixture_init(&fixture, "127.0.0.0/8");
         fixture.options.connections_max = 16;
         webhook_fixture_start(&fixture);
+        char target[128];
         for (size_t i = 0; i < COUNT(shipments); i++)
             webhook_shipment_init(&shipments[i],
                                   url(target, "127.0.0.1", receiver.port, "/slow/1"));
@@ -838,9 +836,10 @@ struct late {
 static void post_late(void *context, struct list *deliveries)
 {
     struct late *late = context;
-    struct list *link, list;
+    struct list list;
 
     list_init(&list);
+    struct list *link;
     while ((link = list_pop(deliveries))) {
         struct webhook_shipment *shipment = list_item(link, struct webhook_shipment, delivery.link);
 
@@ -854,13 +853,13 @@ static void post_late(void *context, struct list *deliveries)
 static void test_late_post(void **state)
 {
     struct receiver_process receiver = receiver_start(NULL, NULL);
-    struct late late;
-    char target[128];
 
     (void)state;
+    struct late late;
     webhook_fixture_init(&late.fixture, "127.0.0.0/8");
     late.fixture.options.done = post_late;
     late.fixture.options.context = &late;
+    char target[128];
     for (size_t i = 0; i < COUNT(late.shipments); i++)
         webhook_shipment_init(&late.shipments[i], url(target, "127.0.0.1", receiver.port, "/hang"));
     webhook_fixture_start(&late.fixture);
@@ -905,13 +904,13 @@ static void test_refused_addresses(void **state)
         {"10.255.255.1", "private"},
     };
     struct receiver_process receiver = receiver_start(NULL, NULL);
-    struct webhook_fixture fixture;
-    char target[128];
 
     (void)state;
+    struct webhook_fixture fixture;
     webhook_fixture_init(&fixture, "");
     webhook_fixture_start(&fixture);
     for (size_t i = 0; i < COUNT(cases); i++) {
+        char target[128];
         struct delivery_outcome outcome =
             webhook_fixture_outcome(&fixture, url(target, cases[i].host, receiver.port, "/ok"));
 
@@ -927,14 +926,13 @@ static void test_refused_addresses(void **state)
 /* proves: target-connect */
 static void test_allowed_address(void **state)
 {
-    struct webhook_fixture fixture;
-    struct webhook_peer peer;
-    char target[128];
-
     (void)state;
+    struct webhook_fixture fixture;
     webhook_fixture_init(&fixture, "127.0.0.2/32");
     webhook_fixture_start(&fixture);
+    struct webhook_peer peer;
     peer_start(&peer, "0.0.0.0", OK_RESPONSE, NULL);
+    char target[128];
     assert_int_equal(
         webhook_fixture_outcome(&fixture, url(target, "two.test", peer.port, "/")).result,
         DELIVERY_DONE);
@@ -948,12 +946,11 @@ static void test_allowed_address(void **state)
 
 static void test_webhook_start_fails(void **state)
 {
-    struct error error = {0};
-    struct webhook_fixture fixture;
-
     (void)state;
+    struct webhook_fixture fixture;
     webhook_fixture_init(&fixture, "");
     fixture.options.secrets = "whsec_short";
+    struct error error = {0};
     assert_int_equal(webhook_start(&fixture.options, &fixture.webhook, &error), ERROR_INVALID);
     assert_non_null(strstr(error.text, "secret 1"));
     fixture.options.secrets = "";

@@ -35,12 +35,12 @@ static const char make_files[] =
 static int run_shell(const char *command)
 {
     pid_t pid = fork();
-    int status = -1;
 
     if (pid == 0) {
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         _exit(127);
     }
+    int status = -1;
     waitpid(pid, &status, 0);
     return status;
 }
@@ -48,10 +48,10 @@ static int run_shell(const char *command)
 static int webhook_tls_test_set_up(void **state)
 {
     struct files *files = calloc(1, sizeof(*files));
-    char command[2000];
 
     snprintf(files->folder, sizeof(files->folder), "/tmp/tickwheel-tls-XXXXXX");
     assert_non_null(mkdtemp(files->folder));
+    char command[2000];
     snprintf(command, sizeof(command), make_files, files->folder);
     if (run_shell(command) != 0)
         fail_msg("openssl failed, see %s/openssl.log", files->folder);
@@ -88,17 +88,16 @@ static SSL_CTX *server_context(const struct files *files, const char *certificat
 static struct delivery_outcome outcome_with(SSL_CTX *context, const char *ca, const char *host,
                                             size_t *ret_requests)
 {
-    struct delivery_outcome outcome;
     struct webhook_fixture fixture;
-    struct webhook_peer peer;
-    char target[128];
 
     webhook_fixture_init(&fixture, "127.0.0.0/8, ::1");
     fixture.options.ca_file = ca;
     webhook_fixture_start(&fixture);
+    struct webhook_peer peer;
     peer_start(&peer, "127.0.0.1", OK_RESPONSE, context);
+    char target[128];
     snprintf(target, sizeof(target), "https://%s:%u/hook", host, peer.port);
-    outcome = webhook_fixture_outcome(&fixture, target);
+    struct delivery_outcome outcome = webhook_fixture_outcome(&fixture, target);
     if (outcome.result == DELIVERY_DONE) /* again, over the same connection */
         assert_int_equal(webhook_fixture_outcome(&fixture, target).result, DELIVERY_DONE);
     webhook_fixture_stop(&fixture);
@@ -114,10 +113,9 @@ static void test_trust(void **state)
     const struct files *files = *state;
     SSL_CTX *good = server_context(files, files->ip_certificate);
     SSL_CTX *expired = server_context(files, files->expired);
-    struct delivery_outcome outcome;
     size_t requests;
 
-    outcome = outcome_with(good, files->ca, "127.0.0.1", &requests);
+    struct delivery_outcome outcome = outcome_with(good, files->ca, "127.0.0.1", &requests);
     assert_string_equal(outcome.error, "");
     assert_int_equal(outcome.result, DELIVERY_DONE);
     assert_int_equal(requests, 2);
@@ -141,12 +139,11 @@ static void test_old_tls(void **state)
 {
     const struct files *files = *state;
     SSL_CTX *context = server_context(files, files->ip_certificate);
-    struct delivery_outcome outcome;
-    size_t requests;
 
     SSL_CTX_set_security_level(context, 0);
     assert_int_equal(SSL_CTX_set_max_proto_version(context, TLS1_1_VERSION), 1);
-    outcome = outcome_with(context, files->ca, "127.0.0.1", &requests);
+    size_t requests;
+    struct delivery_outcome outcome = outcome_with(context, files->ca, "127.0.0.1", &requests);
     assert_string_equal(outcome.error, "TLS handshake failed");
     assert_int_equal(outcome.result, DELIVERY_FAILED);
     assert_int_equal(requests, 0);
@@ -157,15 +154,15 @@ static void test_old_tls(void **state)
 static void test_no_tls(void **state)
 {
     const struct files *files = *state;
-    struct delivery_outcome outcome;
     struct webhook_fixture fixture;
     struct receiver_process receiver = receiver_start(NULL, NULL);
-    char target[128];
 
     webhook_fixture_init(&fixture, "127.0.0.0/8");
     fixture.options.ca_file = files->ca;
     webhook_fixture_start(&fixture);
+    char target[128];
     snprintf(target, sizeof(target), "https://127.0.0.1:%u/hang", receiver.port);
+    struct delivery_outcome outcome;
     {
         struct webhook_shipment shipment;
 
@@ -206,14 +203,14 @@ static pid_t start_nghttpd(const struct files *files, unsigned *ret_port)
 {
     for (int attempt = 0; attempt < 20; attempt++) {
         struct webhook_peer peer;
-        char port[16], log[96];
-        pid_t pid;
 
         peer_start(&peer, "127.0.0.1", "", NULL);
         peer_stop(&peer);
+        char port[16];
         snprintf(port, sizeof(port), "%u", peer.port);
+        char log[96];
         snprintf(log, sizeof(log), "%s/nghttpd.log", files->folder);
-        pid = fork();
+        pid_t pid = fork();
         if (pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGTERM);
             if (!freopen(log, "w", stdout) || dup2(1, 2) < 0)
@@ -237,10 +234,10 @@ static pid_t start_nghttpd(const struct files *files, unsigned *ret_port)
 static size_t count_in_file(const char *path, const char *text)
 {
     FILE *file = fopen(path, "r");
-    char line[4096];
-    size_t count = 0;
 
     assert_non_null(file);
+    char line[4096];
+    size_t count = 0;
     while (fgets(line, sizeof(line), file))
         count += strstr(line, text) != NULL;
     fclose(file);
@@ -253,20 +250,19 @@ static void test_http2(void **state)
 {
     const struct files *files = *state;
     static struct webhook_shipment shipments[500];
-    struct webhook_fixture fixture;
-    unsigned port = 0;
-    pid_t pid;
-    char target[128], log[96];
 
     if (!has_nghttpd()) {
         print_message("nghttpd is not installed (package nghttp2-server): not tested\n");
         skip();
     }
-    pid = start_nghttpd(files, &port);
+    unsigned port = 0;
+    pid_t pid = start_nghttpd(files, &port);
+    struct webhook_fixture fixture;
     webhook_fixture_init(&fixture, "127.0.0.0/8");
     fixture.options.ca_file = files->ca;
     fixture.options.connections_max = 100;
     webhook_fixture_start(&fixture);
+    char target[128];
     snprintf(target, sizeof(target), "https://127.0.0.1:%u/hook", port);
     for (size_t i = 0; i < COUNT(shipments); i++)
         webhook_shipment_init(&shipments[i], target);
@@ -280,6 +276,7 @@ static void test_http2(void **state)
     webhook_fixture_stop(&fixture);
     kill(pid, SIGTERM);
     waitpid(pid, NULL, 0);
+    char log[96];
     snprintf(log, sizeof(log), "%s/nghttpd.log", files->folder);
     assert_int_equal(count_in_file(log, ":method: POST"), COUNT(shipments));
     assert_true(count_in_file(log, "webhook-signature: v1,") >= COUNT(shipments));

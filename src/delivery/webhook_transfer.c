@@ -21,14 +21,13 @@ static curl_socket_t open_socket(void *context, curlsocktype purpose, struct cur
 {
     struct webhook_transfer *transfer = context;
     const char *kind = guard_refusal(transfer->settings_->guard, &address->addr);
-    int fd;
 
     (void)purpose;
     if (kind) {
         transfer->attempt_.refused_kind = kind;
         return CURL_SOCKET_BAD;
     }
-    fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
     if (fd < 0) {
         transfer->attempt_.open_errno = errno;
         return CURL_SOCKET_BAD;
@@ -69,10 +68,9 @@ static bool is_digit(char c)
  * in small letters or without a version, libcurl takes for a 200, whatever it says. */
 static char status_class(struct bytes line)
 {
-    size_t at = 6;
-
     if (!bytes_has_prefix(line, BYTES("HTTP/")) || line.size < 10 || !is_digit(line.data[5]))
         return '\0';
+    size_t at = 6;
     if (line.data[at] == '.' && is_digit(line.data[at + 1]))
         at += 2;
     if (line.data[at] != ' ')
@@ -241,7 +239,6 @@ static bool set_target(struct webhook_transfer *transfer, const struct timer *ti
 {
     const struct bytes target = timer->texts.target;
     const bool is_https = timer->target.kind == TARGET_HTTPS;
-    CURLcode bad;
 
     if (!is_https && timer->target.kind != TARGET_HTTP) {
         webhook_outcome_fail(outcome, DELIVERY_ENDED, "target is not an http or https URL");
@@ -257,7 +254,7 @@ static bool set_target(struct webhook_transfer *transfer, const struct timer *ti
         return false;
     }
     transfer->target_.size--; /* the NUL */
-    bad = curl_easy_setopt(transfer->easy, CURLOPT_URL, transfer->target_.data);
+    CURLcode bad = curl_easy_setopt(transfer->easy, CURLOPT_URL, transfer->target_.data);
     /* HTTP/2 is agreed on within TLS only. There, a webhook waits for a connection that is being
      * made rather than open another, for it may be able to share it. */
     bad |= curl_easy_setopt(transfer->easy, CURLOPT_HTTP_VERSION,
@@ -282,10 +279,10 @@ static bool set_request(struct webhook_transfer *transfer, const struct delivery
                                        transfer->settings_->trace_low),
     };
     struct curl_slist *headers;
-    CURLcode bad = CURLE_OK;
 
     if (webhook_request_build(&transfer->request_, delivery, &envelope, &headers))
         return false;
+    CURLcode bad = CURLE_OK;
     bad |= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
     bad |= curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)payload.size);
     bad |= curl_easy_setopt(easy, CURLOPT_POSTFIELDS, payload.size > 0 ? payload.data : "");
@@ -296,10 +293,10 @@ static bool set_request(struct webhook_transfer *transfer, const struct delivery
 bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *delivery)
 {
     const struct timer *timer = delivery->timer;
-    bool is_ready = false;
 
     delivery->started_us = delivery->ended_us = wall_now_us();
     delivery->outcome.error[0] = '\0';
+    bool is_ready = false;
     if (!transfer->is_worn_ || webhook_transfer_renew(transfer))
         is_ready =
             set_target(transfer, timer, &delivery->outcome) && set_request(transfer, delivery);

@@ -114,10 +114,10 @@ static enum error_code set_defaults(struct kafka *kafka, struct error *ret_error
         {"queue.buffering.max.messages", queue_max},
         {"log.connection.close", "false"},
     };
-    enum error_code code = ERROR_NONE;
 
     /* Room for as many again whose time was over before their report came. */
     snprintf(queue_max, sizeof(queue_max), "%u", settings->inflight_max * 2);
+    enum error_code code = ERROR_NONE;
     for (size_t i = 0; i < sizeof(properties) / sizeof(properties[0]) && !code; i++)
         code = kafka_set(kafka, properties[i][0], properties[i][1], ret_error);
     if (!code && *url->user) {
@@ -135,10 +135,10 @@ static enum error_code set_defaults(struct kafka *kafka, struct error *ret_error
 static enum error_code set_parameters(struct kafka *kafka, struct error *ret_error)
 {
     const struct broker_url *url = kafka->settings->url;
-    enum error_code code = ERROR_NONE;
 
     if (*url->path)
         return error_set(ret_error, ERROR_INVALID, "it may have no path");
+    enum error_code code = ERROR_NONE;
     for (size_t i = 0; i < url->parameter_count && !code; i++) {
         const struct broker_parameter *parameter = &url->parameters[i];
 
@@ -156,9 +156,9 @@ static void on_report(rd_kafka_t *producer, const rd_kafka_message_t *message, v
 {
     struct kafka *kafka = context;
     uint64_t ticket = (uint64_t)(uintptr_t)message->_private;
-    enum delivery_result result = DELIVERY_FAILED;
 
     (void)producer;
+    enum delivery_result result = DELIVERY_FAILED;
     switch (message->err) {
     case RD_KAFKA_RESP_ERR_NO_ERROR:
         kafka->is_away = false;
@@ -216,14 +216,14 @@ static enum error_code kafka_create(const struct broker_settings *settings, void
                                     struct error *ret_error)
 {
     struct kafka *kafka = calloc(1, sizeof(*kafka));
-    enum error_code code;
 
     if (!kafka)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     kafka->settings = settings;
     kafka->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     kafka->template = rd_kafka_conf_new();
-    code = kafka->event_fd < 0 ? error_set(ret_error, ERROR_IO, "no descriptor left")
+    enum error_code code = kafka->event_fd < 0
+                               ? error_set(ret_error, ERROR_IO, "no descriptor left")
                                : set_defaults(kafka, ret_error);
     if (!code)
         code = set_parameters(kafka, ret_error);
@@ -272,7 +272,6 @@ static enum error_code kafka_connect_to_server(void *client, struct error *ret_e
     struct kafka *kafka = client;
     rd_kafka_conf_t *conf = rd_kafka_conf_dup(kafka->template);
     char text[200] = "unknown reason";
-    rd_kafka_resp_err_t error;
 
     kafka->is_away = false;
     kafka->cause[0] = '\0';
@@ -284,7 +283,7 @@ static enum error_code kafka_connect_to_server(void *client, struct error *ret_e
     kafka->events = rd_kafka_queue_get_main(kafka->producer);
     rd_kafka_queue_io_event_enable(kafka->events, kafka->event_fd, &(uint64_t){1},
                                    sizeof(uint64_t));
-    error = probe(kafka, kafka->settings->connect_timeout_ms);
+    rd_kafka_resp_err_t error = probe(kafka, kafka->settings->connect_timeout_ms);
     rd_kafka_poll(kafka->producer, 0); /* the cause is among the events */
     kafka->is_away = false;            /* one of several addresses may have been */
     if (!error)
@@ -300,12 +299,12 @@ static enum error_code kafka_connect_to_server(void *client, struct error *ret_e
 static rd_kafka_resp_err_t kafka_look_up(struct kafka *kafka, const char *name)
 {
     rd_kafka_topic_t *handle = rd_kafka_topic_new(kafka->producer, name, NULL);
-    const struct rd_kafka_metadata *metadata;
-    rd_kafka_resp_err_t error;
 
     if (!handle)
         return rd_kafka_last_error();
-    error = rd_kafka_metadata(kafka->producer, 0, handle, &metadata, LOOK_UP_MS);
+    const struct rd_kafka_metadata *metadata;
+    rd_kafka_resp_err_t error =
+        rd_kafka_metadata(kafka->producer, 0, handle, &metadata, LOOK_UP_MS);
     rd_kafka_topic_destroy(handle);
     if (error)
         return error;
@@ -321,11 +320,10 @@ static rd_kafka_resp_err_t topic_error(struct kafka *kafka, struct bytes name)
 {
     struct instant now = instant_now();
     uint64_t hash = name.size;
-    struct topic *topic;
 
     for (size_t i = 0; i < name.size; i++)
         hash = random_mix(hash ^ (uint8_t)name.data[i]);
-    topic = &kafka->topics[hash % TOPICS_MAX];
+    struct topic *topic = &kafka->topics[hash % TOPICS_MAX];
     if (strcmp(topic->name, name.data) == 0) {
         if (now.ns < topic->good_until.ns)
             return RD_KAFKA_RESP_ERR_NO_ERROR;
@@ -380,11 +378,10 @@ static rd_kafka_resp_err_t produce(struct kafka *kafka, uint64_t ticket,
                                    const struct broker_message *message)
 {
     rd_kafka_headers_t *headers = make_headers(message);
-    rd_kafka_resp_err_t error;
 
     if (!headers)
         return RD_KAFKA_RESP_ERR__FAIL;
-    error = rd_kafka_producev(
+    rd_kafka_resp_err_t error = rd_kafka_producev(
         kafka->producer, RD_KAFKA_V_TOPIC(message->names[0].data),
         RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
         RD_KAFKA_V_KEY(message->key.data, message->key.size),
@@ -398,11 +395,10 @@ static rd_kafka_resp_err_t produce(struct kafka *kafka, uint64_t ticket,
 static bool kafka_publish(void *client, uint64_t ticket, const struct broker_message *message)
 {
     struct kafka *kafka = client;
-    rd_kafka_resp_err_t error;
 
     if (!is_reachable(kafka))
         return false;
-    error = topic_error(kafka, message->names[0]);
+    rd_kafka_resp_err_t error = topic_error(kafka, message->names[0]);
     if (error == RD_KAFKA_RESP_ERR__TRANSPORT)
         return false;
     if (!error)
@@ -425,15 +421,15 @@ static enum error_code kafka_wait(void *client, int wake_fd, int timeout_ms,
     struct kafka *kafka = client;
     struct pollfd polled[2] = {{.fd = wake_fd, .events = POLLIN},
                                {.fd = kafka->event_fd, .events = POLLIN}};
-    char text[160];
-    eventfd_t ignored;
 
     if (poll(polled, 2, timeout_ms) < 0 && errno != EINTR)
         return error_set(ret_error, ERROR_IO, "the system refuses to wait");
+    eventfd_t ignored;
     if (polled[1].revents)
         eventfd_read(kafka->event_fd, &ignored);
     while (rd_kafka_poll(kafka->producer, 0) > 0) /* to the end: only the first of many wakes us */
         ;
+    char text[160];
     if (rd_kafka_fatal_error(kafka->producer, text, sizeof(text)))
         return error_set(ret_error, ERROR_IO, "%s", text);
     /* Messages under way are left to librdkafka; without any, a new producer is as good. */

@@ -127,7 +127,6 @@ static enum error_code nats_create(const struct broker_settings *settings, void 
                                    struct error *ret_error)
 {
     struct nats *nats = calloc(1, sizeof(*nats));
-    enum error_code code;
 
     if (!nats)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
@@ -139,7 +138,7 @@ static enum error_code nats_create(const struct broker_settings *settings, void 
     pthread_cond_init(&nats->ended, NULL);
     list_init(&nats->closed_message);
     nats->settings = settings;
-    code = nats_read_parameters(nats, ret_error);
+    enum error_code code = nats_read_parameters(nats, ret_error);
     if (!code)
         code = read_servers(nats, ret_error);
     if (code) {
@@ -176,20 +175,20 @@ static void on_subscription_ended(void *context)
 
 static void nats_read_error(struct json_reader *reader, struct answer *answer)
 {
-    struct json_string name, text;
-    struct bytes number;
-    uint64_t code = 0;
-    size_t size = 0;
-
     if (json_peek(reader) != JSON_OBJECT || !json_enter_object(reader))
         return;
+    struct json_string name;
+    uint64_t code = 0;
+    size_t size = 0;
     while (json_next_member(reader, &name)) {
         enum json_type type = json_peek(reader);
 
         if (type == JSON_STRING && bytes_equal(name.raw, BYTES("description"))) {
+            struct json_string text;
             if (json_read_string(reader, &text))
                 json_string_decode(&text, answer->error, sizeof(answer->error) - 1, &size);
         } else if (type == JSON_NUMBER && bytes_equal(name.raw, BYTES("err_code"))) {
+            struct bytes number;
             if (json_read_number(reader, &number))
                 json_number_u64(number, &code);
         } else {
@@ -205,12 +204,12 @@ static void nats_read_error(struct json_reader *reader, struct answer *answer)
 static bool read_acknowledgement(struct bytes text, struct answer *answer)
 {
     struct json_reader reader;
-    struct json_string name;
-    bool has_error = false, has_sequence = false;
 
     json_reader_init(&reader, text);
     if (json_peek(&reader) != JSON_OBJECT || !json_enter_object(&reader))
         return false;
+    struct json_string name;
+    bool has_error = false, has_sequence = false;
     while (json_next_member(&reader, &name)) {
         if (bytes_equal(name.raw, BYTES("error"))) {
             has_error = true;
@@ -235,10 +234,10 @@ static void on_answer(natsConnection *connection, natsSubscription *subscription
     struct nats *nats = context;
     const char *subject = natsMsg_GetSubject(message);
     struct answer *answer = calloc(1, sizeof(*answer));
-    bool is_answer = false;
 
     (void)connection;
     (void)subscription;
+    bool is_answer = false;
     if (answer && strlen(subject) > strlen(nats->inbox)) {
         answer->ticket = strtoull(subject + strlen(nats->inbox), NULL, 16);
         if (natsMsg_IsNoResponders(message)) {
@@ -262,18 +261,17 @@ static void on_answer(natsConnection *connection, natsSubscription *subscription
 
 static void take_answers(struct nats *nats, bool *ret_is_closed)
 {
-    struct list messages, *link;
+    struct list messages;
 
     list_init(&messages);
     mailbox_take(&nats->answers, &messages);
+    struct list *link;
     while ((link = list_pop(&messages))) {
-        struct answer *answer;
-
         if (link == &nats->closed_message) {
             *ret_is_closed = true;
             continue;
         }
-        answer = list_item(link, struct answer, link);
+        struct answer *answer = list_item(link, struct answer, link);
         broker_outcome(nats->settings->sink, answer->ticket, answer->result, answer->error);
         free(answer);
     }
@@ -281,10 +279,11 @@ static void take_answers(struct nats *nats, bool *ret_is_closed)
 
 static void drop_answers(struct nats *nats)
 {
-    struct list messages, *link;
+    struct list messages;
 
     list_init(&messages);
     mailbox_take(&nats->answers, &messages);
+    struct list *link;
     while ((link = list_pop(&messages)))
         if (link != &nats->closed_message)
             free(list_item(link, struct answer, link));
@@ -314,11 +313,10 @@ static natsStatus set_options(struct nats *nats, natsOptions *options)
     const struct broker_settings *settings = nats->settings;
     const struct broker_url *url = settings->url;
     const char *servers[SERVERS_MAX];
-    natsStatus status;
 
     for (int i = 0; i < nats->server_count; i++)
         servers[i] = nats->servers[i];
-    status = natsOptions_SetServers(options, servers, nats->server_count);
+    natsStatus status = natsOptions_SetServers(options, servers, nats->server_count);
     if (status == NATS_OK && *url->password)
         status = natsOptions_SetUserInfo(options, url->user, url->password);
     else if (status == NATS_OK && *url->user)
@@ -346,13 +344,13 @@ static natsStatus set_options(struct nats *nats, natsOptions *options)
 static natsStatus subscribe(struct nats *nats)
 {
     natsInbox *inbox = NULL;
-    char subject[sizeof(nats->inbox) + 1];
     natsStatus status = natsInbox_Create(&inbox);
 
     if (status != NATS_OK)
         return status;
     snprintf(nats->inbox, sizeof(nats->inbox), "%.48s.", inbox);
     natsInbox_Destroy(inbox);
+    char subject[sizeof(nats->inbox) + 1];
     snprintf(subject, sizeof(subject), "%s*", nats->inbox);
     status =
         natsConnection_Subscribe(&nats->subscription, nats->connection, subject, on_answer, nats);
@@ -395,12 +393,11 @@ static bool is_own_of_nats(const char *name)
 static natsStatus send(struct nats *nats, uint64_t ticket, const struct broker_message *message)
 {
     char reply[sizeof(nats->inbox) + 20];
-    natsMsg *wrapped = NULL;
-    natsStatus status;
 
     snprintf(reply, sizeof(reply), "%s%llx", nats->inbox, (unsigned long long)ticket);
-    status = natsMsg_Create(&wrapped, message->names[0].data, reply, message->payload.data,
-                            (int)message->payload.size);
+    natsMsg *wrapped = NULL;
+    natsStatus status = natsMsg_Create(&wrapped, message->names[0].data, reply,
+                                       message->payload.data, (int)message->payload.size);
     if (status == NATS_OK)
         status = natsMsgHeader_Set(wrapped, "Nats-Msg-Id", message->id);
     for (size_t i = 0; i < message->field_count && status == NATS_OK; i++)
@@ -431,14 +428,14 @@ static enum error_code nats_wait(void *client, int wake_fd, int timeout_ms, stru
     struct nats *nats = client;
     struct pollfd polled[2] = {{.fd = wake_fd, .events = POLLIN},
                                {.fd = mailbox_fd(&nats->answers), .events = POLLIN}};
-    bool is_closed = false;
-    const char *cause = NULL;
 
     if (poll(polled, 2, timeout_ms) < 0 && errno != EINTR)
         return error_set(ret_error, ERROR_IO, "the system refuses to wait");
+    bool is_closed = false;
     take_answers(nats, &is_closed);
     if (!is_closed)
         return ERROR_NONE;
+    const char *cause = NULL;
     natsConnection_GetLastError(nats->connection, &cause);
     return error_set(ret_error, ERROR_IO, "%.150s", cause && *cause ? cause : "it was closed");
 }

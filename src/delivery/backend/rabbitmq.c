@@ -136,7 +136,6 @@ static enum error_code rabbitmq_create(const struct broker_settings *settings, v
                                        struct error *ret_error)
 {
     struct rabbitmq *rabbitmq = calloc(1, sizeof(*rabbitmq));
-    enum error_code code;
 
     if (!rabbitmq)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
@@ -145,8 +144,8 @@ static enum error_code rabbitmq_create(const struct broker_settings *settings, v
     for (rabbitmq->capacity = 2; rabbitmq->capacity < 2 * (size_t)settings->inflight_max;)
         rabbitmq->capacity *= 2;
     rabbitmq->ring = calloc(rabbitmq->capacity, sizeof(*rabbitmq->ring));
-    code = rabbitmq->ring ? read_settings(rabbitmq, ret_error)
-                          : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    enum error_code code = rabbitmq->ring ? read_settings(rabbitmq, ret_error)
+                                          : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     if (code) {
         rabbitmq_destroy(rabbitmq);
         return code;
@@ -211,11 +210,9 @@ static void rabbitmq_disconnect(void *client)
 
 static amqp_socket_t *make_socket(struct rabbitmq *rabbitmq)
 {
-    amqp_socket_t *made;
-
     if (!rabbitmq->ca_file)
         return amqp_tcp_socket_new(rabbitmq->connection);
-    made = amqp_ssl_socket_new(rabbitmq->connection);
+    amqp_socket_t *made = amqp_ssl_socket_new(rabbitmq->connection);
     if (made && amqp_ssl_socket_set_cacert(made, rabbitmq->ca_file) == AMQP_STATUS_OK) {
         amqp_ssl_socket_set_verify_peer(made, 1);
         amqp_ssl_socket_set_verify_hostname(made, 1);
@@ -259,21 +256,19 @@ static bool open_connection(struct rabbitmq *rabbitmq)
     uint64_t timeout_ms = rabbitmq->settings->connect_timeout_ms;
     struct timeval timeout = {.tv_sec = (time_t)(timeout_ms / 1000),
                               .tv_usec = (suseconds_t)(timeout_ms % 1000 * 1000)};
-    unsigned user_timeout_ms = USER_TIMEOUT_MS;
-    amqp_socket_t *made;
-    int status;
 
     rabbitmq->connection = amqp_new_connection();
-    made = rabbitmq->connection ? make_socket(rabbitmq) : NULL;
+    amqp_socket_t *made = rabbitmq->connection ? make_socket(rabbitmq) : NULL;
     if (!made) {
         rabbitmq_lose(rabbitmq, rabbitmq->ca_file ? "no memory, or no cacert" : "out of memory");
         return false;
     }
-    status = amqp_socket_open_noblock(made, rabbitmq->host, rabbitmq->port, &timeout);
+    int status = amqp_socket_open_noblock(made, rabbitmq->host, rabbitmq->port, &timeout);
     if (status != AMQP_STATUS_OK) {
         rabbitmq_lose(rabbitmq, amqp_error_string2(status));
         return false;
     }
+    unsigned user_timeout_ms = USER_TIMEOUT_MS;
     /* A server that is out of memory stops reading: this bounds how long a write may wait. */
     setsockopt(amqp_get_sockfd(rabbitmq->connection), IPPROTO_TCP, TCP_USER_TIMEOUT,
                &user_timeout_ms, sizeof(user_timeout_ms));
@@ -312,13 +307,9 @@ static void shut(struct exchange *exchange, enum delivery_result result, const c
 /* Asks the server; a channel that it closes over this is opened again. */
 static void rabbitmq_look_up(struct rabbitmq *rabbitmq, struct exchange *exchange)
 {
-    amqp_channel_close_ok_t ok = {0};
-    amqp_rpc_reply_t reply;
-    char text[160];
-
     amqp_exchange_declare(rabbitmq->connection, CHANNEL_LOOK_UP, amqp_cstring_bytes(exchange->name),
                           amqp_cstring_bytes("direct"), 1, 0, 0, 0, amqp_empty_table);
-    reply = amqp_get_rpc_reply(rabbitmq->connection);
+    amqp_rpc_reply_t reply = amqp_get_rpc_reply(rabbitmq->connection);
     exchange->is_known = reply.reply_type == AMQP_RESPONSE_NORMAL;
     if (exchange->is_known)
         return;
@@ -327,12 +318,14 @@ static void rabbitmq_look_up(struct rabbitmq *rabbitmq, struct exchange *exchang
         rabbitmq_check_reply(rabbitmq, reply);
         return;
     }
+    char text[160];
     format_close(&reply.reply, text);
     shut(exchange,
          ((const amqp_channel_close_t *)reply.reply.decoded)->reply_code == AMQP_NOT_FOUND
              ? DELIVERY_ENDED
              : DELIVERY_FAILED,
          text, EXCHANGE_BAD_MS);
+    amqp_channel_close_ok_t ok = {0};
     if (amqp_send_method(rabbitmq->connection, CHANNEL_LOOK_UP, AMQP_CHANNEL_CLOSE_OK_METHOD,
                          &ok) != AMQP_STATUS_OK)
         rabbitmq_lose(rabbitmq, "the connection broke");
@@ -362,10 +355,10 @@ static void blame_exchange(struct rabbitmq *rabbitmq, const char *reason)
 {
     for (size_t i = 0; i < EXCHANGES_MAX; i++) {
         struct exchange *exchange = &rabbitmq->exchanges[i];
-        char quoted[sizeof(exchange->name) + 3];
 
         if (!exchange->is_known || !*exchange->name)
             continue;
+        char quoted[sizeof(exchange->name) + 3];
         snprintf(quoted, sizeof(quoted), "'%s'", exchange->name);
         if (strstr(reason, quoted))
             shut(exchange, DELIVERY_FAILED, reason, EXCHANGE_SHUT_MS);
@@ -376,11 +369,9 @@ static void blame_exchange(struct rabbitmq *rabbitmq, const char *reason)
 
 static bool reserve_entries(struct rabbitmq *rabbitmq, size_t count)
 {
-    amqp_table_entry_t *entries;
-
     if (count <= rabbitmq->entry_capacity)
         return true;
-    entries = realloc(rabbitmq->entries, count * sizeof(*entries));
+    amqp_table_entry_t *entries = realloc(rabbitmq->entries, count * sizeof(*entries));
     if (!entries)
         return false;
     rabbitmq->entries = entries;
@@ -431,13 +422,10 @@ static bool rabbitmq_publish(void *client, uint64_t ticket, const struct broker_
 {
     struct rabbitmq *rabbitmq = client;
     struct broker_sink *sink = rabbitmq->settings->sink;
-    const struct exchange *exchange;
-    amqp_basic_properties_t properties;
-    int status;
 
     if (rabbitmq->is_lost || !rabbitmq_has_room(rabbitmq))
         return false;
-    exchange = find_exchange(rabbitmq, message->names[0]);
+    const struct exchange *exchange = find_exchange(rabbitmq, message->names[0]);
     if (rabbitmq->is_lost)
         return false;
     if (!exchange->is_known) {
@@ -448,12 +436,12 @@ static bool rabbitmq_publish(void *client, uint64_t ticket, const struct broker_
         broker_outcome(sink, ticket, DELIVERY_FAILED, "out of memory");
         return true;
     }
-    properties = make_properties(rabbitmq, message);
+    amqp_basic_properties_t properties = make_properties(rabbitmq, message);
     rabbitmq->ring[rabbitmq->tail++ & (rabbitmq->capacity - 1)] = (struct rabbitmq_sent){
         .ticket = ticket, .id_hash = rabbitmq_hash_of(bytes_of(message->id))};
-    status = amqp_basic_publish(rabbitmq->connection, CHANNEL, bytes_for(message->names[0]),
-                                bytes_for(message->names[1]), 1, 0, &properties,
-                                bytes_for(message->payload));
+    int status = amqp_basic_publish(rabbitmq->connection, CHANNEL, bytes_for(message->names[0]),
+                                    bytes_for(message->names[1]), 1, 0, &properties,
+                                    bytes_for(message->payload));
     if (status != AMQP_STATUS_OK)
         rabbitmq_lose(rabbitmq, amqp_error_string2(status));
     return true;
@@ -464,12 +452,12 @@ static bool rabbitmq_publish(void *client, uint64_t ticket, const struct broker_
 static void rabbitmq_settle(struct rabbitmq *rabbitmq, uint64_t tag, enum delivery_result result)
 {
     struct rabbitmq_sent *sent = &rabbitmq->ring[tag & (rabbitmq->capacity - 1)];
-    char text[100];
 
     if (tag < rabbitmq->head || tag >= rabbitmq->tail || sent->is_settled)
         return;
     sent->is_settled = true;
     if (sent->is_returned) {
+        char text[100];
         snprintf(text, sizeof(text), "no queue takes it: %s", sent->reason);
         broker_outcome(rabbitmq->settings->sink, sent->ticket, DELIVERY_ENDED, text);
     } else {
@@ -497,16 +485,15 @@ static void settle_all(struct rabbitmq *rabbitmq, uint64_t tag, amqp_boolean_t m
 static void take_back(struct rabbitmq *rabbitmq, const amqp_basic_return_t *returned)
 {
     char reason[sizeof(rabbitmq->ring->reason)];
-    amqp_message_t message;
-    uint64_t hash;
 
     snprintf(reason, sizeof(reason), "%.*s",
              (int)(returned->reply_text.len < 50 ? returned->reply_text.len : 50),
              (const char *)returned->reply_text.bytes);
+    amqp_message_t message;
     if (!rabbitmq_check_reply(rabbitmq,
                               amqp_read_message(rabbitmq->connection, CHANNEL, &message, 0)))
         return;
-    hash = rabbitmq_hash_of(
+    uint64_t hash = rabbitmq_hash_of(
         (struct bytes){message.properties.message_id.bytes, message.properties.message_id.len});
     amqp_destroy_message(&message);
     for (uint64_t tag = rabbitmq->head; tag < rabbitmq->tail; tag++) {
@@ -557,9 +544,9 @@ static void take_method(struct rabbitmq *rabbitmq, const amqp_method_t *method)
 static void rabbitmq_receive(struct rabbitmq *rabbitmq)
 {
     struct timeval at_once = {0};
-    amqp_frame_t frame;
 
     while (!rabbitmq->is_lost) {
+        amqp_frame_t frame;
         int status = amqp_simple_wait_frame_noblock(rabbitmq->connection, &frame, &at_once);
 
         if (status == AMQP_STATUS_TIMEOUT)

@@ -90,7 +90,6 @@ static enum error_code redis_create(const struct broker_settings *settings, void
                                     struct error *ret_error)
 {
     struct redis *redis = calloc(1, sizeof(*redis));
-    enum error_code code;
 
     if (!redis)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
@@ -100,8 +99,8 @@ static enum error_code redis_create(const struct broker_settings *settings, void
     for (redis->capacity = 2; redis->capacity < 2 * (size_t)settings->inflight_max;)
         redis->capacity *= 2;
     redis->ring = calloc(redis->capacity, sizeof(*redis->ring));
-    code = redis->ring ? redis_read_parameters(redis, ret_error)
-                       : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    enum error_code code = redis->ring ? redis_read_parameters(redis, ret_error)
+                                       : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     if (code) {
         redis_destroy(redis);
         return code;
@@ -138,10 +137,10 @@ static enum error_code redis_ask(struct redis *redis, int count, const char *arg
                                  struct error *ret_error)
 {
     redisReply *reply = redisCommandArgv(redis->context, count, arguments, NULL);
-    enum error_code code = ERROR_NONE;
 
     if (!reply)
         return lost(redis, ret_error);
+    enum error_code code = ERROR_NONE;
     if (reply->type == REDIS_REPLY_ERROR)
         code = error_set(ret_error, ERROR_IO, "%.150s", reply->str);
     freeReplyObject(reply);
@@ -169,9 +168,9 @@ static enum error_code redis_log_in(struct redis *redis, struct error *ret_error
 static bool stop_blocking(const redisContext *context)
 {
     int flags = fcntl(context->fd, F_GETFL), one = 1;
-    unsigned timeout_ms = USER_TIMEOUT_MS;
 
     setsockopt(context->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    unsigned timeout_ms = USER_TIMEOUT_MS;
     setsockopt(context->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
     return flags >= 0 && fcntl(context->fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
@@ -182,9 +181,9 @@ static enum error_code redis_connect_to_server(void *client, struct error *ret_e
     uint64_t timeout_ms = redis->settings->connect_timeout_ms;
     struct timeval timeout = {.tv_sec = (time_t)(timeout_ms / 1000),
                               .tv_usec = (suseconds_t)(timeout_ms % 1000 * 1000)};
-    enum error_code code = ERROR_NONE;
 
     redis->context = redisConnectWithTimeout(redis->host, redis->port, timeout);
+    enum error_code code = ERROR_NONE;
     if (!redis->context || redis->context->err)
         code = lost(redis, ret_error);
     if (!code) {
@@ -206,15 +205,12 @@ static enum error_code redis_connect_to_server(void *client, struct error *ret_e
 
 static bool reserve_arguments(struct redis *redis, size_t count)
 {
-    const char **arguments;
-    size_t *sizes;
-
     if (count <= redis->argument_capacity)
         return true;
-    arguments = realloc(redis->arguments, count * sizeof(*arguments));
+    const char **arguments = realloc(redis->arguments, count * sizeof(*arguments));
     if (arguments)
         redis->arguments = arguments;
-    sizes = realloc(redis->argument_sizes, count * sizeof(*sizes));
+    size_t *sizes = realloc(redis->argument_sizes, count * sizeof(*sizes));
     if (sizes)
         redis->argument_sizes = sizes;
     if (!arguments || !sizes)
@@ -233,7 +229,6 @@ static size_t redis_add(struct redis *redis, size_t at, struct bytes argument)
 static bool redis_publish(void *client, uint64_t ticket, const struct broker_message *message)
 {
     struct redis *redis = client;
-    size_t count = 0;
 
     if (redis->tail - redis->head == redis->capacity)
         return false;
@@ -241,7 +236,7 @@ static bool redis_publish(void *client, uint64_t ticket, const struct broker_mes
         broker_outcome(redis->settings->sink, ticket, DELIVERY_FAILED, "out of memory");
         return true;
     }
-    count = redis_add(redis, count, BYTES("XADD"));
+    size_t count = redis_add(redis, 0, BYTES("XADD"));
     count = redis_add(redis, count, message->names[0]);
     if (*redis->maxlen) {
         count = redis_add(redis, count, BYTES("MAXLEN"));
@@ -286,11 +281,10 @@ static void redis_settle(struct redis *redis, const redisReply *reply)
 
 static bool redis_receive(struct redis *redis)
 {
-    void *reply;
-
     if (redisBufferRead(redis->context) != REDIS_OK)
         return false;
     for (;;) {
+        void *reply;
         if (redisGetReplyFromReader(redis->context, &reply) != REDIS_OK)
             return false;
         if (!reply)
@@ -309,10 +303,10 @@ static enum error_code redis_wait(void *client, int wake_fd, int timeout_ms,
     struct redis *redis = client;
     struct pollfd polled[2] = {{.fd = wake_fd, .events = POLLIN},
                                {.fd = redis->context->fd, .events = POLLIN}};
-    int is_written = 0;
 
     if (redis->is_lost)
         return lost(redis, ret_error);
+    int is_written = 0;
     if (redisBufferWrite(redis->context, &is_written) != REDIS_OK)
         return lost(redis, ret_error);
     if (!is_written)
