@@ -43,8 +43,7 @@ static void logfile_set_broken(struct logfile *log, uint64_t at)
 static bool logfile_parse(struct bytes block, size_t at, struct part *ret_part)
 {
     const char *data = block.data + at;
-    size_t room = block.size - at, header = HEADER_SIZE;
-    uint32_t sum;
+    size_t room = block.size - at;
 
     if (room < HEADER_SIZE)
         return false;
@@ -52,6 +51,7 @@ static bool logfile_parse(struct bytes block, size_t at, struct part *ret_part)
     ret_part->kind = (enum record_kind)(uint8_t)data[6];
     if (ret_part->kind == RECORD_NONE || ret_part->kind >= RECORD_KINDS)
         return false;
+    size_t header = HEADER_SIZE;
     if (ret_part->kind >= RECORD_RECYCLED) {
         header = RECYCLED_HEADER_SIZE;
         ret_part->kind = (enum record_kind)(ret_part->kind - RECORD_RECYCLED + RECORD_FULL);
@@ -60,15 +60,13 @@ static bool logfile_parse(struct bytes block, size_t at, struct part *ret_part)
     if (ret_part->size > room)
         return false;
     ret_part->body.data = data + header;
-    sum = checksum_crc32c(0, data + 6, ret_part->size - 6);
+    uint32_t sum = checksum_crc32c(0, data + 6, ret_part->size - 6);
     return get_le(data, 4) == (uint32_t)((sum >> 15 | sum << 17) + SUM_MASK);
 }
 
 /* The write whose head is known is whole. */
 static void logfile_finish(struct logfile *log)
 {
-    uint64_t number, count;
-
     const bool was_whole = !log->has_loss;
 
     log->records++;
@@ -76,8 +74,8 @@ static void logfile_finish(struct logfile *log)
     if (log->kind_ == LOGFILE_CHANGES || log->head_size_ < LOGFILE_HEAD_SIZE) {
         log->has_loss |= log->was_broken_;
     } else {
-        number = get_le(log->head_, 8);
-        count = get_le(log->head_ + 8, 4);
+        uint64_t number = get_le(log->head_, 8);
+        uint64_t count = get_le(log->head_ + 8, 4);
         if (log->was_broken_ && (!log->next || number > log->next)) {
             log->has_loss = true;
             log->lost += log->next ? number - log->next : 1;
@@ -142,16 +140,15 @@ static void logfile_note_hole(struct logfile *log, uint64_t at)
 
 void logfile_add(struct logfile *log, struct bytes block)
 {
-    size_t at = 0;
-    struct part part;
-
     log->is_block_broken_ = false;
+    size_t at = 0;
     while (at < block.size) {
         if (logfile_is_zero(block.data + at, block.size - at)) {
             if (block.size - at >= HEADER_SIZE)
                 logfile_note_hole(log, log->offset_ + at);
             break; /* room at the end of a block, or of a file that was made larger ahead */
         }
+        struct part part;
         if (logfile_parse(block, at, &part)) {
             logfile_take(log, &part, log->offset_ + at);
             at += part.size;

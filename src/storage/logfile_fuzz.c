@@ -17,11 +17,10 @@ static void make_sums_fit(char *data, size_t size)
 
     while (size - at >= HEADER) {
         size_t part = HEADER + get_le(data + at + 4, 2);
-        uint32_t sum;
 
         if (part > size - at)
             return;
-        sum = checksum_crc32c(0, data + at + 6, part - 6);
+        uint32_t sum = checksum_crc32c(0, data + at + 6, part - 6);
         put_le(data + at, (uint32_t)((sum >> 15 | sum << 17) + 0xa282ead8u), 4);
         at += part;
     }
@@ -29,16 +28,14 @@ static void make_sums_fit(char *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct logfile log;
-    char *copy;
-
     if (size < 1)
         return 0;
-    copy = malloc(size);
+    char *copy = malloc(size);
     assert(copy);
     memcpy(copy, data + 1, size - 1);
     if (data[0] & 1)
         make_sums_fit(copy, size - 1);
+    struct logfile log;
     logfile_begin(&log, data[0] & 2 ? LOGFILE_CHANGES : LOGFILE_WRITES, data[0] & 4 ? 9 : 0);
     for (size_t at = 0; at < size - 1; at += LOGFILE_BLOCK)
         logfile_add(&log, (struct bytes){copy + at, size - 1 - at < LOGFILE_BLOCK ? size - 1 - at

@@ -18,11 +18,10 @@ enum { HEADER = 7, WRITES = 12, FULL = 1, FIRST = 2, MIDDLE = 3, LAST = 4 };
 static void append_part(struct buffer *log, unsigned kind, const char *data, size_t size)
 {
     char header[HEADER];
-    uint32_t sum;
 
     header[6] = (char)kind;
     put_le(header + 4, size, 2);
-    sum = checksum_crc32c(checksum_crc32c(0, header + 6, 1), data, size);
+    uint32_t sum = checksum_crc32c(checksum_crc32c(0, header + 6, 1), data, size);
     put_le(header, (uint32_t)((sum >> 15 | sum << 17) + 0xa282ead8u), 4);
     buffer_append(log, header, sizeof(header));
     buffer_append(log, data, size);
@@ -31,14 +30,15 @@ static void append_part(struct buffer *log, unsigned kind, const char *data, siz
 /* As RocksDB splits a write over blocks. */
 static void append_write(struct buffer *log, uint64_t number, uint32_t count, size_t size)
 {
-    char *data = calloc(1, size), zeros[HEADER] = {0};
-    size_t at = 0;
+    char *data = calloc(1, size);
 
     assert_non_null(data);
     put_le(data, number, 8);
     put_le(data + 8, count, 4);
     for (size_t i = LOGFILE_HEAD_SIZE; i < size; i++)
         data[i] = (char)('a' + i % 26);
+    char zeros[HEADER] = {0};
+    size_t at = 0;
     for (bool is_first = true; is_first || at < size; is_first = false) {
         size_t room = LOGFILE_BLOCK - log->size % LOGFILE_BLOCK, part = size - at;
 
@@ -87,10 +87,9 @@ static void test_whole(void **state)
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
         size_t ends[WRITES];
         struct buffer log;
-        struct logfile found;
 
         make_log(&log, sizes[i], ends);
-        found = logfile_look(buffer_bytes(&log), 0);
+        struct logfile found = logfile_look(buffer_bytes(&log), 0);
         assert_true(found.records == WRITES && found.next == 100 + 3 * WRITES);
         assert_false(found.is_broken || found.has_loss);
         buffer_deinit(&log);
@@ -101,11 +100,11 @@ static void test_whole(void **state)
 
 static void test_cut_anywhere(void **state)
 {
-    size_t ends[WRITES], whole = 0;
-    struct buffer log;
-
     (void)state;
+    size_t ends[WRITES];
+    struct buffer log;
     make_log(&log, 150, ends);
+    size_t whole = 0;
     for (size_t size = 0; size <= log.size; size++) {
         struct logfile found = logfile_look((struct bytes){log.data, size}, 0);
 
@@ -123,17 +122,16 @@ static void test_cut_anywhere(void **state)
 /* In the last write it is a torn end, in all others a loss of that write. */
 static void change_anywhere(size_t write_size, size_t step)
 {
-    size_t ends[WRITES], hit = 0;
+    size_t ends[WRITES];
     struct buffer log;
 
     make_log(&log, write_size, ends);
+    size_t hit = 0;
     for (size_t at = 0; at < log.size; at += step) {
-        struct logfile found;
-
         while (ends[hit] <= at)
             hit++;
         log.data[at] ^= (char)(1 << at % 8);
-        found = logfile_look(buffer_bytes(&log), 0);
+        struct logfile found = logfile_look(buffer_bytes(&log), 0);
         log.data[at] ^= (char)(1 << at % 8);
         assert_true(found.is_broken);
         assert_true(found.broken_at >= (hit ? ends[hit - 1] : 0) && found.broken_at < ends[hit]);
@@ -159,16 +157,15 @@ static void test_change_anywhere(void **state)
 /* A crash, a start that went on with a new log, another crash. */
 static void test_torn_end_before_another_log(void **state)
 {
-    size_t ends[WRITES];
-    struct buffer log, next;
-    struct logfile first, second;
-
     (void)state;
+    size_t ends[WRITES];
+    struct buffer log;
     make_log(&log, 150, ends);
-    first = logfile_look((struct bytes){log.data, log.size - 5}, 0);
+    struct logfile first = logfile_look((struct bytes){log.data, log.size - 5}, 0);
+    struct buffer next;
     buffer_init(&next);
     append_write(&next, first.next, 3, 50);
-    second = logfile_look(buffer_bytes(&next), first.next);
+    struct logfile second = logfile_look(buffer_bytes(&next), first.next);
     assert_true(first.is_broken && !first.has_loss);
     assert_false(second.is_broken || second.has_loss);
     buffer_deinit(&next);
@@ -177,14 +174,12 @@ static void test_torn_end_before_another_log(void **state)
 
 static void test_zeros(void **state)
 {
+    (void)state;
     size_t ends[WRITES];
     struct buffer log;
-    struct logfile found;
-
-    (void)state;
     make_log(&log, 150, ends);
     memset(buffer_reserve(&log, 5000), 0, 5000); /* made larger ahead */
-    found = logfile_look((struct bytes){log.data, log.size + 5000}, 0);
+    struct logfile found = logfile_look((struct bytes){log.data, log.size + 5000}, 0);
     assert_false(found.is_broken || found.has_loss);
     buffer_deinit(&log);
     make_log(&log, 9000, ends);

@@ -147,12 +147,12 @@ static void memory_encode_row(struct memory_storage *memory, struct buffer *to,
                               struct record_key key, const struct storage_write *write)
 {
     struct tree_node *node = write->is_touch ? tree_find(&memory->rows, key) : NULL;
-    struct buffer touch;
 
     if (!node) {
         record_row_encode(to, key, write->timer);
         return;
     }
+    struct buffer touch;
     buffer_init(&touch);
     record_touch_encode(&touch, key, write->timer);
     if (buffer_failed(&touch))
@@ -197,13 +197,13 @@ static bool memory_apply_write(struct memory_storage *memory, struct memory_comm
 static bool memory_trim_names(struct memory_storage *memory, struct memory_commit *commit,
                               const struct tree_node *node)
 {
-    struct name_walk walk = {0};
     struct timer view;
-    struct name name;
 
     if (record_row_decode(node->key, tree_node_value(node), &view, NULL))
         return true;
+    struct name_walk walk = {0};
     walk.timer = &view;
+    struct name name;
     while (name_next(&walk, &name))
         if (!memory_set(commit, &memory->names, record_name_key(name.hash, view.id.serial), NULL))
             return false;
@@ -222,9 +222,9 @@ static bool memory_apply_trim(struct memory_storage *memory, struct memory_commi
         const struct storage_position position = record_row_position(node->key);
         const struct record_key key = record_pointer_key(partition, position.serial);
         struct tree_node *pointer = tree_find(&memory->pointers, key);
-        struct record_pointer leads;
 
         at = node->key;
+        struct record_pointer leads;
         if (pointer && !record_pointer_decode(key, tree_node_value(pointer), &leads, NULL) &&
             leads.at.ms == position.at.ms && !memory_set(commit, &memory->pointers, key, NULL))
             return false;
@@ -248,17 +248,16 @@ static enum error_code memory_read_meta(struct memory_storage *memory, uint16_t 
 static bool memory_apply_batch(struct memory_storage *memory, struct memory_commit *commit,
                                const struct storage_batch *batch, struct buffer *scratch)
 {
-    struct storage_meta old, meta;
-
     for (size_t i = 0; i < batch->write_count; i++) {
         assert(batch->writes[i].timer->id.partition == batch->partition);
         if (!memory_apply_write(memory, commit, &batch->writes[i], scratch))
             return false;
     }
+    struct storage_meta old;
     if (memory_read_meta(memory, batch->partition, &old, NULL) ||
         !memory_apply_trim(memory, commit, batch->partition, old.trim, batch->meta.trim))
         return false;
-    meta = batch->meta;
+    struct storage_meta meta = batch->meta;
     meta.pending = old.pending + (uint64_t)record_pending_change(batch);
     record_meta_encode(scratch, batch->partition, &meta);
     return memory_put(commit, &memory->metas, memory_meta_key(batch->partition), scratch);
@@ -270,12 +269,11 @@ static enum error_code memory_commit(struct storage *storage, struct storage_bat
     struct memory_storage *memory = memory_of(storage);
     struct memory_commit *commit = calloc(1, sizeof(*commit));
     struct buffer scratch;
-    enum error_code code;
     bool is_applied = commit != NULL;
 
     buffer_init(&scratch);
     pthread_mutex_lock(&memory->lock);
-    code = memory_fault_hits(&memory->commit_fault);
+    enum error_code code = memory_fault_hits(&memory->commit_fault);
     for (size_t i = 0; i < count && is_applied && !code; i++) {
         assert(batches[i]->partition < memory->partition_count);
         is_applied = memory_apply_batch(memory, commit, batches[i], &scratch);
@@ -311,14 +309,13 @@ static enum error_code memory_scan(struct storage *storage, const struct storage
     struct memory_storage *memory = memory_of(storage);
     struct record_key at = record_row_key(scan->partition, scan->from);
     const struct record_key end = record_row_key(scan->partition, scan->to);
-    struct page_builder builder;
-    struct tree_node *node;
-    enum error_code code;
 
     assert(scan->partition < memory->partition_count && scan->rows_max);
+    struct page_builder builder;
     page_builder_init(&builder, scan, (struct wall){0});
     pthread_mutex_lock(&memory->lock);
-    code = memory_fault_hits(&memory->read_fault);
+    enum error_code code = memory_fault_hits(&memory->read_fault);
+    struct tree_node *node;
     while (!code && !page_builder_is_full(&builder) && (node = tree_find_from(&memory->rows, at)) &&
            record_key_before(node->key, end)) {
         at = node->key;
@@ -358,17 +355,17 @@ static enum error_code memory_find_locked(struct memory_storage *memory, const s
 {
     const struct record_key key = memory_row_key_of(memory, id);
     struct tree_node *node = tree_find(&memory->rows, key);
-    struct timer view, *timer;
 
     if (!node)
         return tree_find(&memory->quarantine, key) ? ERROR_CORRUPT : ERROR_NOT_FOUND;
+    struct timer view;
     if (record_row_decode(key, tree_node_value(node), &view, NULL)) {
         memory_set_aside(memory, key);
         return ERROR_CORRUPT;
     }
     if (!timer_id_equal(&view.id, id))
         return ERROR_NOT_FOUND;
-    timer = timer_copy(&view, &view.texts);
+    struct timer *timer = timer_copy(&view, &view.texts);
     if (!timer)
         return ERROR_NO_MEMORY;
     *ret_timer = timer;
@@ -379,12 +376,11 @@ static enum error_code memory_find(struct storage *storage, const struct timer_i
                                    struct timer **ret_timer, struct error *ret_error)
 {
     struct memory_storage *memory = memory_of(storage);
-    enum error_code code;
 
     if (id->partition >= memory->partition_count)
         return error_set(ret_error, ERROR_NOT_FOUND, "find: no such partition");
     pthread_mutex_lock(&memory->lock);
-    code = memory_fault_hits(&memory->read_fault);
+    enum error_code code = memory_fault_hits(&memory->read_fault);
     if (!code)
         code = memory_find_locked(memory, id, ret_timer);
     pthread_mutex_unlock(&memory->lock);
@@ -397,14 +393,14 @@ static enum error_code memory_lookup_locked(struct memory_storage *memory,
                                             struct timer_id *ids, size_t *ret_count)
 {
     struct record_key key = {lookup->name, UINT64_MAX - lookup->serial_below};
-    struct tree_node *node;
-    struct record_name name;
 
     if (lookup->serial_below != UINT64_MAX)
         key = record_key_after(key);
     *ret_count = 0;
+    struct tree_node *node;
     while (*ret_count < lookup->count_max && (node = tree_find_from(&memory->names, key)) &&
            node->key.high == lookup->name) {
+        struct record_name name;
         if (record_name_decode(node->key, tree_node_value(node), &name, NULL))
             return ERROR_CORRUPT;
         if (name.id.partition == lookup->partition)
@@ -419,14 +415,13 @@ static enum error_code memory_lookup(struct storage *storage, const struct stora
 {
     struct memory_storage *memory = memory_of(storage);
     struct timer_id *ids = malloc(lookup->count_max * sizeof(*ids));
-    enum error_code code;
-    size_t count = 0;
 
     assert(lookup->partition < memory->partition_count && lookup->count_max);
     if (!ids)
         return error_set(ret_error, ERROR_NO_MEMORY, "lookup");
     pthread_mutex_lock(&memory->lock);
-    code = memory_fault_hits(&memory->read_fault);
+    enum error_code code = memory_fault_hits(&memory->read_fault);
+    size_t count = 0;
     if (!code)
         code = memory_lookup_locked(memory, lookup, ids, &count);
     pthread_mutex_unlock(&memory->lock);
@@ -442,11 +437,10 @@ static enum error_code memory_load_meta(struct storage *storage, uint16_t partit
                                         struct storage_meta *ret_meta, struct error *ret_error)
 {
     struct memory_storage *memory = memory_of(storage);
-    enum error_code code;
 
     assert(partition < memory->partition_count);
     pthread_mutex_lock(&memory->lock);
-    code = memory_read_meta(memory, partition, ret_meta, ret_error);
+    enum error_code code = memory_read_meta(memory, partition, ret_meta, ret_error);
     pthread_mutex_unlock(&memory->lock);
     return code;
 }
@@ -460,13 +454,13 @@ static enum error_code memory_load_tenant_counts(struct storage *storage, uint16
     struct record_key at = record_row_key(partition, (struct storage_position){{0}, 0});
     const struct record_key end =
         record_row_key(partition, (struct storage_position){WALL_NEVER, 0});
-    struct tree_node *node;
-    struct timer view;
-    bool is_counted = true;
 
     pthread_mutex_lock(&memory->lock);
+    struct tree_node *node;
+    bool is_counted = true;
     while (is_counted && (node = tree_find_from(&memory->rows, at)) &&
            record_key_before(node->key, end)) {
+        struct timer view;
         if (!record_row_decode(node->key, tree_node_value(node), &view, NULL) &&
             !timer_is_final(view.state))
             is_counted = tenant_counts_add(tenant_counts, view.texts.tenant, 1);
@@ -567,10 +561,9 @@ void memory_storage_crash(struct storage *storage, size_t kept)
 size_t memory_storage_held(const struct storage *storage)
 {
     struct memory_storage *memory = memory_of(storage);
-    size_t count;
 
     pthread_mutex_lock(&memory->lock);
-    count = memory->commit_count;
+    size_t count = memory->commit_count;
     pthread_mutex_unlock(&memory->lock);
     return count;
 }
@@ -596,10 +589,9 @@ void memory_storage_fail_read(struct storage *storage, size_t n, enum error_code
 bool memory_storage_damage(struct storage *storage, const struct timer_id *id)
 {
     struct memory_storage *memory = memory_of(storage);
-    struct tree_node *node;
 
     pthread_mutex_lock(&memory->lock);
-    node = tree_find(&memory->rows, memory_row_key_of(memory, id));
+    struct tree_node *node = tree_find(&memory->rows, memory_row_key_of(memory, id));
     if (node)
         node->data[node->size / 2] ^= 1;
     pthread_mutex_unlock(&memory->lock);
@@ -617,11 +609,11 @@ static size_t memory_check_names(const struct memory_storage *memory, const stru
     while (name_next(&walk, &name)) {
         struct record_key key = record_name_key(name.hash, timer->id.serial);
         struct tree_node *node = tree_find(&memory->names, key);
-        struct record_name entry;
 
         if (name.kind == NAME_WATCH && timer_is_final(timer->state))
             continue;
         count++;
+        struct record_name entry;
         assert(node && !record_name_decode(key, tree_node_value(node), &entry, NULL));
         assert(timer_id_equal(&entry.id, &timer->id) && entry.ended.ms == timer->ended.ms);
     }
@@ -631,8 +623,6 @@ static size_t memory_check_names(const struct memory_storage *memory, const stru
 void memory_storage_check(const struct storage *storage)
 {
     struct memory_storage *memory = memory_of(storage);
-    size_t name_count = 0;
-    struct record_key at = {0};
 
     pthread_mutex_lock(&memory->lock);
     tree_check(&memory->rows);
@@ -640,21 +630,21 @@ void memory_storage_check(const struct storage *storage)
     tree_check(&memory->names);
     tree_check(&memory->metas);
     tree_check(&memory->quarantine);
+    size_t name_count = 0;
+    struct record_key at = {0};
     /* Every timer away from its first position is found by a pointer, and by one alone. */
     for (struct tree_node *node; (node = tree_find_from(&memory->rows, at));
          at = record_key_after(node->key)) {
-        struct record_key key;
-        struct tree_node *pointer;
-        struct record_pointer leads;
         struct timer view;
 
         if (record_row_decode(node->key, tree_node_value(node), &view, NULL))
             continue;
         name_count += memory_check_names(memory, &view);
-        key = record_pointer_key(view.id.partition, view.id.serial);
-        pointer = tree_find(&memory->pointers, key);
+        struct record_key key = record_pointer_key(view.id.partition, view.id.serial);
+        struct tree_node *pointer = tree_find(&memory->pointers, key);
         assert((view.at.ms != view.id.first.ms) == (pointer != NULL));
         if (pointer) {
+            struct record_pointer leads;
             assert(!record_pointer_decode(key, tree_node_value(pointer), &leads, NULL));
             assert(leads.at.ms == view.at.ms && leads.ended.ms == view.ended.ms);
         }
@@ -666,11 +656,10 @@ void memory_storage_check(const struct storage *storage)
     for (struct tree_node *node; (node = tree_find_from(&memory->pointers, at));
          at = record_key_after(node->key)) {
         struct record_pointer leads;
-        struct record_key row;
 
         assert(!record_pointer_decode(node->key, tree_node_value(node), &leads, NULL));
-        row = record_row_key((uint16_t)node->key.high,
-                             (struct storage_position){leads.at, node->key.low});
+        struct record_key row = record_row_key((uint16_t)node->key.high,
+                                               (struct storage_position){leads.at, node->key.low});
         assert(tree_find(&memory->rows, row) || tree_find(&memory->quarantine, row));
     }
     pthread_mutex_unlock(&memory->lock);

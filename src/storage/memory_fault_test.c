@@ -53,11 +53,9 @@ static bool was_hit(void)
 
 static void test_create(void **state)
 {
-    struct storage *storage;
-
     (void)state;
     fail_at(1);
-    storage = memory_storage_create(1);
+    struct storage *storage = memory_storage_create(1);
     assert_true(was_hit());
     assert_null(storage);
 }
@@ -76,16 +74,14 @@ static void test_commits(void **state)
     model_init(model, seed);
     for (uint64_t i = 0; i < 40; i++) {
         struct model_commit commit;
-        size_t n = 1;
-        bool was;
 
         model_next(model, &commit);
         model_replay(before, seed, i);
+        size_t n = 1;
+        bool was;
         do {
-            enum error_code code;
-
             fail_at(n++);
-            code = storage_commit(storage, commit.pointers, commit.count, NULL);
+            enum error_code code = storage_commit(storage, commit.pointers, commit.count, NULL);
             was = was_hit();
             assert_int_equal(code, was ? ERROR_NO_MEMORY : ERROR_NONE);
             if (was && n % 7 == 0)
@@ -106,23 +102,21 @@ static void test_reads(void **state)
 {
     struct storage *storage = memory_storage_create(1);
     struct storage_scan scan = {.to = {WALL_NEVER, 0}, .rows_max = 50, .bytes_max = SIZE_MAX};
-    struct storage_page page;
-    struct timer *timer;
-    size_t n = 1;
-    bool was;
 
     (void)state;
     assert_non_null(storage);
+    struct timer *timer;
     for (uint64_t i = 1; i <= 40; i++) {
         timer = testing_timer(0, i, 1000);
         testing_write(storage, timer, 0, (struct storage_meta){0});
         timer_free(timer);
     }
+    struct storage_page page;
+    size_t n = 1;
+    bool was;
     do {
-        enum error_code code;
-
         fail_at(n++);
-        code = storage_scan(storage, &scan, &page, NULL);
+        enum error_code code = storage_scan(storage, &scan, &page, NULL);
         was = was_hit();
         assert_int_equal(code, was ? ERROR_NO_MEMORY : ERROR_NONE);
     } while (was);

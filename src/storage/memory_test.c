@@ -29,10 +29,10 @@ static void write_one(struct storage *storage, uint64_t serial)
 static void assert_memory_count(struct storage *storage, size_t count)
 {
     struct storage_page page = testing_scan_all(storage, 0, STORAGE_SCAN_ALL, 100);
-    struct storage_meta meta;
 
     assert_int_equal(page.count, count);
     storage_page_free(&page);
+    struct storage_meta meta;
     assert_int_equal(storage_load_meta(storage, 0, &meta, NULL), ERROR_NONE);
     assert_int_equal(meta.pending, count);
 }
@@ -78,10 +78,10 @@ static void test_failing_commits(void **state)
     struct storage_write write = {.timer = timer};
     struct storage_batch batch = {.writes = &write, .write_count = 1};
     struct storage_batch *const batches[] = {&batch};
-    struct error error;
 
     memory_storage_fail_commit(storage, 2, ERROR_DISK_FULL);
     write_one(storage, 1);
+    struct error error;
     assert_int_equal(storage_commit(storage, batches, 1, &error), ERROR_DISK_FULL);
     assert_int_equal(error.code, ERROR_DISK_FULL);
     assert_memory_count(storage, 1);
@@ -98,13 +98,13 @@ static void test_failing_reads(void **state)
     struct storage *storage = *state;
     struct timer_id id = {{1000}, 0, 1};
     struct storage_scan scan = {.to = {WALL_NEVER, 0}, .rows_max = 1, .bytes_max = 1};
-    struct storage_page page;
-    struct timer *timer;
 
     write_one(storage, 1);
     memory_storage_fail_read(storage, 3, ERROR_IO);
+    struct timer *timer;
     assert_int_equal(storage_find(storage, &id, &timer, NULL), ERROR_NONE);
     timer_free(timer);
+    struct storage_page page;
     assert_int_equal(storage_scan(storage, &scan, &page, NULL), ERROR_NONE);
     storage_page_free(&page);
     testing_assert_not_found(storage, &id, ERROR_IO);

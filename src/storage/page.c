@@ -7,11 +7,10 @@
 static bool page_reserve_one(struct page_builder *builder)
 {
     size_t capacity = builder->capacity ? 2 * builder->capacity : 16;
-    struct timer **timers;
 
     if (builder->page.count < builder->capacity)
         return true;
-    timers = realloc(builder->page.timers, capacity * sizeof(*timers));
+    struct timer **timers = realloc(builder->page.timers, capacity * sizeof(*timers));
     if (!timers)
         return false;
     builder->page.timers = timers;
@@ -22,7 +21,7 @@ static bool page_reserve_one(struct page_builder *builder)
 enum error_code page_builder_add(struct page_builder *builder, struct record_key key,
                                  struct bytes value)
 {
-    struct timer view, *timer;
+    struct timer view;
     enum error_code code = record_row_decode(key, value, &view, NULL);
 
     assert(!page_builder_is_full(builder));
@@ -32,7 +31,7 @@ enum error_code page_builder_add(struct page_builder *builder, struct record_key
         (builder->scan->kind == STORAGE_SCAN_LIVE ||
          (view.ended.ms < builder->over_before.ms && !storage_is_dead_letter(&view))))
         return ERROR_NONE;
-    timer = page_reserve_one(builder) ? timer_copy(&view, &view.texts) : NULL;
+    struct timer *timer = page_reserve_one(builder) ? timer_copy(&view, &view.texts) : NULL;
     if (!timer)
         return ERROR_NO_MEMORY;
     builder->page.timers[builder->page.count++] = timer;

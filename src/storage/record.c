@@ -125,11 +125,11 @@ void record_row_encode(struct buffer *to, struct record_key key, const struct ti
     const struct storage_position position = record_row_position(key);
     const struct timer_texts *texts = &timer->texts;
     const bool is_over = timer_is_final(timer->state);
-    unsigned flags = 0;
     char *begin = buffer_reserve(to, record_row_size(timer)), *at = begin;
 
     if (!begin)
         return;
+    unsigned flags = 0;
     if (timer->id.first.ms != position.at.ms)
         flags |= ROW_HAS_FIRST;
     if (timer->due.ms != position.at.ms)
@@ -185,14 +185,12 @@ struct reader {
 
 static uint64_t record_read_le(struct reader *reader, size_t width)
 {
-    uint64_t value;
-
     if ((size_t)(reader->end - reader->at) < width) {
         reader->failed = true;
         reader->at = reader->end;
         return 0;
     }
-    value = get_le(reader->at, width);
+    uint64_t value = get_le(reader->at, width);
     reader->at += width;
     return value;
 }
@@ -256,11 +254,10 @@ static bool record_read_texts(struct reader *reader, enum timer_state state,
 static bool record_read_row(struct reader *reader, struct record_key key, struct timer *view)
 {
     const struct wall at = record_row_position(key).at;
-    unsigned state, flags;
 
     reader->at += 1; /* the version */
-    state = (unsigned)record_read_le(reader, 1);
-    flags = (unsigned)record_read_le(reader, 1);
+    unsigned state = (unsigned)record_read_le(reader, 1);
+    unsigned flags = (unsigned)record_read_le(reader, 1);
     if (state >= STATE_COUNT || flags > ROW_FLAGS)
         return false;
     *view = (struct timer){
@@ -297,12 +294,11 @@ enum error_code record_row_decode(struct record_key key, struct bytes value, str
 {
     enum error_code code =
         record_check(key, value, RECORD_VERSION, ROW_HEAD_SIZE + SUM_SIZE, ret_error);
-    struct reader reader;
-    struct timer view;
 
     if (code)
         return code;
-    reader = (struct reader){value.data, value.data + value.size - SUM_SIZE, false};
+    struct reader reader = {value.data, value.data + value.size - SUM_SIZE, false};
+    struct timer view;
     if (!record_read_row(&reader, key, &view))
         return error_set(ret_error, ERROR_CORRUPT, "a record that makes no sense");
     *ret_view = view;
@@ -372,11 +368,10 @@ enum error_code record_pointer_decode(struct record_key key, struct bytes value,
                                       struct record_pointer *ret_pointer, struct error *ret_error)
 {
     enum error_code code = record_check(key, value, RECORD_VERSION, POINTER_SIZE, ret_error);
-    struct record_pointer pointer;
 
     if (code)
         return code;
-    pointer = (struct record_pointer){{get_le(value.data + 1, 8)}, {get_le(value.data + 9, 8)}};
+    struct record_pointer pointer = {{get_le(value.data + 1, 8)}, {get_le(value.data + 9, 8)}};
     if (value.size != POINTER_SIZE || !pointer.at.ms || pointer.at.ms > RECORD_AT_MAX)
         return error_set(ret_error, ERROR_CORRUPT, "a pointer that makes no sense");
     *ret_pointer = pointer;
@@ -404,10 +399,10 @@ enum error_code record_name_decode(struct record_key key, struct bytes value,
                                    struct record_name *ret_name, struct error *ret_error)
 {
     enum error_code code = record_check(key, value, RECORD_VERSION, NAME_SIZE, ret_error);
-    struct record_name name;
 
     if (code)
         return code;
+    struct record_name name;
     name.id.partition = (uint16_t)get_le(value.data + 1, 2);
     name.id.first.ms = get_le(value.data + 3, 8);
     name.id.serial = UINT64_MAX - key.low;
@@ -449,14 +444,13 @@ enum error_code record_meta_decode(uint16_t partition, struct bytes value,
     enum error_code code =
         record_check(record_meta_key(partition), value,
                      is_short ? RECORD_VERSION : RECORD_META_VERSION, size, ret_error);
-    struct storage_meta meta;
 
     if (code)
         return code;
-    meta = (struct storage_meta){.epoch = get_le(value.data + 1, 8),
-                                 .watermark = {get_le(value.data + 9, 8)},
-                                 .trim = {get_le(value.data + 17, 8)},
-                                 .pending = get_le(value.data + 25, 8)};
+    struct storage_meta meta = {.epoch = get_le(value.data + 1, 8),
+                                .watermark = {get_le(value.data + 9, 8)},
+                                .trim = {get_le(value.data + 17, 8)},
+                                .pending = get_le(value.data + 25, 8)};
     if (!is_short && value.size == size) {
         meta.placed.ms = get_le(value.data + 33, 8);
         meta.over_to.ms = get_le(value.data + 41, 8);
@@ -555,11 +549,11 @@ bool record_name_next(struct record_name_walk *walk, enum record_name_change *re
                       struct record_key *ret_key, struct record_name *ret_name)
 {
     const struct timer *timer = walk->write->timer;
-    struct name name;
 
     if (walk->step_ == NAMES_BEGIN)
         record_begin_step(walk, record_first_step(walk->write));
     while (walk->step_ != NAMES_NONE) {
+        struct name name;
         if (!name_next(&walk->names_, &name)) {
             record_begin_step(walk, walk->step_ == NAMES_OLD_WATCH ? NAMES_NEW_WATCH : NAMES_NONE);
             continue;

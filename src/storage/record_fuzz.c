@@ -18,13 +18,13 @@ static void assert_same(struct buffer *again, struct bytes value)
 
 static void try_row(struct record_key key, struct bytes value)
 {
-    struct timer view, *timer;
-    struct buffer again;
+    struct timer view;
 
     if (record_row_decode(key, value, &view, NULL))
         return;
-    timer = timer_copy(&view, &view.texts);
+    struct timer *timer = timer_copy(&view, &view.texts);
     assert(timer);
+    struct buffer again;
     buffer_init(&again);
     record_row_encode(&again, key, timer);
     assert_same(&again, value);
@@ -34,10 +34,10 @@ static void try_row(struct record_key key, struct bytes value)
 static void try_pointer(struct record_key key, struct bytes value)
 {
     struct record_pointer pointer;
-    struct buffer again;
 
     if (record_pointer_decode(key, value, &pointer, NULL))
         return;
+    struct buffer again;
     buffer_init(&again);
     record_pointer_encode(&again, key, pointer);
     assert_same(&again, value);
@@ -46,10 +46,10 @@ static void try_pointer(struct record_key key, struct bytes value)
 static void try_name(struct record_key key, struct bytes value)
 {
     struct record_name name;
-    struct buffer again;
 
     if (record_name_decode(key, value, &name, NULL))
         return;
+    struct buffer again;
     buffer_init(&again);
     record_name_encode(&again, key, &name);
     assert_same(&again, value);
@@ -58,10 +58,10 @@ static void try_name(struct record_key key, struct bytes value)
 static void try_meta(struct record_key key, struct bytes value)
 {
     struct storage_meta meta;
-    struct buffer again;
 
     if (record_meta_decode((uint16_t)key.low, value, &meta, NULL))
         return;
+    struct buffer again;
     buffer_init(&again);
     record_meta_encode(&again, (uint16_t)key.low, &meta);
     assert_same(&again, value);
@@ -70,11 +70,11 @@ static void try_meta(struct record_key key, struct bytes value)
 static void try_number(struct record_key key, struct bytes value)
 {
     struct bytes name = {(char *)&key, key.low % 16};
-    struct buffer again;
     uint64_t number;
 
     if (record_number_decode(name, value, &number, NULL))
         return;
+    struct buffer again;
     buffer_init(&again);
     record_number_encode(&again, name, number);
     assert_same(&again, value);
@@ -84,22 +84,25 @@ static void try_number(struct record_key key, struct bytes value)
 static void try_touch(struct record_key key, struct bytes value)
 {
     const struct timer_texts texts = {.target = BYTES("http://a/"), .payload = BYTES("{}")};
-    struct timer *timer = timer_alloc(&texts), view;
-    struct buffer row, touched, again;
+    struct timer *timer = timer_alloc(&texts);
 
     assert(timer);
     timer->id = (struct timer_id){record_row_position(key).at, (uint16_t)(key.high >> 48), key.low};
     timer->due = timer->at = timer->id.first;
+    struct buffer row;
     buffer_init(&row);
+    struct buffer touched;
     buffer_init(&touched);
     record_row_encode(&row, key, timer);
     record_touch_apply(&touched, key, buffer_bytes(&row), value);
+    struct timer view;
     if (record_row_decode(key, buffer_bytes(&touched), &view, NULL)) {
         assert(touched.size == row.size + value.size + 1);
     } else {
         assert(view.due.ms > view.at.ms && bytes_equal(view.texts.payload, texts.payload));
         timer->due = view.due;
         timer->version = view.version;
+        struct buffer again;
         buffer_init(&again);
         record_row_encode(&again, key, timer);
         assert_same(&again, buffer_bytes(&touched));
@@ -133,21 +136,16 @@ static void seal(struct record_key key, char *value, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct record_key key;
-    struct bytes value;
-    unsigned kind;
-    char *copy;
-
     if (size < 17)
         return 0;
-    kind = data[0] & 16 ? 5 : data[0] & 8 ? 4 : data[0] & 3;
-    key = (struct record_key){get_be(data + 1, 8), get_be(data + 9, 8)};
+    unsigned kind = data[0] & 16 ? 5 : data[0] & 8 ? 4 : data[0] & 3;
+    struct record_key key = {get_be(data + 1, 8), get_be(data + 9, 8)};
     /* In a block of its own size, so that a read past its end is seen. */
-    copy = malloc(size - 17);
+    char *copy = malloc(size - 17);
     if (!copy)
         return 0;
     memcpy(copy, data + 17, size - 17);
-    value = (struct bytes){copy, size - 17};
+    struct bytes value = {copy, size - 17};
     if ((data[0] & 4) && value.size >= 4)
         seal(summed_key(kind, key), copy, value.size);
     if (kind == 0)

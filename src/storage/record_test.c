@@ -80,12 +80,12 @@ static void test_golden_rows(void **state)
     struct timer *timer = golden_timer();
     const struct timer_texts plain = {.target = BYTES("http://a/"), .payload = BYTES("{}")};
     struct timer *usual = timer_alloc(&plain);
-    struct buffer buffer;
 
     (void)state;
     assert_non_null(usual);
     assert_true(record_key_of(timer).high == 0x0708010203040508 &&
                 record_key_of(timer).low == timer->id.serial);
+    struct buffer buffer;
     buffer_init(&buffer);
     record_row_encode(&buffer, record_key_of(timer), timer);
     assert_golden(&buffer, GOLDEN_ROW);
@@ -114,9 +114,9 @@ static void test_golden_rows(void **state)
 static void test_golden_others(void **state)
 {
     const struct storage_meta meta = {1, {2}, {3}, 4, {5}, {6}}, small = {1, {2}, {3}, 4, {0}, {0}};
-    struct buffer buffer;
 
     (void)state;
+    struct buffer buffer;
     buffer_init(&buffer);
     record_pointer_encode(&buffer, record_pointer_key(5, 6), (struct record_pointer){{7}, {8}});
     assert_golden(&buffer, GOLDEN_POINTER);
@@ -132,13 +132,13 @@ static void test_golden_others(void **state)
 
 static void assert_decodes(struct record_key key, struct bytes value, const struct timer *expected)
 {
-    struct timer view, *timer;
+    struct timer view;
     struct error error;
 
     if (record_row_decode(key, value, &view, &error))
         fail_msg("%s", error.text);
     assert_true(record_row_is_over(value) == timer_is_final(expected->state));
-    timer = timer_copy(&view, &view.texts);
+    struct timer *timer = timer_copy(&view, &view.texts);
     assert_non_null(timer);
     testing_assert_timer(timer, expected, record_row_position(key).at);
     timer_free(timer);
@@ -149,11 +149,11 @@ static void test_round_trip(void **state)
 {
     uint64_t seed = testing_seed();
     struct model *model = calloc(1, sizeof(*model));
-    struct buffer buffer;
 
     (void)state;
     assert_non_null(model);
     model_init(model, seed);
+    struct buffer buffer;
     buffer_init(&buffer);
     for (int i = 0; i < 5000; i++) {
         struct timer_id id = {model_position(model), (uint16_t)model_below(model, 1 << 16),
@@ -180,35 +180,36 @@ static void test_round_trip(void **state)
 static void test_round_trip_others(void **state)
 {
     struct random random = random_seeded(testing_seed());
-    struct buffer buffer;
 
     (void)state;
+    struct buffer buffer;
     buffer_init(&buffer);
     for (int i = 0; i < 1000; i++) {
         uint16_t partition = (uint16_t)random_next(&random);
         struct record_key key = record_pointer_key(partition, random_next(&random));
         struct record_pointer pointer = {{1 + random_below(&random, RECORD_AT_MAX)},
-                                         {random_next(&random)}},
-                              pointer_back;
+                                         {random_next(&random)}};
         struct storage_meta meta = {.epoch = random_next(&random),
                                     .watermark = {random_next(&random)},
                                     .trim = {random_next(&random)},
                                     .pending = random_next(&random),
                                     .placed = {i % 2 * random_next(&random)},
-                                    .over_to = {i % 3 * random_next(&random)}},
-                            meta_back;
-        uint64_t number = random_next(&random), number_back;
+                                    .over_to = {i % 3 * random_next(&random)}};
+        uint64_t number = random_next(&random);
 
         buffer_clear(&buffer);
         record_pointer_encode(&buffer, key, pointer);
+        struct record_pointer pointer_back;
         assert_int_equal(record_pointer_decode(key, buffer_bytes(&buffer), &pointer_back, NULL), 0);
         assert_memory_equal(&pointer, &pointer_back, sizeof(pointer));
         buffer_clear(&buffer);
         record_meta_encode(&buffer, partition, &meta);
+        struct storage_meta meta_back;
         assert_int_equal(record_meta_decode(partition, buffer_bytes(&buffer), &meta_back, NULL), 0);
         assert_memory_equal(&meta, &meta_back, sizeof(meta));
         buffer_clear(&buffer);
         record_number_encode(&buffer, BYTES("n"), number);
+        uint64_t number_back;
         assert_int_equal(
             record_number_decode(BYTES("n"), buffer_bytes(&buffer), &number_back, NULL), 0);
         assert_true(number == number_back);
@@ -230,11 +231,11 @@ static bool is_refused(enum kind kind, struct record_key key, struct bytes value
         uint64_t number;
         char bytes[sizeof(struct timer)];
     } result, untouched;
-    struct error error = {0};
-    enum error_code code = ERROR_NONE;
 
     memset(&untouched, 0xa5, sizeof(untouched));
     memcpy(&result, &untouched, sizeof(result));
+    struct error error = {0};
+    enum error_code code = ERROR_NONE;
     switch (kind) {
     case ROW:
         code = record_row_decode(key, value, &result.view, &error);
@@ -302,10 +303,9 @@ static void test_cut_and_extended(void **state)
     for (enum kind kind = ROW; kind < KINDS; kind++) {
         struct buffer buffer;
         struct record_key key;
-        size_t size;
 
         encode(kind, &buffer, &key);
-        size = buffer.size;
+        size_t size = buffer.size;
         for (size_t i = 0; i < size; i++) {
             char *part = malloc(i + 1); /* a block of its own: a read past its end is seen */
 
@@ -326,11 +326,11 @@ static void test_wrong_place(void **state)
     (void)state;
     for (enum kind kind = ROW; kind < NUMBER; kind++) {
         struct buffer buffer;
-        struct record_key key, other;
+        struct record_key key;
 
         encode(kind, &buffer, &key);
         for (unsigned bit = 0; bit < 128; bit++) {
-            other = key;
+            struct record_key other = key;
             if (bit < 64)
                 other.high ^= UINT64_C(1) << bit;
             else
@@ -345,10 +345,10 @@ static void test_wrong_place(void **state)
     }
     {
         struct buffer buffer;
-        uint64_t number;
 
         buffer_init(&buffer);
         record_number_encode(&buffer, BYTES("n"), 9);
+        uint64_t number;
         assert_int_equal(record_number_decode(BYTES("m"), buffer_bytes(&buffer), &number, NULL),
                          ERROR_CORRUPT);
         buffer_deinit(&buffer);
@@ -357,14 +357,13 @@ static void test_wrong_place(void **state)
 
 static void test_unknown_version(void **state)
 {
+    (void)state;
     struct buffer buffer;
     struct record_key key;
-    struct timer view;
-    struct error error;
-
-    (void)state;
     encode(ROW, &buffer, &key);
     buffer.data[0] = 2;
+    struct timer view;
+    struct error error;
     assert_int_equal(record_row_decode(key, buffer_bytes(&buffer), &view, &error), ERROR_CORRUPT);
     assert_string_equal(error.text, "a record of the unknown version 2");
     buffer.data[0] = 1;
@@ -383,16 +382,19 @@ static void test_touch(void **state)
 {
     struct timer *timer = golden_timer();
     struct record_key key = record_key_of(timer);
-    struct buffer row, touch, touched, whole;
 
     (void)state;
+    struct buffer row;
     buffer_init(&row);
     record_row_encode(&row, key, timer);
     for (uint64_t n = 1; n <= 3; n++) {
         timer->due.ms = timer->at.ms + n;
         timer->version++;
+        struct buffer touch;
         buffer_init(&touch);
+        struct buffer touched;
         buffer_init(&touched);
+        struct buffer whole;
         buffer_init(&whole);
         record_touch_encode(&touch, key, timer);
         record_touch_apply(&touched, key, buffer_bytes(&row), buffer_bytes(&touch));
@@ -413,11 +415,11 @@ static void test_touch(void **state)
 static void assert_damaged(struct record_key key, struct bytes row, struct bytes touch)
 {
     struct buffer result;
-    struct timer view;
 
     buffer_init(&result);
     record_touch_apply(&result, key, row, touch);
     assert_int_equal(result.size, row.size + touch.size + 1);
+    struct timer view;
     assert_int_equal(record_row_decode(key, buffer_bytes(&result), &view, NULL), ERROR_CORRUPT);
     buffer_deinit(&result);
 }
@@ -428,12 +430,15 @@ static void test_damaged_touch(void **state)
 {
     struct timer *timer = golden_timer();
     struct record_key key = record_key_of(timer), other = {key.high, key.low + 1};
-    struct buffer row, touch, over, early;
 
     (void)state;
+    struct buffer row;
     buffer_init(&row);
+    struct buffer touch;
     buffer_init(&touch);
+    struct buffer over;
     buffer_init(&over);
+    struct buffer early;
     buffer_init(&early);
     record_row_encode(&row, key, timer);
     record_touch_encode(&early, key, timer); /* due before the position */
@@ -465,7 +470,7 @@ static void test_damaged_touch(void **state)
 static void test_keys(void **state)
 {
     struct storage_position position = {{UINT64_MAX}, 5};
-    struct record_key key = record_row_key(2, position), after;
+    struct record_key key = record_row_key(2, position);
 
     (void)state;
     assert_true(key.high == 0x0002ffffffffffff && key.low == 5); /* never into the next partition */
@@ -474,7 +479,7 @@ static void test_keys(void **state)
     assert_true(record_row_position(key).at.ms == 77 && record_row_position(key).serial == 5);
     assert_true(record_key_before(key, record_key_after(key)));
     key.low = UINT64_MAX;
-    after = record_key_after(key);
+    struct record_key after = record_key_after(key);
     assert_true(after.high == key.high + 1 && after.low == 0);
     key.high = UINT64_MAX;
     assert_true(record_key_equal(record_key_after(key), key));

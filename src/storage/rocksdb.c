@@ -92,18 +92,17 @@ enum error_code store_get(struct rocksdb_store *store, enum store_table table,
                           const rocksdb_readoptions_t *options, struct bytes key, struct buffer *to,
                           struct error *ret_error)
 {
-    rocksdb_pinnableslice_t *slice;
     char *text = NULL;
-    const char *value;
-    size_t size;
 
-    slice = rocksdb_get_pinned_cf(store->db, options ? options : store->point_options,
-                                  store->tables[table], key.data, key.size, &text);
+    rocksdb_pinnableslice_t *slice =
+        rocksdb_get_pinned_cf(store->db, options ? options : store->point_options,
+                              store->tables[table], key.data, key.size, &text);
     if (text)
         return store_access_failed(store, ret_error, "read", text);
     if (!slice)
         return ERROR_NOT_FOUND;
-    value = rocksdb_pinnableslice_value(slice, &size);
+    size_t size;
+    const char *value = rocksdb_pinnableslice_value(slice, &size);
     buffer_clear(to);
     buffer_append(to, value, size);
     rocksdb_pinnableslice_destroy(slice);
@@ -171,7 +170,6 @@ static bool rocksdb_is_short(const struct storage_write *write)
 static size_t rocksdb_collect_rows(struct rocksdb_store *store, const struct storage_batch *batch)
 {
     struct store_row *rows = store->rows;
-    bool is_sorted = true;
     size_t count = 0;
 
     for (size_t i = 0; i < batch->write_count; i++) {
@@ -193,6 +191,7 @@ static size_t rocksdb_collect_rows(struct rocksdb_store *store, const struct sto
             write->timer, count, rocksdb_is_short(write)};
         count++;
     }
+    bool is_sorted = true;
     for (size_t i = 1; i < count && is_sorted; i++)
         is_sorted = rocksdb_compare_rows(&rows[i - 1], &rows[i]) < 0;
     if (!is_sorted)
@@ -202,11 +201,9 @@ static size_t rocksdb_collect_rows(struct rocksdb_store *store, const struct sto
 
 static bool rocksdb_reserve_rows(struct rocksdb_store *store, size_t count)
 {
-    struct store_row *rows;
-
     if (count <= store->row_capacity)
         return true;
-    rows = realloc(store->rows, count * sizeof(*rows));
+    struct store_row *rows = realloc(store->rows, count * sizeof(*rows));
     if (!rows)
         return false;
     store->rows = rows;
@@ -397,13 +394,12 @@ static enum error_code rocksdb_commit_locked(struct rocksdb_store *store,
                                              struct storage_batch *const *batches, size_t count,
                                              struct error *ret_error)
 {
-    enum error_code code = ERROR_NONE;
-    size_t put_count = 0;
-
     rocksdb_writebatch_clear(store->batch);
     buffer_clear(&store->scratch);
+    size_t put_count = 0;
     while (put_count < count && rocksdb_put_batch(store, batches[put_count]))
         put_count++;
+    enum error_code code = ERROR_NONE;
     if (put_count < count)
         code = error_set(ret_error, ERROR_NO_MEMORY, "commit");
     else
@@ -425,27 +421,26 @@ static enum error_code rocksdb_commit_locked(struct rocksdb_store *store,
 static enum error_code rocksdb_reopen(struct rocksdb_store *store, enum store_state state,
                                       struct error *ret_error)
 {
-    enum error_code code;
-
     pthread_rwlock_wrlock(&store->open_lock);
     store_close_database(store);
     store->state = state;
-    code = store_open_database(store, ret_error);
+    enum error_code code = store_open_database(store, ret_error);
     pthread_rwlock_unlock(&store->open_lock);
     return code;
 }
 
 static enum error_code rocksdb_make_writable(struct rocksdb_store *store, struct error *ret_error)
 {
-    uint64_t needed = store->options.memtable_bytes, free_bytes = 0;
-    enum error_code code;
+    uint64_t needed = store->options.memtable_bytes;
 
     if (store->state == STORE_WRITABLE)
         return ERROR_NONE;
+    uint64_t free_bytes = 0;
     if (store->state == STORE_FULL &&
         (files_free_bytes(store->folder, &free_bytes, NULL) || free_bytes < needed))
         return error_set(ret_error, ERROR_DISK_FULL, "%s: %llu bytes free, %llu needed",
                          store->folder, (unsigned long long)free_bytes, (unsigned long long)needed);
+    enum error_code code;
     /* The disk is asked first: a library built with assertions ends the process when it cannot
      * write the event log with which it opens. */
     if ((code = files_probe(store->folder, ret_error)))
@@ -462,14 +457,13 @@ static enum error_code rocksdb_make_writable(struct rocksdb_store *store, struct
 static void rocksdb_mark_live(struct rocksdb_store *store)
 {
     uint64_t version = 0;
-    struct folder_log newest;
 
     if (store->options.sync != ROCKSDB_SYNC_ALWAYS ||
         rocksdb_property_int_cf(store->db, store->tables[STORE_META],
                                 "rocksdb.current-super-version-number", &version) ||
         version == store->live_version)
         return;
-    newest = folder_newest_log(store->folder);
+    struct folder_log newest = folder_newest_log(store->folder);
     if (newest.size && newest.number != store->live.number) {
         if (folder_mark_live(store->folder, newest, NULL))
             return;
@@ -482,13 +476,12 @@ static enum error_code rocksdb_commit(struct storage *storage, struct storage_ba
                                       size_t count, struct error *ret_error)
 {
     struct rocksdb_store *store = store_of(storage);
-    enum error_code code;
 
     if (!count)
         return ERROR_NONE;
     if (!folder_is_there(store->folder, store->folder_lock))
         return error_set(ret_error, ERROR_IO, "%s was removed or replaced", store->folder);
-    code = rocksdb_make_writable(store, ret_error);
+    enum error_code code = rocksdb_make_writable(store, ret_error);
     if (code)
         return code;
     if ((code = store_enter(store, ret_error)))
@@ -520,10 +513,10 @@ enum error_code store_load_meta(struct rocksdb_store *store, uint16_t partition,
 {
     const struct store_key key = store_meta_key(partition);
     struct buffer value;
-    enum error_code code;
 
     buffer_init(&value);
-    code = store_get(store, STORE_META, NULL, rocksdb_key_bytes(&key), &value, ret_error);
+    enum error_code code =
+        store_get(store, STORE_META, NULL, rocksdb_key_bytes(&key), &value, ret_error);
     if (!code)
         code = record_meta_decode(partition, buffer_bytes(&value), ret_meta, ret_error);
     else if (code == ERROR_NOT_FOUND) {
@@ -538,9 +531,9 @@ static enum error_code rocksdb_load_meta(struct storage *storage, uint16_t parti
                                          struct storage_meta *ret_meta, struct error *ret_error)
 {
     struct rocksdb_store *store = store_of(storage);
-    enum error_code code;
 
     assert(partition < store->partition_count);
+    enum error_code code;
     if ((code = store_enter(store, ret_error)))
         return code;
     code = store_load_meta(store, partition, ret_meta, ret_error);
@@ -553,15 +546,15 @@ static enum error_code rocksdb_load_tenant_counts(struct storage *storage, uint1
                                                   struct error *ret_error)
 {
     struct rocksdb_store *store = store_of(storage);
-    const struct tenant_counts_tenant *tenant;
     enum error_code code = store_enter(store, ret_error);
-    size_t cursor = 0;
-    bool is_added = true;
 
     assert(partition < store->partition_count);
     if (code)
         return code;
     pthread_mutex_lock(&store->write_lock);
+    const struct tenant_counts_tenant *tenant;
+    size_t cursor = 0;
+    bool is_added = true;
     while (is_added && (tenant = tenant_counts_next(&store->tenant_counts_of[partition], &cursor)))
         is_added = tenant_counts_add(tenant_counts, (struct bytes){tenant->name, tenant->name_size},
                                      (int64_t)tenant->count);

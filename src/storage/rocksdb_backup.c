@@ -43,10 +43,10 @@ enum error_code store_backup(struct storage *storage, const char *folder,
                              struct storage_backup *ret_backup, struct error *ret_error)
 {
     struct rocksdb_store *store = store_of(storage);
-    enum error_code code;
 
     if (files_exists(folder))
         return error_set(ret_error, ERROR_BACKUP_EXISTS, "%s is there already", folder);
+    enum error_code code;
     if ((code = store_enter(store, ret_error)))
         return code;
     code = rocksdb_backup_make_checkpoint(store, folder, ret_error);

@@ -22,14 +22,13 @@ enum {
 static uint64_t rocksdb_block_number_after(const char *text, const char *word)
 {
     const char *at = NULL;
-    char *end;
-    unsigned long long number;
 
     for (const char *next = text; (next = strstr(next, word)); next++)
         at = next + strlen(word);
     if (!at)
         return UINT64_MAX;
-    number = strtoull(at, &end, 10);
+    char *end;
+    unsigned long long number = strtoull(at, &end, 10);
     return end == at ? UINT64_MAX : number;
 }
 
@@ -38,16 +37,16 @@ static uint64_t rocksdb_block_number_after(const char *text, const char *word)
  * end. */
 static bool rocksdb_block_parse(const char *text, struct store_block *ret_block)
 {
-    const char *begin = strstr(text, "block checksum mismatch"), *path, *name = NULL;
-    uint64_t computed, offset, size;
+    const char *begin = strstr(text, "block checksum mismatch"), *path;
 
     if (!begin || !(path = strstr(begin, "  in ")))
         return false;
-    computed = rocksdb_block_number_after(begin, "computed = ");
+    uint64_t computed = rocksdb_block_number_after(begin, "computed = ");
+    const char *name = NULL;
     for (const char *end = path; (end = strstr(end, ".sst offset ")); end++)
         name = end;
-    offset = rocksdb_block_number_after(path, ".sst offset ");
-    size = rocksdb_block_number_after(path, " size ");
+    uint64_t offset = rocksdb_block_number_after(path, ".sst offset ");
+    uint64_t size = rocksdb_block_number_after(path, " size ");
     while (name && name > path && name[-1] != '/')
         name--;
     if (!name || name == path || offset == UINT64_MAX || size == 0 || size > TABLE_BLOCK_BYTES_MAX)
@@ -85,12 +84,11 @@ static enum error_code rocksdb_block_probe(struct rocksdb_store *store, enum sto
                                            struct store_block *ret_block)
 {
     rocksdb_readoptions_t *options = rocksdb_readoptions_create();
-    rocksdb_iterator_t *records;
-    char *text = NULL;
 
     rocksdb_readoptions_set_fill_cache(options, 0);
     rocksdb_readoptions_set_total_order_seek(options, 1);
-    records = rocksdb_create_iterator_cf(store->db, options, store->tables[table]);
+    rocksdb_iterator_t *records =
+        rocksdb_create_iterator_cf(store->db, options, store->tables[table]);
     for (rocksdb_iter_seek(records, from->data, from->size); rocksdb_iter_valid(records);
          rocksdb_iter_next(records)) {
         size_t size;
@@ -100,6 +98,7 @@ static enum error_code rocksdb_block_probe(struct rocksdb_store *store, enum sto
             break;
         memcpy(ret_last->data, key, size);
     }
+    char *text = NULL;
     rocksdb_iter_get_error(records, &text);
     rocksdb_iter_destroy(records);
     rocksdb_readoptions_destroy(options);
@@ -132,12 +131,11 @@ static bool rocksdb_block_add_bit(struct store_key *key, size_t bit)
 static struct store_key rocksdb_block_last(struct rocksdb_store *store, enum store_table table,
                                            struct store_key key, const struct store_block *block)
 {
-    struct store_key unused;
-    struct store_block met;
-
     for (size_t bit = 8 * key.size; bit-- > 0;) {
         struct store_key next = key;
 
+        struct store_key unused;
+        struct store_block met;
         if (rocksdb_block_add_bit(&next, bit) &&
             rocksdb_block_probe(store, table, &next, &next, &unused, &met) &&
             rocksdb_block_is_one(&met, block))
@@ -181,13 +179,14 @@ static enum error_code rocksdb_block_locate(struct rocksdb_store *store,
                                             struct block_place *ret_place)
 {
     const rocksdb_livefiles_t *files = rocksdb_livefiles(store->db);
-    enum error_code code = ERROR_CORRUPT;
-    size_t first_size, last_size;
 
     *ret_place = (struct block_place){.records = 0};
+    enum error_code code = ERROR_CORRUPT;
     for (int i = 0; i < rocksdb_livefiles_count(files); i++) {
         const char *name = rocksdb_livefiles_name(files, i);
+        size_t first_size;
         const char *first = rocksdb_livefiles_smallestkey(files, i, &first_size);
+        size_t last_size;
         const char *last = rocksdb_livefiles_largestkey(files, i, &last_size);
         struct store_key begin = {.size = first_size}, end = {.size = last_size};
 
@@ -265,13 +264,12 @@ static enum error_code rocksdb_block_write_note(struct rocksdb_store *store,
                                                 const struct block_paths *paths)
 {
     char text[STORAGE_FOUND_SIZE];
-    enum error_code code;
 
     snprintf(text, sizeof(text),
              "about %llu records of the table \"%s\" were set aside: %s, byte %llu, %llu bytes",
              (unsigned long long)place->records, store_table_names[place->table], block->name,
              (unsigned long long)block->offset, (unsigned long long)block->size);
-    code = files_make_folder(paths->folder, NULL);
+    enum error_code code = files_make_folder(paths->folder, NULL);
     if (!code)
         code = files_write(paths->note, bytes_of(text), NULL);
     if (code)
@@ -292,12 +290,11 @@ static char *rocksdb_block_make(const struct store_block *block, const struct st
 {
     const size_t head = 2 + VALUE_SIZE_BYTES, entry = block->size - 8, key_size = key->size + 8;
     const size_t size = block->size + TRAILER_BYTES;
-    size_t value_size;
     char *bytes;
 
     if (block->size < 8 + head + key_size || !(bytes = calloc(1, size)))
         return NULL;
-    value_size = entry - head - key_size;
+    size_t value_size = entry - head - key_size;
     bytes[1] = (char)key_size;
     for (size_t i = 0; i < VALUE_SIZE_BYTES; i++)
         bytes[2 + i] =
@@ -325,8 +322,6 @@ static enum error_code rocksdb_block_empty(struct rocksdb_store *store,
 {
     char *bytes = rocksdb_block_make(block, &place->last);
     enum error_code code = bytes ? ERROR_NONE : ERROR_NO_MEMORY;
-    struct store_key unused;
-    struct store_block met;
 
     if (!code)
         code = files_link(paths->file, paths->kept, NULL);
@@ -344,6 +339,8 @@ static enum error_code rocksdb_block_empty(struct rocksdb_store *store,
         store->state = STORE_FAILED;
         return ERROR_IO;
     }
+    struct store_key unused;
+    struct store_block met;
     if (!code &&
         rocksdb_block_probe(store, place->table, &place->last, &place->last, &unused, &met) &&
         rocksdb_block_is_one(&met, block))
@@ -369,15 +366,14 @@ static bool rocksdb_block_is_empty(const struct store_block *block, const struct
 /* `block` becomes another one if that is met before. */
 static bool rocksdb_block_set_one_aside(struct rocksdb_store *store, struct store_block *block)
 {
-    struct block_place place;
-    struct block_paths paths;
-    uint64_t size;
-
     for (unsigned i = 0; i < DAMAGED_BLOCKS_MAX; i++) {
+        struct block_paths paths;
         if (!rocksdb_block_paths_of(store, block, &paths))
             return false;
         if (rocksdb_block_is_empty(block, &paths))
             return !rocksdb_block_write_sum(block, &paths);
+        struct block_place place;
+        uint64_t size;
         if (!store->db || files_size(paths.file, &size, NULL) ||
             !rocksdb_block_is_data(block, paths.file, size) ||
             rocksdb_block_locate(store, block, &place))
@@ -393,17 +389,14 @@ static bool rocksdb_block_set_one_aside(struct rocksdb_store *store, struct stor
 
 bool rocksdb_block_set_aside(struct rocksdb_store *store)
 {
-    struct store_block block;
-    bool is_aside;
-
     pthread_mutex_lock(&store->block_lock);
-    block = store->block;
+    struct store_block block = store->block;
     store->block.size = 0;
     pthread_mutex_unlock(&store->block_lock);
     if (!block.size)
         return false;
     pthread_rwlock_wrlock(&store->open_lock);
-    is_aside = store->db && rocksdb_block_set_one_aside(store, &block);
+    bool is_aside = store->db && rocksdb_block_set_one_aside(store, &block);
     pthread_rwlock_unlock(&store->open_lock);
     return is_aside;
 }
@@ -420,12 +413,12 @@ static bool rocksdb_block_load_note(void *context, const struct files_entry *ent
 {
     struct block_notes *notes = context;
     struct rocksdb_store *store = notes->store;
-    char path[PATH_MAX];
-    struct buffer text;
 
     if (!strstr(entry->name, ".sst-at-"))
         return true;
+    struct buffer text;
     buffer_init(&text);
+    char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s/%s", notes->folder, entry->name);
     notes->code = files_read(path, BLOCK_NOTE_BYTES_MAX, &text, NULL);
     buffer_append(&text, "", 1);
@@ -444,12 +437,11 @@ enum error_code rocksdb_block_load(struct rocksdb_store *store, struct error *re
 {
     char folder[PATH_MAX];
     struct block_notes notes = {store, folder, ERROR_NONE};
-    enum error_code code = ERROR_NONE;
 
     snprintf(folder, sizeof(folder), "%s/" FOLDER_DAMAGED_NAME, store->folder);
     if (!files_exists(folder))
         return ERROR_NONE;
     store->blocks_aside = store->block_records = 0;
-    code = files_list(folder, rocksdb_block_load_note, &notes, ret_error);
+    enum error_code code = files_list(folder, rocksdb_block_load_note, &notes, ret_error);
     return code ? code : notes.code;
 }

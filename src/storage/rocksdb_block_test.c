@@ -123,12 +123,11 @@ static void assert_block_told(struct storage *storage, size_t found)
 static void test_block_scanned(void **state)
 {
     struct block_fixture *fixture = *state;
-    size_t found;
 
     block_rest(fixture);
     block_flip(fixture, fixture->table_bytes / 2);
     fixture->storage = testing_open(&fixture->options);
-    found = block_count_all(fixture->storage);
+    size_t found = block_count_all(fixture->storage);
     assert_block_told(fixture->storage, found);
     storage_close(fixture->storage);
     fixture->storage = testing_open(&fixture->options);
@@ -140,14 +139,13 @@ static void test_block_scanned(void **state)
 static void test_block_found(void **state)
 {
     struct block_fixture *fixture = *state;
-    struct stat before, kept;
-    char path[PATH_MAX + 16];
-    size_t found = 0;
 
     block_rest(fixture);
     block_flip(fixture, fixture->table_bytes / 2);
+    struct stat before;
     assert_int_equal(stat(fixture->table, &before), 0);
     fixture->storage = testing_open(&fixture->options);
+    size_t found = 0;
     for (uint64_t serial = 1; serial <= TIMERS; serial++) {
         const struct timer_id id = {{block_first_of(serial)}, 0, serial};
         struct timer *timer = NULL;
@@ -158,8 +156,10 @@ static void test_block_found(void **state)
         timer_free(timer);
     }
     assert_block_told(fixture->storage, found);
+    char path[PATH_MAX + 16];
     snprintf(path, sizeof(path), "%s/" FOLDER_DAMAGED_NAME "%s", fixture->folder.path,
              strrchr(fixture->table, '/'));
+    struct stat kept;
     assert_int_equal(stat(path, &kept), 0);
     assert_true(kept.st_ino == before.st_ino);
 }
@@ -168,19 +168,18 @@ static void test_block_found(void **state)
 static void test_block_compacted(void **state)
 {
     struct block_fixture *fixture = *state;
-    struct rocksdb_store *store;
     struct timer *timer = testing_timer(0, TIMERS + 1, 500);
     const struct storage_write write = {.timer = timer};
     struct storage_batch batch = {.meta = meta, .write_count = 1};
     struct storage_batch *const batches[] = {&batch};
-    enum error_code code = ERROR_IO;
 
     batch.writes = (struct storage_write[]){write};
     block_rest(fixture);
     block_flip(fixture, fixture->table_bytes / 2);
     fixture->storage = testing_open(&fixture->options);
-    store = store_of(fixture->storage);
+    struct rocksdb_store *store = store_of(fixture->storage);
     rocksdb_compact_range_cf(store->db, store->tables[STORE_TIMERS], NULL, 0, NULL, 0);
+    enum error_code code = ERROR_IO;
     for (int i = 0; code && i < 6; i++) {
         code = storage_commit(fixture->storage, batches, 1, NULL);
         if (!code && !i)
@@ -199,13 +198,12 @@ static void test_block_checked(void **state)
     struct block_fixture *fixture = *state;
     struct rocksdb_check check = {.told = NULL};
     struct error error = {.text = ""};
-    uint64_t found;
 
     block_rest(fixture);
     block_flip(fixture, fixture->table_bytes / 2);
     if (rocksdb_check(fixture->folder.path, &check, &error))
         fail_msg("%s", error.text);
-    found = check.partitions[0].live;
+    uint64_t found = check.partitions[0].live;
     assert_int_equal(check.blocks_unread, 1);
     assert_in_range(check.missing, 1, TIMERS / 10);
     assert_int_equal(check.missing, TIMERS - found);

@@ -30,12 +30,12 @@ __attribute__((format(printf, 2, 3))) static void rocksdb_check_find(struct chec
                                                                      const char *format, ...)
 {
     struct rocksdb_check *check = checker->check;
-    char text[600];
-    va_list list;
 
     if (check->findings++ >= ROCKSDB_CHECK_TOLD_MAX || !check->told)
         return;
+    va_list list;
     va_start(list, format);
+    char text[600];
     vsnprintf(text, sizeof(text), format, list);
     va_end(list);
     check->told(check->context, text);
@@ -59,10 +59,10 @@ struct place {
 
 static struct place rocksdb_check_place_of(const struct timer_id *id, struct wall at)
 {
-    struct place place;
     char name[TIMER_ID_TEXT_SIZE];
 
     timer_id_format(id, name);
+    struct place place;
     snprintf(place.text, sizeof(place.text), "partition %u, position %" PRIu64 ", id %s",
              id->partition, at.ms, name);
     return place;
@@ -111,10 +111,10 @@ static enum error_code rocksdb_check_get_timer(struct checker *checker, const st
 {
     enum error_code code =
         rocksdb_check_get_row(checker, id->partition, id->first, id->serial, ret_view);
-    struct record_pointer pointer;
 
     if (code != ERROR_NOT_FOUND)
         return code;
+    struct record_pointer pointer;
     code = rocksdb_check_get_pointer(checker, id, &pointer);
     return code ? code
                 : rocksdb_check_get_row(checker, id->partition, pointer.at, id->serial, ret_view);
@@ -181,13 +181,10 @@ static void rocksdb_check_live(struct checker *checker, struct rocksdb_check_par
 
 static void rocksdb_check_row(struct checker *checker, struct bytes key, struct bytes value)
 {
-    struct rocksdb_check_partition *partition;
     struct record_key at;
-    struct timer view;
-    struct error error;
-    char text[65];
 
     if (!store_row_key_parse(key, &at)) {
+        char text[65];
         rocksdb_check_find(checker, "timers: key %s: is no key of a row",
                            rocksdb_check_hex(key, text));
         return;
@@ -197,8 +194,10 @@ static void rocksdb_check_row(struct checker *checker, struct bytes key, struct 
                            rocksdb_check_place_of_key(at).text);
         return;
     }
-    partition = &checker->check->partitions[at.high >> 48];
+    struct rocksdb_check_partition *partition = &checker->check->partitions[at.high >> 48];
     partition->bytes += key.size + value.size;
+    struct timer view;
+    struct error error;
     if (record_row_decode(at, value, &view, &error)) {
         partition->damaged++;
         rocksdb_check_find(checker, "timers: %s: %s", rocksdb_check_place_of_key(at).text,
@@ -221,13 +220,12 @@ static void rocksdb_check_row(struct checker *checker, struct bytes key, struct 
 
 static void rocksdb_check_pointer(struct checker *checker, struct bytes key, struct bytes value)
 {
+    checker->check->pointers++;
     struct record_pointer pointer;
     struct record_key at;
     struct timer view;
     struct error error;
     char text[65];
-
-    checker->check->pointers++;
     if (!store_pointer_key_parse(key, &at))
         rocksdb_check_find(checker, "moved: key %s: is no key of a pointer",
                            rocksdb_check_hex(key, text));
@@ -248,21 +246,16 @@ static void rocksdb_check_pointer(struct checker *checker, struct bytes key, str
 
 static void rocksdb_check_name(struct checker *checker, struct bytes key, struct bytes value)
 {
-    struct name_walk walk = {0};
-    struct record_name entry;
-    struct record_key at;
-    struct timer view;
-    struct name name;
-    struct error error;
-    char text[65];
-    enum error_code code;
-
     checker->check->names++;
+    struct record_key at;
     if (!store_row_key_parse(key, &at)) {
+        char text[65];
         rocksdb_check_find(checker, "names: key %s: is no key of a name",
                            rocksdb_check_hex(key, text));
         return;
     }
+    struct record_name entry;
+    struct error error;
     if (record_name_decode(at, value, &entry, &error)) {
         rocksdb_check_find(checker, "names: hash %016" PRIx64 ", serial %" PRIu64 ": %s", at.high,
                            UINT64_MAX - at.low, error.text);
@@ -273,13 +266,16 @@ static void rocksdb_check_name(struct checker *checker, struct bytes key, struct
                            entry.id.partition);
         return;
     }
-    code = rocksdb_check_get_timer(checker, &entry.id, &view);
+    struct timer view;
+    enum error_code code = rocksdb_check_get_timer(checker, &entry.id, &view);
     if (code == ERROR_NOT_FOUND && !entry.ended.ms)
         rocksdb_check_find(checker, "names: hash %016" PRIx64 ": %s: there is no such timer",
                            at.high, rocksdb_check_place_of(&entry.id, entry.id.first).text);
     if (code) /* a final timer may be trimmed; a damaged row is reported where rows are checked */
         return;
+    struct name_walk walk = {0};
     walk.timer = &view;
+    struct name name;
     while (name_next(&walk, &name))
         if (name.hash == at.high)
             return;
@@ -293,12 +289,12 @@ static void rocksdb_check_tenant(struct checker *checker, struct bytes key, stru
 {
     uint64_t partition = key.size > STORE_TENANT_SIZE ? get_be(key.data + 1, 2) : UINT64_MAX;
     struct bytes name = {0};
-    struct error error;
-    uint64_t count;
-    char text[65];
 
     if (key.size > STORE_TENANT_SIZE)
         name = (struct bytes){key.data + STORE_TENANT_SIZE, key.size - STORE_TENANT_SIZE};
+    struct error error;
+    uint64_t count;
+    char text[65];
     if (!tenant_is_valid(name) || partition >= checker->check->partition_count)
         rocksdb_check_find(checker, "default: key %s: is no key of a tenant",
                            rocksdb_check_hex(key, text));
@@ -312,12 +308,11 @@ static void rocksdb_check_tenant(struct checker *checker, struct bytes key, stru
 static void rocksdb_check_meta(struct checker *checker, struct bytes key, struct bytes value)
 {
     const struct bytes numbers[] = {STORE_KEY_FORMAT, STORE_KEY_PARTITIONS, STORE_KEY_CORRUPT};
-    struct error error;
-    uint64_t number;
-    char text[65];
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
         if (bytes_equal(key, numbers[i])) {
+            struct error error;
+            uint64_t number;
             if (record_number_decode(key, value, &number, &error))
                 rocksdb_check_find(checker, "default: %.*s: %s", (int)key.size, key.data,
                                    error.text);
@@ -327,6 +322,7 @@ static void rocksdb_check_meta(struct checker *checker, struct bytes key, struct
         rocksdb_check_tenant(checker, key, value);
         return;
     }
+    char text[65];
     if (key.size != 3 || key.data[0] != 'p' ||
         get_be(key.data + 1, 2) >= checker->check->partition_count)
         rocksdb_check_find(checker, "default: key %s: is none of ours",
@@ -335,11 +331,9 @@ static void rocksdb_check_meta(struct checker *checker, struct bytes key, struct
 
 static void rocksdb_check_set_aside(struct checker *checker, struct bytes key, struct bytes value)
 {
-    struct record_key at;
-    char text[65];
-
     (void)value;
     checker->check->set_aside++;
+    struct record_key at;
     if (key.size == 1 + RECORD_ROW_SIZE && key.data[0] == 't' &&
         store_row_key_parse((struct bytes){key.data + 1, key.size - 1}, &at) &&
         at.high >> 48 < checker->check->partition_count) {
@@ -348,6 +342,7 @@ static void rocksdb_check_set_aside(struct checker *checker, struct bytes key, s
                            rocksdb_check_place_of_key(at).text);
         return;
     }
+    char text[65];
     rocksdb_check_find(checker, "quarantine: key %s: a record was set aside",
                        rocksdb_check_hex(key, text));
 }
@@ -355,11 +350,11 @@ static void rocksdb_check_set_aside(struct checker *checker, struct bytes key, s
 static void rocksdb_check_load_metas(struct checker *checker)
 {
     struct rocksdb_check *check = checker->check;
-    struct error error;
 
     for (uint32_t i = 0; i < check->partition_count; i++) {
         struct storage_meta *meta = &check->partitions[i].meta;
 
+        struct error error;
         if (store_load_meta(checker->store, (uint16_t)i, meta, &error))
             rocksdb_check_find(checker, "default: meta of partition %u: %s; it cannot be started",
                                i, error.text);
@@ -423,20 +418,19 @@ static bool rocksdb_check_walk_on(struct checker *checker, enum store_table tabl
                                                struct bytes value))
 {
     rocksdb_readoptions_t *options = rocksdb_readoptions_create();
-    rocksdb_iterator_t *records;
-    char *text = NULL;
 
     rocksdb_readoptions_set_readahead_size(options, READAHEAD_BYTES);
     rocksdb_readoptions_set_fill_cache(options, 0);
     rocksdb_readoptions_set_verify_checksums(options, 1);
     rocksdb_readoptions_set_total_order_seek(options, 1);
-    records =
+    rocksdb_iterator_t *records =
         rocksdb_create_iterator_cf(checker->store->db, options, checker->store->tables[table]);
     for (rocksdb_iter_seek(records, key->data, key->size); rocksdb_iter_valid(records);
          rocksdb_iter_next(records)) {
-        struct bytes at, value;
+        struct bytes at;
 
         at.data = rocksdb_iter_key(records, &at.size);
+        struct bytes value;
         value.data = rocksdb_iter_value(records, &value.size);
         if (at.size <= sizeof(key->data)) {
             memcpy(key->data, at.data, at.size);
@@ -444,6 +438,7 @@ static bool rocksdb_check_walk_on(struct checker *checker, enum store_table tabl
         }
         look(checker, at, value);
     }
+    char *text = NULL;
     rocksdb_iter_get_error(records, &text);
     if (text)
         rocksdb_check_find(checker, "%s: a block cannot be read: %s", name, text);

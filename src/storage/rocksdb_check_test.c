@@ -200,7 +200,6 @@ static void test_fine(void **state)
 static void test_rows(void **state)
 {
     struct check_fixture *fixture = *state;
-    struct timer *timer;
 
     put_garbage(fixture, STORE_TIMERS, store_row_key(row_at(1, 1000, 1)));
     assert_finds(fixture, 1, "timers: partition 1, position 1000, serial 1: a record");
@@ -211,7 +210,7 @@ static void test_rows(void **state)
     assert_finds(fixture, 3, "partition 7, position 1000, serial 1: there is no such partition");
     assert_non_null(strstr(fixture->findings, "timers: key 73686f7274: is no key of a row"));
     fixture->storage = testing_open(&fixture->options);
-    timer = testing_timer(1, 1, 1000);
+    struct timer *timer = testing_timer(1, 1, 1000);
     timer->version = 9; /* a good row at another's key */
     put_row(fixture, row_at(1, 1000, 1), timer);
     timer = testing_timer(0, 77, 300);
@@ -228,11 +227,10 @@ static void test_flipped_bit(void **state)
     struct timer *timer = testing_timer(1, 1, 1000);
     const struct record_key key = row_at(1, 1000, 1);
     struct buffer value;
-    char *digit;
 
     buffer_init(&value);
     record_row_encode(&value, key, timer);
-    digit = memmem(value.data, value.size, "{\"n\":1}", 7);
+    char *digit = memmem(value.data, value.size, "{\"n\":1}", 7);
     assert_non_null(digit);
     digit[5] = '3';
     put(fixture, STORE_TIMERS, store_row_key(key), &value);
@@ -254,11 +252,11 @@ static void test_pointers(void **state)
 {
     struct check_fixture *fixture = *state;
     const struct record_key at = record_pointer_key(1, 2);
-    struct buffer value;
 
     put(fixture, STORE_MOVED, store_pointer_key(at), NULL);
     assert_finds(fixture, 1, "moved, and no pointer leads to it");
     fixture->storage = testing_open(&fixture->options);
+    struct buffer value;
     buffer_init(&value);
     record_pointer_encode(&value, at, (struct record_pointer){{4000}, {0}});
     put(fixture, STORE_MOVED, store_pointer_key(at), &value);
@@ -276,11 +274,11 @@ static void test_names(void **state)
     const struct record_key other = record_name_key(hash_of("other"), 3);
     const struct record_key none = record_name_key(hash_of("none"), 9);
     struct record_name name = {.id = {{2000}, 1, 3}};
-    struct buffer value;
 
     put(fixture, STORE_NAMES, store_row_key(key), NULL);
     assert_finds(fixture, 1, "a name of it has no entry");
     fixture->storage = testing_open(&fixture->options);
+    struct buffer value;
     buffer_init(&value);
     record_name_encode(&value, other, &name);
     put(fixture, STORE_NAMES, store_row_key(other), &value);
@@ -323,9 +321,9 @@ static void test_tenants(void **state)
 {
     struct check_fixture *fixture = *state;
     struct store_key key = check_key_of("t..acme");
-    struct buffer value;
 
     put_be(key.data + 1, 1, 2);
+    struct buffer value;
     buffer_init(&value);
     record_number_encode(&value, (struct bytes){key.data, key.size}, 2);
     put(fixture, STORE_META, key, &value);
@@ -342,10 +340,9 @@ static void test_tenants(void **state)
 static void test_set_aside(void **state)
 {
     struct check_fixture *fixture = *state;
-    struct storage_page page;
 
     put_garbage(fixture, STORE_TIMERS, store_row_key(row_at(1, 1000, 1)));
-    page = testing_scan_all(fixture->storage, 1, STORAGE_SCAN_LIVE, 10);
+    struct storage_page page = testing_scan_all(fixture->storage, 1, STORAGE_SCAN_LIVE, 10);
     assert_int_equal(page.count, 2);
     storage_page_free(&page);
     assert_finds(fixture, 1, "position 1000, serial 1: a row was set aside");
@@ -412,9 +409,9 @@ static void test_files(void **state)
 {
     struct check_fixture *fixture = *state;
     struct error error = {.text = ""};
-    char path[600], closed[600];
 
     assert_finds(fixture, 0, "");
+    char path[600];
     path_of(fixture, ".log", path);
     assert_int_equal(truncate(path, 100), 0);
     assert_check_refused(fixture, ERROR_CORRUPT, " has 100 bytes, and had ");
@@ -424,6 +421,7 @@ static void test_files(void **state)
     assert_non_null(strstr(error.text, "restore a backup, or remove "));
     assert_int_equal(unlink(path), 0);
     assert_check_refused(fixture, ERROR_CORRUPT, "is missing since the last stop");
+    char closed[600];
     snprintf(closed, sizeof(closed), "%s/" FOLDER_CLOSED_NAME, fixture->folder.path);
     assert_int_equal(truncate(closed, 60), 0);
     assert_check_refused(fixture, ERROR_CORRUPT, "CLOSED is damaged");
@@ -432,11 +430,10 @@ static void test_files(void **state)
 static void flip_last_byte(const char *path)
 {
     FILE *file = fopen(path, "r+b");
-    int byte;
 
     assert_non_null(file);
     assert_int_equal(fseek(file, -1, SEEK_END), 0);
-    byte = fgetc(file);
+    int byte = fgetc(file);
     assert_int_equal(fseek(file, -1, SEEK_END), 0);
     assert_int_equal(fputc(byte ^ 1, file), byte ^ 1);
     assert_int_equal(fclose(file), 0);
@@ -446,9 +443,9 @@ static void flip_last_byte(const char *path)
 static void test_changed_end_of_a_log(void **state)
 {
     struct check_fixture *fixture = *state;
-    char path[600];
 
     assert_finds(fixture, 0, "");
+    char path[600];
     path_of(fixture, ".log", path);
     flip_last_byte(path);
     assert_check_refused(fixture, ERROR_CORRUPT, ".log was changed since the last stop");
@@ -461,11 +458,11 @@ static void test_no_current(void **state)
 {
     struct check_fixture *fixture = *state;
     struct error error = {.text = ""};
-    char path[600];
 
     storage_close(fixture->storage);
     fixture->storage = NULL;
     assert_int_equal(folder_unseal(fixture->folder.path, NULL), ERROR_NONE);
+    char path[600];
     path_of(fixture, "CURRENT", path);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rocksdb_storage_open(&fixture->options, &fixture->storage, &error),
@@ -481,13 +478,12 @@ static void test_backup(void **state)
 {
     struct check_fixture *fixture = *state;
     char path[600];
-    struct storage_backup backup;
     struct rocksdb_check check = {.told = tell, .context = fixture};
     struct timer *later = testing_timer(0, 50, 5000);
     struct rocksdb_options options = fixture->options;
-    struct storage *copy;
 
     snprintf(path, sizeof(path), "%s/copy", fixture->folder.path);
+    struct storage_backup backup;
     assert_int_equal(storage_backup(fixture->storage, path, &backup, NULL), ERROR_NONE);
     assert_int_equal(backup.timers, 3 * PARTITIONS);
     assert_int_equal(storage_backup(fixture->storage, path, &backup, NULL), ERROR_BACKUP_EXISTS);
@@ -497,7 +493,7 @@ static void test_backup(void **state)
     assert_true(check.was_closed);
     assert_int_equal(check.disk_bytes, backup.bytes);
     options.folder = path;
-    copy = testing_open(&options);
+    struct storage *copy = testing_open(&options);
     testing_assert_not_found(copy, &later->id, ERROR_NOT_FOUND);
     testing_assert_found(fixture->storage, later, 5000);
     storage_close(copy);

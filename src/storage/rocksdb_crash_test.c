@@ -18,18 +18,17 @@ enum { ROUNDS = 25, REPORTS_MAX = 40, SPIN_NS_MAX = 3000000 };
 static int be_child(char **arguments)
 {
     struct testing_folder folder;
-    struct rocksdb_options options;
     uint64_t seed = strtoull(arguments[1], NULL, 10), count = strtoull(arguments[2], NULL, 10);
     struct model *model = calloc(1, sizeof(*model));
-    struct model_commit commit;
-    struct storage *storage;
 
     snprintf(folder.path, sizeof(folder.path), "%s", arguments[0]);
-    options = testing_options(&folder, MODEL_PARTITIONS);
+    struct rocksdb_options options = testing_options(&folder, MODEL_PARTITIONS);
+    struct storage *storage;
     if (!model || rocksdb_storage_open(&options, &storage, NULL))
         return 1;
     model_replay(model, seed, count);
     for (;;) {
+        struct model_commit commit;
         model_next(model, &commit);
         if (storage_commit(storage, commit.pointers, commit.count, NULL) ||
             write(STDOUT_FILENO, &model->commit_count, 8) != 8)
@@ -45,17 +44,17 @@ static pid_t start_child(const struct testing_folder *folder, uint64_t seed, uin
 {
     char seed_text[32], count_text[32], path[] = "/proc/self/exe";
     char *const arguments[] = {path, (char *)folder->path, seed_text, count_text, NULL};
-    posix_spawn_file_actions_t files;
-    int ends[2];
-    pid_t child;
 
     snprintf(seed_text, sizeof(seed_text), "%" PRIu64, seed);
     snprintf(count_text, sizeof(count_text), "%" PRIu64, count);
+    int ends[2];
     assert_int_equal(pipe(ends), 0);
+    posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_adddup2(&files, ends[1], STDOUT_FILENO);
     posix_spawn_file_actions_addclose(&files, ends[0]);
     posix_spawn_file_actions_addclose(&files, ends[1]);
+    pid_t child;
     assert_int_equal(posix_spawn(&child, path, &files, NULL, arguments, environ), 0);
     posix_spawn_file_actions_destroy(&files);
     close(ends[1]);
@@ -81,19 +80,19 @@ static uint64_t crash(const struct testing_folder *folder, uint64_t seed, uint64
                       struct random *random)
 {
     uint64_t wanted = 1 + random_below(random, REPORTS_MAX), report;
-    struct instant begin;
     uint64_t spin_ns = random_below(random, SPIN_NS_MAX);
-    int reports, status;
+    int reports;
     pid_t child = start_child(folder, seed, count, &reports);
 
     for (uint64_t i = 0; i < wanted; i++) {
         report = read_report(reports);
         assert_true(report == ++count); /* it would have to end for another reason */
     }
-    begin = instant_now();
+    struct instant begin = instant_now();
     while (instant_since_ns(begin, instant_now()) < spin_ns)
         ;
     assert_int_equal(kill(child, SIGKILL), 0);
+    int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     while ((report = read_report(reports)))
@@ -119,14 +118,15 @@ static uint64_t last_commit(struct storage *storage)
 
 static void test_kill(void **state)
 {
-    uint64_t seed = testing_seed(), count = 0, in_doubt = 0;
+    uint64_t seed = testing_seed();
     struct random random = random_seeded(seed ^ 1);
     struct model *model = calloc(1, sizeof(*model));
-    struct testing_folder folder;
 
     (void)state;
     assert_non_null(model);
+    struct testing_folder folder;
     testing_folder_make(&folder);
+    uint64_t count = 0, in_doubt = 0;
     for (int round = 0; round < ROUNDS; round++) {
         uint64_t reported = crash(&folder, seed, count, &random);
         struct rocksdb_options options = testing_options(&folder, MODEL_PARTITIONS);

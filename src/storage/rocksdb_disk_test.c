@@ -97,9 +97,9 @@ static uint64_t write_until(struct disk_fixture *fixture, uint64_t first, enum e
         struct storage_write write = {.timer = timer};
         struct storage_batch batch = {.writes = &write, .write_count = 1};
         struct storage_batch *const batches[] = {&batch};
-        struct error error;
 
         assert_true(serial < 10 * 1000 * 1000);
+        struct error error;
         result = storage_commit(fixture->storage, batches, 1, &error);
         if (!result)
             serial++;
@@ -128,14 +128,12 @@ static void test_sync_fails(void **state)
     uint64_t count = 0;
 
     for (int i = 0; i < 20; i++) {
-        struct timer *timer;
-
         /* Mostly a commit meets it; a merge of files in the background may, then the next does. */
         atomic_store(&syncs_to_refuse, 1);
         count += write_until(fixture, count + 1, ERROR_IO);
         assert_int_equal(atomic_load(&syncs_to_refuse), 0);
         assert_disk_count(fixture, count);
-        timer = testing_timer(0, count + 1, 1001 + count);
+        struct timer *timer = testing_timer(0, count + 1, 1001 + count);
         testing_write(fixture->storage, timer, 0, no_meta); /* the next is a new chance */
         count++;
         assert_disk_count(fixture, count);
@@ -148,19 +146,18 @@ static void test_disk_fails(void **state)
 {
     struct disk_fixture *fixture = *state;
     struct timer *timer = testing_timer(0, 0, 5);
-    struct rlimit limit, low;
-    uint64_t count;
 
     fixture->options.memtable_bytes = 1 << 20;
     fixture->options.sync = ROCKSDB_SYNC_NEVER;
     disk_reopen(fixture);
+    struct rlimit limit;
     /* A file of the process may grow no longer: an error that is not "disk full". */
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    low = limit;
+    struct rlimit low = limit;
     low.rlim_cur = 100 * 1000;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
-    count = write_until(fixture, 1, ERROR_IO);
+    uint64_t count = write_until(fixture, 1, ERROR_IO);
     assert_true(count > 10);
     assert_disk_count(fixture, count); /* reading goes on */
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -178,25 +175,26 @@ static void test_disk_fails(void **state)
 static void test_disk_full(void **state)
 {
     struct disk_fixture *fixture = *state;
-    char ballast[300], folder[300], path[300];
     struct timer *timer = testing_timer(0, 0, 5);
-    uint64_t count = 0;
-    int fd;
 
     storage_close(fixture->storage);
     fixture->storage = NULL;
+    char path[300];
     snprintf(path, sizeof(path), "%s/small", fixture->folder.path);
+    char folder[300];
     snprintf(folder, sizeof(folder), "%s/small/data", fixture->folder.path);
+    char ballast[300];
     snprintf(ballast, sizeof(ballast), "%s/small/ballast", fixture->folder.path);
     assert_int_equal(mkdir(path, 0700), 0);
     if (!fixture->can_mount || mount("none", path, "tmpfs", 0, "size=16m") != 0) {
         timer_free(timer);
         skip();
     }
-    fd = open(ballast, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open(ballast, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     assert_true(fd >= 0 && posix_fallocate(fd, 0, 12 << 20) == 0);
     fixture->options.folder = folder;
     fixture->storage = testing_open(&fixture->options);
+    uint64_t count = 0;
     /* What a closed database leaves behind may make room for a few more. */
     for (int i = 0; i < 5; i++) {
         count += write_until(fixture, count + 1, ERROR_DISK_FULL);

@@ -21,10 +21,9 @@ static unsigned char rocksdb_filter_row(void *state, int level, const char *key,
                                         const char *value, size_t value_size, char **new_value,
                                         size_t *new_value_size, unsigned char *is_changed)
 {
+    (void)level, (void)new_value, (void)new_value_size, (void)is_changed;
     struct record_key at;
     struct timer view;
-
-    (void)level, (void)new_value, (void)new_value_size, (void)is_changed;
     return record_row_is_over((struct bytes){value, value_size}) &&
            store_row_key_parse((struct bytes){key, key_size}, &at) &&
            !record_row_decode(at, (struct bytes){value, value_size}, &view, NULL) &&
@@ -36,10 +35,9 @@ static unsigned char rocksdb_filter_pointer(void *state, int level, const char *
                                             char **new_value, size_t *new_value_size,
                                             unsigned char *is_changed)
 {
+    (void)level, (void)new_value, (void)new_value_size, (void)is_changed;
     struct record_key at;
     struct record_pointer pointer;
-
-    (void)level, (void)new_value, (void)new_value_size, (void)is_changed;
     return store_pointer_key_parse((struct bytes){key, key_size}, &at) &&
            !record_pointer_decode(at, (struct bytes){value, value_size}, &pointer, NULL) &&
            pointer.ended.ms && pointer.at.ms < STORAGE_DEAD_FROM.ms &&
@@ -50,10 +48,9 @@ static unsigned char rocksdb_filter_name(void *state, int level, const char *key
                                          const char *value, size_t value_size, char **new_value,
                                          size_t *new_value_size, unsigned char *is_changed)
 {
+    (void)level, (void)new_value, (void)new_value_size, (void)is_changed;
     struct record_key at;
     struct record_name name;
-
-    (void)level, (void)new_value, (void)new_value_size, (void)is_changed;
     return store_row_key_parse((struct bytes){key, key_size}, &at) &&
            !record_name_decode(at, (struct bytes){value, value_size}, &name, NULL) &&
            name.ended.ms && store_is_forgotten(state, name.ended);

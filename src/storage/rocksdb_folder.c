@@ -106,10 +106,8 @@ static int rocksdb_folder_compare_files(const void *left, const void *right)
 static enum error_code rocksdb_folder_list(const char *folder, struct listing *ret_listing,
                                            struct error *ret_error)
 {
-    enum error_code code;
-
     *ret_listing = (struct listing){0};
-    code = files_list(folder, rocksdb_folder_list_one, ret_listing, ret_error);
+    enum error_code code = files_list(folder, rocksdb_folder_list_one, ret_listing, ret_error);
     if (!code && ret_listing->is_out_of_memory)
         code = error_set(ret_error, ERROR_NO_MEMORY, "%s: out of memory", folder);
     if (code)
@@ -184,15 +182,15 @@ static struct bytes rocksdb_folder_next_word(struct bytes *line)
 
 bool folder_closed_next(struct bytes *text, struct folder_file *ret_file)
 {
-    struct bytes line, name, size, sum;
-    uint64_t number = 0;
+    struct bytes line;
 
     if (!rocksdb_folder_next_line(text, &line))
         return false;
-    name = rocksdb_folder_next_word(&line);
-    size = rocksdb_folder_next_word(&line);
-    sum = rocksdb_folder_next_word(&line);
+    struct bytes name = rocksdb_folder_next_word(&line);
+    struct bytes size = rocksdb_folder_next_word(&line);
+    struct bytes sum = rocksdb_folder_next_word(&line);
     *ret_file = (struct folder_file){.has_sum = !bytes_equal(sum, BYTES("-"))};
+    uint64_t number = 0;
     if (name.size == 0 || name.size >= FOLDER_NAME_SIZE || line.size ||
         memchr(name.data, '\0', name.size) || memchr(name.data, '/', name.size) ||
         !number_parse(size, 10, &ret_file->size) ||
@@ -207,12 +205,11 @@ bool folder_closed_open(struct bytes *text)
 {
     const struct bytes head = BYTES(CLOSED_HEAD);
     const size_t end_size = sizeof("sum 01234567\n") - 1;
-    struct bytes end;
-    uint64_t sum;
 
     if (!bytes_has_prefix(*text, head) || text->size < head.size + end_size)
         return false;
-    end = (struct bytes){text->data + text->size - end_size, end_size};
+    struct bytes end = {text->data + text->size - end_size, end_size};
+    uint64_t sum;
     if (!bytes_has_prefix(end, BYTES("sum ")) || end.data[end_size - 1] != '\n' ||
         !number_parse((struct bytes){end.data + 4, 8}, 16, &sum) ||
         sum != checksum_crc32c(0, text->data, text->size - end_size))
@@ -225,12 +222,12 @@ bool folder_closed_open(struct bytes *text)
 enum error_code folder_seal(const char *folder, struct error *ret_error)
 {
     struct listing listing;
-    struct buffer text;
     char path[PATH_MAX];
     enum error_code code = rocksdb_folder_path_of(folder, FOLDER_CLOSED_NAME, path, ret_error);
 
     if (code || (code = rocksdb_folder_list(folder, &listing, ret_error)))
         return code;
+    struct buffer text;
     buffer_init(&text);
     buffer_append_text(&text, CLOSED_HEAD);
     for (size_t i = 0; i < listing.count && !code; i++) {
@@ -270,8 +267,6 @@ static enum error_code rocksdb_folder_compare_file(const char *folder,
                                                    struct error *ret_error)
 {
     const struct folder_file *found = rocksdb_folder_find(listing, closed->name);
-    struct folder_file now;
-    enum error_code code;
 
     if (!found)
         return error_set(ret_error, ERROR_CORRUPT, "%s/%s is missing since the last stop" ADVICE,
@@ -283,8 +278,8 @@ static enum error_code rocksdb_folder_compare_file(const char *folder,
                          (unsigned long long)closed->size, folder);
     if (!closed->has_sum)
         return ERROR_NONE;
-    now = *found;
-    code = rocksdb_folder_sum_file(folder, &now, ret_error);
+    struct folder_file now = *found;
+    enum error_code code = rocksdb_folder_sum_file(folder, &now, ret_error);
     if (!code && now.sum != closed->sum)
         code = error_set(ret_error, ERROR_CORRUPT, "%s/%s was changed since the last stop" ADVICE,
                          folder, closed->name, folder);
@@ -296,9 +291,6 @@ static enum error_code rocksdb_folder_compare_closed(const char *folder,
                                                      const struct listing *listing,
                                                      struct error *ret_error)
 {
-    struct folder_file closed;
-    struct buffer text;
-    struct bytes rest;
     char path[PATH_MAX];
     enum error_code code = rocksdb_folder_path_of(folder, FOLDER_CLOSED_NAME, path, ret_error);
 
@@ -306,14 +298,16 @@ static enum error_code rocksdb_folder_compare_closed(const char *folder,
         return code;
     if (!files_exists(path))
         return ERROR_NOT_FOUND;
+    struct buffer text;
     buffer_init(&text);
     code = files_read(path, CLOSED_BYTES_MAX, &text, ret_error);
-    rest = buffer_bytes(&text);
+    struct bytes rest = buffer_bytes(&text);
     if (!code && !folder_closed_open(&rest))
         code = error_set(ret_error, ERROR_CORRUPT,
                          "%s is damaged; restore a backup, or remove it to start without "
                          "knowing whether all other files are as they were",
                          path);
+    struct folder_file closed;
     while (!code && rest.size)
         code = folder_closed_next(&rest, &closed)
                    ? rocksdb_folder_compare_file(folder, listing, &closed, ret_error)
@@ -347,10 +341,9 @@ static enum error_code rocksdb_folder_look_at_log(const char *folder, const char
                                                   struct error *ret_error)
 {
     struct logfile log;
-    enum error_code code;
 
     logfile_begin(&log, LOGFILE_WRITES, *next);
-    code = rocksdb_folder_read_log(folder, name, &log, ret_error);
+    enum error_code code = rocksdb_folder_read_log(folder, name, &log, ret_error);
     if (code)
         return code;
     *next = log.next;
@@ -415,16 +408,16 @@ struct folder_log folder_newest_log(const char *folder)
 
 enum error_code folder_mark_live(const char *folder, struct folder_log log, struct error *ret_error)
 {
-    char path[PATH_MAX], text[128];
+    char path[PATH_MAX];
     enum error_code code = rocksdb_folder_path_of(folder, FOLDER_LIVE_NAME, path, ret_error);
-    int size;
 
     if (code)
         return code;
     if (!log.size)
         return files_remove(path, ret_error);
-    size = snprintf(text, sizeof(text), LIVE_FORMAT, (unsigned long long)log.number,
-                    (unsigned long long)log.size);
+    char text[128];
+    int size = snprintf(text, sizeof(text), LIVE_FORMAT, (unsigned long long)log.number,
+                        (unsigned long long)log.size);
     size += snprintf(text + size, sizeof(text) - (size_t)size, "sum %08x\n",
                      checksum_crc32c(0, text, (size_t)size));
     return files_write(path, (struct bytes){text, (size_t)size}, ret_error);
@@ -433,20 +426,19 @@ enum error_code folder_mark_live(const char *folder, struct folder_log log, stru
 /* Reads LIVE; false without one, and when it is damaged: then nothing is known. */
 static bool rocksdb_folder_read_live(const char *folder, struct folder_log *ret_log)
 {
-    unsigned long long number = 0, log_size = 0;
-    char path[PATH_MAX], expected[128];
-    struct buffer text;
-    bool is_read;
-    int size;
+    char path[PATH_MAX];
 
     if (rocksdb_folder_path_of(folder, FOLDER_LIVE_NAME, path, NULL) || !files_exists(path))
         return false;
+    struct buffer text;
     buffer_init(&text);
-    is_read = !files_read(path, CURRENT_BYTES_MAX, &text, NULL);
+    bool is_read = !files_read(path, CURRENT_BYTES_MAX, &text, NULL);
     buffer_append(&text, "", 1);
+    unsigned long long number = 0, log_size = 0;
     is_read =
         is_read && !buffer_failed(&text) && sscanf(text.data, LIVE_FORMAT, &number, &log_size) == 2;
-    size = snprintf(expected, sizeof(expected), LIVE_FORMAT, number, log_size);
+    char expected[128];
+    int size = snprintf(expected, sizeof(expected), LIVE_FORMAT, number, log_size);
     snprintf(expected + size, sizeof(expected) - (size_t)size, "sum %08x\n",
              checksum_crc32c(0, expected, (size_t)size));
     is_read = is_read && strcmp(text.data, expected) == 0;
@@ -461,10 +453,10 @@ static void rocksdb_folder_look_at_live(const char *folder, const struct listing
                                         struct folder_state *state)
 {
     struct folder_log live;
-    uint64_t highest = 0, size = 0;
 
     if (state->was_closed || state->is_new || !rocksdb_folder_read_live(folder, &live))
         return;
+    uint64_t highest = 0, size = 0;
     for (size_t i = 0; i < listing->count; i++)
         if (rocksdb_folder_kind_of(listing->files[i].name) == FILE_LOG) {
             highest = strtoull(listing->files[i].name, NULL, 10);
@@ -487,10 +479,9 @@ static enum error_code rocksdb_folder_look_at_manifest(const char *folder, const
                                                        struct error *ret_error)
 {
     struct logfile log;
-    enum error_code code;
 
     logfile_begin(&log, LOGFILE_CHANGES, 0);
-    code = rocksdb_folder_read_log(folder, name, &log, ret_error);
+    enum error_code code = rocksdb_folder_read_log(folder, name, &log, ret_error);
     if (code)
         return code;
     if (log.has_loss || !log.records)
@@ -513,7 +504,6 @@ static enum error_code rocksdb_folder_look_at_current(const char *folder,
                                                       struct folder_state *state,
                                                       struct error *ret_error)
 {
-    struct buffer text;
     char path[PATH_MAX], name[FOLDER_NAME_SIZE] = "";
     enum error_code code = rocksdb_folder_path_of(folder, "CURRENT", path, ret_error);
 
@@ -527,6 +517,7 @@ static enum error_code rocksdb_folder_look_at_current(const char *folder,
         state->is_new = true;
         return ERROR_NONE;
     }
+    struct buffer text;
     buffer_init(&text);
     code = files_read(path, CURRENT_BYTES_MAX, &text, ret_error);
     if (!code && text.size > 1 && text.size < sizeof(name) && text.data[text.size - 1] == '\n')

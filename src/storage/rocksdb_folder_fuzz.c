@@ -21,11 +21,11 @@ static void folder_read_all(struct bytes text)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct bytes text = {size ? (const char *)data : NULL, size};
-    struct buffer sealed;
 
     folder_read_all(text);
     if (folder_closed_open(&text))
         folder_read_all(text);
+    struct buffer sealed;
     buffer_init(&sealed);
     buffer_append_text(&sealed, "tickwheel closed 1\n");
     buffer_append(&sealed, data, size);

@@ -53,11 +53,12 @@ static void live_write(struct live_fixture *fixture, uint64_t from, uint64_t cou
 static bool live_copy_one(void *context, const struct files_entry *entry)
 {
     struct live_fixture *fixture = context;
-    char from[600], to[600];
 
     if (entry->is_folder)
         return true;
+    char from[600];
     snprintf(from, sizeof(from), "%s/%s", fixture->folder.path, entry->name);
+    char to[600];
     snprintf(to, sizeof(to), "%s/%s", fixture->killed.path, entry->name);
     assert_int_equal(files_copy(from, to, NULL), ERROR_NONE);
     if (strstr(entry->name, ".log")) {
@@ -125,11 +126,11 @@ static void test_live_log_empty(void **state)
 static void test_live_last_log_missing(void **state)
 {
     struct live_fixture *fixture = *state;
-    uint64_t serial = 1;
     char *text = NULL;
 
     rocksdb_disable_file_deletions(store_of(fixture->storage)->db, &text); /* older logs stay */
     assert_null(text);
+    uint64_t serial = 1;
     do {
         live_write(fixture, serial, 50);
         serial += 50;
@@ -146,7 +147,6 @@ static void test_live_sound(void **state)
 {
     struct live_fixture *fixture = *state;
     uint64_t serial = 1;
-    char closed[600];
 
     for (int round = 0; round < 9; round++) {
         live_write(fixture, serial, 400);
@@ -155,6 +155,7 @@ static void test_live_sound(void **state)
         testing_folder_remove(&fixture->killed);
         assert_int_equal(mkdir(fixture->killed.path, 0700), 0);
         live_kill(fixture);
+        char closed[600];
         snprintf(closed, sizeof(closed), "%s/" FOLDER_CLOSED_NAME, fixture->killed.path);
         assert_int_equal(unlink(closed), 0);
         assert_live_timers(fixture, serial - 1);

@@ -194,13 +194,13 @@ bool store_find_table(const char *name, enum store_table *ret_table)
 static enum error_code rocksdb_open_check_tables(const rocksdb_options_t *options,
                                                  const char *folder, struct error *ret_error)
 {
-    enum error_code code = ERROR_NONE;
-    enum store_table known;
     char *text = NULL;
     size_t count = 0;
     char **names = rocksdb_list_column_families(options, folder, &count, &text);
 
     rocksdb_free(text); /* whatever is wrong, opening says it better */
+    enum error_code code = ERROR_NONE;
+    enum store_table known;
     for (size_t i = 0; i < count && !code; i++)
         if (!store_find_table(names[i], &known))
             code = error_set(ret_error, ERROR_INVALID,
@@ -245,7 +245,6 @@ static enum error_code rocksdb_open_tables(struct rocksdb_store *store, struct e
                       *tables[STORE_TABLE_COUNT];
     enum error_code code =
         database ? rocksdb_open_check_tables(database, store->folder, ret_error) : ERROR_IO;
-    char *text = NULL;
 
     for (size_t i = 0; i < STORE_TABLE_COUNT; i++) {
         tables[i] = rocksdb_open_table_options(store, (enum store_table)i, ret_error);
@@ -253,6 +252,7 @@ static enum error_code rocksdb_open_tables(struct rocksdb_store *store, struct e
             code = ERROR_IO;
     }
     if (!code) {
+        char *text = NULL;
         store->db = rocksdb_open_database(store, database, tables, &text);
         if (text) {
             store->db = NULL;
@@ -274,10 +274,9 @@ static enum error_code rocksdb_open_load_number(struct rocksdb_store *store, str
                                                 uint64_t *ret_number, struct error *ret_error)
 {
     struct buffer value;
-    enum error_code code;
 
     buffer_init(&value);
-    code = store_get(store, STORE_META, NULL, name, &value, ret_error);
+    enum error_code code = store_get(store, STORE_META, NULL, name, &value, ret_error);
     if (!code)
         code = record_number_decode(name, buffer_bytes(&value), ret_number, ret_error);
     buffer_deinit(&value);
@@ -344,7 +343,6 @@ static enum error_code rocksdb_open_raise_format(struct rocksdb_store *store,
 static enum error_code rocksdb_open_check_format(struct rocksdb_store *store,
                                                  struct error *ret_error)
 {
-    uint64_t partitions, corrupt;
     enum error_code code =
         rocksdb_open_load_number(store, STORE_KEY_FORMAT, &store->format, ret_error);
 
@@ -359,6 +357,7 @@ static enum error_code rocksdb_open_check_format(struct rocksdb_store *store,
         return error_set(ret_error, ERROR_INVALID,
                          "%s was made by a newer version: its format is %llu, ours %d",
                          store->folder, (unsigned long long)store->format, RECORD_FORMAT);
+    uint64_t partitions, corrupt;
     if ((code = rocksdb_open_load_number(store, STORE_KEY_PARTITIONS, &partitions, ret_error)) ||
         (code = rocksdb_open_load_number(store, STORE_KEY_CORRUPT, &corrupt, ret_error)))
         return code;
@@ -394,13 +393,11 @@ static enum error_code rocksdb_open_load_trims(struct rocksdb_store *store, stru
 static enum error_code rocksdb_open_load_tenant(struct rocksdb_store *store, struct bytes key,
                                                 struct bytes value)
 {
-    struct bytes name;
-    uint64_t partition, count;
-
     if (key.size <= STORE_TENANT_SIZE)
         return ERROR_CORRUPT;
-    name = (struct bytes){key.data + STORE_TENANT_SIZE, key.size - STORE_TENANT_SIZE};
-    partition = get_be(key.data + 1, 2);
+    struct bytes name = {key.data + STORE_TENANT_SIZE, key.size - STORE_TENANT_SIZE};
+    uint64_t partition = get_be(key.data + 1, 2);
+    uint64_t count;
     if (partition >= store->partition_count || !tenant_is_valid(name) ||
         record_number_decode(key, value, &count, NULL))
         return ERROR_CORRUPT;
@@ -439,18 +436,19 @@ static enum error_code rocksdb_open_walk(
     rocksdb_iterator_t *iterator =
         rocksdb_create_iterator_cf(store->db, store->point_options, store->tables[table]);
     enum error_code code = ERROR_NONE;
-    char *text = NULL;
 
     for (rocksdb_iter_seek(iterator, prefix.data, prefix.size);
          !code && rocksdb_iter_valid(iterator); rocksdb_iter_next(iterator)) {
-        struct bytes key, value;
+        struct bytes key;
 
         key.data = rocksdb_iter_key(iterator, &key.size);
+        struct bytes value;
         value.data = rocksdb_iter_value(iterator, &value.size);
         if (!bytes_has_prefix(key, prefix))
             break;
         code = visit(store, key, value);
     }
+    char *text = NULL;
     rocksdb_iter_get_error(iterator, &text);
     rocksdb_iter_destroy(iterator);
     if (text)
@@ -462,11 +460,9 @@ static enum error_code rocksdb_open_walk(
 static enum error_code rocksdb_open_load_tenant_counts(struct rocksdb_store *store,
                                                        struct error *ret_error)
 {
-    enum error_code code;
-
     rocksdb_open_clear_tenant_counts(store);
-    code = rocksdb_open_walk(store, STORE_META, BYTES(STORE_TENANT_PREFIX),
-                             rocksdb_open_load_tenant, ret_error);
+    enum error_code code = rocksdb_open_walk(store, STORE_META, BYTES(STORE_TENANT_PREFIX),
+                                             rocksdb_open_load_tenant, ret_error);
     if (code == ERROR_CORRUPT) {
         rocksdb_open_clear_tenant_counts(store);
         return rocksdb_open_walk(store, STORE_TIMERS, BYTES(""), rocksdb_open_count_row, ret_error);
@@ -481,10 +477,9 @@ static enum error_code rocksdb_open_load_tenant_counts(struct rocksdb_store *sto
 
 void store_close_database(struct rocksdb_store *store)
 {
-    char *text = NULL;
-
     if (!store->db)
         return;
+    char *text = NULL;
     /* After an error there is nothing left to sync, and RocksDB is not to be asked. */
     if (store->options.sync == ROCKSDB_SYNC_NEVER && store->state == STORE_WRITABLE)
         rocksdb_flush_wal(store->db, 1, &text);
@@ -608,7 +603,6 @@ enum error_code store_open_to_read(const char *folder, struct rocksdb_store **re
 {
     const struct rocksdb_options options = {.folder = folder, .retain_ms = UINT64_MAX};
     struct rocksdb_store *store = calloc(1, sizeof(*store));
-    enum error_code code;
 
     if (!store)
         return error_set(ret_error, ERROR_NO_MEMORY, "open");
@@ -617,7 +611,8 @@ enum error_code store_open_to_read(const char *folder, struct rocksdb_store **re
         return error_set(ret_error, ERROR_NO_MEMORY, "open");
     }
     store->state = STORE_FAILED; /* so it can only be read */
-    code = files_lock_folder(folder, FILES_LOCK_SHARED, &store->folder_lock, ret_error);
+    enum error_code code =
+        files_lock_folder(folder, FILES_LOCK_SHARED, &store->folder_lock, ret_error);
     if (!code)
         code = folder_look(folder, &store->folder_state, ret_error);
     if (!code && store->folder_state.is_new)
@@ -648,12 +643,12 @@ enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
                                      struct storage **ret_storage, struct error *ret_error)
 {
     struct rocksdb_store *store = calloc(1, sizeof(*store));
-    enum error_code code;
 
     if (!store)
         return error_set(ret_error, ERROR_NO_MEMORY, "open");
-    code = rocksdb_open_store_init(store, options) ? rocksdb_open_prepare_folder(store, ret_error)
-                                                   : error_set(ret_error, ERROR_NO_MEMORY, "open");
+    enum error_code code = rocksdb_open_store_init(store, options)
+                               ? rocksdb_open_prepare_folder(store, ret_error)
+                               : error_set(ret_error, ERROR_NO_MEMORY, "open");
     if (!code) {
         code = rocksdb_open_first(store, ret_error);
         if (code)

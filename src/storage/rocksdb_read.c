@@ -29,14 +29,14 @@ static void rocksdb_read_put_quarantine_key(struct buffer *to, enum store_table 
 static bool rocksdb_read_is_damaged(enum store_table table, struct bytes key, struct bytes value)
 {
     struct record_key at;
-    struct record_pointer pointer;
-    struct record_name name;
     struct timer view;
 
     if (table == STORE_TIMERS)
         return !store_row_key_parse(key, &at) || record_row_decode(at, value, &view, NULL);
+    struct record_name name;
     if (table == STORE_NAMES)
         return !store_row_key_parse(key, &at) || record_name_decode(at, value, &name, NULL);
+    struct record_pointer pointer;
     return !store_pointer_key_parse(key, &at) || record_pointer_decode(at, value, &pointer, NULL);
 }
 
@@ -47,15 +47,16 @@ static void rocksdb_read_set_aside(struct rocksdb_store *store, enum store_table
                                    struct bytes key)
 {
     rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
-    struct buffer aside, value, count;
-    uint64_t corrupt;
+    struct buffer aside;
 
     buffer_init(&aside);
+    struct buffer value;
     buffer_init(&value);
+    struct buffer count;
     buffer_init(&count);
     rocksdb_read_put_quarantine_key(&aside, table, key);
     pthread_mutex_lock(&store->write_lock);
-    corrupt = atomic_load_explicit(&store->corrupt_count, memory_order_relaxed) + 1;
+    uint64_t corrupt = atomic_load_explicit(&store->corrupt_count, memory_order_relaxed) + 1;
     record_number_encode(&count, STORE_KEY_CORRUPT, corrupt);
     if (!store_get(store, table, NULL, key, &value, NULL) &&
         rocksdb_read_is_damaged(table, key, buffer_bytes(&value)) && !buffer_failed(&count) &&
@@ -76,14 +77,14 @@ static void rocksdb_read_set_aside(struct rocksdb_store *store, enum store_table
 static bool rocksdb_read_is_aside(struct rocksdb_store *store, enum store_table table,
                                   struct store_key key)
 {
-    struct buffer aside, value;
-    enum error_code code = ERROR_NOT_FOUND;
-
     if (!atomic_load_explicit(&store->corrupt_count, memory_order_relaxed))
         return false;
+    struct buffer aside;
     buffer_init(&aside);
+    struct buffer value;
     buffer_init(&value);
     rocksdb_read_put_quarantine_key(&aside, table, (struct bytes){key.data, key.size});
+    enum error_code code = ERROR_NOT_FOUND;
     if (!buffer_failed(&aside))
         code = store_get(store, STORE_QUARANTINE, NULL, buffer_bytes(&aside), &value, NULL);
     buffer_deinit(&value);
@@ -129,15 +130,14 @@ static enum error_code rocksdb_read_scan_rows(struct rocksdb_store *store,
                                               struct page_builder *builder,
                                               rocksdb_iterator_t *rows, struct error *ret_error)
 {
-    char *text = NULL;
-
     for (; !page_builder_is_full(builder) && rocksdb_iter_valid(rows); rocksdb_iter_next(rows)) {
-        struct bytes key, value;
-        struct record_key at;
-        enum error_code code = ERROR_CORRUPT;
+        struct bytes key;
 
         key.data = rocksdb_iter_key(rows, &key.size);
+        struct bytes value;
         value.data = rocksdb_iter_value(rows, &value.size);
+        struct record_key at;
+        enum error_code code = ERROR_CORRUPT;
         if (store_row_key_parse(key, &at))
             code = page_builder_add(builder, at, value);
         if (code == ERROR_CORRUPT)
@@ -145,6 +145,7 @@ static enum error_code rocksdb_read_scan_rows(struct rocksdb_store *store,
         else if (code)
             return error_set(ret_error, code, "scan");
     }
+    char *text = NULL;
     rocksdb_iter_get_error(rows, &text);
     return text ? store_access_failed(store, ret_error, "scan", text) : ERROR_NONE;
 }
@@ -158,21 +159,20 @@ static enum error_code rocksdb_read_scan(struct storage *storage, const struct s
     const struct storage_position to =
         has_end ? (struct storage_position){STORAGE_DEAD_FROM, 0} : scan->to;
     const struct store_key end = store_row_key(record_row_key(scan->partition, to));
-    rocksdb_readoptions_t *options;
-    rocksdb_iterator_t *rows;
-    struct page_builder builder;
-    enum error_code code;
 
     assert(scan->partition < store->partition_count && scan->rows_max);
+    struct page_builder builder;
     page_builder_init(&builder, scan, rocksdb_read_forgotten_before(store));
     if (memcmp(begin.data, end.data, begin.size) >= 0) {
         page_builder_finish(&builder, ret_page);
         return ERROR_NONE;
     }
+    enum error_code code;
     if ((code = store_enter(store, ret_error)))
         return code;
-    options = rocksdb_read_scan_options(scan, &end);
-    rows = rocksdb_create_iterator_cf(store->db, options, store->tables[STORE_TIMERS]);
+    rocksdb_readoptions_t *options = rocksdb_read_scan_options(scan, &end);
+    rocksdb_iterator_t *rows =
+        rocksdb_create_iterator_cf(store->db, options, store->tables[STORE_TIMERS]);
     rocksdb_iter_seek(rows, begin.data, begin.size);
     code = rocksdb_read_scan_rows(store, &builder, rows, ret_error);
     rocksdb_iter_destroy(rows);
@@ -216,12 +216,11 @@ static enum error_code rocksdb_read_find_row(struct rocksdb_store *store,
         record_row_key(id->partition, (struct storage_position){at, id->serial});
     const struct store_key bytes = store_row_key(key);
     struct buffer value;
-    struct timer view, *timer = NULL;
-    enum error_code code;
 
     buffer_init(&value);
-    code = store_get(store, STORE_TIMERS, options, (struct bytes){bytes.data, bytes.size}, &value,
-                     ret_error);
+    enum error_code code = store_get(store, STORE_TIMERS, options,
+                                     (struct bytes){bytes.data, bytes.size}, &value, ret_error);
+    struct timer view;
     if (!code)
         code = record_row_decode(key, buffer_bytes(&value), &view, ret_error);
     if (code == ERROR_CORRUPT)
@@ -229,6 +228,7 @@ static enum error_code rocksdb_read_find_row(struct rocksdb_store *store,
     else if (!code &&
              (!timer_id_equal(&view.id, id) || store_is_row_forgotten(&store->retention, &view)))
         code = ERROR_NOT_FOUND;
+    struct timer *timer = NULL;
     if (!code) {
         timer = timer_copy(&view, &view.texts);
         code = timer ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "find");
@@ -249,11 +249,10 @@ static enum error_code rocksdb_read_find_pointer(struct rocksdb_store *store,
     const struct record_key key = record_pointer_key(id->partition, id->serial);
     const struct store_key bytes = store_pointer_key(key);
     struct buffer value;
-    enum error_code code;
 
     buffer_init(&value);
-    code = store_get(store, STORE_MOVED, options, (struct bytes){bytes.data, bytes.size}, &value,
-                     ret_error);
+    enum error_code code = store_get(store, STORE_MOVED, options,
+                                     (struct bytes){bytes.data, bytes.size}, &value, ret_error);
     if (!code)
         code = record_pointer_decode(key, buffer_bytes(&value), ret_pointer, ret_error);
     if (code == ERROR_CORRUPT)
@@ -269,14 +268,14 @@ static enum error_code rocksdb_read_find_moved(struct rocksdb_store *store,
                                                struct error *ret_error)
 {
     const struct storage_position home = {id->first, id->serial};
-    struct record_pointer pointer;
     enum error_code code =
         rocksdb_read_find_row(store, options, id->first, id, ret_timer, ret_error);
-    bool was_aside;
 
     if (code != ERROR_NOT_FOUND)
         return code;
+    struct record_pointer pointer;
     code = rocksdb_read_find_pointer(store, options, id, &pointer, ret_error);
+    bool was_aside;
     if (!code) {
         const struct storage_position there = {pointer.at, id->serial};
 
@@ -296,15 +295,13 @@ static enum error_code rocksdb_read_find_anywhere(struct rocksdb_store *store,
                                                   struct timer **ret_timer, struct error *ret_error)
 {
     enum error_code code = rocksdb_read_find_row(store, NULL, id->first, id, ret_timer, ret_error);
-    const rocksdb_snapshot_t *snapshot;
-    rocksdb_readoptions_t *options;
 
     if (code != ERROR_NOT_FOUND)
         return code;
     /* It moved, or never was. A commit that moves it between two looks must not hide it: so all of
      * the second look is at one snapshot. */
-    snapshot = rocksdb_create_snapshot(store->db);
-    options = rocksdb_readoptions_create();
+    const rocksdb_snapshot_t *snapshot = rocksdb_create_snapshot(store->db);
+    rocksdb_readoptions_t *options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_snapshot(options, snapshot);
     code = rocksdb_read_find_moved(store, options, id, ret_timer, ret_error);
     rocksdb_readoptions_destroy(options);
@@ -316,11 +313,11 @@ enum error_code store_find(struct storage *storage, const struct timer_id *id,
                            struct timer **ret_timer, struct error *ret_error)
 {
     struct rocksdb_store *store = store_of(storage);
-    enum error_code code;
-    unsigned repeats = 0;
 
     if (id->partition >= store->partition_count)
         return error_set(ret_error, ERROR_NOT_FOUND, "there is no partition %u", id->partition);
+    enum error_code code;
+    unsigned repeats = 0;
     do {
         if ((code = store_enter(store, ret_error)))
             return code;
@@ -339,22 +336,22 @@ static enum error_code rocksdb_read_names(struct rocksdb_store *store,
                                           rocksdb_iterator_t *entries, struct storage_names *names,
                                           struct error *ret_error)
 {
-    char *text = NULL;
-
     for (; names->count < lookup->count_max && rocksdb_iter_valid(entries);
          rocksdb_iter_next(entries)) {
-        struct bytes key, value;
-        struct record_key at;
-        struct record_name name;
+        struct bytes key;
 
         key.data = rocksdb_iter_key(entries, &key.size);
+        struct bytes value;
         value.data = rocksdb_iter_value(entries, &value.size);
+        struct record_key at;
+        struct record_name name;
         if (!store_row_key_parse(key, &at) || record_name_decode(at, value, &name, NULL))
             rocksdb_read_set_aside(store, STORE_NAMES, key);
         else if (name.id.partition == lookup->partition &&
                  !(name.ended.ms && store_is_forgotten(&store->retention, name.ended)))
             names->ids[names->count++] = name.id;
     }
+    char *text = NULL;
     rocksdb_iter_get_error(entries, &text);
     return text ? store_access_failed(store, ret_error, "lookup", text) : ERROR_NONE;
 }
@@ -369,22 +366,21 @@ static enum error_code rocksdb_read_lookup(struct storage *storage,
         store_row_key(record_name_key(lookup->name, lookup->serial_below - !is_all));
     const struct store_key last = store_row_key(record_name_key(lookup->name, 0));
     struct storage_names names = {malloc(lookup->count_max * sizeof(*names.ids)), 0};
-    rocksdb_readoptions_t *options;
-    rocksdb_iterator_t *entries;
-    enum error_code code;
 
     assert(lookup->partition < store->partition_count && lookup->count_max);
     if (!names.ids)
         return error_set(ret_error, ERROR_NO_MEMORY, "lookup");
+    enum error_code code;
     if ((code = store_enter(store, ret_error))) {
         free(names.ids);
         return code;
     }
-    options = rocksdb_readoptions_create();
+    rocksdb_readoptions_t *options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_prefix_same_as_start(options, 1);
     /* No serial is 0, so the upper bound is never the key of an entry. */
     rocksdb_readoptions_set_iterate_upper_bound(options, last.data, last.size);
-    entries = rocksdb_create_iterator_cf(store->db, options, store->tables[STORE_NAMES]);
+    rocksdb_iterator_t *entries =
+        rocksdb_create_iterator_cf(store->db, options, store->tables[STORE_NAMES]);
     rocksdb_iter_seek(entries, begin.data, begin.size);
     code = rocksdb_read_names(store, lookup, entries, &names, ret_error);
     rocksdb_iter_destroy(entries);

@@ -150,10 +150,9 @@ static void test_other_partition_count(void **state)
 /* Removes one table. */
 static bool remove_one(void *context, const struct files_entry *entry)
 {
-    char path[600];
-
     if (!strstr(entry->name, ".sst"))
         return true;
+    char path[600];
     snprintf(path, sizeof(path), "%s/%s", ((struct rocksdb_fixture *)context)->folder.path,
              entry->name);
     assert_int_equal(unlink(path), 0);
@@ -183,10 +182,9 @@ static void test_refusal_keeps_mark(void **state)
 /* The last bytes of a table are its footer, without which it cannot be opened. */
 static bool spoil_one(void *context, const struct files_entry *entry)
 {
-    char path[600];
-
     if (!strstr(entry->name, ".sst"))
         return true;
+    char path[600];
     snprintf(path, sizeof(path), "%s/%s", ((struct rocksdb_fixture *)context)->folder.path,
              entry->name);
     assert_int_equal(files_patch(path, entry->bytes - 8, BYTES("garbage!"), NULL), ERROR_NONE);
@@ -272,15 +270,13 @@ static void test_folders(void **state)
     struct rocksdb_fixture *fixture = *state;
     struct rocksdb_options options = fixture->options;
     char path[300];
-    struct storage *storage;
-    FILE *file;
 
     snprintf(path, sizeof(path), "%s/a/b/c", fixture->folder.path);
     options.folder = path;
-    storage = testing_open(&options); /* made with all above it */
+    struct storage *storage = testing_open(&options); /* made with all above it */
     storage_close(storage);
     snprintf(path, sizeof(path), "%s/file", fixture->folder.path);
-    file = fopen(path, "w");
+    FILE *file = fopen(path, "w");
     assert_non_null(file);
     fclose(file);
     assert_rocksdb_refused(&options, ERROR_IO, path);
@@ -293,7 +289,6 @@ static void test_retention(void **state)
     struct rocksdb_fixture *fixture = *state;
     uint64_t now = wall_now().ms;
     struct timer *alive = testing_timer(0, 9, 1000);
-    struct storage_page page;
 
     fixture->options.retain_ms = HOUR_MS;
     reopen_rocksdb(fixture);
@@ -309,7 +304,7 @@ static void test_retention(void **state)
         testing_assert_not_found(fixture->storage, &(struct timer_id){{1000}, 0, 2},
                                  ERROR_NOT_FOUND);
         testing_assert_found(fixture->storage, alive, 2000);
-        page = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_ALL, 10);
+        struct storage_page page = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_ALL, 10);
         assert_int_equal(page.count, 2);
         assert_true(page.timers[0]->id.serial == 3 && page.timers[1]->id.serial == 9);
         storage_page_free(&page);
@@ -327,18 +322,17 @@ static void test_retention_of_damage(void **state)
     struct rocksdb_fixture *fixture = *state;
     struct timer *timer = testing_timer(0, 1, 1000);
     struct store_key key = row_key(timer);
-    struct buffer value;
-    struct storage_page page;
 
     fixture->options.retain_ms = HOUR_MS;
     reopen_rocksdb(fixture);
+    struct buffer value;
     buffer_init(&value);
     record_row_encode(&value, record_row_key(0, (struct storage_position){{1000}, 1}), timer);
     value.data[1] = TIMER_FIRED; /* a live timer whose state was hit */
     put_raw(fixture, STORE_TIMERS, (struct bytes){key.data, key.size}, buffer_bytes(&value));
     rocksdb_compact(fixture);
     assert_int_equal(count_raw(fixture, STORE_TIMERS), 1);
-    page = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_LIVE, 10);
+    struct storage_page page = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_LIVE, 10);
     assert_int_equal(page.count, 0);
     assert_int_equal(rocksdb_corrupt_count(fixture), 1);
     storage_page_free(&page);
@@ -365,13 +359,12 @@ static size_t row_bytes(struct rocksdb_fixture *fixture, const struct timer *tim
 {
     const struct store_key key = row_key(timer);
     struct buffer value;
-    size_t size;
 
     buffer_init(&value);
     assert_int_equal(store_get(store_of(fixture->storage), STORE_TIMERS, NULL,
                                (struct bytes){key.data, key.size}, &value, NULL),
                      ERROR_NONE);
-    size = value.size;
+    size_t size = value.size;
     buffer_deinit(&value);
     return size;
 }
@@ -382,7 +375,6 @@ static void test_touches(void **state)
 {
     struct rocksdb_fixture *fixture = *state;
     struct timer *timer = testing_timer(0, 5, 1000);
-    size_t size;
 
     testing_write(fixture->storage, timer, 0, no_meta);
     for (uint64_t n = 1; n <= 200; n++) {
@@ -393,7 +385,7 @@ static void test_touches(void **state)
         if (n % 70 == 0)
             reopen_rocksdb(fixture);
     }
-    size = row_bytes(fixture, timer);
+    size_t size = row_bytes(fixture, timer);
     timer->at = timer->due;
     testing_write(fixture->storage, timer, 1000, no_meta); /* moved on */
     testing_assert_found(fixture->storage, timer, 1200);
@@ -415,7 +407,6 @@ static void test_touch_of_damage(void **state)
     struct timer *lost = testing_timer(0, 5, 1000), *damaged = testing_timer(0, 6, 1000);
     struct timer *right = testing_timer(0, 7, 1000);
     struct store_key key = row_key(damaged);
-    struct storage_page page;
 
     testing_write(fixture->storage, right, 0, no_meta);
     put_raw(fixture, STORE_TIMERS, (struct bytes){key.data, key.size}, BYTES("\1garbage"));
@@ -423,7 +414,7 @@ static void test_touch_of_damage(void **state)
     touch(fixture, damaged, 2000);
     touch(fixture, right, 2000);
     rocksdb_compact(fixture);
-    page = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_LIVE, 10);
+    struct storage_page page = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_LIVE, 10);
     assert_int_equal(page.count, 1);
     storage_page_free(&page);
     assert_int_equal(rocksdb_corrupt_count(fixture), 2);
@@ -442,21 +433,20 @@ static void test_quarantine(void **state)
     struct timer *timer = testing_timer(1, 5, 1000);
     struct store_key key = row_key(timer);
     struct bytes garbage = BYTES("\1\0not a record, and to be kept as it is");
-    struct storage_page page;
-    struct buffer kept;
     char aside[1 + RECORD_ROW_SIZE] = "t";
 
     testing_write(fixture->storage, timer, 0, no_meta);
     put_raw(fixture, STORE_TIMERS, (struct bytes){key.data, key.size}, garbage);
     put_raw(fixture, STORE_TIMERS, (struct bytes){key.data, 9}, garbage); /* no keys of ours */
     put_raw(fixture, STORE_TIMERS, BYTES("\0\1 and so on, longer than any"), garbage);
-    page = testing_scan_all(fixture->storage, 1, STORAGE_SCAN_LIVE, 10);
+    struct storage_page page = testing_scan_all(fixture->storage, 1, STORAGE_SCAN_LIVE, 10);
     assert_int_equal(page.count, 0);
     storage_page_free(&page);
     assert_int_equal(rocksdb_corrupt_count(fixture), 3);
     assert_int_equal(count_raw(fixture, STORE_TIMERS), 0);
     assert_int_equal(count_raw(fixture, STORE_QUARANTINE), 3);
     memcpy(aside + 1, key.data, key.size);
+    struct buffer kept;
     buffer_init(&kept);
     assert_int_equal(store_get(store_of(fixture->storage), STORE_QUARANTINE, NULL,
                                (struct bytes){aside, sizeof(aside)}, &kept, NULL),
@@ -474,7 +464,6 @@ static void test_damaged_pointer(void **state)
     struct rocksdb_fixture *fixture = *state;
     struct timer *timer = testing_timer(1, 5, 1000);
     struct store_key key = store_pointer_key(record_pointer_key(1, 5));
-    struct storage_page page;
 
     testing_write(fixture->storage, timer, 0, no_meta);
     timer->at.ms = 2000;
@@ -484,7 +473,7 @@ static void test_damaged_pointer(void **state)
         testing_assert_not_found(fixture->storage, &timer->id, ERROR_CORRUPT);
         assert_int_equal(rocksdb_corrupt_count(fixture), 1);
         /* Its address is lost, but not the timer: it will ring. */
-        page = testing_scan_all(fixture->storage, 1, STORAGE_SCAN_LIVE, 10);
+        struct storage_page page = testing_scan_all(fixture->storage, 1, STORAGE_SCAN_LIVE, 10);
         assert_int_equal(page.count, 1);
         storage_page_free(&page);
         reopen_rocksdb(fixture);
@@ -499,12 +488,12 @@ static void test_damaged_meta(void **state)
 {
     struct rocksdb_fixture *fixture = *state;
     struct store_key key = store_meta_key(1);
-    struct storage_meta meta;
-    struct error error;
 
     put_raw(fixture, STORE_META, (struct bytes){key.data, key.size}, BYTES("\1garbage"));
     reopen_rocksdb(fixture); /* the other partitions are none the worse */
+    struct storage_meta meta;
     assert_int_equal(storage_load_meta(fixture->storage, 0, &meta, NULL), ERROR_NONE);
+    struct error error;
     assert_int_equal(storage_load_meta(fixture->storage, 1, &meta, &error), ERROR_CORRUPT);
     testing_write_meta(fixture->storage, 1, no_meta);
     assert_int_equal(storage_load_meta(fixture->storage, 1, &meta, &error), ERROR_NONE);
@@ -516,7 +505,6 @@ static void test_damaged_tenant_counts(void **state)
     static const char *const names[] = {"shop", "rival"};
     struct rocksdb_fixture *fixture = *state;
     struct store_tenant_key key = store_tenant_key(1, BYTES("shop"));
-    struct tenant_counts tenant_counts;
 
     for (uint64_t serial = 1; serial <= 6; serial++) {
         struct timer_texts texts = {.target = BYTES("http://a.example/"),
@@ -538,6 +526,7 @@ static void test_damaged_tenant_counts(void **state)
         if (round == 2)
             put_raw(fixture, STORE_META, BYTES("t"), BYTES("\1garbage"));
         reopen_rocksdb(fixture);
+        struct tenant_counts tenant_counts;
         tenant_counts_init(&tenant_counts);
         assert_int_equal(storage_load_tenant_counts(fixture->storage, 1, &tenant_counts, NULL),
                          ERROR_NONE);
@@ -568,11 +557,11 @@ static void *find_on_and_on(void *argument)
     do {
         struct timer *timer;
         struct storage_scan scan = {.to = {WALL_NEVER, 0}, .rows_max = 10, .bytes_max = 1 << 20};
-        struct storage_page page;
 
         if (storage_find(race->fixture->storage, &race->id, &timer, NULL))
             return NULL;
         timer_free(timer);
+        struct storage_page page;
         if (storage_scan(race->fixture->storage, &scan, &page, NULL))
             return NULL;
         found += page.count == 1;
@@ -585,22 +574,21 @@ static void test_find_while_moving(void **state)
 {
     struct race race = {.fixture = *state};
     struct timer *timer = testing_timer(0, 1, 1000);
-    uint64_t was_at = 0;
-    pthread_t threads[2];
-    void *found[2];
 
     race.fixture->options.sync = ROCKSDB_SYNC_NEVER;
     reopen_rocksdb(race.fixture);
     race.id = timer->id;
     testing_write(race.fixture->storage, timer, 0, no_meta);
+    pthread_t threads[2];
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, find_on_and_on, &race), 0);
     for (uint64_t i = 0; i < 4000; i++) {
-        was_at = timer->at.ms;
+        uint64_t was_at = timer->at.ms;
         timer->at.ms = 1000 + i % 3; /* home every third time */
         testing_write(race.fixture->storage, timer, was_at, no_meta);
     }
     atomic_store(&race.is_over, true);
+    void *found[2];
     for (size_t i = 0; i < 2; i++)
         pthread_join(threads[i], &found[i]);
     assert_true(found[0] && found[1]);
@@ -626,11 +614,11 @@ static void test_write_over_damage(void **state)
     struct race race = {.fixture = *state};
     struct timer *timer = testing_timer(0, 1, 1000);
     struct store_key key = row_key(timer);
-    pthread_t thread;
 
     race.fixture->options.sync = ROCKSDB_SYNC_NEVER;
     reopen_rocksdb(race.fixture);
     race.id = timer->id;
+    pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, find_whatever_is_there, &race), 0);
     for (int i = 0; i < 3000; i++) {
         put_raw(race.fixture, STORE_TIMERS, (struct bytes){key.data, key.size}, BYTES("garbage"));

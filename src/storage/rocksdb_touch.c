@@ -32,11 +32,11 @@ static char *rocksdb_touch_row(void *state, const char *key, size_t key_size, co
                                unsigned char *ret_success, size_t *ret_size)
 {
     const struct bytes touch = rocksdb_touch_newest(touches, touch_sizes, touch_count);
-    struct record_key at;
-    struct buffer result;
 
     (void)state;
+    struct buffer result;
     buffer_init(&result);
+    struct record_key at;
     if (store_row_key_parse((struct bytes){key, key_size}, &at))
         record_touch_apply(&result, at, (struct bytes){row, row ? row_size : 0}, touch);
     else
@@ -48,9 +48,8 @@ static char *rocksdb_touch_touches(void *state, const char *key, size_t key_size
                                    const char *const *touches, const size_t *touch_sizes,
                                    int touch_count, unsigned char *ret_success, size_t *ret_size)
 {
-    struct buffer result;
-
     (void)state, (void)key, (void)key_size;
+    struct buffer result;
     buffer_init(&result);
     buffer_append_bytes(&result, rocksdb_touch_newest(touches, touch_sizes, touch_count));
     return rocksdb_touch_give(&result, ret_success, ret_size);

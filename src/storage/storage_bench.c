@@ -98,8 +98,7 @@ static void renew(struct bench *bench, struct timer *timer, uint16_t partition, 
 static void bench_commit(struct bench *bench, struct storage_write *writes, size_t count,
                          struct wall trim)
 {
-    struct storage_batch batches[PARTITIONS] = {0}, *pointers[PARTITIONS];
-    struct error error;
+    struct storage_batch batches[PARTITIONS] = {0};
     size_t used = 0;
 
     for (size_t i = 0; i < count; i++) {
@@ -112,8 +111,10 @@ static void bench_commit(struct bench *bench, struct storage_write *writes, size
                                        .writes = &writes[i]};
         batches[used - 1].write_count++;
     }
+    struct storage_batch *pointers[PARTITIONS];
     for (size_t i = 0; i < used; i++)
         pointers[i] = &batches[i];
+    struct error error;
     if (storage_commit(bench->storage, pointers, used, &error))
         die("commit", error.text);
 }
@@ -122,13 +123,10 @@ static void bench_commit(struct bench *bench, struct storage_write *writes, size
 
 static void floor_of_disk(struct bench *bench)
 {
-    struct buffer record, group;
-    char path[512];
-    struct instant begin;
-    double seconds;
-    int fd;
+    struct buffer record;
 
     buffer_init(&record);
+    struct buffer group;
     buffer_init(&group);
     renew(bench, bench->timers[0], 0, START_MS);
     record_row_encode(&record, (struct record_key){START_MS, 1}, bench->timers[0]);
@@ -136,11 +134,12 @@ static void floor_of_disk(struct bench *bench)
         buffer_append(&group, "0123456789abcdef", RECORD_ROW_SIZE);
         buffer_append_bytes(&group, buffer_bytes(&record));
     }
+    char path[512];
     snprintf(path, sizeof(path), "%s/floor", bench->folder);
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (fd < 0)
         die("floor", path);
-    begin = instant_now();
+    struct instant begin = instant_now();
     for (size_t done = 0; done < bench->count; done += bench->group) {
         uint32_t sum = checksum_crc32c(0, group.data, group.size);
 
@@ -148,7 +147,7 @@ static void floor_of_disk(struct bench *bench)
         if (write(fd, group.data, group.size) != (ssize_t)group.size || fdatasync(fd))
             die("floor", path);
     }
-    seconds = seconds_since(begin);
+    double seconds = seconds_since(begin);
     close(fd);
     unlink(path);
     bench_report("floor: append, checksum, fdatasync", bench->count, seconds);
@@ -175,9 +174,6 @@ static void insert(struct bench *bench)
     double seconds = 0, longest = 0, busy = 0;
 
     for (size_t done = 0; done < bench->count; done += bench->group) {
-        struct instant begin;
-        double taken;
-
         for (size_t i = 0; i < bench->group; i++) {
             uint64_t due = START_MS + 30 * MINUTE_MS + random_below(&bench->random, 60 * MINUTE_MS);
 
@@ -186,9 +182,9 @@ static void insert(struct bench *bench)
             writes[i] = (struct storage_write){.timer = bench->timers[i]};
         }
         busy -= thread_seconds();
-        begin = instant_now();
+        struct instant begin = instant_now();
         bench_commit(bench, writes, bench->group, (struct wall){0});
-        taken = seconds_since(begin);
+        double taken = seconds_since(begin);
         busy += thread_seconds();
         seconds += taken;
         if (taken > longest)
@@ -217,9 +213,9 @@ static void find(struct bench *bench)
     begin = instant_now();
     for (size_t i = 0; i < FINDS; i++) {
         struct timer_id id = bench->ids[random_below(&bench->random, bench->count)];
-        struct timer *timer;
 
         id.serial ^= UINT64_C(1) << 63;
+        struct timer *timer;
         if (storage_find(bench->storage, &id, &timer, NULL) != ERROR_NOT_FOUND)
             die("find", "a timer that never was");
     }
@@ -234,9 +230,9 @@ static void scan_all(struct bench *bench)
     for (uint16_t p = 0; p < PARTITIONS; p++) {
         struct storage_scan scan = {
             .partition = p, .to = {WALL_NEVER, 0}, .rows_max = PAGE_ROWS, .bytes_max = 4 << 20};
-        struct storage_page page;
 
         while (storage_position_before(scan.from, scan.to)) {
+            struct storage_page page;
             if (storage_scan(bench->storage, &scan, &page, NULL))
                 die("scan", "failed");
             count += page.count;
@@ -261,8 +257,6 @@ static void steady_state(struct bench *bench)
     for (size_t round = 0; round < rounds; round++) {
         uint64_t now = START_MS + 1000 * round;
         size_t count = 0;
-        struct instant begin;
-        double taken;
 
         for (size_t i = 0; i < half; i++) {
             uint16_t partition = (uint16_t)(i * PARTITIONS / half);
@@ -282,9 +276,9 @@ static void steady_state(struct bench *bench)
                 writes[count++] = (struct storage_write){.timer = timer, .was_at = {was_at}};
             }
         }
-        begin = instant_now();
+        struct instant begin = instant_now();
         bench_commit(bench, writes, count, (struct wall){round > lag ? now - 1000 * lag : 0});
-        taken = seconds_since(begin);
+        double taken = seconds_since(begin);
         if (round >= lag)
             seconds += taken;
         if (taken > longest)

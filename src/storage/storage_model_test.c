@@ -8,9 +8,9 @@
 static void commit_next(struct model *model, struct storage *storage)
 {
     struct model_commit commit;
-    struct error error;
 
     model_next(model, &commit);
+    struct error error;
     if (storage_commit(storage, commit.pointers, commit.count, &error))
         fail_msg("%s", error.text);
     model_commit_deinit(&commit);
@@ -57,13 +57,12 @@ static void test_memory_crashes(void **state)
     model_init(model, seed);
     for (int round = 0; round < 60; round++) {
         size_t held = (size_t)random_below(&random, 8), kept = (size_t)random_below(&random, 10);
-        uint64_t durable;
 
         for (size_t i = (size_t)random_below(&random, 4); i > 0; i--)
             commit_next(model, storage);
         memory_storage_sync(storage);
         assert_int_equal(memory_storage_held(storage), 0);
-        durable = model->commit_count;
+        uint64_t durable = model->commit_count;
         for (size_t i = 0; i < held; i++)
             commit_next(model, storage);
         assert_int_equal(memory_storage_held(storage), held);
@@ -94,16 +93,14 @@ static void test_rocksdb(void **state)
     uint64_t seed = testing_seed();
     struct random random = random_seeded(seed ^ 1);
     struct model *model = calloc(1, sizeof(*model));
-    struct testing_folder folder;
-    struct rocksdb_options options;
-    struct storage *storage;
 
     (void)state;
     assert_non_null(model);
+    struct testing_folder folder;
     testing_folder_make(&folder);
-    options = testing_options(&folder, MODEL_PARTITIONS);
+    struct rocksdb_options options = testing_options(&folder, MODEL_PARTITIONS);
     options.sync = ROCKSDB_SYNC_NEVER;
-    storage = testing_open(&options);
+    struct storage *storage = testing_open(&options);
     model_init(model, seed);
     for (int i = 0; i < 250; i++) {
         commit_next(model, storage);

@@ -64,23 +64,21 @@ static void storage_reopen(struct storage_fixture *fixture)
 static void damage(struct storage_fixture *fixture, const struct timer_id *id, uint64_t at_ms)
 {
     struct rocksdb_store *store = store_of(fixture->storage);
-    struct store_key key;
-    rocksdb_writeoptions_t *options;
-    char *value, *text = NULL;
-    size_t size;
 
     if (!fixture->is_rocksdb) {
         assert_true(memory_storage_damage(fixture->storage, id));
         return;
     }
-    key = store_row_key(
+    struct store_key key = store_row_key(
         record_row_key(id->partition, (struct storage_position){{at_ms}, id->serial}));
-    value = rocksdb_get_cf(store->db, store->point_options, store->tables[STORE_TIMERS], key.data,
-                           key.size, &size, &text);
+    char *text = NULL;
+    size_t size;
+    char *value = rocksdb_get_cf(store->db, store->point_options, store->tables[STORE_TIMERS],
+                                 key.data, key.size, &size, &text);
     assert_null(text);
     assert_non_null(value);
     value[size / 2] ^= 1;
-    options = rocksdb_writeoptions_create();
+    rocksdb_writeoptions_t *options = rocksdb_writeoptions_create();
     rocksdb_put_cf(store->db, options, store->tables[STORE_TIMERS], key.data, key.size, value, size,
                    &text);
     assert_null(text);
@@ -260,7 +258,6 @@ static void test_scan_pages(void **state)
 {
     enum { COUNT = 23 };
     struct storage_fixture *fixture = *state;
-    struct storage_page page;
 
     /* Groups of equal milliseconds, written in no order, with the largest of serials among them. */
     for (uint64_t i = 0; i < COUNT; i++) {
@@ -269,7 +266,8 @@ static void test_scan_pages(void **state)
         timer_free(written(fixture, 1, serial, 10 + n / 5));
     }
     for (size_t rows_max = 1; rows_max <= COUNT + 1; rows_max++) {
-        page = testing_scan_all(fixture->storage, 1, STORAGE_SCAN_LIVE, rows_max);
+        struct storage_page page =
+            testing_scan_all(fixture->storage, 1, STORAGE_SCAN_LIVE, rows_max);
         assert_int_equal(page.count, COUNT);
         for (uint64_t i = 0; i < COUNT; i++) {
             assert_true(page.timers[i]->at.ms == 10 + i / 5);
@@ -283,12 +281,12 @@ static void test_scan_range(void **state)
 {
     struct storage_fixture *fixture = *state;
     struct storage_scan scan = {.partition = 0, .rows_max = 10, .bytes_max = SIZE_MAX};
-    struct storage_page page;
 
     for (uint64_t i = 1; i <= 6; i++)
         timer_free(written(fixture, 0, i, 100 + i / 2)); /* 100, 101 101, 102 102, 103 */
     scan.from = (struct storage_position){{101}, 3};
     scan.to = (struct storage_position){{102}, 5};
+    struct storage_page page;
     assert_int_equal(storage_scan(fixture->storage, &scan, &page, NULL), ERROR_NONE);
     assert_int_equal(page.count, 2);
     assert_true(page.timers[0]->id.serial == 3 && page.timers[1]->id.serial == 4);
@@ -314,11 +312,11 @@ static void test_scan_bytes(void **state)
     struct timer *timer = testing_timer(0, 1, 50);
     struct storage_scan scan = {.to = {{60}, 0}, .rows_max = 10};
     size_t footprint = timer->footprint;
-    struct storage_page page;
 
     timer_free(timer);
     for (uint64_t i = 1; i <= 5; i++)
         timer_free(written(fixture, 0, i, 50));
+    struct storage_page page;
     for (size_t bytes = 0; bytes <= 6; bytes++) {
         static const size_t expected[] = {1, 1, 2, 3, 4, 5, 5};
 
@@ -356,7 +354,6 @@ static void test_redriven(void **state)
 {
     struct storage_fixture *fixture = *state;
     struct timer *timer = written(fixture, 0, 1, 100);
-    struct storage_meta meta;
 
     timer->state = TIMER_DEAD;
     timer->ended = wall_now();
@@ -372,6 +369,7 @@ static void test_redriven(void **state)
     testing_commit(fixture->storage,
                    (struct storage_write){.timer = timer, .was_at = {100}, .was_final = true},
                    no_meta);
+    struct storage_meta meta;
     for (int round = 0; round < 2; round++) {
         assert_int_equal(storage_load_meta(fixture->storage, 0, &meta, NULL), ERROR_NONE);
         assert_int_equal(meta.pending, 1);
@@ -552,9 +550,9 @@ static void test_damage_of_state(void **state)
 static void test_stats(void **state)
 {
     struct storage_fixture *fixture = *state;
-    struct storage_stats stats;
 
     timer_free(written(fixture, 0, 1, 100));
+    struct storage_stats stats;
     storage_stats(fixture->storage, &stats);
     assert_int_equal(stats.corrupt_records, 0);
     assert_true(stats.memory_bytes > 0 && stats.memory_bytes < 64 << 20);

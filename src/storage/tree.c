@@ -77,11 +77,11 @@ struct tree_node *tree_insert(struct tree *tree, struct tree_node *node)
 
 struct tree_node *tree_remove(struct tree *tree, struct record_key key)
 {
-    struct tree_node **at = &tree->root_, *node;
+    struct tree_node **at = &tree->root_;
 
     while (*at && !record_key_equal((*at)->key, key))
         at = record_key_before((*at)->key, key) ? &(*at)->right_ : &(*at)->left_;
-    node = *at;
+    struct tree_node *node = *at;
     if (!node)
         return NULL;
     *at = tree_join(node->left_, node->right_);

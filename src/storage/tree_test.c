@@ -22,11 +22,10 @@ static struct tree_node *node_of(size_t i, uint64_t number)
 
 static void assert_holds(const struct tree *tree, const uint64_t *numbers, size_t count)
 {
-    size_t i = KEYS;
-    uint64_t number;
-
     tree_check(tree);
     assert_int_equal(tree_count(tree), count);
+    size_t i = KEYS;
+    uint64_t number;
     while (i-- > 0) {
         const struct tree_node *node = tree_find(tree, tree_key_of(i));
         const struct tree_node *from = tree_find_from(tree, tree_key_of(i));
@@ -47,12 +46,12 @@ static void assert_holds(const struct tree *tree, const uint64_t *numbers, size_
 static void test_random(void **state)
 {
     struct random random = random_seeded(testing_seed());
-    uint64_t numbers[KEYS] = {0};
-    struct tree tree;
-    size_t count = 0;
 
     (void)state;
+    struct tree tree;
     tree_init(&tree);
+    uint64_t numbers[KEYS] = {0};
+    size_t count = 0;
     for (uint64_t step = 1; step <= 20000; step++) {
         size_t i = (size_t)random_below(&random, KEYS);
         /* Tides: mostly inserts for a while, then mostly removals. */
