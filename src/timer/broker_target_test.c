@@ -20,9 +20,9 @@ static void broker_target_check_slice(struct bytes text, struct target_slice sli
 static void test_one_place(void **state)
 {
     const struct bytes text = BYTES("kafka://c/a/b?key=k%2F?1");
-    struct target target;
 
     (void)state;
+    struct target target;
     assert_int_equal(target_parse(text, &target, NULL), ERROR_NONE);
     assert_int_equal(target.kind, TARGET_KAFKA);
     assert_int_equal(target_sharing(&target), TARGET_SHARES_CONNECTION);
@@ -38,9 +38,9 @@ static void test_one_place(void **state)
 static void test_two_places(void **state)
 {
     const struct bytes text = BYTES("amqp://c/e%2Fx/r/k"), no_exchange = BYTES("amqp://c//q");
-    struct target target;
 
     (void)state;
+    struct target target;
     assert_int_equal(target_parse(text, &target, NULL), ERROR_NONE);
     assert_int_equal(target.kind, TARGET_AMQP);
     assert_int_equal(target.path_count, 2);
@@ -75,10 +75,10 @@ static void test_bad_broker_targets(void **state)
         {"amqp://c/e", "/ is missing"},
         {"amqp://c/e?key=/", "/ is missing"},
     };
-    struct target target;
-    struct error error;
 
     (void)state;
+    struct target target;
+    struct error error;
     for (size_t i = 0; i < COUNT(bad); i++)
         if (target_parse(bytes_of(bad[i].text), &target, &error) != ERROR_INVALID ||
             !strstr(error.text, bad[i].reason))
@@ -88,12 +88,11 @@ static void test_bad_broker_targets(void **state)
 /* proves: broker-name-bytes, target-size */
 static void test_broker_target_sizes(void **state)
 {
-    char large[TARGET_SIZE_MAX + 1];
-    struct target target;
-
     (void)state;
+    char large[TARGET_SIZE_MAX + 1];
     memset(large, 'a', sizeof(large));
     memcpy(large, "redis://c/", 10);
+    struct target target;
     assert_int_equal(target_parse((struct bytes){large, TARGET_PATH_SIZE_MAX + 10}, &target, NULL),
                      ERROR_NONE);
     assert_int_equal(target_parse((struct bytes){large, TARGET_PATH_SIZE_MAX + 11}, &target, NULL),

@@ -29,10 +29,10 @@ static bool is_text(const struct json_string *string, struct bytes text)
 bool labels_have(struct bytes labels, struct bytes name, struct bytes value)
 {
     struct json_reader reader;
-    struct json_string its_name, its_value;
 
     if (!labels_enter(&reader, labels))
         return false;
+    struct json_string its_name, its_value;
     while (labels_next(&reader, &its_name, &its_value))
         if (is_text(&its_name, name))
             return is_text(&its_value, value);
@@ -43,10 +43,10 @@ bool labels_have(struct bytes labels, struct bytes name, struct bytes value)
 static bool have_raw(struct bytes labels, struct bytes name, struct bytes value)
 {
     struct json_reader reader;
-    struct json_string its_name, its_value;
 
     if (!labels_enter(&reader, labels))
         return false;
+    struct json_string its_name, its_value;
     while (labels_next(&reader, &its_name, &its_value))
         if (bytes_equal(its_name.raw, name))
             return bytes_equal(its_value.raw, value);
@@ -56,10 +56,10 @@ static bool have_raw(struct bytes labels, struct bytes name, struct bytes value)
 bool labels_have_all(struct bytes labels, struct bytes wanted)
 {
     struct json_reader reader;
-    struct json_string name, value;
 
     if (!labels_enter(&reader, wanted))
         return wanted.size == 0;
+    struct json_string name, value;
     while (labels_next(&reader, &name, &value))
         if (!have_raw(labels, name.raw, value.raw))
             return false;

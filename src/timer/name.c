@@ -22,7 +22,6 @@ bool name_next(struct name_walk *walk, struct name *ret_name)
 {
     const struct timer_texts *texts = &walk->timer->texts;
     const struct name_space space = name_space_of(walk->timer);
-    struct bytes text;
 
     if (walk->step_ == 0) {
         walk->step_ = 1;
@@ -41,6 +40,7 @@ bool name_next(struct name_walk *walk, struct name *ret_name)
             return true;
         }
     }
+    struct bytes text;
     if (!timer_watch_next(&walk->watch_, &text))
         return false;
     *ret_name = (struct name){NAME_WATCH, name_hash(space, NAME_WATCH, text)};
@@ -49,7 +49,7 @@ bool name_next(struct name_walk *walk, struct name *ret_name)
 
 bool name_fits(const struct timer *timer, enum name_kind kind, struct bytes text)
 {
-    struct bytes watch = timer->texts.watch, name;
+    struct bytes watch = timer->texts.watch;
 
     switch (kind) {
     case NAME_KEY:
@@ -59,6 +59,7 @@ bool name_fits(const struct timer *timer, enum name_kind kind, struct bytes text
     case NAME_WATCH:
         break;
     }
+    struct bytes name;
     while (timer_watch_next(&watch, &name))
         if (bytes_equal(name, text))
             return true;

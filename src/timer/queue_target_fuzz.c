@@ -35,22 +35,23 @@ static bool queue_target_reference(const char *text, char ret_name[80], unsigned
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char text[128], name[80], room[QUEUE_FULL_NAME_SIZE_MAX], other[QUEUE_FULL_NAME_SIZE_MAX];
-    struct target target;
-    struct bytes full;
-    unsigned priority;
+    char text[128];
 
     if (size >= sizeof(text) || memchr(data, '\0', size))
         return 0;
     memcpy(text, data, size);
     text[size] = '\0';
+    char name[80];
+    struct target target;
+    unsigned priority;
     if (target_parse(bytes_of(text), &target, NULL) || target.kind != TARGET_QUEUE) {
         REQUIRE(!queue_target_reference(text, name, &priority));
         return 0;
     }
     REQUIRE(queue_target_reference(text, name, &priority));
-    full = target_slice(bytes_of(text), target.name);
+    struct bytes full = target_slice(bytes_of(text), target.name);
     REQUIRE(bytes_equal(full, bytes_of(name)) && target.priority == priority);
+    char room[QUEUE_FULL_NAME_SIZE_MAX], other[QUEUE_FULL_NAME_SIZE_MAX];
     REQUIRE(!bytes_equal(queue_full_name(BYTES("shop"), full, room),
                          queue_full_name(BYTES(""), full, other)));
     return 0;

@@ -78,9 +78,9 @@ static void test_names_of_targets(void **state)
 {
     static const char *const good[] = {"x:", "x:a", "x:a.b_c-9"};
     static const char *const bad[] = {"x: ", "x:a?priority=1", "x:a/b", "x:a\n", "x:" NAME_64 "0"};
-    struct error error;
 
     (void)state;
+    struct error error;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         const struct bytes text = bytes_of(good[i]);
         struct target target = {0};

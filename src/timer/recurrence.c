@@ -25,12 +25,12 @@ static bool every_index_last(const struct recurrence *recurrence, uint64_t *ret_
 static uint64_t every_count_until(const struct recurrence *recurrence, struct wall at)
 {
     const struct recurrence_every *every = &recurrence->every;
-    uint64_t last, index;
 
     assert(every->period_ms);
+    uint64_t last;
     if (at.ms < every->first.ms || !every_index_last(recurrence, &last))
         return 0;
-    index = (at.ms - every->first.ms) / every->period_ms;
+    uint64_t index = (at.ms - every->first.ms) / every->period_ms;
     return (index < last ? index : last) + 1;
 }
 
@@ -61,11 +61,10 @@ static struct wall every_last(const struct recurrence *recurrence, struct wall a
 struct wall recurrence_next(const struct recurrence *recurrence, struct wall after)
 {
     const struct recurrence_cron *cron = &recurrence->cron;
-    struct wall next;
 
     if (recurrence->kind == RECURRENCE_EVERY)
         return every_next(recurrence, after);
-    next = cron_next(&cron->cron, cron->zone, cron->dst, after);
+    struct wall next = cron_next(&cron->cron, cron->zone, cron->dst, after);
     return next.ms <= recurrence->until.ms ? next : WALL_NEVER;
 }
 
@@ -81,10 +80,9 @@ struct wall recurrence_last(const struct recurrence *recurrence, struct wall at)
 uint64_t recurrence_count(const struct recurrence *recurrence, struct wall after, struct wall at,
                           uint64_t limit)
 {
-    uint64_t count = 0;
-
     if (at.ms <= after.ms)
         return 0;
+    uint64_t count = 0;
     if (recurrence->kind == RECURRENCE_EVERY) {
         count = every_count_until(recurrence, at) - every_count_until(recurrence, after);
         return count < limit ? count : limit;
@@ -117,13 +115,11 @@ struct wall recurrence_resume(const struct recurrence *recurrence,
                               const struct recurrence_late *late, struct wall previous,
                               struct wall now)
 {
-    struct wall last;
-
     /* An occurrence planned before now - drop_after is too late; one planned at it is not. */
     if (now.ms > late->drop_after_ms)
         previous = wall_max(previous, (struct wall){now.ms - late->drop_after_ms - 1});
     if (late->missed == RECURRENCE_MISSED_LAST) {
-        last = recurrence_last(recurrence, now);
+        struct wall last = recurrence_last(recurrence, now);
         if (last.ms != WALL_NEVER.ms && last.ms > previous.ms)
             return last;
     }
@@ -143,13 +139,13 @@ enum error_code occurrence_parse(struct bytes text, struct occurrence *ret_occur
 {
     const size_t id_size = TIMER_ID_TEXT_SIZE - 1;
     struct occurrence occurrence = {0};
-    uint64_t ms = 0;
 
     if (text.size < id_size + 2 || text.data[id_size] != '-' ||
         timer_id_parse((struct bytes){text.data, id_size}, &occurrence.timer))
         return ERROR_NOT_FOUND;
     if (text.data[id_size + 1] == '0' && text.size > id_size + 2)
         return ERROR_NOT_FOUND;
+    uint64_t ms = 0;
     for (size_t i = id_size + 1; i < text.size; i++) {
         unsigned digit = (unsigned)(uint8_t)text.data[i] - '0';
 

@@ -13,10 +13,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check_name(struct bytes text)
 {
     struct occurrence occurrence;
-    char again[OCCURRENCE_TEXT_SIZE];
 
     if (occurrence_parse(text, &occurrence))
         return;
+    char again[OCCURRENCE_TEXT_SIZE];
     occurrence_format(&occurrence, again);
     REQUIRE(bytes_equal(text, bytes_of(again)));
 }
@@ -44,7 +44,7 @@ static void check_every(const struct recurrence_fuzz_plan *plan, uint64_t at)
         .kind = RECURRENCE_EVERY,
         .until = plan->until == UINT64_MAX ? WALL_NEVER : moved(plan, plan->until),
         .every = {moved(plan, plan->first), plan->period, plan->count}};
-    uint64_t next = at + 1, last = at, count = 0;
+    uint64_t next = at + 1, last = at;
 
     while (next < end && !is_planned(plan, next))
         next++;
@@ -54,6 +54,7 @@ static void check_every(const struct recurrence_fuzz_plan *plan, uint64_t at)
         last--;
     REQUIRE(recurrence_last(&every, moved(plan, at)).ms ==
             (is_planned(plan, last) ? moved(plan, last).ms : WALL_NEVER.ms));
+    uint64_t count = 0;
     for (uint64_t i = at + 1; i <= at + 200; i++)
         count += is_planned(plan, i);
     REQUIRE(recurrence_count(&every, moved(plan, at), moved(plan, at + 200), UINT64_MAX) == count);

@@ -123,10 +123,10 @@ static void lesson_a_restart_does_not_align_periodic_jobs(void **state)
     static unsigned due_at[60 * 1000];
     struct random random = random_seeded(1);
     struct wall restart = {UINT64_C(1795219199250)};
-    unsigned most = 0;
 
     (void)state;
     memset(due_at, 0, sizeof(due_at));
+    unsigned most = 0;
     for (int i = 0; i < JOBS; i++) {
         uint64_t created = UINT64_C(1700000000000) + random_below(&random, DAY);
         struct recurrence recurrence = every(created, 60 * SECOND);
@@ -254,14 +254,13 @@ static void recurrence_test_check_moment(const struct recurrence *recurrence,
                                          const uint64_t *planned, size_t count, uint64_t a,
                                          uint64_t b)
 {
-    uint64_t after = WALL_NEVER.ms, before = WALL_NEVER.ms, between = 0;
-    struct wall listed[20];
-    size_t n;
+    uint64_t after = WALL_NEVER.ms, before = WALL_NEVER.ms;
 
     for (size_t i = count; i-- > 0 && planned[i] > a;)
         after = planned[i];
     for (size_t i = 0; i < count && planned[i] <= a; i++)
         before = planned[i];
+    uint64_t between = 0;
     for (size_t i = 0; i < count; i++)
         between += planned[i] > a && planned[i] <= b;
     assert_int_equal(recurrence_test_next(recurrence, a), after);
@@ -270,7 +269,8 @@ static void recurrence_test_check_moment(const struct recurrence *recurrence,
                      between);
     assert_int_equal(recurrence_count(recurrence, (struct wall){a}, (struct wall){b}, 3),
                      between < 3 ? between : 3);
-    n = recurrence_list(recurrence, (struct wall){a}, listed, 20);
+    struct wall listed[20];
+    size_t n = recurrence_list(recurrence, (struct wall){a}, listed, 20);
     for (size_t i = 0, j = 0; i < count; i++)
         if (planned[i] > a && j < 20)
             assert_int_equal(listed[j++].ms, planned[i]);
@@ -312,7 +312,6 @@ static void agrees_with_a_plain_list(void **state)
     for (int run = 0; run < 400; run++) {
         uint64_t start = UINT64_C(1795219200000), span = 7 * DAY;
         struct recurrence recurrence = cron("*/7 * * * *");
-        size_t count;
 
         if (run % 4)
             recurrence = every(start + random_below(&random, DAY),
@@ -320,7 +319,7 @@ static void agrees_with_a_plain_list(void **state)
         if (run % 4 == 1)
             recurrence.every.count = 1 + random_below(&random, 20);
         recurrence.until.ms = start + span / 2 + random_below(&random, span / 2);
-        count = list_all(&recurrence, start, start + span, planned);
+        size_t count = list_all(&recurrence, start, start + span, planned);
         for (int i = 0; i < 50; i++) {
             uint64_t a = start + random_below(&random, span),
                      b = start + random_below(&random, span);
@@ -354,12 +353,13 @@ static void an_occurrence_is_named_by_timer_and_plan(void **state)
                                       "06gvnv4rh00000000400000000_1795219199250",
                                       "06GVNV4RH00000000400000000-1795219199250"};
     const uint64_t planned[] = {0, 1, UINT64_C(1795219199250), WALL_MS_MAX, UINT64_MAX};
-    struct occurrence occurrence, back;
-    char text[OCCURRENCE_TEXT_SIZE];
 
     (void)state;
+    struct occurrence occurrence;
     assert_int_equal(timer_id_parse(BYTES("06gvnv4rh00000000400000000"), &occurrence.timer),
                      ERROR_NONE);
+    struct occurrence back;
+    char text[OCCURRENCE_TEXT_SIZE];
     for (size_t i = 0; i < 5; i++) {
         occurrence.planned.ms = planned[i];
         occurrence_format(&occurrence, text);

@@ -13,11 +13,11 @@ uint64_t retry_delay_ms(const struct retry_policy *policy, uint32_t attempts,
                         uint64_t retry_after_ms, struct random *random)
 {
     uint32_t doublings = attempts > 0 ? attempts - 1 : 0;
-    uint64_t span_ms = policy->cap_ms, delay_ms;
+    uint64_t span_ms = policy->cap_ms;
 
     if (doublings < 64 && policy->base_ms <= policy->cap_ms >> doublings)
         span_ms = policy->base_ms << doublings;
-    delay_ms = random_below(random, span_ms == UINT64_MAX ? span_ms : span_ms + 1);
+    uint64_t delay_ms = random_below(random, span_ms == UINT64_MAX ? span_ms : span_ms + 1);
     if (retry_after_ms > RETRY_AFTER_MS_MAX)
         retry_after_ms = RETRY_AFTER_MS_MAX;
     if (delay_ms < retry_after_ms)

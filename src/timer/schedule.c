@@ -28,9 +28,8 @@ static void write_name(struct buffer *to, const char *name)
 
 static void write_duration(struct buffer *to, const char *name, uint64_t ms)
 {
-    char text[DURATION_TEXT_SIZE];
-
     write_name(to, name);
+    char text[DURATION_TEXT_SIZE];
     json_append_string(to, (struct bytes){text, duration_format(ms, text)});
 }
 
@@ -186,13 +185,12 @@ static bool read_member(struct json_reader *reader, struct bytes name, struct sc
 enum error_code schedule_read(struct bytes text, struct schedule_spec *ret_spec,
                               struct error *ret_error)
 {
-    struct schedule_spec spec = SCHEDULE_SPEC_DEFAULT;
     struct json_reader reader;
-    struct json_string name;
-    bool is_good;
 
     json_reader_init(&reader, text);
-    is_good = json_peek(&reader) == JSON_OBJECT && json_enter_object(&reader);
+    bool is_good = json_peek(&reader) == JSON_OBJECT && json_enter_object(&reader);
+    struct schedule_spec spec = SCHEDULE_SPEC_DEFAULT;
+    struct json_string name;
     while (is_good && json_next_member(&reader, &name))
         is_good = read_member(&reader, name.raw, &spec);
     if (!is_good || !json_finish(&reader))
@@ -262,11 +260,9 @@ enum error_code schedule_of(const struct timer *timer, const struct zone_source 
 /* The planned instants, as when it fires. */
 static struct wall fires_at(const struct schedule *schedule, struct wall planned)
 {
-    struct wall at;
-
     if (planned.ms == WALL_NEVER.ms)
         return planned;
-    at = wall_add(planned, schedule->spread_ms);
+    struct wall at = wall_add(planned, schedule->spread_ms);
     return wall_min(at, (struct wall){WALL_MS_MAX});
 }
 

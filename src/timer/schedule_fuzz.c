@@ -12,12 +12,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void schedule_fuzz_check_written(const struct schedule_spec *spec)
 {
-    struct schedule_spec back = SCHEDULE_SPEC_DEFAULT;
-    struct buffer first, second;
+    struct buffer first;
 
     buffer_init(&first);
+    struct buffer second;
     buffer_init(&second);
     schedule_write(spec, &first);
+    struct schedule_spec back = SCHEDULE_SPEC_DEFAULT;
     if (first.size > 0)
         REQUIRE(schedule_read(buffer_bytes(&first), &back, NULL) == ERROR_NONE);
     schedule_write(&back, &second);
@@ -50,11 +51,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct zone_source only_utc = {0};
     const struct wall created = {UINT64_C(1795132800000)};
     struct schedule_spec spec;
-    struct schedule schedule;
 
     if (schedule_read(text, &spec, NULL))
         return 0;
     schedule_fuzz_check_written(&spec);
+    struct schedule schedule;
     if (schedule_make(&spec, created, &only_utc, &schedule, NULL) == ERROR_NONE && schedule.recurs)
         check_goes_on(&schedule, created);
     return 0;

@@ -75,10 +75,9 @@ static enum error_code target_url_check_path(struct bytes url, const char *at,
 
 static bool target_url_parse_port(struct bytes port, uint16_t *ret_port)
 {
-    unsigned value = 0;
-
     if (port.size < 1 || port.size > 5)
         return false;
+    unsigned value = 0;
     for (size_t i = 0; i < port.size; i++) {
         if (!target_url_is_digit(port.data[i]))
             return false;
@@ -92,10 +91,9 @@ static bool target_url_parse_port(struct bytes port, uint16_t *ret_port)
  * the end. An IPv4 address is one of these. */
 static bool target_url_is_name(struct bytes host)
 {
-    size_t label = 0; /* its size so far */
-
     if (host.size == 0 || host.size - (host.data[host.size - 1] == '.') > TARGET_HOST_SIZE_MAX)
         return false;
+    size_t label = 0; /* its size so far */
     for (size_t i = 0; i < host.size; i++) {
         char c = host.data[i];
 
@@ -117,10 +115,9 @@ static bool target_url_is_name(struct bytes host)
 static bool target_url_is_ipv4(const char *at, const char *end)
 {
     for (int part = 0; part < 4; part++) {
-        unsigned value = 0, digits = 0;
-
         if (part > 0 && (at == end || *at++ != '.'))
             return false;
+        unsigned value = 0, digits = 0;
         for (; at < end && target_url_is_digit(*at); at++) {
             if (++digits > 3 || (digits == 2 && value == 0))
                 return false;
@@ -137,13 +134,13 @@ static bool target_url_is_ipv4(const char *at, const char *end)
 static bool target_url_is_ipv6(struct bytes text)
 {
     const char *at = text.data, *end = at + text.size;
-    unsigned groups = 0;
     bool gap = false;
 
     if (text.size >= 2 && at[0] == ':' && at[1] == ':') {
         gap = true;
         at += 2;
     }
+    unsigned groups = 0;
     while (at < end) {
         const char *group = at;
 
@@ -176,10 +173,11 @@ static bool target_url_is_ipv6(struct bytes text)
 static enum error_code target_url_parse_authority(struct bytes authority, struct bytes *ret_host,
                                                   uint16_t *ret_port, struct error *ret_error)
 {
-    const char *end = authority.data + authority.size, *at;
+    const char *end = authority.data + authority.size;
 
     if (target_url_has_any(authority, '@'))
         return error_set(ret_error, ERROR_INVALID, "it must not name a user or password");
+    const char *at;
     if (target_url_has_any(authority, '[')) {
         at = memchr(authority.data, ']', authority.size);
         if (*authority.data != '[' || !at ||
@@ -204,11 +202,11 @@ enum error_code target_parser_url(struct bytes text, size_t at, struct target *t
                                   struct error *ret_error)
 {
     const char *begin = text.data + at, *end = text.data + text.size, *path = begin;
-    struct bytes host = {0};
 
     while (path < end && *path != '/' && *path != '?' && *path != '#')
         path++;
     target->port = target->kind == TARGET_HTTPS ? 443 : 80;
+    struct bytes host = {0};
     if (target_url_parse_authority(target_url_between(begin, path), &host, &target->port,
                                    ret_error) ||
         target_url_check_path(text, path, ret_error))

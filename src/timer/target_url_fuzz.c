@@ -62,10 +62,9 @@ static void target_url_compare(struct bytes text, const struct target *target)
 {
     const struct bytes host = target_slice(text, target->name);
     CURLU *url = curl_url();
-    char *theirs;
 
     REQUIRE(url && curl_url_set(url, CURLUPART_URL, text.data, CURLU_PATH_AS_IS) == CURLUE_OK);
-    theirs = target_url_part_of(url, CURLUPART_SCHEME, 0);
+    char *theirs = target_url_part_of(url, CURLUPART_SCHEME, 0);
     REQUIRE(strcmp(theirs, target->kind == TARGET_HTTPS ? "https" : "http") == 0);
     curl_free(theirs);
     theirs = target_url_part_of(url, CURLUPART_HOST, 0);
@@ -92,12 +91,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *copy = malloc(size + 1);
     const struct bytes text = {copy, size};
-    struct error error = {0};
-    struct target target;
 
     REQUIRE(copy);
     memcpy(copy, data, size);
     copy[size] = '\0';
+    struct error error = {0};
+    struct target target;
     if (target_parse(text, &target, &error)) {
         REQUIRE(error.text[0]);
     } else {

@@ -15,10 +15,9 @@ static enum error_code target_url_check(struct bytes url, char *ret_host, struct
     char *exact = malloc(url.size + !url.size);
     const struct bytes text = {exact, url.size};
     struct target target = {.port = 7};
-    enum error_code code;
 
     memcpy(exact, url.size ? url.data : "", url.size);
-    code = target_parse(text, &target, ret_error);
+    enum error_code code = target_parse(text, &target, ret_error);
     if (!code)
         snprintf(ret_host, 300, "%.*s", target.name.size, exact + target.name.at);
     else
@@ -220,10 +219,10 @@ static void test_url_prefixes(void **state)
         BYTES("https://[2001:db8::ffff:1.2.3.4]:8443/a%20b?c"),
         BYTES("http://shop.example.:8080/a/%C3%A9"),
     };
-    struct error error;
-    char host[300];
 
     (void)state;
+    struct error error;
+    char host[300];
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(target_url_check(urls[i], host, &error), ERROR_NONE);
         for (size_t size = 0; size < urls[i].size; size++)

@@ -153,12 +153,11 @@ uint64_t tenant_counts_count(const struct tenant_counts *tenant_counts, struct b
 
 const struct tenant_counts_tenant *tenant_counts_take_changed(struct tenant_counts *tenant_counts)
 {
-    struct tenant_counts_tenant *tenant = NULL;
-
     pthread_mutex_lock(&tenant_counts->lock_);
 
     struct list *link = list_pop(&tenant_counts->changed_);
 
+    struct tenant_counts_tenant *tenant = NULL;
     if (link) {
         tenant = list_item(link, struct tenant_counts_tenant, link_);
         atomic_store(&tenant->is_changed_, false);

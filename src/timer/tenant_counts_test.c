@@ -14,19 +14,18 @@ static struct bytes name_of(char text[16], size_t index)
 static void test_counts(void **state)
 {
     struct random random = random_seeded(testing_seed());
-    uint64_t counts[TENANTS] = {0};
     bool has_changed[TENANTS] = {false};
-    const struct tenant_counts_tenant *tenant;
-    size_t cursor = 0, seen = 0;
-    struct tenant_counts tenant_counts;
-    char text[16];
 
     (void)state;
+    struct tenant_counts tenant_counts;
     tenant_counts_init(&tenant_counts);
+    uint64_t counts[TENANTS] = {0};
+    const struct tenant_counts_tenant *tenant;
     for (size_t step = 0; step < 20000; step++) {
         size_t i = random_below(&random, TENANTS);
         int64_t change = (int64_t)random_below(&random, 3) - (counts[i] > 0);
 
+        char text[16];
         assert_true(tenant_counts_add(&tenant_counts, name_of(text, i), change));
         counts[i] += (uint64_t)change;
         has_changed[i] |= change != 0;
@@ -41,6 +40,7 @@ static void test_counts(void **state)
         has_changed[strtoul(tenant->name + 1, NULL, 10)] = false;
     for (size_t i = 0; i < TENANTS; i++)
         assert_false(has_changed[i]);
+    size_t cursor = 0, seen = 0;
     while ((tenant = tenant_counts_next(&tenant_counts, &cursor)))
         seen += tenant->count == counts[strtoul(tenant->name + 1, NULL, 10)];
     assert_int_equal(seen, TENANTS);
@@ -79,12 +79,11 @@ static void *admit_and_dismiss(void *argument)
  * timers in and out; what is left in at the end is at the limit exactly, and no count is lost. */
 static void test_limit_is_exact(void **state)
 {
+    (void)state;
+    struct tenant_counts tenant_counts;
+    tenant_counts_init(&tenant_counts);
     struct admitting admitting[ADMITTING_THREADS];
     pthread_t threads[ADMITTING_THREADS];
-    struct tenant_counts tenant_counts;
-
-    (void)state;
-    tenant_counts_init(&tenant_counts);
     for (size_t i = 0; i < ADMITTING_THREADS; i++) {
         admitting[i] = (struct admitting){.tenant_counts = &tenant_counts};
         assert_int_equal(pthread_create(&threads[i], NULL, admit_and_dismiss, &admitting[i]), 0);
@@ -101,23 +100,21 @@ static void test_limit_is_exact(void **state)
 
 static void test_the_unnamed(void **state)
 {
-    struct tenant_counts tenant_counts;
-    size_t cursor = 0;
-
     (void)state;
+    struct tenant_counts tenant_counts;
     tenant_counts_init(&tenant_counts);
     assert_true(tenant_counts_add(&tenant_counts, (struct bytes){0}, 5));
     assert_int_equal(tenant_counts_count(&tenant_counts, (struct bytes){0}), 0);
     assert_null(tenant_counts_take_changed(&tenant_counts));
+    size_t cursor = 0;
     assert_null(tenant_counts_next(&tenant_counts, &cursor));
     tenant_counts_deinit(&tenant_counts);
 }
 
 static void test_tenant_counts_names(void **state)
 {
-    char text[TENANT_SIZE_MAX + 2];
-
     (void)state;
+    char text[TENANT_SIZE_MAX + 2];
     memset(text, 'a', sizeof(text));
     assert_true(tenant_is_valid((struct bytes){text, TENANT_SIZE_MAX}));
     assert_false(tenant_is_valid((struct bytes){text, TENANT_SIZE_MAX + 1}));

@@ -46,18 +46,17 @@ void timer_id_format(const struct timer_id *id, char ret_text[TIMER_ID_TEXT_SIZE
 
 enum error_code timer_id_parse(struct bytes text, struct timer_id *ret_id)
 {
-    uint64_t high = 0, low = 0;
-    unsigned value, bad = 0;
-
     if (text.size != ID_CHARACTERS)
         return ERROR_NOT_FOUND;
+    uint64_t high = 0;
+    unsigned value, bad = 0;
     for (unsigned i = 0; i < 12; i++) {
         bad |= value = id_digit_value((unsigned char)text.data[i]);
         high = high << 5 | value;
     }
     bad |= value = id_digit_value((unsigned char)text.data[12]);
     high = high << 4 | value >> 1;
-    low = value & 1;
+    uint64_t low = value & 1;
     for (unsigned i = 13; i < 25; i++) {
         bad |= value = id_digit_value((unsigned char)text.data[i]);
         low = low << 5 | value;

@@ -23,10 +23,10 @@ static int timer_fuzz_compare(const struct timer_id *a, const struct timer_id *b
 static bool timer_fuzz_reference(struct bytes text, struct timer_id *ret_id)
 {
     static const char digits[] = "0123456789abcdefghijklmnopqrstuv";
-    unsigned __int128 number = 0;
 
     if (text.size != 26)
         return false;
+    unsigned __int128 number = 0;
     for (size_t i = 0; i < 26; i++) {
         const char *digit = text.data[i] ? strchr(digits, text.data[i]) : NULL;
         unsigned value = digit ? (unsigned)(digit - digits) : 32;
@@ -47,9 +47,8 @@ static void check_text(struct bytes text)
     if (timer_id_parse(text, &id)) {
         REQUIRE(!timer_fuzz_reference(text, &expected));
     } else {
-        char again[TIMER_ID_TEXT_SIZE];
-
         REQUIRE(timer_fuzz_reference(text, &expected) && timer_id_equal(&id, &expected));
+        char again[TIMER_ID_TEXT_SIZE];
         timer_id_format(&id, again);
         REQUIRE(bytes_equal(text, bytes_of(again)));
     }
@@ -69,11 +68,11 @@ static void check_id(const uint8_t *data)
     struct timer_id id = {{timer_fuzz_number_at(data, 6)},
                           (uint16_t)timer_fuzz_number_at(data + 6, 2),
                           timer_fuzz_number_at(data + 8, 8)};
-    struct timer_id other = id, back;
-    char text[TIMER_ID_TEXT_SIZE], other_text[TIMER_ID_TEXT_SIZE];
-    int order;
+    struct timer_id other = id;
+    char text[TIMER_ID_TEXT_SIZE];
 
     timer_id_format(&id, text);
+    struct timer_id back;
     REQUIRE(timer_id_parse(bytes_of(text), &back) == ERROR_NONE && timer_id_equal(&id, &back));
     if (data[16] & 1)
         other.first.ms ^= UINT64_C(1) << data[17] % 48;
@@ -81,8 +80,9 @@ static void check_id(const uint8_t *data)
         other.partition ^= (uint16_t)(1 << data[17] % 16);
     if (data[16] & 4)
         other.serial ^= UINT64_C(1) << data[17] % 64;
+    char other_text[TIMER_ID_TEXT_SIZE];
     timer_id_format(&other, other_text);
-    order = strcmp(text, other_text);
+    int order = strcmp(text, other_text);
     REQUIRE((order > 0) - (order < 0) == timer_fuzz_compare(&id, &other));
 }
 

@@ -6,12 +6,12 @@
 static void assert_round_trip(struct timer_id id)
 {
     char text[TIMER_ID_TEXT_SIZE];
-    struct timer_id parsed;
 
     memset(text, 'x', sizeof(text));
     timer_id_format(&id, text);
     assert_int_equal(strlen(text), 26);
     assert_int_equal(strspn(text, "0123456789abcdefghijklmnopqrstuv"), 26);
+    struct timer_id parsed;
     assert_int_equal(timer_id_parse(bytes_of(text), &parsed), ERROR_NONE);
     assert_true(timer_id_equal(&id, &parsed));
 }
@@ -39,10 +39,10 @@ static void test_id_vectors(void **state)
         {{{0}, 0, UINT64_C(1) << 63}, "00000000000010000000000000"},
         {{{1700000000000}, 5, TIMER_SERIAL(3, 7)}, "065svpb80000a0000c0000000s"},
     };
-    char text[TIMER_ID_TEXT_SIZE];
 
     (void)state;
     for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
+        char text[TIMER_ID_TEXT_SIZE];
         timer_id_format(&vectors[i].id, text);
         assert_string_equal(text, vectors[i].text);
         assert_round_trip(vectors[i].id);
@@ -75,16 +75,16 @@ static void test_id_order(void **state)
     (void)state;
     for (int i = 0; i < 100000; i++) {
         struct timer_id a = random_id(&random), b = random_id(&random);
-        char left[TIMER_ID_TEXT_SIZE], right[TIMER_ID_TEXT_SIZE];
-        int order;
 
         if (i % 2)
             b.first = a.first;
         if (i % 4 == 3)
             b.partition = a.partition;
+        char left[TIMER_ID_TEXT_SIZE];
         timer_id_format(&a, left);
+        char right[TIMER_ID_TEXT_SIZE];
         timer_id_format(&b, right);
-        order = strcmp(left, right);
+        int order = strcmp(left, right);
         assert_int_equal((order > 0) - (order < 0), compare_ids(&a, &b));
     }
 }
@@ -95,11 +95,11 @@ static void test_id_strict(void **state)
 {
     const struct timer_id id = {{1700000000000}, 513, UINT64_C(0x0123456789abcdef)};
     struct timer_id parsed = {{1}, 2, 3};
-    char text[TIMER_ID_TEXT_SIZE], changed[30];
-    size_t valid = 0;
 
     (void)state;
+    char text[TIMER_ID_TEXT_SIZE];
     timer_id_format(&id, text);
+    char changed[30];
     for (size_t size = 0; size < 30; size++) {
         memset(changed, '0', sizeof(changed));
         if (size != 26)
@@ -108,6 +108,7 @@ static void test_id_strict(void **state)
     }
     assert_int_equal(timer_id_parse((struct bytes){0}, &parsed), ERROR_NOT_FOUND);
     assert_true(parsed.serial == 3); /* untouched */
+    size_t valid = 0;
     for (size_t i = 0; i < 26; i++)
         for (int c = 0; c < 256; c++) {
             memcpy(changed, text, 26);
@@ -169,7 +170,7 @@ static void test_alloc(void **state)
 
 static void test_copy(void **state)
 {
-    struct timer *timer = testing_timer(3, 9, 1000), *same, *other;
+    struct timer *timer = testing_timer(3, 9, 1000);
     struct timer_texts texts = timer->texts;
 
     (void)state;
@@ -178,10 +179,10 @@ static void test_copy(void **state)
     timer->state = TIMER_RETRYING;
     timer->retry.base_ms = 5;
     timer->next = timer;
-    same = timer_copy(timer, &timer->texts);
+    struct timer *same = timer_copy(timer, &timer->texts);
     texts.payload = BYTES("{}");
     texts.last_error = BYTES("503");
-    other = timer_copy(timer, &texts);
+    struct timer *other = timer_copy(timer, &texts);
     assert_non_null(same);
     assert_non_null(other);
     assert_true(other->footprint <= same->footprint);
@@ -201,7 +202,7 @@ static void test_copy(void **state)
 static void test_target_of_timer(void **state)
 {
     struct timer_texts texts = {.target = BYTES("https://a:1/b")};
-    struct timer *timer = timer_alloc(&texts), *copy;
+    struct timer *timer = timer_alloc(&texts);
 
     (void)state;
     assert_int_equal(timer->target.kind, TARGET_HTTPS);
@@ -210,7 +211,7 @@ static void test_target_of_timer(void **state)
     assert_false(timer_is_pulled(timer));
     texts = timer->texts;
     texts.last_error = BYTES("500");
-    copy = timer_copy(timer, &texts);
+    struct timer *copy = timer_copy(timer, &texts);
     assert_int_equal(copy->target.kind, TARGET_HTTPS);
     assert_ptr_equal(timer_target_name(copy).data, copy->texts.target.data + 8);
     timer_free(copy);
