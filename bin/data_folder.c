@@ -27,10 +27,11 @@ static enum error_code data_folder_join(const char *folder, const char *name,
 /* Splits off slashes at the end, then the last name: "." and "data" of "./data/" and of "data". */
 static void data_folder_split(const char *folder, char ret_above[PATH_MAX], char ret_name[PATH_MAX])
 {
-    size_t size = strlen(folder), start;
+    size_t size = strlen(folder);
 
     while (size > 1 && folder[size - 1] == '/')
         size--;
+    size_t start;
     for (start = size; start > 0 && folder[start - 1] != '/'; start--)
         continue;
     snprintf(ret_name, PATH_MAX, "%.*s", (int)(size - start), folder + start);
@@ -107,10 +108,10 @@ struct data_folder_copy {
 static bool data_folder_clear_one(void *context, const struct files_entry *entry)
 {
     struct data_folder_copy *copy = context;
-    char path[PATH_MAX];
 
     if (strcmp(entry->name, DATA_FOLDER_MARK) == 0)
         return true;
+    char path[PATH_MAX];
     copy->code = data_folder_join(copy->folder, entry->name, path, copy->error);
     if (!copy->code)
         copy->code = files_remove(path, copy->error);
@@ -163,16 +164,17 @@ static enum error_code data_folder_begin(const char *folder, const char *mark,
 /* Copies all files, with the folder locked against a daemon. */
 static enum error_code data_folder_copy_files(struct data_folder_copy *copy, const char *mark)
 {
-    int lock, backup_lock;
-    enum error_code code;
+    int backup_lock;
 
-    code = files_lock_folder(copy->backup, FILES_LOCK_SHARED, &backup_lock, copy->error);
+    enum error_code code =
+        files_lock_folder(copy->backup, FILES_LOCK_SHARED, &backup_lock, copy->error);
     if (code)
         return code;
     if (!data_folder_is_database(copy->backup))
         code = error_set(copy->error, ERROR_INVALID, "%s is no data folder", copy->backup);
     if (!code)
         code = data_folder_begin(copy->folder, mark, copy->error);
+    int lock;
     if (!code)
         code = files_lock_folder(copy->folder, FILES_LOCK_EXCLUSIVE, &lock, copy->error);
     if (!code) {
@@ -192,14 +194,13 @@ int data_folder_restore(const char *backup, const char *folder)
     struct error error = {.text = ""};
     struct data_folder_copy copy = {.backup = backup, .folder = folder, .error = &error};
     char mark[PATH_MAX];
-    int checked;
 
     if (data_folder_join(folder, DATA_FOLDER_MARK, mark, &error) ||
         data_folder_copy_files(&copy, mark)) {
         fprintf(stderr, "tickwheeld: restore: %s\n", error.text);
         return DATA_FOLDER_FAILED;
     }
-    checked = check_data(folder);
+    int checked = check_data(folder);
     if (checked) {
         fprintf(stderr,
                 "tickwheeld: restore: the copy of %s is not valid, and no daemon starts on %s; "

@@ -44,8 +44,9 @@ enum error_code secrets_load_identity(const struct config *config,
     if (!*config->tls_certificate)
         return ERROR_NONE;
 
-    struct buffer certificate, key;
+    struct buffer certificate;
     buffer_init(&certificate);
+    struct buffer key;
     buffer_init(&key);
     const char *at = "tls_certificate";
     struct error cause;

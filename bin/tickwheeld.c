@@ -229,9 +229,9 @@ static void add_given_up(void *context, struct given_up *given_up)
 static void log_damage(const struct service *service, struct node_damage *logged)
 {
     struct node_damage damage;
-    struct event_log_line line;
 
     node_damage(service->node, &damage);
+    struct event_log_line line;
     if (strcmp(damage.found, logged->found) != 0) {
         event_log_begin(&line, &service->log, EVENT_LOG_WARN, "storage_damaged");
         event_log_text(&line, "found", damage.found);
@@ -249,9 +249,9 @@ static void log_damage(const struct service *service, struct node_damage *logged
 static void log_dead_dropped(const struct service *service, uint64_t *logged)
 {
     const uint64_t dropped = node_dead_dropped(service->node);
-    struct event_log_line line;
 
     if (dropped > *logged) {
+        struct event_log_line line;
         event_log_begin(&line, &service->log, EVENT_LOG_WARN, "dead_letters_dropped");
         event_log_number(&line, "count", dropped - *logged);
         event_log_number(&line, "dead_bytes_max", service->config->dead_bytes_max);
@@ -406,12 +406,12 @@ static int print(struct buffer *text)
 
 static enum error_code check_access(const struct config *config, struct error *ret_error)
 {
-    struct tls_identity *identity = NULL;
     struct tokens *tokens = NULL;
     enum error_code code = secrets_check(config, ret_error);
 
     if (!code)
         code = secrets_load_tokens(config, &tokens, ret_error);
+    struct tls_identity *identity = NULL;
     if (!code)
         code = secrets_load_identity(config, &identity, ret_error);
     tokens_free(tokens);
@@ -422,13 +422,13 @@ static enum error_code check_access(const struct config *config, struct error *r
 /* Checks that need more than the limits in the table of settings. */
 static enum error_code check(const struct config *config, struct error *ret_error)
 {
-    struct signature *signature = NULL;
     struct guard guard;
     struct error cause;
     enum error_code code = guard_init(&guard, config->webhook_allow, &cause);
 
     if (code)
         return error_set(ret_error, code, "webhook_allow: %s", cause.text);
+    struct signature *signature = NULL;
     if (*config->webhook_secret)
         code = signature_create(config->webhook_secret, &signature, &cause);
     signature_destroy(signature);
@@ -447,12 +447,12 @@ static int make_token(int argc, char *argv[])
     unsigned scopes = TOKEN_SCOPE_SCHEDULE | TOKEN_SCOPE_READ;
     struct error error = {.text = "SCOPES is a list of schedule, read and admin, separated by "
                                   "commas"};
-    char token[TOKEN_TEXT_SIZE];
     struct buffer line;
 
     buffer_init(&line);
     if (argc < 3 || argc > 4)
         error_set(&error, ERROR_INVALID, "--make-token takes TENANT and, optionally, SCOPES");
+    char token[TOKEN_TEXT_SIZE];
     if (argc < 3 || argc > 4 || (argc == 4 && !token_scopes_parse(bytes_of(argv[3]), &scopes)) ||
         token_make(bytes_of(argv[2]), scopes, token, &line, &error)) {
         fprintf(stderr, "tickwheeld: %s\n", error.text);

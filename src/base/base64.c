@@ -17,11 +17,12 @@ static inline uint32_t base64_value_of(char c)
 
 bool base64_decode(struct bytes text, void *to, size_t *ret_size)
 {
-    size_t padding = 0, groups = text.size / 4;
+    size_t groups = text.size / 4;
     uint8_t *out = to;
 
     if (text.size % 4 != 0)
         return false;
+    size_t padding = 0;
     if (text.size > 0 && text.data[text.size - 1] == '=')
         padding = text.data[text.size - 2] == '=' ? 2 : 1;
     for (size_t i = 0; i < groups; i++) {

@@ -13,12 +13,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct bytes input = {(const char *)data, size};
-    size_t room = base64_decoded_size_max(size), decoded_size;
+    size_t room = base64_decoded_size_max(size);
     char *decoded = malloc(room + !room);
-    struct buffer text;
 
     REQUIRE(decoded);
+    struct buffer text;
     buffer_init(&text);
+    size_t decoded_size;
     if (base64_decode(input, decoded, &decoded_size)) {
         REQUIRE(decoded_size <= room);
         base64_append(&text, (struct bytes){decoded, decoded_size});

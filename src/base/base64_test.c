@@ -17,9 +17,9 @@ static bool base64_test_decode(struct bytes text, char *ret_bytes, size_t *ret_s
 {
     char *from = malloc(text.size + !text.size);
     char *to = malloc(base64_decoded_size_max(text.size) + !text.size);
-    size_t size = 0;
 
     memcpy(from, text.size ? text.data : "", text.size);
+    size_t size = 0;
     bool decoded = base64_decode((struct bytes){from, text.size}, to, &size);
     if (decoded) {
         memcpy(ret_bytes, to, size);
@@ -33,12 +33,12 @@ static bool base64_test_decode(struct bytes text, char *ret_bytes, size_t *ret_s
 static void base64_test_assert_same(struct bytes bytes, const char *text)
 {
     struct buffer buffer;
-    char decoded[64];
-    size_t size = 99;
 
     buffer_init(&buffer);
     base64_append(&buffer, bytes);
     assert_true(bytes_equal(buffer_bytes(&buffer), bytes_of(text)));
+    char decoded[64];
+    size_t size = 99;
     assert_true(base64_test_decode(bytes_of(text), decoded, &size));
     assert_true(bytes_equal((struct bytes){decoded, size}, bytes));
     buffer_deinit(&buffer);
@@ -65,10 +65,10 @@ static void test_base64_bad(void **state)
         "Zm9=", "Zg==Zg==", "Zg= =", "Zm9v\n", " Zm9v", "Zm\n9v",     "Zm9vZm9",  "Zm-v",
         "Zm_v", "Zm9v====", "=m9v",  "Z=9v",   "Zm=v",  "Zm\xc3\xa9", "Zm9vZg=A", "Zm9v=A==",
     };
-    char decoded[64];
-    size_t size = 99;
 
     (void)state;
+    char decoded[64];
+    size_t size = 99;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         if (base64_test_decode(bytes_of(texts[i]), decoded, &size))
             fail_msg("accepted %s", texts[i]);
@@ -83,14 +83,15 @@ static void test_one_text(void **state)
 
     (void)state;
     for (size_t i = 0; i < 3 * 4 * 256; i++) {
-        struct buffer buffer;
-        char text[5], decoded[3];
-        size_t size;
+        char text[5];
 
         memcpy(text, texts[i / 1024], 5);
         text[i / 256 % 4] = (char)(i % 256);
+        char decoded[3];
+        size_t size;
         if (!base64_test_decode((struct bytes){text, 4}, decoded, &size))
             continue;
+        struct buffer buffer;
         buffer_init(&buffer);
         base64_append(&buffer, (struct bytes){decoded, size});
         assert_true(bytes_equal(buffer_bytes(&buffer), (struct bytes){text, 4}));
@@ -108,14 +109,16 @@ static void test_base64_random(void **state)
     print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
     struct random random = random_seeded(seed);
     for (int run = 0; run < 2000; run++) {
-        size_t size = random_below(&random, 100), back_size = 0;
-        char *bytes = malloc(size + !size), back[100];
-        struct buffer buffer;
+        size_t size = random_below(&random, 100);
+        char *bytes = malloc(size + !size);
 
         for (size_t i = 0; i < size; i++)
             bytes[i] = (char)random_next(&random);
+        struct buffer buffer;
         buffer_init(&buffer);
         base64_append(&buffer, (struct bytes){bytes, size});
+        size_t back_size = 0;
+        char back[100];
         assert_true(base64_test_decode(buffer_bytes(&buffer), back, &back_size));
         assert_int_equal(back_size, size);
         assert_true(size == 0 || memcmp(bytes, back, size) == 0);

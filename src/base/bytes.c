@@ -130,9 +130,10 @@ void buffer_append_u64(struct buffer *buffer, uint64_t value)
 
 void buffer_printf(struct buffer *buffer, const char *format, ...)
 {
-    va_list arguments, again;
+    va_list arguments;
 
     va_start(arguments, format);
+    va_list again;
     va_copy(again, arguments);
     int size = vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);

@@ -52,7 +52,7 @@ static void test_bytes_trim(void **state)
 
 static void test_bytes_words(void **state)
 {
-    struct bytes text = BYTES("  one\ttwo "), none = {0}, word = BYTES("kept");
+    struct bytes text = BYTES("  one\ttwo "), word = BYTES("kept");
 
     (void)state;
     assert_true(bytes_next_word(&text, &word));
@@ -61,12 +61,13 @@ static void test_bytes_words(void **state)
     assert_true(bytes_equal(word, BYTES("two")));
     assert_false(bytes_next_word(&text, &word));
     assert_true(bytes_equal(word, BYTES("two")));
+    struct bytes none = {0};
     assert_false(bytes_next_word(&none, &word));
 }
 
 static void test_bytes_cut(void **state)
 {
-    struct bytes text = BYTES("a,,b"), none = {0};
+    struct bytes text = BYTES("a,,b");
 
     (void)state;
     assert_true(bytes_equal(bytes_cut(&text, ','), BYTES("a")));
@@ -74,6 +75,7 @@ static void test_bytes_cut(void **state)
     assert_true(bytes_equal(bytes_cut(&text, ','), BYTES("b")));
     assert_int_equal(text.size, 0);
     assert_int_equal(bytes_cut(&text, ',').size, 0);
+    struct bytes none = {0};
     assert_int_equal(bytes_cut(&none, ',').size, 0);
 }
 
@@ -81,9 +83,9 @@ static void test_bytes_numbers(void **state)
 {
     static const uint8_t little[8] = {0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01};
     struct random random = random_seeded(1);
-    uint8_t bytes[16];
 
     (void)state;
+    uint8_t bytes[16];
     put_le(bytes, UINT64_C(0x0102030405060708), 8);
     assert_memory_equal(bytes, little, 8);
     put_be(bytes + 1, UINT64_C(0x0102030405060708), 8);
@@ -111,9 +113,10 @@ static void test_big_endian_sorts(void **state)
     for (int i = 0; i < 10000; i++) {
         uint64_t a = random_next(&random) >> random_below(&random, 64);
         uint64_t b = random_below(&random, 2) ? a ^ 1 : random_next(&random);
-        uint8_t left[8], right[8];
+        uint8_t left[8];
 
         put_be(left, a, 8);
+        uint8_t right[8];
         put_be(right, b, 8);
         assert_true((memcmp(left, right, 8) < 0) == (a < b));
     }
@@ -123,12 +126,12 @@ static void test_append(void **state)
 {
     static char expected[1 << 16];
     struct random random = random_seeded(3);
-    struct buffer buffer;
-    size_t size = 0;
 
     (void)state;
+    struct buffer buffer;
     buffer_init(&buffer);
     assert_true(bytes_equal(buffer_bytes(&buffer), (struct bytes){0}));
+    size_t size = 0;
     for (;;) {
         char text[300];
         size_t more = (size_t)random_below(&random, sizeof(text));
@@ -152,9 +155,8 @@ static void test_append(void **state)
 
 static void test_append_kinds(void **state)
 {
-    struct buffer buffer;
-
     (void)state;
+    struct buffer buffer;
     buffer_init(&buffer);
     buffer_append_text(&buffer, "a=");
     buffer_append_u64(&buffer, 0);
@@ -173,9 +175,8 @@ static void test_append_kinds(void **state)
 
 static void test_bytes_too_large(void **state)
 {
-    struct buffer buffer;
-
     (void)state;
+    struct buffer buffer;
     buffer_init(&buffer);
     buffer_append_text(&buffer, "kept");
     assert_null(buffer_reserve(&buffer, SIZE_MAX - 2));

@@ -35,11 +35,11 @@ static void test_published(void **state)
         0x01, 0xc0, 0, 0, 0, 0, 0,    0, 0,    0, 0, 0,    0, 0, 0, 0,
         0x14, 0,    0, 0, 0, 0, 0x04, 0, 0,    0, 0, 0x14, 0, 0, 0, 0x18,
         0x28, 0,    0, 0, 0, 0, 0,    0, 0x02, 0, 0, 0,    0, 0, 0, 0};
-    uint8_t bytes[32];
 
     (void)state;
     assert_sum("", 0, 0);
     assert_sum("123456789", 9, 0xe3069283);
+    uint8_t bytes[32];
     memset(bytes, 0, sizeof(bytes));
     assert_sum(bytes, sizeof(bytes), 0x8a9136aa);
     memset(bytes, 0xff, sizeof(bytes));
@@ -56,9 +56,9 @@ static void test_published(void **state)
 static void test_sizes_and_places(void **state)
 {
     struct random random = random_seeded(7);
-    uint8_t bytes[300];
 
     (void)state;
+    uint8_t bytes[300];
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (uint8_t)random_next(&random);
     for (size_t begin = 0; begin < 9; begin++)
@@ -69,9 +69,9 @@ static void test_sizes_and_places(void **state)
 static void test_pieces(void **state)
 {
     struct random random = random_seeded(8);
-    uint8_t bytes[100];
 
     (void)state;
+    uint8_t bytes[100];
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (uint8_t)random_next(&random);
     uint32_t whole = checksum_crc32c(0, bytes, sizeof(bytes));

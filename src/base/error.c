@@ -25,9 +25,8 @@ const char *error_title(enum error_code code)
 enum error_code error_set(struct error *ret_error, enum error_code code, const char *format, ...)
 {
     if (ret_error) {
-        va_list arguments;
-
         ret_error->code = code;
+        va_list arguments;
         va_start(arguments, format);
         vsnprintf(ret_error->text, sizeof(ret_error->text), format, arguments);
         va_end(arguments);

@@ -37,14 +37,13 @@ static void test_table(void **state)
 
 static void test_set(void **state)
 {
-    struct error error = {0};
-    char wide[400];
-
     (void)state;
+    struct error error = {0};
     assert_int_equal(error_set(&error, ERROR_IO, "open %s: %d", "wal", 12), ERROR_IO);
     assert_int_equal(error.code, ERROR_IO);
     assert_string_equal(error.text, "open wal: 12");
     assert_int_equal(error_set(NULL, ERROR_CORRUPT, "%s", "nobody asks"), ERROR_CORRUPT);
+    char wide[400];
     memset(wide, 'x', sizeof(wide) - 1);
     wide[sizeof(wide) - 1] = '\0';
     assert_int_equal(error_set(&error, ERROR_INVALID, "%s", wide), ERROR_INVALID);

@@ -25,9 +25,8 @@ static void test_digits(void **state)
 
 static void test_hex_numbers(void **state)
 {
-    uint64_t value = 7;
-
     (void)state;
+    uint64_t value = 7;
     assert_true(hex_read("0123456789abcdef", 16, &value));
     assert_true(value == UINT64_C(0x0123456789abcdef));
     assert_true(hex_read("ff0", 2, &value) && value == 0xff);

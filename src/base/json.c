@@ -58,7 +58,7 @@ static inline const char *json_skip_plain(const char *at, const char *end)
 static inline const char *json_scan_string(struct json_reader *reader, const char *at,
                                            struct json_string *ret_string)
 {
-    const char *end = reader->end_, *begin = ++at, *error;
+    const char *end = reader->end_, *begin = ++at;
     bool escaped = false;
 
     for (;;) {
@@ -74,6 +74,7 @@ static inline const char *json_scan_string(struct json_reader *reader, const cha
         }
         if (*at == '\\') {
             uint32_t unused;
+            const char *error;
             const char *next = json_escape_read(at, end, &unused, &error);
 
             if (!next) {
@@ -192,7 +193,6 @@ static inline const char *json_scan_name(struct json_reader *reader, const char 
 static const char *json_scan_value(struct json_reader *reader, const char *at)
 {
     const char *end = reader->end_;
-    struct json_string name;
     uint64_t objects = 0;
     unsigned depth = 0;
 
@@ -202,6 +202,7 @@ static const char *json_scan_value(struct json_reader *reader, const char *at)
             json_fail(reader, at, "a value is expected");
             return NULL;
         }
+        struct json_string name;
         if (*at == '{' || *at == '[') {
             bool is_object = *at == '{';
 

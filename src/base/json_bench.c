@@ -33,16 +33,17 @@ static uint64_t json_bench_now_ns(void)
 static size_t read_pulling(struct bytes text)
 {
     struct json_reader reader;
-    struct json_string name, string;
-    struct bytes raw;
-    size_t sum = 0;
 
     json_reader_init(&reader, text);
     if (json_peek(&reader) != JSON_OBJECT || !json_enter_object(&reader))
         return 0;
+    struct json_string name;
+    size_t sum = 0;
     while (json_next_member(&reader, &name)) {
         sum += name.raw.size;
+        struct bytes raw;
         if (json_peek(&reader) == JSON_STRING) {
+            struct json_string string;
             if (json_read_string(&reader, &string))
                 sum += string.raw.size;
         } else if (json_skip(&reader, &raw)) {
@@ -55,9 +56,9 @@ static size_t read_pulling(struct bytes text)
 static size_t read_skipping(struct bytes text)
 {
     struct json_reader reader;
-    struct bytes raw = {0};
 
     json_reader_init(&reader, text);
+    struct bytes raw = {0};
     return json_skip(&reader, &raw) && json_finish(&reader) ? raw.size : 0;
 }
 
@@ -80,11 +81,11 @@ static int json_bench_compare(const void *a, const void *b)
 static void json_bench_measure(const char *name, size_t (*read)(struct bytes), size_t repeats)
 {
     char copy[sizeof(document)];
-    double rounds[ROUNDS];
-    size_t sum = 0;
 
     memcpy(copy, document, sizeof(copy));
-    struct bytes text = (struct bytes){copy, sizeof(copy) - 1};
+    struct bytes text = {copy, sizeof(copy) - 1};
+    double rounds[ROUNDS];
+    size_t sum = 0;
     for (size_t round = 0; round < ROUNDS; round++) {
         uint64_t begin = json_bench_now_ns();
 

@@ -46,13 +46,13 @@ static struct bytes decoded(const struct json_string *string)
 /* Written and read again it is the same, and written again too. */
 static void json_fuzz_check_written(struct bytes value)
 {
-    struct json_reader reader;
-    struct json_string string;
     struct buffer buffer;
 
     buffer_init(&buffer);
     json_append_string(&buffer, value);
+    struct json_reader reader;
     json_reader_init(&reader, buffer_bytes(&buffer));
+    struct json_string string;
     json_fuzz_require(json_peek(&reader) == JSON_STRING && json_read_string(&reader, &string) &&
                       json_finish(&reader));
     struct bytes again = decoded(&string);
@@ -89,10 +89,10 @@ static void json_fuzz_compare(struct json_reader *reader, json_t *json);
 
 static void compare_object(struct json_reader *reader, json_t *json)
 {
-    struct json_string name;
     void *member = json_object_iter(json);
 
     json_fuzz_require(json_enter_object(reader));
+    struct json_string name;
     for (; json_next_member(reader, &name); member = json_object_iter_next(json, member)) {
         struct bytes value = decoded(&name);
 
@@ -107,9 +107,8 @@ static void compare_object(struct json_reader *reader, json_t *json)
 
 static void compare_array(struct json_reader *reader, json_t *json)
 {
-    size_t i = 0;
-
     json_fuzz_require(json_enter_array(reader));
+    size_t i = 0;
     for (; json_next_element(reader); i++)
         json_fuzz_compare(reader, json_array_get(json, i));
     json_fuzz_require(i == json_array_size(json));
@@ -177,12 +176,13 @@ static bool is_their_refusal(const json_error_t *error)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL;
-    struct bytes text = {(const char *)data, size}, raw;
+    struct bytes text = {(const char *)data, size};
     struct json_reader reader;
     json_error_t error;
     json_t *json = json_loadb(text.data, text.size, flags, &error);
 
     json_reader_init(&reader, text);
+    struct bytes raw;
     bool accepted = json_skip(&reader, &raw) && json_finish(&reader);
     json_fuzz_require(json_error_offset(&reader) <= size);
     if (accepted)

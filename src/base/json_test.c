@@ -56,12 +56,13 @@ static bool json_test_pull(struct json_reader *reader)
 static bool json_test_is_valid(struct bytes text, size_t *ret_offset)
 {
     char *exact = malloc(text.size + !text.size);
-    struct json_reader skipping, pulling;
-    struct bytes raw;
 
     memcpy(exact, text.size ? text.data : "", text.size);
+    struct json_reader skipping;
     json_reader_init(&skipping, (struct bytes){exact, text.size});
+    struct bytes raw;
     bool skipped = json_skip(&skipping, &raw) && json_finish(&skipping);
+    struct json_reader pulling;
     json_reader_init(&pulling, (struct bytes){exact, text.size});
     bool pulled = json_test_pull(&pulling) && json_finish(&pulling);
     if (skipped != pulled)
@@ -115,9 +116,9 @@ static void test_json_good(void **state)
         "\"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\"",
         "\"0123456\\n01234567\xc3\xa9\"",
     };
-    size_t offset;
 
     (void)state;
+    size_t offset;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         if (!json_test_is_valid(bytes_of(texts[i]), &offset))
             fail_msg("refused at %zu: %s", offset, texts[i]);
@@ -244,12 +245,12 @@ static void test_json_bytes(void **state)
     for (unsigned byte = 0; byte < 256; byte++) {
         for (size_t at = 1; at <= 18; at++) {
             char text[] = "\"abcdefghijklmnopqr\"";
-            size_t offset;
             bool plain = byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
 
             text[at] = (char)byte;
             if (byte == '\\' && at < 18 && strchr("bfnrt", text[at + 1]))
                 plain = true;
+            size_t offset;
             if (json_test_is_valid((struct bytes){text, sizeof(text) - 1}, &offset) != plain)
                 fail_msg("byte %02x at %zu", byte, at);
             if (!plain)
@@ -263,9 +264,9 @@ static void test_prefixes(void **state)
     struct bytes text =
         BYTES("{\"after\":\"1h\\u00e930m\\ud83d\\ude00\",\"n\":[-12.5e+3,true,false,null,"
               "{\"\xf0\x9f\x98\x80\":[]}],\"x\":{\"long enough\":\"for eight bytes\"}}");
-    size_t offset;
 
     (void)state;
+    size_t offset;
     assert_true(json_test_is_valid(text, &offset));
     for (size_t size = 0; size < text.size; size++)
         if (json_test_is_valid((struct bytes){text.data, size}, &offset))
@@ -276,7 +277,6 @@ static void test_prefixes(void **state)
 static bool is_nested_json(size_t levels, const char *open, const char *close)
 {
     struct buffer buffer;
-    size_t offset;
 
     buffer_init(&buffer);
     for (size_t i = 0; i < levels; i++)
@@ -284,6 +284,7 @@ static bool is_nested_json(size_t levels, const char *open, const char *close)
     buffer_append_text(&buffer, "1");
     for (size_t i = 0; i < levels; i++)
         buffer_append_text(&buffer, close);
+    size_t offset;
     bool result = json_test_is_valid(buffer_bytes(&buffer), &offset);
     buffer_deinit(&buffer);
     return result;
@@ -292,9 +293,6 @@ static bool is_nested_json(size_t levels, const char *open, const char *close)
 /* proves: json-depth */
 static void test_depth(void **state)
 {
-    struct json_reader reader;
-    struct buffer buffer;
-
     (void)state;
     assert_true(is_nested_json(JSON_DEPTH_MAX, "[", "]"));
     assert_true(is_nested_json(JSON_DEPTH_MAX, "{\"a\":", "}"));
@@ -302,10 +300,12 @@ static void test_depth(void **state)
     assert_false(is_nested_json(JSON_DEPTH_MAX + 1, "{\"a\":", "}"));
     assert_false(is_nested_json(100000, "[", "]"));
 
+    struct buffer buffer;
     /* Levels that were entered count for what is skipped inside. */
     buffer_init(&buffer);
     for (size_t i = 0; i < JSON_DEPTH_MAX + 1; i++)
         buffer_append_text(&buffer, "[");
+    struct json_reader reader;
     json_reader_init(&reader, buffer_bytes(&buffer));
     for (size_t i = 0; i < JSON_DEPTH_MAX / 2; i++) {
         assert_int_equal(json_peek(&reader), JSON_ARRAY);
@@ -325,10 +325,10 @@ static void test_nesting(void **state)
     (void)state;
     for (int run = 0; run < 300; run++) {
         struct buffer buffer;
-        char close[JSON_DEPTH_MAX];
-        size_t depth = 1 + random_below(&rng, JSON_DEPTH_MAX - 1), offset;
+        size_t depth = 1 + random_below(&rng, JSON_DEPTH_MAX - 1);
 
         buffer_init(&buffer);
+        char close[JSON_DEPTH_MAX];
         for (size_t i = 0; i < depth; i++) {
             bool is_object = random_below(&rng, 2);
 
@@ -339,6 +339,7 @@ static void test_nesting(void **state)
         size_t wrong = random_below(&rng, depth);
         for (size_t i = depth; i-- > 0;)
             buffer_append(&buffer, &close[i], 1);
+        size_t offset;
         if (!json_test_is_valid(buffer_bytes(&buffer), &offset))
             fail_msg("refused at %zu in run %d", offset, run);
         offset = buffer.size - 1 - wrong;
@@ -351,19 +352,18 @@ static void test_nesting(void **state)
 
 static void test_pull(void **state)
 {
-    struct json_reader reader;
-    struct json_string name, string;
-    struct bytes raw;
-
     (void)state;
+    struct json_reader reader;
     json_reader_init(&reader,
                      BYTES(" {\"a\" : \"x\\ny\", \"b\": [ 1 , -2.5e1 ] , \"c\":{ \"d\" :  {} } }"));
     assert_int_equal(json_peek(&reader), JSON_OBJECT);
     assert_true(json_enter_object(&reader));
+    struct json_string name;
     assert_true(json_next_member(&reader, &name));
     assert_true(bytes_equal(name.raw, BYTES("a")));
     assert_false(name.escaped);
     assert_int_equal(json_peek(&reader), JSON_STRING);
+    struct json_string string;
     assert_true(json_read_string(&reader, &string));
     assert_true(bytes_equal(string.raw, BYTES("x\\ny")));
     assert_true(string.escaped);
@@ -372,6 +372,7 @@ static void test_pull(void **state)
     assert_true(json_enter_array(&reader));
     assert_true(json_next_element(&reader));
     assert_int_equal(json_peek(&reader), JSON_NUMBER);
+    struct bytes raw;
     assert_true(json_read_number(&reader, &raw));
     assert_true(bytes_equal(raw, BYTES("1")));
     assert_true(json_next_element(&reader));
@@ -389,14 +390,12 @@ static void test_pull(void **state)
 /* After an error nothing is read any more, and the first error stays. */
 static void test_error_stays(void **state)
 {
-    struct json_reader reader;
-    struct json_string name;
-    struct bytes number;
-
     (void)state;
+    struct json_reader reader;
     json_reader_init(&reader, BYTES("{\"a\":tru,\"b\":1}"));
     assert_int_equal(json_peek(&reader), JSON_OBJECT);
     assert_true(json_enter_object(&reader));
+    struct json_string name;
     assert_true(json_next_member(&reader, &name));
     assert_false(json_skip(&reader, NULL));
     assert_int_equal(json_error_offset(&reader), 5);
@@ -406,6 +405,7 @@ static void test_error_stays(void **state)
     assert_false(json_enter_object(&reader));
     assert_false(json_enter_array(&reader));
     assert_false(json_read_string(&reader, &name));
+    struct bytes number;
     assert_false(json_read_number(&reader, &number));
     assert_false(json_skip(&reader, NULL));
     assert_false(json_finish(&reader));

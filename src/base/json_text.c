@@ -12,10 +12,9 @@
 /* The value of four hexadecimal digits; UINT32_MAX when they are not. */
 static uint32_t json_text_hex4(const char *at, const char *end)
 {
-    uint32_t value = 0;
-
     if (end - at < 4)
         return UINT32_MAX;
+    uint32_t value = 0;
     for (int i = 0; i < 4; i++) {
         int digit = hex_digit(at[i]);
 
@@ -41,13 +40,11 @@ static const char escape_letters[] = "\"\\/bfnrt", escape_values[] = "\"\\/\b\f\
 const char *json_escape_read(const char *at, const char *end, uint32_t *ret_char,
                              const char **ret_error)
 {
-    const char *letter;
-
     *ret_error = "this is no escape";
     if (end - at < 2)
         return NULL;
     if (at[1] != 'u') {
-        letter = memchr(escape_letters, at[1], sizeof(escape_letters) - 1);
+        const char *letter = memchr(escape_letters, at[1], sizeof(escape_letters) - 1);
         if (!letter)
             return NULL;
         *ret_char = (uint8_t)escape_values[letter - escape_letters];
@@ -103,9 +100,7 @@ bool json_string_decode(const struct json_string *string, char *to, size_t capac
     size_t size = 0;
 
     while (at < end) {
-        const char *run = at, *error;
-        uint32_t c;
-        char bytes[4];
+        const char *run = at;
 
         at = memchr(run, '\\', (size_t)(end - run));
         if (!at)
@@ -116,8 +111,11 @@ bool json_string_decode(const struct json_string *string, char *to, size_t capac
         size += (size_t)(at - run);
         if (at == end)
             break;
+        const char *error;
+        uint32_t c;
         at = json_escape_read(at, end, &c, &error);
         assert(at); /* the reader has let it pass */
+        char bytes[4];
         size_t more = json_text_utf8_put(bytes, c);
         if (more > capacity - size)
             return false;
@@ -142,10 +140,10 @@ struct decimal {
 static int64_t json_text_exponent_of(const char *at, const char *end)
 {
     bool negative = at < end && *at == '-';
-    int64_t value = 0;
 
     if (at < end && (*at == '-' || *at == '+'))
         at++;
+    int64_t value = 0;
     for (; at < end; at++)
         if (value < INT64_MAX / 100)
             value = value * 10 + (*at - '0');
@@ -156,12 +154,12 @@ static int64_t json_text_exponent_of(const char *at, const char *end)
 static bool json_text_decimal_of(struct bytes number, struct decimal *ret)
 {
     const char *at = number.data, *end = at + number.size;
-    int64_t behind = 0; /* digits after the point, up to `last` */
-    bool point = false;
 
     *ret = (struct decimal){.negative = *at == '-'};
     if (*at == '-')
         at++;
+    int64_t behind = 0; /* digits after the point, up to `last` */
+    bool point = false;
     for (; at < end && *at != 'e' && *at != 'E'; at++) {
         if (*at == '.') {
             point = true;
@@ -184,7 +182,6 @@ static bool json_text_decimal_of(struct bytes number, struct decimal *ret)
 enum json_u64 json_number_u64(struct bytes number, uint64_t *ret_value)
 {
     struct decimal decimal;
-    uint64_t value = 0;
 
     if (!json_text_decimal_of(number, &decimal)) {
         *ret_value = 0;
@@ -194,6 +191,7 @@ enum json_u64 json_number_u64(struct bytes number, uint64_t *ret_value)
         return JSON_U64_NEGATIVE;
     if (decimal.scale < 0)
         return JSON_U64_FRACTION;
+    uint64_t value = 0;
     for (const char *at = decimal.first; at <= decimal.last; at++) {
         if (*at == '.')
             continue;

@@ -155,17 +155,19 @@ static void test_write_and_read(void **state)
 
     (void)state;
     for (int run = 0; run < 2000; run++) {
-        char text[64], decoded[64];
-        size_t size = random_below(&rng, sizeof(text) - 3), decoded_size;
-        struct buffer buffer;
+        char text[64];
+        size_t size = random_below(&rng, sizeof(text) - 3);
 
         for (size_t i = 0; i < size; i++)
             text[i] = (char)random_below(&rng, 128);
         if (size >= 4 && run % 2)
             memcpy(text + random_below(&rng, size - 3), "\xe2\x82\xac", 3);
+        struct buffer buffer;
         buffer_init(&buffer);
         json_append_string(&buffer, (struct bytes){text, size});
         struct json_string string = string_of(buffer_bytes(&buffer));
+        char decoded[64];
+        size_t decoded_size;
         if (!json_string_decode(&string, decoded, sizeof(decoded), &decoded_size) ||
             !bytes_equal((struct bytes){decoded, decoded_size}, (struct bytes){text, size}))
             fail_msg("not the same in run %d", run);

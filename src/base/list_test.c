@@ -38,10 +38,11 @@ static void assert_items(struct list *list, const int *numbers, size_t count)
 static void test_verbs(void **state)
 {
     struct list_test_item items[4] = {{.number = 0}, {.number = 1}, {.number = 2}, {.number = 3}};
-    struct list list, other;
 
     (void)state;
+    struct list list;
     list_init(&list);
+    struct list other;
     list_init(&other);
     assert_items(&list, NULL, 0);
     assert_null(list_pop(&list));
@@ -67,12 +68,11 @@ static void test_verbs(void **state)
 
 static void test_remove_while_walking(void **state)
 {
-    struct list_test_item items[10];
-    struct list list;
-
     (void)state;
+    struct list list;
     list_init(&list);
     for (int i = 0; i < 10; i++) {
+        struct list_test_item items[10];
         items[i].number = i;
         list_push(&list, &items[i].link);
     }
@@ -103,22 +103,22 @@ static void model_remove(int model[LISTS][ITEMS], size_t counts[LISTS], int numb
 static void test_list_random(void **state)
 {
     struct random random = random_seeded(4);
-    struct list_test_item items[ITEMS];
-    struct list lists[LISTS];
-    int model[LISTS][ITEMS];
-    size_t counts[LISTS] = {0};
 
     (void)state;
+    struct list lists[LISTS];
     for (size_t l = 0; l < LISTS; l++)
         list_init(&lists[l]);
+    struct list_test_item items[ITEMS];
     for (int i = 0; i < ITEMS; i++) {
         items[i].number = i;
         list_init(&items[i].link);
     }
+    size_t counts[LISTS] = {0};
     for (int step = 0; step < 20000; step++) {
         size_t l = (size_t)random_below(&random, LISTS), m = (l + 1) % LISTS;
         int i = (int)random_below(&random, ITEMS);
 
+        int model[LISTS][ITEMS];
         switch (random_below(&random, 5)) {
         case 0:
         case 1:

@@ -13,16 +13,16 @@
 
 static void test_edges(void **state)
 {
-    int a, b;
-    struct map map;
-    size_t cursor = 0;
-
     (void)state;
+    struct map map;
     map_init(&map);
     assert_null(map_get(&map, 0));
     assert_null(map_remove(&map, 0));
+    size_t cursor = 0;
     assert_null(map_next(&map, &cursor));
+    int a;
     assert_true(map_put(&map, 0, &a));
+    int b;
     assert_true(map_put(&map, UINT64_MAX, &b));
     assert_ptr_equal(map_get(&map, 0), &a);
     assert_ptr_equal(map_get(&map, UINT64_MAX), &b);
@@ -38,9 +38,8 @@ static void test_edges(void **state)
 
 static void test_reserve(void **state)
 {
-    struct map map;
-
     (void)state;
+    struct map map;
     map_init(&map);
     assert_true(map_reserve(&map, 1000));
     size_t capacity = map.capacity_;
@@ -54,13 +53,14 @@ static void test_reserve(void **state)
 static void map_test_assert_holds(const struct map *map, const uint64_t *keys, void *const *values,
                                   size_t count)
 {
-    size_t cursor = 0, present = 0, walked = 0;
+    size_t present = 0;
 
     for (size_t i = 0; i < count; i++) {
         assert_ptr_equal(map_get(map, keys[i]), values[i]);
         present += values[i] != NULL;
     }
     assert_int_equal(map_count(map), present);
+    size_t cursor = 0, walked = 0;
     while (map_next(map, &cursor))
         walked++;
     assert_int_equal(walked, present);
@@ -69,16 +69,16 @@ static void map_test_assert_holds(const struct map *map, const uint64_t *keys, v
 static void run_random(uint64_t *keys, size_t count, uint64_t seed)
 {
     struct random random = random_seeded(seed);
-    char targets[64];
-    void *values[64] = {0};
-    struct map map;
 
     assert_true(count <= 64);
+    struct map map;
     map_init(&map);
+    void *values[64] = {0};
     for (int step = 0; step < 20000; step++) {
         size_t i = (size_t)random_below(&random, count);
 
         if (random_below(&random, 2)) {
+            char targets[64];
             values[i] = &targets[random_below(&random, sizeof(targets))];
             assert_true(map_put(&map, keys[i], values[i]));
         } else {
@@ -93,9 +93,8 @@ static void run_random(uint64_t *keys, size_t count, uint64_t seed)
 
 static void test_map_random(void **state)
 {
-    uint64_t keys[64];
-
     (void)state;
+    uint64_t keys[64];
     for (uint64_t i = 0; i < 64; i++)
         keys[i] = i;
     run_random(keys, 64, 5);
@@ -105,10 +104,9 @@ static void test_map_random(void **state)
 /* Keys whose home is the last slot of a small table, so that every probe runs over the edge. */
 static void test_collisions(void **state)
 {
+    (void)state;
     uint64_t keys[11];
     size_t count = 0;
-
-    (void)state;
     for (uint64_t key = 0; count < 11; key++)
         if ((random_mix(key) & 15) >= 14)
             keys[count++] = key;
@@ -118,9 +116,9 @@ static void test_collisions(void **state)
 static void test_grow_and_shrink(void **state)
 {
     enum { COUNT = 100000 };
-    struct map map;
 
     (void)state;
+    struct map map;
     map_init(&map);
     for (uint64_t i = 0; i < COUNT; i++)
         assert_true(map_put(&map, i << 32, &map));
@@ -151,13 +149,13 @@ static void test_moves_in_steps(void **state)
     enum { MAP_TEST_MOVING = 200000 };
     struct random random = random_seeded(11);
     uint8_t *values = calloc(MAP_TEST_MOVING, 1); /* 0: absent */
-    size_t count = 0, moving = 0;
-    char targets[8];
-    struct map map;
 
     (void)state;
     assert_non_null(values);
+    struct map map;
     map_init(&map);
+    size_t count = 0, moving = 0;
+    char targets[8];
     for (size_t step = 0; step < 4 * MAP_TEST_MOVING; step++) {
         const bool grows = step < 3 * MAP_TEST_MOVING;
         const size_t i = (size_t)random_below(&random, MAP_TEST_MOVING);
@@ -195,11 +193,10 @@ static void test_moves_in_steps(void **state)
 /* A reserve in the middle of a move ends it, and leaves room that no put has to grow. */
 static void test_reserve_while_moving(void **state)
 {
-    struct map map;
-    uint64_t count = 0;
-
     (void)state;
+    struct map map;
     map_init(&map);
+    uint64_t count = 0;
     while (!map.old_ || map.capacity_ < 1024)
         assert_true(map_put(&map, count++, &map));
     assert_true(map_reserve(&map, 100000));

@@ -16,7 +16,6 @@ static void test_decoded(void **state)
     } cases[] = {
         {"", ""}, {"a", "a"}, {"%41b%c3%BC+%25", "Ab\xc3\xbc+%"}, {"%01", "\x01"}, {"%0a", "\n"},
     };
-    char decoded[32];
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -24,6 +23,7 @@ static void test_decoded(void **state)
         size_t size = percent_decoded_size(text);
 
         assert_int_equal(size, strlen(cases[i].decoded));
+        char decoded[32];
         assert_ptr_equal(percent_decode(text, decoded), decoded + size);
         assert_memory_equal(decoded, cases[i].decoded, size);
     }

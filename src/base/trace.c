@@ -18,8 +18,7 @@ enum {
 bool trace_parent_parse(struct bytes field, struct trace_parent *ret_parent)
 {
     const char *at = field.data;
-    struct trace_parent parent;
-    uint64_t version, flags;
+    uint64_t version;
 
     if (field.size < TRACE_PARENT_SIZE || !hex_read(at, 2, &version) || version == 0xff)
         return false;
@@ -27,6 +26,8 @@ bool trace_parent_parse(struct bytes field, struct trace_parent *ret_parent)
         return false;
     if (at[AT_TRACE - 1] != '-' || at[AT_SPAN - 1] != '-' || at[AT_FLAGS - 1] != '-')
         return false;
+    struct trace_parent parent;
+    uint64_t flags;
     if (!hex_read(at + AT_TRACE, 16, &parent.trace_high) ||
         !hex_read(at + AT_TRACE + 16, 16, &parent.trace_low) ||
         !hex_read(at + AT_SPAN, 16, &parent.span) || !hex_read(at + AT_FLAGS, 2, &flags))

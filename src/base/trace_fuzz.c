@@ -14,10 +14,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static bool trace_fuzz_reference(struct bytes field)
 {
     static const char form[] = "hh-hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh-hhhhhhhhhhhhhhhh-hh";
-    bool is_trace_zero = true, is_span_zero = true;
 
     if (field.size < sizeof(form) - 1 || memcmp(field.data, "ff", 2) == 0)
         return false;
+    bool is_trace_zero = true, is_span_zero = true;
     for (size_t i = 0; form[i]; i++) {
         char c = field.data[i];
 
@@ -36,11 +36,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct bytes field = {(const char *)data, size};
     struct trace_parent parent;
-    char text[TRACE_PARENT_SIZE + 1];
 
     REQUIRE(trace_parent_parse(field, &parent) == trace_fuzz_reference(field));
     if (!trace_fuzz_reference(field))
         return 0;
+    char text[TRACE_PARENT_SIZE + 1];
     trace_parent_format(&parent, text);
     REQUIRE(memcmp(text, "00", 2) == 0 && memcmp(text + 2, field.data + 2, 51) == 0);
     REQUIRE(parent.is_sampled == !!(strchr("13579bdf", field.data[54]) != NULL));

@@ -13,13 +13,12 @@
 /* proves: traceparent */
 static void test_the_example_of_the_standard(void **state)
 {
-    struct trace_parent parent;
-    char text[TRACE_PARENT_SIZE + 1];
-
     (void)state;
+    struct trace_parent parent;
     assert_true(trace_parent_parse(BYTES(GOOD), &parent));
     assert_true(parent.trace_high == 0x0af7651916cd43dd && parent.trace_low == 0x8448eb211c80319c);
     assert_true(parent.span == 0xb7ad6b7169203331 && parent.is_sampled);
+    char text[TRACE_PARENT_SIZE + 1];
     trace_parent_format(&parent, text);
     assert_string_equal(text, GOOD);
     parent.is_sampled = false;
@@ -62,12 +61,11 @@ static void test_what_is_none(void **state)
 /* A later version is read as far as this one goes. */
 static void test_later_versions(void **state)
 {
-    struct trace_parent parent;
-    char text[TRACE_PARENT_SIZE + 1];
-
     (void)state;
+    struct trace_parent parent;
     assert_true(trace_parent_parse(
         BYTES("01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03-extra"), &parent));
+    char text[TRACE_PARENT_SIZE + 1];
     trace_parent_format(&parent, text);
     assert_string_equal(text, GOOD);
     assert_true(trace_parent_parse(BYTES("cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-02"),
@@ -78,12 +76,12 @@ static void test_later_versions(void **state)
 static void test_new_ones_read_back(void **state)
 {
     struct random high = random_seeded(1), low = random_seeded(2);
-    struct trace_parent last = {0}, parent, again;
-    char text[TRACE_PARENT_SIZE + 1];
 
     (void)state;
+    struct trace_parent last = {0}, again;
     for (int i = 0; i < 1000; i++) {
-        parent = trace_parent_new(&high, &low, i % 2);
+        struct trace_parent parent = trace_parent_new(&high, &low, i % 2);
+        char text[TRACE_PARENT_SIZE + 1];
         trace_parent_format(&parent, text);
         assert_true(trace_parent_parse(bytes_of(text), &again));
         assert_memory_equal(&parent.trace_high, &again.trace_high, 3 * sizeof(uint64_t));

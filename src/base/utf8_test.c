@@ -35,7 +35,6 @@ static bool reference_utf8(const uint8_t *at, size_t size, uint32_t *ret_char)
 static void test_utf8(void **state)
 {
     static const uint8_t ends[] = {0x00, 0x7f, 0x80, 0xbf, 0xc0, 0xff};
-    uint32_t c;
 
     (void)state;
     for (unsigned start = 0; start < 0x10000; start++) {
@@ -46,6 +45,7 @@ static void test_utf8(void **state)
             for (size_t left = 1; left <= 4; left++) {
                 size_t expected = 0;
 
+                uint32_t c;
                 for (size_t size = 1; size <= left && !expected; size++)
                     if (reference_utf8(text, size, &c))
                         expected = size;

@@ -77,10 +77,9 @@ static uint32_t cron_days_of_month(const struct cron *cron, unsigned weekday_of_
 static uint32_t cron_days_of_week(const struct cron *cron, unsigned weekday_of_first,
                                   unsigned length)
 {
-    uint32_t days = 0;
-
     if (cron->weekdays_ == 0x7f)
         return UINT32_MAX;
+    uint32_t days = 0;
     for (unsigned day = 1; day <= length; day++) {
         unsigned weekday = 1u << (weekday_of_first + day - 1) % 7;
 
@@ -177,7 +176,6 @@ static int64_t cron_reading_of(int year, int month, int day, int time)
 int64_t cron_reading_next(const struct cron *cron, int64_t reading)
 {
     int64_t first = calendar_days(YEAR_MIN, 1, 1) * SECONDS_PER_DAY;
-    int time;
 
     if (reading < first)
         reading = first;
@@ -189,7 +187,7 @@ int64_t cron_reading_next(const struct cron *cron, int64_t reading)
     int day = date.day;
     if ((cron->months_ >> month & 1) &&
         (cron_planned_days_in(cron, date.year, date.month) >> day & 1)) {
-        time = cron_time_next(cron, (int)(reading - days * SECONDS_PER_DAY));
+        int time = cron_time_next(cron, (int)(reading - days * SECONDS_PER_DAY));
         if (time >= 0)
             return days * SECONDS_PER_DAY + time;
     }
@@ -208,7 +206,6 @@ int64_t cron_reading_next(const struct cron *cron, int64_t reading)
 int64_t cron_reading_last(const struct cron *cron, int64_t reading)
 {
     int64_t end = calendar_days(YEAR_MAX + 1, 1, 1) * SECONDS_PER_DAY;
-    int time;
 
     if (reading >= end)
         reading = end - 1;
@@ -220,7 +217,7 @@ int64_t cron_reading_last(const struct cron *cron, int64_t reading)
     int day = date.day;
     if ((cron->months_ >> month & 1) &&
         (cron_planned_days_in(cron, date.year, date.month) >> day & 1)) {
-        time = cron_time_last(cron, (int)(reading - days * SECONDS_PER_DAY));
+        int time = cron_time_last(cron, (int)(reading - days * SECONDS_PER_DAY));
         if (time >= 0)
             return days * SECONDS_PER_DAY + time;
     }

@@ -38,10 +38,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct zone *zone;
     struct bytes text = {(const char *)data, size};
     struct random random = random_seeded(size);
-    struct cron cron;
 
     if (!zone)
         zone = zone_testing_rule("EST5EDT,M3.2.0,M11.1.0");
+    struct cron cron;
     if (cron_parse(text, &cron, NULL)) {
         cron_fuzz_require(!oracle_read(text, &oracle));
         return 0;

@@ -39,10 +39,10 @@ struct cron_reader {
 __attribute__((format(printf, 3, 4))) static enum error_code
 cron_parse_refuse(const struct cron_reader *reader, const char *at, const char *format, ...)
 {
-    char reason[128];
     va_list arguments;
 
     va_start(arguments, format);
+    char reason[128];
     vsnprintf(reason, sizeof(reason), format, arguments);
     va_end(arguments);
     return error_set(reader->error, ERROR_INVALID, "%s, character %zu: %s", reader->field->name,
@@ -199,15 +199,13 @@ static enum error_code cron_parse_read_star(struct cron_reader *reader)
 /* "L", "L-3", "LW" as days of the month. */
 static enum error_code cron_parse_read_last_day(struct cron_reader *reader)
 {
-    enum error_code code;
-    unsigned before = 0;
-
     if (cron_parse_take(reader, 'W')) {
         reader->cron->has_last_weekday_ = 1;
         return ERROR_NONE;
     }
+    unsigned before = 0;
     if (cron_parse_take(reader, '-')) {
-        code = cron_parse_read_number(reader, 1, 30, &before);
+        enum error_code code = cron_parse_read_number(reader, 1, 30, &before);
         if (code)
             return code;
     }
@@ -219,14 +217,13 @@ static enum error_code cron_parse_read_last_day(struct cron_reader *reader)
 static bool cron_parse_read_weekday_suffix(struct cron_reader *reader, unsigned weekday,
                                            enum error_code *ret_code)
 {
-    unsigned nth;
-
     *ret_code = ERROR_NONE;
     if (cron_parse_take(reader, 'L')) {
         reader->cron->weekdays_last_ |= (uint8_t)(1u << weekday % 7);
         return true;
     }
     if (cron_parse_take(reader, '#')) {
+        unsigned nth;
         *ret_code = cron_parse_read_number(reader, 1, 5, &nth);
         if (*ret_code == ERROR_NONE)
             reader->cron->weekdays_nth_[nth - 1] |= (uint8_t)(1u << weekday % 7);
@@ -239,7 +236,7 @@ static bool cron_parse_read_weekday_suffix(struct cron_reader *reader, unsigned 
 static enum error_code cron_parse_read_range(struct cron_reader *reader)
 {
     const char *at = reader->at;
-    unsigned first, step = 1;
+    unsigned first;
     enum error_code code = cron_parse_read_value(reader, &first);
 
     if (code)
@@ -263,6 +260,7 @@ static enum error_code cron_parse_read_range(struct cron_reader *reader)
     } else if (reader->at < reader->end && *reader->at == '/') {
         last = first > reader->field->max ? first : reader->field->max;
     }
+    unsigned step = 1;
     if (cron_parse_take(reader, '/')) {
         code = cron_parse_read_step(reader, &step);
         if (code)
@@ -274,10 +272,9 @@ static enum error_code cron_parse_read_range(struct cron_reader *reader)
 
 static enum error_code cron_parse_read_item(struct cron_reader *reader)
 {
-    enum error_code code;
-
     if (cron_parse_is_at_item_end(reader))
         return cron_parse_refuse(reader, reader->at, "a value is missing");
+    enum error_code code;
     if (*reader->at == '*' || *reader->at == '?') {
         code = cron_parse_read_star(reader);
     } else if (reader->index == DAY && cron_parse_take(reader, 'L')) {
@@ -297,9 +294,8 @@ static enum error_code cron_parse_read_item(struct cron_reader *reader)
 
 static enum error_code cron_parse_read_field(struct cron_reader *reader)
 {
-    enum error_code code;
-
     reader->at = reader->field_at;
+    enum error_code code;
     do {
         code = cron_parse_read_item(reader);
     } while (!code && cron_parse_take(reader, ','));
@@ -360,8 +356,6 @@ static enum error_code cron_parse_read_fields(struct bytes text, struct cron *cr
 
 enum error_code cron_parse(struct bytes text, struct cron *ret_cron, struct error *ret_error)
 {
-    struct cron cron = {0};
-
     if (text.size > CRON_TEXT_SIZE_MAX)
         return error_set(ret_error, ERROR_INVALID, "it is longer than %d characters",
                          CRON_TEXT_SIZE_MAX);
@@ -369,6 +363,7 @@ enum error_code cron_parse(struct bytes text, struct cron *ret_cron, struct erro
         return error_set(ret_error, ERROR_INVALID,
                          "it is none of @yearly, @annually, @monthly, @weekly, @daily, @midnight "
                          "and @hourly");
+    struct cron cron = {0};
     enum error_code code = cron_parse_read_fields(text, &cron, ret_error);
     if (code)
         return code;

@@ -109,9 +109,9 @@ static void fires_when_a_calendar_says(void **state)
             fail_msg("'%s': %s", plans[i].text, error.text);
         for (size_t j = 0; j < 3 && plans[i].expected[j]; j++) {
             struct wall expected = cron_test_moment(plans[i].expected[j]);
-            char text[RFC3339_TEXT_SIZE];
 
             at = cron_next(&cron, zone_utc(), CRON_DST_SHIFT, at);
+            char text[RFC3339_TEXT_SIZE];
             rfc3339_format(at, text);
             if (at.ms != expected.ms)
                 fail_msg("'%s': %s, not %s", plans[i].text, text, plans[i].expected[j]);
@@ -187,11 +187,9 @@ static const struct {
 /* proves: cron, cron-bytes */
 static void refuses_nonsense_with_its_place(void **state)
 {
-    char longest[CRON_TEXT_SIZE_MAX + 2];
+    (void)state;
     struct error error;
     struct cron cron;
-
-    (void)state;
     for (size_t i = 0; i < sizeof(nonsense) / sizeof(nonsense[0]); i++) {
         size_t size = strlen(nonsense[i].text);
         char *exact = malloc(size + !size);
@@ -206,6 +204,7 @@ static void refuses_nonsense_with_its_place(void **state)
         if (strcmp(error.text, nonsense[i].reason) != 0)
             fail_msg("'%s': %s", nonsense[i].text, error.text);
     }
+    char longest[CRON_TEXT_SIZE_MAX + 2];
     snprintf(longest, sizeof(longest), "%-*s", CRON_TEXT_SIZE_MAX, "* * * * *");
     assert_int_equal(cron_parse(bytes_of(longest), &cron, &error), ERROR_NONE);
     snprintf(longest, sizeof(longest), "%-*s", CRON_TEXT_SIZE_MAX + 1, "* * * * *");
@@ -216,9 +215,8 @@ static void refuses_nonsense_with_its_place(void **state)
 /* proves: dst */
 static void reads_the_words_of_dst(void **state)
 {
-    enum cron_dst dst = CRON_DST_SKIP;
-
     (void)state;
+    enum cron_dst dst = CRON_DST_SKIP;
     for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(cron_dst_parse(bytes_of(cron_dst_text((enum cron_dst)i)), &dst, NULL),
                          ERROR_NONE);
@@ -242,15 +240,15 @@ static void check_dst(const struct dst_case *cases, size_t count)
     for (size_t i = 0; i < count; i++) {
         struct zone *zone = zone_testing_rule(cases[i].rule);
         struct wall at = cron_test_moment(cases[i].after);
-        struct cron cron;
 
         assert_non_null(zone);
+        struct cron cron;
         assert_int_equal(cron_parse(bytes_of(cases[i].text), &cron, NULL), ERROR_NONE);
         for (size_t j = 0; j < 5 && cases[i].expected[j]; j++) {
             struct wall before = {at.ms};
-            char text[RFC3339_TEXT_SIZE];
 
             at = cron_next(&cron, zone, cases[i].dst, at);
+            char text[RFC3339_TEXT_SIZE];
             rfc3339_format(at, text);
             if (at.ms != cron_test_moment(cases[i].expected[j]).ms)
                 fail_msg("'%s' %s: %s, not %s", cases[i].text, cron_dst_text(cases[i].dst), text,
@@ -444,9 +442,9 @@ static void a_whole_day_may_be_skipped_or_come_twice(void **state)
     const struct zone_change repeated = {1325239200, -10 * 3600};
     struct zone *zone = zone_testing_changes(-10 * 3600, &skipped, 1, NULL);
     struct wall after = cron_test_moment("2011-12-29T20:00:00Z");
-    struct cron cron;
 
     (void)state;
+    struct cron cron;
     assert_int_equal(cron_parse(BYTES("0 12 * * *"), &cron, NULL), ERROR_NONE);
     struct wall at = cron_next(&cron, zone, CRON_DST_SHIFT, after);
     assert_int_equal(at.ms, cron_test_moment("2011-12-29T22:00:00Z").ms);
@@ -473,9 +471,9 @@ static void what_no_clock_shows_never_fires_with_skip(void **state)
 {
     struct zone *zone = zone_testing_rule(BERLIN);
     struct wall after = cron_test_moment("2026-01-01T00:00:00Z");
-    struct cron cron;
 
     (void)state;
+    struct cron cron;
     assert_int_equal(cron_parse(BYTES("30 2 * 3 0L"), &cron, NULL), ERROR_NONE);
     assert_int_equal(cron_next(&cron, zone, CRON_DST_SKIP, after).ms, WALL_NEVER.ms);
     assert_int_equal(cron_last(&cron, zone, CRON_DST_SKIP, WALL_NEVER).ms, WALL_NEVER.ms);
@@ -487,9 +485,9 @@ static void what_no_clock_shows_never_fires_with_skip(void **state)
 static void ends_with_the_year_9999_and_begins_with_1970(void **state)
 {
     struct zone *zone = zone_testing_rule("<+14>-14");
-    struct cron cron;
 
     (void)state;
+    struct cron cron;
     assert_int_equal(cron_parse(BYTES("* * * * * *"), &cron, NULL), ERROR_NONE);
     assert_int_equal(cron_next(&cron, zone, CRON_DST_SHIFT, (struct wall){0}).ms, 1000);
     assert_int_equal(cron_last(&cron, zone, CRON_DST_SHIFT, (struct wall){0}).ms, 0);
@@ -522,7 +520,7 @@ static uint64_t seed(void)
 static void check_readings(const char *text, struct cron_oracle *oracle, const struct cron *cron,
                            int64_t reading)
 {
-    int64_t next = cron_reading_next(cron, reading), day, at = reading;
+    int64_t next = cron_reading_next(cron, reading), at = reading;
 
     if (next == CRON_READING_NONE)
         fail_msg("'%s' has nothing after %lld", text, (long long)reading);
@@ -536,6 +534,7 @@ static void check_readings(const char *text, struct cron_oracle *oracle, const s
         if (oracle_plans(oracle, &moment))
             fail_msg("'%s': %lld was passed over", text, (long long)at);
     }
+    int64_t day;
     for (day = floor_divide(at, SECONDS_PER_DAY); (day + 1) * SECONDS_PER_DAY <= next; day++) {
         moment = oracle_moment(day * SECONDS_PER_DAY);
         if (oracle_date(oracle, &moment))
@@ -559,15 +558,15 @@ static void agrees_with_the_oracle_on_expressions_by_chance(void **state)
 {
     static struct cron_oracle oracle;
     struct random random = random_seeded(seed());
-    unsigned refused = 0;
 
     (void)state;
+    unsigned refused = 0;
     for (unsigned run = 0; run < 300; run++) {
         char text[ORACLE_TEXT_SIZE];
-        struct cron cron;
 
         oracle_random(&random, (int)(run % 2), text);
         bool is_one = oracle_read(bytes_of(text), &oracle);
+        struct cron cron;
         if ((cron_parse(bytes_of(text), &cron, NULL) == ERROR_NONE) != is_one)
             fail_msg("'%s' is %s", text, is_one ? "one" : "none");
         refused += !is_one;

@@ -19,10 +19,10 @@ static const struct unit units[] = {
 static size_t duration_find_unit(const char *at, const char *end)
 {
     const char *stop = at;
-    size_t i;
 
     while (stop < end && (*stop < '0' || *stop > '9'))
         stop++;
+    size_t i;
     for (i = 0; i < UNIT_COUNT; i++)
         if ((size_t)(stop - at) == units[i].size && memcmp(at, units[i].name, units[i].size) == 0)
             break;
@@ -32,11 +32,11 @@ static size_t duration_find_unit(const char *at, const char *end)
 enum error_code duration_parse(struct bytes text, uint64_t *ret_ms, struct error *ret_error)
 {
     const char *at = text.data, *end = at + text.size;
-    size_t unit_next = 0; /* the largest that may come */
-    uint64_t sum = 0;
 
     if (at == end)
         return error_set(ret_error, ERROR_INVALID, "it is empty");
+    size_t unit_next = 0; /* the largest that may come */
+    uint64_t sum = 0;
     while (at < end) {
         const char *digits = at;
         uint64_t value = 0;

@@ -20,12 +20,12 @@ static bool duration_fuzz_reference(struct bytes text, unsigned __int128 *ret_ms
     static const char *const names[] = {"w", "d", "h", "m", "s", "ms"};
     static const uint64_t units[] = {604800000, 86400000, 3600000, 60000, 1000, 1};
     const unsigned __int128 stop = (unsigned __int128)1 << 64;
-    size_t at = 0, unit = 0;
 
     *ret_ms = 0;
+    size_t at = 0, unit = 0;
     while (at < text.size) {
         unsigned __int128 value = 0;
-        size_t digits = at, found;
+        size_t digits = at;
 
         for (; at < text.size && text.data[at] >= '0' && text.data[at] <= '9'; at++)
             if (value < stop)
@@ -33,6 +33,7 @@ static bool duration_fuzz_reference(struct bytes text, unsigned __int128 *ret_ms
         size_t letters = at;
         for (; at < text.size && (text.data[at] < '0' || text.data[at] > '9'); at++)
             ;
+        size_t found;
         for (found = unit; found < 6; found++)
             if (bytes_equal(bytes_of(names[found]),
                             (struct bytes){text.data + letters, at - letters}))
@@ -48,13 +49,14 @@ static bool duration_fuzz_reference(struct bytes text, unsigned __int128 *ret_ms
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct bytes text = {(const char *)data, size};
-    char written[DURATION_TEXT_SIZE];
     unsigned __int128 expected;
-    uint64_t ms, again;
+    uint64_t ms;
 
     if (duration_fuzz_reference(text, &expected)) {
         duration_fuzz_require(duration_parse(text, &ms, NULL) == ERROR_NONE && ms == expected);
+        char written[DURATION_TEXT_SIZE];
         text = (struct bytes){written, duration_format(ms, written)};
+        uint64_t again;
         duration_fuzz_require(duration_parse(text, &again, NULL) == ERROR_NONE && again == ms);
     } else {
         duration_fuzz_require(duration_parse(text, &ms, NULL) == ERROR_INVALID);

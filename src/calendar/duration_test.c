@@ -150,10 +150,11 @@ static void test_duration_round_trip(void **state)
     print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
     struct random random = random_seeded(seed);
     for (int run = 0; run < 20000; run++) {
-        uint64_t ms = random_next(&random) >> random_below(&random, 64), back = 0;
+        uint64_t ms = random_next(&random) >> random_below(&random, 64);
         char text[DURATION_TEXT_SIZE];
 
         duration_format(ms, text);
+        uint64_t back = 0;
         if (duration_test_parse(text, &back, NULL) || back != ms)
             fail_msg("%llu became %s", (unsigned long long)ms, text);
     }

@@ -89,12 +89,11 @@ static const char *rfc3339_read_fraction(const char *at, const char *end, unsign
 /* "Z" or "+05:30", to the end of the text. */
 static bool rfc3339_read_offset(const char *at, const char *end, int *ret_minutes)
 {
-    unsigned hours, minutes;
-
     if (end - at == 1 && (*at | 0x20) == 'z') {
         *ret_minutes = 0;
         return true;
     }
+    unsigned hours, minutes;
     if (end - at != 6 || (*at != '+' && *at != '-') || at[3] != ':' ||
         !rfc3339_read_digits(at + 1, 2, &hours) || !rfc3339_read_digits(at + 4, 2, &minutes) ||
         hours > 23 || minutes > 59)

@@ -74,8 +74,7 @@ static bool is_time(const char *text)
 /* Nanoseconds since 1970 of a text that has passed. */
 static __int128 reference_ns(const char *text)
 {
-    int offset_hours = 0, offset_minutes = 0, used = 0;
-    long long fraction = 0;
+    int used = 0;
     char sign = '+';
     struct tm tm = {0};
 
@@ -84,14 +83,15 @@ static __int128 reference_ns(const char *text)
     tm.tm_year -= 1900;
     tm.tm_mon -= 1;
     text += used;
+    long long fraction = 0;
     if (*text == '.') {
-        int digits = 0;
-
         rfc3339_fuzz_require(sscanf(text, ".%lld%n", &fraction, &used) == 1);
+        int digits = 0;
         for (digits = used - 1; digits < 9; digits++)
             fraction *= 10;
         text += used;
     }
+    int offset_hours = 0, offset_minutes = 0;
     if (*text != 'Z' && *text != 'z')
         rfc3339_fuzz_require(sscanf(text, "%c%2d:%2d", &sign, &offset_hours, &offset_minutes) == 3);
     if (tm.tm_sec == 60)
@@ -104,11 +104,11 @@ static __int128 reference_ns(const char *text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char text[64] = "", written[RFC3339_TEXT_SIZE];
-    struct wall wall, again;
+    char text[64] = "";
 
     if (size < sizeof(text) && !memchr(data, '\0', size))
         memcpy(text, data, size);
+    struct wall wall;
     if (rfc3339_parse((struct bytes){(const char *)data, size}, &wall, NULL)) {
         rfc3339_fuzz_require(!is_time(text));
         return 0;
@@ -119,7 +119,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         expected = 0;
     rfc3339_fuzz_require((__int128)wall.ms * 1000000 >= expected &&
                          (__int128)wall.ms * 1000000 < expected + 1000000);
+    char written[RFC3339_TEXT_SIZE];
     rfc3339_format(wall, written);
+    struct wall again;
     rfc3339_fuzz_require(rfc3339_parse(bytes_of(written), &again, NULL) == ERROR_NONE);
     rfc3339_fuzz_require(again.ms == (wall.ms > WALL_MS_MAX ? WALL_MS_MAX : wall.ms));
     return 0;

@@ -167,10 +167,11 @@ static void reference_format(uint64_t ms, char *ret_text, size_t capacity)
 
 static void rfc3339_test_check_moment(uint64_t ms)
 {
-    char text[RFC3339_TEXT_SIZE], expected[80];
+    char text[RFC3339_TEXT_SIZE];
     struct wall back = {77};
 
     rfc3339_format((struct wall){ms}, text);
+    char expected[80];
     reference_format(ms, expected, sizeof(expected));
     if (strcmp(text, expected) != 0)
         fail_msg("%llu: %s, not %s", (unsigned long long)ms, text, expected);
@@ -226,9 +227,8 @@ static void test_rfc3339_random(void **state)
 
 static void test_beyond(void **state)
 {
-    char text[RFC3339_TEXT_SIZE];
-
     (void)state;
+    char text[RFC3339_TEXT_SIZE];
     rfc3339_format((struct wall){WALL_MS_MAX + 1}, text);
     assert_string_equal(text, "9999-12-31T23:59:59.999Z");
     rfc3339_format(WALL_NEVER, text);

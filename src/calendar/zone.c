@@ -71,11 +71,10 @@ static bool zone_is_name_character(char c)
 
 enum error_code zone_name_check(struct bytes name, struct error *ret_error)
 {
-    size_t part = 0; /* where the part begins that is being read */
-
     if (name.size == 0 || name.size > ZONE_NAME_SIZE_MAX)
         return error_set(ret_error, ERROR_INVALID, "a time zone's name has 1 to %d characters",
                          ZONE_NAME_SIZE_MAX);
+    size_t part = 0; /* where the part begins that is being read */
     for (size_t i = 0; i <= name.size; i++) {
         if (i < name.size && name.data[i] != '/') {
             if (!zone_is_name_character(name.data[i]))
@@ -104,10 +103,10 @@ void zone_check(const struct zone *zone)
 {
     const struct zone_transition *list = zone->transitions;
     uint32_t count = zone->transition_count, first = zone->cycle_first;
-    int64_t change_before = 0;
 
     zone_require(first <= count);
     zone_require(labs(zone->offset_first_s) < ZONE_OFFSET_S_MAX);
+    int64_t change_before = 0;
     for (uint32_t i = 0; i < count; i++) {
         int64_t change = labs(list[i].offset_s - zone_offset_before(zone, i));
 

@@ -18,10 +18,10 @@ static void zone_fuzz_require(bool condition)
 
 static void check_stretches(const struct zone *zone, int64_t at)
 {
-    struct zone_stretch stretch = zone_stretch_at(zone, at), next;
+    struct zone_stretch stretch = zone_stretch_at(zone, at);
 
     for (int i = 0; i < 50 && stretch.end != INT64_MAX; i++) {
-        next = zone_stretch_at(zone, stretch.end);
+        struct zone_stretch next = zone_stretch_at(zone, stretch.end);
         zone_fuzz_require(next.start == stretch.end && next.end > next.start);
         zone_fuzz_require(next.offset_before_s == stretch.offset_s &&
                           next.offset_s != stretch.offset_s);

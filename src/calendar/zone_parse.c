@@ -262,27 +262,27 @@ static enum error_code zone_parse_read_footer(const char *at, const char *end,
 enum error_code zone_parse(struct bytes file, struct zone **ret_zone, struct error *ret_error)
 {
     const char *end = file.data + file.size;
-    struct block first, second;
-    struct zone_rule rule = {0};
-    struct bytes footer;
-    struct zone *zone;
 
     if (file.size > ZONE_FILE_SIZE_MAX)
         return zone_parse_invalid(ret_error, "it is too long");
+    struct block first;
     enum error_code code = zone_parse_read_block(file.data, end, 4, &first, ret_error);
+    struct block second;
     if (!code)
         code = zone_parse_read_block(first.end, end, 8, &second, ret_error);
     if (!code)
         code = zone_parse_check_block(&second, ret_error);
+    struct bytes footer;
     if (!code)
         code = zone_parse_read_footer(second.end, end, &footer, ret_error);
     if (code)
         return code;
+    struct zone_rule rule = {0};
     if (footer.size && !zone_rule_parse(footer, &rule))
         return zone_parse_invalid(ret_error, "its footer is no rule");
 
     size_t room = second.header.time_count + (rule.has_summer ? 2 * YEARS : 0);
-    zone = calloc(1, sizeof(*zone) + room * sizeof(zone->transitions[0]));
+    struct zone *zone = calloc(1, sizeof(*zone) + room * sizeof(zone->transitions[0]));
     if (!zone)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory for a time zone");
     code = zone_parse_build(zone, &second, footer.size ? &rule : NULL, ret_error);

@@ -61,12 +61,13 @@ static bool zone_rule_read_time(struct zone_rule_reader *reader, unsigned hours_
                                 int32_t *ret_seconds)
 {
     bool is_negative = zone_rule_take(reader, '-');
-    unsigned hours, minutes = 0, seconds = 0;
 
     if (!is_negative)
         zone_rule_take(reader, '+');
+    unsigned hours;
     if (!zone_rule_read_number(reader, 0, hours_max, &hours))
         return false;
+    unsigned minutes = 0, seconds = 0;
     if (zone_rule_take(reader, ':')) {
         if (!zone_rule_read_number(reader, 0, 59, &minutes))
             return false;
@@ -82,10 +83,9 @@ static bool zone_rule_read_time(struct zone_rule_reader *reader, unsigned hours_
 /* ",M3.5.0/2", ",J60", ",59/-1": two o'clock unless it says another time. */
 static bool zone_rule_read_day(struct zone_rule_reader *reader, struct zone_rule_day *ret)
 {
-    unsigned month = 0, week = 0, day;
-
     if (!zone_rule_take(reader, ','))
         return false;
+    unsigned month = 0, week = 0, day;
     if (zone_rule_take(reader, 'M')) {
         if (!zone_rule_read_number(reader, 1, 12, &month) || !zone_rule_take(reader, '.') ||
             !zone_rule_read_number(reader, 1, 5, &week) || !zone_rule_take(reader, '.') ||
@@ -112,11 +112,11 @@ static bool zone_rule_read_day(struct zone_rule_reader *reader, struct zone_rule
 bool zone_rule_parse(struct bytes text, struct zone_rule *ret_rule)
 {
     struct zone_rule_reader reader = {text.data, text.data + text.size};
-    struct zone_rule rule = {0};
     int32_t west_s; /* the text counts west as positive */
 
     if (!zone_rule_skip_name(&reader) || !zone_rule_read_time(&reader, OFFSET_HOURS_MAX, &west_s))
         return false;
+    struct zone_rule rule = {0};
     rule.offset_s = -west_s;
     if (reader.at < reader.end) {
         rule.has_summer = true;

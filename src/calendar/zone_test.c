@@ -237,17 +237,16 @@ static void refuses_files_with_the_reason(void **state)
         {44 + 9 + 4, "\x02", "a type is damaged"},
         {44 + 9 + 5, "\x04", "a type is damaged"},
     };
-    struct buffer buffer;
-    struct error error;
-    struct zone *zone;
-    size_t second;
 
     (void)state;
+    struct buffer buffer;
     buffer_init(&buffer);
+    struct error error;
+    struct zone *zone;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         buffer_clear(&buffer);
         zone_testing_file(&buffer, 0, &change, 1, "CET-1");
-        second = 44 + 6 + 4;
+        size_t second = 44 + 6 + 4;
         memcpy(buffer.data + second + cases[i].at, cases[i].put, strlen(cases[i].put));
         assert_int_equal(zone_parse(buffer_bytes(&buffer), &zone, &error), ERROR_INVALID);
         if (!strstr(error.text, cases[i].reason))
@@ -283,13 +282,12 @@ static void refuses_files_with_the_reason(void **state)
 static void no_damage_goes_through(void **state)
 {
     const struct zone_change changes[] = {{1000000000, 3600}, {1100000000, 7200}};
-    struct buffer buffer;
-    struct zone *zone;
-    size_t refused = 0;
 
     (void)state;
+    struct buffer buffer;
     buffer_init(&buffer);
     zone_testing_file(&buffer, 0, changes, 2, "EET-2EEST,M3.5.0/3,M10.5.0/4");
+    struct zone *zone;
     for (size_t size = 0; size <= buffer.size; size++) {
         char *exact = malloc(size + !size);
 
@@ -299,6 +297,7 @@ static void no_damage_goes_through(void **state)
         assert_int_equal(code, size == buffer.size ? ERROR_NONE : ERROR_INVALID);
     }
     zone_destroy(zone);
+    size_t refused = 0;
     for (size_t bit = 0; bit < buffer.size * 8; bit++) {
         char *exact = malloc(buffer.size);
 
@@ -319,10 +318,12 @@ static void no_damage_goes_through(void **state)
 static void stretches_lie_side_by_side(void **state)
 {
     struct zone *zone = zone_testing_rule("CET-1CEST,M3.5.0,M10.5.0/3");
-    int64_t at = zone_test_moment("1970-01-01T00:00:00Z"), count = 0;
-    struct zone_stretch stretch = zone_stretch_at(zone, at), next;
+    int64_t at = zone_test_moment("1970-01-01T00:00:00Z");
+    struct zone_stretch stretch = zone_stretch_at(zone, at);
 
     (void)state;
+    int64_t count = 0;
+    struct zone_stretch next;
     for (; stretch.end < zone_test_moment("9999-12-31T00:00:00Z"); stretch = next, count++) {
         next = zone_stretch_at(zone, stretch.end);
         assert_int_equal(next.start, stretch.end);
@@ -368,9 +369,9 @@ static void names_cannot_leave_their_folder(void **state)
         "posixrules",
         "a23456789012345678901234567890123456789012345678901234567890abcd",
     };
-    struct error error;
 
     (void)state;
+    struct error error;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
         if (zone_name_check(bytes_of(good[i]), &error))
             fail_msg("%s: %s", good[i], error.text);

@@ -42,8 +42,6 @@ void zones_destroy(struct zones *zones)
 enum error_code zones_create(const char *folder, struct zones **ret_zones, struct error *ret_error)
 {
     struct zones *zones = calloc(1, sizeof(*zones));
-    const struct zone *zone;
-    struct error error;
 
     if (!zones)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory for the time zones");
@@ -53,6 +51,8 @@ enum error_code zones_create(const char *folder, struct zones **ret_zones, struc
         zones_destroy(zones);
         return error_set(ret_error, ERROR_IO, "the folder of the tz database has too long a name");
     }
+    const struct zone *zone;
+    struct error error;
     if (zones_get(zones, BYTES("UTC"), &zone, &error)) {
         zones_destroy(zones);
         return error_set(ret_error, error.code == ERROR_INVALID ? ERROR_NOT_FOUND : error.code,
@@ -88,10 +88,9 @@ static enum error_code zones_load(const struct zones *zones, const char *name,
                                   struct zone **ret_zone, struct error *ret_error)
 {
     char path[PATH_MAX];
-    struct buffer buffer;
-    struct stat info;
 
     snprintf(path, sizeof(path), "%s/%s", zones->folder, name);
+    struct stat info;
     /* Not a folder ("Europe"), and nothing that reading could wait for or that never ends. */
     if (stat(path, &info) != 0) {
         if (errno == ENOENT || errno == ENOTDIR)
@@ -100,6 +99,7 @@ static enum error_code zones_load(const struct zones *zones, const char *name,
     }
     if (!S_ISREG(info.st_mode))
         return error_set(ret_error, ERROR_INVALID, "there is no time zone %s", name);
+    struct buffer buffer;
     buffer_init(&buffer);
     enum error_code code = files_read(path, ZONE_FILE_SIZE_MAX, &buffer, ret_error);
     if (!code)
@@ -157,16 +157,15 @@ static enum error_code zones_insert(struct zones *zones, const char *name, struc
 enum error_code zones_get(struct zones *zones, struct bytes name, const struct zone **ret_zone,
                           struct error *ret_error)
 {
-    char text[ZONE_NAME_SIZE_MAX + 1];
     enum error_code code = zone_name_check(name, ret_error);
-    struct zone *zone;
-    size_t place;
 
     if (code)
         return code;
+    char text[ZONE_NAME_SIZE_MAX + 1];
     memcpy(text, name.data, name.size);
     text[name.size] = '\0';
     pthread_mutex_lock(&zones->lock);
+    size_t place;
     bool is_known = zones_find(zones, text, &place);
     if (is_known)
         *ret_zone = zones->entries[place].zone;
@@ -174,6 +173,7 @@ enum error_code zones_get(struct zones *zones, struct bytes name, const struct z
     if (is_known)
         return ERROR_NONE;
 
+    struct zone *zone;
     code = zones_load(zones, text, &zone, ret_error);
     if (code)
         return code;

@@ -61,10 +61,12 @@ static int zones_teardown(void **state)
 static void finds_zones_and_keeps_them(void **state)
 {
     struct zones *zones = *state;
-    const struct zone *berlin, *again, *utc;
+    const struct zone *berlin;
 
     assert_int_equal(zones_get(zones, BYTES("Europe/Berlin"), &berlin, NULL), ERROR_NONE);
+    const struct zone *utc;
     assert_int_equal(zones_get(zones, BYTES("UTC"), &utc, NULL), ERROR_NONE);
+    const struct zone *again;
     assert_int_equal(zones_get(zones, BYTES("Europe/Berlin"), &again, NULL), ERROR_NONE);
     assert_ptr_equal(berlin, again);
     /* 2026-07-01 */
@@ -74,13 +76,12 @@ static void finds_zones_and_keeps_them(void **state)
 
 static void does_not_look_at_the_environment(void **state)
 {
-    struct zones *zones;
-    const struct zone *zone;
-
     (void)state;
     setenv("TZ", "Asia/Tokyo", 1);
     setenv("TZDIR", "/nowhere", 1);
+    struct zones *zones;
     assert_int_equal(zones_create(ZONES_FOLDER, &zones, NULL), ERROR_NONE);
+    const struct zone *zone;
     assert_int_equal(zones_get(zones, BYTES("America/New_York"), &zone, NULL), ERROR_NONE);
     assert_int_equal(zone_stretch_at(zone, 1782864000).offset_s, -4 * 3600);
     zones_destroy(zones);
@@ -115,14 +116,13 @@ static void refuses_what_is_no_zone(void **state)
 
 static void notices_that_the_database_is_missing(void **state)
 {
+    (void)state;
     struct zones *zones = NULL;
     struct error error;
-    char path[PATH_MAX];
-
-    (void)state;
     assert_int_equal(zones_create("/nonexistent", &zones, &error), ERROR_NOT_FOUND);
     assert_string_equal(error.text, "no tz database in /nonexistent (is tzdata installed?): there "
                                     "is no time zone UTC");
+    char path[PATH_MAX];
     memset(path, 'x', sizeof(path) - 1);
     path[sizeof(path) - 1] = '\0';
     assert_int_equal(zones_create(path, &zones, &error), ERROR_IO);
@@ -133,20 +133,21 @@ static void notices_that_the_database_is_missing(void **state)
 /* A folder whose file UTC is a pipe, too long or empty: nothing waits, nothing is believed. */
 static void waits_for_nothing_and_believes_nothing(void **state)
 {
-    char folder[] = "/tmp/tickwheel-zones-XXXXXX", path[64];
-    struct zones *zones;
-    struct error error;
-    struct buffer large;
+    char folder[] = "/tmp/tickwheel-zones-XXXXXX";
 
     (void)state;
     assert_non_null(mkdtemp(folder));
+    char path[64];
     snprintf(path, sizeof(path), "%s/UTC", folder);
     assert_int_equal(mkfifo(path, 0600), 0);
+    struct zones *zones;
+    struct error error;
     assert_int_equal(zones_create(folder, &zones, &error), ERROR_NOT_FOUND);
     unlink(path);
     assert_int_equal(files_write(path, BYTES(""), NULL), ERROR_NONE);
     assert_int_equal(zones_create(folder, &zones, &error), ERROR_NOT_FOUND);
     assert_non_null(strstr(error.text, "it ends within a header"));
+    struct buffer large;
     buffer_init(&large);
     memset(buffer_reserve(&large, ZONE_FILE_SIZE_MAX + 1), 0, ZONE_FILE_SIZE_MAX + 1);
     large.size = ZONE_FILE_SIZE_MAX + 1;
@@ -162,17 +163,19 @@ static void waits_for_nothing_and_believes_nothing(void **state)
 /* proves: zones */
 static void holds_so_many_and_no_more(void **state)
 {
-    char folder[] = "/tmp/tickwheel-zones-XXXXXX", path[64], name[32];
-    const struct zone *zone, *first;
-    struct zones *zones;
-    struct error error;
+    char folder[] = "/tmp/tickwheel-zones-XXXXXX";
 
     (void)state;
     assert_non_null(mkdtemp(folder));
+    char path[64];
     snprintf(path, sizeof(path), "%s/UTC", folder);
     assert_int_equal(symlink(ZONES_FOLDER "/UTC", path), 0);
+    struct zones *zones;
     assert_int_equal(zones_create(folder, &zones, NULL), ERROR_NONE);
+    const struct zone *zone, *first;
+    struct error error;
     for (int i = 1; i <= ZONES_COUNT_MAX; i++) {
+        char name[32];
         snprintf(name, sizeof(name), "Z%d", i);
         snprintf(path, sizeof(path), "%s/%s", folder, name);
         assert_int_equal(symlink(ZONES_FOLDER "/UTC", path), 0);
@@ -214,15 +217,14 @@ static void *work(void *context)
 /* Several load the same zone at once and one of them keeps it: again and again, as it is a race. */
 static void all_threads_see_one_zone(void **state)
 {
-    pthread_barrier_t start;
-
     (void)state;
+    pthread_barrier_t start;
     pthread_barrier_init(&start, NULL, THREAD_COUNT);
     for (int round = 0; round < 100; round++) {
-        struct zones_worker workers[THREAD_COUNT] = {0};
         struct zones *zones;
 
         assert_int_equal(zones_create(ZONES_FOLDER, &zones, NULL), ERROR_NONE);
+        struct zones_worker workers[THREAD_COUNT] = {0};
         for (int i = 0; i < THREAD_COUNT; i++) {
             workers[i].zones = zones;
             workers[i].start = &start;
@@ -239,17 +241,15 @@ static void all_threads_see_one_zone(void **state)
 
 static void survives_want_of_memory_at_every_point(void **state)
 {
-    size_t failures = 0;
-
     (void)state;
+    size_t failures = 0;
     for (size_t n = 1;; n++) {
-        const struct zone *zone;
-        struct zones *zones = NULL;
-        struct error error = {0};
-
         allocation_count = 0;
         allocation_fails_at = n;
+        struct zones *zones = NULL;
+        struct error error = {0};
         enum error_code code = zones_create(ZONES_FOLDER, &zones, &error);
+        const struct zone *zone;
         if (!code)
             code = zones_get(zones, BYTES("Europe/Berlin"), &zone, &error);
         bool was_hit = allocation_count >= n;

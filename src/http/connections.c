@@ -85,13 +85,12 @@ static void *connections_sweeper_run(void *argument)
 enum error_code connections_start(struct connections *connections, size_t count_max,
                                   uint64_t idle_ms, struct error *ret_error)
 {
-    pthread_condattr_t monotonic;
-
     memset(connections, 0, sizeof(*connections));
     list_init(&connections->open_);
     connections->count_max_ = count_max;
     connections->idle_ns_ = idle_ms > UINT64_MAX / 1000000 ? UINT64_MAX : idle_ms * 1000000;
     pthread_mutex_init(&connections->lock_, NULL);
+    pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&connections->stop_, &monotonic);

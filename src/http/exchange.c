@@ -72,7 +72,6 @@ static bool exchange_read_framing(struct http_request *request)
 {
     struct bytes length = http_request_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
     struct bytes coding = http_request_header(request, MHD_HTTP_HEADER_TRANSFER_ENCODING);
-    uint64_t value = 0;
 
     if (coding.data) {
         request->content_length = HTTP_LENGTH_UNKNOWN;
@@ -80,6 +79,7 @@ static bool exchange_read_framing(struct http_request *request)
     }
     if (length.data && (length.size == 0 || length.size > 19))
         return false;
+    uint64_t value = 0;
     for (size_t i = 0; i < length.size; i++) {
         if (length.data[i] < '0' || length.data[i] > '9')
             return false;

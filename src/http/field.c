@@ -57,18 +57,17 @@ static bool field_is_tag_byte(char byte)
 
 enum http_tag_kind http_tag_parse(struct bytes field, struct bytes *ret_opaque)
 {
-    enum http_tag_kind kind = HTTP_TAG_STRONG;
-    size_t i;
-
     field = bytes_trim(field);
     if (field.size == 1 && field.data[0] == '*')
         return HTTP_TAG_ANY;
+    enum http_tag_kind kind = HTTP_TAG_STRONG;
     if (bytes_has_prefix(field, BYTES("W/"))) {
         kind = HTTP_TAG_WEAK;
         field = (struct bytes){field.data + 2, field.size - 2};
     }
     if (field.size < 2 || field.data[0] != '"')
         return HTTP_TAG_BAD;
+    size_t i;
     for (i = 1; i < field.size && field.data[i] != '"'; i++)
         if (!field_is_tag_byte(field.data[i]))
             return HTTP_TAG_BAD;

@@ -39,13 +39,14 @@ static uint16_t loop_bound_port(int listener)
 /* Returns the socket, or -1 with errno. */
 static int loop_listen_at(const struct addrinfo *address)
 {
-    int on = 1, unsent_max = UNSENT_BYTES_MAX;
     int listener =
         socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     if (listener < 0)
         return -1;
+    int on = 1;
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    int unsent_max = UNSENT_BYTES_MAX;
     /* Inherited by accepted connections. Answers that a client does not read stay in this process,
      * where they are counted: the system would buffer megabytes for each connection. */
     setsockopt(listener, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_max, sizeof(unsent_max));
@@ -63,10 +64,10 @@ enum error_code loop_listen(const char *address, uint16_t port, int *ret_socket,
 {
     const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
                                    .ai_socktype = SOCK_STREAM};
-    struct addrinfo *found;
     char port_text[8];
 
     snprintf(port_text, sizeof(port_text), "%u", port);
+    struct addrinfo *found;
     if (getaddrinfo(address, port_text, &hints, &found) != 0)
         return error_set(ret_error, ERROR_INVALID, "%s is not a numeric address", address);
     int listener = loop_listen_at(found);
@@ -88,10 +89,10 @@ bool http_address_is_loopback(const char *address)
 {
     const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
-    bool is_loopback = false;
 
     if (getaddrinfo(address, NULL, &hints, &found) != 0)
         return false;
+    bool is_loopback = false;
     if (found->ai_family == AF_INET) {
         const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)found->ai_addr;
 
@@ -142,13 +143,13 @@ static bool loop_turn(struct loop *loop, bool is_stuck)
                               {.fd = loop->epoll_, .events = POLLIN},
                               {.fd = loop->listener_, .events = POLLIN}};
     size_t accepted = loop->accepted_;
-    eventfd_t count;
 
     /* Ready descriptors stay ready: they can wait for the end of the pause. */
     if (is_stuck)
         poll(wanted, 1, ACCEPT_RETRY_MS);
     else
         poll(wanted, 3, loop_timeout_ms(loop->daemon_));
+    eventfd_t count;
     /* Clear the flag before the work: a wake-up that comes in between then causes another turn. */
     if (wanted[0].revents)
         eventfd_read(loop->wake_, &count);

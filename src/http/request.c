@@ -58,9 +58,8 @@ static void request_wake(struct http_request *request)
 
 void request_fall_asleep(struct http_request *request)
 {
-    int asked = TURN_ASKED;
-
     MHD_suspend_connection(request->mhd);
+    int asked = TURN_ASKED;
     if (!atomic_compare_exchange_strong(&request->turn, &asked, TURN_SUSPENDED))
         request_wake(request);
 }
@@ -200,10 +199,10 @@ struct instant http_request_begun_at(const struct http_request *request)
 void http_response_header(struct http_response *response, const char *name, const char *format, ...)
 {
     struct http_header *header = &response->headers[response->header_count++];
-    va_list arguments;
 
     assert(response->header_count <= HTTP_HEADERS_MAX);
     header->name = name;
+    va_list arguments;
     va_start(arguments, format);
     int size = vsnprintf(header->value, sizeof(header->value), format, arguments);
     va_end(arguments);

@@ -51,17 +51,16 @@ static void await_connections(struct handler *handler, size_t count)
 static void refuses_large_heads(void **state)
 {
     struct handler *handler = handler_start(&(struct http_options){.header_bytes_max = 4096});
-    char value[16384];
 
     (void)state;
+    char value[16384];
     for (size_t size = 3000; size < sizeof(value); size += 1000) {
-        struct client client;
-        struct reply reply;
-
         memset(value, 'v', size);
         value[size] = '\0';
+        struct client client;
         client_open(&client, handler_port(handler));
         client_printf(&client, "GET /hello HTTP/1.1\r\nHost: t\r\nX-Value: %s\r\n\r\n", value);
+        struct reply reply;
         /* Far over the limit, the library says so itself and may hang up before we have read it. */
         if (!client_receive(&client, "GET", &reply))
             assert_true(size > 8000);
@@ -82,14 +81,15 @@ static void refuses_too_many_connections(void **state)
 {
     struct handler *handler =
         handler_start(&(struct http_options){.connections_max = 3, .threads = 1});
-    struct client clients[3], late;
 
     (void)state;
+    struct client clients[3];
     for (int i = 0; i < 3; i++) {
         client_open(&clients[i], handler_port(handler));
         server_life_test_get(&clients[i], "/hello");
         server_life_test_expect(&clients[i], 200, "hello");
     }
+    struct client late;
     client_open(&late, handler_port(handler));
     server_life_test_get(&late, "/hello");
     server_life_test_expect(&late, 503, "refused");
@@ -139,19 +139,20 @@ static void sheds_a_flood_of_connections(void **state)
 {
     enum { FLOOD = 200 };
     struct handler *handler = handler_start(&(struct http_options){.connections_max = 1});
-    struct client *clients = calloc(FLOOD, sizeof(*clients)), last;
-    size_t closed = 0;
+    struct client *clients = calloc(FLOOD, sizeof(*clients));
 
     (void)state;
     assert_non_null(clients);
     for (int i = 0; i < FLOOD; i++)
         client_open(&clients[i], handler_port(handler));
+    size_t closed = 0;
     for (int i = 0; i < FLOOD; i++)
         closed += client_has_news(&clients[i], i < 66 ? 0 : 1000);
     assert_true(closed >= 100);
     for (int i = 0; i < FLOOD; i++)
         client_close(&clients[i]);
     await_connections(handler, 0);
+    struct client last;
     client_open(&last, handler_port(handler));
     server_life_test_get(&last, "/hello");
     server_life_test_expect(&last, 200, "hello");
@@ -201,10 +202,10 @@ static void closes_slow_heads_and_bodies(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++) {
         struct client client;
-        int bytes = 0;
 
         client_open(&client, handler_port(handler));
         client_printf(&client, "%s", beginnings[i]);
+        int bytes = 0;
         while (!client_has_news(&client, 20) && client_send(&client, BYTES("x")))
             assert_true(bytes++ < 1000);
         assert_true(bytes > 3);
@@ -219,14 +220,14 @@ static void spares_the_patient(void **state)
 {
     static char piece[4096];
     struct handler *handler = handler_start(&(struct http_options){.idle_ms = 600});
-    struct client client, waiting;
-    struct reply reply;
 
     (void)state;
     memset(piece, 'x', sizeof(piece));
+    struct client waiting;
     client_open(&waiting, handler_port(handler));
     server_life_test_get(&waiting, "/park");
     handler_await_parked(handler, 1);
+    struct client client;
     client_open(&client, handler_port(handler));
     client_printf(&client, "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: %d\r\n\r\n",
                   24 * 4096);
@@ -234,6 +235,7 @@ static void spares_the_patient(void **state)
         assert_false(client_has_news(&client, 30));
         client_send(&client, (struct bytes){piece, sizeof(piece)});
     }
+    struct reply reply;
     assert_true(client_receive(&client, "POST", &reply));
     assert_int_equal(reply.body.size, 24 * 4096);
     handler_answer(handler);
@@ -249,15 +251,16 @@ static void spares_the_patient(void **state)
 static void closes_slow_readers(void **state)
 {
     struct handler *handler = handler_start(&(struct http_options){.idle_ms = 300});
-    struct client client, silent;
-    int pieces = 0;
-    char piece[200];
 
     (void)state;
+    struct client silent;
     client_open(&silent, handler_port(handler));
     server_life_test_get(&silent, "/park");
+    struct client client;
     client_open_narrow(&client, handler_port(handler), 1);
     server_life_test_get(&client, "/big");
+    int pieces = 0;
+    char piece[200];
     while (recv(client.socket, piece, sizeof(piece), 0) > 0 &&
            http_server_connections(handler_server(handler)) == 2) {
         assert_true(pieces++ < 1000);
@@ -278,14 +281,15 @@ static void spares_steady_readers(void **state)
 {
     static char piece[256 << 10];
     struct handler *handler = handler_start(&(struct http_options){.idle_ms = 1000});
-    struct client client, silent;
-    size_t taken = 0;
 
     (void)state;
+    struct client silent;
     client_open(&silent, handler_port(handler));
     server_life_test_get(&silent, "/park");
+    struct client client;
     client_open(&client, handler_port(handler));
     server_life_test_get(&client, "/big");
+    size_t taken = 0;
     for (ssize_t size; taken < HANDLER_BIG_SIZE; taken += (size_t)size) {
         assert_false(client_has_news(&silent, 40));
         size = recv(client.socket, piece, sizeof(piece), 0);
@@ -301,17 +305,18 @@ static void spares_steady_readers(void **state)
 static void serves_slow_readers(void **state)
 {
     struct handler *handler = handler_start(&(struct http_options){.threads = 1});
-    struct client slow, quick;
-    struct reply reply;
 
     (void)state;
+    struct client slow;
     client_open(&slow, handler_port(handler));
     server_life_test_get(&slow, "/big");
     assert_true(client_has_news(&slow, CLIENT_PATIENCE_MS));
+    struct client quick;
     /* Its answer fills the socket and waits there; others are served meanwhile. */
     client_open(&quick, handler_port(handler));
     server_life_test_get(&quick, "/hello");
     server_life_test_expect(&quick, 200, "hello");
+    struct reply reply;
     assert_true(client_receive(&slow, "GET", &reply));
     assert_int_equal(reply.body.size, HANDLER_BIG_SIZE);
     client_close(&slow);
@@ -340,9 +345,9 @@ static void survives_clients_that_leave(void **state)
     struct bytes request =
         BYTES("POST /bites HTTP/1.1\r\nHost: t\r\nContent-Length: 20\r\n\r\n01234567890123456789");
     struct handler *handler = handler_start(&(struct http_options){.threads = 2});
-    struct client client;
 
     (void)state;
+    struct client client;
     for (size_t size = 0; size <= request.size; size++) {
         client_open(&client, handler_port(handler));
         client_send(&client, (struct bytes){request.data, size});
@@ -425,18 +430,20 @@ static void await_refusal(uint16_t port)
 static void answers_what_is_under_way_before_it_stops(void **state)
 {
     struct handler *handler = handler_start(&(struct http_options){.threads = 2});
-    struct client parked, uploading, idle;
-    pthread_t thread;
 
     (void)state;
+    struct client idle;
     client_open(&idle, handler_port(handler));
     server_life_test_get(&idle, "/hello");
     server_life_test_expect(&idle, 200, "hello");
+    struct client parked;
     client_open(&parked, handler_port(handler));
     server_life_test_get(&parked, "/park");
+    struct client uploading;
     client_open(&uploading, handler_port(handler));
     client_printf(&uploading, "POST /held HTTP/1.1\r\nHost: t\r\nContent-Length: 4\r\n\r\nab");
     handler_await_parked(handler, 2);
+    pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, server_life_test_stop, handler), 0);
     await_refusal(handler_port(handler));
     /* A further request on an open connection is refused in words. */
@@ -465,17 +472,19 @@ static void answers_what_is_under_way_before_it_stops(void **state)
 static void stops_after_its_patience(void **state)
 {
     struct handler *handler = handler_start(&(struct http_options){.threads = 2, .drain_ms = 50});
-    struct client uploading, parked, idle;
-    pthread_t thread;
 
     (void)state;
+    struct client idle;
     client_open(&idle, handler_port(handler));
+    struct client uploading;
     client_open(&uploading, handler_port(handler));
     client_printf(&uploading, "POST /held HTTP/1.1\r\nHost: t\r\nContent-Length: 4\r\n\r\nab");
     handler_await_parked(handler, 1);
+    struct client parked;
     client_open(&parked, handler_port(handler));
     server_life_test_get(&parked, "/park");
     handler_await_parked(handler, 2);
+    pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, server_life_test_stop, handler), 0);
     handler_answer_or_resume(handler); /* it goes on reading, and nothing comes */
     assert_false(client_has_news(&parked, 200));
@@ -501,10 +510,10 @@ static void tells_why_it_cannot_start(void **state)
                                    .connections_max = 1,
                                    .header_bytes_max = 4096,
                                    .idle_ms = 1000};
-    struct http_server *server;
-    struct error error;
 
     (void)state;
+    struct http_server *server;
+    struct error error;
     assert_int_equal(http_server_start(&options, &server, &error), ERROR_IO);
     assert_non_null(strstr(error.text, "in use"));
     options.address = "localhost";

@@ -61,9 +61,9 @@ static void keeps_connections(void **state)
 {
     struct http_fixture *fixture = *state;
     struct client *client = &fixture->client;
-    struct reply reply;
 
     for (int i = 0; i < 3; i++) {
+        struct reply reply;
         client_ask(client, "GET", "/hello", "", BYTES(""), &reply);
         assert_int_equal(reply.status, 200);
         assert_body(&reply, "hello");
@@ -163,11 +163,11 @@ static void server_takes_any_cut(void **state)
 static void reads_over_chunk_extensions(void **state)
 {
     struct http_fixture *fixture = *state;
-    struct reply reply;
 
     client_printf(&fixture->client,
                   "POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n"
                   "\r\n3\r\n012\r\n4;x=y\r\n3456\r\n0\r\n\r\n");
+    struct reply reply;
     assert_true(client_receive(&fixture->client, "POST", &reply));
     if (reply.status != 400) {
         assert_int_equal(reply.status, 200);
@@ -179,11 +179,11 @@ static void reads_large_bodies(void **state)
 {
     static char body[1 << 20];
     struct http_fixture *fixture = *state;
-    struct reply reply;
 
     for (size_t i = 0; i < sizeof(body); i++)
         body[i] = (char)('a' + i % 23);
     for (int i = 0; i < 2; i++) {
+        struct reply reply;
         client_ask(&fixture->client, "POST", i ? "/bites" : "/echo", "",
                    (struct bytes){body, i ? 30000 : sizeof(body)}, &reply);
         assert_int_equal(reply.status, 200);
@@ -215,11 +215,11 @@ static void expects_100_continue_and_has_no_body(void **state)
 {
     static const char *const follow[] = {"", "GET /hello HTTP/1.1\r\nHost: t\r\n\r\n", "{"};
     struct http_fixture *fixture = *state;
-    struct client client;
 
     for (size_t i = 0; i < 6; i++) {
         const char *path = i < 3 ? "/echo" : "/park";
 
+        struct client client;
         client_open(&client, handler_port(fixture->handler));
         client_printf(&client, "POST %s HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\n\r\n%s",
                       path, follow[i % 3]);
@@ -273,10 +273,10 @@ static void stops_reading_what_nobody_wants(void **state)
     static char piece[1 << 20];
     struct http_fixture *fixture = *state;
     struct client *client = &fixture->client;
-    uint64_t sent = 0;
 
     memset(piece, 'x', sizeof(piece));
     client_printf(client, "POST /limit HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n");
+    uint64_t sent = 0;
     while (client_printf(client, "%zx\r\n", sizeof(piece)) &&
            client_send(client, (struct bytes){piece, sizeof(piece)}) &&
            client_printf(client, "\r\n"))
@@ -304,10 +304,10 @@ static void disconnects_who_sends_too_many_parameters(void **state)
 
     for (size_t i = 0; i < sizeof(too_many) / sizeof(too_many[0]); i++) {
         struct client client;
-        struct reply reply;
 
         client_open(&client, handler_port(fixture->handler));
         ask_with_parameters(&client, FIT);
+        struct reply reply;
         assert_true(client_receive(&client, "GET", &reply));
         ask_with_parameters(&client, too_many[i]);
         assert_true(client_is_at_end(&client));
@@ -347,13 +347,13 @@ static void answers_from_another_thread(void **state)
 {
     struct http_fixture *fixture = *state;
     struct client clients[8];
-    struct reply reply;
 
     for (int i = 0; i < 8; i++) {
         client_open(&clients[i], handler_port(fixture->handler));
         client_printf(&clients[i], "POST /park HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\n\r\nx");
     }
     handler_await_parked(fixture->handler, 8);
+    struct reply reply;
     client_ask(&fixture->client, "GET", "/hello", "", BYTES(""), &reply); /* nobody is held up */
     for (int i = 0; i < 8; i++)
         handler_answer(fixture->handler);
@@ -393,10 +393,10 @@ static void refuses_unclear_framing(void **state)
 
     for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
         struct client client;
-        struct reply reply;
 
         client_open(&client, handler_port(fixture->handler));
         client_printf(&client, "POST /echo HTTP/1.1\r\nHost: t\r\n%s\r\nabc", headers[i]);
+        struct reply reply;
         /* The library refuses some of them itself, by hanging up or by 400 or 413. */
         if (client_receive(&client, "POST", &reply)) {
             if (reply.status != 400 && reply.status != 413)
@@ -432,10 +432,10 @@ static void needs_a_clear_head(void **state)
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct client client;
-        struct reply reply;
 
         client_open(&client, handler_port(fixture->handler));
         client_send(&client, bytes_of(cases[i].head));
+        struct reply reply;
         assert_true(client_receive(&client, "GET", &reply));
         if (reply.status != cases[i].status)
             fail_msg("%s: %d", cases[i].head, reply.status);

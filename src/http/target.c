@@ -13,7 +13,7 @@ static bool target_is_target_byte(char byte)
 /* Past "http://host" of the absolute form. */
 static struct bytes target_take_authority(struct bytes target, struct bytes *ret_authority)
 {
-    size_t scheme = 0, i;
+    size_t scheme = 0;
 
     if (target.size >= 7 && strncasecmp(target.data, "http://", 7) == 0)
         scheme = 7;
@@ -22,6 +22,7 @@ static struct bytes target_take_authority(struct bytes target, struct bytes *ret
     *ret_authority = (struct bytes){0};
     if (!scheme)
         return target;
+    size_t i;
     for (i = scheme; i < target.size && target.data[i] != '/' && target.data[i] != '?'; i++)
         continue;
     if (i == target.size || target.data[i] == '?')

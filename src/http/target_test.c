@@ -111,11 +111,11 @@ static void queries(void **state)
     struct bytes query = BYTES("a=1&b=&c&&label=k%3Av+w&=x&a==2");
     static const char *const wanted[][2] = {{"a", "1"},         {"b", ""}, {"c", ""},
                                             {"label", "k:v w"}, {"", "x"}, {"a", "=2"}};
+
+    (void)state;
     struct http_parameter parameters[6];
     char room[64];
     size_t count;
-
-    (void)state;
     assert_int_equal(http_query_parse(query, room, parameters, 6, &count), ERROR_NONE);
     assert_int_equal(count, 6);
     for (size_t i = 0; i < count; i++) {

@@ -22,12 +22,12 @@ struct pem {
 static void make(struct pem *pem)
 {
     gnutls_x509_privkey_t key;
-    gnutls_x509_crt_t certificate;
 
     assert_int_equal(gnutls_x509_privkey_init(&key), 0);
     assert_int_equal(gnutls_x509_privkey_generate(
                          key, GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0),
                      0);
+    gnutls_x509_crt_t certificate;
     assert_int_equal(gnutls_x509_crt_init(&certificate), 0);
     gnutls_x509_crt_set_version(certificate, 3);
     gnutls_x509_crt_set_serial(certificate, "\1", 1);
@@ -59,17 +59,16 @@ static void tls_test_assert_refused(struct bytes certificate, struct bytes key)
 
 static void test_identities(void **state)
 {
-    struct tls_identity *identity = NULL;
+    (void)state;
     struct bytes certificates[2], keys[2];
     struct pem pems[2];
-    struct error error;
-
-    (void)state;
     for (int i = 0; i < 2; i++) {
         make(&pems[i]);
         certificates[i] = bytes_of_datum(&pems[i].certificate);
         keys[i] = bytes_of_datum(&pems[i].key);
     }
+    struct tls_identity *identity = NULL;
+    struct error error;
     assert_int_equal(tls_identity_create(certificates[0], keys[0], &identity, &error), ERROR_NONE);
     assert_memory_equal(tls_identity_certificate(identity), certificates[0].data,
                         certificates[0].size);

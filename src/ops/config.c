@@ -26,7 +26,6 @@ static bool config_parse_number(const struct config_row *row, const char *text, 
 static enum error_code config_refuse(const struct config_row *row, const char *value,
                                      struct error *ret_error)
 {
-    struct buffer limits;
     const char *hint = "";
 
     if (row->type == CONFIG_TYPE_DURATION)
@@ -35,6 +34,7 @@ static enum error_code config_refuse(const struct config_row *row, const char *v
         hint = ", such as 4096, 64K or 1G";
     else if (row->type != CONFIG_TYPE_CHOICE && row->type > CONFIG_TYPE_BYTES)
         hint = ", without blanks at its ends, control characters and comments";
+    struct buffer limits;
     buffer_init(&limits);
     config_row_format_limits(row, &limits);
     buffer_append(&limits, "", 1);

@@ -18,9 +18,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Cuts the text at its newlines: variables are those with the prefix. */
 static void split(char *text, char **ret_arguments, int *ret_argument_count, char **ret_variables)
 {
-    int arguments = 0, variables = 0;
+    int arguments = 0;
 
     ret_arguments[arguments++] = (char *)"tickwheeld";
+    int variables = 0;
     for (char *line = text; line && arguments < WORDS_MAX && variables < WORDS_MAX;) {
         char *end = strchr(line, '\n');
 
@@ -38,14 +39,15 @@ static void split(char *text, char **ret_arguments, int *ret_argument_count, cha
 
 static void check_printed(const struct config *config)
 {
-    struct buffer first, second;
-    struct config again;
-    struct error error;
+    struct buffer first;
 
     buffer_init(&first);
+    struct buffer second;
     buffer_init(&second);
+    struct config again;
     config_init(&again);
     config_format(config, &first);
+    struct error error;
     /* A flag may be longer than a line of a file. */
     if (config_read(&again, buffer_bytes(&first), "again", &error)) {
         REQUIRE(strstr(error.text, "the line is too long") || *config->webhook_secret);
@@ -59,17 +61,18 @@ static void check_printed(const struct config *config)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *text = malloc(size + 1), *arguments[WORDS_MAX + 1], *variables[WORDS_MAX + 1];
-    struct config_request request;
-    struct error error = {0};
-    struct config config;
-    int count;
+    char *text = malloc(size + 1);
 
     REQUIRE(text);
     memcpy(text, data, size);
     text[size] = '\0';
     if (!strcasestr(text, "file") && !strcasestr(text, "config")) {
+        char *arguments[WORDS_MAX + 1], *variables[WORDS_MAX + 1];
+        int count;
         split(text, arguments, &count, variables);
+        struct config_request request;
+        struct error error = {0};
+        struct config config;
         if (config_load(count, arguments, variables, &config, &request, &error))
             REQUIRE(error.text[0] && strnlen(error.text, sizeof(error.text)) < sizeof(error.text));
         else if (request.action == CONFIG_ACTION_RUN)

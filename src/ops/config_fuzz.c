@@ -10,15 +10,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct buffer first, second;
-    struct config config, again;
-    struct error error;
+    struct config config;
 
     config_init(&config);
+    struct config again;
     config_init(&again);
+    struct error error;
     if (config_read(&config, (struct bytes){(const char *)data, size}, "fuzz", &error))
         return 0;
+    struct buffer first;
     buffer_init(&first);
+    struct buffer second;
     buffer_init(&second);
     config_format(&config, &first);
     /* A text joined from several lines can print as a line that is too long to be read. */

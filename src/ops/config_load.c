@@ -53,12 +53,13 @@ static enum error_code config_load_refuse_unknown(enum spelling spelling, const 
                                                   struct error *ret_error)
 {
     const struct config_row *nearest = config_row_nearest(name);
-    char wrong[CONFIG_NAME_SIZE * 2], right[CONFIG_NAME_SIZE * 2];
+    char wrong[CONFIG_NAME_SIZE * 2];
 
     config_load_spell(spelling, name, wrong);
     if (!nearest)
         return error_set(ret_error, ERROR_INVALID, "%.*s: no such setting; see --help", SHOWN,
                          wrong);
+    char right[CONFIG_NAME_SIZE * 2];
     return error_set(ret_error, ERROR_INVALID, "%.*s: no such setting; did you mean %s?", SHOWN,
                      wrong, config_load_spell(spelling, nearest->name, right));
 }
@@ -68,7 +69,6 @@ static enum error_code config_load_add_to_list(struct source *source, const stru
                                                const char *value, struct error *ret_error)
 {
     const char *before = (const char *)source->config + row->offset;
-    enum error_code code;
     struct buffer joined;
 
     buffer_init(&joined);
@@ -76,6 +76,7 @@ static enum error_code config_load_add_to_list(struct source *source, const stru
     if (*before && *value)
         buffer_append_text(&joined, ",");
     buffer_append(&joined, value, strlen(value) + 1);
+    enum error_code code;
     if (buffer_failed(&joined))
         code = error_set(ret_error, ERROR_NO_MEMORY, "%s: out of memory", row->name);
     else
@@ -185,11 +186,11 @@ static int config_load_on_setting(void *context, const char *section, const char
                                   const char *value)
 {
     struct config_reader *reader = context;
-    struct error error;
-    enum error_code code;
 
     if (reader->failed_line)
         return 0;
+    struct error error;
+    enum error_code code;
     if (!config_load_is_section(section))
         code = error_set(&error, ERROR_INVALID, "[%.*s]: no such section", SHOWN, section);
     else
@@ -242,11 +243,11 @@ static enum error_code config_load_environment(struct config *config, char *cons
 
     for (; *environment; environment++) {
         const char *at = *environment, *equals = strchr(at, '=');
-        char name[CONFIG_NAME_SIZE * 2];
-        size_t size = 0;
 
         if (strncmp(at, ENVIRONMENT_PREFIX, prefix_size) != 0 || !equals)
             continue;
+        char name[CONFIG_NAME_SIZE * 2];
+        size_t size = 0;
         for (at += prefix_size; at < equals && size < sizeof(name) - 1; at++)
             name[size++] = (char)tolower((unsigned char)*at);
         name[size] = '\0';
@@ -316,8 +317,6 @@ static enum error_code config_load_walk_flags(int argc, char *const argv[], stru
 {
     for (int i = 1; i < argc; i++) {
         const char *flag = argv[i];
-        char name[CONFIG_NAME_SIZE * 2];
-        enum error_code code = ERROR_NONE;
 
         if (strncmp(flag, "--", 2) != 0 || !flag[2])
             return error_set(ret_error, ERROR_INVALID, "%.*s: not a flag; see --help", SHOWN, flag);
@@ -325,6 +324,7 @@ static enum error_code config_load_walk_flags(int argc, char *const argv[], stru
             continue;
         const char *equals = strchr(flag, '=');
         size_t size = equals ? (size_t)(equals - flag) - 2 : strlen(flag) - 2;
+        char name[CONFIG_NAME_SIZE * 2];
         if (size >= sizeof(name))
             size = sizeof(name) - 1;
         for (size_t j = 0; j < size; j++)
@@ -336,6 +336,7 @@ static enum error_code config_load_walk_flags(int argc, char *const argv[], stru
         const char *value = equals ? equals + 1 : ++i < argc ? argv[i] : NULL;
         if (!value)
             return error_set(ret_error, ERROR_INVALID, "%s: a value is missing", flag);
+        enum error_code code = ERROR_NONE;
         if (strcmp(name, "config") == 0) {
             *ret_path = value;
         } else if (folder_action) {
@@ -373,7 +374,6 @@ static enum error_code config_load_secret(struct config *config, size_t index, c
 {
     const char *file_name = secrets[index].file_name;
     struct buffer text;
-    size_t start = 0;
 
     buffer_init(&text);
     enum error_code code = files_read(path, SECRET_FILE_BYTES_MAX, &text, ret_error);
@@ -381,6 +381,7 @@ static enum error_code config_load_secret(struct config *config, size_t index, c
         config_load_join_lines(&text);
     while (!code && text.size && isspace((unsigned char)text.data[text.size - 1]))
         text.size--;
+    size_t start = 0;
     while (secrets[index].may_have_lines && start < text.size && text.data[start] == ' ')
         start++;
     buffer_append(&text, "", 1);

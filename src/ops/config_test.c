@@ -47,9 +47,8 @@ static void check_hint(const struct error *error, const char *hint)
 
 static void defaults_are_those_of_the_contract(void **state)
 {
-    struct config config;
-
     (void)state;
+    struct config config;
     config_init(&config);
     assert_string_equal(config.listen_address, "127.0.0.1");
     assert_int_equal(config.listen_port, 8463);
@@ -69,11 +68,10 @@ static void defaults_are_those_of_the_contract(void **state)
 
 static void reads_each_type(void **state)
 {
-    struct config config;
-    struct error error;
-
     (void)state;
+    struct config config;
     config_init(&config);
+    struct error error;
     assert_int_equal(config_set(&config, "listen_port", "0", &error), ERROR_NONE);
     assert_int_equal(config.listen_port, 0);
     assert_int_equal(config_set(&config, "pending_max", "18446744073709551615", &error),
@@ -138,12 +136,12 @@ static void refuses_bad_values_with_the_limits(void **state)
         {"data_folder", ";", "must be"},
         {"listen_address", "0000:0000:0000:0000:0000:0000:0000:0000:0000:0000", "must be"},
     };
-    struct config config;
-    struct error error;
 
     (void)state;
+    struct config config;
     config_init(&config);
     struct config before = config;
+    struct error error;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_int_equal(config_set(&config, cases[i].name, cases[i].value, &error), ERROR_INVALID);
         check_hint(&error, cases[i].name);
@@ -157,9 +155,9 @@ static void refuses_bad_values_with_the_limits(void **state)
 static uint64_t stored(const struct config *config, const struct config_row *row)
 {
     uint64_t wide;
-    uint32_t narrow;
 
     memcpy(&wide, (const char *)config + row->offset, sizeof(wide));
+    uint32_t narrow;
     memcpy(&narrow, (const char *)config + row->offset, sizeof(narrow));
     return row->type == CONFIG_TYPE_U32 ? narrow : wide;
 }
@@ -170,11 +168,11 @@ static void check_beyond(const struct config *config, const struct config_row *r
 {
     struct config changed = *config;
     struct buffer limits;
-    struct error error;
 
     buffer_init(&limits);
     config_row_format_limits(row, &limits);
     buffer_append(&limits, "", 1);
+    struct error error;
     assert_int_equal(config_set(&changed, row->name, value, &error), ERROR_INVALID);
     check_hint(&error, row->name);
     check_hint(&error, limits.data);
@@ -186,18 +184,17 @@ static void check_beyond(const struct config *config, const struct config_row *r
 /* proves: setting-range */
 static void every_row_keeps_its_limits(void **state)
 {
-    struct config config;
-
     (void)state;
+    struct config config;
     config_init(&config);
     for (size_t i = 0; i < config_row_count; i++) {
         const struct config_row *row = &config_rows[i];
         const char *unit = row->type == CONFIG_TYPE_DURATION ? "ms" : "";
-        char text[32];
 
         if (row->type < CONFIG_TYPE_U32 || row->type > CONFIG_TYPE_BYTES)
             continue;
         assert_true(row->min < row->max);
+        char text[32];
         snprintf(text, sizeof(text), "%llu%s", (unsigned long long)row->min, unit);
         assert_int_equal(config_set(&config, row->name, text, NULL), ERROR_NONE);
         assert_true(stored(&config, row) == row->min);
@@ -218,9 +215,9 @@ static void every_row_keeps_its_limits(void **state)
 static void every_text_keeps_its_limits(void **state)
 {
     static char text[10000];
-    struct config config;
 
     (void)state;
+    struct config config;
     config_init(&config);
     for (size_t i = 0; i < config_row_count; i++) {
         const struct config_row *row = &config_rows[i];
@@ -247,8 +244,6 @@ static enum error_code load_large(const char *flag, const char *start, size_t si
 {
     char *text = malloc(size + 1), name[64];
     char *const argv[] = {TEXT("tickwheeld"), name, NULL};
-    struct config_request request;
-    struct config config;
 
     assert_non_null(text);
     memset(text, '\n', size);
@@ -256,6 +251,8 @@ static enum error_code load_large(const char *flag, const char *start, size_t si
     text[size] = '\0';
     char *path = make_file(text);
     snprintf(name, sizeof(name), "%s=%s", flag, path);
+    struct config_request request;
+    struct config config;
     enum error_code code = config_load(2, argv, no_environment, &config, &request, ret_error);
     free_file(path);
     free(text);
@@ -273,9 +270,9 @@ static void files_have_their_sizes(void **state)
         {"--webhook-secret-file", "whsec_x", 64 << 10},
         {"--broker-connections-file", "a=redis://h", 64 << 10},
     };
-    struct error error;
 
     (void)state;
+    struct error error;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_int_equal(load_large(cases[i].flag, cases[i].start, cases[i].size_max, &error),
                          ERROR_NONE);
@@ -301,12 +298,12 @@ static void the_stronger_source_wins(void **state)
                           TEXT("--webhook-allow"),
                           TEXT("172.16.0.0/12"),
                           TEXT("--webhook-allow=::1/128")};
-    struct config_request request;
-    struct config config;
-    struct error error;
 
     (void)state;
     snprintf(variable, sizeof(variable), "TICKWHEEL_CONFIG=%s", path);
+    struct config_request request;
+    struct config config;
+    struct error error;
     assert_int_equal(config_load(1, argv, environment, &config, &request, &error), ERROR_NONE);
     assert_int_equal(config.http_threads, 2);
     assert_int_equal(config.listen_port, 2);
@@ -327,11 +324,11 @@ static enum error_code load_flags(const char *first, const char *second, struct 
 {
     char a[128], b[128];
     char *const argv[] = {TEXT("tickwheeld"), a, b};
-    struct config_request request;
-    struct config config;
 
     snprintf(a, sizeof(a), "%s", first);
     snprintf(b, sizeof(b), "%s", second ? second : "");
+    struct config_request request;
+    struct config config;
     return config_load(second ? 3 : 2, argv, no_environment, &config, &request, ret_error);
 }
 
@@ -357,9 +354,9 @@ static void refuses_flags_that_it_does_not_know(void **state)
         {"--help=1", NULL, "no such setting"},
         {"--config", "/nonexistent/x", "/nonexistent/x: No such file"},
     };
-    struct error error;
 
     (void)state;
+    struct error error;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_int_not_equal(load_flags(cases[i].first, cases[i].second, &error), ERROR_NONE);
         check_hint(&error, cases[i].hint);
@@ -377,11 +374,11 @@ static void refuses_the_environment_that_it_does_not_know(void **state)
     char *const bad[] = {TEXT("TICKWHEEL_LISTEN_PORT=x"), NULL};
     char *const others[] = {TEXT("TICKWHEELS_X=1"), TEXT("TICKWHEEL"), TEXT("=x"), TEXT(""), NULL};
     char *const argv[] = {TEXT("tickwheeld")};
+
+    (void)state;
     struct config_request request;
     struct config config;
     struct error error;
-
-    (void)state;
     assert_int_equal(config_load(1, argv, wrong, &config, &request, &error), ERROR_INVALID);
     check_hint(&error, "TICKWHEEL_LISTEN_PRT: no such setting; did you mean TICKWHEEL_LISTEN_PORT");
     assert_int_equal(config_load(1, argv, bad, &config, &request, &error), ERROR_INVALID);
@@ -407,11 +404,10 @@ static void refuses_wrong_files_by_their_line(void **state)
         {"broker_connections_file = a\nbroker_connections = b\n",
          "f: broker_connections and broker"},
     };
-    struct config config;
-    struct error error;
-    char large[400];
 
     (void)state;
+    struct config config;
+    struct error error;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         config_init(&config);
         assert_int_equal(config_read(&config, bytes_of(cases[i].text), "f", &error), ERROR_INVALID);
@@ -421,6 +417,7 @@ static void refuses_wrong_files_by_their_line(void **state)
     assert_int_equal(config_read(&config, (struct bytes){"retain=1h\0\n", 11}, "f", &error),
                      ERROR_INVALID);
     check_hint(&error, "f:1: a NUL byte");
+    char large[400];
     /* libinih would cut such a line without a word. */
     for (size_t size = 150; size < sizeof(large); size++) {
         config_init(&config);
@@ -455,11 +452,11 @@ static void actions_are_asked_for_by_flags(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char flag[64];
         char *const argv[] = {TEXT("tickwheeld"), flag};
+
+        snprintf(flag, sizeof(flag), "%s", cases[i].flag);
         struct config_request request;
         struct config config;
         struct error error;
-
-        snprintf(flag, sizeof(flag), "%s", cases[i].flag);
         assert_int_equal(config_load(2, argv, no_environment, &config, &request, &error),
                          ERROR_NONE);
         assert_int_equal(request.action, cases[i].action);
@@ -471,11 +468,11 @@ static void help_comes_whatever_is_wrong_elsewhere(void **state)
     char *const wrong[] = {TEXT("TICKWHEEL_CONFIG=/nonexistent"), TEXT("TICKWHEEL_X=1"), NULL};
     char *const help[] = {TEXT("tickwheeld"), TEXT("--help")};
     char *const check[] = {TEXT("tickwheeld"), TEXT("--check-config")};
+
+    (void)state;
     struct config_request request;
     struct config config;
     struct error error;
-
-    (void)state;
     assert_int_equal(config_load(2, help, wrong, &config, &request, &error), ERROR_NONE);
     assert_int_equal(config_load(2, check, wrong, &config, &request, &error), ERROR_IO);
 }
@@ -486,15 +483,15 @@ static void secrets_come_from_a_file_and_are_never_shown(void **state)
     char flag[128];
     char *const environment[] = {TEXT("TICKWHEEL_WEBHOOK_SECRET=whsec_weaker"), NULL};
     char *const argv[] = {TEXT("tickwheeld"), flag};
-    struct config_request request;
-    struct config config;
-    struct buffer shown;
-    struct error error;
 
     (void)state;
     snprintf(flag, sizeof(flag), "--webhook-secret-file=%s", path);
+    struct config_request request;
+    struct config config;
+    struct error error;
     assert_int_equal(config_load(2, argv, environment, &config, &request, &error), ERROR_NONE);
     assert_string_equal(config.webhook_secret, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+    struct buffer shown;
     buffer_init(&shown);
     config_format(&config, &shown);
     buffer_append(&shown, "", 1);
@@ -512,11 +509,11 @@ static void refuses_a_secret_file_without_a_secret(void **state)
     static const char *const contents[] = {"", "\n", "a\nb\n"};
     char flag[128];
     char *const argv[] = {TEXT("tickwheeld"), flag};
+
+    (void)state;
     struct config_request request;
     struct config config;
     struct error error;
-
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         char *path = make_file(contents[i]);
 
@@ -534,15 +531,15 @@ static void reads_brokers_from_a_file(void **state)
     char *path = make_file("# ours\n\norders=redis://:hush@a\r\n  bus=nats://b # kept\n#last");
     char flag[128];
     char *const argv[] = {TEXT("tickwheeld"), flag};
-    struct config_request request;
-    struct config config;
-    struct buffer shown;
-    struct error error;
 
     (void)state;
     snprintf(flag, sizeof(flag), "--broker-connections-file=%s", path);
+    struct config_request request;
+    struct config config;
+    struct error error;
     assert_int_equal(config_load(2, argv, no_environment, &config, &request, &error), ERROR_NONE);
     assert_string_equal(config.broker_connections, "orders=redis://:hush@a    bus=nats://b # kept");
+    struct buffer shown;
     buffer_init(&shown);
     config_format(&config, &shown);
     buffer_append(&shown, "", 1);
@@ -554,20 +551,21 @@ static void reads_brokers_from_a_file(void **state)
 /* What --print-config prints is a config file that says the same. */
 static void printed_settings_read_back(void **state)
 {
-    struct config config, again;
-    struct buffer first, second;
-    struct error error;
-
     (void)state;
+    struct config config;
     config_init(&config);
+    struct error error;
     assert_int_equal(config_set(&config, "retain", "1h1m1s1ms", &error), ERROR_NONE);
     assert_int_equal(config_set(&config, "storage_sync", "never", &error), ERROR_NONE);
     assert_int_equal(config_set(&config, "near_bytes_max", "1048577", &error), ERROR_NONE);
     assert_int_equal(config_set(&config, "drain", "0s", &error), ERROR_NONE);
     assert_int_equal(config_set(&config, "webhook_allow", "10.0.0.0/8, ::1/128", &error),
                      ERROR_NONE);
+    struct config again;
     config_init(&again);
+    struct buffer first;
     buffer_init(&first);
+    struct buffer second;
     buffer_init(&second);
     config_format(&config, &first);
     if (config_read(&again, buffer_bytes(&first), "printed", &error))
@@ -581,17 +579,15 @@ static void printed_settings_read_back(void **state)
 
 static void help_names_every_setting(void **state)
 {
-    struct buffer help;
-
     (void)state;
+    struct buffer help;
     buffer_init(&help);
     config_format_help(&help);
     buffer_append(&help, "", 1);
     for (size_t i = 0; i < config_row_count; i++) {
-        char flag[CONFIG_NAME_SIZE * 2];
-
         if (config_rows[i].type == CONFIG_TYPE_SECTION)
             continue;
+        char flag[CONFIG_NAME_SIZE * 2];
         snprintf(flag, sizeof(flag), "  --%s ", config_rows[i].name);
         for (char *at = flag; *at; at++)
             if (*at == '_')
@@ -615,15 +611,15 @@ static void the_written_docs_are_current(void **state)
  * uncommented. */
 static void the_example_is_a_config_file(void **state)
 {
-    struct config config, defaults;
-    struct buffer example;
-    struct error error;
-
     (void)state;
+    struct config config;
     config_init(&config);
+    struct config defaults;
     config_init(&defaults);
+    struct buffer example;
     buffer_init(&example);
     config_format_example(&example);
+    struct error error;
     assert_int_equal(config_read(&config, buffer_bytes(&example), "example", &error), ERROR_NONE);
     assert_memory_equal(&config, &defaults, sizeof(config));
     for (size_t i = 0; i < example.size; i++)

@@ -27,7 +27,6 @@ void config_format(const struct config *config, struct buffer *buffer)
 {
     for (size_t i = 0; i < config_row_count; i++) {
         const struct config_row *row = &config_rows[i];
-        struct buffer value;
 
         if (row->type == CONFIG_TYPE_SECTION) {
             buffer_printf(buffer, "%s[%s]\n", i ? "\n" : "", row->name);
@@ -35,6 +34,7 @@ void config_format(const struct config *config, struct buffer *buffer)
         }
         /* A hidden value must not be read back as the setting. */
         buffer_append_text(buffer, row->type == CONFIG_TYPE_SECRET ? "; " : "");
+        struct buffer value;
         buffer_init(&value);
         config_row_format_value(row, config, &value);
         config_text_append_setting(buffer, row->name, &value);
@@ -165,7 +165,6 @@ void config_format_example(struct buffer *buffer)
                                "# Start with: tickwheeld --config FILE\n");
     for (size_t i = 0; i < config_row_count; i++) {
         const struct config_row *row = &config_rows[i];
-        struct buffer value;
 
         if (row->type == CONFIG_TYPE_SECTION) {
             buffer_printf(buffer, "\n[%s]\n# %s\n", row->name, row->help);
@@ -174,6 +173,7 @@ void config_format_example(struct buffer *buffer)
         buffer_printf(buffer, "\n# %s (", row->help);
         config_row_format_limits(row, buffer);
         buffer_append_text(buffer, ")\n;");
+        struct buffer value;
         buffer_init(&value);
         config_row_format_default(row, &value);
         config_text_append_setting(buffer, row->name, &value);

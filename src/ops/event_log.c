@@ -37,13 +37,12 @@ static void event_log_append(struct event_log_line *line, const char *text, size
 void event_log_begin(struct event_log_line *line, const struct event_log *log,
                      enum event_log_level level, const char *event)
 {
-    char time[RFC3339_TEXT_SIZE];
-
     line->log_ = level <= log->level_max_ ? log : NULL;
     line->size_ = 0;
     line->is_cut_ = false;
     if (!line->log_)
         return;
+    char time[RFC3339_TEXT_SIZE];
     rfc3339_format(log->now_(), time);
     event_log_append(line, "time=", 5);
     event_log_append(line, time, strlen(time));

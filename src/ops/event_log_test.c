@@ -78,12 +78,12 @@ static void quotes_what_would_break_a_line(void **state)
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct event_log_line line;
-        char wanted[128];
         size_t before = fixture->size;
 
         event_log_begin(&line, &fixture->log, EVENT_LOG_ERROR, "e");
         event_log_text(&line, "k", cases[i].value);
         event_log_end(&line);
+        char wanted[128];
         snprintf(wanted, sizeof(wanted), "time=2026-11-20T23:59:59.250Z level=error event=e k=%s\n",
                  cases[i].written);
         assert_string_equal(fixture->text + before, wanted);
@@ -106,16 +106,15 @@ static void drops_events_above_its_level(void **state)
 static void leaves_out_whole_pairs_of_a_line_that_is_too_long(void **state)
 {
     struct event_log_fixture *fixture = *state;
-    char value[EVENT_LOG_LINE_SIZE * 2];
 
     /* Every length around the limit, so that each of the cuts is met. */
     for (size_t size = EVENT_LOG_LINE_SIZE - 120; size < EVENT_LOG_LINE_SIZE + 20; size++) {
-        struct event_log_line line;
-
         fflush(fixture->file);
         size_t before = fixture->size;
+        char value[EVENT_LOG_LINE_SIZE * 2];
         memset(value, 'x', size);
         value[size] = '\0';
+        struct event_log_line line;
         event_log_begin(&line, &fixture->log, EVENT_LOG_WARN, "long");
         event_log_text(&line, "big", value);
         event_log_text(&line, "small", "y");
@@ -136,12 +135,12 @@ static void leaves_out_whole_pairs_of_a_line_that_is_too_long(void **state)
 static void survives_a_file_that_takes_nothing(void **state)
 {
     FILE *full = fopen("/dev/full", "w");
-    struct event_log log;
-    struct event_log_line line;
 
     (void)state;
     assert_non_null(full);
+    struct event_log log;
     event_log_init(&log, full, EVENT_LOG_INFO, still);
+    struct event_log_line line;
     event_log_begin(&line, &log, EVENT_LOG_INFO, "started");
     event_log_end(&line);
     fclose(full);

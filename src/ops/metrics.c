@@ -163,10 +163,11 @@ uint64_t metrics_quantile_us(const struct metrics *metrics, enum histogram histo
                              double quantile)
 {
     const struct series *series = &metrics->histograms[histogram];
-    uint64_t count = metrics_observed(metrics, histogram), below = 0;
+    uint64_t count = metrics_observed(metrics, histogram);
 
     if (count == 0)
         return 0;
+    uint64_t below = 0;
     for (size_t i = 0; i < BOUND_COUNT; i++) {
         below += metrics_load(&series->buckets[i]);
         if ((double)below >= quantile * (double)count)
@@ -279,15 +280,14 @@ static void metrics_append_histogram(const struct metrics *metrics, size_t row,
                                      struct buffer *buffer)
 {
     const struct series *series = &metrics->histograms[row];
-    uint64_t below = 0;
 
     if (row == 0 || strcmp(histogram_rows[row].name, histogram_rows[row - 1].name) != 0)
         metrics_append_head(buffer, histogram_rows[row].name, "histogram",
                             histogram_rows[row].help);
+    uint64_t below = 0;
     for (size_t i = 0; i < BOUND_COUNT; i++) {
-        struct buffer bound;
-
         below += metrics_load(&series->buckets[i]);
+        struct buffer bound;
         buffer_init(&bound);
         metrics_append_scaled(&bound, bounds_us[i], 1000000);
         buffer_append(&bound, "", 1);

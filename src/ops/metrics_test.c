@@ -180,10 +180,10 @@ static void threads_lose_no_count(void **state)
 {
     struct metrics *metrics = metrics_test_create();
     struct crowd crowd = {.metrics = metrics};
-    pthread_t threads[THREADS];
 
     (void)state;
     pthread_barrier_init(&crowd.start, NULL, THREADS);
+    pthread_t threads[THREADS];
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, count_up, &crowd), 0);
     free(metrics_test_format(metrics)); /* a reader among the writers */
@@ -217,10 +217,9 @@ struct metrics_reader {
 
 static void metrics_test_take_name(struct metrics_reader *reader, char ret_name[128])
 {
-    size_t size = 0;
-
     if (!isalpha((unsigned char)*reader->at) && *reader->at != '_' && *reader->at != ':')
         fail_msg("a name is expected at \"%.40s\"", reader->at);
+    size_t size = 0;
     while (isalnum((unsigned char)*reader->at) || *reader->at == '_' || *reader->at == ':') {
         assert_true(size < 127);
         ret_name[size++] = *reader->at++;
@@ -238,16 +237,16 @@ static void metrics_test_take(struct metrics_reader *reader, char c)
 static void read_comment(struct metrics_reader *reader)
 {
     bool is_help = strncmp(reader->at, "# HELP ", 7) == 0;
-    struct family *family;
-    char name[128];
 
     if (!is_help && strncmp(reader->at, "# TYPE ", 7) != 0)
         fail_msg("neither HELP nor TYPE at \"%.40s\"", reader->at);
     reader->at += 7;
+    char name[128];
     metrics_test_take_name(reader, name);
     metrics_test_take(reader, ' ');
     size_t size = strcspn(reader->at, "\n");
     assert_true(size > 0);
+    struct family *family;
     if (is_help) {
         /* A family begins here, once. */
         for (size_t i = 0; i < reader->family_count; i++)
@@ -273,14 +272,12 @@ static void read_comment(struct metrics_reader *reader)
 /* Labels within braces; `le` apart from the rest. */
 static void take_labels(struct metrics_reader *reader, char ret_rest[200], char ret_le[64])
 {
-    size_t size = 0;
-
     metrics_test_take(reader, '{');
+    size_t size = 0;
     for (bool is_first = true; *reader->at != '}'; is_first = false) {
-        char name[128];
-
         if (!is_first)
             metrics_test_take(reader, ',');
+        char name[128];
         metrics_test_take_name(reader, name);
         metrics_test_take(reader, '=');
         metrics_test_take(reader, '"');
@@ -340,12 +337,12 @@ static void check_histogram_line(struct metrics_reader *reader, const struct fam
 static void read_sample(struct metrics_reader *reader)
 {
     const char *start = reader->at;
-    char name[128], rest[200] = "", le[64] = "";
-    char *end;
+    char rest[200] = "", le[64] = "";
 
     assert_true(reader->family_count > 0);
     const struct family *family = &reader->seen[reader->family_count - 1];
     assert_true(family->type[0] && family->has_help);
+    char name[128];
     metrics_test_take_name(reader, name);
     if (*reader->at == '{')
         take_labels(reader, rest, le);
@@ -357,6 +354,7 @@ static void read_sample(struct metrics_reader *reader)
     memcpy(reader->series[reader->series_count++], start, (size_t)(reader->at - start));
     metrics_test_take(reader, ' ');
     assert_true(isdigit((unsigned char)*reader->at));
+    char *end;
     double value = strtod(reader->at, &end);
     reader->at = end;
     metrics_test_take(reader, '\n');

@@ -21,10 +21,9 @@ static void test_tokens(void **state)
 {
     (void)state;
     for (struct scarce scarce = scarce_sweep("tokens"); scarce_next(&scarce);) {
+        scarce_begin(&scarce);
         struct tokens *tokens = NULL;
         struct error error;
-
-        scarce_begin(&scarce);
         enum error_code code = tokens_parse(BYTES("token shop schedule,read sha256:" HASH "\n"
                                                   "token ops admin sha256:" HASH "\n"
                                                   "token bank read sha256:" HASH "\n"
@@ -52,10 +51,10 @@ static void test_ops_settings(void **state)
     close(fd);
     for (struct scarce scarce = scarce_sweep("settings"); scarce_next(&scarce);) {
         static struct config config;
-        struct config_request request;
-        struct error error;
 
         scarce_begin(&scarce);
+        struct config_request request;
+        struct error error;
         enum error_code code = config_load(5, (char *const *)arguments, (char *const *)environment,
                                            &config, &request, &error);
         if (scarce_end(&scarce))

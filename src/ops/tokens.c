@@ -120,15 +120,17 @@ static struct token_tenant *tokens_tenant_get(struct tokens *tokens, struct byte
 static const char *tokens_read_token(struct tokens *tokens, struct token_tenant *tenant,
                                      struct bytes line)
 {
-    struct bytes scopes, hash, more;
+    struct bytes scopes;
     struct token token = {.tenant = (size_t)(tenant - tokens->tenants)};
 
     if (!bytes_next_word(&line, &scopes) || !token_scopes_parse(scopes, &token.scopes))
         return "the scopes are some of schedule, read and admin, parted by commas";
+    struct bytes hash;
     if (!bytes_next_word(&line, &hash) || !bytes_has_prefix(hash, HASH_PREFIX) ||
         !tokens_parse_hex(
             (struct bytes){hash.data + HASH_PREFIX.size, hash.size - HASH_PREFIX.size}, token.hash))
         return "the token is given as sha256: and 64 hexadecimal digits; see --make-token";
+    struct bytes more;
     if (bytes_next_word(&line, &more))
         return "there is something behind the token";
     for (size_t i = 0; i < tokens->count; i++)
@@ -150,7 +152,6 @@ static const char *tokens_read_limit(struct tenant_limits *limits, struct bytes 
     const char *equals = memchr(word.data, '=', word.size);
     struct bytes name = {word.data, equals ? (size_t)(equals - word.data) : 0};
     size_t i = 0;
-    uint64_t value;
 
     while (i < LIMITS_COUNT && !bytes_equal(name, bytes_of(limits_known[i].name)))
         i++;
@@ -158,7 +159,8 @@ static const char *tokens_read_limit(struct tenant_limits *limits, struct bytes 
         return "the limits are pending_max, rate, burst, body_bytes_max and batch_bytes_max, each "
                "with = and a number";
     char *at = (char *)limits + limits_known[i].offset;
-    struct bytes text = (struct bytes){equals + 1, word.size - name.size - 1};
+    struct bytes text = {equals + 1, word.size - name.size - 1};
+    uint64_t value;
     bool is_read = strstr(limits_known[i].name, "bytes") ? number_parse_scaled(text, &value)
                                                          : number_parse(text, 10, &value);
     if (!is_read || value < limits_known[i].least || value > limits_known[i].most)
@@ -171,14 +173,13 @@ static const char *tokens_read_limit(struct tenant_limits *limits, struct bytes 
 
 static const char *tokens_read_limits(struct token_tenant *tenant, struct bytes line)
 {
-    const char *wrong = NULL;
-    struct bytes word;
-
     if (tenant->has_limits)
         return "the tenant's limits were given before";
     tenant->has_limits = true;
+    struct bytes word;
     if (!bytes_next_word(&line, &word))
         return "a limit is missing";
+    const char *wrong = NULL;
     do
         wrong = tokens_read_limit(&tenant->limits, word);
     while (!wrong && bytes_next_word(&line, &word));
@@ -191,15 +192,15 @@ static const char *tokens_read_limits(struct token_tenant *tenant, struct bytes 
 
 static const char *tokens_read_line(struct tokens *tokens, struct bytes line)
 {
-    struct bytes what, name;
-
     if (line.size && line.data[line.size - 1] == '\r')
         line.size--;
+    struct bytes what;
     if (!bytes_next_word(&line, &what) || what.data[0] == '#')
         return NULL;
     bool is_token = bytes_equal(what, BYTES("token"));
     if (!is_token && !bytes_equal(what, BYTES("limit")))
         return "a line begins with token or limit";
+    struct bytes name;
     if (!bytes_next_word(&line, &name) || !tenant_is_valid(name))
         return "a tenant has 1 to " IN_WORDS(TENANT_SIZE_MAX) " letters, digits and . _ -";
     struct token_tenant *tenant =
@@ -231,11 +232,11 @@ enum error_code tokens_parse(struct bytes text, const char *origin, struct token
                              struct error *ret_error)
 {
     struct tokens *tokens = calloc(1, sizeof(*tokens));
-    enum error_code code = ERROR_NONE;
-    struct bytes line;
 
     if (!tokens)
         return error_set(ret_error, ERROR_NO_MEMORY, "%s: out of memory", origin);
+    enum error_code code = ERROR_NONE;
+    struct bytes line;
     for (unsigned number = 1; !code && tokens_next_part(&text, '\n', &line); number++) {
         const char *wrong = tokens_read_line(tokens, line);
 
@@ -281,9 +282,10 @@ static size_t tokens_hash_equal(const uint8_t *a, const uint8_t *b)
     uint64_t difference = 0;
 
     for (size_t i = 0; i < TOKEN_HASH_SIZE; i += 8) {
-        uint64_t left, right;
+        uint64_t left;
 
         memcpy(&left, a + i, 8);
+        uint64_t right;
         memcpy(&right, b + i, 8);
         difference |= left ^ right;
         __asm__ volatile("" : "+r"(difference));
@@ -295,9 +297,9 @@ static size_t tokens_hash_equal(const uint8_t *a, const uint8_t *b)
 const struct token *tokens_find(const struct tokens *tokens, struct bytes text)
 {
     uint8_t hash[TOKEN_HASH_SIZE];
-    size_t found = 0; /* its index, from 1 */
 
     SHA256((const unsigned char *)text.data, text.size, hash);
+    size_t found = 0; /* its index, from 1 */
     for (size_t i = 0; i < tokens->count; i++)
         found |= (i + 1) & -tokens_hash_equal(hash, tokens->tokens[i].hash);
     return found ? &tokens->tokens[found - 1] : NULL;
@@ -327,16 +329,17 @@ static bool tokens_format_token(const uint8_t secret[TOKEN_HASH_SIZE],
 enum error_code token_make(struct bytes tenant, unsigned scopes, char ret_token[TOKEN_TEXT_SIZE],
                            struct buffer *line, struct error *ret_error)
 {
-    uint8_t secret[TOKEN_HASH_SIZE], hash[TOKEN_HASH_SIZE];
     const char *separator = "";
 
     if (!tenant_is_valid(tenant))
         return error_set(ret_error, ERROR_INVALID, "a tenant has 1 to %d letters, digits and . _ -",
                          TENANT_SIZE_MAX);
+    uint8_t secret[TOKEN_HASH_SIZE];
     if (entropy_fill(secret, sizeof(secret)))
         return error_set(ret_error, ERROR_IO, "the system gives no entropy");
     if (!tokens_format_token(secret, ret_token))
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    uint8_t hash[TOKEN_HASH_SIZE];
     SHA256((const unsigned char *)ret_token, TOKEN_TEXT_SIZE - 1, hash);
     buffer_printf(line, "token %.*s ", (int)tenant.size, tenant.data);
     for (size_t i = 0; i < TOKEN_SCOPE_COUNT; i++)

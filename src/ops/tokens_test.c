@@ -127,9 +127,9 @@ static void test_limits_at_their_ends(void **state)
                                       "body_bytes_max=1k",
                                       "body_bytes_max=1KB",
                                       "batch_bytes_max=16777217T"};
-    char text[200];
 
     (void)state;
+    char text[200];
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         snprintf(text, sizeof(text), TOKEN "limit shop %s", good[i]);
         tokens_free(tokens_test_parsed(text));
@@ -145,9 +145,7 @@ static void test_limits_at_their_ends(void **state)
 static void test_tokens_sizes(void **state)
 {
     static char lines[TOKENS_FILE_SIZE_MAX + 1];
-    char path[] = "/tmp/tickwheel-tokens-XXXXXX", text[200];
-    struct tokens *tokens;
-    struct error error;
+    char path[] = "/tmp/tickwheel-tokens-XXXXXX";
     int fd = mkstemp(path);
 
     (void)state;
@@ -155,6 +153,8 @@ static void test_tokens_sizes(void **state)
     memset(lines, '\n', sizeof(lines));
     memcpy(lines, TOKEN, strlen(TOKEN));
     assert_int_equal(write(fd, lines, TOKENS_FILE_SIZE_MAX), TOKENS_FILE_SIZE_MAX);
+    struct tokens *tokens;
+    struct error error;
     assert_int_equal(tokens_load(path, &tokens, &error), ERROR_NONE);
     tokens_free(tokens);
     assert_int_equal(write(fd, "\n", 1), 1);
@@ -162,6 +162,7 @@ static void test_tokens_sizes(void **state)
     assert_non_null(strstr(error.text, "more than"));
     close(fd);
     unlink(path);
+    char text[200];
     snprintf(text, sizeof(text), "token %0*d read sha256:" HASH, TENANT_SIZE_MAX, 0);
     tokens_free(tokens_test_parsed(text));
     snprintf(text, sizeof(text), "token %0*d read sha256:" HASH, TENANT_SIZE_MAX + 1, 0);
@@ -171,9 +172,8 @@ static void test_tokens_sizes(void **state)
 /* proves: tokens */
 static void test_as_many_as_may_be(void **state)
 {
-    struct buffer text;
-
     (void)state;
+    struct buffer text;
     buffer_init(&text);
     for (int i = 0; i < TOKENS_MAX; i++)
         buffer_printf(&text, "token t%d read sha256:%064x\n", i, i);
@@ -191,12 +191,11 @@ static void test_as_many_as_may_be(void **state)
 /* What is made is let in, and nothing near it. */
 static void test_make_and_find(void **state)
 {
-    char token[2][TOKEN_TEXT_SIZE];
-    struct buffer text;
-    struct error error;
-
     (void)state;
+    struct buffer text;
     buffer_init(&text);
+    char token[2][TOKEN_TEXT_SIZE];
+    struct error error;
     for (int i = 0; i < 2; i++) {
         assert_int_equal(token_make(i ? BYTES("b") : BYTES("a"), i ? 7 : TOKEN_SCOPE_READ, token[i],
                                     &text, &error),

@@ -17,10 +17,11 @@
 static void fills_every_byte_and_none_beyond(void **state)
 {
     enum { SIZE = 1000, TRIES = 16 };
-    unsigned char block[SIZE + 2], seen[SIZE] = {0};
 
     (void)state;
+    unsigned char block[SIZE + 2];
     block[0] = block[SIZE + 1] = 0xa5;
+    unsigned char seen[SIZE] = {0};
     for (int try = 0; try < TRIES; try++) {
         memset(block + 1, 0, SIZE);
         assert_int_equal(entropy_fill(block + 1, SIZE), ERROR_NONE);
@@ -45,17 +46,19 @@ static void ignore(int signal)
 static void goes_on_when_the_kernel_gives_a_part(void **state)
 {
     enum { SIZE = 32 << 20 };
-    struct sigaction action = {.sa_handler = ignore}, action_before;
+    struct sigaction action = {.sa_handler = ignore};
     struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
-    unsigned char *block = calloc(1, SIZE), seen = 0;
+    unsigned char *block = calloc(1, SIZE);
 
     (void)state;
     assert_non_null(block);
+    struct sigaction action_before;
     assert_int_equal(sigaction(SIGALRM, &action, &action_before), 0);
     assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
     assert_int_equal(entropy_fill(block, SIZE), ERROR_NONE);
     assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
     assert_int_equal(sigaction(SIGALRM, &action_before, NULL), 0);
+    unsigned char seen = 0;
     for (size_t i = SIZE - 32; i < SIZE; i++)
         seen |= block[i];
     assert_true(seen);
@@ -64,10 +67,10 @@ static void goes_on_when_the_kernel_gives_a_part(void **state)
 
 static void gives_other_numbers_each_time(void **state)
 {
-    uint64_t a, b;
-
     (void)state;
+    uint64_t a;
     assert_int_equal(entropy_u64(&a), ERROR_NONE);
+    uint64_t b;
     assert_int_equal(entropy_u64(&b), ERROR_NONE);
     assert_true(a != b);
 }

@@ -48,10 +48,10 @@ static bool files_is_not_ours_to_sync(int error)
 static enum error_code files_make_one(const char *path, struct error *ret_error)
 {
     bool is_new = mkdir(path, 0700) == 0;
-    struct stat info;
 
     if (!is_new && errno != EEXIST)
         return files_failed(ret_error, "make folder", path);
+    struct stat info;
     if (stat(path, &info) != 0)
         return files_failed(ret_error, "make folder", path);
     if (!S_ISDIR(info.st_mode))
@@ -163,11 +163,11 @@ enum error_code files_list(const char *path,
                            void *context, struct error *ret_error)
 {
     DIR *folder = opendir(path);
-    struct dirent *found;
-    bool goes_on = true;
 
     if (!folder)
         return files_failed(ret_error, "read folder", path);
+    struct dirent *found;
+    bool goes_on = true;
     for (errno = 0; goes_on && (found = readdir(folder)); errno = 0) {
         struct files_entry entry = {.name = found->d_name};
         struct stat info;
@@ -213,8 +213,6 @@ enum error_code files_each_block(const char *path, size_t block_size,
                                  struct error *ret_error)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    enum error_code code = ERROR_NONE;
-    ssize_t got;
 
     if (fd < 0)
         return files_failed(ret_error, "read", path);
@@ -223,11 +221,13 @@ enum error_code files_each_block(const char *path, size_t block_size,
         close(fd);
         return error_set(ret_error, ERROR_NO_MEMORY, "read %s: out of memory", path);
     }
+    ssize_t got;
     while ((got = files_read_block(fd, block, block_size)) > 0) {
         each(context, (struct bytes){block, (size_t)got});
         if ((size_t)got < block_size)
             break;
     }
+    enum error_code code = ERROR_NONE;
     if (got < 0)
         code = files_failed(ret_error, "read", path);
     free(block);
@@ -239,10 +239,10 @@ enum error_code files_read_at(const char *path, uint64_t offset, char *ret_bytes
                               struct error *ret_error)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    enum error_code code = ERROR_NONE;
 
     if (fd < 0)
         return files_failed(ret_error, "read", path);
+    enum error_code code = ERROR_NONE;
     if (lseek(fd, (off_t)offset, SEEK_SET) < 0)
         code = files_failed(ret_error, "read", path);
     else if (files_read_block(fd, ret_bytes, size) != (ssize_t)size)
@@ -277,10 +277,10 @@ enum error_code files_patch(const char *path, uint64_t offset, struct bytes cont
                             struct error *ret_error)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
-    enum error_code code = ERROR_NONE;
 
     if (fd < 0)
         return files_failed(ret_error, "write", path);
+    enum error_code code = ERROR_NONE;
     if (lseek(fd, (off_t)offset, SEEK_SET) < 0 || !files_write_all(fd, contents) || fsync(fd) != 0)
         code = files_failed(ret_error, "write", path);
     close(fd);
@@ -289,16 +289,16 @@ enum error_code files_patch(const char *path, uint64_t offset, struct bytes cont
 
 enum error_code files_copy(const char *from, const char *to, struct error *ret_error)
 {
-    char chunk[READ_CHUNK];
-    int source = open(from, O_RDONLY | O_CLOEXEC), copy = -1;
-    enum error_code code = ERROR_NONE;
-    ssize_t got = 0;
+    int source = open(from, O_RDONLY | O_CLOEXEC);
 
     if (source < 0)
         return files_failed(ret_error, "read", from);
-    copy = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int copy = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    enum error_code code = ERROR_NONE;
     if (copy < 0)
         code = files_failed(ret_error, "write", to);
+    char chunk[READ_CHUNK];
+    ssize_t got = 0;
     while (!code && (got = files_read_block(source, chunk, sizeof(chunk))) > 0)
         if (!files_write_all(copy, (struct bytes){chunk, (size_t)got}))
             code = files_failed(ret_error, "write", to);
@@ -343,13 +343,12 @@ static bool files_give_one(int folder, const char *name, mode_t mode, const stru
 enum error_code files_give_folder(const char *path, struct error *ret_error)
 {
     DIR *folder = opendir(path);
-    struct dirent *found;
-    struct stat owner;
-    bool is_given;
 
     if (!folder)
         return files_failed(ret_error, "read folder", path);
-    is_given = files_find_owner(dirfd(folder), &owner);
+    struct stat owner;
+    bool is_given = files_find_owner(dirfd(folder), &owner);
+    struct dirent *found;
     for (errno = 0; is_given && (found = readdir(folder)); errno = 0)
         if (strcmp(found->d_name, ".") != 0 && strcmp(found->d_name, "..") != 0)
             is_given = files_give_one(dirfd(folder), found->d_name, 0600, &owner);
@@ -415,13 +414,13 @@ enum error_code files_probe(const char *folder, struct error *ret_error)
 {
     static const char zeros[PROBE_BYTES];
     char path[PATH_MAX];
-    enum error_code code = ERROR_NONE;
 
     if ((size_t)snprintf(path, sizeof(path), "%s/probe", folder) >= sizeof(path))
         return error_set(ret_error, ERROR_IO, "probe: a path of %zu bytes", strlen(folder));
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
         return files_failed(ret_error, "write", path);
+    enum error_code code = ERROR_NONE;
     if (!files_write_all(fd, (struct bytes){zeros, sizeof(zeros)}) || fsync(fd) != 0)
         code = errno == ENOSPC || errno == EDQUOT
                    ? error_set(ret_error, ERROR_DISK_FULL, "write %s: the disk is full", path)

@@ -55,11 +55,11 @@ static const char *files_test_path(struct files_fixture *fixture, const char *na
 static void makes_folders_and_keeps_those_that_exist(void **state)
 {
     struct files_fixture *fixture = *state;
-    struct stat info;
     struct error error;
 
     assert_int_equal(files_make_folder(files_test_path(fixture, "a//b/c/"), &error), ERROR_NONE);
     assert_int_equal(files_make_folder(files_test_path(fixture, "a/b/c"), &error), ERROR_NONE);
+    struct stat info;
     assert_int_equal(stat(files_test_path(fixture, "a/b/c"), &info), 0);
     assert_true(S_ISDIR(info.st_mode));
     assert_int_equal(info.st_mode & 0077, 0);
@@ -117,12 +117,12 @@ static void reads_back_what_it_wrote(void **state)
 {
     static char large[100000];
     struct files_fixture *fixture = *state;
-    struct buffer buffer;
-    struct error error;
 
     memset(large, 'z', sizeof(large));
+    struct buffer buffer;
     buffer_init(&buffer);
     buffer_append_text(&buffer, "before:");
+    struct error error;
     assert_int_equal(files_write(files_test_path(fixture, "file"), BYTES("one"), &error),
                      ERROR_NONE);
     assert_int_equal(files_read(fixture->path, 3, &buffer, &error), ERROR_NONE);
@@ -146,10 +146,10 @@ static void leaves_the_buffer_as_it_was_when_reading_fails(void **state)
     static char large[100000];
     struct files_fixture *fixture = *state;
     struct buffer buffer;
-    struct error error;
 
     buffer_init(&buffer);
     buffer_append_text(&buffer, "kept");
+    struct error error;
     assert_int_equal(files_read(files_test_path(fixture, "missing"), 10, &buffer, &error),
                      ERROR_IO);
     assert_non_null(strstr(error.text, "/missing: No such file"));
@@ -167,12 +167,12 @@ static void a_failed_write_leaves_the_old_contents(void **state)
 {
     struct files_fixture *fixture = *state;
     struct buffer buffer;
-    struct error error;
-    char fresh[160];
 
     buffer_init(&buffer);
+    struct error error;
     assert_int_equal(files_write(files_test_path(fixture, "file"), BYTES("old"), &error),
                      ERROR_NONE);
+    char fresh[160];
     snprintf(fresh, sizeof(fresh), "%s.new", fixture->path);
     /* A folder where the new contents would go first. */
     assert_int_equal(mkdir(fresh, 0700), 0);
@@ -187,11 +187,11 @@ static void a_failed_write_leaves_the_old_contents(void **state)
 static void a_write_leaves_nothing_beside_the_file(void **state)
 {
     struct files_fixture *fixture = *state;
-    struct stat info;
     struct error error;
 
     assert_int_equal(files_write(files_test_path(fixture, "file"), BYTES("secret"), &error),
                      ERROR_NONE);
+    struct stat info;
     assert_int_equal(stat(fixture->path, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0600);
     assert_int_not_equal(stat(files_test_path(fixture, "file.new"), &info), 0);
@@ -234,17 +234,17 @@ static void add_sizes(void *context, struct bytes block)
 static void lists_and_removes(void **state)
 {
     struct files_fixture *fixture = *state;
-    struct files_seen seen = {0};
-    struct error error;
 
     assert_int_equal(files_write(files_test_path(fixture, "file"), BYTES("seven b"), NULL),
                      ERROR_NONE);
+    struct files_seen seen = {0};
     assert_int_equal(files_list(fixture->folder, see, &seen, NULL), ERROR_NONE);
     assert_true(seen.count == 1 && seen.bytes == 7);
     assert_true(files_exists(files_test_path(fixture, "file")));
     assert_int_equal(files_remove(files_test_path(fixture, "file"), NULL), ERROR_NONE);
     assert_int_equal(files_remove(files_test_path(fixture, "file"), NULL), ERROR_NONE);
     assert_false(files_exists(files_test_path(fixture, "file")));
+    struct error error;
     assert_int_equal(files_list(files_test_path(fixture, "none"), see, &seen, &error), ERROR_IO);
     assert_non_null(strstr(error.text, "/none"));
 }
@@ -252,10 +252,10 @@ static void lists_and_removes(void **state)
 static void reads_block_by_block(void **state)
 {
     struct files_fixture *fixture = *state;
-    struct files_seen seen = {0};
 
     assert_int_equal(files_write(files_test_path(fixture, "file"), BYTES("seven b"), NULL),
                      ERROR_NONE);
+    struct files_seen seen = {0};
     assert_int_equal(files_each_block(files_test_path(fixture, "file"), 3, add_sizes, &seen, NULL),
                      ERROR_NONE);
     assert_true(seen.count == 3 && seen.bytes == 7);
@@ -266,14 +266,16 @@ static void reads_block_by_block(void **state)
 static void locks_a_folder_alone_or_shared(void **state)
 {
     struct files_fixture *fixture = *state;
-    int first, second, untouched = -5;
-    struct error error;
+    int first;
 
     assert_int_equal(files_lock_folder(fixture->folder, FILES_LOCK_SHARED, &first, NULL),
                      ERROR_NONE);
+    int second;
     assert_int_equal(files_lock_folder(fixture->folder, FILES_LOCK_SHARED, &second, NULL),
                      ERROR_NONE);
     files_unlock(second);
+    int untouched = -5;
+    struct error error;
     assert_int_equal(files_lock_folder(fixture->folder, FILES_LOCK_EXCLUSIVE, &untouched, &error),
                      ERROR_IO);
     assert_int_equal(untouched, -5);
@@ -290,20 +292,20 @@ static void copies_for_the_owner_only(void **state)
 {
     struct files_fixture *fixture = *state;
     static char large[3 * 1024 * 1024 / 2];
-    char from[sizeof(fixture->path)];
     struct buffer text;
-    struct stat info;
-    struct error error;
 
     buffer_init(&text);
     memset(large, 'x', sizeof(large));
+    char from[sizeof(fixture->path)];
     memcpy(from, files_test_path(fixture, "from"), sizeof(from));
+    struct error error;
     assert_int_equal(files_write(from, (struct bytes){large, sizeof(large)}, &error), ERROR_NONE);
     assert_int_equal(chmod(from, 0644), 0);
     assert_int_equal(chmod(fixture->folder, 0755), 0);
     assert_int_equal(files_copy(from, files_test_path(fixture, "to"), &error), ERROR_NONE);
     assert_int_equal(files_read(fixture->path, sizeof(large), &text, &error), ERROR_NONE);
     assert_true(bytes_equal(buffer_bytes(&text), (struct bytes){large, sizeof(large)}));
+    struct stat info;
     assert_int_equal(stat(fixture->path, &info), 0);
     assert_int_equal(info.st_mode & 07777, 0600);
     sync_error = EIO;

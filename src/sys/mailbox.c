@@ -59,12 +59,11 @@ void mailbox_wake(struct mailbox *mailbox)
 
 void mailbox_take(struct mailbox *mailbox, struct list *ret_messages)
 {
-    eventfd_t count;
-
     pthread_mutex_lock(&mailbox->lock_);
     if (!list_is_empty(&mailbox->messages_) || mailbox->is_woken_) {
         list_join(ret_messages, &mailbox->messages_);
         mailbox->is_woken_ = false;
+        eventfd_t count;
         eventfd_read(mailbox->fd_, &count);
     }
     pthread_mutex_unlock(&mailbox->lock_);
@@ -77,11 +76,11 @@ void mailbox_wait(struct mailbox *mailbox, uint64_t timeout_ns)
 
 void mailbox_wait_any(struct mailbox *const mailboxes[], size_t count, uint64_t timeout_ns)
 {
-    struct pollfd wanted[MAILBOX_WAIT_MAX];
     struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / 1000000000),
                                .tv_nsec = (long)(timeout_ns % 1000000000)};
 
     assert(count <= MAILBOX_WAIT_MAX);
+    struct pollfd wanted[MAILBOX_WAIT_MAX];
     for (size_t i = 0; i < count; i++)
         wanted[i] = (struct pollfd){.fd = mailboxes[i]->fd_, .events = POLLIN};
     ppoll(wanted, count, timeout_ns == UINT64_MAX ? NULL : &timeout, NULL);

@@ -27,13 +27,13 @@ static bool is_readable(const struct mailbox *mailbox)
 static void hands_out_in_the_order_of_posting(void **state)
 {
     struct message messages[4] = {{.number = 0}, {.number = 1}, {.number = 2}, {.number = 3}};
-    struct mailbox mailbox;
-    struct list taken, several;
-    unsigned next = 0;
 
     (void)state;
+    struct mailbox mailbox;
     assert_int_equal(mailbox_init(&mailbox), ERROR_NONE);
+    struct list taken;
     list_init(&taken);
+    struct list several;
     list_init(&several);
     mailbox_post(&mailbox, &messages[0].link);
     list_push(&several, &messages[1].link);
@@ -43,6 +43,7 @@ static void hands_out_in_the_order_of_posting(void **state)
     mailbox_take(&mailbox, &taken);
     mailbox_post(&mailbox, &messages[3].link);
     mailbox_take(&mailbox, &taken); /* joins what was taken before */
+    unsigned next = 0;
     LIST_FOR_EACH (&taken, link)
         assert_int_equal(list_item(link, struct message, link)->number, next++);
     assert_int_equal(next, 4);
@@ -51,18 +52,17 @@ static void hands_out_in_the_order_of_posting(void **state)
 
 static void is_readable_exactly_while_there_are_messages(void **state)
 {
-    struct message message;
-    struct mailbox mailbox;
-    struct list taken;
-
     (void)state;
+    struct mailbox mailbox;
     assert_int_equal(mailbox_init(&mailbox), ERROR_NONE);
+    struct list taken;
     list_init(&taken);
     assert_false(is_readable(&mailbox));
     mailbox_post_all(&mailbox, &taken); /* an empty list wakes nobody */
     assert_false(is_readable(&mailbox));
     mailbox_take(&mailbox, &taken);
     assert_true(list_is_empty(&taken));
+    struct message message;
     mailbox_post(&mailbox, &message.link);
     assert_true(is_readable(&mailbox));
     mailbox_wait(&mailbox, UINT64_MAX);
@@ -76,12 +76,10 @@ static void is_readable_exactly_while_there_are_messages(void **state)
  * descriptor, after each order of waking, posting and taking. */
 static void wakes_without_a_message(void **state)
 {
-    struct message message;
-    struct mailbox mailbox;
-    struct list taken;
-
     (void)state;
+    struct mailbox mailbox;
     assert_int_equal(mailbox_init(&mailbox), ERROR_NONE);
+    struct list taken;
     list_init(&taken);
     mailbox_wake(&mailbox);
     mailbox_wake(&mailbox);
@@ -90,6 +88,7 @@ static void wakes_without_a_message(void **state)
     assert_true(list_is_empty(&taken));
     assert_false(is_readable(&mailbox));
     mailbox_wake(&mailbox);
+    struct message message;
     mailbox_post(&mailbox, &message.link);
     mailbox_wake(&mailbox);
     mailbox_take(&mailbox, &taken);
@@ -119,18 +118,17 @@ static void *write_all(void *context)
 
 static void loses_nothing_between_threads(void **state)
 {
-    struct writer writers[WRITERS];
-    unsigned next[WRITERS] = {0}, count = 0;
-    pthread_t threads[WRITERS];
-    struct mailbox mailbox;
-
     (void)state;
+    struct mailbox mailbox;
     assert_int_equal(mailbox_init(&mailbox), ERROR_NONE);
+    struct writer writers[WRITERS];
+    pthread_t threads[WRITERS];
     for (unsigned i = 0; i < WRITERS; i++) {
         writers[i] = (struct writer){&mailbox, calloc(EACH, sizeof(struct message)), i};
         assert_non_null(writers[i].messages);
         assert_int_equal(pthread_create(&threads[i], NULL, write_all, &writers[i]), 0);
     }
+    unsigned next[WRITERS] = {0}, count = 0;
     while (count < WRITERS * EACH) {
         struct list taken;
 

@@ -21,10 +21,9 @@ static const char *notify_find(char *const environment[], const char *name)
 /* 0 for anything but a plain decimal number. */
 static uint64_t notify_number(const char *text)
 {
-    char *end;
-
     if (!text || *text < '0' || *text > '9')
         return 0;
+    char *end;
     uint64_t value = strtoull(text, &end, 10);
     return *end ? 0 : value;
 }

@@ -37,10 +37,10 @@ static void check_heard(const char *name)
 {
     char variable[200], text[64] = "";
     char *const environment[] = {TEXT("PATH=/bin"), variable, NULL};
-    struct notify notify;
     int fd = notify_test_listen_at(name);
 
     snprintf(variable, sizeof(variable), "NOTIFY_SOCKET=%s", name);
+    struct notify notify;
     notify_init(&notify, environment);
     assert_int_equal(notify_send(&notify, "READY=1"), 7);
     assert_int_equal(recv(fd, text, sizeof(text), 0), 7);
@@ -52,10 +52,11 @@ static void check_heard(const char *name)
 
 static void is_heard_on_a_path(void **state)
 {
-    char folder[] = "/tmp/tickwheel-notify-XXXXXX", path[64];
+    char folder[] = "/tmp/tickwheel-notify-XXXXXX";
 
     (void)state;
     assert_non_null(mkdtemp(folder));
+    char path[64];
     snprintf(path, sizeof(path), "%s/socket", folder);
     check_heard(path);
     unlink(path);
@@ -64,9 +65,8 @@ static void is_heard_on_a_path(void **state)
 
 static void is_heard_on_an_abstract_name(void **state)
 {
-    char name[64];
-
     (void)state;
+    char name[64];
     snprintf(name, sizeof(name), "@tickwheel-notify-%ld", (long)getpid());
     check_heard(name);
 }
@@ -102,9 +102,8 @@ static uint64_t interval(char *usec, char *pid)
 
 static void the_watchdog_is_fed_twice_in_its_time(void **state)
 {
-    char mine[64];
-
     (void)state;
+    char mine[64];
     snprintf(mine, sizeof(mine), "WATCHDOG_PID=%ld", (long)getpid());
     assert_true(interval(TEXT("WATCHDOG_USEC=30000000"), NULL) == 15000);
     assert_true(interval(TEXT("WATCHDOG_USEC=30000000"), mine) == 15000);

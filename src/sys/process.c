@@ -14,9 +14,9 @@
 uint64_t process_memory_bytes(void)
 {
     struct buffer text;
-    unsigned long long pages = 0;
 
     buffer_init(&text);
+    unsigned long long pages = 0;
     if (files_read("/proc/self/statm", 4096, &text, NULL) == ERROR_NONE) {
         buffer_append(&text, "", 1);
         /* The second number counts resident pages. */

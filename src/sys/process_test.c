@@ -34,14 +34,14 @@ static void sees_memory_that_was_touched(void **state)
 
 static void raises_the_limit_of_files_and_never_lowers_it(void **state)
 {
-    struct rlimit limit, now;
-
     (void)state;
+    struct rlimit limit;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     limit.rlim_cur = 64;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     assert_true(process_raise_file_limit(10) == 64);
     assert_true(process_raise_file_limit(100) == 100);
+    struct rlimit now;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &now), 0);
     assert_true(now.rlim_cur == 100);
     assert_true(process_raise_file_limit(UINT64_MAX - 1) == limit.rlim_max);
@@ -51,7 +51,6 @@ static void raises_the_limit_of_files_and_never_lowers_it(void **state)
 static void holds_the_standard_files(void **state)
 {
     pid_t child = fork();
-    int status;
 
     (void)state;
     if (child == 0) {
@@ -63,6 +62,7 @@ static void holds_the_standard_files(void **state)
         _exit(write(STDOUT_FILENO, "x", 1) < 0 && process_hold_standard_files() ? 0 : 2);
     }
     assert_true(child > 0);
+    int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
 }

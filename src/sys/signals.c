@@ -35,12 +35,12 @@ void signals_close(struct signals *signals)
 int signals_wait(const struct signals *signals, uint64_t timeout_ms)
 {
     struct pollfd wanted = {.fd = signals->fd_, .events = POLLIN};
-    struct signalfd_siginfo info;
     int timeout = timeout_ms == UINT64_MAX ? -1 : timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms;
 
     /* A wake-up for any other reason counts as a time-out: the caller goes round its loop and
      * returns. */
     if (poll(&wanted, 1, timeout) <= 0)
         return 0;
+    struct signalfd_siginfo info;
     return read(signals->fd_, &info, sizeof(info)) == sizeof(info) ? (int)info.ssi_signo : 0;
 }

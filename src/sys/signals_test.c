@@ -22,14 +22,13 @@ static void *stand_by(void *gate)
 
 static void hands_over_each_signal_once(void **state)
 {
+    (void)state;
     struct signals signals;
     struct error error;
-    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-    pthread_t thread;
-
-    (void)state;
     assert_int_equal(signals_open(&signals, &error), ERROR_NONE);
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&gate);
+    pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, stand_by, &gate), 0);
     assert_int_equal(signals_wait(&signals, 0), 0);
     /* To the process: the kernel may choose any thread that does not block it. */
@@ -45,9 +44,8 @@ static void hands_over_each_signal_once(void **state)
 
 static void returns_when_the_time_is_over(void **state)
 {
-    struct signals signals;
-
     (void)state;
+    struct signals signals;
     assert_int_equal(signals_open(&signals, NULL), ERROR_NONE);
     assert_int_equal(signals_wait(&signals, 1), 0);
     signals_close(&signals);
@@ -55,11 +53,10 @@ static void returns_when_the_time_is_over(void **state)
 
 static void a_peer_that_hung_up_does_not_kill(void **state)
 {
-    struct signals signals;
-    int ends[2];
-
     (void)state;
+    struct signals signals;
     assert_int_equal(signals_open(&signals, NULL), ERROR_NONE);
+    int ends[2];
     assert_int_equal(pipe(ends), 0);
     close(ends[0]);
     assert_int_equal(write(ends[1], "x", 1), -1);
@@ -69,13 +66,13 @@ static void a_peer_that_hung_up_does_not_kill(void **state)
 
 static void closing_gives_the_mask_back(void **state)
 {
-    struct signals signals;
-    sigset_t before, after;
-
     (void)state;
+    sigset_t before;
     pthread_sigmask(SIG_BLOCK, NULL, &before);
+    struct signals signals;
     assert_int_equal(signals_open(&signals, NULL), ERROR_NONE);
     signals_close(&signals);
+    sigset_t after;
     pthread_sigmask(SIG_BLOCK, NULL, &after);
     assert_int_equal(sigismember(&before, SIGTERM), sigismember(&after, SIGTERM));
     assert_int_equal(sigismember(&before, SIGINT), sigismember(&after, SIGINT));

@@ -7,10 +7,10 @@
 int thread_start(pthread_t *ret_thread, void *(*run)(void *argument), void *argument,
                  const char *format, ...)
 {
-    char name[THREAD_NAME_SIZE];
     va_list arguments;
 
     va_start(arguments, format);
+    char name[THREAD_NAME_SIZE];
     vsnprintf(name, sizeof(name), format, arguments);
     va_end(arguments);
 

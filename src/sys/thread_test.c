@@ -16,15 +16,15 @@ static void *thread_wait_for_end(void *argument)
 static void assert_thread_name(const char *given, const char *expected)
 {
     pthread_barrier_t barrier;
-    char name[THREAD_NAME_SIZE];
-    pthread_t thread;
-    void *result;
 
     assert_int_equal(pthread_barrier_init(&barrier, NULL, 2), 0);
+    pthread_t thread;
     assert_int_equal(thread_start(&thread, thread_wait_for_end, &barrier, "%s", given), 0);
+    char name[THREAD_NAME_SIZE];
     assert_int_equal(pthread_getname_np(thread, name, sizeof(name)), 0);
     assert_string_equal(name, expected);
     pthread_barrier_wait(&barrier);
+    void *result;
     assert_int_equal(pthread_join(thread, &result), 0);
     assert_ptr_equal(result, &barrier);
     pthread_barrier_destroy(&barrier);

@@ -22,7 +22,6 @@ void client_open_narrow(struct client *client, uint16_t port, int room)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
     struct timeval patience = {.tv_sec = CLIENT_PATIENCE_MS / 1000};
-    int on = 1;
 
     buffer_init(&client->in);
     client->taken = 0;
@@ -32,6 +31,7 @@ void client_open_narrow(struct client *client, uint16_t port, int room)
         setsockopt(client->socket, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
     setsockopt(client->socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     setsockopt(client->socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    int on = 1;
     setsockopt(client->socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int result = connect(client->socket, (struct sockaddr *)&address, sizeof(address));
@@ -95,9 +95,9 @@ struct bytes client_send_some(struct client *client, struct bytes data, int ms)
 bool client_printf(struct client *client, const char *format, ...)
 {
     va_list arguments;
-    char *text;
 
     va_start(arguments, format);
+    char *text;
     int size = vasprintf(&text, format, arguments);
     va_end(arguments);
     assert(size >= 0);
@@ -180,13 +180,12 @@ bool reply_body_contains(const struct reply *reply, const char *text)
 
 bool client_receive(struct client *client, const char *method, struct reply *ret_reply)
 {
-    const char *end;
-
     /* What was taken is not needed any more; keep the buffer from growing. */
     client->in.size -= client->taken;
     if (client->taken > 0)
         memmove(client->in.data, client->in.data + client->taken, client->in.size);
     client->taken = 0;
+    const char *end;
     while (
         !(end = client->in.size ? memmem(client->in.data, client->in.size, "\r\n\r\n", 4) : NULL))
         if (!receive_more(client))

@@ -190,7 +190,6 @@ struct handler *handler_start(const struct http_options *wanted)
                                               on_resumed, handler_on_closed, on_refuse};
     struct http_options options = *wanted;
     struct handler *handler = calloc(1, sizeof(*handler));
-    struct error error;
 
     assert(handler);
     pthread_mutex_init(&handler->lock, NULL);
@@ -205,6 +204,7 @@ struct handler *handler_start(const struct http_options *wanted)
     options.drain_ms = options.drain_ms ? options.drain_ms : 60000;
     options.handler = &calls;
     options.context = handler;
+    struct error error;
     if (http_server_start(&options, &handler->server, &error))
         abort();
     handler->port = http_server_port(handler->server);
@@ -265,9 +265,8 @@ void handler_await_closed(struct handler *handler, size_t count)
 
 static struct http_request *unpark(struct handler *handler)
 {
-    struct list *link;
-
     pthread_mutex_lock(&handler->lock);
+    struct list *link;
     while (!(link = list_pop(&handler->parked)))
         pthread_cond_wait(&handler->changed, &handler->lock);
     pthread_mutex_unlock(&handler->lock);
