@@ -21,11 +21,11 @@ static void fail(const char *what, const char *path)
 static void run_file(const char *path)
 {
     FILE *file = fopen(path, "rb");
-    uint8_t *data = NULL;
-    size_t size = 0;
 
     if (!file)
         fail("cannot open", path);
+    uint8_t *data = NULL;
+    size_t size = 0;
     for (size_t room = 4096, got = 1; got > 0; room *= 2, size += got) {
         data = realloc(data, room);
         if (!data)
@@ -45,13 +45,13 @@ static size_t run_folder(const char *folder)
 {
     struct dirent **names;
     int count = scandir(folder, &names, NULL, alphasort);
-    size_t ran = 0;
-    char path[4096];
 
     if (count < 0)
         fail("cannot list", folder);
+    size_t ran = 0;
     for (int i = 0; i < count; i++) {
         if (names[i]->d_name[0] != '.') {
+            char path[4096];
             snprintf(path, sizeof(path), "%s/%s", folder, names[i]->d_name);
             run_file(path);
             ran++;

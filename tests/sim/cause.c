@@ -109,7 +109,6 @@ static bool could(const struct world *world, const struct op *op, const struct t
 {
     const struct change *change = &op->change;
     struct content *content = ret_content;
-    bool is_right = false;
 
     if (!cause_is_about(op, twin) ||
         (change->if_version && change->if_version != twin->row.version) ||
@@ -117,6 +116,7 @@ static bool could(const struct world *world, const struct op *op, const struct t
         timer_is_final(twin->row.state) != (change->kind == COMMAND_REDRIVE))
         return false;
     *content = twin->row.content;
+    bool is_right = false;
     switch (change->kind) {
     case COMMAND_CANCEL:
         is_right = timer->state == TIMER_CANCELLED && stays(twin, timer);
@@ -295,11 +295,11 @@ bool cause_find(struct world *world, struct twin *twin, const struct timer *time
 {
     struct causes *causes = &world->causes;
     struct credit credit = {.twin = twin, .version = timer->version};
-    struct content content;
 
     LIST_FOR_EACH (&world->clients.in_flight, link) {
         struct op *op = list_item(link, struct op, link);
 
+        struct content content;
         if (!could(world, op, twin, timer, &content))
             continue;
         *ret_content = content;
@@ -330,13 +330,13 @@ bool cause_find(struct world *world, struct twin *twin, const struct timer *time
 static bool claim(struct causes *causes, struct op *op, const struct twin *twin, uint32_t version)
 {
     for (size_t i = 0; i < causes->count; i++) {
-        struct credit *credit = &causes->credits[i], *mine;
+        struct credit *credit = &causes->credits[i];
 
         if (credit->twin != twin || credit->version != version)
             continue;
         if (credit->by == op)
             return true;
-        mine = credit_of(causes, op, NULL);
+        struct credit *mine = credit_of(causes, op, NULL);
         unmark(causes);
         return take(causes, credit, op) && (!mine || mine->by != op || give_away(causes, mine));
     }
@@ -345,10 +345,8 @@ static bool claim(struct causes *causes, struct op *op, const struct twin *twin,
 
 bool cause_claim(struct world *world, struct op *op, const struct twin *twin, uint32_t version)
 {
-    bool is_right;
-
     op->is_answered = false; /* until it is settled, it may give its credits away */
-    is_right = claim(&world->causes, op, twin, version);
+    bool is_right = claim(&world->causes, op, twin, version);
     op->is_answered = true;
     return is_right;
 }
@@ -405,10 +403,9 @@ static bool is_linked(const struct credit *a, const struct credit *b)
 /* Marks those that may still be asked for, and those that may be given for one of them then. */
 static void mark_open(struct causes *causes, bool is_any_of_many)
 {
-    bool is_more = true;
-
     for (size_t i = 0; i < causes->count; i++)
         causes->credits[i].is_marked = is_open(&causes->credits[i], is_any_of_many);
+    bool is_more = true;
     while (is_more) {
         is_more = false;
         for (size_t i = 0; i < causes->count; i++) {

@@ -26,10 +26,9 @@ static void free_ops(struct list *ops)
 
 void clients_deinit(struct world *world)
 {
-    struct list *link;
-
     free_ops(&world->clients.in_flight);
     free_ops(&world->clients.answered);
+    struct list *link;
     while ((link = list_pop(&world->clients.walks))) {
         struct walk *walk = list_item(link, struct walk, link);
 
@@ -147,9 +146,9 @@ struct content clients_draw_content(struct world *world)
 struct op *clients_op(struct world *world, enum command_kind kind, uint16_t partition)
 {
     struct op *op = calloc(1, sizeof(*op));
-    struct engine_stats stats;
 
     assert(op);
+    struct engine_stats stats;
     engine_stats(world->host.partitions[partition].engine, &stats);
     op->partition = partition;
     op->step = world->step;
@@ -181,7 +180,6 @@ void clients_ask(struct world *world, enum command_kind kind, uint16_t partition
                  const struct content *contents, size_t count, uint32_t if_version)
 {
     struct op *op = clients_op(world, kind, partition);
-    struct engine_stats stats;
 
     for (size_t i = 0; i < count; i++) {
         struct twin *twin = op->created[i] = model_ask(world, partition, &contents[i]);
@@ -197,6 +195,7 @@ void clients_ask(struct world *world, enum command_kind kind, uint16_t partition
         op->change = (struct change){kind, 0, op->created[0]->asked, if_version};
         op->command.if_version = if_version;
     }
+    struct engine_stats stats;
     engine_stats(world->host.partitions[partition].engine, &stats);
     op->pending = model_pending_max(&world->model, partition) + redriven_count(world, partition) +
                   stats.in_doubt;
@@ -213,11 +212,11 @@ static void create_some(struct world *world, uint16_t partition, size_t count)
     const struct wall due = draw_due(world);
     const bool is_one_due = world_chance(world, 500);
     const struct sim_plan *plan = &world->plan;
-    struct content contents[CREATE_MANY_MAX];
 
     if (world->model.count + count > plan->timers_max ||
         model_pending_max(&world->model, partition) + count > plan->live_max + 1)
         return;
+    struct content contents[CREATE_MANY_MAX];
     for (size_t i = 0; i < count; i++) {
         contents[i] = clients_draw_content(world);
         contents[i].tenant = contents[0].tenant; /* whose request it is */
@@ -453,11 +452,11 @@ static enum command_kind command_of(struct world *world, enum action action)
 static void act_on(struct world *world, struct twin *twin, enum action action)
 {
     const bool is_strange = world_chance(world, world->plan.stale_permille / 4);
-    uint16_t partition;
 
     if (!twin && !is_strange)
         return;
-    partition = twin ? twin->partition : (uint16_t)world_below(world, world->plan.partition_count);
+    uint16_t partition =
+        twin ? twin->partition : (uint16_t)world_below(world, world->plan.partition_count);
     if (world->host.partitions[partition].is_draining)
         return;
     if (is_strange)
@@ -493,7 +492,6 @@ void clients_act(struct world *world)
     const enum action action =
         (enum action)plan_pick(&world->random, world->plan.action_weights, ACTIONS);
     const uint16_t partition = (uint16_t)world_below(world, world->plan.partition_count);
-    struct twin *twin;
 
     if (!world->host.is_up || (world_chance(world, 200) && clients_go_on(world)))
         return;
@@ -517,7 +515,7 @@ void clients_act(struct world *world)
             requests_act(world, action, partition);
         return;
     }
-    twin = clients_draw_twin(world, action);
+    struct twin *twin = clients_draw_twin(world, action);
     act_on(world, twin, action);
     while (twin && twin->change_count < CHANGES_MAX &&
            world_chance(world, world->plan.hasty_permille / 2))

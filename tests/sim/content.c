@@ -110,10 +110,9 @@ static void write_texts(const struct content *content, struct content_texts *ret
 struct timer *content_timer(const struct content *content)
 {
     struct content_texts texts;
-    struct timer *timer;
 
     write_texts(content, &texts);
-    timer = timer_alloc(&texts.texts);
+    struct timer *timer = timer_alloc(&texts.texts);
     assert(timer);
     timer->due = content->due;
     timer->created = content->created;

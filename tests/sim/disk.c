@@ -72,12 +72,12 @@ static void commit_begin(struct world *world)
 {
     struct disk *disk = &world->disk;
     struct disk_group *group = calloc(1, sizeof(*group));
-    size_t waiting = 0, max;
 
     assert(group);
+    size_t waiting = 0;
     LIST_FOR_EACH (&disk->waiting, link)
         waiting++;
-    max = waiting < 5 && world_chance(world, 300) ? 1 + world_below(world, 3) : waiting;
+    size_t max = waiting < 5 && world_chance(world, 300) ? 1 + world_below(world, 3) : waiting;
     while (group->count < max && !list_is_empty(&disk->waiting)) {
         group->batches = realloc(group->batches, (group->count + 1) * sizeof(*group->batches));
         assert(group->batches);
@@ -98,10 +98,8 @@ static void sync(struct world *world)
 
 static void apply(struct world *world, struct storage_batch *const *batches, size_t count)
 {
-    enum error_code result;
-
     memory_storage_fail_commit(world->disk.storage, 0, ERROR_NONE);
-    result = storage_commit(world->disk.storage, batches, count, NULL);
+    enum error_code result = storage_commit(world->disk.storage, batches, count, NULL);
     assert(result == ERROR_NONE);
     (void)result;
 }
@@ -311,11 +309,11 @@ static void discard_group(struct world *world, struct disk_group *group)
 void disk_crash(struct world *world)
 {
     struct disk *disk = &world->disk;
-    struct list *link;
 
     settle_doubts(world);
     if (disk->group)
         cut_off(world, disk->group);
+    struct list *link;
     while ((link = list_pop(&disk->answers)))
         discard_group(world, list_item(link, struct disk_group, link));
     if (disk->group)

@@ -143,9 +143,9 @@ static void judge_lateness_of(struct world *world, const struct sim_partition *p
     const struct lateness *lateness = &explained->lateness;
     const bool is_this_life = twin->out_epoch == partition->epoch;
     const uint64_t sum_ms = sum_before_ms(lateness);
-    uint64_t late_ms;
 
     judge_stages(world, partition, twin, lateness);
+    uint64_t late_ms;
     if (explained->place == PLACE_QUEUED) {
         late_ms = wall_since(base_of(timer), explained->now);
     } else if (timer->state == TIMER_FIRED && is_this_life && !twin->was_given_back &&

@@ -55,10 +55,10 @@ static bool stick(struct world *world)
     const struct sim_plan *plan = &world->plan;
     const uint64_t by_memory = plan->engine.near_bytes_max / 4 / (1000 + plan->text_bytes_max);
     uint64_t places = plan->engine.inflight_max - 1;
-    bool is_any = false;
 
     if (places > by_memory)
         places = by_memory;
+    bool is_any = false;
     for (uint8_t i = 0; i < plan->origin_count; i++) {
         enum origin_mode mode = ORIGIN_OK;
         const uint64_t by_tenants = (uint64_t)plan->tenant_count * plan->engine.target_inflight_max;
@@ -241,12 +241,12 @@ static void trim_all(struct world *world)
 static void check_pending(struct world *world)
 {
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
-        struct engine_stats stats;
-        struct storage_meta meta = {0};
         uint64_t damaged;
 
         model_live_count(&world->model, p, &damaged);
+        struct engine_stats stats;
         engine_stats(world->host.partitions[p].engine, &stats);
+        struct storage_meta meta = {0};
         storage_load_meta(world->disk.storage, p, &meta, NULL);
         if (stats.pending > damaged || meta.pending > damaged)
             world_fail(world, 0, "pending is counted", "%llu timers, %llu on disk, at the end",

@@ -189,10 +189,10 @@ static void pump(struct world *world, struct sim_partition *partition)
 static void start_partition(struct world *world, struct sim_partition *partition)
 {
     struct storage_meta meta;
-    enum error_code result;
 
     do {
-        result = storage_load_meta(world->disk.storage, partition->index, &meta, NULL);
+        enum error_code result =
+            storage_load_meta(world->disk.storage, partition->index, &meta, NULL);
         assert(result == ERROR_NONE);
         (void)result;
         meta.epoch++;
@@ -285,8 +285,6 @@ static void exhaust(struct world *world, struct sim_partition *partition)
 
 void host_crash(struct world *world)
 {
-    struct delivery *delivery;
-
     world_note(world, "crash", 0, 0, world->host.life, 0);
     world->totals->crashes++;
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
@@ -297,6 +295,7 @@ void host_crash(struct world *world)
     origins_crash(world);
     for (uint16_t p = 0; p < world->plan.partition_count; p++)
         workers_crash(world, p);
+    struct delivery *delivery;
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
         struct sim_partition *partition = partition_of(world, p);
 
@@ -392,13 +391,12 @@ uint64_t host_wake_ms(const struct world *world, uint16_t index)
     const struct sim_partition *partition = &world->host.partitions[index];
     const struct wall now = world_now(world);
     const uint64_t queue_ms = workers_wake_ms(world, index);
-    struct wall at;
 
     if (!partition->engine)
         return UINT64_MAX;
     if (partition->lazy_until_ms > 0)
         return partition->lazy_until_ms;
-    at = engine_wake_at(partition->engine);
+    struct wall at = engine_wake_at(partition->engine);
     if (at.ms == WALL_NEVER.ms)
         return queue_ms;
     at = wall_add(at, partition->jitter_ms);

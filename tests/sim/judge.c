@@ -301,7 +301,6 @@ static void judge_changed(struct world *world, struct op *op)
 {
     const struct command *command = &op->command;
     struct twin *twin = op->twin;
-    struct content patched;
 
     judge_shown(world, op, twin, command->timer);
     if (!cause_claim(world, op, twin, command->timer->version))
@@ -317,7 +316,7 @@ static void judge_changed(struct world *world, struct op *op)
         world_fail(world, twin->number, OVER, "cancelled with success, but it is not over");
     if (command->kind != COMMAND_PATCH)
         return;
-    patched = model_version(twin, command->timer->version)->content;
+    struct content patched = model_version(twin, command->timer->version)->content;
     content_patch(&patched, op->change.fields, &op->change.content);
     if (!content_matches(&patched, command->timer))
         world_fail(world, twin->number, ANSWER, "the patch is not in its answer");

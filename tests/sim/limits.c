@@ -58,11 +58,10 @@ static bool is_hindered(const struct world *world, const struct sim_partition *p
 static void check_pending(struct world *world, const struct sim_partition *partition,
                           const struct engine_stats *stats)
 {
-    uint64_t damaged, live;
-
     if (!engine_is_idle(partition->engine) || clients_in_flight(world, partition->index) > 0)
         return;
-    live = model_live_count(&world->model, partition->index, &damaged);
+    uint64_t damaged;
+    uint64_t live = model_live_count(&world->model, partition->index, &damaged);
     if (stats->pending > live + damaged || stats->pending + damaged < live)
         world_fail(world, 0, "pending is counted", "the engine counts %llu timers, there are %llu",
                    U64(stats->pending), U64(live));
@@ -135,11 +134,11 @@ static void check_timers(struct world *world, uint64_t max_ms)
 
     for (size_t i = 0; i < world->model.count; i++) {
         const struct twin *twin = world->model.twins[i];
-        uint64_t late_ms;
 
         if (!twin_is_live(twin) || twin->was_damaged || twin->is_out || twin->change_count > 0)
             continue;
-        late_ms = twin->has_outcome ? UINT64_MAX : wall_since(model_acts_at(world, twin), now);
+        uint64_t late_ms =
+            twin->has_outcome ? UINT64_MAX : wall_since(model_acts_at(world, twin), now);
         if (late_ms > calm_for_ms(world, twin))
             late_ms = calm_for_ms(world, twin);
         if (late_ms > max_ms)

@@ -141,9 +141,8 @@ const struct version *model_version(const struct twin *twin, uint32_t version)
 
 uint64_t model_live_count(const struct sim_model *model, uint16_t partition, uint64_t *ret_damaged)
 {
-    uint64_t count = 0;
-
     *ret_damaged = 0;
+    uint64_t count = 0;
     for (size_t i = 0; i < model->count; i++) {
         if (model->twins[i]->partition != partition)
             continue;
@@ -378,9 +377,9 @@ static bool was_given_up(struct world *world, struct twin *twin, const struct ti
 static void check_next(struct world *world, struct twin *twin, const struct timer *timer)
 {
     const struct sim_row *row = &twin->row;
-    struct content content;
 
     twin->is_spilled = false;
+    struct content content;
     if (is_postponed(twin, timer)) {
         check_postponed(world, twin, timer);
     } else if (twin->has_outcome) {
@@ -617,7 +616,7 @@ static bool compare_row(struct world *world, uint16_t partition, const struct ti
 
 void model_compare(struct world *world)
 {
-    size_t stored = 0, found = 0;
+    size_t found = 0;
 
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
         const struct storage_scan scan = {
@@ -635,6 +634,7 @@ void model_compare(struct world *world)
             found += compare_row(world, p, page.timers[i]);
         storage_page_free(&page);
     }
+    size_t stored = 0;
     /* A damaged row is either set aside or was read before it was damaged. */
     for (size_t i = 0; i < world->model.count; i++) {
         const struct twin *twin = world->model.twins[i];

@@ -21,11 +21,11 @@ static bool one_in(struct random *random, uint64_t n)
 
 uint32_t plan_pick(struct random *random, const uint32_t *weights, uint32_t count)
 {
-    uint64_t sum = 0, at;
+    uint64_t sum = 0;
 
     for (uint32_t i = 0; i < count; i++)
         sum += weights[i];
-    at = random_below(random, sum);
+    uint64_t at = random_below(random, sum);
     for (uint32_t i = 0; i < count; i++) {
         if (at < weights[i])
             return i;

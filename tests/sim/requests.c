@@ -51,9 +51,9 @@ static bool may_create(const struct world *world, uint16_t partition)
 static void put(struct world *world, uint16_t partition)
 {
     struct content content = clients_draw_content(world);
-    uint32_t if_version = 0;
 
     content.key = draw_key(world);
+    uint32_t if_version = 0;
     if (world_chance(world, 300))
         if_version = 1 + (uint32_t)world_below(world, 4);
     clients_ask(world, COMMAND_PUT, partition, &content, 1, if_version);
@@ -87,12 +87,11 @@ static void repeat(struct world *world)
         const size_t back =
             1 + world_below(world, model->count < REPEATS_MAX ? model->count : REPEATS_MAX);
         const struct twin *twin = model->twins[model->count - back];
-        struct content content;
 
         if ((!twin->asked.key && !twin->asked.request) || !may_create(world, twin->partition) ||
             world->host.partitions[twin->partition].is_draining)
             continue;
-        content = again(world, twin);
+        struct content content = again(world, twin);
         clients_ask(world, content.key && world_chance(world, 100) ? COMMAND_PUT : COMMAND_CREATE,
                     twin->partition, &content, 1, 0);
         return;

@@ -108,7 +108,6 @@ static uint64_t draw_drop(struct world *world)
 struct rhythm rhythm_draw(struct world *world, struct wall created, struct wall *ret_due)
 {
     struct rhythm rhythm = RHYTHM_NONE;
-    uint64_t first;
 
     rhythm.drop_after_ms = draw_drop(world);
     if (!world_chance(world, world->plan.rhythm_permille))
@@ -119,7 +118,7 @@ struct rhythm rhythm_draw(struct world *world, struct wall created, struct wall 
     } else {
         draw_every(world, &rhythm, created);
     }
-    first = next_ms(&rhythm, created.ms - 1);
+    uint64_t first = next_ms(&rhythm, created.ms - 1);
     rhythm.is_each = world_chance(world, 400);
     if (rhythm.is_each || world_chance(world, 700))
         draw_end(world, &rhythm, first);
@@ -133,12 +132,11 @@ struct rhythm rhythm_draw(struct world *world, struct wall created, struct wall 
 
 struct bytes rhythm_text(const struct rhythm *rhythm, char ret_text[RHYTHM_TEXT_SIZE])
 {
-    struct schedule_spec spec = SCHEDULE_SPEC_DEFAULT;
-    struct buffer buffer;
     struct bytes text = {ret_text, 0};
 
     if (!rhythm_recurs(rhythm) && rhythm->drop_after_ms == UINT64_MAX)
         return text;
+    struct schedule_spec spec = SCHEDULE_SPEC_DEFAULT;
     if (rhythm->cron)
         spec.cron = bytes_of(crons[rhythm->cron - 1].text);
     else
@@ -150,6 +148,7 @@ struct bytes rhythm_text(const struct rhythm *rhythm, char ret_text[RHYTHM_TEXT_
     spec.missed = rhythm->is_each ? RECURRENCE_MISSED_EACH : RECURRENCE_MISSED_LAST;
     spec.drop_after_ms = rhythm->drop_after_ms;
     spec.spread_ms = rhythm->spread_ms;
+    struct buffer buffer;
     buffer_init(&buffer);
     schedule_write(&spec, &buffer);
     assert(!buffer_failed(&buffer) && buffer.size <= RHYTHM_TEXT_SIZE);

@@ -47,9 +47,8 @@ struct progress {
 
 static bool parse_number(const char *text, uint64_t *ret_number)
 {
-    char *end;
-
     errno = 0;
+    char *end;
     *ret_number = text ? strtoull(text, &end, 10) : 0;
     return text && *text && !*end && !errno;
 }
@@ -86,14 +85,15 @@ static void run_one(const struct arguments *arguments, struct progress *progress
                     uint64_t steps)
 {
     const struct settings settings = {seed, steps, arguments->without, arguments->is_verbose};
-    uint64_t hash, again;
 
     progress->seed = seed;
     progress->steps = steps;
     alarm(RUN_SECONDS_MAX);
+    uint64_t hash;
     world_run(&settings, &progress->totals, &hash);
     if (!arguments->is_replayed)
         return;
+    uint64_t again;
     world_run(&settings, &progress->totals, &again);
     if (hash == again)
         return;
@@ -116,12 +116,12 @@ static void run_range(const struct arguments *arguments, struct progress *progre
 static void run_file(const struct arguments *arguments, struct progress *progress)
 {
     FILE *file = fopen(arguments->seeds, "r");
-    char line[128];
 
     if (!file) {
         perror(arguments->seeds);
         exit(EXIT_FAILURE);
     }
+    char line[128];
     while (fgets(line, sizeof(line), file)) {
         uint64_t seed, steps;
 
@@ -207,10 +207,8 @@ static bool report(const struct arguments *arguments, const struct progress *pro
 static bool run(const struct arguments *arguments, struct progress *progress, bool is_silent,
                 int *ret_status)
 {
-    pid_t child;
-
     fflush(stdout);
-    child = fork();
+    pid_t child = fork();
     if (child == 0) {
         if (is_silent && !freopen("/dev/null", "w", stdout))
             exit(2);
@@ -234,10 +232,10 @@ struct smaller {
 static bool fails(void *context, uint64_t steps, uint32_t without)
 {
     struct smaller *smaller = context;
-    int status = 0;
 
     smaller->arguments.steps = steps;
     smaller->arguments.without = without;
+    int status = 0;
     return run(&smaller->arguments, smaller->progress, true, &status) && status != 0;
 }
 
@@ -246,9 +244,7 @@ static int shrink_first(const struct arguments *arguments, struct progress *prog
 {
     struct smaller smaller = {*arguments, progress};
     struct arguments *small = &smaller.arguments;
-    uint64_t steps, runs;
     uint32_t without = arguments->without;
-    int status = 0;
 
     if (!fails(&smaller, arguments->steps, without)) {
         printf("sim: no run fails\n");
@@ -257,8 +253,8 @@ static int shrink_first(const struct arguments *arguments, struct progress *prog
     small->seed = progress->seed;
     small->runs = 1;
     small->seeds = NULL;
-    steps = progress->steps;
-    runs = shrink(fails, &smaller, &steps, &without);
+    uint64_t steps = progress->steps;
+    uint64_t runs = shrink(fails, &smaller, &steps, &without);
     printf("sim: after %" PRIu64 " smaller runs what is left is\n\n    ", runs);
     print_command(small->seed, steps, without);
     printf("\n\n");
@@ -266,6 +262,7 @@ static int shrink_first(const struct arguments *arguments, struct progress *prog
     small->without = without;
     small->is_verbose = true;
     progress->totals.runs = 0;
+    int status = 0;
     if (!run(small, progress, false, &status))
         return 2;
     return report(small, progress, status) ? EXIT_SUCCESS : EXIT_FAILURE;
@@ -274,15 +271,13 @@ static int shrink_first(const struct arguments *arguments, struct progress *prog
 int main(int argc, char **argv)
 {
     struct arguments arguments = {.runs = 1000, .steps = 200};
-    struct progress *progress;
-    int status = 0;
 
     if (getrandom(&arguments.seed, 4, 0) != 4 || !parse(argc, argv, &arguments)) {
         fprintf(stderr, "usage: sim [--seed N] [--runs N] [--steps N] [--seconds N] [--verbose] "
                         "[--replay] [--seeds FILE] [--without FEATURE,...] [--shrink]\n");
         return 2;
     }
-    progress =
+    struct progress *progress =
         mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (progress == MAP_FAILED)
         return 2;
@@ -293,6 +288,7 @@ int main(int argc, char **argv)
                arguments.seed, arguments.runs, arguments.steps);
     if (arguments.is_shrunk)
         return shrink_first(&arguments, progress);
+    int status = 0;
     if (!run(&arguments, progress, false, &status))
         return 2;
     return report(&arguments, progress, status) ? EXIT_SUCCESS : EXIT_FAILURE;

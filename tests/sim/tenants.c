@@ -107,14 +107,13 @@ void tenants_judge_foreign(struct world *world, const struct sim_partition *part
 
 void tenants_check(struct world *world)
 {
-    uint64_t damaged = 0;
-
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
         const struct engine *engine = world->host.partitions[p].engine;
 
         if (!engine || !engine_is_idle(engine) || clients_in_flight(world, p) > 0)
             return;
     }
+    uint64_t damaged = 0;
     for (size_t i = 0; i < world->model.count; i++)
         damaged += world->model.twins[i]->was_damaged;
     for (uint8_t tenant = 1; tenant < world->plan.tenant_count; tenant++) {

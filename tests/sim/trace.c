@@ -57,10 +57,11 @@ void trace_add(struct trace *trace, struct trace_event event)
 
 void trace_show(const struct trace *trace, uint32_t timer)
 {
-    size_t first = trace->count, shown = 0;
+    size_t first = trace->count;
 
     if (trace->is_shown)
         return;
+    size_t shown = 0;
     while (timer && first > 0 && shown < SHOWN_OF_TIMER)
         shown += trace->events[--first].timer == timer;
     if (shown)

@@ -49,10 +49,10 @@ void workers_forget(struct world *world)
 
 void workers_start(struct world *world, uint16_t partition)
 {
-    uint8_t secret[QUEUE_SECRET_SIZE] = {0};
     struct crew *crew = crew_of(world, partition);
 
     crew->start_ms = world->time_ms;
+    uint8_t secret[QUEUE_SECRET_SIZE] = {0};
     put_le(secret, random_next(&world->random), 8);
     put_le(secret + 8, random_next(&world->random), 8);
     crew->queue = queue_create(secret, 0, instant_of(world, crew));
@@ -64,10 +64,10 @@ void workers_start(struct world *world, uint16_t partition)
 void workers_end(struct world *world, uint16_t partition)
 {
     struct crew *crew = crew_of(world, partition);
-    struct list *link;
 
     queue_destroy(crew->queue);
     crew->queue = NULL;
+    struct list *link;
     while ((link = list_pop(&crew->asks)))
         free(list_item(link, struct worker_ask, link));
 }
@@ -86,10 +86,9 @@ static void ask(struct world *world, struct sim_partition *partition, bool is_pa
 {
     struct crew *crew = crew_of(world, partition->index);
     uint64_t room = world->plan.pulled_max;
-    size_t asks = 0;
-    struct worker_ask *ask;
 
     room -= crew->held < room ? crew->held : room;
+    size_t asks = 0;
     LIST_FOR_EACH (&crew->asks, link) {
         const uint32_t items = list_item(link, struct worker_ask, link)->request.items_max;
 
@@ -98,7 +97,7 @@ static void ask(struct world *world, struct sim_partition *partition, bool is_pa
     }
     if (room == 0 || asks == ASKS_MAX || partition->is_draining)
         return;
-    ask = calloc(1, sizeof(*ask));
+    struct worker_ask *ask = calloc(1, sizeof(*ask));
     assert(ask);
     ask->request.kind = QUEUE_LEASE;
     ask->request.queue = BYTES("sim");
@@ -384,11 +383,11 @@ static bool renew(struct world *world, uint16_t partition)
 void workers_turn(struct world *world, struct sim_partition *partition)
 {
     struct crew *crew = crew_of(world, partition->index);
-    bool is_more = true;
 
     if (crew->is_turning || !crew->queue || partition->lazy_until_ms > 0)
         return;
     crew->is_turning = true;
+    bool is_more = true;
     for (int round = 0; is_more; round++) {
         if (world->time_ms - crew->start_ms <= CREW_MS_MAX || renew(world, partition->index))
             ask(world, partition, round > 0);
@@ -405,11 +404,10 @@ void workers_turn(struct world *world, struct sim_partition *partition)
 uint64_t workers_wake_ms(const struct world *world, uint16_t partition)
 {
     const struct crew *crew = &world->workers.crews[partition];
-    uint64_t at_ms;
 
     if (!crew->queue)
         return UINT64_MAX;
-    at_ms = queue_wake_at(crew->queue).ns;
+    uint64_t at_ms = queue_wake_at(crew->queue).ns;
     return at_ms == UINT64_MAX ? at_ms : crew->start_ms + at_ms / MS;
 }
 
@@ -422,9 +420,9 @@ void workers_drain(struct world *world, uint16_t partition)
 void workers_crash(struct world *world, uint16_t partition)
 {
     struct crew *crew = crew_of(world, partition);
-    struct delivery *delivery;
 
     queue_return_all(crew->queue);
+    struct delivery *delivery;
     while ((delivery = queue_take_ended(crew->queue))) {
         world->totals->outcomes_lost++;
         host_discard_delivery(world, partition, delivery);

@@ -23,12 +23,11 @@ void world_note(struct world *world, const char *what, uint16_t partition, uint3
 
 void world_fail(struct world *world, uint32_t timer, const char *promise, const char *format, ...)
 {
-    va_list arguments;
-
     trace_show(&world->trace, timer);
     printf("BROKEN: %s: ", promise);
     if (timer)
         printf("timer #%" PRIu32 ": ", timer);
+    va_list arguments;
     va_start(arguments, format);
     vprintf(format, arguments);
     va_end(arguments);
@@ -86,12 +85,11 @@ static void step_clock(struct world *world)
 static void damage(struct world *world)
 {
     struct sim_model *model = &world->model;
-    struct twin *twin;
 
     if (model->count == 0 || world->doubts.count > 0 ||
         !world_chance(world, world->plan.damage_permille))
         return;
-    twin = model->twins[world_below(world, model->count)];
+    struct twin *twin = model->twins[world_below(world, model->count)];
     if (!twin_is_live(twin) || twin->is_damaged ||
         !memory_storage_damage(world->disk.storage, &twin->id))
         return;
@@ -168,9 +166,8 @@ static void serve(struct world *world)
 /* The partition that is to be woken first, and when. */
 static uint16_t next_wake(const struct world *world, uint64_t *ret_ms)
 {
-    uint16_t first = 0;
-
     *ret_ms = UINT64_MAX;
+    uint16_t first = 0;
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
         const uint64_t at_ms = host_wake_ms(world, p);
 
@@ -185,10 +182,10 @@ static uint16_t next_wake(const struct world *world, uint64_t *ret_ms)
 bool world_step(struct world *world, uint64_t until_ms)
 {
     const uint64_t event_ms = events_next_ms(&world->events);
-    uint64_t wake_ms, next_ms;
+    uint64_t wake_ms;
     const uint16_t partition = next_wake(world, &wake_ms);
 
-    next_ms = event_ms < wake_ms ? event_ms : wake_ms;
+    uint64_t next_ms = event_ms < wake_ms ? event_ms : wake_ms;
     if (next_ms == UINT64_MAX || next_ms > until_ms) {
         if (until_ms != UINT64_MAX && until_ms > world->time_ms)
             world->time_ms = until_ms;

@@ -32,8 +32,6 @@ static void set(rd_kafka_conf_t *conf, const char *name, const char *value)
 static rd_kafka_t *open_client(rd_kafka_type_t type, const char *servers)
 {
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    rd_kafka_t *client;
-    char text[256];
 
     set(conf, "bootstrap.servers", servers);
     if (type == RD_KAFKA_CONSUMER) {
@@ -41,7 +39,8 @@ static rd_kafka_t *open_client(rd_kafka_type_t type, const char *servers)
         set(conf, "enable.auto.commit", "false");
         set(conf, "isolation.level", "read_committed");
     }
-    client = rd_kafka_new(type, conf, text, sizeof(text));
+    char text[256];
+    rd_kafka_t *client = rd_kafka_new(type, conf, text, sizeof(text));
     if (!client)
         fail("librdkafka", text);
     return client;
@@ -49,14 +48,13 @@ static rd_kafka_t *open_client(rd_kafka_type_t type, const char *servers)
 
 static void check_created(rd_kafka_event_t *event)
 {
-    const rd_kafka_topic_result_t **topics;
-    size_t count;
-
     if (!event)
         fail("create", "no answer");
     if (rd_kafka_event_error(event))
         fail("create", rd_kafka_event_error_string(event));
-    topics = rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(event), &count);
+    size_t count;
+    const rd_kafka_topic_result_t **topics =
+        rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(event), &count);
     for (size_t i = 0; i < count; i++)
         if (rd_kafka_topic_result_error(topics[i]))
             fail("create", rd_kafka_topic_result_error_string(topics[i]));
@@ -66,12 +64,10 @@ static void create(const char *servers, int count, char *arguments[])
 {
     rd_kafka_t *client = open_client(RD_KAFKA_PRODUCER, servers);
     rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
-    rd_kafka_NewTopic_t *topic;
-    rd_kafka_event_t *event;
     char text[256];
 
-    topic = rd_kafka_NewTopic_new(arguments[0], (int)strtol(arguments[1], NULL, 10), 1, text,
-                                  sizeof(text));
+    rd_kafka_NewTopic_t *topic = rd_kafka_NewTopic_new(
+        arguments[0], (int)strtol(arguments[1], NULL, 10), 1, text, sizeof(text));
     if (!topic)
         fail("create", text);
     for (int i = 2; i < count; i++) {
@@ -83,7 +79,7 @@ static void create(const char *servers, int count, char *arguments[])
         rd_kafka_NewTopic_set_config(topic, arguments[i], equals + 1);
     }
     rd_kafka_CreateTopics(client, &topic, 1, NULL, queue);
-    event = rd_kafka_queue_poll(queue, WAIT_MS);
+    rd_kafka_event_t *event = rd_kafka_queue_poll(queue, WAIT_MS);
     check_created(event);
     rd_kafka_event_destroy(event);
     rd_kafka_NewTopic_destroy(topic);
@@ -105,17 +101,17 @@ static void print_hex(const void *data, size_t size)
 
 static void print_message(const rd_kafka_message_t *message)
 {
-    rd_kafka_headers_t *headers;
     rd_kafka_timestamp_type_t type;
-    const char *name;
-    const void *value;
-    size_t size;
 
     printf("%lld %d ", (long long)rd_kafka_message_timestamp(message, &type),
            (int)message->partition);
     print_hex(message->key, message->key_len);
     printf(" ");
     print_hex(message->payload, message->len);
+    rd_kafka_headers_t *headers;
+    const char *name;
+    const void *value;
+    size_t size;
     if (rd_kafka_message_headers(message, &headers) == RD_KAFKA_RESP_ERR_NO_ERROR)
         for (size_t i = 0; !rd_kafka_header_get_all(headers, i, &name, &value, &size); i++) {
             printf(" %s=", name);
@@ -142,10 +138,10 @@ static void read_all(const char *servers, const char *topic)
     rd_kafka_topic_t *handle = rd_kafka_topic_new(client, topic, NULL);
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(8);
     const struct rd_kafka_metadata *metadata;
-    int64_t left = 0;
 
     if (rd_kafka_metadata(client, 0, handle, &metadata, WAIT_MS) || metadata->topic_cnt != 1)
         fail("read", "no such topic");
+    int64_t left = 0;
     for (int i = 0; i < metadata->topics[0].partition_cnt; i++)
         left += size_of(client, topic, metadata->topics[0].partitions[i].id, list);
     rd_kafka_assign(client, list);

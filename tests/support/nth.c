@@ -132,8 +132,6 @@ static int become(void *argument)
 static bool can_fail(const struct seccomp_notif *call)
 {
     const struct seccomp_data *data = &call->data;
-    char path[64];
-    struct stat info;
 
     if (data->nr == SYS_epoll_ctl)
         return data->args[1] == EPOLL_CTL_ADD;
@@ -141,7 +139,9 @@ static bool can_fail(const struct seccomp_notif *call)
         return true;
     if (data->args[0] <= STDERR_FILENO)
         return false; /* otherwise its report of a failure could get lost */
+    char path[64];
     snprintf(path, sizeof(path), "/proc/%u/fd/%u", call->pid, (unsigned)data->args[0]);
+    struct stat info;
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
@@ -150,12 +150,12 @@ static void judge(int listener, const char *name, int error, unsigned long *coun
                   unsigned long first, unsigned long last)
 {
     struct seccomp_notif call = {0};
-    struct seccomp_notif_resp answer = {0};
 
     if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0)
         return; /* a signal was quicker */
     bool counts = can_fail(&call);
     *count += counts;
+    struct seccomp_notif_resp answer = {0};
     answer.id = call.id;
     if (counts && *count >= first && *count <= last) {
         answer.error = -error;
@@ -176,12 +176,12 @@ static int watch(const struct child *child, pid_t pid, int signals, char *argv[]
     for (;;) {
         struct pollfd fds[] = {{.fd = child->listener, .events = POLLIN},
                                {.fd = signals, .events = POLLIN}};
-        struct signalfd_siginfo info;
 
         if (poll(fds, 2, -1) < 0 && errno != EINTR)
             break;
         if (fds[0].revents & POLLIN)
             judge(child->listener, argv[1], error, &count, first, first + times - 1);
+        struct signalfd_siginfo info;
         if (!(fds[1].revents & POLLIN) || read(signals, &info, sizeof(info)) != sizeof(info))
             continue;
         if (info.ssi_signo != SIGCHLD)
@@ -197,24 +197,24 @@ int main(int argc, char *argv[])
 {
     static char stack[STACK_SIZE] __attribute__((aligned(16)));
     struct child child = {.listener = -1};
-    sigset_t mine;
-    int program = argc > 4 && strcmp(argv[4], "--") == 0 ? 5 : 6, error, signals;
-    pid_t pid;
+    int program = argc > 4 && strcmp(argv[4], "--") == 0 ? 5 : 6;
 
     if (argc <= program || strcmp(argv[program - 1], "--") != 0) {
         fprintf(stderr, "usage: nth CALL ERROR N [COUNT] -- PROGRAM ARGUMENTS...\n");
         return EXIT_USAGE;
     }
     child.call = number_of(calls, sizeof(calls) / sizeof(*calls), argv[1]);
-    error = number_of(errors, sizeof(errors) / sizeof(*errors), argv[2]);
+    int error = number_of(errors, sizeof(errors) / sizeof(*errors), argv[2]);
     child.arguments = argv + program;
+    sigset_t mine;
     sigemptyset(&mine);
     for (const int *number = (const int[]){SIGCHLD, SIGTERM, SIGINT, SIGHUP, 0}; *number; number++)
         sigaddset(&mine, *number);
     sigprocmask(SIG_BLOCK, &mine, NULL);
-    signals = signalfd(-1, &mine, SFD_CLOEXEC);
+    int signals = signalfd(-1, &mine, SFD_CLOEXEC);
     /* The child shares memory and files with us, and we stand still, until it runs the program. */
-    pid = clone(become, stack + STACK_SIZE, CLONE_VM | CLONE_FILES | CLONE_VFORK | SIGCHLD, &child);
+    pid_t pid =
+        clone(become, stack + STACK_SIZE, CLONE_VM | CLONE_FILES | CLONE_VFORK | SIGCHLD, &child);
     if (signals < 0 || pid < 0 || child.error) {
         fprintf(stderr, "nth: %s\n", strerror(child.error ? child.error : errno));
         return child.listener < 0 ? EXIT_UNSUPPORTED : 127;

@@ -123,9 +123,8 @@ static void read_all(amqp_connection_state_t connection, const char *queue)
     amqp_basic_consume(connection, CHANNEL, name, amqp_empty_bytes, 0, 1, 0, amqp_empty_table);
     check(connection, "no consumer");
     for (; left > 0; left--) {
-        amqp_envelope_t envelope;
-
         amqp_maybe_release_buffers(connection);
+        amqp_envelope_t envelope;
         if (amqp_consume_message(connection, &envelope, &patience, 0).reply_type !=
             AMQP_RESPONSE_NORMAL)
             fail("nothing comes");
@@ -136,11 +135,9 @@ static void read_all(amqp_connection_state_t connection, const char *queue)
 
 int main(int argc, char *argv[])
 {
-    amqp_connection_state_t connection;
-
     if (argc < 4)
         fail("PORT queue|exchange|delete|read NAME ...");
-    connection = open_connection((int)strtol(argv[1], NULL, 10));
+    amqp_connection_state_t connection = open_connection((int)strtol(argv[1], NULL, 10));
     if (strcmp(argv[2], "queue") == 0) {
         make_queue(connection, argv[3], argc > 4 ? argv[4] : NULL);
     } else if (strcmp(argv[2], "exchange") == 0 && argc == 6) {

@@ -180,20 +180,18 @@ static void parse_header(const char *line, struct receiver_request *request)
 static size_t parse_request(const char *data, size_t size, struct receiver_request *ret_request)
 {
     const char *end = size ? memmem(data, size, "\r\n\r\n", 4) : NULL;
-    const char *line, *path, *path_end;
-    size_t head_size;
 
     if (!end)
         return 0;
     *ret_request = (struct receiver_request){.id = "-"};
-    head_size = (size_t)(end - data) + 4;
-    path = memchr(data, ' ', head_size);
+    size_t head_size = (size_t)(end - data) + 4;
+    const char *path = memchr(data, ' ', head_size);
     if (path) {
         path++;
-        path_end = path + strcspn(path, " ?\r\n");
+        const char *path_end = path + strcspn(path, " ?\r\n");
         snprintf(ret_request->path, PATH_SIZE, "%.*s", (int)(path_end - path), path);
     }
-    for (line = strchr(data, '\n'); line && line < end; line = strchr(line + 1, '\n'))
+    for (const char *line = strchr(data, '\n'); line && line < end; line = strchr(line + 1, '\n'))
         parse_header(line + 1, ret_request);
     if (size - head_size < ret_request->body_size)
         return 0;
@@ -241,15 +239,15 @@ static bool path_number(const char *path, const char *prefix, uint64_t *ret_numb
 static void answer(struct receiver_connection *connection, uint64_t status, const char *header)
 {
     static const char plain[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-    char head[256];
-    int size;
 
     if (status == 200 && !*header) { /* the common case costs one copy */
         text_append(&connection->out, plain, sizeof(plain) - 1);
         return;
     }
-    size = snprintf(head, sizeof(head),
-                    "HTTP/1.1 %" PRIu64 " Status\r\nContent-Length: 0\r\n%s\r\n", status, header);
+    char head[256];
+    int size =
+        snprintf(head, sizeof(head), "HTTP/1.1 %" PRIu64 " Status\r\nContent-Length: 0\r\n%s\r\n",
+                 status, header);
     text_append(&connection->out, head, (size_t)size);
 }
 
@@ -279,7 +277,6 @@ static void handle(struct receiver_server *server, struct receiver_connection *c
     static const char endless[] = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n";
     static const char half[] = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf a body";
     const char *path = request->path;
-    char header[64];
     uint64_t number;
 
     if (path_number(path, "/slow/", &number)) {
@@ -288,6 +285,7 @@ static void handle(struct receiver_server *server, struct receiver_connection *c
     } else if (path_number(path, "/status/", &number)) {
         answer(connection, number, "");
     } else if (path_number(path, "/retry-after/", &number)) {
+        char header[64];
         snprintf(header, sizeof(header), "Retry-After: %" PRIu64 "\r\n", number);
         answer(connection, 503, header);
     } else if (path_number(path, "/flaky/", &number)) {
@@ -337,11 +335,9 @@ static void hang_up(struct receiver_server *server, struct receiver_connection *
 static bool flush(struct receiver_server *server, struct receiver_connection *connection)
 {
     struct text *out = &connection->out;
-    ssize_t sent;
-    bool wants_out;
 
     while (out->size > 0) {
-        sent = send(connection->fd, out->data, out->size, MSG_NOSIGNAL);
+        ssize_t sent = send(connection->fd, out->data, out->size, MSG_NOSIGNAL);
         if (sent < 0 && errno == EAGAIN)
             break;
         if (sent < 0)
@@ -349,7 +345,7 @@ static bool flush(struct receiver_server *server, struct receiver_connection *co
         out->size -= (size_t)sent;
         memmove(out->data, out->data + sent, out->size);
     }
-    wants_out = out->size > 0;
+    bool wants_out = out->size > 0;
     if (wants_out != connection->wants_out) {
         connection->wants_out = wants_out;
         watch(server, EPOLL_CTL_MOD, connection->fd, wants_out ? EPOLLIN | EPOLLOUT : EPOLLIN);
@@ -362,12 +358,11 @@ static void proceed(struct receiver_server *server, struct receiver_connection *
 {
     struct text *in = &connection->in;
     uint64_t arrived_us = clock_us(CLOCK_REALTIME);
-    struct receiver_request request;
-    size_t taken;
 
     while (!connection->answer_at && !connection->hangs_up) {
-        taken = parse_request(in->data + connection->in_start, in->size - connection->in_start,
-                              &request);
+        struct receiver_request request;
+        size_t taken = parse_request(in->data + connection->in_start,
+                                     in->size - connection->in_start, &request);
         if (taken == 0)
             break;
         connection->in_start += taken;
@@ -386,10 +381,9 @@ static void proceed(struct receiver_server *server, struct receiver_connection *
 static void receive(struct receiver_server *server, struct receiver_connection *connection)
 {
     struct text *in = &connection->in;
-    ssize_t size;
 
     text_reserve(in, READ_BYTES);
-    size = recv(connection->fd, in->data + in->size, in->capacity - in->size - 1, 0);
+    ssize_t size = recv(connection->fd, in->data + in->size, in->capacity - in->size - 1, 0);
     if (size > 0) {
         in->size += (size_t)size;
         in->data[in->size] = '\0'; /* the parser may run to the end of the text, never past it */
@@ -401,7 +395,6 @@ static void receive(struct receiver_server *server, struct receiver_connection *
 
 static void accept_all(struct receiver_server *server)
 {
-    struct receiver_connection *connection;
     int fd;
 
     while ((fd = accept4(server->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
@@ -415,7 +408,7 @@ static void accept_all(struct receiver_server *server)
                    (size_t)(size - server->connections_size) * sizeof(*server->connections));
             server->connections_size = size;
         }
-        connection = calloc(1, sizeof(*connection));
+        struct receiver_connection *connection = calloc(1, sizeof(*connection));
         require(connection, "memory");
         connection->fd = fd;
         server->connections[fd] = connection;
@@ -463,9 +456,6 @@ static void answer_slow(struct receiver_server *server)
 
 static void serve(struct receiver_server *server)
 {
-    struct epoll_event events[EVENTS_MAX];
-    int count, fd;
-
     for (;;) {
         uint64_t wait_ms = server->log_text.size > 0 ? IDLE_MS : NEVER;
 
@@ -474,13 +464,14 @@ static void serve(struct receiver_server *server)
 
             wait_ms = left < wait_ms ? left : wait_ms;
         }
-        count =
+        struct epoll_event events[EVENTS_MAX];
+        int count =
             epoll_wait(server->epoll_fd, events, EVENTS_MAX, wait_ms == NEVER ? -1 : (int)wait_ms);
         require(count >= 0 || errno == EINTR, "epoll");
         if (count == 0)
             log_flush(server);
         for (int i = 0; i < count; i++) {
-            fd = events[i].data.fd;
+            int fd = events[i].data.fd;
             if (fd == server->signal_fd)
                 return;
             if (fd == server->listen_fd)
@@ -500,12 +491,11 @@ static void start(struct receiver_server *server, uint16_t port)
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);
     struct rlimit limit;
-    sigset_t signals;
-    int yes = 1;
 
     getrlimit(RLIMIT_NOFILE, &limit); /* as many connections as the system allows */
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
+    sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
@@ -514,6 +504,7 @@ static void start(struct receiver_server *server, uint16_t port)
     server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     server->listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     require(server->signal_fd >= 0 && server->epoll_fd >= 0 && server->listen_fd >= 0, "start");
+    int yes = 1;
     setsockopt(server->listen_fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
     setsockopt(server->listen_fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)); /* inherited */
     require(bind(server->listen_fd, (struct sockaddr *)&address, size) == 0, "bind");

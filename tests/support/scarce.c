@@ -37,11 +37,11 @@ void __wrap_free(void *block);
 
 static bool is_refused(void)
 {
-    uint64_t number, n = atomic_load(&memory.n);
+    uint64_t n = atomic_load(&memory.n);
 
     if (!atomic_load(&memory.is_on))
         return false;
-    number = atomic_fetch_add(&memory.count, 1) + 1;
+    uint64_t number = atomic_fetch_add(&memory.count, 1) + 1;
     if (number != n && !(number > n && atomic_load(&memory.from_then_on)))
         return false;
     if (atomic_load(&memory.is_told) && number == n)
@@ -70,11 +70,9 @@ void *__wrap_calloc(size_t count, size_t size)
 
 void *__wrap_realloc(void *block, size_t size)
 {
-    void *moved;
-
     if (is_refused())
         return NULL; /* and the old one stays */
-    moved = __real_realloc(block, size);
+    void *moved = __real_realloc(block, size);
     return block ? moved : counted(moved);
 }
 

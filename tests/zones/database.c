@@ -38,21 +38,18 @@ static bool is_copy(const struct buffer *files, size_t index)
 
 void database_open(struct database *database, struct random *random)
 {
-    struct buffer *files;
-    struct error error;
-
     *database = (struct database){0};
+    struct error error;
     REQUIRE(zones_create(ZONES_FOLDER, &database->zones, &error) == ERROR_NONE, "%s", error.text);
     nftw(ZONES_FOLDER, visit, 16, FTW_PHYS); /* else a file is visited once, for all its links */
     /* So that a seed is the same run whatever the order on the disk. */
     qsort(found, found_count, sizeof(found[0]), by_name);
-    files = calloc(found_count, sizeof(*files));
+    struct buffer *files = calloc(found_count, sizeof(*files));
     database->names = calloc(found_count, sizeof(*database->names));
     REQUIRE(files && database->names, "memory");
     for (size_t i = 0; i < found_count; i++) {
-        char path[256];
-
         buffer_init(&files[i]);
+        char path[256];
         snprintf(path, sizeof(path), "%s/%s", ZONES_FOLDER, found[i]);
         REQUIRE(files_read(path, ZONE_FILE_SIZE_MAX, &files[i], &error) == ERROR_NONE, "%s",
                 error.text);

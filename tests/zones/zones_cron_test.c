@@ -90,10 +90,9 @@ static void read_expressions(struct random *random)
 static bool meets_again(struct cron_walk *walk, int64_t reading)
 {
     uint64_t index = (uint64_t)(reading - walk->reading_base);
-    bool was;
 
     REQUIRE(index < walk->reading_count, "a walk too long");
-    was = walk->met[index / 8] >> index % 8 & 1;
+    bool was = walk->met[index / 8] >> index % 8 & 1;
     walk->met[index / 8] |= (uint8_t)(1u << index % 8);
     return was;
 }
@@ -120,11 +119,11 @@ static void walk_along(struct cron_walk *walk, int64_t first, int64_t end, int s
     walk->count = 0;
     add_step(walk, at, reading, reading);
     for (;;) {
-        int64_t near = at + stride - floor_modulo(reading, stride), shown;
+        int64_t near = at + stride - floor_modulo(reading, stride);
 
         if (near >= end)
             break;
-        shown = near + database_offset(near);
+        int64_t shown = near + database_offset(near);
         if (shown - reading == near - at) {
             at = near;
             reading = shown;
@@ -204,7 +203,6 @@ static void compare(const char *name, const struct zone *zone, const struct expr
         int64_t before = i ? planned[i - 1] : walk->first - 1;
         struct wall next =
             cron_next(&expression->cron, zone, dst, (struct wall){(uint64_t)before * 1000 + 999});
-        struct wall last;
 
         if (i == count) {
             REQUIRE(next.ms >= (uint64_t)walk->end * 1000, "%s, '%s' %s: %llu is not planned", name,
@@ -216,7 +214,7 @@ static void compare(const char *name, const struct zone *zone, const struct expr
                 (long long)planned[i]);
         REQUIRE(cron_last(&expression->cron, zone, dst, next).ms == next.ms, "%s, '%s' %s: %lld",
                 name, expression->text, cron_dst_text(dst), (long long)planned[i]);
-        last = cron_last(&expression->cron, zone, dst, (struct wall){next.ms - 1});
+        struct wall last = cron_last(&expression->cron, zone, dst, (struct wall){next.ms - 1});
         REQUIRE(i ? last.ms == (uint64_t)planned[i - 1] * 1000
                   : last.ms == WALL_NEVER.ms || last.ms < (uint64_t)walk->first * 1000,
                 "%s, '%s' %s: before %lld", name, expression->text, cron_dst_text(dst),
@@ -265,7 +263,7 @@ static void check_expressions(const char *name, const struct zone *zone,
 static void check_change(const char *name, const struct zone *zone, int64_t at, int64_t jump,
                          struct cron_walk *walk)
 {
-    int64_t from = at - jump - SECONDS_AROUND, middle;
+    int64_t from = at - jump - SECONDS_AROUND;
 
     begin(walk, at - jump - SECONDS_PER_DAY, 6);
     walk_along(walk, at - jump - SECONDS_PER_DAY, at + jump + SECONDS_PER_DAY, 60);
@@ -273,7 +271,7 @@ static void check_change(const char *name, const struct zone *zone, int64_t at, 
 
     begin(walk, from, 4);
     for (int side = -1; side <= 1; side++) {
-        middle = at + side * jump;
+        int64_t middle = at + side * jump;
         walk_along(walk, from > middle - SECONDS_AROUND ? from : middle - SECONDS_AROUND,
                    middle + SECONDS_AROUND, 1);
         check_expressions(name, zone, walk, 1);
@@ -291,19 +289,17 @@ static void check_zone(const char *name, const struct zone *zone, struct random 
                        struct cron_walk *walk)
 {
     int year = 1971 + (int)random_below(random, 130);
-    int64_t start;
 
     for (size_t i = 0; i < sizeof(years) / sizeof(years[0]); i++) {
         int64_t last = year_start(years[i].last + 1) - 4 * SECONDS_PER_DAY;
         int64_t at = year_start(years[i].first) + 4 * SECONDS_PER_DAY;
-        struct zone_stretch stretch;
 
         while ((at = zone_stretch_at(zone, at).end) < last) {
-            stretch = zone_stretch_at(zone, at);
+            struct zone_stretch stretch = zone_stretch_at(zone, at);
             check_change(name, zone, at, labs(stretch.offset_s - stretch.offset_before_s), walk);
         }
     }
-    start = year_start(year); /* not where something could be shown again */
+    int64_t start = year_start(year); /* not where something could be shown again */
     while (zone_stretch_at(zone, start).start > start - 2 * SECONDS_PER_DAY)
         start += SECONDS_PER_DAY;
     begin(walk, start, 367);
@@ -314,16 +310,15 @@ static void check_zone(const char *name, const struct zone *zone, struct random 
 int main(void)
 {
     struct random random = database_random();
-    struct database database;
-    struct cron_walk walk;
-    size_t rounds;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
+    struct database database;
     database_open(&database, &random);
+    struct cron_walk walk;
     walk.steps = calloc(STEP_COUNT_MAX, sizeof(*walk.steps));
     walk.met = malloc(READING_COUNT_MAX / 8);
     REQUIRE(walk.steps && walk.met, "memory");
-    rounds = database_rounds(4, database.count);
+    size_t rounds = database_rounds(4, database.count);
     expressions = calloc(EXPRESSION_COUNT_MAX, sizeof(*expressions));
     REQUIRE(expressions, "memory");
     for (size_t i = 0; i < rounds; i++) {

@@ -32,7 +32,6 @@ static int32_t check_moment(const char *name, const struct zone *zone, int64_t a
 static void check_change(const char *name, const struct zone *zone, int64_t low, int64_t high)
 {
     int32_t before = database_offset(low);
-    struct zone_stretch stretch;
 
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
@@ -42,7 +41,7 @@ static void check_change(const char *name, const struct zone *zone, int64_t low,
         else
             high = middle;
     }
-    stretch = zone_stretch_at(zone, high);
+    struct zone_stretch stretch = zone_stretch_at(zone, high);
     REQUIRE(stretch.start == high && stretch.offset_before_s == before, "%s at %lld", name,
             (long long)high);
     REQUIRE(zone_stretch_at(zone, low).end == high, "%s at %lld", name, (long long)low);
@@ -69,10 +68,9 @@ int main(void)
 {
     struct random random = database_random();
     struct database database;
-    size_t rounds;
 
     database_open(&database, &random);
-    rounds = database_rounds(8, database.count);
+    size_t rounds = database_rounds(8, database.count);
     for (size_t i = 0; i < rounds; i++)
         check_zone(database.names[i], database_enter(&database, i));
     printf("%zu of %zu zones: %llu moments and %llu changes, all as the C library has them\n",

@@ -16,11 +16,10 @@ static void map(void)
 {
     const char *path = getenv("FAULTS_CONTROL");
     long fd = path ? syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0) : -1;
-    long at;
 
     if (fd < 0)
         return;
-    at = syscall(SYS_mmap, NULL, CONTROL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    long at = syscall(SYS_mmap, NULL, CONTROL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     syscall(SYS_close, fd);
     if (at != -1)
         mapped = (struct control *)at; /* NOLINT: the call gives a number */

@@ -73,12 +73,12 @@ __attribute__((constructor)) static void begin(void)
 {
     const char *path = getenv("FAULTS_JOURNAL");
     struct powerloss_entry entry = {.kind = ENTRY_START};
-    int fd;
 
     folder = getenv("FAULTS_FOLDER");
     if (!path || !folder)
         return;
-    fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int fd =
+        (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     journal = fd < 0 ? -1 : (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, JOURNAL_FD);
     if (journal < 0)
         journal = fd; /* the limit of descriptors is low: any will do */
@@ -93,11 +93,9 @@ __attribute__((constructor)) static void begin(void)
 
 bool powerloss_has_path(const char *path)
 {
-    size_t size;
-
     if (journal < 0 || !path)
         return false;
-    size = strlen(folder);
+    size_t size = strlen(folder);
     return strncmp(path, folder, size) == 0 && (path[size] == '/' || path[size] == '\0');
 }
 
@@ -152,16 +150,13 @@ static bool take_one(_Atomic uint64_t *count)
 
 static int open_below(const char *path, int flags, mode_t mode)
 {
-    bool was_there;
-    int fd;
-
     if (flags & (O_DIRECT | O_SYNC | O_DSYNC))
         powerloss_refuse("open with O_DIRECT, O_SYNC or O_DSYNC", path);
     pthread_mutex_lock(&lock);
-    was_there = syscall(SYS_faccessat, AT_FDCWD, path, F_OK) == 0;
+    bool was_there = syscall(SYS_faccessat, AT_FDCWD, path, F_OK) == 0;
     if ((flags & O_TRUNC) || ((flags & O_CREAT) && !was_there))
         step();
-    fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
     if (fd >= FDS_MAX)
         powerloss_refuse("open of so many files", path);
     if (fd >= 0) {
@@ -214,15 +209,13 @@ static void forget(int fd)
 
 int close(int fd)
 {
-    int result;
-
     if (fd == journal && journal >= 0)
         return 0;
     if (!powerloss_has_fd(fd))
         return (int)syscall(SYS_close, fd);
     pthread_mutex_lock(&lock);
     forget(fd);
-    result = (int)syscall(SYS_close, fd);
+    int result = (int)syscall(SYS_close, fd);
     pthread_mutex_unlock(&lock);
     return result;
 }
@@ -231,13 +224,12 @@ int close(int fd)
 int fclose(FILE *file)
 {
     static int (*real)(FILE *);
-    int result;
 
     pthread_mutex_lock(&lock);
     if (!real)
         *(void **)&real = dlsym(RTLD_NEXT, "fclose");
     forget(fileno(file));
-    result = real(file);
+    int result = real(file);
     pthread_mutex_unlock(&lock);
     return result;
 }
@@ -290,18 +282,15 @@ static uint64_t size_of(int fd)
 
 ssize_t write(int fd, const void *data, size_t size)
 {
-    ssize_t done;
-    off_t at;
-
     if (!powerloss_has_fd(fd))
         return syscall(SYS_write, fd, data, size);
     pthread_mutex_lock(&lock);
     step();
-    done = admit(size);
+    ssize_t done = admit(size);
     if (done >= 0) {
         bool appends = (syscall(SYS_fcntl, fd, F_GETFL) & O_APPEND) != 0;
 
-        at = appends ? (off_t)size_of(fd) : lseek(fd, 0, SEEK_CUR);
+        off_t at = appends ? (off_t)size_of(fd) : lseek(fd, 0, SEEK_CUR);
         done = syscall(SYS_write, fd, data, (size_t)done);
         if (done > 0)
             note(ENTRY_WRITE, fd, (uint64_t)at, data, (size_t)done);
@@ -312,13 +301,11 @@ ssize_t write(int fd, const void *data, size_t size)
 
 ssize_t pwrite(int fd, const void *data, size_t size, off_t at)
 {
-    ssize_t done;
-
     if (!powerloss_has_fd(fd))
         return syscall(SYS_pwrite64, fd, data, size, at);
     pthread_mutex_lock(&lock);
     step();
-    done = admit(size);
+    ssize_t done = admit(size);
     if (done >= 0)
         done = syscall(SYS_pwrite64, fd, data, (size_t)done, at);
     if (done > 0)
@@ -334,15 +321,12 @@ ssize_t pwrite64(int fd, const void *data, size_t size, off_t at)
 
 int ftruncate(int fd, off_t size)
 {
-    uint64_t was;
-    int result;
-
     if (!powerloss_has_fd(fd))
         return (int)syscall(SYS_ftruncate, fd, size);
     pthread_mutex_lock(&lock);
     step();
-    was = size_of(fd);
-    result = (int)syscall(SYS_ftruncate, fd, size);
+    uint64_t was = size_of(fd);
+    int result = (int)syscall(SYS_ftruncate, fd, size);
     if (result == 0) {
         note(ENTRY_TRUNCATE, fd, (uint64_t)size, NULL, 0);
         if (was > (uint64_t)size)
@@ -376,11 +360,10 @@ int fallocate64(int fd, int mode, off_t at, off_t size)
 static int sync_below(int fd)
 {
     struct control *control = control_get();
-    bool fails;
 
     pthread_mutex_lock(&lock);
     step();
-    fails = take_one(&control->syncs_to_fail);
+    bool fails = take_one(&control->syncs_to_fail);
     note(fails ? ENTRY_SYNC_FAILED : ENTRY_SYNC, fd, 0, NULL, 0);
     pthread_mutex_unlock(&lock);
     if (!fails)
@@ -409,17 +392,15 @@ int sync_file_range(int fd, off64_t at, off64_t size, unsigned flags)
 
 int rename(const char *old, const char *new)
 {
-    char both[2 * PATH_MAX];
-    int result, size;
-
     if (powerloss_has_path(old) != powerloss_has_path(new))
         powerloss_refuse("rename across its border", old);
     if (!powerloss_has_path(old))
         return (int)syscall(SYS_rename, old, new);
     pthread_mutex_lock(&lock);
     step();
-    result = (int)syscall(SYS_rename, old, new);
-    size = snprintf(both, sizeof(both), "%s%c%s", old, 0, new);
+    int result = (int)syscall(SYS_rename, old, new);
+    char both[2 * PATH_MAX];
+    int size = snprintf(both, sizeof(both), "%s%c%s", old, 0, new);
     if (result == 0)
         note(ENTRY_RENAME, 0, 0, both, (size_t)size);
     pthread_mutex_unlock(&lock);
@@ -428,16 +409,14 @@ int rename(const char *old, const char *new)
 
 int unlink(const char *path)
 {
-    struct stat info = {0};
-    int result;
-
     if (!powerloss_has_path(path))
         return (int)syscall(SYS_unlink, path);
     pthread_mutex_lock(&lock);
     step();
+    struct stat info = {0};
     if (stat(path, &info) != 0)
         info.st_size = 0;
-    result = (int)syscall(SYS_unlink, path);
+    int result = (int)syscall(SYS_unlink, path);
     if (result == 0) {
         note_path(ENTRY_UNLINK, path);
         give_back((uint64_t)info.st_size);
@@ -448,13 +427,11 @@ int unlink(const char *path)
 
 int mkdir(const char *path, mode_t mode)
 {
-    int result;
-
     if (!powerloss_has_path(path))
         return (int)syscall(SYS_mkdir, path, mode);
     pthread_mutex_lock(&lock);
     step();
-    result = (int)syscall(SYS_mkdir, path, mode);
+    int result = (int)syscall(SYS_mkdir, path, mode);
     if (result == 0)
         note_path(ENTRY_MKDIR, path);
     pthread_mutex_unlock(&lock);
@@ -463,13 +440,11 @@ int mkdir(const char *path, mode_t mode)
 
 int rmdir(const char *path)
 {
-    int result;
-
     if (!powerloss_has_path(path))
         return (int)syscall(SYS_rmdir, path);
     pthread_mutex_lock(&lock);
     step();
-    result = (int)syscall(SYS_rmdir, path);
+    int result = (int)syscall(SYS_rmdir, path);
     if (result == 0)
         note_path(ENTRY_RMDIR, path);
     pthread_mutex_unlock(&lock);
@@ -482,13 +457,12 @@ int statvfs(const char *restrict path, struct statvfs *restrict ret_info)
 {
     static int (*real)(const char *, struct statvfs *);
     uint64_t space = atomic_load(&control_get()->space_bytes);
-    int result;
 
     pthread_mutex_lock(&lock);
     if (!real)
         *(void **)&real = dlsym(RTLD_NEXT, "statvfs");
     pthread_mutex_unlock(&lock);
-    result = real(path, ret_info);
+    int result = real(path, ret_info);
     if (result == 0 && powerloss_has_path(path) && space != UINT64_MAX) {
         ret_info->f_frsize = ret_info->f_bsize = BLOCK;
         ret_info->f_bavail = ret_info->f_bfree = space / BLOCK;

@@ -33,10 +33,10 @@ static void check_fd(const char *call, int fd)
 
 int openat(int at, const char *path, int flags, ...)
 {
-    mode_t mode = 0;
     va_list more;
 
     va_start(more, flags);
+    mode_t mode = 0;
     if (flags & (O_CREAT | __O_TMPFILE))
         mode = va_arg(more, mode_t);
     va_end(more);
@@ -199,10 +199,9 @@ static int control_fd(int fd, int command, void *argument)
 int fcntl(int fd, int command, ...)
 {
     va_list more;
-    void *argument;
 
     va_start(more, command);
-    argument = va_arg(more, void *);
+    void *argument = va_arg(more, void *);
     va_end(more);
     return control_fd(fd, command, argument);
 }
@@ -210,10 +209,9 @@ int fcntl(int fd, int command, ...)
 int fcntl64(int fd, int command, ...)
 {
     va_list more;
-    void *argument;
 
     va_start(more, command);
-    argument = va_arg(more, void *);
+    void *argument = va_arg(more, void *);
     va_end(more);
     return control_fd(fd, command, argument);
 }

@@ -14,13 +14,12 @@
 
 static int read_clock(clockid_t clock, struct timespec *ret_now)
 {
-    int64_t offset_ns, ns;
     long result = syscall(SYS_clock_gettime, clock, ret_now);
 
     if (result != 0 || (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE))
         return (int)result;
-    offset_ns = atomic_load(&control_get()->clock_offset_ns);
-    ns = (int64_t)ret_now->tv_sec * SECOND_NS + ret_now->tv_nsec + offset_ns;
+    int64_t offset_ns = atomic_load(&control_get()->clock_offset_ns);
+    int64_t ns = (int64_t)ret_now->tv_sec * SECOND_NS + ret_now->tv_nsec + offset_ns;
     ret_now->tv_sec = (time_t)(ns / SECOND_NS);
     ret_now->tv_nsec = (long)(ns % SECOND_NS);
     return 0;
@@ -33,9 +32,8 @@ int clock_gettime(clockid_t clock, struct timespec *ret_now)
 
 int gettimeofday(struct timeval *restrict ret_now, void *restrict zone)
 {
-    struct timespec now;
-
     (void)zone;
+    struct timespec now;
     read_clock(CLOCK_REALTIME, &now);
     *ret_now = (struct timeval){now.tv_sec, now.tv_nsec / 1000};
     return 0;
