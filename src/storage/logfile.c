@@ -64,6 +64,62 @@ static bool logfile_parse(struct bytes block, size_t at, struct part *ret_part)
     return get_le(data, 4) == (uint32_t)((sum >> 15 | sum << 17) + SUM_MASK);
 }
 
+/* Cuts a number off, which is stored in groups of seven bits. */
+static bool logfile_next_number(struct bytes *text, uint64_t *ret_number)
+{
+    uint64_t number = 0;
+
+    for (size_t i = 0; i < text->size && i < 10; i++) {
+        const uint8_t byte = (uint8_t)text->data[i];
+
+        number |= (uint64_t)(byte & 0x7f) << 7 * i;
+        if (byte < 0x80) {
+            *text = (struct bytes){text->data + i + 1, text->size - i - 1};
+            *ret_number = number;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A change is a list of fields, each with its tag. Those that come before the files are numbers,
+ * and texts with their size. */
+static void logfile_read_edit(struct logfile *log)
+{
+    enum {
+        COMPARATOR = 1,
+        LOG,
+        NEXT_FILE,
+        SEQUENCE,
+        LOG_BEFORE = 9,
+        NEEDED_FROM,
+        HIGHEST_TABLE = 203
+    };
+    struct bytes fields = {log->head_, log->head_size_};
+    uint64_t tag, number;
+
+    while (logfile_next_number(&fields, &tag) && logfile_next_number(&fields, &number))
+        switch (tag) {
+        case COMPARATOR:
+            if (number > fields.size)
+                return;
+            fields = (struct bytes){fields.data + number, fields.size - number};
+            break;
+        case NEEDED_FROM:
+            if (number > log->needed_from)
+                log->needed_from = number;
+            break;
+        case LOG:
+        case NEXT_FILE:
+        case SEQUENCE:
+        case LOG_BEFORE:
+        case HIGHEST_TABLE:
+            break;
+        default:
+            return;
+        }
+}
+
 /* The write whose head is known is whole. */
 static void logfile_finish(struct logfile *log)
 {
@@ -71,6 +127,8 @@ static void logfile_finish(struct logfile *log)
 
     log->records++;
     log->is_open_ = false;
+    if (log->kind_ == LOGFILE_CHANGES)
+        logfile_read_edit(log);
     if (log->kind_ == LOGFILE_CHANGES || log->head_size_ < LOGFILE_HEAD_SIZE) {
         log->has_loss |= log->was_broken_;
     } else {
@@ -91,7 +149,7 @@ static void logfile_finish(struct logfile *log)
 
 static void logfile_take_head(struct logfile *log, struct bytes body)
 {
-    size_t size = LOGFILE_HEAD_SIZE - log->head_size_;
+    size_t size = sizeof(log->head_) - log->head_size_;
 
     if (size > body.size)
         size = body.size;

@@ -24,6 +24,7 @@
 
 #define LOGFILE_BLOCK     32768
 #define LOGFILE_HEAD_SIZE 12 /* of a write */
+#define LOGFILE_EDIT_SIZE 96 /* of a change: its numbers, which stand before names of files */
 
 enum logfile_kind {
     LOGFILE_WRITES,  /* 000012.log */
@@ -38,6 +39,7 @@ struct logfile {
     bool has_loss;      /* and whole records lie behind it that do not follow on those before */
     uint64_t lost;      /* then: how many numbers a start around it costs, at least: those that are
                            missing, and those behind them in their block, which RocksDB drops */
+    uint64_t needed_from; /* of changes: logs with lower numbers are not needed any more */
 
     enum logfile_kind kind_;
     uint64_t offset_;  /* of the block to come */
@@ -47,7 +49,7 @@ struct logfile {
     bool is_block_broken_,
         is_dropped_;     /* this block; the open record, for it began in such a one */
     uint64_t record_at_; /* where the open record began */
-    char head_[LOGFILE_HEAD_SIZE];
+    char head_[LOGFILE_EDIT_SIZE];
     size_t head_size_;
 };
 

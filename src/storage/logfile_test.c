@@ -189,12 +189,45 @@ static void test_zeros(void **state)
     buffer_deinit(&log);
 }
 
+static uint64_t logfile_needed_from(struct bytes edit)
+{
+    struct logfile found;
+    struct buffer changes;
+
+    buffer_init(&changes);
+    append_part(&changes, FULL, "\x0a\x03", 2); /* an older one */
+    append_part(&changes, FULL, edit.data, edit.size);
+    logfile_begin(&found, LOGFILE_CHANGES, 0);
+    logfile_add(&found, buffer_bytes(&changes));
+    logfile_end(&found);
+    assert_false(found.is_broken);
+    buffer_deinit(&changes);
+    return found.needed_from;
+}
+
+/* The changes are those that RocksDB writes at a start, at a flush, and with a new file. */
+static void test_needed_from(void **state)
+{
+    const struct bytes start = BYTES("\x01\x04name\x02\x11\x09\x00\x03\x15\x0a\xac\x02\x04\x09");
+
+    (void)state;
+    assert_true(logfile_needed_from(start) == 300);
+    assert_true(logfile_needed_from(BYTES("\x0a\x11\xc8\x01\x02")) == 17);
+    assert_true(logfile_needed_from(BYTES("\x02\x11\xc8\x01\x02")) == 3);
+    assert_true(logfile_needed_from(BYTES("\x67\x0a\x0a\x11")) == 3); /* of a file */
+    for (size_t size = 0; size < start.size; size++) {
+        const uint64_t needed_from = logfile_needed_from((struct bytes){start.data, size});
+
+        assert_true(needed_from == (size < start.size - 2 ? 3 : 300));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole),           cmocka_unit_test(test_cut_anywhere),
         cmocka_unit_test(test_change_anywhere), cmocka_unit_test(test_torn_end_before_another_log),
-        cmocka_unit_test(test_zeros),
+        cmocka_unit_test(test_zeros),           cmocka_unit_test(test_needed_from),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -452,8 +452,8 @@ static enum error_code rocksdb_make_writable(struct rocksdb_store *store, struct
 }
 
 /* Before a write into a new log is acknowledged, LIVE names that log. RocksDB begins one only with
- * new memtables, and then its version rises. The lock keeps others from writing, so all of the log
- * is synced. Should LIVE not be written, the old one holds and says less. */
+ * new memtables, and then its version rises. The lock keeps others from writing, so all logs are
+ * synced. Should LIVE not be written, the old one holds and says less. */
 static void rocksdb_mark_live(struct rocksdb_store *store)
 {
     uint64_t version = 0;
@@ -463,13 +463,8 @@ static void rocksdb_mark_live(struct rocksdb_store *store)
                                 "rocksdb.current-super-version-number", &version) ||
         version == store->live_version)
         return;
-    struct folder_log newest = folder_newest_log(store->folder);
-    if (newest.size && newest.number != store->live.number) {
-        if (folder_mark_live(store->folder, newest, NULL))
-            return;
-        store->live = newest;
-    }
-    store->live_version = version;
+    if (!folder_mark_live(store->folder, &store->live_log, NULL))
+        store->live_version = version;
 }
 
 static enum error_code rocksdb_commit(struct storage *storage, struct storage_batch *const *batches,

@@ -17,6 +17,7 @@ enum {
 };
 
 #define CLOSED_HEAD "tickwheel closed 1\n"
+#define LIVE_HEAD   "tickwheel live 1\n"
 
 enum file_kind {
     FILE_OTHER,    /* not needed to open it */
@@ -201,9 +202,8 @@ bool folder_closed_next(struct bytes *text, struct folder_file *ret_file)
     return true;
 }
 
-bool folder_closed_open(struct bytes *text)
+static bool rocksdb_folder_open_list(struct bytes *text, struct bytes head)
 {
-    const struct bytes head = BYTES(CLOSED_HEAD);
     const size_t end_size = sizeof("sum 01234567\n") - 1;
 
     if (!bytes_has_prefix(*text, head) || text->size < head.size + end_size)
@@ -217,6 +217,21 @@ bool folder_closed_open(struct bytes *text)
     text->data += head.size;
     text->size -= head.size + end_size;
     return true;
+}
+
+bool folder_closed_open(struct bytes *text)
+{
+    return rocksdb_folder_open_list(text, BYTES(CLOSED_HEAD));
+}
+
+/* With its sum. */
+static enum error_code rocksdb_folder_write_list(const char *path, struct buffer *text,
+                                                 struct error *ret_error)
+{
+    if (!buffer_failed(text))
+        buffer_printf(text, "sum %08x\n", checksum_crc32c(0, text->data, text->size));
+    return buffer_failed(text) ? error_set(ret_error, ERROR_NO_MEMORY, "out of memory")
+                               : files_write(path, buffer_bytes(text), ret_error);
 }
 
 enum error_code folder_seal(const char *folder, struct error *ret_error)
@@ -241,11 +256,8 @@ enum error_code folder_seal(const char *folder, struct error *ret_error)
         code = rocksdb_folder_sum_file(folder, file, ret_error);
         buffer_printf(&text, "%08x\n", file->sum);
     }
-    if (!buffer_failed(&text))
-        buffer_printf(&text, "sum %08x\n", checksum_crc32c(0, text.data, text.size));
     if (!code)
-        code = buffer_failed(&text) ? error_set(ret_error, ERROR_NO_MEMORY, "out of memory")
-                                    : files_write(path, buffer_bytes(&text), ret_error);
+        code = rocksdb_folder_write_list(path, &text, ret_error);
     buffer_deinit(&text);
     free(listing.files);
     return code;
@@ -379,97 +391,106 @@ static enum error_code rocksdb_folder_look_at_logs(const char *folder,
 
 /* ---- LIVE ---- */
 
-static struct folder_log rocksdb_folder_newest_of(const struct listing *listing)
+bool folder_live_open(struct bytes *text)
 {
-    struct folder_log newest = {0};
-
-    for (size_t i = 0; i < listing->count; i++) {
-        const struct folder_file *file = &listing->files[i];
-
-        if (rocksdb_folder_kind_of(file->name) == FILE_LOG && file->size)
-            newest = (struct folder_log){strtoull(file->name, NULL, 10), file->size};
-    }
-    return newest;
+    return rocksdb_folder_open_list(text, BYTES(LIVE_HEAD));
 }
 
-struct folder_log folder_newest_log(const char *folder)
+bool folder_live_next(struct bytes *text, struct folder_log *ret_log)
 {
-    struct folder_log newest = {0};
+    struct bytes line;
+
+    if (!rocksdb_folder_next_line(text, &line))
+        return false;
+    const struct bytes kind = rocksdb_folder_next_word(&line);
+    const struct bytes number = rocksdb_folder_next_word(&line);
+    const struct bytes size = rocksdb_folder_next_word(&line);
+
+    return bytes_equal(kind, BYTES("log")) && !line.size &&
+           number_parse(number, 10, &ret_log->number) && number_parse(size, 10, &ret_log->size);
+}
+
+static bool rocksdb_folder_is_log(const struct folder_file *file, struct folder_log *ret_log)
+{
+    if (rocksdb_folder_kind_of(file->name) != FILE_LOG)
+        return false;
+    *ret_log = (struct folder_log){strtoull(file->name, NULL, 10), file->size};
+    return true;
+}
+
+enum error_code folder_mark_live(const char *folder, uint64_t *newest, struct error *ret_error)
+{
+    char path[PATH_MAX];
+    enum error_code code = rocksdb_folder_path_of(folder, FOLDER_LIVE_NAME, path, ret_error);
     struct listing listing;
 
-    if (rocksdb_folder_list(folder, &listing, NULL))
-        return newest;
-    newest = rocksdb_folder_newest_of(&listing);
+    if (code || (code = rocksdb_folder_list(folder, &listing, ret_error)))
+        return code;
+    struct folder_log log = {0};
+    struct buffer text;
+    buffer_init(&text);
+    buffer_append_text(&text, LIVE_HEAD);
+    for (size_t i = 0; i < listing.count; i++)
+        if (listing.files[i].size && rocksdb_folder_is_log(&listing.files[i], &log))
+            buffer_printf(&text, "log %llu %llu\n", (unsigned long long)log.number,
+                          (unsigned long long)log.size);
+    if (log.number != *newest)
+        code = rocksdb_folder_write_list(path, &text, ret_error);
+    if (!code)
+        *newest = log.number;
+    buffer_deinit(&text);
     free(listing.files);
-    return newest;
+    return code;
 }
 
-#define LIVE_FORMAT "tickwheel live 1\nlog %llu %llu\n"
-
-enum error_code folder_mark_live(const char *folder, struct folder_log log, struct error *ret_error)
+enum error_code folder_unmark_live(const char *folder, struct error *ret_error)
 {
     char path[PATH_MAX];
     enum error_code code = rocksdb_folder_path_of(folder, FOLDER_LIVE_NAME, path, ret_error);
 
-    if (code)
-        return code;
-    if (!log.size)
-        return files_remove(path, ret_error);
-    char text[128];
-    int size = snprintf(text, sizeof(text), LIVE_FORMAT, (unsigned long long)log.number,
-                        (unsigned long long)log.size);
-    size += snprintf(text + size, sizeof(text) - (size_t)size, "sum %08x\n",
-                     checksum_crc32c(0, text, (size_t)size));
-    return files_write(path, (struct bytes){text, (size_t)size}, ret_error);
+    return code ? code : files_remove(path, ret_error);
 }
 
-/* Reads LIVE; false without one, and when it is damaged: then nothing is known. */
-static bool rocksdb_folder_read_live(const char *folder, struct folder_log *ret_log)
+static void rocksdb_folder_look_for_log(const char *folder, const struct listing *listing,
+                                        struct folder_log live, struct folder_state *state)
 {
-    char path[PATH_MAX];
+    struct folder_log found = {0};
 
-    if (rocksdb_folder_path_of(folder, FOLDER_LIVE_NAME, path, NULL) || !files_exists(path))
-        return false;
-    struct buffer text;
-    buffer_init(&text);
-    bool is_read = !files_read(path, CURRENT_BYTES_MAX, &text, NULL);
-    buffer_append(&text, "", 1);
-    unsigned long long number = 0, log_size = 0;
-    is_read =
-        is_read && !buffer_failed(&text) && sscanf(text.data, LIVE_FORMAT, &number, &log_size) == 2;
-    char expected[128];
-    int size = snprintf(expected, sizeof(expected), LIVE_FORMAT, number, log_size);
-    snprintf(expected + size, sizeof(expected) - (size_t)size, "sum %08x\n",
-             checksum_crc32c(0, expected, (size_t)size));
-    is_read = is_read && strcmp(text.data, expected) == 0;
-    buffer_deinit(&text);
-    *ret_log = (struct folder_log){number, log_size};
-    return is_read;
-}
-
-/* The log of LIVE must be there as far as it was on the disk, or a newer one: RocksDB removes a log
- * only when a newer one is there. */
-static void rocksdb_folder_look_at_live(const char *folder, const struct listing *listing,
-                                        struct folder_state *state)
-{
-    struct folder_log live;
-
-    if (state->was_closed || state->is_new || !rocksdb_folder_read_live(folder, &live))
+    if (live.number < state->log_needed_from || state->has_loss)
         return;
-    uint64_t highest = 0, size = 0;
     for (size_t i = 0; i < listing->count; i++)
-        if (rocksdb_folder_kind_of(listing->files[i].name) == FILE_LOG) {
-            highest = strtoull(listing->files[i].name, NULL, 10);
-            if (highest == live.number)
-                size = listing->files[i].size;
+        if (rocksdb_folder_is_log(&listing->files[i], &found) && found.number == live.number) {
+            if (found.size >= live.size)
+                return;
+            break;
         }
-    if (highest > live.number || (highest == live.number && size >= live.size) || state->has_loss)
-        return;
     state->has_loss = true;
     error_set(&state->loss, ERROR_CORRUPT,
               "%s/%06llu.log %s: it held writes that were acknowledged", folder,
               (unsigned long long)live.number,
-              highest == live.number ? "was cut short" : "is missing");
+              found.number == live.number ? "was cut short" : "is missing");
+}
+
+/* Each log of LIVE must be there as far as it was on the disk, unless the manifest does without it:
+ * RocksDB writes that down, synced, before it removes a log. A damaged LIVE says nothing. */
+static void rocksdb_folder_look_at_live(const char *folder, const struct listing *listing,
+                                        struct folder_state *state)
+{
+    char path[PATH_MAX];
+
+    if (state->was_closed || state->is_new ||
+        rocksdb_folder_path_of(folder, FOLDER_LIVE_NAME, path, NULL) || !files_exists(path))
+        return;
+    struct buffer text;
+    buffer_init(&text);
+    if (!files_read(path, CLOSED_BYTES_MAX, &text, NULL)) {
+        struct bytes rest = buffer_bytes(&text);
+        struct folder_log live;
+
+        for (bool is_open = folder_live_open(&rest); is_open && folder_live_next(&rest, &live);)
+            rocksdb_folder_look_for_log(folder, listing, live, state);
+    }
+    buffer_deinit(&text);
 }
 
 /* A start takes the database as it was before the first change that is torn, and removes the files
@@ -487,6 +508,7 @@ static enum error_code rocksdb_folder_look_at_manifest(const char *folder, const
     if (log.has_loss || !log.records)
         return error_set(ret_error, ERROR_CORRUPT, "%s/%s is damaged; restore a backup", folder,
                          name);
+    state->log_needed_from = log.needed_from;
     if (log.is_broken && !state->was_closed) {
         state->has_loss = true;
         error_set(&state->loss, ERROR_CORRUPT,

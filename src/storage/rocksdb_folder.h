@@ -30,7 +30,8 @@ struct folder_state {
     uint64_t lost;               /* writes that a damaged log lost */
     uint64_t torn_at;            /* where the first such log ends */
     char torn[FOLDER_NAME_SIZE]; /* its name; empty: none */
-    bool has_loss;               /* a log is damaged in its midst: the text says which */
+    uint64_t log_needed_from;    /* logs with lower numbers are not needed any more */
+    bool has_loss;               /* a log is missing or damaged in its midst: the text says which */
     struct error loss;
 };
 
@@ -52,18 +53,13 @@ enum error_code folder_unseal(const char *folder, struct error *ret_error);
 
 /* ---- LIVE ---- */
 
-/* A log of a running database, which lies on the disk as far as `size`. */
-struct folder_log {
-    uint64_t number, size; /* size 0: none */
-};
+/* Writes LIVE, unless the newest log is `*newest`, which it becomes: from then on the logs that are
+ * there must be there, as far as they reach now, until the manifest says that they are not needed.
+ * The caller knows that they are on the disk. */
+enum error_code folder_mark_live(const char *folder, uint64_t *newest, struct error *ret_error);
 
-/* The newest log that is not empty. */
-struct folder_log folder_newest_log(const char *folder);
-
-/* Writes LIVE, or removes it when there is no log: from then on this log, or a newer one, must be
- * there. The caller knows that the log is on the disk. */
-enum error_code folder_mark_live(const char *folder, struct folder_log log,
-                                 struct error *ret_error);
+/* Removes LIVE: nothing is known of the logs. */
+enum error_code folder_unmark_live(const char *folder, struct error *ret_error);
 
 /* Whether the database still lies where it was locked: a commit into files that were removed is no
  * commit. The files themselves stay open, and no write to them fails. */
@@ -83,5 +79,15 @@ bool folder_closed_next(struct bytes *text, struct folder_file *ret_file);
 
 /* Checks the head and the sum of a CLOSED and cuts them off. */
 bool folder_closed_open(struct bytes *text);
+
+/* ---- one line of LIVE ---- */
+
+struct folder_log {
+    uint64_t number, size;
+};
+
+/* As above, of LIVE. */
+bool folder_live_next(struct bytes *text, struct folder_log *ret_log);
+bool folder_live_open(struct bytes *text);
 
 #endif

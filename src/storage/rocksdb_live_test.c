@@ -1,6 +1,7 @@
-/* Goal: a folder of a killed process that lacks its last log, or all logs, is refused; a folder
- * that was only killed is not. Method: the files of an open database are copied, as a kill would
+/* Goal: a folder of a killed process that lacks a log is refused; a folder that was only killed, or
+ * restored and killed, is not. Method: the files of an open database are copied, as a kill would
  * leave them; of the copy logs are removed or cut. */
+#include "base/checksum.h"
 #include "storage/rocksdb_store.h"
 #include "storage/storage_testing.h"
 #include "sys/files.h"
@@ -165,12 +166,37 @@ static void test_live_sound(void **state)
     }
 }
 
+/* A restored backup keeps the LIVE that it finds in the folder, of a database with more logs. */
+static void test_live_of_another(void **state)
+{
+    struct live_fixture *fixture = *state;
+    char path[600], text[100];
+    int size = snprintf(text, sizeof(text), "tickwheel live 1\nlog 999999 1\n");
+
+    live_write(fixture, 1, 10);
+    storage_close(fixture->storage);
+    size += snprintf(text + size, sizeof(text) - (size_t)size, "sum %08x\n",
+                     checksum_crc32c(0, text, (size_t)size));
+    snprintf(path, sizeof(path), "%s/" FOLDER_LIVE_NAME, fixture->folder.path);
+    assert_int_equal(files_write(path, (struct bytes){text, (size_t)size}, NULL), ERROR_NONE);
+    fixture->storage = testing_open(&fixture->options);
+    live_kill(fixture);
+    assert_live_timers(fixture, 10);
+    snprintf(path, sizeof(path), "%s/" FOLDER_LIVE_NAME, fixture->killed.path);
+    assert_int_equal(unlink(path), -1);
+    assert_int_equal(files_write(path, (struct bytes){text, (size_t)size}, NULL), ERROR_NONE);
+    snprintf(path, sizeof(path), "%s/" FOLDER_CLOSED_NAME, fixture->killed.path);
+    assert_int_equal(unlink(path), 0);
+    assert_live_refused(fixture, "999999.log is missing"); /* so LIVE is read */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_live_only_log_missing, live_set_up, live_tear_down),
         cmocka_unit_test_setup_teardown(test_live_log_empty, live_set_up, live_tear_down),
         cmocka_unit_test_setup_teardown(test_live_last_log_missing, live_set_up, live_tear_down),
+        cmocka_unit_test_setup_teardown(test_live_of_another, live_set_up, live_tear_down),
         cmocka_unit_test_setup_teardown(test_live_sound, live_set_up, live_tear_down),
     };
 

@@ -592,9 +592,11 @@ static enum error_code rocksdb_open_prepare_folder(struct rocksdb_store *store,
                          "%s; restore a backup, or set storage_damage = skip to start without what "
                          "it cost",
                          state->loss.text);
-    /* What LIVE says holds for this database only, and only while its log is synced. */
-    if (!code && (state->is_new || store->options.sync != ROCKSDB_SYNC_ALWAYS))
-        code = folder_mark_live(store->folder, (struct folder_log){0}, ret_error);
+    /* What LIVE says holds for this database, killed and not restored since, and while its logs are
+     * synced. */
+    if (!code && (state->is_new || state->was_closed || state->has_loss ||
+                  store->options.sync != ROCKSDB_SYNC_ALWAYS))
+        code = folder_unmark_live(store->folder, ret_error);
     return code ? code : folder_unseal(store->folder, ret_error);
 }
 

@@ -82,9 +82,9 @@ struct rocksdb_store {
     int folder_lock;                  /* from files_lock_folder; -1: none */
     struct folder_state folder_state; /* as it was found */
     uint16_t partition_count;
-    uint64_t format;        /* of the folder */
-    struct folder_log live; /* of LIVE; the committing thread's */
-    uint64_t live_version;  /* of the database when LIVE was compared last */
+    uint64_t format;       /* of the folder */
+    uint64_t live_log;     /* the newest of LIVE; the committing thread's */
+    uint64_t live_version; /* of the database when LIVE was compared last */
     _Atomic uint64_t corrupt_count;
 
     /* Held to read by every call, to write only while the database is closed and opened again.
