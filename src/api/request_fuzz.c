@@ -29,20 +29,23 @@ static void use_cursor(struct bytes text)
     request_fuzz_check(bytes_equal(text, bytes_of(again)));
 }
 
-static void use_query(struct bytes query)
+static void use_query(struct bytes query, enum list_form form)
 {
     char *room = malloc(query.size + !query.size);
 
     request_fuzz_check(room != NULL);
     struct list_query list;
     struct problem problem;
-    if (list_query_parse(query, 0, room, &list, &problem)) {
+    if (list_query_parse(query, form, room, &list, &problem)) {
         request_fuzz_check(problem.code == ERROR_INVALID || problem.code == ERROR_BAD_REQUEST);
     } else {
         request_fuzz_check(list.limit >= 1 && list.limit <= LIST_LIMIT_MAX);
         request_fuzz_check(list.states != 0 && list.states < 1u << (TIMER_DEAD + 1));
         request_fuzz_check(list.after.ms <= WALL_MS_MAX);
         request_fuzz_check(list.label_count <= LIST_LABELS_MAX);
+        request_fuzz_check(form == LIST_TIMERS || list.states == 1u << TIMER_DEAD);
+        request_fuzz_check(form != LIST_DEAD_TO_DELETE || list.is_of_all || list.label_count ||
+                           list.target.size || list.after.ms || list.before.ms != WALL_NEVER.ms);
         for (size_t i = 0; i < list.label_count; i++)
             request_fuzz_check(list.labels[i].key.size > 0 &&
                                !memchr(list.labels[i].key.data, ':', list.labels[i].key.size));
@@ -65,7 +68,8 @@ static void use_target(struct bytes text)
         request_fuzz_check(!match.route || match.allow[0]);
         request_fuzz_check(match.parameter.size <= sizeof(room));
     }
-    use_query(target.query);
+    use_query(target.query, LIST_TIMERS);
+    use_query(target.query, LIST_DEAD_TO_DELETE);
 }
 
 static void use_field(struct bytes field)

@@ -90,8 +90,8 @@ struct command {
     struct bytes name, labels;
     struct bytes tenant; /* the client's, borrowed too: timers of others are not there. CREATE and
                             PUT: the timers say it */
-    uint32_t if_version; /* PATCH, TOUCH, CANCEL, FIRE, PUT: refuse with VERSION_MISMATCH at another
-                            version; 0: any */
+    uint32_t if_version; /* PATCH, TOUCH, CANCEL, FIRE, PUT, REDRIVE, FORGET: refuse with
+                            VERSION_MISMATCH at another version; 0: any */
     bool must_exist;     /* PUT: refuse likewise when no live timer has the key */
 
     /* CREATE, PUT: due, retry, texts and perhaps `created` are set; the engine sets all the rest.

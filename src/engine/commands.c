@@ -144,6 +144,8 @@ static void commands_visit_dead(struct engine *engine, struct entry *entry, stru
     assert(entry->phase != ENTRY_LOADING && entry->phase != ENTRY_WRITING);
     if (timer->state != TIMER_DEAD || !change_is_kept(engine, timer))
         commands_reply(engine, command, ERROR_NOT_FOUND, NULL);
+    else if (command->if_version && command->if_version != timer->version)
+        commands_reply(engine, command, ERROR_VERSION_MISMATCH, timer);
     else if (command->kind == COMMAND_FORGET)
         change_forget(engine, entry, command);
     else if (timer->texts.key.size && !command->names_.is_locked)

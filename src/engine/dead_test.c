@@ -119,7 +119,11 @@ static void test_it_is_forgotten_on_request(void **state)
     struct timer_id live;
     fixture_create(&fixture, "http://a.example/", HOUR_MS, &live);
     assert_int_equal(fixture_ask(&fixture, COMMAND_FORGET, &live, 0, NULL), ERROR_NOT_FOUND);
-    assert_int_equal(fixture_ask(&fixture, COMMAND_FORGET, &dead, 0, NULL), ERROR_NONE);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_FORGET, &dead, 1, NULL), ERROR_VERSION_MISMATCH);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_REDRIVE, &dead, 1, NULL),
+                     ERROR_VERSION_MISMATCH);
+    assert_int_equal(dead_stored(&fixture), 1);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_FORGET, &dead, 2, NULL), ERROR_NONE);
     assert_int_equal(dead_stored(&fixture), 0);
     assert_int_equal(dead_fixture_stats(&fixture).dead_letters, 0);
     assert_int_equal(fixture_ask(&fixture, COMMAND_FORGET, &dead, 0, NULL), ERROR_NOT_FOUND);

@@ -363,6 +363,34 @@ class ManyTest(daemon_case.DaemonCase):
         self.assertEqual((first["failed"] + rest["failed"], rest["next"]), (1, None))  # k0 is another's
         self.call(422, "POST", "/v1/dead/redrive", {"ids": ["x"] * 1001})
 
+    # proves: dead-delete, dead-delete-selection, dead-delete-limit
+    def test_delete_dead_letters(self):
+        dead = [self.await_state(self.create("/gone", at=10**11 + i, key=f"k{i}", labels={"odd": str(i % 2)}, payload={"n": 1}), "dead")
+                for i in range(9)]
+        alive = self.create()
+        gone = self.call(200, "DELETE", f"/v1/dead/{dead[0]['id']}")[1]
+        self.assertEqual((gone["state"], gone["key"], gone["payload"]), ("dead", "k0", {"n": 1}))
+        self.call(404, "DELETE", f"/v1/dead/{dead[0]['id']}")
+        self.call(404, "DELETE", f"/v1/dead/{alive['id']}")
+        self.call(412, "DELETE", f"/v1/dead/{dead[1]['id']}", headers={"If-Match": '"1"'})
+        self.call(422, "DELETE", "/v1/dead")
+        self.call(422, "DELETE", "/v1/dead?limit=1")
+        answer = self.call(200, "DELETE", f"/v1/dead?label=odd:1&target={self.receiver.url('/gone')}&due_before={10**11 + 4}")[1]
+        self.assertEqual(answer, {"deleted": 2, "failed": 0, "next": None})  # 1 and 3
+        first = self.call(200, "DELETE", "/v1/dead?all=true&limit=2")[1]
+        self.assertLessEqual(first["deleted"], 2)
+        self.assertTrue(first["next"])
+        self.restart()  # after a kill -9: what was answered is durable
+        self.assertEqual(len(self.listed("limit=100", "/v1/dead")), 6 - first["deleted"])
+        rest = self.call(200, "DELETE", f"/v1/dead?all=true&cursor={first['next']}")[1]
+        self.assertEqual((first["deleted"] + rest["deleted"], rest["failed"], rest["next"]), (6, 0, None))
+        self.assertEqual(self.listed("limit=100", "/v1/dead"), [])
+        harness.wait_until(lambda: self.daemon.metric("tickwheel_dead_letters") == 0, 20, "no dead letter is counted")
+        self.call(200, "GET", f"/v1/timers/{alive['id']}")
+        for letter in dead:
+            self.call(404, "GET", f"/v1/timers/{letter['id']}")
+            self.call(404, "GET", f"/v1/keys/{letter['key']}/timer")
+
 
 class QueueTest(daemon_case.DaemonCase):
     flags = ("--queue-bytes-max", "2K")

@@ -340,8 +340,8 @@ class CallTest(Case):
         last = self.create(watch=[text(size)])
         self.assertEqual(self.call(200, "POST", "/v1/watch/complete", {"watch": [text(size)]})[1]["cancelled"], 1)
 
-    def parameter(self, path, name):
-        return next(each["schema"] for each in self.document["paths"][path]["get"]["parameters"]
+    def parameter(self, path, name, method="get"):
+        return next(each["schema"] for each in self.document["paths"][path][method]["parameters"]
                     if each.get("name") == name)
 
     # proves: page-limit, list-labels, list-states, list-parameters
@@ -392,6 +392,18 @@ class CallTest(Case):
         empty = "".join(f"&a{n}" for n in range(7))
         self.problem(422, "invalid", "GET", "/v1/forecast?count=1" + empty)
         self.problem(400, "bad-request", "GET", "/v1/forecast?count=1&b" + empty)
+
+    # proves: page-limit, list-labels, list-parameters
+    def test_a_delete_of_dead_letters(self):
+        limit = self.parameter("/v1/dead", "limit", "delete")
+        for right in (limit["minimum"], limit["maximum"]):
+            self.call(200, "DELETE", f"/v1/dead?all=true&limit={right}")
+        for wrong in (limit["minimum"] - 1, limit["maximum"] + 1):
+            self.problem(422, "invalid", "DELETE", f"/v1/dead?all=true&limit={wrong}")
+        most = self.parameter("/v1/dead", "label", "delete")["maxItems"]
+        labels = ["label=n:v"] * most
+        self.call(200, "DELETE", "/v1/dead?" + "&".join(labels))
+        self.problem(422, "invalid", "DELETE", "/v1/dead?" + "&".join([*labels, "label=n:v"]))
 
     # proves: page-limit, list-labels, redrive-count
     def test_a_redrive(self):

@@ -55,6 +55,8 @@ REQUESTS = {
     "extendItems": ({"name": "q"}, {"receipts": ["0" * 32], "lease": "1s"}),
     "listDead": ({}, None),
     "redriveDead": ({}, {"all": True}),
+    "deleteDeadMany": ({}, None),
+    "deleteDead": ({"id": NOWHERE}, None),
     "makeBackup": ({}, None),
     "getMetrics": ({}, None),
     "getHealth": ({}, None),
@@ -343,6 +345,11 @@ class TenantsTest(TokensCase):
             answer = self.call("rival", 200, "POST", "/v1/dead/redrive", body)
             self.assertEqual(answer["redriven"], 1, answer)
             harness.wait_until(lambda: self.ids("rival", "/v1/dead?limit=10") == [dead["rival"]], 20, "dead again")
+        self.call("rival", 404, "DELETE", f"/v1/dead/{dead['shop']}")
+        for query in ("all=true", "label=team:a", f"target={TARGET}", "due_before=4102444800000"):
+            answer = self.call("rival", 200, "DELETE", f"/v1/dead?{query}")
+            self.assertIn(answer["deleted"], (0, 1), query)
+        self.assertEqual(self.ids("rival", "/v1/dead"), [])
         self.assertEqual(self.call("shop", 410, "GET", f"/v1/timers/{dead['shop']}")["timer"]["attempts"], 1)
 
     # proves: tenant-isolation

@@ -316,7 +316,7 @@ static void change(struct world *world, enum command_kind kind, uint16_t partiti
     struct op *op = clients_call(world, kind, partition, twin);
     struct change *asked = &op->change;
 
-    if (kind != COMMAND_REDRIVE && kind != COMMAND_FORGET)
+    if (kind != COMMAND_REDRIVE)
         op->command.if_version = asked->if_version = clients_draw_if_version(world, twin);
     if (kind == COMMAND_PATCH) {
         do {

@@ -490,6 +490,8 @@ static void judge_forgotten(struct world *world, const struct op *op)
     const struct twin *twin = op->twin;
 
     judge_shown(world, op, twin, op->command.timer);
+    if (op->command.if_version && op->command.if_version != op->command.timer->version)
+        world_fail(world, twin->number, ANSWER, "it is forgotten at another version");
     if (!twin->row.is_gone)
         world_fail(world, twin->number, DURABLE, "it is forgotten with success, and is there");
 }

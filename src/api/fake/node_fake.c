@@ -181,9 +181,10 @@ static void execute(struct node *node, struct command *command)
         if (!command->error && (!timer || timer->state != TIMER_DEAD ||
                                 !bytes_equal(timer->texts.tenant, command->tenant)))
             command->error = ERROR_NOT_FOUND;
+        if (!command->error && command->if_version && command->if_version != timer->version)
+            command->error = ERROR_VERSION_MISMATCH;
         if (!command->error && command->kind == COMMAND_FORGET) {
-            timer_free(map_remove(&node->timers, command->id.serial));
-            timer = NULL;
+            command->timer = timer;
         } else if (!command->error) {
             timer->state = TIMER_SCHEDULED;
             timer->at = timer->due;
@@ -220,6 +221,9 @@ static void *run(void *argument)
         struct node_request *request = list_item(link, struct node_request, link_);
         execute(node, &request->command);
         struct timer **page = request->command.page.timers;
+        struct timer *forgotten = request->command.kind == COMMAND_FORGET && !request->command.error
+                                      ? map_remove(&node->timers, request->command.id.serial)
+                                      : NULL; /* the reply shows it still */
         node->inflight -= command_weight(&request->command);
         if (list_is_empty(&node->waiting))
             node->is_reversed = false;
@@ -227,6 +231,7 @@ static void *run(void *argument)
         pthread_mutex_unlock(&node->lock);
         request->done(request);
         free(page);
+        timer_free(forgotten);
         pthread_mutex_lock(&node->lock);
     }
     pthread_mutex_unlock(&node->lock);

@@ -1,91 +1,90 @@
-/* dead.c - lists dead letters, and redrives them by id or by filter. */
+/* dead.c - lists dead letters, and redrives or deletes them, by id or by filter. */
 #include "api/timers/dead.h"
+
+#include "api/timers/timers.h"
 
 #include <stdlib.h>
 
 void dead_list(struct call *call)
 {
-    list_end_of(call, 1u << TIMER_DEAD);
+    list_end_dead(call);
 }
 
-/* ---- redrive ---- */
+/* ---- many letters ---- */
 
-struct redrive;
+struct dead_job;
 
-/* One dead letter to be tried again. */
+/* One dead letter to be redriven or deleted. */
 struct letter {
     struct node_request node;
-    struct redrive *redrive;
+    struct dead_job *job;
     enum error_code error;
 };
 
-struct redrive {
+struct dead_job {
     struct call *call;
+    enum command_kind kind; /* REDRIVE or FORGET */
     struct dead_ask ask;
-    struct list_job *job;  /* the search for them, or NULL */
-    atomic_size_t waiting; /* letters without a reply, and one for the submission itself */
+    struct list_job *search; /* for them, or NULL */
+    atomic_size_t waiting;   /* letters without a reply, and one for the submission itself */
     struct letter *letters;
     size_t letter_count;
     bool has_next;
     struct cursor next;
 };
 
-void dead_redrive_begin(struct call *call)
+void dead_job_closed(struct call *call)
 {
-    if (!call_refuses_type(call, "application/json", NULL))
-        call_refuses_body(call);
-}
+    struct dead_job *job = call->state;
 
-void dead_redrive_closed(struct call *call)
-{
-    struct redrive *redrive = call->state;
-
-    if (!redrive)
+    if (!job)
         return;
-    dead_ask_free(&redrive->ask);
-    list_job_free(redrive->job);
-    free(redrive->letters);
-    free(redrive);
+    dead_ask_free(&job->ask);
+    list_job_free(job->search);
+    free(job->letters);
+    free(job);
 }
 
-static void append_results(const struct redrive *redrive, struct buffer *out)
+static void append_results(const struct dead_job *job, struct buffer *out)
 {
     buffer_append_text(out, ",\"results\":[");
-    for (size_t i = 0; i < redrive->letter_count; i++) {
-        enum error_code error = redrive->letters[i].error;
+    for (size_t i = 0; i < job->letter_count; i++) {
+        enum error_code error = job->letters[i].error;
 
         buffer_printf(out, "%s\"%s\"", i ? "," : "", error ? error_slug(error) : "ok");
     }
     buffer_append_text(out, "]");
 }
 
-static void redrive_answer(struct call *call)
+static void dead_job_answer(struct call *call)
 {
-    const struct redrive *redrive = call->state;
+    const struct dead_job *job = call->state;
     size_t done = 0;
 
-    for (size_t i = 0; i < redrive->letter_count; i++)
-        done += redrive->letters[i].error == ERROR_NONE;
+    for (size_t i = 0; i < job->letter_count; i++)
+        done += job->letters[i].error == ERROR_NONE;
     struct buffer body;
     buffer_init(&body);
-    buffer_printf(&body, "{\"redriven\":%zu,\"failed\":%zu", done, redrive->letter_count - done);
-    if (redrive->ask.ids) {
-        append_results(redrive, &body);
-    } else if (redrive->has_next) {
+    buffer_printf(&body, "{\"%s\":%zu,\"failed\":%zu",
+                  job->kind == COMMAND_REDRIVE ? "redriven" : "deleted", done,
+                  job->letter_count - done);
+    if (job->ask.ids) {
+        append_results(job, &body);
+    } else if (job->has_next) {
         char text[CURSOR_TEXT_SIZE];
-        cursor_format(&redrive->next, text);
+        cursor_format(&job->next, text);
         buffer_printf(&body, ",\"next\":\"%s\"", text);
     } else {
         buffer_append_text(&body, ",\"next\":null");
     }
     buffer_append_text(&body, "}");
-    call_answer_json(redrive->call, 200, &body);
+    call_answer_json(job->call, 200, &body);
 }
 
-static void letter_over(struct redrive *redrive)
+static void letter_over(struct dead_job *job)
 {
-    if (atomic_fetch_sub(&redrive->waiting, 1) == 1)
-        call_resume(redrive->call, redrive_answer);
+    if (atomic_fetch_sub(&job->waiting, 1) == 1)
+        call_resume(job->call, dead_job_answer);
 }
 
 static void letter_done(struct node_request *request)
@@ -93,81 +92,128 @@ static void letter_done(struct node_request *request)
     struct letter *letter = list_item(request, struct letter, node);
 
     letter->error = request->command.error;
-    letter_over(letter->redrive);
+    letter_over(letter->job);
 }
 
 static void submit(struct letter *letter, const struct timer_id *id)
 {
-    const struct node *node = letter->redrive->call->api->options.node;
+    struct dead_job *job = letter->job;
+    const struct node *node = job->call->api->options.node;
 
     letter->node.done = letter_done;
     letter->node.command =
-        (struct command){.kind = COMMAND_REDRIVE, .partition = id->partition, .id = *id};
+        (struct command){.kind = job->kind, .partition = id->partition, .id = *id};
     letter->error = id->partition < node_partition_count(node) ? ERROR_NONE : ERROR_NOT_FOUND;
     if (letter->error)
         return;
-    atomic_fetch_add(&letter->redrive->waiting, 1);
-    enum error_code refused =
-        call_ask(letter->redrive->call,
-                 &letter->node); /* once it is submitted, the reply may be there already */
+    atomic_fetch_add(&job->waiting, 1);
+    /* Once it is submitted, the reply may be there already. */
+    enum error_code refused = call_ask(job->call, &letter->node);
     if (refused) {
         letter->error = refused;
-        letter_over(letter->redrive);
+        letter_over(job);
     }
 }
 
-static void redrive_all(struct redrive *redrive, const struct timer_id *ids, size_t count)
+static void dead_job_submit(struct dead_job *job, const struct timer_id *ids, size_t count)
 {
-    redrive->letters = calloc(count + 1, sizeof(*redrive->letters));
-    if (!redrive->letters) {
-        call_answer_error(redrive->call, ERROR_NO_MEMORY, "");
+    job->letters = calloc(count + 1, sizeof(*job->letters));
+    if (!job->letters) {
+        call_answer_error(job->call, ERROR_NO_MEMORY, "");
         return;
     }
-    redrive->letter_count = count;
+    job->letter_count = count;
     /* One more than the letters, so that no answer is given before all have been handed out. */
-    atomic_init(&redrive->waiting, 1);
+    atomic_init(&job->waiting, 1);
     for (size_t i = 0; i < count; i++) {
-        redrive->letters[i].redrive = redrive;
-        submit(&redrive->letters[i], &ids[i]);
+        job->letters[i].job = job;
+        submit(&job->letters[i], &ids[i]);
     }
-    letter_over(redrive);
+    letter_over(job);
 }
 
-static void redrive_found(struct call *call)
+static void dead_job_found(struct call *call)
 {
-    struct redrive *redrive = call->state;
+    struct dead_job *job = call->state;
     struct list_found found;
 
-    list_take_found(redrive->job, &found);
+    list_take_found(job->search, &found);
     if (found.error) {
         call_answer_error(call, found.error, "");
         return;
     }
-    redrive->has_next = found.has_next;
-    redrive->next = found.next;
-    redrive_all(redrive, found.ids, found.count);
+    job->has_next = found.has_next;
+    job->next = found.next;
+    dead_job_submit(job, found.ids, found.count);
+}
+
+/* Finds the letters of the query, and submits them. */
+static void dead_job_find(struct dead_job *job)
+{
+    job->search = list_find(job->call, &job->ask.query, dead_job_found);
+    if (!job->search)
+        call_answer_error(job->call, ERROR_NO_MEMORY, "");
+}
+
+/* NULL: answered. */
+static struct dead_job *dead_job_create(struct call *call, enum command_kind kind)
+{
+    struct dead_job *job = calloc(1, sizeof(*job));
+
+    if (!job) {
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+        return NULL;
+    }
+    job->call = call;
+    job->kind = kind;
+    call->state = job;
+    return job;
+}
+
+/* ---- redrive ---- */
+
+void dead_redrive_begin(struct call *call)
+{
+    if (!call_refuses_type(call, "application/json", NULL))
+        call_refuses_body(call);
 }
 
 void dead_redrive(struct call *call)
 {
-    struct redrive *redrive = calloc(1, sizeof(*redrive));
+    struct dead_job *job = dead_job_create(call, COMMAND_REDRIVE);
 
-    if (!redrive) {
-        call_answer_error(call, ERROR_NO_MEMORY, "");
+    if (!job)
         return;
-    }
-    redrive->call = call;
-    call->state = redrive;
     struct problem problem;
-    if (dead_json_parse(buffer_bytes(&call->body), &redrive->ask, &problem)) {
+    if (dead_json_parse(buffer_bytes(&call->body), &job->ask, &problem))
         call_answer_problem(call, &problem);
+    else if (job->ask.ids)
+        dead_job_submit(job, job->ask.ids, job->ask.id_count);
+    else
+        dead_job_find(job);
+}
+
+/* ---- delete ---- */
+
+void dead_delete(struct call *call)
+{
+    if (timers_address(call, COMMAND_FORGET))
+        call_submit(call, timers_done);
+}
+
+void dead_delete_many(struct call *call)
+{
+    struct dead_job *job = dead_job_create(call, COMMAND_FORGET);
+
+    if (!job)
         return;
-    }
-    if (redrive->ask.ids) {
-        redrive_all(redrive, redrive->ask.ids, redrive->ask.id_count);
-        return;
-    }
-    redrive->job = list_find(call, &redrive->ask.query, redrive_found);
-    if (!redrive->job)
+    struct problem problem;
+    job->ask.room = malloc(call->query.size + 1);
+    if (!job->ask.room)
         call_answer_error(call, ERROR_NO_MEMORY, "");
+    else if (list_query_parse(call->query, LIST_DEAD_TO_DELETE, job->ask.room, &job->ask.query,
+                              &problem))
+        call_answer_problem(call, &problem);
+    else
+        dead_job_find(job);
 }

@@ -1,6 +1,6 @@
 /*
  * dead.h - dead letters: timers that ran out of attempts or were refused for good, while they are
- * kept (`retain`). Lists them, and redrives them. GET /v1/timers/{id} shows a single one.
+ * kept (`dead_retain`). Lists, redrives and deletes them. GET /v1/timers/{id} shows a single one.
  */
 #ifndef TICKWHEEL_API_TIMERS_DEAD_H
 #define TICKWHEEL_API_TIMERS_DEAD_H
@@ -11,9 +11,14 @@ void dead_list(struct call *call);
 
 void dead_redrive_begin(struct call *call);
 void dead_redrive(struct call *call);
-void dead_redrive_closed(struct call *call);
 
-/* The dead letters to redrive. */
+void dead_delete(struct call *call);
+void dead_delete_many(struct call *call);
+
+/* Frees the state of a redrive, or of a delete of many. */
+void dead_job_closed(struct call *call);
+
+/* The dead letters to redrive or to delete. */
 struct dead_ask {
     struct timer_id *ids; /* the ids; NULL: those that the query finds */
     size_t id_count;

@@ -1,6 +1,6 @@
 /*
- * Goal: dead letters are listed and redriven as docs/queues.md says. Method: real requests over
- * sockets to the API on a node double, whose timers are made dead by hand.
+ * Goal: dead letters are listed, redriven and deleted as docs/queues.md says. Method: real requests
+ * over sockets to the API on a node double, whose timers are made dead by hand.
  */
 #include "api/timers/dead.h"
 
@@ -88,7 +88,7 @@ static void lists(void **state)
     fixture_ask(fixture, "GET", "/v1/dead?state=fired", "", NOTHING, 422, "invalid");
     fixture_ask(fixture, "GET", "/v1/dead?target=", "", NOTHING, 422, "invalid");
     fixture_ask(fixture, "GET", "/v1/dead?target=a&target=b", "", NOTHING, 422, "invalid");
-    fixture_ask(fixture, "DELETE", "/v1/dead", "", NOTHING, 405, "method-not-allowed");
+    fixture_ask(fixture, "PUT", "/v1/dead", "", NOTHING, 405, "method-not-allowed");
 }
 
 /* proves: redrive-ids */
@@ -143,6 +143,104 @@ static void redrives_what_is_found(void **state)
     assert_int_equal(redriven, 20);
     assert_in_range(calls, 2, 10);
     assert_int_equal(dead_count(fixture, ""), 0);
+}
+
+/* proves: dead-delete */
+static void deletes_one(void **state)
+{
+    struct api_fixture *fixture = *state;
+    char dead[TIMER_ID_TEXT_SIZE], fired[TIMER_ID_TEXT_SIZE], path[64];
+
+    dead_test_create(fixture, "queue:mail", "a", TIMER_DEAD, dead);
+    dead_test_create(fixture, "queue:mail", "a", TIMER_FIRED, fired);
+    snprintf(path, sizeof(path), "/v1/dead/%s", dead);
+    fixture_ask(fixture, "DELETE", path, "If-Match: \"9\"\r\n", NOTHING, 412, "version-mismatch");
+    fixture_ask(fixture, "DELETE", path, "If-Match: 9\r\n", NOTHING, 400, "bad-request");
+    assert_int_equal(dead_count(fixture, ""), 1);
+    fixture_ask(fixture, "DELETE", path, "If-Match: \"1\"\r\n", NOTHING, 200, NULL);
+    assert_true(reply_body_contains(&fixture->reply, "\"state\":\"dead\""));
+    assert_true(reply_body_contains(&fixture->reply, "\"payload\":{\"n\":1}"));
+    assert_int_equal(dead_count(fixture, ""), 0);
+    fixture_ask(fixture, "DELETE", path, "", NOTHING, 404, "not-found");
+    snprintf(path, sizeof(path), "/v1/dead/%s", fired);
+    fixture_ask(fixture, "DELETE", path, "", NOTHING, 404, "not-found");
+    fixture_ask(fixture, "DELETE", "/v1/dead/redrive", "", NOTHING, 405, "method-not-allowed");
+    fixture_ask(fixture, "DELETE", "/v1/dead/none", "", NOTHING, 404, "not-found");
+    fixture_ask(fixture, "GET", path, "", NOTHING, 405, "method-not-allowed");
+}
+
+/* proves: dead-delete-selection, dead-delete-limit */
+static void deletes_what_is_found(void **state)
+{
+    struct api_fixture *fixture = *state;
+    char id[TIMER_ID_TEXT_SIZE], path[128] = "/v1/dead?all=true&limit=7";
+    int64_t deleted = 0, calls = 0;
+    json_t *answer;
+
+    for (int i = 0; i < 30; i++)
+        dead_test_create(fixture, i % 3 ? "queue:mail" : "queue:other", i % 2 ? "a" : "b",
+                         TIMER_DEAD, id);
+    dead_test_create(fixture, "queue:mail", "a", TIMER_SCHEDULED, id);
+    answer = dead_test_ask(fixture, "DELETE", "/v1/dead?target=queue:mail&label=team:a", NULL);
+    assert_int_equal(json_integer_value(json_object_get(answer, "deleted")), 10);
+    assert_int_equal(json_integer_value(json_object_get(answer, "failed")), 0);
+    assert_true(json_is_null(json_object_get(answer, "next")));
+    json_decref(answer);
+    assert_int_equal(dead_count(fixture, "?target=queue:mail&label=team:a"), 0);
+    assert_int_equal(dead_count(fixture, ""), 20);
+    for (const char *next = ""; next; calls++) {
+        answer = dead_test_ask(fixture, "DELETE", path, NULL);
+        assert_in_range(json_integer_value(json_object_get(answer, "deleted")), 0, 7);
+        deleted += json_integer_value(json_object_get(answer, "deleted"));
+        next = json_string_value(json_object_get(answer, "next"));
+        if (next)
+            snprintf(path, sizeof(path), "/v1/dead?all=true&limit=7&cursor=%s", next);
+        json_decref(answer);
+    }
+    assert_int_equal(deleted, 20);
+    assert_in_range(calls, 3, 10);
+    assert_int_equal(dead_count(fixture, ""), 0);
+    fixture_ask(fixture, "GET", "/v1/timers", "", NOTHING, 200, NULL);
+    assert_true(reply_body_contains(&fixture->reply, id)); /* what lives stays */
+}
+
+/* A query without a filter, or with one and `all`, deletes nothing. */
+/* proves: dead-delete-selection, invalid */
+static void does_not_delete_by_a_slip(void **state)
+{
+    static const struct {
+        const char *query, *parameter;
+    } wrong[] = {
+        {"", "all"},
+        {"?limit=5", "all"},
+        {"?due_after=0", "all"},
+        {"?all", "all"},
+        {"?all=1", "all"},
+        {"?all=True", "all"},
+        {"?all=true&all=true", "all"},
+        {"?all=true&target=queue:mail", "all"},
+        {"?all=true&label=team:a", "all"},
+        {"?targets=queue:mail", "targets"},
+        {"?target=", "target"},
+        {"?label=team", "label"},
+        {"?due_before=tomorrow", "due_before"},
+        {"?state=dead", "state"},
+        {"?all=true&limit=0", "limit"},
+        {"?all=true&limit=1001", "limit"},
+        {"?all=true&cursor=x", "cursor"},
+    };
+    struct api_fixture *fixture = *state;
+    char id[TIMER_ID_TEXT_SIZE], path[128];
+
+    dead_test_create(fixture, "queue:mail", "a", TIMER_DEAD, id);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        snprintf(path, sizeof(path), "/v1/dead%s", wrong[i].query);
+        fixture_ask(fixture, "DELETE", path, "", NOTHING, 422, "invalid");
+        snprintf(path, sizeof(path), "\"parameter\":\"%s\"", wrong[i].parameter);
+        if (!reply_body_contains(&fixture->reply, path))
+            fail_msg("%s does not name %s", wrong[i].query, wrong[i].parameter);
+    }
+    assert_int_equal(dead_count(fixture, ""), 1);
 }
 
 /* proves: redrive-selection, redrive-limit, invalid */
@@ -203,6 +301,9 @@ int main(void)
         TEST(lists),
         TEST(redrives_by_id),
         TEST(redrives_what_is_found),
+        TEST(deletes_one),
+        TEST(deletes_what_is_found),
+        TEST(does_not_delete_by_a_slip),
         TEST(dead_test_refuses),
     };
 

@@ -338,7 +338,7 @@ static struct list_job *job_create(struct call *call, void (*resume)(struct call
     return job;
 }
 
-void list_end_of(struct call *call, uint32_t states)
+static void list_end_of(struct call *call, enum list_form form)
 {
     struct list_job *job = job_create(call, list_answer);
 
@@ -348,7 +348,7 @@ void list_end_of(struct call *call, uint32_t states)
     }
     call->state = job;
     struct problem problem;
-    if (list_query_parse(call->query, states, job->room, &job->query, &problem))
+    if (list_query_parse(call->query, form, job->room, &job->query, &problem))
         call_answer_problem(call, &problem);
     else
         concurrency_enter(&call->api->lists, &job->start);
@@ -356,7 +356,12 @@ void list_end_of(struct call *call, uint32_t states)
 
 void list_end(struct call *call)
 {
-    list_end_of(call, 0);
+    list_end_of(call, LIST_TIMERS);
+}
+
+void list_end_dead(struct call *call)
+{
+    list_end_of(call, LIST_DEAD);
 }
 
 struct list_job *list_find(struct call *call, const struct list_query *query,

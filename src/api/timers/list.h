@@ -31,18 +31,25 @@ struct list_query {
     uint64_t limit;
     bool has_cursor;
     struct cursor cursor;
+    bool is_of_all; /* of LIST_DEAD_TO_DELETE, whose query says so */
 };
 
-/* Reads the query as sent; `room` (text.size bytes) holds its decoded texts. With `states` other
- * than 0 the query must not name states. */
-enum error_code list_query_parse(struct bytes text, uint32_t states, char *room,
+/* The calls that have such a query. */
+enum list_form {
+    LIST_TIMERS,         /* has `state`; without one: live timers */
+    LIST_DEAD,           /* dead letters only */
+    LIST_DEAD_TO_DELETE, /* has `all`, which takes the place of a filter; one of them is needed */
+};
+
+/* Reads the query as sent; `room` (text.size bytes) holds its decoded texts. */
+enum error_code list_query_parse(struct bytes text, enum list_form form, char *room,
                                  struct list_query *ret_query, struct problem *ret_problem);
 
 void list_end(struct call *call);
 void list_closed(struct call *call);
 
-/* Lists only timers in these states; the query must not name states. */
-void list_end_of(struct call *call, uint32_t states);
+/* Lists dead letters. */
+void list_end_dead(struct call *call);
 
 /* ---- finding timers without answering with them ---- */
 

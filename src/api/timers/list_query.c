@@ -33,7 +33,7 @@ static bool parse_label(struct bytes text, struct list_query *query)
     return true;
 }
 
-/* The parameters; `state` is the last one, which lists of given states do not have. */
+/* The parameters; the forms differ in the last one. */
 enum {
     LIST_DUE_AFTER,
     LIST_DUE_BEFORE,
@@ -42,10 +42,13 @@ enum {
     LIST_LIMIT,
     LIST_CURSOR,
     LIST_STATE,
+    LIST_ALL = LIST_STATE,
 };
 
-static const char *const list_parameters[] = {"due_after", "due_before", "label", "target",
-                                              "limit",     "cursor",     "state"};
+#define LIST_PARAMETERS "due_after", "due_before", "label", "target", "limit", "cursor"
+
+static const char *const list_parameters[] = {LIST_PARAMETERS, "state"};
+static const char *const list_delete_parameters[] = {LIST_PARAMETERS, "all"};
 
 static void list_query_take(void *context, size_t index, struct bytes value,
                             struct problem *problem)
@@ -85,20 +88,51 @@ static void list_query_take(void *context, size_t index, struct bytes value,
     }
 }
 
-enum error_code list_query_parse(struct bytes text, uint32_t states, char *room,
+static void list_delete_take(void *context, size_t index, struct bytes value,
+                             struct problem *problem)
+{
+    struct list_query *query = context;
+
+    if (index != LIST_ALL) {
+        list_query_take(context, index, value, problem);
+        return;
+    }
+    query->is_of_all = true;
+    if (!bytes_equal(value, BYTES("true")))
+        query_fault(problem, "all", "It must be true");
+}
+
+/* Without a filter nothing is deleted, but on the explicit word. */
+static void list_delete_check(const struct list_query *query, struct problem *problem)
+{
+    const bool has_filter = query->after.ms > 0 || query->before.ms != WALL_NEVER.ms ||
+                            query->label_count > 0 || query->target.data;
+
+    if (has_filter == query->is_of_all)
+        query_fault(problem, "all",
+                    "Give either `target`, `label`, `due_after` or `due_before`, or all=true");
+}
+
+enum error_code list_query_parse(struct bytes text, enum list_form form, char *room,
                                  struct list_query *ret_query, struct problem *ret_problem)
 {
-    const struct query_form form = {
-        .names = list_parameters,
-        .count = states ? LIST_STATE : LIST_STATE + 1,
-        .repeatable = 1u << LIST_LABEL | 1u << LIST_STATE,
+    const bool deletes = form == LIST_DEAD_TO_DELETE;
+    const struct query_form parameters = {
+        .names = deletes ? list_delete_parameters : list_parameters,
+        .count = form == LIST_DEAD ? LIST_STATE : LIST_STATE + 1,
+        .repeatable = 1u << LIST_LABEL | (form == LIST_TIMERS ? 1u << LIST_STATE : 0),
         .parameters_max = LIST_PARAMETERS_MAX,
-        .take = list_query_take,
+        .take = deletes ? list_delete_take : list_query_take,
     };
 
-    *ret_query = (struct list_query){.before = WALL_NEVER, .limit = LIST_LIMIT_DEFAULT};
-    enum error_code code = query_read(text, room, &form, ret_query, ret_problem);
+    *ret_query = (struct list_query){.before = WALL_NEVER,
+                                     .limit = deletes ? LIST_LIMIT_MAX : LIST_LIMIT_DEFAULT};
+    enum error_code code = query_read(text, room, &parameters, ret_query, ret_problem);
+    if (!code && deletes) {
+        list_delete_check(ret_query, ret_problem);
+        code = ret_problem->code;
+    }
     if (!ret_query->states)
-        ret_query->states = states ? states : STATES_ALIVE;
+        ret_query->states = form == LIST_TIMERS ? STATES_ALIVE : 1u << TIMER_DEAD;
     return code;
 }
