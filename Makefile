@@ -16,8 +16,8 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: help run example build lib test test-bounds test-brokers test-debian sim soak bench bench-brokers asan tsan \
-	fuzz fuzz-long coverage lint analyze fmt docs install install-lib clean
+.PHONY: help run example build lib test test-bounds test-brokers test-debian test-systemd sim soak bench bench-brokers asan \
+	tsan fuzz fuzz-long coverage lint analyze fmt docs install install-lib clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -58,6 +58,10 @@ bench: ## the benchmarks: the wheels, then the service, each beside its peers
 
 test-debian: ## builds on the next Debian in a debootstrap, and runs the unit tests there; as root, ten minutes
 	@python3 tests/install/debian_test.py || [ $$? -eq 77 ]
+
+test-systemd: ## backup, restore and upgrade by docs/operations.md in a container with systemd; as root
+	@scripts/install-deps containers
+	@python3 tests/install/systemd_test.py || [ $$? -eq 77 ]
 
 test-brokers: ## the tests of Kafka and RabbitMQ against real servers
 	@scripts/install-deps brokers

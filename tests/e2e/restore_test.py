@@ -15,20 +15,13 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+import book
 import harness
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 SEED = int(os.environ.get("TEST_SEED", str(random.SystemRandom().randrange(1 << 32))))
 TARGET = "queue:jobs"
 MARK = "RESTORING"
-
-
-def commands_of(section):
-    """The commands that docs/operations.md has in a section."""
-    with open(os.path.join(ROOT, "docs", "operations.md"), encoding="utf-8") as file:
-        text = file.read().split(f"\n## {section}\n")[1].split("\n## ")[0]
-    block = re.search(r"\n\n((?:    [^\n]+\n)+)", text)[1]
-    return [line[4:] for line in block.splitlines()]
 
 
 class Room(unittest.TestCase):
@@ -219,12 +212,11 @@ class BookTest(Room):
             daemon.connect = lambda: harness.Daemon.connect(daemon)
             harness.wait_until(lambda: daemon.call("GET", "/readyz")[0] == 200, 30, "ready")
 
-    def run_book(self, section, name="20261120T235959Z"):
-        """Runs the commands of a section; `name` is that of the backup. The output of the last one."""
+    def run_book(self, section, *backup):
+        """Runs the commands of a section. The output of the last one."""
         output = None
-        for command in commands_of(section):
+        for command in book.commands_of(section, *backup):
             command = re.sub(r"/(var/lib|etc)/", lambda found: self.path(found[1]) + "/", command)
-            command = command.replace("20261120T235959Z", name)
             if command.startswith("systemctl "):
                 self.systemctl(*command.split()[1:])
                 continue

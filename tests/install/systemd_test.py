@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+"""Goal: who follows docs/operations.md word by word on a machine with systemd makes a backup, restores it there and on a
+new machine, and upgrades, and loses no timer.
+
+Method: a container of this machine's Debian release boots systemd; `make install` puts the service into it, and the
+commands of the page run inside as they stand there. Compared are the timers, the owners and modes of the files, the
+state of the unit and its log. The release and the older version are kept for the next run: TEST_SYSTEMD, or
+build/systemd. The container's changes are in memory and end with it. Ends with 77 where it cannot run: without root,
+debootstrap, systemd-nspawn, a mirror, or where no container boots.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import book
+import debootstrap
+import harness
+
+ROOT = debootstrap.ROOT
+FOLDER = os.path.abspath(os.environ.get("TEST_SYSTEMD", os.path.join(ROOT, "build/systemd")))
+RELEASE = os.path.join(FOLDER, "release")
+PACKAGES = ["ca-certificates", "curl", "dbus", "systemd", "systemd-sysv"]
+STATE = "/var/lib/tickwheel"
+UNIT = "tickwheeld"
+
+
+def output_of(*command, **settings):
+    return subprocess.run(command, check=True, capture_output=True, text=True, **settings).stdout
+
+
+def codename():
+    """This machine's release, for which it builds."""
+    with open("/etc/os-release", encoding="utf-8") as file:
+        return re.search(r"^VERSION_CODENAME=(\w+)$", file.read(), re.M)[1]
+
+
+def libraries(program):
+    """The packages of the shared libraries that a program loads."""
+    found = set()
+    for path in map(os.path.realpath, re.findall(r"=> (/\S+)", output_of("ldd", program))):
+        # dpkg may know a file of /usr/lib as one of /lib.
+        listed = subprocess.run(["dpkg-query", "-S", path, path.removeprefix("/usr")], stdout=subprocess.PIPE,
+                                stderr=subprocess.DEVNULL, text=True, check=False).stdout
+        found.add(listed.split(":")[0])
+    return sorted(found)
+
+
+def older_version():
+    """The sources of an older version: the last release, or the first revision with the page that is followed here.
+    None where the history is not there."""
+    git = ["git", "-C", ROOT]
+    tags = output_of(*git, "tag", "--merged", "HEAD", "--sort=-creatordate").split()
+    revisions = tags or output_of(*git, "log", "--format=%H", "--diff-filter=A", "--", "docs/operations.md").split()
+    if not revisions or revisions[-1] == output_of(*git, "rev-parse", "HEAD").strip():
+        return None
+    revision = tags[0] if tags else revisions[-1]
+    folder = os.path.join(FOLDER, revision[:12])
+    if not os.path.exists(os.path.join(folder, "build/release/bin/tickwheeld")):
+        os.makedirs(folder, exist_ok=True)
+        with subprocess.Popen([*git, "archive", revision], stdout=subprocess.PIPE) as archive:
+            debootstrap.run("tar", "-x", "-C", folder, stdin=archive.stdout)
+        debootstrap.run("make", "-C", folder, "build")
+    return folder
+
+
+class Container:
+    """systemd as process 1, on the release; what changes is in memory. No network but its own loopback."""
+
+    def __init__(self):
+        # nspawn ends the container when it is told to end, and it is told so when this test dies.
+        self.nspawn = harness.Program([
+            "setpriv", "--pdeathsig", "TERM", "systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit",
+            "--private-network", "--volatile=overlay", "--console=pipe", f"--machine=tickwheel-{os.getpid()}",
+            f"--directory={RELEASE}"])
+        try:
+            self.process = harness.wait_until(self.first_process, 30, "the first process of the container")
+            self.state = harness.wait_until(self.ask_state, 60, "the container has booted")
+        except (TimeoutError, ChildProcessError) as error:
+            output = self.nspawn.output()
+            self.close()
+            debootstrap.skip(f"no container boots: {error}\n{output}")
+
+    def first_process(self):
+        """The process that is 1 inside, once it is systemd."""
+        pid = self.nspawn.process.pid
+        if self.nspawn.process.poll() is not None:
+            raise ChildProcessError(f"systemd-nspawn ended with {self.nspawn.process.returncode}")
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            for child in file.read().split():
+                with open(f"/proc/{child}/comm", encoding="ascii") as name:
+                    if name.read() == "systemd\n":
+                        return child
+        return None
+
+    def ask_state(self):
+        state = self.run("systemctl is-system-running --wait", None).strip()
+        return state if state in ("running", "degraded") else None
+
+    def run(self, command, code=0):
+        """What a command prints; it must end with `code`, if one is given."""
+        done = subprocess.run(
+            ["nsenter", "--target", self.process, "--all", "--root", "env", "-i", "-C", "/",
+             *(f"{name}={value}" for name, value in debootstrap.environment().items()), "sh", "-c", command],
+            capture_output=True, text=True, timeout=300, check=False)
+        if code is not None and done.returncode != code:
+            raise AssertionError(f"{command}: {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def install(self, source=ROOT):
+        """`make install`, from this machine's sources into the container's file system."""
+        done = subprocess.run(["make", "-C", source, "install", "PREFIX=/usr/local",
+                               f"DESTDIR=/proc/{self.process}/root"], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise AssertionError(f"make install: {done.stdout}{done.stderr}")
+
+    def follow(self, section, *backup):
+        """The commands of a section of the page; what they print."""
+        return [self.install() if command == "make install" else self.run(command)
+                for command in book.commands_of(section, *backup)]
+
+    def close(self):
+        try:
+            self.nspawn.signal(signal.SIGTERM)
+        finally:
+            self.nspawn.close()
+
+
+class SystemdTest(unittest.TestCase):
+    def boot(self, source=ROOT):
+        """A machine with the service installed."""
+        container = Container()
+        self.addCleanup(container.close)
+        container.install(source)
+        container.run("systemctl daemon-reload")
+        return container
+
+    def call(self, container, method, path, body=None, status=200):
+        """A request to the service in the container; its JSON."""
+        data = "" if body is None else f"-H 'Content-Type: application/json' -d '{json.dumps(body)}'"
+        text = container.run(f"curl -sS -X {method} -w '\\n%{{http_code}}' {data} 'localhost:8463{path}'")
+        body, _, code = text.rpartition("\n")
+        self.assertEqual(int(code), status, body)
+        return json.loads(body)
+
+    def create(self, container, count):
+        """Timers of a few kinds, all due tomorrow."""
+        for number in range(count):
+            body = {"key": f"k{number}", "after": "1d", "target": "queue:jobs", "payload": {"number": number}}
+            if number % 3 == 1:
+                body.update(labels={"team": "shop"}, retry={"max_attempts": 3})
+            if number % 3 == 2:
+                body["every"] = body.pop("after")
+            self.call(container, "POST", "/v1/timers", body, 201)
+
+    def timers(self, container):
+        return {timer["id"]: timer for timer in self.call(container, "GET", "/v1/timers?limit=1000")["timers"]}
+
+    def take(self, container):
+        """The next item of the queue, leased and acknowledged."""
+        [item] = self.call(container, "POST", "/v1/queues/jobs/lease", {"wait": "10s"})["items"]
+        self.assertEqual(self.call(container, "POST", "/v1/queues/jobs/ack", {"receipts": [item["receipt"]]})["ok"], 1)
+        return item["id"], item["due"]
+
+    def check_service(self, container, files):
+        """The unit is active and did not restart, it logged no warning, and the files that `find` finds are its own."""
+        status = container.run(f"systemctl status {UNIT}")
+        self.assertIn("Active: active (running)", status)
+        shown = dict(line.split("=", 1) for line in container.run(
+            f"systemctl show -p NRestarts,Result,MainPID {UNIT}").splitlines())
+        self.assertEqual((shown["NRestarts"], shown["Result"]), ("0", "success"))
+        container.run("journalctl --sync")
+        self.assertEqual(container.run(f"journalctl -q -u {UNIT} -p warning -o cat"), "")
+        lines = container.run(f"journalctl -q -t {UNIT} -o cat").splitlines()
+        self.assertIn("event=ready", lines[-1])
+        self.assertEqual([line for line in lines if " level=info " not in line], [])
+        self.assertEqual(container.run(f"readlink {STATE}"), "private/tickwheel\n")
+        user = container.run(f"stat -c %u /proc/{shown['MainPID']}").strip()
+        self.assertNotEqual(user, "0")
+        for line in container.run(f"find {files} -printf '%y %U:%G %m %p\\n'").splitlines():
+            kind, owner, mode, path = line.split(" ", 3)
+            self.assertEqual((owner, mode), (f"{user}:{user}", "700" if kind == "d" else "600"), path)
+
+    def back_up(self, container):
+        """Follows the section; the backup's name."""
+        return json.loads(container.follow("Backup")[-1])["name"]
+
+    # proves: restore
+    def test_restore(self):
+        container = self.boot()
+        container.run(f"systemctl start {UNIT}")
+        self.create(container, 30)
+        self.call(container, "POST", "/v1/timers", {"key": "now", "after": 0, "target": "queue:jobs"}, 201)
+        before = self.timers(container)
+        backup = self.back_up(container)
+        self.assertIn(": valid", container.follow("Check", backup)[-1])
+        taken = self.take(container)
+        self.call(container, "POST", "/v1/timers", {"key": "later", "after": "1d", "target": "queue:jobs"}, 201)
+        cancelled = next(timer["id"] for timer in before.values() if timer["key"] == "k7")
+        self.call(container, "DELETE", f"/v1/timers/{cancelled}")
+        container.follow("Restore", backup)
+        after = self.timers(container)
+        self.assertEqual(set(after), set(before))
+        self.assertEqual(container.run(f"ls {STATE}").split(), ["backups", "data", "data.old"])
+        self.check_service(container, f"{STATE}/")
+        self.assertEqual(self.take(container), taken)
+
+    # proves: restore
+    def test_restore_on_a_new_machine(self):
+        old = self.boot()
+        old.run(f"systemctl start {UNIT}")
+        self.create(old, 30)
+        before = self.timers(old)
+        backup = self.back_up(old)
+        for folder in (f"{STATE}/backups", "/srv"):
+            with self.subTest(folder=folder):
+                new = self.boot()
+                new.run(f"mkdir -p {folder}")
+                subprocess.run(["cp", "-r", f"/proc/{old.process}/root/var/lib/private/tickwheel/backups/{backup}",
+                                f"/proc/{new.process}/root{folder}"], check=True)
+                for command in book.commands_of("Restore", backup):
+                    if not command.startswith("mv "):  # as the page says
+                        new.run(command.replace(f"{STATE}/backups", folder))
+                self.assertEqual(self.timers(new), before)
+                self.check_service(new, f"{STATE}/data")
+
+    # proves: restore
+    def test_a_folder_in_the_place_of_the_link(self):
+        """As the page says: systemd starts no unit then, and does again when the folder is gone."""
+        container = self.boot()
+        container.run(f"systemctl start {UNIT}")
+        self.create(container, 3)
+        before = self.timers(container)
+        container.run(f"systemctl stop {UNIT} && mv {STATE} {STATE}.old && mkdir {STATE}")
+        container.run(f"systemctl start {UNIT}", 1)
+        self.assertEqual(container.run(f"systemctl show -p ExecMainStatus {UNIT}"), "ExecMainStatus=238\n")
+        container.run(f"systemctl stop {UNIT} && rmdir {STATE} && systemctl start {UNIT}")
+        self.assertEqual(self.timers(container), before)
+
+    def test_upgrade(self):
+        if not OLDER:
+            self.skipTest("the history has no older version")
+        container = self.boot(OLDER)
+        container.run(f"systemctl start {UNIT}")
+        self.create(container, 30)
+        before = self.timers(container)
+        backup = self.back_up(container)
+        harness.wait_until(lambda: time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()) > backup, 10, "the next second")
+        program = container.run("sha256sum /usr/local/bin/tickwheeld")
+        container.follow("Upgrade")
+        self.assertNotEqual(container.run("sha256sum /usr/local/bin/tickwheeld"), program)
+        after = self.timers(container)
+        self.assertEqual(set(after), set(before))
+        for key, timer in before.items():
+            self.assertEqual({**after[key], **timer}, after[key])
+        # The older version's files keep their modes, in a folder that is closed.
+        self.check_service(container, f"{STATE}/data -maxdepth 0")
+        self.assertIn(": valid", container.follow("Check", backup)[-1])
+
+
+if __name__ == "__main__":
+    debootstrap.need("systemd-nspawn", "nsenter", "setpriv")
+    debootstrap.run("make", "-C", ROOT, "build")
+    debootstrap.make(RELEASE, codename(), PACKAGES + libraries(os.path.join(ROOT, "build/release/bin/tickwheeld")))
+    OLDER = older_version()
+    unittest.main(verbosity=2)
