@@ -596,9 +596,9 @@ static void test_a_worker_is_woken_once(void **state)
     enum { COUNT = 24 };
     struct move_fixture *fixture = *state;
     pthread_t threads[COUNT];
+    struct move_worker workers[COUNT]; /* until their threads have ended */
 
     for (unsigned i = 0; i < COUNT; i++) {
-        struct move_worker workers[COUNT];
         workers[i] = (struct move_worker){.fixture = fixture};
         assert_int_equal(pthread_create(&threads[i], NULL, waiter_run, &workers[i]), 0);
     }
