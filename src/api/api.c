@@ -232,6 +232,14 @@ static void api_closed(struct http_request *request)
     free(call);
 }
 
+static void api_turned(void *context, unsigned thread)
+{
+    struct api *api = context;
+
+    if (!list_is_empty(&api->outboxes[thread]))
+        node_send(api->options.node, &api->outboxes[thread]);
+}
+
 static void api_refuse(void *context, struct http_request *request, enum http_refusal refusal)
 {
     struct call *call = call_create(context, request);
@@ -264,6 +272,7 @@ static const struct http_handler api_handler = {
     .end = api_end,
     .resumed = api_resumed,
     .closed = api_closed,
+    .turned = api_turned,
     .refuse = api_refuse,
 };
 

@@ -157,6 +157,7 @@ static bool loop_turn(struct loop *loop, bool is_stuck)
     if (atomic_exchange(&loop->wants_quiet_, false))
         loop_become_quiet(loop);
     MHD_run(loop->daemon_);
+    loop->turned_(loop->context_);
     return (is_stuck || wanted[2].revents) && loop->accepted_ == accepted && loop_has_waiting(loop);
 }
 
@@ -170,18 +171,23 @@ static void *loop_run(void *argument)
     return NULL;
 }
 
-enum error_code loop_start(struct loop *loop, struct MHD_Daemon *daemon, int listener,
-                           unsigned number, struct error *ret_error)
+enum error_code loop_start(struct loop *loop, const struct loop_options *options,
+                           struct error *ret_error)
 {
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    const union MHD_DaemonInfo *info =
+        MHD_get_daemon_info(options->daemon, MHD_DAEMON_INFO_EPOLL_FD);
 
-    *loop = (struct loop){.daemon_ = daemon, .epoll_ = info->epoll_fd, .listener_ = listener};
+    *loop = (struct loop){.daemon_ = options->daemon,
+                          .turned_ = options->turned,
+                          .context_ = options->context,
+                          .epoll_ = info->epoll_fd,
+                          .listener_ = options->listener};
     loop->wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (loop->wake_ < 0)
         return error_set(ret_error, ERROR_IO, "make an eventfd: %s", strerror(errno));
     pthread_mutex_init(&loop->lock_, NULL);
     pthread_cond_init(&loop->quiet_, NULL);
-    int error = thread_start(&loop->thread_, loop_run, loop, "http-%u", number);
+    int error = thread_start(&loop->thread_, loop_run, loop, "http-%u", options->number);
     if (!error)
         return ERROR_NONE;
     pthread_cond_destroy(&loop->quiet_);

@@ -22,8 +22,18 @@
 enum error_code loop_listen(const char *address, uint16_t port, int *ret_socket, uint16_t *ret_port,
                             struct error *ret_error);
 
+struct loop_options {
+    struct MHD_Daemon *daemon;     /* with epoll, without threads */
+    int listener;                  /* it accepts from this */
+    unsigned number;               /* shown in the name of the thread */
+    void (*turned)(void *context); /* after each run of the daemon, on the loop's thread */
+    void *context;
+};
+
 struct loop {
     struct MHD_Daemon *daemon_;
+    void (*turned_)(void *context);
+    void *context_;
     pthread_t thread_;
     int epoll_, wake_; /* file descriptors: the daemon's, and an eventfd to be heard */
     int listener_;     /* -1 from the moment that it is quiet */
@@ -35,10 +45,9 @@ struct loop {
     bool is_quiet_; /* guarded by lock_ */
 };
 
-/* Runs `daemon` (with epoll, without threads), which accepts from `listener`, until loop_stop; both
- * stay the caller's. `number` is shown in the name of the thread. */
-enum error_code loop_start(struct loop *loop, struct MHD_Daemon *daemon, int listener,
-                           unsigned number, struct error *ret_error);
+/* Runs the daemon until loop_stop; it and its listener stay the caller's. */
+enum error_code loop_start(struct loop *loop, const struct loop_options *options,
+                           struct error *ret_error);
 
 /* To be called by the daemon's thread for each new connection. */
 void loop_accepted(struct loop *loop);

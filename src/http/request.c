@@ -191,6 +191,11 @@ uint64_t http_request_content_length(const struct http_request *request)
     return request->content_length;
 }
 
+unsigned http_request_thread(const struct http_request *request)
+{
+    return request->worker->index;
+}
+
 struct instant http_request_begun_at(const struct http_request *request)
 {
     return request->begun_at;

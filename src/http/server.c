@@ -9,18 +9,32 @@
 #include <time.h>
 #include <unistd.h>
 
+static void server_worker_turned(void *context)
+{
+    const struct http_worker *worker = context;
+    const struct http_options *options = &worker->server->options;
+
+    if (options->handler->turned)
+        options->handler->turned(options->context, worker->index);
+}
+
 /* One more daemon with its loop. */
 static enum error_code server_start_worker(struct http_server *server, struct error *ret_error)
 {
     struct http_worker *worker = &server->workers[server->worker_count];
 
     worker->server = server;
+    worker->index = server->worker_count;
     worker->daemon = exchange_start(worker);
     if (!worker->daemon)
         return error_set(ret_error, ERROR_IO, "start the server: %s",
                          errno ? strerror(errno) : "libmicrohttpd does not");
-    enum error_code error = loop_start(&worker->loop, worker->daemon, server->listener,
-                                       (unsigned)server->worker_count, ret_error);
+    const struct loop_options options = {.daemon = worker->daemon,
+                                         .listener = server->listener,
+                                         .number = worker->index,
+                                         .turned = server_worker_turned,
+                                         .context = worker};
+    enum error_code error = loop_start(&worker->loop, &options, ret_error);
     if (error) {
         MHD_quiesce_daemon(worker->daemon); /* or it would close the socket of all */
         MHD_stop_daemon(worker->daemon);

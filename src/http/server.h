@@ -80,6 +80,9 @@ struct http_handler {
     void (*closed)(struct http_request *request); /* if `begin` or `refuse` was called */
     /* In place of `begin`: answers at once. */
     void (*refuse)(void *context, struct http_request *request, enum http_refusal refusal);
+    /* On thread 0 .. threads-1, after these calls for all requests that were ready, and before it
+     * waits: hands over what they gathered for other threads. May be NULL. */
+    void (*turned)(void *context, unsigned thread);
 };
 
 struct http_options {
@@ -147,6 +150,9 @@ size_t http_request_header_count(const struct http_request *request, const char 
 
 /* What the head announced: 0 without a body, HTTP_LENGTH_UNKNOWN when it comes in chunks. */
 uint64_t http_request_content_length(const struct http_request *request);
+
+/* The thread that calls the handler for it: 0 .. threads-1. */
+unsigned http_request_thread(const struct http_request *request);
 
 /* When its first line was read. */
 struct instant http_request_begun_at(const struct http_request *request);

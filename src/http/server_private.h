@@ -20,6 +20,7 @@ struct http_worker {
     struct http_server *server;
     struct MHD_Daemon *daemon;
     struct loop loop;
+    unsigned index;
 };
 
 /* libmicrohttpd takes texts without const that it only reads. */

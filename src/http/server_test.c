@@ -89,6 +89,30 @@ static void keeps_connections(void **state)
     assert_int_equal(http_server_connections(handler_server(fixture->handler)), 1);
 }
 
+/* Goal: requests that end in one turn of a thread can be answered together, at its end, on several
+ * threads. Method: clients whose requests, pipelined and not, are only answered in `turned`. */
+static void hands_over_at_the_end_of_a_turn(void **state)
+{
+    struct http_fixture *fixture = *state;
+    struct client clients[6];
+
+    for (size_t i = 0; i < 6; i++)
+        client_open(&clients[i], handler_port(fixture->handler));
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < 6; i++)
+            client_printf(&clients[i], "GET /turned HTTP/1.1\r\nHost: t\r\n\r\n"
+                                       "GET /turned HTTP/1.1\r\nHost: t\r\n\r\n"
+                                       "GET /hello HTTP/1.1\r\nHost: t\r\n\r\n");
+        for (size_t i = 0; i < 6; i++) {
+            server_test_expect(&clients[i], "GET", 200, "turned");
+            server_test_expect(&clients[i], "GET", 200, "turned");
+            server_test_expect(&clients[i], "GET", 200, "hello");
+        }
+    }
+    for (size_t i = 0; i < 6; i++)
+        client_close(&clients[i]);
+}
+
 static void closes_when_asked(void **state)
 {
     struct http_fixture *fixture = *state;
@@ -449,6 +473,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(keeps_connections, server_setup, server_teardown),
+        cmocka_unit_test_setup_teardown(hands_over_at_the_end_of_a_turn, server_setup,
+                                        server_teardown),
         cmocka_unit_test_setup_teardown(needs_a_clear_head, server_setup, server_teardown),
         cmocka_unit_test_setup_teardown(closes_when_asked, server_setup, server_teardown),
         cmocka_unit_test_setup_teardown(speaks_http_1_0, server_setup, server_teardown),

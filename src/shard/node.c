@@ -432,7 +432,8 @@ static enum error_code node_refuse(struct node *node, enum error_code code, enum
     return code;
 }
 
-enum error_code node_submit(struct node *node, struct node_request *request)
+/* Counts the request as in flight, unless it is refused. */
+static enum error_code node_admit(struct node *node, struct node_request *request)
 {
     const enum command_kind kind = request->command.kind;
     const bool creates = kind == COMMAND_CREATE || kind == COMMAND_PUT;
@@ -454,7 +455,35 @@ enum error_code node_submit(struct node *node, struct node_request *request)
     request->submitted_ = instant_now();
     list_init(&request->link_);
     list_init(&request->command.link);
-    partition_post(&node->partitions[request->command.partition], PARTITION_REQUESTS,
-                   &request->link_);
     return ERROR_NONE;
+}
+
+enum error_code node_submit(struct node *node, struct node_request *request)
+{
+    enum error_code error = node_admit(node, request);
+
+    if (!error)
+        partition_post(&node->partitions[request->command.partition], PARTITION_REQUESTS,
+                       &request->link_);
+    return error;
+}
+
+enum error_code node_submit_later(struct node *node, struct node_request *request,
+                                  struct list *outbox)
+{
+    enum error_code error = node_admit(node, request);
+
+    if (!error)
+        list_push(outbox, &request->link_);
+    return error;
+}
+
+static uint16_t node_request_partition(struct list *message)
+{
+    return list_item(message, struct node_request, link_)->command.partition;
+}
+
+void node_send(struct node *node, struct list *outbox)
+{
+    partition_post_all(node->partitions, PARTITION_REQUESTS, outbox, node_request_partition);
 }

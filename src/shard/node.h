@@ -59,6 +59,14 @@ void node_stop(struct node *node);
  * flight, STOPPING, DISK_FULL: then nothing was taken and `done` is not called. */
 enum error_code node_submit(struct node *node, struct node_request *request);
 
+/* Like node_submit, but the request waits in `outbox`, a list that the caller keeps, until
+ * node_send. So requests that come together wake a shard once. */
+enum error_code node_submit_later(struct node *node, struct node_request *request,
+                                  struct list *outbox);
+
+/* Hands over the requests of an outbox, which is empty afterwards. */
+void node_send(struct node *node, struct list *outbox);
+
 /* What a worker asks of a queue. Embed it, fill in `queue`, `done` and for a lease `leased`. A
  * lease takes items of one shard after the other: `leased` is called for each, on its thread, and
  * copies what it needs of `queue.leases`, in the order of the shard. `done` comes last. */

@@ -44,6 +44,12 @@ uint64_t http_request_content_length(const struct http_request *request)
     return HTTP_LENGTH_UNKNOWN;
 }
 
+unsigned http_request_thread(const struct http_request *request)
+{
+    (void)request;
+    return 0;
+}
+
 struct instant http_request_begun_at(const struct http_request *request)
 {
     (void)request;
@@ -81,6 +87,13 @@ enum error_code node_submit(struct node *node, struct node_request *request)
 {
     list_push(&node->waiting, &request->link_);
     return ERROR_NONE;
+}
+
+enum error_code node_submit_later(struct node *node, struct node_request *request,
+                                  struct list *outbox)
+{
+    (void)outbox;
+    return node_submit(node, request);
 }
 
 uint16_t node_partition_count(const struct node *node)

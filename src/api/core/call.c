@@ -296,10 +296,15 @@ struct timer_json_limits call_timer_limits(const struct call *call)
     return limits;
 }
 
+static void call_name_tenant(const struct call *call, struct command *command)
+{
+    command->tenant = caller_tenant(&call->caller);
+    command->tenant_pending_max = call->caller.limits.pending_max;
+}
+
 enum error_code call_ask(struct call *call, struct node_request *request)
 {
-    request->command.tenant = caller_tenant(&call->caller);
-    request->command.tenant_pending_max = call->caller.limits.pending_max;
+    call_name_tenant(call, &request->command);
     return node_submit(call->api->options.node, request);
 }
 
@@ -336,9 +341,13 @@ static void call_keep_reply(struct node_request *request)
 
 enum error_code call_submit(struct call *call, void (*answer)(struct node_request *request))
 {
+    struct api *api = call->api;
+
     call->answer = answer;
     call->node.done = call_keep_reply;
-    enum error_code error = call_ask(call, &call->node);
+    call_name_tenant(call, &call->node.command);
+    enum error_code error = node_submit_later(api->options.node, &call->node,
+                                              &api->outboxes[http_request_thread(call->http)]);
     if (error)
         call_answer_error(call, error, "");
     return error;

@@ -98,9 +98,9 @@ struct timer_json_limits call_timer_limits(const struct call *call);
  * it. Returns the errors of node_submit, which no other function of src/api calls. */
 enum error_code call_ask(struct call *call, struct node_request *request);
 
-/* Submits call->node. `answer` runs on the worker's thread when the reply is there; its
- * command.timer is then a copy, and its page is gone. On refusal answers the request and returns
- * the reason. */
+/* Submits call->node at the end of the worker's turn, together with other requests. On the worker's
+ * thread. `answer` runs there when the reply has come; its command.timer is then a copy, and its
+ * page is gone. On refusal answers the request and returns the reason. */
 enum error_code call_submit(struct call *call, void (*answer)(struct node_request *request));
 
 /* Continues the request with `resume` on the worker's thread. From any thread, after the route's

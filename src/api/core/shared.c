@@ -1,6 +1,8 @@
 /* shared.c - sets up and tears down the state that all requests share, and counts batches. */
 #include "api/core/shared.h"
 
+#include <stdlib.h>
+
 /* Scans for pages of lists that run at once: enough to keep the engine's and the read thread busy.
  * Each scan may hold some megabytes, and requests for single timers queue behind it. */
 enum { LIST_SCANS_AT_ONCE = 4 };
@@ -14,6 +16,13 @@ enum error_code shared_init(struct api *api, const struct api_options *options)
         tokens_free(options->tokens);
         return ERROR_NO_MEMORY;
     }
+    api->outboxes = calloc(config->http_threads, sizeof(*api->outboxes));
+    if (!api->outboxes) {
+        access_destroy(api->access);
+        return ERROR_NO_MEMORY;
+    }
+    for (unsigned i = 0; i < config->http_threads; i++)
+        list_init(&api->outboxes[i]);
     pthread_mutex_init(&api->lock, NULL);
     pthread_cond_init(&api->batch_ended, NULL);
     concurrency_init(&api->lists, LIST_SCANS_AT_ONCE);
@@ -48,6 +57,7 @@ void shared_deinit(struct api *api)
     pthread_cond_destroy(&api->batch_ended);
     pthread_mutex_destroy(&api->lock);
     access_destroy(api->access);
+    free(api->outboxes);
 }
 
 bool shared_enter_batch(struct api *api)

@@ -31,6 +31,9 @@ struct api {
     struct buffer openapi; /* the document, as it is served */
     struct timer_json_limits limits;
     struct http_server *server;
+    /* Requests to the node that wait for the end of the HTTP thread's turn, a list for each thread
+     * and only touched by it. */
+    struct list *outboxes;
     struct access *access;
     struct api_budget budget;
     _Atomic size_t bodies_bytes, answers_bytes; /* against the budget */

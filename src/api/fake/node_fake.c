@@ -350,23 +350,56 @@ enum error_code node_backup_start(struct node *node, struct node_backup *backup)
     return ERROR_BACKUP_OFF;
 }
 
-enum error_code node_submit(struct node *node, struct node_request *request)
+static void node_fake_take(struct node *node, struct node_request *request)
 {
-    pthread_mutex_lock(&node->lock);
+    node->submitted++;
+    if (list_is_empty(&node->waiting) || node->is_held)
+        pthread_cond_broadcast(&node->changed);
+    list_push(&node->waiting, &request->link_);
+}
+
+/* Under the lock. */
+static enum error_code node_fake_admit(struct node *node, struct node_request *request)
+{
     enum error_code error = node->refuses;
+
     if (!error && node->inflight + command_weight(&request->command) > node->inflight_max)
         error = ERROR_OVERLOADED;
     if (!error) {
         node->inflight += command_weight(&request->command);
         if (node->inflight > node->inflight_peak)
             node->inflight_peak = node->inflight;
-        node->submitted++;
-        if (list_is_empty(&node->waiting) || node->is_held)
-            pthread_cond_broadcast(&node->changed);
-        list_push(&node->waiting, &request->link_);
     }
+    return error;
+}
+
+enum error_code node_submit(struct node *node, struct node_request *request)
+{
+    pthread_mutex_lock(&node->lock);
+    enum error_code error = node_fake_admit(node, request);
+    if (!error)
+        node_fake_take(node, request);
     pthread_mutex_unlock(&node->lock);
     return error;
+}
+
+enum error_code node_submit_later(struct node *node, struct node_request *request,
+                                  struct list *outbox)
+{
+    pthread_mutex_lock(&node->lock);
+    enum error_code error = node_fake_admit(node, request);
+    pthread_mutex_unlock(&node->lock);
+    if (!error)
+        list_push(outbox, &request->link_);
+    return error;
+}
+
+void node_send(struct node *node, struct list *outbox)
+{
+    pthread_mutex_lock(&node->lock);
+    for (struct list *link; (link = list_pop(outbox));)
+        node_fake_take(node, list_item(link, struct node_request, link_));
+    pthread_mutex_unlock(&node->lock);
 }
 
 struct zone_source node_zones(struct node *node)

@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+enum { HANDLER_THREADS_MAX = 8 };
+
 struct handler {
     struct http_server *server;
     uint16_t port;
@@ -14,6 +16,7 @@ struct handler {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t changed;
     struct list parked, resumable; /* of struct visit */
+    struct list gathered[HANDLER_THREADS_MAX];
     size_t parked_count, begun, ended, closed;
     enum http_refusal refusal;
     bool is_stopping;
@@ -109,6 +112,8 @@ static void on_end(struct http_request *request)
         handler_post(visit, &visit->handler->parked);
     } else if (is_path(request, "/twice")) {
         handler_post(visit, &visit->handler->resumable);
+    } else if (is_path(request, "/turned")) {
+        handler_post(visit, &visit->handler->gathered[http_request_thread(request)]);
     } else if (is_path(request, "/big")) {
         char *room = buffer_reserve(&response.body, HANDLER_BIG_SIZE);
 
@@ -162,6 +167,23 @@ static void on_refuse(void *context, struct http_request *request, enum http_ref
         BYTES("refused"));
 }
 
+static void handler_on_turned(void *context, unsigned thread)
+{
+    struct handler *handler = context;
+    struct list gathered;
+
+    list_init(&gathered);
+    pthread_mutex_lock(&handler->lock);
+    list_join(&gathered, &handler->gathered[thread]);
+    pthread_mutex_unlock(&handler->lock);
+    for (struct list *link; (link = list_pop(&gathered));) {
+        struct http_request *request = list_item(link, struct visit, link)->request;
+
+        assert(http_request_thread(request) == thread);
+        say(request, 200, BYTES("turned"));
+    }
+}
+
 static void *help(void *argument)
 {
     struct handler *handler = argument;
@@ -186,8 +208,13 @@ static void *help(void *argument)
 
 struct handler *handler_start(const struct http_options *wanted)
 {
-    static const struct http_handler calls = {on_begin,   on_body,           on_end,
-                                              on_resumed, handler_on_closed, on_refuse};
+    static const struct http_handler calls = {.begin = on_begin,
+                                              .body = on_body,
+                                              .end = on_end,
+                                              .resumed = on_resumed,
+                                              .closed = handler_on_closed,
+                                              .refuse = on_refuse,
+                                              .turned = handler_on_turned};
     struct http_options options = *wanted;
     struct handler *handler = calloc(1, sizeof(*handler));
 
@@ -196,8 +223,11 @@ struct handler *handler_start(const struct http_options *wanted)
     pthread_cond_init(&handler->changed, NULL);
     list_init(&handler->parked);
     list_init(&handler->resumable);
+    for (int i = 0; i < HANDLER_THREADS_MAX; i++)
+        list_init(&handler->gathered[i]);
     options.address = options.address ? options.address : "127.0.0.1";
     options.threads = options.threads ? options.threads : 2;
+    assert(options.threads <= HANDLER_THREADS_MAX);
     options.connections_max = options.connections_max ? options.connections_max : 64;
     options.header_bytes_max = options.header_bytes_max ? options.header_bytes_max : 8192;
     options.idle_ms = options.idle_ms ? options.idle_ms : 60000;

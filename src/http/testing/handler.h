@@ -9,6 +9,7 @@
  *     /held     pauses in the body until the test resumes it (handler_resume)
  *     /bites    takes 3 bytes at a time, pausing; another thread resumes; echoes
  *     /twice    at the end, another thread resumes it; answers then
+ *     /turned   answers "turned" at the end of the thread's turn, together with others
  *     /hangup   hangs up within the body
  *     /big      answers 8 MiB
  *     /lent     answers a constant text
