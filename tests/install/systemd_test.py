@@ -113,10 +113,14 @@ class Container:
             raise AssertionError(f"{command}: {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
 
+    def path(self, path):
+        """A path of the container as this machine reaches it."""
+        return f"/proc/{self.process}/root{path}"
+
     def install(self, source=ROOT):
         """`make install`, from this machine's sources into the container's file system."""
         done = subprocess.run(["make", "-C", source, "install", "PREFIX=/usr/local",
-                               f"DESTDIR=/proc/{self.process}/root"], capture_output=True, text=True, check=False)
+                               f"DESTDIR={self.path('')}"], capture_output=True, text=True, check=False)
         if done.returncode:
             raise AssertionError(f"make install: {done.stdout}{done.stderr}")
 
@@ -222,8 +226,8 @@ class SystemdTest(unittest.TestCase):
             with self.subTest(folder=folder):
                 new = self.boot()
                 new.run(f"mkdir -p {folder}")
-                subprocess.run(["cp", "-r", f"/proc/{old.process}/root/var/lib/private/tickwheel/backups/{backup}",
-                                f"/proc/{new.process}/root{folder}"], check=True)
+                subprocess.run(["cp", "-r", old.path(f"/var/lib/private/tickwheel/backups/{backup}"),
+                                new.path(folder)], check=True)
                 for command in book.commands_of("Restore", backup):
                     if not command.startswith("mv "):  # as the page says
                         new.run(command.replace(f"{STATE}/backups", folder))
