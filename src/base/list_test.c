@@ -71,8 +71,8 @@ static void test_remove_while_walking(void **state)
     (void)state;
     struct list list;
     list_init(&list);
+    struct list_test_item items[10];
     for (int i = 0; i < 10; i++) {
-        struct list_test_item items[10];
         items[i].number = i;
         list_push(&list, &items[i].link);
     }
@@ -113,12 +113,12 @@ static void test_list_random(void **state)
         items[i].number = i;
         list_init(&items[i].link);
     }
+    int model[LISTS][ITEMS];
     size_t counts[LISTS] = {0};
     for (int step = 0; step < 20000; step++) {
         size_t l = (size_t)random_below(&random, LISTS), m = (l + 1) % LISTS;
         int i = (int)random_below(&random, ITEMS);
 
-        int model[LISTS][ITEMS];
         switch (random_below(&random, 5)) {
         case 0:
         case 1:

@@ -73,12 +73,12 @@ static void run_random(uint64_t *keys, size_t count, uint64_t seed)
     assert_true(count <= 64);
     struct map map;
     map_init(&map);
+    char targets[64];
     void *values[64] = {0};
     for (int step = 0; step < 20000; step++) {
         size_t i = (size_t)random_below(&random, count);
 
         if (random_below(&random, 2)) {
-            char targets[64];
             values[i] = &targets[random_below(&random, sizeof(targets))];
             assert_true(map_put(&map, keys[i], values[i]));
         } else {

@@ -163,6 +163,7 @@ static void test_random_lives(void **state)
     printf("TEST_SEED=%llu\n", (unsigned long long)seed);
     for (int life = 0; life < 200; life++) {
         struct breaker breaker = {0};
+        uint32_t out[8];
         size_t count = 0;
         uint64_t ms = 0, opened_ms = 0;
         bool is_probing = false;
@@ -171,7 +172,6 @@ static void test_random_lives(void **state)
             bool was_open = breaker.state == BREAKER_OPEN;
 
             ms += random_below(&random, 700);
-            uint32_t out[8];
             uint32_t pass;
             if (count < 8 && random_below(&random, 2)) {
                 bool may =

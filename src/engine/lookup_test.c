@@ -380,8 +380,8 @@ static void test_two_sweeps_come_to_an_end(void **state)
     for (uint64_t i = 1; i <= 3; i++)
         names_make(&fixture, COMMAND_CREATE,
                    &(struct names_asked){.labels = "{\"a\":\"b\"}", .due_ms = i});
+    struct command commands[2];
     for (size_t i = 0; i < 2; i++) {
-        struct command commands[2];
         commands[i] = (struct command){
             .kind = COMMAND_COMPLETE,
             .labels = BYTES("{\"a\":\"b\"}"),

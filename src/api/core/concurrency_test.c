@@ -52,8 +52,8 @@ static void begins_in_order_as_others_leave(void **state)
     (void)state;
     struct concurrency_fixture fixture = {0};
     concurrency_init(&fixture.limit, AT_A_TIME);
+    struct work works[10];
     for (int i = 0; i < 10; i++) {
-        struct work works[10];
         works[i] = (struct work){{.begin = begin_slowly}, &fixture, i};
         concurrency_enter(&fixture.limit, &works[i].start);
         assert_int_equal(fixture.begun, i < AT_A_TIME ? i + 1 : AT_A_TIME);

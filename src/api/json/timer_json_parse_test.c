@@ -516,16 +516,16 @@ static void test_not_json(void **state)
 }
 
 static const char *const all_fields[] = {
-    "{\"after\":\"1\\u00681m\",\"target\":\"http:\\/\\/h:1/a\",\"payload\":[{\"a\":\"\xc3\xa9\"}],"
-    "\"labels\":{\"\\u0061\":\"\\n\"},\"headers\":{\"X\\u002d1\":\"b\"},\"key\":\"\\u006b\","
-    "\"watch\":[\"a\",\"\\u0062\"],\"retry\":{\"max_attempts\":2,\"base\":\"\\u0031s\","
-    "\"cap\":9000,\"timeout\":\"5s\"}}",
-    "{\"cron\":\"0 9 * * \\u0031\",\"timezone\":\"\\u0055TC\",\"dst\":\"\\u0073kip\","
-    "\"until\":\"2030-01-01T00:00:00\\u005a\",\"late\":{\"drop_after\":\"1\\u0068\","
-    "\"missed\":\"eac\\u0068\"},\"key\":\"k\",\"spread\":{\"window\":\"1\\u006d\"},"
-    "\"body_base64\":\"A\\u0041==\",\"content_type\":\"a\\u002fb\",\"target\":\"queue:a\"}",
-    "{\"every\":\"1\\u0068\",\"at\":\"2027-01-01T00:00:00\\u005a\",\"count\":3,"
-    "\"target\":\"queue:a\"}",
+    ("{\"after\":\"1\\u00681m\",\"target\":\"http:\\/\\/h:1/a\",\"payload\":[{\"a\":\"\xc3\xa9\"}],"
+     "\"labels\":{\"\\u0061\":\"\\n\"},\"headers\":{\"X\\u002d1\":\"b\"},\"key\":\"\\u006b\","
+     "\"watch\":[\"a\",\"\\u0062\"],\"retry\":{\"max_attempts\":2,\"base\":\"\\u0031s\","
+     "\"cap\":9000,\"timeout\":\"5s\"}}"),
+    ("{\"cron\":\"0 9 * * \\u0031\",\"timezone\":\"\\u0055TC\",\"dst\":\"\\u0073kip\","
+     "\"until\":\"2030-01-01T00:00:00\\u005a\",\"late\":{\"drop_after\":\"1\\u0068\","
+     "\"missed\":\"eac\\u0068\"},\"key\":\"k\",\"spread\":{\"window\":\"1\\u006d\"},"
+     "\"body_base64\":\"A\\u0041==\",\"content_type\":\"a\\u002fb\",\"target\":\"queue:a\"}"),
+    ("{\"every\":\"1\\u0068\",\"at\":\"2027-01-01T00:00:00\\u005a\",\"count\":3,"
+     "\"target\":\"queue:a\"}"),
 };
 
 static void test_all_fields(void **state)
