@@ -476,7 +476,9 @@ int main(int argc, char *argv[])
     struct config_request request;
     struct config config;
     struct error error;
-    if (config_load(argc, argv, environ, &config, &request, &error) || check(&config, &error)) {
+    enum error_code refused = config_load(argc, argv, environ, &config, &request, &error);
+    config_hide_secrets(argc, argv);
+    if (refused || check(&config, &error)) {
         fprintf(stderr, "tickwheeld: %s\n", error.text);
         return EXIT_USAGE;
     }

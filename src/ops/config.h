@@ -249,6 +249,10 @@ enum error_code config_load(int argc, char *const argv[], char *const environmen
                             struct config *ret_config, struct config_request *ret_request,
                             struct error *ret_error);
 
+/* Overwrites the secrets among the arguments, which every user of the machine sees in the list of
+ * processes. For the arguments of main, after config_load. */
+void config_hide_secrets(int argc, char *const argv[]);
+
 /* Sets one field by its name in the table (listen_address) from text. On failure nothing changed.
  */
 enum error_code config_set(struct config *config, const char *name, const char *value,

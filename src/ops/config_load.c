@@ -310,30 +310,40 @@ static enum config_action config_load_folder_action(const char *name)
     return strcmp(name, "restore") == 0 ? CONFIG_ACTION_RESTORE : CONFIG_ACTION_RUN;
 }
 
+/* Reads the name of a setting in a flag, "--listen-port" or "--listen-port=80". Returns where its
+ * value begins behind an "=", or NULL. */
+static char *config_load_flag_name(char *flag, char ret_name[CONFIG_NAME_SIZE * 2])
+{
+    char *equals = strchr(flag, '=');
+    size_t size = equals ? (size_t)(equals - flag) - 2 : strlen(flag) - 2;
+
+    if (size >= CONFIG_NAME_SIZE * 2)
+        size = CONFIG_NAME_SIZE * 2 - 1;
+    for (size_t i = 0; i < size; i++)
+        ret_name[i] = flag[2 + i] == '-' ? '_' : flag[2 + i];
+    ret_name[size] = '\0';
+    return equals ? equals + 1 : NULL;
+}
+
 /* Walks the flags. With a `source`, applies them; without, only finds --config. */
 static enum error_code config_load_walk_flags(int argc, char *const argv[], struct source *source,
                                               struct config_request *request, const char **ret_path,
                                               struct error *ret_error)
 {
     for (int i = 1; i < argc; i++) {
-        const char *flag = argv[i];
+        char *flag = argv[i];
 
         if (strncmp(flag, "--", 2) != 0 || !flag[2])
             return error_set(ret_error, ERROR_INVALID, "%.*s: not a flag; see --help", SHOWN, flag);
         if (config_load_take_bare_flag(flag + 2, request))
             continue;
-        const char *equals = strchr(flag, '=');
-        size_t size = equals ? (size_t)(equals - flag) - 2 : strlen(flag) - 2;
         char name[CONFIG_NAME_SIZE * 2];
-        if (size >= sizeof(name))
-            size = sizeof(name) - 1;
-        for (size_t j = 0; j < size; j++)
-            name[j] = flag[2 + j] == '-' ? '_' : flag[2 + j];
-        name[size] = '\0';
+        const char *value = config_load_flag_name(flag, name);
         enum config_action folder_action = config_load_folder_action(name);
         if (strcmp(name, "config") != 0 && !folder_action && !config_row_find(name))
             return config_load_refuse_unknown(SPELLING_FLAG, name, ret_error);
-        const char *value = equals ? equals + 1 : ++i < argc ? argv[i] : NULL;
+        if (!value && ++i < argc)
+            value = argv[i];
         if (!value)
             return error_set(ret_error, ERROR_INVALID, "%s: a value is missing", flag);
         enum error_code code = ERROR_NONE;
@@ -349,6 +359,23 @@ static enum error_code config_load_walk_flags(int argc, char *const argv[], stru
             return code;
     }
     return ERROR_NONE;
+}
+
+void config_hide_secrets(int argc, char *const argv[])
+{
+    struct config_request unused;
+
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "--", 2) != 0 || config_load_take_bare_flag(argv[i] + 2, &unused))
+            continue;
+        char name[CONFIG_NAME_SIZE * 2];
+        char *value = config_load_flag_name(argv[i], name);
+        if (!value && ++i < argc)
+            value = argv[i];
+        const struct config_row *row = config_row_find(name);
+        if (value && row && row->type == CONFIG_TYPE_SECRET)
+            memset(value, '*', strlen(value));
+    }
 }
 
 /* ---- all of them ---- */

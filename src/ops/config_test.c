@@ -504,6 +504,40 @@ static void secrets_come_from_a_file_and_are_never_shown(void **state)
     free_file(path);
 }
 
+/* Whatever the spelling of its flag; and only after it was read. */
+/* proves: secret-arguments */
+static void secrets_are_wiped_from_the_arguments(void **state)
+{
+    char secret[] = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+         brokers[] = "a=redis://:word@127.0.0.1";
+    char equal[] = "--broker_connections=a=redis://:word@127.0.0.1", port[] = "8463";
+    char *const argv[] = {TEXT("tickwheeld"),
+                          TEXT("--banner"),
+                          TEXT("--listen-port"),
+                          port,
+                          TEXT("--webhook-secret"),
+                          secret,
+                          equal};
+    char *const refused[] = {TEXT("tickwheeld"), TEXT("-x"), TEXT("--broker-connections"), brokers,
+                             TEXT("--webhook-secret")};
+
+    (void)state;
+    struct config_request request;
+    struct config config;
+    struct error error;
+    assert_int_equal(config_load(7, argv, no_environment, &config, &request, &error), ERROR_NONE);
+    config_hide_secrets(7, argv);
+    assert_string_equal(config.webhook_secret, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+    assert_string_equal(config.broker_connections, "a=redis://:word@127.0.0.1");
+    assert_int_equal(strspn(secret, "*"), sizeof(secret) - 1);
+    assert_string_equal(equal, "--broker_connections=*************************");
+    assert_string_equal(port, "8463");
+    assert_int_equal(config_load(5, refused, no_environment, &config, &request, &error),
+                     ERROR_INVALID);
+    config_hide_secrets(5, refused);
+    assert_int_equal(strspn(brokers, "*"), sizeof(brokers) - 1);
+}
+
 static void refuses_a_secret_file_without_a_secret(void **state)
 {
     static const char *const contents[] = {"", "\n", "a\nb\n"};
@@ -652,6 +686,7 @@ int main(void)
         cmocka_unit_test(actions_are_asked_for_by_flags),
         cmocka_unit_test(help_comes_whatever_is_wrong_elsewhere),
         cmocka_unit_test(secrets_come_from_a_file_and_are_never_shown),
+        cmocka_unit_test(secrets_are_wiped_from_the_arguments),
         cmocka_unit_test(refuses_a_secret_file_without_a_secret),
         cmocka_unit_test(reads_brokers_from_a_file),
         cmocka_unit_test(printed_settings_read_back),
