@@ -61,11 +61,14 @@ static void use_target(struct bytes text)
     if (http_target_parse(text, &target))
         return;
     request_fuzz_check(target.path.size > 0 && target.path.data[0] == '/');
+    bool is_path = false;
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
         char room[ROUTE_PARAMETER_SIZE];
         struct route_match match;
         route_find(routes, routes_count, bytes_of(methods[i]), target.path, room, &match);
-        request_fuzz_check(!match.route || match.allow[0]);
+        request_fuzz_check(!match.route || !match.allow[0]);
+        request_fuzz_check(i == 0 || is_path == (match.route || match.allow[0]));
+        is_path = match.route || match.allow[0];
         request_fuzz_check(match.parameter.size <= sizeof(room));
     }
     use_query(target.query, LIST_TIMERS);

@@ -21,15 +21,29 @@ enum {
 /* What a walk over the headers of a head finds. */
 struct exchange_fields {
     unsigned hosts, lengths, codings;
-    bool is_bad; /* a name or a value that programs may read differently */
+    struct bytes length, coding; /* the last ones; data NULL when there is none */
+    bool is_bad;                 /* a name or a value that programs may read differently */
 };
 
-/* Whether the name is a token of RFC 9110: "Content-Length " is another header for some programs.
- */
-static bool exchange_is_field_name(const char *name)
+/* A byte of a token of RFC 9110. */
+static bool exchange_is_field_byte(char byte)
 {
-    return *name && name[strspn(name, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
-                                      "ABCDEFGHIJKLMNOPQRSTUVWXYZ")] == '\0';
+    const unsigned letter = ((unsigned char)byte | 0x20u) - 'a';
+    const unsigned digit = (unsigned char)byte - (unsigned)'0';
+
+    return letter < 26 || digit < 10 || byte == '-' ||
+           (byte && strchr("!#$%&'*+.^_`|~", byte) != NULL);
+}
+
+/* The size of a name that is a token, otherwise 0: "Content-Length " is another header for some
+ * programs. */
+static size_t exchange_field_name_size(const char *name)
+{
+    size_t size = 0;
+
+    while (exchange_is_field_byte(name[size]))
+        size++;
+    return name[size] ? 0 : size;
 }
 
 /* Whether the value has no control character: a bare CR ends a line for some programs. */
@@ -41,49 +55,60 @@ static bool exchange_is_field_value(const char *value)
     return true;
 }
 
+static bool exchange_field_is(struct bytes name, struct bytes wanted)
+{
+    return name.size == wanted.size && strncasecmp(name.data, wanted.data, wanted.size) == 0;
+}
+
 static enum MHD_Result exchange_see_field(void *context, enum MHD_ValueKind kind, const char *name,
                                           const char *value)
 {
     struct exchange_fields *fields = context;
+    const struct bytes token = {name, exchange_field_name_size(name)};
 
     (void)kind;
-    fields->hosts += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
-    fields->lengths += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
-    fields->codings += strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0;
-    if (!exchange_is_field_name(name) || (value && !exchange_is_field_value(value)))
+    if (!token.size || (value && !exchange_is_field_value(value)))
         fields->is_bad = true;
+    if (exchange_field_is(token, BYTES(MHD_HTTP_HEADER_HOST))) {
+        fields->hosts++;
+    } else if (exchange_field_is(token, BYTES(MHD_HTTP_HEADER_CONTENT_LENGTH))) {
+        fields->lengths++;
+        fields->length = bytes_of(value ? value : "");
+    } else if (exchange_field_is(token, BYTES(MHD_HTTP_HEADER_TRANSFER_ENCODING))) {
+        fields->codings++;
+        fields->coding = bytes_of(value ? value : "");
+    }
     return MHD_YES;
 }
 
 /* Whether every program reads the same headers: HTTP/1.1 has exactly one Host, HTTP/1.0 may have
  * none, and what frames the body comes at most once. */
-static bool exchange_has_clear_head(const struct http_request *request, const char *version)
+static bool exchange_is_clear(const struct exchange_fields *fields, const char *version)
 {
-    struct exchange_fields fields = {0};
-
-    MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, exchange_see_field, &fields);
-    return !fields.is_bad && fields.lengths <= 1 && fields.codings <= 1 && fields.hosts <= 1 &&
-           (fields.hosts == 1 || strcmp(version, MHD_HTTP_VERSION_1_0) == 0);
+    return !fields->is_bad && fields->lengths <= 1 && fields->codings <= 1 && fields->hosts <= 1 &&
+           (fields->hosts == 1 || strcmp(version, MHD_HTTP_VERSION_1_0) == 0);
 }
 
 /* Reads the length that the head announces for the body. False: the head contradicts itself, which
  * is how requests are smuggled past a proxy. */
-static bool exchange_read_framing(struct http_request *request)
+static bool exchange_read_framing(struct http_request *request, const char *version)
 {
-    struct bytes length = http_request_header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    struct bytes coding = http_request_header(request, MHD_HTTP_HEADER_TRANSFER_ENCODING);
-
-    if (coding.data) {
-        request->content_length = HTTP_LENGTH_UNKNOWN;
-        return !length.data && coding.size == 7 && strncasecmp(coding.data, "chunked", 7) == 0;
-    }
-    if (length.data && (length.size == 0 || length.size > 19))
-        return false;
+    struct exchange_fields fields = {0};
     uint64_t value = 0;
-    for (size_t i = 0; i < length.size; i++) {
-        if (length.data[i] < '0' || length.data[i] > '9')
+
+    MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, exchange_see_field, &fields);
+    if (!exchange_is_clear(&fields, version))
+        return false;
+    if (fields.coding.data) {
+        request->content_length = HTTP_LENGTH_UNKNOWN;
+        return !fields.length.data && exchange_field_is(fields.coding, BYTES("chunked"));
+    }
+    if (fields.length.data && (fields.length.size == 0 || fields.length.size > 19))
+        return false;
+    for (size_t i = 0; i < fields.length.size; i++) {
+        if (fields.length.data[i] < '0' || fields.length.data[i] > '9')
             return false;
-        value = value * 10 + (uint64_t)(length.data[i] - '0');
+        value = value * 10 + (uint64_t)(fields.length.data[i] - '0');
     }
     request->content_length = value;
     return true;
@@ -157,7 +182,7 @@ static enum MHD_Result exchange_begin(struct http_request *request, const char *
     pthread_mutex_lock(&server->lock);
     server->active++;
     pthread_mutex_unlock(&server->lock);
-    if (!exchange_has_clear_head(request, version) || !exchange_read_framing(request))
+    if (!exchange_read_framing(request, version))
         return exchange_refuse(request, HTTP_REFUSED_MALFORMED);
     if (request->connection->is_excess)
         return exchange_refuse(request, HTTP_REFUSED_CONNECTIONS);

@@ -8,7 +8,8 @@
 
 #include <stdio.h>
 
-#define PROBLEM_TYPE "application/problem+json"
+#define PROBLEM_TYPE     "application/problem+json"
+#define TIMER_JSON_BYTES 512 /* most timers take less as JSON: their answer is allocated once */
 
 /* ---- answering ---- */
 
@@ -195,6 +196,7 @@ void call_answer_timer(struct call *call, int status, enum error_code error,
         call_answer_error(call, error, "");
         return;
     }
+    buffer_reserve(&response.body, TIMER_JSON_BYTES);
     timer_json_format(timer, &response.body);
     buffer_append_text(&response.body, "\n");
     http_response_header(&response, "ETag", "\"%u\"", timer->version);

@@ -39,6 +39,7 @@ static bool path_fits(const char *pattern, struct bytes path, char room[ROUTE_PA
     return path.size == 0;
 }
 
+/* Adds a method to a list as Allow has it. */
 static void allow_add(char allow[ROUTE_ALLOW_SIZE], const char *method)
 {
     size_t size = strlen(allow), room = ROUTE_ALLOW_SIZE - size;
@@ -49,20 +50,39 @@ static void allow_add(char allow[ROUTE_ALLOW_SIZE], const char *method)
     (void)added;
 }
 
+/* The row that has the path's pattern and the method, or NULL. `ret_pattern` becomes the pattern of
+ * the first row that fits the path. */
+static const struct route *route_search(const struct route *routes, size_t count,
+                                        struct bytes method, struct bytes path,
+                                        char room[ROUTE_PARAMETER_SIZE],
+                                        struct bytes *ret_parameter, const char **ret_pattern)
+{
+    const char *pattern = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        if (pattern ? strcmp(pattern, routes[i].path) != 0
+                    : !path_fits(routes[i].path, path, room, ret_parameter))
+            continue;
+        *ret_pattern = pattern = routes[i].path;
+        if (bytes_equal(method, bytes_of(routes[i].method)))
+            return &routes[i];
+    }
+    return NULL;
+}
+
 void route_find(const struct route *routes, size_t count, struct bytes method, struct bytes path,
                 char room[ROUTE_PARAMETER_SIZE], struct route_match *ret_match)
 {
+    const char *pattern = NULL;
+
     memset(ret_match, 0, sizeof(*ret_match));
     if (bytes_equal(method, BYTES("HEAD")))
         method = BYTES("GET");
-    const char *fitting = NULL; /* the pattern found: routes of another one do not count */
-    for (size_t i = 0; i < count; i++) {
-        if (fitting ? strcmp(fitting, routes[i].path) != 0
-                    : !path_fits(routes[i].path, path, room, &ret_match->parameter))
-            continue;
-        fitting = routes[i].path;
-        allow_add(ret_match->allow, routes[i].method);
-        if (bytes_equal(method, bytes_of(routes[i].method)))
-            ret_match->route = &routes[i];
-    }
+    ret_match->route =
+        route_search(routes, count, method, path, room, &ret_match->parameter, &pattern);
+    if (ret_match->route || !pattern)
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(pattern, routes[i].path) == 0)
+            allow_add(ret_match->allow, routes[i].method);
 }

@@ -52,8 +52,8 @@ struct route {
 struct route_match {
     const struct route *route;    /* NULL: the path does not exist, or does not have the method */
     struct bytes parameter;       /* the {id}, decoded into the room given; data NULL without one */
-    char allow[ROUTE_ALLOW_SIZE]; /* the methods of the path, as Allow names them; empty: no such
-                                     path */
+    char allow[ROUTE_ALLOW_SIZE]; /* without a route: the methods of the path, as Allow names them;
+                                     empty: no such path */
 };
 
 /* The first route in the table whose path fits; HEAD counts as GET. `room` takes the parameter;
