@@ -38,7 +38,8 @@ struct webhook_options {
     const char *event_source; /* the ce-source of CloudEvents; NULL: none are sent */
     uint32_t connections_max; /* open connections in all, and deliveries out at a time */
     uint64_t connect_timeout_ms;
-    uint64_t response_bytes_max; /* of an answer's body; then it hangs up, and the status counts */
+    uint64_t response_bytes_max; /* of an answer's body, with the framing of its chunks; then it
+                                    hangs up, and the status counts */
     void (*done)(void *context,
                  struct list *deliveries); /* takes the whole list of struct delivery */
     void *context;

@@ -109,6 +109,19 @@ static void set_not_connected(struct delivery_outcome *ret_outcome, CURL *easy,
     webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, error);
 }
 
+/* So libcurl says of a header that is longer than it reads, before read_header sees any of it. */
+static bool is_long_header(CURL *easy, CURLcode result)
+{
+    curl_off_t answered_us = 0;
+
+#if LIBCURL_VERSION_NUM >= 0x080600
+    if (result == CURLE_TOO_LARGE)
+        return true;
+#endif
+    curl_easy_getinfo(easy, CURLINFO_STARTTRANSFER_TIME_T, &answered_us);
+    return result == CURLE_OUT_OF_MEMORY && answered_us > 0;
+}
+
 void webhook_outcome_set(struct delivery_outcome *ret_outcome, CURL *easy, CURLcode result,
                          const struct webhook_attempt *attempt)
 {
@@ -119,6 +132,8 @@ void webhook_outcome_set(struct delivery_outcome *ret_outcome, CURL *easy, CURLc
         set_by_status(ret_outcome, easy, status);
         return;
     }
+    if (is_long_header(easy, result))
+        result = CURLE_WRITE_ERROR;
     char error[sizeof(ret_outcome->error)];
     switch (result) {
     case CURLE_OPERATION_TIMEDOUT:
@@ -170,8 +185,8 @@ struct target_verdict webhook_outcome_verdict(CURL *easy, CURLcode result,
     if (attempt->has_answer && status >= 200)
         return (struct target_verdict){
             {BREAKER_ALIVE, status < 500 ? BREAKER_ALIVE : BREAKER_FAILED}};
-    if (attempt->refused_kind || attempt->open_errno || result == CURLE_OUT_OF_MEMORY ||
-        result == CURLE_URL_MALFORMAT)
+    if (attempt->refused_kind || attempt->open_errno || result == CURLE_URL_MALFORMAT ||
+        (result == CURLE_OUT_OF_MEMORY && !is_long_header(easy, result)))
         return TARGET_VERDICT_UNKNOWN;
     if (result == CURLE_OPERATION_TIMEDOUT && attempt->timeout_ms < TARGETS_TIMEOUT_MS_MIN)
         return TARGET_VERDICT_UNKNOWN;

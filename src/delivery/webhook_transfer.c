@@ -159,6 +159,9 @@ static bool set_common(struct webhook_transfer *transfer)
     bad |= curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
     bad |= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, read_body);
     bad |= curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
+    /* read_body gets chunks as they come, with their framing: an extension of a chunk has no limit
+     * of its own in libcurl. It finds the end of the body all the same. */
+    bad |= curl_easy_setopt(easy, CURLOPT_HTTP_TRANSFER_DECODING, 0L);
     return bad == CURLE_OK;
 }
 

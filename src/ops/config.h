@@ -188,7 +188,7 @@ enum config_log_level {
     FIELD(DURATION, webhook_connect_timeout, "10s", 10, HOUR_MS,                                  \
           "time limit of connecting to a webhook target")                                         \
     FIELD(BYTES, webhook_response_bytes_max, "64K", 0, GIB,                                       \
-          "limit of the bytes read of a webhook response")                                        \
+          "limit of the bytes read of the body of a webhook response, framing included")          \
     FIELD(SECRET, broker_connections, "", 0, 8000,                                                \
           "message brokers as NAME=URL, separated by spaces; see brokers.md")                     \
     FIELD(TEXT, broker_connections_file, "", 0, 4000, "file to read broker_connections from")     \
