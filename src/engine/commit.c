@@ -158,6 +158,7 @@ void commit_add_spilled(struct engine *engine, struct entry *entry)
 void commit_add_forgotten(struct engine *engine, struct entry *entry, struct command *command)
 {
     assert(entry->timer->state == TIMER_DEAD && !entry->successor);
+    assert(!(entry->flags & ENTRY_IS_FORGOTTEN));
     entry->flags |= ENTRY_IS_FORGOTTEN;
     if (command)
         commit_add(engine, (struct write_note){WRITE_FORGET, command, entry});
@@ -204,6 +205,7 @@ static void commit_tell_recorded(struct engine *engine, struct entry *entry, enu
     assert(entry->phase == ENTRY_WRITING);
     if (!delivery)
         return;
+    assert(delivery->epoch <= engine->epoch);
     entry->recorded = NULL;
     effects_recorded(engine, delivery, result);
 }
@@ -294,6 +296,7 @@ static void commit_ask(struct engine *engine)
     LIST_FOR_EACH (&asked, link) {
         struct entry *entry = entry_of(link);
 
+        assert(entry->flags & ENTRY_IN_DOUBT);
         list_remove(link);
         if (effects_find(engine, entry))
             entries_set_phase(engine->entries, entry, (enum entry_phase)entry->phase); /* busy */
@@ -479,6 +482,7 @@ struct wall commit_wake_at(const struct engine *engine)
 {
     const struct commit *commit = engine->commit;
 
+    assert(commit->in_doubt > 0 || list_is_empty(&commit->doubts));
     if (list_is_empty(&commit->rewrites) && list_is_empty(&commit->doubts))
         return WALL_NEVER;
     return commit->rewrite_at;
@@ -527,6 +531,8 @@ size_t commit_spilling(const struct engine *engine)
 
 void commit_stats(const struct engine *engine, struct engine_stats *stats)
 {
+    assert(engine->commit->in_doubt <= entries_size(engine->entries));
+    assert(engine->commit->in_doubt > 0 || engine->commit->in_doubt_bytes == 0);
     stats->in_doubt = engine->commit->in_doubt;
     stats->in_doubt_bytes = engine->commit->in_doubt_bytes;
 }
@@ -545,4 +551,12 @@ void commit_check(const struct engine *engine)
     CHECK(in_doubt == commit->in_doubt);
     CHECK(in_doubt > 0 || commit->in_doubt_bytes == 0);
     CHECK(commit->in_doubt > 0 || list_is_empty(&commit->doubts));
+    CHECK(commit->write_count <= commit->write_capacity);
+    CHECK(commit->batches_out <= BATCHES_OUT_MAX);
+    for (size_t i = 0; i < commit->write_count; i++)
+        CHECK(commit->notes[i].entry->phase == ENTRY_WRITING);
+    LIST_FOR_EACH (&commit->rewrites, link)
+        CHECK(entry_of(link)->phase == ENTRY_WRITING && !entry_of(link)->successor);
+    LIST_FOR_EACH (&commit->doubts, link)
+        CHECK(entry_of(link)->flags & ENTRY_IN_DOUBT);
 }

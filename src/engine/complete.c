@@ -55,6 +55,7 @@ static void complete_next_watchers(struct engine *engine, struct command *comman
                                    uint64_t serial_below)
 {
     assert(command->pending_ == 0 && command->name.size > 0);
+    assert(command->event_count == 0);
     if (!lookup_watchers(engine, command, serial_below, complete_at_once(engine)))
         commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
 }
@@ -81,6 +82,7 @@ static void complete_begin_sweep(struct engine *engine)
 static void complete_end_sweep(struct engine *engine, struct command *command)
 {
     assert(engine->commands->sweeps.next == &command->link);
+    assert(command->pending_ == 0);
     list_remove(&command->link);
     if (!list_is_empty(&engine->commands->sweeps))
         complete_begin_sweep(engine);
@@ -92,6 +94,7 @@ static void complete_more(struct engine *engine, struct command *command)
     const struct command_names *names = &command->names_;
 
     assert(command->pending_ == 0 && command->event_count == 0);
+    assert(command->kind == COMMAND_COMPLETE);
     if (command->error)
         commands_reply(engine, command, command->error, NULL);
     else if (!command->name.size && storage_position_before(command->scan.from, command->scan.to))
@@ -129,6 +132,7 @@ static void complete_page(struct engine *engine, struct command *command)
 static void complete_count(struct command *command, enum error_code error)
 {
     assert(command->kind == COMMAND_COMPLETE);
+    assert(command->pending_ > 0);
     switch (error) {
     case ERROR_NONE:
         command->completed.changed++;
@@ -248,6 +252,7 @@ void complete_answered(struct engine *engine, struct command *command)
 void complete_looked_up(struct engine *engine, struct command *command, struct engine_read *read)
 {
     assert(command->kind == COMMAND_COMPLETE && command->name.size > 0);
+    assert(command->pending_ == 0);
     lookup_forget_candidates(command);
     if (read->result) {
         commands_reply(engine, command, read->result, NULL);

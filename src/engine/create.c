@@ -169,6 +169,7 @@ static void create_existed(struct engine *engine, struct command *command,
                            const struct timer *timer, enum error_code error)
 {
     assert(command->timer_count == 1);
+    assert(!error || error == ERROR_KEY_IN_USE || error == ERROR_REQUEST_DIFFERS);
     command->results[0].existed = !error;
     command->results[0].id = timer->id;
     commands_refuse(engine, command, error, timer);

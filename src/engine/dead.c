@@ -118,6 +118,7 @@ static bool dead_is_too_much(struct engine *engine)
     const uint64_t max = engine->options.dead_bytes_max;
 
     assert(engine->is_in_turn);
+    assert(!dead->is_relieving || dead->is_counted);
     if (!dead->is_counted || dead->bytes <= max - max / 16)
         dead->is_relieving = false;
     else if (dead->bytes > max)
@@ -150,6 +151,7 @@ static enum dead_step dead_let_go(struct engine *engine, struct timer **timer)
     struct entry *known = entries_find(engine->entries, (*timer)->id.serial);
 
     assert(engine->is_in_turn);
+    assert(engine->dead->is_reading);
     if (known)
         return dead_let_known_go(engine, known, *timer);
     struct entry *entry = entries_add(engine->entries, *timer, ENTRY_LOADING);
@@ -181,6 +183,7 @@ static enum dead_step dead_meet(struct engine *engine, struct timer **timer)
 
 static void dead_pause(struct engine *engine)
 {
+    assert(engine->is_in_turn);
     engine->dead->not_before = wall_add(engine->now, engine->options.storage_retry_ms);
 }
 
@@ -192,6 +195,7 @@ static void dead_count_page(struct engine *engine, struct storage_page *page)
     struct dead *dead = engine->dead;
 
     assert(!dead->is_counted);
+    assert(dead->is_reading && !dead->is_relieving);
     for (size_t i = 0; i < page->count; i++) {
         const struct storage_position at = position_of(page->timers[i]);
 
@@ -216,6 +220,7 @@ static void dead_shed_page(struct engine *engine, struct storage_page *page,
     bool has_any = scan->from.at.ms != STORAGE_DEAD_FROM.ms;
 
     assert(dead->is_counted);
+    assert(dead->is_reading);
     enum dead_step step = DEAD_GOES;
     for (size_t i = 0; i < page->count && step == DEAD_GOES; i++) {
         if (!storage_is_dead_letter(page->timers[i]))
@@ -327,6 +332,7 @@ void dead_clock_went_back(struct engine *engine)
 
 void dead_stats(const struct engine *engine, struct engine_stats *stats)
 {
+    assert(engine->dead->count > 0 || engine->dead->bytes == 0);
     stats->dead_letters = engine->dead->count;
     stats->dead_bytes = engine->dead->bytes;
 }
@@ -336,5 +342,7 @@ void dead_check(const struct engine *engine)
     const struct dead *dead = engine->dead;
 
     CHECK(dead->count > 0 || dead->bytes == 0);
+    CHECK(dead->count == 0 || dead->oldest.ms != WALL_NEVER.ms);
+    CHECK(!dead->is_relieving || dead->is_counted);
     CHECK(dead->last.ms >= STORAGE_DEAD_FROM.ms && dead->from.at.ms >= STORAGE_DEAD_FROM.ms);
 }

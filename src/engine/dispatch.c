@@ -188,6 +188,7 @@ void dispatch_expire(struct engine *engine)
     while (taken < EXPIRE_MAX && window_is_due(engine)) {
         struct window_due due[EXPIRE_BATCH];
         size_t count = window_expire(engine, due, EXPIRE_BATCH);
+        assert(count <= EXPIRE_BATCH);
 
         /* First the alarms, each of which may free its queue and none but that. */
         for (size_t i = 0; i < count; i++)
@@ -214,6 +215,7 @@ static void dispatch_release_overdue(struct engine *engine)
         struct dispatch_queue *queue = dispatch_queue_get(engine, &name);
         if (!queue)
             break; /* no memory: as long as nothing else calls, there is no need to hurry */
+        assert(queue != overdue && queue->kind != DISPATCH_PULLED);
         pace_take(&overdue->pace, dispatch_rate(&engine->options, overdue), engine->now);
         dispatch_count_out(engine, overdue, entry);
         dispatch_enqueue(engine, queue, entry, DISPATCH_BACK);
@@ -304,6 +306,7 @@ static void dispatch_hold(struct engine *engine, struct dispatch_queue *queue,
                           const struct delivery_outcome *outcome)
 {
     assert(outcome->result != DELIVERY_POSTPONED || queue->inflight > 0);
+    assert(queue->kind == DISPATCH_WEBHOOK || queue->held_until.ms == 0);
     if (queue->kind != DISPATCH_WEBHOOK)
         return;
     if (outcome->result == DELIVERY_DONE)
@@ -319,6 +322,7 @@ static void dispatch_end_share(struct engine *engine, const struct dispatch_queu
     struct shares *shares = engine->dispatch->shares;
 
     assert(queue->kind == DISPATCH_WEBHOOK);
+    assert(queue->tenant->inflight > queue->inflight);
     shares_end(shares, queue->tenant,
                entry->flags & ENTRY_IS_UNPROVEN ? SHARE_UNPROVEN : SHARE_PROVEN);
     if (outcome->result == DELIVERY_DONE || outcome->is_answer)
@@ -368,6 +372,7 @@ static void dispatch_send_webhooks(struct engine *engine)
     struct shares *shares = engine->dispatch->shares;
 
     assert(shares->inflight <= engine->dispatch->inflight);
+    assert(shares->unproven <= shares->inflight);
     struct list blocked;
     list_init(&blocked);
     for (struct dispatch_queue *queue; (queue = shares_next(shares, engine->now, &blocked));)
@@ -380,6 +385,7 @@ static void dispatch_send_ready(struct engine *engine)
 {
     struct list *ready = &engine->dispatch->broker_ready;
 
+    assert(!engine->is_draining);
     dispatch_send_webhooks(engine);
     while (!list_is_empty(ready))
         if (!dispatch_send_one(engine, list_item(list_pop(ready), struct dispatch_queue, link)))
@@ -405,6 +411,7 @@ size_t dispatch_longest_tail_bytes(const struct engine *engine)
 
     if (!queue || list_is_empty(&queue->timers))
         return 0;
+    assert(queue->bytes >= entry_footprint(dispatch_first(queue)));
     return queue->bytes - entry_footprint(dispatch_first(queue));
 }
 
@@ -428,7 +435,9 @@ static void dispatch_spill_tail(struct engine *engine, struct dispatch_queue *qu
                                 size_t count)
 {
     assert(count > 0 || queue->bytes >= kept);
+    assert(engine->is_in_turn);
     while (queue->bytes > kept && count-- > 0 && engine->dispatch->queued > 1) {
+        assert(!list_is_empty(&queue->timers));
         struct entry *entry = entry_of(queue->timers.prev);
 
         dispatch_count_out(engine, queue, entry);
@@ -458,6 +467,7 @@ static void dispatch_relieve(struct engine *engine)
     while (dispatch->queued_bytes > engine->options.near_bytes_max / 2 && dispatch->queued > 1 &&
            dispatch_spillable(engine) > 0) {
         struct dispatch_queue *queue = dispatch_longest(engine);
+        assert(queue && queue->bytes > 0);
 
         dispatch_spill_tail(engine, queue, queue->bytes / 2, dispatch_spill_step(engine));
     }
@@ -466,6 +476,7 @@ static void dispatch_relieve(struct engine *engine)
 void dispatch_send(struct engine *engine)
 {
     assert(engine->is_in_turn);
+    assert(engine->dispatch->pulled <= engine->dispatch->inflight);
     if (engine->is_draining)
         return;
     if (engine->dispatch->alarms_wanted)
@@ -480,6 +491,7 @@ void dispatch_send(struct engine *engine)
 struct dispatch_queue *dispatch_find(const struct engine *engine, const struct timer *timer)
 {
     assert(!timer_is_final(timer->state));
+    assert(timer->id.partition == engine->options.partition);
     if (dispatch_is_overdue(engine, timer))
         return engine->dispatch->overdue;
     struct dispatch_name name;
@@ -499,6 +511,7 @@ size_t dispatch_queue_bytes(const struct dispatch_queue *queue)
 
 void dispatch_backlog_changed(struct engine *engine, struct spill_backlog *backlog)
 {
+    assert(engine->is_in_turn);
     dispatch_queue_update(engine, list_item(backlog, struct dispatch_queue, backlog));
 }
 
@@ -549,16 +562,19 @@ void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel)
 
 size_t dispatch_queued(const struct engine *engine)
 {
+    assert(engine->dispatch->queued <= entries_size(engine->entries));
     return engine->dispatch->queued;
 }
 
 size_t dispatch_queued_bytes(const struct engine *engine)
 {
+    assert(engine->dispatch->queued > 0 || engine->dispatch->queued_bytes == 0);
     return engine->dispatch->queued_bytes;
 }
 
 size_t dispatch_inflight(const struct engine *engine)
 {
+    assert(engine->dispatch->inflight <= entries_size(engine->entries));
     return engine->dispatch->inflight;
 }
 
@@ -605,11 +621,20 @@ void dispatch_stats(const struct engine *engine, struct engine_stats *stats)
 
 static void dispatch_queue_check(const struct engine *engine, const struct dispatch_queue *queue)
 {
+    CHECK(dispatch_queue_by_key(engine, queue->key) == queue);
+    CHECK((queue->kind == DISPATCH_WEBHOOK) == (queue->tenant != NULL));
     CHECK(queue->inflight <= dispatch_inflight_max(&engine->options, queue));
     CHECK(queue->inflight > 0 || !list_is_empty(&queue->timers) || queue->backlog.scan > 0 ||
           queue->alarm != TW_NONE || queue->wants_alarm);
     CHECK(list_is_empty(&queue->backlog.link) !=
           spill_is_starved(engine, &queue->backlog, queue->bytes));
+
+    size_t bytes = 0;
+    LIST_FOR_EACH (&queue->timers, link) {
+        CHECK(entry_of(link)->phase == ENTRY_QUEUED && entry_of(link)->queue == queue->key);
+        bytes += entry_footprint(entry_of(link));
+    }
+    CHECK(bytes == queue->bytes);
 }
 
 static void dispatch_check_entries(const struct engine *engine)
@@ -640,11 +665,13 @@ void dispatch_check(const struct engine *engine)
     dispatch_check_entries(engine);
     shares_check(dispatch->shares);
     CHECK(dispatch->pulled <= (options->pulled_max ? options->pulled_max : 1));
-    size_t inflight[DISPATCH_KIND_COUNT] = {0}, cursor = 0;
+    size_t inflight[DISPATCH_KIND_COUNT] = {0}, bytes = 0, cursor = 0;
     for (const struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
         dispatch_queue_check(engine, queue);
         inflight[queue->kind] += queue->inflight;
+        bytes += queue->bytes;
     }
+    CHECK(bytes == dispatch->queued_bytes);
     CHECK(inflight[DISPATCH_WEBHOOK] == dispatch->shares->inflight);
     CHECK(inflight[DISPATCH_PULLED] == dispatch->pulled);
     CHECK(inflight[DISPATCH_WEBHOOK] + inflight[DISPATCH_BROKER] + inflight[DISPATCH_PULLED] ==

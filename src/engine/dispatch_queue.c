@@ -28,6 +28,8 @@ static uint64_t dispatch_hash(const struct engine *engine, struct bytes text, ui
 static uint64_t dispatch_pulled_key(const struct engine *engine, struct bytes queue,
                                     unsigned priority)
 {
+    assert(priority < QUEUE_PRIORITY_COUNT);
+    assert(queue.size > 0 && queue.size <= QUEUE_FULL_NAME_SIZE_MAX);
     return dispatch_hash(engine, queue, 1 + priority);
 }
 
@@ -77,13 +79,21 @@ bool dispatch_is_overdue(const struct engine *engine, const struct timer *timer)
 
 struct dispatch_queue *dispatch_queue_by_key(const struct engine *engine, uint64_t key)
 {
-    return map_get(&engine->dispatch->queues, key);
+    struct dispatch_queue *queue = map_get(&engine->dispatch->queues, key);
+
+    assert(!queue || queue->key == key);
+    return queue;
 }
 
 struct dispatch_queue *dispatch_queue_named(const struct engine *engine, struct bytes queue,
                                             unsigned priority)
 {
-    return dispatch_queue_by_key(engine, dispatch_pulled_key(engine, queue, priority));
+    struct dispatch_queue *named =
+        dispatch_queue_by_key(engine, dispatch_pulled_key(engine, queue, priority));
+
+    assert(!named || named->kind == DISPATCH_PULLED);
+    assert(!named || named->name_size == queue.size);
+    return named;
 }
 
 static void dispatch_queue_init(const struct engine *engine, struct dispatch_queue *queue,
@@ -114,6 +124,7 @@ struct dispatch_queue *dispatch_queue_get(struct engine *engine, const struct di
     struct dispatch_queue *queue = dispatch_queue_by_key(engine, name->key);
 
     assert(name->kind < DISPATCH_KIND_COUNT);
+    assert(!queue || queue->kind == name->kind);
     if (queue)
         return queue;
     queue = calloc(1, sizeof(*queue));
@@ -219,6 +230,7 @@ bool dispatch_lacks_pace(struct engine *engine, struct dispatch_queue *queue)
 {
     uint64_t rate = dispatch_rate(&engine->options, queue);
 
+    assert(!rate || queue->pace.told.ms > 0);
     return rate && !pace_has(&queue->pace, rate, engine->now);
 }
 
@@ -226,6 +238,7 @@ enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_qu
                                        struct wall *ret_until)
 {
     assert(queue->kind < DISPATCH_KIND_COUNT);
+    assert(queue->kind == DISPATCH_WEBHOOK || queue->held_until.ms == 0);
     *ret_until = WALL_NEVER;
     if (queue->kind == DISPATCH_PULLED)
         return WAIT_WORKER;
@@ -246,6 +259,7 @@ void dispatch_queue_account(struct engine *engine, struct dispatch_queue *queue,
                             enum wait_reason reason)
 {
     assert(reason <= WAIT_STOPPING);
+    assert(reason != WAIT_WORKER || queue->kind == DISPATCH_PULLED);
     if (queue->reason < WAIT_SUMMED)
         queue->waited_ms[queue->reason] += (uint32_t)wall_since(queue->reason_since, engine->now);
     queue->reason_since = engine->now;
@@ -270,6 +284,7 @@ static void dispatch_queue_enlist(struct engine *engine, struct dispatch_queue *
     struct dispatch *dispatch = engine->dispatch;
 
     assert(queue->inflight <= dispatch_inflight_max(&engine->options, queue));
+    assert((queue->kind == DISPATCH_WEBHOOK) == (queue->tenant != NULL));
     const bool may_send = !list_is_empty(&queue->timers) && queue->reason != WAIT_TARGET_LIMIT &&
                           until.ms == WALL_NEVER.ms;
     if (queue->kind == DISPATCH_WEBHOOK && may_send)

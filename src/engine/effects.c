@@ -1,6 +1,7 @@
 /* Lists of what the caller is to do, in the order in which it was asked. */
 #include "engine/effects.h"
 
+#include "base/check.h"
 #include "engine/engine_core.h"
 
 #include <assert.h>
@@ -35,6 +36,8 @@ struct effects *effects_create(void)
 
 static void effects_free_read(struct engine_read *read)
 {
+    assert(!read->timer || read->kind == ENGINE_READ_FIND);
+    assert(!read->names.ids || read->kind == ENGINE_READ_LOOKUP);
     timer_free(read->timer);
     storage_page_free(&read->page);
     free(read->names.ids);
@@ -167,6 +170,25 @@ bool effects_is_taken(const struct effects *effects)
            list_is_empty(&effects->reads) && list_is_empty(&effects->replies);
 }
 
+void effects_check(const struct engine *engine)
+{
+    const struct effects *effects = engine->effects;
+    size_t given_up = 0;
+
+    LIST_FOR_EACH (&effects->deliveries, link) {
+        const struct delivery *delivery = list_item(link, struct delivery, link);
+
+        CHECK(delivery->epoch == engine->epoch && delivery->timer->state == TIMER_DELIVERING);
+    }
+    LIST_FOR_EACH (&effects->recorded, link)
+        CHECK(!list_item(link, struct delivery, link)->timer);
+    LIST_FOR_EACH (&effects->reads, link)
+        CHECK(list_item(link, struct engine_read, link)->result == ERROR_NONE);
+    LIST_FOR_EACH (&effects->given_up, link)
+        given_up++;
+    CHECK(given_up == effects->given_up_count && given_up <= GIVEN_UP_MAX);
+}
+
 /* ---- for the caller ---- */
 
 struct engine_read *engine_take_read(struct engine *engine)
@@ -175,6 +197,7 @@ struct engine_read *engine_take_read(struct engine *engine)
 
     if (!link)
         return NULL;
+    assert(!engine->is_released);
     engine->effects->reads_out++;
     return list_item(link, struct engine_read, link);
 }
@@ -189,6 +212,7 @@ uint16_t engine_read_partition(const struct engine_read *read)
     case ENGINE_READ_SCAN:
         break;
     }
+    assert(read->kind == ENGINE_READ_SCAN);
     return read->scan.partition;
 }
 
@@ -213,14 +237,23 @@ struct delivery *engine_take_delivery(struct engine *engine)
 {
     struct list *link = list_pop(&engine->effects->deliveries);
 
-    return link ? list_item(link, struct delivery, link) : NULL;
+    if (!link)
+        return NULL;
+    assert(!engine->is_released);
+    struct delivery *delivery = list_item(link, struct delivery, link);
+    assert(delivery->epoch == engine->epoch && delivery->timer->state == TIMER_DELIVERING);
+    return delivery;
 }
 
 struct command *engine_take_reply(struct engine *engine)
 {
     struct list *link = list_pop(&engine->effects->replies);
 
-    return link ? list_item(link, struct command, link) : NULL;
+    if (!link)
+        return NULL;
+    struct command *command = list_item(link, struct command, link);
+    assert(command->partition == engine->options.partition && !command->names_.ids);
+    return command;
 }
 
 struct given_up *engine_take_given_up(struct engine *engine)
@@ -230,6 +263,7 @@ struct given_up *engine_take_given_up(struct engine *engine)
     if (!link)
         return NULL;
     assert(engine->effects->given_up_count > 0);
+    assert(engine->effects->given_up_count <= GIVEN_UP_MAX);
     engine->effects->given_up_count--;
     return list_item(link, struct given_up, link);
 }
@@ -238,5 +272,9 @@ struct delivery *engine_take_recorded(struct engine *engine)
 {
     struct list *link = list_pop(&engine->effects->recorded);
 
-    return link ? list_item(link, struct delivery, link) : NULL;
+    if (!link)
+        return NULL;
+    struct delivery *delivery = list_item(link, struct delivery, link);
+    assert(delivery->wants_record && !delivery->timer);
+    return delivery;
 }

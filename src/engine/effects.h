@@ -48,4 +48,7 @@ bool effects_is_idle(const struct effects *effects);
 /* Nothing is to be taken, apart from what was given up. */
 bool effects_is_taken(const struct effects *effects);
 
+/* For tests: aborts unless every invariant holds. */
+void effects_check(const struct engine *engine);
+
 #endif

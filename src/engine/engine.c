@@ -7,6 +7,7 @@
 #include "engine/dispatch.h"
 #include "engine/effects.h"
 #include "engine/history.h"
+#include "engine/lookup.h"
 #include "engine/outcome.h"
 #include "engine/reload.h"
 #include "engine/spill.h"
@@ -40,6 +41,9 @@ struct engine *engine_create(const struct engine_options *options, const struct 
 {
     struct engine *engine = calloc(1, sizeof(*engine));
 
+    assert(now.ms > 0 && now.ms < WALL_NEVER.ms);
+    assert(options->window_ms > 0 && options->scan_rows_max > 0);
+    assert(options->near_bytes_max >= 16); /* spill.c divides it by 16 */
     if (!engine)
         return NULL;
     engine->options = *options;
@@ -124,6 +128,7 @@ static void engine_raise_watermark(struct engine *engine)
 static void engine_scan(struct engine *engine)
 {
     assert(!window_is_reading(engine) && !entries_has_evictable(engine->entries));
+    assert(engine->is_in_turn);
     if (!engine->was_dead_scan && window_is_ready(engine))
         dead_read(engine);
     window_read_ahead(engine);
@@ -145,11 +150,13 @@ void engine_end(struct engine *engine)
         engine_scan(engine);
     }
     engine_raise_watermark(engine);
+    assert(dispatch_queued_bytes(engine) <= entries_near_bytes(engine->entries));
     engine->is_in_turn = false;
 }
 
 void engine_drain(struct engine *engine)
 {
+    assert(!engine->is_released);
     engine->is_draining = true;
 }
 
@@ -173,6 +180,7 @@ static void engine_fail_doubts(struct engine *engine, enum error_code error)
 /* The batch that carries a reserved epoch is back. */
 static void engine_note_reserved(struct engine *engine, const struct storage_batch *batch)
 {
+    assert(engine->epoch_durable >= engine->epoch);
     if (engine->reservation == ENGINE_RESERVING && batch == engine->reserving)
         engine->reservation = batch->result ? ENGINE_RESERVE_REFUSED : ENGINE_RESERVED;
 }
@@ -270,6 +278,7 @@ struct storage_batch *engine_take_batch(struct engine *engine)
     if (!batch)
         return NULL;
     watermark_fill_meta(engine, &batch->meta);
+    assert(batch->meta.epoch >= engine->epoch && !engine->is_released);
     if (engine->reservation == ENGINE_RESERVING && !engine->reserving)
         engine->reserving = batch;
     return batch;
@@ -307,6 +316,7 @@ void engine_release(struct engine *engine)
 void engine_adopt(struct engine *engine)
 {
     assert(engine->is_released && engine->epoch_durable > engine->epoch);
+    assert(!engine->is_in_turn);
     engine->is_released = false;
     engine->epoch = engine->epoch_durable;
     engine->reservation = ENGINE_RESERVE_NONE;
@@ -367,7 +377,11 @@ void engine_check(const struct engine *engine)
     dead_check(engine);
     watermark_check(engine);
     window_check(engine);
+    spill_check(engine);
     dispatch_check(engine);
+    lookup_check(engine);
+    effects_check(engine);
+    history_check(engine->history);
     size_t cursor = 0;
     for (const struct entry *entry; (entry = entries_next(engine->entries, &cursor));)
         if (entry->phase == ENTRY_SCHEDULED) {

@@ -85,7 +85,10 @@ struct entry *entries_add(struct entries *entries, struct timer *timer, enum ent
 
 struct entry *entries_find(const struct entries *entries, uint64_t serial)
 {
-    return map_get(&entries->map, serial);
+    struct entry *entry = map_get(&entries->map, serial);
+
+    assert(!entry || entry->phase != ENTRY_ABSENT);
+    return entry;
 }
 
 /* Leaves the map. */
@@ -189,8 +192,10 @@ void entries_evict(struct entries *entries)
 
 void entries_free_gone(struct entries *entries)
 {
-    for (struct list *link; (link = list_pop(&entries->gone));)
+    for (struct list *link; (link = list_pop(&entries->gone));) {
+        assert(entry_of(link)->phase == ENTRY_ABSENT);
         entry_free(entry_of(link));
+    }
     while (entries->retired) {
         struct timer *timer = entries->retired;
 

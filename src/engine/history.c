@@ -1,6 +1,7 @@
 /* A ring of the last deliveries, found by the timer's serial. */
 #include "engine/history.h"
 
+#include "base/check.h"
 #include "base/map.h"
 
 #include <assert.h>
@@ -34,13 +35,18 @@ void history_destroy(struct history *history)
 
 struct history_entry *history_find(const struct history *history, uint64_t serial)
 {
-    return map_get(&history->map, serial);
+    struct history_entry *entry = map_get(&history->map, serial);
+
+    assert(!entry || entry->serial == serial);
+    assert(!entry || entry < history->entries + history->count);
+    return entry;
 }
 
 void history_forget(struct history *history, uint64_t serial)
 {
     struct history_entry *entry = map_remove(&history->map, serial);
 
+    assert(!entry || entry->serial == serial);
     if (entry)
         *entry = (struct history_entry){0};
 }
@@ -91,7 +97,7 @@ void history_returned(struct history *history, const struct delivery *delivery, 
     assert(delivery->attempt > 0);
     if (!entry)
         return;
-    assert(entry->serial == serial);
+    assert(entry->ended_at.ms == 0 && entry->lateness.attempt == delivery->attempt);
     if (delivery->outcome.result == DELIVERY_RETURNED) {
         history_forget(history, serial);
         return;
@@ -109,7 +115,17 @@ void history_committed(struct history *history, uint64_t serial, struct wall now
 
     if (!entry || !entry->ended_at.ms)
         return;
-    assert(entry->serial == serial);
+    assert(entry->lateness.attempt > 0);
     lateness_add(&entry->lateness, LATENESS_COMMIT, wall_since(entry->ended_at, now));
     entry->ended_at.ms = 0;
+}
+
+void history_check(const struct history *history)
+{
+    size_t cursor = 0;
+
+    CHECK(history->count <= history->count_max && history->next <= history->count);
+    CHECK(map_count(&history->map) <= history->count);
+    for (const struct history_entry *entry; (entry = map_next(&history->map, &cursor));)
+        CHECK(history_find(history, entry->serial) == entry);
 }

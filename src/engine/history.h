@@ -36,6 +36,9 @@ void history_forget(struct history *history, uint64_t serial);
 void history_returned(struct history *history, const struct delivery *delivery, struct wall now);
 void history_committed(struct history *history, uint64_t serial, struct wall now);
 
+/* For tests: aborts unless every invariant holds. O(entries). */
+void history_check(const struct history *history);
+
 /* Saturates. */
 static inline void lateness_add(struct lateness *lateness, enum lateness_stage stage, uint64_t ms)
 {

@@ -82,8 +82,8 @@ void dispatch_explain(struct engine *engine, const struct entry *entry, struct e
 {
     struct dispatch_queue *queue = dispatch_queue_by_key(engine, entry->queue);
 
-    assert(entry->queue == queue->key);
-    assert(queue && (entry->phase == ENTRY_QUEUED || entry->phase == ENTRY_INFLIGHT));
+    assert(queue && queue->key == entry->queue);
+    assert(entry->phase == ENTRY_QUEUED || entry->phase == ENTRY_INFLIGHT);
     explained->inflight = queue->inflight;
     explained->inflight_max = dispatch_inflight_max(&engine->options, queue);
     explained->since = entry->found_due;

@@ -22,8 +22,11 @@ bool engine_peek_next(const struct engine *engine, struct bytes queue, unsigned 
     const struct dispatch_queue *found = dispatch_queue_named(engine, queue, priority);
     const struct list *last = *cursor ? *cursor : (found ? &found->timers : NULL);
 
+    assert(found || !*cursor);
     if (!found || last->next == &found->timers)
         return false;
+    assert(entry_of(last->next)->phase == ENTRY_QUEUED &&
+           entry_of(last->next)->queue == found->key);
     *cursor = last->next;
     *ret_due = entry_of(last->next)->timer->due;
     *ret_bytes = entry_footprint(entry_of(last->next));
@@ -53,6 +56,7 @@ void leases_began(struct engine *engine, const struct entry *entry)
 void leases_wake(struct engine *engine, struct dispatch_queue *queue)
 {
     assert(!list_is_empty(&queue->timers));
+    assert(queue->kind != DISPATCH_PULLED || queue->name_size > 0);
     if (queue->kind == DISPATCH_PULLED && list_is_empty(&queue->link))
         list_push(&engine->dispatch->woken, &queue->link);
 }
@@ -96,6 +100,7 @@ struct delivery *engine_pull(struct engine *engine, struct bytes queue, unsigned
         if (!dispatch_deliver(engine, found, &delivery))
             break;
     }
+    assert(!delivery || engine->dispatch->pulled > 0);
     return delivery;
 }
 
@@ -107,6 +112,7 @@ bool engine_take_woken(struct engine *engine, struct bytes *ret_queue)
         return false;
     const struct dispatch_queue *queue = list_item(link, struct dispatch_queue, link);
     assert(queue->kind == DISPATCH_PULLED);
+    assert(queue->name_size > 0 && queue->name_size <= sizeof(queue->name));
     *ret_queue = (struct bytes){queue->name, queue->name_size};
     return true;
 }

@@ -1,6 +1,7 @@
 /* Look-ups of names, and the locks of names that creates are about to take. */
 #include "engine/lookup.h"
 
+#include "base/check.h"
 #include "base/map.h"
 #include "engine/effects.h"
 #include "engine/engine_core.h"
@@ -54,6 +55,8 @@ void lookup_destroy(struct lookup *lookup)
 
 void lookup_forget_candidates(struct command *command)
 {
+    assert(command->names_.next <= command->names_.count);
+    assert(command->names_.ids || command->names_.count == 0);
     free(command->names_.ids);
     command->names_.ids = NULL;
     command->names_.count = command->names_.next = 0;
@@ -113,6 +116,7 @@ static bool lookup_name_at(const struct engine *engine, const struct command *co
 {
     struct name_space space = {engine->options.partition, command->tenant};
 
+    assert(!command_is_create(command) || command->timer_count == 1);
     if (!command_is_create(command)) {
         *ret_name = (struct lookup_name){NAME_KEY, command->name,
                                          name_hash(space, NAME_KEY, command->name)};
@@ -264,4 +268,20 @@ bool lookup_fits(const struct command *command, const struct timer *timer)
     if (texts->request.size && command->names_.step == 0)
         return name_fits(timer, NAME_REQUEST, request) && name_fits(timer, NAME_KEY, texts->key);
     return name_fits(timer, NAME_KEY, texts->key);
+}
+
+void lookup_check(const struct engine *engine)
+{
+    const struct map *locks = &engine->lookup->locks;
+    size_t cursor = 0;
+
+    for (const struct lookup_lock *lock; (lock = map_next(locks, &cursor));) {
+        CHECK(map_get(locks, lock->hash) == lock);
+        LIST_FOR_EACH (&lock->waiters, link) {
+            const struct command *command = list_item(link, struct command, link);
+
+            CHECK(command->names_.is_locked && command->names_.lock == lock->hash);
+            CHECK(!command->names_.is_searching && !command->names_.ids);
+        }
+    }
 }

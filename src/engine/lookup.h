@@ -73,4 +73,7 @@ static inline bool command_is_create(const struct command *command)
     return command->kind == COMMAND_CREATE || command->kind == COMMAND_PUT;
 }
 
+/* For tests: aborts unless every invariant holds. */
+void lookup_check(const struct engine *engine);
+
 #endif

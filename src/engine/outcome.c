@@ -42,6 +42,7 @@ static void outcome_give_up(struct engine *engine, const struct timer *timer, st
 static void outcome_end(struct engine *engine, struct entry *entry, enum timer_state state)
 {
     assert(timer_is_final(state) && !timer_is_final(entry->timer->state));
+    assert(state != TIMER_FIRED || entry->timer->attempts > 0);
     entry->timer->state = state;
     entry->timer->ended = engine->now;
     tenant_dismiss_pending(engine);

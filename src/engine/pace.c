@@ -8,21 +8,24 @@
 
 static uint64_t burst(uint64_t rate)
 {
+    assert(rate > 0 && rate <= PACE_RATE_MAX);
     return rate * BURST_MS > ONE ? rate * BURST_MS : ONE;
 }
 
 void pace_init(struct pace *pace, uint64_t rate, struct wall now)
 {
-    assert(rate > 0 && rate <= PACE_RATE_MAX);
+    assert(now.ms < WALL_NEVER.ms);
     *pace = (struct pace){burst(rate), now};
 }
 
 bool pace_has(struct pace *pace, uint64_t rate, struct wall now)
 {
-    uint64_t room = burst(rate) - pace->tokens, passed_ms = wall_since(pace->told, now);
+    uint64_t full = burst(rate), passed_ms = wall_since(pace->told, now);
 
-    assert(rate > 0 && rate <= PACE_RATE_MAX);
+    assert(pace->tokens <= full);
+    uint64_t room = full - pace->tokens;
     pace->tokens += passed_ms > room / rate ? room : passed_ms * rate;
+    assert(pace->tokens <= full);
     pace->told = now;
     return pace->tokens >= ONE;
 }
@@ -33,11 +36,14 @@ void pace_take(struct pace *pace, uint64_t rate, struct wall now)
 
     assert(has);
     (void)has;
+    assert(pace->told.ms == now.ms);
     pace->tokens -= ONE;
 }
 
 static struct wall when(const struct pace *pace, uint64_t rate, uint64_t tokens)
 {
+    assert(tokens <= burst(rate));
+    assert(pace->tokens <= burst(rate));
     if (pace->tokens >= tokens)
         return pace->told;
     return wall_add(pace->told, (tokens - pace->tokens + rate - 1) / rate);

@@ -21,6 +21,7 @@ uint64_t position_pause_ms_max(const struct timer *timer)
 
 uint64_t position_spill_ms(const struct engine *engine)
 {
+    assert(engine->options.window_ms > 0);
     return SPILL_WINDOWS * (engine->options.window_ms + 1);
 }
 

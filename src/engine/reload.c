@@ -94,6 +94,7 @@ struct entry *reload_take_in(struct engine *engine, struct timer *timer)
         if (!entry)
             return NULL;
     }
+    assert(entry->timer == timer);
     entry->row_at = timer->at;
     entry->loaded = engine->now;
     return entry;
@@ -138,6 +139,7 @@ static bool reload_can_make_room(const struct engine *engine)
 
 static bool reload_has_room(struct engine *engine)
 {
+    assert(!window_is_reading(engine));
     if (dispatch_queued_bytes(engine) >= reload_bytes_max(engine) && reload_can_make_room(engine))
         dispatch_halve_longest(engine);
     return dispatch_queued_bytes(engine) < reload_bytes_max(engine) && window_has_room(engine);
@@ -147,6 +149,7 @@ static bool reload_has_room(struct engine *engine)
 static bool reload_fits(const struct engine *engine, const struct timer *timer)
 {
     assert(timer->due.ms <= engine->now.ms);
+    assert(engine->reload->is_scanning);
     return dispatch_queued(engine) == 0 ||
            dispatch_queued_bytes(engine) + entry_footprint_of(timer) <=
                engine->options.near_bytes_max / 2;
@@ -214,6 +217,7 @@ void reload_read(struct engine *engine)
     struct reload *reload = engine->reload;
 
     assert(engine->is_in_turn);
+    assert(!reload->is_scanning || reload->scan.to.ms > 0);
     if (!reload_may_read(engine) || engine->now.ms < reload_not_before(engine).ms)
         return;
     reload_end_starvation(engine);
@@ -300,6 +304,7 @@ void reload_page(struct engine *engine, struct storage_page *page)
 {
     assert(engine->is_in_turn);
     assert(engine->reload->is_scanning);
+    assert(!window_is_reading(engine));
     engine->reload->at = page->next;
     bool goes_on = true;
     for (size_t i = 0; i < page->count; i++) {
@@ -309,7 +314,6 @@ void reload_page(struct engine *engine, struct storage_page *page)
             timer_free(page->timers[i]);
     }
     page->count = 0; /* the timers are taken; the array goes with the read */
-    assert(page->count == 0);
 }
 
 struct wall reload_wake_at(const struct engine *engine)

@@ -58,6 +58,8 @@ struct share_tenant *shares_join(struct shares *shares, uint64_t tenant_key)
             return NULL;
         }
     }
+    assert(tenant->key == tenant_key && tenant->queue_count < UINT32_MAX);
+    assert(tenant->inflight <= shares->inflight);
     tenant->queue_count++;
     return tenant;
 }
@@ -79,6 +81,7 @@ bool shares_is_proven(const struct shares *shares, uint64_t queue_key, struct wa
 {
     const size_t slot = queue_key % SHARES_PROOFS;
 
+    assert(shares->proofs[slot].key % SHARES_PROOFS == slot || !shares->proofs[slot].answered.ms);
     return shares->proofs[slot].key == queue_key && shares->proofs[slot].answered.ms > 0 &&
            wall_since(shares->proofs[slot].answered, now) < SHARES_PROOF_MS;
 }
@@ -105,6 +108,8 @@ void shares_disprove(struct shares *shares, uint64_t queue_key)
 void shares_begin(struct shares *shares, struct share_tenant *tenant, enum share_class class)
 {
     assert(tenant->inflight <= shares->inflight);
+    assert(tenant->queue_count > 0 && tenant->unproven <= tenant->inflight);
+    assert(shares->inflight < shares->max);
     shares->inflight++;
     tenant->inflight++;
     shares->unproven += class == SHARE_UNPROVEN;
@@ -139,6 +144,7 @@ static bool shares_may_send(const struct shares *shares, const struct share_tena
                                       shares_left(shares->tenant_max, tenant->inflight));
 
     assert(tenant->inflight <= shares->inflight && tenant->unproven <= shares->unproven);
+    assert(shares->unproven <= shares->inflight && tenant->unproven <= tenant->inflight);
     if (shares->max < SHARES_MIN)
         return left > 0;
     if (class == SHARE_PROVEN)
@@ -163,6 +169,8 @@ void shares_delist(struct dispatch_queue *queue)
 {
     struct share_tenant *tenant = queue->tenant;
 
+    assert(queue->kind == DISPATCH_WEBHOOK);
+    assert(tenant->queue_count > 0);
     list_remove(&queue->link);
     for (size_t class = 0; class < SHARE_CLASSES; class ++)
         for (size_t step = 0; step < SHARE_STEPS; step++)
@@ -178,6 +186,8 @@ void shares_enlist(struct shares *shares, struct dispatch_queue *queue, struct w
         shares_is_proven(shares, queue->key, now) ? SHARE_PROVEN : SHARE_UNPROVEN;
     struct list *list = &tenant->queues[class][shares_step(queue->inflight)];
 
+    assert(queue->kind == DISPATCH_WEBHOOK && !list_is_empty(&queue->timers));
+    assert(queue->inflight <= tenant->inflight);
     if (!list_is_empty(&queue->link) && queue->ready == list)
         return;
     list_remove(&queue->link);
@@ -197,6 +207,8 @@ static struct dispatch_queue *shares_least(struct shares *shares, struct share_t
         while (!list_is_empty(list)) {
             struct dispatch_queue *queue = list_item(list->next, struct dispatch_queue, link);
 
+            assert(queue->tenant == tenant && queue->ready == list);
+            assert(!list_is_empty(&queue->timers));
             if (!shares_may_send(shares, tenant, class, step > 0 ? 1u << (step - 1) : 0))
                 return NULL;
             if (class == SHARE_UNPROVEN || shares_is_proven(shares, queue->key, now))
@@ -215,6 +227,7 @@ struct dispatch_queue *shares_next(struct shares *shares, struct wall now, struc
         const enum share_class second = first == SHARE_PROVEN ? SHARE_UNPROVEN : SHARE_PROVEN;
         struct dispatch_queue *queue = shares_least(shares, tenant, first, now);
 
+        assert(tenant->queue_count > 0);
         if (!queue)
             queue = shares_least(shares, tenant, second, now);
         tenant->turn = second;
@@ -228,6 +241,25 @@ struct dispatch_queue *shares_next(struct shares *shares, struct wall now, struc
     return NULL;
 }
 
+/* A tenant takes turns while one of its queues may send. */
+static void shares_check_turns(const struct share_tenant *tenant)
+{
+    bool has_any = false;
+
+    for (size_t class = 0; class < SHARE_CLASSES; class ++)
+        for (size_t step = 0; step < SHARE_STEPS; step++) {
+            const struct list *list = &tenant->queues[class][step];
+
+            has_any |= !list_is_empty(list);
+            LIST_FOR_EACH (list, link) {
+                const struct dispatch_queue *queue = list_item(link, struct dispatch_queue, link);
+
+                CHECK(queue->tenant == tenant && queue->ready == list);
+            }
+        }
+    CHECK(has_any == !list_is_empty(&tenant->link));
+}
+
 void shares_check(const struct shares *shares)
 {
     uint32_t inflight = 0, unproven = 0;
@@ -237,6 +269,8 @@ void shares_check(const struct shares *shares)
         CHECK(tenant->queue_count > 0 && tenant->unproven <= tenant->inflight);
         CHECK(tenant->inflight <= shares->tenant_max);
         CHECK(tenant->unproven <= shares->tenant_unproven_max);
+        CHECK(map_get(&shares->tenants, tenant->key) == tenant);
+        shares_check_turns(tenant);
         inflight += tenant->inflight;
         unproven += tenant->unproven;
     }

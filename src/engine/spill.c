@@ -1,6 +1,7 @@
 /* Places of spilled timers, and the queues that may have some. */
 #include "engine/spill.h"
 
+#include "base/check.h"
 #include "engine/engine_core.h"
 #include "engine/outcome.h"
 #include "engine/position.h"
@@ -72,6 +73,7 @@ static struct wall spill_place(struct engine *engine, struct spill_backlog *back
     struct wall at = wall_add(engine->now, ms);
 
     assert(!backlog || backlog->scan <= engine->spill->scan);
+    assert(at.ms > engine->now.ms);
     if (backlog)
         backlog->scan = engine->spill->scan;
     spill_note_place(engine->spill, at);
@@ -178,6 +180,7 @@ struct spill_backlog *spill_next_found(struct engine *engine)
         return NULL;
     struct spill_backlog *backlog = list_item(spill->starved.next, struct spill_backlog, link);
     assert(backlog->scan > 0);
+    assert(engine->is_in_turn);
     if (spill_may_have(spill, backlog))
         return NULL;
     backlog->scan = 0;
@@ -232,5 +235,17 @@ void spill_scan_end(struct engine *engine, const struct spill_scan *scan, bool i
     spill->is_scanning = false;
     if (spill->unexplored_scan < spill->scan)
         spill->unexplored_scan = 0;
-    assert(!spill->is_scanning);
+}
+
+void spill_check(const struct engine *engine)
+{
+    const struct spill *spill = engine->spill;
+
+    CHECK(spill->scan > 0 && spill->unexplored_scan <= spill->scan);
+    CHECK(!spill->is_scanning || spill->scan > 1);
+    LIST_FOR_EACH (&spill->starved, link) {
+        const struct spill_backlog *backlog = list_item(link, struct spill_backlog, link);
+
+        CHECK(backlog->scan > 0 && backlog->scan <= spill->scan);
+    }
 }

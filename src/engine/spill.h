@@ -92,4 +92,7 @@ struct spill_scan spill_scan_begin(struct engine *engine);
 /* `is_whole`: the clock did not step back in it, so it has met all rows. */
 void spill_scan_end(struct engine *engine, const struct spill_scan *scan, bool is_whole);
 
+/* For tests: aborts unless every invariant holds. */
+void spill_check(const struct engine *engine);
+
 #endif

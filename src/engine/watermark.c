@@ -140,6 +140,7 @@ static bool watermark_trims(const struct engine *engine)
     const struct watermark *watermark = engine->watermark;
 
     assert(watermark->sample.ms <= watermark->at.ms);
+    assert(watermark->trim.ms <= watermark->at.ms);
     return watermark->over_max.ms >= watermark->trim.ms &&
            engine->now.ms >= watermark_trim_at(engine).ms;
 }
@@ -148,6 +149,7 @@ bool watermark_is_due(const struct engine *engine)
 {
     const struct watermark *watermark = engine->watermark;
 
+    assert(engine->is_in_turn);
     return watermark_trims(engine) ||
            (watermark->is_stale && engine->now.ms >= watermark->raise_at.ms);
 }
@@ -190,6 +192,8 @@ void watermark_fill_meta(struct engine *engine, struct storage_meta *ret_meta)
     struct watermark *watermark = engine->watermark;
 
     assert(watermark->trim.ms <= watermark->at.ms);
+    assert(watermark->placed.ms >= watermark->placed_unsettled.ms);
+    assert(engine->epoch_durable >= engine->epoch);
     *ret_meta = watermark->meta_taken = (struct storage_meta){
         .epoch = engine->epoch_durable,
         .watermark = watermark->at,
@@ -240,6 +244,9 @@ void watermark_check(const struct engine *engine)
     const struct watermark *watermark = engine->watermark;
 
     CHECK(watermark->trim.ms <= watermark->at.ms);
+    CHECK(watermark->sample.ms <= watermark->at.ms);
+    CHECK(watermark->sampled_at.ms <= engine->now.ms);
+    CHECK(watermark->placed.ms >= watermark->placed_unsettled.ms);
     size_t cursor = 0;
     for (const struct entry *entry; (entry = entries_next(engine->entries, &cursor));)
         CHECK((entry->phase != ENTRY_SCHEDULED && entry->phase != ENTRY_QUEUED &&
@@ -251,6 +258,7 @@ void watermark_check(const struct engine *engine)
 
 struct wall watermark_placed(const struct engine *engine)
 {
+    assert(engine->watermark->placed.ms >= engine->watermark->placed_unsettled.ms);
     return engine->watermark->placed;
 }
 

@@ -153,6 +153,7 @@ void window_unschedule(struct engine *engine, struct entry *entry)
 
 bool window_is_due(const struct engine *engine)
 {
+    assert(engine->is_in_turn);
     return tw_wheel_wake_at(engine->window->wheel) <= engine->now.ms;
 }
 
@@ -176,8 +177,8 @@ size_t window_expire(struct engine *engine, struct window_due *ret_due, size_t c
             ret_due[i].entry = (struct entry *)(uintptr_t)data;
         }
     }
-    return count;
     assert(count <= count_max);
+    return count;
 }
 
 bool window_set_alarm(struct engine *engine, tw_handle *alarm, void *owner, struct wall at)
@@ -186,6 +187,7 @@ bool window_set_alarm(struct engine *engine, tw_handle *alarm, void *owner, stru
 
     assert(engine->now.ms <= at.ms);
     assert(!((uintptr_t)owner & WINDOW_ALARM));
+    assert(*alarm == TW_NONE || window->alarms > 0);
     if (*alarm != TW_NONE)
         return tw_wheel_reschedule(window->wheel, *alarm, at.ms);
     *alarm = tw_wheel_schedule(window->wheel, at.ms, (uintptr_t)owner | WINDOW_ALARM);
@@ -200,6 +202,7 @@ void window_clear_alarm(struct engine *engine, tw_handle *alarm)
     if (*alarm == TW_NONE)
         return;
     assert(window->alarms > 0);
+    assert(tw_wheel_count(window->wheel) >= window->alarms);
     tw_wheel_cancel(window->wheel, *alarm);
     *alarm = TW_NONE;
     window->alarms--;
@@ -317,6 +320,7 @@ enum window_read window_read_back(struct engine *engine, const struct engine_rea
 bool window_is_reading(const struct engine *engine)
 {
     assert(engine->window->is_reading || !engine->window->is_reading_behind);
+    assert(!engine->window->is_reading || !dead_is_reading(engine));
     return engine->window->is_reading || dead_is_reading(engine);
 }
 
@@ -352,6 +356,7 @@ static struct wall window_wheel_at(const struct window *window)
 
 struct wall window_oldest(const struct engine *engine)
 {
+    assert(engine->is_in_turn);
     return wall_min(engine->window->frontier.at, window_wheel_at(engine->window));
 }
 
@@ -405,5 +410,6 @@ void window_check(const struct engine *engine)
         CHECK(entry->row_at.ms == entry->timer->at.ms);
     }
     CHECK(scheduled + engine->window->alarms == tw_wheel_count(engine->window->wheel));
+    CHECK(!engine->window->is_reading_behind || engine->window->is_ready);
     CHECK(window_is_reading(engine) || !entries_has_evictable(engine->entries));
 }
