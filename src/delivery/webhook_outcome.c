@@ -16,6 +16,7 @@ void webhook_outcome_fail(struct delivery_outcome *ret_outcome, enum delivery_re
     ret_outcome->retry_after_ms = 0;
     ret_outcome->holds = DELIVERY_HOLDS_QUEUE;
     ret_outcome->is_answer = false;
+    ret_outcome->status = 0;
     snprintf(ret_outcome->error, sizeof(ret_outcome->error), "%s", error);
 }
 
@@ -51,7 +52,8 @@ static uint64_t retry_after_ms(CURL *easy)
 static void set_by_status(struct delivery_outcome *ret_outcome, CURL *easy, long status)
 {
     if (status >= 200 && status < 300) {
-        *ret_outcome = (struct delivery_outcome){.result = DELIVERY_DONE};
+        *ret_outcome =
+            (struct delivery_outcome){.result = DELIVERY_DONE, .status = (uint16_t)status};
         return;
     }
     char error[64];
@@ -59,6 +61,7 @@ static void set_by_status(struct delivery_outcome *ret_outcome, CURL *easy, long
              status >= 300 && status < 400 ? ": redirects are not followed" : "");
     webhook_outcome_fail(ret_outcome, status == 410 ? DELIVERY_ENDED : DELIVERY_FAILED, error);
     ret_outcome->is_answer = true;
+    ret_outcome->status = (uint16_t)status;
     if (status != 429 && status != 503)
         return;
     ret_outcome->retry_after_ms = retry_after_ms(easy);

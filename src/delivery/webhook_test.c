@@ -104,34 +104,36 @@ struct outcome_case {
     enum delivery_result result;
     uint64_t retry_after_ms;
     const char *error;
+    uint16_t status;
 };
 
+/* proves: run-outcome */
 /* proves: target-connect, outcome-success, outcome-gone, outcome-retry, outcome-redirect */
 /* proves: webhook_connect_timeout (at) */
 static void test_webhook_outcomes(void **state)
 {
     static const struct outcome_case cases[] = {
-        {"/ok", DELIVERY_DONE, 0, ""},
-        {"/status/201", DELIVERY_DONE, 0, ""},
-        {"/status/202", DELIVERY_DONE, 0, ""},
-        {"/status/204", DELIVERY_DONE, 0, ""},
-        {"/status/299", DELIVERY_DONE, 0, ""},
-        {"/slow/20", DELIVERY_DONE, 0, ""},
-        {"/partial", DELIVERY_DONE, 0, ""},
-        {"/large/1000", DELIVERY_DONE, 0, ""},
-        {"/large/3000000", DELIVERY_DONE, 0, ""}, /* more than response_bytes_max */
-        {"/redirect", DELIVERY_FAILED, 0, "HTTP 302: redirects are not followed"},
-        {"/status/308", DELIVERY_FAILED, 0, "HTTP 308: redirects are not followed"},
-        {"/status/400", DELIVERY_FAILED, 0, "HTTP 400"},
-        {"/status/401", DELIVERY_FAILED, 0, "HTTP 401"},
-        {"/status/404", DELIVERY_FAILED, 0, "HTTP 404"},
-        {"/gone", DELIVERY_ENDED, 0, "HTTP 410"},
-        {"/status/429", DELIVERY_FAILED, 0, "HTTP 429"},
-        {"/status/500", DELIVERY_FAILED, 0, "HTTP 500"},
-        {"/status/503", DELIVERY_FAILED, 0, "HTTP 503"},
-        {"/retry-after/2", DELIVERY_FAILED, 2001, "HTTP 503"},
-        {"/retry-after/86400", DELIVERY_FAILED, 86400001, "HTTP 503"},
-        {"/close", DELIVERY_FAILED, 0, "connection closed without an answer"},
+        {"/ok", DELIVERY_DONE, 0, "", 200},
+        {"/status/201", DELIVERY_DONE, 0, "", 201},
+        {"/status/202", DELIVERY_DONE, 0, "", 202},
+        {"/status/204", DELIVERY_DONE, 0, "", 204},
+        {"/status/299", DELIVERY_DONE, 0, "", 299},
+        {"/slow/20", DELIVERY_DONE, 0, "", 200},
+        {"/partial", DELIVERY_DONE, 0, "", 200},
+        {"/large/1000", DELIVERY_DONE, 0, "", 200},
+        {"/large/3000000", DELIVERY_DONE, 0, "", 200}, /* more than response_bytes_max */
+        {"/redirect", DELIVERY_FAILED, 0, "HTTP 302: redirects are not followed", 302},
+        {"/status/308", DELIVERY_FAILED, 0, "HTTP 308: redirects are not followed", 308},
+        {"/status/400", DELIVERY_FAILED, 0, "HTTP 400", 400},
+        {"/status/401", DELIVERY_FAILED, 0, "HTTP 401", 401},
+        {"/status/404", DELIVERY_FAILED, 0, "HTTP 404", 404},
+        {"/gone", DELIVERY_ENDED, 0, "HTTP 410", 410},
+        {"/status/429", DELIVERY_FAILED, 0, "HTTP 429", 429},
+        {"/status/500", DELIVERY_FAILED, 0, "HTTP 500", 500},
+        {"/status/503", DELIVERY_FAILED, 0, "HTTP 503", 503},
+        {"/retry-after/2", DELIVERY_FAILED, 2001, "HTTP 503", 503},
+        {"/retry-after/86400", DELIVERY_FAILED, 86400001, "HTTP 503", 503},
+        {"/close", DELIVERY_FAILED, 0, "connection closed without an answer", 0},
     };
     struct receiver_process receiver = receiver_start(NULL, NULL);
 
@@ -146,9 +148,10 @@ static void test_webhook_outcomes(void **state)
             webhook_fixture_outcome(&fixture, url(target, "127.0.0.1", receiver.port, it->path));
 
         if (outcome.result != it->result || outcome.retry_after_ms != it->retry_after_ms ||
-            strcmp(outcome.error, it->error) != 0)
-            fail_msg("%s: result %d, retry after %llu, \"%s\"", it->path, (int)outcome.result,
-                     (unsigned long long)outcome.retry_after_ms, outcome.error);
+            strcmp(outcome.error, it->error) != 0 || outcome.status != it->status)
+            fail_msg("%s: result %d, retry after %llu, \"%s\", status %u", it->path,
+                     (int)outcome.result, (unsigned long long)outcome.retry_after_ms, outcome.error,
+                     outcome.status);
     }
     webhook_fixture_stop(&fixture);
     /* One request each: no redirect was followed, nothing was sent twice. But for /close: on a

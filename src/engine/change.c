@@ -148,6 +148,7 @@ void change_put(struct engine *engine, struct entry *entry, struct command *comm
     assert(command->kind == COMMAND_PUT);
     assert(!timer_is_final(timer->state));
     texts.request = timer->texts.request; /* a name, which stays for life */
+    texts.runs = timer->texts.runs;       /* so that a schedule can be put again at each start */
     struct timer *copy = change_successor(timer, &texts);
     if (copy) {
         copy->created =

@@ -140,15 +140,6 @@ void create_named(struct engine *engine, struct command *command)
 
 /* ---- names that are taken ---- */
 
-/* What recurs is due when its schedule says, sooner or later. */
-static bool create_recurs(const struct timer *timer)
-{
-    struct schedule_spec spec;
-
-    return timer->texts.schedule.size && !schedule_read(timer->texts.schedule, &spec, NULL) &&
-           (spec.every_ms || spec.cron.size);
-}
-
 /* Whether a create asks for the timer that is there. Times that were given as delays are equal
  * when the delays are. */
 static bool create_asks_equal(const struct timer *there, const struct timer *asked)
@@ -162,7 +153,7 @@ static bool create_asks_equal(const struct timer *there, const struct timer *ask
            retry_policy_equal(&there->retry, &asked->retry) &&
            (there->due.ms == asked->due.ms ||
             there->due.ms - there->created.ms == asked->due.ms - asked->created.ms ||
-            create_recurs(there));
+            schedule_recurs(there->texts.schedule));
 }
 
 static void create_existed(struct engine *engine, struct command *command,

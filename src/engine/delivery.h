@@ -35,6 +35,7 @@ struct delivery_outcome {
     enum delivery_pause pause; /* with FAILED */
     enum delivery_holds holds; /* with POSTPONED */
     bool is_answer;            /* unless DONE: the target answered */
+    uint16_t status;           /* of HTTP, that the target answered with; 0: none */
     uint64_t retry_after_ms;   /* with FAILED: what the receiver asked for; 0: nothing */
     char error[160];           /* unless DONE or RETURNED: why, for `last_error`; no secrets */
 };

@@ -9,26 +9,92 @@
 #include "engine/tenant.h"
 #include "engine/watermark.h"
 #include "timer/retry.h"
+#include "timer/runs.h"
 #include "timer/schedule.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Puts a copy with `error` in place of the timer, as the texts of a timer never change and an
- * answer that was not yet taken may show it as it was. Out of memory the old text stays, which is
- * better than none of it. */
+/* Puts a copy with these texts in place of the timer, as the texts of a timer never change and an
+ * answer that was not yet taken may show it as it was. Out of memory the old texts stay, which is
+ * better than none of them. */
+static void outcome_set_texts(struct engine *engine, struct entry *entry,
+                              const struct timer_texts *texts)
+{
+    assert(engine->is_in_turn);
+    assert(!timer_is_final(entry->timer->state));
+    assert(!entry->successor);
+    struct timer *copy = timer_copy(entry->timer, texts);
+
+    if (copy)
+        entries_replace(engine->entries, entry, copy);
+}
+
 static void outcome_set_error(struct engine *engine, struct entry *entry, const char *error)
 {
     struct timer_texts texts = entry->timer->texts;
 
-    assert(engine->is_in_turn);
-    assert(!timer_is_final(entry->timer->state));
-    assert(!entry->successor);
     texts.last_error = bytes_of(error);
-    struct timer *copy = timer_copy(entry->timer, &texts);
-    if (copy)
-        entries_replace(engine->entries, entry, copy);
+    outcome_set_texts(engine, entry, &texts);
+}
+
+/* ---- the end of a firing ---- */
+
+static uint8_t outcome_attempts(uint32_t attempts)
+{
+    return attempts < UINT8_MAX ? (uint8_t)attempts : UINT8_MAX;
+}
+
+/* The run that ends with this delivery. A delivery whose end has no time ended just now. */
+static struct run outcome_run_of(const struct engine *engine, const struct delivery *delivery)
+{
+    static const enum run_outcome outcomes[] = {
+        [DELIVERY_DONE] = RUN_DONE, [DELIVERY_FAILED] = RUN_FAILED, [DELIVERY_ENDED] = RUN_ENDED};
+    const struct delivery_outcome *outcome = &delivery->outcome;
+    const struct wall ended = {delivery->ended_us ? delivery->ended_us / 1000 : engine->now.ms};
+    const struct wall started = {delivery->started_us / 1000};
+    const uint64_t duration_ms = started.ms ? wall_since(started, ended) : 0;
+
+    assert(outcome->result <= DELIVERY_ENDED);
+    return (struct run){
+        .planned = delivery->timer->due,
+        .started = started,
+        .duration_ms = duration_ms < UINT32_MAX ? (uint32_t)duration_ms : UINT32_MAX,
+        .status = outcome->status,
+        .attempts = outcome_attempts(delivery->attempt),
+        .outcome = outcomes[outcome->result],
+        .error = outcome->result == DELIVERY_DONE ? (struct bytes){0} : bytes_of(outcome->error),
+    };
+}
+
+/* The run that ends without another attempt. */
+static struct run outcome_run_without(const struct timer *timer, enum run_outcome outcome,
+                                      const char *error)
+{
+    return (struct run){
+        .planned = timer->due,
+        .attempts = outcome_attempts(timer->attempts),
+        .outcome = outcome,
+        .error = bytes_of(error),
+    };
+}
+
+/* A firing is over: the timer shows why it failed, and a timer that repeats keeps its run. */
+static void outcome_set_run(struct engine *engine, struct entry *entry, const struct run *run)
+{
+    struct timer_texts texts = entry->timer->texts;
+    const bool recurs = schedule_recurs(texts.schedule);
+    char room[RUNS_BYTES_MAX];
+
+    assert(run->planned.ms == entry->timer->due.ms);
+    if (!recurs && run->outcome == RUN_DONE)
+        return;
+    if (run->outcome != RUN_DONE)
+        texts.last_error = run->error;
+    if (recurs)
+        texts.runs = runs_add(texts.runs, run, room);
+    outcome_set_texts(engine, entry, &texts);
 }
 
 /* The firing of the timer as it is ended without success. */
@@ -89,22 +155,27 @@ struct wall outcome_paused_again(struct engine *engine, const struct timer *time
                            retry_delay_ms(&timer->retry, timer->attempts, 0, &engine->random));
 }
 
-/* One firing is over. A timer that recurs goes on with the next; any other ends in `state`. The
- * last error of a firing that failed stays to be seen. When the next cannot be told just now, this
- * one comes again: once too often is better than never again. */
-static void outcome_finish(struct engine *engine, struct entry *entry, enum timer_state state)
+/* One firing is over. A timer that recurs goes on with the next; any other is final. The last error
+ * of a firing that failed stays to be seen. When the next cannot be told just now, this one comes
+ * again: once too often is better than never again. */
+static void outcome_finish(struct engine *engine, struct entry *entry, const struct run *run)
 {
+    const enum timer_state state = run->outcome == RUN_DONE ? TIMER_FIRED : TIMER_DEAD;
+
     assert(engine->is_in_turn && entry->phase != ENTRY_WRITING);
     assert(!timer_is_final(entry->timer->state));
-    assert(state == TIMER_FIRED || state == TIMER_DEAD);
+    assert(run->outcome != RUN_ENDED);
     struct wall next;
     if (!outcome_next_due(engine, entry->timer, &next)) {
+        if (run->outcome != RUN_DONE)
+            outcome_set_error(engine, entry, run->error.data);
         entry->timer->state = TIMER_RETRYING;
         entry->timer->attempts -= entry->timer->attempts > 0;
         entry->timer->at = outcome_put_off(
             engine, entry->timer, entry->timer->retry.base_ms + engine->options.storage_retry_ms);
         return;
     }
+    outcome_set_run(engine, entry, run);
     if (state == TIMER_DEAD)
         outcome_give_up(engine, entry->timer, next);
     if (next.ms == WALL_NEVER.ms) {
@@ -152,9 +223,12 @@ static uint64_t outcome_pause_ms(struct engine *engine, const struct timer *time
     return retry_delay_ms(&timer->retry, attempt, outcome->retry_after_ms, &engine->random);
 }
 
-static void outcome_take(struct engine *engine, struct entry *entry, uint32_t attempt,
-                         const struct delivery_outcome *outcome)
+static void outcome_take(struct engine *engine, struct entry *entry,
+                         const struct delivery *delivery)
 {
+    const struct delivery_outcome *outcome = &delivery->outcome;
+    const uint32_t attempt = delivery->attempt;
+
     assert(!entry->successor && entry->phase == ENTRY_INFLIGHT);
     assert(engine->is_in_turn);
     assert(attempt > 0);
@@ -164,20 +238,18 @@ static void outcome_take(struct engine *engine, struct entry *entry, uint32_t at
         return;
     }
     engine->stats.attempts++;
-    if (outcome->result != DELIVERY_DONE) {
-        engine->stats.attempts_failed++;
-        outcome_set_error(engine, entry, outcome->error);
-    }
+    engine->stats.attempts_failed += outcome->result != DELIVERY_DONE;
     entry->timer->attempts = attempt;
     entry->timer->version++;
-    if (outcome->result == DELIVERY_DONE) {
-        outcome_finish(engine, entry, TIMER_FIRED);
-    } else if (outcome->result == DELIVERY_ENDED) { /* it wants no more of them */
+    const struct run run = outcome_run_of(engine, delivery);
+    if (outcome->result == DELIVERY_ENDED) { /* it wants no more of them */
+        outcome_set_run(engine, entry, &run);
         outcome_give_up(engine, entry->timer, WALL_NEVER);
         outcome_end(engine, entry, TIMER_DEAD);
-    } else if (attempt >= entry->timer->retry.attempts_max) {
-        outcome_finish(engine, entry, TIMER_DEAD);
+    } else if (outcome->result == DELIVERY_DONE || attempt >= entry->timer->retry.attempts_max) {
+        outcome_finish(engine, entry, &run);
     } else {
+        outcome_set_error(engine, entry, outcome->error);
         entry->timer->state = TIMER_RETRYING;
         entry->timer->at = outcome_put_off(
             engine, entry->timer, outcome_pause_ms(engine, entry->timer, attempt, outcome));
@@ -192,7 +264,7 @@ void outcome_apply(struct engine *engine, struct entry *entry, struct delivery *
     assert(delivery->outcome.result != DELIVERY_RETURNED);
     if (delivery->wants_record)
         entry->recorded = delivery;
-    outcome_take(engine, entry, delivery->attempt, &delivery->outcome);
+    outcome_take(engine, entry, delivery);
     if (!delivery->wants_record)
         free(delivery);
     assert(entry->phase == ENTRY_WRITING);
@@ -203,9 +275,9 @@ void outcome_exhausted(struct engine *engine, struct entry *entry)
     assert(entry->timer->attempts >= entry->timer->retry.attempts_max);
     assert(engine->is_in_turn);
     assert(!timer_is_final(entry->timer->state));
-    outcome_set_error(engine, entry, "no attempts are left");
+    const struct run run = outcome_run_without(entry->timer, RUN_FAILED, "no attempts are left");
+    outcome_finish(engine, entry, &run); /* a reply may show the timer before this change */
     entry->timer->version++;
-    outcome_finish(engine, entry, TIMER_DEAD);
     watermark_write_own(engine, entry);
     assert(entry->phase == ENTRY_WRITING);
 }
@@ -229,10 +301,10 @@ void outcome_dropped(struct engine *engine, struct entry *entry)
     duration_format(wall_since(entry->timer->due, engine->now), late);
     char text[80];
     snprintf(text, sizeof(text), "dropped: it was %s late", late);
-    outcome_set_error(engine, entry, text);
-    entry->timer->version++;
+    const struct run run = outcome_run_without(entry->timer, RUN_DROPPED, text);
     engine->stats.dropped++;
-    outcome_finish(engine, entry, TIMER_DEAD);
+    outcome_finish(engine, entry, &run); /* a reply may show the timer before this change */
+    entry->timer->version++;
     watermark_write_own(engine, entry);
     assert(entry->phase == ENTRY_WRITING);
 }

@@ -3,6 +3,7 @@
 
 #include "base/checksum.h"
 #include "timer/retry.h"
+#include "timer/runs.h"
 #include "timer/tenant.h"
 
 #include <assert.h>
@@ -21,7 +22,7 @@ enum text_tag {
 _Static_assert(TEXT_target == 1 && TEXT_payload == 2 && TEXT_content_type == 3 &&
                    TEXT_headers == 4 && TEXT_labels == 5 && TEXT_last_error == 6 && TEXT_key == 7 &&
                    TEXT_watch == 8 && TEXT_request == 9 && TEXT_schedule == 10 &&
-                   TEXT_tenant == 11 && TEXT_trace == 12,
+                   TEXT_tenant == 11 && TEXT_trace == 12 && TEXT_runs == 13,
                "texts are stored by number");
 
 enum {
@@ -172,6 +173,7 @@ void record_row_encode(struct buffer *to, struct record_key key, const struct ti
     at = record_write_text(at, TEXT_tenant, texts->tenant);
     if (timer_keeps_content(timer->state))
         at = record_write_text(at, TEXT_trace, texts->trace);
+    at = record_write_text(at, TEXT_runs, texts->runs);
     record_seal(to, key, begin, at);
 }
 
@@ -224,6 +226,8 @@ static struct bytes *record_text_of(struct timer_texts *texts, unsigned tag, enu
         return &texts->tenant;
     case TEXT_trace:
         return has_content ? &texts->trace : NULL;
+    case TEXT_runs:
+        return &texts->runs;
     }
     return NULL;
 }
@@ -243,6 +247,8 @@ static bool record_read_texts(struct reader *reader, enum timer_state state,
             size > (size_t)(reader->end - reader->at))
             return false;
         if (tag == TEXT_tenant && !tenant_is_valid((struct bytes){reader->at, size}))
+            return false;
+        if (tag == TEXT_runs && !runs_is_valid((struct bytes){reader->at, size}))
             return false;
         *text = (struct bytes){reader->at, size};
         reader->at += size;

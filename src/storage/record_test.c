@@ -2,6 +2,7 @@
  * of version 1; random timers there and back; every single flipped bit, every cut, every wrong key
  * refused. */
 #include "storage/record.h"
+#include "timer/runs.h"
 #include "storage/storage_model.h"
 
 /* ---- golden bytes: when one of these fails, the format changed, and old folders cannot be read
@@ -27,6 +28,9 @@
 #define GOLDEN_TRACE                                                                   \
     "010000840300000000000001000000000000000109000000687474703a2f2f612f02020000007b7d" \
     "0c0900000030302d312d322d3031f3049994"
+#define GOLDEN_RUNS                                                                    \
+    "010000840300000000000001000000000000000109000000687474703a2f2f612f02020000007b7d" \
+    "0d1500000020030000000000000000000000000000000000000086320d3e"
 #define GOLDEN_TOUCH   "010905040302010000151312113b2dea47"
 #define GOLDEN_POINTER "01070000000000000008000000000000004803f680"
 #define GOLDEN_META    "0101000000000000000200000000000000030000000000000004000000000000002a18ec3f"
@@ -100,6 +104,11 @@ static void test_golden_rows(void **state)
     usual->created.ms = 900;
     record_row_encode(&buffer, record_key_of(usual), usual);
     assert_golden(&buffer, GOLDEN_USUAL);
+    char room[RUNS_BYTES_MAX];
+    usual->texts.runs = runs_add((struct bytes){0}, &(struct run){.planned = {800}}, room);
+    record_row_encode(&buffer, record_key_of(usual), usual);
+    assert_golden(&buffer, GOLDEN_RUNS);
+    usual->texts.runs = (struct bytes){0};
     usual->texts.trace = BYTES("00-1-2-01"); /* as long as it likes: the storage does not look */
     record_row_encode(&buffer, record_key_of(usual), usual);
     assert_golden(&buffer, GOLDEN_TRACE);

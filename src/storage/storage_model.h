@@ -9,6 +9,7 @@
 #define TICKWHEEL_STORAGE_STORAGE_MODEL_H
 
 #include "timer/name.h"
+#include "timer/runs.h"
 #include "storage/storage_testing.h"
 
 enum {
@@ -94,12 +95,30 @@ static inline struct bytes model_name(struct model *model, char ends)
     return bytes_of((ends ? lists : names)[model_below(model, 3)]);
 }
 
+/* None, or a few. */
+static inline struct bytes model_runs(struct model *model, char rooms[2][RUNS_BYTES_MAX])
+{
+    struct bytes runs = {0};
+
+    for (uint64_t i = 0, count = model_below(model, 4); i < count; i++) {
+        const struct run run = {.planned = model_position(model),
+                                .started = model_position(model),
+                                .status = (uint16_t)model_below(model, 600),
+                                .attempts = (uint8_t)model_below(model, 100),
+                                .outcome = (enum run_outcome)model_below(model, RUN_OUTCOME_COUNT),
+                                .error = model_name(model, 0)};
+
+        runs = runs_add(runs, &run, rooms[i % 2]);
+    }
+    return runs;
+}
+
 /* New texts and fields for a timer with this id. */
 static inline struct timer *model_timer(struct model *model, struct timer_id id)
 {
     static const char letters[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789{}[]\",:. \n";
-    char bytes[600];
+    char bytes[600], runs[2][RUNS_BYTES_MAX];
     struct timer_texts texts;
     struct bytes *each[] = {&texts.target,  &texts.payload, &texts.content_type,
                             &texts.headers, &texts.labels,  &texts.last_error};
@@ -111,6 +130,7 @@ static inline struct timer *model_timer(struct model *model, struct timer_id id)
     texts.schedule = model_name(model, 0);
     texts.tenant = bytes_of(model_tenants[model_below(model, MODEL_TENANTS)]);
     texts.trace = model_name(model, 0);
+    texts.runs = model_runs(model, runs);
 
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = letters[model_below(model, sizeof(letters))];

@@ -94,6 +94,7 @@ static inline void testing_assert_texts(const struct timer *actual, const struct
     SAME(actual->texts.schedule, is_over ? none : expected->texts.schedule);
     SAME(actual->texts.tenant, expected->texts.tenant);
     SAME(actual->texts.trace, is_over ? none : expected->texts.trace);
+    SAME(actual->texts.runs, expected->texts.runs);
 #undef SAME
 }
 

@@ -222,6 +222,13 @@ static enum error_code make_cron(const struct schedule_spec *spec, const struct 
                 : ERROR_NONE;
 }
 
+bool schedule_recurs(struct bytes text)
+{
+    struct schedule_spec spec;
+
+    return text.size && !schedule_read(text, &spec, NULL) && (spec.every_ms || spec.cron.size);
+}
+
 enum error_code schedule_make(const struct schedule_spec *spec, struct wall created,
                               const struct zone_source *zones, struct schedule *ret_schedule,
                               struct error *ret_error)

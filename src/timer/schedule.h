@@ -55,6 +55,9 @@ void schedule_write(const struct schedule_spec *spec, struct buffer *to);
 enum error_code schedule_read(struct bytes text, struct schedule_spec *ret_spec,
                               struct error *ret_error);
 
+/* Whether a timer with this text fires again and again. */
+bool schedule_recurs(struct bytes text);
+
 /* `created` is the timer's. */
 enum error_code schedule_make(const struct schedule_spec *spec, struct wall created,
                               const struct zone_source *zones, struct schedule *ret_schedule,

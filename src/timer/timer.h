@@ -97,7 +97,8 @@ struct retry_policy {
     X(request)      /* the Idempotency-Key of its creation, or empty: see timer/name.h */    \
     X(schedule)     /* how it recurs and how late it may be, or empty: timer/schedule.h */   \
     X(tenant)       /* whose it is, or empty: timer/tenant.h */                              \
-    X(trace)        /* the traceparent of the request that made it, or empty */
+    X(trace)        /* the traceparent of the request that made it, or empty */              \
+    X(runs)         /* its last firings if it repeats (timer/runs.h), or empty */
 
 struct timer_texts {
 #define X(name) struct bytes name;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What an operator sees of firings that failed for good. Method: a daemon, a receiver that answers as its path says, and
+"""What an operator sees of firings, above all of those that failed for good. Method: a daemon, a receiver that answers as its path says, and
 the log of events, the metrics and the calls beside each other."""
 
 import json
@@ -66,6 +66,72 @@ class GivenUpLogTest(daemon_case.DaemonCase):
         self.assertEqual(told(), count)
         self.assertLessEqual(len(self.lines()), 100 * (time.monotonic() - begun + 2))
         self.assertLess(len(self.lines()), count)
+
+
+class RunsTest(daemon_case.DaemonCase):
+    def runs(self, timer):
+        answer = self.call(200, "GET", f"/v1/timers/{timer['id']}/runs")[1]
+        self.assertEqual(answer["id"], timer["id"])
+        return answer["runs"]
+
+    def runs_of(self, timer, count):
+        harness.wait_until(lambda: len(self.runs(timer)) >= count, 20, f"{count} runs of {timer['id']}")
+        return self.runs(timer)
+
+    # proves: runs, run-planned, run-started, run-outcome
+    def test_runs_are_what_the_receiver_saw(self):
+        """Each firing is one run, the newest first; the times are those of the last attempt."""
+        timer = self.create("/status/500", every="300ms", retry={"max_attempts": 2, "base": "1ms", "cap": "1ms"})
+        self.runs_of(timer, 3)
+        self.call(200, "PATCH", f"/v1/timers/{timer['id']}", {"target": self.receiver.url("/slow/50")})
+        harness.wait_until(lambda: self.runs(timer)[0]["outcome"] == "done", 20, "a firing with success")
+        self.call(200, "DELETE", f"/v1/timers/{timer['id']}")
+        runs = self.runs(timer)
+        self.assertEqual(self.get(timer)[2]["timer"]["runs"], runs)
+        planned = [daemon_case.ms_of(run["planned"]) for run in runs]
+        self.assertEqual(planned, sorted(set(planned), reverse=True))
+        self.wait_for_arrivals(timer, sum(run["attempts"] for run in runs))
+        arrivals = self.arrivals_of(timer)
+        for run, planned_ms in zip(runs, planned):
+            seen = [each for each in arrivals if each.due_ms == planned_ms]
+            self.assertEqual(len(seen), run["attempts"], run)
+            self.assertLessEqual(daemon_case.ms_of(run["started"]) * 1000, seen[-1].at_us)
+            if run["outcome"] == "done":
+                self.assertEqual((run["status"], "error" in run), (200, False))
+                self.assertGreaterEqual(run["duration_ms"], 50)
+            else:
+                self.assertEqual((run["outcome"], run["status"], run["attempts"], run["error"]), ("failed", 500, 2, "HTTP 500"))
+
+    # proves: runs, runs-count
+    def test_the_last_twenty_outlive_a_kill(self):
+        timer = self.create(every="20ms", count=30, late={"missed": "each"})
+        self.runs_of(timer, 10)
+        before = self.runs(timer)
+        self.restart()
+        after = {run["planned"]: run for run in self.runs(timer)}
+        for run in before[-5:]:
+            self.assertEqual(after.get(run["planned"], run), run)
+        self.assertEqual(self.await_state(timer, "fired")["runs"], self.runs(timer))
+        planned = [daemon_case.ms_of(run["planned"]) for run in self.runs(timer)]
+        self.assertEqual([planned[0] - each for each in planned], [20 * i for i in range(20)])
+
+    # proves: runs
+    def test_a_worker_and_a_timer_that_fires_once(self):
+        """The run of an item of a queue ends with its ack. A timer that fires once has none, an unknown one is 404."""
+        timer = self.create(target="queue:work", every="2s", key="report")
+        item = self.call(200, "POST", "/v1/queues/work/lease", {"wait": "10s"})[1]["items"][0]
+        self.assertEqual(self.runs(timer), [])
+        self.assertNotIn("runs", self.get(timer)[2])
+        self.call(200, "POST", "/v1/queues/work/ack", {"receipts": [item["receipt"]]})
+        run, = self.runs(timer)
+        self.assertEqual((run["outcome"], run["attempts"], run["planned"]), ("done", 1, item["due"]))
+        self.assertNotIn("status", run)
+        again = self.call(200, "PUT", "/v1/keys/report/timer", {"target": "queue:work", "every": "2h"})[1]
+        self.assertEqual(again["runs"], [run])
+        once = self.create(after=0)
+        self.await_state(once, "fired")
+        self.assertEqual(self.runs(once), [])
+        self.call(404, "GET", "/v1/timers/00000000000000000000000000/runs")
 
 
 if __name__ == "__main__":

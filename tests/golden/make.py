@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 import harness
 
-FORMAT = 2
+FORMAT = 3
 FLAGS = ("--partitions", "3", "--retain", "3650d")
 FAR = 4102444800000  # 2100-01-01
 GOLDEN_PORT = 9  # discard: the test sends its webhooks elsewhere by queue
@@ -81,6 +81,13 @@ def populate(daemon):
             status, _, answer = daemon.call("POST", "/v1/queues/dead/nack",
                                             dict(receipts, dead=True, error="no such order"))
             assert status == 200, answer
+    ids["runs"] = create(daemon, {"every": "10ms", "target": "queue:runs", "retry": {"max_attempts": 1}})
+    for way, more in (("ack", {}), ("nack", {"error": "no such report"})):
+        status, _, lease = daemon.call("POST", "/v1/queues/runs/lease", {"max": 1, "wait": "10s"})
+        assert status == 200 and len(lease["items"]) == 1, lease
+        receipts = {"receipts": [lease["items"][0]["receipt"]]}
+        assert daemon.call("POST", f"/v1/queues/runs/{way}", dict(receipts, **more))[0] == 200
+    assert daemon.call("PATCH", f"/v1/timers/{ids['runs']}", {"at": FAR})[0] == 200
     for number in range(4):  # due, and nobody has pulled them
         ids[f"due-{number}"] = create(
             daemon, {"at": f"1970-01-01T00:00:02.{number:03}Z", "target": "queue:golden", "payload": {"due": number}})

@@ -125,6 +125,7 @@ static void judge_stages(struct world *world, const struct sim_partition *partit
         [LATENESS_RATE] = partition->options.target_rate,
         [LATENESS_WORKER] = world->plan.queue_permille,
         [LATENESS_HANDOFF] = true,
+        [LATENESS_DELIVERY] = true,
         [LATENESS_COMMIT] = true,
     };
 

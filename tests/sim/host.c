@@ -457,6 +457,9 @@ void host_delivered(struct world *world, uint16_t index, struct twin *twin, uint
     struct sim_partition *partition = partition_of(world, index);
     const struct wall now = begin(world, partition);
 
+    delivery->started_us = twin->out_at.ms * 1000;
+    if (origin != QUEUE_ORIGIN) /* otherwise the engine's time is its end */
+        delivery->ended_us = now.ms * 1000;
     judge_outcome(world, twin, &delivery->outcome, now);
     partition->out--;
     partition->out_by_origin[twin->row.content.tenant][origin]--;

@@ -164,6 +164,8 @@ void judge_shown(struct world *world, const struct op *op, const struct twin *tw
                    timer->version);
     if (!content_matches(&version->content, timer))
         world_fail(world, twin->number, ANSWER, "version %u was something else", timer->version);
+    if (version->firings_sum != firings_sum_shown(timer))
+        world_fail(world, twin->number, ANSWER, "version %u had other runs", timer->version);
     if (timer->version < op->told_version)
         world_fail(world, twin->number, "versions only grow", "version %u after %u", timer->version,
                    op->told_version);

@@ -243,6 +243,8 @@ static void check_outcome(struct world *world, struct twin *twin, const struct t
 
     if (result == DELIVERY_DONE && !twin->received)
         wrong(world, twin, timer, "nobody received it");
+    if (result != DELIVERY_FAILED || is_last)
+        firings_add_answered(twin);
     if (result == DELIVERY_DONE || (is_last && result != DELIVERY_ENDED)) {
         is_right = goes_on(twin, timer, twin->outcome_at,
                            result == DELIVERY_DONE ? TIMER_FIRED : TIMER_DEAD) &&
@@ -370,6 +372,7 @@ static bool was_given_up(struct world *world, struct twin *twin, const struct ti
         return false;
     world->totals->dropped += twin->row.attempts < twin->row.content.retry.attempts_max;
     twin->received = 0;
+    firings_add_unanswered(twin);
     twin->row.content.due = timer->due;
     return true;
 }
@@ -390,9 +393,13 @@ static void check_next(struct world *world, struct twin *twin, const struct time
         check_spill(world, twin, timer);
     } else if (cause_find(world, twin, timer, &content)) {
         /* A dead letter may be trimmed just then: its row need not be stored. */
-        if (!world->model.is_doubtful && !timer_is_final(row->state) &&
-            may_be_given_up(world, twin, timer))
+        const bool is_ambiguous =
+            !timer_is_final(row->state) && may_be_given_up(world, twin, timer);
+
+        if (is_ambiguous && !world->model.is_doubtful)
             cause_may_be_nobody(&world->causes);
+        if (is_ambiguous && !firings_match(&row->firings, timer))
+            firings_add_unanswered(twin);
         if (content.number != row->content.number)
             twin->put_step = world->step;
         twin->row.content = content;
@@ -410,8 +417,8 @@ static void keep_version(struct twin *twin)
         twin->versions = realloc(twin->versions, twin->version_capacity * sizeof(*twin->versions));
         assert(twin->versions);
     }
-    twin->versions[twin->version_count++] =
-        (struct version){twin->row.version, twin->row.state, twin->row.content};
+    twin->versions[twin->version_count++] = (struct version){
+        twin->row.version, twin->row.state, twin->row.content, firings_sum(&twin->row.firings)};
 }
 
 /* The engine does not know that this very row is on disk, where a batch that failed put it. */
@@ -460,6 +467,8 @@ static void write_row(struct world *world, uint16_t partition, const struct stor
         check_create(world, twin, timer);
     else
         check_next(world, twin, timer);
+    if (!firings_match(&row->firings, timer))
+        wrong(world, twin, timer, "its runs are not what happened");
     if (is_new) {
         twin->life = TWIN_DURABLE;
         twin->id = timer->id;
@@ -609,7 +618,8 @@ static bool compare_row(struct world *world, uint16_t partition, const struct ti
 
     if (twin->life != TWIN_DURABLE || !row->is_stored || timer->state != row->state ||
         timer->version != row->version || timer->attempts != row->attempts ||
-        timer->due.ms != row->content.due.ms || !content_matches(&row->content, timer))
+        timer->due.ms != row->content.due.ms || !content_matches(&row->content, timer) ||
+        !firings_match(&row->firings, timer))
         wrong(world, twin, timer, "the storage has another row");
     return !twin->is_damaged;
 }

@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "content.h"
 #include "engine/engine.h"
+#include "firings.h"
 #include "plan.h"
 
 struct world;
@@ -29,6 +30,7 @@ struct sim_row {
     bool is_stored; /* not trimmed */
     bool is_gone;   /* a dead letter that was forgotten */
     struct content content;
+    struct firings firings;
     struct wall at, ended;
     enum timer_state state;
     uint32_t version, attempts;
@@ -44,6 +46,7 @@ struct version {
     uint32_t version;
     enum timer_state state;
     struct content content;
+    uint64_t firings_sum;
 };
 
 enum twin_life {

@@ -4,6 +4,7 @@
 #include "world.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,6 +19,10 @@ void origins_init(struct world *world)
 static void set_outcome(struct parcel *parcel, enum delivery_result result, const char *error)
 {
     parcel->outcome = (struct delivery_outcome){.result = result};
+    if (result == DELIVERY_DONE)
+        parcel->outcome.status = 204;
+    else if (sscanf(error, "status %" SCNu16, &parcel->outcome.status) != 1)
+        parcel->outcome.status = 0;
     snprintf(parcel->outcome.error, sizeof(parcel->outcome.error), "%s", error);
 }
 

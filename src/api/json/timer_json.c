@@ -5,6 +5,7 @@
 #include "calendar/duration.h"
 #include "base/json.h"
 #include "calendar/rfc3339.h"
+#include "timer/runs.h"
 
 static void append_string(struct buffer *out, const char *name, struct bytes text)
 {
@@ -101,6 +102,38 @@ void timer_json_format_content(const struct timer *timer, struct buffer *out)
     append_labels(out, texts);
 }
 
+static void timer_json_append_run(struct buffer *out, const struct run *run)
+{
+    timer_json_append_time(out, "{\"planned\":", run->planned);
+    if (run->started.ms) {
+        timer_json_append_time(out, ",\"started\":", run->started);
+        timer_json_append_number(out, ",\"duration_ms\":", run->duration_ms);
+    }
+    timer_json_append_number(out, ",\"attempts\":", run->attempts);
+    buffer_append_text(out, ",\"outcome\":\"");
+    buffer_append_text(out, run_outcome_text(run->outcome));
+    buffer_append_text(out, "\"");
+    if (run->status)
+        timer_json_append_number(out, ",\"status\":", run->status);
+    if (run->error.size)
+        append_string(out, ",\"error\":", run->error);
+    buffer_append_text(out, "}");
+}
+
+void timer_json_format_runs(const struct timer *timer, struct buffer *out)
+{
+    struct bytes runs = timer->texts.runs;
+    const char *separator = "";
+    struct run run;
+
+    buffer_append_text(out, "[");
+    for (; runs_next(&runs, &run); separator = ",") {
+        buffer_append_text(out, separator);
+        timer_json_append_run(out, &run);
+    }
+    buffer_append_text(out, "]");
+}
+
 void timer_json_format(const struct timer *timer, struct buffer *out)
 {
     const struct timer_texts *texts = &timer->texts;
@@ -136,5 +169,9 @@ void timer_json_format(const struct timer *timer, struct buffer *out)
         timer_json_append_time(out, ",\"ended\":", timer->ended);
     if (texts->last_error.size)
         append_string(out, ",\"last_error\":", texts->last_error);
+    if (texts->runs.size) {
+        buffer_append_text(out, ",\"runs\":");
+        timer_json_format_runs(timer, out);
+    }
     buffer_append(out, "}", 1);
 }

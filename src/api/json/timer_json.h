@@ -44,6 +44,9 @@ enum error_code timer_json_parse_patch(struct bytes json, const struct timer_jso
 /* Appends payload, headers and labels of the timer, each as a member after a comma. */
 void timer_json_format_content(const struct timer *timer, struct buffer *out);
 
+/* Appends its last firings as an array, the newest first. */
+void timer_json_format_runs(const struct timer *timer, struct buffer *out);
+
 /* Appends the timer as API.md shows it. A final state has no payload. */
 void timer_json_format(const struct timer *timer, struct buffer *out);
 

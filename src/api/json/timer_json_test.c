@@ -3,6 +3,7 @@
  * fields read back and compared. */
 #include "api/json/timer_json_check.h"
 #include "base/json.h"
+#include "timer/runs.h"
 #include "base/random.h"
 
 #include <time.h>
@@ -88,6 +89,44 @@ static void test_shown(void **state)
              ",\"attempts\":2,\"created\":\"2026-11-20T00:00:00.000Z\"}",
              id);
     assert_shown(&timer, expected);
+}
+
+/* proves: runs, run-planned, run-started, run-outcome */
+static void test_runs_shown(void **state)
+{
+    const struct run done = {.planned = NOW,
+                             .started = {NOW.ms + 2},
+                             .duration_ms = 31,
+                             .attempts = 1,
+                             .status = 200,
+                             .outcome = RUN_DONE};
+    const struct run dropped = {
+        .planned = {NOW.ms + 1000}, .outcome = RUN_DROPPED, .error = BYTES("\"late\"")};
+    char rooms[2][RUNS_BYTES_MAX];
+    struct timer timer = {.retry = RETRY_POLICY_DEFAULT};
+    struct buffer buffer;
+
+    (void)state;
+    buffer_init(&buffer);
+    timer_json_format_runs(&timer, &buffer);
+    assert_text(buffer_bytes(&buffer), "[]");
+    buffer_clear(&buffer);
+    timer_json_format(&timer, &buffer);
+    assert_false(memmem(buffer.data, buffer.size, "runs", 4));
+    timer.texts.runs = runs_add((struct bytes){0}, &done, rooms[0]);
+    timer.texts.runs = runs_add(timer.texts.runs, &dropped, rooms[1]);
+    buffer_clear(&buffer);
+    timer_json_format_runs(&timer, &buffer);
+    assert_text(
+        buffer_bytes(&buffer),
+        "[{\"planned\":\"2026-11-20T00:00:01.000Z\",\"attempts\":0,"
+        "\"outcome\":\"dropped\",\"error\":\"\\\"late\\\"\"},"
+        "{\"planned\":\"2026-11-20T00:00:00.000Z\",\"started\":\"2026-11-20T00:00:00.002Z\","
+        "\"duration_ms\":31,\"attempts\":1,\"outcome\":\"done\",\"status\":200}]");
+    buffer_clear(&buffer);
+    timer_json_format(&timer, &buffer);
+    assert_non_null(memmem(buffer.data, buffer.size, ",\"runs\":[{", 10));
+    buffer_deinit(&buffer);
 }
 
 /* Headers that were not written here make no text that is no JSON. */
@@ -259,6 +298,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shown),
+        cmocka_unit_test(test_runs_shown),
         cmocka_unit_test(test_damaged_headers),
         cmocka_unit_test(timer_json_test_round_trip),
     };

@@ -180,6 +180,32 @@ void timers_get(struct call *call)
         call_submit(call, timers_get_done);
 }
 
+static void timers_runs_done(struct node_request *request)
+{
+    struct call *call = call_of(request);
+    const enum error_code error = request->command.error;
+    const struct timer *timer = request->command.timer;
+
+    if (!timer || (error && error != ERROR_GONE)) {
+        call_answer_error(call, error ? error : ERROR_NOT_FOUND, "");
+        return;
+    }
+    char id[TIMER_ID_TEXT_SIZE];
+    timer_id_format(&timer->id, id);
+    struct buffer body;
+    buffer_init(&body);
+    buffer_printf(&body, "{\"id\":\"%s\",\"runs\":", id);
+    timer_json_format_runs(timer, &body);
+    buffer_append_text(&body, "}\n");
+    call_answer_json(call, 200, &body);
+}
+
+void timers_runs(struct call *call)
+{
+    if (timers_address(call, COMMAND_GET))
+        call_submit(call, timers_runs_done);
+}
+
 /* ---- changes ---- */
 
 enum error_code timers_if_match(struct bytes field, uint32_t *ret_version)

@@ -29,6 +29,7 @@ struct timer *timers_read_create(struct call *call, struct bytes key);
 void timers_create_begin(struct call *call);
 void timers_create(struct call *call);
 void timers_get(struct call *call);
+void timers_runs(struct call *call);
 void timers_patch_begin(struct call *call);
 void timers_patch(struct call *call);
 void timers_touch_begin(struct call *call);

@@ -1,0 +1,230 @@
+/*
+ * Goal: a timer that repeats shows its last firings as its target saw them, the newest first,
+ * through restarts, changes and failed commits. Method: small histories of one engine over memory,
+ * whose deliveries come back with times and outcomes of the test.
+ */
+#include "engine/engine_testing.h"
+#include "timer/runs.h"
+
+/* A timer that repeats each second, from one second after START. */
+static struct timer_id outcome_create(struct engine_fixture *fixture, const char *schedule)
+{
+    const struct timer_texts texts = {.target = BYTES("http://a.example/"),
+                                      .schedule = bytes_of(schedule)};
+    struct timer *timer = timer_alloc(&texts);
+    struct command_created created;
+    struct command command = {
+        .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
+
+    assert_non_null(timer);
+    timer->created = START;
+    timer->due.ms = START.ms + 1000;
+    timer->retry = (struct retry_policy){2, 1, 1, 1000};
+    fixture_command(fixture, &command);
+    assert_int_equal(command.error, ERROR_NONE);
+    fixture_carry_out(fixture);
+    return created.id;
+}
+
+/* The delivery that is out began at the fixture's time, and took `duration_ms`. */
+static void outcome_answer(struct engine_fixture *fixture, uint64_t duration_ms,
+                           struct delivery_outcome outcome)
+{
+    struct delivery *delivery = fixture_first_out(fixture);
+
+    assert_non_null(delivery);
+    delivery->started_us = fixture->now.ms * 1000 + 999;
+    delivery->ended_us = (fixture->now.ms + duration_ms) * 1000;
+    fixture_answer(fixture, delivery, outcome);
+}
+
+#define DONE   ((struct delivery_outcome){.result = DELIVERY_DONE, .status = 204})
+#define FAILED ((struct delivery_outcome){.result = DELIVERY_FAILED, .status = 500, .error = "500"})
+
+/* What the timer shows; the texts lie in `ret_room`. */
+static size_t outcome_runs(struct engine_fixture *fixture, const struct timer_id *id,
+                           char ret_room[RUNS_BYTES_MAX], struct run ret_runs[RUNS_MAX])
+{
+    struct command command = {.kind = COMMAND_GET, .id = *id};
+    size_t count = 0;
+
+    fixture_command(fixture, &command);
+    assert_non_null(command.timer);
+    struct bytes rest = {ret_room, command.timer->texts.runs.size};
+    if (rest.size)
+        memcpy(ret_room, command.timer->texts.runs.data, rest.size);
+    fixture_carry_out(fixture);
+    assert_true(runs_is_valid(rest));
+    while (runs_next(&rest, &ret_runs[count]))
+        count++;
+    return count;
+}
+
+static void outcome_assert_run(const struct run *run, uint64_t planned_ms, uint64_t started_ms,
+                               uint32_t attempts, enum run_outcome outcome, const char *error)
+{
+    assert_int_equal(run->planned.ms, START.ms + planned_ms);
+    assert_int_equal(run->started.ms, started_ms ? START.ms + started_ms : 0);
+    assert_int_equal(run->attempts, attempts);
+    assert_int_equal(run->outcome, outcome);
+    assert_true(bytes_equal(run->error, bytes_of(error)));
+}
+
+/* proves: runs, run-planned, run-started, run-outcome */
+static void test_each_firing_is_a_run(void **state)
+{
+    struct run runs[RUNS_MAX];
+    char room[RUNS_BYTES_MAX];
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id = outcome_create(&fixture, "{\"every\":\"1s\"}");
+    assert_int_equal(outcome_runs(&fixture, &id, room, runs), 0);
+    fixture_advance_to(&fixture, 1003);
+    outcome_answer(&fixture, 30, DONE);
+    fixture_advance_to(&fixture, 2000);
+    outcome_answer(&fixture, 10, FAILED); /* its first attempt is no run */
+    assert_int_equal(outcome_runs(&fixture, &id, room, runs), 1);
+    fixture_advance_to(&fixture, 2005);
+    outcome_answer(&fixture, 20, FAILED);
+    fixture_close(&fixture); /* what is durable is shown */
+    fixture_open(&fixture);
+    assert_int_equal(outcome_runs(&fixture, &id, room, runs), 2);
+    outcome_assert_run(&runs[0], 2000, 2005, 2, RUN_FAILED, "500");
+    assert_int_equal(runs[0].duration_ms, 20);
+    assert_int_equal(runs[0].status, 500);
+    outcome_assert_run(&runs[1], 1000, 1003, 1, RUN_DONE, "");
+    assert_int_equal(runs[1].duration_ms, 30);
+    assert_int_equal(runs[1].status, 204);
+
+    fixture_advance_to(&fixture, 3000);
+    outcome_answer(&fixture, 5, (struct delivery_outcome){DELIVERY_ENDED, .error = "410"});
+    assert_int_equal(outcome_runs(&fixture, &id, room, runs), 3); /* and a dead letter keeps them */
+    outcome_assert_run(&runs[0], 3000, 3000, 1, RUN_ENDED, "410");
+    fixture_deinit(&fixture);
+}
+
+/* The outcome of a worker has no end of its own: the engine's time is its end. */
+static void test_a_run_without_an_end_ends_now(void **state)
+{
+    struct run runs[RUNS_MAX];
+    char room[RUNS_BYTES_MAX];
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id = outcome_create(&fixture, "{\"every\":\"1s\"}");
+    fixture_advance_to(&fixture, 1000);
+    fixture_first_out(&fixture)->started_us = (START.ms + 1000) * 1000;
+    fixture_advance_to(&fixture, 1700);
+    fixture_answer(&fixture, fixture_first_out(&fixture), DONE);
+    fixture_advance_to(&fixture, 2000);
+    fixture_answer(&fixture, fixture_first_out(&fixture), DONE); /* one without a start */
+    assert_int_equal(outcome_runs(&fixture, &id, room, runs), 2);
+    assert_int_equal(runs[1].duration_ms, 700);
+    outcome_assert_run(&runs[0], 2000, 0, 1, RUN_DONE, "");
+    assert_int_equal(runs[0].duration_ms, 0);
+    fixture_deinit(&fixture);
+}
+
+/* proves: runs, runs-count */
+static void test_the_last_twenty_stay(void **state)
+{
+    struct run runs[RUNS_MAX];
+    char room[RUNS_BYTES_MAX];
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id = outcome_create(&fixture, "{\"every\":\"1s\",\"count\":22}");
+    for (uint64_t i = 1; i <= 22; i++) {
+        fixture_advance_to(&fixture, 1000 * i);
+        outcome_answer(&fixture, i, DONE);
+        const size_t count = outcome_runs(&fixture, &id, room, runs);
+        assert_int_equal(count, i < RUNS_MAX ? i : RUNS_MAX);
+        for (size_t k = 0; k < count; k++)
+            assert_int_equal(runs[k].duration_ms, i - k);
+    }
+    fixture_deinit(&fixture);
+}
+
+/* proves: run-outcome, drop-after */
+static void test_a_firing_without_an_attempt_is_a_run(void **state)
+{
+    struct run runs[RUNS_MAX];
+    char room[RUNS_BYTES_MAX];
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id =
+        outcome_create(&fixture, "{\"every\":\"1s\",\"late\":{\"drop_after\":\"1m\"}}");
+    fixture_advance_to(&fixture, 70500); /* the first is too late, the last one missed is not */
+    outcome_answer(&fixture, 1, DONE);
+    assert_int_equal(outcome_runs(&fixture, &id, room, runs), 2);
+    outcome_assert_run(&runs[0], 70000, 70500, 1, RUN_DONE, "");
+    outcome_assert_run(&runs[1], 1000, 0, 0, RUN_DROPPED, "dropped: it was 1m9s500ms late");
+    fixture_deinit(&fixture);
+}
+
+/* A timer that fires once has none; one that is replaced keeps those it has. */
+/* proves: runs */
+static void test_only_what_repeats_has_runs(void **state)
+{
+    struct run runs[RUNS_MAX];
+    char room[RUNS_BYTES_MAX];
+    struct engine_fixture fixture;
+    struct timer_id once;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id = outcome_create(&fixture, "{\"every\":\"1s\"}");
+    fixture_advance_to(&fixture, 1000);
+    outcome_answer(&fixture, 1, DONE);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_PATCH, &id, 0, NULL), ERROR_NONE);
+    assert_int_equal(outcome_runs(&fixture, &id, room, runs), 1);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &id, 0, NULL), ERROR_NONE);
+    assert_int_equal(outcome_runs(&fixture, &id, room, runs), 1);
+
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", 2000, &once), ERROR_NONE);
+    fixture_advance_to(&fixture, 2000);
+    outcome_answer(&fixture, 1, DONE);
+    assert_int_equal(outcome_runs(&fixture, &once, room, runs), 0);
+    fixture_deinit(&fixture);
+}
+
+/* A commit that is told as failed and is on disk is written again: one run, not two. */
+static void test_a_repeated_write_is_one_run(void **state)
+{
+    struct run runs[RUNS_MAX];
+    char room[RUNS_BYTES_MAX];
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id = outcome_create(&fixture, "{\"every\":\"1s\"}");
+    fixture_advance_to(&fixture, 1000);
+    fixture.is_in_doubt = true;
+    outcome_answer(&fixture, 1, DONE);
+    fixture_advance_to(&fixture, 1500);
+    assert_int_equal(outcome_runs(&fixture, &id, room, runs), 1);
+    fixture_close(&fixture);
+    fixture_open(&fixture);
+    assert_int_equal(outcome_runs(&fixture, &id, room, runs), 1);
+    fixture_deinit(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_firing_is_a_run),
+        cmocka_unit_test(test_a_run_without_an_end_ends_now),
+        cmocka_unit_test(test_the_last_twenty_stay),
+        cmocka_unit_test(test_a_firing_without_an_attempt_is_a_run),
+        cmocka_unit_test(test_only_what_repeats_has_runs),
+        cmocka_unit_test(test_a_repeated_write_is_one_run),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,110 @@
+/* runs.c - writes and reads the last firings of a timer. */
+#include "timer/runs.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { TIME_SIZE = 6 };
+
+#define RUNS_TIME_MAX ((UINT64_C(1) << 8 * TIME_SIZE) - 1)
+
+const char *run_outcome_text(enum run_outcome outcome)
+{
+    static const char *const texts[] = {
+#define X(name, text) text,
+        RUN_OUTCOME_LIST(X)
+#undef X
+    };
+
+    assert(outcome < RUN_OUTCOME_COUNT);
+    return texts[outcome];
+}
+
+/* Before the first byte of a character of UTF-8, so that the part is valid if the whole is. */
+static size_t runs_error_size(struct bytes error)
+{
+    size_t size = error.size;
+
+    if (size <= RUNS_ERROR_MAX)
+        return size;
+    for (size = RUNS_ERROR_MAX; size > 0 && ((uint8_t)error.data[size] & 0xc0) == 0x80; size--)
+        continue;
+    return size;
+}
+
+static size_t runs_write_row(const struct run *run, char *to)
+{
+    const size_t error_size = runs_error_size(run->error);
+
+    assert(run->outcome < RUN_OUTCOME_COUNT);
+    put_le(to, run->planned.ms < RUNS_TIME_MAX ? run->planned.ms : RUNS_TIME_MAX, TIME_SIZE);
+    put_le(to + 6, run->started.ms < RUNS_TIME_MAX ? run->started.ms : RUNS_TIME_MAX, TIME_SIZE);
+    put_le(to + 12, run->duration_ms, 4);
+    put_le(to + 16, run->status, 2);
+    put_le(to + 18, run->attempts, 1);
+    put_le(to + 19, run->outcome, 1);
+    put_le(to + 20, error_size, 1);
+    if (error_size)
+        memcpy(to + RUNS_ROW_SIZE, run->error.data, error_size);
+    return RUNS_ROW_SIZE + error_size;
+}
+
+struct bytes runs_add(struct bytes runs, const struct run *run, char room[RUNS_BYTES_MAX])
+{
+    struct bytes rest = runs;
+    struct run kept;
+    size_t size = runs_write_row(run, room);
+
+    for (size_t i = 1; i < RUNS_MAX && runs_next(&rest, &kept); i++)
+        continue;
+    const size_t kept_size = runs.size - rest.size;
+    assert(size + kept_size <= RUNS_BYTES_MAX);
+    if (kept_size)
+        memcpy(room + size, runs.data, kept_size);
+    return (struct bytes){room, size + kept_size};
+}
+
+/* Reads the first row, whatever the bytes are. False: they end within it. */
+static bool runs_read_row(struct bytes *runs, struct run *ret_run)
+{
+    const char *at = runs->data;
+
+    if (runs->size < RUNS_ROW_SIZE)
+        return false;
+    const size_t error_size = (uint8_t)at[20];
+    if (runs->size - RUNS_ROW_SIZE < error_size)
+        return false;
+    *ret_run = (struct run){
+        .planned = {get_le(at, TIME_SIZE)},
+        .started = {get_le(at + 6, TIME_SIZE)},
+        .duration_ms = (uint32_t)get_le(at + 12, 4),
+        .status = (uint16_t)get_le(at + 16, 2),
+        .attempts = (uint8_t)at[18],
+        .outcome = (enum run_outcome)(uint8_t)at[19],
+        .error = {at + RUNS_ROW_SIZE, error_size},
+    };
+    *runs =
+        (struct bytes){at + RUNS_ROW_SIZE + error_size, runs->size - RUNS_ROW_SIZE - error_size};
+    return true;
+}
+
+bool runs_next(struct bytes *runs, struct run *ret_run)
+{
+    if (!runs->size)
+        return false;
+    const bool is_read = runs_read_row(runs, ret_run);
+    assert(is_read && ret_run->outcome < RUN_OUTCOME_COUNT);
+    return is_read;
+}
+
+bool runs_is_valid(struct bytes runs)
+{
+    struct run run;
+    size_t count = 0;
+
+    for (; runs.size && count < RUNS_MAX; count++)
+        if (!runs_read_row(&runs, &run) || run.outcome >= RUN_OUTCOME_COUNT ||
+            run.error.size > RUNS_ERROR_MAX)
+            return false;
+    return !runs.size;
+}

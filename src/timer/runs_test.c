@@ -1,0 +1,143 @@
+/* Goal: the last firings come back as they were written, the newest first, and nothing else is
+ * taken for them. Method: golden bytes; random runs against a plain array; every cut and every byte
+ * that cannot be refused. */
+#include "timer/runs.h"
+
+#include "base/random.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_golden(void **state)
+{
+    const struct run run = {.planned = {0x010203040506},
+                            .started = {0x0708090a0b0c},
+                            .duration_ms = 0x0d0e0f10,
+                            .status = 503,
+                            .attempts = 7,
+                            .outcome = RUN_FAILED,
+                            .error = BYTES("HTTP 503")};
+    static const uint8_t golden[] = {6, 5,   4,    3,    2,   1,   12,  11,  10, 9,
+                                     8, 7,   0x10, 0x0f, 14,  13,  247, 1,   7,  1,
+                                     8, 'H', 'T',  'T',  'P', ' ', '5', '0', '3'};
+    char room[RUNS_BYTES_MAX];
+    const struct bytes runs = runs_add((struct bytes){0}, &run, room);
+
+    (void)state;
+    assert_int_equal(RUN_DROPPED, 3);
+    assert_int_equal(runs.size, sizeof(golden));
+    assert_memory_equal(runs.data, golden, sizeof(golden));
+}
+
+static void assert_run(const struct run *actual, const struct run *expected)
+{
+    assert_int_equal(actual->planned.ms, expected->planned.ms);
+    assert_int_equal(actual->started.ms, expected->started.ms);
+    assert_int_equal(actual->duration_ms, expected->duration_ms);
+    assert_int_equal(actual->status, expected->status);
+    assert_int_equal(actual->attempts, expected->attempts);
+    assert_int_equal(actual->outcome, expected->outcome);
+    assert_true(bytes_equal(actual->error, expected->error));
+}
+
+static struct run random_run(struct random *random, const char *error)
+{
+    return (struct run){.planned = {random_below(random, UINT64_C(1) << 48)},
+                        .started = {random_below(random, UINT64_C(1) << 48)},
+                        .duration_ms = (uint32_t)random_next(random),
+                        .status = (uint16_t)random_next(random),
+                        .attempts = (uint8_t)random_next(random),
+                        .outcome = (enum run_outcome)random_below(random, RUN_OUTCOME_COUNT),
+                        .error = {error, random_below(random, RUNS_ERROR_MAX + 1)}};
+}
+
+/* proves: runs-count */
+static void test_the_last_ones_come_back(void **state)
+{
+    const char *text = getenv("TEST_SEED");
+    struct random random = random_seeded(text ? strtoull(text, NULL, 0) : 1);
+    enum { COUNT = 100 };
+    struct run added[COUNT], run;
+    char rooms[2][RUNS_BYTES_MAX], error[RUNS_ERROR_MAX];
+    struct bytes runs = {0};
+
+    (void)state;
+    memset(error, 'e', sizeof(error));
+    for (size_t i = 0; i < COUNT; i++) {
+        added[i] = random_run(&random, error);
+        runs = runs_add(runs, &added[i], rooms[i % 2]);
+        assert_true(runs_is_valid(runs));
+
+        struct bytes rest = runs;
+        size_t count = 0;
+        for (; runs_next(&rest, &run); count++)
+            assert_run(&run, &added[i - count]);
+        assert_int_equal(count, i + 1 < RUNS_MAX ? i + 1 : RUNS_MAX);
+    }
+}
+
+/* proves: run-error */
+static void test_a_long_error_is_cut_between_characters(void **state)
+{
+    char room[RUNS_BYTES_MAX], text[RUNS_ERROR_MAX + 2], exact[RUNS_ERROR_MAX + 1];
+    struct run run = {.outcome = RUN_FAILED}, back;
+
+    (void)state;
+    memset(exact, 'x', sizeof(exact));
+    memset(text, 'x', sizeof(text));
+    memcpy(text + RUNS_ERROR_MAX - 1, "\xc3\xa4", 2); /* one character, of which one byte fits */
+    for (size_t size = RUNS_ERROR_MAX - 1; size <= RUNS_ERROR_MAX + 1; size++) {
+        run.error = (struct bytes){exact, size};
+        struct bytes runs = runs_add((struct bytes){0}, &run, room);
+        assert_true(runs_next(&runs, &back));
+        assert_int_equal(back.error.size, size < RUNS_ERROR_MAX ? size : RUNS_ERROR_MAX);
+    }
+    run.error = (struct bytes){text, sizeof(text)};
+    struct bytes runs = runs_add((struct bytes){0}, &run, room);
+    assert_true(runs_next(&runs, &back));
+    assert_int_equal(back.error.size, RUNS_ERROR_MAX - 1);
+}
+
+static void test_other_bytes_are_refused(void **state)
+{
+    const struct run run = {.outcome = RUN_FAILED, .error = BYTES("no")};
+    char rooms[2][RUNS_BYTES_MAX + RUNS_ROW_SIZE];
+    struct bytes runs = {0};
+
+    (void)state;
+    for (size_t i = 0; i < RUNS_MAX; i++)
+        runs = runs_add(runs, &run, rooms[i % 2]);
+    assert_true(runs_is_valid((struct bytes){0}));
+    for (size_t size = 1; size < runs.size; size++)
+        assert_int_equal(runs_is_valid((struct bytes){runs.data, size}),
+                         size % (RUNS_ROW_SIZE + 2) == 0);
+
+    char *all = rooms[0] == runs.data ? rooms[0] : rooms[1];
+    all[19] = RUN_OUTCOME_COUNT;
+    assert_false(runs_is_valid(runs));
+    all[19] = RUN_DONE;
+    assert_true(runs_is_valid(runs));
+    all[20] = RUNS_ERROR_MAX + 1;
+    assert_false(runs_is_valid(runs));
+    all[20] = 2;
+    memset(all + runs.size, 0, RUNS_ROW_SIZE); /* one row more than there may be */
+    assert_false(runs_is_valid((struct bytes){all, runs.size + RUNS_ROW_SIZE}));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_the_last_ones_come_back),
+        cmocka_unit_test(test_a_long_error_is_cut_between_characters),
+        cmocka_unit_test(test_other_bytes_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,107 @@
+/* firings.c - keeps the last firings of each twin, and compares them with the runs of its timer. */
+#include "firings.h"
+
+#include "model.h"
+
+static struct firing *make_room(struct firings *firings)
+{
+    const size_t kept = firings->count < RUNS_MAX ? firings->count : RUNS_MAX - 1;
+
+    memmove(&firings->last[1], &firings->last[0], kept * sizeof(struct firing));
+    firings->count = kept + 1;
+    return &firings->last[0];
+}
+
+static uint64_t error_sum(const char *error)
+{
+    return bytes_hash(0, bytes_of(error));
+}
+
+void firings_add_answered(struct twin *twin)
+{
+    static const enum run_outcome OUTCOMES[] = {
+        [DELIVERY_DONE] = RUN_DONE, [DELIVERY_FAILED] = RUN_FAILED, [DELIVERY_ENDED] = RUN_ENDED};
+    const struct delivery_outcome *outcome = &twin->outcome;
+
+    if (!rhythm_recurs(&twin->row.content.rhythm))
+        return;
+    *make_room(&twin->row.firings) = (struct firing){
+        .planned_ms = twin->row.content.due.ms,
+        .started_ms = twin->out_at.ms,
+        .duration_ms = wall_since(twin->out_at, twin->outcome_at),
+        .error_sum = error_sum(outcome->result == DELIVERY_DONE ? "" : outcome->error),
+        .attempts = twin->row.attempts + 1,
+        .status = outcome->status,
+        .outcome = OUTCOMES[outcome->result],
+    };
+}
+
+void firings_add_unanswered(struct twin *twin)
+{
+    const struct sim_row *row = &twin->row;
+    const bool is_exhausted = row->attempts >= row->content.retry.attempts_max;
+
+    if (!rhythm_recurs(&row->content.rhythm))
+        return;
+    *make_room(&twin->row.firings) = (struct firing){
+        .planned_ms = row->content.due.ms,
+        .error_sum = is_exhausted ? error_sum("no attempts are left") : 0,
+        .attempts = row->attempts,
+        .outcome = is_exhausted ? RUN_FAILED : RUN_DROPPED,
+    };
+}
+
+/* What a run says. How late a dropped firing was is not compared. */
+static struct firing firing_of(const struct run *run)
+{
+    return (struct firing){
+        .planned_ms = run->planned.ms,
+        .started_ms = run->started.ms,
+        .duration_ms = run->duration_ms,
+        .error_sum = run->outcome == RUN_DROPPED ? 0 : bytes_hash(0, run->error),
+        .attempts = run->attempts,
+        .status = run->status,
+        .outcome = run->outcome,
+    };
+}
+
+static struct firings firings_of(const struct timer *timer)
+{
+    struct firings firings = {0};
+    struct bytes rest = timer->texts.runs;
+    struct run run;
+
+    while (firings.count < RUNS_MAX && runs_next(&rest, &run))
+        firings.last[firings.count++] = firing_of(&run);
+    return firings;
+}
+
+static uint64_t firing_sum(uint64_t sum, const struct firing *firing)
+{
+    const uint64_t parts[] = {firing->planned_ms, firing->started_ms, firing->duration_ms,
+                              firing->error_sum,  firing->attempts,   firing->status,
+                              firing->outcome};
+
+    return bytes_hash(sum, (struct bytes){(const char *)parts, sizeof(parts)});
+}
+
+uint64_t firings_sum(const struct firings *firings)
+{
+    uint64_t sum = firings->count;
+
+    for (size_t i = 0; i < firings->count; i++)
+        sum = firing_sum(sum, &firings->last[i]);
+    return sum;
+}
+
+uint64_t firings_sum_shown(const struct timer *timer)
+{
+    const struct firings shown = firings_of(timer);
+
+    return firings_sum(&shown);
+}
+
+bool firings_match(const struct firings *firings, const struct timer *timer)
+{
+    return runs_is_valid(timer->texts.runs) && firings_sum(firings) == firings_sum_shown(timer);
+}

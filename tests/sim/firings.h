@@ -1,0 +1,36 @@
+/*
+ * firings.h - the runs that a timer must show: those whose outcomes the simulated targets gave, as
+ * plain structs in the order in which they ended.
+ */
+#ifndef TICKWHEEL_SIM_FIRINGS_H
+#define TICKWHEEL_SIM_FIRINGS_H
+
+#include "timer/runs.h"
+#include "timer/timer.h"
+
+struct firing {
+    uint64_t planned_ms, started_ms, duration_ms, error_sum;
+    uint32_t attempts, status;
+    enum run_outcome outcome;
+};
+
+/* Of one timer: the last ones, the newest first. */
+struct firings {
+    size_t count;
+    struct firing last[RUNS_MAX];
+};
+
+struct twin;
+
+/* A firing of the twin ended with its outcome that was handed in, or without another attempt. */
+void firings_add_answered(struct twin *twin);
+void firings_add_unanswered(struct twin *twin);
+
+/* Whether the timer shows exactly these. */
+bool firings_match(const struct firings *firings, const struct timer *timer);
+
+/* A number that is equal for equal firings; and of those that a timer shows. */
+uint64_t firings_sum(const struct firings *firings);
+uint64_t firings_sum_shown(const struct timer *timer);
+
+#endif
