@@ -2,6 +2,7 @@
 #include "firings.h"
 
 #include "model.h"
+#include "world.h"
 
 static struct firing *make_room(struct firings *firings)
 {
@@ -49,6 +50,30 @@ void firings_add_unanswered(struct twin *twin)
         .attempts = row->attempts,
         .outcome = is_exhausted ? RUN_FAILED : RUN_DROPPED,
     };
+}
+
+static const char TOLD[] = "a firing that is given up is told";
+
+void firings_told(struct world *world, struct sim_partition *partition,
+                  const struct given_up *given_up)
+{
+    struct twin *twin = model_find(world, &given_up->id);
+
+    if (!twin)
+        world_fail(world, 0, TOLD, "a timer that is not there");
+    if (!*given_up->origin || !*given_up->error)
+        world_fail(world, twin->number, TOLD, "without origin or error");
+    partition->told += 1 + given_up->more;
+    partition->has_untold |= given_up->more > 0;
+    twin->told_due = given_up->due;
+}
+
+void firings_check_told(struct world *world, const struct twin *twin)
+{
+    if (twin->told_due.ms != twin->row.content.due.ms &&
+        !world->host.partitions[twin->partition].has_untold)
+        world_fail(world, twin->number, TOLD, "the one due at %llu is not",
+                   (unsigned long long)twin->row.content.due.ms);
 }
 
 /* What a run says. How late a dropped firing was is not compared. */

@@ -1,6 +1,6 @@
 /*
  * firings.h - the runs that a timer must show: those whose outcomes the simulated targets gave, as
- * plain structs in the order in which they ended.
+ * plain structs in the order in which they ended; and what the engine tells of firings given up.
  */
 #ifndef TICKWHEEL_SIM_FIRINGS_H
 #define TICKWHEEL_SIM_FIRINGS_H
@@ -20,11 +20,21 @@ struct firings {
     struct firing last[RUNS_MAX];
 };
 
+struct given_up;
+struct sim_partition;
 struct twin;
+struct world;
 
 /* A firing of the twin ended with its outcome that was handed in, or without another attempt. */
 void firings_add_answered(struct twin *twin);
 void firings_add_unanswered(struct twin *twin);
+
+/* The engine told that firings were given up, all or the first of them by name. */
+void firings_told(struct world *world, struct sim_partition *partition,
+                  const struct given_up *given_up);
+
+/* The twin's firing was given up, and that is durable: it was told. */
+void firings_check_told(struct world *world, const struct twin *twin);
 
 /* Whether the timer shows exactly these. */
 bool firings_match(const struct firings *firings, const struct timer *timer);

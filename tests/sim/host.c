@@ -8,6 +8,7 @@
 #include "engine/engine_turn_testing.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 enum { SPINS_MAX = 20000, STOP_STEPS_MAX = 10000, CHECK_EVERY = 32 };
 
@@ -135,6 +136,16 @@ struct delivery *host_pull(struct world *world, struct sim_partition *partition)
     return NULL;
 }
 
+static void take_given_up(struct world *world, struct sim_partition *partition)
+{
+    struct given_up *given_up;
+
+    while ((given_up = engine_take_given_up(partition->engine))) {
+        firings_told(world, partition, given_up);
+        free(given_up);
+    }
+}
+
 static void take_replies(struct world *world, struct sim_partition *partition)
 {
     struct command *command;
@@ -147,6 +158,8 @@ static void take_replies(struct world *world, struct sim_partition *partition)
 static void pump(struct world *world, struct sim_partition *partition)
 {
     const uint64_t first = world_below(world, 4);
+
+    take_given_up(world, partition);
 
     const bool is_lazy = !world->is_quiet && !partition->is_draining &&
                          world_chance(world, world->plan.lazy_permille);
@@ -205,6 +218,7 @@ static void start_partition(struct world *world, struct sim_partition *partition
     partition->lazy_until_ms = 0;
     partition->out = 0;
     partition->out_pulled = 0;
+    partition->told = 0;
     memset(partition->out_by_origin, 0, sizeof(partition->out_by_origin));
     host_disturb(world, partition->index);
     workers_start(world, partition->index);

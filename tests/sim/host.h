@@ -24,6 +24,8 @@ struct sim_partition {
     uint64_t drain_ms;      /* since when */
     uint64_t lazy_until_ms; /* how long batches and reads stay with the engine; 0: not at all */
     uint64_t calls;
+    uint64_t told;     /* firings given up that this engine told of */
+    bool has_untold;   /* some of any of its engines it only counted */
     uint64_t faults;   /* of the storage that the engine was told of */
     uint64_t calm_ms;  /* since when nothing hindered it, true time */
     uint64_t fault_ms; /* when it last heard of a fault, slept, or was left alone */

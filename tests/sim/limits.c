@@ -90,6 +90,9 @@ void judge_stats(struct world *world, struct sim_partition *partition)
     if (stats.near_bytes > most_bytes)
         world_fail(world, 0, "limits hold", "%llu bytes in memory of %llu", U64(stats.near_bytes),
                    U64(options->near_bytes_max));
+    if (stats.given_up != partition->told)
+        world_fail(world, 0, "a firing that is given up is told", "%llu of %llu",
+                   U64(partition->told), U64(stats.given_up));
     check_pending(world, partition, &stats);
     tenants_check(world);
     if (is_hindered(world, partition, &stats))

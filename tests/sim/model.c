@@ -245,6 +245,8 @@ static void check_outcome(struct world *world, struct twin *twin, const struct t
         wrong(world, twin, timer, "nobody received it");
     if (result != DELIVERY_FAILED || is_last)
         firings_add_answered(twin);
+    if (result == DELIVERY_ENDED || (result == DELIVERY_FAILED && is_last))
+        firings_check_told(world, twin);
     if (result == DELIVERY_DONE || (is_last && result != DELIVERY_ENDED)) {
         is_right = goes_on(twin, timer, twin->outcome_at,
                            result == DELIVERY_DONE ? TIMER_FIRED : TIMER_DEAD) &&
@@ -372,6 +374,7 @@ static bool was_given_up(struct world *world, struct twin *twin, const struct ti
         return false;
     world->totals->dropped += twin->row.attempts < twin->row.content.retry.attempts_max;
     twin->received = 0;
+    firings_check_told(world, twin);
     firings_add_unanswered(twin);
     twin->row.content.due = timer->due;
     return true;

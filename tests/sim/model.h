@@ -92,6 +92,7 @@ struct twin {
     bool is_spilled;        /* put back for want of room, and not written since */
     uint64_t busy_step;     /* the last step at which it was out, or had an outcome */
     uint64_t end_passed_ms; /* passed_ms when it was over, or a little before */
+    struct wall told_due;   /* of its firing that was told to be given up last */
     uint64_t calm_ms;       /* since when nothing happened to it, true time */
     uint32_t received;      /* how often the receiver took it */
 };
