@@ -214,6 +214,8 @@ static void log_brokers(const struct service *service, struct broker_logged logg
         event_log_text(&line, "kind", status.scheme);
         if (!status.is_up)
             event_log_text(&line, "cause", status.cause);
+        else if (*status.lost)
+            event_log_text(&line, "lost", status.lost);
         event_log_end(&line);
     }
 }

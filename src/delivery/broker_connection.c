@@ -198,6 +198,10 @@ static void broker_connection_lose(struct broker_connection *connection)
     snprintf(error, sizeof(error), "connection lost before the broker confirmed: %.200s",
              connection->cause.text);
     connection->options.backend->disconnect(connection->client);
+    pthread_mutex_lock(&connection->status_lock);
+    snprintf(connection->status.lost, sizeof(connection->status.lost), "%.150s",
+             connection->cause.text);
+    pthread_mutex_unlock(&connection->status_lock);
     connection->is_up = false;
     connection->failures = connection->sink.is_proven ? 0 : connection->failures + 1;
     fail_inflight(connection, error);

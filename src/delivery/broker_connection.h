@@ -67,6 +67,7 @@ struct broker_status {
     bool is_up;
     uint64_t connects; /* how often the connection was made */
     char cause[160];   /* while it is not up: why; "" before the first try has ended */
+    char lost[160];    /* why the last connection ended; "" before */
 };
 
 void broker_connection_status(struct broker_connection *connection,

@@ -161,7 +161,8 @@ static void test_postponed_while_down(void **state)
     for (size_t i = 0; i < 3; i++)
         check_outcome(&later[i], DELIVERY_DONE, "");
     broker_connection_status(fixture.connection, &status);
-    assert_true(status.is_up && status.connects == 1 && *status.cause == '\0');
+    assert_true(status.is_up && status.connects == 1);
+    assert_true(*status.cause == '\0' && *status.lost == '\0');
     broker_fixture_stop(&fixture);
     shipments_destroy(soon, 3);
     shipments_destroy(later, 3);
@@ -190,6 +191,10 @@ static void test_loss(void **state)
     fake_wait_for(&fixture.fake, &fixture.fake.sent_count, 10);
     fake_answer(&fixture.fake, 9, DELIVERY_DONE);
     broker_fixture_wait(&fixture, 10);
+    struct broker_status status;
+    broker_connection_status(fixture.connection, &status);
+    assert_true(status.is_up && status.connects == 2);
+    assert_string_equal(status.lost, "it hung up");
     broker_fixture_stop(&fixture);
     for (size_t i = 0; i < 10; i++)
         check_outcome(&shipments[i], i >= 1 && i < 5 ? DELIVERY_FAILED : DELIVERY_DONE,

@@ -397,6 +397,35 @@ class KafkaTls(Kafka):
         return f"kafka://127.0.0.1:{self.tls_port}?security.protocol=ssl&ssl.ca.location={self.files.authority}"
 
 
+class KafkaMock(Kafka):
+    """librdkafka's own broker, in memory, which fails when told to. One partition, so that a failure meets whatever
+    comes next."""
+
+    @staticmethod
+    def missing():
+        try:
+            return harness.find("kafka_tool") and None
+        except FileNotFoundError as error:
+            return str(error)
+
+    def start(self, seconds=60):
+        self.process = subprocess.Popen([harness.find("kafka_tool"), "mock", self.topic, "1"], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.port = int(self.process.stdout.readline().rpartition(":")[2])
+
+    def stop(self, number=signal.SIGTERM, seconds=60):
+        if self.process:
+            self.process.communicate(timeout=seconds)
+            self.process = None
+
+    def fail(self, *answers):
+        """The answers to the next requests with messages: error codes of Kafka, each with a delay: "45:200"."""
+        self.process.stdin.write(f"fail {' '.join(map(str, answers))}\n")
+        self.process.stdin.flush()
+        if self.process.stdout.readline() != "ok\n":
+            raise RuntimeError("kafka_tool does not obey")
+
+
 # ---- RabbitMQ ----
 
 class Rabbitmq(Server):

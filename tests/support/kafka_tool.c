@@ -1,19 +1,28 @@
 /*
- * kafka_tool.c - for the tests of Kafka: makes a topic, and reads the messages of one.
+ * kafka_tool.c - for the tests of Kafka: makes a topic, reads the messages of one, and plays a
+ * broker that fails.
  *
  *     kafka_tool create SERVERS TOPIC PARTITIONS [name=value ...]
  *     kafka_tool read SERVERS TOPIC
+ *     kafka_tool mock TOPIC PARTITIONS
  *
  * `read` prints a line for each message, parted by blanks: the broker's time in ms, the partition,
  * the key, the payload and then each header as name=value; keys, payloads and values in hexadecimal
  * digits, "-" for none.
+ *
+ * `mock` is librdkafka's own broker, in memory. It prints its address, and then obeys the lines of
+ * its standard input until that ends: "fail CODE[:MS] ..." answers the next requests that bring
+ * messages with these error codes of Kafka, one each, after so many milliseconds; it prints "ok".
  */
 #include <librdkafka/rdkafka.h>
+#include <librdkafka/rdkafka_mock.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define WAIT_MS 20000
+#define WAIT_MS  20000
+#define PRODUCE  0 /* the number of that request in Kafka's protocol */
+#define LINE_MAX 4096
 
 static void fail(const char *what, const char *why)
 {
@@ -163,13 +172,49 @@ static void read_all(const char *servers, const char *topic)
     rd_kafka_destroy(client);
 }
 
+static void push_errors(rd_kafka_mock_cluster_t *cluster, const char *line)
+{
+    if (strncmp(line, "fail ", 5) != 0)
+        fail("no such order", line);
+    char *end;
+    for (const char *at = line + 5; *at && *at != '\n'; at = end) {
+        long code = strtol(at, &end, 10);
+        long delay_ms = *end == ':' ? strtol(end + 1, &end, 10) : 0;
+        rd_kafka_mock_broker_push_request_error_rtts(cluster, 1, PRODUCE, 1,
+                                                     (rd_kafka_resp_err_t)code, (int)delay_ms);
+    }
+}
+
+static void mock(const char *topic, const char *partitions)
+{
+    rd_kafka_t *client = open_client(RD_KAFKA_PRODUCER, "");
+    rd_kafka_mock_cluster_t *cluster = rd_kafka_mock_cluster_new(client, 1);
+    char line[LINE_MAX];
+
+    if (!cluster ||
+        rd_kafka_mock_topic_create(cluster, topic, (int)strtol(partitions, NULL, 10), 1))
+        fail("mock", "no cluster");
+    printf("%s\n", rd_kafka_mock_cluster_bootstraps(cluster));
+    fflush(stdout);
+    while (fgets(line, sizeof(line), stdin)) {
+        push_errors(cluster, line);
+        printf("ok\n");
+        fflush(stdout);
+    }
+    rd_kafka_mock_cluster_destroy(cluster);
+    rd_kafka_destroy(client);
+}
+
 int main(int argc, char *argv[])
 {
     if (argc >= 5 && strcmp(argv[1], "create") == 0)
         create(argv[2], argc - 3, argv + 3);
     else if (argc == 4 && strcmp(argv[1], "read") == 0)
         read_all(argv[2], argv[3]);
+    else if (argc == 4 && strcmp(argv[1], "mock") == 0)
+        mock(argv[2], argv[3]);
     else
-        fail("usage", "create SERVERS TOPIC PARTITIONS [name=value ...], or read SERVERS TOPIC");
+        fail("usage", "create SERVERS TOPIC PARTITIONS [name=value ...], read SERVERS TOPIC, or "
+                      "mock TOPIC PARTITIONS");
     return 0;
 }

@@ -403,7 +403,8 @@ static bool kafka_publish(void *client, uint64_t ticket, const struct broker_mes
         return false;
     if (!error)
         error = produce(kafka, ticket, message);
-    if (error == RD_KAFKA_RESP_ERR__QUEUE_FULL)
+    /* A fatal error is the producer's, which `wait` gives up; the message was not taken. */
+    if (error == RD_KAFKA_RESP_ERR__QUEUE_FULL || error == RD_KAFKA_RESP_ERR__FATAL)
         return false;
     if (error)
         broker_outcome(kafka->settings->sink, ticket,
