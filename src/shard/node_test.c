@@ -96,7 +96,7 @@ static enum error_code answer_of(struct asked *asked)
     return asked->request.command.error;
 }
 
-static enum error_code submit_create(struct node *node, struct asked *asked, struct wall due)
+static void asked_create(struct node *node, struct asked *asked, struct wall due)
 {
     struct timer_texts texts = {.target = BYTES("http://a.example/"), .payload = BYTES("1")};
 
@@ -108,6 +108,11 @@ static enum error_code submit_create(struct node *node, struct asked *asked, str
                                               .timers = &asked->timer,
                                               .results = &asked->created,
                                               .timer_count = 1};
+}
+
+static enum error_code submit_create(struct node *node, struct asked *asked, struct wall due)
+{
+    asked_create(node, asked, due);
     enum error_code code = node_submit(node, &asked->request);
     if (code)
         timer_free(asked->timer);
@@ -212,6 +217,40 @@ static void test_the_door_refuses(void **state)
     node_stop(fixture->node);
 }
 
+/* Goal: requests of an outbox count as in flight from the moment they are admitted, and each is
+ * answered once it is sent, on whichever shard. Method: as many as are allowed and one more, for
+ * partitions of two shards; the room is free again afterwards. */
+/* proves: inflight_max */
+static void test_an_outbox_is_sent(void **state)
+{
+    enum { COUNT = 8 };
+    struct fixture *fixture = *state;
+    struct wall due = wall_add(wall_now(), FAR_MS);
+
+    set(fixture, "inflight_max", "8");
+    set(fixture, "shards", "2");
+    start(fixture);
+    struct asked asked[COUNT + 1];
+    struct list outbox;
+    list_init(&outbox);
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < COUNT; i++) {
+            asked_create(fixture->node, &asked[i], due);
+            assert_int_equal(node_submit_later(fixture->node, &asked[i].request, &outbox),
+                             ERROR_NONE);
+        }
+        asked_create(fixture->node, &asked[COUNT], due);
+        assert_int_equal(node_submit_later(fixture->node, &asked[COUNT].request, &outbox),
+                         ERROR_OVERLOADED);
+        timer_free(asked[COUNT].timer);
+        node_send(fixture->node, &outbox);
+        assert_true(list_is_empty(&outbox));
+        for (size_t i = 0; i < COUNT; i++)
+            assert_int_equal(answer_of(&asked[i]), ERROR_NONE);
+    }
+    node_stop(fixture->node);
+}
+
 /* Goal: what cannot start says why and leaves nothing behind. */
 /* proves: readyz */
 static void test_start_says_what_is_wrong(void **state)
@@ -245,6 +284,7 @@ int main(void)
         TEST(test_restart_keeps_what_was_acknowledged),
         TEST(test_stop_answers_everything),
         TEST(test_the_door_refuses),
+        TEST(test_an_outbox_is_sent),
         TEST(test_start_says_what_is_wrong),
     };
 
