@@ -36,30 +36,14 @@ enum { LIMITS_COUNT = sizeof(limits_known) / sizeof(limits_known[0]) };
 
 /* ---- words ---- */
 
-/* Cuts off the text before `separator`, or the whole rest; false when the rest is empty. */
-static bool tokens_next_part(struct bytes *text, char separator, struct bytes *ret_part)
-{
-    const char *end = text->size ? memchr(text->data, separator, text->size) : NULL;
-
-    if (!text->data)
-        return false;
-    if (end) {
-        *ret_part = (struct bytes){text->data, (size_t)(end - text->data)};
-        text->size -= ret_part->size + 1;
-        text->data = end + 1;
-    } else {
-        *ret_part = *text;
-        *text = (struct bytes){0};
-    }
-    return true;
-}
-
 bool token_scopes_parse(struct bytes text, unsigned *ret_scopes)
 {
     unsigned scopes = 0;
-    struct bytes word;
 
-    while (tokens_next_part(&text, ',', &word)) {
+    if (text.size > 0 && text.data[text.size - 1] == ',')
+        return false;
+    while (text.size > 0) {
+        const struct bytes word = bytes_cut(&text, ',');
         unsigned scope = 0;
 
         for (size_t i = 0; i < TOKEN_SCOPE_COUNT; i++)
@@ -236,9 +220,8 @@ enum error_code tokens_parse(struct bytes text, const char *origin, struct token
     if (!tokens)
         return error_set(ret_error, ERROR_NO_MEMORY, "%s: out of memory", origin);
     enum error_code code = ERROR_NONE;
-    struct bytes line;
-    for (unsigned number = 1; !code && tokens_next_part(&text, '\n', &line); number++) {
-        const char *wrong = tokens_read_line(tokens, line);
+    for (unsigned number = 1; !code && text.size > 0; number++) {
+        const char *wrong = tokens_read_line(tokens, bytes_cut(&text, '\n'));
 
         if (wrong)
             code = error_set(ret_error, ERROR_INVALID, "%s:%u: %s", origin, number, wrong);

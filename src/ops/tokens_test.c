@@ -77,6 +77,8 @@ static void test_what_is_wrong(void **state)
     assert_wrong("token shop read,read sha256:" HASH, "the scopes are");
     assert_wrong("token shop read, sha256:" HASH, "the scopes are");
     assert_wrong("token shop READ sha256:" HASH, "the scopes are");
+    assert_wrong("token shop read, sha256:" HASH, "the scopes are");
+    assert_wrong("token shop ,read sha256:" HASH, "the scopes are");
     assert_wrong("token shop read", "the token is given as");
     assert_wrong("token shop read tw_0123456789012345678901234567890123456789012",
                  "the token is given as");

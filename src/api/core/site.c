@@ -13,18 +13,15 @@ static bool site_equals(struct bytes text, struct bytes other)
 }
 
 /* Takes the next part of a list without empty parts. False at its end. */
-static bool site_next(const char **list, struct bytes *ret_part)
+static bool site_next(struct bytes *list, struct bytes *ret_part)
 {
-    size_t size = strcspn(*list, ",");
-
-    *ret_part = (struct bytes){*list, size};
-    if (size == 0)
+    if (list->size == 0 || list->data[0] == ',')
         return false;
-    *list += size + ((*list)[size] == ',');
+    *ret_part = bytes_cut(list, ',');
     return true;
 }
 
-static bool site_lists(const char *list, struct bytes wanted)
+static bool site_lists(struct bytes list, struct bytes wanted)
 {
     struct bytes part;
 
@@ -99,7 +96,7 @@ static bool site_is_our_host(const struct config *config, struct bytes host)
 
     if (name.size == 0)
         return false;
-    if (site_equals(name, BYTES("localhost")) || site_lists(config->allowed_hosts, name))
+    if (site_equals(name, BYTES("localhost")) || site_lists(bytes_of(config->allowed_hosts), name))
         return true;
     if (name.data[0] == '[' && name.size > 2)
         text = (struct bytes){name.data + 1, name.size - 2};
@@ -136,7 +133,7 @@ bool site_is_foreign(const struct config *config, const struct site_request *req
     struct bytes host = request->authority.data ? request->authority : request->host;
 
     if (site_changes_nothing(request->method) ||
-        site_lists(config->allowed_origins, request->origin))
+        site_lists(bytes_of(config->allowed_origins), request->origin))
         return false;
     if (request->fetch_site.data)
         return !bytes_equal(request->fetch_site, BYTES("same-origin")) &&
@@ -157,7 +154,8 @@ static bool site_is_host_text(struct bytes text)
 
 enum error_code site_check_settings(const struct config *config, struct error *ret_error)
 {
-    const char *hosts = config->allowed_hosts, *origins = config->allowed_origins;
+    struct bytes hosts = bytes_of(config->allowed_hosts);
+    struct bytes origins = bytes_of(config->allowed_origins);
     struct bytes part;
 
     while (site_next(&hosts, &part))
@@ -170,7 +168,7 @@ enum error_code site_check_settings(const struct config *config, struct error *r
             return error_set(ret_error, ERROR_INVALID,
                              "allowed_origins: %.*s is not an origin such as https://shop.example",
                              (int)(part.size < 80 ? part.size : 80), part.data);
-    return *hosts || *origins ? error_set(ret_error, ERROR_INVALID, "%s: a part is empty",
-                                          *hosts ? "allowed_hosts" : "allowed_origins")
-                              : ERROR_NONE;
+    return hosts.size || origins.size ? error_set(ret_error, ERROR_INVALID, "%s: a part is empty",
+                                                  hosts.size ? "allowed_hosts" : "allowed_origins")
+                                      : ERROR_NONE;
 }
