@@ -254,6 +254,12 @@ static bool count_body(struct call *call, size_t size)
            call->api->budget.bodies_bytes_max;
 }
 
+void call_begin_json(struct call *call)
+{
+    if (!call_refuses_type(call, "application/json", NULL))
+        call_refuses_body(call);
+}
+
 size_t call_collect(struct call *call, struct bytes chunk)
 {
     size_t bytes_max = call->body_bytes_max;

@@ -80,6 +80,9 @@ bool call_refuses_body(struct call *call);
 /* Refuses with 415 every content type but `type` and, unless NULL, `other`. True: answered. */
 bool call_refuses_type(struct call *call, const char *type, const char *other);
 
+/* A route's `begin` step: refuses any content type but JSON, and a body that is too large. */
+void call_begin_json(struct call *call);
+
 /* A route's `body` step: appends to call->body, up to call->body_bytes_max. */
 size_t call_collect(struct call *call, struct bytes chunk);
 

@@ -35,8 +35,8 @@ void queues_begin(struct call *call)
         call_answer_error(
             call, ERROR_NOT_FOUND,
             "A queue's name has 1 to " IN_WORDS(QUEUE_NAME_SIZE_MAX) " letters, digits and . _ -");
-    else if (!call_refuses_type(call, "application/json", NULL))
-        call_refuses_body(call);
+    else
+        call_begin_json(call);
 }
 
 void queues_closed(struct call *call)

@@ -27,12 +27,6 @@ struct bulk {
     struct timer *patch;    /* but for CANCEL: what each part gets a copy of */
 };
 
-void bulk_begin(struct call *call)
-{
-    if (!call_refuses_type(call, "application/json", NULL))
-        call_refuses_body(call);
-}
-
 static bool bulk_refuse(struct call *call, const char *pointer, const char *detail)
 {
     struct problem problem;

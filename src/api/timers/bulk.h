@@ -8,7 +8,6 @@
 
 #define BULK_NAMES_MAX 5000 /* ids, and keys, in one call */
 
-void bulk_begin(struct call *call);
 void bulk_cancel(struct call *call);
 void bulk_reschedule(struct call *call);
 void bulk_touch(struct call *call);

@@ -172,12 +172,6 @@ static struct dead_job *dead_job_create(struct call *call, enum command_kind kin
 
 /* ---- redrive ---- */
 
-void dead_redrive_begin(struct call *call)
-{
-    if (!call_refuses_type(call, "application/json", NULL))
-        call_refuses_body(call);
-}
-
 void dead_redrive(struct call *call)
 {
     struct dead_job *job = dead_job_create(call, COMMAND_REDRIVE);

@@ -9,7 +9,6 @@
 
 void dead_list(struct call *call);
 
-void dead_redrive_begin(struct call *call);
 void dead_redrive(struct call *call);
 
 void dead_delete(struct call *call);

@@ -11,12 +11,6 @@
 
 /* ---- create ---- */
 
-void timers_create_begin(struct call *call)
-{
-    if (!call_refuses_type(call, "application/json", NULL))
-        call_refuses_body(call);
-}
-
 /* 1 to 256 visible characters. */
 static bool is_request_name(struct bytes name)
 {

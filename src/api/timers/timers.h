@@ -26,7 +26,6 @@ bool timers_read_if_match(struct call *call);
  * Idempotency-Key. NULL: answered. */
 struct timer *timers_read_create(struct call *call, struct bytes key);
 
-void timers_create_begin(struct call *call);
 void timers_create(struct call *call);
 void timers_get(struct call *call);
 void timers_runs(struct call *call);

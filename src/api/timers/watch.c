@@ -65,7 +65,7 @@ static bool read_ask(struct call *call, struct ask *ret_ask)
 void watch_complete_begin(struct call *call)
 {
     if (http_request_content_length(call->http) != 0)
-        watch_complete_many_begin(call);
+        call_begin_json(call);
 }
 
 static void append_completed(struct buffer *out, enum command_kind each,
@@ -129,12 +129,6 @@ void watch_complete(struct call *call)
 }
 
 /* ---- many ---- */
-
-void watch_complete_many_begin(struct call *call)
-{
-    if (!call_refuses_type(call, "application/json", NULL))
-        call_refuses_body(call);
-}
 
 /* The result of one event in all partitions. */
 static enum error_code sum_up(const struct scatter *scatter, const struct many *many, size_t index,

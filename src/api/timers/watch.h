@@ -13,7 +13,6 @@ void watch_complete_begin(struct call *call);
 void watch_complete(struct call *call);
 
 /* Those in the body. */
-void watch_complete_many_begin(struct call *call);
 void watch_complete_many(struct call *call);
 
 #endif
