@@ -3,6 +3,7 @@
 
 #include "requests.h"
 #include "tenants.h"
+#include "timer/runs.h"
 #include "touches.h"
 #include "world.h"
 
@@ -185,8 +186,10 @@ void clients_ask(struct world *world, enum command_kind kind, uint16_t partition
         struct twin *twin = op->created[i] = model_ask(world, partition, &contents[i]);
 
         op->timers[i] = content_timer(&twin->asked);
-        if (engine_footprint(op->timers[i]) > world->clients.created_bytes_max)
-            world->clients.created_bytes_max = engine_footprint(op->timers[i]);
+        const uint64_t runs_bytes = rhythm_recurs(&contents[i].rhythm) ? RUNS_BYTES_MAX : 0;
+        const uint64_t bytes = engine_footprint(op->timers[i]) + runs_bytes;
+        if (bytes > world->clients.created_bytes_max)
+            world->clients.created_bytes_max = bytes;
         world_note(world, kind == COMMAND_PUT ? "put" : "create", partition, twin->number,
                    contents[i].due.ms, contents[i].origin);
     }

@@ -56,7 +56,8 @@ struct op {
 struct clients {
     struct list in_flight, answered; /* operations */
     struct list walks;
-    uint64_t created_bytes_max, patch_bytes_max; /* the largest that was asked for so far */
+    /* The largest that was asked for so far, with room for the runs of what repeats. */
+    uint64_t created_bytes_max, patch_bytes_max;
 };
 
 void clients_init(struct world *world);

@@ -2,6 +2,7 @@
 #include "engine/shares.h"
 #include "judge.h"
 #include "tenants.h"
+#include "timer/runs.h"
 #include "world.h"
 
 #define U64(value) ((unsigned long long)(value))
@@ -67,11 +68,12 @@ static void check_pending(struct world *world, const struct sim_partition *parti
                    U64(stats->pending), U64(live));
 }
 
-/* The most bytes of one row: of its creation, of its patches, and of its error. */
+/* The most bytes of one row: of its creation, of the runs that it collects, of its patches, and of
+ * its error. */
 static uint64_t row_bytes_max(const struct world *world)
 {
     const uint64_t asked = world->clients.created_bytes_max + world->clients.patch_bytes_max + 100;
-    const uint64_t any = 1000 + world->plan.text_bytes_max;
+    const uint64_t any = 1000 + world->plan.text_bytes_max + RUNS_BYTES_MAX;
 
     return asked < any ? asked : any;
 }
