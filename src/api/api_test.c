@@ -7,6 +7,7 @@
 #include "api/core/call.h"
 #include "api/routes.h"
 #include "api/testing/fixture.h"
+#include "api/timers/patch.h"
 
 #include <jansson.h>
 #include <pthread.h>
@@ -437,6 +438,39 @@ static void patches(void **state)
     assert_true(reply_body_contains(&fixture->reply, "\"state\":\"fired\""));
 }
 
+/* Goal: a patch that depends on its timer is merged again when another request changed the timer
+ * meanwhile, 64 times at most; with If-Match it is refused at once. */
+/* proves: patch-merge, patch-merges */
+static void merges(void **state)
+{
+    const struct bytes patch = BYTES("{\"labels\":{\"a\":\"b\"},\"headers\":{\"X-A\":null}}");
+    struct api_fixture *fixture = *state;
+    char path[FIXTURE_PATH_SIZE];
+    struct timer_id id;
+
+    fixture_create(fixture, FIXTURE_TIMER, path, &id);
+    node_fake_outpace(fixture->node, 1);
+    fixture_ask(fixture, "PATCH", path, FIXTURE_JSON "If-Match: \"1\"\r\n", patch, 412,
+                "version-mismatch");
+    node_fake_outpace(fixture->node, PATCH_TRIES_MAX - 1);
+    fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, patch, 200, NULL);
+    assert_true(reply_body_contains(&fixture->reply, "\"labels\":{\"a\":\"b\"}"));
+    assert_true(reply_has_header(&fixture->reply, "ETag", "\"66\""));
+    node_fake_outpace(fixture->node, PATCH_TRIES_MAX);
+    fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, patch, 503, "overloaded");
+    node_fake_outpace(fixture->node, 0);
+    fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("{\"labels\":{\"a\":1}}"), 422,
+                "invalid");
+    fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("{\"key\":\"k\"}"), 422, "invalid");
+    fixture_ask(fixture, "PATCH", path, FIXTURE_JSON "If-Match: \"5\"\r\n", patch, 412,
+                "version-mismatch");
+    assert_true(node_fake_set_state(fixture->node, &id, TIMER_DELIVERING));
+    fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, patch, 409, "already-firing");
+    assert_true(node_fake_set_state(fixture->node, &id, TIMER_FIRED));
+    fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, patch, 410, "gone");
+    assert_true(reply_body_contains(&fixture->reply, "\"state\":\"fired\""));
+}
+
 /* proves: touch, touch-refused, bulk-touch */
 static void touches(void **state)
 {
@@ -680,6 +714,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(shows, api_test_setup, api_test_teardown),
         cmocka_unit_test_setup_teardown(knows_no_other_ids, api_test_setup, api_test_teardown),
         cmocka_unit_test_setup_teardown(patches, api_test_setup, api_test_teardown),
+        cmocka_unit_test_setup_teardown(merges, api_test_setup, api_test_teardown),
         cmocka_unit_test_setup_teardown(touches, api_test_setup, api_test_teardown),
         cmocka_unit_test_setup_teardown(deletes, api_test_setup, api_test_teardown),
         cmocka_unit_test_setup_teardown(honours_if_match, api_test_setup, api_test_teardown),

@@ -16,6 +16,7 @@
 #include "api/timers/forecast.h"
 #include "api/timers/keys.h"
 #include "api/timers/list.h"
+#include "api/timers/patch.h"
 #include "api/timers/preview.h"
 #include "api/timers/timers.h"
 #include "api/timers/watch.h"
@@ -74,8 +75,8 @@ const struct route routes[] = {
               .parameter = "TimerId", .response = "Runs",
               .answers = {{200, "The last firings, the newest first."}},
               .refusals = REFUSES(NOT_FOUND), .section = "#runs"}},
-    {"PATCH", "/v1/timers/{id}", ACCESS_SCHEDULE, "timer_patch", .begin = timers_patch_begin,
-     .body = call_collect, .end = timers_patch,
+    {"PATCH", "/v1/timers/{id}", ACCESS_SCHEDULE, "timer_patch", .begin = patch_begin,
+     .body = call_collect, .end = patch_by_id,
      .docs = {"patchTimer", "timers", "Change a timer", .parameter = "TimerId", .response = "Timer",
               .answers = {{200, "The timer as it is now, durable."}},
               .refusals = REFUSES_CHANGE | REFUSES(INVALID), .section = "#change"}},
@@ -108,8 +109,8 @@ const struct route routes[] = {
      .docs = {"getTimerByKey", "timers", "Get a timer by its key", .parameter = "Key",
               .response = "Timer", .answers = {{200, "The timer."}},
               .refusals = REFUSES(NOT_FOUND) | REFUSES(GONE), .section = "#by-key"}},
-    {"PATCH", "/v1/keys/{key}/timer", ACCESS_SCHEDULE, "key_patch", .begin = timers_patch_begin,
-     .body = call_collect, .end = keys_patch,
+    {"PATCH", "/v1/keys/{key}/timer", ACCESS_SCHEDULE, "key_patch", .begin = patch_begin,
+     .body = call_collect, .end = patch_by_key,
      .docs = {"patchTimerByKey", "timers", "Change a timer by its key", .parameter = "Key",
               .response = "Timer", .answers = {{200, "The timer as it is now, durable."}},
               .refusals = REFUSES_CHANGE | REFUSES(INVALID), .section = "#by-key"}},

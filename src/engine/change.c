@@ -88,6 +88,10 @@ static void change_patch(struct engine *engine, struct entry *entry, struct comm
         texts.headers = values->texts.headers;
     if (fields & PATCH_LABELS)
         texts.labels = values->texts.labels;
+    if (fields & PATCH_WATCH)
+        texts.watch = values->texts.watch;
+    if (fields & PATCH_SCHEDULE)
+        texts.schedule = values->texts.schedule;
     if (fields & PATCH_DUE)
         texts.last_error = (struct bytes){0};
     struct timer *copy = change_successor(timer, &texts);

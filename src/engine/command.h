@@ -65,6 +65,8 @@ enum timer_patch_field {
     PATCH_HEADERS = 1 << 3,
     PATCH_LABELS = 1 << 4,
     PATCH_RETRY = 1 << 5,
+    PATCH_WATCH = 1 << 6,
+    PATCH_SCHEDULE = 1 << 7, /* with PATCH_DUE where it changes the next firing */
 };
 
 /* The engine's own: the search for the timers that have the names of a command (lookup.h). */

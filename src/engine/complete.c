@@ -275,6 +275,8 @@ static bool complete_is_patched(const struct timer *timer, const struct timer *v
                                           bytes_equal(a->content_type, b->content_type))) &&
            (!(fields & PATCH_HEADERS) || bytes_equal(a->headers, b->headers)) &&
            (!(fields & PATCH_LABELS) || bytes_equal(a->labels, b->labels)) &&
+           (!(fields & PATCH_WATCH) || bytes_equal(a->watch, b->watch)) &&
+           (!(fields & PATCH_SCHEDULE) || bytes_equal(a->schedule, b->schedule)) &&
            (!(fields & PATCH_RETRY) || retry_policy_equal(&timer->retry, &values->retry));
 }
 

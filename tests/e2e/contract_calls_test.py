@@ -4,6 +4,7 @@ it counts. Method: requests that use one field each, and what is read back, most
 A comment "proves:" names what each test proves."""
 
 import base64
+import concurrent.futures
 import http.server
 import json
 import os
@@ -49,18 +50,18 @@ class OneTimerTest(daemon_case.DaemonCase):
         self.assertRegex(timer["id"], "^[A-Za-z0-9._~-]+$")
 
     # proves: retry, timer-version, patch, patch-time, patch-fields, if-match
-    def test_a_patch_replaces_each_field_as_a_whole(self):
+    def test_a_patch_changes_each_field(self):
         timer = self.create(payload=1, labels={"a": "1", "b": "2"}, headers={"X-A": "1", "X-B": "2"}, key="k",
                             watch=["w"], retry={"max_attempts": 3, "base": "2s", "cap": "3s", "timeout": "4s"})
         other = self.receiver.url("/other")
         for number, (sent, shown) in enumerate([
                 ({"after": "2h"}, {}), ({"at": "2031-01-01T00:00:00Z"}, {"due": "2031-01-01T00:00:00.000Z"}),
-                ({"payload": None}, {"payload": None}), ({"payload": [2]}, {"payload": [2]}),
+                ({"payload": None}, {}), ({"payload": [2]}, {"payload": [2]}),
                 ({"body_base64": "AAE=", "content_type": "a/b"}, {"body_base64": "AAE=", "content_type": "a/b"}),
-                ({"target": other}, {"target": other}), ({"labels": {"c": "3"}}, {"labels": {"c": "3"}}),
-                ({"headers": {"X-C": "3"}}, {"headers": {"X-C": "3"}}),
-                ({"retry": {"max_attempts": 9}},
-                 {"retry": {"max_attempts": 9, "base": "1s", "cap": "1h", "timeout": "15s"}})], 1):
+                ({"target": other}, {"target": other}), ({"labels": {"c": "3", "a": None}}, {"labels": {"b": "2", "c": "3"}}),
+                ({"headers": {"X-B": "3", "X-A": None}}, {"headers": {"X-B": "3"}}), ({"watch": ["v"]}, {"watch": ["v"]}),
+                ({"retry": {"max_attempts": 9, "base": None}},
+                 {"retry": {"max_attempts": 9, "base": "1s", "cap": "3s", "timeout": "4s"}})], 1):
             kind = ("application/json", "application/merge-patch+json")[number % 2]
             fields, answer = self.call(200, "PATCH", f"/v1/timers/{timer['id']}", json.dumps(sent),
                                        {"If-Match": f'"{number}"', "Content-Type": kind})
@@ -68,16 +69,78 @@ class OneTimerTest(daemon_case.DaemonCase):
             if "after" in sent:
                 self.assertLess(abs(ms_of(answer["due"]) - time.time() * 1000 - 7200000), 5000)
                 timer["due"] = answer["due"]
-            if "body_base64" in sent:
+            if "body_base64" in sent or "payload" in sent and sent["payload"] is None:
                 del timer["payload"]
             self.assertEqual((answer, fields["ETag"]), (timer, f'"{number + 1}"'))
         self.restart()
         self.assertEqual(self.get(timer)[2], timer)
-        for field, value in (("key", "x"), ("watch", []), ("every", "1s"), ("cron", "* * * * *"), ("id", "x"),
-                             ("state", "fired"), ("version", 1), ("count", 1)):
+        for field, value in (("key", "x"), ("key", None), ("target", None), ("after", None), ("at", None), ("id", "x"),
+                             ("state", "fired"), ("version", None), ("count", 1), ("timezone", "UTC")):
             problem = self.call(422, "PATCH", f"/v1/timers/{timer['id']}", {field: value})[1]
             self.assertEqual(problem["errors"][0]["pointer"], f"#/{field}")
         self.assertEqual(self.get(timer)[2], timer)
+
+    # proves: patch-merge, patch-schedule, timer-schedule
+    def test_a_patch_merges(self):
+        for kind in ("application/json", "application/merge-patch+json"):
+            def patch(timer, fields, status=200):
+                return self.call(status, "PATCH", f"/v1/timers/{timer['id']}", json.dumps(fields), {"Content-Type": kind})[1]
+            timer = self.create(payload={"a": {"b": 1, "c": [1]}, "d": 1}, labels={"a": "1", "b": "2"})
+            timer = patch(timer, {"payload": {"a": {"b": None, "e": [None]}}, "labels": {"b": None}})
+            self.assertEqual(timer["payload"], {"a": {"c": [1], "e": [None]}, "d": 1})
+            self.assertEqual(timer["labels"], {"a": "1"})
+            timer = patch(timer, {"payload": None, "labels": None, "retry": None})
+            self.assertEqual([name for name in ("payload", "labels") if name in timer], [])
+            timer = patch(timer, {"every": "1h", "count": 3, "at": "2031-01-01T00:00:00Z"})
+            self.assertEqual((timer["due"], timer["schedule"]), ("2031-01-01T00:00:00.000Z", {
+                "every": "1h", "from": "2031-01-01T00:00:00.000Z", "count": 3}))
+            timer = patch(timer, {"count": 5, "late": {"drop_after": "1m", "missed": "each"}})
+            self.assertEqual((timer["due"], timer["schedule"]), ("2031-01-01T00:00:00.000Z", {
+                "every": "1h", "from": "2031-01-01T00:00:00.000Z", "count": 5,
+                "late": {"drop_after": "1m", "missed": "each"}}))
+            self.assertEqual(patch(timer, {"until": 1}, 422)["errors"][0]["pointer"], "#/until")
+            timer = patch(timer, {"cron": "0 0 1 1 *", "timezone": "Europe/Berlin", "late": {"drop_after": None}})
+            self.assertEqual(timer["due"][4:], "-12-31T23:00:00.000Z")
+            self.assertEqual(timer["schedule"], {"cron": "0 0 1 1 *", "timezone": "Europe/Berlin", "dst": "shift",
+                                                 "late": {"missed": "each"}})
+            due = timer["due"]
+            timer = patch(timer, {"cron": None})
+            self.assertEqual((timer["due"], "schedule" in timer), (due, False))
+            self.restart()
+            self.assertEqual(self.get(timer)[2], timer)
+
+    # proves: patch-schedule
+    def test_a_patched_timer_fires_by_its_new_schedule(self):
+        timer = self.create(after="1h")
+        self.call(200, "PATCH", f"/v1/timers/{timer['id']}", {"every": "50ms", "count": 3})
+        self.assertEqual(len(self.wait_for_arrivals(timer, 3)), 3)
+        self.await_state(timer, "fired")
+
+    # proves: patch-watch, watch
+    def test_a_patched_watch(self):
+        timer = self.create(watch=["old", "both"], key="watched")
+        for path in (f"/v1/timers/{timer['id']}", "/v1/keys/watched/timer"):
+            timer = self.call(200, "PATCH", path, {"watch": ["new", "both"]})[1]
+            self.assertEqual(timer["watch"], ["new", "both"])
+            self.restart()
+            self.assertEqual(self.call(200, "POST", "/v1/watch/old/complete")[1]["cancelled"], 0)
+        self.call(200, "PATCH", path, {"watch": None, "payload": 1})
+        for event in ("old", "new", "both"):
+            self.assertEqual(self.call(200, "POST", f"/v1/watch/{event}/complete")[1]["cancelled"], 0)
+        self.call(200, "PATCH", path, {"watch": ["new"]})
+        self.assertEqual(self.call(200, "POST", "/v1/watch/new/complete")[1]["cancelled"], 1)
+
+    # proves: patch-merge
+    def test_patches_at_a_time_lose_nothing(self):
+        timer = self.create()
+        names = [str(n) for n in range(24)]
+        with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
+            answers = list(pool.map(lambda name: self.daemon.call("PATCH", f"/v1/timers/{timer['id']}",
+                                                                  {"labels": {name: "x"}, "headers": {"X-" + name: "y"}}), names))
+        self.assertEqual({status for status, _, _ in answers}, {200})
+        self.assertEqual(sorted(answer["version"] for _, _, answer in answers), list(range(2, len(names) + 2)))
+        timer = self.get(timer)[2]
+        self.assertEqual((set(timer["labels"]), set(timer["headers"])), (set(names), {"X-" + name for name in names}))
 
     # proves: patch
     def test_what_is_patched_is_what_is_sent(self):

@@ -151,8 +151,10 @@ class FormsTest(Document):
         for word in ("enum", "examples"):
             if word in schema:
                 return schema[word][0]
+        if "type" not in schema:
+            return self.sample(None, schema["anyOf"][0])
         return {"string": "x", "integer": schema.get("minimum", 1), "boolean": True, "object": {},
-                "array": [self.sample(None, schema["items"])] if "items" in schema else []}[schema["type"]]
+                "array": [self.sample(None, schema["items"])] if "items" in schema else []}[self.types(schema)[0]]
 
     # proves: invalid
     def test_a_field_stands_once(self):
@@ -171,16 +173,24 @@ class FormsTest(Document):
                         tried += 1
         self.assertGreater(tried, 100)
 
+    def types(self, schema):
+        """The types that a value may have; none: any value."""
+        schema = self.resolve(schema)
+        kinds = schema.get("type", [])
+        return [kinds] if isinstance(kinds, str) else kinds + sum(map(self.types, schema.get("anyOf", [])), [])
+
     def leaves(self, schema, path=()):
         """(path, types that it may have) of every field and its parts; no types: any value."""
         for fields in (schema, *schema.get("oneOf", [])):
             for name, described in fields.get("properties", {}).items():
                 described = self.resolve(described)
-                types = {part.get("type") for part in described.get("anyOf", [])} | {described.get("type")} - {None}
+                parts = [described, *(self.resolve(part) for part in described.get("anyOf", []))]
+                types = set(self.types(described))
                 if "const" in described:
                     types = {"boolean"}
-                yield (*path, name), types - {None}
-                yield from self.leaves(described, (*path, name))
+                yield (*path, name), types
+                for part in parts:
+                    yield from self.leaves(part, (*path, name))
 
     def refused_at(self, method, path, kind, where, value):
         """A body whose one field has this value, as JSON, is refused at that field."""

@@ -300,6 +300,13 @@ uint32_t clients_draw_if_version(struct world *world, const struct twin *twin)
     return world_chance(world, 500) ? version : 0;
 }
 
+uint32_t clients_draw_fields(const struct world *world)
+{
+    const uint64_t drawn = random_mix(~world->settings->seed ^ world->step);
+
+    return (uint32_t)drawn & (PATCH_WATCH | PATCH_SCHEDULE);
+}
+
 void clients_patch(struct world *world, struct op *op)
 {
     op->command.patch_fields = op->change.fields;
@@ -327,6 +334,7 @@ static void change(struct world *world, enum command_kind kind, uint16_t partiti
 
             asked->fields = (uint32_t)(few & world_below(world, 64));
         } while (asked->fields == 0);
+        asked->fields |= clients_draw_fields(world);
         asked->content = clients_draw_content(world);
         asked->content.number = twin ? twin->row.content.number : 0;
         clients_patch(world, op);

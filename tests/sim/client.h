@@ -86,6 +86,9 @@ struct op *clients_op(struct world *world, enum command_kind kind, uint16_t part
 struct content clients_draw_content(struct world *world);
 uint32_t clients_draw_if_version(struct world *world, const struct twin *twin);
 
+/* Further fields of a patch, the watch and the schedule; without a random draw, as draw_get. */
+uint32_t clients_draw_fields(const struct world *world);
+
 /* The command patches what its change says. */
 void clients_patch(struct world *world, struct op *op);
 

@@ -185,6 +185,13 @@ void content_patch(struct content *content, uint32_t fields, const struct conten
         content->number = values->number;
         content->group = values->group;
     }
+    if (fields & PATCH_WATCH)
+        content->watch = values->watch;
+    if (fields & PATCH_SCHEDULE) {
+        content->rhythm = values->rhythm;
+        if (!content->rhythm.cron && !content->rhythm.is_from_named)
+            content->rhythm.from = wall_add(content->created, content->rhythm.period_ms);
+    }
 }
 
 bool content_equal(const struct content *a, const struct content *b, uint32_t fields)

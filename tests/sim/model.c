@@ -403,7 +403,7 @@ static void check_next(struct world *world, struct twin *twin, const struct time
             cause_may_be_nobody(&world->causes);
         if (is_ambiguous && !firings_match(&row->firings, timer))
             firings_add_unanswered(twin);
-        if (content.number != row->content.number)
+        if (content.number != row->content.number || content.watch != row->content.watch)
             twin->put_step = world->step;
         twin->row.content = content;
     } else if (timer_is_final(row->state) || !row->is_stored) {

@@ -115,7 +115,7 @@ static void by_key(struct world *world, uint16_t partition)
     if (kind != COMMAND_GET)
         op->command.if_version = change->if_version = clients_draw_if_version(world, NULL);
     if (kind == COMMAND_PATCH) {
-        change->fields = 1 + (uint32_t)world_below(world, 63);
+        change->fields = (1 + (uint32_t)world_below(world, 63)) | clients_draw_fields(world);
         change->content = clients_draw_content(world);
         clients_patch(world, op);
     }

@@ -40,6 +40,8 @@ struct call {
     struct timer_id id;
     struct timer *timer;
     struct command_created created;
+    uint32_t if_version;  /* a PATCH that depends on its timer: the version of If-Match, or 0 */
+    unsigned patch_tries; /* and how often another request changed the timer meanwhile */
 };
 
 /* ---- answering; each but the first gives the call away ---- */

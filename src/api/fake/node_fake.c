@@ -20,6 +20,7 @@ struct node {
     uint16_t partition_count, partition_turn;
     size_t inflight, inflight_max, inflight_peak, submitted, created;
     enum error_code refuses, fails;
+    size_t outpaced; /* patches that come too late */
     bool is_held, is_reversed, is_stopping;
     const char *not_ready;
 };
@@ -58,6 +59,10 @@ static struct timer *node_fake_find(struct node *node, struct command *command)
     command->error = node->fails;
     if (command->error)
         return NULL;
+    if (timer && node->outpaced > 0 && command->kind == COMMAND_PATCH && command->if_version) {
+        node->outpaced--;
+        timer->version++;
+    }
     if (!timer || !timer_id_equal(&timer->id, &command->id) ||
         !bytes_equal(timer->texts.tenant, command->tenant)) {
         command->error = ERROR_NOT_FOUND;
@@ -91,6 +96,10 @@ static void patch(struct node *node, struct command *command)
             texts.headers = from->texts.headers;
         if (fields & PATCH_LABELS)
             texts.labels = from->texts.labels;
+        if (fields & PATCH_WATCH)
+            texts.watch = from->texts.watch;
+        if (fields & PATCH_SCHEDULE)
+            texts.schedule = from->texts.schedule;
         struct timer *new = timer_copy(old, &texts);
         assert(new);
         if (fields & PATCH_DUE)
@@ -483,6 +492,13 @@ void node_fake_fail(struct node *node, enum error_code error)
 {
     pthread_mutex_lock(&node->lock);
     node->fails = error;
+    pthread_mutex_unlock(&node->lock);
+}
+
+void node_fake_outpace(struct node *node, size_t count)
+{
+    pthread_mutex_lock(&node->lock);
+    node->outpaced = count;
     pthread_mutex_unlock(&node->lock);
 }
 

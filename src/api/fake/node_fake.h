@@ -25,6 +25,9 @@ void node_fake_fail(struct node *node, enum error_code error);
 /* node_submit says OVERLOADED while so many timers are under way. */
 void node_fake_set_inflight_max(struct node *node, size_t timers);
 
+/* The next `count` patches on condition of a version come too late: another change was faster. */
+void node_fake_outpace(struct node *node, size_t count);
+
 /* Holds every answer back; node_fake_release lets them go, in reverse order of the commands. */
 void node_fake_hold(struct node *node);
 void node_fake_release(struct node *node);

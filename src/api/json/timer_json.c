@@ -92,6 +92,27 @@ static void append_labels(struct buffer *out, const struct timer_texts *texts)
     buffer_append_bytes(out, texts->labels);
 }
 
+static void append_retry(struct buffer *out, const struct retry_policy *retry)
+{
+    timer_json_append_number(out, ",\"retry\":{\"max_attempts\":", retry->attempts_max);
+    append_duration(out, ",\"base\":", retry->base_ms);
+    append_duration(out, ",\"cap\":", retry->cap_ms);
+    append_duration(out, ",\"timeout\":", retry->timeout_ms);
+    buffer_append(out, "}", 1);
+}
+
+void timer_json_format_fields(const struct timer *timer, uint32_t fields, struct buffer *out)
+{
+    if (fields & PATCH_PAYLOAD)
+        append_payload(out, &timer->texts);
+    if (fields & PATCH_HEADERS && timer->texts.headers.size)
+        append_headers(out, timer->texts.headers);
+    if (fields & PATCH_LABELS)
+        append_labels(out, &timer->texts);
+    if (fields & PATCH_RETRY)
+        append_retry(out, &timer->retry);
+}
+
 void timer_json_format_content(const struct timer *timer, struct buffer *out)
 {
     const struct timer_texts *texts = &timer->texts;
@@ -159,11 +180,8 @@ void timer_json_format(const struct timer *timer, struct buffer *out)
         buffer_append_text(out, ",\"schedule\":");
         buffer_append_bytes(out, texts->schedule);
     }
-    timer_json_append_number(out, ",\"retry\":{\"max_attempts\":", timer->retry.attempts_max);
-    append_duration(out, ",\"base\":", timer->retry.base_ms);
-    append_duration(out, ",\"cap\":", timer->retry.cap_ms);
-    append_duration(out, ",\"timeout\":", timer->retry.timeout_ms);
-    timer_json_append_number(out, "},\"attempts\":", timer->attempts);
+    append_retry(out, &timer->retry);
+    timer_json_append_number(out, ",\"attempts\":", timer->attempts);
     timer_json_append_time(out, ",\"created\":", timer->created);
     if (timer_is_final(timer->state))
         timer_json_append_time(out, ",\"ended\":", timer->ended);

@@ -35,11 +35,29 @@ enum error_code timer_json_parse_create(struct bytes json, const struct timer_js
                                         struct wall now, struct timer **ret_timer,
                                         struct problem *ret_problem);
 
-/* Reads the body of a patch: `ret_fields` gets bits of enum timer_patch_field, `ret_timer` their
- * values. An empty object is INVALID. */
-enum error_code timer_json_parse_patch(struct bytes json, const struct timer_json_limits *limits,
+/* Reads fields of a timer, each with its whole value, for calls on many timers and for touch:
+ * `ret_fields` gets bits of enum timer_patch_field, `ret_timer` the values. An empty object is
+ * INVALID. */
+enum error_code timer_json_parse_values(struct bytes json, const struct timer_json_limits *limits,
+                                        struct wall now, uint32_t *ret_fields,
+                                        struct timer **ret_timer, struct problem *ret_problem);
+
+/* Checks the body of a PATCH, a merge patch (RFC 7396), as far as that needs no timer. Where the
+ * result depends on the timer, `ret_timer` is NULL and timer_json_merge_patch must follow;
+ * otherwise the results are those of timer_json_parse_values. */
+enum error_code timer_json_check_patch(struct bytes json, const struct timer_json_limits *limits,
                                        struct wall now, uint32_t *ret_fields,
                                        struct timer **ret_timer, struct problem *ret_problem);
+
+/* Merges a patch that was checked into `timer`; results as those of timer_json_parse_values. */
+enum error_code timer_json_merge_patch(struct bytes json, const struct timer *timer,
+                                       const struct timer_json_limits *limits, struct wall now,
+                                       uint32_t *ret_fields, struct timer **ret_timer,
+                                       struct problem *ret_problem);
+
+/* Appends the fields `fields` of the timer, as a create has them, each as a member after a comma.
+ * Of enum timer_patch_field it knows PAYLOAD, HEADERS, LABELS and RETRY. */
+void timer_json_format_fields(const struct timer *timer, uint32_t fields, struct buffer *out);
 
 /* Appends payload, headers and labels of the timer, each as a member after a comma. */
 void timer_json_format_content(const struct timer *timer, struct buffer *out);

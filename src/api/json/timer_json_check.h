@@ -36,7 +36,7 @@ static const struct timer_json_limits limits = {
     .target_context = (char[]){"[::1]"},
 };
 
-enum request { CREATE, PATCH };
+enum request { CREATE, VALUES };
 
 static inline enum error_code timer_check_parse(enum request request, struct bytes json,
                                                 uint32_t *ret_fields, struct timer **ret_timer,
@@ -50,8 +50,8 @@ static inline enum error_code timer_check_parse(enum request request, struct byt
         code = timer_json_parse_create((struct bytes){exact, json.size}, &limits, NOW, ret_timer,
                                        ret_problem);
     else
-        code = timer_json_parse_patch((struct bytes){exact, json.size}, &limits, NOW, ret_fields,
-                                      ret_timer, ret_problem);
+        code = timer_json_parse_values((struct bytes){exact, json.size}, &limits, NOW, ret_fields,
+                                       ret_timer, ret_problem);
     free(exact); /* whatever the timer points to is its own */
     return code;
 }

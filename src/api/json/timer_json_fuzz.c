@@ -2,12 +2,13 @@
  * timer_json_fuzz - creates and patches of any bytes: the answer is a timer within all limits whose
  * JSON reads back as the same timer, or a problem that is valid JSON itself; a text is told to be
  * no JSON exactly when jansson says so too (json_fuzz.c lists where they differ); and each label is
- * found among the labels.
+ * found among the labels. A patch that is merged into a timer leaves a valid schedule.
  */
 #include "api/json/timer_json.h"
 #include "base/json.h"
 #include "base/json_oracle.h"
 #include "timer/labels.h"
+#include "timer/schedule.h"
 
 #include <stdlib.h>
 
@@ -196,6 +197,62 @@ static void check_round_trip(const struct timer *timer)
     buffer_deinit(&again);
 }
 
+/* A patch of a timer, as text: what it is checked to be, it is when it is merged. */
+static void check_merge(struct bytes text, const char *before)
+{
+    const struct wall later = wall_add(NOW, 2500);
+    struct timer *timer, *values = NULL;
+    struct problem problem;
+    uint32_t fields = 0;
+
+    require(!timer_json_parse_create(bytes_of(before), &limits, NOW, &timer, &problem));
+    enum error_code code =
+        timer_json_merge_patch(text, timer, &limits, later, &fields, &values, &problem);
+
+    require(!code || code == ERROR_INVALID || code == ERROR_TOO_LARGE);
+    if (!code) {
+        struct timer_texts texts = timer->texts;
+        struct schedule schedule;
+
+        require(fields < PATCH_SCHEDULE << 1);
+        check_limits(values);
+        check_labels(values->texts.labels);
+        texts.schedule = values->texts.schedule;
+        struct timer *changed = timer_copy(timer, &texts);
+
+        require(!schedule_of(changed, &limits.zones, &schedule, NULL));
+        timer_free(changed);
+    }
+    timer_free(values);
+    timer_free(timer);
+}
+
+/* The text as a patch: refused by itself, or merged into a timer of each sort. */
+static void check_patch(struct bytes text)
+{
+    struct timer *values = NULL;
+    struct problem problem;
+    uint32_t fields;
+    enum error_code code = timer_json_check_patch(text, &limits, NOW, &fields, &values, &problem);
+
+    if (code) {
+        check_problem(text, code, &problem);
+        return;
+    }
+    if (values)
+        check_limits(values);
+    timer_free(values);
+    check_merge(text, "{\"after\":1,\"target\":\"http://h\",\"key\":\"k\","
+                      "\"labels\":{\"a\":\"1\"},\"headers\":{\"X-A\":\"1\"},"
+                      "\"payload\":{\"a\":{\"b\":1}},\"retry\":{\"base\":\"2s\"}}");
+    check_merge(text,
+                "{\"every\":\"1s\",\"target\":\"queue:q\",\"count\":5,\"until\":1795142800000,"
+                "\"key\":\"k\",\"spread\":{\"window\":\"1m\"},"
+                "\"late\":{\"missed\":\"each\",\"drop_after\":\"5m\"}}");
+    check_merge(text, "{\"cron\":\"30 * * * * *\",\"target\":\"http://h\",\"dst\":\"skip\","
+                      "\"body_base64\":\"AAE=\",\"content_type\":\"a/b\",\"watch\":[\"w\"]}");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct bytes text = {(const char *)data, size};
@@ -212,13 +269,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         timer_free(timer);
     }
     uint32_t fields;
-    code = timer_json_parse_patch(text, &limits, NOW, &fields, &timer, &problem);
+    code = timer_json_parse_values(text, &limits, NOW, &fields, &timer, &problem);
     if (code) {
         check_problem(text, code, &problem);
     } else {
         check_limits(timer);
-        require(fields != 0 && fields < PATCH_RETRY << 1);
+        require(fields != 0 && fields < PATCH_SCHEDULE << 1);
         timer_free(timer);
     }
+    check_patch(text);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* timer_json_parse.c - reads the body of a create and of a patch, field by field. */
+/* timer_json_parse.c - reads the fields of a timer, and the body of a create. */
 #include "api/json/timer_json_parse.h"
 
 #include "calendar/duration.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define BIT(field) (UINT32_C(1) << FIELD_##field)
+#define BIT(field) TIMER_FIELD_BIT(field)
 
 #define AT_NUMBER_LEAST UINT64_C(100000000000) /* in 1973; as seconds, in the year 5138 */
 
@@ -27,7 +27,7 @@ static const struct {
 
 _Static_assert(FIELD_COUNT <= 32, "a bit of `seen` for each field");
 
-static enum timer_field find_field(struct bytes name)
+enum timer_field timer_field_find(struct bytes name)
 {
 #define X(field, use)                                                                          \
     if (name.size == sizeof(#field) - 1 && memcmp(name.data, #field, sizeof(#field) - 1) == 0) \
@@ -81,6 +81,16 @@ enum error_code timer_parse_body(struct timer_parse *parse,
             break;
     }
     return json_finish(&parse->reader) ? code : timer_parse_not_json(parse);
+}
+
+bool timer_parse_removes(struct timer_parse *parse)
+{
+    return parse->is_patch && json_peek(&parse->reader) == JSON_NULL;
+}
+
+enum error_code timer_parse_skip(struct timer_parse *parse)
+{
+    return json_skip(&parse->reader, NULL) ? ERROR_NONE : timer_parse_not_json(parse);
 }
 
 /* ---- numbers and durations ---- */
@@ -259,6 +269,8 @@ static enum error_code read_retry_field(struct timer_parse *parse, struct bytes 
         return timer_parse_invalid(parse, pointer, "It is given twice");
     }
     *seen |= 1u << field;
+    if (timer_parse_removes(parse))
+        return timer_parse_skip(parse);
     switch (field) {
     case RETRY_max_attempts:
         return read_max_attempts(parse);
@@ -289,7 +301,7 @@ static enum error_code read_retry(struct timer_parse *parse)
     }
     if (json_error(&parse->reader))
         return timer_parse_not_json(parse);
-    if (parse->retry.base_ms > parse->retry.cap_ms) {
+    if (!parse->is_patch && parse->retry.base_ms > parse->retry.cap_ms) {
         char text[DURATION_TEXT_SIZE];
         duration_format(parse->retry.cap_ms, text);
         return timer_parse_invalid(parse, "#/retry/base", "It must not be longer than `cap` (%s)",
@@ -311,10 +323,34 @@ static enum error_code timer_parse_unknown_field(struct timer_parse *parse, stru
     return timer_parse_unknown(parse, "#", name, known, count);
 }
 
+/* A null in a patch removes a field, unless a timer needs it. */
+static enum error_code timer_parse_remove_field(struct timer_parse *parse, enum timer_field field)
+{
+    static const struct {
+        enum timer_field field;
+        const char *reason;
+    } kept[] = {
+        {FIELD_after, "A timer's time cannot be removed"},
+        {FIELD_at, "A timer's time cannot be removed"},
+        {FIELD_target, "A timer needs a target"},
+        {FIELD_key, TIMER_KEY_STAYS},
+    };
+    char pointer[32];
+
+    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+        if (kept[i].field != field)
+            continue;
+        snprintf(pointer, sizeof(pointer), "#/%s", fields[field].name);
+        return timer_parse_invalid(parse, pointer, "%s", kept[i].reason);
+    }
+    parse->removed |= UINT32_C(1) << field;
+    return timer_parse_skip(parse);
+}
+
 static enum error_code timer_parse_read_field(void *reading, struct bytes name)
 {
     struct timer_parse *parse = reading;
-    enum timer_field field = find_field(name);
+    enum timer_field field = timer_field_find(name);
 
     if (field == FIELD_COUNT)
         return timer_parse_unknown_field(parse, name);
@@ -327,6 +363,8 @@ static enum error_code timer_parse_read_field(void *reading, struct bytes name)
                                        : "It is given twice");
     }
     parse->seen |= UINT32_C(1) << field;
+    if (timer_parse_removes(parse))
+        return timer_parse_remove_field(parse, field);
     switch (field) {
     case FIELD_after:
         return read_after(parse);
@@ -387,14 +425,14 @@ static enum error_code timer_parse_check_together(struct timer_parse *parse)
     return ERROR_NONE;
 }
 
-static enum error_code timer_parse_read_fields(struct timer_parse *parse)
+enum error_code timer_parse_read_fields(struct timer_parse *parse)
 {
     enum error_code code = timer_parse_body(parse, timer_parse_read_field, parse);
 
-    return code ? code : timer_parse_check_together(parse);
+    return code || parse->is_patch ? code : timer_parse_check_together(parse);
 }
 
-static enum error_code make_timer(struct timer_parse *parse, struct timer **ret_timer)
+enum error_code timer_parse_make(struct timer_parse *parse, struct timer **ret_timer)
 {
     struct buffer schedule;
 
@@ -414,9 +452,9 @@ static enum error_code make_timer(struct timer_parse *parse, struct timer **ret_
     return ERROR_NONE;
 }
 
-static void parse_init(struct timer_parse *parse, struct bytes json,
-                       const struct timer_json_limits *limits, struct wall now,
-                       struct problem *problem, char *local)
+void timer_parse_init(struct timer_parse *parse, struct bytes json,
+                      const struct timer_json_limits *limits, struct wall now,
+                      struct problem *problem, char *local)
 {
     *parse = (struct timer_parse){
         .limits = limits,
@@ -432,7 +470,7 @@ static void parse_init(struct timer_parse *parse, struct bytes json,
     json_reader_init(&parse->reader, json);
 }
 
-static enum error_code parse_end(struct timer_parse *parse, enum error_code code)
+enum error_code timer_parse_end(struct timer_parse *parse, enum error_code code)
 {
     code = timer_parse_prefer_not_json(parse, code);
     if (parse->scratch.data != parse->local)
@@ -447,7 +485,7 @@ enum error_code timer_json_parse_create(struct bytes json, const struct timer_js
     struct timer_parse parse;
     char local[TIMER_JSON_SCRATCH_SIZE];
 
-    parse_init(&parse, json, limits, now, ret_problem, local);
+    timer_parse_init(&parse, json, limits, now, ret_problem, local);
     enum error_code code = timer_parse_read_fields(&parse);
     if (!code && !(parse.seen & (BIT(after) | BIT(at) | BIT(every) | BIT(cron))))
         code =
@@ -457,58 +495,6 @@ enum error_code timer_json_parse_create(struct bytes json, const struct timer_js
     if (!code && !(parse.seen & BIT(target)))
         code = timer_parse_invalid(&parse, "#", "A `target` is needed");
     if (!code)
-        code = make_timer(&parse, ret_timer);
-    return parse_end(&parse, code);
-}
-
-/* Fields that a patch cannot set. */
-static enum error_code refuse_fixed(struct timer_parse *parse)
-{
-    static const enum timer_field fixed[] = {FIELD_key,      FIELD_watch, FIELD_every, FIELD_cron,
-                                             FIELD_timezone, FIELD_dst,   FIELD_count, FIELD_until,
-                                             FIELD_late,     FIELD_spread};
-
-    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
-        if (!(parse->seen & UINT32_C(1) << fixed[i]))
-            continue;
-        char pointer[32];
-        snprintf(pointer, sizeof(pointer), "#/%s", fields[fixed[i]].name);
-        return timer_parse_invalid(parse, pointer,
-                                   "It stays for the timer's life; PUT by key replaces all of it");
-    }
-    return ERROR_NONE;
-}
-
-enum error_code timer_json_parse_patch(struct bytes json, const struct timer_json_limits *limits,
-                                       struct wall now, uint32_t *ret_fields,
-                                       struct timer **ret_timer, struct problem *ret_problem)
-{
-    static const struct {
-        uint32_t seen, patch;
-    } bits[] = {
-        {BIT(after) | BIT(at), PATCH_DUE},
-        {BIT(target), PATCH_TARGET},
-        {BIT(payload) | BIT(body_base64), PATCH_PAYLOAD},
-        {BIT(headers), PATCH_HEADERS},
-        {BIT(labels), PATCH_LABELS},
-        {BIT(retry), PATCH_RETRY},
-    };
-    struct timer_parse parse;
-    char local[TIMER_JSON_SCRATCH_SIZE];
-
-    parse_init(&parse, json, limits, now, ret_problem, local);
-    enum error_code code = timer_parse_read_fields(&parse);
-    if (!code && !parse.seen)
-        code = timer_parse_invalid(&parse, "#", "There is no field to change");
-    if (!code)
-        code = refuse_fixed(&parse);
-    if (!code)
-        code = make_timer(&parse, ret_timer);
-    if (!code) {
-        *ret_fields = 0;
-        for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
-            if (parse.seen & bits[i].seen)
-                *ret_fields |= bits[i].patch;
-    }
-    return parse_end(&parse, code);
+        code = timer_parse_make(&parse, ret_timer);
+    return timer_parse_end(&parse, code);
 }

@@ -1,7 +1,7 @@
 /*
  * timer_json_parse.h - the state and the functions that the readers of a timer's JSON share:
- * timer_json_parse.c (fields, create, patch), timer_json_texts.c (target, payload, headers,
- * labels), timer_json_names.c (key, watch), timer_json_schedule.c (recurrence),
+ * timer_json_parse.c (fields, create), timer_json_patch.c (patch), timer_json_texts.c (target,
+ * payload, headers, labels), timer_json_names.c (key, watch), timer_json_schedule.c (recurrence),
  * timer_json_problem.c (problems and pointers); and the readers of other strict bodies.
  *
  * Ownership  Texts point into the request or into `scratch`, until timer_alloc has copied them.
@@ -63,6 +63,10 @@ enum timer_field {
         FIELD_COUNT, /* no field */
 };
 
+#define TIMER_FIELD_BIT(name) (UINT32_C(1) << FIELD_##name)
+
+#define TIMER_KEY_STAYS "The key stays for the timer's life"
+
 /* Decoded texts. The texts of one request fit into the size of the request: a decoded string is
  * never longer than its JSON, and its quotes and colon take more room than the separator that
  * replaces them. */
@@ -77,7 +81,11 @@ struct timer_parse {
     struct wall now;
     struct problem *problem;
     struct bytes json;
-    uint32_t seen; /* bits of enum timer_field */
+    bool is_patch;    /* a merge patch by itself: null removes, and a field may need others that
+                         are not in the text */
+    uint32_t seen;    /* bits of enum timer_field */
+    uint32_t removed; /* bits of `seen`: null in a patch */
+    uint32_t kept;    /* bits of `seen`: not from the request, but from the timer that it changes */
     struct wall due;
     struct retry_policy retry;
     struct schedule_spec schedule;
@@ -123,6 +131,15 @@ enum error_code timer_parse_unknown(struct timer_parse *parse, const char *paren
  * that long. */
 struct bytes timer_member_name(const struct json_string *name, char *local, size_t capacity);
 
+/* FIELD_COUNT for a name that no field has. */
+enum timer_field timer_field_find(struct bytes name);
+
+/* Whether the next value is a null that removes a member: in a patch. */
+bool timer_parse_removes(struct timer_parse *parse);
+
+/* Passes over the next value. */
+enum error_code timer_parse_skip(struct timer_parse *parse);
+
 /* Enters the object at `pointer`, before its first member. */
 enum error_code timer_parse_enter_object(struct timer_parse *parse, const char *pointer);
 
@@ -131,6 +148,20 @@ enum error_code timer_parse_enter_object(struct timer_parse *parse, const char *
 enum error_code timer_parse_body(struct timer_parse *parse,
                                  enum error_code (*read_field)(void *reading, struct bytes name),
                                  void *reading);
+
+/* Begins to read `json`; `local` has TIMER_JSON_SCRATCH_SIZE bytes, and lives until the end. */
+void timer_parse_init(struct timer_parse *parse, struct bytes json,
+                      const struct timer_json_limits *limits, struct wall now,
+                      struct problem *problem, char *local);
+
+/* Reads all fields, and checks those that go together. */
+enum error_code timer_parse_read_fields(struct timer_parse *parse);
+
+/* A timer of what was read. */
+enum error_code timer_parse_make(struct timer_parse *parse, struct timer **ret_timer);
+
+/* Frees the scratch. Returns the error of the request: `code`, or that the text is not JSON. */
+enum error_code timer_parse_end(struct timer_parse *parse, enum error_code code);
 
 enum error_code timer_parse_integer(struct timer_parse *parse, const char *pointer,
                                     uint64_t *ret_value);
@@ -154,6 +185,25 @@ enum error_code timer_parse_spread(struct timer_parse *parse);
 
 /* Sets the first due time, from the fields read before. */
 enum error_code timer_parse_when(struct timer_parse *parse);
+
+/* The fields of a schedule, and of one that repeats. */
+#define TIMER_FIELDS_RECURRENCE                                                   \
+    (TIMER_FIELD_BIT(every) | TIMER_FIELD_BIT(cron) | TIMER_FIELD_BIT(timezone) | \
+     TIMER_FIELD_BIT(dst) | TIMER_FIELD_BIT(count) | TIMER_FIELD_BIT(until))
+#define TIMER_FIELDS_SCHEDULE \
+    (TIMER_FIELDS_RECURRENCE | TIMER_FIELD_BIT(late) | TIMER_FIELD_BIT(spread))
+
+/* timer_parse_when of a timer that is changed, after its fields and those of the patch were read:
+ * adds PATCH_SCHEDULE to `fields` where the patch names fields of the schedule (`named`), and
+ * PATCH_DUE where they move the next firing. */
+enum error_code timer_parse_when_changed(struct timer_parse *parse, const struct timer *timer,
+                                         uint32_t named, uint32_t *fields);
+
+/* Appends those fields of the timer's schedule, each after a comma, that stay while the fields
+ * `given` of a patch are set and `removed` are taken away: `every` and `cron` replace each other
+ * with their own fields, and what needs a recurrence goes with it. */
+enum error_code timer_schedule_keep(const struct timer *timer, uint32_t given, uint32_t removed,
+                                    struct buffer *out);
 
 /* ---- timer_json_texts.c ---- */
 

@@ -293,13 +293,13 @@ static void test_other_fields(void **state)
         snprintf(json, sizeof(json), "{\"%s\":{},\"after\":1,\"target\":\"http://h\"}", names[i]);
         snprintf(pointer, sizeof(pointer), "#/%s", names[i]);
         timer_check_assert_refused(CREATE, ERROR_INVALID, &one, 1);
-        timer_check_assert_refused(PATCH, ERROR_INVALID, &one, 1);
+        timer_check_assert_refused(VALUES, ERROR_INVALID, &one, 1);
     }
 }
 
 #define TIMER(fields) "{\"after\":1,\"target\":\"http://h\"," fields "}"
 
-/* Keys and events: escapes are read, limits are kept, and a patch sets neither. */
+/* Keys and events: escapes are read, limits are kept, and a key is set by a create alone. */
 /* proves: key, watch, watch-count */
 static void timer_json_parse_test_names(void **state)
 {
@@ -315,12 +315,7 @@ static void timer_json_parse_test_names(void **state)
         {TIMER("\"watch\":[1,2,3,4]"), "#/watch/0", "It must be a string"},
     };
     static const struct bad_case fixed[] = {
-        {"{\"key\":\"k\"}", "#/key",
-         "It stays for the timer's life; PUT by key replaces all of it"},
-        {"{\"every\":\"1s\"}", "#/every",
-         "It stays for the timer's life; PUT by key replaces all of it"},
-        {"{\"watch\":[]}", "#/watch",
-         "It stays for the timer's life; PUT by key replaces all of it"},
+        {"{\"key\":\"k\"}", "#/key", "The key stays for the timer's life"},
     };
     struct bad_case many = {NULL, "#/watch", "It may have at most 16 events"};
     char json[600] = "{\"after\":1,\"target\":\"http://h\",\"watch\":[\"0\"", long_key[400];
@@ -328,7 +323,7 @@ static void timer_json_parse_test_names(void **state)
 
     (void)state;
     timer_check_assert_refused(CREATE, ERROR_INVALID, wrong, sizeof(wrong) / sizeof(wrong[0]));
-    timer_check_assert_refused(PATCH, ERROR_INVALID, fixed, sizeof(fixed) / sizeof(fixed[0]));
+    timer_check_assert_refused(VALUES, ERROR_INVALID, fixed, sizeof(fixed) / sizeof(fixed[0]));
     for (int i = 1; i < 16; i++)
         snprintf(json + strlen(json), sizeof(json) - strlen(json), ",\"e%d\"", i);
     snprintf(json + strlen(json), sizeof(json) - strlen(json), "]}");
@@ -512,7 +507,7 @@ static void test_not_json(void **state)
 
     (void)state;
     ASSERT_REFUSED(CREATE, ERROR_NOT_JSON, cases);
-    ASSERT_REFUSED(PATCH, ERROR_NOT_JSON, cases);
+    ASSERT_REFUSED(VALUES, ERROR_NOT_JSON, cases);
 }
 
 static const char *const all_fields[] = {
@@ -562,7 +557,7 @@ static void assert_told(struct bytes text)
         struct problem problem;
         struct timer *timer;
         uint32_t fields;
-        enum error_code code = i ? timer_check_parse(PATCH, text, &fields, &timer, &problem)
+        enum error_code code = i ? timer_check_parse(VALUES, text, &fields, &timer, &problem)
                                  : timer_check_parse(CREATE, text, NULL, &timer, &problem);
 
         if ((code == ERROR_NOT_JSON) == is_json(text))
@@ -603,7 +598,7 @@ static void test_spoiled(void **state)
 }
 
 /* proves: patch-fields */
-static void test_patch(void **state)
+static void test_values(void **state)
 {
     static const struct {
         const char *json;
@@ -625,12 +620,12 @@ static void test_patch(void **state)
     struct timer *timer;
     uint32_t fields;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        timer = parsed(PATCH, cases[i].json, &fields);
+        timer = parsed(VALUES, cases[i].json, &fields);
         assert_int_equal(fields, cases[i].fields);
         timer_free(timer);
     }
-    timer =
-        parsed(PATCH, "{\"payload\":[1],\"after\":\"1s\",\"retry\":{\"max_attempts\":2}}", &fields);
+    timer = parsed(VALUES, "{\"payload\":[1],\"after\":\"1s\",\"retry\":{\"max_attempts\":2}}",
+                   &fields);
     assert_text(timer->texts.payload, "[1]");
     assert_int_equal(timer->due.ms, NOW.ms + 1000);
     assert_int_equal(timer->retry.attempts_max, 2);
@@ -639,7 +634,7 @@ static void test_patch(void **state)
 }
 
 /* proves: body-base64, patch-time, patch-fields */
-static void test_bad_patch(void **state)
+static void test_bad_values(void **state)
 {
     static const struct bad_case cases[] = {
         {"{}", "#", "There is no field to change"},
@@ -656,7 +651,7 @@ static void test_bad_patch(void **state)
     };
 
     (void)state;
-    ASSERT_REFUSED(PATCH, ERROR_INVALID, cases);
+    ASSERT_REFUSED(VALUES, ERROR_INVALID, cases);
 }
 
 int main(void)
@@ -676,8 +671,8 @@ int main(void)
         cmocka_unit_test(test_not_json),
         cmocka_unit_test(test_all_fields),
         cmocka_unit_test(test_spoiled),
-        cmocka_unit_test(test_patch),
-        cmocka_unit_test(test_bad_patch),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_bad_values),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

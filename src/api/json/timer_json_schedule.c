@@ -8,7 +8,7 @@
 #define SPREAD_MS_MAX      (UINT64_C(24) * 3600 * 1000)
 #define LATE_MS_MAX        EVERY_MS_MAX
 #define SCHEDULE_COUNT_MAX UINT64_C(1000000000000)
-#define HAS(parse, field)  ((parse)->seen & UINT32_C(1) << FIELD_##field)
+#define HAS(parse, field)  ((parse)->seen & TIMER_FIELD_BIT(field))
 
 enum error_code timer_parse_every(struct timer_parse *parse)
 {
@@ -110,6 +110,8 @@ static enum error_code read_late_member(struct timer_parse *parse, struct bytes 
     if (*seen & 1u << is_missed)
         return timer_parse_invalid(parse, pointer, "It is given twice");
     *seen |= 1u << is_missed;
+    if (timer_parse_removes(parse))
+        return timer_parse_skip(parse);
     return is_missed ? read_missed(parse)
                      : timer_parse_duration_in(parse, pointer, 1, LATE_MS_MAX,
                                                &parse->schedule.drop_after_ms);
@@ -148,6 +150,8 @@ enum error_code timer_parse_spread(struct timer_parse *parse)
             code = timer_parse_unknown(parse, "#/spread", name, known, 1);
         else if (parse->spread_window_ms)
             code = timer_parse_invalid(parse, "#/spread/window", "It is given twice");
+        else if (timer_parse_removes(parse))
+            code = timer_parse_skip(parse);
         else
             code = timer_parse_duration_in(parse, "#/spread/window", 1, SPREAD_MS_MAX,
                                            &parse->spread_window_ms);
@@ -165,12 +169,13 @@ enum error_code timer_parse_spread(struct timer_parse *parse)
 static enum error_code timer_schedule_check_together(struct timer_parse *parse)
 {
     const bool every = HAS(parse, every), cron = HAS(parse, cron);
+    const uint32_t given = parse->seen & ~parse->kept; /* a time alone moves the next firing */
 
     if (every && cron)
         return timer_parse_invalid(parse, "#/cron", "Give either `every` or `cron`");
-    if ((every || cron) && HAS(parse, after))
+    if (given & (TIMER_FIELD_BIT(every) | TIMER_FIELD_BIT(cron)) && HAS(parse, after))
         return timer_parse_invalid(parse, "#/after", "It goes with neither `every` nor `cron`");
-    if (cron && HAS(parse, at))
+    if (given & TIMER_FIELD_BIT(cron) && HAS(parse, at))
         return timer_parse_invalid(parse, "#/at", "It does not go with `cron`");
     if (!every && HAS(parse, count))
         return timer_parse_invalid(parse, "#/count", "It goes with `every`");
@@ -185,6 +190,22 @@ static enum error_code timer_schedule_check_together(struct timer_parse *parse)
     if (HAS(parse, spread) && !parse->texts.key.size)
         return timer_parse_invalid(parse, "#/spread", "It goes by the `key`, and there is none");
     return ERROR_NONE;
+}
+
+static enum error_code timer_schedule_make(struct timer_parse *parse, struct wall created,
+                                           struct schedule *ret_schedule)
+{
+    struct error error;
+
+    switch (schedule_make(&parse->schedule, created, &parse->limits->zones, ret_schedule, &error)) {
+    case ERROR_NONE:
+        return ERROR_NONE;
+    case ERROR_NO_MEMORY:
+    case ERROR_IO: /* another time it may be readable */
+        return problem_set(parse->problem, error.code, "", "%s", error.text);
+    default:
+        return timer_parse_invalid_error(parse, "#/timezone", &error);
+    }
 }
 
 enum error_code timer_parse_when(struct timer_parse *parse)
@@ -204,19 +225,167 @@ enum error_code timer_parse_when(struct timer_parse *parse)
     if (HAS(parse, at))
         spec->from = parse->due;
     struct schedule schedule;
-    struct error error;
-    switch (schedule_make(spec, parse->now, &parse->limits->zones, &schedule, &error)) {
-    case ERROR_NONE:
-        break;
-    case ERROR_NO_MEMORY:
-    case ERROR_IO: /* another time it may be readable */
-        return problem_set(parse->problem, error.code, "", "%s", error.text);
-    default:
-        return timer_parse_invalid_error(parse, "#/timezone", &error);
-    }
+    code = timer_schedule_make(parse, parse->now, &schedule);
+    if (code)
+        return code;
     parse->due = schedule_first(&schedule, parse->now);
     if (parse->due.ms == WALL_NEVER.ms)
         return timer_parse_invalid(parse, HAS(parse, every) ? "#/every" : "#/cron",
                                    "It would never fire");
     return ERROR_NONE;
+}
+
+/* ---- of a timer that is changed ---- */
+
+static enum error_code timer_schedule_read(const struct timer *timer,
+                                           struct schedule_spec *ret_spec)
+{
+    *ret_spec = SCHEDULE_SPEC_DEFAULT;
+    return timer->texts.schedule.size ? schedule_read(timer->texts.schedule, ret_spec, NULL)
+                                      : ERROR_NONE;
+}
+
+enum error_code timer_schedule_keep(const struct timer *timer, uint32_t given, uint32_t removed,
+                                    struct buffer *out)
+{
+    struct schedule_spec spec;
+    enum error_code code = timer_schedule_read(timer, &spec);
+
+    if (code)
+        return code;
+    const bool every =
+        spec.every_ms && !(removed & TIMER_FIELD_BIT(every)) && !(given & TIMER_FIELD_BIT(cron));
+    const bool cron =
+        spec.cron.size && !(removed & TIMER_FIELD_BIT(cron)) && !(given & TIMER_FIELD_BIT(every));
+    const bool recurs = every || cron || given & (TIMER_FIELD_BIT(every) | TIMER_FIELD_BIT(cron));
+
+    if (recurs && spec.until.ms != WALL_NEVER.ms)
+        buffer_printf(out, ",\"until\":%llu", (unsigned long long)spec.until.ms);
+    spec.until = WALL_NEVER;
+    spec.from = (struct wall){0}; /* timer_parse_when_changed keeps it, and the spread */
+    spec.spread_ms = 0;
+    if (!every)
+        spec.every_ms = spec.count = 0;
+    if (!cron)
+        spec.cron = (struct bytes){0};
+    if (!recurs)
+        spec.missed = RECURRENCE_MISSED_LAST;
+    size_t start = out->size;
+
+    schedule_write(&spec, out);
+    if (out->size > start && !buffer_failed(out)) { /* its members stand between braces */
+        out->data[start] = ',';
+        out->size--;
+    }
+    return ERROR_NONE;
+}
+
+/* Whether the planned instants are others, and the next firing begins with them. */
+static bool timer_schedule_restarts(const struct timer_parse *parse,
+                                    const struct schedule_spec *old, uint32_t named)
+{
+    const struct schedule_spec *new = &parse->schedule;
+    const struct bytes utc = BYTES("UTC");
+
+    if (HAS(parse, every))
+        return new->every_ms != old->every_ms || (named & TIMER_FIELD_BIT(every) && HAS(parse, at));
+    return HAS(parse, cron) && (!bytes_equal(new->cron, old->cron) || new->dst != old->dst ||
+                                !bytes_equal(new->timezone.size ? new->timezone : utc,
+                                             old->timezone.size ? old->timezone : utc));
+}
+
+/* Sets the spread and the phase: those of the timer, unless the patch has others. */
+static void timer_schedule_inherit(struct timer_parse *parse, const struct schedule_spec *old,
+                                   uint32_t named)
+{
+    struct schedule_spec *new = &parse->schedule;
+
+    if (HAS(parse, spread))
+        new->spread_ms = bytes_hash(0, parse->texts.key) % parse->spread_window_ms;
+    else if (HAS(parse, every) || HAS(parse, cron))
+        new->spread_ms = named &TIMER_FIELD_BIT(spread) ? 0 : old->spread_ms;
+    if (!HAS(parse, every))
+        return;
+    if (!timer_schedule_restarts(parse, old, named))
+        new->from = old->from;
+    else
+        new->from = HAS(parse, at) ? parse->due : wall_add(parse->now, new->every_ms);
+}
+
+/* The time of the next firing, with another spread. */
+static struct wall timer_schedule_respread(struct wall due, uint64_t old_ms, uint64_t new_ms)
+{
+    struct wall planned = {due.ms > old_ms ? due.ms - old_ms : 0};
+
+    return wall_min(wall_add(planned, new_ms), (struct wall){WALL_MS_MAX});
+}
+
+/* Refuses a schedule that has ended before its next firing. */
+static enum error_code timer_schedule_check_end(struct timer_parse *parse,
+                                                const struct schedule *schedule, uint32_t named)
+{
+    static const struct {
+        uint32_t bit;
+        const char *pointer;
+    } causes[] = {
+        {TIMER_FIELD_BIT(until), "#/until"},
+        {TIMER_FIELD_BIT(count), "#/count"},
+        {TIMER_FIELD_BIT(every), "#/every"},
+        {TIMER_FIELD_BIT(cron), "#/cron"},
+        {UINT32_MAX, "#"},
+    };
+    size_t i = 0;
+
+    if (!(named & TIMER_FIELDS_RECURRENCE) ||
+        (parse->due.ms != WALL_NEVER.ms &&
+         schedule_first(schedule, timer_schedule_respread(parse->due, schedule->spread_ms, 0)).ms !=
+             WALL_NEVER.ms))
+        return ERROR_NONE;
+    while (!(named & causes[i].bit))
+        i++;
+    return timer_parse_invalid(parse, causes[i].pointer, "It would never fire");
+}
+
+enum error_code timer_parse_when_changed(struct timer_parse *parse, const struct timer *timer,
+                                         uint32_t named, uint32_t *fields)
+{
+    const bool recurs = HAS(parse, every) || HAS(parse, cron);
+    const bool has_time = HAS(parse, at) || HAS(parse, after);
+    const struct schedule_spec *spec = &parse->schedule;
+    struct schedule_spec old;
+    struct schedule schedule;
+    enum error_code code;
+
+    if (!(named & TIMER_FIELDS_SCHEDULE))
+        return ERROR_NONE;
+    *fields |= PATCH_SCHEDULE;
+    code = timer_schedule_check_together(parse);
+    if (!code && timer_schedule_read(timer, &old))
+        code = problem_set(parse->problem, ERROR_CORRUPT, "", "%s", "");
+    if (code)
+        return code;
+    const bool restarts = timer_schedule_restarts(parse, &old, named);
+
+    timer_schedule_inherit(parse, &old, named);
+    if (!recurs) {
+        if (HAS(parse, spread) && !has_time)
+            return timer_parse_invalid(parse, "#/spread",
+                                       "It goes with `after`, `at`, `every` or `cron`");
+        parse->due =
+            wall_min(wall_add(parse->due, parse->schedule.spread_ms), (struct wall){WALL_MS_MAX});
+        return ERROR_NONE;
+    }
+    code = timer_schedule_make(parse, timer->created, &schedule);
+    if (code)
+        return code;
+    if (restarts && (HAS(parse, every) || !has_time)) {
+        parse->due = schedule_first(&schedule, parse->now);
+        *fields |= PATCH_DUE;
+    } else if (!has_time && spec->spread_ms != old.spread_ms) {
+        parse->due = timer_schedule_respread(timer->due, old.spread_ms, spec->spread_ms);
+        *fields |= PATCH_DUE;
+    } else if (!has_time) {
+        parse->due = timer->due;
+    }
+    return timer_schedule_check_end(parse, &schedule, named);
 }

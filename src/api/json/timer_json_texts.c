@@ -158,7 +158,7 @@ enum error_code timer_parse_payload(struct timer_parse *parse)
 {
     if (!json_skip(&parse->reader, &parse->texts.payload))
         return timer_parse_not_json(parse);
-    if (parse->texts.payload.size > parse->limits->payload_bytes_max)
+    if (!parse->is_patch && parse->texts.payload.size > parse->limits->payload_bytes_max)
         return too_large(parse, "#/payload");
     return ERROR_NONE;
 }
@@ -300,6 +300,10 @@ static enum error_code timer_texts_read_members(struct timer_parse *parse, const
         type = json_peek(reader);
         if (type == JSON_NONE)
             break;
+        if (timer_parse_removes(parse)) {
+            (void)json_skip(reader, NULL);
+            continue;
+        }
         if (type != JSON_STRING)
             return member_invalid(parse, pointer, &name, "It must be a string");
         if (members->count == max)

@@ -67,7 +67,7 @@ static void test_too_large(void **state)
 
     (void)state;
     ASSERT_REFUSED(CREATE, ERROR_TOO_LARGE, cases);
-    ASSERT_REFUSED(PATCH, ERROR_TOO_LARGE, cases);
+    ASSERT_REFUSED(VALUES, ERROR_TOO_LARGE, cases);
 }
 
 /* proves: body-base64 */
@@ -297,7 +297,7 @@ static void test_escaped_base64(void **state)
     struct timer *timer = NULL;
     struct problem problem;
     uint32_t fields;
-    assert_int_equal(timer_json_parse_patch(
+    assert_int_equal(timer_json_parse_values(
                          BYTES("{\"content_type\":\"a\\/b\",\"body_base64\":\"" TIMES_256("Zm9v")
                                    TIMES_256("Zm9v") "\\/+\\/+\"}"),
                          &wide, NOW, &fields, &timer, &problem),

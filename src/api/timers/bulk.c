@@ -224,8 +224,8 @@ static void bulk_finish(struct scatter *scatter)
 
 /* ---- the routes ---- */
 
-/* Reads `{"name": value}` as a patch, with the checks of a patch. NULL: answered. */
-static struct timer *read_as_patch(struct call *call, const char *name, struct bytes value)
+/* Reads the value of one field, as in a create. NULL: answered. */
+static struct timer *bulk_read_value(struct call *call, const char *name, struct bytes value)
 {
     const struct timer_json_limits limits = call_timer_limits(call);
     struct buffer json;
@@ -239,8 +239,8 @@ static struct timer *read_as_patch(struct call *call, const char *name, struct b
     uint32_t fields;
     if (buffer_failed(&json))
         call_answer_error(call, ERROR_NO_MEMORY, "");
-    else if (timer_json_parse_patch(buffer_bytes(&json), &limits, wall_coming(), &fields, &timer,
-                                    &problem))
+    else if (timer_json_parse_values(buffer_bytes(&json), &limits, wall_coming(), &fields, &timer,
+                                     &problem))
         call_answer_problem(call, &problem);
     buffer_deinit(&json);
     return timer;
@@ -249,7 +249,7 @@ static struct timer *read_as_patch(struct call *call, const char *name, struct b
 /* Labels as they are stored, kept in the room. False: answered. */
 static bool bulk_read_labels(struct bulk *bulk, struct bytes value, struct bytes *ret_labels)
 {
-    struct timer *timer = read_as_patch(bulk->call, "labels", value);
+    struct timer *timer = bulk_read_value(bulk->call, "labels", value);
 
     if (!timer)
         return false;
@@ -343,8 +343,8 @@ void bulk_cancel(struct call *call)
 static struct timer *read_due(struct call *call, const struct selection *selection)
 {
     if (!selection->after.data != !selection->at.data)
-        return read_as_patch(call, selection->after.data ? "after" : "at",
-                             selection->after.data ? selection->after : selection->at);
+        return bulk_read_value(call, selection->after.data ? "after" : "at",
+                               selection->after.data ? selection->after : selection->at);
     bulk_refuse(call, "#", "Exactly one of `after` and `at` is needed");
     return NULL;
 }

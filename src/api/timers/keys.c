@@ -1,4 +1,4 @@
-/* keys.c - create, get, change, touch and cancel by key. */
+/* keys.c - create, get, touch and cancel by key. */
 #include "api/timers/keys.h"
 
 #include "api/json/names.h"
@@ -6,8 +6,7 @@
 
 /* ---- one timer by its key ---- */
 
-/* Puts the key of the path into the command. False: answered, no timer can have this key. */
-static bool address(struct call *call, enum command_kind kind)
+bool keys_address(struct call *call, enum command_kind kind)
 {
     struct error error;
 
@@ -23,23 +22,14 @@ static bool address(struct call *call, enum command_kind kind)
 
 void keys_get(struct call *call)
 {
-    if (address(call, COMMAND_GET))
+    if (keys_address(call, COMMAND_GET))
         call_submit(call, timers_get_done);
 }
 
 void keys_delete(struct call *call)
 {
-    if (address(call, COMMAND_CANCEL))
+    if (keys_address(call, COMMAND_CANCEL))
         call_submit(call, timers_done);
-}
-
-void keys_patch(struct call *call)
-{
-    if (!timers_read_patch(call))
-        return;
-    struct timer *patch = call->node.command.patch;
-    if (!address(call, COMMAND_PATCH) || call_submit(call, timers_done))
-        timer_free(patch);
 }
 
 void keys_touch(struct call *call)
@@ -47,7 +37,7 @@ void keys_touch(struct call *call)
     if (!timers_read_touch(call))
         return;
     struct timer *patch = call->node.command.patch;
-    if (!address(call, COMMAND_TOUCH) || call_submit(call, timers_done))
+    if (!keys_address(call, COMMAND_TOUCH) || call_submit(call, timers_done))
         timer_free(patch);
 }
 

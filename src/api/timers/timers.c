@@ -1,4 +1,4 @@
-/* timers.c - create, get, change, touch and cancel by id. */
+/* timers.c - create, get, touch and cancel by id. */
 #include "api/timers/timers.h"
 
 #include "api/json/names.h"
@@ -246,35 +246,6 @@ bool timers_read_if_match(struct call *call)
     return false;
 }
 
-void timers_patch_begin(struct call *call)
-{
-    if (!call_refuses_type(call, "application/json", "application/merge-patch+json") &&
-        !call_refuses_body(call))
-        timers_read_if_match(call);
-}
-
-bool timers_read_patch(struct call *call)
-{
-    const struct timer_json_limits limits = call_timer_limits(call);
-    struct command *command = &call->node.command;
-    struct problem problem;
-
-    if (!timer_json_parse_patch(buffer_bytes(&call->body), &limits, wall_coming(),
-                                &command->patch_fields, &command->patch, &problem))
-        return true;
-    call_answer_problem(call, &problem);
-    return false;
-}
-
-void timers_patch(struct call *call)
-{
-    if (!timers_read_patch(call))
-        return;
-    struct timer *patch = call->node.command.patch;
-    if (!timers_address(call, COMMAND_PATCH) || call_submit(call, timers_done))
-        timer_free(patch);
-}
-
 void timers_delete_begin(struct call *call)
 {
     timers_read_if_match(call);
@@ -296,15 +267,17 @@ void timers_touch_begin(struct call *call)
 
 bool timers_read_touch(struct call *call)
 {
+    const struct timer_json_limits limits = call_timer_limits(call);
     struct command *command = &call->node.command;
 
-    if (!timers_read_patch(call))
-        return false;
-    if (command->patch_fields == PATCH_DUE)
-        return true;
-    timer_free(command->patch);
     struct problem problem;
-    problem_set(&problem, ERROR_INVALID, "#", "It may have `after` or `at`, and nothing else");
+    if (!timer_json_parse_values(buffer_bytes(&call->body), &limits, wall_coming(),
+                                 &command->patch_fields, &command->patch, &problem)) {
+        if (command->patch_fields == PATCH_DUE)
+            return true;
+        timer_free(command->patch);
+        problem_set(&problem, ERROR_INVALID, "#", "It may have `after` or `at`, and nothing else");
+    }
     call_answer_problem(call, &problem);
     return false;
 }

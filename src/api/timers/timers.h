@@ -13,9 +13,6 @@ void timers_get_done(struct node_request *request);
 /* Puts the id of the path into the command. False: answered, there is no such timer. */
 bool timers_address(struct call *call, enum command_kind kind);
 
-/* Reads the body of a patch into the command. False: answered. */
-bool timers_read_patch(struct call *call);
-
 /* Reads the body of a touch into the command: a time and no other field. False: answered. */
 bool timers_read_touch(struct call *call);
 
@@ -29,8 +26,6 @@ struct timer *timers_read_create(struct call *call, struct bytes key);
 void timers_create(struct call *call);
 void timers_get(struct call *call);
 void timers_runs(struct call *call);
-void timers_patch_begin(struct call *call);
-void timers_patch(struct call *call);
 void timers_touch_begin(struct call *call);
 void timers_touch(struct call *call);
 void timers_delete_begin(struct call *call);
