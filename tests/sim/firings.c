@@ -26,10 +26,12 @@ void firings_add_answered(struct twin *twin)
 
     if (!rhythm_recurs(&twin->row.content.rhythm))
         return;
+    /* A clock that steps while the request is out makes a duration that a run has no room for. */
+    const uint64_t duration_ms = wall_since(twin->out_at, twin->outcome_at);
     *make_room(&twin->row.firings) = (struct firing){
         .planned_ms = twin->row.content.due.ms,
         .started_ms = twin->out_at.ms,
-        .duration_ms = wall_since(twin->out_at, twin->outcome_at),
+        .duration_ms = duration_ms < UINT32_MAX ? duration_ms : UINT32_MAX,
         .error_sum = error_sum(outcome->result == DELIVERY_DONE ? "" : outcome->error),
         .attempts = twin->row.attempts + 1,
         .status = outcome->status,
