@@ -5,6 +5,7 @@
 #include "engine/dispatch.h"
 #include "engine/engine_core.h"
 #include "engine/outcome.h"
+#include "engine/position.h"
 #include "engine/tenant.h"
 #include "engine/watermark.h"
 #include "engine/window.h"
@@ -214,6 +215,16 @@ static void change_dismiss_redriven(struct engine *engine, const struct timer *t
     tenant_dismiss_pending(engine);
 }
 
+/* When a dead letter that is redriven may act. Not further ahead than a pause can put it, otherwise
+ * it would be taken for one that a wrong clock had put there. */
+static struct wall change_redriven_from(const struct engine *engine, const struct timer *timer,
+                                        struct wall not_before)
+{
+    const struct wall most = wall_add(engine->now, position_pause_ms_max(timer));
+
+    return wall_max(engine->now, wall_min(wall_min(not_before, most), (struct wall){WALL_MS_MAX}));
+}
+
 /* A dead letter begins anew; its last error stays, until another one takes its place. */
 void change_redrive(struct engine *engine, struct entry *entry, struct command *command)
 {
@@ -233,11 +244,15 @@ void change_redrive(struct engine *engine, struct entry *entry, struct command *
     }
     struct timer *copy = change_successor(timer, &timer->texts);
     if (copy) {
-        copy->state = TIMER_SCHEDULED;
+        const struct wall from = change_redriven_from(engine, timer, command->not_before);
+
         copy->attempts = 0;
         copy->ended = (struct wall){0};
-        copy->due = outcome_redriven_due(engine, copy);
-        copy->at = wall_max(copy->due, engine->now);
+        copy->due = outcome_redriven_due(engine, copy, from);
+        copy->at = wall_max(copy->due, from);
+        /* A SCHEDULED one that waits behind its due time would count as spilled. */
+        copy->state =
+            copy->at.ms > wall_max(copy->due, engine->now).ms ? TIMER_RETRYING : TIMER_SCHEDULED;
     }
     if (copy && change_is_too_much(engine, entry, copy)) {
         timer_free(copy);

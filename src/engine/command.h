@@ -23,7 +23,7 @@ enum command_kind {
     COMMAND_TOUCH, /* extends its time to the due time of the patch; never shortens it */
     COMMAND_CANCEL,
     COMMAND_FIRE,     /* makes it due now */
-    COMMAND_REDRIVE,  /* a dead letter lives again, due at once; NOT_FOUND when it is none,
+    COMMAND_REDRIVE,  /* a dead letter lives again, due `not_before`; NOT_FOUND when it is none,
                          KEY_IN_USE when another timer has had its key since */
     COMMAND_FORGET,   /* a dead letter is gone; NOT_FOUND when it is none. After an error it may be
                          gone, or go a little later */
@@ -92,9 +92,11 @@ struct command {
     struct bytes name, labels;
     struct bytes tenant; /* the client's, borrowed too: timers of others are not there. CREATE and
                             PUT: the timers say it */
-    uint32_t if_version; /* PATCH, TOUCH, CANCEL, FIRE, PUT, REDRIVE, FORGET: refuse with
+    struct wall not_before; /* REDRIVE: it is not delivered earlier; a pause of its own, which
+                               leaves `due` as it was. 0: due at once */
+    uint32_t if_version;    /* PATCH, TOUCH, CANCEL, FIRE, PUT, REDRIVE, FORGET: refuse with
                             VERSION_MISMATCH at another version; 0: any */
-    bool must_exist;     /* PUT: refuse likewise when no live timer has the key */
+    bool must_exist;        /* PUT: refuse likewise when no live timer has the key */
 
     /* CREATE, PUT: due, retry, texts and perhaps `created` are set; the engine sets all the rest.
      * results[i] answers timers[i]. */

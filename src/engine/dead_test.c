@@ -157,6 +157,40 @@ static void test_it_lives_again(void **state)
     fixture_deinit(&fixture);
 }
 
+/* It lives again, but not before its time: also in the next engine. Its due time stays. */
+/* proves: redrive-rate */
+static void test_it_lives_again_later(void **state)
+{
+    (void)state;
+    struct engine_fixture fixture;
+    fixture_init(&fixture);
+    struct timer_id id = dead_letter(&fixture);
+    const struct wall due = fixture.now, from = wall_add(fixture.now, HOUR_MS);
+    struct command command = {.kind = COMMAND_REDRIVE, .id = id, .not_before = from};
+    fixture_command(&fixture, &command);
+    assert_int_equal(command.error, ERROR_NONE);
+    assert_int_equal(command.timer->state, TIMER_RETRYING);
+    assert_int_equal(command.timer->due.ms, due.ms);
+    assert_int_equal(command.timer->at.ms, from.ms);
+    fixture_carry_out(&fixture);
+    dead_sleep(&fixture, HOUR_MS / 2);
+    fixture_close(&fixture);
+    fixture_open(&fixture);
+    dead_sleep(&fixture, HOUR_MS / 2 - 1);
+    assert_null(fixture_first_out(&fixture));
+    dead_sleep(&fixture, 1);
+    assert_int_equal(fixture_first_out(&fixture)->attempt, 1);
+    fixture_answer(&fixture, fixture_first_out(&fixture),
+                   (struct delivery_outcome){.result = DELIVERY_ENDED, .error = "HTTP 410"});
+    command = (struct command){
+        .kind = COMMAND_REDRIVE, .id = id, .not_before = {WALL_MS_MAX}}; /* no pause is so long */
+    fixture_command(&fixture, &command);
+    assert_int_equal(command.error, ERROR_NONE);
+    assert_in_range(command.timer->at.ms, fixture.now.ms + 48 * HOUR_MS,
+                    fixture.now.ms + 30 * 24 * HOUR_MS);
+    fixture_deinit(&fixture);
+}
+
 /* The scan for dead letters that a new engine begins with; the other reads are done. */
 static struct engine_read *dead_first_scan(struct engine_fixture *fixture)
 {
@@ -281,6 +315,7 @@ int main(void)
         cmocka_unit_test(test_the_oldest_go_beyond_the_bound),
         cmocka_unit_test(test_it_is_forgotten_on_request),
         cmocka_unit_test(test_it_lives_again),
+        cmocka_unit_test(test_it_lives_again_later),
         cmocka_unit_test(test_an_old_row_forgets_nothing),
         cmocka_unit_test(test_a_firing_given_up_is_counted),
         cmocka_unit_test(test_many_given_up_are_told_of_in_part),

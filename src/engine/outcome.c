@@ -121,17 +121,17 @@ static void outcome_end(struct engine *engine, struct entry *entry, enum timer_s
     assert(entry->timer->ended.ms > 0);
 }
 
-/* When a timer that recurs fires next; WALL_NEVER when it does not. False when that cannot be told
- * just now, for want of memory or because a time zone cannot be read. */
+/* When a timer that recurs fires next, seen from `now`; WALL_NEVER when it does not. False when
+ * that cannot be told just now, for want of memory or because a time zone cannot be read. */
 static bool outcome_next_due(const struct engine *engine, const struct timer *timer,
-                             struct wall *ret_due)
+                             struct wall now, struct wall *ret_due)
 {
     assert(!timer_is_final(timer->state) || timer->state == TIMER_DEAD);
     struct schedule schedule = {0};
     enum error_code code = ERROR_INVALID;
     if (timer->texts.schedule.size)
         code = schedule_of(timer, &engine->options.zones, &schedule, NULL);
-    *ret_due = code ? WALL_NEVER : schedule_next(&schedule, timer->due, engine->now);
+    *ret_due = code ? WALL_NEVER : schedule_next(&schedule, timer->due, now);
     return code != ERROR_NO_MEMORY && code != ERROR_IO;
 }
 
@@ -166,7 +166,7 @@ static void outcome_finish(struct engine *engine, struct entry *entry, const str
     assert(!timer_is_final(entry->timer->state));
     assert(run->outcome != RUN_ENDED);
     struct wall next;
-    if (!outcome_next_due(engine, entry->timer, &next)) {
+    if (!outcome_next_due(engine, entry->timer, engine->now, &next)) {
         if (run->outcome != RUN_DONE)
             outcome_set_error(engine, entry, run->error.data);
         entry->timer->state = TIMER_RETRYING;
@@ -282,13 +282,19 @@ void outcome_exhausted(struct engine *engine, struct entry *entry)
     assert(entry->phase == ENTRY_WRITING);
 }
 
-bool outcome_is_too_late(const struct engine *engine, const struct timer *timer)
+static bool outcome_is_too_late_at(const struct engine *engine, const struct timer *timer,
+                                   struct wall at)
 {
     struct schedule schedule;
 
     return timer->texts.schedule.size &&
            !schedule_of(timer, &engine->options.zones, &schedule, NULL) &&
-           schedule_drops(&schedule, timer->due, engine->now);
+           schedule_drops(&schedule, timer->due, at);
+}
+
+bool outcome_is_too_late(const struct engine *engine, const struct timer *timer)
+{
+    return outcome_is_too_late_at(engine, timer, engine->now);
 }
 
 void outcome_dropped(struct engine *engine, struct entry *entry)
@@ -309,12 +315,13 @@ void outcome_dropped(struct engine *engine, struct entry *entry)
     assert(entry->phase == ENTRY_WRITING);
 }
 
-struct wall outcome_redriven_due(const struct engine *engine, const struct timer *timer)
+struct wall outcome_redriven_due(const struct engine *engine, const struct timer *timer,
+                                 struct wall from)
 {
     assert(engine->is_in_turn && timer->attempts == 0);
-    assert(timer->ended.ms == 0);
-    if (!outcome_is_too_late(engine, timer))
+    assert(timer->ended.ms == 0 && from.ms >= engine->now.ms);
+    if (!outcome_is_too_late_at(engine, timer, from))
         return timer->due;
     struct wall next;
-    return outcome_next_due(engine, timer, &next) && next.ms != WALL_NEVER.ms ? next : engine->now;
+    return outcome_next_due(engine, timer, from, &next) && next.ms != WALL_NEVER.ms ? next : from;
 }

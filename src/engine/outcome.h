@@ -28,8 +28,9 @@ void outcome_exhausted(struct engine *engine, struct entry *entry);
 bool outcome_is_too_late(const struct engine *engine, const struct timer *timer);
 void outcome_dropped(struct engine *engine, struct entry *entry);
 
-/* When a dead letter that is redriven is due: as it was, unless that is too late; then with its
- * next firing, or now when there is none. */
-struct wall outcome_redriven_due(const struct engine *engine, const struct timer *timer);
+/* When a dead letter is due that is redriven and may act from `from` on: as it was, unless that is
+ * too late by then; then with its next firing, or at `from` when there is none. */
+struct wall outcome_redriven_due(const struct engine *engine, const struct timer *timer,
+                                 struct wall from);
 
 #endif

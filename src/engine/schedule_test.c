@@ -191,6 +191,15 @@ static void test_one_that_is_too_late_is_dropped(void **state)
     enum timer_state shown;
     assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &dropped, 0, &shown), ERROR_GONE);
     assert_int_equal(shown, TIMER_DEAD);
+    /* Redriven for a time when it is too late again it is due then, and not dropped once more. */
+    struct command redrive = {
+        .kind = COMMAND_REDRIVE, .id = dropped, .not_before = wall_add(fixture.now, HOUR_MS)};
+    fixture_command(&fixture, &redrive);
+    assert_int_equal(redrive.error, ERROR_NONE);
+    assert_int_equal(redrive.timer->due.ms, redrive.not_before.ms);
+    fixture_carry_out(&fixture);
+    fixture_advance_to(&fixture, 7000 + HOUR_MS);
+    assert_int_equal(fixture.delivered_count, 2);
     fixture_deinit(&fixture);
 }
 

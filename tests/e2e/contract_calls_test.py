@@ -426,6 +426,28 @@ class ManyTest(daemon_case.DaemonCase):
         self.assertEqual((first["failed"] + rest["failed"], rest["next"]), (1, None))  # k0 is another's
         self.call(422, "POST", "/v1/dead/redrive", {"ids": ["x"] * 1001})
 
+    # proves: redrive-rate
+    def test_redrive_at_a_rate(self):
+        """Over all partitions and calls, and over a kill -9: the n-th is not called before its turn."""
+        count, rate = 40, 20
+        dead = [self.await_state(self.create("/gone", at=10**11 + i), "dead") for i in range(count)]
+        started, body, calls = time.time(), {"all": True, "rate": rate, "limit": 15}, 0
+        while body:
+            answer = self.call(200, "POST", "/v1/dead/redrive", body)[1]
+            calls += answer["redriven"] > 0
+            body = answer["next"] and {**body, "cursor": answer["next"]}
+        self.restart()
+        self.assertGreater(calls, 2)
+        again = {timer["id"]: timer for timer in (self.await_state(timer, "dead") for timer in dead)}
+        harness.wait_until(lambda: len(self.receiver.arrivals()) >= 2 * count, 20, "all second attempts")
+        second = [[each.at_us for each in self.arrivals_of(timer)][1] for timer in dead]
+        for place, at_us in enumerate(sorted(second)):
+            self.assertGreaterEqual(at_us / 1e6 - started, place / rate)
+        for timer in dead:
+            self.assertEqual(len({each.webhook_id for each in self.arrivals_of(timer)}), 1)
+            self.assertEqual((again[timer["id"]]["due"], again[timer["id"]]["attempts"]), (timer["due"], 1))
+        self.call(422, "POST", "/v1/dead/redrive", {"all": True, "rate": 0})
+
     # proves: dead-delete, dead-delete-selection, dead-delete-limit
     def test_delete_dead_letters(self):
         dead = [self.await_state(self.create("/gone", at=10**11 + i, key=f"k{i}", labels={"odd": str(i % 2)}, payload={"n": 1}), "dead")

@@ -408,6 +408,14 @@ class CallTest(Case):
         self.call(200, "DELETE", "/v1/dead?" + "&".join(labels))
         self.problem(422, "invalid", "DELETE", "/v1/dead?" + "&".join([*labels, "label=n:v"]))
 
+    # proves: redrive-rate-max
+    def test_the_rate_of_a_redrive(self):
+        rate = self.schema("Redrive")["oneOf"][2]["properties"]["rate"]
+        for right in (rate["minimum"], rate["maximum"]):
+            self.call(200, "POST", "/v1/dead/redrive", {"all": True, "rate": right})
+        for wrong in (rate["minimum"] - 1, rate["maximum"] + 1):
+            self.problem(422, "invalid", "POST", "/v1/dead/redrive", {"all": True, "rate": wrong})
+
     # proves: page-limit, list-labels, redrive-count
     def test_a_redrive(self):
         for count in (self.schema("Redrive")["oneOf"][0]["properties"]["ids"]["maxItems"],):

@@ -10,6 +10,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#define REDRIVE_AHEAD_MS_MIN (UINT64_C(2) * 24 * 3600 * 1000)
+
 void causes_init(struct causes *causes)
 {
     *causes = (struct causes){.nobody = calloc(1, sizeof(struct op))};
@@ -69,18 +71,34 @@ static bool was_told(const struct world *world, const struct op *op, struct wall
     return false;
 }
 
-/* It is due as it was, unless that is too late: then with its next firing, or now. */
-static bool is_redriven_at(const struct twin *twin, const struct timer *timer, struct wall now)
+/* A redriven timer acts from the time that was asked for. When the clock stepped back meanwhile
+ * this is shortened to what a pause of the timer may be: two days or more. */
+static struct wall redriven_from(const struct timer *timer, struct wall now, struct wall not_before)
+{
+    const uint64_t ahead_ms = wall_since(now, not_before), at_ms = wall_since(now, timer->at);
+
+    if (ahead_ms > REDRIVE_AHEAD_MS_MIN && at_ms >= REDRIVE_AHEAD_MS_MIN && at_ms <= ahead_ms)
+        return timer->at;
+    return wall_max(now, not_before);
+}
+
+/* It may act from a time on. It is due as it was, unless that is too late
+ * by then: then with its next firing, or just then. */
+static bool is_redriven_at(const struct twin *twin, const struct timer *timer, struct wall now,
+                           struct wall not_before)
 {
     const struct rhythm *rhythm = &twin->row.content.rhythm;
     const struct wall due = twin->row.content.due;
+    const struct wall from = redriven_from(timer, now, not_before);
+    const bool waits = timer->at.ms > timer->due.ms && timer->at.ms > now.ms;
 
-    if (timer->at.ms != wall_max(timer->due, now).ms)
+    if (timer->state != (waits ? TIMER_RETRYING : TIMER_SCHEDULED) ||
+        timer->at.ms != wall_max(timer->due, from).ms)
         return false;
-    if (!rhythm_drops(rhythm, due, now))
+    if (!rhythm_drops(rhythm, due, from))
         return timer->due.ms == due.ms;
-    return rhythm_follows(rhythm, due, now, timer->due) ||
-           (timer->due.ms == now.ms && rhythm_follows(rhythm, due, now, WALL_NEVER));
+    return rhythm_follows(rhythm, due, from, timer->due) ||
+           (timer->due.ms == from.ms && rhythm_follows(rhythm, due, from, WALL_NEVER));
 }
 
 static bool is_redriven(const struct world *world, const struct op *op, const struct twin *twin,
@@ -88,10 +106,10 @@ static bool is_redriven(const struct world *world, const struct op *op, const st
 {
     const struct told *told = &world->model.told[op->partition];
 
-    if (twin->row.state != TIMER_DEAD || timer->state != TIMER_SCHEDULED || timer->attempts)
+    if (twin->row.state != TIMER_DEAD || timer->attempts)
         return false;
     for (size_t i = told->count; i-- > op->told_index;)
-        if (is_redriven_at(twin, timer, told->nows[i]))
+        if (is_redriven_at(twin, timer, told->nows[i], op->command.not_before))
             return true;
     return false;
 }

@@ -10,6 +10,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#define PACE_MS_MAX (UINT64_C(2) * 24 * 3600 * 1000) /* any timer may be paused as long */
+
 void clients_init(struct world *world)
 {
     list_init(&world->clients.in_flight);
@@ -328,6 +330,8 @@ static void change(struct world *world, enum command_kind kind, uint16_t partiti
 
     if (kind != COMMAND_REDRIVE)
         op->command.if_version = asked->if_version = clients_draw_if_version(world, twin);
+    else if (world_chance(world, world->plan.pace_permille))
+        op->command.not_before = wall_add(world_now(world), world_skewed(world, PACE_MS_MAX));
     if (kind == COMMAND_PATCH) {
         do {
             uint64_t few = world_below(world, 64);

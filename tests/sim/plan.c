@@ -194,6 +194,7 @@ static void draw_dead(struct sim_plan *plan)
     plan->engine.dead_bytes_max =
         CHOOSE(random, DEAD_BYTES_ENOUGH, DEAD_BYTES_ENOUGH, 0, 1000, 5000, 20000);
     plan->forget_permille = (uint32_t)CHOOSE(random, 0, 100, 500);
+    plan->pace_permille = (uint32_t)CHOOSE(random, 0, 500, 1000);
 }
 
 /* Each feature is absent in half of the runs. */

@@ -122,6 +122,7 @@ struct sim_plan {
     uint32_t
         stale_permille; /* changes that name a wrong version, and calls on ids that never were */
     uint32_t forget_permille;  /* of redrives: the dead letter is forgotten instead */
+    uint32_t pace_permille;    /* of redrives: the timer waits for a time of its own */
     uint32_t hasty_permille;   /* calls on a timer on which another call is in flight */
     uint64_t text_bytes_max;   /* padding of payloads */
     uint32_t attempts_max_max; /* of a retry policy */

@@ -195,8 +195,8 @@ static void execute(struct node *node, struct command *command)
         if (!command->error && command->kind == COMMAND_FORGET) {
             command->timer = timer;
         } else if (!command->error) {
-            timer->state = TIMER_SCHEDULED;
-            timer->at = timer->due;
+            timer->at = wall_max(timer->due, command->not_before);
+            timer->state = timer->at.ms > timer->due.ms ? TIMER_RETRYING : TIMER_SCHEDULED;
             timer->attempts = 0;
             timer->version++;
         }

@@ -2,6 +2,7 @@
 #include "api/timers/dead.h"
 
 #include "api/timers/timers.h"
+#include "sys/clock.h"
 
 #include <stdlib.h>
 
@@ -29,6 +30,7 @@ struct dead_job {
     atomic_size_t waiting;   /* letters without a reply, and one for the submission itself */
     struct letter *letters;
     size_t letter_count;
+    struct wall from; /* of a redrive with a rate: when the first is due */
     bool has_next;
     struct cursor next;
 };
@@ -56,6 +58,14 @@ static void append_results(const struct dead_job *job, struct buffer *out)
     buffer_append_text(out, "]");
 }
 
+/* When the letter at this place may be delivered, by the rate. */
+static struct wall dead_job_due(const struct dead_job *job, size_t index)
+{
+    if (!job->ask.rate)
+        return (struct wall){0};
+    return wall_add(job->from, (index * 1000 + job->ask.rate - 1) / job->ask.rate);
+}
+
 static void dead_job_answer(struct call *call)
 {
     const struct dead_job *job = call->state;
@@ -71,8 +81,8 @@ static void dead_job_answer(struct call *call)
     if (job->ask.ids) {
         append_results(job, &body);
     } else if (job->has_next) {
-        char text[CURSOR_TEXT_SIZE];
-        cursor_format(&job->next, text);
+        char text[DEAD_CURSOR_TEXT_SIZE];
+        dead_cursor_format(&job->next, dead_job_due(job, job->letter_count), text);
         buffer_printf(&body, ",\"next\":\"%s\"", text);
     } else {
         buffer_append_text(&body, ",\"next\":null");
@@ -102,7 +112,10 @@ static void submit(struct letter *letter, const struct timer_id *id)
 
     letter->node.done = letter_done;
     letter->node.command =
-        (struct command){.kind = job->kind, .partition = id->partition, .id = *id};
+        (struct command){.kind = job->kind,
+                         .partition = id->partition,
+                         .id = *id,
+                         .not_before = dead_job_due(job, (size_t)(letter - job->letters))};
     letter->error = id->partition < node_partition_count(node) ? ERROR_NONE : ERROR_NOT_FOUND;
     if (letter->error)
         return;
@@ -172,6 +185,19 @@ static struct dead_job *dead_job_create(struct call *call, enum command_kind kin
 
 /* ---- redrive ---- */
 
+/* Where the pace of the redrive goes on. False: answered, it is too far ahead. */
+static bool dead_redrive_pace(struct dead_job *job)
+{
+    job->from = wall_max(wall_coming(), job->ask.paced);
+    if (!job->ask.rate || wall_since(wall_now(), job->from) <= DEAD_AHEAD_MS_MAX)
+        return true;
+    struct problem problem;
+    problem_set(&problem, ERROR_INVALID, "#/cursor", "%s",
+                "Its pace goes on in more than a day: repeat the call later");
+    call_answer_problem(job->call, &problem);
+    return false;
+}
+
 void dead_redrive(struct call *call)
 {
     struct dead_job *job = dead_job_create(call, COMMAND_REDRIVE);
@@ -181,6 +207,8 @@ void dead_redrive(struct call *call)
     struct problem problem;
     if (dead_json_parse(buffer_bytes(&call->body), &job->ask, &problem))
         call_answer_problem(call, &problem);
+    else if (!dead_redrive_pace(job))
+        return;
     else if (job->ask.ids)
         dead_job_submit(job, job->ask.ids, job->ask.id_count);
     else

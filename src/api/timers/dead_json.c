@@ -1,10 +1,12 @@
 /* dead_json.c - reads the body of a redrive. */
 #include "api/timers/dead.h"
 #include "api/json/timer_json_parse.h"
+#include "base/number.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-#define DEAD_FIELD_LIST(X) X(ids) X(all) X(target) X(labels) X(limit) X(cursor)
+#define DEAD_FIELD_LIST(X) X(ids) X(all) X(target) X(labels) X(limit) X(cursor) X(rate)
 
 enum dead_field {
 #define X(name) DEAD_##name,
@@ -137,7 +139,9 @@ static enum error_code dead_json_read_labels(struct dead_reading *reading)
     return ERROR_NONE;
 }
 
-static enum error_code read_limit(struct dead_reading *reading)
+/* A number of 1 to `max`. */
+static enum error_code dead_json_read_number(struct dead_reading *reading, const char *pointer,
+                                             uint64_t max, uint64_t *ret_number)
 {
     struct timer_parse *parse = &reading->parse;
     enum json_type type = json_peek(&parse->reader);
@@ -145,15 +149,48 @@ static enum error_code read_limit(struct dead_reading *reading)
 
     if (type == JSON_NUMBER && json_read_number(&parse->reader, &number)) {
         uint64_t value;
-        if (json_number_u64(number, &value) == JSON_U64_OK && value >= 1 &&
-            value <= LIST_LIMIT_MAX) {
-            reading->ask->query.limit = (size_t)value;
+        if (json_number_u64(number, &value) == JSON_U64_OK && value >= 1 && value <= max) {
+            *ret_number = value;
             return ERROR_NONE;
         }
     } else if (json_error(&parse->reader)) {
         return timer_parse_not_json(parse);
     }
-    return timer_parse_invalid(parse, "#/limit", "It must be a number of 1 to %d", LIST_LIMIT_MAX);
+    return timer_parse_invalid(parse, pointer, "It must be a number of 1 to %llu",
+                               (unsigned long long)max);
+}
+
+void dead_cursor_format(const struct cursor *cursor, struct wall paced,
+                        char ret_text[DEAD_CURSOR_TEXT_SIZE])
+{
+    cursor_format(cursor, ret_text);
+    if (paced.ms)
+        snprintf(ret_text + CURSOR_TEXT_SIZE - 1, DEAD_CURSOR_TEXT_SIZE - CURSOR_TEXT_SIZE + 1,
+                 "-%012llx", (unsigned long long)paced.ms);
+}
+
+enum error_code dead_cursor_parse(struct bytes text, struct cursor *ret_cursor,
+                                  struct wall *ret_paced)
+{
+    const size_t plain_size = CURSOR_TEXT_SIZE - 1;
+    const struct bytes plain = {text.data, text.size < plain_size ? text.size : plain_size};
+    struct wall paced = {0};
+
+    if (text.size > plain_size &&
+        (!number_parse((struct bytes){text.data + plain_size + 1, text.size - plain_size - 1}, 16,
+                       &paced.ms) ||
+         paced.ms == 0 || paced.ms > WALL_MS_MAX))
+        return ERROR_INVALID;
+    struct cursor cursor;
+    if (cursor_parse(plain, &cursor))
+        return ERROR_INVALID;
+    char again[DEAD_CURSOR_TEXT_SIZE];
+    dead_cursor_format(&cursor, paced, again);
+    if (!bytes_equal(text, bytes_of(again)))
+        return ERROR_INVALID;
+    *ret_cursor = cursor;
+    *ret_paced = paced;
+    return ERROR_NONE;
 }
 
 static enum error_code read_cursor(struct dead_reading *reading)
@@ -165,7 +202,7 @@ static enum error_code read_cursor(struct dead_reading *reading)
     if (code)
         return code;
     query->has_cursor = true;
-    if (cursor_parse(text, &query->cursor))
+    if (dead_cursor_parse(text, &query->cursor, &reading->ask->paced))
         return timer_parse_invalid(&reading->parse, "#/cursor",
                                    "It is not one that this server gave");
     return ERROR_NONE;
@@ -206,7 +243,10 @@ static enum error_code dead_json_read_field(void *context, struct bytes name)
     case DEAD_labels:
         return dead_json_read_labels(reading);
     case DEAD_limit:
-        return read_limit(reading);
+        return dead_json_read_number(reading, "#/limit", LIST_LIMIT_MAX,
+                                     &reading->ask->query.limit);
+    case DEAD_rate:
+        return dead_json_read_number(reading, "#/rate", DEAD_RATE_MAX, &reading->ask->rate);
     default:
         return read_cursor(reading);
     }
@@ -215,7 +255,7 @@ static enum error_code dead_json_read_field(void *context, struct bytes name)
 static enum error_code dead_json_check_together(struct dead_reading *reading)
 {
     unsigned seen = reading->seen, filters = BIT(target) | BIT(labels);
-    bool is_ok = seen & BIT(ids)   ? seen == BIT(ids)
+    bool is_ok = seen & BIT(ids)   ? (seen & ~BIT(rate)) == BIT(ids)
                  : seen & BIT(all) ? !(seen & filters)
                                    : (seen & filters) != 0;
 

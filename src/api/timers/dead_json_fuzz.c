@@ -34,6 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t i = 0; i < ask.query.label_count; i++)
             dead_json_fuzz_check(ask.query.labels[i].key.data + ask.query.labels[i].key.size <=
                                  ask.query.labels[i].value.data);
+        dead_json_fuzz_check(ask.rate <= DEAD_RATE_MAX && ask.paced.ms <= WALL_MS_MAX);
         dead_ask_free(&ask);
     }
     free(copy);

@@ -5,6 +5,7 @@
 #include "api/timers/dead.h"
 
 #include "api/testing/fixture.h"
+#include "sys/clock.h"
 
 #include <jansson.h>
 #include <setjmp.h>
@@ -145,6 +146,102 @@ static void redrives_what_is_found(void **state)
     assert_int_equal(dead_count(fixture, ""), 0);
 }
 
+/* How many timers act before this time. */
+static size_t dead_test_due_before(struct api_fixture *fixture, uint64_t ms)
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "/v1/timers?limit=1000&due_before=%llu", (unsigned long long)ms);
+    json_t *page = dead_test_ask(fixture, "GET", path, NULL);
+    const size_t count = json_array_size(json_object_get(page, "timers"));
+    json_decref(page);
+    return count;
+}
+
+/* The times are spread over the calls, too. */
+/* proves: redrive-rate */
+static void redrives_at_a_rate(void **state)
+{
+    struct api_fixture *fixture = *state;
+    char id[TIMER_ID_TEXT_SIZE], body[192];
+
+    for (int i = 0; i < 30; i++)
+        dead_test_create(fixture, "queue:mail", "a", TIMER_DEAD, id);
+    const uint64_t start = wall_now().ms;
+    snprintf(body, sizeof(body), "{\"all\":true,\"rate\":10,\"limit\":7}");
+    for (const char *next = ""; next;) {
+        json_t *answer = dead_test_ask(fixture, "POST", REDRIVE, body);
+        next = json_string_value(json_object_get(answer, "next"));
+        if (next)
+            snprintf(body, sizeof(body), "{\"all\":true,\"rate\":10,\"limit\":7,\"cursor\":\"%s\"}",
+                     next);
+        json_decref(answer);
+    }
+    assert_int_equal(dead_count(fixture, ""), 0);
+    for (size_t tenths = 1; tenths < 30; tenths++) /* the n-th is due n tenths after the first */
+        assert_in_range(dead_test_due_before(fixture, start + tenths * 100), 0, tenths);
+    assert_int_equal(dead_test_due_before(fixture, WALL_MS_MAX), 30);
+}
+
+/* proves: redrive-rate */
+static void redrives_ids_at_a_rate(void **state)
+{
+    struct api_fixture *fixture = *state;
+    char ids[2][TIMER_ID_TEXT_SIZE], body[192];
+
+    for (int i = 0; i < 2; i++)
+        dead_test_create(fixture, "queue:mail", "a", TIMER_DEAD, ids[i]);
+    const uint64_t start = wall_now().ms;
+    snprintf(body, sizeof(body), "{\"rate\":1,\"ids\":[\"%s\",\"%s\"]}", ids[0], ids[1]);
+    json_decref(dead_test_ask(fixture, "POST", REDRIVE, body));
+    assert_in_range(dead_test_due_before(fixture, start + 1000), 0, 1);
+    assert_int_equal(dead_test_due_before(fixture, WALL_MS_MAX), 2);
+}
+
+/* A pace does not reach further ahead than a pause may be. */
+/* proves: redrive-ahead */
+static void a_pace_ends_within_two_days(void **state)
+{
+    struct api_fixture *fixture = *state;
+    const struct cursor cursor = {STORAGE_DEAD_FROM, 0, 0};
+    char text[DEAD_CURSOR_TEXT_SIZE], body[192];
+
+    for (int hours = 23; hours <= 25; hours += 2) {
+        dead_cursor_format(&cursor, wall_add(wall_now(), (uint64_t)hours * 3600 * 1000), text);
+        snprintf(body, sizeof(body), "{\"all\":true,\"rate\":1,\"cursor\":\"%s\"}", text);
+        fixture_ask(fixture, "POST", REDRIVE, FIXTURE_JSON, bytes_of(body), hours < 24 ? 200 : 422,
+                    hours < 24 ? NULL : "invalid");
+    }
+    assert_true(reply_body_contains(&fixture->reply, "#/cursor"));
+}
+
+static void cursors_with_a_time(void **state)
+{
+    const struct cursor cursor = {{12345}, 7, 89};
+    const struct wall times[] = {{0}, {1}, {1795387000123}, {WALL_MS_MAX}};
+    char text[DEAD_CURSOR_TEXT_SIZE + 2];
+    struct cursor again;
+    struct wall paced;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        dead_cursor_format(&cursor, times[i], text);
+        assert_int_equal(dead_cursor_parse(bytes_of(text), &again, &paced), ERROR_NONE);
+        assert_int_equal(paced.ms, times[i].ms);
+        assert_true(!cursor_before(&again, &cursor) && !cursor_before(&cursor, &again));
+        for (size_t size = strlen(text); i && size-- > CURSOR_TEXT_SIZE - 1 + 1;)
+            assert_int_equal(dead_cursor_parse((struct bytes){text, size}, &again, &paced),
+                             ERROR_INVALID);
+        memcpy(text + strlen(text), "0", 2);
+        assert_int_equal(dead_cursor_parse(bytes_of(text), &again, &paced), ERROR_INVALID);
+    }
+    dead_cursor_format(&cursor, (struct wall){0xabc}, text);
+    text[CURSOR_TEXT_SIZE - 1] = '+';
+    assert_int_equal(dead_cursor_parse(bytes_of(text), &again, &paced), ERROR_INVALID);
+    dead_cursor_format(&cursor, (struct wall){WALL_MS_MAX + 1}, text);
+    assert_int_equal(dead_cursor_parse(bytes_of(text), &again, &paced), ERROR_INVALID);
+}
+
 /* proves: dead-delete */
 static void deletes_one(void **state)
 {
@@ -271,6 +368,10 @@ static void dead_test_refuses(void **state)
         {"{\"all\":true,\"limit\":0}", "#/limit", 422},
         {"{\"all\":true,\"limit\":1001}", "#/limit", 422},
         {"{\"all\":true,\"cursor\":\"x\"}", "#/cursor", 422},
+        {"{\"all\":true,\"rate\":0}", "#/rate", 422},
+        {"{\"all\":true,\"rate\":1000001}", "#/rate", 422},
+        {"{\"all\":true,\"rate\":0.5}", "#/rate", 422},
+        {"{\"rate\":5}", "\"#\"", 422},
         {"{\"all\":true,\"all\":true}", "#/all", 422},
         {"{\"everything\":true}", "#/everything", 422},
     };
@@ -301,6 +402,10 @@ int main(void)
         TEST(lists),
         TEST(redrives_by_id),
         TEST(redrives_what_is_found),
+        TEST(redrives_at_a_rate),
+        TEST(redrives_ids_at_a_rate),
+        TEST(a_pace_ends_within_two_days),
+        cmocka_unit_test(cursors_with_a_time),
         TEST(deletes_one),
         TEST(deletes_what_is_found),
         TEST(does_not_delete_by_a_slip),
