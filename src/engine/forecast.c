@@ -35,7 +35,7 @@ void forecast_start(struct engine *engine, struct command *command)
     assert(command->kind == COMMAND_FORECAST);
     assert(forecast->unit_ms > 0);
     memset(forecast->due, 0, forecast->count * sizeof(*forecast->due));
-    forecast->overdue = forecast->rows = forecast->firings = 0;
+    forecast->overdue = forecast->rows = forecast->rows_own = forecast->firings = 0;
     forecast->until = forecast_end(forecast);
     command->scan = (struct storage_scan){
         .partition = engine->options.partition,
@@ -97,6 +97,7 @@ static void forecast_count_row(const struct engine *engine, const struct command
     forecast->rows++;
     if (!tenant_owns(command, timer))
         return;
+    forecast->rows_own++;
     forecast_count_at(forecast, position_is_spilled(engine, timer) ? timer->due : timer->at);
     forecast_count_firings(engine, forecast, timer);
 }

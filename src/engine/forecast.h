@@ -21,10 +21,11 @@ struct forecast {
     size_t count; /* of units */
     uint64_t rows_max;
     /* The answer; the engine begins with zeros. */
-    uint64_t *due;    /* `count` of them */
-    uint64_t overdue; /* due before `from` and not over yet, of those that were read */
-    uint64_t rows;    /* read */
-    uint64_t firings; /* of what recurs, counted beside its row */
+    uint64_t *due;     /* `count` of them */
+    uint64_t overdue;  /* due before `from` and not over yet, of those that were read */
+    uint64_t rows;     /* read, of all tenants */
+    uint64_t rows_own; /* of these, of the tenant that asks */
+    uint64_t firings;  /* of what recurs, counted beside its row */
     struct wall until;
 };
 

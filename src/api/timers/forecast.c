@@ -113,7 +113,7 @@ static void forecast_format(const struct job *job, struct buffer *body)
 
     for (size_t i = 0; i < job->parts; i++) {
         overdue += job->forecasts[i].overdue;
-        rows += job->forecasts[i].rows;
+        rows += job->forecasts[i].rows_own;
     }
     forecast_append_time(body, "{\"now\":", job->now);
     buffer_printf(body, ",\"unit\":\"%s\",\"count\":%llu", job->unit,
