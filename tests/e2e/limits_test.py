@@ -651,6 +651,7 @@ class PendingTest(Case):
                 lines = "\n".join(json.dumps({**body, "key": key}) for key in keys)
                 answer = self.call(200, "POST", "/v1/timers/batch", lines, NDJSON)[1]
                 statuses = [json.loads(line).get("status", 201) for line in answer.splitlines()]
+                self.assertEqual(answer.count("pending_max is 10 live timers; there is room"), 3)
             else:
                 statuses = [self.daemon.call("POST", "/v1/timers", {**body, **({"key": key} if way == "keys" else {})})[0]
                             for key in keys]

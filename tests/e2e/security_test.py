@@ -294,7 +294,20 @@ class TenantsTest(TokensCase):
                 listed = self.ids(who, f"/v1/timers?limit={limit}")
                 self.assertEqual((len(listed), set(listed)), (300, made[who]))
             forecast = self.call(who, 200, "GET", "/v1/forecast?unit=minute&count=120")
-            self.assertEqual(sum(forecast["due"]), 300)
+            self.assertEqual((sum(forecast["due"]), forecast["rows_read"]), (300, 300))  # nothing of the other tenant
+
+    # proves: tenant-isolation, explain-waiting
+    def test_explain_tells_of_own_failures_only(self):
+        timers = {}
+        for who, after in (("shop", 0), ("rival", "1h")):
+            body = {"after": after, "target": TARGET, "retry": {"max_attempts": 1}}
+            timers[who] = [self.call(who, 201, "POST", "/v1/timers", body)["id"] for _ in range(3)]
+
+        def failures(who):
+            return self.call(who, 200, "GET", f"/v1/timers/{timers[who][0]}/explain")["target"].get("failures", 0)
+
+        harness.wait_until(lambda: failures("shop") == 3, 20, "three failures")
+        self.assertEqual(failures("rival"), 0)
 
     # proves: tenant-isolation
     def test_queues_are_each_tenants_own(self):
@@ -398,6 +411,8 @@ class LimitsTest(TokensCase):
         status, _, answer = self.call(daemon, "shop", "POST", "/v1/timers/batch", lines, NDJSON)
         answers = [json.loads(line) for line in answer.splitlines()]
         self.assertEqual(sorted(line.get("status", 0) for line in answers), [0, 429, 429, 429, 429])
+        self.assertEqual({line["detail"] for line in answers if "status" in line},
+                         {"pending_max is 10 live timers of the tenant; there is room when one of them ends"})
         status, fields, answer = self.create(daemon)
         self.assertEqual((status, answer["type"]), (429, "/problems/too-many"))
         self.assertIn("pending_max is 10 live timers of the tenant", answer["detail"])

@@ -138,31 +138,33 @@ void call_answer_problem(struct call *call, const struct problem *problem)
     call_answer_refusal(call, problem, &response);
 }
 
-/* TOO_MANY without a detail: names the limits of live timers. The node does not say which one is
- * reached. */
-static void call_describe_pending(const struct call *call, struct problem *ret_problem)
+void call_describe_error(const struct api *api, const struct caller *caller, enum error_code code,
+                         struct problem *ret_problem)
 {
-    unsigned long long all = call->api->options.config->pending_max;
-    unsigned long long own = call->caller.limits.pending_max;
+    unsigned long long all = api->options.config->pending_max;
+    unsigned long long own = caller->limits.pending_max;
 
-    if (own && all)
-        problem_set(ret_problem, ERROR_TOO_MANY, "",
+    if (code == ERROR_TOO_MANY && own && all)
+        problem_set(ret_problem, code, "",
                     "pending_max is %llu live timers of the tenant, and %llu in all; there is room "
                     "when one of them ends",
                     own, all);
-    else if (own || all)
-        problem_set(ret_problem, ERROR_TOO_MANY, "",
+    else if (code == ERROR_TOO_MANY && (own || all))
+        problem_set(ret_problem, code, "",
                     "pending_max is %llu live timers%s; there is room when one of them ends",
                     own ? own : all, own ? " of the tenant" : "");
+    else
+        problem_set(ret_problem, code, "", "%s", "");
 }
 
 void call_answer_error(struct call *call, enum error_code code, const char *detail)
 {
     struct problem problem;
 
-    problem_set(&problem, code, "", "%s", detail);
-    if (code == ERROR_TOO_MANY && !detail[0])
-        call_describe_pending(call, &problem);
+    if (detail[0])
+        problem_set(&problem, code, "", "%s", detail);
+    else
+        call_describe_error(call->api, &call->caller, code, &problem);
     call_answer_problem(call, &problem);
 }
 

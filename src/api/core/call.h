@@ -66,6 +66,11 @@ void call_answer_refusal(struct call *call, const struct problem *problem,
 
 void call_answer_error(struct call *call, enum error_code code, const char *detail);
 
+/* The problem of an error of the node. TOO_MANY names the limits of live timers; the node does not
+ * say which one is reached. */
+void call_describe_error(const struct api *api, const struct caller *caller, enum error_code code,
+                         struct problem *ret_problem);
+
 /* Answers 200 or 201 with the timer and its ETag, or with a problem. GONE shows the timer's final
  * state, KEY_IN_USE the timer that has the key. */
 void call_answer_timer(struct call *call, int status, enum error_code error,

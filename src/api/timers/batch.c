@@ -94,7 +94,9 @@ static void harvest(struct batch *batch)
         list_remove(&chunk->link);
         batch->sent_count--;
         pthread_mutex_unlock(&batch->lock);
-        batch_chunk_format(chunk, batch->style, &batch->out, &batch->totals);
+        struct problem full;
+        call_describe_error(batch->api, &batch->caller, ERROR_TOO_MANY, &full);
+        batch_chunk_format(chunk, &full, batch->style, &batch->out, &batch->totals);
         batch_chunk_destroy(batch->spare);
         batch->spare = chunk;
         pthread_mutex_lock(&batch->lock);

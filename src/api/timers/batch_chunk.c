@@ -202,7 +202,8 @@ void batch_problem_format(const struct problem *problem, uint64_t number, struct
 }
 
 static void format_created(const struct command_created *created, uint64_t number,
-                           enum batch_style style, struct buffer *out, struct batch_totals *totals)
+                           const struct problem *full, enum batch_style style, struct buffer *out,
+                           struct batch_totals *totals)
 {
     const enum error_code error = created->error;
 
@@ -210,7 +211,7 @@ static void format_created(const struct command_created *created, uint64_t numbe
         totals->failed++;
         struct problem problem;
         problem_set(&problem, error, "", "%s", "");
-        batch_problem_format(&problem, number, out);
+        batch_problem_format(error == ERROR_TOO_MANY ? full : &problem, number, out);
         return;
     }
     totals->created += !created->existed;
@@ -229,8 +230,8 @@ static void format_created(const struct command_created *created, uint64_t numbe
     }
 }
 
-void batch_chunk_format(const struct batch_chunk *chunk, enum batch_style style, struct buffer *out,
-                        struct batch_totals *totals)
+void batch_chunk_format(const struct batch_chunk *chunk, const struct problem *full,
+                        enum batch_style style, struct buffer *out, struct batch_totals *totals)
 {
     size_t timer = 0, problem = 0;
 
@@ -238,7 +239,7 @@ void batch_chunk_format(const struct batch_chunk *chunk, enum batch_style style,
         const struct batch_line *line = &chunk->lines[i];
 
         if (line->is_timer) {
-            format_created(&chunk->results[chunk->places[timer++]], line->number, style, out,
+            format_created(&chunk->results[chunk->places[timer++]], line->number, full, style, out,
                            totals);
         } else if (!buffer_failed(&chunk->problems)) {
             buffer_append(out, chunk->problems.data + problem, line->problem_offset - problem);

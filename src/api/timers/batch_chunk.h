@@ -92,9 +92,9 @@ void batch_chunk_sent(struct batch_chunk *chunk);
 /* It was not: frees its timers, which all fail by `error`. */
 void batch_chunk_refused(struct batch_chunk *chunk, enum error_code error);
 
-/* Writes what became of the lines, in order. */
-void batch_chunk_format(const struct batch_chunk *chunk, enum batch_style style, struct buffer *out,
-                        struct batch_totals *totals);
+/* Writes what became of the lines, in order; `full` is the problem of a line with TOO_MANY. */
+void batch_chunk_format(const struct batch_chunk *chunk, const struct problem *full,
+                        enum batch_style style, struct buffer *out, struct batch_totals *totals);
 
 /* Writes the problem as a line of its own, with the member "line". */
 void batch_problem_format(const struct problem *problem, uint64_t number, struct buffer *out);
