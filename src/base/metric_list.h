@@ -95,20 +95,20 @@
       "Receipts refused because their lease was over.")
 
 /* struct storage_stats. */
-#define METRIC_STORAGE_LIST(X)                                                                    \
-    X(RECORDS_CORRUPT, corrupt_records, COUNTER, "tickwheel_records_corrupt_total", "", 1,        \
-      "Damaged records set aside.")                                                               \
-    X(BLOCKS_CORRUPT, corrupt_blocks, GAUGE, "tickwheel_storage_damaged_blocks", "", 1,           \
-      "Damaged blocks of tables set aside; their records are estimated in the count of records.") \
-    X(STORAGE_LOST, is_lost, GAUGE, "tickwheel_storage_lost", "", 1,                              \
-      "1 when the data folder was removed or replaced; every change is refused.")                 \
-    X(LOGS_TORN, torn_logs, GAUGE, "tickwheel_storage_torn_logs", "", 1,                          \
-      "Logs that ended within a write at the last start, as a power cut leaves them.")            \
-    X(WRITES_LOST, lost_writes, GAUGE, "tickwheel_storage_lost_writes", "", 1,                    \
-      "Changes that a damaged log cost at the last start with storage_damage = skip.")            \
-    X(DISK_BYTES, disk_bytes, GAUGE, "tickwheel_disk_bytes", "", 1,                               \
-      "Disk space that the storage takes.")                                                       \
-    X(DISK_FREE_BYTES, disk_free_bytes, GAUGE, "tickwheel_disk_free_bytes", "", 1,                \
+#define METRIC_STORAGE_LIST(X)                                                                  \
+    X(RECORDS_CORRUPT, corrupt_records, COUNTER, "tickwheel_records_corrupt_total", "", 1,      \
+      "Damaged records set aside.")                                                             \
+    X(BLOCKS_CORRUPT, corrupt_blocks, GAUGE, "tickwheel_storage_damaged_blocks", "", 1,         \
+      "Damaged blocks of tables, mended or set aside; the count of records has the lost ones.") \
+    X(STORAGE_LOST, is_lost, GAUGE, "tickwheel_storage_lost", "", 1,                            \
+      "1 when the data folder was removed or replaced; every change is refused.")               \
+    X(LOGS_TORN, torn_logs, GAUGE, "tickwheel_storage_torn_logs", "", 1,                        \
+      "Logs that ended within a write at the last start, as a power cut leaves them.")          \
+    X(WRITES_LOST, lost_writes, GAUGE, "tickwheel_storage_lost_writes", "", 1,                  \
+      "Changes that a damaged log cost at the last start with storage_damage = skip.")          \
+    X(DISK_BYTES, disk_bytes, GAUGE, "tickwheel_disk_bytes", "", 1,                             \
+      "Disk space that the storage takes.")                                                     \
+    X(DISK_FREE_BYTES, disk_free_bytes, GAUGE, "tickwheel_disk_free_bytes", "", 1,              \
       "Free space on the disk of the storage.")
 
 /* Counted where it happens. */

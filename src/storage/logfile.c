@@ -2,6 +2,7 @@
 #include "storage/logfile.h"
 
 #include "base/checksum.h"
+#include "storage/varint.h"
 
 enum {
     HEADER_SIZE = 7,
@@ -64,24 +65,6 @@ static bool logfile_parse(struct bytes block, size_t at, struct part *ret_part)
     return get_le(data, 4) == (uint32_t)((sum >> 15 | sum << 17) + SUM_MASK);
 }
 
-/* Cuts a number off, which is stored in groups of seven bits. */
-static bool logfile_next_number(struct bytes *text, uint64_t *ret_number)
-{
-    uint64_t number = 0;
-
-    for (size_t i = 0; i < text->size && i < 10; i++) {
-        const uint8_t byte = (uint8_t)text->data[i];
-
-        number |= (uint64_t)(byte & 0x7f) << 7 * i;
-        if (byte < 0x80) {
-            *text = (struct bytes){text->data + i + 1, text->size - i - 1};
-            *ret_number = number;
-            return true;
-        }
-    }
-    return false;
-}
-
 /* A change is a list of fields, each with its tag. Those that come before the files are numbers,
  * and texts with their size. */
 static void logfile_read_edit(struct logfile *log)
@@ -98,7 +81,7 @@ static void logfile_read_edit(struct logfile *log)
     struct bytes fields = {log->head_, log->head_size_};
     uint64_t tag, number;
 
-    while (logfile_next_number(&fields, &tag) && logfile_next_number(&fields, &number))
+    while (varint_next(&fields, &tag) && varint_next(&fields, &number))
         switch (tag) {
         case COMPARATOR:
             if (number > fields.size)

@@ -606,6 +606,8 @@ void store_close(struct rocksdb_store *store)
     const bool is_whole = store->db && store->state == STORE_WRITABLE;
 
     store_close_database(store);
+    if (store->has_shadow)
+        files_remove_shadow(store->folder);
     if (is_whole && folder_is_there(store->folder, store->folder_lock))
         folder_seal(store->folder, NULL); /* without it the next start only knows less */
     if (store->folder_lock >= 0)

@@ -5,6 +5,7 @@
 #include "storage/rocksdb_block.h"
 #include "storage/rocksdb_check.h"
 #include "storage/storage_testing.h"
+#include "storage/tableblock.h"
 
 #include "sys/files.h"
 
@@ -12,6 +13,8 @@
 #include <sys/stat.h>
 
 #define TIMERS 3000
+
+enum { FOOTER_BYTES = 53, BLOCKS_MAX = 256, BLOCKS_AT_END = 5 /* no records */ };
 
 static const struct storage_meta meta = {.epoch = 1};
 
@@ -89,13 +92,53 @@ static void block_rest(struct block_fixture *fixture)
     assert_true(fixture->table_bytes > 20000);
 }
 
-static void block_flip(const struct block_fixture *fixture, uint64_t at)
-{
-    char byte;
+/* What is damaged: a bit, or half of the block. */
+enum block_damage { BLOCK_BIT, BLOCK_ZEROS };
 
-    assert_int_equal(files_read_at(fixture->table, at, &byte, 1, NULL), ERROR_NONE);
-    byte = (char)(byte ^ 0x10);
-    assert_int_equal(files_patch(fixture->table, at, (struct bytes){&byte, 1}, NULL), ERROR_NONE);
+static void block_damage(const struct block_fixture *fixture, const struct tablefile_block *block,
+                         enum block_damage damage)
+{
+    const size_t half = (size_t)block->size / 2;
+    struct buffer table;
+
+    buffer_init(&table);
+    assert_int_equal(files_read(fixture->table, TABLEFILE_BYTES_MAX, &table, NULL), ERROR_NONE);
+    char *at = table.data + block->offset;
+    if (damage == BLOCK_BIT)
+        at[half] = (char)(at[half] ^ 0x10);
+    else
+        memset(at, 0, half);
+    assert_int_equal(files_write(fixture->table, buffer_bytes(&table), NULL), ERROR_NONE);
+    buffer_deinit(&table);
+}
+
+/* All blocks of the table, and its footer as the last. */
+static size_t block_list(const struct block_fixture *fixture, struct tablefile_block *ret_blocks)
+{
+    struct buffer table;
+    size_t count = 0;
+    uint64_t at = 0;
+
+    buffer_init(&table);
+    assert_int_equal(files_read(fixture->table, 1 << 30, &table, NULL), ERROR_NONE);
+    for (; at + FOOTER_BYTES < table.size; at += ret_blocks[count++].size + TABLEBLOCK_TRAILER) {
+        const struct bytes rest = {table.data + at, table.size - (size_t)at};
+
+        assert_true(count < BLOCKS_MAX);
+        ret_blocks[count] = (struct tablefile_block){at, tableblock_find_end(rest)};
+        assert_true(ret_blocks[count].size > 0);
+    }
+    ret_blocks[count++] = (struct tablefile_block){at, FOOTER_BYTES};
+    buffer_deinit(&table);
+    return count;
+}
+
+/* A block of records in the middle. */
+static void block_zero(const struct block_fixture *fixture)
+{
+    struct tablefile_block blocks[BLOCKS_MAX];
+
+    block_damage(fixture, &blocks[block_list(fixture, blocks) / 3], BLOCK_ZEROS);
 }
 
 static size_t block_count_all(struct storage *storage)
@@ -125,7 +168,7 @@ static void test_block_scanned(void **state)
     struct block_fixture *fixture = *state;
 
     block_rest(fixture);
-    block_flip(fixture, fixture->table_bytes / 2);
+    block_zero(fixture);
     fixture->storage = testing_open(&fixture->options);
     size_t found = block_count_all(fixture->storage);
     assert_block_told(fixture->storage, found);
@@ -141,7 +184,7 @@ static void test_block_found(void **state)
     struct block_fixture *fixture = *state;
 
     block_rest(fixture);
-    block_flip(fixture, fixture->table_bytes / 2);
+    block_zero(fixture);
     struct stat before;
     assert_int_equal(stat(fixture->table, &before), 0);
     fixture->storage = testing_open(&fixture->options);
@@ -175,7 +218,7 @@ static void test_block_compacted(void **state)
 
     batch.writes = (struct storage_write[]){write};
     block_rest(fixture);
-    block_flip(fixture, fixture->table_bytes / 2);
+    block_zero(fixture);
     fixture->storage = testing_open(&fixture->options);
     struct rocksdb_store *store = store_of(fixture->storage);
     rocksdb_compact_range_cf(store->db, store->tables[STORE_TIMERS], NULL, 0, NULL, 0);
@@ -192,6 +235,14 @@ static void test_block_compacted(void **state)
     timer_free(timer);
 }
 
+static bool block_has_notes(const struct block_fixture *fixture)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/" FOLDER_DAMAGED_NAME, fixture->folder.path);
+    return files_exists(path);
+}
+
 /* --check passes over the block, changes nothing, and says how many timers it costs. */
 static void test_block_checked(void **state)
 {
@@ -200,7 +251,7 @@ static void test_block_checked(void **state)
     struct error error = {.text = ""};
 
     block_rest(fixture);
-    block_flip(fixture, fixture->table_bytes / 2);
+    block_zero(fixture);
     if (rocksdb_check(fixture->folder.path, &check, &error))
         fail_msg("%s", error.text);
     uint64_t found = check.partitions[0].live;
@@ -208,14 +259,78 @@ static void test_block_checked(void **state)
     assert_in_range(check.missing, 1, TIMERS / 10);
     assert_int_equal(check.missing, TIMERS - found);
     assert_int_equal(check.findings, 2); /* the block, and the count */
+    assert_false(block_has_notes(fixture));
     rocksdb_check_deinit(&check);
     fixture->storage = testing_open(&fixture->options);
     assert_int_equal(block_count_all(fixture->storage), found);
 }
 
+/* Damages the block from the end with this number; false: there are not so many. */
+static bool block_try(enum block_damage damage, size_t from_end)
+{
+    struct tablefile_block blocks[BLOCKS_MAX];
+    struct rocksdb_check check = {.told = NULL};
+    struct storage_stats stats;
+    struct block_fixture *fixture;
+    void *state;
+
+    block_set_up(&state);
+    fixture = state;
+    block_rest(fixture);
+    const size_t count = block_list(fixture, blocks);
+    if (from_end < count) {
+        block_damage(fixture, &blocks[count - 1 - from_end], damage);
+        struct error error = {.text = ""};
+        if (rocksdb_check(fixture->folder.path, &check, &error))
+            fail_msg("block %zu of %zu: %s", from_end, count, error.text);
+        assert_true(check.findings > 0);
+        assert_int_equal(check.partitions[0].live + check.missing, TIMERS);
+        const uint64_t live = check.partitions[0].live;
+        rocksdb_check_deinit(&check);
+        assert_false(block_has_notes(fixture));
+        if (rocksdb_storage_open(&fixture->options, &fixture->storage, &error))
+            fail_msg("block %zu of %zu: %s", from_end, count, error.text);
+        assert_int_equal(block_count_all(fixture->storage), live);
+        assert_int_equal(live, TIMERS);
+        for (uint64_t serial = 1; serial <= TIMERS; serial += 97) {
+            const struct timer_id id = {{block_first_of(serial)}, 0, serial};
+            struct timer *timer = NULL;
+
+            assert_int_equal(storage_find(fixture->storage, &id, &timer, NULL), ERROR_NONE);
+            timer_free(timer);
+        }
+        storage_stats(fixture->storage, &stats);
+        assert_in_range(stats.corrupt_blocks, 0, 1); /* RocksDB does without a filter */
+        assert_int_equal(stats.corrupt_records, 0);
+        storage_close(fixture->storage); /* and once more, with the notes */
+        fixture->storage = testing_open(&fixture->options);
+        assert_int_equal(block_count_all(fixture->storage), TIMERS);
+    }
+    block_tear_down(&state);
+    return from_end < count;
+}
+
+/* Behind the records nothing is lost by zeros either. */
+static void test_block_zeros_at_end(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < BLOCKS_AT_END; i++)
+        assert_true(block_try(BLOCK_ZEROS, i));
+}
+
+/* Nothing is lost by a flipped bit, in whichever block. */
+static void test_block_bit(void **state)
+{
+    (void)state;
+    for (size_t i = 0; block_try(BLOCK_BIT, i); i += i < BLOCKS_AT_END ? 1 : 17)
+        continue;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_block_bit),
+        cmocka_unit_test(test_block_zeros_at_end),
         cmocka_unit_test_setup_teardown(test_block_scanned, block_set_up, block_tear_down),
         cmocka_unit_test_setup_teardown(test_block_found, block_set_up, block_tear_down),
         cmocka_unit_test_setup_teardown(test_block_compacted, block_set_up, block_tear_down),

@@ -7,8 +7,10 @@
 
 #include "storage/rocksdb_block.h"
 #include "storage/rocksdb_store.h"
+#include "sys/files.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -411,7 +413,16 @@ static void rocksdb_check_compare_counts(struct checker *checker)
 
 /* ---- all of it ---- */
 
-/* The records from `key` on, which becomes the last one read. False: a block cannot be read. */
+static bool rocksdb_check_is_at(const rocksdb_iterator_t *records, const struct store_key *key)
+{
+    size_t size;
+    const char *data = rocksdb_iter_key(records, &size);
+
+    return key->size &&
+           bytes_equal((struct bytes){data, size}, (struct bytes){key->data, key->size});
+}
+
+/* The records behind `key`, which becomes the last one read. False: a block cannot be read. */
 static bool rocksdb_check_walk_on(struct checker *checker, enum store_table table, const char *name,
                                   struct store_key *key,
                                   void (*look)(struct checker *checker, struct bytes key,
@@ -425,8 +436,10 @@ static bool rocksdb_check_walk_on(struct checker *checker, enum store_table tabl
     rocksdb_readoptions_set_total_order_seek(options, 1);
     rocksdb_iterator_t *records =
         rocksdb_create_iterator_cf(checker->store->db, options, checker->store->tables[table]);
-    for (rocksdb_iter_seek(records, key->data, key->size); rocksdb_iter_valid(records);
-         rocksdb_iter_next(records)) {
+    rocksdb_iter_seek(records, key->data, key->size);
+    if (rocksdb_iter_valid(records) && rocksdb_check_is_at(records, key))
+        rocksdb_iter_next(records);
+    for (; rocksdb_iter_valid(records); rocksdb_iter_next(records)) {
         struct bytes at;
 
         at.data = rocksdb_iter_key(records, &at.size);
@@ -440,29 +453,51 @@ static bool rocksdb_check_walk_on(struct checker *checker, enum store_table tabl
     }
     char *text = NULL;
     rocksdb_iter_get_error(records, &text);
-    if (text)
+    if (text) {
         rocksdb_check_find(checker, "%s: a block cannot be read: %s", name, text);
+        rocksdb_block_note(checker->store, text);
+    }
     rocksdb_iter_destroy(records);
     rocksdb_readoptions_destroy(options);
     rocksdb_free(text);
     return !text;
 }
 
-/* Goes on behind each block that cannot be read. */
+/* Goes on behind each block that cannot be read, in a mended copy of its table. */
 static void rocksdb_check_walk(struct checker *checker, enum store_table table, const char *name,
                                void (*look)(struct checker *checker, struct bytes key,
                                             struct bytes value))
 {
-    const size_t key_size = table == STORE_MOVED ? RECORD_POINTER_SIZE : RECORD_ROW_SIZE;
     struct store_key key = {.size = 0};
 
     while (!rocksdb_check_walk_on(checker, table, name, &key, look)) {
         checker->check->blocks_unread++;
-        for (; key.size < key_size; key.size++)
-            key.data[key.size] = 0;
-        if (!rocksdb_block_pass(checker->store, table, &key))
+        if (!rocksdb_block_set_aside(checker->store))
             return;
     }
+}
+
+/* Filters are not read by a walk. */
+static void rocksdb_check_tables(struct checker *checker)
+{
+    const rocksdb_livefiles_t *files = rocksdb_livefiles(checker->store->db);
+    struct buffer table;
+
+    buffer_init(&table);
+    for (int i = 0; i < rocksdb_livefiles_count(files); i++) {
+        char path[PATH_MAX];
+        const char *name = rocksdb_livefiles_name(files, i);
+
+        snprintf(path, sizeof(path), "%s/%s", checker->store->folder, name + (*name == '/'));
+        buffer_clear(&table);
+        if (files_read(path, TABLEFILE_BYTES_MAX, &table, NULL) || buffer_failed(&table) ||
+            !tablefile_is_sound(table.data, table.size)) {
+            checker->check->blocks_unread++;
+            rocksdb_check_find(checker, "%s: a block is damaged", name + (*name == '/'));
+        }
+    }
+    buffer_deinit(&table);
+    rocksdb_livefiles_destroy(files);
 }
 
 static void rocksdb_check_all(struct checker *checker)
@@ -475,7 +510,9 @@ static void rocksdb_check_all(struct checker *checker)
         folder_describe(state, text, sizeof(text));
         rocksdb_check_find(checker, "%s", text);
     }
-    if (checker->store->blocks_aside)
+    if (checker->store->has_shadow) /* it could not be opened without */
+        rocksdb_check_find(checker, "%s", checker->store->block_found);
+    else if (checker->store->block_records)
         rocksdb_check_find(checker,
                            FOLDER_DAMAGED_NAME ": %" PRIu64 " blocks of tables, about %" PRIu64
                                                " records, were set aside",
@@ -487,6 +524,7 @@ static void rocksdb_check_all(struct checker *checker)
     rocksdb_check_walk(checker, STORE_MOVED, "moved", rocksdb_check_pointer);
     rocksdb_check_walk(checker, STORE_NAMES, "names", rocksdb_check_name);
     rocksdb_check_compare_counts(checker);
+    rocksdb_check_tables(checker);
 }
 
 static struct tenant_counts *rocksdb_check_create_counts(size_t count)

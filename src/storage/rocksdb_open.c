@@ -18,6 +18,7 @@ enum {
     SYNC_BYTES = 1 << 20,
     OPEN_FILES_MAX = 256,
     BACKGROUND_JOBS = 2,
+    TABLES_MENDED_MAX = 64, /* of tables, by one start */
     FILTER_BITS = 10,
     LOG_TO_THE_DAMAGE = 2,     /* kPointInTimeRecovery: the end of a log may be torn */
     LOG_AROUND_THE_DAMAGE = 3, /* kSkipAnyCorruptedRecords */
@@ -42,7 +43,10 @@ enum {
 
 /* For versions that compare the records that a compaction reads with the count in the table: a
  * block that was set aside has fewer. */
-#define UNCOUNTED_TEXT DATABASE_TEXT ";compaction_verify_record_count=false"
+#define UNCOUNTED_TEXT ";compaction_verify_record_count=false"
+
+/* A table that lost its properties cannot say that it is the one of the manifest. */
+#define ANONYMOUS_TEXT ";verify_sst_unique_id_in_manifest=false"
 
 /* Every file is rewritten once a day, so that timers cancelled long before their due time are
  * dropped too. */
@@ -149,10 +153,14 @@ static rocksdb_options_t *rocksdb_open_table_options(const struct rocksdb_store 
 static rocksdb_options_t *rocksdb_open_database_options(const struct rocksdb_store *store,
                                                         struct error *ret_error)
 {
-    rocksdb_options_t *options = rocksdb_open_options_of(UNCOUNTED_TEXT, NULL);
+    const bool has_anonymous = store->has_anonymous;
+    rocksdb_options_t *options = rocksdb_open_options_of(
+        has_anonymous ? DATABASE_TEXT ANONYMOUS_TEXT UNCOUNTED_TEXT : DATABASE_TEXT UNCOUNTED_TEXT,
+        NULL);
 
     if (!options) /* older versions do not know the option, and do not compare */
-        options = rocksdb_open_options_of(DATABASE_TEXT, ret_error);
+        options = rocksdb_open_options_of(
+            has_anonymous ? DATABASE_TEXT ANONYMOUS_TEXT : DATABASE_TEXT, ret_error);
     if (!options)
         return NULL;
     rocksdb_options_set_create_if_missing(options, 1);
@@ -210,8 +218,12 @@ static enum error_code rocksdb_open_check_tables(const rocksdb_options_t *option
     return code;
 }
 
-static enum error_code rocksdb_open_failed(struct error *ret_error, const char *folder, char *text)
+static enum error_code rocksdb_open_failed(struct rocksdb_store *store, struct error *ret_error,
+                                           char *text)
 {
+    const char *folder = store->folder;
+
+    rocksdb_block_note(store, text);
     if (strncmp(text, "Corruption", strlen("Corruption")) == 0) {
         error_set(ret_error, ERROR_CORRUPT, "%s is damaged; restore a backup. %s", folder, text);
         rocksdb_free(text);
@@ -256,7 +268,7 @@ static enum error_code rocksdb_open_tables(struct rocksdb_store *store, struct e
         store->db = rocksdb_open_database(store, database, tables, &text);
         if (text) {
             store->db = NULL;
-            code = rocksdb_open_failed(ret_error, store->folder, text);
+            code = rocksdb_open_failed(store, ret_error, text);
         }
     }
     for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
@@ -452,7 +464,7 @@ static enum error_code rocksdb_open_walk(
     rocksdb_iter_get_error(iterator, &text);
     rocksdb_iter_destroy(iterator);
     if (text)
-        return store_failed(ret_error, "read", text);
+        return store_access_failed(store, ret_error, "read", text);
     return code ? error_set(ret_error, code, "open: the timers of tenants") : ERROR_NONE;
 }
 
@@ -506,15 +518,21 @@ enum error_code store_open_database(struct rocksdb_store *store, struct error *r
     return code;
 }
 
-/* A damaged block that is met by the first reads is a damaged folder too. */
+/* A damaged table that cannot be mended, and is met by the first reads, is a damaged folder. */
 static enum error_code rocksdb_open_first(struct rocksdb_store *store, struct error *ret_error)
 {
-    struct error cause = {.text = ""};
-    enum error_code code = store_open_database(store, &cause);
-    const char *text = strstr(cause.text, "Corruption");
+    enum error_code code = rocksdb_block_load(store, ret_error);
 
+    if (code)
+        return code;
+    struct error cause = {.text = ""};
+    unsigned mends = 0;
+    do
+        code = store_open_database(store, &cause);
+    while (code && mends++ < TABLES_MENDED_MAX && rocksdb_block_set_aside(store));
     if (!code)
-        return rocksdb_block_load(store, ret_error);
+        return ERROR_NONE;
+    const char *text = strstr(cause.text, "Corruption");
     if (code == ERROR_IO && text)
         return error_set(ret_error, ERROR_CORRUPT, "%s is damaged; restore a backup. %s",
                          store->folder, text);
@@ -613,6 +631,7 @@ enum error_code store_open_to_read(const char *folder, struct rocksdb_store **re
         return error_set(ret_error, ERROR_NO_MEMORY, "open");
     }
     store->state = STORE_FAILED; /* so it can only be read */
+    store->is_reader = true;
     enum error_code code =
         files_lock_folder(folder, FILES_LOCK_SHARED, &store->folder_lock, ret_error);
     if (!code)

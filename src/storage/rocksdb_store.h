@@ -4,7 +4,7 @@
  *   rocksdb.c          commits, metas, statistics, closing
  *   rocksdb_open.c     options, the data folder and its format
  *   rocksdb_read.c     scans, finding one, and setting damaged records aside
- *   rocksdb_block.c    setting damaged blocks of tables aside
+ *   rocksdb_block.c    mending damaged tables
  *   rocksdb_filter.c   which records a compaction drops
  *   rocksdb_folder.c   the files, before the database is opened
  *   rocksdb_backup.c   copies while it runs
@@ -16,6 +16,7 @@
 #include "storage/record.h"
 #include "storage/rocksdb.h"
 #include "storage/rocksdb_folder.h"
+#include "storage/tablefile.h"
 
 #include <pthread.h>
 #include <rocksdb/c.h>
@@ -63,11 +64,11 @@ struct store_retention {
     uint64_t retain_ms;
 };
 
-/* A block of a table that RocksDB cannot read. */
+/* Damage in a table, as RocksDB tells of it. */
 struct store_block {
-    char name[FOLDER_NAME_SIZE]; /* of its file */
-    uint64_t offset, size;       /* size 0: none */
-    uint64_t computed;           /* the checksum of its bytes */
+    bool is_met;                  /* false: there is none */
+    char name[FOLDER_NAME_SIZE];  /* of its file; empty: not known */
+    struct tablefile_block block; /* size 0: not known */
 };
 
 struct rocksdb_store {
@@ -79,6 +80,8 @@ struct rocksdb_store {
     rocksdb_writeoptions_t *write_options;
     rocksdb_readoptions_t *point_options; /* for single records, without a snapshot */
     char *folder;
+    bool is_reader;                   /* it changes nothing in the folder */
+    bool has_shadow;                  /* and `folder` is one of links to the files */
     int folder_lock;                  /* from files_lock_folder; -1: none */
     struct folder_state folder_state; /* as it was found */
     uint16_t partition_count;
@@ -96,7 +99,8 @@ struct rocksdb_store {
 
     pthread_mutex_t block_lock;           /* guards what follows */
     struct store_block block;             /* met last */
-    uint64_t blocks_aside, block_records; /* set aside since the folder was made */
+    uint64_t blocks_aside, block_records; /* mended, and lost so, since the folder was made */
+    bool has_anonymous;                   /* a table lost its properties */
     char block_found[STORAGE_FOUND_SIZE]; /* the last of them, in words */
 
     /* The writer's; guarded by write_lock, which a commit shares only with setting aside. */

@@ -235,22 +235,6 @@ enum error_code files_each_block(const char *path, size_t block_size,
     return code;
 }
 
-enum error_code files_read_at(const char *path, uint64_t offset, char *ret_bytes, size_t size,
-                              struct error *ret_error)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0)
-        return files_failed(ret_error, "read", path);
-    enum error_code code = ERROR_NONE;
-    if (lseek(fd, (off_t)offset, SEEK_SET) < 0)
-        code = files_failed(ret_error, "read", path);
-    else if (files_read_block(fd, ret_bytes, size) != (ssize_t)size)
-        code = error_set(ret_error, ERROR_IO, "read %s: it ends early", path);
-    close(fd);
-    return code;
-}
-
 enum error_code files_make_private(const char *folder, struct error *ret_error)
 {
     struct stat info;
@@ -261,30 +245,6 @@ enum error_code files_make_private(const char *folder, struct error *ret_error)
         chmod(folder, info.st_mode & S_IRWXU) != 0)
         return files_failed(ret_error, "set the mode of", folder);
     return ERROR_NONE;
-}
-
-enum error_code files_size(const char *path, uint64_t *ret_bytes, struct error *ret_error)
-{
-    struct stat info;
-
-    if (stat(path, &info) != 0)
-        return files_failed(ret_error, "ask for the size of", path);
-    *ret_bytes = (uint64_t)info.st_size;
-    return ERROR_NONE;
-}
-
-enum error_code files_patch(const char *path, uint64_t offset, struct bytes contents,
-                            struct error *ret_error)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-    if (fd < 0)
-        return files_failed(ret_error, "write", path);
-    enum error_code code = ERROR_NONE;
-    if (lseek(fd, (off_t)offset, SEEK_SET) < 0 || !files_write_all(fd, contents) || fsync(fd) != 0)
-        code = files_failed(ret_error, "write", path);
-    close(fd);
-    return code;
 }
 
 enum error_code files_copy(const char *from, const char *to, struct error *ret_error)
@@ -320,13 +280,6 @@ enum error_code files_link(const char *path, const char *second, struct error *r
                                      : files_failed(ret_error, "sync the folder of", second);
 }
 
-enum error_code files_rename(const char *from, const char *to, struct error *ret_error)
-{
-    if (rename(from, to) != 0)
-        return files_failed(ret_error, "rename", from);
-    return files_sync_parent(to) ? ERROR_NONE : files_failed(ret_error, "sync the folder of", to);
-}
-
 /* The owner that files_give_folder gives to. */
 static bool files_find_owner(int folder, struct stat *ret_info)
 {
@@ -358,6 +311,73 @@ enum error_code files_give_folder(const char *path, struct error *ret_error)
     closedir(folder);
     errno = error;
     return is_given ? ERROR_NONE : files_failed(ret_error, "set the owner and modes of", path);
+}
+
+struct files_shadow {
+    const char *from, *to;
+    bool has_failed;
+};
+
+static bool files_shadow_one(void *context, const struct files_entry *entry)
+{
+    struct files_shadow *shadow = context;
+    char from[PATH_MAX], to[PATH_MAX];
+
+    if (entry->is_folder)
+        return true;
+    shadow->has_failed =
+        (size_t)snprintf(from, sizeof(from), "%s/%s", shadow->from, entry->name) >= sizeof(from) ||
+        (size_t)snprintf(to, sizeof(to), "%s/%s", shadow->to, entry->name) >= sizeof(to) ||
+        symlink(from, to) != 0;
+    return !shadow->has_failed;
+}
+
+enum error_code files_make_shadow(const char *folder, char **ret_path, struct error *ret_error)
+{
+    const char *temporary = getenv("TMPDIR");
+    char from[PATH_MAX], to[PATH_MAX];
+
+    if (!realpath(folder, from))
+        return files_failed(ret_error, "find", folder);
+    if ((size_t)snprintf(to, sizeof(to), "%s/tickwheel-XXXXXX", temporary ? temporary : "/tmp") >=
+        sizeof(to))
+        return error_set(ret_error, ERROR_IO, "a path of %zu bytes", strlen(temporary));
+    if (!mkdtemp(to))
+        return files_failed(ret_error, "make folder", to);
+    struct files_shadow shadow = {.from = from, .to = to};
+    enum error_code code = files_list(from, files_shadow_one, &shadow, ret_error);
+    if (!code && shadow.has_failed)
+        code = files_failed(ret_error, "link", to);
+    char *path = code ? NULL : strdup(to);
+    if (!code && !path)
+        code = error_set(ret_error, ERROR_NO_MEMORY, "link %s", to);
+    if (code)
+        files_remove_shadow(to);
+    else
+        *ret_path = path;
+    return code;
+}
+
+static bool files_remove_one(void *context, const struct files_entry *entry)
+{
+    const char *folder = context;
+    char path[PATH_MAX];
+
+    if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, entry->name) >= sizeof(path))
+        return true;
+    if (entry->is_folder) {
+        files_list(path, files_remove_one, path, NULL);
+        rmdir(path);
+    } else {
+        unlink(path);
+    }
+    return true;
+}
+
+void files_remove_shadow(const char *path)
+{
+    files_list(path, files_remove_one, (char *)(uintptr_t)path, NULL);
+    rmdir(path);
 }
 
 bool files_exists(const char *path)

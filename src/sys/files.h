@@ -40,18 +40,8 @@ enum error_code files_each_block(const char *path, size_t block_size,
                                  void (*each)(void *context, struct bytes block), void *context,
                                  struct error *ret_error);
 
-/* Reads `size` bytes at `offset` into `ret_bytes`. ERROR_IO when the file ends before. */
-enum error_code files_read_at(const char *path, uint64_t offset, char *ret_bytes, size_t size,
-                              struct error *ret_error);
-
 /* Closes a folder to all but its owner; one of another owner stays as it is. */
 enum error_code files_make_private(const char *folder, struct error *ret_error);
-
-enum error_code files_size(const char *path, uint64_t *ret_bytes, struct error *ret_error);
-
-/* Overwrites bytes of a file in place; they are on disk when this returns. */
-enum error_code files_patch(const char *path, uint64_t offset, struct bytes contents,
-                            struct error *ret_error);
 
 /* Copies a file; a copy that exists is replaced. Only the owner may read the copy. Its contents are
  * on disk when this returns, a new name only once its folder is synced. */
@@ -60,12 +50,16 @@ enum error_code files_copy(const char *from, const char *to, struct error *ret_e
 /* Gives a file a second name; one that exists stays as it is. */
 enum error_code files_link(const char *path, const char *second, struct error *ret_error);
 
-/* Renames, in place of the file that has that name. The new name is on disk when this returns. */
-enum error_code files_rename(const char *from, const char *to, struct error *ret_error);
-
 /* Opens a folder and the files in it to their owner only, and syncs the folder. Run by root, it
  * gives them to the owner of the folder, or of the folder above when that owner is root. */
 enum error_code files_give_folder(const char *path, struct error *ret_error);
+
+/* Makes a folder among the temporary ones, with a link to each file of `folder`; a link may be
+ * replaced by a file. *ret_path is the caller's. */
+enum error_code files_make_shadow(const char *folder, char **ret_path, struct error *ret_error);
+
+/* Removes it, with the files in it and in its folders. */
+void files_remove_shadow(const char *path);
 
 bool files_exists(const char *path);
 
