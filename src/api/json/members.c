@@ -1,7 +1,7 @@
 /* members.c - reads a flat JSON object into the raw values of its fields. */
 #include "api/json/members.h"
 
-#include "api/json/timer_json_parse.h"
+#include "api/json/strict.h"
 
 enum {
     NAME_ROOM = 64, /* no field has a longer name */
@@ -23,15 +23,12 @@ static enum error_code members_read_members(struct timer_parse *parse, const cha
 
         while (field < count && !bytes_equal(name, bytes_of(names[field])))
             field++;
-        if (field == count) {
+        if (field == count)
             code = timer_parse_unknown(parse, "#", name, names, count);
-        } else if (ret_values[field].data) {
-            char pointer[NAME_ROOM];
-            timer_pointer("#", name, pointer, sizeof(pointer));
-            code = timer_parse_invalid(parse, pointer, "It is given twice");
-        } else {
+        else if (ret_values[field].data)
+            code = strict_twice(parse, "#", name);
+        else
             ret_values[field] = value;
-        }
         if (parse->problem->fault_count == PROBLEM_FAULTS)
             break;
     }

@@ -1,6 +1,7 @@
 /* timer_json_parse.c - reads the fields of a timer, and the body of a create. */
 #include "api/json/timer_json_parse.h"
 
+#include "api/json/strict.h"
 #include "calendar/duration.h"
 #include "calendar/rfc3339.h"
 
@@ -236,21 +237,13 @@ static const char *const retry_fields[] = {
 
 static enum error_code read_max_attempts(struct timer_parse *parse)
 {
-    enum json_type type = json_peek(&parse->reader);
-
-    if (type == JSON_NONE)
-        return timer_parse_not_json(parse);
-    if (type != JSON_NUMBER)
-        return timer_parse_invalid(parse, "#/retry/max_attempts", "It must be a number");
     uint64_t attempts;
-    enum error_code code = timer_parse_integer(parse, "#/retry/max_attempts", &attempts);
-    if (code)
-        return code;
-    if (attempts < 1 || attempts > ATTEMPTS_MAX)
-        return timer_parse_invalid(parse, "#/retry/max_attempts", "It must be 1 to %d",
-                                   ATTEMPTS_MAX);
-    parse->retry.attempts_max = (uint32_t)attempts;
-    return ERROR_NONE;
+    enum error_code code =
+        strict_integer(parse, "#/retry/max_attempts", 1, ATTEMPTS_MAX, &attempts);
+
+    if (!code)
+        parse->retry.attempts_max = (uint32_t)attempts;
+    return code;
 }
 
 static enum error_code read_retry_field(struct timer_parse *parse, struct bytes name,

@@ -1,6 +1,8 @@
 /* timer_json_schedule.c - reads the schedule in a timer's JSON: every, cron, late and spread. */
 #include "api/json/timer_json_parse.h"
 
+#include "api/json/strict.h"
+
 #include <stdio.h>
 
 #define EVERY_MS_MIN       10
@@ -18,15 +20,7 @@ enum error_code timer_parse_every(struct timer_parse *parse)
 
 enum error_code timer_parse_count(struct timer_parse *parse)
 {
-    if (json_peek(&parse->reader) == JSON_NONE)
-        return timer_parse_not_json(parse);
-    if (json_peek(&parse->reader) != JSON_NUMBER)
-        return timer_parse_invalid(parse, "#/count", "It must be a number");
-    enum error_code code = timer_parse_integer(parse, "#/count", &parse->schedule.count);
-    if (!code && (parse->schedule.count < 1 || parse->schedule.count > SCHEDULE_COUNT_MAX))
-        code = timer_parse_invalid(parse, "#/count", "It must be 1 to %llu",
-                                   (unsigned long long)SCHEDULE_COUNT_MAX);
-    return code;
+    return strict_integer(parse, "#/count", 1, SCHEDULE_COUNT_MAX, &parse->schedule.count);
 }
 
 enum error_code timer_parse_until(struct timer_parse *parse)

@@ -1,8 +1,7 @@
 /* queues_json.c - reads the bodies of lease, ack, nack and extend. */
 #include "api/queues/queues_json.h"
 
-#include "api/json/timer_json_parse.h"
-#include "calendar/duration.h"
+#include "api/json/strict.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,118 +45,32 @@ struct queues_reading {
     uint64_t wait_ms_max;
 };
 
-/* A number, or the problem. */
-static enum error_code queues_json_read_number(struct queues_reading *reading, const char *pointer,
-                                               uint64_t *ret_value)
-{
-    struct timer_parse *parse = &reading->parse;
-    struct bytes number;
-
-    if (json_peek(&parse->reader) == JSON_NONE || !json_read_number(&parse->reader, &number))
-        return timer_parse_not_json(parse);
-    if (json_number_u64(number, ret_value) != JSON_U64_OK)
-        return timer_parse_invalid(parse, pointer,
-                                   "It must be a whole number that is not negative");
-    return ERROR_NONE;
-}
-
-static enum error_code queues_json_read_duration(struct queues_reading *reading,
-                                                 const char *pointer, uint64_t min_ms,
-                                                 uint64_t max_ms, uint64_t *ret_ms)
-{
-    struct timer_parse *parse = &reading->parse;
-    struct error error;
-    struct bytes text;
-    enum error_code code;
-    uint64_t ms;
-
-    switch (json_peek(&parse->reader)) {
-    case JSON_NONE:
-        return timer_parse_not_json(parse);
-    case JSON_NUMBER:
-        code = queues_json_read_number(reading, pointer, &ms);
-        break;
-    case JSON_STRING:
-        code = timer_parse_string(parse, pointer, &text);
-        if (!code && duration_parse(text, &ms, &error))
-            code = timer_parse_invalid_error(parse, pointer, &error);
-        break;
-    default:
-        return timer_parse_invalid(
-            parse, pointer, "It must be a duration such as \"30s\" or a number of milliseconds");
-    }
-    if (code)
-        return code;
-    if (ms < min_ms || ms > max_ms) {
-        char min_text[DURATION_TEXT_SIZE];
-        duration_format(min_ms, min_text);
-        char max_text[DURATION_TEXT_SIZE];
-        duration_format(max_ms, max_text);
-        return timer_parse_invalid(parse, pointer, "It must be %s to %s", min_text, max_text);
-    }
-    *ret_ms = ms;
-    return ERROR_NONE;
-}
-
 static enum error_code read_max(struct queues_reading *reading)
 {
-    struct timer_parse *parse = &reading->parse;
-    enum json_type type = json_peek(&parse->reader);
-
-    if (type != JSON_NUMBER && type != JSON_NONE)
-        return timer_parse_invalid(parse, "#/max", "It must be a number");
     uint64_t value;
-    enum error_code code = queues_json_read_number(reading, "#/max", &value);
-    if (code)
-        return code;
-    if (value < 1 || value > QUEUES_ITEMS_MAX)
-        return timer_parse_invalid(parse, "#/max", "It must be 1 to %d", QUEUES_ITEMS_MAX);
-    reading->ask->items_max = (uint32_t)value;
-    return ERROR_NONE;
+    enum error_code code = strict_integer(&reading->parse, "#/max", 1, QUEUES_ITEMS_MAX, &value);
+
+    if (!code)
+        reading->ask->items_max = (uint32_t)value;
+    return code;
 }
 
-static enum error_code read_receipt(struct queues_reading *reading)
+static void take_receipt(void *context, struct bytes text)
 {
-    struct timer_parse *parse = &reading->parse;
-    struct queues_ask *ask = reading->ask;
-    struct bytes text;
-    enum error_code code = timer_parse_string(parse, "#/receipts", &text);
-
-    if (code)
-        return code;
-    if (ask->receipt_count == QUEUES_RECEIPTS_MAX)
-        return timer_parse_invalid(parse, "#/receipts", "There may be at most %d",
-                                   QUEUES_RECEIPTS_MAX);
+    struct queues_reading *reading = context;
     struct queue_receipt receipt = {0}; /* no lease has the number 0 */
+
     queue_receipt_parse(text, &receipt);
-    ask->receipts[ask->receipt_count++] = receipt;
-    return ERROR_NONE;
+    reading->ask->receipts[reading->ask->receipt_count++] = receipt;
 }
 
 static enum error_code read_receipts(struct queues_reading *reading)
 {
-    struct timer_parse *parse = &reading->parse;
-    struct queues_ask *ask = reading->ask;
-    enum json_type type = json_peek(&parse->reader);
-
-    if (type != JSON_ARRAY && type != JSON_NONE)
-        return timer_parse_invalid(parse, "#/receipts", "It must be an array of strings");
-    if (type == JSON_NONE || !json_enter_array(&parse->reader))
-        return timer_parse_not_json(parse);
-    ask->receipts = calloc(QUEUES_RECEIPTS_MAX, sizeof(*ask->receipts));
-    if (!ask->receipts)
-        return problem_set(parse->problem, ERROR_NO_MEMORY, "", "%s", "");
-    while (json_next_element(&parse->reader)) {
-        enum error_code code = read_receipt(reading);
-
-        if (code)
-            return code;
-    }
-    if (json_error(&parse->reader))
-        return timer_parse_not_json(parse);
-    if (ask->receipt_count == 0)
-        return timer_parse_invalid(parse, "#/receipts", "There must be at least one");
-    return ERROR_NONE;
+    reading->ask->receipts = calloc(QUEUES_RECEIPTS_MAX, sizeof(*reading->ask->receipts));
+    if (!reading->ask->receipts)
+        return problem_set(reading->parse.problem, ERROR_NO_MEMORY, "", "%s", "");
+    return strict_strings(&reading->parse, "#/receipts", QUEUES_RECEIPTS_MAX, take_receipt,
+                          reading);
 }
 
 static enum error_code read_error(struct queues_reading *reading)
@@ -216,26 +129,24 @@ static enum error_code queues_json_read_field(void *context, struct bytes name)
             break;
     if (field == ASK_FIELD_COUNT)
         return queues_json_unknown_field(reading, name);
-    if (reading->seen & 1u << field) {
-        char pointer[32];
-        timer_pointer("#", name, pointer, sizeof(pointer));
-        return timer_parse_invalid(&reading->parse, pointer, "It is given twice");
-    }
+    if (reading->seen & 1u << field)
+        return strict_twice(&reading->parse, "#", name);
     reading->seen |= 1u << field;
     switch (field) {
     case ASK_max:
         return read_max(reading);
     case ASK_wait:
-        return queues_json_read_duration(reading, "#/wait", 0, reading->wait_ms_max, &ask->wait_ms);
+        return timer_parse_duration_in(&reading->parse, "#/wait", 0, reading->wait_ms_max,
+                                       &ask->wait_ms);
     case ASK_lease:
-        return queues_json_read_duration(reading, "#/lease", QUEUES_LEASE_MS_MIN,
-                                         QUEUES_LEASE_MS_MAX, &ask->lease_ms);
+        return timer_parse_duration_in(&reading->parse, "#/lease", QUEUES_LEASE_MS_MIN,
+                                       QUEUES_LEASE_MS_MAX, &ask->lease_ms);
     case ASK_receipts:
         return read_receipts(reading);
     case ASK_delay:
         ask->outcome.pause = DELIVERY_PAUSE_EXACT;
-        return queues_json_read_duration(reading, "#/delay", 0, QUEUES_DELAY_MS_MAX,
-                                         &ask->outcome.retry_after_ms);
+        return timer_parse_duration_in(&reading->parse, "#/delay", 0, QUEUES_DELAY_MS_MAX,
+                                       &ask->outcome.retry_after_ms);
     case ASK_error:
         return read_error(reading);
     default:

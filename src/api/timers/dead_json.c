@@ -1,6 +1,6 @@
 /* dead_json.c - reads the body of a redrive. */
 #include "api/timers/dead.h"
-#include "api/json/timer_json_parse.h"
+#include "api/json/strict.h"
 #include "base/number.h"
 
 #include <stdio.h>
@@ -50,46 +50,21 @@ static enum error_code keep_string(struct dead_reading *reading, const char *poi
     return ERROR_NONE;
 }
 
-static enum error_code read_id(struct dead_reading *reading)
+static void take_id(void *context, struct bytes text)
 {
-    struct dead_ask *ask = reading->ask;
-    struct bytes text;
-    enum error_code code = timer_parse_string(&reading->parse, "#/ids", &text);
+    struct dead_reading *reading = context;
+    struct timer_id *id = &reading->ask->ids[reading->ask->id_count++];
 
-    if (code)
-        return code;
-    if (ask->id_count == DEAD_IDS_MAX)
-        return timer_parse_invalid(&reading->parse, "#/ids", "There may be at most %d",
-                                   DEAD_IDS_MAX);
-    if (timer_id_parse(text, &ask->ids[ask->id_count]))
-        ask->ids[ask->id_count] = (struct timer_id){.partition = UINT16_MAX};
-    ask->id_count++;
-    return ERROR_NONE;
+    if (timer_id_parse(text, id))
+        *id = (struct timer_id){.partition = UINT16_MAX};
 }
 
 static enum error_code read_ids(struct dead_reading *reading)
 {
-    struct timer_parse *parse = &reading->parse;
-    enum json_type type = json_peek(&parse->reader);
-
-    if (type != JSON_ARRAY && type != JSON_NONE)
-        return timer_parse_invalid(parse, "#/ids", "It must be an array of strings");
-    if (type == JSON_NONE || !json_enter_array(&parse->reader))
-        return timer_parse_not_json(parse);
     reading->ask->ids = calloc(DEAD_IDS_MAX, sizeof(*reading->ask->ids));
     if (!reading->ask->ids)
         return dead_json_no_memory(reading);
-    while (json_next_element(&parse->reader)) {
-        enum error_code code = read_id(reading);
-
-        if (code)
-            return code;
-    }
-    if (json_error(&parse->reader))
-        return timer_parse_not_json(parse);
-    if (reading->ask->id_count == 0)
-        return timer_parse_invalid(parse, "#/ids", "There must be at least one");
-    return ERROR_NONE;
+    return strict_strings(&reading->parse, "#/ids", DEAD_IDS_MAX, take_id, reading);
 }
 
 static enum error_code dead_json_read_all(struct dead_reading *reading)
@@ -137,27 +112,6 @@ static enum error_code dead_json_read_labels(struct dead_reading *reading)
     if (query->label_count == 0)
         return timer_parse_invalid(parse, "#/labels", "There must be at least one");
     return ERROR_NONE;
-}
-
-/* A number of 1 to `max`. */
-static enum error_code dead_json_read_number(struct dead_reading *reading, const char *pointer,
-                                             uint64_t max, uint64_t *ret_number)
-{
-    struct timer_parse *parse = &reading->parse;
-    enum json_type type = json_peek(&parse->reader);
-    struct bytes number;
-
-    if (type == JSON_NUMBER && json_read_number(&parse->reader, &number)) {
-        uint64_t value;
-        if (json_number_u64(number, &value) == JSON_U64_OK && value >= 1 && value <= max) {
-            *ret_number = value;
-            return ERROR_NONE;
-        }
-    } else if (json_error(&parse->reader)) {
-        return timer_parse_not_json(parse);
-    }
-    return timer_parse_invalid(parse, pointer, "It must be a number of 1 to %llu",
-                               (unsigned long long)max);
 }
 
 void dead_cursor_format(const struct cursor *cursor, struct wall paced,
@@ -227,11 +181,8 @@ static enum error_code dead_json_read_field(void *context, struct bytes name)
             break;
     if (field == DEAD_FIELD_COUNT)
         return timer_parse_unknown(&reading->parse, "#", name, fields, DEAD_FIELD_COUNT);
-    if (reading->seen & 1u << field) {
-        char pointer[32];
-        timer_pointer("#", name, pointer, sizeof(pointer));
-        return timer_parse_invalid(&reading->parse, pointer, "It is given twice");
-    }
+    if (reading->seen & 1u << field)
+        return strict_twice(&reading->parse, "#", name);
     reading->seen |= 1u << field;
     switch (field) {
     case DEAD_ids:
@@ -243,10 +194,10 @@ static enum error_code dead_json_read_field(void *context, struct bytes name)
     case DEAD_labels:
         return dead_json_read_labels(reading);
     case DEAD_limit:
-        return dead_json_read_number(reading, "#/limit", LIST_LIMIT_MAX,
-                                     &reading->ask->query.limit);
+        return strict_integer(&reading->parse, "#/limit", 1, LIST_LIMIT_MAX,
+                              &reading->ask->query.limit);
     case DEAD_rate:
-        return dead_json_read_number(reading, "#/rate", DEAD_RATE_MAX, &reading->ask->rate);
+        return strict_integer(&reading->parse, "#/rate", 1, DEAD_RATE_MAX, &reading->ask->rate);
     default:
         return read_cursor(reading);
     }
