@@ -49,3 +49,29 @@ enum error_code members_read(struct bytes json, const char *const *names, size_t
     json_reader_init(&parse.reader, json);
     return members_read_members(&parse, names, count, ret_values);
 }
+
+enum error_code members_count_strings(struct bytes value, const char *pointer, size_t min,
+                                      size_t max, size_t *ret_count, struct problem *ret_problem)
+{
+    static const char wrong[] = "It must be an array of strings";
+    struct json_reader reader;
+
+    json_reader_init(&reader, value);
+    if (json_peek(&reader) != JSON_ARRAY)
+        return problem_set(ret_problem, ERROR_INVALID, pointer, "%s", wrong);
+    (void)json_enter_array(&reader);
+    size_t count = 0;
+    for (; json_next_element(&reader); count++) {
+        if (json_peek(&reader) != JSON_STRING)
+            return problem_set(ret_problem, ERROR_INVALID, pointer, "%s", wrong);
+        (void)json_skip(&reader, NULL);
+    }
+    if (count > max && min == 0)
+        return problem_set(ret_problem, ERROR_INVALID, pointer, "It may have at most %zu elements",
+                           max);
+    if (count < min || count > max)
+        return problem_set(ret_problem, ERROR_INVALID, pointer, "It must have %zu to %zu elements",
+                           min, max);
+    *ret_count = count;
+    return ERROR_NONE;
+}

@@ -18,4 +18,8 @@
 enum error_code members_read(struct bytes json, const char *const *names, size_t count,
                              struct bytes *ret_values, struct problem *ret_problem);
 
+/* How many strings such a value has, which must be an array of `min` to `max` of them. */
+enum error_code members_count_strings(struct bytes value, const char *pointer, size_t min,
+                                      size_t max, size_t *ret_count, struct problem *ret_problem);
+
 #endif

@@ -26,6 +26,10 @@ static void check_value(struct bytes json, struct bytes value)
     struct json_reader reader;
     json_reader_init(&reader, value);
     members_fuzz_check(json_skip(&reader, NULL) && json_finish(&reader));
+    struct problem problem;
+    size_t count;
+    if (!members_count_strings(value, "#", 1, 3, &count, &problem))
+        members_fuzz_check(count >= 1 && count <= 3);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -83,11 +83,47 @@ static void test_refused(void **state)
     }
 }
 
+static void test_strings(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t min, count;
+        const char *detail; /* NULL: it is taken */
+    } cases[] = {
+        {"[]", 0, 0, NULL},
+        {"[\"a\",\"b\"]", 0, 2, NULL},
+        {"[ \"a\" , \"b\",\"\"]", 1, 3, NULL},
+        {"[]", 1, 0, "It must have 1 to 3 elements"},
+        {"[\"\",\"\",\"\",\"\"]", 1, 0, "It must have 1 to 3 elements"},
+        {"[\"\",\"\",\"\",\"\"]", 0, 0, "It may have at most 3 elements"},
+        {"[\"a\",1]", 0, 0, "It must be an array of strings"},
+        {"[[\"a\"]]", 0, 0, "It must be an array of strings"},
+        {"\"a\"", 0, 0, "It must be an array of strings"},
+        {"{}", 1, 0, "It must be an array of strings"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct problem problem;
+        size_t count = 7;
+        enum error_code code = members_count_strings(bytes_of(cases[i].text), "#/ids", cases[i].min,
+                                                     3, &count, &problem);
+
+        assert_int_equal(code, cases[i].detail ? ERROR_INVALID : ERROR_NONE);
+        assert_int_equal(count, cases[i].detail ? 7 : cases[i].count);
+        if (cases[i].detail) {
+            assert_string_equal(problem.faults[0].pointer, "#/ids");
+            assert_string_equal(problem.faults[0].detail, cases[i].detail);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_found),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_strings),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

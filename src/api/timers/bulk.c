@@ -58,24 +58,12 @@ static bool read_selection(struct call *call, struct selection *ret_selection)
 static bool count_strings(struct call *call, const char *pointer, struct bytes array,
                           size_t *ret_count)
 {
-    *ret_count = 0;
-    if (!array.data)
-        return true;
-    struct json_reader reader;
-    json_reader_init(&reader, array);
-    if (json_peek(&reader) != JSON_ARRAY)
-        return bulk_refuse(call, pointer, "It must be an array of strings");
-    (void)json_enter_array(&reader);
-    for (; json_next_element(&reader); ++*ret_count) {
-        if (json_peek(&reader) != JSON_STRING)
-            return bulk_refuse(call, pointer, "It must be an array of strings");
-        (void)json_skip(&reader, NULL);
-    }
-    if (*ret_count <= BULK_NAMES_MAX)
-        return true;
     struct problem problem;
-    problem_set(&problem, ERROR_INVALID, pointer, "It may have at most %d elements",
-                BULK_NAMES_MAX);
+
+    *ret_count = 0;
+    if (!array.data ||
+        !members_count_strings(array, pointer, 0, BULK_NAMES_MAX, ret_count, &problem))
+        return true;
     call_answer_problem(call, &problem);
     return false;
 }

@@ -189,24 +189,12 @@ static void many_finish(struct scatter *scatter)
 /* Counts the events; false: answered. */
 static bool count_events(struct call *call, struct bytes watch, size_t *ret_count)
 {
-    *ret_count = 0;
+    struct problem problem;
+
     if (!watch.data)
         return watch_wrong(call, ERROR_INVALID, "#", "The field `watch` is missing");
-    struct json_reader reader;
-    json_reader_init(&reader, watch);
-    if (json_peek(&reader) != JSON_ARRAY)
-        return watch_wrong(call, ERROR_INVALID, "#/watch", "It must be an array of strings");
-    (void)json_enter_array(&reader);
-    for (; json_next_element(&reader); ++*ret_count) {
-        if (json_peek(&reader) != JSON_STRING)
-            return watch_wrong(call, ERROR_INVALID, "#/watch", "It must be an array of strings");
-        (void)json_skip(&reader, NULL);
-    }
-    if (*ret_count > 0 && *ret_count <= WATCH_EVENTS_MAX)
+    if (!members_count_strings(watch, "#/watch", 1, WATCH_EVENTS_MAX, ret_count, &problem))
         return true;
-    struct problem problem;
-    problem_set(&problem, ERROR_INVALID, "#/watch", "It must have 1 to %d elements",
-                WATCH_EVENTS_MAX);
     call_answer_problem(call, &problem);
     return false;
 }
