@@ -36,6 +36,7 @@ REQUESTS = {
     "rescheduleTimers": ({}, {"ids": [NOWHERE], "after": "1h"}),
     "getTimer": ({"id": NOWHERE}, None),
     "explainTimer": ({"id": NOWHERE}, None),
+    "getRuns": ({"id": NOWHERE}, None),
     "forecast": ({}, None),
     "patchTimer": ({"id": NOWHERE}, {"after": "2h"}),
     "deleteTimer": ({"id": NOWHERE}, None),
@@ -214,7 +215,8 @@ class TenantsTest(TokensCase):
         timer = self.create("shop", key="k", labels={"a": "b"}, watch=["e"])
         path = f"/v1/timers/{timer['id']}"
         for method, end, body in (("GET", "", None), ("PATCH", "", {"after": "2h"}), ("DELETE", "", None),
-                                  ("POST", "/touch", {"after": "2h"}), ("GET", "/explain", None)):
+                                  ("POST", "/touch", {"after": "2h"}), ("GET", "/explain", None),
+                                  ("GET", "/runs", None)):
             stranger = self.call("rival", 404, method, path + end, body)
             never = self.call("rival", 404, method, f"/v1/timers/{NOWHERE}{end}", body)
             self.assertEqual(stranger, never)  # nothing tells one from the other
