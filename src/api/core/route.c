@@ -9,6 +9,15 @@
 #include <assert.h>
 #include <stdio.h>
 
+/* Whether the path begins with the text before the {parameter}; most rows differ there. */
+static bool path_begins(const char *pattern, struct bytes path)
+{
+    const char *parameter = strchr(pattern, '{');
+    size_t size = parameter ? (size_t)(parameter - pattern) : strlen(pattern);
+
+    return bytes_has_prefix(path, (struct bytes){pattern, size});
+}
+
 /* Compares segment by segment; a {parameter} takes any segment that is not empty. */
 static bool path_fits(const char *pattern, struct bytes path, char room[ROUTE_PARAMETER_SIZE],
                       struct bytes *ret_parameter)
@@ -16,6 +25,8 @@ static bool path_fits(const char *pattern, struct bytes path, char room[ROUTE_PA
     struct bytes wanted = bytes_of(pattern);
 
     *ret_parameter = (struct bytes){0};
+    if (!path_begins(pattern, path))
+        return false;
     struct bytes want;
     while (http_path_next(&wanted, &want)) {
         struct bytes have;
