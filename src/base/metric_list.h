@@ -113,8 +113,15 @@
 
 /* Counted where it happens. */
 #define METRIC_COUNTED_LIST(X)                                                                     \
-    X(OLDEST_OVERDUE_MS, _, GAUGE, "tickwheel_oldest_overdue_seconds", "", 1000,                   \
-      "Lateness of the timer that is late by most; 0 when none is late.")                          \
+    X(OLDEST_WEBHOOK_MS, _, GAUGE, "tickwheel_oldest_overdue_seconds", "kind=\"webhook\"", 1000,   \
+      "Lateness of the timer that is late by most and waits or is in flight, by kind; 0: none is " \
+      "late. `queue` is that of items that workers leave waiting; `catch_up` that of timers "      \
+      "which "                                                                                     \
+      "catch_up_rate_max holds back.")                                                             \
+    X(OLDEST_BROKER_MS, _, GAUGE, "tickwheel_oldest_overdue_seconds", "kind=\"broker\"", 1000, "") \
+    X(OLDEST_QUEUE_MS, _, GAUGE, "tickwheel_oldest_overdue_seconds", "kind=\"queue\"", 1000, "")   \
+    X(OLDEST_CATCH_UP_MS, _, GAUGE, "tickwheel_oldest_overdue_seconds", "kind=\"catch_up\"", 1000, \
+      "")                                                                                          \
     X(READY, _, GAUGE, "tickwheel_ready", "", 1, "1 when requests are served, as /readyz says.")   \
     X(COMMIT_WRITES, _, COUNTER, "tickwheel_commit_writes_total", "", 1,                           \
       "Rows written; divide by tickwheel_commit_seconds_count for the size of a commit.")          \

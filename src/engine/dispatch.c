@@ -589,19 +589,37 @@ struct wall dispatch_oldest(const struct engine *engine)
     return oldest;
 }
 
-/* The due time of the timer that is late by most; 0: none is late. */
-static struct wall dispatch_oldest_overdue(const struct engine *engine)
+/* The due time of the timer that is late by most, by kind; 0: none is late. */
+static void dispatch_oldest_overdue(const struct engine *engine,
+                                    struct wall ret_oldest[OVERDUE_KIND_COUNT])
 {
-    struct wall oldest = WALL_NEVER;
+    static const enum overdue_kind of_queue[] = {[DISPATCH_WEBHOOK] = OVERDUE_WEBHOOK,
+                                                 [DISPATCH_BROKER] = OVERDUE_BROKER,
+                                                 [DISPATCH_PULLED] = OVERDUE_QUEUE,
+                                                 [DISPATCH_OVERDUE] = OVERDUE_CATCH_UP};
+    static const enum overdue_kind of_target[] = {[TARGET_SHARES_ORIGIN] = OVERDUE_WEBHOOK,
+                                                  [TARGET_SHARES_CONNECTION] = OVERDUE_BROKER,
+                                                  [TARGET_SHARES_WORKERS] = OVERDUE_QUEUE};
     size_t cursor = 0;
 
-    for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));)
+    for (int i = 0; i < OVERDUE_KIND_COUNT; i++)
+        ret_oldest[i] = engine->now;
+    for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
+        struct wall *oldest = &ret_oldest[of_queue[queue->kind]];
+
         if (!list_is_empty(&queue->timers))
-            oldest = wall_min(oldest, dispatch_first(queue)->timer->due);
-    LIST_FOR_EACH (entries_busy(engine->entries), link)
+            *oldest = wall_min(*oldest, dispatch_first(queue)->timer->due);
+    }
+    LIST_FOR_EACH (entries_busy(engine->entries), link) {
+        const struct timer *timer = entry_of(link)->timer;
+        struct wall *oldest = &ret_oldest[of_target[target_sharing(&timer->target)]];
+
         if (entry_of(link)->phase == ENTRY_INFLIGHT)
-            oldest = wall_min(oldest, entry_of(link)->timer->due);
-    return oldest.ms < engine->now.ms ? oldest : (struct wall){0};
+            *oldest = wall_min(*oldest, timer->due);
+    }
+    for (int i = 0; i < OVERDUE_KIND_COUNT; i++)
+        if (ret_oldest[i].ms >= engine->now.ms)
+            ret_oldest[i] = (struct wall){0};
 }
 
 void dispatch_stats(const struct engine *engine, struct engine_stats *stats)
@@ -616,7 +634,7 @@ void dispatch_stats(const struct engine *engine, struct engine_stats *stats)
     stats->inflight = dispatch->inflight;
     stats->unproven = dispatch->shares->unproven;
     stats->pulled = dispatch->pulled;
-    stats->oldest_overdue = dispatch_oldest_overdue(engine);
+    dispatch_oldest_overdue(engine, stats->oldest_overdue);
 }
 
 static void dispatch_queue_check(const struct engine *engine, const struct dispatch_queue *queue)

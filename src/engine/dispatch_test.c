@@ -81,6 +81,35 @@ static void test_a_postponed_one_holds_its_queue(void **state)
     fixture_deinit(&fixture);
 }
 
+/* Goal: items that no worker takes do not look like late webhooks. Method: an item is due first, and
+ * two webhooks after it, of which one is in flight and the other waits for its place. */
+/* proves: metrics */
+static void test_lateness_by_kind(void **state)
+{
+    (void)state;
+    struct engine_fixture fixture;
+    fixture_init(&fixture);
+    fixture.options.target_inflight_max = 1;
+    dispatch_reopen(&fixture);
+    fixture_create(&fixture, "queue:a", 1000, NULL);
+    fixture_create(&fixture, "http://a.example/", 3000, NULL);
+    fixture_create(&fixture, "http://a.example/", 4000, NULL);
+    walk_to(&fixture, 10000);
+    const uint64_t webhooks_ms[] = {START.ms + 3000, START.ms + 4000, 0};
+    for (size_t i = 0; i < 3; i++) {
+        const struct engine_stats stats = dispatch_stats_of(&fixture);
+
+        assert_int_equal(stats.oldest_overdue[OVERDUE_WEBHOOK].ms, webhooks_ms[i]);
+        assert_int_equal(stats.oldest_overdue[OVERDUE_QUEUE].ms, START.ms + 1000);
+        assert_int_equal(stats.oldest_overdue[OVERDUE_BROKER].ms, 0);
+        assert_int_equal(stats.oldest_overdue[OVERDUE_CATCH_UP].ms, 0);
+        if (fixture_first_out(&fixture))
+            fixture_answer(&fixture, fixture_first_out(&fixture),
+                           (struct delivery_outcome){.result = DELIVERY_DONE});
+    }
+    fixture_deinit(&fixture);
+}
+
 /* Goal: one that gets through ends the hold at once. Method: two are out; one is postponed, the
  * other one is done. */
 static void test_one_that_gets_through_ends_the_hold(void **state)
@@ -269,6 +298,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_postponed_one_holds_its_queue),
+        cmocka_unit_test(test_lateness_by_kind),
         cmocka_unit_test(test_one_that_gets_through_ends_the_hold),
         cmocka_unit_test(test_a_hold_outlives_its_timers_but_no_step_back),
         cmocka_unit_test(test_a_target_has_a_rate),

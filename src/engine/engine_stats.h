@@ -12,13 +12,23 @@
 #include "base/metric_list.h"
 #include "base/time.h"
 
+/* What a timer that is late waits for, in the order of its metrics. */
+enum overdue_kind {
+    OVERDUE_WEBHOOK, /* and the lines of log: targets */
+    OVERDUE_BROKER,
+    OVERDUE_QUEUE,
+    OVERDUE_CATCH_UP, /* held back by catch_up_rate_max */
+    OVERDUE_KIND_COUNT,
+};
+
 struct engine_stats {
 #define X(id, field, ...) uint64_t field;
     METRIC_ENGINE_LIST(X)
 #undef X
-    struct wall oldest_overdue; /* due time of the timer that is late by most; 0: none is late */
-    struct wall watermark;      /* of this engine; not summed, like the next */
-    struct wall frontier;       /* all timers due before it are in memory */
+    /* Due time of the timer that is late by most, by kind; 0: none is late. */
+    struct wall oldest_overdue[OVERDUE_KIND_COUNT];
+    struct wall watermark; /* of this engine; not summed, like the next */
+    struct wall frontier;  /* all timers due before it are in memory */
 };
 
 /* Adds the counters and gauges of one engine to a sum; the oldest overdue is the earlier one. */
@@ -27,9 +37,12 @@ static inline void engine_stats_add(struct engine_stats *sum, const struct engin
 #define X(id, field, ...) sum->field += one->field;
     METRIC_ENGINE_LIST(X)
 #undef X
-    if (one->oldest_overdue.ms &&
-        (!sum->oldest_overdue.ms || one->oldest_overdue.ms < sum->oldest_overdue.ms))
-        sum->oldest_overdue = one->oldest_overdue;
+    for (int i = 0; i < OVERDUE_KIND_COUNT; i++) {
+        const struct wall oldest = one->oldest_overdue[i];
+
+        if (oldest.ms && (!sum->oldest_overdue[i].ms || oldest.ms < sum->oldest_overdue[i].ms))
+            sum->oldest_overdue[i] = oldest;
+    }
 }
 
 #endif

@@ -55,12 +55,13 @@ static void counts_and_gauges_show(void **state)
     metrics_add(metrics, METRIC_TIMERS_CREATED, 2);
     metrics_add(metrics, METRIC_TIMERS_CREATED, 3);
     metrics_set(metrics, METRIC_TIMERS_PENDING, UINT64_MAX);
-    metrics_set(metrics, METRIC_OLDEST_OVERDUE_MS, 12005);
+    metrics_set(metrics, METRIC_OLDEST_QUEUE_MS, 12005);
     metrics_add(metrics, METRIC_REFUSED_DISK_FULL, 1);
     assert_true(metrics_get(metrics, METRIC_TIMERS_CREATED) == 5);
     check_has(metrics, "\ntickwheel_timers_created_total 5\n");
     check_has(metrics, "\ntickwheel_timers_pending 18446744073709551615\n");
-    check_has(metrics, "\ntickwheel_oldest_overdue_seconds 12.005\n");
+    check_has(metrics, "\ntickwheel_oldest_overdue_seconds{kind=\"queue\"} 12.005\n");
+    check_has(metrics, "\ntickwheel_oldest_overdue_seconds{kind=\"webhook\"} 0\n");
     check_has(metrics, "\ntickwheel_refused_total{reason=\"disk-full\"} 1\n");
     check_has(metrics, "\ntickwheel_refused_total{reason=\"overloaded\"} 0\n");
     check_has(metrics, "\nprocess_start_time_seconds 1795219199.25\n");

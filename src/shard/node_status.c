@@ -118,7 +118,11 @@ void node_refresh_metrics(struct node *node)
 #define X(id, field, ...) metrics_set(metrics, METRIC_##id, storage.field);
     METRIC_STORAGE_LIST(X)
 #undef X
-    metrics_set(metrics, METRIC_OLDEST_OVERDUE_MS,
-                stats.oldest_overdue.ms ? wall_since(stats.oldest_overdue, wall_now()) : 0);
+    for (unsigned i = 0; i < OVERDUE_KIND_COUNT; i++) {
+        const struct wall oldest = stats.oldest_overdue[i];
+
+        metrics_set(metrics, METRIC_OLDEST_WEBHOOK_MS + i,
+                    oldest.ms ? wall_since(oldest, wall_now()) : 0);
+    }
     metrics_set(metrics, METRIC_READY, health.is_ready);
 }
