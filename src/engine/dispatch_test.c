@@ -81,8 +81,8 @@ static void test_a_postponed_one_holds_its_queue(void **state)
     fixture_deinit(&fixture);
 }
 
-/* Goal: items that no worker takes do not look like late webhooks. Method: an item is due first, and
- * two webhooks after it, of which one is in flight and the other waits for its place. */
+/* Goal: items that no worker takes do not look like late webhooks. Method: an item is due first,
+ * and two webhooks after it, of which one is in flight and the other waits for its place. */
 /* proves: metrics */
 static void test_lateness_by_kind(void **state)
 {
