@@ -314,6 +314,7 @@ static void each_call_passes_it_on(void **state)
         {"POST", "/v1/timers/cancel", "{\"labels\":{\"a\":\"b\"}}", false},
         {"POST", "/v1/timers/reschedule", "{\"watch\":\"a\",\"after\":1}", false},
         {"GET", "/v1/dead", "", false},
+        {"GET", "/v1/dead/groups", "", false},
         {"POST", "/v1/dead/redrive", "{\"all\":true}", false},
         {"DELETE", "/v1/dead?all=true", "", false},
         {"POST", "/v1/queues/q/lease", "{}", true},

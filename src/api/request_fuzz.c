@@ -72,6 +72,7 @@ static void use_target(struct bytes text)
         request_fuzz_check(match.parameter.size <= sizeof(room));
     }
     use_query(target.query, LIST_TIMERS);
+    use_query(target.query, LIST_DEAD_GROUPS);
     use_query(target.query, LIST_DEAD_TO_DELETE);
 }
 

@@ -12,6 +12,7 @@
 #include "api/timers/batch.h"
 #include "api/timers/bulk.h"
 #include "api/timers/dead.h"
+#include "api/timers/dead_groups.h"
 #include "api/timers/explain.h"
 #include "api/timers/forecast.h"
 #include "api/timers/keys.h"
@@ -179,6 +180,11 @@ const struct route routes[] = {
      .body = call_collect, .end = dead_redrive, .closed = dead_job_closed,
      .docs = {"redriveDead", "dead", "Redrive dead letters", .request = "Redrive",
               .response = "Redriven", .answers = {{200, "The number of timers that live again."}},
+              .refusals = REFUSES_INPUT, .section = "queues.md#dead-letters"}},
+    {"GET", "/v1/dead/groups", ACCESS_READ, "dead_groups", .end = dead_groups,
+     .closed = dead_groups_closed,
+     .docs = {"groupDead", "dead", "Count dead letters by origin and error",
+              .response = "DeadGroups", .answers = {{200, "The groups, the largest first."}},
               .refusals = REFUSES_INPUT, .section = "queues.md#dead-letters"}},
     {"DELETE", "/v1/dead/{id}", ACCESS_SCHEDULE, "dead_delete", .begin = timers_delete_begin,
      .end = dead_delete,

@@ -426,6 +426,22 @@ class ManyTest(daemon_case.DaemonCase):
         self.assertEqual((first["failed"] + rest["failed"], rest["next"]), (1, None))  # k0 is another's
         self.call(422, "POST", "/v1/dead/redrive", {"ids": ["x"] * 1001})
 
+    # proves: dead-groups
+    def test_groups_of_dead_letters(self):
+        once = {"max_attempts": 1}
+        dead = [self.await_state(self.create("/gone", at=10**11 + i), "dead") for i in range(3)]
+        failed = [self.await_state(self.create("/status/500", at=10**11, retry=once), "dead") for i in range(2)]
+        groups = self.call(200, "GET", "/v1/dead/groups")[1]
+        self.assertEqual([(each["origin"], each["error"], each["count"]) for each in groups["groups"]],
+                         [(self.receiver.url(""), "HTTP 410", 3), (self.receiver.url(""), "HTTP 500", 2)])
+        self.assertEqual((groups["others"], groups["complete"]), (0, True))
+        for group, timers in zip(groups["groups"], (dead, failed)):
+            self.assertIn(group["example"], [timer["id"] for timer in timers])
+            self.assertLessEqual(group["first"], group["last"])
+        answer = self.call(200, "GET", f"/v1/dead/groups?limit=1&target={self.receiver.url('/status/500')}")[1]
+        self.assertEqual([each["count"] for each in answer["groups"]], [2])
+        self.assertEqual(self.call(200, "GET", "/v1/dead/groups?limit=1")[1]["others"], 2)
+
     # proves: redrive-rate
     def test_redrive_at_a_rate(self):
         """Over all partitions and calls, and over a kill -9: the n-th is not called before its turn."""

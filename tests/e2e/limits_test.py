@@ -12,7 +12,6 @@ import os
 import random
 import shutil
 import socket
-import socketserver
 import subprocess
 import sys
 import tempfile
@@ -407,6 +406,28 @@ class CallTest(Case):
         labels = ["label=n:v"] * most
         self.call(200, "DELETE", "/v1/dead?" + "&".join(labels))
         self.problem(422, "invalid", "DELETE", "/v1/dead?" + "&".join([*labels, "label=n:v"]))
+
+    # proves: page-limit, list-labels, dead-groups-rows
+    def test_groups_of_dead_letters(self):
+        limit = self.parameter("/v1/dead/groups", "limit")
+        for right in (limit["minimum"], limit["maximum"]):
+            self.call(200, "GET", f"/v1/dead/groups?limit={right}")
+        for wrong in (limit["minimum"] - 1, limit["maximum"] + 1):
+            self.problem(422, "invalid", "GET", f"/v1/dead/groups?limit={wrong}")
+        labels = ["label=n:v"] * self.parameter("/v1/dead/groups", "label")["maxItems"]
+        self.call(200, "GET", "/v1/dead/groups?" + "&".join(labels))
+        self.problem(422, "invalid", "GET", "/v1/dead/groups?" + "&".join([*labels, "label=n:v"]))
+        line = json.dumps({"at": 10**11, "target": "http://127.0.0.1:1/", "late": {"drop_after": "1s"}}) + "\n"
+        for all_of_them, is_complete in ((99000, True), (102000, False)):
+            made = all_of_them if is_complete else 3000
+            status, _, _ = self.daemon.call("POST", "/v1/timers/batch", line * made, {"Content-Type": "application/x-ndjson"})
+            self.assertEqual(status, 200)
+            harness.wait_until(lambda: self.daemon.metric("tickwheel_dead_letters") == all_of_them, 120, "all are dead")
+            groups = self.call(200, "GET", "/v1/dead/groups")[1]
+            counted = sum(group["count"] for group in groups["groups"]) + groups["others"]
+            self.assertEqual(groups["complete"], is_complete)
+            self.assertEqual(counted == all_of_them, is_complete)
+            self.assertGreaterEqual(counted, 99000)
 
     # proves: redrive-rate-max
     def test_the_rate_of_a_redrive(self):
@@ -875,62 +896,6 @@ class AnswerTest(Case):
             timer = self.create(f"/large/{size}", after=0)
             self.assertEqual(self.await_state(timer, "fired")["attempts"], 1)
             self.assertEqual(len(self.wait_for_arrivals(timer)), 1)
-
-
-class Endless(socketserver.ThreadingTCPServer):
-    """A target that begins an answer and never ends it; each path has its own way. Counts the bytes that it gets off."""
-    daemon_threads = True
-    ok, chunked = b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-    ways = {  # how it begins, how it goes on, what becomes of the timer
-        "body": (ok + b"Content-Length: 1000000000000\r\n\r\n", b"x" * 4096, None),
-        "extension": (chunked + b"1;", b"x" * 4096, None),
-        "extensions": (chunked, b"1;" + b"x" * 100 + b"\r\na\r\n", None),
-        "size": (chunked, b"0" * 4096, None),
-        "trailers": (chunked + b"0\r\n", b"name: value\r\n" * 100, None),
-        "trailer": (chunked + b"0\r\nname: ", b"x" * 4096, None),
-        "headers": (ok, b"name: value\r\n" * 100, "answer with too many headers"),
-        "header": (ok + b"name: ", b"x" * 4096, "answer with too many headers"),
-        "fold": (ok + b"name: value\r\n", b" more\r\n" * 100, "answer with too many headers"),
-        "interim": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n" * 100, "answer with too many headers"),
-        "status": (b"HTTP/1.1 200 ", b"x" * 4096, "answer with too many headers"),
-        "lines": (b"", b"\r\n" * 2000, "answer is not HTTP"),
-        "noise": (b"", b"x" * 4096, "answer is not HTTP"),
-    }
-
-    class RequestHandlerClass(socketserver.BaseRequestHandler):
-        def handle(self):
-            way = self.request.recv(65536).split()[1].decode()[1:]
-            data, more, _ = self.server.ways[way]
-            try:
-                while True:
-                    self.request.sendall(data)
-                    with self.server.lock:
-                        self.server.sent[way] = self.server.sent.get(way, 0) + len(data)
-                    data = more
-            except OSError:
-                self.server.ended.add(way)
-
-    def __init__(self):
-        self.lock, self.sent, self.ended = threading.Lock(), {}, set()
-        super().__init__(("127.0.0.1", 0), self.RequestHandlerClass)
-
-
-class EndlessAnswerTest(Case):
-    # proves: webhook_response_bytes_max, webhook-answer-headers
-    def test_what_never_ends(self):
-        """Head and framing are counted too: the daemon hangs up long before the time-out."""
-        server = Endless()
-        self.addCleanup(server.server_close)
-        self.addCleanup(server.shutdown)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        timers = {way: self.create(target=f"http://127.0.0.1:{server.server_address[1]}/{way}", after=0,
-                                   retry={"timeout": "10m", "max_attempts": 1}) for way in server.ways}
-        for way, (_, _, error) in server.ways.items():
-            with self.subTest(way=way):
-                final = self.await_state(timers[way], "dead" if error else "fired")
-                self.assertEqual(final.get("last_error"), error)
-                harness.wait_until(lambda way=way: way in server.ended, 20, "the daemon hung up")
-                self.assertLess(server.sent[way], 16 << 20)  # most of it is in the buffers of the system
 
 
 class StartTest(unittest.TestCase):

@@ -56,6 +56,7 @@ REQUESTS = {
     "extendItems": ({"name": "q"}, {"receipts": ["0" * 32], "lease": "1s"}),
     "listDead": ({}, None),
     "redriveDead": ({}, {"all": True}),
+    "groupDead": ({}, None),
     "deleteDeadMany": ({}, None),
     "deleteDead": ({"id": NOWHERE}, None),
     "makeBackup": ({}, None),
@@ -360,6 +361,9 @@ class TenantsTest(TokensCase):
             answer = self.call("rival", 200, "POST", "/v1/dead/redrive", body)
             self.assertEqual(answer["redriven"], 1, answer)
             harness.wait_until(lambda: self.ids("rival", "/v1/dead?limit=10") == [dead["rival"]], 20, "dead again")
+        for who in dead:
+            groups = self.call(who, 200, "GET", "/v1/dead/groups")["groups"]
+            self.assertEqual([(group["count"], group["example"]) for group in groups], [(1, dead[who])])
         self.call("rival", 404, "DELETE", f"/v1/dead/{dead['shop']}")
         for query in ("all=true", "label=team:a", f"target={TARGET}", "due_before=4102444800000"):
             answer = self.call("rival", 200, "DELETE", f"/v1/dead?{query}")

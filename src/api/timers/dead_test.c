@@ -3,6 +3,7 @@
  * over sockets to the API on a node double, whose timers are made dead by hand.
  */
 #include "api/timers/dead.h"
+#include "api/timers/dead_groups.h"
 
 #include "api/testing/fixture.h"
 #include "sys/clock.h"
@@ -17,6 +18,7 @@
 
 #define NOTHING BYTES("")
 #define REDRIVE "/v1/dead/redrive"
+#define GROUPS  "/v1/dead/groups"
 
 static int dead_test_setup(void **state)
 {
@@ -242,6 +244,78 @@ static void cursors_with_a_time(void **state)
     assert_int_equal(dead_cursor_parse(bytes_of(text), &again, &paced), ERROR_INVALID);
 }
 
+/* The count of the i-th group of an answer, and its origin. */
+static int64_t dead_test_group(const json_t *answer, size_t i, const char **ret_origin)
+{
+    const json_t *group = json_array_get(json_object_get(answer, "groups"), i);
+
+    *ret_origin = json_string_value(json_object_get(group, "origin"));
+    return json_integer_value(json_object_get(group, "count"));
+}
+
+/* proves: dead-groups */
+static void counts_groups(void **state)
+{
+    struct api_fixture *fixture = *state;
+    static const char *const targets[] = {
+        "queue:mail",         "http://a.example/x",    "http://a.example/y",
+        "http://a.example/y", "queue:mail?priority=9", "http://b.example/"};
+    char id[TIMER_ID_TEXT_SIZE];
+
+    json_t *answer = dead_test_ask(fixture, "GET", GROUPS, NULL);
+    assert_int_equal(json_array_size(json_object_get(answer, "groups")), 0);
+    assert_true(json_is_true(json_object_get(answer, "complete")));
+    json_decref(answer);
+    for (size_t i = 0; i < 6; i++)
+        dead_test_create(fixture, targets[i], i % 2 ? "a" : "b", TIMER_DEAD, id);
+    dead_test_create(fixture, targets[5], "a", TIMER_SCHEDULED, id);
+    answer = dead_test_ask(fixture, "GET", GROUPS, NULL);
+    const char *origin;
+    assert_int_equal(dead_test_group(answer, 0, &origin), 3);
+    assert_string_equal(origin, "http://a.example");
+    assert_int_equal(dead_test_group(answer, 1, &origin), 2);
+    assert_string_equal(origin, "queue:mail");
+    assert_int_equal(dead_test_group(answer, 2, &origin), 1);
+    assert_int_equal(json_array_size(json_object_get(answer, "groups")), 3);
+    assert_int_equal(json_integer_value(json_object_get(answer, "others")), 0);
+    const json_t *group = json_array_get(json_object_get(answer, "groups"), 0);
+    assert_true(strcmp(json_string_value(json_object_get(group, "first")),
+                       json_string_value(json_object_get(group, "last"))) <= 0);
+    char path[64];
+    snprintf(path, sizeof(path), "/v1/timers/%s",
+             json_string_value(json_object_get(group, "example")));
+    fixture_ask(fixture, "GET", path, "", NOTHING, 410, "gone");
+    json_decref(answer);
+    answer = dead_test_ask(fixture, "GET", GROUPS "?limit=1", NULL);
+    assert_int_equal(json_array_size(json_object_get(answer, "groups")), 1);
+    assert_int_equal(json_integer_value(json_object_get(answer, "others")), 3);
+    json_decref(answer);
+    answer = dead_test_ask(fixture, "GET", GROUPS "?label=team:a&target=http://a.example/y", NULL);
+    assert_int_equal(dead_test_group(answer, 0, &origin), 1);
+    json_decref(answer);
+    fixture_ask(fixture, "GET", GROUPS "?cursor=1", "", NOTHING, 422, "invalid");
+    fixture_ask(fixture, "GET", GROUPS "?state=dead", "", NOTHING, 422, "invalid");
+}
+
+/* proves: dead-groups-max */
+static void counts_no_more_groups_than_it_holds(void **state)
+{
+    struct api_fixture *fixture = *state;
+    char id[TIMER_ID_TEXT_SIZE], target[64];
+
+    for (size_t i = 0; i <= DEAD_GROUPS_MAX; i++) {
+        snprintf(target, sizeof(target), "queue:q%zu", i);
+        dead_test_create(fixture, target, "a", TIMER_DEAD, id);
+        if (i + 1 < DEAD_GROUPS_MAX)
+            continue;
+        json_t *answer = dead_test_ask(fixture, "GET", GROUPS "?limit=1000", NULL);
+        assert_int_equal(json_array_size(json_object_get(answer, "groups")), DEAD_GROUPS_MAX);
+        assert_int_equal(json_integer_value(json_object_get(answer, "others")),
+                         i + 1 - DEAD_GROUPS_MAX);
+        json_decref(answer);
+    }
+}
+
 /* proves: dead-delete */
 static void deletes_one(void **state)
 {
@@ -406,6 +480,8 @@ int main(void)
         TEST(redrives_ids_at_a_rate),
         TEST(a_pace_ends_within_two_days),
         cmocka_unit_test(cursors_with_a_time),
+        TEST(counts_groups),
+        TEST(counts_no_more_groups_than_it_holds),
         TEST(deletes_one),
         TEST(deletes_what_is_found),
         TEST(does_not_delete_by_a_slip),

@@ -48,7 +48,7 @@ struct list_job {
 /* ---- filtering; on the shard's thread, while the rows are valid ---- */
 
 /* Dead letters lie where they died; so their due time is looked at here. */
-static bool is_wanted(const struct list_query *query, const struct timer *timer)
+bool list_wants(const struct list_query *query, const struct timer *timer)
 {
     if (!(query->states & 1u << timer->state))
         return false;
@@ -89,7 +89,7 @@ static void part_read(struct list_part *part, const struct storage_page *page)
         const struct timer *timer = page->timers[i];
         struct list_row *row = &part->rows[part->row_count];
 
-        if (!is_wanted(query, timer))
+        if (!list_wants(query, timer))
             continue;
         row->place = (struct cursor){timer->at, timer->id.partition, timer->id.serial};
         row->id = timer->id;

@@ -38,12 +38,16 @@ struct list_query {
 enum list_form {
     LIST_TIMERS,         /* has `state`; without one: live timers */
     LIST_DEAD,           /* dead letters only */
+    LIST_DEAD_GROUPS,    /* has no `cursor`; `limit` is of groups */
     LIST_DEAD_TO_DELETE, /* has `all`, which takes the place of a filter; one of them is needed */
 };
 
 /* Reads the query as sent; `room` (text.size bytes) holds its decoded texts. */
 enum error_code list_query_parse(struct bytes text, enum list_form form, char *room,
                                  struct list_query *ret_query, struct problem *ret_problem);
+
+/* Whether a timer passes the filters. */
+bool list_wants(const struct list_query *query, const struct timer *timer);
 
 void list_end(struct call *call);
 void list_closed(struct call *call);

@@ -119,7 +119,9 @@ enum error_code list_query_parse(struct bytes text, enum list_form form, char *r
     const bool deletes = form == LIST_DEAD_TO_DELETE;
     const struct query_form parameters = {
         .names = deletes ? list_delete_parameters : list_parameters,
-        .count = form == LIST_DEAD ? LIST_STATE : LIST_STATE + 1,
+        .count = form == LIST_DEAD_GROUPS ? LIST_CURSOR
+                 : form == LIST_DEAD      ? LIST_STATE
+                                          : LIST_STATE + 1,
         .repeatable = 1u << LIST_LABEL | (form == LIST_TIMERS ? 1u << LIST_STATE : 0),
         .parameters_max = LIST_PARAMETERS_MAX,
         .take = deletes ? list_delete_take : list_query_take,
