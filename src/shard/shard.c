@@ -12,7 +12,8 @@
 /* How old the statistics may be that other threads see. */
 #define REPORT_NS UINT64_C(100000000)
 
-/* How long a step of the wall clock may go unnoticed while there are live timers. */
+/* How long a step of the wall clock may go unnoticed while there are live timers. A timerfd that
+ * is cancelled by steps would not tell of a clock that is slewed while the shard sleeps. */
 #define CLOCK_STEP_NS UINT64_C(100000000)
 
 bool shard_init(struct shard *shard, struct node *node, unsigned index, const uint8_t *secret)
