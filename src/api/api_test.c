@@ -427,6 +427,8 @@ static void patches(void **state)
     assert_true(reply_body_contains(&fixture->reply, "\"labels\":{\"a\":\"b\"}"));
     fixture_ask(fixture, "PATCH", path, "Content-Type: text/json\r\n", BYTES("{\"after\":1}"), 415,
                 "media-type");
+    assert_true(
+        reply_body_contains(&fixture->reply, "application/json or application/merge-patch+json"));
     fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("{}"), 422, "invalid");
     fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("{\"id\":\"x\"}"), 422, "invalid");
     fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("nope"), 400, "not-json");

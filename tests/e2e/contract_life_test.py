@@ -112,7 +112,7 @@ class TimesTest(daemon_case.DaemonCase):
         self.assertEqual((self.arrivals_of(late), dropped["attempts"]), ([], 0))
         self.assertTrue(dropped["last_error"])
 
-    # proves: dst, preview, preview-schedule, preview-range
+    # proves: dst, preview, preview-schedule, preview-range, problem
     def test_preview(self):
         def preview(query):
             return self.call(200, "GET", f"/v1/schedule/preview?{query}")[1]["instants"]
@@ -132,6 +132,8 @@ class TimesTest(daemon_case.DaemonCase):
         self.assertEqual(timer["due"], preview("cron=30+2+*+*+*&timezone=Europe/Berlin")[0])
         self.assertEqual((timer["schedule"]["timezone"], timer["schedule"]["dst"]), ("Europe/Berlin", "shift"))
         self.call(400, "GET", "/v1/schedule/preview?every=%zz")
+        problem = self.call(422, "GET", "/v1/schedule/preview?cron=x&n=0&dst=x&nonsense=1")[1]
+        self.assertEqual([fault["parameter"] for fault in problem["errors"]], ["n", "nonsense", "cron", "dst"])
 
 
 class StatesTest(daemon_case.DaemonCase):

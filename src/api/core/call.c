@@ -233,7 +233,8 @@ bool call_refuses_type(struct call *call, const char *type, const char *other)
         (http_media_type_is(field, type) || (other && http_media_type_is(field, other))))
         return false;
     struct problem problem;
-    problem_set(&problem, ERROR_MEDIA_TYPE, "", "The content type must be %s, in UTF-8", type);
+    problem_set(&problem, ERROR_MEDIA_TYPE, "", "The content type must be %s%s%s, in UTF-8", type,
+                other ? " or " : "", other ? other : "");
     call_answer_problem(call, &problem);
     return true;
 }

@@ -89,6 +89,30 @@ static void preview_name_parameters(struct problem *problem)
     }
 }
 
+/* Reads the query. The faults of the create follow those of the other parameters. */
+static enum error_code preview_read(struct call *call, struct preview *preview,
+                                    const struct timer_json_limits *limits, struct wall now,
+                                    struct timer **ret_timer, struct problem *ret_problem)
+{
+    enum error_code code = preview_read_query(call, preview, ret_problem);
+
+    if (code && code != ERROR_INVALID)
+        return code;
+    if (buffer_failed(&preview->json))
+        return problem_set(ret_problem, ERROR_NO_MEMORY, "", "%s", "");
+    struct problem problem;
+    enum error_code create_code =
+        timer_json_parse_create(buffer_bytes(&preview->json), limits, now, ret_timer, &problem);
+    if (!create_code)
+        return code;
+    preview_name_parameters(&problem);
+    if (!code)
+        *ret_problem = problem;
+    for (unsigned i = 0; code && i < problem.fault_count; i++)
+        problem_add(ret_problem, code, problem.faults[i].pointer, "%s", problem.faults[i].detail);
+    return code ? code : create_code;
+}
+
 static void preview_format(const struct schedule *schedule, const struct preview *preview,
                            struct buffer *body)
 {
@@ -121,13 +145,7 @@ void preview_end(struct call *call)
     struct schedule schedule;
     struct timer *timer = NULL;
     struct problem problem;
-    if (preview_read_query(call, &preview, &problem)) {
-        call_answer_problem(call, &problem);
-    } else if (buffer_failed(&preview.json)) {
-        call_answer_error(call, ERROR_NO_MEMORY, "");
-    } else if (timer_json_parse_create(buffer_bytes(&preview.json), &limits, now, &timer,
-                                       &problem)) {
-        preview_name_parameters(&problem);
+    if (preview_read(call, &preview, &limits, now, &timer, &problem)) {
         call_answer_problem(call, &problem);
     } else if (schedule_of(timer, &limits.zones, &schedule, NULL) || !schedule.recurs) {
         call_answer_error(call, ERROR_INVALID, "Give `every` or `cron`");
