@@ -36,7 +36,7 @@ static void strict_assert(const struct strict_case *it, enum error_code code, ui
     }
 }
 
-static void test_integers(void **state)
+static void test_strict_integers(void **state)
 {
     static const struct strict_case cases[] = {
         {"2", 2, ERROR_NONE, NULL},
@@ -75,7 +75,7 @@ static void take_letter(void *reading, struct bytes text)
     ++*count;
 }
 
-static void test_strings(void **state)
+static void test_strict_strings(void **state)
 {
     static const struct strict_case cases[] = {
         {"[\"a\"]", 1, ERROR_NONE, NULL},
@@ -118,8 +118,8 @@ static void test_twice(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_strings),
+        cmocka_unit_test(test_strict_integers),
+        cmocka_unit_test(test_strict_strings),
         cmocka_unit_test(test_twice),
     };
 
