@@ -389,6 +389,36 @@ static enum error_code rocksdb_folder_look_at_logs(const char *folder,
     return code;
 }
 
+/* ---- CURRENT ---- */
+
+static unsigned long long rocksdb_folder_number_of_manifest(const char *name)
+{
+    return strtoull(name + strlen("MANIFEST-"), NULL, 10);
+}
+
+/* The name of the manifest in use. */
+static enum error_code rocksdb_folder_read_current(const char *folder,
+                                                   char ret_name[FOLDER_NAME_SIZE],
+                                                   struct error *ret_error)
+{
+    char path[PATH_MAX];
+    enum error_code code = rocksdb_folder_path_of(folder, "CURRENT", path, ret_error);
+
+    if (code)
+        return code;
+    struct buffer text;
+    buffer_init(&text);
+    code = files_read(path, CURRENT_BYTES_MAX, &text, ret_error);
+    memset(ret_name, 0, FOLDER_NAME_SIZE);
+    if (!code && text.size > 1 && text.size < FOLDER_NAME_SIZE && text.data[text.size - 1] == '\n')
+        memcpy(ret_name, text.data, text.size - 1);
+    buffer_deinit(&text);
+    if (!code && rocksdb_folder_kind_of(ret_name) != FILE_MANIFEST)
+        code = error_set(ret_error, ERROR_CORRUPT, "%s does not name a manifest; restore a backup",
+                         path);
+    return code;
+}
+
 /* ---- LIVE ---- */
 
 bool folder_live_open(struct bytes *text)
@@ -406,8 +436,12 @@ bool folder_live_next(struct bytes *text, struct folder_log *ret_log)
     const struct bytes number = rocksdb_folder_next_word(&line);
     const struct bytes size = rocksdb_folder_next_word(&line);
 
-    return bytes_equal(kind, BYTES("log")) && !line.size &&
-           number_parse(number, 10, &ret_log->number) && number_parse(size, 10, &ret_log->size);
+    ret_log->size = 0;
+    if (line.size || !number_parse(number, 10, &ret_log->number))
+        return false;
+    return bytes_equal(kind, BYTES("manifest"))
+               ? !size.size
+               : bytes_equal(kind, BYTES("log")) && number_parse(size, 10, &ret_log->size);
 }
 
 static bool rocksdb_folder_is_log(const struct folder_file *file, struct folder_log *ret_log)
@@ -426,15 +460,19 @@ enum error_code folder_mark_live(const char *folder, uint64_t *newest, struct er
 
     if (code || (code = rocksdb_folder_list(folder, &listing, ret_error)))
         return code;
+    char name[FOLDER_NAME_SIZE];
     struct folder_log log = {0};
     struct buffer text;
     buffer_init(&text);
     buffer_append_text(&text, LIVE_HEAD);
+    code = rocksdb_folder_read_current(folder, name, ret_error);
+    if (!code)
+        buffer_printf(&text, "manifest %llu\n", rocksdb_folder_number_of_manifest(name));
     for (size_t i = 0; i < listing.count; i++)
         if (listing.files[i].size && rocksdb_folder_is_log(&listing.files[i], &log))
             buffer_printf(&text, "log %llu %llu\n", (unsigned long long)log.number,
                           (unsigned long long)log.size);
-    if (log.number != *newest)
+    if (!code && log.number != *newest)
         code = rocksdb_folder_write_list(path, &text, ret_error);
     if (!code)
         *newest = log.number;
@@ -471,6 +509,19 @@ static void rocksdb_folder_look_for_log(const char *folder, const struct listing
               found.number == live.number ? "was cut short" : "is missing");
 }
 
+/* An older manifest does not know the newer tables, which RocksDB then removes. */
+static void rocksdb_folder_compare_manifest(const char *folder, uint64_t live,
+                                            struct folder_state *state)
+{
+    if (live <= state->manifest || state->has_loss)
+        return;
+    state->has_loss = true;
+    error_set(&state->loss, ERROR_CORRUPT,
+              "%s/CURRENT names MANIFEST-%06llu, which is older than MANIFEST-%06llu, that was in "
+              "use",
+              folder, (unsigned long long)state->manifest, (unsigned long long)live);
+}
+
 /* Each log of LIVE must be there as far as it was on the disk, unless the manifest does without it:
  * RocksDB writes that down, synced, before it removes a log. A damaged LIVE says nothing. */
 static void rocksdb_folder_look_at_live(const char *folder, const struct listing *listing,
@@ -488,7 +539,10 @@ static void rocksdb_folder_look_at_live(const char *folder, const struct listing
         struct folder_log live;
 
         for (bool is_open = folder_live_open(&rest); is_open && folder_live_next(&rest, &live);)
-            rocksdb_folder_look_for_log(folder, listing, live, state);
+            if (live.size)
+                rocksdb_folder_look_for_log(folder, listing, live, state);
+            else
+                rocksdb_folder_compare_manifest(folder, live.number, state);
     }
     buffer_deinit(&text);
 }
@@ -526,33 +580,23 @@ static enum error_code rocksdb_folder_look_at_current(const char *folder,
                                                       struct folder_state *state,
                                                       struct error *ret_error)
 {
-    char path[PATH_MAX], name[FOLDER_NAME_SIZE] = "";
-    enum error_code code = rocksdb_folder_path_of(folder, "CURRENT", path, ret_error);
-
-    if (code)
-        return code;
     if (!rocksdb_folder_find(listing, "CURRENT")) {
         if (rocksdb_folder_has_kind(listing, FILE_TABLE) ||
             rocksdb_folder_has_kind(listing, FILE_LOG))
             return error_set(ret_error, ERROR_CORRUPT,
-                             "%s is missing beside files of a database; restore a backup", path);
+                             "%s/CURRENT is missing beside files of a database; restore a backup",
+                             folder);
         state->is_new = true;
         return ERROR_NONE;
     }
-    struct buffer text;
-    buffer_init(&text);
-    code = files_read(path, CURRENT_BYTES_MAX, &text, ret_error);
-    if (!code && text.size > 1 && text.size < sizeof(name) && text.data[text.size - 1] == '\n')
-        memcpy(name, text.data, text.size - 1);
-    buffer_deinit(&text);
+    char name[FOLDER_NAME_SIZE];
+    enum error_code code = rocksdb_folder_read_current(folder, name, ret_error);
     if (code)
         return code;
-    if (rocksdb_folder_kind_of(name) != FILE_MANIFEST)
-        return error_set(ret_error, ERROR_CORRUPT, "%s does not name a manifest; restore a backup",
-                         path);
     if (!rocksdb_folder_find(listing, name))
         return error_set(ret_error, ERROR_CORRUPT,
-                         "%s names %s, which is missing; restore a backup", path, name);
+                         "%s/CURRENT names %s, which is missing; restore a backup", folder, name);
+    state->manifest = rocksdb_folder_number_of_manifest(name);
     return rocksdb_folder_look_at_manifest(folder, name, state, ret_error);
 }
 

@@ -30,6 +30,7 @@ struct folder_state {
     uint64_t lost;               /* writes that a damaged log lost */
     uint64_t torn_at;            /* where the first such log ends */
     char torn[FOLDER_NAME_SIZE]; /* its name; empty: none */
+    uint64_t manifest;           /* the number of the one in use */
     uint64_t log_needed_from;    /* logs with lower numbers are not needed any more */
     bool has_loss;               /* a log is missing or damaged in its midst: the text says which */
     struct error loss;
@@ -53,9 +54,9 @@ enum error_code folder_unseal(const char *folder, struct error *ret_error);
 
 /* ---- LIVE ---- */
 
-/* Writes LIVE, unless the newest log is `*newest`, which it becomes: from then on the logs that are
- * there must be there, as far as they reach now, until the manifest says that they are not needed.
- * The caller knows that they are on the disk. */
+/* Writes LIVE, unless the newest log is `*newest`, which it becomes: from then on the manifest in
+ * use must not be older, and the logs that are there must be there, as far as they reach now, until
+ * the manifest says that they are not needed. The caller knows that they are on the disk. */
 enum error_code folder_mark_live(const char *folder, uint64_t *newest, struct error *ret_error);
 
 /* Removes LIVE: nothing is known of the logs. */
@@ -83,7 +84,7 @@ bool folder_closed_open(struct bytes *text);
 /* ---- one line of LIVE ---- */
 
 struct folder_log {
-    uint64_t number, size;
+    uint64_t number, size; /* size 0: of the manifest */
 };
 
 /* As above, of LIVE. */

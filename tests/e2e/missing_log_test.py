@@ -99,6 +99,22 @@ class MissingLogTest(DaemonCase):
         os.truncate(first, 7 + int.from_bytes(data[4:6], "little"))
         self.assert_refused(os.path.basename(first) + " was cut short")
 
+    # proves: missing-log
+    def test_manifest_of_an_older_copy(self):
+        """It does not know the tables that were made since: RocksDB would remove them."""
+        old = os.path.join(self.data, "CURRENT")
+        with open(old, encoding="utf-8") as file:
+            manifest = file.read()
+        with open(os.path.join(self.data, manifest.strip()), "rb") as file:
+            contents = file.read()
+        self.restart()
+        self.kill()
+        with open(old, "w", encoding="utf-8") as file:
+            file.write(manifest)
+        with open(os.path.join(self.data, manifest.strip()), "wb") as file:
+            file.write(contents)
+        self.assert_refused("CURRENT names " + manifest.strip())
+
     def test_two_logs(self):
         """Nothing is missing: it starts, with every timer."""
         count = self.kill_with_two_logs()
