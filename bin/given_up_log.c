@@ -44,12 +44,13 @@ void given_up_log_add(struct given_up_log *self, struct given_up *given_up)
 static void given_up_log_line(const struct given_up_log *self, const struct given_up *given_up)
 {
     const bool is_dead = given_up->next.ms == WALL_NEVER.ms;
-    char id[TIMER_ID_TEXT_SIZE], time[RFC3339_TEXT_SIZE];
-    struct event_log_line line;
+    char id[TIMER_ID_TEXT_SIZE];
 
     timer_id_format(&given_up->id, id);
+    struct event_log_line line;
     event_log_begin(&line, self->log, EVENT_LOG_WARN, is_dead ? "timer_dead" : "firing_given_up");
     event_log_text(&line, "id", id);
+    char time[RFC3339_TEXT_SIZE];
     rfc3339_format(given_up->due, time);
     event_log_text(&line, "due", time);
     if (!is_dead) {

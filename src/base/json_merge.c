@@ -57,12 +57,11 @@ static struct merge_node *merge_add(struct merge *merge)
 static struct bytes merge_name(struct merge *merge, const struct json_string *name, char **room,
                                size_t capacity, size_t *used)
 {
-    struct bytes text = {0};
-
     if (!name->escaped)
         return name->raw;
     if (!*room)
         *room = malloc(capacity);
+    struct bytes text = {0};
     if (!*room) {
         merge->is_out_of_memory = true;
         return text;
@@ -77,10 +76,9 @@ static bool merge_read_value(struct merge *merge, struct json_reader *reader, si
 
 static bool merge_read_members(struct merge *merge, struct json_reader *reader, size_t parent)
 {
-    struct json_string name;
-
     if (!json_enter_object(reader))
         return false;
+    struct json_string name;
     while (json_next_member(reader, &name)) {
         size_t index = merge->count;
         struct merge_node *node = merge_add(merge);
@@ -224,13 +222,11 @@ static void merge_write_new(struct merge *merge, const struct merge_node *node)
 static bool merge_write_object(struct merge *merge, struct json_reader *reader,
                                const struct merge_node *node)
 {
-    bool is_first = true;
-    struct json_string name;
-    struct bytes raw;
-
     if (!json_enter_object(reader))
         return false;
     buffer_append(merge->out, "{", 1);
+    bool is_first = true;
+    struct json_string name;
     while (json_next_member(reader, &name)) {
         size_t used = 0;
         struct bytes quoted = {name.raw.data - 1, name.raw.size + 2};
@@ -240,6 +236,7 @@ static bool merge_write_object(struct merge *merge, struct json_reader *reader,
         const bool merges = change && !change->is_ignored && change->type == JSON_OBJECT &&
                             json_peek(reader) == JSON_OBJECT;
 
+        struct bytes raw;
         if (merge->is_out_of_memory || (!merges && !json_skip(reader, &raw)))
             return false;
         if (change && (change->is_ignored || change->type == JSON_NULL))

@@ -173,7 +173,6 @@ bool effects_is_taken(const struct effects *effects)
 void effects_check(const struct engine *engine)
 {
     const struct effects *effects = engine->effects;
-    size_t given_up = 0;
 
     LIST_FOR_EACH (&effects->deliveries, link) {
         const struct delivery *delivery = list_item(link, struct delivery, link);
@@ -184,6 +183,7 @@ void effects_check(const struct engine *engine)
         CHECK(!list_item(link, struct delivery, link)->timer);
     LIST_FOR_EACH (&effects->reads, link)
         CHECK(list_item(link, struct engine_read, link)->result == ERROR_NONE);
+    size_t given_up = 0;
     LIST_FOR_EACH (&effects->given_up, link)
         given_up++;
     CHECK(given_up == effects->given_up_count && given_up <= GIVEN_UP_MAX);

@@ -122,10 +122,9 @@ void history_committed(struct history *history, uint64_t serial, struct wall now
 
 void history_check(const struct history *history)
 {
-    size_t cursor = 0;
-
     CHECK(history->count <= history->count_max && history->next <= history->count);
     CHECK(map_count(&history->map) <= history->count);
+    size_t cursor = 0;
     for (const struct history_entry *entry; (entry = map_next(&history->map, &cursor));)
         CHECK(history_find(history, entry->serial) == entry);
 }

@@ -85,13 +85,13 @@ static void outcome_set_run(struct engine *engine, struct entry *entry, const st
 {
     struct timer_texts texts = entry->timer->texts;
     const bool recurs = schedule_recurs(texts.schedule);
-    char room[RUNS_BYTES_MAX];
 
     assert(run->planned.ms == entry->timer->due.ms);
     if (!recurs && run->outcome == RUN_DONE)
         return;
     if (run->outcome != RUN_DONE)
         texts.last_error = run->error;
+    char room[RUNS_BYTES_MAX];
     if (recurs)
         texts.runs = runs_add(texts.runs, run, room);
     outcome_set_texts(engine, entry, &texts);

@@ -94,7 +94,6 @@ static bool exchange_is_clear(const struct exchange_fields *fields, const char *
 static bool exchange_read_framing(struct http_request *request, const char *version)
 {
     struct exchange_fields fields = {0};
-    uint64_t value = 0;
 
     MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, exchange_see_field, &fields);
     if (!exchange_is_clear(&fields, version))
@@ -105,6 +104,7 @@ static bool exchange_read_framing(struct http_request *request, const char *vers
     }
     if (fields.length.data && (fields.length.size == 0 || fields.length.size > 19))
         return false;
+    uint64_t value = 0;
     for (size_t i = 0; i < fields.length.size; i++) {
         if (fields.length.data[i] < '0' || fields.length.data[i] > '9')
             return false;

@@ -363,9 +363,8 @@ static enum error_code config_load_walk_flags(int argc, char *const argv[], stru
 
 void config_hide_secrets(int argc, char *const argv[])
 {
-    struct config_request unused;
-
     for (int i = 1; i < argc; i++) {
+        struct config_request unused;
         if (strncmp(argv[i], "--", 2) != 0 || config_load_take_bare_flag(argv[i] + 2, &unused))
             continue;
         char name[CONFIG_NAME_SIZE * 2];

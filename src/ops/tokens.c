@@ -38,10 +38,9 @@ enum { LIMITS_COUNT = sizeof(limits_known) / sizeof(limits_known[0]) };
 
 bool token_scopes_parse(struct bytes text, unsigned *ret_scopes)
 {
-    unsigned scopes = 0;
-
     if (text.size > 0 && text.data[text.size - 1] == ',')
         return false;
+    unsigned scopes = 0;
     while (text.size > 0) {
         const struct bytes word = bytes_cut(&text, ',');
         unsigned scope = 0;

@@ -84,11 +84,10 @@ static const struct route *route_search(const struct route *routes, size_t count
 void route_find(const struct route *routes, size_t count, struct bytes method, struct bytes path,
                 char room[ROUTE_PARAMETER_SIZE], struct route_match *ret_match)
 {
-    const char *pattern = NULL;
-
     memset(ret_match, 0, sizeof(*ret_match));
     if (bytes_equal(method, BYTES("HEAD")))
         method = BYTES("GET");
+    const char *pattern = NULL;
     ret_match->route =
         route_search(routes, count, method, path, room, &ret_match->parameter, &pattern);
     if (ret_match->route || !pattern)

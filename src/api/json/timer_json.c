@@ -145,9 +145,9 @@ void timer_json_format_runs(const struct timer *timer, struct buffer *out)
 {
     struct bytes runs = timer->texts.runs;
     const char *separator = "";
-    struct run run;
 
     buffer_append_text(out, "[");
+    struct run run;
     for (; runs_next(&runs, &run); separator = ",") {
         buffer_append_text(out, separator);
         timer_json_append_run(out, &run);

@@ -328,13 +328,13 @@ static enum error_code timer_schedule_check_end(struct timer_parse *parse,
         {TIMER_FIELD_BIT(cron), "#/cron"},
         {UINT32_MAX, "#"},
     };
-    size_t i = 0;
 
     if (!(named & TIMER_FIELDS_RECURRENCE) ||
         (parse->due.ms != WALL_NEVER.ms &&
          schedule_first(schedule, timer_schedule_respread(parse->due, schedule->spread_ms, 0)).ms !=
              WALL_NEVER.ms))
         return ERROR_NONE;
+    size_t i = 0;
     while (!(named & causes[i].bit))
         i++;
     return timer_parse_invalid(parse, causes[i].pointer, "It would never fire");
@@ -346,14 +346,12 @@ enum error_code timer_parse_when_changed(struct timer_parse *parse, const struct
     const bool recurs = HAS(parse, every) || HAS(parse, cron);
     const bool has_time = HAS(parse, at) || HAS(parse, after);
     const struct schedule_spec *spec = &parse->schedule;
-    struct schedule_spec old;
-    struct schedule schedule;
-    enum error_code code;
 
     if (!(named & TIMER_FIELDS_SCHEDULE))
         return ERROR_NONE;
     *fields |= PATCH_SCHEDULE;
-    code = timer_schedule_check_together(parse);
+    enum error_code code = timer_schedule_check_together(parse);
+    struct schedule_spec old;
     if (!code && timer_schedule_read(timer, &old))
         code = problem_set(parse->problem, ERROR_CORRUPT, "", "%s", "");
     if (code)
@@ -369,6 +367,7 @@ enum error_code timer_parse_when_changed(struct timer_parse *parse, const struct
             wall_min(wall_add(parse->due, parse->schedule.spread_ms), (struct wall){WALL_MS_MAX});
         return ERROR_NONE;
     }
+    struct schedule schedule;
     code = timer_schedule_make(parse, timer->created, &schedule);
     if (code)
         return code;

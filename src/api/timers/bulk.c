@@ -58,9 +58,8 @@ static bool read_selection(struct call *call, struct selection *ret_selection)
 static bool count_strings(struct call *call, const char *pointer, struct bytes array,
                           size_t *ret_count)
 {
-    struct problem problem;
-
     *ret_count = 0;
+    struct problem problem;
     if (!array.data ||
         !members_count_strings(array, pointer, 0, BULK_NAMES_MAX, ret_count, &problem))
         return true;

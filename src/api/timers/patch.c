@@ -34,11 +34,12 @@ static void patch_merged(struct node_request *request)
 static void patch_merge(struct call *call)
 {
     const struct timer_json_limits limits = call_timer_limits(call);
-    struct timer *timer = call->shown, *values = NULL;
-    struct problem problem;
-    uint32_t fields;
+    struct timer *timer = call->shown;
 
     call->shown = NULL;
+    struct timer *values = NULL;
+    struct problem problem;
+    uint32_t fields;
     if (timer_json_merge_patch(buffer_bytes(&call->body), timer, &limits, wall_coming(), &fields,
                                &values, &problem)) {
         call_answer_problem(call, &problem);

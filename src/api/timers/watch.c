@@ -189,10 +189,9 @@ static void many_finish(struct scatter *scatter)
 /* Counts the events; false: answered. */
 static bool count_events(struct call *call, struct bytes watch, size_t *ret_count)
 {
-    struct problem problem;
-
     if (!watch.data)
         return watch_wrong(call, ERROR_INVALID, "#", "The field `watch` is missing");
+    struct problem problem;
     if (!members_count_strings(watch, "#/watch", 1, WATCH_EVENTS_MAX, ret_count, &problem))
         return true;
     call_answer_problem(call, &problem);
