@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: help run example build lib test test-bounds test-brokers test-debian test-systemd sim soak bench bench-brokers asan \
+.PHONY: help run example build rocksdb lib test test-bounds test-brokers test-debian test-systemd sim soak bench bench-brokers asan \
 	tsan fuzz fuzz-long coverage lint analyze fmt docs install install-lib clean
 .DEFAULT_GOAL := help
 
@@ -32,8 +32,13 @@ example: ## a million reservations, held, paid and expired; COUNT=10000 HOLD=5s 
 
 build: ## the release build, in build/release
 	@scripts/install-deps build
+	@scripts/rocksdb --hint
 	@cmake --preset release --log-level=WARNING -DTICKWHEEL_TESTS=OFF >/dev/null
 	@cmake --build build/release -j $(JOBS) --target tickwheeld
+
+rocksdb: ## build RocksDB without assertions, for all releases built afterwards; three minutes, once
+	@scripts/install-deps build
+	@scripts/rocksdb
 
 # Unlike the other targets it needs only CMake and a C compiler: no Ninja, no packages.
 lib: ## the library alone, in build/lib: no service, no packages to install
