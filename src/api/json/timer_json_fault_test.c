@@ -23,14 +23,14 @@ static enum error_code timer_json_fault_test_find_zone(void *context, struct byt
     return block ? ERROR_NONE : ERROR_NO_MEMORY;
 }
 
+static const struct timer_json_limits limits = {.payload_bytes_max = 1 << 16,
+                                                .target_bytes_max = 2048,
+                                                .labels_max = 16,
+                                                .headers_bytes_max = 4096,
+                                                .zones = {.find = timer_json_fault_test_find_zone}};
+
 static void sweep(const char *name, const char *json)
 {
-    struct timer_json_limits limits = {.payload_bytes_max = 1 << 16,
-                                       .target_bytes_max = 2048,
-                                       .labels_max = 16,
-                                       .headers_bytes_max = 4096,
-                                       .zones = {.find = timer_json_fault_test_find_zone}};
-
     for (struct scarce scarce = scarce_sweep(name); scarce_next(&scarce);) {
         const struct wall now = {UINT64_C(1800000000000)};
         struct problem problem = {.code = ERROR_NONE};
@@ -66,10 +66,49 @@ static void timer_json_fault_test_create(void **state)
                         "\"target\":\"http://shop.example/\"}");
 }
 
+/* A patch that is merged, with names that are decoded, into a timer with as much. */
+static void timer_json_fault_test_merge(void **state)
+{
+    const struct wall now = {UINT64_C(1800000000000)};
+    const struct bytes patch =
+        BYTES("{\"labels\":{\"\\u0061\":null,\"n\":\"x\"},\"headers\":{\"X-A\":\"1\"},"
+              "\"payload\":{\"\\u006e\":{\"a\":null,\"b\":{\"c\":null}}},\"cron\":\"0 7 * * *\","
+              "\"timezone\":\"Europe/Rome\",\"late\":{\"missed\":\"each\"},\"watch\":[\"b\"]}");
+    struct timer *timer = NULL;
+    struct problem problem;
+
+    (void)state;
+    assert_int_equal(
+        timer_json_parse_create(
+            BYTES("{\"every\":\"1h\",\"target\":\"queue:jobs\",\"payload\":{\"n\":{\"\\u0061\":1}},"
+                  "\"labels\":{\"a\":\"1\"},\"headers\":{\"X-B\":\"2\"},\"count\":5}"),
+            &limits, now, &timer, &problem),
+        ERROR_NONE);
+    for (struct scarce scarce = scarce_sweep("a merged patch"); scarce_next(&scarce);) {
+        struct timer *values = NULL;
+        uint32_t fields = 0;
+
+        problem = (struct problem){.code = ERROR_NONE};
+        scarce_begin(&scarce);
+        enum error_code code =
+            timer_json_merge_patch(patch, timer, &limits, now, &fields, &values, &problem);
+        if (scarce_end(&scarce)) {
+            assert_int_equal(code, ERROR_NO_MEMORY);
+            assert_int_equal(problem.code, ERROR_NO_MEMORY);
+            assert_null(values);
+        } else {
+            assert_int_equal(code, ERROR_NONE);
+        }
+        timer_free(values);
+    }
+    timer_free(timer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(timer_json_fault_test_create),
+        cmocka_unit_test(timer_json_fault_test_merge),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
