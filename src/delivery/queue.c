@@ -399,11 +399,11 @@ void queue_give(struct queue *queue, struct instant now, struct delivery *delive
     struct queue_request *first = request_of(line->waiting.next);
     lease_begin(queue, now, line, delivery);
     if (first->items_ >= first->items_max || first->bytes_ >= first->bytes_max) {
-        answer_waiting(queue, line, first);
         if (!list_is_empty(&line->link)) { /* names take turns */
             list_remove(&line->link);
             list_push(&queue->wanting, &line->link);
         }
+        answer_waiting(queue, line, first);
     }
 }
 

@@ -120,7 +120,7 @@ void dead_cursor_format(const struct cursor *cursor, struct wall paced,
     cursor_format(cursor, ret_text);
     if (paced.ms)
         snprintf(ret_text + CURSOR_TEXT_SIZE - 1, DEAD_CURSOR_TEXT_SIZE - CURSOR_TEXT_SIZE + 1,
-                 "-%012llx", (unsigned long long)paced.ms);
+                 "-%012llx", (unsigned long long)(paced.ms & UINT64_C(0xffffffffffff)));
 }
 
 enum error_code dead_cursor_parse(struct bytes text, struct cursor *ret_cursor,
