@@ -127,11 +127,11 @@ function(tw_module name)
     endforeach()
 endfunction()
 
-# tw_script_tests(TIMEOUT seconds [PREFIX crash_] [EXCLUDE regex]): each x_test.py of this folder is a test, which ends
-# with 77 where it cannot run.
+# tw_script_tests(TIMEOUT seconds [FOLDER e2e] [PREFIX crash_] [EXCLUDE regex]): each x_test.py of this folder, or of the
+# one in it, is a test, which ends with 77 where it cannot run.
 function(tw_script_tests)
-    cmake_parse_arguments(ARG "" "TIMEOUT;PREFIX;EXCLUDE" "" ${ARGN})
-    file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.py)
+    cmake_parse_arguments(ARG "" "TIMEOUT;FOLDER;PREFIX;EXCLUDE" "" ${ARGN})
+    file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_FOLDER}/*_test.py)
     if(ARG_EXCLUDE)
         list(FILTER scripts EXCLUDE REGEX ${ARG_EXCLUDE})
     endif()
