@@ -450,7 +450,8 @@ void commands_found(struct engine *engine, struct engine_read *read)
     commands_resume(engine, entry);
 }
 
-/* A timer that took the key after the dead letter lost it is newer. */
+/* A timer that took the key after the dead letter lost it is newer. An older one is met when this
+ * letter is gone, and its name with it. */
 static void commands_redrive_looked_up(struct engine *engine, struct command *command,
                                        const struct engine_read *read)
 {
@@ -460,7 +461,7 @@ static void commands_redrive_looked_up(struct engine *engine, struct command *co
     assert(command->names_.is_locked);
     if (read->result)
         commands_reply(engine, command, read->result, NULL);
-    else if (found->count && !timer_id_equal(&found->ids[0], &command->id))
+    else if (found->count && found->ids[0].serial > command->id.serial)
         commands_reply(engine, command, ERROR_KEY_IN_USE, NULL);
     else
         commands_visit(engine, command);
