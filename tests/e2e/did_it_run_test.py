@@ -128,15 +128,15 @@ class RunsTest(FiringCase):
     # proves: runs
     def test_a_worker_and_a_timer_that_fires_once(self):
         """The run of an item of a queue ends with its ack. A timer that fires once has none, an unknown one is 404."""
-        timer = self.create(target="queue:work", every="2s", key="report")
-        item = self.call(200, "POST", "/v1/queues/work/lease", {"wait": "10s"})[1]["items"][0]
+        timer = self.create(target="queue:jobs", every="2s", key="report")
+        item = self.call(200, "POST", "/v1/queues/jobs/lease", {"wait": "10s"})[1]["items"][0]
         self.assertEqual(self.runs(timer), [])
         self.assertNotIn("runs", self.get(timer)[2])
-        self.call(200, "POST", "/v1/queues/work/ack", {"receipts": [item["receipt"]]})
+        self.call(200, "POST", "/v1/queues/jobs/ack", {"receipts": [item["receipt"]]})
         run, = self.runs(timer)
         self.assertEqual((run["outcome"], run["attempts"], run["planned"]), ("done", 1, item["due"]))
         self.assertNotIn("status", run)
-        again = self.call(200, "PUT", "/v1/keys/report/timer", {"target": "queue:work", "every": "2h"})[1]
+        again = self.call(200, "PUT", "/v1/keys/report/timer", {"target": "queue:jobs", "every": "2h"})[1]
         self.assertEqual(again["runs"], [run])
         once = self.create(after=0)
         self.await_state(once, "fired")
