@@ -79,20 +79,7 @@ static void change_patch(struct engine *engine, struct entry *entry, struct comm
 
     assert(asked->patch_fields != 0);
     assert((command->parent_ ? command->parent_ : command)->patch);
-    if (fields & PATCH_TARGET)
-        texts.target = values->texts.target;
-    if (fields & PATCH_PAYLOAD) {
-        texts.payload = values->texts.payload;
-        texts.content_type = values->texts.content_type;
-    }
-    if (fields & PATCH_HEADERS)
-        texts.headers = values->texts.headers;
-    if (fields & PATCH_LABELS)
-        texts.labels = values->texts.labels;
-    if (fields & PATCH_WATCH)
-        texts.watch = values->texts.watch;
-    if (fields & PATCH_SCHEDULE)
-        texts.schedule = values->texts.schedule;
+    timer_texts_patch(&texts, fields, &values->texts);
     if (fields & PATCH_DUE)
         texts.last_error = (struct bytes){0};
     struct timer *copy = change_successor(timer, &texts);

@@ -57,18 +57,6 @@ struct command_event {
     struct command_completed completed;
 };
 
-/* Which fields of `values` a patch sets. */
-enum timer_patch_field {
-    PATCH_DUE = 1 << 0,
-    PATCH_TARGET = 1 << 1,
-    PATCH_PAYLOAD = 1 << 2, /* with content_type */
-    PATCH_HEADERS = 1 << 3,
-    PATCH_LABELS = 1 << 4,
-    PATCH_RETRY = 1 << 5,
-    PATCH_WATCH = 1 << 6,
-    PATCH_SCHEDULE = 1 << 7, /* with PATCH_DUE where it changes the next firing */
-};
-
 /* The engine's own: the search for the timers that have the names of a command (lookup.h). */
 struct command_names {
     bool is_searching;

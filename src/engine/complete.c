@@ -266,17 +266,9 @@ void complete_looked_up(struct engine *engine, struct command *command, struct e
 static bool complete_is_patched(const struct timer *timer, const struct timer *values,
                                 uint32_t fields)
 {
-    const struct timer_texts *a = &timer->texts, *b = &values->texts;
-
     assert(fields & PATCH_DUE);
     return timer->due.ms == values->due.ms && timer->attempts == 0 &&
-           (!(fields & PATCH_TARGET) || bytes_equal(a->target, b->target)) &&
-           (!(fields & PATCH_PAYLOAD) || (bytes_equal(a->payload, b->payload) &&
-                                          bytes_equal(a->content_type, b->content_type))) &&
-           (!(fields & PATCH_HEADERS) || bytes_equal(a->headers, b->headers)) &&
-           (!(fields & PATCH_LABELS) || bytes_equal(a->labels, b->labels)) &&
-           (!(fields & PATCH_WATCH) || bytes_equal(a->watch, b->watch)) &&
-           (!(fields & PATCH_SCHEDULE) || bytes_equal(a->schedule, b->schedule)) &&
+           timer_texts_have(&timer->texts, fields, &values->texts) &&
            (!(fields & PATCH_RETRY) || retry_policy_equal(&timer->retry, &values->retry));
 }
 

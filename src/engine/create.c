@@ -144,12 +144,7 @@ void create_named(struct engine *engine, struct command *command)
  * when the delays are. */
 static bool create_asks_equal(const struct timer *there, const struct timer *asked)
 {
-    const struct timer_texts *a = &there->texts, *b = &asked->texts;
-
-    return bytes_equal(a->target, b->target) && bytes_equal(a->payload, b->payload) &&
-           bytes_equal(a->content_type, b->content_type) && bytes_equal(a->headers, b->headers) &&
-           bytes_equal(a->labels, b->labels) && bytes_equal(a->watch, b->watch) &&
-           bytes_equal(a->schedule, b->schedule) &&
+    return timer_texts_have(&there->texts, UINT32_MAX, &asked->texts) &&
            retry_policy_equal(&there->retry, &asked->retry) &&
            (there->due.ms == asked->due.ms ||
             there->due.ms - there->created.ms == asked->due.ms - asked->created.ms ||

@@ -177,6 +177,36 @@ void timer_free(struct timer *timer)
     free(timer);
 }
 
+/* X(field, text): the texts that a patch of PATCH_field replaces. */
+#define PATCH_TEXT_LIST(X)   \
+    X(TARGET, target)        \
+    X(PAYLOAD, payload)      \
+    X(PAYLOAD, content_type) \
+    X(HEADERS, headers)      \
+    X(LABELS, labels)        \
+    X(WATCH, watch)          \
+    X(SCHEDULE, schedule)
+
+void timer_texts_patch(struct timer_texts *texts, uint32_t fields, const struct timer_texts *values)
+{
+#define X(field, text)          \
+    if (fields & PATCH_##field) \
+        texts->text = values->text;
+    PATCH_TEXT_LIST(X)
+#undef X
+}
+
+bool timer_texts_have(const struct timer_texts *texts, uint32_t fields,
+                      const struct timer_texts *values)
+{
+#define X(field, text)                                                     \
+    if (fields & PATCH_##field && !bytes_equal(texts->text, values->text)) \
+        return false;
+    PATCH_TEXT_LIST(X)
+#undef X
+    return true;
+}
+
 bool timer_watch_next(struct bytes *watch, struct bytes *ret_name)
 {
     const char *end = watch->size ? memchr(watch->data, '\n', watch->size) : NULL;

@@ -137,6 +137,27 @@ struct timer *timer_copy(const struct timer *timer, const struct timer_texts *te
 
 void timer_free(struct timer *timer);
 
+/* Which fields of a timer a patch sets. */
+enum timer_patch_field {
+    PATCH_DUE = 1 << 0,
+    PATCH_TARGET = 1 << 1,
+    PATCH_PAYLOAD = 1 << 2, /* with content_type */
+    PATCH_HEADERS = 1 << 3,
+    PATCH_LABELS = 1 << 4,
+    PATCH_RETRY = 1 << 5,
+    PATCH_WATCH = 1 << 6,
+    PATCH_SCHEDULE = 1 << 7, /* with PATCH_DUE where it changes the next firing */
+};
+
+/* Puts the texts of `fields` in place of those of `texts`; they are borrowed from `values`. */
+void timer_texts_patch(struct timer_texts *texts, uint32_t fields,
+                       const struct timer_texts *values);
+
+/* Whether such a patch changes no text; with all fields: whether two creates ask for equal texts.
+ */
+bool timer_texts_have(const struct timer_texts *texts, uint32_t fields,
+                      const struct timer_texts *values);
+
 /* Cuts the next name off a `watch`. False when there is none left. */
 bool timer_watch_next(struct bytes *watch, struct bytes *ret_name);
 

@@ -86,20 +86,7 @@ static void patch(struct node *node, struct command *command)
         uint32_t fields = command->patch_fields;
 
         struct timer_texts texts = old->texts;
-        if (fields & PATCH_TARGET)
-            texts.target = from->texts.target;
-        if (fields & PATCH_PAYLOAD) {
-            texts.payload = from->texts.payload;
-            texts.content_type = from->texts.content_type;
-        }
-        if (fields & PATCH_HEADERS)
-            texts.headers = from->texts.headers;
-        if (fields & PATCH_LABELS)
-            texts.labels = from->texts.labels;
-        if (fields & PATCH_WATCH)
-            texts.watch = from->texts.watch;
-        if (fields & PATCH_SCHEDULE)
-            texts.schedule = from->texts.schedule;
+        timer_texts_patch(&texts, fields, &from->texts);
         struct timer *new = timer_copy(old, &texts);
         assert(new);
         if (fields & PATCH_DUE)

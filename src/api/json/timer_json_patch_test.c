@@ -19,20 +19,7 @@ static struct timer *patch_test_apply(const struct timer *timer, uint32_t fields
 {
     struct timer_texts texts = timer->texts;
 
-    if (fields & PATCH_TARGET)
-        texts.target = values->texts.target;
-    if (fields & PATCH_PAYLOAD) {
-        texts.payload = values->texts.payload;
-        texts.content_type = values->texts.content_type;
-    }
-    if (fields & PATCH_HEADERS)
-        texts.headers = values->texts.headers;
-    if (fields & PATCH_LABELS)
-        texts.labels = values->texts.labels;
-    if (fields & PATCH_WATCH)
-        texts.watch = values->texts.watch;
-    if (fields & PATCH_SCHEDULE)
-        texts.schedule = values->texts.schedule;
+    timer_texts_patch(&texts, fields, &values->texts);
     struct timer *copy = timer_copy(timer, &texts);
 
     assert_non_null(copy);
