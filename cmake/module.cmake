@@ -98,13 +98,17 @@ function(tw_fuzz source)
                 ${CMAKE_BINARY_DIR}/fuzz/${name} ${corpus})
 endfunction()
 
-# tw_module(base [ROOMS folder...] DEPS ...): library tw_<name> from this folder and the folders in it that ROOMS names,
-# with its tests beside it.
+# tw_module(base [ROOMS folder...] DEPS ...): library tw_<name> from the folder of that name, or from this one when it is
+# called in there, and from the folders in it that ROOMS names, with its tests beside it.
 function(tw_module name)
     cmake_parse_arguments(ARG "" "" "ROOMS;DEPS;TEST_DEPS" ${ARGN})
-    set(patterns ${CMAKE_CURRENT_SOURCE_DIR}/*.c)
+    set(folder ${CMAKE_CURRENT_SOURCE_DIR})
+    if(IS_DIRECTORY ${folder}/${name})
+        set(folder ${folder}/${name})
+    endif()
+    set(patterns ${folder}/*.c)
     foreach(room ${ARG_ROOMS})
-        list(APPEND patterns ${CMAKE_CURRENT_SOURCE_DIR}/${room}/*.c)
+        list(APPEND patterns ${folder}/${room}/*.c)
     endforeach()
     file(GLOB all CONFIGURE_DEPENDS ${patterns})
     set(sources ${all})
