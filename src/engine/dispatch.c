@@ -130,7 +130,7 @@ void dispatch_requeue(struct engine *engine, struct entry *entry)
     assert(entry->phase == ENTRY_INFLIGHT);
     timer->state = entry->flags & ENTRY_WAS_RETRYING ? TIMER_RETRYING : TIMER_SCHEDULED;
     if (!position_is_due(engine, timer) && !position_is_spilled(engine, timer)) {
-        window_schedule(engine, entry); /* the clock stepped back meanwhile */
+        spill_reschedule(engine, entry); /* the clock stepped back meanwhile */
         return;
     }
 

@@ -118,7 +118,8 @@ void spill_reschedule(struct engine *engine, struct entry *entry)
 {
     assert(entry->row_at.ms == entry->timer->at.ms);
     assert(engine->is_in_turn);
-    assert(entry->phase == ENTRY_SCHEDULED || entry->phase == ENTRY_QUEUED);
+    assert(entry->phase == ENTRY_SCHEDULED || entry->phase == ENTRY_QUEUED ||
+           entry->phase == ENTRY_INFLIGHT);
     if (position_is_early(engine, entry->timer))
         spill_reposition(engine, entry);
     else if (window_is_near(engine, entry->timer))

@@ -408,6 +408,8 @@ void window_check(const struct engine *engine)
             continue;
         scheduled++;
         CHECK(entry->row_at.ms == entry->timer->at.ms);
+        /* Also after a step back of the clock: what is due later waits on disk. */
+        CHECK(entry->timer->at.ms <= wall_add(engine->now, engine->options.window_ms).ms);
     }
     CHECK(scheduled + engine->window->alarms == tw_wheel_count(engine->window->wheel));
     CHECK(!engine->window->is_reading_behind || engine->window->is_ready);
