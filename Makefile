@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: help run example build rocksdb lib test test-bounds test-brokers test-debian test-systemd sim soak bench bench-brokers asan \
+.PHONY: help run example build rocksdb lib test test-bounds test-brokers test-debian test-systemd sim soak bench bench-service bench-brokers asan \
 	tsan fuzz fuzz-long coverage lint analyze fmt docs install install-lib clean
 .DEFAULT_GOAL := help
 
@@ -86,6 +86,10 @@ build/dev/tests/sim/sim:
 	@scripts/install-deps test
 	@cmake --preset dev --log-level=WARNING >/dev/null
 	@cmake --build build/dev -j $(JOBS) --target sim >/dev/null
+
+bench-service: ## the service beside its peers and floors, twenty minutes; BENCH_SCALE=0.2 for less, BENCH_ROWS=create,idle
+	@scripts/install-deps bench
+	@scripts/bench service $(FLAGS)
 
 bench-brokers: ## 100,000 timers to each broker, with an outage in the middle
 	@scripts/install-deps brokers
