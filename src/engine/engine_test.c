@@ -163,6 +163,37 @@ static void test_firing_refuses_changes(void **state)
     fixture_deinit(&fixture);
 }
 
+/* Goal: a page that was read before its timer was changed and delivered does not show the old state
+ * of the timer as being delivered. */
+static void test_a_page_is_of_one_version(void **state)
+{
+    (void)state;
+    struct engine_fixture fixture;
+    fixture_init(&fixture);
+    struct timer_id id;
+    fixture_create(&fixture, "http://a.example/", 1000, &id);
+    struct command list = {
+        .kind = COMMAND_LIST,
+        .scan = {
+            .kind = STORAGE_SCAN_ALL, .to = {WALL_NEVER, 0}, .rows_max = 1, .bytes_max = SIZE_MAX}};
+    turn_submit(fixture.engine, fixture.now, &list);
+    struct engine_read *read = engine_take_read(fixture.engine);
+    engine_read_perform(read, fixture.storage);
+
+    struct command patch = {.kind = COMMAND_PATCH,
+                            .id = id,
+                            .patch = fixture_timer("http://a.example/", 0),
+                            .patch_fields = PATCH_DUE};
+    fixture_command(&fixture, &patch);
+    fixture_carry_out(&fixture);
+    assert_int_equal(fixture.delivered_count, 1);
+    turn_read_done(fixture.engine, fixture.now, read);
+    assert_ptr_equal(engine_take_reply(fixture.engine), &list);
+    assert_int_equal(list.page.timers[0]->version, 1);
+    assert_int_equal(list.page.timers[0]->state, TIMER_SCHEDULED);
+    fixture_deinit(&fixture);
+}
+
 /* Goal: a patch moves the appointment, keeps the id, and outlives a restart. */
 /* proves: patch-time, if-match */
 static void test_patch_moves_the_appointment(void **state)
@@ -670,6 +701,7 @@ int main(void)
         cmocka_unit_test(test_clock_step_back_while_waiting_for_room),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_firing_refuses_changes),
+        cmocka_unit_test(test_a_page_is_of_one_version),
         cmocka_unit_test(test_patch_moves_the_appointment),
         cmocka_unit_test(test_retries_are_bounded),
         cmocka_unit_test(test_retry_after_is_kept),
