@@ -239,7 +239,7 @@ void commands_visit(struct engine *engine, struct command *command)
     } else if (entry) {
         commands_visit_settled(engine, entry, command);
     } else if (command->id.partition != engine->options.partition ||
-               command->id.serial >= TIMER_SERIAL(engine->epoch, engine->commands->serials)) {
+               command->id.serial >= TIMER_SERIAL(engine->epoch, engine->serials)) {
         commands_reply(engine, command, ERROR_NOT_FOUND, NULL); /* no such id was ever given */
     } else if (!commands_find(engine, command)) {
         commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
@@ -358,14 +358,14 @@ void commands_written(struct engine *engine, const struct write_note *note, enum
     struct entry *entry = note->entry;
 
     assert(result || entry->phase == ENTRY_WRITING);
-    assert((note->purpose == WRITE_OWN) == !note->command);
+    assert(write_is_own(note->purpose) == !note->command);
     assert(engine->is_in_turn);
     watermark_mark_stale(engine);
     if (!result && note->purpose == WRITE_OWN)
         history_committed(engine->history, entry->timer->id.serial, engine->now);
     if (!result && note->purpose == WRITE_REDRIVE)
         dead_revived(engine, entry->timer);
-    if (note->purpose != WRITE_CREATE && note->purpose != WRITE_OWN)
+    if (note->purpose != WRITE_CREATE && !write_is_own(note->purpose))
         commands_reply(engine, note->command, result, result ? NULL : entry->timer);
     if (result) /* commands need not wait until the storage works */
         commands_fail_waiters(engine, entry, result);
@@ -407,6 +407,8 @@ static void commands_not_found(struct engine *engine, struct entry *placeholder,
 static bool commands_found_doubted(struct engine *engine, struct entry *entry,
                                    const struct engine_read *read)
 {
+    struct entry *report = entry->report;
+
     assert(entry->flags & ENTRY_IN_DOUBT);
     switch (commit_found(engine, entry, read)) {
     case COMMIT_FOUND_NOTHING:
@@ -420,6 +422,9 @@ static bool commands_found_doubted(struct engine *engine, struct entry *entry,
     case COMMIT_FOUND_WRITTEN:
         commands_written(engine, &(struct write_note){.purpose = WRITE_OWN, .entry = entry},
                          ERROR_NONE);
+        if (report)
+            commands_written(engine, &(struct write_note){.purpose = WRITE_REPORT, .entry = report},
+                             ERROR_NONE);
         return false;
     case COMMIT_FOUND_ROW:
         break;

@@ -20,7 +20,6 @@
 #include "engine/lookup.h"
 
 struct commands {
-    uint64_t serials;   /* given to timers in this epoch */
     struct list parts;  /* commands of its own, each a part of a client's */
     struct list sweeps; /* commands by labels: the first goes through all, the others wait */
 };

@@ -55,7 +55,7 @@ void commit_destroy(struct commit *commit)
 
 /* ---- writes ---- */
 
-/* A place for a write, and a batch to take it. */
+/* Places for a write and its report, and a batch to take them. */
 bool commit_reserve(struct engine *engine)
 {
     struct commit *commit = engine->commit;
@@ -68,7 +68,7 @@ bool commit_reserve(struct engine *engine)
         commit->filling = calloc(1, sizeof(*commit->filling));
     if (!commit->filling)
         return false;
-    if (commit->write_count < commit->write_capacity)
+    if (commit->write_count + 2 <= commit->write_capacity)
         return true;
 
     struct storage_write *writes = realloc(commit->writes, capacity * sizeof(*writes));
@@ -95,11 +95,12 @@ void commit_add(struct engine *engine, struct write_note note)
     assert(note.purpose != WRITE_CANCEL || entry->successor->state == TIMER_CANCELLED);
     assert(note.purpose != WRITE_REDRIVE || entry->timer->state == TIMER_DEAD);
     assert(engine->is_in_turn);
-    assert(entry->successor || note.purpose == WRITE_CREATE || note.purpose == WRITE_OWN ||
+    assert(note.purpose != WRITE_REPORT || entry->row_at.ms == 0);
+    assert(entry->successor || note.purpose == WRITE_CREATE || write_is_own(note.purpose) ||
            note.purpose == WRITE_FORGET);
     assert(note.purpose != WRITE_FORGET || is_forgotten);
     assert(commit->filling && commit->write_count < commit->write_capacity);
-    assert((note.purpose == WRITE_OWN) == !note.command);
+    assert(write_is_own(note.purpose) == !note.command);
     entries_set_phase(engine->entries, entry, ENTRY_WRITING);
     commit->writes[commit->write_count] = (struct storage_write){
         .timer = entry->successor ? entry->successor : entry->timer,
@@ -138,10 +139,13 @@ void commit_add_own(struct engine *engine, struct entry *entry)
     assert(engine->is_in_turn);
     assert(!(entry->flags & ENTRY_IN_DOUBT));
     assert(!entry->successor);
-    if (commit_reserve(engine))
-        commit_add(engine, (struct write_note){.purpose = WRITE_OWN, .entry = entry});
-    else
+    if (!commit_reserve(engine)) {
         commit_postpone(engine, entry);
+        return;
+    }
+    commit_add(engine, (struct write_note){.purpose = WRITE_OWN, .entry = entry});
+    if (entry->report)
+        commit_add(engine, (struct write_note){.purpose = WRITE_REPORT, .entry = entry->report});
 }
 
 void commit_add_spilled(struct engine *engine, struct entry *entry)
@@ -212,8 +216,8 @@ static void commit_tell_recorded(struct engine *engine, struct entry *entry, enu
 
 static void commit_count(struct engine_stats *stats, enum write_purpose purpose)
 {
-    assert(purpose <= WRITE_OWN);
-    if (purpose == WRITE_CREATE)
+    assert(purpose <= WRITE_REPORT);
+    if (purpose == WRITE_CREATE || purpose == WRITE_REPORT)
         stats->created++;
     else if (purpose == WRITE_CANCEL)
         stats->cancelled++;
@@ -224,8 +228,8 @@ static void commit_count(struct engine_stats *stats, enum write_purpose purpose)
 /* Whether a write puts another timer in place of the one before. */
 static bool commit_has_successor(enum write_purpose purpose)
 {
-    assert(purpose <= WRITE_OWN);
-    return purpose != WRITE_CREATE && purpose != WRITE_FORGET && purpose != WRITE_OWN;
+    assert(purpose <= WRITE_REPORT);
+    return purpose != WRITE_CREATE && purpose != WRITE_FORGET && !write_is_own(purpose);
 }
 
 static void commit_succeeded(struct engine *engine, struct entry *entry, enum write_purpose purpose)
@@ -244,6 +248,7 @@ static void commit_succeeded(struct engine *engine, struct entry *entry, enum wr
     if (!timer_is_final(timer->state) || storage_is_dead_letter(timer))
         entry->row_at = timer->at;
     entry->successor = NULL;
+    entry->report = NULL;
     if (timer != entry->timer)
         entries_replace(engine->entries, entry, timer);
     commit_count(&engine->stats, purpose);
@@ -305,16 +310,18 @@ static void commit_ask(struct engine *engine)
     }
 }
 
-/* The timer is over, as its engine wants it. If the storage has that already, it has counted it. */
+/* The timer is over, or has a report, as its engine wants it. If the storage has that already, it
+ * has counted it, and has the report. */
 static enum commit_finding commit_found_own(struct engine *engine, struct entry *entry,
                                             const struct engine_read *read)
 {
     assert(entry->flags & ENTRY_IN_DOUBT);
-    assert(entry->timer->ended.ms > 0);
     assert(entry->phase == ENTRY_WRITING);
-    assert(timer_is_final(entry->timer->state));
+    assert(timer_is_final(entry->timer->state) || entry->report);
     commit_end_doubt(engine, entry);
-    if (read->timer && timer_is_final(read->timer->state)) {
+    if (read->timer && read->timer->version == entry->timer->version) {
+        if (entry->report)
+            commit_succeeded(engine, entry->report, WRITE_REPORT);
         commit_succeeded(engine, entry, WRITE_OWN);
         return COMMIT_FOUND_WRITTEN;
     }
@@ -426,10 +433,13 @@ static void commit_failed(struct engine *engine, struct entry *entry, enum write
         break;
     case WRITE_OWN:
         commit_tell_recorded(engine, entry, error);
-        if (timer_is_final(entry->timer->state) && !(entry->flags & ENTRY_IS_FORGOTTEN))
+        if ((timer_is_final(entry->timer->state) || entry->report) &&
+            !(entry->flags & ENTRY_IS_FORGOTTEN))
             commit_doubt(engine, entry, ENTRY_WRITING);
         else
             commit_postpone(engine, entry); /* it writes one row, however often */
+        break;
+    case WRITE_REPORT: /* what becomes of the outcome becomes of it */
         break;
     case WRITE_FORGET:
         commit_postpone(engine, entry);
@@ -442,7 +452,7 @@ struct write_note commit_result(struct engine *engine, struct storage_batch *bat
     const struct engine_batch *out = list_item(batch, struct engine_batch, batch);
     const struct write_note note = out->notes[index];
 
-    assert(note.entry->phase == ENTRY_WRITING && (note.purpose == WRITE_OWN) == !note.command);
+    assert(note.entry->phase == ENTRY_WRITING && write_is_own(note.purpose) == !note.command);
     assert(engine->is_in_turn);
     assert(index < batch->write_count);
     if (batch->result == ERROR_NONE)
@@ -545,6 +555,8 @@ void commit_check(const struct engine *engine)
     for (const struct entry *entry; (entry = entries_next(engine->entries, &cursor));) {
         spilling += (entry->flags & ENTRY_IS_SPILLING) != 0;
         in_doubt += (entry->flags & ENTRY_IN_DOUBT) != 0;
+        CHECK(!entry->report ||
+              (entry->report->phase == ENTRY_WRITING && !entry->report->row_at.ms));
         CHECK(!(entry->flags & ENTRY_IS_SPILLING) || entry->phase == ENTRY_WRITING);
     }
     CHECK(spilling == commit->spilling);

@@ -28,13 +28,21 @@ enum write_purpose {
     WRITE_REDRIVE,
     WRITE_FORGET, /* of a dead letter; once it is begun it is the engine's own change */
     WRITE_OWN,    /* the engine's own change: written again until it is durable */
+    WRITE_REPORT, /* a new timer that reports an outcome: with the WRITE_OWN of the outcome, in one
+                     batch */
 };
 
 struct write_note {
     enum write_purpose purpose;
-    struct command *command; /* NULL with OWN */
+    struct command *command; /* NULL with OWN and REPORT */
     struct entry *entry;
 };
+
+/* A write that no command asked for. */
+static inline bool write_is_own(enum write_purpose purpose)
+{
+    return purpose == WRITE_OWN || purpose == WRITE_REPORT;
+}
 
 struct commit;
 
@@ -43,14 +51,16 @@ void commit_destroy(struct commit *commit);
 
 /* ---- writes ---- */
 
-/* Makes room for one more write: once it has been accepted, no want of memory keeps it. */
+/* Makes room for one more write, and for its report: once it has been accepted, no want of memory
+ * keeps it. */
 bool commit_reserve(struct engine *engine);
 
 /* Adds the successor of a timer, or its present state when it has none, to the next batch, in which
  * there is room; it is WRITING until it is settled. */
 void commit_add(struct engine *engine, struct write_note note);
 
-/* Adds a change of the engine's own, which is tried until it succeeds. */
+/* Adds a change of the engine's own, which is tried until it succeeds, with its report: one batch
+ * carries both, so both are durable or neither is. */
 void commit_add_own(struct engine *engine, struct entry *entry);
 
 /* Adds a timer that was spilled; it counts in commit_spilling until it is durable. */
@@ -86,7 +96,7 @@ void commit_end(struct engine *engine, struct storage_batch *batch);
 enum commit_finding {
     COMMIT_FOUND_NOTHING, /* the answer is not for the entry */
     COMMIT_FOUND_FAILURE, /* the read failed: looked for again later */
-    COMMIT_FOUND_WRITTEN, /* the engine's own change is durable: to be settled */
+    COMMIT_FOUND_WRITTEN, /* the engine's own change is durable: to be settled, with its report */
     COMMIT_FOUND_AGAIN,   /* it is not: written again */
     COMMIT_FOUND_ROW,     /* a placeholder from now on, for which this answer holds too */
 };

@@ -2,6 +2,7 @@
 #include "engine/commands.h"
 
 #include "engine/engine_core.h"
+#include "engine/position.h"
 #include "engine/tenant.h"
 #include "engine/watermark.h"
 #include "engine/window.h"
@@ -11,20 +12,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-static void create_place(struct engine *engine, struct timer *timer)
-{
-    assert(engine->is_in_turn && engine->commands->serials <= TIMER_COUNTER_MAX);
-    timer->at = wall_max(timer->due, engine->now);
-    timer->id = (struct timer_id){timer->at, engine->options.partition,
-                                  TIMER_SERIAL(engine->epoch, engine->commands->serials++)};
-    if (!timer->created.ms)
-        timer->created = engine->now;
-    timer->version = 1;
-    timer->attempts = 0;
-    timer->state = TIMER_SCHEDULED;
-    assert(timer->at.ms >= timer->due.ms && timer->at.ms >= engine->now.ms);
-}
-
 /* Places a timer that is counted in `pending` already, and has it written. */
 static enum error_code create_admitted(struct engine *engine, struct timer *timer,
                                        struct command *command)
@@ -33,9 +20,8 @@ static enum error_code create_admitted(struct engine *engine, struct timer *time
 
     assert(command_is_create(command));
     assert(engine->is_in_turn);
-    if (engine->commands->serials > TIMER_COUNTER_MAX)
-        return ERROR_OVERLOADED; /* after 2^40 timers: a restart begins a new epoch */
-    create_place(engine, timer);
+    if (!position_first(engine, timer))
+        return ERROR_OVERLOADED;
     if (window_is_near(engine, timer) &&
         entries_near_bytes(engine->entries) + entry_footprint_of(timer) > options->near_bytes_max)
         return ERROR_OVERLOADED;

@@ -7,8 +7,8 @@
  *   lookup      commands that name their timers: keys, Idempotency-Keys, events, labels
  *   reload      spilled timers, read again as soon as their dispatch queue has room
  *   dispatch    due timers by target, their deliveries, leases and rates
- *   outcome     what an answer of a target means for the timer
  *   spill       where timers are put for which there is no room
+ *   outcome     what an answer of a target means for the timer, and the report of it
  *   window      the wheel over the near future and the frontier of reading ahead
  *   dead        dead letters: where they lie, how much they take, and when they go
  *   watermark   where rows lie: the bounds that each batch carries
@@ -35,6 +35,7 @@ struct engine {
     bool is_released;
     bool was_dead_scan;     /* the last scan was for dead letters */
     uint64_t epoch;         /* of ids and deliveries */
+    uint64_t serials;       /* given to timers in this epoch */
     uint64_t epoch_durable; /* what each batch carries: `epoch`, or the next one */
     enum engine_reservation reservation;
     const struct storage_batch *reserving; /* RESERVING: the batch that carries it, once taken */

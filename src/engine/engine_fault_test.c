@@ -1,10 +1,10 @@
 /*
  * Goal: whichever allocation fails, under whatever the engine is just doing, every command is
  * answered, NO_MEMORY means that nothing came of it, and what was answered with success holds: it
- * fires once, not early, and not after a cancel. Method: one history with every kind of command, a
- * restart in its middle, over storage in memory, with the N-th allocation refused alone, and with
- * all that follow it until the history is over; then there is memory again, and time goes on until
- * everything has fired.
+ * fires once, not early, and not after a cancel, and is reported once. Method: one history with
+ * every kind of command, a restart in its middle, over storage in memory, with the N-th allocation
+ * refused alone, and with all that follow it until the history is over; then there is memory again,
+ * and time goes on until everything has fired.
  */
 #include "engine/engine_testing.h"
 #include "timer/queue_target.h"
@@ -17,10 +17,11 @@ enum { TIMERS_MAX = 64, PAYLOAD_SIZE = 8 };
 
 /* What the client knows of a timer. */
 struct fault_known {
-    struct timer_id id;
+    struct timer_id id, report; /* and the report of its end, once it was seen */
     bool is_created, is_cancelled;
-    bool is_fired;   /* a delivery of it was answered with DONE */
-    uint64_t due_ms; /* not before */
+    bool is_reported; /* it has targets for reports */
+    bool is_fired;    /* a delivery of it was answered with DONE */
+    uint64_t due_ms;  /* not before */
 };
 
 struct fault_world {
@@ -55,8 +56,31 @@ static struct fault_known *known_of(struct fault_world *world, const struct time
 
 /* ---- what the engine wants done ---- */
 
+/* A timer that fires once has one report, however often that is delivered. */
+static void look_at_report(struct fault_world *world, const struct timer *report)
+{
+    struct timer_id about;
+
+    assert_int_equal(timer_id_parse(report->texts.report_of, &about), ERROR_NONE);
+    for (size_t i = 0; i < world->count; i++) {
+        struct fault_known *known = &world->known[i];
+
+        if (!known->is_created || !timer_id_equal(&known->id, &about))
+            continue;
+        assert_false(known->is_cancelled);
+        assert_true(!known->report.serial || timer_id_equal(&known->report, &report->id));
+        known->report = report->id;
+        return;
+    }
+    fail_msg("a report of a timer that was never made");
+}
+
 static void look_at(struct fault_world *world, const struct delivery *delivery)
 {
+    if (delivery->timer->texts.report_of.size) {
+        look_at_report(world, delivery->timer);
+        return;
+    }
     const struct fault_known *known = known_of(world, delivery->timer);
 
     assert_true(known->is_created);
@@ -152,7 +176,7 @@ static enum error_code fault_submit(struct fault_world *world, struct command *c
 /* ---- commands ---- */
 
 struct wish {
-    const char *target, *key, *watch, *labels, *schedule, *request;
+    const char *target, *key, *watch, *labels, *schedule, *request, *reports;
     uint64_t after_ms;
 };
 
@@ -168,6 +192,8 @@ static struct timer *timer_of_wish(const struct fault_world *world, const struct
         .labels = bytes_of(wish->labels ? wish->labels : ""),
         .schedule = bytes_of(wish->schedule ? wish->schedule : ""),
         .request = bytes_of(wish->request ? wish->request : ""),
+        .on_dead = bytes_of(wish->reports ? wish->reports : ""),
+        .on_success = bytes_of(wish->reports ? wish->reports : ""),
         .tenant = BYTES("shop"),
     };
 
@@ -185,6 +211,7 @@ static void learn(struct fault_world *world, size_t i, const struct command_crea
     assert_false(created->existed);
     world->known[i].is_created = true;
     world->known[i].id = created->id;
+    world->known[i].is_reported = wish->reports;
     world->known[i].due_ms = world->fixture.now.ms + wish->after_ms;
 }
 
@@ -281,6 +308,17 @@ static void ask_about_many(struct fault_world *world)
 
 /* ---- deliveries ---- */
 
+static void fault_note_answer(struct fault_world *world, const struct timer *timer,
+                              enum delivery_result result)
+{
+    if (timer->texts.report_of.size)
+        return;
+    struct fault_known *known = known_of(world, timer);
+    assert_true(!known->is_fired ||
+                known->is_reported); /* without memory for its report it comes again */
+    known->is_fired = result == DELIVERY_DONE && !timer->texts.schedule.size;
+}
+
 static void answer_out(struct fault_world *world, enum delivery_result result)
 {
     struct engine_fixture *fixture = &world->fixture;
@@ -290,11 +328,8 @@ static void answer_out(struct fault_world *world, enum delivery_result result)
     list_join(&out, &fixture->out);
     while (!list_is_empty(&out)) {
         struct delivery *delivery = list_item(out.next, struct delivery, link);
-        struct fault_known *known = known_of(world, delivery->timer);
-        bool recurs = delivery->timer->texts.schedule.size > 0;
 
-        assert_false(known->is_fired);
-        known->is_fired = result == DELIVERY_DONE && !recurs;
+        fault_note_answer(world, delivery->timer, result);
         list_remove(&delivery->link);
         delivery->outcome = (struct delivery_outcome){.result = result, .error = "refused"};
         fault_begin(world);
@@ -361,8 +396,11 @@ static void kill_it(struct fault_world *world)
 
 static void history(struct fault_world *world)
 {
-    static const struct wish soon = {.after_ms = 2000}, far = {.after_ms = HOUR_MS},
-                             item = {.target = "queue:jobs", .after_ms = 1000},
+    static const struct wish soon = {.after_ms = 2000, .reports = "http://r.example/"},
+                             far = {.after_ms = HOUR_MS},
+                             item = {.target = "queue:jobs",
+                                     .after_ms = 1000,
+                                     .reports = "queue:jobs"},
                              beat = {.schedule = "{\"every\":\"5s\",\"count\":3}",
                                      .after_ms = 5000},
                              named = {.key = "order", .after_ms = HOUR_MS, .watch = "paid\n"},
@@ -426,6 +464,8 @@ static void look_for_all(struct fault_world *world)
         if (!known->is_created)
             continue;
         assert_int_equal(fault_submit(world, &command, NULL), ERROR_GONE);
+        if (known->is_fired && known->is_reported)
+            assert_true(known->report.serial != 0);
     }
 }
 

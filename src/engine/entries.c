@@ -97,7 +97,7 @@ static void entries_remove(struct entries *entries, struct entry *entry)
     assert(entry->phase == ENTRY_ABSENT);
     assert(!(entry->flags & (ENTRY_IN_DOUBT | ENTRY_IS_SPILLING)));
     assert(list_is_empty(&entry->waiters));
-    assert(!entry->successor && !entry->recorded);
+    assert(!entry->successor && !entry->recorded && !entry->report);
 
     struct entry *removed = map_remove(&entries->map, entry->timer->id.serial);
     assert(removed == entry);
@@ -109,7 +109,7 @@ static void entries_remove(struct entries *entries, struct entry *entry)
 
 void entries_set_phase(struct entries *entries, struct entry *entry, enum entry_phase to)
 {
-    assert(to == ENTRY_WRITING || (!entry->successor && !entry->recorded));
+    assert(to == ENTRY_WRITING || (!entry->successor && !entry->recorded && !entry->report));
     assert((to != ENTRY_SCHEDULED && to != ENTRY_QUEUED) || !timer_is_final(entry->timer->state));
     assert(to == ENTRY_WRITING || !(entry->flags & ENTRY_IS_SPILLING));
     assert(to == ENTRY_WRITING || to == ENTRY_LOADING || !(entry->flags & ENTRY_IN_DOUBT));
@@ -237,7 +237,8 @@ void entries_check(const struct entries *entries)
     for (const struct entry *entry; (entry = map_next(&entries->map, &cursor));) {
         CHECK(entry->phase != ENTRY_ABSENT && entry->phase < ENTRY_PHASE_COUNT);
         CHECK(map_get(&entries->map, entry->timer->id.serial) == entry);
-        CHECK(entry->phase == ENTRY_WRITING || (!entry->successor && !entry->recorded));
+        CHECK(entry->phase == ENTRY_WRITING ||
+              (!entry->successor && !entry->recorded && !entry->report));
         CHECK(entry->phase == ENTRY_LOADING || entry->phase == ENTRY_WRITING ||
               list_is_empty(&entry->waiters));
         if (entry->flags & ENTRY_IS_COUNTED)

@@ -49,10 +49,12 @@ enum entry_flag {
 struct entry {
     struct timer *timer;
     struct timer
-        *successor;      /* WRITING by a command: replaces `timer` once it is durable; or NULL */
-    struct list link;    /* LOADING, WRITING, INFLIGHT, EVICTABLE: on a list of the map, unless
+        *successor;       /* WRITING by a command: replaces `timer` once it is durable; or NULL */
+    struct entry *report; /* WRITING: the new timer that reports its outcome, written with it; or
+                             NULL */
+    struct list link;     /* LOADING, WRITING, INFLIGHT, EVICTABLE: on a list of the map, unless
                                 another module has moved it to its own. QUEUED: its queue's */
-    struct list waiters; /* LOADING, WRITING: commands that go on when the phase is over */
+    struct list waiters;  /* LOADING, WRITING: commands that go on when the phase is over */
     union {
         uint64_t wheel_handle; /* SCHEDULED */
         uint64_t ticket;       /* LOADING, or in doubt: of the read that it waits for */

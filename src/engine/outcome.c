@@ -8,6 +8,8 @@
 #include "engine/position.h"
 #include "engine/tenant.h"
 #include "engine/watermark.h"
+#include "engine/window.h"
+#include "timer/report.h"
 #include "timer/retry.h"
 #include "timer/runs.h"
 #include "timer/schedule.h"
@@ -121,6 +123,38 @@ static void outcome_end(struct engine *engine, struct entry *entry, enum timer_s
     assert(entry->timer->ended.ms > 0);
 }
 
+/* Makes the report of this end of a firing, if the timer has a target for it; it is written with
+ * the outcome. It is not limited, as there is no client to be refused. False when it cannot be made
+ * just now. */
+static bool outcome_report(struct engine *engine, struct entry *entry, const struct run *run)
+{
+    assert(engine->is_in_turn && !entry->report);
+    assert(!timer_is_final(entry->timer->state));
+    if (!report_target(entry->timer, run->outcome).size)
+        return true;
+    struct timer *report = report_create(entry->timer, run);
+    if (!report)
+        return false;
+    report->due = engine->now;
+    const bool is_admitted = position_first(engine, report) && tenant_admit_own(engine, report);
+    if (is_admitted)
+        entry->report = entries_add(engine->entries, report, ENTRY_WRITING);
+    if (!entry->report) {
+        if (is_admitted) {
+            tenant_dismiss(engine, report);
+            tenant_dismiss_pending(engine);
+        }
+        timer_free(report);
+        return false;
+    }
+    /* Without room it leaves memory when it is durable, and is read again. */
+    if (window_is_near(engine, report) &&
+        entries_near_bytes(engine->entries) + entry_footprint(entry->report) <=
+            engine->options.near_bytes_max)
+        entries_count(engine->entries, entry->report);
+    return true;
+}
+
 /* When a timer that recurs fires next, seen from `now`; WALL_NEVER when it does not. False when
  * that cannot be told just now, for want of memory or because a time zone cannot be read. */
 static bool outcome_next_due(const struct engine *engine, const struct timer *timer,
@@ -155,24 +189,33 @@ struct wall outcome_paused_again(struct engine *engine, const struct timer *time
                            retry_delay_ms(&timer->retry, timer->attempts, 0, &engine->random));
 }
 
-/* One firing is over. A timer that recurs goes on with the next; any other is final. The last error
- * of a firing that failed stays to be seen. When the next cannot be told just now, this one comes
- * again: once too often is better than never again. */
+/* The firing comes again, as its end cannot be told just now: once too often is better than never
+ * again. */
+static void outcome_again(struct engine *engine, struct entry *entry, const struct run *run)
+{
+    assert(engine->is_in_turn && !entry->report);
+    assert(!timer_is_final(entry->timer->state));
+    if (run->outcome != RUN_DONE)
+        outcome_set_error(engine, entry, run->error.data);
+    entry->timer->state = TIMER_RETRYING;
+    entry->timer->attempts -= entry->timer->attempts > 0;
+    entry->timer->at = outcome_put_off(
+        engine, entry->timer, entry->timer->retry.base_ms + engine->options.storage_retry_ms);
+}
+
+/* One firing is over. A timer that recurs goes on with the next, unless the target wants no more of
+ * them; any other is final. The last error of a firing that failed stays to be seen. */
 static void outcome_finish(struct engine *engine, struct entry *entry, const struct run *run)
 {
     const enum timer_state state = run->outcome == RUN_DONE ? TIMER_FIRED : TIMER_DEAD;
+    struct wall next = WALL_NEVER;
 
     assert(engine->is_in_turn && entry->phase != ENTRY_WRITING);
     assert(!timer_is_final(entry->timer->state));
-    assert(run->outcome != RUN_ENDED);
-    struct wall next;
-    if (!outcome_next_due(engine, entry->timer, engine->now, &next)) {
-        if (run->outcome != RUN_DONE)
-            outcome_set_error(engine, entry, run->error.data);
-        entry->timer->state = TIMER_RETRYING;
-        entry->timer->attempts -= entry->timer->attempts > 0;
-        entry->timer->at = outcome_put_off(
-            engine, entry->timer, entry->timer->retry.base_ms + engine->options.storage_retry_ms);
+    if ((run->outcome != RUN_ENDED &&
+         !outcome_next_due(engine, entry->timer, engine->now, &next)) ||
+        !outcome_report(engine, entry, run)) {
+        outcome_again(engine, entry, run);
         return;
     }
     outcome_set_run(engine, entry, run);
@@ -242,11 +285,7 @@ static void outcome_take(struct engine *engine, struct entry *entry,
     entry->timer->attempts = attempt;
     entry->timer->version++;
     const struct run run = outcome_run_of(engine, delivery);
-    if (outcome->result == DELIVERY_ENDED) { /* it wants no more of them */
-        outcome_set_run(engine, entry, &run);
-        outcome_give_up(engine, entry->timer, WALL_NEVER);
-        outcome_end(engine, entry, TIMER_DEAD);
-    } else if (outcome->result == DELIVERY_DONE || attempt >= entry->timer->retry.attempts_max) {
+    if (outcome->result != DELIVERY_FAILED || attempt >= entry->timer->retry.attempts_max) {
         outcome_finish(engine, entry, &run);
     } else {
         outcome_set_error(engine, entry, outcome->error);

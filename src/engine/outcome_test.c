@@ -1,10 +1,13 @@
 /*
  * Goal: a timer that repeats shows its last firings as its target saw them, the newest first,
- * through restarts, changes and failed commits. Method: small histories of one engine over memory,
+ * through restarts, changes and failed commits; and the end of a firing makes one report, which is
+ * durable with it. Method: small histories of one engine over memory,
  * whose deliveries come back with times and outcomes of the test.
  */
 #include "engine/engine_testing.h"
 #include "timer/runs.h"
+
+#include <stdio.h>
 
 /* A timer that repeats each second, from one second after START. */
 static struct timer_id outcome_create(struct engine_fixture *fixture, const char *schedule)
@@ -215,6 +218,180 @@ static void test_a_repeated_write_is_one_run(void **state)
     fixture_deinit(&fixture);
 }
 
+/* ---- reports ---- */
+
+static struct timer_id outcome_create_reported(struct engine_fixture *fixture, const char *schedule,
+                                               uint64_t due_ms)
+{
+    struct timer *timer = timer_alloc(&(struct timer_texts){.target = BYTES("http://a.example/"),
+                                                            .schedule = bytes_of(schedule),
+                                                            .key = BYTES("bill"),
+                                                            .labels = BYTES("{\"a\":\"b\"}"),
+                                                            .on_dead = BYTES("http://dead/"),
+                                                            .on_success = BYTES("http://done/")});
+    struct command_created created;
+    struct command command = {
+        .kind = COMMAND_PUT, .timers = &timer, .results = &created, .timer_count = 1};
+
+    assert_non_null(timer);
+    timer->due.ms = START.ms + due_ms;
+    timer->retry = (struct retry_policy){2, 1, 1, 1000};
+    fixture_command(fixture, &command);
+    assert_int_equal(command.error, ERROR_NONE);
+    fixture_carry_out(fixture);
+    return created.id;
+}
+
+/* The next delivery is a report of the timer to this target, whose body ends like this. */
+static void outcome_take_report(struct engine_fixture *fixture, const struct timer_id *of,
+                                const char *target, const char *end)
+{
+    struct delivery *delivery = fixture_first_out(fixture);
+    char id[TIMER_ID_TEXT_SIZE], body[512];
+
+    assert_non_null(delivery);
+    timer_id_format(of, id);
+    snprintf(body, sizeof(body), "{\"id\":\"%s\",\"key\":\"bill\",\"labels\":{\"a\":\"b\"},%s", id,
+             end);
+    const struct timer *report = delivery->timer;
+    assert_true(bytes_equal(report->texts.target, bytes_of(target)));
+    assert_true(bytes_equal(report->texts.report_of, bytes_of(id)));
+    if (!bytes_equal(report->texts.payload, bytes_of(body)))
+        fail_msg("%.*s", (int)report->texts.payload.size, report->texts.payload.data);
+    assert_int_equal(report->texts.content_type.size + report->texts.on_dead.size, 0);
+    fixture_answer(fixture, delivery, DONE);
+    assert_null(fixture_first_out(fixture));
+}
+
+#define PLANNED(second) "\"planned\":\"2027-01-15T08:00:0" second "Z\","
+
+/* Each end goes to its target; an attempt that is followed by another, and a cancel, to none. */
+/* proves: report, report-body */
+static void test_each_end_is_reported(void **state)
+{
+    struct engine_fixture fixture;
+    struct engine_stats stats;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id = outcome_create_reported(
+        &fixture, "{\"every\":\"1s\",\"late\":{\"drop_after\":\"1m\"}}", 1000);
+    fixture_advance_to(&fixture, 1003);
+    outcome_answer(&fixture, 30, DONE);
+    fixture_advance_to(&fixture, 1004);
+    outcome_take_report(&fixture, &id, "http://done/",
+                        PLANNED("1.000") "\"started\":\"2027-01-15T08:00:01.003Z\","
+                                         "\"duration_ms\":30,\"attempts\":1,"
+                                         "\"outcome\":\"done\",\"status\":204}");
+    fixture_advance_to(&fixture, 2000);
+    outcome_answer(&fixture, 10, FAILED);
+    assert_null(fixture_first_out(&fixture));
+    fixture_advance_to(&fixture, 2005);
+    outcome_answer(&fixture, 20, FAILED);
+    fixture_advance_to(&fixture, 2006);
+    outcome_take_report(
+        &fixture, &id, "http://dead/",
+        PLANNED("2.000") "\"started\":\"2027-01-15T08:00:02.005Z\","
+                         "\"duration_ms\":20,\"attempts\":2,"
+                         "\"outcome\":\"failed\",\"status\":500,\"error\":\"500\"}");
+    fixture_close(&fixture);
+    fixture.now.ms = START.ms + 70500;
+    fixture_open(&fixture);
+    fixture_advance_to(&fixture, 70501);
+    outcome_answer(&fixture, 0, (struct delivery_outcome){DELIVERY_ENDED, .error = "410"});
+    fixture_advance_to(&fixture, 70502);
+    assert_int_equal(fixture.delivered_count,
+                     8); /* 4 attempts; of 4 firings, one of them dropped, each has a report */
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    engine_stats(fixture.engine, &stats);
+    assert_int_equal(stats.pending, 0);
+
+    const struct timer_id cancelled = outcome_create_reported(&fixture, "", 80000);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &cancelled, 0, NULL), ERROR_NONE);
+    fixture_advance_to(&fixture, 90000);
+    engine_stats(fixture.engine, &stats);
+    assert_int_equal(stats.pending, 0);
+    fixture_deinit(&fixture);
+}
+
+/* A redrive that ends makes a report of its own. */
+/* proves: report */
+static void test_a_redrive_is_reported_again(void **state)
+{
+    const struct delivery_outcome gone = {DELIVERY_ENDED, .error = "410"};
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id = outcome_create_reported(&fixture, "", 1000);
+    for (uint64_t i = 1; i <= 2; i++) {
+        fixture_advance_to(&fixture, 1000 * i);
+        outcome_answer(&fixture, 1, gone);
+        fixture_advance_to(&fixture, 1000 * i + 1);
+        assert_true(
+            bytes_equal(fixture_first_out(&fixture)->timer->texts.target, BYTES("http://dead/")));
+        fixture_answer(&fixture, fixture_first_out(&fixture), DONE);
+        if (i == 1)
+            assert_int_equal(fixture_ask(&fixture, COMMAND_REDRIVE, &id, 0, NULL), ERROR_NONE);
+    }
+    assert_int_equal(fixture.delivered_count, 4);
+    fixture_deinit(&fixture);
+}
+
+/* A commit that is told as failed and is on disk: the outcome and its report are there once. */
+/* proves: report-once */
+static void test_a_report_in_doubt_is_one(void **state)
+{
+    static const char *const schedules[] = {"", "{\"every\":\"1h\"}"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct engine_fixture fixture;
+        struct engine_stats stats;
+
+        fixture_init(&fixture);
+        outcome_create_reported(&fixture, schedules[i], 1000);
+        fixture_advance_to(&fixture, 1000);
+        fixture.is_in_doubt = true;
+        outcome_answer(&fixture, 1, DONE);
+        engine_stats(fixture.engine, &stats);
+        assert_int_equal(stats.in_doubt, 1);
+        assert_null(fixture_first_out(&fixture)); /* not before it is durable for sure */
+        fixture_advance_to(&fixture, 5000);
+        assert_int_equal(fixture.delivered_count, 2);
+        fixture_answer_all(&fixture, DELIVERY_DONE);
+        fixture_close(&fixture);
+        fixture_open(&fixture);
+        fixture_advance_to(&fixture, 6000);
+        assert_int_equal(fixture.delivered_count, 2);
+        engine_stats(fixture.engine, &stats);
+        assert_int_equal(stats.pending, i);
+        fixture_deinit(&fixture);
+    }
+}
+
+/* Reports count as pending, and are not refused for want of places: of the whole engine, and of
+ * their tenant. */
+/* proves: report-counted */
+static void test_reports_are_counted_and_never_refused(void **state)
+{
+    struct engine_fixture fixture;
+    struct engine_stats stats;
+
+    (void)state;
+    fixture_prepare(&fixture);
+    fixture.options.pending_max = 1;
+    fixture_open(&fixture);
+    outcome_create_reported(&fixture, "{\"every\":\"1s\"}", 1000);
+    fixture_advance_to(&fixture, 1000);
+    outcome_answer(&fixture, 1, DONE);
+    fixture_advance_to(&fixture, 1001);
+    engine_stats(fixture.engine, &stats);
+    assert_int_equal(stats.pending, 2);
+    assert_int_equal(fixture_create(&fixture, "http://a.example/", 5000, NULL), ERROR_TOO_MANY);
+    fixture_deinit(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +401,10 @@ int main(void)
         cmocka_unit_test(test_a_firing_without_an_attempt_is_a_run),
         cmocka_unit_test(test_only_what_repeats_has_runs),
         cmocka_unit_test(test_a_repeated_write_is_one_run),
+        cmocka_unit_test(test_each_end_is_reported),
+        cmocka_unit_test(test_a_redrive_is_reported_again),
+        cmocka_unit_test(test_a_report_in_doubt_is_one),
+        cmocka_unit_test(test_reports_are_counted_and_never_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

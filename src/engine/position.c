@@ -9,6 +9,23 @@
  * those of a queue without room are written. */
 #define SPILL_WINDOWS 4
 
+bool position_first(struct engine *engine, struct timer *timer)
+{
+    assert(engine->is_in_turn);
+    if (engine->serials > TIMER_COUNTER_MAX)
+        return false;
+    timer->at = wall_max(timer->due, engine->now);
+    timer->id = (struct timer_id){timer->at, engine->options.partition,
+                                  TIMER_SERIAL(engine->epoch, engine->serials++)};
+    if (!timer->created.ms)
+        timer->created = engine->now;
+    timer->version = 1;
+    timer->attempts = 0;
+    timer->state = TIMER_SCHEDULED;
+    assert(timer->at.ms >= timer->due.ms && timer->at.ms >= engine->now.ms);
+    return true;
+}
+
 uint64_t position_pause_ms_max(const struct timer *timer)
 {
     const uint64_t postponed_ms = 2 * POSITION_POSTPONE_MS_MAX + 1, cap_ms = timer->retry.cap_ms;

@@ -6,7 +6,7 @@
  * timers, which lie some windows ahead. When the clock was ahead and is set right these are
  * *misplaced*: further ahead than they can have been put by the time it is now.
  *
- * Threads    No state: any.
+ * Threads    No state but the serial numbers of the engine: any but for position_first.
  */
 #ifndef TICKWHEEL_ENGINE_POSITION_H
 #define TICKWHEEL_ENGINE_POSITION_H
@@ -19,6 +19,10 @@
 
 /* The longest time by which a delivery that never began is put off. */
 #define POSITION_POSTPONE_MS_MAX (UINT64_C(24) * 3600 * 1000)
+
+/* Gives a new timer its id and its first position, in a turn. False after 2^40 timers: a restart
+ * begins a new epoch. */
+bool position_first(struct engine *engine, struct timer *timer);
 
 /* How far ahead an outcome puts this timer, at most. */
 uint64_t position_pause_ms_max(const struct timer *timer);

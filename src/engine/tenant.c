@@ -37,6 +37,18 @@ enum error_code tenant_admit(struct engine *engine, const struct command *comman
     return tenant_counts_admit(tenant_counts, timer->texts.tenant, asked->tenant_pending_max);
 }
 
+bool tenant_admit_own(struct engine *engine, const struct timer *timer)
+{
+    struct tenant_counts *tenant_counts = engine->options.tenant_counts;
+
+    assert(timer->id.partition == engine->options.partition);
+    assert(engine->is_in_turn);
+    if (tenant_counts && tenant_counts_admit(tenant_counts, timer->texts.tenant, 0))
+        return false;
+    tenant_restore_pending(engine);
+    return true;
+}
+
 /* A timer whose record was damaged when the storage counted may have gone uncounted. */
 void tenant_dismiss(struct engine *engine, const struct timer *timer)
 {

@@ -17,6 +17,10 @@ bool tenant_owns(const struct command *command, const struct timer *timer);
 enum error_code tenant_admit(struct engine *engine, const struct command *command,
                              const struct timer *timer);
 
+/* A timer of the engine's own is about to live, of a tenant that has others: counts it, here and in
+ * `pending`. Not limited. False: no memory, and nothing changed. */
+bool tenant_admit_own(struct engine *engine, const struct timer *timer);
+
 /* It does not live any more, durably, or did not come to. */
 void tenant_dismiss(struct engine *engine, const struct timer *timer);
 

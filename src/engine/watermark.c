@@ -83,7 +83,7 @@ void watermark_write(struct engine *engine, struct write_note note)
 {
     assert(!note.entry->successor == (note.purpose == WRITE_CREATE));
     assert(note.entry->successor || note.purpose == WRITE_CREATE);
-    assert(engine->is_in_turn && note.purpose != WRITE_OWN);
+    assert(engine->is_in_turn && !write_is_own(note.purpose));
     watermark_note(engine, note.entry);
     commit_add(engine, note);
 }
@@ -93,6 +93,8 @@ void watermark_write_own(struct engine *engine, struct entry *entry)
     assert(entry->row_at.ms > 0);
     assert(engine->is_in_turn && !entry->successor);
     watermark_note(engine, entry);
+    if (entry->report)
+        watermark_note(engine, entry->report);
     commit_add_own(engine, entry);
 }
 

@@ -22,7 +22,8 @@ enum text_tag {
 _Static_assert(TEXT_target == 1 && TEXT_payload == 2 && TEXT_content_type == 3 &&
                    TEXT_headers == 4 && TEXT_labels == 5 && TEXT_last_error == 6 && TEXT_key == 7 &&
                    TEXT_watch == 8 && TEXT_request == 9 && TEXT_schedule == 10 &&
-                   TEXT_tenant == 11 && TEXT_trace == 12 && TEXT_runs == 13,
+                   TEXT_tenant == 11 && TEXT_trace == 12 && TEXT_runs == 13 && TEXT_on_dead == 14 &&
+                   TEXT_on_success == 15 && TEXT_report_of == 16,
                "texts are stored by number");
 
 enum {
@@ -174,6 +175,11 @@ void record_row_encode(struct buffer *to, struct record_key key, const struct ti
     if (timer_keeps_content(timer->state))
         at = record_write_text(at, TEXT_trace, texts->trace);
     at = record_write_text(at, TEXT_runs, texts->runs);
+    if (timer_keeps_content(timer->state)) {
+        at = record_write_text(at, TEXT_on_dead, texts->on_dead);
+        at = record_write_text(at, TEXT_on_success, texts->on_success);
+    }
+    at = record_write_text(at, TEXT_report_of, texts->report_of);
     record_seal(to, key, begin, at);
 }
 
@@ -228,6 +234,12 @@ static struct bytes *record_text_of(struct timer_texts *texts, unsigned tag, enu
         return has_content ? &texts->trace : NULL;
     case TEXT_runs:
         return &texts->runs;
+    case TEXT_on_dead:
+        return has_content ? &texts->on_dead : NULL;
+    case TEXT_on_success:
+        return has_content ? &texts->on_success : NULL;
+    case TEXT_report_of:
+        return &texts->report_of;
     }
     return NULL;
 }

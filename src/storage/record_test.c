@@ -31,6 +31,9 @@
 #define GOLDEN_RUNS                                                                    \
     "010000840300000000000001000000000000000109000000687474703a2f2f612f02020000007b7d" \
     "0d1500000020030000000000000000000000000000000000000086320d3e"
+#define GOLDEN_REPORTS                                                                 \
+    "010000840300000000000001000000000000000109000000687474703a2f2f612f02020000007b7d" \
+    "0e0700000071756575653a640f0700000071756575653a731003000000303668b2e47052"
 #define GOLDEN_TOUCH   "010905040302010000151312113b2dea47"
 #define GOLDEN_POINTER "01070000000000000008000000000000004803f680"
 #define GOLDEN_META    "0101000000000000000200000000000000030000000000000004000000000000002a18ec3f"
@@ -109,6 +112,12 @@ static void test_golden_rows(void **state)
     record_row_encode(&buffer, record_key_of(usual), usual);
     assert_golden(&buffer, GOLDEN_RUNS);
     usual->texts.runs = (struct bytes){0};
+    usual->texts.on_dead = BYTES("queue:d");
+    usual->texts.on_success = BYTES("queue:s");
+    usual->texts.report_of = BYTES("06h");
+    record_row_encode(&buffer, record_key_of(usual), usual);
+    assert_golden(&buffer, GOLDEN_REPORTS);
+    usual->texts.on_dead = usual->texts.on_success = usual->texts.report_of = (struct bytes){0};
     usual->texts.trace = BYTES("00-1-2-01"); /* as long as it likes: the storage does not look */
     record_row_encode(&buffer, record_key_of(usual), usual);
     assert_golden(&buffer, GOLDEN_TRACE);

@@ -131,6 +131,9 @@ static inline struct timer *model_timer(struct model *model, struct timer_id id)
     texts.tenant = bytes_of(model_tenants[model_below(model, MODEL_TENANTS)]);
     texts.trace = model_name(model, 0);
     texts.runs = model_runs(model, runs);
+    texts.on_dead = model_name(model, 0);
+    texts.on_success = model_name(model, 0);
+    texts.report_of = model_name(model, 0);
 
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = letters[model_below(model, sizeof(letters))];

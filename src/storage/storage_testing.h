@@ -95,6 +95,9 @@ static inline void testing_assert_texts(const struct timer *actual, const struct
     SAME(actual->texts.tenant, expected->texts.tenant);
     SAME(actual->texts.trace, is_over ? none : expected->texts.trace);
     SAME(actual->texts.runs, expected->texts.runs);
+    SAME(actual->texts.on_dead, is_over ? none : expected->texts.on_dead);
+    SAME(actual->texts.on_success, is_over ? none : expected->texts.on_success);
+    SAME(actual->texts.report_of, expected->texts.report_of);
 #undef SAME
 }
 

@@ -1,6 +1,7 @@
 /* Goal: the last firings come back as they were written, the newest first, and nothing else is
  * taken for them. Method: golden bytes; random runs against a plain array; every cut and every byte
- * that cannot be refused. */
+ * that cannot be refused. A report says how a firing ended: golden bodies. */
+#include "timer/report.h"
 #include "timer/runs.h"
 
 #include "base/random.h"
@@ -130,6 +131,94 @@ static void test_other_bytes_are_refused(void **state)
     assert_false(runs_is_valid((struct bytes){all, runs.size + RUNS_ROW_SIZE}));
 }
 
+/* ---- reports ---- */
+
+static struct timer *report_test_timer(void)
+{
+    struct timer *timer = timer_alloc(&(struct timer_texts){.target = BYTES("https://a.example/x"),
+                                                            .payload = BYTES("{\"secret\":1}"),
+                                                            .headers = BYTES("X-Key: secret\n"),
+                                                            .labels = BYTES("{\"team\":\"a\"}"),
+                                                            .key = BYTES("a \"key\""),
+                                                            .tenant = BYTES("shop"),
+                                                            .trace = BYTES("00-1-2-01"),
+                                                            .on_dead = BYTES("queue:dead"),
+                                                            .on_success = BYTES("http://b/done")});
+
+    assert_non_null(timer);
+    timer->id = (struct timer_id){{1}, 2, 3};
+    return timer;
+}
+
+static void report_test_assert(struct bytes actual, const char *expected)
+{
+    if (!bytes_equal(actual, bytes_of(expected)))
+        fail_msg("%.*s, not %s", (int)actual.size, actual.data, expected);
+}
+
+/* proves: report, report-body */
+static void test_a_firing_that_failed(void **state)
+{
+    const struct run run = {.planned = {1795132800000},
+                            .started = {1795132800012},
+                            .duration_ms = 40,
+                            .status = 503,
+                            .attempts = 10,
+                            .outcome = RUN_FAILED,
+                            .error = BYTES("HTTP 503 \"busy\"")};
+    struct timer *timer = report_test_timer(), *report = report_create(timer, &run);
+
+    (void)state;
+    assert_non_null(report);
+    report_test_assert(report->texts.target, "queue:dead");
+    assert_int_equal(report->target.kind, TARGET_QUEUE);
+    report_test_assert(
+        report->texts.payload,
+        "{\"id\":\"0000000004004000000000000c\",\"key\":\"a \\\"key\\\"\","
+        "\"labels\":{\"team\":\"a\"},\"planned\":\"2026-11-20T00:00:00.000Z\","
+        "\"started\":\"2026-11-20T00:00:00.012Z\",\"duration_ms\":40,\"attempts\":10,"
+        "\"outcome\":\"failed\",\"status\":503,\"error\":\"HTTP 503 \\\"busy\\\"\"}");
+    report_test_assert(report->texts.report_of, "0000000004004000000000000c");
+    report_test_assert(report->texts.tenant, "shop");
+    report_test_assert(report->texts.trace, "00-1-2-01");
+    assert_int_equal(report->texts.content_type.size + report->texts.headers.size +
+                         report->texts.labels.size + report->texts.key.size +
+                         report->texts.on_dead.size + report->texts.on_success.size,
+                     0);
+    timer_free(report);
+    timer_free(timer);
+}
+
+/* proves: report-body */
+static void test_the_shortest(void **state)
+{
+    const struct run run = {.planned = {1795132800000}, .attempts = 1, .outcome = RUN_DONE};
+    struct timer *timer = timer_alloc(&(struct timer_texts){.on_success = BYTES("queue:done")});
+
+    (void)state;
+    assert_non_null(timer);
+    struct timer *report = report_create(timer, &run);
+    assert_non_null(report);
+    report_test_assert(
+        report->texts.payload,
+        "{\"id\":\"00000000000000000000000000\",\"planned\":\"2026-11-20T00:00:00.000Z\","
+        "\"attempts\":1,\"outcome\":\"done\"}");
+    timer_free(report);
+    timer_free(timer);
+}
+
+/* proves: report */
+static void test_report_targets(void **state)
+{
+    struct timer *timer = report_test_timer();
+
+    (void)state;
+    for (int outcome = 0; outcome < RUN_OUTCOME_COUNT; outcome++)
+        report_test_assert(report_target(timer, (enum run_outcome)outcome),
+                           outcome == RUN_DONE ? "http://b/done" : "queue:dead");
+    timer_free(timer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -137,6 +226,9 @@ int main(void)
         cmocka_unit_test(test_the_last_ones_come_back),
         cmocka_unit_test(test_a_long_error_is_cut_between_characters),
         cmocka_unit_test(test_other_bytes_are_refused),
+        cmocka_unit_test(test_a_firing_that_failed),
+        cmocka_unit_test(test_the_shortest),
+        cmocka_unit_test(test_report_targets),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -185,7 +185,9 @@ void timer_free(struct timer *timer)
     X(HEADERS, headers)      \
     X(LABELS, labels)        \
     X(WATCH, watch)          \
-    X(SCHEDULE, schedule)
+    X(SCHEDULE, schedule)    \
+    X(ON_DEAD, on_dead)      \
+    X(ON_SUCCESS, on_success)
 
 void timer_texts_patch(struct timer_texts *texts, uint32_t fields, const struct timer_texts *values)
 {

@@ -68,8 +68,8 @@ static inline bool timer_is_final(enum timer_state state)
     return state >= TIMER_FIRED;
 }
 
-/* Whether its row holds payload, headers, content type, watch, schedule and trace: while it lives,
- * and as a dead letter, which may be redriven. */
+/* Whether its row holds payload, headers, content type, watch, schedule, trace, on_dead and
+ * on_success: while it lives, and as a dead letter, which may be redriven. */
 static inline bool timer_keeps_content(enum timer_state state)
 {
     return !timer_is_final(state) || state == TIMER_DEAD;
@@ -98,7 +98,10 @@ struct retry_policy {
     X(schedule)     /* how it recurs and how late it may be, or empty: timer/schedule.h */   \
     X(tenant)       /* whose it is, or empty: timer/tenant.h */                              \
     X(trace)        /* the traceparent of the request that made it, or empty */              \
-    X(runs)         /* its last firings if it repeats (timer/runs.h), or empty */
+    X(runs)         /* its last firings if it repeats (timer/runs.h), or empty */            \
+    X(on_dead)      /* a target for the report of a firing given up, or empty */             \
+    X(on_success)   /* a target for the report of a firing with success, or empty */         \
+    X(report_of)    /* of a report (timer/report.h): the id of its timer, or empty */
 
 struct timer_texts {
 #define X(name) struct bytes name;
@@ -147,6 +150,8 @@ enum timer_patch_field {
     PATCH_RETRY = 1 << 5,
     PATCH_WATCH = 1 << 6,
     PATCH_SCHEDULE = 1 << 7, /* with PATCH_DUE where it changes the next firing */
+    PATCH_ON_DEAD = 1 << 8,
+    PATCH_ON_SUCCESS = 1 << 9,
 };
 
 /* Puts the texts of `fields` in place of those of `texts`; they are borrowed from `values`. */

@@ -144,5 +144,95 @@ class RunsTest(FiringCase):
         self.call(404, "GET", "/v1/timers/00000000000000000000000000/runs")
 
 
+class ReportsTest(FiringCase):
+    def take(self, queue, count=1, way="ack", **more):
+        """Leases items of the queue until there are so many, and answers them."""
+        items = []
+
+        def leased():
+            taken = self.call(200, "POST", f"/v1/queues/{queue}/lease", {"max": 100, "wait": "1s"})[1]["items"]
+            if taken:
+                receipts = [item["receipt"] for item in taken]
+                self.call(200, "POST", f"/v1/queues/{queue}/{way}", {"receipts": receipts, **more})
+            items.extend(taken)
+            return len(items) >= count
+        harness.wait_until(leased, 30, f"{count} items of {queue}")
+        return items
+
+    # proves: report, report-body, report-timer
+    def test_each_end_goes_to_its_target(self):
+        """A webhook that fails for good, a repeating timer with success, a refused item: each has its report, cancels have none."""
+        reports = {"on_dead": {"target": "queue:dead"}, "on_success": {"target": self.receiver.url("/done")}}
+        dead = self.create("/status/500", after=0, retry=ONCE, key="bill", labels={"team": "a"}, **reports)
+        self.assertEqual({name: dead[name] for name in reports}, reports)
+        item, = self.take("dead")
+        run = dict(item["payload"])
+        self.assertEqual((run.pop("id"), run.pop("key"), run.pop("labels")), (dead["id"], "bill", {"team": "a"}))
+        self.assertEqual((run["planned"], run["attempts"], run["outcome"], run["status"], run["error"]),
+                         (dead["due"], 1, "failed", 500, "HTTP 500"))
+        self.assertEqual(self.get(item)[2]["timer"]["report_of"], dead["id"])
+        self.assertEqual(self.await_state(dead, "dead")["on_dead"], reports["on_dead"])
+
+        repeated = self.create(every="100ms", count=3, late={"missed": "each"}, on_success={"target": "queue:done"})
+        self.await_state(repeated, "fired")
+        runs = self.call(200, "GET", f"/v1/timers/{repeated['id']}/runs")[1]["runs"]
+        self.assertEqual(sorted((item["payload"] for item in self.take("done", 3)), key=lambda told: told["planned"]),
+                         [{"id": repeated["id"], **run} for run in reversed(runs)])
+
+        done = self.create(after=0, **reports)
+        self.await_state(done, "fired")
+        harness.wait_until(lambda: self.receiver.arrivals()[-1].path == "/done", 20, "a webhook")
+
+        refused = self.create(target="queue:jobs", after=0, **reports)
+        self.take("jobs", way="nack", dead=True, error="no such order")
+        self.assertEqual([(each["payload"]["id"], each["payload"]["outcome"], each["payload"]["error"])
+                          for each in self.take("dead")], [(refused["id"], "ended", "no such order")])
+        cancelled = self.create(**reports)
+        self.call(200, "DELETE", f"/v1/timers/{cancelled['id']}")
+        harness.wait_until(lambda: self.daemon.metric("tickwheel_timers_pending") == 0, 20, "nothing more")
+
+    # proves: report
+    def test_a_redrive_is_reported_again(self):
+        timer = self.create("/gone", after=0, on_dead={"target": "queue:dead"})
+        first, = self.take("dead")
+        self.call(200, "POST", "/v1/dead/redrive", {"ids": [timer["id"]]})
+        second, = self.take("dead")
+        self.assertEqual(first["payload"]["id"], second["payload"]["id"])
+        self.assertNotEqual(first["id"], second["id"])
+
+    # proves: report, target-private, patch-fields
+    def test_a_target_that_may_not_be_called_is_refused(self):
+        self.refused("#/on_dead/target", on_dead={"target": "http://10.0.0.1/"})
+        self.refused("#/on_success", on_success={})
+        timer = self.create()
+        self.call(200, "PATCH", f"/v1/timers/{timer['id']}", {"on_dead": {"target": "queue:a"}})
+        self.assertEqual(self.get(timer)[2]["on_dead"], {"target": "queue:a"})
+        self.call(200, "PATCH", f"/v1/timers/{timer['id']}", {"on_dead": None})
+        self.assertNotIn("on_dead", self.get(timer)[2])
+
+    # proves: report-once, report-counted
+    def test_one_report_for_each_end_through_kills(self):
+        """Timers end while the daemon is killed again and again: each of them has one report, and each report its timer."""
+        count = 600
+        lines = "".join(json.dumps({"after": 40 * (i % 50), "target": self.receiver.url("/gone" if i % 2 else "/ok"),
+                                    "on_dead": {"target": "queue:ends"}, "on_success": {"target": "queue:ends"}}) + "\n"
+                        for i in range(count))
+        _, answer = self.call(200, "POST", "/v1/timers/batch", lines, {"Content-Type": "application/x-ndjson"})
+        made = [json.loads(line)["id"] for line in answer.splitlines() if '"id"' in line]
+        self.assertEqual(len(made), count)
+        for ended in (50, 150, 300):
+            harness.wait_until(lambda: len({each.webhook_id for each in self.receiver.arrivals()}) >= ended, 30, f"{ended} deliveries")
+            self.restart()
+        reports = {}
+
+        def taken():
+            for item in self.take("ends", 0):
+                reports.setdefault(item["payload"]["id"], set()).add(item["id"])
+            return len(reports) >= count and self.daemon.metric("tickwheel_timers_pending") == 0
+        harness.wait_until(taken, 60, "a report for each")
+        self.assertEqual(set(reports), set(made))
+        self.assertEqual({len(ids) for ids in reports.values()}, {1})
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -106,6 +106,21 @@ def filter_case(context, case):
     return not isinstance(case.body, dict) or holds_together(case.body)
 
 
+def with_reachable_targets(fields):
+    """No connection is configured, a tenant has no log:, and only one address may be called."""
+    fields = dict(fields)
+    target = fields.get("target")
+    if re.match(r"(kafka|redis|nats|amqp)://|log:", str(target)):
+        fields["target"] = "http://127.0.0.1:9/"
+    elif isinstance(target, str):
+        fields["target"] = re.sub(r"^(https?://)(\[[0-9a-f:]+\]|[a-z0-9_.-]+)(:[0-9]+)?(?=[/?]|$)",
+                                  r"\g<1>127.0.0.1:9", target, count=1, flags=re.IGNORECASE)
+    for name in ("on_dead", "on_success"):
+        if isinstance(fields.get(name), dict):
+            fields[name] = with_reachable_targets(fields[name])
+    return fields
+
+
 @schemathesis.hook
 def before_call(context, case, kwargs):
     if case.method == "PUT" and isinstance(case.body, dict):
@@ -114,9 +129,5 @@ def before_call(context, case, kwargs):
         key = str(case.headers["Idempotency-Key"])
         end = len(key) - key.startswith('"')
         case.headers["Idempotency-Key"] = f"{key[:end]}.{next(REQUESTS)}{key[end:]}"  # else it is another request's
-    if isinstance(case.body, dict) and re.match(r"(kafka|redis|nats|amqp)://|log:", str(case.body.get("target"))):
-        case.body = {**case.body, "target": "http://127.0.0.1:9/"}  # no connection is configured, and a tenant has no log:
-    if isinstance(case.body, dict) and isinstance(case.body.get("target"), str):
-        case.body = {**case.body, "target": re.sub(
-            r"^(https?://)(\[[0-9a-f:]+\]|[a-z0-9_.-]+)(:[0-9]+)?(?=[/?]|$)", r"\g<1>127.0.0.1:9",
-            case.body["target"], count=1, flags=re.IGNORECASE)}
+    if isinstance(case.body, dict):
+        case.body = with_reachable_targets(case.body)

@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 import harness
 
-FORMAT = 3
+FORMAT = 4
 FLAGS = ("--partitions", "3", "--retain", "3650d")
 FAR = 4102444800000  # 2100-01-01
 GOLDEN_PORT = 9  # discard: the test sends its webhooks elsewhere by queue
@@ -51,6 +51,7 @@ def kinds():
     yield "late", dict(plain, late={"drop_after": "5m"})
     yield "spread", dict(plain, key="spread", spread={"window": "60s"})
     yield "queue", dict(plain, target="queue:work")
+    yield "reports", dict(plain, on_dead={"target": "queue:failed"}, on_success={"target": plain["target"]})
     yield "all", dict(plain, key="all", labels={"a": "b"}, watch=["e"], payload=[1, 2.5, "x"],
                       headers={"X": "y"}, retry={"max_attempts": 2})
 
@@ -88,6 +89,14 @@ def populate(daemon):
         receipts = {"receipts": [lease["items"][0]["receipt"]]}
         assert daemon.call("POST", f"/v1/queues/runs/{way}", dict(receipts, **more))[0] == 200
     assert daemon.call("PATCH", f"/v1/timers/{ids['runs']}", {"at": FAR})[0] == 200
+    reported = create(daemon, {"at": "1970-01-01T00:00:01Z", "target": "queue:reported",
+                               "on_success": {"target": "queue:reports"}})
+    status, _, lease = daemon.call("POST", "/v1/queues/reported/lease", {"max": 1, "wait": "10s"})
+    assert daemon.call("POST", "/v1/queues/reported/ack", {"receipts": [lease["items"][0]["receipt"]]})[0] == 200
+    status, _, lease = daemon.call("POST", "/v1/queues/reports/lease", {"max": 1, "wait": "10s"})
+    assert lease["items"][0]["payload"]["id"] == reported, lease
+    ids["report"] = lease["items"][0]["id"]
+    assert daemon.call("POST", "/v1/queues/reports/ack", {"receipts": [lease["items"][0]["receipt"]]})[0] == 200
     for number in range(4):  # due, and nobody has pulled them
         ids[f"due-{number}"] = create(
             daemon, {"at": f"1970-01-01T00:00:02.{number:03}Z", "target": "queue:golden", "payload": {"due": number}})

@@ -122,6 +122,19 @@ static struct retry_policy draw_retry(struct world *world)
     };
 }
 
+/* Drawn beside the random draws of the run, so that old seeds keep their runs. */
+static uint8_t draw_report(const struct world *world, uint64_t token)
+{
+    const struct sim_plan *plan = &world->plan;
+    const uint64_t drawn = random_mix(world->settings->seed ^ token << 8);
+    const uint64_t targets = plan->origin_count + (plan->queue_permille > 0);
+
+    if (drawn % 1000 >= plan->report_permille)
+        return 0;
+    const uint64_t origin = drawn / 1000 % targets;
+    return 1 + (origin == plan->origin_count ? QUEUE_ORIGIN : (uint8_t)origin);
+}
+
 struct content clients_draw_content(struct world *world)
 {
     uint32_t *token = &world->model.token;
@@ -138,6 +151,8 @@ struct content clients_draw_content(struct world *world)
         .labels = ++*token,
     };
 
+    content.on_dead = draw_report(world, content.labels);
+    content.on_success = draw_report(world, ~(uint64_t)content.labels);
     content.tenant = tenants_draw(world);
     content.rhythm = rhythm_draw(world, content.created, &content.due);
     requests_name(world, &content);
@@ -218,7 +233,7 @@ static void create_some(struct world *world, uint16_t partition, size_t count)
     const bool is_one_due = world_chance(world, 500);
     const struct sim_plan *plan = &world->plan;
 
-    if (world->model.count + count > plan->timers_max ||
+    if (world->model.count - world->model.report_count + count > plan->timers_max ||
         model_pending_max(&world->model, partition) + count > plan->live_max + 1)
         return;
     struct content contents[CREATE_MANY_MAX];
@@ -306,7 +321,8 @@ uint32_t clients_draw_fields(const struct world *world)
 {
     const uint64_t drawn = random_mix(~world->settings->seed ^ world->step);
 
-    return (uint32_t)drawn & (PATCH_WATCH | PATCH_SCHEDULE);
+    return (uint32_t)drawn & (PATCH_WATCH | PATCH_SCHEDULE |
+                              (world->plan.report_permille ? PATCH_ON_DEAD | PATCH_ON_SUCCESS : 0));
 }
 
 void clients_patch(struct world *world, struct op *op)

@@ -12,7 +12,8 @@
 enum { PAYLOAD_MAX = 4096 };
 
 struct content_texts {
-    char target[80], headers[40], labels[80], payload[PAYLOAD_MAX];
+    char target[80], headers[40], labels[CONTENT_LABELS_SIZE], payload[PAYLOAD_MAX];
+    char on_dead[80], on_success[80], report_of[TIMER_ID_TEXT_SIZE];
     char key[CONTENT_NAME_SIZE], request[CONTENT_NAME_SIZE], watch[EVENTS_MAX * CONTENT_NAME_SIZE];
     char schedule[RHYTHM_TEXT_SIZE];
     struct timer_texts texts;
@@ -76,8 +77,10 @@ static void write_names(const struct content *content, struct content_texts *ret
     ret->texts.schedule = rhythm_text(&content->rhythm, ret->schedule);
 }
 
-static struct bytes labels_text(const struct content *content, char text[80])
+struct bytes content_labels_text(const struct content *content, char text[CONTENT_LABELS_SIZE])
 {
+    if (content_is_report(content) && !content->labels)
+        return (struct bytes){0};
     const int size = snprintf(text, 80, "{\"timer\":\"%" PRIu32 "\",\"label\":\"%" PRIu32 "\"",
                               content->number, content->labels);
     const int more = content->group ? snprintf(text + size, 80 - (size_t)size, ",\"group\":\"%u\"}",
@@ -85,6 +88,30 @@ static struct bytes labels_text(const struct content *content, char text[80])
                                     : snprintf(text + size, 80 - (size_t)size, "}");
 
     return (struct bytes){text, (size_t)(size + more)};
+}
+
+static struct bytes report_target_text(uint8_t target, char text[80])
+{
+    if (!target)
+        return (struct bytes){0};
+    const uint8_t origin = target - 1;
+    const int size = origin == QUEUE_ORIGIN
+                         ? snprintf(text, 80, "queue:sim?priority=0")
+                         : snprintf(text, 80, "http://host-%u.example:8%u/report", origin, origin);
+
+    return (struct bytes){text, (size_t)size};
+}
+
+static void write_reports(const struct content *content, struct content_texts *ret)
+{
+    if (content_is_report(content) && !content->target)
+        ret->texts.target = report_target_text(1 + content->origin, ret->target);
+    ret->texts.on_dead = report_target_text(content->on_dead, ret->on_dead);
+    ret->texts.on_success = report_target_text(content->on_success, ret->on_success);
+    if (!content_is_report(content))
+        return;
+    timer_id_format(&content->report_of, ret->report_of);
+    ret->texts.report_of = bytes_of(ret->report_of);
 }
 
 /* Two texts that name one origin in several ways, so that a limit per origin is not one per URL. */
@@ -96,7 +123,7 @@ static void write_texts(const struct content *content, struct content_texts *ret
                 ? PRINT(ret->target, "queue:sim?priority=%" PRIu32, content->target - 1)
                 : PRINT(ret->target, "http://host-%u.example:8%u%s%" PRIu32, content->origin,
                         content->origin, content->target % 2 ? "/t/" : "?t=", content->target),
-        .labels = labels_text(content, ret->labels),
+        .labels = content_labels_text(content, ret->labels),
     };
     if (content->payload)
         ret->texts.payload = payload_text(content, ret->payload);
@@ -105,6 +132,23 @@ static void write_texts(const struct content *content, struct content_texts *ret
     if (content->headers)
         ret->texts.headers = PRINT(ret->headers, "x-token: %" PRIu32 "\n", content->headers);
     write_names(content, ret);
+    write_reports(content, ret);
+}
+
+struct content content_of_report(const struct content *about, const struct timer_id *id,
+                                 uint8_t target, struct bytes body)
+{
+    const uint8_t origin = target - 1;
+
+    return (struct content){
+        .retry = RETRY_POLICY_DEFAULT,
+        .target = origin == QUEUE_ORIGIN, /* 1: the lowest priority */
+        .origin = origin,
+        .tenant = about->tenant,
+        .report_of = *id,
+        .body_sum = bytes_hash(0, body),
+        .rhythm = RHYTHM_NONE,
+    };
 }
 
 struct timer *content_timer(const struct content *content)
@@ -139,13 +183,17 @@ bool content_matches(const struct content *content, const struct timer *timer)
         !bytes_equal(texts->labels, want.texts.labels) ||
         !bytes_equal(texts->key, want.texts.key) ||
         !bytes_equal(texts->request, want.texts.request) ||
-        !bytes_equal(texts->tenant, want.texts.tenant))
+        !bytes_equal(texts->tenant, want.texts.tenant) ||
+        !bytes_equal(texts->report_of, want.texts.report_of))
         return false;
     if (may_lack && !texts->payload.size && !texts->headers.size && !texts->watch.size &&
-        !texts->schedule.size)
+        !texts->schedule.size && !texts->on_dead.size && !texts->on_success.size)
         return true;
-    return bytes_equal(texts->payload, want.texts.payload) &&
+    return (content->body_sum ? bytes_hash(0, texts->payload) == content->body_sum
+                              : bytes_equal(texts->payload, want.texts.payload)) &&
            bytes_equal(texts->content_type, want.texts.content_type) &&
+           bytes_equal(texts->on_dead, want.texts.on_dead) &&
+           bytes_equal(texts->on_success, want.texts.on_success) &&
            bytes_equal(texts->headers, want.texts.headers) &&
            bytes_equal(texts->watch, want.texts.watch) &&
            bytes_equal(texts->schedule, want.texts.schedule);
@@ -155,7 +203,8 @@ bool content_matches(const struct content *content, const struct timer *timer)
  * */
 bool content_is_same(const struct content *there, const struct content *asked)
 {
-    const uint32_t all = PATCH_TARGET | PATCH_PAYLOAD | PATCH_HEADERS | PATCH_LABELS | PATCH_RETRY;
+    const uint32_t all = PATCH_TARGET | PATCH_PAYLOAD | PATCH_HEADERS | PATCH_LABELS | PATCH_RETRY |
+                         PATCH_ON_DEAD | PATCH_ON_SUCCESS;
     char a[RHYTHM_TEXT_SIZE], b[RHYTHM_TEXT_SIZE];
 
     return content_equal(there, asked, all) && there->watch == asked->watch &&
@@ -177,6 +226,7 @@ void content_patch(struct content *content, uint32_t fields, const struct conten
     if (fields & PATCH_PAYLOAD) {
         content->payload = values->payload;
         content->payload_size = values->payload_size;
+        content->body_sum = 0;
     }
     if (fields & PATCH_HEADERS)
         content->headers = values->headers;
@@ -187,6 +237,10 @@ void content_patch(struct content *content, uint32_t fields, const struct conten
     }
     if (fields & PATCH_WATCH)
         content->watch = values->watch;
+    if (fields & PATCH_ON_DEAD)
+        content->on_dead = values->on_dead;
+    if (fields & PATCH_ON_SUCCESS)
+        content->on_success = values->on_success;
     if (fields & PATCH_SCHEDULE) {
         content->rhythm = values->rhythm;
         if (!content->rhythm.cron && !content->rhythm.is_from_named)
@@ -202,6 +256,8 @@ bool content_equal(const struct content *a, const struct content *b, uint32_t fi
            (!(fields & PATCH_PAYLOAD) ||
             (a->payload == b->payload && (!a->payload || a->payload_size == b->payload_size))) &&
            (!(fields & PATCH_HEADERS) || a->headers == b->headers) &&
+           (!(fields & PATCH_ON_DEAD) || a->on_dead == b->on_dead) &&
+           (!(fields & PATCH_ON_SUCCESS) || a->on_success == b->on_success) &&
            (!(fields & PATCH_LABELS) ||
             (a->labels == b->labels && a->number == b->number && a->group == b->group));
 }

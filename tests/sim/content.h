@@ -24,6 +24,9 @@ struct content {
     uint8_t variant;       /* and which of several requests with that one */
     uint8_t watch;         /* a bit for each event */
     uint8_t tenant;        /* whose it is */
+    uint8_t on_dead, on_success; /* 1 + the origin of the target; 0: none */
+    struct timer_id report_of;   /* of a report; otherwise all zero */
+    uint64_t body_sum;           /* of a report's own payload; 0: it was patched */
     struct rhythm rhythm;
 };
 
@@ -33,6 +36,19 @@ enum { CONTENT_NAME_SIZE = 40 };
 struct bytes content_key_text(uint8_t key, char ret_text[CONTENT_NAME_SIZE]);
 struct bytes content_event_text(uint8_t event, char ret_text[CONTENT_NAME_SIZE]);
 struct bytes content_group_text(uint8_t group, char ret_text[CONTENT_NAME_SIZE]);
+
+enum { CONTENT_LABELS_SIZE = 80 };
+
+struct bytes content_labels_text(const struct content *content, char ret_text[CONTENT_LABELS_SIZE]);
+
+static inline bool content_is_report(const struct content *content)
+{
+    return content->report_of.serial != 0;
+}
+
+/* What a report must look like that goes to such a target; its times are the caller's. */
+struct content content_of_report(const struct content *about, const struct timer_id *id,
+                                 uint8_t target, struct bytes body);
 
 /* The timer that asks for `content`, to be given to the engine. */
 struct timer *content_timer(const struct content *content);

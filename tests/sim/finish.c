@@ -85,7 +85,8 @@ static uint64_t fair_ms(const struct world *world)
 
     /* The last holds of dispatch queues end meanwhile. */
     return (world->model.count + 10) * each_ms + 6 * plan->engine.window_ms +
-           2 * plan->timeout_ms_max + 600 + (plan->postpone_permille ? ORIGIN_POSTPONE_MS_MAX : 0);
+           2 * plan_timeout_ms_max(plan) + 600 +
+           (plan->postpone_permille ? ORIGIN_POSTPONE_MS_MAX : 0);
 }
 
 static void check_fairness(struct world *world)

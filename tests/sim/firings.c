@@ -1,16 +1,27 @@
-/* firings.c - keeps the last firings of each twin, and compares them with the runs of its timer. */
+/* firings.c - keeps the last firings of each twin, and compares them with the runs of its timer and
+ * with reports. */
 #include "firings.h"
 
 #include "model.h"
 #include "world.h"
 
-static struct firing *make_room(struct firings *firings)
-{
-    const size_t kept = firings->count < RUNS_MAX ? firings->count : RUNS_MAX - 1;
+#include "calendar/rfc3339.h"
 
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+static struct firing firings_add(struct twin *twin, const struct firing *firing)
+{
+    struct firings *firings = &twin->row.firings;
+
+    if (!rhythm_recurs(&twin->row.content.rhythm))
+        return *firing;
+    const size_t kept = firings->count < RUNS_MAX ? firings->count : RUNS_MAX - 1;
     memmove(&firings->last[1], &firings->last[0], kept * sizeof(struct firing));
     firings->count = kept + 1;
-    return &firings->last[0];
+    return firings->last[0] = *firing;
 }
 
 static uint64_t error_sum(const char *error)
@@ -18,40 +29,110 @@ static uint64_t error_sum(const char *error)
     return bytes_hash(0, bytes_of(error));
 }
 
-void firings_add_answered(struct twin *twin)
+struct firing firings_add_answered(struct twin *twin)
 {
     static const enum run_outcome OUTCOMES[] = {
         [DELIVERY_DONE] = RUN_DONE, [DELIVERY_FAILED] = RUN_FAILED, [DELIVERY_ENDED] = RUN_ENDED};
     const struct delivery_outcome *outcome = &twin->outcome;
-
-    if (!rhythm_recurs(&twin->row.content.rhythm))
-        return;
     /* A clock that steps while the request is out makes a duration that a run has no room for. */
     const uint64_t duration_ms = wall_since(twin->out_at, twin->outcome_at);
-    *make_room(&twin->row.firings) = (struct firing){
-        .planned_ms = twin->row.content.due.ms,
-        .started_ms = twin->out_at.ms,
-        .duration_ms = duration_ms < UINT32_MAX ? duration_ms : UINT32_MAX,
-        .error_sum = error_sum(outcome->result == DELIVERY_DONE ? "" : outcome->error),
-        .attempts = twin->row.attempts + 1,
-        .status = outcome->status,
-        .outcome = OUTCOMES[outcome->result],
-    };
+
+    return firings_add(
+        twin, &(struct firing){
+                  .planned_ms = twin->row.content.due.ms,
+                  .started_ms = twin->out_at.ms,
+                  .duration_ms = duration_ms < UINT32_MAX ? duration_ms : UINT32_MAX,
+                  .error_sum = error_sum(outcome->result == DELIVERY_DONE ? "" : outcome->error),
+                  .attempts = twin->row.attempts + 1,
+                  .status = outcome->status,
+                  .outcome = OUTCOMES[outcome->result],
+              });
 }
 
-void firings_add_unanswered(struct twin *twin)
+struct firing firings_add_unanswered(struct twin *twin)
 {
     const struct sim_row *row = &twin->row;
     const bool is_exhausted = row->attempts >= row->content.retry.attempts_max;
 
-    if (!rhythm_recurs(&row->content.rhythm))
-        return;
-    *make_room(&twin->row.firings) = (struct firing){
-        .planned_ms = row->content.due.ms,
-        .error_sum = is_exhausted ? error_sum("no attempts are left") : 0,
-        .attempts = row->attempts,
-        .outcome = is_exhausted ? RUN_FAILED : RUN_DROPPED,
-    };
+    return firings_add(twin, &(struct firing){
+                                 .planned_ms = row->content.due.ms,
+                                 .error_sum = is_exhausted ? error_sum("no attempts are left") : 0,
+                                 .attempts = row->attempts,
+                                 .outcome = is_exhausted ? RUN_FAILED : RUN_DROPPED,
+                             });
+}
+
+/* ---- reports ---- */
+
+struct report_text {
+    char text[1024];
+    size_t size;
+};
+
+__attribute__((format(printf, 2, 3))) static void report_add(struct report_text *to,
+                                                             const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    to->size +=
+        (size_t)vsnprintf(to->text + to->size, sizeof(to->text) - to->size, format, arguments);
+    va_end(arguments);
+    assert(to->size < sizeof(to->text));
+}
+
+static void report_add_time(struct report_text *to, const char *name, uint64_t ms)
+{
+    char text[RFC3339_TEXT_SIZE];
+
+    rfc3339_format((struct wall){ms < WALL_MS_MAX ? ms : WALL_MS_MAX}, text);
+    report_add(to, ",\"%s\":\"%s\"", name, text);
+}
+
+/* The body, up to its error. */
+static void report_write(struct report_text *to, const struct twin *twin,
+                         const struct firing *firing)
+{
+    static const char *const OUTCOMES[] = {[RUN_DONE] = "done",
+                                           [RUN_FAILED] = "failed",
+                                           [RUN_ENDED] = "ended",
+                                           [RUN_DROPPED] = "dropped"};
+    const struct content *content = &twin->row.content;
+    char id[TIMER_ID_TEXT_SIZE], key[CONTENT_NAME_SIZE], labels[CONTENT_LABELS_SIZE];
+
+    timer_id_format(&twin->id, id);
+    report_add(to, "{\"id\":\"%s\"", id);
+    if (content->key)
+        report_add(to, ",\"key\":\"%s\"", content_key_text(content->key, key).data);
+    const struct bytes text = content_labels_text(content, labels);
+    if (text.size)
+        report_add(to, ",\"labels\":%s", text.data);
+    report_add_time(to, "planned", firing->planned_ms);
+    if (firing->started_ms) {
+        report_add_time(to, "started", firing->started_ms);
+        report_add(to, ",\"duration_ms\":%" PRIu64, firing->duration_ms);
+    }
+    report_add(to, ",\"attempts\":%" PRIu32 ",\"outcome\":\"%s\"", firing->attempts,
+               OUTCOMES[firing->outcome]);
+    if (firing->status)
+        report_add(to, ",\"status\":%" PRIu32, firing->status);
+}
+
+bool firings_are_reported(const struct twin *twin, const struct firing *firing, const char *error,
+                          const struct timer *report)
+{
+    const struct bytes body = report->texts.payload;
+    struct report_text want = {.size = 0};
+
+    report_write(&want, twin, firing);
+    if (firing->outcome == RUN_DROPPED) {
+        report_add(&want, ",\"error\":\"dropped: it was "); /* and how late */
+        return bytes_has_prefix(body, (struct bytes){want.text, want.size});
+    }
+    if (*error)
+        report_add(&want, ",\"error\":\"%s\"", error);
+    report_add(&want, "}");
+    return bytes_equal(body, (struct bytes){want.text, want.size});
 }
 
 static const char TOLD[] = "a firing that is given up is told";

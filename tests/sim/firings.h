@@ -25,9 +25,14 @@ struct sim_partition;
 struct twin;
 struct world;
 
-/* A firing of the twin ended with its outcome that was handed in, or without another attempt. */
-void firings_add_answered(struct twin *twin);
-void firings_add_unanswered(struct twin *twin);
+/* A firing of the twin ended with its outcome that was handed in, or without another attempt; a
+ * timer that repeats shows it. */
+struct firing firings_add_answered(struct twin *twin);
+struct firing firings_add_unanswered(struct twin *twin);
+
+/* Whether `report` says that the firing of the twin ended so, with this error. */
+bool firings_are_reported(const struct twin *twin, const struct firing *firing, const char *error,
+                          const struct timer *report);
 
 /* The engine told that firings were given up, all or the first of them by name. */
 void firings_told(struct world *world, struct sim_partition *partition,

@@ -188,7 +188,7 @@ static void check_drain(struct world *world, const struct sim_partition *partiti
     const uint64_t since_ms =
         partition->drain_ms > partition->fault_ms ? partition->drain_ms : partition->fault_ms;
 
-    max_ms += (2 * CHANGES_MAX + 2) * max_ms + world->plan.timeout_ms_max;
+    max_ms += (2 * CHANGES_MAX + 2) * max_ms + plan_timeout_ms_max(&world->plan);
     if (partition->is_draining && world->time_ms - since_ms > max_ms)
         world_fail(world, 0, "a drained engine comes to rest", "not for %llu ms",
                    U64(world->time_ms - since_ms));

@@ -158,7 +158,8 @@ uint64_t model_pending_max(const struct sim_model *model, uint16_t partition)
 
     count += damaged; /* the loss is not noticed */
     for (size_t i = 0; i < model->count; i++)
-        count += model->twins[i]->partition == partition && model->twins[i]->life == TWIN_ASKED;
+        if (model->twins[i]->partition == partition)
+            count += (model->twins[i]->life == TWIN_ASKED) + twin_may_report(model->twins[i]);
     return count;
 }
 
@@ -233,6 +234,61 @@ static void check_pause(struct world *world, const struct twin *twin, const stru
         wrong(world, twin, timer, "the back-off is out of bounds");
 }
 
+/* ---- reports ---- */
+
+/* The end of the firing is to be reported, if the timer asks for it. */
+static void await_report(struct world *world, struct twin *twin, const struct firing *firing,
+                         const char *error)
+{
+    const struct content *content = &twin->row.content;
+    const uint8_t target = firing->outcome == RUN_DONE ? content->on_success : content->on_dead;
+
+    if (target)
+        world->model.awaited = (struct awaited){twin, *firing, error, target};
+}
+
+/* Whether the next row of the batch is a new report of the twin. */
+static bool is_reported(const struct world *world, const struct twin *twin)
+{
+    const struct timer *next = world->model.next_row;
+    char id[TIMER_ID_TEXT_SIZE];
+
+    timer_id_format(&twin->id, id);
+    return next && bytes_equal(next->texts.report_of, bytes_of(id)) &&
+           !map_get(&world->model.by_serial[twin->partition], next->id.serial);
+}
+
+static const char REPORT[] = "the end of a firing is reported once";
+
+/* The twin of a report's first row. */
+static struct twin *report_of(struct world *world, uint16_t partition, const struct timer *timer)
+{
+    const struct awaited *awaited = &world->model.awaited;
+    const struct wall now = world->model.now_max[partition];
+    uint64_t *bytes_max = &world->clients.created_bytes_max;
+
+    if (!awaited->of)
+        world_fail(world, 0, REPORT, "a report that nothing explains: %.*s",
+                   (int)timer->texts.payload.size, timer->texts.payload.data);
+    if (!firings_are_reported(awaited->of, &awaited->firing, awaited->error, timer))
+        world_fail(world, awaited->of->number, REPORT, "it says %.*s",
+                   (int)timer->texts.payload.size, timer->texts.payload.data);
+    struct content content = content_of_report(&awaited->of->row.content, &awaited->of->id,
+                                               awaited->target, timer->texts.payload);
+    content.due = content.created = timer->due;
+    if (awaited->firing.started_ms ? timer->due.ms != awaited->of->outcome_at.ms
+                                   : timer->due.ms > now.ms)
+        world_fail(world, awaited->of->number, REPORT, "it is due at %" PRIu64, timer->due.ms);
+    if (engine_footprint(timer) > *bytes_max)
+        *bytes_max = engine_footprint(timer);
+    world->model.awaited.of = NULL;
+    world->model.report_count++;
+    world->totals->reports += !world->model.is_doubtful;
+    return model_ask(world, partition, &content);
+}
+
+/* ---- what a row says ---- */
+
 /* An attempt was made and its outcome is written. */
 static void check_outcome(struct world *world, struct twin *twin, const struct timer *timer)
 {
@@ -243,8 +299,11 @@ static void check_outcome(struct world *world, struct twin *twin, const struct t
 
     if (result == DELIVERY_DONE && !twin->received)
         wrong(world, twin, timer, "nobody received it");
-    if (result != DELIVERY_FAILED || is_last)
-        firings_add_answered(twin);
+    if (result != DELIVERY_FAILED || is_last) {
+        const struct firing firing = firings_add_answered(twin);
+
+        await_report(world, twin, &firing, result == DELIVERY_DONE ? "" : twin->outcome.error);
+    }
     if (result == DELIVERY_ENDED || (result == DELIVERY_FAILED && is_last))
         firings_check_told(world, twin);
     if (result == DELIVERY_DONE || (is_last && result != DELIVERY_ENDED)) {
@@ -375,7 +434,8 @@ static bool was_given_up(struct world *world, struct twin *twin, const struct ti
     world->totals->dropped += twin->row.attempts < twin->row.content.retry.attempts_max;
     twin->received = 0;
     firings_check_told(world, twin);
-    firings_add_unanswered(twin);
+    const struct firing firing = firings_add_unanswered(twin);
+    await_report(world, twin, &firing, "no attempts are left");
     twin->row.content.due = timer->due;
     return true;
 }
@@ -394,10 +454,12 @@ static void check_next(struct world *world, struct twin *twin, const struct time
                (timer->state == row->state || timer->state == TIMER_SCHEDULED) &&
                timer->attempts == row->attempts && content_matches(&row->content, timer)) {
         check_spill(world, twin, timer);
+    } else if (is_reported(world, twin) && was_given_up(world, twin, timer)) {
+        return;
     } else if (cause_find(world, twin, timer, &content)) {
         /* A dead letter may be trimmed just then: its row need not be stored. */
-        const bool is_ambiguous =
-            !timer_is_final(row->state) && may_be_given_up(world, twin, timer);
+        const bool is_ambiguous = !timer_is_final(row->state) && !row->content.on_dead &&
+                                  may_be_given_up(world, twin, timer);
 
         if (is_ambiguous && !world->model.is_doubtful)
             cause_may_be_nobody(&world->causes);
@@ -458,8 +520,9 @@ static void write_row(struct world *world, uint16_t partition, const struct stor
 {
     const struct timer *timer = write->timer;
     const bool is_new = !map_get(&world->model.by_serial[partition], timer->id.serial);
-    struct twin *twin =
-        is_new ? asked_of(world, partition, timer) : model_twin_of(world, partition, timer);
+    struct twin *twin = !is_new                       ? model_twin_of(world, partition, timer)
+                        : timer->texts.report_of.size ? report_of(world, partition, timer)
+                                                      : asked_of(world, partition, timer);
     struct sim_row *row = &twin->row;
 
     world_note(world, timer_state_text(timer->state), partition, twin->number, timer->version,
@@ -558,11 +621,19 @@ void model_durable(struct world *world, const struct storage_batch *batch)
     struct storage_meta *meta = &world->model.metas[batch->partition];
 
     world_note(world, "durable", batch->partition, 0, batch->write_count, batch->meta.watermark.ms);
-    for (size_t i = 0; i < batch->write_count; i++)
+    for (size_t i = 0; i < batch->write_count; i++) {
+        const struct twin *reporting = world->model.awaited.of;
+
+        world->model.next_row = i + 1 < batch->write_count ? batch->writes[i + 1].timer : NULL;
         if (batch->writes[i].is_forgotten)
             forget_row(world, batch->partition, &batch->writes[i]);
         else
             write_row(world, batch->partition, &batch->writes[i]);
+        if (reporting && world->model.awaited.of)
+            world_fail(world, reporting->number, REPORT, "another row comes first");
+    }
+    if (world->model.awaited.of)
+        world_fail(world, world->model.awaited.of->number, REPORT, "there is no report");
     trim(world, batch->partition, meta->trim, batch->meta.trim);
     if (batch->meta.epoch < meta->epoch)
         world_fail(world, 0, "the epoch never falls", "%llu after %llu",

@@ -103,9 +103,20 @@ struct told {
     size_t count, capacity;
 };
 
+/* The row that was written last says that a firing is over; the next row must report it. */
+struct awaited {
+    struct twin *of; /* NULL: no report is awaited */
+    struct firing firing;
+    const char *error;
+    uint8_t target; /* on_dead or on_success */
+};
+
 struct sim_model {
     struct twin **twins;
     size_t count, capacity;
+    size_t report_count; /* of the twins, those of reports */
+    struct awaited awaited;
+    const struct timer *next_row;         /* while a batch is written: of its next write; or NULL */
     struct map by_serial[PARTITIONS_MAX]; /* those that are durable, or were */
     struct told told[PARTITIONS_MAX];
     uint32_t token;                            /* the last one used */
@@ -162,6 +173,12 @@ const struct version *model_version(const struct twin *twin, uint32_t version);
 static inline bool twin_is_live(const struct twin *twin)
 {
     return twin->life == TWIN_DURABLE && twin->row.is_stored && !timer_is_final(twin->row.state);
+}
+
+/* A report of it may be made, and counted, that is not durable yet. */
+static inline bool twin_may_report(const struct twin *twin)
+{
+    return twin_is_live(twin) && (twin->row.content.on_dead || twin->row.content.on_success);
 }
 
 /* When the timer is to act: a spilled timer as soon as its dispatch queue has room, wherever its

@@ -197,6 +197,20 @@ static void draw_dead(struct sim_plan *plan)
     plan->pace_permille = (uint32_t)CHOOSE(random, 0, 500, 1000);
 }
 
+static void draw_reports(struct sim_plan *plan)
+{
+    struct random own = random_seeded(random_mix(plan->engine.seed ^ UINT64_C(0x4e9047)));
+
+    plan->report_permille = (uint32_t)CHOOSE(&own, 0, 0, 300, 1000);
+}
+
+uint64_t plan_timeout_ms_max(const struct sim_plan *plan)
+{
+    const uint64_t of_reports = plan->report_permille ? RETRY_POLICY_DEFAULT.timeout_ms : 0;
+
+    return plan->timeout_ms_max > of_reports ? plan->timeout_ms_max : of_reports;
+}
+
 /* Each feature is absent in half of the runs. */
 static void draw_names(struct sim_plan *plan, struct random *random)
 {
@@ -253,6 +267,7 @@ void plan_draw(struct sim_plan *ret_plan, struct random *random)
     plan->engine.pulled_max = (uint32_t)CHOOSE(random, 1, 3, 1000);
     draw_later(plan);
     draw_dead(plan);
+    draw_reports(plan);
 }
 
 /* ---- less of it ---- */
@@ -359,6 +374,8 @@ static void without_clients(struct sim_plan *plan, uint32_t without)
         weights[ACTION_GET] = 0;
     if (IS_OFF(listings))
         weights[ACTION_LIST] = 0;
+    if (IS_OFF(reports))
+        plan->report_permille = 0;
     if (IS_OFF(batches))
         weights[ACTION_CREATE_MANY] = 0;
 #undef IS_OFF

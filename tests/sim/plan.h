@@ -79,7 +79,8 @@ enum action {
     X(listings)         \
     X(batches)          \
     X(tenants)          \
-    X(limits)
+    X(limits)           \
+    X(reports)
 
 enum feature {
 #define X(name) FEATURE_##name,
@@ -128,6 +129,7 @@ struct sim_plan {
     uint32_t attempts_max_max; /* of a retry policy */
     uint64_t base_ms_max, cap_ms_max, timeout_ms_max;
 
+    uint32_t report_permille;   /* of timers with on_dead, and with on_success */
     uint32_t postpone_permille; /* of webhooks that come back as postponed */
     uint32_t explain_permille;  /* of gets that ask for an explanation */
 
@@ -139,6 +141,9 @@ struct sim_plan {
 };
 
 void plan_draw(struct sim_plan *ret_plan, struct random *random);
+
+/* The longest time-out of an attempt; that of a report is the default. */
+uint64_t plan_timeout_ms_max(const struct sim_plan *plan);
 
 /* Takes features away: a bit for each of enum feature. */
 void plan_without(struct sim_plan *plan, uint32_t without);

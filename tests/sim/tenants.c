@@ -52,6 +52,7 @@ uint64_t tenants_count_max(const struct world *world, uint8_t tenant)
 
         count += twin->life == TWIN_ASKED && twin->asked.tenant == tenant;
         count += twin->was_damaged;
+        count += twin->row.content.tenant == tenant && twin_may_report(twin);
         /* It counts until its engine knows that its end is durable. */
         count += twin->life == TWIN_DURABLE && twin->row.content.tenant == tenant &&
                  timer_is_final(twin->row.state) && twin->told_version < twin->row.version;
@@ -79,15 +80,20 @@ void tenants_start(struct world *world)
     }
 }
 
+/* Reports are counted and never refused. */
 void tenants_judge_new(struct world *world, const struct twin *twin)
 {
+    const struct sim_model *model = &world->model;
     const uint8_t tenant = twin->row.content.tenant;
     const uint64_t max = world->plan.tenant_pending_max[tenant];
+    uint64_t count = live_count(model, tenant);
 
-    if (max && !world->plan.damage_permille && live_count(&world->model, tenant) > max)
+    for (size_t i = 0; i < model->count; i++)
+        count -= model->twins[i]->row.content.tenant == tenant && twin_is_live(model->twins[i]) &&
+                 content_is_report(&model->twins[i]->row.content);
+    if (max && !world->plan.damage_permille && count > max)
         world_fail(world, twin->number, "a tenant has no more timers than it may",
-                   "tenant %u has %llu of %llu", tenant, U64(live_count(&world->model, tenant)),
-                   U64(max));
+                   "tenant %u has %llu of %llu", tenant, U64(count), U64(max));
 }
 
 void tenants_judge_foreign(struct world *world, const struct sim_partition *partition,

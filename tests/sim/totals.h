@@ -27,6 +27,7 @@
     X(completed, "timers changed by them")              \
     X(recurred, "firings followed by another")          \
     X(dropped, "firings dropped")                       \
+    X(reports, "firings reported")                      \
     X(gets, "gets answered")                            \
     X(pages, "list pages answered")                     \
     X(refused, "commands refused")                      \

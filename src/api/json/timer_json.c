@@ -101,6 +101,23 @@ static void append_retry(struct buffer *out, const struct retry_policy *retry)
     buffer_append(out, "}", 1);
 }
 
+static void timer_json_append_report(struct buffer *out, const char *name, struct bytes target)
+{
+    if (!target.size)
+        return;
+    append_string(out, name, target);
+    buffer_append(out, "}", 1);
+}
+
+static void timer_json_append_reports(struct buffer *out, uint32_t fields,
+                                      const struct timer_texts *texts)
+{
+    if (fields & PATCH_ON_DEAD)
+        timer_json_append_report(out, ",\"on_dead\":{\"target\":", texts->on_dead);
+    if (fields & PATCH_ON_SUCCESS)
+        timer_json_append_report(out, ",\"on_success\":{\"target\":", texts->on_success);
+}
+
 void timer_json_format_fields(const struct timer *timer, uint32_t fields, struct buffer *out)
 {
     if (fields & PATCH_PAYLOAD)
@@ -111,6 +128,7 @@ void timer_json_format_fields(const struct timer *timer, uint32_t fields, struct
         append_labels(out, &timer->texts);
     if (fields & PATCH_RETRY)
         append_retry(out, &timer->retry);
+    timer_json_append_reports(out, fields, &timer->texts);
 }
 
 void timer_json_format_content(const struct timer *timer, struct buffer *out)
@@ -123,24 +141,6 @@ void timer_json_format_content(const struct timer *timer, struct buffer *out)
     append_labels(out, texts);
 }
 
-static void timer_json_append_run(struct buffer *out, const struct run *run)
-{
-    timer_json_append_time(out, "{\"planned\":", run->planned);
-    if (run->started.ms) {
-        timer_json_append_time(out, ",\"started\":", run->started);
-        timer_json_append_number(out, ",\"duration_ms\":", run->duration_ms);
-    }
-    timer_json_append_number(out, ",\"attempts\":", run->attempts);
-    buffer_append_text(out, ",\"outcome\":\"");
-    buffer_append_text(out, run_outcome_text(run->outcome));
-    buffer_append_text(out, "\"");
-    if (run->status)
-        timer_json_append_number(out, ",\"status\":", run->status);
-    if (run->error.size)
-        append_string(out, ",\"error\":", run->error);
-    buffer_append_text(out, "}");
-}
-
 void timer_json_format_runs(const struct timer *timer, struct buffer *out)
 {
     struct bytes runs = timer->texts.runs;
@@ -150,7 +150,9 @@ void timer_json_format_runs(const struct timer *timer, struct buffer *out)
     struct run run;
     for (; runs_next(&runs, &run); separator = ",") {
         buffer_append_text(out, separator);
-        timer_json_append_run(out, &run);
+        buffer_append_text(out, "{");
+        run_append_json(&run, out);
+        buffer_append_text(out, "}");
     }
     buffer_append_text(out, "]");
 }
@@ -181,6 +183,9 @@ void timer_json_format(const struct timer *timer, struct buffer *out)
         buffer_append_bytes(out, texts->schedule);
     }
     append_retry(out, &timer->retry);
+    timer_json_append_reports(out, PATCH_ON_DEAD | PATCH_ON_SUCCESS, texts);
+    if (texts->report_of.size)
+        append_string(out, ",\"report_of\":", texts->report_of);
     timer_json_append_number(out, ",\"attempts\":", timer->attempts);
     timer_json_append_time(out, ",\"created\":", timer->created);
     if (timer_is_final(timer->state))

@@ -56,7 +56,7 @@ enum error_code timer_json_merge_patch(struct bytes json, const struct timer *ti
                                        struct problem *ret_problem);
 
 /* Appends the fields `fields` of the timer, as a create has them, each as a member after a comma.
- * Of enum timer_patch_field it knows PAYLOAD, HEADERS, LABELS and RETRY. */
+ * Of enum timer_patch_field it knows PAYLOAD, HEADERS, LABELS, RETRY, ON_DEAD and ON_SUCCESS. */
 void timer_json_format_fields(const struct timer *timer, uint32_t fields, struct buffer *out);
 
 /* Appends payload, headers and labels of the timer, each as a member after a comma. */

@@ -138,8 +138,9 @@ static bool resend_schedule(struct bytes schedule, struct buffer *out)
 /* The settable members of what is shown, as a create. */
 static void timer_json_fuzz_resend(struct bytes shown, struct buffer *out)
 {
-    static const char *const kept[] = {"target", "payload", "headers",     "labels",      "key",
-                                       "watch",  "retry",   "body_base64", "content_type"};
+    static const char *const kept[] = {"target",       "payload", "headers",   "labels",
+                                       "key",          "watch",   "retry",     "body_base64",
+                                       "content_type", "on_dead", "on_success"};
     struct json_reader reader;
 
     json_reader_init(&reader, shown);
@@ -214,7 +215,7 @@ static void check_merge(struct bytes text, const char *before)
         struct timer_texts texts = timer->texts;
         struct schedule schedule;
 
-        require(fields < PATCH_SCHEDULE << 1);
+        require(fields < PATCH_ON_SUCCESS << 1);
         check_limits(values);
         check_labels(values->texts.labels);
         texts.schedule = values->texts.schedule;
@@ -244,7 +245,8 @@ static void check_patch(struct bytes text)
     timer_free(values);
     check_merge(text, "{\"after\":1,\"target\":\"http://h\",\"key\":\"k\","
                       "\"labels\":{\"a\":\"1\"},\"headers\":{\"X-A\":\"1\"},"
-                      "\"payload\":{\"a\":{\"b\":1}},\"retry\":{\"base\":\"2s\"}}");
+                      "\"payload\":{\"a\":{\"b\":1}},\"retry\":{\"base\":\"2s\"},"
+                      "\"on_dead\":{\"target\":\"queue:d\"}}");
     check_merge(text,
                 "{\"every\":\"1s\",\"target\":\"queue:q\",\"count\":5,\"until\":1795142800000,"
                 "\"key\":\"k\",\"spread\":{\"window\":\"1m\"},"
@@ -274,7 +276,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_problem(text, code, &problem);
     } else {
         check_limits(timer);
-        require(fields != 0 && fields < PATCH_SCHEDULE << 1);
+        require(fields != 0 && fields < PATCH_ON_SUCCESS << 1);
         timer_free(timer);
     }
     check_patch(text);

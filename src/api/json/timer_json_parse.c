@@ -395,6 +395,10 @@ static enum error_code timer_parse_read_field(void *reading, struct bytes name)
         return timer_parse_late(parse);
     case FIELD_spread:
         return timer_parse_spread(parse);
+    case FIELD_on_dead:
+        return timer_parse_report(parse, "#/on_dead", &parse->texts.on_dead);
+    case FIELD_on_success:
+        return timer_parse_report(parse, "#/on_success", &parse->texts.on_success);
     default:
         return read_retry(parse);
     }

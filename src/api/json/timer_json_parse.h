@@ -46,6 +46,8 @@ enum timer_field_use {
     X(until, SETTABLE)        \
     X(late, SETTABLE)         \
     X(spread, SETTABLE)       \
+    X(on_dead, SETTABLE)      \
+    X(on_success, SETTABLE)   \
     X(id, READ_ONLY)          \
     X(due, READ_ONLY)         \
     X(state, READ_ONLY)       \
@@ -54,7 +56,8 @@ enum timer_field_use {
     X(created, READ_ONLY)     \
     X(ended, READ_ONLY)       \
     X(last_error, READ_ONLY)  \
-    X(schedule, READ_ONLY)
+    X(schedule, READ_ONLY)    \
+    X(report_of, READ_ONLY)
 
 enum timer_field {
 #define X(name, use) FIELD_##name,
@@ -222,6 +225,10 @@ enum error_code timer_parse_keep(struct timer_parse *parse, struct bytes text, c
 struct bytes timer_parse_kept(const struct timer_parse *parse, size_t start);
 
 enum error_code timer_parse_target(struct timer_parse *parse);
+
+/* An object with the target of reports, of which `ret_text` becomes the text. */
+enum error_code timer_parse_report(struct timer_parse *parse, const char *pointer,
+                                   struct bytes *ret_text);
 enum error_code timer_parse_payload(struct timer_parse *parse);
 enum error_code timer_parse_body_base64(struct timer_parse *parse);
 enum error_code timer_parse_content_type(struct timer_parse *parse);

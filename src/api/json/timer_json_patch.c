@@ -26,6 +26,7 @@ static uint32_t patch_fields_of(uint32_t named)
         {FIELDS_CONTENT, PATCH_PAYLOAD},   {BIT(headers), PATCH_HEADERS},
         {BIT(labels), PATCH_LABELS},       {BIT(retry), PATCH_RETRY},
         {BIT(watch), PATCH_WATCH},         {TIMER_FIELDS_SCHEDULE, PATCH_SCHEDULE},
+        {BIT(on_dead), PATCH_ON_DEAD},     {BIT(on_success), PATCH_ON_SUCCESS},
     };
     uint32_t fields = 0;
 
@@ -142,7 +143,8 @@ static enum error_code patch_format_old(const struct timer *timer, const struct 
                                         struct buffer *out)
 {
     const uint32_t named = names->given | names->removed;
-    uint32_t fields = patch_fields_of(named) & (PATCH_HEADERS | PATCH_LABELS | PATCH_RETRY);
+    uint32_t fields = patch_fields_of(named) & (PATCH_HEADERS | PATCH_LABELS | PATCH_RETRY |
+                                                PATCH_ON_DEAD | PATCH_ON_SUCCESS);
     enum error_code code = ERROR_NONE;
 
     if (patch_merges_content(timer, names))

@@ -113,6 +113,13 @@ static const struct {
      "\"body_base64\":\"AAE=\",\"content_type\":\"a/b\""},
     {"\"body_base64\":\"AAE=\",\"content_type\":\"a/b\"",
      "{\"body_base64\":null,\"content_type\":null}", ""},
+    /* reports */
+    {"", "{\"on_dead\":{\"target\":\"queue:d\"}}", "\"on_dead\":{\"target\":\"queue:d\"}"},
+    {"\"on_dead\":{\"target\":\"queue:d\"}", "{\"on_dead\":{}}",
+     "\"on_dead\":{\"target\":\"queue:d\"}"},
+    {"\"on_dead\":{\"target\":\"queue:d\"},\"on_success\":{\"target\":\"queue:s\"}",
+     "{\"on_dead\":{\"target\":\"queue:e\"},\"on_success\":null}",
+     "\"on_dead\":{\"target\":\"queue:e\"}"},
     /* the key, which stays */
     {"\"key\":\"k\",\"labels\":{\"a\":\"1\"}", "{\"key\":\"k\"}",
      "\"key\":\"k\",\"labels\":{\"a\":\"1\"}"},
@@ -135,8 +142,9 @@ static void test_patched_fields(void **state)
         snprintf(before, sizeof(before), "%s%s%s", when,
                  *when && *patched_fields[i].before ? "," : "", patched_fields[i].before);
         snprintf(after, sizeof(after), "{%s%s%s%s%s}",
-                 strstr(patched_fields[i].after, "target") ? "" : "\"target\":\"http://h\",", when,
-                 *when && *patched_fields[i].after ? "," : "", patched_fields[i].after, "");
+                 strstr(patched_fields[i].after, "\"target\":\"http") ? ""
+                                                                      : "\"target\":\"http://h\",",
+                 when, *when && *patched_fields[i].after ? "," : "", patched_fields[i].after, "");
         struct timer *timer = patch_test_timer(before), *wanted = parsed(CREATE, after, NULL);
         struct timer *once = patch_test_merged(timer, patched_fields[i].patch, NOW);
         struct timer *twice = patch_test_merged(once, patched_fields[i].patch, NOW);
@@ -312,6 +320,11 @@ static const struct {
      "It must not be longer than `cap` (2s)"},
     {"\"retry\":{\"base\":\"2h\",\"cap\":\"3h\"}", "{\"retry\":{\"cap\":null}}", "#/retry/base",
      "It must not be longer than `cap` (1h)"},
+    {"", "{\"on_dead\":{}}", "#/on_dead", "A `target` is needed"},
+    {"\"on_dead\":{\"target\":\"queue:d\"}", "{\"on_dead\":{\"target\":null}}", "#/on_dead",
+     "A `target` is needed"},
+    {"", "{\"on_dead\":\"queue:d\"}", "#/on_dead", "It must be an object"},
+    {"", "{\"report_of\":null}", "#/report_of", "It is read-only: the server sets it"},
     {"\"payload\":1", "{\"content_type\":\"a/b\"}", "#/content_type",
      "It goes with `body_base64`: a `payload` is application/json"},
     {"\"body_base64\":\"AAE=\",\"content_type\":\"a/b\"", "{\"content_type\":null}",

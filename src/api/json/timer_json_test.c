@@ -129,6 +129,24 @@ static void test_runs_shown(void **state)
     buffer_deinit(&buffer);
 }
 
+/* proves: report, report-timer */
+static void test_reports_shown(void **state)
+{
+    struct timer timer = {.retry = RETRY_POLICY_DEFAULT,
+                          .texts = {.on_dead = BYTES("queue:d"),
+                                    .on_success = BYTES("http://s/"),
+                                    .report_of = BYTES("06h")}};
+    static const char shown[] = ",\"on_dead\":{\"target\":\"queue:d\"},"
+                                "\"on_success\":{\"target\":\"http://s/\"},\"report_of\":\"06h\",";
+    struct buffer buffer;
+
+    (void)state;
+    buffer_init(&buffer);
+    timer_json_format(&timer, &buffer);
+    assert_non_null(memmem(buffer.data, buffer.size, shown, sizeof(shown) - 1));
+    buffer_deinit(&buffer);
+}
+
 /* Headers that were not written here make no text that is no JSON. */
 static void test_damaged_headers(void **state)
 {
@@ -299,6 +317,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shown),
         cmocka_unit_test(test_runs_shown),
+        cmocka_unit_test(test_reports_shown),
         cmocka_unit_test(test_damaged_headers),
         cmocka_unit_test(timer_json_test_round_trip),
     };

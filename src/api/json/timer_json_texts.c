@@ -125,16 +125,17 @@ struct bytes timer_parse_kept(const struct timer_parse *parse, size_t start)
 
 /* ---- target, payload ---- */
 
-enum error_code timer_parse_target(struct timer_parse *parse)
+static enum error_code timer_texts_read_target(struct timer_parse *parse, const char *pointer,
+                                               struct bytes *ret_text, struct target *ret_target)
 {
     const struct timer_json_limits *limits = parse->limits;
     struct bytes text;
-    enum error_code code = timer_parse_string(parse, "#/target", &text);
+    enum error_code code = timer_parse_string(parse, pointer, &text);
 
     if (code)
         return code;
     if (text.size > limits->target_bytes_max)
-        return timer_parse_invalid(parse, "#/target", "It may have at most %zu bytes",
+        return timer_parse_invalid(parse, pointer, "It may have at most %zu bytes",
                                    limits->target_bytes_max);
     struct error error;
     struct target target;
@@ -142,9 +143,56 @@ enum error_code timer_parse_target(struct timer_parse *parse)
     if (!code && limits->target_check)
         code = limits->target_check(limits->target_context, limits->tenant, text, &target, &error);
     if (code)
-        return timer_parse_invalid_error(parse, "#/target", &error);
-    parse->texts.target = text;
-    parse->target = target;
+        return timer_parse_invalid_error(parse, pointer, &error);
+    *ret_text = text;
+    *ret_target = target;
+    return ERROR_NONE;
+}
+
+enum error_code timer_parse_target(struct timer_parse *parse)
+{
+    return timer_texts_read_target(parse, "#/target", &parse->texts.target, &parse->target);
+}
+
+static enum error_code timer_texts_read_report(struct timer_parse *parse, const char *pointer,
+                                               struct bytes name, bool *is_seen,
+                                               struct bytes *ret_text)
+{
+    static const char *const known[] = {"target"};
+    char at[32];
+
+    if (!bytes_equal(name, BYTES("target")))
+        return timer_parse_unknown(parse, pointer, name, known, 1);
+    timer_pointer(pointer, name, at, sizeof(at));
+    if (*is_seen)
+        return timer_parse_invalid(parse, at, "It is given twice");
+    *is_seen = true;
+    if (timer_parse_removes(parse))
+        return timer_parse_skip(parse);
+    struct target target;
+    return timer_texts_read_target(parse, at, ret_text, &target);
+}
+
+enum error_code timer_parse_report(struct timer_parse *parse, const char *pointer,
+                                   struct bytes *ret_text)
+{
+    enum error_code code = timer_parse_enter_object(parse, pointer);
+
+    if (code)
+        return code;
+    bool is_seen = false;
+    struct json_string name;
+    while (json_next_member(&parse->reader, &name)) {
+        char local[32];
+        code = timer_texts_read_report(
+            parse, pointer, timer_member_name(&name, local, sizeof(local)), &is_seen, ret_text);
+        if (code)
+            return code;
+    }
+    if (json_error(&parse->reader))
+        return timer_parse_not_json(parse);
+    if (!parse->is_patch && !is_seen)
+        return timer_parse_invalid(parse, pointer, "A `target` is needed");
     return ERROR_NONE;
 }
 

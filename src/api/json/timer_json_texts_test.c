@@ -125,6 +125,39 @@ static void test_bad_target(void **state)
     timer_free(timer);
 }
 
+/* Targets of reports are checked as `target` is. */
+/* proves: report */
+static void test_reports(void **state)
+{
+    static const struct bad_case cases[] = {
+        {ONE("\"on_dead\":\"queue:d\""), "#/on_dead", "It must be an object"},
+        {ONE("\"on_dead\":null"), "#/on_dead", "It must be an object"},
+        {ONE("\"on_dead\":{}"), "#/on_dead", "A `target` is needed"},
+        {ONE("\"on_dead\":{\"target\":null}"), "#/on_dead/target", "It must be a string"},
+        {ONE("\"on_dead\":{\"target\":\"\"}"), "#/on_dead/target", NULL},
+        {ONE("\"on_dead\":{\"traget\":\"queue:d\"}"), "#/on_dead/traget",
+         "There is no field `traget`: did you mean `target`?"},
+        {ONE("\"on_dead\":{\"target\":\"queue:d\",\"target\":\"queue:d\"}"), "#/on_dead/target",
+         "It is given twice"},
+        {ONE("\"on_success\":{\"target\":\"http://[::1]:80/\"}"), "#/on_success/target",
+         "This host may not be called"},
+        {ONE("\"on_success\":{\"target\":\"http://h/" TIMES_32("aa") "\"}"), "#/on_success/target",
+         "It may have at most 64 bytes"},
+        {ONE("\"on_dead\":{\"target\":\"queue:d\"},\"on_dead\":{}"), "#/on_dead",
+         "It is given twice"},
+        {ONE("\"report_of\":\"x\""), "#/report_of", "It is read-only: the server sets it"},
+    };
+
+    (void)state;
+    ASSERT_REFUSED(CREATE, ERROR_INVALID, cases);
+    struct timer *timer = CREATED(",\"on_dead\":{\"t\\u0061rget\":\"queue:\\u0064\"},"
+                                  "\"on_success\":{ \"target\" : \"http://s/\" }");
+    assert_text(timer->texts.target, "http://h");
+    assert_text(timer->texts.on_dead, "queue:d");
+    assert_text(timer->texts.on_success, "http://s/");
+    timer_free(timer);
+}
+
 /* proves: headers */
 static void test_headers(void **state)
 {
@@ -365,12 +398,12 @@ static void test_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_payload),        cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_bad_payload),    cmocka_unit_test(test_bad_target),
-        cmocka_unit_test(test_headers),        cmocka_unit_test(test_bad_headers),
-        cmocka_unit_test(test_labels),         cmocka_unit_test(test_bad_labels),
-        cmocka_unit_test(test_sizes),          cmocka_unit_test(test_many),
-        cmocka_unit_test(test_escaped_base64),
+        cmocka_unit_test(test_payload),     cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_bad_payload), cmocka_unit_test(test_bad_target),
+        cmocka_unit_test(test_reports),     cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_bad_headers), cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_bad_labels),  cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_many),        cmocka_unit_test(test_escaped_base64),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

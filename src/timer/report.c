@@ -1,0 +1,52 @@
+/* report.c - makes timers that tell how firings ended. */
+#include "timer/report.h"
+
+#include "base/json.h"
+
+#include <assert.h>
+
+struct bytes report_target(const struct timer *timer, enum run_outcome outcome)
+{
+    return outcome == RUN_DONE ? timer->texts.on_success : timer->texts.on_dead;
+}
+
+static void report_append_body(struct buffer *out, struct bytes id, const struct timer_texts *texts,
+                               const struct run *run)
+{
+    buffer_append_text(out, "{\"id\":");
+    json_append_string(out, id);
+    if (texts->key.size) {
+        buffer_append_text(out, ",\"key\":");
+        json_append_string(out, texts->key);
+    }
+    if (texts->labels.size) {
+        buffer_append_text(out, ",\"labels\":");
+        buffer_append_bytes(out, texts->labels);
+    }
+    buffer_append_text(out, ",");
+    run_append_json(run, out);
+    buffer_append_text(out, "}");
+}
+
+struct timer *report_create(const struct timer *timer, const struct run *run)
+{
+    const struct bytes target = report_target(timer, run->outcome);
+    char id[TIMER_ID_TEXT_SIZE];
+    struct buffer body;
+
+    assert(target.size > 0);
+    timer_id_format(&timer->id, id);
+    buffer_init(&body);
+    report_append_body(&body, bytes_of(id), &timer->texts, run);
+    struct timer *report = NULL;
+    if (!buffer_failed(&body))
+        report = timer_alloc(&(struct timer_texts){
+            .target = target,
+            .payload = buffer_bytes(&body),
+            .tenant = timer->texts.tenant,
+            .trace = timer->texts.trace,
+            .report_of = bytes_of(id),
+        });
+    buffer_deinit(&body);
+    return report;
+}
