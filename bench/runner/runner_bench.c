@@ -3,7 +3,7 @@
  *
  *     runner_bench [pairs [rounds]]  pairs per second by 1 to 8 threads, the best of 5 rounds
  *     runner_bench idle [seconds]    wake-ups with 1,000,000 timers an hour off, default 10 s
- *     runner_bench late [seconds]    how late 10,000 timers a second are handled, default 5 s
+ *     runner_bench late [seconds]    lateness of 10,000 timers a second beside timerfd, default 5 s
  *     runner_bench burst [rounds]    100,000 timers due at once beside busy threads, 5 rounds
  *
  * Each rate is printed with the processor time per pair, of all threads together, which says more
@@ -13,7 +13,8 @@
  * in 10 s..70 s, ticks of 1 ms and the real clock. "newest" cancels the timer just scheduled, as a
  * request that is answered does; "random" cancels any outstanding timer of the thread and puts the
  * new one in its place. The runner has its thread; the peer is a wheel under one mutex, without a
- * thread that drives it.
+ * thread that drives it. Both are measured in turn, round by round, so that what else the machine
+ * does meets both.
  */
 #include <tickwheel/runner.h>
 
@@ -23,6 +24,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#endif
 
 enum {
     OUTSTANDING = 100000,
@@ -199,29 +205,45 @@ static double measure(int is_locked, int is_random, unsigned threads, double *re
     return sum / 1e6;
 }
 
+/* The best of some rounds. */
+struct best {
+    double pairs_per_us;
+    double cpu_ns;
+};
+
+static void print_best(const char *who, int is_random, const struct best *best)
+{
+    printf("%-9s %s", who, is_random ? "random" : "newest");
+    for (; best->cpu_ns > 0; best++)
+        printf("%8.1f %5.0f ns", best->pairs_per_us, best->cpu_ns);
+    printf("\n");
+}
+
 static void pairs(int rounds)
 {
-    static const char *const names[2][2] = {{"runner, newest", "runner, random"},
-                                            {"one mutex, newest", "one mutex, random"}};
-    printf("million schedule+cancel pairs a second, best of %d rounds\n%-20s", rounds, "threads");
+    enum { COLUMNS = 4 }; /* 1, 2, 4 and 8 threads */
+    printf("million schedule+cancel pairs a second, best of %d rounds\n%-16s", rounds, "threads");
     for (unsigned threads = 1; threads <= THREADS_MAX; threads *= 2)
         printf("%8u %8s", threads, "");
     printf("\n");
-    for (int is_random = 0; is_random < 2; is_random++)
-        for (int is_locked = 0; is_locked < 2; is_locked++) {
-            printf("%-20s", names[is_locked][is_random]);
-            for (unsigned threads = 1; threads <= THREADS_MAX; threads *= 2) {
-                double best = 0, least_ns = 1e9;
-                for (int round = 0; round < rounds; round++) {
-                    double ns, rate = measure(is_locked, is_random, threads, &ns);
-                    best = rate > best ? rate : best;
-                    least_ns = ns < least_ns ? ns : least_ns;
-                }
-                printf("%8.1f %5.0f ns", best, least_ns);
-                fflush(stdout);
+    for (int is_random = 0; is_random < 2; is_random++) {
+        struct best best[2][COLUMNS + 1] = {0}; /* of the runner, and of the mutex */
+        for (int round = 0; round < rounds; round++)
+            for (int cell = 0; cell < 2 * COLUMNS; cell++) {
+                int is_locked = cell % 2, column = cell / 2;
+                double ns, rate = measure(is_locked, is_random, 1u << column, &ns);
+                struct best *one = &best[is_locked][column];
+                one->pairs_per_us = rate > one->pairs_per_us ? rate : one->pairs_per_us;
+                one->cpu_ns = round == 0 || ns < one->cpu_ns ? ns : one->cpu_ns;
             }
-            printf("\n");
-        }
+        print_best("runner", is_random, best[0]);
+        print_best("one mutex", is_random, best[1]);
+        printf("%-16s", "ratio");
+        for (int column = 0; column < COLUMNS; column++)
+            printf("%8.2f %6.2f  ", best[0][column].pairs_per_us / best[1][column].pairs_per_us,
+                   best[1][column].cpu_ns / best[0][column].cpu_ns);
+        printf("\n");
+    }
 }
 
 static void wait_until(uint64_t at_ns)
@@ -255,28 +277,142 @@ static void idle(unsigned seconds)
     subject_deinit(&subject);
 }
 
+/* Timers a second in late, and how late each was handled. */
+enum { LATE_RATE = 10000 };
+
+struct late_record {
+    uint64_t *deadlines_ns; /* ascending */
+    double *late_us;
+    _Atomic size_t count;
+    size_t count_max;
+};
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static int compare_instants(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void note_late(struct late_record *record, uint64_t deadline_ns)
+{
+    size_t count = atomic_load(&record->count);
+    record->late_us[count] = (double)(now_ns() - deadline_ns) / 1e3;
+    atomic_store(&record->count, count + 1);
+}
+
+static void on_late(void *context, const struct tw_expired *due, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        note_late(context, due[i].deadline);
+}
+
+static void late_by_runner(struct late_record *record, size_t count, uint64_t tick_ns)
+{
+    struct tw_runner_wheel_options options = {
+        .handler = on_late, .context = record, .tick_ns = tick_ns};
+    struct tw_runner *runner = require(tw_runner_create(NULL));
+    struct tw_runner_wheel *wheel = require(tw_runner_add(runner, &options));
+    if (!tw_runner_start(runner))
+        (void)require(NULL);
+    size_t end = atomic_load(&record->count) + count;
+    for (size_t i = 0; i < count; i++)
+        (void)tw_runner_schedule(wheel, (struct tw_instant){record->deadlines_ns[i]}, i);
+    while (atomic_load(&record->count) < end)
+        wait_until(now_ns() + 20 * MS);
+    tw_runner_destroy(runner);
+}
+
+#ifdef __linux__
+struct late_sleeper {
+    struct late_record *record;
+    size_t count;
+};
+
+/* What a program does without a runner: a thread, a timerfd, a sorted array. */
+static void *sleep_by_timerfd(void *argument)
+{
+    struct late_sleeper *sleeper = argument;
+    int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+    for (size_t i = 0; i < sleeper->count; i++) {
+        uint64_t at_ns = sleeper->record->deadlines_ns[i], ticks;
+        struct itimerspec spec = {
+            .it_value = {(time_t)(at_ns / 1000000000), (long)(at_ns % 1000000000)}};
+        if (timerfd_settime(fd, TFD_TIMER_ABSTIME, &spec, NULL) != 0 ||
+            read(fd, &ticks, sizeof(ticks)) != (ssize_t)sizeof(ticks))
+            (void)require(NULL);
+        note_late(sleeper->record, at_ns);
+    }
+    (void)close(fd);
+    return NULL;
+}
+
+static void late_by_timerfd(struct late_record *record, size_t count)
+{
+    struct late_sleeper sleeper = {record, count};
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, sleep_by_timerfd, &sleeper) != 0)
+        (void)require(NULL);
+    pthread_join(thread, NULL);
+}
+#else
+static void late_by_timerfd(struct late_record *record, size_t count)
+{
+    (void)lateness;
+    (void)count;
+}
+#endif
+
+/* Ascending deadlines at random instants of the next second. */
+static void draw_deadlines(struct late_record *record, uint64_t *random)
+{
+    uint64_t from_ns = now_ns() + 50 * MS;
+    for (size_t i = 0; i < LATE_RATE; i++)
+        record->deadlines_ns[i] = from_ns + (draw(random) >> 16) % (1000 * (uint64_t)MS);
+    qsort(record->deadlines_ns, LATE_RATE, sizeof(uint64_t), compare_instants);
+}
+
+static void print_late(const char *who, const struct late_record *record)
+{
+    size_t count = atomic_load(&record->count);
+    if (count == 0)
+        return;
+    qsort(record->late_us, count, sizeof(double), compare_doubles);
+    printf("%-24s %8.1f %8.1f %8.1f %8.1f\n", who, record->late_us[count / 2],
+           record->late_us[count * 9 / 10], record->late_us[count * 99 / 100],
+           record->late_us[count - 1]);
+}
+
+/* A second of each in turn. */
 static void late(unsigned seconds)
 {
-    struct tw_runner_stats stats;
-    for (uint64_t tick_ns = 1000; tick_ns <= MS; tick_ns *= 1000) {
-        struct tw_runner_wheel_options options = {.handler = ignore, .tick_ns = tick_ns};
-        struct tw_runner *runner = require(tw_runner_create(NULL));
-        struct tw_runner_wheel *wheel = require(tw_runner_add(runner, &options));
-        if (!tw_runner_start(runner))
-            (void)require(NULL);
-        uint64_t random = 88172645463325252u;
-        uint64_t span_ns = (uint64_t)seconds * 1000 * MS, began = now_ns() + 100 * MS;
-        for (unsigned i = 0; i < 10000 * seconds; i++)
-            (void)tw_runner_schedule(
-                wheel, (struct tw_instant){began + (draw(&random) >> 16) % span_ns}, i);
-        wait_until(began + span_ns + 100 * MS);
-        tw_runner_wheel_stats(wheel, &stats);
-        printf("ticks of %4" PRIu64 " us: %" PRIu64 " fired, late by p50 %.1f, p90 %.1f, p99 %.1f, "
-               "p99.9 %.1f, max %.1f us\n",
-               tick_ns / 1000, stats.fired, (double)stats.late_ns_p50 / 1e3,
-               (double)stats.late_ns_p90 / 1e3, (double)stats.late_ns_p99 / 1e3,
-               (double)stats.late_ns_p999 / 1e3, (double)stats.late_ns_max / 1e3);
-        tw_runner_destroy(runner);
+    static const char *const names[] = {"timerfd", "runner, ticks of 1 us",
+                                        "runner, ticks of 1 ms"};
+    struct late_record all[3] = {{0}};
+    uint64_t random = 88172645463325252u;
+    for (int i = 0; i < 3; i++) {
+        all[i].deadlines_ns = require(calloc(LATE_RATE, sizeof(uint64_t)));
+        all[i].late_us = require(calloc((size_t)LATE_RATE * seconds, sizeof(double)));
+    }
+    for (unsigned i = 0; i < seconds; i++) {
+        draw_deadlines(&all[0], &random);
+        late_by_timerfd(&all[0], LATE_RATE);
+        for (int j = 1; j < 3; j++) {
+            draw_deadlines(&all[j], &random);
+            late_by_runner(&all[j], LATE_RATE, j == 1 ? 1000 : MS);
+        }
+    }
+    printf("%-24s %8s %8s %8s %8s\n", "late by us", "p50", "p90", "p99", "max");
+    for (int i = 0; i < 3; i++) {
+        print_late(names[i], &all[i]);
+        free(all[i].deadlines_ns);
+        free(all[i].late_us);
     }
 }
 
@@ -350,12 +486,6 @@ static double burst_once(enum burst_load load, unsigned threads, double *ret_far
     *ret_far = (double)atomic_load(&burst.far) / 1e6;
     tw_runner_destroy(runner);
     return (double)(atomic_load(&burst.last_ns) - burst.due_ns) / MS;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static void burst(unsigned rounds)

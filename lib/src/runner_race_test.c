@@ -15,7 +15,7 @@ static uintptr_t who_am_i(void);
 #define TW_RUNNER_SELF        who_am_i()
 
 #include "runner.c"
-#include "runner_cell.c"
+#include "runner_lane.c"
 #include "runner_verbs.c"
 
 #include <setjmp.h>
@@ -83,7 +83,7 @@ static struct stage {
     size_t left;
 } stage = {.actor = ACTORS_MAX};
 
-/* Spread over the stripes as threads are. */
+/* Spread over the lanes as threads are. */
 static uintptr_t who_am_i(void)
 {
     return 4096u * (unsigned)(stage.actor + 1);
@@ -192,15 +192,21 @@ static void note(void *context, const struct tw_expired *due, size_t count)
     yield_point("handler");
 }
 
-/* Whatever waits has somebody who will look: a reminder, or the runner is about to read. */
+/* The deadline of a timer; NEVER_NS when it has none. */
+static uint64_t deadline_of(tw_handle timer)
+{
+    tw_handle inner = tw__runner_inner(timer);
+    struct runner_lane *lane = tw__runner_lane_of(stage.wheel, timer);
+    struct tw_wheel_place place;
+    return tw_wheel_find(lane->wheel, inner, &place) ? *tw__runner_deadline(lane, inner) : NEVER_NS;
+}
+
+/* The runner sleeps until the timer's tick at most, or is about to look. */
 static void judge_sleep(void)
 {
     uint64_t until = atomic_load(&stage.runner->sleep_until_ns);
-    struct runner_cell *cell = tw__runner_cell(stage.wheel, (uint32_t)stage.timer);
-    uint64_t deadline_ns =
-        atomic_load(&tw__runner_body(stage.wheel, (uint32_t)stage.timer)->deadline_ns);
-    if ((atomic_load(&cell->word) & STATE_MASK) == STATE_PENDING)
-        MUST(until <= deadline_ns + MS); /* the reminder is at the next tick */
+    uint64_t deadline_ns = deadline_of(stage.timer);
+    MUST(deadline_ns == NEVER_NS || until <= deadline_ns + MS);
     tw_runner_check(stage.runner);
 }
 
@@ -212,7 +218,6 @@ static struct tw_instant at_ms(uint64_t ms)
 /* Plays once, with the choices given or random ones. */
 static void play(const struct scene *scene)
 {
-    tw_handle spare[200];
     stage.scene = scene;
     stage.step_count = stage.cuts = stage.actor_count = 0;
     stage.made = TW_NONE;
@@ -225,11 +230,6 @@ static void play(const struct scene *scene)
     stage.runner = tw_runner_create(&(struct tw_runner_options){
         .clock = &stage.clock.clock, .allocate = arena_take, .release = arena_give});
     stage.wheel = tw_runner_add(stage.runner, &(struct tw_runner_wheel_options){.handler = note});
-    /* Free cells in the depot: nobody needs the wheel's lock, at which a thread would block. */
-    for (size_t i = 0; i < 200; i++)
-        spare[i] = tw_runner_schedule(stage.wheel, (struct tw_instant){NEVER_NS}, 7);
-    for (size_t i = 0; i < 200; i++)
-        (void)tw_runner_cancel(stage.wheel, spare[i]);
     scene->set_up();
     tw_virtual_set(&stage.clock, at_ms(100));
     while (stage.actor_count < ACTORS_MAX && scene->acts[stage.actor_count])
@@ -331,7 +331,7 @@ static void act_schedule_or_not(void)
 
 /* Scenes. */
 
-/* Time stands at 100 ms. The timer has a reminder, which is due or not. */
+/* Time stands at 100 ms. The timer is due or not. */
 static void set_up_at(uint64_t ms)
 {
     bool is_done;
@@ -401,7 +401,7 @@ static void judge_later_or_cancelled(void)
 
 static void judge_moves(void)
 {
-    uint64_t ns = atomic_load(&tw__runner_body(stage.wheel, (uint32_t)stage.timer)->deadline_ns);
+    uint64_t ns = deadline_of(stage.timer);
     MUST(stage.fired[1] == 0 && stage.answers[1] == TW_RUNNER_OK);
     MUST(stage.answers[2] == TW_RUNNER_OK && (ns == 150 * MS || ns == 300 * UINT64_C(1000000)));
     judge_sleep();
@@ -423,7 +423,7 @@ static void judge_scheduled(void)
 
 static void judge_nearest(void)
 {
-    uint64_t ns = atomic_load(&tw__runner_body(stage.wheel, (uint32_t)stage.timer)->deadline_ns);
+    uint64_t ns = deadline_of(stage.timer);
     MUST(stage.answers[1] == TW_RUNNER_OK && stage.answers[2] == TW_RUNNER_OK && ns == 150 * MS);
     judge_sleep();
 }
@@ -469,12 +469,12 @@ static const struct scene scenes[] = {
      {act_runner, act_later, act_cancel},
      judge_later_or_cancelled},
     {"sooner and later", set_up_waiting, {act_runner, act_sooner, act_later}, judge_moves},
-    {"moves before the message is read",
+    {"moves before the runner has looked",
      set_up_unread,
      {act_runner, act_sooner, act_later},
      judge_moves},
-    {"a cell changes hands", set_up_due, {act_runner, act_recycle}, judge_recycled},
-    {"a waiting cell changes hands", set_up_waiting, {act_runner, act_recycle}, judge_recycled},
+    {"a slot changes hands", set_up_due, {act_runner, act_recycle}, judge_recycled},
+    {"a waiting slot changes hands", set_up_waiting, {act_runner, act_recycle}, judge_recycled},
     {"schedule against sleep", set_up_nothing, {act_runner, act_schedule}, judge_scheduled},
     {"two say how soon", set_up_opened, {act_runner, act_arm_far, act_arm_near}, judge_nearest},
     {"armed while it fires", set_up_opened_due, {act_runner, act_arm_near}, judge_armed_again},

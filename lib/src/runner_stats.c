@@ -56,29 +56,16 @@ uint64_t tw__histogram_at(const struct runner_histogram *histogram, uint64_t per
 void tw_runner_wheel_stats(struct tw_runner_wheel *wheel, struct tw_runner_stats *ret_stats)
 {
     struct tw_runner_stats stats = {0};
-    uint64_t opened = 0, closed = 0, armed = 0;
-    /* The counters of ended timers are read before those of new timers, so that no difference is
-     * below 0. */
-    uint64_t fired_once = runner_read_counter(&wheel->fired_once);
-    uint64_t fired_opened = runner_read_counter(&wheel->fired_opened);
-    uint64_t finished =
-        runner_read_counter(&wheel->finished_once) + runner_read_counter(&wheel->left_once);
-    uint64_t left =
-        runner_read_counter(&wheel->left_once) + runner_read_counter(&wheel->left_opened);
-    for (unsigned i = 0; i < STRIPES; i++) {
-        const struct runner_stripe *stripe = &wheel->stripes[i];
-        stats.cancelled += runner_read_counter(&stripe->cancelled);
-        stats.messages += runner_read_counter(&stripe->messages);
-        closed += runner_read_counter(&stripe->closed);
-        armed += runner_read_counter(&stripe->armed);
+    for (uint32_t bits = atomic_load(&wheel->lanes_used); bits;) {
+        struct runner_lane *lane = tw__runner_lane_next(wheel, &bits);
+        tw__runner_lane_lock(lane);
+        stats.scheduled += lane->scheduled;
+        stats.cancelled += lane->cancelled;
+        stats.fired += lane->fired;
+        stats.pending += tw_wheel_count(lane->wheel);
+        stats.held += lane->held;
+        tw__runner_lane_unlock(lane);
     }
-    for (unsigned i = 0; i < STRIPES; i++) {
-        stats.scheduled += runner_read_counter(&wheel->stripes[i].scheduled);
-        opened += runner_read_counter(&wheel->stripes[i].opened);
-    }
-    stats.fired = fired_once + fired_opened;
-    stats.pending = stats.scheduled - stats.cancelled + armed - stats.fired - left;
-    stats.held = stats.scheduled + opened - stats.cancelled - closed - finished;
     stats.late_ns_p50 = tw__histogram_at(&wheel->late, 500);
     stats.late_ns_p90 = tw__histogram_at(&wheel->late, 900);
     stats.late_ns_p99 = tw__histogram_at(&wheel->late, 990);
@@ -87,16 +74,23 @@ void tw_runner_wheel_stats(struct tw_runner_wheel *wheel, struct tw_runner_stats
     stats.callback_ns_max = runner_read_counter(&wheel->callback_ns_max);
     stats.callbacks = runner_read_counter(&wheel->callbacks);
     stats.memory = atomic_load_explicit(&wheel->memory, memory_order_relaxed);
-    pthread_mutex_lock(&wheel->wheel_lock);
-    stats.memory += tw_wheel_memory(wheel->wheel);
-    pthread_mutex_unlock(&wheel->wheel_lock);
     *ret_stats = stats;
 }
 
 void tw_runner_wheel_occupancy(struct tw_runner_wheel *wheel,
                                struct tw_wheel_occupancy *ret_occupancy)
 {
-    pthread_mutex_lock(&wheel->wheel_lock);
-    tw_wheel_occupancy(wheel->wheel, ret_occupancy);
-    pthread_mutex_unlock(&wheel->wheel_lock);
+    struct tw_wheel_occupancy sum = {0};
+    for (uint32_t bits = atomic_load(&wheel->lanes_used); bits;) {
+        struct runner_lane *lane = tw__runner_lane_next(wheel, &bits);
+        struct tw_wheel_occupancy one;
+        tw__runner_lane_lock(lane);
+        tw_wheel_occupancy(lane->wheel, &one);
+        tw__runner_lane_unlock(lane);
+        sum.bucket_count += one.bucket_count;
+        sum.entry_count += one.entry_count;
+        if (one.entry_count_max > sum.entry_count_max)
+            sum.entry_count_max = one.entry_count_max;
+    }
+    *ret_occupancy = sum;
 }

@@ -1,37 +1,65 @@
 /*
  * runner_verbs.c - the functions on one timer, called from any thread.
  *
- * Each is one compare-and-swap of the cell's word, which decides every race; its winner then posts
- * a message, updates a counter, or gives the cell back.
+ * Each changes the timer in its lane's wheel with the lane locked, which decides every race, and
+ * wakes the runner afterwards if that would sleep beyond the timer.
  */
 #include "runner_private.h"
 
-#include <sched.h>
+#include <errno.h>
 
-/* The cell of a handle; NULL for a handle that was never returned. */
-static inline struct runner_cell *runner_find(const struct tw_runner_wheel *wheel, tw_handle timer)
+/* When a timer is due: the tick for the wheel, and the instant for which the runner must wake. */
+struct runner_due {
+    uint64_t tick;
+    uint64_t wake_ns;
+};
+
+static bool runner_is_reached(const struct tw_runner *runner, uint64_t deadline_ns)
 {
-    uint32_t index = (uint32_t)timer;
-    if (index >= atomic_load_explicit(&wheel->cell_count, memory_order_acquire))
-        return NULL;
-    return tw__runner_cell(wheel, index);
+    return deadline_ns <= atomic_load_explicit(&runner->latest_ns, memory_order_relaxed) ||
+           deadline_ns <= tw_runner_now(runner).ns;
 }
 
-/* Reads the cell's word once no thread is moving its deadline. False when the handle is stale. */
-static inline bool runner_read_word(struct runner_cell *cell, tw_handle timer, uint64_t *ret_word)
+/* A deadline within a tick is due when the next tick begins, but at once if it is reached. The
+ * clock is read only if it may be: if the runner has to be woken for it, or is awake and has read
+ * its clock less than a tick before. */
+static inline struct runner_due runner_due_at(const struct tw_runner_wheel *wheel,
+                                              uint64_t deadline_ns)
 {
-    for (unsigned tries = 1;; tries++) {
-        uint64_t word = atomic_load_explicit(&cell->word, memory_order_acquire);
-        if (tw__word_generation(word) != timer >> 32 || (word & STATE_MASK) == STATE_FREE)
-            return false;
-        if ((word & STATE_MASK) != STATE_MOVING) {
-            *ret_word = word;
-            return true;
-        }
-        TW_RUNNER_HOOK("spin");
-        if (tries % 16 == 0)
-            (void)sched_yield();
+    const struct tw_runner *runner = wheel->runner;
+    uint64_t tick = tw__runner_tick(wheel, deadline_ns), wake_ns = tick * wheel->tick_ns;
+    if (wake_ns != deadline_ns) {
+        tick++;
+        wake_ns = wake_ns < NEVER_NS - wheel->tick_ns ? wake_ns + wheel->tick_ns : NEVER_NS - 1;
     }
+    if (__builtin_expect(
+            wake_ns < atomic_load_explicit(&runner->sleep_until_ns, memory_order_relaxed) ||
+                deadline_ns <
+                    atomic_load_explicit(&runner->latest_ns, memory_order_relaxed) + wheel->tick_ns,
+            0) &&
+        runner_is_reached(runner, deadline_ns))
+        return (struct runner_due){0, 0};
+    if (__builtin_expect(deadline_ns == NEVER_NS, 0))
+        return (struct runner_due){TICK_NEVER, NEVER_NS};
+    return (struct runner_due){tick, wake_ns};
+}
+
+/* Notes in the lane, which is locked, that a timer is due. */
+static inline void runner_note_due(struct runner_lane *lane, uint64_t wake_ns)
+{
+    if (wake_ns < atomic_load_explicit(&lane->wake_ns, memory_order_relaxed))
+        atomic_store_explicit(&lane->wake_ns, wake_ns, memory_order_relaxed);
+}
+
+/* Called after the lane was unlocked: wakes the runner if it would sleep beyond `wake_ns`. */
+static inline void runner_wake_for(struct tw_runner_wheel *wheel, uint64_t wake_ns)
+{
+    _Atomic uint64_t *sleep_until = &wheel->runner->sleep_until_ns;
+    for (uint64_t until = atomic_load(sleep_until); wake_ns < until;)
+        if (atomic_compare_exchange_weak(sleep_until, &until, 0)) {
+            tw__runner_wake(wheel->runner);
+            return;
+        }
 }
 
 static bool runner_is_stopped(const struct tw_runner_wheel *wheel)
@@ -39,162 +67,147 @@ static bool runner_is_stopped(const struct tw_runner_wheel *wheel)
     return atomic_load(&wheel->runner->is_stopped);
 }
 
-/* Fills a free cell of the stripe, which is locked, and unlocks the stripe. */
-static tw_handle runner_fill_cell(struct tw_runner_wheel *wheel, struct runner_stripe *stripe,
-                                  unsigned flags_and_state, uint64_t deadline_ns, uint64_t data)
+/* A lane with room for a new timer, locked; NULL when there is none, or the runner is stopped.
+ * Checked with the lane locked, so that take_left finds the timer or the timer is refused. */
+static inline struct runner_lane *runner_lane_for_new(struct tw_runner_wheel *wheel)
 {
-    uint32_t index = stripe->free[--stripe->free_count];
-    struct runner_cell *cell = tw__runner_cell(wheel, index);
-    struct runner_body *body = tw__runner_body(wheel, index);
-    uint64_t word = atomic_load_explicit(&cell->word, memory_order_relaxed);
-    body->data = data;
-    atomic_store_explicit(&body->deadline_ns, deadline_ns, memory_order_relaxed);
-    TW_RUNNER_HOOK("begin: filled");
-    atomic_store(&cell->word, word | flags_and_state);
-    TW_RUNNER_HOOK("begin: said");
-    if (deadline_ns < atomic_load(&cell->look_at_ns)) {
-        stripe = tw__runner_post(wheel, stripe, index, deadline_ns);
-        tw__runner_stripe_unlock(stripe);
-        tw__runner_wake_for(wheel, stripe, deadline_ns);
-    } else {
-        tw__runner_stripe_unlock(stripe);
+    struct runner_lane *lane = tw__runner_lane_with_room(wheel);
+    if (lane && runner_is_stopped(wheel)) {
+        tw__runner_lane_unlock(lane);
+        lane = NULL;
     }
-    return (tw_handle)tw__word_generation(word) << 32 | index;
+    return lane;
 }
 
-/* A locked stripe with a free cell for a new timer; NULL when there is none, or the runner is
- * stopped. */
-static struct runner_stripe *runner_stripe_for_new(struct tw_runner_wheel *wheel)
+/* Notes a new timer of the lane's wheel. Returns its handle without the lane; TW_NONE when out of
+ * memory. */
+static inline tw_handle runner_hold(struct tw_runner_wheel *wheel, struct runner_lane *lane,
+                                    tw_handle inner, uint64_t deadline_ns)
 {
-    struct runner_stripe *stripe = tw__runner_stripe_with_cell(wheel);
-    /* Checked under the stripe's lock: stop waits for the threads that are past this check. */
-    if (stripe && runner_is_stopped(wheel)) {
-        tw__runner_stripe_unlock(stripe);
-        stripe = NULL;
-    }
-    return stripe;
+    if (__builtin_expect((uint32_t)inner >= lane->slot_count, 0) &&
+        !tw__runner_lane_cover(wheel, lane, (uint32_t)inner))
+        return TW_NONE;
+    *tw__runner_deadline(lane, inner) = deadline_ns;
+    lane->held++;
+    return inner;
+}
+
+static inline tw_handle runner_outer(const struct tw_runner_wheel *wheel,
+                                     const struct runner_lane *lane, tw_handle inner)
+{
+    return inner ? inner | (uint64_t)(lane - wheel->lanes) << LANE_SHIFT : TW_NONE;
 }
 
 tw_handle tw_runner_schedule(struct tw_runner_wheel *wheel, struct tw_instant deadline,
                              uint64_t data)
 {
-    struct runner_stripe *stripe = runner_stripe_for_new(wheel);
-    if (!stripe)
+    struct runner_due due = runner_due_at(wheel, deadline.ns);
+    struct runner_lane *lane = runner_lane_for_new(wheel);
+    if (!lane)
         return TW_NONE;
-    tw__count(&stripe->scheduled, 1);
-    return runner_fill_cell(wheel, stripe, STATE_PENDING, deadline.ns, data);
+    tw_handle inner = tw_wheel_schedule(lane->wheel, due.tick, data);
+    if (inner && !runner_hold(wheel, lane, inner, deadline.ns)) {
+        (void)tw_wheel_cancel(lane->wheel, inner);
+        inner = TW_NONE;
+    }
+    lane->scheduled += inner != TW_NONE;
+    runner_note_due(lane, due.wake_ns);
+    tw__runner_lane_unlock(lane);
+    runner_wake_for(wheel, due.wake_ns);
+    return runner_outer(wheel, lane, inner);
 }
 
 tw_handle tw_runner_open(struct tw_runner_wheel *wheel, uint64_t data)
 {
-    struct runner_stripe *stripe = runner_stripe_for_new(wheel);
-    if (!stripe)
+    struct runner_lane *lane = runner_lane_for_new(wheel);
+    if (!lane)
         return TW_NONE;
-    tw__count(&stripe->opened, 1);
-    return runner_fill_cell(wheel, stripe, FLAG_OPENED | STATE_IDLE, NEVER_NS, data);
+    tw_handle inner = tw_wheel_open(lane->wheel, data);
+    if (inner && !runner_hold(wheel, lane, inner, NEVER_NS)) {
+        (void)tw_wheel_close(lane->wheel, inner);
+        inner = TW_NONE;
+    }
+    tw__runner_lane_unlock(lane);
+    return runner_outer(wheel, lane, inner);
 }
 
-/* After a successful cancel or close: counts it and gives the cell back. The runner gives back a
- * cell whose handler is running. */
-static void runner_give_back(struct tw_runner_wheel *wheel, tw_handle timer, uint64_t word)
+/* The lane of a handle, locked; NULL for a handle that was never returned. */
+static inline struct runner_lane *runner_find(struct tw_runner_wheel *wheel, tw_handle timer)
 {
-    struct runner_stripe *stripe = tw__runner_stripe_lock(wheel);
-    tw__count(word & FLAG_OPENED ? &stripe->closed : &stripe->cancelled, 1);
-    if (!(word & FLAG_RUNNING))
-        tw__runner_cell_give(wheel, stripe, (uint32_t)timer);
-    tw__runner_stripe_unlock(stripe);
+    struct runner_lane *lane = tw__runner_lane_of(wheel, timer);
+    tw__runner_lane_lock(lane);
+    if (__builtin_expect((uint32_t)tw__runner_inner(timer) < lane->slot_count, 1))
+        return lane;
+    tw__runner_lane_unlock(lane);
+    return NULL;
+}
+
+/* Whether the handler has the timer. */
+static inline bool runner_is_running(const struct runner_lane *lane, tw_handle inner)
+{
+    uint32_t running = *tw__runner_running(lane, inner);
+    return running != 0 && running == inner >> 32;
 }
 
 enum tw_runner_answer tw_runner_cancel(struct tw_runner_wheel *wheel, tw_handle timer)
 {
-    struct runner_cell *cell = runner_find(wheel, timer);
-    uint64_t word;
-    while (cell && runner_read_word(cell, timer, &word)) {
-        assert(!(word & FLAG_OPENED));
-        if (word & FLAG_RUNNING)
-            return TW_RUNNER_RUNNING;
-        TW_RUNNER_HOOK("cancel");
-        if (atomic_compare_exchange_weak(&cell->word, &word, tw__word_freed(word))) {
-            TW_RUNNER_HOOK("cancelled");
-            runner_give_back(wheel, timer, word);
-            return TW_RUNNER_OK;
-        }
+    struct runner_lane *lane = runner_find(wheel, timer);
+    enum tw_runner_answer answer = TW_RUNNER_OK;
+    if (!lane)
+        return TW_RUNNER_DONE;
+    tw_handle inner = tw__runner_inner(timer);
+    if (__builtin_expect(tw_wheel_cancel(lane->wheel, inner), 1)) {
+        lane->cancelled++;
+        tw__runner_lane_drop(wheel, lane);
+        __builtin_prefetch(tw__runner_deadline(lane, inner), 1); /* the next timer has this slot */
+    } else {
+        answer = runner_is_running(lane, inner) ? TW_RUNNER_RUNNING : TW_RUNNER_DONE;
     }
-    return TW_RUNNER_DONE;
-}
-
-/* Adds to the count of opened timers with a deadline. The counter has its own cache line and needs
- * no lock. */
-static void runner_count_armed(struct tw_runner_wheel *wheel, tw_handle timer, uint64_t more)
-{
-    atomic_fetch_add_explicit(&wheel->stripes[(uint32_t)timer / FREE_BATCH % STRIPES].armed, more,
-                              memory_order_relaxed);
+    tw__runner_lane_unlock(lane);
+    return answer;
 }
 
 enum tw_runner_answer tw_runner_close(struct tw_runner_wheel *wheel, tw_handle timer)
 {
-    struct runner_cell *cell = runner_find(wheel, timer);
-    uint64_t word;
-    while (cell && runner_read_word(cell, timer, &word)) {
-        assert(word & FLAG_OPENED);
-        if (!atomic_compare_exchange_weak(&cell->word, &word, tw__word_freed(word)))
-            continue;
-        if ((word & STATE_MASK) == STATE_PENDING)
-            runner_count_armed(wheel, timer, UINT64_MAX);
-        runner_give_back(wheel, timer, word);
-        return word & FLAG_RUNNING ? TW_RUNNER_RUNNING : TW_RUNNER_OK;
+    struct runner_lane *lane = runner_find(wheel, timer);
+    enum tw_runner_answer answer = TW_RUNNER_DONE;
+    if (!lane)
+        return TW_RUNNER_DONE;
+    tw_handle inner = tw__runner_inner(timer);
+    if (tw_wheel_close(lane->wheel, inner)) {
+        answer = TW_RUNNER_OK;
+        if (runner_is_running(lane, inner)) {
+            answer = TW_RUNNER_RUNNING;
+            /* A further close finds a stale handle. The place is free when the handler returns. */
+            *tw__runner_running(lane, inner) = 0;
+            lane->closed_running++;
+        } else {
+            tw__runner_lane_drop(wheel, lane);
+        }
     }
-    return TW_RUNNER_DONE;
-}
-
-/* Changes the word, which this thread owns while it is STATE_MOVING, to `state`. The runner may
- * clear FLAG_RUNNING meanwhile. */
-static void runner_end_move(struct runner_cell *cell, unsigned state)
-{
-    uint64_t word = atomic_load(&cell->word), next;
-    do
-        next = tw__word_next(word, (word & (FLAG_OPENED | FLAG_RUNNING)) | state);
-    while (!atomic_compare_exchange_weak(&cell->word, &word, next));
-}
-
-/* Sets the new deadline of a timer whose word this thread changed from `word` to STATE_MOVING. */
-static void runner_move(struct tw_runner_wheel *wheel, struct runner_cell *cell, tw_handle timer,
-                        uint64_t word, uint64_t deadline_ns)
-{
-    bool was_pending = (word & STATE_MASK) == STATE_PENDING;
-    bool is_pending = deadline_ns != NEVER_NS || !(word & FLAG_OPENED);
-    TW_RUNNER_HOOK("move: began");
-    atomic_store(&tw__runner_body(wheel, (uint32_t)timer)->deadline_ns, deadline_ns);
-    TW_RUNNER_HOOK("move: stored");
-    if (was_pending != is_pending)
-        runner_count_armed(wheel, timer, is_pending ? 1 : UINT64_MAX);
-    runner_end_move(cell, is_pending ? STATE_PENDING : STATE_IDLE);
-    TW_RUNNER_HOOK("moved");
-    if (deadline_ns < atomic_load(&cell->look_at_ns)) {
-        TW_RUNNER_HOOK("move: message");
-        struct runner_stripe *stripe = tw__runner_stripe_lock(wheel);
-        stripe = tw__runner_post(wheel, stripe, (uint32_t)timer, deadline_ns);
-        tw__runner_stripe_unlock(stripe);
-        tw__runner_wake_for(wheel, stripe, deadline_ns);
-    }
+    tw__runner_lane_unlock(lane);
+    return answer;
 }
 
 enum tw_runner_answer tw_runner_reschedule(struct tw_runner_wheel *wheel, tw_handle timer,
                                            struct tw_instant deadline)
 {
-    struct runner_cell *cell = runner_find(wheel, timer);
-    uint64_t word;
-    while (cell && runner_read_word(cell, timer, &word)) {
-        assert(!(word & FLAG_OPENED));
-        if (word & FLAG_RUNNING)
-            return TW_RUNNER_RUNNING;
-        TW_RUNNER_HOOK("reschedule");
-        if (atomic_compare_exchange_weak(&cell->word, &word, tw__word_next(word, STATE_MOVING))) {
-            runner_move(wheel, cell, timer, word, deadline.ns);
-            return TW_RUNNER_OK;
-        }
+    struct runner_due due = runner_due_at(wheel, deadline.ns);
+    struct runner_lane *lane = runner_find(wheel, timer);
+    enum tw_runner_answer answer = TW_RUNNER_OK;
+    if (!lane)
+        return TW_RUNNER_DONE;
+    tw_handle inner = tw__runner_inner(timer);
+    if (tw_wheel_reschedule(lane->wheel, inner, due.tick)) {
+        *tw__runner_deadline(lane, inner) = deadline.ns;
+        runner_note_due(lane, due.wake_ns);
+    } else {
+        answer = runner_is_running(lane, inner) ? TW_RUNNER_RUNNING : TW_RUNNER_DONE;
     }
-    return TW_RUNNER_DONE;
+    tw__runner_lane_unlock(lane);
+    if (answer == TW_RUNNER_OK)
+        runner_wake_for(wheel, due.wake_ns);
+    return answer;
 }
 
 enum runner_set_how { SET_TO, SET_SOONER };
@@ -202,27 +215,26 @@ enum runner_set_how { SET_TO, SET_SOONER };
 static enum tw_runner_answer runner_set_deadline(struct tw_runner_wheel *wheel, tw_handle timer,
                                                  uint64_t deadline_ns, enum runner_set_how how)
 {
-    struct runner_cell *cell = runner_find(wheel, timer);
-    uint64_t word;
-    while (cell && runner_read_word(cell, timer, &word)) {
-        assert(word & FLAG_OPENED);
-        TW_RUNNER_HOOK("set");
-        uint64_t moving = tw__word_next(word, (word & (FLAG_OPENED | FLAG_RUNNING)) | STATE_MOVING);
-        if (!atomic_compare_exchange_weak(&cell->word, &word, moving))
-            continue;
-        /* Stopped: take_left, which waits for timers that are moving, may have visited this cell
-         * already. */
-        if (runner_is_stopped(wheel)) {
-            runner_end_move(cell, word & STATE_MASK);
-            return TW_RUNNER_DONE;
-        }
-        uint64_t old_ns = atomic_load(&tw__runner_body(wheel, (uint32_t)timer)->deadline_ns);
-        if (how == SET_SOONER && (word & STATE_MASK) == STATE_PENDING && old_ns < deadline_ns)
-            deadline_ns = old_ns;
-        runner_move(wheel, cell, timer, word, deadline_ns);
-        return TW_RUNNER_OK;
+    struct runner_lane *lane = runner_find(wheel, timer);
+    bool is_set = false;
+    if (!lane)
+        return TW_RUNNER_DONE;
+    tw_handle inner = tw__runner_inner(timer);
+    uint64_t *set_ns = tw__runner_deadline(lane, inner);
+    if (how == SET_SOONER && *set_ns < deadline_ns)
+        deadline_ns = *set_ns; /* of another timer if the handle is stale, and then not used */
+    struct runner_due due = runner_due_at(wheel, deadline_ns);
+    if (!runner_is_stopped(wheel) &&
+        tw_wheel_arm(lane->wheel, inner, deadline_ns == NEVER_NS ? TW_NEVER : due.tick)) {
+        *set_ns = deadline_ns;
+        runner_note_due(lane, due.wake_ns);
+        is_set = true;
     }
-    return TW_RUNNER_DONE;
+    tw__runner_lane_unlock(lane);
+    if (!is_set)
+        return TW_RUNNER_DONE;
+    runner_wake_for(wheel, due.wake_ns);
+    return TW_RUNNER_OK;
 }
 
 enum tw_runner_answer tw_runner_arm(struct tw_runner_wheel *wheel, tw_handle timer,
@@ -239,19 +251,14 @@ enum tw_runner_answer tw_runner_arm_sooner(struct tw_runner_wheel *wheel, tw_han
 
 enum tw_runner_answer tw_runner_disarm(struct tw_runner_wheel *wheel, tw_handle timer)
 {
-    struct runner_cell *cell = runner_find(wheel, timer);
-    uint64_t word;
-    while (cell && runner_read_word(cell, timer, &word)) {
-        assert(word & FLAG_OPENED);
-        bool is_armed = (word & STATE_MASK) == STATE_PENDING;
-        uint64_t idle = tw__word_next(word, (word & (FLAG_OPENED | FLAG_RUNNING)) | STATE_IDLE);
-        if (is_armed && !atomic_compare_exchange_weak(&cell->word, &word, idle))
-            continue;
-        if (is_armed)
-            runner_count_armed(wheel, timer, UINT64_MAX);
-        if (word & FLAG_RUNNING)
-            return TW_RUNNER_RUNNING;
-        return is_armed ? TW_RUNNER_OK : TW_RUNNER_DONE;
-    }
-    return TW_RUNNER_DONE;
+    struct runner_lane *lane = runner_find(wheel, timer);
+    if (!lane)
+        return TW_RUNNER_DONE;
+    tw_handle inner = tw__runner_inner(timer);
+    bool had_deadline = tw_wheel_disarm(lane->wheel, inner);
+    if (had_deadline)
+        *tw__runner_deadline(lane, inner) = NEVER_NS;
+    bool is_running = runner_is_running(lane, inner);
+    tw__runner_lane_unlock(lane);
+    return is_running ? TW_RUNNER_RUNNING : had_deadline ? TW_RUNNER_OK : TW_RUNNER_DONE;
 }

@@ -53,6 +53,11 @@ static inline uint32_t wheel_kind_of(tw_handle timer)
     return (uint32_t)(timer >> 32) & IS_OPENED;
 }
 
+bool tw__wheel_is_opened(tw_handle timer)
+{
+    return wheel_kind_of(timer) == IS_OPENED;
+}
+
 /* Adds slots; false when over the limit or out of memory. */
 static bool wheel_add_slots(struct tw_wheel *wheel)
 {

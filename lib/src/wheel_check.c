@@ -1,4 +1,6 @@
 /* wheel_check.c - checks every invariant of the wheel, for tests. */
+#include "wheel_runner.h"
+
 #include "wheel_private.h"
 
 #include <stdio.h>
@@ -198,4 +200,14 @@ void tw_wheel_check(const struct tw_wheel *wheel)
     wheel_check_free_slots(wheel, &tally);
     wheel_check_chunks(wheel, &tally);
     free(tally.is_seen);
+}
+
+uint64_t tw__wheel_earliest(const struct tw_wheel *wheel)
+{
+    uint64_t earliest = TW_NEVER;
+    for (uint32_t i = 0; i < wheel->slot_count; i++)
+        if (tw__wheel_record(wheel, i)->generation & IS_ARMED &&
+            tw__wheel_timer(wheel, i)->due < earliest)
+            earliest = tw__wheel_timer(wheel, i)->due;
+    return earliest;
 }

@@ -123,25 +123,3 @@ size_t tw__wheel_prune(struct tw_wheel *wheel, enum wheel_prune how, int64_t bud
         }
     }
 }
-
-size_t tw__wheel_peek(const struct tw_wheel *wheel, uint64_t *ret_data, size_t limit,
-                      int64_t budget)
-{
-    unsigned level, slot;
-    size_t count = 0;
-    if (wheel->phase != PHASE_NONE || wheel->armed_count == 0)
-        return 0;
-    uint64_t start = tw__wheel_bucket_first(wheel, &level, &slot);
-    if (start == TW_NEVER || start <= wheel->now)
-        return 0;
-    uint64_t end = wheel_bucket_end(start, level);
-    struct wheel_walk walk = wheel_walk_begin(&wheel->buckets[level][slot]);
-    do {
-        if ((budget -= (int64_t)walk.count) < 0)
-            return count;
-        for (size_t i = 0; i < walk.count && count < limit; i++)
-            if (wheel_entry_is_due(wheel, walk.entries[i], level, end, PRUNE_MOVES_LATER))
-                ret_data[count++] = tw__wheel_timer(wheel, walk.entries[i].index)->data;
-    } while (count < limit && wheel_walk_next(wheel, &walk));
-    return count;
-}

@@ -42,8 +42,9 @@
  *            the caller, which assert() reports.
  * Ownership  The runner keeps the timers, the caller keeps handles. The handle of a timer that was
  *            handled or cancelled is stale: using it is harmless and never touches another timer.
- * Memory     Bounded by the most timers ever held at once; freed by destroy. A cancelled timer
- *            holds no memory, whatever its deadline.
+ * Memory     Bounded by twice the most timers ever held at once, and 0.3 MB for each thread that
+ *            schedules, up to 32 threads; freed by destroy. A cancelled timer holds no memory,
+ *            whatever its deadline.
  * Threads    Any thread and every handler may call the functions from schedule to close, and the
  *            queries, at any time. Create, add, start, stop, take_left and destroy belong to the
  *            owner, one call at a time. Handlers run without a lock, one at a time, in the runner's
@@ -199,7 +200,6 @@ struct tw_runner_stats {
     uint64_t scheduled;   /* schedules since creation */
     uint64_t cancelled;   /* cancels since creation */
     uint64_t fired;       /* timers passed to the handler since creation */
-    uint64_t messages;    /* messages to the runner about a timer */
     uint64_t late_ns_p50; /* lateness of the call of the handler, at most 1/16 too high */
     uint64_t late_ns_p90;
     uint64_t late_ns_p99;
@@ -213,9 +213,9 @@ struct tw_runner_stats {
 /* Reads the statistics of a wheel. */
 void tw_runner_wheel_stats(struct tw_runner_wheel *wheel, struct tw_runner_stats *ret_stats);
 
-/* Reads how full the buckets of the runner's inner wheel are, as tw_wheel_occupancy does. Its
- * entries are reminders: of timers of which the runner has read a message, and of some that ended
- * since. The runner waits meanwhile: a millisecond for a million timers. */
+/* Reads how full the buckets of the runner's inner wheels are, as tw_wheel_occupancy does: their
+ * sum, with the fullest bucket of all. There is a wheel for each thread that schedules, up to 32;
+ * other functions on its timers wait while it is read, a millisecond for a million timers. */
 void tw_runner_wheel_occupancy(struct tw_runner_wheel *wheel,
                                struct tw_wheel_occupancy *ret_occupancy);
 

@@ -1,0 +1,358 @@
+/*
+ * runner_lane.c - the lanes of a runner's wheel: which one a thread uses, locks, the limit, memory,
+ * and the check of them all.
+ *
+ * The limit of timers is divided among the lanes 64 places at a time, and the places of a lane
+ * without timers are found when the others are used up, so the limit is exact. Memory stays with
+ * its lane. A lane that needs more gets it while all lanes together have less than twice what the
+ * most timers ever held at once need; otherwise the thread moves to a lane with memory left.
+ */
+#include "runner_private.h"
+#include "wheel_runner.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SPINS = 64,          /* tries between two turns for other threads */
+    SPARE_MIN = STEP_MAX /* timers for which another lane must have memory to be moved to */
+};
+
+/* The most timers of a lane: the index of a slot must fit below LANE_SHIFT, also when some slots
+ * have retired. */
+#define LANE_TIMERS_MAX ((UINT32_C(1) << LANE_SHIFT) - STEP_MAX)
+
+/* Memory. */
+
+static void *runner_allocate(void *context, size_t alignment, size_t size)
+{
+    struct tw_runner_wheel *wheel = context;
+    pthread_mutex_lock(&wheel->memory_lock);
+    void *taken = memory_source_take(&wheel->runner->memory, alignment, size);
+    pthread_mutex_unlock(&wheel->memory_lock);
+    if (taken)
+        atomic_fetch_add_explicit(&wheel->memory, size, memory_order_relaxed);
+    return taken;
+}
+
+static void runner_release(void *context, void *memory, size_t size)
+{
+    struct tw_runner_wheel *wheel = context;
+    if (!memory)
+        return;
+    if (!wheel->is_ending)
+        pthread_mutex_lock(&wheel->memory_lock);
+    memory_source_give(&wheel->runner->memory, memory, size);
+    if (!wheel->is_ending)
+        pthread_mutex_unlock(&wheel->memory_lock);
+    atomic_fetch_sub_explicit(&wheel->memory, size, memory_order_relaxed);
+}
+
+bool tw__runner_lanes_init(struct tw_runner_wheel *wheel)
+{
+    size_t batch_size = wheel->batch_count_max * sizeof(struct tw_expired);
+    if (pthread_mutex_init(&wheel->memory_lock, NULL) != 0)
+        return false;
+    for (unsigned i = 0; i < LANES; i++)
+        atomic_init(&wheel->lanes[i].wake_ns, NEVER_NS);
+    atomic_init(&wheel->ungranted, wheel->timer_count_max);
+    atomic_init(&wheel->memory, sizeof(*wheel));
+    wheel->batch = runner_allocate(wheel, _Alignof(struct tw_expired), batch_size);
+    if (wheel->batch)
+        return true;
+    pthread_mutex_destroy(&wheel->memory_lock);
+    return false;
+}
+
+void tw__runner_lanes_deinit(struct tw_runner_wheel *wheel)
+{
+    wheel->is_ending = true;
+    for (unsigned i = 0; i < LANES; i++) {
+        struct runner_lane *lane = &wheel->lanes[i];
+        tw_wheel_destroy(lane->wheel);
+        for (uint32_t j = 0; j < lane->piece_count; j++)
+            runner_release(wheel, lane->pieces[j], sizeof(struct runner_piece));
+        runner_release(wheel, lane->pieces, lane->piece_capacity * sizeof(*lane->pieces));
+    }
+    runner_release(wheel, wheel->batch, wheel->batch_count_max * sizeof(struct tw_expired));
+    pthread_mutex_destroy(&wheel->memory_lock);
+}
+
+/* Locks. */
+
+static inline bool runner_lane_try_lock(struct runner_lane *lane)
+{
+    return atomic_load_explicit(&lane->lock, memory_order_relaxed) == 0 &&
+           atomic_exchange_explicit(&lane->lock, 1, memory_order_acquire) == 0;
+}
+
+/* Waits for a lock, which is held for a short time unless its holder has been preempted. */
+static __attribute__((noinline)) void runner_lane_wait(struct runner_lane *lane)
+{
+    for (unsigned tries = 1; !runner_lane_try_lock(lane); tries++) {
+        TW_RUNNER_HOOK("spin");
+        if (tries % SPINS == 0)
+            (void)sched_yield();
+    }
+}
+
+void tw__runner_lane_lock(struct runner_lane *lane)
+{
+    TW_RUNNER_HOOK("lock");
+    if (!runner_lane_try_lock(lane))
+        runner_lane_wait(lane);
+}
+
+/* The calling thread's home. */
+static inline _Atomic uint8_t *runner_home(struct tw_runner_wheel *wheel)
+{
+    uint64_t hash = (uint64_t)TW_RUNNER_SELF * UINT64_C(0x9e3779b97f4a7c15);
+    return &wheel->homes[hash >> (64 - HOME_BITS)];
+}
+
+/* Gives a home its first lane: each the next, so that threads share one only if there are more
+ * threads than lanes. */
+static __attribute__((noinline)) unsigned runner_settle(struct tw_runner_wheel *wheel,
+                                                        _Atomic uint8_t *home)
+{
+    unsigned number = atomic_fetch_add_explicit(&wheel->home_next, 1, memory_order_relaxed) % LANES;
+    atomic_store_explicit(home, (uint8_t)(number + 1), memory_order_relaxed);
+    return number;
+}
+
+/* The lane of the calling thread's home, locked; if it is locked already, another that is used and
+ * free. */
+static inline struct runner_lane *runner_lane_lock_home(struct tw_runner_wheel *wheel,
+                                                        _Atomic uint8_t *home)
+{
+    unsigned settled = atomic_load_explicit(home, memory_order_relaxed);
+    unsigned number = settled ? settled - 1 : runner_settle(wheel, home);
+    struct runner_lane *lane = &wheel->lanes[number];
+    TW_RUNNER_HOOK("lock");
+    if (__builtin_expect(runner_lane_try_lock(lane), 1))
+        return lane;
+    uint32_t bits = atomic_load_explicit(&wheel->lanes_used, memory_order_relaxed);
+    while (bits) {
+        struct runner_lane *other = tw__runner_lane_next(wheel, &bits);
+        if (runner_lane_try_lock(other))
+            return other;
+    }
+    runner_lane_wait(lane);
+    return lane;
+}
+
+/* The limit; with the lane locked. */
+
+/* Takes up to `count` places from what is left of the limit. */
+static uint32_t runner_take_grant(struct tw_runner_wheel *wheel, uint32_t count)
+{
+    uint32_t left = atomic_load_explicit(&wheel->ungranted, memory_order_relaxed), taken;
+    do
+        taken = left < count ? left : count;
+    while (!atomic_compare_exchange_weak_explicit(&wheel->ungranted, &left, left - taken,
+                                                  memory_order_relaxed, memory_order_relaxed));
+    uint32_t granted = wheel->timer_count_max - (left - taken);
+    uint32_t most = atomic_load_explicit(&wheel->granted_max, memory_order_relaxed);
+    while (most < granted &&
+           !atomic_compare_exchange_weak_explicit(&wheel->granted_max, &most, granted,
+                                                  memory_order_relaxed, memory_order_relaxed))
+        ;
+    return taken;
+}
+
+void tw__runner_lane_return(struct tw_runner_wheel *wheel, struct runner_lane *lane)
+{
+    lane->granted -= GRANT;
+    atomic_fetch_add_explicit(&wheel->ungranted, GRANT, memory_order_relaxed);
+}
+
+/* Whether the lane has a place and memory for a timer. */
+static bool runner_lane_has_room(struct tw_runner_wheel *wheel, struct runner_lane *lane)
+{
+    if (lane->held < lane->granted)
+        return true;
+    uint32_t left = lane->reserved - lane->held;
+    lane->granted += runner_take_grant(wheel, left < GRANT ? left : GRANT);
+    return lane->held < lane->granted;
+}
+
+/* Memory of a lane, which is locked. */
+
+static bool runner_lane_add_piece(struct tw_runner_wheel *wheel, struct runner_lane *lane)
+{
+    if (lane->piece_count == lane->piece_capacity) {
+        uint32_t capacity = lane->piece_capacity ? 2 * lane->piece_capacity : 8;
+        size_t size = sizeof(*lane->pieces);
+        struct runner_piece **pieces =
+            runner_allocate(wheel, _Alignof(struct runner_piece *), capacity * size);
+        if (!pieces)
+            return false;
+        if (lane->pieces)
+            memcpy(pieces, lane->pieces, lane->piece_count * size);
+        runner_release(wheel, lane->pieces, lane->piece_capacity * size);
+        lane->pieces = pieces;
+        lane->piece_capacity = capacity;
+    }
+    struct runner_piece *piece = runner_allocate(wheel, LINE, sizeof(*piece));
+    if (!piece)
+        return false;
+    memset(piece->running, 0, sizeof(piece->running));
+    lane->pieces[lane->piece_count++] = piece;
+    lane->slot_count += PIECE_SLOTS;
+    return true;
+}
+
+bool tw__runner_lane_cover(struct tw_runner_wheel *wheel, struct runner_lane *lane, uint32_t index)
+{
+    while (index >= lane->slot_count)
+        if (index >= UINT32_C(1) << LANE_SHIFT || !runner_lane_add_piece(wheel, lane))
+            return false;
+    return true;
+}
+
+/* The lane's wheel, at its first use. */
+static bool runner_lane_begin(struct tw_runner_wheel *wheel, struct runner_lane *lane)
+{
+    struct tw_wheel_options options = {.start =
+                                           tw__runner_tick(wheel, tw_runner_now(wheel->runner).ns),
+                                       .allocate = runner_allocate,
+                                       .release = runner_release,
+                                       .context = wheel};
+    lane->wheel = tw_wheel_create(&options);
+    if (!lane->wheel)
+        return false;
+    TW_RUNNER_HOOK("begun");
+    atomic_fetch_or(&wheel->lanes_used, UINT32_C(1) << (lane - wheel->lanes));
+    return true;
+}
+
+/* Takes memory for more timers: double at first, then a thousand more. */
+static bool runner_lane_reserve(struct tw_runner_wheel *wheel, struct runner_lane *lane)
+{
+    uint32_t step = lane->reserved < STEP_MIN   ? STEP_MIN
+                    : lane->reserved < STEP_MAX ? lane->reserved
+                                                : STEP_MAX;
+    if (lane->reserved + step > LANE_TIMERS_MAX ||
+        (!lane->wheel && !runner_lane_begin(wheel, lane)) ||
+        !tw__wheel_reserve_untouched(lane->wheel, lane->reserved + step) ||
+        !tw__runner_lane_cover(wheel, lane, lane->reserved + step - 1))
+        return false;
+    lane->reserved += step;
+    atomic_fetch_add_explicit(&wheel->reserved, step, memory_order_relaxed);
+    return true;
+}
+
+/* Whether the lanes together may take more memory. */
+static bool runner_may_reserve(struct tw_runner_wheel *wheel)
+{
+    uint64_t most = atomic_load_explicit(&wheel->granted_max, memory_order_relaxed);
+    uint64_t reserved = atomic_load_explicit(&wheel->reserved, memory_order_relaxed);
+    return reserved <= 2 * most + LANES * STEP_MAX;
+}
+
+/* Another lane, locked, with memory to spare, which becomes the thread's home; NULL if none has. */
+static struct runner_lane *runner_move_home(struct tw_runner_wheel *wheel, _Atomic uint8_t *home)
+{
+    unsigned first = atomic_fetch_add_explicit(&wheel->home_next, 1, memory_order_relaxed);
+    for (unsigned i = 0; i < LANES; i++) {
+        unsigned number = (first + i) % LANES;
+        struct runner_lane *lane = &wheel->lanes[number];
+        tw__runner_lane_lock(lane);
+        if (lane->reserved - lane->held >= SPARE_MIN && runner_lane_has_room(wheel, lane)) {
+            atomic_store_explicit(home, (uint8_t)(number + 1), memory_order_relaxed);
+            return lane;
+        }
+        tw__runner_lane_unlock(lane);
+    }
+    return NULL;
+}
+
+/* A lane with room, locked, when `lane`, which is locked, has none. */
+static __attribute__((noinline)) struct runner_lane *
+runner_make_room(struct tw_runner_wheel *wheel, _Atomic uint8_t *home, struct runner_lane *lane)
+{
+    if (runner_lane_has_room(wheel, lane))
+        return lane;
+    if (lane->held == lane->reserved && !runner_may_reserve(wheel)) {
+        tw__runner_lane_unlock(lane);
+        struct runner_lane *other = runner_move_home(wheel, home);
+        if (other)
+            return other;
+        tw__runner_lane_lock(lane);
+    }
+    if (runner_lane_has_room(wheel, lane) ||
+        (lane->held == lane->reserved && runner_lane_reserve(wheel, lane) &&
+         runner_lane_has_room(wheel, lane)))
+        return lane;
+    tw__runner_lane_unlock(lane);
+    /* Over the limit or out of memory, unless another lane has room. */
+    for (unsigned i = 0; i < LANES; i++) {
+        tw__runner_lane_lock(&wheel->lanes[i]);
+        if (runner_lane_has_room(wheel, &wheel->lanes[i]))
+            return &wheel->lanes[i];
+        tw__runner_lane_unlock(&wheel->lanes[i]);
+    }
+    return NULL;
+}
+
+struct runner_lane *tw__runner_lane_with_room(struct tw_runner_wheel *wheel)
+{
+    _Atomic uint8_t *home = runner_home(wheel);
+    struct runner_lane *lane = runner_lane_lock_home(wheel, home);
+    if (__builtin_expect(lane->held < lane->granted, 1))
+        return lane;
+    return runner_make_room(wheel, home, lane);
+}
+
+/* The check, for tests. */
+
+#define REQUIRE(condition)                                                          \
+    do {                                                                            \
+        if (!(condition)) {                                                         \
+            fprintf(stderr, "%s:%d: broken: %s\n", __FILE__, __LINE__, #condition); \
+            abort();                                                                \
+        }                                                                           \
+    } while (0)
+
+static void runner_check_lane(const struct tw_runner_wheel *wheel, const struct runner_lane *lane)
+{
+    bool is_used = atomic_load(&wheel->lanes_used) >> (lane - wheel->lanes) & 1;
+    REQUIRE(atomic_load(&lane->lock) == 0);
+    REQUIRE(is_used == (lane->wheel != NULL));
+    REQUIRE(lane->held <= lane->granted && lane->granted <= lane->reserved);
+    REQUIRE(lane->granted - lane->held <= 2 * GRANT);
+    REQUIRE(lane->reserved <= lane->slot_count && lane->closed_running == 0);
+    REQUIRE(lane->slot_count == (uint64_t)lane->piece_count * PIECE_SLOTS);
+    REQUIRE(lane->piece_count <= lane->piece_capacity);
+    for (uint32_t i = 0; i < lane->slot_count; i++)
+        REQUIRE(*tw__runner_running(lane, i) == 0);
+    if (!is_used) {
+        REQUIRE(lane->held == 0 && atomic_load(&lane->wake_ns) == NEVER_NS);
+        return;
+    }
+    /* The central invariant: the runner knows when to look. */
+    uint64_t earliest = tw__wheel_earliest(lane->wheel);
+    REQUIRE(earliest >= TICK_NEVER || atomic_load(&lane->wake_ns) / wheel->tick_ns <= earliest);
+    REQUIRE(tw_wheel_count(lane->wheel) <= lane->held);
+    tw_wheel_check(lane->wheel);
+}
+
+void tw_runner_check(const struct tw_runner *runner)
+{
+    const struct tw_runner_wheel *wheel =
+        atomic_load((struct tw_runner_wheel * _Atomic *)(uintptr_t)&runner->wheels);
+    for (; wheel; wheel = wheel->next) {
+        uint64_t granted = 0, reserved = 0;
+        for (unsigned i = 0; i < LANES; i++) {
+            runner_check_lane(wheel, &wheel->lanes[i]);
+            granted += wheel->lanes[i].granted;
+            reserved += wheel->lanes[i].reserved;
+        }
+        REQUIRE(granted + atomic_load(&wheel->ungranted) == wheel->timer_count_max);
+        REQUIRE(granted <= atomic_load(&wheel->granted_max));
+        REQUIRE(reserved == atomic_load(&wheel->reserved));
+    }
+}
