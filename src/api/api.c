@@ -250,8 +250,9 @@ static void api_refuse(void *context, struct http_request *request, enum http_re
     }
     switch (refusal) {
     case HTTP_REFUSED_MALFORMED:
-        call_answer_error(call, ERROR_BAD_REQUEST,
-                          "The head is not clear: its Host, the length of its body or a header");
+        call_answer_error(
+            call, ERROR_BAD_REQUEST,
+            "The request is not clear: its head, its Host, the length of its body or a chunk");
         break;
     case HTTP_REFUSED_HEADERS:
         call_answer_error(call, ERROR_HEADERS_TOO_LARGE, "");

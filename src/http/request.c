@@ -1,81 +1,91 @@
-/* request.c - sleeping, waking and answering of one request, and its accessors. */
+/* request.c - one request: made of its head, handed to the handler, answered, closed. */
 #include "http/server_private.h"
-
-#include "sys/clock.h"
 
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <strings.h>
 
-/*
- * libmicrohttpd runs the sockets; a request that owes an answer or a resume is suspended in it, and
- * a suspended connection is left alone until it is resumed: that is what keeps a request alive
- * while other threads work for it, and why a hang-up is noticed only afterwards.
- *
- * `turn` says which thread continues the request. The thread of the handler sets ASKED before (end)
- * or within (pause) a call of the handler, and SUSPENDED once the connection sleeps. The thread
- * that answers or resumes sets MOVING and, had the turn been SUSPENDED, wakes the connection. So
- * the connection is woken exactly once, whichever comes first.
- */
-/* ---- sleeping and waking ---- */
-
-void server_count_down(struct http_server *server, size_t *count)
+struct http_request *request_create(struct connection *connection, const struct head *head,
+                                    const char *text, size_t size)
 {
+    const size_t field_bytes = head ? head->field_count * sizeof(head->fields[0]) : 0;
+    struct http_request *request = malloc(sizeof(*request) + field_bytes + size);
+
+    if (!request)
+        return NULL;
+    request->connection = connection;
+    request->user = NULL;
+    atomic_init(&request->turn, TURN_MOVING);
+    request->is_asleep = request->is_ended = request->is_answered = request->has_paused = false;
+    request->ends_connection = request->hangs_up = false;
+    request->discarded_bytes = 0;
+    request->begun_at = connection->loop->now;
+    request->method = head ? head->method : (struct head_part){0, 0};
+    request->target = head ? head->target : (struct head_part){0, 0};
+    request->is_http_1_0 = head && head->is_http_1_0;
+    request->content_length = !head              ? 0
+                              : head->is_chunked ? HTTP_LENGTH_UNKNOWN
+                                                 : head->content_length;
+    request->field_count = head ? head->field_count : 0;
+    request->fields = (struct head_field *)(request + 1);
+    char *copy = (char *)request->fields + field_bytes;
+    request->head = copy;
+    if (head)
+        memcpy(request->fields, head->fields, field_bytes);
+    memcpy(copy, text, size);
+    atomic_fetch_add(&connection->loop->server->active, 1);
+    return request;
+}
+
+void request_close(struct http_request *request)
+{
+    struct http_server *server = request->connection->loop->server;
+
+    server->options.handler->closed(request);
+    if (request->is_answered)
+        buffer_deinit(&request->response.body);
+    free(request);
+    if (atomic_fetch_sub(&server->active, 1) > 1 || !atomic_load(&server->is_stopping))
+        return;
     pthread_mutex_lock(&server->lock);
-    (*count)--;
-    if (atomic_load(&server->is_stopping))
-        pthread_cond_broadcast(&server->changed);
+    pthread_cond_broadcast(&server->changed);
     pthread_mutex_unlock(&server->lock);
 }
 
-bool request_hold(struct http_request *request)
+/* ---- whose turn it is ---- */
+
+bool request_is_moving(struct http_request *request)
 {
-    struct http_server *server = request->server;
-
-    pthread_mutex_lock(&server->lock);
-    bool is_held = !server->is_closing;
-    server->held += is_held;
-    pthread_mutex_unlock(&server->lock);
-    return is_held;
-}
-
-void request_release(struct http_request *request)
-{
-    server_count_down(request->server, &request->server->held);
-}
-
-static void request_wake(struct http_request *request)
-{
-    struct http_server *server = request->server;
-    struct http_worker *worker = request->worker;
-
-    /* From here on the request belongs to its own thread again. */
-    MHD_resume_connection(request->mhd);
-    loop_wake(&worker->loop);
-    server_count_down(server, &server->held);
-}
-
-void request_fall_asleep(struct http_request *request)
-{
-    MHD_suspend_connection(request->mhd);
     int asked = TURN_ASKED;
-    if (!atomic_compare_exchange_strong(&request->turn, &asked, TURN_SUSPENDED))
-        request_wake(request);
+
+    request->is_asleep = atomic_compare_exchange_strong(&request->turn, &asked, (int)TURN_ASLEEP);
+    return !request->is_asleep;
 }
 
-bool request_is_asleep(const struct http_request *request)
+void request_settle(struct http_request *request)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(request->mhd, MHD_CONNECTION_INFO_CONNECTION_SUSPENDED);
+    const struct http_handler *handler = request->connection->loop->server->options.handler;
 
-    return info && info->suspended;
+    request->connection->loop->has_called = true;
+    while (!request->is_answered) {
+        const bool is_first = !request->is_ended;
+
+        request->is_ended = true;
+        atomic_store(&request->turn, TURN_ASKED);
+        (is_first ? handler->end : handler->resumed)(request);
+        if (!request_is_moving(request))
+            return;
+    }
 }
 
 void http_request_resume(struct http_request *request)
 {
-    if (atomic_exchange(&request->turn, TURN_MOVING) == TURN_SUSPENDED)
-        request_wake(request);
+    struct http_loop *loop = request->connection->loop;
+
+    if (atomic_exchange(&request->turn, TURN_MOVING) == TURN_ASLEEP)
+        loop_post(loop, request);
 }
 
 void http_request_pause(struct http_request *request)
@@ -95,41 +105,12 @@ void http_request_answer(struct http_request *request, struct http_response *res
     assert(!request->is_answered);
     if (buffer_failed(&response->body)) {
         buffer_deinit(&response->body);
-        response->status = MHD_HTTP_SERVICE_UNAVAILABLE;
+        response->status = 503;
         response->content_type = NULL;
     }
     request->response = *response;
     request->is_answered = true;
     http_request_resume(request);
-}
-
-/* ---- answering ---- */
-
-enum MHD_Result request_queue(struct http_request *request)
-{
-    struct http_response *from = &request->response;
-    struct MHD_Response *response;
-    bool closes = request->is_refused || atomic_load(&request->server->is_stopping);
-
-    if (from->lent.data)
-        response = MHD_create_response_from_buffer(from->lent.size, http_unconst(from->lent.data),
-                                                   MHD_RESPMEM_PERSISTENT);
-    else
-        response = MHD_create_response_from_buffer(from->body.size, from->body.data,
-                                                   MHD_RESPMEM_MUST_FREE);
-    if (!response)
-        return MHD_NO; /* the body is freed with the request */
-    buffer_init(&from->body);
-    if (from->content_type)
-        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, from->content_type);
-    for (size_t i = 0; i < from->header_count; i++)
-        MHD_add_response_header(response, from->headers[i].name, from->headers[i].value);
-    if (closes)
-        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
-    enum MHD_Result result = MHD_queue_response(request->mhd, (unsigned)from->status, response);
-    MHD_destroy_response(response);
-    connection_wait_over(request->connection);
-    return result;
 }
 
 /* ---- queries ---- */
@@ -146,44 +127,41 @@ void *http_request_user(const struct http_request *request)
 
 struct bytes http_request_method(const struct http_request *request)
 {
-    return bytes_of(request->method);
+    return head_part(request->head, request->method);
 }
 
 struct bytes http_request_target(const struct http_request *request)
 {
-    return (struct bytes){request->target, request->target_size};
+    return head_part(request->head, request->target);
+}
+
+/* Whether the name of the field is `name`, in any case. */
+static bool request_field_is(const struct http_request *request, size_t index, const char *name,
+                             size_t name_size)
+{
+    const struct head_part field = request->fields[index].name;
+
+    return field.size == name_size && strncasecmp(request->head + field.at, name, name_size) == 0;
 }
 
 struct bytes http_request_header(const struct http_request *request, const char *name)
 {
-    struct bytes value = {0};
+    const size_t name_size = strlen(name);
 
-    MHD_lookup_connection_value_n(request->mhd, MHD_HEADER_KIND, name, strlen(name), &value.data,
-                                  &value.size);
-    return value;
-}
-
-struct header_counter {
-    const char *name;
-    size_t count;
-};
-
-static enum MHD_Result request_count_header(void *context, enum MHD_ValueKind kind,
-                                            const char *name, const char *value)
-{
-    struct header_counter *counter = context;
-
-    (void)kind, (void)value;
-    counter->count += strcasecmp(name, counter->name) == 0;
-    return MHD_YES;
+    for (size_t i = 0; i < request->field_count; i++)
+        if (request_field_is(request, i, name, name_size))
+            return head_part(request->head, request->fields[i].value);
+    return (struct bytes){0};
 }
 
 size_t http_request_header_count(const struct http_request *request, const char *name)
 {
-    struct header_counter counter = {.name = name};
+    const size_t name_size = strlen(name);
+    size_t count = 0;
 
-    MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, request_count_header, &counter);
-    return counter.count;
+    for (size_t i = 0; i < request->field_count; i++)
+        count += request_field_is(request, i, name, name_size);
+    return count;
 }
 
 uint64_t http_request_content_length(const struct http_request *request)
@@ -193,7 +171,7 @@ uint64_t http_request_content_length(const struct http_request *request)
 
 unsigned http_request_thread(const struct http_request *request)
 {
-    return request->worker->index;
+    return request->connection->loop->index;
 }
 
 struct instant http_request_begun_at(const struct http_request *request)

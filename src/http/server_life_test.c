@@ -6,7 +6,7 @@
  */
 #include "http/server.h"
 
-#include "http/connections.h"
+#include "http/server_private.h"
 #include "http/testing/client.h"
 #include "http/testing/handler.h"
 #include "sys/clock.h"

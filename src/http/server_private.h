@@ -1,94 +1,195 @@
 /*
- * server_private.h - what server.c (start and stop), exchange.c (the library's calls) and request.c
- * (sleeping, waking, answering) share. No other file includes it.
+ * server_private.h - what server.c (start and stop), listener.c (the socket), loop.c (a thread and
+ * its connections), connection.c (one connection), request.c (one request) and response.c (the
+ * bytes of an answer) share. No other file includes it.
  */
 #ifndef TICKWHEEL_HTTP_SERVER_PRIVATE_H
 #define TICKWHEEL_HTTP_SERVER_PRIVATE_H
 
-#include "http/connections.h"
-#include "http/loop.h"
+#include "base/list.h"
+#include "http/chunk.h"
+#include "http/head.h"
 #include "http/server.h"
 
-enum http_turn {
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* Connections over the limit that may exist at a time, each to be refused with an answer; further
+ * connections are closed at once. */
+#define CONNECTIONS_EXCESS_MAX 64u
+
+/* Requests of a connection that are begun and not closed. */
+#define PIPELINE_MAX 16u
+
+/* Which thread moves a request on. A call of the handler that may leave it to another begins with
+ * ASKED. If it is still ASKED after the call, the loop makes it ASLEEP and leaves it alone. The
+ * thread that answers or resumes makes it MOVING, and posts it to its loop if it was ASLEEP: so it
+ * is posted exactly once, and not at all if the answer came within the call. */
+enum request_turn {
     TURN_MOVING,
     TURN_ASKED,
-    TURN_SUSPENDED,
+    TURN_ASLEEP,
 };
 
-/* A daemon of libmicrohttpd and the thread that runs it. All workers share the listening socket. */
-struct http_worker {
+struct http_request {
+    struct list link;   /* of connection.requests, later of connection.leaving */
+    struct list posted; /* of loop.posted; guarded by its lock */
+    struct connection *connection;
+    void *user;
+    atomic_int turn; /* enum request_turn */
+    bool is_asleep;  /* from request_is_moving until its post arrives; then the other fields
+                             are another thread's */
+    bool is_ended;   /* `end` was called */
+    bool is_answered;
+    bool has_paused;      /* within this call of `body` */
+    bool ends_connection; /* the answer is the last one */
+    bool hangs_up;
+    uint64_t discarded_bytes;      /* of the body, after the answer */
+    uint64_t leaves_at;            /* the place in the connection's output where its answer ends */
+    struct http_response response; /* with is_answered */
+    struct instant begun_at;
+    struct head_part method, target;
+    bool is_http_1_0;
+    uint64_t content_length; /* as http_request_content_length tells */
+    size_t field_count;
+    struct head_field *fields; /* behind the request, with the head */
+    const char *head;
+};
+
+/* connection.c tells when `in` and `out` are used. */
+struct connection {
+    struct list link;    /* of loop.open */
+    struct list waiting; /* of loop.waiting or loop.lingering, if it waits for the client */
+    struct list work;    /* of loop.work or loop.next, if there is something to do */
+    struct http_loop *loop;
+    int socket;              /* -1: broken */
+    struct tls_session *tls; /* NULL: without TLS */
+    struct instant waits_since;
+    struct list requests; /* begun and without an answer in `out`, in order */
+    struct list leaving;  /* with an answer in `out`, in order */
+    unsigned request_count;
+    struct http_request *reading; /* whose body is being read, the last of `requests`; or NULL */
+    struct chunk_decoder chunks;  /* of its body */
+    uint64_t body_left;           /* of its body, if it does not come in chunks */
+    size_t head_seen;             /* of `in`, by head_find_end */
+    size_t progress_bytes;        /* moved since waits_since */
+    struct buffer in;             /* received and not used yet; no memory while empty */
+    struct buffer out;            /* heads and small bodies; no memory while empty */
+    size_t out_sent;              /* of `out` */
+    uint64_t out_end;             /* bytes ever put into `out` */
+    struct http_request *large;   /* its body follows `out`, from its own memory; or NULL */
+    size_t large_sent;
+    bool can_read, can_write; /* as far as is known: epoll tells each change once */
+    bool has_end;       /* epoll told of the client's end: a read may yet find data before it */
+    bool is_excess;     /* opened beyond the limit */
+    bool is_at_end;     /* the client sends no more */
+    bool is_exclusive;  /* its requests may not be joined by another */
+    bool is_last;       /* no further request is begun */
+    bool leaves_unread; /* the client may still be sending when the last answer has left */
+    bool lingers;       /* the last answer has left: what comes is read and dropped */
+};
+
+/* A thread and the connections that it accepted. */
+struct http_loop {
     struct http_server *server;
-    struct MHD_Daemon *daemon;
-    struct loop loop;
+    pthread_t thread;
     unsigned index;
+    int epoll, wake; /* an eventfd */
+    pthread_mutex_t lock;
+    struct list posted;        /* requests that were answered or resumed; guarded by lock */
+    bool is_asleep;            /* about to wait: a post writes to `wake`; guarded by lock */
+    struct instant now;        /* of this turn */
+    struct instant accepts_at; /* the listener is left alone until then; 0: it is listened to */
+    struct list open;
+    struct list waiting;    /* by waits_since */
+    struct list lingering;  /* by waits_since */
+    struct list work, next; /* connections for this turn and the next */
+    bool has_called;        /* the handler, since `turned` */
+    bool is_listening;
+    uint64_t date_s; /* of `date`, in seconds */
+    char date[40];   /* "Date: ...\r\n" */
+    char room[65536];
 };
-
-/* libmicrohttpd takes texts without const that it only reads. */
-static inline void *http_unconst(const char *text)
-{
-    return (void *)(uintptr_t)text;
-}
 
 struct http_server {
     struct http_options options;
-    struct connections connections;
     int listener;
     uint16_t port;
     pthread_mutex_t identity_lock;
     struct tls_identity *identity; /* guarded by identity_lock; NULL: without TLS */
+    atomic_size_t connection_count;
+    atomic_size_t active; /* requests begun and not closed */
     pthread_mutex_t lock;
-    pthread_cond_t changed;  /* active or held fell while stopping */
-    size_t active;           /* requests begun and not closed; guarded by lock */
-    size_t held;             /* of these, in a call of the handler or asleep; guarded by lock */
+    pthread_cond_t changed;  /* while stopping: nothing is active, or a loop is quiet */
+    unsigned quiet_count;    /* loops that no longer listen; guarded by lock */
     atomic_bool is_stopping; /* written under lock */
-    bool is_closing;         /* no further request may be held; guarded by lock */
-    unsigned worker_count;
-    struct http_worker workers[];
+    atomic_bool is_closing;  /* connections are closed */
+    unsigned loop_count;
+    struct http_loop *loops[];
 };
 
-struct http_request {
-    struct http_server *server;
-    struct http_worker *worker; /* whose thread calls the handler */
-    struct MHD_Connection *mhd;
-    struct connection *connection;
-    void *user;
-    atomic_int turn; /* enum http_turn */
-    bool is_begun, is_ended, is_answered;
-    bool has_paused; /* within this call of `body` */
-    bool is_refused; /* by the server itself: the connection is closed afterwards */
-    bool hangs_up;
-    uint64_t content_length, discarded_bytes;
-    struct http_response response; /* with is_answered */
-    struct instant begun_at;
-    const char *method;
-    size_t target_size;
-    char target[];
-};
+/* ---- listener.c ---- */
+
+/* A socket that listens on a numeric address and port (0: any free one, told in `ret_port`). */
+enum error_code loop_listen(const char *address, uint16_t port, int *ret_socket, uint16_t *ret_port,
+                            struct error *ret_error);
+
+/* ---- loop.c ---- */
+
+enum error_code loop_start(struct http_server *server, unsigned index, struct error *ret_error);
+
+/* Ends the wait of the loop. Any thread. */
+void loop_wake(struct http_loop *loop);
+
+/* The answer or the resume of a sleeping request. Any thread. */
+void loop_post(struct http_loop *loop, struct http_request *request);
+
+/* Once the server is closing: returns when all connections are closed. */
+void loop_join(struct http_loop *loop);
+
+/* Puts the connection on the list of work for this turn, or for the next. */
+void loop_work(struct connection *connection);
+void loop_work_next(struct connection *connection);
+
+/* ---- connection.c ---- */
+
+/* Takes the socket over. NULL: closed, for want of memory. */
+struct connection *connection_open(struct http_loop *loop, int socket);
+
+/* Reads, parses, and calls the handler, as far as that goes in this turn. */
+void connection_turn(struct connection *connection);
+
+/* At the end of a turn: writes. False: the connection is over and was freed. */
+bool connection_end_turn(struct connection *connection);
+
+/* A request of the connection was answered or resumed. */
+void connection_wake(struct connection *connection, struct http_request *request);
+
+/* Closes the socket. The connection is freed when no other thread owes an answer. */
+void connection_break(struct connection *connection);
 
 /* ---- request.c ---- */
 
-/* Call before a call of the handler that may leave the request asleep. The server does not stop
- * until the request is released or woken. False: the server is closing, and no request may begin.
- */
-bool request_hold(struct http_request *request);
-void request_release(struct http_request *request);
+/* Copies what the handler may ask for; `head` NULL: it could not be parsed. NULL: out of memory. */
+struct http_request *request_create(struct connection *connection, const struct head *head,
+                                    const char *text, size_t size);
 
-/* Puts the held request to sleep until `turn` is MOVING. */
-void request_fall_asleep(struct http_request *request);
+/* Calls `closed` and frees it. */
+void request_close(struct http_request *request);
 
-/* Between the chunks of a body the library calls on although the connection sleeps. */
-bool request_is_asleep(const struct http_request *request);
+/* After a call of the handler that began with ASKED: false when it must wait. */
+bool request_is_moving(struct http_request *request);
 
-/* Hands the answer to the library. */
-enum MHD_Result request_queue(struct http_request *request);
+/* Calls `end` or `resumed` until there is an answer, or the request sleeps. */
+void request_settle(struct http_request *request);
 
-/* Counts down and signals http_server_stop. The server may be gone when this returns. */
-void server_count_down(struct http_server *server, size_t *count);
+/* ---- response.c ---- */
 
-/* ---- exchange.c ---- */
+/* The body of the answer, of which a small one is written behind the head. */
+struct bytes response_body(const struct http_request *request);
 
-/* A daemon of the library that calls the worker's handler. NULL, with errno if the library tells.
- */
-struct MHD_Daemon *exchange_start(struct http_worker *worker);
+/* Writes the head of the answer. */
+void response_format_head(struct http_loop *loop, const struct http_request *request,
+                          struct buffer *out);
 
 #endif

@@ -1,101 +1,167 @@
-/* tls.c - a certificate chain and its key for GnuTLS, counted by holders. */
+/* tls.c - identities and sessions of the server, by OpenSSL. */
 #include "http/tls.h"
 
-#include <gnutls/gnutls.h>
-#include <gnutls/x509.h>
-#include <stdatomic.h>
-#include <stdlib.h>
+#include <errno.h>
+#include <limits.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
 
-struct tls_identity {
-    atomic_size_t holders;
-    gnutls_certificate_credentials_t credentials;
-    char *certificate, *key;
-};
-
-static void tls_identity_free(struct tls_identity *identity)
+/* An identity is an SSL_CTX, a session an SSL: both count their holders. */
+static SSL_CTX *tls_context(struct tls_identity *identity)
 {
-    if (identity->credentials)
-        gnutls_certificate_free_credentials(identity->credentials);
-    if (identity->key)
-        gnutls_memset(identity->key, 0, strlen(identity->key));
-    free(identity->certificate);
-    free(identity->key);
-    free(identity);
+    return (SSL_CTX *)identity;
 }
 
-static char *tls_copy(struct bytes text)
+static SSL *tls_ssl(struct tls_session *session)
 {
-    return text.size ? strndup(text.data, text.size) : strdup("");
+    return (SSL *)session;
 }
 
-/* GnuTLS's result. Taking the credentials from a certificate that is broken, it would lose memory:
- * so the first one is looked at before. */
-static int tls_check_certificate(const gnutls_datum_t *chain)
+/* In place of the question for a password, which the terminal would be asked. */
+static int tls_no_password(char *room, int size, int is_writing, void *context)
 {
-    gnutls_x509_crt_t certificate;
-    int result = gnutls_x509_crt_init(&certificate);
+    (void)room, (void)size, (void)is_writing, (void)context;
+    return -1;
+}
 
-    if (result < 0)
-        return result;
-    result = gnutls_x509_crt_import(certificate, chain, GNUTLS_X509_FMT_PEM);
-    gnutls_x509_crt_deinit(certificate);
-    return result;
+/* The certificates behind the first one. False: one of them cannot be read or kept. */
+static bool tls_use_chain(SSL_CTX *context, BIO *pem)
+{
+    X509 *certificate;
+
+    while ((certificate = PEM_read_bio_X509(pem, NULL, tls_no_password, NULL)))
+        if (SSL_CTX_add0_chain_cert(context, certificate) != 1) {
+            X509_free(certificate);
+            return false;
+        }
+    /* The end of the text is an error as well. */
+    return ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+}
+
+static bool tls_use_certificate(SSL_CTX *context, struct bytes text)
+{
+    BIO *pem = BIO_new_mem_buf(text.data ? text.data : "", (int)text.size);
+    X509 *certificate = pem ? PEM_read_bio_X509(pem, NULL, tls_no_password, NULL) : NULL;
+    const bool is_used = certificate && SSL_CTX_use_certificate(context, certificate) == 1 &&
+                         tls_use_chain(context, pem);
+
+    X509_free(certificate);
+    BIO_free(pem);
+    return is_used;
+}
+
+static bool tls_use_key(SSL_CTX *context, struct bytes text)
+{
+    BIO *pem = BIO_new_mem_buf(text.data ? text.data : "", (int)text.size);
+    EVP_PKEY *key = pem ? PEM_read_bio_PrivateKey(pem, NULL, tls_no_password, NULL) : NULL;
+    const bool is_used =
+        key && SSL_CTX_use_PrivateKey(context, key) == 1 && SSL_CTX_check_private_key(context) == 1;
+
+    EVP_PKEY_free(key);
+    BIO_free(pem);
+    return is_used;
+}
+
+/* TLS 1.2 and 1.3; only suites that authenticate what they encrypt, and whose keys the key of the
+ * certificate does not give away later: hence no tickets either, whose key lives long. */
+static bool tls_restrict(SSL_CTX *context)
+{
+    SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
+                                     SSL_OP_CIPHER_SERVER_PREFERENCE);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                                  SSL_MODE_RELEASE_BUFFERS);
+    return SSL_CTX_set_num_tickets(context, 0) == 1 &&
+           SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
+           SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1;
 }
 
 enum error_code tls_identity_create(struct bytes certificate, struct bytes key,
                                     struct tls_identity **ret_identity, struct error *ret_error)
 {
-    struct tls_identity *identity = calloc(1, sizeof(*identity));
-
-    if (!identity)
+    ERR_clear_error();
+    if (certificate.size > INT_MAX || key.size > INT_MAX)
+        return error_set(ret_error, ERROR_INVALID, "too large");
+    SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+    if (!context)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
-    atomic_init(&identity->holders, 1);
-    identity->certificate = tls_copy(certificate);
-    identity->key = tls_copy(key);
-    if (!identity->certificate || !identity->key ||
-        gnutls_certificate_allocate_credentials(&identity->credentials) < 0) {
-        tls_identity_free(identity);
-        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    if (tls_restrict(context) && tls_use_certificate(context, certificate) &&
+        tls_use_key(context, key)) {
+        ERR_clear_error();
+        *ret_identity = (struct tls_identity *)context;
+        return ERROR_NONE;
     }
-    gnutls_datum_t chain =
-        (gnutls_datum_t){(unsigned char *)identity->certificate, (unsigned)certificate.size};
-    gnutls_datum_t secret = (gnutls_datum_t){(unsigned char *)identity->key, (unsigned)key.size};
-    int result = tls_check_certificate(&chain);
-    if (result >= 0)
-        result = gnutls_certificate_set_x509_key_mem(identity->credentials, &chain, &secret,
-                                                     GNUTLS_X509_FMT_PEM);
-    if (result < 0) {
-        tls_identity_free(identity);
-        return error_set(ret_error, ERROR_INVALID, "%s", gnutls_strerror(result));
-    }
-    *ret_identity = identity;
-    return ERROR_NONE;
+    const char *reason = ERR_reason_error_string(ERR_peek_last_error());
+    ERR_clear_error();
+    SSL_CTX_free(context);
+    return error_set(ret_error, ERROR_INVALID, "%s", reason ? reason : "it cannot be read");
 }
 
 struct tls_identity *tls_identity_hold(struct tls_identity *identity)
 {
-    atomic_fetch_add(&identity->holders, 1);
+    SSL_CTX_up_ref(tls_context(identity));
     return identity;
 }
 
 void tls_identity_release(struct tls_identity *identity)
 {
-    if (identity && atomic_fetch_sub(&identity->holders, 1) == 1)
-        tls_identity_free(identity);
+    SSL_CTX_free(tls_context(identity));
 }
 
-const char *tls_identity_certificate(const struct tls_identity *identity)
+struct tls_session *tls_session_open(struct tls_identity *identity, int socket)
 {
-    return identity->certificate;
+    SSL *ssl = SSL_new(tls_context(identity));
+
+    if (!ssl || SSL_set_fd(ssl, socket) != 1) {
+        SSL_free(ssl);
+        ERR_clear_error();
+        return NULL;
+    }
+    SSL_set_accept_state(ssl);
+    return (struct tls_session *)ssl;
 }
 
-const char *tls_identity_key(const struct tls_identity *identity)
+void tls_session_finish(struct tls_session *session)
 {
-    return identity->key;
+    ERR_clear_error();
+    if (SSL_is_init_finished(tls_ssl(session)))
+        SSL_shutdown(tls_ssl(session));
+    ERR_clear_error();
 }
 
-bool tls_identity_show(const struct tls_identity *identity, void *session)
+void tls_session_close(struct tls_session *session)
 {
-    return gnutls_credentials_set((gnutls_session_t)session, GNUTLS_CRD_CERTIFICATE,
-                                  identity->credentials) == 0;
+    SSL_free(tls_ssl(session));
+}
+
+/* What recv or send would return for this result of OpenSSL. */
+static ssize_t tls_failure(SSL *ssl, int result)
+{
+    const int error = SSL_get_error(ssl, result);
+
+    ERR_clear_error();
+    if (error == SSL_ERROR_ZERO_RETURN)
+        return 0;
+    const bool waits = error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE;
+    errno = waits ? EAGAIN : ECONNRESET;
+    return -1;
+}
+
+ssize_t tls_session_receive(struct tls_session *session, char *room, size_t size)
+{
+    size_t received;
+
+    ERR_clear_error();
+    const int result = SSL_read_ex(tls_ssl(session), room, size, &received);
+    return result > 0 ? (ssize_t)received : tls_failure(tls_ssl(session), result);
+}
+
+ssize_t tls_session_send(struct tls_session *session, struct bytes data)
+{
+    size_t sent;
+
+    ERR_clear_error();
+    const int result = SSL_write_ex(tls_ssl(session), data.data, data.size, &sent);
+    return result > 0 ? (ssize_t)sent : tls_failure(tls_ssl(session), result);
 }

@@ -1,9 +1,10 @@
 /*
- * tls.h - the identity of the server in TLS: a certificate chain and its key.
+ * tls.h - the identity of the server in TLS, a certificate chain and its key; and the sessions of
+ * connections that were shown it.
  *
- * Ownership  Counted: each connection holds the identity that it was opened with, so another one
- *            can take its place for new connections.
- * Threads    Any; immutable.
+ * Ownership  An identity is counted: each session holds its own, so another identity can take
+ *            the place for new sessions.
+ * Threads    An identity: any; immutable. A session: one owner.
  */
 #ifndef TICKWHEEL_HTTP_TLS_H
 #define TICKWHEEL_HTTP_TLS_H
@@ -11,11 +12,10 @@
 #include "base/bytes.h"
 #include "base/error.h"
 
-struct tls_identity;
+#include <sys/types.h>
 
-/* TLS 1.2 and 1.3, with ciphers of at least 128 bits that authenticate, and with keys that the key
- * of the certificate does not give away later; in GnuTLS's words. */
-#define TLS_PRIORITIES "SECURE128:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-RSA:-MAC-ALL:+AEAD"
+struct tls_identity;
+struct tls_session;
 
 /* Both in PEM: the certificate with those that lead to a trusted one behind it, and its key.
  * INVALID when one cannot be read, or they do not belong together. */
@@ -27,12 +27,19 @@ struct tls_identity *tls_identity_hold(struct tls_identity *identity);
 /* NULL is allowed. */
 void tls_identity_release(struct tls_identity *identity);
 
-/* The texts it was made of, NUL-terminated. */
-const char *tls_identity_certificate(const struct tls_identity *identity);
-const char *tls_identity_key(const struct tls_identity *identity);
+/* A session with the client of a socket that does not block; its first receive begins the
+ * handshake. The socket stays the caller's. NULL when out of memory. */
+struct tls_session *tls_session_open(struct tls_identity *identity, int socket);
 
-/* Lets a session that has not begun its handshake show this identity; it must outlive the session.
- * False when out of memory. */
-bool tls_identity_show(const struct tls_identity *identity, void *session);
+/* Tells the client of the end, once, if the socket takes it. */
+void tls_session_finish(struct tls_session *session);
+
+/* NULL is allowed. */
+void tls_session_close(struct tls_session *session);
+
+/* As recv and send: -1 with EAGAIN in errno when it must wait, also for the handshake. The next
+ * send after EAGAIN begins with the bytes of the one before. SIGPIPE must be ignored. */
+ssize_t tls_session_receive(struct tls_session *session, char *room, size_t size);
+ssize_t tls_session_send(struct tls_session *session, struct bytes data);
 
 #endif

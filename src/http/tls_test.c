@@ -6,7 +6,9 @@
 
 #include "http/server.h"
 
-#include <gnutls/x509.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -16,35 +18,33 @@
 #define VALID_S 86400
 
 struct pem {
-    gnutls_datum_t certificate, key;
+    BIO *certificate, *key;
 };
 
 static void make(struct pem *pem)
 {
-    gnutls_x509_privkey_t key;
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+    X509 *certificate = X509_new();
 
-    assert_int_equal(gnutls_x509_privkey_init(&key), 0);
-    assert_int_equal(gnutls_x509_privkey_generate(
-                         key, GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0),
-                     0);
-    gnutls_x509_crt_t certificate;
-    assert_int_equal(gnutls_x509_crt_init(&certificate), 0);
-    gnutls_x509_crt_set_version(certificate, 3);
-    gnutls_x509_crt_set_serial(certificate, "\1", 1);
-    gnutls_x509_crt_set_activation_time(certificate, 0); /* nobody looks at the time here */
-    gnutls_x509_crt_set_expiration_time(certificate, VALID_S);
-    gnutls_x509_crt_set_key(certificate, key);
-    assert_int_equal(gnutls_x509_crt_sign2(certificate, certificate, key, GNUTLS_DIG_SHA256, 0), 0);
-    assert_int_equal(gnutls_x509_crt_export2(certificate, GNUTLS_X509_FMT_PEM, &pem->certificate),
-                     0);
-    assert_int_equal(gnutls_x509_privkey_export2(key, GNUTLS_X509_FMT_PEM, &pem->key), 0);
-    gnutls_x509_crt_deinit(certificate);
-    gnutls_x509_privkey_deinit(key);
+    assert_true(key && certificate);
+    assert_non_null(X509_gmtime_adj(X509_getm_notBefore(certificate), 0));
+    assert_non_null(X509_gmtime_adj(X509_getm_notAfter(certificate), VALID_S));
+    assert_int_equal(X509_set_pubkey(certificate, key), 1);
+    assert_true(X509_sign(certificate, key, EVP_sha256()) > 0);
+    pem->certificate = BIO_new(BIO_s_mem());
+    pem->key = BIO_new(BIO_s_mem());
+    assert_int_equal(PEM_write_bio_X509(pem->certificate, certificate), 1);
+    assert_int_equal(PEM_write_bio_PrivateKey(pem->key, key, NULL, NULL, 0, NULL, NULL), 1);
+    X509_free(certificate);
+    EVP_PKEY_free(key);
 }
 
-static struct bytes bytes_of_datum(const gnutls_datum_t *datum)
+static struct bytes bytes_of_bio(BIO *bio)
 {
-    return (struct bytes){(const char *)datum->data, datum->size};
+    char *data;
+    const long size = BIO_get_mem_data(bio, &data);
+
+    return (struct bytes){data, (size_t)size};
 }
 
 static void tls_test_assert_refused(struct bytes certificate, struct bytes key)
@@ -64,15 +64,12 @@ static void test_identities(void **state)
     struct pem pems[2];
     for (int i = 0; i < 2; i++) {
         make(&pems[i]);
-        certificates[i] = bytes_of_datum(&pems[i].certificate);
-        keys[i] = bytes_of_datum(&pems[i].key);
+        certificates[i] = bytes_of_bio(pems[i].certificate);
+        keys[i] = bytes_of_bio(pems[i].key);
     }
     struct tls_identity *identity = NULL;
     struct error error;
     assert_int_equal(tls_identity_create(certificates[0], keys[0], &identity, &error), ERROR_NONE);
-    assert_memory_equal(tls_identity_certificate(identity), certificates[0].data,
-                        certificates[0].size);
-    assert_int_equal(strlen(tls_identity_key(identity)), keys[0].size);
     assert_ptr_equal(tls_identity_hold(identity), identity);
     tls_identity_release(identity);
     tls_identity_release(identity);
@@ -85,9 +82,19 @@ static void test_identities(void **state)
                             keys[0]);
     tls_test_assert_refused((struct bytes){certificates[0].data, certificates[0].size / 2},
                             keys[0]);
+    struct buffer chain;
+    buffer_init(&chain);
+    buffer_append_bytes(&chain, certificates[0]);
+    buffer_append_bytes(&chain, certificates[1]);
+    assert_int_equal(tls_identity_create(buffer_bytes(&chain), keys[0], &identity, &error), 0);
+    tls_identity_release(identity);
+    tls_test_assert_refused(buffer_bytes(&chain), keys[1]);
+    tls_test_assert_refused((struct bytes){chain.data, chain.size - certificates[1].size / 2},
+                            keys[0]);
+    buffer_deinit(&chain);
     for (int i = 0; i < 2; i++) {
-        gnutls_free(pems[i].certificate.data);
-        gnutls_free(pems[i].key.data);
+        BIO_free(pems[i].certificate);
+        BIO_free(pems[i].key);
     }
 }
 

@@ -3,7 +3,7 @@
 real daemon passes: start, create, fire, cancel, change, backup, stop. Each time it either works nevertheless or
 refuses and ends with a sentence; it never hangs, crashes or spins; and the next start, without faults, has all
 acknowledged timers, fires none early and no cancelled one. Only a library may end the process by itself,
-as RocksDB and libmicrohttpd do now and then, and that start must have it all too.
+as RocksDB does now and then, and that start must have it all too.
 
     TEST_SEED=N        which faults a short run takes
     TEST_ROUNDS=N      how many faults; "all": every one, which takes long
@@ -60,7 +60,7 @@ SENTENCE = re.compile(r"_failed cause=|level=(error|warn)|^tickwheeld: |error wh
 
 
 # A library's own end of the process: an assertion of RocksDB as Debian builds it, an exception of C++, a panic.
-LIBRARY_ENDS = re.compile(r"rocksdb::|GNU libmicrohttpd|std::(bad_alloc|system_error)|^what\(\):", re.M)
+LIBRARY_ENDS = re.compile(r"rocksdb::|std::(bad_alloc|system_error)|^what\(\):", re.M)
 
 
 class Broken(Exception):

@@ -133,7 +133,6 @@ void wire_exchange(struct wire *wire, const struct bytes *pieces, size_t count,
     bool is_open = true;
     for (size_t i = 0; i < count && is_open; i++)
         is_open = deliver(client, pieces[i], ret_answers);
-    /* The end comes by itself: together with data the server may see it only at its next sweep. */
     shutdown(client, SHUT_WR);
     while (receive(client, ret_answers))
         REQUIRE(poll(&wanted, 1, PATIENCE_MS) > 0 || errno == EINTR);

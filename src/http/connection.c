@@ -1,0 +1,672 @@
+/*
+ * connection.c - one connection: from bytes to calls of the handler, from answers to bytes.
+ *
+ * Input is used where it was read, in the room of the loop; `in` keeps what cannot be used yet: a
+ * part of a head, the rest of a body whose handler has paused, requests that have to wait. While
+ * that is so the socket is not read, which holds the client back. Requests with safe methods and
+ * without a body may be in flight together (RFC 9112, 9.3.2); any other is alone. An answer is
+ * written into `out` when it is its turn; a large body is sent from its own memory, and nothing is
+ * put behind it before it has left. So a connection holds at most one read, one head, the requests
+ * in flight and OUT_BYTES_MAX of output besides the answers themselves.
+ */
+#include "http/server_private.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum {
+    LARGE_BYTES = 16384,      /* a body from this size on is not copied */
+    OUT_BYTES_MAX = 65536,    /* beyond this, answers wait */
+    HEAD_BYTES = 384,         /* of most answers */
+    PROGRESS_BYTES_MIN = 4096 /* that a client must move within idle_ms */
+};
+
+/* ---- waiting for the client ---- */
+
+static bool connection_has_output(const struct connection *connection)
+{
+    return connection->out_sent < connection->out.size || connection->large;
+}
+
+/* Whether only the client can make the connection go on. */
+static bool connection_is_waiting(const struct connection *connection)
+{
+    if (connection->lingers || connection_has_output(connection))
+        return true;
+    if (connection->reading)
+        return !connection->reading->is_asleep;
+    return list_is_empty(&connection->requests);
+}
+
+/* The time to wait begins anew with connection_mark. */
+static void connection_restart_wait(struct connection *connection)
+{
+    list_remove(&connection->waiting);
+    connection->progress_bytes = 0;
+}
+
+/* The lists stay in order of waits_since: it is always now. */
+static void connection_mark(struct connection *connection)
+{
+    struct http_loop *loop = connection->loop;
+
+    if (!connection_is_waiting(connection)) {
+        connection_restart_wait(connection);
+    } else if (list_is_empty(&connection->waiting)) {
+        connection->waits_since = loop->now;
+        list_push(connection->lingers ? &loop->lingering : &loop->waiting, &connection->waiting);
+    }
+}
+
+/* A client that sends or takes one byte now and then holds its place no longer than a silent one.
+ */
+static void connection_progress(struct connection *connection, size_t size)
+{
+    connection->progress_bytes += size;
+    if (connection->progress_bytes >= PROGRESS_BYTES_MIN)
+        connection_restart_wait(connection);
+}
+
+/* ---- beginning and end ---- */
+
+static struct tls_identity *connection_identity(struct http_server *server)
+{
+    pthread_mutex_lock(&server->identity_lock);
+    struct tls_identity *identity = server->identity ? tls_identity_hold(server->identity) : NULL;
+    pthread_mutex_unlock(&server->identity_lock);
+    return identity;
+}
+
+/* False: out of memory. */
+static bool connection_begin_tls(struct connection *connection)
+{
+    struct tls_identity *identity = connection_identity(connection->loop->server);
+
+    if (!identity)
+        return true;
+    connection->tls = tls_session_open(identity, connection->socket);
+    tls_identity_release(identity);
+    return connection->tls != NULL;
+}
+
+struct connection *connection_open(struct http_loop *loop, int socket)
+{
+    struct connection *connection = calloc(1, sizeof(*connection));
+
+    if (!connection) {
+        close(socket);
+        return NULL;
+    }
+    connection->loop = loop;
+    connection->socket = socket;
+    list_init(&connection->link);
+    list_init(&connection->waiting);
+    list_init(&connection->work);
+    list_init(&connection->requests);
+    list_init(&connection->leaving);
+    if (!connection_begin_tls(connection)) {
+        close(socket);
+        free(connection);
+        return NULL;
+    }
+    list_push(&loop->open, &connection->link);
+    connection_mark(connection);
+    return connection;
+}
+
+void connection_break(struct connection *connection)
+{
+    if (connection->socket < 0)
+        return;
+    tls_session_close(connection->tls);
+    close(connection->socket);
+    connection->tls = NULL;
+    connection->socket = -1;
+    connection->reading = connection->large = NULL;
+    list_remove(&connection->waiting);
+    buffer_deinit(&connection->in);
+    buffer_deinit(&connection->out);
+    connection->out_sent = 0;
+    loop_work(connection);
+}
+
+static void connection_close_request(struct connection *connection, struct http_request *request)
+{
+    list_remove(&request->link);
+    connection->request_count--;
+    request_close(request);
+}
+
+/* Closes the requests of a broken connection but those that other threads hold. Returns whether the
+ * connection was freed. */
+static bool connection_reap(struct connection *connection)
+{
+    LIST_FOR_EACH (&connection->leaving, link)
+        connection_close_request(connection, list_item(link, struct http_request, link));
+    LIST_FOR_EACH (&connection->requests, link) {
+        struct http_request *request = list_item(link, struct http_request, link);
+
+        if (!request->is_asleep)
+            connection_close_request(connection, request);
+    }
+    if (connection->request_count > 0)
+        return false;
+    list_remove(&connection->link);
+    list_remove(&connection->work);
+    atomic_fetch_sub(&connection->loop->server->connection_count, 1);
+    free(connection);
+    return true;
+}
+
+/* ---- answers ---- */
+
+static void connection_put(struct connection *connection, struct bytes text)
+{
+    buffer_append_bytes(&connection->out, text);
+    connection->out_end += text.size;
+}
+
+/* Writes an answer into `out`. The connection ends with it if it must, or if the server stops and
+ * no further request has begun. */
+static void connection_put_answer(struct connection *connection, struct http_request *request)
+{
+    struct http_loop *loop = connection->loop;
+    const struct bytes body = response_body(request);
+
+    if (connection->requests.prev == &request->link && atomic_load(&loop->server->is_stopping))
+        request->ends_connection = true;
+    connection->is_last |= request->ends_connection;
+    list_remove(&request->link);
+    list_push(&connection->leaving, &request->link);
+    const size_t size = connection->out.size;
+    buffer_reserve(&connection->out, HEAD_BYTES + (body.size < LARGE_BYTES ? body.size : 0));
+    response_format_head(loop, request, &connection->out);
+    connection->out_end += connection->out.size - size;
+    if (body.size >= LARGE_BYTES) {
+        connection->large = request;
+        connection->large_sent = 0;
+    } else {
+        connection_put(connection, body);
+        buffer_deinit(&request->response.body);
+        buffer_init(&request->response.body);
+    }
+    request->leaves_at = connection->out_end;
+    if (buffer_failed(&connection->out))
+        connection_break(connection);
+}
+
+/* Puts the answers into `out` whose turn it is. */
+static void connection_put_answers(struct connection *connection)
+{
+    while (connection->socket >= 0 && !connection->large && !list_is_empty(&connection->requests) &&
+           connection->out.size - connection->out_sent < OUT_BYTES_MAX) {
+        struct http_request *request =
+            list_item(connection->requests.next, struct http_request, link);
+
+        if (request->is_asleep || !request->is_answered || request == connection->reading)
+            break;
+        connection_put_answer(connection, request);
+    }
+}
+
+static ssize_t connection_send(struct connection *connection, struct bytes out, struct bytes large)
+{
+    if (connection->tls)
+        return tls_session_send(connection->tls, out.size ? out : large);
+    struct iovec parts[] = {{(void *)(uintptr_t)out.data, out.size},
+                            {(void *)(uintptr_t)large.data, large.size}};
+    const struct msghdr message = {.msg_iov = parts, .msg_iovlen = large.size ? 2 : 1};
+    return sendmsg(connection->socket, &message, MSG_NOSIGNAL);
+}
+
+/* Closes the requests whose answers have left. */
+static void connection_close_sent(struct connection *connection)
+{
+    const uint64_t sent = connection->out_end - (connection->out.size - connection->out_sent);
+
+    LIST_FOR_EACH (&connection->leaving, link) {
+        struct http_request *request = list_item(link, struct http_request, link);
+
+        if (request->leaves_at > sent || request == connection->large)
+            break;
+        connection_close_request(connection, request);
+        connection_restart_wait(connection);
+    }
+}
+
+static void connection_note_sent(struct connection *connection, size_t size)
+{
+    const size_t of_out = connection->out.size - connection->out_sent;
+
+    connection_progress(connection, size);
+    connection->out_sent += size < of_out ? size : of_out;
+    if (size > of_out)
+        connection->large_sent += size - of_out;
+    if (connection->large && connection->large_sent == response_body(connection->large).size)
+        connection->large = NULL;
+    if (connection->out_sent == connection->out.size) {
+        buffer_deinit(&connection->out);
+        buffer_init(&connection->out);
+        connection->out_sent = 0;
+    }
+    connection_close_sent(connection);
+}
+
+/* Sends output, in one call. */
+static void connection_flush(struct connection *connection)
+{
+    if (!connection_has_output(connection) || !connection->can_write)
+        return;
+    const struct bytes out = {connection->out.data + connection->out_sent,
+                              connection->out.size - connection->out_sent};
+    struct bytes large = {0};
+    if (connection->large) {
+        large = response_body(connection->large);
+        large = (struct bytes){large.data + connection->large_sent,
+                               large.size - connection->large_sent};
+    }
+    const ssize_t sent = connection_send(connection, out, large);
+    if (sent > 0)
+        connection_note_sent(connection, (size_t)sent);
+    else if (errno == EAGAIN)
+        connection->can_write = false;
+    else if (errno != EINTR)
+        connection_break(connection);
+}
+
+/* ---- bodies ---- */
+
+/* The body has arrived, or its rest does not matter. */
+static void connection_end_body(struct connection *connection)
+{
+    struct http_request *request = connection->reading;
+
+    connection->reading = NULL;
+    connection_restart_wait(connection);
+    if (!request->is_answered)
+        request_settle(request);
+}
+
+/* The request is answered by the server itself; how the input goes on is not clear. */
+static void connection_refuse(struct connection *connection, struct http_request *request,
+                              enum http_refusal refusal)
+{
+    const struct http_options *options = &connection->loop->server->options;
+
+    if (!request->is_answered)
+        options->handler->refuse(options->context, request, refusal);
+    assert(request->is_answered);
+    request->ends_connection = connection->is_last = connection->leaves_unread = true;
+    connection->reading = NULL;
+}
+
+/* The chunks of the body are unclear: for the handler, the request ends and another is refused. */
+static void connection_refuse_body(struct connection *connection)
+{
+    struct http_request *request = connection->reading;
+
+    if (!request->is_answered) {
+        connection->loop->server->options.handler->closed(request);
+        request->user = NULL;
+    }
+    connection_refuse(connection, request, HTTP_REFUSED_MALFORMED);
+}
+
+/* Hands a part of the body to the handler, or drops it if there is an answer already. Returns how
+ * much of it was used: less than all if the request sleeps or the connection is broken. */
+static size_t connection_hand_over(struct connection *connection, struct bytes part)
+{
+    struct http_request *request = connection->reading;
+    size_t used = 0;
+
+    while (used < part.size && !request->is_answered) {
+        const struct bytes rest = {part.data + used, part.size - used};
+
+        request->has_paused = false;
+        connection->loop->has_called = true;
+        const size_t more = connection->loop->server->options.handler->body(request, rest);
+        assert(more == rest.size || (more < rest.size && request->has_paused) ||
+               request->is_answered);
+        used += more;
+        if (request->hangs_up) {
+            connection_break(connection);
+            return used;
+        }
+        if (request->has_paused && !request->is_answered && !request_is_moving(request)) {
+            connection_progress(connection, used);
+            return used;
+        }
+    }
+    if (request->is_answered) {
+        request->discarded_bytes += part.size - used;
+        if (request->discarded_bytes > HTTP_DISCARD_BYTES_MAX)
+            connection_break(connection);
+    }
+    connection_progress(connection, part.size);
+    return part.size;
+}
+
+/* The next part of a body that is not chunked. Returns whether the input may hold more. */
+static bool connection_read_plain(struct connection *connection, struct bytes *input)
+{
+    const size_t size =
+        connection->body_left < input->size ? (size_t)connection->body_left : input->size;
+    const size_t used = connection_hand_over(connection, (struct bytes){input->data, size});
+
+    *input = (struct bytes){input->data + used, input->size - used};
+    connection->body_left -= used;
+    return connection->socket >= 0;
+}
+
+static bool connection_read_chunked(struct connection *connection, struct bytes *input)
+{
+    struct bytes data;
+
+    switch (chunk_next(&connection->chunks, input, &data)) {
+    case CHUNK_DATA: {
+        const size_t unused = data.size - connection_hand_over(connection, data);
+
+        chunk_give_back(&connection->chunks, unused);
+        *input = (struct bytes){input->data - unused, input->size + unused};
+        break;
+    }
+    case CHUNK_END:
+        connection_end_body(connection);
+        break;
+    case CHUNK_BAD:
+        connection_refuse_body(connection);
+        break;
+    case CHUNK_MORE:
+        break;
+    }
+    return connection->socket >= 0;
+}
+
+/* Returns whether the input may hold more to be used. */
+static bool connection_read_body(struct connection *connection, struct bytes *input)
+{
+    const struct http_request *request = connection->reading;
+
+    if (request->is_asleep)
+        return false;
+    if (request->content_length != HTTP_LENGTH_UNKNOWN && connection->body_left == 0) {
+        connection_end_body(connection);
+        return true;
+    }
+    if (input->size == 0)
+        return false;
+    return request->content_length == HTTP_LENGTH_UNKNOWN
+               ? connection_read_chunked(connection, input)
+               : connection_read_plain(connection, input);
+}
+
+/* ---- heads ---- */
+
+static bool connection_may_begin(const struct connection *connection)
+{
+    return !connection->is_last && !connection->large && connection->request_count < PIPELINE_MAX &&
+           !(connection->is_exclusive && !list_is_empty(&connection->requests)) &&
+           connection->out.size - connection->out_sent < OUT_BYTES_MAX;
+}
+
+/* Whether the request may be in flight together with others. */
+static bool connection_is_joinable(const struct head *head, const char *text)
+{
+    const struct bytes method = head_part(text, head->method);
+
+    return !head->is_chunked && head->content_length == 0 &&
+           (bytes_equal(method, BYTES("GET")) || bytes_equal(method, BYTES("HEAD")));
+}
+
+/* The head was handed over: decides whether its body is read. */
+static void connection_expect_body(struct connection *connection, struct http_request *request,
+                                   const struct head *head, bool has_come)
+{
+    connection_restart_wait(connection);
+    /* A client that waits for "100 Continue" must not be kept waiting. */
+    if (request->is_answered &&
+        (request->content_length > HTTP_KEEP_BODY_MAX || head->expects_continue)) {
+        request->ends_connection = connection->is_last = connection->leaves_unread = true;
+        return;
+    }
+    connection->reading = request;
+    connection->body_left = request->content_length;
+    connection->chunks = (struct chunk_decoder){0};
+    if (head->expects_continue && !request->is_answered && !has_come)
+        connection_put(connection, BYTES("HTTP/1.1 100 Continue\r\n\r\n"));
+}
+
+/* Calls the handler for a head, or refuses it, as `result` says. `has_come`: bytes of the
+ * body are there. */
+static void connection_start(struct connection *connection, struct http_request *request,
+                             enum head_result result, const struct head *head, bool has_come)
+{
+    const struct http_options *options = &connection->loop->server->options;
+
+    list_push(&connection->requests, &request->link);
+    connection->request_count++;
+    connection->is_exclusive = true;
+    connection->loop->has_called = true;
+    if (result == HEAD_BAD) {
+        connection_refuse(connection, request, HTTP_REFUSED_MALFORMED);
+    } else if (connection->is_excess) {
+        connection_refuse(connection, request, HTTP_REFUSED_CONNECTIONS);
+    } else if (result == HEAD_TOO_LARGE) {
+        connection_refuse(connection, request, HTTP_REFUSED_HEADERS);
+    } else if (atomic_load(&connection->loop->server->is_stopping)) {
+        connection_refuse(connection, request, HTTP_REFUSED_STOPPING);
+    } else {
+        connection->is_exclusive = !connection_is_joinable(head, request->head);
+        connection->is_last = request->ends_connection = !head->keeps_alive;
+        options->handler->begin(options->context, request);
+        connection_expect_body(connection, request, head, has_come);
+    }
+}
+
+/* Begins the next request, if its head is there and nothing forbids it. Returns whether the input
+ * may hold more to be used. */
+static bool connection_begin(struct connection *connection, struct bytes *input)
+{
+    if (!connection_may_begin(connection))
+        return false;
+    while (connection->head_seen == 0 && bytes_has_prefix(*input, BYTES("\r\n")))
+        *input = (struct bytes){input->data + 2, input->size - 2}; /* RFC 9112, 2.2 */
+    if (input->size == 0 || bytes_equal(*input, BYTES("\r")))
+        return false;
+    struct head head;
+    size_t size = 0;
+    enum head_result result = head_find_end(
+        *input, connection->loop->server->options.header_bytes_max, &connection->head_seen, &size);
+    if (result == HEAD_MORE)
+        return false;
+    connection->head_seen = 0;
+    if (result == HEAD_WHOLE)
+        result = head_parse((struct bytes){input->data, size}, &head);
+    if (!list_is_empty(&connection->requests) &&
+        (result != HEAD_WHOLE || !connection_is_joinable(&head, input->data)))
+        return false;
+    struct http_request *request = request_create(connection, result == HEAD_WHOLE ? &head : NULL,
+                                                  input->data, result == HEAD_WHOLE ? size : 0);
+    if (!request) {
+        connection_break(connection);
+        return false;
+    }
+    if (result != HEAD_WHOLE)
+        size = input->size;
+    *input = (struct bytes){input->data + size, input->size - size};
+    connection_start(connection, request, result, &head, input->size > 0);
+    return true;
+}
+
+/* ---- turns ---- */
+
+/* The client will not send the rest of the body. */
+static void connection_miss_body(struct connection *connection)
+{
+    if (!connection->reading->is_answered) {
+        connection_break(connection);
+        return;
+    }
+    connection->reading->ends_connection = connection->is_last = true;
+    connection->reading = NULL;
+    connection_put_answers(connection);
+}
+
+/* Uses as much of the input as it may. */
+static void connection_use(struct connection *connection, struct bytes *input)
+{
+    bool goes_on = true;
+
+    while (goes_on && connection->socket >= 0) {
+        connection_put_answers(connection);
+        goes_on = connection->socket >= 0 &&
+                  (connection->reading ? connection_read_body(connection, input)
+                                       : connection_begin(connection, input));
+    }
+    if (connection->socket < 0)
+        return;
+    if (connection->is_at_end && connection->reading && !connection->reading->is_asleep &&
+        input->size == 0)
+        connection_miss_body(connection);
+}
+
+/* Uses the rest of earlier reads. */
+static void connection_use_rest(struct connection *connection)
+{
+    struct buffer *in = &connection->in;
+    struct bytes input = buffer_bytes(in);
+
+    connection_use(connection, &input);
+    if (connection->socket < 0)
+        return;
+    if (input.size == 0) {
+        buffer_deinit(in);
+        buffer_init(in);
+    } else if (input.data != in->data) {
+        memmove(in->data, input.data, input.size);
+        in->size = input.size;
+    }
+}
+
+/* Whether input would be used, if there were any. */
+static bool connection_takes_input(const struct connection *connection)
+{
+    return connection->lingers || (connection->reading ? !connection->reading->is_asleep
+                                                       : connection_may_begin(connection));
+}
+
+static ssize_t connection_read_some(struct connection *connection, char *room, size_t size)
+{
+    const ssize_t received = connection->tls ? tls_session_receive(connection->tls, room, size)
+                                             : recv(connection->socket, room, size, 0);
+
+    if (received < 0 && errno == EAGAIN)
+        connection->can_read = false;
+    else if (received < 0 && errno != EINTR)
+        connection_break(connection);
+    else if (received == 0)
+        connection->is_at_end = true;
+    /* A short read has emptied the socket, but only another one finds its end. */
+    if (received == 0 ||
+        (received > 0 && (size_t)received < size && !connection->tls && !connection->has_end))
+        connection->can_read = false;
+    return received;
+}
+
+/* Reads once, and uses the bytes. */
+static void connection_receive(struct connection *connection)
+{
+    struct http_loop *loop = connection->loop;
+    const ssize_t size = connection_read_some(connection, loop->room, sizeof(loop->room));
+    struct bytes input = {loop->room, size > 0 ? (size_t)size : 0};
+
+    if (connection->socket < 0 || connection->lingers)
+        return;
+    const bool is_first = connection->in.size == 0;
+    if (is_first)
+        connection_use(connection, &input);
+    if (connection->socket < 0 || (is_first && input.size == 0))
+        return;
+    buffer_append_bytes(&connection->in, input);
+    if (buffer_failed(&connection->in))
+        connection_break(connection);
+    else if (!is_first)
+        connection_use_rest(connection);
+}
+
+void connection_turn(struct connection *connection)
+{
+    if (connection->socket >= 0 && !connection->lingers)
+        connection_use_rest(connection);
+    if (connection->socket >= 0 && connection->can_read && !connection->is_at_end &&
+        connection_takes_input(connection))
+        connection_receive(connection);
+}
+
+/* The last answer has left. A client that still sends would find its connection reset, perhaps
+ * before it has read the answer: so its bytes are read for a while. */
+static void connection_finish(struct connection *connection)
+{
+    if (connection->is_at_end || (!connection->leaves_unread && connection->in.size == 0)) {
+        if (connection->tls)
+            tls_session_finish(connection->tls);
+        connection_break(connection);
+        return;
+    }
+    if (connection->lingers)
+        return;
+    connection->lingers = true;
+    buffer_deinit(&connection->in);
+    buffer_init(&connection->in);
+    if (connection->tls)
+        tls_session_finish(connection->tls);
+    shutdown(connection->socket, SHUT_WR);
+    connection_restart_wait(connection);
+}
+
+/* Whether another thread owes an answer or a resume. */
+static bool connection_is_owed(const struct connection *connection)
+{
+    LIST_FOR_EACH (&connection->requests, link)
+        if (list_item(link, struct http_request, link)->is_asleep)
+            return true;
+    return false;
+}
+
+bool connection_end_turn(struct connection *connection)
+{
+    if (connection->socket >= 0 && !connection->lingers)
+        connection_use_rest(connection);
+    if (connection->socket < 0)
+        return !connection_reap(connection);
+    const bool was_blocked = !connection_takes_input(connection);
+    connection_flush(connection);
+    if (atomic_load(&connection->loop->server->is_closing) && !connection_is_owed(connection))
+        connection_break(connection);
+    if (connection->socket >= 0 && connection->request_count == 0 &&
+        !connection_has_output(connection) &&
+        (connection->is_last || (connection->is_at_end && !was_blocked)))
+        connection_finish(connection);
+    if (connection->socket < 0)
+        return !connection_reap(connection);
+    if ((connection_has_output(connection) && connection->can_write) ||
+        (connection_takes_input(connection) &&
+         ((was_blocked && connection->in.size > 0) ||
+          (connection->can_read && !connection->is_at_end))) ||
+        (was_blocked && connection->is_at_end && connection->request_count == 0))
+        loop_work_next(connection);
+    connection_mark(connection);
+    return true;
+}
+
+void connection_wake(struct connection *connection, struct http_request *request)
+{
+    request->is_asleep = false;
+    if (request->is_ended && !request->is_answered)
+        request_settle(request);
+    loop_work(connection);
+}

@@ -1,0 +1,69 @@
+/*
+ * head.h - the head of an HTTP/1.1 request: finds its end, and parses it (RFC 9112, 2 to 6).
+ *
+ * Strict: a head that two programs may read differently is bad, not guessed at. Lines end in CR LF
+ * only, a name is a token directly before its colon, no line is continued, no byte is a control
+ * character, and the fields that frame the body are unambiguous.
+ *
+ *     size_t seen = 0, size;
+ *     while (head_find_end(input, HEAD_MAX, &seen, &size) == HEAD_MORE) read more into input;
+ *     if (head_parse((struct bytes){input.data, size}, &head) == HEAD_WHOLE) ...
+ *
+ * Ownership  Parts are offsets into the head, so that it can be copied.
+ * Threads    None; pure functions.
+ */
+#ifndef TICKWHEEL_HTTP_HEAD_H
+#define TICKWHEEL_HTTP_HEAD_H
+
+#include "base/bytes.h"
+
+/* Header lines in a head. */
+#define HEAD_FIELDS_MAX 128u
+
+enum head_result {
+    HEAD_WHOLE,
+    HEAD_MORE,      /* its end has not arrived */
+    HEAD_BAD,       /* it is none, or not a clear one */
+    HEAD_TOO_LARGE, /* more bytes or more fields than may be */
+};
+
+struct head_part {
+    uint32_t at, size;
+};
+
+struct head_field {
+    struct head_part name, value; /* the value without the blanks around it */
+};
+
+struct head {
+    struct head_part method, target;
+    bool is_http_1_0;
+    bool is_chunked;
+    bool expects_continue;   /* before it sends the body that it announces */
+    bool keeps_alive;        /* the connection may serve another request after this one */
+    uint64_t content_length; /* 0 without a body, and if is_chunked */
+    size_t field_count;
+    struct head_field fields[HEAD_FIELDS_MAX];
+};
+
+/* Looks for the empty line that ends the head at the start of `text`. `seen` remembers how far
+ * earlier calls looked into a shorter part of the text; 0 at first. WHOLE sets `ret_size`, which
+ * includes the empty line. TOO_LARGE: the first `max` bytes do not hold the end. BAD: they hold a
+ * line feed without a carriage return, or do not begin as a head. */
+enum head_result head_find_end(struct bytes text, size_t max, size_t *seen, size_t *ret_size);
+
+/* Parses a head that head_find_end found. WHOLE, BAD or TOO_LARGE (too many fields). */
+enum head_result head_parse(struct bytes text, struct head *ret_head);
+
+/* A byte of a token (RFC 9110, 5.6.2): of a method, of a field's name. */
+bool head_is_token_byte(char byte);
+
+/* A byte of a field's value: no control character but the tab. */
+bool head_is_value_byte(char byte);
+
+static inline struct bytes head_part(const char *text, struct head_part part)
+{
+    return (struct bytes){text + part.at, part.size};
+}
+
+#endif
