@@ -93,7 +93,7 @@ static int checksum_has_instruction(void)
 
 #elif defined(__ARM_FEATURE_CRC32)
 
-static uint32_t crc32c_instruction(uint32_t sum, const void *data, size_t size)
+static uint32_t checksum_crc32c_instruction(uint32_t sum, const void *data, size_t size)
 {
     const uint8_t *at = data;
 
@@ -105,19 +105,19 @@ static uint32_t crc32c_instruction(uint32_t sum, const void *data, size_t size)
     return ~sum;
 }
 
-static int has_instruction(void)
+static int checksum_has_instruction(void)
 {
     return 1;
 }
 
 #else
 
-static uint32_t crc32c_instruction(uint32_t sum, const void *data, size_t size)
+static uint32_t checksum_crc32c_instruction(uint32_t sum, const void *data, size_t size)
 {
     return checksum_crc32c_portable(sum, data, size);
 }
 
-static int has_instruction(void)
+static int checksum_has_instruction(void)
 {
     return 0;
 }
