@@ -1,0 +1,60 @@
+/*
+ * disk.h - files that are written in place and synced, through a table of functions, so that tests
+ * put a disk in memory below that tears writes and fails.
+ *
+ * Errors     Functions return 0 or an errno; write and read go on after EINTR and short calls.
+ * Threads    Any.
+ */
+#ifndef TICKWHEEL_SYS_DISK_H
+#define TICKWHEEL_SYS_DISK_H
+
+#include "base/bytes.h"
+#include "sys/files.h"
+
+enum disk_access {
+    DISK_READ,
+    DISK_WRITE, /* a file that exists, also to read */
+    DISK_MAKE,  /* a new file, for its owner only; an old one is emptied */
+};
+
+struct disk_calls {
+    void *state; /* of an implementation other than the system's */
+
+    int (*open)(const struct disk_calls *disk, const char *path, enum disk_access access,
+                int *ret_file);
+    void (*close)(const struct disk_calls *disk, int file);
+    int (*size)(const struct disk_calls *disk, int file, uint64_t *ret_bytes);
+
+    /* Reads up to `size` bytes at `at`; fewer only at the end of the file. */
+    int (*read)(const struct disk_calls *disk, int file, uint64_t at, void *to, size_t size,
+                size_t *ret_size);
+
+    /* On failure a part may be written. */
+    int (*write)(const struct disk_calls *disk, int file, uint64_t at, struct bytes bytes);
+
+    /* Contents and size are on the disk when it returns 0. After a failure nothing is known of
+     * the writes since the last success. */
+    int (*sync)(const struct disk_calls *disk, int file);
+
+    int (*rename)(const struct disk_calls *disk, const char *from, const char *to);
+    int (*remove)(const struct disk_calls *disk, const char *path);
+
+    /* Names in the folder that were made, changed or removed are so after a crash too. */
+    int (*sync_folder)(const struct disk_calls *disk, const char *path);
+
+    /* As files_make_folder and files_list. */
+    enum error_code (*make_folder)(const struct disk_calls *disk, const char *path,
+                                   struct error *ret_error);
+    enum error_code (*list)(const struct disk_calls *disk, const char *path,
+                            bool (*each)(void *context, const struct files_entry *entry),
+                            void *context, struct error *ret_error);
+};
+
+/* The disk of the operating system; it has no state. */
+const struct disk_calls *disk_system(void);
+
+/* `errno_value` as an error: ERROR_DISK_FULL, ERROR_NO_MEMORY or ERROR_IO. */
+enum error_code disk_failed(int errno_value, const char *verb, const char *path,
+                            struct error *ret_error);
+
+#endif
