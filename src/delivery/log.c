@@ -168,8 +168,8 @@ static void log_format(struct buffer *line, const struct delivery *delivery, uin
 
 /* ---- the thread ---- */
 
-static void log_end(struct log_sender *log, struct delivery *delivery, enum delivery_result result,
-                    const char *error)
+static void log_sender_end(struct log_sender *log, struct delivery *delivery,
+                           enum delivery_result result, const char *error)
 {
     delivery->outcome = (struct delivery_outcome){.result = result};
     snprintf(delivery->outcome.error, sizeof(delivery->outcome.error), "%s", error);
@@ -186,21 +186,21 @@ static void log_write(struct log_sender *log, struct delivery *delivery)
     delivery->started_us = now_us;
     log_format(&log->line, delivery, now_us);
     if (buffer_failed(&log->line)) {
-        log_end(log, delivery, DELIVERY_FAILED, "out of memory");
+        log_sender_end(log, delivery, DELIVERY_FAILED, "out of memory");
         return;
     }
     const size_t skipped = log->is_torn ? 0 : 1, size = log->line.size - skipped;
     const ssize_t written = write(STDOUT_FILENO, log->line.data + skipped, size);
     if (written == (ssize_t)size) {
         log->is_torn = false;
-        log_end(log, delivery, DELIVERY_DONE, "");
+        log_sender_end(log, delivery, DELIVERY_DONE, "");
         return;
     }
     log->is_torn |= written > 0;
     char error[sizeof(delivery->outcome.error)];
     snprintf(error, sizeof(error), "the standard output takes no line: %s",
              written < 0 ? strerrordesc_np(errno) : "it is full");
-    log_end(log, delivery, DELIVERY_FAILED, error);
+    log_sender_end(log, delivery, DELIVERY_FAILED, error);
 }
 
 /* Whether to write to the output can be tried, for it has room or is broken. */
@@ -226,8 +226,8 @@ static int log_expire(struct log_sender *log)
             now_us > delivery->started_us ? (now_us - delivery->started_us) / 1000 : 0;
 
         if (waited_ms >= timeout_ms)
-            log_end(log, delivery, DELIVERY_FAILED,
-                    "the standard output takes no line: its reader is behind");
+            log_sender_end(log, delivery, DELIVERY_FAILED,
+                           "the standard output takes no line: its reader is behind");
         else if (timeout_ms - waited_ms < least_ms)
             least_ms = timeout_ms - waited_ms;
     }
@@ -337,7 +337,7 @@ static void log_stop(void *self)
     do { /* `done` may post */
         log_take(log);
         LIST_FOR_EACH (&log->waiting, link)
-            log_end(log, log_delivery(link), DELIVERY_FAILED, "the service is stopping");
+            log_sender_end(log, log_delivery(link), DELIVERY_FAILED, "the service is stopping");
         log_hand_back(log);
         log_take(log);
     } while (!list_is_empty(&log->waiting));

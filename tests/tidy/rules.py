@@ -15,6 +15,7 @@ TEXT = (".c", ".h", ".py", ".md", ".txt", ".cmake", ".json", ".sh", ".supp", ".i
 BELOW = {
     "base": set(),
     "sys": {"base"},
+    "log": {"base", "sys"},
     "calendar": {"base", "sys"},
     "timer": {"base", "sys", "calendar"},
     "ops": {"base", "sys", "calendar", "timer"},

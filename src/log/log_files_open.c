@@ -1,0 +1,568 @@
+/*
+ * log_files_open.c - opens a log in files: lists its segments, compares them with the chain, and
+ * finds the end.
+ *
+ * An append is only written when the one before is on the disk. So a frame that is not whole, with
+ * no whole one behind it, was never acknowledged: a torn end. With a whole one behind it, it is
+ * damage of acknowledged records.
+ */
+#include "log/log_files_private.h"
+#include "sys/entropy.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { LOG_SEGMENT_DEFAULT = 16 << 20, LOG_SEGMENT_LEAST = 4096 };
+
+/* The files of the folder. */
+struct log_found {
+    uint64_t *numbers; /* of the segments, in order */
+    size_t count, capacity;
+    uint64_t spare_bytes;
+    bool has_chain, is_out_of_memory;
+};
+
+/* Damage: the reason to refuse, unless the options say to go on. */
+static enum error_code log_open_damage(struct log_files *files, struct error *ret_error,
+                                       const char *what, uint64_t number)
+{
+    if (files->options.damage == LOG_FILES_DAMAGE_SKIP) {
+        files->must_begin = true;
+        return ERROR_NONE;
+    }
+    return error_set(ret_error, ERROR_CORRUPT, "%s %s",
+                     number ? log_path_of_segment(files, number).text : files->folder, what);
+}
+
+/* ---- the folder ---- */
+
+static bool log_open_see(void *context, const struct files_entry *entry)
+{
+    struct log_found *found = context;
+    uint64_t number = log_path_number(entry->name);
+
+    if (strcmp(entry->name, LOG_FILES_CHAIN) == 0)
+        found->has_chain = true;
+    if (strcmp(entry->name, LOG_FILES_SPARE) == 0)
+        found->spare_bytes = entry->bytes;
+    if (!number)
+        return true;
+    if (found->count == found->capacity) {
+        size_t capacity = found->capacity ? 2 * found->capacity : 16;
+        uint64_t *numbers = realloc(found->numbers, capacity * sizeof(*numbers));
+
+        found->is_out_of_memory = !numbers;
+        if (!numbers)
+            return false;
+        found->numbers = numbers;
+        found->capacity = capacity;
+    }
+    found->numbers[found->count++] = number;
+    return true;
+}
+
+static int log_open_compare(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+
+    return *x < *y ? -1 : *x > *y;
+}
+
+static enum error_code log_open_look(struct log_files *files, struct log_found *found,
+                                     struct error *ret_error)
+{
+    enum error_code code = ERROR_NONE;
+
+    if (files->options.mode == LOG_FILES_MAKE)
+        code = files->disk->make_folder(files->disk, files->folder, ret_error);
+    if (!code)
+        code = files->disk->list(files->disk, files->folder, log_open_see, found, ret_error);
+    if (!code && found->is_out_of_memory)
+        code = error_set(ret_error, ERROR_NO_MEMORY, "open the log: out of memory");
+    if (found->count)
+        qsort(found->numbers, found->count, sizeof(*found->numbers), log_open_compare);
+    return code;
+}
+
+/* ---- the chain ---- */
+
+/* The chain has its name only once it is whole. */
+static enum error_code log_open_make_chain(struct log_files *files, struct segment_chain *chain,
+                                           struct error *ret_error)
+{
+    struct log_path fresh = log_path_of(files, LOG_FILES_CHAIN ".new"),
+                    path = log_path_of(files, LOG_FILES_CHAIN);
+    char contents[2 * SEGMENT_CHAIN_SLOT] = {0};
+    int file;
+
+    chain->generation = 1;
+    segment_chain_encode(chain, contents + SEGMENT_CHAIN_SLOT);
+    int error = files->disk->open(files->disk, fresh.text, DISK_MAKE, &file);
+    if (error)
+        return disk_failed(error, "make", fresh.text, ret_error);
+    error = files->disk->write(files->disk, file, 0, (struct bytes){contents, sizeof(contents)});
+    if (!error)
+        error = files->disk->sync(files->disk, file);
+    files->disk->close(files->disk, file);
+    if (!error)
+        error = files->disk->rename(files->disk, fresh.text, path.text);
+    if (!error)
+        error = files->disk->sync_folder(files->disk, files->folder);
+    files->chain = *chain;
+    return error ? disk_failed(error, "make", path.text, ret_error) : ERROR_NONE;
+}
+
+static enum error_code log_open_make(struct log_files *files, struct error *ret_error)
+{
+    struct segment_chain chain = {.first = 1};
+
+    if (files->options.mode != LOG_FILES_MAKE)
+        return error_set(ret_error, ERROR_CORRUPT, "the log in %s is missing", files->folder);
+    enum error_code code = entropy_fill(chain.id, sizeof(chain.id));
+    if (code)
+        return error_set(ret_error, code, "no random bytes for the id of a log");
+    return log_open_make_chain(files, &chain, ret_error);
+}
+
+static enum error_code log_open_header(const struct log_files *files, uint64_t number,
+                                       struct segment_header *ret_header, struct bytes *ret_text,
+                                       struct error *ret_error);
+
+/* Makes a chain of the headers that can be read, where the chain itself cannot. */
+static enum error_code log_open_guess_chain(struct log_files *files, const struct log_found *found,
+                                            struct error *ret_error)
+{
+    struct segment_chain chain = {.first = 1};
+
+    for (size_t i = found->count; i-- > 0 && chain.last == 0;) {
+        struct segment_header header;
+        struct bytes text;
+
+        if (log_open_header(files, found->numbers[i], &header, &text, ret_error))
+            continue;
+        free((char *)(uintptr_t)text.data);
+        memcpy(chain.id, header.id, SEGMENT_ID_SIZE);
+        chain.first = found->numbers[0];
+        chain.last = found->numbers[found->count - 1];
+    }
+    if (chain.last == 0)
+        return error_set(ret_error, ERROR_CORRUPT, "no segment of the log in %s can be read",
+                         files->folder);
+    files->chain = chain;
+    return files->options.mode == LOG_FILES_READ ? ERROR_NONE
+                                                 : log_open_make_chain(files, &chain, ret_error);
+}
+
+static enum error_code log_open_chain(struct log_files *files, const struct log_found *found,
+                                      struct error *ret_error)
+{
+    struct log_path path = log_path_of(files, LOG_FILES_CHAIN);
+    char contents[2 * SEGMENT_CHAIN_SLOT];
+    size_t size = 0;
+    int file, error;
+
+    if (!found->has_chain && found->count == 0)
+        return log_open_make(files, ret_error);
+    if (found->has_chain) {
+        error = files->disk->open(files->disk, path.text, DISK_READ, &file);
+        if (!error) {
+            error = files->disk->read(files->disk, file, 0, contents, sizeof(contents), &size);
+            files->disk->close(files->disk, file);
+        }
+        if (error)
+            return disk_failed(error, "read", path.text, ret_error);
+        if (segment_chain_decode((struct bytes){contents, size}, &files->chain))
+            return ERROR_NONE;
+    }
+    enum error_code code =
+        log_open_damage(files, ret_error,
+                        found->has_chain ? "has a damaged CHAIN" : "has no CHAIN, but segments", 0);
+    return code ? code : log_open_guess_chain(files, found, ret_error);
+}
+
+/* ---- segments ---- */
+
+/* The header of a segment, if it is that of this number and its file is as large as it says;
+ * *ret_text, its bytes, are to be freed. */
+static enum error_code log_open_header(const struct log_files *files, uint64_t number,
+                                       struct segment_header *ret_header, struct bytes *ret_text,
+                                       struct error *ret_error)
+{
+    const size_t most = segment_header_size(UINT16_MAX + 1u);
+    struct log_path path = log_path_of_segment(files, number);
+    struct segment_header header;
+    uint64_t bytes = 0;
+    size_t size = 0;
+    int file;
+
+    char *text = malloc(most);
+    if (!text)
+        return error_set(ret_error, ERROR_NO_MEMORY, "read %s: out of memory", path.text);
+    int error = files->disk->open(files->disk, path.text, DISK_READ, &file);
+    if (!error) {
+        error = files->disk->size(files->disk, file, &bytes);
+        if (!error)
+            error = files->disk->read(files->disk, file, 0, text, most, &size);
+        files->disk->close(files->disk, file);
+    }
+    enum error_code code = ERROR_NONE;
+    if (error)
+        code = disk_failed(error, "read", path.text, ret_error);
+    else if (!segment_header_decode((struct bytes){text, size}, &header))
+        code = error_set(ret_error, ERROR_CORRUPT, "%s has a damaged header", path.text);
+    else if (header.number != number)
+        code =
+            error_set(ret_error, ERROR_CORRUPT, "%s is segment %" PRIu64, path.text, header.number);
+    else if (header.bytes != bytes)
+        code = error_set(ret_error, ERROR_CORRUPT, "%s has %" PRIu64 " bytes, not %" PRIu64,
+                         path.text, bytes, header.bytes);
+    if (code) {
+        free(text);
+        return code;
+    }
+    *ret_header = header;
+    *ret_text = (struct bytes){text, size};
+    return ERROR_NONE;
+}
+
+/* The fences of the newest header hold for all records behind it. */
+static enum error_code log_open_take_fences(struct log_files *files,
+                                            const struct segment_header *header, struct bytes text,
+                                            struct error *ret_error)
+{
+    for (uint32_t i = header->fence_count; i-- > 0;)
+        if (!log_files_take_fence(files, (uint16_t)i, segment_header_fence(text, i)))
+            return error_set(ret_error, ERROR_NO_MEMORY, "open the log: out of memory");
+    return ERROR_NONE;
+}
+
+/* The header of the next segment says where the last one ended. */
+static enum error_code log_open_end_last(struct log_files *files,
+                                         const struct segment_header *header,
+                                         struct error *ret_error)
+{
+    struct log_part *last = log_files_last(files);
+
+    if (!last || header->number != last->number + 1)
+        return ERROR_NONE;
+    if (header->previous_end < last->begin || header->previous_end > last->bytes ||
+        header->first < last->first)
+        return log_open_damage(files, ret_error, "does not fit to the segment before it",
+                               header->number);
+    last->end = header->previous_end;
+    last->next = header->first;
+    last->sum = header->previous_sum;
+    last->is_ended = true;
+    return ERROR_NONE;
+}
+
+static enum error_code log_open_part(struct log_files *files, uint64_t number,
+                                     struct error *ret_error)
+{
+    struct segment_header header;
+    struct error error = {0};
+    struct bytes text;
+
+    enum error_code code = log_open_header(files, number, &header, &text, &error);
+    if (!code && memcmp(header.id, files->chain.id, SEGMENT_ID_SIZE) != 0) {
+        free((char *)(uintptr_t)text.data);
+        code = error_set(&error, ERROR_CORRUPT, "%s is of another log",
+                         log_path_of_segment(files, number).text);
+    }
+    if (code) {
+        if (code == ERROR_CORRUPT && files->options.damage == LOG_FILES_DAMAGE_SKIP) {
+            files->must_begin = true;
+            return ERROR_NONE;
+        }
+        return error_set(ret_error, code, "%s", error.text);
+    }
+    code = log_open_end_last(files, &header, ret_error);
+    if (!code)
+        code = log_open_take_fences(files, &header, text, ret_error);
+    free((char *)(uintptr_t)text.data);
+    if (!code && !log_files_reserve_part(files))
+        code = error_set(ret_error, ERROR_NO_MEMORY, "open the log: out of memory");
+    if (code)
+        return code;
+    uint64_t begin = segment_header_size(header.fence_count);
+    log_files_add_part(files, &(struct log_part){.number = number,
+                                                 .seed = segment_seed(header.id, number),
+                                                 .bytes = header.bytes,
+                                                 .begin = begin,
+                                                 .end = begin,
+                                                 .first = header.first,
+                                                 .next = header.first,
+                                                 .is_unsynced = header.is_unsynced});
+    return ERROR_NONE;
+}
+
+/* Every segment from the chain's first to its last must be there; one more may be, which a crash
+ * left before the chain named it. */
+static enum error_code log_open_parts(struct log_files *files, const struct log_found *found,
+                                      struct error *ret_error)
+{
+    uint64_t expected = files->chain.first;
+    enum error_code code = ERROR_NONE;
+
+    for (size_t i = 0; !code && i < found->count; i++) {
+        uint64_t number = found->numbers[i];
+
+        if (number < files->chain.first)
+            continue;
+        if (number != expected)
+            code = log_open_damage(files, ret_error, "is missing", expected);
+        else if (number > files->chain.last + 1)
+            code = log_open_damage(files, ret_error, "is newer than CHAIN", number);
+        if (!code)
+            code = log_open_part(files, number, ret_error);
+        expected = number + 1;
+    }
+    if (!code && expected <= files->chain.last)
+        code = log_open_damage(files, ret_error, "is missing", expected);
+    return code;
+}
+
+/* ---- the end ---- */
+
+/* A frame at the end of the log that holds; `last_at` is its position. */
+static enum error_code log_open_take_frame(struct log_files *files, struct log_part *part,
+                                           uint64_t at, const struct segment_frame *frame,
+                                           struct error *ret_error)
+{
+    struct bytes body = frame->body;
+    struct log_record record;
+
+    while (segment_record_next(&body, &record))
+        if (record.body.size == 0 && !log_files_take_fence(files, record.partition, record.epoch))
+            return error_set(ret_error, ERROR_NO_MEMORY, "open the log: out of memory");
+    part->end = at + frame->bytes;
+    part->next = frame->first + frame->count;
+    part->sum = frame->sum;
+    return ERROR_NONE;
+}
+
+/* Finds the end of a segment whose end no header names. `*ret_last` becomes the position of its
+ * last frame. */
+static enum error_code log_open_scan(struct log_files *files, struct log_part *part,
+                                     struct bytes contents, uint64_t *ret_last,
+                                     struct error *ret_error)
+{
+    struct segment_frame frame;
+    enum error_code code = ERROR_NONE;
+    uint64_t at = part->begin;
+
+    for (*ret_last = 0; !code; at += frame.bytes) {
+        uint64_t found = at;
+
+        if (!segment_frame_decode(part->seed, contents, at, &frame) || frame.first != part->next) {
+            if (part->is_unsynced || !segment_frame_find(part->seed, contents, &found, &frame) ||
+                frame.first < part->next)
+                break;
+            code = log_open_damage(
+                files, ret_error, "is damaged within records that were acknowledged", part->number);
+            if (code)
+                return code;
+        }
+        at = *ret_last = found;
+        code = log_open_take_frame(files, part, at, &frame, ret_error);
+    }
+    if (!code && !segment_is_end(contents, at)) {
+        files->torn++;
+        files->must_begin = true;
+    }
+    return code;
+}
+
+static enum error_code log_open_end(struct log_files *files, struct log_part *part,
+                                    uint64_t *ret_last_frame, struct error *ret_error)
+{
+    const struct segment_chain *chain = &files->chain;
+    bool is_last = part == log_files_last(files);
+    char *text;
+
+    enum error_code code = log_files_load(files, part->number, part->bytes, &text, ret_error);
+    if (code)
+        return code;
+    struct bytes contents = {text, part->bytes};
+    code = log_open_scan(files, part, contents, ret_last_frame, ret_error);
+    if (!code && is_last && chain->is_closed &&
+        (part->number != chain->last || part->end != chain->end || part->next != chain->next ||
+         part->sum != chain->sum))
+        code = log_open_damage(files, ret_error, "does not end where the last clean stop left it",
+                               part->number);
+    free(text);
+    return code;
+}
+
+/* Finds the ends that no header names: that of the last segment, and of those before a gap. */
+static enum error_code log_open_ends(struct log_files *files, uint64_t *ret_last_frame,
+                                     struct error *ret_error)
+{
+    const struct log_part *last = log_files_last(files);
+    enum error_code code = ERROR_NONE;
+
+    for (size_t i = 0; !code && i < files->part_count; i++)
+        if (!files->parts[i].is_ended)
+            code = log_open_end(files, &files->parts[i], ret_last_frame, ret_error);
+    if (last && last->is_unsynced != (files->options.sync == LOG_FILES_SYNC_NEVER))
+        files->must_begin = true;
+    files->next = last ? last->next : files->options.begin ? files->options.begin : 1;
+    return code;
+}
+
+/* The log must hold the offset that the caller needs next, or end just before it. A log that is not
+ * synced may end before it, when the caller's own state was: nothing is missing then. */
+static enum error_code log_open_check_begin(struct log_files *files, struct error *ret_error)
+{
+    const struct log_part *last = log_files_last(files);
+    uint64_t begin = files->options.begin;
+
+    if (!begin || !last)
+        return ERROR_NONE;
+    uint64_t first = files->parts[0].first;
+    if (begin < first && files->options.damage == LOG_FILES_DAMAGE_REFUSE)
+        return error_set(ret_error, ERROR_CORRUPT,
+                         "the log in %s begins with record %" PRIu64 ", but record %" PRIu64
+                         " is needed",
+                         files->folder, first, begin);
+    if (begin <= files->next)
+        return ERROR_NONE;
+    if (files->options.damage == LOG_FILES_DAMAGE_REFUSE && !last->is_unsynced)
+        return error_set(ret_error, ERROR_CORRUPT,
+                         "the log in %s ends before record %" PRIu64 ", but records up to %" PRIu64
+                         " were in it",
+                         files->folder, files->next, begin - 1);
+    files->next = begin;
+    files->must_begin = true;
+    return ERROR_NONE;
+}
+
+/* ---- making sure ---- */
+
+/* What a start has read may be in the cache of the system only: an append whose sync failed, the
+ * name of a new segment, the chain. A start acts upon it, so it is made durable first. */
+
+static enum error_code log_open_secure_names(struct log_files *files, struct error *ret_error)
+{
+    const struct log_part *last = log_files_last(files);
+    struct segment_chain chain = files->chain;
+
+    if (last && last->number > chain.last) {
+        int error = files->disk->sync_folder(files->disk, files->folder);
+
+        if (error)
+            return disk_failed(error, "sync folder", files->folder, ret_error);
+        chain.last = last->number;
+        chain.is_closed = false;
+    }
+    return log_files_write_chain(files, &chain, ret_error);
+}
+
+/* Only the last frame can be such an append: the one before was synced first. */
+static enum error_code log_open_secure_frame(struct log_files *files, uint64_t at,
+                                             struct error *ret_error)
+{
+    const struct log_part *part = log_files_last(files);
+    struct log_path path = log_path_of_segment(files, part->number);
+    size_t size = part->end - at, got = 0;
+    char *frame = malloc(size);
+
+    if (!frame)
+        return error_set(ret_error, ERROR_NO_MEMORY, "open the log: out of memory");
+    int error = files->disk->read(files->disk, files->file, at, frame, size, &got);
+    if (!error && got == size)
+        error = files->disk->write(files->disk, files->file, at, (struct bytes){frame, size});
+    if (!error)
+        error = files->disk->sync(files->disk, files->file);
+    free(frame);
+    return error ? disk_failed(error, "write", path.text, ret_error) : ERROR_NONE;
+}
+
+static enum error_code log_open_secure(struct log_files *files, uint64_t last_frame,
+                                       struct error *ret_error)
+{
+    const struct log_part *last = log_files_last(files);
+
+    if (last) {
+        struct log_path path = log_path_of_segment(files, last->number);
+        int error = files->disk->open(files->disk, path.text, DISK_WRITE, &files->file);
+
+        if (error) {
+            files->file = -1;
+            return disk_failed(error, "write", path.text, ret_error);
+        }
+    }
+    enum error_code code = ERROR_NONE;
+    if (last_frame && !files->chain.is_closed)
+        code = log_open_secure_frame(files, last_frame, ret_error);
+    return code ? code : log_open_secure_names(files, ret_error);
+}
+
+/* ---- all of it ---- */
+
+/* Removes segments that were trimmed. */
+static void log_open_tidy(struct log_files *files, const struct log_found *found)
+{
+    files->disk->remove(files->disk, log_path_of(files, LOG_FILES_SPARE ".new").text);
+    files->disk->remove(files->disk, log_path_of(files, LOG_FILES_CHAIN ".new").text);
+    for (size_t i = 0; i < found->count; i++)
+        if (found->numbers[i] < files->chain.first)
+            files->disk->remove(files->disk, log_path_of_segment(files, found->numbers[i]).text);
+    if (found->spare_bytes == files->options.segment_bytes)
+        files->spare_bytes = found->spare_bytes;
+}
+
+static enum error_code log_open_all(struct log_files *files, struct error *ret_error)
+{
+    struct log_found found = {0};
+    uint64_t last_frame = 0;
+
+    enum error_code code = log_open_look(files, &found, ret_error);
+    if (!code)
+        code = log_open_chain(files, &found, ret_error);
+    if (!code)
+        code = log_open_parts(files, &found, ret_error);
+    if (!code)
+        code = log_open_ends(files, &last_frame, ret_error);
+    if (!code)
+        code = log_open_check_begin(files, ret_error);
+    if (!code && files->options.mode != LOG_FILES_READ)
+        code = log_open_secure(files, last_frame, ret_error);
+    if (!code && files->options.mode != LOG_FILES_READ)
+        log_open_tidy(files, &found);
+    free(found.numbers);
+    return code;
+}
+
+enum error_code log_files_open(const struct log_files_options *options, struct log **ret_log,
+                               struct error *ret_error)
+{
+    struct log_files *files = calloc(1, sizeof(*files));
+    char *folder = strdup(options->folder);
+
+    if (!files || !folder || strlen(folder) > PATH_MAX - 64) {
+        free(files);
+        free(folder);
+        return error_set(ret_error, ERROR_NO_MEMORY, "open the log: out of memory");
+    }
+    files->log.ops = &log_files_ops;
+    files->options = *options;
+    files->options.folder = files->folder = folder;
+    if (!files->options.segment_bytes)
+        files->options.segment_bytes = LOG_SEGMENT_DEFAULT;
+    if (files->options.segment_bytes < LOG_SEGMENT_LEAST)
+        files->options.segment_bytes = LOG_SEGMENT_LEAST;
+    files->options.segment_bytes &= ~UINT64_C(7);
+    files->disk = options->disk ? options->disk : disk_system();
+    files->file = files->next_file = -1;
+    buffer_init(&files->frame);
+    pthread_mutex_init(&files->lock, NULL);
+    pthread_cond_init(&files->spare_made, NULL);
+    enum error_code code = log_open_all(files, ret_error);
+    if (code) {
+        log_files_free(files);
+        return code;
+    }
+    *ret_log = &files->log;
+    return ERROR_NONE;
+}

@@ -1,0 +1,114 @@
+/*
+ * log_files_private.h - the state of a log in files, for log_files.c, log_files_open.c and
+ * log_files_read.c.
+ *
+ * Threads    `lock` guards the list of segments, the chain and the spare; the appending thread
+ *            alone writes into the last segment, and alone makes a segment the last one.
+ */
+#ifndef TICKWHEEL_LOG_LOG_FILES_PRIVATE_H
+#define TICKWHEEL_LOG_LOG_FILES_PRIVATE_H
+
+#include "log/log_files.h"
+#include "log/log_segment.h"
+#include "sys/disk.h"
+
+#include <limits.h>
+#include <pthread.h>
+
+#define LOG_FILES_CHAIN "CHAIN"
+#define LOG_FILES_SPARE "spare"
+
+struct log_part {
+    uint64_t number, bytes;
+    uint64_t begin, end;  /* positions: of its first frame, and behind its last one */
+    uint64_t first, next; /* offsets: of its first record, and of the next one's */
+    uint32_t sum;         /* of its last frame; 0: it has none */
+    uint32_t seed;        /* of its frames */
+    bool is_unsynced;
+    bool is_ended; /* the header of the next segment names its end */
+};
+
+struct log_files {
+    struct log log;
+    struct log_files_options options; /* with the defaults in place; `folder` is a copy */
+    char *folder;
+    const struct disk_calls *disk;
+
+    pthread_mutex_t lock;
+    pthread_cond_t spare_made;
+    struct segment_chain chain; /* as it is on the disk */
+    struct log_part *parts;     /* from the oldest to the last one */
+    size_t part_count, part_capacity;
+    uint64_t spare_bytes; /* of the spare; 0: there is none */
+    bool is_making_spare;
+    uint32_t reader_count; /* segments stay while they are read */
+    uint64_t next;         /* the offset that the next append takes */
+    uint64_t torn, lost;
+
+    /* The appending thread's. */
+    int file;         /* of the last segment; -1: none */
+    bool must_begin;  /* nothing may be written behind the end of the last segment */
+    bool is_in_doubt; /* because an append failed */
+    bool has_next;    /* the file of `next_part` has its name; the chain lacks it still */
+    struct log_part next_part;
+    int next_file;
+    uint64_t *fences;
+    size_t fence_count;
+    struct buffer frame;
+};
+
+static inline struct log_files *log_files_of(struct log *log)
+{
+    return (struct log_files *)(void *)log;
+}
+
+/* A path below the folder; the folder was checked to be short enough. */
+struct log_path {
+    char text[PATH_MAX];
+};
+
+struct log_path log_path_of(const struct log_files *files, const char *name);
+struct log_path log_path_of_segment(const struct log_files *files, uint64_t number);
+
+/* The number in the name of a segment; 0: it is no segment. */
+uint64_t log_path_number(const char *name);
+
+static inline struct log_part *log_files_last(struct log_files *files)
+{
+    return files->part_count ? &files->parts[files->part_count - 1] : NULL;
+}
+
+/* Makes `chain` the one on the disk. With the lock. */
+enum error_code log_files_write_chain(struct log_files *files, const struct segment_chain *chain,
+                                      struct error *ret_error);
+
+/* Appends to the list; the caller has reserved room. */
+void log_files_add_part(struct log_files *files, const struct log_part *part);
+bool log_files_reserve_part(struct log_files *files);
+
+/* Makes a spare of at least `bytes`, unless there is one. */
+enum error_code log_files_make_spare(struct log_files *files, uint64_t bytes,
+                                     struct error *ret_error);
+
+/* Begins a new segment with room for a frame of `frame_bytes`. */
+enum error_code log_files_begin(struct log_files *files, uint64_t frame_bytes,
+                                struct error *ret_error);
+
+/* Takes the fences of a frame's records over; false: out of memory. */
+bool log_files_take_fence(struct log_files *files, uint16_t partition, uint64_t epoch);
+
+/* ---- log_files_read.c ---- */
+
+/* The contents of a segment up to `end`, to be freed. */
+enum error_code log_files_load(const struct log_files *files, uint64_t number, uint64_t end,
+                               char **ret_contents, struct error *ret_error);
+
+enum error_code log_files_read(struct log *log, uint64_t from, log_visit *visit, void *context,
+                               struct error *ret_error);
+
+/* Frees without a word to the disk. */
+void log_files_free(struct log_files *files);
+
+extern const struct log_ops log_files_ops;
+
+#endif
