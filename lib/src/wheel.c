@@ -21,7 +21,6 @@ struct tw_wheel *tw_wheel_create(const struct tw_wheel_options *options)
     wheel->cursor = wheel->now;
     wheel->next = TW_NEVER;
     wheel->sweep_number = 1;
-    wheel->plain_shift = LEVEL_FAR * DIGIT_BITS;
     wheel->stale_slack = STALE_SLACK;
     wheel->moves_max = TW_WHEEL_MOVES_MAX;
     wheel->timer_count_max = SLOTS_MAX;
@@ -68,68 +67,108 @@ static bool wheel_add_slots(struct tw_wheel *wheel)
     return tw__wheel_grow(wheel, count);
 }
 
-/* Takes a free slot; none when slots must be added first. The slot freed last is taken first,
- * because it is still in the cache. */
-static inline struct wheel_slot wheel_slot_take(struct tw_wheel *wheel)
+/* Takes the slot that was freed last, because it is still in the cache. There must be one. */
+static inline uint32_t wheel_slot_take_free(struct tw_wheel *wheel)
 {
-    if (LIKELY(wheel->free_count > 0))
-        return tw__wheel_slot(wheel, *tw__wheel_free_slot(wheel, --wheel->free_count));
-    uint32_t index = wheel->slot_count;
-    if (UNLIKELY(index == wheel->slot_capacity))
-        return (struct wheel_slot){NULL, NULL, 0};
-    wheel->slot_count++;
-    struct wheel_slot slot = tw__wheel_slot(wheel, index);
-    *slot.record = (struct wheel_record){.generation = GENERATION_STEP | STATE_NONE};
-    return slot;
+    return *tw__wheel_free_slot(wheel, --wheel->free_count);
+}
+
+/* The state and generation of a slot that was never used. */
+#define GENERATION_FIRST (GENERATION_STEP | STATE_NONE)
+
+/* Whether a timer in STATE_NEAR or STATE_MOVED can keep its entry for a deadline that is not before
+ * the one it has, and stay in STATE_MOVED. */
+static inline bool wheel_is_later(const struct tw_wheel *wheel, const struct wheel_record *record,
+                                  uint64_t deadline)
+{
+    return tw__wheel_is_near(wheel, deadline) && (uint32_t)deadline >= record->tick_low;
+}
+
+/* Gives a record in STATE_NEAR or STATE_MOVED, whose deadline wheel_is_later, that deadline.
+ * `generation` is the record's new one with the present state. */
+static inline void wheel_move_later(struct tw_wheel *wheel, struct wheel_record *record,
+                                    uint32_t index, uint32_t generation, uint64_t deadline)
+{
+    if (UNLIKELY((generation & (HAS_STALE | STATE_MASK)) == (HAS_STALE | STATE_NEAR)))
+        tw__wheel_extra(wheel, index)->entry_tick = record->tick_low;
+    record->generation = generation | STATE_MOVED;
+    record->tick_low = (uint32_t)deadline;
+}
+
+/* Keeps a slot's entry for a deadline that is not before it, or any deadline if it is at the
+ * cursor. `generation` is the record's new one without a state. */
+static void wheel_keep_entry(struct tw_wheel *wheel, struct wheel_record *record, uint32_t index,
+                             uint32_t generation, uint64_t deadline)
+{
+    union wheel_extra *extra = tw__wheel_extra(wheel, index);
+    uint32_t state = record->generation & STATE_MASK;
+    bool is_second = generation & HAS_STALE && state == STATE_MOVED; /* the entry's tick is there */
+    uint32_t entry_tick = is_second ? extra->entry_tick : record->tick_low;
+    if (state == STATE_WIDE || !tw__wheel_is_near(wheel, deadline)) {
+        record->generation = generation | STATE_WIDE;
+        record->tick_low = entry_tick; /* any tick will do when the slot has one entry */
+        extra->due = deadline;
+        return;
+    }
+    wheel_move_later(wheel, record, index, generation | state, deadline);
+}
+
+/* Whether an entry of the slot is known to be early enough for a deadline. If the tick of the entry
+ * is not known, it is not after the old deadline. */
+static bool wheel_entry_is_good(const struct tw_wheel *wheel, const struct wheel_record *record,
+                                uint32_t index, uint64_t deadline)
+{
+    uint32_t state = record->generation & STATE_MASK;
+    if (state == STATE_NONE)
+        return false;
+    if (deadline >= tw__wheel_due(wheel, record, index))
+        return true;
+    if (state != STATE_MOVED || !(record->generation & HAS_STALE))
+        return state == STATE_NEAR && record->tick_low == (uint32_t)wheel->cursor;
+    uint32_t tick_low = tw__wheel_extra(wheel, index)->entry_tick;
+    return deadline >= tw__wheel_near_tick(wheel, tick_low) || tick_low == (uint32_t)wheel->cursor;
 }
 
 /* Sets a timer's deadline, in every case. A new entry is needed if there is none, or if the present
- * entry is reached too late. An entry at the cursor is early enough. The tick of a far entry is
- * unknown, only that it is not after the old due, so it is early enough when the deadline moves
- * later. */
-static void wheel_put_slowly(struct tw_wheel *wheel, uint32_t index, uint64_t deadline)
+ * entry is reached too late. An entry at the cursor is early enough. */
+static void wheel_put_slowly(struct tw_wheel *wheel, struct wheel_record *record, uint32_t index,
+                             uint64_t deadline)
 {
-    struct wheel_slot slot = tw__wheel_slot(wheel, index);
-    uint32_t generation = slot.record->generation;
-    uint32_t state = generation & STATE_MASK;
-    bool is_good_enough = state == STATE_FAR && deadline >= slot.timer->due;
-    if (state == STATE_NEAR) {
-        uint64_t tick = tw__wheel_near_tick(wheel, slot.record->entry_tick);
-        is_good_enough = deadline >= tick || tick == wheel->cursor;
-    }
-    wheel->armed_count += !(generation & IS_ARMED);
-    generation |= IS_ARMED;
-    slot.timer->due = deadline;
-    slot.record->generation = generation;
-    if (is_good_enough)
+    uint32_t generation = (record->generation | IS_ARMED) & ~(uint32_t)STATE_MASK;
+    wheel->armed_count += !(record->generation & IS_ARMED);
+    if (wheel_entry_is_good(wheel, record, index, deadline)) {
+        wheel_keep_entry(wheel, record, index, generation, deadline);
         return;
-    tw__wheel_enter(wheel, slot.record, index, generation & ~(uint32_t)STATE_MASK, deadline);
-    if (state != STATE_NONE) {
-        wheel->stale_count++;
-        tw__wheel_sweep_pay(wheel);
     }
+    if ((record->generation & STATE_MASK) == STATE_NONE) {
+        tw__wheel_enter(wheel, record, index, generation, deadline);
+        return;
+    }
+    tw__wheel_enter(wheel, record, index, generation | HAS_STALE, deadline);
+    wheel->stale_count++;
+    tw__wheel_sweep_pay(wheel);
 }
 
 /* Sets the deadline of an unarmed timer when that is quick: there is room for an entry, or the slot
- * still has a near entry at or before the deadline. Otherwise returns false and changes nothing.
+ * still has a near entry for a deadline that is not later. Otherwise returns false and changes
+ * nothing. `generation` is the record's.
  *
  * Here and below, rare cases are in functions that are not inlined and are called last, so that the
  * common path saves no registers. A processor overlaps the memory accesses of as many timers as fit
  * into its instruction window, so each instruction less shortens the wait. */
-static inline bool wheel_put_quickly(struct tw_wheel *wheel, struct wheel_slot slot,
-                                     uint64_t deadline)
+static inline bool wheel_put_quickly(struct tw_wheel *wheel, struct wheel_record *record,
+                                     uint32_t index, uint32_t generation, uint64_t deadline)
 {
-    uint32_t generation = slot.record->generation | IS_ARMED;
-    if ((generation & STATE_MASK) == STATE_NONE) {
-        if (!tw__wheel_enter_quickly(wheel, slot.record, slot.index, generation, deadline))
+    uint32_t state = generation & STATE_MASK;
+    generation |= IS_ARMED;
+    if (state == STATE_NONE) {
+        if (!tw__wheel_enter_quickly(wheel, record, index, generation, deadline))
             return false;
     } else {
-        uint64_t tick = tw__wheel_near_tick(wheel, slot.record->entry_tick);
-        if (UNLIKELY((generation & STATE_MASK) != STATE_NEAR || deadline < tick))
+        if (UNLIKELY(state == STATE_WIDE || !wheel_is_later(wheel, record, deadline)))
             return false;
-        slot.record->generation = generation;
+        wheel_move_later(wheel, record, index, generation, deadline);
     }
-    slot.timer->due = deadline;
     wheel->armed_count++;
     return true;
 }
@@ -145,53 +184,59 @@ static inline bool wheel_clear_deadline(struct tw_wheel *wheel, struct wheel_rec
     return true;
 }
 
-static __attribute__((noinline)) bool wheel_set_slowly(struct tw_wheel *wheel, uint32_t index,
+static __attribute__((noinline)) bool wheel_set_slowly(struct tw_wheel *wheel,
+                                                       struct wheel_record *record, uint32_t index,
                                                        uint64_t deadline)
 {
     if (deadline == TW_NEVER)
-        (void)wheel_clear_deadline(wheel, tw__wheel_record(wheel, index));
+        (void)wheel_clear_deadline(wheel, record);
     else
-        wheel_put_slowly(wheel, index, deadline);
+        wheel_put_slowly(wheel, record, index, deadline);
     return true;
 }
 
-/* Sets the deadline in the cases that wheel_set_deadline leaves over. Returns true. */
-static __attribute__((noinline)) bool wheel_set_general(struct tw_wheel *wheel,
-                                                        struct wheel_record *record,
-                                                        struct wheel_timer *timer, uint32_t index,
+/* Sets the deadline in the cases that wheel_set_deadline leaves over. The handle is not stale.
+ * Returns true. */
+static __attribute__((noinline)) bool wheel_set_general(struct tw_wheel *wheel, tw_handle timer,
                                                         uint64_t deadline)
 {
-    struct wheel_slot slot = {record, timer, index};
-    if (LIKELY(deadline != TW_NEVER && !(record->generation & IS_ARMED)) &&
-        LIKELY(wheel_put_quickly(wheel, slot, deadline)))
+    uint32_t index = (uint32_t)timer;
+    struct wheel_record *record = tw__wheel_record(wheel, index);
+    if (!(record->generation & IS_ARMED) &&
+        LIKELY(wheel_put_quickly(wheel, record, index, record->generation, deadline)))
         return true;
-    return wheel_set_slowly(wheel, index, deadline);
+    return wheel_set_slowly(wheel, record, index, deadline);
 }
 
-/* Changes the deadline of a held timer. Most often an armed timer gets a later deadline, which is
- * one store; a single comparison proves this case and that the handle is valid. False if the handle
- * is stale. */
+/* Changes the deadline of a held timer. Most often an armed timer gets a later deadline, or a timer
+ * without an entry gets its first; a single comparison proves each case and that the handle is
+ * valid. False if the handle is stale. */
 static inline bool wheel_set_deadline(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline,
                                       uint32_t kind)
 {
     uint32_t index = (uint32_t)timer;
-    (void)kind; /* used by assert() only */
+    assert(wheel_kind_of(timer) == kind || !tw__wheel_lookup(wheel, timer));
     if (UNLIKELY(index >= wheel->slot_count))
         return false;
-    struct wheel_slot slot = tw__wheel_slot(wheel, index);
-    uint32_t differs = slot.record->generation ^ (uint32_t)(timer >> 32);
-    if (LIKELY(differs == (IS_ARMED | STATE_NEAR))) {
-        assert(wheel_kind_of(timer) == kind);
-        uint64_t tick = tw__wheel_near_tick(wheel, slot.record->entry_tick);
-        if (LIKELY(deadline - tick < TW_NEVER - tick)) { /* tick <= deadline < TW_NEVER */
-            slot.timer->due = deadline;
+    struct wheel_record *record = tw__wheel_record(wheel, index);
+    uint32_t generation = record->generation;
+    uint32_t differs = generation ^ (uint32_t)(timer >> 32);
+    uint32_t moves = differs | HAS_STALE | (STATE_MOVED & ~STATE_NEAR);
+    if (LIKELY(moves == (IS_ARMED | HAS_STALE | STATE_MOVED))) {
+        if (LIKELY(wheel_is_later(wheel, record, deadline))) {
+            wheel_move_later(wheel, record, index, generation, deadline);
+            return true;
+        }
+    } else if ((differs & ~HAS_STALE) == STATE_NONE) {
+        if (LIKELY(
+                tw__wheel_enter_quickly(wheel, record, index, generation | IS_ARMED, deadline))) {
+            wheel->armed_count++;
             return true;
         }
     }
     if (UNLIKELY(differs > NOT_IN_HANDLE))
         return false;
-    assert(wheel_kind_of(timer) == kind);
-    return wheel_set_general(wheel, slot.record, slot.timer, index, deadline);
+    return wheel_set_general(wheel, timer, deadline);
 }
 
 static __attribute__((noinline)) tw_handle wheel_schedule_growing(struct tw_wheel *wheel,
@@ -203,20 +248,41 @@ static __attribute__((noinline)) tw_handle wheel_schedule_growing(struct tw_whee
 static __attribute__((noinline)) tw_handle wheel_schedule_slowly(struct tw_wheel *wheel,
                                                                  uint32_t index, uint64_t deadline)
 {
-    (void)wheel_set_slowly(wheel, index, deadline);
-    return tw__wheel_handle(tw__wheel_record(wheel, index)->generation, index);
+    struct wheel_record *record = tw__wheel_record(wheel, index);
+    (void)wheel_set_slowly(wheel, record, index, deadline);
+    return tw__wheel_handle(record->generation, index);
+}
+
+/* Schedules a timer in a slot that was never used. */
+static __attribute__((noinline)) tw_handle wheel_schedule_first(struct tw_wheel *wheel,
+                                                                uint64_t deadline, uint64_t data)
+{
+    uint32_t index = wheel->slot_count;
+    if (UNLIKELY(index == wheel->slot_capacity))
+        return wheel_schedule_growing(wheel, deadline, data);
+    wheel->slot_count = index + 1;
+    struct wheel_record *record = tw__wheel_record(wheel, index);
+    *tw__wheel_data(record) = data;
+    if (UNLIKELY(!tw__wheel_enter_quickly(wheel, record, index, GENERATION_FIRST | IS_ARMED,
+                                          deadline))) {
+        record->generation = GENERATION_FIRST;
+        return wheel_schedule_slowly(wheel, index, deadline);
+    }
+    wheel->armed_count++;
+    return tw__wheel_handle(GENERATION_FIRST, index);
 }
 
 tw_handle tw_wheel_schedule(struct tw_wheel *wheel, uint64_t deadline, uint64_t data)
 {
-    struct wheel_slot slot = wheel_slot_take(wheel);
-    if (UNLIKELY(!slot.record))
-        return wheel_schedule_growing(wheel, deadline, data);
-    uint32_t generation = slot.record->generation;
-    slot.timer->data = data;
-    if (LIKELY(deadline != TW_NEVER) && LIKELY(wheel_put_quickly(wheel, slot, deadline)))
-        return tw__wheel_handle(generation, slot.index);
-    return wheel_schedule_slowly(wheel, slot.index, deadline);
+    if (wheel->free_count == 0)
+        return wheel_schedule_first(wheel, deadline, data);
+    uint32_t index = wheel_slot_take_free(wheel);
+    struct wheel_record *record = tw__wheel_record(wheel, index);
+    uint32_t generation = record->generation;
+    *tw__wheel_data(record) = data;
+    if (UNLIKELY(!wheel_put_quickly(wheel, record, index, generation, deadline)))
+        return wheel_schedule_slowly(wheel, index, deadline);
+    return tw__wheel_handle(generation, index);
 }
 
 bool tw_wheel_reschedule(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline)
@@ -227,13 +293,13 @@ bool tw_wheel_reschedule(struct tw_wheel *wheel, tw_handle timer, uint64_t deadl
 /* Frees the slot of a timer. False if the handle is stale. */
 static inline bool wheel_end(struct tw_wheel *wheel, tw_handle timer, uint32_t kind)
 {
-    struct wheel_slot slot = tw__wheel_lookup(wheel, timer);
+    struct wheel_record *record = tw__wheel_lookup(wheel, timer);
     (void)kind; /* used by assert() only */
-    if (UNLIKELY(!slot.record))
+    if (UNLIKELY(!record))
         return false;
     assert(wheel_kind_of(timer) == kind);
-    (void)wheel_clear_deadline(wheel, slot.record);
-    tw__wheel_slot_give(wheel, slot.record, slot.index);
+    (void)wheel_clear_deadline(wheel, record);
+    tw__wheel_slot_give(wheel, record, (uint32_t)timer);
     return true;
 }
 
@@ -244,12 +310,19 @@ bool tw_wheel_cancel(struct tw_wheel *wheel, tw_handle timer)
 
 tw_handle tw_wheel_open(struct tw_wheel *wheel, uint64_t data)
 {
-    struct wheel_slot slot = wheel_slot_take(wheel);
-    if (UNLIKELY(!slot.record))
-        return wheel_add_slots(wheel) ? tw_wheel_open(wheel, data) : TW_NONE;
-    slot.record->generation |= IS_OPENED;
-    slot.timer->data = data;
-    return tw__wheel_handle(slot.record->generation, slot.index);
+    uint32_t index = wheel->slot_count, generation = GENERATION_FIRST;
+    if (wheel->free_count > 0) {
+        index = wheel_slot_take_free(wheel);
+        generation = tw__wheel_record(wheel, index)->generation;
+    } else {
+        if (UNLIKELY(index == wheel->slot_capacity))
+            return wheel_add_slots(wheel) ? tw_wheel_open(wheel, data) : TW_NONE;
+        wheel->slot_count++;
+    }
+    struct wheel_record *record = tw__wheel_record(wheel, index);
+    record->generation = generation | IS_OPENED;
+    *tw__wheel_data(record) = data;
+    return tw__wheel_handle(generation | IS_OPENED, index);
 }
 
 bool tw_wheel_arm(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline)
@@ -259,11 +332,11 @@ bool tw_wheel_arm(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline)
 
 bool tw_wheel_disarm(struct tw_wheel *wheel, tw_handle timer)
 {
-    struct wheel_slot slot = tw__wheel_lookup(wheel, timer);
-    if (UNLIKELY(!slot.record))
+    struct wheel_record *record = tw__wheel_lookup(wheel, timer);
+    if (UNLIKELY(!record))
         return false;
     assert(wheel_kind_of(timer) == IS_OPENED);
-    return wheel_clear_deadline(wheel, slot.record);
+    return wheel_clear_deadline(wheel, record);
 }
 
 bool tw_wheel_close(struct tw_wheel *wheel, tw_handle timer)
@@ -275,9 +348,11 @@ void tw_wheel_prefetch(const struct tw_wheel *wheel, tw_handle timer)
 {
     if (UNLIKELY((uint32_t)timer >= wheel->slot_count))
         return;
-    struct wheel_slot slot = tw__wheel_slot(wheel, (uint32_t)timer);
-    tw__prefetch_to_write(slot.record);
-    tw__prefetch_to_write(slot.timer);
+    struct wheel_record *record = tw__wheel_record(wheel, (uint32_t)timer);
+    tw__prefetch_to_write(record);
+    if (wheel_kind_of(timer) !=
+        IS_OPENED) /* the slot of a cancelled timer is the next to be used */
+        tw__prefetch_to_write(tw__wheel_data(record));
 }
 
 /* Verbs for many. A processor overlaps the waits of a dozen single calls at best, and fewer where a
@@ -303,9 +378,9 @@ static inline void wheel_prefetch_free(const struct tw_wheel *wheel, uint32_t ah
     if (ahead >= wheel->free_count)
         return; /* slots that were never used follow each other */
     uint32_t index = *tw__wheel_free_slot(wheel, wheel->free_count - 1 - ahead);
-    struct wheel_slot slot = tw__wheel_slot(wheel, index);
-    tw__prefetch_to_write(slot.record);
-    tw__prefetch_to_write(slot.timer);
+    struct wheel_record *record = tw__wheel_record(wheel, index);
+    tw__prefetch_to_write(record);
+    tw__prefetch_to_write(tw__wheel_data(record));
 }
 
 size_t tw_wheel_schedule_many(struct tw_wheel *wheel, const uint64_t *deadlines,
@@ -350,11 +425,10 @@ size_t tw_wheel_arm_many(struct tw_wheel *wheel, const tw_handle *timers, const 
                          size_t count)
 {
     size_t armed = 0;
-    for (size_t i = 0; i < count && i < MANY_AHEAD; i++)
-        tw_wheel_prefetch(wheel, timers[i]);
+    wheel_prefetch_first(wheel, timers, count);
     for (size_t i = 0; i < count; i++) {
         if (LIKELY(count - i > MANY_AHEAD))
-            tw_wheel_prefetch(wheel, timers[i + MANY_AHEAD]);
+            wheel_prefetch_record(wheel, timers[i + MANY_AHEAD]);
         armed += wheel_set_deadline(wheel, timers[i], deadlines[i], IS_OPENED);
     }
     return armed;

@@ -2,6 +2,7 @@
 #include "wheel_private.h"
 
 _Static_assert(sizeof(struct wheel_record) == 8, "eight records to a cache line");
+_Static_assert(sizeof(struct wheel_record) == sizeof(uint64_t), "one index for record and data");
 _Static_assert(sizeof(struct wheel_entry) == 8, "an entry is what a bucket costs per timer");
 _Static_assert(sizeof(struct wheel_bucket) == LINE_SIZE, "a bucket's few end with its line");
 _Static_assert(sizeof(struct wheel_chunk) == CHUNK_SIZE, "a chunk's end is a multiple of its size");
@@ -71,10 +72,15 @@ void tw__wheel_enter_slowly(struct tw_wheel *wheel, struct wheel_record *record,
 {
     uint64_t tick = deadline > wheel->cursor ? deadline : wheel->cursor;
     unsigned shift = tw__wheel_shift(wheel, tick);
+    uint32_t state = STATE_NEAR;
     if (wheel->sweep_phase == SWEEP_BUCKETS)
         *tw__wheel_kept(wheel, index) &= ~(UINT64_C(1) << (index % 64));
-    record->entry_tick = (uint32_t)tick;
-    record->generation = generation | (shift < LEVEL_FAR * DIGIT_BITS ? STATE_NEAR : STATE_FAR);
+    if (tick != deadline || shift >= LEVEL_FAR * DIGIT_BITS) {
+        state = STATE_WIDE;
+        tw__wheel_extra(wheel, index)->due = deadline;
+    }
+    record->tick_low = (uint32_t)tick;
+    record->generation = generation | state;
     tw__wheel_append(wheel, shift, tick, index);
 }
 

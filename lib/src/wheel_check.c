@@ -22,12 +22,15 @@ static void wheel_check_that(bool holds, const char *invariant)
     abort();
 }
 
-/* Whether the record refers to this entry. Of a far entry only 32 bits can be compared. */
-static bool wheel_entry_counts(const struct wheel_record *record, struct wheel_entry entry,
-                               unsigned level)
+/* A near entry that counts. */
+static void wheel_check_near(const struct tw_wheel *wheel, const struct wheel_record *record,
+                             struct wheel_entry entry)
 {
-    uint32_t state = level < LEVEL_FAR ? STATE_NEAR : STATE_FAR;
-    return (record->generation & STATE_MASK) == state && record->entry_tick == entry.tick_low;
+    uint64_t tick = tw__wheel_near_tick(wheel, entry.tick_low);
+    wheel_check_that(tick >= wheel->cursor, "nothing lies before the cursor");
+    wheel_check_that(!(record->generation & IS_ARMED) || tick == wheel->cursor ||
+                         tick <= tw__wheel_due(wheel, record, entry.index),
+                     "an entry comes up no later than its timer is due, or now");
 }
 
 static void wheel_check_entry(const struct tw_wheel *wheel, struct wheel_tally *tally,
@@ -41,13 +44,19 @@ static void wheel_check_entry(const struct tw_wheel *wheel, struct wheel_tally *
                          "an entry lies in its own bucket");
     }
     const struct wheel_record *record = tw__wheel_record(wheel, entry.index);
-    if (!wheel_entry_counts(record, entry, level) || tally->is_seen[entry.index])
+    bool is_only = !(record->generation & HAS_STALE);
+    wheel_check_that(!is_only || ((record->generation & STATE_MASK) != STATE_NONE &&
+                                  !tally->is_seen[entry.index]),
+                     "a slot without stale entries has one entry at most");
+    if (!tw__wheel_counts(wheel, record, entry, level) || tally->is_seen[entry.index])
         return;
     tally->is_seen[entry.index] = 1;
     tally->counting++;
     if (level >= LEVEL_FAR)
-        wheel_check_that(tw__wheel_timer(wheel, entry.index)->due >= start,
+        wheel_check_that(tw__wheel_due(wheel, record, entry.index) >= start,
                          "a far entry comes up no later than its timer is due");
+    else
+        wheel_check_near(wheel, record, entry);
 }
 
 static void wheel_check_chain(const struct tw_wheel *wheel, struct wheel_tally *tally,
@@ -117,18 +126,10 @@ static void wheel_check_records(const struct tw_wheel *wheel, const struct wheel
     for (uint32_t i = 0; i < wheel->slot_count; i++) {
         const struct wheel_record *record = tw__wheel_record(wheel, i);
         uint32_t state = record->generation & STATE_MASK;
-        wheel_check_that(state <= STATE_FAR, "a record is in a state");
         wheel_check_that((state != STATE_NONE) == tally->is_seen[i],
                          "a record's entry is where the record says");
         retired += record->generation >= GENERATION_RETIRED;
         bool is_armed = record->generation & IS_ARMED;
-        uint64_t due = tw__wheel_timer(wheel, i)->due;
-        if (state == STATE_NEAR) {
-            uint64_t tick = tw__wheel_near_tick(wheel, record->entry_tick);
-            wheel_check_that(tick >= wheel->cursor, "nothing lies before the cursor");
-            wheel_check_that(!is_armed || tick <= due || tick == wheel->cursor,
-                             "an entry comes up no later than its timer is due");
-        }
         armed += is_armed;
         wheel_check_that(!is_armed || state != STATE_NONE, "an armed record has an entry");
     }
@@ -142,7 +143,9 @@ static void wheel_check_free_slots(const struct tw_wheel *wheel, struct wheel_ta
     wheel_check_that(wheel->free_count + wheel->retired_count <= wheel->slot_count,
                      "free slots were let");
     wheel_check_that(wheel->slot_count <= wheel->slot_capacity &&
-                         wheel->slot_capacity <= (uint64_t)wheel->segment_count << SEGMENT_BITS,
+                         wheel->slot_capacity <= (uint64_t)wheel->segments.count << SEGMENT_BITS &&
+                         wheel->slot_capacity <= (uint64_t)wheel->extras.count << SEGMENT_BITS &&
+                         wheel->slot_capacity <= (uint64_t)wheel->free_slots.count << SEGMENT_BITS,
                      "slot_capacity");
     wheel_check_that(wheel->slot_count - wheel->retired_count <= wheel->timer_count_max,
                      "timer_count_max");
@@ -205,9 +208,10 @@ void tw_wheel_check(const struct tw_wheel *wheel)
 uint64_t tw__wheel_earliest(const struct tw_wheel *wheel)
 {
     uint64_t earliest = TW_NEVER;
-    for (uint32_t i = 0; i < wheel->slot_count; i++)
-        if (tw__wheel_record(wheel, i)->generation & IS_ARMED &&
-            tw__wheel_timer(wheel, i)->due < earliest)
-            earliest = tw__wheel_timer(wheel, i)->due;
+    for (uint32_t i = 0; i < wheel->slot_count; i++) {
+        const struct wheel_record *record = tw__wheel_record(wheel, i);
+        if (record->generation & IS_ARMED && tw__wheel_due(wheel, record, i) < earliest)
+            earliest = tw__wheel_due(wheel, record, i);
+    }
     return earliest;
 }

@@ -55,19 +55,17 @@ static void wheel_open_far(struct tw_wheel *wheel, const struct wheel_entry *ent
                            uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (i + PREFETCH_DISTANCE < count)
-            tw__wheel_prefetch(wheel, entries[i + PREFETCH_DISTANCE].index);
+        if (i + PREFETCH_DISTANCE < count) {
+            uint32_t ahead = entries[i + PREFETCH_DISTANCE].index;
+            tw__prefetch(tw__wheel_record(wheel, ahead));
+            tw__prefetch(tw__wheel_extra(wheel, ahead));
+        }
         uint32_t index = entries[i].index;
         struct wheel_record *record = tw__wheel_record(wheel, index);
-        uint32_t generation = record->generation & ~(uint32_t)STATE_MASK;
-        if ((record->generation & STATE_MASK) != STATE_FAR ||
-            record->entry_tick != entries[i].tick_low) {
+        if (tw__wheel_counts(wheel, record, entries[i], LEVEL_FAR))
+            tw__wheel_enter_again(wheel, record, index);
+        else
             wheel->stale_count--;
-            continue;
-        }
-        record->generation = generation;
-        if (generation & IS_ARMED)
-            tw__wheel_enter(wheel, record, index, generation, tw__wheel_timer(wheel, index)->due);
     }
 }
 
@@ -116,35 +114,48 @@ struct wheel_run_counts {
     uint32_t stale;
 };
 
+static inline void wheel_fire(struct tw_wheel *wheel, struct wheel_record *record, uint32_t index,
+                              uint64_t deadline, struct tw_expired *restrict ret_due)
+{
+    uint32_t generation = record->generation & ~(IS_ARMED | STATE_MASK);
+    ret_due->data = *tw__wheel_data(record);
+    ret_due->deadline = deadline;
+    ret_due->timer = tw__wheel_handle(generation, index);
+    record->generation = generation;
+    if (!(generation & IS_OPENED))
+        tw__wheel_slot_give(wheel, record, index);
+}
+
+/* Handles an entry that may be stale, or of a timer that is not armed or was moved. */
+static __attribute__((noinline)) void wheel_fire_slowly(struct tw_wheel *wheel,
+                                                        struct wheel_record *record, uint32_t index,
+                                                        uint64_t tick,
+                                                        struct tw_expired *restrict ret_due,
+                                                        struct wheel_run_counts *outcome)
+{
+    struct wheel_entry entry = {(uint32_t)tick, index};
+    if (!tw__wheel_counts(wheel, record, entry, 0)) {
+        outcome->stale++;
+        return;
+    }
+    uint64_t due = tw__wheel_due(wheel, record, index);
+    if (record->generation & IS_ARMED && due <= tick)
+        wheel_fire(wheel, record, index, due, &ret_due[outcome->fired++]);
+    else
+        tw__wheel_enter_again(wheel, record, index);
+}
+
 /* Handles one entry found at `tick`, the cursor. */
 static inline void wheel_fire_entry(struct tw_wheel *wheel, uint32_t index, uint64_t tick,
                                     struct tw_expired *restrict ret_due,
                                     struct wheel_run_counts *outcome)
 {
-    struct wheel_segment *segment = tw__wheel_segment(wheel, index);
-    struct wheel_record *record = &segment->records[index & (SEGMENT_SLOTS - 1)];
-    const struct wheel_timer *timer = &segment->timers[index & (SEGMENT_SLOTS - 1)];
-    uint32_t generation = record->generation;
-    if (UNLIKELY((generation & STATE_MASK) != STATE_NEAR || record->entry_tick != (uint32_t)tick)) {
-        outcome->stale++;
-        return;
-    }
-    generation &= ~(uint32_t)STATE_MASK;
-    if (UNLIKELY(!(generation & IS_ARMED))) {
-        record->generation = generation;
-        return;
-    }
-    if (UNLIKELY(timer->due > tick)) { /* moved to a later deadline since */
-        tw__wheel_enter(wheel, record, index, generation, timer->due);
-        return;
-    }
-    struct tw_expired *due = &ret_due[outcome->fired++];
-    due->data = timer->data;
-    due->deadline = timer->due;
-    due->timer = tw__wheel_handle(generation, index);
-    record->generation = generation & ~IS_ARMED;
-    if (!(generation & IS_OPENED))
-        tw__wheel_slot_give(wheel, record, index);
+    struct wheel_record *record = tw__wheel_record(wheel, index);
+    bool is_near = (record->generation & (IS_ARMED | STATE_MASK)) == (IS_ARMED | STATE_NEAR);
+    if (LIKELY(is_near && record->tick_low == (uint32_t)tick))
+        wheel_fire(wheel, record, index, tick, &ret_due[outcome->fired++]);
+    else
+        wheel_fire_slowly(wheel, record, index, tick, ret_due, outcome);
 }
 
 static inline void wheel_count_run(struct tw_wheel *wheel, uint32_t met,
@@ -319,9 +330,11 @@ static uint64_t wheel_entry_wakes_at(const struct tw_wheel *wheel, struct wheel_
 {
     if (level < LEVEL_FAR)
         return (start & ~(uint64_t)UINT32_MAX) | entry.tick_low;
-    uint64_t due = tw__wheel_timer(wheel, entry.index)->due;
-    bool is_armed = tw__wheel_record(wheel, entry.index)->generation & IS_ARMED;
-    return is_armed && (due ^ start) >> (level * DIGIT_BITS) == 0 ? due : TW_NEVER;
+    const struct wheel_record *record = tw__wheel_record(wheel, entry.index);
+    if (!(record->generation & IS_ARMED))
+        return TW_NEVER;
+    uint64_t due = tw__wheel_due(wheel, record, entry.index);
+    return (due ^ start) >> (level * DIGIT_BITS) == 0 ? due : TW_NEVER;
 }
 
 /* The earliest tick in a bucket above level 0, or its start if the bucket is too large to be read.

@@ -3,17 +3,14 @@
 
 bool tw_wheel_find(const struct tw_wheel *wheel, tw_handle timer, struct tw_wheel_place *ret_place)
 {
-    struct wheel_slot slot = tw__wheel_lookup(wheel, timer);
-    if (!slot.record || !(slot.record->generation & IS_ARMED))
+    const struct wheel_record *record = tw__wheel_lookup(wheel, timer);
+    uint32_t index = (uint32_t)timer;
+    if (!record || !(record->generation & IS_ARMED))
         return false;
-    /* The tick of a far entry is unknown; the answer is the place of the timer's due, where it
-     * would be entered now. */
-    uint64_t tick = slot.timer->due;
-    if ((slot.record->generation & STATE_MASK) == STATE_NEAR)
-        tick = tw__wheel_near_tick(wheel, slot.record->entry_tick);
-    tick = tick > wheel->cursor ? tick : wheel->cursor;
+    uint64_t due = tw__wheel_due(wheel, record, index);
+    uint64_t tick = due > wheel->cursor ? due : wheel->cursor;
     unsigned shift = tw__wheel_shift(wheel, tick);
-    *ret_place = (struct tw_wheel_place){slot.timer->due, shift / DIGIT_BITS,
-                                         (unsigned)(tick >> shift) & (BUCKETS - 1)};
+    *ret_place =
+        (struct tw_wheel_place){due, shift / DIGIT_BITS, (unsigned)(tick >> shift) & (BUCKETS - 1)};
     return true;
 }

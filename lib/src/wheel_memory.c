@@ -1,8 +1,10 @@
 /*
- * wheel_memory.c - the slab of records and the pool of chunks.
+ * wheel_memory.c - the slab of slots and the pool of chunks.
  *
  * Both grow in pieces that never move, so that growing copies no timer. Neither shrinks before
- * destroy: their size follows the most timers ever held at once.
+ * destroy: their size follows the most timers ever held at once. All memory of a slot is allocated
+ * together, so that moving a timer cannot fail; but the pages of `extras` become resident only when
+ * a timer needs them.
  */
 #include "wheel_private.h"
 
@@ -13,8 +15,7 @@ enum {
     PAGE = 4096,
     /* One huge page on machines of 64 bits. */
     BIG_SIZE = sizeof(void *) >= 8 ? 2 << 20 : 512 << 10,
-    BLOCK_CHUNKS_MAX = BIG_SIZE / CHUNK_SIZE,
-    ARENA_SEGMENTS_MAX = BIG_SIZE / sizeof(struct wheel_segment)
+    BLOCK_CHUNKS_MAX = BIG_SIZE / CHUNK_SIZE
 };
 
 static size_t wheel_alignment_for(size_t size)
@@ -78,50 +79,74 @@ struct wheel_chunk *tw__wheel_chunk_take(struct tw_wheel *wheel)
     return tw__wheel_chunk_pop(wheel);
 }
 
-static bool wheel_grow_directory(struct tw_wheel *wheel, uint32_t count)
+static bool wheel_grow_directory(struct tw_wheel *wheel, struct wheel_directory *directory,
+                                 uint32_t count)
 {
-    uint32_t old = wheel->segment_capacity;
+    uint32_t old = directory->capacity;
     if (count <= old)
         return true;
     uint32_t capacity = old ? old * 2 : 8;
     while (capacity < count)
         capacity *= 2;
-    struct wheel_segment **grown =
-        memory_take_aligned(&wheel->memory, LINE_SIZE, capacity * sizeof(*grown));
+    uintptr_t *grown = memory_take_aligned(&wheel->memory, LINE_SIZE, capacity * sizeof(*grown));
     if (!grown)
         return false;
     if (old)
-        memcpy(grown, wheel->segments, old * sizeof(*grown));
-    memory_give(&wheel->memory, wheel->segments, old, sizeof(*grown));
-    wheel->segments = grown;
-    wheel->segment_capacity = capacity;
+        memcpy(grown, directory->origins, old * sizeof(*grown));
+    memory_give(&wheel->memory, directory->origins, old, sizeof(*grown));
+    directory->origins = grown;
+    directory->capacity = capacity;
     return true;
 }
 
-/* Adds segments, up to the number that `count` slots need: one at first, then as many as exist
- * already, but no more than fit into a huge page. */
-static bool wheel_add_segments(struct tw_wheel *wheel, uint64_t count)
+/* The sizes of one of the slab's arrays. */
+struct wheel_array {
+    struct wheel_directory *directory;
+    size_t element;
+    size_t piece;
+    size_t arena_max; /* bytes allocated together */
+};
+
+/* Adds pieces, up to the number that `count` slots need: one at first, then as many as exist
+ * already, but no more than fit into an arena. */
+static bool wheel_add_pieces(struct tw_wheel *wheel, const struct wheel_array *array,
+                             uint64_t count)
 {
-    uint32_t have = wheel->segment_count;
+    struct wheel_directory *directory = array->directory;
+    uint32_t have = directory->count;
     uint64_t wanted = (count + SEGMENT_SLOTS - 1) >> SEGMENT_BITS;
+    uint64_t most = (array->arena_max - LINE_SIZE) / array->piece;
     uint64_t more = wanted > 2 * have ? wanted - have : have;
-    if (more > ARENA_SEGMENTS_MAX)
-        more = ARENA_SEGMENTS_MAX;
-    if (!wheel_grow_directory(wheel, have + (uint32_t)more))
+    if (more > most)
+        more = most;
+    if (!wheel_grow_directory(wheel, directory, have + (uint32_t)more))
         return false;
-    size_t size = LINE_SIZE + (size_t)more * sizeof(struct wheel_segment);
+    size_t size = LINE_SIZE + (size_t)more * array->piece;
     struct wheel_arena *arena =
         memory_take_aligned(&wheel->memory, wheel_alignment_for(size), size);
     if (!arena)
         return false;
     *arena = (struct wheel_arena){wheel->arenas, size};
     wheel->arenas = arena;
-    struct wheel_segment *segment = (struct wheel_segment *)((char *)arena + LINE_SIZE);
-    for (uint64_t i = 0; i < more; i++) {
-        memset(segment[i].kept, 0, sizeof(segment[i].kept));
-        wheel->segments[have + i] = &segment[i];
-    }
-    wheel->segment_count = have + (uint32_t)more;
+    uintptr_t start = (uintptr_t)arena + LINE_SIZE;
+    for (uint32_t i = have; i < have + more; i++, start += array->piece)
+        directory->origins[i] = start - (uintptr_t)(i << SEGMENT_BITS) * array->element;
+    directory->count = have + (uint32_t)more;
+    return true;
+}
+
+/* Grows all arrays. Segments are read at random, so they are in huge pages; extras are rare. */
+static bool wheel_grow_slab(struct tw_wheel *wheel, uint64_t count)
+{
+    const struct wheel_array arrays[] = {
+        {&wheel->segments, sizeof(struct wheel_record), sizeof(struct wheel_segment), BIG_SIZE},
+        {&wheel->extras, sizeof(union wheel_extra), sizeof(struct wheel_extras), BIG_SIZE / 2},
+        {&wheel->free_slots, sizeof(uint32_t), sizeof(uint32_t) * SEGMENT_SLOTS, BIG_SIZE},
+    };
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++)
+        while ((uint64_t)arrays[i].directory->count << SEGMENT_BITS < count)
+            if (!wheel_add_pieces(wheel, &arrays[i], count))
+                return false;
     return true;
 }
 
@@ -137,9 +162,8 @@ bool tw__wheel_grow(struct tw_wheel *wheel, uint64_t count)
     for (uint64_t needed = tw__wheel_chunks_needed(capacity); wheel->chunk_capacity < needed;)
         if (!wheel_add_block(wheel, needed - wheel->chunk_capacity))
             return false;
-    while ((uint64_t)wheel->segment_count << SEGMENT_BITS < capacity)
-        if (!wheel_add_segments(wheel, capacity))
-            return false;
+    if (!wheel_grow_slab(wheel, capacity))
+        return false;
     wheel->slot_capacity = (uint32_t)capacity;
     return true;
 }
@@ -158,7 +182,8 @@ void tw__wheel_touch(struct tw_wheel *wheel, uint64_t count)
         uint64_t slots = left < room ? left : room;
         wheel_touch_pages(tw__wheel_record(wheel, (uint32_t)i),
                           slots * sizeof(struct wheel_record));
-        wheel_touch_pages(tw__wheel_timer(wheel, (uint32_t)i), slots * sizeof(struct wheel_timer));
+        wheel_touch_pages(tw__wheel_data(tw__wheel_record(wheel, (uint32_t)i)),
+                          slots * sizeof(uint64_t));
         wheel_touch_pages(tw__wheel_free_slot(wheel, (uint32_t)i), slots * sizeof(uint32_t));
         i += slots;
     }
@@ -177,8 +202,10 @@ void tw_wheel_destroy(struct tw_wheel *wheel)
 {
     if (!wheel)
         return;
-    memory_give(&wheel->memory, wheel->segments, wheel->segment_capacity,
-                sizeof(struct wheel_segment *));
+    struct wheel_directory *directories[] = {&wheel->segments, &wheel->extras, &wheel->free_slots};
+    for (size_t i = 0; i < sizeof(directories) / sizeof(*directories); i++)
+        memory_give(&wheel->memory, directories[i]->origins, directories[i]->capacity,
+                    sizeof(*directories[i]->origins));
     for (struct wheel_arena *arena = wheel->arenas, *next; arena; arena = next) {
         next = arena->next;
         memory_give(&wheel->memory, arena, 1, arena->size);

@@ -21,7 +21,12 @@ void trial_init(struct trial *trial, const struct tw_wheel_options *options, uin
                 uint32_t stale_slack)
 {
     memset(trial, 0, sizeof(*trial));
-    trial->wheel = tw_wheel_create(options);
+    trial->allocator.calls_left = SIZE_MAX;
+    struct tw_wheel_options with = *options;
+    with.allocate = allocator_take; /* nothing may depend on what fresh memory contains */
+    with.release = allocator_give;
+    with.context = &trial->allocator;
+    trial->wheel = tw_wheel_create(&with);
     must(trial, trial->wheel != NULL, "create");
     trial->wheel->moves_max = moves_max;
     trial->wheel->stale_slack = stale_slack;
@@ -289,27 +294,7 @@ void trial_drain(struct trial *trial, uint64_t now, size_t limit)
     while (trial->is_behind);
 }
 
-/* Whether a bucket holds an entry of the slot. */
-static bool bucket_has(const struct wheel_bucket *bucket, uint32_t index)
-{
-    const struct wheel_chain *chain = &bucket->chain;
-    size_t inlined = chain->head  ? BUCKET_INLINED
-                     : chain->end ? (size_t)(chain->end - bucket->inlined)
-                                  : 0;
-    for (size_t i = 0; i < inlined; i++)
-        if (bucket->inlined[i].index == index)
-            return true;
-    for (const struct wheel_chunk *chunk = chain->head; chunk; chunk = chunk->next) {
-        bool is_last = chunk == tw__wheel_chunk_of(chain->end);
-        size_t count = is_last ? (size_t)(chain->end - chunk->entries) : chunk->count;
-        for (size_t i = 0; i < count; i++)
-            if (chunk->entries[i].index == index)
-                return true;
-    }
-    return false;
-}
-
-/* The place of a timer: where an entry of it is, or, far off, where its deadline belongs. */
+/* The place of a timer: the bucket of its deadline, or the present one if that is overdue. */
 static void check_place(const struct trial *trial, const struct trial_timer *timer)
 {
     const struct tw_wheel *wheel = trial->wheel;
@@ -321,13 +306,9 @@ static void check_place(const struct trial *trial, const struct trial_timer *tim
     must(trial, place.deadline == timer->deadline, "the deadline of a place");
     must(trial, place.level < LEVELS && place.bucket < BUCKETS, "a place is one of the wheel's");
     uint64_t start = tw__wheel_bucket_start(wheel, place.level, place.bucket);
-    if (place.level >= LEVEL_FAR) {
-        uint64_t last = start + ((UINT64_C(1) << (place.level * DIGIT_BITS)) - 1);
-        must(trial, start <= timer->deadline && timer->deadline <= last, "the place of a deadline");
-    } else if (wheel->phase == PHASE_NONE) {
-        must(trial, bucket_has(&wheel->buckets[place.level][place.bucket], (uint32_t)timer->handle),
-             "a timer lies where it is said to");
-    }
+    uint64_t last = start + ((UINT64_C(1) << (place.level * DIGIT_BITS)) - 1);
+    uint64_t tick = timer->deadline > wheel->cursor ? timer->deadline : wheel->cursor;
+    must(trial, start <= tick && tick <= last, "the bucket of a deadline");
 }
 
 /* The time-out for poll() at `now`, computed without the wheel's function. */

@@ -9,6 +9,8 @@
 #ifndef TICKWHEEL_WHEEL_ORACLE_H
 #define TICKWHEEL_WHEEL_ORACLE_H
 
+#include "allocator_oracle.h"
+
 #include <tickwheel/wheel.h>
 
 enum {
@@ -26,6 +28,7 @@ struct trial_timer {
 };
 
 struct trial {
+    struct allocator allocator; /* of the wheel */
     struct tw_wheel *wheel;
     struct trial_timer timers[TRIAL_TIMERS_MAX];
     size_t count;

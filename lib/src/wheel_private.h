@@ -8,18 +8,20 @@
  * tick, and all entries of a level are sooner than those of the next.
  *
  * The record decides; the entry is only a reminder to read it. An entry counts only if the record
- * refers to it (`entry_tick` and the state), which makes cancel and reschedule cheap: cancel marks
- * the record; a later deadline changes the timer, and the entry is moved when its bucket is
- * reached. Only an earlier deadline needs a new entry and makes the old entry stale; the sweep
- * bounds their number.
+ * refers to it, which makes cancel and reschedule cheap: cancel marks the record; a later deadline
+ * changes the record, and the entry is moved when its bucket is reached. Only an earlier deadline
+ * needs a new entry and makes the old entry stale; the sweep bounds their number.
  *
  * An entry has room for 32 bits of its tick. On the levels below LEVEL_FAR the cursor has the other
  * bits, so the tick is known without reading the record. Above, an entry only means "not before
  * this bucket": when the bucket is opened, the timer is entered again at its due.
  *
  * A function must read only the 8 bytes of the record before it can answer, so that the records of
- * a million timers stay in the cache; deadline and data are in another array, and moving a timer
- * only writes them. A processor waits for reads, not for writes.
+ * a million timers stay in the cache. 32 bits of the record are the tick of the entry and the
+ * deadline, while these are one. A timer that was moved to a later deadline has two ticks, and the
+ * record has the deadline: as long as the slot has no stale entry, any entry of it is the one that
+ * counts. Another array has the second tick for a slot that may have stale entries, and deadlines
+ * that need 64 bits: those 2^32 ticks away, and overdue ones.
  *
  * Invariants (tw_wheel_check proves them):
  *  - an armed record has an entry that counts, at or before its due; only a timer armed when it was
@@ -57,43 +59,61 @@ enum {
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* The part of a slot that tells whether a handle or an entry is valid. */
+/* The part of a slot that tells whether a handle or an entry is valid, and the deadline. */
 struct wheel_record {
-    uint32_t generation; /* generation << 4 | opened << 3 | armed << 2 | state */
-    uint32_t entry_tick; /* low half of the tick of the entry that counts, if there is one */
+    uint32_t generation; /* generation << 5 | opened << 4 | stale << 3 | armed << 2 | state */
+    uint32_t tick_low;   /* low half of a tick, of which one depends on the state */
 };
 
-/* The state in a record's generation: which entry counts. */
+/* The state in a record's generation: where the slot's entry is, and the deadline last set. */
 enum {
-    STATE_NONE = 0,
-    STATE_NEAR = 1, /* an entry below LEVEL_FAR, at the tick of which `entry_tick` is the low
-                       half */
-    STATE_FAR = 2,  /* an entry at LEVEL_FAR or above, at or before the due, whether or not the
-                       timer is armed */
+    STATE_NONE = 0, /* no entry */
+    STATE_WIDE = 1, /* the deadline is in `wheel_extra`; `tick_low` is of the entry, which is on any
+                        level, not after the deadline or at the cursor */
+    STATE_NEAR = 2, /* the entry is below LEVEL_FAR, at the deadline: `tick_low` is of both */
+    STATE_MOVED = 3, /* the entry is below LEVEL_FAR, not after the deadline; `tick_low` is of the
+                        deadline, which has the cursor's upper half too */
     STATE_MASK = 3
 };
 
 #define IS_ARMED        4u
-#define NOT_IN_HANDLE   7u /* bits that are not part of a handle */
-#define IS_OPENED       8u
-#define GENERATION_STEP 16u
+#define HAS_STALE       8u  /* the slot may have stale entries. Otherwise any entry of it counts */
+#define NOT_IN_HANDLE   15u /* bits that are not part of a handle */
+#define IS_OPENED       16u
+#define GENERATION_STEP 32u
 
 /* A slot whose generations are used up is not used again, so that no stale handle becomes valid. At
- * ten million timers a second through one slot this costs a byte a second. */
-#define GENERATION_RETIRED 0xfffffff0u
+ * ten million timers a second through one slot this costs two bytes a second. */
+#define GENERATION_RETIRED 0xffffffe0u
 
-/* The other part of a slot. */
-struct wheel_timer {
-    uint64_t due;  /* the deadline last set, if any; valid while the record is armed */
-    uint64_t data; /* the caller's */
+/* What some slots need besides the record. */
+union wheel_extra {
+    uint32_t entry_tick; /* STATE_MOVED with HAS_STALE: low half of the tick of the entry */
+    uint64_t due;        /* STATE_WIDE: the deadline last set */
 };
 
-/* A piece of the slab: four parallel arrays. */
+/* The slab is arrays over the slots, in pieces of SEGMENT_SLOTS elements that never move. These are
+ * needed to create timers and to fire them. */
 struct wheel_segment {
     struct wheel_record records[SEGMENT_SLOTS];
-    struct wheel_timer timers[SEGMENT_SLOTS];
-    uint32_t free_slots[SEGMENT_SLOTS]; /* part of the stack of free slots */
-    uint64_t kept[SEGMENT_SLOTS / 64];  /* a bit per slot: the sweep has kept its entry */
+    uint64_t skew[LINE_SIZE / sizeof(uint64_t)]; /* so that a slot's two lines are not in one set of
+                                                    the cache */
+    uint64_t data[SEGMENT_SLOTS];                /* the caller's */
+};
+
+/* These are written only when a timer needs them, so until then they take no pages. */
+struct wheel_extras {
+    union wheel_extra extras[SEGMENT_SLOTS];
+    uint64_t kept[SEGMENT_SLOTS / 64]; /* a bit per slot: the sweep has kept its entry */
+};
+
+/* The pieces of one of the arrays. */
+struct wheel_directory {
+    /* The address of element 0 of the array if all pieces lay where this one is: without a mask the
+     * address of any element of the piece is an addition away. */
+    uintptr_t *origins;
+    uint32_t count;
+    uint32_t capacity; /* of `origins` */
 };
 
 /* An entry of a bucket. */
@@ -139,7 +159,7 @@ struct wheel_block {
     struct wheel_chunk *end;
 };
 
-/* Segments that were allocated together; a list, freed by destroy. */
+/* Pieces of the slab that were allocated together; a list, freed by destroy. */
 struct wheel_arena {
     struct wheel_arena *next;
     size_t size;
@@ -156,19 +176,18 @@ struct tw_wheel {
             uint64_t cursor; /* every entry before it was handled; levels are relative to it */
         };
     };
-    struct wheel_segment **segments; /* the slab */
-    uint32_t slot_count;             /* slots ever used */
-    uint32_t slot_capacity;          /* slots for which all memory is allocated */
-    uint32_t free_count;             /* free slots, on the stack in the segments */
-    uint32_t armed_count;            /* armed records */
-    uint64_t stale_count;            /* entries that do not count */
-    uint32_t plain_shift;            /* shift of the level from which tw__wheel_enter_slowly is
-                                          used */
-    uint32_t words;                  /* a bit per non-zero word of `bits` */
+    uint32_t slot_count;    /* slots ever used */
+    uint32_t slot_capacity; /* slots for which all memory is allocated */
+    uint32_t free_count;    /* free slots, on the stack `free_slots` */
+    uint32_t armed_count;   /* armed records */
+    struct wheel_directory segments;
+    uint32_t words;     /* a bit per non-zero word of `bits` */
+    bool enters_slowly; /* a sweep visits the buckets: all entries take tw__wheel_enter_slowly */
 
+    struct wheel_directory extras;
+    struct wheel_directory free_slots;
+    uint64_t stale_count; /* entries that do not count */
     uint32_t retired_count;
-    uint32_t segment_count;
-    uint32_t segment_capacity; /* capacity of the directory */
     uint32_t timer_count_max;
     uint32_t stale_slack; /* STALE_SLACK and TW_WHEEL_MOVES_MAX; tests lower them */
     uint32_t moves_max;
@@ -185,14 +204,14 @@ struct tw_wheel {
     uint32_t run[CHUNK_ENTRIES]; /* timers to fire, from run_next to run_count; then those in
                                     `taken` */
 
-    /* The sweep over stale entries: all buckets from level 0 up, one chunk at a time; then `kept`
-     * is cleared. */
-    enum { SWEEP_IDLE, SWEEP_BUCKETS, SWEEP_KEPT } sweep_phase;
+    /* The sweep over stale entries: clears `kept`, then visits all buckets from level 0 up, one
+     * chunk at a time. */
+    enum { SWEEP_IDLE, SWEEP_KEPT, SWEEP_BUCKETS } sweep_phase;
     bool sweep_is_inside;  /* the old chunks of the present bucket are being rotated */
     uint32_t sweep_number; /* stamp of new chunks */
     uint32_t sweep_credit;
     uint32_t sweep_level;
-    uint32_t sweep_slot; /* bucket of the level; for SWEEP_KEPT, segment of the slab */
+    uint32_t sweep_slot; /* bucket of the level; for SWEEP_KEPT, piece of `extras` */
 
     /* Chunks. */
     struct wheel_chunk *chunk_free;
@@ -202,7 +221,7 @@ struct tw_wheel {
     uint32_t chunk_used;
 
     /* Memory. */
-    struct wheel_arena *arenas; /* segments are allocated many at a time */
+    struct wheel_arena *arenas; /* pieces are allocated many at a time */
     struct memory memory;
 
     uint64_t bits[LEVELS * LEVEL_WORDS]; /* a bit per non-empty bucket */
@@ -219,7 +238,7 @@ _Static_assert(offsetof(struct tw_wheel, next) == offsetof(struct tw_wheel_clock
 /* Makes room for `count` slots in total. False when out of memory; memory added so far stays. */
 bool tw__wheel_grow(struct tw_wheel *wheel, uint64_t count);
 
-/* Writes to every page of the memory for `count` timers. */
+/* Writes to every page of the memory that `count` timers need to be created and to fire. */
 void tw__wheel_touch(struct tw_wheel *wheel, uint64_t count);
 
 /* Takes a chunk from the pool, which grows if it is empty. Without memory all stale entries are
@@ -299,37 +318,51 @@ static inline void tw__prefetch_to_write(const void *memory)
     __builtin_prefetch(memory, 1);
 }
 
-static inline struct wheel_segment *tw__wheel_segment(const struct tw_wheel *wheel, uint32_t index)
+/* The address of an element of one of the slab's arrays. */
+static inline void *tw__wheel_element(const struct wheel_directory *directory, uint32_t index,
+                                      size_t size)
 {
-    return wheel->segments[index >> SEGMENT_BITS];
+    return (void *)(directory->origins[index >> SEGMENT_BITS] + (uintptr_t)index * size);
 }
 
 static inline struct wheel_record *tw__wheel_record(const struct tw_wheel *wheel, uint32_t index)
 {
-    return &tw__wheel_segment(wheel, index)->records[index & (SEGMENT_SLOTS - 1)];
+    return tw__wheel_element(&wheel->segments, index, sizeof(struct wheel_record));
 }
 
-/* The timer of a record: both have one index in their segment. */
-static inline struct wheel_timer *tw__wheel_timer(const struct tw_wheel *wheel, uint32_t index)
+/* The data of a slot: it has the index of the record in the segment, and its size. */
+static inline uint64_t *tw__wheel_data(struct wheel_record *record)
 {
-    return &tw__wheel_segment(wheel, index)->timers[index & (SEGMENT_SLOTS - 1)];
+    return (uint64_t *)((char *)record + offsetof(struct wheel_segment, data));
 }
 
-static inline uint32_t *tw__wheel_free_slot(const struct tw_wheel *wheel, uint32_t place)
+static inline struct wheel_extras *tw__wheel_extras(const struct tw_wheel *wheel, uint32_t piece)
 {
-    return &tw__wheel_segment(wheel, place)->free_slots[place & (SEGMENT_SLOTS - 1)];
+    return tw__wheel_element(&wheel->extras, piece << SEGMENT_BITS, sizeof(union wheel_extra));
+}
+
+static inline union wheel_extra *tw__wheel_extra(const struct tw_wheel *wheel, uint32_t index)
+{
+    return tw__wheel_element(&wheel->extras, index, sizeof(union wheel_extra));
 }
 
 static inline uint64_t *tw__wheel_kept(const struct tw_wheel *wheel, uint32_t index)
 {
-    return &tw__wheel_segment(wheel, index)->kept[(index & (SEGMENT_SLOTS - 1)) / 64];
+    struct wheel_extras *piece = tw__wheel_extras(wheel, index >> SEGMENT_BITS);
+    return &piece->kept[(index & (SEGMENT_SLOTS - 1)) / 64];
 }
 
-/* Prefetches a record that is about to fire. */
+static inline uint32_t *tw__wheel_free_slot(const struct tw_wheel *wheel, uint32_t place)
+{
+    return tw__wheel_element(&wheel->free_slots, place, sizeof(uint32_t));
+}
+
+/* Prefetches what a timer that is about to fire needs. */
 static inline void tw__wheel_prefetch(const struct tw_wheel *wheel, uint32_t index)
 {
-    tw__prefetch(tw__wheel_record(wheel, index));
-    tw__prefetch(tw__wheel_timer(wheel, index));
+    struct wheel_record *record = tw__wheel_record(wheel, index);
+    tw__prefetch(record);
+    tw__prefetch(tw__wheel_data(record));
 }
 
 static inline tw_handle tw__wheel_handle(uint32_t generation, uint32_t index)
@@ -337,35 +370,53 @@ static inline tw_handle tw__wheel_handle(uint32_t generation, uint32_t index)
     return (tw_handle)(generation & ~NOT_IN_HANDLE) << 32 | index;
 }
 
-/* The addresses of a slot, found once and passed on. */
-struct wheel_slot {
-    struct wheel_record *record; /* NULL when there is no slot */
-    struct wheel_timer *timer;
-    uint32_t index;
-};
-
-static inline struct wheel_slot tw__wheel_slot(const struct tw_wheel *wheel, uint32_t index)
+/* The record of a handle; NULL if the handle is stale. */
+static inline struct wheel_record *tw__wheel_lookup(const struct tw_wheel *wheel, tw_handle timer)
 {
-    struct wheel_segment *segment = tw__wheel_segment(wheel, index);
-    uint32_t place = index & (SEGMENT_SLOTS - 1);
-    return (struct wheel_slot){&segment->records[place], &segment->timers[place], index};
-}
-
-/* The slot of a handle; no slot if the handle is stale. */
-static inline struct wheel_slot tw__wheel_lookup(const struct tw_wheel *wheel, tw_handle timer)
-{
-    struct wheel_slot none = {NULL, NULL, 0};
     if (UNLIKELY((uint32_t)timer >= wheel->slot_count))
-        return none;
-    struct wheel_slot slot = tw__wheel_slot(wheel, (uint32_t)timer);
-    bool is_good = (slot.record->generation ^ (uint32_t)(timer >> 32)) <= NOT_IN_HANDLE;
-    return LIKELY(is_good) ? slot : none;
+        return NULL;
+    struct wheel_record *record = tw__wheel_record(wheel, (uint32_t)timer);
+    bool is_good = (record->generation ^ (uint32_t)(timer >> 32)) <= NOT_IN_HANDLE;
+    return LIKELY(is_good) ? record : NULL;
 }
 
-/* The tick of a STATE_NEAR record's entry, which is less than 2^32 ticks after the cursor. */
-static inline uint64_t tw__wheel_near_tick(const struct tw_wheel *wheel, uint32_t entry_tick)
+/* The tick with the cursor's upper half and this low half, which no entry below LEVEL_FAR and no
+ * deadline of STATE_NEAR or STATE_MOVED leaves: the cursor does not pass an entry. */
+static inline uint64_t tw__wheel_near_tick(const struct tw_wheel *wheel, uint32_t tick_low)
 {
-    return wheel->cursor + (uint32_t)(entry_tick - (uint32_t)wheel->cursor);
+    return (wheel->cursor & ~(uint64_t)UINT32_MAX) | tick_low;
+}
+
+/* Whether a deadline is not overdue, has the cursor's upper half and is not the last tick that has
+ * it, so that it is not TW_NEVER either. */
+static inline bool tw__wheel_is_near(const struct tw_wheel *wheel, uint64_t deadline)
+{
+    return deadline - wheel->cursor < (uint32_t)~wheel->cursor;
+}
+
+/* The deadline last set for a slot that has an entry. */
+static inline uint64_t tw__wheel_due(const struct tw_wheel *wheel,
+                                     const struct wheel_record *record, uint32_t index)
+{
+    if (UNLIKELY((record->generation & STATE_MASK) == STATE_WIDE))
+        return tw__wheel_extra(wheel, index)->due;
+    return tw__wheel_near_tick(wheel, record->tick_low);
+}
+
+/* Whether the entry of a bucket on that level is the one of its record. Of entries of one record
+ * that look equal the first to be reached is: two at one tick are alike, and of far entries only 32
+ * bits can be compared. */
+static inline bool tw__wheel_counts(const struct tw_wheel *wheel, const struct wheel_record *record,
+                                    struct wheel_entry entry, unsigned level)
+{
+    uint32_t state = record->generation & STATE_MASK;
+    if (LIKELY(!(record->generation & HAS_STALE)))
+        return true;
+    if (state == STATE_MOVED)
+        return level < LEVEL_FAR &&
+               tw__wheel_extra(wheel, entry.index)->entry_tick == entry.tick_low;
+    bool can_be = level < LEVEL_FAR ? state != STATE_NONE : state == STATE_WIDE;
+    return can_be && record->tick_low == entry.tick_low;
 }
 
 /* The level of `tick`, times DIGIT_BITS. */
@@ -378,7 +429,10 @@ static inline unsigned tw__wheel_shift(const struct tw_wheel *wheel, uint64_t ti
 static inline struct wheel_chain *tw__wheel_chain_at(struct tw_wheel *wheel, unsigned shift,
                                                      uint64_t tick)
 {
-    return &wheel->buckets[shift / DIGIT_BITS][(tick >> shift) & (BUCKETS - 1)].chain;
+    /* &wheel->buckets[shift / DIGIT_BITS][...].chain, without the division */
+    size_t level = (size_t)shift * (sizeof(wheel->buckets[0]) / DIGIT_BITS);
+    size_t slot = (tick >> shift) & (BUCKETS - 1);
+    return &((struct wheel_bucket *)((char *)wheel->buckets + level))[slot].chain;
 }
 
 /* Appends to a chain with room. Many buckets are filled alternately, too many for the hardware
@@ -404,29 +458,54 @@ static inline void tw__wheel_append(struct tw_wheel *wheel, unsigned shift, uint
     tw__wheel_chain_push(chain, (struct wheel_entry){(uint32_t)tick, index});
 }
 
-/* Gives a record a new entry for `deadline`, which is not TW_NEVER, and makes it the entry that
- * counts. `generation` is the record's without a state. Returns false and changes nothing when that
- * is not quick. */
-static inline bool tw__wheel_enter_quickly(struct tw_wheel *wheel, struct wheel_record *record,
-                                           uint32_t index, uint32_t generation, uint64_t deadline)
+/* Appends an entry for `deadline`. Returns false and changes nothing when that is not quick: for
+ * TW_NEVER, overdue and far deadlines, the last tick below each multiple of 2^32, full buckets and
+ * while a sweep visits the buckets. */
+static inline bool tw__wheel_append_quickly(struct tw_wheel *wheel, uint32_t index,
+                                            uint64_t deadline)
 {
-    uint64_t tick = deadline > wheel->cursor ? deadline : wheel->cursor;
-    unsigned shift = tw__wheel_shift(wheel, tick);
-    struct wheel_chain *chain = tw__wheel_chain_at(wheel, shift, tick);
-    if (UNLIKELY(shift >= wheel->plain_shift || chain->end == chain->limit))
+    if (UNLIKELY(!tw__wheel_is_near(wheel, deadline) || wheel->enters_slowly))
         return false;
-    record->entry_tick = (uint32_t)tick;
-    record->generation = generation | STATE_NEAR;
-    tw__wheel_chain_push(chain, (struct wheel_entry){(uint32_t)tick, index});
+    uint32_t tick = (uint32_t)deadline;
+    uint32_t differs = (tick ^ (uint32_t)wheel->cursor) | 1;
+    unsigned shift = (31u - (unsigned)__builtin_clz(differs)) & ~(DIGIT_BITS - 1u);
+    struct wheel_chain *chain = tw__wheel_chain_at(wheel, shift, tick);
+    if (UNLIKELY(chain->end == chain->limit))
+        return false;
+    tw__wheel_chain_push(chain, (struct wheel_entry){tick, index});
     return true;
 }
 
-/* Gives a record a new entry for `deadline`, in every case. */
+/* Gives a record a new entry for `deadline` and makes it the entry that counts. `generation` is the
+ * record's without a state. Returns false and changes nothing when that is not quick. */
+static inline bool tw__wheel_enter_quickly(struct tw_wheel *wheel, struct wheel_record *record,
+                                           uint32_t index, uint32_t generation, uint64_t deadline)
+{
+    if (UNLIKELY(!tw__wheel_append_quickly(wheel, index, deadline)))
+        return false;
+    record->generation = generation | STATE_NEAR;
+    record->tick_low = (uint32_t)deadline;
+    return true;
+}
+
+/* Gives a record a new entry for `deadline`, which is not TW_NEVER, in every case. */
 static inline void tw__wheel_enter(struct tw_wheel *wheel, struct wheel_record *record,
                                    uint32_t index, uint32_t generation, uint64_t deadline)
 {
     if (UNLIKELY(!tw__wheel_enter_quickly(wheel, record, index, generation, deadline)))
         tw__wheel_enter_slowly(wheel, record, index, generation, deadline);
+}
+
+/* Handles a record whose entry was reached, but not at the deadline of an armed timer: enters the
+ * timer again if it is armed. */
+static inline void tw__wheel_enter_again(struct tw_wheel *wheel, struct wheel_record *record,
+                                         uint32_t index)
+{
+    uint32_t generation = record->generation & ~(uint32_t)STATE_MASK;
+    uint64_t due = tw__wheel_due(wheel, record, index);
+    record->generation = generation;
+    if (generation & IS_ARMED)
+        tw__wheel_enter(wheel, record, index, generation, due);
 }
 
 /* The first tick of a bucket. */

@@ -41,21 +41,14 @@ static bool wheel_walk_next(const struct tw_wheel *wheel, struct wheel_walk *wal
     return true;
 }
 
-static bool wheel_entry_is_current(const struct wheel_record *record, struct wheel_entry entry,
-                                   unsigned level)
-{
-    uint32_t state = level < LEVEL_FAR ? STATE_NEAR : STATE_FAR;
-    return (record->generation & STATE_MASK) == state && record->entry_tick == entry.tick_low;
-}
-
 /* Whether the entry's timer is due in the bucket that ends at tick `end`. */
 static bool wheel_entry_is_due(const struct tw_wheel *wheel, struct wheel_entry entry,
                                unsigned level, uint64_t end, enum wheel_prune how)
 {
     const struct wheel_record *record = tw__wheel_record(wheel, entry.index);
-    if (!(record->generation & IS_ARMED) || !wheel_entry_is_current(record, entry, level))
+    if (!(record->generation & IS_ARMED) || !tw__wheel_counts(wheel, record, entry, level))
         return false;
-    return how == PRUNE_KEEPS_LATER || tw__wheel_timer(wheel, entry.index)->due <= end;
+    return how == PRUNE_KEEPS_LATER || tw__wheel_due(wheel, record, entry.index) <= end;
 }
 
 /* The last tick of a bucket. */
@@ -88,14 +81,11 @@ static void wheel_remove(struct tw_wheel *wheel, const struct wheel_entry *entri
     for (size_t i = 0; i < count; i++) {
         uint32_t index = entries[i].index;
         struct wheel_record *record = tw__wheel_record(wheel, index);
-        if (!wheel_entry_is_current(record, entries[i], level)) {
+        if (!tw__wheel_counts(wheel, record, entries[i], level)) {
             wheel->stale_count--;
             continue;
         }
-        uint32_t generation = record->generation & ~(uint32_t)STATE_MASK;
-        record->generation = generation;
-        if (generation & IS_ARMED)
-            tw__wheel_enter(wheel, record, index, generation, tw__wheel_timer(wheel, index)->due);
+        tw__wheel_enter_again(wheel, record, index);
     }
 }
 

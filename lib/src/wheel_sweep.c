@@ -15,13 +15,13 @@
  * sweep has kept its entry, and further equal entries are dropped. That never drops the entry that
  * counts:
  *  - an entry made during the sweep clears the bit, so that the bit describes the entry that
- *    counts;
+ *    counts, also in a slot that is used for the first time;
  *  - a kept entry is not visited again in one sweep: entries only move to lower levels, which the
  *    sweep has finished, and the entries that a rotated bucket keeps go to chunks with the sweep's
  *    stamp;
  *  - of far entries that look equal (32 bits equal, the others unknown) the first visited is kept,
- *    which is also the first to be reached, because buckets are swept in order of time. The sweep
- *    ends by clearing the bits.
+ *    which is also the first to be reached, because buckets are swept in order of time. The
+ *    sweep begins by clearing the bits.
  */
 #include "wheel_private.h"
 
@@ -37,8 +37,7 @@ static void wheel_sweep_start(struct tw_wheel *wheel)
     wheel->sweep_slot = 0;
     wheel->sweep_credit = 0;
     wheel->sweep_is_inside = false;
-    wheel->sweep_phase = SWEEP_BUCKETS;
-    wheel->plain_shift = 0;
+    wheel->sweep_phase = SWEEP_KEPT;
 }
 
 /* Moves to the next non-empty bucket, the present one included. False after the last. */
@@ -61,11 +60,9 @@ static bool wheel_sweep_seek(struct tw_wheel *wheel)
 static bool wheel_sweep_keeps(struct tw_wheel *wheel, struct wheel_entry entry, unsigned level)
 {
     const struct wheel_record *record = tw__wheel_record(wheel, entry.index);
-    uint32_t state = level < LEVEL_FAR ? STATE_NEAR : STATE_FAR;
     uint64_t *kept = tw__wheel_kept(wheel, entry.index);
     uint64_t bit = UINT64_C(1) << (entry.index % 64);
-    if ((record->generation & STATE_MASK) != state || record->entry_tick != entry.tick_low ||
-        (*kept & bit))
+    if (!tw__wheel_counts(wheel, record, entry, level) || (*kept & bit))
         return false;
     *kept |= bit;
     return true;
@@ -94,9 +91,8 @@ static void wheel_sweep_rotate(struct tw_wheel *wheel, struct wheel_chain *chain
 static void wheel_sweep_step_buckets(struct tw_wheel *wheel)
 {
     if (!wheel->sweep_is_inside && !wheel_sweep_seek(wheel)) {
-        wheel->sweep_phase = SWEEP_KEPT;
-        wheel->plain_shift = LEVEL_FAR * DIGIT_BITS;
-        wheel->sweep_slot = 0;
+        wheel->sweep_phase = SWEEP_IDLE;
+        wheel->enters_slowly = false;
         return;
     }
     struct wheel_bucket *bucket = &wheel->buckets[wheel->sweep_level][wheel->sweep_slot];
@@ -127,10 +123,12 @@ static void wheel_sweep_step(struct tw_wheel *wheel)
         return;
     }
     if (wheel->sweep_slot << SEGMENT_BITS < wheel->slot_count) {
-        struct wheel_segment *segment = wheel->segments[wheel->sweep_slot++];
-        memset(segment->kept, 0, sizeof(segment->kept));
+        struct wheel_extras *extras = tw__wheel_extras(wheel, wheel->sweep_slot++);
+        memset(extras->kept, 0, sizeof(extras->kept));
     } else {
-        wheel->sweep_phase = SWEEP_IDLE;
+        wheel->sweep_phase = SWEEP_BUCKETS;
+        wheel->enters_slowly = true;
+        wheel->sweep_slot = 0;
     }
 }
 

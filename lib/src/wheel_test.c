@@ -520,9 +520,9 @@ static void find_says_level_and_bucket(void **state)
     assert_true(tw_wheel_find(wheel, far, &place) && place.level == 5 && place.bucket == 7);
     assert_false(tw_wheel_find(wheel, opened, &place));
     assert_false(tw_wheel_find(wheel, TW_NONE, &place));
-    assert_true(tw_wheel_reschedule(wheel, near, 0x10409)); /* its entry stays where it was */
+    assert_true(tw_wheel_reschedule(wheel, near, 0x10409));
     assert_true(tw_wheel_find(wheel, near, &place));
-    assert_true(place.deadline == 0x10409 && place.level == 0 && place.bucket == 5);
+    assert_true(place.deadline == 0x10409 && place.level == 1 && place.bucket == 4);
     assert_int_equal(tw_wheel_expire(wheel, 0x10300, due, 8), 0);
     assert_true(tw_wheel_find(wheel, next, &place) && place.level == 0 && place.bucket == 7);
     assert_true(tw_wheel_find(wheel, near, &place) && place.level == 1 && place.bucket == 4);

@@ -90,11 +90,12 @@ struct tw_wheel *tw_wheel_create(const struct tw_wheel_options *options);
 /* Frees the wheel and its timers; NULL is fine. */
 void tw_wheel_destroy(struct tw_wheel *wheel);
 
-/* Allocates memory for `count` timers held at once and touches each page, so that holding up to
+/* Allocates memory for `count` timers held at once and touches its pages, so that holding up to
  * `count` timers neither allocates nor faults later, unless they are often moved to earlier
- * deadlines. Without it a call that needs more memory allocates up to 2 MiB at a time, and the
- * first use of such a block can take milliseconds. False, with the wheel unchanged, when out of
- * memory or over the limit. */
+ * deadlines. Not touched are 8 bytes a timer that only deadlines need which are overdue, 2^32 ticks
+ * away or earlier than the one before. Without it a call that needs more memory allocates up to 2
+ * MiB at a time, and the first use of such a block can take milliseconds. False, with the wheel
+ * unchanged, when out of memory or over the limit. */
 bool tw_wheel_reserve(struct tw_wheel *wheel, size_t count);
 
 /* Schedules a timer for `deadline` that will return `data`; a deadline already reached is due at
@@ -207,11 +208,10 @@ struct tw_wheel_place {
     unsigned bucket;   /* 0 to 255, of that level */
 };
 
-/* Stores in `ret_place` the place of `timer` in `wheel`. A timer that was moved to a later deadline
- * may still be in the bucket of the former deadline; on level 4 and above the answer is then the
- * bucket of the new deadline. While expire is behind, the answer for a timer that it is handling is
- * the place to which expire will move it. Returns false if the handle is stale or the timer has no
- * deadline. O(1); for explaining, nothing depends on it. */
+/* Stores in `ret_place` the place of `timer` in `wheel`: the bucket of its deadline. A timer that
+ * was moved to a later deadline may be in an earlier bucket, from where expire will move it there.
+ * Returns false if the handle is stale or the timer has no deadline. O(1); for explaining, nothing
+ * depends on it. */
 bool tw_wheel_find(const struct tw_wheel *wheel, tw_handle timer, struct tw_wheel_place *ret_place);
 
 /* For tests: aborts unless every invariant of the wheel holds, whether or not assert() is compiled
