@@ -108,6 +108,9 @@ class LayerTest(unittest.TestCase):
                                            'try: os.write(fd, b"x")\n'
                                            'except OSError as error: print(error.errno)\n')
             self.assertEqual(child.stdout.split(), ["10", "0", "28"], child.stderr)
+            child = self.run_child(faults, 'fd = os.open(path("a"), os.O_WRONLY)\n'
+                                           'print(os.pwrite(fd, b"y" * 10, 0), os.pwrite(fd, b"y" * 9, 5))\n')
+            self.assertEqual(child.stdout.split(), ["10", "5"], child.stderr)  # in place, and as far as the file is
             faults.set("space_bytes", layer.UNLIMITED)
             faults.set("writes_to_fail", 1)
             child = self.run_child(faults, 'fd = os.open(path("b"), os.O_WRONLY | os.O_CREAT)\n'

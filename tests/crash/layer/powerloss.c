@@ -236,12 +236,20 @@ int fclose(FILE *file)
 
 /* ---- contents ---- */
 
-/* How much of a write the disk takes; -1 with errno. */
-static ssize_t admit(size_t size)
+static uint64_t size_of(int fd)
+{
+    struct stat info;
+
+    return fstat(fd, &info) == 0 ? (uint64_t)info.st_size : 0;
+}
+
+/* How much of a write the disk takes; -1 with errno. Bytes behind the end of the file need room;
+ * those before it have their blocks already. */
+static ssize_t admit(int fd, uint64_t at, size_t size)
 {
     struct control *control = control_get();
     uint64_t every = atomic_load(&control->short_every);
-    uint64_t space = atomic_load(&control->space_bytes);
+    uint64_t space = atomic_load(&control->space_bytes), end = size_of(fd);
 
     if (take_one(&control->writes_to_fail)) {
         atomic_fetch_add(&control->writes_failed, 1);
@@ -252,16 +260,17 @@ static ssize_t admit(size_t size)
         atomic_fetch_add(&control->shorts, 1);
         size /= 2;
     }
-    if (space == UINT64_MAX)
+    uint64_t there = at < end ? end - at : 0;
+    if (space == UINT64_MAX || size <= there)
         return (ssize_t)size;
-    if (space == 0 && size) {
+    if (space == 0 && there == 0) {
         atomic_fetch_add(&control->refused_full, 1);
         errno = ENOSPC;
         return -1;
     }
-    if (size > space)
-        size = space;
-    atomic_fetch_sub(&control->space_bytes, size);
+    if (size - there > space)
+        size = there + space;
+    atomic_fetch_sub(&control->space_bytes, size - there);
     return (ssize_t)size;
 }
 
@@ -273,28 +282,19 @@ static void give_back(uint64_t bytes)
         atomic_fetch_add(&control->space_bytes, bytes);
 }
 
-static uint64_t size_of(int fd)
-{
-    struct stat info;
-
-    return fstat(fd, &info) == 0 ? (uint64_t)info.st_size : 0;
-}
-
 ssize_t write(int fd, const void *data, size_t size)
 {
     if (!powerloss_has_fd(fd))
         return syscall(SYS_write, fd, data, size);
     pthread_mutex_lock(&lock);
     step();
-    ssize_t done = admit(size);
-    if (done >= 0) {
-        bool appends = (syscall(SYS_fcntl, fd, F_GETFL) & O_APPEND) != 0;
-
-        off_t at = appends ? (off_t)size_of(fd) : lseek(fd, 0, SEEK_CUR);
+    bool appends = (syscall(SYS_fcntl, fd, F_GETFL) & O_APPEND) != 0;
+    uint64_t at = appends ? size_of(fd) : (uint64_t)lseek(fd, 0, SEEK_CUR);
+    ssize_t done = admit(fd, at, size);
+    if (done >= 0)
         done = syscall(SYS_write, fd, data, (size_t)done);
-        if (done > 0)
-            note(ENTRY_WRITE, fd, (uint64_t)at, data, (size_t)done);
-    }
+    if (done > 0)
+        note(ENTRY_WRITE, fd, at, data, (size_t)done);
     pthread_mutex_unlock(&lock);
     return done;
 }
@@ -305,7 +305,7 @@ ssize_t pwrite(int fd, const void *data, size_t size, off_t at)
         return syscall(SYS_pwrite64, fd, data, size, at);
     pthread_mutex_lock(&lock);
     step();
-    ssize_t done = admit(size);
+    ssize_t done = admit(fd, (uint64_t)at, size);
     if (done >= 0)
         done = syscall(SYS_pwrite64, fd, data, (size_t)done, at);
     if (done > 0)
