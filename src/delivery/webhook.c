@@ -1,6 +1,8 @@
-/* The webhook thread: a loop over libcurl, epoll and the mailbox of deliveries. */
+/* The webhook thread: a loop over connections of its own, libcurl, epoll and the mailbox of
+ * deliveries. */
 #include "delivery/webhook.h"
 
+#include "delivery/webhook_direct.h"
 #include "delivery/webhook_transfer.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
@@ -16,10 +18,14 @@
 #include <stdlib.h>
 
 /*
- * One turn of the loop: wait; let libcurl act on the sockets that are ready; take posted
+ * One turn of the loop: wait; act on the sockets that are ready, or let libcurl; take posted
  * deliveries; end those that are over; begin waiting ones; hand back all ended deliveries at once.
  * libcurl tells which sockets it waits for, and when it wants to be called whatever happens; so the
  * cost of a turn is its work, however many deliveries are in flight.
+ *
+ * A delivery goes by a connection of our own if its target is one for it (webhook_direct.h), and by
+ * libcurl otherwise. Both share `connections_max`: of deliveries in flight each has one connection
+ * at most, and whoever opens another one has idle ones closed first.
  *
  * Names are resolved on threads of libcurl's own, so a slow name server does not hold up the loop.
  */
@@ -44,12 +50,15 @@ struct webhook {
     struct list stop_message;
     /* The webhook thread's own, up to the end. */
     CURLM *multi;
+    struct webhook_direct *direct;
     struct poller poller;
-    struct list waiting;      /* deliveries that found no free transfer */
+    struct list waiting;      /* deliveries that found no room */
     struct list unproven;     /* likewise; their targets did not answer lately */
     struct list free, flying; /* transfers */
     struct list ended;        /* deliveries to hand back at the end of the turn */
-    uint32_t transfer_count;
+    size_t flying_count;
+    size_t socket_count;    /* of libcurl */
+    size_t libcurl_max;     /* connections that libcurl was told it may have */
     struct instant wake_at; /* when libcurl wants to be called; UINT64_MAX: it does not */
     bool has_more;          /* some could begin at once, but for the limits of a turn */
     bool is_stopping;
@@ -99,6 +108,18 @@ static void run_timer(struct webhook *webhook)
     curl_multi_socket_action(webhook->multi, CURL_SOCKET_TIMEOUT, 0, &running);
 }
 
+/* Leaves libcurl what the other connections leave, which is enough for every transfer in flight. */
+static bool set_libcurl_max(struct webhook *webhook)
+{
+    const size_t max = webhook->options.connections_max - webhook_direct_open(webhook->direct);
+
+    assert(max >= webhook->flying_count && max > 0);
+    if (max == webhook->libcurl_max)
+        return true;
+    webhook->libcurl_max = max;
+    return curl_multi_setopt(webhook->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)max) == CURLM_OK;
+}
+
 /* ---- one turn ---- */
 
 static void webhook_take_messages(struct webhook *webhook)
@@ -129,6 +150,8 @@ static void act_on_sockets(struct webhook *webhook, int timeout_ms)
             webhook_take_messages(webhook);
             continue;
         }
+        if (webhook_direct_act(webhook->direct, events[i].fd, events[i].ready))
+            continue;
         int ready = (events[i].ready & POLLER_IN ? CURL_CSELECT_IN : 0) |
                     (events[i].ready & POLLER_OUT ? CURL_CSELECT_OUT : 0) |
                     (events[i].ready & POLLER_FAILED ? CURL_CSELECT_ERR : 0);
@@ -142,6 +165,7 @@ static void land(struct webhook *webhook, struct webhook_transfer *transfer)
     curl_multi_remove_handle(webhook->multi, transfer->easy);
     list_remove(&transfer->link);
     list_push_front(&webhook->free, &transfer->link); /* the one in the cache is the next to go */
+    webhook->flying_count--;
 }
 
 /* What became of a delivery says something about its target. */
@@ -151,13 +175,21 @@ static void tell_target(struct webhook *webhook, const struct target_ticket *tic
     targets_leave(webhook->options.targets, ticket, delivery->timer, instant_now(), verdict);
 }
 
+static void webhook_ended(void *context, struct delivery *delivery,
+                          const struct target_ticket *ticket, struct target_verdict verdict)
+{
+    struct webhook *webhook = context;
+
+    tell_target(webhook, ticket, delivery, verdict);
+    list_push(&webhook->ended, &delivery->link);
+}
+
 static void webhook_end(struct webhook *webhook, struct webhook_transfer *transfer, CURLcode result)
 {
     land(webhook, transfer);
     struct target_verdict verdict;
     struct delivery *delivery = webhook_transfer_end(transfer, result, &verdict);
-    tell_target(webhook, &transfer->ticket, delivery, verdict);
-    list_push(&webhook->ended, &delivery->link);
+    webhook_ended(webhook, delivery, &transfer->ticket, verdict);
 }
 
 static void end_finished(struct webhook *webhook)
@@ -172,18 +204,13 @@ static void end_finished(struct webhook *webhook)
     }
 }
 
-/* A transfer that is free; NULL when connections_max are in flight, or there is no memory. */
+/* A transfer that is free; NULL when out of memory. */
 static struct webhook_transfer *find_transfer(struct webhook *webhook)
 {
     struct list *link = list_pop(&webhook->free);
 
-    if (link)
-        return list_item(link, struct webhook_transfer, link);
-    if (webhook->transfer_count == webhook->options.connections_max)
-        return NULL;
-    struct webhook_transfer *transfer = webhook_transfer_create(&webhook->settings);
-    webhook->transfer_count += transfer != NULL;
-    return transfer;
+    return link ? list_item(link, struct webhook_transfer, link)
+                : webhook_transfer_create(&webhook->settings);
 }
 
 static void fail_waiting(struct webhook *webhook, struct list *waiting, const char *error)
@@ -220,28 +247,53 @@ static bool may_enter(struct webhook *webhook, struct delivery *delivery,
     return false;
 }
 
+static void begin_by_libcurl(struct webhook *webhook, struct delivery *delivery,
+                             const struct target_ticket *ticket)
+{
+    struct webhook_transfer *transfer = find_transfer(webhook);
+
+    if (!transfer) {
+        webhook_outcome_fail(&delivery->outcome, DELIVERY_FAILED, "out of memory");
+        delivery->started_us = delivery->ended_us = wall_now_us();
+        webhook_ended(webhook, delivery, ticket, TARGET_VERDICT_UNKNOWN);
+        return;
+    }
+    transfer->ticket = *ticket;
+    if (!webhook_transfer_begin(transfer, delivery)) {
+        list_push_front(&webhook->free, &transfer->link);
+        webhook_ended(webhook, delivery, ticket, TARGET_VERDICT_UNKNOWN);
+        return;
+    }
+    list_push(&webhook->flying, &transfer->link);
+    webhook->flying_count++;
+    webhook_direct_make_room(webhook->direct, webhook->flying_count);
+    if (!set_libcurl_max(webhook) ||
+        curl_multi_add_handle(webhook->multi, transfer->easy) != CURLM_OK)
+        webhook_end(webhook, transfer, CURLE_OUT_OF_MEMORY);
+}
+
+static bool has_room(const struct webhook *webhook)
+{
+    return webhook->flying_count + webhook_direct_flying(webhook->direct) <
+           webhook->options.connections_max;
+}
+
 /* Begins up to `limit` deliveries of the list. */
 static void begin_some(struct webhook *webhook, struct list *waiting, int limit)
 {
     for (int i = 0; !list_is_empty(waiting); i++) {
         webhook->has_more |= i == limit;
-        struct webhook_transfer *transfer;
-        if (i == limit || !(transfer = find_transfer(webhook)))
+        if (i == limit || !has_room(webhook))
             break;
         struct delivery *delivery = list_item(list_pop(waiting), struct delivery, link);
-        if (!may_enter(webhook, delivery, &transfer->ticket)) {
-            list_push_front(&webhook->free, &transfer->link);
+        struct target_ticket ticket;
+        if (!may_enter(webhook, delivery, &ticket))
             continue;
-        }
-        if (!webhook_transfer_begin(transfer, delivery)) {
-            tell_target(webhook, &transfer->ticket, delivery, TARGET_VERDICT_UNKNOWN);
-            list_push_front(&webhook->free, &transfer->link);
-            list_push(&webhook->ended, &delivery->link);
-            continue;
-        }
-        list_push(&webhook->flying, &transfer->link);
-        if (curl_multi_add_handle(webhook->multi, transfer->easy) != CURLM_OK)
-            webhook_end(webhook, transfer, CURLE_OUT_OF_MEMORY);
+        /* A transfer may have no socket yet, and a socket no transfer. */
+        const size_t others = webhook->flying_count > webhook->socket_count ? webhook->flying_count
+                                                                            : webhook->socket_count;
+        if (!webhook_direct_begin(webhook->direct, delivery, &ticket, others))
+            begin_by_libcurl(webhook, delivery, &ticket);
     }
 }
 
@@ -250,10 +302,6 @@ static void begin_waiting(struct webhook *webhook)
     webhook->has_more = false;
     begin_some(webhook, &webhook->waiting, BEGIN_MAX);
     begin_some(webhook, &webhook->unproven, BEGIN_UNPROVEN_MAX);
-    if (webhook->transfer_count == 0) { /* nothing is in flight that could make room by ending */
-        fail_waiting(webhook, &webhook->waiting, "out of memory");
-        fail_waiting(webhook, &webhook->unproven, "out of memory");
-    }
 }
 
 static void webhook_hand_back(struct webhook *webhook)
@@ -267,13 +315,15 @@ static void webhook_hand_back(struct webhook *webhook)
 /* How long the loop may wait, in milliseconds rounded up; -1 for ever. */
 static int webhook_wait_ms(const struct webhook *webhook)
 {
+    const struct instant other = webhook_direct_wake_at(webhook->direct);
+    const struct instant wake_at = webhook->wake_at.ns < other.ns ? webhook->wake_at : other;
     const bool waits = !list_is_empty(&webhook->waiting) || !list_is_empty(&webhook->unproven);
 
-    if (webhook->has_more || (waits && !list_is_empty(&webhook->free)))
+    if (webhook->has_more || (waits && has_room(webhook)))
         return 0;
-    if (webhook->wake_at.ns == UINT64_MAX)
+    if (wake_at.ns == UINT64_MAX)
         return -1;
-    uint64_t left_ms = (instant_since_ns(instant_now(), webhook->wake_at) + 999999) / 1000000;
+    uint64_t left_ms = (instant_since_ns(instant_now(), wake_at) + 999999) / 1000000;
     return left_ms > 60 * 1000 ? 60 * 1000 : (int)left_ms;
 }
 
@@ -286,6 +336,8 @@ static void free_transfers(struct webhook *webhook)
         webhook_transfer_destroy(list_item(link, struct webhook_transfer, link));
     curl_multi_cleanup(webhook->multi); /* closes the connections, which the poller hears of */
     webhook->multi = NULL;
+    webhook_direct_destroy(webhook->direct);
+    webhook->direct = NULL;
 }
 
 static void *webhook_run(void *context)
@@ -297,6 +349,7 @@ static void *webhook_run(void *context)
         if (webhook->is_stopping)
             break;
         run_timer(webhook);
+        webhook_direct_turn(webhook->direct, instant_now());
         end_finished(webhook);
         begin_waiting(webhook);
         run_timer(webhook); /* sends the transfers that have just begun */
@@ -308,9 +361,9 @@ static void *webhook_run(void *context)
 
         land(webhook, transfer);
         struct delivery *delivery = webhook_transfer_abort(transfer, stopping);
-        tell_target(webhook, &transfer->ticket, delivery, TARGET_VERDICT_UNKNOWN);
-        list_push(&webhook->ended, &delivery->link);
+        webhook_ended(webhook, delivery, &transfer->ticket, TARGET_VERDICT_UNKNOWN);
     }
+    webhook_direct_abort(webhook->direct, stopping);
     webhook_hand_back(webhook);
     free_transfers(webhook);
     return NULL;
@@ -354,6 +407,7 @@ static enum error_code copy_settings(struct webhook *webhook, struct error *ret_
     *settings = (struct webhook_settings){
         .guard = options->guard,
         .poller = &webhook->poller,
+        .socket_count = &webhook->socket_count,
         .user_agent = strdup(options->user_agent),
         .ca_file = options->ca_file ? strdup(options->ca_file) : NULL,
         .event_source = options->event_source ? strdup(options->event_source) : NULL,
@@ -392,11 +446,23 @@ static enum error_code set_up_multi(struct webhook *webhook, struct error *ret_e
     /* By default libcurl keeps as many connections as suit the number of handles added, and ours
      * come and go with every webhook. */
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_MAXCONNECTS, connections_max);
-    bad |= curl_multi_setopt(webhook->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, connections_max);
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_MAX_CONCURRENT_STREAMS, STREAMS_MAX);
     if (bad != CURLM_OK)
         return error_set(ret_error, ERROR_IO, "libcurl lacks what webhooks need");
     return ERROR_NONE;
+}
+
+static enum error_code set_up_direct(struct webhook *webhook, struct error *ret_error)
+{
+    const struct webhook_direct_options options = {.settings = &webhook->settings,
+                                                   .connections_max =
+                                                       webhook->options.connections_max,
+                                                   .ended = webhook_ended,
+                                                   .context = webhook};
+
+    webhook->direct = webhook_direct_create(&options);
+    return webhook->direct ? ERROR_NONE
+                           : error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
 }
 
 /* With all signals blocked: they are for the main thread, and OpenSSL writes to sockets that may be
@@ -444,12 +510,15 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
     code = copy_settings(webhook, ret_error);
     if (!code)
         code = set_up_multi(webhook, ret_error);
+    if (!code)
+        code = set_up_direct(webhook, ret_error);
     if (!code && !webhook_start_thread(webhook))
         code = error_set(ret_error, ERROR_IO, "no thread left for webhooks");
     if (!code) {
         *ret_webhook = webhook;
         return ERROR_NONE;
     }
+    webhook_direct_destroy(webhook->direct);
     curl_multi_cleanup(webhook->multi);
     free_settings(webhook);
     curl_global_cleanup();

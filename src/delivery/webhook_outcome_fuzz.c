@@ -1,8 +1,12 @@
 /*
  * webhook_outcome_fuzz - any bytes as the answer of a webhook's target, read by libcurl as the
  * daemon has it read: the outcome is one of the three, says why in words that are shown to people,
- * and asks for a pause only where Retry-After may, as long as it said.
+ * and asks for a pause only where Retry-After may, as long as it said. Our own reader of answers
+ * (webhook_answer.h) reads them too, in pieces: a status that it finds is the one that libcurl
+ * found, with an equal outcome. It may be stricter, so what libcurl takes for an answer may be none
+ * to it.
  */
+#include "delivery/webhook_answer.h"
 #include "delivery/webhook_transfer.h"
 
 #include <ctype.h>
@@ -21,6 +25,7 @@ const char *__lsan_default_suppressions(void);
 
 enum {
     ANSWER_BYTES_MAX = 65536, /* fits into the socket's buffer */
+    BODY_BYTES_MAX = 4096,
 };
 
 /* libcurl 7.88 loses the name of a socket without a port when nothing is answered on it. */
@@ -117,6 +122,7 @@ struct outcome_fuzz_fixture {
     struct webhook_transfer *transfer;
     struct guard guard;
     struct poller poller;
+    size_t socket_count;
     struct random random;
     int listener;
     char name[64];
@@ -128,11 +134,12 @@ static void webhook_outcome_fuzz_start(struct outcome_fuzz_fixture *fixture)
     REQUIRE(poller_open(&fixture->poller) == ERROR_NONE);
     fixture->settings = (struct webhook_settings){.guard = &fixture->guard,
                                                   .poller = &fixture->poller,
+                                                  .socket_count = &fixture->socket_count,
                                                   .user_agent = (char *)"fuzz",
                                                   .trace_high = &fixture->random,
                                                   .trace_low = &fixture->random,
                                                   .connect_timeout_ms = 60000,
-                                                  .response_bytes_max = 4096};
+                                                  .response_bytes_max = BODY_BYTES_MAX};
     fixture->multi = curl_multi_init();
     REQUIRE(fixture->multi);
     fixture->transfer = webhook_transfer_create(&fixture->settings);
@@ -182,6 +189,55 @@ static void webhook_outcome_fuzz_run(struct outcome_fuzz_fixture *fixture, struc
     *ret_outcome = delivery.outcome;
 }
 
+/* Reads the answer, all of it at once or in pieces, the last of which may be shorter. */
+static void read_in_pieces(struct webhook_answer *answer, struct bytes text, size_t size)
+{
+    enum webhook_answer_state state = WEBHOOK_ANSWER_MORE;
+
+    webhook_answer_begin(answer, BODY_BYTES_MAX);
+    while (text.size > 0 && state == WEBHOOK_ANSWER_MORE) {
+        const struct bytes piece = {text.data, size < text.size ? size : text.size};
+
+        state = webhook_answer_read(answer, piece);
+        text.data += piece.size;
+        text.size -= piece.size;
+    }
+    REQUIRE(!answer->keeps || (answer->has_status && state == WEBHOOK_ANSWER_OVER));
+    REQUIRE(answer->status < 1000 && (!answer->has_status || answer->status >= 200));
+}
+
+/* Our own reader, against libcurl's outcome, and against itself in other pieces. */
+static void compare(struct bytes text, const struct delivery_outcome *outcome)
+{
+    struct webhook_answer answers[2];
+
+    for (size_t i = 0; i < 2; i++) {
+        webhook_answer_init(&answers[i]);
+        read_in_pieces(&answers[i], text, i == 0 ? text.size : 1 + text.size % 7);
+    }
+    const char *pauses[] = {webhook_answer_retry_after(&answers[0]),
+                            webhook_answer_retry_after(&answers[1])};
+    REQUIRE(answers[0].has_status == answers[1].has_status && !pauses[0] == !pauses[1]);
+    REQUIRE(!pauses[0] || strcmp(pauses[0], pauses[1]) == 0);
+    REQUIRE(!answers[0].keeps || answers[1].keeps);
+    /* Only libcurl counts encodings, of which it decodes none. */
+    if (answers[0].has_status && !strstr(outcome->error, "Transfer-Encoding")) {
+        const struct webhook_attempt attempt = {.has_answer = true,
+                                                .status = answers[0].status,
+                                                .retry_after = pauses[0],
+                                                .timeout_ms = 60000};
+        struct delivery_outcome own;
+        webhook_outcome_set(&own, &attempt);
+        REQUIRE(own.status == outcome->status && own.result == outcome->result);
+        REQUIRE(strcmp(own.error, outcome->error) == 0);
+        /* A date is a pause from now, which goes on meanwhile. */
+        REQUIRE(own.retry_after_ms <= outcome->retry_after_ms &&
+                outcome->retry_after_ms - own.retry_after_ms < 60000);
+    }
+    webhook_answer_deinit(&answers[0]);
+    webhook_answer_deinit(&answers[1]);
+}
+
 /* The input as the value of a Retry-After. */
 static void run_retry_after(struct outcome_fuzz_fixture *fixture, struct bytes value)
 {
@@ -193,6 +249,7 @@ static void run_retry_after(struct outcome_fuzz_fixture *fixture, struct bytes v
     buffer_append_text(&answer, "\r\n\r\n");
     struct delivery_outcome outcome;
     webhook_outcome_fuzz_run(fixture, buffer_bytes(&answer), &outcome);
+    compare(buffer_bytes(&answer), &outcome);
     uint64_t seconds = seconds_of(value);
     REQUIRE(!strcmp(outcome.error, "HTTP 503"));
     /* As long, or a millisecond longer: never early. */
@@ -224,5 +281,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         run_retry_after(&fixture, text);
     struct delivery_outcome outcome;
     webhook_outcome_fuzz_run(&fixture, text, &outcome);
+    compare(text, &outcome);
     return 0;
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* The service's own headers, counted with the "Expect:" that switches libcurl's own off. */
+/* The service's own headers, counted with the entry that switches libcurl's "Expect" off. */
 #define HEADERS_FIXED 16
 
 /* Their names, numbers, signatures and traces together; with room to spare. */
@@ -102,7 +102,7 @@ static bool webhook_request_reserve(struct webhook_request *request,
     buffer_clear(&request->text_);
     return buffer_reserve(&request->text_, TEXT_FIXED_SIZE + source_size + 3 * texts->key.size +
                                                texts->content_type.size + texts->headers.size +
-                                               count) != NULL;
+                                               3 * count) != NULL;
 }
 
 /* Begins a line with `start`; webhook_request_end() ends it. */
@@ -112,14 +112,13 @@ static struct buffer *begin(struct webhook_request *request, struct bytes start)
 
     assert(request->headers_count_ <= request->headers_capacity_);
     header->data = request->text_.data + request->text_.size;
-    header->next = header + 1;
     buffer_append_bytes(&request->text_, start);
     return &request->text_;
 }
 
 static void webhook_request_end(struct webhook_request *request)
 {
-    buffer_append(&request->text_, "", 1);
+    buffer_append(&request->text_, "\r\n", 2);
 }
 
 static void webhook_request_add(struct webhook_request *request, struct bytes start,
@@ -161,8 +160,9 @@ static bool next_own(struct bytes *lines, struct own_header *ret_own)
     return false;
 }
 
-static bool has_own(struct bytes lines, const char *name)
+bool webhook_request_has_own(const struct timer *timer, const char *name)
 {
+    struct bytes lines = timer->texts.headers;
     struct own_header own;
 
     while (next_own(&lines, &own))
@@ -187,8 +187,7 @@ static void add_all_own(struct webhook_request *request, struct bytes lines, boo
         if (is_event && is_of_event(own.name))
             continue;
         begin(request, own.name);
-        /* libcurl sends an empty header only when it is written with a semicolon. */
-        buffer_append_text(&request->text_, own.value.size > 0 ? ": " : ";");
+        buffer_append_text(&request->text_, own.value.size > 0 ? ": " : ":");
         buffer_append_bytes(&request->text_, own.value);
         webhook_request_end(request);
     }
@@ -222,9 +221,9 @@ static void add_event(struct webhook_request *request, const struct timer *timer
     webhook_request_add(request, BYTES("ce-id: "), id);
     webhook_request_add(request, BYTES("ce-source: "), bytes_of(source));
     webhook_request_add(request, BYTES("ce-time: "), due);
-    if (!has_own(texts->headers, "ce-type"))
+    if (!webhook_request_has_own(timer, "ce-type"))
         webhook_request_add(request, BYTES("ce-type: "), BYTES(EVENT_TYPE));
-    if (texts->key.size && !has_own(texts->headers, "ce-subject")) {
+    if (texts->key.size && !webhook_request_has_own(timer, "ce-subject")) {
         append_attribute(begin(request, BYTES("ce-subject: ")), texts->key);
         webhook_request_end(request);
     }
@@ -256,8 +255,7 @@ static void add_trace(struct webhook_request *request, const struct trace_parent
 
 enum error_code webhook_request_build(struct webhook_request *request,
                                       const struct delivery *delivery,
-                                      const struct webhook_envelope *envelope,
-                                      struct curl_slist **ret_headers)
+                                      const struct webhook_envelope *envelope)
 {
     const struct timer *timer = delivery->timer;
     const struct timer_texts *texts = &timer->texts;
@@ -285,12 +283,23 @@ enum error_code webhook_request_build(struct webhook_request *request,
     add_trace(request, &envelope->trace, texts->trace);
     if (envelope->event_source)
         add_event(request, timer, envelope->event_source, bytes_of(id), bytes_of(due));
-    webhook_request_add(request, BYTES("expect:"),
-                        BYTES("")); /* no round trip before a large body */
     add_all_own(request, texts->headers, envelope->event_source != NULL);
-    if (buffer_failed(&request->text_))
-        return ERROR_NO_MEMORY;
-    request->headers_[request->headers_count_ - 1].next = NULL;
-    *ret_headers = request->headers_;
-    return ERROR_NONE;
+    return buffer_failed(&request->text_) ? ERROR_NO_MEMORY : ERROR_NONE;
+}
+
+struct curl_slist *webhook_request_list(struct webhook_request *request)
+{
+    static char no_expect[] = "expect:"; /* no round trip before a large body */
+
+    for (size_t i = 0; i < request->headers_count_; i++) {
+        struct curl_slist *header = &request->headers_[i];
+        char *end = strchr(header->data, '\r');
+
+        *end = '\0';
+        if (end[-1] == ':') /* libcurl sends an empty header only when it is written so */
+            end[-1] = ';';
+        header->next = header + 1;
+    }
+    request->headers_[request->headers_count_] = (struct curl_slist){.data = no_expect};
+    return request->headers_;
 }

@@ -23,7 +23,8 @@ static struct bytes webhook_request_fuzz_cut(struct bytes *rest)
     return part;
 }
 
-/* No line holds what would end it for the receiver, and the first eight are the service's own. */
+/* No line holds what would end it for the receiver, and the first seven, and the last, are the
+ * service's own. */
 static void check_headers(const struct curl_slist *header)
 {
     for (size_t i = 0; header; i++, header = header->next) {
@@ -31,7 +32,19 @@ static void check_headers(const struct curl_slist *header)
 
         REQUIRE(!strpbrk(header->data, "\r\n"));
         REQUIRE(name_size > 0 && header->data[name_size]);
-        REQUIRE(webhook_header_is_reserved((struct bytes){header->data, name_size}) == (i < 8));
+        REQUIRE(webhook_header_is_reserved((struct bytes){header->data, name_size}) ==
+                (i < 7 || !header->next));
+    }
+}
+
+/* No carriage return or newline but those that end a line. */
+static void check_lines(struct bytes lines)
+{
+    while (lines.size > 0) {
+        const struct bytes line = bytes_cut(&lines, '\n');
+
+        REQUIRE(line.size > 2 && line.data[line.size - 1] == '\r');
+        REQUIRE(!memchr(line.data, '\r', line.size - 1) && memchr(line.data, ':', line.size));
     }
 }
 
@@ -47,9 +60,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     timer.texts.headers = rest;
     struct webhook_request request;
     webhook_request_init(&request);
-    struct curl_slist *headers;
-    REQUIRE(webhook_request_build(&request, &delivery, &envelope, &headers) == ERROR_NONE);
-    check_headers(headers);
+    REQUIRE(webhook_request_build(&request, &delivery, &envelope) == ERROR_NONE);
+    check_lines(webhook_request_lines(&request));
+    check_headers(webhook_request_list(&request));
     webhook_request_deinit(&request);
     return 0;
 }

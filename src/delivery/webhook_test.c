@@ -80,6 +80,10 @@ static void set_hanging(bool hangs)
     pthread_mutex_unlock(&names.lock);
 }
 
+/* Where the targets are, in the spelling of the way that is tested: 127.0.0.1 is called over a
+ * connection of our own, 127.1 by libcurl. */
+static const char *loopback;
+
 static const char *url(char text[128], const char *host, unsigned port, const char *path)
 {
     snprintf(text, 128, "http://%s:%u%s", host, port, path);
@@ -114,7 +118,6 @@ static void test_webhook_outcomes(void **state)
     static const struct outcome_case cases[] = {
         {"/ok", DELIVERY_DONE, 0, "", 200},
         {"/status/201", DELIVERY_DONE, 0, "", 201},
-        {"/status/202", DELIVERY_DONE, 0, "", 202},
         {"/status/204", DELIVERY_DONE, 0, "", 204},
         {"/status/299", DELIVERY_DONE, 0, "", 299},
         {"/slow/20", DELIVERY_DONE, 0, "", 200},
@@ -124,8 +127,6 @@ static void test_webhook_outcomes(void **state)
         {"/redirect", DELIVERY_FAILED, 0, "HTTP 302: redirects are not followed", 302},
         {"/status/308", DELIVERY_FAILED, 0, "HTTP 308: redirects are not followed", 308},
         {"/status/400", DELIVERY_FAILED, 0, "HTTP 400", 400},
-        {"/status/401", DELIVERY_FAILED, 0, "HTTP 401", 401},
-        {"/status/404", DELIVERY_FAILED, 0, "HTTP 404", 404},
         {"/gone", DELIVERY_ENDED, 0, "HTTP 410", 410},
         {"/status/429", DELIVERY_FAILED, 0, "HTTP 429", 429},
         {"/status/500", DELIVERY_FAILED, 0, "HTTP 500", 500},
@@ -144,7 +145,7 @@ static void test_webhook_outcomes(void **state)
         const struct outcome_case *it = &cases[i];
         char target[128];
         struct delivery_outcome outcome =
-            webhook_fixture_outcome(&fixture, url(target, "127.0.0.1", receiver.port, it->path));
+            webhook_fixture_outcome(&fixture, url(target, loopback, receiver.port, it->path));
 
         if (outcome.result != it->result || outcome.status != it->status ||
             outcome.retry_after_ms != it->retry_after_ms || strcmp(outcome.error, it->error) != 0)
@@ -169,7 +170,7 @@ static void test_attempts(void **state)
     webhook_fixture_start(&fixture);
     struct webhook_shipment shipment;
     char target[128];
-    webhook_shipment_init(&shipment, url(target, "127.0.0.1", receiver.port, "/flaky/2"));
+    webhook_shipment_init(&shipment, url(target, loopback, receiver.port, "/flaky/2"));
     for (uint32_t attempt = 1; attempt <= 3; attempt++) {
         shipment.delivery.attempt = attempt;
         shipment.done_count = 0;
@@ -196,7 +197,6 @@ static void test_bad_targets(void **state)
         "http://",
         "http://[::",
         "http://a b.test",
-
         "http://127.0.0.1:70000/",
         "http://a:b",
         "HTTP:/127.0.0.1",
@@ -217,7 +217,7 @@ static void test_bad_targets(void **state)
             fail_msg("\"%s\": %d, %s", bad[i], (int)outcome.result, outcome.error);
     }
     char target[128];
-    outcome = webhook_fixture_outcome(&fixture, url(target, "127.0.0.1", closed_port(), "/"));
+    outcome = webhook_fixture_outcome(&fixture, url(target, loopback, closed_port(), "/"));
     assert_int_equal(outcome.result, DELIVERY_FAILED);
     assert_string_equal(outcome.error, "connection refused");
     outcome = webhook_fixture_outcome(&fixture, "http://unknown.test/");
@@ -238,7 +238,7 @@ static struct delivery_outcome outcome_of_response(const char *response, enum pe
     peer_start_with(&peer, "127.0.0.1", response, NULL, manner);
     char target[128];
     struct delivery_outcome outcome =
-        webhook_fixture_outcome(&fixture, url(target, "127.0.0.1", peer.port, "/"));
+        webhook_fixture_outcome(&fixture, url(target, loopback, peer.port, "/"));
     webhook_fixture_stop(&fixture);
     peer_stop(&peer);
     return outcome;
@@ -322,10 +322,10 @@ static void test_a_folded_header_after_another_answer(void **state)
     for (int i = 0; i < 3; i++) {
         char target[128];
         struct delivery_outcome outcome =
-            webhook_fixture_outcome(&fixture, url(target, "127.0.0.1", usual.port, "/"));
+            webhook_fixture_outcome(&fixture, url(target, loopback, usual.port, "/"));
 
         assert_int_equal(outcome.result, DELIVERY_DONE);
-        outcome = webhook_fixture_outcome(&fixture, url(target, "127.0.0.1", folded.port, "/"));
+        outcome = webhook_fixture_outcome(&fixture, url(target, loopback, folded.port, "/"));
         if (outcome.result != DELIVERY_DONE) /* newer versions of libcurl ignore the line */
             assert_string_equal(outcome.error, "answer is not HTTP");
     }
@@ -435,7 +435,7 @@ static void test_long_answer(void **state)
         peer_start(&peer, "127.0.0.1", response, NULL);
         char target[128];
         struct webhook_shipment shipment;
-        webhook_shipment_init(&shipment, url(target, "127.0.0.1", peer.port, "/"));
+        webhook_shipment_init(&shipment, url(target, loopback, peer.port, "/"));
         shipment.timer->retry.timeout_ms = 20000;
         webhook_fixture_deliver(&fixture, &shipment);
         assert_int_equal(shipment.delivery.outcome.result, DELIVERY_DONE);
@@ -497,6 +497,8 @@ static void assert_signed(struct webhook_peer *peer, const char *secret, struct 
 static void test_request(void **state)
 {
     static const struct bytes body = {"{\"order\": 42}", 13};
+    static const char *const unwanted[] = {"authorization", "forged", "expect", "cookie",
+                                           "accept-encoding"};
     struct timer_texts texts = {.payload = body,
                                 .headers = BYTES("X-Team: checkout\nWebhook-Id: forged\n")};
 
@@ -509,7 +511,7 @@ static void test_request(void **state)
     char host[64];
     snprintf(host, sizeof(host), "127.0.0.1:%u", peer.port);
     char target[128];
-    snprintf(target, sizeof(target), "http://%s/a/../b?c=%%20d", host);
+    url(target, loopback, peer.port, "/a/../b?c=%20d");
     texts.target = bytes_of(target);
     struct webhook_shipment shipment;
     webhook_shipment_init_texts(&shipment, &texts);
@@ -531,11 +533,8 @@ static void test_request(void **state)
     assert_signed(&peer, FIXTURE_SECRET, body);
     assert_memory_equal(peer.request + peer.request_size - body.size, body.data, body.size);
     /* Nothing that nobody asked for. */
-    assert_null(strcasestr(peer.request, "authorization"));
-    assert_null(strcasestr(peer.request, "forged"));
-    assert_null(strcasestr(peer.request, "expect"));
-    assert_null(strcasestr(peer.request, "cookie"));
-    assert_null(strcasestr(peer.request, "accept-encoding"));
+    for (size_t i = 0; i < COUNT(unwanted); i++)
+        assert_null(strcasestr(peer.request, unwanted[i]));
     webhook_fixture_stop(&fixture);
     peer_stop(&peer);
     shipment_deinit(&shipment);
@@ -563,7 +562,7 @@ static void test_bodies(void **state)
         struct webhook_peer peer;
         peer_start(&peer, "127.0.0.1", OK_RESPONSE, NULL);
         char target[128];
-        texts.target = bytes_of(url(target, "127.0.0.1", peer.port, "/"));
+        texts.target = bytes_of(url(target, loopback, peer.port, "/"));
         struct webhook_shipment shipment;
         webhook_shipment_init_texts(&shipment, &texts);
         webhook_fixture_deliver(&fixture, &shipment);
@@ -597,7 +596,7 @@ static void test_environment(void **state)
     peer_start(&peer, "127.0.0.1", OK_RESPONSE, NULL);
     char target[128];
     assert_int_equal(
-        webhook_fixture_outcome(&fixture, url(target, "127.0.0.1", peer.port, "/")).result,
+        webhook_fixture_outcome(&fixture, url(target, loopback, peer.port, "/")).result,
         DELIVERY_DONE);
     webhook_fixture_stop(&fixture);
     peer_stop(&peer);
@@ -621,7 +620,7 @@ static void test_keep_alive(void **state)
         for (int i = 0; i < 50; i++) {
             char target[128];
             struct delivery_outcome outcome =
-                webhook_fixture_outcome(&fixture, url(target, "127.0.0.1", peer.port, "/"));
+                webhook_fixture_outcome(&fixture, url(target, loopback, peer.port, "/"));
 
             if (outcome.result != DELIVERY_DONE)
                 fail_msg("manner %d, number %d: %s", (int)manner, i, outcome.error);
@@ -647,7 +646,7 @@ static void test_connections_max(void **state)
     struct webhook_shipment shipments[40];
     char target[128];
     for (size_t i = 0; i < COUNT(shipments); i++)
-        webhook_shipment_init(&shipments[i], url(target, "127.0.0.1", receiver.port, "/slow/20"));
+        webhook_shipment_init(&shipments[i], url(target, loopback, receiver.port, "/slow/20"));
     struct instant start = instant_now();
     webhook_fixture_post(&fixture, shipments, COUNT(shipments));
     webhook_fixture_wait(&fixture, COUNT(shipments));
@@ -671,7 +670,7 @@ static void test_time_out(void **state)
     webhook_fixture_start(&fixture);
     struct webhook_shipment shipment;
     char target[128];
-    webhook_shipment_init(&shipment, url(target, "127.0.0.1", receiver.port, "/hang"));
+    webhook_shipment_init(&shipment, url(target, loopback, receiver.port, "/hang"));
     shipment.timer->retry.timeout_ms = 150;
     webhook_fixture_deliver(&fixture, &shipment);
     assert_int_equal(shipment.delivery.outcome.result, DELIVERY_FAILED);
@@ -701,8 +700,7 @@ static void test_connect_time_out(void **state)
     struct webhook_shipment shipments[8];
     for (size_t i = 0; i < COUNT(shipments); i++) {
         char target[128];
-        webhook_shipment_init(&shipments[i],
-                              url(target, "127.0.0.1", ntohs(address.sin_port), "/"));
+        webhook_shipment_init(&shipments[i], url(target, loopback, ntohs(address.sin_port), "/"));
         shipments[i].timer->retry.timeout_ms = 5000;
     }
     webhook_fixture_post(&fixture, shipments, COUNT(shipments));
@@ -739,9 +737,9 @@ static void test_hung_target(void **state)
     webhook_fixture_start(&fixture);
     char target[128];
     for (size_t i = 0; i < COUNT(hung); i++)
-        webhook_shipment_init(&hung[i], url(target, "127.0.0.1", receiver.port, "/hang"));
+        webhook_shipment_init(&hung[i], url(target, loopback, receiver.port, "/hang"));
     for (size_t i = 0; i < COUNT(quick); i++)
-        webhook_shipment_init(&quick[i], url(target, "127.0.0.1", receiver.port, "/ok"));
+        webhook_shipment_init(&quick[i], url(target, loopback, receiver.port, "/ok"));
     webhook_fixture_post(&fixture, hung, COUNT(hung));
     webhook_fixture_post(&fixture, quick, COUNT(quick));
     webhook_fixture_wait(&fixture, COUNT(quick));
@@ -780,7 +778,7 @@ static void test_hung_name_server(void **state)
     }
     char target[128];
     for (size_t i = 0; i < COUNT(quick); i++)
-        webhook_shipment_init(&quick[i], url(target, "127.0.0.1", receiver.port, "/ok"));
+        webhook_shipment_init(&quick[i], url(target, loopback, receiver.port, "/ok"));
     webhook_fixture_post(&fixture, hung, COUNT(hung));
     webhook_fixture_post(&fixture, quick, COUNT(quick));
     webhook_fixture_wait(&fixture, COUNT(quick) + 10); /* with those that were timed out */
@@ -813,8 +811,7 @@ static void test_stop_at_once(void **state)
         webhook_fixture_start(&fixture);
         char target[128];
         for (size_t i = 0; i < COUNT(shipments); i++)
-            webhook_shipment_init(&shipments[i],
-                                  url(target, "127.0.0.1", receiver.port, "/slow/1"));
+            webhook_shipment_init(&shipments[i], url(target, loopback, receiver.port, "/slow/1"));
         webhook_fixture_post(&fixture, shipments, 100);
         webhook_fixture_wait(&fixture, (size_t)round * 20);
         webhook_fixture_post(&fixture, shipments + 100, 200);
@@ -865,7 +862,7 @@ static void test_late_post(void **state)
     late.fixture.options.context = &late;
     char target[128];
     for (size_t i = 0; i < COUNT(late.shipments); i++)
-        webhook_shipment_init(&late.shipments[i], url(target, "127.0.0.1", receiver.port, "/hang"));
+        webhook_shipment_init(&late.shipments[i], url(target, loopback, receiver.port, "/hang"));
     webhook_fixture_start(&late.fixture);
     webhook_fixture_post(&late.fixture, late.shipments, 1);
     webhook_fixture_stop(&late.fixture);
@@ -996,5 +993,8 @@ int main(void)
         cmocka_unit_test(test_webhook_start_fails),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    loopback = "127.0.0.1";
+    int failed = cmocka_run_group_tests_name("directly", tests, NULL, NULL);
+    loopback = "127.1";
+    return failed + cmocka_run_group_tests_name("by libcurl", tests, NULL, NULL);
 }

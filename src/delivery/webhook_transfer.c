@@ -2,6 +2,7 @@
 #include "delivery/webhook_transfer.h"
 
 #include "delivery/webhook.h"
+#include "delivery/webhook_answer.h"
 #include "sys/clock.h"
 
 #include <errno.h>
@@ -10,9 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define READ_BYTES              4096        /* libcurl's buffer: answers are small */
-#define RESPONSE_HEAD_MAX       (64 * 1024) /* the headers of all answers to one request */
-#define TRANSFER_TIMEOUT_MS_MAX 1000000000  /* about 11 days; libcurl counts in 32 bits */
+#define READ_BYTES              4096       /* libcurl's buffer: answers are small */
+#define TRANSFER_TIMEOUT_MS_MAX 1000000000 /* about 11 days; libcurl counts in 32 bits */
 
 /* ---- libcurl's questions ---- */
 
@@ -37,13 +37,17 @@ static curl_socket_t open_socket(void *context, curlsocktype purpose, struct cur
         close(fd);
         return CURL_SOCKET_BAD;
     }
+    ++*transfer->settings_->socket_count;
     return fd;
 }
 
-/* `context` is the poller: a connection outlives the transfer that opened it. */
+/* `context` is the settings: a connection outlives the transfer that opened it. */
 static int close_socket(void *context, curl_socket_t fd)
 {
-    poller_forget(context, fd);
+    const struct webhook_settings *settings = context;
+
+    --*settings->socket_count;
+    poller_forget(settings->poller, fd);
     return close(fd);
 }
 
@@ -89,7 +93,7 @@ static size_t read_header(char *line, size_t size, size_t count, void *context)
 
     size *= count;
     transfer->head_bytes_ += size;
-    if (transfer->head_bytes_ > RESPONSE_HEAD_MAX)
+    if (transfer->head_bytes_ > WEBHOOK_ANSWER_HEAD_MAX)
         return 0;
     /* An empty line ends the headers, unless they were of an interim answer. */
     if (size > 0 && (line[0] == '\r' || line[0] == '\n')) {
@@ -152,7 +156,7 @@ static bool set_common(struct webhook_transfer *transfer)
     bad |= curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     bad |= curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, transfer);
     bad |= curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
-    bad |= curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, settings->poller);
+    bad |= curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, (void *)(uintptr_t)settings);
     bad |= curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, count_request);
     bad |= curl_easy_setopt(easy, CURLOPT_PREREQDATA, transfer);
     bad |= curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, read_header);
@@ -281,12 +285,11 @@ static bool set_request(struct webhook_transfer *transfer, const struct delivery
         .trace = webhook_request_trace(timer, transfer->settings_->trace_high,
                                        transfer->settings_->trace_low),
     };
-    struct curl_slist *headers;
 
-    if (webhook_request_build(&transfer->request_, delivery, &envelope, &headers))
+    if (webhook_request_build(&transfer->request_, delivery, &envelope))
         return false;
     CURLcode bad = CURLE_OK;
-    bad |= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+    bad |= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, webhook_request_list(&transfer->request_));
     bad |= curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)payload.size);
     bad |= curl_easy_setopt(easy, CURLOPT_POSTFIELDS, payload.size > 0 ? payload.data : "");
     bad |= curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, clamp_ms(timer->retry.timeout_ms));
@@ -328,11 +331,48 @@ static struct delivery *give_back(struct webhook_transfer *transfer)
     return delivery;
 }
 
+/* So libcurl says of a header that is longer than it reads, before read_header sees any of it. */
+static bool is_long_header(CURL *easy, CURLcode result)
+{
+    curl_off_t answered_us = 0;
+
+#if LIBCURL_VERSION_NUM >= 0x080600
+    if (result == CURLE_TOO_LARGE)
+        return true;
+#endif
+    curl_easy_getinfo(easy, CURLINFO_STARTTRANSFER_TIME_T, &answered_us);
+    return result == CURLE_OUT_OF_MEMORY && answered_us > 0;
+}
+
+/* What libcurl knows of the attempt that is over. `retry_after` lives as long as the handle. */
+static void webhook_transfer_collect(CURL *easy, CURLcode result, struct webhook_attempt *attempt)
+{
+    attempt->result = result;
+    attempt->has_long_header = is_long_header(easy, result);
+    long status = 0;
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    attempt->status = (uint16_t)status;
+    curl_off_t resolved_us = 0;
+    curl_easy_getinfo(easy, CURLINFO_NAMELOOKUP_TIME_T, &resolved_us);
+    attempt->is_resolved = resolved_us > 0;
+    curl_off_t connected_us = 0;
+    curl_easy_getinfo(easy, CURLINFO_PRETRANSFER_TIME_T, &connected_us);
+    attempt->is_connected = connected_us > 0;
+    long connect_errno = 0;
+    curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &connect_errno);
+    attempt->connect_errno = (int)connect_errno;
+    /* Not by CURLINFO_RETRY_AFTER: some versions make six hours of anything longer. */
+    struct curl_header *field;
+    if (curl_easy_header(easy, "Retry-After", 0, CURLH_HEADER, -1, &field) == CURLHE_OK)
+        attempt->retry_after = field->value;
+}
+
 struct delivery *webhook_transfer_end(struct webhook_transfer *transfer, CURLcode result,
                                       struct target_verdict *ret_verdict)
 {
-    *ret_verdict = webhook_outcome_verdict(transfer->easy, result, &transfer->attempt_);
-    webhook_outcome_set(&transfer->delivery_->outcome, transfer->easy, result, &transfer->attempt_);
+    webhook_transfer_collect(transfer->easy, result, &transfer->attempt_);
+    *ret_verdict = webhook_outcome_verdict(&transfer->attempt_);
+    webhook_outcome_set(&transfer->delivery_->outcome, &transfer->attempt_);
     return give_back(transfer);
 }
 

@@ -21,6 +21,7 @@ struct webhook_settings {
     const struct guard *guard;
     struct signature *signature; /* NULL: unsigned */
     struct poller *poller;       /* learns which sockets are opened and closed */
+    size_t *socket_count;        /* libcurl's open ones; the webhook thread's */
     char *ca_file;               /* NULL: the system's */
     char *user_agent;
     char *event_source;                    /* of CloudEvents; NULL: none are sent */

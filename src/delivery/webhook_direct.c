@@ -1,0 +1,710 @@
+/* Connections to plain http targets: a pool by origin, one request at a time on each. */
+#include "delivery/webhook_direct.h"
+
+#include "base/map.h"
+#include "delivery/webhook_answer.h"
+#include "sys/clock.h"
+#include "sys/entropy.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <tickwheel/wheel.h>
+#include <unistd.h>
+
+/*
+ * A connection is in one of two lists: `busy` with its delivery, or `idle`, where it waits for the
+ * next one of its origin, or for its end. The poller always watches for bytes, so a kept-alive
+ * connection costs no system call but to send and to receive, and one look before it is used again:
+ * bytes that came unasked would be taken for the next answer.
+ *
+ * A descriptor that is closed may be given out again within a turn of the loop, while an event of
+ * the old one is still to come. So no connection opens while events are dealt with: a request that
+ * is repeated waits in `again` for the end of the turn.
+ */
+
+#define READ_BYTES  16384
+#define IDLE_MS_MAX 118000 /* as libcurl has it: an older connection is not used again */
+#define TICK_NS     1000000
+#define EXPIRED_MAX 64
+
+/* Of one origin, while it has a connection. */
+struct webhook_origin {
+    uint64_t key;
+    struct list idle; /* connections by `origin_link`, the last used first */
+    size_t connection_count;
+    struct bytes text; /* "http://host:port", behind this struct */
+};
+
+enum webhook_connection_phase { CONNECTION_OPENS, CONNECTION_BUSY, CONNECTION_IDLE };
+
+struct webhook_connection {
+    struct list link;        /* in `busy` or `again`, or `idle`, the longest idle first */
+    struct list origin_link; /* in the origin's `idle`, or alone */
+    struct webhook_direct *direct;
+    struct webhook_origin *origin;
+    int fd; /* -1: closed */
+    enum webhook_connection_phase phase;
+    struct sockaddr_storage address;
+    bool is_reused;       /* it was kept alive, so it may turn out to be closed */
+    bool has_answer;      /* all of it, while the request is still being sent */
+    struct instant since; /* idle: since when */
+    tw_handle timer;      /* of `wheel`: the time-out */
+    /* Of the delivery that is under way; NULL: none. */
+    struct delivery *delivery;
+    struct target_ticket ticket;
+    struct webhook_attempt attempt;
+    struct instant ends_at; /* the attempt's time-out */
+    struct webhook_request request;
+    struct buffer frame; /* what libcurl would add to the headers: before and behind them */
+    size_t frame_start_size;
+    size_t sent; /* bytes of the request */
+    struct webhook_answer answer;
+};
+
+struct webhook_direct {
+    struct webhook_direct_options options;
+    uint64_t seed;      /* of the hash of origins */
+    struct map origins; /* key -> webhook_origin */
+    struct map sockets; /* descriptor -> webhook_connection */
+    struct list busy, again, idle;
+    size_t flying;          /* deliveries */
+    size_t open;            /* connections, those included that are about to open again */
+    struct tw_wheel *wheel; /* time-outs, in ms of the monotonic clock */
+    char read[READ_BYTES];
+};
+
+static uint64_t webhook_direct_tick(struct instant instant)
+{
+    return instant.ns / TICK_NS + (instant.ns % TICK_NS != 0);
+}
+
+struct webhook_direct *webhook_direct_create(const struct webhook_direct_options *options)
+{
+    struct webhook_direct *direct = calloc(1, sizeof(*direct));
+
+    if (!direct)
+        return NULL;
+    direct->options = *options;
+    map_init(&direct->origins);
+    map_init(&direct->sockets);
+    list_init(&direct->busy);
+    list_init(&direct->again);
+    list_init(&direct->idle);
+    direct->wheel =
+        tw_wheel_create(&(struct tw_wheel_options){.start = instant_now().ns / TICK_NS});
+    if (direct->wheel && entropy_u64(&direct->seed) == ERROR_NONE)
+        return direct;
+    webhook_direct_destroy(direct);
+    return NULL;
+}
+
+/* ---- origins ---- */
+
+/* The origin with the connections to it; a new one if `creates`. NULL when there is none, when out
+ * of memory, and for one whose key is another's. */
+static struct webhook_origin *webhook_origin_find(struct webhook_direct *direct,
+                                                  const struct timer *timer, bool creates)
+{
+    const struct bytes text = timer_target_origin(timer);
+    const uint64_t key = random_mix(bytes_hash(direct->seed, text));
+    struct webhook_origin *origin = map_get(&direct->origins, key);
+
+    if (origin)
+        return bytes_equal(origin->text, text) ? origin : NULL;
+    if (!creates || !(origin = malloc(sizeof(*origin) + text.size)))
+        return NULL;
+    *origin = (struct webhook_origin){.key = key, .text = {(char *)(origin + 1), text.size}};
+    memcpy(origin + 1, text.data, text.size);
+    list_init(&origin->idle);
+    if (map_put(&direct->origins, key, origin))
+        return origin;
+    free(origin);
+    return NULL;
+}
+
+static void webhook_origin_release(struct webhook_direct *direct, struct webhook_origin *origin)
+{
+    if (origin->connection_count > 0)
+        return;
+    map_remove(&direct->origins, origin->key);
+    free(origin);
+}
+
+/* ---- connections ---- */
+
+static void webhook_connection_close(struct webhook_connection *connection)
+{
+    struct webhook_direct *direct = connection->direct;
+
+    if (connection->fd < 0)
+        return;
+    map_remove(&direct->sockets, (uint64_t)connection->fd);
+    poller_forget(direct->options.settings->poller, connection->fd);
+    close(connection->fd);
+    connection->fd = -1;
+}
+
+static void webhook_connection_destroy(struct webhook_connection *connection)
+{
+    struct webhook_direct *direct = connection->direct;
+    struct webhook_origin *origin = connection->origin;
+
+    assert(!connection->delivery);
+    webhook_connection_close(connection);
+    list_remove(&connection->link);
+    list_remove(&connection->origin_link);
+    tw_wheel_close(direct->wheel, connection->timer);
+    webhook_request_deinit(&connection->request);
+    buffer_deinit(&connection->frame);
+    webhook_answer_deinit(&connection->answer);
+    free(connection);
+    direct->open--;
+    origin->connection_count--;
+    webhook_origin_release(direct, origin);
+}
+
+/* In no list, without a socket. NULL when out of memory. */
+static struct webhook_connection *webhook_connection_create(struct webhook_direct *direct,
+                                                            const struct timer *timer)
+{
+    struct webhook_origin *origin = webhook_origin_find(direct, timer, true);
+
+    if (!origin)
+        return NULL;
+    struct webhook_connection *connection = calloc(1, sizeof(*connection));
+    tw_handle handle =
+        connection ? tw_wheel_open(direct->wheel, (uint64_t)(uintptr_t)connection) : TW_NONE;
+    if (handle == TW_NONE) {
+        free(connection);
+        webhook_origin_release(direct, origin);
+        return NULL;
+    }
+    list_init(&connection->link);
+    list_init(&connection->origin_link);
+    webhook_request_init(&connection->request);
+    buffer_init(&connection->frame);
+    webhook_answer_init(&connection->answer);
+    connection->direct = direct;
+    connection->origin = origin;
+    connection->fd = -1;
+    connection->timer = handle;
+    origin->connection_count++;
+    direct->open++;
+    return connection;
+}
+
+static void webhook_connection_rest(struct webhook_connection *connection)
+{
+    struct webhook_direct *direct = connection->direct;
+
+    connection->phase = CONNECTION_IDLE;
+    connection->since = instant_now();
+    list_remove(&connection->link);
+    list_push(&direct->idle, &connection->link);
+    list_push_front(&connection->origin->idle, &connection->origin_link);
+}
+
+/* The delivery is over, with a word of libcurl's for how. */
+static void webhook_connection_end(struct webhook_connection *connection, CURLcode result)
+{
+    struct webhook_direct *direct = connection->direct;
+    struct webhook_attempt *attempt = &connection->attempt;
+    struct delivery *delivery = connection->delivery;
+    const struct webhook_answer *answer = &connection->answer;
+    const struct target_ticket ticket = connection->ticket;
+
+    attempt->result = result;
+    attempt->has_answer = answer->has_status;
+    attempt->status = answer->status;
+    attempt->retry_after = webhook_answer_retry_after(answer);
+    delivery->ended_us = wall_now_us();
+    webhook_outcome_set(&delivery->outcome, attempt);
+    const struct target_verdict verdict = webhook_outcome_verdict(attempt);
+    connection->delivery = NULL;
+    direct->flying--;
+    tw_wheel_disarm(direct->wheel, connection->timer);
+    if (result == CURLE_OK && answer->keeps && !connection->has_answer)
+        webhook_connection_rest(connection);
+    else
+        webhook_connection_destroy(connection);
+    direct->options.ended(direct->options.context, delivery, &ticket, verdict);
+}
+
+/* ---- the request ---- */
+
+static void webhook_connection_append(struct webhook_connection *connection, struct bytes text)
+{
+    buffer_append_bytes(&connection->frame, text);
+}
+
+/* The request line and what libcurl puts before the headers, then what it puts behind them. The
+ * timer's own "User-Agent" and "Accept" replace those of the service. */
+static void webhook_connection_frame(struct webhook_connection *connection,
+                                     const struct timer *timer)
+{
+    const struct bytes text = timer->texts.target;
+    const struct bytes path = {text.data + timer->target.origin_size,
+                               text.size - timer->target.origin_size};
+
+    buffer_clear(&connection->frame);
+    webhook_connection_append(connection, BYTES("POST "));
+    if (path.size == 0 || path.data[0] != '/')
+        webhook_connection_append(connection, BYTES("/"));
+    webhook_connection_append(connection, path);
+    webhook_connection_append(connection, BYTES(" HTTP/1.1\r\nHost: "));
+    webhook_connection_append(connection, target_slice(text, timer->target.name));
+    if (timer->target.port != 80) {
+        webhook_connection_append(connection, BYTES(":"));
+        buffer_append_u64(&connection->frame, timer->target.port);
+    }
+    webhook_connection_append(connection, BYTES("\r\n"));
+    if (!webhook_request_has_own(timer, "user-agent")) {
+        webhook_connection_append(connection, BYTES("User-Agent: "));
+        buffer_append_text(&connection->frame, connection->direct->options.settings->user_agent);
+        webhook_connection_append(connection, BYTES("\r\n"));
+    }
+    if (!webhook_request_has_own(timer, "accept"))
+        webhook_connection_append(connection, BYTES("Accept: */*\r\n"));
+    connection->frame_start_size = connection->frame.size;
+    webhook_connection_append(connection, BYTES("Content-Length: "));
+    buffer_append_u64(&connection->frame, timer->texts.payload.size);
+    webhook_connection_append(connection, BYTES("\r\n\r\n"));
+}
+
+/* False when out of memory. */
+static bool webhook_connection_build(struct webhook_connection *connection)
+{
+    const struct webhook_settings *settings = connection->direct->options.settings;
+    const struct delivery *delivery = connection->delivery;
+    const struct webhook_envelope envelope = {
+        .signature = settings->signature,
+        .event_source = settings->event_source,
+        .now_s = delivery->started_us / 1000000,
+        .trace = webhook_request_trace(delivery->timer, settings->trace_high, settings->trace_low),
+    };
+
+    webhook_connection_frame(connection, delivery->timer);
+    return !buffer_failed(&connection->frame) &&
+           webhook_request_build(&connection->request, delivery, &envelope) == ERROR_NONE;
+}
+
+/* What is left to send. Returns how many parts. */
+static size_t webhook_connection_unsent(const struct webhook_connection *connection,
+                                        struct iovec ret_parts[4])
+{
+    const size_t start_size = connection->frame_start_size;
+    const char *frame = connection->frame.data;
+    const struct bytes parts[] = {{frame, start_size},
+                                  webhook_request_lines(&connection->request),
+                                  {frame + start_size, connection->frame.size - start_size},
+                                  connection->delivery->timer->texts.payload};
+    size_t skipped = connection->sent, count = 0;
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (skipped >= parts[i].size) {
+            skipped -= parts[i].size;
+            continue;
+        }
+        ret_parts[count++] =
+            (struct iovec){(char *)(uintptr_t)parts[i].data + skipped, parts[i].size - skipped};
+        skipped = 0;
+    }
+    return count;
+}
+
+static bool webhook_connection_want(struct webhook_connection *connection, unsigned interest)
+{
+    return poller_want(connection->direct->options.settings->poller, connection->fd, interest);
+}
+
+/* A connection that was kept alive is closed, and no byte of an answer came: the other side closed
+ * it before it saw the request, so the request goes to a new one. */
+static bool webhook_connection_repeats(struct webhook_connection *connection)
+{
+    if (!connection->is_reused || connection->answer.has_bytes)
+        return false;
+    webhook_connection_close(connection);
+    list_remove(&connection->link);
+    list_push(&connection->direct->again, &connection->link);
+    return true;
+}
+
+static void webhook_connection_read(struct webhook_connection *connection);
+
+static void webhook_connection_send(struct webhook_connection *connection)
+{
+    struct iovec parts[4];
+    size_t count = webhook_connection_unsent(connection, parts);
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
+    ssize_t sent = sendmsg(connection->fd, &message, MSG_NOSIGNAL);
+
+    if (sent < 0 && errno != EAGAIN && errno != EINTR) {
+        if (connection->has_answer)
+            webhook_connection_end(connection, CURLE_OK);
+        else if (errno == EPIPE || errno == ECONNRESET)
+            webhook_connection_read(connection); /* it may have answered before it closed */
+        else
+            webhook_connection_end(connection, CURLE_SEND_ERROR);
+        return;
+    }
+    connection->sent += sent > 0 ? (size_t)sent : 0;
+    size_t left = 0;
+    for (size_t i = 0; i < count; i++)
+        left += parts[i].iov_len;
+    const bool is_sent = sent >= 0 && (size_t)sent == left;
+    if (is_sent && connection->has_answer)
+        webhook_connection_end(connection, CURLE_OK);
+    else if (!webhook_connection_want(connection, is_sent ? POLLER_IN : POLLER_IN | POLLER_OUT))
+        webhook_connection_end(connection, CURLE_SEND_ERROR);
+}
+
+/* ---- the answer ---- */
+
+/* An answer that comes before the request is sent to its end: a refusal ends it, any other waits
+ * until it is sent. Then the connection is not used again. */
+static void webhook_connection_answered(struct webhook_connection *connection)
+{
+    struct iovec unused[4];
+
+    if (webhook_connection_unsent(connection, unused) > 0) {
+        connection->has_answer = true;
+        if (connection->answer.status < 400 && webhook_connection_want(connection, POLLER_OUT))
+            return;
+    }
+    webhook_connection_end(connection, CURLE_OK);
+}
+
+static void webhook_connection_closed(struct webhook_connection *connection)
+{
+    if (!webhook_connection_repeats(connection))
+        webhook_connection_end(connection, CURLE_GOT_NOTHING);
+}
+
+static void webhook_connection_read(struct webhook_connection *connection)
+{
+    struct webhook_direct *direct = connection->direct;
+    ssize_t got = recv(connection->fd, direct->read, sizeof(direct->read), 0);
+
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (got <= 0) {
+        webhook_connection_closed(connection);
+        return;
+    }
+    switch (webhook_answer_read(&connection->answer, (struct bytes){direct->read, (size_t)got})) {
+    case WEBHOOK_ANSWER_MORE:
+        return;
+    case WEBHOOK_ANSWER_OVER:
+        webhook_connection_answered(connection);
+        return;
+    case WEBHOOK_ANSWER_NOT_HTTP:
+        webhook_connection_end(connection, CURLE_WEIRD_SERVER_REPLY);
+        return;
+    case WEBHOOK_ANSWER_TOO_LONG:
+        webhook_connection_end(connection, CURLE_WRITE_ERROR);
+        return;
+    case WEBHOOK_ANSWER_NO_MEMORY:
+        break;
+    }
+    webhook_connection_end(connection, CURLE_OUT_OF_MEMORY);
+}
+
+/* ---- opening ---- */
+
+/* The whole attempt's time-out counts from its begin, that of the connection from here. */
+static void webhook_connection_arm(struct webhook_connection *connection, struct instant until)
+{
+    if (until.ns > connection->ends_at.ns)
+        until = connection->ends_at;
+    tw_wheel_arm(connection->direct->wheel, connection->timer, webhook_direct_tick(until));
+}
+
+static void webhook_connection_connected(struct webhook_connection *connection)
+{
+    connection->phase = CONNECTION_BUSY;
+    connection->attempt.is_connected = true;
+    webhook_connection_arm(connection, connection->ends_at);
+    webhook_connection_send(connection);
+}
+
+/* A socket that is known to the poller and to `sockets`; otherwise false with errno. */
+static bool webhook_connection_socket(struct webhook_connection *connection)
+{
+    struct webhook_direct *direct = connection->direct;
+    struct poller *poller = direct->options.settings->poller;
+    const int one = 1;
+    int fd = socket(connection->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                    IPPROTO_TCP);
+
+    if (fd < 0)
+        return false;
+    if (!poller_adopt(poller, fd) || !map_put(&direct->sockets, (uint64_t)fd, connection)) {
+        poller_forget(poller, fd);
+        close(fd);
+        errno = ENOMEM;
+        return false;
+    }
+    connection->fd = fd;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    return true;
+}
+
+/* The one place where a connection begins: the address that was checked is the one it goes to. */
+static void webhook_connection_open(struct webhook_connection *connection)
+{
+    const struct webhook_settings *settings = connection->direct->options.settings;
+    const struct sockaddr *address = (const struct sockaddr *)&connection->address;
+    struct webhook_attempt *attempt = &connection->attempt;
+
+    connection->is_reused = false;
+    connection->sent = 0;
+    attempt->refused_kind = guard_refusal(settings->guard, address);
+    if (!attempt->refused_kind && !webhook_connection_socket(connection))
+        attempt->open_errno = errno;
+    if (attempt->refused_kind || attempt->open_errno) {
+        webhook_connection_end(connection, CURLE_COULDNT_CONNECT);
+        return;
+    }
+    connection->phase = CONNECTION_OPENS;
+    webhook_connection_arm(connection, instant_add_ms(instant_now(), settings->connect_timeout_ms));
+    const socklen_t size =
+        address->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+    if (connect(connection->fd, address, size) == 0) {
+        webhook_connection_connected(connection);
+    } else if (errno != EINPROGRESS || !webhook_connection_want(connection, POLLER_OUT)) {
+        attempt->connect_errno = errno;
+        webhook_connection_end(connection, CURLE_COULDNT_CONNECT);
+    }
+}
+
+static void webhook_connection_try(struct webhook_connection *connection)
+{
+    int error = 0;
+    socklen_t size = sizeof(error);
+
+    getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error == 0) {
+        webhook_connection_connected(connection);
+        return;
+    }
+    connection->attempt.connect_errno = error;
+    webhook_connection_end(connection, CURLE_COULDNT_CONNECT);
+}
+
+/* Whether a connection that is idle may be used: neither closed, nor are there bytes that would be
+ * taken for an answer. */
+static bool webhook_connection_is_quiet(const struct webhook_connection *connection,
+                                        struct instant now)
+{
+    char byte;
+
+    return instant_since_ns(connection->since, now) < IDLE_MS_MAX * UINT64_C(1000000) &&
+           recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+/* An idle connection of the timer's origin; NULL when there is none. */
+static struct webhook_connection *webhook_direct_idle(struct webhook_direct *direct,
+                                                      const struct timer *timer, struct instant now)
+{
+    const struct webhook_origin *origin = webhook_origin_find(direct, timer, false);
+    size_t count = origin ? origin->connection_count : 0;
+
+    for (; count > 0 && !list_is_empty(&origin->idle); count--) {
+        struct webhook_connection *connection =
+            list_item(origin->idle.next, struct webhook_connection, origin_link);
+
+        if (webhook_connection_is_quiet(connection, now)) {
+            list_remove(&connection->origin_link);
+            list_remove(&connection->link);
+            return connection;
+        }
+        webhook_connection_destroy(connection); /* the last one takes its origin along */
+    }
+    return NULL;
+}
+
+/* ---- the client ---- */
+
+/* The address that the target's host is, if it is written as libcurl would write it too. */
+static bool webhook_direct_address(const struct timer *timer, struct sockaddr_storage *ret_address)
+{
+    const struct bytes name = target_slice(timer->texts.target, timer->target.name);
+    const bool is_v6 = name.size > 2 && name.data[0] == '[';
+    char host[INET6_ADDRSTRLEN], again[INET6_ADDRSTRLEN];
+    const size_t size = is_v6 ? name.size - 2 : name.size;
+
+    if (size >= sizeof(host))
+        return false;
+    memcpy(host, name.data + is_v6, size);
+    host[size] = '\0';
+    *ret_address = (struct sockaddr_storage){.ss_family = is_v6 ? AF_INET6 : AF_INET};
+    const uint16_t port = htons(timer->target.port);
+    void *number;
+    if (is_v6) {
+        struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)ret_address;
+
+        v6->sin6_port = port;
+        number = &v6->sin6_addr;
+    } else {
+        struct sockaddr_in *v4 = (struct sockaddr_in *)ret_address;
+
+        v4->sin_port = port;
+        number = &v4->sin_addr;
+    }
+    return inet_pton(ret_address->ss_family, host, number) == 1 &&
+           inet_ntop(ret_address->ss_family, number, again, sizeof(again)) &&
+           strcmp(host, again) == 0;
+}
+
+void webhook_direct_make_room(struct webhook_direct *direct, size_t others)
+{
+    while (direct->open + others > direct->options.connections_max && !list_is_empty(&direct->idle))
+        webhook_connection_destroy(list_item(direct->idle.next, struct webhook_connection, link));
+}
+
+/* Gives the connection its delivery. False when the request does not fit into memory. */
+static bool webhook_connection_load(struct webhook_connection *connection,
+                                    struct delivery *delivery, const struct target_ticket *ticket,
+                                    struct instant now)
+{
+    struct webhook_direct *direct = connection->direct;
+    const uint64_t timeout_ms = delivery->timer->retry.timeout_ms;
+
+    delivery->started_us = delivery->ended_us = wall_now_us();
+    delivery->outcome.error[0] = '\0';
+    connection->delivery = delivery;
+    connection->ticket = *ticket;
+    connection->sent = 0;
+    connection->has_answer = false;
+    connection->ends_at = instant_add_ms(now, timeout_ms > 0 ? timeout_ms : 1);
+    connection->attempt = (struct webhook_attempt){
+        .is_resolved = true,
+        .timeout_ms = timeout_ms,
+        .connect_timeout_ms = direct->options.settings->connect_timeout_ms,
+    };
+    webhook_answer_begin(&connection->answer, direct->options.settings->response_bytes_max);
+    list_push(&direct->busy, &connection->link);
+    direct->flying++;
+    return webhook_connection_build(connection);
+}
+
+bool webhook_direct_begin(struct webhook_direct *direct, struct delivery *delivery,
+                          const struct target_ticket *ticket, size_t others)
+{
+    const struct timer *timer = delivery->timer;
+    const struct instant now = instant_now();
+
+    if (timer->target.kind != TARGET_HTTP)
+        return false;
+    struct webhook_connection *connection = webhook_direct_idle(direct, timer, now);
+    const bool is_reused = connection != NULL;
+    if (!is_reused) {
+        struct sockaddr_storage address;
+        if (!webhook_direct_address(timer, &address))
+            return false;
+        webhook_direct_make_room(direct, others + 1);
+        if (direct->open + others >= direct->options.connections_max ||
+            !(connection = webhook_connection_create(direct, timer)))
+            return false;
+        connection->address = address;
+    }
+    connection->is_reused = is_reused;
+    if (!webhook_connection_load(connection, delivery, ticket, now))
+        webhook_connection_end(connection, CURLE_OUT_OF_MEMORY);
+    else if (is_reused)
+        webhook_connection_connected(connection);
+    else
+        webhook_connection_open(connection);
+    return true;
+}
+
+bool webhook_direct_act(struct webhook_direct *direct, int fd, unsigned ready)
+{
+    struct webhook_connection *connection = map_get(&direct->sockets, (uint64_t)fd);
+
+    if (!connection)
+        return false;
+    if (connection->phase == CONNECTION_IDLE)
+        webhook_connection_destroy(connection); /* closed, or bytes that belong to nothing */
+    else if (connection->phase == CONNECTION_OPENS)
+        webhook_connection_try(connection);
+    else if (!connection->has_answer && ready & (POLLER_IN | POLLER_FAILED))
+        webhook_connection_read(connection);
+    else
+        webhook_connection_send(connection);
+    return true;
+}
+
+void webhook_direct_turn(struct webhook_direct *direct, struct instant now)
+{
+    struct tw_expired due[EXPIRED_MAX];
+    size_t count;
+
+    while ((count = tw_wheel_expire(direct->wheel, now.ns / TICK_NS, due, EXPIRED_MAX)) > 0)
+        for (size_t i = 0; i < count; i++)
+            webhook_connection_end((struct webhook_connection *)(uintptr_t)due[i].data,
+                                   CURLE_OPERATION_TIMEDOUT);
+    struct list *link;
+    while ((link = list_pop(&direct->again))) {
+        list_push(&direct->busy, link);
+        webhook_connection_open(list_item(link, struct webhook_connection, link));
+    }
+}
+
+struct instant webhook_direct_wake_at(const struct webhook_direct *direct)
+{
+    const uint64_t tick = tw_wheel_wake_at(direct->wheel);
+
+    if (!list_is_empty(&direct->again))
+        return (struct instant){0};
+    return (struct instant){tick > UINT64_MAX / TICK_NS ? UINT64_MAX : tick * TICK_NS};
+}
+
+void webhook_direct_abort(struct webhook_direct *direct, const char *error)
+{
+    struct list *link;
+
+    list_join(&direct->busy, &direct->again);
+    while ((link = list_pop(&direct->busy))) {
+        struct webhook_connection *connection = list_item(link, struct webhook_connection, link);
+        struct delivery *delivery = connection->delivery;
+        const struct target_ticket ticket = connection->ticket;
+
+        webhook_outcome_fail(&delivery->outcome, DELIVERY_FAILED, error);
+        delivery->ended_us = wall_now_us();
+        connection->delivery = NULL;
+        direct->flying--;
+        webhook_connection_destroy(connection);
+        direct->options.ended(direct->options.context, delivery, &ticket, TARGET_VERDICT_UNKNOWN);
+    }
+}
+
+void webhook_direct_destroy(struct webhook_direct *direct)
+{
+    if (!direct)
+        return;
+    assert(direct->flying == 0);
+    struct list *link;
+    while ((link = list_pop(&direct->idle)))
+        webhook_connection_destroy(list_item(link, struct webhook_connection, link));
+    map_deinit(&direct->origins);
+    map_deinit(&direct->sockets);
+    tw_wheel_destroy(direct->wheel);
+    free(direct);
+}
+
+size_t webhook_direct_flying(const struct webhook_direct *direct)
+{
+    return direct->flying;
+}
+
+size_t webhook_direct_open(const struct webhook_direct *direct)
+{
+    return direct->open;
+}

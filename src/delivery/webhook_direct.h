@@ -1,0 +1,63 @@
+/*
+ * webhook_direct.h - webhooks to plain http targets at numeric addresses, over HTTP/1.1
+ * connections of our own that are kept alive. What it does not take goes by libcurl
+ * (webhook_transfer.h), which costs several times as much for each webhook.
+ *
+ *     if (!webhook_direct_begin(direct, delivery, &ticket, others)) by libcurl;
+ *     ...
+ *     for each event of the poller: webhook_direct_act(direct, fd, ready)
+ *     webhook_direct_turn(direct, now), by webhook_direct_wake_at() at the latest
+ *
+ * Outcome    As libcurl's, to the word: both fill in a struct webhook_attempt.
+ * Repeats    When a kept-alive connection turns out to be closed, before a byte of the answer, the
+ *            request is sent once more, on a new connection. That is part of the attempt.
+ * Addresses  Each connection goes to an address that the guard allows at that moment.
+ * Threads    None: the webhook thread's own.
+ */
+#ifndef TICKWHEEL_DELIVERY_WEBHOOK_DIRECT_H
+#define TICKWHEEL_DELIVERY_WEBHOOK_DIRECT_H
+
+#include "delivery/webhook_transfer.h"
+
+struct webhook_direct_options {
+    const struct webhook_settings *settings; /* borrowed */
+    uint32_t connections_max;                /* open at a time, `others` included */
+    /* A delivery that webhook_direct_begin took is over. */
+    void (*ended)(void *context, struct delivery *delivery, const struct target_ticket *ticket,
+                  struct target_verdict verdict);
+    void *context;
+};
+
+struct webhook_direct;
+
+/* NULL when out of memory, or the system gives no entropy. */
+struct webhook_direct *webhook_direct_create(const struct webhook_direct_options *options);
+
+/* None is under way: they have ended, or webhook_direct_abort ended them. */
+void webhook_direct_destroy(struct webhook_direct *direct);
+
+/* Takes the delivery, which may end within the call. False, and nothing happened, when its target
+ * is none for it, or when with `others` connections beside its own there may be no further one. */
+bool webhook_direct_begin(struct webhook_direct *direct, struct delivery *delivery,
+                          const struct target_ticket *ticket, size_t others);
+
+/* An event of the poller. False when the descriptor is none of its own. */
+bool webhook_direct_act(struct webhook_direct *direct, int fd, unsigned ready);
+
+/* Ends what has timed out, and sends again what a closed connection did not take. */
+void webhook_direct_turn(struct webhook_direct *direct, struct instant now);
+
+/* When to call webhook_direct_turn; UINT64_MAX ns: no time-out is running. */
+struct instant webhook_direct_wake_at(const struct webhook_direct *direct);
+
+/* Closes idle connections until there is room for `others`, or none is idle. */
+void webhook_direct_make_room(struct webhook_direct *direct, size_t others);
+
+/* Ends all deliveries: FAILED for this reason, which says nothing about their targets. */
+void webhook_direct_abort(struct webhook_direct *direct, const char *error);
+
+/* Deliveries under way, and open connections. */
+size_t webhook_direct_flying(const struct webhook_direct *direct);
+size_t webhook_direct_open(const struct webhook_direct *direct);
+
+#endif
