@@ -1,5 +1,5 @@
 /* check.c - the report of --check, printed. */
-#include "check.h"
+#include "steps.h"
 
 #include "calendar/rfc3339.h"
 #include "storage/rocksdb_check.h"

@@ -1,7 +1,6 @@
 /* data_folder.c - the place of the data folder, and a restore into it. */
-#include "data_folder.h"
+#include "steps.h"
 
-#include "check.h"
 #include "sys/files.h"
 
 #include <limits.h>

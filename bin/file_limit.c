@@ -1,5 +1,5 @@
 /* file_limit.c - divides the limit of open files between clients, webhooks and the storage. */
-#include "file_limit.h"
+#include "steps.h"
 
 #include "sys/process.h"
 

@@ -1,5 +1,5 @@
 /* secrets.c - reads and checks the files of the [access] settings. */
-#include "secrets.h"
+#include "steps.h"
 
 #include "http/server.h"
 #include "sys/files.h"

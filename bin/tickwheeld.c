@@ -2,8 +2,7 @@
 #include "api/api.h"
 #include "api/core/site.h"
 #include "ops/event_log.h"
-#include "check.h"
-#include "data_folder.h"
+#include "steps.h"
 #include "delivery/brokers.h"
 #include "delivery/guard.h"
 #include "delivery/signature.h"
@@ -16,9 +15,6 @@
 #include "sys/notify.h"
 #include "sys/process.h"
 #include "sys/signals.h"
-
-#include "file_limit.h"
-#include "secrets.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "api/core/call.h"
 #include "api/routes.h"
 #include "api/testing/fixture.h"
-#include "api/timers/patch.h"
+#include "api/timers/timers.h"
 
 #include <jansson.h>
 #include <pthread.h>

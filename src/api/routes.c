@@ -6,21 +6,11 @@
 #include "api/routes.h"
 
 #include "api/core/scatter.h"
-#include "api/operations/admin.h"
 #include "api/operations/service.h"
 #include "api/queues/queues.h"
-#include "api/timers/batch.h"
-#include "api/timers/bulk.h"
 #include "api/timers/dead.h"
-#include "api/timers/dead_groups.h"
-#include "api/timers/explain.h"
-#include "api/timers/forecast.h"
-#include "api/timers/keys.h"
 #include "api/timers/list.h"
-#include "api/timers/patch.h"
-#include "api/timers/preview.h"
 #include "api/timers/timers.h"
-#include "api/timers/watch.h"
 
 #define REFUSES(name) (UINT64_C(1) << ERROR_##name)
 #define REFUSES_INPUT (REFUSES(BAD_REQUEST) | REFUSES(INVALID))

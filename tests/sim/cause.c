@@ -4,7 +4,7 @@
  */
 #include "cause.h"
 
-#include "touches.h"
+#include "client.h"
 #include "world.h"
 
 #include <assert.h>

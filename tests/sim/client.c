@@ -1,10 +1,8 @@
 /* client.c - draws and sends the calls of simulated clients, and handles their answers. */
 #include "client.h"
 
-#include "requests.h"
 #include "tenants.h"
 #include "timer/runs.h"
-#include "touches.h"
 #include "world.h"
 
 #include <assert.h>

@@ -7,8 +7,11 @@
 #ifndef TICKWHEEL_SIM_CLIENT_H
 #define TICKWHEEL_SIM_CLIENT_H
 
+#include "content.h"
 #include "engine/command.h"
+#include "host.h"
 #include "model.h"
+#include "plan.h"
 
 struct world;
 
@@ -118,5 +121,38 @@ static inline struct op *op_of(struct command *command)
 {
     return list_item(command, struct op, command);
 }
+
+/* ---- requests.c: names (a key, an event, a label), and questions that are repeated ---- */
+
+/* Gives the content names, as often as the plan says. */
+void requests_name(struct world *world, struct content *content);
+
+/* One of ACTION_PUT and what follows it. The partition is up. */
+void requests_act(struct world *world, enum action action, uint16_t partition);
+
+/* ---- completes.c: one command about many timers
+ *
+ * Each timer is changed either by the command or by its own course, and counted once: exactly one
+ * of the event and the expiry wins. ---- */
+
+/* The command is answered. */
+void completes_judge(struct world *world, const struct sim_partition *partition, struct op *op);
+
+/* ---- touches.c: the time of a timer, or of several at once, is extended again and again
+ *
+ * A touch never shortens, and is no new appointment while the old one is still to come. ---- */
+
+/* ACTION_TOUCH. The partition is up. */
+void touches_act(struct world *world, uint16_t partition);
+
+/* Whether the touch made `timer` of the twin's row; `content` has its new due time already. */
+bool touches_could(const struct world *world, const struct op *op, const struct twin *twin,
+                   const struct timer *timer);
+
+/* The row was moved to its due time, which was extended since it was put where it is. */
+bool touches_moved_on(const struct twin *twin, const struct timer *timer);
+
+/* A touch is answered with success. */
+void touches_judge(struct world *world, struct op *op);
 
 #endif

@@ -2,7 +2,7 @@
  * completes.c - checks that a command about many timers changed each of them, and counted each
  * once.
  */
-#include "completes.h"
+#include "client.h"
 
 #include "judge.h"
 #include "world.h"

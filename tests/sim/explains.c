@@ -1,5 +1,5 @@
 /* explains.c - checks explanations of timers against the model. */
-#include "explains.h"
+#include "judge.h"
 
 #include "world.h"
 

@@ -1,5 +1,4 @@
 /* finish.c - ends a run: stops the faults and checks that every promise is kept. */
-#include "finish.h"
 
 #include "judge.h"
 #include "world.h"

@@ -2,10 +2,8 @@
 #include "judge.h"
 
 #include "claims.h"
-#include "completes.h"
-#include "explains.h"
+#include "client.h"
 #include "tenants.h"
-#include "touches.h"
 #include "world.h"
 
 #include <stdlib.h>

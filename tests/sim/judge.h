@@ -6,11 +6,14 @@
 #define TICKWHEEL_SIM_JUDGE_H
 
 #include "engine/engine.h"
+#include "host.h"
+#include "model.h"
 
 struct world;
 struct sim_partition;
 struct twin;
 struct op;
+struct command;
 
 /* A delivery starts now: it is due, it is wanted, and there is room for it. */
 struct twin *judge_delivery(struct world *world, struct sim_partition *partition,
@@ -41,5 +44,14 @@ void judge_stats(struct world *world, struct sim_partition *partition);
 /* Nothing is late that nothing hindered: no delivery, no writing of an outcome, no answer, no clean
  * stop. */
 void judge_lateness(struct world *world);
+
+/* Whether an explanation is true: where the timer is, why it waits, what made it late. */
+void explains_judge(struct world *world, const struct sim_partition *partition,
+                    const struct twin *twin, const struct command *command);
+
+/* The end of a run: faults stop, and time goes on. One slow origin delays no other, every
+ * acknowledged timer is over in a bounded number of steps, every call is answered, final rows are
+ * trimmed, and no timer returns after a restart. */
+void finish_run(struct world *world);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "claims.h"
 #include "tenants.h"
-#include "touches.h"
+#include "client.h"
 #include "world.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
 /* requests.c - draws calls by key, repeated calls, and calls by event or label. */
-#include "requests.h"
+#include "client.h"
 
 #include "tenants.h"
 #include "world.h"

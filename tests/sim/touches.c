@@ -1,5 +1,5 @@
 /* touches.c - draws touches, and checks that a row was moved by a touch and only as far. */
-#include "touches.h"
+#include "client.h"
 
 #include "judge.h"
 #include "tenants.h"

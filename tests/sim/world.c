@@ -1,7 +1,6 @@
 /* world.c - runs one seed: true time, the wall clock, and the loop over events and wake-ups. */
 #include "world.h"
 
-#include "finish.h"
 #include "judge.h"
 
 #include <inttypes.h>

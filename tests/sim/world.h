@@ -7,17 +7,17 @@
  *     disk.h     commits and reads that come late, fail, or are cut off
  *     origin.h   the targets
  *     workers.h  workers that pull from the queue
- *     client.h   clients; requests.h: calls by name, and repeated calls
- *     touches.h  clients that extend due times
+ *     client.h   clients; requests.c: calls by name, and repeated calls
+ *     touches.c  clients that extend due times
  *     rhythm.h   schedules of timers that repeat
  *     model.h    the durable state, and whether each written row was asked for
  *     doubts.h   failed batches that are on disk nevertheless
  *     cause.h    the request behind each row
  *     tenants.h  tenants and their limits
  *     claims.h   holders of keys and Idempotency-Keys
- *     completes.h  whether an event ended all that wait for it
+ *     completes.c  whether an event ended all that wait for it
  *     judge.h    whether the engine's output keeps the promises
- *     finish.h   the end of a run: faults stop, and every promise must be kept
+ *     finish.c   the end of a run: faults stop, and every promise must be kept
  *
  * Time       `time_ms` is true time and only grows. The wall clock, the only time an engine sees,
  *            is true time plus an offset that steps.

@@ -3,7 +3,7 @@
  * batch is called as the server would call it, and a stand-in for the node answers between the
  * calls, unmeasured. Arguments: lines (10000), rounds (50).
  */
-#include "api/timers/batch.h"
+#include "api/timers/timers.h"
 #include "sys/clock.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* admin.c - makes a backup and answers when it is finished. */
-#include "api/operations/admin.h"
+#include "api/operations/service.h"
 
 #include "base/json.h"
 #include "calendar/rfc3339.h"

@@ -1,5 +1,6 @@
 /*
- * service.h - the calls about the service itself: health, readiness, metrics, the OpenAPI document.
+ * service.h - the calls about the service itself: health, readiness, metrics, the OpenAPI
+ * document, backups.
  */
 #ifndef TICKWHEEL_API_OPERATIONS_SERVICE_H
 #define TICKWHEEL_API_OPERATIONS_SERVICE_H
@@ -12,5 +13,9 @@ void service_metrics(struct call *call);
 void service_problem(struct call *call);
 void service_openapi(struct call *call);
 void service_index(struct call *call);
+
+/* POST /v1/admin/backup: admin.c. */
+void admin_backup(struct call *call);
+void admin_closed(struct call *call);
 
 #endif

@@ -1,7 +1,7 @@
 /* ndjson.c - makes and checks batches, for tests. */
 #include "api/testing/ndjson.h"
 
-#include "api/timers/batch.h"
+#include "api/timers/timers.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -1,5 +1,11 @@
-/* batch.c - creates many timers: reads lines, submits chunks, and holds the client back. */
-#include "api/timers/batch.h"
+/*
+ * batch.c - creates many timers: reads lines, submits chunks, and holds the client back.
+ *
+ * Lines are read while the upload arrives and go to the node in chunks, each to one partition. A
+ * bounded number of chunks is under way; beyond it the client is held back. So memory does not grow
+ * with the body, but for the answers, which are sent when the upload has ended.
+ */
+#include "api/timers/timers.h"
 
 #include "api/timers/batch_chunk.h"
 #include "api/timers/lines.h"

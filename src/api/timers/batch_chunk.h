@@ -8,7 +8,7 @@
 #ifndef TICKWHEEL_API_TIMERS_BATCH_CHUNK_H
 #define TICKWHEEL_API_TIMERS_BATCH_CHUNK_H
 
-#include "api/timers/batch.h"
+#include "api/timers/timers.h"
 
 /* What became of one line: a timer of the command, or a problem found while reading it. */
 struct batch_line {

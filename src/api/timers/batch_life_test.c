@@ -3,7 +3,7 @@
  * what failed; and neither a client that leaves nor a server that stops takes anything down.
  * Method: real uploads to the API on a node double that holds, refuses and fails.
  */
-#include "api/timers/batch.h"
+#include "api/timers/timers.h"
 
 #include "api/core/call.h"
 #include "api/testing/ndjson.h"

@@ -3,7 +3,7 @@
  * and whatever the node does meanwhile; and a client that leaves takes nothing down. Method: real
  * uploads to the API on a node double that holds, reverses, refuses and fails.
  */
-#include "api/timers/batch.h"
+#include "api/timers/timers.h"
 
 #include "api/testing/ndjson.h"
 

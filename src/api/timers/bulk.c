@@ -1,7 +1,7 @@
 /* bulk.c - cancels, reschedules and touches many timers. Each id and each key gets one command; an
  * event and labels get one command for each partition, because such timers may be in any. The names
  * are decoded into the room of the scatter. */
-#include "api/timers/bulk.h"
+#include "api/timers/timers.h"
 
 #include "api/json/members.h"
 #include "api/json/names.h"

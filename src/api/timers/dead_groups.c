@@ -1,5 +1,10 @@
-/* dead_groups.c - counts dead letters by origin and error. */
-#include "api/timers/dead_groups.h"
+/*
+ * dead_groups.c - counts dead letters by origin and error.
+ *
+ * Reads the dead letters of one partition after the other, a page at a time and a bounded number in
+ * all, and counts those of the caller that pass the filters.
+ */
+#include "api/timers/timers.h"
 
 #include "api/timers/list.h"
 #include "base/json.h"

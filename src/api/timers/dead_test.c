@@ -3,7 +3,7 @@
  * over sockets to the API on a node double, whose timers are made dead by hand.
  */
 #include "api/timers/dead.h"
-#include "api/timers/dead_groups.h"
+#include "api/timers/timers.h"
 
 #include "api/testing/fixture.h"
 #include "sys/clock.h"

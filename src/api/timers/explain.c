@@ -1,5 +1,4 @@
 /* explain.c - explains where a timer is and why it is late, in a sentence and in fields. */
-#include "api/timers/explain.h"
 
 #include "api/timers/timers.h"
 #include "calendar/duration.h"

@@ -1,7 +1,10 @@
 /*
  * forecast.c - counts the timers due in each coming minute or second, from rows of all partitions.
+ *
+ * Each partition reads the rows of the time asked for, at most its share of FORECAST_ROWS_MAX. The
+ * forecast ends where the first partition stopped, and names that time.
  */
-#include "api/timers/forecast.h"
+#include "api/timers/timers.h"
 
 #include "api/core/query.h"
 #include "api/core/scatter.h"

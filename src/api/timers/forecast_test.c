@@ -3,7 +3,7 @@
  * costs nobody else theirs. Method: requests over sockets to the API on a node double that holds
  * its answers back.
  */
-#include "api/timers/forecast.h"
+#include "api/timers/timers.h"
 
 #include "api/core/call.h"
 #include "api/testing/fixture.h"

@@ -1,5 +1,4 @@
 /* keys.c - create, get, touch and cancel by key. */
-#include "api/timers/keys.h"
 
 #include "api/json/names.h"
 #include "api/timers/timers.h"

@@ -3,9 +3,7 @@
  * merges, and writes on condition that the version is still that one; when another request was
  * faster, the refusal has the newer timer, and the merge is done again.
  */
-#include "api/timers/patch.h"
 
-#include "api/timers/keys.h"
 #include "api/timers/timers.h"
 #include "sys/clock.h"
 

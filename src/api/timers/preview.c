@@ -1,7 +1,7 @@
 /* preview.c - shows when a schedule would fire. The query has the fields of a create. It is
  * rewritten as the body of a create and read by the parser of creates, so that a preview and a
  * timer never differ. */
-#include "api/timers/preview.h"
+#include "api/timers/timers.h"
 
 #include "api/core/query.h"
 #include "base/json.h"

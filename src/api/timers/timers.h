@@ -1,10 +1,15 @@
 /*
- * timers.h - the calls about one timer: create, get, patch, touch, delete.
+ * timers.h - the calls about timers that the table of routes names, by the file that has them.
+ *
+ * Threads    See api/core/call.h.
  */
 #ifndef TICKWHEEL_API_TIMERS_TIMERS_H
 #define TICKWHEEL_API_TIMERS_TIMERS_H
 
 #include "api/core/call.h"
+#include "api/core/scatter.h"
+
+/* ---- timers.c: create, get, touch and delete one timer ---- */
 
 /* Answers with the timer of a command, or with its error. */
 void timers_done(struct node_request *request);
@@ -36,5 +41,91 @@ void timers_delete(struct call *call);
  * field is no single entity tag. */
 #define TIMERS_VERSION_NEVER UINT32_MAX
 enum error_code timers_if_match(struct bytes field, uint32_t *ret_version);
+
+/* ---- patch.c: PATCH by id and by key, a merge patch (RFC 7396) ---- */
+
+#define PATCH_TRIES_MAX 64 /* merges of one patch while other requests change its timer */
+
+void patch_begin(struct call *call);
+void patch_by_id(struct call *call);
+void patch_by_key(struct call *call);
+
+/* ---- keys.c: one timer by the key that its client gave it ---- */
+
+/* Puts the key of the path into the command. False: answered, no timer can have this key. */
+bool keys_address(struct call *call, enum command_kind kind);
+
+void keys_put_begin(struct call *call);
+void keys_put(struct call *call);
+void keys_get(struct call *call);
+void keys_touch(struct call *call);  /* begins with timers_touch_begin */
+void keys_delete(struct call *call); /* begins with timers_delete_begin */
+
+/* ---- preview.c: when a schedule would fire ---- */
+
+void preview_end(struct call *call);
+
+/* ---- batch.c: POST /v1/timers/batch, a create per line ---- */
+
+enum {
+    BATCH_CHUNK_LINES_MAX = 1024,    /* creates in one command */
+    BATCH_CHUNK_BYTES_MAX = 1 << 20, /* and their memory, after which no more is added */
+    BATCH_CHUNKS_MAX = 8,            /* chunks of one batch that are not answered yet */
+};
+
+void batch_begin(struct call *call);
+size_t batch_body(struct call *call, struct bytes chunk);
+void batch_end(struct call *call);
+void batch_resumed(struct call *call);
+void batch_closed(struct call *call);
+
+/* ---- bulk.c: cancel, reschedule and touch many timers ---- */
+
+#define BULK_NAMES_MAX 5000 /* ids, and keys, in one call */
+
+void bulk_cancel(struct call *call);
+void bulk_reschedule(struct call *call);
+void bulk_touch(struct call *call);
+
+/* ---- watch.c: complete events: one, or many in a call ---- */
+
+#define WATCH_EVENTS_MAX 5000 /* in one call */
+
+/* The event in the path. */
+void watch_complete_begin(struct call *call);
+void watch_complete(struct call *call);
+
+/* Those in the body. */
+void watch_complete_many(struct call *call);
+
+/* ---- explain.c: where a timer is, why it waits, and what made it late ---- */
+
+void explain_end(struct call *call);
+
+/* Appends the explanation of a timer: the sentence and the fields. `target` may be NULL: its state
+ * is not known. */
+void explain_format(const struct timer *timer, const struct explained *explained,
+                    const struct target_status *target, struct buffer *out);
+
+/* ---- forecast.c: how many timers are due in each second or minute to come ---- */
+
+enum {
+    FORECAST_COUNT_DEFAULT = 60,
+    FORECAST_COUNT_MAX = 1440,
+    FORECAST_ROWS_MAX = 200000, /* read for one forecast, from all partitions together */
+    FORECAST_ROWS_MIN = 1000,   /* but from each at least */
+    FORECASTS_MAX = 4,          /* under way at a time */
+};
+
+void forecast_end_of(struct call *call);
+void forecast_closed(struct call *call);
+
+/* ---- dead_groups.c: how many dead letters each origin has of each error ---- */
+
+#define DEAD_GROUPS_MAX      1000   /* groups that are told apart; the rest are counted together */
+#define DEAD_GROUPS_ROWS_MAX 100000 /* rows that a call reads */
+
+void dead_groups(struct call *call);
+void dead_groups_closed(struct call *call);
 
 #endif

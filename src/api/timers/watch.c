@@ -1,6 +1,6 @@
 /* watch.c - completes events. Timers that watch an event may be in any partition: every partition
  * gets one command with all events of the call. */
-#include "api/timers/watch.h"
+#include "api/timers/timers.h"
 
 #include "api/core/scatter.h"
 #include "api/json/members.h"

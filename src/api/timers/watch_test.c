@@ -3,7 +3,7 @@
  * requests over sockets to the API on a node double, where partition P says of each event that it
  * changed one timer and that P were being delivered.
  */
-#include "api/timers/watch.h"
+#include "api/timers/timers.h"
 
 #include "api/testing/fixture.h"
 

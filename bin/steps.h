@@ -1,0 +1,54 @@
+/*
+ * steps.h - what tickwheeld.c does around the service: it checks, restores, limits and loads.
+ *
+ * Threads    The main one.
+ */
+#ifndef TICKWHEEL_BIN_STEPS_H
+#define TICKWHEEL_BIN_STEPS_H
+
+#include "base/error.h"
+#include "http/tls.h"
+#include "ops/config.h"
+#include "ops/event_log.h"
+#include "ops/tokens.h"
+
+/* ---- check.c: `tickwheeld --check FOLDER` verifies a data folder and prints the findings ---- */
+
+/* Prints the report and returns the exit code: 0 valid, 1 damaged, 2 not readable. */
+int check_data(const char *folder);
+
+/* ---- data_folder.c: the place of the data folder, before a daemon starts on it, and restores ---- */
+
+/* Refuses a folder whose restore did not end. Refuses also to begin a new database when another
+ * one is in the folder above, in a folder within, or beside under a name that begins with the
+ * folder's own: the timers are probably there. */
+enum error_code data_folder_check(const char *folder, struct error *ret_error);
+
+/* Runs `tickwheeld --restore BACKUP`: copies the backup into `folder`, which must be empty or
+ * missing, and checks the copy. Until all of it is on disk and valid, no daemon starts on the
+ * folder; another restore begins anew. Prints what it does, and returns the exit code: 0 restored,
+ * 2 it cannot be read or the folder cannot be written, otherwise that of --check for the copy. */
+int data_folder_restore(const char *backup, const char *folder);
+
+/* ---- file_limit.c: fits the limits of connections to the limit of open files ---- */
+
+/* Raises the limit of open files to the number that the settings need. If the system refuses,
+ * lowers connections_max and webhook_connections_max to fit and logs `few_files`. Reason: without
+ * files left, the storage fails as if the disk did. */
+void file_limit_fit(struct config *config, const struct event_log *log);
+
+/* ---- secrets.c: the tokens file, the certificate and its key, at the start and at SIGHUP ---- */
+
+/* Checks that the settings of access agree, and that a daemon without tokens listens on loopback
+ * only. Reads no file. On INVALID, the error names the settings to change. */
+enum error_code secrets_check(const struct config *config, struct error *ret_error);
+
+/* Returns the tokens, or NULL without tokens_file. */
+enum error_code secrets_load_tokens(const struct config *config, struct tokens **ret_tokens,
+                                    struct error *ret_error);
+
+/* Returns the certificate with its key, or NULL without tls_certificate. */
+enum error_code secrets_load_identity(const struct config *config,
+                                      struct tls_identity **ret_identity, struct error *ret_error);
+
+#endif
