@@ -168,7 +168,7 @@ static enum error_code timer_texts_read_report(struct timer_parse *parse, const 
         return timer_parse_invalid(parse, at, "It is given twice");
     *is_seen = true;
     if (timer_parse_removes(parse))
-        return timer_parse_skip(parse);
+        return timer_parse_invalid(parse, at, "A report needs a target");
     struct target target;
     return timer_texts_read_target(parse, at, ret_text, &target);
 }
