@@ -539,6 +539,23 @@ bool node_fake_set_state(struct node *node, const struct timer_id *id, enum time
     return timer;
 }
 
+bool node_fake_set_error(struct node *node, const struct timer_id *id, const char *error)
+{
+    pthread_mutex_lock(&node->lock);
+    struct timer *timer = map_get(&node->timers, id->serial);
+    if (timer) {
+        struct timer_texts texts = timer->texts;
+
+        texts.last_error = bytes_of(error);
+        struct timer *copy = timer_copy(timer, &texts);
+        assert(copy);
+        map_put(&node->timers, id->serial, copy);
+        timer_free(timer);
+    }
+    pthread_mutex_unlock(&node->lock);
+    return timer;
+}
+
 size_t node_fake_submitted(struct node *node)
 {
     pthread_mutex_lock(&node->lock);

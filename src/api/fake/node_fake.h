@@ -44,6 +44,9 @@ void node_fake_set_not_ready(struct node *node, const char *reason);
 /* For states that no command leads to. False: no such timer. */
 bool node_fake_set_state(struct node *node, const struct timer_id *id, enum timer_state state);
 
+/* Sets the last error of a timer. False: no such timer. */
+bool node_fake_set_error(struct node *node, const struct timer_id *id, const char *error);
+
 /* Lets the built-in queue see what time it is, and what has become ready since. */
 void node_fake_tick(struct node *node);
 

@@ -94,21 +94,10 @@ static struct dead_group *dead_groups_find(struct dead_groups *groups, struct by
     return group;
 }
 
-/* All priorities of a queue are one. */
-static struct bytes dead_groups_origin(const struct timer *timer)
-{
-    const struct target *target = &timer->target;
-
-    if (timer_is_pulled(timer))
-        return (struct bytes){timer->texts.target.data,
-                              (size_t)target->name.at + target->name.size};
-    return target_origin(timer->texts.target, target);
-}
-
 static void dead_groups_count(struct dead_groups *groups, const struct timer *timer)
 {
     struct dead_group *group =
-        dead_groups_find(groups, dead_groups_origin(timer), timer->texts.last_error);
+        dead_groups_find(groups, list_origin(timer), timer->texts.last_error);
 
     if (!group) {
         groups->others++;

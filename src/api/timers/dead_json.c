@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define DEAD_FIELD_LIST(X) X(ids) X(all) X(target) X(labels) X(limit) X(cursor) X(rate)
+#define DEAD_FIELD_LIST(X) \
+    X(ids) X(all) X(target) X(origin) X(error) X(labels) X(limit) X(cursor) X(rate)
 
 enum dead_field {
 #define X(name) DEAD_##name,
@@ -162,18 +163,21 @@ static enum error_code read_cursor(struct dead_reading *reading)
     return ERROR_NONE;
 }
 
-static enum error_code read_target(struct dead_reading *reading)
+/* A filter that no timer passes with an empty text. */
+static enum error_code dead_json_read_filter(struct dead_reading *reading, const char *pointer,
+                                             struct bytes *ret_text)
 {
-    enum error_code code = keep_string(reading, "#/target", &reading->ask->query.target);
+    enum error_code code = keep_string(reading, pointer, ret_text);
 
-    if (!code && reading->ask->query.target.size == 0)
-        return timer_parse_invalid(&reading->parse, "#/target", "It is empty");
+    if (!code && ret_text->size == 0)
+        return timer_parse_invalid(&reading->parse, pointer, "It is empty");
     return code;
 }
 
 static enum error_code dead_json_read_field(void *context, struct bytes name)
 {
     struct dead_reading *reading = context;
+    struct list_query *query = &reading->ask->query;
     enum dead_field field;
 
     for (field = 0; field < DEAD_FIELD_COUNT; field++)
@@ -190,7 +194,12 @@ static enum error_code dead_json_read_field(void *context, struct bytes name)
     case DEAD_all:
         return dead_json_read_all(reading);
     case DEAD_target:
-        return read_target(reading);
+        return dead_json_read_filter(reading, "#/target", &query->target);
+    case DEAD_origin:
+        return dead_json_read_filter(reading, "#/origin", &query->origin);
+    case DEAD_error:
+        query->has_error = true;
+        return keep_string(reading, "#/error", &query->error);
     case DEAD_labels:
         return dead_json_read_labels(reading);
     case DEAD_limit:
@@ -205,14 +214,15 @@ static enum error_code dead_json_read_field(void *context, struct bytes name)
 
 static enum error_code dead_json_check_together(struct dead_reading *reading)
 {
-    unsigned seen = reading->seen, filters = BIT(target) | BIT(labels);
+    unsigned seen = reading->seen, filters = BIT(target) | BIT(origin) | BIT(error) | BIT(labels);
     bool is_ok = seen & BIT(ids)   ? (seen & ~BIT(rate)) == BIT(ids)
                  : seen & BIT(all) ? !(seen & filters)
                                    : (seen & filters) != 0;
 
     if (!is_ok)
-        return timer_parse_invalid(&reading->parse, "#",
-                                   "Give either `ids`, or `target` and `labels`, or `all`");
+        return timer_parse_invalid(
+            &reading->parse, "#",
+            "Give either `ids`, or `target`, `origin`, `error` and `labels`, or `all`");
     return ERROR_NONE;
 }
 

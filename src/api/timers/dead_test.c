@@ -94,6 +94,51 @@ static void lists(void **state)
     fixture_ask(fixture, "PUT", "/v1/dead", "", NOTHING, 405, "method-not-allowed");
 }
 
+/* Goal: the groups that are counted can be listed, redriven and deleted. Method: letters of two
+ * origins, one of them a queue with priorities, and of two errors, one of them none. */
+/* proves: dead-filters, dead-groups, redrive-selection, dead-delete-selection */
+static void acts_on_a_group(void **state)
+{
+    static const char *const targets[] = {"http://a.example/x?y=1", "http://a.example/z",
+                                          "queue:mail?priority=9", "queue:mail"};
+    struct api_fixture *fixture = *state;
+    char id[TIMER_ID_TEXT_SIZE];
+
+    for (int i = 0; i < 8; i++) {
+        struct timer_id letter;
+
+        dead_test_create(fixture, targets[i % 4], "a", TIMER_DEAD, id);
+        assert_int_equal(timer_id_parse(bytes_of(id), &letter), ERROR_NONE);
+        if (i < 4)
+            assert_true(node_fake_set_error(fixture->node, &letter, "HTTP 500 & more"));
+    }
+    assert_int_equal(dead_count(fixture, "?origin=http://a.example"), 4);
+    assert_int_equal(dead_count(fixture, "?origin=queue:mail"), 4);
+    assert_int_equal(dead_count(fixture, "?origin=queue:mai"), 0);
+    assert_int_equal(dead_count(fixture, "?error=HTTP+500+%26+more"), 4);
+    assert_int_equal(dead_count(fixture, "?error=HTTP+500"), 0);
+    assert_int_equal(dead_count(fixture, "?error="), 4);
+    assert_int_equal(dead_count(fixture, "?origin=queue:mail&error="), 2);
+    json_t *answer = dead_test_ask(fixture, "POST", REDRIVE,
+                                   "{\"origin\":\"queue:mail\",\"error\":\"HTTP 500 & more\"}");
+    assert_int_equal(json_integer_value(json_object_get(answer, "redriven")), 2);
+    json_decref(answer);
+    answer = dead_test_ask(fixture, "POST", REDRIVE, "{\"error\":\"\",\"origin\":\"queue:mail\"}");
+    assert_int_equal(json_integer_value(json_object_get(answer, "redriven")), 2);
+    json_decref(answer);
+    answer = dead_test_ask(fixture, "DELETE", "/v1/dead?origin=http://a.example&error=", NULL);
+    assert_int_equal(json_integer_value(json_object_get(answer, "deleted")), 2);
+    json_decref(answer);
+    assert_int_equal(dead_count(fixture, ""), 2);
+    fixture_ask(fixture, "GET", "/v1/dead?origin=", "", NOTHING, 422, "invalid");
+    fixture_ask(fixture, "GET", GROUPS "?origin=a", "", NOTHING, 422, "invalid");
+    fixture_ask(fixture, "GET", "/v1/timers?error=a", "", NOTHING, 422, "invalid");
+    fixture_ask(fixture, "DELETE", "/v1/dead?all=true&error=", "", NOTHING, 422, "invalid");
+    fixture_ask(fixture, "POST", REDRIVE, FIXTURE_JSON, BYTES("{\"origin\":\"\"}"), 422, "invalid");
+    fixture_ask(fixture, "POST", REDRIVE, FIXTURE_JSON, BYTES("{\"all\":true,\"error\":\"\"}"), 422,
+                "invalid");
+}
+
 /* proves: redrive-ids */
 static void redrives_by_id(void **state)
 {
@@ -474,6 +519,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, dead_test_setup, dead_test_teardown)
     const struct CMUnitTest tests[] = {
         TEST(lists),
+        TEST(acts_on_a_group),
         TEST(redrives_by_id),
         TEST(redrives_what_is_found),
         TEST(redrives_at_a_rate),

@@ -48,6 +48,16 @@ struct list_job {
 /* ---- filtering; on the shard's thread, while the rows are valid ---- */
 
 /* Dead letters lie where they died; so their due time is looked at here. */
+struct bytes list_origin(const struct timer *timer)
+{
+    const struct target *target = &timer->target;
+
+    if (timer_is_pulled(timer))
+        return (struct bytes){timer->texts.target.data,
+                              (size_t)target->name.at + target->name.size};
+    return target_origin(timer->texts.target, target);
+}
+
 bool list_wants(const struct list_query *query, const struct timer *timer)
 {
     if (!(query->states & 1u << timer->state))
@@ -56,6 +66,10 @@ bool list_wants(const struct list_query *query, const struct timer *timer)
         (timer->due.ms < query->after.ms || timer->due.ms >= query->before.ms))
         return false;
     if (query->target.data && !bytes_equal(timer->texts.target, query->target))
+        return false;
+    if (query->origin.data && !bytes_equal(list_origin(timer), query->origin))
+        return false;
+    if (query->has_error && !bytes_equal(timer->texts.last_error, query->error))
         return false;
     for (size_t i = 0; i < query->label_count; i++)
         if (!labels_have(timer->texts.labels, query->labels[i].key, query->labels[i].value))

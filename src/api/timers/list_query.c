@@ -33,7 +33,7 @@ static bool parse_label(struct bytes text, struct list_query *query)
     return true;
 }
 
-/* The parameters; the forms differ in the last one. */
+/* The parameters; the forms differ in the last ones. */
 enum {
     LIST_DUE_AFTER,
     LIST_DUE_BEFORE,
@@ -41,14 +41,17 @@ enum {
     LIST_TARGET,
     LIST_LIMIT,
     LIST_CURSOR,
-    LIST_STATE,
-    LIST_ALL = LIST_STATE,
+    LIST_COMMON, /* number of those before */
+    LIST_STATE = LIST_COMMON,
+    LIST_ORIGIN = LIST_COMMON,
+    LIST_ERROR,
+    LIST_ALL,
 };
 
 #define LIST_PARAMETERS "due_after", "due_before", "label", "target", "limit", "cursor"
 
 static const char *const list_parameters[] = {LIST_PARAMETERS, "state"};
-static const char *const list_delete_parameters[] = {LIST_PARAMETERS, "all"};
+static const char *const list_dead_parameters[] = {LIST_PARAMETERS, "origin", "error", "all"};
 
 static void list_query_take(void *context, size_t index, struct bytes value,
                             struct problem *problem)
@@ -88,43 +91,57 @@ static void list_query_take(void *context, size_t index, struct bytes value,
     }
 }
 
-static void list_delete_take(void *context, size_t index, struct bytes value,
-                             struct problem *problem)
+static void list_dead_take(void *context, size_t index, struct bytes value, struct problem *problem)
 {
     struct list_query *query = context;
 
-    if (index != LIST_ALL) {
+    switch (index) {
+    case LIST_ORIGIN:
+        query->origin = value;
+        if (value.size == 0)
+            query_fault(problem, "origin", "It is empty");
+        break;
+    case LIST_ERROR:
+        query->has_error = true;
+        query->error = value;
+        break;
+    case LIST_ALL:
+        query->is_of_all = true;
+        if (!bytes_equal(value, BYTES("true")))
+            query_fault(problem, "all", "It must be true");
+        break;
+    default:
         list_query_take(context, index, value, problem);
-        return;
     }
-    query->is_of_all = true;
-    if (!bytes_equal(value, BYTES("true")))
-        query_fault(problem, "all", "It must be true");
 }
 
 /* Without a filter nothing is deleted, but on the explicit word. */
 static void list_delete_check(const struct list_query *query, struct problem *problem)
 {
     const bool has_filter = query->after.ms > 0 || query->before.ms != WALL_NEVER.ms ||
-                            query->label_count > 0 || query->target.data;
+                            query->label_count > 0 || query->target.data || query->origin.data ||
+                            query->has_error;
 
     if (has_filter == query->is_of_all)
         query_fault(problem, "all",
-                    "Give either `target`, `label`, `due_after` or `due_before`, or all=true");
+                    "Give either `target`, `origin`, `error`, `label`, `due_after` or "
+                    "`due_before`, or all=true");
 }
 
 enum error_code list_query_parse(struct bytes text, enum list_form form, char *room,
                                  struct list_query *ret_query, struct problem *ret_problem)
 {
+    static const size_t counts[] = {[LIST_TIMERS] = LIST_STATE + 1,
+                                    [LIST_DEAD] = LIST_ERROR + 1,
+                                    [LIST_DEAD_GROUPS] = LIST_CURSOR,
+                                    [LIST_DEAD_TO_DELETE] = LIST_ALL + 1};
     const bool deletes = form == LIST_DEAD_TO_DELETE;
     const struct query_form parameters = {
-        .names = deletes ? list_delete_parameters : list_parameters,
-        .count = form == LIST_DEAD_GROUPS ? LIST_CURSOR
-                 : form == LIST_DEAD      ? LIST_STATE
-                                          : LIST_STATE + 1,
+        .names = form == LIST_TIMERS ? list_parameters : list_dead_parameters,
+        .count = counts[form],
         .repeatable = 1u << LIST_LABEL | (form == LIST_TIMERS ? 1u << LIST_STATE : 0),
         .parameters_max = LIST_PARAMETERS_MAX,
-        .take = deletes ? list_delete_take : list_query_take,
+        .take = form == LIST_TIMERS ? list_query_take : list_dead_take,
     };
 
     *ret_query = (struct list_query){.before = WALL_NEVER,
