@@ -17,7 +17,7 @@
 /* Prints the report and returns the exit code: 0 valid, 1 damaged, 2 not readable. */
 int check_data(const char *folder);
 
-/* ---- data_folder.c: the place of the data folder, before a daemon starts on it, and restores ---- */
+/* ---- data_folder.c: the place of the data folder before a daemon starts on it; restores ---- */
 
 /* Refuses a folder whose restore did not end. Refuses also to begin a new database when another
  * one is in the folder above, in a folder within, or beside under a name that begins with the
