@@ -14,13 +14,22 @@ struct head_framing {
     bool closes, keeps_alive;    /* what Connection says */
 };
 
+/* A set of bytes below 0x80: a bit for each, 32 to a word. */
+typedef const uint32_t head_set[4];
+
+static inline bool head_is_in(head_set set, char byte)
+{
+    const unsigned char index = (unsigned char)byte;
+
+    return index < 0x80 && (set[index / 32] >> index % 32 & 1);
+}
+
 bool head_is_token_byte(char byte)
 {
-    static const char marks[] = "!#$%&'*+-.^_`|~";
-    const unsigned letter = ((unsigned char)byte | 0x20u) - 'a';
-    const unsigned digit = (unsigned char)byte - (unsigned)'0';
+    /* Letters, digits and !#$%&'*+-.^_`|~ */
+    static head_set token = {0, 0x03ff6cfa, 0xc7fffffe, 0x57ffffff};
 
-    return letter < 26 || digit < 10 || (byte && memchr(marks, byte, sizeof(marks) - 1));
+    return head_is_in(token, byte);
 }
 
 bool head_is_value_byte(char byte)
@@ -33,11 +42,13 @@ static bool head_is_target_byte(char byte)
     return byte > ' ' && byte < 0x7f;
 }
 
-/* A byte of "host:port"; blanks, slashes and an at sign would name another host to some programs.
- */
+/* A byte of "host:port": of those that a target may have all but /?#@\"<> and a comma, which would
+ * name another host to some programs. */
 static bool head_is_host_byte(char byte)
 {
-    return head_is_target_byte(byte) && !memchr("/?#@\\\"<>,", byte, 9);
+    static head_set host = {0, 0x2fff6ff2, 0xeffffffe, 0x7fffffff};
+
+    return head_is_in(host, byte);
 }
 
 enum head_result head_find_end(struct bytes text, size_t max, size_t *seen, size_t *ret_size)

@@ -522,6 +522,57 @@ class LimitsTest(TokensCase):
         self.assertEqual(self.call(daemon, "rival", "POST", "/v1/timers", body.ljust(1001), headers)[0], 201)
 
 
+# Bodies and heads that two programs may read differently, around a valid create.
+UNCLEAR = {
+    "two Transfer-Encoding": b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+    "both lengths": b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+    "a NUL in a length": b"Content-Length: 0\0\r\n",
+    "a NUL in a value": b"Idempotency-Key: a\0b\r\n",
+    "two Hosts": b"Host: localhost\r\n",
+    "a bare line feed": b"X: a\nContent-Length: 5\r\n",
+    "a bare carriage return": b"X: a\rContent-Length: 5\r\n",
+    "a folded line": b"X: a\r\n b\r\n",
+    "a blank before the colon": b"Content-Length : 5\r\n",
+}
+UNCLEAR_CHUNKS = {
+    "a line feed after a size": b"%x\n%s\r\n0\r\n\r\n",
+    "a line feed in an extension": b"%x;a\n\r\n%s\r\n0\r\n\r\n",
+    "a line feed after data": b"%x\r\n%s\n0\r\n\r\n",
+    "a line feed in a trailer": b"%x\r\n%s\r\n0\r\nA: b\n\r\n",
+    "a blank after a size": b"%x \r\n%s\r\n0\r\n\r\n",
+}
+
+
+class FramingTest(TokensCase):
+    def refused(self, daemon, what, text):
+        """In one piece and byte by byte: 400 as a problem, once, and the connection is closed."""
+        for pieces in ((text,), [text[at:at + 1] for at in range(len(text))]):
+            with socket.create_connection(("127.0.0.1", daemon.port), timeout=30) as connection:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                try:
+                    for piece in pieces:
+                        connection.sendall(piece)
+                except OSError:
+                    pass  # closed already
+                answer = b"".join(iter(lambda: connection.recv(65536), b""))
+            self.assertRegex(answer, rb"(?s)^HTTP/1.1 400 .*/problems/bad-request", what)
+            self.assertEqual(answer.count(b"HTTP/1.1 "), 1, what)
+
+    # proves: bad-request
+    def test_what_programs_may_read_differently(self):
+        daemon = self.start(tokens=False)
+        timer = json.dumps({"after": "1h", "target": "log:"}).encode()
+        head = b"POST /v1/timers HTTP/1.1\r\nContent-Type: application/json\r\n"
+        self.refused(daemon, "no Host", head + b"Content-Length: %d\r\n\r\n%s" % (len(timer), timer))
+        for what, lines in UNCLEAR.items():
+            length = b"" if b"-Encoding" in lines or b"-Length" in lines else b"Content-Length: %d\r\n" % len(timer)
+            self.refused(daemon, what, head + b"Host: localhost\r\n" + length + lines + b"\r\n" + timer)
+        for what, body in UNCLEAR_CHUNKS.items():
+            self.refused(daemon, what, head + b"Host: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" +
+                         body % (len(timer), timer))
+        self.assertEqual(daemon.call("GET", "/v1/timers")[2]["timers"], [])
+
+
 class TlsTest(TokensCase):
     def certificate(self, name, *key):
         key = key or ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
