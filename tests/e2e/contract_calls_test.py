@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import unittest
+import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import daemon_case
@@ -426,7 +427,7 @@ class ManyTest(daemon_case.DaemonCase):
         self.assertEqual((first["failed"] + rest["failed"], rest["next"]), (1, None))  # k0 is another's
         self.call(422, "POST", "/v1/dead/redrive", {"ids": ["x"] * 1001})
 
-    # proves: dead-groups
+    # proves: dead-groups, dead-filters, redrive-selection, dead-delete-selection
     def test_groups_of_dead_letters(self):
         once = {"max_attempts": 1}
         dead = [self.await_state(self.create("/gone", at=10**11 + i), "dead") for i in range(3)]
@@ -441,6 +442,12 @@ class ManyTest(daemon_case.DaemonCase):
         answer = self.call(200, "GET", f"/v1/dead/groups?limit=1&target={self.receiver.url('/status/500')}")[1]
         self.assertEqual([each["count"] for each in answer["groups"]], [2])
         self.assertEqual(self.call(200, "GET", "/v1/dead/groups?limit=1")[1]["others"], 2)
+        for group, timers in zip(groups["groups"], (dead, failed)):  # each can be acted on
+            query = urllib.parse.urlencode({name: group[name] for name in ("origin", "error")})
+            self.assertEqual(sorted(self.listed(query, "/v1/dead")), sorted(timer["id"] for timer in timers))
+        self.assertEqual(self.call(200, "DELETE", f"/v1/dead?{query}")[1]["deleted"], 2)
+        redriven = self.call(200, "POST", "/v1/dead/redrive", {"origin": self.receiver.url(""), "error": "HTTP 410"})[1]
+        self.assertEqual(redriven["redriven"], 3)
 
     # proves: redrive-rate
     def test_redrive_at_a_rate(self):
