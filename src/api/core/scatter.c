@@ -3,20 +3,17 @@
 
 #include <stdlib.h>
 
-struct scatter *scatter_create(struct call *call, size_t count)
+struct scatter *scatter_alloc(struct call *call, size_t count)
 {
     struct scatter *scatter = calloc(1, sizeof(*scatter) + count * sizeof(scatter->parts[0]));
 
-    if (!scatter) {
-        call_answer_error(call, ERROR_NO_MEMORY, "");
+    if (!scatter)
         return NULL;
-    }
     scatter->call = call;
     scatter->count = count;
     scatter->missing = count + 1;
     for (size_t i = 0; i < count; i++)
         scatter->parts[i].scatter = scatter;
-    call->state = scatter;
     return scatter;
 }
 
@@ -27,10 +24,23 @@ static void scatter_gathered(struct call *call)
     scatter->finish(scatter);
 }
 
+struct scatter *scatter_create(struct call *call, size_t count)
+{
+    struct scatter *scatter = scatter_alloc(call, count);
+
+    if (!scatter) {
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+        return NULL;
+    }
+    scatter->resume = scatter_gathered;
+    call->state = scatter;
+    return scatter;
+}
+
 static void leave(struct scatter *scatter)
 {
     if (atomic_fetch_sub(&scatter->missing, 1) == 1)
-        call_resume(scatter->call, scatter_gathered);
+        call_resume(scatter->call, scatter->resume);
 }
 
 static void part_done(struct node_request *request)

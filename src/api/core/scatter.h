@@ -3,7 +3,7 @@
  * gathered.
  *
  * Ownership  The call's `state` holds the scatter, and scatter_closed frees it: use it as the
- *            route's `closed`.
+ *            route's `closed`. That of scatter_alloc is the caller's to free().
  * Threads    `done` of a part is called on a shard's thread; `finish` on the HTTP worker's that
  *            owns the connection.
  */
@@ -22,6 +22,7 @@ struct scatter_part {
 
 struct scatter {
     struct call *call;
+    void (*resume)(struct call *call); /* all replies are there; calls `finish` by default */
     void (*done)(
         struct scatter_part *part); /* the reply is there, and valid only now; may be NULL */
     void (*finish)(struct scatter *scatter); /* all replies are there: answers the call */
@@ -33,6 +34,10 @@ struct scatter {
 
 /* Makes a scatter of `count` parts, all zero, the call's state. NULL: answered, out of memory. */
 struct scatter *scatter_create(struct call *call, size_t count);
+
+/* Makes a scatter that another state of the call holds and frees, and whose `resume` the caller
+ * sets. NULL: out of memory. */
+struct scatter *scatter_alloc(struct call *call, size_t count);
 
 /* Submits every part; calls `finish` in any case. */
 void scatter_submit(struct scatter *scatter);

@@ -1,6 +1,7 @@
 /* dead.c - lists dead letters, and redrives or deletes them, by id or by filter. */
 #include "api/timers/dead.h"
 
+#include "api/core/scatter.h"
 #include "api/timers/timers.h"
 #include "sys/clock.h"
 
@@ -13,24 +14,13 @@ void dead_list(struct call *call)
 
 /* ---- many letters ---- */
 
-struct dead_job;
-
-/* One dead letter to be redriven or deleted. */
-struct letter {
-    struct node_request node;
-    struct dead_job *job;
-    enum error_code error;
-};
-
 struct dead_job {
     struct call *call;
     enum command_kind kind; /* REDRIVE or FORGET */
     struct dead_ask ask;
     struct list_job *search; /* for them, or NULL */
-    atomic_size_t waiting;   /* letters without a reply, and one for the submission itself */
-    struct letter *letters;
-    size_t letter_count;
-    struct wall from; /* of a redrive with a rate: when the first is due */
+    struct scatter *letters; /* the commands, a part for each; or NULL */
+    struct wall from;        /* of a redrive with a rate: when the first is due */
     bool has_next;
     struct cursor next;
 };
@@ -50,8 +40,8 @@ void dead_job_closed(struct call *call)
 static void append_results(const struct dead_job *job, struct buffer *out)
 {
     buffer_append_text(out, ",\"results\":[");
-    for (size_t i = 0; i < job->letter_count; i++) {
-        enum error_code error = job->letters[i].error;
+    for (size_t i = 0; i < job->letters->count; i++) {
+        enum error_code error = job->letters->parts[i].error;
 
         buffer_printf(out, "%s\"%s\"", i ? "," : "", error ? error_slug(error) : "ok");
     }
@@ -69,20 +59,20 @@ static struct wall dead_job_due(const struct dead_job *job, size_t index)
 static void dead_job_answer(struct call *call)
 {
     const struct dead_job *job = call->state;
+    const size_t count = job->letters->count;
     size_t done = 0;
 
-    for (size_t i = 0; i < job->letter_count; i++)
-        done += job->letters[i].error == ERROR_NONE;
+    for (size_t i = 0; i < count; i++)
+        done += job->letters->parts[i].error == ERROR_NONE;
     struct buffer body;
     buffer_init(&body);
     buffer_printf(&body, "{\"%s\":%zu,\"failed\":%zu",
-                  job->kind == COMMAND_REDRIVE ? "redriven" : "deleted", done,
-                  job->letter_count - done);
+                  job->kind == COMMAND_REDRIVE ? "redriven" : "deleted", done, count - done);
     if (job->ask.ids) {
         append_results(job, &body);
     } else if (job->has_next) {
         char text[DEAD_CURSOR_TEXT_SIZE];
-        dead_cursor_format(&job->next, dead_job_due(job, job->letter_count), text);
+        dead_cursor_format(&job->next, dead_job_due(job, count), text);
         buffer_printf(&body, ",\"next\":\"%s\"", text);
     } else {
         buffer_append_text(&body, ",\"next\":null");
@@ -91,58 +81,27 @@ static void dead_job_answer(struct call *call)
     call_answer_json(job->call, 200, &body);
 }
 
-static void letter_over(struct dead_job *job)
-{
-    if (atomic_fetch_sub(&job->waiting, 1) == 1)
-        call_resume(job->call, dead_job_answer);
-}
-
-static void letter_done(struct node_request *request)
-{
-    struct letter *letter = list_item(request, struct letter, node);
-
-    letter->error = request->command.error;
-    letter_over(letter->job);
-}
-
-static void submit(struct letter *letter, const struct timer_id *id)
-{
-    struct dead_job *job = letter->job;
-    const struct node *node = job->call->api->options.node;
-
-    letter->node.done = letter_done;
-    letter->node.command =
-        (struct command){.kind = job->kind,
-                         .partition = id->partition,
-                         .id = *id,
-                         .not_before = dead_job_due(job, (size_t)(letter - job->letters))};
-    letter->error = id->partition < node_partition_count(node) ? ERROR_NONE : ERROR_NOT_FOUND;
-    if (letter->error)
-        return;
-    atomic_fetch_add(&job->waiting, 1);
-    /* Once it is submitted, the reply may be there already. */
-    enum error_code refused = call_ask(job->call, &letter->node);
-    if (refused) {
-        letter->error = refused;
-        letter_over(job);
-    }
-}
-
 static void dead_job_submit(struct dead_job *job, const struct timer_id *ids, size_t count)
 {
-    job->letters = calloc(count + 1, sizeof(*job->letters));
+    const uint16_t partitions = node_partition_count(job->call->api->options.node);
+
+    job->letters = scatter_alloc(job->call, count);
     if (!job->letters) {
         call_answer_error(job->call, ERROR_NO_MEMORY, "");
         return;
     }
-    job->letter_count = count;
-    /* One more than the letters, so that no answer is given before all have been handed out. */
-    atomic_init(&job->waiting, 1);
+    job->letters->resume = dead_job_answer;
     for (size_t i = 0; i < count; i++) {
-        job->letters[i].job = job;
-        submit(&job->letters[i], &ids[i]);
+        struct command *command = &job->letters->parts[i].node.command;
+
+        command->kind = job->kind;
+        command->not_before = dead_job_due(job, i);
+        if (ids[i].partition >= partitions)
+            continue; /* an id that no timer has, of the first partition */
+        command->id = ids[i];
+        command->partition = ids[i].partition;
     }
-    letter_over(job);
+    scatter_submit(job->letters);
 }
 
 static void dead_job_found(struct call *call)
