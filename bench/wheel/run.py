@@ -38,7 +38,8 @@ LAST = os.path.join(BUILD, "wheel.json")
 OURS = ["opened", "scheduled", "hierarchy", "hashed", "ring"]
 # Of these, the chunk wheel: it also runs prefetched, and at ten times the size.
 CHUNK_WHEEL = ["opened", "scheduled"]
-OTHERS = ["heap", "lists", "lazy_queue", "queue", "rbtree", "libuv", "libev", "libevent", "dpdk"]
+OTHERS = ["heap", "lists", "lazy_queue", "queue", "rbtree", "seastar", "ratas", "wahern", "vpp", "linux", "libuv",
+          "libev", "libevent", "dpdk"]
 JAVA = ["netty", "kafka", "agrona", "delayqueue"]
 
 # Of the rest. The chunk wheel, whose figures are held against targets, gets all rounds.

@@ -15,6 +15,20 @@ TARGETS = {
 }
 GROWTH_MAX = 2  # at ten times the size
 
+# What the chunk wheel must reach: a figure of a subject, and at most how many times which others. "floor" is the
+# prefetched one of the same run; the Linux wheel is no exact peer, as its timers are late by design.
+LISTS = {"lists", "seastar", "ratas", "wahern", "vpp", "linux"}
+MUST = [
+    ("scheduled", "fill", [(1.2, "the best list", LISTS)]),
+    ("opened_ahead", "cancel", [(1.3, "floor", None)]),
+    ("opened", "expire", [(4, "floor", None), (0.25, "the best exact peer", None)]),
+    ("opened_ahead", "churn", [(1.5, "floor", None), (0.5, "the lazy heap", {"lazy_queue"})]),
+    ("opened", "periodic", [(3, "floor", None), (0.25, "the best exact peer", None)]),
+    ("opened", "burst", [(1.3, "floor", None)]),
+    ("scheduled", "burst", [(1, "VPP", {"vpp"})]),
+]
+BYTES_MUST = 36
+
 # The subjects that ours are divided by: (title, kinds).
 RIVALS = [("best peer", ["peer"]), ("best of peers and yardsticks", ["peer", "yardstick"])]
 
@@ -87,6 +101,37 @@ def floor_rows(size):
                                     else f"{value(subject, figure) / floor:.2f}" for figure, _ in FIGURES]
 
 
+def floor_cells(size):
+    """The floor in the columns of times, as far as the run has it."""
+    floor = size["floor"].get("ahead")
+    return ["–" if figure in NOT_TIMES or floor is None else number(floor) for figure, _ in FIGURES] + ["–"]
+
+
+def rival(size, who, keys, figure):
+    """The figure that a limit of MUST multiplies."""
+    if who == "floor":
+        return size["floor"]["ahead"]
+    found = [value(subject, figure) for subject in size["subjects"]
+             if (subject["key"] in keys if keys else subject["kind"] == "peer" and not subject["late_ticks"])]
+    return min((figure for figure in found if figure is not None), default=None)
+
+
+def must_rows(size):
+    """(name, cells): figure, figure ÷ floor, and each limit with what is reached; none for earlier runs."""
+    subjects = {subject["key"]: subject for subject in size["subjects"]}
+    for key, figure, limits in MUST if "ahead" in size["floor"] else []:
+        if key not in subjects:
+            continue
+        now = value(subjects[key], figure)
+        reached = [(ratio(now, rival(size, who, keys, figure)), most, who) for most, who, keys in limits]
+        texts = [f"{times:.2f} of {most} × {who}{'!' * (times > most)}" for times, most, who in reached if times]
+        yield (f"{figure}, {subjects[key]['name']}",
+               [number(now), f"{now / size['floor']['ahead']:.1f}", "; ".join(texts)])
+    if "ahead" in size["floor"] and "opened" in subjects:
+        now = value(subjects["opened"], "bytes")
+        yield "bytes with handles", [number(now), "–", f"at most {BYTES_MUST}{'!' * (now > BYTES_MUST)}"]
+
+
 def growth_rows(small, large):
     """(name, cells): figures at the larger size divided by those at the smaller."""
     by_key = {subject["key"]: subject for subject in small["subjects"]}
@@ -146,6 +191,7 @@ def as_text(data):
         lines += ["", f"{size['timers']:,} timers, ns per operation", floor_line(size), "",
                   line("", titles)]
         lines += [line(subject["name"], cells) for subject, cells in figure_rows(size)]
+        lines += [line("floor, prefetched", floor_cells(size))]
         for title, kinds, found in rivals_of(size):
             lines += ["", line(title, [number(figure) for figure, _ in found]), "  " + names_of(found)]
             lines += [line("  " + name, cells) for name, cells in ratio_rows(size, kinds)]
@@ -155,6 +201,8 @@ def as_text(data):
         if "ahead" in size["floor"]:
             lines += ["", "Divided by the floor, prefetched"]
             lines += [line(name, cells) for name, cells in floor_rows(size)]
+            lines += ["", line("Must show; ! where it does not", ["now", "÷ floor", "reached"])]
+            lines += [f"{line(name, cells[:2])}   {cells[2]}" for name, cells in must_rows(size)]
     for size in data["sizes"][1:]:
         lines += ["", f"At {size['timers']:,} timers, divided by the figure at "
                       f"{data['sizes'][0]['timers']:,}; ! where more than doubled"]
@@ -175,6 +223,12 @@ def emphasized(size):
     for subject, cells in figure_rows(size):
         name = f"**{subject['name']}**" if subject["kind"] == "ours" else subject["name"]
         yield name, [cell.replace("*", "\\*") for cell in cells]
+    yield "memory floor, prefetched", floor_cells(size)
+
+
+def must_table(size):
+    lines = ["| must show (! it does not) | now | ÷ floor | reached |", "| --- | ---: | ---: | --- |"]
+    return lines + ["| " + " | ".join([name, *cells]) + " |" for name, cells in must_rows(size)]
 
 
 def as_markdown(data):
@@ -189,6 +243,7 @@ def as_markdown(data):
             lines += ["", *markdown_table("ours ÷ target (! is missed)", target_rows(size))]
         if "ahead" in size["floor"]:
             lines += ["", *markdown_table("ours ÷ floor, prefetched", floor_rows(size))]
+            lines += ["", *must_table(size)]
     for size in data["sizes"][1:]:
         lines += ["", *markdown_table(f"{size['timers']:,} ÷ {data['sizes'][0]['timers']:,} timers",
                                       growth_rows(data["sizes"][0], size))]
