@@ -289,7 +289,7 @@ enum error_code webhook_request_build(struct webhook_request *request,
 
 struct curl_slist *webhook_request_list(struct webhook_request *request)
 {
-    static char no_expect[] = "expect:"; /* no round trip before a large body */
+    static const char no_expect[] = "expect:"; /* no round trip before a large body */
 
     for (size_t i = 0; i < request->headers_count_; i++) {
         struct curl_slist *header = &request->headers_[i];
@@ -300,6 +300,7 @@ struct curl_slist *webhook_request_list(struct webhook_request *request)
             end[-1] = ';';
         header->next = header + 1;
     }
-    request->headers_[request->headers_count_] = (struct curl_slist){.data = no_expect};
+    request->headers_[request->headers_count_] =
+        (struct curl_slist){.data = (char *)(uintptr_t)no_expect};
     return request->headers_;
 }

@@ -11,8 +11,7 @@ import tempfile
 import unittest
 
 import contract
-import corpora
-import dictionaries
+import fuzzing
 import limits
 import metrics
 import names
@@ -190,11 +189,11 @@ OFFENDERS = {
         ("src/base/bad.h", "struct x { uint64_t y; };\n"),
     ],
     rules.documented_links: [("docs/bad.md", "See [it](gone.md).\n")],
-    dictionaries.fuzz_words: [
+    fuzzing.fuzz_words: [
         ("src/api/timers/dead_json_fuzz.dict", '"\\"b\\":"\n'),
         ("src/api/timers/dead_json_fuzz.dict", '"\\"c\\""\n"b"\n'),
     ],
-    corpora.fuzz_corpora: [
+    fuzzing.fuzz_corpora: [
         ("src/base/a_fuzz.c", "int a;\n"),
         ("src/base/a_fuzz.corpus", ""),
         *[("src/api/timers/dead_json_fuzz.corpus", text)
