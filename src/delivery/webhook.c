@@ -3,6 +3,7 @@
 #include "delivery/webhook.h"
 
 #include "delivery/webhook_direct.h"
+#include "delivery/webhook_origin.h"
 #include "delivery/webhook_transfer.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
@@ -184,11 +185,23 @@ static void webhook_ended(void *context, struct delivery *delivery,
     list_push(&webhook->ended, &delivery->link);
 }
 
+/* The target of the delivery answered, at an address that serves those that follow. */
+static void teach(struct webhook *webhook, CURL *easy, const struct timer *timer)
+{
+    const char *address = NULL;
+
+    if (webhook_target_is_named(timer) &&
+        curl_easy_getinfo(easy, CURLINFO_PRIMARY_IP, &address) == CURLE_OK && address)
+        webhook_direct_learn(webhook->direct, timer, address);
+}
+
 static void webhook_end(struct webhook *webhook, struct webhook_transfer *transfer, CURLcode result)
 {
     land(webhook, transfer);
     struct target_verdict verdict;
     struct delivery *delivery = webhook_transfer_end(transfer, result, &verdict);
+    if (delivery->outcome.status)
+        teach(webhook, transfer->easy, delivery->timer);
     webhook_ended(webhook, delivery, &transfer->ticket, verdict);
 }
 
@@ -247,9 +260,12 @@ static bool may_enter(struct webhook *webhook, struct delivery *delivery,
     return false;
 }
 
-static void begin_by_libcurl(struct webhook *webhook, struct delivery *delivery,
-                             const struct target_ticket *ticket)
+/* A connection to a name whose address it may teach is not kept: the next one is to resolve it
+ * again. */
+static void begin_by_libcurl(void *context, struct delivery *delivery,
+                             const struct target_ticket *ticket, uint64_t timeout_ms)
 {
+    struct webhook *webhook = context;
     struct webhook_transfer *transfer = find_transfer(webhook);
 
     if (!transfer) {
@@ -259,7 +275,8 @@ static void begin_by_libcurl(struct webhook *webhook, struct delivery *delivery,
         return;
     }
     transfer->ticket = *ticket;
-    if (!webhook_transfer_begin(transfer, delivery)) {
+    const long is_used_once = webhook_target_is_named(delivery->timer);
+    if (!webhook_transfer_begin(transfer, delivery, timeout_ms)) {
         list_push_front(&webhook->free, &transfer->link);
         webhook_ended(webhook, delivery, ticket, TARGET_VERDICT_UNKNOWN);
         return;
@@ -267,7 +284,8 @@ static void begin_by_libcurl(struct webhook *webhook, struct delivery *delivery,
     list_push(&webhook->flying, &transfer->link);
     webhook->flying_count++;
     webhook_direct_make_room(webhook->direct, webhook->flying_count);
-    if (!set_libcurl_max(webhook) ||
+    if (curl_easy_setopt(transfer->easy, CURLOPT_FORBID_REUSE, is_used_once) != CURLE_OK ||
+        !set_libcurl_max(webhook) ||
         curl_multi_add_handle(webhook->multi, transfer->easy) != CURLM_OK)
         webhook_end(webhook, transfer, CURLE_OUT_OF_MEMORY);
 }
@@ -293,7 +311,7 @@ static void begin_some(struct webhook *webhook, struct list *waiting, int limit)
         const size_t others = webhook->flying_count > webhook->socket_count ? webhook->flying_count
                                                                             : webhook->socket_count;
         if (!webhook_direct_begin(webhook->direct, delivery, &ticket, others))
-            begin_by_libcurl(webhook, delivery, &ticket);
+            begin_by_libcurl(webhook, delivery, &ticket, delivery->timer->retry.timeout_ms);
     }
 }
 
@@ -458,6 +476,7 @@ static enum error_code set_up_direct(struct webhook *webhook, struct error *ret_
                                                    .connections_max =
                                                        webhook->options.connections_max,
                                                    .ended = webhook_ended,
+                                                   .passed = begin_by_libcurl,
                                                    .context = webhook};
 
     webhook->direct = webhook_direct_create(&options);

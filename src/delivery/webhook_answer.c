@@ -1,6 +1,7 @@
 /* The headers and the framing of an HTTP/1.1 answer, as a machine that is fed with pieces. */
 #include "delivery/webhook_answer.h"
 
+#include "base/hex.h"
 #include "base/number.h"
 
 #include <assert.h>
@@ -285,14 +286,6 @@ static enum webhook_answer_state webhook_answer_read_head(struct webhook_answer 
 
 /* ---- the body ---- */
 
-static int webhook_answer_hex(char c)
-{
-    return webhook_answer_is_digit(c) ? c - '0'
-           : c >= 'a' && c <= 'f'     ? c - 'a' + 10
-           : c >= 'A' && c <= 'F'     ? c - 'A' + 10
-                                      : -1;
-}
-
 /* Where the framing is none, the answer is over as far as it is read. */
 static enum webhook_answer_state webhook_answer_give_up(struct webhook_answer *answer)
 {
@@ -303,7 +296,7 @@ static enum webhook_answer_state webhook_answer_give_up(struct webhook_answer *a
 /* `has_length_` says here that the size of the chunk has a digit. */
 static enum webhook_answer_state webhook_answer_read_size(struct webhook_answer *answer, char c)
 {
-    const int digit = webhook_answer_hex(c);
+    const int digit = hex_digit(c);
 
     if (digit >= 0) {
         if (answer->left_ >> 59)

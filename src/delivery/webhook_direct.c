@@ -3,10 +3,9 @@
 
 #include "base/map.h"
 #include "delivery/webhook_answer.h"
+#include "delivery/webhook_origin.h"
 #include "sys/clock.h"
-#include "sys/entropy.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -33,14 +32,6 @@
 #define TICK_NS     1000000
 #define EXPIRED_MAX 64
 
-/* Of one origin, while it has a connection. */
-struct webhook_origin {
-    uint64_t key;
-    struct list idle; /* connections by `origin_link`, the last used first */
-    size_t connection_count;
-    struct bytes text; /* "http://host:port", behind this struct */
-};
-
 enum webhook_connection_phase { CONNECTION_OPENS, CONNECTION_BUSY, CONNECTION_IDLE };
 
 struct webhook_connection {
@@ -51,6 +42,7 @@ struct webhook_connection {
     int fd; /* -1: closed */
     enum webhook_connection_phase phase;
     struct sockaddr_storage address;
+    bool is_named;        /* the address is one that was learnt */
     bool is_reused;       /* it was kept alive, so it may turn out to be closed */
     bool has_answer;      /* all of it, while the request is still being sent */
     struct instant since; /* idle: since when */
@@ -69,8 +61,7 @@ struct webhook_connection {
 
 struct webhook_direct {
     struct webhook_direct_options options;
-    uint64_t seed;      /* of the hash of origins */
-    struct map origins; /* key -> webhook_origin */
+    struct webhook_origins origins;
     struct map sockets; /* descriptor -> webhook_connection */
     struct list busy, again, idle;
     size_t flying;          /* deliveries */
@@ -91,49 +82,17 @@ struct webhook_direct *webhook_direct_create(const struct webhook_direct_options
     if (!direct)
         return NULL;
     direct->options = *options;
-    map_init(&direct->origins);
     map_init(&direct->sockets);
     list_init(&direct->busy);
     list_init(&direct->again);
     list_init(&direct->idle);
     direct->wheel =
         tw_wheel_create(&(struct tw_wheel_options){.start = instant_now().ns / TICK_NS});
-    if (direct->wheel && entropy_u64(&direct->seed) == ERROR_NONE)
+    if (webhook_origins_init(&direct->origins, options->connections_max) == ERROR_NONE &&
+        direct->wheel)
         return direct;
     webhook_direct_destroy(direct);
     return NULL;
-}
-
-/* ---- origins ---- */
-
-/* The origin with the connections to it; a new one if `creates`. NULL when there is none, when out
- * of memory, and for one whose key is another's. */
-static struct webhook_origin *webhook_origin_find(struct webhook_direct *direct,
-                                                  const struct timer *timer, bool creates)
-{
-    const struct bytes text = timer_target_origin(timer);
-    const uint64_t key = random_mix(bytes_hash(direct->seed, text));
-    struct webhook_origin *origin = map_get(&direct->origins, key);
-
-    if (origin)
-        return bytes_equal(origin->text, text) ? origin : NULL;
-    if (!creates || !(origin = malloc(sizeof(*origin) + text.size)))
-        return NULL;
-    *origin = (struct webhook_origin){.key = key, .text = {(char *)(origin + 1), text.size}};
-    memcpy(origin + 1, text.data, text.size);
-    list_init(&origin->idle);
-    if (map_put(&direct->origins, key, origin))
-        return origin;
-    free(origin);
-    return NULL;
-}
-
-static void webhook_origin_release(struct webhook_direct *direct, struct webhook_origin *origin)
-{
-    if (origin->connection_count > 0)
-        return;
-    map_remove(&direct->origins, origin->key);
-    free(origin);
 }
 
 /* ---- connections ---- */
@@ -166,14 +125,14 @@ static void webhook_connection_destroy(struct webhook_connection *connection)
     free(connection);
     direct->open--;
     origin->connection_count--;
-    webhook_origin_release(direct, origin);
+    webhook_origin_release(&direct->origins, origin);
 }
 
 /* In no list, without a socket. NULL when out of memory. */
 static struct webhook_connection *webhook_connection_create(struct webhook_direct *direct,
                                                             const struct timer *timer)
 {
-    struct webhook_origin *origin = webhook_origin_find(direct, timer, true);
+    struct webhook_origin *origin = webhook_origin_get(&direct->origins, timer);
 
     if (!origin)
         return NULL;
@@ -182,7 +141,7 @@ static struct webhook_connection *webhook_connection_create(struct webhook_direc
         connection ? tw_wheel_open(direct->wheel, (uint64_t)(uintptr_t)connection) : TW_NONE;
     if (handle == TW_NONE) {
         free(connection);
-        webhook_origin_release(direct, origin);
+        webhook_origin_release(&direct->origins, origin);
         return NULL;
     }
     list_init(&connection->link);
@@ -455,6 +414,26 @@ static bool webhook_connection_socket(struct webhook_connection *connection)
     return true;
 }
 
+/* There is no connection to the address. One that was learnt is forgotten: libcurl may find another
+ * one. */
+static void webhook_connection_unreachable(struct webhook_connection *connection)
+{
+    struct webhook_direct *direct = connection->direct;
+    struct delivery *delivery = connection->delivery;
+    const struct target_ticket ticket = connection->ticket;
+    const uint64_t left_ms = instant_since_ns(instant_now(), connection->ends_at) / 1000000;
+
+    if (!connection->is_named) {
+        webhook_connection_end(connection, CURLE_COULDNT_CONNECT);
+        return;
+    }
+    connection->delivery = NULL;
+    direct->flying--;
+    webhook_origin_unlearn(&direct->origins, connection->origin);
+    webhook_connection_destroy(connection);
+    direct->options.passed(direct->options.context, delivery, &ticket, left_ms);
+}
+
 /* The one place where a connection begins: the address that was checked is the one it goes to. */
 static void webhook_connection_open(struct webhook_connection *connection)
 {
@@ -468,7 +447,7 @@ static void webhook_connection_open(struct webhook_connection *connection)
     if (!attempt->refused_kind && !webhook_connection_socket(connection))
         attempt->open_errno = errno;
     if (attempt->refused_kind || attempt->open_errno) {
-        webhook_connection_end(connection, CURLE_COULDNT_CONNECT);
+        webhook_connection_unreachable(connection);
         return;
     }
     connection->phase = CONNECTION_OPENS;
@@ -479,7 +458,7 @@ static void webhook_connection_open(struct webhook_connection *connection)
         webhook_connection_connected(connection);
     } else if (errno != EINPROGRESS || !webhook_connection_want(connection, POLLER_OUT)) {
         attempt->connect_errno = errno;
-        webhook_connection_end(connection, CURLE_COULDNT_CONNECT);
+        webhook_connection_unreachable(connection);
     }
 }
 
@@ -494,7 +473,7 @@ static void webhook_connection_try(struct webhook_connection *connection)
         return;
     }
     connection->attempt.connect_errno = error;
-    webhook_connection_end(connection, CURLE_COULDNT_CONNECT);
+    webhook_connection_unreachable(connection);
 }
 
 /* Whether a connection that is idle may be used: neither closed, nor are there bytes that would be
@@ -512,7 +491,7 @@ static bool webhook_connection_is_quiet(const struct webhook_connection *connect
 static struct webhook_connection *webhook_direct_idle(struct webhook_direct *direct,
                                                       const struct timer *timer, struct instant now)
 {
-    const struct webhook_origin *origin = webhook_origin_find(direct, timer, false);
+    const struct webhook_origin *origin = webhook_origin_find(&direct->origins, timer);
     size_t count = origin ? origin->connection_count : 0;
 
     for (; count > 0 && !list_is_empty(&origin->idle); count--) {
@@ -531,35 +510,10 @@ static struct webhook_connection *webhook_direct_idle(struct webhook_direct *dir
 
 /* ---- the client ---- */
 
-/* The address that the target's host is, if it is written as libcurl would write it too. */
-static bool webhook_direct_address(const struct timer *timer, struct sockaddr_storage *ret_address)
+void webhook_direct_learn(struct webhook_direct *direct, const struct timer *timer,
+                          const char *address)
 {
-    const struct bytes name = target_slice(timer->texts.target, timer->target.name);
-    const bool is_v6 = name.size > 2 && name.data[0] == '[';
-    char host[INET6_ADDRSTRLEN], again[INET6_ADDRSTRLEN];
-    const size_t size = is_v6 ? name.size - 2 : name.size;
-
-    if (size >= sizeof(host))
-        return false;
-    memcpy(host, name.data + is_v6, size);
-    host[size] = '\0';
-    *ret_address = (struct sockaddr_storage){.ss_family = is_v6 ? AF_INET6 : AF_INET};
-    const uint16_t port = htons(timer->target.port);
-    void *number;
-    if (is_v6) {
-        struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)ret_address;
-
-        v6->sin6_port = port;
-        number = &v6->sin6_addr;
-    } else {
-        struct sockaddr_in *v4 = (struct sockaddr_in *)ret_address;
-
-        v4->sin_port = port;
-        number = &v4->sin_addr;
-    }
-    return inet_pton(ret_address->ss_family, host, number) == 1 &&
-           inet_ntop(ret_address->ss_family, number, again, sizeof(again)) &&
-           strcmp(host, again) == 0;
+    webhook_origins_learn(&direct->origins, timer, address, instant_now());
 }
 
 void webhook_direct_make_room(struct webhook_direct *direct, size_t others)
@@ -594,26 +548,46 @@ static bool webhook_connection_load(struct webhook_connection *connection,
     return webhook_connection_build(connection);
 }
 
+/* A new connection to the target, in no list. NULL when its address is not known, when there may be
+ * no further connection, or when out of memory. */
+static struct webhook_connection *webhook_direct_connect(struct webhook_direct *direct,
+                                                         const struct timer *timer, size_t others,
+                                                         struct instant now)
+{
+    struct sockaddr_storage address;
+    const bool is_named = !webhook_target_address(timer, &address);
+
+    if (is_named) {
+        const struct webhook_origin *origin = webhook_origin_find(&direct->origins, timer);
+
+        if (!origin || !webhook_origin_is_fresh(origin, now))
+            return NULL;
+        address = origin->address;
+    }
+    webhook_direct_make_room(direct, others + 1);
+    if (direct->open + others >= direct->options.connections_max)
+        return NULL;
+    struct webhook_connection *connection = webhook_connection_create(direct, timer);
+    if (connection) {
+        connection->address = address;
+        connection->is_named = is_named;
+    }
+    return connection;
+}
+
 bool webhook_direct_begin(struct webhook_direct *direct, struct delivery *delivery,
                           const struct target_ticket *ticket, size_t others)
 {
-    const struct timer *timer = delivery->timer;
     const struct instant now = instant_now();
 
-    if (timer->target.kind != TARGET_HTTP)
+    if (delivery->timer->target.kind != TARGET_HTTP)
         return false;
-    struct webhook_connection *connection = webhook_direct_idle(direct, timer, now);
+    struct webhook_connection *connection = webhook_direct_idle(direct, delivery->timer, now);
     const bool is_reused = connection != NULL;
-    if (!is_reused) {
-        struct sockaddr_storage address;
-        if (!webhook_direct_address(timer, &address))
-            return false;
-        webhook_direct_make_room(direct, others + 1);
-        if (direct->open + others >= direct->options.connections_max ||
-            !(connection = webhook_connection_create(direct, timer)))
-            return false;
-        connection->address = address;
-    }
+    if (!is_reused)
+        connection = webhook_direct_connect(direct, delivery->timer, others, now);
+    if (!connection)
+        return false;
     connection->is_reused = is_reused;
     if (!webhook_connection_load(connection, delivery, ticket, now))
         webhook_connection_end(connection, CURLE_OUT_OF_MEMORY);
@@ -652,9 +626,19 @@ void webhook_direct_turn(struct webhook_direct *direct, struct instant now)
                                    CURLE_OPERATION_TIMEDOUT);
     struct list *link;
     while ((link = list_pop(&direct->again))) {
+        struct webhook_connection *connection = list_item(link, struct webhook_connection, link);
+        const bool is_known =
+            !connection->is_named || webhook_origin_is_fresh(connection->origin, now);
+
         list_push(&direct->busy, link);
-        webhook_connection_open(list_item(link, struct webhook_connection, link));
+        if (connection->is_named && is_known)
+            connection->address = connection->origin->address;
+        if (is_known)
+            webhook_connection_open(connection);
+        else
+            webhook_connection_unreachable(connection);
     }
+    webhook_origins_expire(&direct->origins, now);
 }
 
 struct instant webhook_direct_wake_at(const struct webhook_direct *direct)
@@ -693,7 +677,7 @@ void webhook_direct_destroy(struct webhook_direct *direct)
     struct list *link;
     while ((link = list_pop(&direct->idle)))
         webhook_connection_destroy(list_item(link, struct webhook_connection, link));
-    map_deinit(&direct->origins);
+    webhook_origins_deinit(&direct->origins);
     map_deinit(&direct->sockets);
     tw_wheel_destroy(direct->wheel);
     free(direct);

@@ -1,7 +1,7 @@
 /*
- * webhook_direct.h - webhooks to plain http targets at numeric addresses, over HTTP/1.1
- * connections of our own that are kept alive. What it does not take goes by libcurl
- * (webhook_transfer.h), which costs several times as much for each webhook.
+ * webhook_direct.h - webhooks to plain http targets, over HTTP/1.1 connections of our own that are
+ * kept alive. What it does not take goes by libcurl (webhook_transfer.h), which costs several times
+ * as much for each webhook.
  *
  *     if (!webhook_direct_begin(direct, delivery, &ticket, others)) by libcurl;
  *     ...
@@ -11,6 +11,9 @@
  * Outcome    As libcurl's, to the word: both fill in a struct webhook_attempt.
  * Repeats    When a kept-alive connection turns out to be closed, before a byte of the answer, the
  *            request is sent once more, on a new connection. That is part of the attempt.
+ * Names      It resolves none: libcurl does, for one webhook, which teaches the address
+ *            (webhook_origin.h). New connections go there. When it is too old, or takes no
+ *            connection, the webhook goes by libcurl after all.
  * Addresses  Each connection goes to an address that the guard allows at that moment.
  * Threads    None: the webhook thread's own.
  */
@@ -25,6 +28,9 @@ struct webhook_direct_options {
     /* A delivery that webhook_direct_begin took is over. */
     void (*ended)(void *context, struct delivery *delivery, const struct target_ticket *ticket,
                   struct target_verdict verdict);
+    /* One that it cannot deliver after all, for want of an address: by libcurl, in `left_ms`. */
+    void (*passed)(void *context, struct delivery *delivery, const struct target_ticket *ticket,
+                   uint64_t left_ms);
     void *context;
 };
 
@@ -40,6 +46,11 @@ void webhook_direct_destroy(struct webhook_direct *direct);
  * is none for it, or when with `others` connections beside its own there may be no further one. */
 bool webhook_direct_begin(struct webhook_direct *direct, struct delivery *delivery,
                           const struct target_ticket *ticket, size_t others);
+
+/* The timer's target (webhook_target_is_named) answered at this address, to which libcurl had just
+ * connected. */
+void webhook_direct_learn(struct webhook_direct *direct, const struct timer *timer,
+                          const char *address);
 
 /* An event of the poller. False when the descriptor is none of its own. */
 bool webhook_direct_act(struct webhook_direct *direct, int fd, unsigned ready);

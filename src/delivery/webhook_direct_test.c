@@ -9,6 +9,30 @@
 #include "delivery/webhook_answer.h"
 #include "delivery/webhook_fixture.h"
 
+#include <dlfcn.h>
+#include <netdb.h>
+#include <stdatomic.h>
+
+/* ---- names ---- */
+
+/* How often this program's name server was asked for named.test: the only state of the tests that
+ * is not on a stack, for nothing but its name leads there. */
+static atomic_size_t asked;
+
+typedef int getaddrinfo_function(const char *, const char *, const struct addrinfo *,
+                                 struct addrinfo **);
+
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints,
+                struct addrinfo **ret_found)
+{
+    getaddrinfo_function *real = (getaddrinfo_function *)dlsym(RTLD_NEXT, "getaddrinfo");
+
+    if (strcasecmp(name, "named.test") != 0)
+        return real(name, service, hints, ret_found);
+    asked++;
+    return real("127.0.0.1", service, hints, ret_found);
+}
+
 /* By a connection of our own, and by libcurl. */
 static const char *const hosts[] = {"127.0.0.1", "127.1"};
 
@@ -458,12 +482,89 @@ static void test_one_limit_for_both(void **state)
         peer_stop(&peers[i]);
 }
 
+/* libcurl resolves a name for one webhook, on a connection that is closed after it; the others
+ * share a connection of our own. They look alike to the receiver. */
+/* proves: target-connect, webhook */
+static void test_name_is_learnt(void **state)
+{
+    (void)state;
+    struct webhook_fixture fixture;
+    webhook_fixture_init(&fixture, "127.0.0.0/8");
+    fixture.options.secrets = NULL;
+    webhook_fixture_start(&fixture);
+    struct webhook_peer peer;
+    peer_start(&peer, "127.0.0.1", "HTTP/1.1 204 No\r\n\r\n", NULL);
+    char target[64], first[4096];
+    snprintf(target, sizeof(target), "http://Named.test:%u/a?b", peer.port);
+    const size_t before = asked;
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(webhook_fixture_outcome(&fixture, target).result, DELIVERY_DONE);
+        pthread_mutex_lock(&peer.lock);
+        assert_int_equal(peer.connections, i == 0 ? 1 : 2);
+        mask(peer.request, "\r\nwebhook-timestamp: ");
+        mask(peer.request, "\r\ntraceparent: ");
+        if (i == 0)
+            snprintf(first, sizeof(first), "%s", peer.request);
+        assert_string_equal(peer.request, first);
+        pthread_mutex_unlock(&peer.lock);
+    }
+    assert_int_equal(asked - before, 1);
+    webhook_fixture_stop(&fixture);
+    peer_stop(&peer);
+}
+
+/* A learnt address that takes no connection is not the last word: libcurl's is, in one attempt. A
+ * kept connection that was closed makes no difference. */
+static void test_learnt_address_is_gone(void **state)
+{
+    (void)state;
+    for (enum peer_manner manner = PEER_KEEPS; manner <= PEER_HANGS_UP; manner++) {
+        struct webhook_fixture fixture;
+        webhook_fixture_init(&fixture, "127.0.0.0/8");
+        webhook_fixture_start(&fixture);
+        struct webhook_peer peer;
+        peer_start_with(&peer, "127.0.0.1", "HTTP/1.1 204 No\r\n\r\n", NULL, manner);
+        char target[64];
+        snprintf(target, sizeof(target), "http://named.test:%u/", peer.port);
+        assert_int_equal(webhook_fixture_outcome(&fixture, target).result, DELIVERY_DONE);
+        peer_stop(&peer);
+        for (size_t i = 0; i < 3; i++) {
+            struct delivery_outcome outcome = webhook_fixture_outcome(&fixture, target);
+
+            assert_int_equal(outcome.result, DELIVERY_FAILED);
+            assert_string_equal(outcome.error, "connection refused");
+        }
+        webhook_fixture_stop(&fixture);
+    }
+}
+
+/* An address is learnt where it is allowed, and nowhere else is it called. */
+/* proves: target-connect */
+static void test_name_is_refused(void **state)
+{
+    (void)state;
+    struct webhook_fixture fixture;
+    webhook_fixture_init(&fixture, "");
+    webhook_fixture_start(&fixture);
+    struct webhook_peer peer;
+    peer_start(&peer, "127.0.0.1", "HTTP/1.1 204 No\r\n\r\n", NULL);
+    char target[64];
+    snprintf(target, sizeof(target), "http://named.test:%u/", peer.port);
+    for (size_t i = 0; i < 3; i++)
+        assert_non_null(strstr(webhook_fixture_outcome(&fixture, target).error, "loopback"));
+    webhook_fixture_stop(&fixture);
+    peer_stop(&peer);
+    assert_int_equal(peer.connections, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_both_ways_tell_alike), cmocka_unit_test(test_answer_in_pieces),
         cmocka_unit_test(test_request_is_the_same),  cmocka_unit_test(test_unasked_answer),
         cmocka_unit_test(test_early_answer),         cmocka_unit_test(test_one_limit_for_both),
+        cmocka_unit_test(test_name_is_learnt),       cmocka_unit_test(test_learnt_address_is_gone),
+        cmocka_unit_test(test_name_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

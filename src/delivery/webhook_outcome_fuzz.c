@@ -173,7 +173,7 @@ static void webhook_outcome_fuzz_run(struct outcome_fuzz_fixture *fixture, struc
     /* Connections that came to nothing. */
     while ((old = accept4(fixture->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0)
         close(old);
-    REQUIRE(webhook_transfer_begin(transfer, &delivery));
+    REQUIRE(webhook_transfer_begin(transfer, &delivery, timer.retry.timeout_ms));
     CURL *easy = transfer->easy;
     REQUIRE(!curl_easy_setopt(easy, CURLOPT_ABSTRACT_UNIX_SOCKET, fixture->name));
     REQUIRE(!curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_any));

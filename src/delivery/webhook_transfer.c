@@ -273,7 +273,8 @@ static bool set_target(struct webhook_transfer *transfer, const struct timer *ti
 }
 
 /* Sets up everything of `delivery` but its target. */
-static bool set_request(struct webhook_transfer *transfer, const struct delivery *delivery)
+static bool set_request(struct webhook_transfer *transfer, const struct delivery *delivery,
+                        uint64_t timeout_ms)
 {
     const struct timer *timer = delivery->timer;
     struct bytes payload = timer->texts.payload;
@@ -292,11 +293,12 @@ static bool set_request(struct webhook_transfer *transfer, const struct delivery
     bad |= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, webhook_request_list(&transfer->request_));
     bad |= curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)payload.size);
     bad |= curl_easy_setopt(easy, CURLOPT_POSTFIELDS, payload.size > 0 ? payload.data : "");
-    bad |= curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, clamp_ms(timer->retry.timeout_ms));
+    bad |= curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, clamp_ms(timeout_ms));
     return bad == CURLE_OK;
 }
 
-bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *delivery)
+bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *delivery,
+                            uint64_t timeout_ms)
 {
     const struct timer *timer = delivery->timer;
 
@@ -304,8 +306,8 @@ bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *
     delivery->outcome.error[0] = '\0';
     bool is_ready = false;
     if (!transfer->is_worn_ || webhook_transfer_renew(transfer))
-        is_ready =
-            set_target(transfer, timer, &delivery->outcome) && set_request(transfer, delivery);
+        is_ready = set_target(transfer, timer, &delivery->outcome) &&
+                   set_request(transfer, delivery, timeout_ms);
     if (!is_ready) {
         if (!delivery->outcome.error[0])
             webhook_outcome_fail(&delivery->outcome, DELIVERY_FAILED, "out of memory");

@@ -50,9 +50,10 @@ struct webhook_transfer {
 struct webhook_transfer *webhook_transfer_create(const struct webhook_settings *settings);
 void webhook_transfer_destroy(struct webhook_transfer *transfer);
 
-/* Makes `easy` ready to deliver. False when this delivery cannot even be tried: its outcome says
- * why, and the transfer is as before. */
-bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *delivery);
+/* Makes `easy` ready to deliver within this time. False when this delivery cannot even be tried:
+ * its outcome says why, and the transfer is as before. */
+bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *delivery,
+                            uint64_t timeout_ms);
 
 /* The transfer is over, and `easy` off the multi handle: fills in the outcome, returns the
  * delivery, and says what this means for the target. */
