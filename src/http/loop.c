@@ -13,6 +13,7 @@
 #include "sys/thread.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -44,13 +45,16 @@ void loop_work_next(struct connection *connection)
 
 void loop_post(struct http_loop *loop, struct http_request *request)
 {
+    atomic_fetch_add(&loop->posting, 1);
     pthread_mutex_lock(&loop->lock);
     list_push(&loop->posted, &request->posted);
-    /* Within the lock: without it the loop might end, and its descriptor be closed, before. */
-    if (loop->is_asleep)
-        eventfd_write(loop->wake, 1);
+    const bool was_asleep = loop->is_asleep;
     loop->is_asleep = false;
     pthread_mutex_unlock(&loop->lock);
+    /* Not within the lock: the loop, woken, would wait for it. */
+    if (was_asleep)
+        eventfd_write(loop->wake, 1);
+    atomic_fetch_sub(&loop->posting, 1);
 }
 
 void loop_wake(struct http_loop *loop)
@@ -338,5 +342,7 @@ enum error_code loop_start(struct http_server *server, unsigned index, struct er
 void loop_join(struct http_loop *loop)
 {
     pthread_join(loop->thread, NULL);
+    while (atomic_load(&loop->posting) > 0) /* the last answer was taken before its thread left */
+        sched_yield();
     loop_free(loop);
 }

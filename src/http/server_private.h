@@ -98,6 +98,7 @@ struct http_loop {
     pthread_mutex_t lock;
     struct list posted;        /* requests that were answered or resumed; guarded by lock */
     bool is_asleep;            /* about to wait: a post writes to `wake`; guarded by lock */
+    atomic_uint posting;       /* threads within loop_post */
     struct instant now;        /* of this turn */
     struct instant accepts_at; /* the listener is left alone until then; 0: it is listened to */
     struct list open;
