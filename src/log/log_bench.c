@@ -122,7 +122,9 @@ static void bench_batches(struct log *log, struct log_record *records, size_t co
     }
     snprintf(name, sizeof(name), "appends of %zu records", count);
     side_print(name, &side);
-    printf("%-34s %10.0f /s\n", "  records", (double)(side.count * count) / side.seconds);
+    printf("%-34s %10.0f /s   at the median %10.0f /s\n", "  records",
+           (double)(side.count * count) / side.seconds,
+           (double)count * 1e6 / side.latencies_us[side.count / 2]);
     free(side.latencies_us);
 }
 

@@ -55,6 +55,7 @@ struct disk_memory {
     struct disk_name changes[DISK_CHANGES]; /* of names, since the folder was synced */
     size_t change_count;
     int open_count;
+    bool has_ended;   /* the process: its calls change nothing any more */
     uint64_t calls;   /* that change something */
     uint64_t fail_at; /* the one that fails; 0: none */
     uint64_t fail_count;
@@ -72,6 +73,8 @@ static inline int disk_memory_step(struct disk_memory *memory)
 {
     uint64_t call = ++memory->calls;
 
+    if (memory->has_ended)
+        return EIO;
     return memory->fail_at && call >= memory->fail_at && call < memory->fail_at + memory->fail_count
                ? memory->fail_with
                : 0;
@@ -207,8 +210,8 @@ static inline int disk_memory_write(const struct disk_calls *disk, int file, uin
     int error = disk_memory_step(memory);
     uint64_t growth = at + bytes.size > to->live_bytes ? at + bytes.size - to->live_bytes : 0;
 
-    if (error)
-        bytes.size = random_below(&memory->random, bytes.size + 1); /* a part of it */
+    if (error) /* a part of it */
+        bytes.size = memory->has_ended ? 0 : random_below(&memory->random, bytes.size + 1);
     if (!error && growth > memory->room)
         return ENOSPC;
     assert(at + bytes.size <= (uint64_t)DISK_SECTOR * DISK_SECTORS);
@@ -245,7 +248,8 @@ static inline int disk_memory_sync(const struct disk_calls *disk, int file)
     struct disk_memory *memory = disk_memory_of(disk);
     int error = disk_memory_step(memory);
 
-    disk_memory_write_back(memory, &memory->files[file], error == 0);
+    if (!memory->has_ended)
+        disk_memory_write_back(memory, &memory->files[file], error == 0);
     return error;
 }
 
@@ -429,10 +433,10 @@ static inline void logs_open(struct logs *logs)
 /* As kill -9 leaves it. */
 static inline void logs_kill(struct logs *logs)
 {
-    disk_memory_fail(logs->memory, 1, UINT64_MAX / 2, EIO);
+    logs->memory->has_ended = true;
     log_close(logs->log);
     logs->log = NULL;
-    logs->memory->fail_at = 0;
+    logs->memory->has_ended = false;
 }
 
 static inline struct logs logs_make(void)

@@ -1,6 +1,7 @@
-/* Goal: a log that finds no memory says so and keeps every record. Method: opening, appending into
- * new segments, fencing, trimming and reading with each allocation refused in turn, on a disk in
- * memory. */
+/* Goal: a log that finds no memory says so, and a log that ends at any call to the disk keeps every
+ * record that it acknowledged. Method: opening, appending into new segments, fencing, trimming and
+ * reading with each allocation refused in turn; and two starts that end at the N-th call, for
+ * N = 1, 2, ..., by kill -9 or a power cut, on a disk in memory. */
 #include "log/log_disk_testing.h"
 #include "log/log_files.h"
 #include <scarce.h>
@@ -11,6 +12,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 
 enum { SEGMENT = 4096, APPENDS = 30, BODY = 1000 };
 
@@ -78,9 +80,83 @@ static void test_log_memory(void **state)
     }
 }
 
+/* ---- the N-th call ---- */
+
+struct log_life {
+    struct log_files_options options;
+    uint64_t acknowledged; /* the last offset */
+};
+
+static void live_append(struct log_life *life, struct log *log, size_t size)
+{
+    static char body[SEGMENT];
+    struct log_record record = {.epoch = 9, .body = {body, size}};
+
+    if (log_append(log, &record, 1, NULL) == ERROR_NONE) {
+        assert_true(record.offset == life->acknowledged + 1);
+        life->acknowledged = record.offset;
+    }
+}
+
+static void live(struct log_life *life)
+{
+    static const size_t sizes[] = {3 * BODY, BODY, BODY};
+    struct log *log;
+
+    for (size_t start = 0; start < 2; start++) {
+        if (log_files_open(&life->options, &log, NULL))
+            return;
+        /* In the second start the first one of them needs a new segment. */
+        for (size_t i = 0; i < 3; i++)
+            live_append(life, log, sizes[i]);
+        if (start)
+            log_trim(log, life->acknowledged, NULL);
+        log_close(log);
+    }
+}
+
+/* Ends at the call `n`, by kill -9 or a power cut; 0: after all of them. Returns their number. */
+static uint64_t live_until(uint64_t n, bool is_cut, uint64_t seed)
+{
+    struct disk_memory *memory = disk_memory_create(n + 1000 * seed);
+    struct log_life life = {
+        .options = {.folder = "memory", .segment_bytes = SEGMENT, .disk = &memory->disk}};
+    uint64_t count = 0;
+    struct error error = {0};
+    struct log *log;
+
+    if (n)
+        disk_memory_fail(memory, n, UINT64_MAX / 2, EIO);
+    live(&life);
+    uint64_t calls = memory->calls;
+    memory->fail_at = 0;
+    if (is_cut)
+        disk_memory_cut(memory);
+    if (log_files_open(&life.options, &log, &error))
+        fail_msg("call %u: %s", (unsigned)n, error.text);
+    assert_true(log_end(log) > life.acknowledged);
+    assert_int_equal(log_read(log, log_first(log), count_record, &count, NULL), ERROR_NONE);
+    assert_true(log_first(log) + count == log_end(log));
+    log_close(log);
+    free(memory);
+    return calls;
+}
+
+static void test_each_call(void **state)
+{
+    uint64_t calls = live_until(0, true, 0);
+
+    (void)state;
+    for (uint64_t n = 1; n <= calls; n++)
+        for (int cut = 0; cut < 20; cut++)
+            live_until(n, cut > 0, (uint64_t)cut);
+    printf("each of %u calls\n", (unsigned)calls);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_log_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_log_memory),
+                                       cmocka_unit_test(test_each_call)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

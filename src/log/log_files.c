@@ -44,28 +44,35 @@ uint64_t log_path_number(const char *name)
 
 /* ---- the chain ---- */
 
-enum error_code log_files_write_chain(struct log_files *files, const struct segment_chain *chain,
-                                      struct error *ret_error)
+enum error_code log_files_put_chain(struct log_files *files, const struct segment_chain *chain,
+                                    struct error *ret_error)
 {
     struct log_path path = log_path_of(files, LOG_FILES_CHAIN);
-    struct segment_chain fresh = *chain;
     char slot[SEGMENT_CHAIN_SIZE];
     int file;
 
-    fresh.generation = files->chain.generation + 1;
-    segment_chain_encode(&fresh, slot);
+    segment_chain_encode(chain, slot);
     int error = files->disk->open(files->disk, path.text, DISK_WRITE, &file);
     if (error)
         return disk_failed(error, "write", path.text, ret_error);
-    error = files->disk->write(files->disk, file, (fresh.generation & 1) * SEGMENT_CHAIN_SLOT,
+    error = files->disk->write(files->disk, file, (chain->generation & 1) * SEGMENT_CHAIN_SLOT,
                                (struct bytes){slot, sizeof(slot)});
     if (!error)
         error = files->disk->sync(files->disk, file);
     files->disk->close(files->disk, file);
     if (error)
         return disk_failed(error, "write", path.text, ret_error);
-    files->chain = fresh;
+    files->chain = *chain;
     return ERROR_NONE;
+}
+
+enum error_code log_files_write_chain(struct log_files *files, const struct segment_chain *chain,
+                                      struct error *ret_error)
+{
+    struct segment_chain fresh = *chain;
+
+    fresh.generation = files->chain.generation + 1;
+    return log_files_put_chain(files, &fresh, ret_error);
 }
 
 /* Before anything else is written: the chain no longer says that the log is closed. */

@@ -442,19 +442,20 @@ static enum error_code log_open_check_begin(struct log_files *files, struct erro
 /* What a start has read may be in the cache of the system only: an append whose sync failed, the
  * name of a new segment, the chain. A start acts upon it, so it is made durable first. */
 
+/* The chain first, into its own slot: the other one may be the only copy on the disk. */
 static enum error_code log_open_secure_names(struct log_files *files, struct error *ret_error)
 {
     const struct log_part *last = log_files_last(files);
     struct segment_chain chain = files->chain;
 
-    if (last && last->number > chain.last) {
-        int error = files->disk->sync_folder(files->disk, files->folder);
-
-        if (error)
-            return disk_failed(error, "sync folder", files->folder, ret_error);
-        chain.last = last->number;
-        chain.is_closed = false;
-    }
+    enum error_code code = log_files_put_chain(files, &chain, ret_error);
+    if (code || !last || last->number <= chain.last)
+        return code;
+    int error = files->disk->sync_folder(files->disk, files->folder);
+    if (error)
+        return disk_failed(error, "sync folder", files->folder, ret_error);
+    chain.last = last->number;
+    chain.is_closed = false;
     return log_files_write_chain(files, &chain, ret_error);
 }
 

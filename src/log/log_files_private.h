@@ -78,7 +78,11 @@ static inline struct log_part *log_files_last(struct log_files *files)
     return files->part_count ? &files->parts[files->part_count - 1] : NULL;
 }
 
-/* Makes `chain` the one on the disk. With the lock. */
+/* Writes the chain into the slot of its generation. With the lock. */
+enum error_code log_files_put_chain(struct log_files *files, const struct segment_chain *chain,
+                                    struct error *ret_error);
+
+/* Makes `chain` the next generation. With the lock. */
 enum error_code log_files_write_chain(struct log_files *files, const struct segment_chain *chain,
                                       struct error *ret_error);
 
