@@ -1,5 +1,5 @@
 /* fifo_fuzz.c - verbs made of bytes, to a FIFO and to a model, which must agree. */
-#include "fifo_oracle.h"
+#include "oracles.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

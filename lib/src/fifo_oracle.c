@@ -1,5 +1,5 @@
 /* fifo_oracle.c - see fifo_oracle.h. */
-#include "fifo_oracle.h"
+#include "oracles.h"
 
 #include "link.h"
 

@@ -1,6 +1,6 @@
 /* fifo_test.c - the contract of the FIFO, and random verbs beside a model. TEST_SEED replays a run.
  */
-#include "fifo_oracle.h"
+#include "oracles.h"
 
 #include <tickwheel/fifo.h>
 

@@ -3,7 +3,7 @@
  * when it can be. Method: random calls beside a table that is walked for everything, invariants
  * checked throughout.
  */
-#include "purgatory_oracle.h"
+#include "oracles.h"
 
 #include <inttypes.h>
 #include <setjmp.h>

@@ -3,7 +3,7 @@
  * One thread, no interleaving: what each call completes is then known exactly, but for the order in
  * which shards are asked for what is due.
  */
-#include "purgatory_oracle.h"
+#include "oracles.h"
 
 #include <tickwheel/purgatory.h>
 

@@ -2,7 +2,7 @@
  * Goal: no sequence of calls breaks the ring. Method: the fuzzer's bytes are the choices of the
  * model run.
  */
-#include "ring_oracle.h"
+#include "oracles.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

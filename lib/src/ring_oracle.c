@@ -1,5 +1,5 @@
 /* ring_oracle.c - a ring as a plain list of items, and random commands that compare both. */
-#include "ring_oracle.h"
+#include "oracles.h"
 
 #include <tickwheel/ring.h>
 

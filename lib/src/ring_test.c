@@ -4,7 +4,7 @@
  * random operations beside a table.
  */
 #include "allocator_oracle.h"
-#include "ring_oracle.h"
+#include "oracles.h"
 
 #include <tickwheel/ring.h>
 

@@ -93,4 +93,10 @@ struct broker_backend {
 /* The kinds that this program was built with, up to NULL. */
 extern const struct broker_backend *const broker_backends[];
 
+/* Each kind by name, whether the program was built with it or not. */
+extern const struct broker_backend broker_redis;    /* redis.c: streams, by hiredis */
+extern const struct broker_backend broker_nats;     /* nats.c: JetStream, by nats.c */
+extern const struct broker_backend broker_kafka;    /* kafka.c: topics, by librdkafka */
+extern const struct broker_backend broker_rabbitmq; /* rabbitmq.c: exchanges, by librabbitmq */
+
 #endif

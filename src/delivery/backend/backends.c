@@ -1,8 +1,6 @@
 /* The kinds of broker that this program was built with: those whose library the build has found. */
 #include "delivery/broker_backend.h"
 
-#include "delivery/backend/backends.h"
-
 const struct broker_backend *const broker_backends[] = {
 #ifdef TICKWHEEL_WITH_REDIS
     &broker_redis,

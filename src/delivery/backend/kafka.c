@@ -9,7 +9,7 @@
  * is over, and take the room of all others.
  */
 #include "base/random.h"
-#include "delivery/backend/backends.h"
+#include "delivery/broker_backend.h"
 #include "sys/clock.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
  * message from then on. Method: the test plays the connection, on librdkafka's own broker, which
  * answers a message with "out of order sequence number".
  */
-#include "delivery/backend/backends.h"
+#include "delivery/broker_backend.h"
 #include "sys/clock.h"
 
 #include <librdkafka/rdkafka.h>

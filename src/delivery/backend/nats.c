@@ -8,7 +8,7 @@
  * takes them out.
  */
 #include "base/json.h"
-#include "delivery/backend/backends.h"
+#include "delivery/broker_backend.h"
 #include "sys/mailbox.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@
  * one bad target must not stop the others.
  */
 #include "base/random.h"
-#include "delivery/backend/backends.h"
+#include "delivery/broker_backend.h"
 #include "sys/clock.h"
 
 /* From version 0.12 on librabbitmq warns of its headers' old names. */

@@ -6,7 +6,7 @@
  * hiredis sets the connection up as it does best, blocking with a time-out; afterwards the socket
  * does not block, and only its formatter, its reader and its buffers are used.
  */
-#include "delivery/backend/backends.h"
+#include "delivery/broker_backend.h"
 
 #include <errno.h>
 #include <fcntl.h>
