@@ -17,7 +17,7 @@
     X(TIMERS_PENDING, pending, GAUGE, "tickwheel_timers_pending", "", 1,                      \
       "Live timers, on disk and in memory.")                                                  \
     X(TIMERS_CREATED, created, COUNTER, "tickwheel_timers_created_total", "", 1,              \
-      "Timers created.")                                                                      \
+      "Timers created, reports included.")                                                    \
     X(TIMERS_FIRED, fired, COUNTER, "tickwheel_timers_fired_total", "", 1,                    \
       "Firings delivered with success.")                                                      \
     X(TIMERS_CANCELLED, cancelled, COUNTER, "tickwheel_timers_cancelled_total", "", 1,        \
