@@ -27,7 +27,8 @@ enum exit_code {
     EXIT_USAGE = 2,
 };
 
-/* How often the health of the service is polled, while it recovers and afterwards. */
+/* How often the health of the service is polled while it recovers; and afterwards, while there is
+ * news. */
 enum { RECOVERING_POLL_MS = 5, RUNNING_POLL_MS = 1000 };
 
 struct service {
@@ -258,6 +259,17 @@ static void log_dead_dropped(const struct service *service, uint64_t *logged)
     *logged = dropped; /* less when a partition has got another engine */
 }
 
+/* Brokers do not tell of news, so with them it looks again after each pause. */
+static int wait_for_news(struct service *service, uint64_t pause_ms, uint64_t watchdog_ms)
+{
+    struct broker_status status;
+    int signal = signals_wait(&service->signals, -1, pause_ms);
+
+    if (signal || pause_ms != RUNNING_POLL_MS || node_broker_status(service->node, 0, &status))
+        return signal;
+    return signals_wait(&service->signals, node_news_fd(service->node), watchdog_ms);
+}
+
 /* Reports health to the service manager and the log, and reloads at SIGHUP, until a signal asks to
  * stop. Returns that signal. */
 static int run_until_signal(struct service *service, struct instant started)
@@ -272,6 +284,7 @@ static int run_until_signal(struct service *service, struct instant started)
         uint64_t poll_ms = has_been_ready ? RUNNING_POLL_MS : RECOVERING_POLL_MS;
         struct node_health health;
 
+        node_take_news(service->node);
         node_health(service->node, &health);
         if (health.is_ready != was_ready) {
             log_health(service, &health, started);
@@ -287,7 +300,8 @@ static int run_until_signal(struct service *service, struct instant started)
         if (watchdog_ms != UINT64_MAX)
             notify_send(&service->notify, "WATCHDOG=1");
 
-        int signal = signals_wait(&service->signals, watchdog_ms < poll_ms ? watchdog_ms : poll_ms);
+        int signal =
+            wait_for_news(service, watchdog_ms < poll_ms ? watchdog_ms : poll_ms, watchdog_ms);
         if (signal == SIGHUP)
             reload(service);
         else if (signal)

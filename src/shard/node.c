@@ -214,6 +214,7 @@ static void node_free(struct node *node)
     storage_close(node->storage);
     mailbox_deinit(&node->to_commit);
     mailbox_deinit(&node->to_read);
+    mailbox_deinit(&node->news);
     pthread_cond_destroy(&node->report_changed);
     pthread_mutex_destroy(&node->report_lock);
     pthread_mutex_destroy(&node->backup_lock);
@@ -225,8 +226,11 @@ static bool node_init_mailboxes(struct node *node)
 {
     if (mailbox_init(&node->to_commit) != ERROR_NONE)
         return false;
-    if (mailbox_init(&node->to_read) == ERROR_NONE)
-        return true;
+    if (mailbox_init(&node->to_read) == ERROR_NONE) {
+        if (mailbox_init(&node->news) == ERROR_NONE)
+            return true;
+        mailbox_deinit(&node->to_read);
+    }
     mailbox_deinit(&node->to_commit);
     return false;
 }

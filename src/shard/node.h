@@ -158,6 +158,11 @@ void node_damage(struct node *node, struct node_damage *ret_damage);
 
 void node_health(struct node *node, struct node_health *ret_health);
 
+/* For poll: readable when the health, the damage or the dead letters may have changed, brokers
+ * apart; until node_take_news. Of one thread. */
+int node_news_fd(const struct node *node);
+void node_take_news(struct node *node);
+
 /* Brings the gauges in `metrics` (pending, oldest overdue, disk, memory, ...) up to date. Called
  * before they are shown. */
 void node_refresh_metrics(struct node *node);

@@ -56,6 +56,7 @@ void node_health(struct node *node, struct node_health *ret_health)
 {
     const char *reason = "";
 
+    storage_look(node);
     if (atomic_load(&node->is_stopping))
         reason = "stopping";
     else if (atomic_load(&node->is_lost))
@@ -86,6 +87,19 @@ void node_damage(struct node *node, struct node_damage *ret_damage)
     ret_damage->failed = node->storage_error;
     snprintf(ret_damage->found, sizeof(ret_damage->found), "%s", node->storage_stats.found);
     pthread_mutex_unlock(&node->report_lock);
+}
+
+int node_news_fd(const struct node *node)
+{
+    return mailbox_fd(&node->news);
+}
+
+void node_take_news(struct node *node)
+{
+    struct list none;
+
+    list_init(&none);
+    mailbox_take(&node->news, &none);
 }
 
 void node_refresh_metrics(struct node *node)

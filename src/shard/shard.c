@@ -12,9 +12,9 @@
 /* How old the statistics may be that other threads see. */
 #define REPORT_NS UINT64_C(100000000)
 
-/* How long a step of the wall clock may go unnoticed while there are live timers. A timerfd that
- * is cancelled by steps would not tell of a clock that is slewed while the shard sleeps. */
-#define CLOCK_STEP_NS UINT64_C(100000000)
+/* How long a step of the wall clock may go unnoticed. Longer waits set the alarm, which costs a
+ * system call. */
+#define CLOCK_STEP_US UINT64_C(100000)
 
 bool shard_init(struct shard *shard, struct node *node, unsigned index, const uint8_t *secret)
 {
@@ -31,6 +31,12 @@ bool shard_init(struct shard *shard, struct node *node, unsigned index, const ui
         mailbox_deinit(&shard->workers);
         return false;
     }
+    if (clock_alarm_open(&shard->alarm) != ERROR_NONE) {
+        mailbox_deinit(&shard->rings);
+        mailbox_deinit(&shard->workers);
+        mailbox_deinit(&shard->moves);
+        return false;
+    }
     shard->partitions = calloc(node->partition_count, sizeof(struct partition *));
     if (shard_queue_create(shard, secret) && shard->partitions)
         return true;
@@ -45,6 +51,7 @@ void shard_deinit(struct shard *shard)
     mailbox_deinit(&shard->rings);
     mailbox_deinit(&shard->workers);
     mailbox_deinit(&shard->moves);
+    clock_alarm_close(&shard->alarm);
 }
 
 void shard_wake(struct shard *shard)
@@ -259,6 +266,7 @@ static void shard_report(struct shard *shard, bool is_draining)
     pthread_mutex_unlock(&node->report_lock);
     atomic_store(&node->is_damaged, unreadable > 0);
     atomic_store(&node->is_choked, in_doubt_bytes > node->config->near_bytes_max / 16);
+    mailbox_wake(&node->news);
     shard->reported = shard->turn_at;
     shard->is_stale = !report.is_ready;
 }
@@ -294,26 +302,36 @@ static bool shard_drain(struct shard *shard)
     return is_stopping;
 }
 
-/* Without live timers, and with a report that is true, it sleeps until a message comes or an engine
- * reads ahead. */
-static uint64_t shard_wait_ns(struct shard *shard)
+static struct wall shard_wake_at(const struct shard *shard)
 {
-    uint64_t now_us = wall_now_us(), wait_us = UINT64_MAX / 1000;
+    struct wall at = WALL_NEVER;
 
-    for (size_t i = 0; i < shard->partition_count; i++) {
-        uint64_t wake_ms = engine_wake_at(shard->partitions[i]->engine).ms;
+    for (size_t i = 0; i < shard->partition_count; i++)
+        at = wall_min(at, engine_wake_at(shard->partitions[i]->engine));
+    return at;
+}
 
-        if (wake_ms <= now_us / 1000)
-            return 0;
-        if (wake_ms < UINT64_MAX / 1000 && wake_ms * 1000 - now_us < wait_us)
-            wait_us = wake_ms * 1000 - now_us;
+/* Sleeps until a message comes, an engine has something to do, or the report is to be told. */
+static void shard_wait(struct shard *shard)
+{
+    struct mailbox *const mailboxes[] = {&shard->rings, &shard->workers, &shard->moves};
+    struct wall wake_at = shard_wake_at(shard);
+    uint64_t wait_ns = shard_queue_wait_ns(shard, instant_now());
+    int alarm_fd = -1;
+
+    if (shard->is_stale && wait_ns > REPORT_NS)
+        wait_ns = REPORT_NS;
+    uint64_t now_us = wall_now_us();
+    if (wake_at.ms > (now_us + CLOCK_STEP_US) / 1000) {
+        clock_alarm_set(&shard->alarm, wake_at);
+        alarm_fd = clock_alarm_fd(&shard->alarm);
+        now_us = wall_now_us();
     }
-    if (shard->is_stale && wait_us > REPORT_NS / 1000)
-        wait_us = REPORT_NS / 1000;
-    if (shard->report.stats.pending > 0 && wait_us > CLOCK_STEP_NS / 1000)
-        wait_us = CLOCK_STEP_NS / 1000;
-    uint64_t queue_ns = shard_queue_wait_ns(shard, instant_now());
-    return wait_us * 1000 < queue_ns ? wait_us * 1000 : queue_ns;
+    if (wake_at.ms <= now_us / 1000 || now_us / 1000 < shard->now.ms)
+        return; /* it is time, or the clock went back before the alarm was set */
+    if (alarm_fd < 0 && (wake_at.ms * 1000 - now_us) * 1000 < wait_ns)
+        wait_ns = (wake_at.ms * 1000 - now_us) * 1000;
+    mailbox_wait_any(mailboxes, sizeof(mailboxes) / sizeof(*mailboxes), alarm_fd, wait_ns);
 }
 
 static void shard_turn(struct shard *shard)
@@ -336,13 +354,12 @@ void *shard_run(void *argument)
 {
     struct shard *shard = argument;
     struct node *node = shard->node;
-    struct mailbox *const mailboxes[] = {&shard->rings, &shard->workers, &shard->moves};
 
     while (!atomic_load(&node->shards_give_up)) {
         shard_turn(shard);
         if (atomic_load(&node->shards_end) && shard_is_idle(shard))
             break;
-        mailbox_wait_any(mailboxes, sizeof(mailboxes) / sizeof(*mailboxes), shard_wait_ns(shard));
+        shard_wait(shard);
     }
     shard_finish(shard);
     return NULL;

@@ -22,6 +22,7 @@
 #include "shard/node.h"
 #include "shard/partition.h"
 #include "shard/queue_board.h"
+#include "sys/clock.h"
 #include "sys/mailbox.h"
 
 #include <stdatomic.h>
@@ -55,7 +56,8 @@ struct shard {
     struct wall now, advanced_at; /* of this turn, and of the last */
     struct instant turn_at;       /* of this turn */
     struct instant reported;
-    bool is_stale; /* turns have passed since the last report */
+    bool is_stale;            /* turns have passed since the last report */
+    struct clock_alarm alarm; /* for the waits that a step of the clock may end */
 };
 
 struct node {
@@ -75,6 +77,7 @@ struct node {
     struct shard *shards;
 
     struct mailbox to_commit, to_read;
+    struct mailbox news; /* woken when what node_health or node_damage tells may have changed */
     pthread_t commit_thread, read_thread;
 
     pthread_mutex_t move_lock; /* one partition moves at a time */
@@ -95,6 +98,8 @@ struct node {
     atomic_bool is_stopping;  /* nothing more is admitted */
     atomic_bool shards_end;   /* shards end as soon as nothing is out ... */
     atomic_bool shards_give_up; /* ... or at once */
+    atomic_bool wants_look;     /* the read thread is to look after the disk */
+    _Atomic uint64_t looked_ns; /* when it did last, an instant */
     atomic_bool storage_ends;   /* the commit and read threads end when their mailboxes are empty */
 
     pthread_mutex_t report_lock;   /* guards what follows, and the reports of the shards */
@@ -105,6 +110,9 @@ struct node {
 
 void *commit_loop(void *node);
 void *read_loop(void *node);
+
+/* Has the read thread look after the disk, at most once a second. */
+void storage_look(struct node *node);
 
 /* ---- shard.c ---- */
 

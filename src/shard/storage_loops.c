@@ -1,16 +1,20 @@
 /*
  * The commit thread, which makes as many batches durable as are waiting with one sync, and the read
- * thread, which finds and scans, and looks after the free disk once a second.
+ * thread, which finds and scans, and looks after the disk: at most once a second, and seldom while
+ * nothing is written and nothing asks for the node's health.
  */
 #include "shard/shard.h"
 
 #include "sys/clock.h"
 
+#include <string.h>
+
 #define GROUP_MAX 1024 /* batches in one commit */
 
 #define READS_POSTED_MAX 64 /* finds that are told of together */
 
-#define SECOND_NS UINT64_C(1000000000)
+#define SECOND_NS    UINT64_C(1000000000)
+#define IDLE_LOOK_NS (5 * SECOND_NS)
 
 /* Fewer unanswered timers than this do not linger: a client that sends one at a time waits for one
  * sync. */
@@ -66,6 +70,15 @@ static uint16_t batch_partition(struct list *message)
     return list_item(message, struct storage_batch, link)->partition;
 }
 
+void storage_look(struct node *node)
+{
+    struct instant looked = {atomic_load(&node->looked_ns)};
+
+    if (instant_since_ns(looked, instant_now()) >= SECOND_NS &&
+        !atomic_exchange(&node->wants_look, true))
+        mailbox_wake(&node->to_read);
+}
+
 static void commit_group(struct node *node, struct group *group)
 {
     struct instant began = instant_now();
@@ -85,6 +98,7 @@ static void commit_group(struct node *node, struct group *group)
         list_push(&done, &group->batches[i]->link);
     }
     partition_post_all(node->partitions, PARTITION_COMMITS, &done, batch_partition);
+    storage_look(node);
 }
 
 void *commit_loop(void *argument)
@@ -159,29 +173,52 @@ static void look_after_disk(struct node *node)
         note_failure(node, &error);
     }
     pthread_mutex_lock(&node->report_lock);
+    bool is_news = stats.is_lost != node->storage_stats.is_lost ||
+                   strcmp(stats.found, node->storage_stats.found) != 0;
     node->storage_stats = stats;
     pthread_mutex_unlock(&node->report_lock);
+    if (is_news)
+        mailbox_wake(&node->news);
+}
+
+/* While writes are refused only the looks show that all is well again. */
+static uint64_t look_interval_ns(struct node *node)
+{
+    bool is_in_trouble = atomic_load(&node->is_lost) || atomic_load(&node->is_disk_full) ||
+                         atomic_load(&node->is_failing);
+
+    return is_in_trouble ? SECOND_NS : IDLE_LOOK_NS;
+}
+
+/* Returns how long it is until the next look. */
+static uint64_t look_when_due(struct node *node)
+{
+    struct instant now = instant_now(), looked = {atomic_load(&node->looked_ns)};
+    uint64_t since_ns = instant_since_ns(looked, now);
+
+    if (atomic_exchange(&node->wants_look, false) || since_ns >= look_interval_ns(node)) {
+        look_after_disk(node);
+        atomic_store(&node->looked_ns, now.ns);
+        since_ns = 0;
+    }
+    uint64_t interval_ns = look_interval_ns(node);
+    return since_ns < interval_ns ? interval_ns - since_ns : 0;
 }
 
 void *read_loop(void *argument)
 {
     struct node *node = argument;
-    struct instant looked = {0};
 
+    atomic_store(&node->wants_look, true);
     for (;;) {
-        struct instant now = instant_now();
-
-        if (instant_since_ns(looked, now) >= SECOND_NS) {
-            look_after_disk(node);
-            looked = now;
-        }
+        uint64_t look_ns = look_when_due(node);
         struct list waiting;
         list_init(&waiting);
         mailbox_take(&node->to_read, &waiting);
         if (list_is_empty(&waiting)) {
             if (atomic_load(&node->storage_ends))
                 return NULL;
-            mailbox_wait(&node->to_read, SECOND_NS - instant_since_ns(looked, now));
+            mailbox_wait(&node->to_read, look_ns);
         }
         read_all(node, &waiting);
     }

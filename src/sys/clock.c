@@ -1,6 +1,12 @@
 /* clock.c - reads the wall clock and the monotonic clock. */
 #include "sys/clock.h"
 
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+/* The kernel counts nanoseconds since 1970 in 63 bits: until 2262. */
+#define ALARM_S_END UINT64_C(9000000000)
+
 static struct timespec clock_read(clockid_t clock)
 {
     struct timespec now;
@@ -45,4 +51,26 @@ struct timespec instant_timespec(struct instant instant)
 {
     return (struct timespec){.tv_sec = (time_t)(instant.ns / 1000000000),
                              .tv_nsec = (long)(instant.ns % 1000000000)};
+}
+
+enum error_code clock_alarm_open(struct clock_alarm *alarm)
+{
+    alarm->fd_ = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    return alarm->fd_ < 0 ? ERROR_IO : ERROR_NONE;
+}
+
+void clock_alarm_close(struct clock_alarm *alarm)
+{
+    close(alarm->fd_);
+}
+
+void clock_alarm_set(struct clock_alarm *alarm, struct wall at)
+{
+    uint64_t seconds = at.ms / 1000 < ALARM_S_END ? at.ms / 1000 : ALARM_S_END;
+    struct itimerspec when = {
+        .it_value = {.tv_sec = (time_t)seconds, .tv_nsec = (long)(at.ms % 1000 * 1000000 + 1)}};
+
+    /* Setting makes it unreadable again. It reports a clock that was set since it was last set,
+     * and is set nevertheless. */
+    timerfd_settime(alarm->fd_, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &when, NULL);
 }

@@ -6,6 +6,7 @@
 #ifndef TICKWHEEL_SYS_CLOCK_H
 #define TICKWHEEL_SYS_CLOCK_H
 
+#include "base/error.h"
 #include "base/time.h"
 
 #include <time.h>
@@ -29,5 +30,23 @@ struct wall instant_wall(struct instant instant);
 
 /* The instant as the system's calls take it, for a wait with a deadline on CLOCK_MONOTONIC. */
 struct timespec instant_timespec(struct instant instant);
+
+/* A descriptor for poll that is readable from a wall time on, and once the clock is set. A clock
+ * that is slewed moves the wall time with it. */
+struct clock_alarm {
+    int fd_;
+};
+
+/* ERROR_IO when the process has no file descriptor left. */
+enum error_code clock_alarm_open(struct clock_alarm *alarm);
+void clock_alarm_close(struct clock_alarm *alarm);
+
+/* Sets it anew: it is not readable before `at`, unless the clock is set. */
+void clock_alarm_set(struct clock_alarm *alarm, struct wall at);
+
+static inline int clock_alarm_fd(const struct clock_alarm *alarm)
+{
+    return alarm->fd_;
+}
 
 #endif

@@ -71,17 +71,19 @@ void mailbox_take(struct mailbox *mailbox, struct list *ret_messages)
 
 void mailbox_wait(struct mailbox *mailbox, uint64_t timeout_ns)
 {
-    mailbox_wait_any(&mailbox, 1, timeout_ns);
+    mailbox_wait_any(&mailbox, 1, -1, timeout_ns);
 }
 
-void mailbox_wait_any(struct mailbox *const mailboxes[], size_t count, uint64_t timeout_ns)
+void mailbox_wait_any(struct mailbox *const mailboxes[], size_t count, int other_fd,
+                      uint64_t timeout_ns)
 {
     struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / 1000000000),
                                .tv_nsec = (long)(timeout_ns % 1000000000)};
 
     assert(count <= MAILBOX_WAIT_MAX);
-    struct pollfd wanted[MAILBOX_WAIT_MAX];
+    struct pollfd wanted[MAILBOX_WAIT_MAX + 1];
     for (size_t i = 0; i < count; i++)
         wanted[i] = (struct pollfd){.fd = mailboxes[i]->fd_, .events = POLLIN};
-    ppoll(wanted, count, timeout_ns == UINT64_MAX ? NULL : &timeout, NULL);
+    wanted[count] = (struct pollfd){.fd = other_fd, .events = POLLIN}; /* poll skips -1 */
+    ppoll(wanted, count + 1, timeout_ns == UINT64_MAX ? NULL : &timeout, NULL);
 }

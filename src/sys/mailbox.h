@@ -43,8 +43,10 @@ void mailbox_take(struct mailbox *mailbox, struct list *ret_messages);
 /* Returns when there are messages, or after `timeout_ns`; UINT64_MAX waits for ever. */
 void mailbox_wait(struct mailbox *mailbox, uint64_t timeout_ns);
 
-/* Waits until one of several mailboxes has a message, at most timeout_ns. */
-void mailbox_wait_any(struct mailbox *const mailboxes[], size_t count, uint64_t timeout_ns);
+/* Waits until one of several mailboxes has a message, at most timeout_ns; or until `other_fd` is
+ * readable, which is -1 for none. */
+void mailbox_wait_any(struct mailbox *const mailboxes[], size_t count, int other_fd,
+                      uint64_t timeout_ns);
 
 #define MAILBOX_WAIT_MAX 8 /* the most mailboxes of one mailbox_wait_any */
 

@@ -32,14 +32,15 @@ void signals_close(struct signals *signals)
     close(signals->fd_);
 }
 
-int signals_wait(const struct signals *signals, uint64_t timeout_ms)
+int signals_wait(const struct signals *signals, int other_fd, uint64_t timeout_ms)
 {
-    struct pollfd wanted = {.fd = signals->fd_, .events = POLLIN};
+    struct pollfd wanted[] = {{.fd = signals->fd_, .events = POLLIN},
+                              {.fd = other_fd, .events = POLLIN}};
     int timeout = timeout_ms == UINT64_MAX ? -1 : timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms;
 
     /* A wake-up for any other reason counts as a time-out: the caller goes round its loop and
      * returns. */
-    if (poll(&wanted, 1, timeout) <= 0)
+    if (poll(wanted, 2, timeout) <= 0 || !wanted[0].revents)
         return 0;
     struct signalfd_siginfo info;
     return read(signals->fd_, &info, sizeof(info)) == sizeof(info) ? (int)info.ssi_signo : 0;

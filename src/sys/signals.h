@@ -28,7 +28,8 @@ enum error_code signals_open(struct signals *signals, struct error *ret_error);
 /* Puts the process's signal mask back as it was. */
 void signals_close(struct signals *signals);
 
-/* The next signal's number; 0 when `timeout_ms` passed without one. UINT64_MAX waits for ever. */
-int signals_wait(const struct signals *signals, uint64_t timeout_ms);
+/* The next signal's number; 0 when `timeout_ms` passed without one, or when `other_fd` is readable,
+ * which is -1 for none. UINT64_MAX waits for ever. */
+int signals_wait(const struct signals *signals, int other_fd, uint64_t timeout_ms);
 
 #endif

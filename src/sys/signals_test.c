@@ -30,13 +30,13 @@ static void hands_over_each_signal_once(void **state)
     pthread_mutex_lock(&gate);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, stand_by, &gate), 0);
-    assert_int_equal(signals_wait(&signals, 0), 0);
+    assert_int_equal(signals_wait(&signals, -1, 0), 0);
     /* To the process: the kernel may choose any thread that does not block it. */
     kill(getpid(), SIGTERM);
-    assert_int_equal(signals_wait(&signals, UINT64_MAX), SIGTERM);
-    assert_int_equal(signals_wait(&signals, 0), 0);
+    assert_int_equal(signals_wait(&signals, -1, UINT64_MAX), SIGTERM);
+    assert_int_equal(signals_wait(&signals, -1, 0), 0);
     kill(getpid(), SIGINT);
-    assert_int_equal(signals_wait(&signals, UINT64_MAX), SIGINT);
+    assert_int_equal(signals_wait(&signals, -1, UINT64_MAX), SIGINT);
     pthread_mutex_unlock(&gate);
     pthread_join(thread, NULL);
     signals_close(&signals);
@@ -47,7 +47,22 @@ static void returns_when_the_time_is_over(void **state)
     (void)state;
     struct signals signals;
     assert_int_equal(signals_open(&signals, NULL), ERROR_NONE);
-    assert_int_equal(signals_wait(&signals, 1), 0);
+    assert_int_equal(signals_wait(&signals, -1, 1), 0);
+    signals_close(&signals);
+}
+
+static void returns_when_the_other_descriptor_is_readable(void **state)
+{
+    int ends[2];
+
+    (void)state;
+    struct signals signals;
+    assert_int_equal(signals_open(&signals, NULL), ERROR_NONE);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    assert_int_equal(signals_wait(&signals, ends[0], UINT64_MAX), 0);
+    close(ends[0]);
+    close(ends[1]);
     signals_close(&signals);
 }
 
@@ -83,6 +98,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hands_over_each_signal_once),
         cmocka_unit_test(returns_when_the_time_is_over),
+        cmocka_unit_test(returns_when_the_other_descriptor_is_readable),
         cmocka_unit_test(a_peer_that_hung_up_does_not_kill),
         cmocka_unit_test(closing_gives_the_mask_back),
     };

@@ -5,8 +5,12 @@
  */
 #include "control.h"
 
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -47,4 +51,86 @@ time_t time(time_t *ret_now)
     if (ret_now)
         *ret_now = now.tv_sec;
     return now.tv_sec;
+}
+
+/* ---- alarms at a wall time ----
+ *
+ * The kernel knows nothing of the steps, so an alarm is looked at here, every few milliseconds of a
+ * wait: it is readable once the shown time has come, and once the shown clock was stepped. */
+
+enum { ALARMS_MAX = 64, SLICE_NS = 5000000 };
+
+static struct {
+    _Atomic int fd; /* and 1, so that 0 is none */
+    _Atomic int64_t at_ns, offset_ns;
+} alarms[ALARMS_MAX];
+
+int timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *ret_old)
+{
+    static const struct itimerspec disarmed;
+    long result = syscall(SYS_timerfd_settime, fd, flags,
+                          flags & TFD_TIMER_CANCEL_ON_SET ? &disarmed : when, ret_old);
+
+    for (size_t i = 0; i < ALARMS_MAX && flags & TFD_TIMER_CANCEL_ON_SET; i++) {
+        int none = 0;
+        if (atomic_load(&alarms[i].fd) != fd + 1 &&
+            !atomic_compare_exchange_strong(&alarms[i].fd, &none, fd + 1))
+            continue;
+        atomic_store(&alarms[i].offset_ns, atomic_load(&control_get()->clock_offset_ns));
+        atomic_store(&alarms[i].at_ns,
+                     (int64_t)when->it_value.tv_sec * SECOND_NS + when->it_value.tv_nsec);
+        break;
+    }
+    return (int)result;
+}
+
+/* ALARMS_MAX for a descriptor that is no alarm. */
+static size_t find_alarm(int fd)
+{
+    size_t found = 0;
+
+    while (found < ALARMS_MAX && (fd < 0 || atomic_load(&alarms[found].fd) != fd + 1))
+        found++;
+    return found;
+}
+
+static bool alarm_is_readable(size_t alarm)
+{
+    struct timespec now;
+
+    read_clock(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * SECOND_NS + now.tv_nsec >= atomic_load(&alarms[alarm].at_ns) ||
+           atomic_load(&alarms[alarm].offset_ns) != atomic_load(&control_get()->clock_offset_ns);
+}
+
+static int poll_once(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+                     const sigset_t *mask)
+{
+    struct timespec left = timeout ? *timeout : (struct timespec){0};
+
+    return (int)syscall(SYS_ppoll, fds, count, timeout ? &left : NULL, mask, (size_t)8);
+}
+
+int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
+{
+    int64_t left_ns = timeout ? (int64_t)timeout->tv_sec * SECOND_NS + timeout->tv_nsec : INT64_MAX;
+    nfds_t at = 0;
+
+    while (at < count && find_alarm(fds[at].fd) == ALARMS_MAX)
+        at++;
+    if (at == count)
+        return poll_once(fds, count, timeout, mask);
+    for (;;) {
+        struct timespec slice = {.tv_nsec = left_ns < SLICE_NS ? (long)left_ns : SLICE_NS};
+        int ready = poll_once(fds, count, &slice, mask);
+        if (ready != 0)
+            return ready;
+        if (alarm_is_readable(find_alarm(fds[at].fd))) {
+            fds[at].revents = POLLIN;
+            return 1;
+        }
+        if (left_ns <= SLICE_NS)
+            return 0;
+        left_ns -= SLICE_NS;
+    }
 }
