@@ -112,6 +112,7 @@ void engine_begin(struct engine *engine, struct wall now)
     effects_free_gone(engine->effects);
     if (went_back)
         engine_clock_went_back(engine);
+    window_pass_empty(engine);
 }
 
 static void engine_raise_watermark(struct engine *engine)
@@ -192,6 +193,7 @@ void engine_committed(struct engine *engine, struct storage_batch *batch)
     assert(batch->partition == engine->options.partition);
     assert(engine->is_in_turn);
     engine_note_reserved(engine, batch);
+    window_expect_rows(engine, batch);
     commit_back(engine, batch);
     if (result) {
         watermark_meta_failed(engine);
@@ -218,6 +220,7 @@ static void engine_take_page(struct engine *engine, struct engine_read *read)
     assert(!read->command_);
     switch (window_read_back(engine, read)) {
     case WINDOW_READ_FAILED:
+    case WINDOW_LOOKED:
         break;
     case WINDOW_READ_BEHIND:
         reload_page(engine, page);

@@ -53,6 +53,36 @@ static void test_far_timer_is_read_ahead(void **state)
     fixture_deinit(&fixture);
 }
 
+/* Advances from wake-up to wake-up until one more timer is delivered; returns the wake-ups. */
+static unsigned sleep_until_delivered(struct engine_fixture *fixture)
+{
+    size_t before = fixture->delivered_count;
+    unsigned wake_ups = 0;
+
+    for (; fixture->delivered_count == before && wake_ups < 10000; wake_ups++)
+        fixture_advance_to(fixture, engine_wake_at(fixture->engine).ms - START.ms);
+    fixture_answer_all(fixture, DELIVERY_DONE);
+    return wake_ups;
+}
+
+/* Goal: an engine whose timers are all far away sleeps, and overlooks none of them, nor one that is
+ * created meanwhile. Method: the wake-ups before each are counted; an hour has 720 half windows. */
+static void test_sleeps_until_the_next_row(void **state)
+{
+    (void)state;
+    struct engine_fixture fixture;
+    fixture_init(&fixture);
+    fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL);
+    fixture_advance_to(&fixture, 20000);
+    fixture_advance_to(&fixture, 40000);
+    fixture_create(&fixture, "http://a.example/", HOUR_MS / 2, NULL);
+    assert_in_range(sleep_until_delivered(&fixture), 1, 20);
+    assert_int_equal(fixture.now.ms, START.ms + HOUR_MS / 2);
+    assert_in_range(sleep_until_delivered(&fixture), 1, 20);
+    assert_int_equal(fixture.now.ms, START.ms + HOUR_MS);
+    fixture_deinit(&fixture);
+}
+
 /* Goal: a step forward fires what became due, at once. Method: from the start straight past
  * everything. */
 /* proves: clock-step */
@@ -695,6 +725,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fires_at_its_due_time_and_not_before),
         cmocka_unit_test(test_far_timer_is_read_ahead),
+        cmocka_unit_test(test_sleeps_until_the_next_row),
         cmocka_unit_test(test_unreadable_refuses_creates),
         cmocka_unit_test(test_clock_step_forward_fires_what_became_due),
         cmocka_unit_test(test_clock_step_back_fires_nothing_twice_or_early),

@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { EXPIRE_BATCH = 256, FAILED_READS = 3 };
+enum { EXPIRE_BATCH = 256, FAILED_READS = 3, LOOK_WINDOWS = 64 };
 
 /* What tells an alarm from a timer in the wheel: entries and owners lie at even addresses. */
 #define WINDOW_ALARM UINT64_C(1)
@@ -20,8 +20,13 @@ struct window {
     size_t alarms;                      /* in the wheel */
     struct storage_position frontier;   /* all live rows before it are in memory */
     struct storage_position reading_to; /* the frontier once the read ahead that is out is back */
+    struct storage_position empty_to;   /* from the frontier to here the storage has no live row,
+                                           but for those of batches that are not back yet */
+    struct storage_position looking_to; /* what the look that is out makes of empty_to, at most */
+    bool was_empty;                     /* the last read ahead came back without a row */
     bool is_reading;
     bool is_reading_behind; /* the read that is out is no read ahead */
+    bool is_looking;        /* it is no read behind either: it looks for the next row */
     bool is_ready;
     struct wall read_not_before; /* after a failed read */
     unsigned failed_reads;       /* since the last that succeeded */
@@ -39,6 +44,7 @@ struct window *window_create(struct wall watermark, struct wall now)
         return NULL;
     }
     window->frontier.at = wall_min(watermark, now); /* so that it reads at once */
+    window->empty_to = window->frontier;
     return window;
 }
 
@@ -78,6 +84,26 @@ bool window_overtakes(const struct engine *engine, const struct entry *entry)
            !position_is_spilled(engine, entry->timer);
 }
 
+/* The storage may have a row here. What lies before the frontier is in memory. */
+static void window_expect(struct window *window, struct storage_position position)
+{
+    if (storage_position_before(position, window->frontier))
+        return;
+    if (storage_position_before(position, window->empty_to))
+        window->empty_to = position;
+    if (storage_position_before(position, window->looking_to))
+        window->looking_to = position;
+}
+
+void window_expect_rows(struct engine *engine, const struct storage_batch *batch)
+{
+    assert(batch->partition == engine->options.partition);
+    for (size_t i = 0; i < batch->write_count; i++)
+        if (!timer_is_final(batch->writes[i].timer->state))
+            window_expect(engine->window, position_of(batch->writes[i].timer));
+    assert(!storage_position_before(engine->window->empty_to, engine->window->frontier));
+}
+
 /* The storage has this row, so it will be read again. */
 static void window_pull_back(struct window *window, struct storage_position position)
 {
@@ -85,6 +111,7 @@ static void window_pull_back(struct window *window, struct storage_position posi
         window->frontier = position;
     if (storage_position_before(position, window->reading_to))
         window->reading_to = position;
+    window_expect(window, position);
     assert(!storage_position_before(position, window->frontier));
 }
 
@@ -224,21 +251,40 @@ bool window_has_room(const struct engine *engine)
     return window_room_bytes(engine) >= engine->options.near_bytes_max / 16;
 }
 
-/* Reading goes on when the frontier is less than half a window away; so a window is read in one or
- * two pieces, ahead of need. */
+/* Reading goes on when the frontier, or the next row behind it, is less than half a window away; so
+ * a window is read in one or two pieces, ahead of need. */
 static struct wall window_read_ahead_at(const struct engine *engine)
 {
     const struct window *window = engine->window;
     uint64_t half_ms = engine->options.window_ms / 2;
     struct wall at = {0};
 
-    if (window->frontier.at.ms > half_ms)
-        at.ms = window->frontier.at.ms - half_ms;
+    assert(!storage_position_before(window->empty_to, window->frontier));
+    if (window->empty_to.at.ms > half_ms)
+        at.ms = window->empty_to.at.ms - half_ms;
     return wall_max(at, window->read_not_before);
 }
 
+static struct storage_position window_end(const struct engine *engine)
+{
+    return (struct storage_position){wall_add(engine->now, engine->options.window_ms), 0};
+}
+
+void window_pass_empty(struct engine *engine)
+{
+    struct window *window = engine->window;
+    struct storage_position to = window_end(engine);
+
+    assert(engine->is_in_turn);
+    if (storage_position_before(window->empty_to, to))
+        to = window->empty_to;
+    if (!window->is_reading && storage_position_before(window->frontier, to))
+        window->frontier = to;
+    assert(!storage_position_before(window->empty_to, window->frontier));
+}
+
 static bool window_read(struct engine *engine, struct storage_position from,
-                        struct storage_position to, size_t bytes_max)
+                        struct storage_position to, size_t rows_max, size_t bytes_max)
 {
     assert(!engine->is_draining && bytes_max > 0);
     assert(engine->is_in_turn);
@@ -253,7 +299,7 @@ static bool window_read(struct engine *engine, struct storage_position from,
         .kind = STORAGE_SCAN_LIVE,
         .from = from,
         .to = to,
-        .rows_max = engine->options.scan_rows_max,
+        .rows_max = rows_max,
         .bytes_max = bytes_max,
         .row_bytes = footprint_of(sizeof(struct entry)),
     };
@@ -262,18 +308,40 @@ static bool window_read(struct engine *engine, struct storage_position from,
     return true;
 }
 
+/* Asks for the next row, so that no stretch is read until it comes: an engine whose timers are all
+ * far away sleeps. The end is a bound on the work, as final rows are read over. */
+static void window_look(struct engine *engine)
+{
+    struct window *window = engine->window;
+    const struct storage_position to = {
+        wall_add(engine->now, engine->options.window_ms * LOOK_WINDOWS), 0};
+
+    assert(window->is_ready && !window->is_looking);
+    if (!window_read(engine, window->frontier, to, 1, SIZE_MAX))
+        return;
+    window->is_looking = true;
+    window->reading_to = window->frontier; /* nothing more counts as near */
+    window->looking_to = to;
+}
+
 void window_read_ahead(struct engine *engine)
 {
     struct window *window = engine->window;
-    struct storage_position to = {wall_add(engine->now, engine->options.window_ms), 0};
 
     assert(window->is_reading || !window->is_reading_behind);
     assert(engine->is_in_turn);
-    if (window_is_reading(engine) || engine->is_draining || !window_has_room(engine) ||
+    if (window_is_reading(engine))
+        return;
+    window_pass_empty(engine);
+    const struct storage_position to = window_end(engine);
+    if (engine->is_draining || !window_has_room(engine) ||
         engine->now.ms < window_read_ahead_at(engine).ms ||
         !storage_position_before(window->frontier, to))
         return;
-    if (window_read(engine, window->frontier, to, window_room_bytes(engine)))
+    if (window->was_empty)
+        window_look(engine);
+    else if (window_read(engine, window->frontier, to, engine->options.scan_rows_max,
+                         window_room_bytes(engine)))
         window->reading_to = to;
 }
 
@@ -285,23 +353,37 @@ bool window_read_behind(struct engine *engine, struct storage_position from, str
     assert(!window->is_reading && !window->is_reading_behind);
     assert(window->is_ready);
     assert(!storage_position_before(from, window->frontier));
-    if (!window_read(engine, from, (struct storage_position){to, 0}, bytes_max))
+    if (!window_read(engine, from, (struct storage_position){to, 0}, engine->options.scan_rows_max,
+                     bytes_max))
         return false;
     window->is_reading_behind = true;
     window->reading_to = window->frontier; /* nothing more counts as near */
     return true;
 }
 
+/* The row that was found is read again with its stretch. */
+static void window_looked(struct window *window, const struct storage_page *page)
+{
+    struct storage_position next = page->count ? position_of(page->timers[0]) : page->next;
+
+    if (storage_position_before(next, window->looking_to))
+        window->looking_to = next;
+    window->was_empty = false;
+    if (storage_position_before(window->empty_to, window->looking_to))
+        window->empty_to = window->looking_to;
+    assert(!storage_position_before(window->empty_to, window->frontier));
+}
+
 enum window_read window_read_back(struct engine *engine, const struct engine_read *read)
 {
     struct window *window = engine->window;
-    const bool is_behind = window->is_reading_behind;
+    const bool is_behind = window->is_reading_behind, is_looking = window->is_looking;
 
     assert(read->scan.partition == engine->options.partition);
     assert(engine->is_in_turn);
     assert(read->kind == ENGINE_READ_SCAN);
     assert(window->is_reading && !read->command_);
-    window->is_reading = window->is_reading_behind = false;
+    window->is_reading = window->is_reading_behind = window->is_looking = false;
     if (read->result != ERROR_NONE) {
         window->failed_reads++;
         window_pause_reading(engine);
@@ -310,10 +392,17 @@ enum window_read window_read_back(struct engine *engine, const struct engine_rea
     window->failed_reads = 0;
     if (is_behind)
         return WINDOW_READ_BEHIND;
+    if (is_looking) {
+        window_looked(window, &read->page);
+        return WINDOW_LOOKED;
+    }
     window->is_ready = true;
+    window->was_empty = read->page.count == 0;
     window->frontier = read->page.next;
     if (storage_position_before(window->reading_to, window->frontier))
         window->frontier = window->reading_to;
+    if (storage_position_before(window->empty_to, window->frontier))
+        window->empty_to = window->frontier;
     return WINDOW_READ_AHEAD;
 }
 
@@ -413,5 +502,7 @@ void window_check(const struct engine *engine)
     }
     CHECK(scheduled + engine->window->alarms == tw_wheel_count(engine->window->wheel));
     CHECK(!engine->window->is_reading_behind || engine->window->is_ready);
+    CHECK(!engine->window->is_looking || engine->window->is_reading);
+    CHECK(!storage_position_before(engine->window->empty_to, engine->window->frontier));
     CHECK(window_is_reading(engine) || !entries_has_evictable(engine->entries));
 }

@@ -66,8 +66,17 @@ void window_clear_alarm(struct engine *engine, tw_handle *alarm);
 size_t window_room_bytes(const struct engine *engine);
 bool window_has_room(const struct engine *engine);
 
-/* Asks for the next stretch of the window, if it is time. */
+/* Asks for the next stretch of the window, if it is time; or, after a stretch without a row, for
+ * where the next row is. */
 void window_read_ahead(struct engine *engine);
+
+/* Moves the frontier over what is known to have no row: at the begin of a turn, as no wake-up is
+ * spent on it. */
+void window_pass_empty(struct engine *engine);
+
+/* For every batch that is back, also a failed one, of which rows may have been written: rows behind
+ * the frontier are not overlooked. */
+void window_expect_rows(struct engine *engine, const struct storage_batch *batch);
 
 /* Asks for rows behind the frontier; one read at a time, and not with window_read_ahead. False: no
  * memory. */
@@ -77,10 +86,11 @@ bool window_read_behind(struct engine *engine, struct storage_position from, str
 enum window_read {
     WINDOW_READ_AHEAD,  /* the frontier has moved to its end: its rows are to be taken in */
     WINDOW_READ_BEHIND, /* of window_read_behind */
-    WINDOW_READ_FAILED, /* one of both; reading pauses */
+    WINDOW_LOOKED,      /* for the next row; nothing is to be taken in */
+    WINDOW_READ_FAILED, /* one of them; reading pauses */
 };
 
-/* A read of either kind is back. */
+/* A read of any kind is back. */
 enum window_read window_read_back(struct engine *engine, const struct engine_read *read);
 
 /* Whether a scan is out, of these or for dead letters (dead.h): no other begins meanwhile, and no

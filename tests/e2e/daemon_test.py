@@ -52,6 +52,26 @@ class DaemonTest(unittest.TestCase):
             lambda: len(self.arrivals_of(timer)) >= count and self.arrivals_of(timer), 20,
             f"{count} webhooks of {timer['id']}")
 
+    def test_sleeps_with_far_timers(self):
+        """With nothing to do the daemon sleeps: its threads together give up the processor a few times in five
+        seconds, once the background work of the creates is over. Polling each 100 ms would be fifty times."""
+        lines = "".join(json.dumps({"after": "10d", "target": "http://127.0.0.1:9/"}) + "\n" for _ in range(5000))
+        daemon = self.start()
+        self.assertEqual(daemon.call("POST", "/v1/timers/batch", lines, NDJSON)[0], 200)
+
+        def wake_ups():
+            total = 0
+            for task in os.scandir(f"/proc/{daemon.process.pid}/task"):
+                with open(os.path.join(task.path, "status")) as status:
+                    total += sum(int(line.split()[1]) for line in status if line.startswith("voluntary_ctxt"))
+            return total
+
+        def sleeps():
+            before = wake_ups()
+            time.sleep(5)
+            return wake_ups() - before <= 15
+        harness.wait_until(sleeps, 60, "five seconds with at most 15 wake-ups")
+
     def test_threads_have_names(self):
         """The names that `top -H` and `ps -L` show."""
         daemon = self.start("--http-threads", "2")

@@ -27,6 +27,7 @@ struct sim_partition {
     uint64_t told;     /* firings given up that this engine told of */
     bool has_untold;   /* some of any of its engines it only counted */
     uint64_t faults;   /* of the storage that the engine was told of */
+    bool is_hindered;  /* at the end of its last turn: it stays so while the engine sleeps */
     uint64_t calm_ms;  /* since when nothing hindered it, true time */
     uint64_t fault_ms; /* when it last heard of a fault, slept, or was left alone */
     uint32_t out, out_by_origin[TENANTS_MAX][ORIGINS_MAX], out_pulled;

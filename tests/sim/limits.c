@@ -97,7 +97,9 @@ void judge_stats(struct world *world, struct sim_partition *partition)
                    U64(partition->told), U64(stats.given_up));
     check_pending(world, partition, &stats);
     tenants_check(world);
-    if (is_hindered(world, partition, &stats))
+    const bool was_hindered = partition->is_hindered;
+    partition->is_hindered = is_hindered(world, partition, &stats);
+    if (was_hindered || partition->is_hindered)
         host_disturb(world, partition->index);
 }
 
@@ -129,6 +131,8 @@ static uint64_t calm_for_ms(const struct world *world, const struct twin *twin)
 {
     const struct sim_partition *partition = &world->host.partitions[twin->partition];
 
+    if (partition->is_hindered)
+        return 0;
     return world->time_ms -
            (twin->calm_ms > partition->calm_ms ? twin->calm_ms : partition->calm_ms);
 }
