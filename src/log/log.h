@@ -12,11 +12,11 @@
  *
  * Offsets    Rise by one from record to record, except behind a loss. A fence takes one, too. 0 is
  *            no offset.
- * Errors     ERROR_DISK_FULL: nothing was written, nothing is in doubt. ERROR_IO and
- *            ERROR_NO_MEMORY of an append: it is in doubt (a crash may leave it or not) until a
- *            later log_append, log_fence or log_repair succeeds; from then on it is absent for
- *            good. ERROR_CORRUPT: records are missing or damaged. ERROR_STOPPING: the epoch is
- *            fenced. Every call may be repeated.
+ * Errors     ERROR_DISK_FULL and ERROR_NO_MEMORY of an append: none of it was written. ERROR_IO: it
+ *            may be in doubt (log_stats tells): a crash leaves it or not, until a later log_append,
+ *            log_fence or log_repair succeeds; from then on it is absent for good. ERROR_CORRUPT:
+ *            records are missing or damaged. ERROR_STOPPING: the epoch is fenced. Every call may be
+ *            repeated.
  * Threads    log_append, log_fence and log_repair from one thread at a time; the others from any
  *            thread, beside them.
  */
