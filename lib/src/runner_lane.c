@@ -21,6 +21,8 @@ enum {
     SPARE_MIN = STEP_MAX /* timers for which another lane must have memory to be moved to */
 };
 
+_Static_assert(PIECE_SLOTS == (int)WHEEL_RUN, "the records of a piece follow each other");
+
 /* The most timers of a lane: the index of a slot must fit below LANE_SHIFT, also when some slots
  * have retired. */
 #define LANE_TIMERS_MAX ((UINT32_C(1) << LANE_SHIFT) - STEP_MAX)
@@ -49,36 +51,6 @@ static void runner_release(void *context, void *memory, size_t size)
     if (!wheel->is_ending)
         pthread_mutex_unlock(&wheel->memory_lock);
     atomic_fetch_sub_explicit(&wheel->memory, size, memory_order_relaxed);
-}
-
-bool tw__runner_lanes_init(struct tw_runner_wheel *wheel)
-{
-    size_t batch_size = wheel->batch_count_max * sizeof(struct tw_expired);
-    if (pthread_mutex_init(&wheel->memory_lock, NULL) != 0)
-        return false;
-    for (unsigned i = 0; i < LANES; i++)
-        atomic_init(&wheel->lanes[i].wake_ns, NEVER_NS);
-    atomic_init(&wheel->ungranted, wheel->timer_count_max);
-    atomic_init(&wheel->memory, sizeof(*wheel));
-    wheel->batch = runner_allocate(wheel, _Alignof(struct tw_expired), batch_size);
-    if (wheel->batch)
-        return true;
-    pthread_mutex_destroy(&wheel->memory_lock);
-    return false;
-}
-
-void tw__runner_lanes_deinit(struct tw_runner_wheel *wheel)
-{
-    wheel->is_ending = true;
-    for (unsigned i = 0; i < LANES; i++) {
-        struct runner_lane *lane = &wheel->lanes[i];
-        tw_wheel_destroy(lane->wheel);
-        for (uint32_t j = 0; j < lane->piece_count; j++)
-            runner_release(wheel, lane->pieces[j], sizeof(struct runner_piece));
-        runner_release(wheel, lane->pieces, lane->piece_capacity * sizeof(*lane->pieces));
-    }
-    runner_release(wheel, wheel->batch, wheel->batch_count_max * sizeof(struct tw_expired));
-    pthread_mutex_destroy(&wheel->memory_lock);
 }
 
 /* Locks. */
@@ -181,33 +153,64 @@ static bool runner_lane_has_room(struct tw_runner_wheel *wheel, struct runner_la
 
 /* Memory of a lane, which is locked. */
 
+static size_t runner_directory_size(uint32_t capacity)
+{
+    return sizeof(struct runner_directory) + capacity * sizeof(struct runner_place);
+}
+
+/* Doubles the directory, which has `count` pieces. */
+static struct runner_directory *runner_grow_directory(struct tw_runner_wheel *wheel,
+                                                      struct runner_lane *lane, uint32_t count)
+{
+    struct runner_directory *old = atomic_load_explicit(&lane->directory, memory_order_relaxed);
+    uint32_t capacity = old ? 2 * old->capacity : 8;
+    struct runner_directory *directory =
+        runner_allocate(wheel, _Alignof(struct runner_directory), runner_directory_size(capacity));
+    if (!directory)
+        return NULL;
+    directory->older = old;
+    directory->capacity = capacity;
+    if (old)
+        memcpy(directory->places, old->places, count * sizeof(old->places[0]));
+    atomic_store_explicit(&lane->directory, directory, memory_order_release);
+    return directory;
+}
+
 static bool runner_lane_add_piece(struct tw_runner_wheel *wheel, struct runner_lane *lane)
 {
-    if (lane->piece_count == lane->piece_capacity) {
-        uint32_t capacity = lane->piece_capacity ? 2 * lane->piece_capacity : 8;
-        size_t size = sizeof(*lane->pieces);
-        struct runner_piece **pieces =
-            runner_allocate(wheel, _Alignof(struct runner_piece *), capacity * size);
-        if (!pieces)
-            return false;
-        if (lane->pieces)
-            memcpy(pieces, lane->pieces, lane->piece_count * size);
-        runner_release(wheel, lane->pieces, lane->piece_capacity * size);
-        lane->pieces = pieces;
-        lane->piece_capacity = capacity;
-    }
+    uint32_t slots = atomic_load_explicit(&lane->slot_count, memory_order_relaxed);
+    uint32_t count = slots / PIECE_SLOTS;
+    struct runner_directory *directory =
+        atomic_load_explicit(&lane->directory, memory_order_relaxed);
+    if (!directory || directory->capacity == count)
+        directory = runner_grow_directory(wheel, lane, count);
+    if (!directory)
+        return false;
     struct runner_piece *piece = runner_allocate(wheel, LINE, sizeof(*piece));
     if (!piece)
         return false;
     memset(piece->running, 0, sizeof(piece->running));
-    lane->pieces[lane->piece_count++] = piece;
-    lane->slot_count += PIECE_SLOTS;
+    directory->places[count] =
+        (struct runner_place){piece, tw__wheel_record_memory(lane->wheel, slots)};
+    /* A thread that reads this count finds the place. */
+    atomic_store_explicit(&lane->slot_count, slots + PIECE_SLOTS, memory_order_release);
     return true;
+}
+
+static void runner_lane_free_pieces(struct tw_runner_wheel *wheel, struct runner_lane *lane)
+{
+    struct runner_directory *directory = atomic_load(&lane->directory), *older;
+    for (uint32_t i = 0; i < atomic_load(&lane->slot_count) / PIECE_SLOTS; i++)
+        runner_release(wheel, directory->places[i].piece, sizeof(struct runner_piece));
+    for (; directory; directory = older) {
+        older = directory->older;
+        runner_release(wheel, directory, runner_directory_size(directory->capacity));
+    }
 }
 
 bool tw__runner_lane_cover(struct tw_runner_wheel *wheel, struct runner_lane *lane, uint32_t index)
 {
-    while (index >= lane->slot_count)
+    while (index >= atomic_load_explicit(&lane->slot_count, memory_order_relaxed))
         if (index >= UINT32_C(1) << LANE_SHIFT || !runner_lane_add_piece(wheel, lane))
             return false;
     return true;
@@ -307,6 +310,34 @@ struct runner_lane *tw__runner_lane_with_room(struct tw_runner_wheel *wheel)
     return runner_make_room(wheel, home, lane);
 }
 
+bool tw__runner_lanes_init(struct tw_runner_wheel *wheel)
+{
+    size_t batch_size = wheel->batch_count_max * sizeof(struct tw_expired);
+    if (pthread_mutex_init(&wheel->memory_lock, NULL) != 0)
+        return false;
+    for (unsigned i = 0; i < LANES; i++)
+        atomic_init(&wheel->lanes[i].wake_ns, NEVER_NS);
+    atomic_init(&wheel->ungranted, wheel->timer_count_max);
+    atomic_init(&wheel->memory, sizeof(*wheel));
+    wheel->batch = runner_allocate(wheel, _Alignof(struct tw_expired), batch_size);
+    if (wheel->batch)
+        return true;
+    pthread_mutex_destroy(&wheel->memory_lock);
+    return false;
+}
+
+void tw__runner_lanes_deinit(struct tw_runner_wheel *wheel)
+{
+    wheel->is_ending = true;
+    for (unsigned i = 0; i < LANES; i++) {
+        struct runner_lane *lane = &wheel->lanes[i];
+        tw_wheel_destroy(lane->wheel);
+        runner_lane_free_pieces(wheel, lane);
+    }
+    runner_release(wheel, wheel->batch, wheel->batch_count_max * sizeof(struct tw_expired));
+    pthread_mutex_destroy(&wheel->memory_lock);
+}
+
 /* The check, for tests. */
 
 #define REQUIRE(condition)                                                          \
@@ -324,11 +355,12 @@ static void runner_check_lane(const struct tw_runner_wheel *wheel, const struct 
     REQUIRE(is_used == (lane->wheel != NULL));
     REQUIRE(lane->held <= lane->granted && lane->granted <= lane->reserved);
     REQUIRE(lane->granted - lane->held <= 2 * GRANT);
-    REQUIRE(lane->reserved <= lane->slot_count && lane->closed_running == 0);
-    REQUIRE(lane->slot_count == (uint64_t)lane->piece_count * PIECE_SLOTS);
-    REQUIRE(lane->piece_count <= lane->piece_capacity);
-    for (uint32_t i = 0; i < lane->slot_count; i++)
+    uint32_t slot_count = atomic_load(&lane->slot_count);
+    REQUIRE(lane->reserved <= slot_count && lane->closed_running == 0);
+    for (uint32_t i = 0; i < slot_count; i++)
         REQUIRE(*tw__runner_running(lane, i) == 0);
+    for (uint32_t i = 0; i < slot_count; i += PIECE_SLOTS)
+        REQUIRE(tw__runner_place(lane, i)->records == tw__wheel_record_memory(lane->wheel, i));
     if (!is_used) {
         REQUIRE(lane->held == 0 && atomic_load(&lane->wake_ns) == NEVER_NS);
         return;

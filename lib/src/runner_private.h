@@ -48,7 +48,7 @@ enum {
     STEP_MIN = 64,
     STEP_MAX = 1024, /* timers for which a lane takes memory at once */
     PIECE_BITS = 10,
-    PIECE_SLOTS = 1 << PIECE_BITS,
+    PIECE_SLOTS = 1 << PIECE_BITS, /* WHEEL_RUN of wheel_runner.h */
     BATCH_DEFAULT = 64,
     HISTOGRAM_BITS = 4, /* 16 steps in each power of two */
     HISTOGRAM_BUCKETS = (65 - HISTOGRAM_BITS) << HISTOGRAM_BITS
@@ -78,22 +78,31 @@ struct runner_piece {
                                           has; 0: none */
 };
 
-/* Guarded by `lock`. */
+/* The pieces of a lane, and the records of their slots in its wheel. When it is full, a larger copy
+ * takes its place; threads may still read the old one, which is freed by destroy. */
+struct runner_directory {
+    struct runner_directory *older;
+    uint32_t capacity;
+    struct runner_place {
+        struct runner_piece *piece;
+        const char *records;
+    } places[];
+};
+
+/* Guarded by `lock`; what is atomic is also read without it. */
 struct runner_lane {
     _Alignas(LINE) _Atomic uint32_t lock;
     uint32_t held;          /* timers: valid handles, and those that the handler has */
     uint32_t granted;       /* the most timers without asking for more of the limit */
     uint32_t slot_count;    /* slots with a place in `pieces` */
     struct tw_wheel *wheel; /* NULL before the first use; ticks count from instant 0 */
-    struct runner_piece **pieces;
-    _Atomic uint64_t wake_ns; /* no timer is due before; also read without the lock */
+    struct runner_directory *_Atomic directory;
+    _Atomic uint64_t wake_ns; /* no timer is due before */
     uint64_t scheduled;       /* counters, ever */
     uint64_t cancelled;
     uint64_t fired;
     uint32_t closed_running; /* timers closed while the handler has them */
     uint32_t reserved;       /* timers for which there is memory */
-    uint32_t piece_count;
-    uint32_t piece_capacity;
 };
 
 struct runner_histogram {
@@ -218,20 +227,23 @@ static inline tw_handle tw__runner_inner(tw_handle timer)
     return timer & ~((uint64_t)(LANES - 1) << LANE_SHIFT);
 }
 
-/* The piece with a slot. */
-static inline struct runner_piece *tw__runner_piece(const struct runner_lane *lane, uint32_t index)
+/* The place of a slot below slot_count. */
+static inline const struct runner_place *tw__runner_place(const struct runner_lane *lane,
+                                                          uint32_t index)
 {
-    return lane->pieces[index >> PIECE_BITS];
+    const struct runner_directory *directory =
+        atomic_load_explicit(&lane->directory, memory_order_acquire);
+    return &directory->places[index >> PIECE_BITS];
 }
 
 static inline uint64_t *tw__runner_deadline(const struct runner_lane *lane, tw_handle inner)
 {
-    return &tw__runner_piece(lane, (uint32_t)inner)->deadline_ns[inner & (PIECE_SLOTS - 1)];
+    return &tw__runner_place(lane, (uint32_t)inner)->piece->deadline_ns[inner & (PIECE_SLOTS - 1)];
 }
 
 static inline uint32_t *tw__runner_running(const struct runner_lane *lane, tw_handle inner)
 {
-    return &tw__runner_piece(lane, (uint32_t)inner)->running[inner & (PIECE_SLOTS - 1)];
+    return &tw__runner_place(lane, (uint32_t)inner)->piece->running[inner & (PIECE_SLOTS - 1)];
 }
 
 /* A place under the limit becomes free. */

@@ -5,6 +5,7 @@
  * wakes the runner afterwards if that would sleep beyond the timer.
  */
 #include "runner_private.h"
+#include "wheel_runner.h"
 
 #include <errno.h>
 
@@ -84,7 +85,8 @@ static inline struct runner_lane *runner_lane_for_new(struct tw_runner_wheel *wh
 static inline tw_handle runner_hold(struct tw_runner_wheel *wheel, struct runner_lane *lane,
                                     tw_handle inner, uint64_t deadline_ns)
 {
-    if (__builtin_expect((uint32_t)inner >= lane->slot_count, 0) &&
+    if (__builtin_expect(
+            (uint32_t)inner >= atomic_load_explicit(&lane->slot_count, memory_order_relaxed), 0) &&
         !tw__runner_lane_cover(wheel, lane, (uint32_t)inner))
         return TW_NONE;
     *tw__runner_deadline(lane, inner) = deadline_ns;
@@ -131,15 +133,24 @@ tw_handle tw_runner_open(struct tw_runner_wheel *wheel, uint64_t data)
     return runner_outer(wheel, lane, inner);
 }
 
-/* The lane of a handle, locked; NULL for a handle that was never returned. */
+/* The lane of a handle, locked; NULL for a handle that was never returned.
+ *
+ * The slot's memory, also what the slot's next timer writes, is prefetched before the lock is
+ * taken: an atomic exchange waits until earlier stores are done, and later reads wait for the
+ * exchange. Without the prefetch these waits follow each other, the last with the lane locked. */
 static inline struct runner_lane *runner_find(struct tw_runner_wheel *wheel, tw_handle timer)
 {
     struct runner_lane *lane = tw__runner_lane_of(wheel, timer);
+    uint32_t index = (uint32_t)tw__runner_inner(timer), place = index & (PIECE_SLOTS - 1);
+    if (index >= atomic_load_explicit(&lane->slot_count, memory_order_acquire))
+        return NULL;
+    const struct runner_place *at = tw__runner_place(lane, index);
+    const char *record = at->records + (size_t)place * WHEEL_RECORD_SIZE;
+    __builtin_prefetch(record, 1);
+    __builtin_prefetch(record + WHEEL_DATA_AT, 1);
+    __builtin_prefetch(&at->piece->deadline_ns[place], 1);
     tw__runner_lane_lock(lane);
-    if (__builtin_expect((uint32_t)tw__runner_inner(timer) < lane->slot_count, 1))
-        return lane;
-    tw__runner_lane_unlock(lane);
-    return NULL;
+    return lane;
 }
 
 /* Whether the handler has the timer. */
@@ -159,7 +170,6 @@ enum tw_runner_answer tw_runner_cancel(struct tw_runner_wheel *wheel, tw_handle 
     if (__builtin_expect(tw_wheel_cancel(lane->wheel, inner), 1)) {
         lane->cancelled++;
         tw__runner_lane_drop(wheel, lane);
-        __builtin_prefetch(tw__runner_deadline(lane, inner), 1); /* the next timer has this slot */
     } else {
         answer = runner_is_running(lane, inner) ? TW_RUNNER_RUNNING : TW_RUNNER_DONE;
     }

@@ -6,6 +6,8 @@
  * together, so that moving a timer cannot fail; but the pages of `extras` become resident only when
  * a timer needs them.
  */
+#include "wheel_runner.h"
+
 #include "wheel_private.h"
 
 #include <string.h>
@@ -217,4 +219,14 @@ void tw_wheel_destroy(struct tw_wheel *wheel)
     assert(wheel->memory.bytes == sizeof(*wheel));
     struct memory memory = wheel->memory;
     memory_give(&memory, wheel, 1, sizeof(*wheel));
+}
+
+_Static_assert(sizeof(struct wheel_record) == WHEEL_RECORD_SIZE &&
+                   offsetof(struct wheel_segment, data) == WHEEL_DATA_AT &&
+                   SEGMENT_SLOTS % WHEEL_RUN == 0,
+               "wheel_runner.h tells where the memory of a slot is");
+
+const char *tw__wheel_record_memory(const struct tw_wheel *wheel, uint32_t index)
+{
+    return (const char *)tw__wheel_record(wheel, index);
 }
