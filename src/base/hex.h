@@ -36,4 +36,11 @@ static inline bool hex_read(const char *at, size_t count, uint64_t *ret_value)
     return true;
 }
 
+/* Writes the last `count` lower-case digits, at most 16, without a NUL. */
+static inline void hex_write(char *at, size_t count, uint64_t value)
+{
+    for (; count > 0; value >>= 4)
+        at[--count] = "0123456789abcdef"[value & 15];
+}
+
 #endif

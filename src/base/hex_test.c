@@ -32,6 +32,11 @@ static void test_hex_numbers(void **state)
     assert_true(hex_read("ff0", 2, &value) && value == 0xff);
     assert_false(hex_read("0F", 2, &value) || hex_read("0g", 2, &value));
     assert_true(value == 0xff);
+    char text[] = "................";
+    hex_write(text, 16, UINT64_C(0x0123456789abcdef));
+    assert_string_equal(text, "0123456789abcdef");
+    hex_write(text + 1, 3, 0xf00a);
+    assert_string_equal(text, "000a456789abcdef");
 }
 
 int main(void)

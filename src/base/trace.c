@@ -3,9 +3,6 @@
 
 #include "base/hex.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 /* Where the parts of "00-<trace>-<span>-<flags>" begin. */
 enum {
     AT_TRACE = 3,
@@ -41,9 +38,13 @@ bool trace_parent_parse(struct bytes field, struct trace_parent *ret_parent)
 
 void trace_parent_format(const struct trace_parent *parent, char ret_text[TRACE_PARENT_SIZE + 1])
 {
-    snprintf(ret_text, TRACE_PARENT_SIZE + 1, "00-%016" PRIx64 "%016" PRIx64 "-%016" PRIx64 "-%02x",
-             parent->trace_high, parent->trace_low, parent->span,
-             parent->is_sampled ? FLAG_SAMPLED : 0);
+    memset(ret_text, '-', TRACE_PARENT_SIZE);
+    ret_text[TRACE_PARENT_SIZE] = '\0';
+    hex_write(ret_text, 2, 0);
+    hex_write(ret_text + AT_TRACE, 16, parent->trace_high);
+    hex_write(ret_text + AT_TRACE + 16, 16, parent->trace_low);
+    hex_write(ret_text + AT_SPAN, 16, parent->span);
+    hex_write(ret_text + AT_FLAGS, 2, parent->is_sampled ? FLAG_SAMPLED : 0);
 }
 
 static uint64_t trace_not_zero(struct random *random)

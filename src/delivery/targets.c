@@ -74,7 +74,10 @@ static uint64_t targets_key_of(const struct targets *targets, const struct timer
 static struct target_breaker *targets_find(const struct targets *targets, const struct timer *timer,
                                            enum target_scope scope)
 {
-    return map_get(&targets->map, targets_key_of(targets, timer, scope));
+    /* Most often none fails, and no text need be hashed. */
+    return map_count(&targets->map) == 0
+               ? NULL
+               : map_get(&targets->map, targets_key_of(targets, timer, scope));
 }
 
 static struct target_status status_of(const struct targets *targets,

@@ -355,6 +355,42 @@ static void peer_say(int fd, const char *text)
     assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
 }
 
+/* proves: target-connect */
+static void test_ipv6(void **state)
+{
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    socklen_t size = sizeof(address);
+    int listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void)state;
+    if (listener < 0 || bind(listener, (struct sockaddr *)&address, size) != 0) {
+        close(listener);
+        skip(); /* a machine without IPv6 */
+    }
+    assert_int_equal(listen(listener, 10), 0);
+    getsockname(listener, (struct sockaddr *)&address, &size);
+    struct webhook_fixture fixture;
+    webhook_fixture_init(&fixture, "::1");
+    webhook_fixture_start(&fixture);
+    char target[64];
+    snprintf(target, sizeof(target), "http://[::1]:%u/", ntohs(address.sin6_port));
+    struct webhook_shipment shipments[2];
+    int fd = -1;
+    for (size_t i = 0; i < 2; i++) {
+        webhook_shipment_init(&shipments[i], target);
+        webhook_fixture_post(&fixture, &shipments[i], 1);
+        fd = fd < 0 ? accept(listener, NULL, NULL) : fd;
+        take_request_head(fd);
+        peer_say(fd, "HTTP/1.1 204 No\r\n\r\n");
+        webhook_fixture_wait(&fixture, i + 1);
+        assert_string_equal(shipments[i].delivery.outcome.error, "");
+        shipment_deinit(&shipments[i]);
+    }
+    webhook_fixture_stop(&fixture);
+    close(fd);
+    close(listener);
+}
+
 /* Bytes that come on an idle connection are no answer to the next request, which goes to another
  * connection. Only here: some versions of libcurl take them for one (7.88). */
 static void test_unasked_answer(void **state)
@@ -560,11 +596,11 @@ static void test_name_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_both_ways_tell_alike), cmocka_unit_test(test_answer_in_pieces),
-        cmocka_unit_test(test_request_is_the_same),  cmocka_unit_test(test_unasked_answer),
-        cmocka_unit_test(test_early_answer),         cmocka_unit_test(test_one_limit_for_both),
-        cmocka_unit_test(test_name_is_learnt),       cmocka_unit_test(test_learnt_address_is_gone),
-        cmocka_unit_test(test_name_is_refused),
+        cmocka_unit_test(test_both_ways_tell_alike),   cmocka_unit_test(test_answer_in_pieces),
+        cmocka_unit_test(test_request_is_the_same),    cmocka_unit_test(test_ipv6),
+        cmocka_unit_test(test_unasked_answer),         cmocka_unit_test(test_early_answer),
+        cmocka_unit_test(test_one_limit_for_both),     cmocka_unit_test(test_name_is_learnt),
+        cmocka_unit_test(test_learnt_address_is_gone), cmocka_unit_test(test_name_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
