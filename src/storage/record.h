@@ -21,7 +21,7 @@
 #define RECORD_META_VERSION 2
 
 /* Of a folder: raised with any of them. */
-#define RECORD_FORMAT 4
+#define RECORD_FORMAT 5
 
 /* ---- keys ---- */
 
@@ -143,6 +143,17 @@ enum error_code record_meta_decode(uint16_t partition, struct bytes value,
 void record_number_encode(struct buffer *to, struct bytes name, uint64_t number);
 enum error_code record_number_decode(struct bytes name, struct bytes value, uint64_t *ret_number,
                                      struct error *ret_error);
+
+/* ---- the mark: how far the tables follow the log ---- */
+
+struct record_mark {
+    uint64_t offset; /* of the last record of the log that is in the tables; 0: none is */
+    uint32_t sum;    /* the checksum of that record */
+};
+
+void record_mark_encode(struct buffer *to, struct record_mark mark);
+enum error_code record_mark_decode(struct bytes value, struct record_mark *ret_mark,
+                                   struct error *ret_error);
 
 /* ---- what a write does ---- */
 

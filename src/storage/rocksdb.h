@@ -27,6 +27,7 @@ struct rocksdb_options {
     uint64_t retain_ms;   /* final records older than this are gone */
     uint64_t cache_bytes; /* block cache; 0: 64 MiB */
     uint64_t memtable_bytes; /* of one of four; 0: 32 MiB */
+    uint64_t segment_bytes;  /* of the log's files; 0: 16 MiB */
     enum rocksdb_sync sync;
     enum rocksdb_damage damage;
 };

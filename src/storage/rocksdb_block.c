@@ -148,6 +148,7 @@ static enum error_code rocksdb_block_replace(struct rocksdb_store *store, const 
         code = files_write(paths.file, mended, NULL);
     if (!code && !is_known)
         rocksdb_block_count(store, repair->records_lost, text);
+    store->has_mended |= !code;
     return code;
 }
 
@@ -197,19 +198,19 @@ static bool rocksdb_block_mend_met(struct rocksdb_store *store, const struct sto
     return !files_list(store->folder, rocksdb_block_search_one, &search, NULL) && search.is_mended;
 }
 
-/* A reader, which changes nothing, goes on with links to the files, some of which it replaces. */
-static bool rocksdb_block_may_write(struct rocksdb_store *store)
+enum error_code rocksdb_block_begin_shadow(struct rocksdb_store *store, struct error *ret_error)
 {
     char *shadow;
 
     if (!store->is_reader || store->has_shadow)
-        return true;
-    if (files_make_shadow(store->folder, &shadow, NULL))
-        return false;
+        return ERROR_NONE;
+    const enum error_code code = files_make_shadow(store->folder, &shadow, ret_error);
+    if (code)
+        return code;
     free(store->folder);
     store->folder = shadow;
     store->has_shadow = true;
-    return true;
+    return ERROR_NONE;
 }
 
 /* It knows blocks by their table and offset, also those that lay where others are now. */
@@ -231,13 +232,15 @@ bool rocksdb_block_set_aside(struct rocksdb_store *store)
         return false;
     pthread_rwlock_wrlock(&store->open_lock);
     const bool was_open = store->db != NULL;
-    bool is_aside = rocksdb_block_may_write(store) && rocksdb_block_mend_met(store, &met);
+    bool is_aside = !rocksdb_block_begin_shadow(store, NULL) && rocksdb_block_mend_met(store, &met);
     if (is_aside && was_open) {
         store_close_database(store);
         rocksdb_block_empty_cache(store);
         if (store_open_database(store, NULL)) {
             store->state = STORE_FAILED;
             is_aside = false;
+        } else {
+            store->state = STORE_WRITABLE;
         }
     }
     pthread_rwlock_unlock(&store->open_lock);

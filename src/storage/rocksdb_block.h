@@ -23,6 +23,9 @@ void rocksdb_block_note(struct rocksdb_store *store, const char *text);
  * folder works on links to its files from then on. */
 bool rocksdb_block_set_aside(struct rocksdb_store *store);
 
+/* Makes a reader of a folder go on with links to its files, some of which it may replace. */
+enum error_code rocksdb_block_begin_shadow(struct rocksdb_store *store, struct error *ret_error);
+
 /* Counts what was mended in earlier runs. */
 enum error_code rocksdb_block_load(struct rocksdb_store *store, struct error *ret_error);
 

@@ -5,6 +5,7 @@
  * metas with the count of rows. */
 #include "storage/rocksdb_check.h"
 
+#include "storage/rowop.h"
 #include "storage/rocksdb_block.h"
 #include "storage/rocksdb_store.h"
 #include "sys/files.h"
@@ -320,6 +321,8 @@ static void rocksdb_check_meta(struct checker *checker, struct bytes key, struct
                                    error.text);
             return;
         }
+    if (bytes_equal(key, STORE_KEY_APPLIED)) /* it was read when the folder was opened */
+        return;
     if (bytes_has_prefix(key, BYTES(STORE_TENANT_PREFIX))) {
         rocksdb_check_tenant(checker, key, value);
         return;
@@ -500,6 +503,29 @@ static void rocksdb_check_tables(struct checker *checker)
     rocksdb_livefiles_destroy(files);
 }
 
+static enum error_code rocksdb_check_record(void *context, const struct log_record *record,
+                                            struct error *ret_error)
+{
+    struct checker *checker = context;
+    struct bytes body = record->body;
+
+    (void)ret_error;
+    if (record->partition >= checker->check->partition_count || !rowop_open(&body))
+        rocksdb_check_find(checker, FOLDER_LOG_NAME ": the record %" PRIu64 " is none of ours",
+                           record->offset);
+    return ERROR_NONE;
+}
+
+/* Also what the tables have already. */
+static void rocksdb_check_log(struct checker *checker)
+{
+    struct log *log = checker->store->log;
+    struct error error;
+
+    if (log && log_read(log, log_first(log), rocksdb_check_record, checker, &error))
+        rocksdb_check_find(checker, FOLDER_LOG_NAME ": %s", error.text);
+}
+
 static void rocksdb_check_all(struct checker *checker)
 {
     const struct folder_state *state = &checker->store->folder_state;
@@ -510,13 +536,14 @@ static void rocksdb_check_all(struct checker *checker)
         folder_describe(state, text, sizeof(text));
         rocksdb_check_find(checker, "%s", text);
     }
-    if (checker->store->has_shadow) /* it could not be opened without */
+    if (checker->store->has_mended) /* it could not be opened without */
         rocksdb_check_find(checker, "%s", checker->store->block_found);
     else if (checker->store->block_records)
         rocksdb_check_find(checker,
                            FOLDER_DAMAGED_NAME ": %" PRIu64 " blocks of tables, about %" PRIu64
                                                " records, were set aside",
                            checker->store->blocks_aside, checker->store->block_records);
+    rocksdb_check_log(checker);
     rocksdb_check_load_metas(checker);
     rocksdb_check_walk(checker, STORE_META, "default", rocksdb_check_meta);
     rocksdb_check_walk(checker, STORE_QUARANTINE, "quarantine", rocksdb_check_set_aside);

@@ -24,7 +24,8 @@ enum file_kind {
     FILE_CURRENT,  /* names the manifest */
     FILE_MANIFEST, /* which files make the database */
     FILE_TABLE,    /* rows */
-    FILE_LOG,      /* writes that are in no table yet */
+    FILE_LOG,      /* RocksDB's: writes that are in no table yet */
+    FILE_SEGMENT,  /* of our log */
 };
 
 static bool rocksdb_folder_is_number(const char *text, size_t size)
@@ -41,6 +42,8 @@ static enum file_kind rocksdb_folder_kind_of(const char *name)
 
     if (size >= FOLDER_NAME_SIZE)
         return FILE_OTHER;
+    if (strncmp(name, FOLDER_LOG_NAME "/", sizeof(FOLDER_LOG_NAME)) == 0)
+        return FILE_SEGMENT;
     if (strcmp(name, "CURRENT") == 0)
         return FILE_CURRENT;
     if (strncmp(name, "MANIFEST-", 9) == 0 && rocksdb_folder_is_number(name + 9, size - 9))
@@ -68,17 +71,14 @@ struct listing {
     struct folder_file *files;
     size_t count, capacity;
     uint64_t bytes;
+    bool has_log_folder;
     bool is_out_of_memory;
 };
 
-static bool rocksdb_folder_list_one(void *context, const struct files_entry *entry)
+static bool rocksdb_folder_add_file(struct listing *listing, const char *name, uint64_t size)
 {
-    struct listing *listing = context;
     struct folder_file *files = listing->files;
 
-    listing->bytes += entry->is_folder ? 0 : entry->bytes;
-    if (entry->is_folder || rocksdb_folder_kind_of(entry->name) == FILE_OTHER)
-        return true;
     if (listing->count == listing->capacity) {
         listing->capacity = listing->capacity ? 2 * listing->capacity : 64;
         files = realloc(files, listing->capacity * sizeof(*files));
@@ -88,9 +88,31 @@ static bool rocksdb_folder_list_one(void *context, const struct files_entry *ent
         }
         listing->files = files;
     }
-    files[listing->count] = (struct folder_file){.size = entry->bytes};
-    snprintf(files[listing->count++].name, FOLDER_NAME_SIZE, "%s", entry->name);
+    files[listing->count] = (struct folder_file){.size = size};
+    snprintf(files[listing->count++].name, FOLDER_NAME_SIZE, "%s", name);
     return true;
+}
+
+static bool rocksdb_folder_list_one(void *context, const struct files_entry *entry)
+{
+    struct listing *listing = context;
+
+    listing->bytes += entry->is_folder ? 0 : entry->bytes;
+    listing->has_log_folder |= entry->is_folder && strcmp(entry->name, FOLDER_LOG_NAME) == 0;
+    return entry->is_folder || rocksdb_folder_kind_of(entry->name) == FILE_OTHER ||
+           rocksdb_folder_add_file(listing, entry->name, entry->bytes);
+}
+
+static bool rocksdb_folder_list_segment(void *context, const struct files_entry *entry)
+{
+    struct listing *listing = context;
+    char name[FOLDER_NAME_SIZE];
+
+    listing->bytes += entry->is_folder ? 0 : entry->bytes;
+    return entry->is_folder ||
+           (size_t)snprintf(name, sizeof(name), FOLDER_LOG_NAME "/%s", entry->name) >=
+               sizeof(name) ||
+           rocksdb_folder_add_file(listing, name, entry->bytes);
 }
 
 /* By number: a shorter one is a lower one. */
@@ -109,6 +131,10 @@ static enum error_code rocksdb_folder_list(const char *folder, struct listing *r
 {
     *ret_listing = (struct listing){0};
     enum error_code code = files_list(folder, rocksdb_folder_list_one, ret_listing, ret_error);
+    char path[PATH_MAX];
+    if (!code && ret_listing->has_log_folder &&
+        !(code = rocksdb_folder_path_of(folder, FOLDER_LOG_NAME, path, ret_error)))
+        code = files_list(path, rocksdb_folder_list_segment, ret_listing, ret_error);
     if (!code && ret_listing->is_out_of_memory)
         code = error_set(ret_error, ERROR_NO_MEMORY, "%s: out of memory", folder);
     if (code)
@@ -181,6 +207,15 @@ static struct bytes rocksdb_folder_next_word(struct bytes *line)
     return word;
 }
 
+/* Not a path elsewhere. */
+static bool rocksdb_folder_is_name(struct bytes name)
+{
+    const struct bytes folder = BYTES(FOLDER_LOG_NAME "/");
+    const size_t skip = bytes_has_prefix(name, folder) ? folder.size : 0;
+
+    return name.size > skip && !memchr(name.data + skip, '/', name.size - skip);
+}
+
 bool folder_closed_next(struct bytes *text, struct folder_file *ret_file)
 {
     struct bytes line;
@@ -193,7 +228,7 @@ bool folder_closed_next(struct bytes *text, struct folder_file *ret_file)
     *ret_file = (struct folder_file){.has_sum = !bytes_equal(sum, BYTES("-"))};
     uint64_t number = 0;
     if (name.size == 0 || name.size >= FOLDER_NAME_SIZE || line.size ||
-        memchr(name.data, '\0', name.size) || memchr(name.data, '/', name.size) ||
+        memchr(name.data, '\0', name.size) || !rocksdb_folder_is_name(name) ||
         !number_parse(size, 10, &ret_file->size) ||
         (ret_file->has_sum && (sum.size != 8 || !number_parse(sum, 16, &number))))
         return false;
@@ -249,7 +284,8 @@ enum error_code folder_seal(const char *folder, struct error *ret_error)
         struct folder_file *file = &listing.files[i];
 
         buffer_printf(&text, "%s %llu ", file->name, (unsigned long long)file->size);
-        if (rocksdb_folder_kind_of(file->name) == FILE_TABLE) {
+        const enum file_kind kind = rocksdb_folder_kind_of(file->name);
+        if (kind == FILE_TABLE || kind == FILE_SEGMENT) {
             buffer_append_text(&text, "-\n");
             continue;
         }
@@ -301,6 +337,7 @@ static enum error_code rocksdb_folder_compare_file(const char *folder,
 /* NOT_FOUND: there is none. */
 static enum error_code rocksdb_folder_compare_closed(const char *folder,
                                                      const struct listing *listing,
+                                                     struct folder_state *state,
                                                      struct error *ret_error)
 {
     char path[PATH_MAX];
@@ -320,10 +357,14 @@ static enum error_code rocksdb_folder_compare_closed(const char *folder,
                          "knowing whether all other files are as they were",
                          path);
     struct folder_file closed;
-    while (!code && rest.size)
+    state->has_no_log = true;
+    while (!code && rest.size) {
         code = folder_closed_next(&rest, &closed)
                    ? rocksdb_folder_compare_file(folder, listing, &closed, ret_error)
                    : error_set(ret_error, ERROR_CORRUPT, "%s: a line is wrong", path);
+        if (!code && rocksdb_folder_kind_of(closed.name) == FILE_SEGMENT)
+            state->has_no_log = false;
+    }
     buffer_deinit(&text);
     return code;
 }
@@ -452,35 +493,6 @@ static bool rocksdb_folder_is_log(const struct folder_file *file, struct folder_
     return true;
 }
 
-enum error_code folder_mark_live(const char *folder, uint64_t *newest, struct error *ret_error)
-{
-    char path[PATH_MAX];
-    enum error_code code = rocksdb_folder_path_of(folder, FOLDER_LIVE_NAME, path, ret_error);
-    struct listing listing;
-
-    if (code || (code = rocksdb_folder_list(folder, &listing, ret_error)))
-        return code;
-    char name[FOLDER_NAME_SIZE];
-    struct folder_log log = {0};
-    struct buffer text;
-    buffer_init(&text);
-    buffer_append_text(&text, LIVE_HEAD);
-    code = rocksdb_folder_read_current(folder, name, ret_error);
-    if (!code)
-        buffer_printf(&text, "manifest %llu\n", rocksdb_folder_number_of_manifest(name));
-    for (size_t i = 0; i < listing.count; i++)
-        if (listing.files[i].size && rocksdb_folder_is_log(&listing.files[i], &log))
-            buffer_printf(&text, "log %llu %llu\n", (unsigned long long)log.number,
-                          (unsigned long long)log.size);
-    if (!code && log.number != *newest)
-        code = rocksdb_folder_write_list(path, &text, ret_error);
-    if (!code)
-        *newest = log.number;
-    buffer_deinit(&text);
-    free(listing.files);
-    return code;
-}
-
 enum error_code folder_unmark_live(const char *folder, struct error *ret_error)
 {
     char path[PATH_MAX];
@@ -582,7 +594,8 @@ static enum error_code rocksdb_folder_look_at_current(const char *folder,
 {
     if (!rocksdb_folder_find(listing, "CURRENT")) {
         if (rocksdb_folder_has_kind(listing, FILE_TABLE) ||
-            rocksdb_folder_has_kind(listing, FILE_LOG))
+            rocksdb_folder_has_kind(listing, FILE_LOG) ||
+            rocksdb_folder_has_kind(listing, FILE_SEGMENT))
             return error_set(ret_error, ERROR_CORRUPT,
                              "%s/CURRENT is missing beside files of a database; restore a backup",
                              folder);
@@ -610,7 +623,7 @@ enum error_code folder_look(const char *folder, struct folder_state *ret_state,
     if (code)
         return code;
     ret_state->bytes = listing.bytes;
-    code = rocksdb_folder_compare_closed(folder, &listing, ret_error);
+    code = rocksdb_folder_compare_closed(folder, &listing, ret_state, ret_error);
     ret_state->was_closed = !code;
     if (!code || code == ERROR_NOT_FOUND)
         code = rocksdb_folder_look_at_current(folder, &listing, ret_state, ret_error);
@@ -630,6 +643,8 @@ void folder_describe(const struct folder_state *state, char *ret_text, size_t si
     else if (state->has_loss)
         snprintf(ret_text, size, "%s; at least %llu changes are lost", state->loss.text,
                  (unsigned long long)state->lost);
+    else if (state->torn_count && !state->torn[0])
+        snprintf(ret_text, size, "the log ended within a write that was not acknowledged");
     else if (state->torn_count && !state->was_closed)
         snprintf(ret_text, size,
                  "%s ends within a write at byte %llu: what lay behind, if anything, is lost",

@@ -18,17 +18,19 @@
 
 #define FOLDER_CLOSED_NAME  "CLOSED"
 #define FOLDER_LIVE_NAME    "LIVE"
+#define FOLDER_LOG_NAME     "log"     /* the folder of our log */
 #define FOLDER_DAMAGED_NAME "damaged" /* tables with damaged blocks, as they were */
 
 #define FOLDER_NAME_SIZE 64 /* of a file of RocksDB, with its end */
 
 struct folder_state {
-    bool is_new;                 /* there is no database in it yet */
-    bool was_closed;             /* CLOSED is there and fits */
-    uint64_t bytes;              /* of all its files */
-    uint64_t torn_count;         /* logs that end within a record, as a power cut leaves them */
-    uint64_t lost;               /* writes that a damaged log lost */
-    uint64_t torn_at;            /* where the first such log ends */
+    bool is_new;         /* there is no database in it yet */
+    bool was_closed;     /* CLOSED is there and fits */
+    bool has_no_log;     /* and names none of ours: it is a backup, or of format 4 or less */
+    uint64_t bytes;      /* of all its files */
+    uint64_t torn_count; /* logs that end within a record, as a power cut leaves them */
+    uint64_t lost;       /* writes that a damaged log lost */
+    uint64_t torn_at;    /* where the first such log ends */
     char torn[FOLDER_NAME_SIZE]; /* its name; empty: none */
     uint64_t manifest;           /* the number of the one in use */
     uint64_t log_needed_from;    /* logs with lower numbers are not needed any more */
@@ -53,11 +55,6 @@ enum error_code folder_seal(const char *folder, struct error *ret_error);
 enum error_code folder_unseal(const char *folder, struct error *ret_error);
 
 /* ---- LIVE ---- */
-
-/* Writes LIVE, unless the newest log is `*newest`, which it becomes: from then on the manifest in
- * use must not be older, and the logs that are there must be there, as far as they reach now, until
- * the manifest says that they are not needed. The caller knows that they are on the disk. */
-enum error_code folder_mark_live(const char *folder, uint64_t *newest, struct error *ret_error);
 
 /* Removes LIVE: nothing is known of the logs. */
 enum error_code folder_unmark_live(const char *folder, struct error *ret_error);

@@ -1,7 +1,9 @@
-/* Goal: a folder of a killed process that lacks a log is refused; a folder that was only killed, or
- * restored and killed, is not. Method: the files of an open database are copied, as a kill would
- * leave them; of the copy logs are removed or cut. */
+/* Goal: a folder of a killed process is opened with every acknowledged timer, and refused when its
+ * log lacks one; a folder of an older version is taken over. Method: the files of an open database
+ * are copied, as a kill would leave them; of the copy files are removed, or exchanged for those of
+ * another copy. */
 #include "base/checksum.h"
+#include "storage/rocksdb_check.h"
 #include "storage/rocksdb_store.h"
 #include "storage/storage_testing.h"
 #include "sys/files.h"
@@ -10,12 +12,14 @@
 
 static const struct storage_meta live_meta = {.epoch = 1};
 
+enum { LIVE_SEGMENT_BYTES = 8 << 10 };
+
 struct live_fixture {
     struct testing_folder folder, killed;
     struct rocksdb_options options;
     struct storage *storage;
-    char newest[600]; /* log of the copy */
-    size_t logs;
+    char newest[900]; /* segment of the copy's log */
+    size_t segments;
 };
 
 static int live_set_up(void **state)
@@ -25,6 +29,7 @@ static int live_set_up(void **state)
     testing_folder_make(&fixture->folder);
     testing_folder_make(&fixture->killed);
     fixture->options = testing_options(&fixture->folder, 1);
+    fixture->options.segment_bytes = LIVE_SEGMENT_BYTES;
     fixture->storage = testing_open(&fixture->options);
     *state = fixture;
     return 0;
@@ -51,32 +56,61 @@ static void live_write(struct live_fixture *fixture, uint64_t from, uint64_t cou
     }
 }
 
+/* ---- kills ---- */
+
+struct live_copy {
+    struct live_fixture *fixture;
+    char from[600], to[600];
+};
+
 static bool live_copy_one(void *context, const struct files_entry *entry)
 {
-    struct live_fixture *fixture = context;
+    struct live_copy *copy = context;
+    struct live_fixture *fixture = copy->fixture;
+    char from[900], to[900];
 
     if (entry->is_folder)
         return true;
-    char from[600];
-    snprintf(from, sizeof(from), "%s/%s", fixture->folder.path, entry->name);
-    char to[600];
-    snprintf(to, sizeof(to), "%s/%s", fixture->killed.path, entry->name);
+    snprintf(from, sizeof(from), "%s/%s", copy->from, entry->name);
+    snprintf(to, sizeof(to), "%s/%s", copy->to, entry->name);
     assert_int_equal(files_copy(from, to, NULL), ERROR_NONE);
-    if (strstr(entry->name, ".log")) {
-        fixture->logs++;
+    if (entry->name[0] == '0' && strstr(entry->name, ".segment")) {
+        fixture->segments++;
         if (strcmp(to, fixture->newest) > 0)
             snprintf(fixture->newest, sizeof(fixture->newest), "%s", to);
     }
     return true;
 }
 
+/* Copies a folder, or one in it, to one that is empty or gone. */
+static void live_copy_folder(struct live_fixture *fixture, const char *from, const char *to)
+{
+    struct live_copy copy = {.fixture = fixture};
+
+    snprintf(copy.from, sizeof(copy.from), "%s", from);
+    snprintf(copy.to, sizeof(copy.to), "%s", to);
+    assert_int_equal(files_make_folder(to, NULL), ERROR_NONE);
+    assert_int_equal(files_list(from, live_copy_one, &copy, NULL), ERROR_NONE);
+}
+
+static const char *live_log_of(const struct testing_folder *folder, char path[600])
+{
+    snprintf(path, 600, "%s/" FOLDER_LOG_NAME, folder->path);
+    return path;
+}
+
+/* The log is copied last: it has what the tables have, and may have more. */
 static void live_kill(struct live_fixture *fixture)
 {
-    fixture->logs = 0;
+    char from[600], to[600];
+
+    testing_folder_remove(&fixture->killed);
+    fixture->segments = 0;
     fixture->newest[0] = '\0';
-    assert_int_equal(files_list(fixture->folder.path, live_copy_one, fixture, NULL), ERROR_NONE);
+    live_copy_folder(fixture, fixture->folder.path, fixture->killed.path);
+    live_copy_folder(fixture, live_log_of(&fixture->folder, from),
+                     live_log_of(&fixture->killed, to));
     fixture->options.folder = fixture->killed.path;
-    assert_true(fixture->logs > 0);
 }
 
 static void assert_live_refused(struct live_fixture *fixture, const char *part)
@@ -99,105 +133,228 @@ static void assert_live_timers(struct live_fixture *fixture, size_t count)
     storage_close(storage);
 }
 
-/* proves: missing-log */
-static void test_live_only_log_missing(void **state)
+/* proves: create-durable */
+static void test_live_killed(void **state)
 {
     struct live_fixture *fixture = *state;
+    struct rocksdb_check check = {.told = NULL};
+
+    for (uint64_t serial = 1; serial < 600; serial += 100) {
+        live_write(fixture, serial, 100);
+        live_kill(fixture);
+        check = (struct rocksdb_check){.told = NULL};
+        assert_int_equal(rocksdb_check(fixture->killed.path, &check, NULL), ERROR_NONE);
+        assert_int_equal(check.findings, 0);
+        assert_int_equal(check.partitions[0].live, serial + 99); /* in tables and log */
+        rocksdb_check_deinit(&check);
+        assert_live_timers(fixture, serial + 99);
+        assert_live_timers(fixture, serial + 99);
+    }
+}
+
+/* proves: missing-log */
+static void test_live_log_missing(void **state)
+{
+    struct live_fixture *fixture = *state;
+    char path[600];
 
     live_write(fixture, 1, 10);
     live_kill(fixture);
-    assert_int_equal(unlink(fixture->newest), 0);
-    assert_live_refused(fixture, ".log is missing");
+    files_remove_folder(live_log_of(&fixture->killed, path));
+    assert_live_refused(fixture, "storage_damage = skip");
     fixture->options.damage = ROCKSDB_DAMAGE_SKIP;
+    assert_live_timers(fixture, 0);
+    fixture->options.damage = ROCKSDB_DAMAGE_REFUSE; /* once is enough */
     assert_live_timers(fixture, 0);
 }
 
 /* proves: missing-log */
-static void test_live_log_empty(void **state)
+static void test_live_last_segment_missing(void **state)
 {
     struct live_fixture *fixture = *state;
+    uint64_t serial = 1;
 
-    live_write(fixture, 1, 10);
-    live_kill(fixture);
-    assert_int_equal(truncate(fixture->newest, 0), 0);
-    assert_live_refused(fixture, ".log was cut short");
+    do {
+        live_write(fixture, serial, 10);
+        serial += 10;
+        live_kill(fixture);
+    } while (fixture->segments < 2 && serial < 10000);
+    assert_true(fixture->segments > 1);
+    assert_int_equal(unlink(fixture->newest), 0);
+    assert_live_refused(fixture, ".segment");
+    fixture->options.damage = ROCKSDB_DAMAGE_SKIP;
+    struct storage *storage = testing_open(&fixture->options);
+    struct storage_stats stats;
+    storage_stats(storage, &stats);
+    assert_non_null(strstr(stats.found, ".segment"));
+    storage_close(storage);
 }
 
 /* proves: missing-log */
-static void test_live_last_log_missing(void **state)
+static void test_live_segment_cut(void **state)
 {
     struct live_fixture *fixture = *state;
-    char *text = NULL;
-
-    rocksdb_disable_file_deletions(store_of(fixture->storage)->db, &text); /* older logs stay */
-    assert_null(text);
-    uint64_t serial = 1;
-    do {
-        live_write(fixture, serial, 50);
-        serial += 50;
-        live_kill(fixture);
-    } while (fixture->logs < 2 && serial < 10000);
-    assert_true(fixture->logs > 1);
-    assert_int_equal(unlink(fixture->newest), 0);
-    assert_live_refused(fixture, ".log is missing");
-}
-
-/* LIVE of earlier runs refuses no folder: after stops without their mark, with new logs, and after
- * a run without syncs. rocksdb_crash_test kills at any moment. */
-static void test_live_sound(void **state)
-{
-    struct live_fixture *fixture = *state;
-    uint64_t serial = 1;
-
-    for (int round = 0; round < 9; round++) {
-        live_write(fixture, serial, 400);
-        serial += 400;
-        storage_close(fixture->storage);
-        testing_folder_remove(&fixture->killed);
-        assert_int_equal(mkdir(fixture->killed.path, 0700), 0);
-        live_kill(fixture);
-        char closed[600];
-        snprintf(closed, sizeof(closed), "%s/" FOLDER_CLOSED_NAME, fixture->killed.path);
-        assert_int_equal(unlink(closed), 0);
-        assert_live_timers(fixture, serial - 1);
-        fixture->options.folder = fixture->folder.path;
-        fixture->options.sync = round % 3 ? ROCKSDB_SYNC_ALWAYS : ROCKSDB_SYNC_NEVER;
-        fixture->storage = testing_open(&fixture->options);
-    }
-}
-
-/* A restored backup keeps the LIVE that it finds in the folder, of a database with more logs. */
-static void test_live_of_another(void **state)
-{
-    struct live_fixture *fixture = *state;
-    char path[600], text[100];
-    int size = snprintf(text, sizeof(text), "tickwheel live 1\nlog 999999 1\n");
 
     live_write(fixture, 1, 10);
-    storage_close(fixture->storage);
-    size += snprintf(text + size, sizeof(text) - (size_t)size, "sum %08x\n",
-                     checksum_crc32c(0, text, (size_t)size));
-    snprintf(path, sizeof(path), "%s/" FOLDER_LIVE_NAME, fixture->folder.path);
-    assert_int_equal(files_write(path, (struct bytes){text, (size_t)size}, NULL), ERROR_NONE);
+    live_kill(fixture);
+    assert_int_equal(truncate(fixture->newest, 100), 0);
+    assert_live_refused(fixture, ".segment");
+}
+
+/* The tables hold what the log does not: it is an older copy of the log. proves: missing-log */
+static void test_live_older_log(void **state)
+{
+    struct live_fixture *fixture = *state;
+    struct testing_folder away;
+    char log[600];
+
+    testing_folder_make(&away);
+    live_write(fixture, 1, 10);
+    live_copy_folder(fixture, live_log_of(&fixture->folder, log), away.path);
+    live_write(fixture, 11, 10);
+    storage_close(fixture->storage); /* brings all into the tables */
     fixture->storage = testing_open(&fixture->options);
     live_kill(fixture);
+    files_remove_folder(live_log_of(&fixture->killed, log));
+    live_copy_folder(fixture, away.path, log);
+    assert_live_refused(fixture, "log");
+    fixture->options.damage = ROCKSDB_DAMAGE_SKIP;
+    assert_live_timers(fixture, 20);
+    testing_folder_remove(&away);
+}
+
+/* proves: missing-log */
+static void test_live_log_of_another(void **state)
+{
+    struct live_fixture *fixture = *state;
+    struct live_fixture *other;
+    void *other_state;
+    char from[600], to[600];
+
+    live_set_up(&other_state);
+    other = other_state;
+    live_write(fixture, 1, 10);
+    storage_close(fixture->storage);
+    fixture->storage = testing_open(&fixture->options);
+    live_write(other, 101, 20);
+    live_kill(fixture);
+    files_remove_folder(live_log_of(&fixture->killed, to));
+    live_copy_folder(fixture, live_log_of(&other->folder, from), to);
+    assert_live_refused(fixture, "is not the log of these tables");
+    fixture->options.damage = ROCKSDB_DAMAGE_SKIP;
     assert_live_timers(fixture, 10);
+    fixture->options.damage = ROCKSDB_DAMAGE_REFUSE;
+    assert_live_timers(fixture, 10);
+    live_tear_down(&other_state);
+}
+
+/* The log does not grow for ever: it drops the records that files of tables hold. */
+static void test_live_trimmed(void **state)
+{
+    struct live_fixture *fixture = *state;
+    struct rocksdb_store *store = store_of(fixture->storage);
+    uint64_t serial = 1;
+
+    for (; log_first(store->log) == 1 && serial < 100000; serial += 100)
+        live_write(fixture, serial, 100);
+    assert_true(log_first(store->log) > 1);
+    live_kill(fixture);
+    assert_live_timers(fixture, serial - 1);
+}
+
+/* A copy of the tables that is older than the log, which has the rest. */
+static void test_live_older_tables(void **state)
+{
+    struct live_fixture *fixture = *state;
+    char from[600], to[600];
+
+    live_write(fixture, 1, 10);
+    live_kill(fixture);
+    live_write(fixture, 11, 10);
+    files_remove_folder(live_log_of(&fixture->killed, to));
+    live_copy_folder(fixture, live_log_of(&fixture->folder, from), to);
+    assert_live_timers(fixture, 20);
+}
+
+/* ---- a folder of format 4, with RocksDB's own log ---- */
+
+/* Writes a row and the format past the storage, with RocksDB's log, as older versions did. */
+static void live_make_old(struct live_fixture *fixture, const char *live_size)
+{
+    struct rocksdb_store *store = store_of(fixture->storage);
+    rocksdb_writeoptions_t *options = rocksdb_writeoptions_create();
+    struct timer *timer = testing_timer(0, 1, 1001);
+    struct buffer value;
+    char *text = NULL;
+
+    rocksdb_writeoptions_set_sync(options, 1);
+    buffer_init(&value);
+    record_number_encode(&value, STORE_KEY_FORMAT, RECORD_FORMAT - 1);
+    rocksdb_put_cf(store->db, options, store->tables[STORE_META], STORE_KEY_FORMAT.data,
+                   STORE_KEY_FORMAT.size, value.data, value.size, &text);
+    assert_null(text);
+    const struct record_key at = record_row_key(0, (struct storage_position){timer->at, 1});
+    const struct store_key key = store_row_key(at);
+    buffer_clear(&value);
+    record_row_encode(&value, at, timer);
+    rocksdb_put_cf(store->db, options, store->tables[STORE_TIMERS], key.data, key.size, value.data,
+                   value.size, &text);
+    assert_null(text);
+    live_kill(fixture);
+    char path[600];
+    files_remove_folder(live_log_of(&fixture->killed, path));
+    buffer_clear(&value);
+    buffer_printf(&value, "tickwheel live 1\nlog %s\n", live_size);
+    buffer_printf(&value, "sum %08x\n", checksum_crc32c(0, value.data, value.size));
+    snprintf(path, sizeof(path), "%s/" FOLDER_LIVE_NAME, fixture->killed.path);
+    assert_int_equal(files_write(path, buffer_bytes(&value), NULL), ERROR_NONE);
+    buffer_deinit(&value);
+    rocksdb_writeoptions_destroy(options);
+    timer_free(timer);
+}
+
+static void test_live_taken_over(void **state)
+{
+    struct live_fixture *fixture = *state;
+    char path[600];
+
+    live_make_old(fixture, "4 1");
+    /* What a start that was killed before leaves: a log that the tables do not know. */
+    assert_int_equal(files_make_folder(live_log_of(&fixture->killed, path), NULL), ERROR_NONE);
+    snprintf(path + strlen(path), sizeof(path) - strlen(path), "/chain");
+    assert_int_equal(files_write(path, BYTES("half"), NULL), ERROR_NONE);
+    assert_live_timers(fixture, 1);
+    assert_live_timers(fixture, 1);
     snprintf(path, sizeof(path), "%s/" FOLDER_LIVE_NAME, fixture->killed.path);
     assert_int_equal(unlink(path), -1);
-    assert_int_equal(files_write(path, (struct bytes){text, (size_t)size}, NULL), ERROR_NONE);
-    snprintf(path, sizeof(path), "%s/" FOLDER_CLOSED_NAME, fixture->killed.path);
-    assert_int_equal(unlink(path), 0);
-    assert_live_refused(fixture, "999999.log is missing"); /* so LIVE is read */
 }
+
+/* proves: missing-log */
+static void test_live_old_log_missing(void **state)
+{
+    struct live_fixture *fixture = *state;
+
+    live_make_old(fixture, "999999 1");
+    assert_live_refused(fixture, "999999.log is missing");
+    fixture->options.damage = ROCKSDB_DAMAGE_SKIP;
+    assert_live_timers(fixture, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, live_set_up, live_tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_live_only_log_missing, live_set_up, live_tear_down),
-        cmocka_unit_test_setup_teardown(test_live_log_empty, live_set_up, live_tear_down),
-        cmocka_unit_test_setup_teardown(test_live_last_log_missing, live_set_up, live_tear_down),
-        cmocka_unit_test_setup_teardown(test_live_of_another, live_set_up, live_tear_down),
-        cmocka_unit_test_setup_teardown(test_live_sound, live_set_up, live_tear_down),
+        TEST(test_live_killed),
+        TEST(test_live_log_missing),
+        TEST(test_live_last_segment_missing),
+        TEST(test_live_segment_cut),
+        TEST(test_live_older_log),
+        TEST(test_live_log_of_another),
+        TEST(test_live_trimmed),
+        TEST(test_live_older_tables),
+        TEST(test_live_taken_over),
+        TEST(test_live_old_log_missing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

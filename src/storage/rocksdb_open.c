@@ -11,7 +11,8 @@ enum {
     MEMTABLE_BYTES = 32 << 20,
     MEMTABLE_COUNT = 4,
     SMALL_MEMTABLE_BYTES = 4 << 20,
-    LOG_BYTES_MAX = 256 << 20,
+    MEMTABLES_BYTES_MAX = 256 << 20,
+    FORMAT_WITH_LOG = 5,
     BLOCK_BYTES = 8 << 10,
     FILE_BYTES = 64 << 20,
     LEVEL_BYTES = 256 << 20,
@@ -127,6 +128,7 @@ static rocksdb_options_t *rocksdb_open_table_options(const struct rocksdb_store 
                             table != STORE_META && table != STORE_QUARANTINE);
     rocksdb_open_set_levels(options);
     rocksdb_open_set_compression(options);
+    rocksdb_options_set_disable_auto_compactions(options, store->is_reader);
     if (table == STORE_TIMERS) {
         rocksdb_options_set_write_buffer_size(options, memtable_bytes);
         rocksdb_options_set_max_write_buffer_number(options, MEMTABLE_COUNT);
@@ -167,10 +169,10 @@ static rocksdb_options_t *rocksdb_open_database_options(const struct rocksdb_sto
     rocksdb_options_set_wal_recovery_mode(options, store->folder_state.lost ? LOG_AROUND_THE_DAMAGE
                                                                             : LOG_TO_THE_DAMAGE);
     rocksdb_options_set_create_missing_column_families(options, 1);
-    /* All tables flush together. Otherwise a small table, which is seldom full, would keep logs
-     * whose timers are in files already, and a start would read them all again. */
+    /* All tables flush together, with the mark in one of them that says how far of the log they
+     * hold. The log keeps about what the memtables hold, so their limit is its limit, too. */
     rocksdb_options_set_atomic_flush(options, 1);
-    rocksdb_options_set_max_total_wal_size(options, LOG_BYTES_MAX);
+    rocksdb_options_set_db_write_buffer_size(options, MEMTABLES_BYTES_MAX);
     rocksdb_options_set_max_background_jobs(options, BACKGROUND_JOBS);
     rocksdb_options_set_max_open_files(options, OPEN_FILES_MAX);
     /* Files of a compaction go to the disk as they are written, not all at their end, where a
@@ -243,7 +245,7 @@ static rocksdb_t *rocksdb_open_database(struct rocksdb_store *store,
 {
     const rocksdb_options_t *const *options = (const rocksdb_options_t *const *)tables;
 
-    if (store->state != STORE_WRITABLE)
+    if (store->is_looking || (store->is_reader && !store->has_shadow))
         return rocksdb_open_for_read_only_column_families(database, store->folder,
                                                           STORE_TABLE_COUNT, store_table_names,
                                                           options, store->tables, 0, ret_text);
@@ -306,6 +308,29 @@ static bool rocksdb_open_put_number(struct rocksdb_store *store, struct bytes na
     return true;
 }
 
+/* Begins the log of tables that have none, and writes the numbers into files: from then on the
+ * tables need their log. Before, a start repeats this. Other tables have nothing that is not in
+ * files. */
+static enum error_code rocksdb_open_write_numbers(struct rocksdb_store *store,
+                                                  struct error *ret_error)
+{
+    enum error_code code = store->log ? ERROR_NONE : store_log_make(store, 1, ret_error);
+
+    if (!code)
+        code = store_write(store, store->batch, ret_error);
+    if (code)
+        return code;
+    rocksdb_flushoptions_t *options = rocksdb_flushoptions_create();
+    rocksdb_flushoptions_set_wait(options, 1);
+    char *text = NULL;
+    rocksdb_flush_cf(store->db, options, store->tables[STORE_META], &text);
+    rocksdb_flushoptions_destroy(options);
+    if (text)
+        return store_access_failed(store, ret_error, "open", text);
+    store->format = RECORD_FORMAT;
+    return ERROR_NONE;
+}
+
 /* The first thing written to a new folder; a folder that lost power before has no timers either. */
 static enum error_code rocksdb_open_write_format(struct rocksdb_store *store,
                                                  struct error *ret_error)
@@ -315,8 +340,7 @@ static enum error_code rocksdb_open_write_format(struct rocksdb_store *store,
         !rocksdb_open_put_number(store, STORE_KEY_PARTITIONS, store->partition_count) ||
         !rocksdb_open_put_number(store, STORE_KEY_CORRUPT, 0))
         return error_set(ret_error, ERROR_NO_MEMORY, "open");
-    store->format = RECORD_FORMAT;
-    return store_write(store, store->batch, ret_error);
+    return rocksdb_open_write_numbers(store, ret_error);
 }
 
 /* A read-only check uses the partition count of the folder. */
@@ -341,15 +365,14 @@ static enum error_code rocksdb_open_adopt_partitions(struct rocksdb_store *store
 }
 
 /* The folder of an older version: from now on that one refuses it, for it could not read all of it.
- */
+ * RocksDB has brought the content of its own log into files when it opened. */
 static enum error_code rocksdb_open_raise_format(struct rocksdb_store *store,
                                                  struct error *ret_error)
 {
     rocksdb_writebatch_clear(store->batch);
-    rocksdb_open_put_number(store, STORE_KEY_FORMAT, RECORD_FORMAT);
-    store->format = RECORD_FORMAT;
-    return buffer_failed(&store->scratch) ? error_set(ret_error, ERROR_NO_MEMORY, "open")
-                                          : store_write(store, store->batch, ret_error);
+    if (!rocksdb_open_put_number(store, STORE_KEY_FORMAT, RECORD_FORMAT))
+        return error_set(ret_error, ERROR_NO_MEMORY, "open");
+    return rocksdb_open_write_numbers(store, ret_error);
 }
 
 static enum error_code rocksdb_open_check_format(struct rocksdb_store *store,
@@ -358,7 +381,7 @@ static enum error_code rocksdb_open_check_format(struct rocksdb_store *store,
     enum error_code code =
         rocksdb_open_load_number(store, STORE_KEY_FORMAT, &store->format, ret_error);
 
-    if (code == ERROR_NOT_FOUND && store->state != STORE_WRITABLE)
+    if (code == ERROR_NOT_FOUND && (store->is_reader || store->is_looking))
         return error_set(ret_error, ERROR_INVALID, "%s is no data folder of tickwheeld",
                          store->folder);
     if (code == ERROR_NOT_FOUND)
@@ -380,7 +403,7 @@ static enum error_code rocksdb_open_check_format(struct rocksdb_store *store,
                          "%s was made with %llu partitions and cannot be opened with %u",
                          store->folder, (unsigned long long)partitions, store->partition_count);
     atomic_store_explicit(&store->corrupt_count, corrupt, memory_order_relaxed);
-    if (!code && store->format < RECORD_FORMAT && store->state == STORE_WRITABLE)
+    if (!code && store->format < RECORD_FORMAT && !store->is_reader && !store->is_looking)
         code = rocksdb_open_raise_format(store, ret_error);
     return code;
 }
@@ -491,11 +514,6 @@ void store_close_database(struct rocksdb_store *store)
 {
     if (!store->db)
         return;
-    char *text = NULL;
-    /* After an error there is nothing left to sync, and RocksDB is not to be asked. */
-    if (store->options.sync == ROCKSDB_SYNC_NEVER && store->state == STORE_WRITABLE)
-        rocksdb_flush_wal(store->db, 1, &text);
-    rocksdb_free(text);
     for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
         rocksdb_column_family_handle_destroy(store->tables[i]);
     rocksdb_close(store->db);
@@ -506,9 +524,10 @@ enum error_code store_open_database(struct rocksdb_store *store, struct error *r
 {
     enum error_code code = rocksdb_open_tables(store, ret_error);
 
-    store->live_version = 0; /* a new log */
     if (!code)
         code = rocksdb_open_check_format(store, ret_error);
+    if (!code && store->format >= FORMAT_WITH_LOG)
+        code = store_log_follow(store, ret_error);
     if (!code)
         code = rocksdb_open_load_trims(store, ret_error);
     if (!code)
@@ -536,7 +555,7 @@ static enum error_code rocksdb_open_first(struct rocksdb_store *store, struct er
     if (code == ERROR_IO && text)
         return error_set(ret_error, ERROR_CORRUPT, "%s is damaged; restore a backup. %s",
                          store->folder, text);
-    if (code == ERROR_CORRUPT && !text)
+    if (code == ERROR_CORRUPT && !text && !strstr(cause.text, "restore a backup"))
         return error_set(ret_error, ERROR_CORRUPT,
                          "%s is damaged; restore a backup. Its format: %s", store->folder,
                          cause.text);
@@ -571,6 +590,7 @@ static bool rocksdb_open_store_init(struct rocksdb_store *store,
     store->retention.retain_ms = options->retain_ms;
     rocksdb_open_store_init_locks(store);
     buffer_init(&store->scratch);
+    store->home = strdup(options->folder);
     store->folder = strdup(options->folder);
     store->trims = calloc((size_t)options->partition_count + 1, sizeof(*store->trims));
     store->cache =
@@ -581,13 +601,28 @@ static bool rocksdb_open_store_init(struct rocksdb_store *store,
     store->batch = rocksdb_writebatch_create();
     store->point_options = rocksdb_readoptions_create();
     store->write_options = rocksdb_writeoptions_create();
-    rocksdb_writeoptions_set_sync(store->write_options, options->sync == ROCKSDB_SYNC_ALWAYS);
+    rocksdb_writeoptions_disable_WAL(store->write_options, 1);
     store->pendings = calloc((size_t)options->partition_count + 1, sizeof(*store->pendings));
     store->tenant_counts_of =
         calloc((size_t)options->partition_count + 1, sizeof(*store->tenant_counts_of));
     for (size_t i = 0; store->tenant_counts_of && i < options->partition_count; i++)
         tenant_counts_init(&store->tenant_counts_of[i]);
-    return store->folder && store->trims && store->pendings && store->tenant_counts_of;
+    return store->home && store->folder && store->trims && store->pendings &&
+           store->tenant_counts_of;
+}
+
+/* A backup gets its log, which begins behind its tables, before anything else in it changes: a
+ * start that is killed meanwhile leaves the backup. */
+static enum error_code rocksdb_open_begin_log(struct rocksdb_store *store, struct error *ret_error)
+{
+    store->is_looking = true;
+    enum error_code code = rocksdb_open_first(store, ret_error);
+    store_close_database(store);
+    store->is_looking = false;
+    const uint64_t begin = store->applied + 1;
+    if (!code && store->format >= FORMAT_WITH_LOG)
+        code = store_log_make(store, begin, ret_error);
+    return code;
 }
 
 /* Makes the folder, locks it, and looks at it before RocksDB does. Damage is refused before
@@ -610,12 +645,17 @@ static enum error_code rocksdb_open_prepare_folder(struct rocksdb_store *store,
                          "%s; restore a backup, or set storage_damage = skip to start without what "
                          "it cost",
                          state->loss.text);
-    /* What LIVE says holds for this database, killed and not restored since, and while its logs are
-     * synced. */
-    if (!code && (state->is_new || state->was_closed || state->has_loss ||
-                  store->options.sync != ROCKSDB_SYNC_ALWAYS))
-        code = folder_unmark_live(store->folder, ret_error);
+    if (!code && state->has_no_log)
+        code = rocksdb_open_begin_log(store, ret_error);
     return code ? code : folder_unseal(store->folder, ret_error);
+}
+
+/* A reader applies the records that the tables lack to tables of links. */
+static enum error_code rocksdb_open_shadow(struct rocksdb_store *store, struct error *ret_error)
+{
+    store_close_database(store);
+    const enum error_code code = rocksdb_block_begin_shadow(store, ret_error);
+    return code ? code : rocksdb_open_first(store, ret_error);
 }
 
 enum error_code store_open_to_read(const char *folder, struct rocksdb_store **ret_store,
@@ -630,7 +670,6 @@ enum error_code store_open_to_read(const char *folder, struct rocksdb_store **re
         store_close(store);
         return error_set(ret_error, ERROR_NO_MEMORY, "open");
     }
-    store->state = STORE_FAILED; /* so it can only be read */
     store->is_reader = true;
     enum error_code code =
         files_lock_folder(folder, FILES_LOCK_SHARED, &store->folder_lock, ret_error);
@@ -641,6 +680,8 @@ enum error_code store_open_to_read(const char *folder, struct rocksdb_store **re
                          folder);
     if (!code) {
         code = rocksdb_open_first(store, ret_error);
+        if (!code && store->is_behind)
+            code = rocksdb_open_shadow(store, ret_error);
         if (code && store->folder_state.has_loss) /* which is the cause */
             code = error_set(ret_error, ERROR_CORRUPT, "%s", store->folder_state.loss.text);
     }
@@ -660,6 +701,15 @@ static void rocksdb_open_seal_again(struct rocksdb_store *store)
         folder_seal(store->folder, NULL);
 }
 
+/* The start after one that passed over damage is not refused: closing the database brings what is
+ * left into files. */
+static enum error_code rocksdb_open_renew_log(struct rocksdb_store *store, struct error *ret_error)
+{
+    store_close_database(store);
+    const enum error_code code = store_open_database(store, ret_error);
+    return code ? code : store_log_renew(store, ret_error);
+}
+
 enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
                                      struct storage **ret_storage, struct error *ret_error)
 {
@@ -672,6 +722,10 @@ enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
                                : error_set(ret_error, ERROR_NO_MEMORY, "open");
     if (!code) {
         code = rocksdb_open_first(store, ret_error);
+        if (!code && store->folder_state.has_loss)
+            code = rocksdb_open_renew_log(store, ret_error);
+        if (!code) /* of the log of an older version */
+            code = folder_unmark_live(store->folder, ret_error);
         if (code)
             rocksdb_open_seal_again(store);
     }

@@ -2,6 +2,8 @@
  * rocksdb_store.h - the inside of the embedded storage, shared by its files.
  *
  *   rocksdb.c          commits, metas, statistics, closing
+ *   rocksdb_change.c   what a batch changes
+ *   rocksdb_log.c      the log, and the tables that follow it
  *   rocksdb_open.c     options, the data folder and its format
  *   rocksdb_read.c     scans, finding one, and setting damaged records aside
  *   rocksdb_block.c    mending damaged tables
@@ -13,6 +15,7 @@
 #ifndef TICKWHEEL_STORAGE_ROCKSDB_STORE_H
 #define TICKWHEEL_STORAGE_ROCKSDB_STORE_H
 
+#include "log/log.h"
 #include "storage/record.h"
 #include "storage/rocksdb.h"
 #include "storage/rocksdb_folder.h"
@@ -47,15 +50,16 @@ bool store_find_table(const char *name, enum store_table *ret_table);
 #define STORE_KEY_FORMAT     BYTES("format")
 #define STORE_KEY_PARTITIONS BYTES("partitions")
 #define STORE_KEY_CORRUPT    BYTES("corrupt")
+#define STORE_KEY_APPLIED    BYTES("applied")
 
 /* "t" and the partition, before the tenant's name. */
 #define STORE_TENANT_PREFIX "t"
 #define STORE_TENANT_SIZE   3
 
-/* Whether the next commit may be written as it is. */
+/* Whether the tables take writes. */
 enum store_state {
     STORE_WRITABLE,
-    STORE_FAILED, /* no: it must be opened again before. Opened so, it can only be read */
+    STORE_FAILED, /* no: the database must be opened again before */
     STORE_FULL,   /* as FAILED, and it can be opened only when the disk has room */
 };
 
@@ -79,15 +83,16 @@ struct rocksdb_store {
     struct store_retention retention; /* the filters point to it */
     rocksdb_writeoptions_t *write_options;
     rocksdb_readoptions_t *point_options; /* for single records, without a snapshot */
-    char *folder;
-    bool is_reader;                   /* it changes nothing in the folder */
-    bool has_shadow;                  /* and `folder` is one of links to the files */
+    char *home;                           /* the data folder */
+    char *folder;   /* of the files of RocksDB: the data folder, or a reader's links to its files */
+    bool is_reader; /* it changes nothing in the folder */
+    bool is_looking;                  /* at tables whose log is not made yet */
+    bool has_shadow;                  /* and `folder` is one of links */
+    bool has_mended;                  /* a damaged table */
     int folder_lock;                  /* from files_lock_folder; -1: none */
     struct folder_state folder_state; /* as it was found */
     uint16_t partition_count;
-    uint64_t format;       /* of the folder */
-    uint64_t live_log;     /* the newest of LIVE; the committing thread's */
-    uint64_t live_version; /* of the database when LIVE was compared last */
+    uint64_t format; /* of the folder; 0: it is new */
     _Atomic uint64_t corrupt_count;
 
     /* Held to read by every call, to write only while the database is closed and opened again.
@@ -96,6 +101,9 @@ struct rocksdb_store {
     rocksdb_t *db; /* NULL: it could not be opened again */
     rocksdb_column_family_handle_t *tables[STORE_TABLE_COUNT];
     _Atomic enum store_state state;
+    _Atomic bool
+        is_in_doubt;        /* an append failed: whether its records are in the log is not known */
+    _Atomic bool is_behind; /* the tables lack records of the log */
 
     pthread_mutex_t block_lock;           /* guards what follows */
     struct store_block block;             /* met last */
@@ -108,6 +116,11 @@ struct rocksdb_store {
     struct wall *trims;                     /* [partition_count]: as the metas on disk have it */
     uint64_t *pendings;                     /* [partition_count]: live timers, as on disk */
     struct tenant_counts *tenant_counts_of; /* [partition_count]: as the disk has them */
+    struct log *log;
+    uint64_t applied;         /* the last offset that the tables hold */
+    uint64_t untrimmed_bytes; /* appended since the log was trimmed */
+    struct log_record *records;
+    size_t record_capacity;
     struct store_row *rows;
     size_t row_capacity;
     rocksdb_writebatch_t *batch;
@@ -158,14 +171,15 @@ enum error_code store_get(struct rocksdb_store *store, enum store_table table,
 void store_batch_put(rocksdb_writebatch_t *batch, struct rocksdb_store *store,
                      enum store_table table, struct bytes key, struct bytes value);
 
-/* Writes the batch as `store->write_options` say. */
+/* Writes the batch, without a log. */
 enum error_code store_write(struct rocksdb_store *store, rocksdb_writebatch_t *batch,
                             struct error *ret_error);
 
 enum error_code store_load_meta(struct rocksdb_store *store, uint16_t partition,
                                 struct storage_meta *ret_meta, struct error *ret_error);
 
-/* Begins and ends every call from outside. ERROR_IO when the database could not be opened again. */
+/* Begins and ends every read. ERROR_IO when the database could not be opened again, or does not
+ * hold what it must. */
 enum error_code store_enter(struct rocksdb_store *store, struct error *ret_error);
 void store_leave(struct rocksdb_store *store);
 
@@ -174,9 +188,43 @@ void store_close(struct rocksdb_store *store);
 
 extern const struct storage_ops store_ops;
 
+/* ---- rocksdb_change.c ---- */
+
+/* Appends the row operations of a batch (rowop.h), and counts its timers. False when out of memory:
+ * nothing is counted. */
+bool store_change_encode(struct rocksdb_store *store, const struct storage_batch *batch,
+                         struct buffer *to);
+
+/* Counts back a batch that is not in the log. */
+void store_change_take_back(struct rocksdb_store *store, const struct storage_batch *batch);
+
+/* ---- rocksdb_log.c ---- */
+
+/* Begins a log for tables that have none. */
+enum error_code store_log_make(struct rocksdb_store *store, uint64_t begin,
+                               struct error *ret_error);
+
+/* Opens the log, unless it is open, and applies what the tables lack. A reader without a shadow
+ * only notes that they lack something. */
+enum error_code store_log_follow(struct rocksdb_store *store, struct error *ret_error);
+
+/* Begins a new log in place of a damaged one, if the files of the tables hold the rest of it. */
+enum error_code store_log_renew(struct rocksdb_store *store, struct error *ret_error);
+
+/* Makes the batches durable, as store->records. On failure nothing is counted. */
+enum error_code store_log_append(struct rocksdb_store *store, struct storage_batch *const *batches,
+                                 size_t count, struct error *ret_error);
+
+/* Writes store->records into the tables. */
+enum error_code store_log_apply(struct rocksdb_store *store, size_t count, struct error *ret_error);
+
+/* Lets the log drop what is in files of tables, and do its work ahead; when it has grown. */
+bool store_log_is_long(const struct rocksdb_store *store);
+void store_log_trim(struct rocksdb_store *store);
+
 /* ---- rocksdb_open.c ---- */
 
-/* Opens the database, unless STORE_WRITABLE for reading only, and reads what must be known. */
+/* Opens the database, follows the log, and reads what must be known. */
 enum error_code store_open_database(struct rocksdb_store *store, struct error *ret_error);
 void store_close_database(struct rocksdb_store *store);
 

@@ -216,7 +216,7 @@ static void test_newer_format(void **state)
     storage_close(fixture->storage);
     fixture->storage = NULL;
     assert_rocksdb_refused(&fixture->options, ERROR_INVALID,
-                           "newer version: its format is 5, ours 4");
+                           "newer version: its format is 6, ours 5");
     buffer_deinit(&number);
 }
 

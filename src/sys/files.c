@@ -352,7 +352,7 @@ enum error_code files_make_shadow(const char *folder, char **ret_path, struct er
     if (!code && !path)
         code = error_set(ret_error, ERROR_NO_MEMORY, "link %s", to);
     if (code)
-        files_remove_shadow(to);
+        files_remove_folder(to);
     else
         *ret_path = path;
     return code;
@@ -374,7 +374,7 @@ static bool files_remove_one(void *context, const struct files_entry *entry)
     return true;
 }
 
-void files_remove_shadow(const char *path)
+void files_remove_folder(const char *path)
 {
     files_list(path, files_remove_one, (char *)(uintptr_t)path, NULL);
     rmdir(path);

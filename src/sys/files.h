@@ -58,8 +58,8 @@ enum error_code files_give_folder(const char *path, struct error *ret_error);
  * replaced by a file. *ret_path is the caller's. */
 enum error_code files_make_shadow(const char *folder, char **ret_path, struct error *ret_error);
 
-/* Removes it, with the files in it and in its folders. */
-void files_remove_shadow(const char *path);
+/* Removes a folder, with the files in it and in its folders. */
+void files_remove_folder(const char *path);
 
 bool files_exists(const char *path);
 

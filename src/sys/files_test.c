@@ -343,7 +343,7 @@ static void shadows_a_folder(void **state)
     assert_int_equal(files_make_folder(path, NULL), ERROR_NONE);
     snprintf(path, sizeof(path), "%s/a/b", shadow);
     assert_int_equal(files_write(path, BYTES("b"), NULL), ERROR_NONE);
-    files_remove_shadow(shadow);
+    files_remove_folder(shadow);
     assert_false(files_exists(shadow));
     buffer_clear(&text);
     assert_int_equal(files_read(files_test_path(fixture, "file"), 10, &text, NULL), ERROR_NONE);

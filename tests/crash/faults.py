@@ -8,7 +8,7 @@
 The layer writes a journal of all changes to the disk; `Disk` reads it. Synced bytes are kept. Of the rest
 a power cut keeps, by chance: nothing, everything, a prefix, or each 4 KiB block and
 each change of a directory by itself, some blocks cut, some of zeros. After a failed sync its bytes
-are never safe any more, whatever a later sync returns, as with the page cache of Linux.
+are never safe any more, whatever a later sync returns, unless they are written again, as with the page cache of Linux.
 """
 
 import mmap
@@ -72,6 +72,20 @@ def apply(contents, offset, data):
         return
     contents.extend(bytes(max(0, offset - len(contents))))  # lost bytes in between read as zeros
     contents[offset:offset + len(data)] = data
+
+
+def uncovered(change, later):
+    """The parts of a doomed write that no later write, which is synced now, has replaced in the page cache."""
+    if change[1] is None:
+        return [change[:2]]
+    pieces = [change[:2]]
+    for offset, data, is_doomed in later:
+        if data and not is_doomed:
+            end = offset + len(data)
+            pieces = [(at, part) for begin, old in pieces
+                      for at, part in ((begin, old[:max(0, offset - begin)]),
+                                       (max(begin, end), old[max(0, end - begin):])) if part]
+    return pieces
 
 
 def blocks(offset, data):
@@ -209,7 +223,8 @@ class Disk:
         if isinstance(what, Folder):
             what.sync()
             return
-        doomed = [change for change in what.pending if change[2]]
+        doomed = [list(piece) + [True] for number, change in enumerate(what.pending) if change[2]
+                  for piece in uncovered(change, what.pending[number + 1:])]
         what.pending = [change for change in what.pending if not change[2]]
         what.sync()
         what.pending = doomed

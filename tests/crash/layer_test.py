@@ -100,6 +100,20 @@ class LayerTest(unittest.TestCase):
             faults.cut(self.chance, "nothing")
             self.assertEqual(contents(faults.root), {"a": b""})
 
+    def test_written_again_after_a_failed_sync(self):
+        """The second write is in the page cache in place of the first, around which the first stays doomed."""
+        for keep in layer.KEEPS:
+            with layer.Faults() as faults:
+                faults.set("syncs_to_fail", 1)
+                self.run_child(faults, 'fd = os.open(path("a"), os.O_WRONLY | os.O_CREAT)\n'
+                                       'os.pwrite(fd, b"first", 0)\n'
+                                       'try: os.fsync(fd)\n'
+                                       'except OSError: pass\n'
+                                       'os.pwrite(fd, b"XYZ", 1)\n'
+                                       'os.fsync(fd)\nsync_folder()\n')
+                faults.cut(self.chance, keep)
+                self.assertEqual(contents(faults.root)["a"][1:4], b"XYZ", keep)
+
     def test_full_failing_and_short(self):
         with layer.Faults() as faults:
             faults.set("space_bytes", 10)

@@ -84,25 +84,25 @@ def refusal(output, folder):
     return line and folder in line[1] and re.search(r"restore a backup|newer version", line[1])
 
 
-def try_skipping(folder, live):
-    """Whether a start around the damage of a log costs no more than it says. (What is behind it in the
-    same 32 KiB goes too.) Of the 120 timers 61 are in tables, and not touched."""
+def try_skipping(folder, live, is_cut):
+    """Whether a start around the damage of the log costs no more than it says: how much, unless the end of the log
+    is cut off. Of the 120 timers 61 are in tables, and not touched."""
     with harness.Daemon(folder, *FLAGS, "--storage-damage", "skip") as daemon:
         harness.wait_until(daemon.is_ready, 20, "ready")
         found, lost = listed(daemon), daemon.metric("tickwheel_storage_lost_writes")
         daemon.find_in_output("event=storage_damaged")
         daemon.signal(signal.SIGTERM)
-    return len(live - found) <= lost and len(found) >= 50
+    return (is_cut or len(live - found) <= lost) and len(found) >= 50
 
 
-def judge(folder, live):
+def judge(folder, live, is_cut):
     """(verdict, what it said)"""
     try:
         daemon = harness.Daemon(folder, *FLAGS)
     except RuntimeError as ended:
         code = int(re.search(r"ended with (-?\d+)", str(ended))[1])
-        if code == 1 and re.search(r"\.log is damaged.* storage_damage = skip", str(ended)):
-            return "skipped" if try_skipping(folder, live) else "silent", str(ended)
+        if code == 1 and re.search(r"/log[/ ].* storage_damage = skip", str(ended)):
+            return "skipped" if try_skipping(folder, live, is_cut) else "silent", str(ended)
         if code == 1 and refusal(str(ended), folder):
             return "refused", str(ended)
         return "crashed", str(ended)
@@ -136,7 +136,7 @@ def judge(folder, live):
         if code < 0 or code > 1:
             return "crashed", f"at the stop, with {code}: {daemon.output()}"
     if state == "unready":
-        named = re.search(r"event=storage_failed cause=.*\.(sst|log)", output)
+        named = re.search(r"event=storage_failed cause=.*(\.sst|log)", output)
         return ("unready" if named else "silent"), output
     if found == live and set(answers) == {200}:
         return "whole", output
@@ -148,26 +148,26 @@ def judge(folder, live):
     return "silent", missing + "\n" + output
 
 
-def between_records(path, at):
-    """A log cut between two writes looks like one that was never longer: then the cut is in the next.
-    (What a cut takes from a log of a daemon that was killed cannot be known otherwise.)"""
-    with open(path, "rb") as file:
-        data = file.read()
-    start = 0
-    while start < at:  # the log is one block: at most 32 KiB
-        start += 7 + int.from_bytes(data[start + 4:start + 6], "little")
-    return start == at
+def files_of(folder):
+    """Names below the folder and their sizes, without the zeros at the end of the log's files."""
+    for above, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(above, name)
+            size = os.path.getsize(path)
+            if os.path.basename(above) == "log":
+                with open(path, "rb") as file:
+                    size = len(file.read().rstrip(b"\0"))
+            if size and not name.startswith(UNUSED):
+                yield os.path.relpath(path, folder), size
 
 
 def parts_of(folder, chance, count):
     """Every file by turns, and of each every part by turns."""
-    names = sorted(name for name in os.listdir(folder)
-                   if not name.startswith(UNUSED) and os.path.getsize(os.path.join(folder, name)))
+    files = sorted(files_of(folder))
     for number in range(count):
-        name = names[number % len(names)]
-        size = os.path.getsize(os.path.join(folder, name))
-        rounds = -(-count // len(names))
-        part = number // len(names)
+        name, size = files[number % len(files)]
+        rounds = -(-count // len(files))
+        part = number // len(files)
         yield name, min(size - 1, int(size * (part + chance.random()) / rounds))
 
 
@@ -176,8 +176,6 @@ def damage(original, folder, name, at, bit):
     path = os.path.join(folder, name)
     with open(path, "r+b") as file:
         if bit is None:
-            if name.endswith(".log") or name.startswith("MANIFEST"):
-                at += between_records(path, at)
             file.truncate(at)
             return
         file.seek(at)
@@ -190,7 +188,7 @@ def run_one(original, live, name, at, bit):
     with tempfile.TemporaryDirectory(prefix="tickwheel-damage-") as room:
         folder = os.path.join(room, "data")
         damage(original, folder, name, at, bit)
-        verdict, said = judge(folder, live)
+        verdict, said = judge(folder, live, bit is None)
     return name, at, bit, verdict, said
 
 

@@ -38,7 +38,7 @@ class LostFolderTest(DaemonCase):
     # proves: lost-folder
     def test_emptied(self):
         for path in glob.glob(os.path.join(self.data, "*")):
-            os.unlink(path)
+            shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
         self.assert_lost()
 
     # proves: lost-folder

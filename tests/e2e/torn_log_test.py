@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Goal: --check tells a log that ends within a write from a whole one by its exit code, before a start and never after
-a clean stop. Method: a killed daemon's folder, as it is and with the head of a further record at its log's end."""
+a clean stop. Method: a killed daemon's folder, as it is and with bytes behind the last frame of its log."""
 
 import glob
 import os
@@ -25,7 +25,9 @@ class TornLogTest(DaemonCase):
         timer = self.create()
         self.daemon.signal(signal.SIGKILL)
         self.assertEqual(self.check()[0], FINE)
-        with open(max(glob.glob(os.path.join(self.data, "*.log"))), "ab") as log:
+        with open(max(glob.glob(os.path.join(self.data, "log", "*.segment"))), "r+b") as log:
+            end = len(log.read().rstrip(b"\0"))
+            log.seek((end + 7) // 8 * 8)
             log.write(b"\x12\x34\x56\x78\x40\x00\x01half a write")
         code, said = self.check()
         self.assertEqual(code, TORN, said)

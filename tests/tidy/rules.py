@@ -20,7 +20,7 @@ BELOW = {
     "timer": {"base", "sys", "calendar"},
     "ops": {"base", "sys", "calendar", "timer"},
     "http": {"base", "sys"},
-    "storage": {"base", "sys", "timer"},
+    "storage": {"base", "sys", "log", "timer"},
     "engine": {"base", "calendar", "timer", "storage", "tickwheel"},  # no clock, no I/O: nothing of sys
     "delivery": {"tickwheel", "base", "sys", "calendar", "ops", "timer", "storage", "engine"},
     "shard": {"tickwheel", "base", "sys", "calendar", "timer", "ops", "storage", "engine", "delivery"},

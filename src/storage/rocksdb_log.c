@@ -1,0 +1,425 @@
+/* rocksdb_log.c - the log, and the tables that follow it.
+ *
+ * A commit is durable as soon as the log has it. RocksDB has no log of its own: each write into its
+ * tables brings the mark, which says how far of the log they hold, and all tables are written to
+ * files together. So the files that a crash leaves hold the log up to their mark, and a start
+ * applies the records behind it. */
+#include "log/log_files.h"
+#include "storage/rowop.h"
+#include "storage/rocksdb_store.h"
+#include "sys/files.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    APPLY_BYTES = 1 << 20, /* of the log, in one write of a start */
+    TRIM_BYTES = 4 << 20,  /* appended between two trims */
+    MARK_AT_END = 4,       /* bytes of a body's own checksum */
+    TIER_PERSISTED = 2,    /* kPersistedTier: without the memtables */
+};
+
+/* ---- the mark ---- */
+
+static struct record_mark rocksdb_log_mark_of(const struct log_record *record)
+{
+    const struct bytes body = record->body;
+
+    return (struct record_mark){
+        record->offset, body.size < MARK_AT_END
+                            ? 0
+                            : (uint32_t)get_le(body.data + body.size - MARK_AT_END, MARK_AT_END)};
+}
+
+/* All zero without one. */
+static enum error_code rocksdb_log_load_mark(struct rocksdb_store *store,
+                                             const rocksdb_readoptions_t *options,
+                                             struct record_mark *ret_mark, struct error *ret_error)
+{
+    struct buffer value;
+
+    buffer_init(&value);
+    enum error_code code =
+        store_get(store, STORE_META, options, STORE_KEY_APPLIED, &value, ret_error);
+    if (!code)
+        code = record_mark_decode(buffer_bytes(&value), ret_mark, ret_error);
+    else if (code == ERROR_NOT_FOUND) {
+        *ret_mark = (struct record_mark){0};
+        code = ERROR_NONE;
+    }
+    buffer_deinit(&value);
+    return code;
+}
+
+/* As the files of the tables have it. */
+static enum error_code rocksdb_log_load_persisted(struct rocksdb_store *store,
+                                                  struct record_mark *ret_mark,
+                                                  struct error *ret_error)
+{
+    rocksdb_readoptions_t *options = rocksdb_readoptions_create();
+
+    rocksdb_readoptions_set_read_tier(options, TIER_PERSISTED);
+    const enum error_code code = rocksdb_log_load_mark(store, options, ret_mark, ret_error);
+    rocksdb_readoptions_destroy(options);
+    return code;
+}
+
+/* ---- applying ---- */
+
+static void rocksdb_log_add_op(struct rocksdb_store *store, const struct rowop *op)
+{
+    rocksdb_column_family_handle_t *table = store->tables[op->table];
+    const struct bytes key = op->key, value = op->value;
+
+    switch (op->kind) {
+    case ROWOP_PUT:
+        rocksdb_writebatch_put_cf(store->batch, table, key.data, key.size, value.data, value.size);
+        return;
+    case ROWOP_DELETE:
+        rocksdb_writebatch_delete_cf(store->batch, table, key.data, key.size);
+        return;
+    case ROWOP_TOUCH:
+        rocksdb_writebatch_merge_cf(store->batch, table, key.data, key.size, value.data,
+                                    value.size);
+        return;
+    case ROWOP_DELETE_RANGE:
+        rocksdb_writebatch_delete_range_cf(store->batch, table, key.data, key.size, value.data,
+                                           value.size);
+        return;
+    case ROWOP_KIND_COUNT:
+        return;
+    }
+}
+
+static enum error_code rocksdb_log_add(struct rocksdb_store *store, const struct log_record *record,
+                                       struct error *ret_error)
+{
+    struct bytes body = record->body;
+
+    if (!rowop_open(&body))
+        return error_set(ret_error, ERROR_CORRUPT, "%s: the record %llu of the log is damaged",
+                         store->home, (unsigned long long)record->offset);
+    struct rowop op;
+    while (rowop_next(&body, &op))
+        rocksdb_log_add_op(store, &op);
+    return ERROR_NONE;
+}
+
+static enum error_code rocksdb_log_write(struct rocksdb_store *store, struct record_mark mark,
+                                         struct error *ret_error)
+{
+    struct buffer value;
+
+    buffer_init(&value);
+    record_mark_encode(&value, mark);
+    enum error_code code = ERROR_NO_MEMORY;
+    if (!buffer_failed(&value)) {
+        store_batch_put(store->batch, store, STORE_META, STORE_KEY_APPLIED, buffer_bytes(&value));
+        code = store_write(store, store->batch, ret_error);
+    } else {
+        error_set(ret_error, code, "apply");
+    }
+    rocksdb_writebatch_clear(store->batch);
+    if (!code)
+        store->applied = mark.offset;
+    buffer_deinit(&value);
+    return code;
+}
+
+enum error_code store_log_apply(struct rocksdb_store *store, size_t count, struct error *ret_error)
+{
+    enum error_code code = ERROR_NONE;
+
+    rocksdb_writebatch_clear(store->batch);
+    for (size_t i = 0; i < count && !code; i++)
+        code = rocksdb_log_add(store, &store->records[i], ret_error);
+    return code ? code
+                : rocksdb_log_write(store, rocksdb_log_mark_of(&store->records[count - 1]),
+                                    ret_error);
+}
+
+/* ---- what the log may drop ---- */
+
+bool store_log_is_long(const struct rocksdb_store *store)
+{
+    const uint64_t segment_bytes = store->options.segment_bytes;
+
+    return store->untrimmed_bytes >= TRIM_BYTES ||
+           (segment_bytes && store->untrimmed_bytes >= segment_bytes);
+}
+
+void store_log_trim(struct rocksdb_store *store)
+{
+    struct record_mark mark;
+
+    store->untrimmed_bytes = 0;
+    /* The record of the mark stays: it shows a start that this log is the one of the tables. The
+     * call also makes a spare file, with which an append that fails on a full disk can be ended. */
+    if (!rocksdb_log_load_persisted(store, &mark, NULL))
+        log_trim(store->log, mark.offset, NULL);
+}
+
+/* ---- a start ---- */
+
+struct log_replay {
+    struct rocksdb_store *store;
+    struct record_mark found; /* of the tables */
+    struct record_mark added; /* to the write that is being gathered */
+    size_t bytes;             /* in it */
+};
+
+static enum error_code rocksdb_log_replay_one(void *context, const struct log_record *record,
+                                              struct error *ret_error)
+{
+    struct log_replay *replay = context;
+    struct rocksdb_store *store = replay->store;
+    const struct record_mark mark = rocksdb_log_mark_of(record);
+
+    if (mark.offset <= replay->found.offset)
+        return mark.offset < replay->found.offset || mark.sum == replay->found.sum
+                   ? ERROR_NONE
+                   : error_set(ret_error, ERROR_CORRUPT,
+                               "%s/" FOLDER_LOG_NAME " is not the log of these tables; restore a "
+                               "backup",
+                               store->home);
+    if (store->is_reader && !store->has_shadow) {
+        store->is_behind = true;
+        return ERROR_NONE;
+    }
+    enum error_code code = rocksdb_log_add(store, record, ret_error);
+    replay->added = mark;
+    replay->bytes += record->body.size;
+    if (!code && replay->bytes >= APPLY_BYTES) {
+        code = rocksdb_log_write(store, mark, ret_error);
+        replay->bytes = 0;
+    }
+    return code;
+}
+
+/* A log that was begun behind the tables, as that of a backup is, does not have the record of their
+ * mark. */
+static enum error_code rocksdb_log_replay(struct rocksdb_store *store, struct record_mark mark,
+                                          struct error *ret_error)
+{
+    struct log_replay replay = {.store = store, .found = mark};
+    const uint64_t from = log_first(store->log) > mark.offset ? mark.offset + 1 : mark.offset;
+
+    store->is_behind = false;
+    rocksdb_writebatch_clear(store->batch);
+    enum error_code code =
+        log_read(store->log, from ? from : 1, rocksdb_log_replay_one, &replay, ret_error);
+    if (!code && replay.bytes)
+        code = rocksdb_log_write(store, replay.added, ret_error);
+    rocksdb_writebatch_clear(store->batch);
+    return code;
+}
+
+static enum error_code rocksdb_log_path(const struct rocksdb_store *store, char ret_path[PATH_MAX],
+                                        struct error *ret_error)
+{
+    if ((size_t)snprintf(ret_path, PATH_MAX, "%s/" FOLDER_LOG_NAME, store->home) >= PATH_MAX)
+        return error_set(ret_error, ERROR_IO, "a path of %zu bytes", strlen(store->home));
+    return ERROR_NONE;
+}
+
+/* `ret_error` may be `cause`. */
+static enum error_code rocksdb_log_refuse(const struct error *cause, struct error *ret_error)
+{
+    const struct error copy = *cause;
+
+    return error_set(ret_error, ERROR_CORRUPT,
+                     "%.150s; restore a backup, or set storage_damage = skip to start without what "
+                     "it cost",
+                     copy.text);
+}
+
+static enum error_code rocksdb_log_open(struct rocksdb_store *store, enum log_files_mode mode,
+                                        uint64_t begin, struct error *ret_error)
+{
+    char path[PATH_MAX];
+    enum error_code code = rocksdb_log_path(store, path, ret_error);
+    struct log_files_options options = {
+        .folder = path,
+        .segment_bytes = store->options.segment_bytes,
+        .begin = begin,
+        .mode = mode,
+        .sync = store->options.sync == ROCKSDB_SYNC_ALWAYS ? LOG_FILES_SYNC_ALWAYS
+                                                           : LOG_FILES_SYNC_NEVER,
+    };
+    if (code)
+        return code;
+    struct folder_state *state = &store->folder_state;
+    struct error cause = {.text = ""};
+    if (state->has_loss && store->options.damage == ROCKSDB_DAMAGE_SKIP)
+        options.damage = LOG_FILES_DAMAGE_SKIP;
+    code = log_files_open(&options, &store->log, &cause);
+    if (code == ERROR_CORRUPT && store->options.damage == ROCKSDB_DAMAGE_SKIP) {
+        options.damage = LOG_FILES_DAMAGE_SKIP;
+        state->has_loss = true;
+        state->loss = cause;
+        code = log_files_open(&options, &store->log, &cause);
+    } else if (code == ERROR_CORRUPT) {
+        return rocksdb_log_refuse(&cause, ret_error);
+    }
+    if (code) {
+        if (ret_error)
+            *ret_error = cause;
+        return code;
+    }
+    struct log_stats stats;
+    log_get_stats(store->log, &stats);
+    state->torn_count += stats.torn;
+    return ERROR_NONE;
+}
+
+enum error_code store_log_make(struct rocksdb_store *store, uint64_t begin, struct error *ret_error)
+{
+    char path[PATH_MAX];
+    enum error_code code = rocksdb_log_path(store, path, ret_error);
+
+    if (code)
+        return code;
+    files_remove_folder(path); /* of a start that was killed before the tables knew it */
+    return rocksdb_log_open(store, LOG_FILES_MAKE, begin, ret_error);
+}
+
+/* It may be gone altogether. */
+static enum error_code rocksdb_log_open_old(struct rocksdb_store *store, uint64_t begin,
+                                            struct error *ret_error)
+{
+    struct folder_state *state = &store->folder_state;
+    char path[PATH_MAX];
+    const enum error_code code = rocksdb_log_path(store, path, ret_error);
+
+    if (code || files_exists(path))
+        return code ? code
+                    : rocksdb_log_open(store, store->is_reader ? LOG_FILES_READ : LOG_FILES_OPEN,
+                                       begin, ret_error);
+    state->has_loss = true;
+    error_set(&state->loss, ERROR_CORRUPT,
+              "%.150s is missing: it held writes that were acknowledged", path);
+    return store->options.damage == ROCKSDB_DAMAGE_SKIP
+               ? rocksdb_log_open(store, LOG_FILES_MAKE, begin, ret_error)
+               : rocksdb_log_refuse(&state->loss, ret_error);
+}
+
+/* Around damage that may be passed over. A log of other tables holds no row of these. */
+static enum error_code rocksdb_log_replay_rest(struct rocksdb_store *store, struct record_mark mark,
+                                               const struct error *cause, struct error *ret_error)
+{
+    if (store->options.damage != ROCKSDB_DAMAGE_SKIP)
+        return rocksdb_log_refuse(cause, ret_error);
+    store->folder_state.has_loss = true;
+    store->folder_state.loss = *cause;
+    log_close(store->log);
+    store->log = NULL;
+    enum error_code code = rocksdb_log_open(store, LOG_FILES_OPEN, mark.offset + 1, ret_error);
+    if (!code)
+        code = rocksdb_log_replay(store, mark, ret_error);
+    if (code != ERROR_CORRUPT)
+        return code;
+    log_close(store->log);
+    store->log = NULL;
+    return store_log_make(store, mark.offset + 1, ret_error);
+}
+
+enum error_code store_log_follow(struct rocksdb_store *store, struct error *ret_error)
+{
+    const bool was_open = store->log != NULL;
+    struct record_mark mark;
+    struct error cause = {.text = ""};
+    enum error_code code = rocksdb_log_load_mark(store, NULL, &mark, ret_error);
+
+    if (code)
+        return code;
+    store->applied = mark.offset;
+    if (store->is_looking || (store->is_reader && store->folder_state.has_no_log))
+        return ERROR_NONE;
+    if (!was_open && (code = rocksdb_log_open_old(store, mark.offset + 1, ret_error)))
+        return code;
+    code = rocksdb_log_replay(store, mark, &cause);
+    if (code == ERROR_CORRUPT && !was_open)
+        code = rocksdb_log_replay_rest(store, mark, &cause, &cause);
+    if (code) {
+        if (ret_error)
+            *ret_error = cause;
+        return code;
+    }
+    struct log_stats stats;
+    log_get_stats(store->log, &stats);
+    if (!was_open)
+        store->folder_state.lost += stats.lost;
+    if (!store->is_reader) {
+        store_log_trim(store);
+        store->untrimmed_bytes = TRIM_BYTES; /* the first append takes the spare file */
+    }
+    return ERROR_NONE;
+}
+
+enum error_code store_log_renew(struct rocksdb_store *store, struct error *ret_error)
+{
+    struct record_mark mark;
+    const uint64_t end = log_end(store->log);
+
+    if (rocksdb_log_load_persisted(store, &mark, NULL) || mark.offset + 1 < end)
+        return ERROR_NONE;
+    log_close(store->log);
+    store->log = NULL;
+    return store_log_make(store, end, ret_error);
+}
+
+/* ---- commits ---- */
+
+static bool rocksdb_log_reserve(struct rocksdb_store *store, size_t count)
+{
+    if (count <= store->record_capacity)
+        return true;
+    struct log_record *records = realloc(store->records, count * sizeof(*records));
+    if (!records)
+        return false;
+    store->records = records;
+    store->record_capacity = count;
+    return true;
+}
+
+/* The bodies lie in the buffer one after the other; it may move while it grows. */
+static bool rocksdb_log_encode(struct rocksdb_store *store, struct storage_batch *const *batches,
+                               size_t count)
+{
+    struct buffer *bodies = &store->scratch;
+    size_t done = 0;
+
+    if (!rocksdb_log_reserve(store, count))
+        return false;
+    buffer_clear(bodies);
+    for (; done < count; done++) {
+        const size_t begin = bodies->size;
+
+        if (!store_change_encode(store, batches[done], bodies))
+            break;
+        store->records[done] = (struct log_record){.partition = batches[done]->partition,
+                                                   .epoch = batches[done]->meta.epoch,
+                                                   .body.size = bodies->size - begin};
+    }
+    const char *body = bodies->data;
+    for (size_t i = 0; i < done; i++) {
+        store->records[i].body.data = body;
+        body += store->records[i].body.size;
+    }
+    for (size_t i = 0; i < done && done < count; i++)
+        store_change_take_back(store, batches[i]);
+    return done == count;
+}
+
+enum error_code store_log_append(struct rocksdb_store *store, struct storage_batch *const *batches,
+                                 size_t count, struct error *ret_error)
+{
+    if (!rocksdb_log_encode(store, batches, count))
+        return error_set(ret_error, ERROR_NO_MEMORY, "commit");
+    enum error_code code = log_append(store->log, store->records, count, ret_error);
+    for (size_t i = 0; i < count && code; i++)
+        store_change_take_back(store, batches[i]);
+    store->untrimmed_bytes += store->scratch.size;
+    return code;
+}
