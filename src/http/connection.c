@@ -272,9 +272,9 @@ static void connection_flush(struct connection *connection)
     const ssize_t sent = connection_send(connection, out, large);
     if (sent > 0)
         connection_note_sent(connection, (size_t)sent);
-    else if (errno == EAGAIN)
+    else if (sent < 0 && errno == EAGAIN)
         connection->can_write = false;
-    else if (errno != EINTR)
+    else if (sent == 0 || errno != EINTR)
         connection_break(connection);
 }
 
