@@ -244,12 +244,12 @@ def lateness_panel(drawing, x, y, data):
     goal = place(2, 1)[0]
     drawing.line(goal, top, goal, top + height, "goal")
     drawing.text(goal + 4, top + 12, "asked: p99 below 2 ms", "dim small")
-    for kind, colour in (("webhook", "floor"), ("queue", "ink")):
+    for place_of_name, (kind, colour) in enumerate((("webhook", "#0969da"), ("queue", "#8250df"))):
         points = [place(Figures(data)("late", f"{kind}.{one}"), 1 - one) for one in SHARES]
-        style = "stroke: #0969da" if kind == "webhook" else "stroke: #8250df"
         drawing.parts.append(f'<polyline points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in points)}" '
-                             f'style="fill: none; stroke-width: 2; {style}"/>')
-        drawing.text(points[-4][0] + 6, points[-4][1] + 4, escape(kind), "small " + ("ink" if colour else "dim"))
+                             f'style="fill: none; stroke-width: 2; stroke: {colour}"/>')
+        drawing.parts.append(f'<text x="{left + width - 70}" y="{top + 20 + 18 * place_of_name}" '
+                             f'style="fill: {colour}">{escape(kind)}</text>')
     return 46 + height + 40
 
 
