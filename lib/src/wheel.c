@@ -221,8 +221,9 @@ static inline bool wheel_set_deadline(struct tw_wheel *wheel, tw_handle timer, u
     struct wheel_record *record = tw__wheel_record(wheel, index);
     uint32_t generation = record->generation;
     uint32_t differs = generation ^ (uint32_t)(timer >> 32);
-    uint32_t moves = differs | HAS_STALE | (STATE_MOVED & ~STATE_NEAR);
-    if (LIKELY(moves == (IS_ARMED | HAS_STALE | STATE_MOVED))) {
+    /* Armed, in STATE_NEAR or STATE_MOVED, with stale entries or without. */
+    uint32_t may_differ = HAS_STALE | (STATE_NEAR ^ STATE_MOVED);
+    if (LIKELY((differs | may_differ) == (may_differ | IS_ARMED | STATE_NEAR))) {
         if (LIKELY(wheel_is_later(wheel, record, deadline))) {
             wheel_move_later(wheel, record, index, generation, deadline);
             return true;
