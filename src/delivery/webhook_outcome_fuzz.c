@@ -220,8 +220,10 @@ static void compare(struct bytes text, const struct delivery_outcome *outcome)
     REQUIRE(answers[0].has_status == answers[1].has_status && !pauses[0] == !pauses[1]);
     REQUIRE(!pauses[0] || strcmp(pauses[0], pauses[1]) == 0);
     REQUIRE(!answers[0].keeps || answers[1].keeps);
-    /* Only libcurl counts encodings, of which it decodes none. */
-    if (answers[0].has_status && !strstr(outcome->error, "Transfer-Encoding")) {
+    /* Only libcurl counts encodings, of which it decodes none. Later versions of it refuse other
+     * odd answers than 7.88. */
+    if (answers[0].has_status && !strstr(outcome->error, "Transfer-Encoding") &&
+        curl_version_info(CURLVERSION_NOW)->version_num < 0x080000) {
         const struct webhook_attempt attempt = {.has_answer = true,
                                                 .status = answers[0].status,
                                                 .retry_after = pauses[0],
