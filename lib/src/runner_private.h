@@ -92,10 +92,10 @@ struct runner_directory {
 /* Guarded by `lock`; what is atomic is also read without it. */
 struct runner_lane {
     _Alignas(LINE) _Atomic uint32_t lock;
-    uint32_t held;          /* timers: valid handles, and those that the handler has */
-    uint32_t granted;       /* the most timers without asking for more of the limit */
-    uint32_t slot_count;    /* slots with a place in `pieces` */
-    struct tw_wheel *wheel; /* NULL before the first use; ticks count from instant 0 */
+    uint32_t held;               /* timers: valid handles, and those that the handler has */
+    uint32_t granted;            /* the most timers without asking for more of the limit */
+    _Atomic uint32_t slot_count; /* slots with a place in `pieces` */
+    struct tw_wheel *wheel;      /* NULL before the first use; ticks count from instant 0 */
     struct runner_directory *_Atomic directory;
     _Atomic uint64_t wake_ns; /* no timer is due before */
     uint64_t scheduled;       /* counters, ever */
