@@ -19,8 +19,7 @@ import harness
 
 
 def goldens():
-    return sorted(name[:-5] for name in os.listdir(HERE)
-                  if name.startswith("format-") and name.endswith(".json"))
+    return sorted(name[:-7] for name in os.listdir(HERE) if name.startswith("format-"))
 
 
 def check(folder):
@@ -31,12 +30,14 @@ def check(folder):
 
 class GoldenTest(unittest.TestCase):
     def open(self, name):
-        with open(os.path.join(HERE, name + ".json"), encoding="utf-8") as file:
-            golden = json.load(file)
         room = tempfile.TemporaryDirectory(prefix="tickwheel-golden-")
         self.addCleanup(room.cleanup)
         with tarfile.open(os.path.join(HERE, name + ".tar.gz")) as archive:
             archive.extractall(room.name)
+        told = os.path.join(room.name, "told.json")
+        with open(told, encoding="utf-8") as file:
+            golden = json.load(file)
+        os.remove(told)
         return golden, room.name
 
     def assert_timers(self, daemon, timers):

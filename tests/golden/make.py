@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes a golden data folder of the present format: format-N.tar.gz, a backup of a daemon that has timers
-of every kind and state, and format-N.json, what each of them says when it is asked.
+"""Makes a golden data folder of the present format, format-N.tar.gz: a backup of a daemon that has timers of every kind and
+state, and told.json, what each of them says when it is asked.
 
     TEST_BUILD=build/dev tests/golden/make.py
 
@@ -125,9 +125,9 @@ def pack(folder, path):
 
 
 def main():
-    name = os.path.join(HERE, f"format-{FORMAT}")
-    if os.path.exists(name + ".json"):
-        sys.exit(f"{name}.json is there already")
+    path = os.path.join(HERE, f"format-{FORMAT}.tar.gz")
+    if os.path.exists(path):
+        sys.exit(f"{path} is there already")
     room = tempfile.mkdtemp(prefix="tickwheel-golden-")
     try:
         with harness.Daemon(os.path.join(room, "data"), *FLAGS, "--backup-folder",
@@ -136,11 +136,11 @@ def main():
             told = tell(daemon, populate(daemon))
             status, _, backup = daemon.call("POST", "/v1/admin/backup")
             assert status == 201, backup
-        pack(backup["folder"], name + ".tar.gz")
-        with open(name + ".json", "w", encoding="utf-8") as file:
+        with open(os.path.join(backup["folder"], "told.json"), "w", encoding="utf-8") as file:
             json.dump({"format": FORMAT, "partitions": 3, "live": backup["timers"], "timers": told},
                       file, indent=1, ensure_ascii=False)
             file.write("\n")
+        pack(backup["folder"], path)
     finally:
         shutil.rmtree(room)
 
