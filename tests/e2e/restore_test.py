@@ -15,7 +15,6 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
-import book
 import harness
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
@@ -215,7 +214,7 @@ class BookTest(Room):
     def run_book(self, section, *backup):
         """Runs the commands of a section. The output of the last one."""
         output = None
-        for command in book.commands_of(section, *backup):
+        for command in harness.commands_of(section, *backup):
             command = re.sub(r"/(var/lib|etc)/", lambda found: self.path(found[1]) + "/", command)
             if command.startswith("systemctl "):
                 self.systemctl(*command.split()[1:])

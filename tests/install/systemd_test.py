@@ -19,7 +19,6 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-import book
 import debootstrap
 import harness
 
@@ -127,7 +126,7 @@ class Container:
     def follow(self, section, *backup):
         """The commands of a section of the page; what they print."""
         return [self.install() if command == "make install" else self.run(command)
-                for command in book.commands_of(section, *backup)]
+                for command in harness.commands_of(section, *backup)]
 
     def close(self):
         try:
@@ -228,7 +227,7 @@ class SystemdTest(unittest.TestCase):
                 new.run(f"mkdir -p {folder}")
                 subprocess.run(["cp", "-r", old.path(f"/var/lib/private/tickwheel/backups/{backup}"),
                                 new.path(folder)], check=True)
-                for command in book.commands_of("Restore", backup):
+                for command in harness.commands_of("Restore", backup):
                     if not command.startswith("mv "):  # as the page says
                         new.run(command.replace(f"{STATE}/backups", folder))
                 self.assertEqual(self.timers(new), before)

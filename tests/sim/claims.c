@@ -2,7 +2,7 @@
  * claims.c - checks that keys and Idempotency-Keys have one live holder, and that answers about
  * them are true.
  */
-#include "claims.h"
+#include "model.h"
 
 #include "judge.h"
 #include "world.h"

@@ -2,7 +2,7 @@
  * doubts.c - keeps the rows of failed batches that are on disk nevertheless, until they are
  * decided.
  */
-#include "doubts.h"
+#include "model.h"
 
 #include "world.h"
 

@@ -1,7 +1,7 @@
 /* judge.c - checks each delivery, reply and listing of an engine against the promises. */
 #include "judge.h"
 
-#include "claims.h"
+#include "model.h"
 #include "client.h"
 #include "tenants.h"
 #include "world.h"

@@ -4,7 +4,6 @@
  */
 #include "model.h"
 
-#include "claims.h"
 #include "tenants.h"
 #include "client.h"
 #include "world.h"

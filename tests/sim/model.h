@@ -16,6 +16,7 @@
 #include "plan.h"
 
 struct world;
+struct op;
 
 /* What a request in flight does to the timers that it is about. */
 struct change {
@@ -199,5 +200,59 @@ uint64_t model_live_count(const struct sim_model *model, uint16_t partition, uin
 
 /* The most that the engine may count: with those whose create is in flight, and the damaged. */
 uint64_t model_pending_max(const struct sim_model *model, uint16_t partition);
+
+/* ---- claims.c: which timer holds a key, and which an Idempotency-Key
+ *
+ * At most one live timer holds a key. A repeated Idempotency-Key is answered with the timer of the
+ * first request and creates none while that timer is known, also after a crash. ---- */
+
+/* A row of the twin became durable: no other live timer may hold its names. */
+void claims_written(struct world *world, const struct twin *twin, bool is_new);
+
+/* The i-th timer of a create, or a put, met the holder of its name: equal to it, or in conflict
+ * with it. */
+void claims_judge_met(struct world *world, struct op *op, size_t i, enum error_code error);
+
+/* The i-th timer of a create is `made`, or NULL if none was made. If an equal request was matched
+ * with this timer, the two are exchanged. */
+struct twin *claims_settle(struct world *world, struct op *op, size_t i, const struct twin *made);
+
+/* The i-th timer of a create failed. A row in doubt with equal content may be its row; it does not
+ * belong to a request answered with success. */
+struct twin *claims_settle_failed(struct world *world, struct op *op, size_t i);
+
+/* The timer that a call by key met; NULL if it met none and none held the key. */
+struct twin *claims_judge_named(struct world *world, struct op *op);
+
+/* ---- doubts.c: batches that failed and are on disk nevertheless
+ *
+ * Reads see them, but a crash may lose them until a later commit succeeds. The model takes their
+ * rows when they reach the disk, and its earlier state when a crash loses them. Until that is
+ * decided, no answer may show them and no delivery may follow. ---- */
+
+enum { DOUBTS_MAX = 8 };
+
+/* What the model knew before one of them. */
+struct doubt {
+    struct model_copy {
+        struct twin *twins; /* in the order of the model's */
+        size_t count;
+        struct storage_meta metas[PARTITIONS_MAX];
+    } before;
+};
+
+struct doubts {
+    struct doubt doubts[DOUBTS_MAX]; /* oldest first */
+    size_t count;
+};
+
+/* The batch is on disk, and its engine will be told that it failed. */
+void doubts_add(struct world *world, const struct storage_batch *batch);
+
+/* A commit succeeded: all of them stay. */
+void doubts_end(struct world *world);
+
+/* The process died: all but the first `kept` are gone. */
+void doubts_crash(struct world *world, size_t kept);
 
 #endif

@@ -11,10 +11,10 @@
  *     touches.c  clients that extend due times
  *     rhythm.h   schedules of timers that repeat
  *     model.h    the durable state, and whether each written row was asked for
- *     doubts.h   failed batches that are on disk nevertheless
+ *     doubts.c   failed batches that are on disk nevertheless
  *     cause.h    the request behind each row
  *     tenants.h  tenants and their limits
- *     claims.h   holders of keys and Idempotency-Keys
+ *     claims.c   holders of keys and Idempotency-Keys
  *     completes.c  whether an event ended all that wait for it
  *     judge.h    whether the engine's output keeps the promises
  *     finish.c   the end of a run: faults stop, and every promise must be kept
@@ -28,7 +28,6 @@
 #include "cause.h"
 #include "client.h"
 #include "disk.h"
-#include "doubts.h"
 #include "events.h"
 #include "host.h"
 #include "model.h"

@@ -177,3 +177,17 @@ def timer_id_of(webhook_id):
 def percentile(values, share):
     values = sorted(values)
     return values[min(len(values) - 1, int(len(values) * share))] if values else float("nan")
+
+
+# ---- the book, for tests that follow it word by word ----
+
+PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "operations.md")
+BACKUP = "20261120T235959Z"  # the backup of the page's examples
+
+
+def commands_of(section, backup=BACKUP):
+    """The commands that the page has at the beginning of a section, on the backup of that name."""
+    with open(PAGE, encoding="utf-8") as file:
+        text = file.read().split(f"\n## {section}\n")[1].split("\n## ")[0]
+    block = re.search(r"(?:^|\n)\n((?:    [^\n]+\n)+)", text)[1]
+    return [line[4:].replace(BACKUP, backup) for line in block.splitlines()]

@@ -7,7 +7,117 @@ import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.lang.invoke.VarHandle;
+import java.util.concurrent.DelayQueue;
+import java.util.concurrent.Delayed;
 import java.util.concurrent.TimeUnit;
+import org.agrona.DeadlineTimerWheel;
+
+final class AgronaTimers extends Timers {
+    private final DeadlineTimerWheel wheel;
+    private final long[] timers;
+    private final DeadlineTimerWheel.TimerHandler handler;
+
+    AgronaTimers(int count, long start) {
+        super(count);
+        wheel = new DeadlineTimerWheel(TimeUnit.MILLISECONDS, start, 1, 65536, 16);
+        timers = new long[count];
+        handler = (unit, now, timer) -> {
+            fire((int) timer);
+            return true;
+        };
+    }
+
+    @Override
+    public boolean knowsIds() {
+        return false;
+    }
+
+    /** Each of the spokes is as long as the longest. */
+    @Override
+    public boolean bursts() {
+        return false;
+    }
+
+    @Override
+    public void place(int id, long deadline) {
+        timers[id] = wheel.scheduleTimer(deadline);
+    }
+
+    @Override
+    public void cancel(int id) {
+        wheel.cancelTimer(timers[id]);
+    }
+
+    @Override
+    public void move(int id, long deadline) {
+        wheel.cancelTimer(timers[id]);
+        timers[id] = wheel.scheduleTimer(deadline);
+    }
+
+    @Override
+    public void advance(long now) {
+        while (wheel.currentTickTime() <= now)
+            wheel.poll(now, handler, Integer.MAX_VALUE);
+    }
+}
+
+final class DelayQueueTimers extends Timers {
+    private final class Item implements Delayed {
+        private final long due;
+        private final int id;
+        private boolean isCancelled;
+
+        private Item(long due, int id) {
+            this.due = due;
+            this.id = id;
+        }
+
+        @Override
+        public long getDelay(TimeUnit unit) {
+            return unit.convert(due - now, TimeUnit.MILLISECONDS);
+        }
+
+        @Override
+        public int compareTo(Delayed other) {
+            return Long.compare(due, ((Item) other).due);
+        }
+    }
+
+    private final DelayQueue<Item> queue = new DelayQueue<>();
+    private final Item[] items;
+    private long now;
+
+    DelayQueueTimers(int count, long start) {
+        super(count);
+        items = new Item[count];
+        now = start;
+    }
+
+    @Override
+    public void place(int id, long deadline) {
+        items[id] = new Item(deadline, id);
+        queue.add(items[id]);
+    }
+
+    @Override
+    public void cancel(int id) {
+        items[id].isCancelled = true;
+    }
+
+    @Override
+    public void move(int id, long deadline) {
+        items[id].isCancelled = true;
+        place(id, deadline);
+    }
+
+    @Override
+    public void advance(long time) {
+        now = time;
+        for (Item item; (item = queue.poll()) != null;)
+            if (!item.isCancelled)
+                fire(item.id);
+    }
+}
 
 /**
  * Netty's wheel without its thread: what the worker does in each tick is called from here, and

@@ -1,8 +1,5 @@
 #!/usr/bin/env python3
-"""Goal: a killed daemon's folder without its log, as a backup's filter may leave it, does not start without a word.
-Method: timers, kill -9, files of the log removed, emptied or cut; then --check and a start must refuse and name them.
-With storage_damage = skip the daemon starts, and says what it did. So that two files of the log are needed, the flush
-of the tables is held up: the names of the tables to come are pipes, at which it waits."""
+"""What a start notices of a data folder, refuses, and leaves as it was: three scenes, each with its goal and method."""
 
 import glob
 import json
@@ -18,8 +15,16 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import harness
 from daemon_case import DaemonCase
 
+FINE, TORN = 0, 3
+
 
 class MissingLogTest(DaemonCase):
+    """Goal: a killed daemon's folder without its log, as a backup's filter may leave it, does not start without a
+    word. Method: timers, kill -9, files of the log removed, emptied or cut; then --check and a start must refuse
+    and name them. With storage_damage = skip the daemon starts, and says what it did. So that two files of the log
+    are needed, the flush of the tables is held up: the names of the tables to come are pipes, at which it
+    waits."""
+
     flags = ("--storage-memtable-bytes", "16M")
 
     def segments(self):
@@ -135,6 +140,64 @@ class MissingLogTest(DaemonCase):
             self.kill()
             self.daemon = self.start()
         self.assertEqual(len(self.listed("limit=1000")), 160)
+
+
+class TornLogTest(DaemonCase):
+    """Goal: --check tells a log that ends within a write from a whole one by its exit code, before a start and
+    never after a clean stop. Method: a killed daemon's folder, as it is and with bytes behind the last frame of
+    its log."""
+
+    def check(self):
+        done = subprocess.run([harness.find("tickwheeld"), "--check", self.data], capture_output=True, text=True)
+        return done.returncode, done.stdout
+
+    def test_exit_code(self):
+        timer = self.create()
+        self.daemon.signal(signal.SIGKILL)
+        self.assertEqual(self.check()[0], FINE)
+        with open(max(glob.glob(os.path.join(self.data, "log", "*.segment"))), "r+b") as log:
+            end = len(log.read().rstrip(b"\0"))
+            log.seek((end + 7) // 8 * 8)
+            log.write(b"\x12\x34\x56\x78\x40\x00\x01half a write")
+        code, said = self.check()
+        self.assertEqual(code, TORN, said)
+        self.assertIn("valid, up to the torn end of a log", said)
+        self.daemon = self.start()
+        self.assertEqual(self.state(timer), "scheduled")
+        self.daemon.signal(signal.SIGTERM)
+        self.assertEqual(self.check()[0], FINE)
+
+
+class RefusedStartTest(DaemonCase):
+    """Goal: a start that is refused takes nothing from the folder: above all not the mark of the clean stop, with
+    which the next start notices what is missing. Method: a start with another number of partitions; after it each
+    file that is missing is still noticed, and with all in place no timer is missing."""
+
+    def setUp(self):
+        super().setUp()
+        self.ids = {self.create()["id"] for _ in range(20)}
+        self.restart()  # so that there are tables
+        self.daemon.signal(signal.SIGTERM)
+
+    def refused(self, cause, *flags):
+        done = subprocess.run([harness.find("tickwheeld"), "--listen-port", "0", "--data-folder", self.data, *flags],
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(cause, done.stderr)
+
+    def check_protected(self):
+        """Each file that is missing is named, and with everything in place the timers are there."""
+        for path in glob.glob(os.path.join(self.data, "*.log")) + glob.glob(os.path.join(self.data, "*.sst")):
+            os.rename(path, path + ".away")
+            self.refused(f"{os.path.basename(path)} is missing")
+            os.rename(path + ".away", path)
+        self.daemon = self.start()
+        found = self.call(200, "GET", "/v1/timers?limit=1000")[1]["timers"]
+        self.assertEqual({timer["id"] for timer in found}, self.ids)
+
+    def test_another_number_of_partitions(self):
+        self.refused("cannot be opened with 7", "--partitions", "7")
+        self.check_protected()
 
 
 if __name__ == "__main__":
