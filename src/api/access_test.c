@@ -4,7 +4,7 @@
  */
 #include "api/core/access.h"
 
-#include "api/routes.h"
+#include "api/api.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -7,7 +7,7 @@
 #include "api/core/call.h"
 #include "api/operations/document.h"
 #include "api/core/site.h"
-#include "api/routes.h"
+#include "api/core/route.h"
 #include "sys/clock.h"
 
 #include <stdlib.h>

@@ -15,6 +15,7 @@
 #define TICKWHEEL_API_API_H
 
 #include "api/core/options.h"
+#include "api/core/route.h"
 
 struct api;
 
@@ -41,5 +42,9 @@ void api_format_routes(struct buffer *out);
 
 /* The port that is listened on: the configured one, or which one it became when that was 0. */
 uint16_t api_port(const struct api *api);
+
+/* The table of routes, a row for each endpoint: routes.c. */
+extern const struct route routes[];
+extern const size_t routes_count;
 
 #endif

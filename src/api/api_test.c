@@ -5,7 +5,7 @@
 #include "api/api.h"
 
 #include "api/core/call.h"
-#include "api/routes.h"
+#include "api/core/route.h"
 #include "api/testing/fixture.h"
 #include "api/timers/timers.h"
 

@@ -4,7 +4,7 @@
  * a header value; what is accepted must hold its own rules.
  */
 #include "api/timers/list.h"
-#include "api/routes.h"
+#include "api/api.h"
 #include "api/timers/timers.h"
 #include "http/field.h"
 

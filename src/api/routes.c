@@ -3,7 +3,7 @@
  * OpenAPI document and the overview in docs/api.md follow from it; a new endpoint is a handler, a
  * row here and its tests (core/route.h has the fields).
  */
-#include "api/routes.h"
+#include "api/api.h"
 
 #include "api/core/scatter.h"
 #include "api/operations/service.h"

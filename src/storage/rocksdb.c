@@ -1,5 +1,4 @@
 /* rocksdb.c - the storage on RocksDB: commits, failures and reopening. */
-#include "storage/rocksdb_block.h"
 #include "storage/rocksdb_store.h"
 #include "sys/files.h"
 

@@ -1,5 +1,17 @@
-/* rocksdb_block.c - damaged tables: which one it is, and how it is mended. */
-#include "storage/rocksdb_block.h"
+/*
+ * rocksdb_block.c - mends tables with damaged blocks, so that everything else goes on.
+ *
+ * RocksDB ends each scan, look-up and compaction at a block whose checksum is wrong; after a failed
+ * compaction it accepts no writes, and a table whose end is damaged keeps it from starting. So the
+ * table is mended (tablefile.h): a flipped bit is turned back, a new index is made from the blocks
+ * of records, and of these only those that are damaged themselves are set aside. The file as it was
+ * stays in the folder FOLDER_DAMAGED_NAME, with a note for each damaged block: what was done, and
+ * how many records it had, of which table. A file is never changed in place, because backups share
+ * files by links.
+ *
+ * Threads    Any; the database is closed and opened again meanwhile.
+ */
+#include "storage/rocksdb_store.h"
 
 #include "storage/tablefile.h"
 #include "sys/files.h"

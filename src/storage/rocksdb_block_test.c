@@ -2,7 +2,7 @@
  * around it goes on, also across compactions and restarts. Method: a folder with one table of
  * timers; a bit of the file is flipped at rest, and what the storage then says is compared with
  * what was written. */
-#include "storage/rocksdb_block.h"
+#include "storage/rocksdb_store.h"
 #include "storage/rocksdb_check.h"
 #include "storage/storage_testing.h"
 #include "storage/tableblock.h"

@@ -6,7 +6,6 @@
 #include "storage/rocksdb_check.h"
 
 #include "storage/rowop.h"
-#include "storage/rocksdb_block.h"
 #include "storage/rocksdb_store.h"
 #include "sys/files.h"
 

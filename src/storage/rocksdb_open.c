@@ -1,5 +1,4 @@
 /* rocksdb_open.c - the options of RocksDB, the data folder and its format. */
-#include "storage/rocksdb_block.h"
 #include "storage/rocksdb_store.h"
 #include "sys/files.h"
 

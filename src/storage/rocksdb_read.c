@@ -1,6 +1,5 @@
 /* rocksdb_read.c - scans, lookups and finds, and setting damaged records aside. */
 #include "storage/page.h"
-#include "storage/rocksdb_block.h"
 #include "storage/rocksdb_store.h"
 #include "sys/clock.h"
 

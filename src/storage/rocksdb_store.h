@@ -265,4 +265,19 @@ rocksdb_compactionfilter_t *store_row_filter_create(struct store_retention *rete
 rocksdb_compactionfilter_t *store_pointer_filter_create(struct store_retention *retention);
 rocksdb_compactionfilter_t *store_name_filter_create(struct store_retention *retention);
 
+/* ---- rocksdb_block.c ---- */
+
+/* Notes the table that a text of RocksDB names as damaged, if it tells of damage. */
+void rocksdb_block_note(struct rocksdb_store *store, const char *text);
+
+/* Mends the table that was noted last. True: the call that met it may be repeated. A reader of a
+ * folder works on links to its files from then on. */
+bool rocksdb_block_set_aside(struct rocksdb_store *store);
+
+/* Makes a reader of a folder go on with links to its files, some of which it may replace. */
+enum error_code rocksdb_block_begin_shadow(struct rocksdb_store *store, struct error *ret_error);
+
+/* Counts what was mended in earlier runs. */
+enum error_code rocksdb_block_load(struct rocksdb_store *store, struct error *ret_error);
+
 #endif

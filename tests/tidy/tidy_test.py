@@ -138,7 +138,7 @@ OFFENDERS = {
         ("src/delivery/up.c", '#include "shard/node.h"\n'),
         ("src/shard/up.c", '#include "api/api.h"\n'),
         ("src/api/json/up.c", '#include "api/core/call.h"\n'),
-        ("src/api/core/up.h", '#include "api/routes.h"\n'),
+        ("src/api/core/up.h", '#include "api/api.h"\n'),
         ("src/api/timers/up.c", '#include "api/queues/queues.h"\n'),
         ("src/base/up.h", "#include <tickwheel/wheel.h>\n"),
         ("lib/src/up.c", '#include "base/good.h"\n'),

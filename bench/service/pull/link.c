@@ -1,5 +1,5 @@
 /* link.c - a connection of the pull benchmark: connects, sends, reads lines and exact sizes. */
-#include "link.h"
+#include "system.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

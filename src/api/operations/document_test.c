@@ -5,7 +5,7 @@
  */
 #include "api/operations/document.h"
 
-#include "api/routes.h"
+#include "api/api.h"
 
 #include <jansson.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* ndjson.c - makes and checks batches, for tests. */
-#include "api/testing/ndjson.h"
+#include "api/testing/fixture.h"
 
 #include "api/timers/timers.h"
 

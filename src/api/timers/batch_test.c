@@ -5,7 +5,7 @@
  */
 #include "api/timers/timers.h"
 
-#include "api/testing/ndjson.h"
+#include "api/testing/fixture.h"
 
 #include <pthread.h>
 #include <setjmp.h>
