@@ -8,7 +8,6 @@
 #include "api/core/scatter.h"
 #include "api/operations/service.h"
 #include "api/queues/queues.h"
-#include "api/timers/dead.h"
 #include "api/timers/list.h"
 #include "api/timers/timers.h"
 

@@ -3,7 +3,7 @@
 #include "delivery/broker_connection.h"
 
 #include "delivery/broker_message.h"
-#include "timer/retry.h"
+#include "timer/timer.h"
 #include "sys/clock.h"
 #include "sys/mailbox.h"
 #include "sys/thread.h"

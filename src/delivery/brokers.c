@@ -22,6 +22,23 @@ struct brokers {
     size_t count;
 };
 
+/* Those whose library the build has found. */
+const struct broker_backend *const broker_backends[] = {
+#ifdef TICKWHEEL_WITH_REDIS
+    &broker_redis,
+#endif
+#ifdef TICKWHEEL_WITH_NATS
+    &broker_nats,
+#endif
+#ifdef TICKWHEEL_WITH_KAFKA
+    &broker_kafka,
+#endif
+#ifdef TICKWHEEL_WITH_RABBITMQ
+    &broker_rabbitmq,
+#endif
+    NULL,
+};
+
 /* ---- the settings ---- */
 
 /* amqps and tls say that the connection is encrypted, and nothing of the kind of broker. */

@@ -12,7 +12,7 @@
 #include "engine/tenant.h"
 #include "engine/watermark.h"
 #include "timer/labels.h"
-#include "timer/retry.h"
+#include "timer/timer.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "engine/tenant.h"
 #include "engine/watermark.h"
 #include "engine/window.h"
-#include "timer/retry.h"
+#include "timer/timer.h"
 #include "timer/schedule.h"
 
 #include <assert.h>

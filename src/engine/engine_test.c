@@ -3,7 +3,7 @@
  * what the engine hands out. What happens in disorder is the simulation's concern (tests/sim).
  */
 #include "engine/engine_testing.h"
-#include "timer/retry.h"
+#include "timer/timer.h"
 
 /* Goal: one life from create to fired. Method: a due time inside the window, and the clock just
  * before it, at it, and after the answer. */

@@ -10,7 +10,7 @@
 #include "engine/watermark.h"
 #include "engine/window.h"
 #include "timer/report.h"
-#include "timer/retry.h"
+#include "timer/timer.h"
 #include "timer/runs.h"
 #include "timer/schedule.h"
 

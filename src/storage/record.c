@@ -2,7 +2,7 @@
 #include "storage/record.h"
 
 #include "base/checksum.h"
-#include "timer/retry.h"
+#include "timer/timer.h"
 #include "timer/runs.h"
 #include "timer/tenant.h"
 

@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/list.h"
+#include "base/random.h"
 #include "base/time.h"
 #include "timer/target.h"
 
@@ -182,5 +183,15 @@ static inline bool timer_is_pulled(const struct timer *timer)
 {
     return target_sharing(&timer->target) == TARGET_SHARES_WORKERS;
 }
+
+bool retry_policy_equal(const struct retry_policy *a, const struct retry_policy *b);
+
+/* How long to wait after `attempts` failed attempts (1 ..), in milliseconds: exponential back-off
+ * with full jitter (Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015). It is
+ * uniform between 0 and min(cap, base * 2^(attempts - 1)), so that many timers that failed together
+ * do not return together. What the receiver asked for (`retry_after_ms`) is the least, up to a day;
+ * never below 1, so that a retry is never at once. */
+uint64_t retry_delay_ms(const struct retry_policy *policy, uint32_t attempts,
+                        uint64_t retry_after_ms, struct random *random);
 
 #endif

@@ -97,7 +97,7 @@ def test_headers(root):
         for name in re.findall(r'^\s*#\s*include\s*"([^"]+)"', read(root, path), flags=re.M):
             for header in ("src/" + name, os.path.join(os.path.dirname(path), name)):
                 users.setdefault(header, []).append(path)
-    return {header for header, paths in users.items() if all(is_test(path) for path in paths)}
+    return {header for header, paths in users.items() if header.endswith(".h") and all(is_test(path) for path in paths)}
 
 
 def room_above(path, target):

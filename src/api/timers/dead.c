@@ -1,5 +1,4 @@
 /* dead.c - lists dead letters, and redrives or deletes them, by id or by filter. */
-#include "api/timers/dead.h"
 
 #include "api/core/scatter.h"
 #include "api/timers/timers.h"

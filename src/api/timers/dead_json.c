@@ -1,5 +1,5 @@
 /* dead_json.c - reads the body of a redrive. */
-#include "api/timers/dead.h"
+#include "api/timers/timers.h"
 #include "api/json/strict.h"
 #include "base/number.h"
 

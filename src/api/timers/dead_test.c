@@ -2,7 +2,6 @@
  * Goal: dead letters are listed, redriven and deleted as docs/queues.md says. Method: real requests
  * over sockets to the API on a node double, whose timers are made dead by hand.
  */
-#include "api/timers/dead.h"
 #include "api/timers/timers.h"
 
 #include "api/testing/fixture.h"
