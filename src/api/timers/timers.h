@@ -69,9 +69,9 @@ void preview_end(struct call *call);
 /* ---- batch.c: POST /v1/timers/batch, a create per line ---- */
 
 enum {
-    BATCH_CHUNK_LINES_MAX = 1024,    /* creates in one command */
+    BATCH_CHUNK_LINES_MAX = 256,     /* creates in one command */
     BATCH_CHUNK_BYTES_MAX = 1 << 20, /* and their memory, after which no more is added */
-    BATCH_CHUNKS_MAX = 8,            /* chunks of one batch that are not answered yet */
+    BATCH_CHUNKS_MAX = 4,            /* chunks of one batch that are not answered yet */
 };
 
 void batch_begin(struct call *call);
