@@ -5,8 +5,8 @@
  * bounded number of chunks is under way; beyond it the client is held back. So memory does not grow
  * with the body, but for the answers, which are sent when the upload has ended. The bound is also
  * what the creates of others wait behind: with 1,024 lines a client, a single create beside two
- * clients that send batches is answered within 16 ms (p99), with 8,192 within 50 ms; the batches are
- * a sixth slower.
+ * clients that send batches is answered within 16 ms (p99), with 8,192 within 50 ms. The batches
+ * are a sixth slower.
  */
 #include "api/timers/timers.h"
 
