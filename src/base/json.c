@@ -1,7 +1,6 @@
 /* json.c - a strict pull reader of JSON: checks and cuts, copies nothing. */
 #include "base/json.h"
 
-#include "base/json_escape.h"
 #include "base/utf8.h"
 
 #include <assert.h>

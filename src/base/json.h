@@ -114,4 +114,10 @@ enum json_u64 json_number_u64(struct bytes number, uint64_t *ret_value);
  * always JSON. */
 void json_append_string(struct buffer *out, struct bytes text);
 
+/* For json.c, which checks strings, and json_text.c, which decodes them: reads the escape that
+ * begins at the backslash `at`; a pair of surrogates is one. Returns what follows it; NULL with
+ * `ret_error` when it is none. */
+const char *json_escape_read(const char *at, const char *end, uint32_t *ret_char,
+                             const char **ret_error);
+
 #endif

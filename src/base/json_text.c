@@ -2,7 +2,6 @@
 #include "base/json.h"
 
 #include "base/hex.h"
-#include "base/json_escape.h"
 #include "base/utf8.h"
 
 #include <assert.h>

@@ -12,7 +12,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import harness
-from tokens_case import TokensCase, bearer
+from daemon_case import TokensCase, bearer
 
 # A timer that is starved waits for time-outs of minutes, or for a pause of a breaker: it does not arrive within this at
 # all. How late the others are, in milliseconds, is printed, and told in docs/reliability.md: a busy machine adds to it.

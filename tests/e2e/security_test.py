@@ -20,7 +20,7 @@ import warnings
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import harness
-from tokens_case import TokensCase, bearer, make_token
+from daemon_case import TokensCase, bearer, make_token
 
 TARGET = "http://127.0.0.1:9/never"
 NDJSON = {"Content-Type": "application/x-ndjson"}
