@@ -215,6 +215,7 @@ static inline bool wheel_set_deadline(struct tw_wheel *wheel, tw_handle timer, u
                                       uint32_t kind)
 {
     uint32_t index = (uint32_t)timer;
+    (void)kind; /* only asserted */
     assert(wheel_kind_of(timer) == kind || !tw__wheel_lookup(wheel, timer));
     if (UNLIKELY(index >= wheel->slot_count))
         return false;
