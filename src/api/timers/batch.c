@@ -159,7 +159,7 @@ static enum sending send_parts(struct batch *batch, struct batch_chunk *chunk)
 
 /* Sends `filling` off. With too many chunks on their way, or a node that has no room, the request
  * waits for one of its own to be answered; a batch that has nothing on its way is refused instead,
- * since nothing would wake it. */
+ * since nothing would wake it. The last chunk of a client that left does not wait. */
 static enum sending send_chunk(struct batch *batch)
 {
     struct batch_chunk *chunk = batch->filling;
@@ -169,7 +169,7 @@ static enum sending send_chunk(struct batch *batch)
         return SENT;
     pthread_mutex_lock(&batch->lock);
     enum sending sending = MUST_WAIT;
-    if (batch->asked_count == 0 || batch->sent_count < BATCH_CHUNKS_MAX)
+    if (batch->asked_count == 0 || batch->sent_count < BATCH_CHUNKS_MAX || !batch->call)
         sending = send_parts(batch, chunk);
     if (sending == MUST_WAIT) {
         wait_below(batch, batch->asked_count);
