@@ -1,10 +1,13 @@
 /* rocksdb.c - the storage on RocksDB: commits, failures and reopening. */
 #include "storage/rocksdb_store.h"
+#include "sys/clock.h"
 #include "sys/files.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#define RECOVER_PAUSE_NS UINT64_C(100000000) /* between two attempts of readers */
 
 /* ---- keys as bytes ---- */
 
@@ -122,25 +125,7 @@ enum error_code store_write(struct rocksdb_store *store, rocksdb_writebatch_t *b
     return text ? store_access_failed(store, ret_error, "commit", text) : ERROR_NONE;
 }
 
-enum error_code store_enter(struct rocksdb_store *store, struct error *ret_error)
-{
-    pthread_rwlock_rdlock(&store->open_lock);
-    const char *cause = !store->db           ? "could not be opened again"
-                        : store->is_in_doubt ? "has a write that may be on the disk or not"
-                        : store->is_behind   ? "has writes that its tables do not take"
-                                             : NULL;
-    if (!cause)
-        return ERROR_NONE;
-    pthread_rwlock_unlock(&store->open_lock);
-    return error_set(ret_error, ERROR_IO, "%s %s", store->folder, cause);
-}
-
-void store_leave(struct rocksdb_store *store)
-{
-    pthread_rwlock_unlock(&store->open_lock);
-}
-
-/* ---- commits ---- */
+/* ---- failures ---- */
 
 /* RocksDB takes no writes any more once a file could not be written, and its own repair can hang:
  * so the database is closed and opened again. The log has the rows that only memtables held. */
@@ -183,6 +168,60 @@ static enum error_code rocksdb_end_doubt(struct rocksdb_store *store, struct err
     return code;
 }
 
+/* At once, if it is a block that a compaction met, or a disk that failed once. Under commit_lock. */
+static void rocksdb_recover(struct rocksdb_store *store)
+{
+    rocksdb_end_doubt(store, NULL);
+    if (store->state != STORE_WRITABLE && !rocksdb_block_set_aside(store) &&
+        (store->is_behind || !store->db))
+        rocksdb_make_writable(store, NULL);
+}
+
+/* A commit tries to end a failure. None comes while an engine cannot read, so a reader tries as
+ * well, unless a commit or another reader is at it or was a moment ago. */
+static bool rocksdb_recover_now(struct rocksdb_store *store)
+{
+    if (store->is_reader || pthread_mutex_trylock(&store->commit_lock))
+        return false;
+    const struct instant now = instant_now();
+    const bool is_time = instant_since_ns(store->recovered_at, now) >= RECOVER_PAUSE_NS;
+    if (is_time) {
+        rocksdb_recover(store);
+        store->recovered_at = instant_now();
+    }
+    pthread_mutex_unlock(&store->commit_lock);
+    return is_time;
+}
+
+/* ---- access ---- */
+
+static enum error_code rocksdb_try_enter(struct rocksdb_store *store, struct error *ret_error)
+{
+    pthread_rwlock_rdlock(&store->open_lock);
+    const char *cause = !store->db           ? "could not be opened again"
+                        : store->is_in_doubt ? "has a write that may be on the disk or not"
+                        : store->is_behind   ? "has writes that its tables do not take"
+                                             : NULL;
+    if (!cause)
+        return ERROR_NONE;
+    pthread_rwlock_unlock(&store->open_lock);
+    return error_set(ret_error, ERROR_IO, "%s %s", store->folder, cause);
+}
+
+enum error_code store_enter(struct rocksdb_store *store, struct error *ret_error)
+{
+    const enum error_code code = rocksdb_try_enter(store, ret_error);
+
+    return code && rocksdb_recover_now(store) ? rocksdb_try_enter(store, ret_error) : code;
+}
+
+void store_leave(struct rocksdb_store *store)
+{
+    pthread_rwlock_unlock(&store->open_lock);
+}
+
+/* ---- commits ---- */
+
 static void rocksdb_note_failure(struct rocksdb_store *store, enum error_code code)
 {
     if (code)
@@ -224,12 +263,24 @@ static enum error_code rocksdb_commit_locked(struct rocksdb_store *store,
     return ERROR_NONE;
 }
 
-/* At once, if it is a block that a compaction met, or a disk that failed once. */
-static void rocksdb_recover(struct rocksdb_store *store)
+static enum error_code rocksdb_commit_all(struct rocksdb_store *store,
+                                          struct storage_batch *const *batches, size_t count,
+                                          struct error *ret_error)
 {
-    rocksdb_end_doubt(store, NULL);
-    if (store->state != STORE_WRITABLE && !rocksdb_block_set_aside(store) && store->is_behind)
-        rocksdb_make_writable(store, NULL);
+    enum error_code code = rocksdb_end_doubt(store, ret_error);
+    if (!code)
+        code = rocksdb_make_writable(store, ret_error);
+    if (!code)
+        code = rocksdb_try_enter(store, ret_error);
+    if (code)
+        return code;
+    pthread_mutex_lock(&store->write_lock);
+    code = rocksdb_commit_locked(store, batches, count, ret_error);
+    pthread_mutex_unlock(&store->write_lock);
+    store_leave(store);
+    if (code || store->state != STORE_WRITABLE)
+        rocksdb_recover(store);
+    return code;
 }
 
 static enum error_code rocksdb_commit(struct storage *storage, struct storage_batch *const *batches,
@@ -241,19 +292,9 @@ static enum error_code rocksdb_commit(struct storage *storage, struct storage_ba
         return ERROR_NONE;
     if (!folder_is_there(store->folder, store->folder_lock))
         return error_set(ret_error, ERROR_IO, "%s was removed or replaced", store->folder);
-    enum error_code code = rocksdb_end_doubt(store, ret_error);
-    if (!code)
-        code = rocksdb_make_writable(store, ret_error);
-    if (!code)
-        code = store_enter(store, ret_error);
-    if (code)
-        return code;
-    pthread_mutex_lock(&store->write_lock);
-    code = rocksdb_commit_locked(store, batches, count, ret_error);
-    pthread_mutex_unlock(&store->write_lock);
-    store_leave(store);
-    if (code || store->state != STORE_WRITABLE)
-        rocksdb_recover(store);
+    pthread_mutex_lock(&store->commit_lock);
+    const enum error_code code = rocksdb_commit_all(store, batches, count, ret_error);
+    pthread_mutex_unlock(&store->commit_lock);
     return code;
 }
 
@@ -378,6 +419,7 @@ void store_close(struct rocksdb_store *store)
     rocksdb_compactionfilter_destroy(store->pointer_filter);
     rocksdb_compactionfilter_destroy(store->name_filter);
     rocksdb_cache_destroy(store->cache);
+    pthread_mutex_destroy(&store->commit_lock);
     pthread_mutex_destroy(&store->write_lock);
     pthread_mutex_destroy(&store->block_lock);
     pthread_rwlock_destroy(&store->open_lock);

@@ -184,6 +184,27 @@ static void test_disk_fails(void **state)
     timer_free(timer);
 }
 
+/* Reads are enough to end a failure: an engine that cannot read commits nothing. */
+/* proves: io */
+static void test_a_reader_ends_the_failure(void **state)
+{
+    struct disk_fixture *fixture = *state;
+    struct rlimit limit;
+
+    testing_write_meta(fixture->storage, 0, no_meta); /* begins a file of the log */
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    struct rlimit none = limit;
+    none.rlim_cur = 1;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    const uint64_t count = write_until(fixture, 1, ERROR_IO);
+    assert_false(disk_can_read(fixture)); /* whether the last commit is on the disk is not known */
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    while (!disk_can_read(fixture))
+        sched_yield();
+    assert_disk_count(fixture, count);
+}
+
 /* proves: disk-full */
 static void test_disk_full(void **state)
 {
@@ -245,6 +266,7 @@ int main(void)
         TEST(test_sync),
         TEST(test_sync_fails),
         TEST(test_disk_fails),
+        TEST(test_a_reader_ends_the_failure),
         {"test_disk_full", test_disk_full, disk_set_up, disk_tear_down, can_mount},
     };
 

@@ -573,6 +573,7 @@ static void rocksdb_open_store_init_locks(struct rocksdb_store *store)
     pthread_rwlockattr_setkind_np(&kind, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_rwlock_init(&store->open_lock, &kind);
     pthread_rwlockattr_destroy(&kind);
+    pthread_mutex_init(&store->commit_lock, NULL);
     pthread_mutex_init(&store->write_lock, NULL);
     pthread_mutex_init(&store->block_lock, NULL);
 }

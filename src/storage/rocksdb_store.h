@@ -105,6 +105,10 @@ struct rocksdb_store {
         is_in_doubt;        /* an append failed: whether its records are in the log is not known */
     _Atomic bool is_behind; /* the tables lack records of the log */
 
+    /* Held by a commit, and by a reader that tries to end a failure. Taken before open_lock. */
+    pthread_mutex_t commit_lock;
+    struct instant recovered_at; /* when a reader tried last; guarded by commit_lock */
+
     pthread_mutex_t block_lock;           /* guards what follows */
     struct store_block block;             /* met last */
     uint64_t blocks_aside, block_records; /* mended, and lost so, since the folder was made */
