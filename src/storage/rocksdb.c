@@ -168,7 +168,8 @@ static enum error_code rocksdb_end_doubt(struct rocksdb_store *store, struct err
     return code;
 }
 
-/* At once, if it is a block that a compaction met, or a disk that failed once. Under commit_lock. */
+/* At once, if it is a block that a compaction met, or a disk that failed once. Under
+ * commit_lock. */
 static void rocksdb_recover(struct rocksdb_store *store)
 {
     rocksdb_end_doubt(store, NULL);
