@@ -293,7 +293,8 @@ struct curl_slist *webhook_request_list(struct webhook_request *request)
 
     for (size_t i = 0; i < request->headers_count_; i++) {
         struct curl_slist *header = &request->headers_[i];
-        char *end = strchr(header->data, '\r');
+        const char *text_end = request->text_.data + request->text_.size;
+        char *end = memchr(header->data, '\r', (size_t)(text_end - header->data));
 
         *end = '\0';
         if (end[-1] == ':') /* libcurl sends an empty header only when it is written so */

@@ -284,6 +284,33 @@ enum error_code store_log_make(struct rocksdb_store *store, uint64_t begin, stru
     return rocksdb_log_open(store, LOG_FILES_MAKE, begin, ret_error);
 }
 
+/* Whether a log holds a record. One that cannot be opened is taken for half made. */
+static bool rocksdb_log_is_used(const char *path)
+{
+    const struct log_files_options options = {.folder = path, .mode = LOG_FILES_READ};
+    struct log *log;
+
+    if (!files_exists(path) || log_files_open(&options, &log, NULL))
+        return false;
+    const bool is_used = log_end(log) > log_first(log);
+    log_close(log);
+    return is_used;
+}
+
+enum error_code store_log_begin(struct rocksdb_store *store, uint64_t begin,
+                                struct error *ret_error)
+{
+    char path[PATH_MAX];
+    const enum error_code code = rocksdb_log_path(store, path, ret_error);
+
+    if (code)
+        return code;
+    if (rocksdb_log_is_used(path))
+        return error_set(ret_error, ERROR_CORRUPT,
+                         "%.150s holds writes of tables that are not here; restore a backup", path);
+    return store_log_make(store, begin, ret_error);
+}
+
 /* It may be gone altogether. */
 static enum error_code rocksdb_log_open_old(struct rocksdb_store *store, uint64_t begin,
                                             struct error *ret_error)

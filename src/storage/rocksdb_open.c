@@ -313,7 +313,7 @@ static bool rocksdb_open_put_number(struct rocksdb_store *store, struct bytes na
 static enum error_code rocksdb_open_write_numbers(struct rocksdb_store *store,
                                                   struct error *ret_error)
 {
-    enum error_code code = store->log ? ERROR_NONE : store_log_make(store, 1, ret_error);
+    enum error_code code = store->log ? ERROR_NONE : store_log_begin(store, 1, ret_error);
 
     if (!code)
         code = store_write(store, store->batch, ret_error);
@@ -621,7 +621,7 @@ static enum error_code rocksdb_open_begin_log(struct rocksdb_store *store, struc
     store->is_looking = false;
     const uint64_t begin = store->applied + 1;
     if (!code && store->format >= FORMAT_WITH_LOG)
-        code = store_log_make(store, begin, ret_error);
+        code = store_log_begin(store, begin, ret_error);
     return code;
 }
 

@@ -208,6 +208,10 @@ void store_change_take_back(struct rocksdb_store *store, const struct storage_ba
 enum error_code store_log_make(struct rocksdb_store *store, uint64_t begin,
                                struct error *ret_error);
 
+/* As store_log_make, but a log that holds records stays: ERROR_CORRUPT, for its tables are gone. */
+enum error_code store_log_begin(struct rocksdb_store *store, uint64_t begin,
+                                struct error *ret_error);
+
 /* Opens the log, unless it is open, and applies what the tables lack. A reader without a shadow
  * only notes that they lack something. */
 enum error_code store_log_follow(struct rocksdb_store *store, struct error *ret_error);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a start notices of a data folder, refuses, and leaves as it was: three scenes, each with its goal and method."""
+"""What a start notices of a data folder, refuses, and leaves as it was: four scenes, each with its goal and method."""
 
 import glob
 import json
@@ -198,6 +198,29 @@ class RefusedStartTest(DaemonCase):
     def test_another_number_of_partitions(self):
         self.refused("cannot be opened with 7", "--partitions", "7")
         self.check_protected()
+
+
+class CutManifestTest(DaemonCase):
+    """Goal: a killed daemon's folder never starts empty because its list of tables was cut short: its log would be taken
+    for one that no tables need. Method: the manifest is cut at each eighth byte of its first kilobyte."""
+
+    def test_never_empty(self):
+        timer = self.create()
+        self.daemon.signal(signal.SIGKILL)
+        kept = self.data + ".kept"
+        shutil.copytree(self.data, kept)
+        self.addCleanup(shutil.rmtree, kept)
+        size = os.path.getsize(glob.glob(os.path.join(kept, "MANIFEST-*"))[0])
+        for cut in range(8, min(size, 1024), 8):
+            shutil.rmtree(self.data)
+            shutil.copytree(kept, self.data)
+            os.truncate(glob.glob(os.path.join(self.data, "MANIFEST-*"))[0], cut)
+            try:
+                self.daemon = self.start()
+            except RuntimeError:  # refused
+                continue
+            self.assertEqual(self.state(timer), "scheduled", f"cut at {cut}")
+            self.daemon.signal(signal.SIGKILL)
 
 
 if __name__ == "__main__":
