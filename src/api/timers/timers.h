@@ -69,7 +69,7 @@ void preview_end(struct call *call);
 /* ---- batch.c: POST /v1/timers/batch, a create per line ---- */
 
 enum {
-    BATCH_CHUNK_LINES_MAX = 256,     /* creates in one command */
+    BATCH_CHUNK_LINES_MAX = 512,     /* creates in one command */
     BATCH_CHUNK_BYTES_MAX = 1 << 20, /* and their memory, after which no more is added */
     BATCH_CHUNKS_MAX = 4,            /* chunks of one batch that are not answered yet */
 };
