@@ -212,8 +212,10 @@ static bool rocksdb_folder_is_name(struct bytes name)
 {
     const struct bytes folder = BYTES(FOLDER_LOG_NAME "/");
     const size_t skip = bytes_has_prefix(name, folder) ? folder.size : 0;
+    const struct bytes rest = {name.data + skip, name.size - skip};
 
-    return name.size > skip && !memchr(name.data + skip, '/', name.size - skip);
+    return rest.size > 0 && !memchr(rest.data, '/', rest.size) && !bytes_equal(rest, BYTES(".")) &&
+           !bytes_equal(rest, BYTES(".."));
 }
 
 bool folder_closed_next(struct bytes *text, struct folder_file *ret_file)
