@@ -2,8 +2,9 @@
 """Goal: the protocols of docs/reliability-lab.md keep every property in every order of events, and each bug
 planted in them breaks one.
 
-Method: spin turns each model into a program that visits all its states, with weak fairness; it runs once
-for each property as it is, and for each PLANT until one property finds the bug.
+Method: spin turns each model into a program that visits all its states. A model with properties in temporal logic
+runs once for each of them, with weak fairness, and for each PLANT until one finds the bug; a model with assertions alone
+runs once within each of its bounds, and once for each PLANT. TEST_SIZE=full takes larger bounds.
 """
 
 import os
@@ -13,6 +14,11 @@ import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+
+# Of partition.pml: small ones first.
+BOUNDS = [("LOG_MAX=3", "FAULTS_MAX=2", "LEASE=2"), ("LOG_MAX=4", "FAULTS_MAX=2", "LEASE=1")]
+BOUNDS_FULL = [("LOG_MAX=4", "FAULTS_MAX=2", "LEASE=2"), ("LOG_MAX=5", "FAULTS_MAX=1", "LEASE=1"),
+               ("NODES=3", "LOG_MAX=3", "FAULTS_MAX=1", "LEASE=1")]
 
 
 class Model:
@@ -24,20 +30,21 @@ class Model:
         self.properties = re.findall(r"^ltl (\w+)", text, re.M)
         self.plants = range(1, max(map(int, re.findall(r"PLANT (?:==|!=|>=) (\d+)", text))) + 1)
 
-    def build(self, plant):
+    def build(self, plant, *bounds):
         """A program that visits all states of the model with that bug planted; 0: with none."""
-        folder = os.path.join(self.folder, f"{os.path.basename(self.path)}-{plant}")
-        os.mkdir(folder)
-        subprocess.run(["spin", "-a", f"-DPLANT={plant}", self.path], cwd=folder, check=True,
-                       stdout=subprocess.DEVNULL)
-        subprocess.run(["cc", "-O1", "-w", "-DNFAIR=3", "-o", "pan", "pan.c"], cwd=folder, check=True)
+        folder = tempfile.mkdtemp(dir=self.folder)
+        subprocess.run(["spin", "-a", f"-DPLANT={plant}", *["-D" + bound for bound in bounds], self.path], cwd=folder,
+                       check=True, stdout=subprocess.DEVNULL)
+        kind = ["-O1", "-DNFAIR=3"] if self.properties else ["-O2", "-DSAFETY", "-DNOREDUCE"]
+        subprocess.run(["cc", *kind, "-w", "-o", "pan", "pan.c"], cwd=folder, check=True)
         return os.path.join(folder, "pan")
 
 
-def holds(program, claim):
-    """Whether it does, and in how many states that was seen."""
-    out = subprocess.run([program, "-a", "-f", "-m1000000", "-N", claim], check=True, text=True,
-                         cwd=os.path.dirname(program), capture_output=True).stdout
+def holds(program, claim=None):
+    """Whether the claim does, or without one each assertion, and in how many states that was seen."""
+    kind = ["-a", "-f", "-N", claim] if claim else []
+    out = subprocess.run([program, *kind, "-m1000000"], check=True, text=True, cwd=os.path.dirname(program),
+                         capture_output=True).stdout
     errors = re.search(r"errors: (\d+)", out)
     states = re.search(r"(\d+) states, stored", out)
     if not errors or not states or "too small" in out or "out of memory" in out:
@@ -65,7 +72,15 @@ class FormalTest(unittest.TestCase):
         self.check("timer.pml")
 
     def test_partition(self):
-        self.check("partition.pml")
+        with tempfile.TemporaryDirectory() as folder:
+            model = Model("partition.pml", folder)
+            for plant in model.plants:
+                self.assertFalse(holds(model.build(plant))[0], f"PLANT={plant} is not found")
+                print(f"partition.pml: PLANT={plant} is found")
+            for bounds in BOUNDS + (BOUNDS_FULL if os.environ.get("TEST_SIZE") == "full" else []):
+                is_kept, states = holds(model.build(0, *bounds))
+                print(f"partition.pml: every assertion holds in {states} states, {' '.join(bounds)}", flush=True)
+                self.assertTrue(is_kept, bounds)
 
 
 if __name__ == "__main__":
