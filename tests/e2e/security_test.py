@@ -33,6 +33,7 @@ REQUESTS = {
     "listTimers": ({}, None),
     "createTimers": ({}, json.dumps({"after": "1h", "target": TARGET}) + "\n"),
     "cancelTimers": ({}, {"ids": [NOWHERE]}),
+    "fireTimers": ({}, {"ids": [NOWHERE]}),
     "rescheduleTimers": ({}, {"ids": [NOWHERE], "after": "1h"}),
     "getTimer": ({"id": NOWHERE}, None),
     "explainTimer": ({"id": NOWHERE}, None),
@@ -46,6 +47,8 @@ REQUESTS = {
     "deleteTimerByKey": ({"key": "k"}, None),
     "completeWatch": ({"key": "k"}, None),
     "completeWatches": ({}, {"watch": ["e"]}),
+    "fireTimer": ({"id": NOWHERE}, None),
+    "fireTimerByKey": ({"key": "k"}, None),
     "touchTimer": ({"id": NOWHERE}, {"after": "2h"}),
     "touchTimerByKey": ({"key": "k"}, {"after": "2h"}),
     "touchTimers": ({}, {"ids": [NOWHERE], "after": "2h"}),
@@ -216,7 +219,8 @@ class TenantsTest(TokensCase):
         timer = self.create("shop", key="k", labels={"a": "b"}, watch=["e"])
         path = f"/v1/timers/{timer['id']}"
         for method, end, body in (("GET", "", None), ("PATCH", "", {"after": "2h"}), ("DELETE", "", None),
-                                  ("POST", "/touch", {"after": "2h"}), ("GET", "/explain", None),
+                                  ("POST", "/touch", {"after": "2h"}), ("POST", "/fire", None),
+                                  ("GET", "/explain", None),
                                   ("GET", "/runs", None)):
             stranger = self.call("rival", 404, method, path + end, body)
             never = self.call("rival", 404, method, f"/v1/timers/{NOWHERE}{end}", body)
@@ -267,6 +271,7 @@ class TenantsTest(TokensCase):
                 ("/v1/watch/complete", {"watch": ["nobody's", "{0}"], "fire": True}, "fired"),
                 ("/v1/timers/cancel", {"watch": "{0}"}, "cancelled"),
                 ("/v1/timers/cancel", {"labels": {"team": "{0}"}}, "cancelled"),
+                ("/v1/timers/fire", {"labels": {"team": "{0}"}}, "fired"),
                 ("/v1/timers/reschedule", {"watch": "{0}", "after": "3h"}, "rescheduled"),
                 ("/v1/timers/reschedule", {"labels": {"team": "{0}"}, "after": "4h"}, "rescheduled"))):
             with self.subTest(path=path, body=body):

@@ -31,7 +31,7 @@ SELECTIONS = [{"labels": {"x": "y"}}, {"keys": ["k", "s"]}, {"watch": "a"}]
 RECEIPTS = {"receipts": ["0" * 32]}
 CALLS = (
     [("POST", "/v1/timers", timer) for timer in TIMERS] + [("PUT", "/v1/keys/k/timer", timer) for timer in TIMERS] +
-    [("POST", "/v1/timers/cancel", each) for each in SELECTIONS] +
+    [("POST", f"/v1/timers/{verb}", each) for each in SELECTIONS for verb in ("cancel", "fire")] +
     [("POST", f"/v1/timers/{verb}", {**each, "after": "2h"}) for each in SELECTIONS for verb in ("reschedule", "touch")] +
     [("POST", "/v1/watch/a/complete", {"fire": True}), ("POST", "/v1/watch/complete", {"watch": ["a", "b"]}),
      ("PATCH", "/v1/keys/k/timer", {"after": "3h", "labels": {"x": "z"}}), ("POST", "/v1/keys/k/touch", {"after": "1h"}),

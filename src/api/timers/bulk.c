@@ -1,6 +1,6 @@
-/* bulk.c - cancels, reschedules and touches many timers. Each id and each key gets one command; an
- * event and labels get one command for each partition, because such timers may be in any. The names
- * are decoded into the room of the scatter. */
+/* bulk.c - cancels, fires, reschedules and touches many timers. Each id and each key gets one
+ * command; an event and labels get one command for each partition, because such timers may be in
+ * any. The names are decoded into the room of the scatter. */
 #include "api/timers/timers.h"
 
 #include "api/json/members.h"
@@ -23,8 +23,8 @@ struct bulk {
     size_t part_count;
     char *room; /* as large as the body: a decoded text is never longer */
     size_t room_used;
-    enum command_kind each; /* CANCEL, PATCH or TOUCH */
-    struct timer *patch;    /* but for CANCEL: what each part gets a copy of */
+    enum command_kind each; /* CANCEL, FIRE, PATCH or TOUCH */
+    struct timer *patch;    /* of PATCH and TOUCH: what each part gets a copy of */
 };
 
 static bool bulk_refuse(struct call *call, const char *pointer, const char *detail)
@@ -166,6 +166,8 @@ static const char *done_text(const struct command *command)
         return "rescheduled";
     case COMMAND_TOUCH:
         return "touched";
+    case COMMAND_FIRE:
+        return "fired";
     default:
         return "cancelled";
     }
@@ -314,7 +316,8 @@ static void carry_out(struct call *call, const struct selection *selection, enum
     timer_free(patch);
 }
 
-void bulk_cancel(struct call *call)
+/* A call that takes no time. */
+static void bulk_change(struct call *call, enum command_kind each)
 {
     struct selection selection;
 
@@ -323,7 +326,17 @@ void bulk_cancel(struct call *call)
     if (selection.after.data || selection.at.data)
         bulk_refuse(call, selection.after.data ? "#/after" : "#/at", "It is for reschedule");
     else
-        carry_out(call, &selection, COMMAND_CANCEL, NULL);
+        carry_out(call, &selection, each, NULL);
+}
+
+void bulk_cancel(struct call *call)
+{
+    bulk_change(call, COMMAND_CANCEL);
+}
+
+void bulk_fire(struct call *call)
+{
+    bulk_change(call, COMMAND_FIRE);
 }
 
 /* The time in the body, exactly one. NULL: answered. */

@@ -1,4 +1,4 @@
-/* timers.c - create, get, touch and cancel by id. */
+/* timers.c - create, get, touch, fire and cancel by id. */
 #include "api/timers/timers.h"
 
 #include "api/json/names.h"
@@ -246,7 +246,7 @@ bool timers_read_if_match(struct call *call)
     return false;
 }
 
-void timers_delete_begin(struct call *call)
+void timers_change_begin(struct call *call)
 {
     timers_read_if_match(call);
 }
@@ -254,6 +254,12 @@ void timers_delete_begin(struct call *call)
 void timers_delete(struct call *call)
 {
     if (timers_address(call, COMMAND_CANCEL))
+        call_submit(call, timers_done);
+}
+
+void timers_fire(struct call *call)
+{
+    if (timers_address(call, COMMAND_FIRE))
         call_submit(call, timers_done);
 }
 

@@ -10,7 +10,7 @@
 #include "api/core/scatter.h"
 #include "api/timers/list.h"
 
-/* ---- timers.c: create, get, touch and delete one timer ---- */
+/* ---- timers.c: create, get, touch, fire and delete one timer ---- */
 
 /* Answers with the timer of a command, or with its error. */
 void timers_done(struct node_request *request);
@@ -34,8 +34,9 @@ void timers_get(struct call *call);
 void timers_runs(struct call *call);
 void timers_touch_begin(struct call *call);
 void timers_touch(struct call *call);
-void timers_delete_begin(struct call *call);
+void timers_change_begin(struct call *call); /* of a call without a body: reads If-Match */
 void timers_delete(struct call *call);
+void timers_fire(struct call *call);
 
 /* The version that an If-Match asks for: 0 for any ("*", or no such header: data NULL), and
  * TIMERS_VERSION_NEVER for a tag that no timer has (weak, or not a version). BAD_REQUEST when the
@@ -60,7 +61,8 @@ void keys_put_begin(struct call *call);
 void keys_put(struct call *call);
 void keys_get(struct call *call);
 void keys_touch(struct call *call);  /* begins with timers_touch_begin */
-void keys_delete(struct call *call); /* begins with timers_delete_begin */
+void keys_delete(struct call *call); /* begins with timers_change_begin, as the next */
+void keys_fire(struct call *call);
 
 /* ---- preview.c: when a schedule would fire ---- */
 
@@ -80,11 +82,12 @@ void batch_end(struct call *call);
 void batch_resumed(struct call *call);
 void batch_closed(struct call *call);
 
-/* ---- bulk.c: cancel, reschedule and touch many timers ---- */
+/* ---- bulk.c: cancel, fire, reschedule and touch many timers ---- */
 
 #define BULK_NAMES_MAX 5000 /* ids, and keys, in one call */
 
 void bulk_cancel(struct call *call);
+void bulk_fire(struct call *call);
 void bulk_reschedule(struct call *call);
 void bulk_touch(struct call *call);
 
