@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Runs the contract tests of a client library: run.py COMMAND [ARGUMENT ...]
+
+Starts a tickwheeld of the build and, before it, a proxy that loses requests and answers when a test asks it to. The
+command finds in its environment
+
+    TICKWHEEL_URL        the proxy
+    TICKWHEEL_SECRET     what the daemon signs webhooks with
+    TICKWHEEL_CONTRACT   a folder with the files of this one, in which the signatures of webhooks are filled in
+
+The steps of the files are described in clients/README.md. The exit status is the command's.
+"""
+
+import base64
+import hashlib
+import hmac
+import http.client
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "tests", "support"))
+import harness
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+PROBLEMS = {"busy": (503, "overloaded"), "rate": (429, "rate-exceeded"), "not-found": (404, "not-found")}
+
+
+class Proxy(http.server.BaseHTTPRequestHandler):
+    """Passes a request on to the daemon, unless the next fault says otherwise."""
+
+    protocol_version = "HTTP/1.1"
+    port = None
+    faults = []
+    lock = threading.Lock()
+
+    def read_body(self):
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = b""
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
+
+    def next_fault(self):
+        with self.lock:
+            return self.faults.pop(0) if self.faults else None
+
+    def set_faults(self, body):
+        with self.lock:
+            left = len(self.faults)
+            self.faults[:] = [name for word in json.loads(body) for name, _, count in [word.partition("*")]
+                              for _ in range(int(count or 1))]
+        self.answer(200, {"Content-Type": "application/json"}, json.dumps({"left": left}).encode())
+
+    def answer(self, status, headers, body):
+        self.send_response_only(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def pass_on(self, body):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        headers = {name: value for name, value in self.headers.items()
+                   if name.lower() not in ("host", "content-length", "transfer-encoding", "connection")}
+        connection.request(self.command, self.path, body or None, headers)
+        response = connection.getresponse()
+        data = response.read()
+        connection.close()
+        kept = {name: value for name, value in response.getheaders()
+                if name.lower() not in ("content-length", "transfer-encoding", "connection")}
+        return response.status, kept, data
+
+    def handle_request(self):
+        body = self.read_body()
+        if self.path == "/_faults":
+            self.set_faults(body)
+            return
+        fault = self.next_fault()
+        if fault in PROBLEMS:
+            status, name = PROBLEMS[fault]
+            problem = {"type": f"/problems/{name}", "title": "Made by the proxy", "status": status}
+            self.answer(status, {"Content-Type": "application/problem+json", "Retry-After": "0"},
+                        json.dumps(problem).encode())
+        elif fault == "garbage":
+            self.answer(200, {"Content-Type": "application/json"}, b"<html>no JSON")
+        elif fault == "lose-request":
+            self.close_connection = True
+        else:
+            answer = self.pass_on(body)
+            if fault == "lose-answer":
+                self.close_connection = True
+            else:
+                self.answer(*answer)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_request
+
+    def log_message(self, *_):
+        pass
+
+
+def sign(secret, sent_id, timestamp, body):
+    """The signature of Standard Webhooks."""
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    text = f"{sent_id}.{timestamp}.".encode() + body
+    return "v1," + base64.b64encode(hmac.new(key, text, hashlib.sha256).digest()).decode()
+
+
+def fill_in(step, now):
+    """Makes a step of `verify` what a receiver sees: secret, headers and body."""
+    given = step["with"]
+    signed = base64.b64decode(given.get("signed_base64", given["body_base64"]))
+    secret = given["secret"]
+    sent_id, timestamp = "06gvnv4rh00000000400000000-1795219199250", str(now - given.get("age_s", 10))
+    signature = sign(given.get("signer", secret), sent_id, timestamp, signed)
+    headers = {"webhook-id": sent_id, "webhook-timestamp": timestamp, "webhook-signature": signature}
+    for name, value in given.get("headers", {}).items():
+        if value is None:
+            del headers[name]
+        elif "${signature}" in value:
+            with_version = value.startswith("v2,")
+            headers[name] = value.replace("${signature}", signature.removeprefix("v1,") if with_version else signature)
+        else:
+            headers[name] = value
+    step["with"] = {"secret": secret, "headers": headers, "body_base64": given["body_base64"]}
+
+
+def copy_contract(folder):
+    now = int(time.time())
+    for name in sorted(os.listdir(HERE)):
+        if not name.endswith(".json"):
+            continue
+        with open(os.path.join(HERE, name), encoding="utf-8") as file:
+            cases = json.load(file)
+        for case in cases:
+            for step in case["steps"]:
+                if step["do"] == "verify":
+                    fill_in(step, now)
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            json.dump(cases, file)
+
+
+def run(command, **options):
+    """Runs the command and returns its exit status; options are those of subprocess.run."""
+    data = tempfile.mkdtemp(prefix="tickwheel-contract-")
+    environment = options.pop("env", os.environ)
+    try:
+        folder = os.path.join(data, "contract")
+        os.mkdir(folder)
+        copy_contract(folder)
+        with harness.Daemon(os.path.join(data, "timers"), "--webhook-secret", SECRET) as daemon:
+            harness.wait_until(daemon.is_ready, 30, "ready")
+            Proxy.port = daemon.port
+            server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+            server.daemon_threads = True
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            environment = {**environment, "TICKWHEEL_CONTRACT": folder, "TICKWHEEL_SECRET": SECRET,
+                           "TICKWHEEL_URL": f"http://127.0.0.1:{server.server_address[1]}"}
+            result = subprocess.run(command, env=environment, **options).returncode
+            server.shutdown()
+            server.server_close()
+            return result
+    finally:
+        shutil.rmtree(data)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__.strip())
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""The Python package as its users get it: built as sdist and wheel, the wheel installed into a new environment, and all
+its tests run there against the daemon of the build. Types are checked strictly, and async_client.py must be what
+client.py makes. Without the package index the test is skipped and says so.
+"""
+
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "contract"))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "tests", "support"))
+import harness
+import run
+
+TOOLS = ["build==1.2.2", "mypy==1.13.0", "setuptools==75.6.0", "wheel==0.45.1"]
+DEPENDENCIES = ["httpx==0.28.1"]
+
+
+def environment_with(name, packages):
+    """The Python of an environment with these packages, made once for each build folder; None without the index."""
+    folder = os.path.abspath(os.path.join(harness.BUILD, name))
+    python = os.path.join(folder, "bin", "python")
+    done = os.path.join(folder, "installed")
+    if not os.path.exists(done):
+        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        install = [python, "-m", "pip", "--disable-pip-version-check", "install", "-q", *packages]
+        if subprocess.run(install).returncode != 0:
+            return None
+        open(done, "w").close()
+    return python
+
+
+class PackageTest(unittest.TestCase):
+    def test_package(self):
+        tools = environment_with("client-python-tools", TOOLS + DEPENDENCIES)
+        users = environment_with("client-python-user", DEPENDENCIES)
+        if not tools or not users:
+            self.skipTest("the package index is out of reach")
+        folder = tempfile.mkdtemp(prefix="tickwheel-python-")
+        self.addCleanup(shutil.rmtree, folder)
+        source = shutil.copytree(HERE, os.path.join(folder, "source"),
+                                 ignore=shutil.ignore_patterns("build", "dist", "*.egg-info", "__pycache__"))
+        subprocess.run([tools, "make_async.py", "--check"], cwd=source, check=True)
+        subprocess.run([tools, "-m", "mypy", "src"], cwd=source, check=True)
+        subprocess.run([tools, "-m", "build", "--no-isolation", "--outdir", folder], cwd=source, check=True,
+                       stdout=subprocess.DEVNULL)
+        [wheel] = glob.glob(os.path.join(folder, "*.whl"))
+        self.assertEqual(len(glob.glob(os.path.join(folder, "*.tar.gz"))), 1)
+        # Into a folder of its own: the environment is kept for the next run.
+        installed = os.path.join(folder, "installed")
+        subprocess.run([users, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-deps", "--target",
+                        installed, wheel], check=True)
+        for test in sorted(glob.glob(os.path.join(HERE, "tests", "*_test.py"))):
+            with self.subTest(os.path.basename(test)):
+                self.assertEqual(run.run([users, test], cwd=folder, env={**os.environ, "PYTHONPATH": installed}), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

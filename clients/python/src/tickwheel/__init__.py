@@ -1,0 +1,38 @@
+"""Client of tickwheeld, the durable timer service.
+
+    from tickwheel import Client
+
+    with Client("http://localhost:8463") as timers:
+        timer = timers.create("https://shop.example/recheck", after="30m", payload={"order": 42})
+        timers.cancel(timer.id)
+"""
+
+from .async_client import AsyncClient
+from .client import Client
+from .errors import (
+    AlreadyFiring,
+    BadAnswer,
+    Gone,
+    Invalid,
+    KeyInUse,
+    NotFound,
+    Problem,
+    Refused,
+    TickwheelError,
+    TooMany,
+    Unauthorized,
+    Unavailable,
+    Unreachable,
+    UnknownOutcome,
+    VersionMismatch,
+)
+from .models import BatchResult, DeadGroup, Forecast, Item, Run, Timer
+from .worker import AsyncWorker, Dead, Retry, Worker
+
+__all__ = [
+    "AlreadyFiring", "AsyncClient", "AsyncWorker", "BadAnswer", "BatchResult", "Client", "Dead", "DeadGroup",
+    "Forecast", "Gone", "Invalid", "Item", "KeyInUse", "NotFound", "Problem", "Refused", "Retry", "Run",
+    "TickwheelError", "Timer", "TooMany", "Unauthorized", "Unavailable", "UnknownOutcome", "Unreachable",
+    "VersionMismatch", "Worker",
+]
+__version__ = "0.2.0"

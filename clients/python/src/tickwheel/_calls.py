@@ -1,0 +1,243 @@
+"""The calls of the API without I/O: what is sent, how often, and what the answer means. client.py sends them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from dataclasses import dataclass, field
+from typing import Any, Callable, Generic, Iterable, Mapping, Optional, TypeVar, Union
+from urllib.parse import quote
+
+from .errors import BadAnswer, Problem, UnknownOutcome, VersionMismatch, Gone, problem
+from .models import (BatchResult, DeadGroup, Duration, Forecast, Instant, Item, Json, Run, Timer, duration, instant,
+                     parse_instant)
+
+T = TypeVar("T")
+Fields = Mapping[str, Any]
+
+#: Statuses after which the request may be sent again: nothing was done, or a repetition does no harm.
+AGAIN = (429, 500, 502, 503, 504)
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+
+
+@dataclass
+class Answer:
+    status: int
+    content_type: str
+    body: bytes
+
+
+@dataclass
+class Call(Generic[T]):
+    """A request, and what its answer means."""
+
+    method: str
+    path: str
+    parse: Callable[[Any], T]
+    body: Optional[Union[bytes, Iterable[bytes]]] = None
+    query: list[tuple[str, str]] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
+    #: How long the server may take by intention, seconds.
+    wait: float = 0
+    #: False: a repetition may have a second effect.
+    is_repeatable: bool = True
+    is_cancel: bool = False
+
+    def result(self, answer: Answer, was_lost: bool) -> T:
+        """The value of an answer, or its error. `was_lost`: an earlier try may have taken effect."""
+        try:
+            return self.parse(decode(answer))
+        except VersionMismatch as error:
+            if was_lost:
+                raise UnknownOutcome("the answer to a conditional change was lost; read the timer") from error
+            raise
+        except Gone as error:
+            # The try whose answer was lost has cancelled it.
+            if self.is_cancel and was_lost and error.timer and error.timer.state == "cancelled":
+                return self.parse(error.body["timer"])
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise BadAnswer(f"{self.method} {self.path}: an answer without what it must have: {error!r}") from error
+
+
+def decode(answer: Answer) -> Any:
+    """The JSON of an answer; raises its problem."""
+    try:
+        if answer.content_type.startswith(NDJSON) and answer.status == 200:
+            return [json.loads(line) for line in answer.body.splitlines()]
+        body = json.loads(answer.body)
+    except ValueError as error:
+        raise BadAnswer(f"status {answer.status} with a body that is no JSON") from error
+    if answer.status >= 400:
+        if not isinstance(body, dict) or "type" not in body:
+            raise BadAnswer(f"status {answer.status} without a problem")
+        raise problem(body)
+    return body
+
+
+def encode(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def fields(target: Optional[str] = None, *, after: Optional[Duration] = None, at: Optional[Instant] = None,
+           body: Optional[bytes] = None, every: Optional[Duration] = None, until: Optional[Instant] = None,
+           **others: Any) -> dict[str, Any]:
+    """The fields of a create or a change, as the API has them."""
+    made: dict[str, Any] = dict(others)
+    if target is not None:
+        made["target"] = target
+    for name, value in (("after", after), ("every", every)):
+        if value is not None:
+            made[name] = duration(value)
+    for name, moment in (("at", at), ("until", until)):
+        if moment is not None:
+            made[name] = instant(moment)
+    if body is not None:
+        made["body_base64"] = base64.b64encode(body).decode()
+    return made
+
+
+def by(id: Optional[str], key: Optional[str], call: str = "") -> str:
+    """The path of a timer, by id or by key."""
+    if (id is None) == (key is None):
+        raise ValueError("give the id or the key of the timer")
+    if id is not None:
+        return f"/v1/timers/{quote(id, safe='')}{call}"
+    assert key is not None
+    return f"/v1/keys/{quote(key, safe='')}{call or '/timer'}"
+
+
+def _post(path: str, body: Any, parse: Callable[[Any], T], **rest: Any) -> Call[T]:
+    return Call("POST", path, parse, encode(body), headers={"Content-Type": JSON}, **rest)
+
+
+def _condition(headers: dict[str, str], if_version: Optional[int]) -> dict[str, str]:
+    return headers if if_version is None else {**headers, "If-Match": f'"{if_version}"'}
+
+
+def create(given: Fields, idempotency_key: Optional[str]) -> Call[Timer]:
+    call = _post("/v1/timers", given, Timer.from_json)
+    call.headers["Idempotency-Key"] = idempotency_key or str(uuid.uuid4())
+    return call
+
+
+def put(key: str, given: Fields, if_version: Optional[int]) -> Call[Timer]:
+    return Call("PUT", by(None, key), Timer.from_json, encode(given),
+                headers=_condition({"Content-Type": JSON}, if_version))
+
+
+def get(id: Optional[str], key: Optional[str]) -> Call[Timer]:
+    return Call("GET", by(id, key), Timer.from_json)
+
+
+def change(id: Optional[str], key: Optional[str], patch: Fields, if_version: Optional[int]) -> Call[Timer]:
+    return Call("PATCH", by(id, key), Timer.from_json, encode(patch),
+                headers=_condition({"Content-Type": "application/merge-patch+json"}, if_version))
+
+
+def touch(id: Optional[str], key: Optional[str], time: Fields, if_version: Optional[int]) -> Call[Timer]:
+    call = _post(by(id, key, "/touch"), time, Timer.from_json)
+    call.headers = _condition(call.headers, if_version)
+    return call
+
+
+def cancel(id: Optional[str], key: Optional[str], if_version: Optional[int]) -> Call[Timer]:
+    return Call("DELETE", by(id, key), Timer.from_json, headers=_condition({}, if_version), is_cancel=True)
+
+
+def many(verb: str, selection: Fields) -> Call[Json]:
+    return _post(f"/v1/timers/{verb}", {name: value for name, value in selection.items() if value is not None}, dict)
+
+
+def complete(event: str, fire: bool) -> Call[Json]:
+    return _post(f"/v1/watch/{quote(event, safe='')}/complete", {"fire": True} if fire else {}, dict)
+
+
+def complete_many(events: Iterable[str], fire: bool) -> Call[Json]:
+    return _post("/v1/watch/complete", {"watch": list(events), **({"fire": True} if fire else {})}, dict)
+
+
+def page(path: str, query: list[tuple[str, str]], cursor: Optional[str]) -> Call[tuple[list[Timer], Optional[str]]]:
+    return Call("GET", path, lambda body: ([Timer.from_json(timer) for timer in body["timers"]], body["next"]),
+                query=query + ([("cursor", cursor)] if cursor else []))
+
+
+def filters(*, states: Iterable[str] = (), labels: Mapping[str, str] = {}, target: Optional[str] = None,
+            origin: Optional[str] = None, error: Optional[str] = None, due_after: Optional[Instant] = None,
+            due_before: Optional[Instant] = None, page_size: Optional[int] = None) -> list[tuple[str, str]]:
+    query = [("state", state) for state in states] + [("label", f"{name}:{value}") for name, value in labels.items()]
+    for name, value in (("target", target), ("origin", origin), ("error", error)):
+        if value is not None:
+            query.append((name, value))
+    for name, moment in (("due_after", due_after), ("due_before", due_before)):
+        if moment is not None:
+            query.append((name, str(instant(moment))))
+    if page_size is not None:
+        query.append(("limit", str(page_size)))
+    return query
+
+
+def batch(timers: Iterable[Fields]) -> Call[list[BatchResult]]:
+    """A stream of lines is not repeatable: what was read from it is gone."""
+    lines = (encode(fields(**given)) + b"\n" for given in timers)
+    return Call("POST", "/v1/timers/batch", lambda body: [batch_result(line) for line in body], lines,
+                headers={"Content-Type": NDJSON}, is_repeatable=False)
+
+
+def batch_result(line: Json) -> BatchResult:
+    if "id" in line:
+        return BatchResult(line["id"], bool(line.get("existed", False)), None)
+    return BatchResult(None, False, problem(line))
+
+
+def preview(query: Mapping[str, str]) -> Call[list[str]]:
+    return Call("GET", "/v1/schedule/preview", lambda body: list(body["instants"]), query=list(query.items()))
+
+
+def runs(id: str) -> Call[list[Run]]:
+    return Call("GET", by(id, None, "/runs"), lambda body: [Run.from_json(run) for run in body["runs"]])
+
+
+def explain(id: str) -> Call[Json]:
+    return Call("GET", by(id, None, "/explain"), dict)
+
+
+def forecast(unit: str, count: int) -> Call[Forecast]:
+    return Call("GET", "/v1/forecast", Forecast.from_json, query=[("unit", unit), ("count", str(count))])
+
+
+def lease(queue: str, max: int, wait_s: float, lease_ms: Union[str, int]) -> Call[list[Item]]:
+    def parse(body: Json) -> list[Item]:
+        until = parse_instant(body["leased_until"]) if body["items"] else None
+        return [Item.from_json(item, until) for item in body["items"] if until]
+
+    given = {"max": max, "wait": int(wait_s * 1000), "lease": lease_ms}
+    return _post(f"/v1/queues/{quote(queue, safe='')}/lease", given, parse, wait=wait_s)
+
+
+def receipts(queue: str, verb: str, given: Iterable[Union[Item, str]], others: Fields) -> Call[list[str]]:
+    body = {"receipts": [item.receipt if isinstance(item, Item) else item for item in given],
+            **{name: value for name, value in others.items() if value is not None}}
+    return _post(f"/v1/queues/{quote(queue, safe='')}/{verb}", body, lambda answer: list(answer["results"]))
+
+
+def dead_groups(query: list[tuple[str, str]]) -> Call[list[DeadGroup]]:
+    return Call("GET", "/v1/dead/groups", lambda body: [DeadGroup.from_json(group) for group in body["groups"]],
+                query=query)
+
+
+def dead_redrive(selection: Fields, cursor: Optional[str]) -> Call[Json]:
+    given = {name: value for name, value in selection.items() if value is not None}
+    return _post("/v1/dead/redrive", {**given, **({"cursor": cursor} if cursor else {})}, dict)
+
+
+def dead_delete(query: list[tuple[str, str]], cursor: Optional[str]) -> Call[Json]:
+    return Call("DELETE", "/v1/dead", dict, query=query + ([("cursor", cursor)] if cursor else []))
+
+
+def is_problem_again(error: Problem) -> bool:
+    """Whether a problem passes: a limit of the rate, or a server that is busy or stops. `too-many` does not pass by
+    waiting a moment."""
+    return error.status in AGAIN and error.type not in ("too-many", "unreadable", "corrupt")

@@ -1,0 +1,220 @@
+"""AsyncClient: the calls of Client for asyncio. Made from client.py by make_async.py: change that one.
+
+Retries    A request that was not answered, or that a busy server refused, is sent again: up to `retries` times, after
+           a random pause that doubles, or as long as Retry-After says. Every create has an Idempotency-Key, so that a
+           repetition makes no second timer. A batch is read from an iterable and is not sent again: give its timers a
+           `key`, then repeating it is harmless.
+Errors     errors.TickwheelError and its subclasses.
+Threads    An AsyncClient may be shared by the tasks of one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, AsyncIterator, Iterable, Iterator, List, Mapping, Optional, TypeVar, Union
+
+import httpx
+
+from . import _calls
+from ._calls import Answer, Call, Fields
+from ._sending import Attempts, Settings, in_turn
+from .models import BatchResult, DeadGroup, Duration, Forecast, Instant, Item, Json, Run, Timer, duration, instant
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """A client whose calls are awaited; `list` and `dead` are asynchronous iterators.
+
+        timers = AsyncClient("http://localhost:8463", token="tw_...")
+
+    Without arguments the URL and the token come from TICKWHEEL_URL and TICKWHEEL_TOKEN. `timeout` is that of each try,
+    `pause` the longest first pause between tries, both in seconds. `transport` replaces the network in tests.
+    """
+
+    def __init__(self, url: Optional[str] = None, token: Optional[str] = None, *, timeout: float = 30.0,
+                 retries: int = 5, pause: float = 0.2, transport: Optional[httpx.AsyncBaseTransport] = None) -> None:
+        self._settings = Settings(url, token, timeout, retries, pause)
+        self._http = httpx.AsyncClient(transport=transport, limits=httpx.Limits(max_connections=256))
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _send(self, call: Call[T]) -> T:
+        attempts = Attempts(self._settings, call)
+        while True:
+            try:
+                request = self._settings.arguments(call)
+                if isinstance(call.body, Iterator):
+                    request["content"] = in_turn(call.body)
+                answer = attempts.answered(await self._http.request(**request))
+                if isinstance(answer, Answer):
+                    return call.result(answer, attempts.was_lost)
+                pause = answer
+            except httpx.TransportError as error:
+                pause = attempts.failed(error)
+            await asyncio.sleep(pause)
+
+    # ---- one timer ----
+
+    async def create(self, target: str, *, after: Optional[Duration] = None, at: Optional[Instant] = None,
+               idempotency_key: Optional[str] = None, **fields: Any) -> Timer:
+        """Creates a timer. Further fields are those of docs/api.md#create, such as `payload`, `body` (bytes),
+        `key`, `labels`, `watch`, `retry`, `every`, `cron`, `timezone`. With a `key` that a live, equal timer has, the
+        answer is that timer; KeyInUse if it differs."""
+        return await self._send(_calls.create(_calls.fields(target, after=after, at=at, **fields), idempotency_key))
+
+    async def put(self, key: str, target: str, *, after: Optional[Duration] = None, at: Optional[Instant] = None,
+            if_version: Optional[int] = None, **fields: Any) -> Timer:
+        """Creates the timer with this key, or replaces it whole."""
+        return await self._send(_calls.put(key, _calls.fields(target, after=after, at=at, **fields), if_version))
+
+    async def get(self, id: Optional[str] = None, *, key: Optional[str] = None) -> Timer:
+        """Raises Gone, with the timer, when it is final."""
+        return await self._send(_calls.get(id, key))
+
+    async def change(self, id: Optional[str] = None, *, key: Optional[str] = None, if_version: Optional[int] = None,
+               **patch: Any) -> Timer:
+        """Changes the fields that are given, as a merge patch: a member that is None is removed."""
+        return await self._send(_calls.change(id, key, _calls.fields(**patch), if_version))
+
+    async def touch(self, id: Optional[str] = None, *, key: Optional[str] = None, after: Optional[Duration] = None,
+              at: Optional[Instant] = None, if_version: Optional[int] = None) -> Timer:
+        """Puts the timer off; never makes it earlier."""
+        return await self._send(_calls.touch(id, key, _calls.fields(after=after, at=at), if_version))
+
+    async def cancel(self, id: Optional[str] = None, *, key: Optional[str] = None,
+               if_version: Optional[int] = None) -> Timer:
+        """After it returns no delivery begins. Raises AlreadyFiring or Gone."""
+        return await self._send(_calls.cancel(id, key, if_version))
+
+    async def explain(self, id: str) -> Json:
+        """Where the timer is, what it waits for, and why it was late."""
+        return await self._send(_calls.explain(id))
+
+    async def runs(self, id: str) -> List[Run]:
+        """The last firings of a timer that repeats, the newest first."""
+        return await self._send(_calls.runs(id))
+
+    # ---- many timers ----
+
+    async def batch(self, timers: Iterable[Fields]) -> List[BatchResult]:
+        """Creates many timers from a stream of fields, those of `create`; each has a result, in order."""
+        return await self._send(_calls.batch(timers))
+
+    def list(self, *, states: Iterable[str] = (), labels: Mapping[str, str] = {}, target: Optional[str] = None,
+             due_after: Optional[Instant] = None, due_before: Optional[Instant] = None,
+             page_size: Optional[int] = None) -> AsyncIterator[Timer]:
+        """All timers that match, in due order; pages are read as they are needed."""
+        return self._pages("/v1/timers", _calls.filters(states=states, labels=labels, target=target,
+                                                        due_after=due_after, due_before=due_before,
+                                                        page_size=page_size))
+
+    async def _pages(self, path: str, query: List[tuple[str, str]]) -> AsyncIterator[Timer]:
+        cursor: Optional[str] = None
+        while True:
+            timers, cursor = await self._send(_calls.page(path, query, cursor))
+            for timer in timers:
+                yield timer
+            if cursor is None:
+                return
+
+    async def cancel_many(self, *, ids: Optional[List[str]] = None, keys: Optional[List[str]] = None,
+                    labels: Optional[Mapping[str, str]] = None, watch: Optional[str] = None) -> Json:
+        """Counts, and `failures` for ids and keys that could not be cancelled."""
+        return await self._send(_calls.many("cancel", {"ids": ids, "keys": keys, "labels": labels, "watch": watch}))
+
+    async def reschedule_many(self, *, after: Optional[Duration] = None, at: Optional[Instant] = None,
+                        ids: Optional[List[str]] = None, keys: Optional[List[str]] = None,
+                        labels: Optional[Mapping[str, str]] = None, watch: Optional[str] = None) -> Json:
+        return await self._send(_calls.many("reschedule", {"ids": ids, "keys": keys, "labels": labels, "watch": watch,
+                                                     **_calls.fields(after=after, at=at)}))
+
+    async def touch_many(self, *, after: Optional[Duration] = None, at: Optional[Instant] = None,
+                   ids: Optional[List[str]] = None, keys: Optional[List[str]] = None) -> Json:
+        return await self._send(_calls.many("touch", {"ids": ids, "keys": keys, **_calls.fields(after=after, at=at)}))
+
+    # ---- events ----
+
+    async def complete(self, event: str, *, fire: bool = False) -> Json:
+        """Ends the timers that watch the event; with `fire` they become due now."""
+        return await self._send(_calls.complete(event, fire))
+
+    async def complete_many(self, events: Iterable[str], *, fire: bool = False) -> Json:
+        return await self._send(_calls.complete_many(events, fire))
+
+    # ---- schedules ----
+
+    async def preview(self, *, cron: Optional[str] = None, every: Optional[Duration] = None,
+                timezone: Optional[str] = None, after: Optional[Instant] = None, n: Optional[int] = None,
+                **more: str) -> List[str]:
+        """The next instants of a schedule."""
+        given = {"cron": cron, "every": every and duration(every), "timezone": timezone,
+                 "after": after and instant(after), "n": n, **more}
+        return await self._send(_calls.preview({name: str(value) for name, value in given.items() if value is not None}))
+
+    async def forecast(self, *, unit: str = "minute", count: int = 60) -> Forecast:
+        """How many timers are due in each coming minute or second."""
+        return await self._send(_calls.forecast(unit, count))
+
+    # ---- queues ----
+
+    async def lease(self, queue: str, *, max: int = 1, wait: float = 0, lease: Duration = "30s") -> List[Item]:
+        """Due items for this worker alone until the lease ends. `wait`: seconds to wait for the first one."""
+        return await self._send(_calls.lease(queue, max, wait, duration(lease)))
+
+    async def ack(self, queue: str, items: Iterable[Union[Item, str]]) -> List[str]:
+        """`ok` for each item that is done for good, otherwise `stale` or `unknown`."""
+        return await self._send(_calls.receipts(queue, "ack", items, {}))
+
+    async def nack(self, queue: str, items: Iterable[Union[Item, str]], *, delay: Optional[Duration] = None,
+             error: Optional[str] = None, dead: bool = False) -> List[str]:
+        return await self._send(_calls.receipts(queue, "nack", items, {
+            "delay": None if delay is None else duration(delay), "error": error, "dead": dead or None}))
+
+    async def extend(self, queue: str, items: Iterable[Union[Item, str]], *, lease: Duration = "30s") -> List[str]:
+        return await self._send(_calls.receipts(queue, "extend", items, {"lease": duration(lease)}))
+
+    # ---- dead letters ----
+
+    def dead(self, *, target: Optional[str] = None, origin: Optional[str] = None, error: Optional[str] = None,
+             labels: Mapping[str, str] = {}, page_size: Optional[int] = None) -> AsyncIterator[Timer]:
+        """Dead letters, those that died first at the front."""
+        return self._pages("/v1/dead", _calls.filters(target=target, origin=origin, error=error, labels=labels,
+                                                      page_size=page_size))
+
+    async def dead_groups(self, *, target: Optional[str] = None, labels: Mapping[str, str] = {}) -> List[DeadGroup]:
+        """Dead letters counted by origin and error."""
+        return await self._send(_calls.dead_groups(_calls.filters(target=target, labels=labels)))
+
+    async def redrive(self, *, ids: Optional[List[str]] = None, target: Optional[str] = None,
+                origin: Optional[str] = None, error: Optional[str] = None,
+                labels: Optional[Mapping[str, str]] = None, all: Optional[bool] = None,
+                rate: Optional[int] = None) -> Json:
+        """Makes dead letters due again, all that match. `rate`: so many a second."""
+        selection = {"ids": ids, "target": target, "origin": origin, "error": error, "labels": labels, "all": all,
+                     "rate": rate}
+        cursor, redriven, failed = None, 0, 0
+        while True:
+            body = await self._send(_calls.dead_redrive(selection, cursor))
+            redriven, failed, cursor = redriven + body["redriven"], failed + body["failed"], body.get("next")
+            if cursor is None:
+                return {**body, "redriven": redriven, "failed": failed}
+
+    async def delete_dead(self, *, target: Optional[str] = None, origin: Optional[str] = None, error: Optional[str] = None,
+                    labels: Mapping[str, str] = {}, all: bool = False) -> Json:
+        """Deletes dead letters, all that match. This cannot be undone."""
+        query = _calls.filters(target=target, origin=origin, error=error, labels=labels)
+        query += [("all", "true")] if all else []
+        cursor, deleted, failed = None, 0, 0
+        while True:
+            body = await self._send(_calls.dead_delete(query, cursor))
+            deleted, failed, cursor = deleted + body["deleted"], failed + body["failed"], body["next"]
+            if cursor is None:
+                return {"deleted": deleted, "failed": failed}

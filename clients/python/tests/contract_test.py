@@ -1,0 +1,154 @@
+"""The contract of all client libraries (clients/contract), with Client and with AsyncClient, on a real daemon."""
+
+import asyncio
+import base64
+import glob
+import json
+import os
+import unittest
+import uuid
+
+from tickwheel import AsyncClient, Client, TickwheelError
+from tickwheel.webhooks import is_valid
+
+URL = os.environ["TICKWHEEL_URL"]
+
+
+def fill_in(value, names):
+    """`value` with ${name} replaced."""
+    if isinstance(value, str):
+        for name, text in names.items():
+            value = value.replace("${" + name + "}", text)
+        return value
+    if isinstance(value, list):
+        return [fill_in(one, names) for one in value]
+    if isinstance(value, dict):
+        return {name: fill_in(one, names) for name, one in value.items()}
+    return value
+
+
+def as_json(value):
+    """What a call returned, in the names of the API."""
+    if isinstance(value, list):
+        return [as_json(one) for one in value]
+    if hasattr(value, "existed"):
+        return {"id": value.id, "existed": value.existed, **({"error": value.error.body | {
+            "type": value.error.type}} if value.error else {})}
+    return getattr(value, "json", value)
+
+
+def find(value, path):
+    for part in path.split("."):
+        value = value[int(part)] if part.isdigit() else value[part]
+    return value
+
+
+class Contract(unittest.TestCase):
+    maxDiff = None
+
+    def check(self, expected, seen, where):
+        """Everything that is expected is there; there may be more."""
+        if isinstance(expected, dict):
+            self.assertIsInstance(seen, dict, where)
+            for name, value in expected.items():
+                self.assertIn(name, seen, where)
+                self.check(value, seen[name], f"{where}.{name}")
+        elif isinstance(expected, list):
+            self.assertEqual(len(expected), len(seen), f"{where}: {seen}")
+            for i, value in enumerate(expected):
+                self.check(value, seen[i], f"{where}[{i}]")
+        else:
+            self.assertEqual(expected, seen, where)
+
+    async def run_step(self, call, step, names, where):
+        given = fill_in(step["with"], names)
+        try:
+            seen = as_json(await call(step["do"], given))
+        except TickwheelError as error:
+            self.assertIn("error", step, f"{where}: {error!r}")
+            timer = getattr(error, "timer", None)
+            self.check(fill_in(step["error"], names), {**getattr(error, "body", {}), "type": error.type,
+                       **({"timer": timer.json} if timer else {})}, where)
+            return
+        self.assertNotIn("error", step, f"{where}: {seen}")
+        if "expect" in step:
+            self.check(fill_in(step["expect"], names), seen, where)
+        for name, path in step.get("save", {}).items():
+            names[name] = str(find(seen, path))
+
+    async def run_all(self, call):
+        files = sorted(glob.glob(os.path.join(os.environ["TICKWHEEL_CONTRACT"], "*.json")))
+        self.assertTrue(files)
+        for path in files:
+            with open(path, encoding="utf-8") as file:
+                cases = json.load(file)
+            for case in cases:
+                with self.subTest(case["name"]):
+                    names = {"run": uuid.uuid4().hex[:12]}
+                    for i, step in enumerate(case["steps"]):
+                        await self.run_step(call, step, names, f"{case['name']}, step {i + 1}, {step['do']}")
+
+    # How a step is called; the arguments that have no place of their own are fields.
+    @staticmethod
+    def arguments(do, given):
+        given = dict(given) if isinstance(given, dict) else given
+        if do == "create":
+            return (given.pop("target"),), given
+        if do == "put":
+            return (given.pop("key"), given.pop("target")), given
+        if do == "change":
+            patch = given.pop("patch")
+            return (), {**given, **patch}
+        if do == "complete":
+            return (given.pop("event"),), given
+        if do == "complete_many":
+            return (given.pop("events"),), given
+        if do == "batch":
+            return (given["timers"],), {}
+        if do in ("runs", "explain"):
+            return (given["id"],), {}
+        if do == "lease":
+            given["wait"] = float(str(given.get("wait", "0s"))[:-1])
+            return (given.pop("queue"),), given
+        if do in ("ack", "nack", "extend"):
+            return (given.pop("queue"), given.pop("receipts")), given
+        return (), given
+
+    NAMES = {"dead_list": "dead", "dead_redrive": "redrive", "dead_delete": "delete_dead"}
+
+    def special(self, do, given):
+        if do == "verify":
+            return is_valid(given["secret"], given["headers"], base64.b64decode(given["body_base64"]))
+        import httpx
+        return httpx.post(URL + "/_faults", json=given).json()
+
+    def test_client(self):
+        with Client(URL, pause=0.001) as client:
+            async def call(do, given):
+                if do in ("verify", "faults"):
+                    return self.special(do, given)
+                positional, named = self.arguments(do, given)
+                value = getattr(client, self.NAMES.get(do, do))(*positional, **named)
+                return list(value) if hasattr(value, "__next__") else value
+
+            asyncio.run(self.run_all(call))
+
+    def test_async_client(self):
+        async def run():
+            async with AsyncClient(URL, pause=0.001) as client:
+                async def call(do, given):
+                    if do in ("verify", "faults"):
+                        return self.special(do, given)
+                    positional, named = self.arguments(do, given)
+                    value = getattr(client, self.NAMES.get(do, do))(*positional, **named)
+                    if hasattr(value, "__anext__"):
+                        return [timer async for timer in value]
+                    return await value
+
+                await self.run_all(call)
+
+        asyncio.run(run())
+
+
+if __name__ == "__main__":
+    unittest.main()
