@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: help run example build rocksdb lib test test-bounds test-brokers test-debian test-systemd formal sim soak bench bench-service bench-brokers asan \
+.PHONY: help run example build rocksdb lib test test-bounds test-brokers test-generators test-debian test-systemd formal sim soak bench bench-service bench-brokers asan \
 	tsan fuzz fuzz-long coverage lint analyze fmt docs install install-lib clean
 .DEFAULT_GOAL := help
 
@@ -76,6 +76,10 @@ test-brokers: ## the tests of Kafka and RabbitMQ against real servers
 formal: ## the models within larger bounds: ten minutes, 3 GB
 	@scripts/install-deps test
 	@TEST_SIZE=full python3 tests/formal/formal_test.py
+
+test-generators: ## clients that six generators make of the OpenAPI document, against the daemon
+	@scripts/install-deps generators
+	@scripts/test dev -L generators
 
 sim: ## a run of the simulation: SEED, STEPS, and FLAGS such as --shrink or --verbose
 	@$(MAKE) --no-print-directory build/dev/tests/sim/sim

@@ -523,6 +523,9 @@ int main(int argc, char *argv[])
     case CONFIG_ACTION_PRINT_OPENAPI:
         api_format_openapi(&text);
         return print(&text);
+    case CONFIG_ACTION_PRINT_OPENAPI_STRICT:
+        api_format_openapi_strict(&text);
+        return print(&text);
     case CONFIG_ACTION_PRINT_ROUTES:
         api_format_routes(&text);
         return print(&text);

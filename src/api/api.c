@@ -286,9 +286,10 @@ static enum error_code api_add_routes(struct api *api)
     api->route_count = routes_count;
     for (size_t i = 0; i < routes_count; i++)
         metrics_label_route(api->options.metrics, i, routes[i].label);
-    buffer_init(&api->openapi);
-    document_format(routes, routes_count, &api->openapi);
-    return buffer_failed(&api->openapi) ? ERROR_NO_MEMORY : ERROR_NONE;
+    api_format_openapi(&api->openapi);
+    api_format_openapi_strict(&api->openapi_strict);
+    return buffer_failed(&api->openapi) || buffer_failed(&api->openapi_strict) ? ERROR_NO_MEMORY
+                                                                               : ERROR_NONE;
 }
 
 enum error_code api_start(const struct api_options *options, struct api **ret_api,
@@ -320,6 +321,7 @@ enum error_code api_start(const struct api_options *options, struct api **ret_ap
                   : http_server_start(&http, &api->server, ret_error);
     if (error) {
         buffer_deinit(&api->openapi);
+        buffer_deinit(&api->openapi_strict);
         shared_deinit(api);
         free(api);
         return error;
@@ -336,6 +338,7 @@ void api_stop(struct api *api)
     node_queue_stop_waiting(api->options.node);
     http_server_stop(api->server);
     buffer_deinit(&api->openapi);
+    buffer_deinit(&api->openapi_strict);
     shared_deinit(api);
     free(api);
 }
@@ -356,6 +359,17 @@ uint16_t api_port(const struct api *api)
 }
 
 void api_format_openapi(struct buffer *out)
+{
+    struct buffer strict;
+
+    buffer_init(&strict);
+    api_format_openapi_strict(&strict);
+    document_format_plain(buffer_bytes(&strict), out);
+    out->failed |= buffer_failed(&strict);
+    buffer_deinit(&strict);
+}
+
+void api_format_openapi_strict(struct buffer *out)
 {
     document_format(routes, routes_count, out);
 }

@@ -37,6 +37,9 @@ void api_stop(struct api *api);
 /* Appends the OpenAPI document as `GET /openapi.json` answers it. */
 void api_format_openapi(struct buffer *out);
 
+/* Appends the OpenAPI document as `GET /openapi.strict.json` answers it. */
+void api_format_openapi_strict(struct buffer *out);
+
 /* Appends the overview of all routes in docs/api.md, a table in Markdown. */
 void api_format_routes(struct buffer *out);
 

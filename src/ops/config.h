@@ -230,8 +230,9 @@ enum config_action {
     CONFIG_ACTION_PRINT_DOCS,    /* --print-config-docs: docs/configuration.md */
     CONFIG_ACTION_PRINT_METRICS, /* --print-metrics-docs: docs/metrics.md */
     CONFIG_ACTION_PRINT_OPENAPI, /* --print-openapi: the OpenAPI document */
-    CONFIG_ACTION_PRINT_ROUTES,  /* --print-routes: the overview in docs/api.md */
-    CONFIG_ACTION_PRINT_EXAMPLE, /* --print-config-example: packaging/tickwheeld.conf */
+    CONFIG_ACTION_PRINT_OPENAPI_STRICT, /* --print-openapi-strict: the one with every rule */
+    CONFIG_ACTION_PRINT_ROUTES,         /* --print-routes: the overview in docs/api.md */
+    CONFIG_ACTION_PRINT_EXAMPLE,        /* --print-config-example: packaging/tickwheeld.conf */
 };
 
 struct config_request {

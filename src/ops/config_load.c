@@ -284,6 +284,7 @@ static const struct {
     {"print-config-example", CONFIG_ACTION_PRINT_EXAMPLE},
     {"print-metrics-docs", CONFIG_ACTION_PRINT_METRICS},
     {"print-openapi", CONFIG_ACTION_PRINT_OPENAPI},
+    {"print-openapi-strict", CONFIG_ACTION_PRINT_OPENAPI_STRICT},
     {"print-routes", CONFIG_ACTION_PRINT_ROUTES},
 };
 

@@ -444,6 +444,7 @@ static void actions_are_asked_for_by_flags(void **state)
         {"--print-config-docs", CONFIG_ACTION_PRINT_DOCS},
         {"--print-config-example", CONFIG_ACTION_PRINT_EXAMPLE},
         {"--print-openapi", CONFIG_ACTION_PRINT_OPENAPI},
+        {"--print-openapi-strict", CONFIG_ACTION_PRINT_OPENAPI_STRICT},
         {"--print-metrics-docs", CONFIG_ACTION_PRINT_METRICS},
         {"--print-routes", CONFIG_ACTION_PRINT_ROUTES},
     };

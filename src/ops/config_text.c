@@ -73,6 +73,7 @@ void config_format_help(struct buffer *buffer)
         "  --print-config-example print an example config file, and exit\n"
         "  --print-metrics-docs   print docs/metrics.md, and exit\n"
         "  --print-openapi        print the OpenAPI document, and exit\n"
+        "  --print-openapi-strict print the OpenAPI document with every rule, and exit\n"
         "  --print-routes         print the overview of the HTTP API in docs/api.md, and exit\n"
         "  --make-token TENANT [SCOPES]\n"
         "                         print a new token and its line for the tokens file\n"

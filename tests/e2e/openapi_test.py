@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The OpenAPI document fits the daemon: schemathesis, a tool of others, reads /openapi.json and
+"""The OpenAPI document fits the daemon: schemathesis, a tool of others, reads /openapi.strict.json and
 sends what the document allows, and what it does not, to the real daemon; every answer must be one
 that the document names, in its shape; nothing wrong may be accepted, nothing right refused, and nothing
 answered without a token that needs one.
@@ -60,7 +60,7 @@ class OpenapiTest(unittest.TestCase):
             print(f"TEST_SEED={seed}", flush=True)
             result = subprocess.run(
                 [tool, "--config-file", os.path.join(HERE, "openapi.toml"), "run",
-                 f"http://127.0.0.1:{daemon.port}/openapi.json", "--seed", seed,
+                 f"http://127.0.0.1:{daemon.port}/openapi.strict.json", "--seed", seed,
                  "--header", f"Authorization: Bearer {token}", "--max-examples", EXAMPLES, "--warnings", "off"],
                 cwd=folder, env={**os.environ, "PYTHONPATH": HERE,
                                  "SCHEMATHESIS_HOOKS": "openapi_hooks"})

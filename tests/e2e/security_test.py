@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Who may, on the real daemon: tokens and their scopes on every route, tenants that do not see each other by any
-route, limits at and one beyond, TLS, and what is read again at SIGHUP. The routes are those of /openapi.json, so
+route, limits at and one beyond, TLS, and what is read again at SIGHUP. The routes are those of /openapi.strict.json, so
 that a new one cannot be forgotten: a route that this test has no request for fails it."""
 
 import http.client
@@ -68,6 +68,7 @@ REQUESTS = {
     "getReadiness": ({}, None),
     "getProblem": ({"type": "gone"}, None),
     "getOpenapi": ({}, None),
+    "getStrictOpenapi": ({}, None),
     "getIndex": ({}, None),
 }
 
@@ -79,7 +80,7 @@ class TokensTest(TokensCase):
             self.token(scope, "shop", scope)
         self.write_tokens()
         self.daemon = self.start()
-        self.document = self.daemon.call("GET", "/openapi.json")[2]
+        self.document = self.daemon.call("GET", "/openapi.strict.json")[2]
 
     def operations(self):
         for path, methods in self.document["paths"].items():

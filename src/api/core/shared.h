@@ -28,7 +28,7 @@ struct api {
     struct api_options options;
     const struct route *routes; /* the table */
     size_t route_count;
-    struct buffer openapi; /* the document, as it is served */
+    struct buffer openapi, openapi_strict; /* the documents, as they are served */
     struct timer_json_limits limits;
     struct http_server *server;
     /* Requests to the node that wait for the end of the HTTP thread's turn, a list for each thread

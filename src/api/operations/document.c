@@ -16,8 +16,7 @@
 
 /* ---- what the parts say ---- */
 
-/* The text of a member of an object; empty when the object has none of this name, or is empty. */
-static struct bytes document_member(struct bytes object, const char *name)
+struct bytes document_member(struct bytes object, struct bytes name)
 {
     struct json_reader reader;
 
@@ -26,7 +25,7 @@ static struct bytes document_member(struct bytes object, const char *name)
         return (struct bytes){0};
     struct json_string member;
     while (json_next_member(&reader, &member)) {
-        bool is_found = bytes_equal(member.raw, bytes_of(name));
+        bool is_found = bytes_equal(member.raw, name);
 
         struct bytes value;
         if (!json_skip(&reader, &value))
@@ -40,7 +39,7 @@ static struct bytes document_member(struct bytes object, const char *name)
 /* Appends ,"name":value when the object has a member of this name. */
 static void document_copy(struct bytes object, const char *name, struct buffer *out)
 {
-    struct bytes value = document_member(object, name);
+    struct bytes value = document_member(object, bytes_of(name));
 
     if (value.size) {
         buffer_printf(out, ",\"%s\":", name);
@@ -119,7 +118,8 @@ static void document_append_answer(const struct route *route, const struct route
     else if (route->docs.response)
         buffer_printf(out, "," SCHEMA_TYPE "%s\"}}}", route->docs.response);
     document_append_headers(route, answer->status, out);
-    document_copy_members(document_member(document_member(parts, "responses"), status), out);
+    document_copy_members(
+        document_member(document_member(parts, BYTES("responses")), bytes_of(status)), out);
     buffer_append_text(out, "}");
 }
 
@@ -160,7 +160,7 @@ static void document_append_operation(const struct route *route, struct bytes op
                                       struct buffer *out)
 {
     const struct route_docs *docs = &route->docs;
-    struct bytes parts = document_member(operations, docs->operation);
+    struct bytes parts = document_member(operations, bytes_of(docs->operation));
 
     buffer_append_text(out, "\"");
     for (const char *at = route->method; *at; at++)
@@ -212,10 +212,10 @@ static void document_append_path(const struct route *routes, size_t count, size_
 void document_format(const struct route *routes, size_t count, struct buffer *out)
 {
     struct bytes parts = {openapi_parts, openapi_parts_size};
-    struct bytes operations = document_member(parts, "operations");
+    struct bytes operations = document_member(parts, BYTES("operations"));
 
     buffer_append_text(out, "{\"openapi\":");
-    buffer_append_bytes(out, document_member(parts, "openapi"));
+    buffer_append_bytes(out, document_member(parts, BYTES("openapi")));
     document_copy(parts, "info", out);
     document_copy(parts, "servers", out);
     document_copy(parts, "tags", out);
@@ -227,6 +227,7 @@ void document_format(const struct route *routes, size_t count, struct buffer *ou
             document_append_path(routes, count, i, operations, out);
         }
     buffer_append_text(out, "}");
+    document_copy(parts, "webhooks", out);
     document_copy(parts, "components", out);
     buffer_append_text(out, "}\n");
 }

@@ -1,5 +1,5 @@
 /*
- * document.h - the documentation that follows from the table of routes: the OpenAPI document, and
+ * document.h - the documentation that follows from the table of routes: the OpenAPI documents, and
  * the overview in docs/api.md.
  *
  * The table gives the paths; openapi_parts.json, which is part of the program, gives the rest:
@@ -18,8 +18,15 @@
  * that follow from its scope and its body. */
 uint64_t document_refusals(const struct route *route);
 
-/* Appends the OpenAPI 3.1 document. */
+/* Appends the strict OpenAPI 3.1 document: what the server accepts and answers, as exactly as JSON
+ * Schema can say it. */
 void document_format(const struct route *routes, size_t count, struct buffer *out);
+
+/* Appends the plain document that follows from the strict one: for generators of clients. */
+void document_format_plain(struct bytes strict, struct buffer *out);
+
+/* The text of a member of an object; empty when the object has none of this name, or is empty. */
+struct bytes document_member(struct bytes object, struct bytes name);
 
 /* Appends the overview, a table in Markdown. */
 void document_format_overview(const struct route *routes, size_t count, struct buffer *out);

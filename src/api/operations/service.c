@@ -1,4 +1,4 @@
-/* service.c - answers health, readiness, metrics, the OpenAPI document and the index. */
+/* service.c - answers health, readiness, metrics, the OpenAPI documents and the index. */
 #include "api/operations/service.h"
 
 #include "base/json.h"
@@ -61,13 +61,22 @@ void service_problem(struct call *call)
     call_answer_error(call, ERROR_NOT_FOUND, "There is no problem of this type");
 }
 
-void service_openapi(struct call *call)
+static void service_lend(struct call *call, const struct buffer *document)
 {
-    struct http_response response = {.status = 200,
-                                     .content_type = "application/json",
-                                     .lent = buffer_bytes(&call->api->openapi)};
+    struct http_response response = {
+        .status = 200, .content_type = "application/json", .lent = buffer_bytes(document)};
 
     call_answer(call, &response);
+}
+
+void service_openapi(struct call *call)
+{
+    service_lend(call, &call->api->openapi);
+}
+
+void service_openapi_strict(struct call *call)
+{
+    service_lend(call, &call->api->openapi_strict);
 }
 
 void service_index(struct call *call)

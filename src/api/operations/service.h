@@ -12,6 +12,7 @@ void service_readyz(struct call *call);
 void service_metrics(struct call *call);
 void service_problem(struct call *call);
 void service_openapi(struct call *call);
+void service_openapi_strict(struct call *call);
 void service_index(struct call *call);
 
 /* POST /v1/admin/backup: admin.c. */
