@@ -1,0 +1,519 @@
+/* Goal: each row of the table of states in docs/cluster.md, and each rule about records, does what
+ * it says. Method: one machine, a log that is handed to it record by record, and times of a clock
+ * that starts just below 2^32 milliseconds. */
+#include "cluster/ownership.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+enum { ME = 1, OTHER = 2, LEASE_MS = 2000 };
+
+struct stand {
+    struct ownership own;
+    struct instant now;
+    uint64_t next; /* the offset that the log gives next */
+    uint64_t ticket;
+    struct frame sent;
+};
+
+static const struct instant start = {UINT64_C(4294967290) * 1000000};
+
+static enum ownership_state state_of(struct stand *stand)
+{
+    ownership_check(&stand->own);
+    return ownership_state(&stand->own);
+}
+
+static void wait_ms(struct stand *stand, uint64_t ms)
+{
+    stand->now = instant_add_ms(stand->now, ms);
+    ownership_advance(&stand->own, stand->now);
+    ownership_check(&stand->own);
+}
+
+static enum ownership_verdict show(struct stand *stand, const struct frame *frame)
+{
+    enum ownership_verdict verdict = ownership_read(&stand->own, stand->next++, frame, stand->now);
+
+    ownership_check(&stand->own);
+    return verdict;
+}
+
+static struct frame other_frame(enum frame_kind kind, uint64_t epoch, uint64_t seq)
+{
+    return (struct frame){
+        .kind = kind, .node = OTHER, .incarnation = 22, .epoch = epoch, .seq = seq};
+}
+
+static enum ownership_verdict show_other(struct stand *stand, enum frame_kind kind, uint64_t epoch,
+                                         uint64_t seq)
+{
+    struct frame frame = other_frame(kind, epoch, seq);
+
+    return show(stand, &frame);
+}
+
+/* A node on standby behind an empty log. */
+static void stand_by(struct stand *stand)
+{
+    const struct ownership_options options = {
+        .node = ME, .incarnation = 11, .lease_ms = LEASE_MS, .handover_ms = 500, .seed = 1};
+
+    *stand = (struct stand){.now = start};
+    ownership_init(&stand->own, &options, &(struct ownership_place){0}, start);
+    ownership_restored(&stand->own);
+    assert_int_equal(state_of(stand), OWNERSHIP_STANDBY);
+}
+
+static bool append(struct stand *stand, enum ownership_offer offer)
+{
+    uint64_t ticket = ownership_append(&stand->own, offer, stand->now, &stand->sent);
+
+    if (ticket > 0)
+        stand->ticket = ticket;
+    return ticket > 0;
+}
+
+/* The append lands, and is answered; it is not read. */
+static void answer_at(struct stand *stand, uint64_t offset)
+{
+    ownership_landed(&stand->own, stand->ticket, offset, stand->now);
+    ownership_check(&stand->own);
+}
+
+/* The append lands, is answered and read. */
+static void answer_and_show(struct stand *stand)
+{
+    answer_at(stand, stand->next);
+    show(stand, &stand->sent);
+}
+
+static void claim(struct stand *stand)
+{
+    ownership_plan(&stand->own, ME, stand->now);
+    wait_ms(stand, LEASE_MS * 6 / 5);
+    assert_int_equal(state_of(stand), OWNERSHIP_CLAIMING);
+    assert_true(append(stand, OWNERSHIP_NOTHING));
+    assert_int_equal(stand->sent.kind, FRAME_CLAIM);
+}
+
+static void become_active(struct stand *stand)
+{
+    stand_by(stand);
+    claim(stand);
+    answer_and_show(stand);
+    assert_int_equal(state_of(stand), OWNERSHIP_RECOVERING);
+    ownership_recovered(&stand->own);
+    wait_ms(stand, 0);
+    assert_int_equal(state_of(stand), OWNERSHIP_ACTIVE);
+    assert_true(ownership_may_act(&stand->own, stand->now));
+}
+
+/* ---- the table of states ---- */
+
+static void test_restoring_claims_nothing(void **state)
+{
+    const struct ownership_options options = {.node = ME, .lease_ms = LEASE_MS};
+    struct stand stand = {.now = start};
+
+    (void)state;
+    ownership_init(&stand.own, &options, &(struct ownership_place){0}, start);
+    ownership_plan(&stand.own, ME, start);
+    wait_ms(&stand, 100 * LEASE_MS);
+    assert_int_equal(state_of(&stand), OWNERSHIP_RESTORING);
+    assert_int_equal(ownership_wake_at(&stand.own).ns, UINT64_MAX);
+    ownership_restored(&stand.own);
+    wait_ms(&stand, 0);
+    assert_int_equal(state_of(&stand), OWNERSHIP_CLAIMING);
+}
+
+static void test_standby_claims_behind_silence(void **state)
+{
+    struct stand stand;
+
+    (void)state;
+    stand_by(&stand);
+    wait_ms(&stand, 100 * LEASE_MS);
+    assert_int_equal(state_of(&stand), OWNERSHIP_STANDBY); /* not planned */
+    show_other(&stand, FRAME_CLAIM, 1, 0);
+    ownership_plan(&stand.own, ME, stand.now);
+    wait_ms(&stand, LEASE_MS * 6 / 5 - 1);
+    assert_int_equal(state_of(&stand), OWNERSHIP_STANDBY);
+    assert_int_equal(ownership_wake_at(&stand.own).ns, instant_add_ms(stand.now, 1).ns);
+    show_other(&stand, FRAME_KEEP, 1, 1);
+    wait_ms(&stand, 1);
+    assert_int_equal(state_of(&stand), OWNERSHIP_STANDBY);
+    wait_ms(&stand, LEASE_MS * 6 / 5 - 1);
+    assert_int_equal(state_of(&stand), OWNERSHIP_CLAIMING);
+    assert_true(append(&stand, OWNERSHIP_NOTHING));
+    assert_int_equal(stand.sent.epoch, 2);
+    assert_int_equal(stand.sent.seq, 0);
+    assert_false(append(&stand, OWNERSHIP_COMMIT)); /* one in flight */
+}
+
+static void test_standby_claims_behind_a_release(void **state)
+{
+    struct stand stand;
+
+    (void)state;
+    stand_by(&stand);
+    ownership_plan(&stand.own, ME, stand.now);
+    show_other(&stand, FRAME_CLAIM, 1, 0);
+    show_other(&stand, FRAME_RELEASE, 1, 1);
+    wait_ms(&stand, 0);
+    assert_int_equal(state_of(&stand), OWNERSHIP_CLAIMING);
+    assert_true(append(&stand, OWNERSHIP_NOTHING));
+    answer_and_show(&stand);
+    ownership_recovered(&stand.own);
+    wait_ms(&stand, 0);
+    assert_int_equal(state_of(&stand), OWNERSHIP_ACTIVE); /* without a wait */
+}
+
+/* The lease of the last owner counts from the reading of its last valid record before the claim. */
+static void test_recovering_waits_for_the_lease_before(void **state)
+{
+    struct stand stand;
+
+    (void)state;
+    stand_by(&stand);
+    show_other(&stand, FRAME_CLAIM, 1, 0);
+    claim(&stand);
+    show_other(&stand, FRAME_KEEP, 1, 1);
+    answer_and_show(&stand);
+    ownership_recovered(&stand.own);
+    uint64_t until = LEASE_MS + LEASE_MS / 32 + 1;
+    for (uint64_t ms = 0; ms < until; ms += 31) {
+        assert_int_equal(state_of(&stand), OWNERSHIP_RECOVERING);
+        assert_false(ownership_may_act(&stand.own, stand.now));
+        if (append(&stand, OWNERSHIP_NOTHING)) {
+            assert_int_equal(stand.sent.kind, FRAME_KEEP);
+            answer_and_show(&stand);
+        }
+        wait_ms(&stand, 31);
+    }
+    assert_int_equal(state_of(&stand), OWNERSHIP_ACTIVE);
+}
+
+static void test_recovering_needs_the_engine_and_the_own_lease(void **state)
+{
+    struct stand stand;
+
+    (void)state;
+    stand_by(&stand);
+    claim(&stand);
+    answer_and_show(&stand);
+    wait_ms(&stand, LEASE_MS);
+    assert_int_equal(state_of(&stand), OWNERSHIP_RECOVERING);
+    ownership_recovered(&stand.own);
+    wait_ms(&stand, 0);
+    assert_int_equal(state_of(&stand), OWNERSHIP_RECOVERING); /* its lease is over */
+    assert_true(append(&stand, OWNERSHIP_NOTHING));
+    answer_and_show(&stand);
+    wait_ms(&stand, 0);
+    assert_int_equal(state_of(&stand), OWNERSHIP_ACTIVE);
+}
+
+static void test_claiming_ends_on_standby(void **state)
+{
+    struct stand stand;
+
+    (void)state;
+    /* Refused: another claim came before. */
+    stand_by(&stand);
+    claim(&stand);
+    show_other(&stand, FRAME_CLAIM, 1, 0);
+    answer_and_show(&stand);
+    assert_int_equal(state_of(&stand), OWNERSHIP_STANDBY);
+    /* An error, and the pause that follows. */
+    stand_by(&stand);
+    claim(&stand);
+    ownership_failed(&stand.own, stand.ticket, stand.now);
+    assert_int_equal(state_of(&stand), OWNERSHIP_STANDBY);
+    wait_ms(&stand, 199);
+    assert_int_equal(state_of(&stand), OWNERSHIP_STANDBY);
+    wait_ms(&stand, 301);
+    assert_int_equal(state_of(&stand), OWNERSHIP_CLAIMING);
+    /* No answer. */
+    stand_by(&stand);
+    claim(&stand);
+    wait_ms(&stand, 2 * LEASE_MS - 1);
+    assert_int_equal(state_of(&stand), OWNERSHIP_CLAIMING);
+    wait_ms(&stand, 1);
+    assert_int_equal(state_of(&stand), OWNERSHIP_STANDBY);
+}
+
+static void test_active_drains_and_releases(void **state)
+{
+    struct stand stand;
+
+    (void)state;
+    become_active(&stand);
+    ownership_plan(&stand.own, OTHER, stand.now);
+    assert_int_equal(state_of(&stand), OWNERSHIP_DRAINING);
+    assert_false(ownership_may_act(&stand.own, stand.now));
+    assert_true(append(&stand, OWNERSHIP_COMMIT)); /* outcomes */
+    assert_int_equal(stand.sent.kind, FRAME_COMMIT);
+    answer_and_show(&stand);
+    ownership_drained(&stand.own);
+    assert_true(append(&stand, OWNERSHIP_NOTHING));
+    assert_int_equal(stand.sent.kind, FRAME_RELEASE);
+    assert_int_equal(stand.sent.to, OTHER);
+    answer_and_show(&stand);
+    assert_int_equal(state_of(&stand), OWNERSHIP_LEAVING);
+    assert_false(append(&stand, OWNERSHIP_COMMIT));
+    ownership_left(&stand.own);
+    assert_int_equal(state_of(&stand), OWNERSHIP_STANDBY);
+}
+
+static void test_draining_has_an_end(void **state)
+{
+    struct stand stand;
+
+    (void)state;
+    become_active(&stand);
+    ownership_plan(&stand.own, OTHER, stand.now);
+    wait_ms(&stand, 499);
+    assert_false(append(&stand, OWNERSHIP_NOTHING));
+    wait_ms(&stand, 1);
+    assert_true(append(&stand, OWNERSHIP_COMMIT)); /* offered, but the time is over */
+    assert_int_equal(stand.sent.kind, FRAME_RELEASE);
+}
+
+static void test_owner_leaves(void **state)
+{
+    struct stand stand;
+
+    (void)state;
+    /* A foreign claim. */
+    become_active(&stand);
+    show_other(&stand, FRAME_CLAIM, 2, 0);
+    assert_int_equal(state_of(&stand), OWNERSHIP_LEAVING);
+    assert_false(ownership_may_act(&stand.own, stand.now));
+    /* An append in doubt. */
+    become_active(&stand);
+    assert_true(append(&stand, OWNERSHIP_COMMIT));
+    ownership_failed(&stand.own, stand.ticket, stand.now);
+    assert_int_equal(state_of(&stand), OWNERSHIP_LEAVING);
+    assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_IN_DOUBT);
+    assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_NO_RESULT);
+    /* The lease is over for two leases. */
+    become_active(&stand);
+    assert_true(append(&stand, OWNERSHIP_COMMIT));
+    wait_ms(&stand, 3 * LEASE_MS - 1);
+    assert_int_equal(state_of(&stand), OWNERSHIP_ACTIVE);
+    assert_false(ownership_may_act(&stand.own, stand.now));
+    wait_ms(&stand, 1);
+    assert_int_equal(state_of(&stand), OWNERSHIP_LEAVING);
+    assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_IN_DOUBT);
+    /* A late answer changes nothing any more. */
+    answer_at(&stand, stand.next);
+    assert_int_equal(state_of(&stand), OWNERSHIP_LEAVING);
+}
+
+/* Kept for ever, whatever comes. */
+static void assert_broken(struct stand *stand)
+{
+    assert_int_equal(state_of(stand), OWNERSHIP_BROKEN);
+    assert_false(ownership_may_act(&stand->own, stand->now));
+    assert_false(append(stand, OWNERSHIP_COMMIT));
+    assert_int_equal(show_other(stand, FRAME_CLAIM, 2, 0), OWNERSHIP_REFUSED);
+    ownership_restored(&stand->own);
+    ownership_left(&stand->own);
+    ownership_plan(&stand->own, ME, stand->now);
+    wait_ms(stand, 100 * LEASE_MS);
+    assert_int_equal(state_of(stand), OWNERSHIP_BROKEN);
+}
+
+static void test_lost_records_break(void **state)
+{
+    struct stand stand;
+
+    (void)state;
+    /* A hole in the sequence, in the epochs, under a claim, in the offsets. */
+    const struct frame behind[] = {other_frame(FRAME_COMMIT, 1, 2), other_frame(FRAME_COMMIT, 2, 1),
+                                   other_frame(FRAME_CLAIM, 3, 0)};
+    for (size_t i = 0; i < sizeof(behind) / sizeof(*behind); i++) {
+        stand_by(&stand);
+        assert_int_equal(show_other(&stand, FRAME_CLAIM, 1, 0), OWNERSHIP_VALID);
+        assert_int_equal(show(&stand, &behind[i]), OWNERSHIP_REFUSED);
+        assert_broken(&stand);
+    }
+    stand_by(&stand);
+    stand.next++;
+    show_other(&stand, FRAME_CLAIM, 1, 0);
+    assert_broken(&stand);
+    /* An own append lands where an acknowledged record was. */
+    become_active(&stand);
+    assert_true(append(&stand, OWNERSHIP_COMMIT));
+    answer_at(&stand, 0);
+    assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_IN_DOUBT);
+    assert_broken(&stand);
+    /* Another record lies where an own append landed. */
+    become_active(&stand);
+    show_other(&stand, FRAME_CLAIM, 1, 0);
+    assert_true(append(&stand, OWNERSHIP_COMMIT));
+    answer_at(&stand, stand.next);
+    show_other(&stand, FRAME_CLAIM, 1, 0);
+    assert_broken(&stand);
+    become_active(&stand);
+    ownership_break(&stand.own);
+    assert_broken(&stand);
+}
+
+/* ---- records ---- */
+
+static void test_verdicts(void **state)
+{
+    struct stand stand;
+
+    (void)state;
+    stand_by(&stand);
+    assert_int_equal(show_other(&stand, FRAME_CLAIM, 1, 0), OWNERSHIP_VALID);
+    assert_int_equal(show_other(&stand, FRAME_CLAIM, 1, 0), OWNERSHIP_REFUSED);
+    assert_int_equal(show_other(&stand, FRAME_COMMIT, 1, 1), OWNERSHIP_VALID);
+    assert_int_equal(show_other(&stand, FRAME_COMMIT, 1, 1), OWNERSHIP_REPEATED);
+    struct frame frame = other_frame(FRAME_COMMIT, 1, 2);
+    frame.incarnation++;
+    assert_int_equal(show(&stand, &frame), OWNERSHIP_REFUSED); /* of another life */
+    frame = other_frame(FRAME_COMMIT, 1, 2);
+    frame.node = 3;
+    assert_int_equal(show(&stand, &frame), OWNERSHIP_REFUSED);
+    assert_int_equal(show_other(&stand, FRAME_NOTE, 9, 0), OWNERSHIP_REFUSED); /* no hole */
+    assert_int_equal(show_other(&stand, FRAME_KEEP, 1, 2), OWNERSHIP_VALID);
+    assert_int_equal(show_other(&stand, FRAME_RELEASE, 1, 3), OWNERSHIP_VALID);
+    assert_int_equal(show_other(&stand, FRAME_COMMIT, 1, 4), OWNERSHIP_REFUSED);
+    frame = other_frame(FRAME_CLAIM, 2, 0);
+    frame.node = 3;
+    assert_int_equal(show(&stand, &frame), OWNERSHIP_VALID);
+    assert_int_equal(show_other(&stand, FRAME_COMMIT, 1, 4), OWNERSHIP_REFUSED); /* late */
+    frame = other_frame(FRAME_CLAIM, 2, 0);
+    assert_int_equal(ownership_read(&stand.own, 0, &frame, stand.now), OWNERSHIP_REPEATED);
+    assert_int_equal(ownership_place(&stand.own)->epoch, 2);
+    assert_int_equal(ownership_place(&stand.own)->owner, 3);
+    assert_int_equal(ownership_place(&stand.own)->next, stand.next);
+}
+
+static void test_a_commit_that_follows_on_is_durable_unread(void **state)
+{
+    struct stand stand;
+
+    (void)state;
+    become_active(&stand);
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_true(append(&stand, OWNERSHIP_COMMIT));
+        assert_int_equal(stand.sent.seq, 1 + i);
+        answer_at(&stand, stand.next + i);
+        assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_DURABLE);
+    }
+}
+
+/* A claim that comes later does not undo a commit; one that came before refuses it. */
+static void test_a_commit_is_judged_at_its_place(void **state)
+{
+    struct stand stand;
+
+    (void)state;
+    become_active(&stand);
+    assert_true(append(&stand, OWNERSHIP_COMMIT));
+    show_other(&stand, FRAME_CLAIM, 1, 0); /* late: refused */
+    show(&stand, &stand.sent);
+    show_other(&stand, FRAME_CLAIM, 2, 0);
+    assert_int_equal(state_of(&stand), OWNERSHIP_LEAVING);
+    assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_DURABLE);
+
+    become_active(&stand);
+    assert_true(append(&stand, OWNERSHIP_COMMIT));
+    answer_at(&stand, stand.next + 1);
+    show_other(&stand, FRAME_CLAIM, 2, 0);
+    assert_int_equal(state_of(&stand), OWNERSHIP_LEAVING);
+    assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_FAILED);
+
+    become_active(&stand);
+    assert_true(append(&stand, OWNERSHIP_COMMIT));
+    show_other(&stand, FRAME_CLAIM, 2, 0);
+    assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_IN_DOUBT);
+
+    become_active(&stand);
+    assert_true(append(&stand, OWNERSHIP_COMMIT));
+    show_other(&stand, FRAME_CLAIM, 1, 0);
+    answer_and_show(&stand);
+    assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_DURABLE);
+    assert_int_equal(state_of(&stand), OWNERSHIP_ACTIVE);
+
+    /* The log took it twice, and answers with the second. */
+    assert_true(append(&stand, OWNERSHIP_COMMIT));
+    show(&stand, &stand.sent);
+    answer_and_show(&stand);
+    assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_DURABLE);
+    assert_int_equal(state_of(&stand), OWNERSHIP_ACTIVE);
+}
+
+/* A claim that was given up lands, is valid for all readers, and is not taken for the next one. */
+static void test_a_second_claim_is_not_the_first(void **state)
+{
+    struct stand stand;
+
+    (void)state;
+    stand_by(&stand);
+    claim(&stand);
+    struct frame first = stand.sent;
+    uint64_t first_ticket = stand.ticket;
+    ownership_failed(&stand.own, stand.ticket, stand.now);
+    wait_ms(&stand, 500);
+    assert_true(append(&stand, OWNERSHIP_NOTHING));
+    assert_int_equal(show(&stand, &first), OWNERSHIP_VALID);
+    ownership_landed(&stand.own, first_ticket, stand.next - 1, stand.now);
+    assert_int_equal(state_of(&stand), OWNERSHIP_CLAIMING); /* an old ticket */
+    answer_at(&stand, stand.next);
+    assert_int_equal(show(&stand, &stand.sent), OWNERSHIP_REFUSED);
+    assert_int_equal(state_of(&stand), OWNERSHIP_STANDBY);
+}
+
+static void test_the_lease_counts_from_the_sending(void **state)
+{
+    struct stand stand;
+
+    (void)state;
+    become_active(&stand);
+    assert_true(append(&stand, OWNERSHIP_COMMIT));
+    wait_ms(&stand, 1500);
+    answer_and_show(&stand);
+    wait_ms(&stand, 499);
+    assert_true(ownership_may_act(&stand.own, stand.now));
+    wait_ms(&stand, 1);
+    assert_false(ownership_may_act(&stand.own, stand.now));
+    assert_true(append(&stand, OWNERSHIP_NOTHING));
+    assert_int_equal(stand.sent.kind, FRAME_KEEP);
+    answer_and_show(&stand);
+    assert_true(ownership_may_act(&stand.own, stand.now));
+    assert_false(append(&stand, OWNERSHIP_NOTHING)); /* not before a quarter of the lease */
+    wait_ms(&stand, LEASE_MS / 4);
+    assert_true(append(&stand, OWNERSHIP_NOTHING));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_restoring_claims_nothing),
+        cmocka_unit_test(test_standby_claims_behind_silence),
+        cmocka_unit_test(test_standby_claims_behind_a_release),
+        cmocka_unit_test(test_recovering_waits_for_the_lease_before),
+        cmocka_unit_test(test_recovering_needs_the_engine_and_the_own_lease),
+        cmocka_unit_test(test_claiming_ends_on_standby),
+        cmocka_unit_test(test_active_drains_and_releases),
+        cmocka_unit_test(test_draining_has_an_end),
+        cmocka_unit_test(test_owner_leaves),
+        cmocka_unit_test(test_lost_records_break),
+        cmocka_unit_test(test_verdicts),
+        cmocka_unit_test(test_a_commit_that_follows_on_is_durable_unread),
+        cmocka_unit_test(test_a_commit_is_judged_at_its_place),
+        cmocka_unit_test(test_a_second_claim_is_not_the_first),
+        cmocka_unit_test(test_the_lease_counts_from_the_sending),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
