@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: help run example build rocksdb lib test test-bounds test-brokers test-generators test-debian test-systemd formal sim soak bench bench-service bench-brokers asan \
+.PHONY: help run example build rocksdb lib test test-bounds test-brokers test-clients test-generators test-debian test-systemd formal sim soak bench bench-service bench-brokers asan \
 	tsan fuzz fuzz-long coverage lint analyze fmt docs install install-lib clean
 .DEFAULT_GOAL := help
 
@@ -68,6 +68,10 @@ test-systemd: ## backup, restore and upgrade by docs/operations.md in a containe
 	@scripts/install-deps containers
 	@python3 tests/install/systemd_test.py || [ $$? -eq 77 ]
 
+test-clients: ## the client libraries, each with its language's own tools
+	@scripts/install-deps languages
+	@scripts/test dev -R '^client_'
+
 test-brokers: ## the tests of Kafka and RabbitMQ against real servers
 	@scripts/install-deps brokers
 	@tests/brokers/kafka/fetch
@@ -78,7 +82,7 @@ formal: ## the models within larger bounds: ten minutes, 3 GB
 	@TEST_SIZE=full python3 tests/formal/formal_test.py
 
 test-generators: ## clients that six generators make of the OpenAPI document, against the daemon
-	@scripts/install-deps generators
+	@scripts/install-deps languages
 	@scripts/test dev -L generators
 
 sim: ## a run of the simulation: SEED, STEPS, and FLAGS such as --shrink or --verbose

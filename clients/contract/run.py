@@ -122,7 +122,7 @@ def fill_in(step, now):
     given = step["with"]
     signed = base64.b64decode(given.get("signed_base64", given["body_base64"]))
     secret = given["secret"]
-    sent_id, timestamp = "06gvnv4rh00000000400000000-1795219199250", str(now - given.get("age_s", 10))
+    sent_id, timestamp = "06gvnv4rh00000000400000000-1795219199250", str(now - given.get("age_s", -60))
     signature = sign(given.get("signer", secret), sent_id, timestamp, signed)
     headers = {"webhook-id": sent_id, "webhook-timestamp": timestamp, "webhook-signature": signature}
     for name, value in given.get("headers", {}).items():

@@ -1,0 +1,3 @@
+module tickwheel.example/client
+
+go 1.19

@@ -1,0 +1,239 @@
+package tickwheel
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+)
+
+// Duration is a length of time as the API has it: "90s", or milliseconds.
+type Duration string
+
+// After is a duration, rounded up to the millisecond as the service rounds.
+func After(d time.Duration) Duration {
+	return Duration(strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10) + "ms")
+}
+
+// UnmarshalJSON also takes a number of milliseconds.
+func (d *Duration) UnmarshalJSON(text []byte) error {
+	var ms int64
+	if json.Unmarshal(text, &ms) == nil {
+		*d = Duration(strconv.FormatInt(ms, 10) + "ms")
+		return nil
+	}
+	return json.Unmarshal(text, (*string)(d))
+}
+
+// Instant is a time of the service, in milliseconds.
+type Instant struct{ time.Time }
+
+// At is an instant to schedule for.
+func At(t time.Time) *Instant { return &Instant{t} }
+
+// MarshalJSON writes RFC 3339 in UTC.
+func (i Instant) MarshalJSON() ([]byte, error) { return json.Marshal(i.String()) }
+
+func (i Instant) String() string { return i.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// Retry says how often and when a delivery that failed is tried again.
+type Retry struct {
+	MaxAttempts int      `json:"max_attempts,omitempty"`
+	Base        Duration `json:"base,omitempty"`
+	Cap         Duration `json:"cap,omitempty"`
+	Timeout     Duration `json:"timeout,omitempty"`
+}
+
+// Late says what becomes of a firing that is too late.
+type Late struct {
+	DropAfter Duration `json:"drop_after,omitempty"`
+	Missed    string   `json:"missed,omitempty"`
+}
+
+// Spread moves every firing by a fixed part of the window.
+type Spread struct {
+	Window Duration `json:"window"`
+}
+
+// Report is where the end of a firing is reported.
+type Report struct {
+	Target string `json:"target"`
+}
+
+// Create has the fields of a new timer: a Target, and one of After, At, Every and Cron.
+type Create struct {
+	Target      string            `json:"target"`
+	After       Duration          `json:"after,omitempty"`
+	At          *Instant          `json:"at,omitempty"`
+	Every       Duration          `json:"every,omitempty"`
+	Count       int               `json:"count,omitempty"`
+	Cron        string            `json:"cron,omitempty"`
+	Timezone    string            `json:"timezone,omitempty"`
+	DST         string            `json:"dst,omitempty"`
+	Until       *Instant          `json:"until,omitempty"`
+	Late        *Late             `json:"late,omitempty"`
+	Spread      *Spread           `json:"spread,omitempty"`
+	Payload     any               `json:"payload,omitempty"` // any JSON; json.RawMessage is sent as it is
+	Body        []byte            `json:"body_base64,omitempty"`
+	ContentType string            `json:"content_type,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Retry       *Retry            `json:"retry,omitempty"`
+	Key         string            `json:"key,omitempty"`
+	Watch       []string          `json:"watch,omitempty"`
+	OnDead      *Report           `json:"on_dead,omitempty"`
+	OnSuccess   *Report           `json:"on_success,omitempty"`
+
+	// IdempotencyKey names the request for later repetitions. The client makes one if it is empty.
+	IdempotencyKey string `json:"-"`
+}
+
+// Schedule is how a timer repeats, and what becomes of late firings.
+type Schedule struct {
+	Every    Duration `json:"every,omitempty"`
+	Count    int      `json:"count,omitempty"`
+	Cron     string   `json:"cron,omitempty"`
+	Timezone string   `json:"timezone,omitempty"`
+	DST      string   `json:"dst,omitempty"`
+	Until    *Instant `json:"until,omitempty"`
+	Late     *Late    `json:"late,omitempty"`
+	Spread   *Spread  `json:"spread,omitempty"`
+}
+
+// Timer is a timer as the service shows it.
+type Timer struct {
+	ID          string            `json:"id"`
+	Due         Instant           `json:"due"`
+	State       string            `json:"state"` // scheduled, delivering, retrying, fired, cancelled, dead
+	Version     int64             `json:"version"`
+	Key         string            `json:"key,omitempty"`
+	Target      string            `json:"target"`
+	Payload     json.RawMessage   `json:"payload,omitempty"`
+	Body        []byte            `json:"body_base64,omitempty"`
+	ContentType string            `json:"content_type,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Watch       []string          `json:"watch,omitempty"`
+	Schedule    *Schedule         `json:"schedule,omitempty"`
+	Retry       *Retry            `json:"retry,omitempty"`
+	OnDead      *Report           `json:"on_dead,omitempty"`
+	OnSuccess   *Report           `json:"on_success,omitempty"`
+	Attempts    int               `json:"attempts"`
+	LastError   string            `json:"last_error,omitempty"`
+	Created     Instant           `json:"created"`
+}
+
+// Run is a past firing of a timer that repeats.
+type Run struct {
+	Planned    Instant  `json:"planned"`
+	Started    *Instant `json:"started,omitempty"`
+	DurationMs int64    `json:"duration_ms,omitempty"`
+	Attempts   int      `json:"attempts"`
+	Outcome    string   `json:"outcome"`
+	Status     int      `json:"status,omitempty"`
+	Error      string   `json:"error,omitempty"`
+}
+
+// Item is an item of a queue, leased to this worker until LeasedUntil.
+type Item struct {
+	Receipt     string            `json:"receipt"`
+	ID          string            `json:"id"`
+	Due         Instant           `json:"due"`
+	Attempt     int               `json:"attempt"`
+	Payload     json.RawMessage   `json:"payload,omitempty"`
+	Body        []byte            `json:"body_base64,omitempty"`
+	ContentType string            `json:"content_type,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	LastError   string            `json:"last_error,omitempty"`
+	LeasedUntil Instant           `json:"-"`
+}
+
+// BatchResult is one timer of a batch: created or found by its key, or failed alone.
+type BatchResult struct {
+	ID      string
+	Existed bool
+	Err     *Problem
+}
+
+// UnmarshalJSON reads a line of the answer.
+func (r *BatchResult) UnmarshalJSON(text []byte) error {
+	var line struct {
+		ID      string `json:"id"`
+		Existed bool   `json:"existed"`
+	}
+	if err := json.Unmarshal(text, &line); err != nil {
+		return err
+	}
+	*r = BatchResult{ID: line.ID, Existed: line.Existed}
+	if line.ID != "" {
+		return nil
+	}
+	r.Err = new(Problem)
+	if err := json.Unmarshal(text, r.Err); err != nil || r.Err.Type == "" {
+		return errors.New("a line without id and without problem")
+	}
+	r.Err.shortenType()
+	return nil
+}
+
+// Failure is a timer of a call for many that the call could not be applied to.
+type Failure struct {
+	ID     string `json:"id,omitempty"`
+	Key    string `json:"key,omitempty"`
+	Type   string `json:"type"`
+	Status int    `json:"status"`
+}
+
+// ManyResult counts what a call for many timers did.
+type ManyResult struct {
+	Cancelled     int       `json:"cancelled"`
+	Rescheduled   int       `json:"rescheduled"`
+	Touched       int       `json:"touched"`
+	AlreadyFiring int       `json:"already_firing"`
+	Failures      []Failure `json:"failures"`
+}
+
+// Completion counts the timers that an event ended.
+type Completion struct {
+	Cancelled     int    `json:"cancelled"`
+	Fired         int    `json:"fired"`
+	AlreadyFiring int    `json:"already_firing"`
+	Type          string `json:"type,omitempty"` // of the problem, where this event failed
+	Status        int    `json:"status,omitempty"`
+}
+
+// Completions are those of several events.
+type Completions struct {
+	Completion
+	Failed  int          `json:"failed"`
+	Results []Completion `json:"results"`
+}
+
+// Forecast counts the timers due in each unit of time from From on.
+type Forecast struct {
+	Unit     string  `json:"unit"`
+	Count    int     `json:"count"`
+	From     Instant `json:"from"`
+	Until    Instant `json:"until"`
+	Due      []int   `json:"due"`
+	Overdue  int     `json:"overdue"`
+	Complete bool    `json:"complete"`
+}
+
+// DeadGroup counts the dead letters with one origin and one error.
+type DeadGroup struct {
+	Origin  string  `json:"origin"`
+	Error   string  `json:"error"`
+	Count   int     `json:"count"`
+	First   Instant `json:"first"`
+	Last    Instant `json:"last"`
+	Example string  `json:"example"`
+}
+
+// DeadResult counts what became of dead letters.
+type DeadResult struct {
+	Redriven int `json:"redriven"`
+	Deleted  int `json:"deleted"`
+	Failed   int `json:"failed"`
+}

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""The Go module as its users get it: its tests, which run the contract of all client libraries against the daemon of the
+build under the race detector, and the program of its README, built in a module of its own. Without Go the test is
+skipped and says so.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "contract"))
+import run
+
+
+def go(*arguments, cwd):
+    subprocess.run(["go", *arguments], cwd=cwd, check=True, env={**os.environ, "GOFLAGS": "-mod=mod"})
+
+
+@unittest.skipUnless(shutil.which("go"), "Go is not installed")
+class PackageTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="tickwheel-go-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def test_module(self):
+        go("vet", "./...", cwd=HERE)
+        program = os.path.join(self.folder, "client.test")
+        # Built before the daemon starts; without cgo there is no race detector.
+        is_racy = ["-race"] if shutil.which("cc") else []
+        go("test", *is_racy, "-c", "-o", program, ".", cwd=HERE)
+        self.assertEqual(run.run([program], cwd=HERE), 0)
+
+    def test_readme(self):
+        """The program and the fragments of the README, in a module that requires this one."""
+        with open(os.path.join(HERE, "README.md"), encoding="utf-8") as file:
+            text = file.read()
+        programs = re.findall(r"```go\n(package main\n.*?)```", text, re.DOTALL)
+        self.assertEqual(len(programs), 1)
+        fragments = [one for one in re.findall(r"```go\n(.*?)```", text, re.DOTALL) if not one.startswith("package")]
+        self.assertGreater(len(fragments), 1)
+        source = programs[0].replace("http://localhost:8463", "")
+        body = "".join(f"func example{i}(ctx context.Context, timers *tickwheel.Client) error {{\n{one}\nreturn nil\n}}\n"
+                       for i, one in enumerate(fragments))
+        imports = ('package main\nimport (\n"context"\n"errors"\n"fmt"\n"net/http"\n"time"\n'
+                   '"tickwheel.example/client"\n)\nvar _ = errors.Is\nvar _ = fmt.Println\nvar _ = time.Second\n'
+                   'var _ http.Handler\n')
+        for name, content in (("main.go", source), ("fragments.go", imports + body)):
+            with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+                file.write(content)
+        go("mod", "init", "shop.example/main", cwd=self.folder)
+        go("mod", "edit", "-require", "tickwheel.example/client@v0.2.0", "-replace",
+           f"tickwheel.example/client={HERE}", cwd=self.folder)
+        go("build", "-o", "main", ".", cwd=self.folder)
+        self.assertEqual(run.run([os.path.join(self.folder, "main")]), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

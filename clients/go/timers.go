@@ -1,0 +1,320 @@
+package tickwheel
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+)
+
+// Ref names a timer, by ID or by Key.
+type Ref struct{ id, key string }
+
+// ID names a timer by its id.
+func ID(id string) Ref { return Ref{id: id} }
+
+// Key names the live timer with this key.
+func Key(key string) Ref { return Ref{key: key} }
+
+func (r Ref) path(verb string) string {
+	if r.id != "" {
+		return "/v1/timers/" + url.PathEscape(r.id) + verb
+	}
+	if verb == "" {
+		verb = "/timer"
+	}
+	return "/v1/keys/" + url.PathEscape(r.key) + verb
+}
+
+func (c *Client) timer(ctx context.Context, call *call) (*Timer, error) {
+	timer := new(Timer)
+	if err := c.send(ctx, call, timer); err != nil {
+		return nil, err
+	}
+	return timer, nil
+}
+
+// Create makes a timer. With a Key that a live timer has, it returns that timer if it is equal, and
+// otherwise fails with ErrKeyInUse.
+func (c *Client) Create(ctx context.Context, create Create) (*Timer, error) {
+	call, err := withJSON("POST", "/v1/timers", create)
+	if err != nil {
+		return nil, err
+	}
+	name := create.IdempotencyKey
+	if name == "" {
+		name = randomKey()
+	}
+	call.header.Set("Idempotency-Key", name)
+	return c.timer(ctx, call)
+}
+
+// Put makes the timer with create.Key, or replaces it whole. onlyVersion 0: whatever is there.
+func (c *Client) Put(ctx context.Context, create Create, onlyVersion int64) (*Timer, error) {
+	key := create.Key
+	create.Key = ""
+	call, err := withJSON("PUT", Key(key).path(""), create)
+	if err != nil {
+		return nil, err
+	}
+	return c.timer(ctx, call.onlyVersion(onlyVersion))
+}
+
+// Get fails with ErrGone when the timer is final; the Problem has it.
+func (c *Client) Get(ctx context.Context, ref Ref) (*Timer, error) {
+	return c.timer(ctx, newCall("GET", ref.path("")))
+}
+
+// Change applies a merge patch: what encodes as null is removed. onlyVersion 0: any version.
+func (c *Client) Change(ctx context.Context, ref Ref, patch any, onlyVersion int64) (*Timer, error) {
+	call, err := withJSON("PATCH", ref.path(""), patch)
+	if err != nil {
+		return nil, err
+	}
+	call.header.Set("Content-Type", "application/merge-patch+json")
+	return c.timer(ctx, call.onlyVersion(onlyVersion))
+}
+
+// When is a time to move timers to: After, or At.
+type When struct {
+	After Duration `json:"after,omitempty"`
+	At    *Instant `json:"at,omitempty"`
+}
+
+// Touch puts the timer off; it never makes it earlier.
+func (c *Client) Touch(ctx context.Context, ref Ref, when When) (*Timer, error) {
+	call, err := withJSON("POST", ref.path("/touch"), when)
+	if err != nil {
+		return nil, err
+	}
+	return c.timer(ctx, call)
+}
+
+// Cancel: after it returns without an error, no delivery begins. onlyVersion 0: any version.
+func (c *Client) Cancel(ctx context.Context, ref Ref, onlyVersion int64) (*Timer, error) {
+	call := newCall("DELETE", ref.path("")).onlyVersion(onlyVersion)
+	call.isCancel = true
+	return c.timer(ctx, call)
+}
+
+// Explain tells where the timer is, what it waits for, and why it was late.
+func (c *Client) Explain(ctx context.Context, id string) (map[string]any, error) {
+	var explanation map[string]any
+	err := c.send(ctx, newCall("GET", ID(id).path("/explain")), &explanation)
+	return explanation, err
+}
+
+// Runs are the last firings of a timer that repeats, the newest first.
+func (c *Client) Runs(ctx context.Context, id string) ([]Run, error) {
+	var body struct{ Runs []Run }
+	err := c.send(ctx, newCall("GET", ID(id).path("/runs")), &body)
+	return body.Runs, err
+}
+
+// batchLines is the stream of a batch: a line for each timer, made when it is asked for.
+type batchLines struct {
+	next func() (Create, bool)
+	line []byte
+}
+
+func (b *batchLines) Read(room []byte) (int, error) {
+	for len(b.line) == 0 {
+		create, more := b.next()
+		if !more {
+			return 0, io.EOF
+		}
+		text, err := encode(create)
+		if err != nil {
+			return 0, err
+		}
+		b.line = append(text, '\n')
+	}
+	n := copy(room, b.line)
+	b.line = b.line[n:]
+	return n, nil
+}
+
+// Batch makes many timers from a stream: next returns one after the other, and false at the end.
+// Each has a result, in order.
+func (c *Client) Batch(ctx context.Context, next func() (Create, bool)) ([]BatchResult, error) {
+	call := newCall("POST", "/v1/timers/batch")
+	call.header.Set("Content-Type", ndjsonType)
+	call.stream = &batchLines{next: next}
+	var results lines
+	err := c.send(ctx, call, &results)
+	return results, err
+}
+
+// lines reads NDJSON.
+type lines []BatchResult
+
+// read of a batch: its answer is not one JSON value but a line each.
+func (l *lines) read(text []byte) error {
+	scanner := bufio.NewScanner(bytes.NewReader(text))
+	scanner.Buffer(nil, len(text)+1)
+	for scanner.Scan() {
+		var result BatchResult
+		if err := json.Unmarshal(scanner.Bytes(), &result); err != nil {
+			return err
+		}
+		*l = append(*l, result)
+	}
+	return scanner.Err()
+}
+
+// Filter selects timers; what is empty selects all.
+type Filter struct {
+	States              []string
+	Labels              map[string]string
+	Target              string
+	Origin, Error       string // of dead letters
+	DueAfter, DueBefore *Instant
+	PageSize            int
+}
+
+func (f Filter) query() url.Values {
+	query := url.Values{}
+	for _, state := range f.States {
+		query.Add("state", state)
+	}
+	for name, value := range f.Labels {
+		query.Add("label", name+":"+value)
+	}
+	for name, value := range map[string]string{"target": f.Target, "origin": f.Origin, "error": f.Error} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	for name, at := range map[string]*Instant{"due_after": f.DueAfter, "due_before": f.DueBefore} {
+		if at != nil {
+			query.Set(name, at.String())
+		}
+	}
+	if f.PageSize > 0 {
+		query.Set("limit", strconv.Itoa(f.PageSize))
+	}
+	return query
+}
+
+// List calls found for each timer that matches, in due order, page by page, until it returns false.
+func (c *Client) List(ctx context.Context, filter Filter, found func(*Timer) bool) error {
+	return c.pages(ctx, "/v1/timers", filter, found)
+}
+
+func (c *Client) pages(ctx context.Context, path string, filter Filter, found func(*Timer) bool) error {
+	query := filter.query()
+	for {
+		call := newCall("GET", path)
+		call.query = query
+		var page struct {
+			Timers []Timer
+			Next   *string
+		}
+		if err := c.send(ctx, call, &page); err != nil {
+			return err
+		}
+		for i := range page.Timers {
+			if !found(&page.Timers[i]) {
+				return nil
+			}
+		}
+		if page.Next == nil {
+			return nil
+		}
+		query.Set("cursor", *page.Next)
+	}
+}
+
+// Selection names the timers of a call for many: those with these ids and keys, and those that watch
+// the event or have all the labels.
+type Selection struct {
+	IDs    []string          `json:"ids,omitempty"`
+	Keys   []string          `json:"keys,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Watch  string            `json:"watch,omitempty"`
+}
+
+type selectionAndTime struct {
+	Selection
+	When
+}
+
+func (c *Client) many(ctx context.Context, verb string, body any) (*ManyResult, error) {
+	call, err := withJSON("POST", "/v1/timers/"+verb, body)
+	if err != nil {
+		return nil, err
+	}
+	result := new(ManyResult)
+	err = c.send(ctx, call, result)
+	return result, err
+}
+
+// CancelMany cancels all timers that are selected.
+func (c *Client) CancelMany(ctx context.Context, selection Selection) (*ManyResult, error) {
+	return c.many(ctx, "cancel", selection)
+}
+
+// RescheduleMany moves all timers that are selected to one time.
+func (c *Client) RescheduleMany(ctx context.Context, selection Selection, when When) (*ManyResult, error) {
+	return c.many(ctx, "reschedule", selectionAndTime{selection, when})
+}
+
+// TouchMany puts off timers that are selected by ids and keys.
+func (c *Client) TouchMany(ctx context.Context, selection Selection, when When) (*ManyResult, error) {
+	return c.many(ctx, "touch", selectionAndTime{selection, when})
+}
+
+// Complete ends the timers that watch the event; with fire they become due now.
+func (c *Client) Complete(ctx context.Context, event string, fire bool) (*Completion, error) {
+	call, err := withJSON("POST", "/v1/watch/"+url.PathEscape(event)+"/complete", map[string]bool{"fire": fire})
+	if err != nil {
+		return nil, err
+	}
+	result := new(Completion)
+	err = c.send(ctx, call, result)
+	return result, err
+}
+
+// CompleteMany completes up to 5,000 events.
+func (c *Client) CompleteMany(ctx context.Context, events []string, fire bool) (*Completions, error) {
+	call, err := withJSON("POST", "/v1/watch/complete", map[string]any{"watch": events, "fire": fire})
+	if err != nil {
+		return nil, err
+	}
+	result := new(Completions)
+	err = c.send(ctx, call, result)
+	return result, err
+}
+
+// Preview are the next instants of a schedule: Cron with Timezone, or Every.
+func (c *Client) Preview(ctx context.Context, schedule Schedule, after *Instant, n int) ([]Instant, error) {
+	call := newCall("GET", "/v1/schedule/preview")
+	call.query = url.Values{}
+	for name, value := range map[string]string{"cron": schedule.Cron, "every": string(schedule.Every),
+		"timezone": schedule.Timezone, "dst": schedule.DST} {
+		if value != "" {
+			call.query.Set(name, value)
+		}
+	}
+	if after != nil {
+		call.query.Set("after", after.String())
+	}
+	if n > 0 {
+		call.query.Set("n", strconv.Itoa(n))
+	}
+	var body struct{ Instants []Instant }
+	err := c.send(ctx, call, &body)
+	return body.Instants, err
+}
+
+// Forecast counts the timers due in each coming "minute" or "second".
+func (c *Client) Forecast(ctx context.Context, unit string, count int) (*Forecast, error) {
+	call := newCall("GET", fmt.Sprintf("/v1/forecast?unit=%s&count=%d", url.QueryEscape(unit), count))
+	result := new(Forecast)
+	err := c.send(ctx, call, result)
+	return result, err
+}
