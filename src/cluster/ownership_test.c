@@ -58,7 +58,7 @@ static enum ownership_verdict show_other(struct stand *stand, enum frame_kind ki
 }
 
 /* A node on standby behind an empty log. */
-static void stand_by(struct stand *stand)
+static void be_standby(struct stand *stand)
 {
     const struct ownership_options options = {
         .node = ME, .incarnation = 11, .lease_ms = LEASE_MS, .handover_ms = 500, .seed = 1};
@@ -103,7 +103,7 @@ static void claim(struct stand *stand)
 
 static void become_active(struct stand *stand)
 {
-    stand_by(stand);
+    be_standby(stand);
     claim(stand);
     answer_and_show(stand);
     assert_int_equal(state_of(stand), OWNERSHIP_RECOVERING);
@@ -136,7 +136,7 @@ static void test_standby_claims_behind_silence(void **state)
     struct stand stand;
 
     (void)state;
-    stand_by(&stand);
+    be_standby(&stand);
     wait_ms(&stand, 100 * LEASE_MS);
     assert_int_equal(state_of(&stand), OWNERSHIP_STANDBY); /* not planned */
     show_other(&stand, FRAME_CLAIM, 1, 0);
@@ -160,7 +160,7 @@ static void test_standby_claims_behind_a_release(void **state)
     struct stand stand;
 
     (void)state;
-    stand_by(&stand);
+    be_standby(&stand);
     ownership_plan(&stand.own, ME, stand.now);
     show_other(&stand, FRAME_CLAIM, 1, 0);
     show_other(&stand, FRAME_RELEASE, 1, 1);
@@ -179,7 +179,7 @@ static void test_recovering_waits_for_the_lease_before(void **state)
     struct stand stand;
 
     (void)state;
-    stand_by(&stand);
+    be_standby(&stand);
     show_other(&stand, FRAME_CLAIM, 1, 0);
     claim(&stand);
     show_other(&stand, FRAME_KEEP, 1, 1);
@@ -203,7 +203,7 @@ static void test_recovering_needs_the_engine_and_the_own_lease(void **state)
     struct stand stand;
 
     (void)state;
-    stand_by(&stand);
+    be_standby(&stand);
     claim(&stand);
     answer_and_show(&stand);
     wait_ms(&stand, LEASE_MS);
@@ -223,13 +223,13 @@ static void test_claiming_ends_on_standby(void **state)
 
     (void)state;
     /* Refused: another claim came before. */
-    stand_by(&stand);
+    be_standby(&stand);
     claim(&stand);
     show_other(&stand, FRAME_CLAIM, 1, 0);
     answer_and_show(&stand);
     assert_int_equal(state_of(&stand), OWNERSHIP_STANDBY);
     /* An error, and the pause that follows. */
-    stand_by(&stand);
+    be_standby(&stand);
     claim(&stand);
     ownership_failed(&stand.own, stand.ticket, stand.now);
     assert_int_equal(state_of(&stand), OWNERSHIP_STANDBY);
@@ -238,7 +238,7 @@ static void test_claiming_ends_on_standby(void **state)
     wait_ms(&stand, 301);
     assert_int_equal(state_of(&stand), OWNERSHIP_CLAIMING);
     /* No answer. */
-    stand_by(&stand);
+    be_standby(&stand);
     claim(&stand);
     wait_ms(&stand, 2 * LEASE_MS - 1);
     assert_int_equal(state_of(&stand), OWNERSHIP_CLAIMING);
@@ -337,12 +337,12 @@ static void test_lost_records_break(void **state)
     const struct frame behind[] = {other_frame(FRAME_COMMIT, 1, 2), other_frame(FRAME_COMMIT, 2, 1),
                                    other_frame(FRAME_CLAIM, 3, 0)};
     for (size_t i = 0; i < sizeof(behind) / sizeof(*behind); i++) {
-        stand_by(&stand);
+        be_standby(&stand);
         assert_int_equal(show_other(&stand, FRAME_CLAIM, 1, 0), OWNERSHIP_VALID);
         assert_int_equal(show(&stand, &behind[i]), OWNERSHIP_REFUSED);
         assert_broken(&stand);
     }
-    stand_by(&stand);
+    be_standby(&stand);
     stand.next++;
     show_other(&stand, FRAME_CLAIM, 1, 0);
     assert_broken(&stand);
@@ -371,7 +371,7 @@ static void test_verdicts(void **state)
     struct stand stand;
 
     (void)state;
-    stand_by(&stand);
+    be_standby(&stand);
     assert_int_equal(show_other(&stand, FRAME_CLAIM, 1, 0), OWNERSHIP_VALID);
     assert_int_equal(show_other(&stand, FRAME_CLAIM, 1, 0), OWNERSHIP_REFUSED);
     assert_int_equal(show_other(&stand, FRAME_COMMIT, 1, 1), OWNERSHIP_VALID);
@@ -458,7 +458,7 @@ static void test_a_second_claim_is_not_the_first(void **state)
     struct stand stand;
 
     (void)state;
-    stand_by(&stand);
+    be_standby(&stand);
     claim(&stand);
     struct frame first = stand.sent;
     uint64_t first_ticket = stand.ticket;
