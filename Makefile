@@ -34,7 +34,7 @@ build: ## the release build, in build/release
 	@scripts/install-deps build
 	@scripts/rocksdb --hint
 	@cmake --preset release --log-level=WARNING -DTICKWHEEL_TESTS=OFF >/dev/null
-	@cmake --build build/release -j $(JOBS) --target tickwheeld
+	@cmake --build build/release -j $(JOBS) --target tickwheeld tickwheel_cli
 
 rocksdb: ## build RocksDB without assertions, for all releases built afterwards; three minutes, once
 	@scripts/install-deps build

@@ -385,6 +385,13 @@ bool files_exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
+bool files_is_private(const char *path)
+{
+    struct stat info;
+
+    return stat(path, &info) == 0 && (info.st_mode & (S_IRWXG | S_IRWXO)) == 0;
+}
+
 enum error_code files_remove(const char *path, struct error *ret_error)
 {
     if (unlink(path) != 0)

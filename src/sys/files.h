@@ -63,6 +63,9 @@ void files_remove_folder(const char *path);
 
 bool files_exists(const char *path);
 
+/* Whether only its owner may read the file. */
+bool files_is_private(const char *path);
+
 /* Removes a file for good: after a crash too. A file that does not exist is fine. */
 enum error_code files_remove(const char *path, struct error *ret_error);
 

@@ -1,0 +1,342 @@
+/*
+ * Goal: arguments, settings and texts of the command line mean one thing, wrong ones are refused
+ * with a reason, and nothing from outside reaches a terminal as a control sequence. Method: tables
+ * of good and bad inputs through the functions that the verbs use; every row of the table of verbs.
+ */
+#include "cli/screen.h"
+#include "cli/settings.h"
+#include "cli/value.h"
+#include "cli/verbs.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+/* Arguments may be written to. */
+#define TEXT(literal) ((char[]){literal})
+
+static enum error_code cli_test_read(const char *verb, char **argv, struct cli_options *options,
+                                     struct error *error)
+{
+    int argc = 0;
+
+    while (argv[argc])
+        argc++;
+    return cli_options_read(verbs_find(verb), argc, argv, options, error);
+}
+
+static void flags_stand_anywhere_in_three_forms(void **state)
+{
+    (void)state;
+    struct cli_options options;
+    struct error error;
+    char *argv[] = {TEXT("-k"),          TEXT("order"),     TEXT("30m"),
+                    TEXT("--label=a:b"), TEXT("-oids"),     TEXT("-"),
+                    TEXT("--label"),     TEXT("--colored"), NULL};
+
+    assert_int_equal(cli_test_read("add", argv, &options, &error), ERROR_NONE);
+    assert_string_equal(cli_options_value(&options, CLI_FLAG_KEY), "order");
+    assert_string_equal(cli_options_value(&options, CLI_FLAG_OUTPUT), "ids");
+    assert_null(cli_options_value(&options, CLI_FLAG_URL));
+    size_t cursor = 0;
+    assert_string_equal(cli_options_next(&options, CLI_FLAG_LABEL, &cursor), "a:b");
+    assert_string_equal(cli_options_next(&options, CLI_FLAG_LABEL, &cursor), "--colored");
+    assert_null(cli_options_next(&options, CLI_FLAG_LABEL, &cursor));
+    assert_int_equal(options.argument_count, 2);
+    assert_string_equal(options.arguments[0], "30m");
+    assert_string_equal(options.arguments[1], "-");
+}
+
+static void flags_may_be_cut_short_while_unique(void **state)
+{
+    (void)state;
+    struct cli_options options;
+    struct error error;
+
+    assert_int_equal(cli_test_read("add", (char *[]){TEXT("--pay=1"), TEXT("1s"), TEXT("x"), NULL},
+                                   &options, &error),
+                     ERROR_NONE);
+    assert_string_equal(cli_options_value(&options, CLI_FLAG_PAYLOAD), "1");
+    assert_int_equal(cli_test_read("add", (char *[]){TEXT("--on-=1"), TEXT("1s"), TEXT("x"), NULL},
+                                   &options, &error),
+                     ERROR_INVALID);
+}
+
+static void wrong_arguments_are_refused_with_a_reason(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *verb;
+        const char *arguments[4];
+        const char *reason;
+    } wrong[] = {
+        {"add", {"--nosuch", "x"}, "--nosuch is no flag"},
+        {"add", {"-Z", "x"}, "-Z is no flag"},
+        {"add", {"1s", "x", "--key"}, "--key needs a value: KEY"},
+        {"add", {"1s", "x", "--replace=yes"}, "takes no value"},
+        {"list", {"-o", "xml"}, "table json ids"},
+        {"list", {"x"}, "too many"},
+        {"complete", {NULL}, "too few"},
+        {"add", {"1", "2", "3"}, "too many"},
+    };
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        struct cli_options options;
+        struct error error;
+        char *argv[5] = {NULL};
+        for (size_t j = 0; j < 4 && wrong[i].arguments[j]; j++)
+            argv[j] = strdup(wrong[i].arguments[j]);
+        assert_int_equal(cli_test_read(wrong[i].verb, argv, &options, &error), ERROR_INVALID);
+        if (!strstr(error.text, wrong[i].reason))
+            fail_msg("\"%s\" should say \"%s\"", error.text, wrong[i].reason);
+        for (size_t j = 0; j < 4; j++)
+            free(argv[j]);
+    }
+}
+
+/* proves: cli-arguments, cli-flags */
+static void the_number_of_flags_and_arguments_is_bounded(void **state)
+{
+    (void)state;
+    static struct cli_options options;
+    char **argv = calloc(CLI_ARGUMENTS_MAX + 2, sizeof(*argv));
+    struct error error;
+
+    for (size_t i = 0; i <= CLI_ARGUMENTS_MAX; i++)
+        argv[i] = TEXT("x");
+    assert_int_equal(cli_test_read("cancel", argv, &options, &error), ERROR_INVALID);
+    argv[CLI_ARGUMENTS_MAX] = NULL;
+    assert_int_equal(cli_test_read("cancel", argv, &options, &error), ERROR_NONE);
+    for (size_t i = 0; i <= CLI_FLAGS_MAX; i++)
+        argv[i] = TEXT("-y");
+    argv[CLI_FLAGS_MAX + 1] = NULL;
+    assert_int_equal(cli_test_read("cancel", argv, &options, &error), ERROR_INVALID);
+    argv[CLI_FLAGS_MAX] = NULL;
+    assert_int_equal(cli_test_read("cancel", argv, &options, &error), ERROR_NONE);
+    free(argv);
+}
+
+/* Help, completion and manual rely on this. */
+static void every_verb_is_described(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CLI_VERB_COUNT; i++) {
+        const struct cli_verb *verb = &CLI_VERBS[i];
+        bool used[CLI_FLAG_COUNT] = {false};
+
+        assert_ptr_equal(verbs_find(verb->name), verb);
+        assert_non_null(strstr(verb->examples, verb->name));
+        assert_true(verb->summary[strlen(verb->summary) - 1] != '.');
+        for (const struct cli_flag_use *use = verb->uses; use->meaning; use++) {
+            if (used[use->flag])
+                fail_msg("%s has --%s twice", verb->name, cli_flag_row(use->flag)->name);
+            used[use->flag] = true;
+            for (const struct cli_flag_use *other = verb->uses; other < use; other++)
+                if (cli_flag_row(other->flag)->letter &&
+                    cli_flag_row(other->flag)->letter == cli_flag_row(use->flag)->letter)
+                    fail_msg("%s has -%c twice", verb->name, cli_flag_row(use->flag)->letter);
+        }
+    }
+}
+
+static void a_config_file_is_read(void **state)
+{
+    (void)state;
+    struct cli_settings settings = {0};
+    struct error error;
+
+    assert_int_equal(cli_settings_read(&settings,
+                                       BYTES("# mine\n\n url = https://a.example:1/\n"
+                                             "token=tw_a=b\noutput = json"),
+                                       "config", &error),
+                     ERROR_NONE);
+    assert_string_equal(settings.url, "https://a.example:1");
+    assert_string_equal(settings.token, "tw_a=b");
+    assert_int_equal(settings.form, CLI_FORM_JSON);
+    assert_int_equal(cli_settings_set_url(&settings, BYTES("localhost:8463"), &error), ERROR_NONE);
+    assert_string_equal(settings.url, "http://localhost:8463");
+}
+
+static void a_wrong_config_file_names_the_line_and_no_secret(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {
+        "nothing",
+        "url",
+        "url =",
+        "url = ftp://a",
+        "url = http://u:secret@a/",
+        "token = a secret",
+        "token =",
+        "output = x",
+        "secret = 1",
+        "url = http://a/?secret",
+        "url = https:///",
+        "\x01 = 1",
+        "url = a b",
+        "url = http://a\x1b",
+        "url=http://a#b",
+    };
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        struct cli_settings settings = {0};
+        struct buffer text;
+        struct error error;
+
+        buffer_init(&text);
+        buffer_append_text(&text, "# one\n");
+        buffer_append_text(&text, wrong[i]);
+        if (cli_settings_read(&settings, buffer_bytes(&text), "config", &error) != ERROR_INVALID)
+            fail_msg("accepted: %s", wrong[i]);
+        assert_non_null(strstr(error.text, "config, line 2: "));
+        assert_null(strstr(error.text, "secret"));
+        buffer_deinit(&text);
+    }
+}
+
+static void cli_test_screen(const char *text, size_t size, const char *expected)
+{
+    struct buffer out;
+
+    buffer_init(&out);
+    screen_append(&out, (struct bytes){text, size});
+    buffer_append(&out, "", 1);
+    assert_string_equal(out.data, expected);
+    buffer_deinit(&out);
+}
+
+static void control_characters_are_shown(void **state)
+{
+    (void)state;
+#define SHOWS(text, expected) cli_test_screen(text, sizeof(text) - 1, expected)
+    SHOWS("plain \xc3\xbc \xe2\x82\xac \xf0\x9f\x98\x80",
+          "plain \xc3\xbc \xe2\x82\xac \xf0\x9f\x98\x80");
+    SHOWS("\x1b[31mred\x1b]0;title\x07", "\\u001b[31mred\\u001b]0;title\\u0007");
+    SHOWS("a\nb\rc\td\0e\x7f", "a\\u000ab\\u000dc\\u0009d\\u0000e\\u007f");
+    SHOWS("\xc2\x9b"
+          "31m",
+          "\\u009b31m"); /* C1: an escape sequence in one character */
+    SHOWS("\xe2\x80\xae"
+          "abc",
+          "\\u202eabc");
+    SHOWS("\x9b"
+          "31m\xff\xc3",
+          "\xef\xbf\xbd"
+          "31m\xef\xbf\xbd\xef\xbf\xbd");
+#undef SHOWS
+}
+
+static void json_stands_on_one_line(void **state)
+{
+    (void)state;
+    struct buffer out;
+
+    buffer_init(&out);
+    screen_append_json(&out, BYTES("{\n  \"a\": \"\x7f\",\r\n\t\"b\":1 }\n"));
+    buffer_append(&out, "", 1);
+    assert_string_equal(out.data, "{ \"a\": \"\\u007f\", \"b\":1 }");
+    buffer_deinit(&out);
+}
+
+static void tables_are_aligned(void **state)
+{
+    (void)state;
+    static const char *const cells[] = {
+        "A",
+        "BB",
+        "C",
+        "\xc3\xbc\xc3\xbc\xc3\xbc",
+        "",
+        "x",
+        "0123456789012345678901234567890123456789012345678901234567890",
+        "b",
+        ""};
+    struct screen_table table;
+    struct buffer out;
+
+    screen_table_init(&table, 3);
+    buffer_init(&out);
+    for (size_t i = 0; i < 9; i++)
+        screen_table_add(&table, SCREEN_RED, bytes_of(cells[i]));
+    screen_table_append(&table, SCREEN_STYLE_PLAIN, &out);
+    buffer_append(&out, "", 1);
+    assert_string_equal(
+        out.data, "A                                                 BB  C\n"
+                  "\xc3\xbc\xc3\xbc\xc3\xbc                                                   x\n"
+                  "01234567890123456789012345678901234567890123456\xe2\x80\xa6  b\n");
+    buffer_deinit(&out);
+    screen_table_deinit(&table);
+}
+
+static void distances_are_rounded(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t ms;
+        const char *text;
+    } distances[] = {
+        {0, "in 0s"},          {999, "in 999ms"},       {2932, "in 3s"},      {572400, "in 9m32s"},
+        {1799996, "in 30m"},   {35990000, "in 10h"},    {36000000, "in 10h"}, {90000000, "in 1d1h"},
+        {863999999, "in 10d"}, {8640000000, "in 100d"},
+    };
+
+    for (size_t i = 0; i < sizeof(distances) / sizeof(*distances); i++) {
+        struct buffer out;
+
+        buffer_init(&out);
+        screen_append_distance(&out, (struct wall){5}, (struct wall){5 + distances[i].ms});
+        buffer_append(&out, "", 1);
+        assert_string_equal(out.data, distances[i].text);
+        buffer_deinit(&out);
+    }
+}
+
+static void members_are_found(void **state)
+{
+    (void)state;
+    struct bytes text =
+        BYTES("{\"a\":{\"b\":[1, \"x\\ny\", {}]},\"\\u0063\":12345678901234567890123}");
+    struct bytes array = cli_member(cli_member(text, "a"), "b"), value;
+    struct cli_list list;
+    struct buffer out;
+
+    buffer_init(&out);
+    assert_true(bytes_equal(cli_member(text, "c"), BYTES("12345678901234567890123")));
+    assert_int_equal(cli_member(text, "d").size, 0);
+    assert_int_equal(cli_member(array, "a").size, 0);
+    cli_list_init(&list, array);
+    assert_true(cli_list_next(&list, &value));
+    assert_int_equal(cli_number(value, 7), 1);
+    assert_true(cli_list_next(&list, &value));
+    assert_int_equal(cli_number(value, 7), 7);
+    cli_append_value(&out, value);
+    assert_true(bytes_equal(buffer_bytes(&out), BYTES("x\ny")));
+    assert_true(cli_list_next(&list, &value));
+    assert_false(cli_list_next(&list, &value));
+    cli_list_init(&list, text);
+    assert_false(cli_list_next(&list, &value));
+    buffer_deinit(&out);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test(name)
+    const struct CMUnitTest tests[] = {
+        TEST(flags_stand_anywhere_in_three_forms),
+        TEST(flags_may_be_cut_short_while_unique),
+        TEST(wrong_arguments_are_refused_with_a_reason),
+        TEST(the_number_of_flags_and_arguments_is_bounded),
+        TEST(every_verb_is_described),
+        TEST(a_config_file_is_read),
+        TEST(a_wrong_config_file_names_the_line_and_no_secret),
+        TEST(control_characters_are_shown),
+        TEST(json_stands_on_one_line),
+        TEST(tables_are_aligned),
+        TEST(distances_are_rounded),
+        TEST(members_are_found),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

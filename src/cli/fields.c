@@ -1,0 +1,230 @@
+/* fields.c - the flags that describe a timer, as JSON. */
+#include "cli/fields.h"
+
+#include "base/base64.h"
+#include "base/json.h"
+#include "calendar/duration.h"
+#include "calendar/rfc3339.h"
+#include "cli/value.h"
+#include "cli/verbs.h"
+#include "sys/files.h"
+
+#define FIELDS_FILE_BYTES_MAX (UINT64_C(16) << 20)
+
+enum cli_exit fields_append_when(struct buffer *body, const char *text)
+{
+    uint64_t ms;
+    struct wall at;
+
+    if (strcmp(text, "now") == 0)
+        cli_append_member(body, "after", BYTES("0s"));
+    else if (duration_parse(bytes_of(text), &ms, NULL) == ERROR_NONE)
+        cli_append_member(body, "after", bytes_of(text));
+    else if (rfc3339_parse(bytes_of(text), &at, NULL) == ERROR_NONE)
+        cli_append_member(body, "at", bytes_of(text));
+    else
+        return cli_complain(CLI_EXIT_USAGE,
+                            "\"%s\" is no time: write a duration (90s, 1h30m, 2d), a time "
+                            "(2026-12-24T18:00:00+01:00), or now",
+                            text);
+    return CLI_EXIT_DONE;
+}
+
+enum cli_exit fields_read(const char *text, struct buffer *contents)
+{
+    const char *path = strcmp(text, "-") == 0 ? "/dev/stdin" : *text == '@' ? text + 1 : NULL;
+    struct error error;
+
+    if (!path)
+        buffer_append_text(contents, text);
+    else if (files_read(path, FIELDS_FILE_BYTES_MAX, contents, &error))
+        return cli_complain(CLI_EXIT_USAGE, "%s", error.text);
+    return CLI_EXIT_DONE;
+}
+
+/* The payload goes into the request as its bytes stand, so it must be exactly one JSON value. */
+static enum cli_exit fields_append_payload(const char *text, struct buffer *body)
+{
+    struct buffer contents;
+    const char *why;
+    size_t offset;
+
+    buffer_init(&contents);
+    enum cli_exit code = fields_read(text, &contents);
+    if (!code && !cli_is_json(buffer_bytes(&contents), &why, &offset))
+        code = cli_complain(CLI_EXIT_USAGE,
+                            "the payload is no JSON: %s, at byte %zu (--body takes any text)", why,
+                            offset);
+    if (!code)
+        cli_append_raw(body, "payload", buffer_bytes(&contents));
+    buffer_deinit(&contents);
+    return code;
+}
+
+static enum cli_exit fields_append_body(const char *text, struct buffer *body)
+{
+    struct buffer contents, encoded;
+
+    buffer_init(&contents);
+    buffer_init(&encoded);
+    enum cli_exit code = fields_read(text, &contents);
+    base64_append(&encoded, buffer_bytes(&contents));
+    if (!code)
+        cli_append_member(body, "body_base64", buffer_bytes(&encoded));
+    buffer_deinit(&encoded);
+    buffer_deinit(&contents);
+    return code;
+}
+
+enum cli_exit fields_append_pairs(struct cli *cli, enum cli_flag_id flag, const char *name,
+                                  struct buffer *body)
+{
+    const char *text;
+    size_t cursor = 0;
+
+    if (!cli_flag(cli, flag))
+        return CLI_EXIT_DONE;
+    cli_append_raw(body, name, BYTES("{"));
+    while ((text = cli_options_next(&cli->options, flag, &cursor))) {
+        struct bytes value = bytes_of(text), key = bytes_cut(&value, ':');
+        struct buffer member;
+
+        if (key.size == strlen(text))
+            return cli_complain(CLI_EXIT_USAGE, "--%s takes %s", cli_flag_row(flag)->name,
+                                cli_flag_row(flag)->value);
+        buffer_init(&member);
+        buffer_append_bytes(&member, bytes_trim(key));
+        cli_append_member(body, cli_text(&member), bytes_trim(value));
+        buffer_deinit(&member);
+    }
+    buffer_append_text(body, "}");
+    return CLI_EXIT_DONE;
+}
+
+static enum cli_exit fields_append_nested(struct cli *cli, struct buffer *body)
+{
+    static const struct {
+        enum cli_flag_id flag;
+        const char *outer, *inner;
+    } nested[] = {
+        {CLI_FLAG_DROP_AFTER, "late", "drop_after"},
+        {CLI_FLAG_SPREAD, "spread", "window"},
+        {CLI_FLAG_ON_DEAD, "on_dead", "target"},
+        {CLI_FLAG_ON_SUCCESS, "on_success", "target"},
+    };
+    const char *timeout = cli_flag(cli, CLI_FLAG_ATTEMPT_TIMEOUT);
+    uint64_t attempts;
+
+    for (size_t i = 0; i < sizeof(nested) / sizeof(*nested); i++) {
+        const char *value = cli_flag(cli, nested[i].flag);
+        if (!value)
+            continue;
+        cli_append_raw(body, nested[i].outer, BYTES("{"));
+        cli_append_member(body, nested[i].inner, bytes_of(value));
+        buffer_append_text(body, "}");
+    }
+    if (cli_flag_number(cli, CLI_FLAG_ATTEMPTS, 1, 100, 0, &attempts))
+        return CLI_EXIT_USAGE;
+    if (!attempts && !timeout)
+        return CLI_EXIT_DONE;
+    cli_append_raw(body, "retry", BYTES("{"));
+    if (attempts) {
+        cli_append_raw(body, "max_attempts", (struct bytes){"", 0});
+        buffer_append_u64(body, attempts);
+    }
+    if (timeout)
+        cli_append_member(body, "timeout", bytes_of(timeout));
+    buffer_append_text(body, "}");
+    return CLI_EXIT_DONE;
+}
+
+/* --set FIELD=JSON, for the fields without a flag. */
+static enum cli_exit fields_append_sets(struct cli *cli, struct buffer *body)
+{
+    const char *text;
+    size_t cursor = 0;
+
+    while ((text = cli_options_next(&cli->options, CLI_FLAG_SET, &cursor))) {
+        struct bytes value = bytes_of(text), name = bytes_cut(&value, '=');
+
+        if (!cli_is_json(value, NULL, NULL))
+            return cli_complain(CLI_EXIT_USAGE,
+                                "--set takes FIELD=JSON, as retry='{\"base\":\"5s\"}'");
+        struct buffer field;
+        buffer_init(&field);
+        buffer_append_bytes(&field, name);
+        cli_append_raw(body, cli_text(&field), value);
+        buffer_deinit(&field);
+    }
+    return CLI_EXIT_DONE;
+}
+
+static void fields_append_events(struct cli *cli, struct buffer *body)
+{
+    const char *text;
+    size_t cursor = 0;
+
+    if (!cli_flag(cli, CLI_FLAG_EVENT))
+        return;
+    cli_append_raw(body, "watch", BYTES("["));
+    while ((text = cli_options_next(&cli->options, CLI_FLAG_EVENT, &cursor))) {
+        if (body->size && body->data[body->size - 1] != '[')
+            buffer_append_text(body, ",");
+        json_append_string(body, bytes_of(text));
+    }
+    buffer_append_text(body, "]");
+}
+
+enum cli_exit fields_append_flags(struct cli *cli, struct buffer *body)
+{
+    static const struct {
+        enum cli_flag_id flag;
+        const char *name;
+    } texts[] = {
+        {CLI_FLAG_TARGET, "target"},
+        {CLI_FLAG_CRON, "cron"},
+        {CLI_FLAG_EVERY, "every"},
+        {CLI_FLAG_ZONE, "timezone"},
+        {CLI_FLAG_DST, "dst"},
+        {CLI_FLAG_UNTIL, "until"},
+        {CLI_FLAG_CONTENT_TYPE, "content_type"},
+    };
+    const char *payload = cli_flag(cli, CLI_FLAG_PAYLOAD), *text = cli_flag(cli, CLI_FLAG_BODY);
+    uint64_t count;
+    enum cli_exit code = cli_flag_number(cli, CLI_FLAG_NUMBER, 1, UINT64_C(1) << 53, 0, &count);
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+        const char *value = cli_flag(cli, texts[i].flag);
+        if (value)
+            cli_append_member(body, texts[i].name, bytes_of(value));
+    }
+    if (!code && count) {
+        cli_append_raw(body, "count", (struct bytes){"", 0});
+        buffer_append_u64(body, count);
+    }
+    fields_append_events(cli, body);
+    code = code || !payload ? code : fields_append_payload(payload, body);
+    code = code || !text ? code : fields_append_body(text, body);
+    code = code ? code : fields_append_pairs(cli, CLI_FLAG_LABEL, "labels", body);
+    code = code ? code : fields_append_pairs(cli, CLI_FLAG_HEADER, "headers", body);
+    code = code ? code : fields_append_nested(cli, body);
+    return code ? code : fields_append_sets(cli, body);
+}
+
+enum cli_exit fields_append_place(struct cli *cli, struct buffer *path, size_t arguments_behind,
+                                  const char *suffix)
+{
+    const char *key = cli_flag(cli, CLI_FLAG_KEY);
+    size_t wanted = arguments_behind + (key == NULL);
+
+    if (cli->options.argument_count != wanted)
+        return cli_complain(CLI_EXIT_USAGE,
+                            "name the timer by its id, or by --key KEY; tickwheel %s --help has "
+                            "examples",
+                            cli->verb->name);
+    buffer_append_text(path, key ? "/v1/keys/" : "/v1/timers/");
+    cli_append_path(path, bytes_of(key ? key : cli->options.arguments[0]));
+    /* A touch by key has no "/timer". */
+    buffer_append_text(path, key && !*suffix ? "/timer" : suffix);
+    return CLI_EXIT_DONE;
+}

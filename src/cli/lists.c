@@ -1,0 +1,292 @@
+/* lists.c - how a timer is shown, and lists of them: the verb list, and pages for other verbs. */
+#include "cli/lists.h"
+
+#include "calendar/duration.h"
+#include "calendar/rfc3339.h"
+#include "cli/value.h"
+#include "cli/verbs.h"
+#include "sys/clock.h"
+
+#include <stdio.h>
+
+#define LISTS_TERMINAL_LIMIT 100  /* of a list on a terminal, without --limit */
+#define LISTS_PAGE_MAX       1000 /* of the API */
+
+/* ---- how a timer is shown ---- */
+
+/* Appends a time, and how far it is from now. */
+static void lists_append_time(struct buffer *out, struct bytes value)
+{
+    struct buffer text;
+    struct wall at;
+
+    buffer_init(&text);
+    cli_append_value(&text, value);
+    buffer_append_bytes(out, buffer_bytes(&text));
+    if (rfc3339_parse(buffer_bytes(&text), &at, NULL) == ERROR_NONE) {
+        buffer_append_text(out, " (");
+        screen_append_distance(out, wall_now(), at);
+        buffer_append_text(out, ")");
+    }
+    buffer_deinit(&text);
+}
+
+static bool lists_is_time(const char *name)
+{
+    static const char *const names[] = {"due", "created", "ended", "next", "until"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static void lists_show_fields(struct cli *cli, struct bytes timer)
+{
+    struct screen_table table;
+    struct cli_list members;
+    struct buffer cell;
+    struct bytes value;
+    char name[64];
+
+    screen_table_init(&table, 2);
+    buffer_init(&cell);
+    cli_members_init(&members, timer);
+    while (cli_members_next(&members, name, &value)) {
+        buffer_clear(&cell);
+        if (lists_is_time(name))
+            lists_append_time(&cell, value);
+        else
+            cli_append_value(&cell, value);
+        screen_table_add(&table, SCREEN_DIM, bytes_of(name));
+        screen_table_add(&table,
+                         strcmp(name, "state") == 0 ? screen_colour_of_state(buffer_bytes(&cell))
+                                                    : SCREEN_PLAIN,
+                         buffer_bytes(&cell));
+    }
+    screen_table_append(&table, cli_style(cli), &cli->out);
+    buffer_deinit(&cell);
+    screen_table_deinit(&table);
+}
+
+void lists_show(struct cli *cli, struct bytes timer)
+{
+    if (cli->settings.form == CLI_FORM_TABLE) {
+        lists_show_fields(cli, timer);
+    } else if (cli->settings.form == CLI_FORM_JSON) {
+        screen_append_json(&cli->out, timer);
+        buffer_append_text(&cli->out, "\n");
+    } else {
+        struct buffer id;
+
+        buffer_init(&id);
+        cli_append_value(&id, cli_member(timer, "id"));
+        screen_append(&cli->out, buffer_bytes(&id));
+        buffer_append_text(&cli->out, "\n");
+        buffer_deinit(&id);
+    }
+}
+
+/* ---- pages ---- */
+
+static void lists_append_filters(struct cli *cli, struct buffer *path)
+{
+    static const struct {
+        enum cli_flag_id flag;
+        const char *name;
+    } filters[] = {
+        {CLI_FLAG_AFTER, "due_after"}, {CLI_FLAG_BEFORE, "due_before"}, {CLI_FLAG_STATE, "state"},
+        {CLI_FLAG_LABEL, "label"},     {CLI_FLAG_TARGET, "target"},
+    };
+
+    for (size_t i = 0; i < sizeof(filters) / sizeof(*filters); i++) {
+        const char *value;
+        size_t cursor = 0;
+
+        while ((value = cli_options_next(&cli->options, filters[i].flag, &cursor)))
+            cli_append_query(path, filters[i].name, bytes_of(value));
+    }
+}
+
+void lists_pages_init(struct lists_pages *pages, struct cli *cli, const char *place, uint64_t limit)
+{
+    *pages = (struct lists_pages){.left = limit};
+    buffer_append_text(&pages->path, place);
+    lists_append_filters(cli, &pages->path);
+}
+
+void lists_pages_deinit(struct lists_pages *pages)
+{
+    cli_answer_deinit(&pages->answer);
+    buffer_deinit(&pages->cursor);
+    buffer_deinit(&pages->path);
+}
+
+/* The timers of the next page, as an array; none at the end. */
+enum cli_exit lists_pages_next(struct cli *cli, struct lists_pages *pages, struct bytes *ret_timers)
+{
+    struct buffer path;
+    char limit[24];
+
+    *ret_timers = (struct bytes){NULL, 0};
+    if (pages->is_over || pages->left == 0)
+        return CLI_EXIT_DONE;
+    cli_answer_deinit(&pages->answer);
+    buffer_init(&path);
+    buffer_append_bytes(&path, buffer_bytes(&pages->path));
+    snprintf(limit, sizeof(limit), "%u",
+             (unsigned)(pages->left < LISTS_PAGE_MAX ? pages->left : LISTS_PAGE_MAX));
+    cli_append_query(&path, "limit", bytes_of(limit));
+    if (pages->cursor.size)
+        cli_append_query(&path, "cursor", buffer_bytes(&pages->cursor));
+    enum cli_exit code =
+        cli_ask(cli, "GET", cli_text(&path), (struct bytes){NULL, 0}, &pages->answer);
+    buffer_deinit(&path);
+    if (code)
+        return code;
+    struct bytes page = buffer_bytes(&pages->answer.body), next = cli_member(page, "next");
+    *ret_timers = cli_member(page, "timers");
+    if (ret_timers->size == 0 || *ret_timers->data != '[')
+        return cli_complain(CLI_EXIT_UNAVAILABLE,
+                            "the answer is no list of timers: is the URL right?");
+    buffer_clear(&pages->cursor);
+    cli_append_value(&pages->cursor, next);
+    pages->is_over = next.size < 3 || *next.data != '"';
+    return CLI_EXIT_DONE;
+}
+
+enum cli_exit lists_count(struct cli *cli, const char *place, uint64_t *ret_count)
+{
+    struct lists_pages pages;
+    struct cli_list timers;
+    struct bytes page, timer;
+    enum cli_exit code = CLI_EXIT_DONE;
+    uint64_t count = 0;
+
+    lists_pages_init(&pages, cli, place, UINT64_MAX);
+    while (!code && !pages.is_over) {
+        code = lists_pages_next(cli, &pages, &page);
+        cli_list_init(&timers, page);
+        while (cli_list_next(&timers, &timer))
+            count++;
+    }
+    lists_pages_deinit(&pages);
+    *ret_count = count;
+    return code;
+}
+
+/* ---- list ---- */
+
+static void lists_add_cell(struct screen_table *table, struct bytes timer, const char *name)
+{
+    struct buffer text;
+
+    buffer_init(&text);
+    cli_append_value(&text, cli_member(timer, name));
+    screen_table_add(table,
+                     strcmp(name, "state") == 0 ? screen_colour_of_state(buffer_bytes(&text))
+                                                : SCREEN_PLAIN,
+                     buffer_bytes(&text));
+    buffer_deinit(&text);
+}
+
+static void lists_add_distance(struct screen_table *table, struct bytes timer, struct wall now)
+{
+    struct buffer text;
+    struct wall due;
+
+    buffer_init(&text);
+    cli_append_value(&text, cli_member(timer, "due"));
+    if (rfc3339_parse(buffer_bytes(&text), &due, NULL) == ERROR_NONE) {
+        buffer_clear(&text);
+        screen_append_distance(&text, now, due);
+    }
+    screen_table_add(table, SCREEN_PLAIN, buffer_bytes(&text));
+    buffer_deinit(&text);
+}
+
+/* Appends the timers of a page to `out`; the first page has a head. Counts them. */
+static uint64_t lists_append_page(struct cli *cli, struct bytes page, bool is_first)
+{
+    static const char *const heads[] = {"ID", "STATE", "DUE", "", "KEY", "TARGET"};
+    struct wall now = wall_now();
+    struct screen_table table;
+    struct cli_list timers;
+    struct bytes timer;
+    uint64_t count = 0;
+
+    screen_table_init(&table, 6);
+    for (size_t i = 0; i < 6 && is_first; i++)
+        screen_table_add(&table, SCREEN_BOLD, bytes_of(heads[i]));
+    for (cli_list_init(&timers, page); cli_list_next(&timers, &timer); count++) {
+        if (cli->settings.form != CLI_FORM_TABLE) {
+            lists_show(cli, timer);
+            continue;
+        }
+        lists_add_cell(&table, timer, "id");
+        lists_add_cell(&table, timer, "state");
+        lists_add_cell(&table, timer, "due");
+        lists_add_distance(&table, timer, now);
+        lists_add_cell(&table, timer, "key");
+        lists_add_cell(&table, timer, "target");
+    }
+    if (cli->settings.form == CLI_FORM_TABLE)
+        screen_table_append(&table, cli_style(cli), &cli->out);
+    screen_table_deinit(&table);
+    return count;
+}
+
+/* Prints the list page by page, or, while it is watched, at once. */
+static enum cli_exit lists_print(struct cli *cli, const char *place, uint64_t limit,
+                                 bool is_watched)
+{
+    struct lists_pages pages;
+    struct bytes page;
+    bool is_first = true, is_more = true;
+    enum cli_exit code = CLI_EXIT_DONE;
+
+    lists_pages_init(&pages, cli, place, limit);
+    if (is_watched && cli->is_terminal)
+        buffer_append_text(&cli->out, "\033[H\033[J");
+    while (is_more) {
+        code = lists_pages_next(cli, &pages, &page);
+        if (code)
+            break;
+        pages.left -= lists_append_page(cli, page, is_first);
+        is_more = !pages.is_over && pages.left > 0;
+        is_first = false;
+        if (!is_watched && !cli_flush(cli))
+            break;
+    }
+    if (!code && !cli_flush(cli))
+        code = CLI_EXIT_FAILED;
+    if (!code && !pages.is_over && !cli_flag(cli, CLI_FLAG_LIMIT) && !is_watched)
+        cli_complain(CLI_EXIT_DONE, "there are more: --limit 1000 shows them");
+    lists_pages_deinit(&pages);
+    return code;
+}
+
+enum cli_exit lists_list(struct cli *cli)
+{
+    return lists_run(cli, "/v1/timers");
+}
+
+enum cli_exit lists_run(struct cli *cli, const char *place)
+{
+    bool is_watched = cli_flag(cli, CLI_FLAG_WATCH) != NULL;
+    bool is_short = cli->is_terminal && cli->settings.form == CLI_FORM_TABLE;
+    const char *text = cli_flag(cli, CLI_FLAG_INTERVAL);
+    uint64_t limit, interval_ms = 2000;
+    enum cli_exit code = cli_flag_number(cli, CLI_FLAG_LIMIT, 1, UINT64_C(1) << 53,
+                                         is_short ? LISTS_TERMINAL_LIMIT : UINT64_MAX, &limit);
+
+    if (!code && text && (duration_parse(bytes_of(text), &interval_ms, NULL) || interval_ms < 100))
+        return cli_complain(CLI_EXIT_USAGE, "--interval takes a duration from 100ms on");
+    if (!code && is_watched)
+        code = cli_catch_signals(cli);
+    do
+        code = code ? code : lists_print(cli, place, limit, is_watched);
+    while (!code && is_watched && cli_wait(cli, interval_ms));
+    /* A watch has no other end than a signal. */
+    return is_watched && code == CLI_EXIT_STOPPED ? CLI_EXIT_DONE : code;
+}

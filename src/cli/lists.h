@@ -1,0 +1,39 @@
+/*
+ * lists.h - timers as they are shown, and lists in pages.
+ *
+ * Errors     An exit code, complained about.
+ * Threads    One.
+ */
+#ifndef TICKWHEEL_CLI_LISTS_H
+#define TICKWHEEL_CLI_LISTS_H
+
+#include "cli/cli.h"
+
+/* Appends one timer in the form of --output. */
+void lists_show(struct cli *cli, struct bytes timer);
+
+struct lists_pages {
+    struct buffer path;   /* without cursor and limit */
+    struct buffer cursor; /* of the next page; empty at the first */
+    struct cli_answer answer;
+    uint64_t left; /* timers that are still wanted */
+    bool is_over;
+};
+
+/* Begins at the first page of `place`, with the filters among the flags. */
+void lists_pages_init(struct lists_pages *pages, struct cli *cli, const char *place,
+                      uint64_t limit);
+void lists_pages_deinit(struct lists_pages *pages);
+
+/* Reads the next page; its array of timers is borrowed until the next call, and may be empty before
+ * the end. */
+enum cli_exit lists_pages_next(struct cli *cli, struct lists_pages *pages,
+                               struct bytes *ret_timers);
+
+/* Counts the timers that the filters select. */
+enum cli_exit lists_count(struct cli *cli, const char *place, uint64_t *ret_count);
+
+/* Lists `place`, once or, with --watch, again and again until a signal. */
+enum cli_exit lists_run(struct cli *cli, const char *place);
+
+#endif

@@ -1,0 +1,193 @@
+/* options.c - arguments of the command line, read by the row of a verb. */
+#include "cli/options.h"
+
+#include "cli/verbs.h"
+
+static const struct cli_flag CLI_FLAGS[] = {
+#define X(name, text, letter, value, choices) {text, letter, value, choices},
+    CLI_FLAG_LIST(X)
+#undef X
+};
+
+const struct cli_flag_use CLI_FLAGS_COMMON[] = {
+    {CLI_FLAG_URL, "the daemon, http://127.0.0.1:8463 by default"},
+    {CLI_FLAG_TOKEN, "the token; better in TICKWHEEL_TOKEN or the config file"},
+    {CLI_FLAG_OUTPUT, "how results are printed; json is a document on each line"},
+    {CLI_FLAG_COLOR, "colours; auto is on a terminal without NO_COLOR"},
+    {CLI_FLAG_TIMEOUT, "how long to wait for an answer, 60s by default"},
+    {CLI_FLAG_HELP, "show this help"},
+    {CLI_FLAG_COUNT, NULL},
+};
+
+const struct cli_flag *cli_flag_row(enum cli_flag_id flag)
+{
+    return &CLI_FLAGS[flag];
+}
+
+/* Looks among the uses; an exact name wins over a shortened one, which must be unique. Returns how
+ * many fit. */
+static unsigned options_find_in(const struct cli_flag_use *uses, struct bytes name,
+                                enum cli_flag_id *ret_flag, bool *is_exact)
+{
+    unsigned fitting = 0;
+
+    for (; uses->meaning && !*is_exact; uses++) {
+        struct bytes full = bytes_of(CLI_FLAGS[uses->flag].name);
+
+        if (!name.size || !bytes_has_prefix(full, name))
+            continue;
+        *is_exact = full.size == name.size;
+        *ret_flag = uses->flag;
+        fitting++;
+    }
+    return *is_exact ? 1 : fitting;
+}
+
+static enum error_code options_find(const struct cli_verb *verb, struct bytes name,
+                                    enum cli_flag_id *ret_flag, struct error *ret_error)
+{
+    bool is_exact = false;
+    enum cli_flag_id own = CLI_FLAG_COUNT, common = CLI_FLAG_COUNT;
+    unsigned fitting = options_find_in(verb->uses, name, &own, &is_exact);
+    unsigned fitting_common =
+        is_exact ? 0 : options_find_in(CLI_FLAGS_COMMON, name, &common, &is_exact);
+
+    if (is_exact || fitting + fitting_common == 1) {
+        *ret_flag = fitting_common && (is_exact || !fitting) ? common : own;
+        return ERROR_NONE;
+    }
+    return error_set(ret_error, ERROR_INVALID, "--%.*s is %s of \"%s\"", (int)name.size, name.data,
+                     fitting + fitting_common ? "the beginning of several flags" : "no flag",
+                     verb->name);
+}
+
+static bool options_find_letter(const struct cli_flag_use *uses, char letter,
+                                enum cli_flag_id *ret_flag)
+{
+    for (; uses->meaning; uses++)
+        if (CLI_FLAGS[uses->flag].letter == letter) {
+            *ret_flag = uses->flag;
+            return true;
+        }
+    return false;
+}
+
+/* Whether `value` is among the choices. */
+static bool options_is_choice(const char *choices, const char *value)
+{
+    struct bytes rest = bytes_of(choices), word;
+
+    while (bytes_next_word(&rest, &word))
+        if (bytes_equal(word, bytes_of(value)))
+            return true;
+    return false;
+}
+
+static enum error_code options_add(struct cli_options *options, enum cli_flag_id flag, char *value,
+                                   struct error *ret_error)
+{
+    const struct cli_flag *row = &CLI_FLAGS[flag];
+
+    if (options->given_count == CLI_FLAGS_MAX)
+        return error_set(ret_error, ERROR_INVALID, "there are more than %d flags", CLI_FLAGS_MAX);
+    if (value && row->choices && !options_is_choice(row->choices, value))
+        return error_set(ret_error, ERROR_INVALID, "--%s takes one of: %s", row->name,
+                         row->choices);
+    options->given[options->given_count++] = (struct cli_option){flag, value};
+    return ERROR_NONE;
+}
+
+/* Reads the flag argv[*at], with its value from the next argument if need be. */
+static enum error_code options_read_flag(const struct cli_verb *verb, int argc, char **argv,
+                                         int *at, struct cli_options *options,
+                                         struct error *ret_error)
+{
+    char *text = argv[*at], *value = NULL;
+    enum cli_flag_id flag = CLI_FLAG_COUNT;
+
+    if (text[1] == '-') {
+        char *equals = strchr(text, '=');
+        struct bytes name = {text + 2, equals ? (size_t)(equals - text - 2) : strlen(text + 2)};
+        enum error_code code = options_find(verb, name, &flag, ret_error);
+
+        if (code)
+            return code;
+        value = equals ? equals + 1 : NULL;
+    } else {
+        if (!options_find_letter(verb->uses, text[1], &flag) &&
+            !options_find_letter(CLI_FLAGS_COMMON, text[1], &flag))
+            return error_set(ret_error, ERROR_INVALID, "-%c is no flag of \"%s\"", text[1],
+                             verb->name);
+        value = text[2] ? text + 2 : NULL;
+    }
+
+    const struct cli_flag *row = &CLI_FLAGS[flag];
+    if (!row->value && value)
+        return error_set(ret_error, ERROR_INVALID, "--%s takes no value", row->name);
+    if (row->value && !value) {
+        if (*at + 1 == argc)
+            return error_set(ret_error, ERROR_INVALID, "--%s needs a value: %s", row->name,
+                             row->value);
+        value = argv[++*at];
+    }
+    return options_add(options, flag, value, ret_error);
+}
+
+enum error_code cli_options_read(const struct cli_verb *verb, int argc, char **argv,
+                                 struct cli_options *ret_options, struct error *ret_error)
+{
+    bool is_command = false;
+
+    ret_options->given_count = ret_options->argument_count = 0;
+    ret_options->command = SIZE_MAX;
+    for (int i = 0; i < argc; i++) {
+        /* A dash alone is standard input, a dash and a digit a number. */
+        bool is_flag = !is_command && argv[i][0] == '-' && argv[i][1] != '\0' &&
+                       !(argv[i][1] >= '0' && argv[i][1] <= '9');
+
+        if (is_flag && strcmp(argv[i], "--") == 0) {
+            is_command = true;
+            ret_options->command = ret_options->argument_count;
+        } else if (is_flag) {
+            enum error_code code = options_read_flag(verb, argc, argv, &i, ret_options, ret_error);
+            if (code)
+                return code;
+        } else if (ret_options->argument_count == CLI_ARGUMENTS_MAX) {
+            return error_set(ret_error, ERROR_INVALID, "there are more than %d arguments",
+                             CLI_ARGUMENTS_MAX);
+        } else {
+            ret_options->arguments[ret_options->argument_count++] = argv[i];
+        }
+    }
+    ret_options->arguments[ret_options->argument_count] = NULL;
+    if (ret_options->command > ret_options->argument_count)
+        ret_options->command = ret_options->argument_count;
+    if (cli_options_value(ret_options, CLI_FLAG_HELP))
+        return ERROR_NONE;
+    if (ret_options->argument_count < verb->arguments_min ||
+        ret_options->argument_count > verb->arguments_max)
+        return error_set(ret_error, ERROR_INVALID, "%s arguments for \"%s %s\"",
+                         ret_options->argument_count < verb->arguments_min ? "too few" : "too many",
+                         verb->name, verb->arguments);
+    return ERROR_NONE;
+}
+
+const char *cli_options_value(const struct cli_options *options, enum cli_flag_id flag)
+{
+    for (size_t i = options->given_count; i > 0; i--)
+        if (options->given[i - 1].flag == flag)
+            return options->given[i - 1].value ? options->given[i - 1].value : "";
+    return NULL;
+}
+
+const char *cli_options_next(const struct cli_options *options, enum cli_flag_id flag,
+                             size_t *cursor)
+{
+    while (*cursor < options->given_count) {
+        const struct cli_option *option = &options->given[(*cursor)++];
+
+        if (option->flag == flag)
+            return option->value ? option->value : "";
+    }
+    return NULL;
+}

@@ -1,0 +1,206 @@
+/* screen.c - safe text, times in words and tables. */
+#include "cli/screen.h"
+
+#include "base/utf8.h"
+#include "calendar/duration.h"
+
+#include <assert.h>
+
+struct screen_cell {
+    size_t at, size, width;
+    enum screen_colour colour;
+};
+
+static uint32_t screen_decode(const char *at, size_t size)
+{
+    static const uint8_t first_mask[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    uint32_t code = (uint8_t)at[0] & first_mask[size];
+
+    for (size_t i = 1; i < size; i++)
+        code = code << 6 | ((uint8_t)at[i] & 0x3f);
+    return code;
+}
+
+/* C0, DEL and C1; and the characters that reverse or break lines of text. */
+static bool screen_is_control(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e ||
+           code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
+           (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;
+}
+
+void screen_append(struct buffer *out, struct bytes text)
+{
+    const char *at = text.size ? text.data : "", *end = at + text.size, *plain = at;
+
+    while (at < end) {
+        size_t size = utf8_size(at, end);
+        uint32_t code = size ? screen_decode(at, size) : 0xfffd;
+
+        if (size && !screen_is_control(code)) {
+            at += size;
+            continue;
+        }
+        buffer_append(out, plain, (size_t)(at - plain));
+        if (size)
+            buffer_printf(out, "\\u%04x", code);
+        else
+            buffer_append_text(out, "\xef\xbf\xbd");
+        at += size ? size : 1;
+        plain = at;
+    }
+    buffer_append(out, plain, (size_t)(at - plain));
+}
+
+void screen_append_json(struct buffer *out, struct bytes json)
+{
+    /* Within strings, JSON has none of these bytes. */
+    while (json.size > 0) {
+        size_t size = 0;
+        while (size < json.size && !memchr("\n\r\t", json.data[size], 3))
+            size++;
+        screen_append(out, (struct bytes){json.data, size});
+        json = (struct bytes){json.data + size, json.size - size};
+        size = 0;
+        while (size < json.size && memchr("\n\r\t ", json.data[size], 4))
+            size++;
+        json = (struct bytes){json.data + size, json.size - size};
+        if (size && json.size)
+            buffer_append_text(out, " ");
+    }
+}
+
+static void screen_append_code(struct buffer *out, enum screen_style style,
+                               enum screen_colour colour)
+{
+    static const char *const codes[] = {"\033[0m",  "\033[1m",  "\033[2m", "\033[31m",
+                                        "\033[32m", "\033[33m", "\033[34m"};
+
+    if (style == SCREEN_STYLE_COLOURED)
+        buffer_append_text(out, codes[colour]);
+}
+
+void screen_append_coloured(struct buffer *out, enum screen_style style, enum screen_colour colour,
+                            struct bytes text)
+{
+    if (colour != SCREEN_PLAIN)
+        screen_append_code(out, style, colour);
+    screen_append(out, text);
+    if (colour != SCREEN_PLAIN)
+        screen_append_code(out, style, SCREEN_PLAIN);
+}
+
+size_t screen_width(struct bytes text)
+{
+    size_t width = 0;
+
+    for (size_t i = 0; i < text.size; i++)
+        width += ((uint8_t)text.data[i] & 0xc0) != 0x80;
+    return width;
+}
+
+enum screen_colour screen_colour_of_state(struct bytes state)
+{
+    static const struct {
+        const char *name;
+        enum screen_colour colour;
+    } colours[] = {
+        {"fired", SCREEN_GREEN}, {"delivering", SCREEN_BLUE}, {"retrying", SCREEN_YELLOW},
+        {"dead", SCREEN_RED},    {"cancelled", SCREEN_DIM},   {"paused", SCREEN_YELLOW},
+    };
+
+    for (size_t i = 0; i < sizeof(colours) / sizeof(*colours); i++)
+        if (bytes_equal(state, bytes_of(colours[i].name)))
+            return colours[i].colour;
+    return SCREEN_PLAIN;
+}
+
+void screen_append_distance(struct buffer *out, struct wall now, struct wall then)
+{
+    uint64_t ms = wall_since(now, then) + wall_since(then, now);
+    static const struct {
+        uint64_t from_ms, unit_ms;
+    } units[] = {
+        {10 * 24 * 3600 * 1000, 24 * 3600 * 1000},
+        {10 * 3600 * 1000, 3600 * 1000},
+        {10 * 60 * 1000, 60 * 1000},
+        {1000, 1000},
+        {0, 1},
+    };
+    char text[DURATION_TEXT_SIZE];
+    size_t i = 0;
+
+    while (ms < units[i].from_ms)
+        i++;
+    ms = (ms + units[i].unit_ms / 2) / units[i].unit_ms * units[i].unit_ms;
+    duration_format(ms, text);
+    buffer_printf(out, then.ms < now.ms ? "%s ago" : "in %s", text);
+}
+
+void screen_table_init(struct screen_table *table, size_t columns)
+{
+    assert(columns > 0 && columns <= SCREEN_COLUMNS_MAX);
+    table->columns = columns;
+    buffer_init(&table->text);
+    buffer_init(&table->cells);
+}
+
+void screen_table_deinit(struct screen_table *table)
+{
+    buffer_deinit(&table->text);
+    buffer_deinit(&table->cells);
+}
+
+static const struct screen_cell *screen_cells(const struct screen_table *table, size_t *ret_count)
+{
+    *ret_count = table->cells.size / sizeof(struct screen_cell);
+    return (const struct screen_cell *)(const void *)table->cells.data;
+}
+
+void screen_table_add(struct screen_table *table, enum screen_colour colour, struct bytes text)
+{
+    size_t count = table->cells.size / sizeof(struct screen_cell);
+    struct screen_cell cell = {.at = table->text.size, .colour = colour};
+
+    screen_append(&table->text, text);
+    if (table->text.failed)
+        return;
+    const char *at = table->text.data + cell.at;
+    cell.size = table->text.size - cell.at;
+    cell.width = screen_width((struct bytes){at, cell.size});
+    if (count % table->columns + 1 < table->columns && cell.width > SCREEN_CELL_WIDTH_MAX) {
+        size_t size = 0;
+        for (size_t width = 0; width < SCREEN_CELL_WIDTH_MAX - 1; width++)
+            size += utf8_size(at + size, at + cell.size);
+        table->text.size = cell.at + size;
+        buffer_append_text(&table->text, "\xe2\x80\xa6"); /* an ellipsis */
+        cell.size = table->text.size - cell.at;
+        cell.width = SCREEN_CELL_WIDTH_MAX;
+    }
+    buffer_append(&table->cells, &cell, sizeof(cell));
+}
+
+void screen_table_append(const struct screen_table *table, enum screen_style style,
+                         struct buffer *out)
+{
+    size_t count, widths[SCREEN_COLUMNS_MAX] = {0};
+    const struct screen_cell *cells = screen_cells(table, &count);
+
+    for (size_t i = 0; i < count; i++)
+        if (cells[i].width > widths[i % table->columns])
+            widths[i % table->columns] = cells[i].width;
+    for (size_t i = 0; i < count; i++) {
+        bool is_last = i % table->columns + 1 == table->columns;
+
+        screen_append_coloured(out, style, cells[i].colour,
+                               (struct bytes){table->text.data + cells[i].at, cells[i].size});
+        for (size_t pad = cells[i].width; !is_last && pad < widths[i % table->columns] + 2; pad++)
+            buffer_append_text(out, " ");
+        if (!is_last)
+            continue;
+        while (out->size > 0 && out->data[out->size - 1] == ' ')
+            out->size--;
+        buffer_append_text(out, "\n");
+    }
+    out->failed = out->failed || table->text.failed || table->cells.failed;
+}

@@ -1,0 +1,77 @@
+/*
+ * screen.h - text for people: tables, times in words, colours, and the guard against control
+ * characters from outside.
+ *
+ * A server, a payload and a key may hold any characters. Escape sequences among them would move the
+ * cursor, set the title or hide text, so everything that comes from outside goes through
+ * screen_append, which writes control characters, and those that turn the direction of text, as
+ * \uXXXX: in a JSON text that is the same string.
+ *
+ * Threads    One.
+ */
+#ifndef TICKWHEEL_CLI_SCREEN_H
+#define TICKWHEEL_CLI_SCREEN_H
+
+#include "base/bytes.h"
+#include "base/time.h"
+
+enum screen_colour {
+    SCREEN_PLAIN,
+    SCREEN_BOLD,
+    SCREEN_DIM,
+    SCREEN_RED,
+    SCREEN_GREEN,
+    SCREEN_YELLOW,
+    SCREEN_BLUE,
+};
+
+/* Whether texts are written with colours. */
+enum screen_style {
+    SCREEN_STYLE_PLAIN,
+    SCREEN_STYLE_COLOURED,
+};
+
+/* Appends text of any origin in a form that a terminal only shows. Bytes that are not UTF-8 become
+ * U+FFFD; line breaks and tabs are written as \u000a and \u0009. */
+void screen_append(struct buffer *out, struct bytes text);
+
+/* Appends a JSON text on one line: the space between its tokens becomes blanks. */
+void screen_append_json(struct buffer *out, struct bytes json);
+
+/* Appends the text in a colour. The text is passed to screen_append. */
+void screen_append_coloured(struct buffer *out, enum screen_style style, enum screen_colour colour,
+                            struct bytes text);
+
+/* Places that the text takes on a terminal: its characters, each as one place. */
+size_t screen_width(struct bytes text);
+
+/* The colour for a state of a timer. */
+enum screen_colour screen_colour_of_state(struct bytes state);
+
+/* Appends "in 9m32s" or "3d ago", rounded to a unit that fits the distance. */
+void screen_append_distance(struct buffer *out, struct wall now, struct wall then);
+
+/* ---- tables ---- */
+
+#define SCREEN_COLUMNS_MAX 12
+
+/* Cells in rows; each is cut to SCREEN_CELL_WIDTH_MAX, except in the last column. */
+#define SCREEN_CELL_WIDTH_MAX 48
+
+struct screen_table {
+    size_t columns;
+    struct buffer text;  /* of all cells, safe */
+    struct buffer cells; /* struct screen_cell */
+};
+
+void screen_table_init(struct screen_table *table, size_t columns);
+void screen_table_deinit(struct screen_table *table);
+
+/* Adds the next cell; the text may be of any origin. */
+void screen_table_add(struct screen_table *table, enum screen_colour colour, struct bytes text);
+
+/* Appends all rows with their columns below each other, two blanks between. */
+void screen_table_append(const struct screen_table *table, enum screen_style style,
+                         struct buffer *out);
+
+#endif

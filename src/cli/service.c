@@ -1,0 +1,52 @@
+/* service.c - the verbs about the daemon itself: health, version. */
+#include "cli/value.h"
+#include "cli/verbs.h"
+
+/* Appends the version that the daemon reports; nothing when it reports none. */
+static void service_append_version(struct cli *cli)
+{
+    struct cli_answer answer;
+    struct cli_request request = {.method = "GET", .path = "/openapi.json"};
+    struct buffer text;
+
+    buffer_init(&text);
+    if (cli_send(cli, &request, &answer) == CLI_EXIT_DONE && answer.is_json) {
+        struct bytes info = cli_member(buffer_bytes(&answer.body), "info");
+        cli_append_value(&text, cli_member(info, "version"));
+    }
+    buffer_append_text(&cli->out, text.size ? ", tickwheeld " : "");
+    screen_append(&cli->out, buffer_bytes(&text));
+    buffer_deinit(&text);
+    cli_answer_deinit(&answer);
+}
+
+enum cli_exit service_health(struct cli *cli)
+{
+    struct cli_answer answer;
+    struct cli_request request = {.method = "GET", .path = "/readyz"};
+    enum cli_exit code = cli_send(cli, &request, &answer);
+    struct bytes body = buffer_bytes(&answer.body);
+    bool is_ready = answer.status == 200 && cli_is_text(cli_member(body, "status"), "ready");
+
+    if (!code && !is_ready && (answer.status != 503 || !answer.is_json)) {
+        code = cli_complain_of(&answer);
+    } else if (!code && cli->settings.form == CLI_FORM_JSON) {
+        buffer_printf(&cli->out, "{\"ready\":%s}\n", is_ready ? "true" : "false");
+    } else if (!code) {
+        screen_append(&cli->out, bytes_of(cli->settings.url));
+        buffer_append_text(&cli->out, is_ready ? ": ready" : ": running, but not ready: ");
+        if (is_ready)
+            service_append_version(cli);
+        else
+            screen_append(&cli->out, cli_member(body, "detail"));
+        buffer_append_text(&cli->out, "\n");
+    }
+    cli_answer_deinit(&answer);
+    return code ? code : is_ready ? CLI_EXIT_DONE : CLI_EXIT_UNAVAILABLE;
+}
+
+enum cli_exit service_version(struct cli *cli)
+{
+    buffer_append_text(&cli->out, "tickwheel " TICKWHEEL_VERSION "\n");
+    return CLI_EXIT_DONE;
+}

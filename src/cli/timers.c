@@ -1,0 +1,272 @@
+/* timers.c - the verbs for timers: add, get, change, touch, cancel, complete. */
+#include "cli/fields.h"
+#include "cli/lists.h"
+#include "cli/value.h"
+#include "cli/verbs.h"
+
+/* ---- add, change, touch ---- */
+
+/* Sends the body to the place, and shows the timer of the answer. A 410 has the final timer. */
+static enum cli_exit timers_exchange(struct cli *cli, const char *method, struct buffer *path,
+                                     struct buffer *body, const char *header)
+{
+    struct cli_answer answer;
+    struct cli_request request = {.method = method, .path = cli_text(path), .header = header};
+
+    if (body) {
+        request.body = (struct bytes){cli_text(body), body->size};
+        if (buffer_failed(body))
+            return cli_complain(CLI_EXIT_FAILED, "out of memory");
+    }
+    enum cli_exit code = cli_send(cli, &request, &answer);
+    struct bytes text = buffer_bytes(&answer.body), final = {NULL, 0};
+    if (!code && answer.is_json && answer.status == 410)
+        final = cli_member(text, "timer");
+    if (!code && answer.is_json && answer.status / 100 == 2)
+        lists_show(cli, text);
+    else if (!code && final.size && strcmp(method, "GET") == 0)
+        lists_show(cli, final);
+    else if (!code)
+        code = cli_complain_of(&answer);
+    cli_answer_deinit(&answer);
+    return code;
+}
+
+static enum cli_exit timers_header(struct cli *cli, enum cli_flag_id flag, const char *name,
+                                   struct buffer *header)
+{
+    const char *value = cli_flag(cli, flag);
+
+    if (!value)
+        return CLI_EXIT_DONE;
+    if (bytes_has_control(bytes_of(value)))
+        return cli_complain(CLI_EXIT_USAGE, "--%s has a control character",
+                            cli_flag_row(flag)->name);
+    buffer_printf(header, flag == CLI_FLAG_VERSION ? "%s: \"%s\"" : "%s: %s", name, value);
+    return CLI_EXIT_DONE;
+}
+
+enum cli_exit timers_add(struct cli *cli)
+{
+    size_t count = cli->options.argument_count;
+    char **arguments = cli->options.arguments;
+    const char *key = cli_flag(cli, CLI_FLAG_KEY);
+    bool is_repeated = cli_flag(cli, CLI_FLAG_CRON) || cli_flag(cli, CLI_FLAG_EVERY);
+    bool is_put = cli_flag(cli, CLI_FLAG_REPLACE) != NULL;
+    struct buffer path, body, header;
+
+    if (count == 1 && !is_repeated)
+        return cli_complain(CLI_EXIT_USAGE, "add needs WHEN and TARGET, as: tickwheel add 30m %s",
+                            arguments[0]);
+    if (is_put && !key)
+        return cli_complain(CLI_EXIT_USAGE, "--replace needs --key");
+    buffer_init(&path);
+    buffer_init(&body);
+    buffer_init(&header);
+    buffer_append_text(&body, "{");
+    enum cli_exit code = count == 2 ? fields_append_when(&body, arguments[0]) : CLI_EXIT_DONE;
+    if (key && !is_put)
+        cli_append_member(&body, "key", bytes_of(key));
+    cli_append_member(&body, "target", bytes_of(arguments[count - 1]));
+    code = code ? code : fields_append_flags(cli, &body);
+    code = code ? code : timers_header(cli, CLI_FLAG_IDEMPOTENCY_KEY, "Idempotency-Key", &header);
+    buffer_append_text(&body, "}");
+    if (is_put) {
+        buffer_append_text(&path, "/v1/keys/");
+        cli_append_path(&path, bytes_of(key));
+        buffer_append_text(&path, "/timer");
+    } else {
+        buffer_append_text(&path, "/v1/timers");
+    }
+    if (!code)
+        code = timers_exchange(cli, is_put ? "PUT" : "POST", &path, &body,
+                               header.size ? cli_text(&header) : NULL);
+    buffer_deinit(&header);
+    buffer_deinit(&body);
+    buffer_deinit(&path);
+    return code;
+}
+
+/* A change by a body that `when` (may be NULL) and the flags make. */
+static enum cli_exit timers_send_change(struct cli *cli, const char *method,
+                                        size_t arguments_behind, const char *suffix,
+                                        const char *when)
+{
+    struct buffer path, body, header;
+
+    buffer_init(&path);
+    buffer_init(&body);
+    buffer_init(&header);
+    buffer_append_text(&body, "{");
+    enum cli_exit code = fields_append_place(cli, &path, arguments_behind, suffix);
+    if (!code && arguments_behind)
+        when = cli->options.arguments[cli->options.argument_count - 1];
+    if (!code && when)
+        code = fields_append_when(&body, when);
+    code = code ? code : fields_append_flags(cli, &body);
+    code = code ? code : timers_header(cli, CLI_FLAG_VERSION, "If-Match", &header);
+    if (!code && body.size == 1)
+        code = cli_complain(CLI_EXIT_USAGE, "there is nothing to change: add a flag, as --when 1h");
+    buffer_append_text(&body, "}");
+    if (!code)
+        code = timers_exchange(cli, method, &path, &body, header.size ? cli_text(&header) : NULL);
+    buffer_deinit(&header);
+    buffer_deinit(&body);
+    buffer_deinit(&path);
+    return code;
+}
+
+enum cli_exit timers_change(struct cli *cli)
+{
+    return timers_send_change(cli, "PATCH", 0, "", cli_flag(cli, CLI_FLAG_WHEN));
+}
+
+enum cli_exit timers_touch(struct cli *cli)
+{
+    return timers_send_change(cli, "POST", 1, "/touch", NULL);
+}
+
+enum cli_exit timers_get(struct cli *cli)
+{
+    struct buffer path;
+
+    buffer_init(&path);
+    enum cli_exit code = fields_append_place(cli, &path, 0, "");
+    if (!code)
+        code = timers_exchange(cli, "GET", &path, NULL, NULL);
+    buffer_deinit(&path);
+    return code;
+}
+
+/* ---- cancel, complete ---- */
+
+/* Appends the values of a flag, or the arguments, as an array of texts. */
+static void timers_append_texts(struct cli *cli, struct buffer *body, const char *name,
+                                enum cli_flag_id flag)
+{
+    size_t cursor = 0, count = 0;
+    const char *text;
+
+    cli_append_raw(body, name, BYTES("["));
+    while ((text = flag == CLI_FLAG_COUNT ? cli->options.arguments[cursor++]
+                                          : cli_options_next(&cli->options, flag, &cursor))) {
+        buffer_append_text(body, count++ ? "," : "");
+        json_append_string(body, bytes_of(text));
+    }
+    buffer_append_text(body, "]");
+}
+
+/* Prints counts, as {"cancelled": 2, "already_firing": 0}, and the failures below them. */
+static enum cli_exit timers_show_counts(struct cli *cli, struct bytes answer)
+{
+    struct cli_list members, failures;
+    struct bytes value, failure;
+    bool is_first = true;
+    char name[64];
+
+    cli_list_init(&failures, cli_member(answer, "failures"));
+    bool has_failed = cli_list_next(&failures, &failure);
+    if (cli->settings.form != CLI_FORM_TABLE) {
+        screen_append_json(&cli->out, answer);
+        buffer_append_text(&cli->out, "\n");
+        return has_failed ? CLI_EXIT_FAILED : CLI_EXIT_DONE;
+    }
+    cli_members_init(&members, answer);
+    while (cli_members_next(&members, name, &value)) {
+        if (*value.data == '[')
+            continue;
+        for (char *at = name; *at; at++)
+            *at = *at == '_' ? ' ' : *at;
+        buffer_append_text(&cli->out, is_first ? "" : ", ");
+        screen_append(&cli->out, bytes_of(name));
+        buffer_append_text(&cli->out, " ");
+        screen_append(&cli->out, value);
+        is_first = false;
+    }
+    buffer_append_text(&cli->out, "\n");
+    for (bool more = has_failed; more; more = cli_list_next(&failures, &failure)) {
+        buffer_append_text(&cli->out, "  ");
+        screen_append_json(&cli->out, failure);
+        buffer_append_text(&cli->out, "\n");
+    }
+    return has_failed ? CLI_EXIT_FAILED : CLI_EXIT_DONE;
+}
+
+static enum cli_exit timers_post_counts(struct cli *cli, const char *path, struct buffer *body)
+{
+    struct cli_answer answer;
+    const char *text = cli_text(body);
+    enum cli_exit code = cli_ask(cli, "POST", path, (struct bytes){text, strlen(text)}, &answer);
+
+    if (!code)
+        code = timers_show_counts(cli, buffer_bytes(&answer.body));
+    cli_answer_deinit(&answer);
+    return code;
+}
+
+static enum cli_exit timers_cancel_many(struct cli *cli, bool has_labels, size_t count)
+{
+    struct buffer body;
+    uint64_t labelled = 0;
+    enum cli_exit code = has_labels ? lists_count(cli, "/v1/timers", &labelled) : CLI_EXIT_DONE;
+
+    if (!code && labelled + count == 0)
+        return cli_complain(CLI_EXIT_DONE, "there are no live timers with these labels");
+    if (!code && has_labels)
+        code = cli_confirm(cli, "Cancel %llu timers with these labels%s?",
+                           (unsigned long long)labelled, count ? ", and those named" : "");
+    else if (!code)
+        code = cli_confirm(cli, "Cancel %zu timers?", count);
+    if (code)
+        return code;
+    buffer_init(&body);
+    buffer_append_text(&body, "{");
+    if (cli->options.argument_count)
+        timers_append_texts(cli, &body, "ids", CLI_FLAG_COUNT);
+    if (cli_flag(cli, CLI_FLAG_KEY))
+        timers_append_texts(cli, &body, "keys", CLI_FLAG_KEY);
+    code = fields_append_pairs(cli, CLI_FLAG_LABEL, "labels", &body);
+    buffer_append_text(&body, "}");
+    if (!code)
+        code = timers_post_counts(cli, "/v1/timers/cancel", &body);
+    buffer_deinit(&body);
+    return code;
+}
+
+enum cli_exit timers_cancel(struct cli *cli)
+{
+    size_t cursor = 0, count = cli->options.argument_count;
+    bool has_labels = cli_flag(cli, CLI_FLAG_LABEL) != NULL;
+    struct buffer path, header;
+
+    while (cli_options_next(&cli->options, CLI_FLAG_KEY, &cursor))
+        count++;
+    if (count == 0 && !has_labels)
+        return cli_complain(CLI_EXIT_USAGE, "name the timers: by ids, --key or --label");
+    if (count > 1 || has_labels)
+        return timers_cancel_many(cli, has_labels, count);
+    buffer_init(&path);
+    buffer_init(&header);
+    enum cli_exit code = fields_append_place(cli, &path, 0, "");
+    code = code ? code : timers_header(cli, CLI_FLAG_VERSION, "If-Match", &header);
+    if (!code)
+        code = timers_exchange(cli, "DELETE", &path, NULL, header.size ? cli_text(&header) : NULL);
+    buffer_deinit(&header);
+    buffer_deinit(&path);
+    return code;
+}
+
+enum cli_exit timers_complete(struct cli *cli)
+{
+    struct buffer body;
+
+    buffer_init(&body);
+    buffer_append_text(&body, "{");
+    timers_append_texts(cli, &body, "watch", CLI_FLAG_COUNT);
+    if (cli_flag(cli, CLI_FLAG_FIRE))
+        cli_append_raw(&body, "fire", BYTES("true"));
+    buffer_append_text(&body, "}");
+    enum cli_exit code = timers_post_counts(cli, "/v1/watch/complete", &body);
+    buffer_deinit(&body);
+    return code;
+}

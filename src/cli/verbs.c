@@ -1,0 +1,154 @@
+/* verbs.c - the table of verbs. */
+#include "cli/verbs.h"
+
+#define VERBS_END            \
+    {                        \
+        CLI_FLAG_COUNT, NULL \
+    }
+
+/* The fields of a timer, for add and change. */
+#define VERBS_FIELDS                                                                               \
+    {CLI_FLAG_PAYLOAD, "the payload: JSON, @FILE with JSON, or - for standard input"},             \
+        {CLI_FLAG_BODY, "in its place any text, @FILE, or -; see --content-type"},                 \
+        {CLI_FLAG_CONTENT_TYPE, "the type of --body"},                                             \
+        {CLI_FLAG_LABEL, "a label; may be repeated"},                                              \
+        {CLI_FLAG_HEADER, "a further header of the webhook; may be repeated"},                     \
+        {CLI_FLAG_EVENT, "an event that ends the timer; may be repeated"},                         \
+        {CLI_FLAG_CRON, "repeat by a cron expression"}, {CLI_FLAG_EVERY, "repeat at an interval"}, \
+        {CLI_FLAG_ZONE, "the time zone of --cron, as Europe/Berlin; UTC by default"},              \
+        {CLI_FLAG_DST, "firings when clocks are changed"},                                         \
+        {CLI_FLAG_NUMBER, "with --every: firings in all"},                                         \
+        {CLI_FLAG_UNTIL, "the latest time of its last firing"},                                    \
+        {CLI_FLAG_ATTEMPTS, "attempts to deliver, 10 by default"},                                 \
+        {CLI_FLAG_ATTEMPT_TIMEOUT, "time for an attempt, 15s by default"},                         \
+        {CLI_FLAG_DROP_AFTER, "do not fire when later than this"},                                 \
+        {CLI_FLAG_SPREAD, "move firings by a part of this window, which follows from the key"},    \
+        {CLI_FLAG_ON_DEAD, "a target that is told when the timer is given up"},                    \
+        {CLI_FLAG_ON_SUCCESS, "a target that is told when it has fired"},                          \
+    {                                                                                              \
+        CLI_FLAG_SET, "any other field of the API; may be repeated"                                \
+    }
+
+#define VERBS_WHEN                                                     \
+    "WHEN is a duration (90s, 1h30m, 2d; units w d h m s ms), a time " \
+    "(2026-12-24T18:00:00+01:00),\n"                                   \
+    "or now."
+
+#define VERBS_TARGETS                                                                           \
+    "TARGET is a URL that gets a webhook, queue:NAME for workers, log:NAME for a line of the\n" \
+    "daemon's output, or a destination at a message broker (docs/brokers.md)."
+
+static const struct cli_flag_use verbs_none[] = {VERBS_END};
+
+static const struct cli_flag_use verbs_add[] = {
+    {CLI_FLAG_KEY, "your own name for the timer; at most one live timer has it"},
+    {CLI_FLAG_REPLACE, "with --key: replace the timer of that key"},
+    {CLI_FLAG_IDEMPOTENCY_KEY, "a name of this request, so that repeating it adds nothing"},
+    VERBS_FIELDS,
+    VERBS_END,
+};
+
+static const struct cli_flag_use verbs_change[] = {
+    {CLI_FLAG_KEY, "the timer's key, in place of its id"},
+    {CLI_FLAG_WHEN, "the new time: a duration from now, or a time"},
+    {CLI_FLAG_TARGET, "the new target"},
+    {CLI_FLAG_VERSION, "only if the timer has this version"},
+    VERBS_FIELDS,
+    VERBS_END,
+};
+
+static const struct cli_flag_use verbs_touch[] = {
+    {CLI_FLAG_KEY, "the timer's key, in place of its id"},
+    {CLI_FLAG_VERSION, "only if the timer has this version"},
+    VERBS_END,
+};
+
+static const struct cli_flag_use verbs_get[] = {
+    {CLI_FLAG_KEY, "the timer's key, in place of its id"},
+    VERBS_END,
+};
+
+static const struct cli_flag_use verbs_cancel[] = {
+    {CLI_FLAG_KEY, "a timer by its key; may be repeated"},
+    {CLI_FLAG_LABEL, "every live timer with this label; if repeated, with all of them"},
+    {CLI_FLAG_VERSION, "a single timer: only if it has this version"},
+    {CLI_FLAG_YES, "do not ask"},
+    VERBS_END,
+};
+
+static const struct cli_flag_use verbs_complete[] = {
+    {CLI_FLAG_FIRE, "fire the timers now, instead of cancelling them"},
+    VERBS_END,
+};
+
+static const struct cli_flag_use verbs_list[] = {
+    {CLI_FLAG_STATE, "only this state; repeatable"},
+    {CLI_FLAG_LABEL, "only timers with this label; if repeated, with all of them"},
+    {CLI_FLAG_TARGET, "only this target"},
+    {CLI_FLAG_AFTER, "only timers that act at this time or later"},
+    {CLI_FLAG_BEFORE, "only timers that act before this time"},
+    {CLI_FLAG_LIMIT, "at most this many; a terminal shows 100, anything else all of them"},
+    {CLI_FLAG_WATCH, "list again and again, until Ctrl-C"},
+    {CLI_FLAG_INTERVAL, "the pause of --watch, 2s by default"},
+    VERBS_END,
+};
+
+const struct cli_verb CLI_VERBS[] = {
+    {"add", "[WHEN] TARGET", 1, 2, "Create a timer",
+     VERBS_WHEN " A timer with --cron or --every needs none.\n\n" VERBS_TARGETS,
+     "tickwheel add 30m https://shop.example/recheck --payload '{\"order\": 42}' --key order-42\n"
+     "tickwheel add 2026-12-24T18:00:00+01:00 queue:mail --payload @mail.json --label team:shop\n"
+     "tickwheel add --cron '30 9 * * MON-FRI' --zone Europe/Berlin https://shop.example/report\n"
+     "tickwheel add 3s log:hello          # needs no receiver: the daemon prints a line",
+     verbs_add, timers_add},
+    {"get", "ID", 0, 1, "Show a timer", "A timer that is over is shown while the daemon keeps it.",
+     "tickwheel get 06h01it6880000000400000000\n"
+     "tickwheel get --key order-42 --output json",
+     verbs_get, timers_get},
+    {"list", "", 0, 0, "List timers in due order", "Without --state the live timers are listed.",
+     "tickwheel list\n"
+     "tickwheel list --label team:checkout --due-before 2026-12-01T00:00:00Z\n"
+     "tickwheel list --state dead --output json\n"
+     "tickwheel list --watch",
+     verbs_list, lists_list},
+    {"change", "ID", 0, 1, "Change a timer",
+     "Labels, headers and payload are merged: a field that is not named stays. --set removes a\n"
+     "field with null.",
+     "tickwheel change 06h01it6880000000400000000 --when 1h\n"
+     "tickwheel change --key order-42 --payload '{\"paid\": true}' --set 'labels={\"trial\": "
+     "null}'\n"
+     "tickwheel change --key report --cron '0 9 * * *' --if-version 3",
+     verbs_change, timers_change},
+    {"touch", "ID WHEN", 1, 2, "Extend a timer's time",
+     "The time only becomes later.\n\n" VERBS_WHEN,
+     "tickwheel touch --key session-42 30m\n"
+     "tickwheel touch 06h01it6880000000400000000 2h",
+     verbs_touch, timers_touch},
+    {"cancel", "[ID...]", 0, CLI_ARGUMENTS_MAX, "Cancel timers",
+     "More than one timer is asked about first.",
+     "tickwheel cancel 06h01it6880000000400000000\n"
+     "tickwheel cancel --key order-42\n"
+     "tickwheel cancel --label team:checkout --yes",
+     verbs_cancel, timers_cancel},
+    {"complete", "EVENT...", 1, CLI_ARGUMENTS_MAX, "Complete events",
+     "Ends the timers that watch the events (add --watch-event).",
+     "tickwheel complete order:42\n"
+     "tickwheel complete order:42 order:43 --fire",
+     verbs_complete, timers_complete},
+    {"health", "", 0, 0, "Say whether the daemon serves requests", NULL,
+     "tickwheel health && echo up\n"
+     "tickwheel health --url https://timers.example:8463",
+     verbs_none, service_health},
+    {"version", "", 0, 0, "Show the version of this program", NULL, "tickwheel version", verbs_none,
+     service_version},
+};
+
+const size_t CLI_VERB_COUNT = sizeof(CLI_VERBS) / sizeof(*CLI_VERBS);
+
+const struct cli_verb *verbs_find(const char *name)
+{
+    for (size_t i = 0; i < CLI_VERB_COUNT; i++)
+        if (strcmp(CLI_VERBS[i].name, name) == 0)
+            return &CLI_VERBS[i];
+    return NULL;
+}

@@ -1,0 +1,46 @@
+/*
+ * verbs.h - the table of verbs: help, completion and manual pages are made from it.
+ *
+ * A family of verbs has a file, which has their rows and their functions.
+ */
+#ifndef TICKWHEEL_CLI_VERBS_H
+#define TICKWHEEL_CLI_VERBS_H
+
+#include "cli/cli.h"
+
+struct cli_verb {
+    const char *name;
+    const char *arguments; /* as the usage shows them; "" for none */
+    unsigned arguments_min, arguments_max;
+    const char *summary;             /* one line, an imperative */
+    const char *about;               /* further paragraphs for --help and the manual, or NULL */
+    const char *examples;            /* lines: a command, or a comment with # */
+    const struct cli_flag_use *uses; /* ends with one whose meaning is NULL */
+    enum cli_exit (*run)(struct cli *cli);
+};
+
+/* All verbs in the order of the overview, and their number. */
+extern const struct cli_verb CLI_VERBS[];
+extern const size_t CLI_VERB_COUNT;
+
+/* NULL when there is none of that name. */
+const struct cli_verb *verbs_find(const char *name);
+
+/* The functions of the verbs: each returns an exit code of the program. */
+enum cli_exit timers_add(struct cli *cli);
+enum cli_exit timers_get(struct cli *cli);
+enum cli_exit timers_change(struct cli *cli);
+enum cli_exit timers_touch(struct cli *cli);
+enum cli_exit timers_cancel(struct cli *cli);
+enum cli_exit timers_complete(struct cli *cli);
+enum cli_exit lists_list(struct cli *cli);
+enum cli_exit service_health(struct cli *cli);
+enum cli_exit service_version(struct cli *cli);
+
+/* ---- help.c ---- */
+
+/* Appends the overview, the help of a verb. */
+void help_append_overview(struct buffer *out, enum screen_style style);
+void help_append_verb(struct buffer *out, enum screen_style style, const struct cli_verb *verb);
+
+#endif

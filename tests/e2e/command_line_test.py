@@ -1,0 +1,367 @@
+#!/usr/bin/env python3
+"""Goal: each verb of `tickwheel` does what its help says, tells a mistake by its exit code and in words, and trusts no
+server with the terminal. Method: the program with pipes and in a terminal, against a real daemon and against servers
+that answer nonsense."""
+
+import http.server
+import json
+import os
+import re
+import signal
+import sys
+import threading
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+import command_line
+import harness
+from daemon_case import DaemonCase, TokensCase
+
+DONE, FAILED, USAGE, NOT_FOUND, CONFLICT, DENIED, UNAVAILABLE = range(7)
+STOPPED = 130
+
+
+class CommandLine(DaemonCase):
+    def setUp(self):
+        super().setUp()
+        self.env = command_line.environment(f"http://127.0.0.1:{self.daemon.port}")
+
+    def run_cli(self, *arguments, code=DONE, stdin=""):
+        done = command_line.run(*arguments, env=self.env, stdin=stdin)
+        self.assertEqual(done.code, code, f"{arguments}: {done}")
+        self.assertFalse(re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", done.out + done.err), done)
+        return done
+
+    def ask(self, *arguments, code=DONE, stdin=""):
+        """The documents that a run prints."""
+        return [json.loads(line) for line in
+                self.run_cli(*arguments, "--output", "json", code=code, stdin=stdin).out.splitlines()]
+
+    def terminal(self, *arguments, **more):
+        return command_line.Terminal(*arguments, env={**self.env, "TERM": "xterm", **more})
+
+
+class Timers(CommandLine):
+    def test_add_takes_each_kind_of_time_and_the_fields(self):
+        payload = '{"order": 42, "n": 123456789012345678901234567890}'
+        timer, = self.ask("add", "30m", self.receiver.url(), "--payload", payload, "--key", "order/42", "--label", "a:b",
+                          "--label", "c: d:e", "--header", "X-A: b", "--attempts", "3", "--watch-event", "paid:42",
+                          "--attempt-timeout", "5s", "--drop-after", "1h", "--on-dead", "queue:failed",
+                          "--set", 'spread={"window":"1s"}')
+        shown = self.run_cli("get", "--key", "order/42", "--output", "json").out
+        self.assertIn(payload, shown)  # byte for byte
+        timer = json.loads(shown)
+        self.assertEqual(timer["labels"], {"a": "b", "c": "d:e"})
+        self.assertEqual(timer["headers"], {"x-a": "b"} if "x-a" in timer["headers"] else {"X-A": "b"})
+        self.assertEqual((timer["retry"]["max_attempts"], timer["retry"]["timeout"]), (3, "5s"))
+        self.assertEqual((timer["watch"], timer["schedule"]["late"]["drop_after"]), (["paid:42"], "1h"))
+        self.assertEqual(timer["on_dead"]["target"], "queue:failed")
+        self.assertEqual(self.ask("add", "2099-12-24T18:00:00+01:00", "queue:a")[0]["due"], "2099-12-24T17:00:00.000Z")
+        cron, = self.ask("add", "--cron", "30 9 * * MON-FRI", "--zone", "Europe/Berlin", "queue:a")
+        self.assertEqual(cron["schedule"]["timezone"], "Europe/Berlin")
+        every, = self.ask("add", "--every", "1h", "queue:a", "--count", "3")
+        self.assertEqual(every["schedule"]["count"], 3)
+        text, = self.ask("add", "1h", "queue:a", "--body", "a text", "--content-type", "text/plain")
+        self.assertEqual(text["content_type"], "text/plain")
+        piped, = self.ask("add", "1h", "queue:a", "--payload", "-", stdin='["from", "a pipe"]\n')
+        self.assertEqual(piped["payload"], ["from", "a pipe"])
+        fired, = self.ask("add", "now", self.receiver.url())
+        self.await_state(fired, "fired")
+
+    def test_repeating_an_add_doubles_nothing(self):
+        first = self.run_cli("add", "1h", "queue:a", "--idempotency-key", "x1", "-o", "ids").out
+        self.assertEqual(self.run_cli("add", "1h", "queue:a", "--idempotency-key", "x1", "-o", "ids").out, first)
+        first = self.run_cli("add", "1h", "queue:a", "--key", "k", "-o", "ids").out
+        self.run_cli("add", "2h", "queue:a", "--key", "k", code=CONFLICT)
+        self.assertEqual(self.run_cli("add", "2h", "queue:a", "--key", "k", "--replace", "-o", "ids").out, first)
+
+    def test_change_and_touch(self):
+        timer = self.create(key="k", labels={"a": "b", "c": "d"})
+        changed, = self.ask("change", timer["id"], "--when", "3h", "--set", 'labels={"a": null}', "--payload", "1")
+        self.assertEqual((changed["labels"], changed["payload"], changed["version"]), ({"c": "d"}, 1, 2))
+        self.run_cli("change", "--key", "k", "--when", "4h", "--if-version", "1", code=CONFLICT)
+        self.assertEqual(self.ask("change", "--key", "k", "--when", "4h", "--if-version", "2")[0]["version"], 3)
+        self.assertEqual(self.ask("touch", "--key", "k", "5h")[0]["version"], 4)
+        self.assertEqual(self.ask("touch", timer["id"], "6h")[0]["version"], 5)
+        self.run_cli("change", timer["id"], code=USAGE)
+        self.run_cli("touch", "6h", code=USAGE)
+
+    def test_get_shows_a_timer_that_is_over(self):
+        timer = self.create()
+        self.assertEqual(self.ask("cancel", timer["id"])[0]["state"], "cancelled")
+        self.assertEqual(self.ask("get", timer["id"])[0]["state"], "cancelled")
+        self.run_cli("cancel", timer["id"], code=NOT_FOUND)
+        self.run_cli("get", "nosuch", code=NOT_FOUND)
+
+    def test_list_follows_pages_and_filters(self):
+        for n in range(1203):
+            self.create(labels={"n": str(n % 2)}, after=3600000 + n)
+        self.assertEqual(len(self.ask("list")), 1203)
+        ids = self.run_cli("list", "--label", "n:1", "--output", "ids").out.splitlines()
+        self.assertEqual(len(set(ids)), 601)
+        self.assertEqual(len(self.ask("list", "--limit", "1001")), 1001)
+        self.assertEqual(self.ask("list", "--state", "dead"), [])
+        table = self.run_cli("list", "--limit", "2").out.splitlines()
+        self.assertEqual(table[0].split(), ["ID", "STATE", "DUE", "KEY", "TARGET"])
+        self.assertEqual(len(table), 3)
+        self.assertIn("in 1h", table[1])
+
+    def test_cancel_by_id_key_and_label(self):
+        ids = [self.create(labels={"a": "b"})["id"] for _ in range(3)]
+        self.create(key="k1")
+        self.create(key="k2")
+        self.assertEqual(self.ask("cancel", "--key", "k1")[0]["state"], "cancelled")
+        done = self.run_cli("cancel", "--label", "a:b", code=USAGE)
+        self.assertIn("Cancel 3 timers", done.err)
+        self.assertEqual(self.ask("cancel", ids[0], "--key", "k2", "--yes")[0]["cancelled"], 2)
+        self.assertEqual(self.ask("cancel", "--label", "a:b", "--yes")[0]["cancelled"], 2)
+        self.assertIn("no live timers", self.run_cli("cancel", "--label", "a:b").err)
+        self.run_cli("cancel", code=USAGE)
+        missing = self.run_cli("cancel", ids[0], "nosuch", "--yes", code=FAILED)
+        self.assertIn("not-found", missing.out)
+
+    def test_complete(self):
+        self.create(watch=["paid:1"])
+        fired = self.create(watch=["paid:2"])
+        self.assertEqual(self.ask("complete", "paid:1")[0]["cancelled"], 1)
+        self.run_cli("complete", "paid:2", "paid:3", "--fire")
+        self.await_state(fired, "fired")
+
+
+class Mistakes(CommandLine):
+    def test_exit_codes_and_words(self):
+        for arguments, code, words in (
+                (("frobnicate",), USAGE, '"frobnicate" is no verb'),
+                (("add", "30m"), USAGE, "add needs WHEN and TARGET"),
+                (("add", "30 m", "queue:a"), USAGE, "is no time"),
+                (("add", "1h", "queue:a", "--payload", "{"), USAGE, "the payload is no JSON"),
+                (("add", "1h", "queue:a", "--payload", '1,"key":"k"'), USAGE, "the payload is no JSON"),
+                (("add", "1h", "queue:a", "--payload", "@/nonexistent/x"), USAGE, "No such file"),
+                (("add", "1h", "queue:a", "--label", "x"), USAGE, "--label takes NAME:VALUE"),
+                (("add", "1h", "queue:a", "--attempts", "101"), USAGE, "from 1 to 100"),
+                (("add", "1h", "queue:a", "--set", "x"), USAGE, "--set takes FIELD=JSON"),
+                (("add", "1h", "queue:a", "--idempotency-key", "a\r\nX-B: c"), USAGE, "control character"),
+                (("add", "1h", "gopher://a"), FAILED, "#/target: "),
+                (("list", "--due-after", "x"), FAILED, "due_after: "),
+                (("list", "--timeout", "1"), USAGE, "--timeout takes a duration"),
+                (("list", "--watch", "--interval", "1ms"), USAGE, "--interval takes a duration"),
+                (("get", "a\x1b[31mb", "c"), USAGE, "too many"),
+                (("a\x1b[31mb",), USAGE, "a\\u001b[31mb")):
+            done = self.run_cli(*arguments, code=code)
+            self.assertIn(words, done.err)
+            self.assertEqual(done.out, "")
+
+    def test_a_daemon_that_is_away(self):
+        done = self.run_cli("list", "--url", "http://127.0.0.1:1", code=UNAVAILABLE)
+        self.assertIn("no daemon answers at http://127.0.0.1:1", done.err)
+        self.assertIn("ready, tickwheeld", self.run_cli("health").out)
+
+    def test_help_and_version_need_no_daemon(self):
+        self.env["TICKWHEEL_URL"] = "http://127.0.0.1:1"
+        overview = self.run_cli().out
+        verbs = re.findall(r"^  ([a-z]+)  ", overview.split("\nVerbs\n")[1].split("\n\n")[0], flags=re.M)
+        self.assertIn("add", verbs)
+        for verb in verbs:
+            shown = self.run_cli(verb, "--help").out
+            self.assertEqual(self.run_cli("help", verb).out, shown)
+            self.assertIn(f"tickwheel {verb}", shown)
+            self.assertLessEqual(max(map(len, shown.splitlines())), 120)
+        self.assertRegex(self.run_cli("--version").out, r"^tickwheel \d")
+
+
+    # proves: cli-file, cli-timeout
+    def test_files_and_times_at_their_limits(self):
+        path = os.path.join(self.data, "payload")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write('"' + "a" * ((16 << 20) - 2) + '"')
+        self.assertIn("(413)", self.run_cli("add", "1h", "queue:a", "--payload", "@" + path, code=FAILED).err)
+        with open(path, "a", encoding="utf-8") as file:
+            file.write("\n")
+        self.assertIn(path, self.run_cli("add", "1h", "queue:a", "--payload", "@" + path, code=USAGE).err)
+        self.run_cli("list", "--timeout", "24h")
+        self.run_cli("list", "--timeout", "24h1ms", code=USAGE)
+
+
+class InATerminal(CommandLine):
+    def test_colours(self):
+        self.create()
+        terminal = self.terminal("list")
+        self.assertEqual(terminal.end(), DONE)
+        self.assertIn("\x1b[1mID", terminal.shown)
+        for more, flags in (({"NO_COLOR": "1"}, ()), ({}, ("--color", "never"))):
+            terminal = self.terminal("list", *flags, **more)
+            terminal.end()
+            self.assertNotIn("\x1b", terminal.shown)
+        self.assertIn("\x1b", command_line.run("list", "--color", "always", env=self.env).out)
+
+    def test_many_are_asked_about(self):
+        for _ in range(2):
+            self.create(labels={"a": "b"})
+        for answer, code, left in (("n\n", STOPPED, 2), ("\n", STOPPED, 2), ("y\n", DONE, 0)):
+            terminal = self.terminal("cancel", "--label", "a:b")
+            terminal.expect("Cancel 2 timers with these labels? [y/N] ")
+            terminal.type(answer)
+            self.assertEqual(terminal.end(), code)
+            self.assertEqual(len(self.ask("list")), left)
+
+    def test_watch_shows_what_comes_and_ends_by_ctrl_c(self):
+        terminal = self.terminal("list", "--watch", "--interval", "100ms")
+        terminal.expect("TARGET")
+        timer = self.create()
+        terminal.expect(timer["id"])
+        terminal.type("\x03")
+        self.assertEqual(terminal.end(), DONE)
+
+    def test_a_long_list_is_cut_and_says_so(self):
+        for _ in range(101):
+            self.create()
+        terminal = self.terminal("list")
+        self.assertEqual(terminal.end(), DONE)
+        self.assertIn("there are more", terminal.shown)
+
+
+class Token(TokensCase):
+    def setUp(self):
+        super().setUp()
+        token = self.token("a", "shop", "schedule,read")
+        self.reader = self.token("b", "shop", "read")
+        self.write_tokens()
+        self.daemon = self.start()
+        self.secret = token
+        self.url = f"http://127.0.0.1:{self.daemon.port}"
+
+    def run_cli(self, *arguments, code=DONE, **env):
+        done = command_line.run(*arguments, env=command_line.environment(self.url, **env))
+        self.assertEqual(done.code, code, done)
+        self.assertNotIn(self.secret, done.out + done.err)
+        return done
+
+    def config(self, text, mode=0o600):
+        folder = self.path("home/.config/tickwheel")
+        os.makedirs(folder, exist_ok=True)
+        with open(folder + "/config", "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(folder + "/config", mode)
+        return self.path("home")
+
+    def test_it_comes_from_a_flag_the_environment_or_the_file(self):
+        self.assertIn("TICKWHEEL_TOKEN", self.run_cli("list", code=DENIED).err)
+        self.run_cli("list", code=DENIED, token="tw_wrong")
+        self.run_cli("list", token=self.secret)
+        self.run_cli("list", "--token", self.secret, token="tw_wrong")
+        home = self.config(f"token = {self.secret}\noutput = json\n")
+        self.assertEqual(self.run_cli("list", home=home).err, "")
+        self.assertTrue(json.loads(self.run_cli("add", "1h", "queue:a", home=home).out))
+        self.run_cli("add", "1h", "queue:a", code=DENIED, token=self.reader)
+
+    def test_a_file_that_others_may_read_is_warned_about(self):
+        home = self.config(f"token = {self.secret}\n", 0o644)
+        self.assertIn("chmod 600", self.run_cli("list", home=home).err)
+        home = self.config(f"url = {self.url}\n", 0o644)
+        self.assertNotIn("chmod", self.run_cli("list", home=home, token=self.secret).err)
+
+    # proves: cli-config
+    def test_a_large_file_is_refused(self):
+        text = f"token = {self.secret}\n"
+        self.run_cli("list", home=self.config(text + "#" * ((64 << 10) - len(text))))
+        self.run_cli("list", home=self.config(text + "#" * ((64 << 10) + 1 - len(text))), code=USAGE)
+
+    def test_a_wrong_file_is_refused_without_its_secret(self):
+        home = self.config(f"url = x\ntoken = {self.secret} x\n")
+        self.assertIn("line 2", self.run_cli("list", home=home, code=USAGE).err)
+
+    def test_it_is_not_seen_in_the_list_of_processes(self):
+        terminal = command_line.Terminal("list", "--watch", "--token", self.secret, env=command_line.environment(self.url))
+        terminal.expect("TARGET")
+        with open(f"/proc/{terminal.pid}/cmdline", encoding="utf-8") as file:
+            self.assertNotIn(self.secret, file.read())
+        terminal.type("\x03")
+        terminal.end()
+
+
+class Hostile(unittest.TestCase):
+    """Servers that are not tickwheeld, or want to harm the terminal."""
+
+    def serve(self, status, body, content_type="application/json"):
+        class Answer(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(status)
+                self.send_header("Content-Type", content_type)
+                self.send_header("Location", "http://127.0.0.1:1/")
+                self.end_headers()
+                try:
+                    for piece in body() if callable(body) else [body]:
+                        self.wfile.write(piece)
+                except OSError:
+                    pass
+
+            do_POST = do_DELETE = do_PATCH = do_GET
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return command_line.environment(f"http://127.0.0.1:{server.server_port}", token="tw_secret")
+
+    def check(self, code, env, *arguments):
+        done = command_line.run(*arguments, env=env)
+        self.assertEqual(done.code, code, done)
+        self.assertFalse(re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", done.out + done.err), done)
+        self.assertNotIn("tw_secret", done.out + done.err)
+        return done
+
+    def test_control_characters_are_shown_not_sent(self):
+        timer = '{"id": "a\\u001b[31m", "due": "\\u001b]0;x\\u0007", "state": "\\u009b31m", "key": "\u202eabc\x7f", ' \
+                '"\\u001bname": 1, "payload": {"a": "\u009b1m"}}'
+        env = self.serve(200, timer.encode())
+        for form in ("table", "json", "ids"):
+            self.check(DONE, env, "get", "x", "-o", form)
+        env = self.serve(200, ('{"timers": [' + timer + '], "next": null}').encode())
+        for form in ("table", "json", "ids"):
+            self.check(DONE, env, "list", "-o", form)
+        env = self.serve(422, b'{"title": "\\u001b[2J", "detail": "\\u001b[2J", "errors": [{"pointer": "\\u001b"}]}')
+        self.check(FAILED, env, "list")
+
+    def test_answers_that_are_no_answers(self):
+        for body in (b"<html>\x1b[2J</html>", b"", b"[]", b"null", b"{", b'{"timers": 7}', b'"x"', b"\xff\xfe"):
+            env = self.serve(200, body)
+            self.assertEqual(self.check(UNAVAILABLE, env, "list").out, "")
+        for status in (404, 500, 302, 200):
+            self.check(UNAVAILABLE, self.serve(status, b"no JSON", "text/plain"), "get", "x")
+
+    # proves: cli-answer
+    def test_an_answer_without_an_end_is_refused(self):
+        most = 64 << 20
+        full = json.dumps({"id": "x", "more": ""}).encode()
+        full += b" " * (most - len(full))
+        self.check(DONE, self.serve(200, full), "get", "x")
+        self.check(UNAVAILABLE, self.serve(200, full + b" "), "get", "x")
+
+        def endless():
+            while True:
+                yield b" " * 1048576
+        done = self.check(UNAVAILABLE, self.serve(200, endless), "get", "x")
+        self.assertIn("larger than", done.err)
+
+    def test_a_server_that_is_silent(self):
+        event = threading.Event()
+        self.addCleanup(event.set)
+
+        def silent():
+            event.wait()
+            yield b""
+        done = self.check(UNAVAILABLE, self.serve(200, silent), "get", "x", "--timeout", "200ms")
+        self.assertIn("did not answer in time", done.err)
+
+    def test_deep_and_wide_answers(self):
+        self.check(UNAVAILABLE, self.serve(200, b"[" * 100000), "get", "x")
+        wide = b'{"id": "a", ' + b", ".join(b'"%d": 1' % n for n in range(20000)) + b"}"
+        self.check(DONE, self.serve(200, wide), "get", "x")
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    unittest.main(verbosity=2)
