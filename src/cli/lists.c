@@ -87,16 +87,52 @@ void lists_show(struct cli *cli, struct bytes timer)
     }
 }
 
+enum cli_exit lists_show_counts(struct cli *cli, struct bytes answer)
+{
+    struct cli_list members, failures;
+    struct bytes value, failure;
+    bool is_first = true;
+    char name[64];
+
+    cli_list_init(&failures, cli_member(answer, "failures"));
+    bool has_failed = cli_list_next(&failures, &failure);
+    if (cli->settings.form != CLI_FORM_TABLE) {
+        screen_append_json(&cli->out, answer);
+        buffer_append_text(&cli->out, "\n");
+        return has_failed ? CLI_EXIT_FAILED : CLI_EXIT_DONE;
+    }
+    cli_members_init(&members, answer);
+    while (cli_members_next(&members, name, &value)) {
+        if (*value.data == '[')
+            continue;
+        for (char *at = name; *at; at++)
+            *at = *at == '_' ? ' ' : *at;
+        buffer_append_text(&cli->out, is_first ? "" : ", ");
+        screen_append(&cli->out, bytes_of(name));
+        buffer_append_text(&cli->out, " ");
+        screen_append(&cli->out, value);
+        is_first = false;
+    }
+    buffer_append_text(&cli->out, "\n");
+    for (bool more = has_failed; more; more = cli_list_next(&failures, &failure)) {
+        buffer_append_text(&cli->out, "  ");
+        screen_append_json(&cli->out, failure);
+        buffer_append_text(&cli->out, "\n");
+    }
+    return has_failed ? CLI_EXIT_FAILED : CLI_EXIT_DONE;
+}
+
 /* ---- pages ---- */
 
-static void lists_append_filters(struct cli *cli, struct buffer *path)
+void lists_append_filters(struct cli *cli, struct buffer *path)
 {
     static const struct {
         enum cli_flag_id flag;
         const char *name;
     } filters[] = {
         {CLI_FLAG_AFTER, "due_after"}, {CLI_FLAG_BEFORE, "due_before"}, {CLI_FLAG_STATE, "state"},
-        {CLI_FLAG_LABEL, "label"},     {CLI_FLAG_TARGET, "target"},
+        {CLI_FLAG_LABEL, "label"},     {CLI_FLAG_TARGET, "target"},     {CLI_FLAG_ORIGIN, "origin"},
+        {CLI_FLAG_ERROR, "error"},
     };
 
     for (size_t i = 0; i < sizeof(filters) / sizeof(*filters); i++) {

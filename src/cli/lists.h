@@ -20,6 +20,9 @@ struct lists_pages {
     bool is_over;
 };
 
+/* Appends the filters among the flags as a query. */
+void lists_append_filters(struct cli *cli, struct buffer *path);
+
 /* Begins at the first page of `place`, with the filters among the flags. */
 void lists_pages_init(struct lists_pages *pages, struct cli *cli, const char *place,
                       uint64_t limit);
@@ -29,6 +32,10 @@ void lists_pages_deinit(struct lists_pages *pages);
  * the end. */
 enum cli_exit lists_pages_next(struct cli *cli, struct lists_pages *pages,
                                struct bytes *ret_timers);
+
+/* Prints the numbers of an answer, as "cancelled 2, already firing 0", with its failures below
+ * them; these make it CLI_EXIT_FAILED. */
+enum cli_exit lists_show_counts(struct cli *cli, struct bytes answer);
 
 /* Counts the timers that the filters select. */
 enum cli_exit lists_count(struct cli *cli, const char *place, uint64_t *ret_count);

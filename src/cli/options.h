@@ -59,7 +59,13 @@
     X(LIMIT, "limit", 0, "NUMBER", NULL)                                                  \
     X(WATCH, "watch", 'w', NULL, NULL)                                                    \
     X(INTERVAL, "interval", 0, "DURATION", NULL)                                          \
-    X(FIRE, "fire", 0, NULL, NULL)
+    X(FIRE, "fire", 0, NULL, NULL)                                                        \
+    X(UNIT, "unit", 0, "UNIT", "minute second")                                           \
+    X(START, "after", 0, "TIME", NULL)                                                    \
+    X(ORIGIN, "origin", 0, "ORIGIN", NULL)                                                \
+    X(ERROR, "error", 0, "TEXT", NULL)                                                    \
+    X(ALL, "all", 0, NULL, NULL)                                                          \
+    X(RATE, "rate", 0, "NUMBER", NULL)
 
 enum cli_flag_id {
 #define X(name, text, letter, value, choices) CLI_FLAG_##name,

@@ -1,4 +1,4 @@
-/* timers.c - the verbs for timers: add, get, change, touch, cancel, complete. */
+/* timers.c - the verbs for timers: add, get, change, touch, cancel, fire, complete. */
 #include "cli/fields.h"
 #include "cli/lists.h"
 #include "cli/value.h"
@@ -138,7 +138,7 @@ enum cli_exit timers_get(struct cli *cli)
     return code;
 }
 
-/* ---- cancel, complete ---- */
+/* ---- cancel, fire, complete ---- */
 
 /* Appends the values of a flag, or the arguments, as an array of texts. */
 static void timers_append_texts(struct cli *cli, struct buffer *body, const char *name,
@@ -156,42 +156,6 @@ static void timers_append_texts(struct cli *cli, struct buffer *body, const char
     buffer_append_text(body, "]");
 }
 
-/* Prints counts, as {"cancelled": 2, "already_firing": 0}, and the failures below them. */
-static enum cli_exit timers_show_counts(struct cli *cli, struct bytes answer)
-{
-    struct cli_list members, failures;
-    struct bytes value, failure;
-    bool is_first = true;
-    char name[64];
-
-    cli_list_init(&failures, cli_member(answer, "failures"));
-    bool has_failed = cli_list_next(&failures, &failure);
-    if (cli->settings.form != CLI_FORM_TABLE) {
-        screen_append_json(&cli->out, answer);
-        buffer_append_text(&cli->out, "\n");
-        return has_failed ? CLI_EXIT_FAILED : CLI_EXIT_DONE;
-    }
-    cli_members_init(&members, answer);
-    while (cli_members_next(&members, name, &value)) {
-        if (*value.data == '[')
-            continue;
-        for (char *at = name; *at; at++)
-            *at = *at == '_' ? ' ' : *at;
-        buffer_append_text(&cli->out, is_first ? "" : ", ");
-        screen_append(&cli->out, bytes_of(name));
-        buffer_append_text(&cli->out, " ");
-        screen_append(&cli->out, value);
-        is_first = false;
-    }
-    buffer_append_text(&cli->out, "\n");
-    for (bool more = has_failed; more; more = cli_list_next(&failures, &failure)) {
-        buffer_append_text(&cli->out, "  ");
-        screen_append_json(&cli->out, failure);
-        buffer_append_text(&cli->out, "\n");
-    }
-    return has_failed ? CLI_EXIT_FAILED : CLI_EXIT_DONE;
-}
-
 static enum cli_exit timers_post_counts(struct cli *cli, const char *path, struct buffer *body)
 {
     struct cli_answer answer;
@@ -199,13 +163,22 @@ static enum cli_exit timers_post_counts(struct cli *cli, const char *path, struc
     enum cli_exit code = cli_ask(cli, "POST", path, (struct bytes){text, strlen(text)}, &answer);
 
     if (!code)
-        code = timers_show_counts(cli, buffer_bytes(&answer.body));
+        code = lists_show_counts(cli, buffer_bytes(&answer.body));
     cli_answer_deinit(&answer);
     return code;
 }
 
-static enum cli_exit timers_cancel_many(struct cli *cli, bool has_labels, size_t count)
+/* A verb that acts on one timer, or on many. */
+struct timers_act {
+    const char *word;   /* "Cancel" */
+    const char *method; /* for one */
+    const char *suffix; /* of its place */
+    const char *many;   /* the path for many */
+};
+
+static enum cli_exit timers_act_on_many(struct cli *cli, const struct timers_act *act, size_t count)
 {
+    bool has_labels = cli_flag(cli, CLI_FLAG_LABEL) != NULL;
     struct buffer body;
     uint64_t labelled = 0;
     enum cli_exit code = has_labels ? lists_count(cli, "/v1/timers", &labelled) : CLI_EXIT_DONE;
@@ -213,10 +186,10 @@ static enum cli_exit timers_cancel_many(struct cli *cli, bool has_labels, size_t
     if (!code && labelled + count == 0)
         return cli_complain(CLI_EXIT_DONE, "there are no live timers with these labels");
     if (!code && has_labels)
-        code = cli_confirm(cli, "Cancel %llu timers with these labels%s?",
+        code = cli_confirm(cli, "%s %llu timers with these labels%s?", act->word,
                            (unsigned long long)labelled, count ? ", and those named" : "");
     else if (!code)
-        code = cli_confirm(cli, "Cancel %zu timers?", count);
+        code = cli_confirm(cli, "%s %zu timers?", act->word, count);
     if (code)
         return code;
     buffer_init(&body);
@@ -228,32 +201,42 @@ static enum cli_exit timers_cancel_many(struct cli *cli, bool has_labels, size_t
     code = fields_append_pairs(cli, CLI_FLAG_LABEL, "labels", &body);
     buffer_append_text(&body, "}");
     if (!code)
-        code = timers_post_counts(cli, "/v1/timers/cancel", &body);
+        code = timers_post_counts(cli, act->many, &body);
     buffer_deinit(&body);
+    return code;
+}
+
+static enum cli_exit timers_act(struct cli *cli, const struct timers_act *act)
+{
+    size_t cursor = 0, count = cli->options.argument_count;
+    struct buffer path, header;
+
+    while (cli_options_next(&cli->options, CLI_FLAG_KEY, &cursor))
+        count++;
+    if (count == 0 && !cli_flag(cli, CLI_FLAG_LABEL))
+        return cli_complain(CLI_EXIT_USAGE, "name the timers: by ids, --key or --label");
+    if (count > 1 || cli_flag(cli, CLI_FLAG_LABEL))
+        return timers_act_on_many(cli, act, count);
+    buffer_init(&path);
+    buffer_init(&header);
+    enum cli_exit code = fields_append_place(cli, &path, 0, act->suffix);
+    code = code ? code : timers_header(cli, CLI_FLAG_VERSION, "If-Match", &header);
+    if (!code)
+        code =
+            timers_exchange(cli, act->method, &path, NULL, header.size ? cli_text(&header) : NULL);
+    buffer_deinit(&header);
+    buffer_deinit(&path);
     return code;
 }
 
 enum cli_exit timers_cancel(struct cli *cli)
 {
-    size_t cursor = 0, count = cli->options.argument_count;
-    bool has_labels = cli_flag(cli, CLI_FLAG_LABEL) != NULL;
-    struct buffer path, header;
+    return timers_act(cli, &(struct timers_act){"Cancel", "DELETE", "", "/v1/timers/cancel"});
+}
 
-    while (cli_options_next(&cli->options, CLI_FLAG_KEY, &cursor))
-        count++;
-    if (count == 0 && !has_labels)
-        return cli_complain(CLI_EXIT_USAGE, "name the timers: by ids, --key or --label");
-    if (count > 1 || has_labels)
-        return timers_cancel_many(cli, has_labels, count);
-    buffer_init(&path);
-    buffer_init(&header);
-    enum cli_exit code = fields_append_place(cli, &path, 0, "");
-    code = code ? code : timers_header(cli, CLI_FLAG_VERSION, "If-Match", &header);
-    if (!code)
-        code = timers_exchange(cli, "DELETE", &path, NULL, header.size ? cli_text(&header) : NULL);
-    buffer_deinit(&header);
-    buffer_deinit(&path);
-    return code;
+enum cli_exit timers_fire(struct cli *cli)
+{
+    return timers_act(cli, &(struct timers_act){"Fire", "POST", "/fire", "/v1/timers/fire"});
 }
 
 enum cli_exit timers_complete(struct cli *cli)

@@ -81,6 +81,36 @@ static const struct cli_flag_use verbs_complete[] = {
     VERBS_END,
 };
 
+static const struct cli_flag_use verbs_preview[] = {
+    {CLI_FLAG_EVERY, "an interval, in place of the expression"},
+    {CLI_FLAG_ZONE, "the time zone, as Europe/Berlin; UTC by default"},
+    {CLI_FLAG_DST, "firings when clocks are changed"},
+    {CLI_FLAG_UNTIL, "the latest time of the last firing"},
+    {CLI_FLAG_START, "firings after this time; now by default"},
+    {CLI_FLAG_NUMBER, "how many, 10 by default, at most 1000"},
+    VERBS_END,
+};
+
+static const struct cli_flag_use verbs_forecast[] = {
+    {CLI_FLAG_UNIT, "what is counted together"},
+    {CLI_FLAG_NUMBER, "how many units ahead, 60 by default, at most 1440"},
+    VERBS_END,
+};
+
+static const struct cli_flag_use verbs_dead[] = {
+    {CLI_FLAG_TARGET, "only this target"},
+    {CLI_FLAG_ORIGIN, "only this origin, as dead groups shows it"},
+    {CLI_FLAG_ERROR, "only this error, as dead groups shows it"},
+    {CLI_FLAG_LABEL, "only with this label; if repeated, with all of them"},
+    {CLI_FLAG_AFTER, "list, groups and delete: only due at this time or later"},
+    {CLI_FLAG_BEFORE, "list, groups and delete: only due before this time"},
+    {CLI_FLAG_ALL, "redrive or delete every dead letter"},
+    {CLI_FLAG_RATE, "redrive this many in a second, in place of all at once"},
+    {CLI_FLAG_LIMIT, "list and groups: at most this many"},
+    {CLI_FLAG_YES, "do not ask"},
+    VERBS_END,
+};
+
 static const struct cli_flag_use verbs_list[] = {
     {CLI_FLAG_STATE, "only this state; repeatable"},
     {CLI_FLAG_LABEL, "only timers with this label; if repeated, with all of them"},
@@ -135,6 +165,36 @@ const struct cli_verb CLI_VERBS[] = {
      "tickwheel complete order:42\n"
      "tickwheel complete order:42 order:43 --fire",
      verbs_complete, timers_complete},
+    {"fire", "[ID...]", 0, CLI_ARGUMENTS_MAX, "Fire timers now",
+     "A timer that repeats fires beside its planned times. More than one timer is asked about "
+     "first.",
+     "tickwheel fire 06h01it6880000000400000000\n"
+     "tickwheel fire --key report\n"
+     "tickwheel fire --label team:checkout --yes",
+     verbs_cancel, timers_fire},
+    {"preview", "[EXPRESSION]", 0, 1, "Draw when a schedule would fire",
+     "EXPRESSION is a cron expression; days with a firing stand in brackets.",
+     "tickwheel preview '30 9 * * MON-FRI' --zone Europe/Berlin\n"
+     "tickwheel preview '0 0 29 2 *' -n 5\n"
+     "tickwheel preview --every 36h",
+     verbs_preview, plan_preview},
+    {"forecast", "", 0, 0, "Draw how many timers are due in the coming hour", NULL,
+     "tickwheel forecast\n"
+     "tickwheel forecast --count 1440          # a day\n"
+     "tickwheel forecast --unit second --count 30",
+     verbs_forecast, plan_forecast},
+    {"explain", "ID", 1, 1, "Say where a timer is and why it was late",
+     "A sentence, and a line for each stage in which time was spent.",
+     "tickwheel explain 06h030hn100020000400000008", verbs_none, plan_explain},
+    {"dead", "list|groups|redrive|delete [ID...]", 1, CLI_ARGUMENTS_MAX,
+     "List, group, redrive or delete dead letters",
+     "A dead letter is a timer that ran out of attempts or was refused for good. More than one is\n"
+     "asked about before it is redriven or deleted.",
+     "tickwheel dead groups                       # what failed, and why\n"
+     "tickwheel dead list --target queue:mail\n"
+     "tickwheel dead redrive --origin https://shop.example --rate 50\n"
+     "tickwheel dead delete --due-before 2026-11-01T00:00:00Z --yes",
+     verbs_dead, dead_run},
     {"health", "", 0, 0, "Say whether the daemon serves requests", NULL,
      "tickwheel health && echo up\n"
      "tickwheel health --url https://timers.example:8463",
