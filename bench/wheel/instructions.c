@@ -276,6 +276,16 @@ static void count_scheduled(void)
     count(work, "find", do_find);
     count(work, "wake_at", do_wake_at);
     count(work, "cancel", do_cancel);
+    work_destroy(work);
+}
+
+static void count_scheduled_again(void)
+{
+    struct counted_work *work = work_create();
+    draw_deadlines(work, START + 1);
+    (void)do_schedule(work);
+    shuffle(work);
+    (void)do_cancel(work);
     draw_deadlines(work, START + 1);
     count(work, "schedule in a used slot", do_schedule);
     count(work, "expire scheduled", do_expire);
@@ -361,6 +371,7 @@ int main(void)
 {
     print_compiler();
     count_scheduled();
+    count_scheduled_again();
     count_opened();
     count_many();
     count_expired();

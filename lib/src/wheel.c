@@ -20,6 +20,10 @@ struct tw_wheel *tw_wheel_create(const struct tw_wheel_options *options)
     wheel->now = with.start < TW_NEVER ? with.start : TW_NEVER - 1;
     wheel->cursor = wheel->now;
     wheel->next = TW_NEVER;
+    tw__wheel_set_ends(wheel);
+    for (unsigned level = 0; level < LEVELS; level++)
+        for (unsigned bit = 0; bit < DIGIT_BITS; bit++)
+            wheel->levels[level * DIGIT_BITS + bit] = wheel->buckets[level];
     wheel->sweep_number = 1;
     wheel->stale_slack = STALE_SLACK;
     wheel->moves_max = TW_WHEEL_MOVES_MAX;
@@ -67,6 +71,26 @@ static bool wheel_add_slots(struct tw_wheel *wheel)
     return tw__wheel_grow(wheel, count);
 }
 
+/* Finds the piece of the next slot that was never used, and allocates it if needed. False when over
+ * the limit or out of memory. */
+static bool wheel_find_fresh(struct tw_wheel *wheel)
+{
+    uint32_t index = wheel->slot_count;
+    if (index == wheel->slot_capacity && !wheel_add_slots(wheel))
+        return false;
+    uint64_t end = (uint64_t)(index | (SEGMENT_SLOTS - 1)) + 1;
+    wheel->fresh_end = end < wheel->slot_capacity ? (uint32_t)end : wheel->slot_capacity;
+    wheel->fresh_origin = wheel->segments.origins[index >> SEGMENT_BITS];
+    return true;
+}
+
+/* The record of a slot that was never used, before `fresh_end`. */
+static inline struct wheel_record *wheel_fresh_record(const struct tw_wheel *wheel, uint32_t index)
+{
+    return (struct wheel_record *)(wheel->fresh_origin +
+                                   (uintptr_t)index * sizeof(struct wheel_record));
+}
+
 /* Takes the slot that was freed last, because it is still in the cache. There must be one. */
 static inline uint32_t wheel_slot_take_free(struct tw_wheel *wheel)
 {
@@ -74,7 +98,7 @@ static inline uint32_t wheel_slot_take_free(struct tw_wheel *wheel)
 }
 
 /* The state and generation of a slot that was never used. */
-#define GENERATION_FIRST (GENERATION_STEP | STATE_NONE)
+#define GENERATION_FIRST (GENERATION_STEP | STATE_NONE | NO_STALE)
 
 /* Whether a timer in STATE_NEAR or STATE_MOVED can keep its entry for a deadline that is not before
  * the one it has, and stay in STATE_MOVED. */
@@ -89,7 +113,7 @@ static inline bool wheel_is_later(const struct tw_wheel *wheel, const struct whe
 static inline void wheel_move_later(struct tw_wheel *wheel, struct wheel_record *record,
                                     uint32_t index, uint32_t generation, uint64_t deadline)
 {
-    if (UNLIKELY((generation & (HAS_STALE | STATE_MASK)) == (HAS_STALE | STATE_NEAR)))
+    if (UNLIKELY((generation & (NO_STALE | STATE_MASK)) == STATE_NEAR))
         tw__wheel_extra(wheel, index)->entry_tick = record->tick_low;
     record->generation = generation | STATE_MOVED;
     record->tick_low = (uint32_t)deadline;
@@ -102,7 +126,7 @@ static void wheel_keep_entry(struct tw_wheel *wheel, struct wheel_record *record
 {
     union wheel_extra *extra = tw__wheel_extra(wheel, index);
     uint32_t state = record->generation & STATE_MASK;
-    bool is_second = generation & HAS_STALE && state == STATE_MOVED; /* the entry's tick is there */
+    bool is_second = !(generation & NO_STALE) && state == STATE_MOVED; /* the tick is there */
     uint32_t entry_tick = is_second ? extra->entry_tick : record->tick_low;
     if (state == STATE_WIDE || !tw__wheel_is_near(wheel, deadline)) {
         record->generation = generation | STATE_WIDE;
@@ -123,7 +147,7 @@ static bool wheel_entry_is_good(const struct tw_wheel *wheel, const struct wheel
         return false;
     if (deadline >= tw__wheel_due(wheel, record, index))
         return true;
-    if (state != STATE_MOVED || !(record->generation & HAS_STALE))
+    if (state != STATE_MOVED || record->generation & NO_STALE)
         return state == STATE_NEAR && record->tick_low == (uint32_t)wheel->cursor;
     uint32_t tick_low = tw__wheel_extra(wheel, index)->entry_tick;
     return deadline >= tw__wheel_near_tick(wheel, tick_low) || tick_low == (uint32_t)wheel->cursor;
@@ -135,6 +159,7 @@ static void wheel_put_slowly(struct tw_wheel *wheel, struct wheel_record *record
                              uint64_t deadline)
 {
     uint32_t generation = (record->generation | IS_ARMED) & ~(uint32_t)STATE_MASK;
+    tw__wheel_set_ends(wheel);
     wheel->armed_count += !(record->generation & IS_ARMED);
     if (wheel_entry_is_good(wheel, record, index, deadline)) {
         wheel_keep_entry(wheel, record, index, generation, deadline);
@@ -144,14 +169,21 @@ static void wheel_put_slowly(struct tw_wheel *wheel, struct wheel_record *record
         tw__wheel_enter(wheel, record, index, generation, deadline);
         return;
     }
-    tw__wheel_enter(wheel, record, index, generation | HAS_STALE, deadline);
-    wheel->stale_count++;
-    tw__wheel_sweep_pay(wheel);
+    tw__wheel_enter(wheel, record, index, generation & ~NO_STALE, deadline);
+    (void)tw__wheel_count_stale(wheel);
 }
 
-/* Sets the deadline of an unarmed timer when that is quick: there is room for an entry, or the slot
- * still has a near entry for a deadline that is not later. Otherwise returns false and changes
- * nothing. `generation` is the record's.
+/* Whether the entry of a timer in STATE_MOVED is known to be early enough for a near deadline.
+ * `generation` is the record's. */
+static inline bool wheel_is_after_entry(const struct tw_wheel *wheel, uint32_t index,
+                                        uint32_t generation, uint64_t deadline)
+{
+    return (generation & (NO_STALE | STATE_MASK)) == STATE_MOVED &&
+           (uint32_t)deadline >= tw__wheel_extra(wheel, index)->entry_tick;
+}
+
+/* Sets a deadline when that is quick: there is room for an entry, or the slot has a near entry that
+ * is early enough. Otherwise returns false and changes nothing. `generation` is the record's.
  *
  * Here and below, rare cases are in functions that are not inlined and are called last, so that the
  * common path saves no registers. A processor overlaps the memory accesses of as many timers as fit
@@ -160,16 +192,27 @@ static inline bool wheel_put_quickly(struct tw_wheel *wheel, struct wheel_record
                                      uint32_t index, uint32_t generation, uint64_t deadline)
 {
     uint32_t state = generation & STATE_MASK;
-    generation |= IS_ARMED;
+    uint32_t armed = generation | IS_ARMED;
+    uint32_t newly_armed = !(generation & IS_ARMED);
     if (state == STATE_NONE) {
-        if (!tw__wheel_enter_quickly(wheel, record, index, generation, deadline))
+        if (!tw__wheel_enter_quickly(wheel, record, index, armed, deadline))
             return false;
+    } else if (UNLIKELY(state == STATE_WIDE)) {
+        return false;
+    } else if (wheel_is_later(wheel, record, deadline)) {
+        wheel_move_later(wheel, record, index, armed, deadline);
+    } else if (tw__wheel_is_near(wheel, deadline) &&
+               wheel_is_after_entry(wheel, index, generation, deadline)) {
+        record->generation = armed;
+        record->tick_low = (uint32_t)deadline;
     } else {
-        if (UNLIKELY(state == STATE_WIDE || !wheel_is_later(wheel, record, deadline)))
+        armed &= ~(STATE_MASK | NO_STALE);
+        if (!tw__wheel_enter_quickly(wheel, record, index, armed, deadline))
             return false;
-        wheel_move_later(wheel, record, index, generation, deadline);
+        wheel->armed_count += newly_armed;
+        return tw__wheel_count_stale(wheel);
     }
-    wheel->armed_count++;
+    wheel->armed_count += newly_armed;
     return true;
 }
 
@@ -202,10 +245,28 @@ static __attribute__((noinline)) bool wheel_set_general(struct tw_wheel *wheel, 
 {
     uint32_t index = (uint32_t)timer;
     struct wheel_record *record = tw__wheel_record(wheel, index);
-    if (!(record->generation & IS_ARMED) &&
-        LIKELY(wheel_put_quickly(wheel, record, index, record->generation, deadline)))
+    if (LIKELY(wheel_put_quickly(wheel, record, index, record->generation, deadline)))
         return true;
     return wheel_set_slowly(wheel, record, index, deadline);
+}
+
+/* Gives an armed timer in STATE_NEAR or STATE_MOVED a deadline that is not wheel_is_later. The
+ * handle is not stale. Returns true. */
+static __attribute__((noinline)) bool wheel_set_earlier(struct tw_wheel *wheel, tw_handle timer,
+                                                        uint64_t deadline)
+{
+    uint32_t index = (uint32_t)timer;
+    struct wheel_record *record = tw__wheel_record(wheel, index);
+    uint32_t generation = record->generation;
+    if (wheel_is_after_entry(wheel, index, generation, deadline) &&
+        tw__wheel_is_near(wheel, deadline)) {
+        record->tick_low = (uint32_t)deadline;
+        return true;
+    }
+    generation &= ~(STATE_MASK | NO_STALE);
+    if (UNLIKELY(!tw__wheel_enter_quickly(wheel, record, index, generation, deadline)))
+        return wheel_set_slowly(wheel, record, index, deadline);
+    return tw__wheel_count_stale(wheel);
 }
 
 /* Changes the deadline of a held timer. Most often an armed timer gets a later deadline, or a timer
@@ -222,29 +283,32 @@ static inline bool wheel_set_deadline(struct tw_wheel *wheel, tw_handle timer, u
     struct wheel_record *record = tw__wheel_record(wheel, index);
     uint32_t generation = record->generation;
     uint32_t differs = generation ^ (uint32_t)(timer >> 32);
-    /* Armed, in STATE_NEAR or STATE_MOVED, with stale entries or without. */
-    uint32_t may_differ = HAS_STALE | (STATE_NEAR ^ STATE_MOVED);
-    if (LIKELY((differs | may_differ) == (may_differ | IS_ARMED | STATE_NEAR))) {
+    /* From here to all bits: armed, in STATE_NEAR without stale entries or in STATE_MOVED. */
+    uint32_t least = IS_ARMED | STATE_NEAR | NO_STALE;
+    if (LIKELY(differs - least <= NOT_IN_HANDLE - least)) {
         if (LIKELY(wheel_is_later(wheel, record, deadline))) {
-            wheel_move_later(wheel, record, index, generation, deadline);
+            record->generation = generation | STATE_MOVED;
+            record->tick_low = (uint32_t)deadline;
             return true;
         }
-    } else if ((differs & ~HAS_STALE) == STATE_NONE) {
+        return wheel_set_earlier(wheel, timer, deadline);
+    } else if (differs <= (STATE_NONE | NO_STALE)) {
         if (LIKELY(
                 tw__wheel_enter_quickly(wheel, record, index, generation | IS_ARMED, deadline))) {
             wheel->armed_count++;
+            return true;
+        }
+    } else if ((differs | IS_ARMED | (STATE_NEAR ^ STATE_MOVED) | NO_STALE) == NOT_IN_HANDLE) {
+        if (LIKELY(wheel_is_later(wheel, record, deadline))) {
+            if (!(generation & IS_ARMED))
+                wheel->armed_count++;
+            wheel_move_later(wheel, record, index, generation | IS_ARMED, deadline);
             return true;
         }
     }
     if (UNLIKELY(differs > NOT_IN_HANDLE))
         return false;
     return wheel_set_general(wheel, timer, deadline);
-}
-
-static __attribute__((noinline)) tw_handle wheel_schedule_growing(struct tw_wheel *wheel,
-                                                                  uint64_t deadline, uint64_t data)
-{
-    return wheel_add_slots(wheel) ? tw_wheel_schedule(wheel, deadline, data) : TW_NONE;
 }
 
 static __attribute__((noinline)) tw_handle wheel_schedule_slowly(struct tw_wheel *wheel,
@@ -255,28 +319,25 @@ static __attribute__((noinline)) tw_handle wheel_schedule_slowly(struct tw_wheel
     return tw__wheel_handle(record->generation, index);
 }
 
-/* Schedules a timer in a slot that was never used. */
+/* Schedules a timer in a slot that was never used, in every case. */
 static __attribute__((noinline)) tw_handle wheel_schedule_first(struct tw_wheel *wheel,
                                                                 uint64_t deadline, uint64_t data)
 {
     uint32_t index = wheel->slot_count;
-    if (UNLIKELY(index == wheel->slot_capacity))
-        return wheel_schedule_growing(wheel, deadline, data);
+    if (index >= wheel->fresh_end && !wheel_find_fresh(wheel))
+        return TW_NONE;
     wheel->slot_count = index + 1;
     struct wheel_record *record = tw__wheel_record(wheel, index);
     *tw__wheel_data(record) = data;
-    if (UNLIKELY(!tw__wheel_enter_quickly(wheel, record, index, GENERATION_FIRST | IS_ARMED,
-                                          deadline))) {
-        record->generation = GENERATION_FIRST;
-        return wheel_schedule_slowly(wheel, index, deadline);
-    }
-    wheel->armed_count++;
-    return tw__wheel_handle(GENERATION_FIRST, index);
+    record->generation = GENERATION_FIRST;
+    return wheel_schedule_slowly(wheel, index, deadline);
 }
 
-tw_handle tw_wheel_schedule(struct tw_wheel *wheel, uint64_t deadline, uint64_t data)
+/* Schedules a timer when tw_wheel_schedule does not: in a free slot if there is one. */
+static __attribute__((noinline)) tw_handle wheel_schedule_other(struct tw_wheel *wheel,
+                                                                uint64_t deadline, uint64_t data)
 {
-    if (wheel->free_count == 0)
+    if (UNLIKELY(wheel->free_count == 0))
         return wheel_schedule_first(wheel, deadline, data);
     uint32_t index = wheel_slot_take_free(wheel);
     struct wheel_record *record = tw__wheel_record(wheel, index);
@@ -285,6 +346,20 @@ tw_handle tw_wheel_schedule(struct tw_wheel *wheel, uint64_t deadline, uint64_t 
     if (UNLIKELY(!wheel_put_quickly(wheel, record, index, generation, deadline)))
         return wheel_schedule_slowly(wheel, index, deadline);
     return tw__wheel_handle(generation, index);
+}
+
+tw_handle tw_wheel_schedule(struct tw_wheel *wheel, uint64_t deadline, uint64_t data)
+{
+    uint32_t index = wheel->slot_count;
+    if (UNLIKELY(index >= wheel->fresh_end || !tw__wheel_append_quickly(wheel, index, deadline)))
+        return wheel_schedule_other(wheel, deadline, data);
+    struct wheel_record *record = wheel_fresh_record(wheel, index);
+    wheel->slot_count = index + 1;
+    wheel->armed_count++;
+    *tw__wheel_data(record) = data;
+    record->generation = GENERATION_FIRST | IS_ARMED | STATE_NEAR;
+    record->tick_low = (uint32_t)deadline;
+    return tw__wheel_handle(GENERATION_FIRST, index);
 }
 
 bool tw_wheel_reschedule(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline)
@@ -313,21 +388,25 @@ bool tw_wheel_cancel(struct tw_wheel *wheel, tw_handle timer)
 tw_handle tw_wheel_open(struct tw_wheel *wheel, uint64_t data)
 {
     uint32_t index = wheel->slot_count, generation = GENERATION_FIRST;
+    struct wheel_record *record;
     if (wheel->free_count > 0) {
         index = wheel_slot_take_free(wheel);
-        generation = tw__wheel_record(wheel, index)->generation;
+        record = tw__wheel_record(wheel, index);
+        generation = record->generation;
     } else {
-        if (UNLIKELY(index == wheel->slot_capacity))
-            return wheel_add_slots(wheel) ? tw_wheel_open(wheel, data) : TW_NONE;
-        wheel->slot_count++;
+        if (UNLIKELY(index >= wheel->fresh_end))
+            return wheel_find_fresh(wheel) ? tw_wheel_open(wheel, data) : TW_NONE;
+        record = wheel_fresh_record(wheel, index);
+        wheel->slot_count = index + 1;
     }
-    struct wheel_record *record = tw__wheel_record(wheel, index);
     record->generation = generation | IS_OPENED;
     *tw__wheel_data(record) = data;
     return tw__wheel_handle(generation | IS_OPENED, index);
 }
 
-bool tw_wheel_arm(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline)
+/* Not inlined into tw_wheel_arm_many, where it would need more registers than there are. */
+__attribute__((noinline)) bool tw_wheel_arm(struct tw_wheel *wheel, tw_handle timer,
+                                            uint64_t deadline)
 {
     return wheel_set_deadline(wheel, timer, deadline, IS_OPENED);
 }
@@ -385,14 +464,40 @@ static inline void wheel_prefetch_free(const struct tw_wheel *wheel, uint32_t ah
     tw__prefetch_to_write(tw__wheel_data(record));
 }
 
+/* Schedules timers in slots before `fresh_end` while that is quick. Returns their number. */
+static size_t wheel_schedule_fresh(struct tw_wheel *wheel, const uint64_t *deadlines,
+                                   const uint64_t *data, size_t count, tw_handle *ret_timers)
+{
+    uint32_t first = wheel->slot_count, done = 0;
+    uint32_t room = wheel->fresh_end - first;
+    struct wheel_record *records = wheel_fresh_record(wheel, first);
+    room = count < room ? (uint32_t)count : room;
+    for (; done < room; done++) {
+        uint64_t deadline = deadlines[done];
+        if (UNLIKELY(!tw__wheel_append_quickly(wheel, first + done, deadline)))
+            break;
+        *tw__wheel_data(&records[done]) = data[done];
+        records[done].generation = GENERATION_FIRST | IS_ARMED | STATE_NEAR;
+        records[done].tick_low = (uint32_t)deadline;
+        ret_timers[done] = tw__wheel_handle(GENERATION_FIRST, first + done);
+    }
+    wheel->slot_count = first + done;
+    wheel->armed_count += done;
+    return done;
+}
+
 size_t tw_wheel_schedule_many(struct tw_wheel *wheel, const uint64_t *deadlines,
                               const uint64_t *data, size_t count, tw_handle *ret_timers)
 {
     for (uint32_t i = 0; i < count && i < MANY_AHEAD; i++)
         wheel_prefetch_free(wheel, i);
     for (size_t i = 0; i < count; i++) {
+        if (wheel->slot_count < wheel->fresh_end)
+            i += wheel_schedule_fresh(wheel, deadlines + i, data + i, count - i, ret_timers + i);
+        if (i == count)
+            break;
         wheel_prefetch_free(wheel, MANY_AHEAD);
-        tw_handle timer = tw_wheel_schedule(wheel, deadlines[i], data[i]);
+        tw_handle timer = wheel_schedule_other(wheel, deadlines[i], data[i]);
         if (UNLIKELY(timer == TW_NONE))
             return i;
         ret_timers[i] = timer;
@@ -431,7 +536,7 @@ size_t tw_wheel_arm_many(struct tw_wheel *wheel, const tw_handle *timers, const 
     for (size_t i = 0; i < count; i++) {
         if (LIKELY(count - i > MANY_AHEAD))
             wheel_prefetch_record(wheel, timers[i + MANY_AHEAD]);
-        armed += wheel_set_deadline(wheel, timers[i], deadlines[i], IS_OPENED);
+        armed += tw_wheel_arm(wheel, timers[i], deadlines[i]);
     }
     return armed;
 }

@@ -67,12 +67,19 @@ void tw__wheel_append_extending(struct tw_wheel *wheel, unsigned shift, uint64_t
     tw__wheel_chain_push(&bucket->chain, (struct wheel_entry){(uint32_t)tick, index});
 }
 
+void tw__wheel_set_ends(struct tw_wheel *wheel)
+{
+    wheel->near_end = wheel->cursor | UINT32_MAX;
+    wheel->quick_end = wheel->sweep_phase == SWEEP_BUCKETS ? 0 : wheel->near_end;
+}
+
 void tw__wheel_enter_slowly(struct tw_wheel *wheel, struct wheel_record *record, uint32_t index,
                             uint32_t generation, uint64_t deadline)
 {
     uint64_t tick = deadline > wheel->cursor ? deadline : wheel->cursor;
     unsigned shift = tw__wheel_shift(wheel, tick);
     uint32_t state = STATE_NEAR;
+    tw__wheel_set_ends(wheel);
     if (wheel->sweep_phase == SWEEP_BUCKETS)
         *tw__wheel_kept(wheel, index) &= ~(UINT64_C(1) << (index % 64));
     if (tick != deadline || shift >= LEVEL_FAR * DIGIT_BITS) {

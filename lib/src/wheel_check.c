@@ -44,7 +44,7 @@ static void wheel_check_entry(const struct tw_wheel *wheel, struct wheel_tally *
                          "an entry lies in its own bucket");
     }
     const struct wheel_record *record = tw__wheel_record(wheel, entry.index);
-    bool is_only = !(record->generation & HAS_STALE);
+    bool is_only = record->generation & NO_STALE;
     wheel_check_that(!is_only || ((record->generation & STATE_MASK) != STATE_NONE &&
                                   !tally->is_seen[entry.index]),
                      "a slot without stale entries has one entry at most");
@@ -142,6 +142,12 @@ static void wheel_check_free_slots(const struct tw_wheel *wheel, struct wheel_ta
 {
     wheel_check_that(wheel->free_count + wheel->retired_count <= wheel->slot_count,
                      "free slots were let");
+    if (wheel->fresh_end > wheel->slot_count)
+        wheel_check_that(
+            wheel->free_count == 0 && wheel->fresh_end <= wheel->slot_capacity &&
+                wheel->slot_count >> SEGMENT_BITS == (wheel->fresh_end - 1) >> SEGMENT_BITS &&
+                wheel->fresh_origin == wheel->segments.origins[wheel->slot_count >> SEGMENT_BITS],
+            "fresh slots are in one piece, and taken when none is free");
     wheel_check_that(wheel->slot_count <= wheel->slot_capacity &&
                          wheel->slot_capacity <= (uint64_t)wheel->segments.count << SEGMENT_BITS &&
                          wheel->slot_capacity <= (uint64_t)wheel->extras.count << SEGMENT_BITS &&
@@ -191,6 +197,10 @@ void tw_wheel_check(const struct tw_wheel *wheel)
     wheel_check_that(tally.is_seen != NULL, "memory for the check itself");
     wheel_check_that(wheel->cursor <= wheel->now && wheel->now < TW_NEVER,
                      "the cursor is not ahead of time");
+    wheel_check_that(wheel->near_end <= (wheel->cursor | UINT32_MAX) &&
+                         wheel->quick_end <= wheel->near_end &&
+                         (wheel->sweep_phase != SWEEP_BUCKETS || wheel->quick_end == 0),
+                     "near deadlines have the cursor's upper half");
     for (unsigned word = 0; word < LEVELS * LEVEL_WORDS; word++)
         wheel_check_that((wheel->bits[word] != 0) == (wheel->words >> word & 1),
                          "a word's bit sums it up");

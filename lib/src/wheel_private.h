@@ -61,23 +61,23 @@ enum {
 
 /* The part of a slot that tells whether a handle or an entry is valid, and the deadline. */
 struct wheel_record {
-    uint32_t generation; /* generation << 5 | opened << 4 | stale << 3 | armed << 2 | state */
+    uint32_t generation; /* generation << 5 | opened << 4 | armed << 3 | state | no_stale */
     uint32_t tick_low;   /* low half of a tick, of which one depends on the state */
 };
 
 /* The state in a record's generation: where the slot's entry is, and the deadline last set. */
 enum {
     STATE_NONE = 0, /* no entry */
-    STATE_WIDE = 1, /* the deadline is in `wheel_extra`; `tick_low` is of the entry, which is on any
+    STATE_WIDE = 2, /* the deadline is in `wheel_extra`; `tick_low` is of the entry, which is on any
                         level, not after the deadline or at the cursor */
-    STATE_NEAR = 2, /* the entry is below LEVEL_FAR, at the deadline: `tick_low` is of both */
-    STATE_MOVED = 3, /* the entry is below LEVEL_FAR, not after the deadline; `tick_low` is of the
+    STATE_NEAR = 4, /* the entry is below LEVEL_FAR, at the deadline: `tick_low` is of both */
+    STATE_MOVED = 6, /* the entry is below LEVEL_FAR, not after the deadline; `tick_low` is of the
                         deadline, which has the cursor's upper half too */
-    STATE_MASK = 3
+    STATE_MASK = 6
 };
 
-#define IS_ARMED        4u
-#define HAS_STALE       8u  /* the slot may have stale entries. Otherwise any entry of it counts */
+#define NO_STALE        1u /* the slot never had a second entry, so any entry of it counts */
+#define IS_ARMED        8u
 #define NOT_IN_HANDLE   15u /* bits that are not part of a handle */
 #define IS_OPENED       16u
 #define GENERATION_STEP 32u
@@ -88,7 +88,7 @@ enum {
 
 /* What some slots need besides the record. */
 union wheel_extra {
-    uint32_t entry_tick; /* STATE_MOVED with HAS_STALE: low half of the tick of the entry */
+    uint32_t entry_tick; /* STATE_MOVED without NO_STALE: low half of the tick of the entry */
     uint64_t due;        /* STATE_WIDE: the deadline last set */
 };
 
@@ -176,17 +176,21 @@ struct tw_wheel {
             uint64_t cursor; /* every entry before it was handled; levels are relative to it */
         };
     };
-    uint32_t slot_count;    /* slots ever used */
-    uint32_t slot_capacity; /* slots for which all memory is allocated */
+    uint32_t slot_count; /* slots ever used */
+    uint32_t fresh_end;  /* end of the slots, never used, that are taken next; 0 if free ones are */
+    uintptr_t fresh_origin; /* the origin of the piece that has them */
     uint32_t free_count;    /* free slots, on the stack `free_slots` */
     uint32_t armed_count;   /* armed records */
-    struct wheel_directory segments;
-    uint32_t words;     /* a bit per non-zero word of `bits` */
-    bool enters_slowly; /* a sweep visits the buckets: all entries take tw__wheel_enter_slowly */
+    uint64_t near_end;      /* see tw__wheel_set_ends */
+    uint64_t quick_end;
 
+    struct wheel_directory segments;
+    uint32_t words;         /* a bit per non-zero word of `bits` */
+    uint32_t slot_capacity; /* slots for which all memory is allocated */
     struct wheel_directory extras;
     struct wheel_directory free_slots;
     uint64_t stale_count; /* entries that do not count */
+    uint64_t stale_limit; /* 0 during a sweep; may be too low when slots were added */
     uint32_t retired_count;
     uint32_t timer_count_max;
     uint32_t stale_slack; /* STALE_SLACK and TW_WHEEL_MOVES_MAX; tests lower them */
@@ -225,6 +229,8 @@ struct tw_wheel {
     struct memory memory;
 
     uint64_t bits[LEVELS * LEVEL_WORDS]; /* a bit per non-empty bucket */
+    struct wheel_bucket *levels[64]; /* the level of a tick, by the highest bit in which it differs
+                                        from the cursor */
     _Alignas(LINE_SIZE) struct wheel_bucket buckets[LEVELS][BUCKETS];
 };
 
@@ -267,6 +273,13 @@ uint64_t tw__wheel_chunks_needed(uint64_t slots);
 
 /* wheel_bucket.c: entries in buckets. */
 
+/* Sets `near_end` and `quick_end` by the cursor and the sweep: deadlines from the cursor until
+ * before `near_end` have the cursor's upper half, and an entry for one before `quick_end` needs no
+ * more than an append. The last tick below each multiple of 2^32 counts as far, so that TW_NEVER
+ * does. After the cursor has moved both may be too low, never too high, so that only slow paths
+ * need to call this. */
+void tw__wheel_set_ends(struct tw_wheel *wheel);
+
 /* Appends to a bucket without room. */
 void tw__wheel_append_extending(struct tw_wheel *wheel, unsigned shift, uint64_t tick,
                                 uint32_t index);
@@ -290,8 +303,15 @@ struct wheel_chunk *tw__wheel_chain_detach(struct wheel_chain *chain);
 
 /* wheel_sweep.c: stale entries. */
 
-/* Called for each new stale entry: does a portion of a sweep when there are too many. */
-void tw__wheel_sweep_pay(struct tw_wheel *wheel);
+/* Called for a new stale entry when there are more than `stale_limit`: renews the limit, or does a
+ * portion of a sweep. Returns true, so that it can be a function's last call. */
+bool tw__wheel_sweep_pay(struct tw_wheel *wheel);
+
+/* Counts a new stale entry, and pays for it. Returns true. */
+static inline bool tw__wheel_count_stale(struct tw_wheel *wheel)
+{
+    return LIKELY(++wheel->stale_count <= wheel->stale_limit) || tw__wheel_sweep_pay(wheel);
+}
 
 /* Sweeps all buckets: afterwards no entry is stale. O(entries); used only when memory is short. */
 void tw__wheel_sweep_all(struct tw_wheel *wheel);
@@ -387,11 +407,10 @@ static inline uint64_t tw__wheel_near_tick(const struct tw_wheel *wheel, uint32_
     return (wheel->cursor & ~(uint64_t)UINT32_MAX) | tick_low;
 }
 
-/* Whether a deadline is not overdue, has the cursor's upper half and is not the last tick that has
- * it, so that it is not TW_NEVER either. */
+/* Whether a deadline is known to be near: not overdue, and with the cursor's upper half. */
 static inline bool tw__wheel_is_near(const struct tw_wheel *wheel, uint64_t deadline)
 {
-    return deadline - wheel->cursor < (uint32_t)~wheel->cursor;
+    return deadline >= wheel->cursor && deadline < wheel->near_end;
 }
 
 /* The deadline last set for a slot that has an entry. */
@@ -410,7 +429,7 @@ static inline bool tw__wheel_counts(const struct tw_wheel *wheel, const struct w
                                     struct wheel_entry entry, unsigned level)
 {
     uint32_t state = record->generation & STATE_MASK;
-    if (LIKELY(!(record->generation & HAS_STALE)))
+    if (LIKELY(record->generation & NO_STALE))
         return true;
     if (state == STATE_MOVED)
         return level < LEVEL_FAR &&
@@ -422,17 +441,15 @@ static inline bool tw__wheel_counts(const struct tw_wheel *wheel, const struct w
 /* The level of `tick`, times DIGIT_BITS. */
 static inline unsigned tw__wheel_shift(const struct tw_wheel *wheel, uint64_t tick)
 {
-    return (63u - (unsigned)__builtin_clzll((tick ^ wheel->cursor) | 1)) & ~(DIGIT_BITS - 1u);
+    return ((unsigned)__builtin_clzll((tick ^ wheel->cursor) | 1) ^ 63u) & ~(DIGIT_BITS - 1u);
 }
 
-/* The chain of the bucket of `tick` on that level. */
-static inline struct wheel_chain *tw__wheel_chain_at(struct tw_wheel *wheel, unsigned shift,
+/* The chain of the bucket of `tick`, which differs from the cursor in `bit` at most. */
+static inline struct wheel_chain *tw__wheel_chain_at(struct tw_wheel *wheel, unsigned bit,
                                                      uint64_t tick)
 {
-    /* &wheel->buckets[shift / DIGIT_BITS][...].chain, without the division */
-    size_t level = (size_t)shift * (sizeof(wheel->buckets[0]) / DIGIT_BITS);
-    size_t slot = (tick >> shift) & (BUCKETS - 1);
-    return &((struct wheel_bucket *)((char *)wheel->buckets + level))[slot].chain;
+    unsigned shift = bit & ~(DIGIT_BITS - 1u);
+    return &wheel->levels[bit][(tick >> shift) & (BUCKETS - 1)].chain;
 }
 
 /* Appends to a chain with room. Many buckets are filled alternately, too many for the hardware
@@ -441,8 +458,9 @@ static inline struct wheel_chain *tw__wheel_chain_at(struct tw_wheel *wheel, uns
 static inline void tw__wheel_chain_push(struct wheel_chain *chain, struct wheel_entry entry)
 {
     struct wheel_entry *end = chain->end;
+    end->tick_low = entry.tick_low;
     __builtin_prefetch(end + LINE_SIZE / sizeof(*end), 1);
-    *end = entry;
+    end->index = entry.index;
     chain->end = end + 1;
 }
 
@@ -464,12 +482,13 @@ static inline void tw__wheel_append(struct tw_wheel *wheel, unsigned shift, uint
 static inline bool tw__wheel_append_quickly(struct tw_wheel *wheel, uint32_t index,
                                             uint64_t deadline)
 {
-    if (UNLIKELY(!tw__wheel_is_near(wheel, deadline) || wheel->enters_slowly))
+    uint64_t cursor = wheel->cursor;
+    if (UNLIKELY(deadline < cursor || deadline >= wheel->quick_end))
         return false;
     uint32_t tick = (uint32_t)deadline;
-    uint32_t differs = (tick ^ (uint32_t)wheel->cursor) | 1;
-    unsigned shift = (31u - (unsigned)__builtin_clz(differs)) & ~(DIGIT_BITS - 1u);
-    struct wheel_chain *chain = tw__wheel_chain_at(wheel, shift, tick);
+    uint32_t differs = (tick ^ (uint32_t)cursor) | 1;
+    struct wheel_chain *chain =
+        tw__wheel_chain_at(wheel, (unsigned)__builtin_clz(differs) ^ 31u, tick);
     if (UNLIKELY(chain->end == chain->limit))
         return false;
     tw__wheel_chain_push(chain, (struct wheel_entry){tick, index});
@@ -562,6 +581,7 @@ static inline void tw__wheel_slot_give(struct tw_wheel *wheel, struct wheel_reco
         wheel->retired_count++;
     else
         *tw__wheel_free_slot(wheel, wheel->free_count++) = index;
+    wheel->fresh_end = 0;
 }
 
 #endif

@@ -29,8 +29,14 @@
 
 enum { SWEEP_CREDIT = 8 };
 
+static void wheel_sweep_set_limit(struct tw_wheel *wheel)
+{
+    wheel->stale_limit = (uint64_t)wheel->slot_count + wheel->stale_slack;
+}
+
 static void wheel_sweep_start(struct tw_wheel *wheel)
 {
+    wheel->stale_limit = 0;
     /* May wrap: each sweep renews all stamps but those of the sweep before it. */
     wheel->sweep_number++;
     wheel->sweep_level = 0;
@@ -92,7 +98,8 @@ static void wheel_sweep_step_buckets(struct tw_wheel *wheel)
 {
     if (!wheel->sweep_is_inside && !wheel_sweep_seek(wheel)) {
         wheel->sweep_phase = SWEEP_IDLE;
-        wheel->enters_slowly = false;
+        wheel_sweep_set_limit(wheel);
+        tw__wheel_set_ends(wheel);
         return;
     }
     struct wheel_bucket *bucket = &wheel->buckets[wheel->sweep_level][wheel->sweep_slot];
@@ -127,16 +134,17 @@ static void wheel_sweep_step(struct tw_wheel *wheel)
         memset(extras->kept, 0, sizeof(extras->kept));
     } else {
         wheel->sweep_phase = SWEEP_BUCKETS;
-        wheel->enters_slowly = true;
+        tw__wheel_set_ends(wheel);
         wheel->sweep_slot = 0;
     }
 }
 
-void tw__wheel_sweep_pay(struct tw_wheel *wheel)
+bool tw__wheel_sweep_pay(struct tw_wheel *wheel)
 {
     if (wheel->sweep_phase == SWEEP_IDLE) {
-        if (wheel->stale_count <= (uint64_t)wheel->slot_count + wheel->stale_slack)
-            return;
+        wheel_sweep_set_limit(wheel);
+        if (wheel->stale_count <= wheel->stale_limit)
+            return true;
         wheel_sweep_start(wheel);
     }
     wheel->sweep_credit += SWEEP_CREDIT;
@@ -144,6 +152,7 @@ void tw__wheel_sweep_pay(struct tw_wheel *wheel)
         wheel->sweep_credit -= CHUNK_ENTRIES;
         wheel_sweep_step(wheel);
     }
+    return true;
 }
 
 void tw__wheel_sweep_all(struct tw_wheel *wheel)

@@ -168,7 +168,7 @@ static void a_slot_whose_generations_are_used_up_is_let_no_more(void **state)
     assert_true(tw_wheel_cancel(wheel, tw_wheel_schedule(wheel, 1, 0)));
     struct wheel_record *record = tw__wheel_record(wheel, 0);
     record->generation =
-        (GENERATION_RETIRED - LEFT * GENERATION_STEP) | (record->generation & STATE_MASK);
+        (GENERATION_RETIRED - LEFT * GENERATION_STEP) | (record->generation & NOT_IN_HANDLE);
     for (int i = 0; i < LEFT + 3; i++) {
         olds[i] = tw_wheel_schedule(wheel, 50 + (uint64_t)i, 7);
         assert_true(olds[i] != TW_NONE);
