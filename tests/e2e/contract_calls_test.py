@@ -388,6 +388,26 @@ class ManyTest(daemon_case.DaemonCase):
         for wrong in (page["next"][:-1], page["next"][:-1] + ("0" if page["next"][-1] != "0" else "1"), ""):
             self.call(422, "GET", f"/v1/timers?cursor={wrong}")
 
+    # proves: list-search
+    def test_search_by_key_and_origin(self):
+        orders = [self.create("/a?n=1", key=f"order-{i}", labels={"n": str(i % 2)})["id"] for i in range(4)]
+        mail = self.create(target="queue:mail?priority=7", key="mail-1")["id"]
+        self.create()
+        origin = self.receiver.url("").rstrip("/")
+        self.assertEqual(sorted(self.listed("key_prefix=order-")), sorted(orders))
+        self.assertEqual(self.listed("key_prefix=order-3&limit=1"), orders[3:])
+        self.assertEqual(self.listed("key_prefix=rder"), [])
+        self.assertEqual(sorted(self.listed(f"origin={origin}&key_prefix=order-&label=n:1")), sorted(orders[1::2]))
+        self.assertEqual(self.listed("origin=queue:mail"), [mail])
+        self.assertEqual(len(self.listed(f"origin={origin}")), 5)
+        dead = self.await_state(self.create("/gone", after=0, key="dead-1"), "dead")
+        self.assertEqual(self.listed("key_prefix=dead-", "/v1/dead"), [dead["id"]])
+        self.assertEqual(self.listed("key_prefix=deaf", "/v1/dead"), [])
+        self.assertEqual(self.call(200, "GET", "/v1/dead/groups?key_prefix=x")[1]["groups"], [])
+        self.assertEqual(self.call(200, "DELETE", "/v1/dead?key_prefix=dead-")[1]["deleted"], 1)
+        for empty in ("key_prefix=", "origin="):
+            self.call(422, "GET", f"/v1/timers?{empty}")
+
     # proves: list-state, dead-list, dead-filters
     def test_every_filter_of_dead_letters(self):
         made = [self.create("/gone", at=10**11 + i, labels={"n": str(i % 2)}, payload=i) for i in range(6)]

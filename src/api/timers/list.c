@@ -69,6 +69,8 @@ bool list_wants(const struct list_query *query, const struct timer *timer)
         return false;
     if (query->origin.data && !bytes_equal(list_origin(timer), query->origin))
         return false;
+    if (query->key_prefix.data && !bytes_has_prefix(timer->texts.key, query->key_prefix))
+        return false;
     if (query->has_error && !bytes_equal(timer->texts.last_error, query->error))
         return false;
     for (size_t i = 0; i < query->label_count; i++)
@@ -294,8 +296,9 @@ static bool part_init(struct list_job *job, uint16_t partition)
         scan.bytes_max = PART_BYTES_MIN;
     /* The tenant filter drops rows of other tenants too. */
     scan.rows_max = rows_max(query, job->part_count,
-                             query->label_count > 0 || query->target.data ||
-                                 query->states != alive || job->call->caller.tenant_size);
+                             query->label_count > 0 || query->target.data || query->origin.data ||
+                                 query->key_prefix.data || query->states != alive ||
+                                 job->call->caller.tenant_size);
     scan.kind = query->states & over ? STORAGE_SCAN_ALL : STORAGE_SCAN_LIVE;
     if (query->has_cursor) {
         struct storage_position from = cursor_position(&query->cursor, partition);

@@ -27,9 +27,10 @@ struct list_query {
         struct bytes key, value;
     } labels[LIST_LABELS_MAX];
     size_t label_count;
-    struct bytes target; /* data NULL: any */
-    struct bytes origin; /* of dead letters, as list_origin has it; data NULL: any */
-    struct bytes error;  /* of dead letters, with `has_error`: exactly this last error */
+    struct bytes target;     /* data NULL: any */
+    struct bytes origin;     /* as list_origin has it; data NULL: any */
+    struct bytes key_prefix; /* how the key begins; data NULL: any, or no key */
+    struct bytes error;      /* of dead letters, with `has_error`: exactly this last error */
     bool has_error;
     uint64_t limit;
     bool has_cursor;
@@ -39,7 +40,7 @@ struct list_query {
 
 /* The calls that have such a query. */
 enum list_form {
-    LIST_TIMERS,         /* has `state`; without one: live timers */
+    LIST_TIMERS,         /* has `origin` and `state`; without a state: live timers */
     LIST_DEAD,           /* dead letters only; has `origin` and `error` */
     LIST_DEAD_GROUPS,    /* has neither these nor `cursor`; `limit` is of groups */
     LIST_DEAD_TO_DELETE, /* as LIST_DEAD, and `all` in the place of a filter; one is needed */
@@ -49,7 +50,8 @@ enum list_form {
 enum error_code list_query_parse(struct bytes text, enum list_form form, char *room,
                                  struct list_query *ret_query, struct problem *ret_problem);
 
-/* The origin by which dead letters are counted; all priorities of a queue are one. */
+/* The origin by which timers are listed and dead letters are counted; all priorities of a queue are
+ * one. */
 struct bytes list_origin(const struct timer *timer);
 
 /* Whether a timer passes the filters. */

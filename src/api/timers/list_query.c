@@ -39,18 +39,20 @@ enum {
     LIST_DUE_BEFORE,
     LIST_LABEL,
     LIST_TARGET,
+    LIST_KEY_PREFIX,
     LIST_LIMIT,
     LIST_CURSOR,
     LIST_COMMON, /* number of those before */
-    LIST_STATE = LIST_COMMON,
     LIST_ORIGIN = LIST_COMMON,
-    LIST_ERROR,
+    LIST_STATE,
+    LIST_ERROR = LIST_STATE,
     LIST_ALL,
 };
 
-#define LIST_PARAMETERS "due_after", "due_before", "label", "target", "limit", "cursor"
+#define LIST_PARAMETERS \
+    "due_after", "due_before", "label", "target", "key_prefix", "limit", "cursor"
 
-static const char *const list_parameters[] = {LIST_PARAMETERS, "state"};
+static const char *const list_parameters[] = {LIST_PARAMETERS, "origin", "state"};
 static const char *const list_dead_parameters[] = {LIST_PARAMETERS, "origin", "error", "all"};
 
 static void list_query_take(void *context, size_t index, struct bytes value,
@@ -76,6 +78,16 @@ static void list_query_take(void *context, size_t index, struct bytes value,
         if (value.size == 0)
             query_fault(problem, name, "It is empty");
         break;
+    case LIST_KEY_PREFIX:
+        query->key_prefix = value;
+        if (value.size == 0)
+            query_fault(problem, name, "It is empty");
+        break;
+    case LIST_ORIGIN:
+        query->origin = value;
+        if (value.size == 0)
+            query_fault(problem, name, "It is empty");
+        break;
     case LIST_LIMIT:
         query_number(name, value, 1, LIST_LIMIT_MAX, &query->limit, problem);
         break;
@@ -96,11 +108,6 @@ static void list_dead_take(void *context, size_t index, struct bytes value, stru
     struct list_query *query = context;
 
     switch (index) {
-    case LIST_ORIGIN:
-        query->origin = value;
-        if (value.size == 0)
-            query_fault(problem, "origin", "It is empty");
-        break;
     case LIST_ERROR:
         query->has_error = true;
         query->error = value;
@@ -120,12 +127,12 @@ static void list_delete_check(const struct list_query *query, struct problem *pr
 {
     const bool has_filter = query->after.ms > 0 || query->before.ms != WALL_NEVER.ms ||
                             query->label_count > 0 || query->target.data || query->origin.data ||
-                            query->has_error;
+                            query->key_prefix.data || query->has_error;
 
     if (has_filter == query->is_of_all)
         query_fault(problem, "all",
-                    "Give either `target`, `origin`, `error`, `label`, `due_after` or "
-                    "`due_before`, or all=true");
+                    "Give either `target`, `origin`, `error`, `label`, `key_prefix`, "
+                    "`due_after` or `due_before`, or all=true");
 }
 
 enum error_code list_query_parse(struct bytes text, enum list_form form, char *room,
