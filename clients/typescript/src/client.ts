@@ -1,0 +1,383 @@
+import {randomUUID} from "node:crypto";
+import {setTimeout as sleep} from "node:timers/promises";
+import {BadAnswer, Gone, Problem, type ProblemBody, problemOf, Unreachable, UnknownOutcome, VersionMismatch}
+  from "./errors.js";
+import type {
+  AckResult, Completion, Completions, Create, DeadFilter, DeadGroup, Duration, Filter, Forecast, Instant, Item, Json,
+  ManyResult, Patch, Redrive, Ref, Run, Selection, Time, Timer,
+} from "./models.js";
+
+export interface ClientOptions {
+  /** Default: TICKWHEEL_TOKEN. */
+  token?: string;
+  /** Of each try, milliseconds; 30,000. */
+  timeout?: number;
+  /** How often a request is sent again; 5. */
+  retries?: number;
+  /** The longest first pause between tries, milliseconds; 200. */
+  pause?: number;
+}
+
+interface Call {
+  method: string;
+  path: string;
+  query?: [string, string][];
+  headers?: Record<string, string>;
+  body?: string | AsyncIterable<Uint8Array>;
+  /** How long the server may take by intention, milliseconds. */
+  wait?: number;
+  isCancel?: boolean;
+}
+
+interface Answer {
+  status: number;
+  text: string;
+  retryAfter: number;
+}
+
+const version = "0.2.0";
+const pauseMax = 5_000;
+const retryAfterMax = 60_000;
+const triedAgain = new Set([429, 500, 502, 503, 504]);
+/** Problems with such a status that do not pass by waiting. */
+const lasting = new Set(["too-many", "unreadable", "corrupt"]);
+
+const at = (value: Instant): string | number => (value instanceof Date ? value.toISOString() : value);
+
+/** The fields of a timer as the API has them. */
+function fields(given: Create | Patch | Time): Record<string, unknown> {
+  const made: Record<string, unknown> = {...given};
+  for (const name of ["at", "until"])
+    if (made[name] instanceof Date) made[name] = at(made[name]);
+  if (made.body instanceof Uint8Array) {
+    made.body_base64 = Buffer.from(made.body).toString("base64");
+    delete made.body;
+  }
+  return made;
+}
+
+function pathOf(ref: Ref, verb = ""): string {
+  if (ref.id !== undefined) return `/v1/timers/${encodeURIComponent(ref.id)}${verb}`;
+  return `/v1/keys/${encodeURIComponent(ref.key)}${verb || "/timer"}`;
+}
+
+function filters(filter: Filter & DeadFilter): [string, string][] {
+  const query: [string, string][] = (filter.states ?? []).map((state) => ["state", state]);
+  for (const [name, value] of Object.entries(filter.labels ?? {})) query.push(["label", `${name}:${value}`]);
+  for (const name of ["target", "origin", "error"] as const)
+    if (filter[name] !== undefined) query.push([name, filter[name]]);
+  for (const name of ["due_after", "due_before"] as const)
+    if (filter[name] !== undefined) query.push([name, String(at(filter[name]))]);
+  if (filter.page_size !== undefined) query.push(["limit", String(filter.page_size)]);
+  return query;
+}
+
+function parse(text: string, status: number): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new BadAnswer(`status ${status} with a body that is no JSON`);
+  }
+}
+
+/** The body of an answer with success; throws its problem. */
+function decode(answer: Answer): unknown {
+  if (answer.status < 400) return parse(answer.text, answer.status);
+  const body = parse(answer.text, answer.status) as Partial<ProblemBody> | null;
+  if (typeof body?.type !== "string" || typeof body.status !== "number")
+    throw new BadAnswer(`status ${answer.status} without a problem`);
+  throw problemOf(body as ProblemBody);
+}
+
+/** Whether the same request may succeed after a pause. */
+function passes(answer: Answer): boolean {
+  if (!triedAgain.has(answer.status)) return false;
+  try {
+    decode(answer);
+  } catch (error) {
+    return !(error instanceof Problem && lasting.has(error.type)); // a proxy's page passes, too
+  }
+  return false;
+}
+
+async function* ndjson(timers: Iterable<Create> | AsyncIterable<Create>): AsyncIterable<Uint8Array> {
+  const encoder = new TextEncoder();
+  for await (const one of timers) yield encoder.encode(JSON.stringify(fields(one)) + "\n");
+}
+
+/**
+ * Every call of the service, with time-outs and retries: a request that was not answered, or that a
+ * busy server refused, is sent again after a random pause that doubles, or as long as Retry-After
+ * says. Every create has an Idempotency-Key, so that a repetition makes no second timer. A batch is a
+ * stream and is not sent again: give its timers a key, then repeating it is harmless.
+ */
+export class Client {
+  readonly #url: string;
+  readonly #token: string | undefined;
+  readonly #timeout: number;
+  readonly #retries: number;
+  readonly #pause: number;
+
+  /** Without a URL it is TICKWHEEL_URL, or http://localhost:8463. */
+  constructor(url?: string, options: ClientOptions = {}) {
+    const base = new URL(url ?? process.env.TICKWHEEL_URL ?? "http://localhost:8463");
+    if (base.protocol !== "http:" && base.protocol !== "https:") throw new TypeError(`${base} is no http or https URL`);
+    this.#url = base.href.replace(/\/+$/, "");
+    this.#token = options.token ?? process.env.TICKWHEEL_TOKEN;
+    this.#timeout = options.timeout ?? 30_000;
+    this.#retries = options.retries ?? 5;
+    this.#pause = options.pause ?? 200;
+  }
+
+  async #try(call: Call): Promise<Answer> {
+    const query = call.query?.length ? `?${new URLSearchParams(call.query)}` : "";
+    const response = await fetch(this.#url + call.path + query, {
+      method: call.method,
+      headers: {
+        "User-Agent": `tickwheel-typescript/${version}`, ...call.headers,
+        ...(this.#token ? {Authorization: `Bearer ${this.#token}`} : {}),
+      },
+      redirect: "error",
+      signal: AbortSignal.timeout(this.#timeout + (call.wait ?? 0)),
+      ...(call.body === undefined ? {} : {body: call.body, duplex: "half"}),
+    } as unknown as RequestInit);
+    const text = await response.text();
+    return {status: response.status, text, retryAfter: 1000 * (Number(response.headers.get("retry-after")) || 0)};
+  }
+
+  /** The answer after as many tries as it takes, and whether one before it may have taken effect. */
+  async #exchange(call: Call): Promise<{answer: Answer; wasLost: boolean}> {
+    const isRepeatable = call.body === undefined || typeof call.body === "string";
+    let wasLost = false;
+    for (let tried = 1; ; tried++) {
+      const mayTryAgain = isRepeatable && tried <= this.#retries;
+      let wanted = 0;
+      try {
+        const answer = await this.#try(call);
+        if (!mayTryAgain || !passes(answer) || answer.retryAfter > retryAfterMax) return {answer, wasLost};
+        wasLost ||= answer.status !== 429 && answer.status !== 503;
+        wanted = answer.retryAfter;
+      } catch (error) {
+        wasLost = true;
+        if (!mayTryAgain)
+          throw new Unreachable(`${call.method} ${this.#url}${call.path}: ${reasonOf(error)}`, {cause: error});
+      }
+      await sleep(wanted + Math.random() * Math.min(pauseMax, this.#pause * 2 ** (tried - 1)));
+    }
+  }
+
+  async #send<T>(call: Call): Promise<T> {
+    const {answer, wasLost} = await this.#exchange(call);
+    try {
+      return decode(answer) as T;
+    } catch (error) {
+      if (wasLost && error instanceof VersionMismatch)
+        throw new UnknownOutcome("the answer to a conditional change was lost; read the timer", {cause: error});
+      // The try whose answer was lost has cancelled it.
+      if (wasLost && call.isCancel && error instanceof Gone && error.timer?.state === "cancelled")
+        return error.timer as T;
+      throw error;
+    }
+  }
+
+  #json<T>(method: string, path: string, body: unknown, rest: Partial<Call> = {}): Promise<T> {
+    const headers = {"Content-Type": "application/json", ...rest.headers};
+    return this.#send<T>({...rest, method, path, body: JSON.stringify(body), headers});
+  }
+
+  // ---- one timer ----
+
+  /**
+   * Makes a timer. With a key that a live, equal timer has, the answer is that timer; KeyInUse if it
+   * differs. The idempotency key names the request for repetitions by other clients, after a crash.
+   */
+  create(given: Create, options: {idempotencyKey?: string} = {}): Promise<Timer> {
+    return this.#json("POST", "/v1/timers", fields(given),
+                      {headers: {"Idempotency-Key": options.idempotencyKey ?? randomUUID()}});
+  }
+
+  /** Makes the timer with this key, or replaces it whole. */
+  put(key: string, given: Omit<Create, "key">, options: {ifVersion?: number} = {}): Promise<Timer> {
+    return this.#json("PUT", pathOf({key}), fields(given), condition(options.ifVersion));
+  }
+
+  /** Throws Gone, with the timer, when it is final. */
+  get(ref: Ref): Promise<Timer> {
+    return this.#send({method: "GET", path: pathOf(ref)});
+  }
+
+  /** Changes the fields that are given. */
+  change(ref: Ref, patch: Patch, options: {ifVersion?: number} = {}): Promise<Timer> {
+    const headers = {...condition(options.ifVersion).headers, "Content-Type": "application/merge-patch+json"};
+    return this.#json("PATCH", pathOf(ref), fields(patch), {headers});
+  }
+
+  /** Puts the timer off; never makes it earlier. */
+  touch(ref: Ref, time: Time, options: {ifVersion?: number} = {}): Promise<Timer> {
+    return this.#json("POST", pathOf(ref, "/touch"), fields(time), condition(options.ifVersion));
+  }
+
+  /** After it resolves no delivery begins. Throws AlreadyFiring or Gone. */
+  cancel(ref: Ref, options: {ifVersion?: number} = {}): Promise<Timer> {
+    return this.#send({...condition(options.ifVersion), method: "DELETE", path: pathOf(ref), isCancel: true});
+  }
+
+  /** Where the timer is, what it waits for, and why it was late. */
+  explain(id: string): Promise<{[name: string]: Json}> {
+    return this.#send({method: "GET", path: pathOf({id}, "/explain")});
+  }
+
+  /** The last firings of a timer that repeats, the newest first. */
+  async runs(id: string): Promise<Run[]> {
+    return (await this.#send<{runs: Run[]}>({method: "GET", path: pathOf({id}, "/runs")})).runs;
+  }
+
+  // ---- many timers ----
+
+  /** Makes many timers from a stream. Each has a result, in order: its id, or its problem. */
+  async batch(timers: Iterable<Create> | AsyncIterable<Create>):
+      Promise<({id: string; existed: boolean; error?: never} | {id?: never; error: Problem})[]> {
+    const headers = {"Content-Type": "application/x-ndjson"};
+    const {answer} = await this.#exchange({method: "POST", path: "/v1/timers/batch", headers, body: ndjson(timers)});
+    if (answer.status !== 200) throw decode(answer);
+    return answer.text.split("\n").filter((line) => line).map((text) => {
+      const line = parse(text, answer.status) as {id?: string; existed?: boolean} & ProblemBody;
+      return line.id === undefined ? {error: problemOf(line)} : {id: line.id, existed: line.existed ?? false};
+    });
+  }
+
+  /** All timers that match, in due order; pages are read as they are needed. */
+  list(filter: Filter = {}): AsyncGenerator<Timer> {
+    return this.#pages("/v1/timers", filters(filter));
+  }
+
+  async *#pages(path: string, query: [string, string][]): AsyncGenerator<Timer> {
+    for (let cursor: string | null = ""; cursor !== null; ) {
+      const page: {timers: Timer[]; next: string | null} = await this.#send(
+        {method: "GET", path, query: cursor ? [...query, ["cursor", cursor]] : query});
+      yield* page.timers;
+      cursor = page.next;
+    }
+  }
+
+  cancelMany(selection: Selection): Promise<ManyResult> {
+    return this.#json("POST", "/v1/timers/cancel", selection);
+  }
+
+  rescheduleMany(selection: Selection, time: Time): Promise<ManyResult> {
+    return this.#json("POST", "/v1/timers/reschedule", {...selection, ...fields(time)});
+  }
+
+  touchMany(selection: Pick<Selection, "ids" | "keys">, time: Time): Promise<ManyResult> {
+    return this.#json("POST", "/v1/timers/touch", {...selection, ...fields(time)});
+  }
+
+  // ---- events ----
+
+  /** Ends the timers that watch the event; with `fire` they become due now. */
+  complete(event: string, options: {fire?: boolean} = {}): Promise<Completion> {
+    return this.#json("POST", `/v1/watch/${encodeURIComponent(event)}/complete`, options);
+  }
+
+  /** Up to 5,000 events. */
+  completeMany(events: string[], options: {fire?: boolean} = {}): Promise<Completions> {
+    return this.#json("POST", "/v1/watch/complete", {watch: events, ...options});
+  }
+
+  // ---- schedules ----
+
+  /** The next instants of a schedule. */
+  async preview(schedule: {cron: string; timezone?: string; dst?: string} | {every: Duration},
+                options: {after?: Instant; n?: number} = {}): Promise<string[]> {
+    const given = {...schedule, ...(options.after === undefined ? {} : {after: at(options.after)}),
+                   ...(options.n === undefined ? {} : {n: options.n})};
+    const query = Object.entries(given).map(([name, value]): [string, string] => [name, String(value)]);
+    const body = await this.#send<{instants: string[]}>({method: "GET", path: "/v1/schedule/preview", query});
+    return body.instants;
+  }
+
+  /** How many timers are due in each coming minute or second. */
+  forecast(unit: "minute" | "second" = "minute", count = 60): Promise<Forecast> {
+    return this.#send({method: "GET", path: "/v1/forecast", query: [["unit", unit], ["count", String(count)]]});
+  }
+
+  // ---- queues ----
+
+  /** Due items, for this worker alone until the lease ends. `wait`: milliseconds to wait for the first one. */
+  async lease(queue: string, options: {max?: number; wait?: number; lease?: Duration} = {}): Promise<Item[]> {
+    const body = await this.#json<{items: Omit<Item, "leased_until">[]; leased_until: string}>(
+      "POST", `/v1/queues/${encodeURIComponent(queue)}/lease`, options, {wait: options.wait ?? 0});
+    return body.items.map((item) => ({...item, leased_until: body.leased_until}));
+  }
+
+  async #receipts(queue: string, verb: string, items: (Item | string)[], rest: object): Promise<AckResult[]> {
+    const receipts = items.map((item) => (typeof item === "string" ? item : item.receipt));
+    const path = `/v1/queues/${encodeURIComponent(queue)}/${verb}`;
+    return (await this.#json<{results: AckResult[]}>("POST", path, {receipts, ...rest})).results;
+  }
+
+  /** "ok" for each item that is done for good. */
+  ack(queue: string, items: (Item | string)[]): Promise<AckResult[]> {
+    return this.#receipts(queue, "ack", items, {});
+  }
+
+  nack(queue: string, items: (Item | string)[],
+       options: {delay?: Duration; error?: string; dead?: boolean} = {}): Promise<AckResult[]> {
+    return this.#receipts(queue, "nack", items, options);
+  }
+
+  /** The leases end `lease` from now. */
+  extend(queue: string, items: (Item | string)[], lease: Duration = "30s"): Promise<AckResult[]> {
+    return this.#receipts(queue, "extend", items, {lease});
+  }
+
+  // ---- dead letters ----
+
+  /** Dead letters, those that died first at the front. */
+  dead(filter: DeadFilter = {}): AsyncGenerator<Timer> {
+    return this.#pages("/v1/dead", filters(filter));
+  }
+
+  /** Dead letters counted by origin and error. */
+  async deadGroups(filter: DeadFilter = {}): Promise<DeadGroup[]> {
+    const query = filters(filter);
+    return (await this.#send<{groups: DeadGroup[]}>({method: "GET", path: "/v1/dead/groups", query})).groups;
+  }
+
+  /** Makes all dead letters that match due again. */
+  async redrive(selection: Redrive): Promise<{redriven: number; failed: number}> {
+    const total = {redriven: 0, failed: 0};
+    for (let cursor: string | null | undefined = ""; typeof cursor === "string"; ) {
+      const body: {redriven: number; failed: number; next?: string | null} =
+        await this.#json("POST", "/v1/dead/redrive", {...selection, ...(cursor ? {cursor} : {})});
+      total.redriven += body.redriven;
+      total.failed += body.failed;
+      cursor = body.next;
+    }
+    return total;
+  }
+
+  /** Deletes all dead letters that match, or with `all` every one. This cannot be undone. */
+  async deleteDead(filter: DeadFilter & {all?: boolean}): Promise<{deleted: number; failed: number}> {
+    const query = filters(filter);
+    if (filter.all) query.push(["all", "true"]);
+    const total = {deleted: 0, failed: 0};
+    for (let cursor: string | null = ""; cursor !== null; ) {
+      const body: {deleted: number; failed: number; next: string | null} = await this.#send(
+        {method: "DELETE", path: "/v1/dead", query: cursor ? [...query, ["cursor", cursor]] : query});
+      total.deleted += body.deleted;
+      total.failed += body.failed;
+      cursor = body.next;
+    }
+    return total;
+  }
+}
+
+function condition(ifVersion: number | undefined): {headers: Record<string, string>} {
+  return {headers: ifVersion === undefined ? {} : {"If-Match": `"${ifVersion}"`}};
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error ? error.cause.message || error.message : error.message;
+}

@@ -1,0 +1,179 @@
+/** What is sent and answered, in the names of the API. Answers may have further fields. */
+
+/** "90s", "1h30m", or milliseconds. */
+export type Duration = string | number;
+/** RFC 3339, milliseconds since 1970, or a Date. */
+export type Instant = string | number | Date;
+export type Json = null | boolean | number | string | Json[] | {[name: string]: Json};
+export type State = "scheduled" | "delivering" | "retrying" | "fired" | "cancelled" | "dead" | (string & {});
+
+export interface Retry {
+  max_attempts?: number;
+  base?: Duration;
+  cap?: Duration;
+  timeout?: Duration;
+}
+
+export interface Schedule {
+  every?: Duration;
+  count?: number;
+  cron?: string;
+  timezone?: string;
+  dst?: "shift" | "skip" | "first" | "both";
+  until?: Instant;
+  late?: {drop_after?: Duration; missed?: "last" | "each"};
+  spread?: {window: Duration};
+}
+
+/** The fields of a new timer: a target, and one of after, at, every and cron. */
+export interface Create extends Schedule {
+  target: string;
+  after?: Duration;
+  at?: Instant;
+  payload?: unknown;
+  /** Bytes instead of a payload. */
+  body?: Uint8Array;
+  content_type?: string;
+  headers?: Record<string, string>;
+  labels?: Record<string, string>;
+  retry?: Retry;
+  key?: string;
+  watch?: string[];
+  on_dead?: {target: string};
+  on_success?: {target: string};
+}
+
+/** A merge patch (RFC 7396): null removes. */
+export type Patch = {[Name in keyof Omit<Create, "key">]?: Create[Name] | null};
+
+export interface Timer {
+  id: string;
+  due: string;
+  state: State;
+  version: number;
+  key?: string;
+  target: string;
+  payload?: Json;
+  body_base64?: string;
+  content_type?: string;
+  headers?: Record<string, string>;
+  labels?: Record<string, string>;
+  watch?: string[];
+  schedule?: Schedule;
+  retry: Retry;
+  on_dead?: {target: string};
+  on_success?: {target: string};
+  attempts: number;
+  last_error?: string;
+  created: string;
+}
+
+/** Which timer: by its id, or by its key. */
+export type Ref = {id: string; key?: never} | {key: string; id?: never};
+export type Time = {after: Duration; at?: never} | {at: Instant; after?: never};
+
+/** A past firing of a timer that repeats. */
+export interface Run {
+  planned: string;
+  started?: string;
+  duration_ms?: number;
+  attempts: number;
+  outcome: "done" | "failed" | "ended" | "dropped";
+  status?: number;
+  error?: string;
+}
+
+export interface Item {
+  receipt: string;
+  id: string;
+  due: string;
+  attempt: number;
+  payload?: Json;
+  body_base64?: string;
+  content_type?: string;
+  headers?: Record<string, string>;
+  labels?: Record<string, string>;
+  last_error?: string;
+  /** No other worker gets the item before. */
+  leased_until: string;
+}
+
+export type AckResult = "ok" | "stale" | "unknown";
+
+export interface Failure {
+  id?: string;
+  key?: string;
+  type: string;
+  status: number;
+}
+
+/** Timers of a call for many; several of these select the union. */
+export interface Selection {
+  ids?: string[];
+  keys?: string[];
+  labels?: Record<string, string>;
+  watch?: string;
+}
+
+export interface ManyResult {
+  cancelled?: number;
+  rescheduled?: number;
+  touched?: number;
+  already_firing: number;
+  failures: Failure[];
+}
+
+export interface Completion {
+  cancelled?: number;
+  fired?: number;
+  already_firing: number;
+}
+
+export interface Completions extends Completion {
+  failed: number;
+  results: (Completion | Failure)[];
+}
+
+export interface Filter {
+  states?: State[];
+  labels?: Record<string, string>;
+  target?: string;
+  due_after?: Instant;
+  due_before?: Instant;
+  page_size?: number;
+}
+
+export interface DeadFilter extends Omit<Filter, "states"> {
+  origin?: string;
+  error?: string;
+}
+
+export interface Forecast {
+  unit: "second" | "minute";
+  count: number;
+  from: string;
+  until: string;
+  due: number[];
+  overdue: number;
+  complete: boolean;
+}
+
+export interface DeadGroup {
+  origin: string;
+  error: string;
+  count: number;
+  first: string;
+  last: string;
+  example: string;
+}
+
+export interface Redrive {
+  ids?: string[];
+  target?: string;
+  origin?: string;
+  error?: string;
+  labels?: Record<string, string>;
+  all?: boolean;
+  /** How many a second; without it all at once. */
+  rate?: number;
+}

@@ -1,0 +1,98 @@
+// The contract of all client libraries (clients/contract), on a real daemon.
+import assert from "node:assert/strict";
+import {randomBytes} from "node:crypto";
+import {readdirSync, readFileSync} from "node:fs";
+import {join} from "node:path";
+import {test} from "node:test";
+import {Client, Problem, TickwheelError, Verifier} from "tickwheel";
+
+const url = process.env.TICKWHEEL_URL;
+const folder = process.env.TICKWHEEL_CONTRACT;
+const client = new Client(url, {pause: 1});
+
+function fillIn(value, names) {
+  if (typeof value === "string")
+    return Object.entries(names).reduce((text, [name, saved]) => text.replaceAll("${" + name + "}", saved), value);
+  if (Array.isArray(value)) return value.map((one) => fillIn(one, names));
+  if (value !== null && typeof value === "object")
+    return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, fillIn(one, names)]));
+  return value;
+}
+
+/** Everything that is expected is there; there may be more. */
+function check(expected, seen, where) {
+  if (Array.isArray(expected)) {
+    assert.equal(seen?.length, expected.length, `${where}: ${JSON.stringify(seen)}`);
+    expected.forEach((one, i) => check(one, seen[i], `${where}[${i}]`));
+  } else if (expected !== null && typeof expected === "object") {
+    assert.equal(typeof seen, "object", where);
+    for (const [name, one] of Object.entries(expected)) check(one, seen[name], `${where}.${name}`);
+  } else assert.equal(seen, expected, where);
+}
+
+async function all(iterator) {
+  const found = [];
+  for await (const one of iterator) found.push(one);
+  return found;
+}
+
+const milliseconds = (text) => (text === undefined ? undefined : 1000 * parseFloat(text));
+const defined = (given) => Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+
+function fields({body_base64, ...given}) {
+  return body_base64 === undefined ? given : {...given, body: Buffer.from(body_base64, "base64")};
+}
+
+const calls = {
+  create: (given) => client.create(fields(given)),
+  put: ({key, if_version, ...given}) => client.put(key, given, {ifVersion: if_version}),
+  get: (given) => client.get(given),
+  change: ({if_version, patch, ...ref}) => client.change(ref, patch, {ifVersion: if_version}),
+  touch: ({id, key, ...time}) => client.touch(id ? {id} : {key}, time),
+  cancel: ({if_version, ...ref}) => client.cancel(ref, {ifVersion: if_version}),
+  list: (filter) => all(client.list(filter)),
+  batch: async ({timers}) => (await client.batch(timers)).map(
+    ({error, ...line}) => (error ? {error: {...error.body, type: error.type}} : line)),
+  cancel_many: (given) => client.cancelMany(given),
+  touch_many: ({after, ...given}) => client.touchMany(given, {after}),
+  reschedule_many: ({after, ...given}) => client.rescheduleMany(given, {after}),
+  complete: ({event}) => client.complete(event),
+  complete_many: ({events}) => client.completeMany(events),
+  preview: ({after, n, ...schedule}) => client.preview(schedule, defined({after, n})),
+  runs: ({id}) => client.runs(id),
+  explain: ({id}) => client.explain(id),
+  forecast: ({unit, count}) => client.forecast(unit, count),
+  lease: ({queue, wait, ...given}) => client.lease(queue, defined({...given, wait: milliseconds(wait)})),
+  ack: ({queue, receipts}) => client.ack(queue, receipts),
+  nack: ({queue, receipts, ...given}) => client.nack(queue, receipts, given),
+  extend: ({queue, receipts, lease}) => client.extend(queue, receipts, lease),
+  dead_list: (filter) => all(client.dead(filter)),
+  dead_groups: (filter) => client.deadGroups(filter),
+  dead_redrive: (selection) => client.redrive(selection),
+  dead_delete: (filter) => client.deleteDead(filter),
+  verify: ({secret, headers, body_base64}) =>
+    new Verifier(secret).isValid(headers, Buffer.from(body_base64, "base64")),
+  faults: async (list) => (await fetch(`${url}/_faults`, {method: "POST", body: JSON.stringify(list)})).json(),
+};
+
+async function runStep(step, names, where) {
+  let seen;
+  try {
+    seen = await calls[step.do](fillIn(step.with, names));
+  } catch (error) {
+    if (!(error instanceof TickwheelError) || !step.error) throw error;
+    check(fillIn(step.error, names), error instanceof Problem ? {...error.body, type: error.type} : error, where);
+    return;
+  }
+  assert.ok(!step.error, `${where}: ${JSON.stringify(seen)}`);
+  if (step.expect !== undefined) check(fillIn(step.expect, names), seen, where);
+  for (const [name, path] of Object.entries(step.save ?? {}))
+    names[name] = String(path.split(".").reduce((value, part) => value[part], seen));
+}
+
+for (const file of readdirSync(folder).sort())
+  for (const one of JSON.parse(readFileSync(join(folder, file), "utf8")))
+    test(one.name, async () => {
+      const names = {run: randomBytes(6).toString("hex")};
+      for (const [i, step] of one.steps.entries()) await runStep(step, names, `step ${i + 1}, ${step.do}`);
+    });
