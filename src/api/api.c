@@ -300,7 +300,8 @@ enum error_code api_start(const struct api_options *options, struct api **ret_ap
     struct http_options http = {
         .address = config->listen_address,
         .port = (uint16_t)config->listen_port,
-        .threads = config->http_threads,
+        .threads = node_shard_count(options->node),
+        .loops = node_loops(options->node),
         .connections_max = config->connections_max,
         .header_bytes_max = config->header_bytes_max,
         .idle_ms = config->http_idle_ms,

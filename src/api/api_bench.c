@@ -91,12 +91,11 @@ int main(int argc, char **argv)
                         .seconds = argc > 2 ? strtoull(argv[2], NULL, 10) : 3};
     struct config config;
     struct metrics *metrics = metrics_create("bench", wall_now());
-    struct node *node = node_fake_start(4);
+    struct node *node = node_fake_start(4, argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 1);
     struct api_options options = {.config = &config, .metrics = metrics, .node = node};
 
     config_init(&config);
     config.listen_port = 0;
-    config.http_threads = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 1;
     struct error error;
     struct api *api;
     if (api_start(&options, &api, &error)) {

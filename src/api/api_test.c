@@ -221,6 +221,19 @@ static void refuses_large_creates(void **state)
     assert_int_equal(metrics_get(fixture->metrics, METRIC_REFUSED_TOO_LARGE), 3);
 }
 
+/* Sends the beginning of a body, and waits until all bodies take `bytes` of memory. */
+static void send_part_of_body(struct api_fixture *fixture, struct client *client, int size,
+                              size_t bytes)
+{
+    client_open(client, api_port(fixture->api));
+    client_printf(client, "POST /v1/timers HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON
+                          "Expect: 100-continue\r\nContent-Length: 30001\r\n\r\n");
+    assert_true(client_receive(client, "POST", &fixture->reply));
+    client_printf(client, "%*s", size, "");
+    while (atomic_load(&fixture->api->bodies_bytes) < bytes)
+        fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL);
+}
+
 /* Bodies that have begun take memory together. */
 /* proves: overload, bodies_bytes_max */
 static void shares_memory_for_bodies(void **state)
@@ -230,14 +243,8 @@ static void shares_memory_for_bodies(void **state)
 
     (void)state;
     fixture->api->budget.bodies_bytes_max = 50000;
-    struct client first;
-    client_open(&first, api_port(fixture->api));
-    client_printf(&first, "POST /v1/timers HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON
-                          "Expect: 100-continue\r\nContent-Length: 30001\r\n\r\n");
-    assert_true(client_receive(&first, "POST", &fixture->reply));
-    client_printf(&first, "%30000s", "");
-    while (atomic_load(&fixture->api->bodies_bytes) < 30000)
-        fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL);
+    struct client first, second;
+    send_part_of_body(fixture, &first, 30000, 30000);
     /* There is room for 20,000 bytes, and not for one more. */
     for (int size = 20000; size <= 20001; size++) {
         client_printf(&fixture->client,
@@ -249,9 +256,10 @@ static void shares_memory_for_bodies(void **state)
                               size == 20000 ? "not-json" : "overloaded");
     }
     /* Who wants little is served even when there is no room at all. */
-    fixture->api->budget.bodies_bytes_max = 30000;
+    send_part_of_body(fixture, &second, 20000, 50000);
     fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, BYTES(FIXTURE_TIMER), 201, NULL);
     client_close(&first);
+    client_close(&second);
     while (atomic_load(&fixture->api->bodies_bytes) > 0)
         fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL);
     fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, BYTES(FIXTURE_TIMER), 201, NULL);

@@ -6,7 +6,7 @@
 #include "timer/timer.h"
 #include "sys/clock.h"
 #include "sys/mailbox.h"
-#include "sys/thread.h"
+#include "sys/process.h"
 
 #include <assert.h>
 #include <signal.h>

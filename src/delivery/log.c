@@ -24,7 +24,7 @@
 #include "calendar/rfc3339.h"
 #include "sys/clock.h"
 #include "sys/mailbox.h"
-#include "sys/thread.h"
+#include "sys/process.h"
 
 #include <errno.h>
 #include <inttypes.h>

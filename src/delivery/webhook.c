@@ -8,7 +8,7 @@
 #include "sys/clock.h"
 #include "sys/entropy.h"
 #include "sys/mailbox.h"
-#include "sys/thread.h"
+#include "sys/process.h"
 
 #include <assert.h>
 #include <inttypes.h>

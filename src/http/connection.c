@@ -57,7 +57,7 @@ static void connection_mark(struct connection *connection)
     if (!connection_is_waiting(connection)) {
         connection_restart_wait(connection);
     } else if (list_is_empty(&connection->waiting)) {
-        connection->waits_since = loop->now;
+        connection->waits_since = loop_now(loop);
         list_push(connection->lingers ? &loop->lingering : &loop->waiting, &connection->waiting);
     }
 }
@@ -93,28 +93,39 @@ static bool connection_begin_tls(struct connection *connection)
     return connection->tls != NULL;
 }
 
+static void connection_ready(struct event_source *source, uint32_t events)
+{
+    struct connection *connection = list_item(source, struct connection, source);
+
+    if (events & (EPOLLERR | EPOLLHUP)) {
+        connection_break(connection);
+        return;
+    }
+    /* TLS may have to read in order to write, and to write in order to read. */
+    connection->can_read |= connection->tls || (events & (EPOLLIN | EPOLLRDHUP));
+    connection->can_write |= connection->tls || (events & EPOLLOUT);
+    connection->has_end |= (events & EPOLLRDHUP) != 0;
+    loop_work(connection);
+}
+
 struct connection *connection_open(struct http_loop *loop, int socket)
 {
     struct connection *connection = calloc(1, sizeof(*connection));
 
-    if (!connection) {
-        close(socket);
+    if (!connection)
         return NULL;
-    }
     connection->loop = loop;
     connection->socket = socket;
+    connection->source.ready = connection_ready;
     list_init(&connection->link);
     list_init(&connection->waiting);
     list_init(&connection->work);
     list_init(&connection->requests);
     list_init(&connection->leaving);
     if (!connection_begin_tls(connection)) {
-        close(socket);
         free(connection);
         return NULL;
     }
-    list_push(&loop->open, &connection->link);
-    connection_mark(connection);
     return connection;
 }
 

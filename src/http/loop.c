@@ -1,30 +1,29 @@
 /*
- * loop.c - a thread with an epoll loop, and the connections that it accepted.
+ * loop.c - the connections of a thread, as a task of the loop that it runs.
  *
- * A turn takes the answers of other threads, lets each connection that has something to do read and
- * call the handler, calls `turned`, and then lets each write: so what one turn has for one
- * connection leaves in one write. Sockets are registered once, for the edges of both directions;
- * what a connection may do is remembered there. The wake-up of the loop is written by other threads
- * only when it sleeps.
+ * In the first half of a turn each connection that has something to do reads and calls the handler;
+ * then comes `turned`, and then other tasks of the loop may work; the second half takes their
+ * answers and writes. So what one turn has for one connection leaves in one write. Reading and
+ * calling end after TURN_NS: the connections left come first in the next turn, and other tasks do
+ * not wait for long. Sockets are registered once, for the edges of both directions; what a
+ * connection may do is remembered there.
  */
 #include "http/server_private.h"
 
 #include "sys/clock.h"
-#include "sys/thread.h"
+#include "sys/process.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum {
-    EVENTS_MAX = 256,
-    ACCEPTS_MAX = 16,     /* in a turn: other threads take the rest, or the next turn */
+    ACCEPTS_MAX = 16,     /* in a turn */
     ACCEPT_RETRY_MS = 10, /* after descriptors or memory ran out */
     LINGER_MS = 2000,     /* for the end of the client behind the last answer */
+    TURN_NS = 1000000,    /* of calls of the handler in one half of a turn */
 };
 
 /* ---- lists of work ---- */
@@ -46,88 +45,100 @@ void loop_work_next(struct connection *connection)
 void loop_post(struct http_loop *loop, struct http_request *request)
 {
     atomic_fetch_add(&loop->posting, 1);
-    pthread_mutex_lock(&loop->lock);
-    list_push(&loop->posted, &request->posted);
-    const bool was_asleep = loop->is_asleep;
-    loop->is_asleep = false;
-    pthread_mutex_unlock(&loop->lock);
-    /* Not within the lock: the loop, woken, would wait for it. */
-    if (was_asleep)
-        eventfd_write(loop->wake, 1);
+    mailbox_post(&loop->posts, &request->posted);
     atomic_fetch_sub(&loop->posting, 1);
 }
 
 void loop_wake(struct http_loop *loop)
 {
-    eventfd_write(loop->wake, 1);
+    event_loop_wake(loop->events);
 }
 
-/* False: a post came before. */
-static bool loop_fall_asleep(struct http_loop *loop)
+struct instant loop_now(const struct http_loop *loop)
 {
-    pthread_mutex_lock(&loop->lock);
-    loop->is_asleep = list_is_empty(&loop->posted);
-    const bool is_asleep = loop->is_asleep;
-    pthread_mutex_unlock(&loop->lock);
-    return is_asleep;
+    return event_loop_now(loop->events);
+}
+
+/* Whether this half of the turn has taken long enough. */
+static bool loop_is_over_time(struct instant begun)
+{
+    return instant_since_ns(begun, instant_now()) > TURN_NS;
 }
 
 static void loop_take_posts(struct http_loop *loop)
 {
-    struct list posts;
+    const struct instant begun = instant_now();
 
-    list_init(&posts);
-    pthread_mutex_lock(&loop->lock);
-    loop->is_asleep = false;
-    list_join(&posts, &loop->posted);
-    pthread_mutex_unlock(&loop->lock);
-    for (struct list *link; (link = list_pop(&posts));) {
+    mailbox_take(&loop->posts, &loop->woken);
+    for (struct list *link; (link = list_pop(&loop->woken));) {
         struct http_request *request = list_item(link, struct http_request, posted);
 
         connection_wake(request->connection, request);
+        if (loop_is_over_time(begun))
+            return;
     }
 }
 
 /* ---- accepting ---- */
 
-/* Tells epoll that connections which wait to be accepted are of interest. False: not now. */
-static bool loop_listen_on(struct http_loop *loop)
+bool loop_listen_on(struct http_loop *loop)
 {
     /* Of the threads that sleep, one is woken for a connection. */
-    struct epoll_event event = {.events = EPOLLIN | EPOLLEXCLUSIVE, .data = {.ptr = loop}};
-
-    return epoll_ctl(loop->epoll, EPOLL_CTL_ADD, loop->server->listener, &event) == 0;
+    return event_loop_watch(loop->events, loop->server->listener, &loop->listener,
+                            EPOLLIN | EPOLLEXCLUSIVE);
 }
 
 static void loop_listen_off(struct http_loop *loop)
 {
-    epoll_ctl(loop->epoll, EPOLL_CTL_DEL, loop->server->listener, NULL);
+    event_loop_ignore(loop->events, loop->server->listener);
 }
 
 static void loop_accept_later(struct http_loop *loop)
 {
-    loop->accepts_at = instant_add_ms(loop->now, ACCEPT_RETRY_MS);
+    loop->accepts_at = instant_add_ms(loop_now(loop), ACCEPT_RETRY_MS);
 }
 
-static void loop_adopt(struct http_loop *loop, int socket)
+static void loop_adopt(struct http_loop *loop, struct connection *connection)
+{
+    list_push(&loop->open, &connection->link);
+    loop_work(connection);
+    if (!event_loop_watch(loop->events, connection->socket, &connection->source,
+                          EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET))
+        connection_break(connection);
+}
+
+static void loop_take_incoming(struct http_loop *loop)
+{
+    struct list incoming;
+
+    list_init(&incoming);
+    mailbox_take(&loop->incoming, &incoming);
+    for (struct list *link; (link = list_pop(&incoming));)
+        loop_adopt(loop, list_item(link, struct connection, work));
+}
+
+/* Gives the loops connections in turn: few connections would otherwise all be with the loop that
+ * wakes first. */
+static void loop_give_socket(struct http_loop *loop, int socket)
 {
     struct http_server *server = loop->server;
     const size_t count = atomic_fetch_add(&server->connection_count, 1) + 1;
     const size_t max = server->options.connections_max;
+    struct http_loop *owner =
+        server->loops[atomic_fetch_add(&server->accepted, 1) % server->loop_count];
     struct connection *connection =
-        count > max + CONNECTIONS_EXCESS_MAX ? NULL : connection_open(loop, socket);
+        count > max + CONNECTIONS_EXCESS_MAX ? NULL : connection_open(owner, socket);
 
     if (!connection) {
-        if (count > max + CONNECTIONS_EXCESS_MAX)
-            close(socket);
+        close(socket);
         atomic_fetch_sub(&server->connection_count, 1);
         return;
     }
     connection->is_excess = count > max;
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
-                                .data = {.ptr = connection}};
-    if (epoll_ctl(loop->epoll, EPOLL_CTL_ADD, socket, &event) != 0)
-        connection_break(connection);
+    if (owner == loop)
+        loop_adopt(loop, connection);
+    else
+        mailbox_post(&owner->incoming, &connection->work);
 }
 
 static void loop_accept(struct http_loop *loop)
@@ -137,7 +148,7 @@ static void loop_accept(struct http_loop *loop)
             accept4(loop->server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (socket >= 0) {
-            loop_adopt(loop, socket);
+            loop_give_socket(loop, socket);
         } else if (errno == EAGAIN) {
             return;
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -160,7 +171,7 @@ static struct instant loop_end_of_wait(const struct list *waiting, uint64_t ms)
 
 static void loop_expire(struct http_loop *loop, struct list *waiting, uint64_t ms)
 {
-    while (loop_end_of_wait(waiting, ms).ns <= loop->now.ns)
+    while (loop_end_of_wait(waiting, ms).ns <= loop_now(loop).ns)
         connection_break(list_item(waiting->next, struct connection, waiting));
 }
 
@@ -169,79 +180,84 @@ static uint64_t loop_min(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* How long epoll may wait; -1 for ever. */
-static int loop_timeout_ms(const struct http_loop *loop)
+/* Whether something waits for the next turn. */
+static bool loop_has_work(struct http_loop *loop)
 {
+    const struct http_server *server = loop->server;
+
+    return !list_is_empty(&loop->next) || !list_is_empty(&loop->work) ||
+           !list_is_empty(&loop->woken) || loop->has_called || mailbox_has_news(&loop->posts) ||
+           mailbox_has_news(&loop->incoming) ||
+           (loop->is_listening && atomic_load(&server->is_stopping)) ||
+           (!loop->is_closing && atomic_load(&server->is_closing));
+}
+
+static uint64_t loop_wait_ns(struct event_task *task)
+{
+    struct http_loop *loop = list_item(task, struct http_loop, task);
+
+    if (loop_has_work(loop))
+        return 0;
     uint64_t until_ns = loop_min(loop_end_of_wait(&loop->waiting, loop->server->options.idle_ms).ns,
                                  loop_end_of_wait(&loop->lingering, LINGER_MS).ns);
-
     if (loop->accepts_at.ns)
         until_ns = loop_min(until_ns, loop->accepts_at.ns);
-    if (!list_is_empty(&loop->next) || !list_is_empty(&loop->work) || loop->has_called)
-        return 0;
     if (until_ns == UINT64_MAX)
-        return -1;
-    const uint64_t ms = instant_since_ns(loop->now, (struct instant){until_ns}) / 1000000 + 1;
-    return (int)loop_min(ms, 3600000);
+        return UINT64_MAX;
+    const uint64_t now_ns = instant_now().ns;
+    return until_ns > now_ns ? until_ns - now_ns : 0;
 }
 
 /* ---- turns ---- */
 
-static void loop_take_event(struct http_loop *loop, const struct epoll_event *event)
+static void loop_listener_ready(struct event_source *source, uint32_t events)
 {
-    if (!event->data.ptr)
-        return; /* another thread has woken the loop */
-    if (event->data.ptr == loop) {
-        loop_accept(loop);
-        return;
-    }
-    struct connection *connection = event->data.ptr;
-    if (event->events & (EPOLLERR | EPOLLHUP)) {
-        connection_break(connection);
-        return;
-    }
-    /* TLS may have to read in order to write, and to write in order to read. */
-    connection->can_read |= connection->tls || (event->events & (EPOLLIN | EPOLLRDHUP));
-    connection->can_write |= connection->tls || (event->events & EPOLLOUT);
-    connection->has_end |= (event->events & EPOLLRDHUP) != 0;
-    loop_work(connection);
+    (void)events;
+    loop_accept(list_item(source, struct http_loop, listener));
 }
 
-static void loop_wait(struct http_loop *loop)
+static void loop_retry_accepting(struct http_loop *loop)
 {
-    struct epoll_event events[EVENTS_MAX];
-    int timeout_ms = loop_timeout_ms(loop);
-
-    if (timeout_ms != 0 && !loop_fall_asleep(loop))
-        timeout_ms = 0;
-    const int count = epoll_wait(loop->epoll, events, EVENTS_MAX, timeout_ms);
-    loop->now = instant_now();
-    list_join(&loop->work, &loop->next);
-    for (int i = 0; i < count; i++)
-        loop_take_event(loop, &events[i]);
-    if (loop->accepts_at.ns && loop->accepts_at.ns <= loop->now.ns) {
-        loop->accepts_at = (struct instant){0};
-        if (!loop_listen_on(loop))
-            loop_accept_later(loop);
-    }
+    if (!loop->accepts_at.ns || loop->accepts_at.ns > loop_now(loop).ns)
+        return;
+    loop->accepts_at = (struct instant){0};
+    if (!loop_listen_on(loop))
+        loop_accept_later(loop);
 }
 
-static void loop_run_turn(struct http_loop *loop)
+/* Lets each connection read, until the time is over: the others come first in the next turn. */
+static void loop_run_connections(struct http_loop *loop)
 {
+    const struct instant begun = instant_now();
+    struct list turn;
+
+    list_init(&turn);
+    list_join(&turn, &loop->next);
+    list_join(&turn, &loop->work);
+    do {
+        struct list *link = list_pop(&turn);
+
+        if (!link)
+            break;
+        list_push(&loop->work, link);
+        connection_turn(list_item(link, struct connection, work));
+    } while (!loop_is_over_time(begun));
+    list_join(&turn, &loop->next);
+    list_join(&loop->next, &turn);
+}
+
+static void loop_begin_turn(struct event_task *task)
+{
+    struct http_loop *loop = list_item(task, struct http_loop, task);
     const struct http_options *options = &loop->server->options;
 
-    loop_wait(loop);
+    loop_retry_accepting(loop);
+    loop_take_incoming(loop);
     loop_take_posts(loop);
-    LIST_FOR_EACH (&loop->work, link)
-        connection_turn(list_item(link, struct connection, work));
+    loop_run_connections(loop);
     if (loop->has_called && options->handler->turned)
         options->handler->turned(options->context, loop->index);
     loop->has_called = false;
-    loop_take_posts(loop);
-    loop_expire(loop, &loop->waiting, options->idle_ms);
-    loop_expire(loop, &loop->lingering, LINGER_MS);
-    for (struct list *link; (link = list_pop(&loop->work));)
-        connection_end_turn(list_item(link, struct connection, work));
 }
 
 static void loop_stop_listening(struct http_loop *loop)
@@ -257,92 +273,103 @@ static void loop_stop_listening(struct http_loop *loop)
     pthread_mutex_unlock(&server->lock);
 }
 
-static void *loop_run(void *argument)
+/* The last call of this loop. */
+static void loop_leave(struct http_loop *loop)
 {
-    struct http_loop *loop = argument;
     struct http_server *server = loop->server;
-    bool is_closing = false;
 
-    while (!is_closing || !list_is_empty(&loop->open)) {
-        loop_run_turn(loop);
-        if (loop->is_listening && atomic_load(&server->is_stopping))
-            loop_stop_listening(loop);
-        if (is_closing || !atomic_load(&server->is_closing))
-            continue;
-        is_closing = true;
+    event_loop_leave(loop->events, &loop->task);
+    loop->has_left = true;
+    pthread_mutex_lock(&server->lock);
+    server->left_count++;
+    pthread_cond_broadcast(&server->changed);
+    pthread_mutex_unlock(&server->lock);
+}
+
+static void loop_end_turn(struct event_task *task)
+{
+    struct http_loop *loop = list_item(task, struct http_loop, task);
+    struct http_server *server = loop->server;
+
+    loop_take_posts(loop);
+    loop_expire(loop, &loop->waiting, server->options.idle_ms);
+    loop_expire(loop, &loop->lingering, LINGER_MS);
+    for (struct list *link; (link = list_pop(&loop->work));)
+        connection_end_turn(list_item(link, struct connection, work));
+    if (loop->is_listening && atomic_load(&server->is_stopping))
+        loop_stop_listening(loop);
+    if (!loop->is_closing && atomic_load(&server->is_closing)) {
+        loop->is_closing = true;
         LIST_FOR_EACH (&loop->open, link)
             loop_work(list_item(link, struct connection, link));
     }
-    return NULL;
+    if (loop->is_closing && list_is_empty(&loop->open) && !mailbox_has_news(&loop->incoming))
+        loop_leave(loop);
 }
 
 /* ---- starting and ending ---- */
 
-static void loop_free(struct http_loop *loop)
+/* Of a loop that the server has a thread for. */
+static void *loop_run(void *argument)
 {
-    if (loop->epoll >= 0)
-        close(loop->epoll);
-    if (loop->wake >= 0)
-        close(loop->wake);
-    pthread_mutex_destroy(&loop->lock);
-    free(loop);
+    struct http_loop *loop = argument;
+
+    while (!loop->has_left)
+        event_loop_turn(loop->events);
+    return NULL;
 }
 
-static struct http_loop *loop_alloc(struct http_server *server, unsigned index)
+enum error_code loop_create(struct http_server *server, unsigned index)
 {
+    struct event_loop *const *loops = server->options.loops;
     struct http_loop *loop = calloc(1, sizeof(*loop));
 
     if (!loop)
-        return NULL;
+        return ERROR_NO_MEMORY;
+    if (!loops && event_loop_init(&loop->own) != ERROR_NONE) {
+        free(loop);
+        return ERROR_IO;
+    }
     loop->server = server;
     loop->index = index;
-    pthread_mutex_init(&loop->lock, NULL);
-    list_init(&loop->posted);
+    loop->events = loops ? loops[index] : &loop->own;
+    loop->listener.ready = loop_listener_ready;
+    loop->task = (struct event_task){
+        .begin = loop_begin_turn, .end = loop_end_turn, .wait_ns = loop_wait_ns};
+    loop->is_listening = true;
+    mailbox_init_in(&loop->posts, loop->events);
+    mailbox_init_in(&loop->incoming, loop->events);
+    list_init(&loop->woken);
     list_init(&loop->open);
     list_init(&loop->waiting);
     list_init(&loop->lingering);
     list_init(&loop->work);
     list_init(&loop->next);
-    loop->epoll = epoll_create1(EPOLL_CLOEXEC);
-    loop->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return loop;
-}
-
-/* 0, or an errno. */
-static int loop_register(struct http_loop *loop)
-{
-    /* By its edges: each write is told, and none needs to be read. */
-    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data = {.ptr = NULL}};
-
-    if (loop->epoll < 0 || loop->wake < 0 ||
-        epoll_ctl(loop->epoll, EPOLL_CTL_ADD, loop->wake, &event) != 0 || !loop_listen_on(loop))
-        return errno;
-    loop->is_listening = true;
-    return 0;
-}
-
-enum error_code loop_start(struct http_server *server, unsigned index, struct error *ret_error)
-{
-    struct http_loop *loop = loop_alloc(server, index);
-
-    if (!loop)
-        return error_set(ret_error, ERROR_NO_MEMORY, "start the server");
-    int error = loop_register(loop);
-    if (!error)
-        error = thread_start(&loop->thread, loop_run, loop, "http-%u", index);
-    if (error) {
-        loop_free(loop);
-        return error_set(ret_error, ERROR_IO, "start the server: %s", strerror(error));
-    }
-    server->loops[index] = loop;
-    server->loop_count++;
+    server->loops[server->loop_count++] = loop;
     return ERROR_NONE;
+}
+
+int loop_start(struct http_loop *loop)
+{
+    event_loop_join(loop->events, &loop->task);
+    return loop->events == &loop->own
+               ? thread_start(&loop->thread, loop_run, loop, "http-%u", loop->index)
+               : 0;
 }
 
 void loop_join(struct http_loop *loop)
 {
-    pthread_join(loop->thread, NULL);
+    if (loop->events == &loop->own)
+        pthread_join(loop->thread, NULL);
     while (atomic_load(&loop->posting) > 0) /* the last answer was taken before its thread left */
         sched_yield();
-    loop_free(loop);
+}
+
+void loop_destroy(struct http_loop *loop)
+{
+    mailbox_deinit(&loop->posts);
+    mailbox_deinit(&loop->incoming);
+    if (loop->events == &loop->own)
+        event_loop_deinit(&loop->own);
+    free(loop);
 }

@@ -21,7 +21,7 @@ struct http_request *request_create(struct connection *connection, const struct 
     request->is_asleep = request->is_ended = request->is_answered = request->has_paused = false;
     request->ends_connection = request->hangs_up = false;
     request->discarded_bytes = 0;
-    request->begun_at = connection->loop->now;
+    request->begun_at = loop_now(connection->loop);
     request->method = head ? head->method : (struct head_part){0, 0};
     request->target = head ? head->target : (struct head_part){0, 0};
     request->is_http_1_0 = head && head->is_http_1_0;

@@ -40,8 +40,18 @@ static struct http_server *server_alloc(const struct http_options *options)
 
 static void server_wake_loops(struct http_server *server)
 {
-    for (unsigned i = 0; i < server->loop_count; i++)
+    for (unsigned i = 0; i < server->started_count; i++)
         loop_wake(server->loops[i]);
+}
+
+/* Waits until a count of loops, guarded by the lock, is complete. */
+static void server_wait_for_loops(struct http_server *server, const unsigned *count)
+{
+    server_wake_loops(server);
+    pthread_mutex_lock(&server->lock);
+    while (*count < server->started_count)
+        pthread_cond_wait(&server->changed, &server->lock);
+    pthread_mutex_unlock(&server->lock);
 }
 
 /* No new connections from here on: clients are refused by the system, and further requests by the
@@ -51,11 +61,7 @@ static void server_stop_listening(struct http_server *server)
     pthread_mutex_lock(&server->lock);
     atomic_store(&server->is_stopping, true);
     pthread_mutex_unlock(&server->lock);
-    server_wake_loops(server);
-    pthread_mutex_lock(&server->lock);
-    while (server->quiet_count < server->loop_count)
-        pthread_cond_wait(&server->changed, &server->lock);
-    pthread_mutex_unlock(&server->lock);
+    server_wait_for_loops(server, &server->quiet_count);
     close(server->listener);
 }
 
@@ -76,10 +82,32 @@ static void server_drain(struct http_server *server)
 static void server_close(struct http_server *server)
 {
     atomic_store(&server->is_closing, true);
-    server_wake_loops(server);
-    for (unsigned i = 0; i < server->loop_count; i++)
+    server_wait_for_loops(server, &server->left_count);
+    for (unsigned i = 0; i < server->started_count; i++)
         loop_join(server->loops[i]);
+    for (unsigned i = 0; i < server->loop_count; i++)
+        loop_destroy(server->loops[i]);
     server_free(server);
+}
+
+/* Every loop exists before the first one runs, and runs before the first accepts connections: for
+ * a loop gives some of them to others. */
+static enum error_code server_start_loops(struct http_server *server, struct error *ret_error)
+{
+    for (unsigned i = 0; i < server->options.threads; i++)
+        if (loop_create(server, i))
+            return error_set(ret_error, ERROR_NO_MEMORY,
+                             "start the server: no memory or file descriptors");
+    int error = 0;
+    while (!error && server->started_count < server->loop_count) {
+        error = loop_start(server->loops[server->started_count]);
+        server->started_count += !error;
+    }
+    for (unsigned i = 0; i < server->loop_count && !error; i++)
+        if (!loop_listen_on(server->loops[i]))
+            error = errno;
+    return error ? error_set(ret_error, ERROR_IO, "start the server: %s", strerror(error))
+                 : ERROR_NONE;
 }
 
 enum error_code http_server_start(const struct http_options *options,
@@ -95,8 +123,7 @@ enum error_code http_server_start(const struct http_options *options,
         server_free(server);
         return error;
     }
-    for (unsigned i = 0; i < options->threads && !error; i++)
-        error = loop_start(server, i, ret_error);
+    error = server_start_loops(server, ret_error);
     if (error) {
         server_stop_listening(server);
         server_close(server);

@@ -33,6 +33,7 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "http/tls.h"
+#include "sys/event_loop.h"
 
 #define HTTP_LENGTH_UNKNOWN UINT64_MAX
 #define HTTP_HEADERS_MAX    4
@@ -80,8 +81,8 @@ struct http_handler {
     void (*closed)(struct http_request *request); /* if `begin` or `refuse` was called */
     /* In place of `begin`: answers at once. */
     void (*refuse)(void *context, struct http_request *request, enum http_refusal refusal);
-    /* On thread 0 .. threads-1, after these calls for all requests that were ready, and before it
-     * waits: hands over what they gathered for other threads. May be NULL. */
+    /* On thread 0 .. threads-1, after these calls for the requests that were ready, and before
+     * answers are written: hands over what they gathered for others. May be NULL. */
     void (*turned)(void *context, unsigned thread);
 };
 
@@ -89,6 +90,9 @@ struct http_options {
     const char *address; /* numeric, IPv4 or IPv6 */
     uint16_t port;       /* 0: any free one */
     unsigned threads;    /* 1 .. */
+    /* The loops of so many threads, which run until the server has stopped; they are joined behind
+     * the tasks that they have. NULL: the server has threads of its own. */
+    struct event_loop *const *loops;
     unsigned connections_max;
     size_t header_bytes_max;
     uint64_t idle_ms;  /* the longest silence; also the time to send a whole head */

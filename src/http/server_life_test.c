@@ -10,6 +10,7 @@
 #include "http/testing/client.h"
 #include "http/testing/handler.h"
 #include "sys/clock.h"
+#include "sys/mailbox.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -552,6 +553,140 @@ static void serves_many_in_step(void **state)
     free(clients);
 }
 
+/* ---- on loops of others ---- */
+
+enum { LOOPS = 2 };
+
+/* A task that works beside the server on its thread, as a shard does. */
+struct neighbour {
+    struct event_loop loop;
+    struct event_task task;
+    struct mailbox orders; /* woken: to end */
+    pthread_t thread;
+    atomic_size_t turns;
+    bool is_over;
+};
+
+static void neighbour_end(struct event_task *task)
+{
+    struct neighbour *neighbour = list_item(task, struct neighbour, task);
+    struct list none;
+
+    list_init(&none);
+    neighbour->is_over = mailbox_has_news(&neighbour->orders);
+    mailbox_take(&neighbour->orders, &none);
+    atomic_fetch_add(&neighbour->turns, 1);
+}
+
+static uint64_t neighbour_wait_ns(struct event_task *task)
+{
+    return mailbox_has_news(&list_item(task, struct neighbour, task)->orders) ? 0 : UINT64_MAX;
+}
+
+static void *neighbour_run(void *argument)
+{
+    struct neighbour *neighbour = argument;
+
+    while (!neighbour->is_over)
+        event_loop_turn(&neighbour->loop);
+    return NULL;
+}
+
+static void neighbours_start(struct neighbour neighbours[LOOPS], struct event_loop *ret_loops[])
+{
+    for (int i = 0; i < LOOPS; i++) {
+        struct neighbour *neighbour = &neighbours[i];
+
+        *neighbour =
+            (struct neighbour){.task = {.end = neighbour_end, .wait_ns = neighbour_wait_ns}};
+        assert_int_equal(event_loop_init(&neighbour->loop), ERROR_NONE);
+        mailbox_init_in(&neighbour->orders, &neighbour->loop);
+        event_loop_join(&neighbour->loop, &neighbour->task);
+        ret_loops[i] = &neighbour->loop;
+        assert_int_equal(pthread_create(&neighbour->thread, NULL, neighbour_run, neighbour), 0);
+    }
+}
+
+static void neighbours_stop(struct neighbour neighbours[LOOPS])
+{
+    for (int i = 0; i < LOOPS; i++) {
+        mailbox_wake(&neighbours[i].orders);
+        pthread_join(neighbours[i].thread, NULL);
+        mailbox_deinit(&neighbours[i].orders);
+        event_loop_deinit(&neighbours[i].loop);
+    }
+}
+
+/* Goal: a server on loops that others run spreads few connections evenly, waits at its end for an
+ * answer that is owed, and leaves loops that go on. Method: two servers in a row on the loops of
+ * two threads; the answer is given while the first one stops. */
+static void serves_on_loops_of_others(void **state)
+{
+    enum { CLIENTS = 8 };
+    struct neighbour neighbours[LOOPS];
+    struct event_loop *loops[LOOPS];
+
+    (void)state;
+    neighbours_start(neighbours, loops);
+    for (int round = 0; round < 2; round++) {
+        struct handler *handler =
+            handler_start(&(struct http_options){.loops = loops, .threads = LOOPS});
+        struct client clients[CLIENTS];
+        int on_first = 0;
+        for (int i = 0; i < CLIENTS; i++) {
+            struct reply reply;
+
+            client_open(&clients[i], handler_port(handler));
+            server_life_test_get(&clients[i], "/thread");
+            assert_true(client_receive(&clients[i], "GET", &reply));
+            on_first += bytes_equal(reply.body, BYTES("0"));
+        }
+        assert_int_equal(on_first, CLIENTS / 2);
+        for (int i = 0; i < CLIENTS; i++) {
+            server_life_test_get(&clients[i], "/twice");
+            server_life_test_expect(&clients[i], 200, "twice");
+        }
+        server_life_test_get(&clients[0], "/park");
+        handler_await_parked(handler, 1);
+        pthread_t stopper;
+        assert_int_equal(pthread_create(&stopper, NULL, server_life_test_stop, handler), 0);
+        handler_answer(handler);
+        server_life_test_expect(&clients[0], 200, "parked");
+        pthread_join(stopper, NULL);
+        for (int i = 0; i < CLIENTS; i++)
+            client_close(&clients[i]);
+        handler_destroy(handler);
+    }
+    neighbours_stop(neighbours);
+}
+
+/* Goal: clients do not keep other tasks of the thread from their turns. Method: many requests that
+ * take longer than a turn may; the other task has a turn for each of them at least. */
+static void leaves_turns_to_others(void **state)
+{
+    enum { CLIENTS = 10 };
+    struct neighbour neighbours[LOOPS];
+    struct event_loop *loops[LOOPS];
+
+    (void)state;
+    neighbours_start(neighbours, loops);
+    struct handler *handler = handler_start(&(struct http_options){.loops = loops, .threads = 1});
+    struct client clients[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++)
+        client_open(&clients[i], handler_port(handler));
+    await_connections(handler, CLIENTS);
+    const size_t turns = atomic_load(&neighbours[0].turns);
+    for (int i = 0; i < CLIENTS; i++)
+        server_life_test_get(&clients[i], "/slow");
+    for (int i = 0; i < CLIENTS; i++)
+        server_life_test_expect(&clients[i], 200, "slow");
+    assert_true(atomic_load(&neighbours[0].turns) - turns >= CLIENTS - 1);
+    for (int i = 0; i < CLIENTS; i++)
+        client_close(&clients[i]);
+    handler_destroy(handler);
+    neighbours_stop(neighbours);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -572,6 +707,8 @@ int main(void)
         cmocka_unit_test(stops_after_its_patience),
         cmocka_unit_test(tells_why_it_cannot_start),
         cmocka_unit_test(serves_many_in_step),
+        cmocka_unit_test(serves_on_loops_of_others),
+        cmocka_unit_test(leaves_turns_to_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

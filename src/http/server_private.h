@@ -10,6 +10,7 @@
 #include "http/chunk.h"
 #include "http/head.h"
 #include "http/server.h"
+#include "sys/mailbox.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -33,7 +34,7 @@ enum request_turn {
 
 struct http_request {
     struct list link;   /* of connection.requests, later of connection.leaving */
-    struct list posted; /* of loop.posted; guarded by its lock */
+    struct list posted; /* of loop.posts, later of loop.woken */
     struct connection *connection;
     void *user;
     atomic_int turn; /* enum request_turn */
@@ -60,8 +61,10 @@ struct http_request {
 struct connection {
     struct list link;    /* of loop.open */
     struct list waiting; /* of loop.waiting or loop.lingering, if it waits for the client */
-    struct list work;    /* of loop.work or loop.next, if there is something to do */
+    struct list work;    /* of loop.work or loop.next, if there is something to do; before that, of
+                            loop.incoming */
     struct http_loop *loop;
+    struct event_source source;
     int socket;              /* -1: broken */
     struct tls_session *tls; /* NULL: without TLS */
     struct instant waits_since;
@@ -89,17 +92,19 @@ struct connection {
     bool lingers;       /* the last answer has left: what comes is read and dropped */
 };
 
-/* A thread and the connections that it accepted. */
+/* The connections of a thread. */
 struct http_loop {
     struct http_server *server;
-    pthread_t thread;
     unsigned index;
-    int epoll, wake; /* an eventfd */
-    pthread_mutex_t lock;
-    struct list posted;        /* requests that were answered or resumed; guarded by lock */
-    bool is_asleep;            /* about to wait: a post writes to `wake`; guarded by lock */
+    struct event_loop *events; /* that it is a task of: one of the options, or `own` */
+    struct event_loop own;
+    pthread_t thread; /* that runs `own` */
+    struct event_task task;
+    struct event_source listener;
+    struct mailbox posts;      /* requests that were answered or resumed */
+    struct mailbox incoming;   /* connections that other loops have accepted for it */
     atomic_uint posting;       /* threads within loop_post */
-    struct instant now;        /* of this turn */
+    struct list woken;         /* of posts, to be moved on */
     struct instant accepts_at; /* the listener is left alone until then; 0: it is listened to */
     struct list open;
     struct list waiting;    /* by waits_since */
@@ -107,6 +112,8 @@ struct http_loop {
     struct list work, next; /* connections for this turn and the next */
     bool has_called;        /* the handler, since `turned` */
     bool is_listening;
+    bool is_closing; /* its connections are told */
+    bool has_left;
     uint64_t date_s; /* of `date`, in seconds */
     char date[40];   /* "Date: ...\r\n" */
     char room[65536];
@@ -119,12 +126,15 @@ struct http_server {
     pthread_mutex_t identity_lock;
     struct tls_identity *identity; /* guarded by identity_lock; NULL: without TLS */
     atomic_size_t connection_count;
+    atomic_uint accepted; /* connections so far, to give them out in turn */
     atomic_size_t active; /* requests begun and not closed */
     pthread_mutex_t lock;
-    pthread_cond_t changed;  /* while stopping: nothing is active, or a loop is quiet */
+    pthread_cond_t changed;  /* while stopping: nothing is active, a loop is quiet or has left */
     unsigned quiet_count;    /* loops that no longer listen; guarded by lock */
+    unsigned left_count;     /* loops that are over; guarded by lock */
     atomic_bool is_stopping; /* written under lock */
     atomic_bool is_closing;  /* connections are closed */
+    unsigned started_count;  /* of the loops */
     unsigned loop_count;
     struct http_loop *loops[];
 };
@@ -137,7 +147,15 @@ enum error_code loop_listen(const char *address, uint16_t port, int *ret_socket,
 
 /* ---- loop.c ---- */
 
-enum error_code loop_start(struct http_server *server, unsigned index, struct error *ret_error);
+/* Adds a loop to the server. It gets no calls yet. */
+enum error_code loop_create(struct http_server *server, unsigned index);
+
+/* Once all loops are there. Returns 0 or an errno. */
+int loop_start(struct http_loop *loop);
+
+/* Tells epoll that connections which wait to be accepted are of interest. False with errno: not
+ * now. */
+bool loop_listen_on(struct http_loop *loop);
 
 /* Ends the wait of the loop. Any thread. */
 void loop_wake(struct http_loop *loop);
@@ -145,8 +163,13 @@ void loop_wake(struct http_loop *loop);
 /* The answer or the resume of a sleeping request. Any thread. */
 void loop_post(struct http_loop *loop, struct http_request *request);
 
-/* Once the server is closing: returns when all connections are closed. */
+/* After it has left: waits for the threads that are about to end a call of it. */
 void loop_join(struct http_loop *loop);
+
+void loop_destroy(struct http_loop *loop);
+
+/* When this turn began. */
+struct instant loop_now(const struct http_loop *loop);
 
 /* Puts the connection on the list of work for this turn, or for the next. */
 void loop_work(struct connection *connection);
@@ -154,7 +177,7 @@ void loop_work_next(struct connection *connection);
 
 /* ---- connection.c ---- */
 
-/* Takes the socket over. NULL: closed, for want of memory. */
+/* A connection for this loop, which may be another thread's. NULL: no memory. */
 struct connection *connection_open(struct http_loop *loop, int socket);
 
 /* Reads, parses, and calls the handler, as far as that goes in this turn. */

@@ -77,7 +77,6 @@ enum config_log_level {
     SECTION("server", "Where clients connect, and limits per request and connection.")            \
     FIELD(TEXT, listen_address, "127.0.0.1", 1, 45, "IPv4 or IPv6 address to listen on")          \
     FIELD(U32, listen_port, "8463", 0, 65535, "port to listen on; 0 takes any free one")          \
-    FIELD(U32, http_threads, "1", 1, 64, "threads that read requests and write responses")        \
     FIELD(U32, connections_max, "4096", 1, 1000000, "limit of open client connections")           \
     FIELD(DURATION, http_idle, "60s", SECOND_MS, DAY_MS,                                          \
           "idle time after which a client connection is closed")                                  \
@@ -129,7 +128,8 @@ enum config_log_level {
     FIELD(U32, partitions, "4", 1, 256,                                                           \
           "partitions that share the timers; fixed when the data folder is created")              \
     FIELD(U32, shards, "1", 0, 64,                                                                \
-          "threads that run the partitions; 0 is one for each core, and at most `partitions`")    \
+          "threads, each with its partitions and connections; 0: as many as cores; at most "      \
+          "`partitions`")                                                                         \
     FIELD(DURATION, window, "10s", 100, DAY_MS,                                                   \
           "how far ahead timers are kept in memory; later timers are on disk only")               \
     FIELD(BYTES, near_bytes_max, "256M", MIB, 1024 * GIB,                                         \

@@ -49,6 +49,12 @@ static const char *config_load_spell(enum spelling spelling, const char *name,
     return ret_text;
 }
 
+/* What a setting of an earlier version says now; NULL: it never was one. */
+static const char *config_load_gone(const char *name)
+{
+    return strcmp(name, "http_threads") == 0 ? "the threads of shards serve clients" : NULL;
+}
+
 static enum error_code config_load_refuse_unknown(enum spelling spelling, const char *name,
                                                   struct error *ret_error)
 {
@@ -56,6 +62,9 @@ static enum error_code config_load_refuse_unknown(enum spelling spelling, const 
     char wrong[CONFIG_NAME_SIZE * 2];
 
     config_load_spell(spelling, name, wrong);
+    if (config_load_gone(name))
+        return error_set(ret_error, ERROR_INVALID, "%.*s: no such setting any more: %s", SHOWN,
+                         wrong, config_load_gone(name));
     if (!nearest)
         return error_set(ret_error, ERROR_INVALID, "%.*s: no such setting; see --help", SHOWN,
                          wrong);

@@ -284,7 +284,7 @@ static void files_have_their_sizes(void **state)
 
 static void the_stronger_source_wins(void **state)
 {
-    char *path = make_file("[server]\nlisten_port = 1\nhttp_threads=2\n\n"
+    char *path = make_file("[server]\nlisten_port = 1\nshards=2\n\n"
                            "[storage]\ndata_folder = from_file ; a comment\n"
                            "[delivery]\nwebhook_allow = 10.0.0.0/8\n  10.1.0.0/16\n");
     char variable[128];
@@ -305,7 +305,7 @@ static void the_stronger_source_wins(void **state)
     struct config config;
     struct error error;
     assert_int_equal(config_load(1, argv, environment, &config, &request, &error), ERROR_NONE);
-    assert_int_equal(config.http_threads, 2);
+    assert_int_equal(config.shards, 2);
     assert_int_equal(config.listen_port, 2);
     assert_string_equal(config.data_folder, "from=env");
     assert_string_equal(config.webhook_allow, "10.0.0.0/8,10.1.0.0/16");
@@ -342,6 +342,7 @@ static void refuses_flags_that_it_does_not_know(void **state)
         {"--listen_prt=1", NULL, "did you mean --listen-port?"},
         {"--data-dir", "x", "did you mean --data-folder?"},
         {"--log", "debug", "did you mean --log-level?"},
+        {"--http-threads", "2", "--http-threads: no such setting any more: the threads of shards"},
         {"--qqqqqqqqqqqqqqqq", "1", "no such setting; see --help"},
         {"--qqqqqqdrain", "1", "no such setting; see --help"},
         {"--qqdrain", "1", "did you mean --drain?"},
@@ -399,7 +400,7 @@ static void refuses_wrong_files_by_their_line(void **state)
         {"[server\nlisten_port = 1\n", "f:1: this is neither"},
         {"nonsense\nlisten_prt = 1\n", "f:1: this is neither"},
         {"listen_prt = 1\nnonsense\n", "f:1: listen_prt"},
-        {"listen_port = 1\n  http_threads = 2\n", "f:2: listen_port: given twice"},
+        {"listen_port = 1\n  shards = 2\n", "f:2: listen_port: given twice"},
         {"webhook_secret = a\nwebhook_secret_file = b\n", "f: webhook_secret and webhook_secret_f"},
         {"broker_connections_file = a\nbroker_connections = b\n",
          "f: broker_connections and broker"},

@@ -7,7 +7,7 @@
 
 #include "sys/clock.h"
 #include "sys/files.h"
-#include "sys/thread.h"
+#include "sys/process.h"
 
 #include <stdio.h>
 #include <time.h>

@@ -290,11 +290,10 @@ static void *creator_run(void *argument)
     for (unsigned round = 0; !atomic_load(&fixture->ends); round++) {
         enum move_kind kind = round % 3 == 2 ? MOVE_QUEUE : MOVE_WEBHOOK;
         uint64_t after_ms = round % 5 == 4 ? 500 : 1 + round * 7 % 120;
+        const uint16_t partition = (uint16_t)(round % node_partition_count(fixture->node));
         unsigned number;
 
-        assert_int_equal(
-            move_create(fixture, node_partition_next(fixture->node), kind, after_ms, &number),
-            ERROR_NONE);
+        assert_int_equal(move_create(fixture, partition, kind, after_ms, &number), ERROR_NONE);
         if (round % 5 == 4) {
             struct move_timer *timer = &fixture->timers[number];
             struct command cancel = {

@@ -5,7 +5,6 @@
 #include "sys/clock.h"
 #include "sys/entropy.h"
 #include "sys/process.h"
-#include "sys/thread.h"
 #include "calendar/zones.h"
 
 #include <stdio.h>
@@ -286,6 +285,7 @@ static enum error_code node_create_shards(struct node *node, struct error *ret_e
     node->board = queue_board_create(count, seed, instant_now());
     bool is_done = node->shards && node->board;
     while (is_done && node->shard_count < count) {
+        node->loops[node->shard_count] = &node->shards[node->shard_count].loop;
         is_done = shard_init(&node->shards[node->shard_count], node, node->shard_count, secret);
         node->shard_count += is_done;
     }

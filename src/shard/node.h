@@ -24,6 +24,7 @@
 #include "timer/schedule.h"
 #include "ops/config.h"
 #include "ops/metrics.h"
+#include "sys/event_loop.h"
 
 struct node;
 
@@ -122,8 +123,14 @@ enum error_code node_move(struct node *node, uint16_t partition, unsigned shard,
 
 unsigned node_shard_count(const struct node *node);
 
-/* The partition for the next new timer; spreads them evenly. */
-uint16_t node_partition_next(struct node *node);
+/* The partition for `count` new timers that no name ties to one. On the thread of that shard: one
+ * of its own as a rule, so that they need no other thread; another shard's when its own are ahead,
+ * so that the partitions stay even. */
+uint16_t node_partition_next(struct node *node, unsigned shard, size_t count);
+
+/* The loops of the shards' threads, for tasks that submit from there, which answers reach without a
+ * wake-up. They run until node_stop. */
+struct event_loop *const *node_loops(struct node *node);
 
 /* Time zones by name. */
 struct zone_source node_zones(struct node *node);

@@ -5,6 +5,9 @@
 
 #include <stdio.h>
 
+/* By how many timers a partition may be ahead of the mean: limits are divided among partitions. */
+#define PLACED_AHEAD 1024
+
 uint16_t node_partition_count(const struct node *node)
 {
     return node->partition_count;
@@ -15,9 +18,31 @@ unsigned node_shard_count(const struct node *node)
     return node->shard_count;
 }
 
-uint16_t node_partition_next(struct node *node)
+struct event_loop *const *node_loops(struct node *node)
 {
-    return (uint16_t)(atomic_fetch_add(&node->next_partition, 1) % node->partition_count);
+    return node->loops;
+}
+
+/* The shard's own partitions in turn. NULL: none of them, or this one is far ahead of the mean. */
+static struct partition *node_partition_near(struct shard *shard, uint64_t mean)
+{
+    if (shard->partition_count == 0)
+        return NULL;
+    struct partition *partition = shard->partitions[shard->placed++ % shard->partition_count];
+    return atomic_load(&partition->placed) <= mean + PLACED_AHEAD ? partition : NULL;
+}
+
+uint16_t node_partition_next(struct node *node, unsigned shard, size_t count)
+{
+    const uint64_t placed = atomic_fetch_add(&node->placed, count);
+    struct partition *partition =
+        node_partition_near(&node->shards[shard], placed / node->partition_count);
+
+    if (!partition)
+        partition =
+            &node->partitions[atomic_fetch_add(&node->next_partition, 1) % node->partition_count];
+    atomic_fetch_add(&partition->placed, count);
+    return partition->index;
 }
 
 enum error_code node_check_target(const struct node *node, struct bytes tenant, struct bytes text,

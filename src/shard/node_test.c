@@ -104,7 +104,7 @@ static void asked_create(struct node *node, struct asked *asked, struct wall due
     asked->timer = timer_alloc(&texts);
     asked->timer->due = due;
     asked->request.command = (struct command){.kind = COMMAND_CREATE,
-                                              .partition = node_partition_next(node),
+                                              .partition = node_partition_next(node, 0, 1),
                                               .timers = &asked->timer,
                                               .results = &asked->created,
                                               .timer_count = 1};
@@ -251,6 +251,36 @@ static void test_an_outbox_is_sent(void **state)
     node_stop(fixture->node);
 }
 
+/* Goal: new timers stay with the shard whose thread asks, in its partitions evenly, as long as the
+ * others do not fall behind; a shard without partitions uses those of others. Method: all of them
+ * from one shard, and then from one whose partitions have moved away. */
+static void test_new_timers_stay_near(void **state)
+{
+    enum { NEAR = 2000, ALL = 40000 };
+    struct fixture *fixture = *state;
+    size_t counts[4] = {0};
+
+    set(fixture, "partitions", "4");
+    set(fixture, "shards", "2");
+    start(fixture);
+    for (size_t i = 0; i < NEAR; i++)
+        counts[node_partition_next(fixture->node, 1, 1)]++;
+    assert_int_equal(counts[1], NEAR / 2);
+    assert_int_equal(counts[3], NEAR / 2);
+    for (size_t i = NEAR; i < ALL; i += 4)
+        counts[node_partition_next(fixture->node, 1, 4)] += 4;
+    for (size_t i = 0; i < 4; i++)
+        assert_in_range(counts[i], ALL / 4 - 1100, ALL / 4 + 1100);
+    struct node_move_times times;
+    for (uint16_t i = 1; i < 4; i += 2)
+        assert_int_equal(node_move(fixture->node, i, 0, &times), ERROR_NONE);
+    for (size_t i = 0; i < ALL; i++)
+        counts[node_partition_next(fixture->node, 1, 1)]++;
+    for (size_t i = 0; i < 4; i++)
+        assert_in_range(counts[i], ALL / 2 - 1100, ALL / 2 + 1100);
+    node_stop(fixture->node);
+}
+
 /* Goal: what cannot start says why and leaves nothing behind. */
 /* proves: readyz */
 static void test_start_says_what_is_wrong(void **state)
@@ -285,6 +315,7 @@ int main(void)
         TEST(test_stop_answers_everything),
         TEST(test_the_door_refuses),
         TEST(test_an_outbox_is_sent),
+        TEST(test_new_timers_stay_near),
         TEST(test_start_says_what_is_wrong),
     };
 

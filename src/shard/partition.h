@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 struct shard;
 
@@ -30,6 +31,7 @@ struct partition {
     struct list link; /* is_rung: in the mailbox of its owner, or on the way to it */
     struct engine *engine;
     uint16_t index;
+    _Atomic uint64_t placed; /* timers that node_partition_next has given it */
     pthread_mutex_t lock;
     struct shard *owner; /* NULL while it moves; guarded by lock, as are the next two */
     bool is_rung;

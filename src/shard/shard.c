@@ -1,6 +1,7 @@
 /*
  * The thread of a shard: takes the inboxes of its partitions, hands the messages to their engines,
- * and sends off what the engines want done. It waits for messages and time alone.
+ * and sends off what the engines want done. It is the first task of the thread's loop; connections
+ * of clients may be others.
  */
 #include "shard/shard.h"
 
@@ -15,44 +16,6 @@
 /* How long a step of the wall clock may go unnoticed. Longer waits set the alarm, which costs a
  * system call. */
 #define CLOCK_STEP_US UINT64_C(100000)
-
-bool shard_init(struct shard *shard, struct node *node, unsigned index, const uint8_t *secret)
-{
-    *shard = (struct shard){.node = node, .index = index};
-    list_init(&shard->leaving);
-    if (mailbox_init(&shard->rings) != ERROR_NONE)
-        return false;
-    if (mailbox_init(&shard->workers) != ERROR_NONE) {
-        mailbox_deinit(&shard->rings);
-        return false;
-    }
-    if (mailbox_init(&shard->moves) != ERROR_NONE) {
-        mailbox_deinit(&shard->rings);
-        mailbox_deinit(&shard->workers);
-        return false;
-    }
-    if (clock_alarm_open(&shard->alarm) != ERROR_NONE) {
-        mailbox_deinit(&shard->rings);
-        mailbox_deinit(&shard->workers);
-        mailbox_deinit(&shard->moves);
-        return false;
-    }
-    shard->partitions = calloc(node->partition_count, sizeof(struct partition *));
-    if (shard_queue_create(shard, secret) && shard->partitions)
-        return true;
-    shard_deinit(shard);
-    return false;
-}
-
-void shard_deinit(struct shard *shard)
-{
-    shard_queue_destroy(shard);
-    free(shard->partitions);
-    mailbox_deinit(&shard->rings);
-    mailbox_deinit(&shard->workers);
-    mailbox_deinit(&shard->moves);
-    clock_alarm_close(&shard->alarm);
-}
 
 void shard_wake(struct shard *shard)
 {
@@ -311,31 +274,38 @@ static struct wall shard_wake_at(const struct shard *shard)
     return at;
 }
 
-/* Sleeps until a message comes, an engine has something to do, or the report is to be told. */
-static void shard_wait(struct shard *shard)
+/* How long it sleeps unless a message comes: until an engine has something to do, or the report is
+ * to be told. */
+static uint64_t shard_wait_ns(struct event_task *task)
 {
-    struct mailbox *const mailboxes[] = {&shard->rings, &shard->workers, &shard->moves};
-    struct wall wake_at = shard_wake_at(shard);
-    uint64_t wait_ns = shard_queue_wait_ns(shard, instant_now());
-    int alarm_fd = -1;
+    struct shard *shard = list_item(task, struct shard, task);
 
+    if (shard->reported.ns == 0 || mailbox_has_news(&shard->rings) ||
+        mailbox_has_news(&shard->workers) || mailbox_has_news(&shard->moves))
+        return 0;
+    const struct wall wake_at = shard_wake_at(shard);
+    uint64_t wait_ns = shard_queue_wait_ns(shard, instant_now());
     if (shard->is_stale && wait_ns > REPORT_NS)
         wait_ns = REPORT_NS;
     uint64_t now_us = wall_now_us();
-    if (wake_at.ms > (now_us + CLOCK_STEP_US) / 1000) {
+    const bool has_alarm = wake_at.ms > (now_us + CLOCK_STEP_US) / 1000;
+    if (has_alarm && shard->alarm_at.ms != wake_at.ms) {
         clock_alarm_set(&shard->alarm, wake_at);
-        alarm_fd = clock_alarm_fd(&shard->alarm);
+        shard->alarm_at = wake_at;
         now_us = wall_now_us();
     }
     if (wake_at.ms <= now_us / 1000 || now_us / 1000 < shard->now.ms)
-        return; /* it is time, or the clock went back before the alarm was set */
-    if (alarm_fd < 0 && (wake_at.ms * 1000 - now_us) * 1000 < wait_ns)
+        return 0; /* it is time, or the clock went back before the alarm was set */
+    if (!has_alarm && (wake_at.ms * 1000 - now_us) * 1000 < wait_ns)
         wait_ns = (wake_at.ms * 1000 - now_us) * 1000;
-    mailbox_wait_any(mailboxes, sizeof(mailboxes) / sizeof(*mailboxes), alarm_fd, wait_ns);
+    return wait_ns;
 }
 
-static void shard_turn(struct shard *shard)
+/* The tasks that joined the loop later, such as connections, have taken their input before, and
+ * send what comes of it afterwards. */
+static void shard_turn(struct event_task *task)
 {
+    struct shard *shard = list_item(task, struct shard, task);
     bool is_draining = shard_drain(shard);
 
     shard_take_in(shard);
@@ -350,16 +320,70 @@ static void shard_turn(struct shard *shard)
         shard->is_stale = true;
 }
 
+/* ---- the thread ---- */
+
+/* The alarm has fired, or the clock was set: the next wait sets it anew. */
+static void shard_alarm_ready(struct event_source *source, uint32_t events)
+{
+    (void)events;
+    list_item(source, struct shard, alarm_source)->alarm_at = (struct wall){0};
+}
+
+static bool shard_open_loop(struct shard *shard)
+{
+    if (event_loop_init(&shard->loop) != ERROR_NONE)
+        return false;
+    if (clock_alarm_open(&shard->alarm) != ERROR_NONE) {
+        event_loop_deinit(&shard->loop);
+        return false;
+    }
+    shard->alarm_source.ready = shard_alarm_ready;
+    if (event_loop_watch(&shard->loop, clock_alarm_fd(&shard->alarm), &shard->alarm_source,
+                         EPOLLIN | EPOLLET))
+        return true;
+    clock_alarm_close(&shard->alarm);
+    event_loop_deinit(&shard->loop);
+    return false;
+}
+
+bool shard_init(struct shard *shard, struct node *node, unsigned index, const uint8_t *secret)
+{
+    *shard = (struct shard){.node = node, .index = index};
+    list_init(&shard->leaving);
+    if (!shard_open_loop(shard))
+        return false;
+    mailbox_init_in(&shard->rings, &shard->loop);
+    mailbox_init_in(&shard->workers, &shard->loop);
+    mailbox_init_in(&shard->moves, &shard->loop);
+    shard->task = (struct event_task){.end = shard_turn, .wait_ns = shard_wait_ns};
+    event_loop_join(&shard->loop, &shard->task);
+    shard->partitions = calloc(node->partition_count, sizeof(struct partition *));
+    if (shard_queue_create(shard, secret) && shard->partitions)
+        return true;
+    shard_deinit(shard);
+    return false;
+}
+
+void shard_deinit(struct shard *shard)
+{
+    shard_queue_destroy(shard);
+    free(shard->partitions);
+    mailbox_deinit(&shard->rings);
+    mailbox_deinit(&shard->workers);
+    mailbox_deinit(&shard->moves);
+    clock_alarm_close(&shard->alarm);
+    event_loop_deinit(&shard->loop);
+}
+
 void *shard_run(void *argument)
 {
     struct shard *shard = argument;
     struct node *node = shard->node;
 
     while (!atomic_load(&node->shards_give_up)) {
-        shard_turn(shard);
+        event_loop_turn(&shard->loop);
         if (atomic_load(&node->shards_end) && shard_is_idle(shard))
             break;
-        shard_wait(shard);
     }
     shard_finish(shard);
     return NULL;

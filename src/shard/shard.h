@@ -42,6 +42,7 @@ struct shard {
     struct node *node;
     unsigned index;
     pthread_t thread;
+    struct event_loop loop;     /* of the thread, for others to join */
     struct mailbox rings;       /* of struct partition: it has messages */
     struct mailbox workers;     /* of struct node_queue_request: leases */
     struct mailbox moves;       /* of struct shard_move */
@@ -50,6 +51,8 @@ struct shard {
     /* The thread's own. */
     struct partition **partitions; /* that it owns; room for all */
     size_t partition_count;
+    size_t placed; /* how often node_partition_next has chosen one of them */
+    struct event_task task;
     struct list leaving; /* of struct shard_move: partitions on their way out */
     struct queue *queue;
     struct queue_heads *heads;
@@ -58,6 +61,8 @@ struct shard {
     struct instant reported;
     bool is_stale;            /* turns have passed since the last report */
     struct clock_alarm alarm; /* for the waits that a step of the clock may end */
+    struct event_source alarm_source;
+    struct wall alarm_at; /* that it is set to; 0: none */
 };
 
 struct node {
@@ -75,6 +80,7 @@ struct node {
     unsigned shard_count, shards_running;
     struct partition *partitions;
     struct shard *shards;
+    struct event_loop *loops[SHARDS_MAX]; /* of the shards */
 
     struct mailbox to_commit, to_read;
     struct mailbox news; /* woken when what node_health or node_damage tells may have changed */
@@ -88,15 +94,16 @@ struct node {
     bool has_backup_thread; /* to be joined */
     atomic_bool backs_up;   /* one is under way */
 
-    atomic_size_t inflight; /* timers in requests not yet answered */
-    atomic_uint next_partition;
-    atomic_bool is_failing;   /* the last commit failed */
-    atomic_bool is_damaged;   /* a partition cannot be read */
-    atomic_bool is_lost;      /* the data folder was removed or replaced */
-    atomic_bool is_disk_full; /* free disk is below the reserve */
-    atomic_bool is_choked;    /* timers in doubt after failed commits have their share of memory */
-    atomic_bool is_stopping;  /* nothing more is admitted */
-    atomic_bool shards_end;   /* shards end as soon as nothing is out ... */
+    atomic_size_t inflight;     /* timers in requests not yet answered */
+    _Atomic uint64_t placed;    /* timers given to partitions by node_partition_next */
+    atomic_uint next_partition; /* of those that no shard keeps */
+    atomic_bool is_failing;     /* the last commit failed */
+    atomic_bool is_damaged;     /* a partition cannot be read */
+    atomic_bool is_lost;        /* the data folder was removed or replaced */
+    atomic_bool is_disk_full;   /* free disk is below the reserve */
+    atomic_bool is_choked;   /* timers in doubt after failed commits have their share of memory */
+    atomic_bool is_stopping; /* nothing more is admitted */
+    atomic_bool shards_end;  /* shards end as soon as nothing is out ... */
     atomic_bool shards_give_up; /* ... or at once */
     atomic_bool wants_look;     /* the read thread is to look after the disk */
     _Atomic uint64_t looked_ns; /* when it did last, an instant */

@@ -1,12 +1,12 @@
 /*
- * mailbox.h - messages from many threads to one, taken many at a time; waiting is on a file
- * descriptor.
+ * mailbox.h - messages from many threads to one, taken many at a time. The reader waits on a file
+ * descriptor of the mailbox, or in the loop that it runs.
  *
  * A message is any struct with a `struct list` in it. Posting allocates nothing, so it cannot fail;
  * the senders bound the number of messages.
  *
  * Ownership  A posted message is the reader's.
- * Threads    mailbox_post from any thread; take and wait from the one reader.
+ * Threads    post and wake from any thread; the rest from the one reader.
  */
 #ifndef TICKWHEEL_SYS_MAILBOX_H
 #define TICKWHEEL_SYS_MAILBOX_H
@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/list.h"
 #include "base/time.h"
+#include "sys/event_loop.h"
 
 #include <pthread.h>
 
@@ -21,11 +22,15 @@ struct mailbox {
     pthread_mutex_t lock_;
     struct list messages_; /* guarded by lock_ */
     bool is_woken_;        /* mailbox_wake since the last take; guarded by lock_ */
-    int fd_;               /* an eventfd: readable while there are messages, or is_woken_ */
+    int fd_; /* an eventfd: readable while there are messages, or is_woken_; -1: of a loop */
+    struct event_loop *loop_; /* that is woken instead; or NULL */
 };
 
 /* ERROR_IO when the process has no file descriptor left. */
 enum error_code mailbox_init(struct mailbox *mailbox);
+
+/* A mailbox of a task of this loop, which asks mailbox_has_news before it sleeps. */
+void mailbox_init_in(struct mailbox *mailbox, struct event_loop *loop);
 void mailbox_deinit(struct mailbox *mailbox);
 
 /* Wakes the reader only when the mailbox was empty. */
@@ -40,15 +45,11 @@ void mailbox_wake(struct mailbox *mailbox);
 /* Moves everything posted so far to the end of `ret_messages`, oldest first. Does not wait. */
 void mailbox_take(struct mailbox *mailbox, struct list *ret_messages);
 
-/* Returns when there are messages, or after `timeout_ns`; UINT64_MAX waits for ever. */
+/* Whether there is something to take. */
+bool mailbox_has_news(struct mailbox *mailbox);
+
+/* Returns when there is something to take, or after `timeout_ns`; UINT64_MAX waits for ever. */
 void mailbox_wait(struct mailbox *mailbox, uint64_t timeout_ns);
-
-/* Waits until one of several mailboxes has a message, at most timeout_ns; or until `other_fd` is
- * readable, which is -1 for none. */
-void mailbox_wait_any(struct mailbox *const mailboxes[], size_t count, int other_fd,
-                      uint64_t timeout_ns);
-
-#define MAILBOX_WAIT_MAX 8 /* the most mailboxes of one mailbox_wait_any */
 
 /* For an epoll loop: readable when there is something to take. */
 static inline int mailbox_fd(const struct mailbox *mailbox)

@@ -1,10 +1,11 @@
-/* process.c - the limits and the terminal of this process. */
+/* process.c - the limits, the terminal and the threads of this process. */
 #include "sys/process.h"
 
 #include "sys/files.h"
 
 #include <fcntl.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -63,4 +64,21 @@ bool process_hold_standard_files(void)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd)
             return false;
     return true;
+}
+
+int thread_start(pthread_t *ret_thread, void *(*run)(void *argument), void *argument,
+                 const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    char name[THREAD_NAME_SIZE];
+    vsnprintf(name, sizeof(name), format, arguments);
+    va_end(arguments);
+
+    int error = pthread_create(ret_thread, NULL, run, argument);
+
+    if (!error) /* the name serves people alone: without it the thread works as well */
+        (void)pthread_setname_np(*ret_thread, name);
+    return error;
 }

@@ -1,11 +1,12 @@
 /*
- * process.h - what the kernel knows of this process.
+ * process.h - what the kernel knows of this process and of its threads.
  *
  * Threads    Any.
  */
 #ifndef TICKWHEEL_SYS_PROCESS_H
 #define TICKWHEEL_SYS_PROCESS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -29,5 +30,12 @@ void process_keep_files_private(void);
 
 /* Whether the descriptor is a terminal. */
 bool process_is_terminal(int fd);
+
+#define THREAD_NAME_SIZE 16 /* with the NUL; the system takes no longer one */
+
+/* pthread_create with a name that tools of the system show (ps -L, top -H, /proc); it is printf's
+ * and is cut to what the system takes. Returns 0 or an errno. */
+int thread_start(pthread_t *ret_thread, void *(*run)(void *argument), void *argument,
+                 const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 #endif

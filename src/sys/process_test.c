@@ -1,5 +1,5 @@
 /*
- * Goal: the process knows its own memory and its limit of files.
+ * Goal: the process knows its own memory and its limit of files, and names its threads.
  * Method: memory that was touched must show; limits are compared with getrlimit.
  */
 #include "sys/process.h"
@@ -84,6 +84,37 @@ static void knows_its_cores(void **state)
     assert_true(process_cores() <= (unsigned)sysconf(_SC_NPROCESSORS_CONF));
 }
 
+static void *thread_wait_for_end(void *argument)
+{
+    pthread_barrier_wait(argument);
+    return argument;
+}
+
+static void assert_thread_name(const char *given, const char *expected)
+{
+    pthread_barrier_t barrier;
+
+    assert_int_equal(pthread_barrier_init(&barrier, NULL, 2), 0);
+    pthread_t thread;
+    assert_int_equal(thread_start(&thread, thread_wait_for_end, &barrier, "%s", given), 0);
+    char name[THREAD_NAME_SIZE];
+    assert_int_equal(pthread_getname_np(thread, name, sizeof(name)), 0);
+    assert_string_equal(name, expected);
+    pthread_barrier_wait(&barrier);
+    void *result;
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_ptr_equal(result, &barrier);
+    pthread_barrier_destroy(&barrier);
+}
+
+/* Method: the system is asked for the name. */
+static void threads_carry_their_names(void **state)
+{
+    (void)state;
+    assert_thread_name("shard-0", "shard-0");
+    assert_thread_name("broker-a-long-name", "broker-a-long-n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -92,6 +123,7 @@ int main(void)
         cmocka_unit_test(holds_the_standard_files),
         cmocka_unit_test(a_file_is_no_terminal),
         cmocka_unit_test(knows_its_cores),
+        cmocka_unit_test(threads_carry_their_names),
     };
 
     return cmocka_run_group_tests_name("process", tests, NULL, NULL);

@@ -34,7 +34,7 @@ SKIPPED = 77
 WAIT_S = 20  # a bound that only a hang passes
 NDJSON = {"Content-Type": "application/x-ndjson"}
 ABORTS = (134, -6)
-FLAGS = ("--window", "1s", "--retain", "1h", "--drain", "1s", "--partitions", "2", "--http-threads", "1",
+FLAGS = ("--window", "1s", "--retain", "1h", "--drain", "1s", "--partitions", "2", "--shards", "1",
          "--webhook-allow", "127.0.0.0/8")
 
 # What may go wrong with each call, by its manual page. Calls that cannot fail, or whose failure the C library hides,

@@ -461,7 +461,7 @@ class LimitsTest(TokensCase):
     # proves: tenant-pending
     def test_many_at_once_are_not_more(self):
         self.write_tokens("limit shop pending_max=50")
-        daemon = self.start("--http-threads", "4", "--partitions", "8")
+        daemon = self.start("--shards", "4", "--partitions", "8")
         results = []
 
         def work():
@@ -648,7 +648,7 @@ class TlsTest(TokensCase):
         self.certificate("one")
         self.certificate("two")
         self.use("one")
-        daemon = self.start(*self.flags(), "--http-threads", "2")
+        daemon = self.start(*self.flags(), "--shards", "2")
         first = self.connect(daemon.port, "one")
         harness.wait_until(lambda: self.status(first, "/readyz") == 200, 30, "ready")
         self.assertIn(first.sock.version(), ("TLSv1.2", "TLSv1.3"))

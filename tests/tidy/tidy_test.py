@@ -82,7 +82,7 @@ CLEAN = {
     "docs/contract.md": contract_page(),
     "tests/tidy/contract.txt": covered(),
     "docs/configuration.md": "| setting | default | limits | meaning |\n| --- | --- | --- | --- |\n"
-                             "| `goods_max` | `2` | 1 to 9 | goods |\n| `http_threads` | `1` | 1 to 64 | threads |\n"
+                             "| `goods_max` | `2` | 1 to 9 | goods |\n| `shards` | `1` | 1 to 64 | threads |\n"
                              "| `name` | | at most 9 bytes | a name |\n| `sync` | `no` | no or yes | whether |\n",
     "src/ops/tokens.h": "#define LIST(X) X(goods, 1, 5)\n",
     "docs/metrics.md": "| metric | labels | type | meaning |\n| --- | --- | --- | --- |\n"

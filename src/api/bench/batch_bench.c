@@ -102,8 +102,21 @@ uint16_t node_partition_count(const struct node *node)
     return 4;
 }
 
-uint16_t node_partition_next(struct node *node)
+unsigned node_shard_count(const struct node *node)
 {
+    (void)node;
+    return 1;
+}
+
+struct event_loop *const *node_loops(struct node *node)
+{
+    (void)node;
+    return NULL;
+}
+
+uint16_t node_partition_next(struct node *node, unsigned shard, size_t count)
+{
+    (void)shard, (void)count;
     return node->counter % 4;
 }
 

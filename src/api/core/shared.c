@@ -10,18 +10,19 @@ enum { LIST_SCANS_AT_ONCE = 4 };
 enum error_code shared_init(struct api *api, const struct api_options *options)
 {
     const struct config *config = options->config;
+    const unsigned thread_count = node_shard_count(options->node);
 
     api->access = access_create(options->tokens);
     if (!api->access) {
         tokens_free(options->tokens);
         return ERROR_NO_MEMORY;
     }
-    api->outboxes = calloc(config->http_threads, sizeof(*api->outboxes));
+    api->outboxes = calloc(thread_count, sizeof(*api->outboxes));
     if (!api->outboxes) {
         access_destroy(api->access);
         return ERROR_NO_MEMORY;
     }
-    for (unsigned i = 0; i < config->http_threads; i++)
+    for (unsigned i = 0; i < thread_count; i++)
         list_init(&api->outboxes[i]);
     pthread_mutex_init(&api->lock, NULL);
     pthread_cond_init(&api->batch_ended, NULL);

@@ -31,8 +31,8 @@ struct api {
     struct buffer openapi, openapi_strict; /* the documents, as they are served */
     struct timer_json_limits limits;
     struct http_server *server;
-    /* Requests to the node that wait for the end of the HTTP thread's turn, a list for each thread
-     * and only touched by it. */
+    /* Requests to the node that wait until the turn has read all that is ready, a list for each
+     * shard's thread and only touched by it. */
     struct list *outboxes;
     struct access *access;
     struct api_budget budget;

@@ -18,6 +18,7 @@ struct node {
     struct queue *queue; /* the real one; its timers are ready at once */
     uint64_t counter;
     uint16_t partition_count, partition_turn;
+    unsigned thread_count;
     size_t inflight, inflight_max, inflight_peak, submitted, created;
     enum error_code refuses, fails;
     size_t outpaced; /* patches that come too late */
@@ -409,8 +410,20 @@ uint16_t node_partition_count(const struct node *node)
     return node->partition_count;
 }
 
-uint16_t node_partition_next(struct node *node)
+unsigned node_shard_count(const struct node *node)
 {
+    return node->thread_count;
+}
+
+struct event_loop *const *node_loops(struct node *node)
+{
+    (void)node;
+    return NULL;
+}
+
+uint16_t node_partition_next(struct node *node, unsigned shard, size_t count)
+{
+    (void)shard, (void)count;
     return (uint16_t)(__atomic_fetch_add(&node->partition_turn, 1, __ATOMIC_RELAXED) %
                       node->partition_count);
 }
@@ -431,7 +444,7 @@ void node_refresh_metrics(struct node *node)
 
 /* ---- the tests' side ---- */
 
-struct node *node_fake_start(uint16_t partition_count)
+struct node *node_fake_start(uint16_t partition_count, unsigned threads)
 {
     struct node *node = calloc(1, sizeof(*node));
 
@@ -443,6 +456,7 @@ struct node *node_fake_start(uint16_t partition_count)
     node->queue = queue_create((const uint8_t[QUEUE_SECRET_SIZE]){1, 2}, 0, instant_now());
     assert(node->queue);
     node->partition_count = partition_count;
+    node->thread_count = threads;
     node->inflight_max = SIZE_MAX / 2;
     int error = pthread_create(&node->thread, NULL, run, node);
     assert(!error);

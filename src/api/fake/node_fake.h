@@ -11,7 +11,8 @@
 
 #include "shard/node.h"
 
-struct node *node_fake_start(uint16_t partition_count);
+/* The server has `threads` threads of its own. */
+struct node *node_fake_start(uint16_t partition_count, unsigned threads);
 
 /* Answers what is held, ends the thread, frees everything. */
 void node_fake_stop(struct node *node);

@@ -16,13 +16,13 @@ uint16_t name_partition(const struct node *node, struct bytes key)
     return (uint16_t)(bytes_hash(0, key) % node_partition_count(node));
 }
 
-uint16_t name_partition_of(struct node *node, const struct timer *timer)
+uint16_t name_partition_of(struct node *node, unsigned shard, const struct timer *timer)
 {
     if (timer->texts.key.size)
         return name_partition(node, timer->texts.key);
     if (timer->texts.request.size)
         return name_partition(node, name_of_request(timer->texts.request));
-    return node_partition_next(node);
+    return node_partition_next(node, shard, 1);
 }
 
 struct timer *name_timer(struct timer *timer, struct bytes key, struct bytes request)

@@ -15,8 +15,8 @@
 enum error_code name_check(struct bytes name, struct error *ret_error);
 
 /* The partition of a new timer: by its key, so that timers with one key meet; without a key by its
- * request name; without both, the next partition in turn. */
-uint16_t name_partition_of(struct node *node, const struct timer *timer);
+ * request name; without both, the next one in turn for the thread of this shard. */
+uint16_t name_partition_of(struct node *node, unsigned shard, const struct timer *timer);
 
 /* The partition of a key. */
 uint16_t name_partition(const struct node *node, struct bytes key);

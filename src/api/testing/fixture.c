@@ -15,7 +15,6 @@ struct api_fixture *fixture_start(const char *const *settings)
     assert(fixture);
     config_init(&fixture->config);
     fixture->config.listen_port = 0;
-    fixture->config.http_threads = 2;
     struct error error;
     if (config_set(&fixture->config, "allowed_hosts", FIXTURE_HOSTS, &error))
         abort();
@@ -23,7 +22,7 @@ struct api_fixture *fixture_start(const char *const *settings)
         if (config_set(&fixture->config, settings[0], settings[1], &error))
             abort();
     fixture->metrics = metrics_create("test", wall_now());
-    fixture->node = node_fake_start(FIXTURE_PARTITIONS);
+    fixture->node = node_fake_start(FIXTURE_PARTITIONS, 2);
     struct api_options options = {
         .config = &fixture->config, .metrics = fixture->metrics, .node = fixture->node};
     if (api_start(&options, &fixture->api, &error))

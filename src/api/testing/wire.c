@@ -59,10 +59,9 @@ struct wire *wire_start(const struct config *config, struct tokens *tokens)
 
     REQUIRE(wire);
     wire->config = *config;
-    wire->config.http_threads = 1;
     REQUIRE(config_set(&wire->config, "allowed_hosts", "a", NULL) == ERROR_NONE);
     wire->metrics = metrics_create("test", wall_now());
-    wire->node = node_fake_start(4);
+    wire->node = node_fake_start(4, 1);
     node_queue_stop_waiting(wire->node);
     struct api_options options = {
         .config = &wire->config, .metrics = wire->metrics, .node = wire->node, .tokens = tokens};

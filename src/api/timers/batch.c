@@ -33,6 +33,7 @@ struct batch {
     pthread_mutex_t lock;
     struct call *call; /* guarded by lock; NULL once the request is closed */
     struct api *api;
+    unsigned shard;                  /* on whose thread it is */
     struct caller caller;            /* the call's, which may be gone before */
     struct timer_json_limits limits; /* for the caller, with the trace of the request */
     char trace[TRACE_PARENT_SIZE + 1];
@@ -138,7 +139,7 @@ static enum sending send_parts(struct batch *batch, struct batch_chunk *chunk)
 {
     /* With nothing else under way, the node has room for each part. */
     if (!chunk->is_prepared)
-        batch_chunk_prepare(chunk, batch->api->options.node,
+        batch_chunk_prepare(chunk, batch->api->options.node, batch->shard,
                             batch->api->options.config->inflight_max);
     struct batch_part *part;
     while ((part = batch_chunk_next_part(chunk))) {
@@ -276,6 +277,7 @@ void batch_begin(struct call *call)
     pthread_mutex_init(&batch->lock, NULL);
     list_init(&batch->sent);
     batch->call = call;
+    batch->shard = http_request_thread(call->http);
     batch->api = call->api;
     batch->caller = call->caller;
     batch->bytes_max = bytes_max;

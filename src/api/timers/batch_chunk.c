@@ -96,10 +96,10 @@ static bool reserve_parts(struct batch_chunk *chunk, size_t count)
 
 /* Which partition each timer goes to. Returns how many parts that makes, and in `ends` how many
  * timers go to each partition. */
-static size_t choose_partitions(struct batch_chunk *chunk, struct node *node, size_t part_max,
-                                uint16_t ends[PARTITIONS_MAX])
+static size_t choose_partitions(struct batch_chunk *chunk, struct node *node, unsigned shard,
+                                size_t part_max, uint16_t ends[PARTITIONS_MAX])
 {
-    const uint16_t next = node_partition_next(node);
+    const uint16_t next = node_partition_next(node, shard, chunk->timer_count);
     size_t count = 0;
 
     for (size_t i = 0; i < chunk->timer_count; i++) {
@@ -140,10 +140,11 @@ static void sort_timers(struct batch_chunk *chunk, uint16_t begins[PARTITIONS_MA
     }
 }
 
-void batch_chunk_prepare(struct batch_chunk *chunk, struct node *node, size_t part_max)
+void batch_chunk_prepare(struct batch_chunk *chunk, struct node *node, unsigned shard,
+                         size_t part_max)
 {
     uint16_t ends[PARTITIONS_MAX] = {0};
-    size_t count = choose_partitions(chunk, node, part_max, ends);
+    size_t count = choose_partitions(chunk, node, shard, part_max, ends);
 
     chunk->is_prepared = true;
     if (!reserve_parts(chunk, count)) {

@@ -81,7 +81,8 @@ void batch_chunk_add_problem(struct batch_chunk *chunk, uint64_t number,
 /* Divides the timers into parts, at least one for each partition that some of them belong to, none
  * with more than `part_max` timers; those without a name go together to the next partition. Fails
  * them all when out of memory. */
-void batch_chunk_prepare(struct batch_chunk *chunk, struct node *node, size_t part_max);
+void batch_chunk_prepare(struct batch_chunk *chunk, struct node *node, unsigned shard,
+                         size_t part_max);
 
 /* The next part that is to be submitted; NULL when all were. */
 struct batch_part *batch_chunk_next_part(struct batch_chunk *chunk);

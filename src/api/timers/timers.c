@@ -124,7 +124,8 @@ void timers_create(struct call *call)
     call->timer = timer;
     call->node.command = (struct command){
         .kind = COMMAND_CREATE,
-        .partition = name_partition_of(call->api->options.node, timer),
+        .partition =
+            name_partition_of(call->api->options.node, http_request_thread(call->http), timer),
         .timers = &call->timer,
         .results = &call->created,
         .timer_count = 1,

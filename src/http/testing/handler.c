@@ -2,6 +2,7 @@
 #include "http/testing/handler.h"
 
 #include "base/list.h"
+#include "sys/clock.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -112,6 +113,15 @@ static void on_end(struct http_request *request)
         handler_post(visit, &visit->handler->parked);
     } else if (is_path(request, "/twice")) {
         handler_post(visit, &visit->handler->resumable);
+    } else if (is_path(request, "/thread")) {
+        buffer_printf(&visit->body, "%u", http_request_thread(request));
+        say(request, 200, buffer_bytes(&visit->body));
+    } else if (is_path(request, "/slow")) {
+        const struct instant begun = instant_now();
+
+        while (instant_since_ns(begun, instant_now()) < HANDLER_SLOW_NS)
+            continue;
+        say(request, 200, BYTES("slow"));
     } else if (is_path(request, "/turned")) {
         handler_post(visit, &visit->handler->gathered[http_request_thread(request)]);
     } else if (is_path(request, "/big")) {

@@ -9,6 +9,8 @@
  *     /held     pauses in the body until the test resumes it (handler_resume)
  *     /bites    takes 3 bytes at a time, pausing; another thread resumes; echoes
  *     /twice    at the end, another thread resumes it; answers then
+ *     /thread   answers the number of its thread
+ *     /slow     answers after HANDLER_SLOW_NS, during which the thread does nothing else
  *     /turned   answers "turned" at the end of the thread's turn, together with others
  *     /hangup   hangs up within the body
  *     /big      answers 8 MiB
@@ -25,6 +27,7 @@
 struct handler;
 
 #define HANDLER_BIG_SIZE (8u << 20)
+#define HANDLER_SLOW_NS  3000000
 
 /* A server with this handler at a free port; the fields of `options` that a test does not set (0)
  * get a sensible value. */

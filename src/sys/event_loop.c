@@ -1,0 +1,152 @@
+/* event_loop.c - epoll, a wake-up for other threads, and the turns of the tasks. */
+#include "sys/event_loop.h"
+
+#include "sys/clock.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { EVENTS_MAX = 256 };
+
+enum error_code event_loop_init(struct event_loop *loop)
+{
+    /* By its edges: each write is told, and none needs to be read. */
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data = {.ptr = NULL}};
+
+    loop->epoll_ = epoll_create1(EPOLL_CLOEXEC);
+    loop->wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (loop->epoll_ < 0 || loop->wake_ < 0 ||
+        epoll_ctl(loop->epoll_, EPOLL_CTL_ADD, loop->wake_, &event) != 0) {
+        if (loop->epoll_ >= 0)
+            close(loop->epoll_);
+        if (loop->wake_ >= 0)
+            close(loop->wake_);
+        return ERROR_IO;
+    }
+    atomic_init(&loop->is_asleep_, false);
+    atomic_init(&loop->has_joining_, false);
+    pthread_mutex_init(&loop->lock_, NULL);
+    list_init(&loop->joining_);
+    list_init(&loop->tasks_);
+    loop->now_ = instant_now();
+    return ERROR_NONE;
+}
+
+void event_loop_deinit(struct event_loop *loop)
+{
+    close(loop->epoll_);
+    close(loop->wake_);
+    pthread_mutex_destroy(&loop->lock_);
+}
+
+void event_loop_wake(struct event_loop *loop)
+{
+    if (atomic_exchange(&loop->is_asleep_, false))
+        eventfd_write(loop->wake_, 1);
+}
+
+/* ---- tasks and sources ---- */
+
+void event_loop_join(struct event_loop *loop, struct event_task *task)
+{
+    pthread_mutex_lock(&loop->lock_);
+    list_push(&loop->joining_, &task->link_);
+    atomic_store(&loop->has_joining_, true);
+    pthread_mutex_unlock(&loop->lock_);
+    event_loop_wake(loop);
+}
+
+void event_loop_leave(struct event_loop *loop, struct event_task *task)
+{
+    (void)loop;
+    list_remove(&task->link_);
+}
+
+static void event_loop_take_joining(struct event_loop *loop)
+{
+    if (!atomic_load(&loop->has_joining_))
+        return;
+    pthread_mutex_lock(&loop->lock_);
+    list_join(&loop->tasks_, &loop->joining_);
+    atomic_store(&loop->has_joining_, false);
+    pthread_mutex_unlock(&loop->lock_);
+}
+
+bool event_loop_watch(struct event_loop *loop, int fd, struct event_source *source, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data = {.ptr = source}};
+
+    return epoll_ctl(loop->epoll_, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void event_loop_ignore(struct event_loop *loop, int fd)
+{
+    epoll_ctl(loop->epoll_, EPOLL_CTL_DEL, fd, NULL);
+}
+
+/* ---- turns ---- */
+
+/* How long no task has something to do. */
+static uint64_t event_loop_wait_ns(struct event_loop *loop)
+{
+    uint64_t wait_ns = atomic_load(&loop->has_joining_) ? 0 : UINT64_MAX;
+
+    LIST_FOR_EACH (&loop->tasks_, link) {
+        struct event_task *task = list_item(link, struct event_task, link_);
+        const uint64_t task_ns = task->wait_ns(task);
+
+        if (task_ns < wait_ns)
+            wait_ns = task_ns;
+    }
+    return wait_ns;
+}
+
+/* epoll_wait, to the nanosecond where the kernel can (Linux 5.11). */
+static int event_loop_poll(struct event_loop *loop, struct epoll_event events[EVENTS_MAX],
+                           uint64_t wait_ns)
+{
+    const struct timespec timeout = {.tv_sec = (time_t)(wait_ns / 1000000000),
+                                     .tv_nsec = (long)(wait_ns % 1000000000)};
+
+    if (wait_ns == 0)
+        return epoll_wait(loop->epoll_, events, EVENTS_MAX, 0);
+    if (wait_ns == UINT64_MAX)
+        return epoll_wait(loop->epoll_, events, EVENTS_MAX, -1);
+    const int count = epoll_pwait2(loop->epoll_, events, EVENTS_MAX, &timeout, NULL);
+    if (count >= 0 || errno == EINTR)
+        return count;
+    const uint64_t wait_ms = wait_ns / 1000000 + 1;
+    return epoll_wait(loop->epoll_, events, EVENTS_MAX, wait_ms < INT32_MAX ? (int)wait_ms : -1);
+}
+
+void event_loop_turn(struct event_loop *loop)
+{
+    struct epoll_event events[EVENTS_MAX];
+
+    atomic_store(&loop->is_asleep_, true);
+    const uint64_t wait_ns = event_loop_wait_ns(loop);
+    if (wait_ns == 0)
+        atomic_store(&loop->is_asleep_, false);
+    const int count = event_loop_poll(loop, events, wait_ns);
+    atomic_store(&loop->is_asleep_, false);
+    loop->now_ = instant_now();
+    event_loop_take_joining(loop);
+    for (int i = 0; i < count; i++) {
+        struct event_source *source = events[i].data.ptr;
+
+        if (source)
+            source->ready(source, events[i].events);
+    }
+    LIST_FOR_EACH (&loop->tasks_, link) {
+        struct event_task *task = list_item(link, struct event_task, link_);
+
+        if (task->begin)
+            task->begin(task);
+    }
+    LIST_FOR_EACH (&loop->tasks_, link) {
+        struct event_task *task = list_item(link, struct event_task, link_);
+
+        task->end(task);
+    }
+}

@@ -1,0 +1,91 @@
+/*
+ * event_loop.h - the loop of one thread that serves several tasks: sockets, messages, time.
+ *
+ *     static void reader_ready(struct event_source *source, uint32_t events) { ... }
+ *     struct event_task task = {.begin = ..., .end = ..., .wait_ns = ...};
+ *
+ *     event_loop_join(&loop, &task);
+ *     event_loop_watch(&loop, socket, &source, EPOLLIN | EPOLLET);
+ *     while (!is_over)
+ *         event_loop_turn(&loop);
+ *
+ * A turn waits until a descriptor is ready, another thread has called event_loop_wake or a task has
+ * something to do; calls `ready` of each source that is; then `begin` of every task, and then `end`
+ * of every task, both in the order in which they joined. So a task takes input in `begin`, tasks
+ * that joined before it work in `end`, and it sends in `end` what came of that.
+ *
+ * A wake-up costs a system call only while the thread sleeps: messages between the tasks of one
+ * loop cost none.
+ *
+ * Time       wait_ns is asked after the loop has said that it sleeps: a task that looks for its
+ *            messages there misses none.
+ * Ownership  Sources and tasks are the caller's. A source is freed in `begin` or `end` alone, and
+ *            its descriptor closed before.
+ * Threads    event_loop_turn and event_loop_leave on the loop's thread; the rest on any.
+ */
+#ifndef TICKWHEEL_SYS_EVENT_LOOP_H
+#define TICKWHEEL_SYS_EVENT_LOOP_H
+
+#include "base/error.h"
+#include "base/list.h"
+#include "base/time.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+
+/* Embed it beside the descriptor. */
+struct event_source {
+    void (*ready)(struct event_source *source, uint32_t events); /* EPOLLIN, ... */
+};
+
+/* Embed it, and fill in the calls. */
+struct event_task {
+    struct list link_;
+    void (*begin)(struct event_task *task); /* may be NULL */
+    void (*end)(struct event_task *task);
+    /* How long it has nothing to do if nothing comes. 0: a turn is to follow at once. UINT64_MAX:
+     * for ever. */
+    uint64_t (*wait_ns)(struct event_task *task);
+};
+
+struct event_loop {
+    int epoll_, wake_; /* an eventfd */
+    atomic_bool is_asleep_;
+    atomic_bool has_joining_;
+    pthread_mutex_t lock_;
+    struct list joining_; /* of struct event_task; guarded by lock_ */
+    struct list tasks_;
+    struct instant now_;
+};
+
+/* ERROR_IO when the process has no descriptor left. */
+enum error_code event_loop_init(struct event_loop *loop);
+void event_loop_deinit(struct event_loop *loop);
+
+/* The task has its first turn soon, before that of any source that is watched afterwards. */
+void event_loop_join(struct event_loop *loop, struct event_task *task);
+
+/* Within `end` of the task: it gets no more calls. */
+void event_loop_leave(struct event_loop *loop, struct event_task *task);
+
+/* Calls `ready` for events of the descriptor, as epoll_ctl says, until it is closed or ignored.
+ * False with errno: it is not watched. */
+bool event_loop_watch(struct event_loop *loop, int fd, struct event_source *source,
+                      uint32_t events);
+void event_loop_ignore(struct event_loop *loop, int fd);
+
+/* Waits, and has a turn. */
+void event_loop_turn(struct event_loop *loop);
+
+/* Ends the wait, or the next one. */
+void event_loop_wake(struct event_loop *loop);
+
+/* When the turn began. On the loop's thread. */
+static inline struct instant event_loop_now(const struct event_loop *loop)
+{
+    return loop->now_;
+}
+
+#endif
