@@ -272,8 +272,9 @@ static void connection_flush(struct connection *connection)
 {
     if (!connection_has_output(connection) || !connection->can_write)
         return;
-    const struct bytes out = {connection->out.data + connection->out_sent,
-                              connection->out.size - connection->out_sent};
+    struct bytes out = buffer_bytes(&connection->out);
+    if (connection->out_sent > 0)
+        out = (struct bytes){out.data + connection->out_sent, out.size - connection->out_sent};
     struct bytes large = {0};
     if (connection->large) {
         large = response_body(connection->large);
