@@ -19,6 +19,8 @@
 #include "cli/settings.h"
 #include "sys/signals.h"
 
+#include <poll.h>
+
 /* X(NAME, number, meaning): the exit codes, as --help and the manual show them. */
 #define CLI_EXIT_LIST(X)                                                                     \
     X(DONE, 0, "done")                                                                       \
@@ -113,12 +115,31 @@ struct cli_request {
     /* Takes the body as it arrives instead of `body`; false ends the transfer. May be NULL. */
     bool (*sink)(void *context, struct bytes chunk);
     void *context;
+    bool is_quiet; /* nothing is said when there is no answer */
 };
 
 /* Sends a request. CLI_EXIT_DONE when there was an answer of any status; otherwise it has
  * complained. An answer is deinited by the caller, whatever is returned. */
 enum cli_exit cli_send(struct cli *cli, const struct cli_request *request,
                        struct cli_answer *ret_answer);
+
+/* A call that runs while its owner waits for other things too: create it once, then start, wait
+ * until it is over, and end it, again and again. The texts of the request last until the end. */
+struct cli_call;
+
+#define CLI_CALL_WAITS_MAX 1024 /* descriptors that are waited for beside it */
+
+struct cli_call *cli_call_create(void); /* NULL when out of memory */
+void cli_call_destroy(struct cli_call *call);
+bool cli_call_start(struct cli *cli, struct cli_call *call, const struct cli_request *request,
+                    struct cli_answer *answer);
+
+/* Waits until one of the others is ready, the time is over, or the call is over: then true. Without
+ * a call that was started it is a wait for the others. */
+bool cli_call_wait(struct cli_call *call, struct pollfd *others, unsigned count, uint64_t ms);
+
+/* As cli_send returns it; a call that is not over is broken off, CLI_EXIT_STOPPED. */
+enum cli_exit cli_call_end(struct cli *cli, struct cli_call *call);
 
 /* cli_send, for a 2xx that is JSON: anything else is complained about. `body` may be empty. */
 enum cli_exit cli_ask(struct cli *cli, const char *method, const char *path, struct bytes body,

@@ -4,7 +4,10 @@
 #include "base/number.h"
 #include "cli/value.h"
 
+#include <assert.h>
 #include <curl/curl.h>
+#include <limits.h>
+#include <stdlib.h>
 
 #define CLIENT_CONNECT_TIMEOUT_MS 10000L
 
@@ -118,6 +121,8 @@ static enum cli_exit client_failed(struct cli *cli, const struct client_transfer
 {
     const char *url = cli->settings.url;
 
+    if (transfer->request->is_quiet)
+        return code == CURLE_ABORTED_BY_CALLBACK ? CLI_EXIT_STOPPED : CLI_EXIT_UNAVAILABLE;
     if (transfer->is_too_large)
         return cli_complain(CLI_EXIT_UNAVAILABLE, "the answer is larger than %u MiB",
                             (unsigned)(CLI_ANSWER_BYTES_MAX >> 20));
@@ -137,34 +142,128 @@ static enum cli_exit client_failed(struct cli *cli, const struct client_transfer
     return cli_complain(CLI_EXIT_UNAVAILABLE, "%s: %s", url, curl_easy_strerror(code));
 }
 
+struct cli_call {
+    struct client_transfer transfer;
+    struct cli_request request;
+    CURL *curl;
+    CURLM *multi; /* NULL: cli_send performs it */
+    struct curl_slist *headers;
+    struct buffer url;
+    bool is_begun;
+};
+
+/* Makes the handle ready. False when out of memory; client_end is called in either case. */
+static bool client_begin(struct cli *cli, const struct cli_request *request,
+                         struct cli_answer *answer, struct cli_call *call)
+{
+    bool failed = !call->curl;
+
+    *answer = (struct cli_answer){0};
+    call->request = *request;
+    call->transfer = (struct client_transfer){cli, &call->request, answer, false};
+    buffer_append_text(&call->url, cli->settings.url);
+    buffer_append_text(&call->url, request->path);
+    call->headers = client_headers(cli, request, &failed);
+    const char *url = cli_text(&call->url);
+    return !failed && *url && client_set(call->curl, &call->transfer, url, call->headers);
+}
+
+static enum cli_exit client_end(struct cli *cli, struct cli_call *call, CURLcode code)
+{
+    struct cli_answer *answer = call->transfer.answer;
+    long status = 0;
+
+    if (code == CURLE_OK || code == CURLE_WRITE_ERROR)
+        curl_easy_getinfo(call->curl, CURLINFO_RESPONSE_CODE, &status);
+    answer->status = (int)status;
+    answer->is_json = cli_is_json(buffer_bytes(&answer->body), NULL, NULL);
+    curl_slist_free_all(call->headers);
+    buffer_deinit(&call->url);
+    return code ? client_failed(cli, &call->transfer, code) : CLI_EXIT_DONE;
+}
+
 enum cli_exit cli_send(struct cli *cli, const struct cli_request *request,
                        struct cli_answer *ret_answer)
 {
-    struct client_transfer transfer = {.cli = cli, .request = request, .answer = ret_answer};
-    struct buffer url;
+    struct cli_call call = {0};
+    CURLcode code = CURLE_OUT_OF_MEMORY;
 
-    *ret_answer = (struct cli_answer){0};
-    buffer_init(&url);
-    buffer_append_text(&url, cli->settings.url);
-    buffer_append_text(&url, request->path);
     if (!cli->curl)
         cli->curl = curl_easy_init();
     else
         curl_easy_reset(cli->curl); /* the connection stays */
-    bool failed = !cli->curl;
-    struct curl_slist *headers = client_headers(cli, request, &failed);
-    const char *text = cli_text(&url);
-    CURLcode code = CURLE_OUT_OF_MEMORY;
-    if (!failed && *text && client_set(cli->curl, &transfer, text, headers))
-        code = curl_easy_perform(cli->curl);
-    long status = 0;
-    if (code == CURLE_OK || code == CURLE_WRITE_ERROR)
-        curl_easy_getinfo(cli->curl, CURLINFO_RESPONSE_CODE, &status);
-    ret_answer->status = (int)status;
-    ret_answer->is_json = cli_is_json(buffer_bytes(&ret_answer->body), NULL, NULL);
-    curl_slist_free_all(headers);
-    buffer_deinit(&url);
-    return code ? client_failed(cli, &transfer, code) : CLI_EXIT_DONE;
+    call.curl = cli->curl;
+    if (client_begin(cli, request, ret_answer, &call))
+        code = curl_easy_perform(call.curl);
+    return client_end(cli, &call, code);
+}
+
+/* ---- a call beside other work ---- */
+
+struct cli_call *cli_call_create(void)
+{
+    struct cli_call *call = calloc(1, sizeof(*call));
+
+    if (!call)
+        return NULL;
+    call->curl = curl_easy_init();
+    call->multi = curl_multi_init();
+    if (call->curl && call->multi)
+        return call;
+    cli_call_destroy(call);
+    return NULL;
+}
+
+void cli_call_destroy(struct cli_call *call)
+{
+    if (!call)
+        return;
+    curl_multi_cleanup(call->multi);
+    curl_easy_cleanup(call->curl);
+    free(call);
+}
+
+bool cli_call_start(struct cli *cli, struct cli_call *call, const struct cli_request *request,
+                    struct cli_answer *answer)
+{
+    curl_easy_reset(call->curl);
+    if (client_begin(cli, request, answer, call) &&
+        curl_easy_setopt(call->curl, CURLOPT_NOPROGRESS, 1L) == CURLE_OK &&
+        curl_multi_add_handle(call->multi, call->curl) == CURLM_OK)
+        return call->is_begun = true;
+    client_end(cli, call, CURLE_OUT_OF_MEMORY);
+    return false;
+}
+
+bool cli_call_wait(struct cli_call *call, struct pollfd *others, unsigned count, uint64_t ms)
+{
+    struct curl_waitfd waits[CLI_CALL_WAITS_MAX];
+    int running = 0;
+
+    assert(count <= CLI_CALL_WAITS_MAX);
+    for (unsigned i = 0; i < count; i++)
+        waits[i] = (struct curl_waitfd){.fd = others[i].fd, .events = others[i].events};
+    curl_multi_perform(call->multi, &running);
+    if (call->is_begun && !running)
+        ms = 0;
+    curl_multi_poll(call->multi, waits, count, ms > INT_MAX ? INT_MAX : (int)ms, NULL);
+    for (unsigned i = 0; i < count; i++)
+        others[i].revents = waits[i].revents;
+    curl_multi_perform(call->multi, &running);
+    return call->is_begun && !running;
+}
+
+enum cli_exit cli_call_end(struct cli *cli, struct cli_call *call)
+{
+    CURLcode code = CURLE_ABORTED_BY_CALLBACK; /* when it is still under way */
+    int left;
+
+    for (CURLMsg *message; (message = curl_multi_info_read(call->multi, &left));)
+        if (message->msg == CURLMSG_DONE)
+            code = message->data.result;
+    curl_multi_remove_handle(call->multi, call->curl);
+    call->is_begun = false;
+    return client_end(cli, call, code);
 }
 
 enum cli_exit cli_ask(struct cli *cli, const char *method, const char *path, struct bytes body,

@@ -65,7 +65,12 @@
     X(ORIGIN, "origin", 0, "ORIGIN", NULL)                                                \
     X(ERROR, "error", 0, "TEXT", NULL)                                                    \
     X(ALL, "all", 0, NULL, NULL)                                                          \
-    X(RATE, "rate", 0, "NUMBER", NULL)
+    X(RATE, "rate", 0, "NUMBER", NULL)                                                    \
+    X(WAIT, "wait", 0, "DURATION", NULL)                                                  \
+    X(LEASE, "lease", 0, "DURATION", NULL)                                                \
+    X(DELAY, "delay", 0, "DURATION", NULL)                                                \
+    X(DEAD, "dead", 0, NULL, NULL)                                                        \
+    X(JOBS, "jobs", 'j', "NUMBER", NULL)
 
 enum cli_flag_id {
 #define X(name, text, letter, value, choices) CLI_FLAG_##name,

@@ -111,6 +111,32 @@ static const struct cli_flag_use verbs_dead[] = {
     VERBS_END,
 };
 
+static const struct cli_flag_use verbs_lease[] = {
+    {CLI_FLAG_NUMBER, "items at most, 1 by default"},
+    {CLI_FLAG_WAIT, "how long to wait for the first item, not at all by default"},
+    {CLI_FLAG_LEASE, "the length of the lease, 30s by default"},
+    VERBS_END,
+};
+
+static const struct cli_flag_use verbs_nack[] = {
+    {CLI_FLAG_DELAY, "the time until the next attempt; otherwise the retry of the timer says it"},
+    {CLI_FLAG_ERROR, "what went wrong, kept as last_error"},
+    {CLI_FLAG_DEAD, "make it a dead letter at once"},
+    VERBS_END,
+};
+
+static const struct cli_flag_use verbs_extend[] = {
+    {CLI_FLAG_LEASE, "the lease ends this long from now, 30s by default"},
+    VERBS_END,
+};
+
+static const struct cli_flag_use verbs_work[] = {
+    {CLI_FLAG_JOBS, "commands at a time, 1 by default"},
+    {CLI_FLAG_LEASE, "the length of a lease, 30s by default; extended while the command runs"},
+    {CLI_FLAG_NUMBER, "stop after this many items"},
+    VERBS_END,
+};
+
 static const struct cli_flag_use verbs_list[] = {
     {CLI_FLAG_STATE, "only this state; repeatable"},
     {CLI_FLAG_LABEL, "only timers with this label; if repeated, with all of them"},
@@ -195,6 +221,26 @@ const struct cli_verb CLI_VERBS[] = {
      "tickwheel dead redrive --origin https://shop.example --rate 50\n"
      "tickwheel dead delete --due-before 2026-11-01T00:00:00Z --yes",
      verbs_dead, dead_run},
+    {"work", "QUEUE -- COMMAND...", 2, CLI_ARGUMENTS_MAX, "Run a command for each item of a queue",
+     "The command gets the payload on standard input, and TICKWHEEL_ID, TICKWHEEL_ATTEMPT and\n"
+     "TICKWHEEL_DUE in its environment. Exit code 0 acknowledges the item, 65 makes it a dead "
+     "letter,\n"
+     "any other has it tried again. A first Ctrl-C lets the commands end, a second ends them.",
+     "tickwheel work mail -- ./send-mail\n"
+     "tickwheel work mail --jobs 8 --lease 5m -- sh -c 'jq -r .to | ./send-mail --to-stdin'",
+     verbs_work, work_run},
+    {"lease", "QUEUE", 1, 1, "Lease items of a queue", "With --output ids it prints the receipts.",
+     "tickwheel lease mail --wait 20s\n"
+     "tickwheel lease mail --count 10 --lease 5m --output json",
+     verbs_lease, queue_lease},
+    {"ack", "QUEUE RECEIPT...", 2, CLI_ARGUMENTS_MAX, "Acknowledge leased items", NULL,
+     "tickwheel ack mail 00000000000000012fa24187b49a1b1d", verbs_none, queue_ack},
+    {"nack", "QUEUE RECEIPT...", 2, CLI_ARGUMENTS_MAX, "Refuse leased items", NULL,
+     "tickwheel nack mail 00000000000000012fa24187b49a1b1d --delay 5m --error 'no such user'",
+     verbs_nack, queue_nack},
+    {"extend", "QUEUE RECEIPT...", 2, CLI_ARGUMENTS_MAX, "Extend leases", NULL,
+     "tickwheel extend mail 00000000000000012fa24187b49a1b1d --lease 10m", verbs_extend,
+     queue_extend},
     {"health", "", 0, 0, "Say whether the daemon serves requests", NULL,
      "tickwheel health && echo up\n"
      "tickwheel health --url https://timers.example:8463",

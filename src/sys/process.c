@@ -1,15 +1,21 @@
-/* process.c - the limits, the terminal and the threads of this process. */
+/* process.c - the limits, the terminal and the threads of this process, and its children. */
 #include "sys/process.h"
 
 #include "sys/files.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 uint64_t process_memory_bytes(void)
@@ -81,4 +87,95 @@ int thread_start(pthread_t *ret_thread, void *(*run)(void *argument), void *argu
     if (!error) /* the name serves people alone: without it the thread works as well */
         (void)pthread_setname_np(*ret_thread, name);
     return error;
+}
+
+static int process_spawn(char *const *arguments, char *const *environment, int input,
+                         pid_t *ret_pid)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&files);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                              POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    int failure = posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
+    if (!failure)
+        failure = posix_spawnp(ret_pid, arguments[0], &files, &attributes, arguments, environment);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&files);
+    return failure;
+}
+
+enum error_code process_start(char *const *arguments, char *const *environment,
+                              struct process_child *ret_child, struct error *ret_error)
+{
+    int input[2];
+    pid_t pid;
+
+    if (pipe2(input, O_CLOEXEC) != 0)
+        return error_set(ret_error, ERROR_IO, "pipe: %s", strerror(errno));
+    int failure = process_spawn(arguments, environment, input[0], &pid);
+    close(input[0]);
+    if (failure) {
+        close(input[1]);
+        return error_set(ret_error, ERROR_IO, "start %s: %s", arguments[0], strerror(failure));
+    }
+    /* The child cannot be reaped before process_ended, so the descriptor is its own. */
+    int ended_fd = pidfd_open(pid, 0);
+    if (ended_fd < 0 || fcntl(input[1], F_SETFL, O_NONBLOCK) != 0) {
+        failure = errno;
+        close(input[1]);
+        kill(-pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        return error_set(ret_error, ERROR_IO, "watch %s: %s", arguments[0], strerror(failure));
+    }
+    *ret_child = (struct process_child){pid, ended_fd, input[1]};
+    return ERROR_NONE;
+}
+
+static void process_close_input(struct process_child *child)
+{
+    if (child->input_fd >= 0)
+        close(child->input_fd);
+    child->input_fd = -1;
+}
+
+size_t process_write(struct process_child *child, struct bytes input)
+{
+    size_t written = 0;
+
+    while (written < input.size) {
+        ssize_t size = write(child->input_fd, input.data + written, input.size - written);
+        if (size < 0 && errno == EAGAIN)
+            return written;
+        if (size < 0 && errno != EINTR)
+            break;
+        written += size > 0 ? (size_t)size : 0;
+    }
+    process_close_input(child);
+    return input.size;
+}
+
+bool process_ended(struct process_child *child, int *ret_code)
+{
+    int status;
+
+    if (waitpid(child->pid, &status, WNOHANG) != child->pid)
+        return false;
+    *ret_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    process_close_input(child);
+    close(child->ended_fd);
+    return true;
+}
+
+void process_stop(const struct process_child *child)
+{
+    kill(-child->pid, SIGTERM);
 }

@@ -1,14 +1,18 @@
 /*
- * process.h - what the kernel knows of this process and of its threads.
+ * process.h - what the kernel knows of this process, of its threads and of its children.
  *
  * Threads    Any.
  */
 #ifndef TICKWHEEL_SYS_PROCESS_H
 #define TICKWHEEL_SYS_PROCESS_H
 
+#include "base/bytes.h"
+#include "base/error.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* Resident memory; 0 when /proc cannot be read. */
 uint64_t process_memory_bytes(void);
@@ -37,5 +41,28 @@ bool process_is_terminal(int fd);
  * and is cut to what the system takes. Returns 0 or an errno. */
 int thread_start(pthread_t *ret_thread, void *(*run)(void *argument), void *argument,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* A program that was started; standard output and error are those of this process. */
+struct process_child {
+    pid_t pid;
+    int ended_fd; /* readable once it has ended */
+    int input_fd; /* its standard input, to be written without waiting; -1 once it is closed */
+};
+
+/* Starts a program, looked for in PATH, in a process group of its own, so that a Ctrl-C at the
+ * terminal does not reach it. Signals have their default effects. ERROR_IO with the cause. */
+enum error_code process_start(char *const *arguments, char *const *environment,
+                              struct process_child *ret_child, struct error *ret_error);
+
+/* Whether it has ended; then its exit code, or 128 and the signal that ended it, as a shell tells
+ * it. Releases the child. */
+bool process_ended(struct process_child *child, int *ret_code);
+
+/* Writes as much of its input as it takes now, and returns how much. Closes the input behind the
+ * last byte, and when the child reads no more: then all of it counts as written. */
+size_t process_write(struct process_child *child, struct bytes input);
+
+/* Asks the child, and the children that it has started, to end. */
+void process_stop(const struct process_child *child);
 
 #endif

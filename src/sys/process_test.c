@@ -1,11 +1,15 @@
 /*
- * Goal: the process knows its own memory and its limit of files, and names its threads.
- * Method: memory that was touched must show; limits are compared with getrlimit.
+ * Goal: the process knows its own memory and its limit of files, names its threads, and starts and
+ * ends children.
+ * Method: memory that was touched must show; limits are compared with getrlimit; children report
+ * what they find by their exit codes.
  */
 #include "sys/process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -115,6 +119,85 @@ static void threads_carry_their_names(void **state)
     assert_thread_name("broker-a-long-name", "broker-a-long-n");
 }
 
+/* Waits for the end of a child and returns its code. */
+static int process_test_wait(struct process_child *child)
+{
+    struct pollfd ended = {.fd = child->ended_fd, .events = POLLIN};
+    int code = -1;
+
+    assert_int_equal(poll(&ended, 1, 60000), 1);
+    assert_true(process_ended(child, &code));
+    assert_int_equal(child->input_fd, -1);
+    return code;
+}
+
+static void starts_a_program_with_its_input_and_environment(void **state)
+{
+    char *arguments[] = {(char[]){"sh"}, (char[]){"-c"},
+                         (char[]){"read line && test \"$line\" = \"$WANTED\" || exit 9; exit 7"},
+                         NULL};
+    char *environment[] = {(char[]){"WANTED=a text"}, NULL};
+    struct process_child child;
+    struct error error;
+
+    (void)state;
+    assert_int_equal(process_start(arguments, environment, &child, &error), ERROR_NONE);
+    int code;
+    assert_false(process_ended(&child, &code)); /* it waits for its input */
+    assert_int_equal(process_write(&child, BYTES("a text\n")), 7);
+    assert_int_equal(process_test_wait(&child), 7);
+}
+
+static void input_is_written_as_far_as_it_is_taken(void **state)
+{
+    enum { SIZE = 1 << 20 };
+    char *arguments[] = {(char[]){"sh"}, (char[]){"-c"}, (char[]){"test $(wc -c) = 1048576"}, NULL};
+    char *environment[] = {(char[]){"PATH=/bin:/usr/bin"}, NULL};
+    char *text = calloc(SIZE, 1);
+    struct process_child child;
+    size_t written = 0;
+
+    (void)state;
+    assert_int_equal(process_start(arguments, environment, &child, NULL), ERROR_NONE);
+    while (child.input_fd >= 0) {
+        struct pollfd wait = {.fd = child.input_fd, .events = POLLOUT};
+
+        written += process_write(&child, (struct bytes){text + written, SIZE - written});
+        if (child.input_fd >= 0)
+            assert_int_equal(poll(&wait, 1, 60000), 1);
+    }
+    assert_int_equal(written, SIZE);
+    assert_int_equal(process_test_wait(&child), 0);
+    free(text);
+}
+
+static void a_child_is_asked_to_end_although_signals_are_blocked_here(void **state)
+{
+    char *arguments[] = {(char[]){"cat"}, NULL}, *environment[] = {NULL};
+    struct process_child child;
+    sigset_t mask, before;
+
+    (void)state;
+    sigfillset(&mask);
+    sigprocmask(SIG_BLOCK, &mask, &before);
+    assert_int_equal(process_start(arguments, environment, &child, NULL), ERROR_NONE);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    assert_int_equal(getpgid(child.pid), child.pid);
+    process_stop(&child);
+    assert_int_equal(process_test_wait(&child), 128 + SIGTERM);
+}
+
+static void a_program_that_is_not_there_is_an_error(void **state)
+{
+    char *arguments[] = {(char[]){"/nonexistent/program"}, NULL}, *environment[] = {NULL};
+    struct process_child child;
+    struct error error;
+
+    (void)state;
+    assert_int_equal(process_start(arguments, environment, &child, &error), ERROR_IO);
+    assert_non_null(strstr(error.text, "/nonexistent/program"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -124,6 +207,10 @@ int main(void)
         cmocka_unit_test(a_file_is_no_terminal),
         cmocka_unit_test(knows_its_cores),
         cmocka_unit_test(threads_carry_their_names),
+        cmocka_unit_test(starts_a_program_with_its_input_and_environment),
+        cmocka_unit_test(input_is_written_as_far_as_it_is_taken),
+        cmocka_unit_test(a_child_is_asked_to_end_although_signals_are_blocked_here),
+        cmocka_unit_test(a_program_that_is_not_there_is_an_error),
     };
 
     return cmocka_run_group_tests_name("process", tests, NULL, NULL);

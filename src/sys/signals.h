@@ -32,4 +32,10 @@ void signals_close(struct signals *signals);
  * which is -1 for none. UINT64_MAX waits for ever. */
 int signals_wait(const struct signals *signals, int other_fd, uint64_t timeout_ms);
 
+/* The descriptor that is readable once there is a signal, for a wait for several things. */
+static inline int signals_fd(const struct signals *signals)
+{
+    return signals->fd_;
+}
+
 #endif

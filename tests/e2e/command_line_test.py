@@ -222,6 +222,99 @@ class Dead(CommandLine):
         self.assertEqual(self.ask("dead", "redrive", "--all", "--yes")[0]["redriven"], 1500)
 
 
+class Queues(CommandLine):
+    def add(self, count, **fields):
+        return [self.create(target="queue:jobs", after=0, payload={"n": n}, **fields) for n in range(count)]
+
+    def work(self, *arguments, code=DONE):
+        return self.run_cli("work", "jobs", *arguments, code=code)
+
+    def test_lease_ack_nack_extend(self):
+        one, two = self.add(2)
+        items = self.ask("lease", "jobs", "--count", "1", "--wait", "20s") + self.ask("lease", "jobs", "--wait", "20s")
+        self.assertEqual({item["id"] for item in items}, {one["id"], two["id"]})
+        receipts = [item["receipt"] for item in items]
+        self.run_cli("extend", "jobs", *receipts, "--lease", "1m")
+        self.assertEqual(self.ask("ack", "jobs", receipts[0])[0]["ok"], 1)
+        self.assertEqual(self.ask("ack", "jobs", receipts[0], code=FAILED)[0]["stale"], 1)
+        self.run_cli("nack", "jobs", receipts[1], "--delay", "0s", "--error", "no such user")
+        item, = self.ask("lease", "jobs", "--wait", "20s")
+        self.assertEqual((item["attempt"], item["last_error"]), (2, "no such user"))
+        self.run_cli("nack", "jobs", item["receipt"], "--dead")
+        self.await_state({"id": item["id"]}, "dead")
+
+    def test_a_command_gets_the_payload_and_its_exit_code_decides(self):
+        timers = self.add(6)
+        folder = os.path.join(self.data, "out")
+        os.mkdir(folder)
+        self.work("--jobs", "3", "--count", "6", "--", "sh", "-c", f'cat > {folder}/$TICKWHEEL_ID.$TICKWHEEL_ATTEMPT')
+        for timer in timers:
+            self.assertEqual(self.state(timer), "fired")
+            with open(f"{folder}/{timer['id']}.1", encoding="utf-8") as file:
+                self.assertEqual(json.load(file), timer["payload"])
+        timer, = self.add(1, retry={"base": "1ms", "cap": "1ms"})
+        self.assertIn("exit code 3", self.work("--count", "1", "--", "sh", "-c", "exit 3").err)
+        self.assertEqual(self.state(timer), "retrying")
+        self.work("--count", "1", "--", "sh", "-c", "exit 65")
+        self.assertEqual(self.state(timer), "dead")
+
+    def test_bytes_and_large_payloads_arrive_whole(self):
+        text = "\u00e9\u0000" * 60000
+        self.create(target="queue:jobs", after=0, body_base64="AP8KCg==", content_type="a/b")
+        path = os.path.join(self.data, "out")
+        self.work("--count", "1", "--", "sh", "-c", f"cat > {path}")
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(), b"\x00\xff\n\n")
+        self.create(target="queue:jobs", after=0, payload=text)
+        self.work("--count", "1", "--", "sh", "-c", f"cat > {path}")
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual(json.load(file), text)
+        self.create(target="queue:jobs", after=0, payload=text)
+        self.work("--count", "1", "--", "true")  # it does not read its input
+
+    def test_a_lease_is_extended_while_the_command_runs(self):
+        timer, = self.add(1)
+        release = os.path.join(self.data, "release")
+        terminal = self.terminal("work", "jobs", "--lease", "4s", "--count", "1", "--", "sh", "-c",
+                                 f"until [ -e {release} ]; do sleep 0.1; done")
+        harness.wait_until(lambda: self.state(timer) == "delivering", 20, "the command runs")
+        self.assertEqual(self.ask("lease", "jobs", "--wait", "6s"), [])  # longer than the lease
+        with open(release, "w", encoding="utf-8"):
+            pass
+        self.assertEqual(terminal.end(), DONE)
+        self.assertEqual(self.state(timer), "fired")
+
+    def test_the_first_signal_lets_commands_end_the_second_ends_them(self):
+        for signals, state in ((1, "fired"), (2, "retrying")):
+            timer, = self.add(1, retry={"base": "1h", "cap": "1h"})
+            release = os.path.join(self.data, f"release{signals}")
+            terminal = self.terminal("work", "jobs", "--", "sh", "-c",
+                                     f"echo it runs; until [ -e {release} ]; do sleep 0.1; done")
+            terminal.expect("it runs")
+            terminal.type("\x03")
+            terminal.expect("waits for 1 commands")
+            if signals == 1:
+                with open(release, "w", encoding="utf-8"):
+                    pass
+            else:
+                terminal.type("\x03")
+            self.assertEqual(terminal.end(), DONE)
+            self.assertEqual(self.state(timer), state)
+
+    # proves: cli-jobs
+    def test_what_cannot_work_says_so(self):
+        self.run_cli("work", "jobs", "x", code=USAGE)
+        self.run_cli("work", "no/queue", "--", "true", code=NOT_FOUND)
+        self.work("--lease", "1ms", "--", "true", code=USAGE)
+        self.work("--jobs", "257", "--", "true", code=USAGE)
+        self.add(1)
+        self.work("--jobs", "256", "--count", "1", "--", "true")
+        timer, = self.add(1)
+        done = self.work("--", "/nonexistent/program", code=USAGE)
+        self.assertIn("/nonexistent/program", done.err)
+        self.assertEqual(self.state(timer), "retrying")
+
+
 class Mistakes(CommandLine):
     def test_exit_codes_and_words(self):
         for arguments, code, words in (
@@ -394,7 +487,10 @@ class Hostile(unittest.TestCase):
             def log_message(self, *_):
                 pass
 
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+        return self.listen(Answer)
+
+    def listen(self, handler):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -449,6 +545,29 @@ class Hostile(unittest.TestCase):
             yield b""
         done = self.check(UNAVAILABLE, self.serve(200, silent), "get", "x", "--timeout", "200ms")
         self.assertIn("did not answer in time", done.err)
+
+    def test_a_worker_goes_on_when_the_daemon_is_back(self):
+        item = b'{"items": [{"receipt": "r", "id": "\\u001b[31m", "attempt": 1, "payload": 1}]}'
+        answers = {"lease": [(503, b"{}"), (500, b"no JSON"), (200, item)], "ack": [(503, b"{}"), (200, b'{"ok": 1}')]}
+        asked = []
+
+        class Answer(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                call = self.path.rsplit("/", 1)[1]
+                asked.append(call)
+                status, body = answers[call].pop(0)
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        done = self.check(DONE, self.listen(Answer), "work", "jobs", "--count", "1", "--", "true")
+        self.assertIn("tries again", done.err)
+        self.assertIn("1 done, 0 failed", done.err)
+        self.assertEqual(asked, ["lease", "lease", "lease", "ack", "ack"])
 
     def test_deep_and_wide_answers(self):
         self.check(UNAVAILABLE, self.serve(200, b"[" * 100000), "get", "x")
