@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""The Java library as its users get it: the jar is built, its tests, the contract of all client libraries among them,
+run against the daemon of the build, and the examples of the README are compiled and run with the jar alone. Without
+Maven and a JDK, or without the registry, the test is skipped and says so.
+"""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from xml.etree import ElementTree
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "contract"))
+import run
+
+IMPORTS = ["com.sun.net.httpserver.HttpServer", "java.net.InetSocketAddress", "java.time.Duration", "java.util.List",
+           "java.util.Map", "java.util.Objects", "java.util.stream.IntStream", "tickwheel.*"]
+
+
+@unittest.skipUnless(shutil.which("mvn") and shutil.which("javac"), "Maven and a JDK are not installed")
+class PackageTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="tickwheel-java-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.source = shutil.copytree(HERE, os.path.join(self.folder, "source"),
+                                      ignore=shutil.ignore_patterns("target"))
+
+    def maven(self, *arguments):
+        return ["mvn", "-q", "-B", *arguments]
+
+    def test_package(self):
+        # Everything is compiled and fetched before the daemon starts.
+        built = subprocess.run(self.maven("-DskipTests", "package", "dependency:copy-dependencies",
+                                          "-DincludeScope=runtime"), cwd=self.source, capture_output=True, text=True)
+        if built.returncode != 0:
+            self.assertNotIn("COMPILATION ERROR", built.stdout)
+            self.skipTest("the package registry is out of reach: " + built.stdout[-300:])
+        self.assertEqual(run.run(self.maven("test"), cwd=self.source), 0)
+        reports = [ElementTree.parse(path).getroot()
+                   for path in glob.glob(os.path.join(self.source, "target", "surefire-reports", "*.xml"))]
+        self.assertGreater(sum(int(report.get("tests")) for report in reports), 20)
+        self.assertEqual(sum(int(report.get("skipped")) for report in reports), 0)
+        jars = glob.glob(os.path.join(self.source, "target", "*.jar"))
+        self.assertEqual(len(jars), 1)
+        self.run_readme(jars + glob.glob(os.path.join(self.source, "target", "dependency", "*.jar")))
+
+    def run_readme(self, jars):
+        """All examples of the README as one program."""
+        with open(os.path.join(HERE, "README.md"), encoding="utf-8") as file:
+            examples = re.findall(r"```java\n(.*?)```", file.read(), re.DOTALL)
+        self.assertEqual(len(examples), 4)
+        body = "".join(examples).replace('"http://localhost:8463"', 'System.getenv("TICKWHEEL_URL")')
+        path = os.path.join(self.folder, "Readme.java")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("".join(f"import {name};\n" for name in IMPORTS) + "public class Readme {\n"
+                       "public static void main(String[] arguments) throws Exception {\n" + body +
+                       "if (!failed.isEmpty()) throw failed.get(0);\n}\n}\n")
+        path_of_classes = os.pathsep.join(jars)
+        subprocess.run(["javac", "-cp", path_of_classes, "-d", self.folder, path], check=True)
+        self.assertEqual(run.run(["java", "-cp", path_of_classes + os.pathsep + self.folder, "Readme"]), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

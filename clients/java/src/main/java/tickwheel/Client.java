@@ -1,0 +1,460 @@
+package tickwheel;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.InputStream;
+import java.net.URI;
+import java.net.URLEncoder;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest.BodyPublishers;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.NoSuchElementException;
+import java.util.UUID;
+import java.util.function.Function;
+import tickwheel.Transport.Call;
+
+/**
+ * Every call of the service, with time-outs and retries: a request that was not answered, or that a busy server
+ * refused, is sent again after a random pause that doubles, or as long as Retry-After says. Every create has an
+ * Idempotency-Key, so that a repetition makes no second timer. A batch is a stream and is not sent again: give its
+ * timers a key, then repeating it is harmless.
+ *
+ * <p>A client may be shared by threads. Errors are {@link TickwheelException}s.
+ */
+public final class Client {
+    private final Transport transport;
+
+    /** The settings of a client. */
+    public static final class Builder {
+        private String url = System.getenv("TICKWHEEL_URL");
+        private String token = System.getenv("TICKWHEEL_TOKEN");
+        private Duration timeout = Duration.ofSeconds(30);
+        private int retries = 5;
+        private Duration pause = Duration.ofMillis(200);
+        private HttpClient http;
+
+        private Builder() {
+        }
+
+        /** Default: TICKWHEEL_URL, or http://localhost:8463. */
+        public Builder url(String url) {
+            this.url = url;
+            return this;
+        }
+
+        /** Default: TICKWHEEL_TOKEN. */
+        public Builder token(String token) {
+            this.token = token;
+            return this;
+        }
+
+        /** Of each try; 30 seconds. */
+        public Builder timeout(Duration timeout) {
+            this.timeout = timeout;
+            return this;
+        }
+
+        /** How often a request is sent again (5), and the longest first pause (200 ms). */
+        public Builder retries(int retries, Duration pause) {
+            this.retries = retries;
+            this.pause = pause;
+            return this;
+        }
+
+        /** For TLS and proxies. */
+        public Builder http(HttpClient http) {
+            this.http = http;
+            return this;
+        }
+
+        public Client build() {
+            URI parsed = URI.create(url == null || url.isEmpty() ? "http://localhost:8463" : url);
+            if (parsed.getHost() == null || !List.of("http", "https").contains(parsed.getScheme()))
+                throw new IllegalArgumentException(parsed + " is no http or https URL");
+            HttpClient used = http != null ? http
+                    : HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).connectTimeout(timeout).build();
+            return new Client(new Transport(parsed.toString().replaceAll("/+$", ""), token, timeout, retries, pause,
+                    used));
+        }
+    }
+
+    /** Which timer: by its id, or by its key. */
+    public record Ref(String base, String path) {
+        public static Ref id(String id) {
+            return new Ref("/v1/timers/" + encode(id), "/v1/timers/" + encode(id));
+        }
+
+        public static Ref key(String key) {
+            return new Ref("/v1/keys/" + encode(key), "/v1/keys/" + encode(key) + "/timer");
+        }
+    }
+
+    /** Timers of a call for many: those with these ids and keys, and those that have all the labels or watch. */
+    public record Selection(Collection<String> ids, Collection<String> keys, Map<String, String> labels,
+            String watch) {
+        public static Selection ids(Collection<String> ids) {
+            return new Selection(ids, null, null, null);
+        }
+
+        public static Selection keys(Collection<String> keys) {
+            return new Selection(null, keys, null, null);
+        }
+
+        public static Selection labels(Map<String, String> labels) {
+            return new Selection(null, null, labels, null);
+        }
+
+        public static Selection watching(String event) {
+            return new Selection(null, null, null, event);
+        }
+
+        private Map<String, Object> fields() {
+            Map<String, Object> fields = new LinkedHashMap<>();
+            putIfSet(fields, "ids", ids);
+            putIfSet(fields, "keys", keys);
+            putIfSet(fields, "labels", labels);
+            putIfSet(fields, "watch", watch);
+            return fields;
+        }
+    }
+
+    private Client(Transport transport) {
+        this.transport = transport;
+    }
+
+    public static Builder builder() {
+        return new Builder();
+    }
+
+    /** The client of the daemon at the URL. */
+    public static Client of(String url) {
+        return builder().url(url).build();
+    }
+
+    private static String encode(String text) {
+        return URLEncoder.encode(text, StandardCharsets.UTF_8).replace("+", "%20");
+    }
+
+    private static void putIfSet(Map<String, Object> fields, String name, Object value) {
+        if (value != null)
+            fields.put(name, value);
+    }
+
+    private Timer timer(Call call) {
+        return transport.value(call, Timer.class);
+    }
+
+    // ---- one timer ----
+
+    /**
+     * Makes a timer. With a key that a live, equal timer has, the answer is that timer; {@link Problem.KeyInUse} if it
+     * differs.
+     */
+    public Timer create(Create create) {
+        return create(create, UUID.randomUUID().toString());
+    }
+
+    /** The idempotency key names the request for repetitions, also by another process after a crash. */
+    public Timer create(Create create, String idempotencyKey) {
+        return timer(new Call("POST", "/v1/timers").json(create.fields).header("Idempotency-Key", idempotencyKey));
+    }
+
+    /** Makes the timer with this key, or replaces it whole. */
+    public Timer put(String key, Create create) {
+        return put(key, create, null);
+    }
+
+    /** Replaces the timer only if it has this version. */
+    public Timer put(String key, Create create, Long onlyVersion) {
+        return timer(new Call("PUT", Ref.key(key).path).json(create.fields).onlyVersion(onlyVersion));
+    }
+
+    /** Throws {@link Problem.Gone}, with the timer, when it is final. */
+    public Timer get(Ref ref) {
+        return timer(new Call("GET", ref.path));
+    }
+
+    /** Applies a merge patch, in the names of the API: null removes. */
+    public Timer change(Ref ref, Map<String, ?> patch) {
+        return change(ref, patch, null);
+    }
+
+    public Timer change(Ref ref, Map<String, ?> patch, Long onlyVersion) {
+        return timer(new Call("PATCH", ref.path).json(patch).header("Content-Type", "application/merge-patch+json")
+                .onlyVersion(onlyVersion));
+    }
+
+    /** Puts the timer off; never makes it earlier. */
+    public Timer touch(Ref ref, Duration after) {
+        return timer(new Call("POST", ref.base + "/touch").json(Map.of("after", Json.milliseconds(after))));
+    }
+
+    public Timer touch(Ref ref, Instant at) {
+        return timer(new Call("POST", ref.base + "/touch").json(Map.of("at", at.toString())));
+    }
+
+    /** After it returns no delivery begins. Throws {@link Problem.AlreadyFiring} or {@link Problem.Gone}. */
+    public Timer cancel(Ref ref) {
+        return cancel(ref, null);
+    }
+
+    public Timer cancel(Ref ref, Long onlyVersion) {
+        Call call = new Call("DELETE", ref.path).onlyVersion(onlyVersion);
+        call.isCancel = true;
+        return timer(call);
+    }
+
+    /** Where the timer is, what it waits for, and why it was late. */
+    public JsonNode explain(String id) {
+        return transport.tree(new Call("GET", Ref.id(id).base + "/explain"));
+    }
+
+    /** The last firings of a timer that repeats, the newest first. */
+    public List<Answers.Run> runs(String id) {
+        return Json.list(transport.tree(new Call("GET", Ref.id(id).base + "/runs")).get("runs"), Answers.Run.class);
+    }
+
+    // ---- many timers ----
+
+    private static final class Lines extends InputStream {
+        private final Iterator<Create> timers;
+        private byte[] line = {};
+        private int at;
+
+        Lines(Iterator<Create> timers) {
+            this.timers = timers;
+        }
+
+        private boolean fill() {
+            if (at == line.length && timers.hasNext()) {
+                line = (new String(Json.bytes(timers.next().fields), StandardCharsets.UTF_8) + "\n")
+                        .getBytes(StandardCharsets.UTF_8);
+                at = 0;
+            }
+            return at < line.length;
+        }
+
+        @Override
+        public int read() {
+            return fill() ? line[at++] & 0xff : -1;
+        }
+
+        @Override
+        public int read(byte[] room, int offset, int length) {
+            if (!fill())
+                return -1;
+            int count = Math.min(length, line.length - at);
+            System.arraycopy(line, at, room, offset, count);
+            at += count;
+            return count;
+        }
+    }
+
+    /** Makes many timers from a stream; each has a result, in order. */
+    public List<Answers.BatchResult> batch(Iterator<Create> timers) {
+        Call call = new Call("POST", "/v1/timers/batch").header("Content-Type", "application/x-ndjson");
+        call.body = BodyPublishers.ofInputStream(() -> new Lines(timers));
+        call.isRepeatable = false;
+        List<Answers.BatchResult> results = new ArrayList<>();
+        String text = new String(transport.send(call), StandardCharsets.UTF_8);
+        text.lines().filter(line -> !line.isEmpty()).forEach(line -> {
+            JsonNode tree = Json.tree(line.getBytes(StandardCharsets.UTF_8), 200);
+            if (tree.hasNonNull("id"))
+                results.add(new Answers.BatchResult(tree.get("id").asText(), tree.path("existed").asBoolean(), null));
+            else
+                results.add(new Answers.BatchResult(null, false,
+                        Problem.of(Json.value(tree, Problem.Body.class))));
+        });
+        return results;
+    }
+
+    public List<Answers.BatchResult> batch(Collection<Create> timers) {
+        return batch(timers.iterator());
+    }
+
+    /** All timers that match, in due order; pages are read as they are needed. */
+    public Iterable<Timer> list(Filter filter) {
+        return () -> new Pages("/v1/timers", filter);
+    }
+
+    private final class Pages implements Iterator<Timer> {
+        private final String path;
+        private final Filter filter;
+        private Iterator<Timer> page = List.<Timer>of().iterator();
+        private String cursor = "";
+
+        Pages(String path, Filter filter) {
+            this.path = path;
+            this.filter = filter;
+        }
+
+        @Override
+        public boolean hasNext() {
+            while (!page.hasNext() && cursor != null) {
+                String query = cursor.isEmpty() ? filter.query() : filter.query("cursor", cursor);
+                JsonNode body = transport.tree(new Call("GET", path + query));
+                page = Json.list(body.get("timers"), Timer.class).iterator();
+                cursor = body.path("next").textValue();
+            }
+            return page.hasNext();
+        }
+
+        @Override
+        public Timer next() {
+            if (!hasNext())
+                throw new NoSuchElementException();
+            return page.next();
+        }
+    }
+
+    private Answers.Many many(String verb, Map<String, Object> fields) {
+        return transport.value(new Call("POST", "/v1/timers/" + verb).json(fields), Answers.Many.class);
+    }
+
+    private static Map<String, Object> with(Selection selection, Duration after) {
+        Map<String, Object> fields = selection.fields();
+        fields.put("after", Json.milliseconds(after));
+        return fields;
+    }
+
+    public Answers.Many cancelMany(Selection selection) {
+        return many("cancel", selection.fields());
+    }
+
+    public Answers.Many rescheduleMany(Selection selection, Duration after) {
+        return many("reschedule", with(selection, after));
+    }
+
+    /** By ids and keys. */
+    public Answers.Many touchMany(Selection selection, Duration after) {
+        return many("touch", with(selection, after));
+    }
+
+    // ---- events ----
+
+    /** Ends the timers that watch the event. */
+    public Answers.Completion complete(String event) {
+        return transport.value(new Call("POST", "/v1/watch/" + encode(event) + "/complete").json(Map.of()),
+                Answers.Completion.class);
+    }
+
+    /** Makes the timers that watch the event due now. */
+    public Answers.Completion fire(String event) {
+        return transport.value(new Call("POST", "/v1/watch/" + encode(event) + "/complete")
+                .json(Map.of("fire", true)), Answers.Completion.class);
+    }
+
+    /** Up to 5,000 events. */
+    public Answers.Completions completeMany(Collection<String> events) {
+        return transport.value(new Call("POST", "/v1/watch/complete").json(Map.of("watch", events)),
+                Answers.Completions.class);
+    }
+
+    // ---- schedules ----
+
+    /** The next instants of a cron expression after an instant; null: after now. */
+    public List<Instant> preview(String cron, String timezone, Instant after, int count) {
+        String query = "?cron=" + encode(cron) + (timezone == null ? "" : "&timezone=" + encode(timezone))
+                + (after == null ? "" : "&after=" + encode(after.toString())) + "&n=" + count;
+        return Json.list(transport.tree(new Call("GET", "/v1/schedule/preview" + query)).get("instants"),
+                Instant.class);
+    }
+
+    /** How many timers are due in each coming "minute" or "second". */
+    public Answers.Forecast forecast(String unit, int count) {
+        return transport.value(new Call("GET", "/v1/forecast?unit=" + encode(unit) + "&count=" + count),
+                Answers.Forecast.class);
+    }
+
+    // ---- queues ----
+
+    /** Up to max due items, for this worker alone until the lease ends; waits that long for the first one. */
+    public List<Item> lease(String queue, int max, Duration wait, Duration lease) {
+        Call call = new Call("POST", "/v1/queues/" + encode(queue) + "/lease").json(Map.of("max", max,
+                "wait", wait.toMillis(), "lease", lease.toMillis()));
+        call.wait = wait;
+        JsonNode body = transport.tree(call);
+        List<Item> items = Json.list(body.get("items"), Item.class);
+        if (items.isEmpty())
+            return items;
+        Instant until = Json.value(body.path("leased_until"), Instant.class);
+        return items.stream().map(item -> item.until(until)).toList();
+    }
+
+    private List<String> receipts(String queue, String verb, Collection<String> receipts, Map<String, Object> rest) {
+        Map<String, Object> fields = new LinkedHashMap<>(rest);
+        fields.put("receipts", receipts);
+        return Json.list(transport.tree(new Call("POST", "/v1/queues/" + encode(queue) + "/" + verb).json(fields))
+                .get("results"), String.class);
+    }
+
+    /** "ok" for each item that is done for good, otherwise "stale" or "unknown". */
+    public List<String> ack(String queue, Collection<String> receipts) {
+        return receipts(queue, "ack", receipts, Map.of());
+    }
+
+    /** Gives items back. Without a delay (null) they come again as the timer's retry says. */
+    public List<String> nack(String queue, Collection<String> receipts, Duration delay, String error, boolean dead) {
+        Map<String, Object> rest = new LinkedHashMap<>();
+        putIfSet(rest, "delay", delay == null ? null : Json.milliseconds(delay));
+        putIfSet(rest, "error", error);
+        putIfSet(rest, "dead", dead ? true : null);
+        return receipts(queue, "nack", receipts, rest);
+    }
+
+    /** The leases end that long from now. */
+    public List<String> extend(String queue, Collection<String> receipts, Duration lease) {
+        return receipts(queue, "extend", receipts, Map.of("lease", lease.toMillis()));
+    }
+
+    // ---- dead letters ----
+
+    /** Dead letters, those that died first at the front. */
+    public Iterable<Timer> dead(Filter filter) {
+        return () -> new Pages("/v1/dead", filter);
+    }
+
+    /** Dead letters counted by origin and error. */
+    public List<Answers.DeadGroup> deadGroups(Filter filter) {
+        return Json.list(transport.tree(new Call("GET", "/v1/dead/groups" + filter.query())).get("groups"),
+                Answers.DeadGroup.class);
+    }
+
+    private Answers.DeadResult deadPages(Function<String, Call> page) {
+        int redriven = 0;
+        int deleted = 0;
+        int failed = 0;
+        for (String cursor = "";;) {
+            Answers.DeadResult body = transport.value(page.apply(cursor), Answers.DeadResult.class);
+            redriven += body.redriven();
+            deleted += body.deleted();
+            failed += body.failed();
+            cursor = body.next();
+            if (cursor == null)
+                return new Answers.DeadResult(redriven, deleted, failed, null);
+        }
+    }
+
+    /** Makes dead letters due again: the fields of docs/queues.md, such as target, origin, error, rate or all. */
+    public Answers.DeadResult redrive(Map<String, ?> selection) {
+        return deadPages(cursor -> {
+            Map<String, Object> fields = new LinkedHashMap<>(selection);
+            if (!cursor.isEmpty())
+                fields.put("cursor", cursor);
+            return new Call("POST", "/v1/dead/redrive").json(fields);
+        });
+    }
+
+    /** Deletes all dead letters that match. This cannot be undone. */
+    public Answers.DeadResult deleteDead(Filter filter) {
+        return deadPages(cursor -> new Call("DELETE",
+                "/v1/dead" + (cursor.isEmpty() ? filter.query() : filter.query("cursor", cursor))));
+    }
+}

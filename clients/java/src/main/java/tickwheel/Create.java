@@ -1,0 +1,93 @@
+package tickwheel;
+
+import java.time.Duration;
+import java.time.Instant;
+import java.util.Base64;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * The fields of a new timer: a target, and one of after, at, every and cron.
+ *
+ * <pre>{@code Create.to("https://shop.example/recheck").after(Duration.ofMinutes(30)).payload(Map.of("order", 42))}</pre>
+ */
+public final class Create {
+    final Map<String, Object> fields = new LinkedHashMap<>();
+
+    private Create() {
+    }
+
+    public static Create to(String target) {
+        return new Create().set("target", target);
+    }
+
+    /** Any field, by its name in the API. */
+    public Create set(String name, Object value) {
+        fields.put(name, value);
+        return this;
+    }
+
+    public Create after(Duration after) {
+        return set("after", Json.milliseconds(after));
+    }
+
+    public Create at(Instant at) {
+        return set("at", at.toString());
+    }
+
+    public Create every(Duration every) {
+        return set("every", Json.milliseconds(every));
+    }
+
+    public Create cron(String cron, String timezone) {
+        return set("cron", cron).set("timezone", timezone);
+    }
+
+    public Create count(int count) {
+        return set("count", count);
+    }
+
+    public Create until(Instant until) {
+        return set("until", until.toString());
+    }
+
+    /** Anything that Jackson writes as JSON. */
+    public Create payload(Object payload) {
+        return set("payload", payload);
+    }
+
+    /** Bytes instead of a payload. */
+    public Create body(byte[] body, String contentType) {
+        return set("body_base64", Base64.getEncoder().encodeToString(body)).set("content_type", contentType);
+    }
+
+    public Create headers(Map<String, String> headers) {
+        return set("headers", headers);
+    }
+
+    public Create labels(Map<String, String> labels) {
+        return set("labels", labels);
+    }
+
+    public Create key(String key) {
+        return set("key", key);
+    }
+
+    public Create watch(String... events) {
+        return set("watch", List.of(events));
+    }
+
+    /** How often a delivery is tried in all. */
+    public Create maxAttempts(int attempts) {
+        return set("retry", Map.of("max_attempts", attempts));
+    }
+
+    public Create onDead(String target) {
+        return set("on_dead", Map.of("target", target));
+    }
+
+    public Create onSuccess(String target) {
+        return set("on_success", Map.of("target", target));
+    }
+}

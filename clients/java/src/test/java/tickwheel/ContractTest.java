@@ -1,0 +1,249 @@
+package tickwheel;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.fail;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.SerializationFeature;
+import com.fasterxml.jackson.databind.json.JsonMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.stream.Stream;
+import java.util.stream.StreamSupport;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.TestFactory;
+import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
+
+/** The contract of all client libraries (clients/contract), on a real daemon. */
+@EnabledIfEnvironmentVariable(named = "TICKWHEEL_CONTRACT", matches = ".+")
+class ContractTest {
+    private static final String URL = System.getenv("TICKWHEEL_URL");
+    /** Writes records back as the API has them: what is null is left out, instants are texts. */
+    private static final JsonMapper BACK = Json.MAPPER.rebuild()
+            .serializationInclusion(com.fasterxml.jackson.annotation.JsonInclude.Include.NON_NULL)
+            .disable(SerializationFeature.FAIL_ON_EMPTY_BEANS)
+            .addModule(new com.fasterxml.jackson.databind.module.SimpleModule("back").addSerializer(Instant.class,
+                    new com.fasterxml.jackson.databind.ser.std.ToStringSerializerBase(Instant.class) {
+                        private static final long serialVersionUID = 1;
+
+                        @Override
+                        public String valueToString(Object value) {
+                            return java.time.format.DateTimeFormatter.ofPattern("yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
+                                    .withZone(java.time.ZoneOffset.UTC).format((Instant) value);
+                        }
+                    }))
+            .build();
+
+    private final Client client = Client.builder().url(URL).retries(5, Duration.ofMillis(1)).build();
+
+    private static JsonNode fillIn(JsonNode value, Map<String, String> names) throws IOException {
+        String text = value.toString();
+        for (Map.Entry<String, String> name : names.entrySet())
+            text = text.replace("${" + name.getKey() + "}", name.getValue());
+        return BACK.readTree(text);
+    }
+
+    /** Everything that is expected is there; there may be more. */
+    private static void check(JsonNode expected, JsonNode seen, String where) {
+        assertNotNull(seen, where);
+        if (expected.isObject()) {
+            expected.fields().forEachRemaining(
+                    field -> check(field.getValue(), seen.get(field.getKey()), where + "." + field.getKey()));
+        } else if (expected.isArray()) {
+            assertEquals(expected.size(), seen.size(), where + ": " + seen);
+            for (int i = 0; i < expected.size(); i++)
+                check(expected.get(i), seen.get(i), where + "[" + i + "]");
+        } else if (expected.isNumber()) {
+            assertEquals(expected.asDouble(), seen.asDouble(), where);
+        } else {
+            assertEquals(expected, seen, where);
+        }
+    }
+
+    private static Create create(JsonNode given) {
+        Create create = Create.to(given.get("target").asText());
+        given.fields().forEachRemaining(field -> create.set(field.getKey(), field.getValue()));
+        return create;
+    }
+
+    private static Client.Ref ref(JsonNode given) {
+        return given.has("id") ? Client.Ref.id(given.get("id").asText()) : Client.Ref.key(given.get("key").asText());
+    }
+
+    private static Long version(JsonNode given) {
+        return given.has("if_version") ? given.get("if_version").asLong() : null;
+    }
+
+    private static Duration duration(JsonNode given, String name, String otherwise) {
+        return Duration.parse("PT" + given.path(name).asText(otherwise));
+    }
+
+    private static List<String> texts(JsonNode list) {
+        return StreamSupport.stream(list.spliterator(), false).map(JsonNode::asText).toList();
+    }
+
+    private static Map<String, String> labels(JsonNode given) {
+        Map<String, String> labels = new HashMap<>();
+        given.path("labels").fields().forEachRemaining(one -> labels.put(one.getKey(), one.getValue().asText()));
+        return labels;
+    }
+
+    private static Filter filter(JsonNode given) {
+        Filter filter = new Filter();
+        texts(given.path("states")).forEach(filter::state);
+        labels(given).forEach(filter::label);
+        if (given.has("target"))
+            filter.target(given.get("target").asText());
+        if (given.has("due_after"))
+            filter.dueAfter(Instant.parse(given.get("due_after").asText()));
+        if (given.has("due_before"))
+            filter.dueBefore(Instant.parse(given.get("due_before").asText()));
+        if (given.has("page_size"))
+            filter.pageSize(given.get("page_size").asInt());
+        return filter;
+    }
+
+    private static Client.Selection selection(JsonNode given) {
+        return given.has("keys") ? Client.Selection.keys(texts(given.get("keys")))
+                : Client.Selection.labels(labels(given));
+    }
+
+    private static <T> List<T> all(Iterable<T> found) {
+        List<T> list = new ArrayList<>();
+        found.forEach(list::add);
+        return list;
+    }
+
+    private static JsonNode batchResult(Answers.BatchResult result) {
+        ObjectNode line = BACK.createObjectNode().put("existed", result.existed());
+        if (result.id() != null)
+            line.put("id", result.id());
+        if (result.problem() != null)
+            line.set("error", errorAsJson(result.problem()));
+        return line;
+    }
+
+    private static JsonNode errorAsJson(TickwheelException error) {
+        ObjectNode json = BACK.createObjectNode().put("type", error.type());
+        if (error instanceof Problem problem) {
+            json.put("status", problem.status());
+            json.set("errors", BACK.valueToTree(problem.errors()));
+            problem.timer().ifPresent(timer -> json.set("timer", BACK.valueToTree(timer)));
+        }
+        return json;
+    }
+
+    private Object call(String verb, JsonNode given) throws IOException, InterruptedException {
+        String queue = given.path("queue").asText();
+        List<String> receipts = texts(given.path("receipts"));
+        return switch (verb) {
+            case "create" -> client.create(create(given));
+            case "put" -> {
+                ObjectNode fields = ((ObjectNode) given).deepCopy();
+                fields.remove(List.of("key", "if_version"));
+                yield client.put(given.get("key").asText(), create(fields), version(given));
+            }
+            case "get" -> client.get(ref(given));
+            case "change" -> {
+                Map<String, Object> patch = new HashMap<>();
+                given.get("patch").fields().forEachRemaining(one -> patch.put(one.getKey(), one.getValue()));
+                yield client.change(ref(given), patch, version(given));
+            }
+            case "touch" -> given.has("at") ? client.touch(ref(given), Instant.parse(given.get("at").asText()))
+                    : client.touch(ref(given), duration(given, "after", "0s"));
+            case "cancel" -> client.cancel(ref(given), version(given));
+            case "list" -> all(client.list(filter(given)));
+            case "batch" -> {
+                Iterator<Create> timers = StreamSupport.stream(given.get("timers").spliterator(), false)
+                        .map(ContractTest::create).iterator();
+                yield client.batch(timers).stream().map(ContractTest::batchResult).toList();
+            }
+            case "cancel_many" -> client.cancelMany(selection(given));
+            case "touch_many" -> client.touchMany(selection(given), duration(given, "after", "0s"));
+            case "reschedule_many" -> client.rescheduleMany(selection(given), duration(given, "after", "0s"));
+            case "complete" -> client.complete(given.get("event").asText());
+            case "complete_many" -> client.completeMany(texts(given.get("events")));
+            case "preview" -> client.preview(given.get("cron").asText(), given.path("timezone").textValue(),
+                    given.has("after") ? Instant.parse(given.get("after").asText()) : null,
+                    given.path("n").asInt(10));
+            case "runs" -> client.runs(given.get("id").asText());
+            case "explain" -> client.explain(given.get("id").asText());
+            case "forecast" -> client.forecast(given.get("unit").asText(), given.get("count").asInt());
+            case "lease" -> client.lease(queue, given.path("max").asInt(1), duration(given, "wait", "0s"),
+                    duration(given, "lease", "30s"));
+            case "ack" -> client.ack(queue, receipts);
+            case "nack" -> client.nack(queue, receipts, given.has("delay") ? duration(given, "delay", "") : null,
+                    given.path("error").textValue(), given.path("dead").asBoolean());
+            case "extend" -> client.extend(queue, receipts, duration(given, "lease", "30s"));
+            case "dead_list" -> all(client.dead(filter(given)));
+            case "dead_groups" -> client.deadGroups(filter(given));
+            case "dead_redrive" -> client.redrive(Map.of("target", given.get("target").asText()));
+            case "dead_delete" -> client.deleteDead(filter(given));
+            case "verify" -> new WebhookVerifier(given.get("secret").asText()).isValid(
+                    name -> given.get("headers").path(name).textValue(),
+                    Base64.getDecoder().decode(given.get("body_base64").asText()));
+            case "faults" -> BACK.readTree(HttpClient.newHttpClient().send(
+                    HttpRequest.newBuilder(URI.create(URL + "/_faults"))
+                            .POST(HttpRequest.BodyPublishers.ofString(given.toString())).build(),
+                    HttpResponse.BodyHandlers.ofString()).body());
+            default -> fail("no call " + verb);
+        };
+    }
+
+    private void runStep(JsonNode step, Map<String, String> names, String where) throws Exception {
+        JsonNode seen;
+        try {
+            seen = BACK.valueToTree(call(step.get("do").asText(), fillIn(step.get("with"), names)));
+        } catch (TickwheelException error) {
+            if (!step.has("error"))
+                throw error;
+            check(fillIn(step.get("error"), names), errorAsJson(error), where);
+            return;
+        }
+        if (step.has("error"))
+            fail(where + ": " + seen);
+        if (step.has("expect"))
+            check(fillIn(step.get("expect"), names), seen, where);
+        step.path("save").fields().forEachRemaining(name -> {
+            JsonNode value = seen;
+            for (String part : name.getValue().asText().split("\\."))
+                value = part.matches("[0-9]+") ? value.get(Integer.parseInt(part)) : value.get(part);
+            names.put(name.getKey(), value.asText());
+        });
+    }
+
+    @TestFactory
+    Stream<DynamicTest> contract() throws IOException {
+        List<DynamicTest> tests = new ArrayList<>();
+        List<Path> files;
+        try (Stream<Path> found = Files.list(Path.of(System.getenv("TICKWHEEL_CONTRACT")))) {
+            files = found.sorted().toList();
+        }
+        for (Path file : files)
+            for (JsonNode one : BACK.readTree(Files.readAllBytes(file)))
+                tests.add(DynamicTest.dynamicTest(one.get("name").asText(), () -> {
+                    Map<String, String> names = new HashMap<>(
+                            Map.of("run", UUID.randomUUID().toString().substring(0, 8)));
+                    int number = 0;
+                    for (JsonNode step : one.get("steps"))
+                        runStep(step, names, "step " + ++number + ", " + step.get("do").asText());
+                }));
+        return tests.stream();
+    }
+}
