@@ -70,7 +70,8 @@
     X(LEASE, "lease", 0, "DURATION", NULL)                                                \
     X(DELAY, "delay", 0, "DURATION", NULL)                                                \
     X(DEAD, "dead", 0, NULL, NULL)                                                        \
-    X(JOBS, "jobs", 'j', "NUMBER", NULL)
+    X(JOBS, "jobs", 'j', "NUMBER", NULL)                                                  \
+    X(FROM, "from", 0, "LINE", NULL)
 
 enum cli_flag_id {
 #define X(name, text, letter, value, choices) CLI_FLAG_##name,

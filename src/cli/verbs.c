@@ -137,6 +137,19 @@ static const struct cli_flag_use verbs_work[] = {
     VERBS_END,
 };
 
+static const struct cli_flag_use verbs_import[] = {
+    {CLI_FLAG_FROM, "skip the lines before this one, as a stopped import says"},
+    VERBS_END,
+};
+
+static const struct cli_flag_use verbs_export[] = {
+    {CLI_FLAG_LABEL, "only timers with this label; if repeated, with all of them"},
+    {CLI_FLAG_TARGET, "only this target"},
+    {CLI_FLAG_AFTER, "only timers that act at this time or later"},
+    {CLI_FLAG_BEFORE, "only timers that act before this time"},
+    VERBS_END,
+};
+
 static const struct cli_flag_use verbs_list[] = {
     {CLI_FLAG_STATE, "only this state; repeatable"},
     {CLI_FLAG_LABEL, "only timers with this label; if repeated, with all of them"},
@@ -241,6 +254,18 @@ const struct cli_verb CLI_VERBS[] = {
     {"extend", "QUEUE RECEIPT...", 2, CLI_ARGUMENTS_MAX, "Extend leases", NULL,
      "tickwheel extend mail 00000000000000012fa24187b49a1b1d --lease 10m", verbs_extend,
      queue_extend},
+    {"import", "FILE", 1, 1, "Create timers from a file",
+     "Each line is a timer as the API takes it (NDJSON); - is standard input. Importing a file "
+     "again\n"
+     "creates nothing twice: lines with a key are known by it, others by their number and text.",
+     "tickwheel import timers.ndjson\n"
+     "tickwheel export --url http://old:8463 | tickwheel import - --url http://new:8463",
+     verbs_import, transfer_import},
+    {"export", "", 0, 0, "Write live timers as lines that import takes",
+     "Ids, attempts and past firings stay behind; a count of firings begins anew.",
+     "tickwheel export > timers.ndjson\n"
+     "tickwheel export --label team:checkout | gzip > checkout.ndjson.gz",
+     verbs_export, transfer_export},
     {"health", "", 0, 0, "Say whether the daemon serves requests", NULL,
      "tickwheel health && echo up\n"
      "tickwheel health --url https://timers.example:8463",

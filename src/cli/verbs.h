@@ -43,6 +43,8 @@ enum cli_exit queue_ack(struct cli *cli);
 enum cli_exit queue_nack(struct cli *cli);
 enum cli_exit queue_extend(struct cli *cli);
 enum cli_exit work_run(struct cli *cli);
+enum cli_exit transfer_import(struct cli *cli);
+enum cli_exit transfer_export(struct cli *cli);
 enum cli_exit lists_list(struct cli *cli);
 enum cli_exit service_health(struct cli *cli);
 enum cli_exit service_version(struct cli *cli);

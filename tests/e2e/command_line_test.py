@@ -315,6 +315,68 @@ class Queues(CommandLine):
         self.assertEqual(self.state(timer), "retrying")
 
 
+class Transfer(CommandLine):
+    def lines(self, *fields):
+        path = os.path.join(self.data, "lines.ndjson")
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps({"after": "1h", "target": "queue:a", **each}) + "\n" for each in fields)
+        return path
+
+    def test_an_export_is_imported_as_it_was(self):
+        payload = '{"n": 123456789012345678901234567890, "e": 1e400, "t": "\u00e9"}'
+        self.run_cli("add", "30m", "queue:a", "--payload", payload, "--key", "k", "--label", "a:b", "--attempts", "3")
+        self.run_cli("add", "30m", self.receiver.url(), "--body", "text", "--content-type", "a/b", "--header", "X-A: b")
+        self.run_cli("add", "--cron", "0 9 * * *", "--zone", "Europe/Rome", "queue:a", "--drop-after", "5m")
+        self.run_cli("add", "--every", "1h", "queue:a", "--watch-event", "e", "--on-dead", "queue:dead")
+        before = self.ask("list")
+        exported = self.run_cli("export").out
+        self.assertIn(payload, exported)
+        self.run_cli("cancel", *[timer["id"] for timer in before], "--yes")
+        self.assertEqual(self.ask("import", "-", stdin=exported), [{"created": 4, "existed": 0, "failed": 0}])
+
+        def parts(timers):
+            for timer in timers:
+                timer.get("schedule", {}).pop("from", None)
+            return [{name: timer.get(name) for name in timer if name not in ("id", "version", "created")}
+                    for timer in timers]
+        self.assertEqual(parts(self.ask("list")), parts(before))
+        self.assertEqual(self.run_cli("export").out, exported)
+
+    def test_a_repeated_import_doubles_nothing(self):
+        path = self.lines(*[{"key": f"k{n}"} for n in range(2500)], *[{"payload": n % 3} for n in range(30)])
+        self.assertEqual(self.ask("import", path)[0], {"created": 2530, "existed": 0, "failed": 0})
+        self.assertEqual(self.ask("import", path)[0]["existed"], 2500)
+        self.assertEqual(len(self.ask("list")), 2530)
+        self.assertEqual(self.ask("import", path, "--from", "2501")[0]["existed"], 0)
+        self.assertEqual(len(self.ask("list")), 2530)
+
+    def test_wrong_lines_are_named_and_the_others_created(self):
+        path = self.lines({"key": "a"}, {"key": "b", "traget": 1}, {}, {"after": "x"}, {"key": "c"})
+        with open(path, "a", encoding="utf-8") as file:
+            file.write('\n{"no": JSON}\r\n\n{"key": "d", "after": "1h", "target": "queue:a"}')
+        done = self.run_cli("import", path, code=FAILED)
+        self.assertEqual(done.out, "created 4, existed 0, failed 3\n")
+        self.assertIn("line 2: A field is wrong: There is no field `traget`", done.err)
+        self.assertIn("line 4: A field is wrong", done.err)
+        self.assertIn("line 7 is no JSON", done.err)
+        self.run_cli("import", "/nonexistent", code=USAGE)
+
+    # proves: cli-line
+    def test_a_line_at_its_limit(self):
+        fill = (16 << 20) - len(json.dumps({"payload": ""}))
+        for extra, code, words in ((0, FAILED, "too large"), (1, USAGE, "line 1 is longer than 16 MiB")):
+            line = json.dumps({"payload": "a" * (fill + extra)})
+            self.assertIn(words, self.run_cli("import", "-", code=code, stdin=line + "\n").err)
+
+    def test_the_progress_is_drawn_on_a_terminal(self):
+        path = self.lines(*[{"key": f"k{n}"} for n in range(3000)])
+        terminal = self.terminal("import", path)
+        self.assertEqual(terminal.end(), DONE)
+        self.assertRegex(terminal.shown, r"\[#* *\] \d+ %, \d+ s left")
+        self.assertRegex(terminal.shown, r"3000 timers, \d+/s")
+        self.assertIn("created 3000", terminal.shown)
+
+
 class Mistakes(CommandLine):
     def test_exit_codes_and_words(self):
         for arguments, code, words in (
@@ -568,6 +630,28 @@ class Hostile(unittest.TestCase):
         self.assertIn("tries again", done.err)
         self.assertIn("1 done, 0 failed", done.err)
         self.assertEqual(asked, ["lease", "lease", "lease", "ack", "ack"])
+
+    def test_an_import_repeats_only_the_lines_for_which_the_daemon_was_busy(self):
+        asked = []
+
+        class Answer(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                lines = self.rfile.read(int(self.headers["Content-Length"])).decode().splitlines()
+                asked.append([json.loads(line)["key"] for line in lines])
+                answers = [{"created": 1, "existed": 0, "failed": 2}, {"line": 1, "status": 503}, {"line": 3, "status": 429}]
+                if len(asked) == 3:
+                    answers = [{"created": 2, "existed": 0, "failed": 0}, {"line": 9}, {"line": 0}, 7]
+                self.send_response(503 if len(asked) == 2 else 200)
+                self.end_headers()
+                self.wfile.write("".join(json.dumps(each) + "\n" for each in answers).encode())
+
+            def log_message(self, *_):
+                pass
+
+        env = self.listen(Answer)
+        done = command_line.run("import", "-", env=env, stdin='{"key": "a"}\n{"key": "b"}\n{"key": "c"}\n')
+        self.assertEqual((done.code, done.out), (DONE, "created 3, existed 0, failed 0\n"), done)
+        self.assertEqual(asked, [["a", "b", "c"], ["a", "c"], ["a", "c"]])
 
     def test_deep_and_wide_answers(self):
         self.check(UNAVAILABLE, self.serve(200, b"[" * 100000), "get", "x")

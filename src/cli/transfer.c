@@ -1,0 +1,372 @@
+/*
+ * transfer.c - the verbs import and export.
+ *
+ * Lines with a key go in batches. A line without one has nothing by which the daemon knows it
+ * again, so it is a request of its own, with an Idempotency-Key made of its number and its text:
+ * importing a file again creates nothing twice. A busy daemon (429, 503) is asked again.
+ */
+#include "cli/transfer.h"
+
+#include "base/hex.h"
+#include "cli/fields.h"
+#include "cli/lists.h"
+#include "cli/value.h"
+#include "cli/verbs.h"
+#include "sys/clock.h"
+#include "sys/process.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define TRANSFER_BATCH_LINES_MAX 1000
+#define TRANSFER_BATCH_BYTES_MAX (UINT64_C(4) << 20)
+#define TRANSFER_LINE_BYTES_MAX  (UINT64_C(16) << 20)
+#define TRANSFER_READ_SIZE       (256 * 1024)
+#define TRANSFER_PAUSE_MS        1000
+#define TRANSFER_DRAW_MS         200
+#define TRANSFER_FAILURES_SHOWN  20
+
+/* ---- progress ---- */
+
+struct transfer_progress {
+    bool is_drawn; /* standard error is a terminal */
+    struct instant began, drawn_at;
+    uint64_t lines, bytes, bytes_total; /* the total is 0 when it is not known */
+};
+
+static void transfer_progress_begin(struct transfer_progress *progress, uint64_t bytes_total)
+{
+    *progress = (struct transfer_progress){.is_drawn = process_is_terminal(STDERR_FILENO),
+                                           .began = instant_now(),
+                                           .bytes_total = bytes_total};
+}
+
+static double transfer_rate(const struct transfer_progress *progress, uint64_t count)
+{
+    double seconds = (double)instant_since_ns(progress->began, instant_now()) / 1e9;
+
+    return seconds > 0.001 ? (double)count / seconds : 0;
+}
+
+/* Draws the bar, at most five times a second, and in any case when it is `final`. */
+static void transfer_draw(struct transfer_progress *progress, const char *final)
+{
+    struct instant now = instant_now();
+    char line[160], bar[32] = "";
+
+    if (!progress->is_drawn || (!final && instant_since_ns(progress->drawn_at, now) <
+                                              TRANSFER_DRAW_MS * UINT64_C(1000000)))
+        return;
+    progress->drawn_at = now;
+    double share =
+        progress->bytes_total ? (double)progress->bytes / (double)progress->bytes_total : 0;
+    double rate = transfer_rate(progress, progress->bytes);
+    int width =
+        snprintf(line, sizeof(line), "\r\033[K%llu timers, %.0f/s",
+                 (unsigned long long)progress->lines, transfer_rate(progress, progress->lines));
+    if (progress->bytes_total && share <= 1 && !final && width > 0) {
+        memset(bar, ' ', 20);
+        memset(bar, '#', (size_t)(share * 20));
+        snprintf(line + width, sizeof(line) - (size_t)width, " [%s] %.0f %%, %.0f s left", bar,
+                 share * 100,
+                 rate > 0 ? (double)(progress->bytes_total - progress->bytes) / rate : 0.0);
+    }
+    fputs(line, stderr);
+    fputs(final ? final : "", stderr);
+    fflush(stderr);
+}
+
+/* ---- import ---- */
+
+struct transfer_import {
+    struct cli *cli;
+    struct transfer_progress progress;
+    struct buffer batch;                        /* lines with a key */
+    uint64_t numbers[TRANSFER_BATCH_LINES_MAX]; /* of the lines of the batch, from 1 */
+    size_t count;
+    uint64_t created, existed, failed;
+    uint64_t line;  /* the number of the last line that was read */
+    uint64_t first; /* lines before it are skipped */
+    enum cli_exit code;
+};
+
+static void transfer_fail(struct transfer_import *import, uint64_t line, struct bytes problem)
+{
+    struct bytes detail = cli_member(problem, "detail");
+    struct buffer text;
+
+    if (++import->failed > TRANSFER_FAILURES_SHOWN)
+        return;
+    buffer_init(&text);
+    cli_append_value(&text, cli_member(problem, "title"));
+    buffer_append_text(&text, detail.size ? ": " : "");
+    cli_append_value(&text, detail);
+    if (import->progress.is_drawn)
+        fputs("\r\033[K", stderr);
+    cli_complain(CLI_EXIT_DONE, "line %llu: %s", (unsigned long long)line, cli_text(&text));
+    buffer_deinit(&text);
+}
+
+static bool transfer_is_busy(uint64_t status)
+{
+    return status == 429 || status == 503;
+}
+
+/* Whether the answer asks for a repetition; then it has waited. A signal ends it with `code`. */
+static bool transfer_wait(struct transfer_import *import, uint64_t retry_after_s)
+{
+    uint64_t ms = retry_after_s && retry_after_s < 3600 ? retry_after_s * 1000 : TRANSFER_PAUSE_MS;
+
+    if (cli_wait(import->cli, ms))
+        return true;
+    import->code = CLI_EXIT_STOPPED;
+    return false;
+}
+
+/* Keeps the lines of the batch for which the daemon was busy, and counts the others. */
+static void transfer_take_failures(struct transfer_import *import, struct bytes answer)
+{
+    struct bytes counts = bytes_cut(&answer, '\n'), batch = buffer_bytes(&import->batch);
+    struct buffer kept;
+    size_t index = 0, kept_count = 0;
+
+    import->created += cli_number(cli_member(counts, "created"), 0);
+    import->existed += cli_number(cli_member(counts, "existed"), 0);
+    buffer_init(&kept);
+    while (answer.size > 0) {
+        struct bytes problem = bytes_cut(&answer, '\n'), line = {NULL, 0};
+        uint64_t number =
+            cli_is_json(problem, NULL, NULL) ? cli_number(cli_member(problem, "line"), 0) : 0;
+        if (number == 0 || number <= index || number > import->count)
+            continue;
+        for (; index < number; index++)
+            line = bytes_cut(&batch, '\n');
+        if (!transfer_is_busy(cli_number(cli_member(problem, "status"), 0))) {
+            transfer_fail(import, import->numbers[number - 1], problem);
+            continue;
+        }
+        buffer_append_bytes(&kept, line);
+        buffer_append_text(&kept, "\n");
+        import->numbers[kept_count++] = import->numbers[number - 1];
+    }
+    buffer_deinit(&import->batch);
+    import->batch = kept;
+    import->count = kept_count;
+}
+
+static void transfer_send_batch(struct transfer_import *import)
+{
+    struct cli_request request = {.method = "POST",
+                                  .path = "/v1/timers/batch",
+                                  .content_type = "application/x-ndjson",
+                                  .header = "Prefer: return=minimal"};
+
+    while (import->count && !import->code) {
+        struct cli_answer answer;
+
+        request.body = buffer_bytes(&import->batch);
+        import->code = cli_send(import->cli, &request, &answer);
+        if (!import->code && answer.status == 200)
+            transfer_take_failures(import, buffer_bytes(&answer.body));
+        else if (!import->code && !transfer_is_busy((uint64_t)answer.status))
+            import->code = cli_complain_of(&answer);
+        if (!import->code && import->count)
+            transfer_wait(import, answer.retry_after_s);
+        cli_answer_deinit(&answer);
+    }
+    if (!import->code)
+        buffer_clear(&import->batch);
+}
+
+static void transfer_send_one(struct transfer_import *import, struct bytes line)
+{
+    char name[64];
+    struct cli_request request = {
+        .method = "POST", .path = "/v1/timers", .body = line, .header = name};
+    bool is_over = false;
+
+    snprintf(name, sizeof(name), "Idempotency-Key: import-%llu-%016llx",
+             (unsigned long long)import->line, (unsigned long long)bytes_hash(0, line));
+    while (!is_over && !import->code) {
+        struct cli_answer answer;
+
+        import->code = cli_send(import->cli, &request, &answer);
+        is_over = !transfer_is_busy((uint64_t)answer.status);
+        if (!import->code && !is_over)
+            transfer_wait(import, answer.retry_after_s);
+        else if (!import->code && answer.status / 100 == 2)
+            import->created++;
+        else if (!import->code && answer.status / 100 == 4 && answer.status != 401 &&
+                 answer.status != 403 && answer.is_json)
+            transfer_fail(import, import->line, buffer_bytes(&answer.body));
+        else if (!import->code)
+            import->code = cli_complain_of(&answer);
+        cli_answer_deinit(&answer);
+    }
+}
+
+static void transfer_take_line(struct transfer_import *import, struct bytes line)
+{
+    const char *why;
+    size_t offset;
+
+    import->line++;
+    line = bytes_trim(line);
+    if (line.size && line.data[line.size - 1] == '\r')
+        line.size--;
+    if (!line.size || import->line < import->first)
+        return;
+    import->progress.lines++;
+    if (!cli_is_json(line, &why, &offset)) {
+        import->failed++;
+        cli_complain(CLI_EXIT_DONE, "line %llu is no JSON: %s, at byte %zu",
+                     (unsigned long long)import->line, why, offset);
+    } else if (!cli_member(line, "key").size) {
+        transfer_send_one(import, line);
+    } else {
+        buffer_append_bytes(&import->batch, line);
+        buffer_append_text(&import->batch, "\n");
+        import->numbers[import->count++] = import->line;
+        if (import->count == TRANSFER_BATCH_LINES_MAX ||
+            import->batch.size >= TRANSFER_BATCH_BYTES_MAX)
+            transfer_send_batch(import);
+    }
+    transfer_draw(&import->progress, NULL);
+}
+
+static bool transfer_is_too_long(struct transfer_import *import, size_t size)
+{
+    if (size > TRANSFER_LINE_BYTES_MAX)
+        import->code = cli_complain(CLI_EXIT_USAGE, "line %llu is longer than %u MiB",
+                                    (unsigned long long)import->line + 1,
+                                    (unsigned)(TRANSFER_LINE_BYTES_MAX >> 20));
+    return size > TRANSFER_LINE_BYTES_MAX;
+}
+
+/* Cuts what was read into lines; what follows the last one stays in `text`. */
+static void transfer_take_text(struct transfer_import *import, struct buffer *text)
+{
+    struct bytes rest = buffer_bytes(text);
+
+    while (!import->code && rest.size && memchr(rest.data, '\n', rest.size)) {
+        struct bytes line = bytes_cut(&rest, '\n');
+
+        if (transfer_is_too_long(import, line.size))
+            return;
+        import->progress.bytes += line.size + 1;
+        transfer_take_line(import, line);
+    }
+    if (rest.size)
+        memmove(text->data, rest.data, rest.size);
+    text->size = rest.size;
+    if (!import->code)
+        transfer_is_too_long(import, text->size);
+}
+
+static void transfer_read(struct transfer_import *import, FILE *file)
+{
+    struct buffer text;
+
+    buffer_init(&text);
+    for (size_t size = 1; size > 0 && !import->code;) {
+        char *to = buffer_reserve(&text, TRANSFER_READ_SIZE);
+
+        if (!to) {
+            import->code = cli_complain(CLI_EXIT_FAILED, "out of memory");
+            break;
+        }
+        size = fread(to, 1, TRANSFER_READ_SIZE, file);
+        text.size += size;
+        if (size == 0 && ferror(file))
+            import->code = cli_complain(CLI_EXIT_FAILED, "the file cannot be read");
+        if (size == 0 && text.size) /* a last line without its end */
+            buffer_append_text(&text, "\n");
+        transfer_take_text(import, &text);
+    }
+    transfer_send_batch(import);
+    buffer_deinit(&text);
+}
+
+static uint64_t transfer_size(FILE *file)
+{
+    long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : 0;
+
+    rewind(file);
+    return size > 0 ? (uint64_t)size : 0;
+}
+
+/* Where a repetition has to begin: lines before it are done. */
+static uint64_t transfer_next_line(const struct transfer_import *import)
+{
+    return import->count ? import->numbers[0] : import->line;
+}
+
+enum cli_exit transfer_import(struct cli *cli)
+{
+    const char *path = cli->options.arguments[0];
+    bool is_input = strcmp(path, "-") == 0;
+    struct transfer_import import = {.cli = cli};
+    FILE *file = is_input ? stdin : fopen(path, "r");
+
+    if (!file)
+        return cli_complain(CLI_EXIT_USAGE, "%s cannot be opened", path);
+    import.code = cli_flag_number(cli, CLI_FLAG_FROM, 1, UINT64_C(1) << 53, 1, &import.first);
+    if (!import.code)
+        import.code = cli_catch_signals(cli);
+    transfer_progress_begin(&import.progress, is_input ? 0 : transfer_size(file));
+    if (!import.code)
+        transfer_read(&import, file);
+    if (!is_input)
+        fclose(file);
+    transfer_draw(&import.progress, "\n");
+    if (import.failed > TRANSFER_FAILURES_SHOWN)
+        cli_complain(CLI_EXIT_DONE, "and %llu further lines failed",
+                     (unsigned long long)(import.failed - TRANSFER_FAILURES_SHOWN));
+    buffer_printf(&cli->out,
+                  cli->settings.form == CLI_FORM_TABLE
+                      ? "created %llu, existed %llu, failed %llu\n"
+                      : "{\"created\":%llu,\"existed\":%llu,\"failed\":%llu}\n",
+                  (unsigned long long)import.created, (unsigned long long)import.existed,
+                  (unsigned long long)import.failed);
+    if (import.code && import.line)
+        cli_complain(CLI_EXIT_DONE, "stopped: go on with --from %llu, or import all of it again",
+                     (unsigned long long)transfer_next_line(&import));
+    buffer_deinit(&import.batch);
+    return import.code ? import.code : import.failed ? CLI_EXIT_FAILED : CLI_EXIT_DONE;
+}
+
+/* ---- export ---- */
+
+enum cli_exit transfer_export(struct cli *cli)
+{
+    struct transfer_progress progress;
+    struct lists_pages pages;
+    struct cli_list timers;
+    struct bytes page, timer;
+    enum cli_exit code = cli_catch_signals(cli);
+
+    transfer_progress_begin(&progress, 0);
+    progress.is_drawn = progress.is_drawn && !cli->is_terminal;
+    lists_pages_init(&pages, cli, "/v1/timers", UINT64_MAX);
+    while (!code && !pages.is_over) {
+        code = lists_pages_next(cli, &pages, &page);
+        cli_list_init(&timers, page);
+        while (!code && cli_list_next(&timers, &timer)) {
+            struct buffer line;
+
+            buffer_init(&line);
+            if (transfer_append_create(timer, &line)) {
+                screen_append_json(&cli->out, buffer_bytes(&line));
+                buffer_append_text(&cli->out, "\n");
+                progress.lines++;
+            }
+            buffer_deinit(&line);
+        }
+        if (!code && !cli_flush(cli))
+            code = CLI_EXIT_FAILED;
+        transfer_draw(&progress, NULL);
+    }
+    lists_pages_deinit(&pages);
+    transfer_draw(&progress, "\n");
+    return code;
+}
