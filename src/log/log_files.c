@@ -44,8 +44,9 @@ uint64_t log_path_number(const char *name)
 
 /* ---- the chain ---- */
 
-enum error_code log_files_put_chain(struct log_files *files, const struct segment_chain *chain,
-                                    struct error *ret_error)
+static enum error_code log_files_write_slot(const struct log_files *files,
+                                            const struct segment_chain *chain,
+                                            struct error *ret_error)
 {
     struct log_path path = log_path_of(files, LOG_FILES_CHAIN);
     char slot[SEGMENT_CHAIN_SIZE];
@@ -60,10 +61,17 @@ enum error_code log_files_put_chain(struct log_files *files, const struct segmen
     if (!error)
         error = files->disk->sync(files->disk, file);
     files->disk->close(files->disk, file);
-    if (error)
-        return disk_failed(error, "write", path.text, ret_error);
-    files->chain = *chain;
-    return ERROR_NONE;
+    return error ? disk_failed(error, "write", path.text, ret_error) : ERROR_NONE;
+}
+
+enum error_code log_files_put_chain(struct log_files *files, const struct segment_chain *chain,
+                                    struct error *ret_error)
+{
+    const enum error_code code = log_files_write_slot(files, chain, ret_error);
+
+    if (!code)
+        files->chain = *chain;
+    return code;
 }
 
 enum error_code log_files_write_chain(struct log_files *files, const struct segment_chain *chain,
@@ -75,13 +83,20 @@ enum error_code log_files_write_chain(struct log_files *files, const struct segm
     return log_files_put_chain(files, &fresh, ret_error);
 }
 
+/* With the lock, which a trim gives back while it writes the chain. */
+static void log_files_wait_for_chain(struct log_files *files)
+{
+    while (files->is_writing_chain)
+        pthread_cond_wait(&files->changed, &files->lock);
+}
+
 /* Before anything else is written: the chain no longer says that the log is closed. */
 static enum error_code log_files_mark(struct log_files *files, struct error *ret_error)
 {
-    struct segment_chain chain = files->chain;
-
-    if (!chain.is_closed)
+    if (!files->chain.is_closed)
         return ERROR_NONE;
+    log_files_wait_for_chain(files);
+    struct segment_chain chain = files->chain;
     chain.is_closed = false;
     return log_files_write_chain(files, &chain, ret_error);
 }
@@ -130,7 +145,7 @@ enum error_code log_files_make_spare(struct log_files *files, uint64_t bytes,
 
     pthread_mutex_lock(&files->lock);
     while (files->is_making_spare)
-        pthread_cond_wait(&files->spare_made, &files->lock);
+        pthread_cond_wait(&files->changed, &files->lock);
     if (files->spare_bytes < bytes) {
         files->is_making_spare = true;
         pthread_mutex_unlock(&files->lock);
@@ -139,7 +154,7 @@ enum error_code log_files_make_spare(struct log_files *files, uint64_t bytes,
         files->is_making_spare = false;
         if (!code)
             files->spare_bytes = bytes;
-        pthread_cond_broadcast(&files->spare_made);
+        pthread_cond_broadcast(&files->changed);
     }
     pthread_mutex_unlock(&files->lock);
     return code;
@@ -240,6 +255,7 @@ static enum error_code log_files_name_next(struct log_files *files, struct error
 /* With the lock. What failed goes on where it was. */
 static enum error_code log_files_begin_next(struct log_files *files, struct error *ret_error)
 {
+    log_files_wait_for_chain(files);
     if (!files->has_next) {
         enum error_code code = log_files_mark(files, ret_error);
 
@@ -444,18 +460,51 @@ static enum error_code log_files_repair(struct log *log, struct error *ret_error
 
 /* ---- trimming ---- */
 
-/* With the lock. A file that cannot be removed is removed at the next start. */
-static void log_files_drop(struct log_files *files, const struct log_part *part)
+/* With the lock, which it gives back while it works on files. A file that cannot be removed is
+ * removed at the next start. */
+static void log_files_drop_first(struct log_files *files)
 {
-    struct log_path path = log_path_of_segment(files, part->number),
-                    spare = log_path_of(files, LOG_FILES_SPARE);
+    const struct log_part part = files->parts[0];
+    const struct log_path path = log_path_of_segment(files, part.number),
+                          spare = log_path_of(files, LOG_FILES_SPARE);
+    const bool becomes_spare = files->spare_bytes == 0 && !files->is_making_spare &&
+                               part.bytes == files->options.segment_bytes;
 
-    if (files->spare_bytes == 0 && !files->is_making_spare &&
-        part->bytes == files->options.segment_bytes &&
-        files->disk->rename(files->disk, path.text, spare.text) == 0)
-        files->spare_bytes = part->bytes;
-    else
+    files->part_count--;
+    memmove(files->parts, files->parts + 1, files->part_count * sizeof(*files->parts));
+    files->is_making_spare |= becomes_spare;
+    pthread_mutex_unlock(&files->lock);
+    const bool is_spare =
+        becomes_spare && files->disk->rename(files->disk, path.text, spare.text) == 0;
+    if (!is_spare)
         files->disk->remove(files->disk, path.text);
+    pthread_mutex_lock(&files->lock);
+    if (!becomes_spare)
+        return;
+    files->is_making_spare = false;
+    if (is_spare)
+        files->spare_bytes = part.bytes;
+    pthread_cond_broadcast(&files->changed);
+}
+
+/* With the lock, which it gives back while it writes: appends go on. */
+static enum error_code log_files_move_first(struct log_files *files, uint64_t number,
+                                            struct error *ret_error)
+{
+    struct segment_chain chain = files->chain;
+
+    chain.generation++;
+    chain.first = number;
+    chain.is_closed = false;
+    files->is_writing_chain = true;
+    pthread_mutex_unlock(&files->lock);
+    const enum error_code code = log_files_write_slot(files, &chain, ret_error);
+    pthread_mutex_lock(&files->lock);
+    files->is_writing_chain = false;
+    if (!code)
+        files->chain = chain;
+    pthread_cond_broadcast(&files->changed);
+    return code;
 }
 
 static enum error_code log_files_trim(struct log *log, uint64_t before, struct error *ret_error)
@@ -467,23 +516,17 @@ static enum error_code log_files_trim(struct log *log, uint64_t before, struct e
     if (files->options.mode == LOG_FILES_READ)
         return error_set(ret_error, ERROR_IO, "%s is open for reading", files->folder);
     pthread_mutex_lock(&files->lock);
-    while (!files->reader_count && count + 1 < files->part_count &&
-           files->parts[count + 1].first <= before)
+    log_files_wait_for_chain(files);
+    while (count + 1 < files->part_count && files->parts[count + 1].first <= before)
         count++;
-    if (count) {
-        code = log_files_mark(files, ret_error);
-        struct segment_chain chain = files->chain;
-        chain.first = files->parts[count].number;
-        if (!code)
-            code = log_files_write_chain(files, &chain, ret_error);
-        if (code)
-            count = 0;
+    if (count && !files->reader_count) {
+        const uint64_t first = files->parts[count].number;
+
+        code = log_files_move_first(files, first, ret_error);
+        /* What a reader has begun to read meanwhile stays until the next trim. */
+        while (!code && !files->reader_count && files->parts[0].number < first)
+            log_files_drop_first(files);
     }
-    for (size_t i = 0; i < count; i++)
-        log_files_drop(files, &files->parts[i]);
-    files->part_count -= count;
-    if (count)
-        memmove(files->parts, files->parts + count, files->part_count * sizeof(*files->parts));
     pthread_mutex_unlock(&files->lock);
     /* An append that needs the spare tells why there is none. */
     if (!code)
@@ -520,7 +563,7 @@ void log_files_free(struct log_files *files)
     if (files->has_next)
         files->disk->close(files->disk, files->next_file);
     pthread_mutex_destroy(&files->lock);
-    pthread_cond_destroy(&files->spare_made);
+    pthread_cond_destroy(&files->changed);
     buffer_deinit(&files->frame);
     free(files->parts);
     free(files->fences);

@@ -558,7 +558,7 @@ enum error_code log_files_open(const struct log_files_options *options, struct l
     files->file = files->next_file = -1;
     buffer_init(&files->frame);
     pthread_mutex_init(&files->lock, NULL);
-    pthread_cond_init(&files->spare_made, NULL);
+    pthread_cond_init(&files->changed, NULL);
     enum error_code code = log_open_all(files, ret_error);
     if (code) {
         log_files_free(files);

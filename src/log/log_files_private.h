@@ -35,14 +35,14 @@ struct log_files {
     const struct disk_calls *disk;
 
     pthread_mutex_t lock;
-    pthread_cond_t spare_made;
+    pthread_cond_t changed;     /* one of the two flags below went down */
     struct segment_chain chain; /* as it is on the disk */
     struct log_part *parts;     /* from the oldest to the last one */
     size_t part_count, part_capacity;
-    uint64_t spare_bytes; /* of the spare; 0: there is none */
-    bool is_making_spare;
-    uint32_t reader_count; /* segments stay while they are read */
-    uint64_t next;         /* the offset that the next append takes */
+    uint64_t spare_bytes;                   /* of the spare; 0: there is none */
+    bool is_making_spare, is_writing_chain; /* without the lock meanwhile */
+    uint32_t reader_count;                  /* segments stay while they are read */
+    uint64_t next;                          /* the offset that the next append takes */
     uint64_t torn, lost;
 
     /* The appending thread's. */

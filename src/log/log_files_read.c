@@ -173,7 +173,8 @@ enum error_code log_files_read(struct log *log, uint64_t from, log_visit *visit,
     free(parts);
     pthread_mutex_lock(&files->lock);
     files->reader_count--;
-    files->lost += reading.lost;
+    if (reading.lost > files->lost) /* the same loss is found by each reading */
+        files->lost = reading.lost;
     pthread_mutex_unlock(&files->lock);
     return code;
 }
@@ -198,5 +199,5 @@ void log_files_check(struct log *log)
     CHECK(!files->is_in_doubt || files->must_begin);
     CHECK(files->chain.first > 0 && files->chain.last + 1 >= files->chain.first);
     CHECK(!last || files->options.mode == LOG_FILES_READ || last->number + 1 >= files->chain.last);
-    CHECK(files->reader_count == 0 && !files->is_making_spare);
+    CHECK(files->reader_count == 0 && !files->is_making_spare && !files->is_writing_chain);
 }

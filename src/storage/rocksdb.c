@@ -128,14 +128,21 @@ enum error_code store_write(struct rocksdb_store *store, rocksdb_writebatch_t *b
 /* ---- failures ---- */
 
 /* RocksDB takes no writes any more once a file could not be written, and its own repair can hang:
- * so the database is closed and opened again. The log has the rows that only memtables held. */
-static enum error_code rocksdb_reopen(struct rocksdb_store *store, struct error *ret_error)
+ * so the database is closed and opened again. The log has the rows that only memtables held, and
+ * those that wait. */
+enum error_code store_open_again(struct rocksdb_store *store, struct error *ret_error)
 {
-    pthread_rwlock_wrlock(&store->open_lock);
+    const unsigned closed = STORE_REFUSING | STORE_BEHIND;
+
+    store->faults |= closed;
     store_close_database(store);
+    store_queue_drop(store);
     const enum error_code code = store_open_database(store, ret_error);
-    store->state = !code ? STORE_WRITABLE : code == ERROR_DISK_FULL ? STORE_FULL : STORE_FAILED;
-    pthread_rwlock_unlock(&store->open_lock);
+    store->faults &= ~(unsigned)STORE_FULL;
+    if (!code)
+        store->faults &= ~closed;
+    else if (code == ERROR_DISK_FULL)
+        store->faults |= STORE_FULL;
     return code;
 }
 
@@ -146,36 +153,48 @@ static enum error_code rocksdb_make_writable(struct rocksdb_store *store, struct
 {
     const uint64_t needed = store->options.memtable_bytes;
 
-    if (store->state == STORE_WRITABLE)
+    if (!(store->faults & STORE_REFUSING))
         return ERROR_NONE;
     uint64_t free_bytes = 0;
-    if (store->state == STORE_FULL &&
+    if ((store->faults & STORE_FULL) &&
         (files_free_bytes(store->folder, &free_bytes, NULL) || free_bytes < needed))
         return error_set(ret_error, ERROR_DISK_FULL, "%s: %llu bytes free, %llu needed",
                          store->folder, (unsigned long long)free_bytes, (unsigned long long)needed);
-    const enum error_code code = files_probe(store->folder, ret_error);
-    return code ? code : rocksdb_reopen(store, ret_error);
+    enum error_code code = files_probe(store->folder, ret_error);
+    if (code)
+        return code;
+    pthread_rwlock_wrlock(&store->open_lock);
+    code = store_open_again(store, ret_error);
+    pthread_rwlock_unlock(&store->open_lock);
+    return code;
 }
 
 /* An append that failed may be on the disk nevertheless. Readers must not see the timers without it
  * before it is certain that it is not. */
 static enum error_code rocksdb_end_doubt(struct rocksdb_store *store, struct error *ret_error)
 {
-    if (!store->is_in_doubt)
+    if (!(store->faults & STORE_IN_DOUBT))
         return ERROR_NONE;
     const enum error_code code = log_repair(store->log, ret_error);
-    store->is_in_doubt = code != ERROR_NONE;
+    if (!code)
+        store->faults &= ~(unsigned)STORE_IN_DOUBT;
     return code;
 }
 
-/* At once, if it is a block that a compaction met, or a disk that failed once. Under
- * commit_lock. */
-static void rocksdb_recover(struct rocksdb_store *store)
+void store_recover(struct rocksdb_store *store)
 {
     rocksdb_end_doubt(store, NULL);
-    if (store->state != STORE_WRITABLE && !rocksdb_block_set_aside(store) &&
-        (store->is_behind || !store->db))
+    if ((store->faults & STORE_REFUSING) && !rocksdb_block_set_aside(store) &&
+        (store->faults & STORE_BEHIND))
         rocksdb_make_writable(store, NULL);
+}
+
+bool store_mend(struct rocksdb_store *store)
+{
+    pthread_mutex_lock(&store->commit_lock);
+    const bool is_mended = rocksdb_block_set_aside(store);
+    pthread_mutex_unlock(&store->commit_lock);
+    return is_mended;
 }
 
 /* A commit tries to end a failure. None comes while an engine cannot read, so a reader tries as
@@ -187,7 +206,7 @@ static bool rocksdb_recover_now(struct rocksdb_store *store)
     const struct instant now = instant_now();
     const bool is_time = instant_since_ns(store->recovered_at, now) >= RECOVER_PAUSE_NS;
     if (is_time) {
-        rocksdb_recover(store);
+        store_recover(store);
         store->recovered_at = instant_now();
     }
     pthread_mutex_unlock(&store->commit_lock);
@@ -199,21 +218,35 @@ static bool rocksdb_recover_now(struct rocksdb_store *store)
 static enum error_code rocksdb_try_enter(struct rocksdb_store *store, struct error *ret_error)
 {
     pthread_rwlock_rdlock(&store->open_lock);
-    const char *cause = !store->db           ? "could not be opened again"
-                        : store->is_in_doubt ? "has a write that may be on the disk or not"
-                        : store->is_behind   ? "has writes that its tables do not take"
-                                             : NULL;
-    if (!cause)
+    const unsigned faults = store->faults & STORE_NOT_WHOLE;
+    if (!faults)
         return ERROR_NONE;
     pthread_rwlock_unlock(&store->open_lock);
-    return error_set(ret_error, ERROR_IO, "%s %s", store->folder, cause);
+    return error_set(ret_error, ERROR_IO, "%s %s", store->folder,
+                     faults & STORE_BEHIND ? "has writes that its tables do not take"
+                                           : "has a write that may be on the disk or not");
+}
+
+static enum error_code rocksdb_try_enter_to_read(struct rocksdb_store *store,
+                                                 struct error *ret_error)
+{
+    enum error_code code = rocksdb_try_enter(store, ret_error);
+
+    if (code)
+        return code;
+    code = store_apply_to(store, store->appended, ret_error);
+    if (!code)
+        return ERROR_NONE;
+    store_leave(store);
+    return error_set(ret_error, ERROR_IO, "%s has writes that its tables do not take",
+                     store->folder);
 }
 
 enum error_code store_enter(struct rocksdb_store *store, struct error *ret_error)
 {
-    const enum error_code code = rocksdb_try_enter(store, ret_error);
+    const enum error_code code = rocksdb_try_enter_to_read(store, ret_error);
 
-    return code && rocksdb_recover_now(store) ? rocksdb_try_enter(store, ret_error) : code;
+    return code && rocksdb_recover_now(store) ? rocksdb_try_enter_to_read(store, ret_error) : code;
 }
 
 void store_leave(struct rocksdb_store *store)
@@ -223,19 +256,23 @@ void store_leave(struct rocksdb_store *store)
 
 /* ---- commits ---- */
 
-static void rocksdb_note_failure(struct rocksdb_store *store, enum error_code code)
-{
-    if (code)
-        store->state = code == ERROR_DISK_FULL ? STORE_FULL : STORE_FAILED;
-}
-
-/* Whether RocksDB takes writes: what it cannot take is not appended to the log, for readers could
- * not see it. */
+/* Whether RocksDB takes writes, as far as it knows by now: otherwise nothing is appended to the
+ * log, for readers could not see it. RocksDB counts the errors after which it may take none. */
 static enum error_code rocksdb_ask_tables(struct rocksdb_store *store, struct error *ret_error)
 {
+    uint64_t errors;
+
+    if (rocksdb_property_int(store->db, "rocksdb.background-errors", &errors) ||
+        errors == store->errors_seen)
+        return ERROR_NONE;
+    pthread_mutex_lock(&store->apply_lock);
     rocksdb_writebatch_clear(store->batch);
     const enum error_code code = store_write(store, store->batch, ret_error);
-    rocksdb_note_failure(store, code);
+    pthread_mutex_unlock(&store->apply_lock);
+    if (code)
+        store->faults |= STORE_REFUSING | (code == ERROR_DISK_FULL ? STORE_FULL : 0u);
+    else
+        store->errors_seen = errors;
     return code;
 }
 
@@ -243,24 +280,18 @@ static enum error_code rocksdb_commit_locked(struct rocksdb_store *store,
                                              struct storage_batch *const *batches, size_t count,
                                              struct error *ret_error)
 {
-    enum error_code code = rocksdb_ask_tables(store, ret_error);
+    const enum error_code code = store_log_append(store, batches, count, ret_error);
 
-    if (code)
-        return code;
-    code = store_log_append(store, batches, count, ret_error);
     if (code) {
         struct log_stats stats;
 
         log_get_stats(store->log, &stats);
-        store->is_in_doubt = stats.is_in_doubt;
+        if (stats.is_in_doubt)
+            store->faults |= STORE_IN_DOUBT;
         return code;
     }
-    /* From here on the commit is durable; whatever fails is repeated. */
-    code = store_log_apply(store, count, NULL);
-    store->is_behind = code != ERROR_NONE;
-    rocksdb_note_failure(store, code);
-    if (!code && store_log_is_long(store))
-        store_log_trim(store);
+    store_queue_push(store);
+    store->appended = store->records[count - 1].offset;
     return ERROR_NONE;
 }
 
@@ -275,12 +306,17 @@ static enum error_code rocksdb_commit_all(struct rocksdb_store *store,
         code = rocksdb_try_enter(store, ret_error);
     if (code)
         return code;
-    pthread_mutex_lock(&store->write_lock);
-    code = rocksdb_commit_locked(store, batches, count, ret_error);
-    pthread_mutex_unlock(&store->write_lock);
+    code = rocksdb_ask_tables(store, ret_error);
+    if (!code)
+        code = store_queue_make_room(store, ret_error);
+    if (!code) {
+        pthread_mutex_lock(&store->write_lock);
+        code = rocksdb_commit_locked(store, batches, count, ret_error);
+        pthread_mutex_unlock(&store->write_lock);
+    }
     store_leave(store);
-    if (code || store->state != STORE_WRITABLE)
-        rocksdb_recover(store);
+    if (store->faults)
+        store_recover(store);
     return code;
 }
 
@@ -390,7 +426,8 @@ static void rocksdb_stats(struct storage *storage, struct storage_stats *ret_sta
     struct log_stats log;
     log_get_stats(store->log, &log);
     ret_stats->disk_bytes = log.reserved;
-    if (store_enter(store, NULL))
+    ret_stats->memory_bytes += store->queue.bytes;
+    if (rocksdb_try_enter(store, NULL))
         return;
     ret_stats->disk_bytes += rocksdb_property_sum(store, "rocksdb.total-sst-files-size");
     ret_stats->memory_bytes += rocksdb_property_sum(store, "rocksdb.size-all-mem-tables") +
@@ -402,9 +439,12 @@ static void rocksdb_stats(struct storage *storage, struct storage_stats *ret_sta
 
 void store_close(struct rocksdb_store *store)
 {
-    const bool is_whole = !store->is_reader && store->db && store->state == STORE_WRITABLE &&
-                          !store->is_in_doubt && !store->is_behind;
+    bool is_whole = !store->is_reader && store->db;
 
+    store_queue_stop(store);
+    if (is_whole && !store->faults)
+        store_apply_to(store, store->appended, NULL);
+    is_whole = is_whole && !store->faults;
     store_close_database(store);
     log_close(store->log);
     if (store->has_shadow)
@@ -422,6 +462,8 @@ void store_close(struct rocksdb_store *store)
     rocksdb_cache_destroy(store->cache);
     pthread_mutex_destroy(&store->commit_lock);
     pthread_mutex_destroy(&store->write_lock);
+    pthread_mutex_destroy(&store->apply_lock);
+    store_queue_deinit(&store->queue);
     pthread_mutex_destroy(&store->block_lock);
     pthread_rwlock_destroy(&store->open_lock);
     buffer_deinit(&store->scratch);

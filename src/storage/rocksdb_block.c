@@ -248,12 +248,7 @@ bool rocksdb_block_set_aside(struct rocksdb_store *store)
     if (is_aside && was_open) {
         store_close_database(store);
         rocksdb_block_empty_cache(store);
-        if (store_open_database(store, NULL)) {
-            store->state = STORE_FAILED;
-            is_aside = false;
-        } else {
-            store->state = STORE_WRITABLE;
-        }
+        is_aside = !store_open_again(store, NULL);
     }
     pthread_rwlock_unlock(&store->open_lock);
     return is_aside;

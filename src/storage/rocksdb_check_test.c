@@ -116,6 +116,7 @@ static void put(struct check_fixture *fixture, enum store_table table, struct st
     struct rocksdb_store *store = store_of(fixture->storage);
     char *text = NULL;
 
+    testing_settle(fixture->storage);
     if (value)
         rocksdb_put_cf(store->db, store->write_options, store->tables[table], key.data, key.size,
                        value->data, value->size, &text);

@@ -1,7 +1,7 @@
 /* Goal: a folder of a killed process is opened with every acknowledged timer, and refused when its
  * log lacks one; a folder of an older version is taken over. Method: the files of an open database
  * are copied, as a kill would leave them; of the copy files are removed, or exchanged for those of
- * another copy. */
+ * another copy. What waits to be applied waits while the threads that apply it are stopped. */
 #include "base/checksum.h"
 #include "storage/rocksdb_check.h"
 #include "storage/rocksdb_store.h"
@@ -276,6 +276,92 @@ static void test_live_older_tables(void **state)
     assert_live_timers(fixture, 20);
 }
 
+/* ---- the tables follow the log ---- */
+
+enum { FOLLOW_MEMTABLE_BYTES = 8 << 20, FOLLOW_QUEUE_BYTES = FOLLOW_MEMTABLE_BYTES / 8 };
+
+/* Nothing is applied but by reads and full queues. */
+static struct rocksdb_store *live_stop_applying(struct live_fixture *fixture)
+{
+    storage_close(fixture->storage);
+    fixture->options.memtable_bytes = FOLLOW_MEMTABLE_BYTES;
+    fixture->options.segment_bytes = 0;
+    fixture->storage = testing_open(&fixture->options);
+    store_queue_stop(store_of(fixture->storage));
+    return store_of(fixture->storage);
+}
+
+/* proves: create-durable */
+static void test_live_acknowledged_before_the_tables(void **state)
+{
+    struct live_fixture *fixture = *state;
+    struct rocksdb_store *store = live_stop_applying(fixture);
+
+    live_write(fixture, 1, 100);
+    assert_true(store->applied < store->appended);
+    live_kill(fixture);
+    assert_live_timers(fixture, 100);
+    testing_settle(fixture->storage); /* a read applies what waits */
+    assert_true(store->applied == store->appended && store->queue.bytes == 0);
+}
+
+/* Of two changes of a timer that wait together, the tables get the older one first. */
+static void test_live_applied_in_order(void **state)
+{
+    struct live_fixture *fixture = *state;
+    struct timer *timer = testing_timer(0, 1, 1001);
+
+    live_stop_applying(fixture);
+    testing_write(fixture->storage, timer, 0, live_meta);
+    for (uint32_t version = 2; version < 10; version++) {
+        timer->version = version;
+        testing_write(fixture->storage, timer, timer->at.ms, live_meta);
+    }
+    testing_assert_found(fixture->storage, timer, 1001);
+    timer_free(timer);
+}
+
+/* What is written at a time is a part of the queue, and the mark says which: a kill behind it costs
+ * nothing. proves: create-durable */
+static void test_live_killed_between_two_writes(void **state)
+{
+    struct live_fixture *fixture = *state;
+    struct rocksdb_store *store = live_stop_applying(fixture);
+    rocksdb_flushoptions_t *options = rocksdb_flushoptions_create();
+    uint64_t count = 0;
+
+    while (store->queue.bytes < FOLLOW_QUEUE_BYTES - (10 << 10))
+        live_write(fixture, ++count, 1);
+    assert_int_equal(store_apply_to(store, store->applied + 1, NULL), ERROR_NONE);
+    assert_true(store->applied < store->appended);
+    rocksdb_flushoptions_set_wait(options, 1);
+    char *text = NULL;
+    rocksdb_flush_cf(store->db, options, store->tables[STORE_TIMERS], &text);
+    assert_null(text);
+    rocksdb_flushoptions_destroy(options);
+    live_kill(fixture);
+    assert_live_timers(fixture, count);
+}
+
+/* proves: apply-queue */
+static void test_live_queue_is_bounded(void **state)
+{
+    struct live_fixture *fixture = *state;
+    struct rocksdb_store *store = live_stop_applying(fixture);
+    uint64_t count = 0;
+    size_t bytes_max = 0;
+
+    for (; store->applied < 2 * FOLLOW_QUEUE_BYTES / 100 && count < 100000; count++) {
+        live_write(fixture, count + 1, 1);
+        if (store->queue.bytes > bytes_max)
+            bytes_max = store->queue.bytes;
+    }
+    assert_true(bytes_max > FOLLOW_QUEUE_BYTES / 2 && bytes_max < FOLLOW_QUEUE_BYTES + 1000);
+    struct storage_page all = testing_scan_all(fixture->storage, 0, STORAGE_SCAN_LIVE, 256);
+    assert_int_equal(all.count, count);
+    storage_page_free(&all);
+}
+
 /* ---- a folder of format 4, with RocksDB's own log ---- */
 
 /* Writes a row and the format past the storage, with RocksDB's log, as older versions did. */
@@ -287,6 +373,7 @@ static void live_make_old(struct live_fixture *fixture, const char *live_size)
     struct buffer value;
     char *text = NULL;
 
+    testing_settle(fixture->storage);
     rocksdb_writeoptions_set_sync(options, 1);
     buffer_init(&value);
     record_number_encode(&value, STORE_KEY_FORMAT, RECORD_FORMAT - 1);
@@ -353,6 +440,10 @@ int main(void)
         TEST(test_live_log_of_another),
         TEST(test_live_trimmed),
         TEST(test_live_older_tables),
+        TEST(test_live_acknowledged_before_the_tables),
+        TEST(test_live_applied_in_order),
+        TEST(test_live_killed_between_two_writes),
+        TEST(test_live_queue_is_bounded),
         TEST(test_live_taken_over),
         TEST(test_live_old_log_missing),
     };

@@ -15,22 +15,10 @@
 
 enum {
     APPLY_BYTES = 1 << 20, /* of the log, in one write of a start */
-    TRIM_BYTES = 4 << 20,  /* appended between two trims */
-    MARK_AT_END = 4,       /* bytes of a body's own checksum */
     TIER_PERSISTED = 2,    /* kPersistedTier: without the memtables */
 };
 
 /* ---- the mark ---- */
-
-static struct record_mark rocksdb_log_mark_of(const struct log_record *record)
-{
-    const struct bytes body = record->body;
-
-    return (struct record_mark){
-        record->offset, body.size < MARK_AT_END
-                            ? 0
-                            : (uint32_t)get_le(body.data + body.size - MARK_AT_END, MARK_AT_END)};
-}
 
 /* All zero without one. */
 static enum error_code rocksdb_log_load_mark(struct rocksdb_store *store,
@@ -65,99 +53,19 @@ static enum error_code rocksdb_log_load_persisted(struct rocksdb_store *store,
     return code;
 }
 
-/* ---- applying ---- */
-
-static void rocksdb_log_add_op(struct rocksdb_store *store, const struct rowop *op)
-{
-    rocksdb_column_family_handle_t *table = store->tables[op->table];
-    const struct bytes key = op->key, value = op->value;
-
-    switch (op->kind) {
-    case ROWOP_PUT:
-        rocksdb_writebatch_put_cf(store->batch, table, key.data, key.size, value.data, value.size);
-        return;
-    case ROWOP_DELETE:
-        rocksdb_writebatch_delete_cf(store->batch, table, key.data, key.size);
-        return;
-    case ROWOP_TOUCH:
-        rocksdb_writebatch_merge_cf(store->batch, table, key.data, key.size, value.data,
-                                    value.size);
-        return;
-    case ROWOP_DELETE_RANGE:
-        rocksdb_writebatch_delete_range_cf(store->batch, table, key.data, key.size, value.data,
-                                           value.size);
-        return;
-    case ROWOP_KIND_COUNT:
-        return;
-    }
-}
-
-static enum error_code rocksdb_log_add(struct rocksdb_store *store, const struct log_record *record,
-                                       struct error *ret_error)
-{
-    struct bytes body = record->body;
-
-    if (!rowop_open(&body))
-        return error_set(ret_error, ERROR_CORRUPT, "%s: the record %llu of the log is damaged",
-                         store->home, (unsigned long long)record->offset);
-    struct rowop op;
-    while (rowop_next(&body, &op))
-        rocksdb_log_add_op(store, &op);
-    return ERROR_NONE;
-}
-
-static enum error_code rocksdb_log_write(struct rocksdb_store *store, struct record_mark mark,
-                                         struct error *ret_error)
-{
-    struct buffer value;
-
-    buffer_init(&value);
-    record_mark_encode(&value, mark);
-    enum error_code code = ERROR_NO_MEMORY;
-    if (!buffer_failed(&value)) {
-        store_batch_put(store->batch, store, STORE_META, STORE_KEY_APPLIED, buffer_bytes(&value));
-        code = store_write(store, store->batch, ret_error);
-    } else {
-        error_set(ret_error, code, "apply");
-    }
-    rocksdb_writebatch_clear(store->batch);
-    if (!code)
-        store->applied = mark.offset;
-    buffer_deinit(&value);
-    return code;
-}
-
-enum error_code store_log_apply(struct rocksdb_store *store, size_t count, struct error *ret_error)
-{
-    enum error_code code = ERROR_NONE;
-
-    rocksdb_writebatch_clear(store->batch);
-    for (size_t i = 0; i < count && !code; i++)
-        code = rocksdb_log_add(store, &store->records[i], ret_error);
-    return code ? code
-                : rocksdb_log_write(store, rocksdb_log_mark_of(&store->records[count - 1]),
-                                    ret_error);
-}
-
 /* ---- what the log may drop ---- */
-
-bool store_log_is_long(const struct rocksdb_store *store)
-{
-    const uint64_t segment_bytes = store->options.segment_bytes;
-
-    return store->untrimmed_bytes >= TRIM_BYTES ||
-           (segment_bytes && store->untrimmed_bytes >= segment_bytes);
-}
 
 void store_log_trim(struct rocksdb_store *store)
 {
-    struct record_mark mark;
+    struct record_mark mark = {0};
 
-    store->untrimmed_bytes = 0;
+    pthread_rwlock_rdlock(&store->open_lock);
+    if (store->db)
+        rocksdb_log_load_persisted(store, &mark, NULL);
+    pthread_rwlock_unlock(&store->open_lock);
     /* The record of the mark stays: it shows a start that this log is the one of the tables. The
      * call also makes a spare file, with which an append that fails on a full disk can be ended. */
-    if (!rocksdb_log_load_persisted(store, &mark, NULL))
-        log_trim(store->log, mark.offset, NULL);
+    log_trim(store->log, mark.offset, NULL);
 }
 
 /* ---- a start ---- */
@@ -174,7 +82,7 @@ static enum error_code rocksdb_log_replay_one(void *context, const struct log_re
 {
     struct log_replay *replay = context;
     struct rocksdb_store *store = replay->store;
-    const struct record_mark mark = rocksdb_log_mark_of(record);
+    const struct record_mark mark = store_apply_mark_of(record);
 
     if (mark.offset <= replay->found.offset)
         return mark.offset < replay->found.offset || mark.sum == replay->found.sum
@@ -184,14 +92,14 @@ static enum error_code rocksdb_log_replay_one(void *context, const struct log_re
                                "backup",
                                store->home);
     if (store->is_reader && !store->has_shadow) {
-        store->is_behind = true;
+        store->faults |= STORE_BEHIND;
         return ERROR_NONE;
     }
-    enum error_code code = rocksdb_log_add(store, record, ret_error);
+    enum error_code code = store_apply_add(store, record, ret_error);
     replay->added = mark;
     replay->bytes += record->body.size;
     if (!code && replay->bytes >= APPLY_BYTES) {
-        code = rocksdb_log_write(store, mark, ret_error);
+        code = store_apply_write(store, mark, ret_error);
         replay->bytes = 0;
     }
     return code;
@@ -205,12 +113,11 @@ static enum error_code rocksdb_log_replay(struct rocksdb_store *store, struct re
     struct log_replay replay = {.store = store, .found = mark};
     const uint64_t from = log_first(store->log) > mark.offset ? mark.offset + 1 : mark.offset;
 
-    store->is_behind = false;
     rocksdb_writebatch_clear(store->batch);
     enum error_code code =
         log_read(store->log, from ? from : 1, rocksdb_log_replay_one, &replay, ret_error);
     if (!code && replay.bytes)
-        code = rocksdb_log_write(store, replay.added, ret_error);
+        code = store_apply_write(store, replay.added, ret_error);
     rocksdb_writebatch_clear(store->batch);
     return code;
 }
@@ -377,10 +284,7 @@ enum error_code store_log_follow(struct rocksdb_store *store, struct error *ret_
     log_get_stats(store->log, &stats);
     if (!was_open)
         store->folder_state.lost += stats.lost;
-    if (!store->is_reader) {
-        store_log_trim(store);
-        store->untrimmed_bytes = TRIM_BYTES; /* the first append takes the spare file */
-    }
+    store->appended = store->applied;
     return ERROR_NONE;
 }
 
@@ -410,7 +314,8 @@ static bool rocksdb_log_reserve(struct rocksdb_store *store, size_t count)
     return true;
 }
 
-/* The bodies lie in the buffer one after the other; it may move while it grows. */
+/* The bodies lie in the buffer one after the other, each behind room for what the queue puts before
+ * it; the buffer may move while it grows. */
 static bool rocksdb_log_encode(struct rocksdb_store *store, struct storage_batch *const *batches,
                                size_t count)
 {
@@ -421,8 +326,10 @@ static bool rocksdb_log_encode(struct rocksdb_store *store, struct storage_batch
         return false;
     buffer_clear(bodies);
     for (; done < count; done++) {
-        const size_t begin = bodies->size;
+        static const char head[STORE_QUEUE_HEAD];
 
+        buffer_append(bodies, head, sizeof(head));
+        const size_t begin = bodies->size;
         if (!store_change_encode(store, batches[done], bodies))
             break;
         store->records[done] = (struct log_record){.partition = batches[done]->partition,
@@ -431,8 +338,8 @@ static bool rocksdb_log_encode(struct rocksdb_store *store, struct storage_batch
     }
     const char *body = bodies->data;
     for (size_t i = 0; i < done; i++) {
-        store->records[i].body.data = body;
-        body += store->records[i].body.size;
+        store->records[i].body.data = body + STORE_QUEUE_HEAD;
+        body += STORE_QUEUE_HEAD + store->records[i].body.size;
     }
     for (size_t i = 0; i < done && done < count; i++)
         store_change_take_back(store, batches[i]);
@@ -445,8 +352,15 @@ enum error_code store_log_append(struct rocksdb_store *store, struct storage_bat
     if (!rocksdb_log_encode(store, batches, count))
         return error_set(ret_error, ERROR_NO_MEMORY, "commit");
     enum error_code code = log_append(store->log, store->records, count, ret_error);
-    for (size_t i = 0; i < count && code; i++)
-        store_change_take_back(store, batches[i]);
-    store->untrimmed_bytes += store->scratch.size;
+    char *head = store->scratch.data;
+    for (size_t i = 0; i < count; i++) {
+        const struct log_record *record = &store->records[i];
+
+        if (code)
+            store_change_take_back(store, batches[i]);
+        put_le(head, record->offset, 8);
+        put_le(head + 8, record->body.size, 4);
+        head += STORE_QUEUE_HEAD + record->body.size;
+    }
     return code;
 }

@@ -531,6 +531,7 @@ enum error_code store_open_database(struct rocksdb_store *store, struct error *r
         code = rocksdb_open_load_trims(store, ret_error);
     if (!code)
         code = rocksdb_open_load_tenant_counts(store, ret_error);
+    store->errors_seen = 0;
     if (code)
         store_close_database(store);
     return code;
@@ -575,6 +576,8 @@ static void rocksdb_open_store_init_locks(struct rocksdb_store *store)
     pthread_rwlockattr_destroy(&kind);
     pthread_mutex_init(&store->commit_lock, NULL);
     pthread_mutex_init(&store->write_lock, NULL);
+    pthread_mutex_init(&store->apply_lock, NULL);
+    store_queue_init(&store->queue);
     pthread_mutex_init(&store->block_lock, NULL);
 }
 
@@ -654,6 +657,7 @@ static enum error_code rocksdb_open_prepare_folder(struct rocksdb_store *store,
 static enum error_code rocksdb_open_shadow(struct rocksdb_store *store, struct error *ret_error)
 {
     store_close_database(store);
+    store->faults = 0;
     const enum error_code code = rocksdb_block_begin_shadow(store, ret_error);
     return code ? code : rocksdb_open_first(store, ret_error);
 }
@@ -680,7 +684,7 @@ enum error_code store_open_to_read(const char *folder, struct rocksdb_store **re
                          folder);
     if (!code) {
         code = rocksdb_open_first(store, ret_error);
-        if (!code && store->is_behind)
+        if (!code && store->faults & STORE_BEHIND)
             code = rocksdb_open_shadow(store, ret_error);
         if (code && store->folder_state.has_loss) /* which is the cause */
             code = error_set(ret_error, ERROR_CORRUPT, "%s", store->folder_state.loss.text);
@@ -726,6 +730,8 @@ enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
             code = rocksdb_open_renew_log(store, ret_error);
         if (!code) /* of the log of an older version */
             code = folder_unmark_live(store->folder, ret_error);
+        if (!code)
+            code = store_queue_start(store, ret_error);
         if (code)
             rocksdb_open_seal_again(store);
     }

@@ -40,8 +40,8 @@ static bool rocksdb_read_is_damaged(enum store_table table, struct bytes key, st
 }
 
 /* Moves a damaged record to the quarantine and counts it, in one synced write. What fails here is
- * not lost: the record stays, and its next reader tries again. The lock keeps a commit from
- * replacing the record between the look and the deletion. */
+ * not lost: the record stays, and its next reader tries again. The lock keeps a record of the log
+ * from replacing it between the look and the deletion. */
 static void rocksdb_read_set_aside(struct rocksdb_store *store, enum store_table table,
                                    struct bytes key)
 {
@@ -54,7 +54,7 @@ static void rocksdb_read_set_aside(struct rocksdb_store *store, enum store_table
     struct buffer count;
     buffer_init(&count);
     rocksdb_read_put_quarantine_key(&aside, table, key);
-    pthread_mutex_lock(&store->write_lock);
+    pthread_mutex_lock(&store->apply_lock);
     uint64_t corrupt = atomic_load_explicit(&store->corrupt_count, memory_order_relaxed) + 1;
     record_number_encode(&count, STORE_KEY_CORRUPT, corrupt);
     if (!store_get(store, table, NULL, key, &value, NULL) &&
@@ -66,7 +66,7 @@ static void rocksdb_read_set_aside(struct rocksdb_store *store, enum store_table
         if (!store_write(store, batch, NULL))
             atomic_store_explicit(&store->corrupt_count, corrupt, memory_order_relaxed);
     }
-    pthread_mutex_unlock(&store->write_lock);
+    pthread_mutex_unlock(&store->apply_lock);
     buffer_deinit(&count);
     buffer_deinit(&value);
     buffer_deinit(&aside);
@@ -188,7 +188,7 @@ static enum error_code rocksdb_read_scan(struct storage *storage, const struct s
 static bool rocksdb_read_can_repeat(struct rocksdb_store *store, enum error_code code,
                                     unsigned *repeats)
 {
-    return code == ERROR_IO && (*repeats)++ < READ_REPEATS_MAX && rocksdb_block_set_aside(store);
+    return code == ERROR_IO && (*repeats)++ < READ_REPEATS_MAX && store_mend(store);
 }
 
 enum error_code store_scan(struct storage *storage, const struct storage_scan *scan,

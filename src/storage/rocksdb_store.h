@@ -3,11 +3,12 @@
  *
  *   rocksdb.c          commits, metas, statistics, closing
  *   rocksdb_change.c   what a batch changes
- *   rocksdb_log.c      the log, and the tables that follow it
+ *   rocksdb_log.c      the log, and how a start follows it
+ *   rocksdb_apply.c    records of the log on their way into the tables
  *   rocksdb_open.c     options, the data folder and its format
  *   rocksdb_read.c     scans, finding one, and setting damaged records aside
  *   rocksdb_block.c    mending damaged tables
- *   rocksdb_filter.c   which records a compaction drops
+ *   rocksdb_filter.c   which records a compaction drops, and touches
  *   rocksdb_folder.c   the files, before the database is opened
  *   rocksdb_backup.c   copies while it runs
  *   rocksdb_check.c    looking through all of a folder that is at rest
@@ -56,11 +57,34 @@ bool store_find_table(const char *name, enum store_table *ret_table);
 #define STORE_TENANT_PREFIX "t"
 #define STORE_TENANT_SIZE   3
 
-/* Whether the tables take writes. */
-enum store_state {
-    STORE_WRITABLE,
-    STORE_FAILED, /* no: the database must be opened again before */
-    STORE_FULL,   /* as FAILED, and it can be opened only when the disk has room */
+/* Why commits are refused, and reads, too, with those that make STORE_NOT_WHOLE; 0: they are not.
+ * Bits: a log and a database that fail, fail together. */
+enum store_fault {
+    STORE_IN_DOUBT = 1, /* an append failed: whether its records are in the log is not known */
+    STORE_REFUSING = 2, /* the database takes no writes: it must be opened again */
+    STORE_FULL = 4,     /* and that needs room on the disk */
+    STORE_BEHIND = 8,   /* the tables lack records of the log, or the database is closed */
+};
+
+#define STORE_NOT_WHOLE ((unsigned)(STORE_IN_DOUBT | STORE_BEHIND))
+
+/* Records that are in the log, on their way into the tables: each with its offset (8 bytes) and the
+ * size of its body (4) before the body. */
+struct store_queue {
+    pthread_mutex_t lock;
+    pthread_cond_t wakes, trims; /* of the apply thread and of the trim thread */
+    struct buffer waiting;       /* guarded by lock */
+    size_t wake_bytes; /* size of `waiting` at which the apply thread is woken; guarded by lock */
+    uint64_t untrimmed_bytes; /* appended since the log was trimmed; guarded by lock */
+    bool wants_trim;          /* guarded by lock */
+    bool is_ending;           /* guarded by lock */
+    bool has_apply_thread, has_trim_thread;
+    pthread_t apply_thread, trim_thread;
+    atomic_size_t bytes; /* of both buffers, without those that the tables have */
+
+    /* Guarded by apply_lock. */
+    struct buffer taken; /* from `waiting` */
+    size_t taken_done;   /* of its bytes: those in the tables */
 };
 
 /* How long final records are kept: the only fact that a compaction needs. */
@@ -100,12 +124,11 @@ struct rocksdb_store {
     pthread_rwlock_t open_lock;
     rocksdb_t *db; /* NULL: it could not be opened again */
     rocksdb_column_family_handle_t *tables[STORE_TABLE_COUNT];
-    _Atomic enum store_state state;
-    _Atomic bool
-        is_in_doubt;        /* an append failed: whether its records are in the log is not known */
-    _Atomic bool is_behind; /* the tables lack records of the log */
+    uint64_t errors_seen;    /* that RocksDB counted, after which it took a write */
+    _Atomic unsigned faults; /* of enum store_fault */
 
-    /* Held by a commit, and by a reader that tries to end a failure. Taken before open_lock. */
+    /* Held by a commit, and by every thread that opens the database again. Taken before
+     * open_lock. */
     pthread_mutex_t commit_lock;
     struct instant recovered_at; /* when a reader tried last; guarded by commit_lock */
 
@@ -115,20 +138,25 @@ struct rocksdb_store {
     bool has_anonymous;                   /* a table lost its properties */
     char block_found[STORAGE_FOUND_SIZE]; /* the last of them, in words */
 
-    /* The writer's; guarded by write_lock, which a commit shares only with setting aside. */
+    /* The committing thread's; guarded by write_lock. */
     pthread_mutex_t write_lock;
-    struct wall *trims;                     /* [partition_count]: as the metas on disk have it */
-    uint64_t *pendings;                     /* [partition_count]: live timers, as on disk */
-    struct tenant_counts *tenant_counts_of; /* [partition_count]: as the disk has them */
+    struct wall *trims;                     /* [partition_count]: as the metas in the log have it */
+    uint64_t *pendings;                     /* [partition_count]: live timers, as in the log */
+    struct tenant_counts *tenant_counts_of; /* [partition_count]: as the log has them */
     struct log *log;
-    uint64_t applied;         /* the last offset that the tables hold */
-    uint64_t untrimmed_bytes; /* appended since the log was trimmed */
     struct log_record *records;
     size_t record_capacity;
     struct store_row *rows;
     size_t row_capacity;
-    rocksdb_writebatch_t *batch;
     struct buffer scratch;
+    _Atomic uint64_t appended; /* the last offset that was acknowledged */
+
+    /* The writer's of the tables; guarded by apply_lock, which is taken after write_lock and before
+     * the queue's. Who holds it without commit_lock holds open_lock to read. */
+    pthread_mutex_t apply_lock;
+    rocksdb_writebatch_t *batch;
+    _Atomic uint64_t applied; /* the last offset that the tables hold */
+    struct store_queue queue;
 };
 
 static inline struct rocksdb_store *store_of(struct storage *storage)
@@ -182,10 +210,21 @@ enum error_code store_write(struct rocksdb_store *store, rocksdb_writebatch_t *b
 enum error_code store_load_meta(struct rocksdb_store *store, uint16_t partition,
                                 struct storage_meta *ret_meta, struct error *ret_error);
 
-/* Begins and ends every read. ERROR_IO when the database could not be opened again, or does not
- * hold what it must. */
+/* Begins and ends every read: the tables hold every commit that returned before. ERROR_IO when they
+ * cannot. */
 enum error_code store_enter(struct rocksdb_store *store, struct error *ret_error);
 void store_leave(struct rocksdb_store *store);
+
+/* Closes the database, empties the queue and opens the database again, which applies the log. With
+ * commit_lock, and open_lock to write. */
+enum error_code store_open_again(struct rocksdb_store *store, struct error *ret_error);
+
+/* Tries at once to end the faults, which may be a block that a compaction met, or a disk that
+ * failed once. With commit_lock. */
+void store_recover(struct rocksdb_store *store);
+
+/* Mends the damaged table that was met last; false: there is none, or it cannot be mended. */
+bool store_mend(struct rocksdb_store *store);
 
 /* Frees whatever of it is there. */
 void store_close(struct rocksdb_store *store);
@@ -219,16 +258,48 @@ enum error_code store_log_follow(struct rocksdb_store *store, struct error *ret_
 /* Begins a new log in place of a damaged one, if the files of the tables hold the rest of it. */
 enum error_code store_log_renew(struct rocksdb_store *store, struct error *ret_error);
 
-/* Makes the batches durable, as store->records. On failure nothing is counted. */
+/* Makes the batches durable, and leaves in store->scratch what the queue takes. On failure nothing
+ * is counted. */
 enum error_code store_log_append(struct rocksdb_store *store, struct storage_batch *const *batches,
                                  size_t count, struct error *ret_error);
 
-/* Writes store->records into the tables. */
-enum error_code store_log_apply(struct rocksdb_store *store, size_t count, struct error *ret_error);
-
-/* Lets the log drop what is in files of tables, and do its work ahead; when it has grown. */
-bool store_log_is_long(const struct rocksdb_store *store);
+/* Lets the log drop what is in files of tables, and do its work ahead. */
 void store_log_trim(struct rocksdb_store *store);
+
+/* ---- rocksdb_apply.c ---- */
+
+enum { STORE_QUEUE_HEAD = 12 }; /* bytes before a body */
+
+void store_queue_init(struct store_queue *queue);
+void store_queue_deinit(struct store_queue *queue);
+
+/* The apply thread and the trim thread. store_queue_stop is fine without them. */
+enum error_code store_queue_start(struct rocksdb_store *store, struct error *ret_error);
+void store_queue_stop(struct rocksdb_store *store);
+
+/* Takes what store_log_append left. */
+void store_queue_push(struct rocksdb_store *store);
+
+/* Forgets what waits: the log has it. With apply_lock, or open_lock to write. */
+void store_queue_drop(struct rocksdb_store *store);
+
+/* Waits until the queue may grow, by writing what waits. The caller is between store_enter and
+ * store_leave, or like that. */
+enum error_code store_queue_make_room(struct rocksdb_store *store, struct error *ret_error);
+
+/* Returns when the tables hold the record at `offset` and all before it: writes what waits. The
+ * caller is as in store_queue_make_room. */
+enum error_code store_apply_to(struct rocksdb_store *store, uint64_t offset,
+                               struct error *ret_error);
+
+/* For a start: gathers a record of the log in store->batch, and writes that with the mark. */
+enum error_code store_apply_add(struct rocksdb_store *store, const struct log_record *record,
+                                struct error *ret_error);
+enum error_code store_apply_write(struct rocksdb_store *store, struct record_mark mark,
+                                  struct error *ret_error);
+
+/* The mark of tables that hold the record. */
+struct record_mark store_apply_mark_of(const struct log_record *record);
 
 /* ---- rocksdb_open.c ---- */
 
@@ -256,11 +327,6 @@ enum error_code store_lookup(struct storage *storage, const struct storage_looku
 enum error_code store_backup(struct storage *storage, const char *folder,
                              struct storage_backup *ret_backup, struct error *ret_error);
 
-/* ---- rocksdb_touch.c ---- */
-
-/* Puts touches into their rows, whenever those are read or rewritten. The options take it. */
-rocksdb_mergeoperator_t *store_touch_operator_create(void);
-
 /* ---- rocksdb_filter.c ---- */
 
 /* Whether a final record is too old to be seen. */
@@ -273,13 +339,16 @@ rocksdb_compactionfilter_t *store_row_filter_create(struct store_retention *rete
 rocksdb_compactionfilter_t *store_pointer_filter_create(struct store_retention *retention);
 rocksdb_compactionfilter_t *store_name_filter_create(struct store_retention *retention);
 
+/* Puts touches into their rows, whenever those are read or rewritten. The options take it. */
+rocksdb_mergeoperator_t *store_touch_operator_create(void);
+
 /* ---- rocksdb_block.c ---- */
 
 /* Notes the table that a text of RocksDB names as damaged, if it tells of damage. */
 void rocksdb_block_note(struct rocksdb_store *store, const char *text);
 
 /* Mends the table that was noted last. True: the call that met it may be repeated. A reader of a
- * folder works on links to its files from then on. */
+ * folder works on links to its files from then on. With commit_lock. */
 bool rocksdb_block_set_aside(struct rocksdb_store *store);
 
 /* Makes a reader of a folder go on with links to its files, some of which it may replace. */

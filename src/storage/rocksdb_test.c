@@ -57,6 +57,7 @@ static void put_raw(struct rocksdb_fixture *fixture, enum store_table table, str
     rocksdb_writeoptions_t *options = rocksdb_writeoptions_create();
     char *text = NULL;
 
+    testing_settle(fixture->storage);
     rocksdb_put_cf(store->db, options, store->tables[table], key.data, key.size, value.data,
                    value.size, &text);
     assert_null(text);
@@ -66,6 +67,8 @@ static void put_raw(struct rocksdb_fixture *fixture, enum store_table table, str
 static size_t count_raw(struct rocksdb_fixture *fixture, enum store_table table)
 {
     struct rocksdb_store *store = store_of(fixture->storage);
+
+    testing_settle(fixture->storage);
     rocksdb_iterator_t *rows =
         rocksdb_create_iterator_cf(store->db, store->point_options, store->tables[table]);
     size_t count = 0;
@@ -80,6 +83,7 @@ static void rocksdb_compact(struct rocksdb_fixture *fixture)
 {
     struct rocksdb_store *store = store_of(fixture->storage);
 
+    testing_settle(fixture->storage);
     for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
         rocksdb_compact_range_cf(store->db, store->tables[i], NULL, 0, NULL, 0);
 }

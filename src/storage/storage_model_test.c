@@ -84,6 +84,7 @@ static void model_compact(struct storage *storage)
 {
     struct rocksdb_store *store = store_of(storage);
 
+    testing_settle(storage);
     for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
         rocksdb_compact_range_cf(store->db, store->tables[i], NULL, 0, NULL, 0);
 }

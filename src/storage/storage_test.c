@@ -65,6 +65,7 @@ static void damage(struct storage_fixture *fixture, const struct timer_id *id, u
 {
     struct rocksdb_store *store = store_of(fixture->storage);
 
+    testing_settle(fixture->storage);
     if (!fixture->is_rocksdb) {
         assert_true(memory_storage_damage(fixture->storage, id));
         return;

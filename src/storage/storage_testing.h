@@ -74,6 +74,14 @@ static inline struct storage *testing_open(const struct rocksdb_options *options
     return storage;
 }
 
+/* The tables hold what was committed: for tests that look past the storage. */
+static inline void testing_settle(struct storage *storage)
+{
+    struct storage_meta meta;
+
+    assert_int_equal(storage_load_meta(storage, 0, &meta, NULL), ERROR_NONE);
+}
+
 /* ---- timers ---- */
 
 static inline void testing_assert_texts(const struct timer *actual, const struct timer *expected,
