@@ -16,6 +16,7 @@
 #include "sys/process.h"
 #include "sys/signals.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -66,19 +67,23 @@ static void print_banner(const struct service *service, const char *address)
 {
     const struct config *config = service->config;
     const char *scheme = *config->tls_certificate ? "https" : "http";
+    /* The command line lies beside the daemon, which may have been named by its path. */
+    const char *name = program_invocation_name, *slash = strrchr(name, '/');
+    int folder_size = slash ? (int)(slash + 1 - name) : 0;
 
     printf("\n  tickwheeld %s listens on %s://%s and stores its timers in %s\n", TICKWHEEL_VERSION,
            scheme, address, config->data_folder);
     if (*config->webhook_allow)
         printf("  Webhooks may also call these private networks: %s\n", config->webhook_allow);
     printf("\n  To try it, receive webhooks in a second terminal:\n\n"
-           "      scripts/receive\n\n"
+           "      %.*stickwheel receive\n\n"
            "  and schedule a timer in a third:\n\n"
            "      curl -i %s://%s/v1/timers%s -H 'Content-Type: application/json' \\\n"
            "           -d '{\"after\": \"3s\", \"target\": \"http://127.0.0.1:9000/hello\", "
            "\"payload\": {\"order\": 42}}'\n\n"
            "  Ctrl-C stops the daemon. After kill -9, no acknowledged timer is lost.\n\n",
-           scheme, address, *config->tokens_file ? " -H 'Authorization: Bearer TOKEN'" : "");
+           folder_size, name, scheme, address,
+           *config->tokens_file ? " -H 'Authorization: Bearer TOKEN'" : "");
     fflush(stdout);
 }
 

@@ -165,6 +165,7 @@ class Runs(unittest.TestCase):
             self.assertEqual(daemon.stop(), 0)
             banner = daemon.process.stdout.read()
             self.assertIn(f"curl -i http://{started['listen']}/v1/timers", banner)
+            self.assertRegex(banner, r"\n +\S*/tickwheel receive\n")
             self.assertIn("may also call these private networks: 127.0.0.0/8", banner)
 
     def test_keeps_its_secret(self):

@@ -71,7 +71,9 @@
     X(DELAY, "delay", 0, "DURATION", NULL)                                                \
     X(DEAD, "dead", 0, NULL, NULL)                                                        \
     X(JOBS, "jobs", 'j', "NUMBER", NULL)                                                  \
-    X(FROM, "from", 0, "LINE", NULL)
+    X(FROM, "from", 0, "LINE", NULL)                                                      \
+    X(SECRET, "secret", 0, "SECRET", NULL)                                                \
+    X(STATUS, "status", 0, "NUMBER", NULL)
 
 enum cli_flag_id {
 #define X(name, text, letter, value, choices) CLI_FLAG_##name,

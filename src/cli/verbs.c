@@ -150,6 +150,13 @@ static const struct cli_flag_use verbs_export[] = {
     VERBS_END,
 };
 
+static const struct cli_flag_use verbs_receive[] = {
+    {CLI_FLAG_SECRET, "verify signatures: whsec_..., @FILE, or in TICKWHEEL_WEBHOOK_SECRET"},
+    {CLI_FLAG_STATUS, "what to answer, 200 by default; 503 shows how webhooks are tried again"},
+    {CLI_FLAG_NUMBER, "stop after this many webhooks"},
+    VERBS_END,
+};
+
 static const struct cli_flag_use verbs_list[] = {
     {CLI_FLAG_STATE, "only this state; repeatable"},
     {CLI_FLAG_LABEL, "only timers with this label; if repeated, with all of them"},
@@ -254,6 +261,13 @@ const struct cli_verb CLI_VERBS[] = {
     {"extend", "QUEUE RECEIPT...", 2, CLI_ARGUMENTS_MAX, "Extend leases", NULL,
      "tickwheel extend mail 00000000000000012fa24187b49a1b1d --lease 10m", verbs_extend,
      queue_extend},
+    {"receive", "[PORT]", 0, 1, "Receive webhooks and show them",
+     "Listens on 127.0.0.1, on port 9000 by default. The daemon calls private addresses only if\n"
+     "webhook_allow names them, as make run does.",
+     "tickwheel receive\n"
+     "tickwheel receive 9000 --secret @/etc/tickwheel/secret\n"
+     "tickwheel receive --status 503",
+     verbs_receive, receive_run},
     {"import", "FILE", 1, 1, "Create timers from a file",
      "Each line is a timer as the API takes it (NDJSON); - is standard input. Importing a file "
      "again\n"

@@ -45,6 +45,7 @@ enum cli_exit queue_extend(struct cli *cli);
 enum cli_exit work_run(struct cli *cli);
 enum cli_exit transfer_import(struct cli *cli);
 enum cli_exit transfer_export(struct cli *cli);
+enum cli_exit receive_run(struct cli *cli);
 enum cli_exit lists_list(struct cli *cli);
 enum cli_exit service_health(struct cli *cli);
 enum cli_exit service_version(struct cli *cli);

@@ -3,6 +3,10 @@
 server with the terminal. Method: the program with pipes and in a terminal, against a real daemon and against servers
 that answer nonsense."""
 
+import base64
+import hashlib
+import hmac
+import http.client
 import http.server
 import json
 import os
@@ -375,6 +379,86 @@ class Transfer(CommandLine):
         self.assertRegex(terminal.shown, r"\[#* *\] \d+ %, \d+ s left")
         self.assertRegex(terminal.shown, r"3000 timers, \d+/s")
         self.assertIn("created 3000", terminal.shown)
+
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+class Receive(CommandLine):
+    flags = ("--webhook-secret", SECRET)
+
+    def receive(self, *arguments, **more):
+        """A receiver on a free port, once it says which."""
+        program = harness.Program([harness.find("tickwheel"), "receive", "0", *arguments], {**self.env, **more})
+        self.addCleanup(program.close)
+        return program, f"http://127.0.0.1:{program.find_port(r'waits for webhooks on http://127.0.0.1:([0-9]+)')}"
+
+    def test_it_shows_and_verifies_webhooks(self):
+        for arguments, more, expected in ((("--secret", SECRET), {}, "valid"),
+                                          (("--secret", "@" + self.secret_file(SECRET)), {}, "valid"),
+                                          ((), {"TICKWHEEL_WEBHOOK_SECRET": SECRET}, "valid"),
+                                          (("--secret", "whsec_" + 32 * "A"), {}, "WRONG"),
+                                          ((), {}, "not verified: no --secret")):
+            program, url = self.receive("--count", "1", *arguments, **more)
+            timer = self.create(target=url + "/hello", after=0, payload={"order": 42})
+            self.assertEqual(program.process.wait(20), DONE)
+            shown = program.output()
+            self.assertIn('POST /hello  {"order":42}', shown.replace(": 42", ":42"))
+            self.assertRegex(shown, rf"due {timer['due']}, [0-9.]+ ms ago, attempt 1, webhook-id {timer['id']}-\d+")
+            self.assertTrue(shown.endswith(f", signature {expected}\n"), shown)
+            self.assertNotIn("whsec", shown)
+
+    def secret_file(self, secret):
+        path = os.path.join(self.data, "secret")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(secret + "\n")
+        return path
+
+    def post(self, url, body, headers):
+        connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=20)
+        connection.request("POST", "/", body, headers)
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    def test_old_missing_and_several_signatures(self):
+        program, url = self.receive("--secret", SECRET, "--count", "5")
+        key = base64.b64decode(SECRET.removeprefix("whsec_"))
+
+        def signed(stamp, body=b"{}"):
+            mac = hmac.new(key, f"id.{stamp}.".encode() + body, hashlib.sha256).digest()
+            return {"webhook-id": "id", "webhook-timestamp": str(stamp),
+                    "webhook-signature": "v1,xyz v1," + base64.b64encode(mac).decode()}
+        now = int(time.time())
+        for headers in (signed(now), signed(now - 400), signed(now + 400), {"webhook-id": "id"}, signed(now, b"{ }")):
+            self.assertEqual(self.post(url, b"{}", headers), 200)
+        self.assertEqual(program.process.wait(20), DONE)
+        self.assertEqual(re.findall(r"signature (.*)", program.output()),
+                         ["valid", *2 * ["valid, but older than five minutes"], "missing", "WRONG"])
+
+    # proves: cli-received
+    def test_hostile_webhooks_cannot_reach_the_terminal(self):
+        program, url = self.receive("--count", "2", "--output", "json")
+        self.assertEqual(self.post(url, b"\x1b[31m\xff\x9b", {"webhook-id": "\xe2\x80\xae"}), 200)
+        self.assertEqual(self.post(url, b"a" * ((16 << 20) + 1), {}), 413)
+        self.assertEqual(self.post(url, b"a" * (16 << 20), {}), 200)
+        self.assertEqual(program.process.wait(20), DONE)
+        first, second = (json.loads(line) for line in program.output().splitlines()[1:])
+        self.assertEqual(first["body"], "\x1b[31m\ufffd\ufffd")
+        self.assertEqual(len(second["body"]), 16 << 20)
+        self.assertNotRegex(program.output(), r"[\x1b\x9b\u202e]")
+
+    def test_another_status_has_it_tried_again(self):
+        program, url = self.receive("--status", "503", "--count", "2")
+        self.create(target=url, after=0, retry={"base": "1ms", "cap": "1ms"})
+        self.assertEqual(program.process.wait(20), DONE)
+        self.assertIn("attempt 2", program.output())
+
+    def test_mistakes(self):
+        for arguments in (("x",), ("65536",), ("0", "--secret", "abc"), ("0", "--secret", "whsec_!"),
+                          ("0", "--status", "99"), ("0", "--secret", "@/nonexistent")):
+            done = self.run_cli("receive", *arguments, code=USAGE)
+            self.assertNotIn("abc", done.err)
 
 
 class Mistakes(CommandLine):
