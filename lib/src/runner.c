@@ -118,22 +118,49 @@ static void runner_begin_timers(struct tw_runner_wheel *wheel, struct runner_lan
     lane->fired += count;
 }
 
-/* Takes up to `limit` timers of a lane that are due by `until_ns`. Returns their number. */
-static size_t runner_lane_take(struct tw_runner_wheel *wheel, struct runner_lane *lane,
-                               uint64_t until_ns, struct tw_expired *ret_due, size_t limit)
+/* Number of the batch that is being taken; never 0. */
+static uint64_t runner_batch_number(const struct tw_runner_wheel *wheel)
+{
+    return atomic_load_explicit(&wheel->callbacks, memory_order_relaxed) + 1;
+}
+
+/* Whether the lane's next due timer may have the slot of one that is in the batch already. A slot
+ * stores one timer that the handler has, so the batch must end. */
+static bool runner_lane_may_repeat(const struct tw_runner_wheel *wheel,
+                                   const struct runner_lane *lane)
+{
+    return lane->batch_number == runner_batch_number(wheel) &&
+           lane->batch_made != lane->scheduled + lane->opened;
+}
+
+/* Takes timers of a lane that are due by `until_ns` into the batch, which has `batch_count` so far.
+ * False when the batch must end before. */
+static bool runner_lane_take(struct tw_runner_wheel *wheel, struct runner_lane *lane,
+                             uint64_t until_ns, size_t *batch_count)
 {
     uint64_t tick = tw__runner_tick(wheel, until_ns);
+    struct tw_expired *due = wheel->batch + *batch_count;
+    size_t limit = wheel->batch_count_max - *batch_count;
     tw__runner_lane_lock(lane);
+    if (runner_lane_may_repeat(wheel, lane)) {
+        tw__runner_lane_unlock(lane);
+        return false;
+    }
     size_t count =
-        tw_wheel_expire(lane->wheel, tick < TICK_NEVER ? tick : TICK_NEVER - 1, ret_due, limit);
-    runner_begin_timers(wheel, lane, ret_due, count);
+        tw_wheel_expire(lane->wheel, tick < TICK_NEVER ? tick : TICK_NEVER - 1, due, limit);
+    runner_begin_timers(wheel, lane, due, count);
+    if (count > 0) {
+        lane->batch_number = runner_batch_number(wheel);
+        lane->batch_made = lane->scheduled + lane->opened;
+    }
     /* Nothing was due: the timers that waited here were cancelled or moved to a later deadline, and
      * perhaps those that follow them. */
     if (count == 0 && !tw_wheel_is_behind(lane->wheel))
         (void)tw__wheel_prune(lane->wheel, PRUNE_MOVES_LATER, PRUNE_ENTRIES_MAX);
     atomic_store_explicit(&lane->wake_ns, runner_lane_wake_ns(wheel, lane), memory_order_relaxed);
     tw__runner_lane_unlock(lane);
-    return count;
+    *batch_count += count;
+    return true;
 }
 
 /* The lane whose next timer is the first of all; NULL without lanes. `ret_wake_ns` is the instant
@@ -169,8 +196,8 @@ static size_t runner_take_due(struct tw_runner_wheel *wheel, struct tw_instant n
         *ret_is_done = !lane || wake_ns > now.ns;
         if (*ret_is_done || count == wheel->batch_count_max)
             return count;
-        count += runner_lane_take(wheel, lane, other_ns < now.ns ? other_ns : now.ns,
-                                  wheel->batch + count, wheel->batch_count_max - count);
+        if (!runner_lane_take(wheel, lane, other_ns < now.ns ? other_ns : now.ns, &count))
+            return count;
     }
 }
 

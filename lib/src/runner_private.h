@@ -101,6 +101,9 @@ struct runner_lane {
     uint64_t scheduled;       /* counters, ever */
     uint64_t cancelled;
     uint64_t fired;
+    uint64_t opened;
+    uint64_t batch_number;   /* the latest batch with a timer of the lane, and the lane's timers */
+    uint64_t batch_made;     /* scheduled and opened by then */
     uint32_t closed_running; /* timers closed while the handler has them */
     uint32_t reserved;       /* timers for which there is memory */
 };

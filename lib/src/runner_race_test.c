@@ -295,6 +295,13 @@ static void act_schedule(void)
     stage.timer = tw_runner_schedule(stage.wheel, at_ms(120), 1);
 }
 
+/* Two that are due at once, the second in the slot of the first if that has fired. */
+static void act_schedule_two(void)
+{
+    (void)tw_runner_schedule(stage.wheel, at_ms(90), 1);
+    stage.timer = tw_runner_schedule(stage.wheel, at_ms(90), 2);
+}
+
 static void act_arm_far(void)
 {
     stage.answers[stage.actor] = tw_runner_arm_sooner(stage.wheel, stage.timer, at_ms(300));
@@ -421,6 +428,16 @@ static void judge_scheduled(void)
     judge_sleep();
 }
 
+static void judge_two_due(void)
+{
+    struct tw_runner_stats stats;
+    act_runner();
+    tw_runner_wheel_stats(stage.wheel, &stats);
+    MUST(stage.fired[1] == 1 && stage.fired[2] == 1);
+    MUST(stats.held == 0);
+    judge_sleep();
+}
+
 static void judge_nearest(void)
 {
     uint64_t ns = deadline_of(stage.timer);
@@ -475,6 +492,7 @@ static const struct scene scenes[] = {
      judge_moves},
     {"a slot changes hands", set_up_due, {act_runner, act_recycle}, judge_recycled},
     {"a waiting slot changes hands", set_up_waiting, {act_runner, act_recycle}, judge_recycled},
+    {"a slot fires twice", set_up_nothing, {act_runner, act_schedule_two}, judge_two_due},
     {"schedule against sleep", set_up_nothing, {act_runner, act_schedule}, judge_scheduled},
     {"two say how soon", set_up_opened, {act_runner, act_arm_far, act_arm_near}, judge_nearest},
     {"armed while it fires", set_up_opened_due, {act_runner, act_arm_near}, judge_armed_again},

@@ -129,6 +129,7 @@ tw_handle tw_runner_open(struct tw_runner_wheel *wheel, uint64_t data)
         (void)tw_wheel_close(lane->wheel, inner);
         inner = TW_NONE;
     }
+    lane->opened += inner != TW_NONE;
     tw__runner_lane_unlock(lane);
     return runner_outer(wheel, lane, inner);
 }
