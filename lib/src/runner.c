@@ -47,7 +47,7 @@ void tw_runner_destroy(struct tw_runner *runner)
 struct tw_runner_wheel *tw_runner_add(struct tw_runner *runner,
                                       const struct tw_runner_wheel_options *options)
 {
-    assert(options->handler);
+    assert(options->handler && options->tick_ns <= TICK_NS_MAX);
     struct tw_runner_wheel *wheel =
         memory_source_take(&runner->memory, _Alignof(struct tw_runner_wheel), sizeof(*wheel));
     if (!wheel)
@@ -103,17 +103,16 @@ static uint64_t runner_lane_wake_ns(const struct tw_runner_wheel *wheel,
 static void runner_begin_timers(struct tw_runner_wheel *wheel, struct runner_lane *lane,
                                 struct tw_expired *timers, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        __builtin_prefetch(tw__runner_deadline(lane, timers[i].timer), 1);
-        __builtin_prefetch(tw__runner_running(lane, timers[i].timer), 1);
-    }
+    for (size_t i = 0; i < count; i++)
+        __builtin_prefetch(tw__runner_cell(lane, timers[i].timer), 1);
     for (size_t i = 0; i < count; i++) {
         tw_handle inner = timers[i].timer;
-        uint64_t *deadline_ns = tw__runner_deadline(lane, inner);
-        *tw__runner_running(lane, inner) = (uint32_t)(inner >> 32);
-        timers[i].deadline = *deadline_ns;
+        struct runner_cell *cell = tw__runner_cell(lane, inner);
+        *tw__wheel_word(lane->wheel, inner) = inner >> 32;
         timers[i].timer = inner | (uint64_t)(lane - wheel->lanes) << LANE_SHIFT;
-        *deadline_ns = NEVER_NS;
+        timers[i].data = cell->data;
+        timers[i].deadline = cell->deadline_ns;
+        cell->deadline_ns = NEVER_NS;
     }
     lane->fired += count;
 }
@@ -209,7 +208,7 @@ static void runner_finish_batch(struct tw_runner_wheel *wheel, size_t count)
         tw__runner_lane_lock(lane);
         for (; i < count && tw__runner_lane_of(wheel, wheel->batch[i].timer) == lane; i++) {
             tw_handle inner = tw__runner_inner(wheel->batch[i].timer);
-            uint32_t *running = tw__runner_running(lane, inner);
+            uint64_t *running = tw__wheel_word(lane->wheel, inner);
             if (*running != inner >> 32)
                 continue; /* closed */
             *running = 0;
@@ -376,7 +375,7 @@ static size_t runner_take_left_lane(struct tw_runner_wheel *wheel, struct runner
     lane->fired -= count;
     for (size_t i = 0; i < count; i++) {
         tw_handle inner = tw__runner_inner(ret_left[i].timer);
-        *tw__runner_running(lane, inner) = 0;
+        *tw__wheel_word(lane->wheel, inner) = 0;
         if (!tw__wheel_is_opened(inner))
             tw__runner_lane_drop(wheel, lane);
     }

@@ -10,7 +10,6 @@
 #include "runner_private.h"
 #include "wheel_runner.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,40 +54,21 @@ static void runner_release(void *context, void *memory, size_t size)
 
 /* Locks. */
 
-static inline bool runner_lane_try_lock(struct runner_lane *lane)
+/* The lock is held for a short time unless its holder has been preempted. */
+void tw__runner_lane_wait(struct runner_lane *lane)
 {
-    return atomic_load_explicit(&lane->lock, memory_order_relaxed) == 0 &&
-           atomic_exchange_explicit(&lane->lock, 1, memory_order_acquire) == 0;
-}
-
-/* Waits for a lock, which is held for a short time unless its holder has been preempted. */
-static __attribute__((noinline)) void runner_lane_wait(struct runner_lane *lane)
-{
-    for (unsigned tries = 1; !runner_lane_try_lock(lane); tries++) {
+    for (unsigned tries = 1; atomic_load_explicit(&lane->lock, memory_order_relaxed) != 0 ||
+                             !tw__runner_lane_try_lock(lane);
+         tries++) {
         TW_RUNNER_HOOK("spin");
         if (tries % SPINS == 0)
             (void)sched_yield();
     }
 }
 
-void tw__runner_lane_lock(struct runner_lane *lane)
-{
-    TW_RUNNER_HOOK("lock");
-    if (!runner_lane_try_lock(lane))
-        runner_lane_wait(lane);
-}
-
-/* The calling thread's home. */
-static inline _Atomic uint8_t *runner_home(struct tw_runner_wheel *wheel)
-{
-    uint64_t hash = (uint64_t)TW_RUNNER_SELF * UINT64_C(0x9e3779b97f4a7c15);
-    return &wheel->homes[hash >> (64 - HOME_BITS)];
-}
-
 /* Gives a home its first lane: each the next, so that threads share one only if there are more
  * threads than lanes. */
-static __attribute__((noinline)) unsigned runner_settle(struct tw_runner_wheel *wheel,
-                                                        _Atomic uint8_t *home)
+static unsigned runner_settle(struct tw_runner_wheel *wheel, _Atomic uint8_t *home)
 {
     unsigned number = atomic_fetch_add_explicit(&wheel->home_next, 1, memory_order_relaxed) % LANES;
     atomic_store_explicit(home, (uint8_t)(number + 1), memory_order_relaxed);
@@ -97,22 +77,22 @@ static __attribute__((noinline)) unsigned runner_settle(struct tw_runner_wheel *
 
 /* The lane of the calling thread's home, locked; if it is locked already, another that is used and
  * free. */
-static inline struct runner_lane *runner_lane_lock_home(struct tw_runner_wheel *wheel,
-                                                        _Atomic uint8_t *home)
+static struct runner_lane *runner_lane_lock_home(struct tw_runner_wheel *wheel,
+                                                 _Atomic uint8_t *home)
 {
     unsigned settled = atomic_load_explicit(home, memory_order_relaxed);
     unsigned number = settled ? settled - 1 : runner_settle(wheel, home);
     struct runner_lane *lane = &wheel->lanes[number];
-    TW_RUNNER_HOOK("lock");
-    if (__builtin_expect(runner_lane_try_lock(lane), 1))
+    if (tw__runner_lane_try_lock(lane))
         return lane;
     uint32_t bits = atomic_load_explicit(&wheel->lanes_used, memory_order_relaxed);
     while (bits) {
         struct runner_lane *other = tw__runner_lane_next(wheel, &bits);
-        if (runner_lane_try_lock(other))
+        if (atomic_load_explicit(&other->lock, memory_order_relaxed) == 0 &&
+            tw__runner_lane_try_lock(other))
             return other;
     }
-    runner_lane_wait(lane);
+    tw__runner_lane_wait(lane);
     return lane;
 }
 
@@ -186,12 +166,13 @@ static bool runner_lane_add_piece(struct tw_runner_wheel *wheel, struct runner_l
         directory = runner_grow_directory(wheel, lane, count);
     if (!directory)
         return false;
-    struct runner_piece *piece = runner_allocate(wheel, LINE, sizeof(*piece));
-    if (!piece)
+    struct runner_cell *cells =
+        runner_allocate(wheel, LINE, PIECE_SLOTS * sizeof(struct runner_cell));
+    if (!cells)
         return false;
-    memset(piece->running, 0, sizeof(piece->running));
     directory->places[count] =
-        (struct runner_place){piece, tw__wheel_record_memory(lane->wheel, slots)};
+        (struct runner_place){cells, tw__wheel_record_memory(lane->wheel, slots),
+                              tw__wheel_extra_memory(lane->wheel, slots)};
     /* A thread that reads this count finds the place. */
     atomic_store_explicit(&lane->slot_count, slots + PIECE_SLOTS, memory_order_release);
     return true;
@@ -201,7 +182,7 @@ static void runner_lane_free_pieces(struct tw_runner_wheel *wheel, struct runner
 {
     struct runner_directory *directory = atomic_load(&lane->directory), *older;
     for (uint32_t i = 0; i < atomic_load(&lane->slot_count) / PIECE_SLOTS; i++)
-        runner_release(wheel, directory->places[i].piece, sizeof(struct runner_piece));
+        runner_release(wheel, directory->places[i].cells, PIECE_SLOTS * sizeof(struct runner_cell));
     for (; directory; directory = older) {
         older = directory->older;
         runner_release(wheel, directory, runner_directory_size(directory->capacity));
@@ -274,8 +255,8 @@ static struct runner_lane *runner_move_home(struct tw_runner_wheel *wheel, _Atom
 }
 
 /* A lane with room, locked, when `lane`, which is locked, has none. */
-static __attribute__((noinline)) struct runner_lane *
-runner_make_room(struct tw_runner_wheel *wheel, _Atomic uint8_t *home, struct runner_lane *lane)
+static struct runner_lane *runner_make_room(struct tw_runner_wheel *wheel, _Atomic uint8_t *home,
+                                            struct runner_lane *lane)
 {
     if (runner_lane_has_room(wheel, lane))
         return lane;
@@ -301,13 +282,12 @@ runner_make_room(struct tw_runner_wheel *wheel, _Atomic uint8_t *home, struct ru
     return NULL;
 }
 
-struct runner_lane *tw__runner_lane_with_room(struct tw_runner_wheel *wheel)
+struct runner_lane *tw__runner_lane_find_room(struct tw_runner_wheel *wheel, _Atomic uint8_t *home,
+                                              struct runner_lane *lane)
 {
-    _Atomic uint8_t *home = runner_home(wheel);
-    struct runner_lane *lane = runner_lane_lock_home(wheel, home);
-    if (__builtin_expect(lane->held < lane->granted, 1))
-        return lane;
-    return runner_make_room(wheel, home, lane);
+    if (!lane)
+        lane = runner_lane_lock_home(wheel, home);
+    return lane->held < lane->granted ? lane : runner_make_room(wheel, home, lane);
 }
 
 bool tw__runner_lanes_init(struct tw_runner_wheel *wheel)
@@ -357,8 +337,8 @@ static void runner_check_lane(const struct tw_runner_wheel *wheel, const struct 
     REQUIRE(lane->granted - lane->held <= 2 * GRANT);
     uint32_t slot_count = atomic_load(&lane->slot_count);
     REQUIRE(lane->reserved <= slot_count && lane->closed_running == 0);
-    for (uint32_t i = 0; i < slot_count; i++)
-        REQUIRE(*tw__runner_running(lane, i) == 0);
+    for (uint32_t i = 0; is_used && tw__wheel_word(lane->wheel, i); i++)
+        REQUIRE(*tw__wheel_word(lane->wheel, i) == 0);
     for (uint32_t i = 0; i < slot_count; i += PIECE_SLOTS)
         REQUIRE(tw__runner_place(lane, i)->records == tw__wheel_record_memory(lane->wheel, i));
     if (!is_used) {

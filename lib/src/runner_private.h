@@ -3,8 +3,8 @@
  *
  * A runner's wheel is up to 32 *lanes*. A lane is a tw_wheel behind a lock. Each thread has a home
  * lane, chosen by a hash of its identity, in which it schedules; so threads that schedule do not
- * meet. The handle names the lane. Beside its wheel a lane stores, for each slot of the wheel, the
- * deadline in nanoseconds, and whether the handler has the slot's timer.
+ * meet. The handle names the lane. Beside its wheel a lane has a *cell* for each slot of the wheel:
+ * the caller's data and the deadline in nanoseconds.
  *
  * A lane's lock guards the whole lane, and decides every race for its timers: the thread that holds
  * it fires, cancels or moves them. One atomic exchange takes it and one store releases it; it is
@@ -30,10 +30,12 @@
 
 #include "memory.h"
 #include "thread.h"
+#include "wheel_private.h"
 
 #include <tickwheel/runner.h>
 
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -56,6 +58,7 @@ enum {
 
 #define TIMERS_MAX      (UINT32_C(1) << 30)
 #define TICK_NS_DEFAULT UINT64_C(1000000)
+#define TICK_NS_MAX     (UINT64_C(1) << 62)
 #define NEVER_NS        TW_INSTANT_NEVER_NS
 
 /* The tick of a scheduled timer that is never due. The runner does not let its wheels get there. */
@@ -66,26 +69,32 @@ enum {
 #define TW_RUNNER_HOOK(place) ((void)0)
 #endif
 
-/* A number that identifies the calling thread: the address of its errno costs no call. */
+/* A number that identifies the calling thread. */
+#if !defined(TW_RUNNER_SELF) && defined(__has_builtin)
+#if __has_builtin(__builtin_thread_pointer)
+#define TW_RUNNER_SELF ((uintptr_t)__builtin_thread_pointer())
+#endif
+#endif
 #ifndef TW_RUNNER_SELF
 #define TW_RUNNER_SELF ((uintptr_t)&errno)
 #endif
 
-/* What a lane knows of a piece of its wheel's slots. */
-struct runner_piece {
-    uint64_t deadline_ns[PIECE_SLOTS]; /* NEVER_NS: none; valid while the slot is held */
-    uint32_t running[PIECE_SLOTS];     /* upper half of the handle of the timer that the handler
-                                          has; 0: none */
+/* What a slot has besides its record in the wheel; one line of the cache has both. The slot's word
+ * in the wheel is the upper half of the handle of the timer that the handler has; 0: none. */
+struct runner_cell {
+    uint64_t data;        /* the caller's */
+    uint64_t deadline_ns; /* NEVER_NS: none */
 };
 
-/* The pieces of a lane, and the records of their slots in its wheel. When it is full, a larger copy
- * takes its place; threads may still read the old one, which is freed by destroy. */
+/* The cells of a lane, and what is prefetched of its wheel, by PIECE_SLOTS. When it is full, a
+ * larger copy takes its place; threads may still read the old one, which is freed by destroy. */
 struct runner_directory {
     struct runner_directory *older;
     uint32_t capacity;
     struct runner_place {
-        struct runner_piece *piece;
+        struct runner_cell *cells; /* PIECE_SLOTS */
         const char *records;
+        const char *extras;
     } places[];
 };
 
@@ -167,7 +176,20 @@ struct tw_runner {
 bool tw__runner_lanes_init(struct tw_runner_wheel *wheel);
 void tw__runner_lanes_deinit(struct tw_runner_wheel *wheel);
 
-void tw__runner_lane_lock(struct runner_lane *lane);
+/* Waits for a lock. */
+void tw__runner_lane_wait(struct runner_lane *lane);
+
+static inline bool tw__runner_lane_try_lock(struct runner_lane *lane)
+{
+    return atomic_exchange_explicit(&lane->lock, 1, memory_order_acquire) == 0;
+}
+
+static inline void tw__runner_lane_lock(struct runner_lane *lane)
+{
+    TW_RUNNER_HOOK("lock");
+    if (UNLIKELY(!tw__runner_lane_try_lock(lane)))
+        tw__runner_lane_wait(lane);
+}
 
 static inline void tw__runner_lane_unlock(struct runner_lane *lane)
 {
@@ -175,9 +197,11 @@ static inline void tw__runner_lane_unlock(struct runner_lane *lane)
     TW_RUNNER_HOOK("unlocked");
 }
 
-/* A lane, locked, with room for one more timer: the calling thread's, or another; NULL when none
- * has: over the limit or out of memory. */
-struct runner_lane *tw__runner_lane_with_room(struct tw_runner_wheel *wheel);
+/* A lane, locked, with room for one more timer, when the calling thread's home has none that can be
+ * locked at once, or the lane has no room; `lane` is that, locked, or NULL. NULL when no lane has
+ * room: over the limit or out of memory. */
+struct runner_lane *tw__runner_lane_find_room(struct tw_runner_wheel *wheel, _Atomic uint8_t *home,
+                                              struct runner_lane *lane);
 
 /* Returns places under the limit of which a lane has many. */
 void tw__runner_lane_return(struct tw_runner_wheel *wheel, struct runner_lane *lane);
@@ -224,6 +248,30 @@ static inline struct runner_lane *tw__runner_lane_of(struct tw_runner_wheel *whe
     return &wheel->lanes[(uint32_t)timer >> LANE_SHIFT];
 }
 
+/* The calling thread's home. */
+static inline _Atomic uint8_t *tw__runner_home(struct tw_runner_wheel *wheel)
+{
+    uint64_t hash = (uint64_t)TW_RUNNER_SELF * UINT64_C(0x9e3779b97f4a7c15);
+    return &wheel->homes[hash >> (64 - HOME_BITS)];
+}
+
+/* A lane, locked, with room for one more timer: the calling thread's, or another; NULL when none
+ * has. */
+static inline struct runner_lane *tw__runner_lane_with_room(struct tw_runner_wheel *wheel)
+{
+    _Atomic uint8_t *home = tw__runner_home(wheel);
+    unsigned settled = atomic_load_explicit(home, memory_order_relaxed);
+    TW_RUNNER_HOOK("lock");
+    if (UNLIKELY(settled == 0))
+        return tw__runner_lane_find_room(wheel, home, NULL);
+    struct runner_lane *lane = &wheel->lanes[settled - 1];
+    if (UNLIKELY(!tw__runner_lane_try_lock(lane)))
+        return tw__runner_lane_find_room(wheel, home, NULL);
+    if (UNLIKELY(lane->held >= lane->granted))
+        return tw__runner_lane_find_room(wheel, home, lane);
+    return lane;
+}
+
 /* The handle in the lane's wheel: without the lane's number. */
 static inline tw_handle tw__runner_inner(tw_handle timer)
 {
@@ -239,21 +287,22 @@ static inline const struct runner_place *tw__runner_place(const struct runner_la
     return &directory->places[index >> PIECE_BITS];
 }
 
-static inline uint64_t *tw__runner_deadline(const struct runner_lane *lane, tw_handle inner)
+static inline struct runner_cell *tw__runner_cell(const struct runner_lane *lane, tw_handle inner)
 {
-    return &tw__runner_place(lane, (uint32_t)inner)->piece->deadline_ns[inner & (PIECE_SLOTS - 1)];
+    return &tw__runner_place(lane, (uint32_t)inner)->cells[inner & (PIECE_SLOTS - 1)];
 }
 
-static inline uint32_t *tw__runner_running(const struct runner_lane *lane, tw_handle inner)
+/* Whether a lane has so many places under the limit that it returns some. */
+static inline bool tw__runner_lane_has_many(const struct runner_lane *lane)
 {
-    return &tw__runner_place(lane, (uint32_t)inner)->piece->running[inner & (PIECE_SLOTS - 1)];
+    return lane->granted - lane->held > 2 * GRANT;
 }
 
 /* A place under the limit becomes free. */
 static inline void tw__runner_lane_drop(struct tw_runner_wheel *wheel, struct runner_lane *lane)
 {
     lane->held--;
-    if (lane->granted - lane->held > 2 * GRANT)
+    if (tw__runner_lane_has_many(lane))
         tw__runner_lane_return(wheel, lane);
 }
 

@@ -198,7 +198,8 @@ static uint64_t deadline_of(tw_handle timer)
     tw_handle inner = tw__runner_inner(timer);
     struct runner_lane *lane = tw__runner_lane_of(stage.wheel, timer);
     struct tw_wheel_place place;
-    return tw_wheel_find(lane->wheel, inner, &place) ? *tw__runner_deadline(lane, inner) : NEVER_NS;
+    return tw_wheel_find(lane->wheel, inner, &place) ? tw__runner_cell(lane, inner)->deadline_ns
+                                                     : NEVER_NS;
 }
 
 /* The runner sleeps until the timer's tick at most, or is about to look. */

@@ -7,7 +7,8 @@
 #include "runner_private.h"
 #include "wheel_runner.h"
 
-#include <errno.h>
+/* Instants from here on, after 292 years, may overflow when they are rounded up. */
+#define FAR_NS (UINT64_C(1) << 63)
 
 /* When a timer is due: the tick for the wheel, and the instant for which the runner must wake. */
 struct runner_due {
@@ -21,27 +22,34 @@ static bool runner_is_reached(const struct tw_runner *runner, uint64_t deadline_
            deadline_ns <= tw_runner_now(runner).ns;
 }
 
-/* A deadline within a tick is due when the next tick begins, but at once if it is reached. The
- * clock is read only if it may be: if the runner has to be woken for it, or is awake and has read
- * its clock less than a tick before. */
-static inline struct runner_due runner_due_at(const struct tw_runner_wheel *wheel,
-                                              uint64_t deadline_ns)
+/* When a timer is due whose deadline may be reached, or may never be. The clock is read only if the
+ * runner has to be woken for the timer, or is awake and has read its clock less than a tick before.
+ */
+static __attribute__((noinline)) struct runner_due
+runner_due_slowly(const struct tw_runner_wheel *wheel, uint64_t deadline_ns)
 {
-    const struct tw_runner *runner = wheel->runner;
-    uint64_t tick = tw__runner_tick(wheel, deadline_ns), wake_ns = tick * wheel->tick_ns;
-    if (wake_ns != deadline_ns) {
-        tick++;
-        wake_ns = wake_ns < NEVER_NS - wheel->tick_ns ? wake_ns + wheel->tick_ns : NEVER_NS - 1;
-    }
-    if (__builtin_expect(
-            wake_ns < atomic_load_explicit(&runner->sleep_until_ns, memory_order_relaxed) ||
-                deadline_ns <
-                    atomic_load_explicit(&runner->latest_ns, memory_order_relaxed) + wheel->tick_ns,
-            0) &&
-        runner_is_reached(runner, deadline_ns))
+    if (runner_is_reached(wheel->runner, deadline_ns))
         return (struct runner_due){0, 0};
-    if (__builtin_expect(deadline_ns == NEVER_NS, 0))
+    if (deadline_ns == NEVER_NS)
         return (struct runner_due){TICK_NEVER, NEVER_NS};
+    uint64_t tick = tw__runner_tick(wheel, deadline_ns), wake_ns = tick * wheel->tick_ns;
+    if (wake_ns == deadline_ns)
+        return (struct runner_due){tick, wake_ns};
+    wake_ns = wake_ns < NEVER_NS - wheel->tick_ns ? wake_ns + wheel->tick_ns : NEVER_NS - 1;
+    return (struct runner_due){tick + 1, wake_ns};
+}
+
+/* A deadline within a tick is due when the next tick begins, but at once if it is reached. */
+static inline struct runner_due runner_due_at(const struct tw_runner_wheel *wheel,
+                                              const struct tw_runner *runner, uint64_t deadline_ns)
+{
+    uint64_t near_ns =
+        atomic_load_explicit(&runner->latest_ns, memory_order_relaxed) + wheel->tick_ns;
+    uint64_t tick = tw__runner_tick(wheel, deadline_ns + wheel->tick_ns - 1);
+    uint64_t wake_ns = tick * wheel->tick_ns;
+    if (UNLIKELY(deadline_ns < near_ns || deadline_ns >= FAR_NS ||
+                 wake_ns < atomic_load_explicit(&runner->sleep_until_ns, memory_order_relaxed)))
+        return runner_due_slowly(wheel, deadline_ns);
     return (struct runner_due){tick, wake_ns};
 }
 
@@ -53,103 +61,108 @@ static inline void runner_note_due(struct runner_lane *lane, uint64_t wake_ns)
 }
 
 /* Called after the lane was unlocked: wakes the runner if it would sleep beyond `wake_ns`. */
-static inline void runner_wake_for(struct tw_runner_wheel *wheel, uint64_t wake_ns)
+static inline void runner_wake_for(struct tw_runner *runner, uint64_t wake_ns)
 {
-    _Atomic uint64_t *sleep_until = &wheel->runner->sleep_until_ns;
-    for (uint64_t until = atomic_load(sleep_until); wake_ns < until;)
-        if (atomic_compare_exchange_weak(sleep_until, &until, 0)) {
-            tw__runner_wake(wheel->runner);
+    for (uint64_t until = atomic_load(&runner->sleep_until_ns); UNLIKELY(wake_ns < until);)
+        if (atomic_compare_exchange_weak(&runner->sleep_until_ns, &until, 0)) {
+            tw__runner_wake(runner);
             return;
         }
 }
 
-static bool runner_is_stopped(const struct tw_runner_wheel *wheel)
-{
-    return atomic_load(&wheel->runner->is_stopped);
-}
-
 /* A lane with room for a new timer, locked; NULL when there is none, or the runner is stopped.
  * Checked with the lane locked, so that take_left finds the timer or the timer is refused. */
-static inline struct runner_lane *runner_lane_for_new(struct tw_runner_wheel *wheel)
+static inline struct runner_lane *runner_lane_for_new(struct tw_runner_wheel *wheel,
+                                                      struct tw_runner *runner)
 {
     struct runner_lane *lane = tw__runner_lane_with_room(wheel);
-    if (lane && runner_is_stopped(wheel)) {
+    if (LIKELY(lane) && UNLIKELY(atomic_load(&runner->is_stopped))) {
         tw__runner_lane_unlock(lane);
         lane = NULL;
     }
     return lane;
 }
 
-/* Notes a new timer of the lane's wheel. Returns its handle without the lane; TW_NONE when out of
- * memory. */
-static inline tw_handle runner_hold(struct tw_runner_wheel *wheel, struct runner_lane *lane,
-                                    tw_handle inner, uint64_t deadline_ns)
+/* Whether the slot of a new timer has a place in the lane's pieces, or gets it. */
+static inline bool runner_is_covered(struct tw_runner_wheel *wheel, struct runner_lane *lane,
+                                     tw_handle inner)
 {
-    if (__builtin_expect(
-            (uint32_t)inner >= atomic_load_explicit(&lane->slot_count, memory_order_relaxed), 0) &&
-        !tw__runner_lane_cover(wheel, lane, (uint32_t)inner))
-        return TW_NONE;
-    *tw__runner_deadline(lane, inner) = deadline_ns;
-    lane->held++;
-    return inner;
+    uint32_t slot_count = atomic_load_explicit(&lane->slot_count, memory_order_relaxed);
+    return LIKELY((uint32_t)inner < slot_count) ||
+           tw__runner_lane_cover(wheel, lane, (uint32_t)inner);
 }
 
 static inline tw_handle runner_outer(const struct tw_runner_wheel *wheel,
                                      const struct runner_lane *lane, tw_handle inner)
 {
-    return inner ? inner | (uint64_t)(lane - wheel->lanes) << LANE_SHIFT : TW_NONE;
+    return inner | (uint64_t)(lane - wheel->lanes) << LANE_SHIFT;
 }
 
 tw_handle tw_runner_schedule(struct tw_runner_wheel *wheel, struct tw_instant deadline,
                              uint64_t data)
 {
-    struct runner_due due = runner_due_at(wheel, deadline.ns);
-    struct runner_lane *lane = runner_lane_for_new(wheel);
-    if (!lane)
+    struct tw_runner *runner = wheel->runner;
+    struct runner_due due = runner_due_at(wheel, runner, deadline.ns);
+    struct runner_lane *lane = runner_lane_for_new(wheel, runner);
+    if (UNLIKELY(!lane))
         return TW_NONE;
-    tw_handle inner = tw_wheel_schedule(lane->wheel, due.tick, data);
-    if (inner && !runner_hold(wheel, lane, inner, deadline.ns)) {
+    tw_handle inner = tw__wheel_schedule_bare(lane->wheel, due.tick);
+    if (UNLIKELY(!inner || !runner_is_covered(wheel, lane, inner))) {
         (void)tw_wheel_cancel(lane->wheel, inner);
-        inner = TW_NONE;
+        tw__runner_lane_unlock(lane);
+        return TW_NONE;
     }
-    lane->scheduled += inner != TW_NONE;
+    *tw__runner_cell(lane, inner) = (struct runner_cell){data, deadline.ns};
+    lane->held++;
+    lane->scheduled++;
     runner_note_due(lane, due.wake_ns);
     tw__runner_lane_unlock(lane);
-    runner_wake_for(wheel, due.wake_ns);
+    runner_wake_for(runner, due.wake_ns);
     return runner_outer(wheel, lane, inner);
 }
 
 tw_handle tw_runner_open(struct tw_runner_wheel *wheel, uint64_t data)
 {
-    struct runner_lane *lane = runner_lane_for_new(wheel);
+    struct runner_lane *lane = runner_lane_for_new(wheel, wheel->runner);
     if (!lane)
         return TW_NONE;
-    tw_handle inner = tw_wheel_open(lane->wheel, data);
-    if (inner && !runner_hold(wheel, lane, inner, NEVER_NS)) {
+    tw_handle inner = tw__wheel_open_bare(lane->wheel);
+    if (UNLIKELY(!inner || !runner_is_covered(wheel, lane, inner))) {
         (void)tw_wheel_close(lane->wheel, inner);
-        inner = TW_NONE;
+        tw__runner_lane_unlock(lane);
+        return TW_NONE;
     }
-    lane->opened += inner != TW_NONE;
+    *tw__runner_cell(lane, inner) = (struct runner_cell){data, NEVER_NS};
+    lane->held++;
+    lane->opened++;
     tw__runner_lane_unlock(lane);
     return runner_outer(wheel, lane, inner);
 }
 
-/* The lane of a handle, locked; NULL for a handle that was never returned.
+/* Prefetches what a function on a timer reads and writes, and what the slot's next timer writes.
+ * False for a handle that was never returned.
  *
- * The slot's memory, also what the slot's next timer writes, is prefetched before the lock is
- * taken: an atomic exchange waits until earlier stores are done, and later reads wait for the
- * exchange. Without the prefetch these waits follow each other, the last with the lane locked. */
+ * This comes before the lock: an atomic exchange waits until earlier stores are done, and later
+ * reads wait for the exchange. Without the prefetch these waits follow each other, the last with
+ * the lane locked. */
+static inline bool runner_prefetch(const struct runner_lane *lane, tw_handle inner)
+{
+    uint32_t index = (uint32_t)inner, place = index & (PIECE_SLOTS - 1);
+    if (UNLIKELY(index >= atomic_load_explicit(&lane->slot_count, memory_order_acquire)))
+        return false;
+    const struct runner_place *at = tw__runner_place(lane, index);
+    __builtin_prefetch(at->records + (size_t)place * WHEEL_RECORD_SIZE, 1);
+    __builtin_prefetch(at->extras + (size_t)place * WHEEL_RECORD_SIZE, 1);
+    __builtin_prefetch(&at->cells[place], 1);
+    return true;
+}
+
+/* The lane of a handle, locked; NULL for a handle that was never returned. */
 static inline struct runner_lane *runner_find(struct tw_runner_wheel *wheel, tw_handle timer)
 {
     struct runner_lane *lane = tw__runner_lane_of(wheel, timer);
-    uint32_t index = (uint32_t)tw__runner_inner(timer), place = index & (PIECE_SLOTS - 1);
-    if (index >= atomic_load_explicit(&lane->slot_count, memory_order_acquire))
+    if (UNLIKELY(!runner_prefetch(lane, tw__runner_inner(timer))))
         return NULL;
-    const struct runner_place *at = tw__runner_place(lane, index);
-    const char *record = at->records + (size_t)place * WHEEL_RECORD_SIZE;
-    __builtin_prefetch(record, 1);
-    __builtin_prefetch(record + WHEEL_DATA_AT, 1);
-    __builtin_prefetch(&at->piece->deadline_ns[place], 1);
     tw__runner_lane_lock(lane);
     return lane;
 }
@@ -157,25 +170,60 @@ static inline struct runner_lane *runner_find(struct tw_runner_wheel *wheel, tw_
 /* Whether the handler has the timer. */
 static inline bool runner_is_running(const struct runner_lane *lane, tw_handle inner)
 {
-    uint32_t running = *tw__runner_running(lane, inner);
-    return running != 0 && running == inner >> 32;
+    const uint64_t *running = tw__wheel_word(lane->wheel, inner);
+    return running && *running != 0 && *running == inner >> 32;
+}
+
+/* The answer for a scheduled timer that the wheel does not have. Unlocks the lane. */
+static __attribute__((noinline)) enum tw_runner_answer runner_too_late(struct runner_lane *lane,
+                                                                       tw_handle inner)
+{
+    bool is_running = runner_is_running(lane, inner);
+    tw__runner_lane_unlock(lane);
+    return is_running ? TW_RUNNER_RUNNING : TW_RUNNER_DONE;
+}
+
+/* Ends a cancel that leaves the lane with many places. Unlocks the lane. */
+static __attribute__((noinline)) enum tw_runner_answer
+runner_cancel_end(struct tw_runner_wheel *wheel, struct runner_lane *lane)
+{
+    tw__runner_lane_return(wheel, lane);
+    tw__runner_lane_unlock(lane);
+    return TW_RUNNER_OK;
+}
+
+/* Cancels a timer of a lane, which is locked, and unlocks it. Rare cases are functions called last,
+ * so that the common one saves no registers. */
+static inline enum tw_runner_answer runner_cancel_locked(struct tw_runner_wheel *wheel,
+                                                         struct runner_lane *lane, tw_handle inner)
+{
+    if (UNLIKELY(!tw__wheel_end(lane->wheel, inner, 0)))
+        return runner_too_late(lane, inner);
+    lane->cancelled++;
+    lane->held--;
+    if (UNLIKELY(tw__runner_lane_has_many(lane)))
+        return runner_cancel_end(wheel, lane);
+    tw__runner_lane_unlock(lane);
+    return TW_RUNNER_OK;
+}
+
+static __attribute__((noinline)) enum tw_runner_answer
+runner_cancel_waiting(struct tw_runner_wheel *wheel, struct runner_lane *lane, tw_handle inner)
+{
+    tw__runner_lane_wait(lane);
+    return runner_cancel_locked(wheel, lane, inner);
 }
 
 enum tw_runner_answer tw_runner_cancel(struct tw_runner_wheel *wheel, tw_handle timer)
 {
-    struct runner_lane *lane = runner_find(wheel, timer);
-    enum tw_runner_answer answer = TW_RUNNER_OK;
-    if (!lane)
-        return TW_RUNNER_DONE;
+    struct runner_lane *lane = tw__runner_lane_of(wheel, timer);
     tw_handle inner = tw__runner_inner(timer);
-    if (__builtin_expect(tw_wheel_cancel(lane->wheel, inner), 1)) {
-        lane->cancelled++;
-        tw__runner_lane_drop(wheel, lane);
-    } else {
-        answer = runner_is_running(lane, inner) ? TW_RUNNER_RUNNING : TW_RUNNER_DONE;
-    }
-    tw__runner_lane_unlock(lane);
-    return answer;
+    if (UNLIKELY(!runner_prefetch(lane, inner)))
+        return TW_RUNNER_DONE;
+    TW_RUNNER_HOOK("lock");
+    if (UNLIKELY(!tw__runner_lane_try_lock(lane)))
+        return runner_cancel_waiting(wheel, lane, inner);
+    return runner_cancel_locked(wheel, lane, inner);
 }
 
 enum tw_runner_answer tw_runner_close(struct tw_runner_wheel *wheel, tw_handle timer)
@@ -190,7 +238,7 @@ enum tw_runner_answer tw_runner_close(struct tw_runner_wheel *wheel, tw_handle t
         if (runner_is_running(lane, inner)) {
             answer = TW_RUNNER_RUNNING;
             /* A further close finds a stale handle. The place is free when the handler returns. */
-            *tw__runner_running(lane, inner) = 0;
+            *tw__wheel_word(lane->wheel, inner) = 0;
             lane->closed_running++;
         } else {
             tw__runner_lane_drop(wheel, lane);
@@ -203,21 +251,22 @@ enum tw_runner_answer tw_runner_close(struct tw_runner_wheel *wheel, tw_handle t
 enum tw_runner_answer tw_runner_reschedule(struct tw_runner_wheel *wheel, tw_handle timer,
                                            struct tw_instant deadline)
 {
-    struct runner_due due = runner_due_at(wheel, deadline.ns);
+    struct tw_runner *runner = wheel->runner;
+    struct runner_due due = runner_due_at(wheel, runner, deadline.ns);
     struct runner_lane *lane = runner_find(wheel, timer);
     enum tw_runner_answer answer = TW_RUNNER_OK;
     if (!lane)
         return TW_RUNNER_DONE;
     tw_handle inner = tw__runner_inner(timer);
     if (tw_wheel_reschedule(lane->wheel, inner, due.tick)) {
-        *tw__runner_deadline(lane, inner) = deadline.ns;
+        tw__runner_cell(lane, inner)->deadline_ns = deadline.ns;
         runner_note_due(lane, due.wake_ns);
     } else {
         answer = runner_is_running(lane, inner) ? TW_RUNNER_RUNNING : TW_RUNNER_DONE;
     }
     tw__runner_lane_unlock(lane);
     if (answer == TW_RUNNER_OK)
-        runner_wake_for(wheel, due.wake_ns);
+        runner_wake_for(runner, due.wake_ns);
     return answer;
 }
 
@@ -226,16 +275,17 @@ enum runner_set_how { SET_TO, SET_SOONER };
 static enum tw_runner_answer runner_set_deadline(struct tw_runner_wheel *wheel, tw_handle timer,
                                                  uint64_t deadline_ns, enum runner_set_how how)
 {
+    struct tw_runner *runner = wheel->runner;
     struct runner_lane *lane = runner_find(wheel, timer);
     bool is_set = false;
     if (!lane)
         return TW_RUNNER_DONE;
     tw_handle inner = tw__runner_inner(timer);
-    uint64_t *set_ns = tw__runner_deadline(lane, inner);
+    uint64_t *set_ns = &tw__runner_cell(lane, inner)->deadline_ns;
     if (how == SET_SOONER && *set_ns < deadline_ns)
         deadline_ns = *set_ns; /* of another timer if the handle is stale, and then not used */
-    struct runner_due due = runner_due_at(wheel, deadline_ns);
-    if (!runner_is_stopped(wheel) &&
+    struct runner_due due = runner_due_at(wheel, runner, deadline_ns);
+    if (!atomic_load(&runner->is_stopped) &&
         tw_wheel_arm(lane->wheel, inner, deadline_ns == NEVER_NS ? TW_NEVER : due.tick)) {
         *set_ns = deadline_ns;
         runner_note_due(lane, due.wake_ns);
@@ -244,7 +294,7 @@ static enum tw_runner_answer runner_set_deadline(struct tw_runner_wheel *wheel, 
     tw__runner_lane_unlock(lane);
     if (!is_set)
         return TW_RUNNER_DONE;
-    runner_wake_for(wheel, due.wake_ns);
+    runner_wake_for(runner, due.wake_ns);
     return TW_RUNNER_OK;
 }
 
@@ -268,7 +318,7 @@ enum tw_runner_answer tw_runner_disarm(struct tw_runner_wheel *wheel, tw_handle 
     tw_handle inner = tw__runner_inner(timer);
     bool had_deadline = tw_wheel_disarm(lane->wheel, inner);
     if (had_deadline)
-        *tw__runner_deadline(lane, inner) = NEVER_NS;
+        tw__runner_cell(lane, inner)->deadline_ns = NEVER_NS;
     bool is_running = runner_is_running(lane, inner);
     tw__runner_lane_unlock(lane);
     return is_running ? TW_RUNNER_RUNNING : had_deadline ? TW_RUNNER_OK : TW_RUNNER_DONE;

@@ -49,16 +49,9 @@ bool tw_wheel_reserve(struct tw_wheel *wheel, size_t count)
     return true;
 }
 
-/* IS_OPENED or 0. Passing a valid handle of one kind to a function for the other kind is a bug in
- * the caller. */
-static inline uint32_t wheel_kind_of(tw_handle timer)
-{
-    return (uint32_t)(timer >> 32) & IS_OPENED;
-}
-
 bool tw__wheel_is_opened(tw_handle timer)
 {
-    return wheel_kind_of(timer) == IS_OPENED;
+    return tw__wheel_kind_of(timer) == IS_OPENED;
 }
 
 /* Adds slots; false when over the limit or out of memory. */
@@ -216,23 +209,12 @@ static inline bool wheel_put_quickly(struct tw_wheel *wheel, struct wheel_record
     return true;
 }
 
-/* Removes a record's deadline and returns whether it had one. The early return is deliberate: a
- * counter that depended on the value just read would make each call wait for the call before it. */
-static inline bool wheel_clear_deadline(struct tw_wheel *wheel, struct wheel_record *record)
-{
-    if (UNLIKELY(!(record->generation & IS_ARMED)))
-        return false;
-    wheel->armed_count--;
-    record->generation &= ~IS_ARMED;
-    return true;
-}
-
 static __attribute__((noinline)) bool wheel_set_slowly(struct tw_wheel *wheel,
                                                        struct wheel_record *record, uint32_t index,
                                                        uint64_t deadline)
 {
     if (deadline == TW_NEVER)
-        (void)wheel_clear_deadline(wheel, record);
+        (void)tw__wheel_clear_deadline(wheel, record);
     else
         wheel_put_slowly(wheel, record, index, deadline);
     return true;
@@ -277,7 +259,7 @@ static inline bool wheel_set_deadline(struct tw_wheel *wheel, tw_handle timer, u
 {
     uint32_t index = (uint32_t)timer;
     (void)kind; /* only asserted */
-    assert(wheel_kind_of(timer) == kind || !tw__wheel_lookup(wheel, timer));
+    assert(tw__wheel_kind_of(timer) == kind || !tw__wheel_lookup(wheel, timer));
     if (UNLIKELY(index >= wheel->slot_count))
         return false;
     struct wheel_record *record = tw__wheel_record(wheel, index);
@@ -362,27 +344,26 @@ tw_handle tw_wheel_schedule(struct tw_wheel *wheel, uint64_t deadline, uint64_t 
     return tw__wheel_handle(GENERATION_FIRST, index);
 }
 
+tw_handle tw__wheel_schedule_bare(struct tw_wheel *wheel, uint64_t deadline)
+{
+    if (UNLIKELY(wheel->free_count == 0))
+        return tw_wheel_schedule(wheel, deadline, 0);
+    uint32_t index = wheel_slot_take_free(wheel);
+    struct wheel_record *record = tw__wheel_record(wheel, index);
+    uint32_t generation = record->generation;
+    if (UNLIKELY(!wheel_put_quickly(wheel, record, index, generation, deadline)))
+        return wheel_schedule_slowly(wheel, index, deadline);
+    return tw__wheel_handle(generation, index);
+}
+
 bool tw_wheel_reschedule(struct tw_wheel *wheel, tw_handle timer, uint64_t deadline)
 {
     return wheel_set_deadline(wheel, timer, deadline, 0);
 }
 
-/* Frees the slot of a timer. False if the handle is stale. */
-static inline bool wheel_end(struct tw_wheel *wheel, tw_handle timer, uint32_t kind)
-{
-    struct wheel_record *record = tw__wheel_lookup(wheel, timer);
-    (void)kind; /* used by assert() only */
-    if (UNLIKELY(!record))
-        return false;
-    assert(wheel_kind_of(timer) == kind);
-    (void)wheel_clear_deadline(wheel, record);
-    tw__wheel_slot_give(wheel, record, (uint32_t)timer);
-    return true;
-}
-
 bool tw_wheel_cancel(struct tw_wheel *wheel, tw_handle timer)
 {
-    return wheel_end(wheel, timer, 0);
+    return tw__wheel_end(wheel, timer, 0);
 }
 
 tw_handle tw_wheel_open(struct tw_wheel *wheel, uint64_t data)
@@ -404,6 +385,22 @@ tw_handle tw_wheel_open(struct tw_wheel *wheel, uint64_t data)
     return tw__wheel_handle(generation | IS_OPENED, index);
 }
 
+tw_handle tw__wheel_open_bare(struct tw_wheel *wheel)
+{
+    if (wheel->free_count == 0)
+        return tw_wheel_open(wheel, 0);
+    uint32_t index = wheel_slot_take_free(wheel);
+    struct wheel_record *record = tw__wheel_record(wheel, index);
+    record->generation |= IS_OPENED;
+    return tw__wheel_handle(record->generation, index);
+}
+
+uint64_t *tw__wheel_word(struct tw_wheel *wheel, tw_handle timer)
+{
+    uint32_t index = (uint32_t)timer;
+    return index < wheel->slot_count ? tw__wheel_data(tw__wheel_record(wheel, index)) : NULL;
+}
+
 /* Not inlined into tw_wheel_arm_many, where it would need more registers than there are. */
 __attribute__((noinline)) bool tw_wheel_arm(struct tw_wheel *wheel, tw_handle timer,
                                             uint64_t deadline)
@@ -416,13 +413,13 @@ bool tw_wheel_disarm(struct tw_wheel *wheel, tw_handle timer)
     struct wheel_record *record = tw__wheel_lookup(wheel, timer);
     if (UNLIKELY(!record))
         return false;
-    assert(wheel_kind_of(timer) == IS_OPENED);
-    return wheel_clear_deadline(wheel, record);
+    assert(tw__wheel_kind_of(timer) == IS_OPENED);
+    return tw__wheel_clear_deadline(wheel, record);
 }
 
 bool tw_wheel_close(struct tw_wheel *wheel, tw_handle timer)
 {
-    return wheel_end(wheel, timer, IS_OPENED);
+    return tw__wheel_end(wheel, timer, IS_OPENED);
 }
 
 void tw_wheel_prefetch(const struct tw_wheel *wheel, tw_handle timer)
@@ -431,7 +428,7 @@ void tw_wheel_prefetch(const struct tw_wheel *wheel, tw_handle timer)
         return;
     struct wheel_record *record = tw__wheel_record(wheel, (uint32_t)timer);
     tw__prefetch_to_write(record);
-    if (wheel_kind_of(timer) !=
+    if (tw__wheel_kind_of(timer) !=
         IS_OPENED) /* the slot of a cancelled timer is the next to be used */
         tw__prefetch_to_write(tw__wheel_data(record));
 }
@@ -513,7 +510,7 @@ static inline size_t wheel_end_many(struct tw_wheel *wheel, const tw_handle *tim
     for (size_t i = 0; i < count; i++) {
         if (LIKELY(count - i > MANY_AHEAD))
             wheel_prefetch_record(wheel, timers[i + MANY_AHEAD]);
-        ended += wheel_end(wheel, timers[i], kind);
+        ended += tw__wheel_end(wheel, timers[i], kind);
     }
     return ended;
 }

@@ -222,11 +222,15 @@ void tw_wheel_destroy(struct tw_wheel *wheel)
 }
 
 _Static_assert(sizeof(struct wheel_record) == WHEEL_RECORD_SIZE &&
-                   offsetof(struct wheel_segment, data) == WHEEL_DATA_AT &&
-                   SEGMENT_SLOTS % WHEEL_RUN == 0,
+                   sizeof(union wheel_extra) == WHEEL_RECORD_SIZE && SEGMENT_SLOTS % WHEEL_RUN == 0,
                "wheel_runner.h tells where the memory of a slot is");
 
 const char *tw__wheel_record_memory(const struct tw_wheel *wheel, uint32_t index)
 {
     return (const char *)tw__wheel_record(wheel, index);
+}
+
+const char *tw__wheel_extra_memory(const struct tw_wheel *wheel, uint32_t index)
+{
+    return (const char *)tw__wheel_extra(wheel, index);
 }

@@ -584,4 +584,35 @@ static inline void tw__wheel_slot_give(struct tw_wheel *wheel, struct wheel_reco
     wheel->fresh_end = 0;
 }
 
+/* IS_OPENED or 0. Passing a valid handle of one kind to a function for the other kind is a bug in
+ * the caller. */
+static inline uint32_t tw__wheel_kind_of(tw_handle timer)
+{
+    return (uint32_t)(timer >> 32) & IS_OPENED;
+}
+
+/* Removes a record's deadline and returns whether it had one. The early return is deliberate: a
+ * counter that depended on the value just read would make each call wait for the call before it. */
+static inline bool tw__wheel_clear_deadline(struct tw_wheel *wheel, struct wheel_record *record)
+{
+    if (UNLIKELY(!(record->generation & IS_ARMED)))
+        return false;
+    wheel->armed_count--;
+    record->generation &= ~IS_ARMED;
+    return true;
+}
+
+/* Frees the slot of a timer. False if the handle is stale. */
+static inline bool tw__wheel_end(struct tw_wheel *wheel, tw_handle timer, uint32_t kind)
+{
+    struct wheel_record *record = tw__wheel_lookup(wheel, timer);
+    (void)kind; /* used by assert() only */
+    if (UNLIKELY(!record))
+        return false;
+    assert(tw__wheel_kind_of(timer) == kind);
+    (void)tw__wheel_clear_deadline(wheel, record);
+    tw__wheel_slot_give(wheel, record, (uint32_t)timer);
+    return true;
+}
+
 #endif

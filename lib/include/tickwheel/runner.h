@@ -100,7 +100,8 @@ struct tw_runner_wheel_options {
     void *context;
 
     /* The length of a tick; timers are handled when a tick begins, or at once when the runner
-     * learns of a deadline that is already reached. Default 1,000,000, a millisecond. */
+     * learns of a deadline that is already reached. Default 1,000,000, a millisecond; at most
+     * 2^62. */
     uint64_t tick_ns;
 
     /* The most timers held at once, scheduled and opened together: over it schedule and open return
