@@ -150,7 +150,7 @@ docs: ## the generated files: settings, metrics, reference, exported symbols
 
 install: build ## install everything under PREFIX (default /usr/local)
 	@cmake --preset release --log-level=WARNING -DCMAKE_INSTALL_PREFIX="$(PREFIX)" >/dev/null
-	@cmake --build build/release -j $(JOBS) --target tickwheel tickwheel_shared manual
+	@cmake --build build/release -j $(JOBS) --target tickwheel tickwheel_shared manual pages
 	@cmake --install build/release
 
 install-lib: lib ## install the library alone: headers, static and shared, pkg-config, CMake package, manual

@@ -284,6 +284,13 @@ const struct cli_verb CLI_VERBS[] = {
      "tickwheel health && echo up\n"
      "tickwheel health --url https://timers.example:8463",
      verbs_none, service_health},
+    {"completion", "bash|zsh|fish", 1, 1, "Print the completion for a shell", NULL,
+     "source <(tickwheel completion bash)\n"
+     "tickwheel completion zsh > ~/.zfunc/_tickwheel\n"
+     "tickwheel completion fish > ~/.config/fish/completions/tickwheel.fish",
+     verbs_none, pages_completion},
+    {"manual", "FOLDER", 1, 1, "Write the manual pages into a folder", NULL,
+     "tickwheel manual ./man1 && man ./man1/tickwheel.1", verbs_none, pages_manual},
     {"version", "", 0, 0, "Show the version of this program", NULL, "tickwheel version", verbs_none,
      service_version},
 };

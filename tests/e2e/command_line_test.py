@@ -11,8 +11,11 @@ import http.server
 import json
 import os
 import re
+import shutil
 import signal
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -513,6 +516,63 @@ class Mistakes(CommandLine):
         self.assertIn(path, self.run_cli("add", "1h", "queue:a", "--payload", "@" + path, code=USAGE).err)
         self.run_cli("list", "--timeout", "24h")
         self.run_cli("list", "--timeout", "24h1ms", code=USAGE)
+
+
+class Pages(unittest.TestCase):
+    """Completion and manual, as `make install` installs them."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="tickwheel-pages-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def shell(self, *command, text):
+        """What a shell prints with the completion in place."""
+        if not shutil.which(command[0]):
+            self.skipTest(f"{command[0]} is not installed")
+        path = os.path.join(self.folder, "_tickwheel")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(command_line.run("completion", command[0], env=command_line.environment()).out)
+        done = subprocess.run([*command, text], capture_output=True, text=True, check=False, cwd=self.folder,
+                              env={"PATH": os.environ["PATH"], "HOME": self.folder})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.split("\n")
+
+    def test_bash(self):
+        ask = "COMP_WORDS=({}); COMP_CWORD={}; COMPREPLY=(); _tickwheel; echo ${{COMPREPLY[@]}}\n"
+        verbs, flags, choices, letters, words = self.shell("bash", "-c", text="source ./_tickwheel\n" + "".join(
+            ask.format(words, count) for words, count in (
+                ("tickwheel ca", 1), ("tickwheel add --pa", 2), ("tickwheel list --output t", 3),
+                ("tickwheel list -s de", 3), ("tickwheel dead re", 2))))[:5]
+        self.assertEqual([verbs, flags, choices, letters, words],
+                         ["cancel", "--payload", "table", "delivering dead", "redrive"])
+
+    def test_zsh(self):
+        shown = self.shell("zsh", "-f", "-c", text="fpath=($PWD $fpath); autoload -U compinit; compinit -D -u; "
+                                                   "autoload -U +X _tickwheel; whence -w _tickwheel; print $_comps[tickwheel]")
+        self.assertEqual(shown[:2], ["_tickwheel: function", "_tickwheel"])
+
+    def test_fish(self):
+        shown = self.shell("fish", "--no-config", "-c", text='source ./_tickwheel; complete -C"tickwheel ca"; '
+                                                             'complete -C"tickwheel dead re"; complete -C"tickwheel list --sta"')
+        self.assertEqual([line.split("\t")[0] for line in shown], ["cancel", "redrive", "--state", ""])
+
+    def test_the_manual_is_clean_and_has_each_verb(self):
+        self.assertEqual(command_line.run("manual", self.folder, env=command_line.environment()).code, DONE)
+        pages = sorted(os.listdir(self.folder))
+        overview = command_line.run("help", env=command_line.environment()).out
+        verbs = re.findall(r"^  ([a-z]+)  ", overview.split("\nVerbs\n")[1].split("\n\n")[0], flags=re.M)
+        self.assertEqual(pages, sorted(["tickwheel.1", *[f"tickwheel-{verb}.1" for verb in verbs]]))
+        if not shutil.which("mandoc"):
+            self.skipTest("mandoc is not installed")
+        done = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", *pages], cwd=self.folder, capture_output=True,
+                              text=True, check=False)
+        self.assertEqual([line for line in done.stdout.splitlines() if "missing date" not in line], [])
+        shown = subprocess.run(["mandoc", "-T", "ascii", "tickwheel-add.1"], cwd=self.folder, capture_output=True,
+                               text=True, check=True).stdout
+        self.assertIn("--payload '{\"order\": 42}' --key order-42", re.sub(".\b", "", shown))
+
+    def test_another_shell(self):
+        self.assertEqual(command_line.run("completion", "csh", env=command_line.environment()).code, USAGE)
 
 
 class InATerminal(CommandLine):
