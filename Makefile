@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: help run example build rocksdb lib test test-bounds test-brokers test-clients test-generators test-debian test-systemd formal sim soak bench bench-service bench-brokers asan \
+.PHONY: help run example build rocksdb lib test test-bounds test-brokers test-clients test-generators test-debian test-systemd formal sim soak soak-cluster bench bench-service bench-brokers asan \
 	tsan fuzz fuzz-long coverage lint analyze fmt docs install install-lib clean
 .DEFAULT_GOAL := help
 
@@ -93,11 +93,15 @@ soak: ## new runs of the simulation for SECONDS (60); prints each seed that fail
 	@$(MAKE) --no-print-directory build/dev/tests/sim/sim
 	@build/dev/tests/sim/sim --runs 1000000000 --steps $(STEPS) --seconds $(SECONDS) $(FLAGS)
 
-.PHONY: build/dev/tests/sim/sim
-build/dev/tests/sim/sim:
+soak-cluster: ## new runs of the simulated cluster for SECONDS (60); prints the seed that fails
+	@$(MAKE) --no-print-directory build/dev/tests/cluster/cluster_sim
+	@build/dev/tests/cluster/cluster_sim --runs 1000000000 --seconds $(SECONDS) $(FLAGS)
+
+.PHONY: build/dev/tests/sim/sim build/dev/tests/cluster/cluster_sim
+build/dev/tests/sim/sim build/dev/tests/cluster/cluster_sim:
 	@scripts/install-deps test
 	@cmake --preset dev --log-level=WARNING >/dev/null
-	@cmake --build build/dev -j $(JOBS) --target sim >/dev/null
+	@cmake --build build/dev -j $(JOBS) --target $(notdir $@) >/dev/null
 
 bench-service: ## the service beside its peers and floors, twenty minutes; BENCH_SCALE=0.2 for less, BENCH_ROWS=create,idle
 	@scripts/install-deps bench

@@ -223,11 +223,11 @@ static void ownership_follow(struct ownership *ownership, const struct frame *fr
     place->epoch = frame->epoch;
     place->owner = frame->node;
     place->incarnation = frame->incarnation;
-    if (!ownership_is_owner(ownership) || frame->epoch == ownership->epoch_)
+    if ((!ownership_is_owner(ownership) && !ownership->is_sent_) ||
+        frame->epoch <= ownership->epoch_)
         return;
-    /* An append that is known to lie behind this claim is refused by all readers. */
-    bool is_behind = ownership->is_landed_ && ownership->sent_offset_ >= place->next;
-    ownership_lose(ownership, is_behind ? OWNERSHIP_FAILED : OWNERSHIP_IN_DOUBT, now);
+    /* A commit that was not read before this claim is refused by all readers. */
+    ownership_lose(ownership, OWNERSHIP_FAILED, now);
 }
 
 enum ownership_verdict ownership_read(struct ownership *ownership, uint64_t offset,
@@ -314,8 +314,9 @@ void ownership_advance(struct ownership *ownership, struct instant now)
     if (ownership->state_ == OWNERSHIP_RECOVERING && ownership->is_recovered_ &&
         now.ns >= ownership->serve_at_.ns && now.ns < ownership->valid_until_.ns)
         ownership->state_ = OWNERSHIP_ACTIVE;
-    if (ownership_is_owner(ownership) && ownership->state_ != OWNERSHIP_DRAINING &&
-        !ownership_is_planned(ownership)) {
+    /* A release ends the lease of the owner before for all readers, too: so it waits for that. */
+    if ((ownership->state_ == OWNERSHIP_RECOVERING || ownership->state_ == OWNERSHIP_ACTIVE) &&
+        !ownership_is_planned(ownership) && now.ns >= ownership->serve_at_.ns) {
         ownership->state_ = OWNERSHIP_DRAINING;
         ownership->drain_until_ = instant_add_ms(now, ownership->options_.handover_ms);
     }
@@ -363,7 +364,7 @@ uint64_t ownership_append(struct ownership *ownership, enum ownership_offer offe
     return ++ownership->ticket_;
 }
 
-struct instant ownership_wake_at(const struct ownership *ownership)
+struct instant ownership_wake_at(const struct ownership *ownership, struct instant now)
 {
     struct instant at = {UINT64_MAX};
     struct instant waits[4] = {at, at, at, at};
@@ -379,13 +380,13 @@ struct instant ownership_wake_at(const struct ownership *ownership)
         waits[1] = ownership_lose_at(ownership);
     if (ownership_is_owner(ownership) && !ownership->is_sent_)
         waits[2] = ownership->keep_at_;
-    if (ownership->state_ == OWNERSHIP_RECOVERING && ownership->is_recovered_)
+    if (ownership->state_ == OWNERSHIP_RECOVERING)
         waits[3] = ownership->serve_at_;
     else if (ownership->state_ == OWNERSHIP_DRAINING && !ownership->is_sent_)
         waits[3] = ownership->drain_until_;
     for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++)
-        if (waits[i].ns < at.ns)
-            at = waits[i];
+        if (waits[i].ns > now.ns && waits[i].ns < at.ns)
+            at = waits[i]; /* an earlier one waits for a record, too */
     return at;
 }
 

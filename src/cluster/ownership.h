@@ -155,8 +155,9 @@ enum ownership_result ownership_take_result(struct ownership *ownership);
 /* Whether a delivery may begin, or a read be answered, at this moment. */
 bool ownership_may_act(const struct ownership *ownership, struct instant now);
 
-/* When to advance again, at the latest. */
-struct instant ownership_wake_at(const struct ownership *ownership);
+/* When to advance and append again, at the latest, if nothing else happens; later than `now`, at
+ * which both were done. */
+struct instant ownership_wake_at(const struct ownership *ownership, struct instant now);
 
 static inline enum ownership_state ownership_state(const struct ownership *ownership)
 {

@@ -8,10 +8,11 @@
  * also after their node gave up waiting for them; nodes stop anywhere, for any time. A fault is an
  * append that is given up, or a crash. Times count down or up to LEASE, so the clock has no end.
  *
- * PLANT=1 .. 8 plants an error: 1 an answer takes any place for the next one; 2 no wait; 3 no lease;
+ * PLANT=1 .. 9 plants an error: 1 an answer takes any place for the next one; 2 no wait; 3 no lease;
  * 4 a fast clock; 5 an append judged by the state behind all that was read, 6 a claim so; 7 a lease
- * from the answer on; 8 deliveries beside the release. 9 .. 11 deny what must be possible: 9 a second
- * owner delivers; 10 a success behind a record in between; 11 an append of a former owner is refused.
+ * from the answer on; 8 deliveries beside the release; 9 a release before the wait is over.
+ * 10 .. 12 deny what must be possible: 10 a second owner delivers; 11 a success behind a record in
+ * between; 12 an append of a former owner is refused.
  * Each must be found (formal_test.py).
  */
 #ifndef PLANT
@@ -218,7 +219,7 @@ proctype node(byte me)
         if
         :: JUDGED_VALID(me) ->
             assert(log[sent_at[me]] != NOTHING);
-#if PLANT == 10
+#if PLANT == 11
             assert(false);
 #endif
             if
@@ -227,7 +228,7 @@ proctype node(byte me)
             fi
         :: else ->
             assert(log[sent_at[me]] == NOTHING); /* answered: it failed */
-#if PLANT == 11
+#if PLANT == 12
             assert(false);
 #endif
             stand_by()
@@ -235,7 +236,8 @@ proctype node(byte me)
         forget() }
 
     /* It hands over. */
-    :: d_step { state[me] == ACTIVE && sent[me] == NOTHING && log_size < LOG_MAX ->
+    :: d_step { (state[me] == ACTIVE || (PLANT == 9 && state[me] == RECOVERING)) &&
+                sent[me] == NOTHING && log_size < LOG_MAX ->
         state[me] = DRAINING;
 #if PLANT != 8
         lease[me] = 0;
@@ -267,7 +269,7 @@ proctype node(byte me)
     /* It begins a delivery, or answers a read. */
     :: d_step { DELIVERS(me) && (lease[me] > 0 || PLANT == 3) ->
         assert(!SUCCEEDED(me));
-#if PLANT == 9
+#if PLANT == 10
         assert(epoch[me] < 2);
 #endif
        }

@@ -12,6 +12,8 @@ lib       the tests of the module that its name begins with: wheel-... is for li
           until it has failed.
 sim       the simulation. RUNS (20000) is the number of seeds that it may survive, STEPS (200) their length. Bugs of
           memory limits and of steps of the clock take longer runs: STEPS=800.
+cluster   the simulated cluster. RUNS (20000) is the number of seeds that it may survive. A bug that it cannot meet names
+          the test that must find it, as those of daemon do.
 daemon    the real daemon under the test that the bug names: "Found by tests/...", or a test of modules: "Found by
           src/....c".
 
@@ -29,7 +31,7 @@ import bugs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-GROUPS = ("lib", "sim", "daemon")
+GROUPS = ("lib", "sim", "cluster", "daemon")
 SEED = os.environ.get("SEED", "1")
 LIMIT = int(os.environ.get("LIMIT", "60"))
 JOBS = os.environ.get("JOBS", str(os.cpu_count()))
@@ -157,6 +159,24 @@ class Sim:
         return ": ".join([after[1] if after else "it ended", broken[1][:90] if broken else copy.output[-90:].strip()])
 
 
+class Cluster:
+    """Judges a bug by the simulated cluster, or by the test of modules that it names."""
+
+    def __init__(self, bug):
+        self.program = bug.found_by[:-2] if bug.found_by else "tests/cluster/cluster_sim"
+        self.module = self.program
+        self.targets = [os.path.basename(self.program)]
+
+    def find(self, copy, is_planted):
+        runs = os.environ.get("RUNS", "20000") if is_planted else "500"
+        arguments = ["--seed", SEED, "--runs", runs] if self.program.endswith("_sim") else []
+        if copy.run([f"{copy.build}/{self.program}", *arguments], 600):
+            return None
+        broken = re.search(r"^BROKEN: (.*)", copy.output, re.M)
+        after = re.search(r"^FAILED (after \d+ runs)", copy.output, re.M)
+        return ": ".join([after[1] if after else self.program, broken[1][:90] if broken else "a test fails"])
+
+
 class Daemon:
     """Judges a bug of the daemon by the test that it names. That test passes without a bug: `make test` runs it."""
 
@@ -176,7 +196,7 @@ class Daemon:
         return " ".join([self.test, *self.settings])
 
 
-JUDGES = {"lib": Lib, "sim": Sim, "daemon": Daemon}
+JUDGES = {"lib": Lib, "sim": Sim, "cluster": Cluster, "daemon": Daemon}
 
 
 def plant_one(copy, bug, judge):

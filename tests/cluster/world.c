@@ -1,0 +1,781 @@
+/* world.c - events of a simulated cluster in the order of their time; see world.h. */
+#include "world.h"
+
+#include "base/check.h"
+#include "cluster/ownership.h"
+#include "judge.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    NODES_MAX = 5,
+    APPENDS_MAX = 8000,
+    INCIDENTS_MAX = 4096, /* at a time */
+    SHIPMENT_BYTES = 160,
+    QUEUE_MAX = COMMIT_CHANGES_MAX * COMMIT_FRAMES_MAX,
+    FAULTS_MS = 60000, /* and then */
+    CALM_MS = 30000,   /* without new faults */
+    LEASE_MS = 2000,
+};
+
+#define CLUSTER UINT64_C(77)
+
+enum incident_kind {
+    INCIDENT_LAND,      /* an append reaches the log */
+    INCIDENT_ANSWER,    /* its node is told where */
+    INCIDENT_FAIL,      /* its node is told that it is in doubt */
+    INCIDENT_READ,      /* a node reads the log */
+    INCIDENT_WAKE,      /* a node asked to be woken */
+    INCIDENT_ACT,       /* a node reads and delivers, if it may */
+    INCIDENT_RECOVERED, /* an engine is ready */
+    INCIDENT_LEFT,      /* an engine has its deliveries back */
+    INCIDENT_HEAR,      /* a node hears of the plan */
+    INCIDENT_START,     /* a node starts again */
+    INCIDENT_CLIENT,
+    INCIDENT_PLAN,
+    INCIDENT_STOP,
+    INCIDENT_DUEL, /* the owner stops, as another node goes on */
+    INCIDENT_CRASH,
+    INCIDENT_PAUSE,
+};
+
+struct incident {
+    uint64_t at_us, order;
+    enum incident_kind kind;
+    uint32_t node, life; /* of the node that it is for */
+    uint32_t append;
+    uint64_t offset;
+};
+
+/* An append on its way. */
+struct shipment {
+    char bytes[SHIPMENT_BYTES];
+    size_t size;
+    uint64_t ticket;
+    bool is_given_up;
+};
+
+struct peer {
+    struct ownership own;
+    struct replica replica;
+    uint32_t number, life;
+    uint64_t clock_start_ns;
+    int64_t drift_ppm;
+    bool is_up;
+    uint64_t stopped_until_us, wake_at_us;
+    enum ownership_state state; /* when last looked at */
+    uint32_t planned;
+
+    /* As owner. */
+    struct replica_change queue[QUEUE_MAX]; /* not appended yet */
+    size_t queued;
+    struct replica_change commit[QUEUE_MAX]; /* in flight */
+    size_t commit_count, commit_sent; /* changes; those in frames that are durable or in flight */
+    struct frame frames[COMMIT_FRAMES_MAX];
+    size_t frame_count;
+    char sent[SHIPMENT_BYTES];
+    size_t sent_size;
+    uint64_t sent_ticket;
+    uint32_t out[REPLICA_TIMERS]; /* ids of timers that are being delivered */
+
+    /* What a crash leaves. */
+    struct replica stored;
+    struct ownership_place stored_place;
+};
+
+struct cluster_world {
+    struct random random;
+    uint64_t now_us, order, hash;
+    bool is_verbose, is_calm;
+    struct incident heap[INCIDENTS_MAX];
+    size_t heap_count;
+    struct shipment shipments[APPENDS_MAX];
+    uint32_t shipment_count;
+    struct {
+        char bytes[SHIPMENT_BYTES];
+        size_t size;
+    } log[RECORDS_MAX];
+    uint64_t log_paused_us;
+    struct peer peers[NODES_MAX];
+    uint32_t peer_count, planned, last_id;
+    /* Permille, or the mean time between two; 0: never. */
+    uint32_t lost_permille, late_permille, unanswered_permille, doubled_permille, lag_permille;
+    uint64_t poll_ms; /* of readers, at most */
+    uint64_t stop_gap_ms, crash_gap_ms, pause_gap_ms, plan_gap_ms, client_gap_ms;
+    struct truth truth;
+    struct cluster_totals *totals;
+};
+
+static uint64_t below(struct cluster_world *world, uint64_t bound)
+{
+    return random_below(&world->random, bound);
+}
+
+static bool happens(struct cluster_world *world, uint32_t permille)
+{
+    return below(world, 1000) < permille;
+}
+
+static bool happens_now(struct cluster_world *world, uint32_t permille)
+{
+    return !world->is_calm && happens(world, permille);
+}
+
+/* ---- incidents: a heap by time and order ---- */
+
+static bool is_before(const struct incident *a, const struct incident *b)
+{
+    return a->at_us < b->at_us || (a->at_us == b->at_us && a->order < b->order);
+}
+
+static void post(struct cluster_world *world, uint64_t delay_us, struct incident incident)
+{
+    size_t at = world->heap_count++;
+
+    CHECK(at < INCIDENTS_MAX);
+    incident.at_us = world->now_us + delay_us;
+    incident.order = world->order++;
+    for (; at > 0 && is_before(&incident, &world->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        world->heap[at] = world->heap[(at - 1) / 2];
+    world->heap[at] = incident;
+}
+
+static struct incident take(struct cluster_world *world)
+{
+    struct incident first = world->heap[0], last = world->heap[--world->heap_count];
+    size_t at = 0;
+
+    for (size_t child; (child = 2 * at + 1) < world->heap_count; at = child) {
+        if (child + 1 < world->heap_count &&
+            is_before(&world->heap[child + 1], &world->heap[child]))
+            child++;
+        if (!is_before(&world->heap[child], &last))
+            break;
+        world->heap[at] = world->heap[child];
+    }
+    world->heap[at] = last;
+    return first;
+}
+
+static void post_to(struct cluster_world *world, const struct peer *peer, uint64_t delay_us,
+                    enum incident_kind kind)
+{
+    post(world, delay_us,
+         (struct incident){.kind = kind, .node = peer->number, .life = peer->life});
+}
+
+/* ---- a node's clock ---- */
+
+static struct instant clock_of(const struct cluster_world *world, const struct peer *peer)
+{
+    uint64_t passed = world->now_us * 1000;
+
+    return (struct instant){peer->clock_start_ns + passed +
+                            (uint64_t)((int64_t)(passed / 1000000) * peer->drift_ppm)};
+}
+
+static uint64_t delay_until(const struct cluster_world *world, const struct peer *peer,
+                            struct instant at)
+{
+    uint64_t ns = instant_since_ns(clock_of(world, peer), at);
+
+    return (uint64_t)((double)ns / (1000.0 + (double)peer->drift_ppm / 1000.0)) + 1;
+}
+
+/* ---- the owner's commits ---- */
+
+static void drop_commits(struct peer *peer)
+{
+    peer->queued = peer->commit_count = peer->commit_sent = peer->frame_count = 0;
+    memset(peer->out, 0, sizeof(peer->out));
+}
+
+static void end_commit(struct cluster_world *world, struct peer *peer)
+{
+    judge_durable(&world->truth, peer->frames, peer->frame_count, peer->commit, peer->commit_count,
+                  &peer->replica);
+    for (size_t i = 0; i < peer->commit_count; i++)
+        if (peer->commit[i].kind == CHANGE_FIRE &&
+            peer->out[peer->commit[i].timer] == peer->commit[i].id)
+            peer->out[peer->commit[i].timer] = 0;
+    peer->commit_count = peer->commit_sent = peer->frame_count = 0;
+    world->totals->durable++;
+}
+
+/* Takes the result of the frame in flight. `offset` is where it landed, if it was not read yet. */
+static void take_result(struct cluster_world *world, struct peer *peer, uint64_t offset)
+{
+    enum ownership_result result = ownership_take_result(&peer->own);
+
+    if (result == OWNERSHIP_NO_RESULT)
+        return;
+    if (result == OWNERSHIP_FAILED) {
+        judge_failed(&world->truth, &peer->frames[peer->frame_count - 1]);
+        world->totals->failed++;
+    }
+    world->totals->in_doubt += result == OWNERSHIP_IN_DOUBT;
+    if (result != OWNERSHIP_DURABLE)
+        return;
+    if (offset >= ownership_place(&peer->own)->next) {
+        struct frame frame;
+
+        CHECK(frame_decode((struct bytes){peer->sent, peer->sent_size}, CLUSTER, &frame, NULL) ==
+              ERROR_NONE);
+        replica_apply(&peer->replica, offset, &frame);
+        judge_replica(&world->truth, &peer->replica);
+    }
+    if (peer->commit_sent == peer->commit_count)
+        end_commit(world, peer);
+}
+
+/* The changes of the next frame: a part of a commit that has begun, or of a new one. */
+static size_t next_changes(struct cluster_world *world, struct peer *peer)
+{
+    if (peer->commit_count == 0) {
+        memcpy(peer->commit, peer->queue, peer->queued * sizeof(*peer->queue));
+        peer->commit_count = peer->queued;
+        peer->queued = 0;
+    }
+    size_t left = peer->commit_count - peer->commit_sent;
+    size_t later = COMMIT_CHANGES_MAX * (COMMIT_FRAMES_MAX - 1 - peer->frame_count);
+    size_t least = left > later ? left - later : 1;
+    size_t most = left < COMMIT_CHANGES_MAX ? left : COMMIT_CHANGES_MAX;
+    return happens(world, 700) ? most : least + below(world, most - least + 1);
+}
+
+static void ship(struct cluster_world *world, struct peer *peer, uint64_t ticket,
+                 struct frame *frame)
+{
+    struct buffer buffer;
+
+    CHECK(world->shipment_count < APPENDS_MAX);
+    uint32_t number = world->shipment_count++;
+    struct shipment *shipment = &world->shipments[number];
+    buffer_init(&buffer);
+    frame_encode(frame, CLUSTER, &buffer);
+    CHECK(buffer.size <= SHIPMENT_BYTES);
+    memcpy(peer->sent, buffer.data, buffer.size);
+    peer->sent_size = buffer.size;
+    peer->sent_ticket = ticket;
+    *shipment = (struct shipment){.size = buffer.size, .ticket = ticket};
+    memcpy(shipment->bytes, peer->sent, buffer.size);
+    buffer_deinit(&buffer);
+    struct incident incident = {.node = peer->number, .life = peer->life, .append = number};
+    uint64_t answer_us = 1000 + below(world, 20000);
+    if (happens_now(world, world->lost_permille)) {
+        world->totals->lost++;
+    } else {
+        incident.kind = INCIDENT_LAND;
+        uint64_t land_us = below(world, 10000);
+        if (happens_now(world, world->late_permille))
+            land_us = 1000 * below(world, 8 * LEASE_MS);
+        incident.offset = happens_now(world, world->unanswered_permille) ? UINT64_MAX : answer_us;
+        post(world, land_us, incident);
+        if (happens_now(world, world->doubled_permille)) {
+            world->totals->doubled++;
+            incident.offset = happens(world, 500) ? UINT64_MAX : answer_us;
+            post(world, land_us + below(world, 1000000), incident);
+        }
+    }
+    incident.kind = INCIDENT_FAIL;
+    post(world, 1000 * (LEASE_MS + below(world, LEASE_MS)), incident);
+}
+
+static void append(struct cluster_world *world, struct peer *peer)
+{
+    enum ownership_offer offer =
+        peer->queued + peer->commit_count > 0 ? OWNERSHIP_COMMIT : OWNERSHIP_NOTHING;
+    struct frame frame;
+    struct buffer body;
+    uint64_t ticket = ownership_append(&peer->own, offer, clock_of(world, peer), &frame);
+
+    if (ticket == 0)
+        return;
+    buffer_init(&body);
+    if (frame.kind == FRAME_COMMIT) {
+        size_t count = next_changes(world, peer);
+        changes_encode(peer->commit + peer->commit_sent, count, &body);
+        peer->commit_sent += count;
+        frame.has_more = peer->commit_sent < peer->commit_count;
+        frame.body = buffer_bytes(&body);
+        CHECK(peer->frame_count < COMMIT_FRAMES_MAX);
+        peer->frames[peer->frame_count++] = frame;
+        peer->frames[peer->frame_count - 1].body = (struct bytes){0};
+    }
+    ship(world, peer, ticket, &frame);
+    buffer_deinit(&body);
+}
+
+/* ---- a node ---- */
+
+static void note_state(struct cluster_world *world, struct peer *peer)
+{
+    enum ownership_state state = ownership_state(&peer->own);
+
+    if (state == peer->state)
+        return;
+    if (world->is_verbose)
+        printf("%10.3f ms  node %" PRIu32 " life %" PRIu32 ": state %d -> %d, epoch %" PRIu64 "\n",
+               (double)world->now_us / 1000.0, peer->number, peer->life, peer->state, state,
+               ownership_epoch(&peer->own));
+    peer->state = state;
+    if (state == OWNERSHIP_BROKEN)
+        judge_broken("node %" PRIu32 " says that the log has lost records", peer->number);
+    if (state == OWNERSHIP_RECOVERING)
+        post_to(world, peer, below(world, 200000), INCIDENT_RECOVERED);
+    if (state == OWNERSHIP_LEAVING)
+        post_to(world, peer, below(world, 3000000), INCIDENT_LEFT);
+    if (state == OWNERSHIP_LEAVING || state == OWNERSHIP_RECOVERING)
+        drop_commits(peer);
+}
+
+/* After each input of a node. */
+static void turn(struct cluster_world *world, struct peer *peer)
+{
+    struct instant now = clock_of(world, peer);
+
+    take_result(world, peer, 0);
+    ownership_advance(&peer->own, now);
+    take_result(world, peer, 0);
+    ownership_check(&peer->own);
+    note_state(world, peer);
+    if (peer->state == OWNERSHIP_DRAINING && peer->queued + peer->commit_count == 0)
+        ownership_drained(&peer->own);
+    append(world, peer);
+    struct instant at = ownership_wake_at(&peer->own, now);
+    if (at.ns == UINT64_MAX)
+        return;
+    if (at.ns <= now.ns)
+        judge_broken("node %" PRIu32 " asks to be woken in the past", peer->number);
+    uint64_t delay_us = delay_until(world, peer, at);
+    if (peer->wake_at_us > world->now_us && peer->wake_at_us <= world->now_us + delay_us)
+        return;
+    peer->wake_at_us = world->now_us + delay_us;
+    post_to(world, peer, delay_us, INCIDENT_WAKE);
+}
+
+static void read_log(struct cluster_world *world, struct peer *peer)
+{
+    uint64_t next = ownership_place(&peer->own)->next, most = 1 + below(world, 20);
+
+    for (; next < world->truth.size && most > 0; next++, most--) {
+        struct frame frame;
+
+        CHECK(frame_decode((struct bytes){world->log[next].bytes, world->log[next].size}, CLUSTER,
+                           &frame, NULL) == ERROR_NONE);
+        if (ownership_read(&peer->own, next, &frame, clock_of(world, peer)) != OWNERSHIP_VALID)
+            continue;
+        replica_apply(&peer->replica, next, &frame);
+        judge_replica(&world->truth, &peer->replica);
+        /* Before its commit is forgotten with the ownership. */
+        take_result(world, peer, 0);
+        note_state(world, peer);
+        if (happens(world, 100)) {
+            peer->stored = peer->replica;
+            peer->stored_place = *ownership_place(&peer->own);
+        }
+    }
+    if (next == world->truth.size)
+        ownership_restored(&peer->own);
+    uint64_t lag_ms = happens_now(world, world->lag_permille) ? 3 * LEASE_MS : world->poll_ms;
+    post_to(world, peer, 1000 + 1000 * below(world, lag_ms), INCIDENT_READ);
+}
+
+static bool is_changing(const struct peer *peer, uint32_t timer)
+{
+    for (size_t i = 0; i < peer->queued; i++)
+        if (peer->queue[i].timer == timer)
+            return true;
+    for (size_t i = 0; i < peer->commit_count; i++)
+        if (peer->commit[i].timer == timer)
+            return true;
+    return false;
+}
+
+/* Answers a read, and delivers a timer. */
+static void act(struct cluster_world *world, struct peer *peer)
+{
+    uint32_t timer = (uint32_t)below(world, REPLICA_TIMERS);
+    const struct cell *cell = &peer->replica.cells[timer];
+
+    post_to(world, peer, 1000 * (10 + below(world, 150)), INCIDENT_ACT);
+    if (!ownership_may_act(&peer->own, clock_of(world, peer))) {
+        world->totals->silenced += peer->state == OWNERSHIP_ACTIVE;
+        return;
+    }
+    judge_read(&world->truth, &peer->replica, timer);
+    world->totals->reads++;
+    if (cell->kind != CHANGE_CREATE || peer->out[timer] == cell->id || is_changing(peer, timer) ||
+        peer->queued == QUEUE_MAX)
+        return;
+    judge_deliver(&world->truth, ownership_epoch(&peer->own), cell->id);
+    world->totals->deliveries++;
+    peer->out[timer] = cell->id;
+    peer->queue[peer->queued++] = (struct replica_change){CHANGE_FIRE, timer, cell->id};
+    turn(world, peer);
+}
+
+static void start(struct cluster_world *world, struct peer *peer)
+{
+    const struct ownership_options options = {
+        .node = peer->number,
+        .incarnation = random_next(&world->random),
+        .lease_ms = LEASE_MS,
+        .handover_ms = 500,
+        .seed = random_next(&world->random),
+    };
+
+    peer->is_up = true;
+    peer->life++;
+    peer->wake_at_us = 0;
+    peer->replica = peer->stored;
+    drop_commits(peer);
+    ownership_init(&peer->own, &options, &peer->stored_place, clock_of(world, peer));
+    peer->state = ownership_state(&peer->own);
+    if (world->is_verbose)
+        printf("%10.3f ms  node %" PRIu32 " life %" PRIu32 " starts at %" PRIu64 "\n",
+               (double)world->now_us / 1000.0, peer->number, peer->life, peer->stored_place.next);
+    ownership_plan(&peer->own, peer->planned, clock_of(world, peer));
+    post_to(world, peer, below(world, 10000), INCIDENT_READ);
+    post_to(world, peer, below(world, 10000), INCIDENT_ACT);
+}
+
+/* ---- clients, plans and faults ---- */
+
+static void ask(struct cluster_world *world)
+{
+    struct peer *peer = &world->peers[below(world, world->peer_count)];
+    uint32_t timer = (uint32_t)below(world, REPLICA_TIMERS);
+    const struct cell *cell = &peer->replica.cells[timer];
+
+    post(world, 1000 * (1 + below(world, 2 * world->client_gap_ms)),
+         (struct incident){.kind = INCIDENT_CLIENT});
+    if (!peer->is_up || peer->stopped_until_us > world->now_us || peer->state != OWNERSHIP_ACTIVE ||
+        peer->queued >= QUEUE_MAX - 4)
+        return;
+    if (cell->kind == CHANGE_CREATE && !is_changing(peer, timer) && peer->out[timer] != cell->id &&
+        happens(world, 500))
+        peer->queue[peer->queued++] = (struct replica_change){CHANGE_CANCEL, timer, cell->id};
+    else if (world->last_id + 1 < TIMER_IDS_MAX)
+        for (size_t i = 1 + below(world, 4); i > 0 && world->last_id + 1 < TIMER_IDS_MAX; i--)
+            peer->queue[peer->queued++] = (struct replica_change){
+                CHANGE_CREATE, (uint32_t)below(world, REPLICA_TIMERS), ++world->last_id};
+    turn(world, peer);
+}
+
+static void plan(struct cluster_world *world)
+{
+    if (!world->is_calm)
+        world->planned = (uint32_t)below(world, world->peer_count);
+    for (uint32_t i = 0; i < world->peer_count; i++)
+        post(world, 1000 * below(world, 1000), (struct incident){.kind = INCIDENT_HEAR, .node = i});
+    post(world, 1000 * (500 + below(world, 2 * world->plan_gap_ms)),
+         (struct incident){.kind = INCIDENT_PLAN});
+}
+
+static void stop_peer(struct cluster_world *world, struct peer *peer, uint64_t ms)
+{
+    if (peer->stopped_until_us > world->now_us)
+        return;
+    peer->stopped_until_us = world->now_us + 1000 * ms;
+    world->totals->stops++;
+}
+
+static void stop(struct cluster_world *world)
+{
+    struct peer *peer = &world->peers[below(world, world->peer_count)];
+
+    post(world, 1000 * (1 + below(world, 2 * world->stop_gap_ms)),
+         (struct incident){.kind = INCIDENT_STOP});
+    if (world->is_calm)
+        return;
+    stop_peer(world, peer, below(world, 200u << below(world, 7)));
+    if (happens(world, 300))
+        post(world, peer->stopped_until_us - world->now_us + below(world, 60000),
+             (struct incident){.kind = INCIDENT_DUEL});
+}
+
+static void duel(struct cluster_world *world)
+{
+    for (uint32_t i = 0; i < world->peer_count && !world->is_calm; i++)
+        if (world->peers[i].is_up && world->peers[i].state == OWNERSHIP_ACTIVE)
+            stop_peer(world, &world->peers[i], LEASE_MS + below(world, 2 * LEASE_MS));
+}
+
+static void crash(struct cluster_world *world)
+{
+    struct peer *peer = &world->peers[below(world, world->peer_count)];
+
+    post(world, 1000 * (1 + below(world, 2 * world->crash_gap_ms)),
+         (struct incident){.kind = INCIDENT_CRASH});
+    if (world->is_calm || !peer->is_up)
+        return;
+    peer->is_up = false;
+    peer->life++;
+    peer->stopped_until_us = 0;
+    world->totals->crashes++;
+    post_to(world, peer, 1000 * below(world, 3 * LEASE_MS), INCIDENT_START);
+}
+
+static void pause_log(struct cluster_world *world)
+{
+    post(world, 1000 * (1 + below(world, 2 * world->pause_gap_ms)),
+         (struct incident){.kind = INCIDENT_PAUSE});
+    if (world->is_calm)
+        return;
+    world->log_paused_us = world->now_us + 1000 * below(world, 4 * LEASE_MS);
+    world->totals->pauses++;
+}
+
+static void land(struct cluster_world *world, const struct incident *incident)
+{
+    struct shipment *shipment = &world->shipments[incident->append];
+    struct frame frame;
+
+    if (world->now_us < world->log_paused_us) {
+        post(world, world->log_paused_us - world->now_us, *incident);
+        return;
+    }
+    if (world->truth.size == RECORDS_MAX)
+        return;
+    uint64_t offset = world->truth.size;
+    memcpy(world->log[offset].bytes, shipment->bytes, shipment->size);
+    world->log[offset].size = shipment->size;
+    CHECK(frame_decode((struct bytes){shipment->bytes, shipment->size}, CLUSTER, &frame, NULL) ==
+          ERROR_NONE);
+    bool was_released = world->truth.is_released;
+    judge_land(&world->truth, &frame);
+    bool is_valid = world->truth.records[offset].is_valid;
+    world->totals->owners += is_valid && frame.kind == FRAME_CLAIM;
+    world->totals->releases += is_valid && frame.kind == FRAME_CLAIM && was_released;
+    world->totals->late += shipment->is_given_up;
+    if (world->is_verbose)
+        printf("%10.3f ms  %" PRIu64 ": kind %d node %" PRIu32 " epoch %" PRIu64 " seq %" PRIu64
+               " %s\n",
+               (double)world->now_us / 1000.0, offset, frame.kind, frame.node, frame.epoch,
+               frame.seq, is_valid ? "valid" : "refused");
+    if (incident->offset == UINT64_MAX)
+        return;
+    struct incident answer = *incident;
+    answer.kind = INCIDENT_ANSWER;
+    answer.offset = offset;
+    post(world, incident->offset, answer);
+}
+
+/* ---- a run ---- */
+
+/* Never two nodes that may act, whatever runs at the moment. */
+static void check_owners(const struct cluster_world *world)
+{
+    const struct peer *first = NULL;
+
+    for (uint32_t i = 0; i < world->peer_count; i++) {
+        const struct peer *peer = &world->peers[i];
+
+        if (!peer->is_up || !ownership_may_act(&peer->own, clock_of(world, peer)))
+            continue;
+        if (first)
+            judge_broken("nodes %" PRIu32 " and %" PRIu32 " both may deliver, in epochs %" PRIu64
+                         " and %" PRIu64,
+                         first->number, peer->number, ownership_epoch(&first->own),
+                         ownership_epoch(&peer->own));
+        first = peer;
+    }
+}
+
+static void happen_to(struct cluster_world *world, struct peer *peer,
+                      const struct incident *incident)
+{
+    struct shipment *shipment = &world->shipments[incident->append];
+    struct instant now = clock_of(world, peer);
+
+    switch (incident->kind) {
+    case INCIDENT_ANSWER:
+        ownership_landed(&peer->own, shipment->ticket, incident->offset, now);
+        take_result(world, peer, incident->offset);
+        break;
+    case INCIDENT_FAIL:
+        ownership_failed(&peer->own, shipment->ticket, now);
+        break;
+    case INCIDENT_READ:
+        read_log(world, peer);
+        break;
+    case INCIDENT_ACT:
+        act(world, peer);
+        return;
+    case INCIDENT_RECOVERED:
+        ownership_recovered(&peer->own);
+        break;
+    case INCIDENT_LEFT:
+        ownership_left(&peer->own);
+        break;
+    default:
+        break; /* INCIDENT_WAKE */
+    }
+    turn(world, peer);
+}
+
+/* Until the node goes on: then everything comes at once, in any order. */
+static void put_off(struct cluster_world *world, const struct peer *peer,
+                    const struct incident *incident)
+{
+    post(world, peer->stopped_until_us - world->now_us + below(world, 2000), *incident);
+}
+
+static void hear(struct cluster_world *world, struct peer *peer, const struct incident *incident)
+{
+    if (happens_now(world, 200))
+        return; /* until the next plan */
+    if (peer->stopped_until_us > world->now_us) {
+        put_off(world, peer, incident);
+        return;
+    }
+    peer->planned = world->planned;
+    if (!peer->is_up)
+        return;
+    ownership_plan(&peer->own, peer->planned, clock_of(world, peer));
+    turn(world, peer);
+}
+
+static void happen(struct cluster_world *world, const struct incident *incident)
+{
+    struct peer *peer = &world->peers[incident->node];
+
+    switch (incident->kind) {
+    case INCIDENT_LAND:
+        land(world, incident);
+        return;
+    case INCIDENT_CLIENT:
+        ask(world);
+        return;
+    case INCIDENT_PLAN:
+        plan(world);
+        return;
+    case INCIDENT_STOP:
+        stop(world);
+        return;
+    case INCIDENT_DUEL:
+        duel(world);
+        return;
+    case INCIDENT_CRASH:
+        crash(world);
+        return;
+    case INCIDENT_PAUSE:
+        pause_log(world);
+        return;
+    case INCIDENT_HEAR:
+        hear(world, peer, incident);
+        return;
+    case INCIDENT_START:
+        start(world, peer);
+        return;
+    default:
+        break;
+    }
+    if (incident->kind == INCIDENT_FAIL)
+        world->shipments[incident->append].is_given_up = true;
+    if (!peer->is_up || peer->life != incident->life)
+        return;
+    if (peer->stopped_until_us > world->now_us)
+        put_off(world, peer, incident);
+    else
+        happen_to(world, peer, incident);
+}
+
+/* Without faults the planned node serves in the end, and all replicas are alike. */
+static void check_end(const struct cluster_world *world)
+{
+    const struct peer *owner = &world->peers[world->planned];
+
+    if (world->truth.size == RECORDS_MAX)
+        return;
+    if (!ownership_may_act(&owner->own, clock_of(world, owner)))
+        judge_broken("node %" PRIu32 " does not serve in the end: its state is %d", owner->number,
+                     owner->state);
+    for (uint32_t i = 0; i < world->peer_count; i++) {
+        const struct peer *peer = &world->peers[i];
+
+        if (!peer->is_up || ownership_place(&peer->own)->next + 10 < world->truth.size)
+            judge_broken("node %" PRIu32 " does not follow in the end", i);
+    }
+}
+
+static uint64_t gap(struct cluster_world *world, uint32_t permille, uint64_t least, uint64_t spread)
+{
+    return happens(world, permille) ? least + below(world, spread) : 0;
+}
+
+static void draw(struct cluster_world *world, uint64_t seed)
+{
+    world->random = random_seeded(seed);
+    world->peer_count = 2 + (uint32_t)below(world, NODES_MAX - 1);
+    world->lost_permille = happens(world, 500) ? (uint32_t)below(world, 60) : 0;
+    world->late_permille = happens(world, 500) ? (uint32_t)below(world, 150) : 0;
+    world->unanswered_permille = happens(world, 500) ? (uint32_t)below(world, 100) : 0;
+    world->doubled_permille = happens(world, 300) ? (uint32_t)below(world, 300) : 0;
+    world->lag_permille = happens(world, 400) ? (uint32_t)below(world, 30) : 0;
+    world->poll_ms = happens(world, 300) ? 10 : 150;
+    world->stop_gap_ms = gap(world, 600, 1000, 10000);
+    world->crash_gap_ms = gap(world, 500, 2000, 10000);
+    world->pause_gap_ms = gap(world, 300, 5000, 20000);
+    world->plan_gap_ms = 2000 + below(world, 10000);
+    world->client_gap_ms = 20 + below(world, 300);
+    bool is_drifting = happens(world, 600);
+    for (uint32_t i = 0; i < world->peer_count; i++) {
+        struct peer *peer = &world->peers[i];
+        int64_t most = 1000000 / OWNERSHIP_DRIFT / 2;
+
+        peer->number = i;
+        peer->clock_start_ns = below(world, UINT64_C(1) << 50);
+        peer->drift_ppm = !is_drifting ? 0 : happens(world, 500) ? most : -most;
+        start(world, peer);
+    }
+}
+
+static void post_faults(struct cluster_world *world)
+{
+    const struct {
+        uint64_t gap_ms;
+        enum incident_kind kind;
+    } each[] = {
+        {world->stop_gap_ms, INCIDENT_STOP},     {world->crash_gap_ms, INCIDENT_CRASH},
+        {world->pause_gap_ms, INCIDENT_PAUSE},   {world->plan_gap_ms, INCIDENT_PLAN},
+        {world->client_gap_ms, INCIDENT_CLIENT},
+    };
+
+    for (size_t i = 0; i < sizeof(each) / sizeof(*each); i++)
+        if (each[i].gap_ms > 0)
+            post(world, 1000 * below(world, each[i].gap_ms),
+                 (struct incident){.kind = each[i].kind});
+}
+
+void cluster_run(uint64_t seed, bool is_verbose, struct cluster_totals *totals, uint64_t *ret_hash)
+{
+    static struct cluster_world world; /* 3 MB */
+
+    memset(&world, 0, sizeof(world));
+    world.is_verbose = is_verbose;
+    world.totals = totals;
+    draw(&world, seed);
+    post_faults(&world);
+    while (world.now_us < 1000 * (FAULTS_MS + CALM_MS)) {
+        struct incident incident = take(&world);
+
+        world.now_us = incident.at_us;
+        world.is_calm = world.now_us > 1000 * FAULTS_MS;
+        world.hash = random_mix(world.hash ^ incident.at_us ^ (uint64_t)incident.kind << 56 ^
+                                (uint64_t)incident.node << 48);
+        happen(&world, &incident);
+        check_owners(&world);
+    }
+    check_end(&world);
+    totals->runs++;
+    totals->simulated_ms += FAULTS_MS + CALM_MS;
+    totals->records += world.truth.size;
+    totals->zombies += world.truth.zombies;
+    totals->refused += world.truth.repeats;
+    totals->duplicates += world.truth.duplicates;
+    *ret_hash = random_mix(world.hash ^ replica_hash(&world.truth.replica) ^ world.truth.size);
+}
