@@ -306,8 +306,12 @@ static __attribute__((noinline)) tw_handle wheel_schedule_first(struct tw_wheel 
                                                                 uint64_t deadline, uint64_t data)
 {
     uint32_t index = wheel->slot_count;
-    if (index >= wheel->fresh_end && !wheel_find_fresh(wheel))
-        return TW_NONE;
+    if (index >= wheel->fresh_end) {
+        if (!wheel_find_fresh(wheel))
+            return TW_NONE;
+    } else if (LIKELY(tw__wheel_make_room(wheel, deadline))) {
+        return tw_wheel_schedule(wheel, deadline, data);
+    }
     wheel->slot_count = index + 1;
     struct wheel_record *record = tw__wheel_record(wheel, index);
     *tw__wheel_data(record) = data;
@@ -462,24 +466,27 @@ static inline void wheel_prefetch_free(const struct tw_wheel *wheel, uint32_t ah
 }
 
 /* Schedules timers in slots before `fresh_end` while that is quick. Returns their number. */
-static size_t wheel_schedule_fresh(struct tw_wheel *wheel, const uint64_t *deadlines,
-                                   const uint64_t *data, size_t count, tw_handle *ret_timers)
+static __attribute__((noinline)) size_t wheel_schedule_fresh(struct tw_wheel *wheel,
+                                                             const uint64_t *deadlines,
+                                                             const uint64_t *data, size_t count,
+                                                             tw_handle *ret_timers)
 {
-    uint32_t first = wheel->slot_count, done = 0;
-    uint32_t room = wheel->fresh_end - first;
+    uint64_t cursor = wheel->cursor, quick_end = wheel->quick_end;
+    uint32_t first = wheel->slot_count;
+    size_t done = 0, room = wheel->fresh_end - first;
     struct wheel_record *records = wheel_fresh_record(wheel, first);
-    room = count < room ? (uint32_t)count : room;
-    for (; done < room; done++) {
+    for (room = count < room ? count : room; done < room; done++) {
+        uint32_t index = first + (uint32_t)done;
         uint64_t deadline = deadlines[done];
-        if (UNLIKELY(!tw__wheel_append_quickly(wheel, first + done, deadline)))
+        if (UNLIKELY(!tw__wheel_append_between(wheel, cursor, quick_end, index, deadline)))
             break;
         *tw__wheel_data(&records[done]) = data[done];
         records[done].generation = GENERATION_FIRST | IS_ARMED | STATE_NEAR;
         records[done].tick_low = (uint32_t)deadline;
-        ret_timers[done] = tw__wheel_handle(GENERATION_FIRST, first + done);
+        ret_timers[done] = tw__wheel_handle(GENERATION_FIRST, index);
     }
-    wheel->slot_count = first + done;
-    wheel->armed_count += done;
+    wheel->slot_count = first + (uint32_t)done;
+    wheel->armed_count += (uint32_t)done;
     return done;
 }
 

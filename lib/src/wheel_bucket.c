@@ -57,6 +57,19 @@ static void wheel_bucket_extend(struct tw_wheel *wheel, struct wheel_bucket *buc
         tw__wheel_chain_link(wheel, chain, chunk);
 }
 
+bool tw__wheel_make_room(struct tw_wheel *wheel, uint64_t deadline)
+{
+    if (deadline < wheel->cursor || deadline >= wheel->quick_end)
+        return false;
+    unsigned shift = tw__wheel_shift(wheel, deadline);
+    struct wheel_chain *chain = tw__wheel_chain_at(wheel, shift, deadline);
+    if (chain->end != chain->limit)
+        return false;
+    wheel_bucket_extend(wheel, (struct wheel_bucket *)chain, shift / DIGIT_BITS,
+                        (unsigned)(deadline >> shift) & (BUCKETS - 1));
+    return true;
+}
+
 void tw__wheel_append_extending(struct tw_wheel *wheel, unsigned shift, uint64_t tick,
                                 uint32_t index)
 {

@@ -284,6 +284,10 @@ void tw__wheel_set_ends(struct tw_wheel *wheel);
 void tw__wheel_append_extending(struct tw_wheel *wheel, unsigned shift, uint64_t tick,
                                 uint32_t index);
 
+/* Makes room in the bucket of a deadline, if it is full and the deadline is quick. False if that
+ * changed nothing. */
+bool tw__wheel_make_room(struct tw_wheel *wheel, uint64_t deadline);
+
 /* Enters an entry when tw__wheel_enter_quickly has refused: far entries, any entry while a sweep
  * visits the buckets, and a bucket without room. */
 void tw__wheel_enter_slowly(struct tw_wheel *wheel, struct wheel_record *record, uint32_t index,
@@ -477,13 +481,12 @@ static inline void tw__wheel_append(struct tw_wheel *wheel, unsigned shift, uint
 }
 
 /* Appends an entry for `deadline`. Returns false and changes nothing when that is not quick: for
- * TW_NEVER, overdue and far deadlines, the last tick below each multiple of 2^32, full buckets and
- * while a sweep visits the buckets. */
-static inline bool tw__wheel_append_quickly(struct tw_wheel *wheel, uint32_t index,
-                                            uint64_t deadline)
+ * deadlines before `cursor` or not before `quick_end`, which are the wheel's, and for full buckets.
+ */
+static inline bool tw__wheel_append_between(struct tw_wheel *wheel, uint64_t cursor,
+                                            uint64_t quick_end, uint32_t index, uint64_t deadline)
 {
-    uint64_t cursor = wheel->cursor;
-    if (UNLIKELY(deadline < cursor || deadline >= wheel->quick_end))
+    if (UNLIKELY(deadline < cursor || deadline >= quick_end))
         return false;
     uint32_t tick = (uint32_t)deadline;
     uint32_t differs = (tick ^ (uint32_t)cursor) | 1;
@@ -493,6 +496,12 @@ static inline bool tw__wheel_append_quickly(struct tw_wheel *wheel, uint32_t ind
         return false;
     tw__wheel_chain_push(chain, (struct wheel_entry){tick, index});
     return true;
+}
+
+static inline bool tw__wheel_append_quickly(struct tw_wheel *wheel, uint32_t index,
+                                            uint64_t deadline)
+{
+    return tw__wheel_append_between(wheel, wheel->cursor, wheel->quick_end, index, deadline);
 }
 
 /* Gives a record a new entry for `deadline` and makes it the entry that counts. `generation` is the
