@@ -186,7 +186,7 @@ static bool loop_has_work(struct http_loop *loop)
     const struct http_server *server = loop->server;
 
     return !list_is_empty(&loop->next) || !list_is_empty(&loop->work) ||
-           !list_is_empty(&loop->woken) || loop->has_called || mailbox_has_news(&loop->posts) ||
+           !list_is_empty(&loop->woken) || mailbox_has_news(&loop->posts) ||
            mailbox_has_news(&loop->incoming) ||
            (loop->is_listening && atomic_load(&server->is_stopping)) ||
            (!loop->is_closing && atomic_load(&server->is_closing));
@@ -246,18 +246,25 @@ static void loop_run_connections(struct http_loop *loop)
     list_join(&loop->next, &turn);
 }
 
+/* Has the handler hand over what its calls have gathered. */
+static void loop_tell_turned(struct http_loop *loop)
+{
+    const struct http_options *options = &loop->server->options;
+
+    if (loop->has_called && options->handler->turned)
+        options->handler->turned(options->context, loop->index);
+    loop->has_called = false;
+}
+
 static void loop_begin_turn(struct event_task *task)
 {
     struct http_loop *loop = list_item(task, struct http_loop, task);
-    const struct http_options *options = &loop->server->options;
 
     loop_retry_accepting(loop);
     loop_take_incoming(loop);
     loop_take_posts(loop);
     loop_run_connections(loop);
-    if (loop->has_called && options->handler->turned)
-        options->handler->turned(options->context, loop->index);
-    loop->has_called = false;
+    loop_tell_turned(loop);
 }
 
 static void loop_stop_listening(struct http_loop *loop)
@@ -296,6 +303,7 @@ static void loop_end_turn(struct event_task *task)
     loop_expire(loop, &loop->lingering, LINGER_MS);
     for (struct list *link; (link = list_pop(&loop->work));)
         connection_end_turn(list_item(link, struct connection, work));
+    loop_tell_turned(loop); /* connections go on with what they have read before */
     if (loop->is_listening && atomic_load(&server->is_stopping))
         loop_stop_listening(loop);
     if (!loop->is_closing && atomic_load(&server->is_closing)) {

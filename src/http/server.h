@@ -81,8 +81,8 @@ struct http_handler {
     void (*closed)(struct http_request *request); /* if `begin` or `refuse` was called */
     /* In place of `begin`: answers at once. */
     void (*refuse)(void *context, struct http_request *request, enum http_refusal refusal);
-    /* On thread 0 .. threads-1, after these calls for the requests that were ready, and before
-     * answers are written: hands over what they gathered for others. May be NULL. */
+    /* On thread 0 .. threads-1, after these calls for all requests that were ready: hands over what
+     * they gathered for others. May be NULL. */
     void (*turned)(void *context, unsigned thread);
 };
 

@@ -216,6 +216,7 @@ static void node_free(struct node *node)
     mailbox_deinit(&node->news);
     pthread_cond_destroy(&node->report_changed);
     pthread_mutex_destroy(&node->report_lock);
+    pthread_mutex_destroy(&node->commit_lock);
     pthread_mutex_destroy(&node->backup_lock);
     pthread_mutex_destroy(&node->move_lock);
     free(node);
@@ -252,6 +253,8 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
     for (uint16_t i = 0; i < node->partition_count; i++)
         partition_init(&node->partitions[i], i);
     tenant_counts_init(&node->tenant_counts);
+    atomic_init(&node->commit_ns, UINT64_C(1000000000)); /* until the disk has shown better */
+    pthread_mutex_init(&node->commit_lock, NULL);
     pthread_mutex_init(&node->report_lock, NULL);
     pthread_mutex_init(&node->backup_lock, NULL);
     pthread_mutex_init(&node->move_lock, NULL);

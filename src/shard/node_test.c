@@ -2,7 +2,7 @@
  * A node on a folder of its own, with the real storage and threads: what the door lets in, that
  * stopping answers everything, and that what was answered is there at the next start.
  */
-#include "shard/node.h"
+#include "shard/shard.h"
 
 #include "storage/storage_testing.h"
 #include "sys/clock.h"
@@ -251,6 +251,85 @@ static void test_an_outbox_is_sent(void **state)
     node_stop(fixture->node);
 }
 
+/* Goal: what is committed on a shard's thread and what on the commit thread is acknowledged and
+ * durable alike. Method: creates under way in both ways, for the disk is said to be quick and slow
+ * in turn; then a restart. */
+static void test_commits_on_either_thread(void **state)
+{
+    enum { COUNT = 600 };
+    struct fixture *fixture = *state;
+    struct asked *asked = calloc(COUNT, sizeof(*asked));
+    struct wall due = wall_add(wall_now(), FAR_MS);
+
+    set(fixture, "shards", "2");
+    start(fixture);
+    for (size_t i = 0; i < COUNT; i++) {
+        atomic_store(&fixture->node->commit_ns, i % 2 ? UINT64_MAX : 0);
+        assert_int_equal(submit_create(fixture->node, &asked[i], due), ERROR_NONE);
+        if (i % 5 == 4) /* so that batches of all sizes come up, and a shard with none out */
+            for (size_t j = i - 4; j <= i; j++)
+                assert_int_equal(answer_of(&asked[j]), ERROR_NONE);
+    }
+    node_stop(fixture->node);
+    start(fixture);
+    for (size_t i = 0; i < COUNT; i++) {
+        struct wall shown;
+
+        assert_int_equal(get(fixture->node, &asked[i].created.id, &shown), ERROR_NONE);
+        assert_int_equal(shown.ms, due.ms);
+    }
+    assert_int_equal(atomic_load(&fixture->node->pending_all), COUNT);
+    node_stop(fixture->node);
+    free(asked);
+}
+
+/* Tries commit_here with writes of this timer, or with none, and the meta of partition 0 as it
+ * is. */
+static bool try_commit_here(struct node *node, uint64_t commit_ns, struct timer *timer,
+                            size_t write_count)
+{
+    struct storage_write write = {.timer = timer};
+    struct storage_batch batch = {
+        .result = ERROR_STOPPING, .writes = &write, .write_count = write_count};
+    struct list batches;
+
+    assert_int_equal(storage_load_meta(node->storage, 0, &batch.meta, NULL), ERROR_NONE);
+    list_init(&batches);
+    list_push(&batches, &batch.link);
+    atomic_store(&node->commit_ns, commit_ns);
+    const bool is_done = commit_here(node, &batches);
+    assert_int_equal(batch.result, is_done ? ERROR_NONE : ERROR_STOPPING);
+    assert_ptr_equal(list_pop(&batches), &batch.link);
+    return is_done;
+}
+
+/* Goal: a shard commits by itself only what is small, while the disk is quick and no commit is
+ * under way; and a slow commit counts for some that follow. Method: each condition alone, on a node
+ * that has nothing else to do. */
+static void test_commits_here_only_what_is_quick(void **state)
+{
+    struct fixture *fixture = *state;
+
+    start(fixture);
+    struct node *node = fixture->node;
+    struct asked asked;
+    assert_int_equal(submit_create(node, &asked, wall_add(wall_now(), FAR_MS)), ERROR_NONE);
+    assert_int_equal(answer_of(&asked), ERROR_NONE);
+    while (!try_commit_here(node, 0, NULL, 0)) /* the shard may have a commit of its own */
+        continue;
+    assert_false(try_commit_here(node, UINT64_C(1000000000), NULL, 0));
+    assert_false(try_commit_here(node, 0, NULL, 65));
+    struct timer large = {.footprint = 65537};
+    assert_false(try_commit_here(node, 0, &large, 1));
+    pthread_mutex_lock(&node->commit_lock);
+    assert_false(try_commit_here(node, 0, NULL, 0));
+    pthread_mutex_unlock(&node->commit_lock);
+    while (!try_commit_here(node, 900000, NULL, 0))
+        continue;
+    assert_true(atomic_load(&node->commit_ns) > 600000);
+    node_stop(node);
+}
+
 /* Goal: new timers stay with the shard whose thread asks, in its partitions evenly, as long as the
  * others do not fall behind; a shard without partitions uses those of others. Method: all of them
  * from one shard, and then from one whose partitions have moved away. */
@@ -315,6 +394,8 @@ int main(void)
         TEST(test_stop_answers_everything),
         TEST(test_the_door_refuses),
         TEST(test_an_outbox_is_sent),
+        TEST(test_commits_on_either_thread),
+        TEST(test_commits_here_only_what_is_quick),
         TEST(test_new_timers_stay_near),
         TEST(test_start_says_what_is_wrong),
     };

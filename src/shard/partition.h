@@ -31,6 +31,7 @@ struct partition {
     struct list link; /* is_rung: in the mailbox of its owner, or on the way to it */
     struct engine *engine;
     uint16_t index;
+    size_t commits_out;      /* batches on their way to the commit thread and back; the owner's */
     _Atomic uint64_t placed; /* timers that node_partition_next has given it */
     pthread_mutex_t lock;
     struct shard *owner; /* NULL while it moves; guarded by lock, as are the next two */

@@ -17,6 +17,9 @@
  * system call. */
 #define CLOCK_STEP_US UINT64_C(100000)
 
+/* A shard commits by itself only if it has nothing to do for so long otherwise. */
+#define COMMIT_HERE_QUIET_MS 20
+
 void shard_wake(struct shard *shard)
 {
     mailbox_wake(&shard->rings);
@@ -127,6 +130,8 @@ static void shard_take_inbox(struct shard *shard, struct partition *partition)
         list_init(&inbox[i]);
     if (!partition_take(partition, shard, inbox))
         return;
+    LIST_FOR_EACH (&inbox[PARTITION_COMMITS], link)
+        partition->commits_out--;
     for (enum partition_message kind = 0; kind < PARTITION_MESSAGE_COUNT; kind++)
         for (struct list *link; (link = list_pop(&inbox[kind]));)
             shard_handle(shard, shard_engine(shard, partition), kind, link);
@@ -166,13 +171,12 @@ static void shard_tell_given_up(struct node *node, struct engine *engine)
             free(given_up);
 }
 
-void shard_send_off(struct shard *shard)
+/* Sends off what the engines want done, but the batches. */
+static void shard_gather(struct shard *shard, struct list *ret_batches)
 {
     struct node *node = shard->node;
-    struct list batches;
     uint64_t now_us = wall_now_us();
 
-    list_init(&batches);
     struct list reads;
     list_init(&reads);
     struct list deliveries;
@@ -183,7 +187,7 @@ void shard_send_off(struct shard *shard)
 
         while ((batch = engine_take_batch(engine))) {
             list_init(&batch->link);
-            list_push(&batches, &batch->link);
+            list_push(ret_batches, &batch->link);
         }
         struct engine_read *read;
         while ((read = engine_take_read(engine)))
@@ -195,10 +199,75 @@ void shard_send_off(struct shard *shard)
         }
         shard_tell_given_up(node, engine);
     }
-    mailbox_post_all(&node->to_commit, &batches);
     mailbox_post_all(&node->to_read, &reads);
     if (!list_is_empty(&deliveries)) /* while stopping there are no senders, and no deliveries */
         senders_post(node->senders, &deliveries);
+}
+
+static struct partition *shard_partition_of(struct shard *shard, struct list *batch)
+{
+    return &shard->node->partitions[list_item(batch, struct storage_batch, link)->partition];
+}
+
+static void shard_post_batches(struct shard *shard, struct list *batches)
+{
+    LIST_FOR_EACH (batches, link)
+        shard_partition_of(shard, link)->commits_out++;
+    mailbox_post_all(&shard->node->to_commit, batches);
+}
+
+void shard_send_off(struct shard *shard)
+{
+    struct list batches;
+
+    list_init(&batches);
+    shard_gather(shard, &batches);
+    shard_post_batches(shard, &batches);
+}
+
+static struct wall shard_wake_at(const struct shard *shard)
+{
+    struct wall at = WALL_NEVER;
+
+    for (size_t i = 0; i < shard->partition_count; i++)
+        at = wall_min(at, engine_wake_at(shard->partitions[i]->engine));
+    return at;
+}
+
+/* Commits the batches on this thread if that is quick: two changes of threads would take longer
+ * than the disk. A disk may take long nevertheless, so not while a timer is due soon. Batches of
+ * one partition become durable in order, so not while an earlier one is with the commit thread.
+ * False: nothing was committed. */
+static bool shard_commit_here(struct shard *shard, struct list *batches)
+{
+    if (list_is_empty(batches) || shard_wake_at(shard).ms < shard->now.ms + COMMIT_HERE_QUIET_MS)
+        return false;
+    LIST_FOR_EACH (batches, link)
+        if (shard_partition_of(shard, link)->commits_out > 0)
+            return false;
+    if (!commit_here(shard->node, batches))
+        return false;
+    for (struct list *link; (link = list_pop(batches));) {
+        struct engine *engine = shard_engine(shard, shard_partition_of(shard, link));
+
+        engine_committed(engine, list_item(link, struct storage_batch, link));
+        shard_answer(shard, engine);
+    }
+    shard_end_turns(shard);
+    return true;
+}
+
+/* What follows from a commit on this thread goes to the commit thread: a turn has one sync. */
+static void shard_send_off_and_commit(struct shard *shard)
+{
+    struct list batches;
+
+    list_init(&batches);
+    shard_gather(shard, &batches);
+    if (shard_commit_here(shard, &batches))
+        shard_send_off(shard);
+    else
+        shard_post_batches(shard, &batches);
 }
 
 /* ---- reports ---- */
@@ -265,15 +334,6 @@ static bool shard_drain(struct shard *shard)
     return is_stopping;
 }
 
-static struct wall shard_wake_at(const struct shard *shard)
-{
-    struct wall at = WALL_NEVER;
-
-    for (size_t i = 0; i < shard->partition_count; i++)
-        at = wall_min(at, engine_wake_at(shard->partitions[i]->engine));
-    return at;
-}
-
 /* How long it sleeps unless a message comes: until an engine has something to do, or the report is
  * to be told. */
 static uint64_t shard_wait_ns(struct event_task *task)
@@ -311,7 +371,7 @@ static void shard_turn(struct event_task *task)
     shard_take_in(shard);
     shard_advance(shard);
     shard_queue_turn(shard);
-    shard_send_off(shard);
+    shard_send_off_and_commit(shard);
     shard_move_turn(shard);
     if (instant_since_ns(shard->reported, shard->turn_at) >= REPORT_NS || is_draining ||
         shard->reported.ns == 0)

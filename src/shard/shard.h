@@ -82,6 +82,8 @@ struct node {
     struct shard *shards;
     struct event_loop *loops[SHARDS_MAX]; /* of the shards */
 
+    pthread_mutex_t commit_lock; /* held during a commit */
+    _Atomic uint64_t commit_ns;  /* what commits took lately, the slow ones above all */
     struct mailbox to_commit, to_read;
     struct mailbox news; /* woken when what node_health or node_damage tells may have changed */
     pthread_t commit_thread, read_thread;
@@ -116,6 +118,11 @@ struct node {
 };
 
 void *commit_loop(void *node);
+
+/* Commits on the thread of a shard what is small, if the disk is quick and no commit is under way.
+ * False: it is for the commit thread. */
+bool commit_here(struct node *node, struct list *batches);
+
 void *read_loop(void *node);
 
 /* Has the read thread look after the disk, at most once a second. */

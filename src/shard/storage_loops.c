@@ -1,7 +1,8 @@
 /*
- * The commit thread, which makes as many batches durable as are waiting with one sync, and the read
- * thread, which finds and scans, and looks after the disk: at most once a second, and seldom while
- * nothing is written and nothing asks for the node's health.
+ * Commits, and the two threads that all shards share. The commit thread makes as many batches
+ * durable as are waiting with one sync; a shard that has only a few rows commits them by itself.
+ * The read thread finds and scans, and looks after the disk: at most once a second, and seldom
+ * while nothing is written and nothing asks for the node's health.
  */
 #include "shard/shard.h"
 
@@ -19,6 +20,13 @@
 /* Fewer unanswered timers than this do not linger: a client that sends one at a time waits for one
  * sync. */
 #define LINGER_INFLIGHT_MIN 128
+
+/* What a shard commits by itself, if the commits of late took less than COMMIT_HERE_NS. The longest
+ * of them counts, and fades by such a part with each later one. */
+#define COMMIT_HERE_WRITES 64
+#define COMMIT_HERE_BYTES  65536
+#define COMMIT_HERE_NS     UINT64_C(1000000)
+#define COMMIT_FADES       16
 
 struct group {
     struct storage_batch *batches[GROUP_MAX];
@@ -79,26 +87,62 @@ void storage_look(struct node *node)
         mailbox_wake(&node->to_read);
 }
 
-static void commit_group(struct node *node, struct group *group)
+static void commit_note_time(struct node *node, uint64_t commit_ns)
+{
+    const uint64_t before_ns = atomic_load(&node->commit_ns);
+    const uint64_t faded_ns = before_ns - before_ns / COMMIT_FADES;
+
+    atomic_store(&node->commit_ns, commit_ns > faded_ns ? commit_ns : faded_ns);
+}
+
+/* Under commit_lock. Moves the batches to `ret_done`. */
+static void commit_group(struct node *node, struct group *group, struct list *ret_done)
 {
     struct instant began = instant_now();
     struct error error = {.text = ""};
     enum error_code result = storage_commit(node->storage, group->batches, group->count, &error);
+    const uint64_t commit_ns = instant_since_ns(began, instant_now());
 
-    metrics_observe_us(node->metrics, HISTOGRAM_COMMIT,
-                       instant_since_ns(began, instant_now()) / 1000);
+    commit_note_time(node, commit_ns);
+    metrics_observe_us(node->metrics, HISTOGRAM_COMMIT, commit_ns / 1000);
     metrics_add(node->metrics, METRIC_COMMIT_WRITES, group->write_count);
     if (result)
         note_failure(node, &error);
     atomic_store(&node->is_failing, result != ERROR_NONE);
-    struct list done;
-    list_init(&done);
     for (size_t i = 0; i < group->count; i++) {
         group->batches[i]->result = result;
-        list_push(&done, &group->batches[i]->link);
+        list_push(ret_done, &group->batches[i]->link);
     }
-    partition_post_all(node->partitions, PARTITION_COMMITS, &done, batch_partition);
     storage_look(node);
+}
+
+static bool commit_is_small(const struct list *batches)
+{
+    size_t count = 0, write_count = 0, bytes = 0;
+
+    LIST_FOR_EACH (batches, link) {
+        const struct storage_batch *batch = list_item(link, struct storage_batch, link);
+
+        write_count += batch->write_count;
+        if (++count > GROUP_MAX || write_count > COMMIT_HERE_WRITES)
+            return false;
+        for (size_t i = 0; i < batch->write_count; i++)
+            bytes += batch->writes[i].timer->footprint;
+    }
+    return bytes <= COMMIT_HERE_BYTES;
+}
+
+bool commit_here(struct node *node, struct list *batches)
+{
+    if (atomic_load(&node->commit_ns) > COMMIT_HERE_NS || !commit_is_small(batches) ||
+        pthread_mutex_trylock(&node->commit_lock) != 0)
+        return false;
+    struct group group;
+    group.count = group.write_count = 0;
+    commit_gather(&group, batches);
+    commit_group(node, &group, batches);
+    pthread_mutex_unlock(&node->commit_lock);
+    return true;
 }
 
 void *commit_loop(void *argument)
@@ -120,7 +164,12 @@ void *commit_loop(void *argument)
             continue;
         }
         commit_linger(node, &group, &waiting);
-        commit_group(node, &group);
+        struct list done;
+        list_init(&done);
+        pthread_mutex_lock(&node->commit_lock);
+        commit_group(node, &group, &done);
+        pthread_mutex_unlock(&node->commit_lock);
+        partition_post_all(node->partitions, PARTITION_COMMITS, &done, batch_partition);
     }
 }
 
