@@ -1,4 +1,4 @@
-/* cli.c - one run of the program: verb, flags, settings; what it says and asks. */
+/* cli.c - one run of the program: verb, flags, settings; its output and questions. */
 #include "cli/cli.h"
 
 #include "base/number.h"
@@ -97,6 +97,16 @@ enum cli_exit cli_flag_number(const struct cli *cli, enum cli_flag_id flag, uint
                             cli_flag_row(flag)->name, (unsigned long long)min,
                             (unsigned long long)max);
     *ret_number = number;
+    return CLI_EXIT_DONE;
+}
+
+enum cli_exit cli_flag_interval(const struct cli *cli, uint64_t otherwise_ms, uint64_t *ret_ms)
+{
+    const char *text = cli_flag(cli, CLI_FLAG_INTERVAL);
+
+    *ret_ms = otherwise_ms;
+    if (text && (duration_parse(bytes_of(text), ret_ms, NULL) || *ret_ms < 100))
+        return cli_complain(CLI_EXIT_USAGE, "--interval takes a duration from 100ms on");
     return CLI_EXIT_DONE;
 }
 

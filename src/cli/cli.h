@@ -97,6 +97,9 @@ static inline const char *cli_flag(const struct cli *cli, enum cli_flag_id flag)
 enum cli_exit cli_flag_number(const struct cli *cli, enum cli_flag_id flag, uint64_t min,
                               uint64_t max, uint64_t otherwise, uint64_t *ret_number);
 
+/* --interval, from 100ms on. */
+enum cli_exit cli_flag_interval(const struct cli *cli, uint64_t otherwise_ms, uint64_t *ret_ms);
+
 /* ---- requests ---- */
 
 struct cli_answer {

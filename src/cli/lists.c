@@ -311,13 +311,12 @@ enum cli_exit lists_run(struct cli *cli, const char *place)
 {
     bool is_watched = cli_flag(cli, CLI_FLAG_WATCH) != NULL;
     bool is_short = cli->is_terminal && cli->settings.form == CLI_FORM_TABLE;
-    const char *text = cli_flag(cli, CLI_FLAG_INTERVAL);
-    uint64_t limit, interval_ms = 2000;
+    uint64_t limit, interval_ms;
     enum cli_exit code = cli_flag_number(cli, CLI_FLAG_LIMIT, 1, UINT64_C(1) << 53,
                                          is_short ? LISTS_TERMINAL_LIMIT : UINT64_MAX, &limit);
 
-    if (!code && text && (duration_parse(bytes_of(text), &interval_ms, NULL) || interval_ms < 100))
-        return cli_complain(CLI_EXIT_USAGE, "--interval takes a duration from 100ms on");
+    if (!code)
+        code = cli_flag_interval(cli, 2000, &interval_ms);
     if (!code && is_watched)
         code = cli_catch_signals(cli);
     do

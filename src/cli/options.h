@@ -73,7 +73,8 @@
     X(JOBS, "jobs", 'j', "NUMBER", NULL)                                                  \
     X(FROM, "from", 0, "LINE", NULL)                                                      \
     X(SECRET, "secret", 0, "SECRET", NULL)                                                \
-    X(STATUS, "status", 0, "NUMBER", NULL)
+    X(STATUS, "status", 0, "NUMBER", NULL)                                                \
+    X(CONNECTIONS, "connections", 0, "NUMBER", NULL)
 
 enum cli_flag_id {
 #define X(name, text, letter, value, choices) CLI_FLAG_##name,

@@ -12,32 +12,6 @@
 #define PLAN_INSTANTS_MAX 1000 /* of a preview, by the API */
 #define PLAN_MONTHS_MAX   12   /* drawn */
 #define PLAN_ROWS_MAX     60   /* of a forecast; more units share a row */
-#define PLAN_BAR_WIDTH    50
-
-/* ---- bars ---- */
-
-/* Appends a bar of up to PLAN_BAR_WIDTH places, in eighths of one. */
-static void plan_append_bar(struct buffer *out, uint64_t value, uint64_t most)
-{
-    static const char *const eighths[] = {
-        "",
-        "\xe2\x96\x8f",
-        "\xe2\x96\x8e",
-        "\xe2\x96\x8d",
-        "\xe2\x96\x8c",
-        "\xe2\x96\x8b",
-        "\xe2\x96\x8a",
-        "\xe2\x96\x89",
-    };
-    double share = most ? (double)value / (double)most : 0;
-    unsigned size = (unsigned)(share * PLAN_BAR_WIDTH * 8 + 0.5);
-
-    /* What is not nothing is seen. */
-    size = value && !size ? 1 : size;
-    for (; size >= 8; size -= 8)
-        buffer_append_text(out, "\xe2\x96\x88");
-    buffer_append_text(out, eighths[size]);
-}
 
 /* ---- preview ---- */
 
@@ -214,7 +188,7 @@ static void plan_add_row(struct screen_table *table, struct wall at, bool is_sec
     time[is_second ? 19 : 16] = '\0';
     snprintf(number, sizeof(number), "%llu", (unsigned long long)due);
     buffer_init(&bar);
-    plan_append_bar(&bar, due, most);
+    screen_append_bar(&bar, due, most);
     /* The hour and the minute say enough; the first row of a day has its date in the head. */
     screen_table_add(table, SCREEN_DIM, bytes_of(time + 11));
     screen_table_add(table, SCREEN_PLAIN, bytes_of(number));
@@ -309,7 +283,7 @@ static void plan_append_stages(struct cli *cli, struct bytes lateness)
         screen_table_add(&table, SCREEN_DIM, bytes_of(name));
         screen_table_add(&table, SCREEN_PLAIN, buffer_bytes(&cell));
         buffer_clear(&cell);
-        plan_append_bar(&cell, cli_number(value, 0), most);
+        screen_append_bar(&cell, cli_number(value, 0), most);
         screen_table_add(&table, SCREEN_BLUE, buffer_bytes(&cell));
         buffer_deinit(&cell);
     }

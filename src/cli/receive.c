@@ -115,7 +115,7 @@ static enum cli_exit receive_read_secret(struct receive *receive)
     return code;
 }
 
-/* ---- what is printed ---- */
+/* ---- output ---- */
 
 static void receive_print_words(const struct receive_visit *visit)
 {

@@ -137,6 +137,28 @@ void screen_append_distance(struct buffer *out, struct wall now, struct wall the
     buffer_printf(out, then.ms < now.ms ? "%s ago" : "in %s", text);
 }
 
+void screen_append_bar(struct buffer *out, uint64_t value, uint64_t most)
+{
+    static const char *const eighths[] = {
+        "",
+        "\xe2\x96\x8f",
+        "\xe2\x96\x8e",
+        "\xe2\x96\x8d",
+        "\xe2\x96\x8c",
+        "\xe2\x96\x8b",
+        "\xe2\x96\x8a",
+        "\xe2\x96\x89",
+    };
+    double share = most ? (double)value / (double)most : 0;
+    unsigned size = (unsigned)(share * SCREEN_BAR_WIDTH * 8 + 0.5);
+
+    /* A value above zero is seen. */
+    size = value && !size ? 1 : size;
+    for (; size >= 8; size -= 8)
+        buffer_append_text(out, "\xe2\x96\x88");
+    buffer_append_text(out, eighths[size]);
+}
+
 void screen_table_init(struct screen_table *table, size_t columns)
 {
     assert(columns > 0 && columns <= SCREEN_COLUMNS_MAX);

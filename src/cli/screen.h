@@ -51,8 +51,13 @@ enum screen_colour screen_colour_of_state(struct bytes state);
 /* Appends "in 9m32s" or "3d ago", rounded to a unit that fits the distance. */
 void screen_append_distance(struct buffer *out, struct wall now, struct wall then);
 
+/* Appends a bar as long as the share of `value` in `most`: up to SCREEN_BAR_WIDTH places, in
+ * eighths of one. */
+void screen_append_bar(struct buffer *out, uint64_t value, uint64_t most);
+
 /* ---- tables ---- */
 
+#define SCREEN_BAR_WIDTH   50
 #define SCREEN_COLUMNS_MAX 12
 
 /* Cells in rows; each is cut to SCREEN_CELL_WIDTH_MAX, except in the last column. */

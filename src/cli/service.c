@@ -1,4 +1,5 @@
-/* service.c - the verbs about the daemon itself: health, version. */
+/* service.c - the verbs about the daemon itself: health, backup, version. */
+#include "cli/lists.h"
 #include "cli/value.h"
 #include "cli/verbs.h"
 
@@ -43,6 +44,20 @@ enum cli_exit service_health(struct cli *cli)
     }
     cli_answer_deinit(&answer);
     return code ? code : is_ready ? CLI_EXIT_DONE : CLI_EXIT_UNAVAILABLE;
+}
+
+enum cli_exit service_backup(struct cli *cli)
+{
+    struct cli_answer answer;
+
+    /* It takes as long as the copy. */
+    if (!cli_flag(cli, CLI_FLAG_TIMEOUT))
+        cli->settings.timeout_ms = 0;
+    enum cli_exit code = cli_ask(cli, "POST", "/v1/admin/backup", (struct bytes){"", 0}, &answer);
+    if (!code)
+        lists_show(cli, buffer_bytes(&answer.body));
+    cli_answer_deinit(&answer);
+    return code;
 }
 
 enum cli_exit service_version(struct cli *cli)

@@ -157,6 +157,18 @@ static const struct cli_flag_use verbs_receive[] = {
     VERBS_END,
 };
 
+static const struct cli_flag_use verbs_bench[] = {
+    {CLI_FLAG_NUMBER, "timers to create, 10000 by default"},
+    {CLI_FLAG_CONNECTIONS, "connections that create at a time, 8 by default"},
+    VERBS_END,
+};
+
+static const struct cli_flag_use verbs_top[] = {
+    {CLI_FLAG_INTERVAL, "the pause between two looks, 1s by default"},
+    {CLI_FLAG_NUMBER, "stop after this many looks"},
+    VERBS_END,
+};
+
 static const struct cli_flag_use verbs_list[] = {
     {CLI_FLAG_STATE, "only this state; repeatable"},
     {CLI_FLAG_LABEL, "only timers with this label; if repeated, with all of them"},
@@ -280,6 +292,24 @@ const struct cli_verb CLI_VERBS[] = {
      "tickwheel export > timers.ndjson\n"
      "tickwheel export --label team:checkout | gzip > checkout.ndjson.gz",
      verbs_export, transfer_export},
+    {"top", "", 0, 0, "Show rates, lateness, queues and memory live",
+     "Reads /metrics, for which a token needs the scope admin. Lateness is that of the last "
+     "interval.",
+     "tickwheel top\n"
+     "tickwheel top --interval 10s --count 6 | tee top.txt",
+     verbs_top, top_run},
+    {"bench", "", 0, 0, "Measure how quickly timers are created",
+     "Creates timers that are due in a day, each by a call of its own, draws how long the calls "
+     "took,\n"
+     "and cancels the timers again.",
+     "tickwheel bench\n"
+     "tickwheel bench --count 100000 --connections 64",
+     verbs_bench, bench_run},
+    {"backup", "", 0, 0, "Copy the data folder while the daemon runs",
+     "The daemon writes the copy into its backup_folder. To check a copy, or a data folder without "
+     "its\n"
+     "daemon, run tickwheeld --check FOLDER on its machine.",
+     "tickwheel backup", verbs_none, service_backup},
     {"health", "", 0, 0, "Say whether the daemon serves requests", NULL,
      "tickwheel health && echo up\n"
      "tickwheel health --url https://timers.example:8463",

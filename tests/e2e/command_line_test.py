@@ -464,6 +464,52 @@ class Receive(CommandLine):
             self.assertNotIn("abc", done.err)
 
 
+class Operation(CommandLine):
+    def setUp(self):
+        self.backups = tempfile.mkdtemp(prefix="tickwheel-backups-")
+        self.addCleanup(shutil.rmtree, self.backups)
+        self.flags = ("--backup-folder", self.backups)
+        super().setUp()
+
+    def test_backup(self):
+        self.create()
+        backup, = self.ask("backup")
+        self.assertEqual(backup["timers"], 1)
+        self.assertTrue(os.path.isdir(backup["folder"]))
+
+    # proves: cli-connections
+    def test_bench_measures_and_cleans_up(self):
+        shown = self.run_cli("bench", "--count", "300", "--connections", "3").out
+        self.assertRegex(shown, r"^300 created in [0-9.]+ s by 3 connections: \d+ per second\n")
+        counts = re.findall(r"(?m)^up to [0-9.]+ [mu]s +(\d+)", shown)
+        self.assertEqual(sum(map(int, counts)), 300)
+        self.assertRegex(shown, "\u2588{50}")
+        self.assertEqual(self.ask("bench", "--count", "256", "--connections", "256")[0]["created"], 256)
+        self.run_cli("bench", "--connections", "257", code=USAGE)
+        self.assertEqual(self.ask("list"), [])
+        self.run_cli("bench", "--url", "http://127.0.0.1:1", code=UNAVAILABLE)
+
+    def test_a_bench_that_is_stopped_cleans_up(self):
+        terminal = self.terminal("bench", "--count", "1000000000")
+        harness.wait_until(lambda: self.daemon.metric("tickwheel_timers_created_total") > 10, 20, "timers")
+        terminal.type("\x03")
+        self.assertEqual(terminal.end(), DONE)
+        self.assertEqual(self.ask("list"), [])
+
+    def test_top_shows_rates_times_and_gauges(self):
+        terminal = self.terminal("top", "--interval", "100ms")
+        terminal.expect("disk free")
+        timer = self.create(after=0)
+        self.await_state(timer, "fired")
+        harness.wait_until(lambda: terminal.read() and re.search(r"fired\S* +[0-9.]+ +1\b", re.sub(
+            "\x1b\\[[0-9;]*m", "", terminal.shown)), 20, "a timer that fired")
+        terminal.type("\x03")
+        self.assertEqual(terminal.end(), DONE)
+        shown = self.run_cli("top", "--count", "2", "--interval", "100ms").out
+        self.assertEqual(len(re.findall(r"(?m)^pending +0$", shown)), 2)
+        self.assertRegex(shown, r"(?m)^request +[0-9.]+ ms +[0-9.]+ ms$")
+
+
 class Mistakes(CommandLine):
     def test_exit_codes_and_words(self):
         for arguments, code, words in (
@@ -796,6 +842,12 @@ class Hostile(unittest.TestCase):
         done = command_line.run("import", "-", env=env, stdin='{"key": "a"}\n{"key": "b"}\n{"key": "c"}\n')
         self.assertEqual((done.code, done.out), (DONE, "created 3, existed 0, failed 0\n"), done)
         self.assertEqual(asked, [["a", "b", "c"], ["a", "c"], ["a", "c"]])
+
+    def test_metrics_that_are_none(self):
+        for body in (b"", b"\x1b[2J", b"tickwheel_timers_pending", b"tickwheel_timers_pending inf\n" * 3,
+                     b'tickwheel_commit_seconds_bucket{le="1"} x\n' * 1000):
+            self.check(DONE, self.serve(200, body), "top", "--count", "2", "--interval", "100ms")
+        self.check(UNAVAILABLE, self.serve(404, b"no"), "top", "--count", "1")
 
     def test_deep_and_wide_answers(self):
         self.check(UNAVAILABLE, self.serve(200, b"[" * 100000), "get", "x")

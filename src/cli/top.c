@@ -1,0 +1,266 @@
+/* top.c - the verb top: the daemon's metrics, live. */
+#include "calendar/rfc3339.h"
+#include "cli/verbs.h"
+#include "sys/clock.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define TOP_BUCKETS_MAX 64
+
+/* Two looks at /metrics. */
+struct top {
+    struct buffer before, now;
+    struct instant before_at, now_at;
+};
+
+/* The rest of the next line that begins with `prefix`; NULL at the end. */
+static const char *top_find(struct bytes *text, const char *prefix)
+{
+    size_t size = strlen(prefix);
+
+    while (text->size > 0) {
+        struct bytes line = bytes_cut(text, '\n');
+
+        if (line.size > size && memcmp(line.data, prefix, size) == 0)
+            return line.data + size;
+    }
+    return NULL;
+}
+
+/* The value of a series, given with its labels; 0 when there is none. */
+static double top_value(const struct buffer *look, const char *series)
+{
+    struct bytes text = buffer_bytes(look);
+
+    for (const char *rest; (rest = top_find(&text, series));)
+        if (*rest == ' ') {
+            double value = strtod(rest, NULL);
+            return isfinite(value) ? value : 0;
+        }
+    return 0;
+}
+
+static double top_rate(const struct top *top, const char *series)
+{
+    double seconds = (double)instant_since_ns(top->before_at, top->now_at) / 1e9;
+    double grown = top_value(&top->now, series) - top_value(&top->before, series);
+
+    /* A daemon that was started anew counts from 0. */
+    return top->before.size && seconds > 0 && grown >= 0 ? grown / seconds : 0;
+}
+
+struct top_bucket {
+    double below, count;
+};
+
+/* Reads the buckets of a histogram: `series` ends before the value of `le`. */
+static size_t top_buckets(const struct buffer *look, const char *series,
+                          struct top_bucket *ret_buckets)
+{
+    struct bytes text = buffer_bytes(look);
+    size_t count = 0;
+
+    for (const char *rest; count < TOP_BUCKETS_MAX && (rest = top_find(&text, series));) {
+        char *end;
+
+        ret_buckets[count].below = strtod(rest, &end);
+        if (end[0] != '"' || end[1] != '}')
+            continue;
+        ret_buckets[count++].count = strtod(end + 2, NULL);
+    }
+    return count;
+}
+
+/* The upper bound of the bucket that holds this share of the values between the looks, in seconds;
+ * -1 when nothing came. */
+static double top_percentile(const struct top *top, const char *series, double share)
+{
+    struct top_bucket now[TOP_BUCKETS_MAX], before[TOP_BUCKETS_MAX];
+    size_t count = top_buckets(&top->now, series, now);
+    bool is_alike = top_buckets(&top->before, series, before) == count;
+
+    for (size_t i = 0; i < count && is_alike; i++)
+        now[i].count -= before[i].count;
+    double all = count ? now[count - 1].count : 0;
+    for (size_t i = 0; i < count && all > 0; i++)
+        if (now[i].count >= all * share)
+            return now[i].below;
+    return -1;
+}
+
+/* ---- output ---- */
+
+static void top_add(struct screen_table *table, enum screen_colour colour, const char *format,
+                    double value)
+{
+    struct buffer text;
+
+    buffer_init(&text);
+    /* The formats are those of this file. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    buffer_printf(&text, format, value);
+#pragma GCC diagnostic pop
+    screen_table_add(table, colour, buffer_bytes(&text));
+    buffer_deinit(&text);
+}
+
+static void top_append_rates(const struct top *top, enum screen_style style, struct buffer *out)
+{
+    static const struct {
+        const char *name, *series;
+        enum screen_colour colour; /* when it is not zero */
+    } rates[] = {
+        {"created", "tickwheel_timers_created_total", SCREEN_PLAIN},
+        {"fired", "tickwheel_timers_fired_total", SCREEN_GREEN},
+        {"cancelled", "tickwheel_timers_cancelled_total", SCREEN_PLAIN},
+        {"attempts failed", "tickwheel_attempts_failed_total", SCREEN_YELLOW},
+        {"dead", "tickwheel_timers_dead_total", SCREEN_RED},
+        {"leases", "tickwheel_queue_leases_total", SCREEN_PLAIN},
+        {"acks", "tickwheel_queue_acks_total", SCREEN_PLAIN},
+        {"nacks", "tickwheel_queue_nacks_total", SCREEN_YELLOW},
+    };
+    struct screen_table table;
+
+    screen_table_init(&table, 3);
+    screen_table_add(&table, SCREEN_BOLD, BYTES("RATES"));
+    screen_table_add(&table, SCREEN_BOLD, BYTES("PER SECOND"));
+    screen_table_add(&table, SCREEN_BOLD, BYTES("SINCE ITS START"));
+    for (size_t i = 0; i < sizeof(rates) / sizeof(*rates); i++) {
+        double rate = top_rate(top, rates[i].series);
+
+        screen_table_add(&table, SCREEN_DIM, bytes_of(rates[i].name));
+        top_add(&table, rate > 0 ? rates[i].colour : SCREEN_PLAIN, "%.1f", rate);
+        top_add(&table, SCREEN_PLAIN, "%.0f", top_value(&top->now, rates[i].series));
+    }
+    screen_table_append(&table, style, out);
+    screen_table_deinit(&table);
+}
+
+static void top_append_times(const struct top *top, enum screen_style style, struct buffer *out)
+{
+    static const struct {
+        const char *name, *series;
+    } times[] = {
+        {"late", "tickwheel_delivery_lateness_seconds_bucket{le=\""},
+        {"  in the wheel", "tickwheel_lateness_seconds_bucket{stage=\"schedule\",le=\""},
+        {"  in the queue", "tickwheel_lateness_seconds_bucket{stage=\"queue\",le=\""},
+        {"  to the network", "tickwheel_lateness_seconds_bucket{stage=\"transfer\",le=\""},
+        {"commit", "tickwheel_commit_seconds_bucket{le=\""},
+        {"acknowledge", "tickwheel_acknowledge_seconds_bucket{le=\""},
+        {"request", "tickwheel_http_request_seconds_bucket{le=\""},
+    };
+    struct screen_table table;
+
+    screen_table_init(&table, 3);
+    screen_table_add(&table, SCREEN_BOLD, BYTES("TIMES"));
+    screen_table_add(&table, SCREEN_BOLD, BYTES("P50"));
+    screen_table_add(&table, SCREEN_BOLD, BYTES("P99"));
+    for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++) {
+        screen_table_add(&table, SCREEN_DIM, bytes_of(times[i].name));
+        for (unsigned each = 0; each < 2; each++) {
+            double seconds = top_percentile(top, times[i].series, each ? 0.99 : 0.5);
+
+            if (seconds < 0)
+                screen_table_add(&table, SCREEN_DIM, BYTES("-"));
+            else
+                top_add(&table, SCREEN_PLAIN, "%.1f ms", seconds * 1000);
+        }
+    }
+    screen_table_append(&table, style, out);
+    screen_table_deinit(&table);
+}
+
+static void top_append_gauges(const struct top *top, enum screen_style style, struct buffer *out)
+{
+    static const struct {
+        const char *name, *series, *format;
+        double unit;
+    } gauges[] = {
+        {"pending", "tickwheel_timers_pending", "%.0f", 1},
+        {"in memory", "tickwheel_timers_in_memory", "%.0f", 1},
+        {"in flight", "tickwheel_deliveries_inflight", "%.0f", 1},
+        {"waiting", "tickwheel_deliveries_waiting", "%.0f", 1},
+        {"leased", "tickwheel_queue_leased", "%.0f", 1},
+        {"workers waiting", "tickwheel_queue_waiting", "%.0f", 1},
+        {"dead letters", "tickwheel_dead_letters", "%.0f", 1},
+        {"breakers open", "tickwheel_breakers_open", "%.0f", 1},
+        {"memory", "process_resident_memory_bytes", "%.0f MiB", 1 << 20},
+        {"disk", "tickwheel_disk_bytes", "%.0f MiB", 1 << 20},
+        {"disk free", "tickwheel_disk_free_bytes", "%.1f GiB", 1 << 30},
+    };
+    struct screen_table table;
+
+    screen_table_init(&table, 2);
+    screen_table_add(&table, SCREEN_BOLD, BYTES("NOW"));
+    screen_table_add(&table, SCREEN_BOLD, (struct bytes){"", 0});
+    for (size_t i = 0; i < sizeof(gauges) / sizeof(*gauges); i++) {
+        screen_table_add(&table, SCREEN_DIM, bytes_of(gauges[i].name));
+        top_add(&table, SCREEN_PLAIN, gauges[i].format,
+                top_value(&top->now, gauges[i].series) / gauges[i].unit);
+    }
+    screen_table_append(&table, style, out);
+    screen_table_deinit(&table);
+}
+
+static void top_show(struct cli *cli, const struct top *top)
+{
+    char time[RFC3339_TEXT_SIZE];
+
+    rfc3339_format(wall_now(), time);
+    if (cli->is_terminal)
+        buffer_append_text(&cli->out, "\033[H\033[J");
+    buffer_printf(&cli->out, "%s  %s\n\n", cli->settings.url, time);
+    top_append_rates(top, cli_style(cli), &cli->out);
+    buffer_append_text(&cli->out, "\n");
+    top_append_times(top, cli_style(cli), &cli->out);
+    buffer_append_text(&cli->out, "\n");
+    top_append_gauges(top, cli_style(cli), &cli->out);
+    buffer_append_text(&cli->out, cli->is_terminal ? "" : "\n");
+}
+
+static enum cli_exit top_look(struct cli *cli, struct top *top)
+{
+    struct cli_answer answer;
+    struct cli_request request = {.method = "GET", .path = "/metrics"};
+    enum cli_exit code = cli_send(cli, &request, &answer);
+
+    if (!code && answer.status != 200) {
+        code = cli_complain_of(&answer);
+        cli_answer_deinit(&answer);
+        return code;
+    }
+    /* Numbers are read up to the end of a line, so the text ends with one. */
+    buffer_append_text(&answer.body, "\n");
+    cli_text(&answer.body);
+    buffer_deinit(&top->before);
+    top->before = top->now;
+    top->before_at = top->now_at;
+    top->now = answer.body;
+    top->now_at = instant_now();
+    return code;
+}
+
+enum cli_exit top_run(struct cli *cli)
+{
+    struct top top = {0};
+    uint64_t interval_ms, left;
+    enum cli_exit code = cli_flag_interval(cli, 1000, &interval_ms);
+
+    if (!code)
+        code = cli_flag_number(cli, CLI_FLAG_NUMBER, 1, UINT64_MAX, UINT64_MAX, &left);
+    code = code ? code : cli_catch_signals(cli);
+    while (!code) {
+        code = top_look(cli, &top);
+        if (!code)
+            top_show(cli, &top);
+        if (!code && !cli_flush(cli))
+            code = CLI_EXIT_FAILED;
+        if (code || --left == 0 || !cli_wait(cli, interval_ms))
+            break;
+    }
+    buffer_deinit(&top.before);
+    buffer_deinit(&top.now);
+    return code == CLI_EXIT_STOPPED ? CLI_EXIT_DONE : code;
+}
