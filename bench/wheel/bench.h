@@ -23,6 +23,9 @@ enum {
     OPS_PER_TICK = 1000, /* churn */
     AHEAD = 16,          /* steps by which memory is prefetched early */
     CHURN_OPS = 1 << 25, /* churn, warm-up and measured each: more than one time-out */
+    COARSE = 16,         /* ticks a step of the coarse expire */
+    CROWD = 1000,        /* timers in a call of a verb for many */
+    SLOW_STEP_US = 200,  /* a call of expire that takes longer is counted */
     CHECKED = 16         /* ticks of churn and of periodic between reads of the clock */
 };
 
@@ -35,11 +38,12 @@ enum figure {
     FIGURE_FILL,
     FIGURE_CANCEL,
     FIGURE_EXPIRE,
+    FIGURE_COARSE,
     FIGURE_CHURN,
     FIGURE_PERIODIC,
     FIGURE_BURST,
     FIGURE_BYTES,
-    FIGURE_STEP_US,
+    FIGURE_SLOW_STEPS,
     FIGURE_COUNT
 };
 
@@ -52,6 +56,9 @@ struct input {
     uint32_t *picks;   /* PICKS random numbers of 0..count-1, used cyclically */
     uint64_t start;    /* the first tick */
     int asks_ahead;    /* cancel and churn name their timer AHEAD steps early */
+    int by_many;       /* fill, cancel and churn use the verbs for many */
+    int only_fill;     /* nothing else is run, */
+    int only_expire;   /* or fill, bytes and expire */
 };
 
 enum { PICKS = 1 << 22 };
@@ -92,6 +99,7 @@ struct bench_floor {
     double dependent; /* a random read of a 32-byte record, with its address from the read before */
     double independent; /* the same read with all addresses known */
     double ahead;       /* a random read and write of a 16-byte record, prefetched */
+    double own;         /* that of an 8-byte record, as wheel.h has to cancel a timer */
 };
 
 /* Measures the floor of `count` records. */

@@ -17,11 +17,11 @@ import table
 PANELS = [("fill", "Fill", "ns to schedule, delays up to an hour"),
           ("cancel", "Cancel", "ns to take one out, in random order"),
           ("expire", "Expire", "ns a timer, an hour in steps of 1 ms"),
+          ("coarse", "Expire, coarse", "ns a timer, an hour in steps of 16 ms"),
           ("churn", "Churn", "ns to move a random one to now + 30 s"),
           ("periodic", "Periodic", "ns to fire and re-arm, periods up to 10 s"),
           ("burst", "Burst", "ns a timer, all at one tick"),
-          ("bytes", "Memory", "bytes a timer"),
-          ("step_us", "Longest step", "µs, one call in Expire")]
+          ("bytes", "Memory", "bytes a timer")]
 
 # Random reads, as measured beside: what a figure can be held against.
 FLOORS = {"independent": "random read, address known", "dependent": "random read, address from the read before"}
@@ -42,7 +42,7 @@ STYLE = """
     .ground { fill: #ffffff; } .ink { fill: #1f2328; } .dim { fill: #59636e; }
     .title { font-size: 20px; font-weight: 600; } .panel { font-size: 14px; font-weight: 600; }
     .small { font-size: 11px; } .right { text-anchor: end; } .middle { text-anchor: middle; }
-    .grid { stroke: #d1d9e0; stroke-width: 1; } .goal { stroke: #bc4c00; stroke-width: 2; }
+    .grid { stroke: #d1d9e0; stroke-width: 1; }
     .floor { stroke: #8250df; stroke-width: 1.5; } .independent { stroke-dasharray: 2 3; }
     .dependent { stroke-dasharray: 6 3; }
     .ours { fill: #0969da; } .yardstick { fill: #8c959f; } .peer { fill: #c2c9d1; }
@@ -50,7 +50,7 @@ STYLE = """
     .number { paint-order: stroke; stroke: #ffffff; stroke-width: 3; }
     @media (prefers-color-scheme: dark) {
       .ground { fill: #0d1117; } .ink { fill: #f0f6fc; } .dim { fill: #9198a1; }
-      .grid { stroke: #2a313a; } .goal { stroke: #f0883e; } .floor { stroke: #ab7df8; }
+      .grid { stroke: #2a313a; } .floor { stroke: #ab7df8; }
       .number { stroke: #0d1117; }
       .ours { fill: #4493f8; } .yardstick { fill: #6e7681; } .peer { fill: #444c56; }
     }
@@ -69,8 +69,8 @@ def short(name):
 
 
 def shown(size):
-    """What asking ahead gains is for the table."""
-    return [subject for subject in size["subjects"] if not subject["key"].endswith("_ahead")]
+    """What prefetching and the verbs for many gain is for the table."""
+    return [subject for subject in size["subjects"] if not subject["key"].endswith(("_ahead", "_many"))]
 
 
 class Drawing:
@@ -107,16 +107,14 @@ def rows_of(subjects, figure):
 
 def draw_panel(drawing, x, y, width, size, panel):
     figure, title, unit = panel
-    subjects, has_targets = shown(size), size["timers"] == table.TARGETS_AT
-    rows = rows_of(subjects, figure)
+    rows = rows_of(shown(size), figure)
     drawing.text(x, y + 14, title, "ink panel")
     drawing.text(x, y + 30, unit, "dim small")
     if not rows:
         return
     left, right = x + LABEL, x + width - VALUE
     top, bottom = y + HEAD, y + HEAD + ROW * len(rows)
-    goals = [table.targets_of(subject).get(figure) if has_targets else None for _, subject in rows]
-    low, high = decades([value for value, _ in rows] + [goal for goal in goals if goal])
+    low, high = decades([value for value, _ in rows])
 
     def place(value):
         return left + (right - left) * max(0.0, (math.log10(value) - low) / (high - low))
@@ -125,7 +123,7 @@ def draw_panel(drawing, x, y, width, size, panel):
         at = place(10.0 ** exponent)
         drawing.line(at, top - 2, at, bottom, "grid")
         drawing.text(at, top - 6, power(exponent), "dim small middle")
-    if figure not in ("bytes", "step_us"):
+    if figure != "bytes":
         for key in FLOORS:
             at = place(size["floor"][key])
             if at > left:
@@ -138,11 +136,8 @@ def draw_panel(drawing, x, y, width, size, panel):
                      "small right " + ("ink mine" if is_ours else "dim"))
         drawing.rect(left, at + (ROW - BAR) / 2, max(place(value) - left, 2), BAR, subject["kind"],
                      f"{subject['name']} {subject['version']}: {table.number(value)}")
-        goal = goals[index]
-        drawing.text(place(max(value, goal or 0)) + 6, at + 12.5, table.number(value) + mark,
+        drawing.text(place(value) + 6, at + 12.5, table.number(value) + mark,
                      "small number " + ("ink mine" if is_ours else "dim"))
-        if goal:
-            drawing.line(place(goal), at + 1, place(goal), at + ROW - 1, "goal")
 
 
 def legend(drawing, x, y):
@@ -155,8 +150,6 @@ def legend(drawing, x, y):
         drawing.line(x, y - 10, x, y + 3, "floor " + key)
         drawing.text(x + 8, y, text, "dim small")
         x += 28 + 6.2 * len(text)
-    drawing.line(x, y - 10, x, y + 3, "goal")
-    drawing.text(x + 8, y, "target of wheel.h", "dim small")
 
 
 def draw(data):

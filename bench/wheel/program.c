@@ -1,15 +1,17 @@
 /*
  * program.c - the main of each subject's program: one run of the workloads, printed as JSON.
  *
- *     wheel_NAME [timers [ahead]]     default 1,000,000 timers
- *     wheel_NAME timers floor         what the machine allows, instead
+ *     wheel_NAME [timers [HOW]...]    default 1,000,000 timers
+ *
+ * HOW: `ahead` and `many` change how cancel and churn (many: fill, too) call the subject; `fill`
+ * and `expire` run only that; `floor` measures what the machine allows instead.
  *
  * Ticks of 1 ms in virtual time, memory reserved beforehand, deterministic input. Workloads: fill
  * schedules delays uniform in 1 ms..1 h; cancel removes all timers in random order; expire steps
- * through the hour and all timers fire; churn moves a random timer to now + 30 s, 1,000 times a
- * tick; periodic arms each fired timer again with its own period of 1 ms..10 s; burst fires all
- * timers at one tick, numbered in random order. bytes is resident memory per timer after fill; step
- * is the longest single call of expire in the expire workload, in microseconds.
+ * through the hour and all timers fire, coarse in steps of 16 ms; churn moves a random timer to now
+ * + 30 s, 1,000 times a tick; periodic arms each fired timer again with its own period of 1 ms..10
+ * s; burst fires all timers at one tick, numbered in random order. bytes is resident memory per
+ * timer after fill; slow_steps counts the calls of expire that took over 200 microseconds.
  */
 #include "bench.h"
 
@@ -18,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const keys[FIGURE_COUNT] = {"fill",     "cancel", "expire", "churn",
-                                               "periodic", "burst",  "bytes",  "step_us"};
+static const char *const keys[FIGURE_COUNT] = {"fill",     "cancel", "expire", "coarse",    "churn",
+                                               "periodic", "burst",  "bytes",  "slow_steps"};
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -90,27 +92,55 @@ static void print_found(const struct found *found)
     printf("}}\n");
 }
 
+static int usage(const char *program)
+{
+    fprintf(stderr, "usage: %s [timers 1..100000000 [ahead | many | fill | expire | floor]...]\n",
+            program);
+    return 2;
+}
+
+static int print_floor(uint32_t count)
+{
+    struct bench_floor found = bench_floor_measure(count);
+    printf("{\"dependent\": %.3f, \"independent\": %.3f, \"ahead\": %.3f, \"own\": %.3f}\n",
+           found.dependent, found.independent, found.ahead, found.own);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     long count = argc > 1 ? strtol(argv[1], NULL, 10) : 1000000;
-    const char *how = argc > 2 ? argv[2] : "";
-    if (count < 1 || count > 100000000 ||
-        (*how && strcmp(how, "ahead") != 0 && strcmp(how, "floor") != 0)) {
-        fprintf(stderr, "usage: %s [timers 1..100000000 [ahead | floor]]\n", argv[0]);
-        return 2;
+    struct input how = {0};
+    int is_floor = 0;
+    const struct {
+        const char *name;
+        int *is_set;
+    } words[] = {{"ahead", &how.asks_ahead},
+                 {"many", &how.by_many},
+                 {"fill", &how.only_fill},
+                 {"expire", &how.only_expire},
+                 {"floor", &is_floor}};
+    if (count < 1 || count > 100000000)
+        return usage(argv[0]);
+    for (int i = 2; i < argc; i++) {
+        size_t word = 0;
+        while (word < sizeof(words) / sizeof(*words) && strcmp(argv[i], words[word].name) != 0)
+            word++;
+        if (word == sizeof(words) / sizeof(*words))
+            return usage(argv[0]);
+        *words[word].is_set = 1;
     }
-    if (strcmp(how, "floor") == 0) {
-        struct bench_floor found = bench_floor_measure((uint32_t)count);
-        printf("{\"dependent\": %.3f, \"independent\": %.3f, \"ahead\": %.3f}\n", found.dependent,
-               found.independent, found.ahead);
-        return 0;
-    }
+    if (is_floor)
+        return print_floor((uint32_t)count);
     struct input input = make_input((uint32_t)count);
+    input.asks_ahead = how.asks_ahead;
+    input.by_many = how.by_many;
+    input.only_fill = how.only_fill;
+    input.only_expire = how.only_expire;
     struct found found = {0};
     found.late_ticks = NAN;
     for (int i = 0; i < FIGURE_COUNT; i++)
         found.figures[i] = NAN;
-    input.asks_ahead = strcmp(how, "ahead") == 0;
     bench_subject.run(&input, &found);
     print_found(&found);
     return 0;

@@ -2,10 +2,11 @@
 """Runs every wheel of ours and every peer that is here, and compares.
 
 Each subject is a program that runs the workloads (see workloads.h) once and prints JSON. They are run one at
-a time, in turn, for several rounds; a figure is the median of its rounds, the longest step the least of them.
-A slow subject gets fewer rounds. Ours run once more at ten times the size.
+a time, in turn, for several rounds; a figure is the median of its rounds. A slow subject gets fewer rounds.
+Ours run once more at ten times the size, and with --huge at that size, expire alone: 100,000,000 timers take
+6 GiB. Where valgrind is, callgrind counts the instructions of fill.
 
-    run.py [--timers N] [--large N] [--rounds N] [--only opened,libuv,netty] [--save]
+    run.py [--timers N] [--large N] [--huge N] [--rounds N] [--only opened,libuv,netty] [--save]
     run.py --save-last      saves the last run, without another
 
 Built beforehand: the programs in C and C++ (scripts/bench does). Built here, where the toolchain is found:
@@ -18,6 +19,7 @@ import datetime
 import json
 import os
 import platform
+import re
 import resource
 import shutil
 import statistics
@@ -36,8 +38,10 @@ DOCS = os.path.join(ROOT, "docs")
 LAST = os.path.join(BUILD, "wheel.json")
 
 OURS = ["opened", "scheduled", "hierarchy", "hashed", "ring"]
-# Of these, the chunk wheel: it also runs prefetched, and at ten times the size.
+# Of these, the chunk wheel: it also runs prefetched, by the verbs for many, and at ten times the size.
 CHUNK_WHEEL = ["opened", "scheduled"]
+HOW = {"ahead": "prefetched", "many": "many"}
+COUNTED_TIMERS = 200000
 OTHERS = ["heap", "lists", "lazy_queue", "queue", "rbtree", "seastar", "ratas", "wahern", "vpp", "linux", "libuv",
           "libev", "libevent", "dpdk"]
 JAVA = ["netty", "kafka", "agrona", "delayqueue"]
@@ -113,12 +117,12 @@ def build_rust():
 
 
 class Entrant:
-    def __init__(self, key, command, is_ahead=False):
-        self.key, self.command, self.is_ahead = key, command, is_ahead
+    def __init__(self, key, command, how=None):
+        self.key, self.command, self.how = key, command, how
         self.runs, self.took_s = [], 0.0
 
     def run(self, timers):
-        command = self.command + [str(timers)] + (["ahead"] if self.is_ahead else [])
+        command = self.command + [str(timers)] + ([self.how] if self.how else [])
         began = children_s()
         done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S_MAX, check=False)
         self.took_s += children_s() - began
@@ -132,9 +136,8 @@ class Entrant:
         figures = {}
         for figure in first["figures"]:
             values = [run["figures"][figure] for run in self.runs]
-            middle = min(values) if figure == "step_us" else statistics.median(values)
-            figures[figure] = {"median": round(middle, 3), "least": min(values), "most": max(values)}
-        name = first["name"] + (", prefetched" if self.is_ahead else "")
+            figures[figure] = {"median": round(statistics.median(values), 3), "least": min(values), "most": max(values)}
+        name = first["name"] + (f", {HOW[self.how]}" if self.how in HOW else "")
         return {"key": self.key, "name": name, "kind": first["kind"], "version": first["version"],
                 "note": first["note"], "rounds": len(self.runs),
                 "late_ticks": max((run["late_ticks"] for run in self.runs if "late_ticks" in run),
@@ -147,9 +150,9 @@ def built_entrants(wanted, left_out):
     """The wanted subjects of those that are built, in the order of the table."""
     entrants = []
 
-    def add(key, command, is_ahead=False):
+    def add(key, command, how=None):
         if not wanted or key in wanted:
-            entrants.append(Entrant(key, command, is_ahead))
+            entrants.append(Entrant(key, command, how))
 
     for key in OURS + OTHERS:
         program = os.path.join(PROGRAMS, f"wheel_{key}")
@@ -157,7 +160,8 @@ def built_entrants(wanted, left_out):
             continue
         add(key, [program])
         if key in CHUNK_WHEEL:
-            add(key + "_ahead", [program], is_ahead=True)
+            for how in HOW:
+                add(f"{key}_{how}", [program], how)
     for what, keys, builder in (("Netty, Kafka, Agrona, DelayQueue", JAVA, build_java),
                                 ("RussellLuo/timingwheel", ["go"], build_go),
                                 ("hierarchical_hash_wheel_timer", ["rust"], build_rust)):
@@ -177,7 +181,7 @@ def measure(entrants, timers, rounds, left_out):
     for turn in range(rounds):
         for entrant in list(entrants):
             is_enough = turn >= ROUNDS_OTHERS or entrant.took_s > PATIENCE_S
-            if is_enough and entrant.key.removesuffix("_ahead") not in CHUNK_WHEEL:
+            if is_enough and entrant.key.split("_")[0] not in CHUNK_WHEEL:
                 continue
             log(f"round {turn + 1} of {rounds}, {timers:,} timers: {entrant.key}")
             try:
@@ -194,6 +198,21 @@ def floor(timers):
     runs = [json.loads(subprocess.run([program, str(timers), "floor"], capture_output=True, text=True,
                                       timeout=RUN_S_MAX, check=True).stdout) for _ in range(3)]
     return {key: round(statistics.median(run[key] for run in runs), 1) for key in runs[0]}
+
+
+def fill_instructions():
+    """Instructions of fill for each timer, by key: the calls, the loop around them, and the growth of the buckets."""
+    counts = {}
+    if not shutil.which("valgrind"):
+        return counts
+    for key in CHUNK_WHEEL:
+        for how in (None, "many"):
+            done = subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=fill",
+                                   os.path.join(PROGRAMS, f"wheel_{key}"), str(COUNTED_TIMERS), "fill", *([how] if how else [])],
+                                  capture_output=True, text=True, timeout=RUN_S_MAX, check=True)
+            counted = int(re.search(r"Collected : (\d+)", done.stderr)[1])
+            counts[f"{key}_{how}" if how else key] = round(counted / COUNTED_TIMERS, 1)
+    return counts
 
 
 def first_line(command):
@@ -234,6 +253,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--timers", type=int, default=1000000)
     parser.add_argument("--large", type=int, default=10000000, help="0 for none")
+    parser.add_argument("--huge", type=int, default=0, help="expire alone, once; 0 for none")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="keys, with commas between")
     parser.add_argument("--save", action="store_true", help="also into bench/results and docs")
@@ -255,6 +275,7 @@ def main():
             "machine": machine(), "sizes": [], "left_out": left_out}
     entrants = built_entrants(wanted, left_out)
     data["sizes"].append({"timers": options.timers, "floor": floor(options.timers),
+                          "instructions": fill_instructions(),
                           "subjects": measure(entrants, options.timers, options.rounds, left_out)})
     large = [Entrant(key, [os.path.join(PROGRAMS, f"wheel_{key}")]) for key in CHUNK_WHEEL
              if not wanted or key in wanted]
@@ -262,6 +283,10 @@ def main():
         data["sizes"].append({"timers": options.large, "floor": floor(options.large),
                               "subjects": measure(large, options.large, min(options.rounds, 3),
                                                   left_out)})
+    if options.huge:
+        data["huge"] = {"timers": options.huge,
+                        "subjects": measure([Entrant("opened", [os.path.join(PROGRAMS, "wheel_opened")], "expire")],
+                                            options.huge, 1, left_out)}
     data["machine"]["load_after"] = round(os.getloadavg()[0], 2)
     write_json(data, LAST)
     print(table.as_text(data))

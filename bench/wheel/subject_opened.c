@@ -87,6 +87,22 @@ static inline int is_behind(self_t *self)
     return tw_wheel_is_behind(self->wheel);
 }
 
+#define HAS_MANY
+static void place_many(self_t *self, uint32_t first, const uint64_t *deadlines, size_t count)
+{
+    tw_wheel_arm_many(self->wheel, self->timers + first, deadlines, count);
+}
+
+static void cancel_many(self_t *self, const what_t *whats, size_t count)
+{
+    tw_wheel_disarm_many(self->wheel, whats, count);
+}
+
+static void move_many(self_t *self, const what_t *whats, const uint64_t *deadlines, size_t count)
+{
+    tw_wheel_arm_many(self->wheel, whats, deadlines, count);
+}
+
 #include "workloads.h"
 
 const struct wheel_subject bench_subject = {

@@ -100,7 +100,9 @@ static inline int is_behind(self_t *self)
     return self->now < self->target;
 }
 
-#define LACKS (1u << FIGURE_FILL | 1u << FIGURE_CANCEL | 1u << FIGURE_EXPIRE | 1u << FIGURE_STEP_US)
+#define LACKS                                                                              \
+    (1u << FIGURE_FILL | 1u << FIGURE_CANCEL | 1u << FIGURE_EXPIRE | 1u << FIGURE_COARSE | \
+     1u << FIGURE_SLOW_STEPS)
 #include "workloads.h"
 
 const struct wheel_subject bench_subject = {

@@ -90,6 +90,29 @@ static inline int is_behind(self_t *self)
     return tw_wheel_is_behind(self->wheel);
 }
 
+#define HAS_MANY
+static void place_many(self_t *self, uint32_t first, const uint64_t *deadlines, size_t count)
+{
+    uint64_t numbers[CROWD];
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = first + i;
+    tw_wheel_schedule_many(self->wheel, deadlines, numbers, count, self->timers + first);
+}
+
+static void cancel_many(self_t *self, const what_t *whats, size_t count)
+{
+    tw_wheel_cancel_many(self->wheel, whats, count);
+}
+
+/* The handles change with each move, and one timer may occur twice. */
+static void move_many(self_t *self, const what_t *whats, const uint64_t *deadlines, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        tw_wheel_prefetch(self->wheel, self->timers[whats[i + AHEAD < count ? i + AHEAD : i]]);
+        move(self, whats[i], deadlines[i]);
+    }
+}
+
 #include "workloads.h"
 
 const struct wheel_subject bench_subject = {

@@ -1,33 +1,30 @@
 """The table of a run of run.py: for a terminal, and for docs/benchmarks.md."""
 
-FIGURES = [("fill", "fill"), ("cancel", "cancel"), ("expire", "expire"), ("churn", "churn"),
-           ("periodic", "periodic"), ("burst", "burst"), ("bytes", "bytes"), ("step_us", "step µs")]
+FIGURES = [("fill", "fill"), ("cancel", "cancel"), ("expire", "expire"), ("coarse", "coarse"), ("churn", "churn"),
+           ("periodic", "periodic"), ("burst", "burst"), ("bytes", "bytes"), ("slow_steps", "slow")]
 
-NOT_TIMES = {"bytes", "step_us"}  # of one operation
+NOT_TIMES = {"bytes", "slow_steps"}  # of one operation
 
-# The targets of the chunk wheel, at this number of timers.
-TARGETS_AT = 1000000
-TARGETS = {
-    "opened": {"fill": 3, "cancel": 3, "expire": 25, "churn": 6, "periodic": 12, "burst": 10,
-               "bytes": 48, "step_us": 200},
-    "scheduled": {"fill": 7, "cancel": 15, "expire": 32, "churn": 16, "periodic": 20, "burst": 4,
-                  "bytes": 48, "step_us": 200},
-}
 GROWTH_MAX = 2  # at ten times the size
 
-# What the chunk wheel must reach: a figure of a subject, and at most how many times which others. "floor" is the
-# prefetched one of the same run; the Linux wheel is no exact peer, as its timers are late by design.
+# What the chunk wheel must reach: a title, the subject, the figure, and at most how many times which others. "floor"
+# is the prefetched one of the same run, "own" that of 8-byte records. Exact peers are never late, as Linux's timers are.
 LISTS = {"lists", "seastar", "ratas", "wahern", "vpp", "linux"}
+EXACT = "the best exact peer"
 MUST = [
-    ("scheduled", "fill", [(1.2, "the best list", LISTS)]),
-    ("opened_ahead", "cancel", [(1.3, "floor", None)]),
-    ("opened", "expire", [(4, "floor", None), (0.25, "the best exact peer", None)]),
-    ("opened_ahead", "churn", [(1.5, "floor", None), (0.5, "the lazy heap", {"lazy_queue"})]),
-    ("opened", "periodic", [(3, "floor", None), (0.25, "the best exact peer", None)]),
-    ("opened", "burst", [(1.3, "floor", None)]),
-    ("scheduled", "burst", [(1, "VPP", {"vpp"})]),
+    ("fill, many", "scheduled_many", "fill", [(1.2, "the best list", LISTS)]),
+    ("fill", "scheduled", "fill", [(1.2, "the best list", LISTS)]),
+    ("cancel, many", "opened_many", "cancel", [(1.3, "own", None)]),
+    ("expire by 1 ms", "opened", "expire", [(4, "floor", None), (0.25, EXACT, None)]),
+    ("expire by 16 ms", "opened", "coarse", [(2.5, "floor", None)]),
+    ("churn, many", "opened_many", "churn", [(1.5, "floor", None), (0.5, "the lazy heap", {"lazy_queue"})]),
+    ("periodic", "opened", "periodic", [(3, "floor", None), (0.25, EXACT, None)]),
+    ("burst, random order", "opened", "burst", [(1.3, "floor", None)]),
+    ("burst, pool order", "scheduled", "burst", [(1, "VPP", {"vpp"})]),
 ]
+INSTRUCTIONS_MUST = 50  # of fill
 BYTES_MUST = 36
+HUGE_MUST = [("expire", 1.5), ("bytes", 1.05)]
 
 # The subjects that ours are divided by: (title, kinds).
 RIVALS = [("best peer", ["peer"]), ("best of peers and yardsticks", ["peer", "yardstick"])]
@@ -58,10 +55,6 @@ def ratio(figure, other):
     return figure / other if figure is not None and other else None
 
 
-def targets_of(subject):
-    return TARGETS.get(subject["key"].removesuffix("_ahead"), {})
-
-
 def figure_rows(size):
     """(subject, cells) for each; the last cell is the lateness."""
     for subject in size["subjects"]:
@@ -82,16 +75,6 @@ def ratio_rows(size, kinds):
             yield subject["name"], ["–" if found is None else f"{found:.2f}" for found in ratios]
 
 
-def target_rows(size):
-    """(name, cells): the chunk wheel's figures divided by their targets."""
-    for subject in size["subjects"]:
-        targets = targets_of(subject)
-        if targets:
-            ratios = [ratio(value(subject, figure), targets[figure]) for figure, _ in FIGURES]
-            yield subject["name"], ["–" if found is None else f"{found:.2f}{'!' * (found > 1)}"
-                                    for found in ratios]
-
-
 def floor_rows(size):
     """(name, cells): the time per operation of ours divided by the floor of the same run; none for earlier runs."""
     floor = size["floor"].get("ahead")
@@ -109,27 +92,39 @@ def floor_cells(size):
 
 def rival(size, who, keys, figure):
     """The figure that a limit of MUST multiplies."""
-    if who == "floor":
-        return size["floor"]["ahead"]
+    if who in ("floor", "own"):
+        return size["floor"]["ahead" if who == "floor" else who]
     found = [value(subject, figure) for subject in size["subjects"]
-             if (subject["key"] in keys if keys else subject["kind"] == "peer" and not subject["late_ticks"])]
+             if (subject["key"] in keys if keys else subject["kind"] in ("peer", "yardstick") and subject["late_ticks"] == 0)]
     return min((figure for figure in found if figure is not None), default=None)
 
 
-def must_rows(size):
-    """(name, cells): figure, figure ÷ floor, and each limit with what is reached; none for earlier runs."""
+def must_cells(now, most, unit=""):
+    return [f"at most {most}{unit}", f"{now:.2f}{unit}" if isinstance(now, float) else str(now),
+            "met" if now <= most else "not met"]
+
+
+def must_rows(data):
+    """(name, [asked, measured, met]): what the wheel must reach; none for earlier runs."""
+    size = data["sizes"][0]
     subjects = {subject["key"]: subject for subject in size["subjects"]}
-    for key, figure, limits in MUST if "ahead" in size["floor"] else []:
-        if key not in subjects:
-            continue
-        now = value(subjects[key], figure)
-        reached = [(ratio(now, rival(size, who, keys, figure)), most, who) for most, who, keys in limits]
-        texts = [f"{times:.2f} of {most} × {who}{'!' * (times > most)}" for times, most, who in reached if times]
-        yield (f"{figure}, {subjects[key]['name']}",
-               [number(now), f"{now / size['floor']['ahead']:.1f}", "; ".join(texts)])
-    if "ahead" in size["floor"] and "opened" in subjects:
-        now = value(subjects["opened"], "bytes")
-        yield "bytes with handles", [number(now), "–", f"at most {BYTES_MUST}{'!' * (now > BYTES_MUST)}"]
+    if "own" not in size["floor"]:
+        return
+    for key, count in size["instructions"].items():
+        if key.startswith("scheduled"):
+            yield f"fill{', many' if key.endswith('many') else ''}, instructions", must_cells(count, INSTRUCTIONS_MUST)
+    for title, key, figure, limits in MUST:
+        for most, who, keys in limits if key in subjects else []:
+            times = ratio(value(subjects[key], figure), rival(size, who, keys, figure))
+            if times:
+                yield title, must_cells(times, most, " × " + {"own": "the floor of its array"}.get(who, who))
+    if "opened" in subjects:
+        yield "bytes with handles", must_cells(value(subjects["opened"], "bytes"), BYTES_MUST)
+        for subject in data.get("huge", {"subjects": []})["subjects"]:
+            for figure, most in HUGE_MUST:
+                yield (f"{figure}, {data['huge']['timers']:,} timers",
+                       must_cells(ratio(value(subject, figure), value(subjects["opened"], figure)), most,
+                                  f" × of {size['timers']:,}"))
 
 
 def growth_rows(small, large):
@@ -168,7 +163,8 @@ def floor_line(size):
             f"{size['floor']['dependent']:.1f} ns if its address comes from the read before, "
             f"{size['floor']['independent']:.1f} ns if all are known"
             + (f"; a read and write of one of 16 bytes, prefetched: {size['floor']['ahead']:.1f} ns"
-               if "ahead" in size["floor"] else ""))
+               if "ahead" in size["floor"] else "")
+            + (f", of one of 8 bytes: {size['floor']['own']:.1f} ns" if "own" in size["floor"] else ""))
 
 
 def notes(data):
@@ -176,7 +172,7 @@ def notes(data):
     found = [f"{subject['name']} ({subject['version']}): {subject['note']}"
              for subject in size["subjects"] if subject["kind"] == "peer" and subject["note"]]
     found += [f"{subject['name']}: {subject['note']}" for subject in size["subjects"]
-              if subject["kind"] != "peer" and subject["note"] and not subject["key"].endswith("_ahead")]
+              if subject["kind"] != "peer" and subject["note"] and not subject["key"].endswith(("_ahead", "_many"))]
     return found
 
 
@@ -195,18 +191,15 @@ def as_text(data):
         for title, kinds, found in rivals_of(size):
             lines += ["", line(title, [number(figure) for figure, _ in found]), "  " + names_of(found)]
             lines += [line("  " + name, cells) for name, cells in ratio_rows(size, kinds)]
-        if size["timers"] == TARGETS_AT:
-            lines += ["", "Divided by the target; ! where it is missed"]
-            lines += [line(name, cells) for name, cells in target_rows(size)]
         if "ahead" in size["floor"]:
             lines += ["", "Divided by the floor, prefetched"]
             lines += [line(name, cells) for name, cells in floor_rows(size)]
-            lines += ["", line("Must show; ! where it does not", ["now", "÷ floor", "reached"])]
-            lines += [f"{line(name, cells[:2])}   {cells[2]}" for name, cells in must_rows(size)]
     for size in data["sizes"][1:]:
         lines += ["", f"At {size['timers']:,} timers, divided by the figure at "
                       f"{data['sizes'][0]['timers']:,}; ! where more than doubled"]
         lines += [line(name, cells) for name, cells in growth_rows(data["sizes"][0], size)]
+    lines += ["", f"{'Must show':<32}{'asked':<40}{'measured':<36}"]
+    lines += [f"{name:<32}{asked:<40}{measured:<36}{met}" for name, (asked, measured, met) in must_rows(data)]
     lines += ["", "* stopped early: too slow for the whole of it", *notes(data)]
     lines += [f"left out: {what}, {why}" for what, why in data["left_out"]]
     return "\n".join(lines)
@@ -226,24 +219,22 @@ def emphasized(size):
     yield "memory floor, prefetched", floor_cells(size)
 
 
-def must_table(size):
-    lines = ["| must show (! it does not) | now | ÷ floor | reached |", "| --- | ---: | ---: | --- |"]
-    return lines + ["| " + " | ".join([name, *cells]) + " |" for name, cells in must_rows(size)]
+def must_table(data):
+    lines = ["| must show | asked | measured | |", "| --- | --- | --- | --- |"]
+    return lines + ["| " + " | ".join([name, asked, measured, "met" if met == "met" else "**not met**"]) + " |"
+                    for name, (asked, measured, met) in must_rows(data)]
 
 
 def as_markdown(data):
-    lines = ["Measured " + machine_line(data) + "."]
+    lines = ["Measured " + machine_line(data) + ".", "", *must_table(data)]
     for size in data["sizes"]:
         lines += ["", f"### {size['timers']:,} timers, ns per operation", "", floor_line(size) + ".", ""]
         lines += markdown_table("", emphasized(size), ["late"])
         for title, kinds, found in list(rivals_of(size))[:1]:  # the text has the yardsticks too
             lines += ["", f"The {title}: {names_of(found)}.", ""]
             lines += markdown_table(f"ours ÷ {title}", ratio_rows(size, kinds))
-        if size["timers"] == TARGETS_AT:
-            lines += ["", *markdown_table("ours ÷ target (! is missed)", target_rows(size))]
         if "ahead" in size["floor"]:
             lines += ["", *markdown_table("ours ÷ floor, prefetched", floor_rows(size))]
-            lines += ["", *must_table(size)]
     for size in data["sizes"][1:]:
         lines += ["", *markdown_table(f"{size['timers']:,} ÷ {data['sizes'][0]['timers']:,} timers",
                                       growth_rows(data["sizes"][0], size))]

@@ -20,7 +20,12 @@
  *     expire(self, now, ids)      take out up to BATCH of those due, numbers into ids
  *     is_behind(self)             whether fewer than BATCH came out though more may be due
  *
- * A subject that cannot do a workload defines LACKS beforehand, a bit for each figure.
+ * A subject that cannot do a workload defines LACKS beforehand, a bit for each figure. One that has
+ * verbs for many defines HAS_MANY and those of place, cancel and move:
+ *
+ *     place_many(self, first, deadlines, count)
+ *     cancel_many(self, whats, count)
+ *     move_many(self, whats, deadlines, count)
  */
 #ifndef BENCH_WHEEL_WORKLOADS_H
 #define BENCH_WHEEL_WORKLOADS_H
@@ -31,6 +36,26 @@
 
 #ifndef LACKS
 #define LACKS 0u
+#endif
+
+#ifndef HAS_MANY
+static void place_many(self_t *self, uint32_t first, const uint64_t *deadlines, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        place(self, first + (uint32_t)i, deadlines[i]);
+}
+
+static void cancel_many(self_t *self, const what_t *whats, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        cancel(self, whats[i]);
+}
+
+static void move_many(self_t *self, const what_t *whats, const uint64_t *deadlines, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        move(self, whats[i], deadlines[i]);
+}
 #endif
 
 /* A checksum of the fired timers, so that the compiler cannot remove work and a wrong subject is
@@ -62,11 +87,26 @@ static void must(int holds, const char *what)
     }
 }
 
+static void fill_by_many(self_t *self, const struct input *input)
+{
+    uint64_t deadlines[CROWD], start = input->start;
+    for (uint32_t first = 0, count; first < input->count; first += count) {
+        const uint32_t *delays = input->delays + first;
+        count = input->count - first < CROWD ? input->count - first : CROWD;
+        for (uint32_t i = 0; i < count; i++)
+            deadlines[i] = start + delays[i];
+        place_many(self, first, deadlines, count);
+    }
+}
+
 static __attribute__((noinline)) double fill(self_t *self, const struct input *input)
 {
     uint64_t began = bench_now();
-    for (uint32_t i = 0; i < input->count; i++)
-        place(self, i, input->start + input->delays[i]);
+    if (input->by_many)
+        fill_by_many(self, input);
+    else
+        for (uint32_t i = 0; i < input->count; i++)
+            place(self, i, input->start + input->delays[i]);
     return (double)(bench_now() - began) / input->count;
 }
 
@@ -87,19 +127,23 @@ static __attribute__((noinline)) double cancel_all(self_t *self, const struct in
     uint64_t began = bench_now();
     if (input->asks_ahead)
         cancel_asking_ahead(self, whats, input->count);
+    else if (input->by_many)
+        for (uint32_t i = 0; i < input->count; i += CROWD)
+            cancel_many(self, whats + i, input->count - i < CROWD ? input->count - i : CROWD);
     else
         for (uint32_t i = 0; i < input->count; i++)
             cancel(self, whats[i]);
     return (double)(bench_now() - began) / input->count;
 }
 
-static __attribute__((noinline)) double expire_all(self_t *self, const struct input *input)
+static __attribute__((noinline)) double expire_all(self_t *self, const struct input *input,
+                                                   uint32_t ticks)
 {
     struct sum sum = {0, 0};
     uint32_t ids[BATCH];
     uint64_t end = input->start + 2 * (uint64_t)HOUR; /* for timers that are late by design */
     uint64_t began = bench_now();
-    for (uint64_t now = input->start; now <= end && sum.count < input->count; now++)
+    for (uint64_t now = input->start; now <= end && sum.count < input->count; now += ticks)
         step(self, now, ids, &sum);
     uint64_t took = bench_now() - began;
     must(sum.count == input->count, "expire: not all fired");
@@ -118,13 +162,13 @@ static uint64_t latest(const struct input *input, uint64_t now, const uint32_t *
     return late;
 }
 
-/* Measures the longest step of expire, in microseconds, and the lateness, in a run of its own
- * because the clock is read at each step. */
-static __attribute__((noinline)) void longest_step(self_t *self, const struct input *input,
-                                                   struct found *ret_found)
+/* Counts the slow steps of expire, and measures the lateness, in a run of its own because the clock
+ * is read at each step. A count, because a single interruption spoils the longest step. */
+static __attribute__((noinline)) void slow_steps(self_t *self, const struct input *input,
+                                                 struct found *ret_found)
 {
     struct sum sum = {0, 0};
-    uint64_t longest = 0, late = 0, last = bench_now();
+    uint64_t slow = 0, late = 0, last = bench_now();
     uint64_t end = input->start + 2 * (uint64_t)HOUR;
     for (uint64_t now = input->start; now <= end && sum.count < input->count; now++) {
         uint32_t ids[BATCH];
@@ -133,7 +177,7 @@ static __attribute__((noinline)) void longest_step(self_t *self, const struct in
             n = expire(self, now, ids);
             sum.count += n;
             uint64_t time = bench_now();
-            longest = time - last > longest ? time - last : longest;
+            slow += time - last > SLOW_STEP_US * UINT64_C(1000);
             last = time;
             if (n > 0) {
                 uint64_t later = latest(input, now, ids, n);
@@ -142,9 +186,31 @@ static __attribute__((noinline)) void longest_step(self_t *self, const struct in
             }
         } while (n == BATCH || is_behind(self));
     }
-    must(sum.count == input->count, "longest step: not all fired");
-    ret_found->figures[FIGURE_STEP_US] = (double)longest / 1e3;
+    must(sum.count == input->count, "slow steps: not all fired");
+    ret_found->figures[FIGURE_SLOW_STEPS] = (double)slow;
     ret_found->late_ticks = (double)late;
+}
+
+/* Moves the timers of one tick. */
+static inline void churn_tick(self_t *self, const struct input *input, const what_t *whats,
+                              uint32_t op, uint64_t now)
+{
+    if (input->by_many) {
+        uint64_t deadlines[OPS_PER_TICK];
+        uint32_t first = op & (PICKS - 1), left = PICKS - first;
+        uint32_t count = left < OPS_PER_TICK ? left : OPS_PER_TICK;
+        for (uint32_t k = 0; k < OPS_PER_TICK; k++)
+            deadlines[k] = now + TIMEOUT;
+        move_many(self, whats + first, deadlines, count);
+        move_many(self, whats, deadlines, OPS_PER_TICK - count);
+        return;
+    }
+    for (uint32_t k = 0; k < OPS_PER_TICK; k++) {
+        if (input->asks_ahead)
+            ask_to_move(self, whats[(op + k + AHEAD) & (PICKS - 1)]);
+        look_ahead(self, input->picks[(op + k + 2 * AHEAD) & (PICKS - 1)]);
+        move(self, whats[(op + k) & (PICKS - 1)], now + TIMEOUT);
+    }
 }
 
 /* Returns the number of moves: CHURN_OPS, or fewer if PATIENCE_NS ended. */
@@ -156,12 +222,7 @@ static __attribute__((noinline)) uint32_t churn_some(self_t *self, const struct 
     uint64_t end = bench_now() + PATIENCE_NS;
     size_t n;
     for (uint32_t op = 0; op < CHURN_OPS;) {
-        for (uint32_t k = 0; k < OPS_PER_TICK; k++) {
-            if (input->asks_ahead)
-                ask_to_move(self, whats[(op + k + AHEAD) & (PICKS - 1)]);
-            look_ahead(self, input->picks[(op + k + 2 * AHEAD) & (PICKS - 1)]);
-            move(self, whats[(op + k) & (PICKS - 1)], *now + TIMEOUT);
-        }
+        churn_tick(self, input, whats, op, *now);
         ++*now;
         do {
             n = expire(self, *now, ids);
@@ -262,20 +323,32 @@ static void run(const struct input *input, struct found *ret_found)
     self_t *self = create(input->count, input->start);
     double filled = fill(self, input);
     figures[FIGURE_FILL] = has(FIGURE_FILL) ? filled : NAN;
+    if (input->only_fill)
+        return;
     figures[FIGURE_BYTES] = (double)(bench_resident() - before) / input->count;
+    if (input->only_expire) {
+        figures[FIGURE_EXPIRE] = expire_all(self, input, 1);
+        return;
+    }
     figures[FIGURE_CANCEL] = has(FIGURE_CANCEL) ? cancel_all(self, input) : NAN;
     destroy(self);
 
     if (has(FIGURE_EXPIRE)) {
         self = create(input->count, input->start);
         fill(self, input);
-        figures[FIGURE_EXPIRE] = expire_all(self, input);
+        figures[FIGURE_EXPIRE] = expire_all(self, input, 1);
         destroy(self);
     }
-    if (has(FIGURE_STEP_US)) {
+    if (has(FIGURE_COARSE)) {
         self = create(input->count, input->start);
         fill(self, input);
-        longest_step(self, input, ret_found);
+        figures[FIGURE_COARSE] = expire_all(self, input, COARSE);
+        destroy(self);
+    }
+    if (has(FIGURE_SLOW_STEPS)) {
+        self = create(input->count, input->start);
+        fill(self, input);
+        slow_steps(self, input, ret_found);
         destroy(self);
     }
     if (has(FIGURE_CHURN)) {
